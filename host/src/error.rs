@@ -1,0 +1,68 @@
+//! The one error type of the library.
+
+use std::path::{Path, PathBuf};
+
+/// Result of every fallible operation of corrust.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What went wrong, as one sentence that names the file or argument, the value found and the value
+/// expected. Nothing in corrust panics on input.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// An argument or a shape that cannot be computed with.
+    #[error("{0}")]
+    Invalid(String),
+    /// A file whose contents are not what its format or the command asks for.
+    #[error("{}: {reason}", path.display())]
+    File {
+        /// The file at fault.
+        path: PathBuf,
+        /// The value found and the value expected.
+        reason: String,
+    },
+    /// The operating system refused to read or write a file.
+    #[error("{}: cannot {action}: {source}", path.display())]
+    Io {
+        /// The file at fault.
+        path: PathBuf,
+        /// What was being done, as in "cannot *read*".
+        action: &'static str,
+        /// The system's reason.
+        source: std::io::Error,
+    },
+    /// The device asked for is not there, or failed.
+    #[error("{0}")]
+    Device(String),
+    /// The device's memory is too small even for the smallest piece of the work.
+    #[error(
+        "{device} is out of memory: {needed} bytes are needed for the smallest piece of this work \
+         and {available} are free"
+    )]
+    OutOfMemory {
+        /// The device's name.
+        device: String,
+        /// Bytes needed.
+        needed: u64,
+        /// Bytes free.
+        available: u64,
+    },
+}
+
+impl Error {
+    /// An [`Error::Invalid`] saying `message`.
+    pub fn invalid(message: impl Into<String>) -> Self {
+        Self::Invalid(message.into())
+    }
+
+    /// An [`Error::File`] about `path`.
+    pub fn file(path: impl AsRef<Path>, reason: impl Into<String>) -> Self {
+        Self::File { path: path.as_ref().to_owned(), reason: reason.into() }
+    }
+
+    /// A closure for `map_err` that makes an [`Error::Io`] about `path`.
+    pub fn io(path: impl AsRef<Path>, action: &'static str) -> impl FnOnce(std::io::Error) -> Self {
+        let path = path.as_ref().to_owned();
+        move |source| Self::Io { path, action, source }
+    }
+}

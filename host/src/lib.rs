@@ -1,0 +1,14 @@
+//! Host side of corrust: plans, CPU backends, GPU launches and file formats.
+//!
+//! Data flows one way: a file format or the caller's memory gives raw samples
+//! ([`Encoding`], [`Layout`]), a plan checks shapes, a backend computes, a file format writes.
+
+pub mod correlate;
+mod error;
+pub mod format;
+mod layout;
+mod sample;
+
+pub use error::{Error, Result};
+pub use layout::Layout;
+pub use sample::Encoding;
