@@ -71,7 +71,7 @@ impl Shape {
     /// [`Error::Invalid`] when `bytes` is not a whole number of time steps.
     pub fn times(&self, bytes: usize) -> Result<usize> {
         let step = self.bytes_per_time();
-        if bytes % step != 0 {
+        if !bytes.is_multiple_of(step) {
             return Err(Error::invalid(format!(
                 "{bytes} bytes of samples: expected a multiple of {step} ({} channels x {} inputs x \
                  {} bytes)",

@@ -1,1 +1,171 @@
 //! File formats, read and written as streams: memory stays bounded whatever the file's size.
+//!
+//! [`open`] recognises a file by its contents and returns a [`Recording`], which yields blocks of
+//! raw samples; [`npy::Writer`] writes results so that they appear under their final name only
+//! when complete.
+
+use std::{
+    fs::File,
+    io::Read,
+    ops::Range,
+    path::{Path, PathBuf},
+};
+
+use crate::{Encoding, Error, Layout, Result, correlate::Shape};
+
+pub mod guppi;
+pub mod npy;
+
+/// A recording of channelised voltages, read once from its first time to its last.
+pub trait Recording: Send {
+    /// Inputs, channels, encoding, and the layout of the blocks.
+    fn shape(&self) -> Shape;
+
+    /// Number of times in the whole recording, missing ones included.
+    fn times(&self) -> u64;
+
+    /// Seconds from one time to the next, where the file says so.
+    fn interval(&self) -> Option<f64>;
+
+    /// Reads the next `times` times, fewer at the end of the recording, into `block` and returns
+    /// how many; 0 means that the recording has ended.
+    ///
+    /// # Errors
+    /// [`Error::Io`] and [`Error::File`] when a file cannot be read or has changed since it was
+    /// opened.
+    fn read_block(&mut self, times: usize, block: &mut Block) -> Result<usize>;
+}
+
+/// Consecutive times of a recording. Reusing one block for every read avoids reallocation.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Block {
+    /// Samples in the recording's encoding and layout; missing ones have the value zero.
+    pub samples: Vec<u8>,
+    /// Number of times.
+    pub times: usize,
+    /// Ranges of times that are missing, ascending and disjoint, counted from the block's start.
+    pub missing: Vec<Range<usize>>,
+}
+
+impl Block {
+    /// An empty block.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Number of times that are missing.
+    pub fn missing_times(&self) -> usize {
+        self.missing.iter().map(ExactSizeIterator::len).sum()
+    }
+
+    /// Makes room for `times` times of `shape`, nothing missing; the samples are to be filled in.
+    fn reset(&mut self, shape: &Shape, times: usize) {
+        self.samples.resize(times * shape.bytes_per_time(), 0);
+        self.times = times;
+        self.missing.clear();
+    }
+
+    /// Marks `range` as missing and gives its samples the value zero.
+    fn mark_missing(&mut self, shape: &Shape, range: Range<usize>) {
+        let zero = shape.encoding.zero();
+        let fill = |samples: &mut [u8]| {
+            samples.chunks_exact_mut(zero.len()).for_each(|sample| sample.copy_from_slice(zero));
+        };
+        match shape.layout {
+            Layout::Tcn => {
+                let step = shape.bytes_per_time();
+                fill(&mut self.samples[range.start * step..range.end * step]);
+            }
+            Layout::Cnt => {
+                let row = self.times * zero.len();
+                for row in self.samples.chunks_exact_mut(row) {
+                    fill(&mut row[range.start * zero.len()..range.end * zero.len()]);
+                }
+            }
+        }
+        match self.missing.last_mut() {
+            Some(last) if last.end == range.start => last.end = range.end,
+            _ => self.missing.push(range),
+        }
+    }
+}
+
+/// What the caller knows about a recording that its files may not say.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// Encoding of the samples; by default what the file's type implies.
+    pub encoding: Option<Encoding>,
+    /// Layout of the samples; by default what the file says, `tcn` for NumPy files.
+    pub layout: Option<Layout>,
+}
+
+/// Opens files that follow each other in time as one recording.
+///
+/// The format is recognised by content: NumPy (`.npy`) or GUPPI RAW.
+///
+/// # Errors
+/// [`Error::Invalid`] without a path; [`Error::File`] for a file that is empty, truncated, of
+/// neither format, of another shape than the first one, or at odds with `options`; [`Error::Io`]
+/// when a file cannot be read.
+pub fn open<P: AsRef<Path>>(paths: &[P], options: Options) -> Result<Box<dyn Recording>> {
+    let paths: Vec<PathBuf> = paths.iter().map(|path| path.as_ref().to_owned()).collect();
+    let [first, rest @ ..] = &paths[..] else {
+        return Err(Error::invalid("no input file: a recording needs at least 1"));
+    };
+    let format = Format::of(first)?;
+    for path in rest {
+        let found = Format::of(path)?;
+        if found != format {
+            return Err(Error::file(
+                path,
+                format!("{found} after {format}: the files of a recording share one format"),
+            ));
+        }
+    }
+    Ok(match format {
+        Format::Npy => Box::new(npy::Voltages::open(&paths, options)?),
+        Format::Guppi => Box::new(guppi::Guppi::open(&paths, options)?),
+    })
+}
+
+/// Formats of recordings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Format {
+    Npy,
+    Guppi,
+}
+
+impl Format {
+    /// Recognises the format of a file by its first bytes.
+    fn of(path: &Path) -> Result<Self> {
+        let mut start = Vec::with_capacity(guppi::CARD);
+        File::open(path)
+            .and_then(|file| file.take(guppi::CARD as u64).read_to_end(&mut start))
+            .map_err(Error::io(path, "read"))?;
+        if start.is_empty() {
+            Err(Error::file(path, "0 bytes: expected a NumPy or GUPPI RAW file"))
+        } else if start.starts_with(npy::MAGIC) {
+            Ok(Self::Npy)
+        } else if guppi::is_card(&start) {
+            Ok(Self::Guppi)
+        } else {
+            Err(Error::file(
+                path,
+                format!(
+                    "starts with \"{}\": expected a NumPy file (\"\\x93NUMPY\") or GUPPI RAW (a \
+                     header of 80-byte cards \"NAME    = value\")",
+                    start[..start.len().min(8)].escape_ascii()
+                ),
+            ))
+        }
+    }
+}
+
+impl std::fmt::Display for Format {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(match self {
+            Self::Npy => "NumPy",
+            Self::Guppi => "GUPPI RAW",
+        })
+    }
+}

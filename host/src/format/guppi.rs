@@ -1,0 +1,549 @@
+//! GUPPI RAW, the voltage format of Green Bank, Arecibo, Breakthrough Listen and their kin.
+//!
+//! A file is a sequence of blocks. A block is a header of 80-byte cards `NAME    = value`, the last
+//! one `END`, and `BLOCSIZE` bytes of data, `[OBSNCHAN][time][polarisation][2]` in int8:
+//!
+//! - `NPOL` counts polarisations, except that 4 means two polarisations: the original instruments
+//!   counted their four real products.
+//! - `NANTS` antennas stand behind each other, each with `OBSNCHAN / NANTS` channels. The index of
+//!   an input is `antenna * polarisations + polarisation`.
+//! - `PKTFMT` `SIMPLE` means `[time][OBSNCHAN][polarisation][2]` instead.
+//! - `DIRECTIO` other than 0 pads header and data with zeros to multiples of 512 bytes.
+//! - The last `OVERLAP` times of a block are repeated at the start of the next one. Each time is
+//!   taken once: a block's times end where the next block starts. Those of the last block, and
+//!   of one before a gap, are repeated nowhere and all taken.
+//! - `PKTIDX` counts packets since the start of the observation and tells where blocks are missing.
+//!   A block advances it by `PIPERBLK`, or else by as many packets of `PKTSIZE` bytes as fill
+//!   `BLOCSIZE` without the overlap, or else by what the second block shows.
+//!
+//! Source: P. Demorest, "GUPPI raw data format"; the cards as written by GUPPI, PUPPI and hpguppi.
+
+use std::{
+    collections::HashMap,
+    fs::File,
+    io::{BufRead, BufReader, Read, Seek, SeekFrom},
+    path::PathBuf,
+};
+
+use super::{Block, Options, Recording};
+use crate::{Encoding, Error, Layout, Result, correlate::Shape};
+
+/// Bytes of a header card.
+pub(super) const CARD: usize = 80;
+
+/// Most cards of one header; instruments write about a hundred.
+const CARD_LIMIT: usize = 1 << 14;
+
+/// Direct I/O reads and writes multiples of this many bytes.
+const SECTOR: u64 = 512;
+
+/// Bytes of one sample.
+const SAMPLE: u64 = Encoding::Ci8.bytes() as u64;
+
+/// Whether `bytes` start with a card, its name in the first 8 bytes.
+pub(super) fn is_card(bytes: &[u8]) -> bool {
+    bytes.len() == CARD
+        && bytes[8] == b'='
+        && bytes[0].is_ascii_alphanumeric()
+        && bytes[..8].iter().all(|byte| byte.is_ascii_graphic() || *byte == b' ')
+}
+
+/// A recording kept in GUPPI RAW files that follow each other in time, read as `ci8` in the layout
+/// `cnt`.
+#[derive(Debug)]
+pub struct Guppi {
+    shape: Shape,
+    times: u64,
+    interval: Option<f64>,
+    blocks: Blocks,
+    /// The block being read, and the one after it, which tells where the first one's times end.
+    current: Option<DataBlock>,
+    next: Option<DataBlock>,
+    /// Times read so far.
+    position: u64,
+    scratch: Vec<u8>,
+}
+
+impl Guppi {
+    /// Opens `paths` as one recording and checks the headers of all its blocks.
+    ///
+    /// # Errors
+    /// As for [`open`](super::open).
+    pub fn open(paths: &[PathBuf], options: Options) -> Result<Self> {
+        let first = paths.first().ok_or_else(|| Error::invalid("no input file: expected 1"))?;
+        if let Some(encoding) = options.encoding.filter(|&encoding| encoding != Encoding::Ci8) {
+            return Err(Error::file(first, format!("GUPPI RAW holds ci8 samples, not {encoding}")));
+        }
+        if let Some(layout) = options.layout.filter(|&layout| layout != Layout::Cnt) {
+            return Err(Error::file(first, format!("GUPPI RAW is read as cnt, not {layout}")));
+        }
+        let mut scan = Blocks::new(paths);
+        let mut times = 0;
+        while let Some(block) = scan.next()? {
+            times = block.end(&scan.paths)?;
+        }
+        let header = scan
+            .first
+            .as_ref()
+            .map(|first| first.header.clone())
+            .ok_or_else(|| Error::file(first, "no block: expected at least 1"))?;
+        let mut blocks = Blocks::new(paths);
+        let (current, next) = (blocks.next()?, blocks.next()?);
+        Ok(Self {
+            shape: header.shape(),
+            times,
+            interval: header.interval,
+            blocks,
+            current,
+            next,
+            position: 0,
+            scratch: Vec::new(),
+        })
+    }
+
+    /// Copies `count` times from the current block to `block`, where they start at `filled`.
+    fn copy(&mut self, block: &mut Block, filled: usize, count: usize) -> Result<()> {
+        let Some(current) = &self.current else { return Ok(()) };
+        let DataBlock { header, data, start, .. } = current;
+        let row_bytes = block.times * SAMPLE as usize;
+        let offset = self.position - start;
+        let (antennas, channels) = (header.antennas, header.channels);
+        let polarisations = header.polarisations;
+        let sample = SAMPLE as usize;
+        let group = polarisations * sample;
+        // The samples of one antenna and channel, `stride` bytes apart, to their rows.
+        let mut spread = |bytes: &[u8], stride: usize, antenna: usize, channel: usize| {
+            for polarisation in 0..polarisations {
+                let input = antenna * polarisations + polarisation;
+                let row = (channel * antennas * polarisations + input) * row_bytes;
+                let row = &mut block.samples[row + filled * sample..][..count * sample];
+                let source = bytes[polarisation * sample..].chunks(stride);
+                for (to, from) in row.chunks_exact_mut(sample).zip(source) {
+                    to.copy_from_slice(&from[..sample]);
+                }
+            }
+        };
+        if header.time_major {
+            let step = antennas * channels * group;
+            self.scratch.resize(count * step, 0);
+            self.blocks.read(current, data + offset * step as u64, &mut self.scratch)?;
+            for antenna in 0..antennas {
+                for channel in 0..channels {
+                    let first = (antenna * channels + channel) * group;
+                    spread(&self.scratch[first..], step, antenna, channel);
+                }
+            }
+        } else {
+            self.scratch.resize(count * group, 0);
+            for antenna in 0..antennas {
+                for channel in 0..channels {
+                    let stream = (antenna * channels + channel) as u64 * header.times + offset;
+                    let from = data + stream * group as u64;
+                    self.blocks.read(current, from, &mut self.scratch)?;
+                    spread(&self.scratch, group, antenna, channel);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Recording for Guppi {
+    fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    fn times(&self) -> u64 {
+        self.times
+    }
+
+    fn interval(&self) -> Option<f64> {
+        self.interval
+    }
+
+    fn read_block(&mut self, times: usize, block: &mut Block) -> Result<usize> {
+        let left = self.times - self.position;
+        let times = usize::try_from(left).map_or(times, |left| times.min(left));
+        block.reset(&self.shape, times);
+        let mut filled = 0;
+        while filled < times {
+            let Some(current) = &self.current else {
+                return Err(self.blocks.changed());
+            };
+            let follows = self.next.as_ref().map_or(u64::MAX, |next| next.start);
+            let end = (current.start + current.header.times).min(follows);
+            let wanted = (times - filled) as u64;
+            let count;
+            if self.position < end {
+                count = wanted.min(end - self.position) as usize;
+                self.copy(block, filled, count)?;
+            } else if self.next.is_some() && self.position < follows {
+                count = wanted.min(follows - self.position) as usize;
+                block.mark_missing(&self.shape, filled..filled + count);
+            } else {
+                self.current = self.next.take();
+                self.next = self.blocks.next()?;
+                continue;
+            }
+            filled += count;
+            self.position += count as u64;
+        }
+        Ok(times)
+    }
+}
+
+/// What the cards of one block say.
+#[derive(Clone, Debug, PartialEq)]
+struct Header {
+    antennas: usize,
+    /// Channels of one antenna.
+    channels: usize,
+    polarisations: usize,
+    /// Whether time is the slowest axis of the data.
+    time_major: bool,
+    /// Bytes of data.
+    bytes: u64,
+    /// Times in the data.
+    times: u64,
+    /// Times that the next block repeats.
+    overlap: u64,
+    direct_io: bool,
+    packet: Option<u64>,
+    packets_per_block: Option<u64>,
+    interval: Option<f64>,
+}
+
+impl Header {
+    /// Understands the cards of a block; the error is the reason alone.
+    fn parse(cards: &Cards) -> Result<Self, String> {
+        let bits = cards.required("NBITS")?;
+        if bits != 8 {
+            return Err(format!("NBITS = {bits}: expected 8"));
+        }
+        let antennas = cards.integer("NANTS")?.unwrap_or(1);
+        let all_channels = cards.required("OBSNCHAN")?;
+        if antennas == 0 || all_channels == 0 || all_channels % antennas != 0 {
+            return Err(format!(
+                "OBSNCHAN = {all_channels} with NANTS = {antennas}: expected a positive multiple of a \
+                 positive number"
+            ));
+        }
+        let polarisations = match cards.required("NPOL")? {
+            1 => 1,
+            2 | 4 => 2,
+            other => return Err(format!("NPOL = {other}: expected 1, 2 or 4")),
+        };
+        let bytes = cards.required("BLOCSIZE")?;
+        let step = all_channels
+            .checked_mul(polarisations * SAMPLE)
+            .ok_or_else(|| format!("OBSNCHAN = {all_channels} cannot be addressed"))?;
+        if bytes == 0 || bytes % step != 0 {
+            return Err(format!(
+                "BLOCSIZE = {bytes}: expected a positive multiple of {step}, the bytes of one time"
+            ));
+        }
+        let times = bytes / step;
+        let overlap = cards.integer("OVERLAP")?.unwrap_or(0);
+        if overlap >= times {
+            return Err(format!(
+                "OVERLAP = {overlap}: expected less than the block's {times} times"
+            ));
+        }
+        let packets_per_block = match cards.integer("PIPERBLK")? {
+            Some(packets) => Some(packets),
+            None => cards
+                .integer("PKTSIZE")?
+                .filter(|&size| size > 0 && ((times - overlap) * step).is_multiple_of(size))
+                .map(|size| (times - overlap) * step / size),
+        };
+        let size = |value: u64| usize::try_from(value).map_err(|_| format!("{value} is too large"));
+        Ok(Self {
+            antennas: size(antennas)?,
+            channels: size(all_channels / antennas)?,
+            polarisations: size(polarisations)?,
+            time_major: cards.text("PKTFMT") == Some("SIMPLE"),
+            bytes,
+            times,
+            overlap,
+            direct_io: cards.integer("DIRECTIO")?.unwrap_or(0) != 0,
+            packet: cards.integer("PKTIDX")?,
+            packets_per_block: packets_per_block.filter(|&packets| packets > 0),
+            interval: cards
+                .text("TBIN")
+                .and_then(|text| text.parse().ok())
+                .filter(|&seconds: &f64| seconds > 0.0 && seconds.is_finite()),
+        })
+    }
+
+    fn shape(&self) -> Shape {
+        Shape {
+            inputs: self.antennas * self.polarisations,
+            channels: self.channels,
+            encoding: Encoding::Ci8,
+            layout: Layout::Cnt,
+        }
+    }
+
+    /// In words, what every block of a recording shares.
+    fn describe(&self) -> String {
+        format!(
+            "{} antennas, {} channels, {} polarisations",
+            self.antennas, self.channels, self.polarisations
+        )
+    }
+}
+
+/// Cards by name.
+#[derive(Debug, Default)]
+struct Cards(HashMap<String, String>);
+
+impl Cards {
+    /// Reads the cards of one header, `END` included, and returns their bytes; `None` at the end of
+    /// the file. The error is the reason alone.
+    fn read(reader: &mut impl BufRead) -> Result<Option<(Self, u64)>, String> {
+        let mut cards = Self::default();
+        for index in 0..CARD_LIMIT {
+            let mut card = Vec::with_capacity(CARD);
+            let found = reader
+                .take(CARD as u64)
+                .read_to_end(&mut card)
+                .map_err(|error| format!("cannot read: {error}"))?;
+            if found == 0 && index == 0 {
+                return Ok(None);
+            }
+            if found < CARD {
+                return Err("truncated in a header: expected a card \"END\"".into());
+            }
+            if card.starts_with(b"END") && card[3..].iter().all(|&byte| byte == b' ') {
+                return Ok(Some((cards, (index as u64 + 1) * CARD as u64)));
+            }
+            cards.insert(&card)?;
+        }
+        Err(format!("a header of over {CARD_LIMIT} cards: expected a card \"END\""))
+    }
+
+    /// Takes in one card. Cards without a value, such as comments, are passed over.
+    fn insert(&mut self, card: &[u8]) -> Result<(), String> {
+        let name = &card[..8];
+        if !name.iter().all(|byte| byte.is_ascii_graphic() || *byte == b' ') {
+            return Err(format!(
+                "a card starts with \"{}\": expected a name of up to 8 characters",
+                name.escape_ascii()
+            ));
+        }
+        if card[8] == b'=' {
+            let name = String::from_utf8_lossy(name).trim().to_owned();
+            let value = String::from_utf8_lossy(&card[9..]);
+            let value = match value.trim_start().strip_prefix('\'') {
+                Some(quoted) => quoted.split('\'').next().unwrap_or_default(),
+                None => value.split('/').next().unwrap_or_default(),
+            };
+            self.0.insert(name, value.trim().to_owned());
+        }
+        Ok(())
+    }
+
+    fn text(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+
+    /// The value of a card as a whole number, which some instruments write as `8.0`.
+    fn integer(&self, name: &str) -> Result<Option<u64>, String> {
+        let Some(text) = self.text(name) else { return Ok(None) };
+        let whole = text.split_once('.').map_or(text, |(whole, fraction)| {
+            if fraction.bytes().all(|digit| digit == b'0') { whole } else { text }
+        });
+        match whole.parse() {
+            Ok(value) => Ok(Some(value)),
+            Err(_) => Err(format!("{name} = {text:?}: expected a whole number")),
+        }
+    }
+
+    fn required(&self, name: &str) -> Result<u64, String> {
+        self.integer(name)?.ok_or_else(|| format!("no card {name} in a header"))
+    }
+}
+
+/// Where the data of one block are, in its file and in time.
+#[derive(Clone, Debug)]
+struct DataBlock {
+    header: Header,
+    /// Index of the file.
+    file: usize,
+    /// Byte at which the data start.
+    data: u64,
+    /// First time of the block, counted from the start of the recording.
+    start: u64,
+}
+
+impl DataBlock {
+    /// The time after the block's last one.
+    fn end(&self, paths: &[PathBuf]) -> Result<u64> {
+        self.start.checked_add(self.header.times).ok_or_else(|| {
+            Error::file(&paths[self.file], "PKTIDX leads beyond any time that can be counted")
+        })
+    }
+}
+
+/// The blocks of a sequence of files in order, each checked against the first and the one before.
+#[derive(Debug)]
+struct Blocks {
+    paths: Vec<PathBuf>,
+    /// The open file, its length, and the byte after the last block.
+    file: Option<(BufReader<File>, u64, u64)>,
+    /// Index of the file that is open or is to be opened next.
+    index: usize,
+    first: Option<DataBlock>,
+    previous: Option<DataBlock>,
+    /// Packets of a block of the first one's size, once known.
+    packets_per_block: Option<u64>,
+    /// Another handle for data, with the index of its file, so that headers are not read again.
+    data: Option<(usize, File)>,
+}
+
+impl Blocks {
+    fn new(paths: &[PathBuf]) -> Self {
+        Self {
+            paths: paths.to_vec(),
+            file: None,
+            index: 0,
+            first: None,
+            previous: None,
+            packets_per_block: None,
+            data: None,
+        }
+    }
+
+    /// Fills `bytes` from byte `from` of the file that `block` is in.
+    fn read(&mut self, block: &DataBlock, from: u64, bytes: &mut [u8]) -> Result<()> {
+        let path = &self.paths[block.file];
+        let file = match &mut self.data {
+            Some((index, file)) if *index == block.file => file,
+            slot => {
+                let file = File::open(path).map_err(Error::io(path, "read"))?;
+                &mut slot.insert((block.file, file)).1
+            }
+        };
+        file.seek(SeekFrom::Start(from))
+            .and_then(|_| file.read_exact(bytes))
+            .map_err(Error::io(path, "read"))
+    }
+
+    /// The error for a recording that ends earlier than when it was opened.
+    fn changed(&self) -> Error {
+        let path = self.paths.last().cloned().unwrap_or_default();
+        Error::file(path, "has become shorter while it was read")
+    }
+
+    /// The next block, or `None` after the last one.
+    fn next(&mut self) -> Result<Option<DataBlock>> {
+        while self.index < self.paths.len() {
+            let path = &self.paths[self.index];
+            let (reader, length, position) = match &mut self.file {
+                Some(open) => open,
+                closed => {
+                    let file = File::open(path).map_err(Error::io(path, "read"))?;
+                    let length = file.metadata().map_err(Error::io(path, "read"))?.len();
+                    closed.insert((BufReader::new(file), length, 0))
+                }
+            };
+            let fault = |reason: String| Error::file(path, reason);
+            let at = *position;
+            let Some((cards, card_bytes)) = reader
+                .seek(SeekFrom::Start(at))
+                .map_err(|error| format!("cannot read: {error}"))
+                .and_then(|_| Cards::read(reader))
+                .map_err(fault)?
+            else {
+                self.file = None;
+                self.index += 1;
+                continue;
+            };
+            let header = Header::parse(&cards)
+                .map_err(|reason| fault(format!("{reason} (block at byte {at})")))?;
+            let padded = |bytes: u64| if header.direct_io { pad(bytes) } else { bytes };
+            let data = at + padded(card_bytes);
+            let left = length.saturating_sub(data);
+            if left < header.bytes {
+                return Err(fault(format!(
+                    "truncated: {left} bytes of data in the block at byte {at}, expected {}",
+                    header.bytes
+                )));
+            }
+            *position = data + header.bytes;
+            if header.direct_io {
+                *position += zeros_before_sector(reader, *position, *length)
+                    .map_err(Error::io(path, "read"))?;
+            }
+            let file = self.index;
+            let start = self.start(&header, file, at)?;
+            let block = DataBlock { header, file, data, start };
+            self.first.get_or_insert_with(|| block.clone());
+            self.previous = Some(block.clone());
+            return Ok(Some(block));
+        }
+        Ok(None)
+    }
+
+    /// First time of a block, from its `PKTIDX` if it has one, else from the block before.
+    fn start(&mut self, header: &Header, file: usize, at: u64) -> Result<u64> {
+        let fault = |reason: String| {
+            Error::file(&self.paths[file], format!("{reason} (block at byte {at})"))
+        };
+        let (Some(first), Some(previous)) = (&self.first, &self.previous) else {
+            return Ok(0);
+        };
+        if header.shape() != first.header.shape() || header.time_major != first.header.time_major {
+            return Err(fault(format!(
+                "{}: expected {} as in the first block",
+                header.describe(),
+                first.header.describe()
+            )));
+        }
+        let follows = previous.end(&self.paths)? - previous.header.overlap;
+        let (Some(packet), Some(first_packet)) = (header.packet, first.header.packet) else {
+            return Ok(follows);
+        };
+        let advance =
+            packet.checked_sub(first_packet).filter(|&advance| advance > 0).ok_or_else(|| {
+                fault(format!(
+                    "PKTIDX = {packet}: expected more than the first block's {first_packet}"
+                ))
+            })?;
+        let packets = *self
+            .packets_per_block
+            .get_or_insert(first.header.packets_per_block.unwrap_or(advance));
+        let fresh = first.header.times - first.header.overlap;
+        let times = u128::from(advance) * u128::from(fresh);
+        let packets = u128::from(packets);
+        let start = u64::try_from(times / packets)
+            .ok()
+            .filter(|start| times % packets == 0 && *start >= follows)
+            .ok_or_else(|| {
+                let least = (u128::from(follows) * packets).div_ceil(u128::from(fresh));
+                fault(format!(
+                    "PKTIDX = {packet}, {advance} after the first block's: expected a whole number \
+                     of times, at least {least} packets, at {packets} packets for {fresh} times"
+                ))
+            })?;
+        Ok(start)
+    }
+}
+
+/// `bytes` and the padding behind them that direct I/O adds.
+fn pad(bytes: u64) -> u64 {
+    bytes.next_multiple_of(SECTOR)
+}
+
+/// Number of bytes from `position` to the next multiple of a sector if they are zeros, as some
+/// writers pad data but others do not; a header never starts with a zero.
+fn zeros_before_sector(
+    reader: &mut BufReader<File>,
+    position: u64,
+    length: u64,
+) -> std::io::Result<u64> {
+    let mut padding = vec![0; (pad(position).min(length) - position) as usize];
+    reader.seek(SeekFrom::Start(position))?;
+    reader.read_exact(&mut padding)?;
+    Ok(if padding.iter().all(|&byte| byte == 0) { padding.len() as u64 } else { 0 })
+}

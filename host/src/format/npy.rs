@@ -1,0 +1,614 @@
+//! NumPy's `.npy` format, read and written piece by piece.
+//!
+//! Source: NumPy Enhancement Proposal 1, "A Simple File Format for NumPy Arrays": a magic string, a
+//! version, the length of the header, a Python dictionary with type, order and shape, the elements.
+//!
+//! - [`Reader`] checks a file when it opens it and reads any part of its elements.
+//! - [`Voltages`] is a [`Recording`] kept in one or more such files.
+//! - [`Writer`] writes an array under a temporary name and renames it when it is complete.
+
+use std::{
+    fmt,
+    fs::File,
+    io::{BufWriter, Read, Seek, SeekFrom, Write},
+    path::{Path, PathBuf},
+};
+
+use ndarray_npy::npy::header::Header;
+use tempfile::NamedTempFile;
+
+use super::{Block, Options, Recording};
+use crate::{Encoding, Error, Layout, Result, correlate::Shape};
+
+/// First bytes of every file.
+pub(super) const MAGIC: &[u8] = b"\x93NUMPY";
+
+/// Longest header that is read; one of a plain array has about a hundred bytes.
+const HEADER_LIMIT: usize = 1 << 16;
+
+/// Deepest nesting of brackets that is parsed; a plain array needs 2.
+const NESTING_LIMIT: usize = 8;
+
+/// Data start at a multiple of this many bytes.
+const ALIGNMENT: usize = 64;
+
+/// Type of the elements of an array, little-endian.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dtype {
+    /// 8-bit signed integer.
+    Int8,
+    /// 8-bit unsigned integer.
+    Uint8,
+    /// 32-bit signed integer.
+    Int32,
+    /// 64-bit signed integer.
+    Int64,
+    /// 64-bit unsigned integer.
+    Uint64,
+    /// IEEE half precision.
+    Float16,
+    /// IEEE single precision.
+    Float32,
+}
+
+impl Dtype {
+    const ALL: [Self; 7] = [
+        Self::Int8,
+        Self::Uint8,
+        Self::Int32,
+        Self::Int64,
+        Self::Uint64,
+        Self::Float16,
+        Self::Float32,
+    ];
+
+    /// Bytes of one element.
+    pub const fn bytes(self) -> usize {
+        match self {
+            Self::Int8 | Self::Uint8 => 1,
+            Self::Float16 => 2,
+            Self::Int32 | Self::Float32 => 4,
+            Self::Int64 | Self::Uint64 => 8,
+        }
+    }
+
+    /// NumPy's name of the type.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Int8 => "int8",
+            Self::Uint8 => "uint8",
+            Self::Int32 => "int32",
+            Self::Int64 => "int64",
+            Self::Uint64 => "uint64",
+            Self::Float16 => "float16",
+            Self::Float32 => "float32",
+        }
+    }
+
+    /// The type string in a header.
+    const fn descriptor(self) -> &'static str {
+        match self {
+            Self::Int8 => "|i1",
+            Self::Uint8 => "|u1",
+            Self::Int32 => "<i4",
+            Self::Int64 => "<i8",
+            Self::Uint64 => "<u8",
+            Self::Float16 => "<f2",
+            Self::Float32 => "<f4",
+        }
+    }
+
+    /// The type that a header's type string stands for.
+    fn from_descriptor(text: &str) -> Option<Self> {
+        let (order, kind) = match text.strip_prefix(['<', '>', '|', '=']) {
+            Some(kind) => (text.as_bytes()[0], kind),
+            None => (b'=', text),
+        };
+        let little = match order {
+            b'>' => false,
+            b'=' => cfg!(target_endian = "little"),
+            _ => true,
+        };
+        Self::ALL
+            .into_iter()
+            .find(|dtype| dtype.descriptor()[1..] == *kind && (little || dtype.bytes() == 1))
+    }
+}
+
+impl fmt::Display for Dtype {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// An array in a file, its elements in C order, any part of which can be read.
+#[derive(Debug)]
+pub struct Reader {
+    path: PathBuf,
+    file: File,
+    dtype: Dtype,
+    shape: Vec<usize>,
+    /// Byte at which the elements start.
+    start: u64,
+}
+
+impl Reader {
+    /// Opens `path` and checks that all its elements are there.
+    ///
+    /// # Errors
+    /// [`Error::File`] for a file that is not NumPy's, is truncated or longer than its shape says,
+    /// is in Fortran order, or has elements of a type other than [`Dtype`]'s; [`Error::Io`] when it
+    /// cannot be read.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
+        let mut file = File::open(path).map_err(Error::io(path, "read"))?;
+        let length = file.metadata().map_err(Error::io(path, "read"))?.len();
+        let bytes = read_header(&mut file, path)?;
+        let header = Header::from_reader(&mut &bytes[..])
+            .map_err(|error| Error::file(path, format!("not a NumPy file: {error}")))?;
+        let descriptor = header.type_descriptor.as_string();
+        let dtype = descriptor.and_then(|text| Dtype::from_descriptor(text)).ok_or_else(|| {
+            let expected = Dtype::ALL.map(Dtype::name).join(", ");
+            let found = &header.type_descriptor;
+            Error::file(path, format!("elements of type {found}: expected one of {expected}"))
+        })?;
+        if header.layout.is_fortran() {
+            return Err(Error::file(
+                path,
+                "array in Fortran order: expected C order (save numpy.ascontiguousarray of it)",
+            ));
+        }
+        let expected = header
+            .shape
+            .iter()
+            .try_fold(dtype.bytes(), |bytes, &axis| bytes.checked_mul(axis))
+            .filter(|&bytes| bytes <= isize::MAX as usize)
+            .ok_or_else(|| {
+                Error::file(path, format!("shape {:?} cannot be addressed", header.shape))
+            })?;
+        let found = length - (bytes.len() as u64).min(length);
+        if found != expected as u64 {
+            let fault = if found < expected as u64 { "truncated" } else { "too long" };
+            return Err(Error::file(
+                path,
+                format!(
+                    "{fault}: {found} bytes of elements, expected {expected} for {dtype} {:?}",
+                    header.shape
+                ),
+            ));
+        }
+        Ok(Self {
+            path: path.to_owned(),
+            file,
+            dtype,
+            shape: header.shape,
+            start: bytes.len() as u64,
+        })
+    }
+
+    /// The file's path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Type of the elements.
+    pub fn dtype(&self) -> Dtype {
+        self.dtype
+    }
+
+    /// Lengths of the axes, slowest first.
+    pub fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+
+    /// Checks type and rank, and that no axis has length 0; `axes` names the axes, slowest first.
+    ///
+    /// # Errors
+    /// [`Error::File`] saying what was found and what was expected.
+    pub fn expect(&self, dtype: Dtype, axes: &[&str]) -> Result<()> {
+        let expected = || format!("{dtype} [{}]", axes.join("]["));
+        if self.dtype != dtype {
+            return Err(Error::file(
+                &self.path,
+                format!("elements of type {}: expected {}", self.dtype, expected()),
+            ));
+        }
+        if self.shape.len() != axes.len() {
+            return Err(Error::file(
+                &self.path,
+                format!(
+                    "{} axes {:?}: expected {}, {}",
+                    self.shape.len(),
+                    self.shape,
+                    axes.len(),
+                    expected()
+                ),
+            ));
+        }
+        match self.shape.iter().position(|&length| length == 0) {
+            Some(axis) => Err(Error::file(
+                &self.path,
+                format!("axis \"{}\" has length 0: expected at least 1", axes[axis]),
+            )),
+            None => Ok(()),
+        }
+    }
+
+    /// Fills `bytes` with the elements that start at index `element` of the flattened array.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when the file cannot be read or has become shorter.
+    pub fn read_at(&mut self, element: u64, bytes: &mut [u8]) -> Result<()> {
+        self.file
+            .seek(SeekFrom::Start(self.start + element * self.dtype.bytes() as u64))
+            .and_then(|_| self.file.read_exact(bytes))
+            .map_err(Error::io(&self.path, "read"))
+    }
+
+    /// Bytes of the whole array.
+    ///
+    /// # Errors
+    /// As for [`read_at`](Self::read_at).
+    pub fn read_all(&mut self) -> Result<Vec<u8>> {
+        let mut bytes = vec![0; self.shape.iter().product::<usize>() * self.dtype.bytes()];
+        self.read_at(0, &mut bytes)?;
+        Ok(bytes)
+    }
+}
+
+/// Reads the bytes before the elements, so far as they are safe to parse: of bounded length and
+/// nesting, for the parser recurses.
+fn read_header(file: &mut File, path: &Path) -> Result<Vec<u8>> {
+    let truncated = |found: usize, expected: usize| {
+        Error::file(
+            path,
+            format!("truncated: {found} bytes, expected a NumPy header of {expected} bytes"),
+        )
+    };
+    let mut bytes = Vec::new();
+    let read_to = |bytes: &mut Vec<u8>, length: usize| {
+        let missing = (length - bytes.len()) as u64;
+        (&*file).take(missing).read_to_end(bytes).map_err(Error::io(path, "read"))?;
+        if bytes.len() < length { Err(truncated(bytes.len(), length)) } else { Ok(()) }
+    };
+    let version = MAGIC.len();
+    read_to(&mut bytes, version + 4)?;
+    if !bytes.starts_with(MAGIC) {
+        return Err(Error::file(path, "not a NumPy file: expected it to start with \\x93NUMPY"));
+    }
+    let (start, length) = if bytes[version] == 1 {
+        (version + 4, usize::from(u16::from_le_bytes([bytes[version + 2], bytes[version + 3]])))
+    } else {
+        read_to(&mut bytes, version + 6)?;
+        let length = bytes[version + 2..].try_into().map_or(0, u32::from_le_bytes);
+        (version + 6, usize::try_from(length).unwrap_or(usize::MAX))
+    };
+    if length > HEADER_LIMIT {
+        return Err(Error::file(
+            path,
+            format!("a header of {length} bytes: expected at most {HEADER_LIMIT}"),
+        ));
+    }
+    read_to(&mut bytes, start + length)?;
+    let mut depth = 0_usize;
+    for byte in &bytes[start..] {
+        match byte {
+            b'(' | b'[' | b'{' => depth += 1,
+            b')' | b']' | b'}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth > NESTING_LIMIT {
+            return Err(Error::file(
+                path,
+                format!("a header with brackets nested over {NESTING_LIMIT} deep: expected 2"),
+            ));
+        }
+    }
+    Ok(bytes)
+}
+
+/// A recording kept in NumPy files that follow each other in time.
+///
+/// `ci8` is int8 `[T][C][N][2]` (`tcn`) or `[C][N][T][2]` (`cnt`), `cf16` the same in float16, `ci4`
+/// and `ci4-offset` are uint8 without the last axis. All files have the same inputs and channels.
+#[derive(Debug)]
+pub struct Voltages {
+    shape: Shape,
+    times: u64,
+    /// Files still to be read, in reverse, each with its number of times.
+    files: Vec<(Reader, usize)>,
+    /// Times of the last of `files` that have been read.
+    position: usize,
+}
+
+impl Voltages {
+    /// Opens `paths` as one recording.
+    ///
+    /// # Errors
+    /// As for [`open`](super::open).
+    pub fn open(paths: &[PathBuf], options: Options) -> Result<Self> {
+        let mut files = Vec::with_capacity(paths.len());
+        let mut times = 0_u64;
+        let mut first: Option<Shape> = None;
+        for path in paths {
+            let reader = Reader::open(path)?;
+            let (shape, length) = voltage_shape(&reader, options)?;
+            let expected = *first.get_or_insert(shape);
+            if shape != expected {
+                return Err(Error::file(
+                    path,
+                    format!(
+                        "{} channels, {} inputs: expected {} and {} as in {}",
+                        shape.channels,
+                        shape.inputs,
+                        expected.channels,
+                        expected.inputs,
+                        paths[0].display()
+                    ),
+                ));
+            }
+            times += length as u64;
+            files.push((reader, length));
+        }
+        let shape = first.ok_or_else(|| Error::invalid("no input file: expected at least 1"))?;
+        files.reverse();
+        Ok(Self { shape, times, files, position: 0 })
+    }
+}
+
+/// Shape and number of times of the voltages in a file.
+fn voltage_shape(reader: &Reader, options: Options) -> Result<(Shape, usize)> {
+    let encoding = match (options.encoding, reader.dtype()) {
+        (Some(encoding), _) => encoding,
+        (None, Dtype::Int8) => Encoding::Ci8,
+        (None, Dtype::Float16) => Encoding::Cf16,
+        (None, Dtype::Uint8) => {
+            return Err(Error::file(
+                reader.path(),
+                "elements of type uint8 are ci4 or ci4-offset samples: say which encoding",
+            ));
+        }
+        (None, other) => {
+            return Err(Error::file(
+                reader.path(),
+                format!("elements of type {other}: expected int8 (ci8), uint8 (ci4) or float16"),
+            ));
+        }
+    };
+    let layout = options.layout.unwrap_or(Layout::Tcn);
+    let axes = match layout {
+        Layout::Tcn => ["time", "channel", "input", "real, imaginary"],
+        Layout::Cnt => ["channel", "input", "time", "real, imaginary"],
+    };
+    let (dtype, rank) = match encoding {
+        Encoding::Ci8 => (Dtype::Int8, 4),
+        Encoding::Ci4 | Encoding::Ci4Offset => (Dtype::Uint8, 3),
+        Encoding::Cf16 => (Dtype::Float16, 4),
+    };
+    reader.expect(dtype, &axes[..rank])?;
+    if rank == 4 && reader.shape()[3] != 2 {
+        return Err(Error::file(
+            reader.path(),
+            format!("last axis of length {}: expected 2, real and imaginary", reader.shape()[3]),
+        ));
+    }
+    let (times, channels, inputs) = match (layout, reader.shape()) {
+        (Layout::Tcn, &[times, channels, inputs, ..])
+        | (Layout::Cnt, &[channels, inputs, times, ..]) => (times, channels, inputs),
+        _ => unreachable!("the rank has been checked"),
+    };
+    Ok((Shape { inputs, channels, encoding, layout }, times))
+}
+
+impl Recording for Voltages {
+    fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    fn times(&self) -> u64 {
+        self.times
+    }
+
+    fn interval(&self) -> Option<f64> {
+        None
+    }
+
+    fn read_block(&mut self, times: usize, block: &mut Block) -> Result<usize> {
+        let held: usize = self.files.iter().map(|(_, length)| length).sum();
+        let times = times.min(held - self.position);
+        block.reset(&self.shape, times);
+        let mut filled = 0;
+        while filled < times
+            && let Some((reader, length)) = self.files.last_mut()
+        {
+            let count = (*length - self.position).min(times - filled);
+            let sample = self.shape.encoding.bytes();
+            let elements = |times: usize| (times * sample / reader.dtype().bytes()) as u64;
+            match self.shape.layout {
+                Layout::Tcn => {
+                    let step = self.shape.bytes_per_time();
+                    let per_time = elements(step / sample);
+                    let bytes = &mut block.samples[filled * step..(filled + count) * step];
+                    reader.read_at(self.position as u64 * per_time, bytes)?;
+                }
+                Layout::Cnt => {
+                    let (per_row, offset) = (elements(*length), elements(self.position));
+                    let rows = block.samples.chunks_exact_mut(times * sample);
+                    for (index, row) in rows.enumerate() {
+                        let bytes = &mut row[filled * sample..(filled + count) * sample];
+                        reader.read_at(index as u64 * per_row + offset, bytes)?;
+                    }
+                }
+            }
+            filled += count;
+            self.position += count;
+            if self.position == *length {
+                self.files.pop();
+                self.position = 0;
+            }
+        }
+        Ok(times)
+    }
+}
+
+/// Writes an array under a temporary name in the destination's folder; [`finish`](Self::finish)
+/// gives it its final name. Dropped before that, after an error for example, it leaves nothing.
+#[derive(Debug)]
+pub struct Writer {
+    path: PathBuf,
+    file: BufWriter<NamedTempFile>,
+    dtype: Dtype,
+    /// Lengths of the axes; the first one is a minimum until the array is finished if it grows.
+    shape: Vec<usize>,
+    grows: bool,
+    /// Bytes of the header.
+    start: usize,
+    /// Bytes of elements appended.
+    appended: u64,
+}
+
+impl Writer {
+    /// Starts an array of entries of shape `entry` that are [appended](Self::append) one after the
+    /// other; their number becomes the length of the first axis.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when the destination's folder does not exist or cannot be written to.
+    pub fn appending(path: impl AsRef<Path>, dtype: Dtype, entry: &[usize]) -> Result<Self> {
+        let shape = [&[0], entry].concat();
+        Self::create(path.as_ref(), dtype, shape, true)
+    }
+
+    /// Starts an array of a known shape, whose elements are [written](Self::write_at) in any order.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when the destination's folder does not exist, cannot be written to, or lacks
+    /// room.
+    pub fn with_shape(path: impl AsRef<Path>, dtype: Dtype, shape: &[usize]) -> Result<Self> {
+        let path = path.as_ref();
+        let bytes = shape
+            .iter()
+            .try_fold(dtype.bytes() as u64, |bytes, &axis| bytes.checked_mul(axis as u64))
+            .ok_or_else(|| Error::file(path, format!("shape {shape:?} cannot be addressed")))?;
+        let mut writer = Self::create(path, dtype, shape.to_vec(), false)?;
+        let length = bytes.saturating_add(writer.start as u64);
+        writer.raw().as_file().set_len(length).map_err(Error::io(path, "write"))?;
+        Ok(writer)
+    }
+
+    fn create(path: &Path, dtype: Dtype, shape: Vec<usize>, grows: bool) -> Result<Self> {
+        let folder = match path.parent() {
+            Some(folder) if folder != Path::new("") => folder,
+            _ => Path::new("."),
+        };
+        if path.is_dir() {
+            return Err(Error::file(path, "is a folder: expected the name of a file to write"));
+        }
+        let mut builder = tempfile::Builder::new();
+        builder.prefix(".corrust-").suffix(".partial");
+        #[cfg(unix)]
+        {
+            // Temporary files are private by default; results get what the umask allows.
+            use std::os::unix::fs::PermissionsExt;
+            builder.permissions(std::fs::Permissions::from_mode(0o666));
+        }
+        // The error names the destination, not the temporary file.
+        let temporary = builder
+            .tempfile_in(folder)
+            .map_err(|error| Error::io(path, "write")(std::io::Error::from(error.kind())))?;
+        let header = header(dtype, &shape, 0);
+        let mut writer = Self {
+            path: path.to_owned(),
+            file: BufWriter::with_capacity(1 << 20, temporary),
+            dtype,
+            shape,
+            grows,
+            start: header.len(),
+            appended: 0,
+        };
+        writer.file.write_all(&header).map_err(Error::io(path, "write"))?;
+        Ok(writer)
+    }
+
+    fn raw(&mut self) -> &mut NamedTempFile {
+        self.file.get_mut()
+    }
+
+    /// Bytes of one entry of the first axis.
+    fn entry_bytes(&self) -> u64 {
+        self.shape[1..].iter().product::<usize>() as u64 * self.dtype.bytes() as u64
+    }
+
+    /// Appends the little-endian bytes of any number of whole entries.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when they cannot be written, for example to a full disk.
+    ///
+    /// # Panics
+    /// When the writer was made by [`with_shape`](Self::with_shape) or `bytes` is not a whole
+    /// number of entries.
+    pub fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        assert!(self.grows, "only an array that grows is appended to");
+        assert!((bytes.len() as u64).is_multiple_of(self.entry_bytes()), "part of an entry");
+        self.file.write_all(bytes).map_err(Error::io(&self.path, "write"))?;
+        self.appended += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Writes the little-endian bytes of elements from index `element` of the flattened array on.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when they cannot be written, for example to a full disk.
+    ///
+    /// # Panics
+    /// When the writer was made by [`appending`](Self::appending).
+    pub fn write_at(&mut self, element: u64, bytes: &[u8]) -> Result<()> {
+        assert!(!self.grows, "an array that grows is appended to");
+        let position = self.start as u64 + element * self.dtype.bytes() as u64;
+        self.file
+            .seek(SeekFrom::Start(position))
+            .and_then(|_| self.file.write_all(bytes))
+            .map_err(Error::io(&self.path, "write"))
+    }
+
+    /// Completes the file and gives it its final name, replacing a file of that name.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when the file cannot be completed or renamed; nothing is left of it then.
+    pub fn finish(mut self) -> Result<()> {
+        let path = self.path.clone();
+        if self.grows {
+            self.shape[0] = (self.appended / self.entry_bytes().max(1)) as usize;
+            let header = header(self.dtype, &self.shape, self.start);
+            self.file
+                .seek(SeekFrom::Start(0))
+                .and_then(|_| self.file.write_all(&header))
+                .map_err(Error::io(&path, "write"))?;
+        }
+        let temporary = self
+            .file
+            .into_inner()
+            .map_err(|error| Error::io(&path, "write")(error.into_error()))?;
+        temporary.persist(&path).map_err(|error| Error::io(&path, "write")(error.error)).map(|_| ())
+    }
+}
+
+/// The bytes before the elements, at least `length` of them. Like NumPy's own, they leave room for
+/// the first axis to grow to any length.
+fn header(dtype: Dtype, shape: &[usize], length: usize) -> Vec<u8> {
+    const PREFIX: usize = MAGIC.len() + 4;
+    let axes: String = shape.iter().map(|axis| format!("{axis}, ")).collect();
+    let mut text = format!(
+        "{{'descr': '{}', 'fortran_order': False, 'shape': ({}), }}",
+        dtype.descriptor(),
+        axes.trim_end()
+    );
+    let growth = 20 - shape.first().map_or(1, |axis| axis.to_string().len());
+    let total = (PREFIX + text.len() + growth + 1).next_multiple_of(ALIGNMENT).max(length);
+    text.extend(std::iter::repeat_n(' ', total - PREFIX - text.len() - 1));
+    text.push('\n');
+    let mut bytes = MAGIC.to_vec();
+    bytes.extend([1, 0]);
+    bytes.extend((text.len() as u16).to_le_bytes());
+    bytes.extend(text.bytes());
+    bytes
+}
