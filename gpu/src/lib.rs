@@ -1,1 +1,50 @@
-//! Device code of corrust.
+//! Device code of corrust: every kernel, and the PTX they compile to.
+//!
+//! Built for `nvptx64-nvidia-cuda` this crate is the kernels. Built for the host it is
+//! [`abi`] (entry names, tiles, parameter structs), [`ptx`] (what the device build gave) and the
+//! same kernel sources type-checked but never run, so that an editor understands them and the lane
+//! maps can be proved on the CPU.
+//!
+//! | word | room |
+//! |---|---|
+//! | instructions (the only `asm!`) | [`isa`] |
+//! | fragments, swizzles, staging | [`tile`] |
+//! | kernels | [`correlate`], [`reorder`] |
+
+#![no_std]
+#![cfg_attr(
+    target_arch = "nvptx64",
+    feature(abi_ptx, asm_experimental_arch, stdarch_nvptx),
+    allow(internal_features)
+)]
+#![cfg_attr(
+    not(target_arch = "nvptx64"),
+    allow(unreachable_code, unused_variables, unused_mut, unused_unsafe)
+)]
+
+// Fragments are indexed by the numbers of rows and columns that the formulas name.
+#![allow(clippy::needless_range_loop)]
+
+pub mod abi;
+#[macro_use]
+pub mod isa;
+pub mod correlate;
+#[cfg(not(corrust_target = "sm_90a"))]
+pub mod reorder;
+pub mod tile;
+
+/// The PTX of every kernel, as text: what `build.rs` compiled from this crate, or, when the sources
+/// are those of `gpu/ptx/manifest.txt`, what is shipped there.
+#[cfg(not(target_arch = "nvptx64"))]
+pub mod ptx {
+    /// Kernels for compute capability 8.0 and later.
+    pub const SM_80: &str = include_str!(env!("CORRUST_PTX_SM_80"));
+    /// Kernels for compute capability 9.0 with its architecture-specific instructions (Hopper).
+    pub const SM_90A: &str = include_str!(env!("CORRUST_PTX_SM_90A"));
+}
+
+#[cfg(target_arch = "nvptx64")]
+#[panic_handler]
+fn panic(_: &core::panic::PanicInfo) -> ! {
+    isa::common::trap()
+}

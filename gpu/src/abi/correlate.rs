@@ -1,0 +1,111 @@
+//! Correlator kernels: tiles of baselines, steps of time.
+
+use super::{Kernel, parameters};
+
+/// Bytes of one input's samples that a block stages at a time: one swizzled row of shared memory.
+pub const STEP_BYTES: u32 = 128;
+
+/// Most bytes of one input that a launch may add to 32-bit sums: `2 * 128^2 * T < 2^31` for the two
+/// bytes of a `ci8` sample, in whole steps.
+pub const LAUNCH_TIMES: u32 = 65_535 / TIMES_PER_STEP * TIMES_PER_STEP;
+
+/// Times of one step of `ci8` samples.
+pub const TIMES_PER_STEP: u32 = STEP_BYTES / 2;
+
+/// Geometry of a tensor-core correlator block: a square tile of baselines, cut into warp tiles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tile {
+    /// Inputs along either side of the tile.
+    pub inputs: u32,
+    /// Rows (the unconjugated input) of one warp's part, a multiple of 16.
+    pub warp_rows: u32,
+    /// Columns (the conjugated input) of one warp's part, a multiple of 16.
+    pub warp_columns: u32,
+    /// Steps of time in flight.
+    pub stages: u32,
+}
+
+impl Tile {
+    /// Threads of a block.
+    pub const fn threads(self) -> u32 {
+        self.inputs / self.warp_rows * (self.inputs / self.warp_columns) * 32
+    }
+
+    /// Bytes of one panel: one step of time of the tile's rows or columns.
+    pub const fn panel_bytes(self) -> u32 {
+        self.inputs * STEP_BYTES
+    }
+
+    /// Bytes of shared memory of a block: a row and a column panel for every stage.
+    pub const fn shared_bytes(self) -> u32 {
+        2 * self.stages * self.panel_bytes()
+    }
+}
+
+/// 128 x 128 baselines: large arrays.
+pub const TILE_128: Tile = Tile { inputs: 128, warp_rows: 64, warp_columns: 32, stages: 3 };
+/// 64 x 64 baselines: small arrays, where a larger tile would mostly compute padding.
+pub const TILE_64: Tile = Tile { inputs: 64, warp_rows: 32, warp_columns: 32, stages: 3 };
+
+/// What a launch does with the sums already in memory.
+pub mod mode {
+    /// Overwrites them: the first launch after a dump.
+    pub const STORE: u32 = 0;
+    /// Adds to them.
+    pub const ADD: u32 = 1;
+}
+
+parameters! {
+    /// Parameters of the tensor-core correlators.
+    ///
+    /// Grid: `tiles(tiles + 1) / 2` blocks for each channel, all in x, tiles varying fastest, where
+    /// `tiles = ceil(inputs / Tile::inputs)`.
+    pub struct Correlate {
+        /// Samples `[channel][input][row_stride bytes]`, re and im interleaved, 16-byte aligned.
+        pub samples: u64,
+        /// Sums `[channel][baseline]`, (real, imaginary) pairs of i32 (`cf16`: f32).
+        pub visibilities: u64,
+        /// Bytes from one input to the next, a multiple of 16.
+        pub row_stride: u64,
+        /// Bytes of one input to read.
+        pub row_bytes: u32,
+        /// `N`.
+        pub inputs: u32,
+        /// One of [`mode`].
+        pub mode: u32,
+        /// Zero.
+        pub reserved: u32,
+    }
+}
+
+parameters! {
+    /// Parameters of [`WIDEN`].
+    pub struct Widen {
+        /// 32-bit sums, `values` of them.
+        pub partial: u64,
+        /// 64-bit sums that they are added to (stored to, in [`mode::STORE`]).
+        pub total: u64,
+        /// How many.
+        pub values: u64,
+        /// One of [`mode`].
+        pub mode: u32,
+        /// Zero.
+        pub reserved: u32,
+    }
+}
+
+const fn correlator(name: &'static str, tile: Tile, min_blocks: u32) -> Kernel<Correlate> {
+    Kernel::new(name, tile.threads()).shared_bytes(tile.shared_bytes()).min_blocks(min_blocks)
+}
+
+/// int8 samples on `mma.sync.m16n8k32`, [`TILE_128`].
+pub const MMA_S8_128: Kernel<Correlate> = correlator("correlate_mma_s8_128", TILE_128, 1);
+/// int8 samples on `mma.sync.m16n8k32`, [`TILE_64`].
+pub const MMA_S8_64: Kernel<Correlate> = correlator("correlate_mma_s8_64", TILE_64, 3);
+/// Half-precision samples on `mma.sync.m16n8k16`, [`TILE_128`].
+pub const MMA_F16_128: Kernel<Correlate> = correlator("correlate_mma_f16_128", TILE_128, 1);
+/// Half-precision samples on `mma.sync.m16n8k16`, [`TILE_64`].
+pub const MMA_F16_64: Kernel<Correlate> = correlator("correlate_mma_f16_64", TILE_64, 3);
+
+/// Adds 32-bit sums to 64-bit ones. Grid: any; the blocks share the values.
+pub const WIDEN: Kernel<Widen> = Kernel::new("correlate_widen", 256);

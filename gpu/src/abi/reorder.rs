@@ -1,0 +1,59 @@
+//! Corner turns and unpacking: samples as delivered to samples as the tensor cores read them.
+//!
+//! The kernel-native layout is `[channel][input][time]` with re and im interleaved in one row of
+//! `row_stride` bytes; `ci4` and `ci4-offset` become int8. What lies between the last time and the
+//! end of the row is written as zero.
+
+use super::{Kernel, parameters};
+
+/// Inputs of a corner-turn tile.
+pub const TILE_INPUTS: u32 = 64;
+/// Times of a corner-turn tile.
+pub const TILE_TIMES: u32 = 64;
+
+parameters! {
+    /// Parameters of every reorder kernel.
+    ///
+    /// Grid of the `tcn` kernels: one block a tile, in x: input tiles vary fastest, then channels,
+    /// then time tiles, `ceil(native_times / TILE_TIMES)` of those. Grid of the `cnt` kernels: any;
+    /// the blocks share the 16-byte words of the native rows.
+    pub struct Reorder {
+        /// Samples as delivered.
+        pub source: u64,
+        /// Native samples, 16-byte aligned.
+        pub native: u64,
+        /// Bytes from one native row to the next, a multiple of 16.
+        pub row_stride: u64,
+        /// `N`.
+        pub inputs: u32,
+        /// `C`.
+        pub channels: u32,
+        /// `T`.
+        pub times: u32,
+        /// Times that fit `row_stride`: those past `times` are written as zero.
+        pub native_times: u32,
+        /// Xored to each sample byte before nibbles are read as two's complement: 0x88 turns
+        /// excess-8 into two's complement, 0 leaves it.
+        pub flip: u32,
+        /// Zero.
+        pub reserved: u32,
+    }
+}
+
+/// A corner turn, whose tile of 32-bit words has rows one word longer than their samples.
+const fn corner_turn(name: &'static str, times_per_word: u32) -> Kernel<Reorder> {
+    Kernel::new(name, 256).shared_bytes(4 * TILE_INPUTS * (TILE_TIMES / times_per_word + 1))
+}
+
+/// Corner turn of `ci8`.
+pub const TCN_CI8: Kernel<Reorder> = corner_turn("reorder_tcn_ci8", 2);
+/// Corner turn and unpacking of `ci4` and `ci4-offset`.
+pub const TCN_CI4: Kernel<Reorder> = corner_turn("reorder_tcn_ci4", 2);
+/// Corner turn of `cf16`.
+pub const TCN_CF16: Kernel<Reorder> = corner_turn("reorder_tcn_cf16", 1);
+/// Padding of time-contiguous `ci8` rows.
+pub const CNT_CI8: Kernel<Reorder> = Kernel::new("reorder_cnt_ci8", 256);
+/// Unpacking and padding of time-contiguous `ci4` and `ci4-offset` rows.
+pub const CNT_CI4: Kernel<Reorder> = Kernel::new("reorder_cnt_ci4", 256);
+/// Padding of time-contiguous `cf16` rows.
+pub const CNT_CF16: Kernel<Reorder> = Kernel::new("reorder_cnt_cf16", 256);

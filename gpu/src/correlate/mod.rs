@@ -1,0 +1,15 @@
+//! Correlator kernels.
+//!
+//! `V[c][b(i,j)] = sum_t x_i[c][t] * conj(x_j[c][t])`, baseline `b(i,j) = i(i+1)/2 + j`,
+//! `0 <= j <= i < N`.
+//!
+//! | file | kernels | bound by |
+//! |---|---|---|
+//! | [`mma`] | int8 and half-precision samples on `mma.sync` (sm_80 and later) | tensor operations |
+//! | [`widen`] | 32-bit sums added to 64-bit ones | memory |
+
+#[cfg(not(corrust_target = "sm_90a"))]
+pub mod mma;
+pub mod triangle;
+#[cfg(not(corrust_target = "sm_90a"))]
+pub mod widen;

@@ -1,0 +1,328 @@
+//! Instructions of every GPU this crate supports (sm_80 and later).
+//!
+//! Shared-memory addresses are the 32-bit ones of PTX's `.shared` space, global addresses the 64-bit
+//! ones of its `.global` space.
+
+/// Index of the calling thread in its block (`%tid.x`).
+#[inline(always)]
+pub fn thread() -> u32 {
+    let value: u32;
+    // SAFETY: reads a special register.
+    unsafe { ptx!("mov.u32 {}, %tid.x;", out(reg32) value, options(pure, nomem, nostack)) };
+    value
+}
+
+/// Threads of a block (`%ntid.x`).
+#[inline(always)]
+pub fn threads() -> u32 {
+    let value: u32;
+    // SAFETY: reads a special register.
+    unsafe { ptx!("mov.u32 {}, %ntid.x;", out(reg32) value, options(pure, nomem, nostack)) };
+    value
+}
+
+/// Index of the block in its grid (`%ctaid.x`).
+#[inline(always)]
+pub fn block() -> u32 {
+    let value: u32;
+    // SAFETY: reads a special register.
+    unsafe { ptx!("mov.u32 {}, %ctaid.x;", out(reg32) value, options(pure, nomem, nostack)) };
+    value
+}
+
+/// Blocks of the grid (`%nctaid.x`).
+#[inline(always)]
+pub fn blocks() -> u32 {
+    let value: u32;
+    // SAFETY: reads a special register.
+    unsafe { ptx!("mov.u32 {}, %nctaid.x;", out(reg32) value, options(pure, nomem, nostack)) };
+    value
+}
+
+/// Index of the calling thread in its warp.
+#[inline(always)]
+pub fn lane() -> u32 {
+    thread() % 32
+}
+
+/// `bar.sync 0`: every thread of the block waits here, and sees what the others stored to shared
+/// memory before.
+#[inline(always)]
+pub fn barrier() {
+    #[cfg(target_arch = "nvptx64")]
+    // SAFETY: the kernels call it where no thread of the block has left.
+    unsafe {
+        core::arch::nvptx::_syncthreads()
+    }
+    #[cfg(not(target_arch = "nvptx64"))]
+    unreachable!("device code runs on a GPU or in a simulator")
+}
+
+/// `trap`: ends the grid with an error.
+#[inline(always)]
+pub fn trap() -> ! {
+    // SAFETY: ends the thread.
+    unsafe { ptx!("trap;", options(nomem, nostack, noreturn)) }
+}
+
+/// Address of the block's dynamic shared memory, aligned to 1024 bytes.
+///
+/// `build.rs` declares the variable in the PTX.
+#[inline(always)]
+pub fn dynamic_shared() -> u32 {
+    let address: u32;
+    // SAFETY: takes an address.
+    unsafe {
+        ptx!("mov.u32 {}, dynamic_shared;", out(reg32) address, options(pure, nomem, nostack))
+    };
+    address
+}
+
+/// `ld.shared.u32`.
+///
+/// # Safety
+/// `address` is 4-byte aligned shared memory of the block.
+#[inline(always)]
+pub unsafe fn load_shared(address: u32) -> u32 {
+    let value: u32;
+    // SAFETY: the caller's promise.
+    unsafe { ptx!("ld.shared.u32 {}, [{}];", out(reg32) value, in(reg32) address) };
+    value
+}
+
+/// `ld.shared.v4.u32`.
+///
+/// # Safety
+/// `address` is 16-byte aligned shared memory of the block.
+#[inline(always)]
+pub unsafe fn load_shared_4(address: u32) -> [u32; 4] {
+    let [a, b, c, d]: [u32; 4];
+    // SAFETY: the caller's promise.
+    unsafe {
+        ptx!(
+            "ld.shared.v4.u32 {{{}, {}, {}, {}}}, [{}];",
+            out(reg32) a, out(reg32) b, out(reg32) c, out(reg32) d, in(reg32) address,
+        )
+    };
+    [a, b, c, d]
+}
+
+/// `st.shared.u32`.
+///
+/// # Safety
+/// `address` is 4-byte aligned shared memory of the block.
+#[inline(always)]
+pub unsafe fn store_shared(address: u32, value: u32) {
+    // SAFETY: the caller's promise.
+    unsafe { ptx!("st.shared.u32 [{}], {};", in(reg32) address, in(reg32) value) };
+}
+
+/// `st.shared.u16`.
+///
+/// # Safety
+/// `address` is 2-byte aligned shared memory of the block.
+#[inline(always)]
+pub unsafe fn store_shared_16(address: u32, value: u16) {
+    // SAFETY: the caller's promise.
+    unsafe { ptx!("st.shared.u16 [{}], {};", in(reg32) address, in(reg16) value) };
+}
+
+/// `ld.global.nc.u8`: read-only data.
+///
+/// # Safety
+/// `address` is global memory that no thread of the grid writes.
+#[inline(always)]
+pub unsafe fn load_global_8(address: u64) -> u32 {
+    let value: u32;
+    // SAFETY: the caller's promise.
+    unsafe {
+        ptx!(
+            "ld.global.nc.u8 {}, [{}];",
+            out(reg32) value, in(reg64) address, options(pure, readonly, nostack)
+        )
+    };
+    value
+}
+
+/// `ld.global.nc.u16`: read-only data.
+///
+/// # Safety
+/// `address` is 2-byte aligned global memory that no thread of the grid writes.
+#[inline(always)]
+pub unsafe fn load_global_16(address: u64) -> u32 {
+    let value: u32;
+    // SAFETY: the caller's promise.
+    unsafe {
+        ptx!(
+            "{{ .reg .b16 half; ld.global.nc.u16 half, [{}]; cvt.u32.u16 {}, half; }}",
+            in(reg64) address, out(reg32) value, options(pure, readonly, nostack)
+        )
+    };
+    value
+}
+
+/// `ld.global.nc.u32`: read-only data.
+///
+/// # Safety
+/// `address` is 4-byte aligned global memory that no thread of the grid writes.
+#[inline(always)]
+pub unsafe fn load_global(address: u64) -> u32 {
+    let value: u32;
+    // SAFETY: the caller's promise.
+    unsafe {
+        ptx!(
+            "ld.global.nc.u32 {}, [{}];",
+            out(reg32) value, in(reg64) address, options(pure, readonly, nostack)
+        )
+    };
+    value
+}
+
+/// `ld.global.nc.v4.u32`: read-only data.
+///
+/// # Safety
+/// `address` is 16-byte aligned global memory that no thread of the grid writes.
+#[inline(always)]
+pub unsafe fn load_global_4(address: u64) -> [u32; 4] {
+    let [a, b, c, d]: [u32; 4];
+    // SAFETY: the caller's promise.
+    unsafe {
+        ptx!(
+            "ld.global.nc.v4.u32 {{{}, {}, {}, {}}}, [{}];",
+            out(reg32) a, out(reg32) b, out(reg32) c, out(reg32) d, in(reg64) address,
+            options(pure, readonly, nostack)
+        )
+    };
+    [a, b, c, d]
+}
+
+/// `ld.global.v2.u32`: data that this thread may have written.
+///
+/// # Safety
+/// `address` is 8-byte aligned global memory that no other thread of the grid writes.
+#[inline(always)]
+pub unsafe fn read_global_2(address: u64) -> [u32; 2] {
+    let [a, b]: [u32; 2];
+    // SAFETY: the caller's promise.
+    unsafe {
+        ptx!("ld.global.v2.u32 {{{}, {}}}, [{}];", out(reg32) a, out(reg32) b, in(reg64) address)
+    };
+    [a, b]
+}
+
+/// `st.global.u32`.
+///
+/// # Safety
+/// `address` is 4-byte aligned global memory that no other thread of the grid uses.
+#[inline(always)]
+pub unsafe fn store_global(address: u64, value: u32) {
+    // SAFETY: the caller's promise.
+    unsafe { ptx!("st.global.u32 [{}], {};", in(reg64) address, in(reg32) value) };
+}
+
+/// `st.global.v2.u32`.
+///
+/// # Safety
+/// `address` is 8-byte aligned global memory that no other thread of the grid uses.
+#[inline(always)]
+pub unsafe fn store_global_2(address: u64, [a, b]: [u32; 2]) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        ptx!("st.global.v2.u32 [{}], {{{}, {}}};", in(reg64) address, in(reg32) a, in(reg32) b)
+    };
+}
+
+/// `st.global.v4.u32`.
+///
+/// # Safety
+/// `address` is 16-byte aligned global memory that no other thread of the grid uses.
+#[inline(always)]
+pub unsafe fn store_global_4(address: u64, [a, b, c, d]: [u32; 4]) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        ptx!(
+            "st.global.v4.u32 [{}], {{{}, {}, {}, {}}};",
+            in(reg64) address, in(reg32) a, in(reg32) b, in(reg32) c, in(reg32) d,
+        )
+    };
+}
+
+/// `ld.global.u64`: data that this thread may have written.
+///
+/// # Safety
+/// `address` is 8-byte aligned global memory that no other thread of the grid writes.
+#[inline(always)]
+pub unsafe fn read_global_64(address: u64) -> u64 {
+    let value: u64;
+    // SAFETY: the caller's promise.
+    unsafe { ptx!("ld.global.u64 {}, [{}];", out(reg64) value, in(reg64) address) };
+    value
+}
+
+/// `st.global.u64`.
+///
+/// # Safety
+/// `address` is 8-byte aligned global memory that no other thread of the grid uses.
+#[inline(always)]
+pub unsafe fn store_global_64(address: u64, value: u64) {
+    // SAFETY: the caller's promise.
+    unsafe { ptx!("st.global.u64 [{}], {};", in(reg64) address, in(reg64) value) };
+}
+
+/// `prmt.b32`: result byte `i` is byte `selector >> 4i & 7` of the eight in `(low, high)`.
+#[inline(always)]
+pub fn prmt<const SELECTOR: u32>(low: u32, high: u32) -> u32 {
+    let value: u32;
+    // SAFETY: arithmetic.
+    unsafe {
+        ptx!(
+            "prmt.b32 {}, {}, {}, {};",
+            out(reg32) value, in(reg32) low, in(reg32) high, const SELECTOR,
+            options(pure, nomem, nostack)
+        )
+    };
+    value
+}
+
+/// `dp4a.s32.s32`: `c` plus the dot product of the signed bytes of `a` and `b`.
+#[inline(always)]
+pub fn dp4a(a: u32, b: u32, c: i32) -> i32 {
+    let value: i32;
+    // SAFETY: arithmetic.
+    unsafe {
+        ptx!(
+            "dp4a.s32.s32 {}, {}, {}, {};",
+            out(reg32) value, in(reg32) a, in(reg32) b, in(reg32) c,
+            options(pure, nomem, nostack)
+        )
+    };
+    value
+}
+
+/// `shfl.sync.bfly.b32` among all 32 lanes: the value of lane `lane ^ MASK`.
+#[inline(always)]
+pub fn shfl_xor<const MASK: u32>(value: u32) -> u32 {
+    let other: u32;
+    // SAFETY: the kernels call it with all 32 lanes together.
+    unsafe {
+        ptx!(
+            "shfl.sync.bfly.b32 {}, {}, {}, 31, -1;",
+            out(reg32) other, in(reg32) value, const MASK, options(nomem, nostack)
+        )
+    };
+    other
+}
+
+/// `sqrt.approx.f32`: square root, to within a few units in the last place.
+#[inline(always)]
+pub fn sqrt(x: f32) -> f32 {
+    let root: f32;
+    // SAFETY: arithmetic.
+    unsafe {
+        ptx!(
+            "sqrt.approx.f32 {}, {};",
+            out(reg32) root, in(reg32) x, options(pure, nomem, nostack)
+        )
+    };
+    root
+}

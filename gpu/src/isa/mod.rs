@@ -1,0 +1,56 @@
+//! PTX instructions, and the only `asm!` of the crate.
+//!
+//! Each wrapper is named after its instruction, quotes the PTX, and says the least `sm`, who must
+//! take part (thread, warp, warpgroup) and which lane holds which element. Lane maps are `const
+//! fn`s in [`crate::tile::fragment`], proved to be bijections by CPU tests.
+//!
+//! | module | instructions of |
+//! |---|---|
+//! | [`common`] | every GPU this crate supports |
+//! | [`sm_80`] | Ampere: `mma.sync`, `ldmatrix`, `cp.async` |
+
+/// `asm!` on the device; unreachable where the crate is only type-checked.
+macro_rules! ptx {
+    ($($tokens:tt)*) => {{
+        #[cfg(target_arch = "nvptx64")]
+        {
+            core::arch::asm!($($tokens)*)
+        }
+        #[cfg(not(target_arch = "nvptx64"))]
+        {
+            unreachable!("device code runs on a GPU or in a simulator")
+        }
+    }};
+}
+
+/// Declares a kernel: `kernel! { /// docs  fn name(p: Params) { ... } }`.
+///
+/// On the device it becomes an `extern "ptx-kernel"` entry under its own name.
+macro_rules! kernel {
+    ($(#[$attribute:meta])* fn $name:ident($parameter:ident: $type:ty) $body:block) => {
+        $(#[$attribute])*
+        ///
+        /// # Safety
+        /// Launched with the geometry of its row in [`crate::abi`]; the addresses in the parameters
+        /// are device memory of the sizes that the row states.
+        #[cfg(target_arch = "nvptx64")]
+        #[unsafe(no_mangle)]
+        pub unsafe extern "ptx-kernel" fn $name($parameter: $type) {
+            // SAFETY: the caller's promise.
+            unsafe { $body }
+        }
+
+        $(#[$attribute])*
+        ///
+        /// # Safety
+        /// Type-checked only: there is nothing to run here.
+        #[cfg(not(target_arch = "nvptx64"))]
+        pub unsafe fn $name($parameter: $type) {
+            // SAFETY: the caller's promise.
+            unsafe { $body }
+        }
+    };
+}
+
+pub mod common;
+pub mod sm_80;

@@ -1,0 +1,93 @@
+//! Instructions that came with compute capability 8.0 (Ampere).
+
+/// `cp.async.cg.shared.global [shared], [global], 16, bytes`: copies 16 bytes past the L1 cache
+/// without waiting; what lies beyond `bytes` (0 to 16) is written as zero and not read.
+///
+/// Thread-wise; visible to the thread after [`cp_async_wait`], to the block after a barrier more.
+///
+/// # Safety
+/// Both addresses are 16-byte aligned; `bytes` bytes of the source are readable.
+#[inline(always)]
+pub unsafe fn cp_async_16(shared: u32, global: u64, bytes: u32) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        ptx!(
+            "cp.async.cg.shared.global [{}], [{}], 16, {};",
+            in(reg32) shared, in(reg64) global, in(reg32) bytes,
+        )
+    };
+}
+
+/// `cp.async.commit_group`: closes the group of copies that this thread has issued since the last.
+#[inline(always)]
+pub fn cp_async_commit() {
+    // SAFETY: orders the thread's own copies.
+    unsafe { ptx!("cp.async.commit_group;") };
+}
+
+/// `cp.async.wait_group PENDING`: waits until at most `PENDING` of this thread's groups are under
+/// way.
+#[inline(always)]
+pub fn cp_async_wait<const PENDING: u32>() {
+    // SAFETY: waits.
+    unsafe { ptx!("cp.async.wait_group {};", const PENDING) };
+}
+
+/// `ldmatrix.sync.aligned.m8n8.x4.shared.b16`: four matrices of eight 16-byte rows.
+///
+/// Warp-wise: lanes `8m..8m+8` give the addresses of the rows of matrix `m`; word `m` of lane `l`
+/// is bytes `4(l % 4)..` of its row `l / 4`.
+///
+/// # Safety
+/// Every lane takes part; addresses are 16-byte aligned shared memory.
+#[inline(always)]
+pub unsafe fn ldmatrix_x4(address: u32) -> [u32; 4] {
+    let [a, b, c, d]: [u32; 4];
+    // SAFETY: the caller's promise.
+    unsafe {
+        ptx!(
+            "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {{{}, {}, {}, {}}}, [{}];",
+            out(reg32) a, out(reg32) b, out(reg32) c, out(reg32) d, in(reg32) address,
+        )
+    };
+    [a, b, c, d]
+}
+
+/// `mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32`: `d += a * b` over 32 int8 products.
+///
+/// Warp-wise; lane maps in [`crate::tile::fragment`]. Wraps modulo 2^32.
+#[inline(always)]
+pub fn mma_m16n8k32_s8(d: &mut [u32; 4], a: [u32; 4], b: [u32; 2]) {
+    let [d0, d1, d2, d3] = d;
+    // SAFETY: the kernels call it with all 32 lanes together.
+    unsafe {
+        ptx!(
+            "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 \
+             {{{0}, {1}, {2}, {3}}}, {{{4}, {5}, {6}, {7}}}, {{{8}, {9}}}, {{{0}, {1}, {2}, {3}}};",
+            inout(reg32) *d0, inout(reg32) *d1, inout(reg32) *d2, inout(reg32) *d3,
+            in(reg32) a[0], in(reg32) a[1], in(reg32) a[2], in(reg32) a[3],
+            in(reg32) b[0], in(reg32) b[1],
+            options(nomem, nostack)
+        )
+    };
+}
+
+/// `mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32`: `d += a * b` over 16 half-precision
+/// products, accumulated in single precision.
+///
+/// Warp-wise; in bytes its lane maps are those of [`mma_m16n8k32_s8`].
+#[inline(always)]
+pub fn mma_m16n8k16_f16(d: &mut [u32; 4], a: [u32; 4], b: [u32; 2]) {
+    let [d0, d1, d2, d3] = d;
+    // SAFETY: the kernels call it with all 32 lanes together.
+    unsafe {
+        ptx!(
+            "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 \
+             {{{0}, {1}, {2}, {3}}}, {{{4}, {5}, {6}, {7}}}, {{{8}, {9}}}, {{{0}, {1}, {2}, {3}}};",
+            inout(reg32) *d0, inout(reg32) *d1, inout(reg32) *d2, inout(reg32) *d3,
+            in(reg32) a[0], in(reg32) a[1], in(reg32) a[2], in(reg32) a[3],
+            in(reg32) b[0], in(reg32) b[1],
+            options(nomem, nostack)
+        )
+    };
+}

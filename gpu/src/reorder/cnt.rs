@@ -1,0 +1,55 @@
+//! Time-contiguous rows, unpacked and padded.
+//!
+//! Bound by memory: each sample read once and written once.
+
+use super::sample::{Cf16, Ci4, Ci8, Delivered, word};
+use crate::{
+    abi::reorder::Reorder,
+    isa::common::{block, blocks, store_global, thread, threads},
+};
+
+/// The whole of a block's work: rows in turn.
+///
+/// # Safety
+/// As the kernels'.
+#[inline(always)]
+unsafe fn pad<D: Delivered>(p: &Reorder) {
+    let rows = p.channels as u64 * p.inputs as u64;
+    let words = p.native_times / D::TIMES_PER_WORD;
+    let mut row = block() as u64;
+    while row < rows {
+        let source = p.source + row * p.times as u64 * D::BYTES as u64;
+        let native = p.native + row * p.row_stride;
+        let mut column = thread();
+        while column < words {
+            // SAFETY: the caller's promise.
+            unsafe {
+                let value = word::<D>(p, source, D::BYTES as u64, column * D::TIMES_PER_WORD);
+                store_global(native + 4 * column as u64, value);
+            }
+            column += threads();
+        }
+        row += blocks() as u64;
+    }
+}
+
+kernel! {
+    /// Padding of `ci8` rows.
+    fn reorder_cnt_ci8(p: Reorder) {
+        pad::<Ci8>(&p)
+    }
+}
+
+kernel! {
+    /// Unpacking and padding of `ci4` and `ci4-offset` rows.
+    fn reorder_cnt_ci4(p: Reorder) {
+        pad::<Ci4>(&p)
+    }
+}
+
+kernel! {
+    /// Padding of `cf16` rows.
+    fn reorder_cnt_cf16(p: Reorder) {
+        pad::<Cf16>(&p)
+    }
+}

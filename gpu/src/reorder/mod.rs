@@ -1,0 +1,6 @@
+//! Corner turns and unpacking, from samples as delivered to the kernel-native layout of
+//! [`crate::abi::reorder`].
+
+pub mod cnt;
+pub mod sample;
+pub mod tcn;
