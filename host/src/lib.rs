@@ -4,11 +4,14 @@
 //! ([`Encoding`], [`Layout`]), a plan checks shapes, a backend computes, a file format writes.
 
 pub mod correlate;
+pub mod device;
 mod error;
 pub mod format;
 mod layout;
 mod sample;
 
+pub use correlate::Correlator;
+pub use device::Device;
 pub use error::{Error, Result};
 pub use layout::Layout;
 pub use sample::Encoding;

@@ -1,22 +1,54 @@
 //! Correlation: `V[c][b(i,j)] = sum_t x_i[c][t] * conj(x_j[c][t])` for `0 <= j <= i < N`.
 //!
+//! [`Correlator`] is the plan: it checks shapes and blocks, replaces missing samples, delays and
+//! gates them, and hands plain blocks to a backend, which multiplies and sums.
+//!
 //! Source: Klages et al., "GPU Kernels for High-Speed 4-Bit Astrophysical Data Processing", eq. 1;
 //! Romein, "The Tensor-Core Correlator", section 2.
 
 mod cpu;
+mod delay;
+mod kernel;
 mod plan;
+mod selection;
+mod shape;
+mod visibilities;
 
-pub use plan::{Shape, Visibilities, baseline, baselines, useful_operations};
+pub use kernel::Kernel;
+pub use plan::{Builder, Correlator, DROP};
+pub use selection::Selection;
+pub use shape::{Shape, Strides, baseline, baselines, useful_operations};
+pub use visibilities::{Dump, ValidCounts, Visibilities};
+
+use crate::{Device, Error, Result};
 
 /// A place that correlates: the CPU, a GPU, or the simulator.
 ///
 /// Samples are raw bytes of the plan's encoding and layout; `times` of them for every channel and
 /// input, already checked by the plan to fill `samples` exactly.
-#[expect(dead_code, reason = "its users follow")]
 pub(crate) trait Backend: Send {
-    /// Adds the products of `times` samples to the visibilities held by the backend.
-    fn accumulate(&mut self, samples: &[u8], times: usize) -> crate::Result<()>;
+    /// Adds the products of `times` samples, at least one, to the visibilities held by the backend.
+    fn accumulate(&mut self, samples: &[u8], times: usize) -> Result<()>;
 
     /// Returns the sums since the last dump and starts again from zero.
-    fn dump(&mut self) -> crate::Result<Visibilities>;
+    fn dump(&mut self) -> Result<Visibilities>;
+
+    /// The device, as a person would name it.
+    fn device_name(&self) -> &str;
+
+    /// The kernel, never [`Kernel::Auto`].
+    fn kernel(&self) -> Kernel;
+}
+
+/// The backend for a device and kernel.
+fn backend(shape: &Shape, device: Device, kernel: Kernel) -> Result<Box<dyn Backend>> {
+    match device {
+        Device::Auto | Device::Cpu => cpu::backend(shape, kernel),
+        Device::Cuda(_) => Err(Error::Device(format!(
+            "{device}: this build has no CUDA support, expected device auto or cpu"
+        ))),
+        Device::Sim => Err(Error::Device(format!(
+            "{device}: this build has no simulator, expected device auto or cpu"
+        ))),
+    }
 }

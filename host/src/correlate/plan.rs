@@ -1,94 +1,321 @@
-//! Shapes of a correlation and the checks on them.
+//! The plan of a correlation: built once, then fed any number of times.
 
-use ndarray::Array2;
-use num_complex::Complex;
+use bytemuck::NoUninit;
 
-use crate::{Encoding, Error, Layout, Result};
+use super::{
+    Backend, Dump, Kernel, Shape, backend,
+    delay::DelayLine,
+    selection::{self, Counter, Selection},
+};
+use crate::{Device, Encoding, Error, Layout, Result};
 
-/// Index of the baseline of inputs `j <= i`: `i(i+1)/2 + j`.
-pub const fn baseline(i: usize, j: usize) -> usize {
-    i * (i + 1) / 2 + j
+/// Times that may be accumulated before a dump: beyond them a 64-bit sum of `ci8` products,
+/// `2 * 128^2` each, could overflow. At 1 microsecond a sample this is 8.9 years.
+const MAX_TIMES: u64 = i64::MAX as u64 / (2 * 128 * 128);
+
+/// The gate number of a time sample that belongs to no gate.
+pub const DROP: u8 = 255;
+
+/// What to correlate and where; see [`Correlator::builder`].
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct Builder {
+    shape: Shape,
+    device: Device,
+    kernel: Kernel,
+    gates: usize,
+    shifts: Vec<usize>,
 }
 
-/// Number of baselines of `inputs`, autocorrelations included: `N(N+1)/2`.
-pub const fn baselines(inputs: usize) -> usize {
-    inputs * (inputs + 1) / 2
-}
+impl Builder {
+    /// How a sample is stored (default: `ci8`).
+    pub fn encoding(mut self, encoding: Encoding) -> Self {
+        self.shape.encoding = encoding;
+        self
+    }
 
-/// Useful operations of a correlation: `8 * N(N+1)/2 * C * T`. Redundant work, padding and address
-/// arithmetic never count.
-pub fn useful_operations(inputs: usize, channels: usize, times: u64) -> f64 {
-    8.0 * baselines(inputs) as f64 * channels as f64 * times as f64
-}
+    /// Order of the axes of the samples (default: `tcn`).
+    pub fn layout(mut self, layout: Layout) -> Self {
+        self.shape.layout = layout;
+        self
+    }
 
-/// What is correlated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shape {
-    /// `N`: digitised signal paths (antenna x polarisation).
-    pub inputs: usize,
-    /// `C`: frequency channels.
-    pub channels: usize,
-    /// How a sample is stored.
-    pub encoding: Encoding,
-    /// Order of the axes.
-    pub layout: Layout,
-}
+    /// Where to correlate (default: the first GPU, else the CPU).
+    pub fn device(mut self, device: Device) -> Self {
+        self.device = device;
+        self
+    }
 
-impl Shape {
-    /// Checks that the shape can be correlated.
+    /// Which implementation to use (default: the device's quickest for this shape).
+    pub fn kernel(mut self, kernel: Kernel) -> Self {
+        self.kernel = kernel;
+        self
+    }
+
+    /// Keeps the visibilities of `gates` gates apart, 1 to 255 (default: 1); see
+    /// [`Correlator::accumulate_with`].
+    pub fn gates(mut self, gates: usize) -> Self {
+        self.gates = gates;
+        self
+    }
+
+    /// Delays each input by a whole number of samples: `x_i'[t] = x_i[t - shifts[i]]` (default: no
+    /// delay). The delay line runs on from call to call and across dumps; what lies before the
+    /// first sample is missing. To advance an input, delay the others: a shift common to all
+    /// inputs changes nothing but the edges.
+    pub fn shifts(mut self, shifts: &[usize]) -> Self {
+        self.shifts = shifts.to_vec();
+        self
+    }
+
+    /// Builds the plan.
     ///
     /// # Errors
-    /// [`Error::Invalid`] when `inputs` or `channels` is zero, or the visibilities cannot be
-    /// addressed.
-    pub fn check(&self) -> Result<()> {
-        if self.inputs == 0 {
-            return Err(Error::invalid("0 inputs: a correlation needs at least 1"));
+    /// [`Error::Invalid`] for a shape that cannot be correlated, a number of gates outside 1..=255,
+    /// a number of shifts that is not the number of inputs, or a kernel that does not run on the
+    /// device; [`Error::Device`] when the device is not there.
+    pub fn build(self) -> Result<Correlator> {
+        let Self { shape, device, kernel, gates, shifts } = self;
+        shape.check()?;
+        if !(1..=usize::from(DROP)).contains(&gates) {
+            return Err(Error::invalid(format!("{gates} gates: expected 1 to {DROP}")));
         }
-        if self.channels == 0 {
-            return Err(Error::invalid("0 channels: a correlation needs at least 1"));
-        }
-        let addressable = (self.inputs as u128 + 1)
-            .checked_mul(self.inputs as u128)
-            .and_then(|products| products.checked_mul(self.channels as u128 * 8))
-            .is_some_and(|bytes| bytes <= isize::MAX as u128);
-        if !addressable {
+        if !shifts.is_empty() && shifts.len() != shape.inputs {
             return Err(Error::invalid(format!(
-                "{} inputs and {} channels: the visibilities cannot be addressed",
-                self.inputs, self.channels
+                "{} time shifts: expected one for each of the {} inputs",
+                shifts.len(),
+                shape.inputs
             )));
+        }
+        let delays = if shifts.iter().any(|&shift| shift > 0) {
+            Some(DelayLine::new(&shape, shifts)?)
+        } else {
+            None
+        };
+        let gates = (0..gates)
+            .map(|_| {
+                Ok(Gate { backend: backend(&shape, device, kernel)?, counter: Counter::default() })
+            })
+            .collect::<Result<_>>()?;
+        Ok(Correlator { shape, gates, delays, times: 0 })
+    }
+}
+
+/// One gate's sums, and the samples behind them.
+struct Gate {
+    backend: Box<dyn Backend>,
+    counter: Counter,
+}
+
+impl Gate {
+    fn accumulate(
+        &mut self,
+        shape: &Shape,
+        samples: &[u8],
+        valid: Option<&[bool]>,
+        times: usize,
+    ) -> Result<()> {
+        if times > 0 {
+            self.backend.accumulate(samples, times)?;
+            self.counter.add(shape, valid, times);
         }
         Ok(())
     }
 
-    /// Bytes of one time step: every channel and input.
-    pub fn bytes_per_time(&self) -> usize {
-        self.inputs * self.channels * self.encoding.bytes()
-    }
-
-    /// Number of time samples in `bytes` bytes.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] when `bytes` is not a whole number of time steps.
-    pub fn times(&self, bytes: usize) -> Result<usize> {
-        let step = self.bytes_per_time();
-        if !bytes.is_multiple_of(step) {
-            return Err(Error::invalid(format!(
-                "{bytes} bytes of samples: expected a multiple of {step} ({} channels x {} inputs x \
-                 {} bytes)",
-                self.channels,
-                self.inputs,
-                self.encoding.bytes()
-            )));
-        }
-        Ok(bytes / step)
+    fn dump(&mut self) -> Result<Dump> {
+        let visibilities = self.backend.dump()?;
+        let (times, valid) = std::mem::take(&mut self.counter).finish();
+        Ok(Dump { visibilities, valid, times })
     }
 }
 
-/// One dump: the visibilities of one integration, `[channel][baseline]`.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Visibilities {
-    /// Exact sums of integer samples.
-    Integer(Array2<Complex<i64>>),
-    /// Sums of `cf16` samples, accumulated in f32.
-    Float(Array2<Complex<f32>>),
+/// A correlation planned for one shape and device: [feed](Self::accumulate) it samples in blocks of
+/// any number of times, [dump](Self::dump) the visibilities whenever an integration is over.
+///
+/// `V[c][b(i,j)] = sum_t x_i[c][t] * conj(x_j[c][t])` for `0 <= j <= i < N`: exact integers for
+/// integer samples, whatever their values and however long the integration. The sums of `cf16`
+/// samples are rounded; each backend states its bound.
+///
+/// ```
+/// use corrust_host::{Correlator, Device, Encoding, Layout, correlate::baseline};
+///
+/// // Two inputs, one channel, three times: [time][channel][input][re, im].
+/// let samples: [[[i8; 2]; 2]; 3] =
+///     [[[1, 2], [3, 4]], [[-128, 0], [0, -128]], [[5, -6], [7, 8]]];
+///
+/// let mut correlator = Correlator::builder(2, 1)
+///     .encoding(Encoding::Ci8)
+///     .layout(Layout::Tcn)
+///     .device(Device::Cpu)
+///     .build()?;
+/// correlator.accumulate(&samples[..1])?;
+/// correlator.accumulate(&samples[1..])?; // cut the stream where you like
+/// let dump = correlator.dump()?;
+///
+/// let visibilities = dump.visibilities.integer().expect("ci8 gives integers");
+/// let v = visibilities[[0, baseline(1, 0)]]; // input 1 times the conjugate of input 0
+/// assert_eq!((v.re, v.im), (-2, 16384 + 80));
+/// assert_eq!(dump.valid.get(0, baseline(1, 0)), 3);
+/// # Ok::<(), corrust_host::Error>(())
+/// ```
+pub struct Correlator {
+    shape: Shape,
+    gates: Vec<Gate>,
+    delays: Option<DelayLine>,
+    times: u64,
+}
+
+impl Correlator {
+    /// Starts a plan for `inputs` inputs and `channels` channels.
+    pub fn builder(inputs: usize, channels: usize) -> Builder {
+        Builder {
+            shape: Shape { inputs, channels, encoding: Encoding::Ci8, layout: Layout::Tcn },
+            device: Device::Auto,
+            kernel: Kernel::Auto,
+            gates: 1,
+            shifts: Vec::new(),
+        }
+    }
+
+    /// What is correlated.
+    pub fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    /// The device that correlates, as a person would name it.
+    pub fn device_name(&self) -> &str {
+        self.gates[0].backend.device_name()
+    }
+
+    /// The kernel that correlates: never [`Kernel::Auto`].
+    pub fn kernel(&self) -> Kernel {
+        self.gates[0].backend.kernel()
+    }
+
+    /// Times fed since the last dump, those dropped by gating included.
+    pub fn times(&self) -> u64 {
+        self.times
+    }
+
+    /// Adds a block of samples to the integration. The number of times follows from the length;
+    /// the elements of `samples` may have any type (bytes, `i8`, `Complex<i8>`, `f16`, arrays of
+    /// these) as long as their bytes are the samples in the plan's encoding and layout.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when `samples` does not hold a whole number of times for every channel
+    /// and input, or the plan has more than one gate; the device's own errors.
+    pub fn accumulate<S: NoUninit>(&mut self, samples: &[S]) -> Result<()> {
+        self.accumulate_with(samples, Selection::default())
+    }
+
+    /// [`accumulate`](Self::accumulate) with missing samples: see [`Selection::valid`].
+    ///
+    /// # Errors
+    /// Those of [`accumulate_with`](Self::accumulate_with).
+    pub fn accumulate_masked<S: NoUninit>(&mut self, samples: &[S], valid: &[bool]) -> Result<()> {
+        self.accumulate_with(samples, Selection { valid: Some(valid), gates: None })
+    }
+
+    /// [`accumulate`](Self::accumulate) into the gates of a gated plan: see [`Selection::gates`].
+    ///
+    /// # Errors
+    /// Those of [`accumulate_with`](Self::accumulate_with).
+    pub fn accumulate_gated<S: NoUninit>(&mut self, samples: &[S], gates: &[u8]) -> Result<()> {
+        self.accumulate_with(samples, Selection { valid: None, gates: Some(gates) })
+    }
+
+    /// Adds a block of samples to the integration, of which some are missing or belong to different
+    /// gates.
+    ///
+    /// ```
+    /// use corrust_host::{Correlator, Device, correlate::{DROP, Selection}};
+    ///
+    /// let mut correlator = Correlator::builder(1, 1).device(Device::Cpu).gates(2).build()?;
+    /// let samples: [[i8; 2]; 4] = [[1, 0], [2, 0], [3, 0], [4, 0]];
+    /// correlator.accumulate_with(
+    ///     &samples,
+    ///     Selection { valid: Some(&[true, true, false, true]), gates: Some(&[0, 1, 1, DROP]) },
+    /// )?;
+    /// let dumps = correlator.dump_gates()?;
+    /// assert_eq!(dumps[0].visibilities.integer().unwrap()[[0, 0]].re, 1);
+    /// assert_eq!(dumps[1].visibilities.integer().unwrap()[[0, 0]].re, 4); // the 3 is missing
+    /// assert_eq!((dumps[1].times, dumps[1].valid.get(0, 0)), (2, 1));
+    /// # Ok::<(), corrust_host::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when `samples` does not hold a whole number of times for every channel
+    /// and input, the mask or the gate numbers do not fit the samples, a gate number is neither one
+    /// of the plan's nor [`DROP`], gate numbers are missing though the plan has several gates, or
+    /// the integration grows beyond what 64-bit sums hold; the device's own errors.
+    pub fn accumulate_with<S: NoUninit>(
+        &mut self,
+        samples: &[S],
+        selection: Selection<'_>,
+    ) -> Result<()> {
+        let mut samples: &[u8] = bytemuck::cast_slice(samples);
+        let times = self.shape.times(samples.len())?;
+        selection.check(&self.shape, times, self.gates.len())?;
+        if self.times + times as u64 > MAX_TIMES {
+            return Err(Error::invalid(format!(
+                "{} times in one integration: expected at most {MAX_TIMES}, beyond which 64-bit \
+                 sums could overflow",
+                self.times + times as u64
+            )));
+        }
+
+        let mut valid = selection.valid;
+        let (zeroed, delayed);
+        if let Some(mask) = valid {
+            zeroed = selection::zero_missing(samples, mask, self.shape.encoding);
+            samples = &zeroed;
+        }
+        if let Some(delays) = &mut self.delays {
+            delayed = delays.apply(samples, valid);
+            samples = &delayed.samples;
+            valid = Some(&delayed.valid);
+        }
+        match selection.gates {
+            None => self.gates[0].accumulate(&self.shape, samples, valid, times)?,
+            Some(numbers) => {
+                for (number, gate) in self.gates.iter_mut().enumerate() {
+                    let chosen: Vec<usize> =
+                        (0..times).filter(|&time| usize::from(numbers[time]) == number).collect();
+                    let samples = selection::gather(&self.shape, samples, times, &chosen);
+                    let valid = valid
+                        .map(|valid| selection::gather_mask(&self.shape, valid, times, &chosen));
+                    gate.accumulate(&self.shape, &samples, valid.as_deref(), chosen.len())?;
+                }
+            }
+        }
+        self.times += times as u64;
+        Ok(())
+    }
+
+    /// The sums since the last dump, over all of which the integration starts again from zero.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when the plan has more than one gate; the device's own errors.
+    pub fn dump(&mut self) -> Result<Dump> {
+        match &mut self.gates[..] {
+            [gate] => {
+                self.times = 0;
+                gate.dump()
+            }
+            gates => Err(Error::invalid(format!(
+                "a plan of {} gates has as many dumps: expected a call of dump_gates",
+                gates.len()
+            ))),
+        }
+    }
+
+    /// The sums of every gate since the last dump, gate 0 first; the integration starts again from
+    /// zero.
+    ///
+    /// # Errors
+    /// The device's own.
+    pub fn dump_gates(&mut self) -> Result<Vec<Dump>> {
+        self.times = 0;
+        self.gates.iter_mut().map(|gate| gate.dump()).collect()
+    }
 }

@@ -1,1 +1,0 @@
-//! Correlation on the CPU.

@@ -1,0 +1,230 @@
+//! How samples are packed into 32-bit words so that one multiply-add of words does the most work.
+//!
+//! Two times of one input make a pair; a pair makes 1, 2 or 4 words.
+
+use half::{f16, slice::HalfFloatSliceExt};
+use ndarray::Array2;
+use num_complex::Complex;
+
+use super::super::Visibilities;
+use crate::Encoding;
+
+/// An arithmetic for products of samples.
+pub(super) trait Format: Send + Sync + 'static {
+    /// A decoded sample: real, imaginary.
+    type Sample: Copy;
+    /// The sample of value zero.
+    const ZERO: Self::Sample;
+    /// The words of a pair of times.
+    type Words: Copy + AsRef<[u32]> + AsMut<[u32]> + Default;
+    /// Their number.
+    const WORDS: usize;
+    /// Whether a row of zeros is not made of zero words: every sum then has to be reduced by the
+    /// sum that a row of zeros has with the same column.
+    const EXCESS: bool = false;
+    /// What the sums of a run are added to.
+    type Total: Copy + Default + Send + Sync + std::ops::AddAssign;
+
+    /// Decodes as many samples as fill `samples`.
+    fn decode(encoding: Encoding, bytes: &[u8], samples: &mut [Self::Sample]);
+
+    /// The words of a column, `b = (re, im)`, of two successive times.
+    fn columns(pair: [Self::Sample; 2]) -> Self::Words;
+
+    /// The words of the rows `a = (re, im)` and `a' = (im, -re)` out of those of a column.
+    fn rows(columns: Self::Words) -> [Self::Words; 2];
+
+    /// The sum, plus the product of a word of a row and a word of a column.
+    fn multiply_add(sum: u32, row: u32, column: u32) -> u32;
+
+    /// The sum of a run, less what a row of zeros gives (0 without [`EXCESS`](Self::EXCESS)).
+    fn total(sum: u32, excess: u32) -> Self::Total;
+
+    /// The totals, in the type that users see.
+    fn visibilities(totals: Array2<Complex<Self::Total>>) -> Visibilities;
+}
+
+/// A pair is two words, each the real and imaginary part of one time as `i16`, for instructions
+/// that sum two 16-bit products into 32 bits.
+pub(super) struct Halves;
+
+/// A pair is one word of four bytes, `re, im, re, im`, for instructions that sum four products of
+/// unsigned and signed bytes into 32 bits.
+///
+/// Columns are signed, rows hold value + 128, and -re is replaced by its complement, -re - 1, for
+/// which every byte has room: all 256 values are legal. What this adds to a sum depends on the
+/// column alone, so a row of zeros shows how much it is. 32-bit sums may wrap in between: what
+/// counts is that the difference fits, `2 * 128^2 * times < 2^31`.
+pub(super) struct Bytes;
+
+/// A pair is four words, `re, im, re, im`, each an f32 that holds an IEEE half.
+pub(super) struct Floats;
+
+/// Decodes integer samples to signed bytes.
+#[inline(always)]
+fn decode_integers(encoding: Encoding, bytes: &[u8], samples: &mut [[i8; 2]]) {
+    /// Two's-complement nibbles, real in the high one.
+    #[inline(always)]
+    fn nibbles(byte: u8) -> [i8; 2] {
+        [byte as i8 >> 4, (byte << 4) as i8 >> 4]
+    }
+    match encoding {
+        Encoding::Ci8 => {
+            for (sample, bytes) in samples.iter_mut().zip(bytes.chunks_exact(2)) {
+                *sample = [bytes[0] as i8, bytes[1] as i8];
+            }
+        }
+        Encoding::Ci4 => {
+            for (sample, &byte) in samples.iter_mut().zip(bytes) {
+                *sample = nibbles(byte);
+            }
+        }
+        Encoding::Ci4Offset => {
+            // n - 8 has the bits of n with the highest one flipped.
+            for (sample, &byte) in samples.iter_mut().zip(bytes) {
+                *sample = nibbles(byte ^ 0x88);
+            }
+        }
+        Encoding::Cf16 => unreachable!("a plan for cf16 uses Floats"),
+    }
+}
+
+impl Format for Halves {
+    type Sample = [i8; 2];
+    const ZERO: Self::Sample = [0; 2];
+    type Words = [u32; 2];
+    const WORDS: usize = 2;
+    type Total = i64;
+
+    #[inline(always)]
+    fn decode(encoding: Encoding, bytes: &[u8], samples: &mut [Self::Sample]) {
+        decode_integers(encoding, bytes, samples);
+    }
+
+    #[inline(always)]
+    fn columns(pair: [Self::Sample; 2]) -> Self::Words {
+        pair.map(|[re, im]| halves(re.into(), im.into()))
+    }
+
+    #[inline(always)]
+    fn rows(columns: Self::Words) -> [Self::Words; 2] {
+        let turned = columns.map(|word| {
+            let (re, im) = (word as i16, (word >> 16) as i16);
+            halves(im, -re)
+        });
+        [columns, turned]
+    }
+
+    #[inline(always)]
+    fn multiply_add(sum: u32, row: u32, column: u32) -> u32 {
+        let low = i32::from(row as i16) * i32::from(column as i16);
+        let high = (row as i32 >> 16) * (column as i32 >> 16);
+        sum.wrapping_add_signed(low + high)
+    }
+
+    #[inline(always)]
+    fn total(sum: u32, _: u32) -> i64 {
+        i64::from(sum as i32)
+    }
+
+    fn visibilities(totals: Array2<Complex<i64>>) -> Visibilities {
+        Visibilities::Integer(totals)
+    }
+}
+
+/// A word of two `i16`.
+#[inline(always)]
+fn halves(low: i16, high: i16) -> u32 {
+    u32::from(low as u16) | u32::from(high as u16) << 16
+}
+
+impl Format for Bytes {
+    type Sample = [i8; 2];
+    const ZERO: Self::Sample = [0; 2];
+    type Words = [u32; 1];
+    const WORDS: usize = 1;
+    const EXCESS: bool = true;
+    type Total = i64;
+
+    #[inline(always)]
+    fn decode(encoding: Encoding, bytes: &[u8], samples: &mut [Self::Sample]) {
+        decode_integers(encoding, bytes, samples);
+    }
+
+    #[inline(always)]
+    fn columns(pair: [Self::Sample; 2]) -> Self::Words {
+        let [first, second] =
+            pair.map(|[re, im]| u32::from(u16::from_le_bytes([re as u8, im as u8])));
+        [first | second << 16]
+    }
+
+    #[inline(always)]
+    fn rows([word]: Self::Words) -> [Self::Words; 2] {
+        let turned = (word & 0x00ff_00ff) << 8 | word >> 8 & 0x00ff_00ff;
+        // Excess-128 flips the highest bit of a byte, the complement of re the others as well.
+        [[word ^ 0x8080_8080], [turned ^ 0x7f80_7f80]]
+    }
+
+    #[inline(always)]
+    fn multiply_add(sum: u32, row: u32, column: u32) -> u32 {
+        let products = row.to_le_bytes().into_iter().zip(column.to_le_bytes());
+        products.fold(sum, |sum, (row, column)| {
+            sum.wrapping_add_signed(i32::from(row) * i32::from(column as i8))
+        })
+    }
+
+    #[inline(always)]
+    fn total(sum: u32, excess: u32) -> i64 {
+        i64::from(sum.wrapping_sub(excess) as i32)
+    }
+
+    fn visibilities(totals: Array2<Complex<i64>>) -> Visibilities {
+        Visibilities::Integer(totals)
+    }
+}
+
+impl Format for Floats {
+    type Sample = [f32; 2];
+    const ZERO: Self::Sample = [0.0; 2];
+    type Words = [u32; 4];
+    const WORDS: usize = 4;
+    type Total = f64;
+
+    #[inline(always)]
+    fn decode(_: Encoding, bytes: &[u8], samples: &mut [Self::Sample]) {
+        // The plan's bytes may lie at any address, halves only at even ones.
+        let mut halves = [f16::ZERO; 128];
+        for (bytes, samples) in bytes.chunks(256).zip(samples.chunks_mut(64)) {
+            let halves = &mut halves[..2 * samples.len()];
+            bytemuck::cast_slice_mut(halves).copy_from_slice(&bytes[..4 * samples.len()]);
+            halves.convert_to_f32_slice(samples.as_flattened_mut());
+        }
+    }
+
+    #[inline(always)]
+    fn columns([[a, b], [c, d]]: [Self::Sample; 2]) -> Self::Words {
+        [a, b, c, d].map(f32::to_bits)
+    }
+
+    #[inline(always)]
+    fn rows([a, b, c, d]: Self::Words) -> [Self::Words; 2] {
+        const SIGN: u32 = 1 << 31;
+        [[a, b, c, d], [b, a ^ SIGN, d, c ^ SIGN]]
+    }
+
+    #[inline(always)]
+    fn multiply_add(sum: u32, row: u32, column: u32) -> u32 {
+        // The product of two halves is exact in f32: fused or not, the sum is the same.
+        let product = f32::from_bits(row) * f32::from_bits(column);
+        (f32::from_bits(sum) + product).to_bits()
+    }
+
+    #[inline(always)]
+    fn total(sum: u32, _: u32) -> f64 {
+        f32::from_bits(sum).into()
+    }
+
+    fn visibilities(totals: Array2<Complex<f64>>) -> Visibilities {
+        Visibilities::Float(totals.mapv(|v| Complex::new(v.re as f32, v.im as f32)))
+    }
+}

@@ -1,0 +1,245 @@
+//! Correlation on the CPU: a matrix product on small tiles held in registers.
+//!
+//! With x as rows and columns of a matrix product over time, `V = X X^H`, lower triangle only.
+//! Complex products are made of real ones by giving every row twice, as `a = (re, im)` and as
+//! `a' = -i a = (im, -re)`, against columns `b = (re, im)`:
+//!
+//! ```text
+//! re V = sum_t a . b      im V = sum_t a' . b
+//! ```
+//!
+//! One algorithm is written once over [`Dot`], a multiply-add of vectors, which every
+//! instruction set implements for the arithmetic it does best ([`Bytes`](format::Bytes),
+//! [`Halves`](format::Halves), [`Floats`](format::Floats)). The order of loops, from the outside:
+//!
+//! - channels, in parallel; strips of [`STRIP`] words (the strip is unpacked once into column
+//!   panels);
+//! - blocks of [`BLOCK`] inputs as rows, in parallel: their row panels stay in the L2 cache;
+//! - column panels; runs of [`RUN`] words: that much of a column panel stays in the L1 cache;
+//! - row panels of the block, and for each the tile: its sums live in registers over the run, then
+//!   join the 64-bit totals.
+//!
+//! What bounds it: the multiply-adds, for more than about a hundred inputs; unpacking, for fewer.
+//!
+//! Integer sums are exact: see [`format::Bytes`] for the 32-bit sums of a run. `cf16` sums are kept
+//! in f32 over a run of at most `RUN` products and in f64 beyond, and rounded to f32 when dumped.
+//! The components of a visibility `V` are off by at most
+//! `RUN * 2^-24 * sum_t (|re_i| + |im_i|) (|re_j| + |im_j|) + 2^-24 |V|`, whatever the length of
+//! the integration (below 2^29 runs).
+
+mod dot;
+mod format;
+mod panel;
+#[cfg(target_arch = "x86_64")]
+mod x86;
+
+use std::{cell::Cell, marker::PhantomData, ops::Range};
+
+use ndarray::Array2;
+use num_complex::Complex;
+use rayon::prelude::*;
+
+use self::{
+    dot::{Dot, Portable, ROWS},
+    format::{Floats, Format, Halves},
+    panel::{ColumnPanel, RowBlock, Samples, column_panel_len},
+};
+use super::{Backend, Kernel, Shape, Visibilities, baseline, baselines};
+use crate::{Error, Result};
+
+/// Words of a column panel between two unpackings.
+const STRIP: usize = 1024;
+
+/// Words over which the sums of a tile stay in registers.
+const RUN: usize = 256;
+
+/// Inputs whose row panels are used together.
+const BLOCK: usize = 96;
+
+/// The visibilities of an integration in the making.
+struct Cpu<D: Dot> {
+    shape: Shape,
+    kernel: Kernel,
+    name: String,
+    /// `[channel][baseline]`.
+    totals: Array2<Complex<Total<D>>>,
+}
+
+/// What the sums of a run are added to.
+type Total<D> = <<D as Dot>::Format as Format>::Total;
+
+/// The CPU backend for a shape, with the instructions that `kernel` names or the best there are.
+pub(super) fn backend(shape: &Shape, kernel: Kernel) -> Result<Box<dyn Backend>> {
+    /// Boxes a backend with the arithmetic for `shape`.
+    fn boxed<I: Dot, F: Dot>(shape: &Shape, kernel: Kernel) -> Box<dyn Backend> {
+        if shape.encoding.is_integer() {
+            Box::new(Cpu::<I>::new(shape, kernel))
+        } else {
+            Box::new(Cpu::<F>::new(shape, kernel))
+        }
+    }
+
+    let kernel = match kernel {
+        Kernel::Auto => *KERNELS
+            .iter()
+            .find(|kernel| has_instructions(**kernel))
+            .expect("any CPU runs the portable kernel"),
+        named if !KERNELS.contains(&named) => {
+            return Err(Error::invalid(format!("kernel {named} does not run on a CPU")));
+        }
+        named if !has_instructions(named) => {
+            return Err(Error::Device(format!(
+                "kernel {named}: this CPU lacks the instructions, expected kernel auto"
+            )));
+        }
+        named => named,
+    };
+    Ok(match kernel {
+        #[cfg(target_arch = "x86_64")]
+        Kernel::CpuAvx512Vnni => boxed::<x86::Avx512Vnni, x86::Avx512>(shape, kernel),
+        #[cfg(target_arch = "x86_64")]
+        Kernel::CpuAvxVnni => boxed::<x86::AvxVnni, x86::Avx2<Floats>>(shape, kernel),
+        #[cfg(target_arch = "x86_64")]
+        Kernel::CpuAvx2 => boxed::<x86::Avx2<Halves>, x86::Avx2<Floats>>(shape, kernel),
+        _ => boxed::<Portable<Halves>, Portable<Floats>>(shape, kernel),
+    })
+}
+
+/// The kernels for CPUs, the quickest first.
+const KERNELS: [Kernel; 4] =
+    [Kernel::CpuAvx512Vnni, Kernel::CpuAvxVnni, Kernel::CpuAvx2, Kernel::CpuPortable];
+
+/// Whether this CPU has the instructions of a kernel.
+fn has_instructions(kernel: Kernel) -> bool {
+    #[cfg(target_arch = "x86_64")]
+    {
+        let avx2 = is_x86_feature_detected!("avx2")
+            && is_x86_feature_detected!("fma")
+            && is_x86_feature_detected!("f16c");
+        let avx512 = is_x86_feature_detected!("avx512f")
+            && is_x86_feature_detected!("avx512bw")
+            && is_x86_feature_detected!("avx512vl");
+        match kernel {
+            Kernel::CpuAvx512Vnni => avx512 && is_x86_feature_detected!("avx512vnni"),
+            Kernel::CpuAvxVnni => avx2 && is_x86_feature_detected!("avxvnni"),
+            Kernel::CpuAvx2 => avx2,
+            _ => true,
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    {
+        kernel == Kernel::CpuPortable
+    }
+}
+
+impl<D: Dot> Cpu<D> {
+    fn new(shape: &Shape, kernel: Kernel) -> Self {
+        let threads = rayon::current_num_threads();
+        let plural = if threads == 1 { "" } else { "s" };
+        Self {
+            shape: *shape,
+            kernel,
+            name: format!("CPU ({threads} thread{plural})"),
+            totals: Array2::default((shape.channels, baselines(shape.inputs))),
+        }
+    }
+}
+
+impl<D: Dot> Backend for Cpu<D> {
+    fn accumulate(&mut self, samples: &[u8], times: usize) -> Result<()> {
+        let block = Samples::new(&self.shape, samples, times);
+        self.totals
+            .as_slice_mut()
+            .expect("totals lie in one piece")
+            .par_chunks_exact_mut(baselines(self.shape.inputs))
+            .enumerate()
+            .for_each(|(channel, totals)| {
+                let strip = STRIP / D::Format::WORDS * 2;
+                for start in (0..times).step_by(strip) {
+                    let strip = start..times.min(start + strip);
+                    accumulate_strip::<D>(&block, channel, strip, totals);
+                }
+            });
+        Ok(())
+    }
+
+    fn dump(&mut self) -> Result<Visibilities> {
+        let zeros = Array2::default(self.totals.dim());
+        Ok(D::Format::visibilities(std::mem::replace(&mut self.totals, zeros)))
+    }
+
+    fn device_name(&self) -> &str {
+        &self.name
+    }
+
+    fn kernel(&self) -> Kernel {
+        self.kernel
+    }
+}
+
+/// Adds the products of the times `strip` to the totals of one channel.
+fn accumulate_strip<D: Dot>(
+    samples: &Samples<'_>,
+    channel: usize,
+    strip: Range<usize>,
+    totals: &mut [Complex<Total<D>>],
+) {
+    thread_local! {
+        static COLUMN_PANELS: Cell<Vec<u32>> = const { Cell::new(Vec::new()) };
+        static ROW_PANELS: Cell<Vec<u32>> = const { Cell::new(Vec::new()) };
+    }
+    let inputs = samples.inputs();
+    let words = strip.len().div_ceil(2) * D::Format::WORDS;
+    let panel_len = column_panel_len::<D>(words);
+
+    with_scratch(&COLUMN_PANELS, inputs.div_ceil(D::COLUMNS) * panel_len, |columns| {
+        columns.par_chunks_exact_mut(panel_len).enumerate().for_each(|(tile, panel)| {
+            let first = tile * D::COLUMNS;
+            let inputs = first..inputs.min(first + D::COLUMNS);
+            let times = strip.clone();
+            // SAFETY: a backend is only made for instructions that the CPU has.
+            unsafe {
+                D::run(ColumnPanel::<D> {
+                    samples,
+                    channel,
+                    inputs,
+                    times,
+                    panel,
+                    arithmetic: PhantomData,
+                })
+            };
+        });
+        let columns = &*columns;
+
+        let mut blocks = Vec::with_capacity(inputs.div_ceil(BLOCK));
+        let mut rest = totals;
+        for first in (0..inputs).step_by(BLOCK) {
+            let last = inputs.min(first + BLOCK);
+            let (totals, after) = rest.split_at_mut(baseline(last, 0) - baseline(first, 0));
+            blocks.push((first..last, totals));
+            rest = after;
+        }
+        blocks.into_par_iter().for_each(|(inputs, totals)| {
+            let rows = inputs.len().div_ceil(ROWS) * 2 * ROWS * words;
+            with_scratch(&ROW_PANELS, rows, |rows| {
+                // SAFETY: a backend is only made for instructions that the CPU has.
+                unsafe { D::run(RowBlock::<D> { columns, words, inputs, rows, totals }) };
+            });
+        });
+    });
+}
+
+/// Calls `work` with `length` words of the thread's scratch memory, whatever they hold.
+fn with_scratch(
+    scratch: &'static std::thread::LocalKey<Cell<Vec<u32>>>,
+    length: usize,
+    work: impl FnOnce(&mut [u32]),
+) {
+    // Taken, not borrowed: while `work` waits for others, rayon may start it again on this thread.
+    let mut words = scratch.take();
+    if words.len() < length {
+        words.resize(length, 0);
+    }
+    work(&mut words[..length]);
+    scratch.set(words);
+}

@@ -1,0 +1,103 @@
+//! Shapes of a correlation and the checks on them.
+
+use crate::{Encoding, Error, Layout, Result};
+
+/// Index of the baseline of inputs `j <= i`: `i(i+1)/2 + j`.
+pub const fn baseline(i: usize, j: usize) -> usize {
+    i * (i + 1) / 2 + j
+}
+
+/// Number of baselines of `inputs`, autocorrelations included: `N(N+1)/2`.
+pub const fn baselines(inputs: usize) -> usize {
+    inputs * (inputs + 1) / 2
+}
+
+/// Useful operations of a correlation: `8 * N(N+1)/2 * C * T`. Redundant work, padding and address
+/// arithmetic never count.
+pub fn useful_operations(inputs: usize, channels: usize, times: u64) -> f64 {
+    8.0 * baselines(inputs) as f64 * channels as f64 * times as f64
+}
+
+/// Distances between neighbouring samples; see [`Shape::strides`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Strides {
+    /// From one time to the next.
+    pub time: usize,
+    /// From one channel to the next.
+    pub channel: usize,
+    /// From one input to the next.
+    pub input: usize,
+}
+
+/// What is correlated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// `N`: digitised signal paths (antenna x polarisation).
+    pub inputs: usize,
+    /// `C`: frequency channels.
+    pub channels: usize,
+    /// How a sample is stored.
+    pub encoding: Encoding,
+    /// Order of the axes.
+    pub layout: Layout,
+}
+
+impl Shape {
+    /// Checks that the shape can be correlated.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when `inputs` or `channels` is zero, or the visibilities cannot be
+    /// addressed.
+    pub fn check(&self) -> Result<()> {
+        if self.inputs == 0 {
+            return Err(Error::invalid("0 inputs: a correlation needs at least 1"));
+        }
+        if self.channels == 0 {
+            return Err(Error::invalid("0 channels: a correlation needs at least 1"));
+        }
+        let addressable = (self.inputs as u128 + 1)
+            .checked_mul(self.inputs as u128)
+            .and_then(|products| products.checked_mul(self.channels as u128 * 8))
+            .is_some_and(|bytes| bytes <= isize::MAX as u128);
+        if !addressable {
+            return Err(Error::invalid(format!(
+                "{} inputs and {} channels: the visibilities cannot be addressed",
+                self.inputs, self.channels
+            )));
+        }
+        Ok(())
+    }
+
+    /// Distance in a block of `times` times, in samples, between neighbours along each axis.
+    pub fn strides(&self, times: usize) -> Strides {
+        match self.layout {
+            Layout::Tcn => {
+                Strides { time: self.channels * self.inputs, channel: self.inputs, input: 1 }
+            }
+            Layout::Cnt => Strides { time: 1, channel: self.inputs * times, input: times },
+        }
+    }
+
+    /// Bytes of one time step: every channel and input.
+    pub fn bytes_per_time(&self) -> usize {
+        self.inputs * self.channels * self.encoding.bytes()
+    }
+
+    /// Number of time samples in `bytes` bytes.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when `bytes` is not a whole number of time steps.
+    pub fn times(&self, bytes: usize) -> Result<usize> {
+        let step = self.bytes_per_time();
+        if !bytes.is_multiple_of(step) {
+            return Err(Error::invalid(format!(
+                "{bytes} bytes of samples: expected a multiple of {step} ({} channels x {} inputs x \
+                 {} bytes)",
+                self.channels,
+                self.inputs,
+                self.encoding.bytes()
+            )));
+        }
+        Ok(bytes / step)
+    }
+}

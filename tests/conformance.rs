@@ -1,0 +1,325 @@
+//! One suite for every backend: what it computes equals the oracle's plain loops, bit for bit for
+//! integer samples, at sizes around the edges of its tiles.
+//!
+//! A backend that is not there is skipped, saying so; naming it in `CORRUST_REQUIRE` (as in
+//! `CORRUST_REQUIRE=cuda`) turns that into a failure.
+
+mod oracle;
+
+use corrust::{
+    Correlator, Device, Encoding, Error, Layout,
+    correlate::{DROP, Dump, Kernel, Selection, Visibilities},
+};
+use oracle::{Block, Visibility};
+use rand::{RngExt, SeedableRng, rngs::StdRng};
+
+/// A backend, and the sizes at which to test it.
+#[derive(Clone, Copy)]
+struct Backend {
+    name: &'static str,
+    device: Device,
+    kernel: Kernel,
+    /// Numbers of inputs: 1, 2, and around the edges of tiles.
+    inputs: &'static [usize],
+    /// Numbers of times: 1, odd, and around the edges of tiles and of what is summed at once.
+    times: &'static [usize],
+    /// Numbers of times at which 32-bit sums would overflow.
+    long_times: &'static [usize],
+}
+
+/// The CPU's panels have 4 rows and 4, 8 or 48 columns, its blocks 96 inputs.
+const CPU_INPUTS: &[usize] =
+    &[1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 47, 48, 49, 95, 96, 97, 257];
+
+/// The CPU sums 256 words (128, 256 or 512 times) at once and unpacks 1024 (512, 1024 or 2048).
+const CPU_TIMES: &[usize] =
+    &[1, 2, 3, 63, 64, 65, 127, 128, 129, 255, 257, 511, 512, 513, 1025, 2047, 2048, 2051];
+
+/// 2 * 128^2 * 65536 = 2^31.
+const LONG_TIMES: &[usize] = &[65535, 65536, 65537, 131072];
+
+impl Backend {
+    const fn cpu(name: &'static str, kernel: Kernel) -> Self {
+        Self {
+            name,
+            device: Device::Cpu,
+            kernel,
+            inputs: CPU_INPUTS,
+            times: CPU_TIMES,
+            long_times: LONG_TIMES,
+        }
+    }
+
+    /// Whether the backend is there; says why if not.
+    fn is_there(&self) -> bool {
+        match Correlator::builder(1, 1).device(self.device).kernel(self.kernel).build() {
+            Ok(_) => true,
+            Err(Error::Device(reason)) => {
+                let required = std::env::var("CORRUST_REQUIRE").unwrap_or_default();
+                assert!(!required.split(',').any(|name| name == self.name), "{reason}");
+                println!("{}: skipped: {reason}", self.name);
+                false
+            }
+            Err(error) => panic!("{}: {error}", self.name),
+        }
+    }
+
+    fn builder(&self, block: &Block) -> corrust::correlate::Builder {
+        Correlator::builder(block.inputs, block.channels)
+            .encoding(block.encoding)
+            .layout(block.layout)
+            .device(self.device)
+            .kernel(self.kernel)
+    }
+
+    fn plan(&self, block: &Block) -> Correlator {
+        self.builder(block).build().expect("the shape is legal")
+    }
+
+    /// Correlates a block in one go and compares.
+    fn judge(&self, block: &Block) {
+        let mut plan = self.plan(block);
+        plan.accumulate(&block.bytes).unwrap();
+        compare(&self.what(block), &plan.dump().unwrap(), &oracle::correlate_block(block));
+    }
+
+    fn what(&self, block: &Block) -> String {
+        let Block { inputs, channels, times, encoding, layout, .. } = block;
+        format!("{}, {encoding} {layout}: N = {inputs}, C = {channels}, T = {times}", self.name)
+    }
+}
+
+/// Every encoding in every layout.
+fn formats() -> impl Iterator<Item = (Encoding, Layout)> {
+    Encoding::ALL.into_iter().flat_map(|encoding| Layout::ALL.map(|layout| (encoding, layout)))
+}
+
+/// A block of random samples: any bytes, or for `cf16` any halves below 8, subnormal ones too.
+fn random(
+    (encoding, layout): (Encoding, Layout),
+    inputs: usize,
+    channels: usize,
+    times: usize,
+) -> Block {
+    let mut rng = StdRng::seed_from_u64((inputs << 40 | channels << 32 | times) as u64);
+    let samples = inputs * channels * times;
+    let bytes = match encoding {
+        Encoding::Cf16 => {
+            (0..2 * samples).flat_map(|_| (rng.random::<u16>() & 0xc7ff).to_le_bytes()).collect()
+        }
+        _ => (0..encoding.bytes() * samples).map(|_| rng.random()).collect(),
+    };
+    Block { inputs, channels, times, encoding, layout, bytes }
+}
+
+/// Panics unless the dump is what the oracle says: exactly, or within the bound that summing in f32
+/// in any order keeps.
+fn compare(what: &str, dump: &Dump, expected: &[Vec<Visibility>]) {
+    let shape = (expected.len(), expected[0].len());
+    match &dump.visibilities {
+        Visibilities::Integer(sums) => assert_eq!(sums.dim(), shape, "{what}"),
+        Visibilities::Float(sums) => assert_eq!(sums.dim(), shape, "{what}"),
+    }
+    for (channel, expected) in expected.iter().enumerate() {
+        for (baseline, expected) in expected.iter().enumerate() {
+            let at = [channel, baseline];
+            let good = match &dump.visibilities {
+                Visibilities::Integer(sums) => {
+                    sums[at].re == expected.re as i64 && sums[at].im == expected.im as i64
+                }
+                Visibilities::Float(sums) => {
+                    let bound =
+                        2.0 * (expected.count + 1) as f64 * 2f64.powi(-24) * expected.magnitude;
+                    (f64::from(sums[at].re) - expected.re).abs() <= bound
+                        && (f64::from(sums[at].im) - expected.im).abs() <= bound
+                }
+            };
+            assert!(
+                good,
+                "{what}: channel {channel}, baseline {baseline}: expected {expected:?}, found {}",
+                match &dump.visibilities {
+                    Visibilities::Integer(sums) => sums[at].to_string(),
+                    Visibilities::Float(sums) => sums[at].to_string(),
+                }
+            );
+            assert_eq!(dump.valid.get(channel, baseline), expected.count, "{what}: valid samples");
+        }
+    }
+}
+
+/// Every number of inputs, with a few times; every number of times, with a few inputs.
+fn sizes(backend: Backend) {
+    for format in formats() {
+        for (case, &inputs) in backend.inputs.iter().enumerate() {
+            let channels = [1, 3][case % 2];
+            backend.judge(&random(format, inputs, channels, [9, 1, 70][case % 3]));
+        }
+        for (case, &times) in backend.times.iter().enumerate() {
+            let channels = [3, 1][case % 2];
+            backend.judge(&random(format, [5, 2, 1][case % 3], channels, times));
+        }
+    }
+}
+
+/// Every byte times every byte, each product on its own baseline.
+fn bytes(backend: Backend) {
+    for layout in Layout::ALL {
+        for encoding in [Encoding::Ci8, Encoding::Ci4, Encoding::Ci4Offset] {
+            let (inputs, channels) = (256, 3);
+            let mut block = random((encoding, layout), inputs, channels, 1);
+            for channel in 0..channels {
+                for input in 0..inputs {
+                    let at = block.position(channel, input, 0) * encoding.bytes();
+                    block.bytes[at] = input as u8;
+                    if encoding == Encoding::Ci8 {
+                        block.bytes[at + 1] = (input * (2 * channel + 1) + 85 * channel) as u8;
+                    }
+                }
+            }
+            backend.judge(&block);
+        }
+    }
+}
+
+/// The largest magnitudes, over as many times as could overflow 32 bits.
+fn extremes(backend: Backend) {
+    for (encoding, bytes) in [
+        (Encoding::Ci8, [0x80, 0x7f, 0x80]),
+        (Encoding::Ci4, [0x88, 0x77, 0x88]),
+        (Encoding::Ci4Offset, [0x00, 0xff, 0x00]),
+    ] {
+        for (&times, layout) in backend.long_times.iter().zip(Layout::ALL.into_iter().cycle()) {
+            let mut block = random((encoding, layout), 3, 1, times);
+            for (input, byte) in bytes.into_iter().enumerate() {
+                for time in 0..times {
+                    let at = block.position(0, input, time) * encoding.bytes();
+                    block.bytes[at..][..encoding.bytes()].fill(byte);
+                }
+            }
+            backend.judge(&block);
+        }
+    }
+}
+
+/// A stream cut anywhere gives the same dump; dumps start again from zero.
+fn cuts_and_dumps(backend: Backend) {
+    for format in formats() {
+        let block = random(format, 5, 2, 150);
+        let mut plan = backend.plan(&block);
+        for cuts in [&[0, 0, 1, 64, 64, 131, 150][..], &[0, 63, 149, 150], &[0, 150]] {
+            for cut in cuts.windows(2) {
+                plan.accumulate(&block.cut(cut[0], cut[1]).bytes).unwrap();
+                assert_eq!(plan.times(), cut[1] as u64);
+            }
+            let dump = plan.dump().unwrap();
+            assert_eq!((plan.times(), dump.times), (0, 150));
+            compare(&backend.what(&block), &dump, &oracle::correlate_block(&block));
+        }
+        for (from, to) in [(0, 50), (50, 51), (51, 51), (51, 150)] {
+            let part = block.cut(from, to);
+            plan.accumulate(&part.bytes).unwrap();
+            let dump = plan.dump().unwrap();
+            compare(&backend.what(&part), &dump, &oracle::correlate_block(&part));
+        }
+    }
+}
+
+/// Missing samples, gates and time shifts, apart and together, on streams that are cut.
+fn selections(backend: Backend) {
+    const GATES: usize = 3;
+    for (case, format) in formats().enumerate() {
+        let block = random(format, 6, 2, 90);
+        let mut rng = StdRng::seed_from_u64(case as u64);
+        let samples = block.inputs * block.channels * block.times;
+        let mut valid: Vec<bool> = (0..samples).map(|_| rng.random_ratio(4, 5)).collect();
+        for time in 0..block.times {
+            // An input without gaps, and one without samples.
+            valid[block.position(0, 1, time)] = true;
+            valid[block.position(1, 2, time)] = false;
+        }
+        let numbers: Vec<u8> =
+            (0..block.times).map(|_| [0, 1, 2, DROP][rng.random_range(0..4)]).collect();
+        let shifts = [0, 1, 7, 40, 200, 3];
+
+        for (masked, gated, shifted) in [
+            (true, false, false),
+            (false, true, false),
+            (false, false, true),
+            (true, true, false),
+            (true, false, true),
+            (true, true, true),
+        ] {
+            let what =
+                format!("{}, mask {masked}, gates {gated}, shifts {shifted}", backend.what(&block));
+            let mut builder = backend.builder(&block);
+            if gated {
+                builder = builder.gates(GATES);
+            }
+            if shifted {
+                builder = builder.shifts(&shifts);
+            }
+            let mut plan = builder.build().unwrap();
+            // Two rounds: what the delays hold belongs to the second.
+            for round in 0..2 {
+                for cut in [0, 1, 30, 31, 90].windows(2) {
+                    let part = block.cut(cut[0], cut[1]);
+                    let flags = Block { encoding: Encoding::Ci4, ..block.clone() };
+                    let flags = Block { bytes: valid.iter().map(|&v| v.into()).collect(), ..flags };
+                    let flags: Vec<bool> =
+                        flags.cut(cut[0], cut[1]).bytes.iter().map(|&flag| flag == 1).collect();
+                    let selection = Selection {
+                        valid: masked.then_some(&flags),
+                        gates: gated.then_some(&numbers[cut[0]..cut[1]]),
+                    };
+                    plan.accumulate_with(&part.bytes, selection).unwrap();
+                }
+                assert_eq!(plan.times(), block.times as u64);
+                let dumps = plan.dump_gates().unwrap();
+                assert_eq!(dumps.len(), if gated { GATES } else { 1 });
+
+                for (gate, dump) in dumps.iter().enumerate() {
+                    let times = (0..block.times)
+                        .filter(|&time| !gated || usize::from(numbers[time]) == gate);
+                    assert_eq!(dump.times, times.clone().count() as u64, "{what}");
+                    let sample = |channel, input: usize, time: usize| {
+                        let now = round * block.times + time;
+                        let source = now.checked_sub(if shifted { shifts[input] } else { 0 })?;
+                        let time = source % block.times;
+                        let there = !masked || valid[block.position(channel, input, time)];
+                        there.then(|| block.sample(channel, input, time))
+                    };
+                    let expected = oracle::correlate(block.inputs, block.channels, times, sample);
+                    compare(&what, dump, &expected);
+                }
+            }
+        }
+    }
+}
+
+/// Stamps the suite for a backend.
+macro_rules! conformance {
+    ($name:ident, $backend:expr) => {
+        mod $name {
+            use super::Backend;
+
+            const BACKEND: Backend = $backend;
+
+            conformance!(@tests sizes bytes extremes cuts_and_dumps selections);
+        }
+    };
+    (@tests $($test:ident)*) => {
+        $(
+            #[test]
+            fn $test() {
+                if BACKEND.is_there() {
+                    super::$test(BACKEND);
+                }
+            }
+        )*
+    };
+}
+
+conformance!(cpu_portable, Backend::cpu("cpu_portable", super::Kernel::CpuPortable));
+conformance!(cpu_avx2, Backend::cpu("cpu_avx2", super::Kernel::CpuAvx2));
+conformance!(cpu_avx_vnni, Backend::cpu("cpu_avx_vnni", super::Kernel::CpuAvxVnni));
+conformance!(cpu_avx512_vnni, Backend::cpu("cpu_avx512_vnni", super::Kernel::CpuAvx512Vnni));

@@ -1,0 +1,134 @@
+//! Plain loops that say what the right answer is. They share no code with what they judge: samples
+//! are decoded and indexed by their own arithmetic, straight from the definitions.
+
+use corrust::{Encoding, Layout};
+
+/// A block of samples as the library gets it.
+#[derive(Clone, Debug)]
+pub struct Block {
+    pub inputs: usize,
+    pub channels: usize,
+    pub times: usize,
+    pub encoding: Encoding,
+    pub layout: Layout,
+    pub bytes: Vec<u8>,
+}
+
+impl Block {
+    /// Position of a sample, in samples.
+    pub fn position(&self, channel: usize, input: usize, time: usize) -> usize {
+        match self.layout {
+            Layout::Tcn => (time * self.channels + channel) * self.inputs + input,
+            Layout::Cnt => (channel * self.inputs + input) * self.times + time,
+        }
+    }
+
+    /// A sample's value. Every value, product and sum in these tests is far below 2^53: `f64` holds
+    /// the integer ones exactly.
+    pub fn sample(&self, channel: usize, input: usize, time: usize) -> (f64, f64) {
+        let p = self.position(channel, input, time);
+        let nibble =
+            |value: u8| f64::from(if value >= 8 { i32::from(value) - 16 } else { value.into() });
+        match self.encoding {
+            Encoding::Ci8 => {
+                let byte = |value: u8| f64::from(i8::from_ne_bytes([value]));
+                (byte(self.bytes[2 * p]), byte(self.bytes[2 * p + 1]))
+            }
+            Encoding::Ci4 => (nibble(self.bytes[p] / 16), nibble(self.bytes[p] % 16)),
+            Encoding::Ci4Offset => {
+                let offset = |value: u8| f64::from(value) - 8.0;
+                (offset(self.bytes[p] / 16), offset(self.bytes[p] % 16))
+            }
+            Encoding::Cf16 => (
+                half(self.bytes[4 * p], self.bytes[4 * p + 1]),
+                half(self.bytes[4 * p + 2], self.bytes[4 * p + 3]),
+            ),
+        }
+    }
+
+    /// The block of the times `from..to` only.
+    pub fn cut(&self, from: usize, to: usize) -> Self {
+        let size = match self.encoding {
+            Encoding::Ci8 => 2,
+            Encoding::Ci4 | Encoding::Ci4Offset => 1,
+            Encoding::Cf16 => 4,
+        };
+        let mut cut = Self { times: to - from, bytes: Vec::new(), ..self.clone() };
+        cut.bytes.resize(size * cut.channels * cut.inputs * cut.times, 0);
+        for channel in 0..self.channels {
+            for input in 0..self.inputs {
+                for time in from..to {
+                    let source = size * self.position(channel, input, time);
+                    let target = size * cut.position(channel, input, time - from);
+                    for byte in 0..size {
+                        cut.bytes[target + byte] = self.bytes[source + byte];
+                    }
+                }
+            }
+        }
+        cut
+    }
+}
+
+/// The value of a finite IEEE half: sign, 5 bits of exponent with bias 15, 10 bits of fraction.
+fn half(low: u8, high: u8) -> f64 {
+    let exponent = i32::from(high / 4 % 32);
+    let fraction = f64::from(high % 4) * 256.0 + f64::from(low);
+    let sign = if high >= 128 { -1.0 } else { 1.0 };
+    assert!(exponent < 31, "not a finite half");
+    if exponent == 0 {
+        sign * fraction * 2f64.powi(-24)
+    } else {
+        sign * (1024.0 + fraction) * 2f64.powi(exponent - 25)
+    }
+}
+
+/// A visibility as the definition gives it.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Visibility {
+    pub re: f64,
+    pub im: f64,
+    /// Products in the sum.
+    pub count: u64,
+    /// Sum of the magnitudes of the products, for error bounds.
+    pub magnitude: f64,
+}
+
+/// `V[c][b(i,j)] = sum_t x_i[c][t] * conj(x_j[c][t])` over the samples that `sample(channel, input,
+/// time)` gives; where it gives none, the sample is missing.
+pub fn correlate(
+    inputs: usize,
+    channels: usize,
+    times: impl Iterator<Item = usize> + Clone,
+    sample: impl Fn(usize, usize, usize) -> Option<(f64, f64)>,
+) -> Vec<Vec<Visibility>> {
+    let mut result = Vec::new();
+    for channel in 0..channels {
+        let series: Vec<Vec<Option<(f64, f64)>>> = (0..inputs)
+            .map(|input| times.clone().map(|time| sample(channel, input, time)).collect())
+            .collect();
+        let mut visibilities = Vec::new();
+        for i in 0..inputs {
+            for j in 0..=i {
+                let mut v = Visibility::default();
+                for (a, b) in series[i].iter().zip(&series[j]) {
+                    let (Some((ar, ai)), Some((br, bi))) = (a, b) else { continue };
+                    v.re += ar * br + ai * bi;
+                    v.im += ai * br - ar * bi;
+                    v.count += 1;
+                    v.magnitude += (ar.abs() + ai.abs()) * (br.abs() + bi.abs());
+                }
+                visibilities.push(v);
+            }
+        }
+        result.push(visibilities);
+    }
+    result
+}
+
+/// [`correlate`] for a whole block.
+pub fn correlate_block(block: &Block) -> Vec<Vec<Visibility>> {
+    correlate(block.inputs, block.channels, 0..block.times, |channel, input, time| {
+        Some(block.sample(channel, input, time))
+    })
+}
