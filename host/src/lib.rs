@@ -9,6 +9,7 @@ mod error;
 pub mod format;
 mod layout;
 mod sample;
+pub mod simulate;
 
 pub use correlate::Correlator;
 pub use device::Device;

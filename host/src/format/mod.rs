@@ -1,8 +1,8 @@
 //! File formats, read and written as streams: memory stays bounded whatever the file's size.
 //!
 //! [`open`] recognises a file by its contents and returns a [`Recording`], which yields blocks of
-//! raw samples; [`npy::Writer`] writes results so that they appear under their final name only
-//! when complete.
+//! raw samples; [`npy::Writer`] and [`PartialFile`] write results that appear under their final name
+//! only when complete.
 
 use std::{
     fs::File,
@@ -15,6 +15,9 @@ use crate::{Encoding, Error, Layout, Result, correlate::Shape};
 
 pub mod guppi;
 pub mod npy;
+mod partial;
+
+pub use partial::PartialFile;
 
 /// A recording of channelised voltages, read once from its first time to its last.
 pub trait Recording: Send {

@@ -5,19 +5,18 @@
 //!
 //! - [`Reader`] checks a file when it opens it and reads any part of its elements.
 //! - [`Voltages`] is a [`Recording`] kept in one or more such files.
-//! - [`Writer`] writes an array under a temporary name and renames it when it is complete.
+//! - [`Writer`] writes an array that appears under its final name when it is complete.
 
 use std::{
     fmt,
     fs::File,
-    io::{BufWriter, Read, Seek, SeekFrom, Write},
+    io::{Read, Seek, SeekFrom},
     path::{Path, PathBuf},
 };
 
 use ndarray_npy::npy::header::Header;
-use tempfile::NamedTempFile;
 
-use super::{Block, Options, Recording};
+use super::{Block, Options, PartialFile, Recording};
 use crate::{Encoding, Error, Layout, Result, correlate::Shape};
 
 /// First bytes of every file.
@@ -451,14 +450,13 @@ impl Recording for Voltages {
     }
 }
 
-/// Writes an array under a temporary name in the destination's folder; [`finish`](Self::finish)
-/// gives it its final name. Dropped before that, after an error for example, it leaves nothing.
+/// Writes an array that appears under its final name when it is [finished](Self::finish). Dropped
+/// before that, after an error for example, it leaves nothing.
 #[derive(Debug)]
 pub struct Writer {
-    path: PathBuf,
-    file: BufWriter<NamedTempFile>,
+    file: PartialFile,
     dtype: Dtype,
-    /// Lengths of the axes; the first one is a minimum until the array is finished if it grows.
+    /// Lengths of the axes; the first one of an array that grows is set when it is finished.
     shape: Vec<usize>,
     grows: bool,
     /// Bytes of the header.
@@ -481,8 +479,8 @@ impl Writer {
     /// Starts an array of a known shape, whose elements are [written](Self::write_at) in any order.
     ///
     /// # Errors
-    /// [`Error::Io`] when the destination's folder does not exist, cannot be written to, or lacks
-    /// room.
+    /// [`Error::Io`] when the destination's folder does not exist, cannot be written to, or cannot
+    /// hold a file of this size.
     pub fn with_shape(path: impl AsRef<Path>, dtype: Dtype, shape: &[usize]) -> Result<Self> {
         let path = path.as_ref();
         let bytes = shape
@@ -490,47 +488,15 @@ impl Writer {
             .try_fold(dtype.bytes() as u64, |bytes, &axis| bytes.checked_mul(axis as u64))
             .ok_or_else(|| Error::file(path, format!("shape {shape:?} cannot be addressed")))?;
         let mut writer = Self::create(path, dtype, shape.to_vec(), false)?;
-        let length = bytes.saturating_add(writer.start as u64);
-        writer.raw().as_file().set_len(length).map_err(Error::io(path, "write"))?;
+        writer.file.set_length(bytes.saturating_add(writer.start as u64))?;
         Ok(writer)
     }
 
     fn create(path: &Path, dtype: Dtype, shape: Vec<usize>, grows: bool) -> Result<Self> {
-        let folder = match path.parent() {
-            Some(folder) if folder != Path::new("") => folder,
-            _ => Path::new("."),
-        };
-        if path.is_dir() {
-            return Err(Error::file(path, "is a folder: expected the name of a file to write"));
-        }
-        let mut builder = tempfile::Builder::new();
-        builder.prefix(".corrust-").suffix(".partial");
-        #[cfg(unix)]
-        {
-            // Temporary files are private by default; results get what the umask allows.
-            use std::os::unix::fs::PermissionsExt;
-            builder.permissions(std::fs::Permissions::from_mode(0o666));
-        }
-        // The error names the destination, not the temporary file.
-        let temporary = builder
-            .tempfile_in(folder)
-            .map_err(|error| Error::io(path, "write")(std::io::Error::from(error.kind())))?;
         let header = header(dtype, &shape, 0);
-        let mut writer = Self {
-            path: path.to_owned(),
-            file: BufWriter::with_capacity(1 << 20, temporary),
-            dtype,
-            shape,
-            grows,
-            start: header.len(),
-            appended: 0,
-        };
-        writer.file.write_all(&header).map_err(Error::io(path, "write"))?;
-        Ok(writer)
-    }
-
-    fn raw(&mut self) -> &mut NamedTempFile {
-        self.file.get_mut()
+        let mut file = PartialFile::create(path)?;
+        file.append(&header)?;
+        Ok(Self { file, dtype, shape, grows, start: header.len(), appended: 0 })
     }
 
     /// Bytes of one entry of the first axis.
@@ -549,9 +515,8 @@ impl Writer {
     pub fn append(&mut self, bytes: &[u8]) -> Result<()> {
         assert!(self.grows, "only an array that grows is appended to");
         assert!((bytes.len() as u64).is_multiple_of(self.entry_bytes()), "part of an entry");
-        self.file.write_all(bytes).map_err(Error::io(&self.path, "write"))?;
         self.appended += bytes.len() as u64;
-        Ok(())
+        self.file.append(bytes)
     }
 
     /// Writes the little-endian bytes of elements from index `element` of the flattened array on.
@@ -563,11 +528,7 @@ impl Writer {
     /// When the writer was made by [`appending`](Self::appending).
     pub fn write_at(&mut self, element: u64, bytes: &[u8]) -> Result<()> {
         assert!(!self.grows, "an array that grows is appended to");
-        let position = self.start as u64 + element * self.dtype.bytes() as u64;
-        self.file
-            .seek(SeekFrom::Start(position))
-            .and_then(|_| self.file.write_all(bytes))
-            .map_err(Error::io(&self.path, "write"))
+        self.file.write_at(self.start as u64 + element * self.dtype.bytes() as u64, bytes)
     }
 
     /// Completes the file and gives it its final name, replacing a file of that name.
@@ -575,20 +536,11 @@ impl Writer {
     /// # Errors
     /// [`Error::Io`] when the file cannot be completed or renamed; nothing is left of it then.
     pub fn finish(mut self) -> Result<()> {
-        let path = self.path.clone();
         if self.grows {
             self.shape[0] = (self.appended / self.entry_bytes().max(1)) as usize;
-            let header = header(self.dtype, &self.shape, self.start);
-            self.file
-                .seek(SeekFrom::Start(0))
-                .and_then(|_| self.file.write_all(&header))
-                .map_err(Error::io(&path, "write"))?;
+            self.file.write_at(0, &header(self.dtype, &self.shape, self.start))?;
         }
-        let temporary = self
-            .file
-            .into_inner()
-            .map_err(|error| Error::io(&path, "write")(error.into_error()))?;
-        temporary.persist(&path).map_err(|error| Error::io(&path, "write")(error.error)).map(|_| ())
+        self.file.finish()
     }
 }
 

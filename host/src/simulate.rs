@@ -1,0 +1,309 @@
+//! Recordings of point sources, to try and to check a correlator with.
+//!
+//! An array of `N` inputs in a plane sees `K` point sources. Channel `c` of `C` lies at `c / C`
+//! cycles per wideband sample, so a delay of `tau` wideband samples turns its phase by
+//! `-2 pi tau c / C`:
+//!
+//! `x_i[c][t] = n_i[c][t] + sum_k exp(-2 pi i tau_k,i c / C) s_k[c][t]`
+//!
+//! with the receiver noise `n_i` of power 1 and the signals `s_k` of power [`Source::power`], all of
+//! them independent complex Gaussian noise. So the visibility of inputs `i` and `j` is expected to be
+//! `T sum_k p_k exp(-2 pi i (tau_k,i - tau_k,j) c / C)` in units of the receiver noise: each source
+//! shows as a straight line of phase against channel whose slope is the difference of its delays.
+//!
+//! The samples are scaled to the [level](level) of the encoding, rounded, and clipped to its range.
+
+use std::{f64::consts::TAU, path::Path};
+
+use half::f16;
+use num_complex::Complex;
+use rand::{Rng, RngExt, SeedableRng, rngs::ChaCha8Rng};
+use rand_distr::{Distribution, StandardNormal, UnitDisc};
+use rayon::prelude::*;
+use serde::Serialize;
+
+use crate::{
+    Encoding, Error, Layout, Result,
+    correlate::Shape,
+    format::{
+        PartialFile,
+        npy::{Dtype, Writer},
+    },
+};
+
+/// Bytes of samples that are made at a time.
+const BLOCK_BYTES: usize = 1 << 25;
+
+/// Stream of random numbers that the array and the sky are drawn from; times have the others.
+const GEOMETRY_STREAM: u64 = u64::MAX;
+
+/// What is simulated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Simulation {
+    /// Inputs, channels, encoding and layout.
+    pub shape: Shape,
+    /// Number of times.
+    pub times: u64,
+    /// Number of point sources, each half as strong as the one before.
+    pub sources: usize,
+    /// Equal seeds give equal recordings.
+    pub seed: u64,
+}
+
+/// One point source.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Source {
+    /// Power received by each input, in units of the receiver noise's.
+    pub power: f64,
+    /// When each input receives the source, in wideband samples after the centre of the array.
+    pub delays: Vec<f64>,
+}
+
+impl Simulation {
+    /// Checks that the recording can be made.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for a recording without inputs, channels or times, or one too large to be
+    /// addressed.
+    pub fn check(&self) -> Result<()> {
+        self.shape.check()?;
+        if self.times == 0 {
+            return Err(Error::invalid("0 times: a recording needs at least 1"));
+        }
+        let addressable = u128::from(self.times)
+            .checked_mul(self.shape.bytes_per_time() as u128)
+            .is_some_and(|bytes| bytes <= isize::MAX as u128);
+        if !addressable {
+            return Err(Error::invalid(format!(
+                "{} times of {} bytes cannot be addressed",
+                self.times,
+                self.shape.bytes_per_time()
+            )));
+        }
+        Ok(())
+    }
+
+    /// The sources and their delays: inputs in a disc whose radius is an eighth of the unambiguous
+    /// delay of `C` wideband samples, sources anywhere above it.
+    pub fn sky(&self) -> Vec<Source> {
+        let mut random = self.random(GEOMETRY_STREAM);
+        let radius = self.shape.channels as f64 / 8.0;
+        let inputs: Vec<[f64; 2]> =
+            (&mut random).sample_iter(UnitDisc).take(self.shape.inputs).collect();
+        (0..self.sources)
+            .map(|source| {
+                let direction: [f64; 2] = UnitDisc.sample(&mut random);
+                let path = |input: &[f64; 2]| input[0] * direction[0] + input[1] * direction[1];
+                Source {
+                    power: 0.5_f64.powi(source as i32 + 1),
+                    delays: inputs.iter().map(|input| radius * path(input)).collect(),
+                }
+            })
+            .collect()
+    }
+
+    /// Writes the recording to the NumPy file `path`, calling `progress` with the number of times
+    /// made so far, and returns the sky. Beside it, with the extension `json`, appears a description
+    /// of the recording with the sources and their delays.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] as for [`check`](Self::check); [`Error::Io`] when a file cannot be
+    /// written; whatever `progress` returns to stop the simulation.
+    pub fn write(
+        &self,
+        path: impl AsRef<Path>,
+        mut progress: impl FnMut(u64) -> Result<()>,
+    ) -> Result<Vec<Source>> {
+        let path = path.as_ref();
+        self.check()?;
+        let description = path.with_extension("json");
+        if description == path {
+            return Err(Error::file(
+                path,
+                "is also the name of the recording's description: expected a name ending in .npy",
+            ));
+        }
+        let Shape { inputs, channels, encoding, layout } = self.shape;
+        let sky = self.sky();
+        let receiver = Receiver::new(self, &sky);
+
+        let times = self.times as usize;
+        let dtype = match encoding {
+            Encoding::Ci8 => Dtype::Int8,
+            Encoding::Ci4 | Encoding::Ci4Offset => Dtype::Uint8,
+            Encoding::Cf16 => Dtype::Float16,
+        };
+        let mut axes = match layout {
+            Layout::Tcn => vec![times, channels, inputs],
+            Layout::Cnt => vec![channels, inputs, times],
+        };
+        if encoding.bytes() > dtype.bytes() {
+            axes.push(2);
+        }
+        let mut writer = Writer::with_shape(path, dtype, &axes)?;
+
+        let sample = encoding.bytes();
+        let elements = |samples: usize| (samples * sample / dtype.bytes()) as u64;
+        let step = self.shape.bytes_per_time();
+        let block_times = (BLOCK_BYTES / step).clamp(1, times);
+        let (mut block, mut row) = (vec![0; block_times * step], Vec::new());
+        let mut start = 0;
+        while start < times {
+            let count = block_times.min(times - start);
+            let block = &mut block[..count * step];
+            block.par_chunks_exact_mut(step).enumerate().for_each(|(time, samples)| {
+                receiver.receive((start + time) as u64, samples);
+            });
+            match layout {
+                Layout::Tcn => writer.write_at(elements(start * channels * inputs), block)?,
+                Layout::Cnt => {
+                    for stream in 0..channels * inputs {
+                        row.clear();
+                        for time in block.chunks_exact(step) {
+                            row.extend_from_slice(&time[stream * sample..][..sample]);
+                        }
+                        writer.write_at(elements(stream * times + start), &row)?;
+                    }
+                }
+            }
+            start += count;
+            progress(start as u64)?;
+        }
+        let mut file = PartialFile::create(&description)?;
+        file.append(self.describe(&sky).as_bytes())?;
+        writer.finish()?;
+        file.finish()?;
+        Ok(sky)
+    }
+
+    /// A description of the recording, in JSON.
+    fn describe(&self, sky: &[Source]) -> String {
+        #[derive(Serialize)]
+        struct Description<'a> {
+            model: &'static str,
+            inputs: usize,
+            channels: usize,
+            times: u64,
+            encoding: &'static str,
+            layout: &'static str,
+            level: f64,
+            seed: u64,
+            noise_power: f64,
+            sources: &'a [Source],
+        }
+        let description = Description {
+            model: "x_i[c][t] = n_i[c][t] + sum_k exp(-2 pi i delay_k,i c / channels) s_k[c][t]; \
+                    delays in wideband samples",
+            inputs: self.shape.inputs,
+            channels: self.shape.channels,
+            times: self.times,
+            encoding: self.shape.encoding.name(),
+            layout: self.shape.layout.name(),
+            level: level(self.shape.encoding),
+            seed: self.seed,
+            noise_power: 1.0,
+            sources: sky,
+        };
+        serde_json::to_string_pretty(&description).expect("numbers and names are always JSON")
+            + "\n"
+    }
+
+    /// A stream of random numbers of its own.
+    fn random(&self, stream: u64) -> ChaCha8Rng {
+        let mut random = ChaCha8Rng::seed_from_u64(self.seed);
+        random.set_stream(stream);
+        random
+    }
+}
+
+/// Root mean square of the real and of the imaginary part of the samples, in quantisation steps:
+/// small enough that clipping is rare, large enough that rounding adds little noise.
+pub const fn level(encoding: Encoding) -> f64 {
+    match encoding {
+        Encoding::Ci8 => 20.0,
+        Encoding::Ci4 | Encoding::Ci4Offset => 2.5,
+        Encoding::Cf16 => 1.0,
+    }
+}
+
+/// What makes samples of the signals.
+struct Receiver<'a> {
+    simulation: &'a Simulation,
+    /// Amplitude of each source's real and imaginary part.
+    amplitudes: Vec<f32>,
+    /// Phase factors `[channel][source][input]`.
+    phases: Vec<Complex<f32>>,
+    /// From the receiver noise's units to quantisation steps.
+    scale: f32,
+}
+
+impl<'a> Receiver<'a> {
+    fn new(simulation: &'a Simulation, sky: &[Source]) -> Self {
+        let channels = simulation.shape.channels;
+        let mut phases = Vec::with_capacity(channels * sky.len() * simulation.shape.inputs);
+        for channel in 0..channels {
+            let frequency = channel as f64 / channels as f64;
+            for delay in sky.iter().flat_map(|source| &source.delays) {
+                let phase = Complex::cis(-TAU * delay * frequency);
+                phases.push(Complex::new(phase.re as f32, phase.im as f32));
+            }
+        }
+        let power = 1.0 + sky.iter().map(|source| source.power).sum::<f64>();
+        Self {
+            simulation,
+            amplitudes: sky.iter().map(|source| (source.power / 2.0).sqrt() as f32).collect(),
+            phases,
+            scale: (level(simulation.shape.encoding) / (power / 2.0).sqrt()) as f32,
+        }
+    }
+
+    /// Makes the samples of one time, `[channel][input]`.
+    fn receive(&self, time: u64, samples: &mut [u8]) {
+        let Shape { inputs, channels, encoding, .. } = self.simulation.shape;
+        let mut random = self.simulation.random(time);
+        let mut voltages = vec![Complex::new(0.0, 0.0); inputs];
+        for (channel, samples) in
+            (0..channels).zip(samples.chunks_exact_mut(inputs * encoding.bytes()))
+        {
+            let amplitude = std::f32::consts::FRAC_1_SQRT_2;
+            voltages.fill_with(|| gaussian(&mut random, amplitude));
+            for (source, &amplitude) in self.amplitudes.iter().enumerate() {
+                let signal = gaussian(&mut random, amplitude);
+                let first = (channel * self.amplitudes.len() + source) * inputs;
+                for (voltage, phase) in voltages.iter_mut().zip(&self.phases[first..]) {
+                    *voltage += signal * phase;
+                }
+            }
+            for (sample, voltage) in samples.chunks_exact_mut(encoding.bytes()).zip(&voltages) {
+                encode(voltage * self.scale, encoding, sample);
+            }
+        }
+    }
+}
+
+/// A complex number whose parts are independent, Gaussian, and have this standard deviation.
+fn gaussian(random: &mut impl Rng, amplitude: f32) -> Complex<f32> {
+    let mut normal = || -> f32 { random.sample(StandardNormal) };
+    Complex::new(normal(), normal()) * amplitude
+}
+
+/// Rounds and clips a voltage to an encoding.
+fn encode(voltage: Complex<f32>, encoding: Encoding, sample: &mut [u8]) {
+    let quantise =
+        |part: f32, least: f32, most: f32| part.round_ties_even().clamp(least, most) as i8;
+    match encoding {
+        Encoding::Ci8 => {
+            sample[0] = quantise(voltage.re, -128.0, 127.0) as u8;
+            sample[1] = quantise(voltage.im, -128.0, 127.0) as u8;
+        }
+        Encoding::Ci4 | Encoding::Ci4Offset => {
+            let offset = if encoding == Encoding::Ci4Offset { 8 } else { 0 };
+            let nibble = |part| (quantise(part, -8.0, 7.0) + offset) as u8 & 15;
+            sample[0] = nibble(voltage.re) << 4 | nibble(voltage.im);
+        }
+        Encoding::Cf16 => {
+            sample[..2].copy_from_slice(&f16::from_f32(voltage.re).to_le_bytes());
+            sample[2..].copy_from_slice(&f16::from_f32(voltage.im).to_le_bytes());
+        }
+    }
+}
