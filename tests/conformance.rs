@@ -2,14 +2,16 @@
 //! integer samples, at sizes around the edges of its tiles.
 //!
 //! A backend that is not there is skipped, saying so; naming it in `CORRUST_REQUIRE` (as in
-//! `CORRUST_REQUIRE=cuda`) turns that into a failure.
+//! `CORRUST_REQUIRE=cuda`, for all whose names start so) turns that into a failure.
 
 mod oracle;
 
 use corrust::{
     Correlator, Device, Encoding, Error, Layout,
     correlate::{DROP, Dump, Kernel, Selection, Visibilities},
+    device::{Buffer, Stream},
 };
+use corrust_gpu::abi::correlate::{TILE_64, TILE_128, TIMES_PER_STEP};
 use oracle::{Block, Visibility};
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
@@ -38,7 +40,46 @@ const CPU_TIMES: &[usize] =
 /// 2 * 128^2 * 65536 = 2^31.
 const LONG_TIMES: &[usize] = &[65535, 65536, 65537, 131072];
 
+/// Around the edges of the GPU kernels' tiles of inputs.
+const GPU_INPUTS: &[usize] = &[
+    1,
+    2,
+    TILE_64.inputs as usize - 1,
+    TILE_64.inputs as usize,
+    TILE_64.inputs as usize + 1,
+    TILE_128.inputs as usize - 1,
+    TILE_128.inputs as usize,
+    TILE_128.inputs as usize + 1,
+    2 * TILE_128.inputs as usize + 1,
+];
+
+/// Around the edges of a 16-byte chunk, a step and the stages in flight.
+const GPU_TIMES: &[usize] = &[
+    1,
+    7,
+    8,
+    9,
+    TIMES_PER_STEP as usize - 1,
+    TIMES_PER_STEP as usize,
+    TIMES_PER_STEP as usize + 1,
+    2 * TIMES_PER_STEP as usize - 1,
+    2 * TIMES_PER_STEP as usize,
+    3 * TIMES_PER_STEP as usize + 1,
+    16 * TIMES_PER_STEP as usize + 3,
+];
+
 impl Backend {
+    const fn cuda(name: &'static str, kernel: Kernel) -> Self {
+        Self {
+            name,
+            device: Device::Cuda(0),
+            kernel,
+            inputs: GPU_INPUTS,
+            times: GPU_TIMES,
+            long_times: LONG_TIMES,
+        }
+    }
+
     const fn cpu(name: &'static str, kernel: Kernel) -> Self {
         Self {
             name,
@@ -56,7 +97,9 @@ impl Backend {
             Ok(_) => true,
             Err(Error::Device(reason)) => {
                 let required = std::env::var("CORRUST_REQUIRE").unwrap_or_default();
-                assert!(!required.split(',').any(|name| name == self.name), "{reason}");
+                let required =
+                    required.split(',').any(|name| !name.is_empty() && self.name.starts_with(name));
+                assert!(!required, "{}: {reason}", self.name);
                 println!("{}: skipped: {reason}", self.name);
                 false
             }
@@ -296,15 +339,48 @@ fn selections(backend: Backend) {
     }
 }
 
+/// Samples that are in the GPU's memory, where they lie and unpacked, on streams that take turns.
+fn device_memory(backend: Backend) {
+    let gpu = backend.device.open().unwrap().expect("a GPU");
+    for format in formats() {
+        let block = random(format, 70, 2, 152);
+        let mut plan = backend.plan(&block);
+        let streams = [Stream::default(), gpu.create_stream().unwrap()];
+        let mut kept = Vec::new();
+        for (part, cut) in [0, 64, 65, 152].windows(2).enumerate() {
+            let part_block = block.cut(cut[0], cut[1]);
+            let buffer = Buffer::new(&gpu, part_block.bytes.len()).unwrap();
+            let stream = streams[part % 2];
+            buffer.upload(stream, &part_block.bytes).unwrap();
+            // SAFETY: the buffer holds the samples until the dump has waited for them.
+            unsafe {
+                plan.accumulate_device(buffer.address(), cut[1] - cut[0], stream).unwrap();
+            }
+            kept.push(buffer);
+        }
+        let dump = plan.dump().unwrap();
+        compare(&backend.what(&block), &dump, &oracle::correlate_block(&block));
+    }
+}
+
 /// Stamps the suite for a backend.
 macro_rules! conformance {
-    ($name:ident, $backend:expr) => {
+    (cpu $name:ident, $kernel:ident) => {
         mod $name {
-            use super::Backend;
+            use super::{Backend, Kernel};
 
-            const BACKEND: Backend = $backend;
+            const BACKEND: Backend = Backend::cpu(stringify!($name), Kernel::$kernel);
 
             conformance!(@tests sizes bytes extremes cuts_and_dumps selections);
+        }
+    };
+    (gpu $name:ident, $device:ident, $kernel:ident) => {
+        mod $name {
+            use super::{Backend, Kernel};
+
+            const BACKEND: Backend = Backend::$device(stringify!($name), Kernel::$kernel);
+
+            conformance!(@tests sizes bytes extremes cuts_and_dumps selections device_memory);
         }
     };
     (@tests $($test:ident)*) => {
@@ -319,7 +395,9 @@ macro_rules! conformance {
     };
 }
 
-conformance!(cpu_portable, Backend::cpu("cpu_portable", super::Kernel::CpuPortable));
-conformance!(cpu_avx2, Backend::cpu("cpu_avx2", super::Kernel::CpuAvx2));
-conformance!(cpu_avx_vnni, Backend::cpu("cpu_avx_vnni", super::Kernel::CpuAvxVnni));
-conformance!(cpu_avx512_vnni, Backend::cpu("cpu_avx512_vnni", super::Kernel::CpuAvx512Vnni));
+conformance!(cpu cpu_portable, CpuPortable);
+conformance!(cpu cpu_avx2, CpuAvx2);
+conformance!(cpu cpu_avx_vnni, CpuAvxVnni);
+conformance!(cpu cpu_avx512_vnni, CpuAvx512Vnni);
+conformance!(gpu cuda_mma_128, cuda, Mma128);
+conformance!(gpu cuda_mma_64, cuda, Mma64);

@@ -21,7 +21,6 @@
     not(target_arch = "nvptx64"),
     allow(unreachable_code, unused_variables, unused_mut, unused_unsafe)
 )]
-
 // Fragments are indexed by the numbers of rows and columns that the formulas name.
 #![allow(clippy::needless_range_loop)]
 
@@ -33,15 +32,8 @@ pub mod correlate;
 pub mod reorder;
 pub mod tile;
 
-/// The PTX of every kernel, as text: what `build.rs` compiled from this crate, or, when the sources
-/// are those of `gpu/ptx/manifest.txt`, what is shipped there.
 #[cfg(not(target_arch = "nvptx64"))]
-pub mod ptx {
-    /// Kernels for compute capability 8.0 and later.
-    pub const SM_80: &str = include_str!(env!("CORRUST_PTX_SM_80"));
-    /// Kernels for compute capability 9.0 with its architecture-specific instructions (Hopper).
-    pub const SM_90A: &str = include_str!(env!("CORRUST_PTX_SM_90A"));
-}
+pub mod ptx;
 
 #[cfg(target_arch = "nvptx64")]
 #[panic_handler]

@@ -24,6 +24,8 @@ parameters! {
         pub native: u64,
         /// Bytes from one native row to the next, a multiple of 16.
         pub row_stride: u64,
+        /// Bytes from one input to the next in a `cnt` source.
+        pub source_stride: u64,
         /// `N`.
         pub inputs: u32,
         /// `C`.

@@ -18,7 +18,7 @@ unsafe fn pad<D: Delivered>(p: &Reorder) {
     let words = p.native_times / D::TIMES_PER_WORD;
     let mut row = block() as u64;
     while row < rows {
-        let source = p.source + row * p.times as u64 * D::BYTES as u64;
+        let source = p.source + row * p.source_stride;
         let native = p.native + row * p.row_stride;
         let mut column = thread();
         while column < words {

@@ -20,12 +20,23 @@ pub enum Kernel {
     CpuAvxVnni,
     /// `cpu-avx512-vnni`: x86-64 with AVX-512 F, BW, VL and VNNI.
     CpuAvx512Vnni,
+    /// `mma-128`: tensor cores of any GPU (`mma.sync`), tiles of 128 x 128 baselines.
+    Mma128,
+    /// `mma-64`: tensor cores of any GPU (`mma.sync`), tiles of 64 x 64 baselines.
+    Mma64,
 }
 
 impl Kernel {
     /// Every kernel.
-    pub const ALL: &[Self] =
-        &[Self::Auto, Self::CpuPortable, Self::CpuAvx2, Self::CpuAvxVnni, Self::CpuAvx512Vnni];
+    pub const ALL: &[Self] = &[
+        Self::Auto,
+        Self::CpuPortable,
+        Self::CpuAvx2,
+        Self::CpuAvxVnni,
+        Self::CpuAvx512Vnni,
+        Self::Mma128,
+        Self::Mma64,
+    ];
 
     /// The name used on the command line.
     pub const fn name(self) -> &'static str {
@@ -35,6 +46,8 @@ impl Kernel {
             Self::CpuAvx2 => "cpu-avx2",
             Self::CpuAvxVnni => "cpu-avx-vnni",
             Self::CpuAvx512Vnni => "cpu-avx512-vnni",
+            Self::Mma128 => "mma-128",
+            Self::Mma64 => "mma-64",
         }
     }
 }

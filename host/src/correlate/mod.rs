@@ -8,6 +8,7 @@
 
 mod cpu;
 mod delay;
+mod gpu;
 mod kernel;
 mod plan;
 mod selection;
@@ -20,7 +21,7 @@ pub use selection::Selection;
 pub use shape::{Shape, Strides, baseline, baselines, useful_operations};
 pub use visibilities::{Dump, ValidCounts, Visibilities};
 
-use crate::{Device, Error, Result};
+use crate::{Device, Error, Result, device::Stream};
 
 /// A place that correlates: the CPU, a GPU, or the simulator.
 ///
@@ -30,8 +31,28 @@ pub(crate) trait Backend: Send {
     /// Adds the products of `times` samples, at least one, to the visibilities held by the backend.
     fn accumulate(&mut self, samples: &[u8], times: usize) -> Result<()>;
 
+    /// [`Self::accumulate`] of samples in device memory at `address`, enqueued on the caller's
+    /// stream.
+    ///
+    /// # Safety
+    /// `address` holds the samples and stays readable until the stream has come so far.
+    unsafe fn accumulate_device(
+        &mut self,
+        _address: u64,
+        _times: usize,
+        _stream: Stream,
+    ) -> Result<()> {
+        Err(Error::invalid(format!(
+            "{}: correlates samples in host memory, not in a GPU's",
+            self.device_name()
+        )))
+    }
+
     /// Returns the sums since the last dump and starts again from zero.
     fn dump(&mut self) -> Result<Visibilities>;
+
+    /// Forgets the sums since the last dump.
+    fn reset(&mut self);
 
     /// The device, as a person would name it.
     fn device_name(&self) -> &str;
@@ -42,13 +63,8 @@ pub(crate) trait Backend: Send {
 
 /// The backend for a device and kernel.
 fn backend(shape: &Shape, device: Device, kernel: Kernel) -> Result<Box<dyn Backend>> {
-    match device {
-        Device::Auto | Device::Cpu => cpu::backend(shape, kernel),
-        Device::Cuda(_) => Err(Error::Device(format!(
-            "{device}: this build has no CUDA support, expected device auto or cpu"
-        ))),
-        Device::Sim => Err(Error::Device(format!(
-            "{device}: this build has no simulator, expected device auto or cpu"
-        ))),
+    match device.open()? {
+        Some(gpu) => Ok(Box::new(gpu::GpuBackend::new(gpu, shape, kernel)?)),
+        None => cpu::backend(shape, kernel),
     }
 }

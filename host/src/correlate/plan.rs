@@ -7,11 +7,22 @@ use super::{
     delay::DelayLine,
     selection::{self, Counter, Selection},
 };
-use crate::{Device, Encoding, Error, Layout, Result};
+use crate::{Device, Encoding, Error, Layout, Result, device::Stream};
 
 /// Times that may be accumulated before a dump: beyond them a 64-bit sum of `ci8` products,
 /// `2 * 128^2` each, could overflow. At 1 microsecond a sample this is 8.9 years.
 const MAX_TIMES: u64 = i64::MAX as u64 / (2 * 128 * 128);
+
+/// Checks that 64-bit sums hold an integration of `times` times.
+fn check_times(times: u64) -> Result<()> {
+    if times > MAX_TIMES {
+        return Err(Error::invalid(format!(
+            "{times} times in one integration: expected at most {MAX_TIMES}, beyond which 64-bit \
+             sums could overflow"
+        )));
+    }
+    Ok(())
+}
 
 /// The gate number of a time sample that belongs to no gate.
 pub const DROP: u8 = 255;
@@ -256,13 +267,7 @@ impl Correlator {
         let mut samples: &[u8] = bytemuck::cast_slice(samples);
         let times = self.shape.times(samples.len())?;
         selection.check(&self.shape, times, self.gates.len())?;
-        if self.times + times as u64 > MAX_TIMES {
-            return Err(Error::invalid(format!(
-                "{} times in one integration: expected at most {MAX_TIMES}, beyond which 64-bit \
-                 sums could overflow",
-                self.times + times as u64
-            )));
-        }
+        check_times(self.times + times as u64)?;
 
         let mut valid = selection.valid;
         let (zeroed, delayed);
@@ -292,6 +297,42 @@ impl Correlator {
         Ok(())
     }
 
+    /// [`accumulate`](Self::accumulate) of samples that are in the GPU's memory already: `times` of
+    /// them for every channel and input, in the plan's encoding and layout, at device address
+    /// `address`. Enqueued on `stream` ([`Stream::from_raw`] of the caller's `CUstream`, or the
+    /// GPU's default stream) without waiting; [`dump`](Self::dump) waits.
+    ///
+    /// Time-contiguous `ci8` and `cf16` samples whose rows are a multiple of 16 bytes long, at an
+    /// address that is one too, are correlated where they lie.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when the plan is the CPU's, has gates or shifts, or the integration grows
+    /// beyond what 64-bit sums hold; the device's own errors.
+    ///
+    /// # Safety
+    /// `address` is device memory that holds the samples until the stream has come so far.
+    pub unsafe fn accumulate_device(
+        &mut self,
+        address: u64,
+        times: usize,
+        stream: Stream,
+    ) -> Result<()> {
+        let [gate] = &mut self.gates[..] else {
+            return Err(Error::invalid("samples in device memory: expected a plan without gates"));
+        };
+        if self.delays.is_some() {
+            return Err(Error::invalid("samples in device memory: expected a plan without shifts"));
+        }
+        check_times(self.times + times as u64)?;
+        if times > 0 {
+            // SAFETY: the caller's promise.
+            unsafe { gate.backend.accumulate_device(address, times, stream)? };
+            gate.counter.add(&self.shape, None, times);
+        }
+        self.times += times as u64;
+        Ok(())
+    }
+
     /// The sums since the last dump, over all of which the integration starts again from zero.
     ///
     /// # Errors
@@ -306,6 +347,16 @@ impl Correlator {
                 "a plan of {} gates has as many dumps: expected a call of dump_gates",
                 gates.len()
             ))),
+        }
+    }
+
+    /// Forgets everything since the last dump: the integration starts again from zero. What delays
+    /// hold stays.
+    pub fn reset(&mut self) {
+        self.times = 0;
+        for gate in &mut self.gates {
+            gate.backend.reset();
+            gate.counter = Counter::default();
         }
     }
 

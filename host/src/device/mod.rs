@@ -1,6 +1,32 @@
 //! Where the work is done.
+//!
+//! [`Device`] is the user's choice, [`Gpu`] a machine that runs the kernels: a CUDA device
+//! or the simulator.
 
-use std::{fmt, str::FromStr};
+#[cfg(all(
+    feature = "cuda",
+    target_os = "linux",
+    any(target_arch = "x86_64", target_arch = "aarch64")
+))]
+pub mod cuda;
+#[cfg(not(all(
+    feature = "cuda",
+    target_os = "linux",
+    any(target_arch = "x86_64", target_arch = "aarch64")
+)))]
+#[path = "no_cuda.rs"]
+pub mod cuda;
+#[cfg(all(
+    feature = "cuda",
+    target_os = "linux",
+    any(target_arch = "x86_64", target_arch = "aarch64")
+))]
+mod driver;
+mod gpu;
+
+use std::{fmt, str::FromStr, sync::Arc};
+
+pub use gpu::{Buffer, Facts, Gpu, Stream};
 
 use crate::{Error, Result};
 
@@ -23,6 +49,27 @@ pub enum Device {
     Cuda(u32),
     /// `sim`: the GPU kernels run on the CPU, warp by warp.
     Sim,
+}
+
+impl Device {
+    /// Opens the GPU that this names: none for the CPU, and for [`Device::Auto`] where there is no
+    /// GPU that runs the kernels.
+    ///
+    /// # Errors
+    /// [`Error::Device`] when the device named is not there.
+    pub fn open(self) -> Result<Option<Arc<dyn Gpu>>> {
+        match self {
+            Self::Cpu => Ok(None),
+            Self::Auto => {
+                let gpus = 0..cuda::count().unwrap_or(0);
+                Ok(gpus.into_iter().find_map(|ordinal| cuda::open(ordinal).ok()))
+            }
+            Self::Cuda(ordinal) => cuda::open(ordinal).map(Some),
+            Self::Sim => Err(Error::Device(
+                "sim: this build has no simulator, expected device auto, cpu or cuda".to_owned(),
+            )),
+        }
+    }
 }
 
 impl fmt::Display for Device {

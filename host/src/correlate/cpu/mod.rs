@@ -168,6 +168,10 @@ impl<D: Dot> Backend for Cpu<D> {
         Ok(D::Format::visibilities(std::mem::replace(&mut self.totals, zeros)))
     }
 
+    fn reset(&mut self) {
+        self.totals.fill(Complex::default());
+    }
+
     fn device_name(&self) -> &str {
         &self.name
     }

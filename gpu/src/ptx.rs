@@ -1,0 +1,56 @@
+//! The PTX of every kernel, as text: what `build.rs` compiled from this crate, or, when the sources
+//! are those of `gpu/ptx/manifest.txt`, what is shipped there.
+
+extern crate alloc;
+
+use alloc::string::String;
+
+use crate::abi::{Entry, Target};
+
+/// Kernels for compute capability 8.0 and later.
+pub const SM_80: &str = include_str!(env!("CORRUST_PTX_SM_80"));
+/// Kernels for compute capability 9.0 with its architecture-specific instructions (Hopper).
+pub const SM_90A: &str = include_str!(env!("CORRUST_PTX_SM_90A"));
+
+/// The module of all kernels for `target`.
+pub const fn module(target: Target) -> &'static str {
+    match target {
+        Target::Sm80 => SM_80,
+        Target::Sm90a => SM_90A,
+    }
+}
+
+/// A module of one kernel: the driver then compiles nothing else.
+pub fn of_entry(entry: &Entry) -> String {
+    const ENTRY: &str = ".visible .entry ";
+    let text = module(entry.target);
+    let mut parts = text.split(ENTRY);
+    let mut module = String::from(parts.next().unwrap_or_default());
+    for part in parts {
+        // A kernel ends at the first brace in column 0; declarations may follow it.
+        let end = part.find("\n}\n").map_or(part.len(), |brace| brace + 3);
+        let (kernel, rest) = part.split_at(end);
+        if kernel.split('(').next() == Some(entry.name) {
+            module.push_str(ENTRY);
+            module.push_str(kernel);
+        }
+        module.push_str(rest);
+    }
+    module
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::abi::ENTRIES;
+
+    #[test]
+    fn a_module_of_one_entry_has_that_entry_alone() {
+        for entry in ENTRIES {
+            let module = of_entry(entry);
+            assert_eq!(module.matches(".entry").count(), 1, "{}", entry.name);
+            assert_eq!(module.matches('{').count(), module.matches('}').count());
+            assert!(module.contains(".version"));
+        }
+    }
+}

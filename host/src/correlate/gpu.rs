@@ -1,0 +1,460 @@
+//! Correlation on a GPU, or on the simulator of one.
+//!
+//! Blocks of samples are cut into pieces that fit the device's memory. Two sets of buffers take
+//! turns, each with a stream of its own, so that one piece is copied while the one before is
+//! computed:
+//!
+//! ```text
+//! samples -> [upload] source -> [reorder] native -> [correlate] 32-bit sums -> [widen] 64-bit sums
+//! ```
+//!
+//! Integer sums stay in 32 bits only as long as they cannot overflow whatever the samples, and are
+//! then added to 64-bit ones. `cf16` sums are kept in f32: over `T` products in any order, the
+//! components of a visibility are off by at most
+//! `(2 T + 8) * 2^-24 * sum_t (|re_i| + |im_i|) (|re_j| + |im_j|)`, within the matrix units'
+//! own rounding of their partial sums.
+
+use std::sync::Arc;
+
+use corrust_gpu::abi::{
+    self,
+    correlate::{Correlate, LAUNCH_TIMES, Tile, Widen, mode},
+    reorder::{Reorder, TILE_INPUTS, TILE_TIMES},
+};
+use ndarray::Array2;
+use num_complex::Complex;
+use rayon::prelude::*;
+
+use super::{Backend, Kernel, Shape, Visibilities, baselines};
+use crate::{
+    Encoding, Error, Layout, Result,
+    device::{Buffer, Gpu, Stream},
+};
+
+/// Bytes of samples that a set of buffers takes at once, if the device's memory allows: enough to
+/// amortise a launch, few enough to overlap copying with computing.
+const PIECE_BYTES: usize = 64 << 20;
+
+/// Bytes that native rows are aligned to.
+const ROW_ALIGNMENT: usize = 16;
+
+/// Buffers of one piece of samples.
+struct Set {
+    stream: Stream,
+    source: Buffer,
+    native: Buffer,
+}
+
+/// A rectangle of samples in device memory, as delivered.
+#[derive(Clone, Copy)]
+struct Piece {
+    /// Address of its first sample.
+    address: u64,
+    /// Channels `first_channel..first_channel + channels`.
+    first_channel: usize,
+    channels: usize,
+    times: usize,
+    /// Bytes from one input to the next (`cnt`).
+    source_stride: usize,
+}
+
+/// The visibilities of an integration in the making, on a GPU.
+pub(super) struct GpuBackend {
+    gpu: Arc<dyn Gpu>,
+    shape: Shape,
+    kernel: Kernel,
+    tile: Tile,
+    name: String,
+    sets: Option<[Set; 2]>,
+    next: usize,
+    /// Native samples of device buffers.
+    native: Option<Buffer>,
+    /// `[channel][baseline]` pairs of i32 (`cf16`: f32).
+    partial: Buffer,
+    /// Times summed in `partial`: none means that its contents are undefined.
+    partial_times: usize,
+    /// `[channel][baseline]` pairs of i64, once there was need of them.
+    total: Option<Buffer>,
+    /// Whether `total` holds sums.
+    total_used: bool,
+    /// The stream of the last launch, which the next must wait for.
+    last: Stream,
+}
+
+impl GpuBackend {
+    /// Reserves the visibilities of `shape` on `gpu`.
+    pub(super) fn new(gpu: Arc<dyn Gpu>, shape: &Shape, kernel: Kernel) -> Result<Self> {
+        let kernel = match kernel {
+            Kernel::Auto => choose(shape.inputs),
+            Kernel::Mma128 | Kernel::Mma64 => kernel,
+            other => {
+                return Err(Error::invalid(format!(
+                    "kernel {other} does not run on a GPU: expected auto, mma-128 or mma-64"
+                )));
+            }
+        };
+        let tile = if kernel == Kernel::Mma64 {
+            abi::correlate::TILE_64
+        } else {
+            abi::correlate::TILE_128
+        };
+        let tiles = shape.inputs.div_ceil(tile.inputs as usize);
+        let blocks = (tiles as u128) * (tiles as u128 + 1) / 2 * shape.channels as u128;
+        if blocks > i32::MAX as u128 {
+            return Err(Error::invalid(format!(
+                "{} inputs and {} channels: {blocks} tiles of baselines are more than one launch \
+                 takes ({}), correlate fewer channels at a time",
+                shape.inputs,
+                shape.channels,
+                i32::MAX
+            )));
+        }
+        let values = 2 * baselines(shape.inputs) * shape.channels;
+        Ok(Self {
+            partial: Buffer::new(&gpu, 4 * values)?,
+            name: gpu.facts().name.clone(),
+            gpu,
+            shape: *shape,
+            kernel,
+            tile,
+            sets: None,
+            next: 0,
+            native: None,
+            partial_times: 0,
+            total: None,
+            total_used: false,
+            last: Stream::default(),
+        })
+    }
+
+    /// Real numbers in the visibilities.
+    fn values(&self) -> usize {
+        2 * baselines(self.shape.inputs) * self.shape.channels
+    }
+
+    /// Bytes of one native sample.
+    fn native_bytes(&self) -> usize {
+        if self.shape.encoding == Encoding::Cf16 { 4 } else { 2 }
+    }
+
+    /// Bytes of one native row of `times` times.
+    fn row_bytes(&self, times: usize) -> usize {
+        (times * self.native_bytes()).next_multiple_of(ROW_ALIGNMENT)
+    }
+
+    /// Whether rows as delivered are native already.
+    fn is_native(&self, piece: &Piece) -> bool {
+        self.shape.layout == Layout::Cnt
+            && matches!(self.shape.encoding, Encoding::Ci8 | Encoding::Cf16)
+            && piece.source_stride.is_multiple_of(ROW_ALIGNMENT)
+            && piece.address.is_multiple_of(ROW_ALIGNMENT as u64)
+    }
+
+    /// Bytes of samples that may be on the device at once, at least one sample's.
+    fn piece_bytes(&self) -> Result<usize> {
+        // Source and native samples of two sets; `ci4` doubles in size, padding at most doubles.
+        let free = self.gpu.free_bytes()? / 16;
+        Ok(PIECE_BYTES.min(usize::try_from(free).unwrap_or(usize::MAX)).max(1))
+    }
+
+    /// Correlates a piece in device memory, with `native` to unpack to, on `stream`.
+    fn correlate(&mut self, native: &mut Buffer, stream: Stream, piece: &Piece) -> Result<()> {
+        let mut first = 0;
+        while first < piece.times {
+            let times = (piece.times - first).min(LAUNCH_TIMES as usize);
+            let address = match self.shape.layout {
+                Layout::Tcn => piece.address + (first * self.shape.bytes_per_time()) as u64,
+                Layout::Cnt => piece.address + (first * self.shape.encoding.bytes()) as u64,
+            };
+            self.correlate_launch(native, stream, &Piece { address, times, ..*piece })?;
+            first += times;
+        }
+        Ok(())
+    }
+
+    /// Correlates as many times as 32-bit sums hold.
+    fn correlate_launch(
+        &mut self,
+        native: &mut Buffer,
+        stream: Stream,
+        piece: &Piece,
+    ) -> Result<()> {
+        let rows = piece.channels * self.shape.inputs;
+        let (samples, row_stride) = if self.is_native(piece) {
+            (piece.address, piece.source_stride)
+        } else {
+            let row_bytes = self.row_bytes(piece.times);
+            native.reserve(rows * row_bytes)?;
+            self.reorder(native.address(), row_bytes, stream, piece)?;
+            (native.address(), row_bytes)
+        };
+
+        // One piece may be a part of the channels: all parts of a time belong together.
+        let first_part = piece.first_channel == 0;
+        if self.last != stream {
+            self.gpu.order(self.last, stream)?;
+            self.last = stream;
+        }
+        let limit = LAUNCH_TIMES as usize;
+        if first_part
+            && self.shape.encoding.is_integer()
+            && self.partial_times + piece.times > limit
+        {
+            self.widen(stream)?;
+        }
+        let mode = if self.partial_times == 0 { mode::STORE } else { mode::ADD };
+        let tiles = self.shape.inputs.div_ceil(self.tile.inputs as usize);
+        let blocks = tiles * (tiles + 1) / 2 * piece.channels;
+        let offset = 8 * baselines(self.shape.inputs) * piece.first_channel;
+        let parameters = Correlate {
+            samples,
+            visibilities: self.partial.address() + offset as u64,
+            row_stride: row_stride as u64,
+            row_bytes: (piece.times * self.native_bytes()) as u32,
+            inputs: self.shape.inputs as u32,
+            mode,
+            reserved: 0,
+        };
+        let half = self.shape.encoding == Encoding::Cf16;
+        let kernel = match (self.kernel, half) {
+            (Kernel::Mma64, false) => &abi::correlate::MMA_S8_64,
+            (Kernel::Mma64, true) => &abi::correlate::MMA_F16_64,
+            (_, false) => &abi::correlate::MMA_S8_128,
+            (_, true) => &abi::correlate::MMA_F16_128,
+        };
+        // SAFETY: the samples are rows of `row_stride` bytes, the visibilities those of the shape.
+        unsafe { self.gpu.launch(stream, kernel, blocks as u32, &parameters)? };
+        if piece.first_channel + piece.channels == self.shape.channels {
+            self.partial_times += piece.times;
+        }
+        Ok(())
+    }
+
+    /// Brings a piece to native rows of `row_bytes` bytes at `native`.
+    fn reorder(&self, native: u64, row_bytes: usize, stream: Stream, piece: &Piece) -> Result<()> {
+        let parameters = Reorder {
+            source: piece.address,
+            native,
+            row_stride: row_bytes as u64,
+            source_stride: piece.source_stride as u64,
+            inputs: self.shape.inputs as u32,
+            channels: piece.channels as u32,
+            times: piece.times as u32,
+            native_times: (row_bytes / self.native_bytes()) as u32,
+            flip: if self.shape.encoding == Encoding::Ci4Offset { 0x88 } else { 0 },
+            reserved: 0,
+        };
+        let (kernel, blocks) = match self.shape.layout {
+            Layout::Tcn => {
+                let kernel = match self.shape.encoding {
+                    Encoding::Ci8 => &abi::reorder::TCN_CI8,
+                    Encoding::Ci4 | Encoding::Ci4Offset => &abi::reorder::TCN_CI4,
+                    Encoding::Cf16 => &abi::reorder::TCN_CF16,
+                };
+                let tiles = parameters.inputs.div_ceil(TILE_INPUTS) * parameters.channels;
+                (kernel, tiles * parameters.native_times.div_ceil(TILE_TIMES))
+            }
+            Layout::Cnt => {
+                let kernel = match self.shape.encoding {
+                    Encoding::Ci8 => &abi::reorder::CNT_CI8,
+                    Encoding::Ci4 | Encoding::Ci4Offset => &abi::reorder::CNT_CI4,
+                    Encoding::Cf16 => &abi::reorder::CNT_CF16,
+                };
+                let rows = piece.channels * self.shape.inputs;
+                (kernel, rows.min(1 << 16) as u32)
+            }
+        };
+        // SAFETY: the native buffer has room for the rows, the piece is what was delivered.
+        unsafe { self.gpu.launch(stream, kernel, blocks, &parameters) }
+    }
+
+    /// Adds the 32-bit sums to the 64-bit ones.
+    fn widen(&mut self, stream: Stream) -> Result<()> {
+        if self.partial_times == 0 {
+            return Ok(());
+        }
+        let values = self.values();
+        if self.total.is_none() {
+            self.total = Some(Buffer::new(&self.gpu, 8 * values)?);
+        }
+        let total = self.total.as_ref().expect("made above");
+        let parameters = Widen {
+            partial: self.partial.address(),
+            total: total.address(),
+            values: values as u64,
+            mode: if self.total_used { mode::ADD } else { mode::STORE },
+            reserved: 0,
+        };
+        let kernel = &abi::correlate::WIDEN;
+        let blocks = (values / 2).div_ceil(kernel.entry.threads as usize).min(1 << 16);
+        // SAFETY: both buffers hold that many values.
+        unsafe { self.gpu.launch(stream, kernel, blocks as u32, &parameters)? };
+        self.total_used = true;
+        self.partial_times = 0;
+        Ok(())
+    }
+
+    /// Uploads `bytes` to the next set and correlates them there.
+    fn upload(&mut self, bytes: &[u8], piece: Piece) -> Result<()> {
+        let mut sets = match self.sets.take() {
+            Some(sets) => sets,
+            None => [self.set()?, self.set()?],
+        };
+        let set = &mut sets[self.next];
+        self.next = 1 - self.next;
+        let result = set
+            .source
+            .reserve(bytes.len())
+            .and_then(|()| set.source.upload(set.stream, bytes))
+            .and_then(|()| {
+                let piece = Piece { address: set.source.address(), ..piece };
+                self.correlate(&mut set.native, set.stream, &piece)
+            });
+        self.sets = Some(sets);
+        result
+    }
+
+    fn set(&self) -> Result<Set> {
+        Ok(Set {
+            stream: self.gpu.create_stream()?,
+            source: Buffer::new(&self.gpu, 0)?,
+            native: Buffer::new(&self.gpu, 0)?,
+        })
+    }
+}
+
+impl Backend for GpuBackend {
+    fn accumulate(&mut self, samples: &[u8], times: usize) -> Result<()> {
+        let budget = self.piece_bytes()?;
+        let Shape { channels, inputs, encoding, layout } = self.shape;
+        let whole = Piece { address: 0, first_channel: 0, channels, times, source_stride: 0 };
+        match layout {
+            Layout::Tcn => {
+                let step = self.shape.bytes_per_time();
+                let times = (budget / step).clamp(1, LAUNCH_TIMES as usize);
+                for part in samples.chunks(times * step) {
+                    self.upload(part, Piece { times: part.len() / step, ..whole })?;
+                }
+            }
+            Layout::Cnt => {
+                let channel_bytes = inputs * times * encoding.bytes();
+                let together = budget / channel_bytes;
+                // Channels go in parts only where one launch takes all their times, as the 32-bit
+                // sums of all channels cover the same times.
+                if together >= channels || together >= 1 && times <= LAUNCH_TIMES as usize {
+                    for (index, part) in samples.chunks(together * channel_bytes).enumerate() {
+                        self.upload(
+                            part,
+                            Piece {
+                                first_channel: index * together,
+                                channels: part.len() / channel_bytes,
+                                source_stride: times * encoding.bytes(),
+                                ..whole
+                            },
+                        )?;
+                    }
+                } else {
+                    // Times of every row are gathered into pieces.
+                    let piece_times =
+                        (budget / self.shape.bytes_per_time()).clamp(1, LAUNCH_TIMES as usize);
+                    let row = times * encoding.bytes();
+                    for first in (0..times).step_by(piece_times) {
+                        let times = piece_times.min(times - first);
+                        let part = times * encoding.bytes();
+                        let from = first * encoding.bytes();
+                        let mut bytes = vec![0; channels * inputs * part];
+                        bytes
+                            .par_chunks_mut(part)
+                            .zip(samples.par_chunks(row))
+                            .for_each(|(to, row)| to.copy_from_slice(&row[from..from + part]));
+                        self.upload(&bytes, Piece { times, source_stride: part, ..whole })?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    unsafe fn accumulate_device(
+        &mut self,
+        address: u64,
+        times: usize,
+        stream: Stream,
+    ) -> Result<()> {
+        let piece = Piece {
+            address,
+            first_channel: 0,
+            channels: self.shape.channels,
+            times,
+            source_stride: times * self.shape.encoding.bytes(),
+        };
+        let mut native = match self.native.take() {
+            Some(native) => native,
+            None => Buffer::new(&self.gpu, 0)?,
+        };
+        // The native buffer may still be read by an earlier launch on another stream.
+        if self.last != stream {
+            self.gpu.order(self.last, stream)?;
+            self.last = stream;
+        }
+        let result = self.correlate(&mut native, stream, &piece);
+        self.native = Some(native);
+        result
+    }
+
+    fn dump(&mut self) -> Result<Visibilities> {
+        let stream = self.last;
+        let shape = (self.shape.channels, baselines(self.shape.inputs));
+        let visibilities = if self.shape.encoding == Encoding::Cf16 {
+            let mut sums = Array2::<Complex<f32>>::zeros(shape);
+            if self.partial_times > 0 {
+                let values = sums.as_slice_mut().expect("a fresh array is contiguous");
+                self.partial.download(stream, values)?;
+            }
+            Visibilities::Float(sums)
+        } else if self.total_used {
+            self.widen(stream)?;
+            let mut sums = Array2::<Complex<i64>>::zeros(shape);
+            let total = self.total.as_ref().expect("total_used");
+            total.download(stream, sums.as_slice_mut().expect("a fresh array is contiguous"))?;
+            Visibilities::Integer(sums)
+        } else if self.partial_times > 0 {
+            let mut sums = vec![Complex::<i32>::default(); shape.0 * shape.1];
+            self.partial.download(stream, &mut sums)?;
+            let sums = sums.into_par_iter().map(|v| Complex::new(v.re.into(), v.im.into()));
+            let sums = Array2::from_shape_vec(shape, sums.collect());
+            Visibilities::Integer(sums.expect("as many sums as the shape has"))
+        } else {
+            Visibilities::Integer(Array2::zeros(shape))
+        };
+        self.reset();
+        Ok(visibilities)
+    }
+
+    fn reset(&mut self) {
+        self.partial_times = 0;
+        self.total_used = false;
+    }
+
+    fn device_name(&self) -> &str {
+        &self.name
+    }
+
+    fn kernel(&self) -> Kernel {
+        self.kernel
+    }
+}
+
+/// The kernel for an array: the one whose tiles compute less, where a larger tile computes 1.5 times
+/// as quickly.
+fn choose(inputs: usize) -> Kernel {
+    let work = |tile: Tile| {
+        let tiles = inputs.div_ceil(tile.inputs as usize);
+        baselines(tiles) as f64 * f64::from(tile.inputs * tile.inputs)
+    };
+    if work(abi::correlate::TILE_128) <= 1.5 * work(abi::correlate::TILE_64) {
+        Kernel::Mma128
+    } else {
+        Kernel::Mma64
+    }
+}

@@ -1,0 +1,477 @@
+//! CUDA devices, through `cust`.
+
+use std::{
+    collections::HashMap,
+    ffi::{CStr, c_void},
+    sync::{Arc, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError},
+    time::Duration,
+};
+
+use corrust_gpu::{
+    abi::{Entry, Target},
+    ptx,
+};
+use cust::{
+    CudaFlags,
+    context::{Context, CurrentContext},
+    device::{Device, DeviceAttribute},
+    error::CudaError,
+    memory::LockedBuffer,
+    module::Module,
+    stream::{Stream as CudaStream, StreamFlags},
+    sys,
+};
+use rayon::prelude::*;
+
+use super::{
+    driver,
+    gpu::{Facts, Gpu, Stream},
+};
+use crate::{Error, Result};
+
+/// Bytes of each of the two page-locked buffers that host memory passes through.
+const STAGING_BYTES: usize = 32 << 20;
+
+/// Number of CUDA devices, or one sentence saying why there is none.
+///
+/// # Errors
+/// [`Error::Device`].
+pub fn count() -> Result<u32> {
+    static COUNT: LazyLock<std::result::Result<u32, String>> = LazyLock::new(|| {
+        if let Some(reason) = driver::missing() {
+            return Err(format!("no CUDA device: the driver is not installed ({reason})"));
+        }
+        let count = cust::init(CudaFlags::empty()).and_then(|()| Device::num_devices());
+        match count {
+            Ok(0) | Err(CudaError::NoDevice) => {
+                Err("no CUDA device: the driver is installed but finds no GPU".to_owned())
+            }
+            Ok(count) => Ok(count),
+            Err(error) => Err(format!("no CUDA device: the driver fails to start ({error})")),
+        }
+    });
+    COUNT.clone().map_err(Error::Device)
+}
+
+/// Opens device `ordinal`; further calls give the same one.
+///
+/// # Errors
+/// [`Error::Device`] when it is not there, or older than compute capability 8.0.
+pub fn open(ordinal: u32) -> Result<Arc<dyn Gpu>> {
+    static OPEN: Mutex<Option<HashMap<u32, Arc<CudaGpu>>>> = Mutex::new(None);
+    let count = count()?;
+    if ordinal >= count {
+        return Err(Error::Device(format!(
+            "no device cuda:{ordinal}: there are {count}, from cuda:0 to cuda:{}",
+            count - 1
+        )));
+    }
+    let mut open = lock(&OPEN);
+    let open = open.get_or_insert_default();
+    if let Some(gpu) = open.get(&ordinal) {
+        return Ok(gpu.clone());
+    }
+    let gpu = Arc::new(CudaGpu::new(ordinal)?);
+    open.insert(ordinal, gpu.clone());
+    Ok(gpu)
+}
+
+/// What device `ordinal` is, whether or not it runs the kernels.
+///
+/// # Errors
+/// [`Error::Device`].
+pub fn facts(ordinal: u32) -> Result<Facts> {
+    count()?;
+    read_facts(ordinal).map_err(|error| device_error(&format!("cuda:{ordinal}"), error))
+}
+
+fn read_facts(ordinal: u32) -> std::result::Result<Facts, CudaError> {
+    let device = Device::get_device(ordinal)?;
+    let attribute = |attribute| device.get_attribute(attribute).map(|value| value.max(0) as u32);
+    let driver = cust::CudaApiVersion::get()?;
+    let mut shared_bytes = 0;
+    // SAFETY: the number is written; cust has no name for this attribute.
+    unsafe {
+        sys::cuDeviceGetAttribute(
+            &mut shared_bytes,
+            sys::CUdevice_attribute_enum::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN,
+            device.as_raw(),
+        );
+    }
+    Ok(Facts {
+        name: device.name()?,
+        memory: device.total_memory()? as u64,
+        capability: (
+            attribute(DeviceAttribute::ComputeCapabilityMajor)?,
+            attribute(DeviceAttribute::ComputeCapabilityMinor)?,
+        ),
+        multiprocessors: attribute(DeviceAttribute::MultiprocessorCount)?,
+        shared_bytes: shared_bytes.max(0) as u32,
+        l2_bytes: attribute(DeviceAttribute::L2CacheSize)?.into(),
+        driver: (driver.major().max(0) as u32, driver.minor().max(0) as u32),
+    })
+}
+
+fn device_error(name: &str, error: CudaError) -> Error {
+    Error::Device(format!("{name}: the CUDA driver reports {error:?}"))
+}
+
+/// What a driver function answered, as a result.
+fn check(name: &str, result: sys::CUresult) -> Result<()> {
+    if result == sys::cudaError_enum::CUDA_SUCCESS {
+        return Ok(());
+    }
+    let mut text = std::ptr::null();
+    // SAFETY: the driver stores the address of a constant, or null.
+    let text = unsafe {
+        sys::cuGetErrorString(result, &mut text);
+        if text.is_null() { c"unknown error" } else { CStr::from_ptr(text) }
+    };
+    Err(Error::Device(format!(
+        "{name}: the CUDA driver reports error {} ({})",
+        result as u32,
+        text.to_string_lossy()
+    )))
+}
+
+/// A point in a stream.
+struct Event(sys::CUevent);
+
+// SAFETY: events may be used by any thread whose current context is theirs.
+unsafe impl Send for Event {}
+
+impl Event {
+    fn new(name: &str, timing: bool) -> Result<Self> {
+        let flags = if timing {
+            sys::CUevent_flags_enum::CU_EVENT_DEFAULT
+        } else {
+            sys::CUevent_flags_enum::CU_EVENT_DISABLE_TIMING
+        };
+        let mut event = std::ptr::null_mut();
+        // SAFETY: `event` is written.
+        check(name, unsafe { sys::cuEventCreate(&mut event, flags as u32) })?;
+        Ok(Self(event))
+    }
+
+    fn record(&self, name: &str, stream: sys::CUstream) -> Result<()> {
+        // SAFETY: an event and a stream of one device.
+        check(name, unsafe { sys::cuEventRecord(self.0, stream) })
+    }
+
+    fn synchronize(&self, name: &str) -> Result<()> {
+        // SAFETY: a live event.
+        check(name, unsafe { sys::cuEventSynchronize(self.0) })
+    }
+}
+
+impl Drop for Event {
+    fn drop(&mut self) {
+        // SAFETY: destroyed once; the driver keeps what is still waited for.
+        unsafe { sys::cuEventDestroy_v2(self.0) };
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A kernel loaded on a device.
+struct Loaded {
+    function: sys::CUfunction,
+    /// Keeps `function` alive.
+    _module: Module,
+}
+
+// SAFETY: a CUfunction may be used by any thread whose current context is the module's.
+unsafe impl Send for Loaded {}
+
+/// Page-locked memory that uploads pass through, one half at a time.
+struct Staging {
+    halves: [(LockedBuffer<u8>, Event); 2],
+    next: usize,
+}
+
+/// A CUDA device with its primary context.
+struct CudaGpu {
+    name: String,
+    facts: Facts,
+    context: Context,
+    default_stream: CudaStream,
+    streams: Mutex<Vec<CudaStream>>,
+    kernels: Mutex<HashMap<&'static str, Loaded>>,
+    staging: OnceLock<Mutex<Staging>>,
+}
+
+// SAFETY: the driver's objects may be used by any thread whose current context is theirs; every
+// method makes it so first.
+unsafe impl Send for CudaGpu {}
+// SAFETY: as above; what changes is behind mutexes.
+unsafe impl Sync for CudaGpu {}
+
+impl CudaGpu {
+    fn new(ordinal: u32) -> Result<Self> {
+        let facts = facts(ordinal)?;
+        let name = format!("cuda:{ordinal}");
+        if !facts.runs(Target::Sm80) {
+            let (major, minor) = facts.capability;
+            return Err(Error::Device(format!(
+                "{name} ({}) has compute capability {major}.{minor}: the kernels need 8.0 or later",
+                facts.name
+            )));
+        }
+        let open = || {
+            let context = Context::new(Device::get_device(ordinal)?)?;
+            CurrentContext::set_current(&context)?;
+            let default_stream = CudaStream::new(StreamFlags::NON_BLOCKING, None)?;
+            Ok((context, default_stream))
+        };
+        let (context, default_stream) = open().map_err(|error| device_error(&name, error))?;
+        Ok(Self {
+            name,
+            facts,
+            context,
+            default_stream,
+            streams: Mutex::default(),
+            kernels: Mutex::default(),
+            staging: OnceLock::new(),
+        })
+    }
+
+    /// Makes the device's context current for the calling thread.
+    fn enter(&self) -> Result<()> {
+        let current = CurrentContext::set_current(&self.context);
+        current.map_err(|error| self.error(error))
+    }
+
+    fn error(&self, error: CudaError) -> Error {
+        device_error(&self.name, error)
+    }
+
+    fn check(&self, result: sys::CUresult) -> Result<()> {
+        check(&self.name, result)
+    }
+
+    fn stream(&self, stream: Stream) -> sys::CUstream {
+        match stream.raw() {
+            0 => self.default_stream.as_inner(),
+            raw => raw as sys::CUstream,
+        }
+    }
+
+    fn function(&self, entry: &Entry) -> Result<sys::CUfunction> {
+        let mut kernels = lock(&self.kernels);
+        if let Some(loaded) = kernels.get(entry.name) {
+            return Ok(loaded.function);
+        }
+        if !self.facts.runs(entry.target) {
+            return Err(Error::Device(format!(
+                "{} ({}) does not run kernel {}, compiled for {}",
+                self.name,
+                self.facts.name,
+                entry.name,
+                entry.target.name()
+            )));
+        }
+        let module = Module::from_ptx(ptx::of_entry(entry), &[]);
+        let module = module.map_err(|error| self.error(error))?;
+        let function = module.get_function(entry.name).map_err(|error| self.error(error))?.to_raw();
+        if entry.shared_bytes > 48 << 10 {
+            // SAFETY: the function was loaded above.
+            self.check(unsafe {
+                sys::cuFuncSetAttribute(
+                    function,
+                    sys::CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                    entry.shared_bytes as i32,
+                )
+            })?;
+        }
+        kernels.insert(entry.name, Loaded { function, _module: module });
+        Ok(function)
+    }
+
+    fn staging(&self) -> Result<MutexGuard<'_, Staging>> {
+        if self.staging.get().is_none() {
+            let half = || {
+                // SAFETY: plain bytes, written before they are read.
+                let buffer = unsafe { LockedBuffer::uninitialized(STAGING_BYTES) };
+                let buffer = buffer.map_err(|error| self.error(error))?;
+                Ok((buffer, Event::new(&self.name, false)?))
+            };
+            let staging = Staging { halves: [half()?, half()?], next: 0 };
+            let _ = self.staging.set(Mutex::new(staging));
+        }
+        Ok(lock(self.staging.get().expect("set above")))
+    }
+}
+
+impl Gpu for CudaGpu {
+    fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    fn free_bytes(&self) -> Result<u64> {
+        self.enter()?;
+        let (mut free, mut total) = (0, 0);
+        // SAFETY: both are written.
+        self.check(unsafe { sys::cuMemGetInfo_v2(&mut free, &mut total) })?;
+        Ok(free as u64)
+    }
+
+    fn allocate(&self, bytes: usize) -> Result<u64> {
+        self.enter()?;
+        let mut address = 0;
+        // SAFETY: `address` is written.
+        match unsafe { sys::cuMemAlloc_v2(&mut address, bytes) } {
+            sys::cudaError_enum::CUDA_ERROR_OUT_OF_MEMORY => Err(Error::OutOfMemory {
+                device: format!("{} ({})", self.name, self.facts.name),
+                needed: bytes as u64,
+                available: self.free_bytes()?,
+            }),
+            result => self.check(result).map(|()| address),
+        }
+    }
+
+    unsafe fn free(&self, address: u64) {
+        if self.enter().is_ok() {
+            // SAFETY: the caller's promise. The driver waits for what uses the memory.
+            let _ = unsafe { sys::cuMemFree_v2(address) };
+        }
+    }
+
+    fn create_stream(&self) -> Result<Stream> {
+        self.enter()?;
+        let stream = CudaStream::new(StreamFlags::NON_BLOCKING, None);
+        let stream = stream.map_err(|error| self.error(error))?;
+        let raw = Stream::from_raw(stream.as_inner() as u64);
+        lock(&self.streams).push(stream);
+        Ok(raw)
+    }
+
+    fn order(&self, earlier: Stream, later: Stream) -> Result<()> {
+        self.enter()?;
+        let event = Event::new(&self.name, false)?;
+        event.record(&self.name, self.stream(earlier))?;
+        // SAFETY: a stream of this device; the driver keeps the event until it was waited for.
+        self.check(unsafe { sys::cuStreamWaitEvent(self.stream(later), event.0, 0) })
+    }
+
+    unsafe fn upload(&self, stream: Stream, address: u64, bytes: &[u8]) -> Result<()> {
+        self.enter()?;
+        let mut staging = self.staging()?;
+        for (index, part) in bytes.chunks(STAGING_BYTES).enumerate() {
+            let half = staging.next;
+            staging.next = 1 - half;
+            let (buffer, event) = &mut staging.halves[half];
+            event.synchronize(&self.name)?;
+            copy(&mut buffer[..part.len()], part);
+            let to = address + (index * STAGING_BYTES) as u64;
+            // SAFETY: the caller's promise; the half is not written before its event has happened.
+            self.check(unsafe {
+                sys::cuMemcpyHtoDAsync_v2(
+                    to,
+                    buffer.as_ptr().cast(),
+                    part.len(),
+                    self.stream(stream),
+                )
+            })?;
+            event.record(&self.name, self.stream(stream))?;
+        }
+        Ok(())
+    }
+
+    unsafe fn download(&self, stream: Stream, address: u64, bytes: &mut [u8]) -> Result<()> {
+        self.enter()?;
+        let mut staging = self.staging()?;
+        let parts = bytes.len().div_ceil(STAGING_BYTES);
+        // One part is on its way while the one before is copied out.
+        for turn in 0..=parts {
+            if turn < parts {
+                let length = STAGING_BYTES.min(bytes.len() - turn * STAGING_BYTES);
+                let (buffer, event) = &mut staging.halves[turn % 2];
+                event.synchronize(&self.name)?;
+                // SAFETY: the caller's promise; the half was copied out two turns ago.
+                self.check(unsafe {
+                    sys::cuMemcpyDtoHAsync_v2(
+                        buffer.as_mut_ptr().cast(),
+                        address + (turn * STAGING_BYTES) as u64,
+                        length,
+                        self.stream(stream),
+                    )
+                })?;
+                event.record(&self.name, self.stream(stream))?;
+            }
+            if let Some(done) = turn.checked_sub(1) {
+                let (buffer, event) = &mut staging.halves[done % 2];
+                event.synchronize(&self.name)?;
+                let end = bytes.len().min((done + 1) * STAGING_BYTES);
+                let part = &mut bytes[done * STAGING_BYTES..end];
+                copy(part, &buffer[..part.len()]);
+            }
+        }
+        Ok(())
+    }
+
+    unsafe fn clear(&self, stream: Stream, address: u64, bytes: usize) -> Result<()> {
+        self.enter()?;
+        // SAFETY: the caller's promise.
+        self.check(unsafe { sys::cuMemsetD8Async(address, 0, bytes, self.stream(stream)) })
+    }
+
+    unsafe fn launch_bytes(
+        &self,
+        stream: Stream,
+        entry: &Entry,
+        blocks: u32,
+        parameters: &[u8],
+    ) -> Result<()> {
+        if blocks == 0 {
+            return Ok(());
+        }
+        self.enter()?;
+        let function = self.function(entry)?;
+        let mut arguments = [parameters.as_ptr().cast_mut().cast::<c_void>()];
+        // SAFETY: the caller's promise; the driver copies the parameters before it returns.
+        self.check(unsafe {
+            sys::cuLaunchKernel(
+                function,
+                blocks,
+                1,
+                1,
+                entry.threads,
+                1,
+                1,
+                entry.shared_bytes,
+                self.stream(stream),
+                arguments.as_mut_ptr(),
+                std::ptr::null_mut(),
+            )
+        })
+    }
+
+    fn wait(&self, stream: Stream) -> Result<()> {
+        self.enter()?;
+        // SAFETY: a stream of this device.
+        self.check(unsafe { sys::cuStreamSynchronize(self.stream(stream)) })
+    }
+
+    fn time(&self, stream: Stream, work: &mut dyn FnMut() -> Result<()>) -> Result<Duration> {
+        self.enter()?;
+        let (start, end) = (Event::new(&self.name, true)?, Event::new(&self.name, true)?);
+        start.record(&self.name, self.stream(stream))?;
+        work()?;
+        end.record(&self.name, self.stream(stream))?;
+        end.synchronize(&self.name)?;
+        let mut milliseconds = 0.0;
+        // SAFETY: both events have happened.
+        self.check(unsafe { sys::cuEventElapsedTime(&mut milliseconds, start.0, end.0) })?;
+        Ok(Duration::from_secs_f64(f64::from(milliseconds) * 1e-3))
+    }
+}
+
+/// Copies between page-locked and ordinary memory, on as many threads as it takes.
+fn copy(to: &mut [u8], from: &[u8]) {
+    const PIECE: usize = 1 << 20;
+    to.par_chunks_mut(PIECE).zip(from.par_chunks(PIECE)).for_each(|(to, from)| {
+        to.copy_from_slice(from);
+    });
+}

@@ -1,0 +1,227 @@
+//! A machine that runs the kernels: a CUDA device or the simulator, behind one trait.
+
+use std::{
+    fmt,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use bytemuck::Pod;
+use corrust_gpu::abi::{Entry, Kernel, Target};
+
+use crate::Result;
+
+/// A sequence of operations on a GPU: those of one stream run in order, those of different streams
+/// may overlap.
+///
+/// On a CUDA device it is a `CUstream`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Stream(u64);
+
+impl Stream {
+    /// The stream of a `CUstream`'s address; 0 is the GPU's default stream.
+    pub const fn from_raw(stream: u64) -> Self {
+        Self(stream)
+    }
+
+    /// The address of the `CUstream`.
+    pub const fn raw(self) -> u64 {
+        self.0
+    }
+}
+
+/// What a GPU is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Facts {
+    /// Name as the driver gives it.
+    pub name: String,
+    /// Bytes of device memory.
+    pub memory: u64,
+    /// Compute capability, major and minor.
+    pub capability: (u32, u32),
+    /// Streaming multiprocessors.
+    pub multiprocessors: u32,
+    /// Bytes of shared memory that one block may take.
+    pub shared_bytes: u32,
+    /// Bytes of the L2 cache.
+    pub l2_bytes: u64,
+    /// CUDA version of the driver, major and minor.
+    pub driver: (u32, u32),
+}
+
+impl Facts {
+    /// Whether the GPU runs kernels of `target`.
+    pub fn runs(&self, target: Target) -> bool {
+        match target {
+            Target::Sm80 => self.capability >= (8, 0),
+            Target::Sm90a => self.capability == (9, 0),
+        }
+    }
+}
+
+/// A machine that runs the kernels.
+pub trait Gpu: Send + Sync {
+    /// What it is.
+    fn facts(&self) -> &Facts;
+
+    /// Bytes of device memory free now.
+    fn free_bytes(&self) -> Result<u64>;
+
+    /// Reserves device memory, aligned to 256 bytes, contents undefined.
+    ///
+    /// # Errors
+    /// [`crate::Error::OutOfMemory`].
+    fn allocate(&self, bytes: usize) -> Result<u64>;
+
+    /// Gives back what [`Self::allocate`] reserved, once nothing uses it any more.
+    ///
+    /// # Safety
+    /// `address` came from [`Self::allocate`] of this GPU and was not freed before.
+    unsafe fn free(&self, address: u64);
+
+    /// A stream beside the default one; it lives as long as the GPU.
+    fn create_stream(&self) -> Result<Stream>;
+
+    /// Makes what is enqueued on `later` from now on wait for what is on `earlier` now.
+    fn order(&self, earlier: Stream, later: Stream) -> Result<()>;
+
+    /// Copies to device memory, in the stream's order; `bytes` may be reused on return.
+    ///
+    /// # Safety
+    /// `address` is device memory with room for `bytes`.
+    unsafe fn upload(&self, stream: Stream, address: u64, bytes: &[u8]) -> Result<()>;
+
+    /// Copies from device memory after what is on the stream, and waits for it.
+    ///
+    /// # Safety
+    /// `address` is device memory of that many bytes.
+    unsafe fn download(&self, stream: Stream, address: u64, bytes: &mut [u8]) -> Result<()>;
+
+    /// Sets device memory to zero bytes, in the stream's order.
+    ///
+    /// # Safety
+    /// `address` is device memory of that many bytes.
+    unsafe fn clear(&self, stream: Stream, address: u64, bytes: usize) -> Result<()>;
+
+    /// Starts `blocks` blocks of a kernel, in the stream's order. Zero blocks do nothing.
+    ///
+    /// # Safety
+    /// `parameters` are those of the kernel, and it stays within memory with them.
+    unsafe fn launch_bytes(
+        &self,
+        stream: Stream,
+        entry: &Entry,
+        blocks: u32,
+        parameters: &[u8],
+    ) -> Result<()>;
+
+    /// Waits for everything on the stream.
+    fn wait(&self, stream: Stream) -> Result<()>;
+
+    /// Time that the GPU takes for what `work` enqueues on `stream`.
+    fn time(&self, stream: Stream, work: &mut dyn FnMut() -> Result<()>) -> Result<Duration> {
+        self.wait(stream)?;
+        let start = Instant::now();
+        work()?;
+        self.wait(stream)?;
+        Ok(start.elapsed())
+    }
+}
+
+impl dyn Gpu {
+    /// Starts `blocks` blocks of `kernel`.
+    ///
+    /// # Safety
+    /// With these parameters the kernel stays within device memory.
+    pub unsafe fn launch<P: Pod>(
+        &self,
+        stream: Stream,
+        kernel: &Kernel<P>,
+        blocks: u32,
+        parameters: &P,
+    ) -> Result<()> {
+        // SAFETY: the caller's promise; the kernel takes P.
+        unsafe { self.launch_bytes(stream, &kernel.entry, blocks, bytemuck::bytes_of(parameters)) }
+    }
+}
+
+/// Device memory, freed when dropped.
+pub struct Buffer {
+    gpu: Arc<dyn Gpu>,
+    address: u64,
+    bytes: usize,
+}
+
+impl Buffer {
+    /// Reserves `bytes` bytes (at least one), contents undefined.
+    ///
+    /// # Errors
+    /// [`crate::Error::OutOfMemory`].
+    pub fn new(gpu: &Arc<dyn Gpu>, bytes: usize) -> Result<Self> {
+        let address = gpu.allocate(bytes.max(1))?;
+        Ok(Self { gpu: gpu.clone(), address, bytes })
+    }
+
+    /// Device address.
+    pub fn address(&self) -> u64 {
+        self.address
+    }
+
+    /// Size in bytes.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Makes the buffer at least `bytes` long; contents are undefined where it was shorter.
+    ///
+    /// # Errors
+    /// [`crate::Error::OutOfMemory`].
+    pub fn reserve(&mut self, bytes: usize) -> Result<()> {
+        if bytes > self.bytes {
+            // The old memory is freed first: both need not fit together.
+            // SAFETY: the address is this buffer's, and replaced or never used again.
+            unsafe { self.gpu.free(self.address) };
+            (self.address, self.bytes) = (0, 0);
+            self.address = self.gpu.allocate(bytes)?;
+            self.bytes = bytes;
+        }
+        Ok(())
+    }
+
+    /// Copies `values` to the start of the buffer, in the stream's order.
+    pub fn upload<T: Pod>(&self, stream: Stream, values: &[T]) -> Result<()> {
+        let bytes: &[u8] = bytemuck::cast_slice(values);
+        assert!(bytes.len() <= self.bytes, "upload beyond the buffer");
+        // SAFETY: within the buffer.
+        unsafe { self.gpu.upload(stream, self.address, bytes) }
+    }
+
+    /// Copies the start of the buffer to `values` and waits for it.
+    pub fn download<T: Pod>(&self, stream: Stream, values: &mut [T]) -> Result<()> {
+        let bytes: &mut [u8] = bytemuck::cast_slice_mut(values);
+        assert!(bytes.len() <= self.bytes, "download beyond the buffer");
+        // SAFETY: within the buffer.
+        unsafe { self.gpu.download(stream, self.address, bytes) }
+    }
+
+    /// Sets the buffer to zero, in the stream's order.
+    pub fn clear(&self, stream: Stream) -> Result<()> {
+        // SAFETY: the buffer's own memory.
+        unsafe { self.gpu.clear(stream, self.address, self.bytes) }
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        if self.address != 0 {
+            // SAFETY: reserved by `new` or `reserve`, freed once.
+            unsafe { self.gpu.free(self.address) };
+        }
+    }
+}
+
+impl fmt::Debug for Buffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Buffer({:#x}, {} bytes)", self.address, self.bytes)
+    }
+}
