@@ -13,10 +13,12 @@ use std::{
 
 use crate::{Encoding, Error, Layout, Result, correlate::Shape};
 
+mod ahead;
 pub mod guppi;
 pub mod npy;
 mod partial;
 
+pub use ahead::ReadAhead;
 pub use partial::PartialFile;
 
 /// A recording of channelised voltages, read once from its first time to its last.
@@ -56,9 +58,41 @@ impl Block {
         Self::default()
     }
 
-    /// Number of times that are missing.
-    pub fn missing_times(&self) -> usize {
-        self.missing.iter().map(ExactSizeIterator::len).sum()
+    /// Number of times within `range` that are missing.
+    pub fn missing_within(&self, range: &Range<usize>) -> usize {
+        let overlap = |missing: &Range<usize>| {
+            missing.end.min(range.end).saturating_sub(missing.start.max(range.start))
+        };
+        self.missing.iter().map(overlap).sum()
+    }
+
+    /// The samples of the times `range` of a block of `shape`, which are copied to `scratch` where
+    /// they do not stand together.
+    ///
+    /// # Panics
+    /// When the block is not of this shape or `range` leads beyond it.
+    pub fn part<'a>(
+        &'a self,
+        shape: &Shape,
+        range: Range<usize>,
+        scratch: &'a mut Vec<u8>,
+    ) -> &'a [u8] {
+        assert_eq!(self.samples.len(), self.times * shape.bytes_per_time(), "another shape");
+        match shape.layout {
+            Layout::Tcn => {
+                let step = shape.bytes_per_time();
+                &self.samples[range.start * step..range.end * step]
+            }
+            Layout::Cnt if range == (0..self.times) => &self.samples,
+            Layout::Cnt => {
+                let sample = shape.encoding.bytes();
+                scratch.clear();
+                for row in self.samples.chunks_exact(self.times * sample) {
+                    scratch.extend_from_slice(&row[range.start * sample..range.end * sample]);
+                }
+                scratch
+            }
+        }
     }
 
     /// Makes room for `times` times of `shape`, nothing missing; the samples are to be filled in.

@@ -1,0 +1,249 @@
+//! Plots as SVG files.
+
+use std::{f64::consts::PI, path::Path};
+
+use corrust::{Error, Result, correlate::baseline, format::PartialFile};
+use ndarray::ArrayView2;
+use num_complex::Complex;
+use plotters::{
+    coord::Shift,
+    prelude::*,
+    style::text_anchor::{HPos, Pos, VPos},
+};
+
+use super::delays::Found;
+
+const SIZE: (u32, u32) = (1240, 580);
+const FONT: &str = "Helvetica, Arial, sans-serif";
+/// Okabe and Ito's colours, which everyone can tell apart.
+const COLOURS: [RGBColor; 3] = [RGBColor(0, 114, 178), RGBColor(213, 94, 0), RGBColor(0, 158, 115)];
+const GREY: RGBColor = RGBColor(90, 90, 90);
+
+type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+type Drawn<T = ()> = Result<T, Box<dyn std::error::Error>>;
+
+/// Draws the visibility matrix of one channel, and phase against channel of some baselines with the
+/// phases that the sources `found` explain.
+///
+/// `visibilities` are `[channel][baseline]`, divided by the powers of both inputs.
+pub fn visibilities(
+    path: &Path,
+    visibilities: ArrayView2<'_, Complex<f64>>,
+    inputs: usize,
+    found: &[Found],
+) -> Result<()> {
+    let mut text = String::new();
+    let draw = |text: &mut String| -> Drawn {
+        let root = SVGBackend::with_string(text, SIZE).into_drawing_area();
+        root.fill(&WHITE)?;
+        let (left, right) = root.split_horizontally(560);
+        matrix(&left, visibilities, inputs)?;
+        phases(&right, visibilities, inputs, found)?;
+        root.present()?;
+        Ok(())
+    };
+    draw(&mut text).map_err(|error| Error::file(path, format!("cannot draw the plot: {error}")))?;
+    let mut file = PartialFile::create(path)?;
+    file.append(text.as_bytes())?;
+    file.finish()
+}
+
+fn label(size: u32) -> TextStyle<'static> {
+    (FONT, size).into_font().color(&BLACK)
+}
+
+/// Coherence below the diagonal, phase above it.
+fn matrix(area: &Area<'_>, visibilities: ArrayView2<'_, Complex<f64>>, inputs: usize) -> Drawn {
+    const SIDE: i32 = 400;
+    const CORNER: (i32, i32) = (70, 70);
+    let channel = visibilities.nrows() / 2;
+    let row = visibilities.row(channel);
+    let highest = (0..inputs)
+        .flat_map(|i| (0..i).map(move |j| baseline(i, j)))
+        .map(|b| row[b].norm())
+        .fold(f64::MIN_POSITIVE, f64::max);
+    let edge = |index: usize| (index as i32 * SIDE) / inputs as i32;
+    for i in 0..inputs {
+        for j in 0..inputs {
+            let colour = match i.cmp(&j) {
+                std::cmp::Ordering::Greater => coherence(row[baseline(i, j)].norm() / highest),
+                std::cmp::Ordering::Less => phase_colour(row[baseline(j, i)].conj().arg()),
+                std::cmp::Ordering::Equal => WHITE,
+            };
+            let from = (CORNER.0 + edge(j), CORNER.1 + edge(i));
+            let to = (CORNER.0 + edge(j + 1), CORNER.1 + edge(i + 1));
+            area.draw(&Rectangle::new([from, to], colour.filled()))?;
+        }
+    }
+    let far = (CORNER.0 + SIDE, CORNER.1 + SIDE);
+    area.draw(&Rectangle::new([CORNER, far], BLACK))?;
+
+    let centred = Pos::new(HPos::Center, VPos::Top);
+    let title = format!("(a)  Visibilities of channel {channel}");
+    area.draw_text(&title, &label(20).pos(centred), (CORNER.0 + SIDE / 2, 22))?;
+    area.draw_text("input j", &label(16).pos(centred), (CORNER.0 + SIDE / 2, far.1 + 26))?;
+    let upwards = (FONT, 16).into_font().transform(FontTransform::Rotate270).color(&BLACK);
+    area.draw_text("input i", &upwards.pos(centred), (CORNER.0 - 54, CORNER.1 + SIDE / 2))?;
+    let every = inputs.div_ceil(8);
+    for index in (0..inputs).step_by(every) {
+        let middle = (edge(index) + edge(index + 1)) / 2;
+        let text = index.to_string();
+        area.draw_text(&text, &label(14).pos(centred), (CORNER.0 + middle, far.1 + 7))?;
+        let right = label(14).pos(Pos::new(HPos::Right, VPos::Center));
+        area.draw_text(&text, &right, (CORNER.0 - 8, CORNER.1 + middle))?;
+    }
+
+    // The scales: coherence on the lower half, phase on the upper one.
+    let bar = |top: i32, bottom: i32, colour: &dyn Fn(f64) -> RGBColor| -> Drawn {
+        for y in top..bottom {
+            let value = f64::from(bottom - 1 - y) / f64::from(bottom - 1 - top);
+            let line = [(far.0 + 22, y), (far.0 + 38, y + 1)];
+            area.draw(&Rectangle::new(line, colour(value).filled()))?;
+        }
+        area.draw(&Rectangle::new([(far.0 + 22, top), (far.0 + 38, bottom)], BLACK))?;
+        Ok(())
+    };
+    let tick = |text: &str, y: i32| {
+        let style = label(13).pos(Pos::new(HPos::Left, VPos::Center));
+        area.draw_text(text, &style, (far.0 + 43, y))
+    };
+    let (middle, gap) = (CORNER.1 + SIDE / 2, 14);
+    bar(CORNER.1, middle - gap, &|value| phase_colour((value * 2.0 - 1.0) * PI))?;
+    tick("π", CORNER.1)?;
+    tick("0", (CORNER.1 + middle - gap) / 2)?;
+    tick("−π", middle - gap)?;
+    bar(middle + gap, far.1, &coherence)?;
+    tick(&format!("{highest:.2}"), middle + gap)?;
+    tick("0", far.1)?;
+    let note = "above the diagonal: phase; below: coherence |V(i,j)| / √(V(i,i) V(j,j))";
+    area.draw_text(note, &label(13).pos(centred), (CORNER.0 + SIDE / 2, far.1 + 62))?;
+    Ok(())
+}
+
+/// Phase against channel, a panel for each of some baselines with input 0: points for what was
+/// correlated, lines for what the sources explain.
+fn phases(
+    area: &Area<'_>,
+    visibilities: ArrayView2<'_, Complex<f64>>,
+    inputs: usize,
+    found: &[Found],
+) -> Drawn {
+    let channels = visibilities.nrows();
+    let count = COLOURS.len().min(inputs.saturating_sub(1));
+    let (title, area) = area.split_vertically(52);
+    let middle = title.dim_in_pixel().0 as i32 / 2 + 10;
+    let centred = Pos::new(HPos::Center, VPos::Top);
+    let text = "(b)  Phase against channel";
+    title.draw_text(text, &label(20).pos(centred), (middle, 22))?;
+    // Panels of equal height, the last one with room for the channels' axis.
+    const AXIS: u32 = 44;
+    const GAP: u32 = 12;
+    const BOTTOM: u32 = 72;
+    let height = (area.dim_in_pixel().1 - BOTTOM - (AXIS - GAP)) / count.max(1) as u32;
+    let cuts: Vec<i32> = (1..count as u32).map(|cut| (cut * height) as i32).collect();
+    let panels = area.margin(0, BOTTOM, 0, 0).split_by_breakpoints::<i32, i32, _, _>([], cuts);
+    for (index, (panel, colour)) in panels.iter().zip(COLOURS).enumerate() {
+        let (i, j) = ((index + 1) * (inputs - 1) / count, 0);
+        let last = index + 1 == count;
+        let mut chart = ChartBuilder::on(panel)
+            .margin_top(6)
+            .margin_right(90)
+            .x_label_area_size(if last { AXIS } else { GAP })
+            .y_label_area_size(54)
+            .build_cartesian_2d(0.0..channels as f64, -1.0..1.0)?;
+        chart
+            .configure_mesh()
+            .x_desc(if last { "channel" } else { "" })
+            .x_labels(9)
+            .y_labels(3)
+            .x_label_formatter(&|channel| {
+                if last { format!("{channel:.0}") } else { String::new() }
+            })
+            .y_label_formatter(&|turn| phase_name(*turn).to_owned())
+            .label_style(label(14))
+            .axis_desc_style(label(16))
+            .light_line_style(TRANSPARENT)
+            .bold_line_style(BLACK.mix(0.12))
+            .axis_style(GREY)
+            .draw()?;
+        let expected = |x: f64| -> f64 {
+            let frequency = x / channels as f64;
+            let sum: Complex<f64> =
+                found.iter().map(|source| source.visibility(i, j, frequency)).sum();
+            sum.arg() / PI
+        };
+        let points = (0..=(channels - 1) * 16).map(|step| step as f64 / 16.0);
+        for line in cut_where_wrapped(points.map(|x| (x, expected(x)))) {
+            chart.draw_series(LineSeries::new(line, colour.mix(0.6).stroke_width(1)))?;
+        }
+        chart.draw_series((0..channels).map(|channel| {
+            let phase = visibilities[[channel, baseline(i, j)]].arg() / PI;
+            Circle::new((channel as f64, phase), 3, colour.filled())
+        }))?;
+        let ((_, right), (top, bottom)) = {
+            let (x, y) = chart.plotting_area().get_pixel_range();
+            ((x.start, x.end), (y.start, y.end))
+        };
+        let corner = panel.get_base_pixel();
+        let at = (right - corner.0 + 10, (top + bottom) / 2 - corner.1);
+        let style = (FONT, 16).into_font().color(&colour);
+        let style = style.pos(Pos::new(HPos::Left, VPos::Center));
+        panel.draw_text(&format!("V({i},{j})"), &style, at)?;
+    }
+    let note = format!("points: correlated; lines: the {} sources recovered", found.len());
+    let bottom = area.dim_in_pixel().1 as i32 - 48;
+    area.draw_text(&note, &label(13).pos(centred), (middle, bottom))?;
+    Ok(())
+}
+
+/// The name of a phase on an axis, in units of π.
+fn phase_name(turn: f64) -> &'static str {
+    match turn {
+        -1.0 => "−π",
+        0.0 => "0",
+        1.0 => "π",
+        _ => "",
+    }
+}
+
+/// Cuts a line where its phase, in units of π, wraps from 1 to -1.
+fn cut_where_wrapped(points: impl Iterator<Item = (f64, f64)>) -> Vec<Vec<(f64, f64)>> {
+    let mut lines: Vec<Vec<(f64, f64)>> = Vec::new();
+    for point in points {
+        match lines.last_mut() {
+            Some(line) if line.last().is_some_and(|last| (last.1 - point.1).abs() < 1.0) => {
+                line.push(point);
+            }
+            _ => lines.push(vec![point]),
+        }
+    }
+    lines
+}
+
+/// The colour of a coherence from 0 to 1.
+fn coherence(value: f64) -> RGBColor {
+    ViridisRGB.get_color(value.clamp(0.0, 1.0))
+}
+
+/// The colour of a phase, the same at π and -π: the hues of equal lightness and chroma in Björn
+/// Ottosson's Oklab.
+fn phase_colour(phase: f64) -> RGBColor {
+    const LIGHTNESS: f64 = 0.74;
+    const CHROMA: f64 = 0.12;
+    let (a, b) = (CHROMA * phase.cos(), CHROMA * phase.sin());
+    let l = (LIGHTNESS + 0.3963377774 * a + 0.2158037573 * b).powi(3);
+    let m = (LIGHTNESS - 0.1055613458 * a - 0.0638541728 * b).powi(3);
+    let s = (LIGHTNESS - 0.0894841775 * a - 1.2914855480 * b).powi(3);
+    let encode = |linear: f64| {
+        let value = match linear {
+            ..=0.0031308 => 12.92 * linear,
+            _ => 1.055 * linear.powf(1.0 / 2.4) - 0.055,
+        };
+        (value.clamp(0.0, 1.0) * 255.0).round() as u8
+    };
+    RGBColor(
+        encode(4.0767416621 * l - 3.3077115913 * m + 0.2309699292 * s),
+        encode(-1.2684380046 * l + 2.6097574011 * m - 0.3413193965 * s),
+        encode(-0.0041960863 * l - 0.7034186147 * m + 1.7076147010 * s),
+    )
+}

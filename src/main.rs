@@ -1,0 +1,7 @@
+//! The command `corrust`.
+
+mod cli;
+
+fn main() -> std::process::ExitCode {
+    cli::main()
+}
