@@ -26,7 +26,7 @@ const BLOCK_BYTES: usize = 1 << 26;
 /// baseline b(i,j) = i(i+1)/2 + j, autocorrelations included. Sums of integer samples are exact and
 /// the same on every device.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, allow_negative_numbers = true)]
 pub struct Args {
     /// NumPy or GUPPI RAW files that follow each other in time
     ///

@@ -17,7 +17,7 @@ use super::{progress::Progress, say, si};
 /// x_i[c][t] = n_i[c][t] + sum_k exp(-2 pi i delay_k,i c / channels) s_k[c][t], with noise n of
 /// power 1 and signals s of power 1/2, 1/4, 1/8 ...; delays count wideband samples.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, allow_negative_numbers = true)]
 pub struct Args {
     /// NumPy file to write; its description has the same name, ending in .json
     #[arg(short, long, value_name = "REC.npy")]

@@ -10,8 +10,7 @@
 //! - `PKTFMT` `SIMPLE` means `[time][OBSNCHAN][polarisation][2]` instead.
 //! - `DIRECTIO` other than 0 pads header and data with zeros to multiples of 512 bytes.
 //! - The last `OVERLAP` times of a block are repeated at the start of the next one. Each time is
-//!   taken once: a block's times end where the next block starts. Those of the last block, and
-//!   of one before a gap, are repeated nowhere and all taken.
+//!   taken once, from the first block that has it, as baseband does.
 //! - `PKTIDX` counts packets since the start of the observation and tells where blocks are missing.
 //!   A block advances it by `PIPERBLK`, or else by as many packets of `PKTSIZE` bytes as fill
 //!   `BLOCSIZE` without the overlap, or else by what the second block shows.
@@ -56,7 +55,7 @@ pub struct Guppi {
     times: u64,
     interval: Option<f64>,
     blocks: Blocks,
-    /// The block being read, and the one after it, which tells where the first one's times end.
+    /// The block being read, and the one after it, which tells whether times are missing between.
     current: Option<DataBlock>,
     next: Option<DataBlock>,
     /// Times read so far.
@@ -170,14 +169,14 @@ impl Recording for Guppi {
             let Some(current) = &self.current else {
                 return Err(self.blocks.changed());
             };
-            let follows = self.next.as_ref().map_or(u64::MAX, |next| next.start);
-            let end = (current.start + current.header.times).min(follows);
+            let end = current.start + current.header.times;
+            let follows = self.next.as_ref().map_or(end, |next| next.start);
             let wanted = (times - filled) as u64;
             let count;
             if self.position < end {
                 count = wanted.min(end - self.position) as usize;
                 self.copy(block, filled, count)?;
-            } else if self.next.is_some() && self.position < follows {
+            } else if self.position < follows {
                 count = wanted.min(follows - self.position) as usize;
                 block.mark_missing(&self.shape, filled..filled + count);
             } else {

@@ -1,0 +1,298 @@
+//! The command line: what it prints, writes, refuses, and leaves behind.
+
+#[allow(dead_code, reason = "each test takes what it needs")]
+mod oracle;
+
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Output, Stdio},
+};
+
+use corrust::{
+    Encoding, Layout,
+    format::{self, Block, Options},
+};
+use ndarray::{Array1, Array4};
+
+const CORRUST: &str = env!("CARGO_BIN_EXE_corrust");
+
+/// Runs the command in `folder`.
+fn corrust(folder: &Path, arguments: &str) -> Output {
+    Command::new(CORRUST)
+        .args(arguments.split_whitespace())
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap()
+}
+
+/// Runs a command that succeeds, and returns what it printed and what it warned of.
+fn done(folder: &Path, arguments: &str) -> (String, String) {
+    let output = corrust(folder, arguments);
+    let (out, err) = texts(&output);
+    assert!(output.status.success(), "{arguments}: {out}{err}");
+    (out, err)
+}
+
+/// Runs a command that is refused with exit code 2, and returns its one sentence.
+fn refused(folder: &Path, arguments: &str) -> String {
+    let output = corrust(folder, arguments);
+    let (out, err) = texts(&output);
+    assert_eq!(output.status.code(), Some(2), "{arguments}: {out}{err}");
+    err
+}
+
+fn texts(output: &Output) -> (String, String) {
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+    (text(&output.stdout), text(&output.stderr))
+}
+
+fn files_in(folder: &Path) -> Vec<String> {
+    let mut names: Vec<String> = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
+/// The samples of a recording, for the oracle.
+fn recording(path: &Path, encoding: Encoding, layout: Layout) -> oracle::Block {
+    let options = Options { encoding: Some(encoding), layout: Some(layout) };
+    let mut recording = format::open(&[path], options).unwrap();
+    let (shape, times) = (recording.shape(), recording.times() as usize);
+    let mut block = Block::new();
+    recording.read_block(times, &mut block).unwrap();
+    oracle::Block {
+        inputs: shape.inputs,
+        channels: shape.channels,
+        times,
+        encoding,
+        layout,
+        bytes: block.samples,
+    }
+}
+
+#[test]
+fn simulated_recordings_correlate_to_what_plain_loops_give() {
+    let folder = tempfile::tempdir().unwrap();
+    for encoding in [Encoding::Ci8, Encoding::Ci4, Encoding::Ci4Offset] {
+        for layout in Layout::ALL {
+            let kind = format!("--encoding {encoding} --layout {layout}");
+            done(
+                folder.path(),
+                &format!("simulate -o rec.npy --inputs 5 --channels 3 --times 100 {kind}"),
+            );
+            let arguments = format!("correlate rec.npy -o vis.npy --integrate 30 {kind}");
+            let (out, err) = done(folder.path(), &arguments);
+            assert!(out.contains("5 inputs x 3 channels x 90 times into 3 dumps"), "{out}");
+            assert_eq!(out.lines().count(), 1, "{out}");
+            assert!(err.contains("the last 10 of 100 times do not fill a dump of 30"), "{err}");
+
+            let found: Array4<i64> = ndarray_npy::read_npy(folder.path().join("vis.npy")).unwrap();
+            assert_eq!(found.dim(), (3, 3, 15, 2));
+            let block = recording(&folder.path().join("rec.npy"), encoding, layout);
+            for dump in 0..3 {
+                let times = dump * 30..(dump + 1) * 30;
+                let expected =
+                    oracle::correlate(5, 3, times, |c, n, t| Some(block.sample(c, n, t)));
+                for (channel, row) in expected.iter().enumerate() {
+                    for (baseline, v) in row.iter().enumerate() {
+                        let part = |part| found[[dump, channel, baseline, part]];
+                        assert_eq!((part(0), part(1)), (v.re as i64, v.im as i64));
+                    }
+                }
+            }
+        }
+    }
+    assert_eq!(files_in(folder.path()), ["rec.json", "rec.npy", "vis.npy"]);
+}
+
+#[test]
+fn files_follow_each_other_and_half_floats_give_floats() {
+    let folder = tempfile::tempdir().unwrap();
+    let size = "--inputs 3 --channels 2 --encoding cf16 --sources 0";
+    done(folder.path(), &format!("simulate -o a.npy --times 50 --seed 1 {size}"));
+    done(folder.path(), &format!("simulate -o b.npy --times 25 --seed 2 {size}"));
+    // Without an encoding: float16 is cf16.
+    done(folder.path(), "correlate a.npy b.npy -o ab.npy --integrate 25 --device cpu");
+    let found: Array4<f32> = ndarray_npy::read_npy(folder.path().join("ab.npy")).unwrap();
+    assert_eq!(found.dim(), (3, 2, 6, 2));
+    done(folder.path(), "correlate b.npy -o b-alone.npy --device cpu");
+    let alone: Array4<f32> = ndarray_npy::read_npy(folder.path().join("b-alone.npy")).unwrap();
+    assert_eq!(found.slice(ndarray::s![2.., .., .., ..]), alone);
+    assert!(alone.iter().any(|&value| value != 0.0));
+}
+
+#[test]
+fn missing_blocks_are_counted() {
+    // Two polarisations, one channel, blocks of 8 times, the second of three blocks missing.
+    let block = |index: usize, value: u8| {
+        let cards = [
+            "OBSNCHAN= 1".to_owned(),
+            "NPOL    = 4".to_owned(),
+            "NBITS   = 8".to_owned(),
+            "BLOCSIZE= 32".to_owned(),
+            "PKTSIZE = 32".to_owned(),
+            "TBIN    = 0.5".to_owned(),
+            format!("PKTIDX  = {index}"),
+            "END".to_owned(),
+        ];
+        let header: String = cards.iter().map(|card| format!("{card:80}")).collect();
+        [header.into_bytes(), vec![value; 32]].concat()
+    };
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("scan.raw"), [block(0, 1), block(2, 255)].concat()).unwrap();
+    let (out, err) = done(
+        folder.path(),
+        "correlate scan.raw -o vis.npy --integrate 6 --counts counts.npy --device cpu",
+    );
+    assert!(
+        out.contains("2 inputs x 1 channels x 24 times (12.0 s of signal) into 4 dumps"),
+        "{out}"
+    );
+    assert!(err.contains("8 of 24 times are missing and count as zero"), "{err}");
+    let counts: Array1<u64> = ndarray_npy::read_npy(folder.path().join("counts.npy")).unwrap();
+    assert_eq!(counts.to_vec(), [6, 2, 2, 6]);
+    let found: Array4<i64> = ndarray_npy::read_npy(folder.path().join("vis.npy")).unwrap();
+    // Every sample is 1 + i or -1 - i, every product 2.
+    for (dump, &count) in counts.iter().enumerate() {
+        for baseline in 0..3 {
+            assert_eq!(found[[dump, 0, baseline, 0]], 2 * count as i64);
+            assert_eq!(found[[dump, 0, baseline, 1]], 0);
+        }
+    }
+}
+
+#[test]
+fn the_demo_recovers_the_delays() {
+    let folder = tempfile::tempdir().unwrap();
+    let (out, err) = done(folder.path(), "demo --device cpu --out new/figures");
+    assert_eq!(err, "", "no progress bar without a terminal");
+    let error = out
+        .lines()
+        .find_map(|line| line.strip_prefix("largest error "))
+        .and_then(|rest| rest.split(' ').next())
+        .and_then(|number| number.parse::<f64>().ok())
+        .expect("the largest error is printed");
+    assert!(error < 0.02, "{out}");
+    let lines: Vec<&str> =
+        out.lines().filter(|line| line.trim_start().starts_with("input")).collect();
+    assert_eq!(lines.len(), 16, "{out}");
+    let folder = folder.path().join("new/figures");
+    assert_eq!(
+        files_in(&folder),
+        ["recording.json", "recording.npy", "visibilities.npy", "visibilities.svg"]
+    );
+    let plot = fs::read_to_string(folder.join("visibilities.svg")).unwrap();
+    assert!(plot.starts_with("<svg") && plot.trim_end().ends_with("</svg>"));
+    // 16 x 16 cells, and 128 points for each of three baselines.
+    assert!(plot.matches("<rect").count() >= 256 && plot.matches("<circle").count() == 384);
+}
+
+#[test]
+fn devices_are_listed() {
+    let folder = tempfile::tempdir().unwrap();
+    let (out, _) = done(folder.path(), "devices");
+    assert!(out.starts_with("cpu "), "{out}");
+    match corrust::device::cuda::count() {
+        Ok(_) => assert!(out.contains("cuda:0") && out.contains("compute capability"), "{out}"),
+        Err(reason) => {
+            assert!(out.contains(&reason.to_string()), "{out}");
+            let text = refused(folder.path(), "demo --device cuda");
+            assert!(text.contains(&reason.to_string()), "{text}");
+        }
+    }
+}
+
+#[test]
+fn help_has_examples() {
+    let folder = tempfile::tempdir().unwrap();
+    for command in ["", "simulate", "correlate", "demo"] {
+        let (out, _) = done(folder.path(), &format!("{command} --help"));
+        assert!(out.contains("Examples:") && out.contains("corrust "), "{out}");
+    }
+}
+
+#[test]
+fn bad_input_gets_one_sentence_and_leaves_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    done(folder.path(), "simulate -o rec.npy --inputs 2 --channels 2 --times 10");
+    done(
+        folder.path(),
+        "simulate -o nibbles.npy --inputs 2 --channels 2 --times 10 --encoding ci4",
+    );
+    fs::write(folder.path().join("empty.npy"), "").unwrap();
+    fs::write(folder.path().join("notes.txt"), "not a recording\n").unwrap();
+    let bytes = fs::read(folder.path().join("rec.npy")).unwrap();
+    fs::write(folder.path().join("short.npy"), &bytes[..bytes.len() - 1]).unwrap();
+    let before = files_in(folder.path());
+    for (arguments, expected) in [
+        ("correlate missing.npy -o out.npy", "missing.npy: cannot read"),
+        ("correlate empty.npy -o out.npy", "empty.npy: 0 bytes: expected"),
+        ("correlate notes.txt -o out.npy", "notes.txt: starts with"),
+        (
+            "correlate short.npy -o out.npy",
+            "short.npy: truncated: 79 bytes of elements, expected 80",
+        ),
+        ("correlate rec.npy short.npy -o out.npy", "short.npy: truncated"),
+        ("correlate . -o out.npy", ".: cannot read: Is a directory"),
+        ("correlate nibbles.npy -o out.npy", "say which encoding"),
+        ("correlate rec.npy -o out.npy --encoding ci4", "rec.npy: elements of type int8: expected"),
+        ("correlate rec.npy -o none/out.npy", "none/out.npy: cannot write"),
+        ("correlate rec.npy -o .", ".: is a folder"),
+        ("correlate rec.npy -o rec.npy", "rec.npy: is an input: expected another file to write"),
+        ("correlate rec.npy -o ./rec.npy", "rec.npy: is an input: expected another file to write"),
+        ("correlate rec.npy -o out.npy --counts out.npy", "out.npy: is to hold two outputs"),
+        ("correlate rec.npy -o out.npy --counts none/n.npy", "none/n.npy: cannot write"),
+        ("correlate rec.npy -o out.npy --integrate 11", "the recording has only 10 times"),
+        ("correlate rec.npy -o out.npy --integrate 0", "--integrate"),
+        (
+            "correlate rec.npy -o out.npy --layout nct",
+            "unknown layout \"nct\": expected tcn or cnt",
+        ),
+        ("correlate rec.npy -o out.npy --encoding ci2", "unknown encoding \"ci2\""),
+        ("correlate rec.npy -o out.npy --device gpu", "unknown device \"gpu\""),
+        ("correlate rec.npy -o out.npy --kernel best", "unknown kernel \"best\""),
+        ("correlate -o out.npy", "<IN>"),
+        ("simulate -o out.npy --inputs 0", "0 inputs"),
+        ("simulate -o out.npy --channels 0", "0 channels"),
+        ("simulate -o out.npy --times 0", "0 times"),
+        ("simulate -o out.npy --times -1", "--times"),
+        ("simulate -o none/out.npy", "none/out.npy: cannot write"),
+        ("simulate -o out.json", "expected a name ending in .npy"),
+        ("demo --out notes.txt", "notes.txt: cannot write"),
+        ("rotate", "rotate"),
+    ] {
+        let text = refused(folder.path(), arguments);
+        assert!(text.contains(expected), "{arguments}: {text:?} says {expected:?}");
+        // The sentences of the argument parser are followed by a hint.
+        assert!(text.lines().count() == 1 || text.contains("For more information"), "{text}");
+        assert_eq!(files_in(folder.path()), before, "{arguments}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interrupted_command_leaves_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let child = Command::new(CORRUST)
+        .args(["simulate", "-o", "rec.npy", "--inputs", "64", "--times", "100000000"])
+        .current_dir(&folder)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // Wait for the unfinished file, then interrupt.
+    while files_in(folder.path()).is_empty() {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    assert!(files_in(folder.path())[0].ends_with(".partial"));
+    let pid = child.id().to_string();
+    assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130));
+    assert!(texts(&output).1.contains("interrupted"));
+    assert!(files_in(folder.path()).is_empty());
+}
