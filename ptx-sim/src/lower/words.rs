@@ -1,0 +1,105 @@
+//! The modifiers of an instruction, consumed one by one; what is left over is unknown.
+
+use super::Lowered;
+use crate::syntax::ast::{Space, Type};
+
+pub struct Words<'a> {
+    left: Vec<&'a str>,
+}
+
+impl<'a> Words<'a> {
+    pub fn new(modifiers: &'a [String]) -> Self {
+        Self { left: modifiers.iter().map(String::as_str).collect() }
+    }
+
+    /// Consumes `word` if it is there.
+    pub fn take(&mut self, word: &str) -> bool {
+        match self.left.iter().position(|w| *w == word) {
+            Some(at) => {
+                self.left.remove(at);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Consumes and returns the first modifier that `find` knows.
+    pub fn pick<T>(&mut self, find: impl Fn(&str) -> Option<T>) -> Option<T> {
+        let (at, value) =
+            self.left.iter().enumerate().find_map(|(at, w)| find(w).map(|v| (at, v)))?;
+        self.left.remove(at);
+        Some(value)
+    }
+
+    /// Consumes the first type.
+    pub fn ty(&mut self) -> Lowered<Type> {
+        self.pick(Type::parse).ok_or_else(|| "no type modifier".into())
+    }
+
+    /// Consumes a state space; generic if there is none.
+    pub fn space(&mut self) -> Space {
+        self.pick(|w| {
+            Some(match w {
+                "global" => Space::Global,
+                "shared" | "shared::cta" | "shared::cluster" => Space::Shared,
+                "local" => Space::Local,
+                "const" => Space::Const,
+                "param" | "param::entry" | "param::func" => Space::Param,
+                _ => return None,
+            })
+        })
+        .unwrap_or(Space::Generic)
+    }
+
+    /// Consumes the modifiers that speak of caching and ordering and change no result here.
+    pub fn ordering(&mut self) {
+        while self
+            .pick(|w| {
+                let known = matches!(
+                    w,
+                    "weak"
+                        | "volatile"
+                        | "relaxed"
+                        | "acquire"
+                        | "release"
+                        | "acq_rel"
+                        | "mmio"
+                        | "cta"
+                        | "cluster"
+                        | "gpu"
+                        | "sys"
+                        | "ca"
+                        | "cg"
+                        | "cs"
+                        | "lu"
+                        | "cv"
+                        | "wb"
+                        | "wt"
+                        | "nc"
+                        | "L1::evict_normal"
+                        | "L1::evict_unchanged"
+                        | "L1::evict_first"
+                        | "L1::evict_last"
+                        | "L1::no_allocate"
+                        | "L2::64B"
+                        | "L2::128B"
+                        | "L2::256B"
+                        | "L2::evict_first"
+                        | "L2::evict_last"
+                        | "L2::evict_normal"
+                );
+                known.then_some(())
+            })
+            .is_some()
+        {}
+    }
+
+    /// Every modifier must have been understood.
+    pub fn finish(&self) -> Lowered {
+        if self.left.is_empty() {
+            Ok(())
+        } else {
+            Err(format!("unknown modifier `.{}`", self.left.join(".")))
+        }
+    }
+}

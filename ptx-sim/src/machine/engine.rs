@@ -1,0 +1,515 @@
+//! The asynchronous engine: mbarriers, bulk copies and tensor copies.
+//!
+//! A copy into shared memory takes its bytes from global memory when it is issued. It completes as late
+//! as it may: when a warp waits on its mbarrier. Until then its destination may not be touched, so that a
+//! missing wait shows in every run and not only in unlucky ones.
+
+use std::collections::VecDeque;
+
+use super::team::{Flow, Team};
+use super::warp::{State, Warp};
+use crate::error::{FaultKind, Step, Stop};
+use crate::lanes::{LANES, Lane, Mask, lanes};
+use crate::memory::Region;
+use crate::program::{
+    Address, Bulk, Mbarrier, MbarrierOp, PARAM_WINDOW, WINDOW, WaitBy,
+};
+use crate::tensor::descriptor::swizzle;
+use crate::tensor_map::{TENSOR_MAP_BYTES, TensorMap};
+
+/// Times that `test_wait` may fail in a row before the warp sleeps until an mbarrier changes.
+const SPINS: u32 = 1024;
+
+/// An mbarrier object.
+#[derive(Debug)]
+pub struct MbarrierState {
+    count: u32,
+    pub pending: u32,
+    pub tx: i64,
+    pub phase: u64,
+    /// What those who arrived have seen, and what it was when the last phase ended.
+    view: Vec<u32>,
+    done: Vec<u32>,
+    initialised: (usize, u32),
+}
+
+/// Work of the engine that completes on an mbarrier.
+#[derive(Debug)]
+pub struct Transfer {
+    mbarrier: u32,
+    source: u32,
+    work: Work,
+}
+
+#[derive(Debug)]
+enum Work {
+    /// Bytes for shared memory.
+    Write { to: u32, data: Vec<u8> },
+    /// `cp.async.mbarrier.arrive`: an arrival once the thread's copies are done.
+    Arrive { warp: usize, lane: usize, before: u64 },
+}
+
+/// Bulk groups of a thread: ranges of shared memory being read.
+#[derive(Debug, Default)]
+pub struct BulkReads {
+    open: Vec<(u32, u32)>,
+    groups: VecDeque<Vec<(u32, u32)>>,
+}
+
+impl Team<'_> {
+    fn mbarrier_at(&mut self, warp: &Warp, lane: usize, address: u64) -> Step<&mut MbarrierState> {
+        let at = self.shared.locate(lane, address, 8, 8)?;
+        let seen = self.clocks.view(warp.index);
+        let Some(state) = self.mbarriers.get_mut(&at) else {
+            return Err(Stop::at(
+                FaultKind::Invalid,
+                lane,
+                format!("no mbarrier has been initialised at shared address 0x{at:x}"),
+            ));
+        };
+        let (by, clock) = state.initialised;
+        if by != warp.index && clock > seen[by] {
+            return Err(Stop::at(
+                FaultKind::Race,
+                lane,
+                format!(
+                    "race: the mbarrier at 0x{at:x} was initialised by warp {by}, with no barrier between"
+                ),
+            ));
+        }
+        Ok(state)
+    }
+
+    /// Ends the phase of an mbarrier if nothing is missing.
+    fn complete_phase(state: &mut MbarrierState, events: &mut u64) {
+        *events += 1;
+        if state.pending == 0 && state.tx == 0 {
+            state.phase += 1;
+            state.pending = state.count;
+            state.done.clone_from(&state.view);
+        }
+    }
+
+    fn arrive(state: &mut MbarrierState, lane: usize, count: u32, events: &mut u64) -> Step {
+        if count == 0 || count > state.pending {
+            return Err(Stop::at(
+                FaultKind::Invalid,
+                lane,
+                format!("{count} arrivals at an mbarrier that expects {} more", state.pending),
+            ));
+        }
+        state.pending -= count;
+        Self::complete_phase(state, events);
+        Ok(())
+    }
+
+    pub fn mbarrier(&mut self, warp: &mut Warp, op: &Mbarrier, mask: Mask) -> Step<Flow> {
+        let mut at = Self::addresses(warp, &op.address);
+        if op.address.space == crate::syntax::ast::Space::Generic {
+            at = at.map(|a| a.wrapping_sub(crate::program::SHARED_WINDOW));
+        }
+        let narrow = |slot: u32, lane: usize| warp.registers.narrow[slot as usize][lane];
+        match op.op {
+            MbarrierOp::Init { count } => {
+                for lane in lanes(mask) {
+                    let address = self.shared.locate(lane, at[lane], 8, 8)?;
+                    let actor = self.actor(warp, lane);
+                    self.shared
+                        .write(&self.clocks, actor, address, &[0; 8])
+                        .map_err(|c| self.refuse(actor, c))?;
+                    let count = narrow(count, lane);
+                    if !(1..1 << 20).contains(&count) {
+                        return Err(Stop::at(
+                            FaultKind::Invalid,
+                            lane,
+                            format!("an mbarrier for {count} arrivals: expected 1 to 2^20 - 1"),
+                        ));
+                    }
+                    let clock = self.clocks.view(warp.index)[warp.index];
+                    self.mbarriers.insert(
+                        address,
+                        MbarrierState {
+                            count,
+                            pending: count,
+                            tx: 0,
+                            phase: 0,
+                            view: Vec::new(),
+                            done: vec![0; self.clocks.width()],
+                            initialised: (warp.index, clock),
+                        },
+                    );
+                }
+                self.events += 1;
+            }
+            MbarrierOp::Invalidate => {
+                for lane in lanes(mask) {
+                    self.mbarrier_at(warp, lane, at[lane])?;
+                    self.mbarriers.remove(&(at[lane] as u32));
+                }
+            }
+            MbarrierOp::Arrive { state: token, count, expect, drop } => {
+                let mut tokens = [0u64; LANES];
+                // One release for the lanes that arrive together.
+                let mut released = Vec::new();
+                self.clocks.release(warp.index, &mut released);
+                for lane in lanes(mask) {
+                    let count = count.map_or(1, |c| narrow(c, lane));
+                    let expect = expect.map_or(0, |e| i64::from(narrow(e, lane)));
+                    self.mbarrier_at(warp, lane, at[lane])?;
+                    let Self { mbarriers, events, .. } = self;
+                    let state = mbarriers.get_mut(&(at[lane] as u32)).expect("found");
+                    tokens[lane] = state.phase << 32 | u64::from(state.pending);
+                    state.tx += expect;
+                    merge(&mut state.view, &released);
+                    if drop {
+                        state.count -= 1;
+                    }
+                    Self::arrive(state, lane, count, events)?;
+                }
+                if let Some(d) = token {
+                    u64::write(&mut warp.registers, d, mask, &tokens);
+                }
+            }
+            MbarrierOp::ExpectTx { bytes } | MbarrierOp::CompleteTx { bytes } => {
+                let sign = if matches!(op.op, MbarrierOp::ExpectTx { .. }) { 1 } else { -1 };
+                for lane in lanes(mask) {
+                    let bytes = i64::from(narrow(bytes, lane));
+                    self.mbarrier_at(warp, lane, at[lane])?;
+                    let Self { mbarriers, events, .. } = self;
+                    let state = mbarriers.get_mut(&(at[lane] as u32)).expect("found");
+                    state.tx += sign * bytes;
+                    Self::complete_phase(state, events);
+                }
+            }
+            MbarrierOp::Wait { p, by, blocking } => {
+                let mut done = [false; LANES];
+                let mut waiting = None;
+                for lane in lanes(mask) {
+                    self.mbarrier_at(warp, lane, at[lane])?;
+                    let address = at[lane] as u32;
+                    let over = |state: &MbarrierState| match by {
+                        WaitBy::Parity(slot) => {
+                            let parity = warp.registers.narrow[slot as usize][lane];
+                            state.phase & 1 != u64::from(parity & 1)
+                        }
+                        WaitBy::State(slot) => {
+                            state.phase != warp.registers.wide[slot as usize][lane] >> 32
+                        }
+                    };
+                    if !over(&self.mbarriers[&address]) {
+                        self.run_engine(address)?;
+                    }
+                    let state = &self.mbarriers[&address];
+                    done[lane] = over(state);
+                    if done[lane] {
+                        self.clocks.join(warp.index, &state.done);
+                    } else {
+                        waiting = Some(address);
+                    }
+                }
+                if let Some(address) = waiting {
+                    let state = State::Mbarrier { address, seen: self.events };
+                    if blocking {
+                        return Ok(Flow::WaitHere(state));
+                    }
+                    bool::write(&mut warp.registers, p, mask, &done);
+                    warp.spins += 1;
+                    return Ok(if warp.spins > SPINS { Flow::WaitNext(state) } else { Flow::Yield });
+                }
+                warp.spins = 0;
+                bool::write(&mut warp.registers, p, mask, &done);
+            }
+        }
+        Ok(Flow::Next)
+    }
+
+    /// Completes what the engine has to do for the mbarrier at `address`.
+    fn run_engine(&mut self, address: u32) -> Step {
+        while let Some(next) = self.transfers.iter().position(|t| t.mbarrier == address) {
+            let transfer = self.transfers.remove(next).expect("found");
+            let clock = self.clocks.tick_engine();
+            let engine = self.clocks.engine();
+            let bytes = match &transfer.work {
+                Work::Write { to, data } => {
+                    let source = transfer.source;
+                    self.shared.end_engine_copy(&self.clocks, clock, source, *to, data);
+                    Some(data.len() as i64)
+                }
+                Work::Arrive { warp, lane, before } => {
+                    self.finish_copies(*warp, *lane, *before, clock);
+                    None
+                }
+            };
+            let width = self.clocks.width();
+            let Self { mbarriers, events, .. } = self;
+            let Some(state) = mbarriers.get_mut(&address) else { continue };
+            state.view.resize(width, 0);
+            state.view[engine] = clock;
+            match (bytes, &transfer.work) {
+                (Some(bytes), _) => {
+                    state.tx -= bytes;
+                    Self::complete_phase(state, events);
+                }
+                (None, Work::Arrive { lane, .. }) => Self::arrive(state, *lane, 1, events)?,
+                (None, Work::Write { .. }) => unreachable!("has a size"),
+            }
+        }
+        Ok(())
+    }
+
+    pub fn cp_async_arrive(
+        &mut self,
+        warp: &Warp,
+        address: &Address,
+        noinc: bool,
+        mask: Mask,
+    ) -> Step {
+        let mut at = Self::addresses(warp, address);
+        if address.space == crate::syntax::ast::Space::Generic {
+            at = at.map(|a| a.wrapping_sub(crate::program::SHARED_WINDOW));
+        }
+        // The arrival also publishes what the thread did before.
+        let mut released = Vec::new();
+        self.clocks.release(warp.index, &mut released);
+        for lane in lanes(mask) {
+            let state = self.mbarrier_at(warp, lane, at[lane])?;
+            merge(&mut state.view, &released);
+            if !noinc {
+                state.pending += 1;
+            }
+            let before = self.copies[warp.index].issued();
+            self.transfers.push_back(Transfer {
+                mbarrier: at[lane] as u32,
+                source: self.source,
+                work: Work::Arrive { warp: warp.index, lane, before },
+            });
+            self.events += 1;
+        }
+        Ok(())
+    }
+
+    pub fn bulk(&mut self, warp: &Warp, op: &Bulk, mask: Mask) -> Step {
+        let shared = Self::addresses(warp, &op.shared);
+        let global = Self::addresses(warp, &op.global);
+        let mbarrier = op.mbarrier.as_ref().map(|m| Self::addresses(warp, m));
+        for lane in lanes(mask) {
+            let (to, data) = if op.bytes.is_some() {
+                self.bulk_lane(warp, op, lane, shared[lane], global[lane])?
+            } else {
+                self.tensor_lane(warp, op, lane, shared[lane], global[lane])?
+            };
+            match &mbarrier {
+                Some(at) => {
+                    self.mbarrier_at(warp, lane, at[lane])?;
+                    self.transfers.push_back(Transfer {
+                        mbarrier: at[lane] as u32,
+                        source: self.source,
+                        work: Work::Write { to, data },
+                    });
+                    self.events += 1;
+                }
+                None => {
+                    let thread = warp.index * LANES + lane;
+                    self.bulk_reads[thread].open.push((to, data.len() as u32));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn count_bulk(&mut self, bytes: u64) {
+        let counts = &mut self.counts[self.source as usize];
+        counts.sectors += bytes.div_ceil(32);
+        counts.ideal_sectors += bytes.div_ceil(32);
+    }
+
+    /// One plain bulk copy: the shared address and the bytes.
+    fn bulk_lane(
+        &mut self,
+        warp: &Warp,
+        op: &Bulk,
+        lane: usize,
+        shared: u64,
+        global: u64,
+    ) -> Step<(u32, Vec<u8>)> {
+        let slot = op.bytes.expect("not a tensor copy");
+        let bytes = warp.registers.narrow[slot as usize][lane];
+        if bytes == 0 || bytes % 16 != 0 {
+            return Err(Stop::at(
+                FaultKind::Misaligned,
+                lane,
+                format!("a bulk copy of {bytes} bytes: expected a multiple of 16"),
+            ));
+        }
+        let at = self.shared.locate(lane, shared, bytes, 16)?;
+        self.count_bulk(u64::from(bytes));
+        let actor = self.actor(warp, lane);
+        if op.to_shared {
+            self.shared
+                .begin_copy(&self.clocks, actor, at, bytes, true)
+                .map_err(|c| self.refuse(actor, c))?;
+            let region = self.region(None, lane, global, bytes, 16)?;
+            let data = (0..u64::from(bytes) / 8)
+                .flat_map(|i| region.load(global + 8 * i, 8).to_le_bytes())
+                .collect();
+            return Ok((at, data));
+        }
+        self.shared
+            .begin_async_read(&self.clocks, actor, at, bytes)
+            .map_err(|c| self.refuse(actor, c))?;
+        let data = self.shared.slice(at, bytes).to_vec();
+        let region = self.region(None, lane, global, bytes, 16)?;
+        match op.reduce {
+            None => {
+                for (i, chunk) in data.chunks_exact(8).enumerate() {
+                    let value = u64::from_le_bytes(chunk.try_into().expect("8"));
+                    region.store(global + 8 * i as u64, 8, value);
+                }
+            }
+            Some((rmw, ty)) => {
+                let width = ty.bytes();
+                for (i, chunk) in data.chunks_exact(width as usize).enumerate() {
+                    let mut value = [0; 8];
+                    value[..width as usize].copy_from_slice(chunk);
+                    let value = u64::from_le_bytes(value);
+                    region.update(global + i as u64 * u64::from(width), width, |old| {
+                        super::access::modify(rmw, ty, old, value, 0)
+                    });
+                }
+            }
+        }
+        Ok((at, data))
+    }
+
+    /// The tensor map at a generic address.
+    fn tensor_map(&self, lane: usize, address: u64) -> Step<TensorMap> {
+        let mut bytes = [0; TENSOR_MAP_BYTES];
+        let offset = address.wrapping_sub(PARAM_WINDOW);
+        if offset < WINDOW {
+            let end = offset as usize + TENSOR_MAP_BYTES;
+            let Some(source) = self.env.params.get(offset as usize..end) else {
+                return Err(Stop::at(
+                    FaultKind::OutOfBounds,
+                    lane,
+                    "the tensor map reaches past the parameters",
+                ));
+            };
+            bytes.copy_from_slice(source);
+        } else {
+            let region = self.region(None, lane, address, TENSOR_MAP_BYTES as u32, 64)?;
+            for (i, chunk) in bytes.chunks_exact_mut(8).enumerate() {
+                chunk.copy_from_slice(&region.load(address + 8 * i as u64, 8).to_le_bytes());
+            }
+        }
+        TensorMap::decode(&bytes).map_err(|e| Stop::at(FaultKind::Invalid, lane, e.to_string()))
+    }
+
+    /// One tensor copy: the shared address and the bytes of the box, swizzled.
+    fn tensor_lane(
+        &mut self,
+        warp: &Warp,
+        op: &Bulk,
+        lane: usize,
+        shared: u64,
+        map_at: u64,
+    ) -> Step<(u32, Vec<u8>)> {
+        let map = self.tensor_map(lane, map_at)?;
+        let rank = map.shape.len();
+        if op.coordinates.len() != rank {
+            return Err(Stop::at(
+                FaultKind::Invalid,
+                lane,
+                format!("{} coordinates for a tensor of {rank} dimensions", op.coordinates.len()),
+            ));
+        }
+        let origin: Vec<i64> = op
+            .coordinates
+            .iter()
+            .map(|&slot| i64::from(warp.registers.narrow[slot as usize][lane] as i32))
+            .collect();
+        let bytes = map.box_bytes() as u32;
+        let at = self.shared.locate(lane, shared, bytes, 128)?;
+        let actor = self.actor(warp, lane);
+        let mut data = vec![0; bytes as usize];
+        if op.to_shared {
+            self.shared
+                .begin_copy(&self.clocks, actor, at, bytes, true)
+                .map_err(|c| self.refuse(actor, c))?;
+        } else {
+            self.shared
+                .begin_async_read(&self.clocks, actor, at, bytes)
+                .map_err(|c| self.refuse(actor, c))?;
+            data.copy_from_slice(self.shared.slice(at, bytes));
+        }
+        let width = map.element_bytes;
+        let mut moved = 0u64;
+        let mut index = vec![0u32; rank];
+        let mut last: Option<&Region> = None;
+        for element in 0..bytes / width {
+            // Where the element stands in the tensor, if inside.
+            let mut address = Some(map.address);
+            for d in 0..rank {
+                let c = origin[d] + i64::from(index[d]) * i64::from(map.element_strides[d]);
+                let stride =
+                    if d == 0 { u64::from(width) } else { map.strides[d - 1] };
+                let inside = c >= 0 && (c as u64) < map.shape[d];
+                address = address.filter(|_| inside).map(|a| a + c as u64 * stride);
+            }
+            let linear = at + element * width;
+            let place = if map.swizzle == 0 { linear } else { swizzle(linear, map.swizzle) };
+            let place = (place - at) as usize;
+            if let Some(address) = address {
+                let region = match last {
+                    Some(r) if r.holds(address, u64::from(width)) => r,
+                    _ => self.region(None, lane, address, width, width)?,
+                };
+                let slot = &mut data[place..place + width as usize];
+                if op.to_shared {
+                    let value = region.load(address, width).to_le_bytes();
+                    slot.copy_from_slice(&value[..width as usize]);
+                } else {
+                    let mut value = [0; 8];
+                    value[..width as usize].copy_from_slice(slot);
+                    region.store(address, width, u64::from_le_bytes(value));
+                }
+                last = Some(region);
+                moved += u64::from(width);
+            }
+            for (i, &n) in index.iter_mut().zip(&map.box_shape) {
+                *i += 1;
+                if *i < n {
+                    break;
+                }
+                *i = 0;
+            }
+        }
+        self.count_bulk(moved);
+        Ok((at, data))
+    }
+
+    pub fn bulk_commit(&mut self, warp: &Warp, mask: Mask) {
+        for lane in lanes(mask) {
+            let reads = &mut self.bulk_reads[warp.index * LANES + lane];
+            let group = std::mem::take(&mut reads.open);
+            reads.groups.push_back(group);
+        }
+    }
+
+    pub fn bulk_wait(&mut self, warp: &Warp, pending: u32, mask: Mask) {
+        for lane in lanes(mask) {
+            let reads = &mut self.bulk_reads[warp.index * LANES + lane];
+            while reads.groups.len() > pending as usize {
+                for (at, bytes) in reads.groups.pop_front().unwrap_or_default() {
+                    self.shared.end_async_read(&self.clocks, warp.index, at, bytes);
+                }
+            }
+        }
+    }
+}
+
+fn merge(view: &mut Vec<u32>, other: &[u32]) {
+    view.resize(other.len(), 0);
+    for (mine, &theirs) in view.iter_mut().zip(other) {
+        *mine = (*mine).max(theirs);
+    }
+}

@@ -1,0 +1,152 @@
+//! Starting a grid.
+
+use rayon::prelude::*;
+
+use super::shared::Checks;
+use super::team::Team;
+use crate::lanes::Reg;
+use crate::memory::{Memory, View};
+use crate::program::{Constant, Program};
+use crate::report::{Counts, Report};
+use crate::{Error, Module};
+
+/// Threads of a block at most.
+const MAX_THREADS: u64 = 1024;
+/// Shared memory of a block at most, in bytes (sm_90).
+const MAX_SHARED: u64 = 227 * 1024;
+
+/// What to run, and on how many threads.
+#[derive(Debug, Clone, Copy)]
+pub struct Launch<'a> {
+    /// Name of the entry.
+    pub entry: &'a str,
+    /// Blocks along x, y, z.
+    pub grid: [u32; 3],
+    /// Threads of a block along x, y, z.
+    pub block: [u32; 3],
+    /// Dynamic shared memory of a block in bytes.
+    pub shared_bytes: u32,
+    /// The parameters, packed as [`crate::Entry::params`] says.
+    pub params: &'a [u8],
+}
+
+/// What every block of a launch shares.
+pub struct Env<'a> {
+    pub program: &'a Program,
+    pub view: &'a View,
+    pub params: &'a [u8],
+    pub grid: [u32; 3],
+    pub block: [u32; 3],
+    pub shared_bytes: u32,
+    pub dynamic_bytes: u32,
+    /// Constants that are the same for every warp.
+    pub fixed: Vec<(Reg, u64)>,
+    pub checks: Checks,
+}
+
+/// Runs a kernel to its end, with every check.
+///
+/// # Errors
+/// [`Error::Launch`] when the launch is impossible, [`Error::Fault`] when the kernel makes a mistake.
+/// Global memory then holds whatever was written up to that point.
+pub fn launch(module: &Module, memory: &Memory, launch: Launch) -> Result<Report, Error> {
+    launch_with(module, memory, launch, Checks::default())
+}
+
+/// As [`launch`], with a choice of checks.
+///
+/// # Errors
+/// As for [`launch`].
+pub fn launch_with(
+    module: &Module,
+    memory: &Memory,
+    launch: Launch,
+    checks: Checks,
+) -> Result<Report, Error> {
+    let refuse = |message: String| Error::Launch { entry: launch.entry.to_owned(), message };
+    let program = module
+        .program(launch.entry)
+        .ok_or_else(|| refuse("the module has no entry of this name".into()))?;
+    let product = |shape: [u32; 3]| shape.iter().map(|&n| u64::from(n)).product::<u64>();
+    let threads = product(launch.block);
+    if threads == 0 || threads > MAX_THREADS {
+        return Err(refuse(format!(
+            "a block of {:?} has {threads} threads, expected 1 to {MAX_THREADS}",
+            launch.block
+        )));
+    }
+    if let Some(max) = program.maxntid {
+        let exact = program.reqntid && launch.block != max;
+        if exact || threads > product(max) {
+            return Err(refuse(format!(
+                "a block of {:?} does not fit the {:?} that the kernel was built for",
+                launch.block, max
+            )));
+        }
+    }
+    let blocks = product(launch.grid);
+    if blocks == 0 {
+        return Err(refuse(format!("the grid {:?} is empty", launch.grid)));
+    }
+    if launch.params.len() != program.param_bytes as usize {
+        return Err(refuse(format!(
+            "{} parameter bytes, expected {}",
+            launch.params.len(),
+            program.param_bytes
+        )));
+    }
+    let shared = u64::from(program.dynamic_base) + u64::from(launch.shared_bytes);
+    let shared = if launch.shared_bytes == 0 { u64::from(program.shared_bytes) } else { shared };
+    if shared > MAX_SHARED {
+        return Err(refuse(format!("{shared} bytes of shared memory, at most {MAX_SHARED} exist")));
+    }
+    let variables = memory.variables(module.id(), || module.place(memory))?;
+    let view = memory.view();
+    let fixed = program
+        .constants
+        .iter()
+        .filter_map(|&(reg, constant)| {
+            let value = match constant {
+                Constant::Bits(bits) => bits,
+                Constant::Variable { index, offset } => {
+                    variables[index as usize].wrapping_add_signed(offset)
+                }
+                Constant::Dynamic { offset } => {
+                    u64::from(program.dynamic_base).wrapping_add_signed(offset)
+                }
+                Constant::Special(_) => return None,
+            };
+            Some((reg, value))
+        })
+        .collect();
+    let env = Env {
+        program,
+        view: &view,
+        params: launch.params,
+        grid: launch.grid,
+        block: launch.block,
+        shared_bytes: shared as u32,
+        dynamic_bytes: launch.shared_bytes,
+        fixed,
+        checks,
+    };
+    let [width, height, _] = launch.grid.map(u64::from);
+    let counts = (0..blocks)
+        .into_par_iter()
+        .try_fold(
+            || Team::new(&env),
+            |mut team, index| {
+                let block = [index % width, index / width % height, index / width / height];
+                team.run(block.map(|i| i as u32))?;
+                Ok(team)
+            },
+        )
+        .map(|team: Result<Team, Error>| team.map(Team::into_counts))
+        .try_reduce(Vec::new, |a, b| {
+            if a.is_empty() {
+                return Ok(b);
+            }
+            Ok(a.iter().zip(&b).map(|(a, b)| a.plus(b)).collect::<Vec<Counts>>())
+        })?;
+    Ok(Report::new(launch.entry, blocks, &program.sources, &counts))
+}

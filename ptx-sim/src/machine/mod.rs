@@ -1,0 +1,15 @@
+//! The machine: warps in lockstep, blocks with shared memory and barriers, grids in parallel.
+
+mod access;
+pub(crate) mod clocks;
+mod collective;
+mod copies;
+mod engine;
+mod launch;
+mod matrix;
+pub(crate) mod shared;
+mod team;
+mod warp;
+
+pub use launch::{Launch, launch, launch_with};
+pub use shared::Checks;

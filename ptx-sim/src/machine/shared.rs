@@ -1,0 +1,392 @@
+//! Shared memory of a block, and beside it one record per granule: who wrote it last and when each warp
+//! read it. Every access is checked against the clocks, see [`super::clocks`].
+
+use super::clocks::Clocks;
+use crate::error::{FaultKind, Step, Stop};
+
+/// Clock of bytes that an asynchronous copy is still to write, or that one is still reading.
+const IN_FLIGHT: u32 = u32::MAX;
+/// Stands in place of a lane: the write was an atomic.
+const ATOMIC: u8 = 32;
+/// Stands in place of a lane: the write came from the asynchronous engine.
+const ENGINE: u8 = 33;
+
+/// The last write of a granule. Clock 0: never written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Record {
+    clock: u32,
+    warp: u8,
+    lane: u8,
+    source: u16,
+}
+
+/// Which rules are checked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Checks {
+    /// Unordered accesses to shared memory by different warps, and by different lanes of a warp with no
+    /// `bar.warp.sync` between them.
+    pub races: bool,
+    /// Reads of shared memory that nothing wrote.
+    pub uninitialised: bool,
+}
+
+impl Default for Checks {
+    fn default() -> Self {
+        Self { races: true, uninitialised: true }
+    }
+}
+
+/// Why an access was refused.
+#[derive(Debug, Clone, Copy)]
+pub enum Conflict {
+    Uninitialised { at: u32 },
+    /// Other access: by warp, lane code, source; `kind` names the pair.
+    Race { at: u32, warp: u8, lane: u8, source: u16, kind: &'static str },
+    /// The bytes are still to be written by a copy.
+    Pending { at: u32, warp: u8, lane: u8, source: u16 },
+    /// The bytes are still being read asynchronously by a warp.
+    Reading { at: u32, warp: u8 },
+    /// The bytes were written without a proxy fence.
+    Unfenced { at: u32, warp: u8, source: u16 },
+}
+
+/// Who accesses, and where in the program.
+#[derive(Debug, Clone, Copy)]
+pub struct Actor {
+    pub warp: usize,
+    pub lane: usize,
+    pub source: u32,
+}
+
+/// Shared memory and its records.
+#[derive(Debug, Default)]
+pub struct Shared {
+    data: Vec<u8>,
+    shift: u32,
+    writes: Vec<Record>,
+    /// `reads[w * granules + g]`: clock of warp `w` when it last read granule `g`.
+    reads: Vec<u32>,
+    granules: usize,
+    warps: usize,
+    checks: Checks,
+}
+
+impl Shared {
+    pub fn reset(&mut self, bytes: u32, granule: u32, warps: usize, checks: Checks) {
+        self.shift = granule.trailing_zeros();
+        self.granules = (bytes as usize).div_ceil(granule as usize);
+        self.warps = warps;
+        self.checks = checks;
+        self.data.clear();
+        self.data.resize(bytes as usize, 0xa5);
+        self.writes.clear();
+        self.writes.resize(self.granules, Record::default());
+        self.reads.clear();
+        self.reads.resize(self.granules * warps, 0);
+    }
+
+    /// Bounds and alignment of an access of `bytes` at a multiple of `align`.
+    #[inline(always)]
+    pub fn locate(&self, lane: usize, address: u64, bytes: u32, align: u32) -> Step<u32> {
+        let size = self.data.len() as u64;
+        if address > size || size - address < u64::from(bytes) {
+            return Err(Stop::at(
+                FaultKind::OutOfBounds,
+                lane,
+                format!(
+                    "{bytes} bytes at shared address 0x{address:x} are outside of the block's {size} bytes"
+                ),
+            ));
+        }
+        if address % u64::from(align) != 0 {
+            return Err(Stop::at(
+                FaultKind::Misaligned,
+                lane,
+                format!("shared address 0x{address:x} is not a multiple of {align}"),
+            ));
+        }
+        Ok(address as u32)
+    }
+
+    #[inline(always)]
+    pub fn load(&self, at: u32, bytes: u32) -> u64 {
+        let at = at as usize;
+        match bytes {
+            1 => u64::from(self.data[at]),
+            2 => u64::from(u16::from_le_bytes(self.data[at..at + 2].try_into().expect("2"))),
+            4 => u64::from(u32::from_le_bytes(self.data[at..at + 4].try_into().expect("4"))),
+            _ => u64::from_le_bytes(self.data[at..at + 8].try_into().expect("8")),
+        }
+    }
+
+    #[inline(always)]
+    pub fn store(&mut self, at: u32, bytes: u32, value: u64) {
+        let at = at as usize;
+        self.data[at..at + bytes as usize].copy_from_slice(&value.to_le_bytes()[..bytes as usize]);
+    }
+
+    pub fn slice(&self, at: u32, bytes: u32) -> &[u8] {
+        &self.data[at as usize..(at + bytes) as usize]
+    }
+
+    pub fn slice_mut(&mut self, at: u32, bytes: u32) -> &mut [u8] {
+        &mut self.data[at as usize..(at + bytes) as usize]
+    }
+
+    #[inline(always)]
+    fn span(&self, at: u32, bytes: u32) -> std::ops::RangeInclusive<usize> {
+        (at >> self.shift) as usize..=((at + bytes - 1) >> self.shift) as usize
+    }
+
+    /// Checks and notes a read of the generic proxy.
+    #[inline]
+    pub fn read(
+        &mut self,
+        clocks: &Clocks,
+        actor: Actor,
+        at: u32,
+        bytes: u32,
+    ) -> Result<(), Conflict> {
+        let view = clocks.view(actor.warp);
+        let own = view[actor.warp];
+        let mut good = Record { clock: 1, warp: u8::MAX, ..Record::default() };
+        for g in self.span(at, bytes) {
+            let record = self.writes[g];
+            if record != good {
+                let seen = record.clock != 0
+                    && record.clock <= view[record.warp as usize]
+                    && !(record.warp as usize == actor.warp
+                        && record.clock == own
+                        && record.lane != actor.lane as u8
+                        && record.lane != ATOMIC);
+                if !seen {
+                    self.explain_read(g, record)?;
+                }
+                good = record;
+            }
+            if self.checks.races {
+                let last = &mut self.reads[actor.warp * self.granules + g];
+                // A read in flight stays in flight.
+                *last = (*last).max(own);
+            }
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn explain_read(&self, g: usize, record: Record) -> Result<(), Conflict> {
+        let at = (g << self.shift) as u32;
+        let Record { clock, warp, lane, source } = record;
+        match clock {
+            0 if self.checks.uninitialised => Err(Conflict::Uninitialised { at }),
+            0 => Ok(()),
+            IN_FLIGHT => Err(Conflict::Pending { at, warp, lane, source }),
+            _ if self.checks.races => {
+                Err(Conflict::Race { at, warp, lane, source, kind: "read of bytes written" })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks that a write may happen. With `same`, a second lane of the same instruction may store
+    /// what is there already.
+    fn check_write(
+        &self,
+        clocks: &Clocks,
+        actor: Actor,
+        lane: u8,
+        g: usize,
+        same: bool,
+    ) -> Result<(), Conflict> {
+        let at = (g << self.shift) as u32;
+        let view = clocks.view(actor.warp);
+        let record = self.writes[g];
+        let Record { clock, warp, lane: by, source } = record;
+        if clock == IN_FLIGHT {
+            return Err(Conflict::Pending { at, warp, lane: by, source });
+        }
+        if !self.checks.races {
+            return Ok(());
+        }
+        let ordered = clock <= view[warp as usize]
+            && !(warp as usize == actor.warp && clock == view[actor.warp] && by != lane);
+        let atomics = by == ATOMIC && lane == ATOMIC;
+        let identical = same && warp as usize == actor.warp;
+        if clock != 0 && !ordered && !atomics && !identical {
+            return Err(Conflict::Race { at, warp, lane: by, source, kind: "write over bytes written" });
+        }
+        for v in 0..self.warps {
+            let read = self.reads[v * self.granules + g];
+            if read > view[v] {
+                return Err(if read == IN_FLIGHT {
+                    Conflict::Reading { at, warp: v as u8 }
+                } else {
+                    Conflict::Race {
+                        at,
+                        warp: v as u8,
+                        lane: u8::MAX,
+                        source: u16::MAX,
+                        kind: "write over bytes read",
+                    }
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks and notes a write of the generic proxy. `value` is what is about to be stored.
+    #[inline]
+    pub fn write(
+        &mut self,
+        clocks: &Clocks,
+        actor: Actor,
+        at: u32,
+        value: &[u8],
+    ) -> Result<(), Conflict> {
+        let bytes = value.len() as u32;
+        let same = self.slice(at, bytes) == value;
+        let record = Record {
+            clock: clocks.view(actor.warp)[actor.warp],
+            warp: actor.warp as u8,
+            lane: actor.lane as u8,
+            source: actor.source.min(u32::from(u16::MAX)) as u16,
+        };
+        for g in self.span(at, bytes) {
+            self.check_write(clocks, actor, record.lane, g, same)?;
+            self.writes[g] = record;
+        }
+        Ok(())
+    }
+
+    /// Checks and notes an atomic read-modify-write.
+    pub fn update(
+        &mut self,
+        clocks: &Clocks,
+        actor: Actor,
+        at: u32,
+        bytes: u32,
+    ) -> Result<(), Conflict> {
+        for g in self.span(at, bytes) {
+            if self.writes[g].lane != ATOMIC || self.writes[g].clock == IN_FLIGHT {
+                self.read(clocks, actor, (g << self.shift) as u32, 1)?;
+                self.check_write(clocks, actor, actor.lane as u8, g, false)?;
+            } else {
+                self.check_write(clocks, actor, ATOMIC, g, false)?;
+            }
+            self.writes[g] = Record {
+                clock: clocks.view(actor.warp)[actor.warp],
+                warp: actor.warp as u8,
+                lane: ATOMIC,
+                source: actor.source.min(u32::from(u16::MAX)) as u16,
+            };
+        }
+        Ok(())
+    }
+
+    /// An asynchronous copy will write these bytes: until it has, nobody may touch them.
+    pub fn begin_copy(
+        &mut self,
+        clocks: &Clocks,
+        actor: Actor,
+        at: u32,
+        bytes: u32,
+        by_engine: bool,
+    ) -> Result<(), Conflict> {
+        for g in self.span(at, bytes) {
+            self.check_write(clocks, actor, actor.lane as u8, g, false)?;
+            self.writes[g] = Record {
+                clock: IN_FLIGHT,
+                warp: actor.warp as u8,
+                lane: if by_engine { ENGINE } else { actor.lane as u8 },
+                source: actor.source.min(u32::from(u16::MAX)) as u16,
+            };
+        }
+        Ok(())
+    }
+
+    /// The copy is done; the bytes count as written by `actor` now.
+    pub fn end_copy(&mut self, clocks: &Clocks, actor: Actor, at: u32, data: &[u8]) {
+        self.slice_mut(at, data.len() as u32).copy_from_slice(data);
+        let clock = clocks.view(actor.warp)[actor.warp];
+        for g in self.span(at, data.len() as u32) {
+            self.writes[g] = Record {
+                clock,
+                warp: actor.warp as u8,
+                lane: actor.lane as u8,
+                source: actor.source.min(u32::from(u16::MAX)) as u16,
+            };
+        }
+    }
+
+    /// The engine is done writing these bytes at its clock `clock`.
+    pub fn end_engine_copy(&mut self, clocks: &Clocks, clock: u32, source: u32, at: u32, data: &[u8]) {
+        self.slice_mut(at, data.len() as u32).copy_from_slice(data);
+        for g in self.span(at, data.len() as u32) {
+            self.writes[g] = Record {
+                clock,
+                warp: clocks.engine() as u8,
+                lane: ENGINE,
+                source: source.min(u32::from(u16::MAX)) as u16,
+            };
+        }
+    }
+
+    /// Checks an asynchronous read by warp `actor.warp`; it stays in flight until
+    /// [`Shared::end_async_read`].
+    pub fn begin_async_read(
+        &mut self,
+        clocks: &Clocks,
+        actor: Actor,
+        at: u32,
+        bytes: u32,
+    ) -> Result<(), Conflict> {
+        let view = clocks.view(actor.warp);
+        for g in self.span(at, bytes) {
+            let record = self.writes[g];
+            let v = record.warp as usize;
+            if record.clock == 0 || record.clock > view[v] {
+                self.explain_read(g, record)?;
+            } else if self.checks.races
+                && v != clocks.engine()
+                && !clocks.visible_to_async(actor.warp, v, record.clock)
+            {
+                return Err(Conflict::Unfenced {
+                    at: (g << self.shift) as u32,
+                    warp: record.warp,
+                    source: record.source,
+                });
+            }
+            self.reads[actor.warp * self.granules + g] = IN_FLIGHT;
+        }
+        Ok(())
+    }
+
+    /// Marks bytes as still being read.
+    pub fn keep_async_read(&mut self, warp: usize, at: u32, bytes: u32) {
+        for g in self.span(at, bytes) {
+            self.reads[warp * self.granules + g] = IN_FLIGHT;
+        }
+    }
+
+    pub fn end_async_read(&mut self, clocks: &Clocks, warp: usize, at: u32, bytes: u32) {
+        let own = clocks.view(warp)[warp];
+        for g in self.span(at, bytes) {
+            self.reads[warp * self.granules + g] = own;
+        }
+    }
+
+    /// `lane` as messages call it.
+    pub fn lane_name(lane: u8) -> String {
+        match lane {
+            ATOMIC => " by an atomic".into(),
+            ENGINE => " by the asynchronous copy engine".into(),
+            u8::MAX => String::new(),
+            lane => format!(", lane {lane}"),
+        }
+    }
+
+    /// Whether the lane code says that the asynchronous engine wrote.
+    pub fn by_engine(lane: u8) -> bool {
+        lane == ENGINE
+    }
+}

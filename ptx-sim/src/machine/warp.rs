@@ -1,0 +1,195 @@
+//! A warp: registers, local memory, and the stack that divergence leaves behind.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+
+use super::launch::Env;
+use crate::lanes::{LANES, Mask, Reg, Registers, lanes};
+use crate::program::{Constant, NOWHERE, Special};
+
+/// Lanes that wait for their turn or for reconvergence.
+#[derive(Debug, Clone, Copy)]
+struct Frame {
+    pc: u32,
+    reconverge: u32,
+    mask: Mask,
+}
+
+/// What a warp is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    Ready,
+    /// At a block barrier; `result` is where its vote goes.
+    Barrier { id: u32, result: Option<Reg> },
+    /// In `mbarrier.try_wait` (or spinning on `test_wait`), since the block had seen so many events.
+    Mbarrier { address: u32, seen: u64 },
+    Done,
+}
+
+/// Asynchronous matrix multiplies of a warp.
+#[derive(Debug, Default)]
+pub struct WgmmaState {
+    /// Issued and not committed.
+    pub open: WgmmaGroup,
+    pub groups: VecDeque<WgmmaGroup>,
+    /// Registers written by other instructions since the last `wgmma.fence`.
+    pub dirty: HashSet<u32>,
+    /// Accumulators in flight: how often, and the source of the last.
+    pub results: HashMap<u32, (u32, u32)>,
+    /// A fragments in flight: how often.
+    pub operands: HashMap<u32, u32>,
+}
+
+/// One group of asynchronous matrix multiplies.
+#[derive(Debug, Default)]
+pub struct WgmmaGroup {
+    pub results: Vec<u32>,
+    pub operands: Vec<u32>,
+    /// 16-byte units of shared memory being read.
+    pub reads: Vec<u32>,
+}
+
+/// A warp.
+#[derive(Debug)]
+pub struct Warp {
+    pub index: usize,
+    pub registers: Registers,
+    pub pc: u32,
+    pub mask: Mask,
+    reconverge: u32,
+    stack: Vec<Frame>,
+    /// Lanes that have not exited.
+    pub live: Mask,
+    pub state: State,
+    /// Local frames, one lane after the other.
+    pub local: Vec<u8>,
+    pub wgmma: WgmmaState,
+    /// Failures of `mbarrier.test_wait` in a row.
+    pub spins: u32,
+}
+
+impl Warp {
+    pub fn new(index: usize, env: &Env, block: [u32; 3]) -> Self {
+        let program = env.program;
+        let threads: u32 = env.block.iter().product();
+        let first = index as u32 * LANES as u32;
+        let count = (threads - first).min(LANES as u32);
+        let live = if count == 32 { Mask::MAX } else { (1 << count) - 1 };
+        let mut registers = Registers {
+            narrow: vec![[0; LANES]; program.narrow as usize],
+            wide: vec![[0; LANES]; program.wide as usize],
+            predicates: vec![0; program.predicates as usize],
+        };
+        for &(reg, value) in &env.fixed {
+            registers.set_bits(reg, Mask::MAX, &[value; LANES]);
+        }
+        for &(reg, constant) in &program.constants {
+            if let Constant::Special(special) = constant {
+                let values = std::array::from_fn(|lane| {
+                    special_value(special, env, block, first + lane as u32)
+                });
+                registers.set_bits(reg, Mask::MAX, &values);
+            }
+        }
+        Self {
+            index,
+            registers,
+            pc: 0,
+            mask: live,
+            reconverge: NOWHERE,
+            stack: Vec::new(),
+            live,
+            state: State::Ready,
+            local: vec![0; program.local_bytes as usize * LANES],
+            wgmma: WgmmaState::default(),
+            spins: 0,
+        }
+    }
+
+    /// Whether the lanes at hand have come to where they wait for the others.
+    #[inline(always)]
+    pub fn at_reconvergence(&self) -> bool {
+        self.pc == self.reconverge
+    }
+
+    /// Sends the active lanes to several places, `taken` to each; they meet again at `reconverge`.
+    /// Lanes that are in no part go on at the next instruction. Returns whether they parted.
+    pub fn branch(&mut self, taken: &[(u32, Mask)], reconverge: u32) -> bool {
+        let rest = taken.iter().fold(self.mask, |rest, (_, mask)| rest & !mask);
+        let next = (self.pc + 1, rest);
+        let mut parts = taken.iter().copied().chain([next]).filter(|(_, mask)| *mask != 0);
+        let Some(first) = parts.next() else { return false };
+        if first.1 == self.mask {
+            self.pc = first.0;
+            return false;
+        }
+        // Whoever waits at the reconvergence point of the enclosing branch waits there already.
+        if reconverge != NOWHERE && reconverge != self.reconverge {
+            self.stack.push(Frame { pc: reconverge, reconverge: self.reconverge, mask: self.mask });
+        }
+        let mut current = None;
+        for (pc, mask) in [first].into_iter().chain(parts) {
+            if let Some((pc, mask)) = current.replace((pc, mask)) {
+                self.stack.push(Frame { pc, reconverge, mask });
+            }
+        }
+        let (pc, mask) = current.unwrap_or(first);
+        self.pc = pc;
+        self.mask = mask;
+        self.reconverge = reconverge;
+        true
+    }
+
+    /// Ends lanes; the rest goes on behind the instruction.
+    pub fn exit(&mut self, mask: Mask) {
+        self.live &= !mask;
+        self.mask &= !mask;
+        self.pc += 1;
+        if self.mask == 0 {
+            self.pop();
+        }
+    }
+
+    /// Takes up the lanes that wait next.
+    pub fn pop(&mut self) {
+        while let Some(frame) = self.stack.pop() {
+            let mask = frame.mask & self.live;
+            if mask != 0 {
+                self.pc = frame.pc;
+                self.mask = mask;
+                self.reconverge = frame.reconverge;
+                return;
+            }
+        }
+        self.mask = 0;
+        self.state = State::Done;
+    }
+
+    /// Lanes of `mask` in ascending order.
+    pub fn lanes(mask: Mask) -> impl Iterator<Item = usize> {
+        lanes(mask)
+    }
+}
+
+fn special_value(special: Special, env: &Env, block: [u32; 3], thread: u32) -> u64 {
+    let [x, y, _] = env.block;
+    let lane = thread % LANES as u32;
+    let value = match special {
+        Special::Tid(0) => thread % x,
+        Special::Tid(1) => thread / x % y,
+        Special::Tid(_) => thread / x / y,
+        Special::Ntid(axis) => env.block[axis as usize],
+        Special::Ctaid(axis) => block[axis as usize],
+        Special::Nctaid(axis) => env.grid[axis as usize],
+        Special::Laneid => lane,
+        Special::Warpid => thread / LANES as u32,
+        Special::Nwarpid => env.block.iter().product::<u32>().div_ceil(LANES as u32),
+        Special::LanemaskEq => 1 << lane,
+        Special::LanemaskLt => (1 << lane) - 1,
+        Special::LanemaskLe => (1u32 << lane) | ((1 << lane) - 1),
+        Special::LanemaskGt => !((1u32 << lane) | ((1 << lane) - 1)),
+        Special::LanemaskGe => !((1 << lane) - 1),
+        Special::DynamicShared => env.dynamic_bytes,
+        Special::TotalShared => env.shared_bytes,
+    };
+    u64::from(value)
+}

@@ -1,0 +1,121 @@
+//! A PTX module: its entries, decoded, and its variables.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::lower::lower;
+use crate::program::{Parameter, Program};
+use crate::syntax::ast::{Init, Space, Variable};
+use crate::{Error, Memory, syntax};
+
+/// Gives every module a number.
+static NEXT: AtomicU64 = AtomicU64::new(0);
+
+/// A parsed and decoded PTX text.
+#[derive(Debug)]
+pub struct Module {
+    id: u64,
+    target: String,
+    variables: Vec<Variable>,
+    programs: Vec<Program>,
+}
+
+/// What a launch needs to know of an entry.
+#[derive(Debug, Clone, Copy)]
+pub struct Entry<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Its parameters, with their places in the packed buffer.
+    pub params: &'a [Parameter],
+    /// Bytes of the packed parameter buffer.
+    pub param_bytes: u32,
+    /// `.maxntid` or `.reqntid`, if given.
+    pub maxntid: Option<[u32; 3]>,
+    /// Static shared memory in bytes.
+    pub shared_bytes: u32,
+    /// Local memory of a thread in bytes; more than 0 means spills or arrays in memory.
+    pub local_bytes: u32,
+    /// Decoded instructions.
+    pub instructions: usize,
+}
+
+impl Module {
+    /// Parses `ptx` and decodes every entry.
+    ///
+    /// # Errors
+    /// Names the line, and the instruction or modifier that is not understood.
+    pub fn parse(ptx: &str) -> Result<Self, Error> {
+        let unit = syntax::parse(ptx)?;
+        let programs = unit
+            .functions
+            .iter()
+            .filter(|f| f.is_entry && f.body.is_some())
+            .map(|f| lower(&unit, f))
+            .collect::<Result<_, _>>()?;
+        let id = NEXT.fetch_add(1, Ordering::Relaxed);
+        Ok(Self { id, target: unit.target, variables: unit.variables, programs })
+    }
+
+    /// The `.target` of the text, such as `sm_80`.
+    pub fn target(&self) -> &str {
+        &self.target
+    }
+
+    /// The entries, in the order of the text.
+    pub fn entries(&self) -> impl Iterator<Item = Entry<'_>> {
+        self.programs.iter().map(|p| Entry {
+            name: &p.name,
+            params: &p.params,
+            param_bytes: p.param_bytes,
+            maxntid: p.maxntid,
+            shared_bytes: p.shared_bytes,
+            local_bytes: p.local_bytes,
+            instructions: p.insts.len(),
+        })
+    }
+
+    pub(crate) fn id(&self) -> u64 {
+        self.id
+    }
+
+    pub(crate) fn program(&self, entry: &str) -> Option<&Program> {
+        self.programs.iter().find(|p| p.name == entry)
+    }
+
+    /// Allocates and fills the variables of global and const space; their addresses, by index. Variables
+    /// of other spaces have none.
+    pub(crate) fn place(&self, memory: &Memory) -> Result<Vec<u64>, Error> {
+        let addresses: Vec<u64> = self
+            .variables
+            .iter()
+            .map(|v| match v.space {
+                Space::Global | Space::Const => memory.alloc(v.bytes()),
+                _ => 0,
+            })
+            .collect();
+        for (variable, &address) in self.variables.iter().zip(&addresses) {
+            if !matches!(variable.space, Space::Global | Space::Const) {
+                continue;
+            }
+            let width = variable.element.bytes() as usize;
+            let mut data = vec![0; variable.bytes() as usize];
+            for (slot, init) in data.chunks_exact_mut(width).zip(&variable.init) {
+                let value = match init {
+                    Init::Bits(bits) => *bits,
+                    Init::Symbol(name, offset) => {
+                        let index = self.variables.iter().position(|v| v.name == *name);
+                        let index = index.ok_or_else(|| {
+                            Error::Memory(format!(
+                                "the initialiser of {} names {name}, which is no variable",
+                                variable.name
+                            ))
+                        })?;
+                        addresses[index].wrapping_add_signed(*offset)
+                    }
+                };
+                slot.copy_from_slice(&value.to_le_bytes()[..width]);
+            }
+            memory.write(address, &data)?;
+        }
+        Ok(addresses)
+    }
+}

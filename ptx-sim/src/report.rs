@@ -1,0 +1,298 @@
+//! What a launch did, counted.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::program::Source;
+
+/// Classes of instructions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Class {
+    /// Integer arithmetic.
+    Integer,
+    /// Bitwise operations, shifts, bit fields, permutations.
+    Logic,
+    /// `dp4a`, `dp2a`.
+    DotProduct,
+    /// Floating-point arithmetic.
+    Float,
+    /// `cvt`
+    Convert,
+    /// `mov`, `cvta`
+    Move,
+    /// Comparisons and selections.
+    Compare,
+    /// Branches, calls, exits.
+    Control,
+    /// Loads from global, const or generic addresses.
+    GlobalLoad,
+    /// Stores to global or generic addresses.
+    GlobalStore,
+    /// Loads from shared memory, `ldmatrix` included.
+    SharedLoad,
+    /// Stores to shared memory.
+    SharedStore,
+    /// Loads and stores of the local frame: spills and arrays that found no register.
+    Local,
+    /// Loads of parameters.
+    Parameter,
+    /// Atomics and reductions.
+    Atomic,
+    /// Barriers and fences.
+    Barrier,
+    /// Exchanges and votes in a warp.
+    Warp,
+    /// Matrix multiply-adds.
+    Tensor,
+    /// Asynchronous copies.
+    AsyncCopy,
+    /// Everything else.
+    Other,
+}
+
+/// Counts of one PTX statement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct Counts {
+    /// Executions by a warp.
+    pub warps: u64,
+    /// Executions by a lane.
+    pub lanes: u64,
+    /// Shared-memory wavefronts.
+    pub wavefronts: u64,
+    /// Wavefronts without bank conflicts.
+    pub ideal_wavefronts: u64,
+    /// 32-byte sectors of global memory requested.
+    pub sectors: u64,
+    /// Sectors if the bytes stood side by side.
+    pub ideal_sectors: u64,
+    /// Branches where the lanes of a warp went different ways.
+    pub divergent: u64,
+}
+
+impl Counts {
+    pub(crate) fn plus(&self, other: &Self) -> Self {
+        let mut sum = *self;
+        sum.add(other);
+        sum
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.warps += other.warps;
+        self.lanes += other.lanes;
+        self.wavefronts += other.wavefronts;
+        self.ideal_wavefronts += other.ideal_wavefronts;
+        self.sectors += other.sectors;
+        self.ideal_sectors += other.ideal_sectors;
+        self.divergent += other.divergent;
+    }
+}
+
+/// Counts of one PTX statement, with the statement.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Site {
+    /// Line in the PTX text, from 1.
+    pub line: u32,
+    /// The statement as written.
+    pub text: String,
+    /// Opcode with its modifiers.
+    pub opcode: String,
+    /// Its class.
+    pub class: Class,
+    /// What it did.
+    pub counts: Counts,
+}
+
+/// What one or more launches of a kernel did.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+pub struct Report {
+    /// Entry names, in the order of their first launch.
+    pub kernels: Vec<String>,
+    /// Launches.
+    pub launches: u64,
+    /// Blocks run.
+    pub blocks: u64,
+    /// Multiply-adds times two performed on tensor cores.
+    pub tensor_operations: u64,
+    /// Every statement that was reached, by line.
+    pub sites: Vec<Site>,
+}
+
+impl Report {
+    pub(crate) fn new(kernel: &str, blocks: u64, sources: &[Source], counts: &[Counts]) -> Self {
+        let mut sites: Vec<Site> = sources
+            .iter()
+            .zip(counts)
+            .filter(|(_, c)| c.warps > 0)
+            .map(|(s, c)| Site {
+                line: s.line,
+                text: s.text.clone(),
+                opcode: s.opcode.clone(),
+                class: s.class,
+                counts: *c,
+            })
+            .collect();
+        sites.sort_by_key(|s| s.line);
+        let tensor_operations =
+            sources.iter().zip(counts).map(|(s, c)| s.tensor_operations * c.warps).sum();
+        Self { kernels: vec![kernel.to_owned()], launches: 1, blocks, tensor_operations, sites }
+    }
+
+    /// Adds the counts of another report; statements are matched by line and text.
+    pub fn merge(&mut self, other: &Self) {
+        for kernel in &other.kernels {
+            if !self.kernels.contains(kernel) {
+                self.kernels.push(kernel.clone());
+            }
+        }
+        self.launches += other.launches;
+        self.blocks += other.blocks;
+        self.tensor_operations += other.tensor_operations;
+        let mut at: BTreeMap<(u32, String), Site> = std::mem::take(&mut self.sites)
+            .into_iter()
+            .map(|s| ((s.line, s.text.clone()), s))
+            .collect();
+        for site in &other.sites {
+            at.entry((site.line, site.text.clone()))
+                .and_modify(|s| s.counts.add(&site.counts))
+                .or_insert_with(|| site.clone());
+        }
+        self.sites = at.into_values().collect();
+    }
+
+    /// Sum of the counts of all statements.
+    pub fn total(&self) -> Counts {
+        self.sum(|_| true)
+    }
+
+    /// Sum of the counts of the statements of a class.
+    pub fn class(&self, class: Class) -> Counts {
+        self.sum(|s| s.class == class)
+    }
+
+    /// Sum of the counts of the statements that `choose` picks.
+    pub fn sum(&self, choose: impl Fn(&Site) -> bool) -> Counts {
+        let mut total = Counts::default();
+        self.sites.iter().filter(|s| choose(s)).for_each(|s| total.add(&s.counts));
+        total
+    }
+
+    /// Counts by opcode with modifiers.
+    pub fn opcodes(&self) -> BTreeMap<&str, Counts> {
+        let mut map = BTreeMap::<_, Counts>::new();
+        for site in &self.sites {
+            map.entry(site.opcode.as_str()).or_default().add(&site.counts);
+        }
+        map
+    }
+
+    /// Statements with bank conflicts: more wavefronts than ideal.
+    pub fn bank_conflicts(&self) -> impl Iterator<Item = &Site> {
+        self.sites.iter().filter(|s| s.counts.wavefronts > s.counts.ideal_wavefronts)
+    }
+
+    /// Statements whose global accesses touch more sectors than their bytes need.
+    pub fn uncoalesced(&self) -> impl Iterator<Item = &Site> {
+        self.sites.iter().filter(|s| s.counts.sectors > s.counts.ideal_sectors)
+    }
+
+    /// The report as JSON: the fields of this struct, and the sums by class.
+    pub fn to_json(&self) -> String {
+        #[derive(Serialize)]
+        struct Full<'a> {
+            #[serde(flatten)]
+            report: &'a Report,
+            total: Counts,
+            classes: BTreeMap<Class, Counts>,
+        }
+        let mut classes = BTreeMap::<_, Counts>::new();
+        for site in &self.sites {
+            classes.entry(site.class).or_default().add(&site.counts);
+        }
+        let full = Full { report: self, total: self.total(), classes };
+        serde_json::to_string_pretty(&full).expect("numbers, strings and unit variants as keys")
+    }
+}
+
+/// `done / ideal` as a factor.
+fn factor(done: u64, ideal: u64) -> f64 {
+    if ideal == 0 { 1.0 } else { done as f64 / ideal as f64 }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let total = self.total();
+        writeln!(
+            f,
+            "{}: {} launches, {} blocks, {} warp instructions, {} lane instructions",
+            self.kernels.join(", "),
+            self.launches,
+            self.blocks,
+            total.warps,
+            total.lanes
+        )?;
+        if total.warps > 0 {
+            let active = total.lanes as f64 / total.warps as f64;
+            writeln!(f, "  lanes active on average      {active:.2} of 32")?;
+        }
+        writeln!(f, "  divergent branches           {}", total.divergent)?;
+        writeln!(f, "  tensor operations            {}", self.tensor_operations)?;
+        writeln!(
+            f,
+            "  shared wavefronts            {} (ideal {}, {:.2} x)",
+            total.wavefronts,
+            total.ideal_wavefronts,
+            factor(total.wavefronts, total.ideal_wavefronts)
+        )?;
+        writeln!(
+            f,
+            "  global sectors               {} (ideal {}, {:.2} x)",
+            total.sectors,
+            total.ideal_sectors,
+            factor(total.sectors, total.ideal_sectors)
+        )?;
+        writeln!(f, "  warp instructions by class")?;
+        let mut classes = BTreeMap::<_, u64>::new();
+        for site in &self.sites {
+            *classes.entry(site.class).or_default() += site.counts.warps;
+        }
+        for (class, warps) in classes {
+            writeln!(f, "    {:<26} {warps}", format!("{class:?}"))?;
+        }
+        let mut conflicts: Vec<_> = self.bank_conflicts().collect();
+        conflicts.sort_by_key(|s| s.counts.ideal_wavefronts as i64 - s.counts.wavefronts as i64);
+        if !conflicts.is_empty() {
+            writeln!(f, "  bank conflicts")?;
+        }
+        for site in conflicts {
+            writeln!(
+                f,
+                "    line {:>5} {:>10} wavefronts, ideal {:>10} ({:.2} x): {}",
+                site.line,
+                site.counts.wavefronts,
+                site.counts.ideal_wavefronts,
+                factor(site.counts.wavefronts, site.counts.ideal_wavefronts),
+                site.text
+            )?;
+        }
+        let mut loose: Vec<_> = self.uncoalesced().collect();
+        loose.sort_by_key(|s| s.counts.ideal_sectors as i64 - s.counts.sectors as i64);
+        if !loose.is_empty() {
+            writeln!(f, "  uncoalesced global accesses")?;
+        }
+        for site in loose {
+            writeln!(
+                f,
+                "    line {:>5} {:>10} sectors, ideal {:>10} ({:.2} x): {}",
+                site.line,
+                site.counts.sectors,
+                site.counts.ideal_sectors,
+                factor(site.counts.sectors, site.counts.ideal_sectors),
+                site.text
+            )?;
+        }
+        Ok(())
+    }
+}
