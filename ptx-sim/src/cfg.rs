@@ -6,16 +6,12 @@ use crate::program::{Inst, NOWHERE, Op};
 pub fn reconverge(insts: &mut [Inst]) {
     let blocks = Blocks::new(insts);
     let idom = blocks.post_dominators();
-    let meet = |pc: usize| {
-        let block = blocks.of[pc];
-        match idom[block] {
+    for (inst, &block) in insts.iter_mut().zip(&blocks.of) {
+        let at = match idom[block] {
             Some(next) if next < blocks.starts.len() => blocks.starts[next] as u32,
             _ => NOWHERE,
-        }
-    };
-    for pc in 0..insts.len() {
-        let at = meet(pc);
-        match &mut insts[pc].op {
+        };
+        match &mut inst.op {
             Op::Branch { reconverge, .. } => *reconverge = at,
             Op::BranchIndexed(op) => op.reconverge = at,
             _ => {}

@@ -80,13 +80,8 @@ macro_rules! narrow {
         impl Lane for $t {
             #[inline(always)]
             fn read(registers: &Registers, slot: u32) -> [Self; LANES] {
-                let bits = &registers.narrow[slot as usize];
-                let mut values = [Self::default(); LANES];
-                for l in 0..LANES {
-                    let from: fn(u32) -> $t = $from;
-                    values[l] = from(bits[l]);
-                }
-                values
+                let from: fn(u32) -> $t = $from;
+                registers.narrow[slot as usize].map(from)
             }
             #[inline(always)]
             fn write(registers: &mut Registers, slot: u32, mask: Mask, values: &[Self; LANES]) {

@@ -53,7 +53,8 @@ impl Region {
     /// Whether `bytes` bytes at `address` lie inside.
     #[inline(always)]
     pub fn holds(&self, address: u64, bytes: u64) -> bool {
-        address >= self.base && address - self.base <= self.bytes.wrapping_sub(bytes)
+        address >= self.base
+            && address - self.base <= self.bytes.wrapping_sub(bytes)
             && bytes <= self.bytes
     }
 
@@ -170,11 +171,7 @@ impl Default for Memory {
 impl Memory {
     /// Memory without allocations.
     pub fn new() -> Self {
-        Self {
-            regions: RwLock::default(),
-            next: Mutex::new(BASE),
-            variables: Mutex::default(),
-        }
+        Self { regions: RwLock::default(), next: Mutex::new(BASE), variables: Mutex::default() }
     }
 
     /// Allocates `bytes` bytes and returns their device address, a multiple of 256. The bytes are not
@@ -309,7 +306,9 @@ impl View {
                 r.bytes,
                 r.base
             ),
-            Some(r) => format!("at byte {} of the {} bytes at 0x{:x}", address - r.base, r.bytes, r.base),
+            Some(r) => {
+                format!("at byte {} of the {} bytes at 0x{:x}", address - r.base, r.bytes, r.base)
+            }
             None => "below every allocation".into(),
         }
     }

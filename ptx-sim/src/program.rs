@@ -133,14 +133,19 @@ pub struct Address {
 #[derive(Debug)]
 pub enum Op {
     Alu(AluFn, Slots),
-    Branch { target: u32, reconverge: u32 },
+    Branch {
+        target: u32,
+        reconverge: u32,
+    },
     BranchIndexed(Box<BranchIndexed>),
     Exit,
     Trap,
     /// An instruction without effect on results: `nanosleep`, `prefetch`, fences that order what is
     /// already ordered here.
     Nop,
-    Clock { d: Reg },
+    Clock {
+        d: Reg,
+    },
     Load(Box<Load>),
     Store(Box<Store>),
     Atomic(Box<Atomic>),
@@ -148,28 +153,45 @@ pub enum Op {
     Vote(Box<Vote>),
     Match(Box<Match>),
     Redux(Box<Redux>),
-    ActiveMask { d: u32 },
-    Elect { d: Option<u32>, p: u32, members: u32 },
-    WarpSync { members: u32 },
+    ActiveMask {
+        d: u32,
+    },
+    Elect {
+        d: Option<u32>,
+        p: u32,
+        members: u32,
+    },
+    WarpSync {
+        members: u32,
+    },
     Barrier(Box<Barrier>),
     Matrix(Box<Matrix>),
     Mma(Box<Mma>),
     CpAsync(Box<CpAsync>),
     CpAsyncCommit,
     /// Waits until at most so many of the latest groups are pending.
-    CpAsyncWait { pending: u32 },
+    CpAsyncWait {
+        pending: u32,
+    },
     CpAsyncWaitAll,
-    CpAsyncArrive { address: Address, noinc: bool },
+    CpAsyncArrive {
+        address: Address,
+        noinc: bool,
+    },
     Mbarrier(Box<Mbarrier>),
     ProxyFence,
     Bulk(Box<Bulk>),
     BulkCommit,
     /// As [`Op::CpAsyncWait`] for bulk groups, with or without `.read`: writes to global memory are
     /// visible at once here.
-    BulkWait { pending: u32 },
+    BulkWait {
+        pending: u32,
+    },
     WgmmaFence,
     WgmmaCommit,
-    WgmmaWait { pending: u32 },
+    WgmmaWait {
+        pending: u32,
+    },
     Wgmma(Box<Wgmma>),
     SetMaxNReg,
 }
@@ -380,13 +402,28 @@ pub struct CpAsync {
 
 #[derive(Debug, Clone, Copy)]
 pub enum MbarrierOp {
-    Init { count: u32 },
+    Init {
+        count: u32,
+    },
     Invalidate,
     /// `count` is a register; `expect` too.
-    Arrive { state: Option<u32>, count: Option<u32>, expect: Option<u32>, drop: bool },
-    ExpectTx { bytes: u32 },
-    CompleteTx { bytes: u32 },
-    Wait { p: u32, by: WaitBy, blocking: bool },
+    Arrive {
+        state: Option<u32>,
+        count: Option<u32>,
+        expect: Option<u32>,
+        drop: bool,
+    },
+    ExpectTx {
+        bytes: u32,
+    },
+    CompleteTx {
+        bytes: u32,
+    },
+    Wait {
+        p: u32,
+        by: WaitBy,
+        blocking: bool,
+    },
 }
 
 #[derive(Debug, Clone, Copy)]

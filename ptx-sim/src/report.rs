@@ -216,6 +216,9 @@ impl Report {
     }
 }
 
+/// Statements that the text lists of each kind of waste; the JSON has all.
+const WORST: usize = 10;
+
 /// `done / ideal` as a factor.
 fn factor(done: u64, ideal: u64) -> f64 {
     if ideal == 0 { 1.0 } else { done as f64 / ideal as f64 }
@@ -261,38 +264,43 @@ impl fmt::Display for Report {
         for (class, warps) in classes {
             writeln!(f, "    {:<26} {warps}", format!("{class:?}"))?;
         }
-        let mut conflicts: Vec<_> = self.bank_conflicts().collect();
-        conflicts.sort_by_key(|s| s.counts.ideal_wavefronts as i64 - s.counts.wavefronts as i64);
-        if !conflicts.is_empty() {
-            writeln!(f, "  bank conflicts")?;
-        }
-        for site in conflicts {
-            writeln!(
-                f,
-                "    line {:>5} {:>10} wavefronts, ideal {:>10} ({:.2} x): {}",
-                site.line,
-                site.counts.wavefronts,
-                site.counts.ideal_wavefronts,
-                factor(site.counts.wavefronts, site.counts.ideal_wavefronts),
-                site.text
-            )?;
-        }
-        let mut loose: Vec<_> = self.uncoalesced().collect();
-        loose.sort_by_key(|s| s.counts.ideal_sectors as i64 - s.counts.sectors as i64);
-        if !loose.is_empty() {
-            writeln!(f, "  uncoalesced global accesses")?;
-        }
-        for site in loose {
-            writeln!(
-                f,
-                "    line {:>5} {:>10} sectors, ideal {:>10} ({:.2} x): {}",
-                site.line,
-                site.counts.sectors,
-                site.counts.ideal_sectors,
-                factor(site.counts.sectors, site.counts.ideal_sectors),
-                site.text
-            )?;
-        }
-        Ok(())
+        let conflicts = self.bank_conflicts().map(|s| {
+            let Counts { wavefronts, ideal_wavefronts, .. } = s.counts;
+            (s, wavefronts, ideal_wavefronts)
+        });
+        worst(f, "bank conflicts", "wavefronts", conflicts)?;
+        let loose = self.uncoalesced().map(|s| {
+            let Counts { sectors, ideal_sectors, .. } = s.counts;
+            (s, sectors, ideal_sectors)
+        });
+        worst(f, "uncoalesced global accesses", "sectors", loose)
     }
+}
+
+/// Writes the statements that waste most, `(statement, done, ideal)` each.
+fn worst<'a>(
+    f: &mut fmt::Formatter<'_>,
+    title: &str,
+    unit: &str,
+    sites: impl Iterator<Item = (&'a Site, u64, u64)>,
+) -> fmt::Result {
+    let mut sites: Vec<_> = sites.collect();
+    if sites.is_empty() {
+        return Ok(());
+    }
+    sites.sort_by_key(|(_, done, ideal)| std::cmp::Reverse(done - ideal));
+    writeln!(f, "  {title}")?;
+    for (site, done, ideal) in sites.iter().take(WORST) {
+        writeln!(
+            f,
+            "    line {:>5}: {done} {unit}, ideal {ideal} ({:.2} x): {}",
+            site.line,
+            factor(*done, *ideal),
+            site.text
+        )?;
+    }
+    if sites.len() > WORST {
+        writeln!(f, "    and {} more", sites.len() - WORST)?;
+    }
+    Ok(())
 }

@@ -119,7 +119,9 @@ impl Lower<'_> {
         let tensor = words.take("tensor");
         let dimensions = if tensor {
             let n = words.pick(|w| {
-                w.strip_suffix('d').and_then(|n| n.parse::<usize>().ok()).filter(|n| (1..=5).contains(n))
+                w.strip_suffix('d')
+                    .and_then(|n| n.parse::<usize>().ok())
+                    .filter(|n| (1..=5).contains(n))
             });
             Some(n.ok_or("expected .1d to .5d")?)
         } else {
@@ -138,7 +140,9 @@ impl Lower<'_> {
             return Err("expected .mbarrier::complete_tx::bytes or .bulk_group".into());
         }
         if by_mbarrier != to_shared {
-            return Err("copies to shared complete through an mbarrier, others through a group".into());
+            return Err(
+                "copies to shared complete through an mbarrier, others through a group".into()
+            );
         }
         let reduce = if reduce {
             let op = words.pick(|w| match w {

@@ -138,9 +138,7 @@ impl<'a> Lower<'a> {
                 bytes,
                 align: param.align,
             });
-            scope
-                .variables
-                .insert(param.name.clone(), Place::At(Space::Param, u64::from(offset)));
+            scope.variables.insert(param.name.clone(), Place::At(Space::Param, u64::from(offset)));
             offset += bytes;
         }
         self.program.param_bytes = offset;
@@ -315,8 +313,7 @@ impl<'a> Lower<'a> {
             }
         }
         let unit = self.unit;
-        let (index, variable) =
-            unit.variables.iter().enumerate().find(|(_, v)| v.name == name)?;
+        let (index, variable) = unit.variables.iter().enumerate().find(|(_, v)| v.name == name)?;
         Some(match variable.space {
             Space::Shared if variable.count == 0 => {
                 self.dynamic_align = self.dynamic_align.max(variable.align);
@@ -581,10 +578,7 @@ impl<'a> Lower<'a> {
                 let not = crate::lanes::alu!(|a: bool| -> bool { !a });
                 let guard = self.guard.take();
                 let counted = std::mem::replace(&mut self.counted, false);
-                self.emit(Op::Alu(
-                    not,
-                    crate::lanes::Slots { d: d.slot, s: [reg.slot, 0, 0, 0] },
-                ));
+                self.emit(Op::Alu(not, crate::lanes::Slots { d: d.slot, s: [reg.slot, 0, 0, 0] }));
                 self.guard = guard;
                 self.counted = counted;
                 return Ok(d);
@@ -687,7 +681,7 @@ impl<'a> Lower<'a> {
         }
     }
 
-    fn vector<'o>(operand: &'o Operand) -> &'o [Operand] {
+    fn vector(operand: &Operand) -> &[Operand] {
         match operand {
             Operand::Vector(items) => items,
             single => std::slice::from_ref(single),

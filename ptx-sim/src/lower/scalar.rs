@@ -5,9 +5,7 @@ use half::{bf16, f16};
 use super::words::Words;
 use super::{Lower, Lowered};
 use crate::lanes::{AluFn, Class, Lane, Mask, Reg, Registers, Slots, alu};
-use crate::program::{
-    Constant, LOCAL_WINDOW, Op, PARAM_WINDOW, SHARED_WINDOW, WINDOW,
-};
+use crate::program::{Constant, LOCAL_WINDOW, Op, PARAM_WINDOW, SHARED_WINDOW, WINDOW};
 use crate::report;
 use crate::syntax::ast::{Operand, Space, Type};
 
@@ -121,14 +119,38 @@ int! {
 macro_rules! with_int {
     ($ty:expr, $t:ident => $body:expr) => {
         match $ty {
-            Type::U8 | Type::B8 => { type $t = u8; $body }
-            Type::S8 => { type $t = i8; $body }
-            Type::U16 | Type::B16 => { type $t = u16; $body }
-            Type::S16 => { type $t = i16; $body }
-            Type::U32 | Type::B32 => { type $t = u32; $body }
-            Type::S32 => { type $t = i32; $body }
-            Type::U64 | Type::B64 => { type $t = u64; $body }
-            Type::S64 => { type $t = i64; $body }
+            Type::U8 | Type::B8 => {
+                type $t = u8;
+                $body
+            }
+            Type::S8 => {
+                type $t = i8;
+                $body
+            }
+            Type::U16 | Type::B16 => {
+                type $t = u16;
+                $body
+            }
+            Type::S16 => {
+                type $t = i16;
+                $body
+            }
+            Type::U32 | Type::B32 => {
+                type $t = u32;
+                $body
+            }
+            Type::S32 => {
+                type $t = i32;
+                $body
+            }
+            Type::U64 | Type::B64 => {
+                type $t = u64;
+                $body
+            }
+            Type::S64 => {
+                type $t = i64;
+                $body
+            }
             other => Err(format!("{other:?} is not an integer type")),
         }
     };
@@ -168,9 +190,7 @@ fn integer<T: Int>(op: &str) -> Option<(AluFn, usize)> {
         "cnot" => (alu!(|a: T| -> T { T::wrap(i128::from(a == T::default())) }), 1),
         "brev" => (alu!(|a: T| -> T { a.reverse() }), 1),
         "mov" => (alu!(|a: T| -> T { a }), 1),
-        "mul24.lo" => {
-            (alu!(|a: T, b: T| -> T { T::wrap(low24(a).wrapping_mul(low24(b))) }), 2)
-        }
+        "mul24.lo" => (alu!(|a: T, b: T| -> T { T::wrap(low24(a).wrapping_mul(low24(b))) }), 2),
         "mad24.lo" => {
             (alu!(|a: T, b: T, c: T| -> T { T::wrap(low24(a).wrapping_mul(low24(b))).add(c) }), 3)
         }
@@ -328,12 +348,9 @@ fn small<T: Float>(op: &str) -> Option<(AluFn, usize)> {
         "add" => (alu!(|a: T, b: T| -> T { T::from_f64(a.to_f64() + b.to_f64()) }), 2),
         "sub" => (alu!(|a: T, b: T| -> T { T::from_f64(a.to_f64() - b.to_f64()) }), 2),
         "mul" => (alu!(|a: T, b: T| -> T { T::from_f64(a.to_f64() * b.to_f64()) }), 2),
-        "fma" => (
-            alu!(|a: T, b: T, c: T| -> T {
-                T::from_f64(a.to_f64() * b.to_f64() + c.to_f64())
-            }),
-            3,
-        ),
+        "fma" => {
+            (alu!(|a: T, b: T, c: T| -> T { T::from_f64(a.to_f64() * b.to_f64() + c.to_f64()) }), 3)
+        }
         "neg" => (alu!(|a: T| -> T { T::from_f64(-a.to_f64()) }), 1),
         "abs" => (alu!(|a: T| -> T { T::from_f64(a.to_f64().abs()) }), 1),
         "min" => (alu!(|a: T, b: T| -> T { T::from_f64(float_min(a.to_f64(), b.to_f64())) }), 2),
@@ -347,7 +364,8 @@ fn small<T: Float>(op: &str) -> Option<(AluFn, usize)> {
 fn paired(op: &str) -> Option<(AluFn, usize)> {
     fn each(a: u32, b: u32, c: u32, f: impl Fn(f64, f64, f64) -> f64) -> u32 {
         let part = |v: u32, s: u32| f16::from_bits((v >> s) as u16).to_f64();
-        let one = |s| u32::from(f16::from_f64(f(part(a, s), part(b, s), part(c, s))).to_bits()) << s;
+        let one =
+            |s| u32::from(f16::from_f64(f(part(a, s), part(b, s), part(c, s))).to_bits()) << s;
         one(0) | one(16)
     }
     Some(match op {
@@ -464,11 +482,7 @@ fn extract(bits: u64, width: u32, signed: bool, pos: u32, len: u32) -> u64 {
     if len == 0 {
         return 0;
     }
-    let value = if signed {
-        ((bits << (64 - width)) as i64 >> (64 - width)) as u64
-    } else {
-        bits
-    };
+    let value = if signed { ((bits << (64 - width)) as i64 >> (64 - width)) as u64 } else { bits };
     let sign_at = (pos + len - 1).min(width - 1);
     let sign = signed && bits >> sign_at & 1 != 0;
     let field = if pos < 64 { value >> pos } else { 0 };
@@ -565,8 +579,7 @@ impl Lower<'_> {
         if operands.len() != sources + 1 {
             return Err(format!("expected {} operands, found {}", sources + 1, operands.len()));
         }
-        let s =
-            operands[1..].iter().map(|o| self.source(o, ty)).collect::<Lowered<Vec<_>>>()?;
+        let s = operands[1..].iter().map(|o| self.source(o, ty)).collect::<Lowered<Vec<_>>>()?;
         let d = self.destination(&operands[0], ty)?;
         self.alu(f, d, &s);
         Ok(())
@@ -596,7 +609,9 @@ impl Lower<'_> {
         let (class, done) = match opcode {
             "add" | "sub" | "mul" | "mad" | "fma" | "div" | "rem" | "sad" | "min" | "max"
             | "abs" | "neg" | "mul24" | "mad24" | "copysign" | "rcp" | "sqrt" | "rsqrt" | "sin"
-            | "cos" | "lg2" | "ex2" | "tanh" => (C::Integer, self.arithmetic(opcode, words, operands)),
+            | "cos" | "lg2" | "ex2" | "tanh" => {
+                (C::Integer, self.arithmetic(opcode, words, operands))
+            }
             "addc" | "subc" | "madc" => (C::Integer, self.carrying(opcode, words, operands)),
             "and" | "or" | "xor" | "not" | "cnot" | "shl" | "shr" | "shf" | "lop3" | "prmt"
             | "bfe" | "bfi" | "bfind" | "brev" | "clz" | "popc" | "bmsk" => {
@@ -762,11 +777,8 @@ impl Lower<'_> {
                 reg
             }
         };
-        let flag = if carry_in {
-            carry
-        } else {
-            self.constant(Class::Predicate, Constant::Bits(0))
-        };
+        let flag =
+            if carry_in { carry } else { self.constant(Class::Predicate, Constant::Bits(0)) };
         // mad: the product first, then an addition.
         let (a, b) = match (stem, operands) {
             ("add" | "sub", [_, a, b]) => (self.source(a, ty)?, self.source(b, ty)?),
@@ -1077,7 +1089,12 @@ impl Lower<'_> {
                     .pick(|w| {
                         matches!(
                             w,
-                            "finite" | "infinite" | "number" | "notanumber" | "normal" | "subnormal"
+                            "finite"
+                                | "infinite"
+                                | "number"
+                                | "notanumber"
+                                | "normal"
+                                | "subnormal"
                         )
                         .then(|| w.to_owned())
                     })
@@ -1106,8 +1123,23 @@ impl Lower<'_> {
             .pick(|w| {
                 matches!(
                     w,
-                    "eq" | "ne" | "lt" | "le" | "gt" | "ge" | "lo" | "ls" | "hi" | "hs" | "equ"
-                        | "neu" | "ltu" | "leu" | "gtu" | "geu" | "num" | "nan"
+                    "eq" | "ne"
+                        | "lt"
+                        | "le"
+                        | "gt"
+                        | "ge"
+                        | "lo"
+                        | "ls"
+                        | "hi"
+                        | "hs"
+                        | "equ"
+                        | "neu"
+                        | "ltu"
+                        | "leu"
+                        | "gtu"
+                        | "geu"
+                        | "num"
+                        | "nan"
                 )
                 .then(|| w.to_owned())
             })
@@ -1216,7 +1248,8 @@ impl Lower<'_> {
         if matches!(to, Type::F16x2 | Type::Bf16x2) && from == Type::F32 {
             let f = if to == Type::F16x2 {
                 alu!(|a: f32, b: f32| -> u32 {
-                    u32::from(f16::from_f32(a).to_bits()) << 16 | u32::from(f16::from_f32(b).to_bits())
+                    u32::from(f16::from_f32(a).to_bits()) << 16
+                        | u32::from(f16::from_f32(b).to_bits())
                 })
             } else {
                 alu!(|a: f32, b: f32| -> u32 {
@@ -1363,10 +1396,9 @@ impl Lower<'_> {
             (32, 2) => {
                 (alu!(|a: u32, b: u32| -> u64 { u64::from(b) << 32 | u64::from(a) }), Class::Wide)
             }
-            (16, 2) => (
-                alu!(|a: u16, b: u16| -> u32 { u32::from(b) << 16 | u32::from(a) }),
-                Class::Narrow,
-            ),
+            (16, 2) => {
+                (alu!(|a: u16, b: u16| -> u32 { u32::from(b) << 16 | u32::from(a) }), Class::Narrow)
+            }
             (16, 4) => (
                 alu!(|a: u16, b: u16, c: u16, d: u16| -> u64 {
                     u64::from(d) << 48 | u64::from(c) << 32 | u64::from(b) << 16 | u64::from(a)
@@ -1377,10 +1409,9 @@ impl Lower<'_> {
                 alu!(|a: u8, b: u8, c: u8, d: u8| -> u32 { u32::from_le_bytes([a, b, c, d]) }),
                 Class::Narrow,
             ),
-            (8, 2) => (
-                alu!(|a: u8, b: u8| -> u32 { u32::from(b) << 8 | u32::from(a) }),
-                Class::Narrow,
-            ),
+            (8, 2) => {
+                (alu!(|a: u8, b: u8| -> u32 { u32::from(b) << 8 | u32::from(a) }), Class::Narrow)
+            }
             _ => return Err("these parts do not make up the register".into()),
         };
         if destination.class != to {

@@ -107,13 +107,7 @@ impl Lower<'_> {
         }
         let registers = values
             .iter()
-            .map(|v| {
-                if store {
-                    self.source(v, Type::B32)
-                } else {
-                    self.destination(v, Type::B32)
-                }
-            })
+            .map(|v| if store { self.source(v, Type::B32) } else { self.destination(v, Type::B32) })
             .collect::<Lowered<Vec<_>>>()?;
         self.shared_access(space, 16);
         self.emit(Op::Matrix(Box::new(Matrix { store, transpose, address, registers })));

@@ -102,7 +102,7 @@ impl Team<'_> {
                 }
             },
         };
-        if address % u64::from(align) != 0 {
+        if !address.is_multiple_of(u64::from(align)) {
             return Err(Stop::at(
                 FaultKind::Misaligned,
                 lane,
@@ -119,10 +119,12 @@ impl Team<'_> {
             return Err(Stop::at(
                 FaultKind::OutOfBounds,
                 lane,
-                format!("{bytes} bytes at local address 0x{address:x} are outside of the frame of {frame} bytes"),
+                format!(
+                    "{bytes} bytes at local address 0x{address:x} are outside of the frame of {frame} bytes"
+                ),
             ));
         }
-        if address % u64::from(bytes) != 0 {
+        if !address.is_multiple_of(u64::from(bytes)) {
             return Err(Stop::at(
                 FaultKind::Misaligned,
                 lane,
@@ -217,7 +219,9 @@ impl Team<'_> {
                 let params = self.env.params;
                 for lane in lanes(mask) {
                     let from = at[lane] as usize;
-                    if at[lane].checked_add(u64::from(total)).is_none_or(|end| end > params.len() as u64)
+                    if at[lane]
+                        .checked_add(u64::from(total))
+                        .is_none_or(|end| end > params.len() as u64)
                     {
                         return Err(Stop::at(
                             FaultKind::OutOfBounds,
@@ -325,9 +329,8 @@ impl Team<'_> {
                     self.count_global(at, mask, bytes);
                     for lane in lanes(mask) {
                         let region = self.region(None, lane, at[lane], bytes, bytes)?;
-                        old[lane] = region.update(at[lane], bytes, |v| {
-                            modify(op.op, op.ty, v, a[lane], b[lane])
-                        });
+                        old[lane] = region
+                            .update(at[lane], bytes, |v| modify(op.op, op.ty, v, a[lane], b[lane]));
                     }
                 }
                 _ => {
@@ -368,16 +371,46 @@ pub fn modify(op: Rmw, ty: Type, old: u64, a: u64, b: u64) -> u64 {
             Type::F64 => (f64::from_bits(old) + f64::from_bits(a)).to_bits(),
             _ => cut(old.wrapping_add(a)),
         },
-        Rmw::Min if signed => if sign(a) < sign(old) { a } else { old },
-        Rmw::Max if signed => if sign(a) > sign(old) { a } else { old },
+        Rmw::Min if signed => {
+            if sign(a) < sign(old) {
+                a
+            } else {
+                old
+            }
+        }
+        Rmw::Max if signed => {
+            if sign(a) > sign(old) {
+                a
+            } else {
+                old
+            }
+        }
         Rmw::Min => old.min(a),
         Rmw::Max => old.max(a),
         Rmw::And => old & a,
         Rmw::Or => old | a,
         Rmw::Xor => old ^ a,
         Rmw::Exchange => a,
-        Rmw::CompareSwap => if old == a { b } else { old },
-        Rmw::Increment => if old >= a { 0 } else { old + 1 },
-        Rmw::Decrement => if old == 0 || old > a { a } else { old - 1 },
+        Rmw::CompareSwap => {
+            if old == a {
+                b
+            } else {
+                old
+            }
+        }
+        Rmw::Increment => {
+            if old >= a {
+                0
+            } else {
+                old + 1
+            }
+        }
+        Rmw::Decrement => {
+            if old == 0 || old > a {
+                a
+            } else {
+                old - 1
+            }
+        }
     }
 }

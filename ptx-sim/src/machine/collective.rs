@@ -35,7 +35,10 @@ impl Team<'_> {
                 return Err(Stop::at(
                     FaultKind::Divergence,
                     lane,
-                    format!("member mask 0x{:08x} differs from 0x{set:08x} of lane {first}", named[lane]),
+                    format!(
+                        "member mask 0x{:08x} differs from 0x{set:08x} of lane {first}",
+                        named[lane]
+                    ),
                 ));
             }
         }
@@ -271,4 +274,3 @@ impl Team<'_> {
         }
     }
 }
-

@@ -123,8 +123,7 @@ impl Team<'_> {
                 && match pending {
                     None => true,
                     Some(pending) => {
-                        copy.group != OPEN
-                            && copy.group.saturating_add(pending) < committed[lane]
+                        copy.group != OPEN && copy.group.saturating_add(pending) < committed[lane]
                     }
                 };
             if done {

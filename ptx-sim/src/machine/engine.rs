@@ -11,9 +11,7 @@ use super::warp::{State, Warp};
 use crate::error::{FaultKind, Step, Stop};
 use crate::lanes::{LANES, Lane, Mask, lanes};
 use crate::memory::Region;
-use crate::program::{
-    Address, Bulk, Mbarrier, MbarrierOp, PARAM_WINDOW, WINDOW, WaitBy,
-};
+use crate::program::{Address, Bulk, Mbarrier, MbarrierOp, PARAM_WINDOW, WINDOW, WaitBy};
 use crate::tensor::descriptor::swizzle;
 use crate::tensor_map::{TENSOR_MAP_BYTES, TensorMap};
 
@@ -214,7 +212,11 @@ impl Team<'_> {
                     }
                     bool::write(&mut warp.registers, p, mask, &done);
                     warp.spins += 1;
-                    return Ok(if warp.spins > SPINS { Flow::WaitNext(state) } else { Flow::Yield });
+                    return Ok(if warp.spins > SPINS {
+                        Flow::WaitNext(state)
+                    } else {
+                        Flow::Yield
+                    });
                 }
                 warp.spins = 0;
                 bool::write(&mut warp.registers, p, mask, &done);
@@ -334,7 +336,7 @@ impl Team<'_> {
     ) -> Step<(u32, Vec<u8>)> {
         let slot = op.bytes.expect("not a tensor copy");
         let bytes = warp.registers.narrow[slot as usize][lane];
-        if bytes == 0 || bytes % 16 != 0 {
+        if bytes == 0 || !bytes.is_multiple_of(16) {
             return Err(Stop::at(
                 FaultKind::Misaligned,
                 lane,
@@ -450,8 +452,7 @@ impl Team<'_> {
             let mut address = Some(map.address);
             for d in 0..rank {
                 let c = origin[d] + i64::from(index[d]) * i64::from(map.element_strides[d]);
-                let stride =
-                    if d == 0 { u64::from(width) } else { map.strides[d - 1] };
+                let stride = if d == 0 { u64::from(width) } else { map.strides[d - 1] };
                 let inside = c >= 0 && (c as u64) < map.shape[d];
                 address = address.filter(|_| inside).map(|a| a + c as u64 * stride);
             }

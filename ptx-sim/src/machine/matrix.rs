@@ -5,11 +5,11 @@ use super::warp::{Warp, WgmmaGroup};
 use crate::error::{FaultKind, Step, Stop};
 use crate::lanes::{LANES, Mask};
 use crate::measure;
-use crate::program::{Inst, Matrix, Mma, SHARED_WINDOW, Wgmma, WgmmaA};
+use crate::program::{Inst, Matrix, Mma, MmaKind, SHARED_WINDOW, Wgmma, WgmmaA};
 use crate::syntax::ast::Space;
 use crate::tensor::descriptor::Descriptor;
-use crate::tensor::product::{Panel, multiply};
 use crate::tensor::fragment;
+use crate::tensor::product::{Panel, multiply};
 
 impl Team<'_> {
     /// `ldmatrix` and `stmatrix`: lanes 8i to 8i + 7 point to the rows of matrix i.
@@ -104,27 +104,25 @@ impl Team<'_> {
         ))
     }
 
-    /// Reads rows of an operand through a descriptor into a panel.
+    /// Reads rows of an operand through a descriptor into a panel; the 16-byte units that were read.
     fn descriptor_panel(
         &mut self,
         warp: &Warp,
         bits: u64,
-        first_row: u32,
-        rows: u32,
-        kind: &crate::program::MmaKind,
+        rows: std::ops::Range<u32>,
+        kind: &MmaKind,
         is_a: bool,
-        reads: &mut Vec<u32>,
-    ) -> Step {
-        let descriptor =
-            Descriptor::decode(bits).map_err(|e| Stop::new(FaultKind::Invalid, e))?;
+    ) -> Step<Vec<u32>> {
+        let descriptor = Descriptor::decode(bits).map_err(|e| Stop::new(FaultKind::Invalid, e))?;
+        let mut reads = Vec::new();
         let element = if is_a { kind.a } else { kind.b };
         let row_bytes = kind.k * element.bits() / 8;
         let mut panel = std::mem::take(if is_a { &mut self.panel_a } else { &mut self.panel_b });
-        panel.reset(element, rows, kind.k);
+        panel.reset(element, rows.len() as u32, kind.k);
         let per_word = 32 / element.bits();
-        for row in 0..rows {
+        for (row, place) in rows.zip(0..) {
             for unit in (0..row_bytes).step_by(16) {
-                let address = descriptor.address(first_row + row, unit);
+                let address = descriptor.address(row, unit);
                 let at = self.shared.locate(0, u64::from(address), 16, 16)?;
                 let actor = self.actor(warp, 0);
                 self.shared
@@ -134,12 +132,12 @@ impl Team<'_> {
                 for word in 0..4 {
                     let value = self.shared.load(at + 4 * word, 4) as u32;
                     let k = (unit / 4 + word) * per_word;
-                    panel.put(element, row * kind.k + k, value);
+                    panel.put(element, place * kind.k + k, value);
                 }
             }
         }
         *(if is_a { &mut self.panel_a } else { &mut self.panel_b }) = panel;
-        Ok(())
+        Ok(reads)
     }
 
     /// A descriptor is the same in all lanes.
@@ -178,11 +176,11 @@ impl Team<'_> {
             WgmmaA::Descriptor(slot) => {
                 let bits = Self::uniform_wide(warp, *slot)?;
                 let first = 16 * (warp.index as u32 % 4);
-                self.descriptor_panel(warp, bits, first, 16, &op.kind, true, &mut reads)?;
+                reads = self.descriptor_panel(warp, bits, first..first + 16, &op.kind, true)?;
             }
         }
         let bits = Self::uniform_wide(warp, op.b)?;
-        self.descriptor_panel(warp, bits, 0, op.kind.n, &op.kind, false, &mut reads)?;
+        reads.extend(self.descriptor_panel(warp, bits, 0..op.kind.n, &op.kind, false)?);
         if op.negate_a {
             self.panel_a.negate();
         }

@@ -39,15 +39,35 @@ impl Default for Checks {
 /// Why an access was refused.
 #[derive(Debug, Clone, Copy)]
 pub enum Conflict {
-    Uninitialised { at: u32 },
+    Uninitialised {
+        at: u32,
+    },
     /// Other access: by warp, lane code, source; `kind` names the pair.
-    Race { at: u32, warp: u8, lane: u8, source: u16, kind: &'static str },
+    Race {
+        at: u32,
+        warp: u8,
+        lane: u8,
+        source: u16,
+        kind: &'static str,
+    },
     /// The bytes are still to be written by a copy.
-    Pending { at: u32, warp: u8, lane: u8, source: u16 },
+    Pending {
+        at: u32,
+        warp: u8,
+        lane: u8,
+        source: u16,
+    },
     /// The bytes are still being read asynchronously by a warp.
-    Reading { at: u32, warp: u8 },
+    Reading {
+        at: u32,
+        warp: u8,
+    },
     /// The bytes were written without a proxy fence.
-    Unfenced { at: u32, warp: u8, source: u16 },
+    Unfenced {
+        at: u32,
+        warp: u8,
+        source: u16,
+    },
 }
 
 /// Who accesses, and where in the program.
@@ -98,7 +118,7 @@ impl Shared {
                 ),
             ));
         }
-        if address % u64::from(align) != 0 {
+        if !address.is_multiple_of(u64::from(align)) {
             return Err(Stop::at(
                 FaultKind::Misaligned,
                 lane,
@@ -213,11 +233,17 @@ impl Shared {
         let atomics = by == ATOMIC && lane == ATOMIC;
         let identical = same && warp as usize == actor.warp;
         if clock != 0 && !ordered && !atomics && !identical {
-            return Err(Conflict::Race { at, warp, lane: by, source, kind: "write over bytes written" });
+            return Err(Conflict::Race {
+                at,
+                warp,
+                lane: by,
+                source,
+                kind: "write over bytes written",
+            });
         }
-        for v in 0..self.warps {
+        for (v, &seen) in view[..self.warps].iter().enumerate() {
             let read = self.reads[v * self.granules + g];
-            if read > view[v] {
+            if read > seen {
                 return Err(if read == IN_FLIGHT {
                     Conflict::Reading { at, warp: v as u8 }
                 } else {
@@ -319,7 +345,14 @@ impl Shared {
     }
 
     /// The engine is done writing these bytes at its clock `clock`.
-    pub fn end_engine_copy(&mut self, clocks: &Clocks, clock: u32, source: u32, at: u32, data: &[u8]) {
+    pub fn end_engine_copy(
+        &mut self,
+        clocks: &Clocks,
+        clock: u32,
+        source: u32,
+        at: u32,
+        data: &[u8],
+    ) {
         self.slice_mut(at, data.len() as u32).copy_from_slice(data);
         for g in self.span(at, data.len() as u32) {
             self.writes[g] = Record {

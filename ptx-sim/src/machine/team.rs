@@ -182,10 +182,10 @@ impl<'a> Team<'a> {
             State::Barrier { .. } => warp.pc - 1,
             _ => warp.pc,
         };
-        self.fault(warp, pc, Stop::new(FaultKind::Deadlock, message))
+        self.fault(warp, pc, &Stop::new(FaultKind::Deadlock, message))
     }
 
-    fn fault(&self, warp: &Warp, pc: u32, stop: Box<Stop>) -> Error {
+    fn fault(&self, warp: &Warp, pc: u32, stop: &Stop) -> Error {
         let program = self.env.program;
         let source = &program.sources[program.insts[pc as usize].source as usize];
         Error::Fault(Box::new(Fault {
@@ -196,7 +196,7 @@ impl<'a> Team<'a> {
             lane: stop.lane,
             line: source.line,
             instruction: source.text.clone(),
-            message: stop.message,
+            message: stop.message.clone(),
         }))
     }
 
@@ -228,7 +228,7 @@ impl<'a> Team<'a> {
                 counts.lanes += u64::from(mask.count_ones());
             }
             if inst.touches != NOWHERE {
-                self.touch(warp, inst, mask).map_err(|stop| self.fault(warp, pc, stop))?;
+                self.touch(warp, inst, mask).map_err(|stop| self.fault(warp, pc, &stop))?;
             }
             match &inst.op {
                 Op::Alu(f, slots) => {
@@ -239,7 +239,7 @@ impl<'a> Team<'a> {
                     self.executed += 1;
                     if self.executed > WARP_LIMIT {
                         let message = "the block does not come to an end".to_owned();
-                        return Err(self.fault(warp, pc, Stop::new(FaultKind::Trap, message)));
+                        return Err(self.fault(warp, pc, &Stop::new(FaultKind::Trap, message)));
                     }
                     if warp.branch(&[(*target, mask)], *reconverge) {
                         self.counts[inst.source as usize].divergent += 1;
@@ -265,7 +265,7 @@ impl<'a> Team<'a> {
                                 op.targets.len()
                             );
                             let stop = Stop::at(FaultKind::Invalid, lane, message);
-                            return Err(self.fault(warp, pc, stop));
+                            return Err(self.fault(warp, pc, &stop));
                         };
                         match parts.iter_mut().find(|(t, _)| *t == target) {
                             Some((_, mask)) => *mask |= 1 << lane,
@@ -280,7 +280,7 @@ impl<'a> Team<'a> {
                     self.source = inst.source;
                     let flow = self
                         .execute(warp, inst, mask)
-                        .map_err(|stop| self.fault(warp, pc, stop))?;
+                        .map_err(|stop| self.fault(warp, pc, &stop))?;
                     match flow {
                         Flow::Next => warp.pc += 1,
                         Flow::Yield => {
@@ -382,9 +382,11 @@ impl<'a> Team<'a> {
     #[cold]
     pub fn refuse(&self, actor: Actor, conflict: Conflict) -> Box<Stop> {
         let line = |source: u16| {
-            self.env.program.sources.get(usize::from(source)).map_or(String::new(), |s| {
-                format!(" on line {} `{}`", s.line, s.text)
-            })
+            self.env
+                .program
+                .sources
+                .get(usize::from(source))
+                .map_or(String::new(), |s| format!(" on line {} `{}`", s.line, s.text))
         };
         let by = |warp: u8, lane: u8| {
             if usize::from(warp) == self.clocks.engine() {
@@ -412,7 +414,11 @@ impl<'a> Team<'a> {
                     "race at shared address 0x{at:x}: {kind}{}{} with no {} between",
                     by(warp, lane),
                     line(source),
-                    if usize::from(warp) == actor.warp { "bar.warp.sync or barrier" } else { "barrier" }
+                    if usize::from(warp) == actor.warp {
+                        "bar.warp.sync or barrier"
+                    } else {
+                        "barrier"
+                    }
                 ),
             ),
             Conflict::Pending { at, warp, lane, source } if Shared::by_engine(lane) => (

@@ -19,9 +19,15 @@ struct Frame {
 pub enum State {
     Ready,
     /// At a block barrier; `result` is where its vote goes.
-    Barrier { id: u32, result: Option<Reg> },
+    Barrier {
+        id: u32,
+        result: Option<Reg>,
+    },
     /// In `mbarrier.try_wait` (or spinning on `test_wait`), since the block had seen so many events.
-    Mbarrier { address: u32, seen: u64 },
+    Mbarrier {
+        address: u32,
+        seen: u64,
+    },
     Done,
 }
 

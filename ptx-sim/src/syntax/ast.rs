@@ -175,7 +175,14 @@ pub enum Operand {
     /// `(a, b)`
     List(Vec<Operand>),
     /// `[base + offset]`; no base for an absolute address.
-    Address { base: Option<String>, offset: i64 },
+    Address {
+        base: Option<String>,
+        offset: i64,
+    },
     /// `[map, {c0, c1, ...}]`
-    Tensor { map: String, offset: i64, coordinates: Vec<Operand> },
+    Tensor {
+        map: String,
+        offset: i64,
+        coordinates: Vec<Operand>,
+    },
 }

@@ -343,8 +343,7 @@ impl Parser<'_> {
         let params = if self.is('(') { self.parameters()? } else { Vec::new() };
         let mut maxntid = None;
         let mut reqntid = false;
-        loop {
-            let Some(word) = self.dotted().map(str::to_owned) else { break };
+        while let Some(word) = self.dotted().map(str::to_owned) {
             self.at += 1;
             match word.as_str() {
                 "maxntid" | "reqntid" => {
