@@ -11,7 +11,7 @@
 //! `T sum_k p_k exp(-2 pi i (tau_k,i - tau_k,j) c / C)` in units of the receiver noise: each source
 //! shows as a straight line of phase against channel whose slope is the difference of its delays.
 //!
-//! The samples are scaled to the [level](level) of the encoding, rounded, and clipped to its range.
+//! The samples are scaled to the [`level`] of the encoding, rounded, and clipped to its range.
 
 use std::{f64::consts::TAU, path::Path};
 
