@@ -18,10 +18,14 @@ use sha2::{Digest, Sha256};
 #[path = "src/abi/mod.rs"]
 mod abi;
 
-use abi::{ENTRIES, Entry, Target};
+mod finish;
+
+use abi::Target;
+use finish::finish;
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
+    println!("cargo:rerun-if-changed=finish.rs");
     println!("cargo:rerun-if-changed=src");
     println!("cargo:rerun-if-changed=ptx");
     println!("cargo:rerun-if-env-changed=CORRUST_PTX");
@@ -122,7 +126,7 @@ fn source_hash(package: &Path) -> Result<String> {
         }
         Ok(())
     }
-    let mut files = BTreeSet::from([package.join("build.rs")]);
+    let mut files = BTreeSet::from([package.join("build.rs"), package.join("finish.rs")]);
     collect(&package.join("src"), &mut files).map_err(|error| format!("gpu/src: {error}"))?;
     let mut hash = Sha256::new();
     for file in files {
@@ -234,56 +238,4 @@ fn compile(package: &Path, sources: &Path, build: &Path, target: Target) -> Resu
     }
     let path = build.join("nvptx64-nvidia-cuda/release/deps/corrust_gpu.s");
     fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))
-}
-
-/// Adds what Rust cannot say (dynamic shared memory, launch bounds) and checks the entries against
-/// [`ENTRIES`].
-fn finish(ptx: &str, target: Target) -> Result<String> {
-    let expected: Vec<&Entry> = ENTRIES.iter().filter(|entry| entry.target == target).collect();
-    let mut found = BTreeSet::new();
-    let mut text = String::with_capacity(ptx.len());
-    let mut entry: Option<&Entry> = None;
-    for line in ptx.lines() {
-        if line.starts_with(".func") {
-            return Err(format!(
-                "the PTX for {} has a function that is no kernel ({line}): kernels call nothing and \
-                 cannot panic; mark what they use #[inline(always)]",
-                target.name()
-            ));
-        }
-        if line.contains("__local_depot") && line.contains(".local") {
-            return Err(format!(
-                "kernel {} for {} keeps an array in local memory ({}): index it by constants only",
-                entry.map_or("?", |entry| entry.name),
-                target.name(),
-                line.trim()
-            ));
-        }
-        if let Some(rest) = line.strip_prefix(".visible .entry ") {
-            let name = rest.split('(').next().unwrap_or(rest);
-            let row = expected.iter().find(|entry| entry.name == name).ok_or_else(|| {
-                format!("kernel {name} for {} has no row in gpu/src/abi", target.name())
-            })?;
-            found.insert(name);
-            entry = Some(row);
-        }
-        if line == "{"
-            && let Some(row) = entry
-        {
-            text += &format!(".maxntid {}, 1, 1\n.minnctapersm {}\n", row.threads, row.min_blocks);
-        }
-        text += line.trim_end();
-        text.push('\n');
-        if line.starts_with(".address_size") {
-            text += "\n.extern .shared .align 1024 .b8 dynamic_shared[];\n";
-        }
-    }
-    match expected.iter().find(|entry| !found.contains(entry.name)) {
-        Some(entry) => Err(format!(
-            "gpu/src/abi lists kernel {} for {}, which the device code lacks",
-            entry.name,
-            target.name()
-        )),
-        None => Ok(text),
-    }
 }

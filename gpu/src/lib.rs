@@ -21,6 +21,8 @@
     not(target_arch = "nvptx64"),
     allow(unreachable_code, unused_variables, unused_mut, unused_unsafe)
 )]
+// cuda_std's kernel attribute names an architecture that Rust no longer has.
+#![cfg_attr(feature = "rust-cuda", allow(unexpected_cfgs))]
 // Fragments are indexed by the numbers of rows and columns that the formulas name.
 #![allow(clippy::needless_range_loop)]
 
@@ -35,7 +37,8 @@ pub mod tile;
 #[cfg(not(target_arch = "nvptx64"))]
 pub mod ptx;
 
-#[cfg(target_arch = "nvptx64")]
+// Rust-CUDA's panic handler is `cuda_std`'s.
+#[cfg(all(target_arch = "nvptx64", not(feature = "rust-cuda")))]
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo) -> ! {
     isa::common::trap()

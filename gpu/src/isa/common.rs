@@ -3,59 +3,12 @@
 //! Shared-memory addresses are the 32-bit ones of PTX's `.shared` space, global addresses the 64-bit
 //! ones of its `.global` space.
 
-/// Index of the calling thread in its block (`%tid.x`).
-#[inline(always)]
-pub fn thread() -> u32 {
-    let value: u32;
-    // SAFETY: reads a special register.
-    unsafe { ptx!("mov.u32 {}, %tid.x;", out(reg32) value, options(pure, nomem, nostack)) };
-    value
-}
-
-/// Threads of a block (`%ntid.x`).
-#[inline(always)]
-pub fn threads() -> u32 {
-    let value: u32;
-    // SAFETY: reads a special register.
-    unsafe { ptx!("mov.u32 {}, %ntid.x;", out(reg32) value, options(pure, nomem, nostack)) };
-    value
-}
-
-/// Index of the block in its grid (`%ctaid.x`).
-#[inline(always)]
-pub fn block() -> u32 {
-    let value: u32;
-    // SAFETY: reads a special register.
-    unsafe { ptx!("mov.u32 {}, %ctaid.x;", out(reg32) value, options(pure, nomem, nostack)) };
-    value
-}
-
-/// Blocks of the grid (`%nctaid.x`).
-#[inline(always)]
-pub fn blocks() -> u32 {
-    let value: u32;
-    // SAFETY: reads a special register.
-    unsafe { ptx!("mov.u32 {}, %nctaid.x;", out(reg32) value, options(pure, nomem, nostack)) };
-    value
-}
+pub use super::thread::{barrier, block, blocks, thread, threads};
 
 /// Index of the calling thread in its warp.
 #[inline(always)]
 pub fn lane() -> u32 {
     thread() % 32
-}
-
-/// `bar.sync 0`: every thread of the block waits here, and sees what the others stored to shared
-/// memory before.
-#[inline(always)]
-pub fn barrier() {
-    #[cfg(target_arch = "nvptx64")]
-    // SAFETY: the kernels call it where no thread of the block has left.
-    unsafe {
-        core::arch::nvptx::_syncthreads()
-    }
-    #[cfg(not(target_arch = "nvptx64"))]
-    unreachable!("device code runs on a GPU or in a simulator")
 }
 
 /// `trap`: ends the grid with an error.

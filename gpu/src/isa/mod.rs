@@ -7,6 +7,7 @@
 //! | module | instructions of |
 //! |---|---|
 //! | [`common`] | every GPU this crate supports |
+//! | [`thread`] | thread indices and the barrier, which the feature `rust-cuda` takes from `cuda_std` |
 //! | [`sm_80`] | Ampere: `mma.sync`, `ldmatrix`, `cp.async` |
 
 /// `asm!` on the device; unreachable where the crate is only type-checked.
@@ -25,7 +26,8 @@ macro_rules! ptx {
 
 /// Declares a kernel: `kernel! { /// docs  fn name(p: Params) { ... } }`.
 ///
-/// On the device it becomes an `extern "ptx-kernel"` entry under its own name.
+/// On the device it becomes an `extern "ptx-kernel"` entry under its own name; with the feature
+/// `rust-cuda`, a `cuda_std::kernel`.
 macro_rules! kernel {
     ($(#[$attribute:meta])* fn $name:ident($parameter:ident: $type:ty) $body:block) => {
         $(#[$attribute])*
@@ -33,7 +35,7 @@ macro_rules! kernel {
         /// # Safety
         /// Launched with the geometry of its row in [`crate::abi`]; the addresses in the parameters
         /// are device memory of the sizes that the row states.
-        #[cfg(target_arch = "nvptx64")]
+        #[cfg(all(target_arch = "nvptx64", not(feature = "rust-cuda")))]
         #[unsafe(no_mangle)]
         pub unsafe extern "ptx-kernel" fn $name($parameter: $type) {
             // SAFETY: the caller's promise.
@@ -43,8 +45,9 @@ macro_rules! kernel {
         $(#[$attribute])*
         ///
         /// # Safety
-        /// Type-checked only: there is nothing to run here.
-        #[cfg(not(target_arch = "nvptx64"))]
+        /// As for the entry; on a CPU it is type-checked only.
+        #[cfg(any(not(target_arch = "nvptx64"), feature = "rust-cuda"))]
+        #[cfg_attr(feature = "rust-cuda", cuda_std::kernel)]
         pub unsafe fn $name($parameter: $type) {
             // SAFETY: the caller's promise.
             unsafe { $body }
@@ -54,3 +57,5 @@ macro_rules! kernel {
 
 pub mod common;
 pub mod sm_80;
+#[cfg_attr(feature = "rust-cuda", path = "rust_cuda.rs")]
+pub mod thread;

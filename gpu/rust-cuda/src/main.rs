@@ -1,0 +1,25 @@
+//! Compiles the kernels of `gpu/` with Rust-CUDA and writes `sm_80.ptx` into the folder given as the
+//! argument (`target/ptx` without one), ready to take the place of the one in `gpu/ptx`.
+
+use std::{env, error::Error, fs, path::PathBuf};
+
+use corrust_gpu::abi::{self, Target};
+use cuda_builder::{CudaBuilder, NvvmArch};
+
+#[path = "../../finish.rs"]
+mod finish;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let here = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    let folder = env::args_os().nth(1).map_or_else(|| here.join("target/ptx"), PathBuf::from);
+    fs::create_dir_all(&folder)?;
+    let target = Target::Sm80;
+    // SAFETY: nothing else runs yet. The variable is for the kernels' build script.
+    unsafe { env::set_var("CORRUST_TARGET", target.name()) };
+    let kernels = CudaBuilder::new(here.join("kernels")).arch(NvvmArch::Compute80);
+    let compiled = kernels.build().map_err(|error| error.to_string())?;
+    let path = folder.join(format!("{}.ptx", target.name()));
+    fs::write(&path, finish::finish(&fs::read_to_string(compiled)?, target)?)?;
+    println!("{}", path.display());
+    Ok(())
+}

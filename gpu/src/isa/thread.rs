@@ -1,0 +1,52 @@
+//! Where a thread stands in its grid, and the barrier of its block, as PTX.
+//!
+//! With the feature `rust-cuda`, `rust_cuda.rs` stands in for this file.
+
+/// Index of the calling thread in its block (`%tid.x`).
+#[inline(always)]
+pub fn thread() -> u32 {
+    let value: u32;
+    // SAFETY: reads a special register.
+    unsafe { ptx!("mov.u32 {}, %tid.x;", out(reg32) value, options(pure, nomem, nostack)) };
+    value
+}
+
+/// Threads of a block (`%ntid.x`).
+#[inline(always)]
+pub fn threads() -> u32 {
+    let value: u32;
+    // SAFETY: reads a special register.
+    unsafe { ptx!("mov.u32 {}, %ntid.x;", out(reg32) value, options(pure, nomem, nostack)) };
+    value
+}
+
+/// Index of the block in its grid (`%ctaid.x`).
+#[inline(always)]
+pub fn block() -> u32 {
+    let value: u32;
+    // SAFETY: reads a special register.
+    unsafe { ptx!("mov.u32 {}, %ctaid.x;", out(reg32) value, options(pure, nomem, nostack)) };
+    value
+}
+
+/// Blocks of the grid (`%nctaid.x`).
+#[inline(always)]
+pub fn blocks() -> u32 {
+    let value: u32;
+    // SAFETY: reads a special register.
+    unsafe { ptx!("mov.u32 {}, %nctaid.x;", out(reg32) value, options(pure, nomem, nostack)) };
+    value
+}
+
+/// `bar.sync 0`: every thread of the block waits here, and sees what the others stored to shared
+/// memory before.
+#[inline(always)]
+pub fn barrier() {
+    #[cfg(target_arch = "nvptx64")]
+    // SAFETY: the kernels call it where no thread of the block has left.
+    unsafe {
+        core::arch::nvptx::_syncthreads()
+    }
+    #[cfg(not(target_arch = "nvptx64"))]
+    unreachable!("device code runs on a GPU or in a simulator")
+}
