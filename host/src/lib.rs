@@ -3,6 +3,7 @@
 //! Data flows one way: a file format or the caller's memory gives raw samples
 //! ([`Encoding`], [`Layout`]), a plan checks shapes, a backend computes, a file format writes.
 
+pub mod beamform;
 pub mod correlate;
 pub mod device;
 mod error;
@@ -11,6 +12,7 @@ mod layout;
 mod sample;
 pub mod simulate;
 
+pub use beamform::Beamformer;
 pub use correlate::Correlator;
 pub use device::Device;
 pub use error::{Error, Result};

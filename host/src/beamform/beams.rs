@@ -1,0 +1,45 @@
+//! What a beamformer gives.
+
+use ndarray::{Array3, Array4};
+
+use super::Shape;
+
+/// Beams of a block of voltages.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Beams {
+    /// `J`: `ci4` samples `[B][F][P][T]`, each component -7..7, real in the high nibble.
+    pub samples: Array4<u8>,
+    /// Samples of which at least one component was clamped, `[F][P][B]`: as many as the shift of
+    /// this channel, polarisation and beam is responsible for.
+    pub clipped: Array3<u64>,
+    /// The incoherent beam, `sum_d |E|^2`, `[F][P][T]`, of a plan that asked for it.
+    pub incoherent: Option<Array3<u32>>,
+}
+
+impl Beams {
+    /// Beams of `times` times, all zero.
+    pub(super) fn zeros(shape: &Shape, times: usize, incoherent: bool) -> Self {
+        let Shape { beams, channels, polarisations, .. } = *shape;
+        Self {
+            samples: Array4::zeros((beams, channels, polarisations, times)),
+            clipped: Array3::zeros((channels, polarisations, beams)),
+            incoherent: incoherent.then(|| Array3::zeros((channels, polarisations, times))),
+        }
+    }
+
+    /// `T`.
+    pub fn times(&self) -> usize {
+        self.samples.dim().3
+    }
+
+    /// Clipped samples of each beam, over all channels and polarisations.
+    pub fn clipped_per_beam(&self) -> Vec<u64> {
+        self.clipped.lanes(ndarray::Axis(2)).into_iter().fold(
+            vec![0; self.clipped.dim().2],
+            |mut sums, lane| {
+                sums.iter_mut().zip(lane).for_each(|(sum, count)| *sum += count);
+                sums
+            },
+        )
+    }
+}

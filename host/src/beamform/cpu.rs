@@ -1,0 +1,346 @@
+//! Beamforming on the CPU.
+//!
+//! Lanes of a vector are beams. A multiply-add takes pairs of `i16`: the weights come as the pairs
+//! `(re, -im)`, whose product with a voltage `(re, im)` is the real part of the beam's, and
+//! `(im, re)`, which give the imaginary part. -(-128) is no matter in 16 bits, and the sums fit in 32
+//! bits for every number of dishes that a plan takes.
+//!
+//! Bound by the multiply-adds: four real ones for each weight and time.
+
+use ndarray::Axis;
+use rayon::prelude::*;
+
+use super::{Backend, Beams, Kernel, Rounding, Shape, Weight, plan::unpack};
+use crate::{Error, Result};
+
+/// Beams in a group: the lanes of a vector.
+const LANES: usize = 16;
+
+/// Times that share the weights in one pass over the dishes.
+const TILE_TIMES: usize = 4;
+
+/// Times of one task.
+const BLOCK_TIMES: usize = 64;
+
+/// A voltage: the pair (real, imaginary).
+type Voltage = [i16; 2];
+
+/// Weights of one dish in a group of beams.
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+struct Column {
+    /// `(re, -im)`.
+    real: [[i16; 2]; LANES],
+    /// `(im, re)`.
+    imaginary: [[i16; 2]; LANES],
+}
+
+const ZERO: Column = Column { real: [[0; 2]; LANES], imaginary: [[0; 2]; LANES] };
+
+/// Sums of a group of beams.
+#[derive(Clone, Copy, Default)]
+#[repr(C, align(64))]
+struct Sums {
+    real: [i32; LANES],
+    imaginary: [i32; LANES],
+}
+
+/// `sum_d A E` of a group of beams for [`TILE_TIMES`] times; `voltages[t]` are those of one time.
+type Tile = fn(&[Column], [&[Voltage]; TILE_TIMES]) -> [Sums; TILE_TIMES];
+
+/// The CPU backend for a shape, with the instructions that `kernel` names or the best there are.
+pub(super) fn backend(
+    shape: &Shape,
+    rounding: Rounding,
+    kernel: Kernel,
+) -> Result<Box<dyn Backend>> {
+    let candidates = [Kernel::CpuAvx512Vnni, Kernel::CpuAvx2, Kernel::CpuPortable];
+    let found = match kernel {
+        Kernel::Auto => candidates.into_iter().find_map(|kernel| Some((kernel, tile(kernel)?))),
+        named if !candidates.contains(&named) => {
+            return Err(Error::invalid(format!("kernel {named} does not run on a CPU")));
+        }
+        named => tile(named).map(|tile| (named, tile)),
+    };
+    let Some((kernel, tile)) = found else {
+        return Err(Error::Device(format!(
+            "kernel {kernel}: this CPU lacks the instructions, expected kernel auto"
+        )));
+    };
+    let threads = rayon::current_num_threads();
+    let plural = if threads == 1 { "" } else { "s" };
+    Ok(Box::new(Cpu {
+        shape: *shape,
+        rounding,
+        kernel,
+        tile,
+        name: format!("CPU ({threads} thread{plural})"),
+        columns: Vec::new(),
+        shifts: vec![0; shape.shifts()],
+    }))
+}
+
+/// The tile of a kernel, if this CPU has the instructions.
+fn tile(kernel: Kernel) -> Option<Tile> {
+    match kernel {
+        Kernel::CpuPortable => Some(portable_tile),
+        #[cfg(target_arch = "x86_64")]
+        Kernel::CpuAvx2 => is_x86_feature_detected!("avx2").then_some(x86::avx2_tile),
+        #[cfg(target_arch = "x86_64")]
+        Kernel::CpuAvx512Vnni => (is_x86_feature_detected!("avx512f")
+            && is_x86_feature_detected!("avx512vnni"))
+        .then_some(x86::avx512_vnni_tile),
+        _ => None,
+    }
+}
+
+struct Cpu {
+    shape: Shape,
+    rounding: Rounding,
+    kernel: Kernel,
+    tile: Tile,
+    name: String,
+    /// `[F P][group][D]`.
+    columns: Vec<Column>,
+    /// `[F P][B]`.
+    shifts: Vec<u32>,
+}
+
+/// What one task gives: the beams of one channel and polarisation over a block of times.
+struct Block {
+    stream: usize,
+    first_time: usize,
+    times: usize,
+    /// `[B][times]`.
+    samples: Vec<u8>,
+    /// `[B]`.
+    clipped: Vec<u64>,
+    /// `[times]`, if asked for.
+    incoherent: Vec<u32>,
+}
+
+impl Cpu {
+    fn groups(&self) -> usize {
+        self.shape.beams.div_ceil(LANES)
+    }
+
+    /// Beamforms `times` times from `first_time` on of one channel and polarisation.
+    fn block(
+        &self,
+        voltages: &[u8],
+        stream: usize,
+        first_time: usize,
+        times: usize,
+        incoherent: bool,
+    ) -> Block {
+        let Shape { dishes, beams, .. } = self.shape;
+        let mut unpacked: Vec<Voltage> = Vec::with_capacity(times * dishes);
+        let mut power = Vec::new();
+        for time in first_time..first_time + times {
+            let first = (time * self.shape.streams() + stream) * dishes;
+            let row = unpacked.len();
+            unpacked.extend(
+                voltages[first..first + dishes].iter().map(|&byte| unpack(byte).map(i16::from)),
+            );
+            if incoherent {
+                let squares = unpacked[row..].iter().map(|&[re, im]| (re * re + im * im) as u32);
+                power.push(squares.sum());
+            }
+        }
+
+        let mut samples = vec![0; beams * times];
+        let mut clipped = vec![0; beams];
+        for group in 0..self.groups() {
+            let columns = &self.columns[(stream * self.groups() + group) * dishes..][..dishes];
+            for time in (0..times).step_by(TILE_TIMES) {
+                // What lies beyond the block is computed from its last time and dropped.
+                let rows = std::array::from_fn(|t| {
+                    &unpacked[(time + t).min(times - 1) * dishes..][..dishes]
+                });
+                let sums = (self.tile)(columns, rows);
+                for (time, sums) in (time..times).zip(&sums) {
+                    for (beam, lane) in (group * LANES..beams).zip(0..LANES) {
+                        let shift = self.shifts[stream * beams + beam];
+                        let bias = self.rounding.bias(shift);
+                        let [re, im] = [sums.real[lane], sums.imaginary[lane]]
+                            .map(|sum| (sum + bias) >> shift);
+                        let clamped = [re, im].map(|component| component.clamp(-7, 7));
+                        samples[beam * times + time] =
+                            (clamped[0] << 4) as u8 | (clamped[1] & 15) as u8;
+                        clipped[beam] += u64::from([re, im] != clamped);
+                    }
+                }
+            }
+        }
+        Block { stream, first_time, times, samples, clipped, incoherent: power }
+    }
+}
+
+impl Backend for Cpu {
+    fn set_weights(&mut self, weights: &[Weight]) -> Result<()> {
+        let Shape { dishes, beams, .. } = self.shape;
+        let groups = self.groups();
+        self.columns.resize(self.shape.streams() * groups * dishes, ZERO);
+        self.columns.par_chunks_exact_mut(dishes).enumerate().for_each(|(index, columns)| {
+            let (stream, group) = (index / groups, index % groups);
+            for (beam, lane) in (group * LANES..beams).zip(0..LANES) {
+                let row = &weights[(stream * beams + beam) * dishes..][..dishes];
+                for (column, weight) in columns.iter_mut().zip(row) {
+                    let [re, im] = weight.map(i16::from);
+                    column.real[lane] = [re, -im];
+                    column.imaginary[lane] = [im, re];
+                }
+            }
+        });
+        Ok(())
+    }
+
+    fn set_shifts(&mut self, shifts: &[u32]) -> Result<()> {
+        self.shifts.copy_from_slice(shifts);
+        Ok(())
+    }
+
+    fn beamform(&mut self, voltages: &[u8], beams: &mut Beams) -> Result<()> {
+        let times = beams.times();
+        let streams = self.shape.streams();
+        let tasks = times.div_ceil(BLOCK_TIMES) * streams;
+        let incoherent = beams.incoherent.is_some();
+        let blocks: Vec<Block> = (0..tasks)
+            .into_par_iter()
+            .map(|task| {
+                let first = task / streams * BLOCK_TIMES;
+                let count = BLOCK_TIMES.min(times - first);
+                self.block(voltages, task % streams, first, count, incoherent)
+            })
+            .collect();
+
+        let rows = beams.samples.as_slice_mut().expect("a fresh array is contiguous");
+        rows.par_chunks_exact_mut(streams * times).enumerate().for_each(|(beam, rows)| {
+            for block in &blocks {
+                let row = &mut rows[block.stream * times + block.first_time..][..block.times];
+                row.copy_from_slice(&block.samples[beam * block.times..][..block.times]);
+            }
+        });
+        let mut clipped: Vec<_> = beams.clipped.lanes_mut(Axis(2)).into_iter().collect();
+        for block in &blocks {
+            for (total, count) in clipped[block.stream].iter_mut().zip(&block.clipped) {
+                *total += count;
+            }
+        }
+        if let Some(incoherent) = &mut beams.incoherent {
+            let rows = incoherent.as_slice_mut().expect("a fresh array is contiguous");
+            for block in &blocks {
+                rows[block.stream * times + block.first_time..][..block.times]
+                    .copy_from_slice(&block.incoherent);
+            }
+        }
+        Ok(())
+    }
+
+    fn device_name(&self) -> &str {
+        &self.name
+    }
+
+    fn kernel(&self) -> Kernel {
+        self.kernel
+    }
+}
+
+/// [`Tile`] in plain Rust.
+fn portable_tile(columns: &[Column], voltages: [&[Voltage]; TILE_TIMES]) -> [Sums; TILE_TIMES] {
+    let mut sums = [Sums::default(); TILE_TIMES];
+    for (dish, column) in columns.iter().enumerate() {
+        for (sums, voltages) in sums.iter_mut().zip(voltages) {
+            let voltage = voltages[dish].map(i32::from);
+            let product = |weight: [i16; 2]| {
+                i32::from(weight[0]) * voltage[0] + i32::from(weight[1]) * voltage[1]
+            };
+            for (sum, weight) in sums.real.iter_mut().zip(column.real) {
+                *sum += product(weight);
+            }
+            for (sum, weight) in sums.imaginary.iter_mut().zip(column.imaginary) {
+                *sum += product(weight);
+            }
+        }
+    }
+    sums
+}
+
+/// The multiply-adds of x86-64.
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use std::arch::x86_64::*;
+
+    use super::{Column, LANES, Sums, TILE_TIMES, Voltage};
+
+    /// Defines a [`Tile`](super::Tile) from the vectors that `LANES` pairs and their sums take.
+    macro_rules! tile {
+        (
+            $(#[$attribute:meta])* $name:ident, $features:literal, $vector:ident, $words:literal,
+            $times:literal, $load:ident, $store:ident, $splat:ident, $zero:ident, $multiply_add:expr
+        ) => {
+            $(#[$attribute])*
+            pub(super) fn $name(
+                columns: &[Column],
+                voltages: [&[Voltage]; TILE_TIMES],
+            ) -> [Sums; TILE_TIMES] {
+                const VECTORS: usize = LANES / $words;
+
+                #[target_feature(enable = $features)]
+                fn run(columns: &[Column], voltages: [&[Voltage]; TILE_TIMES]) -> [Sums; TILE_TIMES] {
+                    let multiply_add = $multiply_add;
+                    let mut result = [Sums::default(); TILE_TIMES];
+                    // As many times together as their sums fit in the registers.
+                    for first in (0..TILE_TIMES).step_by($times) {
+                        let rows: [&[Voltage]; $times] =
+                            std::array::from_fn(|t| &voltages[first + t][..columns.len()]);
+                        let mut sums = [[[$zero(); VECTORS]; 2]; $times];
+                        for (dish, column) in columns.iter().enumerate() {
+                            for v in 0..VECTORS {
+                                let weights = [&column.real, &column.imaginary].map(|pairs| {
+                                    // SAFETY: `LANES` pairs are `VECTORS` vectors; unaligned.
+                                    unsafe { $load(pairs.as_ptr().add(v * $words).cast()) }
+                                });
+                                for t in 0..$times {
+                                    let voltage =
+                                        $splat(bytemuck::cast::<Voltage, i32>(rows[t][dish]));
+                                    for part in 0..2 {
+                                        let sum = &mut sums[t][part][v];
+                                        *sum = multiply_add(*sum, weights[part], voltage);
+                                    }
+                                }
+                            }
+                        }
+                        for t in 0..$times {
+                            let Sums { real, imaginary } = &mut result[first + t];
+                            for (part, lanes) in [real, imaginary].into_iter().enumerate() {
+                                for v in 0..VECTORS {
+                                    let to = lanes[v * $words..].as_mut_ptr();
+                                    // SAFETY: `LANES` sums are `VECTORS` vectors; unaligned.
+                                    unsafe { $store(to.cast(), sums[t][part][v]) };
+                                }
+                            }
+                        }
+                    }
+                    result
+                }
+                // SAFETY: the plan chose this tile after asking the CPU for the instructions.
+                unsafe { run(columns, voltages) }
+            }
+        };
+    }
+
+    tile!(
+        /// AVX2: eight pairs per instruction.
+        avx2_tile, "avx2", __m256i, 8, 2,
+        _mm256_loadu_si256, _mm256_storeu_si256, _mm256_set1_epi32, _mm256_setzero_si256,
+        |sum, weights, voltage| _mm256_add_epi32(sum, _mm256_madd_epi16(weights, voltage))
+    );
+
+    tile!(
+        /// AVX-512 VNNI: sixteen pairs per instruction.
+        avx512_vnni_tile, "avx512f,avx512vnni", __m512i, 16, 4,
+        _mm512_loadu_si512, _mm512_storeu_si512, _mm512_set1_epi32, _mm512_setzero_si512,
+        |sum, weights, voltage| _mm512_dpwssd_epi32(sum, weights, voltage)
+    );
+}

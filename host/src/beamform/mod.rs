@@ -1,0 +1,60 @@
+//! Beamforming: `J[b][f][p][t] = quantise((sum_d A[f][p][b][d] * E[t][f][p][d]) >> s[f][p][b])`.
+//!
+//! [`Beamformer`] is the plan: it checks shapes, weights, shifts and voltages and hands them to a
+//! backend. The product is complex and the sum exact in 32 bits; [`Rounding`] says how it is shifted;
+//! real and imaginary part are then clamped to -7..7 and packed into nibbles.
+//!
+//! Source: Smith, "CHORD 8-bit baseband beamformer" (2022), eq. 1. The note shifts twice, before and
+//! after its reduction over dishes (eqs. 19 and 25), and so loses bits; here the sum is shifted once.
+
+mod beams;
+mod cpu;
+mod kernel;
+mod plan;
+mod shape;
+mod weights;
+
+pub use beams::Beams;
+pub use kernel::Kernel;
+pub use plan::{Beamformer, Builder, Rounding};
+pub use shape::{MAX_DISHES, MAX_SHIFT, Shape, useful_operations};
+pub use weights::{SPEED_OF_LIGHT, delays, weights};
+
+use crate::{Device, Result};
+
+/// Complex int8 weight, `[real, imaginary]`.
+type Weight = [i8; 2];
+
+/// A place that forms beams: the CPU, a GPU, or the simulator.
+pub(crate) trait Backend: Send {
+    /// Replaces the weights, `[F][P][B][D]`.
+    fn set_weights(&mut self, weights: &[Weight]) -> Result<()>;
+
+    /// Replaces the shifts, `[F][P][B]`, each at most [`MAX_SHIFT`].
+    fn set_shifts(&mut self, shifts: &[u32]) -> Result<()>;
+
+    /// Forms the beams of `beams.times()` times of `ci4` voltages, `[T][F][P][D]`: fills the
+    /// samples, the counts, and the incoherent beam if `beams` has one.
+    fn beamform(&mut self, voltages: &[u8], beams: &mut Beams) -> Result<()>;
+
+    /// The device, as a person would name it.
+    fn device_name(&self) -> &str;
+
+    /// The kernel, never [`Kernel::Auto`].
+    fn kernel(&self) -> Kernel;
+}
+
+/// The backend for a device and kernel.
+fn backend(
+    shape: &Shape,
+    rounding: Rounding,
+    device: Device,
+    kernel: Kernel,
+) -> Result<Box<dyn Backend>> {
+    match device.open()? {
+        Some(gpu) => {
+            Err(crate::Error::Device(format!("{}: no beamformer kernel", gpu.facts().name)))
+        }
+        None => cpu::backend(shape, rounding, kernel),
+    }
+}

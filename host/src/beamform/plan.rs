@@ -1,0 +1,280 @@
+//! The plan of a beamformer: built once, then fed any number of times.
+
+use std::{fmt, str::FromStr};
+
+use bytemuck::NoUninit;
+
+use super::{Backend, Beams, Kernel, MAX_SHIFT, Shape, Weight, backend};
+use crate::{Device, Encoding, Error, Result};
+
+/// How a sum is shifted down by `s` bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Rounding {
+    /// `nearest`: `(x + 2^(s-1)) >> s`, to the nearest multiple of `2^s`, halves upwards.
+    #[default]
+    Nearest,
+    /// `floor`: `x >> s`, as eq. 1 of the note has it.
+    Floor,
+}
+
+impl Rounding {
+    /// Both ways.
+    pub const ALL: [Self; 2] = [Self::Nearest, Self::Floor];
+
+    /// What is added to a sum before it is shifted by `shift`.
+    pub(super) const fn bias(self, shift: u32) -> i32 {
+        match self {
+            Self::Nearest if shift > 0 => 1 << (shift - 1),
+            _ => 0,
+        }
+    }
+}
+
+impl fmt::Display for Rounding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Nearest => "nearest",
+            Self::Floor => "floor",
+        })
+    }
+}
+
+impl FromStr for Rounding {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match text {
+            "nearest" => Ok(Self::Nearest),
+            "floor" => Ok(Self::Floor),
+            _ => {
+                Err(Error::invalid(format!("unknown rounding {text:?}: expected nearest or floor")))
+            }
+        }
+    }
+}
+
+/// What to beamform and where; see [`Beamformer::builder`].
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct Builder {
+    shape: Shape,
+    weights: Encoding,
+    rounding: Rounding,
+    incoherent: bool,
+    device: Device,
+    kernel: Kernel,
+}
+
+impl Builder {
+    /// Frequency channels `F` (default: 1).
+    pub fn channels(mut self, channels: usize) -> Self {
+        self.shape.channels = channels;
+        self
+    }
+
+    /// Polarisations `P`, each beamformed by itself (default: 1).
+    pub fn polarisations(mut self, polarisations: usize) -> Self {
+        self.shape.polarisations = polarisations;
+        self
+    }
+
+    /// How a weight is stored: `ci8` (the default) or `ci4`.
+    pub fn weights(mut self, encoding: Encoding) -> Self {
+        self.weights = encoding;
+        self
+    }
+
+    /// How sums are shifted down (default: to the nearest).
+    pub fn rounding(mut self, rounding: Rounding) -> Self {
+        self.rounding = rounding;
+        self
+    }
+
+    /// Whether to form the incoherent beam, `sum_d |E|^2`, too (default: no).
+    pub fn incoherent(mut self, incoherent: bool) -> Self {
+        self.incoherent = incoherent;
+        self
+    }
+
+    /// Where to beamform (default: the first GPU, else the CPU).
+    pub fn device(mut self, device: Device) -> Self {
+        self.device = device;
+        self
+    }
+
+    /// Which implementation to use (default: the device's quickest for this shape).
+    pub fn kernel(mut self, kernel: Kernel) -> Self {
+        self.kernel = kernel;
+        self
+    }
+
+    /// Builds the plan.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for a shape that cannot be beamformed, weights of an encoding that is
+    /// neither `ci8` nor `ci4`, or a kernel that does not run on the device; [`Error::Device`] when
+    /// the device is not there; [`Error::OutOfMemory`].
+    pub fn build(self) -> Result<Beamformer> {
+        let Self { shape, weights, rounding, incoherent, device, kernel } = self;
+        shape.check()?;
+        if !matches!(weights, Encoding::Ci8 | Encoding::Ci4) {
+            return Err(Error::invalid(format!("{weights} weights: expected ci8 or ci4")));
+        }
+        Ok(Beamformer {
+            backend: backend(&shape, rounding, device, kernel)?,
+            shape,
+            weights,
+            rounding,
+            incoherent,
+            has_weights: false,
+        })
+    }
+}
+
+/// A beamformer planned for one shape and device: give it [weights](Self::set_weights) and
+/// [shifts](Self::set_shifts), then [feed](Self::beamform) it voltages in blocks of any number of
+/// times. Weights and shifts may be replaced between blocks.
+///
+/// `J[b][f][p][t] = quantise((sum_d A[f][p][b][d] * E[t][f][p][d]) >> s[f][p][b])`: the complex
+/// product summed exactly, shifted with [`Rounding`], and each component clamped to -7..7.
+///
+/// ```
+/// use corrust_host::{Beamformer, Device};
+///
+/// // Three dishes, two beams; the first adds the dishes, the second multiplies them by 1, i, -1.
+/// let mut beamformer = Beamformer::builder(3, 2).device(Device::Cpu).build()?;
+/// let weights: [[[i8; 2]; 3]; 2] =
+///     [[[1, 0], [1, 0], [1, 0]], [[1, 0], [0, 1], [-1, 0]]];
+/// beamformer.set_weights(&weights)?;
+/// beamformer.set_shifts(&[0, 0])?;
+///
+/// let voltages: [[u8; 3]; 2] = [[0x12, 0x01, 0x10], [0x70, 0x70, 0x70]]; // real part first
+/// let beams = beamformer.beamform(&voltages)?;
+/// assert_eq!(beams.samples[[0, 0, 0, 0]], 0x23); // (1 + 2i) + i + 1
+/// assert_eq!(beams.samples[[1, 0, 0, 0]], 0xf2); // (1 + 2i) + i * i - 1 = -1 + 2i
+/// assert_eq!(beams.samples[[0, 0, 0, 1]], 0x70); // 21 is clipped
+/// assert_eq!(beams.clipped_per_beam(), [1, 0]);
+/// # Ok::<(), corrust_host::Error>(())
+/// ```
+pub struct Beamformer {
+    shape: Shape,
+    weights: Encoding,
+    rounding: Rounding,
+    incoherent: bool,
+    has_weights: bool,
+    backend: Box<dyn Backend>,
+}
+
+impl Beamformer {
+    /// Starts a plan that forms `beams` beams of `dishes` dishes.
+    pub fn builder(dishes: usize, beams: usize) -> Builder {
+        Builder {
+            shape: Shape { dishes, beams, channels: 1, polarisations: 1 },
+            weights: Encoding::Ci8,
+            rounding: Rounding::Nearest,
+            incoherent: false,
+            device: Device::Auto,
+            kernel: Kernel::Auto,
+        }
+    }
+
+    /// What is beamformed.
+    pub fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    /// How sums are shifted down.
+    pub fn rounding(&self) -> Rounding {
+        self.rounding
+    }
+
+    /// The device that beamforms, as a person would name it.
+    pub fn device_name(&self) -> &str {
+        self.backend.device_name()
+    }
+
+    /// The kernel that beamforms: never [`Kernel::Auto`].
+    pub fn kernel(&self) -> Kernel {
+        self.backend.kernel()
+    }
+
+    /// Replaces the weights `A`, `[F][P][B][D]`: (real, imaginary) pairs of int8, or bytes of two
+    /// nibbles, real in the high one, in a plan of `ci4` weights. The elements may have any type
+    /// whose bytes are these. Every value is legal, -128 too.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when there are more or fewer weights than the shape has; the device's own
+    /// errors.
+    pub fn set_weights<W: NoUninit>(&mut self, weights: &[W]) -> Result<()> {
+        let weights: &[u8] = bytemuck::cast_slice(weights);
+        let expected = self.shape.weights() * self.weights.bytes();
+        if weights.len() != expected {
+            let Shape { dishes, beams, channels, polarisations } = self.shape;
+            return Err(Error::invalid(format!(
+                "{} bytes of weights: expected {expected}, for {channels} channels, {polarisations} \
+                 polarisations, {beams} beams and {dishes} dishes of {}",
+                weights.len(),
+                self.weights
+            )));
+        }
+        let unpacked: Vec<Weight>;
+        let weights: &[Weight] = if self.weights == Encoding::Ci4 {
+            unpacked = weights.iter().map(|&byte| unpack(byte)).collect();
+            &unpacked
+        } else {
+            bytemuck::cast_slice(weights)
+        };
+        self.backend.set_weights(weights)?;
+        self.has_weights = true;
+        Ok(())
+    }
+
+    /// Replaces the shifts `s`, `[F][P][B]`. Before the first call they are all 0.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when there are more or fewer shifts than the shape has, or one is above
+    /// 31; the device's own errors.
+    pub fn set_shifts(&mut self, shifts: &[u32]) -> Result<()> {
+        let expected = self.shape.shifts();
+        if shifts.len() != expected {
+            let Shape { beams, channels, polarisations, .. } = self.shape;
+            return Err(Error::invalid(format!(
+                "{} shifts: expected {expected}, one for each of {channels} channels, \
+                 {polarisations} polarisations and {beams} beams",
+                shifts.len()
+            )));
+        }
+        if let Some((index, shift)) = shifts.iter().enumerate().find(|(_, s)| **s > MAX_SHIFT) {
+            return Err(Error::invalid(format!(
+                "shift {shift} at index {index}: expected 0 to {MAX_SHIFT}"
+            )));
+        }
+        self.backend.set_shifts(shifts)
+    }
+
+    /// Forms the beams of a block of `ci4` voltages `E`, `[T][F][P][D]`. The number of times follows
+    /// from the length; blocks may cut the stream anywhere.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when `voltages` does not hold a whole number of times or the plan has no
+    /// weights yet; the device's own errors.
+    pub fn beamform<V: NoUninit>(&mut self, voltages: &[V]) -> Result<Beams> {
+        let voltages: &[u8] = bytemuck::cast_slice(voltages);
+        let times = self.shape.times(voltages.len())?;
+        if !self.has_weights {
+            return Err(Error::invalid(
+                "a beamformer without weights: expected set_weights before",
+            ));
+        }
+        let mut beams = Beams::zeros(&self.shape, times, self.incoherent);
+        if times > 0 {
+            self.backend.beamform(voltages, &mut beams)?;
+        }
+        Ok(beams)
+    }
+}
+
+/// The two's-complement nibbles of a byte, the high one first.
+pub(super) const fn unpack(byte: u8) -> [i8; 2] {
+    [byte as i8 >> 4, (byte << 4) as i8 >> 4]
+}

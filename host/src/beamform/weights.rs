@@ -1,0 +1,88 @@
+//! Weights that point beams: from dish positions, directions and frequencies to int8.
+//!
+//! A plane wave from the direction `n` (a unit vector towards the source) reaches the dish at `r`
+//! later than the origin by `tau = -(r . n) / c`, and in a channel at the frequency `nu` turns its
+//! voltage by `exp(-2 pi i nu tau)`. The weight that adds the dishes in phase is
+//! `A = 127 exp(2 pi i nu tau)`.
+
+use std::f64::consts::TAU;
+
+use ndarray::{Array2, Array5, ArrayView2, Axis};
+use rayon::prelude::*;
+
+use crate::{Error, Result};
+
+/// Metres per second.
+pub const SPEED_OF_LIGHT: f64 = 299_792_458.0;
+
+/// Magnitude of a weight: the largest that int8 holds at every phase.
+const MAGNITUDE: f64 = 127.0;
+
+/// Delays `[beam][dish]` in seconds of plane waves from `directions` (unit vectors towards the
+/// sources) at dishes at `positions` (metres, same axes), after the origin.
+///
+/// ```
+/// use corrust_host::beamform::{SPEED_OF_LIGHT, delays};
+///
+/// // A dish one light-second east of the origin hears the east one second early.
+/// let delays = delays(&[[SPEED_OF_LIGHT, 0.0, 0.0]], &[[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]);
+/// assert_eq!(delays[[0, 0]], -1.0);
+/// assert_eq!(delays[[1, 0]], 0.0);
+/// ```
+pub fn delays(positions: &[[f64; 3]], directions: &[[f64; 3]]) -> Array2<f64> {
+    Array2::from_shape_fn((directions.len(), positions.len()), |(beam, dish)| {
+        let (r, n) = (positions[dish], directions[beam]);
+        -(r[0] * n[0] + r[1] * n[1] + r[2] * n[2]) / SPEED_OF_LIGHT
+    })
+}
+
+/// Weights `[F][P][B][D][re, im]` that undo `delays` (`[beam][dish]`, seconds) in channels at
+/// `frequencies` (hertz), the same for every polarisation: `127 exp(2 pi i nu tau)`, rounded. Any
+/// other unit of time will do if the frequencies are in its inverse.
+///
+/// # Errors
+/// [`Error::Invalid`] when a delay or a frequency is not a finite number.
+///
+/// ```
+/// use corrust_host::{Beamformer, Device, beamform::{delays, weights}};
+///
+/// // Four dishes 6 m apart along east; two beams at 600 MHz: the zenith, and 10 degrees east.
+/// let dishes: Vec<[f64; 3]> = (0..4).map(|d| [6.0 * f64::from(d), 0.0, 0.0]).collect();
+/// let (sin, cos) = 10f64.to_radians().sin_cos();
+/// let weights =
+///     weights(delays(&dishes, &[[0.0, 0.0, 1.0], [sin, 0.0, cos]]).view(), &[600e6], 1)?;
+/// assert_eq!(weights[[0, 0, 0, 3, 0]], 127); // towards the zenith all dishes are in phase
+///
+/// let mut beamformer = Beamformer::builder(4, 2).device(Device::Cpu).build()?;
+/// beamformer.set_weights(weights.as_slice().unwrap())?;
+/// # Ok::<(), corrust_host::Error>(())
+/// ```
+pub fn weights(
+    delays: ArrayView2<f64>,
+    frequencies: &[f64],
+    polarisations: usize,
+) -> Result<Array5<i8>> {
+    if let Some(delay) = delays.iter().find(|delay| !delay.is_finite()) {
+        return Err(Error::invalid(format!("delay {delay}: expected a finite number")));
+    }
+    if let Some(frequency) = frequencies.iter().find(|frequency| !frequency.is_finite()) {
+        return Err(Error::invalid(format!("frequency {frequency}: expected a finite number")));
+    }
+    let (beams, dishes) = delays.dim();
+    let mut weights = Array5::zeros((frequencies.len(), polarisations, beams, dishes, 2));
+    weights.axis_iter_mut(Axis(0)).into_par_iter().zip(frequencies).for_each(
+        |(mut weights, frequency)| {
+            for ((beam, dish), delay) in delays.indexed_iter() {
+                // Whole turns are dropped before they cost precision.
+                let (im, re) = (TAU * (frequency * delay).fract()).sin_cos();
+                for polarisation in 0..polarisations {
+                    for (part, value) in [re, im].into_iter().enumerate() {
+                        weights[[polarisation, beam, dish, part]] =
+                            (MAGNITUDE * value).round() as i8;
+                    }
+                }
+            }
+        },
+    );
+    Ok(weights)
+}

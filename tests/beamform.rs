@@ -1,0 +1,371 @@
+//! One suite for every backend of the beamformer: what it gives equals the oracle's plain loops, bit
+//! for bit, at sizes around the edges of its tiles.
+//!
+//! A backend that is not there is skipped, saying so; naming it in `CORRUST_REQUIRE` (as in
+//! `CORRUST_REQUIRE=cuda`, for all whose names start so) turns that into a failure.
+
+#[path = "oracle/beamform.rs"]
+mod oracle;
+
+use corrust::{
+    Beamformer, Device, Encoding, Error,
+    beamform::{self, Kernel, MAX_DISHES, Rounding},
+};
+use oracle::{Answer, Case};
+use rand::{RngExt, SeedableRng, rngs::StdRng};
+
+/// A backend, and the sizes at which to test it.
+#[derive(Clone, Copy)]
+struct Backend {
+    name: &'static str,
+    device: Device,
+    kernel: Kernel,
+    dishes: &'static [usize],
+    beams: &'static [usize],
+    times: &'static [usize],
+}
+
+/// Around the CPU's group of 16 beams, tile of 4 times, block of 64.
+const CPU: Backend = Backend {
+    name: "",
+    device: Device::Cpu,
+    kernel: Kernel::Auto,
+    dishes: &[1, 2, 3, 64, 511, 512, 513, 1025],
+    beams: &[1, 2, 15, 16, 17, 31, 32, 33, 96, 97],
+    times: &[1, 2, 3, 4, 5, 63, 64, 65, 127, 128, 129, 200],
+};
+
+impl Backend {
+    const fn cpu(name: &'static str, kernel: Kernel) -> Self {
+        Self { name, kernel, ..CPU }
+    }
+
+    /// Whether the backend is there; says why if not.
+    fn is_there(&self) -> bool {
+        match Beamformer::builder(1, 1).device(self.device).kernel(self.kernel).build() {
+            Ok(_) => true,
+            Err(Error::Device(reason)) => {
+                let required = std::env::var("CORRUST_REQUIRE").unwrap_or_default();
+                let required =
+                    required.split(',').any(|name| !name.is_empty() && self.name.starts_with(name));
+                assert!(!required, "{}: {reason}", self.name);
+                println!("{}: skipped: {reason}", self.name);
+                false
+            }
+            Err(error) => panic!("{}: {error}", self.name),
+        }
+    }
+
+    fn builder(&self, case: &Case) -> beamform::Builder {
+        Beamformer::builder(case.dishes, case.beams)
+            .channels(case.channels)
+            .polarisations(case.polarisations)
+            .incoherent(true)
+            .device(self.device)
+            .kernel(self.kernel)
+    }
+
+    /// A plan with the case's weights and shifts.
+    fn plan(&self, case: &Case, rounding: Rounding) -> Beamformer {
+        let mut plan = self.builder(case).rounding(rounding).build().expect("the shape is legal");
+        give(&mut plan, case);
+        plan
+    }
+
+    /// Beamforms a case in one go, with either rounding, and compares.
+    fn judge(&self, case: &Case) {
+        for rounding in Rounding::ALL {
+            let beams = self.plan(case, rounding).beamform(&case.voltages).unwrap();
+            compare(&self.what(case), case, &beams, &oracle::beamform(case, judged_by(rounding)));
+        }
+    }
+
+    fn what(&self, case: &Case) -> String {
+        let Case { dishes, beams, channels, polarisations, times, .. } = case;
+        format!(
+            "{}: D = {dishes}, B = {beams}, F = {channels}, P = {polarisations}, T = {times}",
+            self.name
+        )
+    }
+}
+
+/// Sets a plan's weights and shifts.
+fn give(plan: &mut Beamformer, case: &Case) {
+    let weights: Vec<[i8; 2]> = case.weights.iter().map(|&(re, im)| [re, im]).collect();
+    plan.set_weights(&weights).unwrap();
+    plan.set_shifts(&case.shifts).unwrap();
+}
+
+fn judged_by(rounding: Rounding) -> oracle::Rounding {
+    match rounding {
+        Rounding::Nearest => oracle::Rounding::Nearest,
+        Rounding::Floor => oracle::Rounding::Floor,
+    }
+}
+
+fn compare(what: &str, case: &Case, beams: &beamform::Beams, expected: &Answer) {
+    let Case { beams: b, channels: f, polarisations: p, times: t, .. } = *case;
+    assert_eq!(beams.samples.dim(), (b, f, p, t), "{what}");
+    assert_eq!(beams.clipped.dim(), (f, p, b), "{what}");
+    let samples = beams.samples.iter().zip(&expected.samples);
+    for (index, (found, expected)) in samples.enumerate() {
+        assert_eq!(
+            found,
+            expected,
+            "{what}: sample of beam {}, channel and polarisation {}, time {}",
+            index / (f * p * t),
+            index / t % (f * p),
+            index % t
+        );
+    }
+    assert!(beams.clipped.iter().eq(&expected.clipped), "{what}: clipped samples");
+    let incoherent = beams.incoherent.as_ref().expect("asked for");
+    assert_eq!(incoherent.dim(), (f, p, t), "{what}");
+    assert!(incoherent.iter().eq(&expected.incoherent), "{what}: incoherent beam");
+}
+
+/// The shape `(D, B, F, P, T)` with any voltages and weights, and shifts that bring most of the sums
+/// into range.
+fn random(shape: (usize, usize, usize, usize, usize)) -> Case {
+    let (dishes, beams, channels, polarisations, times) = shape;
+    let seed = [dishes, beams, channels, polarisations, times];
+    let seed = seed.iter().fold(7, |seed: u64, &size| seed * 1009 + size as u64);
+    let mut rng = StdRng::seed_from_u64(seed);
+    let streams = channels * polarisations;
+    // The sum of D products has a standard deviation of about 480 sqrt(D).
+    let typical = (480.0 * (dishes as f64).sqrt() / 3.0).log2() as u32;
+    Case {
+        dishes,
+        beams,
+        channels,
+        polarisations,
+        times,
+        voltages: (0..times * streams * dishes).map(|_| rng.random()).collect(),
+        weights: (0..streams * beams * dishes).map(|_| (rng.random(), rng.random())).collect(),
+        shifts: (0..streams * beams).map(|_| rng.random_range(typical - 1..=typical + 1)).collect(),
+    }
+}
+
+/// Every size of each axis, with a few of the others.
+fn sizes(backend: Backend) {
+    for (index, &dishes) in backend.dishes.iter().enumerate() {
+        backend.judge(&random((dishes, [3, 20, 96][index % 3], 1 + index % 2, 2, 70)));
+    }
+    for (index, &beams) in backend.beams.iter().enumerate() {
+        backend.judge(&random(([65, 300, 16][index % 3], beams, 2, 1 + index % 2, 67)));
+    }
+    for (index, &times) in backend.times.iter().enumerate() {
+        backend.judge(&random(([48, 512, 7][index % 3], [5, 17][index % 2], 3, 1, times)));
+    }
+}
+
+/// Every voltage times every real and every imaginary part of a weight, to the last bit: two dishes
+/// see the same, and their weights all but cancel.
+fn cancelling(backend: Backend) {
+    let mut case = random((2, 256, 1, 1, 256));
+    for beam in 0..256 {
+        let weight = (beam as u8 as i8, (beam * 37 + 11) as u8 as i8);
+        let rest = |value: i8, left: i32| (left - i32::from(value)).clamp(-128, 127) as i8;
+        case.weights[2 * beam] = weight;
+        case.weights[2 * beam + 1] =
+            (rest(weight.0, beam as i32 % 3 - 1), rest(weight.1, beam as i32 / 3 % 3 - 1));
+        case.shifts[beam] = beam as u32 % 2;
+    }
+    for time in 0..256 {
+        case.voltages[2 * time..][..2].fill(time as u8);
+    }
+    backend.judge(&case);
+}
+
+/// Every shift.
+fn shifts(backend: Backend) {
+    let mut case = random((600, 64, 1, 1, 40));
+    for (beam, shift) in case.shifts.iter_mut().enumerate() {
+        *shift = beam as u32 / 2;
+    }
+    backend.judge(&case);
+}
+
+/// The largest magnitudes: all that a sum can reach, in every sign, at shifts that clip and at those
+/// that do not.
+fn saturating(backend: Backend) {
+    let extremes = [(-128, -128), (-128, 127), (127, -128), (127, 127)];
+    for dishes in [1, 513] {
+        let mut case = random((dishes, 4 * 32, 1, 1, 4));
+        for (beam, weights) in case.weights.chunks_exact_mut(dishes).enumerate() {
+            weights.fill(extremes[beam % 4]);
+            case.shifts[beam] = beam as u32 / 4;
+        }
+        for (voltages, byte) in case.voltages.chunks_exact_mut(dishes).zip([0x88, 0x87, 0x78, 0x77])
+        {
+            voltages.fill(byte);
+        }
+        backend.judge(&case);
+    }
+}
+
+/// As many dishes as a plan takes, all at their largest: sums of 2^30.
+fn most_dishes(backend: Backend) {
+    let mut case = random((MAX_DISHES, 4, 1, 1, 2));
+    for (beam, weights) in case.weights.chunks_exact_mut(MAX_DISHES).enumerate() {
+        weights.fill([(-128, -128), (-128, 127), (127, -128), (-128, -128)][beam]);
+        case.shifts[beam] = [31, 30, 29, 27][beam];
+    }
+    for (voltages, byte) in case.voltages.chunks_exact_mut(MAX_DISHES).zip([0x88, 0x78]) {
+        voltages.fill(byte);
+    }
+    backend.judge(&case);
+}
+
+/// A stream cut anywhere gives the same beams, with weights and shifts that are replaced on the way.
+fn cuts(backend: Backend) {
+    let case = random((90, 18, 2, 2, 150));
+    let later = Case { weights: random((90, 18, 2, 2, 1)).weights, ..case.clone() };
+    let later = Case { shifts: later.shifts.iter().map(|shift| shift - 1).collect(), ..later };
+    let step = 90 * 4;
+    let mut plan = backend.plan(&case, Rounding::Nearest);
+    for (cuts, case) in [
+        (&[0, 0, 1, 64, 64, 131, 150][..], &case),
+        (&[0, 63, 149, 150], &later),
+        (&[0, 150], &case),
+    ] {
+        give(&mut plan, case);
+        for cut in cuts.windows(2) {
+            let part = Case {
+                times: cut[1] - cut[0],
+                voltages: case.voltages[cut[0] * step..cut[1] * step].to_vec(),
+                ..case.clone()
+            };
+            let beams = plan.beamform(&part.voltages).unwrap();
+            let expected = oracle::beamform(&part, oracle::Rounding::Nearest);
+            compare(&backend.what(&part), &part, &beams, &expected);
+        }
+    }
+}
+
+/// Weights of four bits, every one of them.
+fn four_bit_weights(backend: Backend) {
+    for (dishes, beams) in [(1, 256), (130, 50)] {
+        let mut case = random((dishes, beams, 1, 2, 30));
+        let bytes: Vec<u8> = (0..case.weights.len()).map(|index| (index * 77) as u8).collect();
+        for (weight, byte) in case.weights.iter_mut().zip(&bytes) {
+            let nibble = |value: u8| if value >= 8 { value as i8 - 16 } else { value as i8 };
+            *weight = (nibble(byte / 16), nibble(byte % 16));
+        }
+        case.shifts.iter_mut().for_each(|shift| *shift -= 4);
+        let mut plan = backend.builder(&case).weights(Encoding::Ci4).build().unwrap();
+        plan.set_weights(&bytes).unwrap();
+        plan.set_shifts(&case.shifts).unwrap();
+        let expected = oracle::beamform(&case, oracle::Rounding::Nearest);
+        let beams = plan.beamform(&case.voltages).unwrap();
+        compare(&backend.what(&case), &case, &beams, &expected);
+    }
+}
+
+/// Stamps the suite for a backend.
+macro_rules! conformance {
+    ($name:ident, $backend:ident, $kernel:ident) => {
+        mod $name {
+            use super::{Backend, Kernel};
+
+            const BACKEND: Backend = Backend::$backend(stringify!($name), Kernel::$kernel);
+
+            conformance!(@tests sizes cancelling shifts saturating most_dishes cuts four_bit_weights);
+        }
+    };
+    (@tests $($test:ident)*) => {
+        $(
+            #[test]
+            fn $test() {
+                if BACKEND.is_there() {
+                    super::$test(BACKEND);
+                }
+            }
+        )*
+    };
+}
+
+conformance!(cpu_portable, cpu, CpuPortable);
+conformance!(cpu_avx2, cpu, CpuAvx2);
+conformance!(cpu_avx512_vnni, cpu, CpuAvx512Vnni);
+
+/// Refused in one sentence that says what was found and what was expected.
+#[test]
+fn errors_name_found_and_expected() {
+    let cpu = |dishes, beams| Beamformer::builder(dishes, beams).device(Device::Cpu);
+    let message = |result: Result<Beamformer, Error>| result.err().expect("refused").to_string();
+    assert_eq!(message(cpu(0, 1).build()), "0 dishes: a beamformer needs at least 1");
+    assert_eq!(message(cpu(1, 0).build()), "0 beams: a beamformer needs at least 1");
+    assert_eq!(message(cpu(1, 1).channels(0).build()), "0 channels: a beamformer needs at least 1");
+    assert!(message(cpu(1, 1).polarisations(0).build()).starts_with("0 polarisations"));
+    assert!(message(cpu(MAX_DISHES + 1, 1).build()).contains("expected at most 524287"));
+    assert!(message(cpu(1, usize::MAX).build()).contains("cannot be addressed"));
+    assert!(message(cpu(1, 1).weights(Encoding::Cf16).build()).contains("expected ci8 or ci4"));
+    assert!(message(cpu(1, 1).kernel(Kernel::Mma).build()).contains("does not run on a CPU"));
+
+    let mut plan = cpu(3, 2).channels(2).build().unwrap();
+    let message = |error: Error| error.to_string();
+    let none: [u8; 0] = [];
+    assert!(message(plan.beamform(&[0u8; 6]).unwrap_err()).contains("expected set_weights"));
+    assert!(message(plan.set_weights(&[0i8; 23]).unwrap_err()).contains("expected 24"));
+    plan.set_weights(&[0i8; 24]).unwrap();
+    assert!(message(plan.set_shifts(&[0, 0, 0]).unwrap_err()).contains("expected 4"));
+    assert!(message(plan.set_shifts(&[0, 0, 32, 0]).unwrap_err()).contains("shift 32 at index 2"));
+    assert!(message(plan.beamform(&[0u8; 7]).unwrap_err()).contains("expected a multiple of 6"));
+    assert_eq!(plan.beamform(&none).unwrap().samples.dim(), (2, 2, 1, 0));
+    for name in ["", "up", "Nearest"] {
+        assert!(name.parse::<Rounding>().is_err());
+    }
+    for rounding in Rounding::ALL {
+        assert_eq!(rounding.to_string().parse::<Rounding>().unwrap(), rounding);
+    }
+}
+
+/// The voltages of a wave add up in the beam that points where it comes from, and only there.
+#[test]
+fn weights_point_beams() {
+    let (dishes, channels) = (64, 4);
+    let frequencies: Vec<f64> = (0..channels).map(|c| 400e6 + 50e6 * c as f64).collect();
+    let mut rng = StdRng::seed_from_u64(4);
+    let positions: Vec<[f64; 3]> = (0..dishes)
+        .map(|_| [rng.random_range(-80.0..80.0), rng.random_range(-80.0..80.0), 0.0])
+        .collect();
+    let directions: Vec<[f64; 3]> = [[0.0, 0.0], [0.3, 0.1], [-0.2, 0.4], [0.05, -0.5]]
+        .map(|[x, y]: [f64; 2]| [x, y, (1.0 - x * x - y * y).sqrt()])
+        .to_vec();
+
+    let delays = beamform::delays(&positions, &directions);
+    let weights = beamform::weights(delays.view(), &frequencies, 1).unwrap();
+    assert_eq!(weights.dim(), (channels, 1, directions.len(), dishes, 2));
+    let mut plan = Beamformer::builder(dishes, directions.len())
+        .channels(channels)
+        .device(Device::Cpu)
+        .build()
+        .unwrap();
+    plan.set_weights(weights.as_slice().unwrap()).unwrap();
+    // In phase, 64 dishes of amplitude 5 and weight 127 sum to 40640.
+    plan.set_shifts(&vec![13; channels * directions.len()]).unwrap();
+
+    for (source, direction) in directions.iter().enumerate() {
+        let voltages: Vec<u8> = frequencies
+            .iter()
+            .flat_map(|frequency| positions.iter().map(move |r| (frequency, r)))
+            .map(|(frequency, r)| {
+                let path = r[0] * direction[0] + r[1] * direction[1] + r[2] * direction[2];
+                let phase = std::f64::consts::TAU * frequency * path / 299_792_458.0;
+                let nibble = |value: f64| (5.0 * value).round() as i8 as u8 & 15;
+                nibble(phase.cos()) << 4 | nibble(phase.sin())
+            })
+            .collect();
+        let beams = plan.beamform(&voltages).unwrap();
+        for ((beam, channel, _, _), byte) in beams.samples.indexed_iter() {
+            let [re, im] = [*byte as i8 >> 4, (byte << 4) as i8 >> 4].map(f64::from);
+            let amplitude = re.hypot(im);
+            assert!(
+                (amplitude > 4.0) == (beam == source),
+                "source {source}, beam {beam}, channel {channel}: amplitude {amplitude}"
+            );
+        }
+    }
+    assert!(beamform::weights(delays.view(), &[f64::NAN], 1).is_err());
+}
