@@ -7,7 +7,7 @@ use corrust::{
     Encoding, Error, Layout,
     correlate::Shape,
     format::{
-        self, Block, Options,
+        self, Block, Options, ReadAhead,
         npy::{Dtype, Reader, Writer},
     },
 };
@@ -414,4 +414,73 @@ fn files_of_one_recording_agree() {
     assert!(text.contains("none.npy: cannot read"), "{text}");
     let text = format::open::<&str>(&[], Options::default()).err().expect("refused").to_string();
     assert!(text.contains("no input file"), "{text}");
+}
+
+#[test]
+fn reading_ahead_gives_the_same_blocks() {
+    let shape = Shape { inputs: 3, channels: 2, encoding: Encoding::Ci4, layout: Layout::Cnt };
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("rec.npy");
+    fs::write(&path, voltages(&shape, 0, 100)).unwrap();
+    let open = || format::open(&[&path], options(&shape)).unwrap();
+    let (mut plain, mut ahead) = (open(), ReadAhead::new(open(), 7));
+    let mut block = Block::new();
+    while plain.read_block(7, &mut block).unwrap() > 0 {
+        assert_eq!(ahead.next_block().unwrap(), Some(&block));
+    }
+    assert_eq!(ahead.next_block().unwrap(), None);
+    assert_eq!(ahead.next_block().unwrap(), None);
+
+    // An error arrives where it happens; then the recording has ended.
+    let recording = open();
+    fs::write(&path, voltages(&shape, 0, 100).split_at(400).0).unwrap();
+    let mut ahead = ReadAhead::new(recording, 50);
+    let text = ahead.next_block().unwrap_err().to_string();
+    assert!(text.contains("rec.npy: cannot read"), "{text}");
+    assert_eq!(ahead.next_block().unwrap(), None);
+}
+
+#[test]
+fn parts_of_a_block_are_the_block_of_those_times() {
+    for layout in Layout::ALL {
+        let shape = Shape { inputs: 3, channels: 2, encoding: Encoding::Ci8, layout };
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("rec.npy");
+        fs::write(&path, voltages(&shape, 0, 20)).unwrap();
+        let mut block = Block::new();
+        format::open(&[&path], options(&shape)).unwrap().read_block(20, &mut block).unwrap();
+        let mut scratch = Vec::new();
+        for range in [0..20, 0..1, 3..11, 19..20, 5..5] {
+            let expected = samples(&shape, range.start, range.len());
+            assert_eq!(block.part(&shape, range, &mut scratch), expected);
+        }
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn memory_does_not_grow_with_the_file() {
+    // A quarter of a terabyte of zeros that takes no room on the disk, with a few bytes at its end.
+    let times = 1 << 28;
+    for layout in Layout::ALL {
+        let shape = Shape { inputs: 16, channels: 32, encoding: Encoding::Ci8, layout };
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("rec.npy");
+        let axes = match layout {
+            Layout::Tcn => [times, 32, 16, 2],
+            Layout::Cnt => [32, 16, times, 2],
+        };
+        let mut writer = Writer::with_shape(&path, Dtype::Int8, &axes).unwrap();
+        writer.write_at(times as u64 * 1024 - 2, &[5, 6]).unwrap();
+        writer.finish().unwrap();
+        let mut recording = format::open(&[&path], options(&shape)).unwrap();
+        assert_eq!(recording.times(), times as u64);
+        let mut block = Block::new();
+        assert_eq!(recording.read_block(1000, &mut block).unwrap(), 1000);
+        assert!(block.samples.len() == 1_024_000 && block.samples.iter().all(|&byte| byte == 0));
+        let mut reader = Reader::open(&path).unwrap();
+        let mut last = [0; 2];
+        reader.read_at(times as u64 * 1024 - 2, &mut last).unwrap();
+        assert_eq!(last, [5, 6]);
+    }
 }

@@ -24,6 +24,8 @@ use std::{
     path::PathBuf,
 };
 
+use rayon::prelude::*;
+
 use super::{Block, Options, Recording};
 use crate::{Encoding, Error, Layout, Result, correlate::Shape};
 
@@ -104,46 +106,57 @@ impl Guppi {
     fn copy(&mut self, block: &mut Block, filled: usize, count: usize) -> Result<()> {
         let Some(current) = &self.current else { return Ok(()) };
         let DataBlock { header, data, start, .. } = current;
-        let row_bytes = block.times * SAMPLE as usize;
+        let Header { antennas, channels, polarisations, .. } = *header;
         let offset = self.position - start;
-        let (antennas, channels) = (header.antennas, header.channels);
-        let polarisations = header.polarisations;
-        let sample = SAMPLE as usize;
-        let group = polarisations * sample;
-        // The samples of one antenna and channel, `stride` bytes apart, to their rows.
-        let mut spread = |bytes: &[u8], stride: usize, antenna: usize, channel: usize| {
-            for polarisation in 0..polarisations {
-                let input = antenna * polarisations + polarisation;
-                let row = (channel * antennas * polarisations + input) * row_bytes;
-                let row = &mut block.samples[row + filled * sample..][..count * sample];
-                let source = bytes[polarisation * sample..].chunks(stride);
-                for (to, from) in row.chunks_exact_mut(sample).zip(source) {
-                    to.copy_from_slice(&from[..sample]);
-                }
-            }
-        };
+
+        // Read what of the block's [stream][time][polarisation] is wanted, a stream being a channel
+        // of an antenna, or of [time][stream][polarisation].
+        let streams = antennas * channels;
+        let group = polarisations * SAMPLE as usize;
+        self.scratch.resize(streams * count * group, 0);
         if header.time_major {
-            let step = antennas * channels * group;
-            self.scratch.resize(count * step, 0);
-            self.blocks.read(current, data + offset * step as u64, &mut self.scratch)?;
-            for antenna in 0..antennas {
-                for channel in 0..channels {
-                    let first = (antenna * channels + channel) * group;
-                    spread(&self.scratch[first..], step, antenna, channel);
-                }
-            }
+            let from = data + offset * (streams * group) as u64;
+            self.blocks.read(current, from, &mut self.scratch)?;
         } else {
-            self.scratch.resize(count * group, 0);
-            for antenna in 0..antennas {
-                for channel in 0..channels {
-                    let stream = (antenna * channels + channel) as u64 * header.times + offset;
-                    let from = data + stream * group as u64;
-                    self.blocks.read(current, from, &mut self.scratch)?;
-                    spread(&self.scratch, group, antenna, channel);
-                }
+            for (stream, bytes) in self.scratch.chunks_exact_mut(count * group).enumerate() {
+                let from = data + (stream as u64 * header.times + offset) * group as u64;
+                self.blocks.read(current, from, bytes)?;
             }
         }
+
+        // Pick each row, a channel of an input, out of its stream.
+        let inputs = antennas * polarisations;
+        let source = self.scratch.as_chunks::<{ SAMPLE as usize }>().0;
+        let rows = block.samples.par_chunks_exact_mut(block.times * SAMPLE as usize);
+        rows.enumerate().for_each(|(row, samples)| {
+            let (channel, input) = (row / inputs, row % inputs);
+            let stream = input / polarisations * channels + channel;
+            let polarisation = input % polarisations;
+            let samples = &mut samples.as_chunks_mut().0[filled..filled + count];
+            if header.time_major {
+                let source = &source[stream * polarisations + polarisation..];
+                pick(samples, source, streams * polarisations);
+            } else {
+                let source = &source[stream * count * polarisations + polarisation..];
+                pick(samples, source, polarisations);
+            }
+        });
         Ok(())
+    }
+}
+
+/// Copies every `stride`th sample, beginning with the first.
+fn pick(samples: &mut [[u8; SAMPLE as usize]], source: &[[u8; SAMPLE as usize]], stride: usize) {
+    let copy = |samples: &mut [[u8; _]], stride| {
+        for (to, from) in samples.iter_mut().zip(source.iter().step_by(stride)) {
+            *to = *from;
+        }
+    };
+    match stride {
+        1 => samples.copy_from_slice(&source[..samples.len()]),
+        // A constant that the compiler vectorises.
+        2 => copy(samples, 2),
+        _ => copy(samples, stride),
     }
 }
 
