@@ -7,8 +7,16 @@ use super::format::Format;
 /// Inputs in a row panel. Each gives two rows, `a` and `a'`.
 pub(super) const ROWS: usize = 4;
 
-/// The most columns that a panel has in any implementation.
-pub(super) const MAX_COLUMNS: usize = 48;
+/// The most columns that a panel may have: sums are kept for as many.
+pub(super) const MAX_WIDTH: usize = 128;
+
+/// Columns `[word][column]`, to be used from the column `first` on.
+#[derive(Clone, Copy)]
+pub(super) struct Columns<'a> {
+    pub(super) words: &'a [u32],
+    pub(super) width: usize,
+    pub(super) first: usize,
+}
 
 /// A vector multiply-add over words of a [`Format`].
 pub(super) trait Dot: Send + Sync + 'static {
@@ -18,11 +26,9 @@ pub(super) trait Dot: Send + Sync + 'static {
     type Vector: Copy;
     /// Words in a vector.
     const LANES: usize;
-    /// Vectors in a column panel: `2 * ROWS * VECTORS` sums, as many columns and a row fit in the
-    /// registers.
+    /// Most vectors in a column panel: `2 * ROWS * VECTORS` sums, as many columns and a row fit in
+    /// the registers.
     const VECTORS: usize;
-    /// Inputs in a column panel.
-    const COLUMNS: usize = Self::LANES * Self::VECTORS;
 
     /// Runs `work` compiled for the instructions of this implementation.
     ///
@@ -67,23 +73,25 @@ pub(super) trait Work {
 }
 
 /// `sums[r][c] = sum_word rows[word][r] . columns[word][c]`, for `R` rows and the first `V` vectors
-/// of the columns. `sums` has a pitch of `D::COLUMNS`.
+/// of the columns. Rows of sums are as far apart as rows of columns.
 ///
 /// # Safety
 /// The CPU has the instructions of `D`.
 #[inline(always)]
 pub(super) unsafe fn tile<D: Dot, const R: usize, const V: usize>(
     rows: &[u32],
-    columns: &[u32],
+    columns: Columns<'_>,
     sums: &mut [u32],
 ) {
+    let Columns { words, width, first } = columns;
+    assert!(first + V * D::LANES <= width);
     // SAFETY: the caller's; the slices are as long as the chunks and the assertion say.
     unsafe {
         let mut registers = [[D::splat(0); V]; R];
-        for (rows, columns) in rows.chunks_exact(R).zip(columns.chunks_exact(D::COLUMNS)) {
+        for (rows, columns) in rows.chunks_exact(R).zip(words.chunks_exact(width)) {
             let mut column = [D::splat(0); V];
             for (v, column) in column.iter_mut().enumerate() {
-                *column = D::load(&columns[v * D::LANES..]);
+                *column = D::load(&columns[first + v * D::LANES..]);
             }
             for (&row, registers) in rows.iter().zip(&mut registers) {
                 let row = D::splat(row);
@@ -92,7 +100,7 @@ pub(super) unsafe fn tile<D: Dot, const R: usize, const V: usize>(
                 }
             }
         }
-        for (registers, sums) in registers.iter().zip(sums.chunks_exact_mut(D::COLUMNS)) {
+        for (registers, sums) in registers.iter().zip(sums.chunks_mut(width)) {
             for (&sum, sums) in registers.iter().zip(sums.chunks_exact_mut(D::LANES)) {
                 D::store(sum, sums);
             }
@@ -100,13 +108,13 @@ pub(super) unsafe fn tile<D: Dot, const R: usize, const V: usize>(
     }
 }
 
-/// Plain Rust, four lanes at a time: what the compiler makes of it on any CPU.
+/// Plain Rust, eight lanes at a time: what the compiler makes of it on any CPU.
 pub(super) struct Portable<F>(PhantomData<F>);
 
 impl<F: Format> Dot for Portable<F> {
     type Format = F;
-    type Vector = [u32; 4];
-    const LANES: usize = 4;
+    type Vector = [u32; 8];
+    const LANES: usize = 8;
     const VECTORS: usize = 1;
 
     #[inline(always)]
@@ -116,7 +124,7 @@ impl<F: Format> Dot for Portable<F> {
 
     #[inline(always)]
     unsafe fn splat(word: u32) -> Self::Vector {
-        [word; 4]
+        [word; 8]
     }
 
     #[inline(always)]
@@ -126,7 +134,7 @@ impl<F: Format> Dot for Portable<F> {
 
     #[inline(always)]
     unsafe fn store(vector: Self::Vector, words: &mut [u32]) {
-        words[..4].copy_from_slice(&vector);
+        words[..8].copy_from_slice(&vector);
     }
 
     #[inline(always)]

@@ -2,17 +2,15 @@
 //!
 //! Two times of one input make a pair; a pair makes 1, 2 or 4 words.
 
-use half::{f16, slice::HalfFloatSliceExt};
 use ndarray::Array2;
 use num_complex::Complex;
 
 use super::super::Visibilities;
-use crate::Encoding;
 
 /// An arithmetic for products of samples.
 pub(super) trait Format: Send + Sync + 'static {
     /// A decoded sample: real, imaginary.
-    type Sample: Copy;
+    type Sample: Copy + 'static;
     /// The sample of value zero.
     const ZERO: Self::Sample;
     /// The words of a pair of times.
@@ -24,9 +22,6 @@ pub(super) trait Format: Send + Sync + 'static {
     const EXCESS: bool = false;
     /// What the sums of a run are added to.
     type Total: Copy + Default + Send + Sync + std::ops::AddAssign;
-
-    /// Decodes as many samples as fill `samples`.
-    fn decode(encoding: Encoding, bytes: &[u8], samples: &mut [Self::Sample]);
 
     /// The words of a column, `b = (re, im)`, of two successive times.
     fn columns(pair: [Self::Sample; 2]) -> Self::Words;
@@ -60,35 +55,6 @@ pub(super) struct Bytes;
 /// A pair is four words, `re, im, re, im`, each an f32 that holds an IEEE half.
 pub(super) struct Floats;
 
-/// Decodes integer samples to signed bytes.
-#[inline(always)]
-fn decode_integers(encoding: Encoding, bytes: &[u8], samples: &mut [[i8; 2]]) {
-    /// Two's-complement nibbles, real in the high one.
-    #[inline(always)]
-    fn nibbles(byte: u8) -> [i8; 2] {
-        [byte as i8 >> 4, (byte << 4) as i8 >> 4]
-    }
-    match encoding {
-        Encoding::Ci8 => {
-            for (sample, bytes) in samples.iter_mut().zip(bytes.chunks_exact(2)) {
-                *sample = [bytes[0] as i8, bytes[1] as i8];
-            }
-        }
-        Encoding::Ci4 => {
-            for (sample, &byte) in samples.iter_mut().zip(bytes) {
-                *sample = nibbles(byte);
-            }
-        }
-        Encoding::Ci4Offset => {
-            // n - 8 has the bits of n with the highest one flipped.
-            for (sample, &byte) in samples.iter_mut().zip(bytes) {
-                *sample = nibbles(byte ^ 0x88);
-            }
-        }
-        Encoding::Cf16 => unreachable!("a plan for cf16 uses Floats"),
-    }
-}
-
 impl Format for Halves {
     type Sample = [i8; 2];
     const ZERO: Self::Sample = [0; 2];
@@ -97,22 +63,15 @@ impl Format for Halves {
     type Total = i64;
 
     #[inline(always)]
-    fn decode(encoding: Encoding, bytes: &[u8], samples: &mut [Self::Sample]) {
-        decode_integers(encoding, bytes, samples);
-    }
-
-    #[inline(always)]
     fn columns(pair: [Self::Sample; 2]) -> Self::Words {
-        pair.map(|[re, im]| halves(re.into(), im.into()))
+        let [[a, b], [c, d]] = pair;
+        [halves(a.into(), b.into()), halves(c.into(), d.into())]
     }
 
     #[inline(always)]
     fn rows(columns: Self::Words) -> [Self::Words; 2] {
-        let turned = columns.map(|word| {
-            let (re, im) = (word as i16, (word >> 16) as i16);
-            halves(im, -re)
-        });
-        [columns, turned]
+        let [a, b] = columns;
+        [columns, [turned(a), turned(b)]]
     }
 
     #[inline(always)]
@@ -138,6 +97,13 @@ fn halves(low: i16, high: i16) -> u32 {
     u32::from(low as u16) | u32::from(high as u16) << 16
 }
 
+/// `(im, -re)`. No sample is -2^15, which has no negative.
+#[inline(always)]
+fn turned(word: u32) -> u32 {
+    let (re, im) = (word as i16, (word >> 16) as i16);
+    halves(im, -re)
+}
+
 impl Format for Bytes {
     type Sample = [i8; 2];
     const ZERO: Self::Sample = [0; 2];
@@ -147,15 +113,9 @@ impl Format for Bytes {
     type Total = i64;
 
     #[inline(always)]
-    fn decode(encoding: Encoding, bytes: &[u8], samples: &mut [Self::Sample]) {
-        decode_integers(encoding, bytes, samples);
-    }
-
-    #[inline(always)]
     fn columns(pair: [Self::Sample; 2]) -> Self::Words {
-        let [first, second] =
-            pair.map(|[re, im]| u32::from(u16::from_le_bytes([re as u8, im as u8])));
-        [first | second << 16]
+        let [[a, b], [c, d]] = pair;
+        [u32::from_le_bytes([a as u8, b as u8, c as u8, d as u8])]
     }
 
     #[inline(always)]
@@ -191,19 +151,8 @@ impl Format for Floats {
     type Total = f64;
 
     #[inline(always)]
-    fn decode(_: Encoding, bytes: &[u8], samples: &mut [Self::Sample]) {
-        // The plan's bytes may lie at any address, halves only at even ones.
-        let mut halves = [f16::ZERO; 128];
-        for (bytes, samples) in bytes.chunks(256).zip(samples.chunks_mut(64)) {
-            let halves = &mut halves[..2 * samples.len()];
-            bytemuck::cast_slice_mut(halves).copy_from_slice(&bytes[..4 * samples.len()]);
-            halves.convert_to_f32_slice(samples.as_flattened_mut());
-        }
-    }
-
-    #[inline(always)]
     fn columns([[a, b], [c, d]]: [Self::Sample; 2]) -> Self::Words {
-        [a, b, c, d].map(f32::to_bits)
+        [a.to_bits(), b.to_bits(), c.to_bits(), d.to_bits()]
     }
 
     #[inline(always)]

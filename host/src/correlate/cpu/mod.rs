@@ -27,6 +27,7 @@
 //! `RUN * 2^-24 * sum_t (|re_i| + |im_i|) (|re_j| + |im_j|) + 2^-24 |V|`, whatever the length of
 //! the integration (below 2^29 runs).
 
+mod decode;
 mod dot;
 mod format;
 mod panel;
@@ -40,12 +41,13 @@ use num_complex::Complex;
 use rayon::prelude::*;
 
 use self::{
+    decode::{Cf16, Ci4, Ci4Offset, Ci8, Decode},
     dot::{Dot, Portable, ROWS},
     format::{Floats, Format, Halves},
-    panel::{ColumnPanel, RowBlock, Samples, column_panel_len},
+    panel::{ColumnPanel, PanelShape, RowBlock, Sample, Samples},
 };
 use super::{Backend, Kernel, Shape, Visibilities, baseline, baselines};
-use crate::{Error, Result};
+use crate::{Encoding, Error, Result};
 
 /// Words of a column panel between two unpackings.
 const STRIP: usize = 1024;
@@ -56,13 +58,18 @@ const RUN: usize = 256;
 /// Inputs whose row panels are used together.
 const BLOCK: usize = 96;
 
+/// Signals to unpack together: channels of fewer inputs are unpacked in groups, so that what lies
+/// together in memory is read together.
+const GROUP: usize = 64;
+
 /// The visibilities of an integration in the making.
-struct Cpu<D: Dot> {
+struct Cpu<D: Dot, E> {
     shape: Shape,
     kernel: Kernel,
     name: String,
     /// `[channel][baseline]`.
     totals: Array2<Complex<Total<D>>>,
+    encoding: PhantomData<E>,
 }
 
 /// What the sums of a run are added to.
@@ -70,12 +77,17 @@ type Total<D> = <<D as Dot>::Format as Format>::Total;
 
 /// The CPU backend for a shape, with the instructions that `kernel` names or the best there are.
 pub(super) fn backend(shape: &Shape, kernel: Kernel) -> Result<Box<dyn Backend>> {
-    /// Boxes a backend with the arithmetic for `shape`.
-    fn boxed<I: Dot, F: Dot>(shape: &Shape, kernel: Kernel) -> Box<dyn Backend> {
-        if shape.encoding.is_integer() {
-            Box::new(Cpu::<I>::new(shape, kernel))
-        } else {
-            Box::new(Cpu::<F>::new(shape, kernel))
+    /// Boxes a backend for the encoding of `shape`, with the arithmetic for integers or for floats.
+    fn boxed<I, F>(shape: &Shape, kernel: Kernel) -> Box<dyn Backend>
+    where
+        I: Dot<Format: Format<Sample = [i8; 2]>>,
+        F: Dot<Format: Format<Sample = [f32; 2]>>,
+    {
+        match shape.encoding {
+            Encoding::Ci8 => Box::new(Cpu::<I, Ci8>::new(shape, kernel)),
+            Encoding::Ci4 => Box::new(Cpu::<I, Ci4>::new(shape, kernel)),
+            Encoding::Ci4Offset => Box::new(Cpu::<I, Ci4Offset>::new(shape, kernel)),
+            Encoding::Cf16 => Box::new(Cpu::<F, Cf16>::new(shape, kernel)),
         }
     }
 
@@ -132,7 +144,7 @@ fn has_instructions(kernel: Kernel) -> bool {
     }
 }
 
-impl<D: Dot> Cpu<D> {
+impl<D: Dot, E> Cpu<D, E> {
     fn new(shape: &Shape, kernel: Kernel) -> Self {
         let threads = rayon::current_num_threads();
         let plural = if threads == 1 { "" } else { "s" };
@@ -141,23 +153,26 @@ impl<D: Dot> Cpu<D> {
             kernel,
             name: format!("CPU ({threads} thread{plural})"),
             totals: Array2::default((shape.channels, baselines(shape.inputs))),
+            encoding: PhantomData,
         }
     }
 }
 
-impl<D: Dot> Backend for Cpu<D> {
+impl<D: Dot, E: Decode<Sample<D>>> Backend for Cpu<D, E> {
     fn accumulate(&mut self, samples: &[u8], times: usize) -> Result<()> {
-        let block = Samples::new(&self.shape, samples, times);
+        let samples = Samples::new(&self.shape, samples, times);
+        let inputs = self.shape.inputs;
+        let group = GROUP / inputs.min(GROUP);
         self.totals
             .as_slice_mut()
             .expect("totals lie in one piece")
-            .par_chunks_exact_mut(baselines(self.shape.inputs))
+            .par_chunks_mut(group * baselines(inputs))
             .enumerate()
-            .for_each(|(channel, totals)| {
+            .for_each(|(index, totals)| {
                 let strip = STRIP / D::Format::WORDS * 2;
                 for start in (0..times).step_by(strip) {
-                    let strip = start..times.min(start + strip);
-                    accumulate_strip::<D>(&block, channel, strip, totals);
+                    let times = start..times.min(start + strip);
+                    accumulate_strip::<D, E>(&samples, inputs, index * group, times, totals);
                 }
             });
         Ok(())
@@ -181,9 +196,10 @@ impl<D: Dot> Backend for Cpu<D> {
     }
 }
 
-/// Adds the products of the times `strip` to the totals of one channel.
-fn accumulate_strip<D: Dot>(
-    samples: &Samples<'_>,
+/// Adds the products of the times `strip` to the totals of a group of channels from `channel` on.
+fn accumulate_strip<D: Dot, E: Decode<Sample<D>>>(
+    samples: &Samples<'_, Sample<D>, E>,
+    inputs: usize,
     channel: usize,
     strip: Range<usize>,
     totals: &mut [Complex<Total<D>>],
@@ -192,42 +208,45 @@ fn accumulate_strip<D: Dot>(
         static COLUMN_PANELS: Cell<Vec<u32>> = const { Cell::new(Vec::new()) };
         static ROW_PANELS: Cell<Vec<u32>> = const { Cell::new(Vec::new()) };
     }
-    let inputs = samples.inputs();
+    let channels = totals.len() / baselines(inputs);
+    let signals = channel * inputs..(channel + channels) * inputs;
+    // Several channels lie in one panel, where the columns that a tile reads beyond its channel
+    // must exist; one channel lies in as few panels as hold it, all as wide as the widest.
+    let vectors = inputs.div_ceil(D::LANES);
+    let width = if channels > 1 {
+        ((channels - 1) * inputs + vectors * D::LANES).next_multiple_of(D::LANES)
+    } else {
+        vectors.div_ceil(vectors.div_ceil(D::VECTORS)) * D::LANES
+    };
     let words = strip.len().div_ceil(2) * D::Format::WORDS;
-    let panel_len = column_panel_len::<D>(words);
+    let shape = PanelShape { words, width };
 
-    with_scratch(&COLUMN_PANELS, inputs.div_ceil(D::COLUMNS) * panel_len, |columns| {
-        columns.par_chunks_exact_mut(panel_len).enumerate().for_each(|(tile, panel)| {
-            let first = tile * D::COLUMNS;
-            let inputs = first..inputs.min(first + D::COLUMNS);
+    with_scratch(&COLUMN_PANELS, signals.len().div_ceil(width) * shape.len(), |columns| {
+        columns.par_chunks_exact_mut(shape.len()).enumerate().for_each(|(index, panel)| {
+            let first = signals.start + index * width;
+            let signals = first..signals.end.min(first + width);
             let times = strip.clone();
+            let panel = ColumnPanel::<D, E> { samples, signals, times, shape, panel };
             // SAFETY: a backend is only made for instructions that the CPU has.
-            unsafe {
-                D::run(ColumnPanel::<D> {
-                    samples,
-                    channel,
-                    inputs,
-                    times,
-                    panel,
-                    arithmetic: PhantomData,
-                })
-            };
+            unsafe { D::run(panel) };
         });
         let columns = &*columns;
 
-        let mut blocks = Vec::with_capacity(inputs.div_ceil(BLOCK));
-        let mut rest = totals;
-        for first in (0..inputs).step_by(BLOCK) {
-            let last = inputs.min(first + BLOCK);
-            let (totals, after) = rest.split_at_mut(baseline(last, 0) - baseline(first, 0));
-            blocks.push((first..last, totals));
-            rest = after;
+        let mut blocks = Vec::with_capacity(channels * inputs.div_ceil(BLOCK));
+        for (channel, mut rest) in totals.chunks_exact_mut(baselines(inputs)).enumerate() {
+            for first in (0..inputs).step_by(BLOCK) {
+                let last = inputs.min(first + BLOCK);
+                let (totals, after) = rest.split_at_mut(baseline(last, 0) - baseline(first, 0));
+                blocks.push((channel * inputs, first..last, totals));
+                rest = after;
+            }
         }
-        blocks.into_par_iter().for_each(|(inputs, totals)| {
+        blocks.into_par_iter().with_min_len(channels).for_each(|(first, inputs, totals)| {
             let rows = inputs.len().div_ceil(ROWS) * 2 * ROWS * words;
             with_scratch(&ROW_PANELS, rows, |rows| {
+                let block = RowBlock::<D> { shape, columns, first, inputs, rows, totals };
                 // SAFETY: a backend is only made for instructions that the CPU has.
-                unsafe { D::run(RowBlock::<D> { columns, words, inputs, rows, totals }) };
+                unsafe { D::run(block) };
             });
         });
     });
