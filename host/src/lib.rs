@@ -3,6 +3,7 @@
 //! Data flows one way: a file format or the caller's memory gives raw samples
 //! ([`Encoding`], [`Layout`]), a plan checks shapes, a backend computes, a file format writes.
 
+pub mod autocorrelate;
 pub mod beamform;
 pub mod correlate;
 pub mod device;
@@ -12,6 +13,7 @@ mod layout;
 mod sample;
 pub mod simulate;
 
+pub use autocorrelate::Autocorrelator;
 pub use beamform::Beamformer;
 pub use correlate::Correlator;
 pub use device::Device;

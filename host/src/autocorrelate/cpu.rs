@@ -1,0 +1,388 @@
+//! Autocorrelation on the CPU.
+//!
+//! Rows go in tiles to the cores. A tile takes its counts in runs of [`RUN`] instants, turned so that
+//! a sensor's counts lie next to each other; then every group of every row in turn:
+//!
+//! - bins: `Z_k[m] = Z_{k-1}[2m] + Z_{k-1}[2m+1]`, and the delay line grows by as many delayed bins,
+//!   made of two of the group before;
+//! - products: with the line `d` whose oldest bin comes first, lag `c` is the dot product of the new
+//!   bins `z` with `d` from place `S - 1 - c` on.
+//!
+//! What bounds it: the dot products, `S (2 - 2^(1-G))` multiply-adds a count, 32 of them an AVX-512
+//! instruction in the groups whose bins fit int16.
+
+use rayon::prelude::*;
+
+use super::{Backend, Scheme, Shape, State};
+use crate::Result;
+
+/// Instants of a run: one sensor's bins and lines of all groups stay in the L1 cache.
+const RUN: usize = 4096;
+
+/// Rows of a tile: as many bytes as a cache line, where sensors are neighbours.
+const TILE: usize = 64;
+
+/// Groups whose bins are held in 16 bits: `255 * 2^6 < 2^15`, and dot products of at least 16 terms
+/// fit 32 bits.
+const NARROW_GROUPS: usize = 7;
+
+/// Lags whose dot products are summed together: they share the loads of `z`.
+const LAGS_TOGETHER: usize = 4;
+
+/// The CPU backend: a state, and the instructions to advance it.
+pub(super) struct Cpu {
+    state: State,
+    advance: fn(&Shape, &mut Row<'_>, &mut Scratch, u64),
+}
+
+impl Cpu {
+    pub(super) fn new(state: State) -> Self {
+        Self { state, advance: best() }
+    }
+}
+
+/// One row of a state.
+struct Row<'a> {
+    products: &'a mut [u64],
+    totals: &'a mut [u64; 2],
+    partial: &'a mut [u32],
+    cells: &'a mut [u32],
+}
+
+impl Backend for Cpu {
+    fn accumulate(&mut self, counts: &[u8]) -> Result<()> {
+        let shape = self.state.shape;
+        let (points, groups) = (shape.points(), shape.groups);
+        let line = groups * shape.cells();
+        let (begin, advance) = (self.state.instants, self.advance);
+        let instants = counts.len() / shape.sensors;
+        let tile = TILE.min(self.state.pairs.len().div_ceil(rayon::current_num_threads()));
+        (
+            self.state.pairs.par_chunks(tile),
+            self.state.products.par_chunks_mut(tile * points),
+            self.state.totals.par_chunks_mut(tile),
+            self.state.partial.par_chunks_mut(tile * groups),
+            self.state.cells.par_chunks_mut(tile * line),
+        )
+            .into_par_iter()
+            .for_each_init(Scratch::default, |scratch, tile| {
+                let (pairs, products, totals, partial, cells) = tile;
+                for first in (0..instants).step_by(RUN) {
+                    let run = RUN.min(instants - first);
+                    let part = &counts[first * shape.sensors..(first + run) * shape.sensors];
+                    scratch.turn(part, shape.sensors, pairs);
+                    let rows = products
+                        .chunks_mut(points)
+                        .zip(totals.iter_mut())
+                        .zip(partial.chunks_mut(groups).zip(cells.chunks_mut(line)));
+                    for (index, ((products, totals), (partial, cells))) in rows.enumerate() {
+                        let mut row = Row { products, totals, partial, cells };
+                        scratch.begin(index, run);
+                        advance(&shape, &mut row, scratch, begin + first as u64);
+                    }
+                }
+            });
+        self.state.instants += instants as u64;
+        Ok(())
+    }
+
+    fn state(&mut self) -> Result<State> {
+        Ok(self.state.clone())
+    }
+
+    fn device_name(&self) -> &str {
+        "CPU"
+    }
+}
+
+/// One group's bins and delay line over a run.
+#[derive(Default)]
+struct Bins<T> {
+    /// New complete bins of the sensor that is not delayed.
+    z: Vec<T>,
+    /// The delay line, the oldest bin first, and the bins that enter it.
+    d: Vec<T>,
+}
+
+/// Buffers of a thread.
+#[derive(Default)]
+struct Scratch {
+    /// Counts of a run, `[row][instant]`: of the sensors that are not delayed, then, unless they
+    /// are the same, of those that are.
+    turned: [Vec<u8>; 2],
+    narrow: [Bins<i16>; 2],
+    wide: [Bins<u32>; 2],
+    /// Counts of the row's run.
+    direct: Vec<u8>,
+    delayed: Vec<u8>,
+}
+
+impl Scratch {
+    /// Corner turn of a run of counts `[instant][sensor]` for the rows of a tile.
+    fn turn(&mut self, counts: &[u8], sensors: usize, pairs: &[[u32; 2]]) {
+        let instants = counts.len() / sensors;
+        let auto = pairs.iter().all(|[direct, delayed]| direct == delayed);
+        self.turned[1].clear();
+        for side in 0..if auto { 1 } else { 2 } {
+            let turned = &mut self.turned[side];
+            turned.resize(pairs.len() * instants, 0);
+            // 64 instants of all rows of the tile at a time: what is read stays in the cache.
+            for first in (0..instants).step_by(64) {
+                let last = instants.min(first + 64);
+                for (row, pair) in pairs.iter().enumerate() {
+                    let to = &mut turned[row * instants + first..row * instants + last];
+                    let from = counts[first * sensors + pair[side] as usize..].iter();
+                    to.iter_mut().zip(from.step_by(sensors)).for_each(|(to, from)| *to = *from);
+                }
+            }
+        }
+    }
+
+    /// Takes out the run of a row.
+    fn begin(&mut self, row: usize, run: usize) {
+        let part = |turned: &[u8], to: &mut Vec<u8>| {
+            to.clear();
+            to.extend_from_slice(&turned[row * run..(row + 1) * run]);
+        };
+        part(&self.turned[0], &mut self.direct);
+        let delayed = if self.turned[1].is_empty() { &self.turned[0] } else { &self.turned[1] };
+        part(delayed, &mut self.delayed);
+    }
+}
+
+/// A number that holds a bin.
+trait Bin: Copy + Default + std::ops::Add<Output = Self> {
+    fn from_cell(cell: u32) -> Self;
+    fn to_cell(self) -> u32;
+    /// Dot products of `z` with `d` from each of `L` consecutive places on, for bins of `group`.
+    fn dots<const L: usize>(z: &[Self], d: &[Self], group: usize) -> [u64; L];
+}
+
+impl Bin for i16 {
+    #[inline(always)]
+    fn from_cell(cell: u32) -> Self {
+        cell as Self
+    }
+
+    #[inline(always)]
+    fn to_cell(self) -> u32 {
+        self as u32
+    }
+
+    #[inline(always)]
+    fn dots<const L: usize>(z: &[Self], d: &[Self], group: usize) -> [u64; L] {
+        // (255 * 2^group)^2 * terms < 2^32; as unsigned numbers the sums are exact.
+        let terms = 65536 >> (2 * group);
+        let mut totals = [0; L];
+        for (index, z) in z.chunks(terms).enumerate() {
+            let d = &d[index * terms..];
+            let mut sums = [0i32; L];
+            let places: [&[Self]; L] = std::array::from_fn(|lag| &d[lag..lag + z.len()]);
+            for i in 0..z.len() {
+                for lag in 0..L {
+                    let product = i32::from(z[i]) * i32::from(places[lag][i]);
+                    sums[lag] = sums[lag].wrapping_add(product);
+                }
+            }
+            for lag in 0..L {
+                totals[lag] += u64::from(sums[lag] as u32);
+            }
+        }
+        totals
+    }
+}
+
+impl Bin for u32 {
+    #[inline(always)]
+    fn from_cell(cell: u32) -> Self {
+        cell
+    }
+
+    #[inline(always)]
+    fn to_cell(self) -> u32 {
+        self
+    }
+
+    #[inline(always)]
+    fn dots<const L: usize>(z: &[Self], d: &[Self], _: usize) -> [u64; L] {
+        let mut sums = [0; L];
+        let places: [&[Self]; L] = std::array::from_fn(|lag| &d[lag..lag + z.len()]);
+        for i in 0..z.len() {
+            for lag in 0..L {
+                sums[lag] += u64::from(z[i]) * u64::from(places[lag][i]);
+            }
+        }
+        sums
+    }
+}
+
+/// A group's part in a row.
+struct Group<'a> {
+    scheme: Scheme,
+    group: usize,
+    /// Its first lag and its number of lags, in bins.
+    first: usize,
+    products: &'a mut [u64],
+    partial: &'a mut u32,
+    cells: &'a mut [u32],
+    /// Complete bins of the group before when the run begins.
+    before: u64,
+}
+
+impl Group<'_> {
+    /// The delay line as the state has it, the oldest bin first.
+    #[inline(always)]
+    fn load_line<T: Bin>(&self, d: &mut Vec<T>) {
+        d.clear();
+        d.extend(self.cells.iter().rev().map(|&cell| T::from_cell(cell)));
+    }
+
+    /// Group 0: bins are counts.
+    #[inline(always)]
+    fn counts<T: Bin>(&self, direct: &[u8], delayed: &[u8], to: &mut Bins<T>) {
+        to.z.clear();
+        to.z.extend(direct.iter().map(|&count| T::from_cell(count.into())));
+        self.load_line(&mut to.d);
+        if self.scheme == Scheme::BinGroups {
+            // The newest cell stands for the sample that comes now.
+            to.d.pop();
+        }
+        to.d.extend(delayed.iter().map(|&count| T::from_cell(count.into())));
+        if self.scheme == Scheme::BinGroups {
+            to.d.push(T::default());
+        }
+    }
+
+    /// The bins that the group before completes.
+    #[inline(always)]
+    fn add_pairs<F: Bin, T: Bin>(&self, from: &Bins<F>, half: u32, to: &mut Bins<T>) {
+        let sum = |pair: &[F; 2]| T::from_cell(pair[0].to_cell() + pair[1].to_cell());
+        // Whether the group before has begun a bin of this one.
+        let begun = !self.before.is_multiple_of(2);
+        let new = (from.z.len() + usize::from(begun)) / 2;
+
+        to.z.clear();
+        let mut rest = &from.z[..];
+        if let (true, [first, after @ ..]) = (begun, rest) {
+            to.z.push(T::from_cell(half + first.to_cell()));
+            rest = after;
+        }
+        to.z.extend(rest.as_chunks().0.iter().map(sum));
+
+        self.load_line(&mut to.d);
+        let first = match self.scheme {
+            // The line of the group before begins with D[before - 2S + 1]; two of its bins make
+            // this group's D[bins - S + 1].
+            Scheme::BinGroups => usize::from(!begun),
+            // It begins with Z[before - m]; two of its bins make this group's Z[bins].
+            Scheme::Classic => self.cells.len() - usize::from(begun),
+        };
+        to.d.extend(from.d[first..].as_chunks().0.iter().take(new).map(sum));
+    }
+
+    /// Adds the products of the new bins, and keeps what the next run needs.
+    #[inline(always)]
+    fn finish<T: Bin>(&mut self, bins: &Bins<T>, run_sum: u32) {
+        let newest_lag = self.first + self.products.len() - 1;
+        // Place in the line of the first new bin's partner at the longest lag.
+        let start = match self.scheme {
+            Scheme::BinGroups => self.cells.len() - 1 - newest_lag,
+            Scheme::Classic => self.cells.len() - newest_lag,
+        };
+        if !bins.z.is_empty() {
+            let places = &bins.d[start..];
+            let lags = self.products.len();
+            let whole = lags / LAGS_TOGETHER * LAGS_TOGETHER;
+            for place in (0..whole).step_by(LAGS_TOGETHER) {
+                let dots = T::dots::<LAGS_TOGETHER>(&bins.z, &places[place..], self.group);
+                for (offset, dot) in dots.into_iter().enumerate() {
+                    self.products[lags - 1 - place - offset] += dot;
+                }
+            }
+            for place in whole..lags {
+                let [dot] = T::dots::<1>(&bins.z, &places[place..], self.group);
+                self.products[lags - 1 - place] += dot;
+            }
+        }
+        let binned: u32 = bins.z.iter().map(|bin| bin.to_cell()).sum();
+        *self.partial = *self.partial + run_sum - binned;
+        let line = bins.d[bins.d.len() - self.cells.len()..].iter().rev();
+        self.cells.iter_mut().zip(line).for_each(|(cell, bin)| *cell = bin.to_cell());
+    }
+}
+
+/// Advances a row by the run in `scratch`, which begins at instant `begin`.
+#[inline(always)]
+fn advance(shape: &Shape, row: &mut Row<'_>, scratch: &mut Scratch, begin: u64) {
+    let sum = |counts: &[u8]| counts.iter().map(|&count| u32::from(count)).sum::<u32>();
+    let run_sum = sum(&scratch.direct);
+    row.totals[0] += u64::from(run_sum);
+    row.totals[1] += u64::from(sum(&scratch.delayed));
+
+    let mut products = &mut row.products[..];
+    let lines = row.cells.chunks_mut(shape.cells());
+    // What the group before has pending: half a bin of this one, and less.
+    let mut pending = 0;
+    for (group, (cells, partial)) in lines.zip(row.partial.iter_mut()).enumerate() {
+        let steps = shape.steps(group);
+        let (own, rest) = products.split_at_mut(steps.clone().count());
+        products = rest;
+        let half = *partial - pending;
+        pending = *partial;
+        let mut this = Group {
+            scheme: shape.scheme,
+            group,
+            first: *steps.start(),
+            products: own,
+            partial,
+            cells,
+            before: begin >> group.saturating_sub(1),
+        };
+        let [even, odd] = &mut scratch.narrow;
+        let [wide_even, wide_odd] = &mut scratch.wide;
+        let (this_narrow, last_narrow) = if group % 2 == 0 { (even, odd) } else { (odd, even) };
+        let (this_wide, last_wide) =
+            if group % 2 == 0 { (wide_even, wide_odd) } else { (wide_odd, wide_even) };
+        if group == 0 {
+            this.counts(&scratch.direct, &scratch.delayed, this_narrow);
+            this.finish(this_narrow, run_sum);
+        } else if group < NARROW_GROUPS {
+            this.add_pairs(last_narrow, half, this_narrow);
+            this.finish(this_narrow, run_sum);
+        } else if group == NARROW_GROUPS {
+            this.add_pairs(last_narrow, half, this_wide);
+            this.finish(this_wide, run_sum);
+        } else {
+            this.add_pairs(last_wide, half, this_wide);
+            this.finish(this_wide, run_sum);
+        }
+    }
+}
+
+/// [`advance`] with the best instructions that this CPU has.
+fn best() -> fn(&Shape, &mut Row<'_>, &mut Scratch, u64) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+        fn avx512(shape: &Shape, row: &mut Row<'_>, scratch: &mut Scratch, begin: u64) {
+            advance(shape, row, scratch, begin);
+        }
+        #[target_feature(enable = "avx2")]
+        fn avx2(shape: &Shape, row: &mut Row<'_>, scratch: &mut Scratch, begin: u64) {
+            advance(shape, row, scratch, begin);
+        }
+        let avx512_found = is_x86_feature_detected!("avx512f")
+            && is_x86_feature_detected!("avx512bw")
+            && is_x86_feature_detected!("avx512vl")
+            && is_x86_feature_detected!("avx512vnni");
+        if avx512_found {
+            // SAFETY: the CPU has the instructions.
+            return |shape, row, scratch, begin| unsafe { avx512(shape, row, scratch, begin) };
+        }
+        if is_x86_feature_detected!("avx2") {
+            // SAFETY: the CPU has the instructions.
+            return |shape, row, scratch, begin| unsafe { avx2(shape, row, scratch, begin) };
+        }
+    }
+    |shape, row, scratch, begin| advance(shape, row, scratch, begin)
+}

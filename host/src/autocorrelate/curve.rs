@@ -1,0 +1,139 @@
+//! What an autocorrelation gives: sums, and the curves that experimenters draw from them.
+
+use ndarray::Array2;
+
+use super::{Point, Scheme, Shape, State};
+
+/// All sums of a stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sums {
+    /// What was autocorrelated.
+    pub shape: Shape,
+    /// Instants seen.
+    pub instants: u64,
+    /// The points of every curve: groups in order, lags ascending.
+    pub points: Vec<Point>,
+    /// `M`, complete bins of each point's group.
+    pub bins: Vec<u64>,
+    /// `A = sum Z Y`: `[row][point]`.
+    pub products: Array2<u64>,
+    /// `sum Z`: `[row][point]`.
+    pub direct: Array2<u64>,
+    /// `sum Y`: `[row][point]`.
+    pub delayed: Array2<u64>,
+}
+
+impl Sums {
+    pub(crate) fn of(state: &State) -> Self {
+        let State { shape, instants, .. } = *state;
+        let points: Vec<Point> = shape.curve().collect();
+        let size = (state.pairs.len(), points.len());
+        let products = Array2::from_shape_vec(size, state.products.clone());
+        let direct = Array2::from_shape_fn(size, |(row, point)| {
+            let partial = state.partial[row * shape.groups + points[point].group];
+            state.totals[row][0].wrapping_sub(partial.into())
+        });
+        let delayed: Vec<u64> =
+            (0..size.0).flat_map(|row| delayed_sums(state, row).into_iter()).collect();
+        Self {
+            shape,
+            instants,
+            bins: points.iter().map(|point| instants >> point.group).collect(),
+            points,
+            products: products.expect("as many sums as the shape has"),
+            direct,
+            delayed: Array2::from_shape_vec(size, delayed).expect("as many sums as points"),
+        }
+    }
+
+    /// The normalised correlation of a row: `g(tau) = A M / (sum Z * sum Y)`, symmetric
+    /// normalisation: each lag is divided by the means of the very bins that it multiplied. Lags at
+    /// which nothing was counted are left out.
+    ///
+    /// `dwell` is the length of an instant in seconds.
+    ///
+    /// # Panics
+    /// When there is no such row.
+    pub fn curve(&self, row: usize, dwell: f64) -> Curve {
+        self.curve_of(dwell, |point| self.g(row, point))
+    }
+
+    /// The mean over all rows of the normalised correlations, each lag over the rows that counted
+    /// something there.
+    pub fn mean_curve(&self, dwell: f64) -> Curve {
+        self.curve_of(dwell, |point| {
+            let (sum, rows) = (0..self.products.nrows())
+                .filter_map(|row| self.g(row, point))
+                .fold((0.0, 0u32), |(sum, rows), g| (sum + g, rows + 1));
+            (rows > 0).then(|| sum / f64::from(rows))
+        })
+    }
+
+    fn curve_of(&self, dwell: f64, g: impl Fn(usize) -> Option<f64>) -> Curve {
+        let mut curve = Curve::default();
+        for (index, point) in self.points.iter().enumerate() {
+            if let Some(g) = g(index) {
+                curve.lags.push(point.lag as f64 * dwell);
+                curve.values.push(g);
+            }
+        }
+        curve
+    }
+
+    fn g(&self, row: usize, point: usize) -> Option<f64> {
+        let at = [row, point];
+        let (direct, delayed) = (self.direct[at] as f64, self.delayed[at] as f64);
+        (direct > 0.0 && delayed > 0.0)
+            .then(|| self.products[at] as f64 * self.bins[point] as f64 / direct / delayed)
+    }
+}
+
+/// A normalised correlation curve.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Curve {
+    /// Lags in seconds, ascending.
+    pub lags: Vec<f64>,
+    /// `g(tau)`: 1 where there is no correlation.
+    pub values: Vec<f64>,
+}
+
+/// `sum_m Y` of every point of a row, from the total of the delayed sensor's counts less those that
+/// are still in the delay lines.
+fn delayed_sums(state: &State, row: usize) -> Vec<u64> {
+    let shape = &state.shape;
+    let cells = shape.cells();
+    let mut sums = Vec::with_capacity(shape.points());
+    // Sum of the counts up to the end of the newest bin in the group's delay line.
+    let mut newest = state.totals[row][1];
+    for group in 0..shape.groups {
+        let start = (row * shape.groups + group) * cells;
+        let line = &state.cells[start..start + cells];
+        // before[c]: sum of the counts before the bin in cell c begins.
+        let before: Vec<u64> = line
+            .iter()
+            .scan(newest, |sum, &cell| {
+                *sum = sum.wrapping_sub(cell.into());
+                Some(*sum)
+            })
+            .collect();
+        let even = (state.instants >> group).is_multiple_of(2);
+        match shape.scheme {
+            // Cell c is what the next bin is multiplied with: the last one was with the bin before.
+            Scheme::BinGroups => {
+                sums.extend(shape.steps(group).map(|c| before[c]));
+                // The next group's newest bin ends where this group's oldest begins or, when that
+                // is its second half, ends.
+                let second_half = if even { line[cells - 1] } else { 0 };
+                newest = before[cells - 1].wrapping_add(second_half.into());
+            }
+            Scheme::Classic => {
+                sums.extend(
+                    shape.steps(group).map(|n| if n == 0 { newest } else { before[n - 1] }),
+                );
+                // The next group's newest bin ends where this group's does, or one bin before.
+                newest = if even { newest } else { before[0] };
+            }
+        }
+    }
+    sums
+}

@@ -1,0 +1,179 @@
+//! The plan: shapes, checks, and the device that does the work.
+
+use super::{Backend, Scheme, Shape, State, Sums, backend};
+use crate::{Device, Error, Result};
+
+/// Settings of an [`Autocorrelator`] in the making.
+#[derive(Clone, Debug)]
+pub struct Builder {
+    shape: Shape,
+    pairs: Option<Vec<[u32; 2]>>,
+    device: Device,
+}
+
+impl Builder {
+    /// `G`, the number of groups, 1 to [`MAX_GROUPS`](super::MAX_GROUPS) (default: 10).
+    pub fn groups(mut self, groups: usize) -> Self {
+        self.shape.groups = groups;
+        self
+    }
+
+    /// `S`, the number of lags of a group, at least 2 (default: 32).
+    pub fn lags(mut self, lags: usize) -> Self {
+        self.shape.lags = lags;
+        self
+    }
+
+    /// Which lags (default: [`Scheme::BinGroups`]).
+    pub fn scheme(mut self, scheme: Scheme) -> Self {
+        self.shape.scheme = scheme;
+        self
+    }
+
+    /// Cross-correlates pairs of sensors: a row for each pair, `(direct, delayed)`; the second one
+    /// is delayed by the lag. Without this, the rows are the autocorrelations of all sensors.
+    pub fn pairs(mut self, pairs: &[(usize, usize)]) -> Self {
+        // A sensor beyond u32 is no sensor: the check below says so.
+        let number = |sensor: usize| u32::try_from(sensor).unwrap_or(u32::MAX);
+        self.pairs = Some(pairs.iter().map(|&(a, b)| [number(a), number(b)]).collect());
+        self
+    }
+
+    /// Where to compute (default: the first GPU, else the CPU).
+    pub fn device(mut self, device: Device) -> Self {
+        self.device = device;
+        self
+    }
+
+    /// Builds the plan.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for numbers of sensors, groups or lags that cannot be computed with, or a
+    /// pair of sensors that do not exist; [`Error::Device`] when the device is not there.
+    pub fn build(self) -> Result<Autocorrelator> {
+        let Self { shape, pairs, device } = self;
+        shape.check()?;
+        if u32::try_from(shape.sensors).is_err() {
+            return Err(Error::invalid(format!(
+                "{} sensors: expected at most {}",
+                shape.sensors,
+                u32::MAX
+            )));
+        }
+        let pairs = match pairs {
+            None => (0..shape.sensors as u32).map(|sensor| [sensor; 2]).collect(),
+            Some(pairs) => pairs,
+        };
+        if pairs.is_empty() {
+            return Err(Error::invalid("no pairs of sensors: expected at least 1"));
+        }
+        if let Some(pair) =
+            pairs.iter().find(|pair| pair.iter().any(|&sensor| sensor as usize >= shape.sensors))
+        {
+            return Err(Error::invalid(format!(
+                "sensor pair {},{}: expected numbers below {}",
+                pair[0], pair[1], shape.sensors
+            )));
+        }
+        Autocorrelator::resume(State::new(shape, pairs), device)
+    }
+}
+
+/// An autocorrelation planned for a number of sensors and a device: [feed](Self::accumulate) it
+/// counts in blocks of any number of instants, look at the [sums](Self::snapshot) whenever you like.
+///
+/// ```
+/// use corrust_host::{Autocorrelator, Device};
+///
+/// // Two sensors, five instants: [instant][sensor].
+/// let counts: [[u8; 2]; 5] = [[1, 255], [2, 255], [3, 255], [4, 255], [5, 255]];
+///
+/// let mut plan = Autocorrelator::builder(2).groups(2).lags(2).device(Device::Cpu).build()?;
+/// plan.accumulate(counts[..2].as_flattened())?; // cut the stream where you like
+/// plan.accumulate(counts[2..].as_flattened())?;
+/// let sums = plan.snapshot()?;
+///
+/// // Group 0, lag 1: 2*1 + 3*2 + 4*3 + 5*4; group 1, lag 2: (3+4)*(1+2).
+/// assert_eq!(sums.products[[0, 1]], 40);
+/// assert_eq!((sums.points[2].lag, sums.products[[0, 2]]), (2, 21));
+/// assert_eq!(sums.products[[1, 0]], 5 * 255 * 255);
+/// # Ok::<(), corrust_host::Error>(())
+/// ```
+pub struct Autocorrelator {
+    shape: Shape,
+    instants: u64,
+    backend: Box<dyn Backend>,
+}
+
+impl Autocorrelator {
+    /// Starts a plan for `sensors` sensors.
+    pub fn builder(sensors: usize) -> Builder {
+        Builder {
+            shape: Shape { sensors, groups: 10, lags: 32, scheme: Scheme::BinGroups },
+            pairs: None,
+            device: Device::Auto,
+        }
+    }
+
+    /// Continues a stream from what [`state`](Self::state) gave, on any device.
+    ///
+    /// # Errors
+    /// [`Error::Device`] when the device is not there; [`Error::Invalid`] when it cannot compute
+    /// the state's shape.
+    pub fn resume(state: State, device: Device) -> Result<Self> {
+        let (shape, instants) = (state.shape, state.instants);
+        Ok(Self { shape, instants, backend: backend(state, device)? })
+    }
+
+    /// What is autocorrelated.
+    pub fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    /// Instants fed since the stream began.
+    pub fn instants(&self) -> u64 {
+        self.instants
+    }
+
+    /// The device that computes, as a person would name it.
+    pub fn device_name(&self) -> &str {
+        self.backend.device_name()
+    }
+
+    /// Adds counts `[instant][sensor]` to the stream.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when the last instant is incomplete, or the stream grows beyond
+    /// [`Shape::max_instants`]; the device's own errors.
+    pub fn accumulate(&mut self, counts: &[u8]) -> Result<()> {
+        let instants = self.instants + self.shape.instants(counts.len())? as u64;
+        if instants > self.shape.max_instants() {
+            return Err(Error::invalid(format!(
+                "{instants} instants: 64-bit sums of {} groups hold at most {}, begin a new stream",
+                self.shape.groups,
+                self.shape.max_instants()
+            )));
+        }
+        if !counts.is_empty() {
+            self.backend.accumulate(counts)?;
+            self.instants = instants;
+        }
+        Ok(())
+    }
+
+    /// All sums of the stream so far; it goes on.
+    ///
+    /// # Errors
+    /// The device's own.
+    pub fn snapshot(&mut self) -> Result<Sums> {
+        Ok(Sums::of(&self.backend.state()?))
+    }
+
+    /// All that is remembered of the stream so far, to be resumed later; it goes on.
+    ///
+    /// # Errors
+    /// The device's own.
+    pub fn state(&mut self) -> Result<State> {
+        self.backend.state()
+    }
+}

@@ -1,0 +1,313 @@
+//! One suite for every backend: sums equal the oracle's plain loops, bit for bit, whatever the
+//! counts and however the stream is cut.
+//!
+//! A backend that is not there is skipped, saying so; naming it in `CORRUST_REQUIRE` (as in
+//! `CORRUST_REQUIRE=cuda`, for all whose names start so) turns that into a failure.
+
+#[path = "oracle/autocorrelate.rs"]
+mod oracle;
+
+use corrust::{
+    Autocorrelator, Device, Error,
+    autocorrelate::{Scheme, State, Sums},
+};
+use oracle::Stream;
+use rand::{RngExt, SeedableRng, rngs::StdRng};
+
+/// A backend, and the largest streams to test it with.
+#[derive(Clone, Copy)]
+struct Backend {
+    name: &'static str,
+    device: Device,
+    schemes: &'static [Scheme],
+    /// Instants of the streams that reach the longest lags of 16 groups.
+    deep: usize,
+    /// Instants of the streams of all 255s.
+    long: usize,
+}
+
+impl Backend {
+    const CPU: Self = Self {
+        name: "cpu",
+        device: Device::Cpu,
+        schemes: &Scheme::ALL,
+        deep: 1_200_000,
+        long: 5_000_000,
+    };
+
+    /// Whether the backend is there; says why if not.
+    fn is_there(&self) -> bool {
+        match self.plan(1, 1, 2, Scheme::BinGroups) {
+            Ok(_) => true,
+            Err(Error::Device(reason)) => {
+                let required = std::env::var("CORRUST_REQUIRE").unwrap_or_default();
+                let required =
+                    required.split(',').any(|name| !name.is_empty() && self.name.starts_with(name));
+                assert!(!required, "{}: {reason}", self.name);
+                println!("{}: skipped: {reason}", self.name);
+                false
+            }
+            Err(error) => panic!("{}: {error}", self.name),
+        }
+    }
+
+    fn plan(
+        &self,
+        sensors: usize,
+        groups: usize,
+        lags: usize,
+        scheme: Scheme,
+    ) -> corrust::Result<Autocorrelator> {
+        Autocorrelator::builder(sensors)
+            .groups(groups)
+            .lags(lags)
+            .scheme(scheme)
+            .device(self.device)
+            .build()
+    }
+
+    /// Autocorrelates a stream cut at `cuts` and compares.
+    fn judge(&self, stream: &Stream, groups: usize, lags: usize, scheme: Scheme, cuts: &[usize]) {
+        let instants = stream.instants();
+        let what = format!(
+            "{}, {scheme}: {} sensors, {instants} instants, {groups} groups of {lags}",
+            self.name, stream.sensors
+        );
+        let mut plan = self.plan(stream.sensors, groups, lags, scheme).unwrap();
+        let mut from = 0;
+        for &to in cuts.iter().chain([&instants]) {
+            let part = &stream.counts[from * stream.sensors..to * stream.sensors];
+            plan.accumulate(part).unwrap();
+            from = to;
+        }
+        assert_eq!(plan.instants(), instants as u64);
+        let sums = plan.snapshot().unwrap();
+        for row in 0..stream.sensors {
+            let expected = curve(stream, (row, row), groups, lags, scheme);
+            compare(&what, &sums, row, &expected);
+        }
+    }
+}
+
+fn curve(
+    stream: &Stream,
+    pair: (usize, usize),
+    groups: usize,
+    lags: usize,
+    scheme: Scheme,
+) -> Vec<oracle::Point> {
+    match scheme {
+        Scheme::BinGroups => oracle::bin_groups(stream, pair, groups, lags),
+        Scheme::Classic => oracle::classic(stream, pair, groups, lags),
+    }
+}
+
+fn compare(what: &str, sums: &Sums, row: usize, expected: &[oracle::Point]) {
+    assert_eq!(sums.points.len(), expected.len(), "{what}");
+    for (index, &expected) in expected.iter().enumerate() {
+        let found = oracle::Point {
+            lag: sums.points[index].lag,
+            products: sums.products[[row, index]],
+            direct: sums.direct[[row, index]],
+            delayed: sums.delayed[[row, index]],
+            bins: sums.bins[index],
+        };
+        assert_eq!(found, expected, "{what}: row {row}, point {index}");
+    }
+}
+
+fn random(sensors: usize, instants: usize) -> Stream {
+    let mut rng = StdRng::seed_from_u64((sensors << 32 | instants) as u64);
+    Stream { sensors, counts: (0..sensors * instants).map(|_| rng.random()).collect() }
+}
+
+/// Ascending cuts, some of them equal.
+fn cuts(rng: &mut StdRng, instants: usize, number: usize) -> Vec<usize> {
+    let mut cuts: Vec<usize> = (0..number).map(|_| rng.random_range(0..=instants)).collect();
+    cuts.sort_unstable();
+    cuts
+}
+
+/// Every number of groups and several of lags, powers of two and not, streams of few instants.
+fn shapes(backend: Backend) {
+    for &scheme in backend.schemes {
+        for lags in [2, 3, 5, 7, 8, 12, 24, 31, 32, 33, 48, 64, 100] {
+            if scheme == Scheme::Classic && lags % 2 == 1 {
+                continue;
+            }
+            for (groups, sensors, instants) in
+                [(1, 1, 700), (2, 3, 1), (4, 2, 700), (7, 1, 2049), (10, 1, 5000), (16, 2, 300)]
+            {
+                backend.judge(&random(sensors, instants), groups, lags, scheme, &[]);
+            }
+        }
+        for sensors in [1, 31, 32, 33, 63, 64, 65, 130] {
+            backend.judge(&random(sensors, 150), 3, 8, scheme, &[]);
+        }
+        backend.judge(&random(3, 0), 3, 8, scheme, &[]);
+    }
+}
+
+/// Streams cut at random, and into single instants.
+fn cuts_at_random(backend: Backend) {
+    let mut rng = StdRng::seed_from_u64(7);
+    for &scheme in backend.schemes {
+        for lags in [8, 20, 32, 64] {
+            let stream = random(3, 40_000);
+            let cuts = cuts(&mut rng, stream.instants(), 20);
+            backend.judge(&stream, 8, lags, scheme, &cuts);
+            let stream = random(2, 700);
+            let single: Vec<usize> = (0..stream.instants()).collect();
+            backend.judge(&stream, 6, lags, scheme, &single);
+        }
+    }
+}
+
+/// All 16 groups, to their longest lags.
+fn deep(backend: Backend) {
+    let mut rng = StdRng::seed_from_u64(8);
+    for &scheme in backend.schemes {
+        let stream = random(2, backend.deep);
+        let cuts = cuts(&mut rng, stream.instants(), 5);
+        backend.judge(&stream, 16, 8, scheme, &cuts);
+        backend.judge(&stream, 10, 32, scheme, &cuts);
+    }
+}
+
+/// Nothing but 255s, for so long that 32-bit sums would wrap in every group.
+fn all_255(backend: Backend) {
+    for &scheme in backend.schemes {
+        for lags in [8, 32, 64] {
+            let stream = Stream { sensors: 1, counts: vec![255; backend.long] };
+            backend.judge(&stream, 10, lags, scheme, &[backend.long / 3]);
+        }
+    }
+}
+
+/// Snapshots while the stream goes on, and states that are saved and resumed, change nothing.
+fn interruptions(backend: Backend) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("state");
+    for &scheme in backend.schemes {
+        let stream = random(5, 30_000);
+        let (groups, lags) = (9, 32);
+        let mut plan = backend.plan(stream.sensors, groups, lags, scheme).unwrap();
+        let cuts = [0, 1, 100, 101, 7_777, 20_000, 30_000];
+        for cut in cuts.windows(2) {
+            plan.accumulate(&stream.counts[cut[0] * 5..cut[1] * 5]).unwrap();
+            let sums = plan.snapshot().unwrap();
+            let part = Stream { counts: stream.counts[..cut[1] * 5].to_vec(), ..stream };
+            for row in 0..stream.sensors {
+                let expected = curve(&part, (row, row), groups, lags, scheme);
+                compare(backend.name, &sums, row, &expected);
+            }
+            let state = plan.state().unwrap();
+            state.save(&file).unwrap();
+            assert_eq!(State::load(&file).unwrap(), state);
+            // Every second time the stream resumes from the file.
+            if cut[1] % 2 == 1 {
+                plan = Autocorrelator::resume(State::load(&file).unwrap(), backend.device).unwrap();
+            }
+        }
+    }
+}
+
+/// Cross-correlations of pairs of sensors, in any order and more than once.
+fn pairs(backend: Backend) {
+    let pairs = [(0, 1), (1, 0), (3, 3), (2, 0), (0, 1), (4, 2)];
+    for &scheme in backend.schemes {
+        for (groups, lags) in [(6, 32), (9, 10)] {
+            let stream = random(5, 9_000);
+            let mut plan = Autocorrelator::builder(5)
+                .groups(groups)
+                .lags(lags)
+                .scheme(scheme)
+                .pairs(&pairs)
+                .device(backend.device)
+                .build()
+                .unwrap();
+            for part in stream.counts.chunks(5 * 1234) {
+                plan.accumulate(part).unwrap();
+            }
+            let sums = plan.snapshot().unwrap();
+            for (row, &pair) in pairs.iter().enumerate() {
+                compare(backend.name, &sums, row, &curve(&stream, pair, groups, lags, scheme));
+            }
+        }
+    }
+}
+
+/// Stamps the suite for a backend.
+macro_rules! conformance {
+    ($name:ident, $backend:expr) => {
+        mod $name {
+            use super::Backend;
+
+            const BACKEND: Backend = $backend;
+
+            conformance!(@tests shapes cuts_at_random deep all_255 interruptions pairs);
+        }
+    };
+    (@tests $($test:ident)*) => {
+        $(
+            #[test]
+            fn $test() {
+                if BACKEND.is_there() {
+                    super::$test(BACKEND);
+                }
+            }
+        )*
+    };
+}
+
+conformance!(cpu, Backend::CPU);
+
+/// What cannot be computed is refused in a sentence that names it.
+#[test]
+fn bad_shapes_are_refused() {
+    let refuse = |builder: corrust::autocorrelate::Builder, expected: &str| {
+        let error = builder.device(Device::Cpu).build().err().expect("refused").to_string();
+        assert_eq!(error, expected);
+    };
+    let builder = Autocorrelator::builder;
+    refuse(builder(0), "0 sensors: expected at least 1");
+    refuse(builder(1).groups(0), "0 groups: expected 1 to 24");
+    refuse(builder(1).groups(25), "25 groups: expected 1 to 24");
+    refuse(builder(1).lags(1), "1 lags: expected 2 to 65536");
+    refuse(
+        builder(1).lags(5).scheme(Scheme::Classic),
+        "5 lags: the classic scheme needs an even number",
+    );
+    refuse(builder(2).pairs(&[]), "no pairs of sensors: expected at least 1");
+    refuse(builder(2).pairs(&[(0, 2)]), "sensor pair 0,2: expected numbers below 2");
+    let mut plan = builder(3).device(Device::Cpu).build().unwrap();
+    assert_eq!(
+        plan.accumulate(&[0; 7]).unwrap_err().to_string(),
+        "7 counts: expected a multiple of the 3 sensors"
+    );
+}
+
+/// Files that are no states, or not whole ones, are refused.
+#[test]
+fn bad_states_are_refused() {
+    let mut plan =
+        Autocorrelator::builder(2).groups(2).lags(4).device(Device::Cpu).build().unwrap();
+    plan.accumulate(&[1, 2, 3, 4]).unwrap();
+    let bytes = plan.state().unwrap().to_bytes();
+    assert!(State::from_bytes(&bytes).is_ok());
+    for length in 0..bytes.len() {
+        State::from_bytes(&bytes[..length]).unwrap_err();
+    }
+    for place in (0..8).chain(16..bytes.len()) {
+        let mut bytes = bytes.clone();
+        bytes[place] ^= 0x80;
+        // What is accepted can be used: other instants, other sums.
+        if let Ok(state) = State::from_bytes(&bytes) {
+            assert!(place >= 48, "byte {place}");
+            let counts = vec![255; 10 * state.shape().sensors];
+            let mut plan = Autocorrelator::resume(state, Device::Cpu).unwrap();
+            plan.accumulate(&counts).unwrap();
+            plan.snapshot().unwrap();
+        }
+    }
+}
