@@ -11,7 +11,7 @@ use corrust::{
     correlate::{DROP, Dump, Kernel, Selection, Visibilities},
     device::{Buffer, Stream},
 };
-use corrust_gpu::abi::correlate::{TILE_64, TILE_128, TIMES_PER_STEP};
+use corrust_gpu::abi::correlate::{TILE_64, TILE_128, TILE_128_192, TIMES_PER_STEP};
 use oracle::{Block, Visibility};
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
@@ -50,7 +50,11 @@ const GPU_INPUTS: &[usize] = &[
     TILE_128.inputs as usize - 1,
     TILE_128.inputs as usize,
     TILE_128.inputs as usize + 1,
+    TILE_128_192.columns as usize - 1,
+    TILE_128_192.columns as usize,
+    TILE_128_192.columns as usize + 1,
     2 * TILE_128.inputs as usize + 1,
+    2 * TILE_128_192.columns as usize + 1,
 ];
 
 /// Around the edges of a 16-byte chunk, a step and the stages in flight.
@@ -401,3 +405,5 @@ conformance!(cpu cpu_avx_vnni, CpuAvxVnni);
 conformance!(cpu cpu_avx512_vnni, CpuAvx512Vnni);
 conformance!(gpu cuda_mma_128, cuda, Mma128);
 conformance!(gpu cuda_mma_64, cuda, Mma64);
+conformance!(gpu cuda_wgmma_192, cuda, Wgmma192);
+conformance!(gpu cuda_wgmma_128, cuda, Wgmma128);

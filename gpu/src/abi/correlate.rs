@@ -1,6 +1,6 @@
 //! Correlator kernels: tiles of baselines, steps of time.
 
-use super::{Kernel, parameters};
+use super::{Kernel, Target, parameters};
 
 /// Bytes of one input's samples that a block stages at a time: one swizzled row of shared memory.
 pub const STEP_BYTES: u32 = 128;
@@ -47,6 +47,61 @@ pub const TILE_128: Tile = Tile { inputs: 128, warp_rows: 64, warp_columns: 32, 
 /// 64 x 64 baselines: small arrays, where a larger tile would mostly compute padding.
 pub const TILE_64: Tile = Tile { inputs: 64, warp_rows: 32, warp_columns: 32, stages: 3 };
 
+/// Geometry of a warpgroup correlator block: a tile of baselines whose rows are shared among the
+/// warpgroups that multiply, 64 each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WarpgroupTile {
+    /// Rows (the unconjugated input), a multiple of 64.
+    pub rows: u32,
+    /// Columns (the conjugated input), a multiple of 8.
+    pub columns: u32,
+    /// Steps of time in flight.
+    pub stages: u32,
+    /// Registers of a thread that stages or sums, and of one that multiplies: multiples of 8.
+    pub registers: (u32, u32),
+}
+
+impl WarpgroupTile {
+    /// Threads of a block: a warpgroup that stages, and one for each 64 rows.
+    pub const fn threads(self) -> u32 {
+        128 + 2 * self.rows
+    }
+
+    /// Bytes of a stage: a panel of rows and one of columns.
+    pub const fn stage_bytes(self) -> u32 {
+        (self.rows + self.columns) * STEP_BYTES
+    }
+
+    /// Bytes of shared memory of a block: the stages, the sums of the columns, the barriers (two for
+    /// each stage, and two for the sums).
+    pub const fn shared_bytes(self) -> u32 {
+        self.stages * self.stage_bytes() + 4 * self.columns + 8 * (2 * self.stages + 2)
+    }
+
+    /// Tiles that row of tiles `row` has in the lower triangle.
+    pub const fn across(self, row: u32, inputs: u32) -> u32 {
+        let end = (row + 1) * self.rows;
+        (if end < inputs { end } else { inputs }).div_ceil(self.columns)
+    }
+
+    /// Tiles of the lower triangle.
+    pub const fn tiles(self, inputs: u32) -> u32 {
+        let (mut tiles, mut row) = (0, 0);
+        while row < inputs.div_ceil(self.rows) {
+            tiles += self.across(row, inputs);
+            row += 1;
+        }
+        tiles
+    }
+}
+
+/// 128 x 192 baselines: the largest whose sums fit the registers.
+pub const TILE_128_192: WarpgroupTile =
+    WarpgroupTile { rows: 128, columns: 192, stages: 5, registers: (24, 240) };
+/// 128 x 128 baselines: less padding for small arrays.
+pub const TILE_128_128: WarpgroupTile =
+    WarpgroupTile { rows: 128, columns: 128, stages: 6, registers: (40, 200) };
+
 /// What a launch does with the sums already in memory.
 pub mod mode {
     /// Overwrites them: the first launch after a dump.
@@ -71,6 +126,34 @@ parameters! {
         pub row_bytes: u32,
         /// `N`.
         pub inputs: u32,
+        /// One of [`mode`].
+        pub mode: u32,
+        /// Zero.
+        pub reserved: u32,
+    }
+}
+
+parameters! {
+    /// Parameters of the warpgroup correlators.
+    ///
+    /// Grid: any; the blocks take the tiles of all channels in turn, those of one channel together.
+    /// Samples are reached through two tensor maps over `[channel][input][byte]`, 128-byte swizzled:
+    /// boxes of one channel, [`STEP_BYTES`] bytes and the rows, respectively columns, of a tile.
+    pub struct CorrelateWarpgroup {
+        /// Tensor map of the rows, 64-byte aligned.
+        pub rows: u64,
+        /// Tensor map of the columns, 64-byte aligned.
+        pub columns: u64,
+        /// Sums `[channel][baseline]`, (real, imaginary) pairs of i32 (`cf16`: f32).
+        pub visibilities: u64,
+        /// Bytes of one input to read.
+        pub row_bytes: u32,
+        /// `N`.
+        pub inputs: u32,
+        /// `C`.
+        pub channels: u32,
+        /// [`WarpgroupTile::tiles`] of a channel.
+        pub tiles: u32,
         /// One of [`mode`].
         pub mode: u32,
         /// Zero.
@@ -106,6 +189,23 @@ pub const MMA_S8_64: Kernel<Correlate> = correlator("correlate_mma_s8_64", TILE_
 pub const MMA_F16_128: Kernel<Correlate> = correlator("correlate_mma_f16_128", TILE_128, 1);
 /// Half-precision samples on `mma.sync.m16n8k16`, [`TILE_64`].
 pub const MMA_F16_64: Kernel<Correlate> = correlator("correlate_mma_f16_64", TILE_64, 3);
+
+const fn warpgroup(name: &'static str, tile: WarpgroupTile) -> Kernel<CorrelateWarpgroup> {
+    Kernel::new(name, tile.threads()).target(Target::Sm90a).shared_bytes(tile.shared_bytes())
+}
+
+/// int8 samples on `wgmma.m64n192k32`, [`TILE_128_192`].
+pub const WGMMA_S8_192: Kernel<CorrelateWarpgroup> =
+    warpgroup("correlate_wgmma_s8_192", TILE_128_192);
+/// int8 samples on `wgmma.m64n128k32`, [`TILE_128_128`].
+pub const WGMMA_S8_128: Kernel<CorrelateWarpgroup> =
+    warpgroup("correlate_wgmma_s8_128", TILE_128_128);
+/// Half-precision samples on `wgmma.m64n192k16`, [`TILE_128_192`].
+pub const WGMMA_F16_192: Kernel<CorrelateWarpgroup> =
+    warpgroup("correlate_wgmma_f16_192", TILE_128_192);
+/// Half-precision samples on `wgmma.m64n128k16`, [`TILE_128_128`].
+pub const WGMMA_F16_128: Kernel<CorrelateWarpgroup> =
+    warpgroup("correlate_wgmma_f16_128", TILE_128_128);
 
 /// Adds 32-bit sums to 64-bit ones. Grid: any; the blocks share the values.
 pub const WIDEN: Kernel<Widen> = Kernel::new("correlate_widen", 256);

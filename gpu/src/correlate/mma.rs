@@ -1,18 +1,14 @@
 //! The tensor-core correlator on `mma.sync` (sm_80 and later).
 //!
-//! `V[i][j] = sum_t x_i conj(x_j)`. A matrix unit multiplies real numbers, so a row of samples is
-//! read as `a = (re, im, re, im, ...)`, and a column twice (Romein, "The Tensor-Core Correlator",
-//! section 2.1):
-//!
 //! ```text
-//! b  = ( re', im', ...)    a . b  = sum re re' + im im'  = real part
-//! b* = (-im', re', ...)    a . b* = sum im re' - re im'  = imaginary part
+//! a  = ( re,  im, ...)    of a row, b = (re', im', ...) of a column
+//! b* = (-im', re', ...)   its turn, made in registers from the fragment of b
+//! a . b  = sum re re' + im im' = real part
+//! a . b* = sum im re' - re im' = imaginary part
 //! ```
 //!
-//! `b*` is made in registers from the fragment of `b`: a byte permutation and a complement. The
-//! complement `~im' = -im' - 1` stands for the negation, which int8 cannot hold at -128; it adds
-//! `-sum re` to the imaginary part, and the sum of each row's real parts, kept beside, takes it out
-//! again: exact for every byte.
+//! [`Samples`] says how the turn is exact for every byte; it needs the sum of each row's real parts,
+//! kept beside.
 //!
 //! A block computes a square tile of baselines of one channel in the lower triangle; warps above the
 //! diagonal only help to stage. Panels of 128 bytes of time are copied asynchronously, `stages` deep.
@@ -22,11 +18,13 @@
 
 use crate::{
     abi::correlate::{Correlate, STEP_BYTES, TILE_64, TILE_128, Tile, mode},
-    correlate::triangle,
+    correlate::{
+        samples::{Half, Int8, Samples},
+        triangle,
+    },
     isa::{
         common::{
-            barrier, block, dp4a, dynamic_shared, lane, prmt, read_global_2, shfl_xor,
-            store_global_2, thread,
+            barrier, block, dynamic_shared, lane, read_global_2, shfl_xor, store_global_2, thread,
         },
         sm_80::{cp_async_commit, cp_async_wait, ldmatrix_x4, mma_m16n8k16_f16, mma_m16n8k32_s8},
     },
@@ -36,77 +34,23 @@ use crate::{
     },
 };
 
-/// Arithmetic of one sample type on the matrix units. Words hold four bytes of an operand.
-trait Samples {
+/// A sample type on `mma.sync`.
+trait Multiply: Samples {
     /// `d += a * b`.
     fn multiply(d: &mut [u32; 4], a: [u32; 4], b: [u32; 2]);
-    /// `(re, im) -> (-im, re)`, up to what [`Self::finish`] puts right.
-    fn turn(b: u32) -> u32;
-    /// Adds what [`Self::finish`] needs of a word of the row operand to the row's sum.
-    fn sum_row(sum: i32, a: u32) -> i32;
-    /// The imaginary part from `sum a . turn(b)` and the row's sum.
-    fn finish(imaginary: u32, row_sum: i32) -> u32;
-    /// `a + b` of two accumulators.
-    fn add(a: u32, b: u32) -> u32;
 }
 
-/// `ci8`: pairs of int8, summed in 32 bits.
-struct Int8;
-
-impl Samples for Int8 {
+impl Multiply for Int8 {
     #[inline(always)]
     fn multiply(d: &mut [u32; 4], a: [u32; 4], b: [u32; 2]) {
         mma_m16n8k32_s8(d, a, b);
     }
-
-    #[inline(always)]
-    fn turn(b: u32) -> u32 {
-        prmt::<0x2301>(b, b) ^ 0x00ff_00ff
-    }
-
-    #[inline(always)]
-    fn sum_row(sum: i32, a: u32) -> i32 {
-        dp4a(a, 0x0001_0001, sum)
-    }
-
-    #[inline(always)]
-    fn finish(imaginary: u32, row_sum: i32) -> u32 {
-        imaginary.wrapping_add(row_sum as u32)
-    }
-
-    #[inline(always)]
-    fn add(a: u32, b: u32) -> u32 {
-        a.wrapping_add(b)
-    }
 }
 
-/// `cf16`: pairs of half-precision numbers, summed in single precision.
-struct Half;
-
-impl Samples for Half {
+impl Multiply for Half {
     #[inline(always)]
     fn multiply(d: &mut [u32; 4], a: [u32; 4], b: [u32; 2]) {
         mma_m16n8k16_f16(d, a, b);
-    }
-
-    #[inline(always)]
-    fn turn(b: u32) -> u32 {
-        b.rotate_left(16) ^ 0x0000_8000
-    }
-
-    #[inline(always)]
-    fn sum_row(sum: i32, _a: u32) -> i32 {
-        sum
-    }
-
-    #[inline(always)]
-    fn finish(imaginary: u32, _row_sum: i32) -> u32 {
-        imaginary
-    }
-
-    #[inline(always)]
-    fn add(a: u32, b: u32) -> u32 {
-        (f32::from_bits(a) + f32::from_bits(b)).to_bits()
     }
 }
 
@@ -123,7 +67,7 @@ struct Sums<const ROWS: usize, const PAIRS: usize> {
 /// # Safety
 /// All lanes of the warp call it; the panels are complete and visible.
 #[inline(always)]
-unsafe fn multiply_step<S: Samples, const ROWS: usize, const PAIRS: usize>(
+unsafe fn multiply_step<S: Multiply, const ROWS: usize, const PAIRS: usize>(
     sums: &mut Sums<ROWS, PAIRS>,
     (rows, first_row): (u32, u32),
     (columns, first_column): (u32, u32),
@@ -137,8 +81,8 @@ unsafe fn multiply_step<S: Samples, const ROWS: usize, const PAIRS: usize>(
             a[m] = unsafe { ldmatrix_x4(address) };
             let [low, high] = sums.row[m];
             sums.row[m] = [
-                S::sum_row(S::sum_row(low, a[m][0]), a[m][2]),
-                S::sum_row(S::sum_row(high, a[m][1]), a[m][3]),
+                S::sum_real(S::sum_real(low, a[m][0]), a[m][2]),
+                S::sum_real(S::sum_real(high, a[m][1]), a[m][3]),
             ];
         }
         for n in 0..PAIRS {
@@ -147,7 +91,7 @@ unsafe fn multiply_step<S: Samples, const ROWS: usize, const PAIRS: usize>(
             let b = unsafe { ldmatrix_x4(address) };
             for half in 0..2 {
                 let b = [b[half], b[half + 2]];
-                let turned = [S::turn(b[0]), S::turn(b[1])];
+                let turned = [S::turn_column(b[0]), S::turn_column(b[1])];
                 for m in 0..ROWS {
                     S::multiply(&mut sums.real[m][n][half], a[m], b);
                     S::multiply(&mut sums.imaginary[m][n][half], a[m], turned);
@@ -163,7 +107,7 @@ unsafe fn multiply_step<S: Samples, const ROWS: usize, const PAIRS: usize>(
 /// # Safety
 /// As the kernels'.
 #[inline(always)]
-unsafe fn correlate<S: Samples, const ROWS: usize, const PAIRS: usize, const PENDING: u32>(
+unsafe fn correlate<S: Multiply, const ROWS: usize, const PAIRS: usize, const PENDING: u32>(
     p: &Correlate,
     shape: Tile,
 ) {
@@ -264,7 +208,7 @@ unsafe fn correlate<S: Samples, const ROWS: usize, const PAIRS: usize, const PEN
 /// # Safety
 /// All lanes of the warp call it; no other warp writes these baselines.
 #[inline(always)]
-unsafe fn store<S: Samples, const ROWS: usize, const PAIRS: usize>(
+unsafe fn store<S: Multiply, const ROWS: usize, const PAIRS: usize>(
     p: &Correlate,
     visibilities: u64,
     sums: &Sums<ROWS, PAIRS>,

@@ -6,10 +6,14 @@
 //! | file | kernels | bound by |
 //! |---|---|---|
 //! | [`mma`] | int8 and half-precision samples on `mma.sync` (sm_80 and later) | tensor operations |
+//! | [`wgmma`] | the same on Hopper's warpgroup instructions (sm_90a) | tensor operations |
 //! | [`widen`] | 32-bit sums added to 64-bit ones | memory |
 
 #[cfg(not(corrust_target = "sm_90a"))]
 pub mod mma;
+pub mod samples;
 pub mod triangle;
+#[cfg(not(corrust_target = "sm_80"))]
+pub mod wgmma;
 #[cfg(not(corrust_target = "sm_90a"))]
 pub mod widen;

@@ -11,6 +11,13 @@ pub fn lane() -> u32 {
     thread() % 32
 }
 
+/// `bar.warp.sync`: every lane of the warp waits here.
+#[inline(always)]
+pub fn warp_barrier() {
+    // SAFETY: the kernels call it with all 32 lanes together.
+    unsafe { ptx!("bar.warp.sync -1;") };
+}
+
 /// `trap`: ends the grid with an error.
 #[inline(always)]
 pub fn trap() -> ! {

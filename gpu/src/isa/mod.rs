@@ -9,6 +9,7 @@
 //! | [`common`] | every GPU this crate supports |
 //! | [`thread`] | thread indices and the barrier, which the feature `rust-cuda` takes from `cuda_std` |
 //! | [`sm_80`] | Ampere: `mma.sync`, `ldmatrix`, `cp.async` |
+//! | [`sm_90a`] | Hopper: `wgmma`, tensor maps, `mbarrier`, `setmaxnreg` |
 
 /// `asm!` on the device; unreachable where the crate is only type-checked.
 macro_rules! ptx {
@@ -57,5 +58,7 @@ macro_rules! kernel {
 
 pub mod common;
 pub mod sm_80;
+#[cfg(not(corrust_target = "sm_80"))]
+pub mod sm_90a;
 #[cfg_attr(feature = "rust-cuda", path = "rust_cuda.rs")]
 pub mod thread;

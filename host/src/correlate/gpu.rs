@@ -17,8 +17,11 @@
 use std::sync::Arc;
 
 use corrust_gpu::abi::{
-    self,
-    correlate::{Correlate, LAUNCH_TIMES, Tile, Widen, mode},
+    self, Target,
+    correlate::{
+        Correlate, CorrelateWarpgroup, LAUNCH_TIMES, TILE_64, TILE_128, TILE_128_128, TILE_128_192,
+        Tile, WarpgroupTile, Widen, mode,
+    },
     reorder::{Reorder, TILE_INPUTS, TILE_TIMES},
 };
 use ndarray::Array2;
@@ -28,7 +31,7 @@ use rayon::prelude::*;
 use super::{Backend, Kernel, Shape, Visibilities, baselines};
 use crate::{
     Encoding, Error, Layout, Result,
-    device::{Buffer, Gpu, Stream},
+    device::{Buffer, Gpu, Stream, TensorMap},
 };
 
 /// Bytes of samples that a set of buffers takes at once, if the device's memory allows: enough to
@@ -58,12 +61,67 @@ struct Piece {
     source_stride: usize,
 }
 
+/// The kernels of one tile: for integer samples and for `cf16`.
+#[derive(Clone, Copy)]
+enum Variant {
+    Mma(Tile, [&'static abi::Kernel<Correlate>; 2]),
+    Wgmma(WarpgroupTile, [&'static abi::Kernel<CorrelateWarpgroup>; 2]),
+}
+
+impl Variant {
+    /// The kernels that a name stands for, if they run on a GPU.
+    fn of(kernel: Kernel) -> Option<Self> {
+        use abi::correlate as entries;
+        Some(match kernel {
+            Kernel::Mma128 => Self::Mma(TILE_128, [&entries::MMA_S8_128, &entries::MMA_F16_128]),
+            Kernel::Mma64 => Self::Mma(TILE_64, [&entries::MMA_S8_64, &entries::MMA_F16_64]),
+            Kernel::Wgmma192 => {
+                Self::Wgmma(TILE_128_192, [&entries::WGMMA_S8_192, &entries::WGMMA_F16_192])
+            }
+            Kernel::Wgmma128 => {
+                Self::Wgmma(TILE_128_128, [&entries::WGMMA_S8_128, &entries::WGMMA_F16_128])
+            }
+            _ => return None,
+        })
+    }
+
+    /// The module that the kernels are in.
+    fn target(&self) -> Target {
+        match self {
+            Self::Mma(_, kernels) => kernels[0].entry.target,
+            Self::Wgmma(_, kernels) => kernels[0].entry.target,
+        }
+    }
+
+    /// Tiles of baselines of one channel.
+    fn tiles(&self, inputs: usize) -> u128 {
+        match self {
+            Self::Mma(tile, _) => {
+                let tiles = inputs.div_ceil(tile.inputs as usize) as u128;
+                tiles * (tiles + 1) / 2
+            }
+            Self::Wgmma(tile, _) => {
+                let rows = inputs.div_ceil(tile.rows as usize) as u32;
+                (0..rows).map(|row| u128::from(tile.across(row, inputs as u32))).sum()
+            }
+        }
+    }
+}
+
+/// Tensor maps of the rows and columns of some samples, in device memory.
+struct Maps {
+    maps: [TensorMap; 2],
+    buffer: Buffer,
+}
+
 /// The visibilities of an integration in the making, on a GPU.
 pub(super) struct GpuBackend {
     gpu: Arc<dyn Gpu>,
     shape: Shape,
     kernel: Kernel,
-    tile: Tile,
+    variant: Variant,
+    /// Tensor maps in use, the latest last.
+    maps: Vec<Maps>,
     name: String,
     sets: Option<[Set; 2]>,
     next: usize,
@@ -85,21 +143,28 @@ impl GpuBackend {
     /// Reserves the visibilities of `shape` on `gpu`.
     pub(super) fn new(gpu: Arc<dyn Gpu>, shape: &Shape, kernel: Kernel) -> Result<Self> {
         let kernel = match kernel {
-            Kernel::Auto => choose(shape.inputs),
-            Kernel::Mma128 | Kernel::Mma64 => kernel,
-            other => {
-                return Err(Error::invalid(format!(
-                    "kernel {other} does not run on a GPU: expected auto, mma-128 or mma-64"
-                )));
-            }
+            Kernel::Auto => choose(gpu.as_ref(), shape),
+            named => named,
         };
-        let tile = if kernel == Kernel::Mma64 {
-            abi::correlate::TILE_64
-        } else {
-            abi::correlate::TILE_128
+        let Some(variant) = Variant::of(kernel) else {
+            let names: Vec<_> = (Kernel::ALL.iter().copied())
+                .filter(|&kernel| Variant::of(kernel).is_some())
+                .map(Kernel::name)
+                .collect();
+            return Err(Error::invalid(format!(
+                "kernel {kernel} does not run on a GPU: expected auto, {}",
+                names.join(", ")
+            )));
         };
-        let tiles = shape.inputs.div_ceil(tile.inputs as usize);
-        let blocks = (tiles as u128) * (tiles as u128 + 1) / 2 * shape.channels as u128;
+        if !gpu.facts().runs(variant.target()) {
+            let (major, minor) = gpu.facts().capability;
+            return Err(Error::Device(format!(
+                "kernel {kernel} is compiled for {}: {} has compute capability {major}.{minor}",
+                variant.target().name(),
+                gpu.facts().name
+            )));
+        }
+        let blocks = variant.tiles(shape.inputs) * shape.channels as u128;
         if blocks > i32::MAX as u128 {
             return Err(Error::invalid(format!(
                 "{} inputs and {} channels: {blocks} tiles of baselines are more than one launch \
@@ -116,7 +181,8 @@ impl GpuBackend {
             gpu,
             shape: *shape,
             kernel,
-            tile,
+            variant,
+            maps: Vec::new(),
             sets: None,
             next: 0,
             native: None,
@@ -203,31 +269,76 @@ impl GpuBackend {
             self.widen(stream)?;
         }
         let mode = if self.partial_times == 0 { mode::STORE } else { mode::ADD };
-        let tiles = self.shape.inputs.div_ceil(self.tile.inputs as usize);
-        let blocks = tiles * (tiles + 1) / 2 * piece.channels;
         let offset = 8 * baselines(self.shape.inputs) * piece.first_channel;
-        let parameters = Correlate {
-            samples,
-            visibilities: self.partial.address() + offset as u64,
-            row_stride: row_stride as u64,
-            row_bytes: (piece.times * self.native_bytes()) as u32,
-            inputs: self.shape.inputs as u32,
-            mode,
-            reserved: 0,
-        };
-        let half = self.shape.encoding == Encoding::Cf16;
-        let kernel = match (self.kernel, half) {
-            (Kernel::Mma64, false) => &abi::correlate::MMA_S8_64,
-            (Kernel::Mma64, true) => &abi::correlate::MMA_F16_64,
-            (_, false) => &abi::correlate::MMA_S8_128,
-            (_, true) => &abi::correlate::MMA_F16_128,
-        };
-        // SAFETY: the samples are rows of `row_stride` bytes, the visibilities those of the shape.
-        unsafe { self.gpu.launch(stream, kernel, blocks as u32, &parameters)? };
+        let visibilities = self.partial.address() + offset as u64;
+        let row_bytes = (piece.times * self.native_bytes()) as u32;
+        let inputs = self.shape.inputs as u32;
+        let tiles = self.variant.tiles(self.shape.inputs) as u32;
+        let blocks = tiles * piece.channels as u32;
+        let half = usize::from(self.shape.encoding == Encoding::Cf16);
+        match self.variant {
+            Variant::Mma(_, kernels) => {
+                let parameters = Correlate {
+                    samples,
+                    visibilities,
+                    row_stride: row_stride as u64,
+                    row_bytes,
+                    inputs,
+                    mode,
+                    reserved: 0,
+                };
+                // SAFETY: the samples are rows of `row_stride` bytes, the visibilities the shape's.
+                unsafe { self.gpu.launch(stream, kernels[half], blocks, &parameters)? };
+            }
+            Variant::Wgmma(tile, kernels) => {
+                let map = |box_rows| TensorMap {
+                    address: samples,
+                    sizes: [row_bytes.into(), inputs.into(), piece.channels as u64],
+                    strides: [row_stride as u64, (row_stride * self.shape.inputs) as u64],
+                    box_rows,
+                };
+                let maps = self.maps(stream, [map(tile.rows), map(tile.columns)])?;
+                let parameters = CorrelateWarpgroup {
+                    rows: maps,
+                    columns: maps + 128,
+                    visibilities,
+                    row_bytes,
+                    inputs,
+                    channels: piece.channels as u32,
+                    tiles,
+                    mode,
+                    reserved: 0,
+                };
+                let blocks = blocks.min(self.gpu.facts().multiprocessors);
+                // SAFETY: the maps are those of the samples, the visibilities the shape's.
+                unsafe { self.gpu.launch(stream, kernels[half], blocks, &parameters)? };
+            }
+        }
         if piece.first_channel + piece.channels == self.shape.channels {
             self.partial_times += piece.times;
         }
         Ok(())
+    }
+
+    /// Device address of two tensor maps, one after the other.
+    fn maps(&mut self, stream: Stream, maps: [TensorMap; 2]) -> Result<u64> {
+        /// Those of two sets of buffers and of the caller's own.
+        const KEPT: usize = 4;
+        if let Some(kept) = self.maps.iter().position(|kept| kept.maps == maps) {
+            self.maps[kept..].rotate_left(1);
+        } else {
+            let buffer = if self.maps.len() < KEPT {
+                Buffer::new(&self.gpu, 256)?
+            } else {
+                // Its last user comes before this stream's next launch, as every launch waits for
+                // the one before.
+                self.maps.remove(0).buffer
+            };
+            let encoded = [self.gpu.tensor_map(&maps[0])?, self.gpu.tensor_map(&maps[1])?];
+            buffer.upload(stream, &encoded)?;
+            self.maps.push(Maps { maps, buffer });
+        }
+        Ok(self.maps.last().expect("found or pushed").buffer.address())
     }
 
     /// Brings a piece to native rows of `row_bytes` bytes at `native`.
@@ -445,16 +556,26 @@ impl Backend for GpuBackend {
     }
 }
 
-/// The kernel for an array: the one whose tiles compute less, where a larger tile computes 1.5 times
-/// as quickly.
-fn choose(inputs: usize) -> Kernel {
-    let work = |tile: Tile| {
-        let tiles = inputs.div_ceil(tile.inputs as usize);
-        baselines(tiles) as f64 * f64::from(tile.inputs * tile.inputs)
+/// The kernel for a GPU and an array: the one that spends the least on padding, at the speeds of their
+/// full tiles on an H200 relative to each other (docs/performance.md).
+fn choose(gpu: &dyn Gpu, shape: &Shape) -> Kernel {
+    let cost = |kernel: Kernel, speed: f64| {
+        let variant = Variant::of(kernel)?;
+        let baselines = match variant {
+            Variant::Mma(tile, _) => tile.inputs * tile.inputs,
+            Variant::Wgmma(tile, _) => tile.rows * tile.columns,
+        };
+        let cost = variant.tiles(shape.inputs) as f64 * f64::from(baselines) / speed;
+        gpu.facts().runs(variant.target()).then_some((kernel, cost))
     };
-    if work(abi::correlate::TILE_128) <= 1.5 * work(abi::correlate::TILE_64) {
-        Kernel::Mma128
-    } else {
-        Kernel::Mma64
-    }
+    [
+        cost(Kernel::Mma128, 1.0),
+        cost(Kernel::Mma64, 0.94),
+        cost(Kernel::Wgmma192, 2.24),
+        cost(Kernel::Wgmma128, 2.1),
+    ]
+    .into_iter()
+    .flatten()
+    .min_by(|a, b| a.1.total_cmp(&b.1))
+    .map_or(Kernel::Mma128, |(kernel, _)| kernel)
 }

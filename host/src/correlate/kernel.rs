@@ -24,6 +24,10 @@ pub enum Kernel {
     Mma128,
     /// `mma-64`: tensor cores of any GPU (`mma.sync`), tiles of 64 x 64 baselines.
     Mma64,
+    /// `wgmma-192`: tensor cores of Hopper (`wgmma`), tiles of 128 x 192 baselines.
+    Wgmma192,
+    /// `wgmma-128`: tensor cores of Hopper (`wgmma`), tiles of 128 x 128 baselines.
+    Wgmma128,
 }
 
 impl Kernel {
@@ -36,6 +40,8 @@ impl Kernel {
         Self::CpuAvx512Vnni,
         Self::Mma128,
         Self::Mma64,
+        Self::Wgmma192,
+        Self::Wgmma128,
     ];
 
     /// The name used on the command line.
@@ -48,6 +54,8 @@ impl Kernel {
             Self::CpuAvx512Vnni => "cpu-avx512-vnni",
             Self::Mma128 => "mma-128",
             Self::Mma64 => "mma-64",
+            Self::Wgmma192 => "wgmma-192",
+            Self::Wgmma128 => "wgmma-128",
         }
     }
 }

@@ -25,7 +25,7 @@ use rayon::prelude::*;
 
 use super::{
     driver,
-    gpu::{Facts, Gpu, Stream},
+    gpu::{Facts, Gpu, Stream, TensorMap},
 };
 use crate::{Error, Result};
 
@@ -415,6 +415,56 @@ impl Gpu for CudaGpu {
         self.enter()?;
         // SAFETY: the caller's promise.
         self.check(unsafe { sys::cuMemsetD8Async(address, 0, bytes, self.stream(stream)) })
+    }
+
+    fn tensor_map(&self, map: &TensorMap) -> Result<[u8; 128]> {
+        /// `cuTensorMapEncodeTiled`, which came after the driver interface that cust knows.
+        type Encode = unsafe extern "C" fn(
+            map: *mut AlignedMap,
+            data_type: i32,
+            rank: u32,
+            address: u64,
+            sizes: *const u64,
+            strides: *const u64,
+            box_sizes: *const u32,
+            element_strides: *const u32,
+            interleave: i32,
+            swizzle: i32,
+            l2_promotion: i32,
+            outside: i32,
+        ) -> sys::CUresult;
+        #[repr(C, align(64))]
+        struct AlignedMap([u8; 128]);
+        const BYTES: i32 = 0;
+        const NO_INTERLEAVE: i32 = 0;
+        const SWIZZLE_128: i32 = 3;
+        const PROMOTE_256: i32 = 3;
+        const ZEROS_OUTSIDE: i32 = 0;
+
+        self.enter()?;
+        let encode = driver::symbol(c"cuTensorMapEncodeTiled").ok_or_else(|| {
+            Error::Device(format!("{}: the driver is too old for tensor maps", self.name))
+        })?;
+        let mut encoded = AlignedMap([0; 128]);
+        // SAFETY: the symbol is the function of that name; all pointers live through the call.
+        let result = unsafe {
+            let encode: Encode = std::mem::transmute(encode);
+            encode(
+                &mut encoded,
+                BYTES,
+                3,
+                map.address,
+                map.sizes.as_ptr(),
+                map.strides.as_ptr(),
+                [128, map.box_rows, 1].as_ptr(),
+                [1, 1, 1].as_ptr(),
+                NO_INTERLEAVE,
+                SWIZZLE_128,
+                PROMOTE_256,
+                ZEROS_OUTSIDE,
+            )
+        };
+        self.check(result).map(|()| encoded.0)
     }
 
     unsafe fn launch_bytes(

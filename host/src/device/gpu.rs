@@ -59,6 +59,21 @@ impl Facts {
     }
 }
 
+/// A three-dimensional array of bytes in device memory, as the copy engine of compute capability 9.0
+/// reads it: in boxes whose rows are 128 bytes, swizzled in shared memory (16-byte chunk `c` of row
+/// `r` at place `c ^ (r % 8)`), with zeros for what lies outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct TensorMap {
+    /// Device address, a multiple of 16.
+    pub address: u64,
+    /// Bytes of a row, rows of a plane, planes.
+    pub sizes: [u64; 3],
+    /// Bytes from one row to the next and from one plane to the next, multiples of 16.
+    pub strides: [u64; 2],
+    /// Rows of a box, 256 at most.
+    pub box_rows: u32,
+}
+
 /// A machine that runs the kernels.
 pub trait Gpu: Send + Sync {
     /// What it is.
@@ -102,6 +117,12 @@ pub trait Gpu: Send + Sync {
     /// # Safety
     /// `address` is device memory of that many bytes.
     unsafe fn clear(&self, stream: Stream, address: u64, bytes: usize) -> Result<()>;
+
+    /// The 128 bytes that stand for a tensor map in a kernel's memory, 64-byte aligned there.
+    ///
+    /// # Errors
+    /// [`crate::Error::Device`] when the GPU has no copy engine for tensors or refuses the map.
+    fn tensor_map(&self, map: &TensorMap) -> Result<[u8; 128]>;
 
     /// Starts `blocks` blocks of a kernel, in the stream's order. Zero blocks do nothing.
     ///

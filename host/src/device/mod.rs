@@ -26,7 +26,7 @@ mod gpu;
 
 use std::{fmt, str::FromStr, sync::Arc};
 
-pub use gpu::{Buffer, Facts, Gpu, Stream};
+pub use gpu::{Buffer, Facts, Gpu, Stream, TensorMap};
 
 use crate::{Error, Result};
 

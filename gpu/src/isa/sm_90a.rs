@@ -1,0 +1,290 @@
+//! Instructions of Hopper alone (compute capability 9.0, `sm_90a`): the tensor memory accelerator,
+//! barriers with transaction counts, and warpgroup matrix multiplication.
+//!
+//! A warpgroup is four warps, the first of them a multiple of four.
+
+/// `mbarrier.init.shared::cta.b64`: a barrier whose phase ends after `arrivals` arrivals and the
+/// bytes they announce.
+///
+/// # Safety
+/// `barrier` is 8 bytes of shared memory, 8-byte aligned, that no one else uses yet.
+#[inline(always)]
+pub unsafe fn mbarrier_init(barrier: u32, arrivals: u32) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        ptx!("mbarrier.init.shared::cta.b64 [{}], {};", in(reg32) barrier, in(reg32) arrivals)
+    };
+}
+
+/// `fence.mbarrier_init.release.cluster` and `fence.proxy.async`: makes initialised barriers known
+/// to the copy engine.
+#[inline(always)]
+pub fn fence_barrier_init() {
+    // SAFETY: orders the thread's own accesses.
+    unsafe { ptx!("fence.mbarrier_init.release.cluster; fence.proxy.async;") };
+}
+
+/// `mbarrier.arrive.shared::cta.b64`.
+///
+/// # Safety
+/// `barrier` is an initialised barrier in shared memory.
+#[inline(always)]
+pub unsafe fn mbarrier_arrive(barrier: u32) {
+    // SAFETY: the caller's promise.
+    unsafe { ptx!("mbarrier.arrive.shared::cta.b64 _, [{}];", in(reg32) barrier) };
+}
+
+/// `mbarrier.arrive.expect_tx.shared::cta.b64`: arrives, and announces `bytes` bytes of copies.
+///
+/// # Safety
+/// `barrier` is an initialised barrier in shared memory.
+#[inline(always)]
+pub unsafe fn mbarrier_arrive_expect(barrier: u32, bytes: u32) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        ptx!(
+            "mbarrier.arrive.expect_tx.shared::cta.b64 _, [{}], {};",
+            in(reg32) barrier, in(reg32) bytes,
+        )
+    };
+}
+
+/// `mbarrier.try_wait.parity.shared::cta.b64`: whether the phase of that parity has ended, after a
+/// while at the latest.
+///
+/// # Safety
+/// `barrier` is an initialised barrier in shared memory.
+#[inline(always)]
+pub unsafe fn mbarrier_try_wait(barrier: u32, parity: u32) -> bool {
+    let ended: u32;
+    // SAFETY: the caller's promise.
+    unsafe {
+        ptx!(
+            "{{ .reg .pred ended; \
+             mbarrier.try_wait.parity.shared::cta.b64 ended, [{}], {}; \
+             selp.u32 {}, 1, 0, ended; }}",
+            in(reg32) barrier, in(reg32) parity, out(reg32) ended,
+        )
+    };
+    ended != 0
+}
+
+/// Waits until the phase of that parity has ended.
+///
+/// # Safety
+/// As [`mbarrier_try_wait`]'s.
+#[inline(always)]
+pub unsafe fn mbarrier_wait(barrier: u32, parity: u32) {
+    // SAFETY: the caller's promise.
+    while !unsafe { mbarrier_try_wait(barrier, parity) } {}
+}
+
+/// `cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes`: copies the
+/// box of a tensor map that begins at `(x, y, z)`, x varying fastest; what lies outside the tensor
+/// is zero. `barrier` counts the bytes of the whole box.
+///
+/// One thread.
+///
+/// # Safety
+/// `map` is a tensor map in global memory; `shared` has room for the box, aligned as its swizzle
+/// asks (1024 bytes for 128-byte rows).
+#[inline(always)]
+pub unsafe fn copy_tensor_3d(shared: u32, map: u64, [x, y, z]: [u32; 3], barrier: u32) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        ptx!(
+            "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes \
+             [{}], [{}, {{{}, {}, {}}}], [{}];",
+            in(reg32) shared, in(reg64) map, in(reg32) x, in(reg32) y, in(reg32) z,
+            in(reg32) barrier,
+        )
+    };
+}
+
+/// `setmaxnreg.inc.sync.aligned.u32`: takes registers up to `COUNT` a thread.
+///
+/// Warpgroup-wise, at the top of a branch that the warpgroup alone takes.
+#[inline(always)]
+pub fn take_registers<const COUNT: u32>() {
+    // SAFETY: the kernels call it with the whole warpgroup.
+    unsafe { ptx!("setmaxnreg.inc.sync.aligned.u32 {};", const COUNT) };
+}
+
+/// `setmaxnreg.dec.sync.aligned.u32`: gives registers back down to `COUNT` a thread.
+///
+/// Warpgroup-wise, at the top of a branch that the warpgroup alone takes.
+#[inline(always)]
+pub fn give_registers<const COUNT: u32>() {
+    // SAFETY: the kernels call it with the whole warpgroup.
+    unsafe { ptx!("setmaxnreg.dec.sync.aligned.u32 {};", const COUNT) };
+}
+
+/// Descriptor of a K-major operand in shared memory: rows of 128 bytes, swizzled as the copy engine
+/// does (chunk `c` of row `r` at place `c ^ (r % 8)`), groups of eight rows 1024 bytes apart.
+///
+/// Source: PTX ISA, "Matrix descriptor". The operand of the next 32 bytes is two units further.
+#[inline(always)]
+pub const fn operand(shared: u32) -> u64 {
+    const SWIZZLE_128: u64 = 1 << 62;
+    const GROUP_STRIDE: u64 = (1024 / 16) << 32;
+    SWIZZLE_128 | GROUP_STRIDE | 1 << 16 | ((shared as u64 & 0x3_ffff) >> 4)
+}
+
+/// Text that loads the fragment of 16 rows by 32 bytes at `$at` and turns it.
+#[cfg_attr(not(target_arch = "nvptx64"), allow(unused_macros))]
+macro_rules! load_and_turn {
+    ($at:literal, $a:literal, $turned:literal, $permutation:literal, $flip:literal) => {
+        concat!(
+            "ldmatrix.sync.aligned.m8n8.x4.shared.b16 ",
+            "{{", $a, "0, ", $a, "1, ", $a, "2, ", $a, "3}}, [", $at, "];",
+            load_and_turn!(@turn $a, $turned, 0, $permutation, $flip),
+            load_and_turn!(@turn $a, $turned, 1, $permutation, $flip),
+            load_and_turn!(@turn $a, $turned, 2, $permutation, $flip),
+            load_and_turn!(@turn $a, $turned, 3, $permutation, $flip),
+        )
+    };
+    (@turn $a:literal, $turned:literal, $word:literal, $permutation:literal, $flip:literal) => {
+        concat!(
+            "prmt.b32 ", $turned, $word, ", ", $a, $word, ", ", $a, $word, ", ", $permutation, ";",
+            "xor.b32 ", $turned, $word, ", ", $turned, $word, ", ", $flip, ";",
+        )
+    };
+}
+
+/// Text of one `wgmma`: `$sums += $a * $b` over 32 bytes.
+#[cfg_attr(not(target_arch = "nvptx64"), allow(unused_macros))]
+macro_rules! wgmma {
+    ($instruction:literal, $scale:literal, $a:literal, $b:literal,
+        $first:literal $($index:literal)*) => {
+        concat!(
+            "wgmma.mma_async.sync.aligned.", $instruction,
+            " {{{", $first, "}", $(", {", $index, "}",)* "}}, ",
+            "{{", $a, "0, ", $a, "1, ", $a, "2, ", $a, "3}}, ",
+            $b, ", accumulate", $scale, ";"
+        )
+    };
+}
+
+/// Text of a fragment's part of the step: real products, turned products, one group.
+#[cfg_attr(not(target_arch = "nvptx64"), allow(unused_macros))]
+macro_rules! multiply_fragment {
+    ($instruction:literal, $scale:literal, $a:literal, $turned:literal, $b:literal,
+        [$($sum:literal)*] [$($turned_sum:literal)*]) => {
+        concat!(
+            "wgmma.fence.sync.aligned;",
+            wgmma!($instruction, $scale, $a, $b, $($sum)*),
+            wgmma!($instruction, $scale, $turned, $b, $($turned_sum)*),
+            "wgmma.commit_group.sync.aligned;"
+        )
+    };
+}
+
+/// Defines a step of the multiplication of 64 rows by some columns over 128 bytes.
+///
+/// One `asm!` holds the step: the assembler then keeps the multiplications running back to back, and
+/// no copy of a register in use can come between. Two sets of fragments take turns: one is loaded and
+/// turned while the other multiplies.
+macro_rules! multiply_steps {
+    ($(
+        $(#[$attribute:meta])*
+        $name:ident: $words:literal words, $instruction:literal, $scale:literal,
+        turn $permutation:literal, $flip:literal,
+        [$($sum:literal)*] [$($turned:literal)*];
+    )*) => {$(
+        $(#[$attribute])*
+        ///
+        /// Warpgroup-wise. `sums += a * b` and `turned_sums += a* * b` over 128 bytes of time. `a` is
+        /// 64 rows of a panel of [`crate::tile::panel`], `row` the address that the lane gives to
+        /// `ldmatrix` for the first chunk of its warp's 16; `a*` is the turn of `a`
+        /// ([`crate::correlate::samples::Samples::turn_row`]); `b` is the [`operand`] of the
+        /// columns. Word `4n + i` of the sums is word `i` of
+        /// [`crate::tile::fragment::accumulator`] at columns `8n..8n + 8`.
+        ///
+        /// # Safety
+        /// The whole warpgroup calls it; both panels are complete and visible.
+        #[inline(always)]
+        pub unsafe fn $name(
+            sums: &mut [u32; $words],
+            turned_sums: &mut [u32; $words],
+            row: u32,
+            b: u64,
+        ) {
+            // SAFETY: the caller's promise.
+            unsafe {
+                ptx!(
+                    "{{ .reg .pred accumulate; .reg .b64 b; .reg .b32 at;",
+                    ".reg .b32 even<4>, even_turned<4>, odd<4>, odd_turned<4>;",
+                    "setp.eq.u32 accumulate, 0, 0;",
+                    load_and_turn!("{row}", "even", "even_turned", $permutation, $flip),
+                    multiply_fragment!($instruction, $scale, "even", "even_turned", "{b}",
+                        [$($sum)*] [$($turned)*]),
+                    // Chunk 2k of a row lies where chunk 0 does, but for bits 5 and 6.
+                    "xor.b32 at, {row}, 32; add.s64 b, {b}, 2;",
+                    load_and_turn!("at", "odd", "odd_turned", $permutation, $flip),
+                    multiply_fragment!($instruction, $scale, "odd", "odd_turned", "b",
+                        [$($sum)*] [$($turned)*]),
+                    "wgmma.wait_group.sync.aligned 1;",
+                    "xor.b32 at, {row}, 64; add.s64 b, {b}, 4;",
+                    load_and_turn!("at", "even", "even_turned", $permutation, $flip),
+                    multiply_fragment!($instruction, $scale, "even", "even_turned", "b",
+                        [$($sum)*] [$($turned)*]),
+                    "wgmma.wait_group.sync.aligned 1;",
+                    "xor.b32 at, {row}, 96; add.s64 b, {b}, 6;",
+                    load_and_turn!("at", "odd", "odd_turned", $permutation, $flip),
+                    multiply_fragment!($instruction, $scale, "odd", "odd_turned", "b",
+                        [$($sum)*] [$($turned)*]),
+                    "wgmma.wait_group.sync.aligned 0; }}",
+                    $(inout(reg32) sums[$sum],)*
+                    $(inout(reg32) turned_sums[$turned - $words],)*
+                    row = in(reg32) row,
+                    b = in(reg64) b,
+                )
+            };
+        }
+    )*};
+}
+
+multiply_steps! {
+    /// `wgmma.mma_async.sync.aligned.m64n128k32.s32.s8.s8`: int8, 128 columns.
+    multiply_s8_128: 64 words, "m64n128k32.s32.s8.s8", "",
+        turn "0x2301", "0xff00ff00",
+        [0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32
+        33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61
+        62 63]
+        [64 65 66 67 68 69 70 71 72 73 74 75 76 77 78 79 80 81 82 83 84 85 86 87 88 89 90 91 92
+        93 94 95 96 97 98 99 100 101 102 103 104 105 106 107 108 109 110 111 112 113 114 115 116
+        117 118 119 120 121 122 123 124 125 126 127];
+    /// `wgmma.mma_async.sync.aligned.m64n192k32.s32.s8.s8`: int8, 192 columns.
+    multiply_s8_192: 96 words, "m64n192k32.s32.s8.s8", "",
+        turn "0x2301", "0xff00ff00",
+        [0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32
+        33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61
+        62 63 64 65 66 67 68 69 70 71 72 73 74 75 76 77 78 79 80 81 82 83 84 85 86 87 88 89 90
+        91 92 93 94 95]
+        [96 97 98 99 100 101 102 103 104 105 106 107 108 109 110 111 112 113 114 115 116 117 118
+        119 120 121 122 123 124 125 126 127 128 129 130 131 132 133 134 135 136 137 138 139 140
+        141 142 143 144 145 146 147 148 149 150 151 152 153 154 155 156 157 158 159 160 161 162
+        163 164 165 166 167 168 169 170 171 172 173 174 175 176 177 178 179 180 181 182 183 184
+        185 186 187 188 189 190 191];
+    /// `wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16`: half precision, 128 columns.
+    multiply_f16_128: 64 words, "m64n128k16.f32.f16.f16", ", 1, 1, 0",
+        turn "0x1032", "0x80000000",
+        [0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32
+        33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61
+        62 63]
+        [64 65 66 67 68 69 70 71 72 73 74 75 76 77 78 79 80 81 82 83 84 85 86 87 88 89 90 91 92
+        93 94 95 96 97 98 99 100 101 102 103 104 105 106 107 108 109 110 111 112 113 114 115 116
+        117 118 119 120 121 122 123 124 125 126 127];
+    /// `wgmma.mma_async.sync.aligned.m64n192k16.f32.f16.f16`: half precision, 192 columns.
+    multiply_f16_192: 96 words, "m64n192k16.f32.f16.f16", ", 1, 1, 0",
+        turn "0x1032", "0x80000000",
+        [0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32
+        33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61
+        62 63 64 65 66 67 68 69 70 71 72 73 74 75 76 77 78 79 80 81 82 83 84 85 86 87 88 89 90
+        91 92 93 94 95]
+        [96 97 98 99 100 101 102 103 104 105 106 107 108 109 110 111 112 113 114 115 116 117 118
+        119 120 121 122 123 124 125 126 127 128 129 130 131 132 133 134 135 136 137 138 139 140
+        141 142 143 144 145 146 147 148 149 150 151 152 153 154 155 156 157 158 159 160 161 162
+        163 164 165 166 167 168 169 170 171 172 173 174 175 176 177 178 179 180 181 182 183 184
+        185 186 187 188 189 190 191];
+}
