@@ -109,8 +109,9 @@ narrow! {
     i16: |b| b as i16, |v| i32::from(v) as u32;
     u32: |b| b, |v| v;
     i32: |b| b as i32, |v| v as u32;
-    f32: f32::from_bits, f32::to_bits;
-    f16: |b| f16::from_bits(b as u16), |v| u32::from(v.to_bits());
+    // Arithmetic gives the canonical NaN; moves and selections are of bits.
+    f32: f32::from_bits, |v| if v.is_nan() { 0x7fff_ffff } else { v.to_bits() };
+    f16: |b| f16::from_bits(b as u16), |v| if v.is_nan() { 0x7fff } else { v.to_bits().into() };
     bf16: |b| bf16::from_bits(b as u16), |v| u32::from(v.to_bits());
 }
 

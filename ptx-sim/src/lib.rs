@@ -66,6 +66,7 @@ mod machine;
 mod measure;
 mod memory;
 mod module;
+pub mod ops;
 mod program;
 mod report;
 mod syntax;

@@ -315,7 +315,7 @@ fn single(op: &str) -> Option<(AluFn, usize)> {
         "neg" => (alu!(|a: f32| -> f32 { f32::from_bits(a.to_bits() ^ 1 << 31) }), 1),
         "min" => (alu!(|a: f32, b: f32| -> f32 { float_min(a.into(), b.into()) as f32 }), 2),
         "max" => (alu!(|a: f32, b: f32| -> f32 { float_max(a.into(), b.into()) as f32 }), 2),
-        "copysign" => (alu!(|a: f32, b: f32| -> f32 { b.copysign(a) }), 2),
+        "copysign" => (alu!(|a: u32, b: u32| -> u32 { a & 1 << 31 | b & !(1 << 31) }), 2),
         "mov" => (alu!(|a: u32| -> u32 { a }), 1),
         _ => return None,
     })

@@ -6,8 +6,8 @@ use crate::error::{FaultKind, Step, Stop};
 
 /// Clock of bytes that an asynchronous copy is still to write, or that one is still reading.
 const IN_FLIGHT: u32 = u32::MAX;
-/// Stands in place of a lane: the write was an atomic.
-const ATOMIC: u8 = 32;
+/// Added to a lane: the write was an atomic.
+const ATOMIC: u8 = 0x40;
 /// Stands in place of a lane: the write came from the asynchronous engine.
 const ENGINE: u8 = 33;
 
@@ -18,6 +18,17 @@ struct Record {
     warp: u8,
     lane: u8,
     source: u16,
+}
+
+impl Record {
+    /// Whether the write happened before what `actor`, whose view is `view`, does now.
+    #[inline(always)]
+    fn seen_by(self, view: &[u32], actor: Actor) -> bool {
+        let own = self.warp as usize == actor.warp;
+        self.clock != 0
+            && self.clock <= view[self.warp as usize]
+            && !(own && self.clock == view[actor.warp] && self.lane & !ATOMIC != actor.lane as u8)
+    }
 }
 
 /// Which rules are checked.
@@ -173,13 +184,7 @@ impl Shared {
         for g in self.span(at, bytes) {
             let record = self.writes[g];
             if record != good {
-                let seen = record.clock != 0
-                    && record.clock <= view[record.warp as usize]
-                    && !(record.warp as usize == actor.warp
-                        && record.clock == own
-                        && record.lane != actor.lane as u8
-                        && record.lane != ATOMIC);
-                if !seen {
+                if !record.seen_by(view, actor) {
                     self.explain_read(g, record)?;
                 }
                 good = record;
@@ -214,29 +219,27 @@ impl Shared {
         &self,
         clocks: &Clocks,
         actor: Actor,
-        lane: u8,
         g: usize,
+        atomic: bool,
         same: bool,
     ) -> Result<(), Conflict> {
         let at = (g << self.shift) as u32;
         let view = clocks.view(actor.warp);
         let record = self.writes[g];
-        let Record { clock, warp, lane: by, source } = record;
+        let Record { clock, warp, lane, source } = record;
         if clock == IN_FLIGHT {
-            return Err(Conflict::Pending { at, warp, lane: by, source });
+            return Err(Conflict::Pending { at, warp, lane, source });
         }
         if !self.checks.races {
             return Ok(());
         }
-        let ordered = clock <= view[warp as usize]
-            && !(warp as usize == actor.warp && clock == view[actor.warp] && by != lane);
-        let atomics = by == ATOMIC && lane == ATOMIC;
+        let atomics = atomic && lane & ATOMIC != 0;
         let identical = same && warp as usize == actor.warp;
-        if clock != 0 && !ordered && !atomics && !identical {
+        if clock != 0 && !record.seen_by(view, actor) && !atomics && !identical {
             return Err(Conflict::Race {
                 at,
                 warp,
-                lane: by,
+                lane,
                 source,
                 kind: "write over bytes written",
             });
@@ -278,7 +281,7 @@ impl Shared {
             source: actor.source.min(u32::from(u16::MAX)) as u16,
         };
         for g in self.span(at, bytes) {
-            self.check_write(clocks, actor, record.lane, g, same)?;
+            self.check_write(clocks, actor, g, false, same)?;
             self.writes[g] = record;
         }
         Ok(())
@@ -293,16 +296,16 @@ impl Shared {
         bytes: u32,
     ) -> Result<(), Conflict> {
         for g in self.span(at, bytes) {
-            if self.writes[g].lane != ATOMIC || self.writes[g].clock == IN_FLIGHT {
-                self.read(clocks, actor, (g << self.shift) as u32, 1)?;
-                self.check_write(clocks, actor, actor.lane as u8, g, false)?;
-            } else {
-                self.check_write(clocks, actor, ATOMIC, g, false)?;
+            let record = self.writes[g];
+            // Other atomics on the same bytes need no order; anything else does, read or written.
+            if record.lane & ATOMIC == 0 && !record.seen_by(clocks.view(actor.warp), actor) {
+                self.explain_read(g, record)?;
             }
+            self.check_write(clocks, actor, g, true, false)?;
             self.writes[g] = Record {
                 clock: clocks.view(actor.warp)[actor.warp],
                 warp: actor.warp as u8,
-                lane: ATOMIC,
+                lane: actor.lane as u8 | ATOMIC,
                 source: actor.source.min(u32::from(u16::MAX)) as u16,
             };
         }
@@ -319,7 +322,7 @@ impl Shared {
         by_engine: bool,
     ) -> Result<(), Conflict> {
         for g in self.span(at, bytes) {
-            self.check_write(clocks, actor, actor.lane as u8, g, false)?;
+            self.check_write(clocks, actor, g, false, false)?;
             self.writes[g] = Record {
                 clock: IN_FLIGHT,
                 warp: actor.warp as u8,
@@ -411,10 +414,9 @@ impl Shared {
     /// `lane` as messages call it.
     pub fn lane_name(lane: u8) -> String {
         match lane {
-            ATOMIC => " by an atomic".into(),
             ENGINE => " by the asynchronous copy engine".into(),
             u8::MAX => String::new(),
-            lane => format!(", lane {lane}"),
+            lane => format!(", lane {}", lane & !ATOMIC),
         }
     }
 

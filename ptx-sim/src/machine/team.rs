@@ -322,7 +322,7 @@ impl<'a> Team<'a> {
             Op::Elect { d, p, members } => self.elect(warp, *d, *p, *members, mask)?,
             Op::ActiveMask { d } => {
                 let reg = Reg { class: crate::lanes::Class::Narrow, slot: *d };
-                warp.registers.set_bits(reg, mask, &[u64::from(warp.mask); LANES]);
+                warp.registers.set_bits(reg, mask, &[u64::from(mask); LANES]);
             }
             Op::WarpSync { members } => self.warp_sync(warp, *members, mask)?,
             Op::Barrier(op) => return self.barrier(warp, op, mask),
