@@ -84,7 +84,8 @@ impl Builder {
     /// # Errors
     /// [`Error::Invalid`] for a shape that cannot be correlated, a number of gates outside 1..=255,
     /// a number of shifts that is not the number of inputs, or a kernel that does not run on the
-    /// device; [`Error::Device`] when the device is not there.
+    /// device; [`Error::Device`] when the device is not there; [`Error::OutOfMemory`] when it has no
+    /// room for the visibilities.
     pub fn build(self) -> Result<Correlator> {
         let Self { shape, device, kernel, gates, shifts } = self;
         shape.check()?;

@@ -23,6 +23,7 @@ pub mod cuda;
 ))]
 mod driver;
 mod gpu;
+pub(crate) mod host;
 
 use std::{fmt, str::FromStr, sync::Arc};
 

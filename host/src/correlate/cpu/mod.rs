@@ -47,7 +47,7 @@ use self::{
     panel::{ColumnPanel, PanelShape, RowBlock, Sample, Samples},
 };
 use super::{Backend, Kernel, Shape, Visibilities, baseline, baselines};
-use crate::{Encoding, Error, Result};
+use crate::{Encoding, Error, Result, device::host};
 
 /// Words of a column panel between two unpackings.
 const STRIP: usize = 1024;
@@ -78,17 +78,17 @@ type Total<D> = <<D as Dot>::Format as Format>::Total;
 /// The CPU backend for a shape, with the instructions that `kernel` names or the best there are.
 pub(super) fn backend(shape: &Shape, kernel: Kernel) -> Result<Box<dyn Backend>> {
     /// Boxes a backend for the encoding of `shape`, with the arithmetic for integers or for floats.
-    fn boxed<I, F>(shape: &Shape, kernel: Kernel) -> Box<dyn Backend>
+    fn boxed<I, F>(shape: &Shape, kernel: Kernel) -> Result<Box<dyn Backend>>
     where
         I: Dot<Format: Format<Sample = [i8; 2]>>,
         F: Dot<Format: Format<Sample = [f32; 2]>>,
     {
-        match shape.encoding {
-            Encoding::Ci8 => Box::new(Cpu::<I, Ci8>::new(shape, kernel)),
-            Encoding::Ci4 => Box::new(Cpu::<I, Ci4>::new(shape, kernel)),
-            Encoding::Ci4Offset => Box::new(Cpu::<I, Ci4Offset>::new(shape, kernel)),
-            Encoding::Cf16 => Box::new(Cpu::<F, Cf16>::new(shape, kernel)),
-        }
+        Ok(match shape.encoding {
+            Encoding::Ci8 => Box::new(Cpu::<I, Ci8>::new(shape, kernel)?),
+            Encoding::Ci4 => Box::new(Cpu::<I, Ci4>::new(shape, kernel)?),
+            Encoding::Ci4Offset => Box::new(Cpu::<I, Ci4Offset>::new(shape, kernel)?),
+            Encoding::Cf16 => Box::new(Cpu::<F, Cf16>::new(shape, kernel)?),
+        })
     }
 
     let kernel = match kernel {
@@ -106,7 +106,7 @@ pub(super) fn backend(shape: &Shape, kernel: Kernel) -> Result<Box<dyn Backend>>
         }
         named => named,
     };
-    Ok(match kernel {
+    match kernel {
         #[cfg(target_arch = "x86_64")]
         Kernel::CpuAvx512Vnni => boxed::<x86::Avx512Vnni, x86::Avx512>(shape, kernel),
         #[cfg(target_arch = "x86_64")]
@@ -114,7 +114,7 @@ pub(super) fn backend(shape: &Shape, kernel: Kernel) -> Result<Box<dyn Backend>>
         #[cfg(target_arch = "x86_64")]
         Kernel::CpuAvx2 => boxed::<x86::Avx2<Halves>, x86::Avx2<Floats>>(shape, kernel),
         _ => boxed::<Portable<Halves>, Portable<Floats>>(shape, kernel),
-    })
+    }
 }
 
 /// The kernels for CPUs, the quickest first.
@@ -145,16 +145,16 @@ fn has_instructions(kernel: Kernel) -> bool {
 }
 
 impl<D: Dot, E> Cpu<D, E> {
-    fn new(shape: &Shape, kernel: Kernel) -> Self {
+    fn new(shape: &Shape, kernel: Kernel) -> Result<Self> {
         let threads = rayon::current_num_threads();
         let plural = if threads == 1 { "" } else { "s" };
-        Self {
+        Ok(Self {
             shape: *shape,
             kernel,
             name: format!("CPU ({threads} thread{plural})"),
-            totals: Array2::default((shape.channels, baselines(shape.inputs))),
+            totals: zeros(shape)?,
             encoding: PhantomData,
-        }
+        })
     }
 }
 
@@ -179,7 +179,7 @@ impl<D: Dot, E: Decode<Sample<D>>> Backend for Cpu<D, E> {
     }
 
     fn dump(&mut self) -> Result<Visibilities> {
-        let zeros = Array2::default(self.totals.dim());
+        let zeros = zeros(&self.shape)?;
         Ok(D::Format::visibilities(std::mem::replace(&mut self.totals, zeros)))
     }
 
@@ -194,6 +194,13 @@ impl<D: Dot, E: Decode<Sample<D>>> Backend for Cpu<D, E> {
     fn kernel(&self) -> Kernel {
         self.kernel
     }
+}
+
+/// Totals of zero, `[channel][baseline]`.
+fn zeros<T: Copy + Default>(shape: &Shape) -> Result<Array2<T>> {
+    let dimensions = (shape.channels, baselines(shape.inputs));
+    let values = host::zeros(dimensions.0 * dimensions.1)?;
+    Ok(Array2::from_shape_vec(dimensions, values).expect("as many values as the shape has"))
 }
 
 /// Adds the products of the times `strip` to the totals of a group of channels from `channel` on.
