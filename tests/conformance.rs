@@ -74,14 +74,15 @@ const GPU_TIMES: &[usize] = &[
 
 impl Backend {
     const fn cuda(name: &'static str, kernel: Kernel) -> Self {
-        Self {
-            name,
-            device: Device::Cuda(0),
-            kernel,
-            inputs: GPU_INPUTS,
-            times: GPU_TIMES,
-            long_times: LONG_TIMES,
-        }
+        Self::gpu(name, Device::Cuda(0), kernel)
+    }
+
+    const fn sim(name: &'static str, kernel: Kernel) -> Self {
+        Self::gpu(name, Device::Sim, kernel)
+    }
+
+    const fn gpu(name: &'static str, device: Device, kernel: Kernel) -> Self {
+        Self { name, device, kernel, inputs: GPU_INPUTS, times: GPU_TIMES, long_times: LONG_TIMES }
     }
 
     const fn cpu(name: &'static str, kernel: Kernel) -> Self {
@@ -403,6 +404,8 @@ conformance!(cpu cpu_portable, CpuPortable);
 conformance!(cpu cpu_avx2, CpuAvx2);
 conformance!(cpu cpu_avx_vnni, CpuAvxVnni);
 conformance!(cpu cpu_avx512_vnni, CpuAvx512Vnni);
+conformance!(gpu sim_mma_128, sim, Mma128);
+conformance!(gpu sim_mma_64, sim, Mma64);
 conformance!(gpu cuda_mma_128, cuda, Mma128);
 conformance!(gpu cuda_mma_64, cuda, Mma64);
 conformance!(gpu cuda_wgmma_192, cuda, Wgmma192);

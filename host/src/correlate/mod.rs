@@ -21,7 +21,12 @@ pub use selection::Selection;
 pub use shape::{Shape, Strides, baseline, baselines, useful_operations};
 pub use visibilities::{Dump, ValidCounts, Visibilities};
 
-use crate::{Device, Error, Result, device::Stream};
+use std::sync::Arc;
+
+use crate::{
+    Error, Result,
+    device::{Gpu, Stream},
+};
 
 /// A place that correlates: the CPU, a GPU, or the simulator.
 ///
@@ -61,9 +66,9 @@ pub(crate) trait Backend: Send {
     fn kernel(&self) -> Kernel;
 }
 
-/// The backend for a device and kernel.
-fn backend(shape: &Shape, device: Device, kernel: Kernel) -> Result<Box<dyn Backend>> {
-    match device.open()? {
+/// The backend on a GPU, or on the CPU where there is none, for a kernel.
+fn backend(shape: &Shape, gpu: Option<Arc<dyn Gpu>>, kernel: Kernel) -> Result<Box<dyn Backend>> {
+    match gpu {
         Some(gpu) => Ok(Box::new(gpu::GpuBackend::new(gpu, shape, kernel)?)),
         None => cpu::backend(shape, kernel),
     }

@@ -1,5 +1,7 @@
 //! The plan of a correlation: built once, then fed any number of times.
 
+use std::sync::Arc;
+
 use bytemuck::NoUninit;
 
 use super::{
@@ -7,7 +9,10 @@ use super::{
     delay::DelayLine,
     selection::{self, Counter, Selection},
 };
-use crate::{Device, Encoding, Error, Layout, Result, device::Stream};
+use crate::{
+    Device, Encoding, Error, Layout, Result,
+    device::{Gpu, Stream},
+};
 
 /// Times that may be accumulated before a dump: beyond them a 64-bit sum of `ci8` products,
 /// `2 * 128^2` each, could overflow. At 1 microsecond a sample this is 8.9 years.
@@ -33,6 +38,7 @@ pub const DROP: u8 = 255;
 pub struct Builder {
     shape: Shape,
     device: Device,
+    gpu: Option<Arc<dyn Gpu>>,
     kernel: Kernel,
     gates: usize,
     shifts: Vec<usize>,
@@ -54,6 +60,12 @@ impl Builder {
     /// Where to correlate (default: the first GPU, else the CPU).
     pub fn device(mut self, device: Device) -> Self {
         self.device = device;
+        self
+    }
+
+    /// Correlates on a GPU that is open already, whatever the device.
+    pub fn gpu(mut self, gpu: Arc<dyn Gpu>) -> Self {
+        self.gpu = Some(gpu);
         self
     }
 
@@ -87,8 +99,12 @@ impl Builder {
     /// device; [`Error::Device`] when the device is not there; [`Error::OutOfMemory`] when it has no
     /// room for the visibilities.
     pub fn build(self) -> Result<Correlator> {
-        let Self { shape, device, kernel, gates, shifts } = self;
+        let Self { shape, device, gpu, kernel, gates, shifts } = self;
         shape.check()?;
+        let gpu = match gpu {
+            Some(gpu) => Some(gpu),
+            None => device.open()?,
+        };
         if !(1..=usize::from(DROP)).contains(&gates) {
             return Err(Error::invalid(format!("{gates} gates: expected 1 to {DROP}")));
         }
@@ -106,7 +122,10 @@ impl Builder {
         };
         let gates = (0..gates)
             .map(|_| {
-                Ok(Gate { backend: backend(&shape, device, kernel)?, counter: Counter::default() })
+                Ok(Gate {
+                    backend: backend(&shape, gpu.clone(), kernel)?,
+                    counter: Counter::default(),
+                })
             })
             .collect::<Result<_>>()?;
         Ok(Correlator { shape, gates, delays, times: 0 })
@@ -183,6 +202,7 @@ impl Correlator {
         Builder {
             shape: Shape { inputs, channels, encoding: Encoding::Ci8, layout: Layout::Tcn },
             device: Device::Auto,
+            gpu: None,
             kernel: Kernel::Auto,
             gates: 1,
             shifts: Vec::new(),

@@ -3,6 +3,7 @@
 use std::{
     collections::HashMap,
     ffi::{CStr, c_void},
+    fmt,
     sync::{Arc, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError},
     time::Duration,
 };
@@ -301,6 +302,12 @@ impl CudaGpu {
             let _ = self.staging.set(Mutex::new(staging));
         }
         Ok(lock(self.staging.get().expect("set above")))
+    }
+}
+
+impl fmt::Debug for CudaGpu {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "CudaGpu({})", self.name)
     }
 }
 

@@ -75,7 +75,7 @@ pub struct TensorMap {
 }
 
 /// A machine that runs the kernels.
-pub trait Gpu: Send + Sync {
+pub trait Gpu: Send + Sync + fmt::Debug {
     /// What it is.
     fn facts(&self) -> &Facts;
 

@@ -24,10 +24,12 @@ pub mod cuda;
 mod driver;
 mod gpu;
 pub(crate) mod host;
+mod sim;
 
 use std::{fmt, str::FromStr, sync::Arc};
 
 pub use gpu::{Buffer, Facts, Gpu, Stream, TensorMap};
+pub use sim::SimGpu;
 
 use crate::{Error, Result};
 
@@ -66,9 +68,7 @@ impl Device {
                 Ok(gpus.into_iter().find_map(|ordinal| cuda::open(ordinal).ok()))
             }
             Self::Cuda(ordinal) => cuda::open(ordinal).map(Some),
-            Self::Sim => Err(Error::Device(
-                "sim: this build has no simulator, expected device auto, cpu or cuda".to_owned(),
-            )),
+            Self::Sim => Ok(Some(SimGpu::shared())),
         }
     }
 }

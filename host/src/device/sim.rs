@@ -1,0 +1,173 @@
+//! The simulator as a GPU: the PTX that we ship, run on the CPU warp by warp by `ptx-sim`.
+//!
+//! Slow and strict: accesses out of bounds, races in shared memory and results read before they were
+//! waited for are errors that name the kernel, block, warp, lane and PTX line. What the kernels did is
+//! counted: [`SimGpu::report`].
+
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError},
+};
+
+use corrust_gpu::{abi::Entry, ptx};
+use ptx_sim::{Launch, Memory, Module, Report};
+
+use super::gpu::{Facts, Gpu, Stream, TensorMap};
+use crate::{Error, Result};
+
+/// A simulated GPU with a memory of its own.
+pub struct SimGpu {
+    facts: Facts,
+    memory: Memory,
+    modules: Mutex<HashMap<&'static str, Arc<Module>>>,
+    reports: Mutex<HashMap<&'static str, Report>>,
+}
+
+impl SimGpu {
+    /// A GPU of compute capability 9.0 with four multiprocessors, few enough that kernels whose
+    /// blocks take several tiles in turn do so at small sizes too.
+    pub fn new() -> Self {
+        Self {
+            facts: Facts {
+                name: "simulator".to_owned(),
+                memory: 1 << 32,
+                capability: (9, 0),
+                multiprocessors: 4,
+                shared_bytes: 227 << 10,
+                l2_bytes: 50 << 20,
+                driver: (0, 0),
+            },
+            memory: Memory::new(),
+            modules: Mutex::default(),
+            reports: Mutex::default(),
+        }
+    }
+
+    /// The one that [`crate::Device::Sim`] opens.
+    pub(super) fn shared() -> Arc<Self> {
+        static SHARED: LazyLock<Arc<SimGpu>> = LazyLock::new(|| Arc::new(SimGpu::new()));
+        SHARED.clone()
+    }
+
+    /// What all launches of a kernel did so far; nothing if there was none.
+    pub fn report(&self, entry: &Entry) -> Option<Report> {
+        lock(&self.reports).get(entry.name).cloned()
+    }
+
+    fn module(&self, entry: &Entry) -> Result<Arc<Module>> {
+        if let Some(module) = lock(&self.modules).get(entry.name) {
+            return Ok(module.clone());
+        }
+        let module = Arc::new(Module::parse(&ptx::of_entry(entry)).map_err(error)?);
+        lock(&self.modules).insert(entry.name, module.clone());
+        Ok(module)
+    }
+}
+
+impl Default for SimGpu {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for SimGpu {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SimGpu")
+    }
+}
+
+fn error(error: ptx_sim::Error) -> Error {
+    Error::Device(format!("simulator: {error}"))
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+// Everything happens at once, in the order of the calls, so that streams need no order.
+impl Gpu for SimGpu {
+    fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    fn free_bytes(&self) -> Result<u64> {
+        Ok(self.facts.memory.saturating_sub(self.memory.allocated()))
+    }
+
+    fn allocate(&self, bytes: usize) -> Result<u64> {
+        let available = self.free_bytes()?;
+        if bytes as u64 > available {
+            return Err(Error::OutOfMemory {
+                device: self.facts.name.clone(),
+                needed: bytes as u64,
+                available,
+            });
+        }
+        Ok(self.memory.alloc(bytes as u64))
+    }
+
+    unsafe fn free(&self, address: u64) {
+        let _ = self.memory.free(address);
+    }
+
+    fn create_stream(&self) -> Result<Stream> {
+        Ok(Stream::default())
+    }
+
+    fn order(&self, _earlier: Stream, _later: Stream) -> Result<()> {
+        Ok(())
+    }
+
+    unsafe fn upload(&self, _stream: Stream, address: u64, bytes: &[u8]) -> Result<()> {
+        self.memory.write(address, bytes).map_err(error)
+    }
+
+    unsafe fn download(&self, _stream: Stream, address: u64, bytes: &mut [u8]) -> Result<()> {
+        self.memory.read(address, bytes).map_err(error)
+    }
+
+    unsafe fn clear(&self, _stream: Stream, address: u64, bytes: usize) -> Result<()> {
+        self.memory.zero(address, bytes as u64).map_err(error)
+    }
+
+    fn tensor_map(&self, map: &TensorMap) -> Result<[u8; 128]> {
+        ptx_sim::TensorMap {
+            address: map.address,
+            element_bytes: 1,
+            shape: map.sizes.to_vec(),
+            strides: map.strides.to_vec(),
+            box_shape: vec![128, map.box_rows, 1],
+            element_strides: vec![1; 3],
+            swizzle: 128,
+        }
+        .encode()
+        .map_err(error)
+    }
+
+    unsafe fn launch_bytes(
+        &self,
+        _stream: Stream,
+        entry: &Entry,
+        blocks: u32,
+        parameters: &[u8],
+    ) -> Result<()> {
+        if blocks == 0 {
+            return Ok(());
+        }
+        let launch = Launch {
+            entry: entry.name,
+            grid: [blocks, 1, 1],
+            block: [entry.threads, 1, 1],
+            shared_bytes: entry.shared_bytes,
+            params: parameters,
+        };
+        let report = ptx_sim::launch(&*self.module(entry)?, &self.memory, launch).map_err(error)?;
+        lock(&self.reports).entry(entry.name).or_default().merge(&report);
+        Ok(())
+    }
+
+    fn wait(&self, _stream: Stream) -> Result<()> {
+        Ok(())
+    }
+}
