@@ -11,7 +11,10 @@ use std::{
 
 use corrust::{
     Encoding, Layout,
-    format::{self, Block, Options},
+    format::{
+        self, Block, Options,
+        npy::{Dtype, Writer},
+    },
 };
 use ndarray::{Array1, Array4};
 
@@ -226,6 +229,10 @@ fn bad_input_gets_one_sentence_and_leaves_nothing() {
     fs::write(folder.path().join("empty.npy"), "").unwrap();
     fs::write(folder.path().join("notes.txt"), "not a recording\n").unwrap();
     let bytes = fs::read(folder.path().join("rec.npy")).unwrap();
+    // A time of 10^7 inputs is no large file, but their visibilities take 800 TB.
+    let wide =
+        Writer::with_shape(folder.path().join("wide.npy"), Dtype::Int8, &[1, 1, 10_000_000, 2]);
+    wide.unwrap().finish().unwrap();
     fs::write(folder.path().join("short.npy"), &bytes[..bytes.len() - 1]).unwrap();
     let before = files_in(folder.path());
     for (arguments, expected) in [
@@ -255,6 +262,8 @@ fn bad_input_gets_one_sentence_and_leaves_nothing() {
         ("correlate rec.npy -o out.npy --encoding ci2", "unknown encoding \"ci2\""),
         ("correlate rec.npy -o out.npy --device gpu", "unknown device \"gpu\""),
         ("correlate rec.npy -o out.npy --kernel best", "unknown kernel \"best\""),
+        ("correlate wide.npy -o out.npy --device cpu", "out of memory: 800000080000000 bytes"),
+        ("simulate -o out.npy --sources 10000000000000", "out of memory: "),
         ("correlate -o out.npy", "<IN>"),
         ("simulate -o out.npy --inputs 0", "0 inputs"),
         ("simulate -o out.npy --channels 0", "0 channels"),

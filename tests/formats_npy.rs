@@ -299,6 +299,22 @@ fn results_have_the_permissions_of_any_file() {
     assert_eq!(mode(&path), mode(&plain));
 }
 
+#[cfg(unix)]
+#[test]
+fn devices_are_not_replaced_and_links_are_followed() {
+    let error = Writer::appending("/dev/null", Dtype::Uint8, &[1]).unwrap_err().to_string();
+    assert!(error.contains("/dev/null: is a device: expected the name of a file"), "{error}");
+
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir(folder.path().join("archive")).unwrap();
+    let (link, file) = (folder.path().join("link.npy"), folder.path().join("archive/file.npy"));
+    fs::write(&file, "before").unwrap();
+    std::os::unix::fs::symlink("archive/file.npy", &link).unwrap();
+    Writer::appending(&link, Dtype::Uint8, &[1]).unwrap().finish().unwrap();
+    assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+    assert!(fs::read(&file).unwrap().starts_with(b"\x93NUMPY"));
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn a_full_disk_is_an_error() {

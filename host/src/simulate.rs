@@ -25,6 +25,7 @@ use serde::Serialize;
 use crate::{
     Encoding, Error, Layout, Result,
     correlate::Shape,
+    device::host,
     format::{
         PartialFile,
         npy::{Dtype, Writer},
@@ -107,8 +108,8 @@ impl Simulation {
     /// of the recording with the sources and their delays.
     ///
     /// # Errors
-    /// [`Error::Invalid`] as for [`check`](Self::check); [`Error::Io`] when a file cannot be
-    /// written; whatever `progress` returns to stop the simulation.
+    /// [`Error::Invalid`] as for [`check`](Self::check); [`Error::OutOfMemory`] for too many sources,
+    /// inputs and channels; [`Error::Io`] when a file cannot be written; whatever `progress` returns to stop the simulation.
     pub fn write(
         &self,
         path: impl AsRef<Path>,
@@ -124,8 +125,10 @@ impl Simulation {
             ));
         }
         let Shape { inputs, channels, encoding, layout } = self.shape;
+        // First the largest array: if there is memory for it, there is for the rest.
+        let phases = host::zeros(channels.saturating_mul(inputs).saturating_mul(self.sources))?;
         let sky = self.sky();
-        let receiver = Receiver::new(self, &sky);
+        let receiver = Receiver::new(self, &sky, phases);
 
         let times = self.times as usize;
         let dtype = match encoding {
@@ -238,14 +241,16 @@ struct Receiver<'a> {
 }
 
 impl<'a> Receiver<'a> {
-    fn new(simulation: &'a Simulation, sky: &[Source]) -> Self {
-        let channels = simulation.shape.channels;
-        let mut phases = Vec::with_capacity(channels * sky.len() * simulation.shape.inputs);
-        for channel in 0..channels {
+    /// Fills `phases`, which has room for every channel, source and input.
+    fn new(simulation: &'a Simulation, sky: &[Source], mut phases: Vec<Complex<f32>>) -> Self {
+        let Shape { inputs, channels, .. } = simulation.shape;
+        let rows = phases.chunks_exact_mut(inputs * sky.len().max(1));
+        for (channel, row) in rows.enumerate() {
             let frequency = channel as f64 / channels as f64;
-            for delay in sky.iter().flat_map(|source| &source.delays) {
+            let delays = sky.iter().flat_map(|source| &source.delays);
+            for (factor, delay) in row.iter_mut().zip(delays) {
                 let phase = Complex::cis(-TAU * delay * frequency);
-                phases.push(Complex::new(phase.re as f32, phase.im as f32));
+                *factor = Complex::new(phase.re as f32, phase.im as f32);
             }
         }
         let power = 1.0 + sky.iter().map(|source| source.power).sum::<f64>();

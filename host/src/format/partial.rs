@@ -1,7 +1,7 @@
 //! Files that appear under their final name only when complete.
 
 use std::{
-    fs::File,
+    fs::{self, File},
     io::{self, BufWriter, Seek, SeekFrom, Write},
     path::{Path, PathBuf},
 };
@@ -15,6 +15,8 @@ use crate::{Error, Result};
 #[derive(Debug)]
 pub struct PartialFile {
     path: PathBuf,
+    /// Where the file goes: `path`, or what it links to.
+    target: PathBuf,
     file: BufWriter<NamedTempFile>,
 }
 
@@ -23,13 +25,20 @@ impl PartialFile {
     ///
     /// # Errors
     /// [`Error::Io`] when the folder does not exist or cannot be written to; [`Error::File`] when
-    /// `path` is a folder.
+    /// `path` is a folder or a device.
     pub fn create(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
-        if path.is_dir() {
-            return Err(Error::file(path, "is a folder: expected the name of a file to write"));
+        let mut target = path.to_owned();
+        if let Ok(found) = fs::metadata(path) {
+            // A device such as /dev/null would be replaced by a file of that name.
+            if !found.is_file() {
+                let kind = if found.is_dir() { "a folder" } else { "a device" };
+                let reason = format!("is {kind}: expected the name of a file to write");
+                return Err(Error::file(path, reason));
+            }
+            target = path.canonicalize().map_err(Error::io(path, "write"))?;
         }
-        let folder = match path.parent() {
+        let folder = match target.parent() {
             Some(folder) if folder != Path::new("") => folder,
             _ => Path::new("."),
         };
@@ -45,7 +54,8 @@ impl PartialFile {
         let file = builder
             .tempfile_in(folder)
             .map_err(|error| Error::io(path, "write")(error.kind().into()))?;
-        Ok(Self { path: path.to_owned(), file: BufWriter::with_capacity(1 << 20, file) })
+        let file = BufWriter::with_capacity(1 << 20, file);
+        Ok(Self { path: path.to_owned(), target, file })
     }
 
     /// The final name.
@@ -86,7 +96,7 @@ impl PartialFile {
         let fault = Error::io(&self.path, "write");
         let persist = |file: BufWriter<NamedTempFile>| -> io::Result<File> {
             let file = file.into_inner().map_err(io::IntoInnerError::into_error)?;
-            file.persist(&self.path).map_err(|error| error.error)
+            file.persist(&self.target).map_err(|error| error.error)
         };
         persist(self.file).map(drop).map_err(fault)
     }
