@@ -285,6 +285,14 @@ fn bad_input_gets_one_sentence_and_leaves_nothing() {
 #[cfg(unix)]
 #[test]
 fn an_interrupted_command_leaves_nothing() {
+    for signal in ["-INT", "-TERM"] {
+        interrupt(signal);
+    }
+}
+
+/// Interrupts a command by a signal while it writes.
+#[cfg(unix)]
+fn interrupt(signal: &str) {
     let folder = tempfile::tempdir().unwrap();
     let child = Command::new(CORRUST)
         .args(["simulate", "-o", "rec.npy", "--inputs", "64", "--times", "100000000"])
@@ -299,7 +307,7 @@ fn an_interrupted_command_leaves_nothing() {
     }
     assert!(files_in(folder.path())[0].ends_with(".partial"));
     let pid = child.id().to_string();
-    assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130));
     assert!(texts(&output).1.contains("interrupted"));

@@ -17,8 +17,8 @@ use corrust::{
 
 use super::{digits, progress::Progress, say, si, warn};
 
-/// Bytes of samples that are read and correlated at a time.
-const BLOCK_BYTES: usize = 1 << 26;
+/// Fewest and most bytes of samples that are read and correlated at a time.
+const BLOCK_BYTES: [usize; 2] = [1 << 26, 1 << 28];
 
 /// Correlate a recording: V[c][b(i,j)] = sum over t of x_i[c][t] conj(x_j[c][t]), j <= i
 ///
@@ -206,11 +206,13 @@ pub fn correlate(
     Ok(())
 }
 
-/// Times of the blocks that are read: about [`BLOCK_BYTES`], and a multiple of what kernels take in
-/// at a time where there are so many.
+/// Times of the blocks that are read. A device goes through its sums once per block, so a block is
+/// to be no smaller than they are, within [`BLOCK_BYTES`]; it is a multiple of what kernels take in
+/// at a time, where there are so many.
 fn block_times(shape: &Shape) -> usize {
-    const GRAIN: usize = 1024;
-    let times = (BLOCK_BYTES / shape.bytes_per_time()).max(1);
+    const GRAIN: usize = 256;
+    let sums = 16_usize.saturating_mul(baselines(shape.inputs)).saturating_mul(shape.channels);
+    let times = (sums.clamp(BLOCK_BYTES[0], BLOCK_BYTES[1]) / shape.bytes_per_time()).max(1);
     if times > GRAIN { times / GRAIN * GRAIN } else { times }
 }
 

@@ -4,11 +4,18 @@ use std::{
     fmt::Display,
     io::Write,
     process::ExitCode,
-    sync::atomic::{AtomicBool, Ordering},
+    sync::{
+        Arc, LazyLock,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use clap::{Parser, Subcommand};
 use corrust::{Error, Result};
+use signal_hook::{
+    consts::{SIGINT, SIGTERM},
+    flag,
+};
 
 mod correlate;
 mod delays;
@@ -46,21 +53,12 @@ enum Command {
 /// Runs the command that the arguments ask for.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
-    let handled = ctrlc::set_handler(|| {
-        // Asked once, stop at the next opportunity and tidy up; asked twice, at once.
-        if INTERRUPTED.swap(true, Ordering::Relaxed) {
-            std::process::exit(EXIT_INTERRUPTED.into());
-        }
+    let result = listen_for_interrupts().and_then(|()| match cli.command {
+        Command::Devices(args) => args.run(),
+        Command::Demo(args) => args.run(),
+        Command::Simulate(args) => args.run(),
+        Command::Correlate(args) => args.run(),
     });
-    let result =
-        handled.map_err(|error| Error::invalid(error.to_string())).and_then(|()| {
-            match cli.command {
-                Command::Devices(args) => args.run(),
-                Command::Demo(args) => args.run(),
-                Command::Simulate(args) => args.run(),
-                Command::Correlate(args) => args.run(),
-            }
-        });
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -74,7 +72,22 @@ pub fn main() -> ExitCode {
 const EXIT_INTERRUPTED: u8 = 130;
 
 /// Whether the user wants the program to stop.
-static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+static INTERRUPTED: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
+
+/// Makes Ctrl-C, and the signal that ends a batch job, stop the program at its next opportunity, so
+/// that it tidies up; the second time at once.
+fn listen_for_interrupts() -> Result<()> {
+    let listen = |signal| {
+        let status = EXIT_INTERRUPTED.into();
+        flag::register_conditional_shutdown(signal, status, INTERRUPTED.clone())?;
+        flag::register(signal, INTERRUPTED.clone())
+    };
+    for signal in [SIGINT, SIGTERM] {
+        listen(signal)
+            .map_err(|error| Error::invalid(format!("cannot listen for signals: {error}")))?;
+    }
+    Ok(())
+}
 
 /// An error if the user wants the program to stop, so that what is unfinished is removed.
 fn check_interrupted() -> Result<()> {
