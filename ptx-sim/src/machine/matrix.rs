@@ -9,7 +9,6 @@ use crate::program::{Inst, Matrix, Mma, MmaKind, SHARED_WINDOW, Wgmma, WgmmaA};
 use crate::syntax::ast::Space;
 use crate::tensor::descriptor::Descriptor;
 use crate::tensor::fragment;
-use crate::tensor::product::{Panel, multiply};
 
 impl Team<'_> {
     /// `ldmatrix` and `stmatrix`: lanes 8i to 8i + 7 point to the rows of matrix i.
@@ -86,9 +85,9 @@ impl Team<'_> {
 
     pub fn mma(&mut self, warp: &mut Warp, op: &Mma, mask: Mask) -> Step {
         Self::full(warp, mask)?;
-        self.panel_a.read_a(&op.kind, &warp.registers, &op.a);
-        self.panel_b.read_b(&op.kind, &warp.registers, &op.b);
-        multiply(&op.kind, &self.panel_a, &self.panel_b, &mut warp.registers, Some(&op.c), &op.d);
+        self.multiplier.a.read_a(&op.kind, &warp.registers, &op.a);
+        self.multiplier.b.read_b(&op.kind, &warp.registers, &op.b);
+        self.multiplier.multiply(&op.kind, &mut warp.registers, Some(&op.c), &op.d);
         Ok(())
     }
 
@@ -117,7 +116,8 @@ impl Team<'_> {
         let mut reads = Vec::new();
         let element = if is_a { kind.a } else { kind.b };
         let row_bytes = kind.k * element.bits() / 8;
-        let mut panel = std::mem::take(if is_a { &mut self.panel_a } else { &mut self.panel_b });
+        let mut panel =
+            std::mem::take(if is_a { &mut self.multiplier.a } else { &mut self.multiplier.b });
         panel.reset(element, rows.len() as u32, kind.k);
         let per_word = 32 / element.bits();
         for (row, place) in rows.zip(0..) {
@@ -136,7 +136,7 @@ impl Team<'_> {
                 }
             }
         }
-        *(if is_a { &mut self.panel_a } else { &mut self.panel_b }) = panel;
+        *(if is_a { &mut self.multiplier.a } else { &mut self.multiplier.b }) = panel;
         Ok(reads)
     }
 
@@ -172,7 +172,7 @@ impl Team<'_> {
         }
         let mut reads = Vec::new();
         match &op.a {
-            WgmmaA::Registers(slots) => self.panel_a.read_a(&op.kind, &warp.registers, slots),
+            WgmmaA::Registers(slots) => self.multiplier.a.read_a(&op.kind, &warp.registers, slots),
             WgmmaA::Descriptor(slot) => {
                 let bits = Self::uniform_wide(warp, *slot)?;
                 let first = 16 * (warp.index as u32 % 4);
@@ -182,19 +182,17 @@ impl Team<'_> {
         let bits = Self::uniform_wide(warp, op.b)?;
         reads.extend(self.descriptor_panel(warp, bits, 0..op.kind.n, &op.kind, false)?);
         if op.negate_a {
-            self.panel_a.negate();
+            self.multiplier.a.negate();
         }
         if op.negate_b {
-            self.panel_b.negate();
+            self.multiplier.b.negate();
         }
         let scale = warp.registers.predicates[op.scale_d as usize];
         if scale != 0 && scale != Mask::MAX {
             return Err(Stop::new(FaultKind::Divergence, "scale-d differs between lanes"));
         }
         let c = (scale != 0).then_some(op.d.as_slice());
-        let Self { panel_a, panel_b, .. } = self;
-        let (a, b): (&Panel, &Panel) = (panel_a, panel_b);
-        multiply(&op.kind, a, b, &mut warp.registers, c, &op.d);
+        self.multiplier.multiply(&op.kind, &mut warp.registers, c, &op.d);
         let source = self.source;
         let state = &mut warp.wgmma;
         for &slot in &op.d {

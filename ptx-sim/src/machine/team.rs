@@ -14,7 +14,7 @@ use crate::error::{Fault, FaultKind, Step, Stop};
 use crate::lanes::{LANES, Mask, Reg};
 use crate::program::{Inst, NOWHERE, Op};
 use crate::report::Counts;
-use crate::tensor::product::Panel;
+use crate::tensor::product::Multiplier;
 
 /// Instructions that one warp may run before it counts as stuck.
 const WARP_LIMIT: u64 = 1 << 36;
@@ -52,8 +52,7 @@ pub struct Team<'a> {
     pub events: u64,
     pub live_warps: usize,
     pub counts: Vec<Counts>,
-    pub panel_a: Panel,
-    pub panel_b: Panel,
+    pub multiplier: Multiplier,
     pub source: u32,
     executed: u64,
 }
@@ -74,8 +73,7 @@ impl<'a> Team<'a> {
             events: 0,
             live_warps: 0,
             counts: vec![Counts::default(); env.program.sources.len()],
-            panel_a: Panel::default(),
-            panel_b: Panel::default(),
+            multiplier: Multiplier::default(),
             source: 0,
             executed: 0,
         }

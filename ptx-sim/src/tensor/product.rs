@@ -7,12 +7,11 @@ use crate::lanes::{LANES, Registers};
 use crate::program::{BitOp, Element, MmaKind};
 use crate::syntax::ast::Type;
 
-/// A matrix with `k` contiguous, decoded from registers or shared memory. One of the vectors is in use,
-/// according to the element type; the others keep their capacity for the next instruction.
+/// A matrix with `k` contiguous, decoded from registers or shared memory: bits in words, all other
+/// elements as numbers. Vectors keep their capacity for the next instruction.
 #[derive(Debug, Default)]
 pub struct Panel {
-    integers: Vec<i16>,
-    floats: Vec<f32>,
+    numbers: Vec<f32>,
     words: Vec<u32>,
 }
 
@@ -25,13 +24,9 @@ impl Panel {
                 self.words.clear();
                 self.words.resize(count / 32, 0);
             }
-            Element::F16 | Element::Bf16 | Element::Tf32 => {
-                self.floats.clear();
-                self.floats.resize(count, 0.0);
-            }
             _ => {
-                self.integers.clear();
-                self.integers.resize(count, 0);
+                self.numbers.clear();
+                self.numbers.resize(count, 0.0);
             }
         }
     }
@@ -42,44 +37,44 @@ impl Panel {
         let at = at as usize;
         match element {
             Element::S8 => {
-                let out = &mut self.integers[at..at + 4];
+                let out = &mut self.numbers[at..at + 4];
                 for (o, b) in out.iter_mut().zip(word.to_le_bytes()) {
-                    *o = i16::from(b as i8);
+                    *o = f32::from(b as i8);
                 }
             }
             Element::U8 => {
-                let out = &mut self.integers[at..at + 4];
+                let out = &mut self.numbers[at..at + 4];
                 for (o, b) in out.iter_mut().zip(word.to_le_bytes()) {
-                    *o = i16::from(b);
+                    *o = f32::from(b);
                 }
             }
             Element::S4 => {
-                for (i, o) in self.integers[at..at + 8].iter_mut().enumerate() {
-                    *o = ((word << (28 - 4 * i)) as i32 >> 28) as i16;
+                for (i, o) in self.numbers[at..at + 8].iter_mut().enumerate() {
+                    *o = ((word << (28 - 4 * i)) as i32 >> 28) as f32;
                 }
             }
             Element::U4 => {
-                for (i, o) in self.integers[at..at + 8].iter_mut().enumerate() {
-                    *o = (word >> (4 * i) & 15) as i16;
+                for (i, o) in self.numbers[at..at + 8].iter_mut().enumerate() {
+                    *o = (word >> (4 * i) & 15) as f32;
                 }
             }
             Element::B1 => self.words[at / 32] = word,
             Element::F16 => {
-                self.floats[at] = f16::from_bits(word as u16).to_f32();
-                self.floats[at + 1] = f16::from_bits((word >> 16) as u16).to_f32();
+                self.numbers[at] = f16::from_bits(word as u16).to_f32();
+                self.numbers[at + 1] = f16::from_bits((word >> 16) as u16).to_f32();
             }
             Element::Bf16 => {
-                self.floats[at] = bf16::from_bits(word as u16).to_f32();
-                self.floats[at + 1] = bf16::from_bits((word >> 16) as u16).to_f32();
+                self.numbers[at] = bf16::from_bits(word as u16).to_f32();
+                self.numbers[at + 1] = bf16::from_bits((word >> 16) as u16).to_f32();
             }
             // The low 13 bits of the mantissa do not take part.
-            Element::Tf32 => self.floats[at] = f32::from_bits(word & 0xffff_e000),
+            Element::Tf32 => self.numbers[at] = f32::from_bits(word & 0xffff_e000),
         }
     }
 
     /// Flips the sign of every element.
     pub fn negate(&mut self) {
-        self.floats.iter_mut().for_each(|v| *v = -*v);
+        self.numbers.iter_mut().for_each(|v| *v = -*v);
     }
 
     /// A from the registers of a warp.
@@ -108,12 +103,105 @@ impl Panel {
     }
 }
 
-fn dot_integer(a: &[i16], b: &[i16]) -> i32 {
-    a.iter().zip(b).map(|(&a, &b)| i32::from(a) * i32::from(b)).sum()
+/// Columns of B that are multiplied at a time; every shape's `n` is a multiple.
+const BLOCK: usize = 8;
+
+/// The arithmetic of a product: f32 for integers, f64 for halves.
+///
+/// Sums of integer products are exact in f32: at most 255 * 255 * 32 < 2^24.
+trait Number: Copy + Default + From<f32> + std::ops::Mul<Output = Self> + std::ops::AddAssign {}
+
+impl Number for f32 {}
+impl Number for f64 {}
+
+/// Every row of `a` with every column of `b`, row-major; every sum runs in ascending k. `columns` is
+/// room for B cut into blocks of columns.
+fn multiply_numbers<T: Number>(
+    kind: &MmaKind,
+    a: &[f32],
+    b: &[f32],
+    columns: &mut Vec<[T; BLOCK]>,
+    out: &mut Vec<T>,
+) {
+    let (n, k) = (kind.n as usize, kind.k as usize);
+    columns.clear();
+    columns.resize(n / BLOCK * k, [T::default(); BLOCK]);
+    for (column, values) in b.chunks_exact(k).enumerate() {
+        let block = &mut columns[column / BLOCK * k..][..k];
+        for (place, &value) in block.iter_mut().zip(values) {
+            place[column % BLOCK] = T::from(value);
+        }
+    }
+    out.clear();
+    out.resize(a.len() / k * n, T::default());
+    // Two rows at a time keep more sums in flight.
+    for (rows, sums) in a.chunks_exact(2 * k).zip(out.chunks_exact_mut(2 * n)) {
+        let (first, second) = rows.split_at(k);
+        for (at, block) in columns.chunks_exact(k).enumerate() {
+            let mut sum = [[T::default(); BLOCK]; 2];
+            for ((&x, &y), b) in first.iter().zip(second).zip(block) {
+                let (x, y) = (T::from(x), T::from(y));
+                for c in 0..BLOCK {
+                    sum[0][c] += x * b[c];
+                    sum[1][c] += y * b[c];
+                }
+            }
+            sums[at * BLOCK..][..BLOCK].copy_from_slice(&sum[0]);
+            sums[n + at * BLOCK..][..BLOCK].copy_from_slice(&sum[1]);
+        }
+    }
 }
 
-fn dot_float(a: &[f32], b: &[f32]) -> f64 {
-    a.iter().zip(b).map(|(&a, &b)| f64::from(a) * f64::from(b)).sum()
+/// Sums of products, row-major.
+#[derive(Debug, Default)]
+pub struct Products {
+    counts: Vec<i32>,
+    integers: Vec<f32>,
+    integer_columns: Vec<[f32; BLOCK]>,
+    floats: Vec<f64>,
+    float_columns: Vec<[f64; BLOCK]>,
+}
+
+impl Products {
+    fn compute(&mut self, kind: &MmaKind, a: &Panel, b: &Panel) {
+        match kind.a {
+            Element::B1 => {
+                let words = kind.k as usize / 32;
+                self.counts.clear();
+                for a in a.words.chunks_exact(words) {
+                    let columns = b.words.chunks_exact(words);
+                    self.counts.extend(columns.map(|b| dot_bits(kind.bit_op, a, b) as i32));
+                }
+            }
+            Element::F16 | Element::Bf16 | Element::Tf32 => {
+                let Self { floats, float_columns, .. } = self;
+                multiply_numbers(kind, &a.numbers, &b.numbers, float_columns, floats);
+            }
+            _ => {
+                let Self { integers, integer_columns, counts, .. } = self;
+                multiply_numbers(kind, &a.numbers, &b.numbers, integer_columns, integers);
+                counts.clear();
+                counts.extend(integers.iter().map(|&v| v as i32));
+            }
+        }
+    }
+
+    /// D = A B + C for the accumulator at `at`.
+    ///
+    /// Integers wrap unless `.satfinite`. Floating sums are rounded once; tensor cores align and
+    /// truncate, so their last bits may differ.
+    #[inline(always)]
+    fn finish(&self, kind: &MmaKind, at: usize, c: u32) -> u32 {
+        match (kind.accumulator, kind.saturate) {
+            (Type::F16, _) => {
+                let sum = self.floats[at] + f16::from_bits(c as u16).to_f64();
+                u32::from(f16::from_f64(sum).to_bits())
+            }
+            (Type::F32, _) => ((self.floats[at] + f64::from(f32::from_bits(c))) as f32).to_bits(),
+            (_, true) => (c as i32).saturating_add(self.counts[at]) as u32,
+            (_, false) => c.wrapping_add(self.counts[at] as u32),
+        }
+    }
 }
 
 fn dot_bits(op: BitOp, a: &[u32], b: &[u32]) -> u32 {
@@ -123,66 +211,42 @@ fn dot_bits(op: BitOp, a: &[u32], b: &[u32]) -> u32 {
     }
 }
 
-/// D = A B + C for one accumulator.
-///
-/// Integers wrap unless `.satfinite`. Floating sums are computed in double precision and rounded once;
-/// tensor cores align and truncate, so their last bits may differ.
-fn element(kind: &MmaKind, a: &Panel, b: &Panel, row: u32, column: u32, c: u32) -> u32 {
-    let k = kind.k as usize;
-    let (row, column) = (row as usize, column as usize);
-    match kind.a {
-        Element::B1 => {
-            let k = k / 32;
-            let (a, b) = (&a.words[row * k..][..k], &b.words[column * k..][..k]);
-            c.wrapping_add(dot_bits(kind.bit_op, a, b))
-        }
-        Element::F16 | Element::Bf16 | Element::Tf32 => {
-            let (a, b) = (&a.floats[row * k..][..k], &b.floats[column * k..][..k]);
-            let sum = dot_float(a, b);
-            if kind.accumulator == Type::F16 {
-                let c = f16::from_bits(c as u16);
-                u32::from(f16::from_f64(sum + c.to_f64()).to_bits())
-            } else {
-                ((sum + f64::from(f32::from_bits(c))) as f32).to_bits()
-            }
-        }
-        _ => {
-            let (a, b) = (&a.integers[row * k..][..k], &b.integers[column * k..][..k]);
-            let sum = dot_integer(a, b);
-            if kind.saturate {
-                (c as i32).saturating_add(sum) as u32
-            } else {
-                c.wrapping_add(sum as u32)
-            }
-        }
-    }
+/// The panels of one instruction.
+#[derive(Debug, Default)]
+pub struct Multiplier {
+    pub a: Panel,
+    pub b: Panel,
+    products: Products,
 }
 
-/// Multiplies the panels and stores D over all lanes; `c` gives the accumulators, none means zero.
-pub fn multiply(
-    kind: &MmaKind,
-    a: &Panel,
-    b: &Panel,
-    registers: &mut Registers,
-    c: Option<&[u32]>,
-    d: &[u32],
-) {
-    let rows = fragment::rows(kind);
-    let zero = [0u32; LANES];
-    for (r, &slot) in d.iter().enumerate() {
-        let old = c.map_or(zero, |c| registers.narrow[c[r] as usize]);
-        let mut out = [0u32; LANES];
-        for (lane, out) in out.iter_mut().enumerate() {
-            let (lane32, r) = (lane as u32, r as u32);
-            *out = if kind.accumulator == Type::F16 {
-                let (row, column) = fragment::c16(lane32, r);
-                element(kind, a, b, row, column, old[lane] & 0xffff)
-                    | element(kind, a, b, row, column + 1, old[lane] >> 16) << 16
-            } else {
-                let (row, column) = fragment::c32(rows, lane32, r);
-                element(kind, a, b, row, column, old[lane])
-            };
+impl Multiplier {
+    /// Multiplies the panels and stores D over all lanes; `c` gives the accumulators, none means zero.
+    pub fn multiply(
+        &mut self,
+        kind: &MmaKind,
+        registers: &mut Registers,
+        c: Option<&[u32]>,
+        d: &[u32],
+    ) {
+        self.products.compute(kind, &self.a, &self.b);
+        let products = &self.products;
+        let rows = fragment::rows(kind);
+        for (r, &slot) in d.iter().enumerate() {
+            let old = c.map_or([0; LANES], |c| registers.narrow[c[r] as usize]);
+            let mut out = [0u32; LANES];
+            for (lane, out) in out.iter_mut().enumerate() {
+                let (lane32, r) = (lane as u32, r as u32);
+                *out = if kind.accumulator == Type::F16 {
+                    let (row, column) = fragment::c16(lane32, r);
+                    let at = (row * kind.n + column) as usize;
+                    products.finish(kind, at, old[lane] & 0xffff)
+                        | products.finish(kind, at + 1, old[lane] >> 16) << 16
+                } else {
+                    let (row, column) = fragment::c32(rows, lane32, r);
+                    products.finish(kind, (row * kind.n + column) as usize, old[lane])
+                };
+            }
+            registers.narrow[slot as usize] = out;
         }
-        registers.narrow[slot as usize] = out;
     }
 }
