@@ -443,49 +443,74 @@ impl Team<'_> {
                 .map_err(|c| self.refuse(actor, c))?;
             data.copy_from_slice(self.shared.slice(at, bytes));
         }
+        let moved = self.copy_box(&map, &origin, lane, at, op.to_shared, &mut data)?;
+        self.count_bulk(moved);
+        Ok((at, data))
+    }
+
+    /// Copies between a box of a tensor and its bytes in shared memory, swizzled as at address `at`.
+    /// What lies outside of the tensor is left alone. Returns the bytes moved.
+    fn copy_box(
+        &self,
+        map: &TensorMap,
+        origin: &[i64],
+        lane: usize,
+        at: u32,
+        to_shared: bool,
+        data: &mut [u8],
+    ) -> Step<u64> {
         let width = map.element_bytes;
-        let mut moved = 0u64;
-        let mut index = vec![0u32; rank];
+        let row_bytes = map.box_shape[0] * width;
+        let mut moved = 0;
+        let mut index = vec![0u32; map.shape.len()];
         let mut last: Option<&Region> = None;
-        for element in 0..bytes / width {
-            // Where the element stands in the tensor, if inside.
+        for row in 0..data.len() as u32 / row_bytes {
+            // Where the row stands in the tensor, if inside.
             let mut address = Some(map.address);
-            for d in 0..rank {
+            for d in 1..map.shape.len() {
                 let c = origin[d] + i64::from(index[d]) * i64::from(map.element_strides[d]);
-                let stride = if d == 0 { u64::from(width) } else { map.strides[d - 1] };
                 let inside = c >= 0 && (c as u64) < map.shape[d];
-                address = address.filter(|_| inside).map(|a| a + c as u64 * stride);
+                address = address.filter(|_| inside).map(|a| a + c as u64 * map.strides[d - 1]);
             }
-            let linear = at + element * width;
-            let place = if map.swizzle == 0 { linear } else { swizzle(linear, map.swizzle) };
-            let place = (place - at) as usize;
-            if let Some(address) = address {
-                let region = match last {
-                    Some(r) if r.holds(address, u64::from(width)) => r,
-                    _ => self.region(None, lane, address, width, width)?,
-                };
-                let slot = &mut data[place..place + width as usize];
-                if op.to_shared {
-                    let value = region.load(address, width).to_le_bytes();
-                    slot.copy_from_slice(&value[..width as usize]);
-                } else {
-                    let mut value = [0; 8];
-                    value[..width as usize].copy_from_slice(slot);
-                    region.store(address, width, u64::from_le_bytes(value));
-                }
-                last = Some(region);
-                moved += u64::from(width);
-            }
-            for (i, &n) in index.iter_mut().zip(&map.box_shape) {
+            for (i, &extent) in index.iter_mut().zip(&map.box_shape).skip(1) {
                 *i += 1;
-                if *i < n {
+                if *i < extent {
                     break;
                 }
                 *i = 0;
             }
+            let Some(address) = address else { continue };
+            let step = i64::from(map.element_strides[0]);
+            let mut done = 0;
+            while done < row_bytes {
+                let c = origin[0] + i64::from(done / width) * step;
+                let from = address.wrapping_add_signed(c * i64::from(width));
+                // Eight bytes at a time where they are contiguous, aligned and inside.
+                let end = c + i64::from(8 / width);
+                let aligned = done.is_multiple_of(8) && from.is_multiple_of(8);
+                let whole = step == 1 && aligned && c >= 0 && end as u64 <= map.shape[0];
+                let bytes = if whole { 8 } else { width };
+                if whole || (c >= 0 && (c as u64) < map.shape[0]) {
+                    let linear = at + row * row_bytes + done;
+                    let place =
+                        if map.swizzle == 0 { linear } else { swizzle(linear, map.swizzle) };
+                    let slot = &mut data[(place - at) as usize..][..bytes as usize];
+                    let region = self.region(last, lane, from, bytes, bytes)?;
+                    if to_shared {
+                        let value = region.load(from, bytes).to_le_bytes();
+                        slot.copy_from_slice(&value[..bytes as usize]);
+                    } else {
+                        let mut value = [0; 8];
+                        value[..bytes as usize].copy_from_slice(slot);
+                        region.store(from, bytes, u64::from_le_bytes(value));
+                    }
+                    last = Some(region);
+                    moved += u64::from(bytes);
+                }
+                done += bytes;
+            }
         }
-        self.count_bulk(moved);
-        Ok((at, data))
+        Ok(moved)
     }
 
     pub fn bulk_commit(&mut self, warp: &Warp, mask: Mask) {

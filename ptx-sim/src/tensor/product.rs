@@ -155,7 +155,7 @@ fn multiply_numbers<T: Number>(
 /// Sums of products, row-major.
 #[derive(Debug, Default)]
 pub struct Products {
-    counts: Vec<i32>,
+    counts: Vec<u32>,
     integers: Vec<f32>,
     integer_columns: Vec<[f32; BLOCK]>,
     floats: Vec<f64>,
@@ -170,7 +170,7 @@ impl Products {
                 self.counts.clear();
                 for a in a.words.chunks_exact(words) {
                     let columns = b.words.chunks_exact(words);
-                    self.counts.extend(columns.map(|b| dot_bits(kind.bit_op, a, b) as i32));
+                    self.counts.extend(columns.map(|b| dot_bits(kind.bit_op, a, b)));
                 }
             }
             Element::F16 | Element::Bf16 | Element::Tf32 => {
@@ -181,25 +181,12 @@ impl Products {
                 let Self { integers, integer_columns, counts, .. } = self;
                 multiply_numbers(kind, &a.numbers, &b.numbers, integer_columns, integers);
                 counts.clear();
-                counts.extend(integers.iter().map(|&v| v as i32));
+                // Below 2^22 the sum's own bits, at exponent 23, are the integer.
+                const SHIFT: f32 = 12_582_912.0;
+                counts.extend(
+                    integers.iter().map(|&v| (v + SHIFT).to_bits().wrapping_sub(SHIFT.to_bits())),
+                );
             }
-        }
-    }
-
-    /// D = A B + C for the accumulator at `at`.
-    ///
-    /// Integers wrap unless `.satfinite`. Floating sums are rounded once; tensor cores align and
-    /// truncate, so their last bits may differ.
-    #[inline(always)]
-    fn finish(&self, kind: &MmaKind, at: usize, c: u32) -> u32 {
-        match (kind.accumulator, kind.saturate) {
-            (Type::F16, _) => {
-                let sum = self.floats[at] + f16::from_bits(c as u16).to_f64();
-                u32::from(f16::from_f64(sum).to_bits())
-            }
-            (Type::F32, _) => ((self.floats[at] + f64::from(f32::from_bits(c))) as f32).to_bits(),
-            (_, true) => (c as i32).saturating_add(self.counts[at]) as u32,
-            (_, false) => c.wrapping_add(self.counts[at] as u32),
         }
     }
 }
@@ -229,24 +216,47 @@ impl Multiplier {
         d: &[u32],
     ) {
         self.products.compute(kind, &self.a, &self.b);
-        let products = &self.products;
+        let Products { counts, floats, .. } = &self.products;
         let rows = fragment::rows(kind);
-        for (r, &slot) in d.iter().enumerate() {
-            let old = c.map_or([0; LANES], |c| registers.narrow[c[r] as usize]);
-            let mut out = [0u32; LANES];
-            for (lane, out) in out.iter_mut().enumerate() {
-                let (lane32, r) = (lane as u32, r as u32);
-                *out = if kind.accumulator == Type::F16 {
-                    let (row, column) = fragment::c16(lane32, r);
-                    let at = (row * kind.n + column) as usize;
-                    products.finish(kind, at, old[lane] & 0xffff)
-                        | products.finish(kind, at + 1, old[lane] >> 16) << 16
-                } else {
-                    let (row, column) = fragment::c32(rows, lane32, r);
-                    products.finish(kind, (row * kind.n + column) as usize, old[lane])
+        let place = |lane: usize, r: usize| {
+            let (row, column) = fragment::c32(rows, lane as u32, r as u32);
+            (row * kind.n + column) as usize
+        };
+        // Integers wrap unless `.satfinite`. Floating sums are rounded once; tensor cores align and
+        // truncate, so their last bits may differ.
+        match (kind.accumulator, kind.saturate) {
+            (Type::F16, _) => store(registers, c, d, |lane, r, c| {
+                let (row, column) = fragment::c16(lane as u32, r as u32);
+                let at = (row * kind.n + column) as usize;
+                let half = |at: usize, c: u32| {
+                    let sum = floats[at] + f16::from_bits(c as u16).to_f64();
+                    u32::from(f16::from_f64(sum).to_bits())
                 };
+                half(at, c & 0xffff) | half(at + 1, c >> 16) << 16
+            }),
+            (Type::F32, _) => store(registers, c, d, |lane, r, c| {
+                ((floats[place(lane, r)] + f64::from(f32::from_bits(c))) as f32).to_bits()
+            }),
+            (_, true) => store(registers, c, d, |lane, r, c| {
+                (c as i32).saturating_add(counts[place(lane, r)] as i32) as u32
+            }),
+            (_, false) => {
+                store(registers, c, d, |lane, r, c| c.wrapping_add(counts[place(lane, r)]))
             }
-            registers.narrow[slot as usize] = out;
         }
+    }
+}
+
+/// Stores `d[r] = f(lane, r, c[r])` in every lane.
+#[inline(always)]
+fn store(
+    registers: &mut Registers,
+    c: Option<&[u32]>,
+    d: &[u32],
+    f: impl Fn(usize, usize, u32) -> u32,
+) {
+    for (r, &slot) in d.iter().enumerate() {
+        let old = c.map_or([0; LANES], |c| registers.narrow[c[r] as usize]);
+        registers.narrow[slot as usize] = std::array::from_fn(|lane| f(lane, r, old[lane]));
     }
 }
