@@ -58,9 +58,9 @@ fn reference(python: &Path, arguments: &[&str]) -> String {
     run(Command::new(python).arg(script).args(arguments)).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// The devices to try: the CPU, and a GPU where there is one.
+/// The devices to try: the CPU, the simulator, and a GPU where there is one.
 fn devices() -> Vec<&'static str> {
-    let mut devices = vec!["cpu"];
+    let mut devices = vec!["cpu", "sim"];
     match corrust::device::cuda::count() {
         Ok(_) => devices.push("cuda"),
         Err(reason) => eprintln!("skipped on cuda: {reason}"),

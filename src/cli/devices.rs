@@ -8,12 +8,12 @@ use corrust_gpu::abi::Target;
 
 use super::say;
 
-/// List the CPU and the GPUs, or say why there is no GPU
+/// List what --device takes: the CPU and the GPUs, or why there is no GPU
 #[derive(Debug, clap::Args)]
 pub struct Args {}
 
 impl Args {
-    /// Prints a line per device, the ones that `--device` takes.
+    /// Prints a line per device.
     pub fn run(self) -> Result<()> {
         let cpu = Correlator::builder(1, 1).device(Device::Cpu).build()?;
         say(format_args!("{:<8}{}, kernel {}", "cpu", cpu.device_name(), cpu.kernel()));
@@ -29,6 +29,7 @@ impl Args {
             }
             Err(reason) => say(reason),
         }
+        say(format_args!("{:<8}the GPU kernels run on the CPU, for tests", "sim"));
         Ok(())
     }
 }
