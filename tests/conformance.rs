@@ -403,6 +403,7 @@ macro_rules! conformance {
 conformance!(cpu cpu_portable, CpuPortable);
 conformance!(cpu cpu_avx2, CpuAvx2);
 conformance!(cpu cpu_avx_vnni, CpuAvxVnni);
+conformance!(cpu cpu_avx512, CpuAvx512);
 conformance!(cpu cpu_avx512_vnni, CpuAvx512Vnni);
 conformance!(gpu sim_mma_128, sim, Mma128);
 conformance!(gpu sim_mma_64, sim, Mma64);

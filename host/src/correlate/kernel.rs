@@ -14,11 +14,13 @@ pub enum Kernel {
     Auto,
     /// `cpu-portable`: any CPU, vectorised as far as the compiler can.
     CpuPortable,
-    /// `cpu-avx2`: x86-64 with AVX2, FMA and F16C.
+    /// `cpu-avx2`: x86-64 with AVX2 and FMA.
     CpuAvx2,
     /// `cpu-avx-vnni`: x86-64 with AVX-VNNI; `cf16` as `cpu-avx2`.
     CpuAvxVnni,
-    /// `cpu-avx512-vnni`: x86-64 with AVX-512 F, BW, VL and VNNI.
+    /// `cpu-avx512`: x86-64 with AVX-512 F, BW and VL.
+    CpuAvx512,
+    /// `cpu-avx512-vnni`: x86-64 with AVX-512 F, BW, VL and VNNI; `cf16` as `cpu-avx512`.
     CpuAvx512Vnni,
     /// `mma-128`: tensor cores of any GPU (`mma.sync`), tiles of 128 x 128 baselines.
     Mma128,
@@ -37,6 +39,7 @@ impl Kernel {
         Self::CpuPortable,
         Self::CpuAvx2,
         Self::CpuAvxVnni,
+        Self::CpuAvx512,
         Self::CpuAvx512Vnni,
         Self::Mma128,
         Self::Mma64,
@@ -51,6 +54,7 @@ impl Kernel {
             Self::CpuPortable => "cpu-portable",
             Self::CpuAvx2 => "cpu-avx2",
             Self::CpuAvxVnni => "cpu-avx-vnni",
+            Self::CpuAvx512 => "cpu-avx512",
             Self::CpuAvx512Vnni => "cpu-avx512-vnni",
             Self::Mma128 => "mma-128",
             Self::Mma64 => "mma-64",

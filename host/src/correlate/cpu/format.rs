@@ -50,6 +50,7 @@ pub(super) struct Halves;
 /// which every byte has room: all 256 values are legal. What this adds to a sum depends on the
 /// column alone, so a row of zeros shows how much it is. 32-bit sums may wrap in between: what
 /// counts is that the difference fits, `2 * 128^2 * times < 2^31`.
+#[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "for instructions of x86-64"))]
 pub(super) struct Bytes;
 
 /// A pair is four words, `re, im, re, im`, each an f32 that holds an IEEE half.
@@ -175,5 +176,41 @@ impl Format for Floats {
 
     fn visibilities(totals: Array2<Complex<f64>>) -> Visibilities {
         Visibilities::Float(totals.mapv(|v| Complex::new(v.re as f32, v.im as f32)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `x_i conj(x_j)` summed over a pair of times, from the words of a format.
+    fn visibility<F: Format>(i: [F::Sample; 2], j: [F::Sample; 2]) -> [F::Total; 2] {
+        let dot = |rows: F::Words, columns: F::Words| {
+            let words = rows.as_ref().iter().zip(columns.as_ref());
+            words.fold(0, |sum, (&row, &column)| F::multiply_add(sum, row, column))
+        };
+        let columns = F::columns(j);
+        let rows = F::rows(F::columns(i));
+        let zeros = F::rows(F::columns([F::ZERO; 2]));
+        std::array::from_fn(|k| F::total(dot(rows[k], columns), dot(zeros[k], columns)))
+    }
+
+    #[test]
+    fn formats_multiply_all_bytes() {
+        let bytes = i8::MIN..=i8::MAX;
+        for (a, b) in bytes.clone().flat_map(|a| bytes.clone().map(move |b| (a, b))) {
+            let (i, j) = ([[a, b], [b, i8::MIN]], [[b, a.wrapping_add(7)], [i8::MIN, a]]);
+            let mut expected = [0; 2];
+            for time in 0..2 {
+                let [[ar, ai], [br, bi]] = [i[time], j[time]].map(|x| x.map(i64::from));
+                expected[0] += ar * br + ai * bi;
+                expected[1] += ai * br - ar * bi;
+            }
+            assert_eq!(visibility::<Halves>(i, j), expected, "{i:?} {j:?}");
+            assert_eq!(visibility::<Bytes>(i, j), expected, "{i:?} {j:?}");
+            let float = |x: [[i8; 2]; 2]| x.map(|x| x.map(f32::from));
+            let found = visibility::<Floats>(float(i), float(j));
+            assert_eq!(found.map(|v| v as i64), expected, "{i:?} {j:?}");
+        }
     }
 }

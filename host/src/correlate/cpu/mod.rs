@@ -12,8 +12,8 @@
 //! instruction set implements for the arithmetic it does best ([`Bytes`](format::Bytes),
 //! [`Halves`](format::Halves), [`Floats`](format::Floats)). The order of loops, from the outside:
 //!
-//! - channels, in parallel; strips of [`STRIP`] words (the strip is unpacked once into column
-//!   panels);
+//! - channels, in parallel, in groups if they have few inputs; strips of [`STRIP`] words, each
+//!   unpacked once into column panels;
 //! - blocks of [`BLOCK`] inputs as rows, in parallel: their row panels stay in the L2 cache;
 //! - column panels; runs of [`RUN`] words: that much of a column panel stays in the L1 cache;
 //! - row panels of the block, and for each the tile: its sums live in registers over the run, then
@@ -108,7 +108,9 @@ pub(super) fn backend(shape: &Shape, kernel: Kernel) -> Result<Box<dyn Backend>>
     };
     match kernel {
         #[cfg(target_arch = "x86_64")]
-        Kernel::CpuAvx512Vnni => boxed::<x86::Avx512Vnni, x86::Avx512>(shape, kernel),
+        Kernel::CpuAvx512Vnni => boxed::<x86::Avx512Vnni, x86::Avx512<Floats>>(shape, kernel),
+        #[cfg(target_arch = "x86_64")]
+        Kernel::CpuAvx512 => boxed::<x86::Avx512<Halves>, x86::Avx512<Floats>>(shape, kernel),
         #[cfg(target_arch = "x86_64")]
         Kernel::CpuAvxVnni => boxed::<x86::AvxVnni, x86::Avx2<Floats>>(shape, kernel),
         #[cfg(target_arch = "x86_64")]
@@ -118,21 +120,25 @@ pub(super) fn backend(shape: &Shape, kernel: Kernel) -> Result<Box<dyn Backend>>
 }
 
 /// The kernels for CPUs, the quickest first.
-const KERNELS: [Kernel; 4] =
-    [Kernel::CpuAvx512Vnni, Kernel::CpuAvxVnni, Kernel::CpuAvx2, Kernel::CpuPortable];
+const KERNELS: [Kernel; 5] = [
+    Kernel::CpuAvx512Vnni,
+    Kernel::CpuAvx512,
+    Kernel::CpuAvxVnni,
+    Kernel::CpuAvx2,
+    Kernel::CpuPortable,
+];
 
 /// Whether this CPU has the instructions of a kernel.
 fn has_instructions(kernel: Kernel) -> bool {
     #[cfg(target_arch = "x86_64")]
     {
-        let avx2 = is_x86_feature_detected!("avx2")
-            && is_x86_feature_detected!("fma")
-            && is_x86_feature_detected!("f16c");
+        let avx2 = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
         let avx512 = is_x86_feature_detected!("avx512f")
             && is_x86_feature_detected!("avx512bw")
             && is_x86_feature_detected!("avx512vl");
         match kernel {
             Kernel::CpuAvx512Vnni => avx512 && is_x86_feature_detected!("avx512vnni"),
+            Kernel::CpuAvx512 => avx512,
             Kernel::CpuAvxVnni => avx2 && is_x86_feature_detected!("avxvnni"),
             Kernel::CpuAvx2 => avx2,
             _ => true,

@@ -1,6 +1,6 @@
 //! The multiply-adds of x86-64.
 
-use std::arch::x86_64::*;
+use std::{arch::x86_64::*, marker::PhantomData};
 
 use super::{
     dot::{Dot, Work},
@@ -8,16 +8,16 @@ use super::{
 };
 
 /// AVX2: sixteen products of `i16`, or eight of f32, per instruction.
-pub(super) struct Avx2<F>(std::marker::PhantomData<F>);
+pub(super) struct Avx2<F>(PhantomData<F>);
 
 /// AVX-VNNI: thirty-two products of bytes per instruction, in registers of 256 bits.
 pub(super) struct AvxVnni;
 
+/// AVX-512: thirty-two products of `i16`, or sixteen of f32, per instruction.
+pub(super) struct Avx512<F>(PhantomData<F>);
+
 /// AVX-512 VNNI: sixty-four products of bytes per instruction.
 pub(super) struct Avx512Vnni;
-
-/// AVX-512: sixteen products of f32 per instruction.
-pub(super) struct Avx512;
 
 /// Implements [`Dot`] for `$name` with 256-bit registers.
 macro_rules! dot_256 {
@@ -62,11 +62,11 @@ macro_rules! dot_256 {
     };
 }
 
-dot_256!(Avx2<Halves>, Halves, "avx2,fma,f16c", |sums, rows, columns| {
+dot_256!(Avx2<Halves>, Halves, "avx2,fma", |sums, rows, columns| {
     _mm256_add_epi32(sums, _mm256_madd_epi16(rows, columns))
 });
 
-dot_256!(Avx2<Floats>, Floats, "avx2,fma,f16c", |sums, rows, columns| {
+dot_256!(Avx2<Floats>, Floats, "avx2,fma", |sums, rows, columns| {
     _mm256_castps_si256(_mm256_fmadd_ps(
         _mm256_castsi256_ps(rows),
         _mm256_castsi256_ps(columns),
@@ -125,7 +125,11 @@ dot_512!(Avx512Vnni, Bytes, "avx512f,avx512bw,avx512vl,avx512vnni", |sums, rows,
     _mm512_dpbusd_epi32(sums, rows, columns)
 });
 
-dot_512!(Avx512, Floats, "avx512f,avx512bw,avx512vl", |sums, rows, columns| {
+dot_512!(Avx512<Halves>, Halves, "avx512f,avx512bw,avx512vl", |sums, rows, columns| {
+    _mm512_add_epi32(sums, _mm512_madd_epi16(rows, columns))
+});
+
+dot_512!(Avx512<Floats>, Floats, "avx512f,avx512bw,avx512vl", |sums, rows, columns| {
     _mm512_castps_si512(_mm512_fmadd_ps(
         _mm512_castsi512_ps(rows),
         _mm512_castsi512_ps(columns),
