@@ -35,7 +35,25 @@ const CPU: Backend = Backend {
     times: &[1, 2, 3, 4, 5, 63, 64, 65, 127, 128, 129, 200],
 };
 
+/// Around the edges of the GPU kernels' fragments, chunks, tiles and units.
+const GPU: Backend = Backend {
+    name: "",
+    device: Device::Cuda(0),
+    kernel: Kernel::Mma,
+    dishes: &[1, 15, 16, 17, 63, 64, 65, 255, 256, 257, 511, 512, 513, 1025],
+    beams: &[1, 2, 15, 16, 17, 32, 33, 64, 65, 96, 97, 193],
+    times: &[1, 2, 3, 15, 16, 17, 63, 64, 65, 127, 128, 129, 400],
+};
+
 impl Backend {
+    const fn cuda(name: &'static str, kernel: Kernel) -> Self {
+        Self { name, kernel, ..GPU }
+    }
+
+    const fn sim(name: &'static str, kernel: Kernel) -> Self {
+        Self { name, device: Device::Sim, kernel, ..GPU }
+    }
+
     const fn cpu(name: &'static str, kernel: Kernel) -> Self {
         Self { name, kernel, ..CPU }
     }
@@ -288,6 +306,8 @@ macro_rules! conformance {
 conformance!(cpu_portable, cpu, CpuPortable);
 conformance!(cpu_avx2, cpu, CpuAvx2);
 conformance!(cpu_avx512_vnni, cpu, CpuAvx512Vnni);
+conformance!(cuda_mma, cuda, Mma);
+conformance!(sim_mma, sim, Mma);
 
 /// Refused in one sentence that says what was found and what was expected.
 #[test]

@@ -3,6 +3,7 @@
 //!
 //! Every kernel takes one `#[repr(C)]` struct by value, without padding, whose addresses are `u64`.
 
+pub mod beamform;
 pub mod correlate;
 pub mod reorder;
 
@@ -81,6 +82,18 @@ impl<P> Kernel<P> {
 
 /// Every kernel, one row each.
 pub const ENTRIES: &[Entry] = &[
+    beamform::MMA_16X512.entry,
+    beamform::MMA_32X512.entry,
+    beamform::MMA_64X512.entry,
+    beamform::MMA_96X512.entry,
+    beamform::MMA_16X256.entry,
+    beamform::MMA_32X256.entry,
+    beamform::MMA_64X256.entry,
+    beamform::MMA_96X256.entry,
+    beamform::MMA_16X64.entry,
+    beamform::MMA_64X64.entry,
+    beamform::MMA_96X64.entry,
+    beamform::INCOHERENT.entry,
     correlate::MMA_S8_128.entry,
     correlate::MMA_F16_128.entry,
     correlate::MMA_S8_64.entry,
@@ -96,6 +109,7 @@ pub const ENTRIES: &[Entry] = &[
     reorder::CNT_CI8.entry,
     reorder::CNT_CI4.entry,
     reorder::CNT_CF16.entry,
+    reorder::PAD_ROWS.entry,
 ];
 
 /// Derives what parameter structs need: plain bytes on the host.

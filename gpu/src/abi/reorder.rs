@@ -59,3 +59,24 @@ pub const CNT_CI8: Kernel<Reorder> = Kernel::new("reorder_cnt_ci8", 256);
 pub const CNT_CI4: Kernel<Reorder> = Kernel::new("reorder_cnt_ci4", 256);
 /// Padding of time-contiguous `cf16` rows.
 pub const CNT_CF16: Kernel<Reorder> = Kernel::new("reorder_cnt_cf16", 256);
+
+parameters! {
+    /// Parameters of [`PAD_ROWS`]. Grid: any; the threads share the words.
+    pub struct PadRows {
+        /// Rows of `row_bytes` bytes, one behind the other.
+        pub source: u64,
+        /// Rows of `pitch` bytes, 4-byte aligned; those past `row_bytes` are written as zero.
+        pub padded: u64,
+        /// How many.
+        pub rows: u32,
+        /// Bytes of a row.
+        pub row_bytes: u32,
+        /// Bytes from one padded row to the next, a multiple of 4.
+        pub pitch: u32,
+        /// Zero.
+        pub reserved: u32,
+    }
+}
+
+/// Rows of bytes, padded to a pitch that they are aligned to.
+pub const PAD_ROWS: Kernel<PadRows> = Kernel::new("reorder_pad_rows", 256);

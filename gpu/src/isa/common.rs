@@ -18,6 +18,30 @@ pub fn warp_barrier() {
     unsafe { ptx!("bar.warp.sync -1;") };
 }
 
+/// `mov.u32`: `value`, which the compiler takes for unknown. As the bound of a loop it keeps the loop
+/// rolled.
+#[inline(always)]
+pub fn opaque(value: u32) -> u32 {
+    let same: u32;
+    // SAFETY: a copy.
+    unsafe {
+        ptx!(
+            "mov.u32 {}, {};", out(reg32) same, in(reg32) value, options(pure, nomem, nostack)
+        )
+    };
+    same
+}
+
+/// `bar.sync id, THREADS`: the warps of `THREADS` threads that name barrier `id` (1 to 15)
+/// wait here for each other, and see what the others stored to shared memory before.
+///
+/// Warp-wise: all lanes of a warp together.
+#[inline(always)]
+pub fn named_barrier<const THREADS: u32>(id: u32) {
+    // SAFETY: waits; the kernels call it with as many warps as it says.
+    unsafe { ptx!("bar.sync {}, {};", in(reg32) id, const THREADS) };
+}
+
 /// `trap`: ends the grid with an error.
 #[inline(always)]
 pub fn trap() -> ! {
@@ -75,6 +99,21 @@ pub unsafe fn load_shared_4(address: u32) -> [u32; 4] {
 pub unsafe fn store_shared(address: u32, value: u32) {
     // SAFETY: the caller's promise.
     unsafe { ptx!("st.shared.u32 [{}], {};", in(reg32) address, in(reg32) value) };
+}
+
+/// `st.shared.v4.u32`.
+///
+/// # Safety
+/// `address` is 16-byte aligned shared memory of the block.
+#[inline(always)]
+pub unsafe fn store_shared_4(address: u32, [a, b, c, d]: [u32; 4]) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        ptx!(
+            "st.shared.v4.u32 [{}], {{{}, {}, {}, {}}};",
+            in(reg32) address, in(reg32) a, in(reg32) b, in(reg32) c, in(reg32) d,
+        )
+    };
 }
 
 /// `st.shared.u16`.
@@ -170,6 +209,33 @@ pub unsafe fn read_global_2(address: u64) -> [u32; 2] {
     [a, b]
 }
 
+/// `ld.global.v4.u32`: data that this thread may have written.
+///
+/// # Safety
+/// `address` is 16-byte aligned global memory that no other thread of the grid writes.
+#[inline(always)]
+pub unsafe fn read_global_4(address: u64) -> [u32; 4] {
+    let [a, b, c, d]: [u32; 4];
+    // SAFETY: the caller's promise.
+    unsafe {
+        ptx!(
+            "ld.global.v4.u32 {{{}, {}, {}, {}}}, [{}];",
+            out(reg32) a, out(reg32) b, out(reg32) c, out(reg32) d, in(reg64) address,
+        )
+    };
+    [a, b, c, d]
+}
+
+/// `st.global.u8`: the lowest byte of `value`.
+///
+/// # Safety
+/// `address` is global memory that no other thread of the grid uses.
+#[inline(always)]
+pub unsafe fn store_global_8(address: u64, value: u32) {
+    // SAFETY: the caller's promise.
+    unsafe { ptx!("st.global.u8 [{}], {};", in(reg64) address, in(reg32) value) };
+}
+
 /// `st.global.u32`.
 ///
 /// # Safety
@@ -227,6 +293,16 @@ pub unsafe fn read_global_64(address: u64) -> u64 {
 pub unsafe fn store_global_64(address: u64, value: u64) {
     // SAFETY: the caller's promise.
     unsafe { ptx!("st.global.u64 [{}], {};", in(reg64) address, in(reg64) value) };
+}
+
+/// `red.global.add.u64`: adds `value` to what is in memory, in one piece.
+///
+/// # Safety
+/// `address` is 8-byte aligned global memory that the grid uses by this instruction only.
+#[inline(always)]
+pub unsafe fn add_global_64(address: u64, value: u64) {
+    // SAFETY: the caller's promise.
+    unsafe { ptx!("red.global.add.u64 [{}], {};", in(reg64) address, in(reg64) value) };
 }
 
 /// `prmt.b32`: result byte `i` is byte `selector >> 4i & 7` of the eight in `(low, high)`.

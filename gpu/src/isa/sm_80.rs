@@ -18,6 +18,18 @@ pub unsafe fn cp_async_16(shared: u32, global: u64, bytes: u32) {
     };
 }
 
+/// `cp.async.cg.shared.global [shared], [global], 16`: [`cp_async_16`] of all 16 bytes.
+///
+/// # Safety
+/// Both addresses are 16-byte aligned; 16 bytes of the source are readable.
+#[inline(always)]
+pub unsafe fn cp_async_whole_16(shared: u32, global: u64) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        ptx!("cp.async.cg.shared.global [{}], [{}], 16;", in(reg32) shared, in(reg64) global)
+    };
+}
+
 /// `cp.async.commit_group`: closes the group of copies that this thread has issued since the last.
 #[inline(always)]
 pub fn cp_async_commit() {

@@ -2,5 +2,6 @@
 //! [`crate::abi::reorder`].
 
 pub mod cnt;
+pub mod rows;
 pub mod sample;
 pub mod tcn;

@@ -9,6 +9,7 @@
 
 mod beams;
 mod cpu;
+mod gpu;
 mod kernel;
 mod plan;
 mod shape;
@@ -20,7 +21,7 @@ pub use plan::{Beamformer, Builder, Rounding};
 pub use shape::{MAX_DISHES, MAX_SHIFT, Shape, useful_operations};
 pub use weights::{SPEED_OF_LIGHT, delays, weights};
 
-use crate::{Device, Result};
+use crate::{Device, Error, Result, device::Stream};
 
 /// Complex int8 weight, `[real, imaginary]`.
 type Weight = [i8; 2];
@@ -37,6 +38,26 @@ pub(crate) trait Backend: Send {
     /// samples, the counts, and the incoherent beam if `beams` has one.
     fn beamform(&mut self, voltages: &[u8], beams: &mut Beams) -> Result<()>;
 
+    /// Enqueues the beams of `times` times of voltages in device memory, samples `[B][F][P][T]` and
+    /// added counts `[F][P][B]` to be left there too.
+    ///
+    /// # Safety
+    /// The addresses are device memory of those sizes, used by nothing else until the stream has come
+    /// so far.
+    unsafe fn beamform_device(
+        &mut self,
+        _voltages: u64,
+        _times: usize,
+        _samples: u64,
+        _clipped: Option<u64>,
+        _stream: Stream,
+    ) -> Result<()> {
+        Err(Error::invalid(format!(
+            "{}: beamforms voltages in host memory, not in a GPU's",
+            self.device_name()
+        )))
+    }
+
     /// The device, as a person would name it.
     fn device_name(&self) -> &str;
 
@@ -52,9 +73,7 @@ fn backend(
     kernel: Kernel,
 ) -> Result<Box<dyn Backend>> {
     match device.open()? {
-        Some(gpu) => {
-            Err(crate::Error::Device(format!("{}: no beamformer kernel", gpu.facts().name)))
-        }
+        Some(gpu) => Ok(Box::new(gpu::GpuBackend::new(gpu, shape, rounding, kernel)?)),
         None => cpu::backend(shape, rounding, kernel),
     }
 }

@@ -5,7 +5,7 @@ use std::{fmt, str::FromStr};
 use bytemuck::NoUninit;
 
 use super::{Backend, Beams, Kernel, MAX_SHIFT, Shape, Weight, backend};
-use crate::{Device, Encoding, Error, Result};
+use crate::{Device, Encoding, Error, Result, device::Stream};
 
 /// How a sum is shifted down by `s` bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -271,6 +271,44 @@ impl Beamformer {
             self.backend.beamform(voltages, &mut beams)?;
         }
         Ok(beams)
+    }
+
+    /// [`beamform`](Self::beamform) of `times` times of voltages that are in the GPU's memory, at
+    /// device address `voltages`; the samples `[B][F][P][T]` are left at `samples`, and the counts of
+    /// clipped ones, u64 `[F][P][B]`, are added to those at `clipped`, if given. Enqueued on `stream`
+    /// ([`Stream::from_raw`] of the caller's `CUstream`, or the GPU's default stream) without waiting.
+    ///
+    /// Rows of a multiple of 16 dishes at an address that is one too are read where they lie.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when the plan is the CPU's or has no weights yet; the device's own errors.
+    ///
+    /// # Safety
+    /// The addresses are device memory of those sizes (`clipped` 8-byte aligned), which nothing else
+    /// changes or reads until the stream has come so far.
+    pub unsafe fn beamform_device(
+        &mut self,
+        voltages: u64,
+        times: usize,
+        samples: u64,
+        clipped: Option<u64>,
+        stream: Stream,
+    ) -> Result<()> {
+        self.check_weights()?;
+        if times > 0 {
+            // SAFETY: the caller's promise.
+            unsafe { self.backend.beamform_device(voltages, times, samples, clipped, stream)? };
+        }
+        Ok(())
+    }
+
+    fn check_weights(&self) -> Result<()> {
+        if !self.has_weights {
+            return Err(Error::invalid(
+                "a beamformer without weights: expected set_weights before",
+            ));
+        }
+        Ok(())
     }
 }
 

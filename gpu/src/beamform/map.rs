@@ -1,0 +1,189 @@
+//! Register assignments: which beam, dish and time each lane, word and byte holds.
+//!
+//! Equation numbers are those of Smith, "CHORD 8-bit baseband beamformer". The note writes
+//! assignments as lists of index bits (appendix A); here they are `const fn`s, proved by the tests to
+//! be bijections. Two freedoms are used:
+//!
+//! - *Dishes.* A sum over dishes has any order as long as `A` and `E` share it. The note permutes
+//!   them (eq. 12) so that 4-byte loads of `E` (eq. 15) have no bank conflicts. Loads of 16 bytes
+//!   ask for the order [`dish`].
+//! - *Times.* The columns of a matrix fragment may be any eight times. In the order [`time`] the
+//!   accumulators of a lane are consecutive times of one beam, so that the samples of a unit are
+//!   one store of 16 bytes as they come: the exchanges of section 6 (eqs. 28 to 33) fall away.
+
+use crate::{
+    abi::beamform::{CHUNK_BYTES, CHUNK_DISHES, Tile, UNIT_TIMES, WARP_BEAMS},
+    tile::fragment,
+};
+
+/// Steps of 32 dishes of `mma` in a chunk.
+pub const STEPS: u32 = CHUNK_DISHES / 32;
+
+/// Dish of its chunk that is row `k` (0..32) of the operands in step `step`. In bits, as eq. 12:
+/// `d5 d4 d3 d2 d1 d0 <-> k3 k2 s0 k4 k1 k0`.
+pub const fn dish(step: u32, k: u32) -> u32 {
+    k / 4 % 4 * 16 + step * 8 + k / 16 * 4 + k % 4
+}
+
+/// Dish of its chunk in byte `byte` of word `word` (0..4) of a lane's 16-byte load; as eq. 15. Words
+/// `2s` and `2s + 1` are the fragment of step `s`; column `lane / 4` is the time.
+pub const fn loaded_dish(lane: u32, word: u32, byte: u32) -> u32 {
+    lane % 4 * 16 + word * 4 + byte
+}
+
+/// Time of its unit in column `column` (0..8) of fragment `fragment` (0, 1) in iteration
+/// `iteration` (0..4 / time_warps) of warp `time_warp` along the times.
+///
+/// A lane accumulates columns `2q` and `2q + 1`, `q = lane % 4` (eq. 41): four consecutive times an
+/// iteration.
+pub const fn time(
+    time_warps: u32,
+    time_warp: u32,
+    iteration: u32,
+    fragment: u32,
+    column: u32,
+) -> u32 {
+    let run = 16 / time_warps;
+    time_warp * (UNIT_TIMES / time_warps)
+        + column / 2 * run
+        + iteration * 4
+        + fragment * 2
+        + column % 2
+}
+
+/// A component of a weight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Weight {
+    /// Beam of its group of [`WARP_BEAMS`].
+    pub beam: u32,
+    /// Dish of its chunk.
+    pub dish: u32,
+    /// 0: real, 1: imaginary part.
+    pub part: u32,
+}
+
+/// What lies at byte `offset` of a chunk of prepared weights: `[step][part][lane][word][byte]`, the
+/// register assignment of eq. 17 for `m16n8k32`, 16 bytes of each lane together.
+///
+/// The second of two warps along the dishes has the halves of the beams exchanged: either keeps the
+/// sums of the first eight rows of its accumulators and gives away the others.
+pub const fn weight(offset: u32, dish_warp: u32) -> Weight {
+    let fragment = offset / (WARP_BEAMS * 32);
+    let (lane, word, byte) = (offset / 16 % 32, offset / 4 % 4, offset % 4);
+    let element = fragment::a(lane, word, byte);
+    Weight {
+        beam: (element.row + 8 * dish_warp) % WARP_BEAMS,
+        dish: dish(fragment / 2, element.column),
+        part: fragment % 2,
+    }
+}
+
+/// Beam of its group of [`WARP_BEAMS`] whose sums a lane keeps: number `index` of those it has.
+pub const fn kept_beam(lane: u32, dish_warp: u32, index: u32) -> u32 {
+    lane / 4 + 8 * (dish_warp + index)
+}
+
+/// Offset in a chunk of prepared weights of a lane's fragment of `step` and `part`.
+pub const fn weight_offset(step: u32, part: u32, lane: u32) -> u32 {
+    ((step * 2 + part) * 32 + lane) * 16
+}
+
+/// Offset in a unit of voltages in shared memory of the 16 bytes that a lane loads in iteration 0,
+/// fragment 0, of the warp's first chunk.
+pub const fn voltage_offset(tile: Tile, time_warp: u32, dish_warp: u32, lane: u32) -> u32 {
+    time(tile.time_warps, time_warp, 0, 0, lane / 4) * tile.pitch()
+        + dish_warp * tile.chunks * CHUNK_DISHES
+        + loaded_dish(lane, 0, 0)
+}
+
+const _: () = assert!(CHUNK_BYTES == STEPS * 2 * 32 * 16);
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use std::{collections::BTreeSet, vec::Vec};
+
+    use super::*;
+    use crate::abi::beamform::BEAMFORMERS;
+
+    fn distinct<T: Ord>(items: impl Iterator<Item = T>) -> usize {
+        let items: Vec<T> = items.collect();
+        let count = items.len();
+        assert_eq!(items.into_iter().collect::<BTreeSet<_>>().len(), count);
+        count
+    }
+
+    #[test]
+    fn dishes_of_a_chunk_are_permuted() {
+        let dishes = (0..STEPS).flat_map(|step| (0..32).map(move |k| dish(step, k)));
+        assert!(dishes.clone().all(|dish| dish < CHUNK_DISHES));
+        assert_eq!(distinct(dishes), 64);
+    }
+
+    #[test]
+    fn what_a_lane_loads_is_its_fragment() {
+        for lane in 0..32 {
+            for word in 0..4 {
+                for byte in 0..4 {
+                    let element = fragment::b(lane, word % 2, byte);
+                    assert_eq!(loaded_dish(lane, word, byte), dish(word / 2, element.column));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn weights_of_a_chunk_are_permuted() {
+        for dish_warp in 0..2 {
+            let weights = (0..CHUNK_BYTES).map(|offset| weight(offset, dish_warp));
+            assert!(weights.clone().all(|w| w.beam < WARP_BEAMS && w.dish < CHUNK_DISHES));
+            assert_eq!(distinct(weights) as u32, CHUNK_BYTES);
+            for lane in 0..32 {
+                let first = weight(weight_offset(1, 1, lane), dish_warp);
+                assert_eq!(first.beam, kept_beam(lane, dish_warp, 0));
+                assert_eq!((first.dish, first.part), (dish(1, 4 * (lane % 4)), 1));
+            }
+        }
+    }
+
+    #[test]
+    fn times_of_a_unit_are_permuted_and_those_of_a_lane_consecutive() {
+        for time_warps in [1, 2, 4] {
+            let mut all = Vec::new();
+            for time_warp in 0..time_warps {
+                for quad in 0..4 {
+                    let run: Vec<u32> = (0..4 / time_warps)
+                        .flat_map(|i| (0..2).map(move |fragment| (i, fragment)))
+                        .flat_map(|(i, f)| (0..2).map(move |k| (i, f, 2 * quad + k)))
+                        .map(|(i, f, column)| time(time_warps, time_warp, i, f, column))
+                        .collect();
+                    assert!(run.windows(2).all(|pair| pair[1] == pair[0] + 1));
+                    assert_eq!(run[0] % run.len() as u32, 0);
+                    all.extend(run);
+                }
+            }
+            assert_eq!(distinct(all.into_iter()) as u32, UNIT_TIMES);
+        }
+    }
+
+    /// Shared memory serves a 16-byte load eight lanes at a time.
+    #[test]
+    fn loads_of_voltages_touch_every_bank_once() {
+        for (_, tile) in BEAMFORMERS {
+            for lanes in 0..4 {
+                let chunks = (8 * lanes..8 * lanes + 8)
+                    .map(|lane| voltage_offset(*tile, 0, 0, lane) / 16 % 8);
+                assert_eq!(distinct(chunks), 8, "{tile:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn tiles_fit_the_smallest_gpu() {
+        for (kernel, tile) in BEAMFORMERS {
+            assert!(tile.shared_bytes() <= 99 << 10, "{}", kernel.entry.name);
+            assert!(tile.threads() <= 1024 && tile.pitch() >= tile.dishes());
+            assert!(tile.threads() % (tile.dishes() / 16) == 0, "{}", kernel.entry.name);
+        }
+    }
+}

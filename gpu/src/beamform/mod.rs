@@ -1,0 +1,18 @@
+//! Beamformer kernels.
+//!
+//! `J[b][f][p][t] = quantise((sum_d A[f][p][b][d] * E[t][f][p][d]) >> s[f][p][b])`. A channel and a
+//! polarisation make a stream, beamformed by itself: in the kernels `A[beam][dish]`,
+//! `E[time][dish]`, `J[beam][time]`.
+//!
+//! | file | kernels | bound by |
+//! |---|---|---|
+//! | [`mma`] | beams on `mma.sync` (sm_80 and later) | tensor operations |
+//! | [`incoherent`] | the incoherent beam | memory |
+//!
+//! [`map`] says which lane holds what, for the kernels and for the host that prepares weights.
+
+#[cfg(not(corrust_target = "sm_90a"))]
+pub mod incoherent;
+pub mod map;
+#[cfg(not(corrust_target = "sm_90a"))]
+pub mod mma;
