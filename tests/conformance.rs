@@ -407,6 +407,8 @@ conformance!(cpu cpu_avx512, CpuAvx512);
 conformance!(cpu cpu_avx512_vnni, CpuAvx512Vnni);
 conformance!(gpu sim_mma_128, sim, Mma128);
 conformance!(gpu sim_mma_64, sim, Mma64);
+conformance!(gpu sim_wgmma_192, sim, Wgmma192);
+conformance!(gpu sim_wgmma_128, sim, Wgmma128);
 conformance!(gpu cuda_mma_128, cuda, Mma128);
 conformance!(gpu cuda_mma_64, cuda, Mma64);
 conformance!(gpu cuda_wgmma_192, cuda, Wgmma192);

@@ -61,6 +61,14 @@ pub struct WarpgroupTile {
     pub registers: (u32, u32),
 }
 
+/// Columns of a patch: visibilities of 8 rows that a warp brings from the order of its registers to that
+/// of memory.
+pub const PATCH_COLUMNS: u32 = 32;
+/// Bytes from one row of a patch to the next: neighbouring rows take different banks.
+pub const PATCH_PITCH: u32 = 8 * PATCH_COLUMNS + 64;
+/// Bytes of a patch.
+pub const PATCH_BYTES: u32 = 8 * PATCH_PITCH;
+
 impl WarpgroupTile {
     /// Threads of a block: a warpgroup that stages, and one for each 64 rows.
     pub const fn threads(self) -> u32 {
@@ -72,10 +80,12 @@ impl WarpgroupTile {
         (self.rows + self.columns) * STEP_BYTES
     }
 
-    /// Bytes of shared memory of a block: the stages, the sums of the columns, the barriers (two for
-    /// each stage, and two for the sums).
+    /// Bytes of shared memory of a block: the stages, the patches that visibilities are written
+    /// from (one for each warp that multiplies), the sums of the columns, the barriers (two for each
+    /// stage, and two for the sums).
     pub const fn shared_bytes(self) -> u32 {
-        self.stages * self.stage_bytes() + 4 * self.columns + 8 * (2 * self.stages + 2)
+        let patches = self.rows / 16 * PATCH_BYTES;
+        self.stages * self.stage_bytes() + patches + 4 * self.columns + 8 * (2 * self.stages + 2)
     }
 
     /// Tiles that row of tiles `row` has in the lower triangle.

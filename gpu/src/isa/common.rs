@@ -74,6 +74,20 @@ pub unsafe fn load_shared(address: u32) -> u32 {
     value
 }
 
+/// `ld.shared.v2.u32`.
+///
+/// # Safety
+/// `address` is 8-byte aligned shared memory of the block.
+#[inline(always)]
+pub unsafe fn load_shared_2(address: u32) -> [u32; 2] {
+    let [a, b]: [u32; 2];
+    // SAFETY: the caller's promise.
+    unsafe {
+        ptx!("ld.shared.v2.u32 {{{}, {}}}, [{}];", out(reg32) a, out(reg32) b, in(reg32) address)
+    };
+    [a, b]
+}
+
 /// `ld.shared.v4.u32`.
 ///
 /// # Safety

@@ -245,6 +245,12 @@ macro_rules! multiply_steps {
 }
 
 multiply_steps! {
+    /// `wgmma.mma_async.sync.aligned.m64n64k32.s32.s8.s8`: int8, 64 columns.
+    multiply_s8_64: 32 words, "m64n64k32.s32.s8.s8", "",
+        turn "0x2301", "0xff00ff00",
+        [0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31]
+        [32 33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60
+        61 62 63];
     /// `wgmma.mma_async.sync.aligned.m64n128k32.s32.s8.s8`: int8, 128 columns.
     multiply_s8_128: 64 words, "m64n128k32.s32.s8.s8", "",
         turn "0x2301", "0xff00ff00",
@@ -266,6 +272,12 @@ multiply_steps! {
         141 142 143 144 145 146 147 148 149 150 151 152 153 154 155 156 157 158 159 160 161 162
         163 164 165 166 167 168 169 170 171 172 173 174 175 176 177 178 179 180 181 182 183 184
         185 186 187 188 189 190 191];
+    /// `wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16`: half precision, 64 columns.
+    multiply_f16_64: 32 words, "m64n64k16.f32.f16.f16", ", 1, 1, 0",
+        turn "0x1032", "0x80000000",
+        [0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31]
+        [32 33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60
+        61 62 63];
     /// `wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16`: half precision, 128 columns.
     multiply_f16_128: 64 words, "m64n128k16.f32.f16.f16", ", 1, 1, 0",
         turn "0x1032", "0x80000000",
