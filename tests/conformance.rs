@@ -78,7 +78,7 @@ impl Backend {
     }
 
     const fn sim(name: &'static str, kernel: Kernel) -> Self {
-        Self::gpu(name, Device::Sim, kernel)
+        Self { long_times: &[65537], ..Self::gpu(name, Device::Sim, kernel) }
     }
 
     const fn gpu(name: &'static str, device: Device, kernel: Kernel) -> Self {
