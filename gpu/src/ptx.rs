@@ -53,4 +53,19 @@ mod tests {
             assert!(module.contains(".version"));
         }
     }
+
+    #[test]
+    fn every_kernel_fits_the_gpus_that_it_is_for() {
+        for (index, entry) in ENTRIES.iter().enumerate() {
+            // The least that a GPU of the target has: 8.6 and 8.9, and 9.0.
+            let (shared_bytes, threads) = match entry.target {
+                Target::Sm80 => (99 << 10, 1536),
+                Target::Sm90a => (227 << 10, 2048),
+            };
+            assert!(entry.shared_bytes <= shared_bytes, "{entry:?}");
+            assert!(entry.threads * entry.min_blocks <= threads, "{entry:?}");
+            assert!(entry.threads <= 1024 && entry.threads % 32 == 0, "{entry:?}");
+            assert!(ENTRIES[..index].iter().all(|other| other.name != entry.name), "{entry:?}");
+        }
+    }
 }
