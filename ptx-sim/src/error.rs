@@ -14,7 +14,7 @@ pub enum Error {
         message: String,
     },
     /// An instruction, modifier or operand form that the simulator does not know.
-    #[error("PTX line {line}: `{instruction}`: {message}")]
+    #[error("PTX line {line}: `{}`: {message}", brief(instruction))]
     Unsupported {
         /// Line in the PTX text, from 1.
         line: u32,
@@ -90,7 +90,16 @@ impl fmt::Display for Fault {
         if let Some(lane) = self.lane {
             write!(f, ", lane {lane}")?;
         }
-        write!(f, ", PTX line {} `{}`: {}", self.line, self.instruction, self.message)
+        write!(f, ", PTX line {} `{}`: {}", self.line, brief(&self.instruction), self.message)
+    }
+}
+
+/// An instruction as messages quote it: lists of registers can be hundreds long.
+pub(crate) fn brief(text: &str) -> String {
+    const LENGTH: usize = 100;
+    match text.char_indices().nth(LENGTH) {
+        Some((at, _)) => format!("{} ...", &text[..at]),
+        None => text.to_owned(),
     }
 }
 

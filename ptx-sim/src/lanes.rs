@@ -47,7 +47,13 @@ impl Registers {
     /// The bits of a register, zero-extended.
     pub fn bits(&self, reg: Reg) -> [u64; LANES] {
         match reg.class {
-            Class::Narrow => self.narrow[reg.slot as usize].map(u64::from),
+            Class::Narrow => {
+                let mut out = [0; LANES];
+                for (out, &bits) in out.iter_mut().zip(&self.narrow[reg.slot as usize]) {
+                    *out = u64::from(bits);
+                }
+                out
+            }
             Class::Wide => self.wide[reg.slot as usize],
             Class::Predicate => {
                 let bits = self.predicates[reg.slot as usize];
@@ -59,7 +65,13 @@ impl Registers {
     /// Stores bits, cut to the register's width, in the lanes of `mask`.
     pub fn set_bits(&mut self, reg: Reg, mask: Mask, values: &[u64; LANES]) {
         match reg.class {
-            Class::Narrow => u32::write(self, reg.slot, mask, &values.map(|v| v as u32)),
+            Class::Narrow => {
+                let mut narrow = [0; LANES];
+                for (narrow, &v) in narrow.iter_mut().zip(values) {
+                    *narrow = v as u32;
+                }
+                u32::write(self, reg.slot, mask, &narrow);
+            }
             Class::Wide => u64::write(self, reg.slot, mask, values),
             Class::Predicate => bool::write(self, reg.slot, mask, &values.map(|v| v != 0)),
         }
@@ -80,8 +92,13 @@ macro_rules! narrow {
         impl Lane for $t {
             #[inline(always)]
             fn read(registers: &Registers, slot: u32) -> [Self; LANES] {
+                // Loops over lanes, unlike `array::map`, become vector instructions.
                 let from: fn(u32) -> $t = $from;
-                registers.narrow[slot as usize].map(from)
+                let mut values = [Self::default(); LANES];
+                for (value, &bits) in values.iter_mut().zip(&registers.narrow[slot as usize]) {
+                    *value = from(bits);
+                }
+                values
             }
             #[inline(always)]
             fn write(registers: &mut Registers, slot: u32, mask: Mask, values: &[Self; LANES]) {
@@ -121,7 +138,11 @@ macro_rules! wide {
             #[inline(always)]
             fn read(registers: &Registers, slot: u32) -> [Self; LANES] {
                 let from: fn(u64) -> $t = $from;
-                registers.wide[slot as usize].map(from)
+                let mut values = [Self::default(); LANES];
+                for (value, &bits) in values.iter_mut().zip(&registers.wide[slot as usize]) {
+                    *value = from(bits);
+                }
+                values
             }
             #[inline(always)]
             fn write(registers: &mut Registers, slot: u32, mask: Mask, values: &[Self; LANES]) {

@@ -5,6 +5,7 @@ use std::fmt;
 
 use serde::Serialize;
 
+use crate::error::brief;
 use crate::program::Source;
 
 /// Classes of instructions.
@@ -296,7 +297,7 @@ fn worst<'a>(
             "    line {:>5}: {done} {unit}, ideal {ideal} ({:.2} x): {}",
             site.line,
             factor(*done, *ideal),
-            site.text
+            brief(&site.text)
         )?;
     }
     if sites.len() > WORST {

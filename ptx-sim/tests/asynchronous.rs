@@ -413,3 +413,133 @@ fn overwriting_an_operand_in_flight_is_caught() {
     let words = ["still being read", "wgmma.wait_group"];
     expect(&ptx, &f, FaultKind::MissingWait, "// REUSE", &words);
 }
+
+/// Fills shared memory with its own offsets in words, then stores a box to a tensor.
+fn tensor_store() -> String {
+    kernel(
+        "sm_90a",
+        ".shared .align 1024 .b8 staged[1024];",
+        "
+    .reg .b32 %r<10>;
+    .reg .b64 %rd<10>;
+    .reg .pred %p<4>;
+    ld.param.u64 %rd1, [buffer];
+    ld.global.u64 %rd2, [%rd1];
+    ld.global.v2.u32 {%r8, %r9}, [%rd1+8];
+    mov.u32 %r1, %tid.x;
+    mov.u32 %r2, staged;
+    mad.lo.u32 %r3, %r1, 4, %r2;
+    add.u32 %r4, %r1, 1;
+    st.shared.u32 [%r3], %r4;
+    fence.proxy.async;
+    bar.sync 0;
+    setp.ne.u32 %p1, %r1, 0;
+    @%p1 bra END;
+    cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%rd2, {%r8, %r9}], [%r2];
+    cp.async.bulk.commit_group;
+    cp.async.bulk.wait_group.read 0;
+END:
+    bar.sync 0;
+    st.shared.u32 [%r3], %r1;
+    ret;",
+    )
+}
+
+fn store_box(ptx: &str, swizzle: u32, origin: [i32; 2]) -> Result<Vec<u32>, Error> {
+    let module = Module::parse(ptx)?;
+    let memory = Memory::new();
+    // 10 rows of 40 words in rows of 48, and a box of 8 rows by the swizzle's width.
+    let tensor = memory.alloc(10 * 48 * 4);
+    memory.zero(tensor, 10 * 48 * 4)?;
+    let map = TensorMap {
+        address: tensor,
+        element_bytes: 4,
+        shape: vec![40, 10],
+        strides: vec![4 * 48],
+        box_shape: vec![if swizzle == 0 { 32 } else { swizzle / 4 }, 8],
+        element_strides: vec![1, 1],
+        swizzle,
+    };
+    let encoded = memory.alloc(128);
+    memory.write(encoded, &map.encode()?)?;
+    let buffer = memory.alloc(16);
+    memory.write(buffer, &encoded.to_le_bytes())?;
+    memory.write(buffer + 8, &bytes(&origin.map(|c| c as u32)))?;
+    let params = buffer.to_le_bytes();
+    let grid = Launch {
+        entry: "k",
+        grid: [1, 1, 1],
+        block: [256, 1, 1],
+        shared_bytes: 0,
+        params: &params,
+    };
+    launch(&module, &memory, grid)?;
+    let mut back = vec![0; 10 * 48 * 4];
+    memory.read(tensor, &mut back)?;
+    Ok(words(&back))
+}
+
+#[test]
+fn tensor_stores_leave_what_is_outside_alone() {
+    for (swizzle, inner) in [(0, 32i32), (64, 16), (128, 32)] {
+        for origin in [[0, 0], [-3, -2], [24, 5]] {
+            let tensor = store_box(&tensor_store(), swizzle, origin).unwrap();
+            let mut expected = vec![0; 480];
+            for row in 0..8 {
+                for column in 0..inner {
+                    let (x, y) = (column + origin[0], row + origin[1]);
+                    let byte = 4 * (row * inner + column) as u32;
+                    let flips = match swizzle {
+                        128 => byte / 128 % 8,
+                        64 => byte / 128 % 4,
+                        _ => 0,
+                    };
+                    if (0..40).contains(&x) && (0..10).contains(&y) {
+                        expected[(48 * y + x) as usize] = (byte ^ (16 * flips)) / 4 + 1;
+                    }
+                }
+            }
+            assert_eq!(tensor, expected, "swizzle {swizzle}, origin {origin:?}");
+        }
+    }
+}
+
+#[test]
+fn reusing_the_source_of_a_bulk_store_needs_its_wait() {
+    let ptx = tensor_store().replace("cp.async.bulk.wait_group.read 0;", "");
+    let Err(Error::Fault(f)) = store_box(&ptx, 0, [0, 0]) else { panic!("ran through") };
+    expect(&ptx, &f, FaultKind::MissingWait, "st.shared", &["cp.async.bulk.wait_group is missing"]);
+    let ptx = tensor_store().replace("fence.proxy.async;", "");
+    let Err(Error::Fault(f)) = store_box(&ptx, 0, [0, 0]) else { panic!("ran through") };
+    expect(&ptx, &f, FaultKind::MissingWait, "cp.async.bulk.tensor", &["fence.proxy.async"]);
+}
+
+#[test]
+fn bulk_reductions_add_to_global_memory() {
+    let ptx = kernel(
+        "sm_90a",
+        ".shared .align 128 .b8 staged[256];",
+        "
+    .reg .b32 %r<10>;
+    .reg .b64 %rd<10>;
+    .reg .pred %p<4>;
+    ld.param.u64 %rd1, [buffer];
+    mov.u32 %r1, %tid.x;
+    mov.u32 %r2, staged;
+    mad.lo.u32 %r3, %r1, 4, %r2;
+    mul.lo.u32 %r4, %r1, 5;
+    st.shared.u32 [%r3], %r4;
+    fence.proxy.async.shared::cta;
+    bar.sync 0;
+    setp.ne.u32 %p1, %r1, 0;
+    @%p1 bra END;
+    mov.u32 %r5, 256;
+    cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [%rd1], [%r2], %r5;
+    cp.async.bulk.commit_group;
+    cp.async.bulk.wait_group 0;
+END:
+    ret;",
+    );
+    let (back, _) = common::run(&ptx, 64, 0, &bytes(&[7; 64])).unwrap();
+    assert_eq!(words(&back), (0..64).map(|i| 7 + 5 * i).collect::<Vec<u32>>());
+}

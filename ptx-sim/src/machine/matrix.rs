@@ -129,11 +129,11 @@ impl Team<'_> {
                     .begin_async_read(&self.clocks, actor, at, 16)
                     .map_err(|c| self.refuse(actor, c))?;
                 reads.push(at);
-                for word in 0..4 {
-                    let value = self.shared.load(at + 4 * word, 4) as u32;
+                let words = (0..4).map(|word| {
                     let k = (unit / 4 + word) * per_word;
-                    panel.put(element, place * kind.k + k, value);
-                }
+                    (place * kind.k + k, self.shared.load(at + 4 * word, 4) as u32)
+                });
+                panel.put(element, words);
             }
         }
         *(if is_a { &mut self.multiplier.a } else { &mut self.multiplier.b }) = panel;

@@ -10,7 +10,7 @@ use super::launch::Env;
 use super::shared::{Actor, Conflict, Shared};
 use super::warp::{State, Warp};
 use crate::Error;
-use crate::error::{Fault, FaultKind, Step, Stop};
+use crate::error::{Fault, FaultKind, Step, Stop, brief};
 use crate::lanes::{LANES, Mask, Reg};
 use crate::program::{Inst, NOWHERE, Op};
 use crate::report::Counts;
@@ -384,7 +384,7 @@ impl<'a> Team<'a> {
                 .program
                 .sources
                 .get(usize::from(source))
-                .map_or(String::new(), |s| format!(" on line {} `{}`", s.line, s.text))
+                .map_or(String::new(), |s| format!(" on line {} `{}`", s.line, brief(&s.text)))
         };
         let by = |warp: u8, lane: u8| {
             if usize::from(warp) == self.clocks.engine() {

@@ -31,44 +31,40 @@ impl Panel {
         }
     }
 
-    /// Places the elements of a 32-bit word whose first is number `at` of the panel.
+    /// Places the elements of 32-bit words, each with the number of its first element.
     #[inline(always)]
-    pub fn put(&mut self, element: Element, at: u32, word: u32) {
-        let at = at as usize;
+    pub fn put(&mut self, element: Element, words: impl Iterator<Item = (u32, u32)>) {
         match element {
-            Element::S8 => {
-                let out = &mut self.numbers[at..at + 4];
-                for (o, b) in out.iter_mut().zip(word.to_le_bytes()) {
-                    *o = f32::from(b as i8);
-                }
-            }
-            Element::U8 => {
-                let out = &mut self.numbers[at..at + 4];
-                for (o, b) in out.iter_mut().zip(word.to_le_bytes()) {
-                    *o = f32::from(b);
-                }
-            }
-            Element::S4 => {
-                for (i, o) in self.numbers[at..at + 8].iter_mut().enumerate() {
-                    *o = ((word << (28 - 4 * i)) as i32 >> 28) as f32;
-                }
-            }
+            Element::S8 => self.fill(words, |b| b.to_le_bytes().map(|b| f32::from(b as i8))),
+            Element::U8 => self.fill(words, |b| b.to_le_bytes().map(f32::from)),
+            Element::S4 => self.fill(words, |b| {
+                [0, 4, 8, 12, 16, 20, 24, 28].map(|at| ((b << (28 - at)) as i32 >> 28) as f32)
+            }),
             Element::U4 => {
-                for (i, o) in self.numbers[at..at + 8].iter_mut().enumerate() {
-                    *o = (word >> (4 * i) & 15) as f32;
+                self.fill(words, |b| [0, 4, 8, 12, 16, 20, 24, 28].map(|at| (b >> at & 15) as f32))
+            }
+            Element::B1 => {
+                for (at, word) in words {
+                    self.words[at as usize / 32] = word;
                 }
             }
-            Element::B1 => self.words[at / 32] = word,
-            Element::F16 => {
-                self.numbers[at] = f16::from_bits(word as u16).to_f32();
-                self.numbers[at + 1] = f16::from_bits((word >> 16) as u16).to_f32();
-            }
-            Element::Bf16 => {
-                self.numbers[at] = bf16::from_bits(word as u16).to_f32();
-                self.numbers[at + 1] = bf16::from_bits((word >> 16) as u16).to_f32();
-            }
+            Element::F16 => self
+                .fill(words, |b| [b as u16, (b >> 16) as u16].map(|h| f16::from_bits(h).to_f32())),
+            Element::Bf16 => self
+                .fill(words, |b| [b as u16, (b >> 16) as u16].map(|h| bf16::from_bits(h).to_f32())),
             // The low 13 bits of the mantissa do not take part.
-            Element::Tf32 => self.numbers[at] = f32::from_bits(word & 0xffff_e000),
+            Element::Tf32 => self.fill(words, |b| [f32::from_bits(b & 0xffff_e000)]),
+        }
+    }
+
+    #[inline(always)]
+    fn fill<const N: usize>(
+        &mut self,
+        words: impl Iterator<Item = (u32, u32)>,
+        decode: impl Fn(u32) -> [f32; N],
+    ) {
+        for (at, word) in words {
+            self.numbers[at as usize..][..N].copy_from_slice(&decode(word));
         }
     }
 
@@ -79,14 +75,15 @@ impl Panel {
 
     /// A from the registers of a warp.
     pub fn read_a(&mut self, kind: &MmaKind, registers: &Registers, slots: &[u32]) {
-        let rows = fragment::rows(kind);
+        let (rows, bits) = (fragment::rows(kind), kind.a.bits());
         self.reset(kind.a, rows, kind.k);
         for (r, &slot) in slots.iter().enumerate() {
-            let words = &registers.narrow[slot as usize];
-            for (lane, &word) in words.iter().enumerate() {
-                let (row, k) = fragment::a(rows, kind.a.bits(), lane as u32, r as u32);
-                self.put(kind.a, row * kind.k + k, word);
-            }
+            let words = registers.narrow[slot as usize].iter().zip(0..);
+            let placed = words.map(|(&word, lane)| {
+                let (row, k) = fragment::a(rows, bits, lane, r as u32);
+                (row * kind.k + k, word)
+            });
+            self.put(kind.a, placed);
         }
     }
 
@@ -94,11 +91,12 @@ impl Panel {
     pub fn read_b(&mut self, kind: &MmaKind, registers: &Registers, slots: &[u32]) {
         self.reset(kind.b, kind.n, kind.k);
         for (r, &slot) in slots.iter().enumerate() {
-            let words = &registers.narrow[slot as usize];
-            for (lane, &word) in words.iter().enumerate() {
-                let (column, k) = fragment::b(kind.b.bits(), lane as u32, r as u32);
-                self.put(kind.b, column * kind.k + k, word);
-            }
+            let words = registers.narrow[slot as usize].iter().zip(0..);
+            let placed = words.map(|(&word, lane)| {
+                let (column, k) = fragment::b(kind.b.bits(), lane, r as u32);
+                (column * kind.k + k, word)
+            });
+            self.put(kind.b, placed);
         }
     }
 }
@@ -257,6 +255,8 @@ fn store(
 ) {
     for (r, &slot) in d.iter().enumerate() {
         let old = c.map_or([0; LANES], |c| registers.narrow[c[r] as usize]);
-        registers.narrow[slot as usize] = std::array::from_fn(|lane| f(lane, r, old[lane]));
+        for (lane, out) in registers.narrow[slot as usize].iter_mut().enumerate() {
+            *out = f(lane, r, old[lane]);
+        }
     }
 }
