@@ -9,7 +9,8 @@ mod oracle;
 
 use corrust::{
     Autocorrelator, Device, Error,
-    autocorrelate::{Scheme, State, Sums},
+    autocorrelate::{Kernel, Scheme, State, Sums},
+    device,
 };
 use oracle::Stream;
 use rand::{RngExt, SeedableRng, rngs::StdRng};
@@ -19,7 +20,10 @@ use rand::{RngExt, SeedableRng, rngs::StdRng};
 struct Backend {
     name: &'static str,
     device: Device,
+    kernel: Kernel,
     schemes: &'static [Scheme],
+    /// The longest random streams, in instants.
+    most: usize,
     /// Instants of the streams that reach the longest lags of 16 groups.
     deep: usize,
     /// Instants of the streams of all 255s.
@@ -30,10 +34,27 @@ impl Backend {
     const CPU: Self = Self {
         name: "cpu",
         device: Device::Cpu,
+        kernel: Kernel::Auto,
         schemes: &Scheme::ALL,
+        most: 40_000,
         deep: 1_200_000,
         long: 5_000_000,
     };
+
+    const fn cuda(name: &'static str, kernel: Kernel) -> Self {
+        let schemes = &[Scheme::BinGroups];
+        Self { name, device: Device::Cuda(0), kernel, schemes, ..Self::CPU }
+    }
+
+    /// The simulator takes smaller sizes.
+    const fn sim(name: &'static str, kernel: Kernel) -> Self {
+        let (most, deep, long) = match kernel {
+            Kernel::BinGroups => (1_500, 3_000, 70_000),
+            _ => (9_000, 20_000, 300_000),
+        };
+        let device = Device::Sim;
+        Self { name, device, kernel, most, deep, long, ..Self::cuda(name, kernel) }
+    }
 
     /// Whether the backend is there; says why if not.
     fn is_there(&self) -> bool {
@@ -63,6 +84,7 @@ impl Backend {
             .lags(lags)
             .scheme(scheme)
             .device(self.device)
+            .kernel(self.kernel)
             .build()
     }
 
@@ -132,13 +154,16 @@ fn cuts(rng: &mut StdRng, instants: usize, number: usize) -> Vec<usize> {
 fn shapes(backend: Backend) {
     for &scheme in backend.schemes {
         for lags in [2, 3, 5, 7, 8, 12, 24, 31, 32, 33, 48, 64, 100] {
-            if scheme == Scheme::Classic && lags % 2 == 1 {
+            let odd = lags % 2 == 1 && scheme == Scheme::Classic;
+            let too_many = lags > 64 && backend.kernel == Kernel::TensorCores;
+            if odd || too_many {
                 continue;
             }
             for (groups, sensors, instants) in
                 [(1, 1, 700), (2, 3, 1), (4, 2, 700), (7, 1, 2049), (10, 1, 5000), (16, 2, 300)]
             {
-                backend.judge(&random(sensors, instants), groups, lags, scheme, &[]);
+                let stream = random(sensors, instants.min(backend.most));
+                backend.judge(&stream, groups, lags, scheme, &[]);
             }
         }
         for sensors in [1, 31, 32, 33, 63, 64, 65, 130] {
@@ -148,22 +173,33 @@ fn shapes(backend: Backend) {
     }
 }
 
+/// Numbers of groups from 1 to 16 with the instrument's lags, and the others that are powers of two.
+fn groups(backend: Backend) {
+    for &scheme in backend.schemes {
+        for groups in 1..=16 {
+            backend.judge(&random(1, 1000), groups, 32, scheme, &[333]);
+            backend.judge(&random(2, 600), groups, 8, scheme, &[]);
+            backend.judge(&random(1, 900), groups, 64, scheme, &[]);
+        }
+    }
+}
+
 /// Streams cut at random, and into single instants.
 fn cuts_at_random(backend: Backend) {
     let mut rng = StdRng::seed_from_u64(7);
     for &scheme in backend.schemes {
         for lags in [8, 20, 32, 64] {
-            let stream = random(3, 40_000);
+            let stream = random(3, backend.most);
             let cuts = cuts(&mut rng, stream.instants(), 20);
             backend.judge(&stream, 8, lags, scheme, &cuts);
-            let stream = random(2, 700);
+            let stream = random(2, backend.most.min(700));
             let single: Vec<usize> = (0..stream.instants()).collect();
             backend.judge(&stream, 6, lags, scheme, &single);
         }
     }
 }
 
-/// All 16 groups, to their longest lags.
+/// All 16 groups, to their longest lags where the backend is quick enough.
 fn deep(backend: Backend) {
     let mut rng = StdRng::seed_from_u64(8);
     for &scheme in backend.schemes {
@@ -189,10 +225,10 @@ fn interruptions(backend: Backend) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("state");
     for &scheme in backend.schemes {
-        let stream = random(5, 30_000);
+        let stream = random(5, backend.most);
         let (groups, lags) = (9, 32);
         let mut plan = backend.plan(stream.sensors, groups, lags, scheme).unwrap();
-        let cuts = [0, 1, 100, 101, 7_777, 20_000, 30_000];
+        let cuts = [0, 1, 100, 101, backend.most / 3, backend.most * 2 / 3, backend.most];
         for cut in cuts.windows(2) {
             plan.accumulate(&stream.counts[cut[0] * 5..cut[1] * 5]).unwrap();
             let sums = plan.snapshot().unwrap();
@@ -206,7 +242,8 @@ fn interruptions(backend: Backend) {
             assert_eq!(State::load(&file).unwrap(), state);
             // Every second time the stream resumes from the file.
             if cut[1] % 2 == 1 {
-                plan = Autocorrelator::resume(State::load(&file).unwrap(), backend.device).unwrap();
+                let state = State::load(&file).unwrap();
+                plan = Autocorrelator::resume_with(state, backend.device, backend.kernel).unwrap();
             }
         }
     }
@@ -217,13 +254,14 @@ fn pairs(backend: Backend) {
     let pairs = [(0, 1), (1, 0), (3, 3), (2, 0), (0, 1), (4, 2)];
     for &scheme in backend.schemes {
         for (groups, lags) in [(6, 32), (9, 10)] {
-            let stream = random(5, 9_000);
+            let stream = random(5, backend.most.min(9_000));
             let mut plan = Autocorrelator::builder(5)
                 .groups(groups)
                 .lags(lags)
                 .scheme(scheme)
                 .pairs(&pairs)
                 .device(backend.device)
+                .kernel(backend.kernel)
                 .build()
                 .unwrap();
             for part in stream.counts.chunks(5 * 1234) {
@@ -237,15 +275,44 @@ fn pairs(backend: Backend) {
     }
 }
 
+/// Counts that are in the GPU's memory, at any address, on streams that take turns.
+fn device_memory(backend: Backend) {
+    let gpu = backend.device.open().unwrap().expect("a GPU");
+    for sensors in [3, 8] {
+        let stream = random(sensors, backend.most.min(20_000));
+        let mut plan = backend.plan(sensors, 10, 32, Scheme::BinGroups).unwrap();
+        let streams = [device::Stream::default(), gpu.create_stream().unwrap()];
+        let mut kept = Vec::new();
+        let cuts = [0, 640, 641, stream.instants()];
+        for (part, cut) in cuts.windows(2).enumerate() {
+            let counts = &stream.counts[cut[0] * sensors..cut[1] * sensors];
+            let padded = [&[0; 5], counts].concat();
+            let buffer = device::Buffer::new(&gpu, padded.len()).unwrap();
+            buffer.upload(streams[part % 2], &padded).unwrap();
+            // SAFETY: the buffer holds the counts until the snapshot has waited for them.
+            unsafe {
+                let address = buffer.address() + 5;
+                plan.accumulate_device(address, cut[1] - cut[0], streams[part % 2]).unwrap();
+            }
+            kept.push(buffer);
+        }
+        let sums = plan.snapshot().unwrap();
+        for row in 0..sensors {
+            let expected = curve(&stream, (row, row), 10, 32, Scheme::BinGroups);
+            compare(backend.name, &sums, row, &expected);
+        }
+    }
+}
+
 /// Stamps the suite for a backend.
 macro_rules! conformance {
-    ($name:ident, $backend:expr) => {
+    ($name:ident, $backend:expr, $($test:ident)*) => {
         mod $name {
-            use super::Backend;
+            use super::{Backend, Kernel};
 
             const BACKEND: Backend = $backend;
 
-            conformance!(@tests shapes cuts_at_random deep all_255 interruptions pairs);
+            conformance!(@tests shapes groups cuts_at_random deep all_255 interruptions $($test)*);
         }
     };
     (@tests $($test:ident)*) => {
@@ -260,7 +327,27 @@ macro_rules! conformance {
     };
 }
 
-conformance!(cpu, Backend::CPU);
+conformance!(cpu, Backend { kernel: Kernel::Auto, ..Backend::CPU }, pairs);
+conformance!(
+    cuda_bin_groups,
+    Backend::cuda("cuda_bin_groups", Kernel::BinGroups),
+    pairs device_memory
+);
+conformance!(
+    cuda_tensor_cores,
+    Backend::cuda("cuda_tensor_cores", Kernel::TensorCores),
+    device_memory
+);
+conformance!(
+    sim_bin_groups,
+    Backend::sim("sim_bin_groups", Kernel::BinGroups),
+    pairs device_memory
+);
+conformance!(
+    sim_tensor_cores,
+    Backend::sim("sim_tensor_cores", Kernel::TensorCores),
+    device_memory
+);
 
 /// What cannot be computed is refused in a sentence that names it.
 #[test]

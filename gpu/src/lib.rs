@@ -9,7 +9,7 @@
 //! |---|---|
 //! | instructions (the only `asm!`) | [`isa`] |
 //! | fragments, swizzles, staging | [`tile`] |
-//! | kernels | [`beamform`], [`correlate`], [`reorder`] |
+//! | kernels | [`autocorrelate`], [`beamform`], [`correlate`], [`reorder`] |
 
 #![no_std]
 #![cfg_attr(
@@ -29,6 +29,8 @@
 pub mod abi;
 #[macro_use]
 pub mod isa;
+#[cfg(not(corrust_target = "sm_90a"))]
+pub mod autocorrelate;
 pub mod beamform;
 pub mod correlate;
 #[cfg(not(corrust_target = "sm_90a"))]

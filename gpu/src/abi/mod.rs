@@ -3,6 +3,7 @@
 //!
 //! Every kernel takes one `#[repr(C)]` struct by value, without padding, whose addresses are `u64`.
 
+pub mod autocorrelate;
 pub mod beamform;
 pub mod correlate;
 pub mod reorder;
@@ -82,6 +83,11 @@ impl<P> Kernel<P> {
 
 /// Every kernel, one row each.
 pub const ENTRIES: &[Entry] = &[
+    autocorrelate::BIN_GROUPS.entry,
+    autocorrelate::TURN.entry,
+    autocorrelate::LOW.entry,
+    autocorrelate::HIGH.entry,
+    autocorrelate::CARRY.entry,
     beamform::MMA_16X512.entry,
     beamform::MMA_32X512.entry,
     beamform::MMA_64X512.entry,

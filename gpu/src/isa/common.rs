@@ -115,6 +115,40 @@ pub unsafe fn store_shared(address: u32, value: u32) {
     unsafe { ptx!("st.shared.u32 [{}], {};", in(reg32) address, in(reg32) value) };
 }
 
+/// `ld.shared.u64`.
+///
+/// # Safety
+/// `address` is 8-byte aligned shared memory of the block.
+#[inline(always)]
+pub unsafe fn load_shared_64(address: u32) -> u64 {
+    let value: u64;
+    // SAFETY: the caller's promise.
+    unsafe { ptx!("ld.shared.u64 {}, [{}];", out(reg64) value, in(reg32) address) };
+    value
+}
+
+/// `st.shared.u64`.
+///
+/// # Safety
+/// `address` is 8-byte aligned shared memory of the block.
+#[inline(always)]
+pub unsafe fn store_shared_64(address: u32, value: u64) {
+    // SAFETY: the caller's promise.
+    unsafe { ptx!("st.shared.u64 [{}], {};", in(reg32) address, in(reg64) value) };
+}
+
+/// `st.shared.v2.u32`.
+///
+/// # Safety
+/// `address` is 8-byte aligned shared memory of the block.
+#[inline(always)]
+pub unsafe fn store_shared_2(address: u32, [a, b]: [u32; 2]) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        ptx!("st.shared.v2.u32 [{}], {{{}, {}}};", in(reg32) address, in(reg32) a, in(reg32) b)
+    };
+}
+
 /// `st.shared.v4.u32`.
 ///
 /// # Safety
@@ -287,6 +321,46 @@ pub unsafe fn store_global_4(address: u64, [a, b, c, d]: [u32; 4]) {
     };
 }
 
+/// `ld.global.nc.v2.u32`: read-only data.
+///
+/// # Safety
+/// `address` is 8-byte aligned global memory that no thread of the grid writes.
+#[inline(always)]
+pub unsafe fn load_global_2(address: u64) -> [u32; 2] {
+    let [a, b]: [u32; 2];
+    // SAFETY: the caller's promise.
+    unsafe {
+        ptx!(
+            "ld.global.nc.v2.u32 {{{}, {}}}, [{}];",
+            out(reg32) a, out(reg32) b, in(reg64) address, options(pure, readonly, nostack)
+        )
+    };
+    [a, b]
+}
+
+/// `ld.global.u32`: data that this thread, or another of its block before a barrier, may have
+/// written.
+///
+/// # Safety
+/// `address` is 4-byte aligned global memory that no other block of the grid writes.
+#[inline(always)]
+pub unsafe fn read_global(address: u64) -> u32 {
+    let value: u32;
+    // SAFETY: the caller's promise.
+    unsafe { ptx!("ld.global.u32 {}, [{}];", out(reg32) value, in(reg64) address) };
+    value
+}
+
+/// `st.global.u16`.
+///
+/// # Safety
+/// `address` is 2-byte aligned global memory that no other thread of the grid uses.
+#[inline(always)]
+pub unsafe fn store_global_16(address: u64, value: u16) {
+    // SAFETY: the caller's promise.
+    unsafe { ptx!("st.global.u16 [{}], {};", in(reg64) address, in(reg16) value) };
+}
+
 /// `ld.global.u64`: data that this thread may have written.
 ///
 /// # Safety
@@ -358,6 +432,20 @@ pub fn shfl_xor<const MASK: u32>(value: u32) -> u32 {
         ptx!(
             "shfl.sync.bfly.b32 {}, {}, {}, 31, -1;",
             out(reg32) other, in(reg32) value, const MASK, options(nomem, nostack)
+        )
+    };
+    other
+}
+
+/// `shfl.sync.idx.b32` among all 32 lanes: the value of lane `source`.
+#[inline(always)]
+pub fn shfl(value: u32, source: u32) -> u32 {
+    let other: u32;
+    // SAFETY: the kernels call it with all 32 lanes together.
+    unsafe {
+        ptx!(
+            "shfl.sync.idx.b32 {}, {}, {}, 31, -1;",
+            out(reg32) other, in(reg32) value, in(reg32) source, options(nomem, nostack)
         )
     };
     other

@@ -14,21 +14,45 @@
 
 mod cpu;
 mod curve;
+mod gpu;
+mod kernel;
 mod plan;
 mod shape;
 mod state;
 
 pub use curve::{Curve, Sums};
+pub use kernel::Kernel;
 pub use plan::{Autocorrelator, Builder};
 pub use shape::{MAX_GROUPS, Point, Scheme, Shape};
 pub use state::State;
 
-use crate::{Device, Error, Result};
+use crate::{Device, Error, Result, device::Stream};
 
 /// A place that autocorrelates: the CPU, a GPU, or the simulator.
 pub(crate) trait Backend: Send {
     /// Advances the state by counts `[instant][sensor]`, a whole number of instants.
     fn accumulate(&mut self, counts: &[u8]) -> Result<()>;
+
+    /// [`Self::accumulate`] of counts in device memory at `address`, enqueued on the caller's stream.
+    ///
+    /// # Safety
+    /// `address` holds the counts and stays readable until the stream has come so far.
+    unsafe fn accumulate_device(
+        &mut self,
+        _address: u64,
+        _instants: usize,
+        _stream: Stream,
+    ) -> Result<()> {
+        Err(Error::invalid(format!(
+            "{}: autocorrelates counts in host memory, not in a GPU's",
+            self.device_name()
+        )))
+    }
+
+    /// Waits until all sums are up to date.
+    fn wait(&mut self) -> Result<()> {
+        Ok(())
+    }
 
     /// The state as it is now; the stream goes on.
     fn state(&mut self) -> Result<State>;
@@ -38,11 +62,14 @@ pub(crate) trait Backend: Send {
 }
 
 /// The backend for a device, continuing from `state`.
-fn backend(state: State, device: Device) -> Result<Box<dyn Backend>> {
-    match device {
-        Device::Cpu | Device::Auto => Ok(Box::new(cpu::Cpu::new(state))),
-        Device::Cuda(_) | Device::Sim => {
-            Err(Error::Device(format!("{device}: autocorrelation runs on the CPU, expected cpu")))
-        }
+fn backend(state: State, device: Device, kernel: Kernel) -> Result<Box<dyn Backend>> {
+    // What no GPU computes, the CPU does where the choice is free.
+    let only_cpu = state.shape.scheme == Scheme::Classic && device == Device::Auto;
+    match if only_cpu { None } else { device.open()? } {
+        Some(gpu) => Ok(Box::new(gpu::GpuBackend::new(gpu, state, kernel)?)),
+        None if kernel == Kernel::Auto => Ok(Box::new(cpu::Cpu::new(state))),
+        None => Err(Error::invalid(format!(
+            "kernel {kernel} does not run on a CPU: expected kernel auto"
+        ))),
     }
 }

@@ -1,7 +1,7 @@
 //! The plan: shapes, checks, and the device that does the work.
 
-use super::{Backend, Scheme, Shape, State, Sums, backend};
-use crate::{Device, Error, Result};
+use super::{Backend, Kernel, Scheme, Shape, State, Sums, backend};
+use crate::{Device, Error, Result, device::Stream};
 
 /// Settings of an [`Autocorrelator`] in the making.
 #[derive(Clone, Debug)]
@@ -9,6 +9,7 @@ pub struct Builder {
     shape: Shape,
     pairs: Option<Vec<[u32; 2]>>,
     device: Device,
+    kernel: Kernel,
 }
 
 impl Builder {
@@ -45,13 +46,19 @@ impl Builder {
         self
     }
 
+    /// Which implementation to use on a GPU (default: the quickest for each block of counts).
+    pub fn kernel(mut self, kernel: Kernel) -> Self {
+        self.kernel = kernel;
+        self
+    }
+
     /// Builds the plan.
     ///
     /// # Errors
     /// [`Error::Invalid`] for numbers of sensors, groups or lags that cannot be computed with, or a
     /// pair of sensors that do not exist; [`Error::Device`] when the device is not there.
     pub fn build(self) -> Result<Autocorrelator> {
-        let Self { shape, pairs, device } = self;
+        let Self { shape, pairs, device, kernel } = self;
         shape.check()?;
         if u32::try_from(shape.sensors).is_err() {
             return Err(Error::invalid(format!(
@@ -75,7 +82,7 @@ impl Builder {
                 pair[0], pair[1], shape.sensors
             )));
         }
-        Autocorrelator::resume(State::new(shape, pairs), device)
+        Autocorrelator::resume_with(State::new(shape, pairs), device, kernel)
     }
 }
 
@@ -112,6 +119,7 @@ impl Autocorrelator {
             shape: Shape { sensors, groups: 10, lags: 32, scheme: Scheme::BinGroups },
             pairs: None,
             device: Device::Auto,
+            kernel: Kernel::Auto,
         }
     }
 
@@ -121,8 +129,17 @@ impl Autocorrelator {
     /// [`Error::Device`] when the device is not there; [`Error::Invalid`] when it cannot compute
     /// the state's shape.
     pub fn resume(state: State, device: Device) -> Result<Self> {
+        Self::resume_with(state, device, Kernel::Auto)
+    }
+
+    /// [`resume`](Self::resume) with a kernel of the caller's choice.
+    ///
+    /// # Errors
+    /// Those of [`resume`](Self::resume), and [`Error::Invalid`] when the kernel does not compute
+    /// the state's shape.
+    pub fn resume_with(state: State, device: Device, kernel: Kernel) -> Result<Self> {
         let (shape, instants) = (state.shape, state.instants);
-        Ok(Self { shape, instants, backend: backend(state, device)? })
+        Ok(Self { shape, instants, backend: backend(state, device, kernel)? })
     }
 
     /// What is autocorrelated.
@@ -146,7 +163,43 @@ impl Autocorrelator {
     /// [`Error::Invalid`] when the last instant is incomplete, or the stream grows beyond
     /// [`Shape::max_instants`]; the device's own errors.
     pub fn accumulate(&mut self, counts: &[u8]) -> Result<()> {
-        let instants = self.instants + self.shape.instants(counts.len())? as u64;
+        let instants = self.grown(self.shape.instants(counts.len())?)?;
+        if !counts.is_empty() {
+            self.backend.accumulate(counts)?;
+            self.instants = instants;
+        }
+        Ok(())
+    }
+
+    /// [`accumulate`](Self::accumulate) of counts that are in the GPU's memory already: `instants`
+    /// instants of all sensors at device address `address`. Enqueued on `stream`
+    /// ([`Stream::from_raw`] of the caller's `CUstream`, or the GPU's default stream) without
+    /// waiting; [`snapshot`](Self::snapshot) and [`state`](Self::state) wait.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when the plan is the CPU's, or the stream grows beyond
+    /// [`Shape::max_instants`]; the device's own errors.
+    ///
+    /// # Safety
+    /// `address` is device memory that holds the counts until the stream has come so far.
+    pub unsafe fn accumulate_device(
+        &mut self,
+        address: u64,
+        instants: usize,
+        stream: Stream,
+    ) -> Result<()> {
+        let grown = self.grown(instants)?;
+        if instants > 0 {
+            // SAFETY: the caller's promise.
+            unsafe { self.backend.accumulate_device(address, instants, stream)? };
+            self.instants = grown;
+        }
+        Ok(())
+    }
+
+    /// Instants of the stream with `more`.
+    fn grown(&self, more: usize) -> Result<u64> {
+        let instants = self.instants + more as u64;
         if instants > self.shape.max_instants() {
             return Err(Error::invalid(format!(
                 "{instants} instants: 64-bit sums of {} groups hold at most {}, begin a new stream",
@@ -154,11 +207,15 @@ impl Autocorrelator {
                 self.shape.max_instants()
             )));
         }
-        if !counts.is_empty() {
-            self.backend.accumulate(counts)?;
-            self.instants = instants;
-        }
-        Ok(())
+        Ok(instants)
+    }
+
+    /// Waits until the device has taken in all counts fed so far.
+    ///
+    /// # Errors
+    /// The device's own.
+    pub fn wait(&mut self) -> Result<()> {
+        self.backend.wait()
     }
 
     /// All sums of the stream so far; it goes on.

@@ -64,6 +64,12 @@ impl State {
         &self.pairs
     }
 
+    /// Whether the rows are the autocorrelations of all sensors, in order.
+    pub(crate) fn is_auto(&self) -> bool {
+        self.pairs.len() == self.shape.sensors
+            && self.pairs.iter().enumerate().all(|(row, pair)| *pair == [row as u32; 2])
+    }
+
     /// The state as bytes: little-endian, preceded by its shape.
     pub fn to_bytes(&self) -> Vec<u8> {
         let Shape { sensors, groups, lags, scheme } = self.shape;

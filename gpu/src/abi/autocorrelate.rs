@@ -1,0 +1,242 @@
+//! Multi-tau autocorrelation: bin groups, and the steps of the tensor-core pipeline.
+//!
+//! A *row* is one curve. The state of all rows lies in device memory as the host has it: products
+//! u64 `[row][group][lag]`, totals u64 `[row][2]`, zero-delay registers u32 `[row][group]`, delay
+//! lines u32 `[row][group][lag]`.
+
+use super::{Kernel, parameters};
+
+/// Bytes of shared memory that the bin groups of a block may take.
+pub const BIN_GROUP_BYTES: u32 = 96 << 10;
+/// Most rows of a block of [`BIN_GROUPS`]: a warp each.
+pub const BIN_GROUP_ROWS: u32 = 8;
+
+/// Subsegments of time that a matrix product sums over: its K.
+pub const SUBSEGMENTS: u32 = 32;
+/// Instants of each subsegment that a block of [`LOW`] takes at a time.
+pub const STEP: u32 = 256;
+/// Most instants of a subsegment: 32-bit sums of `32 * 255^2` for every 16 of them cannot wrap.
+pub const MAX_SUBSEGMENT: u32 = 32_768;
+/// Highest group that [`LOW`] computes: its bins of 32 counts fit 16 bits.
+pub const MAX_LOW: u32 = 5;
+/// Lags that one warp of [`LOW`] computes.
+pub const WARP_LAGS: u32 = 32;
+/// Warps of a block of [`LOW`].
+pub const LOW_WARPS: u32 = 8;
+/// Warps of a block of [`HIGH`].
+pub const HIGH_WARPS: u32 = 8;
+/// Most lags of a group that the delay lines of [`LOW`] reach.
+pub const MAX_LOW_LAGS: u32 = 64;
+
+/// Sensors of a tile of [`TURN`].
+pub const TURN_SENSORS: u32 = 128;
+/// Instants of each subsegment in a tile of [`TURN`].
+pub const TURN_INSTANTS: u32 = 4;
+
+/// Bins of group `group` in a delay line of [`LOW`] with `lags` lags: a power of two that holds the
+/// bins of a step, the longest delay of the group, and a tile more.
+pub const fn line_bins(group: u32, lags: u32) -> u32 {
+    match group {
+        0 => 512,
+        1 => 256,
+        _ if lags <= WARP_LAGS => 128,
+        _ => 256,
+    }
+}
+
+/// Bytes of one bin of a delay line of [`LOW`]: a byte for each subsegment, or two.
+pub const fn bin_bytes(group: u32) -> u32 {
+    if group == 0 { SUBSEGMENTS } else { 2 * SUBSEGMENTS }
+}
+
+/// Bytes of the delay lines of the groups before `group`.
+pub const fn line_offset(group: u32, lags: u32) -> u32 {
+    match group {
+        0 => 0,
+        1 => line_bins(0, lags) * bin_bytes(0),
+        _ => {
+            line_offset(1, lags)
+                + line_bins(1, lags) * bin_bytes(1)
+                + (group - 2) * line_bins(2, lags) * bin_bytes(2)
+        }
+    }
+}
+
+/// What a warp of [`LOW`] computes: one byte of [`Low::roles`].
+pub mod role {
+    /// No products: the warp only fills delay lines.
+    pub const IDLE: u8 = 0x80;
+
+    /// Part `part` (0 or 1) of `parts` (1 or 2) of the steps of `group`, at lags from `32 chunk` on.
+    pub const fn of(group: u8, chunk: u8, part: u8, parts: u8) -> u8 {
+        group | chunk << 3 | part << 5 | (parts - 1) << 6
+    }
+}
+
+parameters! {
+    /// Parameters of [`BIN_GROUPS`]. Grid: `ceil(rows / rows_per_block)` blocks.
+    pub struct BinGroups {
+        /// Counts `[instant][sensor]`.
+        pub counts: u64,
+        /// The two sensors of each row, u32 `[row][2]`: the direct one, the delayed one.
+        pub pairs: u64,
+        /// Sums of products.
+        pub products: u64,
+        /// Sums of counts.
+        pub totals: u64,
+        /// Zero-delay registers.
+        pub partial: u64,
+        /// Delay lines.
+        pub cells: u64,
+        /// Instants before the first one.
+        pub begin: u64,
+        /// Sensors.
+        pub sensors: u32,
+        /// Rows.
+        pub rows: u32,
+        /// `G`.
+        pub groups: u32,
+        /// `S`.
+        pub lags: u32,
+        /// Instants.
+        pub instants: u32,
+        /// Rows of a block, at most [`BIN_GROUP_ROWS`], whose [`row_bytes`] fit [`BIN_GROUP_BYTES`].
+        pub rows_per_block: u32,
+    }
+}
+
+/// Bytes of shared memory of one row of [`BIN_GROUPS`]: products, zero-delay registers, and delay
+/// lines of a power of two.
+pub const fn row_bytes(groups: u32, lags: u32) -> u64 {
+    groups as u64 * (8 * lags as u64 + 8 + 4 * (lags as u64).next_power_of_two())
+}
+
+parameters! {
+    /// Parameters of [`TURN`]. Grid: tiles of [`TURN_SENSORS`] sensors vary fastest, then tiles of
+    /// [`TURN_INSTANTS`] instants from `-halo` to `subsegment`, then segments.
+    pub struct Turn {
+        /// Counts `[instant][sensor]`.
+        pub counts: u64,
+        /// The `halo` instants before them.
+        pub tail: u64,
+        /// Counts `[sensor][segment][instant][subsegment]`; `halo + subsegment` instants.
+        pub turned: u64,
+        /// Instants.
+        pub instants: u64,
+        /// Sensors.
+        pub sensors: u32,
+        /// Instants of a subsegment.
+        pub subsegment: u32,
+        /// Instants before each subsegment that are repeated from the one before.
+        pub halo: u32,
+        /// Segments of [`SUBSEGMENTS`] subsegments.
+        pub segments: u32,
+        /// Whether `counts`, `tail` and the number of sensors are multiples of 4.
+        pub words: u32,
+        /// Zero.
+        pub reserved: u32,
+    }
+}
+
+parameters! {
+    /// Parameters of [`LOW`]. Grid: a block for every segment of every sensor, segments fastest.
+    pub struct Low {
+        /// What [`TURN`] wrote.
+        pub turned: u64,
+        /// Bins of group `low`, u16 `[sensor][2 S + bins]`: those of the halo first.
+        pub bins: u64,
+        /// Sums of products, added to atomically.
+        pub products: u64,
+        /// Bins of one sensor, with its `2 S` of the halo.
+        pub bins_stride: u64,
+        /// A byte for each warp: see [`role`].
+        pub roles: u64,
+        /// Instants of a subsegment, a multiple of [`STEP`].
+        pub subsegment: u32,
+        /// Instants of the halo, a multiple of [`STEP`].
+        pub halo: u32,
+        /// Segments.
+        pub segments: u32,
+        /// `G`.
+        pub groups: u32,
+        /// `S`, a multiple of `2^low`.
+        pub lags: u32,
+        /// Highest group computed here, at most [`MAX_LOW`].
+        pub low: u32,
+    }
+}
+
+parameters! {
+    /// Parameters of [`HIGH`]. Grid: a block for every sensor.
+    pub struct High {
+        /// What [`LOW`] wrote.
+        pub bins: u64,
+        /// Room for bins and delay lines of the groups above, u32
+        /// `[sensor][4][S + instants / 2^(low+1) + 1]`.
+        pub scratch: u64,
+        /// Sums of products.
+        pub products: u64,
+        /// Sums of counts.
+        pub totals: u64,
+        /// Zero-delay registers.
+        pub partial: u64,
+        /// Delay lines.
+        pub cells: u64,
+        /// Instants before the first one, a multiple of `2^low`.
+        pub begin: u64,
+        /// Bins of one sensor, with its `2 S` of the halo.
+        pub bins_stride: u64,
+        /// New bins of group `low`.
+        pub new_bins: u32,
+        /// `G`.
+        pub groups: u32,
+        /// `S`.
+        pub lags: u32,
+        /// Group of the bins.
+        pub low: u32,
+    }
+}
+
+parameters! {
+    /// Parameters of [`CARRY`]. Grid: any; the blocks share the bytes of the tail and the cells.
+    pub struct Carry {
+        /// Counts `[instant][sensor]`.
+        pub counts: u64,
+        /// The `halo` instants before them.
+        pub tail: u64,
+        /// The last `halo` instants of both, written here.
+        pub new_tail: u64,
+        /// Delay lines, of which those of groups `0..fill` are written anew.
+        pub cells: u64,
+        /// Instants.
+        pub instants: u64,
+        /// Sensors.
+        pub sensors: u32,
+        /// Instants of the tail.
+        pub halo: u32,
+        /// `G`.
+        pub groups: u32,
+        /// `S`.
+        pub lags: u32,
+        /// Groups whose delay lines are written, none or `low + 1`.
+        pub fill: u32,
+        /// Whether `counts`, `tail` and the number of sensors are multiples of 4.
+        pub words: u32,
+    }
+}
+
+/// The bin groups of AutocorrelationCUDA: any shape, any number of instants.
+pub const BIN_GROUPS: Kernel<BinGroups> =
+    Kernel::new("autocorrelate_bin_groups", 32 * BIN_GROUP_ROWS).shared_bytes(BIN_GROUP_BYTES);
+/// Counts side by side for every sensor and subsegment of time.
+pub const TURN: Kernel<Turn> =
+    Kernel::new("autocorrelate_turn", 256).shared_bytes(TURN_SENSORS * TURN_INSTANTS * SUBSEGMENTS);
+/// Groups `0..=low` on tensor cores.
+pub const LOW: Kernel<Low> = Kernel::new("autocorrelate_low", 32 * LOW_WARPS)
+    .shared_bytes(line_offset(MAX_LOW + 1, WARP_LAGS))
+    .min_blocks(2);
+/// The groups above `low`, from their bins.
+pub const HIGH: Kernel<High> =
+    Kernel::new("autocorrelate_high", 32 * HIGH_WARPS).shared_bytes(8 * 32 * HIGH_WARPS);
+/// What the next instants need of these.
+pub const CARRY: Kernel<Carry> = Kernel::new("autocorrelate_carry", 256);

@@ -1,0 +1,471 @@
+//! Autocorrelation on a GPU, or on the simulator of one.
+//!
+//! The [`State`] lives in device memory, laid out as on the host, and two implementations advance it:
+//! bin groups any number of instants at a time, and the tensor-core pipeline, which begins and ends
+//! at multiples of `2^low` instants and leaves the rest to the bin groups:
+//!
+//! ```text
+//! counts -> [turn] -> turned -> [low] -> products of groups 0..=low, bins of group low
+//!                               bins  -> [high] -> products and delay lines of the groups above
+//! counts -> [carry] -> tail, delay lines of groups 0..=low
+//! ```
+//!
+//! The pipeline needs the last `halo` instants before it, the *tail*. It is no part of the state:
+//! after a stream is resumed, bin groups take the instants until there is one.
+
+use std::sync::Arc;
+
+use corrust_gpu::abi::autocorrelate::{
+    BIN_GROUP_BYTES, BIN_GROUP_ROWS, BIN_GROUPS, BinGroups, CARRY, Carry, HIGH, High, LOW,
+    LOW_WARPS, Low, MAX_LOW, MAX_LOW_LAGS, MAX_SUBSEGMENT, STEP, SUBSEGMENTS, TURN, TURN_INSTANTS,
+    TURN_SENSORS, Turn, WARP_LAGS, role, row_bytes,
+};
+
+use super::{Backend, Kernel, Scheme, Shape, State};
+use crate::{
+    Error, Result,
+    device::{Buffer, Gpu, Stream},
+};
+
+/// Bytes of counts that are uploaded at a time: enough to amortise the launches, few enough to
+/// overlap copying with computing.
+const UPLOAD_BYTES: usize = 64 << 20;
+
+/// Most bytes of counts that one run of the pipeline takes.
+const PIECE_BYTES: u64 = 2 << 30;
+
+/// Instants from which the pipeline is quicker than bin groups.
+const PIPELINE_INSTANTS: usize = 1024;
+
+/// Most instants of a launch of bin groups: a few milliseconds.
+const BIN_GROUP_INSTANTS: usize = 1 << 16;
+
+/// Counts on their way to the device.
+struct Upload {
+    stream: Stream,
+    counts: Buffer,
+}
+
+/// Counts in device memory.
+#[derive(Clone, Copy)]
+struct Block {
+    address: u64,
+    instants: usize,
+}
+
+impl Block {
+    /// The first `instants` instants, and the rest.
+    fn split(self, shape: &Shape, instants: usize) -> (Self, Self) {
+        let offset = (instants * shape.sensors) as u64;
+        let rest = Self { address: self.address + offset, instants: self.instants - instants };
+        (Self { instants, ..self }, rest)
+    }
+}
+
+/// The tensor-core pipeline's own memory.
+struct Pipeline {
+    /// Highest group that tensor cores compute.
+    low: u32,
+    /// Instants before each subsegment.
+    halo: usize,
+    /// The last `halo` instants of the stream, and room for the next ones.
+    tails: [Buffer; 2],
+    /// Instants of the tail that are known: those before the stream are zero.
+    known: usize,
+    turned: Buffer,
+    bins: Buffer,
+    scratch: Buffer,
+}
+
+/// A state in device memory.
+pub(super) struct GpuBackend {
+    gpu: Arc<dyn Gpu>,
+    name: String,
+    shape: Shape,
+    pairs: Vec<[u32; 2]>,
+    instants: u64,
+    kernel: Kernel,
+    device_pairs: Buffer,
+    products: Buffer,
+    totals: Buffer,
+    partial: Buffer,
+    cells: Buffer,
+    pipeline: Option<Pipeline>,
+    uploads: Option<[Upload; 2]>,
+    next: usize,
+    /// The stream of the last launch, which the next must wait for.
+    last: Stream,
+}
+
+impl GpuBackend {
+    /// Puts `state` on `gpu`.
+    pub(super) fn new(gpu: Arc<dyn Gpu>, state: State, kernel: Kernel) -> Result<Self> {
+        let State { shape, instants, .. } = state;
+        let Shape { groups, lags, scheme, .. } = shape;
+        if scheme != Scheme::BinGroups {
+            return Err(Error::invalid(format!(
+                "scheme {scheme} does not run on a GPU: expected device cpu, or scheme bin-groups"
+            )));
+        }
+        if row_bytes(groups as u32, lags as u32) > BIN_GROUP_BYTES.into() {
+            return Err(Error::invalid(format!(
+                "{groups} groups of {lags} lags take {} bytes of a GPU's shared memory: expected at \
+                 most {BIN_GROUP_BYTES}",
+                row_bytes(groups as u32, lags as u32)
+            )));
+        }
+        let pipes = state.is_auto() && lags <= MAX_LOW_LAGS as usize;
+        if kernel == Kernel::TensorCores && !pipes {
+            return Err(Error::invalid(format!(
+                "kernel tensor-cores: expected autocorrelations with at most {MAX_LOW_LAGS} lags a \
+                 group, found {}{lags}",
+                if state.is_auto() { "" } else { "pairs of sensors with " }
+            )));
+        }
+        let stream = Stream::default();
+        let pipeline = if pipes && kernel != Kernel::BinGroups {
+            Some(Pipeline::new(&gpu, &shape, instants)?)
+        } else {
+            None
+        };
+        let buffer = |bytes: &[u8]| -> Result<Buffer> {
+            let buffer = Buffer::new(&gpu, bytes.len())?;
+            buffer.upload(stream, bytes)?;
+            Ok(buffer)
+        };
+        Ok(Self {
+            device_pairs: buffer(bytemuck::cast_slice(&state.pairs))?,
+            products: buffer(bytemuck::cast_slice(&state.products))?,
+            totals: buffer(bytemuck::cast_slice(&state.totals))?,
+            partial: buffer(bytemuck::cast_slice(&state.partial))?,
+            cells: buffer(bytemuck::cast_slice(&state.cells))?,
+            name: gpu.facts().name.clone(),
+            gpu,
+            shape,
+            pairs: state.pairs,
+            instants,
+            kernel,
+            pipeline,
+            uploads: None,
+            next: 0,
+            last: stream,
+        })
+    }
+
+    /// Makes `stream` wait for the launches so far.
+    fn continue_on(&mut self, stream: Stream) -> Result<()> {
+        if self.last != stream {
+            self.gpu.order(self.last, stream)?;
+            self.last = stream;
+        }
+        Ok(())
+    }
+
+    /// Advances the state by a block.
+    fn advance(&mut self, stream: Stream, mut block: Block) -> Result<()> {
+        self.continue_on(stream)?;
+        let least = if self.kernel == Kernel::TensorCores { 1 } else { PIPELINE_INSTANTS };
+        let Some(mut pipeline) = self.pipeline.take() else {
+            return self.bin_groups(stream, block);
+        };
+        let mut run = || -> Result<()> {
+            // Up to the next multiple of 2^low, once the tail is known.
+            let unit = 1 << pipeline.low;
+            let missing = (pipeline.halo - pipeline.known) as u64;
+            let first = (self.instants + missing).next_multiple_of(unit);
+            let head = usize::try_from(first - self.instants).unwrap_or(usize::MAX);
+            if head.saturating_add(least.max(unit as usize)) <= block.instants {
+                let (before, rest) = block.split(&self.shape, head);
+                if head > 0 {
+                    self.bin_groups(stream, before)?;
+                    pipeline.carry(self, stream, before, 0)?;
+                }
+                block = rest;
+                let limit = pipeline.piece_instants(self)?;
+                loop {
+                    let instants = block.instants.min(limit) / unit as usize * unit as usize;
+                    if instants == 0 {
+                        break;
+                    }
+                    let (piece, rest) = block.split(&self.shape, instants);
+                    pipeline.run(self, stream, piece)?;
+                    block = rest;
+                }
+            }
+            if block.instants > 0 {
+                self.bin_groups(stream, block)?;
+                pipeline.carry(self, stream, block, 0)?;
+            }
+            Ok(())
+        };
+        let result = run();
+        self.pipeline = Some(pipeline);
+        result
+    }
+
+    /// Advances the state by bin groups.
+    fn bin_groups(&mut self, stream: Stream, mut block: Block) -> Result<()> {
+        let Shape { sensors, groups, lags, .. } = self.shape;
+        let bytes = row_bytes(groups as u32, lags as u32) as u32;
+        let rows_per_block = (BIN_GROUP_BYTES / bytes).min(BIN_GROUP_ROWS);
+        let rows = self.pairs.len() as u32;
+        while block.instants > 0 {
+            let (part, rest) = block.split(&self.shape, block.instants.min(BIN_GROUP_INSTANTS));
+            let parameters = BinGroups {
+                counts: part.address,
+                pairs: self.device_pairs.address(),
+                products: self.products.address(),
+                totals: self.totals.address(),
+                partial: self.partial.address(),
+                cells: self.cells.address(),
+                begin: self.instants,
+                sensors: sensors as u32,
+                rows,
+                groups: groups as u32,
+                lags: lags as u32,
+                instants: part.instants as u32,
+                rows_per_block,
+            };
+            let blocks = rows.div_ceil(rows_per_block);
+            // SAFETY: the state's buffers are those of the shape, the block's counts are there.
+            unsafe { self.gpu.launch(stream, &BIN_GROUPS, blocks, &parameters)? };
+            self.instants += part.instants as u64;
+            block = rest;
+        }
+        Ok(())
+    }
+
+    /// Uploads counts and advances the state by them.
+    fn upload(&mut self, counts: &[u8]) -> Result<()> {
+        let mut uploads = match self.uploads.take() {
+            Some(uploads) => uploads,
+            None => [self.upload_buffer()?, self.upload_buffer()?],
+        };
+        let upload = &mut uploads[self.next];
+        self.next = 1 - self.next;
+        let instants = counts.len() / self.shape.sensors;
+        let result = upload
+            .counts
+            .reserve(counts.len())
+            .and_then(|()| upload.counts.upload(upload.stream, counts))
+            .and_then(|()| {
+                self.advance(upload.stream, Block { address: upload.counts.address(), instants })
+            });
+        self.uploads = Some(uploads);
+        result
+    }
+
+    fn upload_buffer(&self) -> Result<Upload> {
+        Ok(Upload { stream: self.gpu.create_stream()?, counts: Buffer::new(&self.gpu, 0)? })
+    }
+}
+
+impl Backend for GpuBackend {
+    fn accumulate(&mut self, counts: &[u8]) -> Result<()> {
+        let instants = (UPLOAD_BYTES / self.shape.sensors).max(1);
+        counts.chunks(instants * self.shape.sensors).try_for_each(|part| self.upload(part))
+    }
+
+    unsafe fn accumulate_device(
+        &mut self,
+        address: u64,
+        instants: usize,
+        stream: Stream,
+    ) -> Result<()> {
+        self.advance(stream, Block { address, instants })
+    }
+
+    fn wait(&mut self) -> Result<()> {
+        self.gpu.wait(self.last)
+    }
+
+    fn state(&mut self) -> Result<State> {
+        let mut state = State::new(self.shape, self.pairs.clone());
+        state.instants = self.instants;
+        self.products.download(self.last, &mut state.products)?;
+        self.totals.download(self.last, &mut state.totals)?;
+        self.partial.download(self.last, &mut state.partial)?;
+        self.cells.download(self.last, &mut state.cells)?;
+        Ok(state)
+    }
+
+    fn device_name(&self) -> &str {
+        &self.name
+    }
+}
+
+impl Pipeline {
+    fn new(gpu: &Arc<dyn Gpu>, shape: &Shape, instants: u64) -> Result<Self> {
+        let lags = shape.lags as u32;
+        // Two warps for each group where 32 lags are not enough for one.
+        let most = if lags > WARP_LAGS { LOW_WARPS / 2 - 1 } else { MAX_LOW };
+        let low = lags.trailing_zeros().min(most).min(shape.groups as u32 - 1);
+        let halo = (2 * shape.lags << low).next_multiple_of(STEP as usize);
+        let tail = || {
+            let tail = Buffer::new(gpu, halo * shape.sensors)?;
+            tail.clear(Stream::default())?;
+            Ok(tail)
+        };
+        let buffer = || Buffer::new(gpu, 0);
+        Ok(Self {
+            low,
+            halo,
+            tails: [tail()?, tail()?],
+            known: if instants == 0 { halo } else { 0 },
+            turned: buffer()?,
+            bins: buffer()?,
+            scratch: buffer()?,
+        })
+    }
+
+    /// Most instants that one run may take with the memory there is.
+    fn piece_instants(&self, state: &GpuBackend) -> Result<usize> {
+        let held = self.turned.bytes() + self.bins.bytes() + self.scratch.bytes();
+        let free = state.gpu.free_bytes()? + held as u64;
+        let sensors = state.shape.sensors as u64;
+        // A count takes a byte turned, up to as many bytes of halo as the halo is longer than a
+        // subsegment, and up to 18 bytes of bins where `low` is 0.
+        let bytes = 2 + (18 >> self.low);
+        let halos = sensors * u64::from(SUBSEGMENTS) * (self.halo as u64 + u64::from(STEP));
+        let counts = (free / 2).saturating_sub(halos) / bytes;
+        let instants = counts.min(PIECE_BYTES) / sensors;
+        // Bins and instants of a launch are counted in 32 bits.
+        Ok((instants.min(1 << 30) as usize).max(1 << self.low))
+    }
+
+    /// Advances `state`, which stands at a multiple of `2^low`, by a multiple of that.
+    fn run(&mut self, state: &mut GpuBackend, stream: Stream, piece: Block) -> Result<()> {
+        let Shape { sensors, groups, lags, .. } = state.shape;
+        let gpu = state.gpu.clone();
+        let segment = (SUBSEGMENTS * MAX_SUBSEGMENT) as usize;
+        let segments = piece.instants.div_ceil(segment);
+        let subsegment = piece
+            .instants
+            .div_ceil(segments * SUBSEGMENTS as usize)
+            .next_multiple_of(STEP as usize);
+        let new_bins = piece.instants >> self.low;
+        let bins_stride = 2 * lags + (segments * SUBSEGMENTS as usize * subsegment >> self.low);
+        let room = lags + new_bins / 2 + 1;
+        self.turned
+            .reserve(sensors * segments * SUBSEGMENTS as usize * (self.halo + subsegment))?;
+        self.bins.reserve(2 * sensors * bins_stride)?;
+        self.scratch.reserve(16 * sensors * room)?;
+        let turn = Turn {
+            counts: piece.address,
+            tail: self.tails[0].address(),
+            turned: self.turned.address(),
+            instants: piece.instants as u64,
+            sensors: sensors as u32,
+            subsegment: subsegment as u32,
+            halo: self.halo as u32,
+            segments: segments as u32,
+            words: words(piece, sensors).into(),
+            reserved: 0,
+        };
+        let low = Low {
+            turned: self.turned.address(),
+            bins: self.bins.address(),
+            products: state.products.address(),
+            bins_stride: bins_stride as u64,
+            roles: u64::from_le_bytes(roles(self.low as u8, lags as u32)),
+            subsegment: subsegment as u32,
+            halo: self.halo as u32,
+            segments: segments as u32,
+            groups: groups as u32,
+            lags: lags as u32,
+            low: self.low,
+        };
+        let high = High {
+            bins: self.bins.address(),
+            scratch: self.scratch.address(),
+            products: state.products.address(),
+            totals: state.totals.address(),
+            partial: state.partial.address(),
+            cells: state.cells.address(),
+            begin: state.instants,
+            bins_stride: bins_stride as u64,
+            new_bins: new_bins as u32,
+            groups: groups as u32,
+            lags: lags as u32,
+            low: self.low,
+        };
+        let tiles = sensors.div_ceil(TURN_SENSORS as usize)
+            * ((self.halo + subsegment) / TURN_INSTANTS as usize)
+            * segments;
+        // SAFETY: the buffers were reserved for these parameters; the state is at a multiple of
+        // 2^low, and the tail is known.
+        unsafe {
+            gpu.launch(stream, &TURN, grid(tiles)?, &turn)?;
+            gpu.launch(stream, &LOW, grid(sensors * segments)?, &low)?;
+            gpu.launch(stream, &HIGH, grid(sensors)?, &high)?;
+        }
+        self.carry(state, stream, piece, self.low + 1)?;
+        state.instants += piece.instants as u64;
+        Ok(())
+    }
+
+    /// Moves the tail past `block`, and writes the delay lines of `fill` groups anew.
+    fn carry(&mut self, state: &GpuBackend, stream: Stream, block: Block, fill: u32) -> Result<()> {
+        let Shape { sensors, groups, lags, .. } = state.shape;
+        let parameters = Carry {
+            counts: block.address,
+            tail: self.tails[0].address(),
+            new_tail: self.tails[1].address(),
+            cells: state.cells.address(),
+            instants: block.instants as u64,
+            sensors: sensors as u32,
+            halo: self.halo as u32,
+            groups: groups as u32,
+            lags: lags as u32,
+            fill,
+            words: words(block, sensors).into(),
+        };
+        let items = (self.halo * sensors / 4).max(fill as usize * lags * sensors);
+        let blocks = items.div_ceil(CARRY.entry.threads as usize).min(1 << 14);
+        // SAFETY: the tails hold `halo` instants, the block's counts are there.
+        unsafe { state.gpu.launch(stream, &CARRY, blocks as u32, &parameters)? };
+        self.tails.swap(0, 1);
+        self.known = (self.known + block.instants).min(self.halo);
+        Ok(())
+    }
+}
+
+/// Whether the counts of four neighbouring sensors can be read as one word.
+fn words(block: Block, sensors: usize) -> bool {
+    block.address.is_multiple_of(4) && sensors.is_multiple_of(4)
+}
+
+fn grid(blocks: usize) -> Result<u32> {
+    u32::try_from(blocks).ok().filter(|&blocks| blocks <= i32::MAX as u32).ok_or_else(|| {
+        Error::invalid(format!("{blocks} blocks are more than one launch takes ({})", i32::MAX))
+    })
+}
+
+/// The division of labour among the warps of a block: the work of group `k` is as `2^-k`, group 0's
+/// as 0.6, and warps `w` and `w + 4` share a tensor core.
+fn roles(low: u8, lags: u32) -> [u8; LOW_WARPS as usize] {
+    let plan = if lags <= WARP_LAGS {
+        [
+            role::of(0, 0, 0, 2),
+            role::of(1, 0, 0, 2),
+            role::of(1, 0, 1, 2),
+            role::of(2, 0, 0, 1),
+            role::of(3, 0, 0, 1),
+            role::of(4, 0, 0, 1),
+            role::of(5, 0, 0, 1),
+            role::of(0, 0, 1, 2),
+        ]
+    } else {
+        [
+            role::of(0, 0, 0, 1),
+            role::of(1, 0, 0, 1),
+            role::of(1, 1, 0, 1),
+            role::of(0, 1, 0, 1),
+            role::of(2, 0, 0, 1),
+            role::of(3, 0, 0, 1),
+            role::of(3, 1, 0, 1),
+            role::of(2, 1, 0, 1),
+        ]
+    };
+    plan.map(|role| if role & 7 > low { role::IDLE } else { role })
+}
