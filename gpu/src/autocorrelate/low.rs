@@ -377,7 +377,7 @@ kernel! {
                 next = filler.fetch(step + 1);
             }
             if busy && step >= halo_steps {
-                let first = step * STEP >> role.group;
+                let first = (step * STEP) >> role.group;
                 let bins = STEP >> role.group;
                 if role.group == 0 {
                     let mut bin = 16 * role.part;

@@ -300,7 +300,7 @@ impl Pipeline {
         // Two warps for each group where 32 lags are not enough for one.
         let most = if lags > WARP_LAGS { LOW_WARPS / 2 - 1 } else { MAX_LOW };
         let low = lags.trailing_zeros().min(most).min(shape.groups as u32 - 1);
-        let halo = (2 * shape.lags << low).next_multiple_of(STEP as usize);
+        let halo = ((2 * shape.lags) << low).next_multiple_of(STEP as usize);
         let tail = || {
             let tail = Buffer::new(gpu, halo * shape.sensors)?;
             tail.clear(Stream::default())?;
@@ -344,7 +344,7 @@ impl Pipeline {
             .div_ceil(segments * SUBSEGMENTS as usize)
             .next_multiple_of(STEP as usize);
         let new_bins = piece.instants >> self.low;
-        let bins_stride = 2 * lags + (segments * SUBSEGMENTS as usize * subsegment >> self.low);
+        let bins_stride = 2 * lags + ((segments * SUBSEGMENTS as usize * subsegment) >> self.low);
         let room = lags + new_bins / 2 + 1;
         self.turned
             .reserve(sensors * segments * SUBSEGMENTS as usize * (self.halo + subsegment))?;
