@@ -96,7 +96,7 @@ impl Args {
 }
 
 /// Refuses outputs that are inputs, or each other.
-fn refuse_overwriting(inputs: &[PathBuf], outputs: &[&Path]) -> Result<()> {
+pub fn refuse_overwriting(inputs: &[PathBuf], outputs: &[&Path]) -> Result<()> {
     let same = |a: &Path, b: &Path| {
         a == b || matches!((a.canonicalize(), b.canonicalize()), (Ok(a), Ok(b)) if a == b)
     };

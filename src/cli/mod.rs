@@ -17,6 +17,7 @@ use signal_hook::{
     flag,
 };
 
+mod beamform;
 mod correlate;
 mod delays;
 mod demo;
@@ -48,6 +49,7 @@ enum Command {
     Demo(demo::Args),
     Simulate(simulate::Args),
     Correlate(correlate::Args),
+    Beamform(beamform::Args),
 }
 
 /// Runs the command that the arguments ask for.
@@ -58,6 +60,7 @@ pub fn main() -> ExitCode {
         Command::Demo(args) => args.run(),
         Command::Simulate(args) => args.run(),
         Command::Correlate(args) => args.run(),
+        Command::Beamform(args) => args.run(),
     });
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -536,3 +536,49 @@ fn choose(shape: &Shape) -> (abi::Kernel<Beamform>, Tile) {
         .min_by_key(|(_, tile)| cost(tile))
         .expect("the largest tile has the most dishes")
 }
+
+#[cfg(test)]
+mod tests {
+    use ptx_sim::Class;
+
+    use super::*;
+    use crate::device::SimGpu;
+
+    /// Section 7 of the note, at its size: what the kernel does a time, counted by the simulator.
+    #[test]
+    fn the_work_of_the_chord_beamformer_is_what_the_note_estimates() {
+        const TIMES: u64 = 256;
+        let shape = Shape { dishes: 512, beams: 96, channels: 1, polarisations: 1 };
+        let (dishes, beams) = (shape.dishes as u64, shape.beams as u64);
+        let simulator = Arc::new(SimGpu::new());
+        let mut backend =
+            GpuBackend::new(simulator.clone(), &shape, Rounding::Nearest, Kernel::Auto).unwrap();
+        assert_eq!(backend.kernel.entry, abi::beamform::MMA_96X512.entry);
+        backend.set_weights(&vec![[1, -128]; shape.weights()]).unwrap();
+        let voltages = vec![0x78; shape.dishes * TIMES as usize];
+        backend.beamform(&voltages, &mut Beams::zeros(&shape, TIMES as usize, false)).unwrap();
+        let report = simulator.report(&backend.kernel.entry).unwrap();
+        let (beam_warps, dish_warps) =
+            (u64::from(backend.tile.beam_warps), u64::from(backend.tile.dish_warps));
+
+        // Eq. 36: nothing is computed twice.
+        assert_eq!(report.tensor_operations, 8 * beams * dishes * TIMES);
+        // Sections 3 to 5: no step has bank conflicts.
+        assert_eq!(report.bank_conflicts().count(), 0, "{report}");
+        // Eq. 35: wavefronts of 128 bytes. Each warp along the beams reads all dishes once; of the
+        // sums, half are exchanged as 32-bit numbers (the note: all of them, as 16-bit ones).
+        let exchanged = (dish_warps - 1) * 8 * beams;
+        let loads = report.class(Class::SharedLoad).wavefronts;
+        assert_eq!(128 * loads, TIMES * (beam_warps * dishes + exchanged));
+        let stores = report.class(Class::SharedStore).wavefronts;
+        assert_eq!(128 * stores, TIMES * exchanged);
+        // Eq. 34: every sample leaves in a 16-byte store.
+        let stores = report.class(Class::GlobalStore);
+        assert_eq!(16 * stores.lanes, TIMES * beams);
+        assert_eq!(stores.sectors, stores.ideal_sectors);
+        // Eq. 37: no shuffles but two a warp and block, for the clipped samples.
+        let warps = u64::from(backend.tile.warps());
+        let shuffles = report.sum(|site| site.opcode.starts_with("shfl")).warps;
+        assert!(shuffles <= 2 * 2 * warps * report.blocks, "{shuffles}");
+    }
+}
