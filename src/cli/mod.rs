@@ -18,6 +18,7 @@ use signal_hook::{
 };
 
 mod beamform;
+mod bench;
 mod correlate;
 mod delays;
 mod demo;
@@ -50,6 +51,7 @@ enum Command {
     Simulate(simulate::Args),
     Correlate(correlate::Args),
     Beamform(beamform::Args),
+    Bench(bench::Args),
 }
 
 /// Runs the command that the arguments ask for.
@@ -61,6 +63,7 @@ pub fn main() -> ExitCode {
         Command::Simulate(args) => args.run(),
         Command::Correlate(args) => args.run(),
         Command::Beamform(args) => args.run(),
+        Command::Bench(args) => args.run(),
     });
     match result {
         Ok(()) => ExitCode::SUCCESS,

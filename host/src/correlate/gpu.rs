@@ -547,6 +547,10 @@ impl Backend for GpuBackend {
         self.total_used = false;
     }
 
+    fn wait(&mut self) -> Result<()> {
+        self.gpu.wait(self.last)
+    }
+
     fn device_name(&self) -> &str {
         &self.name
     }

@@ -59,6 +59,11 @@ pub(crate) trait Backend: Send {
     /// Forgets the sums since the last dump.
     fn reset(&mut self);
 
+    /// Waits until everything accumulated is summed.
+    fn wait(&mut self) -> Result<()> {
+        Ok(())
+    }
+
     /// The device, as a person would name it.
     fn device_name(&self) -> &str;
 

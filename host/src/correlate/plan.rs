@@ -371,6 +371,14 @@ impl Correlator {
         }
     }
 
+    /// Waits until the device has summed everything that it was given.
+    ///
+    /// # Errors
+    /// The device's own.
+    pub fn wait(&mut self) -> Result<()> {
+        self.gates.iter_mut().try_for_each(|gate| gate.backend.wait())
+    }
+
     /// Forgets everything since the last dump: the integration starts again from zero. What delays
     /// hold stays.
     pub fn reset(&mut self) {
