@@ -575,8 +575,8 @@ fn choose(gpu: &dyn Gpu, shape: &Shape) -> Kernel {
     [
         cost(Kernel::Mma128, 1.0),
         cost(Kernel::Mma64, 0.94),
-        cost(Kernel::Wgmma192, 2.24),
-        cost(Kernel::Wgmma128, 2.1),
+        cost(Kernel::Wgmma192, 2.5),
+        cost(Kernel::Wgmma128, 2.33),
     ]
     .into_iter()
     .flatten()
