@@ -188,9 +188,10 @@ impl Filler<'_> {
         for i in 0..8 {
             let subsegment = self.segment * SUBSEGMENTS + 8 * (lane() % 4) + i as u32;
             if bin >= 0 || (subsegment == 0 && bin >= -(history as i32)) {
-                let place = subsegment as u64 * bins as u64 + (history as i32 + bin) as u64;
+                // A launch's bins are counted in 32 bits; wider places would spill registers.
+                let place = subsegment * bins + (history as i32 + bin) as u32;
                 // SAFETY: the bin exists, and no other lane has it.
-                unsafe { store_global_16(row + 2 * place, number(sums, i) as u16) };
+                unsafe { store_global_16(row + 2 * place as u64, number(sums, i) as u16) };
             }
         }
     }
