@@ -73,7 +73,8 @@ pub fn sectors(addresses: &[u64; LANES], mask: Mask, bytes: u32) -> Transfers {
     let mut sorted = true;
     for lane in lanes(mask) {
         let first = addresses[lane] / 32;
-        let last = (addresses[lane] + u64::from(bytes) - 1) / 32;
+        // Addresses that wrap around are refused later.
+        let last = addresses[lane].wrapping_add(u64::from(bytes) - 1) / 32;
         for sector in first..=last {
             if count > 0 && touched[count - 1] == sector {
                 continue;

@@ -7,6 +7,9 @@ use crate::program::{Parameter, Program};
 use crate::syntax::ast::{Init, Space, Variable};
 use crate::{Error, Memory, syntax};
 
+/// Bytes of a module variable at most.
+const MAX_VARIABLE: u64 = 1 << 32;
+
 /// Gives every module a number.
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
@@ -84,6 +87,13 @@ impl Module {
     /// Allocates and fills the variables of global and const space; their addresses, by index. Variables
     /// of other spaces have none.
     pub(crate) fn place(&self, memory: &Memory) -> Result<Vec<u64>, Error> {
+        if let Some(v) = self.variables.iter().find(|v| v.bytes() > MAX_VARIABLE) {
+            return Err(Error::Memory(format!(
+                "variable {} of {} bytes: at most {MAX_VARIABLE} fit",
+                v.name,
+                v.bytes()
+            )));
+        }
         let addresses: Vec<u64> = self
             .variables
             .iter()

@@ -5,6 +5,8 @@ use crate::Error;
 /// Bytes of an encoded map, as on hardware.
 pub const TENSOR_MAP_BYTES: usize = 128;
 
+/// Bytes of a box at most: the shared memory of a block.
+const MAX_BOX: u64 = 227 * 1024;
 /// Marks the simulator's format: maps encoded by a driver are opaque and not accepted.
 const MAGIC: u32 = u32::from_le_bytes(*b"PTXs");
 
@@ -106,6 +108,9 @@ impl TensorMap {
         let inner = self.box_shape[0] * self.element_bytes;
         if !inner.is_multiple_of(16) {
             return Err(format!("{inner} bytes in a row of the box, expected a multiple of 16"));
+        }
+        if self.box_bytes() > MAX_BOX {
+            return Err(format!("a box of {} bytes, at most {MAX_BOX} fit", self.box_bytes()));
         }
         if !matches!(self.swizzle, 0 | 32 | 64 | 128) {
             return Err(format!("a swizzle of {} bytes, expected 0, 32, 64 or 128", self.swizzle));

@@ -23,6 +23,10 @@ use words::Words;
 /// What one lowering step can fail with: a message about the instruction at hand.
 type Lowered<T = ()> = Result<T, String>;
 
+/// Bytes of the parameters of an entry at most (PTX ISA, from sm_70 on).
+const MAX_PARAMS: u64 = 32_764;
+/// Static shared memory, and local memory of a thread, at most, in bytes.
+const MAX_FRAME: u64 = 512 * 1024;
 /// Deepest nesting of calls; deeper means recursion, which has no place in a kernel of ours.
 const CALL_DEPTH: usize = 32;
 
@@ -74,6 +78,8 @@ struct Lower<'a> {
     /// The same for every instruction so far.
     all_touched: Vec<Vec<(Reg, bool)>>,
     guard: Option<Guard>,
+    /// Line of the statement before, for errors about declarations.
+    line: u32,
     source: u32,
     counted: bool,
     smallest: u32,
@@ -112,6 +118,7 @@ impl<'a> Lower<'a> {
             touched: Vec::new(),
             all_touched: Vec::new(),
             guard: None,
+            line: 1,
             source: 0,
             counted: false,
             smallest: 16,
@@ -124,6 +131,7 @@ impl<'a> Lower<'a> {
             line: entry.line,
             message: format!("entry {} has no body", entry.name),
         })?;
+        self.line = entry.line;
         self.program.name.clone_from(&entry.name);
         self.program.maxntid = entry.maxntid;
         self.program.reqntid = entry.reqntid;
@@ -131,6 +139,12 @@ impl<'a> Lower<'a> {
         let mut offset = 0u32;
         for param in &entry.params {
             offset = offset.next_multiple_of(param.align);
+            if param.bytes() > MAX_PARAMS || u64::from(offset) + param.bytes() > MAX_PARAMS {
+                return Err(Error::Syntax {
+                    line: entry.line,
+                    message: format!("{}: more than {MAX_PARAMS} bytes of parameters", entry.name),
+                });
+            }
             let bytes = param.bytes() as u32;
             self.program.params.push(Parameter {
                 name: param.name.clone(),
@@ -230,7 +244,9 @@ impl<'a> Lower<'a> {
                     self.labels[label as usize] = self.program.insts.len() as u32;
                 }
                 Statement::Register { name, count, ty } => self.declare(name, *count, *ty),
-                Statement::Variable(variable) => self.variable(variable),
+                Statement::Variable(variable) => self
+                    .variable(variable)
+                    .map_err(|message| Error::Syntax { line: self.line, message })?,
                 Statement::BranchTargets(name, targets) => {
                     self.scope().targets.insert(name.clone(), targets.clone());
                 }
@@ -268,22 +284,17 @@ impl<'a> Lower<'a> {
     }
 
     /// A variable of function scope. `.param` there passes arguments and lives in the local frame.
-    fn variable(&mut self, variable: &Variable) {
+    fn variable(&mut self, variable: &Variable) -> Lowered {
         let place = match variable.space {
-            Space::Shared => Place::At(Space::Shared, self.lay_out_shared(variable)),
-            _ => {
-                let at = self.program.local_bytes.next_multiple_of(variable.align);
-                self.program.local_bytes = at + variable.bytes() as u32;
-                Place::At(Space::Local, u64::from(at))
-            }
+            Space::Shared => Place::At(Space::Shared, self.lay_out_shared(variable)?),
+            _ => Place::At(Space::Local, place(&mut self.program.local_bytes, variable)?),
         };
         self.scope().variables.insert(variable.name.clone(), place);
+        Ok(())
     }
 
-    fn lay_out_shared(&mut self, variable: &Variable) -> u64 {
-        let at = self.program.shared_bytes.next_multiple_of(variable.align);
-        self.program.shared_bytes = at + variable.bytes() as u32;
-        u64::from(at)
+    fn lay_out_shared(&mut self, variable: &Variable) -> Lowered<u64> {
+        place(&mut self.program.shared_bytes, variable)
     }
 
     fn find_register(&self, name: &str) -> Option<Reg> {
@@ -306,15 +317,18 @@ impl<'a> Lower<'a> {
         None
     }
 
-    fn find_variable(&mut self, name: &str) -> Option<Place> {
+    fn find_variable(&mut self, name: &str) -> Lowered<Place> {
         for scope in self.scopes.iter().rev() {
             if let Some(&place) = scope.variables.get(name) {
-                return Some(place);
+                return Ok(place);
             }
         }
         let unit = self.unit;
-        let (index, variable) = unit.variables.iter().enumerate().find(|(_, v)| v.name == name)?;
-        Some(match variable.space {
+        let found = unit.variables.iter().enumerate().find(|(_, v)| v.name == name);
+        let Some((index, variable)) = found else {
+            return Err(format!("no register or variable `{name}` in scope"));
+        };
+        Ok(match variable.space {
             Space::Shared if variable.count == 0 => {
                 self.dynamic_align = self.dynamic_align.max(variable.align);
                 Place::Dynamic
@@ -322,7 +336,7 @@ impl<'a> Lower<'a> {
             Space::Shared => match self.shared.get(name) {
                 Some(&at) => Place::At(Space::Shared, at),
                 None => {
-                    let at = self.lay_out_shared(variable);
+                    let at = self.lay_out_shared(variable)?;
                     self.shared.insert(name.to_owned(), at);
                     Place::At(Space::Shared, at)
                 }
@@ -347,6 +361,7 @@ impl<'a> Lower<'a> {
     }
 
     fn begin(&mut self, inst: &Instruction) {
+        self.line = inst.line;
         let key = (inst.line, inst.text.clone());
         let next = self.program.sources.len() as u32;
         self.source = *self.source_of.entry(key).or_insert(next);
@@ -504,9 +519,7 @@ impl<'a> Lower<'a> {
             let Operand::Name(argument) = operand else {
                 return Err("arguments must be `.param` variables".into());
             };
-            let place = self
-                .find_variable(argument)
-                .ok_or_else(|| format!("no `.param` variable `{argument}`"))?;
+            let place = self.find_variable(argument)?;
             scope.variables.insert(variable.name.clone(), place);
         }
         // A guarded call: branch around the expansion.
@@ -604,9 +617,7 @@ impl<'a> Lower<'a> {
     }
 
     fn address_constant(&mut self, name: &str, offset: i64, class: Class) -> Lowered<Reg> {
-        let place = self
-            .find_variable(name)
-            .ok_or_else(|| format!("no register or variable `{name}` in scope"))?;
+        let place = self.find_variable(name)?;
         let value = match place {
             Place::At(_, at) => Constant::Bits(at.wrapping_add_signed(offset)),
             Place::Module(index) => Constant::Variable { index, offset },
@@ -654,14 +665,13 @@ impl<'a> Lower<'a> {
             self.touched.push((reg, false));
             return Ok(Address { space, base: Some(reg), offset });
         }
-        let place =
-            self.find_variable(name).ok_or_else(|| format!("no register or variable `{name}`"))?;
+        let place = self.find_variable(name)?;
         match place {
             // `.param` variables of functions live in the local frame.
             Place::At(actual, at) => Ok(Address {
                 space: if space == Space::Param { actual } else { space },
                 base: None,
-                offset: at as i64 + offset,
+                offset: (at as i64).wrapping_add(offset),
             }),
             Place::Module(index) => {
                 let reg = self.constant(Class::Wide, Constant::Variable { index, offset });
@@ -687,6 +697,17 @@ impl<'a> Lower<'a> {
             single => std::slice::from_ref(single),
         }
     }
+}
+
+/// Appends a variable to a memory of so many bytes; where it begins.
+fn place(bytes: &mut u32, variable: &Variable) -> Lowered<u64> {
+    let at = bytes.next_multiple_of(variable.align);
+    let end = u64::from(at) + variable.bytes();
+    if end > MAX_FRAME {
+        return Err(format!("{}: {end} bytes, at most {MAX_FRAME} fit", variable.name));
+    }
+    *bytes = end as u32;
+    Ok(u64::from(at))
 }
 
 /// A special register that is constant for the life of a thread.

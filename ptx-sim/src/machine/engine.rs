@@ -160,7 +160,7 @@ impl Team<'_> {
                     state.tx += expect;
                     merge(&mut state.view, &released);
                     if drop {
-                        state.count -= 1;
+                        state.count = state.count.saturating_sub(1);
                     }
                     Self::arrive(state, lane, count, events)?;
                 }
@@ -470,7 +470,8 @@ impl Team<'_> {
             for d in 1..map.shape.len() {
                 let c = origin[d] + i64::from(index[d]) * i64::from(map.element_strides[d]);
                 let inside = c >= 0 && (c as u64) < map.shape[d];
-                address = address.filter(|_| inside).map(|a| a + c as u64 * map.strides[d - 1]);
+                let offset = (c as u64).wrapping_mul(map.strides[d - 1]);
+                address = address.filter(|_| inside).map(|a| a.wrapping_add(offset));
             }
             for (i, &extent) in index.iter_mut().zip(&map.box_shape).skip(1) {
                 *i += 1;

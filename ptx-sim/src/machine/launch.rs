@@ -11,7 +11,9 @@ use crate::report::{Counts, Report};
 use crate::{Error, Module};
 
 /// Threads of a block at most.
-const MAX_THREADS: u64 = 1024;
+const MAX_THREADS: u128 = 1024;
+/// Blocks of a grid at most.
+const MAX_GRID: [u32; 3] = [i32::MAX as u32, 65_535, 65_535];
 /// Shared memory of a block at most, in bytes (sm_90).
 const MAX_SHARED: u64 = 227 * 1024;
 
@@ -67,7 +69,7 @@ pub fn launch_with(
     let program = module
         .program(launch.entry)
         .ok_or_else(|| refuse("the module has no entry of this name".into()))?;
-    let product = |shape: [u32; 3]| shape.iter().map(|&n| u64::from(n)).product::<u64>();
+    let product = |shape: [u32; 3]| shape.iter().map(|&n| u128::from(n)).product::<u128>();
     let threads = product(launch.block);
     if threads == 0 || threads > MAX_THREADS {
         return Err(refuse(format!(
@@ -85,9 +87,11 @@ pub fn launch_with(
         }
     }
     let blocks = product(launch.grid);
-    if blocks == 0 {
-        return Err(refuse(format!("the grid {:?} is empty", launch.grid)));
+    let [x, y, z] = launch.grid;
+    if blocks == 0 || x > MAX_GRID[0] || y > MAX_GRID[1] || z > MAX_GRID[2] {
+        return Err(refuse(format!("a grid of {:?}, expected 1 to {MAX_GRID:?}", launch.grid)));
     }
+    let blocks = blocks as u64;
     if launch.params.len() != program.param_bytes as usize {
         return Err(refuse(format!(
             "{} parameter bytes, expected {}",

@@ -16,8 +16,8 @@ use crate::program::{Inst, NOWHERE, Op};
 use crate::report::Counts;
 use crate::tensor::product::Multiplier;
 
-/// Instructions that one warp may run before it counts as stuck.
-const WARP_LIMIT: u64 = 1 << 36;
+/// Branches that the warps of a block may take before it counts as stuck.
+const BRANCH_LIMIT: u64 = 1 << 30;
 /// Barriers of a block.
 const BARRIERS: usize = 16;
 
@@ -235,8 +235,9 @@ impl<'a> Team<'a> {
                 }
                 Op::Branch { target, reconverge } => {
                     self.executed += 1;
-                    if self.executed > WARP_LIMIT {
-                        let message = "the block does not come to an end".to_owned();
+                    if self.executed > BRANCH_LIMIT {
+                        let message =
+                            "the block does not come to an end: 2^30 branches taken".to_owned();
                         return Err(self.fault(warp, pc, &Stop::new(FaultKind::Trap, message)));
                     }
                     if warp.branch(&[(*target, mask)], *reconverge) {

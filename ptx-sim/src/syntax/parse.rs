@@ -4,6 +4,13 @@ use super::ast::{Function, Init, Instruction, Operand, Space, Statement, Type, U
 use super::lex::{Kind, Token, lex};
 use crate::Error;
 
+/// Alignment of a variable at most.
+const MAX_ALIGN: u64 = 1 << 16;
+/// Elements of a variable at most; far more than any GPU's memory is an error and not an attempt.
+const MAX_BYTES: u64 = 1 << 40;
+/// Registers of one declaration at most.
+const MAX_REGISTERS: u64 = 1 << 20;
+
 /// Parses a translation unit.
 pub fn parse(text: &str) -> Result<Unit, Error> {
     let tokens = lex(text)?;
@@ -211,7 +218,7 @@ impl Parser<'_> {
             match self.dotted() {
                 Some("align") => {
                     self.at += 1;
-                    align = Some(self.int()? as u32);
+                    align = Some(self.alignment()?);
                 }
                 Some("attribute" | "managed") => {
                     self.at += 1;
@@ -254,6 +261,16 @@ impl Parser<'_> {
         }
     }
 
+    fn alignment(&mut self) -> Parsed<u32> {
+        match self.peek() {
+            Some(&Kind::Int(n)) if n.is_power_of_two() && n <= MAX_ALIGN => {
+                self.at += 1;
+                Ok(n as u32)
+            }
+            _ => self.error(&format!("an alignment: a power of two up to {MAX_ALIGN}")),
+        }
+    }
+
     fn variable_tail(
         &mut self,
         space: Space,
@@ -264,7 +281,11 @@ impl Parser<'_> {
         let name = self.word()?;
         let mut count = lanes;
         while self.eat('[') {
-            count *= if self.is(']') { 0 } else { self.int()? };
+            let extent = if self.is(']') { 0 } else { self.int()? };
+            count = match count.checked_mul(extent) {
+                Some(n) if n <= MAX_BYTES => n,
+                _ => return self.error(&format!("at most {MAX_BYTES} elements")),
+            };
             self.expect(']')?;
         }
         let align = align.unwrap_or(element.bytes() * lanes as u32).max(1);
@@ -330,7 +351,7 @@ impl Parser<'_> {
             };
             // LLVM writes `[%rd1+-8]`.
             let sign = if self.eat('-') { -sign } else { sign };
-            sum = sum.wrapping_add(sign * self.int()? as i64);
+            sum = sum.wrapping_add((self.int()? as i64).wrapping_mul(sign));
         }
     }
 
@@ -448,9 +469,13 @@ impl Parser<'_> {
         loop {
             let name = self.word()?;
             let count = if self.eat('<') {
-                let count = self.int()? as u32;
+                let count = self.int()?;
+                if count > MAX_REGISTERS {
+                    self.at -= 1;
+                    return self.error(&format!("at most {MAX_REGISTERS} registers"));
+                }
                 self.expect('>')?;
-                Some(count)
+                Some(count as u32)
             } else {
                 None
             };

@@ -1,0 +1,51 @@
+//! Broken PTX is an error, never a panic.
+
+use ptx_sim::Module;
+use ptx_sim::ops::cases;
+
+fn texts() -> Vec<&'static str> {
+    let mut texts: Vec<&str> = cases(0).iter().map(|c| c.ptx).collect();
+    texts.sort_unstable();
+    texts.dedup();
+    texts
+}
+
+#[test]
+fn truncated_anywhere() {
+    for text in texts() {
+        for end in (0..text.len()).step_by(31) {
+            let _ = Module::parse(&text[..end]);
+        }
+        let last = text.trim_end().len() - 1;
+        assert!(Module::parse(&text[..last]).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn with_words_removed_doubled_or_swapped() {
+    for text in texts() {
+        let words: Vec<&str> = text.split_inclusive([' ', '\n', ',', '[', '.', '%', '{']).collect();
+        for at in (0..words.len()).step_by(13) {
+            let (head, tail) = words.split_at(at);
+            let _ = Module::parse(&[head, &tail[1..]].concat().concat());
+            let _ = Module::parse(&[head, &tail[..1], tail].concat().concat());
+            let mut swapped = words.clone();
+            swapped.swap(at, (at * 7 + 5) % words.len());
+            let _ = Module::parse(&swapped.concat());
+        }
+    }
+}
+
+#[test]
+fn with_numbers_out_of_range() {
+    for text in texts() {
+        for number in ["0", "1", "8", "16", "32", "128"] {
+            for wrong in ["-1", "4294967295", "18446744073709551615", "3", "99999999999999999999"] {
+                let _ = Module::parse(&text.replace(&format!(" {number};"), &format!(" {wrong};")));
+                let _ = Module::parse(&text.replace(&format!("[{number}]"), &format!("[{wrong}]")));
+                let _ = Module::parse(&text.replace(&format!("<{number}>"), &format!("<{wrong}>")));
+                let _ = Module::parse(&text.replace(&format!("+{number}]"), &format!("+{wrong}]")));
+            }
+        }
+    }
+}
