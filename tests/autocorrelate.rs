@@ -398,3 +398,92 @@ fn bad_states_are_refused() {
         }
     }
 }
+
+/// Particles that diffuse through a Gaussian spot light up for a time that the correlation gives
+/// back: `g(tau) = 1 + a / (1 + tau / tau_D)` in two dimensions, `tau_D = w^2 / 4 D`.
+#[test]
+fn diffusion_gives_its_correlation_time() {
+    const PARTICLES: usize = 12;
+    const BOX: f64 = 10.0; // in units of the spot's radius w
+    const TAU_D: f64 = 60.0; // in instants
+    const INSTANTS: usize = 600_000;
+    let mut rng = StdRng::seed_from_u64(11);
+    // Steps of variance 2 D = w^2 / (2 tau_D), uniformly distributed.
+    let step = (12.0 / (2.0 * TAU_D)).sqrt();
+    let mut places: Vec<[f64; 2]> =
+        (0..PARTICLES).map(|_| [rng.random::<f64>() * BOX, rng.random::<f64>() * BOX]).collect();
+    let counts: Vec<u8> = (0..INSTANTS)
+        .map(|_| {
+            let mut brightness = 0.0;
+            for place in &mut places {
+                let mut distance = 0.0;
+                for x in place.iter_mut() {
+                    *x = (*x + step * (rng.random::<f64>() - 0.5)).rem_euclid(BOX);
+                    distance += (*x - BOX / 2.0).powi(2);
+                }
+                brightness += 20.0 * (-2.0 * distance).exp();
+            }
+            // Poisson counts (Knuth's method).
+            let limit = (-brightness).exp();
+            let (mut count, mut product) = (0, rng.random::<f64>());
+            while product > limit {
+                count += 1;
+                product *= rng.random::<f64>();
+            }
+            count
+        })
+        .collect();
+
+    let dwell = 1.6e-6;
+    let mut plan = Autocorrelator::builder(1).groups(6).device(Device::Cpu).build().unwrap();
+    plan.accumulate(&counts).unwrap();
+    let curve = plan.snapshot().unwrap().curve(0, dwell);
+    // Lag 0 holds the shot noise as well.
+    let points: Vec<(f64, f64)> = curve
+        .lags
+        .iter()
+        .zip(&curve.values)
+        .map(|(lag, g)| (*lag, *g))
+        .filter(|(lag, _)| (1.0..=8.0 * TAU_D).contains(&(lag / dwell)))
+        .collect();
+    // The best amplitude for a time is a linear fit; the best time by trying.
+    let misfit = |tau: f64| {
+        let model = |lag: f64| 1.0 / (1.0 + lag / tau);
+        let (mut above, mut below) = (0.0, 0.0);
+        for &(lag, g) in &points {
+            above += (g - 1.0) * model(lag);
+            below += model(lag).powi(2);
+        }
+        let amplitude: f64 = above / below;
+        points.iter().map(|&(lag, g)| (g - 1.0 - amplitude * model(lag)).powi(2)).sum::<f64>()
+    };
+    let best = (10..400)
+        .map(|instants| f64::from(instants) * dwell)
+        .min_by(|a, b| misfit(*a).total_cmp(&misfit(*b)))
+        .unwrap();
+    let ratio = best / (TAU_D * dwell);
+    println!(
+        "correlation time: {:.1} us found, {:.1} us simulated",
+        best * 1e6,
+        TAU_D * dwell * 1e6
+    );
+    // Ten thousand correlation times, few particles: within some ten per cent.
+    assert!((0.85..1.15).contains(&ratio), "{ratio}");
+}
+
+/// Independent counts do not correlate; what lies before the stream does not bias the curve.
+#[test]
+fn independent_counts_give_one() {
+    let sums = {
+        let stream = random(40, 20_000);
+        let mut plan = Autocorrelator::builder(40).groups(9).device(Device::Cpu).build().unwrap();
+        plan.accumulate(&stream.counts).unwrap();
+        plan.snapshot().unwrap()
+    };
+    let curve = sums.mean_curve(1.0);
+    assert_eq!(curve.lags[1], 1.0);
+    assert_eq!(curve.lags.len(), curve.values.len());
+    for (lag, g) in curve.lags.iter().zip(&curve.values).skip(1) {
+        assert!((g - 1.0).abs() < 0.02, "lag {lag}: {g}");
+    }
+}

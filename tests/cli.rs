@@ -3,6 +3,10 @@
 #[allow(dead_code, reason = "each test takes what it needs")]
 mod oracle;
 
+#[allow(dead_code, reason = "each test takes what it needs")]
+#[path = "oracle/autocorrelate.rs"]
+mod counted;
+
 use std::{
     fs,
     path::Path,
@@ -13,7 +17,7 @@ use corrust::{
     Encoding, Layout,
     format::{
         self, Block, Options,
-        npy::{Dtype, Writer},
+        npy::{Dtype, Reader, Writer},
     },
 };
 use ndarray::{Array1, Array4};
@@ -312,4 +316,70 @@ fn interrupt(signal: &str) {
     assert_eq!(output.status.code(), Some(130));
     assert!(texts(&output).1.contains("interrupted"));
     assert!(files_in(folder.path()).is_empty());
+}
+
+#[test]
+fn counts_are_autocorrelated() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let (sensors, instants) = (3, 5000);
+    let counts: Vec<u8> =
+        (0..sensors * instants).map(|i| (i * i % 251 + i / 7 % 5) as u8).collect();
+    let write = |name: &str, counts: &[u8]| {
+        let mut writer = Writer::appending(folder.join(name), Dtype::Uint8, &[sensors]).unwrap();
+        writer.append(counts).unwrap();
+        writer.finish().unwrap();
+    };
+    write("counts.npy", &counts);
+    write("first.npy", &counts[..sensors * 1234]);
+    write("second.npy", &counts[sensors * 1234..]);
+    let read = |name: &str| Reader::open(folder.join(name)).unwrap();
+
+    let (out, _) = done(
+        folder,
+        "autocorrelate counts.npy -o sums.npy --groups 5 --lags 16 --device cpu --curves g.csv \
+         --plot g.svg --dwell 200ns",
+    );
+    assert!(out.contains("3 sensors x 5000 instants (0.00100 s) at 80 lags"), "{out}");
+    let mut sums = read("sums.npy");
+    assert_eq!((sums.dtype(), sums.shape()), (Dtype::Uint64, &[3, 5, 16][..]));
+    let sums = sums.read_all().unwrap();
+    let stream = counted::Stream { sensors, counts: counts.clone() };
+    let expected: Vec<u8> = (0..sensors)
+        .flat_map(|sensor| counted::bin_groups(&stream, (sensor, sensor), 5, 16))
+        .flat_map(|point| point.products.to_le_bytes())
+        .collect();
+    assert_eq!(sums, expected);
+    let table = fs::read_to_string(folder.join("g.csv")).unwrap();
+    let lines: Vec<&str> = table.lines().collect();
+    assert_eq!(lines.len(), 81);
+    assert_eq!(lines[0], "lag_seconds,mean,sensor_0,sensor_1,sensor_2");
+    assert!(lines[2].starts_with("2.000000000e-7,"), "{}", lines[2]);
+    assert!(fs::read_to_string(folder.join("g.svg")).unwrap().contains("lag τ"));
+
+    // A stream in two files is one stream.
+    done(folder, "autocorrelate first.npy -o a.npy --groups 5 --lags 16 --device cpu --save state");
+    done(folder, "autocorrelate second.npy -o b.npy --resume state --device sim --curves g.npy");
+    assert_eq!(read("b.npy").read_all().unwrap(), expected);
+    assert_eq!((read("g.npy").dtype(), read("g.npy").shape()), (Dtype::Float64, &[5, 80][..]));
+
+    done(folder, "autocorrelate counts.npy -o c.npy --scheme classic --lags 8 --groups 4");
+    assert_eq!(read("c.npy").shape(), [3, 9 + 3 * 4]);
+    done(folder, "autocorrelate counts.npy -o x.npy --pair 0,2 --pair 2,0 --device cpu --groups 3");
+    assert_eq!(read("x.npy").shape(), [2, 3, 32]);
+
+    let before = files_in(folder);
+    for (arguments, sentence) in [
+        ("counts.npy -o counts.npy", "counts.npy: is an input: expected another file to write"),
+        ("sums.npy -o o.npy", "sums.npy: elements of type uint64: expected uint8 [T][sensor]"),
+        ("counts.npy -o o.npy --groups 0", "0 groups: expected 1 to 24"),
+        ("counts.npy -o o.npy --curves g.txt", "g.txt: unknown kind of table: expected a name in"),
+        ("counts.npy -o o.npy --dwell 3", "expected a positive number with ns, us, ms or s"),
+        ("counts.npy -o o.npy --pair 0,3", "sensor pair 0,3: expected numbers below 3"),
+        ("counts.npy -o o.npy --resume g.csv", "g.csv: an autocorrelation state starts with"),
+    ] {
+        let error = refused(folder, &format!("autocorrelate {arguments}"));
+        assert!(error.contains(sentence), "{arguments}: {error}");
+    }
+    assert_eq!(files_in(folder), before);
 }

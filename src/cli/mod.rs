@@ -17,6 +17,7 @@ use signal_hook::{
     flag,
 };
 
+mod autocorrelate;
 mod beamform;
 mod bench;
 mod correlate;
@@ -40,6 +41,7 @@ Examples:
   corrust demo                                      see it work, with a plot
   corrust devices                                   what it can run on
   corrust correlate scan.raw -o visibilities.npy    a GUPPI RAW recording
+  corrust autocorrelate counts.npy -o g.npy         photon counts, multi-tau
   corrust help correlate                            options and more examples
 
 Exit codes: 0 done, 2 bad input or arguments (one sentence says what), 130 interrupted.";
@@ -52,6 +54,7 @@ enum Command {
     Correlate(correlate::Args),
     Beamform(beamform::Args),
     Bench(bench::Args),
+    Autocorrelate(autocorrelate::Args),
 }
 
 /// Runs the command that the arguments ask for.
@@ -64,6 +67,7 @@ pub fn main() -> ExitCode {
         Command::Correlate(args) => args.run(),
         Command::Beamform(args) => args.run(),
         Command::Bench(args) => args.run(),
+        Command::Autocorrelate(args) => args.run(),
     });
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -2,7 +2,7 @@
 
 use std::{f64::consts::PI, path::Path};
 
-use corrust::{Error, Result, correlate::baseline, format::PartialFile};
+use corrust::{Error, Result, autocorrelate::Curve, correlate::baseline, format::PartialFile};
 use ndarray::ArrayView2;
 use num_complex::Complex;
 use plotters::{
@@ -32,20 +32,89 @@ pub fn visibilities(
     inputs: usize,
     found: &[Found],
 ) -> Result<()> {
-    let mut text = String::new();
-    let draw = |text: &mut String| -> Drawn {
-        let root = SVGBackend::with_string(text, SIZE).into_drawing_area();
-        root.fill(&WHITE)?;
+    save(path, |root| {
         let (left, right) = root.split_horizontally(560);
         matrix(&left, visibilities, inputs)?;
-        phases(&right, visibilities, inputs, found)?;
+        phases(&right, visibilities, inputs, found)
+    })
+}
+
+/// Draws to the file `path`.
+fn save(path: &Path, draw: impl FnOnce(&Area<'_>) -> Drawn) -> Result<()> {
+    let mut text = String::new();
+    let drawn = || -> Drawn {
+        let root = SVGBackend::with_string(&mut text, SIZE).into_drawing_area();
+        root.fill(&WHITE)?;
+        draw(&root)?;
         root.present()?;
         Ok(())
     };
-    draw(&mut text).map_err(|error| Error::file(path, format!("cannot draw the plot: {error}")))?;
+    drawn().map_err(|error| Error::file(path, format!("cannot draw the plot: {error}")))?;
     let mut file = PartialFile::create(path)?;
     file.append(text.as_bytes())?;
     file.finish()
+}
+
+/// Draws a correlation curve against the logarithm of the lag; `what` says more about it.
+pub fn curve(path: &Path, curve: &Curve, what: &str) -> Result<()> {
+    let points: Vec<(f64, f64)> = curve
+        .lags
+        .iter()
+        .zip(&curve.values)
+        .filter(|(lag, _)| **lag > 0.0)
+        .map(|(lag, g)| (*lag, *g))
+        .collect();
+    let [Some(first), Some(last)] = [points.first(), points.last()] else {
+        return Err(Error::file(path, "nothing to plot: no lag above 0 has counts"));
+    };
+    let lags = first.0 / 1.3..last.0 * 1.3;
+    let (low, high) =
+        points.iter().fold((1.0_f64, 1.0_f64), |(low, high), (_, g)| (low.min(*g), high.max(*g)));
+    let margin = 0.06 * (high - low).max(1e-6);
+    save(path, |root| {
+        let title = format!("Correlation of counts{what}");
+        let centred = Pos::new(HPos::Center, VPos::Top);
+        root.draw_text(&title, &label(20).pos(centred), (SIZE.0 as i32 / 2, 18))?;
+        let mut chart = ChartBuilder::on(root)
+            .margin_top(56)
+            .margin_right(36)
+            .margin_bottom(14)
+            .margin_left(14)
+            .x_label_area_size(56)
+            .y_label_area_size(86)
+            .build_cartesian_2d(lags.log_scale(), low - margin..high + margin)?;
+        chart
+            .configure_mesh()
+            .x_desc("lag τ")
+            .y_desc("g(τ)")
+            .x_label_formatter(&|lag| duration(*lag))
+            .y_label_formatter(&|g| super::digits(*g))
+            .label_style(label(15))
+            .axis_desc_style(label(18))
+            .light_line_style(TRANSPARENT)
+            .bold_line_style(BLACK.mix(0.12))
+            .axis_style(GREY)
+            .draw()?;
+        chart.draw_series(LineSeries::new(
+            [(first.0 / 1.3, 1.0), (last.0 * 1.3, 1.0)],
+            GREY.stroke_width(1),
+        ))?;
+        chart.draw_series(LineSeries::new(
+            points.iter().copied(),
+            COLOURS[0].mix(0.5).stroke_width(1),
+        ))?;
+        chart
+            .draw_series(points.iter().map(|point| Circle::new(*point, 3, COLOURS[0].filled())))?;
+        Ok(())
+    })
+}
+
+/// A time with the unit of its magnitude, as in "10 µs".
+fn duration(seconds: f64) -> String {
+    const UNITS: [(f64, &str); 4] = [(1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns")];
+    let (unit, name) =
+        UNITS.into_iter().find(|(unit, _)| seconds >= unit * 0.9999).unwrap_or(UNITS[3]);
+    format!("{} {name}", (seconds / unit * 1e3).round() / 1e3)
 }
 
 fn label(size: u32) -> TextStyle<'static> {

@@ -13,7 +13,11 @@ pub struct Progress(ProgressBar);
 impl Progress {
     /// A bar of `times` times of `shape`; `verb` says what is done with them.
     pub fn new(verb: &'static str, shape: &Shape, times: u64) -> Self {
-        let samples = (shape.inputs * shape.channels) as f64;
+        Self::over(verb, (shape.inputs * shape.channels) as f64, times)
+    }
+
+    /// A bar of `times` times of so many samples each.
+    pub fn over(verb: &'static str, samples: f64, times: u64) -> Self {
         let style = ProgressStyle::with_template(
             "{msg} [{bar:30}] {percent:>3} %, {rate}samples/s, {eta} left",
         )

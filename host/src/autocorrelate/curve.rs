@@ -24,7 +24,8 @@ pub struct Sums {
 }
 
 impl Sums {
-    pub(crate) fn of(state: &State) -> Self {
+    /// The sums of a stream in the state it is in.
+    pub fn of(state: &State) -> Self {
         let State { shape, instants, .. } = *state;
         let points: Vec<Point> = shape.curve().collect();
         let size = (state.pairs.len(), points.len());
@@ -46,11 +47,32 @@ impl Sums {
         }
     }
 
-    /// The normalised correlation of a row: `g(tau) = A M / (sum Z * sum Y)`, symmetric
-    /// normalisation: each lag is divided by the means of the very bins that it multiplied. Lags at
-    /// which nothing was counted are left out.
+    /// `g(tau) = A M / (sum Z * sum Y)` of a row at one point, symmetric normalisation: the products
+    /// are divided by the means of the very bins that were multiplied. Nothing where one of the
+    /// sensors counted nothing.
     ///
-    /// `dwell` is the length of an instant in seconds.
+    /// # Panics
+    /// When there is no such row or point.
+    pub fn g(&self, row: usize, point: usize) -> Option<f64> {
+        let at = [row, point];
+        let (direct, delayed) = (self.direct[at] as f64, self.delayed[at] as f64);
+        (direct > 0.0 && delayed > 0.0)
+            .then(|| self.products[at] as f64 * self.bins[point] as f64 / direct / delayed)
+    }
+
+    /// The mean of [`g`](Self::g) over the rows that have one at the point.
+    ///
+    /// # Panics
+    /// When there is no such point.
+    pub fn mean_g(&self, point: usize) -> Option<f64> {
+        let (sum, rows) = (0..self.products.nrows())
+            .filter_map(|row| self.g(row, point))
+            .fold((0.0, 0u32), |(sum, rows), g| (sum + g, rows + 1));
+        (rows > 0).then(|| sum / f64::from(rows))
+    }
+
+    /// The normalised correlation of a row, at the points that have one. `dwell` is the length of an
+    /// instant in seconds.
     ///
     /// # Panics
     /// When there is no such row.
@@ -58,15 +80,9 @@ impl Sums {
         self.curve_of(dwell, |point| self.g(row, point))
     }
 
-    /// The mean over all rows of the normalised correlations, each lag over the rows that counted
-    /// something there.
+    /// The mean over all rows of the normalised correlations.
     pub fn mean_curve(&self, dwell: f64) -> Curve {
-        self.curve_of(dwell, |point| {
-            let (sum, rows) = (0..self.products.nrows())
-                .filter_map(|row| self.g(row, point))
-                .fold((0.0, 0u32), |(sum, rows), g| (sum + g, rows + 1));
-            (rows > 0).then(|| sum / f64::from(rows))
-        })
+        self.curve_of(dwell, |point| self.mean_g(point))
     }
 
     fn curve_of(&self, dwell: f64, g: impl Fn(usize) -> Option<f64>) -> Curve {
@@ -78,13 +94,6 @@ impl Sums {
             }
         }
         curve
-    }
-
-    fn g(&self, row: usize, point: usize) -> Option<f64> {
-        let at = [row, point];
-        let (direct, delayed) = (self.direct[at] as f64, self.delayed[at] as f64);
-        (direct > 0.0 && delayed > 0.0)
-            .then(|| self.products[at] as f64 * self.bins[point] as f64 / direct / delayed)
     }
 }
 

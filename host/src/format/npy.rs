@@ -48,10 +48,12 @@ pub enum Dtype {
     Float16,
     /// IEEE single precision.
     Float32,
+    /// IEEE double precision.
+    Float64,
 }
 
 impl Dtype {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 8] = [
         Self::Int8,
         Self::Uint8,
         Self::Int32,
@@ -59,6 +61,7 @@ impl Dtype {
         Self::Uint64,
         Self::Float16,
         Self::Float32,
+        Self::Float64,
     ];
 
     /// Bytes of one element.
@@ -67,7 +70,7 @@ impl Dtype {
             Self::Int8 | Self::Uint8 => 1,
             Self::Float16 => 2,
             Self::Int32 | Self::Float32 => 4,
-            Self::Int64 | Self::Uint64 => 8,
+            Self::Int64 | Self::Uint64 | Self::Float64 => 8,
         }
     }
 
@@ -81,6 +84,7 @@ impl Dtype {
             Self::Uint64 => "uint64",
             Self::Float16 => "float16",
             Self::Float32 => "float32",
+            Self::Float64 => "float64",
         }
     }
 
@@ -94,6 +98,7 @@ impl Dtype {
             Self::Uint64 => "<u8",
             Self::Float16 => "<f2",
             Self::Float32 => "<f4",
+            Self::Float64 => "<f8",
         }
     }
 

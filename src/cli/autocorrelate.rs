@@ -1,0 +1,293 @@
+//! `corrust autocorrelate`.
+
+use std::{
+    fmt::Write as _,
+    path::{Path, PathBuf},
+    str::FromStr,
+    time::Instant,
+};
+
+use corrust::{
+    Autocorrelator, Device, Error, Result,
+    autocorrelate::{Kernel, Scheme, State, Sums},
+    format::{
+        PartialFile,
+        npy::{Dtype, Reader, Writer},
+    },
+};
+
+use super::{correlate::refuse_overwriting, digits, plot, progress::Progress, say, si};
+
+/// Bytes of counts that are read at a time.
+const BLOCK_BYTES: usize = 1 << 26;
+
+/// Autocorrelate photon counts: sums of products at lags spread over decades (multi-tau)
+///
+/// The counts are a NumPy file, uint8 [T][sensor]. The output is a NumPy file, uint64
+/// [sensor][group][lag]: A_k[c] = sum over m of Z_k[m] Y_k,c[m], bins of 2^k samples, lag S (2^k - 1)
+/// + c 2^k samples. Sums are exact and the same on every device.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// NumPy file of counts, uint8 [T][sensor]
+    #[arg(value_name = "COUNTS.npy")]
+    input: PathBuf,
+    /// NumPy file to write the sums to
+    #[arg(short, long, value_name = "G.npy")]
+    output: PathBuf,
+    /// Groups of bins, each twice as long as those of the group before
+    #[arg(long, value_name = "G")]
+    groups: Option<usize>,
+    /// Lags of a group
+    #[arg(long, value_name = "S")]
+    lags: Option<usize>,
+    /// bin-groups, or classic: lags 0..=S, then S/2 for every doubling, as hardware correlators and
+    /// Python's multipletau have them; the output is then uint64 [sensor][point]
+    #[arg(long)]
+    scheme: Option<Scheme>,
+    /// Cross-correlate sensors A and B, B delayed, instead of autocorrelating all; may be repeated
+    #[arg(long, value_name = "A,B")]
+    pair: Vec<Pair>,
+    /// Length of a sample: a number with ns, us, ms or s
+    #[arg(long, value_name = "TIME", default_value = "1.6us")]
+    dwell: Dwell,
+    /// File for the normalised g(tau), .csv or .npy: lag in seconds, mean over all curves, every curve
+    ///
+    /// CSV: a column each. NumPy: float64 [column][point]. What nothing was counted for is empty, or
+    /// NaN.
+    #[arg(long, value_name = "FILE")]
+    curves: Option<PathBuf>,
+    /// Draw the mean g(tau) on a logarithmic axis
+    #[arg(long, value_name = "FILE.svg")]
+    plot: Option<PathBuf>,
+    /// Continue the stream whose state was saved in this file
+    #[arg(long, value_name = "STATE", conflicts_with_all = ["groups", "lags", "scheme", "pair"])]
+    resume: Option<PathBuf>,
+    /// Save the state of the stream to this file, to be resumed
+    #[arg(long, value_name = "STATE")]
+    save: Option<PathBuf>,
+    /// auto (the first GPU, else the CPU), cuda, cuda:1, cpu or sim
+    #[arg(long, default_value_t = Device::Auto)]
+    device: Device,
+    /// On a GPU: auto, bin-groups or tensor-cores
+    #[arg(long, default_value_t = Kernel::Auto)]
+    kernel: Kernel,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  corrust autocorrelate counts.npy -o sums.npy --plot g.svg
+  corrust autocorrelate counts.npy -o sums.npy --groups 16 --lags 64 --curves g.csv
+  corrust autocorrelate counts.npy -o sums.npy --scheme classic --lags 16 --dwell 200ns
+  corrust autocorrelate counts.npy -o cross.npy --pair 0,1 --pair 1,0
+
+In Python:
+  g = numpy.loadtxt('g.csv', delimiter=',', skiprows=1); plt.semilogx(g[:, 0], g[:, 1])";
+
+/// A pair of sensors.
+#[derive(Clone, Copy, Debug)]
+struct Pair(usize, usize);
+
+impl FromStr for Pair {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (a, b) = text.split_once(',').ok_or("expected two numbers, as in 0,1")?;
+        let number = |text: &str| text.parse().map_err(|_| format!("{text:?} is not a number"));
+        Ok(Self(number(a)?, number(b)?))
+    }
+}
+
+/// The length of a sample in seconds.
+#[derive(Clone, Copy, Debug)]
+struct Dwell(f64);
+
+impl FromStr for Dwell {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let units = [("ns", 1e9), ("us", 1e6), ("µs", 1e6), ("ms", 1e3), ("s", 1.0)];
+        units
+            .into_iter()
+            .find_map(|(unit, parts)| Some((text.strip_suffix(unit)?, parts)))
+            .and_then(|(number, parts)| Some(number.trim().parse::<f64>().ok()? / parts))
+            .filter(|seconds| seconds.is_finite() && *seconds > 0.0)
+            .map(Self)
+            .ok_or("expected a positive number with ns, us, ms or s, as in 1.6us")
+    }
+}
+
+impl Args {
+    /// Autocorrelates the counts.
+    pub fn run(self) -> Result<()> {
+        let dwell = self.dwell.0;
+        let inputs: Vec<PathBuf> =
+            [Some(&self.input), self.resume.as_ref()].into_iter().flatten().cloned().collect();
+        let outputs = [Some(&self.output), self.curves.as_ref(), self.plot.as_ref()];
+        let outputs: Vec<&Path> = outputs.into_iter().flatten().map(PathBuf::as_path).collect();
+        refuse_overwriting(&inputs, &outputs)?;
+        let curves = self.curves.as_deref().map(Table::of).transpose()?;
+
+        let mut reader = Reader::open(&self.input)?;
+        reader.expect(Dtype::Uint8, &["T", "sensor"])?;
+        let [instants, sensors] = [reader.shape()[0], reader.shape()[1]];
+        let mut plan = self.plan(sensors)?;
+        let writer = Output::create(&self.output, &plan)?;
+
+        let start = Instant::now();
+        let progress = Progress::over("autocorrelating", sensors as f64, instants as u64);
+        let block = (BLOCK_BYTES / sensors).max(1);
+        let mut counts = vec![0; block.min(instants) * sensors];
+        for first in (0..instants).step_by(block) {
+            let count = block.min(instants - first);
+            let counts = &mut counts[..count * sensors];
+            reader.read_at(first as u64 * sensors as u64, counts)?;
+            plan.accumulate(counts)?;
+            progress.set((first + count) as u64)?;
+        }
+        let state = plan.state()?;
+        drop(progress);
+        let seconds = start.elapsed().as_secs_f64();
+
+        let sums = Sums::of(&state);
+        writer.write(&sums)?;
+        if let Some(table) = curves {
+            table.write(&sums, state.pairs(), dwell)?;
+        }
+        if let Some(path) = &self.plot {
+            let rows = sums.products.nrows();
+            let what = match (rows, self.pair.is_empty()) {
+                (1, _) => String::new(),
+                (_, true) => format!(", mean of {rows} sensors"),
+                (_, false) => format!(", mean of {rows} pairs"),
+            };
+            plot::curve(path, &sums.mean_curve(dwell), &what)?;
+        }
+        if let Some(path) = &self.save {
+            state.save(path)?;
+        }
+        say(format_args!(
+            "autocorrelated {sensors} sensors x {instants} instants ({} s) at {} lags in {seconds:.2} \
+             s: {}instants/s on {}: {}",
+            digits(instants as f64 * dwell),
+            sums.points.len(),
+            si(instants as f64 / seconds),
+            plan.device_name(),
+            self.output.display()
+        ));
+        Ok(())
+    }
+
+    fn plan(&self, sensors: usize) -> Result<Autocorrelator> {
+        if let Some(path) = &self.resume {
+            let state = State::load(path)?;
+            if state.shape().sensors != sensors {
+                return Err(Error::file(
+                    path,
+                    format!(
+                        "a state of {} sensors: {} has {sensors}",
+                        state.shape().sensors,
+                        self.input.display()
+                    ),
+                ));
+            }
+            return Autocorrelator::resume_with(state, self.device, self.kernel);
+        }
+        let mut builder = Autocorrelator::builder(sensors)
+            .groups(self.groups.unwrap_or(10))
+            .lags(self.lags.unwrap_or(32))
+            .scheme(self.scheme.unwrap_or_default())
+            .device(self.device)
+            .kernel(self.kernel);
+        if !self.pair.is_empty() {
+            let pairs: Vec<_> = self.pair.iter().map(|&Pair(a, b)| (a, b)).collect();
+            builder = builder.pairs(&pairs);
+        }
+        builder.build()
+    }
+}
+
+/// The sums' file, begun before the work so that a bad name is known at once.
+struct Output(Writer);
+
+impl Output {
+    fn create(path: &Path, plan: &Autocorrelator) -> Result<Self> {
+        let shape = plan.shape();
+        let entry = match shape.scheme {
+            Scheme::BinGroups => vec![shape.groups, shape.lags],
+            Scheme::Classic => vec![shape.points()],
+        };
+        Ok(Self(Writer::appending(path, Dtype::Uint64, &entry)?))
+    }
+
+    fn write(mut self, sums: &Sums) -> Result<()> {
+        for row in sums.products.rows() {
+            let bytes: Vec<u8> = row.iter().flat_map(|sum| sum.to_le_bytes()).collect();
+            self.0.append(&bytes)?;
+        }
+        self.0.finish()
+    }
+}
+
+/// The file of normalised curves.
+enum Table<'a> {
+    Csv(&'a Path),
+    Npy(&'a Path),
+}
+
+impl<'a> Table<'a> {
+    fn of(path: &'a Path) -> Result<Self> {
+        match path.extension().and_then(|extension| extension.to_str()) {
+            Some("csv") => Ok(Self::Csv(path)),
+            Some("npy") => Ok(Self::Npy(path)),
+            _ => Err(Error::file(path, "unknown kind of table: expected a name in .csv or .npy")),
+        }
+    }
+
+    fn write(&self, sums: &Sums, pairs: &[[u32; 2]], dwell: f64) -> Result<()> {
+        let rows = sums.products.nrows();
+        let points = 0..sums.points.len();
+        let lag = |point: usize| sums.points[point].lag as f64 * dwell;
+        match self {
+            Self::Csv(path) => {
+                let mut text = String::from("lag_seconds,mean");
+                for &[direct, delayed] in pairs {
+                    let _ = if direct == delayed {
+                        write!(text, ",sensor_{direct}")
+                    } else {
+                        write!(text, ",pair_{direct}_{delayed}")
+                    };
+                }
+                text.push('\n');
+                for point in points {
+                    let _ = write!(text, "{:.9e}", lag(point));
+                    let values = (0..rows).map(|row| sums.g(row, point));
+                    for value in std::iter::once(sums.mean_g(point)).chain(values) {
+                        text.push(',');
+                        if let Some(value) = value {
+                            let _ = write!(text, "{value}");
+                        }
+                    }
+                    text.push('\n');
+                }
+                let mut file = PartialFile::create(path)?;
+                file.append(text.as_bytes())?;
+                file.finish()
+            }
+            Self::Npy(path) => {
+                let mut writer = Writer::appending(path, Dtype::Float64, &[points.len()])?;
+                let mut append = |column: &dyn Fn(usize) -> f64| {
+                    let bytes: Vec<u8> =
+                        points.clone().flat_map(|point| column(point).to_le_bytes()).collect();
+                    writer.append(&bytes)
+                };
+                append(&lag)?;
+                append(&|point| sums.mean_g(point).unwrap_or(f64::NAN))?;
+                for row in 0..rows {
+                    append(&|point| sums.g(row, point).unwrap_or(f64::NAN))?;
+                }
+                writer.finish()
+            }
+        }
+    }
+}
