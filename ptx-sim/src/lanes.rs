@@ -36,7 +36,7 @@ pub struct Reg {
 }
 
 /// All registers of one warp.
-#[derive(Debug, Default, Clone)]
+#[derive(Debug, Default)]
 pub struct Registers {
     pub narrow: Vec<[u32; LANES]>,
     pub wide: Vec<[u64; LANES]>,
@@ -44,6 +44,13 @@ pub struct Registers {
 }
 
 impl Registers {
+    /// Takes over the contents of `other`, without allocating where there is room.
+    pub fn copy_from(&mut self, other: &Self) {
+        self.narrow.clone_from(&other.narrow);
+        self.wide.clone_from(&other.wide);
+        self.predicates.clone_from(&other.predicates);
+    }
+
     /// The bits of a register, zero-extended.
     pub fn bits(&self, reg: Reg) -> [u64; LANES] {
         match reg.class {

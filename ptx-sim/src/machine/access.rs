@@ -246,29 +246,30 @@ impl Team<'_> {
         let at = Self::addresses(warp, &op.address);
         let bytes = op.bytes;
         let total = bytes * op.elements.len() as u32;
+        let count = op.elements.len();
         let mut values = [[0u64; LANES]; MAX_VECTOR];
         for (reg, values) in op.elements.iter().zip(&mut values) {
             *values = warp.registers.bits(*reg);
         }
-        let count = op.elements.len();
         Self::resolve(op.address.space, at, mask, |space, at, mask| {
             match space {
                 Space::Shared => {
                     self.count_shared(at, mask, total);
                     for lane in lanes(mask) {
                         let address = self.shared.locate(lane, at[lane], total, total)?;
-                        let mut data = [0; 8 * MAX_VECTOR];
+                        // Eight bytes at a time: what runs over is overwritten by the next.
+                        let mut data = [0; 8 * MAX_VECTOR + 8];
                         for (e, values) in values[..count].iter().enumerate() {
-                            let from = e * bytes as usize;
-                            data[from..from + bytes as usize]
-                                .copy_from_slice(&values[lane].to_le_bytes()[..bytes as usize]);
+                            data[e * bytes as usize..][..8]
+                                .copy_from_slice(&values[lane].to_le_bytes());
                         }
-                        let data = &data[..total as usize];
                         let actor = self.actor(warp, lane);
                         self.shared
-                            .write(&self.clocks, actor, address, data)
+                            .write(&self.clocks, actor, address, &data[..total as usize])
                             .map_err(|c| self.refuse(actor, c))?;
-                        self.shared.slice_mut(address, total).copy_from_slice(data);
+                        for (e, values) in values[..count].iter().enumerate() {
+                            self.shared.store(address + e as u32 * bytes, bytes, values[lane]);
+                        }
                     }
                 }
                 Space::Global | Space::Generic => {

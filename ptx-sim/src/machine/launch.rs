@@ -4,7 +4,7 @@ use rayon::prelude::*;
 
 use super::shared::Checks;
 use super::team::Team;
-use crate::lanes::Reg;
+use crate::lanes::{LANES, Mask, Registers};
 use crate::memory::{Memory, View};
 use crate::program::{Constant, Program};
 use crate::report::{Counts, Report};
@@ -41,8 +41,8 @@ pub struct Env<'a> {
     pub block: [u32; 3],
     pub shared_bytes: u32,
     pub dynamic_bytes: u32,
-    /// Constants that are the same for every warp.
-    pub fixed: Vec<(Reg, u64)>,
+    /// What every warp's registers hold at first, but for special registers.
+    pub registers: Registers,
     pub checks: Checks,
 }
 
@@ -106,23 +106,24 @@ pub fn launch_with(
     }
     let variables = memory.variables(module.id(), || module.place(memory))?;
     let view = memory.view();
-    let fixed = program
-        .constants
-        .iter()
-        .filter_map(|&(reg, constant)| {
-            let value = match constant {
-                Constant::Bits(bits) => bits,
-                Constant::Variable { index, offset } => {
-                    variables[index as usize].wrapping_add_signed(offset)
-                }
-                Constant::Dynamic { offset } => {
-                    u64::from(program.dynamic_base).wrapping_add_signed(offset)
-                }
-                Constant::Special(_) => return None,
-            };
-            Some((reg, value))
-        })
-        .collect();
+    let mut registers = Registers {
+        narrow: vec![[0; LANES]; program.narrow as usize],
+        wide: vec![[0; LANES]; program.wide as usize],
+        predicates: vec![0; program.predicates as usize],
+    };
+    for &(reg, constant) in &program.constants {
+        let value = match constant {
+            Constant::Bits(bits) => bits,
+            Constant::Variable { index, offset } => {
+                variables[index as usize].wrapping_add_signed(offset)
+            }
+            Constant::Dynamic { offset } => {
+                u64::from(program.dynamic_base).wrapping_add_signed(offset)
+            }
+            Constant::Special(_) => continue,
+        };
+        registers.set_bits(reg, Mask::MAX, &[value; LANES]);
+    }
     let env = Env {
         program,
         view: &view,
@@ -131,7 +132,7 @@ pub fn launch_with(
         block: launch.block,
         shared_bytes: shared as u32,
         dynamic_bytes: launch.shared_bytes,
-        fixed,
+        registers,
         checks,
     };
     let [width, height, _] = launch.grid.map(u64::from);

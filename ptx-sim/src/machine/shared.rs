@@ -95,7 +95,7 @@ pub struct Shared {
     data: Vec<u8>,
     shift: u32,
     writes: Vec<Record>,
-    /// `reads[w * granules + g]`: clock of warp `w` when it last read granule `g`.
+    /// `reads[g * warps + w]`: clock of warp `w` when it last read granule `g`.
     reads: Vec<u32>,
     granules: usize,
     warps: usize,
@@ -153,7 +153,12 @@ impl Shared {
     #[inline(always)]
     pub fn store(&mut self, at: u32, bytes: u32, value: u64) {
         let at = at as usize;
-        self.data[at..at + bytes as usize].copy_from_slice(&value.to_le_bytes()[..bytes as usize]);
+        match bytes {
+            1 => self.data[at] = value as u8,
+            2 => self.data[at..at + 2].copy_from_slice(&(value as u16).to_le_bytes()),
+            4 => self.data[at..at + 4].copy_from_slice(&(value as u32).to_le_bytes()),
+            _ => self.data[at..at + 8].copy_from_slice(&value.to_le_bytes()),
+        }
     }
 
     pub fn slice(&self, at: u32, bytes: u32) -> &[u8] {
@@ -190,7 +195,7 @@ impl Shared {
                 good = record;
             }
             if self.checks.races {
-                let last = &mut self.reads[actor.warp * self.granules + g];
+                let last = &mut self.reads[g * self.warps + actor.warp];
                 // A read in flight stays in flight.
                 *last = (*last).max(own);
             }
@@ -213,15 +218,16 @@ impl Shared {
         }
     }
 
-    /// Checks that a write may happen. With `same`, a second lane of the same instruction may store
-    /// what is there already.
+    /// Checks that a write may happen. Where `same` says so, a second lane of the same instruction may
+    /// store what is there already.
+    #[inline]
     fn check_write(
         &self,
         clocks: &Clocks,
         actor: Actor,
         g: usize,
         atomic: bool,
-        same: bool,
+        same: impl FnOnce() -> bool,
     ) -> Result<(), Conflict> {
         let at = (g << self.shift) as u32;
         let view = clocks.view(actor.warp);
@@ -234,8 +240,9 @@ impl Shared {
             return Ok(());
         }
         let atomics = atomic && lane & ATOMIC != 0;
-        let identical = same && warp as usize == actor.warp;
-        if clock != 0 && !record.seen_by(view, actor) && !atomics && !identical {
+        let own = warp as usize == actor.warp;
+        let allowed = clock == 0 || record.seen_by(view, actor) || atomics || own && same();
+        if !allowed {
             return Err(Conflict::Race {
                 at,
                 warp,
@@ -244,8 +251,8 @@ impl Shared {
                 kind: "write over bytes written",
             });
         }
-        for (v, &seen) in view[..self.warps].iter().enumerate() {
-            let read = self.reads[v * self.granules + g];
+        let reads = &self.reads[g * self.warps..][..self.warps];
+        for (v, (&read, &seen)) in reads.iter().zip(view).enumerate() {
             if read > seen {
                 return Err(if read == IN_FLIGHT {
                     Conflict::Reading { at, warp: v as u8 }
@@ -273,7 +280,6 @@ impl Shared {
         value: &[u8],
     ) -> Result<(), Conflict> {
         let bytes = value.len() as u32;
-        let same = self.slice(at, bytes) == value;
         let record = Record {
             clock: clocks.view(actor.warp)[actor.warp],
             warp: actor.warp as u8,
@@ -281,7 +287,7 @@ impl Shared {
             source: actor.source.min(u32::from(u16::MAX)) as u16,
         };
         for g in self.span(at, bytes) {
-            self.check_write(clocks, actor, g, false, same)?;
+            self.check_write(clocks, actor, g, false, || self.slice(at, bytes) == value)?;
             self.writes[g] = record;
         }
         Ok(())
@@ -301,7 +307,7 @@ impl Shared {
             if record.lane & ATOMIC == 0 && !record.seen_by(clocks.view(actor.warp), actor) {
                 self.explain_read(g, record)?;
             }
-            self.check_write(clocks, actor, g, true, false)?;
+            self.check_write(clocks, actor, g, true, || false)?;
             self.writes[g] = Record {
                 clock: clocks.view(actor.warp)[actor.warp],
                 warp: actor.warp as u8,
@@ -322,7 +328,7 @@ impl Shared {
         by_engine: bool,
     ) -> Result<(), Conflict> {
         for g in self.span(at, bytes) {
-            self.check_write(clocks, actor, g, false, false)?;
+            self.check_write(clocks, actor, g, false, || false)?;
             self.writes[g] = Record {
                 clock: IN_FLIGHT,
                 warp: actor.warp as u8,
@@ -392,7 +398,7 @@ impl Shared {
                     source: record.source,
                 });
             }
-            self.reads[actor.warp * self.granules + g] = IN_FLIGHT;
+            self.reads[g * self.warps + actor.warp] = IN_FLIGHT;
         }
         Ok(())
     }
@@ -400,14 +406,14 @@ impl Shared {
     /// Marks bytes as still being read.
     pub fn keep_async_read(&mut self, warp: usize, at: u32, bytes: u32) {
         for g in self.span(at, bytes) {
-            self.reads[warp * self.granules + g] = IN_FLIGHT;
+            self.reads[g * self.warps + warp] = IN_FLIGHT;
         }
     }
 
     pub fn end_async_read(&mut self, clocks: &Clocks, warp: usize, at: u32, bytes: u32) {
         let own = clocks.view(warp)[warp];
         for g in self.span(at, bytes) {
-            self.reads[warp * self.granules + g] = own;
+            self.reads[g * self.warps + warp] = own;
         }
     }
 

@@ -55,6 +55,8 @@ pub struct Team<'a> {
     pub multiplier: Multiplier,
     pub source: u32,
     executed: u64,
+    /// The warps of the last block, whose room the next one takes.
+    warps: Vec<Warp>,
 }
 
 impl<'a> Team<'a> {
@@ -76,6 +78,7 @@ impl<'a> Team<'a> {
             multiplier: Multiplier::default(),
             source: 0,
             executed: 0,
+            warps: Vec::new(),
         }
     }
 
@@ -104,7 +107,9 @@ impl<'a> Team<'a> {
         self.events = 0;
         self.live_warps = count;
         self.executed = 0;
-        let mut warps: Vec<Warp> = (0..count).map(|w| Warp::new(w, env, block)).collect();
+        let mut warps = std::mem::take(&mut self.warps);
+        warps.extend((warps.len()..count).map(Warp::new));
+        warps.iter_mut().for_each(|warp| warp.start(env, block));
         loop {
             let mut moved = false;
             for warp in &mut warps {
@@ -114,6 +119,7 @@ impl<'a> Team<'a> {
                 }
             }
             if self.live_warps == 0 {
+                self.warps = warps;
                 return Ok(());
             }
             if !moved {

@@ -74,41 +74,48 @@ pub struct Warp {
 }
 
 impl Warp {
-    pub fn new(index: usize, env: &Env, block: [u32; 3]) -> Self {
+    /// A warp that has yet to [`Warp::start`].
+    pub fn new(index: usize) -> Self {
+        Self {
+            index,
+            registers: Registers::default(),
+            pc: 0,
+            mask: 0,
+            reconverge: NOWHERE,
+            stack: Vec::new(),
+            live: 0,
+            state: State::Done,
+            local: Vec::new(),
+            wgmma: WgmmaState::default(),
+            spins: 0,
+        }
+    }
+
+    /// Begins the program for a block.
+    pub fn start(&mut self, env: &Env, block: [u32; 3]) {
         let program = env.program;
         let threads: u32 = env.block.iter().product();
-        let first = index as u32 * LANES as u32;
+        let first = self.index as u32 * LANES as u32;
         let count = (threads - first).min(LANES as u32);
-        let live = if count == 32 { Mask::MAX } else { (1 << count) - 1 };
-        let mut registers = Registers {
-            narrow: vec![[0; LANES]; program.narrow as usize],
-            wide: vec![[0; LANES]; program.wide as usize],
-            predicates: vec![0; program.predicates as usize],
-        };
-        for &(reg, value) in &env.fixed {
-            registers.set_bits(reg, Mask::MAX, &[value; LANES]);
-        }
+        self.live = if count == 32 { Mask::MAX } else { (1 << count) - 1 };
+        self.mask = self.live;
+        self.pc = 0;
+        self.reconverge = NOWHERE;
+        self.stack.clear();
+        self.state = State::Ready;
+        self.registers.copy_from(&env.registers);
         for &(reg, constant) in &program.constants {
             if let Constant::Special(special) = constant {
                 let values = std::array::from_fn(|lane| {
                     special_value(special, env, block, first + lane as u32)
                 });
-                registers.set_bits(reg, Mask::MAX, &values);
+                self.registers.set_bits(reg, Mask::MAX, &values);
             }
         }
-        Self {
-            index,
-            registers,
-            pc: 0,
-            mask: live,
-            reconverge: NOWHERE,
-            stack: Vec::new(),
-            live,
-            state: State::Ready,
-            local: vec![0; program.local_bytes as usize * LANES],
-            wgmma: WgmmaState::default(),
-            spins: 0,
-        }
+        self.local.clear();
+        self.local.resize(program.local_bytes as usize * LANES, 0);
+        self.wgmma = WgmmaState::default();
+        self.spins = 0;
     }
 
     /// Whether the lanes at hand have come to where they wait for the others.
