@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use corrust::{
     Beamformer, Device,
-    beamform::{Shape, useful_operations},
+    beamform::{Kernel, Shape, useful_operations},
     device::{Buffer, Stream},
 };
 use rand::{Rng, SeedableRng, rngs::StdRng};
@@ -43,11 +43,12 @@ fn devices() -> Vec<Device> {
         .collect()
 }
 
-fn plan(device: Device, dishes: usize, beams: usize) -> Beamformer {
+fn plan(device: Device, kernel: Kernel, dishes: usize, beams: usize) -> Beamformer {
     let mut plan = Beamformer::builder(dishes, beams)
         .channels(CHANNELS)
         .polarisations(POLARISATIONS)
         .device(device)
+        .kernel(kernel)
         .build()
         .unwrap();
     let shape = *plan.shape();
@@ -63,8 +64,9 @@ fn report(what: &str, plan: &Beamformer, times: usize, seconds: f64) {
     let input = (shape.bytes_per_time() * times) as f64;
     let real_time = SAMPLE_SECONDS * times as f64;
     println!(
-        "{what}: D = {}, B = {}, F = {CHANNELS}, P = {POLARISATIONS}, T = {times}: {:.3} ms, {:.2} \
+        "{what}, {}: D = {}, B = {}, F = {CHANNELS}, P = {POLARISATIONS}, T = {times}: {:.3} ms, {:.2} \
          useful TOPS, {:.1} GB/s of voltages, {:.2} % of real time",
+        plan.kernel(),
         shape.dishes,
         shape.beams,
         1e3 * seconds,
@@ -81,8 +83,16 @@ fn device_memory() {
     for device in devices() {
         let Some(gpu) = device.open().unwrap() else { continue };
         let sizes = [16, 32, 64, 96, 128].map(|beams| (512, beams));
-        for (dishes, beams) in sizes.into_iter().chain([64, 256, 1024].map(|dishes| (dishes, 96))) {
-            let mut plan = plan(device, dishes, beams);
+        let sizes = sizes.into_iter().chain([64, 256, 1024].map(|dishes| (dishes, 96)));
+        let kernels = if gpu.facts().capability == (9, 0) {
+            &[Kernel::Mma, Kernel::Wgmma][..]
+        } else {
+            &[Kernel::Mma]
+        };
+        for ((dishes, beams), &kernel) in
+            sizes.flat_map(|size| kernels.iter().map(move |kernel| (size, kernel)))
+        {
+            let mut plan = plan(device, kernel, dishes, beams);
             let input = plan.shape().bytes_per_time() * TIMES;
             let output = beams * CHANNELS * POLARISATIONS * TIMES;
             let turns = (2 * gpu.facts().l2_bytes as usize).div_ceil(input) + 1;
@@ -134,7 +144,7 @@ fn device_memory() {
 fn host_memory() {
     for device in devices() {
         for (dishes, beams) in [(512, 96), (64, 16)] {
-            let mut plan = plan(device, dishes, beams);
+            let mut plan = plan(device, Kernel::Auto, dishes, beams);
             let times = if plan.device_name().starts_with("CPU") { 512 } else { 8 * TIMES };
             let voltages = bytes(plan.shape().bytes_per_time() * times);
             plan.beamform(&voltages).unwrap();

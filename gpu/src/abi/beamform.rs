@@ -1,6 +1,6 @@
 //! Beamformer kernels: tiles of beams by dishes, units of time.
 
-use super::{Kernel, parameters};
+use super::{Kernel, Target, parameters};
 
 /// Beams of one matrix fragment: what a warp holds the weights of.
 pub const WARP_BEAMS: u32 = 16;
@@ -219,6 +219,37 @@ beamformers! {
     TILE_64X64 MMA_64X64 "beamform_mma_64x64": 4 x 1 x 1, 1 chunks, 8 stages, 4 blocks;
     TILE_96X64 MMA_96X64 "beamform_mma_96x64": 6 x 1 x 1, 1 chunks, 8 stages, 2 blocks;
 }
+
+/// Geometry of the block of [`WGMMA_96X512`]: a warpgroup that unpacks, and one for each 32 beams.
+pub mod warpgroup {
+    use super::UNIT_TIMES;
+
+    /// Beams of a block.
+    pub const BEAMS: u32 = 96;
+    /// Dishes of a block, and of one launch.
+    pub const DISHES: u32 = 512;
+    /// Bytes of K of a panel: a swizzled row of shared memory.
+    pub const PANEL_DISHES: u32 = 128;
+    /// Columns of the operand: the real, then the imaginary parts of a unit's voltages.
+    pub const COLUMNS: u32 = 2 * UNIT_TIMES;
+    /// Bytes of a unit of voltages in int8.
+    pub const UNIT_BYTES: u32 = COLUMNS * DISHES;
+    /// Bytes of a unit of voltages as delivered.
+    pub const PACKED_BYTES: u32 = UNIT_TIMES * DISHES;
+    /// Units in int8, and as delivered, in flight.
+    pub const STAGES: u32 = 2;
+    /// Registers of a thread that unpacks, and of one that multiplies.
+    pub const REGISTERS: (u32, u32) = (32, 160);
+    /// Threads of a block.
+    pub const THREADS: u32 = 128 + BEAMS / 32 * 128;
+    /// Bytes of shared memory of a block; behind the units, two barriers for each stage.
+    pub const SHARED_BYTES: u32 = STAGES * (UNIT_BYTES + PACKED_BYTES) + 16 * STAGES;
+}
+
+/// Beams on `wgmma.m64n128k32`, geometry in [`warpgroup`].
+pub const WGMMA_96X512: Kernel<Beamform> = Kernel::new("beamform_wgmma_96x512", warpgroup::THREADS)
+    .target(Target::Sm90a)
+    .shared_bytes(warpgroup::SHARED_BYTES);
 
 /// The incoherent beam.
 pub const INCOHERENT: Kernel<Incoherent> = Kernel::new("beamform_incoherent", 256);

@@ -99,6 +99,7 @@ pub const ENTRIES: &[Entry] = &[
     beamform::MMA_16X64.entry,
     beamform::MMA_64X64.entry,
     beamform::MMA_96X64.entry,
+    beamform::WGMMA_96X512.entry,
     beamform::INCOHERENT.entry,
     correlate::MMA_S8_128.entry,
     correlate::MMA_F16_128.entry,

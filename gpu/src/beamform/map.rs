@@ -78,6 +78,25 @@ pub const fn weight(offset: u32, dish_warp: u32) -> Weight {
     }
 }
 
+/// [`weight`] for warpgroups: `[warp][step][lane][word][byte]`, the fragments of 8 beams' real parts
+/// above the same beams' imaginary parts. The dishes are in their own order.
+pub const fn warpgroup_weight(offset: u32) -> Weight {
+    let fragment = offset / (WARP_BEAMS * 32);
+    let (lane, word, byte) = (offset / 16 % 32, offset / 4 % 4, offset % 4);
+    let element = fragment::a(lane, word, byte);
+    Weight {
+        beam: fragment / STEPS * 8 + element.row % 8,
+        dish: fragment % STEPS * 32 + element.column,
+        part: element.row / 8,
+    }
+}
+
+/// Row of the operand of warpgroups that holds `time` of its unit: the inverse of [`time`] with
+/// column `8 n + c` in iteration `n / 2`, fragment `n % 2`.
+pub const fn warpgroup_row(time: u32) -> u32 {
+    time % 16 / 2 * 8 + time / 16 * 2 + time % 2
+}
+
 /// Beam of its group of [`WARP_BEAMS`] whose sums a lane keeps: number `index` of those it has.
 pub const fn kept_beam(lane: u32, dish_warp: u32, index: u32) -> u32 {
     lane / 4 + 8 * (dish_warp + index)
@@ -143,6 +162,21 @@ mod tests {
                 assert_eq!(first.beam, kept_beam(lane, dish_warp, 0));
                 assert_eq!((first.dish, first.part), (dish(1, 4 * (lane % 4)), 1));
             }
+        }
+    }
+
+    #[test]
+    fn weights_of_warpgroups_are_permuted() {
+        let weights = (0..CHUNK_BYTES).map(warpgroup_weight);
+        assert!(weights.clone().all(|w| w.beam < WARP_BEAMS && w.dish < CHUNK_DISHES));
+        assert_eq!(distinct(weights) as u32, CHUNK_BYTES);
+    }
+
+    #[test]
+    fn rows_of_warpgroups_are_the_columns_of_fragments() {
+        for unit_time in 0..UNIT_TIMES {
+            let row = warpgroup_row(unit_time);
+            assert_eq!(time(1, 0, row / 16, row / 8 % 2, row % 8), unit_time);
         }
     }
 

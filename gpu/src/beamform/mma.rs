@@ -30,12 +30,14 @@
 
 use crate::{
     abi::beamform::{self, Beamform, CHUNK_BYTES, CHUNK_DISHES, Tile, UNIT_TIMES, pass},
-    beamform::map,
+    beamform::{
+        finish::{Quad, add_clipped, add_passes, quantise, store},
+        map,
+    },
     isa::{
         common::{
-            add_global_64, barrier, block, blocks, dynamic_shared, lane, load_global_4,
-            load_shared_4, named_barrier, opaque, read_global_4, shfl_xor, store_global,
-            store_global_2, store_global_4, store_global_8, store_shared_4, thread,
+            barrier, block, blocks, dynamic_shared, lane, load_global_4, load_shared_4,
+            named_barrier, opaque, store_shared_4, thread,
         },
         sm_80::{cp_async_16, cp_async_commit, cp_async_wait, cp_async_whole_16, mma_m16n8k32_s8},
     },
@@ -174,10 +176,6 @@ unsafe fn multiply<const CHUNKS: usize>(
     sums
 }
 
-/// Four samples in the making: sums over all dishes of four consecutive times of one beam,
-/// `[time][part]`.
-type Quad = [[i32; 2]; 4];
-
 /// The sums of a lane's beams in an iteration over all dishes of the block: of beams `lane / 4` and
 /// `lane / 4 + 8`, or, where two warps share the dishes, of the one that this warp keeps.
 ///
@@ -222,83 +220,6 @@ unsafe fn reduce<const LANE_BEAMS: usize>(
         }
     }
     quads
-}
-
-/// Adds what earlier launches summed over other dishes, and leaves the sum for later ones; `address`
-/// is that of the lane's four sums.
-///
-/// # Safety
-/// No other thread uses them.
-#[inline(always)]
-unsafe fn add_passes(quad: &mut Quad, address: u64, pass: u32) {
-    for half in 0..2 {
-        let address = address + 16 * half as u64;
-        let mut sums = [
-            quad[2 * half][0] >> 4,
-            quad[2 * half][1] >> 4,
-            quad[2 * half + 1][0] >> 4,
-            quad[2 * half + 1][1] >> 4,
-        ];
-        if pass & pass::ADD != 0 {
-            // SAFETY: the caller's promise.
-            let before = unsafe { read_global_4(address) };
-            for word in 0..4 {
-                sums[word] = sums[word].wrapping_add(before[word] as i32);
-            }
-        }
-        if pass & pass::KEEP != 0 {
-            // SAFETY: the caller's promise.
-            unsafe { store_global_4(address, sums.map(|sum| sum as u32)) };
-        }
-        quad[2 * half] = [sums[0], sums[1]];
-        quad[2 * half + 1] = [sums[2], sums[3]];
-    }
-}
-
-/// Four `ci4` samples, the first in the lowest byte, and how many of them were clipped (eq. 25);
-/// `beam` is a [`Beam`](beamform::Beam).
-#[inline(always)]
-fn quantise(quad: &Quad, beam: [u32; 4]) -> (u32, u32) {
-    let [real_bias, imaginary_bias, shift, _] = beam.map(|word| word as i32);
-    // Nibbles in excess of 8: what is added to a byte never carries into the next.
-    let mut word = 0x8888_8888u32;
-    let mut clipped = 0;
-    for time in 0..4 {
-        let real = quad[time][0].wrapping_add(real_bias) >> shift;
-        let imaginary = quad[time][1].wrapping_add(imaginary_bias) >> shift;
-        let (re, im) = (real.clamp(-7, 7), imaginary.clamp(-7, 7));
-        clipped += (re != real || im != imaginary) as u32;
-        word = word.wrapping_add((re.wrapping_mul(16).wrapping_add(im) << (8 * time)) as u32);
-    }
-    (word ^ 0x8888_8888, clipped)
-}
-
-/// Writes a lane's samples of a unit, `WORDS` words from `time` on, to the row at `row`.
-///
-/// # Safety
-/// The row has `times` bytes, and no other thread writes these.
-#[inline(always)]
-unsafe fn store<const WORDS: usize>(row: u64, time: u32, times: u32, words: &[u32; 4]) {
-    let address = row + time as u64;
-    let bytes = 4 * WORDS as u32;
-    if time + bytes <= times && (address as u32).is_multiple_of(bytes) {
-        // SAFETY: the caller's promise.
-        unsafe {
-            match WORDS {
-                4 => store_global_4(address, *words),
-                2 => store_global_2(address, [words[2], words[3]]),
-                _ => store_global(address, words[3]),
-            }
-        }
-    } else {
-        for byte in 0..4 * WORDS {
-            if time + (byte as u32) < times {
-                let value = words[4 - WORDS + byte / 4] >> (8 * (byte % 4));
-                // SAFETY: the caller's promise.
-                unsafe { store_global_8(address + byte as u64, value) };
-            }
-        }
-    }
 }
 
 /// The whole of a block's work.
@@ -425,32 +346,6 @@ unsafe fn beamform<
     cp_async_wait::<0>();
     // SAFETY: the caller's promise.
     unsafe { add_clipped(p, stream, &mut clipped, lane_beam) };
-}
-
-/// Adds a lane's clipped samples to those of its beams in `stream`, and starts again from none.
-///
-/// # Safety
-/// All lanes of the warp call it together.
-#[inline(always)]
-unsafe fn add_clipped<const LANE_BEAMS: usize>(
-    p: &Beamform,
-    stream: u32,
-    clipped: &mut [u32; LANE_BEAMS],
-    lane_beam: impl Fn(usize) -> u32,
-) {
-    for index in 0..LANE_BEAMS {
-        // Four lanes share a beam.
-        let mut count = clipped[index];
-        count += shfl_xor::<1>(count);
-        count += shfl_xor::<2>(count);
-        let beam = lane_beam(index);
-        if count > 0 && lane().is_multiple_of(4) && beam < p.beam_count {
-            let place = stream as u64 * p.beam_count as u64 + beam as u64;
-            // SAFETY: one of the counts.
-            unsafe { add_global_64(p.clipped + 8 * place, count as u64) };
-        }
-        clipped[index] = 0;
-    }
 }
 
 /// The kernels: a name and its tile.

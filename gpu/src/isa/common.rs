@@ -18,17 +18,14 @@ pub fn warp_barrier() {
     unsafe { ptx!("bar.warp.sync -1;") };
 }
 
-/// `mov.u32`: `value`, which the compiler takes for unknown. As the bound of a loop it keeps the loop
-/// rolled.
+/// `mov.u32`: `value`, which the compiler takes for unknown and computes with where it stands. As the
+/// bound of a loop it keeps the loop rolled; what is made from it in a loop takes no register
+/// outside.
 #[inline(always)]
 pub fn opaque(value: u32) -> u32 {
     let same: u32;
     // SAFETY: a copy.
-    unsafe {
-        ptx!(
-            "mov.u32 {}, {};", out(reg32) same, in(reg32) value, options(pure, nomem, nostack)
-        )
-    };
+    unsafe { ptx!("mov.u32 {}, {};", out(reg32) same, in(reg32) value, options(nomem, nostack)) };
     same
 }
 

@@ -300,3 +300,82 @@ multiply_steps! {
         163 164 165 166 167 168 169 170 171 172 173 174 175 176 177 178 179 180 181 182 183 184
         185 186 187 188 189 190 191];
 }
+
+/// `fence.proxy.async.shared::cta`: what the thread wrote to shared memory before is visible to
+/// `wgmma` and the copy engine of who hears of it after.
+#[inline(always)]
+pub fn fence_proxy_async() {
+    // SAFETY: orders the thread's own accesses.
+    unsafe { ptx!("fence.proxy.async.shared::cta;") };
+}
+
+/// Text of one `wgmma` with weights in registers, its operand `$offset` units from the first.
+#[cfg_attr(not(target_arch = "nvptx64"), allow(unused_macros))]
+macro_rules! wgmma_weights {
+    ([$first:literal $($sum:literal)*] $a:literal $b:literal $c:literal $d:literal,
+        $offset:literal, $accumulate:literal) => {
+        concat!(
+            "add.s64 b, {128}, ", $offset, ";",
+            "wgmma.mma_async.sync.aligned.m64n128k32.s32.s8.s8 ",
+            "{{{", $first, "}", $(", {", $sum, "}",)* "}}, ",
+            "{{{", $a, "}, {", $b, "}, {", $c, "}, {", $d, "}}}, b, ", $accumulate, ";"
+        )
+    };
+}
+
+/// Defines [`multiply_weights`]: sums, then steps of (operands of a fragment, offset of `b`).
+macro_rules! multiply_weights {
+    ($sums:tt; [$($sum:literal)*]; [$($step:literal $word:literal,)*];
+        $($a:literal $b:literal $c:literal $d:literal, $offset:literal, $accumulate:literal;)*) => {
+        /// `wgmma.mma_async.sync.aligned.m64n128k32.s32.s8.s8`, 16 of them: the product of 64 rows of
+        /// 512 bytes, whose fragments the warpgroup holds (each warp 16 rows, as
+        /// [`crate::tile::fragment::a`]), and of the 128 columns that the [`operand`] `b` describes,
+        /// in four panels of 128 bytes of K, 16 KiB apart. Word `4n + i` of the sums is word `i` of
+        /// [`crate::tile::fragment::accumulator`] at columns `8n..8n + 8`.
+        ///
+        /// Warpgroup-wise.
+        ///
+        /// # Safety
+        /// The whole warpgroup calls it; the panels are complete and visible to `wgmma`.
+        #[inline(always)]
+        pub unsafe fn multiply_weights(weights: &[[u32; 4]; 16], b: u64) -> [u32; 64] {
+            let mut sums = [0; 64];
+            // SAFETY: the caller's promise.
+            unsafe {
+                ptx!(
+                    "{{ .reg .pred first, more; .reg .b64 b;",
+                    "setp.ne.u32 first, 0, 0; setp.eq.u32 more, 0, 0;",
+                    "wgmma.fence.sync.aligned;",
+                    $(wgmma_weights!($sums $a $b $c $d, $offset, $accumulate),)*
+                    "wgmma.commit_group.sync.aligned;",
+                    "wgmma.wait_group.sync.aligned 0; }}",
+                    $(out(reg32) sums[$sum],)*
+                    $(in(reg32) weights[$step][$word],)*
+                    in(reg64) b,
+                )
+            };
+            sums
+        }
+    };
+}
+
+multiply_weights! {
+    [0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32 33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61 62 63]; [0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32 33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61 62 63];
+    [0 0, 0 1, 0 2, 0 3, 1 0, 1 1, 1 2, 1 3, 2 0, 2 1, 2 2, 2 3, 3 0, 3 1, 3 2, 3 3, 4 0, 4 1, 4 2, 4 3, 5 0, 5 1, 5 2, 5 3, 6 0, 6 1, 6 2, 6 3, 7 0, 7 1, 7 2, 7 3, 8 0, 8 1, 8 2, 8 3, 9 0, 9 1, 9 2, 9 3, 10 0, 10 1, 10 2, 10 3, 11 0, 11 1, 11 2, 11 3, 12 0, 12 1, 12 2, 12 3, 13 0, 13 1, 13 2, 13 3, 14 0, 14 1, 14 2, 14 3, 15 0, 15 1, 15 2, 15 3,];
+    64 65 66 67, 0, "first";
+    68 69 70 71, 2, "more";
+    72 73 74 75, 4, "more";
+    76 77 78 79, 6, "more";
+    80 81 82 83, 1024, "more";
+    84 85 86 87, 1026, "more";
+    88 89 90 91, 1028, "more";
+    92 93 94 95, 1030, "more";
+    96 97 98 99, 2048, "more";
+    100 101 102 103, 2050, "more";
+    104 105 106 107, 2052, "more";
+    108 109 110 111, 2054, "more";
+    112 113 114 115, 3072, "more";
+    116 117 118 119, 3074, "more";
+    120 121 122 123, 3076, "more";
+    124 125 126 127, 3078, "more";
+}

@@ -18,7 +18,7 @@ use corrust_gpu::{
         self,
         beamform::{
             BEAMFORMERS, Beam, Beamform, CHUNK_BYTES, CHUNK_DISHES, Incoherent, Tile, UNIT_TIMES,
-            WARP_BEAMS, pass,
+            WARP_BEAMS, WGMMA_96X512, pass, warpgroup,
         },
         reorder::PadRows,
     },
@@ -29,7 +29,7 @@ use rayon::prelude::*;
 use super::{Backend, Beams, Kernel, Rounding, Shape, Weight};
 use crate::{
     Error, Result,
-    device::{Buffer, Gpu, Stream},
+    device::{Buffer, Facts, Gpu, Stream},
 };
 
 /// Bytes of voltages that a set of buffers takes at once, if the device's memory allows: enough to
@@ -68,8 +68,7 @@ pub(super) struct GpuBackend {
     gpu: Arc<dyn Gpu>,
     shape: Shape,
     rounding: Rounding,
-    kernel: abi::Kernel<Beamform>,
-    tile: Tile,
+    geometry: Geometry,
     name: String,
     weights: Buffer,
     beams: Buffer,
@@ -93,13 +92,8 @@ impl GpuBackend {
         rounding: Rounding,
         kernel: Kernel,
     ) -> Result<Self> {
-        if !matches!(kernel, Kernel::Auto | Kernel::Mma) {
-            return Err(Error::invalid(format!(
-                "kernel {kernel} does not run on a GPU: expected auto or mma"
-            )));
-        }
-        let (kernel, tile) = choose(shape);
-        let layout = Layout::new(shape, tile);
+        let geometry = choose(gpu.facts(), shape, kernel)?;
+        let layout = Layout::new(shape, geometry);
         let backend = Self {
             weights: Buffer::new(&gpu, layout.weight_bytes())?,
             beams: Buffer::new(&gpu, size_of::<Beam>() * layout.rows())?,
@@ -108,8 +102,7 @@ impl GpuBackend {
             gpu,
             shape: *shape,
             rounding,
-            kernel,
-            tile,
+            geometry,
             sets: None,
             scratch: None,
             imaginary_weights: vec![0; shape.shifts()],
@@ -121,7 +114,7 @@ impl GpuBackend {
     }
 
     fn layout(&self) -> Layout {
-        Layout::new(&self.shape, self.tile)
+        Layout::new(&self.shape, self.geometry)
     }
 
     /// Uploads how sums become samples, from the weights and shifts.
@@ -133,8 +126,10 @@ impl GpuBackend {
         for (stream, row) in table.chunks_exact_mut(padded).enumerate() {
             for (beam, entry) in row[..self.shape.beams].iter_mut().enumerate() {
                 let index = stream * self.shape.beams + beam;
+                // Only warps multiply complements.
+                let complements = if self.geometry.tile.is_some() { 1 } else { 0 };
                 *entry = Beam::new(
-                    self.imaginary_weights[index],
+                    complements * self.imaginary_weights[index],
                     self.shifts[index],
                     self.rounding == Rounding::Nearest,
                     layout.passes > 1,
@@ -221,7 +216,7 @@ impl GpuBackend {
                 .partial
                 .reserve(layout.rows() * units * UNIT_TIMES as usize * layout.partial())?;
         }
-        let tile_dishes = self.tile.dishes() as usize;
+        let tile_dishes = self.geometry.dishes;
         for index in 0..layout.passes {
             let first = index * tile_dishes;
             let mut pass = 0;
@@ -252,7 +247,7 @@ impl GpuBackend {
             };
             let blocks = self.blocks(layout.groups, units * streams);
             // SAFETY: the caller's promise; the rest is the plan's own.
-            unsafe { self.gpu.launch(stream, &self.kernel, blocks, &parameters)? };
+            unsafe { self.gpu.launch(stream, &self.geometry.kernel, blocks, &parameters)? };
         }
         Ok(rows)
     }
@@ -261,7 +256,7 @@ impl GpuBackend {
     /// group of beams.
     fn blocks(&self, groups: usize, units: usize) -> u32 {
         let facts = self.gpu.facts();
-        let entry = &self.kernel.entry;
+        let entry = &self.geometry.kernel.entry;
         // The hardware keeps 1 KiB of each block's shared memory for itself.
         let fitting = (facts.shared_bytes + 1024) / (entry.shared_bytes + 1024);
         let resident = facts.multiprocessors * entry.min_blocks.min(fitting).max(1);
@@ -370,9 +365,51 @@ struct Rows {
     pitch: usize,
 }
 
+/// A kernel and what it computes at once.
+#[derive(Clone, Copy)]
+struct Geometry {
+    name: Kernel,
+    kernel: abi::Kernel<Beamform>,
+    beams: usize,
+    dishes: usize,
+    /// The tile of warps; none for warpgroups.
+    tile: Option<Tile>,
+}
+
+impl Geometry {
+    const WARPGROUPS: Self = Self {
+        name: Kernel::Wgmma,
+        kernel: WGMMA_96X512,
+        beams: warpgroup::BEAMS as usize,
+        dishes: warpgroup::DISHES as usize,
+        tile: None,
+    };
+
+    fn of_tile((kernel, tile): (abi::Kernel<Beamform>, Tile)) -> Self {
+        Self {
+            name: Kernel::Mma,
+            kernel,
+            beams: tile.beams() as usize,
+            dishes: tile.dishes() as usize,
+            tile: Some(tile),
+        }
+    }
+
+    /// What the bytes of chunk `chunk` of the prepared weights are.
+    fn order(&self, chunk: usize) -> Vec<map::Weight> {
+        match self.tile {
+            Some(tile) => {
+                let dish_warp = chunk as u32 / tile.chunks % tile.dish_warps;
+                (0..CHUNK_BYTES).map(|offset| map::weight(offset, dish_warp)).collect()
+            }
+            None => (0..CHUNK_BYTES).map(map::warpgroup_weight).collect(),
+        }
+    }
+}
+
 /// How the weights of a shape lie on the device.
 struct Layout {
-    tile: Tile,
+    geometry: Geometry,
     streams: usize,
     /// Groups of beams: tiles along the beams.
     groups: usize,
@@ -383,19 +420,19 @@ struct Layout {
 }
 
 impl Layout {
-    fn new(shape: &Shape, tile: Tile) -> Self {
-        let passes = shape.dishes.div_ceil(tile.dishes() as usize);
+    fn new(shape: &Shape, geometry: Geometry) -> Self {
+        let passes = shape.dishes.div_ceil(geometry.dishes);
         Self {
-            tile,
+            geometry,
             streams: shape.streams(),
-            groups: shape.beams.div_ceil(tile.beams() as usize),
+            groups: shape.beams.div_ceil(geometry.beams),
             passes,
-            weight_chunks: passes * (tile.dishes() / CHUNK_DISHES) as usize,
+            weight_chunks: passes * geometry.dishes / CHUNK_DISHES as usize,
         }
     }
 
     fn padded_beams(&self) -> usize {
-        self.groups * self.tile.beams() as usize
+        self.groups * self.geometry.beams
     }
 
     /// Pairs of a stream and a padded beam.
@@ -414,9 +451,8 @@ impl Layout {
 
     /// The weights as the kernels read them.
     fn prepare(&self, shape: &Shape, weights: &[Weight]) -> Vec<u8> {
-        let order: [Vec<map::Weight>; 2] = [0, 1].map(|dish_warp| {
-            (0..CHUNK_BYTES).map(|offset| map::weight(offset, dish_warp)).collect()
-        });
+        let orders: Vec<Vec<map::Weight>> =
+            (0..self.weight_chunks).map(|chunk| self.geometry.order(chunk)).collect();
         let beam_groups = self.padded_beams() / WARP_BEAMS as usize;
         let mut prepared = vec![0; self.weight_bytes()];
         prepared.par_chunks_exact_mut(CHUNK_BYTES as usize).enumerate().for_each(
@@ -424,8 +460,7 @@ impl Layout {
                 let chunk = index % self.weight_chunks;
                 let group = index / self.weight_chunks % beam_groups;
                 let stream = index / self.weight_chunks / beam_groups;
-                let dish_warp = chunk / self.tile.chunks as usize % self.tile.dish_warps as usize;
-                for (byte, place) in bytes.iter_mut().zip(&order[dish_warp]) {
+                for (byte, place) in bytes.iter_mut().zip(&orders[chunk]) {
                     let beam = group * WARP_BEAMS as usize + place.beam as usize;
                     let dish = chunk * CHUNK_DISHES as usize + place.dish as usize;
                     if beam < shape.beams && dish < shape.dishes {
@@ -516,25 +551,47 @@ impl Backend for GpuBackend {
     }
 
     fn kernel(&self) -> Kernel {
-        Kernel::Mma
+        self.geometry.name
     }
 }
 
-/// The kernel for a shape: tiles with enough dishes, or else with the most, of which those that
-/// compute the least padding; a group of beams costs about as much as 16 beams more, for it reads the
-/// voltages again.
-fn choose(shape: &Shape) -> (abi::Kernel<Beamform>, Tile) {
-    let most = BEAMFORMERS.iter().map(|(_, tile)| tile.dishes()).max().unwrap_or_default();
-    let dishes = (shape.dishes as u64).min(most.into()) as u32;
-    let cost = |tile: &Tile| {
-        let groups = shape.beams.div_ceil(tile.beams() as usize);
-        (tile.dishes(), groups * (tile.beams() + WARP_BEAMS) as usize)
-    };
-    *BEAMFORMERS
+/// The kernel that `kernel` names for a shape, or the quickest.
+///
+/// Of the tiles of warps, those with enough dishes, or else with the most, of which that with the
+/// least padding; a group of beams costs about as much as 16 beams more, for it reads the voltages
+/// again. Warpgroups compute 1.5 times as quickly.
+fn choose(facts: &Facts, shape: &Shape, kernel: Kernel) -> Result<Geometry> {
+    let most = BEAMFORMERS.iter().map(|(_, tile)| tile.dishes() as usize).max().unwrap_or_default();
+    let dishes = shape.dishes.min(most);
+    let groups = |geometry: &Geometry| shape.beams.div_ceil(geometry.beams);
+    let warps = BEAMFORMERS
         .iter()
-        .filter(|(_, tile)| tile.dishes() >= dishes)
-        .min_by_key(|(_, tile)| cost(tile))
-        .expect("the largest tile has the most dishes")
+        .map(|&row| Geometry::of_tile(row))
+        .filter(|geometry| geometry.dishes >= dishes)
+        .min_by_key(|geometry| {
+            (geometry.dishes, groups(geometry) * (geometry.beams + WARP_BEAMS as usize))
+        })
+        .expect("the largest tile has the most dishes");
+    let warpgroups = Geometry::WARPGROUPS;
+    let there = facts.runs(warpgroups.kernel.entry.target);
+    match kernel {
+        Kernel::Mma => Ok(warps),
+        Kernel::Wgmma if there => Ok(warpgroups),
+        Kernel::Wgmma => Err(Error::Device(format!(
+            "{}: kernel wgmma needs compute capability 9.0, expected kernel auto or mma",
+            facts.name
+        ))),
+        Kernel::Auto => {
+            let padded = |geometry: &Geometry| {
+                groups(geometry) * geometry.beams * dishes.next_multiple_of(geometry.dishes)
+            };
+            let quicker = 2 * padded(&warpgroups) <= 3 * padded(&warps);
+            Ok(if there && quicker { warpgroups } else { warps })
+        }
+        other => Err(Error::invalid(format!(
+            "kernel {other} does not run on a GPU: expected auto, mma or wgmma"
+        ))),
+    }
 }
 
 #[cfg(test)]
@@ -552,14 +609,14 @@ mod tests {
         let (dishes, beams) = (shape.dishes as u64, shape.beams as u64);
         let simulator = Arc::new(SimGpu::new());
         let mut backend =
-            GpuBackend::new(simulator.clone(), &shape, Rounding::Nearest, Kernel::Auto).unwrap();
-        assert_eq!(backend.kernel.entry, abi::beamform::MMA_96X512.entry);
+            GpuBackend::new(simulator.clone(), &shape, Rounding::Nearest, Kernel::Mma).unwrap();
+        assert_eq!(backend.geometry.kernel.entry, abi::beamform::MMA_96X512.entry);
+        let tile = backend.geometry.tile.unwrap();
         backend.set_weights(&vec![[1, -128]; shape.weights()]).unwrap();
         let voltages = vec![0x78; shape.dishes * TIMES as usize];
         backend.beamform(&voltages, &mut Beams::zeros(&shape, TIMES as usize, false)).unwrap();
-        let report = simulator.report(&backend.kernel.entry).unwrap();
-        let (beam_warps, dish_warps) =
-            (u64::from(backend.tile.beam_warps), u64::from(backend.tile.dish_warps));
+        let report = simulator.report(&backend.geometry.kernel.entry).unwrap();
+        let (beam_warps, dish_warps) = (u64::from(tile.beam_warps), u64::from(tile.dish_warps));
 
         // Eq. 36: nothing is computed twice.
         assert_eq!(report.tensor_operations, 8 * beams * dishes * TIMES);
@@ -577,7 +634,7 @@ mod tests {
         assert_eq!(16 * stores.lanes, TIMES * beams);
         assert_eq!(stores.sectors, stores.ideal_sectors);
         // Eq. 37: no shuffles but two a warp and block, for the clipped samples.
-        let warps = u64::from(backend.tile.warps());
+        let warps = u64::from(tile.warps());
         let shuffles = report.sum(|site| site.opcode.starts_with("shfl")).warps;
         assert!(shuffles <= 2 * 2 * warps * report.blocks, "{shuffles}");
     }

@@ -20,12 +20,20 @@ pub enum Kernel {
     CpuAvx512Vnni,
     /// `mma`: tensor cores of any GPU (`mma.sync`).
     Mma,
+    /// `wgmma`: tensor cores of Hopper by warpgroups.
+    Wgmma,
 }
 
 impl Kernel {
     /// Every kernel.
-    pub const ALL: &[Self] =
-        &[Self::Auto, Self::CpuPortable, Self::CpuAvx2, Self::CpuAvx512Vnni, Self::Mma];
+    pub const ALL: &[Self] = &[
+        Self::Auto,
+        Self::CpuPortable,
+        Self::CpuAvx2,
+        Self::CpuAvx512Vnni,
+        Self::Mma,
+        Self::Wgmma,
+    ];
 
     /// The name used on the command line.
     pub const fn name(self) -> &'static str {
@@ -35,6 +43,7 @@ impl Kernel {
             Self::CpuAvx2 => "cpu-avx2",
             Self::CpuAvx512Vnni => "cpu-avx512-vnni",
             Self::Mma => "mma",
+            Self::Wgmma => "wgmma",
         }
     }
 }

@@ -1,0 +1,328 @@
+//! The beamformer on Hopper's warpgroup instructions (`wgmma`, sm_90a).
+//!
+//! The weights of 96 beams by 512 dishes stay in the registers of three warpgroups: a row of the
+//! operand is the real or the imaginary part of a beam's weights. A column is the real or the
+//! imaginary part of the voltages of one time, so that the sums
+//!
+//! ```text
+//! rr = A_re . E_re    ri = A_re . E_im    ir = A_im . E_re    ii = A_im . E_im
+//! Re J = rr - ii      Im J = ri + ir
+//! ```
+//!
+//! are four products for each complex one, and no operand is ever negated. Rows are ordered so that a
+//! lane has all four of a beam and time, and columns ([`map::warpgroup_row`]) so that it has 16
+//! consecutive times: one store of 16 bytes.
+//!
+//! Another warpgroup unpacks: each thread copies its part of a unit of 64 times asynchronously, a
+//! unit ahead, makes int8 of the nibbles by masking (sixteen times as large, as in
+//! [`super::mma`]), and writes them where `wgmma` reads its operand.
+//!
+//! Bound by the tensor cores: a unit takes a warpgroup 16 `wgmma` of 64 cycles; while one warpgroup
+//! makes samples of its sums, the others multiply.
+
+use crate::{
+    abi::beamform::{
+        Beamform, CHUNK_BYTES, CHUNK_DISHES, UNIT_TIMES, WARP_BEAMS, pass,
+        warpgroup::{
+            BEAMS, COLUMNS, DISHES, PACKED_BYTES, PANEL_DISHES, REGISTERS, STAGES, UNIT_BYTES,
+        },
+    },
+    beamform::{
+        finish::{Quad, add_clipped, add_passes, quantise, store},
+        map,
+    },
+    isa::{
+        common::{
+            barrier, block, blocks, dynamic_shared, lane, load_global_4, load_shared_4, opaque,
+            store_shared_4, thread, warp_barrier,
+        },
+        sm_80::{cp_async_16, cp_async_commit, cp_async_wait},
+        sm_90a::{
+            fence_barrier_init, fence_proxy_async, give_registers, mbarrier_arrive, mbarrier_init,
+            mbarrier_wait, multiply_weights, operand, take_registers,
+        },
+    },
+    tile::{divisor, panel},
+};
+
+/// Threads of a warpgroup.
+const WARPGROUP: u32 = 128;
+/// Dishes of one 16-byte copy.
+const COPY_DISHES: u32 = 16;
+/// Copies of one time.
+const COPIES: u32 = DISHES / COPY_DISHES;
+
+/// The units of a block: those of all streams in a row, shared by the blocks of a group of beams.
+#[derive(Clone, Copy)]
+struct Units {
+    group: u32,
+    /// Units of one stream.
+    each: u32,
+    first: u32,
+    end: u32,
+}
+
+impl Units {
+    #[inline(always)]
+    fn of_block(p: &Beamform) -> Self {
+        let groups = divisor(p.groups);
+        let (group, part) = (block() % groups, block() / groups);
+        let parts = divisor(blocks() / groups);
+        let each = p.times.div_ceil(UNIT_TIMES);
+        let total = each * p.streams;
+        let (share, more) = (total / parts, total % parts);
+        let first = part * share + if part < more { part } else { more };
+        Self { group, each, first, end: first + share + (part < more) as u32 }
+    }
+}
+
+/// Addresses in shared memory.
+#[derive(Clone, Copy)]
+struct Shared(u32);
+
+impl Shared {
+    /// A unit in int8, aligned to 1024 bytes.
+    #[inline(always)]
+    fn unit(self, stage: u32) -> u32 {
+        self.0 + stage * UNIT_BYTES
+    }
+
+    /// A unit as delivered.
+    #[inline(always)]
+    fn packed(self, stage: u32) -> u32 {
+        self.unit(STAGES) + stage * PACKED_BYTES
+    }
+
+    /// Barrier of a stage that holds a unit.
+    #[inline(always)]
+    fn full(self, stage: u32) -> u32 {
+        self.packed(STAGES) + 8 * stage
+    }
+
+    /// Barrier of a stage that may be written.
+    #[inline(always)]
+    fn empty(self, stage: u32) -> u32 {
+        self.full(STAGES + stage)
+    }
+}
+
+kernel! {
+    /// 96 beams by 512 dishes.
+    fn beamform_wgmma_96x512(p: Beamform) {
+        let shared = Shared(dynamic_shared());
+        let units = Units::of_block(&p);
+        if thread() == 0 {
+            let mut stage = 0;
+            while stage < STAGES {
+                mbarrier_init(shared.full(stage), WARPGROUP);
+                mbarrier_init(shared.empty(stage), BEAMS / 8);
+                stage += 1;
+            }
+            fence_barrier_init();
+        }
+        barrier();
+        if thread() < WARPGROUP {
+            give_registers::<{ REGISTERS.0 }>();
+            unpack_units(&p, units, shared);
+        } else {
+            take_registers::<{ REGISTERS.1 }>();
+            multiply_units(&p, units, shared);
+        }
+    }
+}
+
+/// A warpgroup: brings the block's units to shared memory, in int8.
+///
+/// # Safety
+/// As the kernel's.
+#[inline(always)]
+unsafe fn unpack_units(p: &Beamform, units: Units, shared: Shared) {
+    // A thread has the same dishes of every fourth time.
+    let dish = thread() % COPIES * COPY_DISHES;
+    let first_time = thread() / COPIES;
+    let times = WARPGROUP / COPIES;
+    let left = p.dishes.saturating_sub(dish);
+    let bytes = if left < COPY_DISHES { left } else { COPY_DISHES };
+    let each = divisor(units.each);
+    let time_pitch = p.streams as u64 * p.voltage_pitch;
+    let place = first_time * DISHES + dish;
+
+    let copy = |unit: u32| {
+        if unit < units.end {
+            let (stream, start) = (unit / each, unit % each * UNIT_TIMES + first_time);
+            let mut address = p.voltages
+                + stream as u64 * p.voltage_pitch
+                + start as u64 * time_pitch
+                + dish as u64;
+            let mut to = shared.packed(unit % STAGES) + place;
+            let mut time = 0;
+            while time < opaque(UNIT_TIMES) {
+                let there = start + time < p.times && bytes > 0;
+                // SAFETY: the caller's promise; what is not read has an address in the voltages.
+                unsafe {
+                    cp_async_16(
+                        to,
+                        if there { address } else { p.voltages },
+                        if there { bytes } else { 0 },
+                    );
+                }
+                address += times as u64 * time_pitch;
+                to += times * DISHES;
+                time += times;
+            }
+        }
+        cp_async_commit();
+    };
+
+    let (panel, chunk) = (dish / PANEL_DISHES, dish % PANEL_DISHES / COPY_DISHES);
+    let panel = panel * COLUMNS * PANEL_DISHES;
+    copy(units.first);
+    copy(units.first + 1);
+    let (mut unit, mut stage, mut parity) = (units.first, 0, 1);
+    while unit < units.end {
+        cp_async_wait::<1>();
+        // SAFETY: the thread's own copies, waited for; the stage was read by all, as its barrier says.
+        unsafe {
+            mbarrier_wait(shared.empty(stage), parity);
+            let from = shared.packed(unit % STAGES) + place;
+            let to = shared.unit(stage) + panel;
+            let mut time = 0;
+            while time < opaque(UNIT_TIMES) {
+                let words = load_shared_4(from + time * DISHES);
+                let row = map::warpgroup_row(first_time + time);
+                let real = to + panel::offset(row, chunk);
+                store_shared_4(real, words.map(|word| word & 0xf0f0_f0f0));
+                store_shared_4(
+                    real + UNIT_TIMES * PANEL_DISHES,
+                    words.map(|word| word << 4 & 0xf0f0_f0f0),
+                );
+                time += times;
+            }
+            fence_proxy_async();
+            mbarrier_arrive(shared.full(stage));
+        }
+        copy(unit + STAGES);
+        stage += 1;
+        if stage == STAGES {
+            stage = 0;
+            parity ^= 1;
+        }
+        unit += 1;
+    }
+    cp_async_wait::<0>();
+}
+
+/// A warpgroup: forms 32 beams of the block's units.
+///
+/// # Safety
+/// As the kernel's.
+#[inline(always)]
+unsafe fn multiply_units(p: &Beamform, units: Units, shared: Shared) {
+    let padded_beams = p.groups * BEAMS;
+    let each = divisor(units.each);
+    let (mut stream, mut unit) = (units.first / each, units.first % each);
+    let mut left = units.end - units.first;
+
+    let mut weights = [[0u32; 4]; 16];
+    let mut clipped = [0u32];
+    let mut fresh = true;
+    let (mut stage, mut parity) = (0, 0);
+    while left > 0 {
+        // Registers are short: what a thread can make of its index is not kept.
+        let warp_beam = units.group * BEAMS + 8 * (opaque(thread() - WARPGROUP) / 32);
+        if fresh {
+            // SAFETY: the caller's promise.
+            weights = unsafe { load_weights(p, (stream * padded_beams + warp_beam) / 8) };
+            fresh = false;
+        }
+        // SAFETY: the stage holds a unit, as its barrier says.
+        let sums = unsafe {
+            mbarrier_wait(shared.full(stage), parity);
+            let sums = multiply_weights(&weights, operand(shared.unit(stage)));
+            warp_barrier();
+            if lane() == 0 {
+                mbarrier_arrive(shared.empty(stage));
+            }
+            sums
+        };
+
+        let thread = opaque(thread() - WARPGROUP);
+        let beam = units.group * BEAMS + thread / 32 * 8 + thread % 32 / 4;
+        let row = (stream * padded_beams + beam) as u64;
+        let time = unit * UNIT_TIMES + 16 * (thread % 4);
+        // SAFETY: the caller's promise.
+        let beam_words = unsafe { load_global_4(p.beams + 16 * row) };
+        let mut words = [0; 4];
+        for word in 0..4 {
+            let mut quad = quad(&sums, word);
+            if p.pass != 0 {
+                let first =
+                    row * (units.each * UNIT_TIMES) as u64 + (time + 4 * word as u32) as u64;
+                // SAFETY: the caller's promise: these four sums are this lane's.
+                unsafe { add_passes(&mut quad, p.partial + 8 * first, p.pass) };
+            }
+            let (samples, count) = quantise(&quad, beam_words);
+            words[word] = samples;
+            if p.pass & pass::KEEP == 0 {
+                clipped[0] += count;
+            }
+        }
+        if p.pass & pass::KEEP == 0 && beam < p.beam_count {
+            let row = p.samples + (beam as u64 * p.streams as u64 + stream as u64) * p.sample_pitch;
+            // SAFETY: the caller's promise: no other lane has these times of this beam.
+            unsafe { store::<4>(row, time, p.times, &words) };
+        }
+
+        stage += 1;
+        if stage == STAGES {
+            stage = 0;
+            parity ^= 1;
+        }
+        unit += 1;
+        left -= 1;
+        if unit == units.each || left == 0 {
+            // SAFETY: the caller's promise.
+            unsafe { add_clipped(p, stream, &mut clipped, |_| beam) };
+            (stream, unit, fresh) = (stream + 1, 0, true);
+        }
+    }
+}
+
+/// The fragments of a warp's eight beams, `group` of them in the order of
+/// [`map::warpgroup_weight`].
+///
+/// # Safety
+/// The weights are readable.
+#[inline(always)]
+unsafe fn load_weights(p: &Beamform, group: u32) -> [[u32; 4]; 16] {
+    const WARP_BYTES: u32 = CHUNK_BYTES * 8 / WARP_BEAMS;
+    let address = p.weights
+        + (group / 2) as u64 * p.weight_chunks as u64 * CHUNK_BYTES as u64
+        + (group % 2 * WARP_BYTES + 16 * lane()) as u64;
+    let mut weights = [[0; 4]; 16];
+    for step in 0..16 {
+        let chunk = step as u32 / map::STEPS;
+        let offset = chunk * CHUNK_BYTES + step as u32 % map::STEPS * 512;
+        // SAFETY: the caller's promise.
+        weights[step] = unsafe { load_global_4(address + offset as u64) };
+    }
+    weights
+}
+
+/// Times `4 index..4 index + 4` of a lane's 16: from the four products of each.
+#[inline(always)]
+fn quad(sums: &[u32; 64], index: usize) -> Quad {
+    let mut quad = [[0; 2]; 4];
+    for time in 0..4 {
+        // Two columns of eight are the lane's.
+        let real = 4 * (2 * index + time / 2) + time % 2;
+        let imaginary = 32 + real;
+        quad[time] = [
+            sums[real].wrapping_sub(sums[imaginary + 2]) as i32,
+            sums[imaginary].wrapping_add(sums[real + 2]) as i32,
+        ];
+    }
+    quad
+}
+
+const _: () = assert!(CHUNK_DISHES == 32 * map::STEPS && DISHES == 16 * 32);
