@@ -47,6 +47,38 @@ const fn corner_turn(name: &'static str, times_per_word: u32) -> Kernel<Reorder>
     Kernel::new(name, 256).shared_bytes(4 * TILE_INPUTS * (TILE_TIMES / times_per_word + 1))
 }
 
+/// Bytes of a row of the tile that [`WordTurn`] kernels bring through shared memory.
+pub const WORD_TILE_BYTES: u32 = 128;
+
+/// A corner turn of 32-bit words, for arrays whose inputs fill whole words, at an address that is a
+/// multiple of 4. Grid as that of the `tcn` kernels, with tiles of its own.
+#[derive(Clone, Copy, Debug)]
+pub struct WordTurn {
+    /// The kernel.
+    pub kernel: Kernel<Reorder>,
+    /// Inputs of a word.
+    pub word_inputs: u32,
+    /// Inputs of a tile.
+    pub tile_inputs: u32,
+    /// Times of a tile.
+    pub tile_times: u32,
+}
+
+impl WordTurn {
+    const fn new(name: &'static str, word_inputs: u32, native_bytes: u32) -> Self {
+        let tile_inputs = 32 * word_inputs;
+        let kernel = Kernel::new(name, 256).shared_bytes(tile_inputs * WORD_TILE_BYTES);
+        Self { kernel, word_inputs, tile_inputs, tile_times: WORD_TILE_BYTES / native_bytes }
+    }
+}
+
+/// Corner turn of words of two `ci8` samples.
+pub const TCN_WORDS_CI8: WordTurn = WordTurn::new("reorder_tcn_words_ci8", 2, 2);
+/// Corner turn and unpacking of words of four `ci4` or `ci4-offset` samples.
+pub const TCN_WORDS_CI4: WordTurn = WordTurn::new("reorder_tcn_words_ci4", 4, 2);
+/// Corner turn of words of one `cf16` sample.
+pub const TCN_WORDS_CF16: WordTurn = WordTurn::new("reorder_tcn_words_cf16", 1, 4);
+
 /// Corner turn of `ci8`.
 pub const TCN_CI8: Kernel<Reorder> = corner_turn("reorder_tcn_ci8", 2);
 /// Corner turn and unpacking of `ci4` and `ci4-offset`.

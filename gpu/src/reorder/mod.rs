@@ -5,3 +5,4 @@ pub mod cnt;
 pub mod rows;
 pub mod sample;
 pub mod tcn;
+pub mod tcn_words;

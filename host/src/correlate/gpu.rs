@@ -357,13 +357,22 @@ impl GpuBackend {
         };
         let (kernel, blocks) = match self.shape.layout {
             Layout::Tcn => {
-                let kernel = match self.shape.encoding {
-                    Encoding::Ci8 => &abi::reorder::TCN_CI8,
-                    Encoding::Ci4 | Encoding::Ci4Offset => &abi::reorder::TCN_CI4,
-                    Encoding::Cf16 => &abi::reorder::TCN_CF16,
+                let (turn, any) = match self.shape.encoding {
+                    Encoding::Ci8 => (&abi::reorder::TCN_WORDS_CI8, &abi::reorder::TCN_CI8),
+                    Encoding::Ci4 | Encoding::Ci4Offset => {
+                        (&abi::reorder::TCN_WORDS_CI4, &abi::reorder::TCN_CI4)
+                    }
+                    Encoding::Cf16 => (&abi::reorder::TCN_WORDS_CF16, &abi::reorder::TCN_CF16),
                 };
-                let tiles = parameters.inputs.div_ceil(TILE_INPUTS) * parameters.channels;
-                (kernel, tiles * parameters.native_times.div_ceil(TILE_TIMES))
+                let words = parameters.inputs.is_multiple_of(turn.word_inputs)
+                    && piece.address.is_multiple_of(4);
+                let (kernel, tile_inputs, tile_times) = if words {
+                    (&turn.kernel, turn.tile_inputs, turn.tile_times)
+                } else {
+                    (any, TILE_INPUTS, TILE_TIMES)
+                };
+                let tiles = parameters.inputs.div_ceil(tile_inputs) * parameters.channels;
+                (kernel, tiles * parameters.native_times.div_ceil(tile_times))
             }
             Layout::Cnt => {
                 let kernel = match self.shape.encoding {

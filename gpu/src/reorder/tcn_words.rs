@@ -1,0 +1,177 @@
+//! Corner turn of 32-bit words: `[time][channel][input]` to `[channel][input][time]`, where the inputs
+//! of a channel fill whole words.
+//!
+//! A thread reads one word of neighbouring inputs at each of several times, all on their way together,
+//! and turns them in registers into 16 bytes of time for each of its inputs. A tile of such chunks goes
+//! through shared memory, so that eight threads write the 128 bytes of a row. Chunk `c` of row `r` lies
+//! at place `c ^ (r / INPUTS % 8)`: eight threads that store chunks of their own inputs, and eight that
+//! load a row, take different banks.
+//!
+//! Bound by memory: each sample read once and written once.
+
+use crate::{
+    abi::reorder::{Reorder, WORD_TILE_BYTES},
+    isa::{
+        common::{
+            dynamic_shared, load_global, load_shared_4, prmt, store_global_4, store_shared_4,
+        },
+        thread::{barrier, block, thread, threads},
+    },
+    tile::divisor,
+};
+
+/// Chunks of a row of the tile.
+const CHUNKS: u32 = WORD_TILE_BYTES / 16;
+
+/// An encoding: words of `INPUTS` inputs at `TIMES` times become 16 bytes for each of the inputs.
+trait Words<const INPUTS: usize, const TIMES: usize> {
+    /// Turns the words of consecutive times.
+    fn turn(words: [u32; TIMES]) -> [[u32; 4]; INPUTS];
+}
+
+/// `ci8`, two inputs a word.
+struct Ci8;
+
+impl Words<2, 8> for Ci8 {
+    #[inline(always)]
+    fn turn(words: [u32; 8]) -> [[u32; 4]; 2] {
+        let (mut first, mut second) = ([0; 4], [0; 4]);
+        for pair in 0..4 {
+            let (even, odd) = (words[2 * pair], words[2 * pair + 1]);
+            first[pair] = prmt::<0x5410>(even, odd);
+            second[pair] = prmt::<0x7632>(even, odd);
+        }
+        [first, second]
+    }
+}
+
+/// `ci4` and `ci4-offset`, four inputs a word.
+struct Ci4;
+
+/// Sign-extends the low nibble of each byte, the high ones being zero.
+#[inline(always)]
+fn extend(nibbles: u32) -> u32 {
+    // 8 * 0x1e = 0xf0: no carry leaves a byte.
+    nibbles | (nibbles & 0x0808_0808) * 0x1e
+}
+
+impl Words<4, 8> for Ci4 {
+    #[inline(always)]
+    fn turn(words: [u32; 8]) -> [[u32; 4]; 4] {
+        let mut rows = [[0; 4]; 4];
+        for four in 0..2 {
+            let [a, b, c, d] =
+                [words[4 * four], words[4 * four + 1], words[4 * four + 2], words[4 * four + 3]];
+            // Bytes of one input at four times.
+            let (ab_low, ab_high) = (prmt::<0x5140>(a, b), prmt::<0x7362>(a, b));
+            let (cd_low, cd_high) = (prmt::<0x5140>(c, d), prmt::<0x7362>(c, d));
+            let inputs = [
+                prmt::<0x5410>(ab_low, cd_low),
+                prmt::<0x7632>(ab_low, cd_low),
+                prmt::<0x5410>(ab_high, cd_high),
+                prmt::<0x7632>(ab_high, cd_high),
+            ];
+            for input in 0..4 {
+                let real = extend(inputs[input] >> 4 & 0x0f0f_0f0f);
+                let imaginary = extend(inputs[input] & 0x0f0f_0f0f);
+                rows[input][2 * four] = prmt::<0x5140>(real, imaginary);
+                rows[input][2 * four + 1] = prmt::<0x7362>(real, imaginary);
+            }
+        }
+        rows
+    }
+}
+
+/// `cf16`, an input a word.
+struct Cf16;
+
+impl Words<1, 4> for Cf16 {
+    #[inline(always)]
+    fn turn(words: [u32; 4]) -> [[u32; 4]; 1] {
+        [words]
+    }
+}
+
+/// Offset of a chunk in the tile.
+#[inline(always)]
+fn offset(row: u32, chunk: u32, inputs: u32) -> u32 {
+    row * WORD_TILE_BYTES + (chunk ^ (row / inputs % CHUNKS)) * 16
+}
+
+/// The whole of a block's work: a tile of `32 * INPUTS` inputs by `8 * TIMES` times.
+///
+/// # Safety
+/// As the kernels'.
+#[inline(always)]
+unsafe fn turn<W: Words<INPUTS, TIMES>, const INPUTS: usize, const TIMES: usize>(p: &Reorder) {
+    let (inputs, times) = (INPUTS as u32, TIMES as u32);
+    let tile_inputs = 32 * inputs;
+    let input_tiles = divisor(p.inputs.div_ceil(tile_inputs));
+    let channels = divisor(p.channels);
+    let first_input = block() % input_tiles * tile_inputs;
+    let channel = block() / input_tiles % channels;
+    let first_time = block() / input_tiles / channels * (CHUNKS * times);
+
+    // One chunk of time of one word of inputs.
+    let (word, chunk) = (thread() % 32, thread() / 32);
+    let input = first_input + word * inputs;
+    if input < p.inputs {
+        let words_per_time = p.channels as u64 * (p.inputs / inputs) as u64;
+        let place = channel as u64 * (p.inputs / inputs) as u64 + (input / inputs) as u64;
+        let flip = p.flip * 0x0101_0101;
+        let mut words = [0; TIMES];
+        for time in 0..TIMES {
+            let at = first_time + chunk * times + time as u32;
+            if at < p.times {
+                let address = p.source + 4 * (at as u64 * words_per_time + place);
+                // SAFETY: the word of an existing time and inputs.
+                words[time] = unsafe { load_global(address) } ^ flip;
+            }
+        }
+        let rows = W::turn(words);
+        for row in 0..INPUTS {
+            let place = offset(word * inputs + row as u32, chunk, inputs);
+            // SAFETY: within the tile.
+            unsafe { store_shared_4(dynamic_shared() + place, rows[row]) };
+        }
+    }
+    barrier();
+
+    let native_bytes = p.native_times * (16 / times);
+    let chunk = thread() % CHUNKS;
+    let byte = first_time * (16 / times) + 16 * chunk;
+    let mut row = thread() / CHUNKS;
+    while row < tile_inputs && first_input + row < p.inputs {
+        if byte < native_bytes {
+            let native_row = channel as u64 * p.inputs as u64 + (first_input + row) as u64;
+            let address = p.native + native_row * p.row_stride + byte as u64;
+            // SAFETY: within the tile, and within the row.
+            unsafe {
+                let values = load_shared_4(dynamic_shared() + offset(row, chunk, inputs));
+                store_global_4(address, values);
+            }
+        }
+        row += threads() / CHUNKS;
+    }
+}
+
+kernel! {
+    /// Corner turn of `ci8`.
+    fn reorder_tcn_words_ci8(p: Reorder) {
+        turn::<Ci8, 2, 8>(&p)
+    }
+}
+
+kernel! {
+    /// Corner turn and unpacking of `ci4` and `ci4-offset`.
+    fn reorder_tcn_words_ci4(p: Reorder) {
+        turn::<Ci4, 4, 8>(&p)
+    }
+}
+
+kernel! {
+    /// Corner turn of `cf16`.
+    fn reorder_tcn_words_cf16(p: Reorder) {
+        turn::<Cf16, 1, 4>(&p)
+    }
+}
