@@ -188,15 +188,19 @@ unsafe fn unpack_units(p: &Beamform, units: Units, shared: Shared) {
             let to = shared.unit(stage) + panel;
             let mut time = 0;
             while time < opaque(UNIT_TIMES) {
-                let words = load_shared_4(from + time * DISHES);
-                let row = map::warpgroup_row(first_time + time);
-                let real = to + panel::offset(row, chunk);
-                store_shared_4(real, words.map(|word| word & 0xf0f0_f0f0));
-                store_shared_4(
-                    real + UNIT_TIMES * PANEL_DISHES,
-                    words.map(|word| word << 4 & 0xf0f0_f0f0),
-                );
-                time += times;
+                // Two at a time: the second load hides behind the first.
+                let pair = [0, times]
+                    .map(|later| (time + later, load_shared_4(from + (time + later) * DISHES)));
+                for (time, words) in pair {
+                    let row = map::warpgroup_row(first_time + time);
+                    let real = to + panel::offset(row, chunk);
+                    store_shared_4(real, words.map(|word| word & 0xf0f0_f0f0));
+                    store_shared_4(
+                        real + UNIT_TIMES * PANEL_DISHES,
+                        words.map(|word| word << 4 & 0xf0f0_f0f0),
+                    );
+                }
+                time += 2 * times;
             }
             fence_proxy_async();
             mbarrier_arrive(shared.full(stage));

@@ -18,7 +18,7 @@ pub fn warp_barrier() {
     unsafe { ptx!("bar.warp.sync -1;") };
 }
 
-/// `mov.u32`: `value`, which the compiler takes for unknown and computes with where it stands. As the
+/// `mov.u32`: `value`, which rustc takes for unknown and computes with where it stands. As the
 /// bound of a loop it keeps the loop rolled; what is made from it in a loop takes no register
 /// outside.
 #[inline(always)]
