@@ -27,7 +27,7 @@ const TILE: usize = 64;
 const NARROW_GROUPS: usize = 7;
 
 /// Lags whose dot products are summed together: they share the loads of `z`.
-const LAGS_TOGETHER: usize = 4;
+const LAGS_TOGETHER: usize = 8;
 
 /// The CPU backend: a state, and the instructions to advance it.
 pub(super) struct Cpu {
@@ -150,12 +150,112 @@ impl Scratch {
     }
 }
 
+/// Dot products of 16-bit numbers with the instructions of a CPU.
+trait Narrow {
+    /// `sum_i z[i] * d[i + lag]` for `lag` in `0..L`, modulo 2^32.
+    ///
+    /// # Safety
+    /// The CPU has the instructions; `d` has at least `z.len() + L - 1` elements.
+    unsafe fn dots<const L: usize>(z: &[i16], d: &[i16]) -> [u32; L];
+}
+
+/// What the compiler makes of plain loops.
+struct Portable;
+
+impl Narrow for Portable {
+    #[inline(always)]
+    unsafe fn dots<const L: usize>(z: &[i16], d: &[i16]) -> [u32; L] {
+        let mut sums = [0i32; L];
+        let places: [&[i16]; L] = std::array::from_fn(|lag| &d[lag..lag + z.len()]);
+        for i in 0..z.len() {
+            for lag in 0..L {
+                let product = i32::from(z[i]) * i32::from(places[lag][i]);
+                sums[lag] = sums[lag].wrapping_add(product);
+            }
+        }
+        sums.map(|sum| sum as u32)
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use std::arch::x86_64::*;
+
+    use super::{Narrow, Portable};
+
+    /// AVX2: 16 products an instruction (`vpmaddwd`).
+    pub(super) struct Avx2;
+
+    impl Narrow for Avx2 {
+        #[inline(always)]
+        unsafe fn dots<const L: usize>(z: &[i16], d: &[i16]) -> [u32; L] {
+            let whole = z.len() / 16 * 16;
+            // SAFETY: the caller's promise: the CPU has AVX2, and `d` reaches so far.
+            unsafe {
+                let mut sums = [_mm256_setzero_si256(); L];
+                for i in (0..whole).step_by(16) {
+                    let bins = _mm256_loadu_si256(z.as_ptr().add(i).cast());
+                    for (lag, sum) in sums.iter_mut().enumerate() {
+                        let delayed = _mm256_loadu_si256(d.as_ptr().add(i + lag).cast());
+                        *sum = _mm256_add_epi32(*sum, _mm256_madd_epi16(bins, delayed));
+                    }
+                }
+                let mut totals = Portable::dots::<L>(&z[whole..], &d[whole..]);
+                for lag in 0..L {
+                    let halves = _mm_add_epi32(
+                        _mm256_castsi256_si128(sums[lag]),
+                        _mm256_extracti128_si256::<1>(sums[lag]),
+                    );
+                    let pairs = _mm_add_epi32(halves, _mm_shuffle_epi32::<0b01_00_11_10>(halves));
+                    let sum = _mm_add_epi32(pairs, _mm_shuffle_epi32::<0b10_11_00_01>(pairs));
+                    totals[lag] = totals[lag].wrapping_add(_mm_cvtsi128_si32(sum) as u32);
+                }
+                totals
+            }
+        }
+    }
+
+    /// AVX-512 with VNNI: 32 multiply-adds an instruction (`vpdpwssd`).
+    pub(super) struct Avx512Vnni;
+
+    impl Narrow for Avx512Vnni {
+        #[inline(always)]
+        unsafe fn dots<const L: usize>(z: &[i16], d: &[i16]) -> [u32; L] {
+            let whole = z.len() / 32 * 32;
+            let rest = (1u32 << (z.len() - whole)) - 1;
+            // SAFETY: the caller's promise: the CPU has the instructions, and `d` reaches so far;
+            // what the mask leaves out is not read.
+            unsafe {
+                let mut sums = [_mm512_setzero_si512(); L];
+                for i in (0..whole).step_by(32) {
+                    let bins = _mm512_loadu_epi16(z.as_ptr().add(i));
+                    for (lag, sum) in sums.iter_mut().enumerate() {
+                        let delayed = _mm512_loadu_epi16(d.as_ptr().add(i + lag));
+                        *sum = _mm512_dpwssd_epi32(*sum, bins, delayed);
+                    }
+                }
+                if rest != 0 {
+                    let bins = _mm512_maskz_loadu_epi16(rest, z.as_ptr().add(whole));
+                    for (lag, sum) in sums.iter_mut().enumerate() {
+                        let delayed = _mm512_maskz_loadu_epi16(rest, d.as_ptr().add(whole + lag));
+                        *sum = _mm512_dpwssd_epi32(*sum, bins, delayed);
+                    }
+                }
+                sums.map(|sum| _mm512_reduce_add_epi32(sum) as u32)
+            }
+        }
+    }
+}
+
 /// A number that holds a bin.
 trait Bin: Copy + Default + std::ops::Add<Output = Self> {
     fn from_cell(cell: u32) -> Self;
     fn to_cell(self) -> u32;
     /// Dot products of `z` with `d` from each of `L` consecutive places on, for bins of `group`.
-    fn dots<const L: usize>(z: &[Self], d: &[Self], group: usize) -> [u64; L];
+    ///
+    /// # Safety
+    /// The CPU has the instructions of `N`.
+    unsafe fn dots<N: Narrow, const L: usize>(z: &[Self], d: &[Self], group: usize) -> [u64; L];
 }
 
 impl Bin for i16 {
@@ -170,22 +270,16 @@ impl Bin for i16 {
     }
 
     #[inline(always)]
-    fn dots<const L: usize>(z: &[Self], d: &[Self], group: usize) -> [u64; L] {
-        // (255 * 2^group)^2 * terms < 2^32; as unsigned numbers the sums are exact.
+    unsafe fn dots<N: Narrow, const L: usize>(z: &[Self], d: &[Self], group: usize) -> [u64; L] {
+        // (255 * 2^group)^2 * terms < 2^32: sums modulo 2^32 are exact.
         let terms = 65536 >> (2 * group);
         let mut totals = [0; L];
         for (index, z) in z.chunks(terms).enumerate() {
-            let d = &d[index * terms..];
-            let mut sums = [0i32; L];
-            let places: [&[Self]; L] = std::array::from_fn(|lag| &d[lag..lag + z.len()]);
-            for i in 0..z.len() {
-                for lag in 0..L {
-                    let product = i32::from(z[i]) * i32::from(places[lag][i]);
-                    sums[lag] = sums[lag].wrapping_add(product);
-                }
-            }
+            let d = &d[index * terms..][..z.len() + L - 1];
+            // SAFETY: the caller's promise, and the length of `d`.
+            let sums = unsafe { N::dots::<L>(z, d) };
             for lag in 0..L {
-                totals[lag] += u64::from(sums[lag] as u32);
+                totals[lag] += u64::from(sums[lag]);
             }
         }
         totals
@@ -204,7 +298,7 @@ impl Bin for u32 {
     }
 
     #[inline(always)]
-    fn dots<const L: usize>(z: &[Self], d: &[Self], _: usize) -> [u64; L] {
+    unsafe fn dots<N: Narrow, const L: usize>(z: &[Self], d: &[Self], _: usize) -> [u64; L] {
         let mut sums = [0; L];
         let places: [&[Self]; L] = std::array::from_fn(|lag| &d[lag..lag + z.len()]);
         for i in 0..z.len() {
@@ -281,8 +375,11 @@ impl Group<'_> {
     }
 
     /// Adds the products of the new bins, and keeps what the next run needs.
+    ///
+    /// # Safety
+    /// The CPU has the instructions of `N`.
     #[inline(always)]
-    fn finish<T: Bin>(&mut self, bins: &Bins<T>, run_sum: u32) {
+    unsafe fn finish<N: Narrow, T: Bin>(&mut self, bins: &Bins<T>, run_sum: u32) {
         let newest_lag = self.first + self.products.len() - 1;
         // Place in the line of the first new bin's partner at the longest lag.
         let start = match self.scheme {
@@ -294,13 +391,16 @@ impl Group<'_> {
             let lags = self.products.len();
             let whole = lags / LAGS_TOGETHER * LAGS_TOGETHER;
             for place in (0..whole).step_by(LAGS_TOGETHER) {
-                let dots = T::dots::<LAGS_TOGETHER>(&bins.z, &places[place..], self.group);
+                // SAFETY: the caller's promise.
+                let dots =
+                    unsafe { T::dots::<N, LAGS_TOGETHER>(&bins.z, &places[place..], self.group) };
                 for (offset, dot) in dots.into_iter().enumerate() {
                     self.products[lags - 1 - place - offset] += dot;
                 }
             }
             for place in whole..lags {
-                let [dot] = T::dots::<1>(&bins.z, &places[place..], self.group);
+                // SAFETY: the caller's promise.
+                let [dot] = unsafe { T::dots::<N, 1>(&bins.z, &places[place..], self.group) };
                 self.products[lags - 1 - place] += dot;
             }
         }
@@ -312,8 +412,11 @@ impl Group<'_> {
 }
 
 /// Advances a row by the run in `scratch`, which begins at instant `begin`.
+///
+/// # Safety
+/// The CPU has the instructions of `N`.
 #[inline(always)]
-fn advance(shape: &Shape, row: &mut Row<'_>, scratch: &mut Scratch, begin: u64) {
+unsafe fn advance<N: Narrow>(shape: &Shape, row: &mut Row<'_>, scratch: &mut Scratch, begin: u64) {
     let sum = |counts: &[u8]| counts.iter().map(|&count| u32::from(count)).sum::<u32>();
     let run_sum = sum(&scratch.direct);
     row.totals[0] += u64::from(run_sum);
@@ -343,20 +446,32 @@ fn advance(shape: &Shape, row: &mut Row<'_>, scratch: &mut Scratch, begin: u64) 
         let (this_narrow, last_narrow) = if group % 2 == 0 { (even, odd) } else { (odd, even) };
         let (this_wide, last_wide) =
             if group % 2 == 0 { (wide_even, wide_odd) } else { (wide_odd, wide_even) };
-        if group == 0 {
-            this.counts(&scratch.direct, &scratch.delayed, this_narrow);
-            this.finish(this_narrow, run_sum);
-        } else if group < NARROW_GROUPS {
-            this.add_pairs(last_narrow, half, this_narrow);
-            this.finish(this_narrow, run_sum);
-        } else if group == NARROW_GROUPS {
-            this.add_pairs(last_narrow, half, this_wide);
-            this.finish(this_wide, run_sum);
-        } else {
-            this.add_pairs(last_wide, half, this_wide);
-            this.finish(this_wide, run_sum);
+        // SAFETY: the caller's promise.
+        unsafe {
+            if group == 0 {
+                this.counts(&scratch.direct, &scratch.delayed, this_narrow);
+                this.finish::<N, _>(this_narrow, run_sum);
+            } else if group < NARROW_GROUPS {
+                this.add_pairs(last_narrow, half, this_narrow);
+                this.finish::<N, _>(this_narrow, run_sum);
+            } else if group == NARROW_GROUPS {
+                this.add_pairs(last_narrow, half, this_wide);
+                this.finish::<N, _>(this_wide, run_sum);
+            } else {
+                this.add_pairs(last_wide, half, this_wide);
+                this.finish::<N, _>(this_wide, run_sum);
+            }
         }
     }
+}
+
+/// Whether this CPU has AVX-512 with VNNI.
+#[cfg(target_arch = "x86_64")]
+fn has_avx512() -> bool {
+    is_x86_feature_detected!("avx512f")
+        && is_x86_feature_detected!("avx512bw")
+        && is_x86_feature_detected!("avx512vl")
+        && is_x86_feature_detected!("avx512vnni")
 }
 
 /// [`advance`] with the best instructions that this CPU has.
@@ -365,17 +480,15 @@ fn best() -> fn(&Shape, &mut Row<'_>, &mut Scratch, u64) {
     {
         #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
         fn avx512(shape: &Shape, row: &mut Row<'_>, scratch: &mut Scratch, begin: u64) {
-            advance(shape, row, scratch, begin);
+            // SAFETY: what calls this has found the instructions.
+            unsafe { advance::<x86::Avx512Vnni>(shape, row, scratch, begin) };
         }
         #[target_feature(enable = "avx2")]
         fn avx2(shape: &Shape, row: &mut Row<'_>, scratch: &mut Scratch, begin: u64) {
-            advance(shape, row, scratch, begin);
+            // SAFETY: what calls this has found the instructions.
+            unsafe { advance::<x86::Avx2>(shape, row, scratch, begin) };
         }
-        let avx512_found = is_x86_feature_detected!("avx512f")
-            && is_x86_feature_detected!("avx512bw")
-            && is_x86_feature_detected!("avx512vl")
-            && is_x86_feature_detected!("avx512vnni");
-        if avx512_found {
+        if has_avx512() {
             // SAFETY: the CPU has the instructions.
             return |shape, row, scratch, begin| unsafe { avx512(shape, row, scratch, begin) };
         }
@@ -384,5 +497,36 @@ fn best() -> fn(&Shape, &mut Row<'_>, &mut Scratch, u64) {
             return |shape, row, scratch, begin| unsafe { avx2(shape, row, scratch, begin) };
         }
     }
-    |shape, row, scratch, begin| advance(shape, row, scratch, begin)
+    // SAFETY: it needs no instructions of its own.
+    |shape, row, scratch, begin| unsafe { advance::<Portable>(shape, row, scratch, begin) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every set of instructions gives what plain loops do, at lengths around those of its vectors.
+    #[test]
+    fn dot_products_agree() {
+        let number = |i: usize| (i * i * 7919 % 32_641) as i16;
+        let d: Vec<i16> = (0..300).map(number).collect();
+        let z: Vec<i16> = (1000..1300).map(number).collect();
+        for length in [0, 1, 15, 16, 17, 31, 32, 33, 63, 64, 65, 255, 293] {
+            let (z, d) = (&z[..length], &d[..length + 7]);
+            // SAFETY: the instructions are asked for; `d` is long enough.
+            unsafe {
+                let expected = Portable::dots::<8>(z, d);
+                #[cfg(target_arch = "x86_64")]
+                {
+                    if is_x86_feature_detected!("avx2") {
+                        assert_eq!(x86::Avx2::dots::<8>(z, d), expected, "{length}");
+                    }
+                    if has_avx512() {
+                        assert_eq!(x86::Avx512Vnni::dots::<8>(z, d), expected, "{length}");
+                    }
+                }
+                assert_eq!(Portable::dots::<1>(z, d)[0], expected[0]);
+            }
+        }
+    }
 }
