@@ -52,7 +52,7 @@ struct Ci4;
 #[inline(always)]
 fn extend(nibbles: u32) -> u32 {
     // 8 * 0x1e = 0xf0: no carry leaves a byte.
-    nibbles | (nibbles & 0x0808_0808) * 0x1e
+    nibbles | ((nibbles & 0x0808_0808) * 0x1e)
 }
 
 impl Words<4, 8> for Ci4 {
