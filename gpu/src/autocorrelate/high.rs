@@ -47,6 +47,15 @@ impl Bins {
     }
 }
 
+/// Bins that a thread makes at a time, so that their loads are under way together.
+const TOGETHER: usize = 4;
+
+/// The bin, or the last of `count` where there is none.
+#[inline(always)]
+fn among(bin: u32, count: u32) -> u32 {
+    if bin < count { bin } else { count - 1 }
+}
+
 /// The sum over the block of a value of each thread, in thread 0's result.
 ///
 /// # Safety
@@ -145,8 +154,12 @@ kernel! {
         let mut sum = 0u64;
         let mut bin = thread();
         while bin < p.new_bins {
-            sum += last.load(last.z, bin) as u64;
-            bin += threads();
+            for i in 0..TOGETHER {
+                let bin = bin + i as u32 * threads();
+                let value = last.load(last.z, among(bin, p.new_bins));
+                sum += if bin < p.new_bins { value as u64 } else { 0 };
+            }
+            bin += TOGETHER as u32 * threads();
         }
         let counts = block_sum(sum);
         if thread() == 0 {
@@ -173,12 +186,23 @@ kernel! {
             let mut binned = 0u64;
             let mut bin = thread();
             while bin < count {
-                let second = 2 * bin + 1 - begun;
-                let first = if second == 0 { half } else { last.load(last.z, second - 1) };
-                let value = first + last.load(last.z, second);
-                store_global(this.z + 4 * bin as u64, value);
-                binned += value as u64;
-                bin += threads();
+                let mut values = [0; TOGETHER];
+                for i in 0..TOGETHER {
+                    let bin = among(bin + i as u32 * threads(), count);
+                    let second = 2 * bin + 1 - begun;
+                    // The first half of the first bin may have been counted before.
+                    let first = last.load(last.z, second.saturating_sub(1));
+                    let first = if second == 0 { half } else { first };
+                    values[i] = first + last.load(last.z, second);
+                }
+                for i in 0..TOGETHER {
+                    let bin = bin + i as u32 * threads();
+                    if bin < count {
+                        store_global(this.z + 4 * bin as u64, values[i]);
+                        binned += values[i] as u64;
+                    }
+                }
+                bin += TOGETHER as u32 * threads();
             }
             // Delay line.
             let cells = p.cells + 4 * (row + group as u64) * p.lags as u64;
@@ -190,10 +214,18 @@ kernel! {
             }
             let mut bin = thread();
             while bin < count {
-                let first = 2 * bin + 1 - begun;
-                let value = last.load(last.d, first) + last.load(last.d, first + 1);
-                store_global(this.d + 4 * (p.lags + bin) as u64, value);
-                bin += threads();
+                let mut values = [0; TOGETHER];
+                for i in 0..TOGETHER {
+                    let first = 2 * among(bin + i as u32 * threads(), count) + 1 - begun;
+                    values[i] = last.load(last.d, first) + last.load(last.d, first + 1);
+                }
+                for i in 0..TOGETHER {
+                    let bin = bin + i as u32 * threads();
+                    if bin < count {
+                        store_global(this.d + 4 * (p.lags + bin) as u64, values[i]);
+                    }
+                }
+                bin += TOGETHER as u32 * threads();
             }
             // The barriers of the sum make the bins visible to the block.
             let binned = block_sum(binned);
