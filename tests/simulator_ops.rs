@@ -46,10 +46,7 @@ fn every_instruction_gives_the_same_bits_on_a_gpu() {
             };
             match found {
                 Ok(found) if found == case.expected => passed += 1,
-                Ok(found) => {
-                    let first = (0..found.len()).find(|&i| found[i] != case.expected[i]);
-                    failures.push(format!("{} (seed {seed}): byte {first:?} differs", case.entry));
-                }
+                Ok(found) => failures.push(difference(&case, &found, seed)),
                 Err(error) => failures.push(format!("{} (seed {seed}): {error}", case.entry)),
             }
         }
@@ -75,4 +72,25 @@ fn run(case: &Case, module: &Module, stream: &Stream) -> Result<Vec<u8>, String>
     let mut found = vec![0; case.expected.len()];
     output.copy_to(&mut found).map_err(text)?;
     Ok(found)
+}
+
+/// The first thread whose output differs, with its input, as 64-bit words.
+fn difference(case: &Case, found: &[u8], seed: u64) -> String {
+    let threads = (case.grid * case.block) as usize;
+    let part = |bytes: &[u8], thread: usize| -> Vec<String> {
+        let length = bytes.len() / threads;
+        let words = bytes[thread * length..][..length].chunks(8);
+        words.map(|word| word.iter().rev().map(|byte| format!("{byte:02x}")).collect()).collect()
+    };
+    let mut differing = (0..threads).filter(|&t| part(found, t) != part(&case.expected, t));
+    let first = differing.next().unwrap_or(0);
+    format!(
+        "{} (seed {seed}): {} of {threads} threads differ, first {first}: of {}\n  found    {}\n  \
+         expected {}",
+        case.entry,
+        differing.count() + 1,
+        part(&case.input, first).join(" "),
+        part(found, first).join(" "),
+        part(&case.expected, first).join(" ")
+    )
 }

@@ -115,9 +115,17 @@ fn bit(v: bool) -> u64 {
     u64::from(v)
 }
 
+/// Position and length of a bit field. The PTX ISA takes the low 8 bits of each; the 64-bit forms take
+/// all 32 on hardware.
+fn field_of(pos: u32, len: u32, msb: u32) -> (u64, u64) {
+    let mask = if msb == 31 { 0xff } else { u32::MAX };
+    ((pos & mask).into(), (len & mask).into())
+}
+
 /// The bits of a field, one by one, as the PTX ISA writes `bfe`.
 fn extract(a: u64, pos: u32, len: u32, msb: u32, signed: bool) -> u64 {
-    let (pos, len) = (pos & 0xff, len & 0xff);
+    let (pos, len) = field_of(pos, len, msb);
+    let msb = u64::from(msb);
     let sbit = if !signed || len == 0 { false } else { a >> (pos + len - 1).min(msb) & 1 != 0 };
     let mut d = 0;
     for i in 0..=msb {
@@ -128,9 +136,10 @@ fn extract(a: u64, pos: u32, len: u32, msb: u32, signed: bool) -> u64 {
 }
 
 fn insert(a: u64, b: u64, pos: u32, len: u32, msb: u32) -> u64 {
-    let (pos, len) = (pos & 0xff, len & 0xff);
+    let (pos, len) = field_of(pos, len, msb);
+    let msb = u64::from(msb);
     let mut d = b;
-    for i in 0..len {
+    for i in 0..len.min(msb + 1) {
         if pos + i <= msb {
             let at = pos + i;
             d = d & !(1 << at) | (a >> i & 1) << at;

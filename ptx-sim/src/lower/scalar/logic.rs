@@ -48,10 +48,18 @@ pub(super) fn lop3(a: u32, b: u32, c: u32, table: u32) -> u32 {
     out
 }
 
+/// Position and length of a bit field as hardware takes them: the 32-bit forms read the low 8 bits of
+/// each, as the PTX ISA says of all; the 64-bit forms, which ptxas expands into shifts, read all 32 (seen
+/// on an H200 with driver 580).
+#[inline(always)]
+fn field(width: u32, pos: u32, len: u32) -> (u32, u32) {
+    if width == 32 { (pos & 0xff, len & 0xff) } else { (pos.min(64), len.min(64)) }
+}
+
 /// Bits `len` from position `pos`; the sign fills what lies beyond.
 #[inline(always)]
 pub(super) fn extract(bits: u64, width: u32, signed: bool, pos: u32, len: u32) -> u64 {
-    let (pos, len) = (pos & 0xff, len & 0xff);
+    let (pos, len) = field(width, pos, len);
     if len == 0 {
         return 0;
     }
@@ -66,7 +74,7 @@ pub(super) fn extract(bits: u64, width: u32, signed: bool, pos: u32, len: u32) -
 
 #[inline(always)]
 pub(super) fn insert(a: u64, b: u64, width: u32, pos: u32, len: u32) -> u64 {
-    let (pos, len) = (pos & 0xff, len & 0xff);
+    let (pos, len) = field(width, pos, len);
     if pos >= width {
         return b;
     }
