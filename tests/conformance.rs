@@ -347,6 +347,10 @@ fn selections(backend: Backend) {
 /// Samples that are in the GPU's memory, where they lie and unpacked, on streams that take turns.
 fn device_memory(backend: Backend) {
     let gpu = backend.device.open().unwrap().expect("a GPU");
+    let mut plan = backend.plan(&random((Encoding::Cf16, Layout::Tcn), 1, 1, 1));
+    // SAFETY: the address is refused before it is used.
+    let refused = unsafe { plan.accumulate_device(0x1002, 1, Stream::default()) };
+    assert!(refused.unwrap_err().to_string().contains("0x1002: expected a multiple of 4"));
     for format in formats() {
         let block = random(format, 70, 2, 152);
         let mut plan = backend.plan(&block);

@@ -115,7 +115,6 @@ pub const ENTRIES: &[Entry] = &[
     reorder::TCN_WORDS_CF16.kernel.entry,
     reorder::TCN_CI8.entry,
     reorder::TCN_CI4.entry,
-    reorder::TCN_CF16.entry,
     reorder::CNT_CI8.entry,
     reorder::CNT_CI4.entry,
     reorder::CNT_CF16.entry,

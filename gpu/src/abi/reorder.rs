@@ -42,9 +42,9 @@ parameters! {
     }
 }
 
-/// A corner turn, whose tile of 32-bit words has rows one word longer than their samples.
-const fn corner_turn(name: &'static str, times_per_word: u32) -> Kernel<Reorder> {
-    Kernel::new(name, 256).shared_bytes(4 * TILE_INPUTS * (TILE_TIMES / times_per_word + 1))
+/// A corner turn, whose tile of 32-bit words of two times has rows one word longer than their samples.
+const fn corner_turn(name: &'static str) -> Kernel<Reorder> {
+    Kernel::new(name, 256).shared_bytes(4 * TILE_INPUTS * (TILE_TIMES / 2 + 1))
 }
 
 /// Bytes of a row of the tile that [`WordTurn`] kernels bring through shared memory.
@@ -80,11 +80,9 @@ pub const TCN_WORDS_CI4: WordTurn = WordTurn::new("reorder_tcn_words_ci4", 4, 2)
 pub const TCN_WORDS_CF16: WordTurn = WordTurn::new("reorder_tcn_words_cf16", 1, 4);
 
 /// Corner turn of `ci8`.
-pub const TCN_CI8: Kernel<Reorder> = corner_turn("reorder_tcn_ci8", 2);
+pub const TCN_CI8: Kernel<Reorder> = corner_turn("reorder_tcn_ci8");
 /// Corner turn and unpacking of `ci4` and `ci4-offset`.
-pub const TCN_CI4: Kernel<Reorder> = corner_turn("reorder_tcn_ci4", 2);
-/// Corner turn of `cf16`.
-pub const TCN_CF16: Kernel<Reorder> = corner_turn("reorder_tcn_cf16", 1);
+pub const TCN_CI4: Kernel<Reorder> = corner_turn("reorder_tcn_ci4");
 /// Padding of time-contiguous `ci8` rows.
 pub const CNT_CI8: Kernel<Reorder> = Kernel::new("reorder_cnt_ci8", 256);
 /// Unpacking and padding of time-contiguous `ci4` and `ci4-offset` rows.

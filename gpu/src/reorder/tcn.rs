@@ -7,7 +7,7 @@
 //!
 //! Bound by memory: each sample read once and written once.
 
-use super::sample::{Cf16, Ci4, Ci8, Delivered, word};
+use super::sample::{Ci4, Ci8, Delivered, word};
 use crate::{
     abi::reorder::{Reorder, TILE_INPUTS, TILE_TIMES},
     isa::common::{
@@ -83,12 +83,5 @@ kernel! {
     /// Corner turn and unpacking of `ci4` and `ci4-offset`.
     fn reorder_tcn_ci4(p: Reorder) {
         turn::<Ci4>(&p)
-    }
-}
-
-kernel! {
-    /// Corner turn of `cf16`.
-    fn reorder_tcn_cf16(p: Reorder) {
-        turn::<Cf16>(&p)
     }
 }

@@ -357,19 +357,19 @@ impl GpuBackend {
         };
         let (kernel, blocks) = match self.shape.layout {
             Layout::Tcn => {
+                // The kernels for words, and for inputs that do not fill whole ones.
                 let (turn, any) = match self.shape.encoding {
-                    Encoding::Ci8 => (&abi::reorder::TCN_WORDS_CI8, &abi::reorder::TCN_CI8),
+                    Encoding::Ci8 => (&abi::reorder::TCN_WORDS_CI8, Some(&abi::reorder::TCN_CI8)),
                     Encoding::Ci4 | Encoding::Ci4Offset => {
-                        (&abi::reorder::TCN_WORDS_CI4, &abi::reorder::TCN_CI4)
+                        (&abi::reorder::TCN_WORDS_CI4, Some(&abi::reorder::TCN_CI4))
                     }
-                    Encoding::Cf16 => (&abi::reorder::TCN_WORDS_CF16, &abi::reorder::TCN_CF16),
+                    Encoding::Cf16 => (&abi::reorder::TCN_WORDS_CF16, None),
                 };
                 let words = parameters.inputs.is_multiple_of(turn.word_inputs)
                     && piece.address.is_multiple_of(4);
-                let (kernel, tile_inputs, tile_times) = if words {
-                    (&turn.kernel, turn.tile_inputs, turn.tile_times)
-                } else {
-                    (any, TILE_INPUTS, TILE_TIMES)
+                let (kernel, tile_inputs, tile_times) = match any {
+                    Some(any) if !words => (any, TILE_INPUTS, TILE_TIMES),
+                    _ => (&turn.kernel, turn.tile_inputs, turn.tile_times),
                 };
                 let tiles = parameters.inputs.div_ceil(tile_inputs) * parameters.channels;
                 (kernel, tiles * parameters.native_times.div_ceil(tile_times))
@@ -501,6 +501,13 @@ impl Backend for GpuBackend {
         times: usize,
         stream: Stream,
     ) -> Result<()> {
+        let sample_bytes = self.shape.encoding.bytes();
+        if !address.is_multiple_of(sample_bytes as u64) {
+            return Err(Error::invalid(format!(
+                "samples at device address {address:#x}: expected a multiple of {sample_bytes}, the \
+                 bytes of a sample"
+            )));
+        }
         let piece = Piece {
             address,
             first_channel: 0,

@@ -327,8 +327,9 @@ impl Correlator {
     /// address that is one too, are correlated where they lie.
     ///
     /// # Errors
-    /// [`Error::Invalid`] when the plan is the CPU's, has gates or shifts, or the integration grows
-    /// beyond what 64-bit sums hold; the device's own errors.
+    /// [`Error::Invalid`] when the plan is the CPU's, has gates or shifts, `address` is not a multiple
+    /// of a sample's bytes, or the integration grows beyond what 64-bit sums hold; the device's own
+    /// errors.
     ///
     /// # Safety
     /// `address` is device memory that holds the samples until the stream has come so far.
