@@ -5,8 +5,8 @@ use super::{Kernel, Target, parameters};
 /// Bytes of one input's samples that a block stages at a time: one swizzled row of shared memory.
 pub const STEP_BYTES: u32 = 128;
 
-/// Most bytes of one input that a launch may add to 32-bit sums: `2 * 128^2 * T < 2^31` for the two
-/// bytes of a `ci8` sample, in whole steps.
+/// Most times that a launch may add to 32-bit sums: `2 * 128^2 * T < 2^31` whatever the `ci8` samples,
+/// in whole steps.
 pub const LAUNCH_TIMES: u32 = 65_535 / TIMES_PER_STEP * TIMES_PER_STEP;
 
 /// Times of one step of `ci8` samples.

@@ -4,7 +4,7 @@ use std::{
     collections::HashMap,
     ffi::{CStr, c_void},
     fmt,
-    sync::{Arc, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError},
+    sync::{Arc, LazyLock, Mutex, MutexGuard, OnceLock},
     time::Duration,
 };
 
@@ -26,7 +26,7 @@ use rayon::prelude::*;
 
 use super::{
     driver,
-    gpu::{Facts, Gpu, Stream, TensorMap},
+    gpu::{Facts, Gpu, Stream, TensorMap, lock},
 };
 use crate::{Error, Result};
 
@@ -170,10 +170,6 @@ impl Drop for Event {
         // SAFETY: destroyed once; the driver keeps what is still waited for.
         unsafe { sys::cuEventDestroy_v2(self.0) };
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A kernel loaded on a device.

@@ -2,7 +2,7 @@
 
 use std::{
     fmt,
-    sync::Arc,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -147,6 +147,11 @@ pub trait Gpu: Send + Sync + fmt::Debug {
         self.wait(stream)?;
         Ok(start.elapsed())
     }
+}
+
+/// Locks what no panic can leave half changed.
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl dyn Gpu {

@@ -7,13 +7,13 @@
 use std::{
     collections::HashMap,
     fmt,
-    sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, LazyLock, Mutex},
 };
 
 use corrust_gpu::{abi::Entry, ptx};
 use ptx_sim::{Launch, Memory, Module, Report};
 
-use super::gpu::{Facts, Gpu, Stream, TensorMap};
+use super::gpu::{Facts, Gpu, Stream, TensorMap, lock};
 use crate::{Error, Result};
 
 /// A simulated GPU with a memory of its own.
@@ -79,10 +79,6 @@ impl fmt::Debug for SimGpu {
 
 fn error(error: ptx_sim::Error) -> Error {
     Error::Device(format!("simulator: {error}"))
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 // Everything happens at once, in the order of the calls, so that streams need no order.

@@ -67,6 +67,9 @@ impl Args {
         if self.times == 0 || self.repeats == 0 {
             return Err(Error::invalid("--times and --repeats: expected 1 or more, found 0"));
         }
+        if self.inputs.contains(&0) {
+            return Err(Error::invalid("--inputs: expected 1 or more, found 0"));
+        }
         let gpu = self.device.open()?;
         let name = match &gpu {
             Some(gpu) => gpu.facts().name.clone(),
@@ -98,9 +101,6 @@ impl Args {
         inputs: usize,
         rows: &mut Vec<Row>,
     ) -> Result<()> {
-        if inputs == 0 {
-            return Err(Error::invalid("--inputs: expected 1 or more, found 0"));
-        }
         // A CPU does in a second what a GPU does in a millisecond.
         let work = if gpu.is_some() { 20.0 } else { 0.2 } * baselines(2048) as f64;
         let channels = self
