@@ -1,21 +1,23 @@
 //! `corrust correlate`.
 
 use std::{
+    iter::repeat_n,
     num::NonZeroU64,
+    ops::Range,
     path::{Path, PathBuf},
     time::Instant,
 };
 
 use corrust::{
     Correlator, Device, Encoding, Error, Layout, Result,
-    correlate::{Kernel, Shape, Visibilities, baselines, useful_operations},
+    correlate::{self, Kernel, Shape, Visibilities, baselines, useful_operations},
     format::{
-        self, Options, ReadAhead, Recording,
+        self, Block, Options, ReadAhead, Recording,
         npy::{Dtype, Writer},
     },
 };
 
-use super::{digits, progress::Progress, say, si, warn};
+use super::{digits, progress::Progress, say, selection::Selection, si, warn};
 
 /// Fewest and most bytes of samples that are read and correlated at a time.
 const BLOCK_BYTES: [usize; 2] = [1 << 26, 1 << 28];
@@ -55,6 +57,8 @@ pub struct Args {
     #[arg(long, value_name = "COUNTS.npy")]
     counts: Option<PathBuf>,
     #[command(flatten)]
+    selection: Selection,
+    #[command(flatten)]
     place: Place,
 }
 
@@ -78,6 +82,7 @@ Examples:
   corrust correlate scan.0000.raw scan.0001.raw -o visibilities.npy
   corrust correlate rec.npy -o visibilities.npy --integrate 1024 --device cpu
   corrust correlate nibbles.npy -o visibilities.npy --encoding ci4-offset --layout cnt
+  corrust correlate pulsar.raw -o visibilities.npy --gates phase-bins.npy --shifts delays.npy
 
 In Python:
   v = numpy.load('visibilities.npy'); v = v[..., 0] + 1j * v[..., 1]
@@ -86,12 +91,13 @@ In Python:
 impl Args {
     /// Correlates the recording.
     pub fn run(self) -> Result<()> {
-        let Self { inputs, output, encoding, layout, integrate, counts, place } = self;
+        let Self { inputs, output, encoding, layout, integrate, counts, selection, place } = self;
         let outputs: Vec<&Path> =
             [Some(&output), counts.as_ref()].into_iter().flatten().map(PathBuf::as_path).collect();
-        refuse_overwriting(&inputs, &outputs)?;
+        let files: Vec<PathBuf> = inputs.iter().chain(selection.files()).cloned().collect();
+        refuse_overwriting(&files, &outputs)?;
         let recording = format::open(&inputs, Options { encoding, layout })?;
-        correlate(recording, integrate, place, &output, counts.as_deref())
+        correlate(recording, integrate, &selection, place, &output, counts.as_deref())
     }
 }
 
@@ -116,6 +122,7 @@ pub fn refuse_overwriting(inputs: &[PathBuf], outputs: &[&Path]) -> Result<()> {
 pub fn correlate(
     recording: Box<dyn Recording>,
     integrate: Option<NonZeroU64>,
+    selection: &Selection,
     place: Place,
     output: &Path,
     counts: Option<&Path>,
@@ -133,22 +140,32 @@ pub fn correlate(
         )));
     }
     let times = dumps * integration;
+    let gates = selection.read_gates(recorded)?;
+    let shifts = selection.read_shifts(inputs, recorded)?;
     let mut correlator = Correlator::builder(inputs, channels)
         .encoding(encoding)
         .layout(layout)
         .device(place.device)
         .kernel(place.kernel)
+        .gates(gates.as_ref().map_or(1, |gates| gates.count))
+        .shifts(shifts.as_deref().unwrap_or_default())
         .build()?;
     let dtype = if encoding.is_integer() { Dtype::Int64 } else { Dtype::Float32 };
-    let mut writer = Writer::appending(output, dtype, &[channels, baselines(inputs), 2])?;
-    let mut counts = counts.map(|path| Writer::appending(path, Dtype::Uint64, &[])).transpose()?;
+    let gate_axis: Vec<usize> = gates.iter().map(|gates| gates.count).collect();
+    let entry = [&gate_axis[..], &[channels, baselines(inputs), 2]].concat();
+    let mut writer = Writer::appending(output, dtype, &entry)?;
+    let baseline_axis = shifts.is_some().then_some(baselines(inputs));
+    let entry: Vec<usize> = gate_axis.into_iter().chain(baseline_axis).collect();
+    let mut counts =
+        counts.map(|path| Writer::appending(path, Dtype::Uint64, &entry)).transpose()?;
 
     let start = Instant::now();
     let progress = Progress::new("correlating", &shape, times);
     let mut blocks = ReadAhead::new(recording, block_times(&shape));
     let mut scratch = Vec::new();
-    // Times correlated so far, and those missing since the last dump and altogether.
-    let (mut done, mut missing, mut all_missing) = (0, 0, 0);
+    // Times correlated so far, and those missing and kept among them.
+    let (mut done, mut missing, mut kept) = (0, 0, 0);
+    let mut valid = ValidTimes::new(gates.as_ref().map_or(1, |gates| gates.count));
     while done < times
         && let Some(block) = blocks.next_block()?
     {
@@ -157,18 +174,36 @@ pub fn correlate(
             let left = integration - done % integration;
             let count = usize::try_from(left).map_or(block.times, |left| left.min(block.times));
             let range = position..(position + count).min(block.times);
-            missing += block.missing_within(&range) as u64;
             position = range.end;
+            missing += block.missing_within(&range) as u64;
+            let numbers =
+                gates.as_ref().map(|gates| &gates.numbers[done as usize..][..range.len()]);
+            valid.add(block, range.clone(), numbers);
+            // Missing samples have the value zero, which adds nothing. Where they are matters once
+            // delays take them to different times.
+            let mask = (shifts.is_some() && counts.is_some() && !block.missing.is_empty())
+                .then(|| sample_mask(&shape, block, &range));
+            correlator.accumulate_with(
+                block.part(&shape, range.clone(), &mut scratch),
+                correlate::Selection { valid: mask.as_deref(), gates: numbers },
+            )?;
             done += range.len() as u64;
-            // Missing samples have the value zero, which adds nothing.
-            correlator.accumulate(block.part(&shape, range, &mut scratch))?;
             if done.is_multiple_of(integration) {
-                append(&mut writer, &correlator.dump()?.visibilities)?;
-                if let Some(counts) = &mut counts {
-                    counts.append(&(integration - missing).to_le_bytes())?;
+                let valid = valid.take();
+                for (dump, valid) in correlator.dump_gates()?.into_iter().zip(valid) {
+                    append(&mut writer, &dump.visibilities)?;
+                    kept += dump.times;
+                    match &mut counts {
+                        Some(counts) if shifts.is_some() => {
+                            let each: Vec<u64> = (0..baselines(inputs))
+                                .map(|baseline| dump.valid.get(0, baseline))
+                                .collect();
+                            counts.append(bytemuck::cast_slice(&each))?;
+                        }
+                        Some(counts) => counts.append(&valid.to_le_bytes())?,
+                        None => {}
+                    }
                 }
-                all_missing += missing;
-                missing = 0;
             }
             progress.set(done)?;
         }
@@ -187,23 +222,72 @@ pub fn correlate(
             recorded - times
         ));
     }
-    if all_missing > 0 {
-        warn(format_args!("{all_missing} of {times} times are missing and count as zero"));
+    if missing > 0 {
+        warn(format_args!("{missing} of {times} times are missing and count as zero"));
+    }
+    if kept < times {
+        warn(format_args!("{} of {times} times belong to no gate and are dropped", times - kept));
     }
     let recorded_time = interval
         .map(|interval| format!(" ({} s of signal)", digits(interval * times as f64)))
         .unwrap_or_default();
+    let gates = gates.map(|gates| format!(" of {} gates", gates.count)).unwrap_or_default();
     say(format_args!(
         "correlated {inputs} inputs x {channels} channels x {times} times{recorded_time} into {dumps} \
-         {} in {seconds:.2} s: {}samples/s, {} useful TOPS on {} ({}): {}",
+         {}{gates} in {seconds:.2} s: {}samples/s, {} useful TOPS on {} ({}): {}",
         if dumps == 1 { "dump" } else { "dumps" },
         si(inputs as f64 * channels as f64 * times as f64 / seconds),
-        digits(useful_operations(inputs, channels, times) / seconds / 1e12),
+        digits(useful_operations(inputs, channels, kept) / seconds / 1e12),
         correlator.device_name(),
         correlator.kernel(),
         output.display()
     ));
     Ok(())
+}
+
+/// Times of each gate of the integration in the making that are not missing.
+struct ValidTimes(Vec<u64>);
+
+impl ValidTimes {
+    fn new(gates: usize) -> Self {
+        Self(vec![0; gates])
+    }
+
+    /// Counts the times `range` of a block, which belong to the gates `numbers`.
+    fn add(&mut self, block: &Block, range: Range<usize>, numbers: Option<&[u8]>) {
+        let Some(numbers) = numbers else {
+            self.0[0] += (range.len() - block.missing_within(&range)) as u64;
+            return;
+        };
+        let mut missing = block.missing.iter().peekable();
+        for (time, &number) in range.zip(numbers) {
+            while missing.next_if(|missing| missing.end <= time).is_some() {}
+            let there = missing.peek().is_none_or(|missing| time < missing.start);
+            // The number that drops a time is beyond every gate.
+            if let Some(count) = self.0.get_mut(usize::from(number)) {
+                *count += u64::from(there);
+            }
+        }
+    }
+
+    /// The counts, which start again from zero.
+    fn take(&mut self) -> Vec<u64> {
+        let fresh = vec![0; self.0.len()];
+        std::mem::replace(&mut self.0, fresh)
+    }
+}
+
+/// One flag per sample of the times `range` of a block: whether it is not missing.
+fn sample_mask(shape: &Shape, block: &Block, range: &Range<usize>) -> Vec<bool> {
+    let there: Vec<bool> = range
+        .clone()
+        .map(|time| !block.missing.iter().any(|missing| missing.contains(&time)))
+        .collect();
+    let row = shape.channels * shape.inputs;
+    match shape.layout {
+        Layout::Tcn => there.iter().flat_map(|&there| repeat_n(there, row)).collect(),
+        Layout::Cnt => there.repeat(row),
+    }
 }
 
 /// Times of the blocks that are read. A device goes through its sums once per block, so a block is

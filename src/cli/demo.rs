@@ -14,7 +14,9 @@ use num_complex::Complex;
 use super::{
     correlate::{Place, correlate},
     delays::{self, Found},
-    plot, say, simulate,
+    plot, say,
+    selection::Selection,
+    simulate,
 };
 
 /// Simulate a recording, correlate it, recover the delays of its sources, and plot
@@ -55,7 +57,14 @@ impl Args {
         let (recording, output) = (file("recording.npy"), file("visibilities.npy"));
 
         let sky = simulate::write(SIMULATION, &recording)?;
-        correlate(format::open(&[&recording], Options::default())?, None, place, &output, None)?;
+        correlate(
+            format::open(&[&recording], Options::default())?,
+            None,
+            &Selection::default(),
+            place,
+            &output,
+            None,
+        )?;
 
         let Shape { inputs, channels, .. } = SIMULATION.shape;
         let visibilities = coherences(&output, inputs, channels)?;

@@ -26,6 +26,7 @@ mod demo;
 mod devices;
 mod plot;
 mod progress;
+mod selection;
 mod simulate;
 
 /// Correlators for radio telescopes whose GPU kernels are written in Rust.

@@ -509,17 +509,16 @@ impl Writer {
         self.shape[1..].iter().product::<usize>() as u64 * self.dtype.bytes() as u64
     }
 
-    /// Appends the little-endian bytes of any number of whole entries.
+    /// Appends the little-endian bytes of any number of elements; by the time the array is finished,
+    /// they are to be whole entries.
     ///
     /// # Errors
     /// [`Error::Io`] when they cannot be written, for example to a full disk.
     ///
     /// # Panics
-    /// When the writer was made by [`with_shape`](Self::with_shape) or `bytes` is not a whole
-    /// number of entries.
+    /// When the writer was made by [`with_shape`](Self::with_shape).
     pub fn append(&mut self, bytes: &[u8]) -> Result<()> {
         assert!(self.grows, "only an array that grows is appended to");
-        assert!((bytes.len() as u64).is_multiple_of(self.entry_bytes()), "part of an entry");
         self.appended += bytes.len() as u64;
         self.file.append(bytes)
     }
@@ -540,8 +539,12 @@ impl Writer {
     ///
     /// # Errors
     /// [`Error::Io`] when the file cannot be completed or renamed; nothing is left of it then.
+    ///
+    /// # Panics
+    /// When what was [appended](Self::append) is not a whole number of entries.
     pub fn finish(mut self) -> Result<()> {
         if self.grows {
+            assert!(self.appended.is_multiple_of(self.entry_bytes().max(1)), "part of an entry");
             self.shape[0] = (self.appended / self.entry_bytes().max(1)) as usize;
             self.file.write_at(0, &header(self.dtype, &self.shape, self.start))?;
         }

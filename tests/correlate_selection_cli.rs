@@ -1,0 +1,293 @@
+//! Gates and time shifts at the command line: what is written equals the oracle's plain loops over
+//! streams that files and dumps cut, and bad numbers are refused.
+
+#[allow(dead_code, reason = "each test takes what it needs")]
+mod oracle;
+
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Output, Stdio},
+};
+
+use corrust::{
+    Encoding, Layout,
+    format::npy::{Dtype, Writer},
+};
+use ndarray::{Array, ArrayD, Dimension, IxDyn};
+use oracle::Block;
+use rand::{RngExt, SeedableRng, rngs::StdRng};
+
+/// Runs the command in `folder`.
+fn corrust(folder: &Path, arguments: &str) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_corrust"))
+        .args(arguments.split_whitespace())
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap()
+}
+
+/// Runs a command that succeeds, and returns all that it said.
+fn done(folder: &Path, arguments: &str) -> String {
+    let output = corrust(folder, arguments);
+    let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+    assert!(output.status.success(), "{arguments}: {text}");
+    text
+}
+
+/// Runs a command that is refused with exit code 2, and returns its sentence.
+fn refused(folder: &Path, arguments: &str) -> String {
+    let output = corrust(folder, arguments);
+    assert_eq!(output.status.code(), Some(2), "{arguments}");
+    String::from_utf8(output.stderr).unwrap()
+}
+
+fn write<D: Dimension, T: ndarray_npy::WritableElement>(path: &Path, array: &Array<T, D>) {
+    ndarray_npy::write_npy(path, array).unwrap();
+}
+
+fn numbers<T: ndarray_npy::WritableElement + Clone>(folder: &Path, name: &str, values: &[T]) {
+    write(&folder.join(name), &ndarray::arr1(values));
+}
+
+/// Writes a block as a NumPy recording.
+fn record(path: &Path, block: &Block) {
+    let Block { inputs, channels, times, .. } = *block;
+    let mut shape = match block.layout {
+        Layout::Tcn => vec![times, channels, inputs],
+        Layout::Cnt => vec![channels, inputs, times],
+    };
+    let dtype = match block.encoding {
+        Encoding::Ci8 => {
+            shape.push(2);
+            Dtype::Int8
+        }
+        _ => Dtype::Uint8,
+    };
+    let mut writer = Writer::with_shape(path, dtype, &shape).unwrap();
+    writer.write_at(0, &block.bytes).unwrap();
+    writer.finish().unwrap();
+}
+
+const INPUTS: usize = 4;
+const CHANNELS: usize = 2;
+const TIMES: usize = 100;
+const GATES: usize = 3;
+const DUMP: usize = 30;
+
+fn random(encoding: Encoding, layout: Layout) -> Block {
+    let mut rng = StdRng::seed_from_u64(7);
+    let size = encoding.bytes() * INPUTS * CHANNELS * TIMES;
+    let bytes = (0..size).map(|_| rng.random()).collect();
+    Block { inputs: INPUTS, channels: CHANNELS, times: TIMES, encoding, layout, bytes }
+}
+
+/// Compares one gate of one dump, and its counts, with plain loops over `times`.
+fn compare(
+    what: &str,
+    found: &ArrayD<i64>,
+    place: &[usize],
+    times: impl Iterator<Item = usize> + Clone,
+    sample: impl Fn(usize, usize, usize) -> Option<(f64, f64)>,
+    count: impl Fn(usize) -> u64,
+) {
+    let expected = oracle::correlate(INPUTS, CHANNELS, times, sample);
+    for (channel, row) in expected.iter().enumerate() {
+        for (baseline, v) in row.iter().enumerate() {
+            let part = |part| found[IxDyn(&[place, &[channel, baseline, part]].concat())];
+            assert_eq!((part(0), part(1)), (v.re as i64, v.im as i64), "{what}");
+            assert_eq!(count(baseline), v.count, "{what}: valid times");
+        }
+    }
+}
+
+#[test]
+fn gates_and_shifts_are_what_plain_loops_give() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let mut rng = StdRng::seed_from_u64(1);
+    // Times that are dropped, and a gate that the second dump has none of.
+    let gates: Vec<u8> = (0..TIMES)
+        .map(|time| [0, if time / DUMP == 1 { 0 } else { 1 }, 2, 255][rng.random_range(0..4)])
+        .collect();
+    let shifts = [0, 7, 99, 31];
+    numbers(folder, "gates.npy", &gates.iter().map(|&gate| i64::from(gate)).collect::<Vec<_>>());
+    numbers(folder, "shifts.npy", &shifts.map(|shift| shift as i32));
+
+    for (encoding, layout) in [
+        (Encoding::Ci8, Layout::Tcn),
+        (Encoding::Ci8, Layout::Cnt),
+        (Encoding::Ci4, Layout::Tcn),
+        (Encoding::Ci4Offset, Layout::Cnt),
+    ] {
+        let block = random(encoding, layout);
+        record(&folder.join("a.npy"), &block.cut(0, 37));
+        record(&folder.join("b.npy"), &block.cut(37, TIMES));
+        for (gated, shifted) in [(true, false), (false, true), (true, true)] {
+            let what = format!("{encoding} {layout}, gates {gated}, shifts {shifted}");
+            let mut arguments = format!(
+                "correlate a.npy b.npy -o v.npy --counts n.npy --integrate {DUMP} --device cpu \
+                 --encoding {encoding} --layout {layout}"
+            );
+            if gated {
+                arguments += " --gates gates.npy";
+            }
+            if shifted {
+                arguments += " --shifts shifts.npy";
+            }
+            let said = done(folder, &arguments);
+            assert_eq!(said.contains("3 dumps of 3 gates"), gated, "{said}");
+            assert_eq!(said.contains("belong to no gate and are dropped"), gated, "{said}");
+
+            let found: ArrayD<i64> = ndarray_npy::read_npy(folder.join("v.npy")).unwrap();
+            let counts: ArrayD<u64> = ndarray_npy::read_npy(folder.join("n.npy")).unwrap();
+            let gate_axis = if gated { &[GATES][..] } else { &[] };
+            let baselines = INPUTS * (INPUTS + 1) / 2;
+            let count_axis = if shifted { &[baselines][..] } else { &[] };
+            assert_eq!(found.shape(), [&[3], gate_axis, &[CHANNELS, baselines, 2]].concat());
+            assert_eq!(counts.shape(), [&[3], gate_axis, count_axis].concat());
+            for dump in 0..3 {
+                for gate in 0..if gated { GATES } else { 1 } {
+                    let times = (dump * DUMP..(dump + 1) * DUMP)
+                        .filter(|&time| !gated || usize::from(gates[time]) == gate);
+                    let place = if gated { vec![dump, gate] } else { vec![dump] };
+                    compare(
+                        &what,
+                        &found,
+                        &place,
+                        times,
+                        |channel, input, time| {
+                            let shift = if shifted { shifts[input] } else { 0 };
+                            time.checked_sub(shift).map(|time| block.sample(channel, input, time))
+                        },
+                        |baseline| {
+                            let last = shifted.then_some(baseline);
+                            let index: Vec<usize> = place.iter().copied().chain(last).collect();
+                            counts[IxDyn(&index)]
+                        },
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn missing_times_are_delayed_with_their_samples() {
+    // Two polarisations, one channel, blocks of 8 times, the second of three blocks missing.
+    let block = |index: usize, value: u8| {
+        let cards = [
+            "OBSNCHAN= 1".to_owned(),
+            "NPOL    = 4".to_owned(),
+            "NBITS   = 8".to_owned(),
+            "BLOCSIZE= 32".to_owned(),
+            "PKTSIZE = 32".to_owned(),
+            format!("PKTIDX  = {index}"),
+            "END".to_owned(),
+        ];
+        let header: String = cards.iter().map(|card| format!("{card:80}")).collect();
+        [header.into_bytes(), vec![value; 32]].concat()
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    fs::write(folder.join("scan.raw"), [block(0, 1), block(2, 255)].concat()).unwrap();
+    let gates: Vec<u8> = (0..24).map(|time| if time == 23 { 255 } else { time % 2 }).collect();
+    numbers(folder, "gates.npy", &gates);
+    numbers(folder, "shifts.npy", &[0_i64, 3]);
+    done(
+        folder,
+        "correlate scan.raw -o v.npy --counts n.npy --gates gates.npy --shifts shifts.npy --device cpu",
+    );
+    let found: ArrayD<i64> = ndarray_npy::read_npy(folder.join("v.npy")).unwrap();
+    let counts: ArrayD<u64> = ndarray_npy::read_npy(folder.join("n.npy")).unwrap();
+    assert_eq!((found.shape(), counts.shape()), (&[1, 2, 1, 3, 2][..], &[1, 2, 3][..]));
+    let there = |time: usize| !(8..16).contains(&time);
+    let value = |time: usize| if time < 8 { 1_i64 } else { -1 };
+    for gate in 0..2 {
+        for (baseline, [i, j]) in [[0, 0], [1, 0], [1, 1]].into_iter().enumerate() {
+            let (mut sum, mut count) = (0, 0);
+            for time in (0..23_usize).filter(|time| time % 2 == gate) {
+                let at = |input: usize| {
+                    time.checked_sub([0, 3][input]).filter(|&time| there(time)).map(value)
+                };
+                if let (Some(a), Some(b)) = (at(i), at(j)) {
+                    // Real and imaginary part are the same: (1 + i)(1 - i) = 2.
+                    sum += 2 * a * b;
+                    count += 1;
+                }
+            }
+            assert_eq!(found[IxDyn(&[0, gate, 0, baseline, 0])], sum);
+            assert_eq!(found[IxDyn(&[0, gate, 0, baseline, 1])], 0);
+            assert_eq!(counts[IxDyn(&[0, gate, baseline])], count);
+        }
+    }
+    // Without shifts, missing times are missing from their own gates.
+    done(
+        folder,
+        "correlate scan.raw -o v.npy --counts n.npy --gates gates.npy --integrate 12 --device cpu",
+    );
+    let counts: ArrayD<u64> = ndarray_npy::read_npy(folder.join("n.npy")).unwrap();
+    assert_eq!(counts.shape(), [2, 2]);
+    let expected = [0, 12].map(|from: usize| {
+        [0, 1].map(|gate| {
+            (from..from + 12).filter(|&t| t < 23 && t % 2 == gate && there(t)).count() as u64
+        })
+    });
+    assert_eq!(counts.iter().copied().collect::<Vec<_>>(), expected.concat());
+}
+
+#[test]
+fn bad_gates_and_shifts_get_one_sentence() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    record(&folder.join("rec.npy"), &random(Encoding::Ci8, Layout::Tcn));
+    let gates = |time: usize, number: i64| {
+        let mut numbers = vec![0; TIMES];
+        numbers[time] = number;
+        numbers
+    };
+    numbers(folder, "many.npy", &gates(5, 256));
+    numbers(folder, "minus.npy", &gates(99, -1));
+    numbers(folder, "few.npy", &vec![0_u8; TIMES - 1]);
+    numbers(folder, "none.npy", &vec![255_u8; TIMES]);
+    numbers(folder, "float.npy", &vec![0.5_f32; TIMES]);
+    write(&folder.join("square.npy"), &Array::<u8, _>::zeros((10, 10)));
+    numbers(folder, "long.npy", &[0_i64, 1, 100, 0]);
+    numbers(folder, "huge.npy", &[0_u64, 1, u64::MAX, 0]);
+    numbers(folder, "back.npy", &[0_i32, -3, 0, 0]);
+    numbers(folder, "three.npy", &[0_i64; 3]);
+    fs::write(folder.join("text.npy"), "0 1 2").unwrap();
+    let mut before: Vec<_> = fs::read_dir(folder).unwrap().map(|f| f.unwrap().path()).collect();
+    before.sort();
+    for (arguments, expected) in [
+        ("--gates many.npy", "many.npy: gate number 256 at time 5: expected 0 to 254, or 255 to"),
+        ("--gates minus.npy", "minus.npy: gate number -1 at time 99: expected 0 to 254"),
+        (
+            "--gates few.npy",
+            "few.npy: 99 numbers: expected 100, as many as the recording has times",
+        ),
+        ("--gates none.npy", "none.npy: only 255s: expected a time that is not dropped"),
+        ("--gates float.npy", "float.npy: elements of type float32: expected integers [T]"),
+        ("--gates square.npy", "square.npy: 2 axes"),
+        ("--gates text.npy", "text.npy: truncated"),
+        ("--gates missing.npy", "missing.npy: cannot read"),
+        ("--shifts long.npy", "long.npy: shift 100 of input 2: expected 0 to 99, as the recording"),
+        ("--shifts huge.npy", "huge.npy: shift 18446744073709551615 of input 2: expected"),
+        ("--shifts back.npy", "back.npy: shift -3 of input 1: expected 0 to 99"),
+        (
+            "--shifts three.npy",
+            "three.npy: 3 numbers: expected 4, as many as the recording has inputs",
+        ),
+    ] {
+        let text =
+            refused(folder, &format!("correlate rec.npy -o out.npy {arguments} --device cpu"));
+        assert!(text.contains(expected), "{arguments}: {text:?} says {expected:?}");
+        assert_eq!(text.lines().count(), 1, "{text}");
+        let mut after: Vec<_> = fs::read_dir(folder).unwrap().map(|f| f.unwrap().path()).collect();
+        after.sort();
+        assert_eq!(after, before, "{arguments}");
+    }
+    let text = refused(folder, "correlate rec.npy -o long.npy --shifts long.npy");
+    assert!(text.contains("long.npy: is an input: expected another file to write"), "{text}");
+}
