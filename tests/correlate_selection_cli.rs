@@ -249,9 +249,9 @@ fn bad_gates_and_shifts_get_one_sentence() {
     };
     numbers(folder, "many.npy", &gates(5, 256));
     numbers(folder, "minus.npy", &gates(99, -1));
-    numbers(folder, "few.npy", &vec![0_u8; TIMES - 1]);
-    numbers(folder, "none.npy", &vec![255_u8; TIMES]);
-    numbers(folder, "float.npy", &vec![0.5_f32; TIMES]);
+    numbers(folder, "few.npy", &[0_u8; TIMES - 1]);
+    numbers(folder, "none.npy", &[255_u8; TIMES]);
+    numbers(folder, "float.npy", &[0.5_f32; TIMES]);
     write(&folder.join("square.npy"), &Array::<u8, _>::zeros((10, 10)));
     numbers(folder, "long.npy", &[0_i64, 1, 100, 0]);
     numbers(folder, "huge.npy", &[0_u64, 1, u64::MAX, 0]);
