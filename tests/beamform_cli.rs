@@ -9,8 +9,7 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
-use corrust::{Encoding, Layout, beamform, correlate::Shape, simulate::Simulation};
-use ndarray::{Array1, Array2, Array3, Array4, Array5, Axis, concatenate};
+use ndarray::{Array3, Array4, Array5, ArrayView3, Axis};
 use oracle::{Case, Rounding};
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
@@ -157,47 +156,135 @@ fn what_does_not_fit_is_refused_in_one_sentence() {
     assert_eq!(names.len(), 3, "{names:?}");
 }
 
-/// A point source comes out in the beam that points at it, and not in the others.
-#[test]
-fn a_simulated_source_is_in_its_beam() {
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path();
-    let (dishes, channels, times) = (64, 16, 400);
-    let simulation = Simulation {
-        shape: Shape { inputs: dishes, channels, encoding: Encoding::Ci4, layout: Layout::Tcn },
-        times,
-        sources: 1,
-        seed: 5,
-    };
-    let sky = simulation.write(folder.join("e.npy"), |_| Ok(())).unwrap();
-
-    // Towards the source, its mirror image, and the zenith.
-    let source = Array1::from(sky[0].delays.clone());
-    let delays: Array2<f64> = concatenate![
-        Axis(0),
-        source.clone().insert_axis(Axis(0)),
-        (-source.clone()).insert_axis(Axis(0)),
-        (0.0 * source).insert_axis(Axis(0))
-    ];
-    // Delays are in wideband samples, frequencies in cycles per wideband sample.
-    let frequencies: Vec<f64> = (0..channels).map(|c| c as f64 / channels as f64).collect();
-    let weights = beamform::weights(delays.view(), &frequencies, 1).unwrap();
-    ndarray_npy::write_npy(folder.join("a.npy"), &weights).unwrap();
-    let shifts = Array3::<i32>::from_elem((channels, 1, 3), 12);
-    ndarray_npy::write_npy(folder.join("s.npy"), &shifts).unwrap();
-    done(folder, "beamform e.npy --weights a.npy --shifts s.npy -o j.npy --device cpu");
-
+/// Power of each beam, above the channels in which beams are too wide to tell directions apart.
+fn powers(folder: &Path) -> Vec<f64> {
     let samples: Array4<u8> = ndarray_npy::read_npy(folder.join("j.npy")).unwrap();
-    // In the first channels beams are too wide to tell the directions apart.
-    let power = |beam: usize| -> f64 {
-        let channels = samples.index_axis(Axis(0), beam);
-        let bytes = channels.slice(ndarray::s![4.., .., ..]);
+    let power = |beam: ArrayView3<u8>| {
+        let bytes = beam.slice(ndarray::s![beam.dim().0 / 4.., .., ..]);
         let squares = bytes.iter().map(|&byte| {
             let [re, im] = [byte as i8 >> 4, (byte << 4) as i8 >> 4].map(f64::from);
             re * re + im * im
         });
         squares.sum::<f64>() / bytes.len() as f64
     };
-    let [source, mirror, zenith] = [0, 1, 2].map(power);
-    assert!(source > 5.0 * mirror.max(zenith), "{source} {mirror} {zenith}");
+    samples.axis_iter(Axis(0)).map(power).collect()
+}
+
+/// A point source comes out in the beam that points at it, and not in the others: from coordinates
+/// to beams, by commands alone.
+#[test]
+fn a_simulated_source_is_in_its_beam() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    for (device, dishes, channels, times) in [("cpu", 64, 64, 100), ("sim", 65, 32, 70)] {
+        for seed in [5, 6] {
+            done(
+                folder,
+                &format!(
+                    "simulate -o e.npy --inputs {dishes} --channels {channels} --times {times} \
+                     --encoding ci4 --sources 1 --seed {seed}"
+                ),
+            );
+            // The source's mirror image in the zenith, the zenith, and far off at the side.
+            let array = fs::read_to_string(folder.join("e.json")).unwrap();
+            let array: serde_json::Value = serde_json::from_str(&array).unwrap();
+            let part = |part: usize| array["pointings"][0][part].as_f64().unwrap();
+            let (east, north, up) = (part(0), part(1), part(2));
+            let azimuth = east.atan2(north).to_degrees();
+            let out = done(
+                folder,
+                &format!(
+                    "weights e.json -o a.npy --shifts s.npy --shift 12 --pointing {},{},{} \
+                     --pointing 0,0,1 --pointing {},{}",
+                    -east,
+                    -north,
+                    up,
+                    azimuth + 90.0,
+                    up.asin().to_degrees()
+                ),
+            );
+            assert!(
+                out.starts_with(&format!("made weights of 4 beams of {dishes} dishes")),
+                "{out}"
+            );
+            let command = "beamform e.npy --weights a.npy --shifts s.npy -o j.npy --device";
+            done(folder, &format!("{command} {device}"));
+            let powers = powers(folder);
+            let others = powers[1..].iter().copied().fold(0.0, f64::max);
+            assert!(powers[0] > 4.0 * others, "{device}, seed {seed}: {powers:?}");
+        }
+    }
+}
+
+/// Each of several sources is strongest in its own beam, at the shift that keeps the level of noise.
+#[test]
+fn every_simulated_source_is_strongest_in_its_beam() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    done(
+        folder,
+        "simulate -o e.npy --inputs 100 --channels 64 --times 100 --encoding ci4 --sources 2 --seed 9",
+    );
+    done(folder, "weights e.json -o a.npy --shifts s.npy --pointing 0,0,1 --polarisations 1");
+    let shifts: Array3<i32> = ndarray_npy::read_npy(folder.join("s.npy")).unwrap();
+    // 127 * sqrt(100) is nearest to 2^10.
+    assert_eq!(shifts, Array3::from_elem((64, 1, 3), 10));
+    done(folder, "beamform e.npy --weights a.npy --shifts s.npy -o j.npy --device cpu");
+    let powers = powers(folder);
+    // Noise of the level of the voltages, 2.5 in each component, to a shift.
+    assert!((6.0..25.0).contains(&powers[2]), "{powers:?}");
+    assert!(powers[0] > 2.0 * powers[2] && powers[1] > 1.5 * powers[2], "{powers:?}");
+}
+
+#[test]
+fn coordinates_that_make_no_weights_are_refused_in_one_sentence() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let array = |positions: &str, frequencies: &str, pointings: &str| {
+        let text = format!(
+            "{{\"positions\": {positions}, \"frequencies\": {frequencies}, \"pointings\": {pointings}}}"
+        );
+        fs::write(folder.join("array.json"), text).unwrap();
+    };
+    let refused = |arguments: &str| {
+        let error = refused(folder, arguments);
+        assert!(!folder.join("a.npy").exists() && !folder.join("s.npy").exists(), "{arguments}");
+        error
+    };
+    let command = "weights array.json -o a.npy --shifts s.npy";
+    array("[[0, 0, 0]]", "[6e8]", "[[0, 0, 1], [180, 45]]");
+    for (arguments, expected) in [
+        ("weights none.json -o a.npy", "none.json: cannot read"),
+        ("weights array.json -o array.json", "array.json: is an input"),
+        ("weights array.json -o a.npy --shifts a.npy", "a.npy: is to hold two outputs"),
+        ("weights array.json -o a.npy --polarisations 0", "0 polarisations"),
+        ("weights array.json -o a.npy --polarisations 1000000000000000", "out of memory"),
+        ("weights array.json -o a.npy --shifts s.npy --shift 32", "--shift"),
+        ("weights array.json -o a.npy --shift 3", "--shifts"),
+        ("weights array.json -o a.npy --pointing 1", "pointing \"1\": expected east,north,up or"),
+        ("weights array.json -o a.npy --pointing 0,0,0", "pointing [0.0, 0.0, 0.0]: expected"),
+        ("weights array.json -o a.npy --pointing nan,0", "pointing [NaN, 0]: expected azimuth"),
+        ("weights array.json -o none/a.npy", "none/a.npy: cannot write"),
+    ] {
+        let error = refused(arguments);
+        assert!(error.contains(expected), "{arguments}: {error}");
+    }
+    for (positions, frequencies, pointings, expected) in [
+        ("[[0, 0]]", "[6e8]", "[[0, 0, 1]]", "expected JSON with \"positions\""),
+        ("[[0, 0, 0]]", "6e8", "[[0, 0, 1]]", "array.json: invalid type"),
+        ("[[0, 0, 0]]", "[6e8]", "[[1]]", "expected JSON with \"positions\""),
+        ("[]", "[6e8]", "[[0, 0, 1]]", "array.json: 0 dishes: expected at least 1"),
+        ("[[0, 0, 0]]", "[]", "[[0, 0, 1]]", "array.json: 0 frequencies: expected at least 1"),
+        ("[[0, 0, 0]]", "[6e8]", "[]", "array.json: 0 pointings: expected at least 1"),
+        ("[[0, 0, 0]]", "[1e999]", "[[0, 0, 1]]", "array.json: number out of range"),
+        ("[[1e308, 1e308, 0]]", "[1e308]", "[[1, 1, 0]]", "expected a finite number"),
+    ] {
+        array(positions, frequencies, pointings);
+        let error = refused(command);
+        assert!(error.contains(expected), "{positions} {frequencies} {pointings}: {error}");
+    }
+    array("[[0, 0, 0]]", "[6e8]", "[[0, 0, 1], [180, 45]]");
+    done(folder, command);
+    let weights: Array5<i8> = ndarray_npy::read_npy(folder.join("a.npy")).unwrap();
+    assert_eq!(weights.dim(), (1, 1, 2, 1, 2));
 }

@@ -4,6 +4,7 @@ use std::{f64::consts::TAU, fs, path::Path};
 
 use corrust::{
     Encoding, Layout,
+    beamform::Observation,
     correlate::Shape,
     format::{self, Block, Options},
     simulate::{Simulation, Source, level},
@@ -161,6 +162,17 @@ fn the_description_holds_the_truth() {
         let delays: Vec<f64> =
             found["delays"].as_array().unwrap().iter().map(|d| d.as_f64().unwrap()).collect();
         assert_eq!(delays, source.delays);
+    }
+    // The same delays from positions and pointings.
+    let observation = Observation::read(folder.path().join("rec.json")).unwrap();
+    assert_eq!(observation, simulation.observation());
+    assert_eq!(observation.frequencies, (0..8).map(|c| f64::from(c) * 125e6).collect::<Vec<_>>());
+    for (source, pointing) in sky.iter().zip(&observation.pointings) {
+        let direction = pointing.direction().unwrap();
+        for (position, delay) in observation.positions.iter().zip(&source.delays) {
+            let path: f64 = position.iter().zip(direction).map(|(r, n)| r * n).sum();
+            assert!((-path / 299_792_458.0 - delay * 1e-9).abs() < 1e-18);
+        }
     }
 }
 

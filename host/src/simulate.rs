@@ -12,6 +12,9 @@
 //! shows as a straight line of phase against channel whose slope is the difference of its delays.
 //!
 //! The samples are scaled to the [`level`] of the encoding, rounded, and clipped to its range.
+//!
+//! In metres and hertz the array is what [`Simulation::observation`] says: a wideband sample lasts
+//! [`WIDEBAND_SAMPLE`] seconds.
 
 use std::{f64::consts::TAU, path::Path};
 
@@ -24,6 +27,7 @@ use serde::Serialize;
 
 use crate::{
     Encoding, Error, Layout, Result,
+    beamform::{Observation, Pointing, SPEED_OF_LIGHT},
     correlate::Shape,
     device::host,
     format::{
@@ -31,6 +35,9 @@ use crate::{
         npy::{Dtype, Writer},
     },
 };
+
+/// Seconds of a wideband sample: the band is 1 GHz wide.
+pub const WIDEBAND_SAMPLE: f64 = 1e-9;
 
 /// Bytes of samples that are made at a time.
 const BLOCK_BYTES: usize = 1 << 25;
@@ -58,6 +65,9 @@ pub struct Source {
     pub power: f64,
     /// When each input receives the source, in wideband samples after the centre of the array.
     pub delays: Vec<f64>,
+    /// Where the source is: a unit vector east, north, up.
+    #[serde(skip)]
+    pub direction: [f64; 3],
 }
 
 impl Simulation {
@@ -88,19 +98,42 @@ impl Simulation {
     /// delay of `C` wideband samples, sources anywhere above it.
     pub fn sky(&self) -> Vec<Source> {
         let mut random = self.random(GEOMETRY_STREAM);
-        let radius = self.shape.channels as f64 / 8.0;
-        let inputs: Vec<[f64; 2]> =
-            (&mut random).sample_iter(UnitDisc).take(self.shape.inputs).collect();
+        let inputs = self.inputs(&mut random);
         (0..self.sources)
             .map(|source| {
-                let direction: [f64; 2] = UnitDisc.sample(&mut random);
-                let path = |input: &[f64; 2]| input[0] * direction[0] + input[1] * direction[1];
+                let [x, y]: [f64; 2] = UnitDisc.sample(&mut random);
+                let later = |input: &[f64; 2]| input[0] * x + input[1] * y;
                 Source {
                     power: 0.5_f64.powi(source as i32 + 1),
-                    delays: inputs.iter().map(|input| radius * path(input)).collect(),
+                    delays: inputs.iter().map(|input| self.radius() * later(input)).collect(),
+                    // What lies towards the source hears it earlier.
+                    direction: [-x, -y, (1.0 - x * x - y * y).max(0.0).sqrt()],
                 }
             })
             .collect()
+    }
+
+    /// The array and the sky in metres and hertz, with a beam at each source.
+    pub fn observation(&self) -> Observation {
+        let radius = self.radius() * WIDEBAND_SAMPLE * SPEED_OF_LIGHT;
+        let inputs = self.inputs(&mut self.random(GEOMETRY_STREAM));
+        let channels = self.shape.channels;
+        let frequency = |channel| channel as f64 / (channels as f64 * WIDEBAND_SAMPLE);
+        Observation {
+            positions: inputs.iter().map(|[x, y]| [radius * x, radius * y, 0.0]).collect(),
+            frequencies: (0..channels).map(frequency).collect(),
+            pointings: self.sky().iter().map(|s| Pointing::Direction(s.direction)).collect(),
+        }
+    }
+
+    /// Where the inputs are, east and north, in units of the [radius](Self::radius).
+    fn inputs(&self, random: &mut ChaCha8Rng) -> Vec<[f64; 2]> {
+        random.sample_iter(UnitDisc).take(self.shape.inputs).collect()
+    }
+
+    /// Radius of the array in wideband samples.
+    fn radius(&self) -> f64 {
+        self.shape.channels as f64 / 8.0
     }
 
     /// Writes the recording to the NumPy file `path`, calling `progress` with the number of times
@@ -193,10 +226,14 @@ impl Simulation {
             seed: u64,
             noise_power: f64,
             sources: &'a [Source],
+            wideband_sample_seconds: f64,
+            #[serde(flatten)]
+            observation: Observation,
         }
         let description = Description {
             model: "x_i[c][t] = n_i[c][t] + sum_k exp(-2 pi i delay_k,i c / channels) s_k[c][t]; \
-                    delays in wideband samples",
+                    delays in wideband samples, positions in metres east, north and up, \
+                    frequencies in hertz, pointings at the sources",
             inputs: self.shape.inputs,
             channels: self.shape.channels,
             times: self.times,
@@ -206,6 +243,8 @@ impl Simulation {
             seed: self.seed,
             noise_power: 1.0,
             sources: sky,
+            wideband_sample_seconds: WIDEBAND_SAMPLE,
+            observation: self.observation(),
         };
         serde_json::to_string_pretty(&description).expect("numbers and names are always JSON")
             + "\n"

@@ -60,6 +60,7 @@ fn kernels() -> String {
 
 const EXAMPLES: &str = "\
 Examples:
+  corrust weights array.json -o weights.npy --shifts shifts.npy    from coordinates
   corrust beamform voltages.npy --weights weights.npy --shifts shifts.npy -o beams.npy
   corrust beamform voltages.npy --weights weights.npy --shifts shifts.npy -o beams.npy \\
       --incoherent power.npy --clipped clipped.npy --device cpu

@@ -28,6 +28,7 @@ mod plot;
 mod progress;
 mod selection;
 mod simulate;
+mod weights;
 
 /// Correlators for radio telescopes whose GPU kernels are written in Rust.
 #[derive(Debug, Parser)]
@@ -54,6 +55,7 @@ enum Command {
     Simulate(simulate::Args),
     Correlate(correlate::Args),
     Beamform(beamform::Args),
+    Weights(weights::Args),
     Bench(bench::Args),
     Autocorrelate(autocorrelate::Args),
 }
@@ -67,6 +69,7 @@ pub fn main() -> ExitCode {
         Command::Simulate(args) => args.run(),
         Command::Correlate(args) => args.run(),
         Command::Beamform(args) => args.run(),
+        Command::Weights(args) => args.run(),
         Command::Bench(args) => args.run(),
         Command::Autocorrelate(args) => args.run(),
     });

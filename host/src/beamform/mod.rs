@@ -19,7 +19,7 @@ pub use beams::Beams;
 pub use kernel::Kernel;
 pub use plan::{Beamformer, Builder, Rounding};
 pub use shape::{MAX_DISHES, MAX_SHIFT, Shape, useful_operations};
-pub use weights::{SPEED_OF_LIGHT, delays, weights};
+pub use weights::{Observation, Pointing, SPEED_OF_LIGHT, delays, noise_shift, weights};
 
 use crate::{Device, Error, Result, device::Stream};
 

@@ -4,19 +4,158 @@
 //! later than the origin by `tau = -(r . n) / c`, and in a channel at the frequency `nu` turns its
 //! voltage by `exp(-2 pi i nu tau)`. The weight that adds the dishes in phase is
 //! `A = 127 exp(2 pi i nu tau)`.
+//!
+//! [`Observation`] holds the coordinates, and is what `corrust weights` reads.
 
-use std::f64::consts::TAU;
+use std::{f64::consts::TAU, fs, path::Path, str::FromStr};
 
 use ndarray::{Array2, Array5, ArrayView2, Axis};
 use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
 
-use crate::{Error, Result};
+use super::MAX_SHIFT;
+use crate::{Error, Result, device::host};
 
 /// Metres per second.
 pub const SPEED_OF_LIGHT: f64 = 299_792_458.0;
 
 /// Magnitude of a weight: the largest that int8 holds at every phase.
 const MAGNITUDE: f64 = 127.0;
+
+/// Where dishes are, which channels there are, and where beams are to point.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Observation {
+    /// Dishes: metres east, north and up of a point of the array.
+    pub positions: Vec<[f64; 3]>,
+    /// Channels: hertz.
+    pub frequencies: Vec<f64>,
+    /// Beams.
+    pub pointings: Vec<Pointing>,
+}
+
+impl Observation {
+    /// Reads the JSON file `path`: an object whose fields are those of this struct, and any others.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when the file cannot be read, [`Error::File`] when it is not such an object.
+    ///
+    /// ```
+    /// use corrust_host::beamform::Observation;
+    ///
+    /// # let folder = std::env::temp_dir().join(format!("corrust-doc-{}", std::process::id()));
+    /// # std::fs::create_dir_all(&folder)?;
+    /// # let path = folder.join("array.json");
+    /// std::fs::write(
+    ///     &path,
+    ///     r#"{
+    ///         "positions": [[0, 0, 0], [6.3, 0, 0], [0, 8.5, 0]],
+    ///         "frequencies": [4.0e8, 6.0e8],
+    ///         "pointings": [[0, 0, 1], [180, 45]]
+    ///     }"#,
+    /// )?;
+    /// let observation = Observation::read(&path)?;
+    /// assert_eq!(observation.weights(1)?.dim(), (2, 1, 2, 3, 2));
+    /// # std::fs::remove_dir_all(&folder)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn read(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
+        let text = fs::read_to_string(path).map_err(Error::io(path, "read"))?;
+        serde_json::from_str(&text).map_err(|error| {
+            Error::file(
+                path,
+                format!(
+                    "{error}: expected JSON with \"positions\" [[east, north, up], ...], \
+                     \"frequencies\" [hertz, ...] and \"pointings\" [[east, north, up] or [azimuth, \
+                     altitude], ...]"
+                ),
+            )
+        })
+    }
+
+    /// The [`weights`] that point the beams, `[F][P][B][D][re, im]`.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for coordinates that are not finite numbers, or a direction of length 0;
+    /// [`Error::OutOfMemory`].
+    pub fn weights(&self, polarisations: usize) -> Result<Array5<i8>> {
+        let directions: Result<Vec<_>> = self.pointings.iter().map(Pointing::direction).collect();
+        weights(delays(&self.positions, &directions?).view(), &self.frequencies, polarisations)
+    }
+}
+
+/// Where a beam points.
+///
+/// ```
+/// use corrust_host::beamform::Pointing;
+///
+/// // Azimuth and altitude: 90 degrees from north is east.
+/// let [east, north, up] = "90,0".parse::<Pointing>()?.direction()?;
+/// assert!((east - 1.0).abs() < 1e-12 && north.abs() < 1e-12 && up.abs() < 1e-12);
+/// assert_eq!("0,3,4".parse::<Pointing>()?.direction()?, [0.0, 0.6, 0.8]);
+/// # Ok::<(), corrust_host::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Pointing {
+    /// Towards east, north and up; of any length but 0.
+    Direction([f64; 3]),
+    /// Azimuth, from north through east, and altitude, in degrees.
+    Horizontal([f64; 2]),
+}
+
+impl Pointing {
+    /// The unit vector east, north, up.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when a coordinate is not a finite number, or the length is 0.
+    pub fn direction(&self) -> Result<[f64; 3]> {
+        match *self {
+            Self::Direction(direction) => {
+                let length = direction.iter().map(|part| part * part).sum::<f64>().sqrt();
+                if length == 0.0 || !length.is_finite() {
+                    return Err(Error::invalid(format!(
+                        "pointing {direction:?}: expected numbers east, north and up, not all 0"
+                    )));
+                }
+                Ok(direction.map(|part| part / length))
+            }
+            Self::Horizontal([azimuth, altitude]) => {
+                if !azimuth.is_finite() || !altitude.is_finite() {
+                    return Err(Error::invalid(format!(
+                        "pointing [{azimuth}, {altitude}]: expected azimuth and altitude in degrees"
+                    )));
+                }
+                let (east, north) = azimuth.to_radians().sin_cos();
+                let (up, level) = altitude.to_radians().sin_cos();
+                Ok([level * east, level * north, up])
+            }
+        }
+    }
+}
+
+impl FromStr for Pointing {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let numbers: Option<Vec<f64>> =
+            text.split(',').map(|number| number.trim().parse().ok()).collect();
+        match numbers.as_deref() {
+            Some(&[azimuth, altitude]) => Ok(Self::Horizontal([azimuth, altitude])),
+            Some(&[east, north, up]) => Ok(Self::Direction([east, north, up])),
+            _ => Err(Error::invalid(format!(
+                "pointing {text:?}: expected east,north,up or azimuth,altitude"
+            ))),
+        }
+    }
+}
+
+/// The shift at which noise that the dishes do not share has about the same level in the beams as in
+/// the voltages: [`weights`] make it `127 sqrt(D)` times as large.
+pub fn noise_shift(dishes: usize) -> u32 {
+    let bits = (MAGNITUDE * (dishes.max(1) as f64).sqrt()).log2();
+    (bits.round() as u32).min(MAX_SHIFT)
+}
 
 /// Delays `[beam][dish]` in seconds of plane waves from `directions` (unit vectors towards the
 /// sources) at dishes at `positions` (metres, same axes), after the origin.
@@ -41,7 +180,8 @@ pub fn delays(positions: &[[f64; 3]], directions: &[[f64; 3]]) -> Array2<f64> {
 /// other unit of time will do if the frequencies are in its inverse.
 ///
 /// # Errors
-/// [`Error::Invalid`] when a delay or a frequency is not a finite number.
+/// [`Error::Invalid`] when a delay, a frequency or their product is not a finite number;
+/// [`Error::OutOfMemory`].
 ///
 /// ```
 /// use corrust_host::{Beamformer, Device, beamform::{delays, weights}};
@@ -68,8 +208,21 @@ pub fn weights(
     if let Some(frequency) = frequencies.iter().find(|frequency| !frequency.is_finite()) {
         return Err(Error::invalid(format!("frequency {frequency}: expected a finite number")));
     }
+    let largest =
+        |values: &mut dyn Iterator<Item = &f64>| values.copied().map(f64::abs).fold(0.0, f64::max);
+    let turns = largest(&mut delays.iter()) * largest(&mut frequencies.iter());
+    if !turns.is_finite() {
+        return Err(Error::invalid(format!(
+            "delays of {turns} turns of phase: expected a finite number"
+        )));
+    }
     let (beams, dishes) = delays.dim();
-    let mut weights = Array5::zeros((frequencies.len(), polarisations, beams, dishes, 2));
+    let axes = (frequencies.len(), polarisations, beams, dishes, 2);
+    let bytes = [frequencies.len(), polarisations, beams, dishes, 2]
+        .into_iter()
+        .fold(1, usize::saturating_mul);
+    let mut weights =
+        Array5::from_shape_vec(axes, host::zeros(bytes)?).expect("as many as the axes say");
     weights.axis_iter_mut(Axis(0)).into_par_iter().zip(frequencies).for_each(
         |(mut weights, frequency)| {
             for ((beam, dish), delay) in delays.indexed_iter() {

@@ -1,0 +1,106 @@
+//! `corrust weights`.
+
+use std::path::PathBuf;
+
+use corrust::{
+    Error, Result,
+    beamform::{MAX_SHIFT, Observation, Pointing, noise_shift},
+    format::npy::{Dtype, Writer},
+};
+
+use super::{correlate::refuse_overwriting, say};
+
+/// Make weights and shifts for `corrust beamform` from coordinates
+///
+/// The array is a JSON file with "positions" [[east, north, up], ...] of the dishes in metres,
+/// "frequencies" [...] of the channels in hertz, and "pointings" of the beams: directions [east,
+/// north, up] of any length, or [azimuth, altitude] in degrees, azimuth from north through east.
+/// Other fields are ignored: what `corrust simulate` writes beside a recording is such a file, with a
+/// beam at each source. Weights have magnitude 127 and phase 2 pi nu tau, for the delay
+/// tau = -(position . direction) / c of a plane wave at a dish.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES, allow_negative_numbers = true)]
+pub struct Args {
+    /// Positions, frequencies and pointings, a JSON file
+    #[arg(value_name = "ARRAY.json")]
+    array: PathBuf,
+    /// NumPy file to write the weights to, int8 [F][P][B][D][2]
+    #[arg(short, long, value_name = "A.npy")]
+    output: PathBuf,
+    /// NumPy file to write the shifts to, int32 [F][P][B]
+    #[arg(long, value_name = "s.npy")]
+    shifts: Option<PathBuf>,
+    /// One more beam, after those of the file: east,north,up or azimuth,altitude
+    #[arg(long, value_name = "POINTING", allow_hyphen_values = true)]
+    pointing: Vec<Pointing>,
+    /// Polarisations, all with the same weights
+    #[arg(long, default_value_t = 1, value_name = "P")]
+    polarisations: usize,
+    /// Bits to shift the sums down by, 0 to 31 [default: as many as keep the level of noise that the
+    /// dishes do not share]
+    #[arg(long, value_name = "BITS", requires = "shifts",
+          value_parser = clap::value_parser!(u32).range(0..=i64::from(MAX_SHIFT)))]
+    shift: Option<u32>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  corrust simulate -o e.npy --inputs 64 --encoding ci4 --sources 1
+  corrust weights e.json -o a.npy --shifts s.npy --pointing 0,0,1
+  corrust beamform e.npy --weights a.npy --shifts s.npy -o j.npy     beam 0: the source, 1: the zenith
+
+  echo '{\"positions\": [[0, 0, 0], [6.3, 0, 0]], \"frequencies\": [6e8], \"pointings\": []}' > array.json
+  corrust weights array.json -o a.npy --pointing 180,49.3            azimuth and altitude";
+
+impl Args {
+    /// Writes the weights and shifts.
+    pub fn run(self) -> Result<()> {
+        let outputs: Vec<_> = [Some(&self.output), self.shifts.as_ref()]
+            .into_iter()
+            .flatten()
+            .map(PathBuf::as_path)
+            .collect();
+        refuse_overwriting(std::slice::from_ref(&self.array), &outputs)?;
+        let mut observation = Observation::read(&self.array)?;
+        observation.pointings.extend(&self.pointing);
+        for (what, found) in [
+            ("dishes", observation.positions.len()),
+            ("frequencies", observation.frequencies.len()),
+            ("pointings", observation.pointings.len()),
+        ] {
+            if found == 0 {
+                return Err(Error::file(&self.array, format!("0 {what}: expected at least 1")));
+            }
+        }
+        if self.polarisations == 0 {
+            return Err(Error::invalid("0 polarisations: expected at least 1"));
+        }
+
+        let weights = observation.weights(self.polarisations)?;
+        let (channels, polarisations, beams, dishes, parts) = weights.dim();
+        let axes = [channels, polarisations, beams, dishes, parts];
+        let mut output = Writer::with_shape(&self.output, Dtype::Int8, &axes)?;
+        let bytes = weights.as_slice().expect("a fresh array is contiguous");
+        output.write_at(0, bytemuck::cast_slice(bytes))?;
+        let shift = self.shift.unwrap_or_else(|| noise_shift(dishes));
+        let shifts = self
+            .shifts
+            .as_ref()
+            .map(|path| {
+                let mut shifts = Writer::with_shape(path, Dtype::Int32, &axes[..3])?;
+                let values = vec![shift as i32; channels * polarisations * beams];
+                shifts.write_at(0, bytemuck::cast_slice(&values))?;
+                Ok(shifts)
+            })
+            .transpose()?;
+        output.finish()?;
+        shifts.map(Writer::finish).transpose()?;
+        say(format_args!(
+            "made weights of {beams} beams of {dishes} dishes x {channels} channels x {polarisations} \
+             polarisations{}: {}",
+            if self.shifts.is_some() { format!(", shift {shift}") } else { String::new() },
+            self.output.display()
+        ));
+        Ok(())
+    }
+}
