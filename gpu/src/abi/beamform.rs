@@ -156,10 +156,13 @@ impl Beam {
     }
 }
 
+/// Consecutive times of a stream that a warp of [`INCOHERENT`] takes together.
+pub const INCOHERENT_TIMES: u32 = 16;
+
 parameters! {
     /// Parameters of [`INCOHERENT`].
     ///
-    /// Grid: any; the warps share the rows.
+    /// Grid: any; the warps share the runs of [`INCOHERENT_TIMES`] times of every stream.
     pub struct Incoherent {
         /// `ci4` voltages `[time][stream][pitch bytes]`, 16-byte aligned.
         pub voltages: u64,
@@ -252,4 +255,4 @@ pub const WGMMA_96X512: Kernel<Beamform> = Kernel::new("beamform_wgmma_96x512", 
     .shared_bytes(warpgroup::SHARED_BYTES);
 
 /// The incoherent beam.
-pub const INCOHERENT: Kernel<Incoherent> = Kernel::new("beamform_incoherent", 256);
+pub const INCOHERENT: Kernel<Incoherent> = Kernel::new("beamform_incoherent", 256).min_blocks(2);

@@ -15,9 +15,10 @@
 use crate::{
     abi::autocorrelate::{SUBSEGMENTS, TURN_INSTANTS, TURN_SENSORS, Turn},
     isa::common::{
-        barrier, block, dynamic_shared, lane, load_global, load_global_8, load_shared, prmt,
+        barrier, block, dynamic_shared, lane, load_global, load_global_8, load_shared,
         store_global, store_shared, thread,
     },
+    reorder::transpose,
     tile::divisor,
 };
 
@@ -76,16 +77,7 @@ kernel! {
             let at = |offset: i64| {
                 counts(&p, (subsegment + offset) * p.subsegment as i64 + instant, sensor)
             };
-            let rows = [at(0), at(1), at(2), at(3)];
-            // Transpose of four rows of four bytes.
-            let low = [prmt::<0x5140>(rows[0], rows[1]), prmt::<0x5140>(rows[2], rows[3])];
-            let high = [prmt::<0x7362>(rows[0], rows[1]), prmt::<0x7362>(rows[2], rows[3])];
-            let columns = [
-                prmt::<0x5410>(low[0], low[1]),
-                prmt::<0x7632>(low[0], low[1]),
-                prmt::<0x5410>(high[0], high[1]),
-                prmt::<0x7632>(high[0], high[1]),
-            ];
+            let columns = transpose::bytes_4x4([at(0), at(1), at(2), at(3)]);
             for column in 0..4 {
                 let place = (4 * lane() + column) * SENSOR_WORDS + (word ^ lane());
                 store_shared(shared + 4 * place, columns[column as usize]);

@@ -6,3 +6,4 @@ pub mod rows;
 pub mod sample;
 pub mod tcn;
 pub mod tcn_words;
+pub mod transpose;

@@ -17,6 +17,7 @@ use crate::{
         },
         thread::{barrier, block, thread, threads},
     },
+    reorder::transpose,
     tile::divisor,
 };
 
@@ -37,9 +38,7 @@ impl Words<2, 8> for Ci8 {
     fn turn(words: [u32; 8]) -> [[u32; 4]; 2] {
         let (mut first, mut second) = ([0; 4], [0; 4]);
         for pair in 0..4 {
-            let (even, odd) = (words[2 * pair], words[2 * pair + 1]);
-            first[pair] = prmt::<0x5410>(even, odd);
-            second[pair] = prmt::<0x7632>(even, odd);
+            [first[pair], second[pair]] = transpose::halves([words[2 * pair], words[2 * pair + 1]]);
         }
         [first, second]
     }
@@ -60,17 +59,8 @@ impl Words<4, 8> for Ci4 {
     fn turn(words: [u32; 8]) -> [[u32; 4]; 4] {
         let mut rows = [[0; 4]; 4];
         for four in 0..2 {
-            let [a, b, c, d] =
-                [words[4 * four], words[4 * four + 1], words[4 * four + 2], words[4 * four + 3]];
             // Bytes of one input at four times.
-            let (ab_low, ab_high) = (prmt::<0x5140>(a, b), prmt::<0x7362>(a, b));
-            let (cd_low, cd_high) = (prmt::<0x5140>(c, d), prmt::<0x7362>(c, d));
-            let inputs = [
-                prmt::<0x5410>(ab_low, cd_low),
-                prmt::<0x7632>(ab_low, cd_low),
-                prmt::<0x5410>(ab_high, cd_high),
-                prmt::<0x7632>(ab_high, cd_high),
-            ];
+            let inputs = transpose::bytes_4x4([0, 1, 2, 3].map(|time| words[4 * four + time]));
             for input in 0..4 {
                 let real = extend(inputs[input] >> 4 & 0x0f0f_0f0f);
                 let imaginary = extend(inputs[input] & 0x0f0f_0f0f);

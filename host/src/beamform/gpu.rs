@@ -17,8 +17,8 @@ use corrust_gpu::{
     abi::{
         self,
         beamform::{
-            BEAMFORMERS, Beam, Beamform, CHUNK_BYTES, CHUNK_DISHES, Incoherent, Tile, UNIT_TIMES,
-            WARP_BEAMS, WGMMA_96X512, pass, warpgroup,
+            BEAMFORMERS, Beam, Beamform, CHUNK_BYTES, CHUNK_DISHES, INCOHERENT_TIMES, Incoherent,
+            Tile, UNIT_TIMES, WARP_BEAMS, WGMMA_96X512, pass, warpgroup,
         },
         reorder::PadRows,
     },
@@ -302,7 +302,8 @@ impl GpuBackend {
             };
             let kernel = &abi::beamform::INCOHERENT;
             let warps = kernel.entry.threads as usize / 32;
-            let blocks = (times * streams).div_ceil(warps).min(1 << 16) as u32;
+            let runs = times.div_ceil(INCOHERENT_TIMES as usize) * streams;
+            let blocks = runs.div_ceil(warps).min(1 << 16) as u32;
             // SAFETY: the rows are those of the launch above, the powers have room.
             unsafe { self.gpu.launch(set.stream, kernel, blocks, &parameters)? };
         }
