@@ -2,8 +2,8 @@
 //!
 //! A warp takes 16 consecutive times of a stream, 16 bytes a lane of each, all on their way together:
 //! masked nibbles are int8 sixteen times as large, whose squares `dp4a` sums. Each lane then has a part
-//! of 16 sums: warp transposes ([`transpose`]) add them up while they deal them out, in 16 shuffles
-//! instead of 80, and neighbouring lanes store neighbouring times.
+//! of 16 sums. Warp transposes ([`crate::reorder::transpose`]) add them up while they deal them out, in
+//! 16 shuffles instead of 80, and neighbouring lanes store neighbouring times.
 //!
 //! Bound by memory: each voltage read once.
 

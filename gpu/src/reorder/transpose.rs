@@ -142,7 +142,7 @@ mod tests {
             for lane in 0..32u32 {
                 for r in 0..2 {
                     // From the register that the lane bit says, of the lane whose bit is r.
-                    let (from, bit) = (lane & !mask | r * mask, (lane & mask != 0) as u32);
+                    let (from, bit) = (lane & !mask | (r * mask), (lane & mask != 0) as u32);
                     assert_eq!(turned[lane as usize][r as usize], 32 * bit + from);
                 }
             }
