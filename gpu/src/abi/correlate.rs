@@ -81,11 +81,10 @@ impl WarpgroupTile {
     }
 
     /// Bytes of shared memory of a block: the stages, the patches that visibilities are written
-    /// from (one for each warp that multiplies), the sums of the columns, the barriers (two for each
-    /// stage, and two for the sums).
+    /// from (one for each warp that multiplies), and two barriers and a word for each stage.
     pub const fn shared_bytes(self) -> u32 {
         let patches = self.rows / 16 * PATCH_BYTES;
-        self.stages * self.stage_bytes() + patches + 4 * self.columns + 8 * (2 * self.stages + 2)
+        self.stages * (self.stage_bytes() + 2 * 8 + 4) + patches
     }
 
     /// Tiles that row of tiles `row` has in the lower triangle.
@@ -146,7 +145,7 @@ parameters! {
 parameters! {
     /// Parameters of the warpgroup correlators.
     ///
-    /// Grid: any; the blocks take the tiles of all channels in turn, those of one channel together.
+    /// Grid: any; every block takes the next tile when it has done one, those of one channel together.
     /// Samples are reached through two tensor maps over `[channel][input][byte]`, 128-byte swizzled:
     /// boxes of one channel, [`STEP_BYTES`] bytes and the rows, respectively columns, of a tile.
     pub struct CorrelateWarpgroup {
@@ -154,8 +153,15 @@ parameters! {
         pub rows: u64,
         /// Tensor map of the columns, 64-byte aligned.
         pub columns: u64,
-        /// Sums `[channel][baseline]`, (real, imaginary) pairs of i32 (`cf16`: f32).
+        /// Sums `[channel][baseline]`, (real, imaginary) pairs of i32 (`cf16`: f32). Imaginary parts
+        /// of integers lack the sum of their column's in `row_sums`.
         pub visibilities: u64,
+        /// Sums `[channel][input]` of the imaginary parts, i32. Not used for `cf16`.
+        pub row_sums: u64,
+        /// Counter of tickets, a u32.
+        pub tickets: u64,
+        /// Its value before the launch, which adds `tiles * channels` and the number of blocks.
+        pub first_ticket: u32,
         /// Bytes of one input to read.
         pub row_bytes: u32,
         /// `N`.
@@ -166,24 +172,24 @@ parameters! {
         pub tiles: u32,
         /// One of [`mode`].
         pub mode: u32,
-        /// Zero.
-        pub reserved: u32,
     }
 }
 
 parameters! {
     /// Parameters of [`WIDEN`].
+    ///
+    /// Grid: `ceil(N(N+1)/2 / WIDEN_BASELINES)` blocks for each channel.
     pub struct Widen {
-        /// 32-bit sums, `values` of them.
+        /// 32-bit sums `[channel][baseline]`, pairs.
         pub partial: u64,
         /// 64-bit sums that they are added to (stored to, in [`mode::STORE`]).
         pub total: u64,
-        /// How many.
-        pub values: u64,
+        /// Sums `[channel][input]` of i32 that the imaginary parts of an input's column lack; 0: none.
+        pub row_sums: u64,
+        /// `N`.
+        pub inputs: u32,
         /// One of [`mode`].
         pub mode: u32,
-        /// Zero.
-        pub reserved: u32,
     }
 }
 
@@ -217,5 +223,8 @@ pub const WGMMA_F16_192: Kernel<CorrelateWarpgroup> =
 pub const WGMMA_F16_128: Kernel<CorrelateWarpgroup> =
     warpgroup("correlate_wgmma_f16_128", TILE_128_128);
 
-/// Adds 32-bit sums to 64-bit ones. Grid: any; the blocks share the values.
+/// Baselines of a channel that a block of [`WIDEN`] adds.
+pub const WIDEN_BASELINES: u32 = 2048;
+
+/// Adds 32-bit sums to 64-bit ones, and what the imaginary parts lack.
 pub const WIDEN: Kernel<Widen> = Kernel::new("correlate_widen", 256);

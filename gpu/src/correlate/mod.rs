@@ -14,6 +14,8 @@ pub mod mma;
 pub mod samples;
 pub mod triangle;
 #[cfg(not(corrust_target = "sm_80"))]
+pub mod warpgroup;
+#[cfg(not(corrust_target = "sm_80"))]
 pub mod wgmma;
 #[cfg(not(corrust_target = "sm_90a"))]
 pub mod widen;

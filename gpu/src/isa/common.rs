@@ -380,6 +380,23 @@ pub unsafe fn store_global_64(address: u64, value: u64) {
     unsafe { ptx!("st.global.u64 [{}], {};", in(reg64) address, in(reg64) value) };
 }
 
+/// `atom.global.add.u32`: adds `value` to what is in memory, in one piece, and gives what was there.
+///
+/// # Safety
+/// `address` is 4-byte aligned global memory that the grid uses by this instruction only.
+#[inline(always)]
+pub unsafe fn fetch_add_global(address: u64, value: u32) -> u32 {
+    let before: u32;
+    // SAFETY: the caller's promise.
+    unsafe {
+        ptx!(
+            "atom.global.add.u32 {}, [{}], {};",
+            out(reg32) before, in(reg64) address, in(reg32) value,
+        )
+    };
+    before
+}
+
 /// `red.global.add.u64`: adds `value` to what is in memory, in one piece.
 ///
 /// # Safety

@@ -130,10 +130,10 @@ pub const fn operand(shared: u32) -> u64 {
     SWIZZLE_128 | GROUP_STRIDE | 1 << 16 | ((shared as u64 & 0x3_ffff) >> 4)
 }
 
-/// Text that loads the fragment of 16 rows by 32 bytes at `$at` and turns it.
+/// Text that loads the fragment of 16 rows by 32 bytes at `$at`, turns it and sums its rows.
 #[cfg_attr(not(target_arch = "nvptx64"), allow(unused_macros))]
 macro_rules! load_and_turn {
-    ($at:literal, $a:literal, $turned:literal, $permutation:literal, $flip:literal) => {
+    ($at:literal, $a:literal, $turned:literal, $permutation:literal, $flip:literal, $sum:ident) => {
         concat!(
             "ldmatrix.sync.aligned.m8n8.x4.shared.b16 ",
             "{{", $a, "0, ", $a, "1, ", $a, "2, ", $a, "3}}, [", $at, "];",
@@ -141,8 +141,15 @@ macro_rules! load_and_turn {
             load_and_turn!(@turn $a, $turned, 1, $permutation, $flip),
             load_and_turn!(@turn $a, $turned, 2, $permutation, $flip),
             load_and_turn!(@turn $a, $turned, 3, $permutation, $flip),
+            load_and_turn!(@$sum $a, 0, "low"), load_and_turn!(@$sum $a, 2, "low"),
+            load_and_turn!(@$sum $a, 1, "high"), load_and_turn!(@$sum $a, 3, "high"),
         )
     };
+    (@imaginary $a:literal, $word:literal, $sum:literal) => {
+        concat!("dp4a.s32.s32 {", $sum, "}, ", $a, $word, ", 0x01000100, {", $sum, "};")
+    };
+    // A comment: every operand of an `asm!` must be named.
+    (@nothing $a:literal, $word:literal, $sum:literal) => { concat!("/* {", $sum, "} */") };
     (@turn $a:literal, $turned:literal, $word:literal, $permutation:literal, $flip:literal) => {
         concat!(
             "prmt.b32 ", $turned, $word, ", ", $a, $word, ", ", $a, $word, ", ", $permutation, ";",
@@ -179,6 +186,32 @@ macro_rules! multiply_fragment {
     };
 }
 
+/// Text that goes `$bytes` on, `$units` in `b`: chunk 2k of a row lies where chunk 0 does, but for
+/// bits 5 and 6.
+///
+/// Where rows are summed, the address waits for the sums so far: the assembler would otherwise put
+/// them all off to the end, and hold every fragment till then. The sums are less than 2^30.
+#[cfg_attr(not(target_arch = "nvptx64"), allow(unused_macros))]
+macro_rules! next_chunks {
+    ($bytes:literal, $units:literal, imaginary) => {
+        concat!(
+            "add.s32 at, {low}, {high}; add.s32 at, at, 0x40000000; shr.u32 bits, at, 31;",
+            next_chunks!($bytes, $units, nothing),
+            "add.u32 at, at, bits; "
+        )
+    };
+    ($bytes:literal, $units:literal, nothing) => {
+        concat!(
+            "xor.b32 at, {row}, ",
+            $bytes,
+            "; add.u32 next, {b}, ",
+            $units,
+            ";",
+            "mov.b64 b, {{next, {high_bits}}};"
+        )
+    };
+}
+
 /// Defines a step of the multiplication of 64 rows by some columns over 128 bytes.
 ///
 /// One `asm!` holds the step: the assembler then keeps the multiplications running back to back, and
@@ -188,7 +221,7 @@ macro_rules! multiply_steps {
     ($(
         $(#[$attribute:meta])*
         $name:ident: $words:literal words, $instruction:literal, $scale:literal,
-        turn $permutation:literal, $flip:literal,
+        turn $permutation:literal, $flip:literal, sum $what:ident,
         [$($sum:literal)*] [$($turned:literal)*];
     )*) => {$(
         $(#[$attribute])*
@@ -198,7 +231,8 @@ macro_rules! multiply_steps {
         /// `ldmatrix` for the first chunk of its warp's 16; `a*` is the turn of `a`
         /// ([`crate::correlate::samples::Samples::turn_row`]); `b` is the [`operand`] of the
         /// columns. Word `4n + i` of the sums is word `i` of
-        /// [`crate::tile::fragment::accumulator`] at columns `8n..8n + 8`.
+        /// [`crate::tile::fragment::accumulator`] at columns `8n..8n + 8`. `row_sums += im` (int8; not
+        /// in half precision) of the lane's share of its rows `lane / 4` and `lane / 4 + 8`.
         ///
         /// # Safety
         /// The whole warpgroup calls it; both panels are complete and visible.
@@ -206,38 +240,41 @@ macro_rules! multiply_steps {
         pub unsafe fn $name(
             sums: &mut [u32; $words],
             turned_sums: &mut [u32; $words],
+            row_sums: &mut [u32; 2],
             row: u32,
             b: u64,
         ) {
             // SAFETY: the caller's promise.
             unsafe {
                 ptx!(
-                    "{{ .reg .pred accumulate; .reg .b64 b; .reg .b32 at;",
+                    "{{ .reg .pred accumulate; .reg .b64 b; .reg .b32 at, bits, next;",
                     ".reg .b32 even<4>, even_turned<4>, odd<4>, odd_turned<4>;",
-                    "setp.eq.u32 accumulate, 0, 0;",
-                    load_and_turn!("{row}", "even", "even_turned", $permutation, $flip),
-                    multiply_fragment!($instruction, $scale, "even", "even_turned", "{b}",
+                    "setp.eq.u32 accumulate, 0, 0; mov.b64 b, {{{b}, {high_bits}}};",
+                    load_and_turn!("{row}", "even", "even_turned", $permutation, $flip, $what),
+                    multiply_fragment!($instruction, $scale, "even", "even_turned", "b",
                         [$($sum)*] [$($turned)*]),
-                    // Chunk 2k of a row lies where chunk 0 does, but for bits 5 and 6.
-                    "xor.b32 at, {row}, 32; add.s64 b, {b}, 2;",
-                    load_and_turn!("at", "odd", "odd_turned", $permutation, $flip),
+                    next_chunks!("32", "2", $what),
+                    load_and_turn!("at", "odd", "odd_turned", $permutation, $flip, $what),
                     multiply_fragment!($instruction, $scale, "odd", "odd_turned", "b",
                         [$($sum)*] [$($turned)*]),
                     "wgmma.wait_group.sync.aligned 1;",
-                    "xor.b32 at, {row}, 64; add.s64 b, {b}, 4;",
-                    load_and_turn!("at", "even", "even_turned", $permutation, $flip),
+                    next_chunks!("64", "4", $what),
+                    load_and_turn!("at", "even", "even_turned", $permutation, $flip, $what),
                     multiply_fragment!($instruction, $scale, "even", "even_turned", "b",
                         [$($sum)*] [$($turned)*]),
                     "wgmma.wait_group.sync.aligned 1;",
-                    "xor.b32 at, {row}, 96; add.s64 b, {b}, 6;",
-                    load_and_turn!("at", "odd", "odd_turned", $permutation, $flip),
+                    next_chunks!("96", "6", $what),
+                    load_and_turn!("at", "odd", "odd_turned", $permutation, $flip, $what),
                     multiply_fragment!($instruction, $scale, "odd", "odd_turned", "b",
                         [$($sum)*] [$($turned)*]),
                     "wgmma.wait_group.sync.aligned 0; }}",
                     $(inout(reg32) sums[$sum],)*
                     $(inout(reg32) turned_sums[$turned - $words],)*
+                    low = inout(reg32) row_sums[0],
+                    high = inout(reg32) row_sums[1],
                     row = in(reg32) row,
-                    b = in(reg64) b,
+                    b = in(reg32) b as u32,
+                    high_bits = const (operand(0) >> 32) as u32,
                 )
             };
         }
@@ -247,13 +284,13 @@ macro_rules! multiply_steps {
 multiply_steps! {
     /// `wgmma.mma_async.sync.aligned.m64n64k32.s32.s8.s8`: int8, 64 columns.
     multiply_s8_64: 32 words, "m64n64k32.s32.s8.s8", "",
-        turn "0x2301", "0xff00ff00",
+        turn "0x2301", "0xff00ff00", sum imaginary,
         [0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31]
         [32 33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60
         61 62 63];
     /// `wgmma.mma_async.sync.aligned.m64n128k32.s32.s8.s8`: int8, 128 columns.
     multiply_s8_128: 64 words, "m64n128k32.s32.s8.s8", "",
-        turn "0x2301", "0xff00ff00",
+        turn "0x2301", "0xff00ff00", sum imaginary,
         [0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32
         33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61
         62 63]
@@ -262,7 +299,7 @@ multiply_steps! {
         117 118 119 120 121 122 123 124 125 126 127];
     /// `wgmma.mma_async.sync.aligned.m64n192k32.s32.s8.s8`: int8, 192 columns.
     multiply_s8_192: 96 words, "m64n192k32.s32.s8.s8", "",
-        turn "0x2301", "0xff00ff00",
+        turn "0x2301", "0xff00ff00", sum imaginary,
         [0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32
         33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61
         62 63 64 65 66 67 68 69 70 71 72 73 74 75 76 77 78 79 80 81 82 83 84 85 86 87 88 89 90
@@ -274,13 +311,13 @@ multiply_steps! {
         185 186 187 188 189 190 191];
     /// `wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16`: half precision, 64 columns.
     multiply_f16_64: 32 words, "m64n64k16.f32.f16.f16", ", 1, 1, 0",
-        turn "0x1032", "0x80000000",
+        turn "0x1032", "0x80000000", sum nothing,
         [0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31]
         [32 33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60
         61 62 63];
     /// `wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16`: half precision, 128 columns.
     multiply_f16_128: 64 words, "m64n128k16.f32.f16.f16", ", 1, 1, 0",
-        turn "0x1032", "0x80000000",
+        turn "0x1032", "0x80000000", sum nothing,
         [0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32
         33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61
         62 63]
@@ -289,7 +326,7 @@ multiply_steps! {
         117 118 119 120 121 122 123 124 125 126 127];
     /// `wgmma.mma_async.sync.aligned.m64n192k16.f32.f16.f16`: half precision, 192 columns.
     multiply_f16_192: 96 words, "m64n192k16.f32.f16.f16", ", 1, 1, 0",
-        turn "0x1032", "0x80000000",
+        turn "0x1032", "0x80000000", sum nothing,
         [0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32
         33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61
         62 63 64 65 66 67 68 69 70 71 72 73 74 75 76 77 78 79 80 81 82 83 84 85 86 87 88 89 90

@@ -20,7 +20,7 @@ use corrust_gpu::abi::{
     self, Target,
     correlate::{
         Correlate, CorrelateWarpgroup, LAUNCH_TIMES, TILE_64, TILE_128, TILE_128_128, TILE_128_192,
-        Tile, WarpgroupTile, Widen, mode,
+        Tile, WIDEN_BASELINES, WarpgroupTile, Widen, mode,
     },
     reorder::{Reorder, TILE_INPUTS, TILE_TIMES},
 };
@@ -129,6 +129,10 @@ pub(super) struct GpuBackend {
     native: Option<Buffer>,
     /// `[channel][baseline]` pairs of i32 (`cf16`: f32).
     partial: Buffer,
+    /// What the imaginary parts of `partial` lack by column: `[channel][input]` of i32.
+    row_sums: Option<Buffer>,
+    /// The counter that the warpgroup kernels take tiles by, and its value after the launches so far.
+    tickets: Option<(Buffer, u32)>,
     /// Times summed in `partial`: none means that its contents are undefined.
     partial_times: usize,
     /// `[channel][baseline]` pairs of i64, once there was need of them.
@@ -175,6 +179,15 @@ impl GpuBackend {
             )));
         }
         let values = 2 * baselines(shape.inputs) * shape.channels;
+        let (mut row_sums, mut tickets) = (None, None);
+        if let Variant::Wgmma(..) = variant {
+            let counter = Buffer::new(&gpu, 4)?;
+            counter.upload(Stream::default(), &[0u32])?;
+            tickets = Some((counter, 0));
+            if shape.encoding.is_integer() {
+                row_sums = Some(Buffer::new(&gpu, 4 * shape.inputs * shape.channels)?);
+            }
+        }
         Ok(Self {
             partial: Buffer::new(&gpu, 4 * values)?,
             name: gpu.facts().name.clone(),
@@ -186,6 +199,8 @@ impl GpuBackend {
             sets: None,
             next: 0,
             native: None,
+            row_sums,
+            tickets,
             partial_times: 0,
             total: None,
             total_used: false,
@@ -298,20 +313,27 @@ impl GpuBackend {
                     box_rows,
                 };
                 let maps = self.maps(stream, [map(tile.rows), map(tile.columns)])?;
+                let row_sums = self.row_sums.as_ref().map_or(0, |sums| {
+                    sums.address() + (4 * self.shape.inputs * piece.first_channel) as u64
+                });
+                let workers = blocks.min(self.gpu.facts().multiprocessors);
+                let (counter, ticket) = self.tickets.as_mut().expect("made for these kernels");
                 let parameters = CorrelateWarpgroup {
                     rows: maps,
                     columns: maps + 128,
                     visibilities,
+                    row_sums,
+                    tickets: counter.address(),
+                    first_ticket: *ticket,
                     row_bytes,
                     inputs,
                     channels: piece.channels as u32,
                     tiles,
                     mode,
-                    reserved: 0,
                 };
-                let blocks = blocks.min(self.gpu.facts().multiprocessors);
+                *ticket = ticket.wrapping_add(blocks).wrapping_add(workers);
                 // SAFETY: the maps are those of the samples, the visibilities the shape's.
-                unsafe { self.gpu.launch(stream, kernels[half], blocks, &parameters)? };
+                unsafe { self.gpu.launch(stream, kernels[half], workers, &parameters)? };
             }
         }
         if piece.first_channel + piece.channels == self.shape.channels {
@@ -401,17 +423,46 @@ impl GpuBackend {
         let parameters = Widen {
             partial: self.partial.address(),
             total: total.address(),
-            values: values as u64,
+            row_sums: self.row_sums.as_ref().map_or(0, Buffer::address),
+            inputs: self.shape.inputs as u32,
             mode: if self.total_used { mode::ADD } else { mode::STORE },
-            reserved: 0,
         };
-        let kernel = &abi::correlate::WIDEN;
-        let blocks = (values / 2).div_ceil(kernel.entry.threads as usize).min(1 << 16);
-        // SAFETY: both buffers hold that many values.
-        unsafe { self.gpu.launch(stream, kernel, blocks as u32, &parameters)? };
+        let blocks =
+            baselines(self.shape.inputs).div_ceil(WIDEN_BASELINES as usize) * self.shape.channels;
+        // SAFETY: the buffers hold the shape's sums.
+        unsafe {
+            self.gpu.launch(stream, &abi::correlate::WIDEN, blocks as u32, &parameters)?;
+        }
         self.total_used = true;
         self.partial_times = 0;
         Ok(())
+    }
+
+    /// The 32-bit sums, brought to the host and widened there.
+    fn widen_here(&self, stream: Stream) -> Result<Array2<Complex<i64>>> {
+        let Shape { channels, inputs, .. } = self.shape;
+        let mut partial = vec![Complex::<i32>::default(); channels * baselines(inputs)];
+        self.partial.download(stream, &mut partial)?;
+        let mut row_sums = vec![0i32; channels * inputs];
+        if let Some(sums) = &self.row_sums {
+            sums.download(stream, &mut row_sums)?;
+        }
+        let mut sums = Array2::zeros((channels, baselines(inputs)));
+        sums.outer_iter_mut()
+            .into_par_iter()
+            .zip(partial.par_chunks(baselines(inputs)))
+            .zip(row_sums.par_chunks(inputs))
+            .for_each(|((mut sums, partial), row_sums)| {
+                let mut baselines = sums.iter_mut().zip(partial);
+                for i in 0..inputs {
+                    // Row i of the triangle has a column for each input up to i.
+                    for (lacking, (sum, partial)) in row_sums[..=i].iter().zip(&mut baselines) {
+                        let imaginary = i64::from(partial.im) + i64::from(*lacking);
+                        *sum = Complex::new(partial.re.into(), imaginary);
+                    }
+                }
+            });
+        Ok(sums)
     }
 
     /// Uploads `bytes` to the next set and correlates them there.
@@ -546,11 +597,7 @@ impl Backend for GpuBackend {
             total.download(stream, sums.as_slice_mut().expect("a fresh array is contiguous"))?;
             Visibilities::Integer(sums)
         } else if self.partial_times > 0 {
-            let mut sums = vec![Complex::<i32>::default(); shape.0 * shape.1];
-            self.partial.download(stream, &mut sums)?;
-            let sums = sums.into_par_iter().map(|v| Complex::new(v.re.into(), v.im.into()));
-            let sums = Array2::from_shape_vec(shape, sums.collect());
-            Visibilities::Integer(sums.expect("as many sums as the shape has"))
+            Visibilities::Integer(self.widen_here(stream)?)
         } else {
             Visibilities::Integer(Array2::zeros(shape))
         };

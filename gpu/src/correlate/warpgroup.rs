@@ -1,0 +1,197 @@
+//! What the warpgroup correlators share: tiles taken by ticket, the ring of stages, and the way of
+//! visibilities from registers to memory.
+
+use core::ops::ControlFlow::{self, Break, Continue};
+
+use crate::{
+    abi::correlate::{CorrelateWarpgroup, PATCH_COLUMNS, PATCH_PITCH, WarpgroupTile, mode},
+    correlate::triangle,
+    isa::{
+        common::{
+            fetch_add_global, lane, load_shared, load_shared_2, opaque, read_global_2, shfl,
+            store_global_2, store_shared, store_shared_4, warp_barrier,
+        },
+        sm_90a::{mbarrier_arrive, mbarrier_wait},
+    },
+    tile::{divisor, fragment},
+};
+
+/// Threads of a warpgroup.
+pub const WARPGROUP: u32 = 128;
+
+/// A tile of one channel.
+#[derive(Clone, Copy)]
+pub struct Place {
+    /// Its channel.
+    pub channel: u32,
+    /// Its first row's input.
+    pub first_row: u32,
+    /// Its first column's input.
+    pub first_column: u32,
+}
+
+impl Place {
+    /// Tile `index` of all channels'.
+    #[inline(always)]
+    pub fn of(p: &CorrelateWarpgroup, shape: WarpgroupTile, index: u32) -> Self {
+        let tiles = divisor(p.tiles);
+        let mut column = index % tiles;
+        let mut row = 0;
+        loop {
+            let across = shape.across(row, p.inputs);
+            if column < across {
+                break;
+            }
+            column -= across;
+            row += 1;
+        }
+        Self {
+            channel: index / tiles,
+            first_row: row * shape.rows,
+            first_column: column * shape.columns,
+        }
+    }
+
+    /// Where the tile's rows are among its columns, if all are: near the diagonal.
+    #[inline(always)]
+    pub fn rows_among_columns(&self, shape: WarpgroupTile) -> Option<u32> {
+        let row = self.first_row.wrapping_sub(self.first_column);
+        if row <= shape.columns - shape.rows { Some(row) } else { None }
+    }
+}
+
+/// The next tile that no block has taken, by the one thread of the block that asks.
+///
+/// A launch takes one ticket for every tile and one more for every block, which tells it to stop:
+/// the host knows the next launch's first.
+///
+/// # Safety
+/// The launch is the only one that uses the counter now.
+#[inline(always)]
+pub unsafe fn take_tile(p: &CorrelateWarpgroup) -> Option<u32> {
+    // SAFETY: the caller's promise.
+    let tile = unsafe { fetch_add_global(p.tickets, 1) }.wrapping_sub(p.first_ticket);
+    if tile < p.tiles * p.channels { Some(tile) } else { None }
+}
+
+/// Position in the ring of stages, and the parity of the turn.
+pub struct Ring {
+    /// The stage.
+    pub stage: u32,
+    /// Parity of the phase that its barriers end next.
+    pub parity: u32,
+}
+
+impl Ring {
+    /// The first stage, in the first turn.
+    pub const START: Self = Self { stage: 0, parity: 0 };
+
+    /// Goes on to the next of so many stages.
+    #[inline(always)]
+    pub fn advance(&mut self, stages: u32) {
+        self.stage += 1;
+        if self.stage == stages {
+            self.stage = 0;
+            self.parity ^= 1;
+        }
+    }
+}
+
+/// A warp has done with what `barrier` guards.
+///
+/// # Safety
+/// One of the block's barriers; the whole warp calls it.
+#[inline(always)]
+pub unsafe fn release(barrier: u32) {
+    warp_barrier();
+    if lane() == 0 {
+        // SAFETY: the caller's promise.
+        unsafe { mbarrier_arrive(barrier) };
+    }
+}
+
+/// What stands in a tile's first stage beside its samples: which tile it is. No tile: the end.
+const END: u32 = u32::MAX;
+
+/// Says in a stage whose tile begins there; `None` ends the block's work.
+///
+/// # Safety
+/// `at` is the stage's word, which all have read; the stage's barrier follows.
+#[inline(always)]
+pub unsafe fn announce(at: u32, tile: Option<u32>) {
+    let tile = match tile {
+        Some(tile) => tile,
+        None => END,
+    };
+    // SAFETY: the caller's promise.
+    unsafe { store_shared(at, tile) };
+}
+
+/// Waits for the stage that a tile begins in, and reads which one it is.
+///
+/// # Safety
+/// The whole warp calls it; `full` is the stage's barrier, `at` its word.
+#[inline(always)]
+pub unsafe fn hear(full: u32, parity: u32, at: u32) -> ControlFlow<(), u32> {
+    // SAFETY: the caller's promise.
+    let tile = unsafe {
+        mbarrier_wait(full, parity);
+        // From one lane, so that the assembler knows that it is the same in all.
+        shfl(load_shared(at), 0)
+    };
+    if tile == END { Break(()) } else { Continue(tile) }
+}
+
+/// Writes a warp's 16 rows of sums to the visibilities, through its patch of shared memory: lanes
+/// that hold 8 columns of 8 rows come to hold 32 columns of one row, which are neighbours in memory.
+///
+/// `value(word)` is the (real, imaginary) pair of word `word` of the accumulator, `2 * COLUMNS / 4`
+/// words in all; `add` adds two 32-bit sums.
+///
+/// # Safety
+/// The whole warp calls it; `patch` is its own; no other warp writes these baselines.
+#[inline(always)]
+pub unsafe fn store<const COLUMNS: usize>(
+    p: &CorrelateWarpgroup,
+    tile: &Place,
+    warp: u32,
+    patch: u32,
+    value: impl Fn(usize) -> [u32; 2],
+    add: impl Fn(u32, u32) -> u32,
+) {
+    let visibilities = p.visibilities + 8 * tile.channel as u64 * triangle::baselines(p.inputs);
+    // What follows from the lane takes no register before.
+    let lane = opaque(lane());
+    let place = fragment::accumulator(lane, 0);
+    for group in 0..COLUMNS / PATCH_COLUMNS as usize {
+        for half in 0..2 {
+            for n in 0..4 {
+                let word = 16 * group + 4 * n + 2 * half;
+                let ([a, b], [c, d]) = (value(word), value(word + 1));
+                let column = 8 * n as u32 + place.column;
+                // SAFETY: within the patch.
+                unsafe {
+                    store_shared_4(patch + place.row * PATCH_PITCH + 8 * column, [a, b, c, d])
+                };
+            }
+            warp_barrier();
+            let j = tile.first_column + group as u32 * PATCH_COLUMNS + lane;
+            for row in 0..8 {
+                let i = tile.first_row + 16 * warp + 8 * half as u32 + row;
+                if i < p.inputs && j <= i {
+                    let address = visibilities + 8 * triangle::baseline(i, j);
+                    // SAFETY: within the patch; (i, j) is a baseline, this warp's alone.
+                    unsafe {
+                        let mut value = load_shared_2(patch + row * PATCH_PITCH + 8 * lane);
+                        if p.mode == mode::ADD {
+                            let before = read_global_2(address);
+                            value = [add(before[0], value[0]), add(before[1], value[1])];
+                        }
+                        store_global_2(address, value);
+                    }
+                }
+            }
+            warp_barrier();
+        }
+    }
+}
