@@ -330,7 +330,7 @@ impl Part<'_> {
             sum = sum.wrapping_add(shfl_xor::<2>(sum));
             let lane = opaque(lane());
             let row = tile.first_row + 16 * warp + 8 * half as u32 + lane / 4;
-            if row < p.inputs && lane % 4 == 0 {
+            if row < p.inputs && lane.is_multiple_of(4) {
                 let address = p.row_sums + 4 * (tile.channel as u64 * p.inputs as u64 + row as u64);
                 // SAFETY: the input's sum, this lane's alone.
                 unsafe {
