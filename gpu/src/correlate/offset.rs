@@ -57,7 +57,7 @@ kernel! {
                     sum = dp4a(codes, ONES, sum);
                     difference = dp4a(codes, 0xff01_ff01, difference);
                     let extended = (words[word] >> 7 & ONES) * signs;
-                    beyond += (words[word] & signs * ONES != extended) as i32;
+                    beyond += (words[word] & (signs * ONES) != extended) as i32;
                 }
                 byte += 16 * 32;
             }

@@ -3,17 +3,17 @@
 //! A 32-bit register holds several sums of small products, as fields that are kept apart until one
 //! could overflow; then they are split and added to sums of their own. Three ways to pack:
 //!
-//! | [`Packing`] | register | multiply-adds a complex product | times until it is split |
+//! | `Packing` | register | multiply-adds a complex product | times until it is split |
 //! |---|---|---|---|
-//! | [`Pairs`] | `re' + 2^16 im'` | 2 | 256 (at most 291, as `225 * 291 < 2^16`) |
-//! | [`Codes`] | all three parts of a complex product, 11 bits apart | 1 | 4, 16, 112, 1016 for 4 to 1 bits |
-//! | [`Signed`] | the same of signed values, their fields biased | 1 | 8 |
+//! | `Pairs` | `re' + 2^16 im'` | 2 | 256 (at most 291, as `225 * 291 < 2^16`) |
+//! | `Codes` | all three parts of a complex product, 11 bits apart | 1 | 4, 16, 112, 1016 for 4 to 1 bits |
+//! | `Signed` | the same of signed values, their fields biased | 1 | 8 |
 //!
-//! [`Pairs`] is the kernel of Klages et al., "GPU Kernels for High-Speed 4-Bit Astrophysical Data
+//! `Pairs` is the kernel of Klages et al., "GPU Kernels for High-Speed 4-Bit Astrophysical Data
 //! Processing", section III: tiles of 32 x 32 baselines of one triangle, 8 x 8 threads of 4 x 4
-//! complex products, samples unpacked once into shared memory, 8 times at a time. [`Codes`] is the
+//! complex products, samples unpacked once into shared memory, 8 times at a time. `Codes` is the
 //! complex multiply of Sievers, "GPU Correlation". Both multiply unsigned codes; what the offset
-//! adds is undone by [`super::offset`]. [`Signed`] needs no such thing and splits its register by
+//! adds is undone by [`super::offset`]. `Signed` needs no such thing and splits its register by
 //! three additions.
 //!
 //! Blocks own their baselines for all times, so that results are added without atomics.
