@@ -23,15 +23,29 @@ pub const MAX_LOW: u32 = 5;
 pub const WARP_LAGS: u32 = 32;
 /// Warps of a block of [`LOW`].
 pub const LOW_WARPS: u32 = 8;
-/// Warps of a block of [`HIGH`].
-pub const HIGH_WARPS: u32 = 8;
+/// Bins that a block of [`LONG_BINS`] makes.
+pub const LONG_BINS_RANGE: u32 = 1024;
+/// Bins of the first of the groups of [`LONG_PRODUCTS`] that a block takes.
+pub const LONG_PRODUCTS_RANGE: u32 = 4096;
+/// Warps of a block of [`LONG_PRODUCTS`].
+pub const LONG_WARPS: u32 = 8;
 /// Most lags of a group that the delay lines of [`LOW`] reach.
 pub const MAX_LOW_LAGS: u32 = 64;
 
 /// Sensors of a tile of [`TURN`].
-pub const TURN_SENSORS: u32 = 128;
+pub const TURN_SENSORS: u32 = 64;
 /// Instants of each subsegment in a tile of [`TURN`].
-pub const TURN_INSTANTS: u32 = 4;
+pub const TURN_INSTANTS: u32 = 8;
+
+/// Room for bins of the halo before those of group `low`: whole words of 16 bytes.
+pub const fn history(lags: u32) -> u32 {
+    (2 * lags).next_multiple_of(8)
+}
+
+/// Room for `count` long bins, in whole words of 16 bytes.
+pub const fn long_room(count: u32) -> u32 {
+    count.next_multiple_of(4)
+}
 
 /// Bins of group `group` in a delay line of [`LOW`] with `lags` lags: a power of two that holds the
 /// bins of a step, the longest delay of the group, and a tile more.
@@ -112,8 +126,9 @@ pub const fn row_bytes(groups: u32, lags: u32) -> u64 {
 }
 
 parameters! {
-    /// Parameters of [`TURN`]. Grid: tiles of [`TURN_SENSORS`] sensors vary fastest, then tiles of
-    /// [`TURN_INSTANTS`] instants from `-halo` to `subsegment`, then segments.
+    /// Parameters of [`TURN`]. Grid: `together` tiles of [`TURN_SENSORS`] sensors vary fastest, then
+    /// tiles of [`TURN_INSTANTS`] instants from `-halo` to `subsegment`, then the next tiles of
+    /// sensors, then segments.
     pub struct Turn {
         /// Counts `[instant][sensor]`.
         pub counts: u64,
@@ -133,8 +148,8 @@ parameters! {
         pub segments: u32,
         /// Whether `counts`, `tail` and the number of sensors are multiples of 4.
         pub words: u32,
-        /// Zero.
-        pub reserved: u32,
+        /// Tiles of sensors that are turned together.
+        pub together: u32,
     }
 }
 
@@ -143,11 +158,14 @@ parameters! {
     pub struct Low {
         /// What [`TURN`] wrote.
         pub turned: u64,
-        /// Bins of group `low`, u16 `[sensor][2 S + bins]`: those of the halo first.
+        /// Bins of group `low`, u16 `[sensor][history + bins]`: the last `2 S` of the halo, behind
+        /// what makes them [`history`], then those of all subsegments.
         pub bins: u64,
         /// Sums of products, added to atomically.
         pub products: u64,
-        /// Bins of one sensor, with its `2 S` of the halo.
+        /// Sums of counts, added to atomically.
+        pub totals: u64,
+        /// Bins of one sensor, a multiple of 8.
         pub bins_stride: u64,
         /// A byte for each warp: see [`role`].
         pub roles: u64,
@@ -167,33 +185,76 @@ parameters! {
 }
 
 parameters! {
-    /// Parameters of [`HIGH`]. Grid: a block for every sensor.
-    pub struct High {
-        /// What [`LOW`] wrote.
+    /// Parameters of [`LONG_BINS`]. Grid: a block for every [`LONG_BINS_RANGE`] bins of every sensor,
+    /// at least one for each, those of a sensor side by side.
+    pub struct LongBins {
+        /// The first new bin of the group before.
+        pub before: u64,
+        /// The oldest bin of the delay line of the group before.
+        pub before_delayed: u64,
+        /// Bytes from one sensor's new bins of the group before to the next one's.
+        pub before_stride: u64,
+        /// Bytes from one sensor's delay line of the group before to the next one's.
+        pub before_delayed_stride: u64,
+        /// New bins, u32 `[sensor][long_room(count)]`, zero after the last.
         pub bins: u64,
-        /// Room for bins and delay lines of the groups above, u32
-        /// `[sensor][4][S + instants / 2^(low+1) + 1]`.
-        pub scratch: u64,
-        /// Sums of products.
+        /// Delay lines, u32 `[sensor][S + long_room(count)]`, oldest bins first, `S` rounded up to a
+        /// multiple of 4, zero before the first and after the last.
+        pub delayed: u64,
+        /// Zero-delay registers.
+        pub partial: u64,
+        /// Delay lines of the state.
+        pub cells: u64,
+        /// New bins.
+        pub count: u32,
+        /// 1 if the first half of the first new bin was counted before, else 0.
+        pub begun: u32,
+        /// Group.
+        pub group: u32,
+        /// `G`.
+        pub groups: u32,
+        /// `S`.
+        pub lags: u32,
+        /// Whether bins of the group before are 16-bit numbers, those of group `low`.
+        pub narrow: u32,
+        /// Blocks of a sensor.
+        pub blocks: u32,
+        /// Zero.
+        pub reserved: u32,
+    }
+}
+
+parameters! {
+    /// Parameters of [`LONG_PRODUCTS`]. Grid: a block for every [`LONG_PRODUCTS_RANGE`] bins of group
+    /// `low + 1` of every sensor, at least one for each, those of a sensor side by side.
+    pub struct LongProducts {
+        /// Of every group above `low`: what [`LONG_BINS`] wrote, bins and then delay lines of all
+        /// sensors.
+        pub bins: u64,
+        /// The first new bin of group `low`.
+        pub low_bins: u64,
+        /// Bytes from one sensor's bins of group `low` to the next one's.
+        pub low_stride: u64,
+        /// Sums of products, added to atomically.
         pub products: u64,
-        /// Sums of counts.
-        pub totals: u64,
         /// Zero-delay registers.
         pub partial: u64,
         /// Delay lines.
         pub cells: u64,
         /// Instants before the first one, a multiple of `2^low`.
         pub begin: u64,
-        /// Bins of one sensor, with its `2 S` of the halo.
-        pub bins_stride: u64,
         /// New bins of group `low`.
         pub new_bins: u32,
+        /// Sensors.
+        pub sensors: u32,
         /// `G`.
         pub groups: u32,
-        /// `S`.
+        /// `S`, at most [`MAX_LOW_LAGS`].
         pub lags: u32,
-        /// Group of the bins.
+        /// Group `low`.
         pub low: u32,
+        /// Blocks of a sensor.
+        pub blocks: u32,
     }
 }
 
@@ -235,8 +296,11 @@ pub const TURN: Kernel<Turn> =
 pub const LOW: Kernel<Low> = Kernel::new("autocorrelate_low", 32 * LOW_WARPS)
     .shared_bytes(line_offset(MAX_LOW + 1, WARP_LAGS))
     .min_blocks(2);
-/// The groups above `low`, from their bins.
-pub const HIGH: Kernel<High> =
-    Kernel::new("autocorrelate_high", 32 * HIGH_WARPS).shared_bytes(8 * 32 * HIGH_WARPS);
+/// Bins and delay line of a group above `low`, from those of the group before.
+pub const LONG_BINS: Kernel<LongBins> = Kernel::new("autocorrelate_long_bins", 256);
+/// Products, delay lines and zero-delay registers of the groups above `low`.
+pub const LONG_PRODUCTS: Kernel<LongProducts> =
+    Kernel::new("autocorrelate_long_products", 32 * LONG_WARPS)
+        .shared_bytes(2 * 8 * LONG_WARPS * MAX_LOW_LAGS);
 /// What the next instants need of these.
 pub const CARRY: Kernel<Carry> = Kernel::new("autocorrelate_carry", 256);

@@ -18,25 +18,23 @@
 //! Delay lines of all groups lie in shared memory, rings of a power of two. The threads fill them
 //! together, [`STEP`] instants of every subsegment at a time: each takes 4 instants of 8 subsegments
 //! and adds neighbours, first its own, then other lanes'. Then every warp multiplies what its role
-//! says. Before its own instants a subsegment's halo goes through the lines, without products.
+//! says; consecutive products share the bins of the delay line, which stay in registers. Before its
+//! own instants a subsegment's halo goes through the lines, without products.
 //!
 //! Sums wrap at 2^32 and are read as unsigned: a product of digits is at most 255^2, 32 of them for
 //! every 16 instants; [`crate::abi::autocorrelate::MAX_SUBSEGMENT`] keeps them below.
 //!
-//! Bound by the tensor cores: 6 `mma` for 512 counts in group 0, 20 for 512 bins in every other.
+//! Bound by the tensor cores: 6 `mma` for 512 counts in group 0, 10 for 256 bins in every other.
 
 use crate::{
     abi::autocorrelate::{
-        LOW_WARPS, Low, STEP, SUBSEGMENTS, WARP_LAGS, bin_bytes, line_bins, role,
+        LOW_WARPS, Low, STEP, SUBSEGMENTS, WARP_LAGS, bin_bytes, history, line_bins, role,
     },
-    isa::{
-        common::{
-            add_global_64, barrier, block, dynamic_shared, lane, load_global_2, load_shared,
-            load_shared_2, load_shared_4, prmt, shfl_xor, store_global_16, store_shared_2,
-            store_shared_4, thread, warp_barrier,
-        },
-        sm_80::mma_m16n8k32_u8,
+    isa::common::{
+        add_global_64, barrier, block, dynamic_shared, lane, load_global_2, load_shared, opaque,
+        prmt, shfl_xor, store_global_4, store_shared_2, store_shared_4, thread, warp_barrier,
     },
+    isa::sm_80::{ldmatrix_x4, mma_m16n8k32_u8},
     tile::{divisor, fragment},
 };
 
@@ -46,15 +44,26 @@ const THREAD_INSTANTS: u32 = STEP * 4 / (32 * LOW_WARPS);
 /// Tiles of a warp's sums: 5 tiles of bins by 2 digits, of which group 0 uses 6.
 const TILES: usize = 10;
 
+/// Bins of group `low` that a lane writes to memory at a time.
+const KEPT: u32 = 8;
+
 /// Words of 32 bits of a tile.
 const TILE_WORDS: u32 = 16 * 8;
 
+/// Bytes of a chunk: 16 subsegments of a bin, a row of what `ldmatrix` reads.
+const CHUNK: u32 = 16;
+
 /// The delay line of one group in shared memory.
+///
+/// A bin has two chunks of low digits and, but in group 0, two of high digits. They are permuted by
+/// `xor` so that the same chunk of eight bins lies in eight different places of 128 bytes, and so
+/// do the bins that neighbouring lanes store.
 #[derive(Clone, Copy)]
 struct Line {
     address: u32,
     mask: u32,
-    bin_bytes: u32,
+    /// Logarithm of the bytes of a bin.
+    shift: u32,
 }
 
 impl Line {
@@ -72,13 +81,55 @@ impl Line {
         Self {
             address: shared + offset,
             mask: line_bins(group, lags) - 1,
-            bin_bytes: bin_bytes(group),
+            shift: bin_bytes(group).trailing_zeros(),
         }
     }
 
+    /// Where `chunk` of a bin lies among its chunks, in bytes: the same for all bins that are equal
+    /// modulo 8.
     #[inline(always)]
-    fn bin(self, bin: u32) -> u32 {
-        self.address + (bin & self.mask) * self.bin_bytes
+    fn chunk(self, bin: u32, chunk: u32) -> u32 {
+        let quarter = bin / 4 % 2;
+        let permutation = if self.shift == 5 { quarter } else { bin / 2 % 2 * 2 + quarter };
+        (chunk ^ permutation) * CHUNK
+    }
+
+    /// Address of `chunk` of a bin.
+    #[inline(always)]
+    fn place(self, bin: u32, chunk: u32) -> u32 {
+        self.address + ((bin & self.mask) << self.shift) + self.chunk(bin, chunk)
+    }
+
+    /// The rows of `ldmatrix` that a lane names: `chunk` of bin `bin` and of those 8, 16.. later.
+    #[inline(always)]
+    fn rows(self, bin: u32, chunk: u32) -> Rows {
+        Rows {
+            address: self.address + self.chunk(bin, chunk),
+            offset: bin << self.shift,
+            mask: self.mask << self.shift,
+            step: 8 << self.shift,
+        }
+    }
+}
+
+/// A lane's rows in a line, for `ldmatrix`.
+#[derive(Clone, Copy)]
+struct Rows {
+    address: u32,
+    offset: u32,
+    mask: u32,
+    step: u32,
+}
+
+impl Rows {
+    /// The row `8 tile` bins later.
+    ///
+    /// # Safety
+    /// All lanes of the warp call it, each with its rows.
+    #[inline(always)]
+    unsafe fn load(self, tile: u32) -> [u32; 4] {
+        // SAFETY: places in the line, in whole chunks.
+        unsafe { ldmatrix_x4(self.address + ((self.offset + tile * self.step) & self.mask)) }
     }
 }
 
@@ -109,12 +160,6 @@ fn widen(counts: [u32; 2]) -> Sums {
     [counts[0] & EVEN, counts[0] >> 8 & EVEN, counts[1] & EVEN, counts[1] >> 8 & EVEN]
 }
 
-/// The 16-bit number of subsegment `i` of the 8 of a lane.
-#[inline(always)]
-fn number(sums: Sums, i: usize) -> u32 {
-    sums[i / 4 * 2 + i % 2] >> (i % 4 / 2 * 16) & 0xffff
-}
-
 /// Fills the delay lines of all groups.
 struct Filler<'a> {
     p: &'a Low,
@@ -124,10 +169,23 @@ struct Filler<'a> {
 }
 
 impl Filler<'_> {
-    /// A lane's instants: its place among those of a step, and its part of a bin.
+    /// The first of a lane's instants in a step.
     #[inline(always)]
     fn instant(&self) -> u32 {
         thread() / 4 * THREAD_INSTANTS
+    }
+
+    /// Which of a lane's instants comes `i`-th, the same pairs for all: chosen so that neither
+    /// counts nor their pairs, stored by all lanes together, have bank conflicts.
+    #[inline(always)]
+    fn turn(&self, i: u32) -> u32 {
+        i ^ (lane() / 4 % 4)
+    }
+
+    /// The chunk of low digits that holds a lane's subsegments, and their place in it.
+    #[inline(always)]
+    fn part(&self) -> (u32, u32) {
+        (lane() / 2 % 2, lane() % 2 * 8)
     }
 
     /// The counts of the step at `step`, instants from `-halo` on.
@@ -136,20 +194,21 @@ impl Filler<'_> {
     /// The step exists.
     #[inline(always)]
     unsafe fn fetch(&self, step: u32) -> [[u32; 2]; THREAD_INSTANTS as usize] {
-        let length = (self.p.halo + self.p.subsegment) as u64;
         let row = self.sensor as u64 * self.p.segments as u64 + self.segment as u64;
+        let length = (self.p.halo + self.p.subsegment) as u64;
         let instant = row * length + (step * STEP + self.instant()) as u64;
         let address = self.p.turned + instant * SUBSEGMENTS as u64 + 8 * (lane() % 4) as u64;
         let mut counts = [[0; 2]; THREAD_INSTANTS as usize];
-        for i in 0..THREAD_INSTANTS as usize {
+        for i in 0..THREAD_INSTANTS {
+            let place = address + (self.turn(i) * SUBSEGMENTS) as u64;
             // SAFETY: the caller's promise.
-            counts[i] = unsafe { load_global_2(address + i as u64 * SUBSEGMENTS as u64) };
+            counts[i as usize] = unsafe { load_global_2(place) };
         }
         counts
     }
 
     /// Stores a bin of `group` whose first instant is `instant`, counted from the beginning of the
-    /// halo; of group `low` also to memory.
+    /// halo.
     ///
     /// # Safety
     /// No other lane has the bin.
@@ -160,39 +219,13 @@ impl Filler<'_> {
             return;
         }
         let line = Line::new(self.shared, group, p.lags);
-        let digits = [
-            prmt::<0x6240>(sums[0], sums[1]),
-            prmt::<0x6240>(sums[2], sums[3]),
-            prmt::<0x7351>(sums[0], sums[1]),
-            prmt::<0x7351>(sums[2], sums[3]),
-        ];
-        // SAFETY: a place in the line.
-        unsafe { store_shared_4(line.bin(instant >> group) + 16 * (lane() % 4), digits) };
-        if group == p.low {
-            // SAFETY: the caller's promise.
-            unsafe { self.keep(instant, sums) };
-        }
-    }
-
-    /// Writes a bin of group `low` to memory: of the halo, only that of the very first subsegment.
-    ///
-    /// # Safety
-    /// As [`Self::store`].
-    #[inline(always)]
-    unsafe fn keep(&self, instant: u32, sums: Sums) {
-        let p = self.p;
-        let history = 2 * p.lags;
-        let bins = p.subsegment >> p.low;
-        let row = p.bins + 2 * self.sensor as u64 * p.bins_stride;
-        let bin = (instant as i32 - p.halo as i32) >> p.low;
-        for i in 0..8 {
-            let subsegment = self.segment * SUBSEGMENTS + 8 * (lane() % 4) + i as u32;
-            if bin >= 0 || (subsegment == 0 && bin >= -(history as i32)) {
-                // A launch's bins are counted in 32 bits; wider places would spill registers.
-                let place = subsegment * bins + (history as i32 + bin) as u32;
-                // SAFETY: the bin exists, and no other lane has it.
-                unsafe { store_global_16(row + 2 * place as u64, number(sums, i) as u16) };
-            }
+        let low = [prmt::<0x6240>(sums[0], sums[1]), prmt::<0x6240>(sums[2], sums[3])];
+        let high = [prmt::<0x7351>(sums[0], sums[1]), prmt::<0x7351>(sums[2], sums[3])];
+        let (bin, (chunk, place)) = (instant >> group, self.part());
+        // SAFETY: places in the line.
+        unsafe {
+            store_shared_2(line.place(bin, chunk) + place, low);
+            store_shared_2(line.place(bin, 2 + chunk) + place, high);
         }
     }
 
@@ -208,18 +241,14 @@ impl Filler<'_> {
         // SAFETY: places in the lines, each of one lane.
         unsafe {
             for i in 0..THREAD_INSTANTS {
-                let place = line.bin(instant + i) + 8 * (lane() % 4);
+                let (chunk, place) = self.part();
+                let place = line.place(instant + self.turn(i), chunk) + place;
                 store_shared_2(place, counts[i as usize]);
-            }
-            if self.p.low == 0 {
-                for i in 0..THREAD_INSTANTS {
-                    self.keep(instant + i, widen(counts[i as usize]));
-                }
             }
             let first = add(widen(counts[0]), widen(counts[1]));
             let second = add(widen(counts[2]), widen(counts[3]));
-            self.store(1, instant, first);
-            self.store(1, instant + 2, second);
+            self.store(1, instant + self.turn(0) / 2 * 2, first);
+            self.store(1, instant + self.turn(2) / 2 * 2, second);
             let quarter = add(first, second);
             self.store(2, instant, quarter);
             // Neighbouring owners make longer bins; the first of them stores.
@@ -236,6 +265,61 @@ impl Filler<'_> {
                 self.store(5, instant, whole);
             }
         }
+    }
+
+    /// Writes the bins of group `low` of a step to memory, of the halo only those of the very first
+    /// subsegment, and gives the sum of those after the halo. Warps share the bins, lanes the
+    /// subsegments.
+    ///
+    /// # Safety
+    /// All lanes of the warp call it after the lines were filled.
+    #[inline(always)]
+    unsafe fn keep(&self, step: u32) -> u32 {
+        let p = self.p;
+        // Seldom enough to take no registers between steps.
+        let lane = opaque(lane());
+        let line = Line::new(self.shared, p.low, p.lags);
+        let subsegment = self.segment * SUBSEGMENTS + lane;
+        let row = p.bins + 2 * self.sensor as u64 * p.bins_stride;
+        let begin = subsegment * (p.subsegment >> p.low) + history(p.lags);
+        let (chunk, place) = (lane / CHUNK, lane % CHUNK / 4 * 4);
+        let shift = 8 * (lane % 4);
+        let mut total = 0;
+        // The last warps have the least to multiply.
+        let mut kept = KEPT * (LOW_WARPS - 1 - thread() / 32);
+        while kept < STEP >> p.low {
+            let bin = ((step * STEP) >> p.low) + kept;
+            let mut values = [0; KEPT as usize];
+            for i in 0..KEPT {
+                // SAFETY: places in the line.
+                let mut value =
+                    unsafe { load_shared(line.place(bin + i, chunk) + place) } >> shift & 0xff;
+                if p.low > 0 {
+                    // SAFETY: as above.
+                    let high = unsafe { load_shared(line.place(bin + i, 2 + chunk) + place) };
+                    value |= (high >> shift & 0xff) << 8;
+                }
+                values[i as usize] = value;
+            }
+            let after = bin as i32 - (p.halo >> p.low) as i32;
+            if after >= 0 || (subsegment == 0 && after >= -(history(p.lags) as i32)) {
+                let mut words = [0; 4];
+                for i in 0..4 {
+                    words[i] = values[2 * i] | values[2 * i + 1] << 16;
+                }
+                // A launch's bins are counted in 32 bits.
+                let to = row + 2 * (begin as i32 + after) as u32 as u64;
+                // SAFETY: the bins exist, and no other lane has them.
+                unsafe { store_global_4(to, words) };
+            }
+            if after >= 0 {
+                for i in 0..KEPT as usize {
+                    total += values[i];
+                }
+            }
+            kept += KEPT * LOW_WARPS;
+        }
+        total
     }
 }
 
@@ -261,41 +345,82 @@ impl Role {
     }
 }
 
-/// Adds the products of 16 bins of group 0, from `bin` on, with the 48 from `delayed` on.
+/// Adds the products of 16 `RUN` bins of group 0, from `bin` on, with those of the line, each 16
+/// with the 48 that begin `window` bins earlier.
 ///
 /// # Safety
 /// All lanes of the warp call it; the line holds the bins.
 #[inline(always)]
-unsafe fn multiply_counts(sums: &mut [[u32; 4]; TILES], line: Line, bin: u32, delayed: u32) {
-    let (row, part) = (lane() / 4, 8 * (lane() % 4));
-    // SAFETY: places in the line.
+unsafe fn multiply_counts<const RUN: usize>(
+    sums: &mut [[u32; 4]; TILES],
+    line: Line,
+    bin: u32,
+    window: u32,
+) {
+    const COLUMNS: usize = 6;
+    let line = Line { shift: bin_bytes(0).trailing_zeros(), ..line };
+    let lane = opaque(lane());
+    let (row, matrix) = (lane % 8, lane / 8);
+    // As operand A two eights of bins with either chunk, as operand B either chunk of two eights.
+    let direct = line.rows(bin + row + matrix % 2 * 8, matrix / 2);
+    let delayed = line.rows(bin.wrapping_sub(window) + row + matrix / 2 * 8, matrix % 2);
+    let mut b = [[0; 2]; COLUMNS];
+    // SAFETY: all lanes of the warp are here.
     unsafe {
-        let [a0, a2] = load_shared_2(line.bin(bin + row) + part);
-        let [a1, a3] = load_shared_2(line.bin(bin + row + 8) + part);
-        for tile in 0..6 {
-            let column = delayed.wrapping_add(8 * tile as u32 + row);
-            let b = load_shared_2(line.bin(column) + part);
-            mma_m16n8k32_u8(&mut sums[tile], [a0, a1, a2, a3], b);
+        for pair in 0..COLUMNS / 2 - 1 {
+            let [b0, b1, b2, b3] = delayed.load(2 * pair as u32);
+            [b[2 * pair], b[2 * pair + 1]] = [[b0, b1], [b2, b3]];
+        }
+        for i in 0..RUN {
+            let a = direct.load(2 * i as u32);
+            let [b0, b1, b2, b3] = delayed.load((2 * i + COLUMNS - 2) as u32);
+            [b[COLUMNS - 2], b[COLUMNS - 1]] = [[b0, b1], [b2, b3]];
+            for tile in 0..COLUMNS {
+                mma_m16n8k32_u8(&mut sums[tile], a, b[tile]);
+            }
+            for tile in 0..COLUMNS - 2 {
+                b[tile] = b[tile + 2];
+            }
         }
     }
 }
 
-/// Adds the products of 8 bins of two digits, from `bin` on, with the 40 from `delayed` on.
+/// Adds the products of 8 `RUN` bins of two digits, from `bin` on, with those of the line, each 8
+/// with the 40 that begin `window` bins earlier.
 ///
 /// # Safety
 /// All lanes of the warp call it; the line holds the bins.
 #[inline(always)]
-unsafe fn multiply_digits(sums: &mut [[u32; 4]; TILES], line: Line, bin: u32, delayed: u32) {
-    let (row, part) = (lane() / 4, 16 * (lane() % 4));
-    // SAFETY: places in the line.
+unsafe fn multiply_digits<const RUN: usize>(
+    sums: &mut [[u32; 4]; TILES],
+    line: Line,
+    bin: u32,
+    window: u32,
+) {
+    const COLUMNS: usize = TILES / 2;
+    let line = Line { shift: bin_bytes(1).trailing_zeros(), ..line };
+    let lane = opaque(lane());
+    let (row, matrix) = (lane % 8, lane / 8);
+    // As operand A low and high digits of either half, as operand B the halves of either digit.
+    let direct = line.rows(bin + row, matrix % 2 * 2 + matrix / 2);
+    let delayed = line.rows(bin.wrapping_sub(window) + row, matrix);
+    let mut b = [[0; 4]; COLUMNS];
+    // SAFETY: all lanes of the warp are here.
     unsafe {
-        let [low0, low1, high0, high1] = load_shared_4(line.bin(bin + row) + part);
-        let a = [low0, high0, low1, high1];
-        for tile in 0..TILES / 2 {
-            let column = delayed.wrapping_add(8 * tile as u32 + row);
-            let [low0, low1, high0, high1] = load_shared_4(line.bin(column) + part);
-            mma_m16n8k32_u8(&mut sums[2 * tile], a, [low0, low1]);
-            mma_m16n8k32_u8(&mut sums[2 * tile + 1], a, [high0, high1]);
+        for tile in 0..COLUMNS - 1 {
+            b[tile] = delayed.load(tile as u32);
+        }
+        for i in 0..RUN {
+            let a = direct.load(i as u32);
+            b[COLUMNS - 1] = delayed.load((i + COLUMNS - 1) as u32);
+            for tile in 0..COLUMNS {
+                let [low0, low1, high0, high1] = b[tile];
+                mma_m16n8k32_u8(&mut sums[2 * tile], a, [low0, low1]);
+                mma_m16n8k32_u8(&mut sums[2 * tile + 1], a, [high0, high1]);
+            }
+            for tile in 0..COLUMNS - 1 {
+                b[tile] = b[tile + 1];
+            }
         }
     }
 }
@@ -366,6 +491,7 @@ kernel! {
         // Y_{k,c}[m] = Z_k[m - (S - S / 2^k) - c]: the window of bins that meets bin m begins here.
         let window = p.lags - (p.lags >> role.group) + role.first_lag + WARP_LAGS;
         let mut sums = [[0; 4]; TILES];
+        let mut total = 0;
         let halo_steps = p.halo / STEP;
         let steps = halo_steps + p.subsegment / STEP;
         let mut next = filler.fetch(0);
@@ -377,23 +503,27 @@ kernel! {
             if step + 1 < steps {
                 next = filler.fetch(step + 1);
             }
+            total += filler.keep(step);
             if busy && step >= halo_steps {
                 let first = (step * STEP) >> role.group;
-                let bins = STEP >> role.group;
-                if role.group == 0 {
-                    let mut bin = 16 * role.part;
-                    while bin < bins {
-                        let bin_now = first + bin;
-                        multiply_counts(&mut sums, line, bin_now, bin_now.wrapping_sub(window));
-                        bin += 16 * role.parts;
+                // Runs of 128 instants of group 0, of 64 bins of groups 1 and 2.
+                let mut run = role.part;
+                match role.group {
+                    0 => {
+                        while run < opaque(STEP / 128) {
+                            multiply_counts::<8>(&mut sums, line, first + 128 * run, window);
+                            run += role.parts;
+                        }
                     }
-                } else {
-                    let mut bin = 8 * role.part;
-                    while bin < bins {
-                        let bin_now = first + bin;
-                        multiply_digits(&mut sums, line, bin_now, bin_now.wrapping_sub(window));
-                        bin += 8 * role.parts;
+                    1 | 2 => {
+                        while run < opaque(STEP / 64) >> role.group {
+                            multiply_digits::<8>(&mut sums, line, first + 64 * run, window);
+                            run += role.parts;
+                        }
                     }
+                    3 => multiply_digits::<4>(&mut sums, line, first, window),
+                    4 => multiply_digits::<2>(&mut sums, line, first, window),
+                    _ => multiply_digits::<1>(&mut sums, line, first, window),
                 }
             }
             step += 1;
@@ -402,6 +532,16 @@ kernel! {
         if busy {
             let scratch = shared + warp * (4 * TILE_WORDS * TILES as u32);
             finish(&p, role, &sums, scratch, sensor);
+        }
+        total += shfl_xor::<16>(total);
+        total += shfl_xor::<8>(total);
+        total += shfl_xor::<4>(total);
+        total += shfl_xor::<2>(total);
+        total += shfl_xor::<1>(total);
+        if lane() == 0 && total != 0 {
+            let totals = p.totals + 16 * sensor as u64;
+            add_global_64(totals, total as u64);
+            add_global_64(totals + 8, total as u64);
         }
     }
 }

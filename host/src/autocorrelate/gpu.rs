@@ -6,7 +6,7 @@
 //!
 //! ```text
 //! counts -> [turn] -> turned -> [low] -> products of groups 0..=low, bins of group low
-//!                               bins  -> [high] -> products and delay lines of the groups above
+//!                               bins  -> [long] -> products and delay lines of the groups above
 //! counts -> [carry] -> tail, delay lines of groups 0..=low
 //! ```
 //!
@@ -16,9 +16,10 @@
 use std::sync::Arc;
 
 use corrust_gpu::abi::autocorrelate::{
-    BIN_GROUP_BYTES, BIN_GROUP_ROWS, BIN_GROUPS, BinGroups, CARRY, Carry, HIGH, High, LOW,
-    LOW_WARPS, Low, MAX_LOW, MAX_LOW_LAGS, MAX_SUBSEGMENT, STEP, SUBSEGMENTS, TURN, TURN_INSTANTS,
-    TURN_SENSORS, Turn, WARP_LAGS, role, row_bytes,
+    BIN_GROUP_BYTES, BIN_GROUP_ROWS, BIN_GROUPS, BinGroups, CARRY, Carry, LONG_BINS,
+    LONG_BINS_RANGE, LONG_PRODUCTS, LONG_PRODUCTS_RANGE, LOW, LOW_WARPS, LongBins, LongProducts,
+    Low, MAX_LOW, MAX_LOW_LAGS, MAX_SUBSEGMENT, STEP, SUBSEGMENTS, TURN, TURN_INSTANTS,
+    TURN_SENSORS, Turn, WARP_LAGS, history, long_room, role, row_bytes,
 };
 
 use super::{Backend, Kernel, Scheme, Shape, State};
@@ -33,6 +34,10 @@ const UPLOAD_BYTES: usize = 64 << 20;
 
 /// Most bytes of counts that one run of the pipeline takes.
 const PIECE_BYTES: u64 = 2 << 30;
+
+/// Tiles of sensors that are turned together: 256 neighbouring bytes of an instant, while what is
+/// written of a sensor stays in few pieces.
+const TOGETHER: usize = 4;
 
 /// Instants from which the pipeline is quicker than bin groups.
 const PIPELINE_INSTANTS: usize = 1024;
@@ -74,7 +79,7 @@ struct Pipeline {
     known: usize,
     turned: Buffer,
     bins: Buffer,
-    scratch: Buffer,
+    long: Buffer,
 }
 
 /// A state in device memory.
@@ -314,13 +319,13 @@ impl Pipeline {
             known: if instants == 0 { halo } else { 0 },
             turned: buffer()?,
             bins: buffer()?,
-            scratch: buffer()?,
+            long: buffer()?,
         })
     }
 
     /// Most instants that one run may take with the memory there is.
     fn piece_instants(&self, state: &GpuBackend) -> Result<usize> {
-        let held = self.turned.bytes() + self.bins.bytes() + self.scratch.bytes();
+        let held = self.turned.bytes() + self.bins.bytes() + self.long.bytes();
         let free = state.gpu.free_bytes()? + held as u64;
         let sensors = state.shape.sensors as u64;
         // A count takes a byte turned, up to as many bytes of halo as the halo is longer than a
@@ -344,12 +349,12 @@ impl Pipeline {
             .div_ceil(segments * SUBSEGMENTS as usize)
             .next_multiple_of(STEP as usize);
         let new_bins = piece.instants >> self.low;
-        let bins_stride = 2 * lags + ((segments * SUBSEGMENTS as usize * subsegment) >> self.low);
-        let room = lags + new_bins / 2 + 1;
+        let history = history(lags as u32) as usize;
+        let bins_stride = history + ((segments * SUBSEGMENTS as usize * subsegment) >> self.low);
+        let together = TOGETHER.min(sensors.div_ceil(TURN_SENSORS as usize));
         self.turned
             .reserve(sensors * segments * SUBSEGMENTS as usize * (self.halo + subsegment))?;
         self.bins.reserve(2 * sensors * bins_stride)?;
-        self.scratch.reserve(16 * sensors * room)?;
         let turn = Turn {
             counts: piece.address,
             tail: self.tails[0].address(),
@@ -360,12 +365,13 @@ impl Pipeline {
             halo: self.halo as u32,
             segments: segments as u32,
             words: words(piece, sensors).into(),
-            reserved: 0,
+            together: together as u32,
         };
         let low = Low {
             turned: self.turned.address(),
             bins: self.bins.address(),
             products: state.products.address(),
+            totals: state.totals.address(),
             bins_stride: bins_stride as u64,
             roles: u64::from_le_bytes(roles(self.low as u8, lags as u32)),
             subsegment: subsegment as u32,
@@ -375,21 +381,7 @@ impl Pipeline {
             lags: lags as u32,
             low: self.low,
         };
-        let high = High {
-            bins: self.bins.address(),
-            scratch: self.scratch.address(),
-            products: state.products.address(),
-            totals: state.totals.address(),
-            partial: state.partial.address(),
-            cells: state.cells.address(),
-            begin: state.instants,
-            bins_stride: bins_stride as u64,
-            new_bins: new_bins as u32,
-            groups: groups as u32,
-            lags: lags as u32,
-            low: self.low,
-        };
-        let tiles = sensors.div_ceil(TURN_SENSORS as usize)
+        let tiles = (sensors.div_ceil(TURN_SENSORS as usize * together) * together)
             * ((self.halo + subsegment) / TURN_INSTANTS as usize)
             * segments;
         // SAFETY: the buffers were reserved for these parameters; the state is at a multiple of
@@ -397,11 +389,96 @@ impl Pipeline {
         unsafe {
             gpu.launch(stream, &TURN, grid(tiles)?, &turn)?;
             gpu.launch(stream, &LOW, grid(sensors * segments)?, &low)?;
-            gpu.launch(stream, &HIGH, grid(sensors)?, &high)?;
         }
+        self.long(state, stream, new_bins as u32, bins_stride)?;
         self.carry(state, stream, piece, self.low + 1)?;
         state.instants += piece.instants as u64;
         Ok(())
+    }
+
+    /// Advances the groups above `low` by `new_bins` bins of that.
+    fn long(
+        &mut self,
+        state: &GpuBackend,
+        stream: Stream,
+        new_bins: u32,
+        bins_stride: usize,
+    ) -> Result<()> {
+        let Shape { sensors, groups, lags, .. } = state.shape;
+        let (groups, lags) = (groups as u32, lags as u32);
+        let line = long_room(lags) as usize;
+        // Of every group: whether a bin is begun, and how many are finished.
+        let counts: Vec<(u32, u32)> = (self.low + 1..groups)
+            .scan(new_bins, |before, group| {
+                let begun = (state.instants >> (group - 1)) as u32 % 2;
+                *before = (*before + begun) / 2;
+                Some((begun, *before))
+            })
+            .collect();
+        let Some(&(_, first_count)) = counts.first() else { return Ok(()) };
+        let room = |count: u32| long_room(count) as usize;
+        let words: usize = counts.iter().map(|&(_, count)| line + 2 * room(count)).sum();
+        self.long.reserve(4 * sensors * words)?;
+        let gpu = &state.gpu;
+
+        let low_stride = 2 * bins_stride as u64;
+        let low_bins = self.bins.address() + 2 * u64::from(history(lags));
+        // Delayed bin j of group `low` begins S samples after the grid, at bin j + S / 2^low; the line
+        // begins with delayed bin 1 - 2 S.
+        let mut before = low_bins;
+        let mut before_delayed =
+            low_bins - 2 * u64::from(2 * lags) + 2 * u64::from(1 + (lags >> self.low));
+        let mut strides = [low_stride; 2];
+        let mut bins = self.long.address();
+        for (group, &(begun, count)) in (self.low + 1..).zip(&counts) {
+            let delayed = bins + 4 * (sensors * room(count)) as u64;
+            let blocks = count.div_ceil(LONG_BINS_RANGE).max(1);
+            let parameters = LongBins {
+                before,
+                before_delayed,
+                before_stride: strides[0],
+                before_delayed_stride: strides[1],
+                bins,
+                delayed,
+                partial: state.partial.address(),
+                cells: state.cells.address(),
+                count,
+                begun,
+                group,
+                groups,
+                lags,
+                narrow: (group == self.low + 1).into(),
+                blocks,
+                reserved: 0,
+            };
+            // SAFETY: the bins of the group before are there, and room for these.
+            unsafe {
+                gpu.launch(stream, &LONG_BINS, grid(sensors * blocks as usize)?, &parameters)?
+            };
+            before = bins;
+            before_delayed = delayed + 4 * (line as u64 - u64::from(lags));
+            strides = [4 * room(count) as u64, 4 * (line + room(count)) as u64];
+            bins = delayed + 4 * (sensors * (line + room(count))) as u64;
+        }
+
+        let blocks = first_count.div_ceil(LONG_PRODUCTS_RANGE).max(1);
+        let parameters = LongProducts {
+            bins: self.long.address(),
+            low_bins,
+            low_stride,
+            products: state.products.address(),
+            partial: state.partial.address(),
+            cells: state.cells.address(),
+            begin: state.instants,
+            new_bins,
+            sensors: sensors as u32,
+            groups,
+            lags,
+            low: self.low,
+            blocks,
+        };
+        // SAFETY: the bins and delay lines of all groups were made above.
+        unsafe { gpu.launch(stream, &LONG_PRODUCTS, grid(sensors * blocks as usize)?, &parameters) }
     }
 
     /// Moves the tail past `block`, and writes the delay lines of `fill` groups anew.
@@ -450,10 +527,10 @@ fn roles(low: u8, lags: u32) -> [u8; LOW_WARPS as usize] {
             role::of(1, 0, 0, 2),
             role::of(1, 0, 1, 2),
             role::of(2, 0, 0, 1),
-            role::of(3, 0, 0, 1),
+            role::of(0, 0, 1, 2),
             role::of(4, 0, 0, 1),
             role::of(5, 0, 0, 1),
-            role::of(0, 0, 1, 2),
+            role::of(3, 0, 0, 1),
         ]
     } else {
         [
