@@ -3,6 +3,7 @@
 //! - [`Correlator`] is a plan built once for a shape, an encoding and a device: feed it samples, take
 //!   visibilities.
 //! - [`mod@format`] reads recordings and writes arrays as streams.
+//! - [`quantise`] makes few-bit samples of voltages.
 //! - [`simulate`] makes recordings of point sources with known delays.
 //! - [`device`] tells what there is to run on.
 //!

@@ -11,7 +11,9 @@ use corrust::{
     correlate::{DROP, Dump, Kernel, Selection, Visibilities},
     device::{Buffer, Stream},
 };
-use corrust_gpu::abi::correlate::{TILE_64, TILE_128, TILE_128_192, TIMES_PER_STEP};
+use corrust_gpu::abi::correlate::{
+    PACKED_COMPLEX, PACKED_PAIRS, TILE_64, TILE_128, TILE_128_192, TIMES_PER_STEP,
+};
 use oracle::{Block, Visibility};
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
@@ -27,6 +29,10 @@ struct Backend {
     times: &'static [usize],
     /// Numbers of times at which 32-bit sums would overflow.
     long_times: &'static [usize],
+    /// Encodings that the kernel takes.
+    encodings: &'static [Encoding],
+    /// Bits of the values that it takes, where it does not take all of the encoding's.
+    bits: u32,
 }
 
 /// The CPU's panels have 4 rows and 4, 8 or 48 columns, its blocks 96 inputs.
@@ -72,7 +78,35 @@ const GPU_TIMES: &[usize] = &[
     16 * TIMES_PER_STEP as usize + 3,
 ];
 
+/// Around the edges of the packed kernels' tiles.
+const PACKED_INPUTS: &[usize] = &[
+    1,
+    2,
+    3,
+    PACKED_PAIRS.inputs as usize - 1,
+    PACKED_PAIRS.inputs as usize,
+    PACKED_PAIRS.inputs as usize + 1,
+    PACKED_COMPLEX.inputs as usize - 1,
+    PACKED_COMPLEX.inputs as usize,
+    PACKED_COMPLEX.inputs as usize + 1,
+    2 * PACKED_COMPLEX.inputs as usize + 1,
+];
+
+/// Around the edges of a 16-byte chunk, and of the times until fields are split.
+const PACKED_TIMES: &[usize] =
+    &[1, 7, 8, 9, 15, 16, 17, 111, 112, 113, 255, 256, 257, 291, 293, 1025];
+
 impl Backend {
+    const fn packed(self, bits: u32) -> Self {
+        Self {
+            inputs: PACKED_INPUTS,
+            times: PACKED_TIMES,
+            encodings: &[Encoding::Ci4, Encoding::Ci4Offset],
+            bits,
+            ..self
+        }
+    }
+
     const fn cuda(name: &'static str, kernel: Kernel) -> Self {
         Self::gpu(name, Device::Cuda(0), kernel)
     }
@@ -82,7 +116,16 @@ impl Backend {
     }
 
     const fn gpu(name: &'static str, device: Device, kernel: Kernel) -> Self {
-        Self { name, device, kernel, inputs: GPU_INPUTS, times: GPU_TIMES, long_times: LONG_TIMES }
+        Self {
+            name,
+            device,
+            kernel,
+            inputs: GPU_INPUTS,
+            times: GPU_TIMES,
+            long_times: LONG_TIMES,
+            encodings: &Encoding::ALL,
+            bits: 8,
+        }
     }
 
     const fn cpu(name: &'static str, kernel: Kernel) -> Self {
@@ -93,12 +136,15 @@ impl Backend {
             inputs: CPU_INPUTS,
             times: CPU_TIMES,
             long_times: LONG_TIMES,
+            encodings: &Encoding::ALL,
+            bits: 8,
         }
     }
 
     /// Whether the backend is there; says why if not.
     fn is_there(&self) -> bool {
-        match Correlator::builder(1, 1).device(self.device).kernel(self.kernel).build() {
+        let builder = Correlator::builder(1, 1).encoding(self.encodings[0]);
+        match builder.device(self.device).kernel(self.kernel).build() {
             Ok(_) => true,
             Err(Error::Device(reason)) => {
                 let required = std::env::var("CORRUST_REQUIRE").unwrap_or_default();
@@ -131,15 +177,47 @@ impl Backend {
         compare(&self.what(block), &plan.dump().unwrap(), &oracle::correlate_block(block));
     }
 
+    /// Every encoding in every layout.
+    fn formats(&self) -> impl Iterator<Item = (Encoding, Layout)> + use<> {
+        let encodings = self.encodings.iter();
+        encodings.flat_map(|&encoding| Layout::ALL.map(|layout| (encoding, layout)))
+    }
+
+    /// A block of random samples that the kernel takes.
+    fn random(
+        &self,
+        format: (Encoding, Layout),
+        inputs: usize,
+        channels: usize,
+        times: usize,
+    ) -> Block {
+        let mut block = random(format, inputs, channels, times);
+        self.limit(&mut block);
+        block
+    }
+
+    /// Clamps 4-bit samples to the values that the kernel takes.
+    fn limit(&self, block: &mut Block) {
+        let zero = match block.encoding {
+            Encoding::Ci4 => 0,
+            Encoding::Ci4Offset => 8,
+            _ => return,
+        };
+        let half = 1 << (self.bits.min(4) - 1);
+        for byte in &mut block.bytes {
+            let part = |nibble: u8| {
+                let code = i32::from(nibble) - zero;
+                let value = if code > 7 { code - 16 } else { code };
+                (value.clamp(-half, half - 1) + zero) as u8 & 15
+            };
+            *byte = part(*byte >> 4) << 4 | part(*byte & 15);
+        }
+    }
+
     fn what(&self, block: &Block) -> String {
         let Block { inputs, channels, times, encoding, layout, .. } = block;
         format!("{}, {encoding} {layout}: N = {inputs}, C = {channels}, T = {times}", self.name)
     }
-}
-
-/// Every encoding in every layout.
-fn formats() -> impl Iterator<Item = (Encoding, Layout)> {
-    Encoding::ALL.into_iter().flat_map(|encoding| Layout::ALL.map(|layout| (encoding, layout)))
 }
 
 /// A block of random samples: any bytes, or for `cf16` any halves below 8, subnormal ones too.
@@ -197,14 +275,14 @@ fn compare(what: &str, dump: &Dump, expected: &[Vec<Visibility>]) {
 
 /// Every number of inputs, with a few times; every number of times, with a few inputs.
 fn sizes(backend: Backend) {
-    for format in formats() {
+    for format in backend.formats() {
         for (case, &inputs) in backend.inputs.iter().enumerate() {
             let channels = [1, 3][case % 2];
-            backend.judge(&random(format, inputs, channels, [9, 1, 70][case % 3]));
+            backend.judge(&backend.random(format, inputs, channels, [9, 1, 70][case % 3]));
         }
         for (case, &times) in backend.times.iter().enumerate() {
             let channels = [3, 1][case % 2];
-            backend.judge(&random(format, [5, 2, 1][case % 3], channels, times));
+            backend.judge(&backend.random(format, [5, 2, 1][case % 3], channels, times));
         }
     }
 }
@@ -212,7 +290,7 @@ fn sizes(backend: Backend) {
 /// Every byte times every byte, each product on its own baseline.
 fn bytes(backend: Backend) {
     for layout in Layout::ALL {
-        for encoding in [Encoding::Ci8, Encoding::Ci4, Encoding::Ci4Offset] {
+        for &encoding in backend.encodings.iter().filter(|encoding| encoding.is_integer()) {
             let (inputs, channels) = (256, 3);
             let mut block = random((encoding, layout), inputs, channels, 1);
             for channel in 0..channels {
@@ -224,6 +302,7 @@ fn bytes(backend: Backend) {
                     }
                 }
             }
+            backend.limit(&mut block);
             backend.judge(&block);
         }
     }
@@ -236,6 +315,9 @@ fn extremes(backend: Backend) {
         (Encoding::Ci4, [0x88, 0x77, 0x88]),
         (Encoding::Ci4Offset, [0x00, 0xff, 0x00]),
     ] {
+        if !backend.encodings.contains(&encoding) {
+            continue;
+        }
         for (&times, layout) in backend.long_times.iter().zip(Layout::ALL.into_iter().cycle()) {
             let mut block = random((encoding, layout), 3, 1, times);
             for (input, byte) in bytes.into_iter().enumerate() {
@@ -244,6 +326,7 @@ fn extremes(backend: Backend) {
                     block.bytes[at..][..encoding.bytes()].fill(byte);
                 }
             }
+            backend.limit(&mut block);
             backend.judge(&block);
         }
     }
@@ -251,8 +334,8 @@ fn extremes(backend: Backend) {
 
 /// A stream cut anywhere gives the same dump; dumps start again from zero.
 fn cuts_and_dumps(backend: Backend) {
-    for format in formats() {
-        let block = random(format, 5, 2, 150);
+    for format in backend.formats() {
+        let block = backend.random(format, 5, 2, 150);
         let mut plan = backend.plan(&block);
         for cuts in [&[0, 0, 1, 64, 64, 131, 150][..], &[0, 63, 149, 150], &[0, 150]] {
             for cut in cuts.windows(2) {
@@ -275,8 +358,8 @@ fn cuts_and_dumps(backend: Backend) {
 /// Missing samples, gates and time shifts, apart and together, on streams that are cut.
 fn selections(backend: Backend) {
     const GATES: usize = 3;
-    for (case, format) in formats().enumerate() {
-        let block = random(format, 6, 2, 90);
+    for (case, format) in backend.formats().enumerate() {
+        let block = backend.random(format, 6, 2, 90);
         let mut rng = StdRng::seed_from_u64(case as u64);
         let samples = block.inputs * block.channels * block.times;
         let mut valid: Vec<bool> = (0..samples).map(|_| rng.random_ratio(4, 5)).collect();
@@ -347,12 +430,14 @@ fn selections(backend: Backend) {
 /// Samples that are in the GPU's memory, where they lie and unpacked, on streams that take turns.
 fn device_memory(backend: Backend) {
     let gpu = backend.device.open().unwrap().expect("a GPU");
-    let mut plan = backend.plan(&random((Encoding::Cf16, Layout::Tcn), 1, 1, 1));
-    // SAFETY: the address is refused before it is used.
-    let refused = unsafe { plan.accumulate_device(0x1002, 1, Stream::default()) };
-    assert!(refused.unwrap_err().to_string().contains("0x1002: expected a multiple of 4"));
-    for format in formats() {
-        let block = random(format, 70, 2, 152);
+    if backend.encodings.contains(&Encoding::Cf16) {
+        let mut plan = backend.plan(&random((Encoding::Cf16, Layout::Tcn), 1, 1, 1));
+        // SAFETY: the address is refused before it is used.
+        let refused = unsafe { plan.accumulate_device(0x1002, 1, Stream::default()) };
+        assert!(refused.unwrap_err().to_string().contains("0x1002: expected a multiple of 4"));
+    }
+    for format in backend.formats() {
+        let block = backend.random(format, 70, 2, 152);
         let mut plan = backend.plan(&block);
         let streams = [Stream::default(), gpu.create_stream().unwrap()];
         let mut kept = Vec::new();
@@ -370,6 +455,39 @@ fn device_memory(backend: Backend) {
         let dump = plan.dump().unwrap();
         compare(&backend.what(&block), &dump, &oracle::correlate_block(&block));
     }
+}
+
+/// Encodings that a packed kernel does not take are refused at once, values beyond its bits when the
+/// integration that holds one is dumped, and that one only.
+fn too_many_bits(backend: Backend) {
+    for encoding in [Encoding::Ci8, Encoding::Cf16] {
+        let builder = Correlator::builder(1, 1).encoding(encoding).device(backend.device);
+        let text = builder.kernel(backend.kernel).build().err().expect("refused").to_string();
+        let expected =
+            format!("{} with {encoding} samples: expected ci4 or ci4-offset", backend.kernel);
+        assert!(text.contains(&expected), "{text}");
+    }
+    let block = backend.random((Encoding::Ci4, Layout::Tcn), 3, 2, 40);
+    let mut plan = backend.plan(&block);
+    if backend.bits < 4 {
+        let half = 1_u8 << (backend.bits - 1);
+        for bad in [half, half << 4, 16 - half - 1, (16 - half - 1) << 4] {
+            let mut wrong = block.clone();
+            let at = wrong.position(1, 2, 39);
+            wrong.bytes[at] = bad;
+            plan.accumulate(&wrong.bytes).unwrap();
+            let text = plan.dump().unwrap_err().to_string();
+            let bits = format!("of more than {} bit", backend.bits);
+            assert!(text.contains(&bits), "{text}");
+            let range = format!("expected values -{half} to {}", half - 1);
+            assert!(text.contains(&range), "{text}");
+            // What is forgotten does no harm.
+            plan.accumulate(&wrong.bytes).unwrap();
+            plan.reset();
+        }
+    }
+    plan.accumulate(&block.bytes).unwrap();
+    compare(&backend.what(&block), &plan.dump().unwrap(), &oracle::correlate_block(&block));
 }
 
 /// Stamps the suite for a backend.
@@ -390,6 +508,16 @@ macro_rules! conformance {
             const BACKEND: Backend = Backend::$device(stringify!($name), Kernel::$kernel);
 
             conformance!(@tests sizes bytes extremes cuts_and_dumps selections device_memory);
+        }
+    };
+    (packed $name:ident, $device:ident, $kernel:ident, $bits:literal) => {
+        mod $name {
+            use super::{Backend, Kernel};
+
+            const BACKEND: Backend =
+                Backend::$device(stringify!($name), Kernel::$kernel).packed($bits);
+
+            conformance!(@tests sizes bytes extremes cuts_and_dumps selections device_memory too_many_bits);
         }
     };
     (@tests $($test:ident)*) => {
@@ -413,7 +541,19 @@ conformance!(gpu sim_mma_128, sim, Mma128);
 conformance!(gpu sim_mma_64, sim, Mma64);
 conformance!(gpu sim_wgmma_192, sim, Wgmma192);
 conformance!(gpu sim_wgmma_128, sim, Wgmma128);
+conformance!(packed sim_packed, sim, Packed, 4);
+conformance!(packed sim_packed_signed, sim, PackedSigned, 4);
+conformance!(packed sim_packed_complex, sim, PackedComplex, 4);
+conformance!(packed sim_packed_complex_3, sim, PackedComplex3, 3);
+conformance!(packed sim_packed_complex_2, sim, PackedComplex2, 2);
+conformance!(packed sim_packed_complex_1, sim, PackedComplex1, 1);
 conformance!(gpu cuda_mma_128, cuda, Mma128);
 conformance!(gpu cuda_mma_64, cuda, Mma64);
 conformance!(gpu cuda_wgmma_192, cuda, Wgmma192);
 conformance!(gpu cuda_wgmma_128, cuda, Wgmma128);
+conformance!(packed cuda_packed, cuda, Packed, 4);
+conformance!(packed cuda_packed_signed, cuda, PackedSigned, 4);
+conformance!(packed cuda_packed_complex, cuda, PackedComplex, 4);
+conformance!(packed cuda_packed_complex_3, cuda, PackedComplex3, 3);
+conformance!(packed cuda_packed_complex_2, cuda, PackedComplex2, 2);
+conformance!(packed cuda_packed_complex_1, cuda, PackedComplex1, 1);

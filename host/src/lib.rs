@@ -10,6 +10,7 @@ pub mod device;
 mod error;
 pub mod format;
 mod layout;
+pub mod quantise;
 mod sample;
 pub mod simulate;
 

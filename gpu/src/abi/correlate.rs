@@ -228,3 +228,149 @@ pub const WIDEN_BASELINES: u32 = 2048;
 
 /// Adds 32-bit sums to 64-bit ones, and what the imaginary parts lack.
 pub const WIDEN: Kernel<Widen> = Kernel::new("correlate_widen", 256);
+
+/// Chains of multiply-adds of a thread of the [`Peak`] kernels.
+pub const PEAK_CHAINS: u32 = 16;
+/// Steps of every chain in a round.
+pub const PEAK_STEPS: u32 = 16;
+
+parameters! {
+    /// Parameters of the kernels that measure how quick the arithmetic units are.
+    ///
+    /// Grid: any. A thread does `rounds * PEAK_STEPS * PEAK_CHAINS` multiply-adds, each on the result
+    /// of the one before.
+    pub struct Peak {
+        /// What the chains come to, one u32 a thread.
+        pub result: u64,
+        /// Rounds.
+        pub rounds: u32,
+        /// Multiplier; its bits are those of an f32 in [`PEAK_FMA`].
+        pub multiplier: u32,
+        /// Addend, likewise.
+        pub addend: u32,
+        /// Zero.
+        pub reserved: u32,
+    }
+}
+
+/// Speed of 32-bit integer multiply-adds.
+pub const PEAK_MAD: Kernel<Peak> = Kernel::new("correlate_peak_mad", 256);
+/// Speed of 32 x 32 + 64-bit integer multiply-adds.
+pub const PEAK_MAD_WIDE: Kernel<Peak> = Kernel::new("correlate_peak_mad_wide", 256);
+/// Speed of single-precision multiply-adds.
+pub const PEAK_FMA: Kernel<Peak> = Kernel::new("correlate_peak_fma", 256);
+/// Speed of dot products of four bytes.
+pub const PEAK_DP4A: Kernel<Peak> = Kernel::new("correlate_peak_dp4a", 256);
+
+/// Times that a block of the packed correlators stages at once: 16 bytes of native samples.
+pub const PACKED_TIMES: u32 = 8;
+
+/// Geometry of a packed correlator's block: a square tile of baselines, some rows and columns a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PackedTile {
+    /// Inputs along either side of the tile.
+    pub inputs: u32,
+    /// Rows (the unconjugated input) of a thread, a multiple of 4.
+    pub rows: u32,
+    /// Columns (the conjugated input) of a thread, a multiple of 4.
+    pub columns: u32,
+}
+
+impl PackedTile {
+    /// Threads along the columns, a multiple of 8.
+    pub const fn threads_across(self) -> u32 {
+        self.inputs / self.columns
+    }
+
+    /// Threads along the rows, a multiple of 4.
+    pub const fn threads_down(self) -> u32 {
+        self.inputs / self.rows
+    }
+
+    /// Threads of a block, a divisor of `2 * inputs`.
+    pub const fn threads(self) -> u32 {
+        self.threads_across() * self.threads_down()
+    }
+
+    /// Bytes of shared memory of a block: a word for every row and column, twice.
+    pub const fn shared_bytes(self) -> u32 {
+        2 * PACKED_TIMES * 8 * self.inputs
+    }
+
+    /// Tiles of the lower triangle.
+    pub const fn tiles(self, inputs: u32) -> u32 {
+        let tiles = inputs.div_ceil(self.inputs);
+        tiles * (tiles + 1) / 2
+    }
+}
+
+/// 32 x 32 baselines, 8 x 8 threads (Klages et al., section III-A).
+pub const PACKED_PAIRS: PackedTile = PackedTile { inputs: 32, rows: 4, columns: 4 };
+/// 64 x 64 baselines, 8 x 16 threads.
+pub const PACKED_COMPLEX: PackedTile = PackedTile { inputs: 64, rows: 8, columns: 4 };
+
+const fn packed(name: &'static str, tile: PackedTile, min_blocks: u32) -> Kernel<Correlate> {
+    Kernel::new(name, tile.threads()).shared_bytes(tile.shared_bytes()).min_blocks(min_blocks)
+}
+
+/// 4-bit samples as excess-8 pairs, [`PACKED_PAIRS`]. Its sums lack what [`OFFSET`] adds.
+pub const PACKED: Kernel<Correlate> = packed("correlate_packed_pairs", PACKED_PAIRS, 8);
+/// 4-bit samples as signed complex numbers in one word, [`PACKED_COMPLEX`].
+pub const PACKED_SIGNED: Kernel<Correlate> = packed("correlate_packed_signed", PACKED_COMPLEX, 2);
+/// Samples of 1 to 4 bits as complex codes in one word, [`PACKED_COMPLEX`]. Their sums lack what
+/// [`OFFSET`] adds.
+pub const PACKED_CODES: [Kernel<Correlate>; 4] = [
+    packed("correlate_packed_complex_1", PACKED_COMPLEX, 2),
+    packed("correlate_packed_complex_2", PACKED_COMPLEX, 2),
+    packed("correlate_packed_complex_3", PACKED_COMPLEX, 2),
+    packed("correlate_packed_complex_4", PACKED_COMPLEX, 2),
+];
+
+parameters! {
+    /// Parameters of [`RUNNING_SUMS`]. Grid: any; the warps share the rows.
+    pub struct RunningSums {
+        /// Native int8 samples: rows of `row_bytes` bytes, zero to the next multiple of 16.
+        pub samples: u64,
+        /// Sum and difference of each row's codes, pairs of i32.
+        pub sums: u64,
+        /// u64 to which the number of words is added that hold a value of more than `bits` bits.
+        pub beyond: u64,
+        /// Bytes from one row to the next, a multiple of 16.
+        pub row_stride: u64,
+        /// Bytes of a row to read.
+        pub row_bytes: u32,
+        /// Rows: `C * N`.
+        pub rows: u32,
+        /// Bits of a code, 1 to 4: value + `2^(bits - 1)`.
+        pub bits: u32,
+        /// Zero.
+        pub reserved: u32,
+    }
+}
+
+parameters! {
+    /// Parameters of [`OFFSET`]. Grid: any; the blocks share the rows of the triangles.
+    pub struct Offset {
+        /// What [`RUNNING_SUMS`] gave.
+        pub sums: u64,
+        /// Sums `[channel][baseline]`, (real, imaginary) pairs of i32.
+        pub visibilities: u64,
+        /// `N`.
+        pub inputs: u32,
+        /// `C`.
+        pub channels: u32,
+        /// Times of the sums, whole groups of [`PACKED_TIMES`].
+        pub times: u32,
+        /// Bits of a code, 1 to 4.
+        pub bits: u32,
+        /// 1 where the complement of a code stands for its negative, else 0.
+        pub complement: u32,
+        /// One of [`mode`].
+        pub mode: u32,
+    }
+}
+
+/// Running sums and differences of the codes of each input.
+pub const RUNNING_SUMS: Kernel<RunningSums> = Kernel::new("correlate_running_sums", 256);
+/// Seeds the visibilities with the correction of the codes' offset.
+pub const OFFSET: Kernel<Offset> = Kernel::new("correlate_offset", 256);

@@ -19,8 +19,9 @@ use std::sync::Arc;
 use corrust_gpu::abi::{
     self, Target,
     correlate::{
-        Correlate, CorrelateWarpgroup, LAUNCH_TIMES, TILE_64, TILE_128, TILE_128_128, TILE_128_192,
-        Tile, WIDEN_BASELINES, WarpgroupTile, Widen, mode,
+        Correlate, CorrelateWarpgroup, LAUNCH_TIMES, OFFSET, Offset, PACKED_COMPLEX, PACKED_PAIRS,
+        PACKED_TIMES, PackedTile, RUNNING_SUMS, RunningSums, TILE_64, TILE_128, TILE_128_128,
+        TILE_128_192, Tile, WIDEN_BASELINES, WarpgroupTile, Widen, mode,
     },
     reorder::{Reorder, TILE_INPUTS, TILE_TIMES},
 };
@@ -66,6 +67,16 @@ struct Piece {
 enum Variant {
     Mma(Tile, [&'static abi::Kernel<Correlate>; 2]),
     Wgmma(WarpgroupTile, [&'static abi::Kernel<CorrelateWarpgroup>; 2]),
+    Packed(PackedTile, &'static abi::Kernel<Correlate>, Option<Codes>),
+}
+
+/// Codes that a packed kernel multiplies instead of values.
+#[derive(Clone, Copy)]
+struct Codes {
+    /// A code is a value plus `2^(bits - 1)`.
+    bits: u32,
+    /// Whether the complement of a code stands for its negative.
+    complement: bool,
 }
 
 impl Variant {
@@ -81,8 +92,24 @@ impl Variant {
             Kernel::Wgmma128 => {
                 Self::Wgmma(TILE_128_128, [&entries::WGMMA_S8_128, &entries::WGMMA_F16_128])
             }
+            Kernel::Packed => {
+                let codes = Codes { bits: 4, complement: false };
+                Self::Packed(PACKED_PAIRS, &entries::PACKED, Some(codes))
+            }
+            Kernel::PackedSigned => Self::Packed(PACKED_COMPLEX, &entries::PACKED_SIGNED, None),
+            Kernel::PackedComplex => Self::codes(4),
+            Kernel::PackedComplex3 => Self::codes(3),
+            Kernel::PackedComplex2 => Self::codes(2),
+            Kernel::PackedComplex1 => Self::codes(1),
             _ => return None,
         })
+    }
+
+    /// The kernel of complex codes of `bits` bits.
+    fn codes(bits: u32) -> Self {
+        static KERNELS: [abi::Kernel<Correlate>; 4] = abi::correlate::PACKED_CODES;
+        let kernel = &KERNELS[bits as usize - 1];
+        Self::Packed(PACKED_COMPLEX, kernel, Some(Codes { bits, complement: true }))
     }
 
     /// The module that the kernels are in.
@@ -90,6 +117,15 @@ impl Variant {
         match self {
             Self::Mma(_, kernels) => kernels[0].entry.target,
             Self::Wgmma(_, kernels) => kernels[0].entry.target,
+            Self::Packed(_, kernel, _) => kernel.entry.target,
+        }
+    }
+
+    /// Encodings of samples that the kernels take.
+    fn encodings(&self) -> &'static [Encoding] {
+        match self {
+            Self::Packed(..) => &[Encoding::Ci4, Encoding::Ci4Offset],
+            Self::Mma(..) | Self::Wgmma(..) => &Encoding::ALL,
         }
     }
 
@@ -104,6 +140,10 @@ impl Variant {
                 let rows = inputs.div_ceil(tile.rows as usize) as u32;
                 (0..rows).map(|row| u128::from(tile.across(row, inputs as u32))).sum()
             }
+            Self::Packed(tile, ..) => {
+                let tiles = inputs.div_ceil(tile.inputs as usize) as u128;
+                tiles * (tiles + 1) / 2
+            }
         }
     }
 }
@@ -112,6 +152,16 @@ impl Variant {
 struct Maps {
     maps: [TensorMap; 2],
     buffer: Buffer,
+}
+
+/// What kernels of codes need beside the samples.
+struct Companions {
+    codes: Codes,
+    /// Running sums and differences of each input's codes.
+    sums: Buffer,
+    /// How many words of the integration held a value of too many bits: a u64, undefined before its
+    /// first samples.
+    beyond: Buffer,
 }
 
 /// The visibilities of an integration in the making, on a GPU.
@@ -127,6 +177,8 @@ pub(super) struct GpuBackend {
     next: usize,
     /// Native samples of device buffers.
     native: Option<Buffer>,
+    /// What kernels of codes need beside the samples.
+    companions: Option<Companions>,
     /// `[channel][baseline]` pairs of i32 (`cf16`: f32).
     partial: Buffer,
     /// What the imaginary parts of `partial` lack by column: `[channel][input]` of i32.
@@ -168,6 +220,21 @@ impl GpuBackend {
                 gpu.facts().name
             )));
         }
+        if !variant.encodings().contains(&shape.encoding) {
+            let names: Vec<_> = variant.encodings().iter().map(|e| e.name()).collect();
+            return Err(Error::invalid(format!(
+                "kernel {kernel} with {} samples: expected {}",
+                shape.encoding,
+                names.join(" or ")
+            )));
+        }
+        let companions = match variant {
+            Variant::Packed(_, _, Some(codes)) => {
+                let (sums, beyond) = (Buffer::new(&gpu, 0)?, Buffer::new(&gpu, 8)?);
+                Some(Companions { codes, sums, beyond })
+            }
+            _ => None,
+        };
         let blocks = variant.tiles(shape.inputs) * shape.channels as u128;
         if blocks > i32::MAX as u128 {
             return Err(Error::invalid(format!(
@@ -196,6 +263,7 @@ impl GpuBackend {
             kernel,
             variant,
             maps: Vec::new(),
+            companions,
             sets: None,
             next: 0,
             native: None,
@@ -335,11 +403,96 @@ impl GpuBackend {
                 // SAFETY: the maps are those of the samples, the visibilities the shape's.
                 unsafe { self.gpu.launch(stream, kernels[half], workers, &parameters)? };
             }
+            Variant::Packed(_, kernel, _) => {
+                let parameters = Correlate {
+                    samples,
+                    visibilities,
+                    row_stride: row_stride as u64,
+                    row_bytes,
+                    inputs,
+                    mode: if self.companions.is_some() { mode::ADD } else { mode },
+                    reserved: 0,
+                };
+                self.seed(stream, piece, mode, &parameters)?;
+                // SAFETY: as above.
+                unsafe { self.gpu.launch(stream, kernel, blocks, &parameters)? };
+            }
         }
         if piece.first_channel + piece.channels == self.shape.channels {
             self.partial_times += piece.times;
         }
         Ok(())
+    }
+
+    /// Seeds the visibilities that `correlate` adds to with what the offset of its codes makes it miss, if
+    /// it multiplies codes.
+    fn seed(
+        &mut self,
+        stream: Stream,
+        piece: &Piece,
+        mode: u32,
+        correlate: &Correlate,
+    ) -> Result<()> {
+        let fresh = self.is_empty() && piece.first_channel == 0;
+        let Some(Companions { codes, sums, beyond }) = &mut self.companions else { return Ok(()) };
+        if fresh {
+            beyond.clear(stream)?;
+        }
+        let channels = piece.channels as u32;
+        let rows = channels * correlate.inputs;
+        sums.reserve(8 * rows as usize)?;
+        let parameters = RunningSums {
+            samples: correlate.samples,
+            sums: sums.address(),
+            beyond: beyond.address(),
+            row_stride: correlate.row_stride,
+            row_bytes: correlate.row_bytes,
+            rows,
+            bits: codes.bits,
+            reserved: 0,
+        };
+        let blocks = rows.div_ceil(RUNNING_SUMS.entry.threads / 32).min(1 << 16);
+        // SAFETY: a pair of sums for each row of the samples, and a count.
+        unsafe { self.gpu.launch(stream, &RUNNING_SUMS, blocks, &parameters)? };
+        let parameters = Offset {
+            sums: sums.address(),
+            visibilities: correlate.visibilities,
+            inputs: correlate.inputs,
+            channels,
+            times: (correlate.row_bytes / 2).next_multiple_of(PACKED_TIMES),
+            bits: codes.bits,
+            complement: codes.complement.into(),
+            mode,
+        };
+        // SAFETY: the sums made above, the visibilities those of the kernel that adds to them.
+        unsafe { self.gpu.launch(stream, &OFFSET, rows.min(1 << 16), &parameters) }
+    }
+
+    /// Whether nothing was summed since the last dump.
+    fn is_empty(&self) -> bool {
+        self.partial_times == 0 && !self.total_used
+    }
+
+    /// An error if a sample had a value of more bits than the kernel's codes.
+    fn check_bits(&self, stream: Stream) -> Result<()> {
+        let Some(Companions { codes, beyond, .. }) = &self.companions else { return Ok(()) };
+        if self.is_empty() {
+            return Ok(());
+        }
+        let mut words = [0_u64];
+        beyond.download(stream, &mut words)?;
+        if words[0] == 0 {
+            return Ok(());
+        }
+        let limit = 1 << (codes.bits - 1);
+        Err(Error::invalid(format!(
+            "kernel {}: samples of more than {} {} since the last dump, expected values {} to {}",
+            self.kernel,
+            codes.bits,
+            if codes.bits == 1 { "bit" } else { "bits" },
+            -limit,
+            limit - 1
+        )))
     }
 
     /// Device address of two tensor maps, one after the other.
@@ -582,6 +735,10 @@ impl Backend for GpuBackend {
 
     fn dump(&mut self) -> Result<Visibilities> {
         let stream = self.last;
+        if let Err(error) = self.check_bits(stream) {
+            self.reset();
+            return Err(error);
+        }
         let shape = (self.shape.channels, baselines(self.shape.inputs));
         let visibilities = if self.shape.encoding == Encoding::Cf16 {
             let mut sums = Array2::<Complex<f32>>::zeros(shape);
@@ -631,6 +788,7 @@ fn choose(gpu: &dyn Gpu, shape: &Shape) -> Kernel {
         let baselines = match variant {
             Variant::Mma(tile, _) => tile.inputs * tile.inputs,
             Variant::Wgmma(tile, _) => tile.rows * tile.columns,
+            Variant::Packed(tile, ..) => tile.inputs * tile.inputs,
         };
         let cost = variant.tiles(shape.inputs) as f64 * f64::from(baselines) / speed;
         gpu.facts().runs(variant.target()).then_some((kernel, cost))

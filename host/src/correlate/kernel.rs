@@ -30,6 +30,21 @@ pub enum Kernel {
     Wgmma192,
     /// `wgmma-128`: tensor cores of Hopper (`wgmma`), tiles of 128 x 128 baselines.
     Wgmma128,
+    /// `packed`: 4-bit samples on integer multiply-adds, two products each (Klages et al., "GPU
+    /// Kernels for High-Speed 4-Bit Astrophysical Data Processing").
+    Packed,
+    /// `packed-signed`: 4-bit samples, a complex product in one integer multiply-add, without offsets.
+    PackedSigned,
+    /// `packed-complex`: 4-bit samples, a complex product in one integer multiply-add (Sievers, "GPU
+    /// Correlation").
+    PackedComplex,
+    /// `packed-complex-3`: the same for 4-bit samples of 3-bit values, -4..=3; others are an error
+    /// when the integration is dumped.
+    PackedComplex3,
+    /// `packed-complex-2`: the same for 2-bit values, -2..=1.
+    PackedComplex2,
+    /// `packed-complex-1`: the same for 1-bit values, -1..=0.
+    PackedComplex1,
 }
 
 impl Kernel {
@@ -45,6 +60,12 @@ impl Kernel {
         Self::Mma64,
         Self::Wgmma192,
         Self::Wgmma128,
+        Self::Packed,
+        Self::PackedSigned,
+        Self::PackedComplex,
+        Self::PackedComplex3,
+        Self::PackedComplex2,
+        Self::PackedComplex1,
     ];
 
     /// The name used on the command line.
@@ -60,6 +81,12 @@ impl Kernel {
             Self::Mma64 => "mma-64",
             Self::Wgmma192 => "wgmma-192",
             Self::Wgmma128 => "wgmma-128",
+            Self::Packed => "packed",
+            Self::PackedSigned => "packed-signed",
+            Self::PackedComplex => "packed-complex",
+            Self::PackedComplex3 => "packed-complex-3",
+            Self::PackedComplex2 => "packed-complex-2",
+            Self::PackedComplex1 => "packed-complex-1",
         }
     }
 }

@@ -1,0 +1,446 @@
+//! Few-bit correlators without tensor cores: several products in one integer multiply-add.
+//!
+//! A 32-bit register holds several sums of small products, as fields that are kept apart until one
+//! could overflow; then they are split and added to sums of their own. Three ways to pack:
+//!
+//! | `Packing` | register | multiply-adds a complex product | times until it is split |
+//! |---|---|---|---|
+//! | `Pairs` | `re' + 2^16 im'` | 2 | 256 (at most 291, as `225 * 291 < 2^16`) |
+//! | `Codes` | all three parts of a complex product, 11 bits apart | 1 | 4, 16, 112, 1016 for 4 to 1 bits |
+//! | `Signed` | the same of signed values, their fields biased | 1 | 8 |
+//!
+//! `Pairs` is the kernel of Klages et al., "GPU Kernels for High-Speed 4-Bit Astrophysical Data
+//! Processing", section III: tiles of 32 x 32 baselines of one triangle, 8 x 8 threads of 4 x 4
+//! complex products, samples unpacked once into shared memory, 8 times at a time. `Codes` is the
+//! complex multiply of Sievers, "GPU Correlation". Both multiply unsigned codes; what the offset
+//! adds is undone by [`super::offset`]. `Signed` needs no such thing and splits its register by
+//! three additions.
+//!
+//! Blocks own their baselines for all times, so that results are added without atomics.
+//!
+//! Bound by integer multiply-adds: a multiprocessor of compute capability 8.0 or 9.0 does 64 a clock,
+//! half of what it issues, so that unpacking and splitting, on other units, run beside them.
+
+use super::triangle;
+use crate::{
+    abi::correlate::{Correlate, PACKED_COMPLEX, PACKED_PAIRS, PACKED_TIMES, PackedTile, mode},
+    isa::common::{
+        barrier, block, dynamic_shared, load_global_4, load_shared_4, prmt, read_global_2,
+        store_global_2, store_shared, thread,
+    },
+    tile::divisor,
+};
+
+/// A way to pack samples and the sums of their products.
+///
+/// Samples come as native int8 (`docs/layouts.md`), two times to a word: `re, im, re, im`.
+trait Packing {
+    /// Sums of a baseline that have been split.
+    type Sums: Copy;
+    /// Registers in which the fields of a baseline are summed.
+    type Fields: Copy;
+    /// What they start with.
+    const START: Self::Fields;
+    /// Times until fields could overflow: a divisor or a multiple of [`PACKED_TIMES`].
+    const TIMES: u32;
+    /// No sums.
+    const ZERO: Self::Sums;
+    /// A word of two samples as the unconjugated side takes them.
+    fn row(word: u32) -> [u32; 2];
+    /// A word of two samples as the conjugated side takes them.
+    fn column(word: u32) -> [u32; 2];
+    /// Adds the product of a row and a column sample.
+    fn multiply(fields: Self::Fields, row: u32, column: u32) -> Self::Fields;
+    /// Splits the fields and adds them to the sums. `zero` is what the compiler cannot know to be zero.
+    fn split(sums: Self::Sums, fields: Self::Fields, zero: u32) -> Self::Sums;
+    /// Real and imaginary part, from the sums of `times` times.
+    fn finish(sums: Self::Sums, times: u32) -> [u32; 2];
+}
+
+/// The low four bits of bytes, as excess-8 codes: value + 8.
+#[inline(always)]
+fn excess_8(word: u32) -> u32 {
+    (word ^ 0x0808_0808) & 0x0f0f_0f0f
+}
+
+/// Excess-8 pairs `re + 2^16 im`. A row sample's parts each multiply a column's pair:
+///
+/// ```text
+/// re (re' + 2^16 im') = re re' + 2^16 re im'
+/// im (re' + 2^16 im') = im re' + 2^16 im im'
+/// ```
+struct Pairs;
+
+impl Packing for Pairs {
+    type Sums = [u32; 2];
+    type Fields = [u32; 2];
+    const START: [u32; 2] = [0; 2];
+    const TIMES: u32 = 256;
+    const ZERO: [u32; 2] = [0; 2];
+
+    #[inline(always)]
+    fn row(word: u32) -> [u32; 2] {
+        let codes = excess_8(word);
+        [prmt::<0x4140>(codes, 0), prmt::<0x4342>(codes, 0)]
+    }
+
+    #[inline(always)]
+    fn column(word: u32) -> [u32; 2] {
+        Self::row(word)
+    }
+
+    #[inline(always)]
+    fn multiply([real, imaginary]: [u32; 2], row: u32, column: u32) -> [u32; 2] {
+        [
+            (row & 0xffff).wrapping_mul(column).wrapping_add(real),
+            (row >> 16).wrapping_mul(column).wrapping_add(imaginary),
+        ]
+    }
+
+    #[inline(always)]
+    fn split([real, imaginary]: [u32; 2], [a, b]: [u32; 2], _zero: u32) -> [u32; 2] {
+        [
+            real.wrapping_add(a & 0xffff).wrapping_add(b >> 16),
+            imaginary.wrapping_add(b & 0xffff).wrapping_sub(a >> 16),
+        ]
+    }
+
+    #[inline(always)]
+    fn finish(sums: [u32; 2], _times: u32) -> [u32; 2] {
+        sums
+    }
+}
+
+/// Sums of three fields, 11 bits apart: of the register, of it without the lowest field, and of the
+/// highest field. Each takes one instruction, a shift and an addition at once.
+type Thirds = [u32; 3];
+
+/// Adds a register of three fields to their sums. Only an addition of three numbers is sure to leave
+/// the multiply-add unit alone, which the assembler takes for additions of two: hence `zero`.
+#[inline(always)]
+fn split_thirds([all, upper, highest]: Thirds, fields: u32, zero: u32) -> Thirds {
+    [
+        all.wrapping_add(fields).wrapping_add(zero),
+        upper.wrapping_add(fields >> 11),
+        highest.wrapping_add(fields >> 22),
+    ]
+}
+
+/// The sums of the three fields, lowest first.
+#[inline(always)]
+fn thirds([all, upper, highest]: Thirds) -> [u32; 3] {
+    [all.wrapping_sub(upper << 11), upper.wrapping_sub(highest << 11), highest]
+}
+
+/// Codes of `BITS` bits, each a value plus `2^(BITS - 1)`. The complement `m - im'`, `m = 2^BITS - 1`,
+/// stands for `-im'`, so that no part is negative:
+///
+/// ```text
+/// (re + 2^11 im) (re' + 2^11 (m - im')) =
+///     re re' + 2^11 (im re' + re (m - im')) + 2^22 im (m - im')
+/// ```
+///
+/// A time adds at most `2 m^2` to the middle field, which has 11 bits, and `m^2` to the highest, which
+/// has 10: both hold `1023 / m^2` times.
+struct Codes<const BITS: u32>;
+
+impl<const BITS: u32> Codes<BITS> {
+    const LARGEST: u32 = (1 << BITS) - 1;
+
+    #[inline(always)]
+    fn codes(word: u32) -> u32 {
+        (word ^ (0x0101_0101 << (BITS - 1))) & (0x0101_0101 * Self::LARGEST)
+    }
+
+    /// Pairs of codes in bytes to codes 11 bits apart.
+    #[inline(always)]
+    fn spread(codes: u32) -> [u32; 2] {
+        // The code in the second byte is 8 bits up already.
+        let word = |pair: u32| (pair & 0xff) + ((pair & 0xff00) << 3);
+        [word(codes), word(codes >> 16)]
+    }
+}
+
+impl<const BITS: u32> Packing for Codes<BITS> {
+    type Sums = Thirds;
+    type Fields = u32;
+    const START: u32 = 0;
+    const TIMES: u32 = match BITS {
+        4 => 4,
+        3 => 16,
+        2 => 112,
+        _ => 1016,
+    };
+    const ZERO: Thirds = [0; 3];
+
+    #[inline(always)]
+    fn row(word: u32) -> [u32; 2] {
+        Self::spread(Self::codes(word))
+    }
+
+    #[inline(always)]
+    fn column(word: u32) -> [u32; 2] {
+        Self::spread(Self::codes(word) ^ (0x0100_0100 * Self::LARGEST))
+    }
+
+    #[inline(always)]
+    fn multiply(fields: u32, row: u32, column: u32) -> u32 {
+        row.wrapping_mul(column).wrapping_add(fields)
+    }
+
+    #[inline(always)]
+    fn split(sums: Thirds, fields: u32, zero: u32) -> Thirds {
+        split_thirds(sums, fields, zero)
+    }
+
+    #[inline(always)]
+    fn finish(sums: Thirds, _times: u32) -> [u32; 2] {
+        let [low, middle, high] = thirds(sums);
+        [low.wrapping_sub(high), middle]
+    }
+}
+
+/// Signed 4-bit values, so that there is no offset to undo:
+///
+/// ```text
+/// (re + 2^11 im) (re' - 2^11 im') = re re' + 2^11 (im re' - re im') - 2^22 im im'
+/// ```
+///
+/// Over 8 times the fields stay within -448..512, -960..960 and -512..448: with 512, 1024 and 512 added
+/// to begin with they are never negative and fit 11, 11 and 10 bits.
+struct Signed;
+
+impl Packing for Signed {
+    type Sums = Thirds;
+    type Fields = u32;
+    const START: u32 = 512 + (1024 << 11) + (512 << 22);
+    const TIMES: u32 = 8;
+    const ZERO: Thirds = [0; 3];
+
+    #[inline(always)]
+    fn row(word: u32) -> [u32; 2] {
+        let parts = bytes(word);
+        [parts[0].wrapping_add(parts[1] << 11), parts[2].wrapping_add(parts[3] << 11)]
+    }
+
+    #[inline(always)]
+    fn column(word: u32) -> [u32; 2] {
+        let parts = bytes(word);
+        [parts[0].wrapping_sub(parts[1] << 11), parts[2].wrapping_sub(parts[3] << 11)]
+    }
+
+    #[inline(always)]
+    fn multiply(fields: u32, row: u32, column: u32) -> u32 {
+        row.wrapping_mul(column).wrapping_add(fields)
+    }
+
+    #[inline(always)]
+    fn split(sums: Thirds, fields: u32, zero: u32) -> Thirds {
+        split_thirds(sums, fields, zero)
+    }
+
+    #[inline(always)]
+    fn finish(sums: Thirds, times: u32) -> [u32; 2] {
+        let [low, middle, high] = thirds(sums);
+        // What the lowest and the highest field began with cancels.
+        [low.wrapping_sub(high), middle.wrapping_sub(times / Self::TIMES * 1024)]
+    }
+}
+
+/// The four bytes of a word, sign-extended.
+#[inline(always)]
+fn bytes(word: u32) -> [u32; 4] {
+    [
+        prmt::<0x8880>(word, 0),
+        prmt::<0x9991>(word, 0),
+        prmt::<0xaaa2>(word, 0),
+        prmt::<0xbbb3>(word, 0),
+    ]
+}
+
+/// `COUNT` words, four together and then four `stride` bytes on.
+///
+/// # Safety
+/// They are 16-byte aligned shared memory of the block.
+#[inline(always)]
+unsafe fn fours<const COUNT: usize>(address: u32, stride: u32) -> [u32; COUNT] {
+    let mut words = [0; COUNT];
+    for four in 0..COUNT / 4 {
+        // SAFETY: the caller's promise.
+        let loaded = unsafe { load_shared_4(address + four as u32 * stride) };
+        for k in 0..4 {
+            words[4 * four + k] = loaded[k];
+        }
+    }
+    words
+}
+
+/// Splits the fields of all baselines, which start again.
+#[inline(always)]
+fn split<P: Packing, const ROWS: usize, const COLUMNS: usize>(
+    sums: &mut [[P::Sums; COLUMNS]; ROWS],
+    fields: &mut [[P::Fields; COLUMNS]; ROWS],
+    zero: u32,
+) {
+    for row in 0..ROWS {
+        for column in 0..COLUMNS {
+            sums[row][column] = P::split(sums[row][column], fields[row][column], zero);
+            fields[row][column] = P::START;
+        }
+    }
+}
+
+/// The whole of a block's work: `ROWS` x `COLUMNS` baselines a thread (multiples of 4), of which
+/// `INPUTS` inputs a thread are staged.
+///
+/// # Safety
+/// As the kernels'.
+#[inline(always)]
+unsafe fn correlate<P: Packing, const ROWS: usize, const COLUMNS: usize, const INPUTS: usize>(
+    p: &Correlate,
+    shape: PackedTile,
+) {
+    let threads = shape.threads();
+    let tiles = p.inputs.div_ceil(shape.inputs);
+    let tiles = divisor(tiles * (tiles + 1) / 2);
+    let channel = (block() / tiles) as u64;
+    let place = triangle::tile(block() % tiles);
+    let (tile_row, tile_column) = (place.row * shape.inputs, place.column * shape.inputs);
+
+    // Threads of a warp share few rows and many columns: 8 across, 4 down.
+    let (warp, lane) = (thread() / 32, thread() % 32);
+    let warps_across = shape.threads_across() / 8;
+    let across = warp % warps_across * 8 + lane % 8;
+    let down = warp / warps_across * 4 + lane / 8;
+    // Four neighbours at a time, so that 16 bytes are loaded at once.
+    let row_of = |row: u32| row / 4 * 4 * shape.threads_down() + 4 * down + row % 4;
+    let column_of = |column: u32| column / 4 * 4 * shape.threads_across() + 4 * across + column % 4;
+
+    // A time in shared memory: a word for each row, then one for each column.
+    let pitch = 8 * shape.inputs;
+    let shared = dynamic_shared();
+    let steps = p.row_bytes.div_ceil(2 * PACKED_TIMES);
+    let samples = p.samples + channel * p.inputs as u64 * p.row_stride;
+
+    // The inputs that this thread stages.
+    let mut next = [[0; 4]; INPUTS];
+    let load = |next: &mut [[u32; 4]; INPUTS], step: u32| {
+        for staged in 0..INPUTS {
+            let number = staged as u32 * threads + thread();
+            let input = if number < shape.inputs {
+                tile_row + number
+            } else {
+                tile_column + number - shape.inputs
+            };
+            if step < steps && input < p.inputs {
+                let row = samples + input as u64 * p.row_stride;
+                // SAFETY: within the row, whose end is padded to 16 bytes.
+                next[staged] = unsafe { load_global_4(row + 2 * (PACKED_TIMES * step) as u64) };
+            }
+        }
+    };
+    load(&mut next, 0);
+
+    let mut sums = [[P::ZERO; COLUMNS]; ROWS];
+    let mut fields = [[P::START; COLUMNS]; ROWS];
+    let mut step = 0;
+    while step < steps {
+        // Two stages take turns: this one was read before the last barrier.
+        let stage = shared + step % 2 * PACKED_TIMES * pitch;
+        for staged in 0..INPUTS {
+            let number = staged as u32 * threads + thread();
+            for word in 0..4 {
+                let pair = if number < shape.inputs {
+                    P::row(next[staged][word])
+                } else {
+                    P::column(next[staged][word])
+                };
+                for half in 0..2 {
+                    let time = 2 * word as u32 + half as u32;
+                    // SAFETY: within the stage.
+                    unsafe { store_shared(stage + time * pitch + 4 * number, pair[half]) };
+                }
+            }
+        }
+        step += 1;
+        load(&mut next, step);
+        barrier();
+        for time in 0..PACKED_TIMES {
+            // SAFETY: within the stage, stored before the barrier.
+            let (rows, columns) = unsafe {
+                let at = stage + time * pitch;
+                (
+                    fours::<ROWS>(at + 4 * row_of(0), 16 * shape.threads_down()),
+                    fours::<COLUMNS>(
+                        at + 4 * (shape.inputs + column_of(0)),
+                        16 * shape.threads_across(),
+                    ),
+                )
+            };
+            for row in 0..ROWS {
+                for column in 0..COLUMNS {
+                    fields[row][column] =
+                        P::multiply(fields[row][column], rows[row], columns[column]);
+                }
+            }
+            if P::TIMES <= PACKED_TIMES && (time + 1) % P::TIMES == 0 {
+                split::<P, ROWS, COLUMNS>(&mut sums, &mut fields, p.reserved);
+            }
+        }
+        if P::TIMES > PACKED_TIMES && (step % (P::TIMES / PACKED_TIMES) == 0 || step == steps) {
+            split::<P, ROWS, COLUMNS>(&mut sums, &mut fields, p.reserved);
+        }
+    }
+
+    let visibilities = p.visibilities + 8 * channel * triangle::baselines(p.inputs);
+    for row in 0..ROWS {
+        let i = tile_row + row_of(row as u32);
+        for column in 0..COLUMNS {
+            let j = tile_column + column_of(column as u32);
+            if i < p.inputs && j <= i {
+                let address = visibilities + 8 * triangle::baseline(i, j);
+                let mut sum = P::finish(sums[row][column], steps * PACKED_TIMES);
+                // SAFETY: (i, j) is a baseline, and this thread's alone.
+                unsafe {
+                    if p.mode == mode::ADD {
+                        let before = read_global_2(address);
+                        sum = [before[0].wrapping_add(sum[0]), before[1].wrapping_add(sum[1])];
+                    }
+                    store_global_2(address, sum);
+                }
+            }
+        }
+    }
+}
+
+/// The kernels: a name, its packing, its tile.
+macro_rules! correlators {
+    ($($(#[$attribute:meta])* $name:ident: $packing:ty, $tile:ident;)*) => {$(
+        kernel! {
+            $(#[$attribute])*
+            fn $name(p: Correlate) {
+                correlate::<
+                    $packing,
+                    { $tile.rows as usize },
+                    { $tile.columns as usize },
+                    { 2 * $tile.inputs as usize / $tile.threads() as usize },
+                >(&p, $tile)
+            }
+        }
+    )*};
+}
+
+correlators! {
+    /// Excess-8 pairs, 4 x 4 baselines a thread. Adds to the offset's correction: [`mode::ADD`].
+    correlate_packed_pairs: Pairs, PACKED_PAIRS;
+    /// Signed 4-bit values, 8 x 4 baselines a thread.
+    correlate_packed_signed: Signed, PACKED_COMPLEX;
+    /// Codes of 4 bits, as are the next of fewer. All add to the offset's correction.
+    correlate_packed_complex_4: Codes<4>, PACKED_COMPLEX;
+    /// Codes of 3 bits: 16 multiplications before the fields are split.
+    correlate_packed_complex_3: Codes<3>, PACKED_COMPLEX;
+    /// Codes of 2 bits.
+    correlate_packed_complex_2: Codes<2>, PACKED_COMPLEX;
+    /// Codes of 1 bit.
+    correlate_packed_complex_1: Codes<1>, PACKED_COMPLEX;
+}

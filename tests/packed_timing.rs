@@ -1,0 +1,208 @@
+//! How quickly the packed correlators work: a measurement, not a test. It runs where `CORRUST_TIME`
+//! names a device:
+//!
+//! ```text
+//! CORRUST_TIME=cuda cargo test --release --test packed_timing -- --nocapture --test-threads 1
+//! ```
+
+use std::sync::Arc;
+
+use corrust::{
+    Correlator, Device, Encoding,
+    correlate::{self, baselines, useful_operations},
+    device::{Buffer, Gpu, Stream},
+};
+use corrust_gpu::abi::{
+    Kernel,
+    correlate::{
+        Correlate, OFFSET, Offset, PACKED, PACKED_CODES, PACKED_COMPLEX, PACKED_PAIRS,
+        PACKED_SIGNED, PEAK_CHAINS, PEAK_DP4A, PEAK_FMA, PEAK_MAD, PEAK_MAD_WIDE, PEAK_STEPS, Peak,
+        RUNNING_SUMS, RunningSums, mode,
+    },
+};
+use rand::{Rng, SeedableRng, rngs::StdRng};
+
+/// Rounds that count; the first warms up.
+const ROUNDS: usize = 5;
+
+/// The GPUs named in `CORRUST_TIME`.
+fn gpus() -> Vec<Arc<dyn Gpu>> {
+    let names = std::env::var("CORRUST_TIME").unwrap_or_default();
+    if names.is_empty() {
+        println!("skipped: CORRUST_TIME names no device");
+    }
+    names
+        .split(',')
+        .filter(|name| !name.is_empty())
+        .filter_map(|name| {
+            let device: Device = name.parse().expect("CORRUST_TIME names devices");
+            device.open().unwrap()
+        })
+        .collect()
+}
+
+/// Median seconds of what `work` enqueues.
+fn median(gpu: &Arc<dyn Gpu>, mut work: impl FnMut() -> corrust::Result<()>) -> f64 {
+    let mut seconds: Vec<f64> = (0..=ROUNDS)
+        .map(|_| gpu.time(Stream::default(), &mut work).unwrap().as_secs_f64())
+        .collect();
+    seconds[1..].sort_by(f64::total_cmp);
+    seconds[1 + ROUNDS / 2]
+}
+
+/// Instructions a second of a kernel that only multiplies and adds.
+fn peak(gpu: &Arc<dyn Gpu>, kernel: &Kernel<Peak>, multiplier: u32, addend: u32) -> f64 {
+    let blocks = 32 * gpu.facts().multiprocessors;
+    let threads = blocks * kernel.entry.threads;
+    let result = Buffer::new(gpu, 4 * threads as usize).unwrap();
+    let rounds = 1 << 10;
+    let parameters = Peak { result: result.address(), rounds, multiplier, addend, reserved: 0 };
+    let seconds = median(gpu, || {
+        // SAFETY: the buffer has a word for every thread.
+        unsafe { gpu.launch(Stream::default(), kernel, blocks, &parameters) }
+    });
+    f64::from(threads) * f64::from(rounds * PEAK_STEPS * PEAK_CHAINS) / seconds
+}
+
+/// 32-bit integer multiply-adds a second, and beside them those of other units.
+fn peaks(gpu: &Arc<dyn Gpu>) -> f64 {
+    let float = |value: f32| value.to_bits();
+    let mut first = None;
+    for (what, kernel, products, multiplier, addend) in [
+        ("mad.lo.u32", &PEAK_MAD, 1.0, 1_664_525, 1_013_904_223),
+        ("mad.wide.u32", &PEAK_MAD_WIDE, 1.0, 1_664_525, 1_013_904_223),
+        ("fma.rn.f32", &PEAK_FMA, 1.0, float(0.999), float(0.5)),
+        ("dp4a", &PEAK_DP4A, 4.0, 0x0305_0701, 0),
+    ] {
+        let rate = peak(gpu, kernel, multiplier, addend);
+        let single = *first.get_or_insert(rate);
+        println!(
+            "{}: {what}: {:.2} T instructions/s, {:.2} TOPS, {:.2} of mad.lo.u32's",
+            gpu.facts().name,
+            rate * 1e-12,
+            2.0 * products * rate * 1e-12,
+            products * rate / single
+        );
+    }
+    first.unwrap_or_default()
+}
+
+/// `N` and `C`, about the same work each.
+const SIZES: [(usize, usize); 3] = [(64, 8192), (256, 1276), (2048, 20)];
+const TIMES: usize = 3072;
+
+/// Random bytes whose nibbles are values of `bits` bits.
+fn samples(length: usize, bits: u32) -> Vec<u8> {
+    let mut bytes = vec![0; length];
+    StdRng::seed_from_u64(1).fill_bytes(&mut bytes);
+    let half = 1_u8 << (bits - 1);
+    // The low bits of a nibble, sign-extended.
+    let part = |nibble: u8| ((nibble & (2 * half - 1)) ^ half).wrapping_sub(half) & 15;
+    bytes.iter().map(|&byte| part(byte >> 4) << 4 | part(byte & 15)).collect()
+}
+
+/// Whether `kernel` gives what the tensor cores give.
+fn check(gpu: &Arc<dyn Gpu>, kernel: correlate::Kernel, bits: u32, inputs: usize) {
+    let samples = samples(inputs * TIMES, bits);
+    let [expected, found] = [correlate::Kernel::Auto, kernel].map(|kernel| {
+        let builder = Correlator::builder(inputs, 1).encoding(Encoding::Ci4).gpu(gpu.clone());
+        let mut plan = builder.kernel(kernel).build().unwrap();
+        plan.accumulate(&samples).unwrap();
+        plan.dump().unwrap().visibilities
+    });
+    assert!(expected == found, "{kernel}, N = {inputs}: another answer");
+}
+
+/// The packed kernels and their companions on native samples in device memory, by the multiply-adds of
+/// one product that the same GPU does.
+#[test]
+fn packed() {
+    let packed = |kernel, bits| (kernel, bits);
+    let kernels = [
+        (correlate::Kernel::Packed, packed(&PACKED, 4), Some(0)),
+        (correlate::Kernel::PackedSigned, packed(&PACKED_SIGNED, 4), None),
+        (correlate::Kernel::PackedComplex, packed(&PACKED_CODES[3], 4), Some(1)),
+        (correlate::Kernel::PackedComplex3, packed(&PACKED_CODES[2], 3), Some(1)),
+        (correlate::Kernel::PackedComplex2, packed(&PACKED_CODES[1], 2), Some(1)),
+        (correlate::Kernel::PackedComplex1, packed(&PACKED_CODES[0], 1), Some(1)),
+    ];
+    for gpu in gpus() {
+        let peak = 2.0 * peaks(&gpu);
+        for (inputs, channels) in SIZES {
+            let row_bytes = 2 * TIMES;
+            let rows = channels * inputs;
+            let native = Buffer::new(&gpu, rows * row_bytes).unwrap();
+            let visibilities = Buffer::new(&gpu, 8 * baselines(inputs) * channels).unwrap();
+            let sums = Buffer::new(&gpu, 8 * rows).unwrap();
+            let beyond = Buffer::new(&gpu, 8).unwrap();
+            let stream = Stream::default();
+            let mut filled = 0;
+            for (name, (kernel, bits), complement) in kernels {
+                check(&gpu, name, bits, inputs);
+                if filled != bits {
+                    let bytes = samples(rows * row_bytes, bits);
+                    let bytes: Vec<i8> = bytes.iter().map(|&b| ((b << 4) as i8) >> 4).collect();
+                    native.upload(stream, &bytes).unwrap();
+                    filled = bits;
+                }
+                let tile =
+                    if name == correlate::Kernel::Packed { PACKED_PAIRS } else { PACKED_COMPLEX };
+                let parameters = Correlate {
+                    samples: native.address(),
+                    visibilities: visibilities.address(),
+                    row_stride: row_bytes as u64,
+                    row_bytes: row_bytes as u32,
+                    inputs: inputs as u32,
+                    mode: if complement.is_some() { mode::ADD } else { mode::STORE },
+                    reserved: 0,
+                };
+                let blocks = tile.tiles(inputs as u32) * channels as u32;
+                let seconds = median(&gpu, || {
+                    // SAFETY: the buffers hold the rows and the visibilities.
+                    unsafe { gpu.launch(stream, kernel, blocks, &parameters) }
+                });
+                let companions = complement.map_or(0.0, |complement| {
+                    let running = RunningSums {
+                        samples: native.address(),
+                        sums: sums.address(),
+                        beyond: beyond.address(),
+                        row_stride: row_bytes as u64,
+                        row_bytes: row_bytes as u32,
+                        rows: rows as u32,
+                        bits,
+                        reserved: 0,
+                    };
+                    let offset = Offset {
+                        sums: sums.address(),
+                        visibilities: visibilities.address(),
+                        inputs: inputs as u32,
+                        channels: channels as u32,
+                        times: TIMES as u32,
+                        bits,
+                        complement,
+                        mode: mode::STORE,
+                    };
+                    median(&gpu, || {
+                        let blocks = (rows as u32).div_ceil(RUNNING_SUMS.entry.threads / 32);
+                        // SAFETY: the buffers hold the rows, their sums and the visibilities.
+                        unsafe {
+                            gpu.launch(stream, &RUNNING_SUMS, blocks.min(1 << 16), &running)?;
+                            gpu.launch(stream, &OFFSET, (rows as u32).min(1 << 16), &offset)
+                        }
+                    })
+                });
+                let operations = useful_operations(inputs, channels, TIMES as u64);
+                println!(
+                    "{}: {name}: N = {inputs}, C = {channels}, T = {TIMES}: {:.3} ms, {:.1} useful \
+                     TOPS, {:.2} of the multiply-add peak; companions {:.3} ms, {:.2} %",
+                    gpu.facts().name,
+                    1e3 * seconds,
+                    1e-12 * operations / seconds,
+                    operations / seconds / peak,
+                    1e3 * companions,
+                    100.0 * companions / (seconds + companions)
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! Quantisers: what they make of noise, and what correlations of it are worth.
+
+use corrust::{
+    Correlator, Device, Encoding, Layout,
+    correlate::{Kernel, baseline},
+    quantise::{self, Quantiser, pack, unpack},
+};
+use num_complex::Complex;
+use rand::{RngExt, SeedableRng, rngs::StdRng};
+
+/// Efficiencies in closed form or from the integrals, by hand: 1 bit is 2/pi (Van Vleck and Middleton);
+/// the others are those of equally spaced levels at their best.
+const EFFICIENCIES: [f64; 4] =
+    [2.0 / std::f64::consts::PI, 0.881_153_95, 0.962_560_34, 0.988_457_12];
+
+/// Two Gaussian numbers of variance 1.
+fn gaussians(rng: &mut StdRng) -> [f64; 2] {
+    let radius = (-2.0 * (1.0 - rng.random::<f64>()).ln()).sqrt();
+    let angle = std::f64::consts::TAU * rng.random::<f64>();
+    [radius * angle.cos(), radius * angle.sin()]
+}
+
+#[test]
+fn optimal_steps_are_optimal_and_as_efficient_as_derived() {
+    for (bits, expected) in (1..=4).zip(EFFICIENCIES) {
+        let optimal = Quantiser::optimal(bits).unwrap();
+        assert!((optimal.efficiency() - expected).abs() < 1e-8, "{bits}: {}", optimal.efficiency());
+        assert_eq!(optimal.thresholds().len(), (1 << bits) - 1);
+        for factor in [0.5, 0.9, 0.999, 1.001, 1.1, 2.0, 30.0] {
+            let other = Quantiser::new(bits, factor * optimal.step()).unwrap();
+            if bits == 1 {
+                // One threshold, at zero.
+                assert!((other.efficiency() - expected).abs() < 1e-12);
+            } else {
+                assert!(other.efficiency() < optimal.efficiency(), "{bits} bits, {factor}");
+            }
+        }
+    }
+}
+
+#[test]
+fn values_are_steps_below_a_voltage() {
+    let quantiser = Quantiser::new(3, 0.5).unwrap();
+    for (voltage, value) in [
+        (0.0, 0),
+        (0.49, 0),
+        (0.5, 1),
+        (-0.01, -1),
+        (-0.5, -1),
+        (-0.51, -2),
+        (1.7, 3),
+        (1e30, 3),
+        (f32::INFINITY, 3),
+        (-1.9, -4),
+        (-1e30, -4),
+        (f32::NAN, 0),
+    ] {
+        assert_eq!(quantiser.value(voltage), value, "{voltage}");
+    }
+    let voltages = [Complex::new(17.0, -3.0), Complex::new(-1e9, 1e9)];
+    assert_eq!(quantiser.samples(&voltages, 10.0), [0x3f, 0xc3]);
+}
+
+#[test]
+fn bad_bits_and_steps_get_one_sentence() {
+    for bits in [0, 5, u32::MAX] {
+        let expected = format!("samples of {bits} bits: expected 1 to 4");
+        for error in [
+            Quantiser::optimal(bits).unwrap_err(),
+            Quantiser::new(bits, 1.0).unwrap_err(),
+            pack(&[0], bits).unwrap_err(),
+            unpack([&[0], &[0]], bits, 1).unwrap_err(),
+        ] {
+            assert!(error.to_string().contains(&expected), "{error}");
+        }
+    }
+    for step in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+        let text = Quantiser::new(2, step).unwrap_err().to_string();
+        assert!(text.contains("expected a positive number"), "{text}");
+    }
+    let text = pack(&[0x11, 0x14], 3).unwrap_err().to_string();
+    assert!(text.contains("sample 1 has a part of 4: expected 3 bits, -4 to 3"), "{text}");
+    let text = unpack([&[0], &[0, 0]], 3, 10).unwrap_err().to_string();
+    assert!(text.contains("2 words of 3-bit samples: expected 1 for 10 samples"), "{text}");
+}
+
+#[test]
+fn words_hold_as_many_samples_as_fit() {
+    let mut rng = StdRng::seed_from_u64(5);
+    for (bits, per_word) in [(1, 32), (2, 16), (3, 10), (4, 8)] {
+        let half = 1_i32 << (bits - 1);
+        for count in [0_usize, 1, per_word - 1, per_word, per_word + 1, 101] {
+            let values: Vec<[i32; 2]> = (0..count)
+                .map(|_| [rng.random_range(-half..half), rng.random_range(-half..half)])
+                .collect();
+            let samples: Vec<u8> =
+                values.iter().map(|[re, im]| ((re & 15) << 4 | im & 15) as u8).collect();
+            let words = pack(&samples, bits).unwrap();
+            for (part, words) in words.iter().enumerate() {
+                assert_eq!(words.len(), count.div_ceil(per_word));
+                for (index, value) in values.iter().enumerate() {
+                    let code =
+                        words[index / per_word] / 2_u32.pow(bits * (index % per_word) as u32);
+                    assert_eq!((code % (2 * half) as u32) as i32, value[part] + half);
+                }
+            }
+            assert_eq!(unpack([&words[0], &words[1]], bits, count).unwrap(), samples);
+        }
+    }
+}
+
+/// Two inputs of Gaussian noise with a weak common signal: the mean of their correlations over its
+/// scatter is what a correlation says. Quantised, it says less by the efficiency.
+#[test]
+fn quantised_noise_correlates_as_efficiently_as_derived() {
+    const TRIALS: usize = 20_000;
+    const TIMES: usize = 128;
+    /// Parts of the trials, each of which gives an efficiency: their scatter is the statistical error.
+    const PARTS: usize = 20;
+    const CORRELATION: f64 = 0.05;
+    // The first input is -1 everywhere: its visibilities are minus the sums of the others' values.
+    const INPUTS: usize = 3;
+    let mut rng = StdRng::seed_from_u64(11);
+    let size = TRIALS * TIMES;
+    let mut voltages = [Vec::with_capacity(size), Vec::with_capacity(size)];
+    for _ in 0..size {
+        let common = gaussians(&mut rng);
+        for voltages in &mut voltages {
+            let own = gaussians(&mut rng);
+            let part = |k: usize| {
+                (CORRELATION.sqrt() * common[k] + (1.0 - CORRELATION).sqrt() * own[k]) as f32
+            };
+            voltages.push(Complex::new(part(0), part(1)));
+        }
+    }
+    // Mean over scatter of the trials' real parts, for each part of the trials.
+    let ratios = |trials: &[f64]| -> Vec<f64> {
+        let ratio = |values: &[f64]| {
+            let mean = values.iter().sum::<f64>() / values.len() as f64;
+            let square = values.iter().map(|v| (v - mean) * (v - mean)).sum::<f64>();
+            mean / (square / values.len() as f64).sqrt()
+        };
+        trials.chunks(TRIALS / PARTS).map(ratio).collect()
+    };
+    // One correlation a trial.
+    let correlate = |a: &[Complex<f64>], b: &[Complex<f64>]| -> Vec<f64> {
+        let product = |(a, b): (&Complex<f64>, &Complex<f64>)| (a * b.conj()).re;
+        let trials = a.chunks(TIMES).zip(b.chunks(TIMES));
+        trials.map(|(a, b)| a.iter().zip(b).map(product).sum()).collect()
+    };
+    let wide = voltages.each_ref().map(|voltages| {
+        let wide = voltages.iter().map(|v| Complex::new(f64::from(v.re), f64::from(v.im)));
+        wide.collect::<Vec<_>>()
+    });
+    let ideal = ratios(&correlate(&wide[1], &wide[0]));
+
+    let kernels = [
+        Kernel::PackedComplex1,
+        Kernel::PackedComplex2,
+        Kernel::PackedComplex3,
+        Kernel::PackedComplex,
+    ];
+    for (bits, (expected, kernel)) in (1..=4).zip(EFFICIENCIES.into_iter().zip(kernels)) {
+        let quantiser = Quantiser::optimal(bits).unwrap();
+        let [a, b] = voltages.each_ref().map(|voltages| quantiser.samples(voltages, 1.0));
+        // One channel a trial: [channel][input][time].
+        let samples: Vec<u8> = a
+            .chunks(TIMES)
+            .zip(b.chunks(TIMES))
+            .flat_map(|(a, b)| [&[0xf0; TIMES], a, b].concat())
+            .collect();
+        let visibilities = |device, kernel, channels: usize| {
+            let mut plan = Correlator::builder(INPUTS, channels)
+                .encoding(Encoding::Ci4)
+                .layout(Layout::Cnt)
+                .device(device)
+                .kernel(kernel)
+                .build()
+                .unwrap();
+            plan.accumulate(&samples[..channels * INPUTS * TIMES]).unwrap();
+            plan.dump().unwrap().visibilities.integer().unwrap().clone()
+        };
+        // The packed kernel gives what the CPU gives; all trials are too many for the simulator.
+        let all = visibilities(Device::Cpu, Kernel::Auto, TRIALS);
+        let some = visibilities(Device::Sim, kernel, 50);
+        assert_eq!(all.slice(ndarray::s![..50, ..]), some);
+
+        let trials: Vec<f64> = all
+            .rows()
+            .into_iter()
+            .map(|v| {
+                let of = |i, j| v[baseline(i, j)];
+                quantise::levels(of(2, 1), -of(2, 0), -of(1, 0), TIMES as i64).re as f64
+            })
+            .collect();
+        // The formula against the levels themselves.
+        let level = |sample: &u8| {
+            let part = |nibble: u8| f64::from(2 * (i32::from((nibble << 4) as i8) >> 4) + 1);
+            Complex::new(part(sample >> 4), part(sample & 15))
+        };
+        let levels = [&a, &b].map(|samples| samples.iter().map(level).collect::<Vec<_>>());
+        assert_eq!(trials, correlate(&levels[1], &levels[0]));
+
+        let found: Vec<f64> = ratios(&trials).iter().zip(&ideal).map(|(q, i)| q / i).collect();
+        let mean = found.iter().sum::<f64>() / PARTS as f64;
+        let square = found.iter().map(|v| (v - mean) * (v - mean)).sum::<f64>();
+        let error = (square / (PARTS * (PARTS - 1)) as f64).sqrt();
+        println!("{bits} bits: efficiency {mean:.4} +- {error:.4}, derived {expected:.4}");
+        assert!(error < 0.01, "{bits} bits: too few trials");
+        // The derived figures are those of vanishing correlations: this one's square is left out.
+        let bound = 4.0 * error + CORRELATION * CORRELATION;
+        assert!((mean - expected).abs() < bound, "{bits} bits: {mean} +- {error}");
+    }
+}
