@@ -204,8 +204,14 @@ fn compile(package: &Path, sources: &Path, build: &Path, target: Target) -> Resu
             command.env_remove(name);
         }
     }
+    // The least PTX version that has the instructions: older drivers take it too.
+    let version = match target {
+        Target::Sm80 => "+ptx71",
+        Target::Sm90a => "+ptx80",
+    };
     let flags = [
         format!("-Ctarget-cpu={}", target.name()),
+        format!("-Ctarget-feature={version}"),
         format!("--cfg=corrust_target=\"{}\"", target.name()),
         // Fragments live in registers: every loop over them is unrolled, however long its body.
         "-Cllvm-args=-unroll-threshold=20000".to_owned(),

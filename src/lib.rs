@@ -11,6 +11,9 @@
 
 pub use corrust_host::*;
 
+#[cfg(feature = "bench")]
+pub mod bench;
+
 /// Keeps the example in the README working.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -10,6 +10,7 @@
 //! | instructions (the only `asm!`) | [`isa`] |
 //! | fragments, swizzles, staging | [`tile`] |
 //! | kernels | [`autocorrelate`], [`beamform`], [`correlate`], [`reorder`] |
+//! | kernels that measure a GPU | [`limits`] |
 
 #![no_std]
 #![cfg_attr(
@@ -33,6 +34,7 @@ pub mod isa;
 pub mod autocorrelate;
 pub mod beamform;
 pub mod correlate;
+pub mod limits;
 #[cfg(not(corrust_target = "sm_90a"))]
 pub mod reorder;
 pub mod tile;

@@ -22,8 +22,20 @@ pub const fn module(target: Target) -> &'static str {
 
 /// A module of one kernel: the driver then compiles nothing else.
 pub fn of_entry(entry: &Entry) -> String {
-    const ENTRY: &str = ".visible .entry ";
-    let text = module(entry.target);
+    only(module(entry.target), entry)
+}
+
+/// As [`of_entry`], with the kernel of that name in `text` in place of the one shipped, if it has one.
+pub fn of_entry_in(text: &str, entry: &Entry) -> String {
+    let named = |part: &str| part.split('(').next() == Some(entry.name);
+    if text.split(ENTRY).skip(1).any(named) { only(text, entry) } else { of_entry(entry) }
+}
+
+/// What stands before the name of a kernel.
+const ENTRY: &str = ".visible .entry ";
+
+/// The module `text` without its other kernels.
+fn only(text: &str, entry: &Entry) -> String {
     let mut parts = text.split(ENTRY);
     let mut module = String::from(parts.next().unwrap_or_default());
     for part in parts {
@@ -52,6 +64,14 @@ mod tests {
             assert_eq!(module.matches('{').count(), module.matches('}').count());
             assert!(module.contains(".version"));
         }
+    }
+
+    #[test]
+    fn a_kernel_may_come_from_elsewhere() {
+        let [first, second, ..] = ENTRIES else { panic!("there are kernels") };
+        let other = of_entry(first).replace(".version", "// another\n.version");
+        assert_eq!(of_entry_in(&other, first), other);
+        assert_eq!(of_entry_in(&other, second), of_entry(second));
     }
 
     #[test]

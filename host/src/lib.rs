@@ -11,6 +11,7 @@ mod error;
 pub mod format;
 mod layout;
 pub mod quantise;
+pub mod reorder;
 mod sample;
 pub mod simulate;
 

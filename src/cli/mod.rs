@@ -44,9 +44,10 @@ Examples:
   corrust devices                                   what it can run on
   corrust correlate scan.raw -o visibilities.npy    a GUPPI RAW recording
   corrust autocorrelate counts.npy -o g.npy         photon counts, multi-tau
+  corrust bench                                     how quick it is, against what the chip can do
   corrust help correlate                            options and more examples
 
-Exit codes: 0 done, 2 bad input or arguments (one sentence says what), 130 interrupted.";
+Exit codes: 0 done, 1 slower (bench --against), 2 bad input or arguments (one sentence says what), 130 interrupted.";
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -63,18 +64,21 @@ enum Command {
 /// Runs the command that the arguments ask for.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
-    let result = listen_for_interrupts().and_then(|()| match cli.command {
-        Command::Devices(args) => args.run(),
-        Command::Demo(args) => args.run(),
-        Command::Simulate(args) => args.run(),
-        Command::Correlate(args) => args.run(),
-        Command::Beamform(args) => args.run(),
-        Command::Weights(args) => args.run(),
-        Command::Bench(args) => args.run(),
-        Command::Autocorrelate(args) => args.run(),
+    let result = listen_for_interrupts().and_then(|()| {
+        let done = match cli.command {
+            Command::Devices(args) => args.run(),
+            Command::Demo(args) => args.run(),
+            Command::Simulate(args) => args.run(),
+            Command::Correlate(args) => args.run(),
+            Command::Beamform(args) => args.run(),
+            Command::Weights(args) => args.run(),
+            Command::Bench(args) => return args.run(),
+            Command::Autocorrelate(args) => args.run(),
+        };
+        done.map(|()| ExitCode::SUCCESS)
     });
     match result {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => {
             warn(error);
             ExitCode::from(if INTERRUPTED.load(Ordering::Relaxed) { EXIT_INTERRUPTED } else { 2 })

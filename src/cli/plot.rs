@@ -14,13 +14,20 @@ use plotters::{
 use super::delays::Found;
 
 const SIZE: (u32, u32) = (1240, 580);
-const FONT: &str = "Helvetica, Arial, sans-serif";
+pub(super) const FONT: &str = "Helvetica, Arial, sans-serif";
 /// Okabe and Ito's colours, which everyone can tell apart.
-const COLOURS: [RGBColor; 3] = [RGBColor(0, 114, 178), RGBColor(213, 94, 0), RGBColor(0, 158, 115)];
-const GREY: RGBColor = RGBColor(90, 90, 90);
+pub(super) const COLOURS: [RGBColor; 6] = [
+    RGBColor(0, 114, 178),
+    RGBColor(213, 94, 0),
+    RGBColor(0, 158, 115),
+    RGBColor(204, 121, 167),
+    RGBColor(230, 159, 0),
+    RGBColor(86, 180, 233),
+];
+pub(super) const GREY: RGBColor = RGBColor(90, 90, 90);
 
-type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-type Drawn<T = ()> = Result<T, Box<dyn std::error::Error>>;
+pub(super) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+pub(super) type Drawn<T = ()> = Result<T, Box<dyn std::error::Error>>;
 
 /// Draws the visibility matrix of one channel, and phase against channel of some baselines with the
 /// phases that the sources `found` explain.
@@ -32,18 +39,22 @@ pub fn visibilities(
     inputs: usize,
     found: &[Found],
 ) -> Result<()> {
-    save(path, |root| {
+    save(path, SIZE, |root| {
         let (left, right) = root.split_horizontally(560);
         matrix(&left, visibilities, inputs)?;
         phases(&right, visibilities, inputs, found)
     })
 }
 
-/// Draws to the file `path`.
-fn save(path: &Path, draw: impl FnOnce(&Area<'_>) -> Drawn) -> Result<()> {
+/// Draws to the file `path`, so many pixels wide and high.
+pub(super) fn save(
+    path: &Path,
+    size: (u32, u32),
+    draw: impl FnOnce(&Area<'_>) -> Drawn,
+) -> Result<()> {
     let mut text = String::new();
     let drawn = || -> Drawn {
-        let root = SVGBackend::with_string(&mut text, SIZE).into_drawing_area();
+        let root = SVGBackend::with_string(&mut text, size).into_drawing_area();
         root.fill(&WHITE)?;
         draw(&root)?;
         root.present()?;
@@ -71,7 +82,7 @@ pub fn curve(path: &Path, curve: &Curve, what: &str) -> Result<()> {
     let (low, high) =
         points.iter().fold((1.0_f64, 1.0_f64), |(low, high), (_, g)| (low.min(*g), high.max(*g)));
     let margin = 0.06 * (high - low).max(1e-6);
-    save(path, |root| {
+    save(path, SIZE, |root| {
         let title = format!("Correlation of counts{what}");
         let centred = Pos::new(HPos::Center, VPos::Top);
         root.draw_text(&title, &label(20).pos(centred), (SIZE.0 as i32 / 2, 18))?;
@@ -117,7 +128,7 @@ fn duration(seconds: f64) -> String {
     format!("{} {name}", (seconds / unit * 1e3).round() / 1e3)
 }
 
-fn label(size: u32) -> TextStyle<'static> {
+pub(super) fn label(size: u32) -> TextStyle<'static> {
     (FONT, size).into_font().color(&BLACK)
 }
 
@@ -198,7 +209,7 @@ fn phases(
     found: &[Found],
 ) -> Drawn {
     let channels = visibilities.nrows();
-    let count = COLOURS.len().min(inputs.saturating_sub(1));
+    let count = 3.min(inputs.saturating_sub(1));
     let (title, area) = area.split_vertically(52);
     let middle = title.dim_in_pixel().0 as i32 / 2 + 10;
     let centred = Pos::new(HPos::Center, VPos::Top);

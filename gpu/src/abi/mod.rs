@@ -6,6 +6,7 @@
 pub mod autocorrelate;
 pub mod beamform;
 pub mod correlate;
+pub mod limits;
 pub mod reorder;
 
 use core::marker::PhantomData;
@@ -123,6 +124,17 @@ pub const ENTRIES: &[Entry] = &[
     correlate::WGMMA_S8_128.entry,
     correlate::WGMMA_F16_192.entry,
     correlate::WGMMA_F16_128.entry,
+    limits::DP4A.kernel.entry,
+    limits::MULTIPLY_ADD.kernel.entry,
+    limits::MMA_S8.kernel.entry,
+    limits::MMA_S4.kernel.entry,
+    limits::MMA_F16.kernel.entry,
+    limits::MMA_B1.kernel.entry,
+    limits::WGMMA_S8.kernel.entry,
+    limits::WGMMA_F16.kernel.entry,
+    limits::WGMMA_B1.kernel.entry,
+    limits::SHARED.kernel.entry,
+    limits::COPY.entry,
     reorder::TCN_WORDS_CI8.kernel.entry,
     reorder::TCN_WORDS_CI4.kernel.entry,
     reorder::TCN_WORDS_CF16.kernel.entry,

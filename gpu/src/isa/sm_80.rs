@@ -124,3 +124,43 @@ pub fn mma_m16n8k16_f16(d: &mut [u32; 4], a: [u32; 4], b: [u32; 2]) {
         )
     };
 }
+
+/// `mma.sync.aligned.m16n8k64.row.col.s32.s4.s4.s32`: `d += a * b` over 64 products of signed
+/// nibbles, the lower one of a byte first.
+///
+/// Warp-wise; in bytes its lane maps are those of [`mma_m16n8k32_s8`]. Wraps modulo 2^32.
+#[inline(always)]
+pub fn mma_m16n8k64_s4(d: &mut [u32; 4], a: [u32; 4], b: [u32; 2]) {
+    let [d0, d1, d2, d3] = d;
+    // SAFETY: the kernels call it with all 32 lanes together.
+    unsafe {
+        ptx!(
+            "mma.sync.aligned.m16n8k64.row.col.s32.s4.s4.s32 \
+             {{{0}, {1}, {2}, {3}}}, {{{4}, {5}, {6}, {7}}}, {{{8}, {9}}}, {{{0}, {1}, {2}, {3}}};",
+            inout(reg32) *d0, inout(reg32) *d1, inout(reg32) *d2, inout(reg32) *d3,
+            in(reg32) a[0], in(reg32) a[1], in(reg32) a[2], in(reg32) a[3],
+            in(reg32) b[0], in(reg32) b[1],
+            options(nomem, nostack)
+        )
+    };
+}
+
+/// `mma.sync.aligned.m16n8k256.row.col.s32.b1.b1.s32.and.popc`: `d` plus the number of bits, of
+/// 256, that are set in `a` and in `b`.
+///
+/// Warp-wise; in bytes its lane maps are those of [`mma_m16n8k32_s8`]. Wraps modulo 2^32.
+#[inline(always)]
+pub fn mma_m16n8k256_b1(d: &mut [u32; 4], a: [u32; 4], b: [u32; 2]) {
+    let [d0, d1, d2, d3] = d;
+    // SAFETY: the kernels call it with all 32 lanes together.
+    unsafe {
+        ptx!(
+            "mma.sync.aligned.m16n8k256.row.col.s32.b1.b1.s32.and.popc \
+             {{{0}, {1}, {2}, {3}}}, {{{4}, {5}, {6}, {7}}}, {{{8}, {9}}}, {{{0}, {1}, {2}, {3}}};",
+            inout(reg32) *d0, inout(reg32) *d1, inout(reg32) *d2, inout(reg32) *d3,
+            in(reg32) a[0], in(reg32) a[1], in(reg32) a[2], in(reg32) a[3],
+            in(reg32) b[0], in(reg32) b[1],
+            options(nomem, nostack)
+        )
+    };
+}

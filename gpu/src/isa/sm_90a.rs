@@ -416,3 +416,90 @@ multiply_weights! {
     120 121 122 123, 3076, "more";
     124 125 126 127, 3078, "more";
 }
+
+/// Text of one `wgmma` with both operands in shared memory, `$offset` units from the first.
+#[cfg_attr(not(target_arch = "nvptx64"), allow(unused_macros))]
+macro_rules! wgmma_panels {
+    ($instruction:literal, $scale:literal, [$first:literal $($sum:literal)*], $offset:literal) => {
+        concat!(
+            "add.s64 a, {a}, ", $offset, "; add.s64 b, {b}, ", $offset, ";",
+            "wgmma.mma_async.sync.aligned.", $instruction,
+            " {{{", $first, "}", $(", {", $sum, "}",)* "}}, a, b, accumulate", $scale, ";"
+        )
+    };
+}
+
+/// Text of the four `wgmma` over the 128 bytes of a panel's rows.
+#[cfg_attr(not(target_arch = "nvptx64"), allow(unused_macros))]
+macro_rules! wgmma_rows {
+    ($instruction:literal, $scale:literal, $sums:tt) => {
+        concat!(
+            wgmma_panels!($instruction, $scale, $sums, 0),
+            wgmma_panels!($instruction, $scale, $sums, 2),
+            wgmma_panels!($instruction, $scale, $sums, 4),
+            wgmma_panels!($instruction, $scale, $sums, 6),
+        )
+    };
+}
+
+/// Calls a macro with the numbers of the sums of 256 columns before its arguments.
+macro_rules! with_sums_of_256 {
+    ($macro:ident! $($arguments:tt)*) => {
+        $macro! { [
+            0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26
+            27 28 29 30 31 32 33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50
+            51 52 53 54 55 56 57 58 59 60 61 62 63 64 65 66 67 68 69 70 71 72 73 74
+            75 76 77 78 79 80 81 82 83 84 85 86 87 88 89 90 91 92 93 94 95 96 97 98
+            99 100 101 102 103 104 105 106 107 108 109 110 111 112 113 114 115 116
+            117 118 119 120 121 122 123 124 125 126 127
+        ] $($arguments)* }
+    };
+}
+
+/// Defines the product of panels of 64 rows and 256 columns.
+macro_rules! multiply_panels {
+    ([$($sum:literal)*] $(#[$attribute:meta])* $name:ident: $instruction:literal, $scale:literal) => {
+        $(#[$attribute])*
+        /// 16 of them: four times `sums += a * b` over 128 bytes, `a` the [`operand`] of 64 rows, `b`
+        /// that of 256 columns. Word `4n + i` of the sums is word `i` of
+        /// [`crate::tile::fragment::accumulator`] at columns `8n..8n + 8`.
+        ///
+        /// Warpgroup-wise.
+        ///
+        /// # Safety
+        /// The whole warpgroup calls it; the panels are complete and visible to `wgmma`.
+        #[inline(always)]
+        pub unsafe fn $name(sums: &mut [u32; 128], a: u64, b: u64) {
+            // SAFETY: the caller's promise.
+            unsafe {
+                ptx!(
+                    "{{ .reg .pred accumulate; .reg .b64 a; .reg .b64 b;",
+                    "setp.eq.u32 accumulate, 0, 0;",
+                    "wgmma.fence.sync.aligned;",
+                    wgmma_rows!($instruction, $scale, [$($sum)*]),
+                    wgmma_rows!($instruction, $scale, [$($sum)*]),
+                    wgmma_rows!($instruction, $scale, [$($sum)*]),
+                    wgmma_rows!($instruction, $scale, [$($sum)*]),
+                    "wgmma.commit_group.sync.aligned;",
+                    "wgmma.wait_group.sync.aligned 0; }}",
+                    $(inout(reg32) sums[$sum],)*
+                    a = in(reg64) a,
+                    b = in(reg64) b,
+                )
+            };
+        }
+    };
+}
+
+with_sums_of_256! { multiply_panels!
+    /// `wgmma.mma_async.sync.aligned.m64n256k32.s32.s8.s8`: int8,
+    multiply_panels_s8: "m64n256k32.s32.s8.s8", ""
+}
+with_sums_of_256! { multiply_panels!
+    /// `wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16`: half precision,
+    multiply_panels_f16: "m64n256k16.f32.f16.f16", ", 1, 1, 0, 0"
+}
+with_sums_of_256! { multiply_panels!
+    /// `wgmma.mma_async.sync.aligned.m64n256k256.s32.b1.b1.and.popc`: single bits,
+    multiply_panels_b1: "m64n256k256.s32.b1.b1.and.popc", ""
+}

@@ -26,7 +26,12 @@ pub use plan::{Autocorrelator, Builder};
 pub use shape::{MAX_GROUPS, Point, Scheme, Shape};
 pub use state::State;
 
-use crate::{Device, Error, Result, device::Stream};
+use std::sync::Arc;
+
+use crate::{
+    Error, Result,
+    device::{Gpu, Stream},
+};
 
 /// A place that autocorrelates: the CPU, a GPU, or the simulator.
 pub(crate) trait Backend: Send {
@@ -61,11 +66,9 @@ pub(crate) trait Backend: Send {
     fn device_name(&self) -> &str;
 }
 
-/// The backend for a device, continuing from `state`.
-fn backend(state: State, device: Device, kernel: Kernel) -> Result<Box<dyn Backend>> {
-    // What no GPU computes, the CPU does where the choice is free.
-    let only_cpu = state.shape.scheme == Scheme::Classic && device == Device::Auto;
-    match if only_cpu { None } else { device.open()? } {
+/// The backend on a GPU, or on the CPU where there is none, continuing from `state`.
+fn backend(state: State, gpu: Option<Arc<dyn Gpu>>, kernel: Kernel) -> Result<Box<dyn Backend>> {
+    match gpu {
         Some(gpu) => Ok(Box::new(gpu::GpuBackend::new(gpu, state, kernel)?)),
         None if kernel == Kernel::Auto => Ok(Box::new(cpu::Cpu::new(state))),
         None => Err(Error::invalid(format!(

@@ -1,7 +1,12 @@
 //! The plan: shapes, checks, and the device that does the work.
 
+use std::sync::Arc;
+
 use super::{Backend, Kernel, Scheme, Shape, State, Sums, backend};
-use crate::{Device, Error, Result, device::Stream};
+use crate::{
+    Device, Error, Result,
+    device::{Gpu, Stream},
+};
 
 /// Settings of an [`Autocorrelator`] in the making.
 #[derive(Clone, Debug)]
@@ -9,6 +14,7 @@ pub struct Builder {
     shape: Shape,
     pairs: Option<Vec<[u32; 2]>>,
     device: Device,
+    gpu: Option<Arc<dyn Gpu>>,
     kernel: Kernel,
 }
 
@@ -46,6 +52,12 @@ impl Builder {
         self
     }
 
+    /// Computes on a GPU that is open already, whatever the device.
+    pub fn gpu(mut self, gpu: Arc<dyn Gpu>) -> Self {
+        self.gpu = Some(gpu);
+        self
+    }
+
     /// Which implementation to use on a GPU (default: the quickest for each block of counts).
     pub fn kernel(mut self, kernel: Kernel) -> Self {
         self.kernel = kernel;
@@ -58,7 +70,7 @@ impl Builder {
     /// [`Error::Invalid`] for numbers of sensors, groups or lags that cannot be computed with, or a
     /// pair of sensors that do not exist; [`Error::Device`] when the device is not there.
     pub fn build(self) -> Result<Autocorrelator> {
-        let Self { shape, pairs, device, kernel } = self;
+        let Self { shape, pairs, device, gpu, kernel } = self;
         shape.check()?;
         if u32::try_from(shape.sensors).is_err() {
             return Err(Error::invalid(format!(
@@ -82,7 +94,11 @@ impl Builder {
                 pair[0], pair[1], shape.sensors
             )));
         }
-        Autocorrelator::resume_with(State::new(shape, pairs), device, kernel)
+        let state = State::new(shape, pairs);
+        match gpu {
+            Some(gpu) => Autocorrelator::on(state, Some(gpu), kernel),
+            None => Autocorrelator::resume_with(state, device, kernel),
+        }
     }
 }
 
@@ -119,6 +135,7 @@ impl Autocorrelator {
             shape: Shape { sensors, groups: 10, lags: 32, scheme: Scheme::BinGroups },
             pairs: None,
             device: Device::Auto,
+            gpu: None,
             kernel: Kernel::Auto,
         }
     }
@@ -138,8 +155,15 @@ impl Autocorrelator {
     /// Those of [`resume`](Self::resume), and [`Error::Invalid`] when the kernel does not compute
     /// the state's shape.
     pub fn resume_with(state: State, device: Device, kernel: Kernel) -> Result<Self> {
+        // What no GPU computes, the CPU does where the choice is free.
+        let only_cpu = state.shape.scheme == Scheme::Classic && device == Device::Auto;
+        Self::on(state, if only_cpu { None } else { device.open()? }, kernel)
+    }
+
+    /// Continues a stream on a GPU, or on the CPU.
+    fn on(state: State, gpu: Option<Arc<dyn Gpu>>, kernel: Kernel) -> Result<Self> {
         let (shape, instants) = (state.shape, state.instants);
-        Ok(Self { shape, instants, backend: backend(state, device, kernel)? })
+        Ok(Self { shape, instants, backend: backend(state, gpu, kernel)? })
     }
 
     /// What is autocorrelated.

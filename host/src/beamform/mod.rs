@@ -21,7 +21,12 @@ pub use plan::{Beamformer, Builder, Rounding};
 pub use shape::{MAX_DISHES, MAX_SHIFT, Shape, useful_operations};
 pub use weights::{Observation, Pointing, SPEED_OF_LIGHT, delays, noise_shift, weights};
 
-use crate::{Device, Error, Result, device::Stream};
+use std::sync::Arc;
+
+use crate::{
+    Error, Result,
+    device::{Gpu, Stream},
+};
 
 /// Complex int8 weight, `[real, imaginary]`.
 type Weight = [i8; 2];
@@ -65,14 +70,14 @@ pub(crate) trait Backend: Send {
     fn kernel(&self) -> Kernel;
 }
 
-/// The backend for a device and kernel.
+/// The backend on a GPU, or on the CPU where there is none, for a kernel.
 fn backend(
     shape: &Shape,
     rounding: Rounding,
-    device: Device,
+    gpu: Option<Arc<dyn Gpu>>,
     kernel: Kernel,
 ) -> Result<Box<dyn Backend>> {
-    match device.open()? {
+    match gpu {
         Some(gpu) => Ok(Box::new(gpu::GpuBackend::new(gpu, shape, rounding, kernel)?)),
         None => cpu::backend(shape, rounding, kernel),
     }

@@ -1,11 +1,14 @@
 //! The plan of a beamformer: built once, then fed any number of times.
 
-use std::{fmt, str::FromStr};
+use std::{fmt, str::FromStr, sync::Arc};
 
 use bytemuck::NoUninit;
 
 use super::{Backend, Beams, Kernel, MAX_SHIFT, Shape, Weight, backend};
-use crate::{Device, Encoding, Error, Result, device::Stream};
+use crate::{
+    Device, Encoding, Error, Result,
+    device::{Gpu, Stream},
+};
 
 /// How a sum is shifted down by `s` bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -62,6 +65,7 @@ pub struct Builder {
     rounding: Rounding,
     incoherent: bool,
     device: Device,
+    gpu: Option<Arc<dyn Gpu>>,
     kernel: Kernel,
 }
 
@@ -102,6 +106,12 @@ impl Builder {
         self
     }
 
+    /// Beamforms on a GPU that is open already, whatever the device.
+    pub fn gpu(mut self, gpu: Arc<dyn Gpu>) -> Self {
+        self.gpu = Some(gpu);
+        self
+    }
+
     /// Which implementation to use (default: the device's quickest for this shape).
     pub fn kernel(mut self, kernel: Kernel) -> Self {
         self.kernel = kernel;
@@ -115,13 +125,17 @@ impl Builder {
     /// neither `ci8` nor `ci4`, or a kernel that does not run on the device; [`Error::Device`] when
     /// the device is not there; [`Error::OutOfMemory`].
     pub fn build(self) -> Result<Beamformer> {
-        let Self { shape, weights, rounding, incoherent, device, kernel } = self;
+        let Self { shape, weights, rounding, incoherent, device, gpu, kernel } = self;
         shape.check()?;
         if !matches!(weights, Encoding::Ci8 | Encoding::Ci4) {
             return Err(Error::invalid(format!("{weights} weights: expected ci8 or ci4")));
         }
+        let gpu = match gpu {
+            Some(gpu) => Some(gpu),
+            None => device.open()?,
+        };
         Ok(Beamformer {
-            backend: backend(&shape, rounding, device, kernel)?,
+            backend: backend(&shape, rounding, gpu, kernel)?,
             shape,
             weights,
             rounding,
@@ -174,6 +188,7 @@ impl Beamformer {
             rounding: Rounding::Nearest,
             incoherent: false,
             device: Device::Auto,
+            gpu: None,
             kernel: Kernel::Auto,
         }
     }

@@ -23,7 +23,6 @@ use corrust_gpu::abi::{
         PACKED_TIMES, PackedTile, RUNNING_SUMS, RunningSums, TILE_64, TILE_128, TILE_128_128,
         TILE_128_192, Tile, WIDEN_BASELINES, WarpgroupTile, Widen, mode,
     },
-    reorder::{Reorder, TILE_INPUTS, TILE_TIMES},
 };
 use ndarray::Array2;
 use num_complex::Complex;
@@ -33,14 +32,12 @@ use super::{Backend, Kernel, Shape, Visibilities, baselines};
 use crate::{
     Encoding, Error, Layout, Result,
     device::{Buffer, Gpu, Stream, TensorMap},
+    reorder::{self, Block, ROW_ALIGNMENT},
 };
 
 /// Bytes of samples that a set of buffers takes at once, if the device's memory allows: enough to
 /// amortise a launch, few enough to overlap copying with computing.
 const PIECE_BYTES: usize = 64 << 20;
-
-/// Bytes that native rows are aligned to.
-const ROW_ALIGNMENT: usize = 16;
 
 /// Buffers of one piece of samples.
 struct Set {
@@ -283,7 +280,7 @@ impl GpuBackend {
 
     /// Bytes of one native sample.
     fn native_bytes(&self) -> usize {
-        if self.shape.encoding == Encoding::Cf16 { 4 } else { 2 }
+        reorder::native_bytes(self.shape.encoding)
     }
 
     /// Bytes of one native row of `times` times.
@@ -518,49 +515,20 @@ impl GpuBackend {
 
     /// Brings a piece to native rows of `row_bytes` bytes at `native`.
     fn reorder(&self, native: u64, row_bytes: usize, stream: Stream, piece: &Piece) -> Result<()> {
-        let parameters = Reorder {
+        let Shape { inputs, encoding, layout, .. } = self.shape;
+        let block = Block {
+            encoding,
+            layout,
+            inputs,
+            channels: piece.channels,
+            times: piece.times,
             source: piece.address,
+            source_stride: piece.source_stride,
             native,
-            row_stride: row_bytes as u64,
-            source_stride: piece.source_stride as u64,
-            inputs: self.shape.inputs as u32,
-            channels: piece.channels as u32,
-            times: piece.times as u32,
-            native_times: (row_bytes / self.native_bytes()) as u32,
-            flip: if self.shape.encoding == Encoding::Ci4Offset { 0x88 } else { 0 },
-            reserved: 0,
-        };
-        let (kernel, blocks) = match self.shape.layout {
-            Layout::Tcn => {
-                // The kernels for words, and for inputs that do not fill whole ones.
-                let (turn, any) = match self.shape.encoding {
-                    Encoding::Ci8 => (&abi::reorder::TCN_WORDS_CI8, Some(&abi::reorder::TCN_CI8)),
-                    Encoding::Ci4 | Encoding::Ci4Offset => {
-                        (&abi::reorder::TCN_WORDS_CI4, Some(&abi::reorder::TCN_CI4))
-                    }
-                    Encoding::Cf16 => (&abi::reorder::TCN_WORDS_CF16, None),
-                };
-                let words = parameters.inputs.is_multiple_of(turn.word_inputs)
-                    && piece.address.is_multiple_of(4);
-                let (kernel, tile_inputs, tile_times) = match any {
-                    Some(any) if !words => (any, TILE_INPUTS, TILE_TIMES),
-                    _ => (&turn.kernel, turn.tile_inputs, turn.tile_times),
-                };
-                let tiles = parameters.inputs.div_ceil(tile_inputs) * parameters.channels;
-                (kernel, tiles * parameters.native_times.div_ceil(tile_times))
-            }
-            Layout::Cnt => {
-                let kernel = match self.shape.encoding {
-                    Encoding::Ci8 => &abi::reorder::CNT_CI8,
-                    Encoding::Ci4 | Encoding::Ci4Offset => &abi::reorder::CNT_CI4,
-                    Encoding::Cf16 => &abi::reorder::CNT_CF16,
-                };
-                let rows = piece.channels * self.shape.inputs;
-                (kernel, rows.min(1 << 16) as u32)
-            }
+            row_bytes,
         };
         // SAFETY: the native buffer has room for the rows, the piece is what was delivered.
-        unsafe { self.gpu.launch(stream, kernel, blocks, &parameters) }
+        unsafe { reorder::Variant::of(&block)[0].launch(&self.gpu, stream, &block) }
     }
 
     /// Adds the 32-bit sums to the 64-bit ones.

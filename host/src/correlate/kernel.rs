@@ -89,6 +89,16 @@ impl Kernel {
             Self::PackedComplex1 => "packed-complex-1",
         }
     }
+
+    /// Bits of the values that it takes, where they are fewer than those of the encoding.
+    pub const fn value_bits(self) -> Option<u32> {
+        match self {
+            Self::PackedComplex3 => Some(3),
+            Self::PackedComplex2 => Some(2),
+            Self::PackedComplex1 => Some(1),
+            _ => None,
+        }
+    }
 }
 
 impl fmt::Display for Kernel {

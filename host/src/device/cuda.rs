@@ -26,7 +26,7 @@ use rayon::prelude::*;
 
 use super::{
     driver,
-    gpu::{Facts, Gpu, Stream, TensorMap, lock},
+    gpu::{Facts, Gpu, LockedBytes, Stream, TensorMap, lock},
 };
 use crate::{Error, Result};
 
@@ -72,9 +72,19 @@ pub fn open(ordinal: u32) -> Result<Arc<dyn Gpu>> {
     if let Some(gpu) = open.get(&ordinal) {
         return Ok(gpu.clone());
     }
-    let gpu = Arc::new(CudaGpu::new(ordinal)?);
+    let gpu = Arc::new(CudaGpu::new(ordinal, "")?);
     open.insert(ordinal, gpu.clone());
     Ok(gpu)
+}
+
+/// Opens device `ordinal` once more, with the kernels that the module `ptx` has in place of those of
+/// the same name.
+///
+/// # Errors
+/// As [`open`]'s.
+pub fn open_with(ordinal: u32, ptx: &str) -> Result<Arc<dyn Gpu>> {
+    open(ordinal)?;
+    Ok(Arc::new(CudaGpu::new(ordinal, ptx)?))
 }
 
 /// What device `ordinal` is, whether or not it runs the kernels.
@@ -99,8 +109,12 @@ fn read_facts(ordinal: u32) -> std::result::Result<Facts, CudaError> {
             device.as_raw(),
         );
     }
+    let mut uuid = sys::CUuuid { bytes: [0; 16] };
+    // SAFETY: the identifier is written.
+    unsafe { sys::cuDeviceGetUuid(&mut uuid, device.as_raw()) };
     Ok(Facts {
         name: device.name()?,
+        uuid: uuid_text(uuid.bytes.map(|byte| byte as u8)),
         memory: device.total_memory()? as u64,
         capability: (
             attribute(DeviceAttribute::ComputeCapabilityMajor)?,
@@ -111,6 +125,18 @@ fn read_facts(ordinal: u32) -> std::result::Result<Facts, CudaError> {
         l2_bytes: attribute(DeviceAttribute::L2CacheSize)?.into(),
         driver: (driver.major().max(0) as u32, driver.minor().max(0) as u32),
     })
+}
+
+/// An identifier as `nvidia-smi` writes it.
+fn uuid_text(uuid: [u8; 16]) -> String {
+    let mut text = "GPU".to_owned();
+    for (index, byte) in uuid.iter().enumerate() {
+        if [0, 4, 6, 8, 10].contains(&index) {
+            text.push('-');
+        }
+        text += &format!("{byte:02x}");
+    }
+    text
 }
 
 fn device_error(name: &str, error: CudaError) -> Error {
@@ -192,6 +218,8 @@ struct Staging {
 struct CudaGpu {
     name: String,
     facts: Facts,
+    /// A module whose kernels stand for those shipped.
+    ptx: String,
     context: Context,
     default_stream: CudaStream,
     streams: Mutex<Vec<CudaStream>>,
@@ -206,7 +234,7 @@ unsafe impl Send for CudaGpu {}
 unsafe impl Sync for CudaGpu {}
 
 impl CudaGpu {
-    fn new(ordinal: u32) -> Result<Self> {
+    fn new(ordinal: u32, ptx: &str) -> Result<Self> {
         let facts = facts(ordinal)?;
         let name = format!("cuda:{ordinal}");
         if !facts.runs(Target::Sm80) {
@@ -226,6 +254,7 @@ impl CudaGpu {
         Ok(Self {
             name,
             facts,
+            ptx: ptx.to_owned(),
             context,
             default_stream,
             streams: Mutex::default(),
@@ -269,7 +298,7 @@ impl CudaGpu {
                 entry.target.name()
             )));
         }
-        let module = Module::from_ptx(ptx::of_entry(entry), &[]);
+        let module = Module::from_ptx(ptx::of_entry_in(&self.ptx, entry), &[]);
         let module = module.map_err(|error| self.error(error))?;
         let function = module.get_function(entry.name).map_err(|error| self.error(error))?.to_raw();
         if entry.shared_bytes > 48 << 10 {
@@ -412,6 +441,30 @@ impl Gpu for CudaGpu {
             }
         }
         Ok(())
+    }
+
+    fn locked_bytes(&self, bytes: usize) -> Result<LockedBytes> {
+        self.enter()?;
+        let buffer = LockedBuffer::new(&0, bytes).map_err(|error| self.error(error))?;
+        Ok(LockedBytes::new(buffer))
+    }
+
+    unsafe fn copy_in(&self, stream: Stream, address: u64, bytes: &LockedBytes) -> Result<()> {
+        self.enter()?;
+        let stream = self.stream(stream);
+        // SAFETY: the caller's promise.
+        self.check(unsafe {
+            sys::cuMemcpyHtoDAsync_v2(address, bytes.as_ptr().cast(), bytes.len(), stream)
+        })
+    }
+
+    unsafe fn copy_out(&self, stream: Stream, address: u64, bytes: &mut LockedBytes) -> Result<()> {
+        self.enter()?;
+        let stream = self.stream(stream);
+        // SAFETY: the caller's promise.
+        self.check(unsafe {
+            sys::cuMemcpyDtoHAsync_v2(bytes.as_mut_ptr().cast(), address, bytes.len(), stream)
+        })
     }
 
     unsafe fn clear(&self, stream: Stream, address: u64, bytes: usize) -> Result<()> {

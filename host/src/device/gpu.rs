@@ -2,6 +2,7 @@
 
 use std::{
     fmt,
+    ops::{Deref, DerefMut},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
@@ -35,6 +36,8 @@ impl Stream {
 pub struct Facts {
     /// Name as the driver gives it.
     pub name: String,
+    /// Identifier as `nvidia-smi -L` gives it; empty where there is none.
+    pub uuid: String,
     /// Bytes of device memory.
     pub memory: u64,
     /// Compute capability, major and minor.
@@ -74,6 +77,36 @@ pub struct TensorMap {
     pub box_rows: u32,
 }
 
+/// Host memory that the GPU copies from and to by itself: page-locked where there is a GPU.
+pub struct LockedBytes(Box<dyn DerefMut<Target = [u8]> + Send>);
+
+impl LockedBytes {
+    /// Memory that some owner keeps in place.
+    pub(super) fn new(bytes: impl DerefMut<Target = [u8]> + Send + 'static) -> Self {
+        Self(Box::new(bytes))
+    }
+}
+
+impl Deref for LockedBytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl DerefMut for LockedBytes {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        &mut self.0
+    }
+}
+
+impl fmt::Debug for LockedBytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "LockedBytes({})", self.len())
+    }
+}
+
 /// A machine that runs the kernels.
 pub trait Gpu: Send + Sync + fmt::Debug {
     /// What it is.
@@ -111,6 +144,35 @@ pub trait Gpu: Send + Sync + fmt::Debug {
     /// # Safety
     /// `address` is device memory of that many bytes.
     unsafe fn download(&self, stream: Stream, address: u64, bytes: &mut [u8]) -> Result<()>;
+
+    /// Reserves host memory, all zero, that [`Self::copy_in`] and [`Self::copy_out`] use without
+    /// passing through other memory.
+    ///
+    /// # Errors
+    /// [`crate::Error::Device`] when the system does not give that much.
+    fn locked_bytes(&self, bytes: usize) -> Result<LockedBytes> {
+        Ok(LockedBytes::new(vec![0; bytes]))
+    }
+
+    /// Copies to device memory, in the stream's order, without waiting.
+    ///
+    /// # Safety
+    /// `address` is device memory with room for `bytes`, which are neither changed nor freed until the
+    /// stream has come so far.
+    unsafe fn copy_in(&self, stream: Stream, address: u64, bytes: &LockedBytes) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe { self.upload(stream, address, bytes) }
+    }
+
+    /// Copies from device memory, in the stream's order, without waiting.
+    ///
+    /// # Safety
+    /// `address` is device memory of as many bytes as `bytes`, which are neither used nor freed until
+    /// the stream has come so far.
+    unsafe fn copy_out(&self, stream: Stream, address: u64, bytes: &mut LockedBytes) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe { self.download(stream, address, bytes) }
+    }
 
     /// Sets device memory to zero bytes, in the stream's order.
     ///

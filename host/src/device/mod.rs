@@ -28,7 +28,7 @@ mod sim;
 
 use std::{fmt, str::FromStr, sync::Arc};
 
-pub use gpu::{Buffer, Facts, Gpu, Stream, TensorMap};
+pub use gpu::{Buffer, Facts, Gpu, LockedBytes, Stream, TensorMap};
 pub use sim::SimGpu;
 
 use crate::{Error, Result};
@@ -69,6 +69,24 @@ impl Device {
             }
             Self::Cuda(ordinal) => cuda::open(ordinal).map(Some),
             Self::Sim => Ok(Some(SimGpu::shared())),
+        }
+    }
+
+    /// [`Self::open`], apart from what else is open, with the kernels that the module `ptx` has in
+    /// place of those of the same name: to compare builds. They must take the same parameters and
+    /// have the same launch geometry; the launch checks neither.
+    ///
+    /// # Errors
+    /// [`Error::Device`] when the device named is not there.
+    pub fn open_with(self, ptx: &str) -> Result<Option<Arc<dyn Gpu>>> {
+        match self {
+            Self::Cpu => Ok(None),
+            Self::Auto => {
+                let gpus = 0..cuda::count().unwrap_or(0);
+                Ok(gpus.into_iter().find_map(|ordinal| cuda::open_with(ordinal, ptx).ok()))
+            }
+            Self::Cuda(ordinal) => cuda::open_with(ordinal, ptx).map(Some),
+            Self::Sim => Ok(Some(Arc::new(SimGpu::with_ptx(ptx)))),
         }
     }
 }

@@ -33,6 +33,14 @@ pub fn open(_ordinal: u32) -> Result<Arc<dyn Gpu>> {
 ///
 /// # Errors
 /// [`Error::Device`].
+pub fn open_with(_ordinal: u32, _ptx: &str) -> Result<Arc<dyn Gpu>> {
+    Err(absent())
+}
+
+/// Always an error saying that this build has no CUDA support.
+///
+/// # Errors
+/// [`Error::Device`].
 pub fn facts(_ordinal: u32) -> Result<Facts> {
     Err(absent())
 }

@@ -19,6 +19,8 @@ use crate::{Error, Result};
 /// A simulated GPU with a memory of its own.
 pub struct SimGpu {
     facts: Facts,
+    /// A module whose kernels stand for those shipped.
+    ptx: String,
     memory: Memory,
     modules: Mutex<HashMap<&'static str, Arc<Module>>>,
     reports: Mutex<HashMap<&'static str, Report>>,
@@ -28,9 +30,16 @@ impl SimGpu {
     /// A GPU of compute capability 9.0 with four multiprocessors, few enough that kernels whose
     /// blocks take several tiles in turn do so at small sizes too.
     pub fn new() -> Self {
+        Self::with_ptx("")
+    }
+
+    /// The same with the kernels that the module `ptx` has in place of those of the same name.
+    pub fn with_ptx(ptx: &str) -> Self {
         Self {
+            ptx: ptx.to_owned(),
             facts: Facts {
                 name: "simulator".to_owned(),
+                uuid: String::new(),
                 memory: 1 << 32,
                 capability: (9, 0),
                 multiprocessors: 4,
@@ -59,7 +68,7 @@ impl SimGpu {
         if let Some(module) = lock(&self.modules).get(entry.name) {
             return Ok(module.clone());
         }
-        let module = Arc::new(Module::parse(&ptx::of_entry(entry)).map_err(error)?);
+        let module = Arc::new(Module::parse(&ptx::of_entry_in(&self.ptx, entry)).map_err(error)?);
         lock(&self.modules).insert(entry.name, module.clone());
         Ok(module)
     }

@@ -1,113 +1,456 @@
-//! `corrust bench`: one file per system.
+//! `corrust bench`: which cases to measure, and what to do with the results.
 
-mod correlate;
+mod peers;
+mod plot;
+mod readme;
+mod table;
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+    time::Duration,
+};
 
-use corrust::{Device, Error, Result, device::Facts};
-use serde::Serialize;
+use corrust::{
+    Correlator, Device, Encoding, Error, Result, autocorrelate, beamform,
+    bench::{
+        self, Case, Change, Facts, Limits, Meter, Place, Record, Row, Settings, changes, measure,
+    },
+    correlate, device,
+};
 
-use super::{digits, say};
+use super::{check_interrupted, digits, say, warn};
 
-/// Time the kernels, with their answers checked in the same run
+/// Time the kernels against what the chip can do, with their answers checked in the same run
 ///
-/// Times are medians between GPU events (on the CPU, of a clock), after a warm-up, over samples several
-/// times larger than the L2 cache.
+/// Without a system: the chip's limits and all systems. Where there is no GPU the CPU backends are
+/// measured. Times are medians between GPU events (on the CPU, of a clock) after a warm-up; what kernels
+/// read was not read since more than twice the L2 cache went by; kernels of one case take turns.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     #[command(subcommand)]
-    system: System,
+    system: Option<System>,
+    #[command(flatten)]
+    common: Common,
 }
 
 const EXAMPLES: &str = "\
+Columns:
+  spread   half of the range that holds the middle half of the times
+  TOPS     10^12 useful operations a second: redundant work and padding never count
+  GB/s     bytes that must move at least (input and output once) a second
+  limit    the time that the binding limit of the chip alone asks for, as a part of the time taken
+  W, TOPS/W, MHz   mean power, efficiency and clock of a run of --sustain seconds
+
 Examples:
-  corrust bench correlate
-  corrust bench correlate --inputs 256,2048 --encoding ci8 --kernel wgmma-192,mma-128 --json h.json";
+  corrust bench                                     everything, in three minutes on an H200
+  corrust bench limits                              what the chip can do
+  corrust bench correlate --inputs 256,2048 --encoding ci8 --kernel wgmma-192,mma-128
+  corrust bench beamform --against old.ptx          this build and another's kernels, in turns
+  corrust bench --json new.json --against benches/record/h200/bench.json
+  corrust bench report benches/record/h200/bench.json --plot bench.svg --readme README.md
+
+Exit codes: 0 done, 1 something got slower than --against by more than the noise, 2 bad input, or an
+answer that differs from the CPU's.";
+
+#[derive(Debug, clap::Args)]
+struct Common {
+    /// auto, cuda, cuda:1, cpu or sim
+    #[arg(long, global = true, default_value_t = Device::Auto)]
+    device: Device,
+    /// Measurements that count
+    #[arg(long, global = true, default_value_t = 9)]
+    repeats: usize,
+    /// Seconds to run the kernels that auto takes, or those named, on a GPU for their sustained speed and
+    /// power; limits run twice as long
+    #[arg(long, global = true, value_name = "SECONDS", default_value_t = 1.0)]
+    sustain: f64,
+    /// File to write the results and the machine's facts to
+    #[arg(long, global = true, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// What to compare with: a file that --json wrote, or PTX whose kernels take turns with this build's
+    #[arg(long, global = true, value_name = "FILE")]
+    against: Option<PathBuf>,
+    /// File to draw the papers' figures to
+    #[arg(long, global = true, value_name = "FILE.svg")]
+    plot: Option<PathBuf>,
+    /// Text whose table between the lines `<!-- bench -->` and `<!-- /bench -->` to draw anew
+    #[arg(long, global = true, value_name = "FILE")]
+    readme: Option<PathBuf>,
+}
 
 #[derive(Debug, clap::Subcommand)]
 enum System {
-    Correlate(correlate::Args),
+    /// Measure what the GPU can do: tensor cores, integer arithmetic, memories, copies
+    Limits {
+        /// Which, spaces as `-`: `wgmma-s8,device-copy`; by default all
+        #[arg(long, value_delimiter = ',')]
+        limit: Vec<String>,
+    },
+    /// Time the correlator over numbers of inputs
+    ///
+    /// `kernel`: the kernel alone, on time-contiguous samples in device memory. `from tcn`: from samples
+    /// in the order of packets in device memory, corner turn included. `from host`: from tcn samples
+    /// in host memory to sums in device memory, copies included. Useful operations are 8 N(N+1)/2 C T.
+    Correlate {
+        /// Numbers of inputs
+        #[arg(long, value_delimiter = ',')]
+        inputs: Option<Vec<usize>>,
+        /// Channels; by default about as many as make the work of 20 channels of 2048 inputs
+        #[arg(long)]
+        channels: Option<usize>,
+        /// Times
+        #[arg(long)]
+        times: Option<usize>,
+        /// Encodings
+        #[arg(long, value_delimiter = ',')]
+        encoding: Option<Vec<Encoding>>,
+        /// Kernels; by default all that the device runs
+        #[arg(long, value_delimiter = ',')]
+        kernel: Vec<correlate::Kernel>,
+    },
+    /// Time the beamformer over numbers of dishes and beams: 16 channels of 2 polarisations
+    ///
+    /// `kernel`: voltages and beams in device memory. `from host`: from host memory and back, copies
+    /// included. Useful operations are 8 B D P F T.
+    Beamform {
+        /// Dishes; by default 512, and some others at 96 beams
+        #[arg(long, value_delimiter = ',')]
+        dishes: Option<Vec<usize>>,
+        /// Beams; by default 96, and some others at 512 dishes
+        #[arg(long, value_delimiter = ',')]
+        beams: Option<Vec<usize>>,
+        /// Times; by default 32768 on a GPU, 256 on a CPU
+        #[arg(long)]
+        times: Option<usize>,
+        /// Kernels; by default all that the device runs
+        #[arg(long, value_delimiter = ',')]
+        kernel: Vec<beamform::Kernel>,
+    },
+    /// Time the autocorrelator over numbers of sensors: 10 groups of 32 lags
+    ///
+    /// `kernel`: counts in device memory. `from host`: from host memory to sums; packets of 100
+    /// instants, too. Useful operations are a multiplication and an addition for every lag of every bin.
+    Autocorrelate {
+        /// Numbers of sensors
+        #[arg(long, value_delimiter = ',')]
+        sensors: Option<Vec<usize>>,
+        /// Instants; by default as many as make 2^30 counts on a GPU, 2^25 on a CPU
+        #[arg(long)]
+        instants: Option<usize>,
+        /// Kernels; by default all that the device runs
+        #[arg(long, value_delimiter = ',')]
+        kernel: Vec<autocorrelate::Kernel>,
+    },
+    /// Time the corner turns and the unpacking of samples on a GPU
+    Reorder {
+        /// Numbers of inputs
+        #[arg(long, value_delimiter = ',')]
+        inputs: Option<Vec<usize>>,
+        /// Times
+        #[arg(long)]
+        times: Option<usize>,
+        /// Encodings
+        #[arg(long, value_delimiter = ',')]
+        encoding: Option<Vec<Encoding>>,
+    },
+    /// Print, draw or compare what --json wrote, measuring nothing
+    Report {
+        /// The file that --json wrote
+        record: PathBuf,
+    },
 }
 
 impl Args {
-    /// Runs the benchmark.
-    pub fn run(self) -> Result<()> {
-        match self.system {
-            System::Correlate(args) => args.run(),
+    /// Runs the benchmark. The code is 1 if something got slower.
+    pub fn run(self) -> Result<ExitCode> {
+        self.check()?;
+        let against = self.common.against.as_deref().map(Against::read).transpose()?;
+        let record = match &self.system {
+            Some(System::Report { record }) => {
+                if matches!(against, Some(Against::Kernels { .. })) {
+                    return Err(Error::invalid(
+                        "--against: a report measures nothing, expected a file that --json wrote",
+                    ));
+                }
+                let record = Record::read(record)?;
+                table::machine(&record.machine);
+                let mut table = table::Table::default();
+                record.rows.iter().for_each(|row| table.row(row));
+                record
+            }
+            system => self.measure(system.as_ref(), against.as_ref())?,
+        };
+        if let Some(path) = &self.common.json {
+            record.write(path)?;
+        }
+        if let Some(path) = &self.common.plot {
+            plot::draw(path, &record)?;
+        }
+        if let Some(path) = &self.common.readme {
+            readme::redraw(path, &record)?;
+        }
+        let slower = match against {
+            None => false,
+            Some(Against::Record { path, record: before }) => {
+                if before.machine.device != record.machine.device {
+                    warn(format_args!(
+                        "{}: made on {}, this is {}: slower and quicker mean little",
+                        path.display(),
+                        before.machine.device,
+                        record.machine.device
+                    ));
+                }
+                compare(&path, &before.rows, &record.rows, false)
+            }
+            Some(Against::Kernels { path, .. }) => {
+                let (before, after): (Vec<Row>, Vec<Row>) =
+                    record.rows.iter().cloned().partition(|row| row.build.is_some());
+                compare(&path, &before, &after, true)
+            }
+        };
+        Ok(if slower { ExitCode::from(1) } else { ExitCode::SUCCESS })
+    }
+
+    /// Refuses what cannot be measured before anything is said.
+    fn check(&self) -> Result<()> {
+        if self.common.repeats == 0 {
+            return Err(Error::invalid("--repeats: expected 1 or more, found 0"));
+        }
+        if !(0.0..=60.0).contains(&self.common.sustain) {
+            let found = self.common.sustain;
+            return Err(Error::invalid(format!(
+                "--sustain: expected 0 to 60 seconds, found {found}"
+            )));
+        }
+        let sizes: Vec<(&str, Vec<usize>)> = match &self.system {
+            Some(System::Correlate { inputs, channels, times, .. }) => vec![
+                ("--inputs", inputs.clone().unwrap_or_default()),
+                ("--channels", channels.iter().copied().collect()),
+                ("--times", times.iter().copied().collect()),
+            ],
+            Some(System::Beamform { dishes, beams, times, .. }) => vec![
+                ("--dishes", dishes.clone().unwrap_or_default()),
+                ("--beams", beams.clone().unwrap_or_default()),
+                ("--times", times.iter().copied().collect()),
+            ],
+            Some(System::Autocorrelate { sensors, instants, .. }) => vec![
+                ("--sensors", sensors.clone().unwrap_or_default()),
+                ("--instants", instants.iter().copied().collect()),
+            ],
+            Some(System::Reorder { inputs, times, .. }) => vec![
+                ("--inputs", inputs.clone().unwrap_or_default()),
+                ("--times", times.iter().copied().collect()),
+            ],
+            _ => Vec::new(),
+        };
+        match sizes.iter().find(|(_, sizes)| sizes.contains(&0)) {
+            Some((name, _)) => Err(Error::invalid(format!("{name}: expected 1 or more, found 0"))),
+            None => Ok(()),
+        }
+    }
+
+    /// Measures what was asked for, and prints it.
+    fn measure(&self, system: Option<&System>, against: Option<&Against>) -> Result<Record> {
+        let gpu = self.common.device.open()?;
+        let mut places = vec![Place { gpu, build: None }];
+        if let Some(Against::Kernels { path, ptx }) = against {
+            let Some(gpu) = self.common.device.open_with(ptx)? else {
+                return Err(Error::file(path, "its kernels need a GPU, and this is the CPU"));
+            };
+            places.push(Place { gpu: Some(gpu), build: Some(path.display().to_string()) });
+        }
+        let place = &places[0];
+        let meter = match &place.gpu {
+            Some(gpu) if !place.simulated() => match Meter::open(&gpu.facts().uuid) {
+                Ok(meter) => Some(meter),
+                Err(reason) => {
+                    warn(reason);
+                    None
+                }
+            },
+            _ => None,
+        };
+        let machine = Facts::new(place, meter.as_ref());
+        if self.common.device == Device::Auto
+            && let (None, Err(reason)) = (&place.gpu, device::cuda::count())
+        {
+            say(format_args!("{reason}: the CPU backends are measured"));
+        }
+        table::machine(&machine);
+        if place.gpu.is_none() {
+            let cpu = Correlator::builder(1, 1).device(Device::Cpu).build()?;
+            say(format_args!("{}", cpu.device_name()));
+        }
+
+        let mut rows = Vec::new();
+        let mut table = table::Table::default();
+        let limits_alone = matches!(system, Some(System::Limits { .. }));
+        let sustain = Duration::from_secs_f64(self.common.sustain);
+        let unknown = Limits::default();
+        let settings = |limits, sustain| Settings {
+            repeats: self.common.repeats,
+            sustain,
+            meter: meter.as_ref(),
+            limits,
+            interrupted: check_interrupted,
+        };
+        // Before a system is measured the chip is, briefly; in the simulator, times mean nothing.
+        if limits_alone || !place.simulated() {
+            let whole = limits_alone || system.is_none();
+            let settings = settings(&unknown, if whole { 2 * sustain } else { Duration::ZERO });
+            let places = if limits_alone { &places[..] } else { &places[..1] };
+            for case in limits(system, place)? {
+                for row in measure(case.as_ref(), places, &settings)? {
+                    if whole {
+                        table.row(&row);
+                    }
+                    rows.push(row);
+                }
+            }
+        }
+        let limits = Limits::of(&rows);
+        let settings = settings(&limits, sustain);
+        for case in cases(system, place) {
+            for row in measure(case.as_ref(), &places, &settings)? {
+                table.row(&row);
+                rows.push(row);
+            }
+        }
+        Ok(Record { machine, rows })
+    }
+}
+
+/// The limits asked for.
+fn limits(system: Option<&System>, place: &Place) -> Result<Vec<Box<dyn Case>>> {
+    let mut cases = bench::limits::cases(place);
+    if let Some(System::Limits { limit }) = system
+        && !limit.is_empty()
+    {
+        let name = |case: &dyn Case| case.label().replace(' ', "-");
+        let known: Vec<String> = cases.iter().map(|case| name(case.as_ref())).collect();
+        if let Some(unknown) = limit.iter().find(|name| !known.contains(name)) {
+            return Err(Error::invalid(format!(
+                "--limit {unknown}: expected some of {}",
+                known.join(", ")
+            )));
+        }
+        cases.retain(|case| limit.contains(&name(case.as_ref())));
+    }
+    Ok(cases)
+}
+
+/// The cases of one system, or of all.
+fn cases(system: Option<&System>, place: &Place) -> Vec<Box<dyn Case>> {
+    match system {
+        None => {
+            let all = [
+                bench::correlate::cases(&Default::default(), place),
+                bench::beamform::cases(&Default::default(), place),
+                bench::autocorrelate::cases(&Default::default(), place),
+                bench::reorder::cases(&Default::default(), place),
+            ];
+            all.into_iter().flatten().collect()
+        }
+        Some(System::Limits { .. } | System::Report { .. }) => Vec::new(),
+        Some(System::Correlate { inputs, channels, times, encoding, kernel }) => {
+            let usual = bench::correlate::Options::default();
+            let options = bench::correlate::Options {
+                encodings: encoding.clone().unwrap_or(usual.encodings),
+                inputs: inputs.clone().unwrap_or(usual.inputs),
+                channels: *channels,
+                times: times.unwrap_or(usual.times),
+                kernels: kernel.clone(),
+            };
+            bench::correlate::cases(&options, place)
+        }
+        Some(System::Beamform { dishes, beams, times, kernel }) => {
+            let usual = bench::beamform::Options::default();
+            let sizes = if dishes.is_none() && beams.is_none() {
+                usual.sizes
+            } else {
+                let dishes = dishes.clone().unwrap_or(vec![512]);
+                let beams = beams.clone().unwrap_or(vec![96]);
+                let pairs = |&dishes: &usize| beams.iter().map(move |&beams| (dishes, beams));
+                dishes.iter().flat_map(pairs).collect()
+            };
+            let options =
+                bench::beamform::Options { sizes, times: *times, kernels: kernel.clone() };
+            bench::beamform::cases(&options, place)
+        }
+        Some(System::Autocorrelate { sensors, instants, kernel }) => {
+            let usual = bench::autocorrelate::Options::default();
+            let options = bench::autocorrelate::Options {
+                sensors: sensors.clone().unwrap_or(usual.sensors),
+                instants: *instants,
+                kernels: kernel.clone(),
+            };
+            bench::autocorrelate::cases(&options, place)
+        }
+        Some(System::Reorder { inputs, times, encoding }) => {
+            let usual = bench::reorder::Options::default();
+            let options = bench::reorder::Options {
+                encodings: encoding.clone().unwrap_or(usual.encodings),
+                inputs: inputs.clone().unwrap_or(usual.inputs),
+                times: times.unwrap_or(usual.times),
+            };
+            bench::reorder::cases(&options, place)
         }
     }
 }
 
-/// Where and with what a record was made.
-#[derive(Debug, Serialize)]
-struct Machine {
-    device: String,
-    compute_capability: Option<(u32, u32)>,
-    multiprocessors: Option<u32>,
-    cuda_driver: Option<(u32, u32)>,
-    threads: usize,
-    seconds_since_1970: u64,
-    version: &'static str,
+/// What a run is compared with.
+enum Against {
+    /// An earlier run.
+    Record { path: PathBuf, record: Box<Record> },
+    /// Another build's kernels.
+    Kernels { path: PathBuf, ptx: String },
 }
 
-impl Machine {
-    fn new(device: &str, facts: Option<&Facts>) -> Self {
-        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-        Self {
-            device: device.to_owned(),
-            compute_capability: facts.map(|facts| facts.capability),
-            multiprocessors: facts.map(|facts| facts.multiprocessors),
-            cuda_driver: facts.map(|facts| facts.driver),
-            threads: rayon::current_num_threads(),
-            seconds_since_1970: now.unwrap_or_default().as_secs(),
-            version: env!("CARGO_PKG_VERSION"),
+impl Against {
+    fn read(path: &Path) -> Result<Self> {
+        let text = std::fs::read_to_string(path).map_err(Error::io(path, "read"))?;
+        let path = path.to_owned();
+        if text.trim_start().starts_with('{') {
+            return Ok(Self::Record { record: Box::new(Record::read(&path)?), path });
+        }
+        if text.contains(".visible .entry") {
+            return Ok(Self::Kernels { path, ptx: text });
+        }
+        Err(Error::file(path, "expected a file that --json wrote, or PTX with kernels"))
+    }
+}
+
+/// Says what changed, and whether something got slower.
+fn compare(path: &Path, before: &[Row], after: &[Row], turns: bool) -> bool {
+    let (changes, missing) = changes(before, after, turns);
+    say(format_args!("\nagainst {}:", path.display()));
+    for what in &missing {
+        say(format_args!("  {what}: not measured this time"));
+    }
+    let mut quick = changes.iter().filter(|change| change.quicker()).peekable();
+    let mut slow = changes.iter().filter(|change| change.slower()).peekable();
+    let slower = slow.peek().is_some();
+    let same = quick.peek().is_none() && !slower;
+    for (word, changes) in
+        [("quicker", &mut quick as &mut dyn Iterator<Item = &Change>), ("slower", &mut slow)]
+    {
+        for change in changes {
+            say(format_args!(
+                "  {word}: {}: {} ms, was {} ms ({:+.1} %, noise {:.1} %)",
+                change.what,
+                digits(change.after.median * 1e3),
+                digits(change.before.median * 1e3),
+                100.0 * (change.ratio() - 1.0),
+                100.0 * change.noise()
+            ));
         }
     }
-}
-
-/// What a benchmark measured, with the machine that it was measured on.
-#[derive(Debug, Serialize)]
-struct Record<R> {
-    machine: Machine,
-    rows: Vec<R>,
-}
-
-impl<R: Serialize> Record<R> {
-    /// Writes the record as JSON.
-    fn write(&self, path: &PathBuf) -> Result<()> {
-        let text = serde_json::to_string_pretty(self)
-            .map_err(|error| Error::file(path, format!("cannot be written: {error}")))?;
-        std::fs::write(path, text + "\n").map_err(Error::io(path, "write"))
+    match changes.len() {
+        0 => say("  nothing that both have measured"),
+        count if same => say(format_args!("  {count} measurements, all the same within the noise")),
+        count => say(format_args!("  {count} measurements compared")),
     }
-}
-
-/// Median and extremes of repeated times, in seconds.
-#[derive(Clone, Copy, Debug, Serialize)]
-struct Times {
-    median: f64,
-    least: f64,
-    most: f64,
-}
-
-impl Times {
-    /// Of `repeats` runs of `measure` after one that does not count.
-    fn of(repeats: usize, mut measure: impl FnMut() -> Result<Duration>) -> Result<Self> {
-        measure()?;
-        let mut times = Vec::with_capacity(repeats);
-        for _ in 0..repeats {
-            super::check_interrupted()?;
-            times.push(measure()?.as_secs_f64());
-        }
-        times.sort_by(f64::total_cmp);
-        Ok(Self { median: times[repeats / 2], least: times[0], most: times[repeats - 1] })
-    }
-}
-
-/// Says on what the benchmark runs.
-fn introduce(device: Device, name: &str) {
-    if device == Device::Auto && corrust::device::cuda::count().is_err() {
-        say("no GPU: the CPU is measured");
-    }
-    say(format_args!("device: {name}"));
+    slower
 }

@@ -1,0 +1,61 @@
+//! Instructions of single threads: chains `x += y a`, `y += x b`.
+//!
+//! The two words of a chain are factor and sum in turn, so that no product is ever asked for twice:
+//! nothing can be computed once and kept.
+//!
+//! Bound by the instruction's rate.
+
+use super::store;
+use crate::{
+    abi::limits::{CHAINS, Repeat, STEPS},
+    isa::common::{dp4a, load_global_4, mad, opaque, thread, threads},
+};
+
+/// Repeats the chains of `step(factor, constant, sum)`.
+///
+/// # Safety
+/// As the kernels'.
+#[inline(always)]
+unsafe fn repeat(p: &Repeat, step: impl Fn(u32, u32, u32) -> u32) {
+    const WORDS: usize = 2 * CHAINS as usize;
+    // SAFETY: the caller's promise.
+    let quad = |index: u32| unsafe {
+        load_global_4(p.operands + 16 * (index * threads() + thread()) as u64)
+    };
+    let [a, b, ..] = quad(0);
+    let mut words = [0; WORDS];
+    for index in 0..WORDS / 4 {
+        let loaded = quad(1 + index as u32);
+        for word in 0..4 {
+            words[4 * index + word] = loaded[word];
+        }
+    }
+    let mut left = p.rounds;
+    while left > 0 {
+        for _ in 0..STEPS {
+            for chain in 0..WORDS / 2 {
+                words[2 * chain] = step(words[2 * chain + 1], a, words[2 * chain]);
+            }
+            for chain in 0..WORDS / 2 {
+                words[2 * chain + 1] = step(words[2 * chain], b, words[2 * chain + 1]);
+            }
+        }
+        left = opaque(left - 1);
+    }
+    // SAFETY: the caller's promise.
+    unsafe { store(p.results, &words) };
+}
+
+kernel! {
+    /// `dp4a.s32.s32`.
+    fn limits_dp4a(p: Repeat) {
+        repeat(&p, |factor, constant, sum| dp4a(factor, constant, sum as i32) as u32)
+    }
+}
+
+kernel! {
+    /// `mad.lo.u32`.
+    fn limits_multiply_add(p: Repeat) {
+        repeat(&p, mad)
+    }
+}

@@ -1,0 +1,127 @@
+//! Corner turns and unpacking on a GPU: samples as delivered to native ones, as the correlators read them
+//! (`docs/layouts.md`).
+
+use std::sync::Arc;
+
+use corrust_gpu::abi::{
+    Kernel,
+    reorder::{
+        CNT_CF16, CNT_CI4, CNT_CI8, Reorder, TCN_CI4, TCN_CI8, TCN_WORDS_CF16, TCN_WORDS_CI4,
+        TCN_WORDS_CI8, TILE_INPUTS, TILE_TIMES, WordTurn,
+    },
+};
+
+use crate::{
+    Encoding, Layout, Result,
+    device::{Gpu, Stream},
+};
+
+/// Bytes that native rows are aligned to.
+pub const ROW_ALIGNMENT: usize = 16;
+
+/// Bytes of one native sample: `ci4` becomes int8.
+pub const fn native_bytes(encoding: Encoding) -> usize {
+    match encoding {
+        Encoding::Cf16 => 4,
+        _ => 2,
+    }
+}
+
+/// Samples in device memory, and where they go.
+#[derive(Clone, Copy, Debug)]
+pub struct Block {
+    /// How a sample is stored.
+    pub encoding: Encoding,
+    /// Order of the axes as delivered.
+    pub layout: Layout,
+    /// `N`.
+    pub inputs: usize,
+    /// `C`.
+    pub channels: usize,
+    /// `T`.
+    pub times: usize,
+    /// Device address of the samples as delivered.
+    pub source: u64,
+    /// Bytes from one input to the next as delivered (`cnt`).
+    pub source_stride: usize,
+    /// Device address of the native samples, `[channel][input][row_bytes]`, 16-byte aligned.
+    pub native: u64,
+    /// Bytes of a native row, a multiple of [`ROW_ALIGNMENT`]; beyond the times they become zero.
+    pub row_bytes: usize,
+}
+
+/// A way to bring a block to its native layout.
+#[derive(Clone, Copy, Debug)]
+pub struct Variant {
+    kernel: &'static Kernel<Reorder>,
+    /// Inputs and times of a block of threads; none where they share whole rows.
+    tile: Option<(u32, u32)>,
+}
+
+impl Variant {
+    const fn words(turn: &'static WordTurn) -> Self {
+        Self { kernel: &turn.kernel, tile: Some((turn.tile_inputs, turn.tile_times)) }
+    }
+
+    const fn samples(kernel: &'static Kernel<Reorder>) -> Self {
+        Self { kernel, tile: Some((TILE_INPUTS, TILE_TIMES)) }
+    }
+
+    const fn rows(kernel: &'static Kernel<Reorder>) -> Self {
+        Self { kernel, tile: None }
+    }
+
+    /// Those that take a block, the quickest first; at least one.
+    pub fn of(block: &Block) -> Vec<Self> {
+        // A kernel for inputs that fill whole words, and one for any.
+        let (turn, any) = match (block.layout, block.encoding) {
+            (Layout::Cnt, Encoding::Ci8) => return vec![Self::rows(&CNT_CI8)],
+            (Layout::Cnt, Encoding::Ci4 | Encoding::Ci4Offset) => {
+                return vec![Self::rows(&CNT_CI4)];
+            }
+            (Layout::Cnt, Encoding::Cf16) => return vec![Self::rows(&CNT_CF16)],
+            (Layout::Tcn, Encoding::Ci8) => (&TCN_WORDS_CI8, &TCN_CI8),
+            (Layout::Tcn, Encoding::Ci4 | Encoding::Ci4Offset) => (&TCN_WORDS_CI4, &TCN_CI4),
+            (Layout::Tcn, Encoding::Cf16) => return vec![Self::words(&TCN_WORDS_CF16)],
+        };
+        let words = block.inputs.is_multiple_of(turn.word_inputs as usize)
+            && block.source.is_multiple_of(4);
+        let any = Self::samples(any);
+        if words { vec![Self::words(turn), any] } else { vec![any] }
+    }
+
+    /// Name of the kernel.
+    pub fn name(&self) -> &'static str {
+        self.kernel.entry.name
+    }
+
+    /// Enqueues the reordering of a block.
+    ///
+    /// # Safety
+    /// The addresses are device memory of the sizes that the block states; the variant is one
+    /// [of](Self::of) the block's.
+    pub unsafe fn launch(&self, gpu: &Arc<dyn Gpu>, stream: Stream, block: &Block) -> Result<()> {
+        let rows = block.channels * block.inputs;
+        let parameters = Reorder {
+            source: block.source,
+            native: block.native,
+            row_stride: block.row_bytes as u64,
+            source_stride: block.source_stride as u64,
+            inputs: block.inputs as u32,
+            channels: block.channels as u32,
+            times: block.times as u32,
+            native_times: (block.row_bytes / native_bytes(block.encoding)) as u32,
+            flip: if block.encoding == Encoding::Ci4Offset { 0x88 } else { 0 },
+            reserved: 0,
+        };
+        let blocks = match self.tile {
+            Some((inputs, times)) => {
+                let tiles = parameters.inputs.div_ceil(inputs) * parameters.channels;
+                tiles * parameters.native_times.div_ceil(times)
+            }
+            None => rows.min(1 << 16) as u32,
+        };
+        // SAFETY: the caller's promise.
+        unsafe { gpu.launch(stream, self.kernel, blocks, &parameters) }
+    }
+}

@@ -1,0 +1,240 @@
+//! Cases of the beamformer: around the instrument of the CHORD note, 16 channels of 2 polarisations.
+
+use std::{collections::BTreeMap, rc::Rc};
+
+use corrust_host::{
+    Beamformer, Device, Result,
+    beamform::{Builder, Kernel, useful_operations},
+    device::{Buffer, Stream},
+};
+
+use super::{Bound, Case, Clock, Place, Ring, Subject, Work, kernels, random_bytes};
+
+/// The instrument's frequency channels.
+const CHANNELS: usize = 16;
+/// Its polarisations.
+const POLARISATIONS: usize = 2;
+/// Times that are compared with the CPU's, at either end of a block.
+const CHECKED: usize = 64;
+
+/// What to measure.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Dishes and beams.
+    pub sizes: Vec<(usize, usize)>,
+    /// Times; by default the note's 32768, fewer on a CPU.
+    pub times: Option<usize>,
+    /// Kernels; none for all that the device runs.
+    pub kernels: Vec<Kernel>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        let beams = [16, 32, 64, 96, 128].map(|beams| (512, beams));
+        let dishes = [64, 256, 1024].map(|dishes| (dishes, 96));
+        Self { sizes: [&beams[..], &dishes].concat(), times: None, kernels: Vec::new() }
+    }
+}
+
+/// The cases of some options.
+pub fn cases(options: &Options, place: &Place) -> Vec<Box<dyn Case>> {
+    let usual = if place.gpu.is_some() { 32768 } else { 256 };
+    let times = options.times.unwrap_or(usual);
+    let case = |&(dishes, beams): &(usize, usize)| {
+        Box::new(Beams { dishes, beams, times, kernels: options.kernels.clone() }) as Box<dyn Case>
+    };
+    options.sizes.iter().map(case).collect()
+}
+
+struct Beams {
+    dishes: usize,
+    beams: usize,
+    times: usize,
+    kernels: Vec<Kernel>,
+}
+
+impl Case for Beams {
+    fn system(&self) -> &'static str {
+        "beamform"
+    }
+
+    fn label(&self) -> String {
+        let Self { dishes, beams, times, .. } = self;
+        format!("D {dishes}, B {beams}, F {CHANNELS}, P {POLARISATIONS}, T {times}")
+    }
+
+    fn sizes(&self) -> BTreeMap<&'static str, u64> {
+        let sizes = [self.dishes, self.beams, CHANNELS, POLARISATIONS, self.times];
+        ["D", "B", "F", "P", "T"].into_iter().zip(sizes.map(|size| size as u64)).collect()
+    }
+
+    fn subjects(&self, place: &Place) -> Result<Vec<Subject>> {
+        let builder = |kernel| {
+            let builder = self.builder().kernel(kernel);
+            match &place.gpu {
+                Some(gpu) => builder.gpu(gpu.clone()),
+                None => builder.device(Device::Cpu),
+            }
+        };
+        let build = |kernel| self.prepared(builder(kernel));
+        let auto = build(Kernel::Auto)?;
+        let auto_kernel = auto.kernel();
+        let voltages: Rc<[u8]> = random_bytes(auto.shape().bytes_per_time() * self.times).into();
+        let expected: Rc<[u8]> = self.expected(&voltages)?.into();
+
+        let mut subjects = Vec::new();
+        let memory = match &place.gpu {
+            Some(gpu) => {
+                let samples = self.beams * auto.shape().streams() * self.times;
+                Some(Rc::new((Ring::new(gpu, &voltages)?, Ring::empty(gpu, samples)?)))
+            }
+            None => None,
+        };
+        for (_, plan) in kernels(Kernel::ALL, Kernel::Auto, &self.kernels, build)? {
+            let source = match (&place.gpu, &memory) {
+                (Some(gpu), Some(rings)) => Source::Device {
+                    rings: rings.clone(),
+                    samples: Buffer::new(gpu, self.beams * plan.shape().streams() * self.times)?,
+                },
+                _ => Source::Host(voltages.clone()),
+            };
+            subjects.push(self.subject(plan, auto_kernel, "kernel", source, &expected));
+        }
+        if place.gpu.is_some() {
+            let source = Source::Host(voltages);
+            subjects.push(self.subject(auto, auto_kernel, "from host", source, &expected));
+        }
+        Ok(subjects)
+    }
+}
+
+impl Beams {
+    fn builder(&self) -> Builder {
+        Beamformer::builder(self.dishes, self.beams).channels(CHANNELS).polarisations(POLARISATIONS)
+    }
+
+    /// A plan with weights and shifts.
+    fn prepared(&self, builder: Builder) -> Result<Beamformer> {
+        let mut plan = builder.build()?;
+        let shape = *plan.shape();
+        plan.set_weights(&random_bytes(2 * shape.weights()))?;
+        // Full-range weights and voltages: sums have a standard deviation of about 480 sqrt(D).
+        let shift = (480.0 * (self.dishes as f64).sqrt() / 3.0).log2().round() as u32;
+        plan.set_shifts(&vec![shift; shape.shifts()])?;
+        Ok(plan)
+    }
+
+    /// Times that are compared with the CPU's: some of the first and the last.
+    fn checked(&self) -> [std::ops::Range<usize>; 2] {
+        let part = CHECKED.min(self.times);
+        [0..part, self.times - part..self.times]
+    }
+
+    /// Samples of those times, by the CPU.
+    fn expected(&self, voltages: &[u8]) -> Result<Vec<u8>> {
+        let mut plan = self.prepared(self.builder().device(Device::Cpu))?;
+        let step = plan.shape().bytes_per_time();
+        let mut samples = Vec::new();
+        for times in self.checked() {
+            let beams = plan.beamform(&voltages[times.start * step..times.end * step])?;
+            samples.extend(beams.samples);
+        }
+        Ok(samples)
+    }
+
+    fn subject(
+        &self,
+        plan: Beamformer,
+        auto: Kernel,
+        what: &'static str,
+        source: Source,
+        expected: &Rc<[u8]>,
+    ) -> Subject {
+        let shape = *plan.shape();
+        let name = plan.kernel().to_string();
+        let operations = useful_operations(&shape, self.times as u64);
+        let input = (shape.bytes_per_time() * self.times) as f64;
+        let output = (self.beams * shape.streams() * self.times) as f64;
+        let mut bounds =
+            vec![Bound::tensor(&name, "s8", operations), Bound::memory(input + output)];
+        if what == "from host" {
+            bounds.extend([Bound::upload(input), Bound::download(output)]);
+        }
+        Subject {
+            auto: plan.kernel() == auto,
+            kernel: name,
+            what,
+            clock: match source {
+                Source::Device { .. } => Clock::Device,
+                Source::Host(_) => Clock::Host,
+            },
+            sustain: what == "kernel" && (plan.kernel() == auto || !self.kernels.is_empty()),
+            useful_operations: operations,
+            bytes: input + output,
+            items: (self.times as f64, "times"),
+            bounds,
+            work: Box::new(Beamforming {
+                plan,
+                source,
+                times: self.times,
+                checked: self.checked(),
+                expected: expected.clone(),
+                found: Vec::new(),
+            }),
+        }
+    }
+}
+
+/// Where the voltages are.
+enum Source {
+    /// In rings, voltages and samples; the run that is checked leaves its samples in `samples`.
+    Device {
+        rings: Rc<(Ring, Ring)>,
+        samples: Buffer,
+    },
+    Host(Rc<[u8]>),
+}
+
+struct Beamforming {
+    plan: Beamformer,
+    source: Source,
+    times: usize,
+    checked: [std::ops::Range<usize>; 2],
+    expected: Rc<[u8]>,
+    /// Samples of the last run from host memory.
+    found: Vec<u8>,
+}
+
+impl Work for Beamforming {
+    fn run(&mut self) -> Result<()> {
+        match &self.source {
+            Source::Device { rings, .. } => {
+                let (from, to) = (rings.0.next(), rings.1.next());
+                let stream = Stream::default();
+                // SAFETY: places of the rings are as long as the shape asks for.
+                unsafe { self.plan.beamform_device(from, self.times, to, None, stream) }
+            }
+            Source::Host(voltages) => {
+                let beams = self.plan.beamform(voltages)?;
+                self.found = beams.samples.into_raw_vec_and_offset().0;
+                Ok(())
+            }
+        }
+    }
+
+    fn check(&mut self) -> Result<bool> {
+        if let Source::Device { rings, samples } = &self.source {
+            let (from, stream) = (rings.0.next(), Stream::default());
+            // SAFETY: the buffers are as long as the shape asks for.
+            unsafe {
+                self.plan.beamform_device(from, self.times, samples.address(), None, stream)?;
+            }
+            self.found.resize(samples.bytes(), 0);
+            samples.download(stream, &mut self.found)?;
+        }
+        let parts = self.checked.iter().flat_map(|times| {
+            self.found.chunks_exact(self.times).flat_map(|row| &row[times.clone()])
+        });
+        Ok(parts.eq(self.expected.iter()))
+    }
+}

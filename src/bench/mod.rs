@@ -1,0 +1,177 @@
+//! The benchmark harness: what `corrust bench` and `cargo bench` measure, and how.
+//!
+//! A [`Case`] is one size of one system. Its [`Subject`]s are what is compared there, on the same
+//! data: kernels, or one kernel of two builds. [`measure`] lets them take turns, A B A B, checks their
+//! answers, and gives a [`Row`] for each; [`Limits`] says how close each comes to what the GPU can do.
+//!
+//! | module | cases |
+//! |---|---|
+//! | [`limits`] | the GPU's own ceilings |
+//! | [`correlate`], [`beamform`], [`autocorrelate`], [`reorder`] | the systems |
+//!
+//! Times are between GPU events where the work is a GPU's; what kernels read was not read since more
+//! than twice the L2 cache went by ([`Ring`]).
+
+pub mod autocorrelate;
+pub mod beamform;
+pub mod correlate;
+pub mod limits;
+pub mod reorder;
+
+mod data;
+mod energy;
+mod measure;
+mod record;
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use corrust_host::{Error, Result, device::Gpu};
+
+pub use data::{Ring, random_bytes, random_halves};
+pub use energy::Meter;
+pub use limits::Limits;
+pub use measure::{Settings, measure};
+pub use record::{Change, Facts, Record, Row, Share, Sustained, Times, changes};
+
+/// Where subjects run: a GPU, or the CPU where there is none.
+#[derive(Clone, Debug, Default)]
+pub struct Place {
+    /// The GPU.
+    pub gpu: Option<Arc<dyn Gpu>>,
+    /// What its kernels are called, where they are not this build's.
+    pub build: Option<String>,
+}
+
+impl Place {
+    /// Whether sizes must suit the simulator.
+    pub fn simulated(&self) -> bool {
+        // Every GPU has a driver.
+        self.gpu.as_ref().is_some_and(|gpu| gpu.facts().driver == (0, 0))
+    }
+}
+
+/// One size of one system.
+pub trait Case {
+    /// The system: `correlate`.
+    fn system(&self) -> &'static str;
+
+    /// The size, as a person would say it: `N 256, C 20, T 3072, ci8`.
+    fn label(&self) -> String;
+
+    /// The size in numbers, by the names that the formulas have for them.
+    fn sizes(&self) -> BTreeMap<&'static str, u64>;
+
+    /// Encoding of the samples, where there are several.
+    fn encoding(&self) -> String {
+        String::new()
+    }
+
+    /// What is measured in this case at `place`, ready to run.
+    fn subjects(&self, place: &Place) -> Result<Vec<Subject>>;
+}
+
+/// What measures a subject's time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Clock {
+    /// The GPU's events: [`Work::run`] enqueues on the default stream.
+    Device,
+    /// The host's clock: [`Work::run`] ends when the work has ended.
+    Host,
+}
+
+/// What a subject does.
+pub trait Work {
+    /// Does it once.
+    fn run(&mut self) -> Result<()>;
+
+    /// Whether the last run gave what the CPU, or a plain loop, gives.
+    fn check(&mut self) -> Result<bool>;
+}
+
+/// Something to be measured.
+pub struct Subject {
+    /// Kernel, by the name that users know.
+    pub kernel: String,
+    /// Whether it is the one that `auto` takes.
+    pub auto: bool,
+    /// Which part of the way: `kernel` for the kernel alone on data in device memory.
+    pub what: &'static str,
+    /// What measures it.
+    pub clock: Clock,
+    /// Whether to run it for longer, too, and take its power.
+    pub sustain: bool,
+    /// Operations of a run that someone asked for; redundant work and padding never count.
+    pub useful_operations: f64,
+    /// Bytes that a run must move at least: its input once and its output once.
+    pub bytes: f64,
+    /// How many of something users count a run gives: `matrices`, `instants`.
+    pub items: (f64, &'static str),
+    /// What the GPU's limits apply to.
+    pub bounds: Vec<Bound>,
+    /// The work.
+    pub work: Box<dyn Work>,
+}
+
+/// Work that a limit of the GPU applies to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Bound {
+    /// Names of the limit: the first that the GPU has counts.
+    pub limits: &'static [&'static str],
+    /// Operations or bytes of a run.
+    pub work: f64,
+}
+
+impl Bound {
+    /// Operations on `values` (`s8`, `f16`): those of the instruction that the kernel's name begins
+    /// with, else of the best tensor cores that the GPU has.
+    pub fn tensor(kernel: &str, values: &str, work: f64) -> Self {
+        let limits: &[&str] = match (kernel.starts_with("mma"), values) {
+            // Several real products a multiply-add: more than all of the limit is possible.
+            _ if kernel.starts_with("packed") => &["integer multiply-add"],
+            (true, "f16") => &["mma.sync f16"],
+            (false, "f16") => &["wgmma f16", "mma.sync f16"],
+            (true, _) => &["mma.sync s8"],
+            (false, _) => &["wgmma s8", "mma.sync s8"],
+        };
+        Self { limits, work }
+    }
+
+    /// Bytes of device memory, read and written.
+    pub fn memory(work: f64) -> Self {
+        Self { limits: &["device copy"], work }
+    }
+
+    /// Bytes from host memory.
+    pub fn upload(work: f64) -> Self {
+        Self { limits: &["host to device"], work }
+    }
+
+    /// Bytes to host memory.
+    pub fn download(work: f64) -> Self {
+        Self { limits: &["device to host"], work }
+    }
+}
+
+/// The kernels to measure: those that were named, or all but `auto` that the device runs.
+///
+/// `build` makes a plan; what a kernel that nobody named does not run on is left out.
+pub fn kernels<K: Copy + PartialEq, P>(
+    all: &[K],
+    auto: K,
+    named: &[K],
+    mut build: impl FnMut(K) -> Result<P>,
+) -> Result<Vec<(K, P)>> {
+    let chosen = if named.is_empty() { all } else { named };
+    let mut plans = Vec::new();
+    for &kernel in chosen {
+        if kernel == auto && named.is_empty() {
+            continue;
+        }
+        match build(kernel) {
+            Ok(plan) => plans.push((kernel, plan)),
+            Err(Error::Invalid(_) | Error::Device(_)) if named.is_empty() => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(plans)
+}

@@ -1,0 +1,117 @@
+//! The README's table, from a record.
+
+use std::path::Path;
+
+use corrust::{
+    Error, Result,
+    bench::{Record, Row},
+    format::PartialFile,
+};
+
+use super::{super::digits, peers, table};
+
+const BEGIN: &str = "<!-- bench -->\n";
+const END: &str = "<!-- /bench -->";
+
+/// Draws the table in the text at `path` anew.
+pub fn redraw(path: &Path, record: &Record) -> Result<()> {
+    let text = std::fs::read_to_string(path).map_err(Error::io(path, "read"))?;
+    let parts = text
+        .split_once(BEGIN)
+        .and_then(|(before, rest)| rest.split_once(END).map(|(_, after)| (before, after)));
+    let Some((before, after)) = parts else {
+        return Err(Error::file(
+            path,
+            format!("expected the lines {} and {END}, found none", BEGIN.trim()),
+        ));
+    };
+    let text = format!("{before}{BEGIN}{}{END}{after}", section(record));
+    let mut file = PartialFile::create(path)?;
+    file.append(text.as_bytes())?;
+    file.finish()
+}
+
+/// A line of the table: what, which rows, which figure of the quickest, the peer's.
+type Line<'a> = (&'a str, &'a dyn Fn(&Row) -> bool, &'a dyn Fn(&Row) -> String, String);
+
+/// The table with what it was measured on.
+fn section(record: &Record) -> String {
+    // Figures of another model of GPU would say nothing here.
+    let peer = |text: String| match record.machine.device.contains(peers::DEVICE) {
+        true => text,
+        false => String::new(),
+    };
+    let correlate = |encoding: &'static str, inputs: u64| {
+        move |row: &Row| {
+            row.system == "correlate" && row.encoding == encoding && row.size("N") == Some(inputs)
+        }
+    };
+    let tops = |row: &Row| format!("{:.0} TOPS", row.useful_tops);
+    let flops = |row: &Row| format!("{:.0} TFLOPS", row.useful_tops);
+    let milliseconds = |row: &Row| format!("{} ms", digits(row.seconds.median * 1e3));
+    let items = |row: &Row| table::per_second(row);
+    let large = correlate("ci8", 2048);
+    let medium = correlate("ci8", 256);
+    let nibbles = correlate("ci4", 2048);
+    let halves = correlate("cf16", 2048);
+    let chord = |row: &Row| {
+        let size = |name| row.size(name).unwrap_or(0);
+        row.system == "beamform" && (size("D"), size("B"), size("T")) == (512, 96, 32768)
+    };
+    let counts = |row: &Row| {
+        row.system == "autocorrelate"
+            && row.size("sensors") == Some(1024)
+            && row.size("instants").is_some_and(|instants| instants > 1 << 16)
+    };
+    let turn = |row: &Row| row.system == "reorder" && row.case.starts_with("ci8 tcn, N 256,");
+    let bytes = |row: &Row| format!("{} GB/s", digits(row.gigabytes_per_second));
+    let lines: [Line<'_>; 7] = [
+        (
+            "correlate `ci8`, N = 2048",
+            &large,
+            &tops,
+            peer(format!("{:.0}, Tensor-Core Correlator", peers::TCC_INT8[4].1)),
+        ),
+        ("correlate `ci8`, N = 256", &medium, &tops, peer(format!("{:.0}", peers::TCC_INT8[1].1))),
+        ("correlate `ci4`, N = 2048", &nibbles, &tops, String::new()),
+        ("correlate `cf16`, N = 2048", &halves, &flops, peer(format!("{:.0}", peers::TCC_FP16.1))),
+        (
+            "beamform 512 dishes to 96 beams (CHORD), T = 32768",
+            &chord,
+            &milliseconds,
+            peer(format!("{} ms, kotekan", peers::KOTEKAN_MS)),
+        ),
+        (
+            "autocorrelate 1024 sensors, 10 groups of 32 lags",
+            &counts,
+            &items,
+            peer(format!("{:.2} M, AutocorrelationCUDA", peers::AUTOCORRELATION_CUDA * 1e-6)),
+        ),
+        ("corner turn of `ci8`, N = 256", &turn, &bytes, String::new()),
+    ];
+    let mut text = format!(
+        "On one {}, kernel alone, answers checked in the same run:\n\n\
+         | | corrust | of the chip's limit | sustained | peer |\n|---|---|---|---|---|\n",
+        table::describe(&record.machine)
+    );
+    for (what, rows, figure, peer) in lines {
+        let rows = record
+            .rows
+            .iter()
+            .filter(|row| row.build.is_none() && row.what == "kernel" && rows(row));
+        let quickest = rows.min_by(|a, b| a.seconds.median.total_cmp(&b.seconds.median));
+        let Some(row) = quickest else { continue };
+        let limit = row.limit.as_ref().map_or(String::new(), |limit| {
+            format!("{:.0} %, {}", 100.0 * limit.share, limit.limit)
+        });
+        let efficiency = row.sustained.as_ref().map_or(String::new(), |sustained| {
+            let watts = sustained.watts.map(|watts| format!("{watts:.0} W"));
+            let efficiency = sustained
+                .useful_tops_per_watt
+                .map(|efficiency| format!("{} TOPS/W", digits(efficiency)));
+            [watts, efficiency].into_iter().flatten().collect::<Vec<_>>().join(", ")
+        });
+        text += &format!("| {what} | {} | {limit} | {efficiency} | {peer} |\n", figure(row));
+    }
+    text
+}
