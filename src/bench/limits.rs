@@ -421,6 +421,7 @@ impl Case for Direction {
             bounds: Vec::new(),
             work: Box::new(Moving {
                 gpu: gpu.clone(),
+                blocks: gpu.facts().multiprocessors * if place.simulated() { 2 } else { 512 },
                 direction: *self,
                 values,
                 device,
@@ -434,6 +435,8 @@ impl Case for Direction {
 /// A copy.
 struct Moving {
     gpu: Arc<dyn Gpu>,
+    /// Blocks of the kernel.
+    blocks: u32,
     direction: Direction,
     values: Vec<u8>,
     device: Buffer,
@@ -451,9 +454,8 @@ impl Work for Moving {
                     target: self.target.address(),
                     words: self.values.len() as u64 / 16,
                 };
-                let blocks = self.gpu.facts().multiprocessors * 8;
                 // SAFETY: both buffers have as many bytes.
-                unsafe { self.gpu.launch(stream, &COPY, blocks, &parameters) }
+                unsafe { self.gpu.launch(stream, &COPY, self.blocks, &parameters) }
             }
             // SAFETY: as many bytes, which stay where they are until the copy is waited for.
             Direction::ToDevice => unsafe {
