@@ -73,7 +73,11 @@ pub fn measure(case: &dyn Case, places: &[Place], settings: &Settings<'_>) -> Re
     let mut rows = Vec::new();
     for mut entrant in entrants {
         let sustained = match &entrant.place.gpu {
-            Some(gpu) if entrant.subject.sustain && !settings.sustain.is_zero() => {
+            Some(gpu)
+                if entrant.subject.sustain
+                    && !settings.sustain.is_zero()
+                    && !entrant.place.simulated() =>
+            {
                 Some(entrant.sustain(gpu, settings)?)
             }
             _ => None,

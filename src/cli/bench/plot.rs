@@ -143,14 +143,16 @@ fn matrices(area: &Area<'_>, rows: &[&Row]) -> Drawn {
         .bold_line_style(BLACK.mix(0.12))
         .axis_style(GREY)
         .draw()?;
-    chart
-        .configure_secondary_axes()
-        .y_desc("% of the binding limit")
-        .y_label_formatter(&|percent| format!("{percent:.0}"))
-        .label_style(label(15))
-        .axis_desc_style(label(17))
-        .axis_style(GREY)
-        .draw()?;
+    if !share.is_empty() {
+        chart
+            .configure_secondary_axes()
+            .y_desc("% of the binding limit")
+            .y_label_formatter(&|percent| format!("{percent:.0}"))
+            .label_style(label(15))
+            .axis_desc_style(label(17))
+            .axis_style(GREY)
+            .draw()?;
+    }
     for series in &rate {
         let colour = series.colour;
         chart.draw_series(LineSeries::new(series.points.clone(), colour.stroke_width(2)))?;
@@ -304,7 +306,11 @@ fn lines(area: &Area<'_>, title: &str, what: &str, high: f64, series: &[Series])
         .x_desc("inputs N")
         .y_desc(what)
         .x_label_formatter(&|inputs| format!("{inputs:.0}"))
-        .y_label_formatter(&|value| digits(*value))
+        .y_label_formatter(&|value| match high {
+            10.0.. => format!("{value:.0}"),
+            1.0.. => format!("{value:.1}"),
+            _ => format!("{value:.2}"),
+        })
         .label_style(label(15))
         .axis_desc_style(label(17))
         .light_line_style(TRANSPARENT)

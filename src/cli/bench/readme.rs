@@ -54,6 +54,9 @@ fn section(record: &Record) -> String {
     let medium = correlate("ci8", 256);
     let nibbles = correlate("ci4", 2048);
     let halves = correlate("cf16", 2048);
+    // Not those that take fewer than four bits.
+    let whole = ["packed", "packed-signed", "packed-complex"];
+    let packed = |row: &Row| nibbles(row) && whole.contains(&row.kernel.as_str());
     let chord = |row: &Row| {
         let size = |name| row.size(name).unwrap_or(0);
         row.system == "beamform" && (size("D"), size("B"), size("T")) == (512, 96, 32768)
@@ -65,7 +68,7 @@ fn section(record: &Record) -> String {
     };
     let turn = |row: &Row| row.system == "reorder" && row.case.starts_with("ci8 tcn, N 256,");
     let bytes = |row: &Row| format!("{} GB/s", digits(row.gigabytes_per_second));
-    let lines: [Line<'_>; 7] = [
+    let lines: [Line<'_>; 8] = [
         (
             "correlate `ci8`, N = 2048",
             &large,
@@ -75,6 +78,12 @@ fn section(record: &Record) -> String {
         ("correlate `ci8`, N = 256", &medium, &tops, peer(format!("{:.0}", peers::TCC_INT8[1].1))),
         ("correlate `ci4`, N = 2048", &nibbles, &tops, String::new()),
         ("correlate `cf16`, N = 2048", &halves, &flops, peer(format!("{:.0}", peers::TCC_FP16.1))),
+        (
+            "correlate `ci4` without tensor cores, N = 2048",
+            &packed,
+            &tops,
+            peer(format!("{} % of its GPU's, CHIME", peers::KLAGES_PERCENT)),
+        ),
         (
             "beamform 512 dishes to 96 beams (CHORD), T = 32768",
             &chord,
