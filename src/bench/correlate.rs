@@ -28,6 +28,9 @@ pub struct Options {
     pub times: usize,
     /// Kernels; none for all that the device runs.
     pub kernels: Vec<Kernel>,
+    /// Numbers of inputs at which to compare kernels that nobody named, where not at all of them;
+    /// at others there is the kernel that the device chooses.
+    pub compare_at: Option<Vec<usize>>,
 }
 
 impl Default for Options {
@@ -38,6 +41,7 @@ impl Default for Options {
             channels: None,
             times: 3072,
             kernels: Vec::new(),
+            compare_at: None,
         }
     }
 }
@@ -51,7 +55,11 @@ pub fn cases(options: &Options, place: &Place) -> Vec<Box<dyn Case>> {
         for &inputs in &options.inputs {
             let most = (work / baselines(inputs) as f64).round() as usize;
             let channels = options.channels.unwrap_or(most.clamp(1, 2048));
-            let kernels = options.kernels.clone();
+            let compare = options.compare_at.as_ref().is_none_or(|at| at.contains(&inputs));
+            let kernels = match options.kernels.is_empty() && !compare {
+                true => vec![Kernel::Auto],
+                false => options.kernels.clone(),
+            };
             let times = options.times;
             cases.push(Box::new(Correlation { encoding, inputs, channels, times, kernels }));
         }

@@ -112,6 +112,41 @@ impl Record {
         })
     }
 
+    /// Reads several records of one machine as one: of what several have measured, the last counts.
+    ///
+    /// # Errors
+    /// Those of [`Self::read`]; [`Error::File`] when they are of different devices.
+    pub fn read_all(paths: &[impl AsRef<Path>]) -> Result<Self> {
+        let mut whole: Option<Self> = None;
+        for path in paths {
+            let next = Self::read(path.as_ref())?;
+            let Some(whole) = &mut whole else {
+                whole = Some(next);
+                continue;
+            };
+            if next.machine.device != whole.machine.device {
+                return Err(Error::file(
+                    path,
+                    format!(
+                        "made on {}, expected {} as the others",
+                        next.machine.device, whole.machine.device
+                    ),
+                ));
+            }
+            for row in next.rows {
+                let same = |known: &&mut Row| {
+                    (known.identity(), &known.build) == (row.identity(), &row.build)
+                };
+                match whole.rows.iter_mut().find(same) {
+                    Some(known) => *known = row,
+                    None => whole.rows.push(row),
+                }
+            }
+            whole.machine = next.machine;
+        }
+        Ok(whole.unwrap_or_default())
+    }
+
     /// Rows of a system.
     pub fn of<'a>(&'a self, system: &'a str) -> impl Iterator<Item = &'a Row> {
         self.rows.iter().filter(move |row| row.system == system)

@@ -63,7 +63,7 @@ struct Common {
     #[arg(long, global = true, default_value_t = 9)]
     repeats: usize,
     /// Seconds to run the kernels that auto takes, or those named, on a GPU for their sustained speed and
-    /// power; limits run twice as long
+    /// power; `limits` alone run twice as long
     #[arg(long, global = true, value_name = "SECONDS", default_value_t = 1.0)]
     sustain: f64,
     /// File to write the results and the machine's facts to
@@ -157,8 +157,9 @@ enum System {
     },
     /// Print, draw or compare what --json wrote, measuring nothing
     Report {
-        /// The file that --json wrote
-        record: PathBuf,
+        /// Files that --json wrote on one machine; of what several have measured, the last counts
+        #[arg(required = true)]
+        records: Vec<PathBuf>,
     },
 }
 
@@ -168,13 +169,13 @@ impl Args {
         self.check()?;
         let against = self.common.against.as_deref().map(Against::read).transpose()?;
         let record = match &self.system {
-            Some(System::Report { record }) => {
+            Some(System::Report { records }) => {
                 if matches!(against, Some(Against::Kernels { .. })) {
                     return Err(Error::invalid(
                         "--against: a report measures nothing, expected a file that --json wrote",
                     ));
                 }
-                let record = Record::read(record)?;
+                let record = Record::read_all(records)?;
                 table::machine(&record.machine);
                 let mut table = table::Table::default();
                 record.rows.iter().for_each(|row| table.row(row));
@@ -299,7 +300,14 @@ impl Args {
         // Before a system is measured the chip is, briefly; in the simulator, times mean nothing.
         if limits_alone || !place.simulated() {
             let whole = limits_alone || system.is_none();
-            let settings = settings(&unknown, if whole { 2 * sustain } else { Duration::ZERO });
+            let settings = settings(
+                &unknown,
+                match system {
+                    Some(System::Limits { .. }) => 2 * sustain,
+                    None => sustain,
+                    Some(_) => Duration::ZERO,
+                },
+            );
             let places = if limits_alone { &places[..] } else { &places[..1] };
             for case in limits(system, place)? {
                 for row in measure(case.as_ref(), places, &settings)? {
@@ -346,7 +354,13 @@ fn cases(system: Option<&System>, place: &Place) -> Vec<Box<dyn Case>> {
     match system {
         None => {
             let all = [
-                bench::correlate::cases(&Default::default(), place),
+                bench::correlate::cases(
+                    &bench::correlate::Options {
+                        compare_at: Some(vec![256, 2048]),
+                        ..Default::default()
+                    },
+                    place,
+                ),
                 bench::beamform::cases(&Default::default(), place),
                 bench::autocorrelate::cases(&Default::default(), place),
                 bench::reorder::cases(&Default::default(), place),
@@ -362,6 +376,7 @@ fn cases(system: Option<&System>, place: &Place) -> Vec<Box<dyn Case>> {
                 channels: *channels,
                 times: times.unwrap_or(usual.times),
                 kernels: kernel.clone(),
+                compare_at: None,
             };
             bench::correlate::cases(&options, place)
         }
