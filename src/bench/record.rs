@@ -142,7 +142,13 @@ impl Record {
                     None => whole.rows.push(row),
                 }
             }
-            whole.machine = next.machine;
+            // Of what may differ, all is said.
+            let mut commits: Vec<String> =
+                whole.machine.commit.split(", ").map(String::from).collect();
+            if !commits.contains(&next.machine.commit) {
+                commits.push(next.machine.commit.clone());
+            }
+            whole.machine = Facts { commit: commits.join(", "), ..next.machine };
         }
         Ok(whole.unwrap_or_default())
     }

@@ -48,8 +48,8 @@ Examples:
   corrust bench limits                              what the chip can do
   corrust bench correlate --inputs 256,2048 --encoding ci8 --kernel wgmma-192,mma-128
   corrust bench beamform --against old.ptx          this build and another's kernels, in turns
-  corrust bench --json new.json --against benches/record/h200/bench.json
-  corrust bench report benches/record/h200/bench.json --plot bench.svg --readme README.md
+  corrust bench --json new.json --against old.json
+  corrust bench report new.json --plot bench.svg --readme README.md
 
 Exit codes: 0 done, 1 something got slower than --against by more than the noise, 2 bad input, or an
 answer that differs from the CPU's.";

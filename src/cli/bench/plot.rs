@@ -16,7 +16,7 @@ use plotters::{
 
 use super::{
     super::plot::{Area, COLOURS, Drawn, FONT, GREY, label, save},
-    super::{digits, si},
+    super::si,
     peers, table,
 };
 
@@ -130,7 +130,7 @@ fn matrices(area: &Area<'_>, rows: &[&Row]) -> Drawn {
             around(&inputs, 1.25).log_scale().base(2.0),
             around(&rates, 2.0).log_scale(),
         )?
-        .set_secondary_coord(around(&inputs, 1.25).log_scale().base(2.0), 0.0..percent * 1.05);
+        .set_secondary_coord(around(&inputs, 1.25).log_scale().base(2.0), 0.0..percent * 1.4);
     chart
         .configure_mesh()
         .x_desc("inputs N")
@@ -176,13 +176,16 @@ fn matrices(area: &Area<'_>, rows: &[&Row]) -> Drawn {
     }
     chart
         .configure_series_labels()
-        .position(SeriesLabelPosition::LowerLeft)
+        .position(SeriesLabelPosition::UpperRight)
         .label_font(label(15))
         .background_style(WHITE.mix(0.85))
         .border_style(TRANSPARENT)
         .draw()?;
     Ok(())
 }
+
+/// Least bytes of a run in the roofline: what is smaller is bound by its launch.
+const LEAST_BYTES: f64 = 1e6;
 
 /// Useful operations a second against useful operations a byte, under the chip's roofs.
 fn roofline(area: &Area<'_>, record: &Record) -> Drawn {
@@ -198,7 +201,7 @@ fn roofline(area: &Area<'_>, record: &Record) -> Drawn {
         .zip(COLOURS)
         .map(|(system, colour)| {
             let rows = record.of(system).filter(|row| {
-                row.auto && row.what == "kernel" && row.build.is_none() && row.bytes > 0.0
+                row.auto && row.what == "kernel" && row.build.is_none() && row.bytes > LEAST_BYTES
             });
             let place = |row: &Row| (row.useful_operations / row.bytes, row.useful_tops);
             Series {
@@ -215,16 +218,16 @@ fn roofline(area: &Area<'_>, record: &Record) -> Drawn {
     let memory = memory * 1e-12;
     let top = roofs.iter().map(|roof| roof.1).fold(memory, f64::max);
     let intensities = span(&points, |point| point.0);
-    let intensities = around(&intensities, 2.0);
+    let intensities = intensities.start / 2.0..intensities.end * 4.0;
     let rates = span(&points, |point| point.1);
     let rates = rates.start / 3.0..top.max(rates.end) * 2.0;
-    let mut chart = log_chart(area, title, intensities.clone(), rates.clone(), 10.0)?;
+    let mut chart = log_chart(area, title, intensities.clone(), rates.clone())?;
     chart
         .configure_mesh()
         .x_desc("useful operations / byte that must move")
         .y_desc("useful TOPS")
-        .x_label_formatter(&|value| digits(*value))
-        .y_label_formatter(&|value| digits(*value))
+        .x_label_formatter(&|value| format!("{value:.0}"))
+        .y_label_formatter(&|value| format!("{value:.0}"))
         .label_style(label(15))
         .axis_desc_style(label(17))
         .light_line_style(TRANSPARENT)
@@ -257,7 +260,7 @@ fn roofline(area: &Area<'_>, record: &Record) -> Drawn {
     }
     chart
         .configure_series_labels()
-        .position(SeriesLabelPosition::UpperLeft)
+        .position(SeriesLabelPosition::LowerRight)
         .label_font(label(15))
         .background_style(WHITE.mix(0.85))
         .border_style(TRANSPARENT)
@@ -273,7 +276,6 @@ fn log_chart<'a, 'b>(
     title: &str,
     x: Range<f64>,
     y: Range<f64>,
-    base: f64,
 ) -> Drawn<LogChart<'a, 'b>> {
     heading(area, title)?;
     Ok(ChartBuilder::on(area)
@@ -283,7 +285,7 @@ fn log_chart<'a, 'b>(
         .margin_right(28)
         .x_label_area_size(52)
         .y_label_area_size(76)
-        .build_cartesian_2d(x.log_scale().base(base), y.log_scale())?)
+        .build_cartesian_2d(x.log_scale().base(2.0), y.log_scale())?)
 }
 
 type HalfLogChart<'a, 'b> =
