@@ -44,7 +44,7 @@ Columns:
   W, TOPS/W, MHz   mean power, efficiency and clock of a run of --sustain seconds
 
 Examples:
-  corrust bench                                     everything, in three minutes on an H200
+  corrust bench                                     everything
   corrust bench limits                              what the chip can do
   corrust bench correlate --inputs 256,2048 --encoding ci8 --kernel wgmma-192,mma-128
   corrust bench beamform --against old.ptx          this build and another's kernels, in turns
@@ -63,8 +63,8 @@ struct Common {
     #[arg(long, global = true, default_value_t = 9)]
     repeats: usize,
     /// Seconds to run the kernels that auto takes, or those named, on a GPU for their sustained speed and
-    /// power; `limits` alone run twice as long
-    #[arg(long, global = true, value_name = "SECONDS", default_value_t = 1.0)]
+    /// power; `limits` alone run three times as long
+    #[arg(long, global = true, value_name = "SECONDS", default_value_t = 0.7)]
     sustain: f64,
     /// File to write the results and the machine's facts to
     #[arg(long, global = true, value_name = "FILE")]
@@ -303,7 +303,7 @@ impl Args {
             let settings = settings(
                 &unknown,
                 match system {
-                    Some(System::Limits { .. }) => 2 * sustain,
+                    Some(System::Limits { .. }) => 3 * sustain,
                     None => sustain,
                     Some(_) => Duration::ZERO,
                 },
