@@ -11,6 +11,7 @@ use corrust::{
     Correlator, Device, Encoding,
     correlate::{self, baselines, useful_operations},
     device::{Buffer, Gpu, Stream},
+    quantise::Quantiser,
 };
 use corrust_gpu::abi::{
     Kernel,
@@ -19,8 +20,9 @@ use corrust_gpu::abi::{
         PACKED_SIGNED, PEAK_CHAINS, PEAK_DP4A, PEAK_FMA, PEAK_MAD, PEAK_MAD_WIDE, PEAK_STEPS, Peak,
         RUNNING_SUMS, RunningSums, mode,
     },
+    reorder::{SHIFT_ROWS, SHIFT_STRIPS, STRIP_ROWS, Shift},
 };
-use rand::{Rng, SeedableRng, rngs::StdRng};
+use rand::{Rng, RngExt, SeedableRng, rngs::StdRng};
 
 /// Rounds that count; the first warms up.
 const ROUNDS: usize = 5;
@@ -88,7 +90,7 @@ fn peaks(gpu: &Arc<dyn Gpu>) -> f64 {
 }
 
 /// `N` and `C`, about the same work each.
-const SIZES: [(usize, usize); 3] = [(64, 8192), (256, 1276), (2048, 20)];
+const SIZES: [(usize, usize); 3] = [(2048, 20), (256, 1276), (64, 8192)];
 const TIMES: usize = 3072;
 
 /// Random bytes whose nibbles are values of `bits` bits.
@@ -203,6 +205,72 @@ fn packed() {
                     100.0 * companions / (seconds + companions)
                 );
             }
+        }
+    }
+}
+
+/// Delays and the quantiser, by the bytes that they read and write once.
+#[test]
+fn streams() {
+    for gpu in gpus() {
+        let stream = Stream::default();
+        let report = |what: &str, bytes: usize, seconds: f64| {
+            let name = &gpu.facts().name;
+            println!("{name}: {what}: {:.2} TB/s read and written", 1e-12 * bytes as f64 / seconds);
+        };
+        let (inputs, channels, times) = (2048, 20, 6144);
+        let size = inputs * channels * times;
+        let block = Buffer::new(&gpu, size).unwrap();
+        block.upload(stream, &samples(size, 4)).unwrap();
+        let delayed = Buffer::new(&gpu, size).unwrap();
+        for largest in [0, 16, 256, 1024] {
+            let history = Buffer::new(&gpu, inputs * channels * largest).unwrap();
+            history.clear(stream).unwrap();
+            let mut rng = StdRng::seed_from_u64(2);
+            let shifts: Vec<u32> =
+                (0..inputs).map(|_| rng.random_range(0..=largest as u32)).collect();
+            let list = Buffer::new(&gpu, 4 * inputs).unwrap();
+            list.upload(stream, &shifts).unwrap();
+            let window = Shift {
+                history: history.address(),
+                block: block.address(),
+                delayed: delayed.address(),
+                shifts: list.address(),
+                history_times: largest as u32,
+                times: times as u32,
+                out_times: times as u32,
+                first: largest as u32,
+                inputs: inputs as u32,
+                channels: channels as u32,
+                element: 1,
+                largest: largest as u32,
+            };
+            let tiles = (times as u32).div_ceil(STRIP_ROWS - largest as u32);
+            let strips = (inputs * channels / 32) as u32 * tiles;
+            for (what, kernel, blocks) in
+                [("cnt", &SHIFT_ROWS, 1 << 16), ("tcn", &SHIFT_STRIPS, strips)]
+            {
+                let seconds = median(&gpu, || {
+                    // SAFETY: the window and its output have the sizes that it says.
+                    unsafe { gpu.launch(stream, kernel, blocks, &window) }
+                });
+                report(&format!("shifts to {largest} times, {what}"), 2 * size, seconds);
+            }
+        }
+        drop((block, delayed));
+        let count = 1 << 27;
+        let voltages = Buffer::new(&gpu, 8 * count).unwrap();
+        let noise: Vec<f32> = samples(2 * count, 4).iter().map(|&b| f32::from(b as i8)).collect();
+        voltages.upload(stream, &noise).unwrap();
+        let target = Buffer::new(&gpu, count).unwrap();
+        for bits in 1..=4 {
+            let quantiser = Quantiser::optimal(bits).unwrap();
+            let seconds = median(&gpu, || {
+                let (from, to) = (voltages.address(), target.address());
+                // SAFETY: the buffers hold so many.
+                unsafe { quantiser.quantise_device(&gpu, stream, from, 64.0, to, count) }
+            });
+            report(&format!("quantised to {bits} bits"), 9 * count, seconds);
         }
     }
 }

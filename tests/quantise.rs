@@ -1,8 +1,9 @@
 //! Quantisers: what they make of noise, and what correlations of it are worth.
 
 use corrust::{
-    Correlator, Device, Encoding, Layout,
+    Correlator, Device, Encoding, Error, Layout,
     correlate::{Kernel, baseline},
+    device::{Buffer, Stream},
     quantise::{self, Quantiser, pack, unpack},
 };
 use num_complex::Complex;
@@ -59,6 +60,64 @@ fn values_are_steps_below_a_voltage() {
     }
     let voltages = [Complex::new(17.0, -3.0), Complex::new(-1e9, 1e9)];
     assert_eq!(quantiser.samples(&voltages, 10.0), [0x3f, 0xc3]);
+}
+
+fn quantise_on(device: Device) {
+    let gpu = match device.open() {
+        Ok(gpu) => gpu.expect("a device that runs the kernels"),
+        Err(Error::Device(reason)) => {
+            let required = std::env::var("CORRUST_REQUIRE").unwrap_or_default();
+            let required = required.split(',').any(|name| name == device.to_string());
+            assert!(!required, "{reason}");
+            println!("{device}: skipped: {reason}");
+            return;
+        }
+        Err(error) => panic!("{error}"),
+    };
+    let stream = Stream::default();
+    let mut rng = StdRng::seed_from_u64(3);
+    for bits in 1..=4 {
+        let quantiser = Quantiser::optimal(bits).unwrap();
+        for count in [0, 1, 3, 4, 5, 1023, 1024, 1025, 5003] {
+            // Noise, thresholds and their neighbours, and all that bits can be.
+            let noise = 12.5;
+            let voltages: Vec<[f32; 2]> = (0..count)
+                .map(|index| match index % 3 {
+                    0 => gaussians(&mut rng).map(|v| v as f32 * noise),
+                    1 => [-1_i32, 1].map(|side| {
+                        let threshold = rng.random_range(-9..9) as f32 * quantiser.step() as f32;
+                        let bits = (threshold * noise).to_bits() as i32;
+                        f32::from_bits(bits.wrapping_add(side * rng.random_range(0..3)) as u32)
+                    }),
+                    _ => [f32::from_bits(rng.random()), f32::from_bits(rng.random())],
+                })
+                .collect();
+            let source = Buffer::new(&gpu, 8 * count).unwrap();
+            let target = Buffer::new(&gpu, count).unwrap();
+            source.upload(stream, &voltages.concat()).unwrap();
+            let (from, to) = (source.address(), target.address());
+            // SAFETY: the buffers hold so many.
+            unsafe { quantiser.quantise_device(&gpu, stream, from, noise, to, count).unwrap() };
+            let mut found = vec![0_u8; count];
+            target.download(stream, &mut found).unwrap();
+            let voltages: Vec<_> = voltages.iter().map(|v| Complex::new(v[0], v[1])).collect();
+            assert_eq!(found, quantiser.samples(&voltages, noise), "{bits} bits, {count}");
+            // SAFETY: the address is refused before it is used.
+            let refused =
+                unsafe { quantiser.quantise_device(&gpu, stream, from + 8, noise, to, count) };
+            assert!(refused.unwrap_err().to_string().contains("expected a multiple of 16"));
+        }
+    }
+}
+
+#[test]
+fn sim_quantises_as_the_cpu() {
+    quantise_on(Device::Sim);
+}
+
+#[test]
+fn cuda_quantises_as_the_cpu() {
+    quantise_on(Device::Cuda(0));
 }
 
 #[test]

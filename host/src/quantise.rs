@@ -29,10 +29,16 @@
 //! # Ok::<(), corrust_host::Error>(())
 //! ```
 
+use std::sync::Arc;
+
+use corrust_gpu::abi::reorder::{QUANTISE, Quantise};
 use num_complex::Complex;
 use rayon::prelude::*;
 
-use crate::{Error, Result};
+use crate::{
+    Error, Result,
+    device::{Gpu, Stream},
+};
 
 /// Bits that a quantised real or imaginary part may have.
 const BITS: std::ops::RangeInclusive<u32> = 1..=4;
@@ -140,7 +146,7 @@ impl Quantiser {
     /// The value of a voltage in units of the noise's standard deviation. A voltage that is not a
     /// number has the value 0.
     pub fn value(&self, voltage: f32) -> i8 {
-        self.value_of_steps(voltage * (1.0 / self.step) as f32)
+        self.value_of_steps(voltage * self.scale(1.0))
     }
 
     fn value_of_steps(&self, steps: f32) -> i8 {
@@ -152,10 +158,54 @@ impl Quantiser {
     /// [`Ci4`](crate::Encoding::Ci4) samples of voltages whose real and imaginary parts each have a noise
     /// of standard deviation `noise`.
     pub fn samples(&self, voltages: &[Complex<f32>], noise: f32) -> Vec<u8> {
-        let scale = (1.0 / (f64::from(noise) * self.step)) as f32;
+        let scale = self.scale(noise);
         let part = |voltage: f32| self.value_of_steps(voltage * scale) as u8 & 15;
         let sample = |voltage: &Complex<f32>| part(voltage.re) << 4 | part(voltage.im);
         voltages.par_iter().with_min_len(1 << 14).map(sample).collect()
+    }
+}
+
+impl Quantiser {
+    /// [`samples`](Self::samples) of `count` voltages in a GPU's memory, enqueued on `stream`: `voltages` is
+    /// the device address of pairs of f32 (16-byte aligned), `samples` that of the bytes they become
+    /// (4-byte aligned). Both give the same bits.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for addresses that are not aligned; [`Error::Device`] from the GPU.
+    ///
+    /// # Safety
+    /// Both are device memory of these sizes until the stream has come so far.
+    pub unsafe fn quantise_device(
+        &self,
+        gpu: &Arc<dyn Gpu>,
+        stream: Stream,
+        voltages: u64,
+        noise: f32,
+        samples: u64,
+        count: usize,
+    ) -> Result<()> {
+        for (what, address, alignment) in [("voltages", voltages, 16), ("samples", samples, 4)] {
+            if !address.is_multiple_of(alignment) {
+                return Err(Error::invalid(format!(
+                    "{what} at device address {address:#x}: expected a multiple of {alignment}"
+                )));
+            }
+        }
+        let parameters = Quantise {
+            voltages,
+            quantised: samples,
+            samples: count as u64,
+            scale: self.scale(noise).to_bits(),
+            bits: self.bits,
+        };
+        let blocks = count.div_ceil(4 * QUANTISE.entry.threads as usize).min(1 << 16);
+        // SAFETY: the caller's promise.
+        unsafe { gpu.launch(stream, &QUANTISE, blocks as u32, &parameters) }
+    }
+
+    /// Steps in a volt.
+    fn scale(&self, noise: f32) -> f32 {
+        (1.0 / (f64::from(noise) * self.step)) as f32
     }
 }
 

@@ -144,6 +144,11 @@ pub const ENTRIES: &[Entry] = &[
     reorder::CNT_CI4.entry,
     reorder::CNT_CF16.entry,
     reorder::PAD_ROWS.entry,
+    reorder::SHIFT_ROWS.entry,
+    reorder::SHIFT_STRIPS.entry,
+    reorder::SHIFT_ELEMENTS.entry,
+    reorder::GATHER.entry,
+    reorder::QUANTISE.entry,
 ];
 
 /// Derives what parameter structs need: plain bytes on the host.

@@ -110,3 +110,93 @@ parameters! {
 
 /// Rows of bytes, padded to a pitch that they are aligned to.
 pub const PAD_ROWS: Kernel<PadRows> = Kernel::new("reorder_pad_rows", 256);
+
+/// Times of a strip that a block of [`SHIFT_STRIPS`] brings through shared memory.
+pub const STRIP_ROWS: u32 = 1792;
+/// Bytes from one time to the next there: 32 and a word, so that neighbours take different banks.
+pub const STRIP_PITCH: u32 = 36;
+
+parameters! {
+    /// Parameters of the kernels that delay inputs. The window is `history_times` times of history, then
+    /// `times` times of the block; time `t` of the output is time `first + t - shift` of it.
+    ///
+    /// Grid of [`SHIFT_STRIPS`]: one block for each strip of 32 bytes, strips varying fastest, then for
+    /// every `STRIP_ROWS - largest` times. Grid of the others: any.
+    pub struct Shift {
+        /// History: `history_times` times in the block's layout.
+        pub history: u64,
+        /// The block: `times` times of `channels` channels and `inputs` inputs.
+        pub block: u64,
+        /// Output: `out_times` times in the block's layout; 4-byte aligned.
+        pub delayed: u64,
+        /// A u32 for each input, none above `largest`; 0: nothing is shifted.
+        pub shifts: u64,
+        /// Times of the history.
+        pub history_times: u32,
+        /// Times of the block.
+        pub times: u32,
+        /// Times of the output.
+        pub out_times: u32,
+        /// Time of the window that is the output's first, `largest` or more.
+        pub first: u32,
+        /// `N`.
+        pub inputs: u32,
+        /// `C`.
+        pub channels: u32,
+        /// Bytes of a sample: 1, 2 or 4.
+        pub element: u32,
+        /// The largest shift, for [`SHIFT_STRIPS`] below `STRIP_ROWS`.
+        pub largest: u32,
+    }
+}
+
+/// Delays of time-contiguous rows.
+pub const SHIFT_ROWS: Kernel<Shift> = Kernel::new("reorder_shift_rows", 256);
+/// Delays of samples with the inputs next to each other; a time's bytes, and all addresses, are
+/// multiples of 4.
+pub const SHIFT_STRIPS: Kernel<Shift> =
+    Kernel::new("reorder_shift_strips", 256).shared_bytes(STRIP_ROWS * STRIP_PITCH);
+/// Delays of any samples with the inputs next to each other.
+pub const SHIFT_ELEMENTS: Kernel<Shift> = Kernel::new("reorder_shift_elements", 256);
+
+parameters! {
+    /// Parameters of [`GATHER`]. Grid: any; the threads share the runs.
+    pub struct Gather {
+        /// `rows` rows of `times` runs of `run` bytes.
+        pub source: u64,
+        /// `rows` rows of `chosen` runs.
+        pub gathered: u64,
+        /// Which of a row's runs, u32 each.
+        pub numbers: u64,
+        /// Rows.
+        pub rows: u32,
+        /// Runs of a row of the source.
+        pub times: u32,
+        /// Runs that are chosen.
+        pub chosen: u32,
+        /// Bytes of a run.
+        pub run: u32,
+    }
+}
+
+/// Chosen times of a block, copied together.
+pub const GATHER: Kernel<Gather> = Kernel::new("reorder_gather", 256);
+
+parameters! {
+    /// Parameters of [`QUANTISE`]. Grid: any; the threads share the samples.
+    pub struct Quantise {
+        /// Complex voltages, pairs of f32, 16-byte aligned.
+        pub voltages: u64,
+        /// `ci4` samples, 4-byte aligned.
+        pub quantised: u64,
+        /// How many.
+        pub samples: u64,
+        /// Bits of an f32: steps in a volt.
+        pub scale: u32,
+        /// Bits of a value, 1 to 4.
+        pub bits: u32,
+    }
+}
+
+/// Few-bit quantisation.
+pub const QUANTISE: Kernel<Quantise> = Kernel::new("reorder_quantise", 256);

@@ -521,6 +521,21 @@ pub fn shfl(value: u32, source: u32) -> u32 {
     other
 }
 
+/// `cvt.rmi.s32.f32`: the largest integer not above `x`; the ends of i32 beyond them, 0 for what is no
+/// number.
+#[inline(always)]
+pub fn floor(x: f32) -> i32 {
+    let value: i32;
+    // SAFETY: arithmetic.
+    unsafe {
+        ptx!(
+            "cvt.rmi.s32.f32 {}, {};",
+            out(reg32) value, in(reg32) x, options(pure, nomem, nostack)
+        )
+    };
+    value
+}
+
 /// `sqrt.approx.f32`: square root, to within a few units in the last place.
 #[inline(always)]
 pub fn sqrt(x: f32) -> f32 {

@@ -673,13 +673,6 @@ impl Backend for GpuBackend {
         times: usize,
         stream: Stream,
     ) -> Result<()> {
-        let sample_bytes = self.shape.encoding.bytes();
-        if !address.is_multiple_of(sample_bytes as u64) {
-            return Err(Error::invalid(format!(
-                "samples at device address {address:#x}: expected a multiple of {sample_bytes}, the \
-                 bytes of a sample"
-            )));
-        }
         let piece = Piece {
             address,
             first_channel: 0,

@@ -10,6 +10,7 @@ mod cpu;
 mod delay;
 mod gpu;
 mod kernel;
+mod on_device;
 mod plan;
 mod selection;
 mod shape;

@@ -6,7 +6,8 @@ use bytemuck::NoUninit;
 
 use super::{
     Backend, Dump, Kernel, Shape, backend,
-    delay::DelayLine,
+    delay::{DelayLine, DelayedFlags},
+    on_device::{OnDevice, Samples},
     selection::{self, Counter, Selection},
 };
 use crate::{
@@ -115,8 +116,12 @@ impl Builder {
                 shape.inputs
             )));
         }
-        let delays = if shifts.iter().any(|&shift| shift > 0) {
-            Some(DelayLine::new(&shape, shifts)?)
+        let shifted = shifts.iter().any(|&shift| shift > 0);
+        let flags = shifted.then(|| DelayedFlags::new(&shape, &shifts)).transpose()?;
+        let on_device =
+            gpu.as_ref().map(|gpu| OnDevice::new(gpu.clone(), &shape, &shifts)).transpose()?;
+        let delays = if shifted && on_device.is_none() {
+            Some(DelayLine::new(&shape, &shifts)?)
         } else {
             None
         };
@@ -128,7 +133,7 @@ impl Builder {
                 })
             })
             .collect::<Result<_>>()?;
-        Ok(Correlator { shape, gates, delays, times: 0 })
+        Ok(Correlator { shape, gates, flags, delays, on_device, times: 0 })
     }
 }
 
@@ -153,11 +158,66 @@ impl Gate {
         Ok(())
     }
 
+    /// [`accumulate`](Self::accumulate) of samples in device memory.
+    ///
+    /// # Safety
+    /// They are there until their stream has come so far.
+    unsafe fn accumulate_device(
+        &mut self,
+        shape: &Shape,
+        samples: Samples,
+        valid: Option<&[bool]>,
+    ) -> Result<()> {
+        let Samples { address, times, stream } = samples;
+        if times > 0 {
+            // SAFETY: the caller's promise.
+            unsafe { self.backend.accumulate_device(address, times, stream)? };
+            self.counter.add(shape, valid, times);
+        }
+        Ok(())
+    }
+
     fn dump(&mut self) -> Result<Dump> {
         let visibilities = self.backend.dump()?;
         let (times, valid) = std::mem::take(&mut self.counter).finish();
         Ok(Dump { visibilities, valid, times })
     }
+}
+
+/// Delays and gates samples in device memory, and correlates them there.
+///
+/// # Safety
+/// They are there until their stream has come so far.
+unsafe fn select_device(
+    shape: &Shape,
+    (device, flags, gates): (&mut OnDevice, &mut Option<DelayedFlags>, &mut [Gate]),
+    samples: Samples,
+    valid: Option<&[bool]>,
+    numbers: Option<&[u8]>,
+) -> Result<()> {
+    let times = samples.times;
+    let samples = device.delay(samples)?;
+    let delayed;
+    let mut valid = valid;
+    if let Some(flags) = flags {
+        delayed = flags.apply(valid, times);
+        valid = delayed.as_deref();
+    }
+    let Some(numbers) = numbers else {
+        // SAFETY: the caller's promise; delayed samples stay until later ones on the stream.
+        return unsafe { gates[0].accumulate_device(shape, samples, valid) };
+    };
+    for (number, gate) in gates.iter_mut().enumerate() {
+        let chosen = selection::times_of(numbers, number);
+        if chosen.is_empty() {
+            continue;
+        }
+        let gathered = device.gather(samples, &chosen)?;
+        let valid = valid.map(|valid| selection::gather_mask(shape, valid, times, &chosen));
+        // SAFETY: gathered samples stay until later ones on the stream.
+        unsafe { gate.accumulate_device(shape, gathered, valid.as_deref())? };
+    }
+    Ok(())
 }
 
 /// A correlation planned for one shape and device: [feed](Self::accumulate) it samples in blocks of
@@ -192,7 +252,12 @@ impl Gate {
 pub struct Correlator {
     shape: Shape,
     gates: Vec<Gate>,
+    /// Which samples come out of the delays valid, if there are delays.
+    flags: Option<DelayedFlags>,
+    /// Delays in host memory, if there are delays and no GPU.
     delays: Option<DelayLine>,
+    /// Delays and gates in the GPU's.
+    on_device: Option<OnDevice>,
     times: u64,
 }
 
@@ -290,23 +355,44 @@ impl Correlator {
         selection.check(&self.shape, times, self.gates.len())?;
         check_times(self.times + times as u64)?;
 
-        let mut valid = selection.valid;
-        let (zeroed, delayed);
-        if let Some(mask) = valid {
+        let zeroed;
+        if let Some(mask) = selection.valid {
             zeroed = selection::zero_missing(samples, mask, self.shape.encoding);
             samples = &zeroed;
         }
+        let mut valid = selection.valid;
+        if let Some(device) = &mut self.on_device
+            && (self.flags.is_some() || selection.gates.is_some())
+        {
+            let step = device.piece_times();
+            for first in (0..times).step_by(step) {
+                let range = first..(first + step).min(times);
+                let part = selection::cut(&self.shape, samples, times, range.clone());
+                let mask = valid
+                    .map(|valid| selection::cut_mask(&self.shape, valid, times, range.clone()));
+                let uploaded = device.upload(&part, range.len())?;
+                let gates = selection.gates.map(|gates| &gates[range]);
+                let state = (&mut *device, &mut self.flags, &mut self.gates[..]);
+                // SAFETY: what was uploaded stays until the next upload, on the same stream.
+                unsafe { select_device(&self.shape, state, uploaded, mask.as_deref(), gates)? };
+            }
+            self.times += times as u64;
+            return Ok(());
+        }
+        let (delayed, delayed_flags);
         if let Some(delays) = &mut self.delays {
-            delayed = delays.apply(samples, valid);
-            samples = &delayed.samples;
-            valid = Some(&delayed.valid);
+            delayed = delays.apply(samples);
+            samples = &delayed;
+        }
+        if let Some(flags) = &mut self.flags {
+            delayed_flags = flags.apply(valid, times);
+            valid = delayed_flags.as_deref();
         }
         match selection.gates {
             None => self.gates[0].accumulate(&self.shape, samples, valid, times)?,
             Some(numbers) => {
                 for (number, gate) in self.gates.iter_mut().enumerate() {
-                    let chosen: Vec<usize> =
-                        (0..times).filter(|&time| usize::from(numbers[time]) == number).collect();
+                    let chosen = selection::times_of(numbers, number);
                     let samples = selection::gather(&self.shape, samples, times, &chosen);
                     let valid = valid
                         .map(|valid| selection::gather_mask(&self.shape, valid, times, &chosen));
@@ -327,9 +413,8 @@ impl Correlator {
     /// address that is one too, are correlated where they lie.
     ///
     /// # Errors
-    /// [`Error::Invalid`] when the plan is the CPU's, has gates or shifts, `address` is not a multiple
-    /// of a sample's bytes, or the integration grows beyond what 64-bit sums hold; the device's own
-    /// errors.
+    /// [`Error::Invalid`] when the plan is the CPU's or has several gates, `address` is not a multiple of
+    /// a sample's bytes, or the integration grows beyond what 64-bit sums hold; the device's own errors.
     ///
     /// # Safety
     /// `address` is device memory that holds the samples until the stream has come so far.
@@ -339,17 +424,44 @@ impl Correlator {
         times: usize,
         stream: Stream,
     ) -> Result<()> {
-        let [gate] = &mut self.gates[..] else {
-            return Err(Error::invalid("samples in device memory: expected a plan without gates"));
-        };
-        if self.delays.is_some() {
-            return Err(Error::invalid("samples in device memory: expected a plan without shifts"));
-        }
+        // SAFETY: the caller's promise.
+        unsafe { self.accumulate_device_gated(address, times, None, stream) }
+    }
+
+    /// [`accumulate_device`](Self::accumulate_device) into the gates of a gated plan: one gate number, in
+    /// host memory, for each time ([`Selection::gates`]). Delays and gates are the GPU's work.
+    ///
+    /// # Errors
+    /// Those of [`accumulate_device`](Self::accumulate_device) and of
+    /// [`accumulate_gated`](Self::accumulate_gated).
+    ///
+    /// # Safety
+    /// As there.
+    pub unsafe fn accumulate_device_gated(
+        &mut self,
+        address: u64,
+        times: usize,
+        gates: Option<&[u8]>,
+        stream: Stream,
+    ) -> Result<()> {
+        Selection { valid: None, gates }.check(&self.shape, times, self.gates.len())?;
         check_times(self.times + times as u64)?;
-        if times > 0 {
+        let element = self.shape.encoding.bytes();
+        if !address.is_multiple_of(element as u64) {
+            return Err(Error::invalid(format!(
+                "samples at device address {address:#x}: expected a multiple of {element}, the bytes \
+                 of a sample"
+            )));
+        }
+        let Some(device) = &mut self.on_device else {
             // SAFETY: the caller's promise.
-            unsafe { gate.backend.accumulate_device(address, times, stream)? };
-            gate.counter.add(&self.shape, None, times);
+            return unsafe { self.gates[0].backend.accumulate_device(address, times, stream) };
+        };
+        if times > 0 {
+            let state = (device, &mut self.flags, &mut self.gates[..]);
+            let samples = Samples { address, times, stream };
+            // SAFETY: the caller's promise.
+            unsafe { select_device(&self.shape, state, samples, None, gates)? };
         }
         self.times += times as u64;
         Ok(())

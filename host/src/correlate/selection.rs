@@ -5,6 +5,8 @@
 //! count the samples behind each baseline, `sum_t valid_i[t] and valid_j[t]`: a correlation of
 //! single bits.
 
+use std::{borrow::Cow, ops::Range};
+
 use ndarray::Array2;
 use rayon::prelude::*;
 
@@ -70,6 +72,51 @@ pub(super) fn zero_missing(samples: &[u8], valid: &[bool], encoding: Encoding) -
         .filter(|(_, valid)| !**valid)
         .for_each(|(sample, _)| sample.copy_from_slice(encoding.zero()));
     zeroed
+}
+
+/// The times of gate `gate`.
+pub(super) fn times_of(numbers: &[u8], gate: usize) -> Vec<usize> {
+    (0..numbers.len()).filter(|&time| usize::from(numbers[time]) == gate).collect()
+}
+
+/// The samples of the times `range` out of a block of `times`, copied where they do not stand together.
+pub(super) fn cut<'a>(
+    shape: &Shape,
+    samples: &'a [u8],
+    times: usize,
+    range: Range<usize>,
+) -> Cow<'a, [u8]> {
+    cut_elements(shape, samples, shape.encoding.bytes(), times, range)
+}
+
+/// The flags of the times `range` out of a block of `times`.
+pub(super) fn cut_mask<'a>(
+    shape: &Shape,
+    valid: &'a [bool],
+    times: usize,
+    range: Range<usize>,
+) -> Cow<'a, [bool]> {
+    cut_elements(shape, valid, 1, times, range)
+}
+
+/// The times `range` of a block of `times`, whose samples are `size` elements each.
+fn cut_elements<'a, E: Copy>(
+    shape: &Shape,
+    block: &'a [E],
+    size: usize,
+    times: usize,
+    range: Range<usize>,
+) -> Cow<'a, [E]> {
+    let step = shape.channels * shape.inputs * size;
+    match shape.layout {
+        Layout::Tcn => Cow::Borrowed(&block[range.start * step..range.end * step]),
+        Layout::Cnt if range == (0..times) => Cow::Borrowed(block),
+        Layout::Cnt => {
+            let rows = block.chunks_exact(times * size);
+            let part = range.start * size..range.end * size;
+            Cow::Owned(rows.flat_map(|row| &row[part.clone()]).copied().collect())
+        }
+    }
 }
 
 /// The samples of the times `chosen` out of a block of `times`.

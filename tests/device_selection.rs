@@ -1,0 +1,127 @@
+//! Delays and gates where a GPU does them: on samples in its own memory and in the host's, one after the
+//! other, what is summed equals the oracle's plain loops.
+
+#[allow(dead_code, reason = "each test takes what it needs")]
+mod oracle;
+
+use corrust::{
+    Correlator, Device, Encoding, Error, Layout,
+    correlate::{DROP, Kernel, Selection},
+    device::{Buffer, Stream},
+};
+use corrust_gpu::abi::reorder::STRIP_ROWS;
+use oracle::Block;
+use rand::{RngExt, SeedableRng, rngs::StdRng};
+
+/// Inputs, channels, times and largest shift.
+const SIZES: [[usize; 4]; 8] = [
+    [1, 1, 9, 3],
+    [6, 2, 90, 40],
+    [5, 1, 90, 100],
+    [3, 3, 40, 0],
+    // More than one strip of 32 bytes, the last of them short.
+    [70, 2, 60, 17],
+    // More than one tile of times.
+    [4, 1, 4000, 900],
+    // Shifts that no strip holds.
+    [4, 1, 2000, STRIP_ROWS as usize],
+    // Rows that are longer than one block's piece.
+    [2, 1, 5000, 4500],
+];
+
+fn judge(device: Device) {
+    let gpu = match device.open() {
+        Ok(gpu) => gpu.expect("a device that runs the kernels"),
+        Err(Error::Device(reason)) => {
+            let required = std::env::var("CORRUST_REQUIRE").unwrap_or_default();
+            let required = required.split(',').any(|name| name == device.to_string());
+            assert!(!required, "{reason}");
+            println!("{device}: skipped: {reason}");
+            return;
+        }
+        Err(error) => panic!("{error}"),
+    };
+    let streams = [Stream::default(), gpu.create_stream().unwrap()];
+    let encodings = [Encoding::Ci8, Encoding::Ci4, Encoding::Ci4Offset];
+    let formats = encodings.into_iter().flat_map(|e| Layout::ALL.map(|layout| (e, layout)));
+    for ((encoding, layout), [inputs, channels, times, largest]) in
+        formats.flat_map(|format| SIZES.map(|size| (format, size)))
+    {
+        let what =
+            format!("{device}, {encoding} {layout}: {inputs}, {channels}, {times}, {largest}");
+        let mut rng = StdRng::seed_from_u64((inputs << 32 | times << 8 | largest) as u64);
+        let samples = inputs * channels * times;
+        let bytes = (0..encoding.bytes() * samples).map(|_| rng.random()).collect();
+        let block = Block { inputs, channels, times, encoding, layout, bytes };
+        let mut shifts: Vec<usize> = (0..inputs).map(|_| rng.random_range(0..=largest)).collect();
+        shifts[inputs / 2] = largest;
+        let numbers: Vec<u8> = (0..times).map(|_| [0, 1, DROP][rng.random_range(0..3)]).collect();
+        for gates in [1, 2] {
+            let mut plan = Correlator::builder(inputs, channels)
+                .encoding(encoding)
+                .layout(layout)
+                .gpu(gpu.clone())
+                .kernel(Kernel::Mma64)
+                .gates(gates)
+                .shifts(&shifts)
+                .build()
+                .unwrap();
+            let chosen = (gates > 1).then_some(&numbers[..]);
+            let cuts = [0, 1, times / 3, times / 3 + 1, times - 2, times];
+            let mut kept = Vec::new();
+            for (index, cut) in cuts.windows(2).enumerate() {
+                let part = block.cut(cut[0], cut[1]);
+                let chosen = chosen.map(|numbers| &numbers[cut[0]..cut[1]]);
+                if index % 2 == 0 {
+                    let selection = Selection { valid: None, gates: chosen };
+                    plan.accumulate_with(&part.bytes, selection).unwrap();
+                } else {
+                    let stream = streams[index / 2 % 2];
+                    let buffer = Buffer::new(&gpu, part.bytes.len()).unwrap();
+                    buffer.upload(stream, &part.bytes).unwrap();
+                    let (address, times) = (buffer.address(), part.times);
+                    // SAFETY: the buffer is kept until the sums are read.
+                    unsafe {
+                        plan.accumulate_device_gated(address, times, chosen, stream).unwrap()
+                    };
+                    kept.push(buffer);
+                }
+            }
+            assert_eq!(plan.times(), times as u64);
+            for (gate, dump) in plan.dump_gates().unwrap().into_iter().enumerate() {
+                let of_gate =
+                    (0..times).filter(|&time| gates == 1 || usize::from(numbers[time]) == gate);
+                let expected =
+                    oracle::correlate(inputs, channels, of_gate, |channel, input, time| {
+                        let time = time.checked_sub(shifts[input])?;
+                        Some(block.sample(channel, input, time))
+                    });
+                let sums = dump.visibilities.integer().unwrap();
+                for (channel, row) in expected.iter().enumerate() {
+                    for (baseline, v) in row.iter().enumerate() {
+                        let found = sums[[channel, baseline]];
+                        assert_eq!((found.re, found.im), (v.re as i64, v.im as i64), "{what}");
+                        assert_eq!(dump.valid.get(channel, baseline), v.count, "{what}");
+                    }
+                }
+            }
+        }
+    }
+    let mut plan = Correlator::builder(1, 1).gpu(gpu).gates(2).build().unwrap();
+    // SAFETY: nothing is read.
+    let refused = unsafe { plan.accumulate_device(0, 3, Stream::default()) };
+    assert!(refused.unwrap_err().to_string().contains("no gate numbers"));
+    // SAFETY: nothing is read.
+    let refused = unsafe { plan.accumulate_device_gated(0, 2, Some(&[0, 2]), Stream::default()) };
+    assert!(refused.unwrap_err().to_string().contains("gate number 2 at time 1"));
+}
+
+#[test]
+fn sim() {
+    judge(Device::Sim);
+}
+
+#[test]
+fn cuda() {
+    judge(Device::Cuda(0));
+}
