@@ -32,11 +32,12 @@
 use std::sync::Arc;
 
 use corrust_gpu::abi::reorder::{QUANTISE, Quantise};
+use half::f16;
 use num_complex::Complex;
 use rayon::prelude::*;
 
 use crate::{
-    Error, Result,
+    Encoding, Error, Result,
     device::{Gpu, Stream},
 };
 
@@ -166,6 +167,14 @@ impl Quantiser {
 }
 
 impl Quantiser {
+    /// [`samples`](Self::samples) of what samples of another encoding stand for.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when `samples` is not whole samples.
+    pub fn requantise(&self, samples: &[u8], encoding: Encoding, noise: f32) -> Result<Vec<u8>> {
+        Ok(self.samples(&voltages(samples, encoding)?, noise))
+    }
+
     /// [`samples`](Self::samples) of `count` voltages in a GPU's memory, enqueued on `stream`: `voltages` is
     /// the device address of pairs of f32 (16-byte aligned), `samples` that of the bytes they become
     /// (4-byte aligned). Both give the same bits.
@@ -207,6 +216,37 @@ impl Quantiser {
     fn scale(&self, noise: f32) -> f32 {
         (1.0 / (f64::from(noise) * self.step)) as f32
     }
+}
+
+/// What samples stand for.
+///
+/// # Errors
+/// [`Error::Invalid`] when `samples` is not whole samples.
+pub fn voltages(samples: &[u8], encoding: Encoding) -> Result<Vec<Complex<f32>>> {
+    let size = encoding.bytes();
+    if !samples.len().is_multiple_of(size) {
+        return Err(Error::invalid(format!(
+            "{} bytes of {encoding} samples: expected a multiple of {size}",
+            samples.len()
+        )));
+    }
+    let voltage = |sample: &[u8]| {
+        let nibbles = |flip: u8| {
+            let byte = sample[0] ^ flip;
+            [byte as i8 >> 4, (byte << 4) as i8 >> 4].map(f32::from)
+        };
+        let [re, im] = match encoding {
+            Encoding::Ci8 => [sample[0], sample[1]].map(|byte| f32::from(byte as i8)),
+            Encoding::Ci4 => nibbles(0),
+            Encoding::Ci4Offset => nibbles(0x88),
+            Encoding::Cf16 => {
+                let half = |k: usize| f16::from_le_bytes([sample[k], sample[k + 1]]).to_f32();
+                [half(0), half(2)]
+            }
+        };
+        Complex::new(re, im)
+    };
+    Ok(samples.par_chunks_exact(size).with_min_len(1 << 14).map(voltage).collect())
 }
 
 /// The Gaussian probability of lying above `x`, `x >= 0`, to about 1e-15.

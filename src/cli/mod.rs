@@ -26,6 +26,7 @@ mod demo;
 mod devices;
 mod plot;
 mod progress;
+mod quantise;
 mod selection;
 mod simulate;
 mod weights;
@@ -54,6 +55,7 @@ enum Command {
     Devices(devices::Args),
     Demo(demo::Args),
     Simulate(simulate::Args),
+    Quantise(quantise::Args),
     Correlate(correlate::Args),
     Beamform(beamform::Args),
     Weights(weights::Args),
@@ -69,6 +71,7 @@ pub fn main() -> ExitCode {
             Command::Devices(args) => args.run(),
             Command::Demo(args) => args.run(),
             Command::Simulate(args) => args.run(),
+            Command::Quantise(args) => args.run(),
             Command::Correlate(args) => args.run(),
             Command::Beamform(args) => args.run(),
             Command::Weights(args) => args.run(),
