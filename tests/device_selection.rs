@@ -9,22 +9,24 @@ use corrust::{
     correlate::{DROP, Kernel, Selection},
     device::{Buffer, Stream},
 };
-use corrust_gpu::abi::reorder::STRIP_ROWS;
+use corrust_gpu::abi::reorder::{STRIP_NARROW, STRIP_WIDE};
 use oracle::Block;
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
 /// Inputs, channels, times and largest shift.
-const SIZES: [[usize; 4]; 8] = [
+const SIZES: [[usize; 4]; 10] = [
     [1, 1, 9, 3],
     [6, 2, 90, 40],
     [5, 1, 90, 100],
     [3, 3, 40, 0],
-    // More than one strip of 32 bytes, the last of them short.
+    // More than one wide strip, the last of them short; more than one tile of times.
     [70, 2, 60, 17],
-    // More than one tile of times.
-    [4, 1, 4000, 900],
+    [4, 1, 700, STRIP_WIDE.rows as usize / 2],
+    // Narrow strips, and several tiles of times.
+    [20, 2, 300, STRIP_WIDE.rows as usize / 2 + 1],
+    [4, 1, 2500, STRIP_NARROW.rows as usize / 2],
     // Shifts that no strip holds.
-    [4, 1, 2000, STRIP_ROWS as usize],
+    [4, 1, 2000, STRIP_NARROW.rows as usize / 2 + 1],
     // Rows that are longer than one block's piece.
     [2, 1, 5000, 4500],
 ];

@@ -17,10 +17,12 @@ use corrust_gpu::abi::{
     Kernel,
     correlate::{
         Correlate, OFFSET, Offset, PACKED, PACKED_CODES, PACKED_COMPLEX, PACKED_PAIRS,
-        PACKED_SIGNED, PEAK_CHAINS, PEAK_DP4A, PEAK_FMA, PEAK_MAD, PEAK_MAD_WIDE, PEAK_STEPS, Peak,
+        PACKED_SIGNED, PACKED_SIGNED_TALL, PEAK_CHAINS, PEAK_DP4A, PEAK_FMA, PEAK_MAD, PEAK_MAD_WIDE, PEAK_STEPS, Peak,
         RUNNING_SUMS, RunningSums, mode,
     },
-    reorder::{SHIFT_ROWS, SHIFT_STRIPS, STRIP_ROWS, Shift},
+    reorder::{
+        SHIFT_NARROW_STRIPS, SHIFT_ROWS, SHIFT_WIDE_STRIPS, STRIP_NARROW, STRIP_WIDE, Shift, Strip,
+    },
 };
 use rand::{Rng, RngExt, SeedableRng, rngs::StdRng};
 
@@ -123,6 +125,7 @@ fn packed() {
     let kernels = [
         (correlate::Kernel::Packed, packed(&PACKED, 4), Some(0)),
         (correlate::Kernel::PackedSigned, packed(&PACKED_SIGNED, 4), None),
+        (correlate::Kernel::PackedSigned, packed(&PACKED_SIGNED_TALL, 4), None),
         (correlate::Kernel::PackedComplex, packed(&PACKED_CODES[3], 4), Some(1)),
         (correlate::Kernel::PackedComplex3, packed(&PACKED_CODES[2], 3), Some(1)),
         (correlate::Kernel::PackedComplex2, packed(&PACKED_CODES[1], 2), Some(1)),
@@ -223,7 +226,7 @@ fn streams() {
         let block = Buffer::new(&gpu, size).unwrap();
         block.upload(stream, &samples(size, 4)).unwrap();
         let delayed = Buffer::new(&gpu, size).unwrap();
-        for largest in [0, 16, 256, 1024] {
+        for largest in [0, 16, 64, 248, 896] {
             let history = Buffer::new(&gpu, inputs * channels * largest).unwrap();
             history.clear(stream).unwrap();
             let mut rng = StdRng::seed_from_u64(2);
@@ -245,11 +248,19 @@ fn streams() {
                 element: 1,
                 largest: largest as u32,
             };
-            let tiles = (times as u32).div_ceil(STRIP_ROWS - largest as u32);
-            let strips = (inputs * channels / 32) as u32 * tiles;
-            for (what, kernel, blocks) in
-                [("cnt", &SHIFT_ROWS, 1 << 16), ("tcn", &SHIFT_STRIPS, strips)]
-            {
+            let blocks = |strip: Strip| {
+                let tiles =
+                    (times as u32).div_ceil(strip.rows.saturating_sub(largest as u32).max(1));
+                (inputs * channels) as u32 / (4 * strip.words) * tiles
+            };
+            for (what, kernel, blocks, rows) in [
+                ("cnt", &SHIFT_ROWS, 1 << 16, u32::MAX),
+                ("tcn, wide", &SHIFT_WIDE_STRIPS, blocks(STRIP_WIDE), STRIP_WIDE.rows),
+                ("tcn, narrow", &SHIFT_NARROW_STRIPS, blocks(STRIP_NARROW), STRIP_NARROW.rows),
+            ] {
+                if largest as u32 > rows / 2 {
+                    continue;
+                }
                 let seconds = median(&gpu, || {
                     // SAFETY: the window and its output have the sizes that it says.
                     unsafe { gpu.launch(stream, kernel, blocks, &window) }

@@ -287,7 +287,7 @@ impl PackedTile {
         self.inputs / self.rows
     }
 
-    /// Threads of a block, a divisor of `2 * inputs`.
+    /// Threads of a block.
     pub const fn threads(self) -> u32 {
         self.threads_across() * self.threads_down()
     }
@@ -307,7 +307,9 @@ impl PackedTile {
 /// 32 x 32 baselines, 8 x 8 threads (Klages et al., section III-A).
 pub const PACKED_PAIRS: PackedTile = PackedTile { inputs: 32, rows: 4, columns: 4 };
 /// 64 x 64 baselines, 8 x 16 threads.
-pub const PACKED_COMPLEX: PackedTile = PackedTile { inputs: 64, rows: 8, columns: 4 };
+pub const PACKED_TALL: PackedTile = PackedTile { inputs: 64, rows: 8, columns: 4 };
+/// 64 x 64 baselines, 16 x 16 threads.
+pub const PACKED_COMPLEX: PackedTile = PackedTile { inputs: 64, rows: 4, columns: 4 };
 
 const fn packed(name: &'static str, tile: PackedTile, min_blocks: u32) -> Kernel<Correlate> {
     Kernel::new(name, tile.threads()).shared_bytes(tile.shared_bytes()).min_blocks(min_blocks)
@@ -317,6 +319,9 @@ const fn packed(name: &'static str, tile: PackedTile, min_blocks: u32) -> Kernel
 pub const PACKED: Kernel<Correlate> = packed("correlate_packed_pairs", PACKED_PAIRS, 8);
 /// 4-bit samples as signed complex numbers in one word, [`PACKED_COMPLEX`].
 pub const PACKED_SIGNED: Kernel<Correlate> = packed("correlate_packed_signed", PACKED_COMPLEX, 2);
+/// Experiment.
+pub const PACKED_SIGNED_TALL: Kernel<Correlate> =
+    packed("correlate_packed_signed_tall", PACKED_TALL, 2);
 /// Samples of 1 to 4 bits as complex codes in one word, [`PACKED_COMPLEX`]. Their sums lack what
 /// [`OFFSET`] adds.
 pub const PACKED_CODES: [Kernel<Correlate>; 4] = [

@@ -111,17 +111,34 @@ parameters! {
 /// Rows of bytes, padded to a pitch that they are aligned to.
 pub const PAD_ROWS: Kernel<PadRows> = Kernel::new("reorder_pad_rows", 256);
 
-/// Times of a strip that a block of [`SHIFT_STRIPS`] brings through shared memory.
-pub const STRIP_ROWS: u32 = 1792;
-/// Bytes from one time to the next there: 32 and a word, so that neighbours take different banks.
-pub const STRIP_PITCH: u32 = 36;
+/// What a block of the strip kernels brings through shared memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Strip {
+    /// 32-bit words of a time, a divisor of 256.
+    pub words: u32,
+    /// Times, those of the largest shift included.
+    pub rows: u32,
+}
+
+impl Strip {
+    /// Bytes from one time to the next in shared memory: a word more, so that neighbours take different
+    /// banks.
+    pub const fn pitch(self) -> u32 {
+        4 * (self.words + 1)
+    }
+}
+
+/// Whole lines of 128 bytes, for small shifts.
+pub const STRIP_WIDE: Strip = Strip { words: 32, rows: 496 };
+/// A sector of 32 bytes, for larger ones.
+pub const STRIP_NARROW: Strip = Strip { words: 8, rows: 1792 };
 
 parameters! {
     /// Parameters of the kernels that delay inputs. The window is `history_times` times of history, then
     /// `times` times of the block; time `t` of the output is time `first + t - shift` of it.
     ///
-    /// Grid of [`SHIFT_STRIPS`]: one block for each strip of 32 bytes, strips varying fastest, then for
-    /// every `STRIP_ROWS - largest` times. Grid of the others: any.
+    /// Grid of the kernels of strips: one block for each strip of `4 * words` bytes, strips varying
+    /// fastest, then for every `rows - largest` times. Grid of the others: any.
     pub struct Shift {
         /// History: `history_times` times in the block's layout.
         pub history: u64,
@@ -145,17 +162,22 @@ parameters! {
         pub channels: u32,
         /// Bytes of a sample: 1, 2 or 4.
         pub element: u32,
-        /// The largest shift, for [`SHIFT_STRIPS`] below `STRIP_ROWS`.
+        /// The largest shift, for strips below their rows.
         pub largest: u32,
     }
 }
 
 /// Delays of time-contiguous rows.
 pub const SHIFT_ROWS: Kernel<Shift> = Kernel::new("reorder_shift_rows", 256);
-/// Delays of samples with the inputs next to each other; a time's bytes, and all addresses, are
-/// multiples of 4.
-pub const SHIFT_STRIPS: Kernel<Shift> =
-    Kernel::new("reorder_shift_strips", 256).shared_bytes(STRIP_ROWS * STRIP_PITCH);
+const fn strips(name: &'static str, strip: Strip) -> Kernel<Shift> {
+    Kernel::new(name, 256).shared_bytes(strip.rows * strip.pitch())
+}
+
+/// Delays of samples with the inputs next to each other, in [`STRIP_WIDE`]; a time's bytes, and all
+/// addresses, are multiples of 4.
+pub const SHIFT_WIDE_STRIPS: Kernel<Shift> = strips("reorder_shift_wide_strips", STRIP_WIDE);
+/// The same in [`STRIP_NARROW`].
+pub const SHIFT_NARROW_STRIPS: Kernel<Shift> = strips("reorder_shift_narrow_strips", STRIP_NARROW);
 /// Delays of any samples with the inputs next to each other.
 pub const SHIFT_ELEMENTS: Kernel<Shift> = Kernel::new("reorder_shift_elements", 256);
 

@@ -9,19 +9,20 @@
 //! history'[t] = window[times + t],                 t < history_times
 //! ```
 //!
-//! Bound by memory: each sample read once and written once. Time-contiguous rows move by whole words
-//! of two aligned ones. Of samples with the inputs next to each other, a block takes strips of 32 bytes,
-//! [`STRIP_ROWS`] times of them, through shared memory, as a sector of 32 bytes holds inputs that go to
-//! different times; it reads the times of the largest shift once more. [`reorder_shift_elements`]
-//! reads a sector for each sample instead, and knows no largest shift.
+//! Bound by memory: each sample read once and written once. Time-contiguous rows move by sixteen bytes
+//! out of two aligned sixteens. Of samples with the inputs next to each other, a block takes strips of
+//! some bytes and many times ([`Strip`]) through shared memory, as a sector of 32 bytes holds inputs
+//! that go to different times; it reads the times of the largest shift once more: wide strips for small
+//! shifts, narrow ones for larger. [`reorder_shift_elements`] reads a sector for each sample instead,
+//! and knows no largest shift.
 
 use core::num::NonZeroU64;
 
 use crate::{
-    abi::reorder::{SHIFT_ROWS, STRIP_PITCH, STRIP_ROWS, Shift},
+    abi::reorder::{STRIP_NARROW, STRIP_WIDE, Shift, Strip},
     isa::common::{
-        barrier, block, blocks, dynamic_shared, load_global, load_global_8, load_shared,
-        store_global, store_global_8, store_shared, thread, threads,
+        barrier, block, blocks, dynamic_shared, lane, load_global, load_global_4, load_global_8,
+        load_shared, store_global, store_global_4, store_global_8, store_shared, thread, threads,
     },
     tile::divisor,
 };
@@ -50,31 +51,45 @@ impl Row {
     }
 }
 
-/// Four bytes at any address, from the aligned words that hold them.
+/// Sixteen bytes at any address, from the two aligned sixteens that hold them.
 ///
 /// # Safety
-/// Both words are readable.
+/// Both are readable.
 #[inline(always)]
-unsafe fn unaligned(address: u64) -> u32 {
-    let (base, bits) = (address & !3, 8 * (address as u32 & 3));
+unsafe fn unaligned(address: u64) -> [u32; 4] {
+    let (base, words, bits) = (address & !15, (address as u32 / 4) & 3, 8 * (address as u32 & 3));
     // SAFETY: the caller's promise.
-    let (low, high) = unsafe { (load_global(base), load_global(base + 4)) };
-    ((low as u64 | (high as u64) << 32) >> bits) as u32
+    let (low, high) = unsafe { (load_global_4(base), load_global_4(base + 16)) };
+    let [a, b, c, d] = low;
+    let [e, f, g, h] = high;
+    // Neighbours in a row are as far from alignment: a warp takes one way.
+    let five = match words {
+        0 => [a, b, c, d, e],
+        1 => [b, c, d, e, f],
+        2 => [c, d, e, f, g],
+        _ => [d, e, f, g, h],
+    };
+    let mut moved = [0; 4];
+    for word in 0..4 {
+        moved[word] = ((five[word] as u64 | (five[word + 1] as u64) << 32) >> bits) as u32;
+    }
+    moved
 }
 
 kernel! {
-    /// Delays of time-contiguous rows, four words a thread of 4096 bytes a block.
+    /// Delays of time-contiguous rows, pieces of 2048 bytes a warp.
     fn reorder_shift_rows(p: Shift) {
-        const WORDS: u32 = 4;
-        const THREADS: u32 = SHIFT_ROWS.entry.threads;
+        const CHUNKS: u32 = 4;
         let out_bytes = p.out_times * p.element;
         let history_bytes = (p.history_times * p.element) as u64;
         let block_bytes = (p.times * p.element) as u64;
         let rows = p.channels as u64 * p.inputs as u64;
         let end = p.block + rows * block_bytes;
         let inputs = NonZeroU64::from(divisor(p.inputs));
-        let pieces = NonZeroU64::from(divisor(out_bytes.div_ceil(4 * WORDS * THREADS)));
-        let mut index = block() as u64;
+        // One more chunk than its bytes fill, as a row may start anywhere between two.
+        let pieces = NonZeroU64::from(divisor((out_bytes / 16 + 1).div_ceil(32 * CHUNKS)));
+        let warps = (threads() / 32) as u64;
+        let mut index = block() as u64 * warps + (thread() / 32) as u64;
         while index < rows * pieces.get() {
             let (number, piece) = (index / pieces, (index % pieces) as u32);
             let input = (number % inputs) as u32;
@@ -86,35 +101,29 @@ kernel! {
             };
             let out = p.delayed + number * out_bytes as u64;
             let from = (p.first - shift) as u64 * p.element as u64;
-            // Words of the output are aligned from here on; the row has one to three bytes before.
-            let lead = 3 & out.wrapping_neg() as u32;
-            for k in 0..WORDS {
-                let word = (WORDS * piece + k) * threads() + thread();
-                let at = lead + 4 * word;
+            // The output is aligned from here on.
+            let lead = 15 & out.wrapping_neg() as u32;
+            for k in 0..CHUNKS {
+                let at = lead + 16 * ((CHUNKS * piece + k) * 32 + lane());
                 let source = row.block + from + at as u64 - history_bytes;
                 if from + at as u64 >= history_bytes
-                    && at + 4 <= out_bytes
-                    && source & !3 >= p.block
-                    && (source & !3) + 8 <= end
+                    && at + 16 <= out_bytes
+                    && source & !15 >= p.block
+                    && (source & !15) + 32 <= end
                 {
-                    store_global(out + at as u64, unaligned(source));
+                    store_global_4(out + at as u64, unaligned(source));
                 } else {
-                    for byte in 0..4 {
-                        if at + byte < out_bytes {
-                            let value = row.byte(from + (at + byte) as u64);
-                            store_global_8(out + (at + byte) as u64, value);
-                        }
-                    }
-                }
-                if word == 0 {
-                    for byte in 0..3 {
-                        if byte < lead && byte < out_bytes {
-                            store_global_8(out + byte as u64, row.byte(from + byte as u64));
-                        }
+                    let mut byte = at;
+                    while byte < out_bytes && byte < at + 16 {
+                        store_global_8(out + byte as u64, row.byte(from + byte as u64));
+                        byte += 1;
                     }
                 }
             }
-            index += blocks() as u64;
+            if piece == 0 && lane() < lead && lane() < out_bytes {
+                store_global_8(out + lane() as u64, row.byte(from + lane() as u64));
+            }
+            index += blocks() as u64 * warps;
         }
     }
 }
@@ -134,17 +143,19 @@ fn time_row(p: &Shift, time: u32, row_bytes: u64) -> u64 {
 /// # Safety
 /// As the kernel's.
 #[inline(always)]
-unsafe fn strip<const PARTS: usize>(p: &Shift) {
+unsafe fn strip<const PARTS: usize>(p: &Shift, shape: Strip) {
     const LOADS: u32 = 8;
     let row_words = p.channels * p.inputs / PARTS as u32;
     let row_bytes = 4 * row_words as u64;
-    let strips = divisor(row_words.div_ceil(8));
-    let tile = STRIP_ROWS - p.largest;
+    let strips = divisor(row_words.div_ceil(shape.words));
+    let tile = shape.rows - p.largest;
     let first = block() / strips * tile;
     let left = p.out_times - first;
     let times = if left < tile { left } else { tile };
-    let (word, mut row) = (thread() % 8, thread() / 8);
-    let column = block() % strips * 8 + word;
+    let (word, mut row) = (thread() % shape.words, thread() / shape.words);
+    // Times that the block's threads take at once.
+    let together = threads() / shape.words;
+    let column = block() % strips * shape.words + word;
     let place = dynamic_shared() + 4 * word;
     let rows = times + p.largest;
     let window = p.first + first - p.largest;
@@ -153,7 +164,7 @@ unsafe fn strip<const PARTS: usize>(p: &Shift) {
     while row < rows {
         let mut words = [0; LOADS as usize];
         for k in 0..LOADS {
-            let time = row + k * (threads() / 8);
+            let time = row + k * together;
             if inside && time < rows {
                 let address = time_row(p, window + time, row_bytes) + 4 * column as u64;
                 // SAFETY: a word of a time of the window.
@@ -161,13 +172,13 @@ unsafe fn strip<const PARTS: usize>(p: &Shift) {
             }
         }
         for k in 0..LOADS {
-            let time = row + k * (threads() / 8);
+            let time = row + k * together;
             if time < rows {
                 // SAFETY: within the strip.
-                unsafe { store_shared(place + STRIP_PITCH * time, words[k as usize]) };
+                unsafe { store_shared(place + shape.pitch() * time, words[k as usize]) };
             }
         }
-        row += LOADS * (threads() / 8);
+        row += LOADS * together;
     }
     barrier();
     if inside {
@@ -180,34 +191,54 @@ unsafe fn strip<const PARTS: usize>(p: &Shift) {
                 // SAFETY: a shift for each input.
                 unsafe { load_global(p.shifts + 4 * input as u64) }
             };
-            offsets[part] = place + STRIP_PITCH * (p.largest - shift);
+            offsets[part] = place + shape.pitch() * (p.largest - shift);
         }
         let bits = 32 / PARTS as u32;
         let mask = u32::MAX >> (32 - bits);
-        let mut time = thread() / 8;
+        let mut time = thread() / shape.words;
         while time < times {
             let mut value = 0;
             for part in 0..PARTS {
                 // SAFETY: within the strip, stored before the barrier.
-                let word = unsafe { load_shared(offsets[part] + STRIP_PITCH * time) };
+                let word = unsafe { load_shared(offsets[part] + shape.pitch() * time) };
                 value |= word & mask << (bits * part as u32);
             }
             let address = p.delayed + (first + time) as u64 * row_bytes + 4 * column as u64;
             // SAFETY: a word of an output time, this thread's alone.
             unsafe { store_global(address, value) };
-            time += threads() / 8;
+            time += together;
+        }
+    }
+}
+
+/// One block's strip and times.
+///
+/// # Safety
+/// As the kernels'.
+#[inline(always)]
+unsafe fn strips(p: &Shift, shape: Strip) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match p.element {
+            1 => strip::<4>(p, shape),
+            2 => strip::<2>(p, shape),
+            _ => strip::<1>(p, shape),
         }
     }
 }
 
 kernel! {
-    /// Delays of samples with the inputs next to each other, whose times are whole words.
-    fn reorder_shift_strips(p: Shift) {
-        match p.element {
-            1 => strip::<4>(&p),
-            2 => strip::<2>(&p),
-            _ => strip::<1>(&p),
-        }
+    /// Delays of samples with the inputs next to each other, whose times are whole words: strips of 128
+    /// bytes.
+    fn reorder_shift_wide_strips(p: Shift) {
+        strips(&p, STRIP_WIDE)
+    }
+}
+
+kernel! {
+    /// The same in strips of 32 bytes.
+    fn reorder_shift_narrow_strips(p: Shift) {
+        strips(&p, STRIP_NARROW)
     }
 }
 

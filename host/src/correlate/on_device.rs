@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use corrust_gpu::abi::{
     self,
-    reorder::{GATHER, Gather, STRIP_ROWS, Shift},
+    reorder::{GATHER, Gather, STRIP_NARROW, STRIP_WIDE, Shift, Strip},
 };
 
 use super::Shape;
@@ -15,9 +15,6 @@ use crate::{
 
 /// Most bytes of host samples that are brought to the device at once.
 const PIECE_BYTES: usize = 1 << 28;
-
-/// Fewest times that a strip is to leave besides those of the largest shift, which are read twice.
-const STRIP_TIMES: usize = 512;
 
 /// What selects samples in a GPU's memory: the delays, and room for what they and the gates give.
 pub(super) struct OnDevice {
@@ -186,21 +183,27 @@ impl OnDevice {
 
 /// Moves samples of a window.
 fn shift(gpu: &Arc<dyn Gpu>, shape: &Shape, stream: Stream, window: &Shift) -> Result<()> {
-    let step = shape.bytes_per_time();
-    let words = [window.block, window.history, window.delayed, step as u64];
-    let strips = words.iter().all(|word| word.is_multiple_of(4))
-        && window.largest as usize + STRIP_TIMES <= STRIP_ROWS as usize;
     /// Blocks of the kernels that share their work among any number.
     const SHARED: usize = 1 << 16;
-    let tiles = window.out_times.div_ceil(STRIP_ROWS.saturating_sub(window.largest).max(1));
-    let blocks = step.div_ceil(32).saturating_mul(tiles as usize);
+    let step = shape.bytes_per_time();
+    let blocks = |strip: Strip| {
+        let tiles = window.out_times.div_ceil(strip.rows - window.largest);
+        step.div_ceil(4 * strip.words as usize).saturating_mul(tiles as usize)
+    };
+    // A strip is worth it if at most half of it is the largest shift's times, which are read twice.
+    let fits = |strip: Strip| {
+        [window.block, window.history, window.delayed, step as u64].iter().all(|at| at % 4 == 0)
+            && window.largest <= strip.rows / 2
+            && blocks(strip) <= i32::MAX as usize
+    };
     let (kernel, blocks) = match shape.layout {
         Layout::Cnt => {
             let rows = (shape.channels * shape.inputs).saturating_mul(4);
             (&abi::reorder::SHIFT_ROWS, rows.min(SHARED))
         }
-        Layout::Tcn if strips && blocks <= i32::MAX as usize => {
-            (&abi::reorder::SHIFT_STRIPS, blocks)
+        Layout::Tcn if fits(STRIP_WIDE) => (&abi::reorder::SHIFT_WIDE_STRIPS, blocks(STRIP_WIDE)),
+        Layout::Tcn if fits(STRIP_NARROW) => {
+            (&abi::reorder::SHIFT_NARROW_STRIPS, blocks(STRIP_NARROW))
         }
         Layout::Tcn => {
             let samples = (window.out_times as usize).saturating_mul(step);
