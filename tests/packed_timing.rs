@@ -14,12 +14,11 @@ use corrust::{
     quantise::Quantiser,
 };
 use corrust_gpu::abi::{
-    Kernel,
     correlate::{
         Correlate, OFFSET, Offset, PACKED, PACKED_CODES, PACKED_COMPLEX, PACKED_PAIRS,
-        PACKED_SIGNED, PACKED_SIGNED_TALL, PEAK_CHAINS, PEAK_DP4A, PEAK_FMA, PEAK_MAD, PEAK_MAD_WIDE, PEAK_STEPS, Peak,
-        RUNNING_SUMS, RunningSums, mode,
+        PACKED_SIGNED, RUNNING_SUMS, RunningSums, mode,
     },
+    limits::{Ceiling, DP4A, MULTIPLY_ADD, Repeat},
     reorder::{
         SHIFT_NARROW_STRIPS, SHIFT_ROWS, SHIFT_WIDE_STRIPS, STRIP_NARROW, STRIP_WIDE, Shift, Strip,
     },
@@ -54,41 +53,34 @@ fn median(gpu: &Arc<dyn Gpu>, mut work: impl FnMut() -> corrust::Result<()>) -> 
     seconds[1 + ROUNDS / 2]
 }
 
-/// Instructions a second of a kernel that only multiplies and adds.
-fn peak(gpu: &Arc<dyn Gpu>, kernel: &Kernel<Peak>, multiplier: u32, addend: u32) -> f64 {
+/// Operations a second of a kernel that only multiplies and adds.
+fn limit(gpu: &Arc<dyn Gpu>, ceiling: &Ceiling) -> f64 {
     let blocks = 32 * gpu.facts().multiprocessors;
-    let threads = blocks * kernel.entry.threads;
-    let result = Buffer::new(gpu, 4 * threads as usize).unwrap();
+    let threads = blocks * ceiling.kernel.entry.threads;
+    let operands = samples(ceiling.operand_bytes as usize, 4);
+    let source = Buffer::new(gpu, operands.len()).unwrap();
+    source.upload(Stream::default(), &operands).unwrap();
+    let results = Buffer::new(gpu, 4 * (ceiling.results * threads) as usize).unwrap();
     let rounds = 1 << 10;
-    let parameters = Peak { result: result.address(), rounds, multiplier, addend, reserved: 0 };
+    let (operands, results) = (source.address(), results.address());
+    let parameters = Repeat { operands, results, rounds, reserved: 0 };
     let seconds = median(gpu, || {
-        // SAFETY: the buffer has a word for every thread.
-        unsafe { gpu.launch(Stream::default(), kernel, blocks, &parameters) }
+        // SAFETY: operands for every thread of a block, results for every thread of the grid.
+        unsafe { gpu.launch(Stream::default(), &ceiling.kernel, blocks, &parameters) }
     });
-    f64::from(threads) * f64::from(rounds * PEAK_STEPS * PEAK_CHAINS) / seconds
+    f64::from(blocks) * f64::from(rounds) * ceiling.work as f64 / seconds
 }
 
-/// 32-bit integer multiply-adds a second, and beside them those of other units.
+/// Operations a second of 32-bit integer multiply-adds, and beside them of dot products.
 fn peaks(gpu: &Arc<dyn Gpu>) -> f64 {
-    let float = |value: f32| value.to_bits();
-    let mut first = None;
-    for (what, kernel, products, multiplier, addend) in [
-        ("mad.lo.u32", &PEAK_MAD, 1.0, 1_664_525, 1_013_904_223),
-        ("mad.wide.u32", &PEAK_MAD_WIDE, 1.0, 1_664_525, 1_013_904_223),
-        ("fma.rn.f32", &PEAK_FMA, 1.0, float(0.999), float(0.5)),
-        ("dp4a", &PEAK_DP4A, 4.0, 0x0305_0701, 0),
-    ] {
-        let rate = peak(gpu, kernel, multiplier, addend);
-        let single = *first.get_or_insert(rate);
-        println!(
-            "{}: {what}: {:.2} T instructions/s, {:.2} TOPS, {:.2} of mad.lo.u32's",
-            gpu.facts().name,
-            rate * 1e-12,
-            2.0 * products * rate * 1e-12,
-            products * rate / single
-        );
-    }
-    first.unwrap_or_default()
+    let [single, dots] = [&MULTIPLY_ADD, &DP4A].map(|ceiling| limit(gpu, ceiling));
+    println!(
+        "{}: mad.lo.u32 {:.2} TOPS, dp4a {:.2} TOPS",
+        gpu.facts().name,
+        1e-12 * single,
+        1e-12 * dots
+    );
+    single
 }
 
 /// `N` and `C`, about the same work each.
@@ -125,14 +117,13 @@ fn packed() {
     let kernels = [
         (correlate::Kernel::Packed, packed(&PACKED, 4), Some(0)),
         (correlate::Kernel::PackedSigned, packed(&PACKED_SIGNED, 4), None),
-        (correlate::Kernel::PackedSigned, packed(&PACKED_SIGNED_TALL, 4), None),
         (correlate::Kernel::PackedComplex, packed(&PACKED_CODES[3], 4), Some(1)),
         (correlate::Kernel::PackedComplex3, packed(&PACKED_CODES[2], 3), Some(1)),
         (correlate::Kernel::PackedComplex2, packed(&PACKED_CODES[1], 2), Some(1)),
         (correlate::Kernel::PackedComplex1, packed(&PACKED_CODES[0], 1), Some(1)),
     ];
     for gpu in gpus() {
-        let peak = 2.0 * peaks(&gpu);
+        let peak = peaks(&gpu);
         for (inputs, channels) in SIZES {
             let row_bytes = 2 * TIMES;
             let rows = channels * inputs;

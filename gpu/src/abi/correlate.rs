@@ -229,39 +229,6 @@ pub const WIDEN_BASELINES: u32 = 2048;
 /// Adds 32-bit sums to 64-bit ones, and what the imaginary parts lack.
 pub const WIDEN: Kernel<Widen> = Kernel::new("correlate_widen", 256);
 
-/// Chains of multiply-adds of a thread of the [`Peak`] kernels.
-pub const PEAK_CHAINS: u32 = 16;
-/// Steps of every chain in a round.
-pub const PEAK_STEPS: u32 = 16;
-
-parameters! {
-    /// Parameters of the kernels that measure how quick the arithmetic units are.
-    ///
-    /// Grid: any. A thread does `rounds * PEAK_STEPS * PEAK_CHAINS` multiply-adds, each on the result
-    /// of the one before.
-    pub struct Peak {
-        /// What the chains come to, one u32 a thread.
-        pub result: u64,
-        /// Rounds.
-        pub rounds: u32,
-        /// Multiplier; its bits are those of an f32 in [`PEAK_FMA`].
-        pub multiplier: u32,
-        /// Addend, likewise.
-        pub addend: u32,
-        /// Zero.
-        pub reserved: u32,
-    }
-}
-
-/// Speed of 32-bit integer multiply-adds.
-pub const PEAK_MAD: Kernel<Peak> = Kernel::new("correlate_peak_mad", 256);
-/// Speed of 32 x 32 + 64-bit integer multiply-adds.
-pub const PEAK_MAD_WIDE: Kernel<Peak> = Kernel::new("correlate_peak_mad_wide", 256);
-/// Speed of single-precision multiply-adds.
-pub const PEAK_FMA: Kernel<Peak> = Kernel::new("correlate_peak_fma", 256);
-/// Speed of dot products of four bytes.
-pub const PEAK_DP4A: Kernel<Peak> = Kernel::new("correlate_peak_dp4a", 256);
-
 /// Times that a block of the packed correlators stages at once: 16 bytes of native samples.
 pub const PACKED_TIMES: u32 = 8;
 
@@ -287,7 +254,7 @@ impl PackedTile {
         self.inputs / self.rows
     }
 
-    /// Threads of a block.
+    /// Threads of a block, a divisor of `2 * inputs`.
     pub const fn threads(self) -> u32 {
         self.threads_across() * self.threads_down()
     }
@@ -307,9 +274,7 @@ impl PackedTile {
 /// 32 x 32 baselines, 8 x 8 threads (Klages et al., section III-A).
 pub const PACKED_PAIRS: PackedTile = PackedTile { inputs: 32, rows: 4, columns: 4 };
 /// 64 x 64 baselines, 8 x 16 threads.
-pub const PACKED_TALL: PackedTile = PackedTile { inputs: 64, rows: 8, columns: 4 };
-/// 64 x 64 baselines, 16 x 16 threads.
-pub const PACKED_COMPLEX: PackedTile = PackedTile { inputs: 64, rows: 4, columns: 4 };
+pub const PACKED_COMPLEX: PackedTile = PackedTile { inputs: 64, rows: 8, columns: 4 };
 
 const fn packed(name: &'static str, tile: PackedTile, min_blocks: u32) -> Kernel<Correlate> {
     Kernel::new(name, tile.threads()).shared_bytes(tile.shared_bytes()).min_blocks(min_blocks)
@@ -319,9 +284,6 @@ const fn packed(name: &'static str, tile: PackedTile, min_blocks: u32) -> Kernel
 pub const PACKED: Kernel<Correlate> = packed("correlate_packed_pairs", PACKED_PAIRS, 8);
 /// 4-bit samples as signed complex numbers in one word, [`PACKED_COMPLEX`].
 pub const PACKED_SIGNED: Kernel<Correlate> = packed("correlate_packed_signed", PACKED_COMPLEX, 2);
-/// Experiment.
-pub const PACKED_SIGNED_TALL: Kernel<Correlate> =
-    packed("correlate_packed_signed_tall", PACKED_TALL, 2);
 /// Samples of 1 to 4 bits as complex codes in one word, [`PACKED_COMPLEX`]. Their sums lack what
 /// [`OFFSET`] adds.
 pub const PACKED_CODES: [Kernel<Correlate>; 4] = [

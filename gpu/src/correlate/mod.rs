@@ -9,7 +9,6 @@
 //! | [`wgmma`] | the same on Hopper's warpgroup instructions (sm_90a) | tensor operations |
 //! | [`packed`] | samples of 1 to 4 bits, several products in one integer multiply-add | integer multiply-adds |
 //! | [`offset`] | what the codes of [`packed`] add, undone | memory |
-//! | [`peak`] | multiply-adds alone, to measure the units | arithmetic |
 //! | [`widen`] | 32-bit sums added to 64-bit ones | memory |
 
 #[cfg(not(corrust_target = "sm_90a"))]
@@ -18,8 +17,6 @@ pub mod mma;
 pub mod offset;
 #[cfg(not(corrust_target = "sm_90a"))]
 pub mod packed;
-#[cfg(not(corrust_target = "sm_90a"))]
-pub mod peak;
 pub mod samples;
 pub mod triangle;
 #[cfg(not(corrust_target = "sm_80"))]

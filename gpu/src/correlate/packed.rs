@@ -23,9 +23,7 @@
 
 use super::triangle;
 use crate::{
-    abi::correlate::{
-        Correlate, PACKED_COMPLEX, PACKED_PAIRS, PACKED_TALL, PACKED_TIMES, PackedTile, mode,
-    },
+    abi::correlate::{Correlate, PACKED_COMPLEX, PACKED_PAIRS, PACKED_TIMES, PackedTile, mode},
     isa::common::{
         barrier, block, dynamic_shared, load_global_4, load_shared_4, prmt, read_global_2,
         store_global_2, store_shared, thread,
@@ -334,7 +332,7 @@ unsafe fn correlate<P: Packing, const ROWS: usize, const COLUMNS: usize, const I
             } else {
                 tile_column + number - shape.inputs
             };
-            if step < steps && number < 2 * shape.inputs && input < p.inputs {
+            if step < steps && input < p.inputs {
                 let row = samples + input as u64 * p.row_stride;
                 // SAFETY: within the row, whose end is padded to 16 bytes.
                 next[staged] = unsafe { load_global_4(row + 2 * (PACKED_TIMES * step) as u64) };
@@ -351,9 +349,6 @@ unsafe fn correlate<P: Packing, const ROWS: usize, const COLUMNS: usize, const I
         let stage = shared + step % 2 * PACKED_TIMES * pitch;
         for staged in 0..INPUTS {
             let number = staged as u32 * threads + thread();
-            if number >= 2 * shape.inputs {
-                break;
-            }
             for word in 0..4 {
                 let pair = if number < shape.inputs {
                     P::row(next[staged][word])
@@ -428,7 +423,7 @@ macro_rules! correlators {
                     $packing,
                     { $tile.rows as usize },
                     { $tile.columns as usize },
-                    { (2 * $tile.inputs).div_ceil($tile.threads()) as usize },
+                    { 2 * $tile.inputs as usize / $tile.threads() as usize },
                 >(&p, $tile)
             }
         }
@@ -440,8 +435,6 @@ correlators! {
     correlate_packed_pairs: Pairs, PACKED_PAIRS;
     /// Signed 4-bit values, 8 x 4 baselines a thread.
     correlate_packed_signed: Signed, PACKED_COMPLEX;
-    /// Experiment.
-    correlate_packed_signed_tall: Signed, PACKED_TALL;
     /// Codes of 4 bits, as are the next of fewer. All add to the offset's correction.
     correlate_packed_complex_4: Codes<4>, PACKED_COMPLEX;
     /// Codes of 3 bits: 16 multiplications before the fields are split.

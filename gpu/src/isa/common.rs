@@ -463,36 +463,6 @@ pub fn mad(a: u32, b: u32, c: u32) -> u32 {
     value
 }
 
-/// `mad.wide.u32`: all 64 bits of `a * b`, plus `c`.
-#[inline(always)]
-pub fn mad_wide(a: u32, b: u32, c: u64) -> u64 {
-    let value: u64;
-    // SAFETY: arithmetic.
-    unsafe {
-        ptx!(
-            "mad.wide.u32 {}, {}, {}, {};",
-            out(reg64) value, in(reg32) a, in(reg32) b, in(reg64) c,
-            options(pure, nomem, nostack)
-        )
-    };
-    value
-}
-
-/// `fma.rn.f32`: `a * b + c`, rounded once.
-#[inline(always)]
-pub fn fma(a: f32, b: f32, c: f32) -> f32 {
-    let value: f32;
-    // SAFETY: arithmetic.
-    unsafe {
-        ptx!(
-            "fma.rn.f32 {}, {}, {}, {};",
-            out(reg32) value, in(reg32) a, in(reg32) b, in(reg32) c,
-            options(pure, nomem, nostack)
-        )
-    };
-    value
-}
-
 /// `shfl.sync.bfly.b32` among all 32 lanes: the value of lane `lane ^ MASK`.
 #[inline(always)]
 pub fn shfl_xor<const MASK: u32>(value: u32) -> u32 {

@@ -103,20 +103,33 @@ kernel! {
             let from = (p.first - shift) as u64 * p.element as u64;
             // The output is aligned from here on.
             let lead = 15 & out.wrapping_neg() as u32;
-            for k in 0..CHUNKS {
-                let at = lead + 16 * ((CHUNKS * piece + k) * 32 + lane());
-                let source = row.block + from + at as u64 - history_bytes;
-                if from + at as u64 >= history_bytes
-                    && at + 16 <= out_bytes
-                    && source & !15 >= p.block
-                    && (source & !15) + 32 <= end
-                {
-                    store_global_4(out + at as u64, unaligned(source));
-                } else {
-                    let mut byte = at;
-                    while byte < out_bytes && byte < at + 16 {
-                        store_global_8(out + byte as u64, row.byte(from + byte as u64));
-                        byte += 1;
+            let first = lead + 16 * (CHUNKS * 32 * piece + lane());
+            // Chunks from the first on, each 32 behind the one before.
+            let at = |chunk: u32| first + 16 * 32 * chunk;
+            let source =
+                |at: u32| (row.block + from + at as u64).wrapping_sub(history_bytes);
+            // Whether a chunk lies in the block, the sixteens around it too.
+            let starts = |at: u32| from + at as u64 >= history_bytes && source(at) & !15 >= p.block;
+            let ends = |at: u32| at + 16 <= out_bytes && (source(at) & !15) + 32 <= end;
+            if starts(at(0)) && ends(at(CHUNKS - 1)) {
+                let mut moved = [[0; 4]; CHUNKS as usize];
+                for k in 0..CHUNKS {
+                    moved[k as usize] = unaligned(source(at(k)));
+                }
+                for k in 0..CHUNKS {
+                    store_global_4(out + at(k) as u64, moved[k as usize]);
+                }
+            } else {
+                for k in 0..CHUNKS {
+                    let at = at(k);
+                    if starts(at) && ends(at) {
+                        store_global_4(out + at as u64, unaligned(source(at)));
+                    } else {
+                        let mut byte = at;
+                        while byte < out_bytes && byte < at + 16 {
+                            store_global_8(out + byte as u64, row.byte(from + byte as u64));
+                            byte += 1;
+                        }
                     }
                 }
             }
