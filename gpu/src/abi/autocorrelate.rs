@@ -48,11 +48,12 @@ pub const fn long_room(count: u32) -> u32 {
 }
 
 /// Bins of group `group` in a delay line of [`LOW`] with `lags` lags: a power of two that holds the
-/// bins of a step, the longest delay of the group, and a tile more.
+/// bins of two steps and the longest delay of the group.
 pub const fn line_bins(group: u32, lags: u32) -> u32 {
     match group {
-        0 => 512,
-        1 => 256,
+        0 => 1024,
+        1 => 512,
+        2 => 256,
         _ if lags <= WARP_LAGS => 128,
         _ => 256,
     }
@@ -65,14 +66,14 @@ pub const fn bin_bytes(group: u32) -> u32 {
 
 /// Bytes of the delay lines of the groups before `group`.
 pub const fn line_offset(group: u32, lags: u32) -> u32 {
+    let first = line_bins(0, lags) * bin_bytes(0);
+    let second = first + line_bins(1, lags) * bin_bytes(1);
+    let third = second + line_bins(2, lags) * bin_bytes(2);
     match group {
         0 => 0,
-        1 => line_bins(0, lags) * bin_bytes(0),
-        _ => {
-            line_offset(1, lags)
-                + line_bins(1, lags) * bin_bytes(1)
-                + (group - 2) * line_bins(2, lags) * bin_bytes(2)
-        }
+        1 => first,
+        2 => second,
+        _ => third + (group - 3) * line_bins(3, lags) * bin_bytes(3),
     }
 }
 

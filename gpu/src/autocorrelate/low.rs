@@ -28,11 +28,13 @@
 
 use crate::{
     abi::autocorrelate::{
-        LOW_WARPS, Low, STEP, SUBSEGMENTS, WARP_LAGS, bin_bytes, history, line_bins, role,
+        LOW_WARPS, Low, STEP, SUBSEGMENTS, WARP_LAGS, bin_bytes, history, line_bins, line_offset,
+        role,
     },
     isa::common::{
         add_global_64, barrier, block, dynamic_shared, lane, load_global_2, load_shared, opaque,
-        prmt, shfl_xor, store_global_4, store_shared_2, store_shared_4, thread, warp_barrier,
+        prmt, shfl_xor, store_global_4, store_shared, store_shared_2, store_shared_4,
+        store_shared_16, thread, warp_barrier,
     },
     isa::sm_80::{ldmatrix_x4, mma_m16n8k32_u8},
     tile::{divisor, fragment},
@@ -55,9 +57,9 @@ const CHUNK: u32 = 16;
 
 /// The delay line of one group in shared memory.
 ///
-/// A bin has two chunks of low digits and, but in group 0, two of high digits. They are permuted by
-/// `xor` so that the same chunk of eight bins lies in eight different places of 128 bytes, and so
-/// do the bins that neighbouring lanes store.
+/// A bin has two chunks of low digits and, but in group 0, two of high digits. Neighbouring bins and
+/// the chunks of each are permuted by `xor`, so that the same chunk of eight bins lies in eight
+/// different places of 128 bytes, and so does what lanes store together.
 #[derive(Clone, Copy)]
 struct Line {
     address: u32,
@@ -70,23 +72,20 @@ impl Line {
     /// The line of `group`, whose lines all lie at `shared`.
     #[inline(always)]
     fn new(shared: u32, group: u32, lags: u32) -> Self {
-        // As `line_offset`, without its recursion.
-        let first = line_bins(0, lags) * bin_bytes(0);
-        let second = first + line_bins(1, lags) * bin_bytes(1);
-        let offset = match group {
-            0 => 0,
-            1 => first,
-            _ => second + (group - 2) * line_bins(2, lags) * bin_bytes(2),
-        };
         Self {
-            address: shared + offset,
+            address: shared + line_offset(group, lags),
             mask: line_bins(group, lags) - 1,
             shift: bin_bytes(group).trailing_zeros(),
         }
     }
 
-    /// Where `chunk` of a bin lies among its chunks, in bytes: the same for all bins that are equal
-    /// modulo 8.
+    /// The place of a bin, in bins: neighbours that lanes store together change places.
+    #[inline(always)]
+    fn swapped(self, bin: u32) -> u32 {
+        if self.shift == 5 { bin ^ bin / 4 % 4 } else { bin ^ bin / 4 % 2 }
+    }
+
+    /// Where `chunk` of a bin lies among its chunks, in bytes.
     #[inline(always)]
     fn chunk(self, bin: u32, chunk: u32) -> u32 {
         let quarter = bin / 4 % 2;
@@ -97,35 +96,36 @@ impl Line {
     /// Address of `chunk` of a bin.
     #[inline(always)]
     fn place(self, bin: u32, chunk: u32) -> u32 {
-        self.address + ((bin & self.mask) << self.shift) + self.chunk(bin, chunk)
+        self.address + ((self.swapped(bin) & self.mask) << self.shift) + self.chunk(bin, chunk)
     }
 
-    /// The rows of `ldmatrix` that a lane names: `chunk` of bin `bin` and of those 8, 16.. later.
+    /// The row of `ldmatrix` that a lane names: `chunk` of bin `bin`. As long as they are equal modulo
+    /// 8, in group 0 modulo 16, other bins lie as many bins later as they are.
     #[inline(always)]
-    fn rows(self, bin: u32, chunk: u32) -> Rows {
-        Rows {
+    fn row(self, bin: u32, chunk: u32) -> Row {
+        Row {
             address: self.address + self.chunk(bin, chunk),
-            offset: bin << self.shift,
+            offset: self.swapped(bin) << self.shift,
             mask: self.mask << self.shift,
             step: 8 << self.shift,
         }
     }
 }
 
-/// A lane's rows in a line, for `ldmatrix`.
+/// A lane's row in a line, for `ldmatrix`.
 #[derive(Clone, Copy)]
-struct Rows {
+struct Row {
     address: u32,
     offset: u32,
     mask: u32,
     step: u32,
 }
 
-impl Rows {
-    /// The row `8 tile` bins later.
+impl Row {
+    /// The rows `8 tile` bins later.
     ///
     /// # Safety
-    /// All lanes of the warp call it, each with its rows.
+    /// All lanes of the warp call it, each with its row.
     #[inline(always)]
     unsafe fn load(self, tile: u32) -> [u32; 4] {
         // SAFETY: places in the line, in whole chunks.
@@ -139,17 +139,6 @@ type Sums = [u32; 4];
 #[inline(always)]
 fn add(a: Sums, b: Sums) -> Sums {
     [a[0] + b[0], a[1] + b[1], a[2] + b[2], a[3] + b[3]]
-}
-
-/// The bins of another lane.
-#[inline(always)]
-fn exchange<const MASK: u32>(sums: Sums) -> Sums {
-    [
-        shfl_xor::<MASK>(sums[0]),
-        shfl_xor::<MASK>(sums[1]),
-        shfl_xor::<MASK>(sums[2]),
-        shfl_xor::<MASK>(sums[3]),
-    ]
 }
 
 /// Counts of 8 subsegments as 16-bit numbers: those of even subsegments and of odd ones, of the
@@ -175,13 +164,6 @@ impl Filler<'_> {
         thread() / 4 * THREAD_INSTANTS
     }
 
-    /// Which of a lane's instants comes `i`-th, the same pairs for all: chosen so that neither
-    /// counts nor their pairs, stored by all lanes together, have bank conflicts.
-    #[inline(always)]
-    fn turn(&self, i: u32) -> u32 {
-        i ^ (lane() / 4 % 4)
-    }
-
     /// The chunk of low digits that holds a lane's subsegments, and their place in it.
     #[inline(always)]
     fn part(&self) -> (u32, u32) {
@@ -194,15 +176,14 @@ impl Filler<'_> {
     /// The step exists.
     #[inline(always)]
     unsafe fn fetch(&self, step: u32) -> [[u32; 2]; THREAD_INSTANTS as usize] {
-        let row = self.sensor as u64 * self.p.segments as u64 + self.segment as u64;
         let length = (self.p.halo + self.p.subsegment) as u64;
-        let instant = row * length + (step * STEP + self.instant()) as u64;
+        let row = self.sensor as u64 * self.p.segments as u64 + self.segment as u64;
+        let instant = row * length + self.instant() as u64 + (step * STEP) as u64;
         let address = self.p.turned + instant * SUBSEGMENTS as u64 + 8 * (lane() % 4) as u64;
         let mut counts = [[0; 2]; THREAD_INSTANTS as usize];
-        for i in 0..THREAD_INSTANTS {
-            let place = address + (self.turn(i) * SUBSEGMENTS) as u64;
+        for i in 0..THREAD_INSTANTS as usize {
             // SAFETY: the caller's promise.
-            counts[i as usize] = unsafe { load_global_2(place) };
+            counts[i] = unsafe { load_global_2(address + i as u64 * SUBSEGMENTS as u64) };
         }
         counts
     }
@@ -214,11 +195,10 @@ impl Filler<'_> {
     /// No other lane has the bin.
     #[inline(always)]
     unsafe fn store(&self, group: u32, instant: u32, sums: Sums) {
-        let p = self.p;
-        if group > p.low {
+        if group > self.p.low {
             return;
         }
-        let line = Line::new(self.shared, group, p.lags);
+        let line = Line::new(self.shared, group, self.p.lags);
         let low = [prmt::<0x6240>(sums[0], sums[1]), prmt::<0x6240>(sums[2], sums[3])];
         let high = [prmt::<0x7351>(sums[0], sums[1]), prmt::<0x7351>(sums[2], sums[3])];
         let (bin, (chunk, place)) = (instant >> group, self.part());
@@ -235,34 +215,58 @@ impl Filler<'_> {
     /// All threads of the block call it, after all have read what it overwrites.
     #[inline(always)]
     unsafe fn fill(&self, step: u32, counts: [[u32; 2]; THREAD_INSTANTS as usize]) {
+        let p = self.p;
         let instant = step * STEP + self.instant();
-        let line = Line::new(self.shared, 0, self.p.lags);
-        let owner = lane() / 4;
+        let (chunk, place) = self.part();
+        let line = Line::new(self.shared, 0, p.lags);
         // SAFETY: places in the lines, each of one lane.
         unsafe {
+            let first = line.place(instant, chunk) + place;
             for i in 0..THREAD_INSTANTS {
-                let (chunk, place) = self.part();
-                let place = line.place(instant + self.turn(i), chunk) + place;
-                store_shared_2(place, counts[i as usize]);
+                store_shared_2(first ^ (i * SUBSEGMENTS), counts[i as usize]);
             }
             let first = add(widen(counts[0]), widen(counts[1]));
             let second = add(widen(counts[2]), widen(counts[3]));
-            self.store(1, instant + self.turn(0) / 2 * 2, first);
-            self.store(1, instant + self.turn(2) / 2 * 2, second);
+            self.store(1, instant, first);
+            self.store(1, instant + 2, second);
             let quarter = add(first, second);
             self.store(2, instant, quarter);
-            // Neighbouring owners make longer bins; the first of them stores.
-            let eighth = add(quarter, exchange::<4>(quarter));
-            if owner.is_multiple_of(2) {
-                self.store(3, instant, eighth);
+
+            // Neighbouring owners make longer bins. Each gives half of its subsegments to the other:
+            // the second four, then two of four.
+            let owner = lane() / 4;
+            let [a, b, c, d] = quarter;
+            let odd = owner % 2 != 0;
+            let ours = if odd { [c, d] } else { [a, b] };
+            let theirs = if odd { [a, b] } else { [c, d] };
+            let even = ours[0] + shfl_xor::<4>(theirs[0]);
+            let odd = ours[1] + shfl_xor::<4>(theirs[1]);
+            let place = place + owner % 2 * 4;
+            if p.low >= 3 {
+                let line = Line::new(self.shared, 3, p.lags);
+                let bin = instant / 8;
+                store_shared(line.place(bin, chunk) + place, prmt::<0x6240>(even, odd));
+                store_shared(line.place(bin, 2 + chunk) + place, prmt::<0x7351>(even, odd));
             }
-            let sixteenth = add(eighth, exchange::<8>(eighth));
-            if owner.is_multiple_of(4) {
-                self.store(4, instant, sixteenth);
+            let (a, b) = (prmt::<0x5410>(even, odd), prmt::<0x7632>(even, odd));
+            let second = owner / 2 % 2 != 0;
+            let (ours, theirs) = if second { (b, a) } else { (a, b) };
+            let sixteenth = ours + shfl_xor::<8>(theirs);
+            let place = place + owner / 2 % 2 * 2;
+            let store = |group: u32, sums: u32| {
+                let line = Line::new(self.shared, group, p.lags);
+                let bin = instant >> group;
+                let low = prmt::<0x2020>(sums, sums) as u16;
+                store_shared_16(line.place(bin, chunk) + place, low);
+                let high = prmt::<0x3131>(sums, sums) as u16;
+                store_shared_16(line.place(bin, 2 + chunk) + place, high);
+            };
+            if p.low >= 4 {
+                store(4, sixteenth);
             }
-            let whole = add(sixteenth, exchange::<16>(sixteenth));
-            if owner == 0 {
-                self.store(5, instant, whole);
+            let whole = sixteenth + shfl_xor::<16>(sixteenth);
+            if p.low >= 5 && owner < 4 {
+                store(5, whole);
             }
         }
     }
@@ -283,23 +287,23 @@ impl Filler<'_> {
         let row = p.bins + 2 * self.sensor as u64 * p.bins_stride;
         let begin = subsegment * (p.subsegment >> p.low) + history(p.lags);
         let (chunk, place) = (lane / CHUNK, lane % CHUNK / 4 * 4);
+        let (high_chunk, high_mask) = if p.low > 0 { (2 + chunk, 0xff) } else { (chunk, 0) };
         let shift = 8 * (lane % 4);
         let mut total = 0;
-        // The last warps have the least to multiply.
-        let mut kept = KEPT * (LOW_WARPS - 1 - thread() / 32);
+        // Warp 6 has the least to multiply.
+        let mut kept = KEPT * ((thread() / 32 + 2) % LOW_WARPS);
         while kept < STEP >> p.low {
             let bin = ((step * STEP) >> p.low) + kept;
             let mut values = [0; KEPT as usize];
             for i in 0..KEPT {
                 // SAFETY: places in the line.
-                let mut value =
-                    unsafe { load_shared(line.place(bin + i, chunk) + place) } >> shift & 0xff;
-                if p.low > 0 {
-                    // SAFETY: as above.
-                    let high = unsafe { load_shared(line.place(bin + i, 2 + chunk) + place) };
-                    value |= (high >> shift & 0xff) << 8;
-                }
-                values[i as usize] = value;
+                let [low, high] = unsafe {
+                    [
+                        load_shared(line.place(bin + i, chunk) + place),
+                        load_shared(line.place(bin + i, high_chunk) + place),
+                    ]
+                };
+                values[i as usize] = low >> shift & 0xff | (high >> shift & high_mask) << 8;
             }
             let after = bin as i32 - (p.halo >> p.low) as i32;
             if after >= 0 || (subsegment == 0 && after >= -(history(p.lags) as i32)) {
@@ -362,8 +366,8 @@ unsafe fn multiply_counts<const RUN: usize>(
     let lane = opaque(lane());
     let (row, matrix) = (lane % 8, lane / 8);
     // As operand A two eights of bins with either chunk, as operand B either chunk of two eights.
-    let direct = line.rows(bin + row + matrix % 2 * 8, matrix / 2);
-    let delayed = line.rows(bin.wrapping_sub(window) + row + matrix / 2 * 8, matrix % 2);
+    let direct = line.row(bin + row + matrix % 2 * 8, matrix / 2);
+    let delayed = line.row(bin.wrapping_sub(window) + row + matrix / 2 * 8, matrix % 2);
     let mut b = [[0; 2]; COLUMNS];
     // SAFETY: all lanes of the warp are here.
     unsafe {
@@ -402,8 +406,8 @@ unsafe fn multiply_digits<const RUN: usize>(
     let lane = opaque(lane());
     let (row, matrix) = (lane % 8, lane / 8);
     // As operand A low and high digits of either half, as operand B the halves of either digit.
-    let direct = line.rows(bin + row, matrix % 2 * 2 + matrix / 2);
-    let delayed = line.rows(bin.wrapping_sub(window) + row, matrix);
+    let direct = line.row(bin + row, matrix % 2 * 2 + matrix / 2);
+    let delayed = line.row(bin.wrapping_sub(window) + row, matrix);
     let mut b = [[0; 4]; COLUMNS];
     // SAFETY: all lanes of the warp are here.
     unsafe {
@@ -487,6 +491,7 @@ kernel! {
             store_shared_4(shared + place, [0; 4]);
             place += 16 * 32 * LOW_WARPS;
         }
+        barrier();
 
         // Y_{k,c}[m] = Z_k[m - (S - S / 2^k) - c]: the window of bins that meets bin m begins here.
         let window = p.lags - (p.lags >> role.group) + role.first_lag + WARP_LAGS;
@@ -494,14 +499,15 @@ kernel! {
         let mut total = 0;
         let halo_steps = p.halo / STEP;
         let steps = halo_steps + p.subsegment / STEP;
-        let mut next = filler.fetch(0);
+        filler.fill(0, filler.fetch(0));
+        let mut next = filler.fetch(1);
         let mut step = 0;
         while step < steps {
             barrier();
-            filler.fill(step, next);
-            barrier();
+            // The next step goes where no warp reads in this one.
             if step + 1 < steps {
-                next = filler.fetch(step + 1);
+                filler.fill(step + 1, next);
+                next = filler.fetch(if step + 2 < steps { step + 2 } else { step });
             }
             total += filler.keep(step);
             if busy && step >= halo_steps {
