@@ -207,6 +207,17 @@ fn deep(backend: Backend) {
         let cuts = cuts(&mut rng, stream.instants(), 5);
         backend.judge(&stream, 16, 8, scheme, &cuts);
         backend.judge(&stream, 10, 32, scheme, &cuts);
+        if scheme == Scheme::BinGroups {
+            backend.judge(&stream, 6, 33, scheme, &cuts);
+        }
+    }
+}
+
+/// Sensors and instants beyond a tile of the corner turn, and tiles turned together.
+fn many_sensors(backend: Backend) {
+    for sensors in [64, 68, 256, 260] {
+        let stream = random(sensors, backend.most.min(8_300));
+        backend.judge(&stream, 4, 8, Scheme::BinGroups, &[17]);
     }
 }
 
@@ -336,7 +347,7 @@ conformance!(
 conformance!(
     cuda_tensor_cores,
     Backend::cuda("cuda_tensor_cores", Kernel::TensorCores),
-    device_memory
+    device_memory many_sensors
 );
 conformance!(
     sim_bin_groups,
@@ -346,7 +357,7 @@ conformance!(
 conformance!(
     sim_tensor_cores,
     Backend::sim("sim_tensor_cores", Kernel::TensorCores),
-    device_memory
+    device_memory many_sensors
 );
 
 /// What cannot be computed is refused in a sentence that names it.

@@ -82,7 +82,7 @@ impl Line {
     /// The place of a bin, in bins: neighbours that lanes store together change places.
     #[inline(always)]
     fn swapped(self, bin: u32) -> u32 {
-        if self.shift == 5 { bin ^ bin / 4 % 4 } else { bin ^ bin / 4 % 2 }
+        if self.shift == 5 { bin ^ (bin / 4 % 4) } else { bin ^ (bin / 4 % 2) }
     }
 
     /// Where `chunk` of a bin lies among its chunks, in bytes.
@@ -236,7 +236,7 @@ impl Filler<'_> {
             // the second four, then two of four.
             let owner = lane() / 4;
             let [a, b, c, d] = quarter;
-            let odd = owner % 2 != 0;
+            let odd = !owner.is_multiple_of(2);
             let ours = if odd { [c, d] } else { [a, b] };
             let theirs = if odd { [a, b] } else { [c, d] };
             let even = ours[0] + shfl_xor::<4>(theirs[0]);
@@ -249,7 +249,7 @@ impl Filler<'_> {
                 store_shared(line.place(bin, 2 + chunk) + place, prmt::<0x7351>(even, odd));
             }
             let (a, b) = (prmt::<0x5410>(even, odd), prmt::<0x7632>(even, odd));
-            let second = owner / 2 % 2 != 0;
+            let second = !(owner / 2).is_multiple_of(2);
             let (ours, theirs) = if second { (b, a) } else { (a, b) };
             let sixteenth = ours + shfl_xor::<8>(theirs);
             let place = place + owner / 2 % 2 * 2;

@@ -28,9 +28,12 @@ use crate::{
     device::{Buffer, Gpu, Stream},
 };
 
-/// Bytes of counts that are uploaded at a time: enough to amortise the launches, few enough to
-/// overlap copying with computing.
-const UPLOAD_BYTES: usize = 64 << 20;
+/// Fewest and most bytes of counts that are uploaded at a time: enough to amortise the launches, few
+/// enough to overlap copying with computing.
+const UPLOAD_BYTES: [usize; 2] = [64 << 20, 256 << 20];
+
+/// Instants that are uploaded at a time, within these bounds: halos are a small part of them.
+const UPLOAD_INSTANTS: usize = 1 << 14;
 
 /// Most bytes of counts that one run of the pipeline takes.
 const PIECE_BYTES: u64 = 2 << 30;
@@ -267,7 +270,8 @@ impl GpuBackend {
 
 impl Backend for GpuBackend {
     fn accumulate(&mut self, counts: &[u8]) -> Result<()> {
-        let instants = (UPLOAD_BYTES / self.shape.sensors).max(1);
+        let [least, most] = UPLOAD_BYTES.map(|bytes| bytes / self.shape.sensors);
+        let instants = UPLOAD_INSTANTS.clamp(least, most).max(1);
         counts.chunks(instants * self.shape.sensors).try_for_each(|part| self.upload(part))
     }
 
