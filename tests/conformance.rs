@@ -97,14 +97,12 @@ const PACKED_TIMES: &[usize] =
     &[1, 7, 8, 9, 15, 16, 17, 111, 112, 113, 255, 256, 257, 291, 293, 1025];
 
 impl Backend {
+    const fn four_bits(self) -> Self {
+        Self { encodings: &[Encoding::Ci4, Encoding::Ci4Offset], ..self }
+    }
+
     const fn packed(self, bits: u32) -> Self {
-        Self {
-            inputs: PACKED_INPUTS,
-            times: PACKED_TIMES,
-            encodings: &[Encoding::Ci4, Encoding::Ci4Offset],
-            bits,
-            ..self
-        }
+        Self { inputs: PACKED_INPUTS, times: PACKED_TIMES, bits, ..self.four_bits() }
     }
 
     const fn cuda(name: &'static str, kernel: Kernel) -> Self {
@@ -510,6 +508,16 @@ macro_rules! conformance {
             conformance!(@tests sizes bytes extremes cuts_and_dumps selections device_memory);
         }
     };
+    (four_bits $name:ident, $device:ident, $kernel:ident) => {
+        mod $name {
+            use super::{Backend, Kernel};
+
+            const BACKEND: Backend =
+                Backend::$device(stringify!($name), Kernel::$kernel).four_bits();
+
+            conformance!(@tests sizes bytes extremes cuts_and_dumps selections device_memory);
+        }
+    };
     (packed $name:ident, $device:ident, $kernel:ident, $bits:literal) => {
         mod $name {
             use super::{Backend, Kernel};
@@ -541,6 +549,7 @@ conformance!(gpu sim_mma_128, sim, Mma128);
 conformance!(gpu sim_mma_64, sim, Mma64);
 conformance!(gpu sim_wgmma_192, sim, Wgmma192);
 conformance!(gpu sim_wgmma_128, sim, Wgmma128);
+conformance!(four_bits sim_wgmma_ci4, sim, WgmmaCi4);
 conformance!(packed sim_packed, sim, Packed, 4);
 conformance!(packed sim_packed_signed, sim, PackedSigned, 4);
 conformance!(packed sim_packed_complex, sim, PackedComplex, 4);
@@ -551,6 +560,7 @@ conformance!(gpu cuda_mma_128, cuda, Mma128);
 conformance!(gpu cuda_mma_64, cuda, Mma64);
 conformance!(gpu cuda_wgmma_192, cuda, Wgmma192);
 conformance!(gpu cuda_wgmma_128, cuda, Wgmma128);
+conformance!(four_bits cuda_wgmma_ci4, cuda, WgmmaCi4);
 conformance!(packed cuda_packed, cuda, Packed, 4);
 conformance!(packed cuda_packed_signed, cuda, PackedSigned, 4);
 conformance!(packed cuda_packed_complex, cuda, PackedComplex, 4);

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use corrust_gpu::abi::{
     Kernel,
     reorder::{
-        CNT_CF16, CNT_CI4, CNT_CI8, Reorder, TCN_CI4, TCN_CI8, TCN_WORDS_CF16, TCN_WORDS_CI4,
-        TCN_WORDS_CI8, TILE_INPUTS, TILE_TIMES, WordTurn,
+        CNT_CF16, CNT_CI4, CNT_CI8, CNT_NIBBLES, Reorder, TCN_CI4, TCN_CI8, TCN_NIBBLES,
+        TCN_WORDS_CF16, TCN_WORDS_CI4, TCN_WORDS_CI8, TCN_WORDS_NIBBLES, TILE_INPUTS, TILE_TIMES,
+        WordTurn,
     },
 };
 
@@ -19,11 +20,33 @@ use crate::{
 /// Bytes that native rows are aligned to.
 pub const ROW_ALIGNMENT: usize = 16;
 
-/// Bytes of one native sample: `ci4` becomes int8.
-pub const fn native_bytes(encoding: Encoding) -> usize {
-    match encoding {
-        Encoding::Cf16 => 4,
-        _ => 2,
+/// What native samples are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Native {
+    /// Pairs of int8: `ci8` as it is, `ci4` and `ci4-offset` unpacked.
+    Int8,
+    /// Pairs of half-precision numbers: `cf16`.
+    Half,
+    /// `ci4`, for kernels that unpack it themselves.
+    Nibbles,
+}
+
+impl Native {
+    /// What samples of `encoding` are to most kernels.
+    pub const fn of(encoding: Encoding) -> Self {
+        match encoding {
+            Encoding::Cf16 => Self::Half,
+            _ => Self::Int8,
+        }
+    }
+
+    /// Bytes of one sample.
+    pub const fn bytes(self) -> usize {
+        match self {
+            Self::Int8 => 2,
+            Self::Half => 4,
+            Self::Nibbles => 1,
+        }
     }
 }
 
@@ -32,6 +55,8 @@ pub const fn native_bytes(encoding: Encoding) -> usize {
 pub struct Block {
     /// How a sample is stored.
     pub encoding: Encoding,
+    /// What it becomes: what [`Native::of`] gives for its encoding, or [`Native::Nibbles`] of 4-bit ones.
+    pub form: Native,
     /// Order of the axes as delivered.
     pub layout: Layout,
     /// `N`.
@@ -74,15 +99,16 @@ impl Variant {
     /// Those that take a block, the quickest first; at least one.
     pub fn of(block: &Block) -> Vec<Self> {
         // A kernel for inputs that fill whole words, and one for any.
-        let (turn, any) = match (block.layout, block.encoding) {
-            (Layout::Cnt, Encoding::Ci8) => return vec![Self::rows(&CNT_CI8)],
-            (Layout::Cnt, Encoding::Ci4 | Encoding::Ci4Offset) => {
-                return vec![Self::rows(&CNT_CI4)];
-            }
-            (Layout::Cnt, Encoding::Cf16) => return vec![Self::rows(&CNT_CF16)],
-            (Layout::Tcn, Encoding::Ci8) => (&TCN_WORDS_CI8, &TCN_CI8),
-            (Layout::Tcn, Encoding::Ci4 | Encoding::Ci4Offset) => (&TCN_WORDS_CI4, &TCN_CI4),
-            (Layout::Tcn, Encoding::Cf16) => return vec![Self::words(&TCN_WORDS_CF16)],
+        let unpacked = block.encoding != Encoding::Ci8;
+        let (turn, any) = match (block.layout, block.form) {
+            (Layout::Cnt, Native::Nibbles) => return vec![Self::rows(&CNT_NIBBLES)],
+            (Layout::Cnt, Native::Int8) if unpacked => return vec![Self::rows(&CNT_CI4)],
+            (Layout::Cnt, Native::Int8) => return vec![Self::rows(&CNT_CI8)],
+            (Layout::Cnt, Native::Half) => return vec![Self::rows(&CNT_CF16)],
+            (Layout::Tcn, Native::Nibbles) => (&TCN_WORDS_NIBBLES, &TCN_NIBBLES),
+            (Layout::Tcn, Native::Int8) if unpacked => (&TCN_WORDS_CI4, &TCN_CI4),
+            (Layout::Tcn, Native::Int8) => (&TCN_WORDS_CI8, &TCN_CI8),
+            (Layout::Tcn, Native::Half) => return vec![Self::words(&TCN_WORDS_CF16)],
         };
         let words = block.inputs.is_multiple_of(turn.word_inputs as usize)
             && block.source.is_multiple_of(4);
@@ -110,7 +136,7 @@ impl Variant {
             inputs: block.inputs as u32,
             channels: block.channels as u32,
             times: block.times as u32,
-            native_times: (block.row_bytes / native_bytes(block.encoding)) as u32,
+            native_times: (block.row_bytes / block.form.bytes()) as u32,
             flip: if block.encoding == Encoding::Ci4Offset { 0x88 } else { 0 },
             reserved: 0,
         };

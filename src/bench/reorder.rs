@@ -7,7 +7,7 @@ use corrust_gpu::abi::reorder::{PAD_ROWS, PadRows};
 use corrust_host::{
     Encoding, Layout, Result,
     device::{Buffer, Gpu, Stream},
-    reorder::{Block, Variant, native_bytes},
+    reorder::{Block, Native, Variant},
 };
 use rayon::prelude::*;
 
@@ -93,12 +93,13 @@ impl Case for Turn {
         let rows = inputs * channels;
         let samples = random_bytes(rows * times * encoding.bytes());
         // One sample more than there are: what is padded is seen to be zero.
-        let row_bytes = ((times + 1) * native_bytes(encoding)).next_multiple_of(16);
+        let row_bytes = ((times + 1) * Native::of(encoding).bytes()).next_multiple_of(16);
         let expected: Rc<[u8]> = self.expected(&samples, row_bytes).into();
         let source = Rc::new(Ring::new(gpu, &samples)?);
         let native = Rc::new(Ring::empty(gpu, rows * row_bytes)?);
         let block = Block {
             encoding,
+            form: Native::of(encoding),
             layout,
             inputs,
             channels,
@@ -109,7 +110,7 @@ impl Case for Turn {
             row_bytes,
         };
         let input = samples.len() as f64;
-        let output = (rows * times * native_bytes(encoding)) as f64;
+        let output = (rows * times * Native::of(encoding).bytes()) as f64;
         let variants = Variant::of(&block).into_iter().enumerate();
         let subjects = variants.map(|(index, variant)| {
             let launch = {
@@ -149,7 +150,9 @@ impl Turn {
         let bytes = encoding.bytes();
         let mut native = vec![0; channels * inputs * row_bytes];
         native.par_chunks_exact_mut(row_bytes).enumerate().for_each(|(row, to)| {
-            for (time, to) in to.chunks_exact_mut(native_bytes(encoding)).take(times).enumerate() {
+            for (time, to) in
+                to.chunks_exact_mut(Native::of(encoding).bytes()).take(times).enumerate()
+            {
                 let index = match layout {
                     // Rows are [channel][input].
                     Layout::Tcn => time * channels * inputs + row,

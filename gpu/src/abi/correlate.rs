@@ -111,6 +111,15 @@ pub const TILE_128_192: WarpgroupTile =
 pub const TILE_128_128: WarpgroupTile =
     WarpgroupTile { rows: 128, columns: 128, stages: 6, registers: (40, 200) };
 
+/// 128 x 128 baselines of 4-bit samples, whose columns are unpacked to [`CI4_PLANES`].
+pub const TILE_CI4: WarpgroupTile =
+    WarpgroupTile { rows: 128, columns: 128, stages: 3, registers: (40, 232) };
+
+/// Panels that a step's columns of [`TILE_CI4`] are unpacked to.
+pub const CI4_PLANES: u32 = 3;
+/// Steps whose planes are in shared memory.
+pub const CI4_SETS: u32 = 2;
+
 /// What a launch does with the sums already in memory.
 pub mod mode {
     /// Overwrites them: the first launch after a dump.
@@ -156,7 +165,8 @@ parameters! {
         /// Sums `[channel][baseline]`, (real, imaginary) pairs of i32 (`cf16`: f32). Imaginary parts
         /// of integers lack the sum of their column's in `row_sums`.
         pub visibilities: u64,
-        /// Sums `[channel][input]` of the imaginary parts, i32. Not used for `cf16`.
+        /// Sums `[channel][input]` of the imaginary parts, i32. Not used for `cf16` and by
+        /// [`WGMMA_CI4`].
         pub row_sums: u64,
         /// Counter of tickets, a u32.
         pub tickets: u64,
@@ -170,8 +180,12 @@ parameters! {
         pub channels: u32,
         /// [`WarpgroupTile::tiles`] of a channel.
         pub tiles: u32,
+        /// Four samples of 4 bits that are zero, for [`WGMMA_CI4`]: their encoding.
+        pub zero: u32,
         /// One of [`mode`].
         pub mode: u32,
+        /// Zero.
+        pub reserved: u32,
     }
 }
 
@@ -222,6 +236,13 @@ pub const WGMMA_F16_192: Kernel<CorrelateWarpgroup> =
 /// Half-precision samples on `wgmma.m64n128k16`, [`TILE_128_128`].
 pub const WGMMA_F16_128: Kernel<CorrelateWarpgroup> =
     warpgroup("correlate_wgmma_f16_128", TILE_128_128);
+
+/// 4-bit samples as three products on `wgmma.m64n128k32`, [`TILE_CI4`]. Samples are rows of a byte a time,
+/// with what lies between the last time and a multiple of 16 zero.
+pub const WGMMA_CI4: Kernel<CorrelateWarpgroup> = warpgroup("correlate_wgmma_ci4", TILE_CI4)
+    .shared_bytes(
+        TILE_CI4.shared_bytes() + CI4_SETS * (CI4_PLANES * TILE_CI4.columns * STEP_BYTES + 2 * 8),
+    );
 
 /// Baselines of a channel that a block of [`WIDEN`] adds.
 pub const WIDEN_BASELINES: u32 = 2048;

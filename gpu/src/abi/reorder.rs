@@ -1,7 +1,8 @@
 //! Corner turns and unpacking: samples as delivered to samples as the tensor cores read them.
 //!
 //! The kernel-native layout is `[channel][input][time]` with re and im interleaved in one row of
-//! `row_stride` bytes; `ci4` and `ci4-offset` become int8. What lies between the last time and the
+//! `row_stride` bytes. `ci4` and `ci4-offset` become int8, or stay `ci4`, a byte a time, where a kernel
+//! unpacks them itself ("nibbles"). What lies between the last time and the
 //! end of the row is written as zero.
 
 use super::{Kernel, parameters};
@@ -76,6 +77,8 @@ impl WordTurn {
 pub const TCN_WORDS_CI8: WordTurn = WordTurn::new("reorder_tcn_words_ci8", 2, 2);
 /// Corner turn and unpacking of words of four `ci4` or `ci4-offset` samples.
 pub const TCN_WORDS_CI4: WordTurn = WordTurn::new("reorder_tcn_words_ci4", 4, 2);
+/// Corner turn of words of four `ci4` or `ci4-offset` samples, to `ci4`.
+pub const TCN_WORDS_NIBBLES: WordTurn = WordTurn::new("reorder_tcn_words_nibbles", 4, 1);
 /// Corner turn of words of one `cf16` sample.
 pub const TCN_WORDS_CF16: WordTurn = WordTurn::new("reorder_tcn_words_cf16", 1, 4);
 
@@ -83,10 +86,14 @@ pub const TCN_WORDS_CF16: WordTurn = WordTurn::new("reorder_tcn_words_cf16", 1, 
 pub const TCN_CI8: Kernel<Reorder> = corner_turn("reorder_tcn_ci8");
 /// Corner turn and unpacking of `ci4` and `ci4-offset`.
 pub const TCN_CI4: Kernel<Reorder> = corner_turn("reorder_tcn_ci4");
+/// Corner turn of `ci4` and `ci4-offset`, to `ci4`.
+pub const TCN_NIBBLES: Kernel<Reorder> = corner_turn("reorder_tcn_nibbles");
 /// Padding of time-contiguous `ci8` rows.
 pub const CNT_CI8: Kernel<Reorder> = Kernel::new("reorder_cnt_ci8", 256);
 /// Unpacking and padding of time-contiguous `ci4` and `ci4-offset` rows.
 pub const CNT_CI4: Kernel<Reorder> = Kernel::new("reorder_cnt_ci4", 256);
+/// Padding of time-contiguous `ci4` and `ci4-offset` rows, to `ci4`.
+pub const CNT_NIBBLES: Kernel<Reorder> = Kernel::new("reorder_cnt_nibbles", 256);
 /// Padding of time-contiguous `cf16` rows.
 pub const CNT_CF16: Kernel<Reorder> = Kernel::new("reorder_cnt_cf16", 256);
 

@@ -7,6 +7,7 @@
 //! |---|---|---|
 //! | [`mma`] | int8 and half-precision samples on `mma.sync` (sm_80 and later) | tensor operations |
 //! | [`wgmma`] | the same on Hopper's warpgroup instructions (sm_90a) | tensor operations |
+//! | [`wgmma_ci4`] | 4-bit samples as three products, on the same instructions | tensor operations |
 //! | [`packed`] | samples of 1 to 4 bits, several products in one integer multiply-add | integer multiply-adds |
 //! | [`offset`] | what the codes of [`packed`] add, undone | memory |
 //! | [`widen`] | 32-bit sums added to 64-bit ones | memory |
@@ -23,5 +24,7 @@ pub mod triangle;
 pub mod warpgroup;
 #[cfg(not(corrust_target = "sm_80"))]
 pub mod wgmma;
+#[cfg(not(corrust_target = "sm_80"))]
+pub mod wgmma_ci4;
 #[cfg(not(corrust_target = "sm_90a"))]
 pub mod widen;

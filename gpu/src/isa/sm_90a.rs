@@ -338,6 +338,189 @@ multiply_steps! {
         185 186 187 188 189 190 191];
 }
 
+/// Text that loads the fragment of 16 rows by 32 nibble pairs at `$at` as `bytes`.
+#[cfg_attr(not(target_arch = "nvptx64"), allow(unused_macros))]
+macro_rules! load_nibbles {
+    ($offset:literal) => {
+        concat!(
+            "xor.b32 at, {row}, ",
+            $offset,
+            ";",
+            "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {{bytes0, bytes1, bytes2, bytes3}}, [at];",
+        )
+    };
+}
+
+/// Text that makes fragment `$to` from `bytes`: 16 times the real parts, 16 times the imaginary parts
+/// or 8 times their sums, int8.
+///
+/// A nibble at the top of a byte needs no extension of its sign. Sums are made of nibbles that are 8
+/// too large, so that none leaves its byte.
+#[cfg_attr(not(target_arch = "nvptx64"), allow(unused_macros))]
+macro_rules! unpack_nibbles {
+    ($part:ident, $to:literal) => {
+        concat!(
+            unpack_nibbles!(@$part $to, 0),
+            unpack_nibbles!(@$part $to, 1),
+            unpack_nibbles!(@$part $to, 2),
+            unpack_nibbles!(@$part $to, 3),
+        )
+    };
+    (@real $to:literal, $word:literal) => {
+        concat!(
+            "and.b32 one, bytes", $word, ", 0xf0f0f0f0; xor.b32 ", $to, $word, ", one, {sign};",
+        )
+    };
+    (@imaginary $to:literal, $word:literal) => {
+        concat!(
+            "shl.b32 one, bytes", $word, ", 4; and.b32 one, one, 0xf0f0f0f0;",
+            "xor.b32 ", $to, $word, ", one, {sign};",
+        )
+    };
+    (@sum $to:literal, $word:literal) => {
+        concat!(
+            "shr.u32 one, bytes", $word, ", 1; and.b32 one, one, 0x78787878;",
+            "xor.b32 one, one, {excess};",
+            "shl.b32 other, bytes", $word, ", 3; and.b32 other, other, 0x78787878;",
+            "xor.b32 other, other, {excess};",
+            "add.u32 one, one, other; xor.b32 ", $to, $word, ", one, 0x80808080;",
+        )
+    };
+}
+
+/// Text of one product: fragment `$part` of `bytes` as `$a`, by the plane `$units` from the first.
+#[cfg_attr(not(target_arch = "nvptx64"), allow(unused_macros))]
+macro_rules! multiply_plane {
+    ($instruction:literal, $part:ident, $a:literal, $units:literal, [$($sum:literal)*]) => {
+        concat!(
+            unpack_nibbles!($part, $a),
+            "add.u32 next, {b}, ", $units, "; mov.b64 b, {{next, {high_bits}}};",
+            "wgmma.fence.sync.aligned;",
+            wgmma!($instruction, "", $a, "b", $($sum)*),
+            "wgmma.commit_group.sync.aligned;"
+        )
+    };
+}
+
+/// Defines a step of the three products of 64 rows and some columns of 4-bit samples over 128 times.
+///
+/// Two fragments take turns: one is unpacked while the other multiplies.
+macro_rules! multiply_nibbles {
+    ($(
+        $(#[$attribute:meta])*
+        $name:ident: $words:literal words, $instruction:literal, $p:tt $q:tt $r:tt,
+        [$($index:literal $sum:literal $word:literal,)*];
+    )*) => {$(
+        $(#[$attribute])*
+        ///
+        /// Warpgroup-wise. `sums[0] += 16 re * c`, `sums[1] += 16 im * d`, `sums[2] += 8 (re + im) * e`
+        /// over 128 times of 64 rows. Rows are a panel of [`crate::tile::panel`], a byte a time: real
+        /// parts in the high nibbles, imaginary in the low ones. They are two's
+        /// complement, `sign` zero, or 8 too large, `sign` 0x80808080. `row` is the address that the lane gives to `ldmatrix` for
+        /// the first chunk of its warp's 16 rows. `b` is the [`operand`] of the columns' plane c; d and
+        /// e follow, 16 KiB from each other, int8. Word `4n + i` of the sums is word `i` of
+        /// [`crate::tile::fragment::accumulator`] at columns `8n..8n + 8`.
+        ///
+        /// # Safety
+        /// The whole warpgroup calls it; the panels are complete and visible.
+        #[inline(always)]
+        pub unsafe fn $name(sums: &mut [[u32; $words]; 3], row: u32, b: u64, sign: u32) {
+            // SAFETY: the caller's promise.
+            unsafe {
+                ptx!(
+                    "{{ .reg .pred accumulate; .reg .b64 b; .reg .b32 at, next, one, other;",
+                    ".reg .b32 bytes<4>, f<4>, g<4>;",
+                    "setp.eq.u32 accumulate, 0, 0;",
+                    load_nibbles!("0"),
+                    multiply_plane!($instruction, real, "f", "0", $p),
+                    multiply_plane!($instruction, imaginary, "g", "1024", $q),
+                    "wgmma.wait_group.sync.aligned 1;",
+                    multiply_plane!($instruction, sum, "f", "2048", $r),
+                    load_nibbles!("32"),
+                    "wgmma.wait_group.sync.aligned 1;",
+                    multiply_plane!($instruction, real, "g", "2", $p),
+                    "wgmma.wait_group.sync.aligned 1;",
+                    multiply_plane!($instruction, imaginary, "f", "1026", $q),
+                    "wgmma.wait_group.sync.aligned 1;",
+                    multiply_plane!($instruction, sum, "g", "2050", $r),
+                    load_nibbles!("64"),
+                    "wgmma.wait_group.sync.aligned 1;",
+                    multiply_plane!($instruction, real, "f", "4", $p),
+                    "wgmma.wait_group.sync.aligned 1;",
+                    multiply_plane!($instruction, imaginary, "g", "1028", $q),
+                    "wgmma.wait_group.sync.aligned 1;",
+                    multiply_plane!($instruction, sum, "f", "2052", $r),
+                    load_nibbles!("96"),
+                    "wgmma.wait_group.sync.aligned 1;",
+                    multiply_plane!($instruction, real, "g", "6", $p),
+                    "wgmma.wait_group.sync.aligned 1;",
+                    multiply_plane!($instruction, imaginary, "f", "1030", $q),
+                    "wgmma.wait_group.sync.aligned 1;",
+                    multiply_plane!($instruction, sum, "g", "2054", $r),
+                    "wgmma.wait_group.sync.aligned 0; }}",
+                    $(inout(reg32) sums[$sum][$word],)*
+                    row = in(reg32) row,
+                    b = in(reg32) b as u32,
+                    high_bits = const (operand(0) >> 32) as u32,
+                    sign = in(reg32) sign,
+                    excess = in(reg32) (sign ^ 0x8080_8080) >> 1,
+                )
+            };
+        }
+    )*};
+}
+
+multiply_nibbles! {
+    /// `wgmma.mma_async.sync.aligned.m64n64k32.s32.s8.s8`: 4-bit samples, 64 columns.
+    multiply_nibbles_64: 32 words, "m64n64k32.s32.s8.s8",
+        [0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31]
+        [32 33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61
+62 63]
+        [64 65 66 67 68 69 70 71 72 73 74 75 76 77 78 79 80 81 82 83 84 85 86 87 88 89 90 91 92 93
+94 95],
+        [0 0 0, 1 0 1, 2 0 2, 3 0 3, 4 0 4, 5 0 5, 6 0 6, 7 0 7, 8 0 8, 9 0 9, 10 0 10, 11 0 11, 12
+0 12, 13 0 13, 14 0 14, 15 0 15, 16 0 16, 17 0 17, 18 0 18, 19 0 19, 20 0 20, 21 0 21, 22
+0 22, 23 0 23, 24 0 24, 25 0 25, 26 0 26, 27 0 27, 28 0 28, 29 0 29, 30 0 30, 31 0 31, 32
+1 0, 33 1 1, 34 1 2, 35 1 3, 36 1 4, 37 1 5, 38 1 6, 39 1 7, 40 1 8, 41 1 9, 42 1 10, 43 1
+11, 44 1 12, 45 1 13, 46 1 14, 47 1 15, 48 1 16, 49 1 17, 50 1 18, 51 1 19, 52 1 20, 53 1
+21, 54 1 22, 55 1 23, 56 1 24, 57 1 25, 58 1 26, 59 1 27, 60 1 28, 61 1 29, 62 1 30, 63 1
+31, 64 2 0, 65 2 1, 66 2 2, 67 2 3, 68 2 4, 69 2 5, 70 2 6, 71 2 7, 72 2 8, 73 2 9, 74 2
+10, 75 2 11, 76 2 12, 77 2 13, 78 2 14, 79 2 15, 80 2 16, 81 2 17, 82 2 18, 83 2 19, 84 2
+20, 85 2 21, 86 2 22, 87 2 23, 88 2 24, 89 2 25, 90 2 26, 91 2 27, 92 2 28, 93 2 29, 94 2
+30, 95 2 31,];
+    /// `wgmma.mma_async.sync.aligned.m64n128k32.s32.s8.s8`: 4-bit samples, 128 columns.
+    multiply_nibbles_128: 64 words, "m64n128k32.s32.s8.s8",
+        [0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32
+33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61 62
+63]
+        [64 65 66 67 68 69 70 71 72 73 74 75 76 77 78 79 80 81 82 83 84 85 86 87 88 89 90 91 92 93
+94 95 96 97 98 99 100 101 102 103 104 105 106 107 108 109 110 111 112 113 114 115 116 117
+118 119 120 121 122 123 124 125 126 127]
+        [128 129 130 131 132 133 134 135 136 137 138 139 140 141 142 143 144 145 146 147 148 149
+150 151 152 153 154 155 156 157 158 159 160 161 162 163 164 165 166 167 168 169 170 171
+172 173 174 175 176 177 178 179 180 181 182 183 184 185 186 187 188 189 190 191],
+        [0 0 0, 1 0 1, 2 0 2, 3 0 3, 4 0 4, 5 0 5, 6 0 6, 7 0 7, 8 0 8, 9 0 9, 10 0 10, 11 0 11, 12
+0 12, 13 0 13, 14 0 14, 15 0 15, 16 0 16, 17 0 17, 18 0 18, 19 0 19, 20 0 20, 21 0 21, 22
+0 22, 23 0 23, 24 0 24, 25 0 25, 26 0 26, 27 0 27, 28 0 28, 29 0 29, 30 0 30, 31 0 31, 32
+0 32, 33 0 33, 34 0 34, 35 0 35, 36 0 36, 37 0 37, 38 0 38, 39 0 39, 40 0 40, 41 0 41, 42
+0 42, 43 0 43, 44 0 44, 45 0 45, 46 0 46, 47 0 47, 48 0 48, 49 0 49, 50 0 50, 51 0 51, 52
+0 52, 53 0 53, 54 0 54, 55 0 55, 56 0 56, 57 0 57, 58 0 58, 59 0 59, 60 0 60, 61 0 61, 62
+0 62, 63 0 63, 64 1 0, 65 1 1, 66 1 2, 67 1 3, 68 1 4, 69 1 5, 70 1 6, 71 1 7, 72 1 8, 73
+1 9, 74 1 10, 75 1 11, 76 1 12, 77 1 13, 78 1 14, 79 1 15, 80 1 16, 81 1 17, 82 1 18, 83 1
+19, 84 1 20, 85 1 21, 86 1 22, 87 1 23, 88 1 24, 89 1 25, 90 1 26, 91 1 27, 92 1 28, 93 1
+29, 94 1 30, 95 1 31, 96 1 32, 97 1 33, 98 1 34, 99 1 35, 100 1 36, 101 1 37, 102 1 38,
+103 1 39, 104 1 40, 105 1 41, 106 1 42, 107 1 43, 108 1 44, 109 1 45, 110 1 46, 111 1 47,
+112 1 48, 113 1 49, 114 1 50, 115 1 51, 116 1 52, 117 1 53, 118 1 54, 119 1 55, 120 1 56,
+121 1 57, 122 1 58, 123 1 59, 124 1 60, 125 1 61, 126 1 62, 127 1 63, 128 2 0, 129 2 1,
+130 2 2, 131 2 3, 132 2 4, 133 2 5, 134 2 6, 135 2 7, 136 2 8, 137 2 9, 138 2 10, 139 2
+11, 140 2 12, 141 2 13, 142 2 14, 143 2 15, 144 2 16, 145 2 17, 146 2 18, 147 2 19, 148 2
+20, 149 2 21, 150 2 22, 151 2 23, 152 2 24, 153 2 25, 154 2 26, 155 2 27, 156 2 28, 157 2
+29, 158 2 30, 159 2 31, 160 2 32, 161 2 33, 162 2 34, 163 2 35, 164 2 36, 165 2 37, 166 2
+38, 167 2 39, 168 2 40, 169 2 41, 170 2 42, 171 2 43, 172 2 44, 173 2 45, 174 2 46, 175 2
+47, 176 2 48, 177 2 49, 178 2 50, 179 2 51, 180 2 52, 181 2 53, 182 2 54, 183 2 55, 184 2
+56, 185 2 57, 186 2 58, 187 2 59, 188 2 60, 189 2 61, 190 2 62, 191 2 63,];
+}
+
 /// `fence.proxy.async.shared::cta`: what the thread wrote to shared memory before is visible to
 /// `wgmma` and the copy engine of who hears of it after.
 #[inline(always)]

@@ -2,7 +2,7 @@
 //!
 //! Bound by memory: each sample read once and written once.
 
-use super::sample::{Cf16, Ci4, Ci8, Delivered, word};
+use super::sample::{Cf16, Ci4, Ci8, Delivered, Nibbles, word};
 use crate::{
     abi::reorder::Reorder,
     isa::common::{block, blocks, store_global, thread, threads},
@@ -51,5 +51,12 @@ kernel! {
     /// Padding of `cf16` rows.
     fn reorder_cnt_cf16(p: Reorder) {
         pad::<Cf16>(&p)
+    }
+}
+
+kernel! {
+    /// Padding of `ci4` and `ci4-offset` rows, to `ci4`.
+    fn reorder_cnt_nibbles(p: Reorder) {
+        pad::<Nibbles>(&p)
     }
 }

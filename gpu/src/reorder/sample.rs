@@ -50,6 +50,20 @@ impl Delivered for Ci4 {
     }
 }
 
+/// `ci4`, and `ci4-offset` by [`Reorder::flip`], for kernels that unpack nibbles themselves.
+pub struct Nibbles;
+
+impl Delivered for Nibbles {
+    const BYTES: u32 = 1;
+    const TIMES_PER_WORD: u32 = 4;
+
+    #[inline(always)]
+    unsafe fn load(p: &Reorder, address: u64) -> u32 {
+        // SAFETY: the caller's promise.
+        unsafe { load_global_8(address) ^ p.flip }
+    }
+}
+
 /// `cf16`: native as it is.
 pub struct Cf16;
 
@@ -79,9 +93,12 @@ pub unsafe fn word<D: Delivered>(p: &Reorder, address: u64, step: u64, time: u32
             0
         }
     };
-    if D::TIMES_PER_WORD == 2 {
-        prmt::<0x5410>(sample(time), sample(time + 1))
-    } else {
-        sample(time)
+    match D::TIMES_PER_WORD {
+        4 => {
+            let bytes = |time| prmt::<0x0040>(sample(time), sample(time + 1));
+            prmt::<0x5410>(bytes(time), bytes(time + 2))
+        }
+        2 => prmt::<0x5410>(sample(time), sample(time + 1)),
+        _ => sample(time),
     }
 }

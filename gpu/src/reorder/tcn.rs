@@ -7,7 +7,7 @@
 //!
 //! Bound by memory: each sample read once and written once.
 
-use super::sample::{Ci4, Ci8, Delivered, word};
+use super::sample::{Ci4, Ci8, Delivered, Nibbles, word};
 use crate::{
     abi::reorder::{Reorder, TILE_INPUTS, TILE_TIMES},
     isa::common::{
@@ -83,5 +83,12 @@ kernel! {
     /// Corner turn and unpacking of `ci4` and `ci4-offset`.
     fn reorder_tcn_ci4(p: Reorder) {
         turn::<Ci4>(&p)
+    }
+}
+
+kernel! {
+    /// Corner turn of `ci4` and `ci4-offset`, to `ci4`.
+    fn reorder_tcn_nibbles(p: Reorder) {
+        turn::<Nibbles>(&p)
     }
 }

@@ -72,6 +72,23 @@ impl Words<4, 8> for Ci4 {
     }
 }
 
+/// `ci4` and `ci4-offset`, four inputs a word, left as they are.
+struct Nibbles;
+
+impl Words<4, 16> for Nibbles {
+    #[inline(always)]
+    fn turn(words: [u32; 16]) -> [[u32; 4]; 4] {
+        let mut rows = [[0; 4]; 4];
+        for four in 0..4 {
+            let inputs = transpose::bytes_4x4([0, 1, 2, 3].map(|time| words[4 * four + time]));
+            for input in 0..4 {
+                rows[input][four] = inputs[input];
+            }
+        }
+        rows
+    }
+}
+
 /// `cf16`, an input a word.
 struct Cf16;
 
@@ -163,5 +180,12 @@ kernel! {
     /// Corner turn of `cf16`.
     fn reorder_tcn_words_cf16(p: Reorder) {
         turn::<Cf16, 1, 4>(&p)
+    }
+}
+
+kernel! {
+    /// Corner turn of `ci4` and `ci4-offset`, to `ci4`.
+    fn reorder_tcn_words_nibbles(p: Reorder) {
+        turn::<Nibbles, 4, 16>(&p)
     }
 }

@@ -21,7 +21,7 @@ use corrust_gpu::abi::{
     correlate::{
         Correlate, CorrelateWarpgroup, LAUNCH_TIMES, OFFSET, Offset, PACKED_COMPLEX, PACKED_PAIRS,
         PACKED_TIMES, PackedTile, RUNNING_SUMS, RunningSums, TILE_64, TILE_128, TILE_128_128,
-        TILE_128_192, Tile, WIDEN_BASELINES, WarpgroupTile, Widen, mode,
+        TILE_128_192, TILE_CI4, Tile, WIDEN_BASELINES, WarpgroupTile, Widen, mode,
     },
 };
 use ndarray::Array2;
@@ -32,7 +32,7 @@ use super::{Backend, Kernel, Shape, Visibilities, baselines};
 use crate::{
     Encoding, Error, Layout, Result,
     device::{Buffer, Gpu, Stream, TensorMap},
-    reorder::{self, Block, ROW_ALIGNMENT},
+    reorder::{self, Block, Native, ROW_ALIGNMENT},
 };
 
 /// Bytes of samples that a set of buffers takes at once, if the device's memory allows: enough to
@@ -59,11 +59,12 @@ struct Piece {
     source_stride: usize,
 }
 
-/// The kernels of one tile: for integer samples and for `cf16`.
+/// The kernels of one tile: for integer samples and for `cf16`, or for 4-bit samples alone.
 #[derive(Clone, Copy)]
 enum Variant {
     Mma(Tile, [&'static abi::Kernel<Correlate>; 2]),
     Wgmma(WarpgroupTile, [&'static abi::Kernel<CorrelateWarpgroup>; 2]),
+    WgmmaCi4(WarpgroupTile, &'static abi::Kernel<CorrelateWarpgroup>),
     Packed(PackedTile, &'static abi::Kernel<Correlate>, Option<Codes>),
 }
 
@@ -89,6 +90,7 @@ impl Variant {
             Kernel::Wgmma128 => {
                 Self::Wgmma(TILE_128_128, [&entries::WGMMA_S8_128, &entries::WGMMA_F16_128])
             }
+            Kernel::WgmmaCi4 => Self::WgmmaCi4(TILE_CI4, &entries::WGMMA_CI4),
             Kernel::Packed => {
                 let codes = Codes { bits: 4, complement: false };
                 Self::Packed(PACKED_PAIRS, &entries::PACKED, Some(codes))
@@ -114,6 +116,7 @@ impl Variant {
         match self {
             Self::Mma(_, kernels) => kernels[0].entry.target,
             Self::Wgmma(_, kernels) => kernels[0].entry.target,
+            Self::WgmmaCi4(_, kernel) => kernel.entry.target,
             Self::Packed(_, kernel, _) => kernel.entry.target,
         }
     }
@@ -121,8 +124,25 @@ impl Variant {
     /// Encodings of samples that the kernels take.
     fn encodings(&self) -> &'static [Encoding] {
         match self {
-            Self::Packed(..) => &[Encoding::Ci4, Encoding::Ci4Offset],
+            Self::WgmmaCi4(..) | Self::Packed(..) => &[Encoding::Ci4, Encoding::Ci4Offset],
             Self::Mma(..) | Self::Wgmma(..) => &Encoding::ALL,
+        }
+    }
+
+    /// What samples of `encoding` are to the kernels.
+    fn form(&self, encoding: Encoding) -> Native {
+        match (self, encoding) {
+            (Self::WgmmaCi4(..), _) => Native::Nibbles,
+            _ => Native::of(encoding),
+        }
+    }
+
+    /// Baselines of a tile.
+    fn tile_baselines(&self) -> u32 {
+        match self {
+            Self::Mma(tile, _) => tile.inputs * tile.inputs,
+            Self::Wgmma(tile, _) | Self::WgmmaCi4(tile, _) => tile.rows * tile.columns,
+            Self::Packed(tile, ..) => tile.inputs * tile.inputs,
         }
     }
 
@@ -133,7 +153,7 @@ impl Variant {
                 let tiles = inputs.div_ceil(tile.inputs as usize) as u128;
                 tiles * (tiles + 1) / 2
             }
-            Self::Wgmma(tile, _) => {
+            Self::Wgmma(tile, _) | Self::WgmmaCi4(tile, _) => {
                 let rows = inputs.div_ceil(tile.rows as usize) as u32;
                 (0..rows).map(|row| u128::from(tile.across(row, inputs as u32))).sum()
             }
@@ -167,6 +187,8 @@ pub(super) struct GpuBackend {
     shape: Shape,
     kernel: Kernel,
     variant: Variant,
+    /// What the kernel's samples are.
+    form: Native,
     /// Tensor maps in use, the latest last.
     maps: Vec<Maps>,
     name: String,
@@ -244,13 +266,13 @@ impl GpuBackend {
         }
         let values = 2 * baselines(shape.inputs) * shape.channels;
         let (mut row_sums, mut tickets) = (None, None);
-        if let Variant::Wgmma(..) = variant {
+        if matches!(variant, Variant::Wgmma(..) | Variant::WgmmaCi4(..)) {
             let counter = Buffer::new(&gpu, 4)?;
             counter.upload(Stream::default(), &[0u32])?;
             tickets = Some((counter, 0));
-            if shape.encoding.is_integer() {
-                row_sums = Some(Buffer::new(&gpu, 4 * shape.inputs * shape.channels)?);
-            }
+        }
+        if matches!(variant, Variant::Wgmma(..)) && shape.encoding.is_integer() {
+            row_sums = Some(Buffer::new(&gpu, 4 * shape.inputs * shape.channels)?);
         }
         Ok(Self {
             partial: Buffer::new(&gpu, 4 * values)?,
@@ -259,6 +281,7 @@ impl GpuBackend {
             shape: *shape,
             kernel,
             variant,
+            form: variant.form(shape.encoding),
             maps: Vec::new(),
             companions,
             sets: None,
@@ -278,20 +301,15 @@ impl GpuBackend {
         2 * baselines(self.shape.inputs) * self.shape.channels
     }
 
-    /// Bytes of one native sample.
-    fn native_bytes(&self) -> usize {
-        reorder::native_bytes(self.shape.encoding)
-    }
-
     /// Bytes of one native row of `times` times.
     fn row_bytes(&self, times: usize) -> usize {
-        (times * self.native_bytes()).next_multiple_of(ROW_ALIGNMENT)
+        (times * self.form.bytes()).next_multiple_of(ROW_ALIGNMENT)
     }
 
     /// Whether rows as delivered are native already.
     fn is_native(&self, piece: &Piece) -> bool {
         self.shape.layout == Layout::Cnt
-            && matches!(self.shape.encoding, Encoding::Ci8 | Encoding::Cf16)
+            && self.shape.encoding.bytes() == self.form.bytes()
             && piece.source_stride.is_multiple_of(ROW_ALIGNMENT)
             && piece.address.is_multiple_of(ROW_ALIGNMENT as u64)
     }
@@ -350,75 +368,87 @@ impl GpuBackend {
         }
         let mode = if self.partial_times == 0 { mode::STORE } else { mode::ADD };
         let offset = 8 * baselines(self.shape.inputs) * piece.first_channel;
-        let visibilities = self.partial.address() + offset as u64;
-        let row_bytes = (piece.times * self.native_bytes()) as u32;
-        let inputs = self.shape.inputs as u32;
-        let tiles = self.variant.tiles(self.shape.inputs) as u32;
-        let blocks = tiles * piece.channels as u32;
+        let parameters = Correlate {
+            samples,
+            visibilities: self.partial.address() + offset as u64,
+            row_stride: row_stride as u64,
+            row_bytes: (piece.times * self.form.bytes()) as u32,
+            inputs: self.shape.inputs as u32,
+            mode,
+            reserved: 0,
+        };
+        let blocks = self.variant.tiles(self.shape.inputs) as u32 * piece.channels as u32;
         let half = usize::from(self.shape.encoding == Encoding::Cf16);
         match self.variant {
-            Variant::Mma(_, kernels) => {
-                let parameters = Correlate {
-                    samples,
-                    visibilities,
-                    row_stride: row_stride as u64,
-                    row_bytes,
-                    inputs,
-                    mode,
-                    reserved: 0,
-                };
-                // SAFETY: the samples are rows of `row_stride` bytes, the visibilities the shape's.
-                unsafe { self.gpu.launch(stream, kernels[half], blocks, &parameters)? };
-            }
+            // SAFETY: the samples are rows of `row_stride` bytes, the visibilities the shape's.
+            Variant::Mma(_, kernels) => unsafe {
+                self.gpu.launch(stream, kernels[half], blocks, &parameters)?;
+            },
             Variant::Wgmma(tile, kernels) => {
-                let map = |box_rows| TensorMap {
-                    address: samples,
-                    sizes: [row_bytes.into(), inputs.into(), piece.channels as u64],
-                    strides: [row_stride as u64, (row_stride * self.shape.inputs) as u64],
-                    box_rows,
-                };
-                let maps = self.maps(stream, [map(tile.rows), map(tile.columns)])?;
-                let row_sums = self.row_sums.as_ref().map_or(0, |sums| {
-                    sums.address() + (4 * self.shape.inputs * piece.first_channel) as u64
-                });
-                let workers = blocks.min(self.gpu.facts().multiprocessors);
-                let (counter, ticket) = self.tickets.as_mut().expect("made for these kernels");
-                let parameters = CorrelateWarpgroup {
-                    rows: maps,
-                    columns: maps + 128,
-                    visibilities,
-                    row_sums,
-                    tickets: counter.address(),
-                    first_ticket: *ticket,
-                    row_bytes,
-                    inputs,
-                    channels: piece.channels as u32,
-                    tiles,
-                    mode,
-                };
-                *ticket = ticket.wrapping_add(blocks).wrapping_add(workers);
-                // SAFETY: the maps are those of the samples, the visibilities the shape's.
-                unsafe { self.gpu.launch(stream, kernels[half], workers, &parameters)? };
+                self.launch_warpgroup(stream, (tile, kernels[half]), piece, &parameters)?;
+            }
+            Variant::WgmmaCi4(tile, kernel) => {
+                self.launch_warpgroup(stream, (tile, kernel), piece, &parameters)?;
             }
             Variant::Packed(_, kernel, _) => {
-                let parameters = Correlate {
-                    samples,
-                    visibilities,
-                    row_stride: row_stride as u64,
-                    row_bytes,
-                    inputs,
-                    mode: if self.companions.is_some() { mode::ADD } else { mode },
-                    reserved: 0,
-                };
                 self.seed(stream, piece, mode, &parameters)?;
+                let mode = if self.companions.is_some() { mode::ADD } else { mode };
                 // SAFETY: as above.
-                unsafe { self.gpu.launch(stream, kernel, blocks, &parameters)? };
+                unsafe {
+                    self.gpu.launch(stream, kernel, blocks, &Correlate { mode, ..parameters })?;
+                }
             }
         }
         if piece.first_channel + piece.channels == self.shape.channels {
             self.partial_times += piece.times;
         }
         Ok(())
+    }
+
+    /// Launches a warpgroup kernel with what the other correlators would get as `correlate`.
+    fn launch_warpgroup(
+        &mut self,
+        stream: Stream,
+        (tile, kernel): (WarpgroupTile, &abi::Kernel<CorrelateWarpgroup>),
+        piece: &Piece,
+        correlate: &Correlate,
+    ) -> Result<()> {
+        let &Correlate { samples, visibilities, row_stride, row_bytes, inputs, mode, .. } =
+            correlate;
+        let map = |box_rows| TensorMap {
+            address: samples,
+            sizes: [row_bytes.into(), inputs.into(), piece.channels as u64],
+            strides: [row_stride, row_stride * u64::from(inputs)],
+            box_rows,
+        };
+        let maps = self.maps(stream, [map(tile.rows), map(tile.columns)])?;
+        let row_sums = self.row_sums.as_ref().map_or(0, |sums| {
+            sums.address() + (4 * self.shape.inputs * piece.first_channel) as u64
+        });
+        // Samples where they were delivered are still as they were encoded.
+        let offset = self.shape.encoding == Encoding::Ci4Offset && self.is_native(piece);
+        let tiles = tile.tiles(inputs);
+        let channels = piece.channels as u32;
+        let blocks = self.gpu.facts().multiprocessors.min(tiles * channels);
+        let (counter, ticket) = self.tickets.as_mut().expect("made for these kernels");
+        let parameters = CorrelateWarpgroup {
+            rows: maps,
+            columns: maps + 128,
+            visibilities,
+            row_sums,
+            tickets: counter.address(),
+            first_ticket: *ticket,
+            row_bytes,
+            inputs,
+            channels,
+            tiles,
+            zero: if offset { 0x8888_8888 } else { 0 },
+            mode,
+            reserved: 0,
+        };
+        *ticket = ticket.wrapping_add(tiles * channels).wrapping_add(blocks);
+        // SAFETY: the maps are those of the samples, the visibilities the shape's.
+        unsafe { self.gpu.launch(stream, kernel, blocks, &parameters) }
     }
 
     /// Seeds the visibilities that `correlate` adds to with what the offset of its codes makes it miss, if
@@ -526,6 +556,7 @@ impl GpuBackend {
             source_stride: piece.source_stride,
             native,
             row_bytes,
+            form: self.form,
         };
         // SAFETY: the native buffer has room for the rows, the piece is what was delivered.
         unsafe { reorder::Variant::of(&block)[0].launch(&self.gpu, stream, &block) }
@@ -744,21 +775,23 @@ impl Backend for GpuBackend {
 /// The kernel for a GPU and an array: the one that spends the least on padding, at the speeds of their
 /// full tiles on an H200 relative to each other (docs/performance.md).
 fn choose(gpu: &dyn Gpu, shape: &Shape) -> Kernel {
+    /// Inputs up to which 4-bit samples are quicker as they are: the kernel alone is slower than
+    /// that of int8, but their corner turn moves half the bytes.
+    const NIBBLE_INPUTS: usize = 512;
     let cost = |kernel: Kernel, speed: f64| {
         let variant = Variant::of(kernel)?;
-        let baselines = match variant {
-            Variant::Mma(tile, _) => tile.inputs * tile.inputs,
-            Variant::Wgmma(tile, _) => tile.rows * tile.columns,
-            Variant::Packed(tile, ..) => tile.inputs * tile.inputs,
-        };
-        let cost = variant.tiles(shape.inputs) as f64 * f64::from(baselines) / speed;
+        if !variant.encodings().contains(&shape.encoding) {
+            return None;
+        }
+        let cost = variant.tiles(shape.inputs) as f64 * f64::from(variant.tile_baselines()) / speed;
         gpu.facts().runs(variant.target()).then_some((kernel, cost))
     };
     [
         cost(Kernel::Mma128, 1.0),
         cost(Kernel::Mma64, 0.94),
-        cost(Kernel::Wgmma192, 2.5),
-        cost(Kernel::Wgmma128, 2.33),
+        cost(Kernel::Wgmma192, 2.33),
+        cost(Kernel::Wgmma128, 2.18),
+        cost(Kernel::WgmmaCi4, if shape.inputs <= NIBBLE_INPUTS { 2.5 } else { 1.8 }),
     ]
     .into_iter()
     .flatten()

@@ -30,6 +30,9 @@ pub enum Kernel {
     Wgmma192,
     /// `wgmma-128`: tensor cores of Hopper (`wgmma`), tiles of 128 x 128 baselines.
     Wgmma128,
+    /// `wgmma-ci4`: tensor cores of Hopper (`wgmma`), `ci4` and `ci4-offset` as three products instead of
+    /// four, tiles of 128 x 128 baselines.
+    WgmmaCi4,
     /// `packed`: 4-bit samples on integer multiply-adds, two products each (Klages et al., "GPU
     /// Kernels for High-Speed 4-Bit Astrophysical Data Processing").
     Packed,
@@ -60,6 +63,7 @@ impl Kernel {
         Self::Mma64,
         Self::Wgmma192,
         Self::Wgmma128,
+        Self::WgmmaCi4,
         Self::Packed,
         Self::PackedSigned,
         Self::PackedComplex,
@@ -81,6 +85,7 @@ impl Kernel {
             Self::Mma64 => "mma-64",
             Self::Wgmma192 => "wgmma-192",
             Self::Wgmma128 => "wgmma-128",
+            Self::WgmmaCi4 => "wgmma-ci4",
             Self::Packed => "packed",
             Self::PackedSigned => "packed-signed",
             Self::PackedComplex => "packed-complex",
