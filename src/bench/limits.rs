@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use corrust_gpu::{
     abi::limits::{
-        CEILINGS, CHAINS, COPY, Ceiling, Copy, PANEL_ROW_BYTES, PANELS, Repeat, SHARED_READS,
+        CEILINGS, CHAINS, COPY, Ceiling, CopyWords, PANEL_ROW_BYTES, PANELS, Repeat, SHARED_READS,
         STEPS, WARP_FRAGMENTS,
     },
     tile::fragment,
@@ -449,7 +449,7 @@ impl Work for Moving {
         let stream = Stream::default();
         match self.direction {
             Direction::Device => {
-                let parameters = Copy {
+                let parameters = CopyWords {
                     source: self.device.address(),
                     target: self.target.address(),
                     words: self.values.len() as u64 / 16,

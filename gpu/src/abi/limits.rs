@@ -137,7 +137,7 @@ pub const CEILINGS: &[(&str, Ceiling)] = &[
 
 parameters! {
     /// Parameters of [`COPY`]. Grid: any; the threads share the words.
-    pub struct Copy {
+    pub struct CopyWords {
         /// Bytes to copy, 16-byte aligned.
         pub source: u64,
         /// Where to, 16-byte aligned.
@@ -148,4 +148,4 @@ parameters! {
 }
 
 /// Device memory, read once and written once.
-pub const COPY: Kernel<Copy> = Kernel::new("limits_copy", 256);
+pub const COPY: Kernel<CopyWords> = Kernel::new("limits_copy", 256);

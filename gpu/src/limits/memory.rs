@@ -2,7 +2,7 @@
 
 use super::store;
 use crate::{
-    abi::limits::{Copy, Repeat, SHARED_READS},
+    abi::limits::{CopyWords, Repeat, SHARED_READS},
     isa::common::{
         barrier, block, blocks, dynamic_shared, load_global_4, load_shared_4, opaque,
         store_global_4, store_shared_4, thread, threads,
@@ -15,7 +15,7 @@ kernel! {
     /// Bound by device memory. A thread for each word or so gives most: on an H200, with 512 blocks a
     /// multiprocessor, 4.16 TB/s, with 8 blocks 3.95. Tried and lost: 4 and 8 words of a thread at a
     /// time (4.12, 2.87), loads and stores that ask caches to keep nothing (3.98).
-    fn limits_copy(p: Copy) {
+    fn limits_copy(p: CopyWords) {
         let step = blocks() as u64 * threads() as u64;
         let mut word = block() as u64 * threads() as u64 + thread() as u64;
         while word < p.words {

@@ -321,7 +321,15 @@ impl Args {
         let limits = Limits::of(&rows);
         let settings = settings(&limits, sustain);
         for case in cases(system, place) {
-            for row in measure(case.as_ref(), &places, &settings)? {
+            let measured = match measure(case.as_ref(), &places, &settings) {
+                // A smaller GPU still has the other cases.
+                Err(error @ Error::OutOfMemory { .. }) => {
+                    warn(format_args!("{} {}: left out: {error}", case.system(), case.label()));
+                    continue;
+                }
+                measured => measured?,
+            };
+            for row in measured {
                 table.row(&row);
                 rows.push(row);
             }
