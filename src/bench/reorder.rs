@@ -49,10 +49,16 @@ pub fn cases(options: &Options, place: &Place) -> Vec<Box<dyn Case>> {
     for &encoding in &options.encodings {
         for &inputs in &options.inputs {
             let channels = (rows / inputs).max(1);
-            let turn = |layout| Turn { encoding, layout, inputs, channels, times: options.times };
-            cases.push(Box::new(turn(Layout::Tcn)));
-            if Some(&inputs) == options.inputs.last() {
-                cases.push(Box::new(turn(Layout::Cnt)));
+            let times = options.times;
+            // 4-bit samples are unpacked, or left for kernels that do it themselves.
+            let nibbles = matches!(encoding, Encoding::Ci4 | Encoding::Ci4Offset);
+            let forms = [Native::of(encoding), Native::Nibbles];
+            for &form in &forms[..1 + usize::from(nibbles)] {
+                let turn = |layout| Turn { encoding, form, layout, inputs, channels, times };
+                cases.push(Box::new(turn(Layout::Tcn)));
+                if Some(&inputs) == options.inputs.last() {
+                    cases.push(Box::new(turn(Layout::Cnt)));
+                }
             }
         }
     }
@@ -62,6 +68,7 @@ pub fn cases(options: &Options, place: &Place) -> Vec<Box<dyn Case>> {
 
 struct Turn {
     encoding: Encoding,
+    form: Native,
     layout: Layout,
     inputs: usize,
     channels: usize,
@@ -74,8 +81,9 @@ impl Case for Turn {
     }
 
     fn label(&self) -> String {
-        let Self { encoding, layout, inputs, channels, times } = self;
-        format!("{encoding} {layout}, N {inputs}, C {channels}, T {times}")
+        let Self { encoding, form, layout, inputs, channels, times } = self;
+        let form = if *form == Native::Nibbles { ", packed" } else { "" };
+        format!("{encoding} {layout}{form}, N {inputs}, C {channels}, T {times}")
     }
 
     fn sizes(&self) -> BTreeMap<&'static str, u64> {
@@ -89,17 +97,17 @@ impl Case for Turn {
 
     fn subjects(&self, place: &Place) -> Result<Vec<Subject>> {
         let Some(gpu) = &place.gpu else { return Ok(Vec::new()) };
-        let Self { encoding, layout, inputs, channels, times } = *self;
+        let Self { encoding, form, layout, inputs, channels, times } = *self;
         let rows = inputs * channels;
         let samples = random_bytes(rows * times * encoding.bytes());
         // One sample more than there are: what is padded is seen to be zero.
-        let row_bytes = ((times + 1) * Native::of(encoding).bytes()).next_multiple_of(16);
+        let row_bytes = ((times + 1) * form.bytes()).next_multiple_of(16);
         let expected: Rc<[u8]> = self.expected(&samples, row_bytes).into();
         let source = Rc::new(Ring::new(gpu, &samples)?);
         let native = Rc::new(Ring::empty(gpu, rows * row_bytes)?);
         let block = Block {
             encoding,
-            form: Native::of(encoding),
+            form,
             layout,
             inputs,
             channels,
@@ -110,7 +118,7 @@ impl Case for Turn {
             row_bytes,
         };
         let input = samples.len() as f64;
-        let output = (rows * times * Native::of(encoding).bytes()) as f64;
+        let output = (rows * times * form.bytes()) as f64;
         let variants = Variant::of(&block).into_iter().enumerate();
         let subjects = variants.map(|(index, variant)| {
             let launch = {
@@ -146,13 +154,11 @@ impl Case for Turn {
 impl Turn {
     /// Native rows, sample by sample.
     fn expected(&self, samples: &[u8], row_bytes: usize) -> Vec<u8> {
-        let Self { encoding, layout, inputs, channels, times } = *self;
+        let Self { encoding, form, layout, inputs, channels, times } = *self;
         let bytes = encoding.bytes();
         let mut native = vec![0; channels * inputs * row_bytes];
         native.par_chunks_exact_mut(row_bytes).enumerate().for_each(|(row, to)| {
-            for (time, to) in
-                to.chunks_exact_mut(Native::of(encoding).bytes()).take(times).enumerate()
-            {
+            for (time, to) in to.chunks_exact_mut(form.bytes()).take(times).enumerate() {
                 let index = match layout {
                     // Rows are [channel][input].
                     Layout::Tcn => time * channels * inputs + row,
@@ -160,6 +166,8 @@ impl Turn {
                 };
                 let sample = &samples[index * bytes..][..bytes];
                 match encoding {
+                    Encoding::Ci4 if form == Native::Nibbles => to[0] = sample[0],
+                    Encoding::Ci4Offset if form == Native::Nibbles => to[0] = sample[0] ^ 0x88,
                     Encoding::Ci8 | Encoding::Cf16 => to.copy_from_slice(sample),
                     Encoding::Ci4 => {
                         to[0] = (sample[0] as i8 >> 4) as u8;
