@@ -20,6 +20,7 @@ struct Backend {
     name: &'static str,
     device: Device,
     kernel: Kernel,
+    weights: Encoding,
     dishes: &'static [usize],
     beams: &'static [usize],
     times: &'static [usize],
@@ -31,6 +32,7 @@ const CPU: Backend = Backend {
     name: "",
     device: Device::Cpu,
     kernel: Kernel::Auto,
+    weights: Encoding::Ci8,
     dishes: &[1, 2, 3, 64, 511, 512, 513, 1025],
     beams: &[1, 2, 15, 16, 17, 31, 32, 33, 96, 97],
     times: &[1, 2, 3, 4, 5, 63, 64, 65, 127, 128, 129, 200],
@@ -42,6 +44,7 @@ const GPU: Backend = Backend {
     name: "",
     device: Device::Cuda(0),
     kernel: Kernel::Mma,
+    weights: Encoding::Ci8,
     dishes: &[1, 15, 16, 17, 63, 64, 65, 255, 256, 257, 511, 512, 513, 1025],
     beams: &[1, 2, 15, 16, 17, 32, 33, 64, 65, 96, 97, 193],
     times: &[1, 2, 3, 15, 16, 17, 63, 64, 65, 127, 128, 129, 400],
@@ -58,13 +61,22 @@ impl Backend {
         Self { name, device: Device::Sim, kernel, most_dishes: 20_000, ..GPU }
     }
 
+    const fn cuda_ci4(name: &'static str, kernel: Kernel) -> Self {
+        Self { weights: Encoding::Ci4, ..Self::cuda(name, kernel) }
+    }
+
+    const fn sim_ci4(name: &'static str, kernel: Kernel) -> Self {
+        Self { weights: Encoding::Ci4, ..Self::sim(name, kernel) }
+    }
+
     const fn cpu(name: &'static str, kernel: Kernel) -> Self {
         Self { name, kernel, ..CPU }
     }
 
     /// Whether the backend is there; says why if not.
     fn is_there(&self) -> bool {
-        match Beamformer::builder(1, 1).device(self.device).kernel(self.kernel).build() {
+        let plan = Beamformer::builder(1, 1).weights(self.weights);
+        match plan.device(self.device).kernel(self.kernel).build() {
             Ok(_) => true,
             Err(Error::Device(reason)) => {
                 let required = std::env::var("CORRUST_REQUIRE").unwrap_or_default();
@@ -82,20 +94,45 @@ impl Backend {
         Beamformer::builder(case.dishes, case.beams)
             .channels(case.channels)
             .polarisations(case.polarisations)
+            .weights(self.weights)
             .incoherent(true)
             .device(self.device)
             .kernel(self.kernel)
     }
 
+    /// The case as the backend can have it: of weights of four bits the high ones of the case's, with
+    /// shifts that make up for it.
+    fn adapted(&self, case: &Case) -> Case {
+        let mut case = case.clone();
+        if self.weights == Encoding::Ci4 {
+            case.weights.iter_mut().for_each(|(re, im)| (*re, *im) = (*re >> 4, *im >> 4));
+            case.shifts.iter_mut().for_each(|shift| *shift = shift.saturating_sub(4));
+        }
+        case
+    }
+
     /// A plan with the case's weights and shifts.
     fn plan(&self, case: &Case, rounding: Rounding) -> Beamformer {
         let mut plan = self.builder(case).rounding(rounding).build().expect("the shape is legal");
-        give(&mut plan, case);
+        self.give(&mut plan, case);
         plan
+    }
+
+    /// Sets a plan's weights and shifts.
+    fn give(&self, plan: &mut Beamformer, case: &Case) {
+        if self.weights == Encoding::Ci4 {
+            let nibbles = |&(re, im): &(i8, i8)| (re << 4 | im & 15) as u8;
+            plan.set_weights(&case.weights.iter().map(nibbles).collect::<Vec<u8>>()).unwrap();
+        } else {
+            let weights: Vec<[i8; 2]> = case.weights.iter().map(|&(re, im)| [re, im]).collect();
+            plan.set_weights(&weights).unwrap();
+        }
+        plan.set_shifts(&case.shifts).unwrap();
     }
 
     /// Beamforms a case in one go, with either rounding, and compares.
     fn judge(&self, case: &Case) {
+        let case = &self.adapted(case);
         for rounding in Rounding::ALL {
             let beams = self.plan(case, rounding).beamform(&case.voltages).unwrap();
             compare(&self.what(case), case, &beams, &oracle::beamform(case, judged_by(rounding)));
@@ -109,13 +146,6 @@ impl Backend {
             self.name
         )
     }
-}
-
-/// Sets a plan's weights and shifts.
-fn give(plan: &mut Beamformer, case: &Case) {
-    let weights: Vec<[i8; 2]> = case.weights.iter().map(|&(re, im)| [re, im]).collect();
-    plan.set_weights(&weights).unwrap();
-    plan.set_shifts(&case.shifts).unwrap();
 }
 
 fn judged_by(rounding: Rounding) -> oracle::Rounding {
@@ -242,8 +272,9 @@ fn most_dishes(backend: Backend) {
 
 /// A stream cut anywhere gives the same beams, with weights and shifts that are replaced on the way.
 fn cuts(backend: Backend) {
-    let case = random((90, 18, 2, 2, 150));
-    let later = Case { weights: random((90, 18, 2, 2, 1)).weights, ..case.clone() };
+    let case = backend.adapted(&random((90, 18, 2, 2, 150)));
+    let later = backend.adapted(&random((90, 18, 2, 2, 1)));
+    let later = Case { weights: later.weights, ..case.clone() };
     let later = Case { shifts: later.shifts.iter().map(|shift| shift - 1).collect(), ..later };
     let step = 90 * 4;
     let mut plan = backend.plan(&case, Rounding::Nearest);
@@ -252,7 +283,7 @@ fn cuts(backend: Backend) {
         (&[0, 63, 149, 150], &later),
         (&[0, 150], &case),
     ] {
-        give(&mut plan, case);
+        backend.give(&mut plan, case);
         for cut in cuts.windows(2) {
             let part = Case {
                 times: cut[1] - cut[0],
@@ -262,6 +293,31 @@ fn cuts(backend: Backend) {
             let beams = plan.beamform(&part.voltages).unwrap();
             let expected = oracle::beamform(&part, oracle::Rounding::Nearest);
             compare(&backend.what(&part), &part, &beams, &expected);
+        }
+    }
+}
+
+/// From page-locked memory as from ordinary, into beams that are used again, in more pieces than are on
+/// their way together.
+fn page_locked(backend: Backend) {
+    let gpu = backend.device.open().unwrap().expect("a GPU");
+    // A piece is 64 MiB of voltages.
+    let shapes: &[_] = match backend.device {
+        Device::Sim => &[(5, 3, 2, 2, 70), (5, 3, 2, 2, 70), (5, 3, 2, 2, 3)],
+        _ => &[(512, 3, 8, 2, 5 * 8192 + 100), (5, 3, 2, 2, 3), (512, 3, 8, 2, 100)],
+    };
+    let mut beams = beamform::Beams::default();
+    for &shape in shapes {
+        let case = backend.adapted(&random(shape));
+        let expected = oracle::beamform(&case, oracle::Rounding::Nearest);
+        let mut locked = gpu.locked_bytes(case.voltages.len() + 1).unwrap();
+        assert!(gpu.is_locked(&locked));
+        assert!(backend.device == Device::Sim || !gpu.is_locked(&case.voltages));
+        locked[1..].copy_from_slice(&case.voltages);
+        let mut plan = backend.plan(&case, Rounding::Nearest);
+        for voltages in [&locked[1..], &case.voltages, &locked[1..]] {
+            plan.beamform_into(voltages, &mut beams).unwrap();
+            compare(&backend.what(&case), &case, &beams, &expected);
         }
     }
 }
@@ -287,13 +343,21 @@ fn four_bit_weights(backend: Backend) {
 
 /// Stamps the suite for a backend.
 macro_rules! conformance {
-    ($name:ident, $backend:ident, $kernel:ident) => {
+    (cpu $name:ident, $kernel:ident) => {
+        conformance!(@mod $name, cpu, $kernel: );
+    };
+    ($backend:ident $name:ident, $kernel:ident) => {
+        conformance!(@mod $name, $backend, $kernel: page_locked);
+    };
+    (@mod $name:ident, $backend:ident, $kernel:ident: $($test:ident)?) => {
         mod $name {
             use super::{Backend, Kernel};
 
             const BACKEND: Backend = Backend::$backend(stringify!($name), Kernel::$kernel);
 
-            conformance!(@tests sizes cancelling shifts saturating most_dishes cuts four_bit_weights);
+            conformance!(
+                @tests sizes cancelling shifts saturating most_dishes cuts four_bit_weights $($test)?
+            );
         }
     };
     (@tests $($test:ident)*) => {
@@ -308,13 +372,15 @@ macro_rules! conformance {
     };
 }
 
-conformance!(cpu_portable, cpu, CpuPortable);
-conformance!(cpu_avx2, cpu, CpuAvx2);
-conformance!(cpu_avx512_vnni, cpu, CpuAvx512Vnni);
-conformance!(cuda_mma, cuda, Mma);
-conformance!(cuda_wgmma, cuda, Wgmma);
-conformance!(sim_mma, sim, Mma);
-conformance!(sim_wgmma, sim, Wgmma);
+conformance!(cpu cpu_portable, CpuPortable);
+conformance!(cpu cpu_avx2, CpuAvx2);
+conformance!(cpu cpu_avx512_vnni, CpuAvx512Vnni);
+conformance!(cuda cuda_mma, Mma);
+conformance!(cuda cuda_wgmma, Wgmma);
+conformance!(cuda_ci4 cuda_mma_s4, MmaS4);
+conformance!(sim sim_mma, Mma);
+conformance!(sim_ci4 sim_mma_s4, MmaS4);
+conformance!(sim sim_wgmma, Wgmma);
 
 /// Refused in one sentence that says what was found and what was expected.
 #[test]
@@ -329,6 +395,11 @@ fn errors_name_found_and_expected() {
     assert!(message(cpu(1, usize::MAX).build()).contains("cannot be addressed"));
     assert!(message(cpu(1, 1).weights(Encoding::Cf16).build()).contains("expected ci8 or ci4"));
     assert!(message(cpu(1, 1).kernel(Kernel::Mma).build()).contains("does not run on a CPU"));
+    let simulator = Beamformer::builder(1, 1).device(Device::Sim).kernel(Kernel::MmaS4);
+    assert_eq!(
+        message(simulator.build()),
+        "kernel mma-s4 with weights of ci8: expected weights of ci4"
+    );
 
     let mut plan = cpu(3, 2).channels(2).build().unwrap();
     let message = |error: Error| error.to_string();

@@ -4,7 +4,7 @@ use std::{path::PathBuf, time::Instant};
 
 use corrust::{
     Beamformer, Device, Encoding, Error, Layout, Result,
-    beamform::{Kernel, Rounding, Shape, useful_operations},
+    beamform::{Beams, Kernel, Rounding, Shape, useful_operations},
     correlate,
     format::npy::{Dtype, Reader, Writer},
 };
@@ -131,11 +131,12 @@ impl Args {
             if block_times > GRAIN { block_times / GRAIN * GRAIN } else { block_times };
         let mut block = vec![0; block_times.min(times) * step];
         let mut clipped = Array3::<u64>::zeros((channels, polarisations, beams));
+        let mut formed = Beams::default();
         for first in (0..times).step_by(block_times) {
             let count = block_times.min(times - first);
             let block = &mut block[..count * step];
             voltages.read_at((first * step) as u64, block)?;
-            let formed = plan.beamform(block)?;
+            plan.beamform_into(block, &mut formed)?;
             let place = |row: usize| (row * times + first) as u64;
             let samples = formed.samples.as_slice().expect("beams are stored in standard order");
             for (row, samples) in samples.chunks_exact(count).enumerate() {

@@ -2,29 +2,37 @@
 
 use super::{Kernel, Target, parameters};
 
-/// Beams of one matrix fragment: what a warp holds the weights of.
-pub const WARP_BEAMS: u32 = 16;
+/// Beams of one matrix fragment: a row tile.
+pub const ROW_BEAMS: u32 = 16;
 /// Dishes of one 16-byte load of voltages by each lane: two fragments.
 pub const CHUNK_DISHES: u32 = 64;
 /// Times that a block stages and beamforms at a time.
 pub const UNIT_TIMES: u32 = 64;
-/// Bytes of prepared weights of [`WARP_BEAMS`] beams and [`CHUNK_DISHES`] dishes.
-pub const CHUNK_BYTES: u32 = WARP_BEAMS * CHUNK_DISHES * 2;
+/// Bytes of prepared int8 weights of [`ROW_BEAMS`] beams and [`CHUNK_DISHES`] dishes.
+pub const CHUNK_BYTES: u32 = ROW_BEAMS * CHUNK_DISHES * 2;
 
 /// Geometry of a block: `W_b x W_d` warps hold the tile of weights (Smith, section 2), and as many
 /// such sets as `time_warps` share the times of a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tile {
-    /// `W_b`: warps along the beams, [`WARP_BEAMS`] each.
+    /// `W_b`: warps along the beams, [`ROW_BEAMS`] each.
     pub beam_warps: u32,
     /// `W_d`: warps along the dishes, 1 or 2; the sums of two are added through shared memory.
     pub dish_warps: u32,
     /// Warps along the times of a unit: 1, 2 or 4.
     pub time_warps: u32,
-    /// Chunks of [`CHUNK_DISHES`] dishes of one warp: its weights take 16 registers each.
+    /// Chunks of [`CHUNK_DISHES`] dishes of one warp: its weights take 16 registers each, or 8 if they
+    /// are int4.
     pub chunks: u32,
+    /// Fragments of 8 times, 1 or 2, that a warp multiplies at once; each takes 16 registers.
+    pub fragments: u32,
     /// Units of time in flight.
     pub stages: u32,
+    /// Whether weights are int4.
+    pub int4: bool,
+    /// Microseconds of an H200 for 2^20 times of a block's beams and dishes, measured
+    /// (docs/performance.md); of int4 tiles, which an H200 only emulates, an estimate.
+    pub cost: u32,
 }
 
 impl Tile {
@@ -40,7 +48,7 @@ impl Tile {
 
     /// Beams of a block.
     pub const fn beams(self) -> u32 {
-        self.beam_warps * WARP_BEAMS
+        self.beam_warps * ROW_BEAMS
     }
 
     /// Dishes of a block, and of one launch.
@@ -59,11 +67,15 @@ impl Tile {
         UNIT_TIMES * self.pitch()
     }
 
-    /// Bytes of shared memory of a block: the units in flight, and what two warps along the dishes
-    /// exchange.
+    /// Bytes of shared memory through which two warps along the dishes exchange half of their sums of
+    /// an iteration.
+    pub const fn exchange_bytes(self) -> u32 {
+        if self.dish_warps == 2 { 1024 * self.warps() } else { 0 }
+    }
+
+    /// Bytes of shared memory of a block: the units in flight, and two exchanges that take turns.
     pub const fn shared_bytes(self) -> u32 {
-        let exchange = if self.dish_warps == 2 { 1024 * self.warps() } else { 0 };
-        self.stages * self.unit_bytes() + exchange
+        self.stages * self.unit_bytes() + 2 * self.exchange_bytes()
     }
 }
 
@@ -76,6 +88,10 @@ pub mod pass {
     pub const KEEP: u32 = 2;
 }
 
+/// The low nibbles of a word. A parameter, so that it takes a register: masking and turning signs are one
+/// instruction then, which has room for one constant.
+pub const LOW_NIBBLES: u32 = 0x0f0f_0f0f;
+
 parameters! {
     /// Parameters of the beamformers.
     ///
@@ -85,8 +101,8 @@ parameters! {
         /// `ci4` voltages `[time][stream][voltage_pitch bytes]`, 16-byte aligned, from the first
         /// dish of this launch on.
         pub voltages: u64,
-        /// Prepared weights `[stream][padded beams / 16][weight_chunks][`[`CHUNK_BYTES`]`]`, from
-        /// the first chunk of this launch on, in the order of [`crate::beamform::map`].
+        /// Prepared weights `[stream][padded beams / 16][weight_chunks][`[`CHUNK_BYTES`]`, int4: half]`,
+        /// from the first chunk of this launch on, in the order of [`crate::beamform::map`].
         pub weights: u64,
         /// [`Beam`]s, `[stream][padded beams]`.
         pub beams: u64,
@@ -111,22 +127,21 @@ parameters! {
         pub groups: u32,
         /// Dishes of this launch, at most `Tile::dishes()`.
         pub dishes: u32,
-        /// Chunks of weights from one group of 16 beams to the next.
+        /// Chunks of weights from one row tile of 16 beams to the next.
         pub weight_chunks: u32,
         /// Any of [`pass`].
         pub pass: u32,
-        /// Zero.
-        pub reserved: u32,
+        /// [`LOW_NIBBLES`].
+        pub low_nibbles: u32,
     }
 }
 
 parameters! {
     /// How the sums of a beam become samples: `(sum + bias) >> shift`.
     pub struct Beam {
-        /// Added to the real sum: the rounding, and what the complement of the imaginary voltages
-        /// left out.
+        /// Added to the real sum: the rounding, and what it lacks.
         pub real_bias: i32,
-        /// Added to the imaginary sum: the rounding.
+        /// Added to the imaginary sum, likewise.
         pub imaginary_bias: i32,
         /// Bits to shift by, at most 31.
         pub shift: u32,
@@ -135,21 +150,27 @@ parameters! {
     }
 }
 
+/// What is added to samples, of which -7 to 7 are kept, so that none is negative.
+pub const EXCESS: i32 = 7;
+
 impl Beam {
-    /// The beam whose imaginary weights sum to `imaginary_weights`, whose sums are to be shifted by
-    /// `shift`, to the nearest or down. In launches with a [`pass`] sums come at their own scale,
-    /// otherwise 16 times as large: then they are those of at most 512 dishes, below 2^20 before
-    /// scaling, and shifts of 27 and more all give the same.
-    pub const fn new(imaginary_weights: i32, shift: u32, nearest: bool, passes: bool) -> Self {
+    /// The beam whose sums lack `bias` (real, imaginary) and are to be shifted by `shift`, to the
+    /// nearest or down.
+    ///
+    /// In launches with a [`pass`] sums come at their own scale. Otherwise they come `1 << scale` times
+    /// as large, are those of at most 512 dishes, at most 2^20 before scaling, so that shifts of 22 and
+    /// more all give the same; and what they become is in excess of [`EXCESS`].
+    pub const fn new(bias: [i32; 2], shift: u32, nearest: bool, scale: u32, passes: bool) -> Self {
         let (shift, scale) = match (passes, shift) {
             (true, shift) => (shift, 0),
-            (false, 0..27) => (shift, 4),
-            (false, _) => (27, 4),
+            (false, 0..22) => (shift, scale),
+            (false, _) => (22, scale),
         };
         let half = if nearest && shift > 0 { 1 << (shift - 1) } else { 0 };
+        let more = if passes { half } else { half + (EXCESS << shift) };
         Self {
-            real_bias: (half + imaginary_weights) << scale,
-            imaginary_bias: half << scale,
+            real_bias: (more + bias[0]) << scale,
+            imaginary_bias: (more + bias[1]) << scale,
             shift: shift + scale,
             reserved: 0,
         }
@@ -189,8 +210,8 @@ const fn beamformer(name: &'static str, tile: Tile, min_blocks: u32) -> Kernel<B
 /// Names the tiles and their kernels.
 macro_rules! beamformers {
     ($($tile:ident $kernel:ident $name:literal: $beam_warps:literal x $dish_warps:literal x
-       $time_warps:literal, $chunks:literal chunks, $stages:literal stages,
-       $blocks:literal blocks;)*) => {
+       $time_warps:literal, $chunks:literal chunks of $weights:ident, $fragments:literal at once, $stages:literal stages,
+       $blocks:literal blocks, $cost:literal us;)*) => {
         $(
             #[doc = concat!("Tile of [`", stringify!($kernel), "`].")]
             pub const $tile: Tile = Tile {
@@ -198,61 +219,116 @@ macro_rules! beamformers {
                 dish_warps: $dish_warps,
                 time_warps: $time_warps,
                 chunks: $chunks,
+                fragments: $fragments,
                 stages: $stages,
+                int4: beamformers!(@ $weights),
+                cost: $cost,
             };
-            #[doc = concat!("Beams on `mma.sync.m16n8k32`, [`", stringify!($tile), "`].")]
+            #[doc = concat!("Beams on `mma.sync`, [`", stringify!($tile), "`].")]
             pub const $kernel: Kernel<Beamform> = beamformer($name, $tile, $blocks);
         )*
 
         /// Every beamformer kernel with its tile.
         pub const BEAMFORMERS: &[(Kernel<Beamform>, Tile)] = &[$(($kernel, $tile)),*];
     };
+    (@ int8) => { false };
+    (@ int4) => { true };
 }
 
 beamformers! {
-    TILE_16X512 MMA_16X512 "beamform_mma_16x512": 1 x 2 x 4, 4 chunks, 2 stages, 2 blocks;
-    TILE_32X512 MMA_32X512 "beamform_mma_32x512": 2 x 2 x 4, 4 chunks, 2 stages, 1 blocks;
-    TILE_64X512 MMA_64X512 "beamform_mma_64x512": 4 x 2 x 2, 4 chunks, 2 stages, 1 blocks;
-    TILE_96X512 MMA_96X512 "beamform_mma_96x512": 6 x 2 x 1, 4 chunks, 2 stages, 1 blocks;
-    TILE_16X256 MMA_16X256 "beamform_mma_16x256": 1 x 1 x 4, 4 chunks, 3 stages, 3 blocks;
-    TILE_32X256 MMA_32X256 "beamform_mma_32x256": 2 x 1 x 2, 4 chunks, 3 stages, 3 blocks;
-    TILE_64X256 MMA_64X256 "beamform_mma_64x256": 4 x 1 x 1, 4 chunks, 3 stages, 3 blocks;
-    TILE_96X256 MMA_96X256 "beamform_mma_96x256": 6 x 1 x 1, 4 chunks, 3 stages, 2 blocks;
-    TILE_16X64 MMA_16X64 "beamform_mma_16x64": 1 x 1 x 4, 1 chunks, 8 stages, 4 blocks;
-    TILE_64X64 MMA_64X64 "beamform_mma_64x64": 4 x 1 x 1, 1 chunks, 8 stages, 4 blocks;
-    TILE_96X64 MMA_96X64 "beamform_mma_96x64": 6 x 1 x 1, 1 chunks, 8 stages, 2 blocks;
+    TILE_16X512 MMA_16X512 "beamform_mma_16x512": 1 x 1 x 4, 8 chunks of int8, 2 at once, 2 stages, 2 blocks, 146 us;
+    TILE_32X512 MMA_32X512 "beamform_mma_32x512": 2 x 1 x 2, 8 chunks of int8, 2 at once, 2 stages, 2 blocks, 209 us;
+    TILE_64X512 MMA_64X512 "beamform_mma_64x512": 4 x 1 x 1, 8 chunks of int8, 2 at once, 2 stages, 2 blocks, 358 us;
+    TILE_96X512 MMA_96X512 "beamform_mma_96x512": 6 x 2 x 1, 4 chunks of int8, 2 at once, 2 stages, 1 blocks, 556 us;
+    TILE_16X256 MMA_16X256 "beamform_mma_16x256": 1 x 1 x 4, 4 chunks of int8, 2 at once, 3 stages, 3 blocks, 79 us;
+    TILE_32X256 MMA_32X256 "beamform_mma_32x256": 2 x 1 x 2, 4 chunks of int8, 2 at once, 3 stages, 3 blocks, 122 us;
+    TILE_64X256 MMA_64X256 "beamform_mma_64x256": 4 x 1 x 1, 4 chunks of int8, 1 at once, 3 stages, 3 blocks, 209 us;
+    TILE_96X256 MMA_96X256 "beamform_mma_96x256": 6 x 1 x 1, 4 chunks of int8, 2 at once, 3 stages, 2 blocks, 344 us;
+    TILE_16X64 MMA_16X64 "beamform_mma_16x64": 1 x 1 x 4, 1 chunks of int8, 2 at once, 8 stages, 4 blocks, 42 us;
+    TILE_64X64 MMA_64X64 "beamform_mma_64x64": 4 x 1 x 1, 1 chunks of int8, 2 at once, 8 stages, 4 blocks, 98 us;
+    TILE_96X64 MMA_96X64 "beamform_mma_96x64": 6 x 1 x 1, 1 chunks of int8, 2 at once, 8 stages, 2 blocks, 153 us;
+    TILE_S4_16X512 MMA_S4_16X512 "beamform_mma_s4_16x512": 1 x 1 x 4, 8 chunks of int4, 1 at once, 2 stages, 2 blocks, 73 us;
+    TILE_S4_96X512 MMA_S4_96X512 "beamform_mma_s4_96x512": 6 x 1 x 2, 8 chunks of int4, 1 at once, 2 stages, 1 blocks, 278 us;
+    TILE_S4_192X512 MMA_S4_192X512 "beamform_mma_s4_192x512": 12 x 1 x 1, 8 chunks of int4, 1 at once, 2 stages, 1 blocks, 520 us;
+    TILE_S4_64X64 MMA_S4_64X64 "beamform_mma_s4_64x64": 4 x 1 x 1, 1 chunks of int4, 1 at once, 8 stages, 4 blocks, 49 us;
 }
 
-/// Geometry of the block of [`WGMMA_96X512`]: a warpgroup that unpacks, and one for each 32 beams.
-pub mod warpgroup {
-    use super::UNIT_TIMES;
+/// Geometry of a block of the beamformers on warpgroups: a warpgroup that unpacks, and one for each 32
+/// beams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WarpgroupTile {
+    /// Beams of a block, a multiple of 32.
+    pub beams: u32,
+    /// Dishes of a block, and of one launch: 128, 256 or 512.
+    pub dishes: u32,
+    /// Units in int8, and as delivered, in flight.
+    pub stages: u32,
+    /// Microseconds of an H200 for 2^20 times of a block's beams and dishes, measured.
+    pub cost: u32,
+}
 
-    /// Beams of a block.
-    pub const BEAMS: u32 = 96;
-    /// Dishes of a block, and of one launch.
-    pub const DISHES: u32 = 512;
+impl WarpgroupTile {
     /// Bytes of K of a panel: a swizzled row of shared memory.
     pub const PANEL_DISHES: u32 = 128;
     /// Columns of the operand: the real, then the imaginary parts of a unit's voltages.
     pub const COLUMNS: u32 = 2 * UNIT_TIMES;
+    /// Registers of a thread that unpacks.
+    pub const UNPACKING_REGISTERS: u32 = 32;
+
+    /// Registers of a thread that multiplies.
+    pub const fn registers(self) -> u32 {
+        if self.beams < 96 { 200 } else { 160 }
+    }
+
     /// Bytes of a unit of voltages in int8.
-    pub const UNIT_BYTES: u32 = COLUMNS * DISHES;
+    pub const fn unit_bytes(self) -> u32 {
+        Self::COLUMNS * self.dishes
+    }
+
     /// Bytes of a unit of voltages as delivered.
-    pub const PACKED_BYTES: u32 = UNIT_TIMES * DISHES;
-    /// Units in int8, and as delivered, in flight.
-    pub const STAGES: u32 = 2;
-    /// Registers of a thread that unpacks, and of one that multiplies.
-    pub const REGISTERS: (u32, u32) = (32, 160);
+    pub const fn packed_bytes(self) -> u32 {
+        UNIT_TIMES * self.dishes
+    }
+
     /// Threads of a block.
-    pub const THREADS: u32 = 128 + BEAMS / 32 * 128;
+    pub const fn threads(self) -> u32 {
+        128 + self.beams / 32 * 128
+    }
+
     /// Bytes of shared memory of a block; behind the units, two barriers for each stage.
-    pub const SHARED_BYTES: u32 = STAGES * (UNIT_BYTES + PACKED_BYTES) + 16 * STAGES;
+    pub const fn shared_bytes(self) -> u32 {
+        self.stages * (self.unit_bytes() + self.packed_bytes() + 16)
+    }
 }
 
-/// Beams on `wgmma.m64n128k32`, geometry in [`warpgroup`].
-pub const WGMMA_96X512: Kernel<Beamform> = Kernel::new("beamform_wgmma_96x512", warpgroup::THREADS)
-    .target(Target::Sm90a)
-    .shared_bytes(warpgroup::SHARED_BYTES);
+/// Names the tiles of warpgroups and their kernels.
+macro_rules! warpgroups {
+    ($($tile:ident $kernel:ident $name:literal: $beams:literal x $dishes:literal,
+       $stages:literal stages, $cost:literal us;)*) => {
+        $(
+            #[doc = concat!("Tile of [`", stringify!($kernel), "`].")]
+            pub const $tile: WarpgroupTile =
+                WarpgroupTile { beams: $beams, dishes: $dishes, stages: $stages, cost: $cost };
+            #[doc = concat!("Beams on `wgmma.m64n128k32`, [`", stringify!($tile), "`].")]
+            pub const $kernel: Kernel<Beamform> = Kernel::new($name, $tile.threads())
+                .target(Target::Sm90a)
+                .shared_bytes($tile.shared_bytes());
+        )*
+
+        /// Every beamformer on warpgroups with its tile.
+        pub const WARPGROUP_BEAMFORMERS: &[(Kernel<Beamform>, WarpgroupTile)] =
+            &[$(($kernel, $tile)),*];
+    };
+}
+
+warpgroups! {
+    WARPGROUP_32X512 WGMMA_32X512 "beamform_wgmma_32x512": 32 x 512, 2 stages, 187 us;
+    WARPGROUP_64X512 WGMMA_64X512 "beamform_wgmma_64x512": 64 x 512, 2 stages, 235 us;
+    WARPGROUP_96X512 WGMMA_96X512 "beamform_wgmma_96x512": 96 x 512, 2 stages, 271 us;
+    WARPGROUP_64X256 WGMMA_64X256 "beamform_wgmma_64x256": 64 x 256, 4 stages, 147 us;
+    WARPGROUP_96X256 WGMMA_96X256 "beamform_wgmma_96x256": 96 x 256, 4 stages, 175 us;
+    WARPGROUP_96X128 WGMMA_96X128 "beamform_wgmma_96x128": 96 x 128, 8 stages, 137 us;
+}
 
 /// The incoherent beam.
 pub const INCOHERENT: Kernel<Incoherent> = Kernel::new("beamform_incoherent", 256).min_blocks(2);

@@ -2,10 +2,10 @@
 //! the note).
 
 use crate::{
-    abi::beamform::{Beamform, pass},
+    abi::beamform::{Beamform, EXCESS, pass},
     isa::common::{
-        add_global_64, lane, read_global_4, shfl_xor, store_global, store_global_2, store_global_4,
-        store_global_8,
+        add_global_64, lane, pack_u4, read_global_4, shfl_xor, store_global, store_global_2,
+        store_global_4, store_global_8,
     },
 };
 
@@ -13,20 +13,20 @@ use crate::{
 /// `[time][part]`.
 pub type Quad = [[i32; 2]; 4];
 
-/// Adds what earlier launches summed over other dishes, and leaves the sum for later ones; `address`
-/// is that of the lane's four sums.
+/// Brings sums from `1 << scale` times their size to their own, adds what earlier launches summed over
+/// other dishes, and leaves the sum for later ones; `address` is that of the lane's four sums.
 ///
 /// # Safety
 /// No other thread uses them.
 #[inline(always)]
-pub unsafe fn add_passes(quad: &mut Quad, address: u64, pass: u32) {
+pub unsafe fn add_passes(quad: &mut Quad, scale: u32, address: u64, pass: u32) {
     for half in 0..2 {
         let address = address + 16 * half as u64;
         let mut sums = [
-            quad[2 * half][0] >> 4,
-            quad[2 * half][1] >> 4,
-            quad[2 * half + 1][0] >> 4,
-            quad[2 * half + 1][1] >> 4,
+            quad[2 * half][0] >> scale,
+            quad[2 * half][1] >> scale,
+            quad[2 * half + 1][0] >> scale,
+            quad[2 * half + 1][1] >> scale,
         ];
         if pass & pass::ADD != 0 {
             // SAFETY: the caller's promise.
@@ -45,21 +45,24 @@ pub unsafe fn add_passes(quad: &mut Quad, address: u64, pass: u32) {
 }
 
 /// Four `ci4` samples, the first in the lowest byte, and how many of them were clipped (eq. 25);
-/// `beam` is a [`Beam`](crate::abi::beamform::Beam).
+/// `beam` is a [`Beam`](crate::abi::beamform::Beam), of a launch with passes or without.
 #[inline(always)]
-pub fn quantise(quad: &Quad, beam: [u32; 4]) -> (u32, u32) {
+pub fn quantise<const PASSES: bool>(quad: &Quad, beam: [u32; 4]) -> (u32, u32) {
+    const MOST: i32 = 2 * EXCESS;
     let [real_bias, imaginary_bias, shift, _] = beam.map(|word| word as i32);
-    // Nibbles in excess of 8: what is added to a byte never carries into the next.
-    let mut word = 0x8888_8888u32;
+    let excess = if PASSES { EXCESS } else { 0 };
+    let mut word = 0;
     let mut clipped = 0;
-    for time in 0..4 {
-        let real = quad[time][0].wrapping_add(real_bias) >> shift;
-        let imaginary = quad[time][1].wrapping_add(imaginary_bias) >> shift;
-        let (re, im) = (real.clamp(-7, 7), imaginary.clamp(-7, 7));
-        clipped += (re != real || im != imaginary) as u32;
-        word = word.wrapping_add((re.wrapping_mul(16).wrapping_add(im) << (8 * time)) as u32);
+    for time in (0..4).rev() {
+        // In excess of 7, where -7 to 7 are 0 to 14. Packing clamps what is below.
+        let real = (quad[time][0].wrapping_add(real_bias) >> shift) + excess;
+        let imaginary = (quad[time][1].wrapping_add(imaginary_bias) >> shift) + excess;
+        clipped += (real as u32 > MOST as u32 || imaginary as u32 > MOST as u32) as u32;
+        word = pack_u4(real.min(MOST), imaginary.min(MOST), word);
     }
-    (word ^ 0x8888_8888, clipped)
+    // No nibble is 15: one more carries nowhere, and in excess of 8 a nibble is its two's complement
+    // with the sign turned.
+    (word.wrapping_add(0x1111_1111) ^ 0x8888_8888, clipped)
 }
 
 /// Writes a lane's samples of a unit, `WORDS` words from `time` on, to the row at `row`.

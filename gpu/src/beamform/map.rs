@@ -12,7 +12,7 @@
 //!   one store of 16 bytes as they come: the exchanges of section 6 (eqs. 28 to 33) fall away.
 
 use crate::{
-    abi::beamform::{CHUNK_BYTES, CHUNK_DISHES, Tile, UNIT_TIMES, WARP_BEAMS},
+    abi::beamform::{CHUNK_BYTES, CHUNK_DISHES, ROW_BEAMS, Tile, UNIT_TIMES},
     tile::fragment,
 };
 
@@ -54,7 +54,7 @@ pub const fn time(
 /// A component of a weight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Weight {
-    /// Beam of its group of [`WARP_BEAMS`].
+    /// Beam of its group of [`ROW_BEAMS`].
     pub beam: u32,
     /// Dish of its chunk.
     pub dish: u32,
@@ -62,26 +62,39 @@ pub struct Weight {
     pub part: u32,
 }
 
-/// What lies at byte `offset` of a chunk of prepared weights: `[step][part][lane][word][byte]`, the
-/// register assignment of eq. 17 for `m16n8k32`, 16 bytes of each lane together.
+/// What lies at byte `offset` of a chunk of prepared int8 weights: `[step][part][lane][word][byte]`,
+/// the register assignment of eq. 17 for `m16n8k32`, 16 bytes of each lane together.
 ///
 /// The second of two warps along the dishes has the halves of the beams exchanged: either keeps the
 /// sums of the first eight rows of its accumulators and gives away the others.
 pub const fn weight(offset: u32, dish_warp: u32) -> Weight {
-    let fragment = offset / (WARP_BEAMS * 32);
+    let fragment = offset / (ROW_BEAMS * 32);
     let (lane, word, byte) = (offset / 16 % 32, offset / 4 % 4, offset % 4);
     let element = fragment::a(lane, word, byte);
     Weight {
-        beam: (element.row + 8 * dish_warp) % WARP_BEAMS,
+        beam: (element.row + 8 * dish_warp) % ROW_BEAMS,
         dish: dish(fragment / 2, element.column),
         part: fragment % 2,
+    }
+}
+
+/// What lies in nibble `nibble` (0: low, 1: high) of byte `offset` of a chunk of prepared int4 weights:
+/// `[part][lane][word][byte]`, eq. 17 for `m16n8k64`. Nibbles come from the two words that
+/// [`nibbles`](crate::reorder::transpose::nibbles) takes apart.
+pub const fn nibble_weight(offset: u32, nibble: u32, dish_warp: u32) -> Weight {
+    let (lane, word, byte) = (offset / 16 % 32, offset / 4 % 4, offset % 4);
+    let row = fragment::a(lane, word, byte).row;
+    Weight {
+        beam: (row + 8 * dish_warp) % ROW_BEAMS,
+        dish: loaded_dish(lane, word / 2 * 2 + nibble, byte),
+        part: offset / (ROW_BEAMS * 32),
     }
 }
 
 /// [`weight`] for warpgroups: `[warp][step][lane][word][byte]`, the fragments of 8 beams' real parts
 /// above the same beams' imaginary parts. The dishes are in their own order.
 pub const fn warpgroup_weight(offset: u32) -> Weight {
-    let fragment = offset / (WARP_BEAMS * 32);
+    let fragment = offset / (ROW_BEAMS * 32);
     let (lane, word, byte) = (offset / 16 % 32, offset / 4 % 4, offset % 4);
     let element = fragment::a(lane, word, byte);
     Weight {
@@ -97,7 +110,7 @@ pub const fn warpgroup_row(time: u32) -> u32 {
     time % 16 / 2 * 8 + time / 16 * 2 + time % 2
 }
 
-/// Beam of its group of [`WARP_BEAMS`] whose sums a lane keeps: number `index` of those it has.
+/// Beam of its group of [`ROW_BEAMS`] whose sums a lane keeps: number `index` of those it has.
 pub const fn kept_beam(lane: u32, dish_warp: u32, index: u32) -> u32 {
     lane / 4 + 8 * (dish_warp + index)
 }
@@ -123,7 +136,7 @@ mod tests {
     use std::{collections::BTreeSet, vec::Vec};
 
     use super::*;
-    use crate::abi::beamform::BEAMFORMERS;
+    use crate::{abi::beamform::BEAMFORMERS, reorder::transpose};
 
     fn distinct<T: Ord>(items: impl Iterator<Item = T>) -> usize {
         let items: Vec<T> = items.collect();
@@ -154,13 +167,39 @@ mod tests {
     #[test]
     fn weights_of_a_chunk_are_permuted() {
         for dish_warp in 0..2 {
-            let weights = (0..CHUNK_BYTES).map(|offset| weight(offset, dish_warp));
-            assert!(weights.clone().all(|w| w.beam < WARP_BEAMS && w.dish < CHUNK_DISHES));
-            assert_eq!(distinct(weights) as u32, CHUNK_BYTES);
+            let bytes = (0..CHUNK_BYTES).map(|offset| weight(offset, dish_warp));
+            let nibbles = (0..CHUNK_BYTES).map(|n| nibble_weight(n / 2, n % 2, dish_warp));
+            for weights in [bytes.collect::<Vec<_>>(), nibbles.collect()] {
+                assert!(weights.iter().all(|w| w.beam < ROW_BEAMS && w.dish < CHUNK_DISHES));
+                assert_eq!(distinct(weights.into_iter()) as u32, CHUNK_BYTES);
+            }
             for lane in 0..32 {
+                let beam = kept_beam(lane, dish_warp, 0);
                 let first = weight(weight_offset(1, 1, lane), dish_warp);
-                assert_eq!(first.beam, kept_beam(lane, dish_warp, 0));
-                assert_eq!((first.dish, first.part), (dish(1, 4 * (lane % 4)), 1));
+                assert_eq!(first, Weight { beam, dish: dish(1, 4 * (lane % 4)), part: 1 });
+                let first = nibble_weight(weight_offset(0, 1, lane), 0, dish_warp);
+                assert_eq!(first, Weight { beam, dish: loaded_dish(lane, 0, 0), part: 1 });
+            }
+        }
+    }
+
+    /// The nibbles of the weights are those that the voltages' become.
+    #[test]
+    fn nibbles_of_weights_are_those_of_voltages() {
+        for lane in 0..32 {
+            for half in 0..2 {
+                // Each nibble of two words of voltages a number of its own, as are their dishes.
+                let pair = [0x7654_3210, 0xfedc_ba98];
+                for (part, word) in transpose::nibbles(pair).into_iter().enumerate() {
+                    for place in 0..8 {
+                        let number = word >> (4 * place) & 15;
+                        let dish = loaded_dish(lane, 2 * half + number / 8, number % 8 / 2);
+                        assert_eq!(number % 2, part as u32);
+                        let offset = lane * 16 + 2 * half * 4 + place / 2;
+                        let weight = nibble_weight(offset, place % 2, 0);
+                        assert_eq!(weight.dish, dish);
+                    }
+                }
             }
         }
     }
@@ -168,7 +207,7 @@ mod tests {
     #[test]
     fn weights_of_warpgroups_are_permuted() {
         let weights = (0..CHUNK_BYTES).map(warpgroup_weight);
-        assert!(weights.clone().all(|w| w.beam < WARP_BEAMS && w.dish < CHUNK_DISHES));
+        assert!(weights.clone().all(|w| w.beam < ROW_BEAMS && w.dish < CHUNK_DISHES));
         assert_eq!(distinct(weights) as u32, CHUNK_BYTES);
     }
 

@@ -5,28 +5,41 @@
 //! one stream, and takes the stream's times in units of 64:
 //!
 //! 1. *Load* (section 3): `E` is copied to shared memory asynchronously, units ahead.
-//! 2. *Multiply* (section 4): a warp has 16 beams by up to 256 dishes. It reads 16 bytes of `E` a
-//!    lane, makes int8 of the nibbles, and multiplies into 32-bit sums.
+//! 2. *Multiply* (section 4): a warp has 16 beams by up to 256 dishes, or 512 of int4 weights. It reads
+//!    16 bytes of `E` a lane, takes the nibbles apart, and multiplies into 32-bit sums, four real
+//!    products for each complex one:
+//!
+//!    ```text
+//!    rr = A_re . E_re    ii = A_im . E_im    ri = A_re . E_im    ir = A_im . E_re
+//!    Re J = rr - ii      Im J = ri + ir
+//!    ```
 //! 3. *Reduce* (section 5): two warps that share the beams exchange half of their sums through
 //!    shared memory, so that each ends with 8 beams.
 //! 4. *Quantise and store* (sections 5 and 6): bias, shift, clamp; a lane has 16 consecutive times
 //!    of a beam, and stores them at once. The order of times in [`map`] makes it so.
 //!
-//! Nibbles become int8 sixteen times as large by masking, without sign extension:
+//! With int8 weights ([`Int8`]) nibbles become int8 in two instructions for each four voltages, without
+//! shifts and sign extension:
 //!
 //! ```text
-//! r = E & 0xf0 = 16 re      i = E << 4 & 0xf0 = 16 im      c = i ^ 0xf0 = 16 (-im - 1)
-//! sum A_re r + A_im c = 16 (Re J - sum A_im)               sum A_re i + A_im r = 16 Im J
+//! E & 0xf0 = 16 re        (E & 0x0f) ^ 0x08 = im + 8
+//! 16 Re J = rr - 16 ii + 128 sum A_im        16 Im J = 16 ri + ir - 128 sum A_re
 //! ```
 //!
-//! The complement stands for the negation, which int8 cannot hold at 16 * -8; what it leaves out is
-//! a constant of the beam, part of the bias. A sum of 512 dishes stays below 2^24, and further
+//! The constants of a beam are part of its bias. A sum of 512 dishes stays below 2^25, and further
 //! dishes are added in launches of their own, at their own scale: exact for every byte. (The note
-//! shifts partial sums to 16 bits, eq. 19, which is not.)
+//! shifts partial sums to 16 bits, eq. 19, which is not.) With int4 weights ([`Int4`]) the nibbles of
+//! two words become one of real and one of imaginary parts ([`transpose::nibbles`]).
 //!
-//! Bound by the tensor cores: of a warp's 16 beams by 64 dishes by 16 times, 16 `mma`, 2 loads from
-//! shared memory and 32 integer instructions for the nibbles; then, once for all dishes, 12 integer
-//! instructions for each sample of a lane.
+//! Bound by the tensor cores and the integer units of a scheduler together: on an H200 the cycles of its
+//! `mma` and of its integer instructions add up to those that it takes. So weights come one after the
+//! other as often as they are wanted, and instructions are few: 64 for the nibbles of a warp's 16 beams
+//! by 256 dishes by 16 times, which are 64 `mma`, and 12 for each sample of a lane.
+//!
+//! Tried and lost: `E & 0xf0`, `E << 4 & 0xf0` and the complement of that for the negation, into two
+//! sums instead of four (112 instructions for the nibbles); 32 beams by 128 dishes a warp (half the
+//! unpacking, three times the exchange: 3 % slower); making the samples of an iteration during the
+//! next, by the warps of a scheduler at different points of it (3 % slower).
 
 use crate::{
     abi::beamform::{self, Beamform, CHUNK_BYTES, CHUNK_DISHES, Tile, UNIT_TIMES, pass},
@@ -39,19 +52,77 @@ use crate::{
             barrier, block, blocks, dynamic_shared, lane, load_global_4, load_shared_4,
             named_barrier, opaque, store_shared_4, thread,
         },
-        sm_80::{cp_async_16, cp_async_commit, cp_async_wait, cp_async_whole_16, mma_m16n8k32_s8},
+        sm_80::{
+            cp_async_16, cp_async_commit, cp_async_wait, cp_async_whole_16, mma_m16n8k32_s8,
+            mma_m16n8k64_s4,
+        },
     },
+    reorder::transpose,
     tile::divisor,
 };
 
 /// Dishes of one 16-byte copy.
 const COPY_DISHES: u32 = 16;
 
-/// Real and imaginary nibbles of a word of four voltages.
-const NIBBLES: u32 = 0xf0f0_f0f0;
+/// What weights are made of, and how voltages become the other operand: in `STEPS` multiplications a
+/// chunk of dishes.
+trait Precision<const STEPS: usize> {
+    /// Its sums are `1 << SCALE` times those of the voltages.
+    const SCALE: u32;
+    /// Bytes of a chunk of prepared weights.
+    const CHUNK_BYTES: u32;
+
+    /// The operands of step `step` from a lane's 16 bytes of voltages: real and imaginary parts, of
+    /// which the real ones are `1 << SCALE` times as large.
+    ///
+    /// `low` is [`Beamform::low_nibbles`].
+    fn split(voltages: [u32; 4], step: usize, low: u32) -> [[u32; 2]; 2];
+
+    /// `d += a * b`. Warp-wise.
+    fn multiply(d: &mut [u32; 4], a: [u32; 4], b: [u32; 2]);
+}
+
+/// int8 weights: 32 dishes a step.
+struct Int8;
+
+impl Precision<{ map::STEPS as usize }> for Int8 {
+    const SCALE: u32 = 4;
+    const CHUNK_BYTES: u32 = CHUNK_BYTES;
+
+    #[inline(always)]
+    fn split(voltages: [u32; 4], step: usize, low: u32) -> [[u32; 2]; 2] {
+        let words = [voltages[2 * step], voltages[2 * step + 1]];
+        [words.map(|word| word & 0xf0f0_f0f0), words.map(|word| word & low ^ 0x0808_0808)]
+    }
+
+    #[inline(always)]
+    fn multiply(d: &mut [u32; 4], a: [u32; 4], b: [u32; 2]) {
+        mma_m16n8k32_s8(d, a, b);
+    }
+}
+
+/// int4 weights: 64 dishes a step.
+struct Int4;
+
+impl Precision<1> for Int4 {
+    const SCALE: u32 = 0;
+    const CHUNK_BYTES: u32 = CHUNK_BYTES / 2;
+
+    #[inline(always)]
+    fn split([a, b, c, d]: [u32; 4], _: usize, _: u32) -> [[u32; 2]; 2] {
+        let ([low_imaginary, low_real], [high_imaginary, high_real]) =
+            (transpose::nibbles([a, b]), transpose::nibbles([c, d]));
+        [[low_real, high_real], [low_imaginary, high_imaginary]]
+    }
+
+    #[inline(always)]
+    fn multiply(d: &mut [u32; 4], a: [u32; 4], b: [u32; 2]) {
+        mma_m16n8k64_s4(d, a, b);
+    }
+}
 
 /// Weights of a warp: `[chunk][step][part]` fragments.
-type Weights<const CHUNKS: usize> = [[[[u32; 4]; 2]; map::STEPS as usize]; CHUNKS];
+type Weights<const CHUNKS: usize, const STEPS: usize> = [[[[u32; 4]; 2]; STEPS]; CHUNKS];
 
 /// Sums of a warp over its dishes: `[fragment][part]`, 16 beams by 2 * 8 times.
 type Sums = [[[u32; 4]; 2]; 2];
@@ -79,16 +150,17 @@ impl Role {
     }
 }
 
-/// Starts copying a unit of voltages, `UNIT_TIMES` from `time` on, to the shared memory at `shared`.
+/// Starts copying a unit of voltages to the shared memory at `shared`.
 /// What lies beyond the last time or dish becomes zero, and so do the samples.
 ///
 /// # Safety
 /// Every thread of the block calls it; the unit has room; the voltages are what [`Beamform`] says.
 #[inline(always)]
-unsafe fn stage(p: &Beamform, tile: Tile, shared: u32, stream: u32, time: u32) {
+unsafe fn stage(p: &Beamform, tile: Tile, shared: u32, Place { stream, time }: Place) {
     let copies = tile.dishes() / COPY_DISHES;
     let rows = tile.threads() / copies;
-    let (first_row, dish) = (thread() / copies, thread() % copies * COPY_DISHES);
+    let thread = opaque(thread());
+    let (first_row, dish) = (thread / copies, thread % copies * COPY_DISHES);
     let whole = p.dishes == tile.dishes() && p.times - time >= UNIT_TIMES;
     let time_pitch = p.streams as u64 * p.voltage_pitch;
     let mut address = p.voltages
@@ -121,13 +193,15 @@ unsafe fn stage(p: &Beamform, tile: Tile, shared: u32, stream: u32, time: u32) {
 /// # Safety
 /// The weights are readable.
 #[inline(always)]
-unsafe fn load_weights<const CHUNKS: usize>(address: u64) -> Weights<CHUNKS> {
-    let mut weights = [[[[0; 4]; 2]; map::STEPS as usize]; CHUNKS];
+unsafe fn load_weights<P: Precision<STEPS>, const CHUNKS: usize, const STEPS: usize>(
+    address: u64,
+) -> Weights<CHUNKS, STEPS> {
+    let mut weights = [[[[0; 4]; 2]; STEPS]; CHUNKS];
     let address = address + map::weight_offset(0, 0, lane()) as u64;
     for chunk in 0..CHUNKS {
-        for step in 0..map::STEPS as usize {
+        for step in 0..STEPS {
             for part in 0..2 {
-                let offset = chunk as u64 * CHUNK_BYTES as u64
+                let offset = chunk as u64 * P::CHUNK_BYTES as u64
                     + map::weight_offset(step as u32, part as u32, 0) as u64;
                 // SAFETY: the caller's promise.
                 weights[chunk][step][part] = unsafe { load_global_4(address + offset) };
@@ -137,89 +211,235 @@ unsafe fn load_weights<const CHUNKS: usize>(address: u64) -> Weights<CHUNKS> {
     weights
 }
 
-/// `sum_d A E` over the dishes of a warp, for two fragments of 8 times; `voltages` is where the lane
-/// finds those of the first.
+/// `sum_d A E` over the dishes of a warp, for two fragments of 8 times, `FRAGMENTS` of them at once;
+/// `voltages` is where the lane finds those of the first.
 ///
 /// # Safety
 /// All lanes of the warp call it; the unit of voltages is complete and visible.
 #[inline(always)]
-unsafe fn multiply<const CHUNKS: usize>(
-    weights: &Weights<CHUNKS>,
+unsafe fn multiply<
+    P: Precision<STEPS>,
+    const STEPS: usize,
+    const CHUNKS: usize,
+    const FRAGMENTS: usize,
+>(
+    weights: &Weights<CHUNKS, STEPS>,
     tile: Tile,
     voltages: u32,
+    low: u32,
 ) -> Sums {
     let mut sums = [[[0; 4]; 2]; 2];
-    for chunk in 0..CHUNKS {
-        let mut loaded = [[0; 4]; 2];
-        for fragment in 0..2 {
-            let time = map::time(tile.time_warps, 0, 0, fragment as u32, 0);
-            let offset = time * tile.pitch() + chunk as u32 * CHUNK_DISHES;
-            // SAFETY: the caller's promise.
-            loaded[fragment] = unsafe { load_shared_4(voltages + offset) };
-        }
-        for step in 0..map::STEPS as usize {
-            let words = loaded.map(|words| [words[2 * step], words[2 * step + 1]]);
-            let real = words.map(|words| words.map(|word| word & NIBBLES));
-            let imaginary = words.map(|words| words.map(|word| word << 4 & NIBBLES));
-            let complement = words.map(|words| words.map(|word| !(word << 4) & NIBBLES));
-            let [a_real, a_imaginary] = weights[chunk][step];
-            for fragment in 0..2 {
-                mma_m16n8k32_s8(&mut sums[fragment][0], a_real, real[fragment]);
-                mma_m16n8k32_s8(&mut sums[fragment][1], a_real, imaginary[fragment]);
+    for first in (0..2 / FRAGMENTS).map(|group| group * FRAGMENTS) {
+        let [mut rr, mut ii, mut ri, mut ir] = [[[0; 4]; FRAGMENTS]; 4];
+        for chunk in 0..CHUNKS {
+            let mut loaded = [[0; 4]; FRAGMENTS];
+            for fragment in 0..FRAGMENTS {
+                let time = map::time(tile.time_warps, 0, 0, (first + fragment) as u32, 0);
+                let offset = time * tile.pitch() + chunk as u32 * CHUNK_DISHES;
+                // SAFETY: the caller's promise.
+                loaded[fragment] = unsafe { load_shared_4(voltages + offset) };
             }
-            for fragment in 0..2 {
-                mma_m16n8k32_s8(&mut sums[fragment][0], a_imaginary, complement[fragment]);
-                mma_m16n8k32_s8(&mut sums[fragment][1], a_imaginary, real[fragment]);
+            for step in 0..STEPS {
+                let split = loaded.map(|words| P::split(words, step, low));
+                let [a_real, a_imaginary] = weights[chunk][step];
+                // The same weights one after the other: registers are read once for them.
+                for fragment in 0..FRAGMENTS {
+                    let [real, imaginary] = split[fragment];
+                    P::multiply(&mut rr[fragment], a_real, real);
+                    P::multiply(&mut ri[fragment], a_real, imaginary);
+                }
+                for fragment in 0..FRAGMENTS {
+                    let [real, imaginary] = split[fragment];
+                    P::multiply(&mut ii[fragment], a_imaginary, imaginary);
+                    P::multiply(&mut ir[fragment], a_imaginary, real);
+                }
+            }
+        }
+        for fragment in 0..FRAGMENTS {
+            let [real, imaginary] = &mut sums[first + fragment];
+            for word in 0..4 {
+                real[word] = rr[fragment][word].wrapping_sub(ii[fragment][word] << P::SCALE);
+                imaginary[word] = ir[fragment][word].wrapping_add(ri[fragment][word] << P::SCALE);
             }
         }
     }
     sums
 }
 
-/// The sums of a lane's beams in an iteration over all dishes of the block: of beams `lane / 4` and
-/// `lane / 4 + 8`, or, where two warps share the dishes, of the one that this warp keeps.
+/// The sums of beam `index` of a lane (`lane / 4 + 8 index` in the order of the warp's weights) over the
+/// warp's dishes.
+#[inline(always)]
+fn quad(sums: &Sums, index: usize) -> Quad {
+    let mut quad = [[0; 2]; 4];
+    for time in 0..4 {
+        for part in 0..2 {
+            quad[time][part] = sums[time / 2][part][2 * index + time % 2] as i32;
+        }
+    }
+    quad
+}
+
+/// Where a warp gives the sums of a lane to the warp that has the other dishes: 1024 bytes a warp.
+#[inline(always)]
+fn exchange_place(exchange: u32, warp: u32, half: usize) -> u32 {
+    exchange + warp * 1024 + half as u32 * 512 + lane() * 16
+}
+
+/// Gives away the sums of the beam that the other warp keeps.
 ///
 /// # Safety
-/// All lanes of the warps along the dishes call it together; `exchange` is 1024 bytes of shared
-/// memory for each warp of the block.
+/// Nobody reads this warp's part of `exchange` any more.
 #[inline(always)]
-unsafe fn reduce<const LANE_BEAMS: usize>(
-    sums: &Sums,
-    exchange: u32,
-    pair: u32,
-) -> [Quad; LANE_BEAMS] {
-    let mut quads = [[[0; 2]; 4]; LANE_BEAMS];
-    for beam in 0..LANE_BEAMS {
-        for time in 0..4 {
-            for part in 0..2 {
-                quads[beam][time][part] = sums[time / 2][part][2 * beam + time % 2] as i32;
+unsafe fn give(sums: &Quad, exchange: u32) {
+    let warp = opaque(thread()) / 32;
+    for half in 0..2 {
+        let [[a, b], [c, d]] = [sums[2 * half], sums[2 * half + 1]];
+        let words = [a, b, c, d].map(|sum| sum as u32);
+        // SAFETY: this warp's place.
+        unsafe { store_shared_4(exchange_place(exchange, warp, half), words) };
+    }
+}
+
+/// What the other warp gave.
+///
+/// # Safety
+/// It has been given, and a barrier passed since.
+#[inline(always)]
+unsafe fn receive(exchange: u32) -> Quad {
+    let mut sums = [[0; 2]; 4];
+    let warp = opaque(thread()) / 32 ^ 1;
+    for half in 0..2 {
+        // SAFETY: the other warp's place.
+        let words = unsafe { load_shared_4(exchange_place(exchange, warp, half)) };
+        let [a, b, c, d] = words.map(|sum| sum as i32);
+        (sums[2 * half], sums[2 * half + 1]) = ([a, b], [c, d]);
+    }
+    sums
+}
+
+/// A unit of a stream.
+#[derive(Clone, Copy)]
+struct Place {
+    stream: u32,
+    /// Its first time.
+    time: u32,
+}
+
+/// The beams of a lane: their number `index`, and what becomes of their sums.
+struct Lane<'a, const LANE_BEAMS: usize, const WORDS: usize, const PASSES: bool> {
+    p: &'a Beamform,
+    tile: Tile,
+    group: u32,
+    scale: u32,
+}
+
+impl<const LANE_BEAMS: usize, const WORDS: usize, const PASSES: bool>
+    Lane<'_, LANE_BEAMS, WORDS, PASSES>
+{
+    // Registers are short: what can be made again of the thread's index is not kept.
+    #[inline(always)]
+    fn role(&self) -> Role {
+        Role::of_warp(opaque(thread()) / 32, self.tile)
+    }
+
+    /// First beam of the warp.
+    #[inline(always)]
+    fn first_beam(&self) -> u32 {
+        self.group * self.tile.beams() + self.role().beam_warp * beamform::ROW_BEAMS
+    }
+
+    #[inline(always)]
+    fn beam(&self, index: usize) -> u32 {
+        self.first_beam() + map::kept_beam(lane(), self.role().dish_warp, index as u32)
+    }
+
+    /// First time of the lane in a unit.
+    #[inline(always)]
+    fn first_time(&self) -> u32 {
+        map::time(self.tile.time_warps, self.role().time_warp, 0, 0, lane() % 4 * 2)
+    }
+
+    /// Row of a beam among those of all streams, padded.
+    #[inline(always)]
+    fn row(&self, stream: u32, index: usize) -> u64 {
+        (stream * (self.p.groups * self.tile.beams()) + self.beam(index)) as u64
+    }
+
+    /// In launches with passes, adds what the others summed and keeps what they need, in iteration
+    /// `iteration` of a unit.
+    ///
+    /// # Safety
+    /// As the kernels'.
+    #[inline(always)]
+    unsafe fn pass(&self, place: Place, iteration: u32, sums: &mut [Quad; LANE_BEAMS]) {
+        if PASSES {
+            let units = self.p.times.div_ceil(UNIT_TIMES);
+            let time = place.time + self.first_time() + 4 * iteration;
+            for index in 0..LANE_BEAMS {
+                let first = self.row(place.stream, index) * (units * UNIT_TIMES) as u64;
+                let address = self.p.partial + 8 * (first + time as u64);
+                // SAFETY: the caller's promise: these four sums are this lane's.
+                unsafe { add_passes(&mut sums[index], self.scale, address, self.p.pass) };
             }
         }
     }
-    if LANE_BEAMS == 1 {
-        let warp = thread() / 32;
-        let slot = |warp: u32, fragment: usize| {
-            exchange + warp * 1024 + fragment as u32 * 512 + lane() * 16
-        };
-        // The other warp has read what was given in the iteration before.
-        named_barrier::<64>(1 + pair);
-        for fragment in 0..2 {
-            let [[_, _, a, b], [_, _, c, d]] = sums[fragment];
-            // SAFETY: this warp's slot.
-            unsafe { store_shared_4(slot(warp, fragment), [a, b, c, d]) };
+
+    /// Makes four samples of each beam from their sums, behind those in `words`.
+    ///
+    /// # Safety
+    /// As the kernels'.
+    #[inline(always)]
+    unsafe fn quantise(
+        &self,
+        stream: u32,
+        sums: &[Quad; LANE_BEAMS],
+        words: &mut [[u32; 4]; LANE_BEAMS],
+        clipped: &mut [u32; LANE_BEAMS],
+    ) {
+        for index in 0..LANE_BEAMS {
+            // SAFETY: the caller's promise.
+            let beam = unsafe { load_global_4(self.p.beams + 16 * self.row(stream, index)) };
+            let (word, count) = quantise::<PASSES>(&sums[index], beam);
+            let [_, b, c, d] = words[index];
+            words[index] = [b, c, d, word];
+            clipped[index] += count;
         }
-        named_barrier::<64>(1 + pair);
-        for fragment in 0..2 {
-            // SAFETY: the other warp's slot, complete.
-            let [a, b, c, d] = unsafe { load_shared_4(slot(warp ^ 1, fragment)) };
-            for (time, [real, imaginary]) in [(0, [a, c]), (1, [b, d])] {
-                let sum = &mut quads[0][2 * fragment + time];
-                sum[0] = sum[0].wrapping_add(real as i32);
-                sum[1] = sum[1].wrapping_add(imaginary as i32);
+    }
+
+    /// Stores the samples of a unit.
+    ///
+    /// # Safety
+    /// As the kernels'.
+    #[inline(always)]
+    unsafe fn store(&self, place: Place, words: &[[u32; 4]; LANE_BEAMS]) {
+        let p = self.p;
+        if PASSES && p.pass & pass::KEEP != 0 {
+            return;
+        }
+        for index in 0..LANE_BEAMS {
+            let beam = self.beam(index);
+            if beam < p.beam_count {
+                let row = beam as u64 * p.streams as u64 + place.stream as u64;
+                let (address, time) =
+                    (p.samples + row * p.sample_pitch, place.time + self.first_time());
+                // SAFETY: the caller's promise: no other lane has these times of this beam.
+                unsafe { store::<WORDS>(address, time, p.times, &words[index]) };
             }
         }
     }
-    quads
+
+    /// Adds the clipped samples of `stream` to those in memory, and starts again from none.
+    ///
+    /// # Safety
+    /// As the kernels'.
+    #[inline(always)]
+    unsafe fn count(&self, stream: u32, clipped: &mut [u32; LANE_BEAMS]) {
+        if PASSES && self.p.pass & pass::KEEP != 0 {
+            *clipped = [0; LANE_BEAMS];
+        }
+        // SAFETY: the caller's promise.
+        unsafe { add_clipped(self.p, stream, clipped, |index| self.beam(index)) };
+    }
 }
 
 /// The whole of a block's work.
@@ -228,18 +448,19 @@ unsafe fn reduce<const LANE_BEAMS: usize>(
 /// As the kernels'.
 #[inline(always)]
 unsafe fn beamform<
+    P: Precision<STEPS>,
+    const STEPS: usize,
     const CHUNKS: usize,
+    const FRAGMENTS: usize,
     const LANE_BEAMS: usize,
     const WORDS: usize,
     const PENDING: u32,
+    const PASSES: bool,
 >(
     p: &Beamform,
     tile: Tile,
 ) {
     let shared = dynamic_shared();
-    let exchange = shared + tile.stages * tile.unit_bytes();
-    let role = Role::of_warp(thread() / 32, tile);
-
     // The blocks of a group of beams share its units, those of all streams in a row.
     let groups = divisor(p.groups);
     let (group, part) = (block() % groups, block() / groups);
@@ -248,118 +469,127 @@ unsafe fn beamform<
     let total = units.get() * p.streams;
     let (each, more) = (total / parts, total % parts);
     let first = part * each + if part < more { part } else { more };
-    let end = first + each + (part < more) as u32;
+    let mut left = each + (part < more) as u32;
+    let mut place = Place { stream: first / units, time: first % units * UNIT_TIMES };
+    let mut slot = 0;
+    let lanes = Lane::<LANE_BEAMS, WORDS, PASSES> { p, tile, group, scale: P::SCALE };
 
-    let unit_address = |unit: u32| shared + unit % tile.stages * tile.unit_bytes();
-    let stage_unit = |unit: u32| {
-        if unit < end {
-            // SAFETY: the caller's promise; the unit there before was read before the last barrier.
-            unsafe {
-                stage(p, tile, unit_address(unit), unit / units, unit % units * UNIT_TIMES);
+    let unit_address = |slot: u32| shared + slot % tile.stages * tile.unit_bytes();
+    // Of the units left, the first of which is at `place`, stages the one `ahead` of it.
+    let stage_ahead = |ahead: u32, left: u32, mut place: Place, slot: u32| {
+        if left > ahead {
+            for _ in 0..ahead {
+                place.time += UNIT_TIMES;
+                if place.time >= p.times {
+                    place = Place { stream: place.stream + 1, time: 0 };
+                }
             }
+            // SAFETY: the caller's promise; the unit there before was read before the last barrier.
+            unsafe { stage(p, tile, unit_address(slot + ahead), place) };
         }
         cp_async_commit();
     };
     let mut ahead = 0;
     while ahead < tile.stages - 1 {
-        stage_unit(first + ahead);
+        stage_ahead(ahead, left, place, slot);
         ahead += 1;
     }
 
-    let padded_beams = p.groups * tile.beams();
-    let first_beam = group * tile.beams() + role.beam_warp * beamform::WARP_BEAMS;
-    let lane_beam =
-        |index: usize| first_beam + map::kept_beam(lane(), role.dish_warp, index as u32);
-    let lane_time = map::time(tile.time_warps, role.time_warp, 0, 0, lane() % 4 * 2);
+    let role = lanes.role();
     let voltages = map::voltage_offset(tile, role.time_warp, role.dish_warp, lane());
+    // Two exchanges take turns: what is given was read before the last barrier.
+    let exchange =
+        |turn: u32| shared + tile.stages * tile.unit_bytes() + turn * tile.exchange_bytes();
 
-    let mut weights: Weights<CHUNKS> = [[[[0; 4]; 2]; map::STEPS as usize]; CHUNKS];
+    let mut weights: Weights<CHUNKS, STEPS> = [[[[0; 4]; 2]; STEPS]; CHUNKS];
+    let mut fresh = true;
     let mut clipped = [0u32; LANE_BEAMS];
-    let mut stream = u32::MAX;
-
-    let mut unit = first;
-    while unit < end {
-        if unit / units != stream {
+    let mut turn = 0;
+    while left > 0 {
+        if fresh {
+            let row_tiles = p.groups * tile.beam_warps;
+            let row_tile = place.stream * row_tiles + lanes.first_beam() / beamform::ROW_BEAMS;
+            let chunk = lanes.role().dish_warp * tile.chunks;
+            let chunks = row_tile as u64 * p.weight_chunks as u64 + chunk as u64;
             // SAFETY: the caller's promise.
-            unsafe {
-                add_clipped(p, stream, &mut clipped, lane_beam);
-                stream = unit / units;
-                let chunks = (stream * (padded_beams / beamform::WARP_BEAMS)
-                    + first_beam / beamform::WARP_BEAMS) as u64
-                    * p.weight_chunks as u64
-                    + (role.dish_warp * tile.chunks) as u64;
-                weights = load_weights(p.weights + chunks * CHUNK_BYTES as u64);
-            }
+            weights = unsafe {
+                load_weights::<P, CHUNKS, STEPS>(p.weights + chunks * P::CHUNK_BYTES as u64)
+            };
+            fresh = false;
         }
         cp_async_wait::<PENDING>();
         barrier();
-        stage_unit(unit + tile.stages - 1);
+        stage_ahead(tile.stages - 1, left, place, slot);
 
-        let unit_time = unit % units * UNIT_TIMES;
         let mut words = [[0u32; 4]; LANE_BEAMS];
         let mut iteration = 0;
         while iteration < opaque(WORDS as u32) {
             let rows = 4 * iteration * tile.pitch();
+            let address = unit_address(slot) + voltages + rows;
             // SAFETY: the unit was waited for; all warps come here together.
-            let sums = unsafe { multiply(&weights, tile, unit_address(unit) + voltages + rows) };
-            let row = |index: usize| (stream * padded_beams + lane_beam(index)) as u64;
-            let mut beams = [[0; 4]; LANE_BEAMS];
-            for index in 0..LANE_BEAMS {
-                // SAFETY: the caller's promise.
-                beams[index] = unsafe { load_global_4(p.beams + 16 * row(index)) };
-            }
-            // SAFETY: as above; `exchange` lies behind the units.
-            let mut quads = unsafe { reduce::<LANE_BEAMS>(&sums, exchange, role.pair) };
-            for index in 0..LANE_BEAMS {
-                if p.pass != 0 {
-                    let row = row(index) * (units.get() * UNIT_TIMES) as u64;
-                    let time = unit_time + lane_time + 4 * iteration;
-                    // SAFETY: the caller's promise: these four sums are this lane's.
-                    unsafe {
-                        add_passes(&mut quads[index], p.partial + 8 * (row + time as u64), p.pass);
-                    }
+            unsafe {
+                let all =
+                    multiply::<P, STEPS, CHUNKS, FRAGMENTS>(&weights, tile, address, p.low_nibbles);
+                let mut sums = [[[0; 2]; 4]; LANE_BEAMS];
+                for index in 0..LANE_BEAMS {
+                    sums[index] = quad(&all, index);
                 }
-                if p.pass & pass::KEEP == 0 {
-                    let (word, count) = quantise(&quads[index], beams[index]);
-                    let [_, b, c, d] = words[index];
-                    words[index] = [b, c, d, word];
-                    clipped[index] += count;
+                if LANE_BEAMS == 1 {
+                    give(&quad(&all, 1), exchange(turn));
+                    named_barrier::<64>(1 + lanes.role().pair);
+                    add(&mut sums[0], &receive(exchange(turn)));
+                    turn ^= 1;
                 }
+                lanes.pass(place, iteration, &mut sums);
+                lanes.quantise(place.stream, &sums, &mut words, &mut clipped);
             }
             iteration += 1;
         }
-        if p.pass & pass::KEEP == 0 {
-            for index in 0..LANE_BEAMS {
-                let beam = lane_beam(index);
-                if beam < p.beam_count {
-                    let row = p.samples
-                        + (beam as u64 * p.streams as u64 + stream as u64) * p.sample_pitch;
-                    // SAFETY: the caller's promise: no other lane has these times of this beam.
-                    unsafe {
-                        store::<WORDS>(row, unit_time + lane_time, p.times, &words[index]);
-                    }
-                }
-            }
+        // SAFETY: the caller's promise.
+        unsafe { lanes.store(place, &words) };
+
+        slot = (slot + 1) % tile.stages;
+        left -= 1;
+        let stream = place.stream;
+        place.time += UNIT_TIMES;
+        if place.time >= p.times {
+            (place, fresh) = (Place { stream: stream + 1, time: 0 }, true);
         }
-        unit += 1;
+        if fresh || left == 0 {
+            // SAFETY: the caller's promise.
+            unsafe { lanes.count(stream, &mut clipped) };
+        }
     }
     cp_async_wait::<0>();
-    // SAFETY: the caller's promise.
-    unsafe { add_clipped(p, stream, &mut clipped, lane_beam) };
 }
 
-/// The kernels: a name and its tile.
+/// Adds sums to those of the other dishes.
+#[inline(always)]
+fn add(sums: &mut Quad, others: &Quad) {
+    for time in 0..4 {
+        for part in 0..2 {
+            sums[time][part] = sums[time][part].wrapping_add(others[time][part]);
+        }
+    }
+}
+
+/// The kernels: a name, what its weights are made of, and its tile.
 macro_rules! beamformers {
-    ($($(#[$attribute:meta])* $name:ident: $tile:ident;)*) => {$(
+    ($($(#[$attribute:meta])* $name:ident: $precision:ident $steps:literal $tile:ident;)*) => {$(
         kernel! {
             $(#[$attribute])*
             fn $name(p: Beamform) {
-                beamform::<
-                    { beamform::$tile.chunks as usize },
-                    { 2 / beamform::$tile.dish_warps as usize },
-                    { 4 / beamform::$tile.time_warps as usize },
-                    { beamform::$tile.stages - 2 },
-                >(&p, beamform::$tile)
+                const TILE: Tile = beamform::$tile;
+                const CHUNKS: usize = TILE.chunks as usize;
+                const FRAGMENTS: usize = TILE.fragments as usize;
+                const LANE_BEAMS: usize = 2 / TILE.dish_warps as usize;
+                const WORDS: usize = 4 / TILE.time_warps as usize;
+                const PENDING: u32 = TILE.stages - 2;
+                if p.pass == 0 {
+                    beamform::<$precision, $steps, CHUNKS, FRAGMENTS, LANE_BEAMS, WORDS, PENDING, false>(&p, TILE)
+                } else {
+                    beamform::<$precision, $steps, CHUNKS, FRAGMENTS, LANE_BEAMS, WORDS, PENDING, true>(&p, TILE)
+                }
             }
         }
     )*};
@@ -367,25 +597,33 @@ macro_rules! beamformers {
 
 beamformers! {
     /// 16 beams by 512 dishes.
-    beamform_mma_16x512: TILE_16X512;
+    beamform_mma_16x512: Int8 2 TILE_16X512;
     /// 32 beams by 512 dishes.
-    beamform_mma_32x512: TILE_32X512;
+    beamform_mma_32x512: Int8 2 TILE_32X512;
     /// 64 beams by 512 dishes.
-    beamform_mma_64x512: TILE_64X512;
+    beamform_mma_64x512: Int8 2 TILE_64X512;
     /// 96 beams by 512 dishes: the tile of CHORD.
-    beamform_mma_96x512: TILE_96X512;
+    beamform_mma_96x512: Int8 2 TILE_96X512;
     /// 16 beams by 256 dishes.
-    beamform_mma_16x256: TILE_16X256;
+    beamform_mma_16x256: Int8 2 TILE_16X256;
     /// 32 beams by 256 dishes.
-    beamform_mma_32x256: TILE_32X256;
+    beamform_mma_32x256: Int8 2 TILE_32X256;
     /// 64 beams by 256 dishes.
-    beamform_mma_64x256: TILE_64X256;
+    beamform_mma_64x256: Int8 2 TILE_64X256;
     /// 96 beams by 256 dishes.
-    beamform_mma_96x256: TILE_96X256;
+    beamform_mma_96x256: Int8 2 TILE_96X256;
     /// 16 beams by 64 dishes.
-    beamform_mma_16x64: TILE_16X64;
+    beamform_mma_16x64: Int8 2 TILE_16X64;
     /// 64 beams by 64 dishes.
-    beamform_mma_64x64: TILE_64X64;
+    beamform_mma_64x64: Int8 2 TILE_64X64;
     /// 96 beams by 64 dishes.
-    beamform_mma_96x64: TILE_96X64;
+    beamform_mma_96x64: Int8 2 TILE_96X64;
+    /// 16 beams of int4 weights by 512 dishes.
+    beamform_mma_s4_16x512: Int4 1 TILE_S4_16X512;
+    /// 96 beams of int4 weights by 512 dishes.
+    beamform_mma_s4_96x512: Int4 1 TILE_S4_96X512;
+    /// 192 beams of int4 weights by 512 dishes.
+    beamform_mma_s4_192x512: Int4 1 TILE_S4_192X512;
+    /// 64 beams of int4 weights by 64 dishes.
+    beamform_mma_s4_64x64: Int4 1 TILE_S4_64X64;
 }

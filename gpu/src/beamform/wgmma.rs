@@ -1,6 +1,6 @@
 //! The beamformer on Hopper's warpgroup instructions (`wgmma`, sm_90a).
 //!
-//! The weights of 96 beams by 512 dishes stay in the registers of three warpgroups: a row of the
+//! The weights of up to 96 beams by 512 dishes stay in the registers of three warpgroups: a row of the
 //! operand is the real or the imaginary part of a beam's weights. A column is the real or the
 //! imaginary part of the voltages of one time, so that the sums
 //!
@@ -22,10 +22,7 @@
 
 use crate::{
     abi::beamform::{
-        Beamform, CHUNK_BYTES, CHUNK_DISHES, UNIT_TIMES, WARP_BEAMS, pass,
-        warpgroup::{
-            BEAMS, COLUMNS, DISHES, PACKED_BYTES, PANEL_DISHES, REGISTERS, STAGES, UNIT_BYTES,
-        },
+        self, Beamform, CHUNK_BYTES, CHUNK_DISHES, ROW_BEAMS, UNIT_TIMES, WarpgroupTile, pass,
     },
     beamform::{
         finish::{Quad, add_clipped, add_passes, quantise, store},
@@ -49,8 +46,8 @@ use crate::{
 const WARPGROUP: u32 = 128;
 /// Dishes of one 16-byte copy.
 const COPY_DISHES: u32 = 16;
-/// Copies of one time.
-const COPIES: u32 = DISHES / COPY_DISHES;
+/// Bytes of K of a panel.
+const PANEL_DISHES: u32 = WarpgroupTile::PANEL_DISHES;
 
 /// The units of a block: those of all streams in a row, shared by the blocks of a group of beams.
 #[derive(Clone, Copy)]
@@ -78,57 +75,104 @@ impl Units {
 
 /// Addresses in shared memory.
 #[derive(Clone, Copy)]
-struct Shared(u32);
+struct Shared {
+    address: u32,
+    tile: WarpgroupTile,
+}
 
 impl Shared {
     /// A unit in int8, aligned to 1024 bytes.
     #[inline(always)]
     fn unit(self, stage: u32) -> u32 {
-        self.0 + stage * UNIT_BYTES
+        self.address + stage * self.tile.unit_bytes()
     }
 
     /// A unit as delivered.
     #[inline(always)]
     fn packed(self, stage: u32) -> u32 {
-        self.unit(STAGES) + stage * PACKED_BYTES
+        self.unit(self.tile.stages) + stage * self.tile.packed_bytes()
     }
 
     /// Barrier of a stage that holds a unit.
     #[inline(always)]
     fn full(self, stage: u32) -> u32 {
-        self.packed(STAGES) + 8 * stage
+        self.packed(self.tile.stages) + 8 * stage
     }
 
     /// Barrier of a stage that may be written.
     #[inline(always)]
     fn empty(self, stage: u32) -> u32 {
-        self.full(STAGES + stage)
+        self.full(self.tile.stages + stage)
     }
 }
 
-kernel! {
-    /// 96 beams by 512 dishes.
-    fn beamform_wgmma_96x512(p: Beamform) {
-        let shared = Shared(dynamic_shared());
-        let units = Units::of_block(&p);
-        if thread() == 0 {
-            let mut stage = 0;
-            while stage < STAGES {
+/// The whole of a block's work. `STEPS` is that of 32 dishes, `PENDING` one less than the stages,
+/// `REGISTERS` those of a thread that multiplies.
+///
+/// # Safety
+/// As the kernels'.
+#[inline(always)]
+unsafe fn beamform<const STEPS: usize, const PENDING: u32, const REGISTERS: u32>(
+    p: &Beamform,
+    tile: WarpgroupTile,
+) {
+    let shared = Shared { address: dynamic_shared(), tile };
+    let units = Units::of_block(p);
+    if thread() == 0 {
+        let mut stage = 0;
+        while stage < tile.stages {
+            // SAFETY: nobody uses the barriers yet.
+            unsafe {
                 mbarrier_init(shared.full(stage), WARPGROUP);
-                mbarrier_init(shared.empty(stage), BEAMS / 8);
-                stage += 1;
+                mbarrier_init(shared.empty(stage), tile.beams / 8);
             }
-            fence_barrier_init();
+            stage += 1;
         }
-        barrier();
+        fence_barrier_init();
+    }
+    barrier();
+    // SAFETY: the caller's promise.
+    unsafe {
         if thread() < WARPGROUP {
-            give_registers::<{ REGISTERS.0 }>();
-            unpack_units(&p, units, shared);
+            give_registers::<{ WarpgroupTile::UNPACKING_REGISTERS }>();
+            unpack_units::<PENDING>(p, units, shared);
         } else {
-            take_registers::<{ REGISTERS.1 }>();
-            multiply_units(&p, units, shared);
+            take_registers::<REGISTERS>();
+            if p.pass == 0 {
+                multiply_units::<STEPS, false>(p, units, shared);
+            } else {
+                multiply_units::<STEPS, true>(p, units, shared);
+            }
         }
     }
+}
+
+/// The kernels: a name and its tile.
+macro_rules! beamformers {
+    ($($(#[$attribute:meta])* $name:ident: $tile:ident;)*) => {$(
+        kernel! {
+            $(#[$attribute])*
+            fn $name(p: Beamform) {
+                const TILE: WarpgroupTile = beamform::$tile;
+                beamform::<{ TILE.dishes as usize / 32 }, { TILE.stages - 1 }, { TILE.registers() }>(&p, TILE)
+            }
+        }
+    )*};
+}
+
+beamformers! {
+    /// 32 beams by 512 dishes.
+    beamform_wgmma_32x512: WARPGROUP_32X512;
+    /// 64 beams by 512 dishes.
+    beamform_wgmma_64x512: WARPGROUP_64X512;
+    /// 96 beams by 512 dishes: the tile of CHORD.
+    beamform_wgmma_96x512: WARPGROUP_96X512;
+    /// 64 beams by 256 dishes.
+    beamform_wgmma_64x256: WARPGROUP_64X256;
+    /// 96 beams by 256 dishes.
+    beamform_wgmma_96x256: WARPGROUP_96X256;
+    /// 96 beams by 128 dishes.
+    beamform_wgmma_96x128: WARPGROUP_96X128;
 }
 
 /// A warpgroup: brings the block's units to shared memory, in int8.
@@ -136,16 +180,18 @@ kernel! {
 /// # Safety
 /// As the kernel's.
 #[inline(always)]
-unsafe fn unpack_units(p: &Beamform, units: Units, shared: Shared) {
-    // A thread has the same dishes of every fourth time.
-    let dish = thread() % COPIES * COPY_DISHES;
-    let first_time = thread() / COPIES;
-    let times = WARPGROUP / COPIES;
+unsafe fn unpack_units<const PENDING: u32>(p: &Beamform, units: Units, shared: Shared) {
+    let (tile, stages) = (shared.tile, shared.tile.stages);
+    // A thread has the same dishes of every `times`-th time.
+    let copies = tile.dishes / COPY_DISHES;
+    let dish = thread() % copies * COPY_DISHES;
+    let first_time = thread() / copies;
+    let times = WARPGROUP / copies;
     let left = p.dishes.saturating_sub(dish);
     let bytes = if left < COPY_DISHES { left } else { COPY_DISHES };
     let each = divisor(units.each);
     let time_pitch = p.streams as u64 * p.voltage_pitch;
-    let place = first_time * DISHES + dish;
+    let place = first_time * tile.dishes + dish;
 
     let copy = |unit: u32| {
         if unit < units.end {
@@ -154,7 +200,7 @@ unsafe fn unpack_units(p: &Beamform, units: Units, shared: Shared) {
                 + stream as u64 * p.voltage_pitch
                 + start as u64 * time_pitch
                 + dish as u64;
-            let mut to = shared.packed(unit % STAGES) + place;
+            let mut to = shared.packed(unit % stages) + place;
             let mut time = 0;
             while time < opaque(UNIT_TIMES) {
                 let there = start + time < p.times && bytes > 0;
@@ -167,7 +213,7 @@ unsafe fn unpack_units(p: &Beamform, units: Units, shared: Shared) {
                     );
                 }
                 address += times as u64 * time_pitch;
-                to += times * DISHES;
+                to += times * tile.dishes;
                 time += times;
             }
         }
@@ -175,22 +221,26 @@ unsafe fn unpack_units(p: &Beamform, units: Units, shared: Shared) {
     };
 
     let (panel, chunk) = (dish / PANEL_DISHES, dish % PANEL_DISHES / COPY_DISHES);
-    let panel = panel * COLUMNS * PANEL_DISHES;
-    copy(units.first);
-    copy(units.first + 1);
+    let panel = panel * WarpgroupTile::COLUMNS * PANEL_DISHES;
+    let mut ahead = 0;
+    while ahead < stages {
+        copy(units.first + ahead);
+        ahead += 1;
+    }
     let (mut unit, mut stage, mut parity) = (units.first, 0, 1);
     while unit < units.end {
-        cp_async_wait::<1>();
+        cp_async_wait::<PENDING>();
         // SAFETY: the thread's own copies, waited for; the stage was read by all, as its barrier says.
         unsafe {
             mbarrier_wait(shared.empty(stage), parity);
-            let from = shared.packed(unit % STAGES) + place;
+            let from = shared.packed(unit % stages) + place;
             let to = shared.unit(stage) + panel;
             let mut time = 0;
             while time < opaque(UNIT_TIMES) {
                 // Two at a time: the second load hides behind the first.
-                let pair = [0, times]
-                    .map(|later| (time + later, load_shared_4(from + (time + later) * DISHES)));
+                let pair = [0, times].map(|later| {
+                    (time + later, load_shared_4(from + (time + later) * tile.dishes))
+                });
                 for (time, words) in pair {
                     let row = map::warpgroup_row(first_time + time);
                     let real = to + panel::offset(row, chunk);
@@ -205,9 +255,9 @@ unsafe fn unpack_units(p: &Beamform, units: Units, shared: Shared) {
             fence_proxy_async();
             mbarrier_arrive(shared.full(stage));
         }
-        copy(unit + STAGES);
+        copy(unit + stages);
         stage += 1;
-        if stage == STAGES {
+        if stage == shared.tile.stages {
             stage = 0;
             parity ^= 1;
         }
@@ -221,19 +271,24 @@ unsafe fn unpack_units(p: &Beamform, units: Units, shared: Shared) {
 /// # Safety
 /// As the kernel's.
 #[inline(always)]
-unsafe fn multiply_units(p: &Beamform, units: Units, shared: Shared) {
-    let padded_beams = p.groups * BEAMS;
+unsafe fn multiply_units<const STEPS: usize, const PASSES: bool>(
+    p: &Beamform,
+    units: Units,
+    shared: Shared,
+) {
+    let beams = shared.tile.beams;
+    let padded_beams = p.groups * beams;
     let each = divisor(units.each);
     let (mut stream, mut unit) = (units.first / each, units.first % each);
     let mut left = units.end - units.first;
 
-    let mut weights = [[0u32; 4]; 16];
+    let mut weights = [[0u32; 4]; STEPS];
     let mut clipped = [0u32];
     let mut fresh = true;
     let (mut stage, mut parity) = (0, 0);
     while left > 0 {
         // Registers are short: what a thread can make of its index is not kept.
-        let warp_beam = units.group * BEAMS + 8 * (opaque(thread() - WARPGROUP) / 32);
+        let warp_beam = units.group * beams + 8 * (opaque(thread() - WARPGROUP) / 32);
         if fresh {
             // SAFETY: the caller's promise.
             weights = unsafe { load_weights(p, (stream * padded_beams + warp_beam) / 8) };
@@ -251,7 +306,7 @@ unsafe fn multiply_units(p: &Beamform, units: Units, shared: Shared) {
         };
 
         let thread = opaque(thread() - WARPGROUP);
-        let beam = units.group * BEAMS + thread / 32 * 8 + thread % 32 / 4;
+        let beam = units.group * beams + thread / 32 * 8 + thread % 32 / 4;
         let row = (stream * padded_beams + beam) as u64;
         let time = unit * UNIT_TIMES + 16 * (thread % 4);
         // SAFETY: the caller's promise.
@@ -259,26 +314,26 @@ unsafe fn multiply_units(p: &Beamform, units: Units, shared: Shared) {
         let mut words = [0; 4];
         for word in 0..4 {
             let mut quad = quad(&sums, word);
-            if p.pass != 0 {
+            if PASSES {
                 let first =
                     row * (units.each * UNIT_TIMES) as u64 + (time + 4 * word as u32) as u64;
                 // SAFETY: the caller's promise: these four sums are this lane's.
-                unsafe { add_passes(&mut quad, p.partial + 8 * first, p.pass) };
+                unsafe { add_passes(&mut quad, 4, p.partial + 8 * first, p.pass) };
             }
-            let (samples, count) = quantise(&quad, beam_words);
+            let (samples, count) = quantise::<PASSES>(&quad, beam_words);
             words[word] = samples;
-            if p.pass & pass::KEEP == 0 {
+            if !(PASSES && p.pass & pass::KEEP != 0) {
                 clipped[0] += count;
             }
         }
-        if p.pass & pass::KEEP == 0 && beam < p.beam_count {
+        if !(PASSES && p.pass & pass::KEEP != 0) && beam < p.beam_count {
             let row = p.samples + (beam as u64 * p.streams as u64 + stream as u64) * p.sample_pitch;
             // SAFETY: the caller's promise: no other lane has these times of this beam.
             unsafe { store::<4>(row, time, p.times, &words) };
         }
 
         stage += 1;
-        if stage == STAGES {
+        if stage == shared.tile.stages {
             stage = 0;
             parity ^= 1;
         }
@@ -298,13 +353,13 @@ unsafe fn multiply_units(p: &Beamform, units: Units, shared: Shared) {
 /// # Safety
 /// The weights are readable.
 #[inline(always)]
-unsafe fn load_weights(p: &Beamform, group: u32) -> [[u32; 4]; 16] {
-    const WARP_BYTES: u32 = CHUNK_BYTES * 8 / WARP_BEAMS;
+unsafe fn load_weights<const STEPS: usize>(p: &Beamform, group: u32) -> [[u32; 4]; STEPS] {
+    const WARP_BYTES: u32 = CHUNK_BYTES * 8 / ROW_BEAMS;
     let address = p.weights
         + (group / 2) as u64 * p.weight_chunks as u64 * CHUNK_BYTES as u64
         + (group % 2 * WARP_BYTES + 16 * lane()) as u64;
-    let mut weights = [[0; 4]; 16];
-    for step in 0..16 {
+    let mut weights = [[0; 4]; STEPS];
+    for step in 0..STEPS {
         let chunk = step as u32 / map::STEPS;
         let offset = chunk * CHUNK_BYTES + step as u32 % map::STEPS * 512;
         // SAFETY: the caller's promise.
@@ -329,4 +384,4 @@ fn quad(sums: &[u32; 64], index: usize) -> Quad {
     quad
 }
 
-const _: () = assert!(CHUNK_DISHES == 32 * map::STEPS && DISHES == 16 * 32);
+const _: () = assert!(CHUNK_DISHES == 32 * map::STEPS);

@@ -433,6 +433,22 @@ pub fn prmt<const SELECTOR: u32>(low: u32, high: u32) -> u32 {
     }
 }
 
+/// `cvt.pack.sat.u4.s32.b32`: `high` and `low`, each clamped to 0..15, as the nibbles of the lowest byte,
+/// below the bytes of `above`, of which the highest is lost.
+#[inline(always)]
+pub fn pack_u4(high: i32, low: i32, above: u32) -> u32 {
+    let value: u32;
+    // SAFETY: arithmetic.
+    unsafe {
+        ptx!(
+            "cvt.pack.sat.u4.s32.b32 {}, {}, {}, {};",
+            out(reg32) value, in(reg32) high, in(reg32) low, in(reg32) above,
+            options(pure, nomem, nostack)
+        )
+    };
+    value
+}
+
 /// `dp4a.s32.s32`: `c` plus the dot product of the signed bytes of `a` and `b`.
 #[inline(always)]
 pub fn dp4a(a: u32, b: u32, c: i32) -> i32 {

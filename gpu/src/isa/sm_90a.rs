@@ -529,13 +529,14 @@ pub fn fence_proxy_async() {
     unsafe { ptx!("fence.proxy.async.shared::cta;") };
 }
 
-/// Text of one `wgmma` with weights in registers, its operand `$offset` units from the first.
+/// Text of one `wgmma` with weights in registers, its operand `$offset` units from the first, the
+/// address of which is asm operand `$b`.
 #[cfg_attr(not(target_arch = "nvptx64"), allow(unused_macros))]
 macro_rules! wgmma_weights {
-    ([$first:literal $($sum:literal)*] $a:literal $b:literal $c:literal $d:literal,
+    ([$first:literal $($sum:literal)*] $operand:literal $a:literal $b:literal $c:literal $d:literal,
         $offset:literal, $accumulate:literal) => {
         concat!(
-            "add.s64 b, {128}, ", $offset, ";",
+            "add.s64 b, {", $operand, "}, ", $offset, ";",
             "wgmma.mma_async.sync.aligned.m64n128k32.s32.s8.s8 ",
             "{{{", $first, "}", $(", {", $sum, "}",)* "}}, ",
             "{{{", $a, "}, {", $b, "}, {", $c, "}, {", $d, "}}}, b, ", $accumulate, ";"
@@ -543,22 +544,17 @@ macro_rules! wgmma_weights {
     };
 }
 
-/// Defines [`multiply_weights`]: sums, then steps of (operands of a fragment, offset of `b`).
+/// Defines a function of [`multiply_weights`]: its name and steps, the number of the asm operand that is
+/// the address of `b`, sums, then steps of (operands of a fragment, offset of `b`).
 macro_rules! multiply_weights {
-    ($sums:tt; [$($sum:literal)*]; [$($step:literal $word:literal,)*];
-        $($a:literal $b:literal $c:literal $d:literal, $offset:literal, $accumulate:literal;)*) => {
-        /// `wgmma.mma_async.sync.aligned.m64n128k32.s32.s8.s8`, 16 of them: the product of 64 rows of
-        /// 512 bytes, whose fragments the warpgroup holds (each warp 16 rows, as
-        /// [`crate::tile::fragment::a`]), and of the 128 columns that the [`operand`] `b` describes,
-        /// in four panels of 128 bytes of K, 16 KiB apart. Word `4n + i` of the sums is word `i` of
-        /// [`crate::tile::fragment::accumulator`] at columns `8n..8n + 8`.
-        ///
-        /// Warpgroup-wise.
+    ($name:ident $steps:literal $operand:literal; $sums:tt; [$($sum:literal)*];
+        $($step:literal: $a:literal $b:literal $c:literal $d:literal, $offset:literal, $accumulate:literal;)*) => {
+        /// [`multiply_weights`] of so many steps.
         ///
         /// # Safety
-        /// The whole warpgroup calls it; the panels are complete and visible to `wgmma`.
+        /// As for [`multiply_weights`].
         #[inline(always)]
-        pub unsafe fn multiply_weights(weights: &[[u32; 4]; 16], b: u64) -> [u32; 64] {
+        unsafe fn $name(weights: &[[u32; 4]; $steps], b: u64) -> [u32; 64] {
             let mut sums = [0; 64];
             // SAFETY: the caller's promise.
             unsafe {
@@ -566,11 +562,14 @@ macro_rules! multiply_weights {
                     "{{ .reg .pred first, more; .reg .b64 b;",
                     "setp.ne.u32 first, 0, 0; setp.eq.u32 more, 0, 0;",
                     "wgmma.fence.sync.aligned;",
-                    $(wgmma_weights!($sums $a $b $c $d, $offset, $accumulate),)*
+                    $(wgmma_weights!($sums $operand $a $b $c $d, $offset, $accumulate),)*
                     "wgmma.commit_group.sync.aligned;",
                     "wgmma.wait_group.sync.aligned 0; }}",
                     $(out(reg32) sums[$sum],)*
-                    $(in(reg32) weights[$step][$word],)*
+                    $(
+                        in(reg32) weights[$step][0], in(reg32) weights[$step][1],
+                        in(reg32) weights[$step][2], in(reg32) weights[$step][3],
+                    )*
                     in(reg64) b,
                 )
             };
@@ -579,25 +578,77 @@ macro_rules! multiply_weights {
     };
 }
 
+/// `wgmma.mma_async.sync.aligned.m64n128k32.s32.s8.s8`, `STEPS` of them (4, 8 or 16): the product of 64
+/// rows of `32 STEPS` bytes, whose fragments the warpgroup holds (each warp 16 rows, as
+/// [`crate::tile::fragment::a`]), and of the 128 columns that the [`operand`] `b` describes, in panels
+/// of 128 bytes of K, 16 KiB apart. Word `4n + i` of the sums is word `i` of
+/// [`crate::tile::fragment::accumulator`] at columns `8n..8n + 8`.
+///
+/// Warpgroup-wise.
+///
+/// # Safety
+/// The whole warpgroup calls it; the panels are complete and visible to `wgmma`.
+#[inline(always)]
+pub unsafe fn multiply_weights<const STEPS: usize>(
+    weights: &[[u32; 4]; STEPS],
+    b: u64,
+) -> [u32; 64] {
+    // Which it is is known when compiling.
+    if let (16, Some(weights)) = (STEPS, weights.first_chunk()) {
+        // SAFETY: the caller's promise.
+        unsafe { multiply_weights_16(weights, b) }
+    } else if let (8, Some(weights)) = (STEPS, weights.first_chunk()) {
+        // SAFETY: the caller's promise.
+        unsafe { multiply_weights_8(weights, b) }
+    } else if let (4, Some(weights)) = (STEPS, weights.first_chunk()) {
+        // SAFETY: the caller's promise.
+        unsafe { multiply_weights_4(weights, b) }
+    } else {
+        crate::isa::common::trap()
+    }
+}
+
 multiply_weights! {
+    multiply_weights_4 4 80;
     [0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32 33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61 62 63]; [0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32 33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61 62 63];
-    [0 0, 0 1, 0 2, 0 3, 1 0, 1 1, 1 2, 1 3, 2 0, 2 1, 2 2, 2 3, 3 0, 3 1, 3 2, 3 3, 4 0, 4 1, 4 2, 4 3, 5 0, 5 1, 5 2, 5 3, 6 0, 6 1, 6 2, 6 3, 7 0, 7 1, 7 2, 7 3, 8 0, 8 1, 8 2, 8 3, 9 0, 9 1, 9 2, 9 3, 10 0, 10 1, 10 2, 10 3, 11 0, 11 1, 11 2, 11 3, 12 0, 12 1, 12 2, 12 3, 13 0, 13 1, 13 2, 13 3, 14 0, 14 1, 14 2, 14 3, 15 0, 15 1, 15 2, 15 3,];
-    64 65 66 67, 0, "first";
-    68 69 70 71, 2, "more";
-    72 73 74 75, 4, "more";
-    76 77 78 79, 6, "more";
-    80 81 82 83, 1024, "more";
-    84 85 86 87, 1026, "more";
-    88 89 90 91, 1028, "more";
-    92 93 94 95, 1030, "more";
-    96 97 98 99, 2048, "more";
-    100 101 102 103, 2050, "more";
-    104 105 106 107, 2052, "more";
-    108 109 110 111, 2054, "more";
-    112 113 114 115, 3072, "more";
-    116 117 118 119, 3074, "more";
-    120 121 122 123, 3076, "more";
-    124 125 126 127, 3078, "more";
+    0: 64 65 66 67, 0, "first";
+    1: 68 69 70 71, 2, "more";
+    2: 72 73 74 75, 4, "more";
+    3: 76 77 78 79, 6, "more";
+}
+
+multiply_weights! {
+    multiply_weights_8 8 96;
+    [0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32 33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61 62 63]; [0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32 33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61 62 63];
+    0: 64 65 66 67, 0, "first";
+    1: 68 69 70 71, 2, "more";
+    2: 72 73 74 75, 4, "more";
+    3: 76 77 78 79, 6, "more";
+    4: 80 81 82 83, 1024, "more";
+    5: 84 85 86 87, 1026, "more";
+    6: 88 89 90 91, 1028, "more";
+    7: 92 93 94 95, 1030, "more";
+}
+
+multiply_weights! {
+    multiply_weights_16 16 128;
+    [0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32 33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61 62 63]; [0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32 33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61 62 63];
+    0: 64 65 66 67, 0, "first";
+    1: 68 69 70 71, 2, "more";
+    2: 72 73 74 75, 4, "more";
+    3: 76 77 78 79, 6, "more";
+    4: 80 81 82 83, 1024, "more";
+    5: 84 85 86 87, 1026, "more";
+    6: 88 89 90 91, 1028, "more";
+    7: 92 93 94 95, 1030, "more";
+    8: 96 97 98 99, 2048, "more";
+    9: 100 101 102 103, 2050, "more";
+    10: 104 105 106 107, 2052, "more";
+    11: 108 109 110 111, 2054, "more";
+    12: 112 113 114 115, 3072, "more";
+    13: 116 117 118 119, 3074, "more";
+    14: 120 121 122 123, 3076, "more";
+    15: 124 125 126 127, 3078, "more";
 }
 
 /// Text of one `wgmma` with both operands in shared memory, `$offset` units from the first.

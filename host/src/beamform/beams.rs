@@ -5,7 +5,7 @@ use ndarray::{Array3, Array4};
 use super::Shape;
 
 /// Beams of a block of voltages.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Beams {
     /// `J`: `ci4` samples `[B][F][P][T]`, each component -7..7, real in the high nibble.
     pub samples: Array4<u8>,
@@ -24,6 +24,29 @@ impl Beams {
             samples: Array4::zeros((beams, channels, polarisations, times)),
             clipped: Array3::zeros((channels, polarisations, beams)),
             incoherent: incoherent.then(|| Array3::zeros((channels, polarisations, times))),
+        }
+    }
+
+    /// Makes room for the beams of `times` times, with counts of zero; samples stay what they are where
+    /// there is room for them already.
+    pub(super) fn make_room(&mut self, shape: &Shape, times: usize, incoherent: bool) {
+        let Shape { beams, channels, polarisations, .. } = *shape;
+        let fits = self.samples.dim() == (beams, channels, polarisations, times)
+            && self.samples.is_standard_layout()
+            && self.clipped.dim() == (channels, polarisations, beams)
+            && self.clipped.is_standard_layout()
+            && match &self.incoherent {
+                Some(powers) => {
+                    incoherent
+                        && powers.dim() == (channels, polarisations, times)
+                        && powers.is_standard_layout()
+                }
+                None => !incoherent,
+            };
+        if fits {
+            self.clipped.fill(0);
+        } else {
+            *self = Self::zeros(shape, times, incoherent);
         }
     }
 

@@ -1,11 +1,11 @@
 //! Beamforming on a GPU, or on the simulator of one.
 //!
-//! Blocks of voltages are cut in time into pieces that fit the device's memory. Two sets of buffers
-//! take turns, each with a stream of its own, so that one piece is copied while the one before is
-//! computed:
+//! Blocks of voltages are cut in time into pieces that fit the device's memory. Three sets of buffers
+//! take turns, each with a stream of its own, so that one piece is copied to the device while the one
+//! before is computed and copied back, and the host copies what the one before that gave to its place:
 //!
 //! ```text
-//! voltages -> [upload] -> [pad rows] -> [beamform] samples -> [download]
+//! voltages -> [upload] -> [pad rows] -> [beamform] samples -> [download] locked samples -> [place]
 //! ```
 //!
 //! More dishes than a tile has are summed in several launches, exact 32-bit sums passing from one to
@@ -15,10 +15,10 @@ use std::sync::Arc;
 
 use corrust_gpu::{
     abi::{
-        self,
+        self, Target,
         beamform::{
             BEAMFORMERS, Beam, Beamform, CHUNK_BYTES, CHUNK_DISHES, INCOHERENT_TIMES, Incoherent,
-            Tile, UNIT_TIMES, WARP_BEAMS, WGMMA_96X512, pass, warpgroup,
+            LOW_NIBBLES, ROW_BEAMS, Tile, UNIT_TIMES, WARPGROUP_BEAMFORMERS, WarpgroupTile, pass,
         },
         reorder::PadRows,
     },
@@ -28,13 +28,16 @@ use rayon::prelude::*;
 
 use super::{Backend, Beams, Kernel, Rounding, Shape, Weight};
 use crate::{
-    Error, Result,
-    device::{Buffer, Facts, Gpu, Stream},
+    Encoding, Error, Result,
+    device::{Buffer, Facts, Gpu, LockedBytes, Stream},
 };
 
 /// Bytes of voltages that a set of buffers takes at once, if the device's memory allows: enough to
 /// amortise a launch, few enough to overlap copying with computing.
 const PIECE_BYTES: usize = 64 << 20;
+
+/// Sets of buffers that take turns.
+const SETS: usize = 3;
 
 /// Bytes that rows of voltages are aligned to.
 const ROW_ALIGNMENT: usize = 16;
@@ -46,6 +49,9 @@ struct Set {
     samples: Buffer,
     powers: Buffer,
     scratch: Scratch,
+    /// Samples and powers on the host.
+    host_samples: LockedBytes,
+    host_powers: LockedBytes,
 }
 
 /// What a launch needs beside its input and output.
@@ -56,9 +62,8 @@ struct Scratch {
     partial: Buffer,
 }
 
-/// A piece whose results are still on the device.
+/// A piece whose results are not in their place yet.
 struct Pending {
-    set: usize,
     first_time: usize,
     times: usize,
 }
@@ -73,11 +78,11 @@ pub(super) struct GpuBackend {
     weights: Buffer,
     beams: Buffer,
     clipped: Buffer,
-    sets: Option<[Set; 2]>,
+    sets: Option<[Set; SETS]>,
     /// Scratch of device memory calls.
     scratch: Option<Scratch>,
-    /// `[F P][B]`: sums of the imaginary parts of the weights.
-    imaginary_weights: Vec<i32>,
+    /// `[F P][B]`: sums of the real and of the imaginary parts of the weights.
+    weight_sums: Vec<[i32; 2]>,
     /// `[F P][B]`.
     shifts: Vec<u32>,
     /// The stream of the last device memory call.
@@ -89,10 +94,11 @@ impl GpuBackend {
     pub(super) fn new(
         gpu: Arc<dyn Gpu>,
         shape: &Shape,
+        weights: Encoding,
         rounding: Rounding,
         kernel: Kernel,
     ) -> Result<Self> {
-        let geometry = choose(gpu.facts(), shape, kernel)?;
+        let geometry = choose(gpu.facts(), shape, weights, kernel)?;
         let layout = Layout::new(shape, geometry);
         let backend = Self {
             weights: Buffer::new(&gpu, layout.weight_bytes())?,
@@ -105,7 +111,7 @@ impl GpuBackend {
             geometry,
             sets: None,
             scratch: None,
-            imaginary_weights: vec![0; shape.shifts()],
+            weight_sums: vec![[0; 2]; shape.shifts()],
             shifts: vec![0; shape.shifts()],
             last: Stream::default(),
         };
@@ -121,19 +127,15 @@ impl GpuBackend {
     fn upload_beams(&self) -> Result<()> {
         let layout = self.layout();
         let padded = layout.padded_beams();
-        let none = Beam::new(0, 0, false, layout.passes > 1);
-        let mut table = vec![none; layout.rows()];
+        let nearest = self.rounding == Rounding::Nearest;
+        let entry_of =
+            |bias, shift| Beam::new(bias, shift, nearest, self.geometry.scale(), layout.passes > 1);
+        let mut table = vec![entry_of([0; 2], 0); layout.rows()];
         for (stream, row) in table.chunks_exact_mut(padded).enumerate() {
             for (beam, entry) in row[..self.shape.beams].iter_mut().enumerate() {
                 let index = stream * self.shape.beams + beam;
-                // Only warps multiply complements.
-                let complements = if self.geometry.tile.is_some() { 1 } else { 0 };
-                *entry = Beam::new(
-                    complements * self.imaginary_weights[index],
-                    self.shifts[index],
-                    self.rounding == Rounding::Nearest,
-                    layout.passes > 1,
-                );
+                let bias = self.geometry.bias(self.weight_sums[index]);
+                *entry = entry_of(bias, self.shifts[index]);
             }
         }
         self.settle()?;
@@ -157,7 +159,17 @@ impl GpuBackend {
             samples: Buffer::new(&self.gpu, 0)?,
             powers: Buffer::new(&self.gpu, 0)?,
             scratch: self.new_scratch()?,
+            host_samples: self.gpu.locked_bytes(1)?,
+            host_powers: self.gpu.locked_bytes(1)?,
         })
+    }
+
+    /// Makes locked memory at least `bytes` long.
+    fn reserve(&self, memory: &mut LockedBytes, bytes: usize) -> Result<()> {
+        if memory.len() < bytes {
+            *memory = self.gpu.locked_bytes(bytes)?;
+        }
+        Ok(())
     }
 
     /// Times that a set of buffers takes at once, at least one.
@@ -167,7 +179,8 @@ impl GpuBackend {
         // Voltages, padded voltages, samples, powers and partial sums.
         let row = 2 * self.shape.dishes + ROW_ALIGNMENT + self.shape.beams + 4 + layout.partial();
         let free = usize::try_from(self.gpu.free_bytes()?).unwrap_or(usize::MAX);
-        let times = (PIECE_BYTES / self.shape.bytes_per_time()).min(free / 4 / (row * streams));
+        let times =
+            (PIECE_BYTES / self.shape.bytes_per_time()).min(free / (SETS + 2) / (row * streams));
         let units = times / UNIT_TIMES as usize;
         Ok(if units > 0 { units * UNIT_TIMES as usize } else { times.max(1) })
     }
@@ -226,10 +239,10 @@ impl GpuBackend {
             if index + 1 < layout.passes {
                 pass |= pass::KEEP;
             }
-            let chunk = first / CHUNK_DISHES as usize;
+            let chunks = first / CHUNK_DISHES as usize;
             let parameters = Beamform {
                 voltages: rows.address + first as u64,
-                weights: self.weights.address() + (chunk * CHUNK_BYTES as usize) as u64,
+                weights: self.weights.address() + (chunks * self.geometry.chunk_bytes()) as u64,
                 beams: self.beams.address(),
                 samples: samples.address,
                 clipped,
@@ -243,7 +256,7 @@ impl GpuBackend {
                 dishes: tile_dishes.min(dishes - first) as u32,
                 weight_chunks: layout.weight_chunks as u32,
                 pass,
-                reserved: 0,
+                low_nibbles: LOW_NIBBLES,
             };
             let blocks = self.blocks(layout.groups, units * streams);
             // SAFETY: the caller's promise; the rest is the plan's own.
@@ -263,11 +276,15 @@ impl GpuBackend {
         (groups * (resident as usize / groups).clamp(1, units)) as u32
     }
 
-    /// Enqueues a piece of voltages from host memory on a set of buffers.
-    fn enqueue(
+    /// Enqueues a piece of voltages from host memory on a set of buffers, and its results' way back.
+    ///
+    /// # Safety
+    /// If they are `locked`, the voltages stay until the set's stream has come so far.
+    unsafe fn enqueue(
         &self,
         set: &mut Set,
         voltages: &[u8],
+        locked: bool,
         times: usize,
         incoherent: bool,
     ) -> Result<()> {
@@ -276,7 +293,13 @@ impl GpuBackend {
         let pitch = times.next_multiple_of(UNIT_TIMES as usize);
         set.voltages.reserve(voltages.len())?;
         set.samples.reserve(beams * streams * pitch)?;
-        set.voltages.upload(set.stream, voltages)?;
+        self.reserve(&mut set.host_samples, beams * streams * pitch)?;
+        if locked {
+            // SAFETY: the caller's promise; the buffer was made as long.
+            unsafe { self.gpu.copy_in(set.stream, set.voltages.address(), voltages)? };
+        } else {
+            set.voltages.upload(set.stream, voltages)?;
+        }
         let samples = Rows { address: set.samples.address(), pitch };
         // SAFETY: both buffers were made as long as they need be.
         let rows = unsafe {
@@ -304,58 +327,79 @@ impl GpuBackend {
             let warps = kernel.entry.threads as usize / 32;
             let runs = times.div_ceil(INCOHERENT_TIMES as usize) * streams;
             let blocks = runs.div_ceil(warps).min(1 << 16) as u32;
-            // SAFETY: the rows are those of the launch above, the powers have room.
-            unsafe { self.gpu.launch(set.stream, kernel, blocks, &parameters)? };
+            self.reserve(&mut set.host_powers, 4 * streams * times)?;
+            let powers = &mut set.host_powers[..4 * streams * times];
+            // SAFETY: the rows are those of the launch above, the powers have room, and nothing uses
+            // those on the host before the stream was waited for.
+            unsafe {
+                self.gpu.launch(set.stream, kernel, blocks, &parameters)?;
+                self.gpu.copy_out(set.stream, set.powers.address(), powers)?;
+            }
         }
-        Ok(())
+        let samples = &mut set.host_samples[..beams * streams * pitch];
+        // SAFETY: nothing uses them before the stream was waited for.
+        unsafe { self.gpu.copy_out(set.stream, set.samples.address(), samples) }
     }
 
-    /// Waits for a piece and copies its results into `beams`.
-    fn fetch(&self, set: &Set, piece: &Pending, beams: &mut Beams) -> Result<()> {
+    /// Waits for a piece and copies its results to their place in `beams`.
+    fn place(&self, set: &Set, piece: &Pending, beams: &mut Beams) -> Result<()> {
+        self.gpu.wait(set.stream)?;
         let times = beams.times();
+        let copy = |row: &mut [u8], from: &[u8], size: usize| {
+            row[size * piece.first_time..][..size * piece.times]
+                .copy_from_slice(&from[..size * piece.times]);
+        };
         let pitch = piece.times.next_multiple_of(UNIT_TIMES as usize);
-        let mut samples = vec![0u8; self.shape.beams * self.shape.streams() * pitch];
-        set.samples.download(set.stream, &mut samples)?;
-        let rows = beams.samples.as_slice_mut().expect("a fresh array is contiguous");
-        rows.par_chunks_exact_mut(times).zip(samples.par_chunks_exact(pitch)).for_each(
-            |(to, from)| {
-                to[piece.first_time..][..piece.times].copy_from_slice(&from[..piece.times])
-            },
-        );
+        let (samples, powers): (&[u8], &[u8]) = (&set.host_samples, &set.host_powers);
+        let rows = beams.samples.as_slice_mut().expect("room was made in standard order");
+        rows.par_chunks_exact_mut(times)
+            .zip(samples.par_chunks_exact(pitch))
+            .for_each(|(row, from)| copy(row, from, 1));
         if let Some(incoherent) = &mut beams.incoherent {
-            let mut powers = vec![0u32; self.shape.streams() * piece.times];
-            set.powers.download(set.stream, &mut powers)?;
-            let rows = incoherent.as_slice_mut().expect("a fresh array is contiguous");
-            for (to, from) in rows.chunks_exact_mut(times).zip(powers.chunks_exact(piece.times)) {
-                to[piece.first_time..][..piece.times].copy_from_slice(from);
-            }
+            let rows = incoherent.as_slice_mut().expect("room was made in standard order");
+            bytemuck::cast_slice_mut(rows)
+                .par_chunks_exact_mut(4 * times)
+                .zip(powers.par_chunks_exact(4 * piece.times))
+                .for_each(|(row, from)| copy(row, from, 4));
         }
         Ok(())
     }
 
     /// [`Backend::beamform`] with sets of buffers.
-    fn stream(&self, sets: &mut [Set; 2], voltages: &[u8], beams: &mut Beams) -> Result<()> {
+    ///
+    /// # Safety
+    /// The voltages stay until the streams of all sets have been waited for.
+    unsafe fn stream(
+        &self,
+        sets: &mut [Set; SETS],
+        voltages: &[u8],
+        beams: &mut Beams,
+    ) -> Result<()> {
         let step = self.shape.bytes_per_time();
         let piece_times = self.piece_times()?;
+        let locked = self.gpu.is_locked(voltages);
         self.clipped.clear(sets[0].stream)?;
-        self.gpu.order(sets[0].stream, sets[1].stream)?;
-        let mut pending: Option<Pending> = None;
-        for (index, part) in voltages.chunks(piece_times * step).enumerate() {
-            let set = index % 2;
-            let times = part.len() / step;
-            self.enqueue(&mut sets[set], part, times, beams.incoherent.is_some())?;
-            let piece = Pending { set, first_time: index * piece_times, times };
-            if let Some(before) = pending.replace(piece) {
-                self.fetch(&sets[before.set], &before, beams)?;
+        for set in &sets[1..] {
+            self.gpu.order(sets[0].stream, set.stream)?;
+        }
+        let mut pending: [Option<Pending>; SETS] = [const { None }; SETS];
+        let pieces = voltages.chunks(piece_times * step).map(Some);
+        // After the last piece, those on their way are brought home.
+        for (index, part) in pieces.chain([None; SETS]).enumerate() {
+            let turn = index % SETS;
+            if let Some(piece) = pending[turn].take() {
+                self.place(&sets[turn], &piece, beams)?;
+            }
+            if let Some(part) = part {
+                let times = part.len() / step;
+                let incoherent = beams.incoherent.is_some();
+                // SAFETY: the caller's promise.
+                unsafe { self.enqueue(&mut sets[turn], part, locked, times, incoherent)? };
+                pending[turn] = Some(Pending { first_time: index * piece_times, times });
             }
         }
-        if let Some(last) = pending {
-            self.fetch(&sets[last.set], &last, beams)?;
-            // All other pieces have been fetched: nothing adds to the counts any more.
-            let clipped = beams.clipped.as_slice_mut().expect("a fresh array is contiguous");
-            self.clipped.download(sets[last.set].stream, clipped)?;
-        }
-        Ok(())
+        let clipped = beams.clipped.as_slice_mut().expect("room was made in standard order");
+        self.clipped.download(sets[0].stream, clipped)
     }
 }
 
@@ -373,18 +417,23 @@ struct Geometry {
     kernel: abi::Kernel<Beamform>,
     beams: usize,
     dishes: usize,
+    /// Microseconds of an H200 for 2^20 times of so many beams and dishes.
+    tile_cost: u32,
     /// The tile of warps; none for warpgroups.
     tile: Option<Tile>,
 }
 
 impl Geometry {
-    const WARPGROUPS: Self = Self {
-        name: Kernel::Wgmma,
-        kernel: WGMMA_96X512,
-        beams: warpgroup::BEAMS as usize,
-        dishes: warpgroup::DISHES as usize,
-        tile: None,
-    };
+    fn of_warpgroups((kernel, tile): (abi::Kernel<Beamform>, WarpgroupTile)) -> Self {
+        Self {
+            name: Kernel::Wgmma,
+            kernel,
+            beams: tile.beams as usize,
+            dishes: tile.dishes as usize,
+            tile_cost: tile.cost,
+            tile: None,
+        }
+    }
 
     fn of_tile((kernel, tile): (abi::Kernel<Beamform>, Tile)) -> Self {
         Self {
@@ -392,18 +441,54 @@ impl Geometry {
             kernel,
             beams: tile.beams() as usize,
             dishes: tile.dishes() as usize,
+            tile_cost: tile.cost,
             tile: Some(tile),
         }
     }
 
-    /// What the bytes of chunk `chunk` of the prepared weights are.
-    fn order(&self, chunk: usize) -> Vec<map::Weight> {
+    /// About the microseconds of an H200 for 2^20 times of a shape: of all its tiles, and of passing
+    /// sums on.
+    fn cost(&self, shape: &Shape) -> usize {
+        let (groups, passes) =
+            (shape.beams.div_ceil(self.beams), shape.dishes.div_ceil(self.dishes));
+        let beams = groups * self.beams;
+        groups * passes * self.tile_cost as usize + (passes - 1) * beams * PASS_COST
+    }
+
+    /// Whether the prepared weights are int4.
+    fn int4(&self) -> bool {
+        self.tile.is_some_and(|tile| tile.int4)
+    }
+
+    /// Bytes of a chunk of prepared weights.
+    fn chunk_bytes(&self) -> usize {
+        CHUNK_BYTES as usize / if self.int4() { 2 } else { 1 }
+    }
+
+    /// Sums come `1 << scale` times as large as they are.
+    fn scale(&self) -> u32 {
+        if self.int4() { 0 } else { 4 }
+    }
+
+    /// What the sums of a beam lack, from the sums of the parts of its weights.
+    fn bias(&self, [real, imaginary]: [i32; 2]) -> [i32; 2] {
         match self.tile {
-            Some(tile) => {
-                let dish_warp = chunk as u32 / tile.chunks % tile.dish_warps;
-                (0..CHUNK_BYTES).map(|offset| map::weight(offset, dish_warp)).collect()
-            }
-            None => (0..CHUNK_BYTES).map(map::warpgroup_weight).collect(),
+            // Imaginary parts of voltages are in excess of 8.
+            Some(tile) if !tile.int4 => [8 * imaginary, -8 * real],
+            _ => [0; 2],
+        }
+    }
+
+    /// What the bytes of chunk `chunk` of the prepared weights are, or their nibbles, the low ones first.
+    fn order(&self, chunk: usize) -> Vec<map::Weight> {
+        let bytes = 0..self.chunk_bytes() as u32;
+        let Some(tile) = self.tile else { return bytes.map(map::warpgroup_weight).collect() };
+        let dish_warp = chunk as u32 / tile.chunks % tile.dish_warps;
+        if tile.int4 {
+            let nibbles = bytes.flat_map(|byte| [(byte, 0), (byte, 1)]);
+            nibbles.map(|(byte, nibble)| map::nibble_weight(byte, nibble, dish_warp)).collect()
+        } else {
+            bytes.map(|byte| map::weight(byte, dish_warp)).collect()
         }
     }
 }
@@ -416,7 +501,7 @@ struct Layout {
     groups: usize,
     /// Launches: tiles along the dishes.
     passes: usize,
-    /// Chunks of dishes of one group of 16 beams.
+    /// Chunks of dishes of one row tile of 16 beams.
     weight_chunks: usize,
 }
 
@@ -442,7 +527,7 @@ impl Layout {
     }
 
     fn weight_bytes(&self) -> usize {
-        self.rows() / WARP_BEAMS as usize * self.weight_chunks * CHUNK_BYTES as usize
+        self.rows() / ROW_BEAMS as usize * self.weight_chunks * self.geometry.chunk_bytes()
     }
 
     /// Bytes of partial sums of a padded beam and time.
@@ -454,20 +539,30 @@ impl Layout {
     fn prepare(&self, shape: &Shape, weights: &[Weight]) -> Vec<u8> {
         let orders: Vec<Vec<map::Weight>> =
             (0..self.weight_chunks).map(|chunk| self.geometry.order(chunk)).collect();
-        let beam_groups = self.padded_beams() / WARP_BEAMS as usize;
+        let tiles = self.padded_beams() / ROW_BEAMS as usize;
         let mut prepared = vec![0; self.weight_bytes()];
-        prepared.par_chunks_exact_mut(CHUNK_BYTES as usize).enumerate().for_each(
+        prepared.par_chunks_exact_mut(self.geometry.chunk_bytes()).enumerate().for_each(
             |(index, bytes)| {
-                let chunk = index % self.weight_chunks;
-                let group = index / self.weight_chunks % beam_groups;
-                let stream = index / self.weight_chunks / beam_groups;
-                for (byte, place) in bytes.iter_mut().zip(&orders[chunk]) {
-                    let beam = group * WARP_BEAMS as usize + place.beam as usize;
+                let (tile, chunk) = (index / self.weight_chunks, index % self.weight_chunks);
+                let (stream, tile) = (tile / tiles, tile % tiles);
+                let first_beam = tile * ROW_BEAMS as usize;
+                let value = |place: &map::Weight| {
+                    let beam = first_beam + place.beam as usize;
                     let dish = chunk * CHUNK_DISHES as usize + place.dish as usize;
                     if beam < shape.beams && dish < shape.dishes {
                         let weight = weights[(stream * shape.beams + beam) * shape.dishes + dish];
-                        *byte = weight[place.part as usize] as u8;
+                        weight[place.part as usize] as u8
+                    } else {
+                        0
                     }
+                };
+                let order = &orders[chunk];
+                if self.geometry.int4() {
+                    for (byte, [low, high]) in bytes.iter_mut().zip(order.as_chunks().0) {
+                        *byte = value(low) & 15 | value(high) << 4;
+                    }
+                } else {
+                    bytes.iter_mut().zip(order).for_each(|(byte, place)| *byte = value(place));
                 }
             },
         );
@@ -478,9 +573,9 @@ impl Layout {
 impl Backend for GpuBackend {
     fn set_weights(&mut self, weights: &[Weight]) -> Result<()> {
         let prepared = self.layout().prepare(&self.shape, weights);
-        self.imaginary_weights = weights
+        self.weight_sums = weights
             .par_chunks_exact(self.shape.dishes)
-            .map(|row| row.iter().map(|weight| i32::from(weight[1])).sum())
+            .map(|row| [0, 1].map(|part| row.iter().map(|weight| i32::from(weight[part])).sum()))
             .collect();
         self.settle()?;
         self.weights.upload(Stream::default(), &prepared)?;
@@ -495,11 +590,13 @@ impl Backend for GpuBackend {
     fn beamform(&mut self, voltages: &[u8], beams: &mut Beams) -> Result<()> {
         let mut sets = match self.sets.take() {
             Some(sets) => sets,
-            None => [self.new_set()?, self.new_set()?],
+            None => [self.new_set()?, self.new_set()?, self.new_set()?],
         };
-        let result = self.stream(&mut sets, voltages, beams);
+        // SAFETY: all sets are waited for below, whatever happens.
+        let result = unsafe { self.stream(&mut sets, voltages, beams) };
+        let waited = sets.iter().try_for_each(|set| self.gpu.wait(set.stream));
         self.sets = Some(sets);
-        result
+        result.and(waited)
     }
 
     unsafe fn beamform_device(
@@ -556,41 +653,41 @@ impl Backend for GpuBackend {
     }
 }
 
-/// The kernel that `kernel` names for a shape, or the quickest.
-///
-/// Of the tiles of warps, those with enough dishes, or else with the most, of which that with the
-/// least padding; a group of beams costs about as much as 16 beams more, for it reads the voltages
-/// again. Warpgroups compute 1.5 times as quickly.
-fn choose(facts: &Facts, shape: &Shape, kernel: Kernel) -> Result<Geometry> {
-    let most = BEAMFORMERS.iter().map(|(_, tile)| tile.dishes() as usize).max().unwrap_or_default();
-    let dishes = shape.dishes.min(most);
-    let groups = |geometry: &Geometry| shape.beams.div_ceil(geometry.beams);
-    let warps = BEAMFORMERS
-        .iter()
-        .map(|&row| Geometry::of_tile(row))
-        .filter(|geometry| geometry.dishes >= dishes)
-        .min_by_key(|geometry| {
-            (geometry.dishes, groups(geometry) * (geometry.beams + WARP_BEAMS as usize))
-        })
-        .expect("the largest tile has the most dishes");
-    let warpgroups = Geometry::WARPGROUPS;
-    let there = facts.runs(warpgroups.kernel.entry.target);
+/// Microseconds, per beam, by which every further pass over dishes takes an H200 longer for 2^20 times
+/// than its products alone, measured: sums go to memory and come back.
+const PASS_COST: usize = 10;
+
+/// The kernel that `kernel` names for a shape and weights of an encoding, or the quickest: of the tiles
+/// that may be chosen, the one with the least [cost](Geometry::cost). int4 weights are multiplied as such
+/// where the tensor cores do so: not on Hopper.
+fn choose(facts: &Facts, shape: &Shape, weights: Encoding, kernel: Kernel) -> Result<Geometry> {
+    let tiles = |int4: bool| {
+        let tiles = BEAMFORMERS.iter().filter(move |(_, tile)| tile.int4 == int4);
+        tiles.map(|&row| Geometry::of_tile(row))
+    };
+    let warpgroups = || WARPGROUP_BEAMFORMERS.iter().map(|&row| Geometry::of_warpgroups(row));
+    let best = |geometries: &mut dyn Iterator<Item = Geometry>| {
+        geometries.min_by_key(|geometry| geometry.cost(shape)).expect("every kernel has tiles")
+    };
+    let hopper = facts.runs(Target::Sm90a);
     match kernel {
-        Kernel::Mma => Ok(warps),
-        Kernel::Wgmma if there => Ok(warpgroups),
+        Kernel::Mma => Ok(best(&mut tiles(false))),
+        Kernel::MmaS4 if weights == Encoding::Ci4 => Ok(best(&mut tiles(true))),
+        Kernel::MmaS4 => Err(Error::invalid(format!(
+            "kernel mma-s4 with weights of {weights}: expected weights of ci4"
+        ))),
+        Kernel::Wgmma if hopper => Ok(best(&mut warpgroups())),
         Kernel::Wgmma => Err(Error::Device(format!(
             "{}: kernel wgmma needs compute capability 9.0, expected kernel auto or mma",
             facts.name
         ))),
+        Kernel::Auto if hopper => Ok(best(&mut tiles(false).chain(warpgroups()))),
         Kernel::Auto => {
-            let padded = |geometry: &Geometry| {
-                groups(geometry) * geometry.beams * dishes.next_multiple_of(geometry.dishes)
-            };
-            let quicker = 2 * padded(&warpgroups) <= 3 * padded(&warps);
-            Ok(if there && quicker { warpgroups } else { warps })
+            let native = weights == Encoding::Ci4 && matches!(facts.capability, (8, 0) | (8, 6));
+            Ok(best(&mut tiles(native)))
         }
         other => Err(Error::invalid(format!(
-            "kernel {other} does not run on a GPU: expected auto, mma or wgmma"
+            "kernel {other} does not run on a GPU: expected auto, mma, mma-s4 or wgmma"
         ))),
     }
 }
@@ -600,7 +697,46 @@ mod tests {
     use ptx_sim::Class;
 
     use super::*;
-    use crate::device::SimGpu;
+    use crate::{beamform::MAX_DISHES, device::SimGpu};
+
+    /// Dishes, beams, and what is quickest for them on an H200.
+    const CHOICES: [(usize, usize, &str); 13] = [
+        (512, 16, "beamform_mma_16x512"),
+        (512, 32, "beamform_wgmma_32x512"),
+        (512, 64, "beamform_wgmma_64x512"),
+        (512, 96, "beamform_wgmma_96x512"),
+        (512, 128, "beamform_wgmma_64x512"),
+        (1024, 96, "beamform_wgmma_96x512"),
+        (256, 16, "beamform_mma_16x256"),
+        (256, 64, "beamform_wgmma_64x256"),
+        (256, 96, "beamform_wgmma_96x256"),
+        (128, 96, "beamform_wgmma_96x128"),
+        (64, 16, "beamform_mma_16x64"),
+        (64, 64, "beamform_mma_64x64"),
+        (64, 96, "beamform_wgmma_96x128"),
+    ];
+
+    /// The quickest tiles where they were measured.
+    #[test]
+    fn tiles_are_chosen_by_what_they_cost() {
+        let facts = |capability| Facts { capability, ..SimGpu::new().facts().clone() };
+        let chosen = |dishes, beams, weights, capability| {
+            let shape = Shape { dishes, beams, channels: 16, polarisations: 2 };
+            choose(&facts(capability), &shape, weights, Kernel::Auto).unwrap().kernel.entry.name
+        };
+        for (dishes, beams, expected) in CHOICES {
+            assert_eq!(chosen(dishes, beams, Encoding::Ci8, (9, 0)), expected);
+            assert_eq!(chosen(dishes, beams, Encoding::Ci4, (9, 0)), expected);
+        }
+        // Without warpgroups, and with int4 where there is.
+        assert_eq!(chosen(512, 96, Encoding::Ci8, (8, 0)), "beamform_mma_96x512");
+        assert_eq!(chosen(512, 128, Encoding::Ci8, (8, 6)), "beamform_mma_64x512");
+        assert_eq!(chosen(512, 96, Encoding::Ci4, (8, 0)), "beamform_mma_s4_96x512");
+        assert_eq!(chosen(512, 190, Encoding::Ci4, (8, 6)), "beamform_mma_s4_192x512");
+        assert_eq!(chosen(512, 96, Encoding::Ci4, (8, 9)), "beamform_mma_96x512");
+        assert_eq!(chosen(64, 64, Encoding::Ci4, (8, 0)), "beamform_mma_s4_64x64");
+        assert_eq!(chosen(MAX_DISHES, 1, Encoding::Ci8, (8, 0)), "beamform_mma_16x512");
+    }
 
     /// Section 7 of the note, at its size: what the kernel does a time, counted by the simulator.
     #[test]
@@ -609,8 +745,14 @@ mod tests {
         let shape = Shape { dishes: 512, beams: 96, channels: 1, polarisations: 1 };
         let (dishes, beams) = (shape.dishes as u64, shape.beams as u64);
         let simulator = Arc::new(SimGpu::new());
-        let mut backend =
-            GpuBackend::new(simulator.clone(), &shape, Rounding::Nearest, Kernel::Mma).unwrap();
+        let mut backend = GpuBackend::new(
+            simulator.clone(),
+            &shape,
+            Encoding::Ci8,
+            Rounding::Nearest,
+            Kernel::Mma,
+        )
+        .unwrap();
         assert_eq!(backend.geometry.kernel.entry, abi::beamform::MMA_96X512.entry);
         let tile = backend.geometry.tile.unwrap();
         backend.set_weights(&vec![[1, -128]; shape.weights()]).unwrap();

@@ -20,6 +20,9 @@ pub enum Kernel {
     CpuAvx512Vnni,
     /// `mma`: tensor cores of any GPU (`mma.sync`).
     Mma,
+    /// `mma-s4`: tensor cores with weights of four bits; quick where they multiply such numbers,
+    /// before Hopper.
+    MmaS4,
     /// `wgmma`: tensor cores of Hopper by warpgroups.
     Wgmma,
 }
@@ -32,6 +35,7 @@ impl Kernel {
         Self::CpuAvx2,
         Self::CpuAvx512Vnni,
         Self::Mma,
+        Self::MmaS4,
         Self::Wgmma,
     ];
 
@@ -43,6 +47,7 @@ impl Kernel {
             Self::CpuAvx2 => "cpu-avx2",
             Self::CpuAvx512Vnni => "cpu-avx512-vnni",
             Self::Mma => "mma",
+            Self::MmaS4 => "mma-s4",
             Self::Wgmma => "wgmma",
         }
     }

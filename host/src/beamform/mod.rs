@@ -24,7 +24,7 @@ pub use weights::{Observation, Pointing, SPEED_OF_LIGHT, delays, noise_shift, we
 use std::sync::Arc;
 
 use crate::{
-    Error, Result,
+    Encoding, Error, Result,
     device::{Gpu, Stream},
 };
 
@@ -73,12 +73,13 @@ pub(crate) trait Backend: Send {
 /// The backend on a GPU, or on the CPU where there is none, for a kernel.
 fn backend(
     shape: &Shape,
+    weights: Encoding,
     rounding: Rounding,
     gpu: Option<Arc<dyn Gpu>>,
     kernel: Kernel,
 ) -> Result<Box<dyn Backend>> {
     match gpu {
-        Some(gpu) => Ok(Box::new(gpu::GpuBackend::new(gpu, shape, rounding, kernel)?)),
+        Some(gpu) => Ok(Box::new(gpu::GpuBackend::new(gpu, shape, weights, rounding, kernel)?)),
         None => cpu::backend(shape, rounding, kernel),
     }
 }

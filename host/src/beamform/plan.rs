@@ -135,7 +135,7 @@ impl Builder {
             None => device.open()?,
         };
         Ok(Beamformer {
-            backend: backend(&shape, rounding, gpu, kernel)?,
+            backend: backend(&shape, weights, rounding, gpu, kernel)?,
             shape,
             weights,
             rounding,
@@ -274,18 +274,30 @@ impl Beamformer {
     /// [`Error::Invalid`] when `voltages` does not hold a whole number of times or the plan has no
     /// weights yet; the device's own errors.
     pub fn beamform<V: NoUninit>(&mut self, voltages: &[V]) -> Result<Beams> {
+        let mut beams = Beams::default();
+        self.beamform_into(voltages, &mut beams)?;
+        Ok(beams)
+    }
+
+    /// [`beamform`](Self::beamform) into the beams of an earlier block, or [`Beams::default`]: where
+    /// they have the same shape their memory is used again, which spares the system finding new pages
+    /// for every block.
+    ///
+    /// On a GPU, voltages in page-locked memory ([`LockedBytes`](crate::device::LockedBytes), or what
+    /// the CUDA driver reserved or registered otherwise) are copied while the blocks before are
+    /// beamformed and theirs are copied back; other voltages pass through page-locked memory first.
+    ///
+    /// # Errors
+    /// As for [`beamform`](Self::beamform); the beams are of no use then.
+    pub fn beamform_into<V: NoUninit>(&mut self, voltages: &[V], beams: &mut Beams) -> Result<()> {
         let voltages: &[u8] = bytemuck::cast_slice(voltages);
         let times = self.shape.times(voltages.len())?;
-        if !self.has_weights {
-            return Err(Error::invalid(
-                "a beamformer without weights: expected set_weights before",
-            ));
-        }
-        let mut beams = Beams::zeros(&self.shape, times, self.incoherent);
+        self.check_weights()?;
+        beams.make_room(&self.shape, times, self.incoherent);
         if times > 0 {
-            self.backend.beamform(voltages, &mut beams)?;
+            self.backend.beamform(voltages, beams)?;
         }
-        Ok(beams)
+        Ok(())
     }
 
     /// [`beamform`](Self::beamform) of `times` times of voltages that are in the GPU's memory, at

@@ -449,7 +449,26 @@ impl Gpu for CudaGpu {
         Ok(LockedBytes::new(buffer))
     }
 
-    unsafe fn copy_in(&self, stream: Stream, address: u64, bytes: &LockedBytes) -> Result<()> {
+    fn is_locked(&self, bytes: &[u8]) -> bool {
+        let page_locked = |byte: &u8| {
+            let mut kind = 0u32;
+            // SAFETY: `kind` is written; the driver only looks the address up.
+            let result = unsafe {
+                sys::cuPointerGetAttribute(
+                    std::ptr::from_mut(&mut kind).cast(),
+                    sys::CUpointer_attribute_enum::CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+                    std::ptr::from_ref(byte).addr() as u64,
+                )
+            };
+            result == sys::cudaError_enum::CUDA_SUCCESS
+                && kind == sys::CUmemorytype_enum::CU_MEMORYTYPE_HOST as u32
+        };
+        self.enter().is_ok()
+            && bytes.first().is_some_and(page_locked)
+            && bytes.last().is_some_and(page_locked)
+    }
+
+    unsafe fn copy_in(&self, stream: Stream, address: u64, bytes: &[u8]) -> Result<()> {
         self.enter()?;
         let stream = self.stream(stream);
         // SAFETY: the caller's promise.
@@ -458,7 +477,7 @@ impl Gpu for CudaGpu {
         })
     }
 
-    unsafe fn copy_out(&self, stream: Stream, address: u64, bytes: &mut LockedBytes) -> Result<()> {
+    unsafe fn copy_out(&self, stream: Stream, address: u64, bytes: &mut [u8]) -> Result<()> {
         self.enter()?;
         let stream = self.stream(stream);
         // SAFETY: the caller's promise.

@@ -159,7 +159,8 @@ forward! {
     cuMemsetD32_v2 cuMemsetD8Async cuMemsetD8_v2 cuModuleGetFunction cuModuleGetGlobal_v2
     cuModuleLoad cuModuleLoadData cuModuleLoadDataEx cuModuleUnload
     cuOccupancyAvailableDynamicSMemPerBlock cuOccupancyMaxActiveBlocksPerMultiprocessor
-    cuOccupancyMaxPotentialBlockSize cuStreamCreate cuStreamCreateWithPriority cuStreamDestroy_v2
+    cuOccupancyMaxPotentialBlockSize cuPointerGetAttribute cuStreamCreate
+    cuStreamCreateWithPriority cuStreamDestroy_v2
     cuStreamGetFlags cuStreamGetPriority cuStreamQuery cuStreamSynchronize cuStreamWaitEvent
     cuSurfObjectCreate cuSurfObjectDestroy cuSurfObjectGetResourceDesc cuTexObjectCreate
     cuTexObjectDestroy cuTexObjectGetResourceDesc cuTexObjectGetResourceViewDesc

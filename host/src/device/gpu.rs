@@ -77,7 +77,21 @@ pub struct TensorMap {
     pub box_rows: u32,
 }
 
-/// Host memory that the GPU copies from and to by itself: page-locked where there is a GPU.
+/// Host memory that the GPU copies from and to by itself: page-locked where there is a GPU. Samples that
+/// are received into it reach the device at the full speed of the bus.
+///
+/// ```
+/// use corrust_host::{Beamformer, Device};
+///
+/// let gpu = Device::Sim.open()?.expect("the simulator is a GPU");
+/// let mut voltages = gpu.locked_bytes(3 * 2)?;
+/// voltages.copy_from_slice(&[0x12, 0x01, 0x10, 0x70, 0x70, 0x70]);
+///
+/// let mut beamformer = Beamformer::builder(3, 1).device(Device::Sim).build()?;
+/// beamformer.set_weights(&[[1_i8, 0]; 3])?;
+/// assert_eq!(beamformer.beamform(&voltages)?.samples[[0, 0, 0, 0]], 0x23);
+/// # Ok::<(), corrust_host::Error>(())
+/// ```
 pub struct LockedBytes(Box<dyn DerefMut<Target = [u8]> + Send>);
 
 impl LockedBytes {
@@ -154,22 +168,30 @@ pub trait Gpu: Send + Sync + fmt::Debug {
         Ok(LockedBytes::new(vec![0; bytes]))
     }
 
-    /// Copies to device memory, in the stream's order, without waiting.
+    /// Whether [`Self::copy_in`] and [`Self::copy_out`] use these bytes without passing through other
+    /// memory: those of [`Self::locked_bytes`], and what others page-locked for the GPU.
+    fn is_locked(&self, _bytes: &[u8]) -> bool {
+        true
+    }
+
+    /// Copies to device memory, in the stream's order, without waiting if the bytes are
+    /// [locked](Self::is_locked).
     ///
     /// # Safety
     /// `address` is device memory with room for `bytes`, which are neither changed nor freed until the
     /// stream has come so far.
-    unsafe fn copy_in(&self, stream: Stream, address: u64, bytes: &LockedBytes) -> Result<()> {
+    unsafe fn copy_in(&self, stream: Stream, address: u64, bytes: &[u8]) -> Result<()> {
         // SAFETY: the caller's promise.
         unsafe { self.upload(stream, address, bytes) }
     }
 
-    /// Copies from device memory, in the stream's order, without waiting.
+    /// Copies from device memory, in the stream's order, without waiting if the bytes are
+    /// [locked](Self::is_locked).
     ///
     /// # Safety
     /// `address` is device memory of as many bytes as `bytes`, which are neither used nor freed until
     /// the stream has come so far.
-    unsafe fn copy_out(&self, stream: Stream, address: u64, bytes: &mut LockedBytes) -> Result<()> {
+    unsafe fn copy_out(&self, stream: Stream, address: u64, bytes: &mut [u8]) -> Result<()> {
         // SAFETY: the caller's promise.
         unsafe { self.download(stream, address, bytes) }
     }
