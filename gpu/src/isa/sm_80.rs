@@ -105,26 +105,6 @@ pub fn mma_m16n8k32_u8(d: &mut [u32; 4], a: [u32; 4], b: [u32; 2]) {
     };
 }
 
-/// `mma.sync.aligned.m16n8k64.row.col.s32.s4.s4.s32`: `d += a * b` over 64 int4 products.
-///
-/// Warp-wise; in bytes its lane maps are those of [`mma_m16n8k32_s8`], two elements a byte, the first in
-/// the low nibble. Wraps modulo 2^32. Hopper (sm_90) does it by many instructions.
-#[inline(always)]
-pub fn mma_m16n8k64_s4(d: &mut [u32; 4], a: [u32; 4], b: [u32; 2]) {
-    let [d0, d1, d2, d3] = d;
-    // SAFETY: the kernels call it with all 32 lanes together.
-    unsafe {
-        ptx!(
-            "mma.sync.aligned.m16n8k64.row.col.s32.s4.s4.s32 \
-             {{{0}, {1}, {2}, {3}}}, {{{4}, {5}, {6}, {7}}}, {{{8}, {9}}}, {{{0}, {1}, {2}, {3}}};",
-            inout(reg32) *d0, inout(reg32) *d1, inout(reg32) *d2, inout(reg32) *d3,
-            in(reg32) a[0], in(reg32) a[1], in(reg32) a[2], in(reg32) a[3],
-            in(reg32) b[0], in(reg32) b[1],
-            options(nomem, nostack)
-        )
-    };
-}
-
 /// `mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32`: `d += a * b` over 16 half-precision
 /// products, accumulated in single precision.
 ///
