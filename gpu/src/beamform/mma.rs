@@ -307,7 +307,7 @@ unsafe fn give(sums: &Quad, exchange: u32) {
 #[inline(always)]
 unsafe fn receive(exchange: u32) -> Quad {
     let mut sums = [[0; 2]; 4];
-    let warp = opaque(thread()) / 32 ^ 1;
+    let warp = (opaque(thread()) / 32) ^ 1;
     for half in 0..2 {
         // SAFETY: the other warp's place.
         let words = unsafe { load_shared_4(exchange_place(exchange, warp, half)) };
