@@ -18,7 +18,7 @@
 //! 4. *Quantise and store* (sections 5 and 6): bias, shift, clamp; a lane has 16 consecutive times
 //!    of a beam, and stores them at once. The order of times in [`map`] makes it so.
 //!
-//! With int8 weights ([`Int8`]) nibbles become int8 in two instructions for each four voltages, without
+//! With int8 weights (`Int8`) nibbles become int8 in two instructions for each four voltages, without
 //! shifts and sign extension:
 //!
 //! ```text
@@ -28,7 +28,7 @@
 //!
 //! The constants of a beam are part of its bias. A sum of 512 dishes stays below 2^25, and further
 //! dishes are added in launches of their own, at their own scale: exact for every byte. (The note
-//! shifts partial sums to 16 bits, eq. 19, which is not.) With int4 weights ([`Int4`]) the nibbles of
+//! shifts partial sums to 16 bits, eq. 19, which is not.) With int4 weights (`Int4`) the nibbles of
 //! two words become one of real and one of imaginary parts ([`transpose::nibbles`]).
 //!
 //! Bound by the tensor cores and the integer units of a scheduler together: on an H200 the cycles of its
