@@ -130,6 +130,15 @@ impl GpuBackend {
                 if state.is_auto() { "" } else { "pairs of sensors with " }
             )));
         }
+        // The delay lines of an A40 or another GPU of capability 8.6 or 8.9 would not fit.
+        let (needed, there) = (LOW.entry.shared_bytes, gpu.facts().shared_bytes);
+        if kernel == Kernel::TensorCores && there < needed {
+            return Err(Error::Device(format!(
+                "kernel tensor-cores takes {needed} bytes of shared memory: {} has {there}",
+                gpu.facts().name
+            )));
+        }
+        let pipes = pipes && there >= needed;
         let stream = Stream::default();
         let pipeline = if pipes && kernel != Kernel::BinGroups {
             Some(Pipeline::new(&gpu, &shape, instants)?)
