@@ -36,8 +36,11 @@ use crate::{
     },
 };
 
+/// Hertz of the band.
+const WIDTH: f64 = 1e9;
+
 /// Seconds of a wideband sample: the band is 1 GHz wide.
-pub const WIDEBAND_SAMPLE: f64 = 1e-9;
+pub const WIDEBAND_SAMPLE: f64 = 1.0 / WIDTH;
 
 /// Bytes of samples that are made at a time.
 const BLOCK_BYTES: usize = 1 << 25;
@@ -118,7 +121,7 @@ impl Simulation {
         let radius = self.radius() * WIDEBAND_SAMPLE * SPEED_OF_LIGHT;
         let inputs = self.inputs(&mut self.random(GEOMETRY_STREAM));
         let channels = self.shape.channels;
-        let frequency = |channel| channel as f64 / (channels as f64 * WIDEBAND_SAMPLE);
+        let frequency = |channel| channel as f64 * WIDTH / channels as f64;
         Observation {
             positions: inputs.iter().map(|[x, y]| [radius * x, radius * y, 0.0]).collect(),
             frequencies: (0..channels).map(frequency).collect(),
