@@ -1,26 +1,16 @@
 //! `corrust beamform`: what it writes and refuses; and a simulated sky, seen through its beams.
 
+#[allow(dead_code, reason = "each test takes what it needs")]
+mod command;
 #[path = "oracle/beamform.rs"]
 mod oracle;
 
-use std::{
-    fs,
-    path::Path,
-    process::{Command, Output, Stdio},
-};
+use std::{fs, path::Path};
 
+use command::corrust;
 use ndarray::{Array3, Array4, Array5, ArrayView3, Axis};
 use oracle::{Case, Rounding};
 use rand::{RngExt, SeedableRng, rngs::StdRng};
-
-fn corrust(folder: &Path, arguments: &str) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_corrust"))
-        .args(arguments.split_whitespace())
-        .current_dir(folder)
-        .stdin(Stdio::null())
-        .output()
-        .unwrap()
-}
 
 fn done(folder: &Path, arguments: &str) -> String {
     let output = corrust(folder, arguments);

@@ -1,15 +1,13 @@
 //! Gates and time shifts at the command line: what is written equals the oracle's plain loops over
 //! streams that files and dumps cut, and bad numbers are refused.
 
+mod command;
 #[allow(dead_code, reason = "each test takes what it needs")]
 mod oracle;
 
-use std::{
-    fs,
-    path::Path,
-    process::{Command, Output, Stdio},
-};
+use std::{fs, path::Path};
 
+use command::{corrust, done};
 use corrust::{
     Encoding, Layout,
     format::npy::{Dtype, Writer},
@@ -17,24 +15,6 @@ use corrust::{
 use ndarray::{Array, ArrayD, Dimension, IxDyn};
 use oracle::Block;
 use rand::{RngExt, SeedableRng, rngs::StdRng};
-
-/// Runs the command in `folder`.
-fn corrust(folder: &Path, arguments: &str) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_corrust"))
-        .args(arguments.split_whitespace())
-        .current_dir(folder)
-        .stdin(Stdio::null())
-        .output()
-        .unwrap()
-}
-
-/// Runs a command that succeeds, and returns all that it said.
-fn done(folder: &Path, arguments: &str) -> String {
-    let output = corrust(folder, arguments);
-    let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
-    assert!(output.status.success(), "{arguments}: {text}");
-    text
-}
 
 /// Runs a command that is refused with exit code 2, and returns its sentence.
 fn refused(folder: &Path, arguments: &str) -> String {

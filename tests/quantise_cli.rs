@@ -1,35 +1,17 @@
 //! `corrust quantise`: what it writes, from every encoding and order, and what it refuses.
 
+mod command;
 #[allow(dead_code, reason = "each test takes what it needs")]
 mod oracle;
 
-use std::{
-    fs,
-    path::Path,
-    process::{Command, Output, Stdio},
-};
+use std::fs;
 
+use command::{corrust, done};
 use corrust::{
     Encoding, Layout,
     format::{self, Block, Options},
 };
 use ndarray::{Array3, Array4};
-
-fn corrust(folder: &Path, arguments: &str) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_corrust"))
-        .args(arguments.split_whitespace())
-        .current_dir(folder)
-        .stdin(Stdio::null())
-        .output()
-        .unwrap()
-}
-
-fn done(folder: &Path, arguments: &str) -> String {
-    let output = corrust(folder, arguments);
-    let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
-    assert!(output.status.success(), "{arguments}: {text}");
-    text
-}
 
 #[test]
 fn recordings_are_quantised_and_correlated() {

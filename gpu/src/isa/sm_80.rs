@@ -65,102 +65,59 @@ pub unsafe fn ldmatrix_x4(address: u32) -> [u32; 4] {
     [a, b, c, d]
 }
 
-/// `mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32`: `d += a * b` over 32 int8 products.
-///
-/// Warp-wise; lane maps in [`crate::tile::fragment`]. Wraps modulo 2^32.
-#[inline(always)]
-pub fn mma_m16n8k32_s8(d: &mut [u32; 4], a: [u32; 4], b: [u32; 2]) {
-    let [d0, d1, d2, d3] = d;
-    // SAFETY: the kernels call it with all 32 lanes together.
-    unsafe {
-        ptx!(
-            "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 \
-             {{{0}, {1}, {2}, {3}}}, {{{4}, {5}, {6}, {7}}}, {{{8}, {9}}}, {{{0}, {1}, {2}, {3}}};",
-            inout(reg32) *d0, inout(reg32) *d1, inout(reg32) *d2, inout(reg32) *d3,
-            in(reg32) a[0], in(reg32) a[1], in(reg32) a[2], in(reg32) a[3],
-            in(reg32) b[0], in(reg32) b[1],
-            options(nomem, nostack)
-        )
-    };
+/// Defines matrix products of a warp: `d += a * b`, fragments of four, four and two words.
+macro_rules! products {
+    ($($(#[$attribute:meta])* $name:ident: $instruction:literal;)*) => {$(
+        $(#[$attribute])*
+        #[inline(always)]
+        pub fn $name(d: &mut [u32; 4], a: [u32; 4], b: [u32; 2]) {
+            let [d0, d1, d2, d3] = d;
+            // SAFETY: the kernels call it with all 32 lanes together.
+            unsafe {
+                ptx!(
+                    concat!(
+                        $instruction,
+                        " {{{0}, {1}, {2}, {3}}}, {{{4}, {5}, {6}, {7}}}, {{{8}, {9}}}, \
+                         {{{0}, {1}, {2}, {3}}};"
+                    ),
+                    inout(reg32) *d0, inout(reg32) *d1, inout(reg32) *d2, inout(reg32) *d3,
+                    in(reg32) a[0], in(reg32) a[1], in(reg32) a[2], in(reg32) a[3],
+                    in(reg32) b[0], in(reg32) b[1],
+                    options(nomem, nostack)
+                )
+            };
+        }
+    )*};
 }
 
-/// `mma.sync.aligned.m16n8k32.row.col.s32.u8.u8.s32`: `d += a * b` over 32 products of unsigned
-/// bytes.
-///
-/// Warp-wise; lane maps in [`crate::tile::fragment`]. Wraps modulo 2^32: read as unsigned numbers,
-/// sums below 2^32 are exact.
-#[inline(always)]
-pub fn mma_m16n8k32_u8(d: &mut [u32; 4], a: [u32; 4], b: [u32; 2]) {
-    let [d0, d1, d2, d3] = d;
-    // SAFETY: the kernels call it with all 32 lanes together.
-    unsafe {
-        ptx!(
-            "mma.sync.aligned.m16n8k32.row.col.s32.u8.u8.s32 \
-             {{{0}, {1}, {2}, {3}}}, {{{4}, {5}, {6}, {7}}}, {{{8}, {9}}}, {{{0}, {1}, {2}, {3}}};",
-            inout(reg32) *d0, inout(reg32) *d1, inout(reg32) *d2, inout(reg32) *d3,
-            in(reg32) a[0], in(reg32) a[1], in(reg32) a[2], in(reg32) a[3],
-            in(reg32) b[0], in(reg32) b[1],
-            options(nomem, nostack)
-        )
-    };
-}
+products! {
+    /// `mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32`: `d += a * b` over 32 int8 products.
+    ///
+    /// Warp-wise; lane maps in [`crate::tile::fragment`]. Wraps modulo 2^32.
+    mma_m16n8k32_s8: "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32";
 
-/// `mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32`: `d += a * b` over 16 half-precision
-/// products, accumulated in single precision.
-///
-/// Warp-wise; in bytes its lane maps are those of [`mma_m16n8k32_s8`].
-#[inline(always)]
-pub fn mma_m16n8k16_f16(d: &mut [u32; 4], a: [u32; 4], b: [u32; 2]) {
-    let [d0, d1, d2, d3] = d;
-    // SAFETY: the kernels call it with all 32 lanes together.
-    unsafe {
-        ptx!(
-            "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 \
-             {{{0}, {1}, {2}, {3}}}, {{{4}, {5}, {6}, {7}}}, {{{8}, {9}}}, {{{0}, {1}, {2}, {3}}};",
-            inout(reg32) *d0, inout(reg32) *d1, inout(reg32) *d2, inout(reg32) *d3,
-            in(reg32) a[0], in(reg32) a[1], in(reg32) a[2], in(reg32) a[3],
-            in(reg32) b[0], in(reg32) b[1],
-            options(nomem, nostack)
-        )
-    };
-}
+    /// `mma.sync.aligned.m16n8k32.row.col.s32.u8.u8.s32`: `d += a * b` over 32 products of unsigned
+    /// bytes.
+    ///
+    /// Warp-wise; lane maps in [`crate::tile::fragment`]. Wraps modulo 2^32: read as unsigned numbers,
+    /// sums below 2^32 are exact.
+    mma_m16n8k32_u8: "mma.sync.aligned.m16n8k32.row.col.s32.u8.u8.s32";
 
-/// `mma.sync.aligned.m16n8k64.row.col.s32.s4.s4.s32`: `d += a * b` over 64 products of signed
-/// nibbles, the lower one of a byte first.
-///
-/// Warp-wise; in bytes its lane maps are those of [`mma_m16n8k32_s8`]. Wraps modulo 2^32.
-#[inline(always)]
-pub fn mma_m16n8k64_s4(d: &mut [u32; 4], a: [u32; 4], b: [u32; 2]) {
-    let [d0, d1, d2, d3] = d;
-    // SAFETY: the kernels call it with all 32 lanes together.
-    unsafe {
-        ptx!(
-            "mma.sync.aligned.m16n8k64.row.col.s32.s4.s4.s32 \
-             {{{0}, {1}, {2}, {3}}}, {{{4}, {5}, {6}, {7}}}, {{{8}, {9}}}, {{{0}, {1}, {2}, {3}}};",
-            inout(reg32) *d0, inout(reg32) *d1, inout(reg32) *d2, inout(reg32) *d3,
-            in(reg32) a[0], in(reg32) a[1], in(reg32) a[2], in(reg32) a[3],
-            in(reg32) b[0], in(reg32) b[1],
-            options(nomem, nostack)
-        )
-    };
-}
+    /// `mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32`: `d += a * b` over 16 half-precision
+    /// products, accumulated in single precision.
+    ///
+    /// Warp-wise; in bytes its lane maps are those of [`mma_m16n8k32_s8`].
+    mma_m16n8k16_f16: "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32";
 
-/// `mma.sync.aligned.m16n8k256.row.col.s32.b1.b1.s32.and.popc`: `d` plus the number of bits, of
-/// 256, that are set in `a` and in `b`.
-///
-/// Warp-wise; in bytes its lane maps are those of [`mma_m16n8k32_s8`]. Wraps modulo 2^32.
-#[inline(always)]
-pub fn mma_m16n8k256_b1(d: &mut [u32; 4], a: [u32; 4], b: [u32; 2]) {
-    let [d0, d1, d2, d3] = d;
-    // SAFETY: the kernels call it with all 32 lanes together.
-    unsafe {
-        ptx!(
-            "mma.sync.aligned.m16n8k256.row.col.s32.b1.b1.s32.and.popc \
-             {{{0}, {1}, {2}, {3}}}, {{{4}, {5}, {6}, {7}}}, {{{8}, {9}}}, {{{0}, {1}, {2}, {3}}};",
-            inout(reg32) *d0, inout(reg32) *d1, inout(reg32) *d2, inout(reg32) *d3,
-            in(reg32) a[0], in(reg32) a[1], in(reg32) a[2], in(reg32) a[3],
-            in(reg32) b[0], in(reg32) b[1],
-            options(nomem, nostack)
-        )
-    };
+    /// `mma.sync.aligned.m16n8k64.row.col.s32.s4.s4.s32`: `d += a * b` over 64 products of signed
+    /// nibbles, the lower one of a byte first.
+    ///
+    /// Warp-wise; in bytes its lane maps are those of [`mma_m16n8k32_s8`]. Wraps modulo 2^32.
+    mma_m16n8k64_s4: "mma.sync.aligned.m16n8k64.row.col.s32.s4.s4.s32";
+
+    /// `mma.sync.aligned.m16n8k256.row.col.s32.b1.b1.s32.and.popc`: `d` plus the number of bits, of
+    /// 256, that are set in `a` and in `b`.
+    ///
+    /// Warp-wise; in bytes its lane maps are those of [`mma_m16n8k32_s8`]. Wraps modulo 2^32.
+    mma_m16n8k256_b1: "mma.sync.aligned.m16n8k256.row.col.s32.b1.b1.s32.and.popc";
 }

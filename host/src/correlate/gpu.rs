@@ -446,9 +446,11 @@ impl GpuBackend {
             mode,
             reserved: 0,
         };
-        *ticket = ticket.wrapping_add(tiles * channels).wrapping_add(blocks);
         // SAFETY: the maps are those of the samples, the visibilities the shape's.
-        unsafe { self.gpu.launch(stream, kernel, blocks, &parameters) }
+        unsafe { self.gpu.launch(stream, kernel, blocks, &parameters)? };
+        // Only a launch takes tickets: one that was refused took none.
+        *ticket = ticket.wrapping_add(tiles * channels).wrapping_add(blocks);
+        Ok(())
     }
 
     /// Seeds the visibilities that `correlate` adds to with what the offset of its codes makes it miss, if
