@@ -56,6 +56,8 @@ const GPU_INPUTS: &[usize] = &[
     TILE_128.inputs as usize - 1,
     TILE_128.inputs as usize,
     TILE_128.inputs as usize + 1,
+    // Not whole boxes of delivered samples.
+    TILE_128.inputs as usize + 40,
     TILE_128_192.columns as usize - 1,
     TILE_128_192.columns as usize,
     TILE_128_192.columns as usize + 1,

@@ -81,10 +81,10 @@ impl WarpgroupTile {
     }
 
     /// Bytes of shared memory of a block: the stages, the patches that visibilities are written
-    /// from (one for each warp that multiplies), and two barriers and a word for each stage.
+    /// from (one for each warp that multiplies), and three barriers and a word for each stage.
     pub const fn shared_bytes(self) -> u32 {
         let patches = self.rows / 16 * PATCH_BYTES;
-        self.stages * (self.stage_bytes() + 2 * 8 + 4) + patches
+        self.stages * (self.stage_bytes() + 3 * 8 + 4) + patches
     }
 
     /// Tiles that row of tiles `row` has in the lower triangle.
@@ -156,7 +156,9 @@ parameters! {
     ///
     /// Grid: any; every block takes the next tile when it has done one, those of one channel together.
     /// Samples are reached through two tensor maps over `[channel][input][byte]`, 128-byte swizzled:
-    /// boxes of one channel, [`STEP_BYTES`] bytes and the rows, respectively columns, of a tile.
+    /// boxes of one channel, [`STEP_BYTES`] bytes and the rows, respectively columns, of a tile. Kernels
+    /// of delivered samples take two maps over `[channel][time][byte]`, a time's bytes being those of its
+    /// inputs: boxes of [`STEP_BYTES`] bytes and as many times as 128 bytes of one input are.
     pub struct CorrelateWarpgroup {
         /// Tensor map of the rows, 64-byte aligned.
         pub rows: u64,
@@ -236,6 +238,16 @@ pub const WGMMA_F16_192: Kernel<CorrelateWarpgroup> =
 /// Half-precision samples on `wgmma.m64n128k16`, [`TILE_128_128`].
 pub const WGMMA_F16_128: Kernel<CorrelateWarpgroup> =
     warpgroup("correlate_wgmma_f16_128", TILE_128_128);
+
+/// `ci8` samples as delivered, [`TILE_128_192`].
+pub const WGMMA_TCN_S8_192: Kernel<CorrelateWarpgroup> =
+    warpgroup("correlate_wgmma_tcn_s8_192", TILE_128_192);
+/// `ci8` samples as delivered, [`TILE_128_128`].
+pub const WGMMA_TCN_S8_128: Kernel<CorrelateWarpgroup> =
+    warpgroup("correlate_wgmma_tcn_s8_128", TILE_128_128);
+/// `cf16` samples as delivered, [`TILE_128_128`].
+pub const WGMMA_TCN_F16_128: Kernel<CorrelateWarpgroup> =
+    warpgroup("correlate_wgmma_tcn_f16_128", TILE_128_128);
 
 /// 4-bit samples as three products on `wgmma.m64n128k32`, [`TILE_CI4`]. Samples are rows of a byte a time,
 /// with what lies between the last time and a multiple of 16 zero.

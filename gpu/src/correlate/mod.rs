@@ -12,6 +12,8 @@
 //! | [`offset`] | what the codes of [`packed`] add, undone | memory |
 //! | [`widen`] | 32-bit sums added to 64-bit ones | memory |
 
+#[cfg(not(corrust_target = "sm_80"))]
+pub mod feed;
 #[cfg(not(corrust_target = "sm_90a"))]
 pub mod mma;
 #[cfg(not(corrust_target = "sm_90a"))]

@@ -39,6 +39,7 @@ use crate::{
         mode,
     },
     correlate::{
+        feed::{Delivered, Feed, From, Rows},
         samples::{Half, Int8, Samples},
         warpgroup::{Place, Ring, WARPGROUP, announce, hear, release, store, take_tile},
     },
@@ -47,7 +48,7 @@ use crate::{
             barrier, dynamic_shared, lane, opaque, read_global, shfl_xor, store_global, thread,
         },
         sm_90a::{
-            copy_tensor_3d, fence_barrier_init, give_registers, mbarrier_arrive,
+            fence_barrier_init, fence_proxy_async, give_registers, mbarrier_arrive,
             mbarrier_arrive_expect, mbarrier_init, mbarrier_wait, multiply_f16_64,
             multiply_f16_128, multiply_f16_192, multiply_s8_64, multiply_s8_128, multiply_s8_192,
             operand, take_registers,
@@ -103,6 +104,9 @@ trait Parts: Multiply<32> + Multiply<64> + Multiply<96> {}
 
 impl<S: Multiply<32> + Multiply<64> + Multiply<96>> Parts for S {}
 
+/// Warps that turn delivered samples: those of the staging warpgroup that have nothing else to do.
+const TURNING_WARPS: u32 = WARPGROUP / 32 - 1;
+
 /// Addresses in shared memory.
 #[derive(Clone, Copy)]
 struct Shared {
@@ -145,10 +149,22 @@ impl Shared {
         self.full(self.shape.stages + stage)
     }
 
+    /// Barrier of a stage whose samples were turned.
+    #[inline(always)]
+    fn turned(self, stage: u32) -> u32 {
+        self.full(2 * self.shape.stages + stage)
+    }
+
+    /// Barrier of a stage that may be multiplied.
+    #[inline(always)]
+    fn ready<F: Feed>(self, stage: u32) -> u32 {
+        if F::TURNS { self.turned(stage) } else { self.full(stage) }
+    }
+
     /// Word of a stage that says which tile begins there.
     #[inline(always)]
     fn tile(self, stage: u32) -> u32 {
-        self.full(2 * self.shape.stages) + 4 * stage
+        self.full(3 * self.shape.stages) + 4 * stage
     }
 }
 
@@ -157,7 +173,12 @@ impl Shared {
 /// # Safety
 /// As the kernels'.
 #[inline(always)]
-unsafe fn correlate<S: Parts, const STAGING_REGISTERS: u32, const MULTIPLYING_REGISTERS: u32>(
+unsafe fn correlate<
+    S: Parts,
+    F: Feed,
+    const STAGING_REGISTERS: u32,
+    const MULTIPLYING_REGISTERS: u32,
+>(
     p: &CorrelateWarpgroup,
     shape: WarpgroupTile,
 ) {
@@ -170,6 +191,7 @@ unsafe fn correlate<S: Parts, const STAGING_REGISTERS: u32, const MULTIPLYING_RE
             while stage < shape.stages {
                 mbarrier_init(shared.full(stage), 1);
                 mbarrier_init(shared.empty(stage), shape.rows / 16);
+                mbarrier_init(shared.turned(stage), TURNING_WARPS);
                 stage += 1;
             }
             fence_barrier_init();
@@ -178,25 +200,35 @@ unsafe fn correlate<S: Parts, const STAGING_REGISTERS: u32, const MULTIPLYING_RE
         if thread() < WARPGROUP {
             give_registers::<STAGING_REGISTERS>();
             if thread() == 0 {
-                stage_tiles(p, shape, shared);
+                stage_tiles::<F>(p, shape, shared);
+            } else if F::TURNS && thread() >= 32 {
+                turn_tiles::<F>(p, shape, shared);
             }
         } else {
             take_registers::<MULTIPLYING_REGISTERS>();
-            multiply_tiles::<S>(p, shape, shared);
+            multiply_tiles::<S, F>(p, shape, shared);
         }
+    }
+}
+
+/// Inputs whose samples a step of a tile needs: columns, and rows if they are not among these.
+#[inline(always)]
+fn inputs(shape: WarpgroupTile, tile: &Place) -> u32 {
+    match tile.rows_among_columns(shape) {
+        Some(_) => shape.columns,
+        None => shape.columns + shape.rows,
     }
 }
 
 /// One thread: has the copy engine bring the panels of the block's tiles.
 #[inline(always)]
-unsafe fn stage_tiles(p: &CorrelateWarpgroup, shape: WarpgroupTile, shared: Shared) {
+unsafe fn stage_tiles<F: Feed>(p: &CorrelateWarpgroup, shape: WarpgroupTile, shared: Shared) {
     let mut ring = Ring::START;
     // SAFETY: a stage is written when it was read by all, as its barrier says.
     unsafe {
         while let Some(index) = take_tile(p) {
             let tile = Place::of(p, shape, index);
-            let separate = tile.rows_among_columns(shape).is_none();
-            let panels = if separate { shape.rows + shape.columns } else { shape.columns };
+            let inputs = inputs(shape, &tile);
             let mut byte = 0;
             while byte < p.row_bytes {
                 let full = shared.full(ring.stage);
@@ -204,13 +236,13 @@ unsafe fn stage_tiles(p: &CorrelateWarpgroup, shape: WarpgroupTile, shared: Shar
                 if byte == 0 {
                     announce(shared.tile(ring.stage), Some(index));
                 }
-                mbarrier_arrive_expect(full, panels * STEP_BYTES);
-                let columns = [byte, tile.first_column, tile.channel];
-                copy_tensor_3d(shared.columns(ring.stage), p.columns, columns, full);
-                if separate {
-                    let rows = [byte, tile.first_row, tile.channel];
-                    let panel = shared.columns(ring.stage) + shared.rows(&tile);
-                    copy_tensor_3d(panel, p.rows, rows, full);
+                mbarrier_arrive_expect(full, inputs * STEP_BYTES);
+                let columns = From { channel: tile.channel, input: tile.first_column, byte };
+                let panel = shared.columns(ring.stage);
+                F::bring(p.columns, panel, shape.columns, columns, full);
+                if inputs > shape.columns {
+                    let rows = From { input: tile.first_row, ..columns };
+                    F::bring(p.rows, panel + shared.rows(&tile), shape.rows, rows, full);
                 }
                 ring.advance(shape.stages);
                 byte += STEP_BYTES;
@@ -222,16 +254,45 @@ unsafe fn stage_tiles(p: &CorrelateWarpgroup, shape: WarpgroupTile, shared: Shar
     }
 }
 
+/// A warp that turns what the copy engine brought of all of the block's tiles.
+#[inline(always)]
+unsafe fn turn_tiles<F: Feed>(p: &CorrelateWarpgroup, shape: WarpgroupTile, shared: Shared) {
+    let mut ring = Ring::START;
+    let warp = thread() / 32 - 1;
+    // SAFETY: the barriers are the block's; the warps share the panels.
+    unsafe {
+        while let Continue(index) =
+            hear(shared.full(ring.stage), ring.parity, shared.tile(ring.stage))
+        {
+            let inputs = inputs(shape, &Place::of(p, shape, index));
+            let mut byte = 0;
+            while byte < p.row_bytes {
+                mbarrier_wait(shared.full(ring.stage), ring.parity);
+                F::turn(shared.columns(ring.stage), inputs, warp, TURNING_WARPS);
+                fence_proxy_async();
+                release(shared.turned(ring.stage));
+                ring.advance(shape.stages);
+                byte += STEP_BYTES;
+            }
+        }
+        release(shared.turned(ring.stage));
+    }
+}
+
 /// A warpgroup: multiplies its 64 rows of all of the block's tiles.
 #[inline(always)]
-unsafe fn multiply_tiles<S: Parts>(p: &CorrelateWarpgroup, shape: WarpgroupTile, shared: Shared) {
+unsafe fn multiply_tiles<S: Parts, F: Feed>(
+    p: &CorrelateWarpgroup,
+    shape: WarpgroupTile,
+    shared: Shared,
+) {
     let mut ring = Ring::START;
     // First row of the warpgroup in the tile.
     let group_row = (thread() - WARPGROUP) / WARPGROUP * 64;
     // SAFETY: the barriers are the block's; the number of columns is the warpgroup's.
     unsafe {
         while let Continue(index) =
-            hear(shared.full(ring.stage), ring.parity, shared.tile(ring.stage))
+            hear(shared.ready::<F>(ring.stage), ring.parity, shared.tile(ring.stage))
         {
             let tile = Place::of(p, shape, index);
             let part = Part { p, shape, shared, index };
@@ -239,13 +300,13 @@ unsafe fn multiply_tiles<S: Parts>(p: &CorrelateWarpgroup, shape: WarpgroupTile,
             let first_row = tile.first_row + group_row;
             let columns = (first_row + 64).saturating_sub(tile.first_column);
             if first_row >= p.inputs || columns == 0 {
-                part.skip(&mut ring);
+                part.skip::<F>(&mut ring);
             } else if columns <= 64 {
-                part.multiply::<S, 32>(&mut ring, &tile);
+                part.multiply::<S, F, 32>(&mut ring, &tile);
             } else if columns <= 128 || shape.columns == 128 {
-                part.multiply::<S, 64>(&mut ring, &tile);
+                part.multiply::<S, F, 64>(&mut ring, &tile);
             } else {
-                part.multiply::<S, 96>(&mut ring, &tile);
+                part.multiply::<S, F, 96>(&mut ring, &tile);
             }
         }
     }
@@ -262,12 +323,12 @@ struct Part<'a> {
 impl Part<'_> {
     /// Lets the tile's stages pass.
     #[inline(always)]
-    unsafe fn skip(&self, ring: &mut Ring) {
+    unsafe fn skip<F: Feed>(&self, ring: &mut Ring) {
         let mut byte = 0;
         while byte < self.p.row_bytes {
             // SAFETY: the block's barriers.
             unsafe {
-                mbarrier_wait(self.shared.full(ring.stage), ring.parity);
+                mbarrier_wait(self.shared.ready::<F>(ring.stage), ring.parity);
                 release(self.shared.empty(ring.stage));
             }
             ring.advance(self.shape.stages);
@@ -277,7 +338,7 @@ impl Part<'_> {
 
     /// Multiplies the warpgroup's rows by the first `2 * WORDS` columns, and writes the visibilities.
     #[inline(always)]
-    unsafe fn multiply<S: Multiply<WORDS>, const WORDS: usize>(
+    unsafe fn multiply<S: Multiply<WORDS>, F: Feed, const WORDS: usize>(
         &self,
         ring: &mut Ring,
         tile: &Place,
@@ -291,7 +352,7 @@ impl Part<'_> {
             let stage = ring.stage;
             // SAFETY: the stage holds samples, as its barrier says.
             unsafe {
-                mbarrier_wait(shared.full(stage), ring.parity);
+                mbarrier_wait(shared.ready::<F>(stage), ring.parity);
                 let columns = shared.columns(stage);
                 let (row, b) = (columns + rows, operand(columns));
                 S::multiply(&mut sums, &mut turned_sums, &mut row_sums, row, b);
@@ -346,12 +407,13 @@ impl Part<'_> {
 
 /// The kernels: a name, its samples, its tile.
 macro_rules! correlators {
-    ($($(#[$attribute:meta])* $name:ident: $samples:ty, $tile:ident;)*) => {$(
+    ($($(#[$attribute:meta])* $name:ident: $samples:ty, $feed:ty, $tile:ident;)*) => {$(
         kernel! {
             $(#[$attribute])*
             fn $name(p: CorrelateWarpgroup) {
                 correlate::<
                     $samples,
+                    $feed,
                     { $tile.registers.0 },
                     { $tile.registers.1 },
                 >(&p, $tile)
@@ -362,11 +424,17 @@ macro_rules! correlators {
 
 correlators! {
     /// int8, tiles of 128 x 192 baselines.
-    correlate_wgmma_s8_192: Int8, TILE_128_192;
+    correlate_wgmma_s8_192: Int8, Rows, TILE_128_192;
     /// int8, tiles of 128 x 128 baselines.
-    correlate_wgmma_s8_128: Int8, TILE_128_128;
+    correlate_wgmma_s8_128: Int8, Rows, TILE_128_128;
     /// Half precision, tiles of 128 x 192 baselines.
-    correlate_wgmma_f16_192: Half, TILE_128_192;
+    correlate_wgmma_f16_192: Half, Rows, TILE_128_192;
     /// Half precision, tiles of 128 x 128 baselines.
-    correlate_wgmma_f16_128: Half, TILE_128_128;
+    correlate_wgmma_f16_128: Half, Rows, TILE_128_128;
+    /// `ci8` as delivered, tiles of 128 x 192 baselines.
+    correlate_wgmma_tcn_s8_192: Int8, Delivered<2>, TILE_128_192;
+    /// `ci8` as delivered, tiles of 128 x 128 baselines.
+    correlate_wgmma_tcn_s8_128: Int8, Delivered<2>, TILE_128_128;
+    /// `cf16` as delivered, tiles of 128 x 128 baselines.
+    correlate_wgmma_tcn_f16_128: Half, Delivered<4>, TILE_128_128;
 }

@@ -65,6 +65,27 @@ pub unsafe fn ldmatrix_x4(address: u32) -> [u32; 4] {
     [a, b, c, d]
 }
 
+/// `ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16`: [`ldmatrix_x4`] of matrices of 16-bit elements,
+/// transposed.
+///
+/// Warp-wise: lanes `8m..8m+8` give the addresses of the rows of matrix `m`; word `m` of lane `l`
+/// is elements `l / 4` of its rows `2(l % 4)` and `2(l % 4) + 1`.
+///
+/// # Safety
+/// Every lane takes part; addresses are 16-byte aligned shared memory.
+#[inline(always)]
+pub unsafe fn ldmatrix_x4_trans(address: u32) -> [u32; 4] {
+    let [a, b, c, d]: [u32; 4];
+    // SAFETY: the caller's promise.
+    unsafe {
+        ptx!(
+            "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {{{}, {}, {}, {}}}, [{}];",
+            out(reg32) a, out(reg32) b, out(reg32) c, out(reg32) d, in(reg32) address,
+        )
+    };
+    [a, b, c, d]
+}
+
 /// Defines matrix products of a warp: `d += a * b`, fragments of four, four and two words.
 macro_rules! products {
     ($($(#[$attribute:meta])* $name:ident: $instruction:literal;)*) => {$(

@@ -101,6 +101,25 @@ pub unsafe fn copy_tensor_3d(shared: u32, map: u64, [x, y, z]: [u32; 3], barrier
     };
 }
 
+/// `stmatrix.sync.aligned.m8n8.x4.shared.b16`: four matrices of eight 16-byte rows, from where
+/// [`ldmatrix_x4`](crate::isa::sm_80::ldmatrix_x4) leaves them.
+///
+/// Warp-wise: lanes `8m..8m+8` give the addresses of the rows of matrix `m`; word `m` of lane `l`
+/// becomes bytes `4(l % 4)..` of its row `l / 4`.
+///
+/// # Safety
+/// Every lane takes part; addresses are 16-byte aligned shared memory.
+#[inline(always)]
+pub unsafe fn stmatrix_x4(address: u32, [a, b, c, d]: [u32; 4]) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        ptx!(
+            "stmatrix.sync.aligned.m8n8.x4.shared.b16 [{}], {{{}, {}, {}, {}}};",
+            in(reg32) address, in(reg32) a, in(reg32) b, in(reg32) c, in(reg32) d,
+        )
+    };
+}
+
 /// `setmaxnreg.inc.sync.aligned.u32`: takes registers up to `COUNT` a thread.
 ///
 /// Warpgroup-wise, at the top of a branch that the warpgroup alone takes.

@@ -20,8 +20,8 @@ use corrust_gpu::abi::{
     self, Target,
     correlate::{
         Correlate, CorrelateWarpgroup, LAUNCH_TIMES, OFFSET, Offset, PACKED_COMPLEX, PACKED_PAIRS,
-        PACKED_TIMES, PackedTile, RUNNING_SUMS, RunningSums, TILE_64, TILE_128, TILE_128_128,
-        TILE_128_192, TILE_CI4, Tile, WIDEN_BASELINES, WarpgroupTile, Widen, mode,
+        PACKED_TIMES, PackedTile, RUNNING_SUMS, RunningSums, STEP_BYTES, TILE_64, TILE_128,
+        TILE_128_128, TILE_128_192, TILE_CI4, Tile, WIDEN_BASELINES, WarpgroupTile, Widen, mode,
     },
 };
 use ndarray::Array2;
@@ -63,10 +63,14 @@ struct Piece {
 #[derive(Clone, Copy)]
 enum Variant {
     Mma(Tile, [&'static abi::Kernel<Correlate>; 2]),
-    Wgmma(WarpgroupTile, [&'static abi::Kernel<CorrelateWarpgroup>; 2]),
+    /// With those that take samples as delivered, for encodings that have one.
+    Wgmma(WarpgroupTile, [&'static abi::Kernel<CorrelateWarpgroup>; 2], Delivered),
     WgmmaCi4(WarpgroupTile, &'static abi::Kernel<CorrelateWarpgroup>),
     Packed(PackedTile, &'static abi::Kernel<Correlate>, Option<Codes>),
 }
+
+/// Kernels that take `tcn` samples as they are, for `ci8` and `cf16`.
+type Delivered = [Option<&'static abi::Kernel<CorrelateWarpgroup>>; 2];
 
 /// Codes that a packed kernel multiplies instead of values.
 #[derive(Clone, Copy)]
@@ -85,10 +89,15 @@ impl Variant {
             Kernel::Mma128 => Self::Mma(TILE_128, [&entries::MMA_S8_128, &entries::MMA_F16_128]),
             Kernel::Mma64 => Self::Mma(TILE_64, [&entries::MMA_S8_64, &entries::MMA_F16_64]),
             Kernel::Wgmma192 => {
-                Self::Wgmma(TILE_128_192, [&entries::WGMMA_S8_192, &entries::WGMMA_F16_192])
+                let delivered = [Some(&entries::WGMMA_TCN_S8_192), None];
+                let kernels = [&entries::WGMMA_S8_192, &entries::WGMMA_F16_192];
+                Self::Wgmma(TILE_128_192, kernels, delivered)
             }
             Kernel::Wgmma128 => {
-                Self::Wgmma(TILE_128_128, [&entries::WGMMA_S8_128, &entries::WGMMA_F16_128])
+                let delivered =
+                    [Some(&entries::WGMMA_TCN_S8_128), Some(&entries::WGMMA_TCN_F16_128)];
+                let kernels = [&entries::WGMMA_S8_128, &entries::WGMMA_F16_128];
+                Self::Wgmma(TILE_128_128, kernels, delivered)
             }
             Kernel::WgmmaCi4 => Self::WgmmaCi4(TILE_CI4, &entries::WGMMA_CI4),
             Kernel::Packed => {
@@ -115,7 +124,7 @@ impl Variant {
     fn target(&self) -> Target {
         match self {
             Self::Mma(_, kernels) => kernels[0].entry.target,
-            Self::Wgmma(_, kernels) => kernels[0].entry.target,
+            Self::Wgmma(_, kernels, _) => kernels[0].entry.target,
             Self::WgmmaCi4(_, kernel) => kernel.entry.target,
             Self::Packed(_, kernel, _) => kernel.entry.target,
         }
@@ -141,7 +150,7 @@ impl Variant {
     fn tile_baselines(&self) -> u32 {
         match self {
             Self::Mma(tile, _) => tile.inputs * tile.inputs,
-            Self::Wgmma(tile, _) | Self::WgmmaCi4(tile, _) => tile.rows * tile.columns,
+            Self::Wgmma(tile, ..) | Self::WgmmaCi4(tile, _) => tile.rows * tile.columns,
             Self::Packed(tile, ..) => tile.inputs * tile.inputs,
         }
     }
@@ -153,7 +162,7 @@ impl Variant {
                 let tiles = inputs.div_ceil(tile.inputs as usize) as u128;
                 tiles * (tiles + 1) / 2
             }
-            Self::Wgmma(tile, _) | Self::WgmmaCi4(tile, _) => {
+            Self::Wgmma(tile, ..) | Self::WgmmaCi4(tile, _) => {
                 let rows = inputs.div_ceil(tile.rows as usize) as u32;
                 (0..rows).map(|row| u128::from(tile.across(row, inputs as u32))).sum()
             }
@@ -314,6 +323,21 @@ impl GpuBackend {
             && piece.address.is_multiple_of(ROW_ALIGNMENT as u64)
     }
 
+    /// The kernel that takes a piece as delivered, if there is one.
+    fn delivered(&self, piece: &Piece) -> Option<&'static abi::Kernel<CorrelateWarpgroup>> {
+        let Variant::Wgmma(_, _, kernels) = self.variant else { return None };
+        let Shape { inputs, encoding, layout, .. } = self.shape;
+        let kernel = match encoding {
+            Encoding::Ci8 => kernels[0],
+            Encoding::Cf16 => kernels[1],
+            Encoding::Ci4 | Encoding::Ci4Offset => None,
+        };
+        // As the copy engine reads them.
+        let aligned = (inputs * encoding.bytes()).is_multiple_of(ROW_ALIGNMENT)
+            && piece.address.is_multiple_of(ROW_ALIGNMENT as u64);
+        kernel.filter(|_| layout == Layout::Tcn && aligned)
+    }
+
     /// Bytes of samples that may be on the device at once, at least one sample's.
     fn piece_bytes(&self) -> Result<usize> {
         // Source and native samples of two sets; `ci4` doubles in size, padding at most doubles.
@@ -344,7 +368,8 @@ impl GpuBackend {
         piece: &Piece,
     ) -> Result<()> {
         let rows = piece.channels * self.shape.inputs;
-        let (samples, row_stride) = if self.is_native(piece) {
+        let delivered = self.delivered(piece);
+        let (samples, row_stride) = if self.is_native(piece) || delivered.is_some() {
             (piece.address, piece.source_stride)
         } else {
             let row_bytes = self.row_bytes(piece.times);
@@ -384,11 +409,17 @@ impl GpuBackend {
             Variant::Mma(_, kernels) => unsafe {
                 self.gpu.launch(stream, kernels[half], blocks, &parameters)?;
             },
-            Variant::Wgmma(tile, kernels) => {
-                self.launch_warpgroup(stream, (tile, kernels[half]), piece, &parameters)?;
+            Variant::Wgmma(tile, kernels, _) => {
+                let maps = match delivered {
+                    Some(_) => self.delivered_maps(piece),
+                    None => row_maps(tile, piece, &parameters),
+                };
+                let kernel = delivered.unwrap_or(kernels[half]);
+                self.launch_warpgroup(stream, (tile, kernel), maps, piece, &parameters)?;
             }
             Variant::WgmmaCi4(tile, kernel) => {
-                self.launch_warpgroup(stream, (tile, kernel), piece, &parameters)?;
+                let maps = row_maps(tile, piece, &parameters);
+                self.launch_warpgroup(stream, (tile, kernel), maps, piece, &parameters)?;
             }
             Variant::Packed(_, kernel, _) => {
                 self.seed(stream, piece, mode, &parameters)?;
@@ -410,18 +441,12 @@ impl GpuBackend {
         &mut self,
         stream: Stream,
         (tile, kernel): (WarpgroupTile, &abi::Kernel<CorrelateWarpgroup>),
+        maps: [TensorMap; 2],
         piece: &Piece,
         correlate: &Correlate,
     ) -> Result<()> {
-        let &Correlate { samples, visibilities, row_stride, row_bytes, inputs, mode, .. } =
-            correlate;
-        let map = |box_rows| TensorMap {
-            address: samples,
-            sizes: [row_bytes.into(), inputs.into(), piece.channels as u64],
-            strides: [row_stride, row_stride * u64::from(inputs)],
-            box_rows,
-        };
-        let maps = self.maps(stream, [map(tile.rows), map(tile.columns)])?;
+        let &Correlate { visibilities, row_bytes, inputs, mode, .. } = correlate;
+        let maps = self.maps(stream, maps)?;
         let row_sums = self.row_sums.as_ref().map_or(0, |sums| {
             sums.address() + (4 * self.shape.inputs * piece.first_channel) as u64
         });
@@ -451,6 +476,19 @@ impl GpuBackend {
         // Only a launch takes tickets: one that was refused took none.
         *ticket = ticket.wrapping_add(tiles * channels).wrapping_add(blocks);
         Ok(())
+    }
+
+    /// Tensor maps of samples as delivered.
+    fn delivered_maps(&self, piece: &Piece) -> [TensorMap; 2] {
+        let Shape { inputs, encoding, .. } = self.shape;
+        let row_bytes = (inputs * encoding.bytes()) as u64;
+        let map = TensorMap {
+            address: piece.address,
+            sizes: [row_bytes, piece.times as u64, piece.channels as u64],
+            strides: [self.shape.bytes_per_time() as u64, row_bytes],
+            box_rows: STEP_BYTES / encoding.bytes() as u32,
+        };
+        [map; 2]
     }
 
     /// Seeds the visibilities that `correlate` adds to with what the offset of its codes makes it miss, if
@@ -772,6 +810,16 @@ impl Backend for GpuBackend {
     fn kernel(&self) -> Kernel {
         self.kernel
     }
+}
+
+/// Tensor maps of rows of time, for the rows and columns of tiles.
+fn row_maps(tile: WarpgroupTile, piece: &Piece, correlate: &Correlate) -> [TensorMap; 2] {
+    [tile.rows, tile.columns].map(|box_rows| TensorMap {
+        address: correlate.samples,
+        sizes: [correlate.row_bytes.into(), correlate.inputs.into(), piece.channels as u64],
+        strides: [correlate.row_stride, correlate.row_stride * u64::from(correlate.inputs)],
+        box_rows,
+    })
 }
 
 /// The kernel for a GPU and an array: the one that spends the least on padding, at the speeds of their
