@@ -8,6 +8,7 @@
 //! | [`mma`] | int8 and half-precision samples on `mma.sync` (sm_80 and later) | tensor operations |
 //! | [`wgmma`] | the same on Hopper's warpgroup instructions (sm_90a) | tensor operations |
 //! | [`wgmma_ci4`] | 4-bit samples as three products, on the same instructions | tensor operations |
+//! | [`feed`] | how samples get from device memory to those of [`wgmma`], packets' order included | |
 //! | [`packed`] | samples of 1 to 4 bits, several products in one integer multiply-add | integer multiply-adds |
 //! | [`offset`] | what the codes of [`packed`] add, undone | memory |
 //! | [`widen`] | 32-bit sums added to 64-bit ones | memory |

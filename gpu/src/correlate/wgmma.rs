@@ -15,7 +15,8 @@
 //! channel together so that its samples are read from the L2 cache. Its warpgroups have roles:
 //!
 //! - the first stages: one thread has the copy engine bring panels of rows and columns, 128 bytes of
-//!   time a step, several steps ahead;
+//!   time a step, several steps ahead; its other warps turn samples that come as packets deliver them
+//!   ([`super::feed`]);
 //! - the others multiply 64 rows each: fragments of `a` by `ldmatrix`, `a*` from them, and both
 //!   against the column panel as it lies in shared memory.
 //!

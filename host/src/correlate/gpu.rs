@@ -323,19 +323,20 @@ impl GpuBackend {
             && piece.address.is_multiple_of(ROW_ALIGNMENT as u64)
     }
 
-    /// The kernel that takes a piece as delivered, if there is one.
+    /// The kernel that takes a piece as delivered, if there is one and it is quicker than a corner turn
+    /// and the kernel of rows (docs/performance.md).
     fn delivered(&self, piece: &Piece) -> Option<&'static abi::Kernel<CorrelateWarpgroup>> {
         let Variant::Wgmma(_, _, kernels) = self.variant else { return None };
         let Shape { inputs, encoding, layout, .. } = self.shape;
-        let kernel = match encoding {
-            Encoding::Ci8 => kernels[0],
-            Encoding::Cf16 => kernels[1],
-            Encoding::Ci4 | Encoding::Ci4Offset => None,
+        let (kernel, most_inputs) = match encoding {
+            Encoding::Ci8 => (kernels[0], 1023),
+            Encoding::Cf16 => (kernels[1], 255),
+            Encoding::Ci4 | Encoding::Ci4Offset => (None, 0),
         };
         // As the copy engine reads them.
         let aligned = (inputs * encoding.bytes()).is_multiple_of(ROW_ALIGNMENT)
             && piece.address.is_multiple_of(ROW_ALIGNMENT as u64);
-        kernel.filter(|_| layout == Layout::Tcn && aligned)
+        kernel.filter(|_| layout == Layout::Tcn && aligned && inputs <= most_inputs)
     }
 
     /// Bytes of samples that may be on the device at once, at least one sample's.
