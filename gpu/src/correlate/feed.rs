@@ -122,7 +122,7 @@ impl Turn for Delivered<2> {
         let lane = opaque(lane());
         let (row, a) = (lane % 8, lane / 8);
         let place = a * 8 * STEP_BYTES + row * STEP_BYTES + (a ^ row) * 16;
-        let (delivered, turned) = (place ^ m * 16, place ^ m * 8 * STEP_BYTES);
+        let (delivered, turned) = (place ^ (m * 16), place ^ (m * 8 * STEP_BYTES));
         // a = 4..8.
         const LATER: u32 = 4 * 8 * STEP_BYTES + 4 * 16;
         // SAFETY: within the box.
@@ -145,18 +145,19 @@ impl Turn for Delivered<4> {
         let a = lane() % 8;
         let b = a ^ (lane() / 8 + 4 * part);
         // Chunk `column` of the first of four rows; row `row % 4 = j` is j rows and `^ 16 j` further.
-        let chunk = |row: u32, column: u32| 4 * row * STEP_BYTES + (column ^ 4 * (row % 2)) * 16;
+        let chunk = |row: u32, column: u32| 4 * row * STEP_BYTES + (column ^ (4 * (row % 2))) * 16;
         let (delivered, turned) = (chunk(a, b), chunk(b, a));
+        let step = |j: usize| j as u32 * (STEP_BYTES + 16);
         let mut times = [[0; 4]; 4];
         // SAFETY: within the box.
         unsafe {
             for j in 0..4 {
-                times[j] = load_shared_4(panel + (delivered ^ j as u32 * (STEP_BYTES + 16)));
+                times[j] = load_shared_4(panel + (delivered ^ step(j)));
             }
             warp_barrier();
             for j in 0..4 {
                 let input = [times[0][j], times[1][j], times[2][j], times[3][j]];
-                store_shared_4(panel + (turned ^ j as u32 * (STEP_BYTES + 16)), input);
+                store_shared_4(panel + (turned ^ step(j)), input);
             }
         }
     }
