@@ -121,11 +121,12 @@ fn changed(target: Target, name: &str, change: impl Fn(&str) -> String) -> Strin
     kernels.map(|part| if part.contains(&entry) { change(part) } else { part.to_owned() }).collect()
 }
 
-/// A kernel that counts to `turns` before it begins.
+/// A kernel that counts to `turns` before it begins, with a barrier at each, as the assembler leaves out
+/// loops that do nothing.
 fn slowed(kernel: &str, turns: u32) -> String {
     let spin = format!(
         "\n{{\n{{ .reg .b32 %turns; .reg .pred %more; mov.b32 %turns, {turns};\n\
-         SPIN: sub.u32 %turns, %turns, 1; setp.ne.u32 %more, %turns, 0; @%more bra SPIN; }}\n"
+         SPIN: bar.warp.sync 0xffffffff; sub.u32 %turns, %turns, 1; setp.ne.u32 %more, %turns, 0; @%more bra SPIN; }}\n"
     );
     kernel.replacen("\n{\n", &spin, 1)
 }

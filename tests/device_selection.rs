@@ -10,24 +10,26 @@ use corrust::{
     correlate::{DROP, Kernel, Selection},
     device::{Buffer, Stream},
 };
-use corrust_gpu::abi::reorder::{STRIP_NARROW, STRIP_WIDE};
 use oracle::Block;
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
 /// Inputs, channels, times and largest shift.
-const SIZES: [[usize; 4]; 10] = [
+const SIZES: [[usize; 4]; 12] = [
     [1, 1, 9, 3],
     [6, 2, 90, 40],
     [5, 1, 90, 100],
     [3, 3, 40, 0],
-    // More than one wide strip, the last of them short; more than one tile of times.
+    // More than one strip, the last of them short; more than one tile of times.
     [70, 2, 60, 17],
-    [4, 1, 700, STRIP_WIDE.rows as usize / 2],
-    // Narrow strips, and several tiles of times.
-    [20, 2, 300, STRIP_WIDE.rows as usize / 2 + 1],
-    [4, 1, 2500, STRIP_NARROW.rows as usize / 2],
+    // Times that are chunks of 16 bytes, and not; a shift of whole tiles, and one more.
+    [16, 3, 700, 256],
+    [12, 1, 700, 257],
+    // Strips of half and a quarter of a line, and several tiles of times.
+    [20, 2, 300, 1800],
+    [16, 1, 2500, 4000],
+    [4, 1, 900, 8000],
     // Shifts that no strip holds.
-    [4, 1, 2000, STRIP_NARROW.rows as usize / 2 + 1],
+    [4, 1, 2000, 15000],
     // Rows that are longer than one block's piece.
     [2, 1, 5000, 4500],
 ];

@@ -13,6 +13,7 @@ mod layout;
 pub mod quantise;
 pub mod reorder;
 mod sample;
+pub mod shift;
 pub mod simulate;
 
 pub use autocorrelate::Autocorrelator;

@@ -4,8 +4,8 @@ use std::{collections::BTreeMap, rc::Rc};
 
 use corrust_host::{
     Beamformer, Device, Result,
-    beamform::{Builder, Kernel, useful_operations},
-    device::{Buffer, Stream},
+    beamform::{Beams, Builder, Kernel, useful_operations},
+    device::{Buffer, LockedBytes, Stream},
 };
 
 use super::{Bound, Case, Clock, Place, Ring, Subject, Work, kernels, random_bytes};
@@ -41,19 +41,19 @@ pub fn cases(options: &Options, place: &Place) -> Vec<Box<dyn Case>> {
     let usual = if place.gpu.is_some() { 32768 } else { 256 };
     let times = options.times.unwrap_or(usual);
     let case = |&(dishes, beams): &(usize, usize)| {
-        Box::new(Beams { dishes, beams, times, kernels: options.kernels.clone() }) as Box<dyn Case>
+        Box::new(Size { dishes, beams, times, kernels: options.kernels.clone() }) as Box<dyn Case>
     };
     options.sizes.iter().map(case).collect()
 }
 
-struct Beams {
+struct Size {
     dishes: usize,
     beams: usize,
     times: usize,
     kernels: Vec<Kernel>,
 }
 
-impl Case for Beams {
+impl Case for Size {
     fn system(&self) -> &'static str {
         "beamform"
     }
@@ -100,15 +100,19 @@ impl Case for Beams {
             };
             subjects.push(self.subject(plan, auto_kernel, "kernel", source, &expected));
         }
-        if place.gpu.is_some() {
+        if let Some(gpu) = &place.gpu {
+            let mut locked = gpu.locked_bytes(voltages.len())?;
+            locked.copy_from_slice(&voltages);
             let source = Source::Host(voltages);
             subjects.push(self.subject(auto, auto_kernel, "from host", source, &expected));
+            let (plan, source) = (build(Kernel::Auto)?, Source::Locked(locked));
+            subjects.push(self.subject(plan, auto_kernel, "page-locked", source, &expected));
         }
         Ok(subjects)
     }
 }
 
-impl Beams {
+impl Size {
     fn builder(&self) -> Builder {
         Beamformer::builder(self.dishes, self.beams).channels(CHANNELS).polarisations(POLARISATIONS)
     }
@@ -157,7 +161,7 @@ impl Beams {
         let output = (self.beams * shape.streams() * self.times) as f64;
         let mut bounds =
             vec![Bound::tensor(&name, "s8", operations), Bound::memory(input + output)];
-        if what == "from host" {
+        if matches!(what, "from host" | "page-locked") {
             bounds.extend([Bound::upload(input), Bound::download(output)]);
         }
         Subject {
@@ -166,7 +170,7 @@ impl Beams {
             what,
             clock: match source {
                 Source::Device { .. } => Clock::Device,
-                Source::Host(_) => Clock::Host,
+                Source::Host(_) | Source::Locked(_) => Clock::Host,
             },
             sustain: what == "kernel" && (plan.kernel() == auto || !self.kernels.is_empty()),
             useful_operations: operations,
@@ -179,7 +183,7 @@ impl Beams {
                 times: self.times,
                 checked: self.checked(),
                 expected: expected.clone(),
-                found: Vec::new(),
+                beams: Beams::default(),
             }),
         }
     }
@@ -188,11 +192,11 @@ impl Beams {
 /// Where the voltages are.
 enum Source {
     /// In rings, voltages and samples; the run that is checked leaves its samples in `samples`.
-    Device {
-        rings: Rc<(Ring, Ring)>,
-        samples: Buffer,
-    },
+    Device { rings: Rc<(Ring, Ring)>, samples: Buffer },
+    /// In ordinary memory.
     Host(Rc<[u8]>),
+    /// In page-locked memory.
+    Locked(LockedBytes),
 }
 
 struct Beamforming {
@@ -201,8 +205,8 @@ struct Beamforming {
     times: usize,
     checked: [std::ops::Range<usize>; 2],
     expected: Rc<[u8]>,
-    /// Samples of the last run from host memory.
-    found: Vec<u8>,
+    /// Those of the last run from host memory, whose place is used again.
+    beams: Beams,
 }
 
 impl Work for Beamforming {
@@ -214,27 +218,30 @@ impl Work for Beamforming {
                 // SAFETY: places of the rings are as long as the shape asks for.
                 unsafe { self.plan.beamform_device(from, self.times, to, None, stream) }
             }
-            Source::Host(voltages) => {
-                let beams = self.plan.beamform(voltages)?;
-                self.found = beams.samples.into_raw_vec_and_offset().0;
-                Ok(())
-            }
+            Source::Host(voltages) => self.plan.beamform_into(voltages, &mut self.beams),
+            Source::Locked(voltages) => self.plan.beamform_into(voltages, &mut self.beams),
         }
     }
 
     fn check(&mut self) -> Result<bool> {
-        if let Source::Device { rings, samples } = &self.source {
-            let (from, stream) = (rings.0.next(), Stream::default());
-            // SAFETY: the buffers are as long as the shape asks for.
-            unsafe {
-                self.plan.beamform_device(from, self.times, samples.address(), None, stream)?;
+        let mut downloaded = Vec::new();
+        let found = match &self.source {
+            Source::Device { rings, samples } => {
+                let (from, stream) = (rings.0.next(), Stream::default());
+                // SAFETY: the buffers are as long as the shape asks for.
+                unsafe {
+                    self.plan.beamform_device(from, self.times, samples.address(), None, stream)?;
+                }
+                downloaded.resize(samples.bytes(), 0);
+                samples.download(stream, &mut downloaded)?;
+                &downloaded[..]
             }
-            self.found.resize(samples.bytes(), 0);
-            samples.download(stream, &mut self.found)?;
-        }
-        let parts = self.checked.iter().flat_map(|times| {
-            self.found.chunks_exact(self.times).flat_map(|row| &row[times.clone()])
-        });
+            _ => self.beams.samples.as_slice().unwrap_or_default(),
+        };
+        let parts = self
+            .checked
+            .iter()
+            .flat_map(|times| found.chunks_exact(self.times).flat_map(|row| &row[times.clone()]));
         Ok(parts.eq(self.expected.iter()))
     }
 }

@@ -1,5 +1,5 @@
 //! Cases of the corner turns and of unpacking: native rows of about as many samples whatever the number
-//! of inputs.
+//! of inputs. Then the other kernels on samples' way: padding, delays, the quantiser.
 
 use std::{collections::BTreeMap, rc::Rc, sync::Arc};
 
@@ -7,8 +7,11 @@ use corrust_gpu::abi::reorder::{PAD_ROWS, PadRows};
 use corrust_host::{
     Encoding, Layout, Result,
     device::{Buffer, Gpu, Stream},
+    quantise::Quantiser,
     reorder::{Block, Native, Variant},
+    shift::{self, Window},
 };
+use num_complex::Complex;
 use rayon::prelude::*;
 
 use super::{Bound, Case, Clock, Place, Ring, Subject, Work, random_bytes};
@@ -63,6 +66,16 @@ pub fn cases(options: &Options, place: &Place) -> Vec<Box<dyn Case>> {
         }
     }
     cases.push(Box::new(Padding { rows: 16 * rows, row_bytes: 510 }));
+    if let Some(&inputs) = options.inputs.last() {
+        let (channels, times) = ((rows / inputs).max(1), 2 * options.times);
+        for layout in [Layout::Cnt, Layout::Tcn] {
+            for largest in [0, 16, 64, 248, 896, 4096].into_iter().filter(|&most| most < times) {
+                cases.push(Box::new(Delays { layout, inputs, channels, times, largest }));
+            }
+        }
+    }
+    let count = rows * options.times / 4;
+    cases.extend((1..=4).map(|bits| Box::new(Quantising { bits, count }) as Box<dyn Case>));
     cases
 }
 
@@ -245,6 +258,188 @@ impl Case for Padding {
                 rings: (Rc::new(Ring::new(gpu, &bytes)?), Rc::new(Ring::empty(gpu, rows * pitch)?)),
                 launch: Box::new(launch),
                 expected: expected.into(),
+            }),
+        }])
+    }
+}
+
+/// Delays of `ci4`, each input's of its own.
+struct Delays {
+    layout: Layout,
+    inputs: usize,
+    channels: usize,
+    times: usize,
+    largest: usize,
+}
+
+impl Delays {
+    /// What the delays give, where the history is zero.
+    fn expected(&self, samples: &[u8], shifts: &[u32]) -> Vec<u8> {
+        let Self { layout, inputs, times, .. } = *self;
+        let mut delayed = vec![0; samples.len()];
+        match layout {
+            Layout::Cnt => {
+                let rows = delayed.par_chunks_mut(times).zip(samples.par_chunks(times));
+                rows.enumerate().for_each(|(row, (to, from))| {
+                    let shift = shifts[row % inputs] as usize;
+                    to[shift..].copy_from_slice(&from[..times - shift]);
+                });
+            }
+            Layout::Tcn => {
+                let step = samples.len() / times;
+                delayed.par_chunks_mut(step).enumerate().for_each(|(time, to)| {
+                    for (slot, to) in to.iter_mut().enumerate() {
+                        let source = time.checked_sub(shifts[slot % inputs] as usize);
+                        *to = source.map_or(0, |time| samples[time * step + slot]);
+                    }
+                });
+            }
+        }
+        delayed
+    }
+}
+
+impl Case for Delays {
+    fn system(&self) -> &'static str {
+        "reorder"
+    }
+
+    fn label(&self) -> String {
+        let Self { layout, inputs, channels, times, largest } = self;
+        format!("delays to {largest}, ci4 {layout}, N {inputs}, C {channels}, T {times}")
+    }
+
+    fn sizes(&self) -> BTreeMap<&'static str, u64> {
+        let sizes = [self.inputs, self.channels, self.times, self.largest].map(|size| size as u64);
+        ["N", "C", "T", "largest"].into_iter().zip(sizes).collect()
+    }
+
+    fn encoding(&self) -> String {
+        Encoding::Ci4.to_string()
+    }
+
+    fn subjects(&self, place: &Place) -> Result<Vec<Subject>> {
+        let Some(gpu) = &place.gpu else { return Ok(Vec::new()) };
+        let Self { layout, inputs, channels, times, largest } = *self;
+        let samples = random_bytes(inputs * channels * times);
+        let numbers = random_bytes(4 * inputs);
+        let numbers = numbers.as_chunks().0.iter().map(|&bytes| u32::from_le_bytes(bytes));
+        let mut list: Vec<u32> = numbers.map(|number| number % (largest as u32 + 1)).collect();
+        list[0] = largest as u32;
+        let shifts = Rc::new(Buffer::new(gpu, 4 * inputs)?);
+        shifts.upload(Stream::default(), &list)?;
+        let history = Rc::new(Buffer::new(gpu, inputs * channels * largest)?);
+        history.clear(Stream::default())?;
+        let source = Rc::new(Ring::new(gpu, &samples)?);
+        let delayed = Rc::new(Ring::empty(gpu, samples.len())?);
+        let window = Window {
+            layout,
+            sample_bytes: Encoding::Ci4.bytes(),
+            inputs,
+            channels,
+            history_times: largest,
+            history: history.address(),
+            times,
+            block: source.next(),
+        };
+        let output = shift::Output {
+            first: largest,
+            times,
+            shifts: Some((shifts.address(), largest)),
+            address: delayed.next(),
+        };
+        let expected: Rc<[u8]> = self.expected(&samples, &list).into();
+        let moved = 2.0 * samples.len() as f64;
+        let variants = shift::Variant::of(gpu, &window, &output).into_iter().enumerate();
+        let subjects = variants.map(|(index, variant)| {
+            let kept = (shifts.clone(), history.clone());
+            let launch = {
+                let gpu = gpu.clone();
+                move |block, address| {
+                    let _buffers = &kept;
+                    let (window, output) =
+                        (Window { block, ..window }, shift::Output { address, ..output });
+                    // SAFETY: places of the rings are of the window's sizes.
+                    unsafe { variant.launch(&gpu, Stream::default(), &window, &output) }
+                }
+            };
+            Subject {
+                kernel: variant.name().trim_start_matches("reorder_").replace('_', "-"),
+                auto: index == 0,
+                what: "kernel",
+                clock: Clock::Device,
+                sustain: false,
+                useful_operations: 0.0,
+                bytes: moved,
+                items: (samples.len() as f64, "samples"),
+                bounds: vec![Bound::memory(moved)],
+                work: Box::new(Moving {
+                    gpu: gpu.clone(),
+                    rings: (source.clone(), delayed.clone()),
+                    launch: Box::new(launch),
+                    expected: expected.clone(),
+                }),
+            }
+        });
+        Ok(subjects.collect())
+    }
+}
+
+/// Voltages to few bits.
+struct Quantising {
+    bits: u32,
+    count: usize,
+}
+
+impl Case for Quantising {
+    fn system(&self) -> &'static str {
+        "reorder"
+    }
+
+    fn label(&self) -> String {
+        format!("complex float32 to {} bits, {} samples", self.bits, self.count)
+    }
+
+    fn sizes(&self) -> BTreeMap<&'static str, u64> {
+        BTreeMap::from([("bits", self.bits.into()), ("samples", self.count as u64)])
+    }
+
+    fn subjects(&self, place: &Place) -> Result<Vec<Subject>> {
+        let Some(gpu) = &place.gpu else { return Ok(Vec::new()) };
+        const NOISE: f32 = 64.0;
+        let quantiser = Quantiser::optimal(self.bits)?;
+        let bytes = random_bytes(2 * self.count);
+        let voltages: Vec<Complex<f32>> = bytes
+            .par_chunks_exact(2)
+            .map(|pair| Complex::new(f32::from(pair[0] as i8), f32::from(pair[1] as i8)))
+            .collect();
+        let expected: Rc<[u8]> = quantiser.samples(&voltages, NOISE).into();
+        let source = Ring::new(gpu, bytemuck::cast_slice(&voltages))?;
+        let (count, moved) = (self.count, 9.0 * self.count as f64);
+        let launch = {
+            let gpu = gpu.clone();
+            move |from, to| {
+                // SAFETY: places of the rings hold the voltages and the samples.
+                unsafe {
+                    quantiser.quantise_device(&gpu, Stream::default(), from, NOISE, to, count)
+                }
+            }
+        };
+        Ok(vec![Subject {
+            kernel: "quantise".to_owned(),
+            auto: true,
+            what: "kernel",
+            clock: Clock::Device,
+            sustain: false,
+            useful_operations: 0.0,
+            bytes: moved,
+            items: (count as f64, "samples"),
+            bounds: vec![Bound::memory(moved)],
+            work: Box::new(Moving {
+                gpu: gpu.clone(),
+                rings: (Rc::new(source), Rc::new(Ring::empty(gpu, count)?)),
+                launch: Box::new(launch),
+                expected,
             }),
         }])
     }

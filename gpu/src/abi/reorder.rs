@@ -118,34 +118,46 @@ parameters! {
 /// Rows of bytes, padded to a pitch that they are aligned to.
 pub const PAD_ROWS: Kernel<PadRows> = Kernel::new("reorder_pad_rows", 256);
 
-/// What a block of the strip kernels brings through shared memory.
+/// Bytes of a tile of a strip.
+pub const STRIP_TILE_BYTES: u32 = 4096;
+/// Tiles on their way to shared memory.
+pub const STRIP_AHEAD: u32 = 6;
+/// Threads of a block of [`SHIFT_STRIPS`].
+pub const STRIP_THREADS: u32 = 256;
+
+/// A strip of samples with the inputs next to each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Strip {
-    /// 32-bit words of a time, a divisor of 256.
+    /// 32-bit words of a time: 4, 8, 16 or 32.
     pub words: u32,
-    /// Times, those of the largest shift included.
-    pub rows: u32,
+    /// Tiles that the times of the largest shift fill.
+    pub lead: u32,
 }
 
 impl Strip {
-    /// Bytes from one time to the next in shared memory: a word more, so that neighbours take different
-    /// banks.
-    pub const fn pitch(self) -> u32 {
-        4 * (self.words + 1)
+    /// A strip of `words` words for shifts up to `largest`.
+    pub const fn new(words: u32, largest: u32) -> Self {
+        let lead = largest.div_ceil(Self { words, lead: 0 }.times());
+        Self { words, lead }
+    }
+
+    /// Times of a tile.
+    pub const fn times(self) -> u32 {
+        // Shifts, as kernels cannot panic.
+        STRIP_TILE_BYTES / 4 >> self.words.trailing_zeros()
+    }
+
+    /// Bytes of shared memory of a block.
+    pub const fn shared_bytes(self) -> u32 {
+        self.lead.saturating_add(1 + STRIP_AHEAD).saturating_mul(STRIP_TILE_BYTES)
     }
 }
-
-/// Whole lines of 128 bytes, for small shifts.
-pub const STRIP_WIDE: Strip = Strip { words: 32, rows: 496 };
-/// A sector of 32 bytes, for larger ones.
-pub const STRIP_NARROW: Strip = Strip { words: 8, rows: 1792 };
 
 parameters! {
     /// Parameters of the kernels that delay inputs. The window is `history_times` times of history, then
     /// `times` times of the block; time `t` of the output is time `first + t - shift` of it.
     ///
-    /// Grid of the kernels of strips: one block for each strip of `4 * words` bytes, strips varying
-    /// fastest, then for every `rows - largest` times. Grid of the others: any.
+    /// Grid: any.
     pub struct Shift {
         /// History: `history_times` times in the block's layout.
         pub history: u64,
@@ -153,7 +165,7 @@ parameters! {
         pub block: u64,
         /// Output: `out_times` times in the block's layout; 4-byte aligned.
         pub delayed: u64,
-        /// A u32 for each input, none above `largest`; 0: nothing is shifted.
+        /// A u32 for each input, 0: nothing is shifted.
         pub shifts: u64,
         /// Times of the history.
         pub history_times: u32,
@@ -161,7 +173,7 @@ parameters! {
         pub times: u32,
         /// Times of the output.
         pub out_times: u32,
-        /// Time of the window that is the output's first, `largest` or more.
+        /// Time of the window that is the output's first, no less than the largest shift.
         pub first: u32,
         /// `N`.
         pub inputs: u32,
@@ -169,22 +181,20 @@ parameters! {
         pub channels: u32,
         /// Bytes of a sample: 1, 2 or 4.
         pub element: u32,
-        /// The largest shift, for strips below their rows.
-        pub largest: u32,
+        /// [`Strip::words`], and [`Strip::lead`] for the largest shift.
+        pub words: u32,
+        /// See there.
+        pub lead: u32,
+        /// Zero.
+        pub reserved: u32,
     }
 }
 
 /// Delays of time-contiguous rows.
 pub const SHIFT_ROWS: Kernel<Shift> = Kernel::new("reorder_shift_rows", 256);
-const fn strips(name: &'static str, strip: Strip) -> Kernel<Shift> {
-    Kernel::new(name, 256).shared_bytes(strip.rows * strip.pitch())
-}
-
-/// Delays of samples with the inputs next to each other, in [`STRIP_WIDE`]; a time's bytes, and all
-/// addresses, are multiples of 4.
-pub const SHIFT_WIDE_STRIPS: Kernel<Shift> = strips("reorder_shift_wide_strips", STRIP_WIDE);
-/// The same in [`STRIP_NARROW`].
-pub const SHIFT_NARROW_STRIPS: Kernel<Shift> = strips("reorder_shift_narrow_strips", STRIP_NARROW);
+/// Delays of samples with the inputs next to each other, in strips; a time's bytes, and all addresses, are
+/// multiples of 4. To be launched with the shared memory that [`Strip::shared_bytes`] gives.
+pub const SHIFT_STRIPS: Kernel<Shift> = Kernel::new("reorder_shift_strips", STRIP_THREADS);
 /// Delays of any samples with the inputs next to each other.
 pub const SHIFT_ELEMENTS: Kernel<Shift> = Kernel::new("reorder_shift_elements", 256);
 

@@ -10,19 +10,23 @@
 //! ```
 //!
 //! Bound by memory: each sample read once and written once. Time-contiguous rows move by sixteen bytes
-//! out of two aligned sixteens. Of samples with the inputs next to each other, a block takes strips of
-//! some bytes and many times ([`Strip`]) through shared memory, as a sector of 32 bytes holds inputs
-//! that go to different times; it reads the times of the largest shift once more: wide strips for small
-//! shifts, narrow ones for larger. [`reorder_shift_elements`] reads a sector for each sample instead,
-//! and knows no largest shift.
+//! out of two aligned sixteens. Samples with the inputs next to each other go through shared memory in
+//! strips of some bytes and all times, as a sector of 32 bytes holds inputs that go to different times: a
+//! ring holds the times of the largest shift, and a few tiles that are on their way. A lane reads its own
+//! word's column, of whatever times its samples' shifts say, so that banks never conflict.
+//! [`reorder_shift_elements`] reads a sector for each sample instead, and knows no largest shift.
 
 use core::num::NonZeroU64;
 
 use crate::{
-    abi::reorder::{STRIP_NARROW, STRIP_WIDE, Shift, Strip},
-    isa::common::{
-        barrier, block, blocks, dynamic_shared, lane, load_global, load_global_4, load_global_8,
-        load_shared, store_global, store_global_4, store_global_8, store_shared, thread, threads,
+    abi::reorder::{STRIP_AHEAD, STRIP_THREADS, STRIP_TILE_BYTES, Shift, Strip},
+    isa::{
+        common::{
+            barrier, block, blocks, dynamic_shared, lane, load_global, load_global_4,
+            load_global_8, load_shared, store_global, store_global_4, store_global_8, store_shared,
+            thread, threads,
+        },
+        sm_80::{cp_async_commit, cp_async_wait, cp_async_whole_16},
     },
     tile::divisor,
 };
@@ -151,107 +155,178 @@ fn time_row(p: &Shift, time: u32, row_bytes: u64) -> u64 {
     }
 }
 
-/// One block's strip and times. Words hold `PARTS` samples.
+/// A strip of some words of every time, in a ring of tiles in shared memory; a tile is
+/// [`STRIP_TILE_BYTES`], its times one after the other.
+struct Ring {
+    /// Shared memory of the ring, and where it ends.
+    start: u32,
+    end: u32,
+    /// Tiles from one with the times of the largest shift to one with those of no shift.
+    lead: u32,
+    /// Words of a time.
+    words: u32,
+    /// Times of a tile.
+    times: u32,
+    /// First word of the strip.
+    column: u32,
+    /// Time of the window, modulo 2^32, at the start of the first tile.
+    window: u32,
+    /// Whether times are whole chunks of 16 bytes.
+    chunks: bool,
+}
+
+impl Ring {
+    /// `address`, at most a ring beyond its end, in the ring.
+    #[inline(always)]
+    fn wrap(&self, address: u32) -> u32 {
+        if address >= self.end { address - (self.end - self.start) } else { address }
+    }
+
+    /// Begins to copy tile `tile` to `slot`: each thread its part. What is not of the window stays out.
+    ///
+    /// # Safety
+    /// As the kernel's; nothing reads the slot any more.
+    #[inline(always)]
+    unsafe fn copy(&self, p: &Shift, tile: u32, slot: u32) {
+        let row_words = p.channels * p.inputs * p.element / 4;
+        let times = p.history_times + p.times;
+        let first = self.window + tile * self.times;
+        let step = if self.chunks { 4 } else { 1 };
+        let mut word = step * thread();
+        while word < STRIP_TILE_BYTES / 4 {
+            let (time, column) =
+                (first + word / divisor(self.words), self.column + word % divisor(self.words));
+            if time < times && column < row_words {
+                let source = time_row(p, time, 4 * row_words as u64) + 4 * column as u64;
+                let place = slot + 4 * word;
+                // SAFETY: words of a time of the window, of the strip's slot.
+                unsafe {
+                    if self.chunks {
+                        cp_async_whole_16(place, source);
+                    } else {
+                        store_shared(place, load_global(source));
+                    }
+                }
+            }
+            word += step * threads();
+        }
+    }
+}
+
+/// Delays `tiles` tiles of one strip from output time `first` on. Words hold `PARTS` samples.
 ///
 /// # Safety
-/// As the kernel's.
+/// As the kernel's; `first` is a multiple of a tile's times.
 #[inline(always)]
-unsafe fn strip<const PARTS: usize>(p: &Shift, shape: Strip) {
-    const LOADS: u32 = 8;
-    let row_words = p.channels * p.inputs / PARTS as u32;
+unsafe fn strip<const PARTS: usize>(p: &Shift, mut ring: Ring, first: u32, tiles: u32) {
+    /// Words of a tile for each thread, and bytes from one to the next.
+    const OWN: u32 = STRIP_TILE_BYTES / 4 / STRIP_THREADS;
+    const NEXT: u32 = 4 * STRIP_THREADS;
+    let row_words = p.channels * p.inputs * p.element / 4;
     let row_bytes = 4 * row_words as u64;
-    let strips = divisor(row_words.div_ceil(shape.words));
-    let tile = shape.rows - p.largest;
-    let first = block() / strips * tile;
-    let left = p.out_times - first;
-    let times = if left < tile { left } else { tile };
-    let (word, mut row) = (thread() % shape.words, thread() / shape.words);
-    // Times that the block's threads take at once.
-    let together = threads() / shape.words;
-    let column = block() % strips * shape.words + word;
-    let place = dynamic_shared() + 4 * word;
-    let rows = times + p.largest;
-    let window = p.first + first - p.largest;
-    let inside = column < row_words;
+    let reach = ring.lead * ring.times;
+    ring.window = (p.first + first).wrapping_sub(reach);
+    let (row, word) = (thread() / divisor(ring.words), thread() % divisor(ring.words));
+    let column = ring.column + word;
 
-    while row < rows {
-        let mut words = [0; LOADS as usize];
-        for k in 0..LOADS {
-            let time = row + k * together;
-            if inside && time < rows {
-                let address = time_row(p, window + time, row_bytes) + 4 * column as u64;
-                // SAFETY: a word of a time of the window.
-                words[k as usize] = unsafe { load_global(address) };
-            }
-        }
-        for k in 0..LOADS {
-            let time = row + k * together;
-            if time < rows {
-                // SAFETY: within the strip.
-                unsafe { store_shared(place + shape.pitch() * time, words[k as usize]) };
-            }
-        }
-        row += LOADS * together;
+    // Where this thread's first sample of each part lies, as long as the output's tile is the first.
+    let mut places = [0; PARTS];
+    for part in 0..PARTS {
+        let input = (column * PARTS as u32 + part as u32) % divisor(p.inputs);
+        let shift = if p.shifts == 0 {
+            0
+        } else {
+            // SAFETY: a shift for each input.
+            unsafe { load_global(p.shifts + 4 * input as u64) }
+        };
+        places[part] = ring.start + 4 * ((reach + row - shift) * ring.words + word);
     }
+    let mask = u32::MAX >> (32 - 32 / PARTS as u32);
+    let together = STRIP_THREADS / divisor(ring.words);
+    let mut time = first + row;
+    let mut target = p.delayed + time as u64 * row_bytes + 4 * column as u64;
+    let next_target = together as u64 * row_bytes;
+
+    // The threads may still read the tiles of another strip.
     barrier();
-    if inside {
-        let mut offsets = [0; PARTS];
-        for part in 0..PARTS {
-            let input = (column * PARTS as u32 + part as u32) % divisor(p.inputs);
-            let shift = if p.shifts == 0 {
-                0
-            } else {
-                // SAFETY: a shift for each input.
-                unsafe { load_global(p.shifts + 4 * input as u64) }
-            };
-            offsets[part] = place + shape.pitch() * (p.largest - shift);
+    let all = tiles + ring.lead;
+    let (mut tile, mut slot) = (0, ring.start);
+    while tile < ring.lead + STRIP_AHEAD {
+        if tile < all {
+            // SAFETY: an empty slot.
+            unsafe { ring.copy(p, tile, slot) };
         }
-        let bits = 32 / PARTS as u32;
-        let mask = u32::MAX >> (32 - bits);
-        let mut time = thread() / shape.words;
-        while time < times {
-            let mut value = 0;
-            for part in 0..PARTS {
-                // SAFETY: within the strip, stored before the barrier.
-                let word = unsafe { load_shared(offsets[part] + shape.pitch() * time) };
-                value |= word & mask << (bits * part as u32);
+        cp_async_commit();
+        tile += 1;
+        slot = ring.wrap(slot + STRIP_TILE_BYTES);
+    }
+    let mut done = 0;
+    while done < tiles {
+        cp_async_wait::<{ STRIP_AHEAD - 1 }>();
+        // Everyone's copies are there, and the tile before the output's is free.
+        barrier();
+        if tile < all {
+            // SAFETY: the slot of the tile before.
+            unsafe { ring.copy(p, tile, slot) };
+        }
+        cp_async_commit();
+        tile += 1;
+        slot = ring.wrap(slot + STRIP_TILE_BYTES);
+        for own in 0..OWN {
+            if time < p.out_times && column < row_words {
+                let mut value = 0;
+                for part in 0..PARTS {
+                    let place = ring.wrap(places[part] + own * NEXT);
+                    // SAFETY: in the ring, copied before the barrier.
+                    value |= unsafe { load_shared(place) } & mask << (32 / PARTS * part);
+                }
+                // SAFETY: a word of an output time, this thread's alone.
+                unsafe { store_global(target, value) };
             }
-            let address = p.delayed + (first + time) as u64 * row_bytes + 4 * column as u64;
-            // SAFETY: a word of an output time, this thread's alone.
-            unsafe { store_global(address, value) };
             time += together;
+            target += next_target;
         }
-    }
-}
-
-/// One block's strip and times.
-///
-/// # Safety
-/// As the kernels'.
-#[inline(always)]
-unsafe fn strips(p: &Shift, shape: Strip) {
-    // SAFETY: the caller's promise.
-    unsafe {
-        match p.element {
-            1 => strip::<4>(p, shape),
-            2 => strip::<2>(p, shape),
-            _ => strip::<1>(p, shape),
+        for part in 0..PARTS {
+            places[part] = ring.wrap(places[part] + STRIP_TILE_BYTES);
         }
+        done += 1;
     }
 }
 
 kernel! {
-    /// Delays of samples with the inputs next to each other, whose times are whole words: strips of 128
-    /// bytes.
-    fn reorder_shift_wide_strips(p: Shift) {
-        strips(&p, STRIP_WIDE)
-    }
-}
-
-kernel! {
-    /// The same in strips of 32 bytes.
-    fn reorder_shift_narrow_strips(p: Shift) {
-        strips(&p, STRIP_NARROW)
+    /// Delays of samples with the inputs next to each other, whose times are whole words. Blocks share
+    /// the tiles of all strips, one strip after the other.
+    fn reorder_shift_strips(p: Shift) {
+        let row_words = p.channels * p.inputs * p.element / 4;
+        let shape = Strip { words: p.words, lead: p.lead };
+        let tiles = p.out_times.div_ceil(divisor(shape.times()).get());
+        let strips = row_words.div_ceil(divisor(p.words).get());
+        let share = |block: u32| block as u64 * tiles as u64 * strips as u64 / NonZeroU64::from(divisor(blocks()));
+        let (mut from, to) = (share(block()), share(block() + 1));
+        let start = dynamic_shared();
+        while from < to {
+            let tiles = NonZeroU64::from(divisor(tiles));
+            let (number, tile) = ((from / tiles) as u32, (from % tiles) as u32);
+            let left = tiles.get() as u32 - tile;
+            let count = if to - from < left as u64 { (to - from) as u32 } else { left };
+            let ring = Ring {
+                start,
+                end: start + shape.shared_bytes(),
+                lead: p.lead,
+                words: p.words,
+                times: shape.times(),
+                column: number * p.words,
+                window: 0,
+                chunks: (p.history | p.block | 4 * row_words as u64) & 15 == 0,
+            };
+            let first = tile * shape.times();
+            match p.element {
+                1 => strip::<4>(&p, ring, first, count),
+                2 => strip::<2>(&p, ring, first, count),
+                _ => strip::<1>(&p, ring, first, count),
+            }
+            from += count as u64;
+        }
     }
 }
 

@@ -2,15 +2,13 @@
 
 use std::sync::Arc;
 
-use corrust_gpu::abi::{
-    self,
-    reorder::{GATHER, Gather, STRIP_NARROW, STRIP_WIDE, Shift, Strip},
-};
+use corrust_gpu::abi::reorder::{GATHER, Gather};
 
 use super::Shape;
 use crate::{
     Error, Layout, Result,
     device::{Buffer, Gpu, Stream},
+    shift::{self, Window},
 };
 
 /// Most bytes of host samples that are brought to the device at once.
@@ -115,30 +113,35 @@ impl OnDevice {
         let Some(delays) = &mut self.delays else { return Ok(samples) };
         let step = self.shape.bytes_per_time();
         delays.delayed.reserve(samples.times * step)?;
-        let window = Shift {
+        let Shape { inputs, channels, layout, encoding } = self.shape;
+        let window = Window {
+            layout,
+            sample_bytes: encoding.bytes(),
+            inputs,
+            channels,
+            history_times: delays.largest,
             history: delays.history.address(),
+            times: samples.times,
             block: samples.address,
-            delayed: delays.delayed.address(),
-            shifts: delays.shifts.address(),
-            history_times: delays.largest as u32,
-            times: samples.times as u32,
-            out_times: samples.times as u32,
-            first: delays.largest as u32,
-            inputs: self.shape.inputs as u32,
-            channels: self.shape.channels as u32,
-            element: self.shape.encoding.bytes() as u32,
-            largest: delays.largest as u32,
         };
-        shift(&self.gpu, &self.shape, samples.stream, &window)?;
-        let history = Shift {
-            delayed: delays.next.address(),
-            shifts: 0,
-            out_times: delays.largest as u32,
-            first: samples.times as u32,
-            largest: 0,
-            ..window
+        let (largest, shifts) = (delays.largest, delays.shifts.address());
+        let delayed = shift::Output {
+            first: largest,
+            times: samples.times,
+            shifts: Some((shifts, largest)),
+            address: delays.delayed.address(),
         };
-        shift(&self.gpu, &self.shape, samples.stream, &history)?;
+        let history = shift::Output {
+            first: samples.times,
+            times: largest,
+            shifts: None,
+            address: delays.next.address(),
+        };
+        for output in [delayed, history] {
+            let variant = shift::Variant::of(&self.gpu, &window, &output)[0];
+            // SAFETY: the window and the outputs are those of the shape, the shifts at most the largest.
+            unsafe { variant.launch(&self.gpu, samples.stream, &window, &output)? };
+        }
         std::mem::swap(&mut delays.history, &mut delays.next);
         Ok(Samples { address: delays.delayed.address(), ..samples })
     }
@@ -179,37 +182,4 @@ impl OnDevice {
         }
         Ok(())
     }
-}
-
-/// Moves samples of a window.
-fn shift(gpu: &Arc<dyn Gpu>, shape: &Shape, stream: Stream, window: &Shift) -> Result<()> {
-    /// Blocks of the kernels that share their work among any number.
-    const SHARED: usize = 1 << 16;
-    let step = shape.bytes_per_time();
-    let blocks = |strip: Strip| {
-        let tiles = window.out_times.div_ceil(strip.rows - window.largest);
-        step.div_ceil(4 * strip.words as usize).saturating_mul(tiles as usize)
-    };
-    // A strip is worth it if at most half of it is the largest shift's times, which are read twice.
-    let fits = |strip: Strip| {
-        [window.block, window.history, window.delayed, step as u64].iter().all(|at| at % 4 == 0)
-            && window.largest <= strip.rows / 2
-            && blocks(strip) <= i32::MAX as usize
-    };
-    let (kernel, blocks) = match shape.layout {
-        Layout::Cnt => {
-            let rows = (shape.channels * shape.inputs).saturating_mul(4);
-            (&abi::reorder::SHIFT_ROWS, rows.min(SHARED))
-        }
-        Layout::Tcn if fits(STRIP_WIDE) => (&abi::reorder::SHIFT_WIDE_STRIPS, blocks(STRIP_WIDE)),
-        Layout::Tcn if fits(STRIP_NARROW) => {
-            (&abi::reorder::SHIFT_NARROW_STRIPS, blocks(STRIP_NARROW))
-        }
-        Layout::Tcn => {
-            let samples = (window.out_times as usize).saturating_mul(step);
-            (&abi::reorder::SHIFT_ELEMENTS, samples.div_ceil(256).min(SHARED))
-        }
-    };
-    // SAFETY: the window and the output are those of the shape, the shifts at most the largest.
-    unsafe { gpu.launch(stream, kernel, blocks as u32, window) }
 }

@@ -301,16 +301,15 @@ impl CudaGpu {
         let module = Module::from_ptx(ptx::of_entry_in(&self.ptx, entry), &[]);
         let module = module.map_err(|error| self.error(error))?;
         let function = module.get_function(entry.name).map_err(|error| self.error(error))?.to_raw();
-        if entry.shared_bytes > 48 << 10 {
-            // SAFETY: the function was loaded above.
-            self.check(unsafe {
-                sys::cuFuncSetAttribute(
-                    function,
-                    sys::CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
-                    entry.shared_bytes as i32,
-                )
-            })?;
-        }
+        // As much as a block may have: each launch says how much it takes.
+        // SAFETY: the function was loaded above.
+        self.check(unsafe {
+            sys::cuFuncSetAttribute(
+                function,
+                sys::CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                self.facts.shared_bytes as i32,
+            )
+        })?;
         kernels.insert(entry.name, Loaded { function, _module: module });
         Ok(function)
     }
