@@ -131,9 +131,9 @@ fn slowed(kernel: &str, turns: u32) -> String {
     kernel.replacen("\n{\n", &spin, 1)
 }
 
-fn judge_slowed_kernel(device: &str, sizes: &str) {
+fn judge_slowed_kernel(device: &str, sizes: &str, turns: u32) {
     let folder = tempfile::tempdir().unwrap();
-    let ptx = changed(Target::Sm80, "reorder_tcn_words_ci8", |kernel| slowed(kernel, 20_000));
+    let ptx = changed(Target::Sm80, "reorder_tcn_words_ci8", |kernel| slowed(kernel, turns));
     fs::write(folder.path().join("slow.ptx"), ptx).unwrap();
     let bench = format!("bench reorder --device {device} --encoding ci8 --sustain 0 {sizes}");
     // This build is the quicker one. Other kernels may well seem slower on a busy machine.
@@ -164,7 +164,7 @@ fn judge_slowed_kernel(device: &str, sizes: &str) {
 
 #[test]
 fn a_slowed_kernel_is_flagged_on_sim() {
-    judge_slowed_kernel("sim", "--inputs 16 --times 100 --repeats 5");
+    judge_slowed_kernel("sim", "--inputs 16 --times 100 --repeats 5", 20_000);
 }
 
 #[test]
@@ -175,7 +175,7 @@ fn a_slowed_kernel_is_flagged_on_cuda() {
         println!("cuda: skipped: {reason}");
         return;
     }
-    judge_slowed_kernel("cuda", "--inputs 256 --repeats 5");
+    judge_slowed_kernel("cuda", "--inputs 256 --repeats 5", 4_000);
 }
 
 #[test]

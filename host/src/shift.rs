@@ -4,7 +4,7 @@ use std::{num::NonZeroUsize, sync::Arc};
 
 use corrust_gpu::abi::{
     Kernel,
-    reorder::{SHIFT_ELEMENTS, SHIFT_ROWS, SHIFT_STRIPS, Shift, Strip},
+    reorder::{SHIFT_ELEMENTS, SHIFT_PIECE_BYTES, SHIFT_ROWS, SHIFT_STRIPS, Shift, Strip},
 };
 
 use crate::{
@@ -68,19 +68,21 @@ impl Variant {
         const SHARED: usize = 1 << 16;
         let step = window.time_bytes();
         if window.layout == Layout::Cnt {
-            let rows = (window.channels * window.inputs).saturating_mul(4);
-            return vec![Self { kernel: SHIFT_ROWS, strip: None, blocks: rows.min(SHARED) }];
+            let pieces = (output.times * window.sample_bytes).div_ceil(SHIFT_PIECE_BYTES as usize);
+            let warps = (window.channels * window.inputs).saturating_mul(pieces);
+            let blocks = warps.div_ceil(SHIFT_ROWS.entry.threads as usize / 32).min(SHARED);
+            return vec![Self { kernel: SHIFT_ROWS, strip: None, blocks }];
         }
         let largest = output.shifts.map_or(0, |(_, largest)| largest) as u32;
         let words = [window.block, window.history, output.address, step as u64];
         let words = words.iter().all(|at| at.is_multiple_of(4));
-        let strips = [32, 16, 8, 4].into_iter().filter_map(|width| {
+        let strips = [64, 32, 16, 8].into_iter().filter_map(|width| {
             let facts = gpu.facts();
             let strip = Strip::new(width, largest);
-            // The system keeps 1 KiB for each block, and the threads of eight fill a multiprocessor.
+            // The system keeps 1 KiB for each block, and its registers take two.
             let [room, block] =
                 [facts.shared_bytes, strip.shared_bytes()].map(|bytes| bytes.saturating_add(1024));
-            let resident = NonZeroUsize::new((room / block).min(8) as usize)?;
+            let resident = NonZeroUsize::new((room / block).min(2) as usize)?;
             let tiles = output.times.div_ceil(strip.times() as usize);
             let tiles = tiles.saturating_mul(step.div_ceil(4 * width as usize));
             let blocks = tiles.min(resident.get() * facts.multiprocessors as usize);
@@ -111,7 +113,7 @@ impl Variant {
         window: &Window,
         output: &Output,
     ) -> Result<()> {
-        let strip = self.strip.unwrap_or(Strip { words: 4, lead: 0 });
+        let strip = self.strip.unwrap_or(Strip { words: 8, lead: 0 });
         let parameters = Shift {
             history: window.history,
             block: window.block,

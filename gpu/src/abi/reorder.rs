@@ -119,16 +119,16 @@ parameters! {
 pub const PAD_ROWS: Kernel<PadRows> = Kernel::new("reorder_pad_rows", 256);
 
 /// Bytes of a tile of a strip.
-pub const STRIP_TILE_BYTES: u32 = 4096;
+pub const STRIP_TILE_BYTES: u32 = 8192;
 /// Tiles on their way to shared memory.
-pub const STRIP_AHEAD: u32 = 6;
+pub const STRIP_AHEAD: u32 = 3;
 /// Threads of a block of [`SHIFT_STRIPS`].
-pub const STRIP_THREADS: u32 = 256;
+pub const STRIP_THREADS: u32 = 512;
 
 /// A strip of samples with the inputs next to each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Strip {
-    /// 32-bit words of a time: 4, 8, 16 or 32.
+    /// 32-bit words of a time: 8, 16, 32 or 64.
     pub words: u32,
     /// Tiles that the times of the largest shift fill.
     pub lead: u32,
@@ -144,7 +144,7 @@ impl Strip {
     /// Times of a tile.
     pub const fn times(self) -> u32 {
         // Shifts, as kernels cannot panic.
-        STRIP_TILE_BYTES / 4 >> self.words.trailing_zeros()
+        (STRIP_TILE_BYTES / 4) >> self.words.trailing_zeros()
     }
 
     /// Bytes of shared memory of a block.
@@ -190,11 +190,14 @@ parameters! {
     }
 }
 
+/// Bytes of a row that a warp of [`SHIFT_ROWS`] takes at once.
+pub const SHIFT_PIECE_BYTES: u32 = 8192;
 /// Delays of time-contiguous rows.
 pub const SHIFT_ROWS: Kernel<Shift> = Kernel::new("reorder_shift_rows", 256);
 /// Delays of samples with the inputs next to each other, in strips; a time's bytes, and all addresses, are
 /// multiples of 4. To be launched with the shared memory that [`Strip::shared_bytes`] gives.
-pub const SHIFT_STRIPS: Kernel<Shift> = Kernel::new("reorder_shift_strips", STRIP_THREADS);
+pub const SHIFT_STRIPS: Kernel<Shift> =
+    Kernel::new("reorder_shift_strips", STRIP_THREADS).min_blocks(2);
 /// Delays of any samples with the inputs next to each other.
 pub const SHIFT_ELEMENTS: Kernel<Shift> = Kernel::new("reorder_shift_elements", 256);
 

@@ -19,7 +19,7 @@
 use core::num::NonZeroU64;
 
 use crate::{
-    abi::reorder::{STRIP_AHEAD, STRIP_THREADS, STRIP_TILE_BYTES, Shift, Strip},
+    abi::reorder::{SHIFT_PIECE_BYTES, STRIP_AHEAD, STRIP_THREADS, STRIP_TILE_BYTES, Shift, Strip},
     isa::{
         common::{
             barrier, block, blocks, dynamic_shared, lane, load_global, load_global_4,
@@ -31,48 +31,79 @@ use crate::{
     tile::divisor,
 };
 
-/// Bytes of one row of a window whose rows are time-contiguous: the history's, then the block's.
+/// Bytes that follow each other in memory.
+#[derive(Clone, Copy)]
+struct Span {
+    start: u64,
+    end: u64,
+}
+
+/// One row of a window whose rows are time-contiguous: the history's bytes, then the block's.
 struct Row {
     history: u64,
     history_bytes: u64,
     block: u64,
+    /// All rows of the history and of the block.
+    histories: Span,
+    blocks: Span,
 }
 
 impl Row {
-    /// The byte at `at`.
-    ///
-    /// # Safety
-    /// The row has it.
+    /// Address of the byte at `at`.
     #[inline(always)]
-    unsafe fn byte(&self, at: u64) -> u32 {
-        let address = if at < self.history_bytes {
+    fn address(&self, at: u64) -> u64 {
+        if at < self.history_bytes {
             self.history + at
         } else {
             self.block + (at - self.history_bytes)
-        };
-        // SAFETY: the caller's promise.
-        unsafe { load_global_8(address) }
+        }
+    }
+
+    /// Whether sixteen bytes at `at` lie in two aligned sixteens of one memory, and where.
+    #[inline(always)]
+    fn sixteen(&self, at: u64) -> (bool, u64) {
+        let old = at < self.history_bytes;
+        let memory = if old { self.histories } else { self.blocks };
+        let address = self.address(at);
+        let aligned = address & !15;
+        let joined = old && at + 16 > self.history_bytes;
+        (!joined & (aligned >= memory.start) & (aligned + 32 <= memory.end), address)
+    }
+
+    /// Sixteen bytes at `at`, wherever they lie.
+    ///
+    /// # Safety
+    /// The row has them.
+    #[inline(always)]
+    unsafe fn bytes(&self, at: u64) -> [u32; 4] {
+        let mut words = [0; 4];
+        for byte in 0..16 {
+            // SAFETY: the caller's promise.
+            let value = unsafe { load_global_8(self.address(at + byte as u64)) };
+            words[byte / 4] |= value << (8 * (byte % 4));
+        }
+        words
     }
 }
 
-/// Sixteen bytes at any address, from the two aligned sixteens that hold them.
+/// The two aligned sixteens that hold sixteen bytes at any address.
 ///
 /// # Safety
 /// Both are readable.
 #[inline(always)]
-unsafe fn unaligned(address: u64) -> [u32; 4] {
-    let (base, words, bits) = (address & !15, (address as u32 / 4) & 3, 8 * (address as u32 & 3));
+unsafe fn aligned(address: u64) -> [[u32; 4]; 2] {
+    let base = address & !15;
     // SAFETY: the caller's promise.
-    let (low, high) = unsafe { (load_global_4(base), load_global_4(base + 16)) };
-    let [a, b, c, d] = low;
-    let [e, f, g, h] = high;
-    // Neighbours in a row are as far from alignment: a warp takes one way.
-    let five = match words {
-        0 => [a, b, c, d, e],
-        1 => [b, c, d, e, f],
-        2 => [c, d, e, f, g],
-        _ => [d, e, f, g, h],
-    };
+    unsafe { [load_global_4(base), load_global_4(base + 16)] }
+}
+
+/// The sixteen bytes at `address` of those that [`aligned`] gives.
+#[inline(always)]
+fn cut([[a, b, c, d], [e, f, g, h]]: [[u32; 4]; 2], address: u64) -> [u32; 4] {
+    let address = address as u32;
+    let [a, b, c, d, e, f] = if address & 8 == 0 { [a, b, c, d, e, f] } else { [c, d, e, f, g, h] };
+    let five = if address & 4 == 0 { [a, b, c, d, e] } else { [b, c, d, e, f] };
+    let bits = 8 * (address & 3);
     let mut moved = [0; 4];
     for word in 0..4 {
         moved[word] = ((five[word] as u64 | (five[word + 1] as u64) << 32) >> bits) as u32;
@@ -81,17 +112,18 @@ unsafe fn unaligned(address: u64) -> [u32; 4] {
 }
 
 kernel! {
-    /// Delays of time-contiguous rows, pieces of 2048 bytes a warp.
+    /// Delays of time-contiguous rows, a piece a warp.
     fn reorder_shift_rows(p: Shift) {
-        const CHUNKS: u32 = 4;
+        /// Chunks of 16 bytes that a lane has under way, and those of its piece.
+        const TOGETHER: u32 = 2;
+        const PIECE: u32 = SHIFT_PIECE_BYTES / (16 * 32);
         let out_bytes = p.out_times * p.element;
         let history_bytes = (p.history_times * p.element) as u64;
         let block_bytes = (p.times * p.element) as u64;
         let rows = p.channels as u64 * p.inputs as u64;
-        let end = p.block + rows * block_bytes;
+        let span = |start: u64, row_bytes: u64| Span { start, end: start + rows * row_bytes };
         let inputs = NonZeroU64::from(divisor(p.inputs));
-        // One more chunk than its bytes fill, as a row may start anywhere between two.
-        let pieces = NonZeroU64::from(divisor((out_bytes / 16 + 1).div_ceil(32 * CHUNKS)));
+        let pieces = NonZeroU64::from(divisor(out_bytes.div_ceil(SHIFT_PIECE_BYTES)));
         let warps = (threads() / 32) as u64;
         let mut index = block() as u64 * warps + (thread() / 32) as u64;
         while index < rows * pieces.get() {
@@ -102,43 +134,45 @@ kernel! {
                 history: p.history + number * history_bytes,
                 history_bytes,
                 block: p.block + number * block_bytes,
+                histories: span(p.history, history_bytes),
+                blocks: span(p.block, block_bytes),
             };
             let out = p.delayed + number * out_bytes as u64;
             let from = (p.first - shift) as u64 * p.element as u64;
-            // The output is aligned from here on.
+            // The output is aligned from `lead` on, up to `tail` in whole chunks.
             let lead = 15 & out.wrapping_neg() as u32;
-            let first = lead + 16 * (CHUNKS * 32 * piece + lane());
-            // Chunks from the first on, each 32 behind the one before.
-            let at = |chunk: u32| first + 16 * 32 * chunk;
-            let source =
-                |at: u32| (row.block + from + at as u64).wrapping_sub(history_bytes);
-            // Whether a chunk lies in the block, the sixteens around it too.
-            let starts = |at: u32| from + at as u64 >= history_bytes && source(at) & !15 >= p.block;
-            let ends = |at: u32| at + 16 <= out_bytes && (source(at) & !15) + 32 <= end;
-            if starts(at(0)) && ends(at(CHUNKS - 1)) {
-                let mut moved = [[0; 4]; CHUNKS as usize];
-                for k in 0..CHUNKS {
-                    moved[k as usize] = unaligned(source(at(k)));
-                }
-                for k in 0..CHUNKS {
-                    store_global_4(out + at(k) as u64, moved[k as usize]);
-                }
-            } else {
-                for k in 0..CHUNKS {
-                    let at = at(k);
-                    if starts(at) && ends(at) {
-                        store_global_4(out + at as u64, unaligned(source(at)));
-                    } else {
-                        let mut byte = at;
-                        while byte < out_bytes && byte < at + 16 {
-                            store_global_8(out + byte as u64, row.byte(from + byte as u64));
-                            byte += 1;
-                        }
+            let lead = if lead < out_bytes { lead } else { out_bytes };
+            let tail = lead + ((out_bytes - lead) & !15);
+            let mut at = lead + 16 * (32 * PIECE * piece + lane());
+            let mut chunk = 0;
+            while chunk < PIECE && at < tail {
+                let mut loaded = [[[0; 4]; 2]; TOGETHER as usize];
+                for k in 0..TOGETHER {
+                    let at = at + 16 * 32 * k;
+                    let (whole, address) = row.sixteen(from + at as u64);
+                    if whole && at < tail {
+                        loaded[k as usize] = aligned(address);
                     }
                 }
+                for k in 0..TOGETHER {
+                    let at = at + 16 * 32 * k;
+                    let (whole, address) = row.sixteen(from + at as u64);
+                    if at < tail {
+                        let bytes = if whole {
+                            cut(loaded[k as usize], address)
+                        } else {
+                            row.bytes(from + at as u64)
+                        };
+                        store_global_4(out + at as u64, bytes);
+                    }
+                }
+                chunk += TOGETHER;
+                at += 16 * 32 * TOGETHER;
             }
-            if piece == 0 && lane() < lead && lane() < out_bytes {
-                store_global_8(out + lane() as u64, row.byte(from + lane() as u64));
+            // Half of the lanes take what is before the chunks, half what is behind.
+            let (edge, end) = if lane() < 16 { (lane(), lead) } else { (tail + lane() - 16, out_bytes) };
+            if piece == 0 && edge < end {
+                store_global_8(out + edge as u64, load_global_8(row.address(from + edge as u64)));
             }
             index += blocks() as u64 * warps;
         }
@@ -163,10 +197,9 @@ struct Ring {
     end: u32,
     /// Tiles from one with the times of the largest shift to one with those of no shift.
     lead: u32,
-    /// Words of a time.
-    words: u32,
-    /// Times of a tile.
-    times: u32,
+    /// Binary logarithms of the words of a time, and of the times of a tile.
+    log_words: u32,
+    log_times: u32,
     /// First word of the strip.
     column: u32,
     /// Time of the window, modulo 2^32, at the start of the first tile.
@@ -190,12 +223,12 @@ impl Ring {
     unsafe fn copy(&self, p: &Shift, tile: u32, slot: u32) {
         let row_words = p.channels * p.inputs * p.element / 4;
         let times = p.history_times + p.times;
-        let first = self.window + tile * self.times;
+        let first = self.window + (tile << self.log_times);
         let step = if self.chunks { 4 } else { 1 };
         let mut word = step * thread();
         while word < STRIP_TILE_BYTES / 4 {
-            let (time, column) =
-                (first + word / divisor(self.words), self.column + word % divisor(self.words));
+            let time = first + (word >> self.log_words);
+            let column = self.column + (word & ((1 << self.log_words) - 1));
             if time < times && column < row_words {
                 let source = time_row(p, time, 4 * row_words as u64) + 4 * column as u64;
                 let place = slot + 4 * word;
@@ -208,9 +241,25 @@ impl Ring {
                     }
                 }
             }
-            word += step * threads();
+            word += step * STRIP_THREADS;
         }
     }
+}
+
+/// One word of samples, each part from a place of its own.
+///
+/// # Safety
+/// The places are in the ring, or but for `wrap` would be.
+#[inline(always)]
+unsafe fn gathered<const PARTS: usize>(places: [u32; PARTS], wrap: impl Fn(u32) -> u32) -> u32 {
+    let bits = 32 / PARTS as u32;
+    let mask = u32::MAX >> (32 - bits);
+    let mut word = 0;
+    for part in 0..PARTS {
+        // SAFETY: the caller's promise.
+        word |= unsafe { load_shared(wrap(places[part])) } & mask << (bits * part as u32);
+    }
+    word
 }
 
 /// Delays `tiles` tiles of one strip from output time `first` on. Words hold `PARTS` samples.
@@ -224,9 +273,9 @@ unsafe fn strip<const PARTS: usize>(p: &Shift, mut ring: Ring, first: u32, tiles
     const NEXT: u32 = 4 * STRIP_THREADS;
     let row_words = p.channels * p.inputs * p.element / 4;
     let row_bytes = 4 * row_words as u64;
-    let reach = ring.lead * ring.times;
+    let reach = ring.lead << ring.log_times;
     ring.window = (p.first + first).wrapping_sub(reach);
-    let (row, word) = (thread() / divisor(ring.words), thread() % divisor(ring.words));
+    let (row, word) = (thread() >> ring.log_words, thread() & ((1 << ring.log_words) - 1));
     let column = ring.column + word;
 
     // Where this thread's first sample of each part lies, as long as the output's tile is the first.
@@ -239,11 +288,12 @@ unsafe fn strip<const PARTS: usize>(p: &Shift, mut ring: Ring, first: u32, tiles
             // SAFETY: a shift for each input.
             unsafe { load_global(p.shifts + 4 * input as u64) }
         };
-        places[part] = ring.start + 4 * ((reach + row - shift) * ring.words + word);
+        places[part] = ring.start + 4 * (((reach + row - shift) << ring.log_words) + word);
     }
-    let mask = u32::MAX >> (32 - 32 / PARTS as u32);
-    let together = STRIP_THREADS / divisor(ring.words);
+    let together = STRIP_THREADS >> ring.log_words;
     let mut time = first + row;
+    // No time is one of a column that is not there.
+    let end = if column < row_words { p.out_times } else { 0 };
     let mut target = p.delayed + time as u64 * row_bytes + 4 * column as u64;
     let next_target = together as u64 * row_bytes;
 
@@ -272,23 +322,31 @@ unsafe fn strip<const PARTS: usize>(p: &Shift, mut ring: Ring, first: u32, tiles
         cp_async_commit();
         tile += 1;
         slot = ring.wrap(slot + STRIP_TILE_BYTES);
+        let mut words = [0; OWN as usize];
+        let whole =
+            places.iter().fold(true, |whole, place| whole & (place + (OWN - 1) * NEXT < ring.end));
         for own in 0..OWN {
-            if time < p.out_times && column < row_words {
-                let mut value = 0;
-                for part in 0..PARTS {
-                    let place = ring.wrap(places[part] + own * NEXT);
-                    // SAFETY: in the ring, copied before the barrier.
-                    value |= unsafe { load_shared(place) } & mask << (32 / PARTS * part);
-                }
+            let places = places.map(|place| place + own * NEXT);
+            if time + own * together < end {
+                // SAFETY: copied before the barrier.
+                words[own as usize] = unsafe {
+                    if whole {
+                        gathered(places, |at| at)
+                    } else {
+                        gathered(places, |at| ring.wrap(at))
+                    }
+                };
+            }
+        }
+        for own in 0..OWN {
+            if time < end {
                 // SAFETY: a word of an output time, this thread's alone.
-                unsafe { store_global(target, value) };
+                unsafe { store_global(target, words[own as usize]) };
             }
             time += together;
             target += next_target;
         }
-        for part in 0..PARTS {
-            places[part] = ring.wrap(places[part] + STRIP_TILE_BYTES);
-        }
+        places = places.map(|place| ring.wrap(place + STRIP_TILE_BYTES));
         done += 1;
     }
 }
@@ -313,11 +371,11 @@ kernel! {
                 start,
                 end: start + shape.shared_bytes(),
                 lead: p.lead,
-                words: p.words,
-                times: shape.times(),
+                log_words: p.words.trailing_zeros(),
+                log_times: shape.times().trailing_zeros(),
                 column: number * p.words,
                 window: 0,
-                chunks: (p.history | p.block | 4 * row_words as u64) & 15 == 0,
+                chunks: (p.history | p.block | (4 * row_words as u64)) & 15 == 0,
             };
             let first = tile * shape.times();
             match p.element {

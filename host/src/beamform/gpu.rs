@@ -34,7 +34,7 @@ use crate::{
 
 /// Bytes of voltages that a set of buffers takes at once, if the device's memory allows: enough to
 /// amortise a launch, few enough to overlap copying with computing.
-const PIECE_BYTES: usize = 64 << 20;
+const PIECE_BYTES: usize = 32 << 20;
 
 /// Sets of buffers that take turns.
 const SETS: usize = 3;

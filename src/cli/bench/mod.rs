@@ -113,7 +113,7 @@ enum System {
     /// Time the beamformer over numbers of dishes and beams: 16 channels of 2 polarisations
     ///
     /// `kernel`: voltages and beams in device memory. `from host`: from host memory and back, copies
-    /// included. Useful operations are 8 B D P F T.
+    /// included. `page-locked`: the same from page-locked memory. Useful operations are 8 B D P F T.
     Beamform {
         /// Dishes; by default 512, and some others at 96 beams
         #[arg(long, value_delimiter = ',')]
@@ -143,7 +143,7 @@ enum System {
         #[arg(long, value_delimiter = ',')]
         kernel: Vec<autocorrelate::Kernel>,
     },
-    /// Time the corner turns and the unpacking of samples on a GPU
+    /// Time the corner turns, unpacking, delays and the quantiser on a GPU
     Reorder {
         /// Numbers of inputs
         #[arg(long, value_delimiter = ',')]
