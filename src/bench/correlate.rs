@@ -138,7 +138,7 @@ impl Case for Correlation {
                         Some(bits) => self.narrowed(&samples, bits).into(),
                         None => samples.clone(),
                     };
-                    let expected = Rc::new(self.first_channel(&samples, Layout::Cnt)?);
+                    let expected = Rc::new(self.end_channels(&samples, Layout::Cnt)?);
                     unknown.insert((placed(&samples)?, expected)).clone()
                 }
             };
@@ -147,7 +147,7 @@ impl Case for Correlation {
         // The whole way, by the kernel that a user gets.
         let wide = self.kernels.iter().copied().find(|kernel| kernel.value_bits().is_none());
         let named = wide.unwrap_or(Kernel::Auto);
-        let expected = Rc::new(self.first_channel(&samples, Layout::Tcn)?);
+        let expected = Rc::new(self.end_channels(&samples, Layout::Tcn)?);
         let plan = builder(Layout::Tcn, named).build()?;
         let source = match data.remove(&None) {
             Some((source, _)) => source,
@@ -199,6 +199,7 @@ impl Correlation {
             work: Box::new(Correlating {
                 plan,
                 source,
+                channels: self.channels,
                 times: self.times,
                 expected: expected.clone(),
             }),
@@ -216,22 +217,26 @@ impl Correlation {
         samples.par_iter().map(|&byte| narrow(byte >> 4) << 4 | narrow(byte & 15)).collect()
     }
 
-    /// The first channel's visibilities, by the CPU.
-    fn first_channel(&self, samples: &[u8], layout: Layout) -> Result<Visibilities> {
+    /// The first and the last channel's visibilities, by the CPU.
+    fn end_channels(&self, samples: &[u8], layout: Layout) -> Result<Visibilities> {
         let row = self.inputs * self.encoding.bytes();
-        let channel: Vec<u8> = match layout {
-            Layout::Cnt => samples[..samples.len() / self.channels].to_vec(),
+        let last = self.channels - 1;
+        let ends: Vec<u8> = match layout {
+            Layout::Cnt => {
+                let channel = samples.len() / self.channels;
+                [&samples[..channel], &samples[last * channel..]].concat()
+            }
             Layout::Tcn => {
                 let times = samples.chunks(row * self.channels);
-                times.flat_map(|time| &time[..row]).copied().collect()
+                times.flat_map(|time| [&time[..row], &time[last * row..]].concat()).collect()
             }
         };
-        let mut plan = Correlator::builder(self.inputs, 1)
+        let mut plan = Correlator::builder(self.inputs, 2)
             .encoding(self.encoding)
             .layout(layout)
             .device(Device::Cpu)
             .build()?;
-        plan.accumulate(&channel)?;
+        plan.accumulate(&ends)?;
         Ok(plan.dump()?.visibilities)
     }
 }
@@ -382,8 +387,9 @@ enum Source {
 struct Correlating {
     plan: Correlator,
     source: Source,
+    channels: usize,
     times: usize,
-    /// Visibilities of the first channel.
+    /// Visibilities of the first and the last channel.
     expected: Rc<Visibilities>,
 }
 
@@ -405,13 +411,18 @@ impl Work for Correlating {
     /// Exactly, or to a thousandth for `cf16`.
     fn check(&mut self) -> Result<bool> {
         let dump = self.plan.dump()?;
+        // Rows of what was found, and of what was expected.
+        let ends = [(0, 0), (self.channels - 1, 1)];
         Ok(match (&dump.visibilities, &*self.expected) {
             (Visibilities::Integer(found), Visibilities::Integer(expected)) => {
-                found.row(0) == expected.row(0)
+                ends.iter().all(|&(row, end)| found.row(row) == expected.row(end))
             }
             (Visibilities::Float(found), Visibilities::Float(expected)) => {
                 let norm = |values: &mut dyn Iterator<Item = f64>| values.sum::<f64>().sqrt();
-                let pairs = || found.row(0).into_iter().zip(expected.row(0));
+                let pairs = || {
+                    let row = |(row, end)| found.row(row).into_iter().zip(expected.row(end));
+                    ends.into_iter().flat_map(row)
+                };
                 let error = norm(&mut pairs().map(|(a, b)| f64::from((a - b).norm_sqr())));
                 let size = norm(&mut pairs().map(|(_, b)| f64::from(b.norm_sqr())));
                 error <= 1e-3 * size
