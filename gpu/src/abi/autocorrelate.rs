@@ -13,8 +13,9 @@ pub const BIN_GROUP_ROWS: u32 = 8;
 
 /// Subsegments of time that a matrix product sums over: its K.
 pub const SUBSEGMENTS: u32 = 32;
-/// Instants of each subsegment that a block of [`LOW`] takes at a time.
-pub const STEP: u32 = 256;
+/// Instants of each subsegment that a block of [`LOW`] takes at a time: a multiple of those of a block
+/// of [`COUNTS`].
+pub const STEP: u32 = 512;
 /// Most instants of a subsegment: 32-bit sums of `32 * 255^2` for every 16 of them cannot wrap.
 pub const MAX_SUBSEGMENT: u32 = 32_768;
 /// Highest group that [`LOW`] computes: its bins of 32 counts fit 16 bits.
@@ -32,10 +33,23 @@ pub const LONG_WARPS: u32 = 8;
 /// Most lags of a group that the delay lines of [`LOW`] reach.
 pub const MAX_LOW_LAGS: u32 = 64;
 
-/// Sensors of a tile of [`TURN`].
-pub const TURN_SENSORS: u32 = 64;
-/// Instants of each subsegment in a tile of [`TURN`].
-pub const TURN_INSTANTS: u32 = 8;
+/// Warps of a block of [`COUNTS`]: one for each sensor and chunk of [`COUNT_LAGS`].
+pub const COUNT_WARPS: u32 = 16;
+/// Instants of each subsegment that a block of [`COUNTS`] takes at a time.
+pub const COUNT_STEP: u32 = 64;
+/// Steps of [`COUNTS`] that are on their way from memory or have come.
+pub const COUNT_SLOTS: u32 = 3;
+/// Lags, in instants, that one warp of [`COUNTS`] computes: those of group 1 reach `3 S`.
+pub const COUNT_LAGS: u32 = 3 * WARP_LAGS;
+/// Bytes of two steps of one sensor in a block of [`COUNTS`], and 8 more that keep fours of sensors
+/// from each other's banks.
+pub const RING_BYTES: u32 = 2 * COUNT_STEP * SUBSEGMENTS + 8;
+
+/// Which subsegment stands at `position` among the 32 bytes of an instant or a digit: a word holds every
+/// eighth.
+pub const fn subsegment_at(position: u32) -> u32 {
+    position % 4 * 8 + position / 4
+}
 
 /// Room for bins of the halo before those of group `low`: whole words of 16 bytes.
 pub const fn history(lags: u32) -> u32 {
@@ -47,44 +61,39 @@ pub const fn long_room(count: u32) -> u32 {
     count.next_multiple_of(4)
 }
 
-/// Bins of group `group` in a delay line of [`LOW`] with `lags` lags: a power of two that holds the
-/// bins of two steps and the longest delay of the group.
+/// Bins of group `group`, from 2 on, in a delay line of [`LOW`] with `lags` lags: a power of two that
+/// holds the bins of two steps and the longest delay of the group.
 pub const fn line_bins(group: u32, lags: u32) -> u32 {
     match group {
-        0 => 1024,
-        1 => 512,
-        2 => 256,
-        _ if lags <= WARP_LAGS => 128,
-        _ => 256,
+        2 => 512,
+        3 => 256,
+        4 if lags > WARP_LAGS => 256,
+        _ => 128,
     }
 }
 
-/// Bytes of one bin of a delay line of [`LOW`]: a byte for each subsegment, or two.
-pub const fn bin_bytes(group: u32) -> u32 {
-    if group == 0 { SUBSEGMENTS } else { 2 * SUBSEGMENTS }
-}
+/// Bytes of one bin of a delay line of [`LOW`], two digits of all subsegments.
+pub const BIN_BYTES: u32 = 2 * SUBSEGMENTS;
 
 /// Bytes of the delay lines of the groups before `group`.
 pub const fn line_offset(group: u32, lags: u32) -> u32 {
-    let first = line_bins(0, lags) * bin_bytes(0);
-    let second = first + line_bins(1, lags) * bin_bytes(1);
-    let third = second + line_bins(2, lags) * bin_bytes(2);
-    match group {
-        0 => 0,
-        1 => first,
-        2 => second,
-        _ => third + (group - 3) * line_bins(3, lags) * bin_bytes(3),
+    let mut bins = 0;
+    let mut before = 2;
+    while before < group {
+        bins += line_bins(before, lags);
+        before += 1;
     }
+    bins * BIN_BYTES
 }
 
 /// What a warp of [`LOW`] computes: one byte of [`Low::roles`].
 pub mod role {
     /// No products: the warp only fills delay lines.
-    pub const IDLE: u8 = 0x80;
+    pub const IDLE: u8 = of(7, 0, 0, 1);
 
-    /// Part `part` (0 or 1) of `parts` (1 or 2) of the steps of `group`, at lags from `32 chunk` on.
+    /// Part `part` of `parts` (1 to 4) of the steps of `group`, at lags from `32 chunk` on (0 or 1).
     pub const fn of(group: u8, chunk: u8, part: u8, parts: u8) -> u8 {
-        group | chunk << 3 | part << 5 | (parts - 1) << 6
+        group | chunk << 3 | part << 4 | (parts - 1) << 6
     }
 }
 
@@ -127,38 +136,57 @@ pub const fn row_bytes(groups: u32, lags: u32) -> u64 {
 }
 
 parameters! {
-    /// Parameters of [`TURN`]. Grid: `together` tiles of [`TURN_SENSORS`] sensors vary fastest, then
-    /// tiles of [`TURN_INSTANTS`] instants from `-halo` to `subsegment`, then the next tiles of
-    /// sensors, then segments.
-    pub struct Turn {
+    /// Parameters of [`COUNTS`]. Grid: a block for every segment of every [`COUNT_WARPS`]` / chunks`
+    /// sensors, sensors fastest.
+    pub struct Counts {
         /// Counts `[instant][sensor]`.
         pub counts: u64,
         /// The `halo` instants before them.
         pub tail: u64,
-        /// Counts `[sensor][segment][instant][subsegment]`; `halo + subsegment` instants.
-        pub turned: u64,
+        /// If `low` is 2 or more: bins of group 2, `[sensor][segment][bin][digit][subsegment]`, low digits
+        /// first, subsegments as [`subsegment_at`] says; `(halo + subsegment) / 4` bins.
+        pub quarters: u64,
+        /// If `low` is less: [`Low::bins`].
+        pub bins: u64,
+        /// Sums of products, added to atomically.
+        pub products: u64,
+        /// If `low` is less than 2: sums of counts, added to atomically.
+        pub totals: u64,
         /// Instants.
         pub instants: u64,
+        /// Bins of one sensor, a multiple of 8.
+        pub bins_stride: u64,
         /// Sensors.
         pub sensors: u32,
-        /// Instants of a subsegment.
+        /// Instants of a subsegment, a multiple of [`STEP`].
         pub subsegment: u32,
-        /// Instants before each subsegment that are repeated from the one before.
+        /// Instants before each subsegment that are repeated from the one before, a multiple of
+        /// [`STEP`].
         pub halo: u32,
         /// Segments of [`SUBSEGMENTS`] subsegments.
         pub segments: u32,
-        /// Whether `counts`, `tail` and the number of sensors are multiples of 4.
-        pub words: u32,
-        /// Tiles of sensors that are turned together.
-        pub together: u32,
+        /// `G`.
+        pub groups: u32,
+        /// `S`.
+        pub lags: u32,
+        /// The highest group whose delayed bins lie on the grid of the others: group 1 is computed if it
+        /// is not 0.
+        pub low: u32,
+        /// Chunks of [`COUNT_LAGS`]: 1 or 2.
+        pub chunks: u32,
+        /// Counts that are copied together: 16 or 4 if `counts`, `tail` and the number of sensors are
+        /// multiples, else 1; 16 only where there is one chunk.
+        pub piece: u32,
+        /// Zero.
+        pub reserved: u32,
     }
 }
 
 parameters! {
     /// Parameters of [`LOW`]. Grid: a block for every segment of every sensor, segments fastest.
     pub struct Low {
-        /// What [`TURN`] wrote.
-        pub turned: u64,
+        /// What [`COUNTS`] wrote.
+        pub quarters: u64,
         /// Bins of group `low`, u16 `[sensor][history + bins]`: the last `2 S` of the halo, behind
         /// what makes them [`history`], then those of all subsegments.
         pub bins: u64,
@@ -180,7 +208,7 @@ parameters! {
         pub groups: u32,
         /// `S`, a multiple of `2^low`.
         pub lags: u32,
-        /// Highest group computed here, at most [`MAX_LOW`].
+        /// Highest group computed here, 2 to [`MAX_LOW`].
         pub low: u32,
     }
 }
@@ -290,10 +318,11 @@ parameters! {
 /// The bin groups of AutocorrelationCUDA: any shape, any number of instants.
 pub const BIN_GROUPS: Kernel<BinGroups> =
     Kernel::new("autocorrelate_bin_groups", 32 * BIN_GROUP_ROWS).shared_bytes(BIN_GROUP_BYTES);
-/// Counts side by side for every sensor and subsegment of time.
-pub const TURN: Kernel<Turn> =
-    Kernel::new("autocorrelate_turn", 256).shared_bytes(TURN_SENSORS * TURN_INSTANTS * SUBSEGMENTS);
-/// Groups `0..=low` on tensor cores.
+/// Groups 0 and 1, and bins of group 2, from counts.
+pub const COUNTS: Kernel<Counts> = Kernel::new("autocorrelate_counts", 32 * COUNT_WARPS).shared_bytes(
+    COUNT_SLOTS * COUNT_STEP * SUBSEGMENTS * 16 + COUNT_WARPS * RING_BYTES,
+);
+/// Groups `2..=low` on tensor cores.
 pub const LOW: Kernel<Low> = Kernel::new("autocorrelate_low", 32 * LOW_WARPS)
     .shared_bytes(line_offset(MAX_LOW + 1, WARP_LAGS))
     .min_blocks(2);

@@ -85,7 +85,7 @@ impl<P> Kernel<P> {
 /// Every kernel, one row each.
 pub const ENTRIES: &[Entry] = &[
     autocorrelate::BIN_GROUPS.entry,
-    autocorrelate::TURN.entry,
+    autocorrelate::COUNTS.entry,
     autocorrelate::LOW.entry,
     autocorrelate::LONG_BINS.entry,
     autocorrelate::LONG_PRODUCTS.entry,

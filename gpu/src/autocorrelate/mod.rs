@@ -3,18 +3,20 @@
 //! | file | kernels | bound by |
 //! |---|---|---|
 //! | [`bin_groups`] | the bin groups of AutocorrelationCUDA, an instant at a time | latency of shared memory |
-//! | [`turn`] | counts of a sensor side by side | memory |
-//! | [`low`] | short bins on tensor cores, many instants at a time | tensor operations |
+//! | [`counts`] | groups 0 and 1 on tensor cores, many instants at a time, and the bins of group 2 | memory |
+//! | [`low`] | short bins on tensor cores | tensor operations |
 //! | [`long`] | long bins, from short ones, and their products | integer operations |
 //! | [`carry`] | what the next instants need | memory |
 //!
 //! The last four make one pipeline. With `2^low` the largest power of two (at most 32) that divides
 //! `S`, the delayed bins of groups up to `low` lie on the grid of the others:
-//! `Y_{k,c}[m] = Z_k[m - (S - S/2^k) - c]`, so that [`low`] needs one delay line a group. The groups
-//! above have delayed bins of their own, made from bins of `2^low` counts in [`long`].
+//! `Y_{k,c}[m] = Z_k[m - (S - S/2^k) - c]`, so that [`counts`] and [`low`] need one delay line a group.
+//! The groups above have delayed bins of their own, made from bins of `2^low` counts in [`long`].
+//! [`keep`] writes those.
 
 pub mod bin_groups;
 pub mod carry;
+pub mod counts;
+mod keep;
 pub mod long;
 pub mod low;
-pub mod turn;

@@ -30,6 +30,22 @@ pub unsafe fn cp_async_whole_16(shared: u32, global: u64) {
     };
 }
 
+/// `cp.async.ca.shared.global [shared], [global], 4, bytes`: [`cp_async_16`] of 4 bytes, through the L1
+/// cache.
+///
+/// # Safety
+/// Both addresses are 4-byte aligned; `bytes` bytes of the source are readable.
+#[inline(always)]
+pub unsafe fn cp_async_4(shared: u32, global: u64, bytes: u32) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        ptx!(
+            "cp.async.ca.shared.global [{}], [{}], 4, {};",
+            in(reg32) shared, in(reg64) global, in(reg32) bytes,
+        )
+    };
+}
+
 /// `cp.async.commit_group`: closes the group of copies that this thread has issued since the last.
 #[inline(always)]
 pub fn cp_async_commit() {

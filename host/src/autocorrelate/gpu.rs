@@ -5,8 +5,9 @@
 //! at multiples of `2^low` instants and leaves the rest to the bin groups:
 //!
 //! ```text
-//! counts -> [turn] -> turned -> [low] -> products of groups 0..=low, bins of group low
-//!                               bins  -> [long] -> products and delay lines of the groups above
+//! counts -> [counts] -> products of groups 0 and 1, bins of group 2
+//!           quarters -> [low] -> products of groups 2..=low, bins of group low
+//!                                bins -> [long] -> products and delay lines of the groups above
 //! counts -> [carry] -> tail, delay lines of groups 0..=low
 //! ```
 //!
@@ -16,10 +17,10 @@
 use std::sync::Arc;
 
 use corrust_gpu::abi::autocorrelate::{
-    BIN_GROUP_BYTES, BIN_GROUP_ROWS, BIN_GROUPS, BinGroups, CARRY, Carry, LONG_BINS,
-    LONG_BINS_RANGE, LONG_PRODUCTS, LONG_PRODUCTS_RANGE, LOW, LOW_WARPS, LongBins, LongProducts,
-    Low, MAX_LOW, MAX_LOW_LAGS, MAX_SUBSEGMENT, STEP, SUBSEGMENTS, TURN, TURN_INSTANTS,
-    TURN_SENSORS, Turn, WARP_LAGS, history, long_room, role, row_bytes,
+    BIN_BYTES, BIN_GROUP_BYTES, BIN_GROUP_ROWS, BIN_GROUPS, BinGroups, CARRY, COUNT_WARPS, COUNTS,
+    Carry, Counts, LONG_BINS, LONG_BINS_RANGE, LONG_PRODUCTS, LONG_PRODUCTS_RANGE, LOW, LOW_WARPS,
+    LongBins, LongProducts, Low, MAX_LOW, MAX_LOW_LAGS, MAX_SUBSEGMENT, STEP, SUBSEGMENTS,
+    WARP_LAGS, history, long_room, role, row_bytes,
 };
 
 use super::{Backend, Kernel, Scheme, Shape, State};
@@ -37,10 +38,6 @@ const UPLOAD_INSTANTS: usize = 1 << 14;
 
 /// Most bytes of counts that one run of the pipeline takes.
 const PIECE_BYTES: u64 = 2 << 30;
-
-/// Tiles of sensors that are turned together: 256 neighbouring bytes of an instant, while what is
-/// written of a sensor stays in few pieces.
-const TOGETHER: usize = 4;
 
 /// Instants from which the pipeline is quicker than bin groups.
 const PIPELINE_INSTANTS: usize = 1024;
@@ -80,7 +77,7 @@ struct Pipeline {
     tails: [Buffer; 2],
     /// Instants of the tail that are known: those before the stream are zero.
     known: usize,
-    turned: Buffer,
+    quarters: Buffer,
     bins: Buffer,
     long: Buffer,
 }
@@ -130,8 +127,8 @@ impl GpuBackend {
                 if state.is_auto() { "" } else { "pairs of sensors with " }
             )));
         }
-        // The delay lines of an A40 or another GPU of capability 8.6 or 8.9 would not fit.
-        let (needed, there) = (LOW.entry.shared_bytes, gpu.facts().shared_bytes);
+        // The counts under way would not fit an A40 or another GPU of capability 8.6 or 8.9.
+        let (needed, there) = (COUNTS.entry.shared_bytes, gpu.facts().shared_bytes);
         if kernel == Kernel::TensorCores && there < needed {
             return Err(Error::Device(format!(
                 "kernel tensor-cores takes {needed} bytes of shared memory: {} has {there}",
@@ -315,8 +312,8 @@ impl Backend for GpuBackend {
 impl Pipeline {
     fn new(gpu: &Arc<dyn Gpu>, shape: &Shape, instants: u64) -> Result<Self> {
         let lags = shape.lags as u32;
-        // Two warps for each group where 32 lags are not enough for one.
-        let most = if lags > WARP_LAGS { LOW_WARPS / 2 - 1 } else { MAX_LOW };
+        // Where 32 lags are not enough for one warp, there is none for group 5.
+        let most = if lags > WARP_LAGS { MAX_LOW - 1 } else { MAX_LOW };
         let low = lags.trailing_zeros().min(most).min(shape.groups as u32 - 1);
         let halo = ((2 * shape.lags) << low).next_multiple_of(STEP as usize);
         let tail = || {
@@ -330,7 +327,7 @@ impl Pipeline {
             halo,
             tails: [tail()?, tail()?],
             known: if instants == 0 { halo } else { 0 },
-            turned: buffer()?,
+            quarters: buffer()?,
             bins: buffer()?,
             long: buffer()?,
         })
@@ -338,11 +335,11 @@ impl Pipeline {
 
     /// Most instants that one run may take with the memory there is.
     fn piece_instants(&self, state: &GpuBackend) -> Result<usize> {
-        let held = self.turned.bytes() + self.bins.bytes() + self.long.bytes();
+        let held = self.quarters.bytes() + self.bins.bytes() + self.long.bytes();
         let free = state.gpu.free_bytes()? + held as u64;
         let sensors = state.shape.sensors as u64;
-        // A count takes a byte turned, up to as many bytes of halo as the halo is longer than a
-        // subsegment, and up to 18 bytes of bins where `low` is 0.
+        // A count takes half a byte in bins of four, no more again in their halo unless subsegments are
+        // shorter than that, and up to 18 bytes of bins where `low` is 0.
         let bytes = 2 + (18 >> self.low);
         let halos = sensors * u64::from(SUBSEGMENTS) * (self.halo as u64 + u64::from(STEP));
         let counts = (free / 2).saturating_sub(halos) / bytes;
@@ -355,33 +352,47 @@ impl Pipeline {
     fn run(&mut self, state: &mut GpuBackend, stream: Stream, piece: Block) -> Result<()> {
         let Shape { sensors, groups, lags, .. } = state.shape;
         let gpu = state.gpu.clone();
-        let segment = (SUBSEGMENTS * MAX_SUBSEGMENT) as usize;
-        let segments = piece.instants.div_ceil(segment);
-        let subsegment = piece
-            .instants
-            .div_ceil(segments * SUBSEGMENTS as usize)
-            .next_multiple_of(STEP as usize);
+        let chunks = if self.low > 0 && lags > WARP_LAGS as usize { 2 } else { 1 };
+        let tiles = sensors.div_ceil(COUNT_WARPS as usize / chunks);
+        let (segments, subsegment) =
+            cut(piece.instants, self.halo, tiles, gpu.facts().multiprocessors as usize);
         let new_bins = piece.instants >> self.low;
         let history = history(lags as u32) as usize;
         let bins_stride = history + ((segments * SUBSEGMENTS as usize * subsegment) >> self.low);
-        let together = TOGETHER.min(sensors.div_ceil(TURN_SENSORS as usize));
-        self.turned
-            .reserve(sensors * segments * SUBSEGMENTS as usize * (self.halo + subsegment))?;
         self.bins.reserve(2 * sensors * bins_stride)?;
-        let turn = Turn {
+        if self.low >= 2 {
+            let rows = sensors * segments * (self.halo + subsegment) / 4;
+            self.quarters.reserve(rows * BIN_BYTES as usize)?;
+        }
+        let wide = chunks == 1 && piece.address.is_multiple_of(16) && sensors.is_multiple_of(16);
+        let counts = Counts {
             counts: piece.address,
             tail: self.tails[0].address(),
-            turned: self.turned.address(),
+            quarters: self.quarters.address(),
+            bins: self.bins.address(),
+            products: state.products.address(),
+            totals: state.totals.address(),
             instants: piece.instants as u64,
+            bins_stride: bins_stride as u64,
             sensors: sensors as u32,
             subsegment: subsegment as u32,
             halo: self.halo as u32,
             segments: segments as u32,
-            words: words(piece, sensors).into(),
-            together: together as u32,
+            groups: groups as u32,
+            lags: lags as u32,
+            low: self.low,
+            chunks: chunks as u32,
+            piece: if wide {
+                16
+            } else if words(piece, sensors) {
+                4
+            } else {
+                1
+            },
+            reserved: 0,
         };
         let low = Low {
-            turned: self.turned.address(),
+            quarters: self.quarters.address(),
             bins: self.bins.address(),
             products: state.products.address(),
             totals: state.totals.address(),
@@ -394,14 +405,13 @@ impl Pipeline {
             lags: lags as u32,
             low: self.low,
         };
-        let tiles = (sensors.div_ceil(TURN_SENSORS as usize * together) * together)
-            * ((self.halo + subsegment) / TURN_INSTANTS as usize)
-            * segments;
         // SAFETY: the buffers were reserved for these parameters; the state is at a multiple of
         // 2^low, and the tail is known.
         unsafe {
-            gpu.launch(stream, &TURN, grid(tiles)?, &turn)?;
-            gpu.launch(stream, &LOW, grid(sensors * segments)?, &low)?;
+            gpu.launch(stream, &COUNTS, grid(tiles * segments)?, &counts)?;
+            if self.low >= 2 {
+                gpu.launch(stream, &LOW, grid(sensors * segments)?, &low)?;
+            }
         }
         self.long(state, stream, new_bins as u32, bins_stride)?;
         self.carry(state, stream, piece, self.low + 1)?;
@@ -531,30 +541,49 @@ fn grid(blocks: usize) -> Result<u32> {
     })
 }
 
-/// The division of labour among the warps of a block: the work of group `k` is as `2^-k`, group 0's
-/// as 0.6, and warps `w` and `w + 4` share a tensor core.
+/// Cuts `instants` into segments of subsegments: the number of segments, and the instants of a subsegment.
+/// There are enough blocks for all multiprocessors and few idle ones in the end, of `tiles` for each
+/// segment, and subsegments are no shorter than `halo` if one segment has that many.
+fn cut(instants: usize, halo: usize, tiles: usize, multiprocessors: usize) -> (usize, usize) {
+    const MOST_WAVES: usize = 8;
+    let subsegment = |segments: usize| {
+        instants.div_ceil(segments * SUBSEGMENTS as usize).next_multiple_of(STEP as usize)
+    };
+    let least = instants.div_ceil((SUBSEGMENTS * MAX_SUBSEGMENT) as usize);
+    let most = (MOST_WAVES * multiprocessors).div_ceil(tiles).max(least);
+    (least..=most)
+        .map(|segments| (segments, subsegment(segments)))
+        .filter(|&(segments, subsegment)| segments == least || subsegment >= halo)
+        .min_by_key(|&(segments, subsegment)| {
+            (tiles * segments).div_ceil(multiprocessors) * (halo + subsegment)
+        })
+        .expect("the least is among them")
+}
+
+/// The division of labour among the warps of a block: the work of group `k` is as `2^-k`, and warps `w`
+/// and `w + 4` share a tensor core.
 fn roles(low: u8, lags: u32) -> [u8; LOW_WARPS as usize] {
     let plan = if lags <= WARP_LAGS {
         [
-            role::of(0, 0, 0, 2),
-            role::of(1, 0, 0, 2),
-            role::of(1, 0, 1, 2),
-            role::of(2, 0, 0, 1),
-            role::of(0, 0, 1, 2),
+            role::of(2, 0, 0, 4),
+            role::of(2, 0, 1, 4),
+            role::of(2, 0, 2, 4),
+            role::of(2, 0, 3, 4),
+            role::of(3, 0, 0, 2),
+            role::of(3, 0, 1, 2),
             role::of(4, 0, 0, 1),
             role::of(5, 0, 0, 1),
-            role::of(3, 0, 0, 1),
         ]
     } else {
         [
-            role::of(0, 0, 0, 1),
-            role::of(1, 0, 0, 1),
-            role::of(1, 1, 0, 1),
-            role::of(0, 1, 0, 1),
-            role::of(2, 0, 0, 1),
+            role::of(2, 0, 0, 2),
+            role::of(2, 0, 1, 2),
+            role::of(2, 1, 0, 2),
+            role::of(2, 1, 1, 2),
             role::of(3, 0, 0, 1),
             role::of(3, 1, 0, 1),
-            role::of(2, 1, 0, 1),
+            role::of(4, 0, 0, 1),
+            role::of(4, 1, 0, 1),
         ]
     };
     plan.map(|role| if role & 7 > low { role::IDLE } else { role })

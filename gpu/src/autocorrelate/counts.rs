@@ -1,0 +1,467 @@
+//! Groups 0 and 1, and the bins of group 2, from counts as they come, `[instant][sensor]`.
+//!
+//! A segment of time is cut into 32 subsegments, over which matrix products sum: their K. A block takes
+//! one segment of 16 sensors. Its threads copy [`COUNT_STEP`] instants of every subsegment to shared
+//! memory, steps ahead, and turn them: a thread takes four sensors at four instants of four
+//! subsegments, transposes bytes in registers, and has the bin of four counts as a by-product. Every
+//! subsegment is preceded by a halo, instants that its delay lines must hold when it begins; those
+//! before the first instant come from the tail of the call before, those after the last are zero.
+//!
+//! Then a warp multiplies one sensor's counts. Operand A has 16 instants as rows, operand B the
+//! instants of the delay line as columns; their product is a Gram matrix
+//!
+//! ```text
+//! G[r][c] = sum_subsegments x[n + r] * x[n - 96 + c]
+//! ```
+//!
+//! that is summed over all steps of time. Its diagonals are the lags `96 + r - c`; they are added up
+//! once, when a segment ends. Fourteen tiles of 8 columns give the lags from 0 to 95, which are enough
+//! for group 1 too: with bins `x[2m] + x[2m+1]`,
+//!
+//! ```text
+//! A_1[c] = sum_m sum_{a,b} x[2m + a] * x[2m + b - S - 2c],
+//! ```
+//!
+//! so that rows of even and of odd instants are added up apart: lag `L` meets group 1 in lag
+//! `c = (L - S + 1) / 2` where `a = 0`, `(L - S) / 2` where `a = 1`, both rounded down. An instant is
+//! loaded once; the tiles of the delay line stay in registers.
+//!
+//! Sums wrap at 2^32 and are read as unsigned: a product is at most 255^2, 32 of them for every 16
+//! instants; [`crate::abi::autocorrelate::MAX_SUBSEGMENT`] keeps them below.
+//!
+//! Bound by memory: each count is read once, halos more often; a bin of four counts takes two bytes.
+//! Tensor cores: 14 `mma` for 512 counts.
+
+use crate::{
+    abi::autocorrelate::{
+        COUNT_LAGS, COUNT_SLOTS, COUNT_STEP, COUNT_WARPS, Counts, RING_BYTES, SUBSEGMENTS,
+        history, subsegment_at,
+    },
+    isa::common::{
+        add_global_64, barrier, block, dynamic_shared, lane, load_global_8, load_shared,
+        load_shared_2, opaque, prmt, store_global, store_shared, store_shared_2, thread, warp_barrier,
+    },
+    isa::sm_80::{
+        cp_async_4, cp_async_16, cp_async_commit, cp_async_wait, cp_async_whole_16, mma_m16n8k32_u8,
+    },
+    reorder::transpose,
+    tile::{divisor, fragment},
+};
+
+use super::keep;
+
+/// Tiles of 8 columns: the lags, and the 16 rows' own instants.
+const TILES: usize = (COUNT_LAGS as usize + 16) / 8;
+
+/// Tiles of the delay line that a warp holds between two steps of 16 instants.
+const HELD: usize = TILES - 2;
+
+/// Bytes of one sensor's tile: 8 instants.
+const TILE_BYTES: u32 = 8 * SUBSEGMENTS;
+
+/// Sensors of a row of what is copied, one instant of one subsegment.
+const ROW: u32 = 16;
+
+/// Bytes that are copied for a step.
+const SLOT_BYTES: u32 = COUNT_STEP * SUBSEGMENTS * ROW;
+
+/// Words of 32 bits of half a tile of sums.
+const HALF_WORDS: u32 = 8 * 8;
+
+/// One block's work.
+struct Task<'a> {
+    p: &'a Counts,
+    shared: u32,
+    /// First sensor.
+    sensor: u32,
+    segment: u32,
+    /// Sensors of the block.
+    sensors: u32,
+}
+
+impl Task<'_> {
+    /// Where the row of an instant of a step and a subsegment is copied to: neighbouring instants'
+    /// subsegments change places, so that neither copying nor reading has bank conflicts.
+    #[inline(always)]
+    fn row(instant: u32, subsegment: u32) -> u32 {
+        ROW * (instant * SUBSEGMENTS + (subsegment ^ (instant % 8)))
+    }
+
+    /// The ring of a sensor of the block: turned counts of the last steps. Fours of sensors lie 32
+    /// bytes apart modulo 128.
+    #[inline(always)]
+    fn ring(&self, sensor: u32) -> u32 {
+        self.shared + COUNT_SLOTS * SLOT_BYTES + sensor * self.p.chunks * RING_BYTES
+    }
+
+    /// Where a tile of 8 instants, counted from the beginning of the halo, lies in a ring. Each half
+    /// ring has two steps.
+    #[inline(always)]
+    fn tile(&self, tile: u32) -> u32 {
+        const HALF: u32 = 2 * COUNT_STEP / 8;
+        (tile / HALF & (self.p.chunks - 1)) * RING_BYTES + tile % HALF * TILE_BYTES
+    }
+
+    /// Starts copying a step: a warp takes two subsegments, lanes neighbouring instants.
+    ///
+    /// # Safety
+    /// The slot's last contents were read.
+    #[inline(always)]
+    unsafe fn copy(&self, step: u32, slot: u32) {
+        const HALF: u32 = COUNT_STEP / 2;
+        let p = self.p;
+        let thread = opaque(thread());
+        let (lane, subsegment) = (thread % 32, thread / 32 * 2);
+        let slot = self.shared + slot * SLOT_BYTES;
+        let first = (self.segment * SUBSEGMENTS + subsegment) as i64 * p.subsegment as i64
+            + (step * COUNT_STEP) as i64
+            - p.halo as i64;
+        let last = first + (p.subsegment + COUNT_STEP) as i64 - 1;
+        if p.piece == ROW && first >= 0 && last < p.instants as i64 {
+            let mut from = p.counts
+                + (first as u64 + lane as u64) * p.sensors as u64
+                + self.sensor as u64;
+            for part in 0..2 {
+                let to = slot + Self::row(lane, subsegment + part);
+                // SAFETY: counts that exist, to rows of the slot.
+                unsafe {
+                    cp_async_whole_16(to, from);
+                    let half = HALF as u64 * p.sensors as u64;
+                    cp_async_whole_16(to + HALF * SUBSEGMENTS * ROW, from + half);
+                }
+                from += p.subsegment as u64 * p.sensors as u64;
+            }
+            return;
+        }
+        let mut row = 0;
+        while row < 4 {
+            let (part, instant) = (row / 2, lane + row % 2 * HALF);
+            let to = slot + Self::row(instant, subsegment + part);
+            let instant = first + (part * p.subsegment + instant) as i64;
+            let at = if instant < 0 {
+                p.tail + (instant + p.halo as i64) as u64 * p.sensors as u64
+            } else {
+                p.counts + instant as u64 * p.sensors as u64
+            };
+            let is_there = instant < p.instants as i64;
+            let from = if is_there { at + self.sensor as u64 } else { p.tail };
+            // SAFETY: counts that exist, to a row of the slot.
+            unsafe {
+                if p.piece == ROW {
+                    cp_async_16(to, from, if is_there { ROW } else { 0 });
+                } else {
+                    self.copy_pieces(to, from, is_there);
+                }
+            }
+            row += 1;
+        }
+    }
+
+    /// Copies a row in pieces of four sensors, or one by one.
+    ///
+    /// # Safety
+    /// If `is_there`, the sensors' counts lie from `from` on.
+    #[inline(always)]
+    unsafe fn copy_pieces(&self, to: u32, from: u64, is_there: bool) {
+        let p = self.p;
+        let mut word = 0;
+        while word < opaque(ROW / 4) {
+            let sensor = self.sensor + 4 * word;
+            let is_there = is_there && 4 * word < self.sensors && sensor < p.sensors;
+            let left = if is_there { p.sensors - sensor } else { 0 };
+            // SAFETY: counts of sensors that exist.
+            unsafe {
+                if p.piece == 4 {
+                    // Fours of sensors exist together.
+                    let from = if left > 0 { from + 4 * word as u64 } else { p.tail };
+                    cp_async_4(to + 4 * word, from, if left > 0 { 4 } else { 0 });
+                } else {
+                    let mut counts = 0;
+                    for byte in 0..4 {
+                        if byte < left {
+                            let count = load_global_8(from + (4 * word + byte) as u64);
+                            counts |= count << (8 * byte);
+                        }
+                    }
+                    store_shared(to + 4 * word, counts);
+                }
+            }
+            word += 1;
+        }
+    }
+
+    /// Turns a step into the rings, and writes its bins of group 2.
+    ///
+    /// # Safety
+    /// The slot holds the step, the rings' step two before was read.
+    #[inline(always)]
+    unsafe fn turn(&self, step: u32, slot: u32) {
+        let p = self.p;
+        // Four sensors, the subsegments `word`, 8 + `word`, .., and four instants. Addresses are made
+        // anew for every step: the sums take the registers.
+        let thread = opaque(thread());
+        let (quad, word, four) = (thread % 4, thread / 4 % 8, thread / 32);
+        if 4 * quad >= self.sensors {
+            return;
+        }
+        let first = 4 * four;
+        let slot = self.shared + slot * SLOT_BYTES + 4 * quad;
+        let to = self.ring(4 * quad)
+            + self.tile(step * COUNT_STEP / 8 + first / 8)
+            + first % 8 * SUBSEGMENTS
+            + 4 * word;
+        let pitch = p.chunks * RING_BYTES;
+        let mut even = [0; 4];
+        let mut odd = [0; 4];
+        for i in 0..4 {
+            let from = slot + Self::row(first + i, word);
+            let mut rows = [0; 4];
+            for j in 0..4 {
+                // SAFETY: rows of the slot.
+                rows[j as usize] = unsafe { load_shared(from + 8 * j * ROW) };
+            }
+            let turned = transpose::bytes_4x4(rows);
+            for sensor in 0..4 {
+                // SAFETY: the rings have the place, and no other thread has it.
+                unsafe {
+                    store_shared(to + sensor as u32 * pitch + i * SUBSEGMENTS, turned[sensor]);
+                }
+                even[sensor] += turned[sensor] & 0x00ff_00ff;
+                odd[sensor] += prmt::<0x4341>(turned[sensor], 0);
+            }
+        }
+        if p.low < 2 {
+            return;
+        }
+        let rows = ((p.halo + p.subsegment) / 4) as u64;
+        let bin = step * (COUNT_STEP / 4) + four;
+        let first = self.sensor + 4 * quad;
+        let stride = p.segments as u64 * rows * (2 * SUBSEGMENTS) as u64;
+        let mut to = p.quarters
+            + first as u64 * stride
+            + (self.segment as u64 * rows + bin as u64) * (2 * SUBSEGMENTS) as u64
+            + 4 * word as u64;
+        for sensor in 0..4 {
+            if first + (sensor as u32) < p.sensors {
+                // SAFETY: the bin is this thread's own.
+                unsafe {
+                    store_global(to, prmt::<0x6240>(even[sensor], odd[sensor]));
+                    let high = prmt::<0x7351>(even[sensor], odd[sensor]);
+                    store_global(to + SUBSEGMENTS as u64, high);
+                }
+            }
+            to += stride;
+        }
+    }
+
+    /// Writes the bins of group `low`, which is 0 or 1, of a step to memory, and gives their sum:
+    /// lanes have the subsegments.
+    ///
+    /// # Safety
+    /// All lanes of the warp call it; the ring holds the step.
+    #[inline(always)]
+    unsafe fn keep(&self, step: u32, sensor: u32) -> u32 {
+        let p = self.p;
+        let lane = opaque(lane());
+        let ring = self.ring(sensor);
+        let count = |instant: u32| {
+            let place = ring + self.tile(instant / 8) + instant % 8 * SUBSEGMENTS + lane / 4 * 4;
+            // SAFETY: an instant of the step.
+            unsafe { load_shared(place) >> (8 * (lane % 4)) & 0xff }
+        };
+        let mut total = 0;
+        let mut kept = 0;
+        while kept < COUNT_STEP >> p.low {
+            let bin = ((step * COUNT_STEP) >> p.low) + kept;
+            let mut values = [0; keep::BINS];
+            for i in 0..keep::BINS as u32 {
+                let instant = (bin + i) << p.low;
+                values[i as usize] = count(instant);
+                if p.low > 0 {
+                    values[i as usize] += count(instant + 1);
+                }
+            }
+            let bins = keep::Bins {
+                bins: p.bins + 2 * (self.sensor + sensor) as u64 * p.bins_stride,
+                history: history(p.lags),
+                halo: p.halo >> p.low,
+                per_subsegment: p.subsegment >> p.low,
+            };
+            // SAFETY: the bins exist, and no other lane has them.
+            total += unsafe {
+                bins.write(self.segment * SUBSEGMENTS + subsegment_at(lane), bin, values)
+            };
+            kept += keep::BINS as u32;
+        }
+        total
+    }
+}
+
+/// Adds the products of a step's instants with the [`COUNT_LAGS`] before each 16 of them, which are
+/// those of the delay line.
+///
+/// # Safety
+/// All lanes of the warp call it; the ring holds the step, and the one that the delay line ends with.
+#[inline(always)]
+unsafe fn multiply(
+    task: &Task,
+    sums: &mut [[u32; 4]; TILES],
+    held: &mut [[u32; 2]; HELD],
+    ring: u32,
+    step: u32,
+    chunk: u32,
+) {
+    // Tiles of half a step.
+    const TILES_OF_HALF: u32 = COUNT_STEP / 16;
+    let ring = ring + 8 * lane();
+    let first = step * COUNT_STEP / 8;
+    let delayed = first.wrapping_sub(chunk * COUNT_LAGS / 8);
+    let direct = ring + task.tile(first);
+    // Either half of the delayed instants lies in one piece.
+    let delayed = [ring + task.tile(delayed), ring + task.tile(delayed.wrapping_add(TILES_OF_HALF))];
+    for i in 0..COUNT_STEP / 16 {
+        let direct = direct + 2 * i * TILE_BYTES;
+        let delayed = delayed[(2 * i / TILES_OF_HALF) as usize] + 2 * i % TILES_OF_HALF * TILE_BYTES;
+        // SAFETY: tiles of the ring.
+        let [a, b, new, newest] = unsafe {
+            [
+                load_shared_2(direct),
+                load_shared_2(direct + TILE_BYTES),
+                load_shared_2(delayed),
+                load_shared_2(delayed + TILE_BYTES),
+            ]
+        };
+        let a = [a[0], b[0], a[1], b[1]];
+        for tile in 0..HELD {
+            mma_m16n8k32_u8(&mut sums[tile], a, held[tile]);
+        }
+        mma_m16n8k32_u8(&mut sums[HELD], a, new);
+        mma_m16n8k32_u8(&mut sums[HELD + 1], a, newest);
+        for tile in 0..HELD - 2 {
+            held[tile] = held[tile + 2];
+        }
+        held[HELD - 2] = new;
+        held[HELD - 1] = newest;
+    }
+}
+
+/// Adds the diagonals of a warp's sums to the products in memory.
+///
+/// # Safety
+/// All lanes of the warp call it; `scratch` is its own shared memory for half of its sums.
+#[inline(always)]
+unsafe fn finish(
+    p: &Counts,
+    sums: &[[u32; 4]; TILES],
+    scratch: u32,
+    sensor: u32,
+    chunk: u32,
+) {
+    const TOGETHER: usize = COUNT_LAGS as usize / 32;
+    let word =
+        |tile: u32, row: u32, column: u32| scratch + 4 * (tile * HALF_WORDS + row * 8 + column);
+    // Of the rows of even instants, and of odd ones.
+    let mut totals = [[0u64; 2]; TOGETHER];
+    // SAFETY: the scratch has room for the eight rows of a half.
+    unsafe {
+        for half in 0..2 {
+            warp_barrier();
+            for tile in 0..TILES {
+                let place = fragment::accumulator(lane(), 0);
+                let pair = [sums[tile][2 * half], sums[tile][2 * half + 1]];
+                store_shared_2(word(tile as u32, place.row, place.column), pair);
+            }
+            warp_barrier();
+            for i in 0..TOGETHER {
+                for row in 0..8 {
+                    let lag = 32 * i as u32 + lane();
+                    let column = COUNT_LAGS + 8 * half as u32 + row - lag;
+                    let sum = load_shared(word(column / 8, row, column % 8));
+                    totals[i][row as usize % 2] += sum as u64;
+                }
+            }
+        }
+        let products = |group: u32, lag: u32, sum: u64| {
+            if lag < p.lags {
+                let group = sensor as u64 * p.groups as u64 + group as u64;
+                add_global_64(p.products + 8 * (group * p.lags as u64 + lag as u64), sum);
+            }
+        };
+        for i in 0..TOGETHER {
+            let lag = chunk * COUNT_LAGS + 32 * i as u32 + lane();
+            let [even, odd] = totals[i];
+            products(0, lag, even + odd);
+            if p.low > 0 {
+                // Lags before the first of group 1 wrap to what is no lag.
+                products(1, (lag + 1).wrapping_sub(p.lags) / 2, even);
+                products(1, lag.wrapping_sub(p.lags) / 2, odd);
+            }
+        }
+    }
+}
+
+kernel! {
+    /// Products of groups 0 and 1 and bins of group 2 of one segment of the block's sensors.
+    fn autocorrelate_counts(p: Counts) {
+        let chunks = divisor(p.chunks);
+        let sensors = COUNT_WARPS / chunks;
+        let tiles = divisor((p.sensors + sensors - 1) / divisor(sensors));
+        let task = Task {
+            p: &p,
+            shared: dynamic_shared(),
+            sensor: block() % tiles * sensors,
+            segment: block() / tiles,
+            sensors,
+        };
+        let warp = thread() / 32;
+        let (sensor, chunk) = (warp / chunks, warp % chunks);
+        let ring = task.ring(sensor);
+        let is_there = task.sensor + sensor < p.sensors;
+        let halo_steps = p.halo / COUNT_STEP;
+        let steps = halo_steps + p.subsegment / COUNT_STEP;
+        // What is multiplied before the halo ends is forgotten, the last of it remembered in `held`.
+        let first = halo_steps - 2;
+
+        let mut sums = [[0; 4]; TILES];
+        let mut held = [[0; 2]; HELD];
+        let mut total = 0;
+        // A step is turned two rounds after its copy began, and multiplied in the one after that.
+        let mut round = 0;
+        let mut slot = 0;
+        while round < steps + COUNT_SLOTS {
+            // The step to be turned has come, and every warp has done with what the others overwrite.
+            cp_async_wait::<{ COUNT_SLOTS - 2 }>();
+            barrier();
+            if round < steps {
+                task.copy(round, slot);
+            }
+            cp_async_commit();
+            slot = if slot + 1 < COUNT_SLOTS { slot + 1 } else { 0 };
+            let turned = round.wrapping_sub(COUNT_SLOTS - 1);
+            if turned < steps {
+                task.turn(turned, slot);
+            }
+            let step = round.wrapping_sub(COUNT_SLOTS);
+            if is_there && step < steps {
+                if p.low < 2 && chunk == 0 {
+                    total += task.keep(step, sensor);
+                }
+                if step >= first {
+                    if step == halo_steps {
+                        sums = [[0; 4]; TILES];
+                    }
+                    multiply(&task, &mut sums, &mut held, ring, step, chunk);
+                }
+            }
+            round += 1;
+        }
+        cp_async_wait::<0>();
+        barrier();
+        if is_there {
+            let scratch = task.shared + warp * (4 * HALF_WORDS * TILES as u32);
+            finish(&p, &sums, scratch, task.sensor + sensor, chunk);
+            // SAFETY: the warp's own sensor.
+            keep::add_total(p.totals, task.sensor + sensor, total);
+        }
+    }
+}

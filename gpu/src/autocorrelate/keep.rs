@@ -1,0 +1,69 @@
+//! Bins of group `low`, which go to memory for the groups of long bins.
+
+use crate::isa::common::{add_global_64, lane, shfl_xor, store_global_4};
+
+/// Bins that a lane writes at a time.
+pub const BINS: usize = 8;
+
+/// One sensor's bins of group `low` in memory.
+pub struct Bins {
+    /// Address of the first.
+    pub bins: u64,
+    /// Bins of the halo before those of the first subsegment, of which the last are written.
+    pub history: u32,
+    /// Bins of a subsegment's halo.
+    pub halo: u32,
+    /// Bins of a subsegment.
+    pub per_subsegment: u32,
+}
+
+impl Bins {
+    /// Writes bins of a subsegment, the first of which is `bin` from the beginning of the halo on, of
+    /// the halo only those of the very first subsegment. Gives the sum of those after the halo.
+    ///
+    /// # Safety
+    /// The bins exist, and no other lane writes them.
+    #[inline(always)]
+    pub unsafe fn write(&self, subsegment: u32, bin: u32, values: [u32; BINS]) -> u32 {
+        let begin = subsegment * self.per_subsegment + self.history;
+        let after = bin as i32 - self.halo as i32;
+        if after >= 0 || (subsegment == 0 && after >= -(self.history as i32)) {
+            let mut words = [0; BINS / 2];
+            for i in 0..BINS / 2 {
+                words[i] = values[2 * i] | values[2 * i + 1] << 16;
+            }
+            // A launch's bins are counted in 32 bits.
+            let to = self.bins + 2 * (begin as i32 + after) as u32 as u64;
+            // SAFETY: the caller's promise.
+            unsafe { store_global_4(to, words) };
+        }
+        let mut total = 0;
+        if after >= 0 {
+            for i in 0..BINS {
+                total += values[i];
+            }
+        }
+        total
+    }
+}
+
+/// Adds the sum of all lanes' sums of bins to a sensor's totals, of direct and of delayed counts.
+///
+/// # Safety
+/// All lanes of the warp call it; the totals are u64 `[sensor][2]`.
+#[inline(always)]
+pub unsafe fn add_total(totals: u64, sensor: u32, mut total: u32) {
+    total += shfl_xor::<16>(total);
+    total += shfl_xor::<8>(total);
+    total += shfl_xor::<4>(total);
+    total += shfl_xor::<2>(total);
+    total += shfl_xor::<1>(total);
+    if lane() == 0 && total != 0 {
+        let totals = totals + 16 * sensor as u64;
+        // SAFETY: the caller's promise.
+        unsafe {
+            add_global_64(totals, total as u64);
+            add_global_64(totals + 8, total as u64);
+        }
+    }
+}
