@@ -41,9 +41,8 @@ pub const COUNT_STEP: u32 = 64;
 pub const COUNT_SLOTS: u32 = 3;
 /// Lags, in instants, that one warp of [`COUNTS`] computes: those of group 1 reach `3 S`.
 pub const COUNT_LAGS: u32 = 3 * WARP_LAGS;
-/// Bytes of two steps of one sensor in a block of [`COUNTS`], and 8 more that keep fours of sensors
-/// from each other's banks.
-pub const RING_BYTES: u32 = 2 * COUNT_STEP * SUBSEGMENTS + 8;
+/// Bytes of two steps of one sensor in a block of [`COUNTS`].
+pub const RING_BYTES: u32 = 2 * COUNT_STEP * SUBSEGMENTS;
 
 /// Which subsegment stands at `position` among the 32 bytes of an instant or a digit: a word holds every
 /// eighth.

@@ -39,10 +39,11 @@ use crate::{
     },
     isa::common::{
         add_global_64, barrier, block, dynamic_shared, lane, load_global_8, load_shared,
-        load_shared_2, opaque, prmt, store_global, store_shared, store_shared_2, thread, warp_barrier,
+        opaque, prmt, store_global, store_shared, store_shared_2, thread, warp_barrier,
     },
     isa::sm_80::{
-        cp_async_4, cp_async_16, cp_async_commit, cp_async_wait, cp_async_whole_16, mma_m16n8k32_u8,
+        cp_async_4, cp_async_16, cp_async_commit, cp_async_wait, cp_async_whole_16, ldmatrix_x4,
+        mma_m16n8k32_u8,
     },
     reorder::transpose,
     tile::{divisor, fragment},
@@ -55,6 +56,9 @@ const TILES: usize = (COUNT_LAGS as usize + 16) / 8;
 
 /// Tiles of the delay line that a warp holds between two steps of 16 instants.
 const HELD: usize = TILES - 2;
+
+/// Bytes of a chunk: half of the subsegments of an instant, a row of what `ldmatrix` reads.
+const CHUNK: u32 = SUBSEGMENTS / 2;
 
 /// Bytes of one sensor's tile: 8 instants.
 const TILE_BYTES: u32 = 8 * SUBSEGMENTS;
@@ -87,19 +91,27 @@ impl Task<'_> {
         ROW * (instant * SUBSEGMENTS + (subsegment ^ (instant % 8)))
     }
 
-    /// The ring of a sensor of the block: turned counts of the last steps. Fours of sensors lie 32
-    /// bytes apart modulo 128.
+    /// The ring of a sensor of the block: turned counts of the last steps.
     #[inline(always)]
     fn ring(&self, sensor: u32) -> u32 {
-        self.shared + COUNT_SLOTS * SLOT_BYTES + sensor * self.p.chunks * RING_BYTES
+        self.shared + COUNT_SLOTS * SLOT_BYTES + sensor * RING_BYTES
     }
 
-    /// Where a tile of 8 instants, counted from the beginning of the halo, lies in a ring. Each half
-    /// ring has two steps.
+    /// Where 16 bytes of an instant, `chunk` of two, lie in its tile. Instants change places with
+    /// neighbours, as many as the sensor's four is the how manieth, chunks with each other, so that neither
+    /// turning nor `ldmatrix` has bank conflicts.
+    #[inline(always)]
+    fn place(sensor: u32, instant: u32, chunk: u32) -> u32 {
+        (instant ^ (sensor / 4 % 4)) * SUBSEGMENTS + (chunk ^ (instant / 4)) * CHUNK
+    }
+
+    /// Where a tile of 8 instants, counted from the beginning of the halo, lies from the ring on. Two steps
+    /// of all sensors lie together, where there are two chunks the next two behind them.
     #[inline(always)]
     fn tile(&self, tile: u32) -> u32 {
         const HALF: u32 = 2 * COUNT_STEP / 8;
-        (tile / HALF & (self.p.chunks - 1)) * RING_BYTES + tile % HALF * TILE_BYTES
+        let half = tile / HALF & (self.p.chunks - 1);
+        half * self.sensors * RING_BYTES + tile % HALF * TILE_BYTES
     }
 
     /// Starts copying a step: a warp takes two subsegments, lanes neighbouring instants.
@@ -206,15 +218,17 @@ impl Task<'_> {
         }
         let first = 4 * four;
         let slot = self.shared + slot * SLOT_BYTES + 4 * quad;
+        let from = slot + Self::row(first, word);
         let to = self.ring(4 * quad)
             + self.tile(step * COUNT_STEP / 8 + first / 8)
-            + first % 8 * SUBSEGMENTS
-            + 4 * word;
-        let pitch = p.chunks * RING_BYTES;
+            + Self::place(4 * quad, first % 8, word / 4)
+            + word % 4 * 4;
         let mut even = [0; 4];
         let mut odd = [0; 4];
         for i in 0..4 {
-            let from = slot + Self::row(first + i, word);
+            // The rows and places of the other instants, permuted by `xor`.
+            let from = (from ^ (i * ROW)) + i * SUBSEGMENTS * ROW;
+            let to = to ^ (i * SUBSEGMENTS);
             let mut rows = [0; 4];
             for j in 0..4 {
                 // SAFETY: rows of the slot.
@@ -223,9 +237,7 @@ impl Task<'_> {
             let turned = transpose::bytes_4x4(rows);
             for sensor in 0..4 {
                 // SAFETY: the rings have the place, and no other thread has it.
-                unsafe {
-                    store_shared(to + sensor as u32 * pitch + i * SUBSEGMENTS, turned[sensor]);
-                }
+                unsafe { store_shared(to + sensor as u32 * RING_BYTES, turned[sensor]) };
                 even[sensor] += turned[sensor] & 0x00ff_00ff;
                 odd[sensor] += prmt::<0x4341>(turned[sensor], 0);
             }
@@ -262,10 +274,11 @@ impl Task<'_> {
     #[inline(always)]
     unsafe fn keep(&self, step: u32, sensor: u32) -> u32 {
         let p = self.p;
-        let lane = opaque(lane());
+        let (lane, sensor) = (opaque(lane()), opaque(sensor));
         let ring = self.ring(sensor);
         let count = |instant: u32| {
-            let place = ring + self.tile(instant / 8) + instant % 8 * SUBSEGMENTS + lane / 4 * 4;
+            let chunk = Self::place(sensor, instant % 8, lane / 16);
+            let place = ring + self.tile(instant / 8) + chunk + lane % 16 / 4 * 4;
             // SAFETY: an instant of the step.
             unsafe { load_shared(place) >> (8 * (lane % 4)) & 0xff }
         };
@@ -273,13 +286,15 @@ impl Task<'_> {
         let mut kept = 0;
         while kept < COUNT_STEP >> p.low {
             let bin = ((step * COUNT_STEP) >> p.low) + kept;
-            let mut values = [0; keep::BINS];
-            for i in 0..keep::BINS as u32 {
+            let mut words = 0u128;
+            let mut sum = 0;
+            let mut i = 0;
+            while i < opaque(keep::BINS) {
                 let instant = (bin + i) << p.low;
-                values[i as usize] = count(instant);
-                if p.low > 0 {
-                    values[i as usize] += count(instant + 1);
-                }
+                let value = count(instant) + if p.low > 0 { count(instant + 1) } else { 0 };
+                words = words >> 16 | (value as u128) << 112;
+                sum += value;
+                i += 1;
             }
             let bins = keep::Bins {
                 bins: p.bins + 2 * (self.sensor + sensor) as u64 * p.bins_stride,
@@ -287,11 +302,14 @@ impl Task<'_> {
                 halo: p.halo >> p.low,
                 per_subsegment: p.subsegment >> p.low,
             };
+            let words = [0, 32, 64, 96].map(|shift| (words >> shift) as u32);
             // SAFETY: the bins exist, and no other lane has them.
-            total += unsafe {
-                bins.write(self.segment * SUBSEGMENTS + subsegment_at(lane), bin, values)
-            };
-            kept += keep::BINS as u32;
+            if unsafe {
+                bins.write(self.segment * SUBSEGMENTS + subsegment_at(lane), bin, words)
+            } {
+                total += sum;
+            }
+            kept += keep::BINS;
         }
         total
     }
@@ -307,31 +325,30 @@ unsafe fn multiply(
     task: &Task,
     sums: &mut [[u32; 4]; TILES],
     held: &mut [[u32; 2]; HELD],
-    ring: u32,
+    sensor: u32,
     step: u32,
     chunk: u32,
 ) {
     // Tiles of half a step.
     const TILES_OF_HALF: u32 = COUNT_STEP / 16;
-    let ring = ring + 8 * lane();
+    let sensor = opaque(sensor);
+    let ring = task.ring(sensor);
     let first = step * COUNT_STEP / 8;
     let delayed = first.wrapping_sub(chunk * COUNT_LAGS / 8);
-    let direct = ring + task.tile(first);
+    // As operand A either chunk of two tiles, as operand B two tiles of either chunk.
+    let lane = opaque(lane());
+    let (row, matrix) = (lane % 8, lane / 8);
+    let direct =
+        ring + task.tile(first) + matrix % 2 * TILE_BYTES + Task::place(sensor, row, matrix / 2);
+    let as_column = matrix / 2 * TILE_BYTES + Task::place(sensor, row, matrix % 2);
     // Either half of the delayed instants lies in one piece.
-    let delayed = [ring + task.tile(delayed), ring + task.tile(delayed.wrapping_add(TILES_OF_HALF))];
+    let delayed = [delayed, delayed.wrapping_add(TILES_OF_HALF)];
+    let delayed = delayed.map(|tile| ring + task.tile(tile) + as_column);
     for i in 0..COUNT_STEP / 16 {
-        let direct = direct + 2 * i * TILE_BYTES;
         let delayed = delayed[(2 * i / TILES_OF_HALF) as usize] + 2 * i % TILES_OF_HALF * TILE_BYTES;
         // SAFETY: tiles of the ring.
-        let [a, b, new, newest] = unsafe {
-            [
-                load_shared_2(direct),
-                load_shared_2(direct + TILE_BYTES),
-                load_shared_2(delayed),
-                load_shared_2(delayed + TILE_BYTES),
-            ]
-        };
-        let a = [a[0], b[0], a[1], b[1]];
+        let (a, b) = unsafe { (ldmatrix_x4(direct + 2 * i * TILE_BYTES), ldmatrix_x4(delayed)) };
+        let (new, newest) = ([b[0], b[1]], [b[2], b[3]]);
         for tile in 0..HELD {
             mma_m16n8k32_u8(&mut sums[tile], a, held[tile]);
         }
@@ -415,7 +432,6 @@ kernel! {
         };
         let warp = thread() / 32;
         let (sensor, chunk) = (warp / chunks, warp % chunks);
-        let ring = task.ring(sensor);
         let is_there = task.sensor + sensor < p.sensors;
         let halo_steps = p.halo / COUNT_STEP;
         let steps = halo_steps + p.subsegment / COUNT_STEP;
@@ -450,7 +466,7 @@ kernel! {
                     if step == halo_steps {
                         sums = [[0; 4]; TILES];
                     }
-                    multiply(&task, &mut sums, &mut held, ring, step, chunk);
+                    multiply(&task, &mut sums, &mut held, sensor, step, chunk);
                 }
             }
             round += 1;

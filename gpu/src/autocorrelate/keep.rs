@@ -3,7 +3,7 @@
 use crate::isa::common::{add_global_64, lane, shfl_xor, store_global_4};
 
 /// Bins that a lane writes at a time.
-pub const BINS: usize = 8;
+pub const BINS: u32 = 8;
 
 /// One sensor's bins of group `low` in memory.
 pub struct Bins {
@@ -19,31 +19,21 @@ pub struct Bins {
 
 impl Bins {
     /// Writes bins of a subsegment, the first of which is `bin` from the beginning of the halo on, of
-    /// the halo only those of the very first subsegment. Gives the sum of those after the halo.
+    /// the halo only those of the very first subsegment. Says whether they are behind the halo.
     ///
     /// # Safety
     /// The bins exist, and no other lane writes them.
     #[inline(always)]
-    pub unsafe fn write(&self, subsegment: u32, bin: u32, values: [u32; BINS]) -> u32 {
+    pub unsafe fn write(&self, subsegment: u32, bin: u32, bins: [u32; BINS as usize / 2]) -> bool {
         let begin = subsegment * self.per_subsegment + self.history;
         let after = bin as i32 - self.halo as i32;
         if after >= 0 || (subsegment == 0 && after >= -(self.history as i32)) {
-            let mut words = [0; BINS / 2];
-            for i in 0..BINS / 2 {
-                words[i] = values[2 * i] | values[2 * i + 1] << 16;
-            }
             // A launch's bins are counted in 32 bits.
             let to = self.bins + 2 * (begin as i32 + after) as u32 as u64;
             // SAFETY: the caller's promise.
-            unsafe { store_global_4(to, words) };
+            unsafe { store_global_4(to, bins) };
         }
-        let mut total = 0;
-        if after >= 0 {
-            for i in 0..BINS {
-                total += values[i];
-            }
-        }
-        total
+        after >= 0
     }
 }
 

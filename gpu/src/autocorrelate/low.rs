@@ -263,7 +263,7 @@ impl Filler<'_> {
     /// All lanes of the warp call it after the lines were filled.
     #[inline(always)]
     unsafe fn keep(&self, step: u32) -> u32 {
-        const BINS: u32 = keep::BINS as u32;
+        const BINS: u32 = keep::BINS;
         let p = self.p;
         // Seldom enough to take no registers between steps.
         let lane = opaque(lane());
@@ -281,7 +281,8 @@ impl Filler<'_> {
         let mut kept = BINS * ((thread() / 32 + 1) % LOW_WARPS);
         while kept < STEP >> p.low {
             let bin = ((step * STEP) >> p.low) + kept;
-            let mut values = [0; keep::BINS];
+            let mut words = [0; BINS as usize / 2];
+            let mut sum = 0;
             for i in 0..BINS {
                 // SAFETY: places in the line.
                 let [low, high] = unsafe {
@@ -290,12 +291,16 @@ impl Filler<'_> {
                         load_shared(line.place(bin + i, 2 + chunk) + place),
                     ]
                 };
-                values[i as usize] = low >> shift & 0xff | (high >> shift & 0xff) << 8;
+                let value = low >> shift & 0xff | (high >> shift & 0xff) << 8;
+                words[i as usize / 2] |= value << (16 * (i % 2));
+                sum += value;
             }
             // SAFETY: the bins exist, and no other lane has them.
-            total += unsafe {
-                bins.write(self.segment * SUBSEGMENTS + subsegment_at(lane), bin, values)
-            };
+            if unsafe {
+                bins.write(self.segment * SUBSEGMENTS + subsegment_at(lane), bin, words)
+            } {
+                total += sum;
+            }
             kept += BINS * LOW_WARPS;
         }
         total
