@@ -30,12 +30,10 @@
 pub mod abi;
 #[macro_use]
 pub mod isa;
-#[cfg(not(corrust_target = "sm_90a"))]
 pub mod autocorrelate;
 pub mod beamform;
 pub mod correlate;
 pub mod limits;
-#[cfg(not(corrust_target = "sm_90a"))]
 pub mod reorder;
 pub mod tile;
 

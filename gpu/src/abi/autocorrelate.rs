@@ -4,7 +4,7 @@
 //! u64 `[row][group][lag]`, totals u64 `[row][2]`, zero-delay registers u32 `[row][group]`, delay
 //! lines u32 `[row][group][lag]`.
 
-use super::{Kernel, parameters};
+use super::{Kernel, Target, parameters};
 
 /// Bytes of shared memory that the bin groups of a block may take.
 pub const BIN_GROUP_BYTES: u32 = 96 << 10;
@@ -39,10 +39,16 @@ pub const COUNT_WARPS: u32 = 16;
 pub const COUNT_STEP: u32 = 64;
 /// Steps of [`COUNTS`] that are on their way from memory or have come.
 pub const COUNT_SLOTS: u32 = 3;
+/// Sensors that a row of shared memory has in [`COUNTS`]: bytes of a row of a box of its tensor maps, whose
+/// rows are [`COUNT_STEP`] instants.
+pub const COUNT_BOX: u32 = 16;
 /// Lags, in instants, that one warp of [`COUNTS`] computes: those of group 1 reach `3 S`.
 pub const COUNT_LAGS: u32 = 3 * WARP_LAGS;
 /// Bytes of two steps of one sensor in a block of [`COUNTS`].
 pub const RING_BYTES: u32 = 2 * COUNT_STEP * SUBSEGMENTS;
+
+/// Bytes of 8 bins of group 2 of all subsegments of a segment.
+pub const QUARTERS_BYTES: u32 = 8 * BIN_BYTES;
 
 /// Which subsegment stands at `position` among the 32 bytes of an instant or a digit: a word holds every
 /// eighth.
@@ -76,12 +82,13 @@ pub const BIN_BYTES: u32 = 2 * SUBSEGMENTS;
 
 /// Bytes of the delay lines of the groups before `group`.
 pub const fn line_offset(group: u32, lags: u32) -> u32 {
-    let mut bins = 0;
-    let mut before = 2;
-    while before < group {
-        bins += line_bins(before, lags);
-        before += 1;
-    }
+    let bins = match group {
+        2 => 0,
+        3 => 512,
+        4 => 768,
+        5 => 768 + line_bins(4, lags),
+        _ => 768 + line_bins(4, lags) + line_bins(5, lags),
+    };
     bins * BIN_BYTES
 }
 
@@ -142,9 +149,13 @@ parameters! {
         pub counts: u64,
         /// The `halo` instants before them.
         pub tail: u64,
-        /// If `low` is 2 or more: bins of group 2, `[sensor][segment][bin][digit][subsegment]`, low digits
-        /// first, subsegments as [`subsegment_at`] says; `(halo + subsegment) / 4` bins.
+        /// If `low` is 2 or more: bins of group 2, u32 `[sensor][segment][bin / 8][word][digit][bin % 8]`,
+        /// low digits first: the words are those of a bin's 32 subsegments, which stand in them as
+        /// [`subsegment_at`] says; `(halo + subsegment) / 4` bins.
         pub quarters: u64,
+        /// For [`COUNTS_BOXES`]: tensor maps of `counts` and of `tail`, 128 bytes each, boxes of
+        /// [`COUNT_BOX`] sensors and [`COUNT_STEP`] instants.
+        pub maps: u64,
         /// If `low` is less: [`Low::bins`].
         pub bins: u64,
         /// Sums of products, added to atomically.
@@ -318,9 +329,13 @@ parameters! {
 pub const BIN_GROUPS: Kernel<BinGroups> =
     Kernel::new("autocorrelate_bin_groups", 32 * BIN_GROUP_ROWS).shared_bytes(BIN_GROUP_BYTES);
 /// Groups 0 and 1, and bins of group 2, from counts.
-pub const COUNTS: Kernel<Counts> = Kernel::new("autocorrelate_counts", 32 * COUNT_WARPS).shared_bytes(
-    COUNT_SLOTS * COUNT_STEP * SUBSEGMENTS * 16 + COUNT_WARPS * RING_BYTES,
-);
+pub const COUNTS: Kernel<Counts> = Kernel::new("autocorrelate_counts", 32 * COUNT_WARPS)
+    .shared_bytes(COUNT_SLOTS * COUNT_STEP * SUBSEGMENTS * COUNT_BOX + COUNT_WARPS * RING_BYTES);
+/// [`COUNTS`] with Hopper's copy engine: where `piece` is 16, and there are tensor maps.
+pub const COUNTS_BOXES: Kernel<Counts> =
+    Kernel::new("autocorrelate_counts_boxes", 32 * COUNT_WARPS)
+        .target(Target::Sm90a)
+        .shared_bytes(COUNTS.entry.shared_bytes + 8 * COUNT_SLOTS);
 /// Groups `2..=low` on tensor cores.
 pub const LOW: Kernel<Low> = Kernel::new("autocorrelate_low", 32 * LOW_WARPS)
     .shared_bytes(line_offset(MAX_LOW + 1, WARP_LAGS))

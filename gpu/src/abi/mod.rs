@@ -86,6 +86,7 @@ impl<P> Kernel<P> {
 pub const ENTRIES: &[Entry] = &[
     autocorrelate::BIN_GROUPS.entry,
     autocorrelate::COUNTS.entry,
+    autocorrelate::COUNTS_BOXES.entry,
     autocorrelate::LOW.entry,
     autocorrelate::LONG_BINS.entry,
     autocorrelate::LONG_PRODUCTS.entry,

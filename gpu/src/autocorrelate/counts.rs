@@ -1,9 +1,10 @@
 //! Groups 0 and 1, and the bins of group 2, from counts as they come, `[instant][sensor]`.
 //!
 //! A segment of time is cut into 32 subsegments, over which matrix products sum: their K. A block takes
-//! one segment of 16 sensors. Its threads copy [`COUNT_STEP`] instants of every subsegment to shared
-//! memory, steps ahead, and turn them: a thread takes four sensors at four instants of four
-//! subsegments, transposes bytes in registers, and has the bin of four counts as a by-product. Every
+//! one segment of 16 sensors. [`COUNT_STEP`] instants of every subsegment are copied to shared memory, steps
+//! ahead, on Hopper by its copy engine; there the threads turn them: a thread takes four sensors at four
+//! instants of four subsegments, transposes bytes in registers, and has the bin of four counts as a
+//! by-product. Every
 //! subsegment is preceded by a halo, instants that its delay lines must hold when it begins; those
 //! before the first instant come from the tail of the call before, those after the last are zero.
 //!
@@ -34,19 +35,22 @@
 
 use crate::{
     abi::autocorrelate::{
-        COUNT_LAGS, COUNT_SLOTS, COUNT_STEP, COUNT_WARPS, Counts, RING_BYTES, SUBSEGMENTS,
-        history, subsegment_at,
+        COUNT_BOX, COUNT_LAGS, COUNT_SLOTS, COUNT_STEP, COUNT_WARPS, Counts, QUARTERS_BYTES,
+        RING_BYTES, SUBSEGMENTS, history, subsegment_at,
     },
     isa::common::{
-        add_global_64, barrier, block, dynamic_shared, lane, load_global_8, load_shared,
-        opaque, prmt, store_global, store_shared, store_shared_2, thread, warp_barrier,
+        add_global_64, barrier, block, dynamic_shared, lane, load_global_8, load_shared, opaque,
+        prmt, store_global, store_shared, store_shared_2, thread, warp_barrier,
     },
     isa::sm_80::{
-        cp_async_4, cp_async_16, cp_async_commit, cp_async_wait, cp_async_whole_16, ldmatrix_x4,
-        mma_m16n8k32_u8,
+        cp_async_4, cp_async_16, cp_async_commit, cp_async_wait, ldmatrix_x4, mma_m16n8k32_u8,
     },
     reorder::transpose,
     tile::{divisor, fragment},
+};
+#[cfg(not(corrust_target = "sm_80"))]
+use crate::isa::sm_90a::{
+    copy_tensor_3d, fence_barrier_init, mbarrier_arrive_expect, mbarrier_init, mbarrier_wait,
 };
 
 use super::keep;
@@ -64,10 +68,16 @@ const CHUNK: u32 = SUBSEGMENTS / 2;
 const TILE_BYTES: u32 = 8 * SUBSEGMENTS;
 
 /// Sensors of a row of what is copied, one instant of one subsegment.
-const ROW: u32 = 16;
+const ROW: u32 = COUNT_BOX;
+
+/// Bytes that are copied of a subsegment for a step.
+const BOX_BYTES: u32 = COUNT_STEP * ROW;
 
 /// Bytes that are copied for a step.
-const SLOT_BYTES: u32 = COUNT_STEP * SUBSEGMENTS * ROW;
+const SLOT_BYTES: u32 = SUBSEGMENTS * BOX_BYTES;
+
+/// Bytes of all slots.
+const SLOTS_BYTES: u32 = COUNT_SLOTS * SLOT_BYTES;
 
 /// Words of 32 bits of half a tile of sums.
 const HALF_WORDS: u32 = 8 * 8;
@@ -84,25 +94,32 @@ struct Task<'a> {
 }
 
 impl Task<'_> {
-    /// Where the row of an instant of a step and a subsegment is copied to: neighbouring instants'
-    /// subsegments change places, so that neither copying nor reading has bank conflicts.
-    #[inline(always)]
-    fn row(instant: u32, subsegment: u32) -> u32 {
-        ROW * (instant * SUBSEGMENTS + (subsegment ^ (instant % 8)))
-    }
-
     /// The ring of a sensor of the block: turned counts of the last steps.
     #[inline(always)]
     fn ring(&self, sensor: u32) -> u32 {
-        self.shared + COUNT_SLOTS * SLOT_BYTES + sensor * RING_BYTES
+        self.shared + SLOTS_BYTES + sensor * RING_BYTES
     }
 
-    /// Where 16 bytes of an instant, `chunk` of two, lie in its tile. Instants change places with
-    /// neighbours, as many as the sensor's four is the how manieth, chunks with each other, so that neither
-    /// turning nor `ldmatrix` has bank conflicts.
+    /// Where 16 bytes of an instant, `chunk` of two, lie in its tile. The chunks of every second four
+    /// instants change places, so that `ldmatrix` has no bank conflicts.
     #[inline(always)]
-    fn place(sensor: u32, instant: u32, chunk: u32) -> u32 {
-        (instant ^ (sensor / 4 % 4)) * SUBSEGMENTS + (chunk ^ (instant / 4)) * CHUNK
+    fn place(instant: u32, chunk: u32) -> u32 {
+        instant * SUBSEGMENTS + (chunk ^ (instant / 4)) * CHUNK
+    }
+
+    /// Where in its chunk a sensor has word `word`: fours of sensors that are turned together have it in
+    /// different banks. All products are of the same sensor, so that it is all the same to them.
+    #[inline(always)]
+    fn word(sensor: u32, word: u32) -> u32 {
+        4 * (word % 4 ^ sensor / 4 % 4)
+    }
+
+    /// The first instant of a step of a subsegment, counted from the first of all.
+    #[inline(always)]
+    fn instant(&self, step: u32, subsegment: u32) -> i64 {
+        (self.segment * SUBSEGMENTS + subsegment) as i64 * self.p.subsegment as i64
+            + (step * COUNT_STEP) as i64
+            - self.p.halo as i64
     }
 
     /// Where a tile of 8 instants, counted from the beginning of the halo, lies from the ring on. Two steps
@@ -114,94 +131,6 @@ impl Task<'_> {
         half * self.sensors * RING_BYTES + tile % HALF * TILE_BYTES
     }
 
-    /// Starts copying a step: a warp takes two subsegments, lanes neighbouring instants.
-    ///
-    /// # Safety
-    /// The slot's last contents were read.
-    #[inline(always)]
-    unsafe fn copy(&self, step: u32, slot: u32) {
-        const HALF: u32 = COUNT_STEP / 2;
-        let p = self.p;
-        let thread = opaque(thread());
-        let (lane, subsegment) = (thread % 32, thread / 32 * 2);
-        let slot = self.shared + slot * SLOT_BYTES;
-        let first = (self.segment * SUBSEGMENTS + subsegment) as i64 * p.subsegment as i64
-            + (step * COUNT_STEP) as i64
-            - p.halo as i64;
-        let last = first + (p.subsegment + COUNT_STEP) as i64 - 1;
-        if p.piece == ROW && first >= 0 && last < p.instants as i64 {
-            let mut from = p.counts
-                + (first as u64 + lane as u64) * p.sensors as u64
-                + self.sensor as u64;
-            for part in 0..2 {
-                let to = slot + Self::row(lane, subsegment + part);
-                // SAFETY: counts that exist, to rows of the slot.
-                unsafe {
-                    cp_async_whole_16(to, from);
-                    let half = HALF as u64 * p.sensors as u64;
-                    cp_async_whole_16(to + HALF * SUBSEGMENTS * ROW, from + half);
-                }
-                from += p.subsegment as u64 * p.sensors as u64;
-            }
-            return;
-        }
-        let mut row = 0;
-        while row < 4 {
-            let (part, instant) = (row / 2, lane + row % 2 * HALF);
-            let to = slot + Self::row(instant, subsegment + part);
-            let instant = first + (part * p.subsegment + instant) as i64;
-            let at = if instant < 0 {
-                p.tail + (instant + p.halo as i64) as u64 * p.sensors as u64
-            } else {
-                p.counts + instant as u64 * p.sensors as u64
-            };
-            let is_there = instant < p.instants as i64;
-            let from = if is_there { at + self.sensor as u64 } else { p.tail };
-            // SAFETY: counts that exist, to a row of the slot.
-            unsafe {
-                if p.piece == ROW {
-                    cp_async_16(to, from, if is_there { ROW } else { 0 });
-                } else {
-                    self.copy_pieces(to, from, is_there);
-                }
-            }
-            row += 1;
-        }
-    }
-
-    /// Copies a row in pieces of four sensors, or one by one.
-    ///
-    /// # Safety
-    /// If `is_there`, the sensors' counts lie from `from` on.
-    #[inline(always)]
-    unsafe fn copy_pieces(&self, to: u32, from: u64, is_there: bool) {
-        let p = self.p;
-        let mut word = 0;
-        while word < opaque(ROW / 4) {
-            let sensor = self.sensor + 4 * word;
-            let is_there = is_there && 4 * word < self.sensors && sensor < p.sensors;
-            let left = if is_there { p.sensors - sensor } else { 0 };
-            // SAFETY: counts of sensors that exist.
-            unsafe {
-                if p.piece == 4 {
-                    // Fours of sensors exist together.
-                    let from = if left > 0 { from + 4 * word as u64 } else { p.tail };
-                    cp_async_4(to + 4 * word, from, if left > 0 { 4 } else { 0 });
-                } else {
-                    let mut counts = 0;
-                    for byte in 0..4 {
-                        if byte < left {
-                            let count = load_global_8(from + (4 * word + byte) as u64);
-                            counts |= count << (8 * byte);
-                        }
-                    }
-                    store_shared(to + 4 * word, counts);
-                }
-            }
-            word += 1;
-        }
-    }
-
     /// Turns a step into the rings, and writes its bins of group 2.
     ///
     /// # Safety
@@ -209,30 +138,33 @@ impl Task<'_> {
     #[inline(always)]
     unsafe fn turn(&self, step: u32, slot: u32) {
         let p = self.p;
-        // Four sensors, the subsegments `word`, 8 + `word`, .., and four instants. Addresses are made
-        // anew for every step: the sums take the registers.
+        // Four sensors, the subsegments `word`, 8 + `word`, .., and four instants, the eights of lanes
+        // in different order. Addresses are made anew for every step: the sums take the registers.
         let thread = opaque(thread());
-        let (quad, word, four) = (thread % 4, thread / 4 % 8, thread / 32);
+        let (quad, four, word) = (thread % 4, thread / 4 % 8, thread / 32 % 8);
+        let half = thread / 256;
         if 4 * quad >= self.sensors {
             return;
         }
-        let first = 4 * four;
-        let slot = self.shared + slot * SLOT_BYTES + 4 * quad;
-        let from = slot + Self::row(first, word);
+        let first = 32 * half + 4 * four;
+        let from = self.shared
+            + slot * SLOT_BYTES
+            + word * BOX_BYTES
+            + (first + four / 2) * ROW
+            + 4 * quad;
         let to = self.ring(4 * quad)
             + self.tile(step * COUNT_STEP / 8 + first / 8)
-            + Self::place(4 * quad, first % 8, word / 4)
-            + word % 4 * 4;
+            + Self::place(first % 8 + four / 2, word / 4)
+            + Self::word(4 * quad, word);
         let mut even = [0; 4];
         let mut odd = [0; 4];
         for i in 0..4 {
-            // The rows and places of the other instants, permuted by `xor`.
-            let from = (from ^ (i * ROW)) + i * SUBSEGMENTS * ROW;
+            let from = from ^ (i * ROW);
             let to = to ^ (i * SUBSEGMENTS);
             let mut rows = [0; 4];
             for j in 0..4 {
                 // SAFETY: rows of the slot.
-                rows[j as usize] = unsafe { load_shared(from + 8 * j * ROW) };
+                rows[j as usize] = unsafe { load_shared(from + 8 * j * BOX_BYTES) };
             }
             let turned = transpose::bytes_4x4(rows);
             for sensor in 0..4 {
@@ -245,24 +177,21 @@ impl Task<'_> {
         if p.low < 2 {
             return;
         }
-        let rows = ((p.halo + p.subsegment) / 4) as u64;
-        let bin = step * (COUNT_STEP / 4) + four;
+        let bin = step * (COUNT_STEP / 4) + first / 4;
         let first = self.sensor + 4 * quad;
-        let stride = p.segments as u64 * rows * (2 * SUBSEGMENTS) as u64;
         let mut to = p.quarters
-            + first as u64 * stride
-            + (self.segment as u64 * rows + bin as u64) * (2 * SUBSEGMENTS) as u64
-            + 4 * word as u64;
+            + quarter_bytes(p, first, self.segment)
+            + (bin / 8 * QUARTERS_BYTES + bin % 8 * 4) as u64
+            + (word * 2 * 4 * 8) as u64;
         for sensor in 0..4 {
             if first + (sensor as u32) < p.sensors {
                 // SAFETY: the bin is this thread's own.
                 unsafe {
                     store_global(to, prmt::<0x6240>(even[sensor], odd[sensor]));
-                    let high = prmt::<0x7351>(even[sensor], odd[sensor]);
-                    store_global(to + SUBSEGMENTS as u64, high);
+                    store_global(to + 4 * 8, prmt::<0x7351>(even[sensor], odd[sensor]));
                 }
             }
-            to += stride;
+            to += quarter_bytes(p, 1, 0);
         }
     }
 
@@ -277,8 +206,8 @@ impl Task<'_> {
         let (lane, sensor) = (opaque(lane()), opaque(sensor));
         let ring = self.ring(sensor);
         let count = |instant: u32| {
-            let chunk = Self::place(sensor, instant % 8, lane / 16);
-            let place = ring + self.tile(instant / 8) + chunk + lane % 16 / 4 * 4;
+            let chunk = ring + self.tile(instant / 8) + Self::place(instant % 8, lane / 16);
+            let place = chunk + Self::word(sensor, lane / 4);
             // SAFETY: an instant of the step.
             unsafe { load_shared(place) >> (8 * (lane % 4)) & 0xff }
         };
@@ -315,6 +244,181 @@ impl Task<'_> {
     }
 }
 
+/// Bytes of the bins of group 2 of sensors, and of segments of one more.
+#[inline(always)]
+fn quarter_bytes(p: &Counts, sensors: u32, segments: u32) -> u64 {
+    let bins = (p.halo + p.subsegment) / 4;
+    let segments = sensors as u64 * p.segments as u64 + segments as u64;
+    segments * (bins / 8 * QUARTERS_BYTES) as u64
+}
+
+/// How steps are copied to their slots.
+trait Copies {
+    /// Begins, before any copy.
+    ///
+    /// # Safety
+    /// All threads of the block call it.
+    unsafe fn begin(task: &Task);
+
+    /// Starts copying a step, if there is one. A warp takes two subsegments.
+    ///
+    /// # Safety
+    /// All threads of the block call it once for every step, and for steps that are no more; the slot's
+    /// last contents were read.
+    unsafe fn start(task: &Task, step: Option<u32>, slot: u32);
+
+    /// Waits until a step has come for which [`start`](Self::start) was called as many times before the
+    /// last as there are slots less two. For the whole block after a barrier more.
+    ///
+    /// # Safety
+    /// All threads of the block call it.
+    unsafe fn wait(task: &Task, step: u32, slot: u32);
+}
+
+/// Copies by the threads.
+struct Pieces;
+
+impl Pieces {
+    /// Copies a row in pieces of four sensors, or one by one.
+    ///
+    /// # Safety
+    /// If `is_there`, the sensors' counts lie from `from` on.
+    #[inline(always)]
+    unsafe fn row(task: &Task, to: u32, from: u64, is_there: bool) {
+        let p = task.p;
+        let mut word = 0;
+        while word < opaque(ROW / 4) {
+            let sensor = task.sensor + 4 * word;
+            let is_there = is_there && 4 * word < task.sensors && sensor < p.sensors;
+            let left = if is_there { p.sensors - sensor } else { 0 };
+            // SAFETY: counts of sensors that exist.
+            unsafe {
+                if p.piece == 4 {
+                    // Fours of sensors exist together.
+                    let from = if left > 0 { from + 4 * word as u64 } else { p.tail };
+                    cp_async_4(to + 4 * word, from, if left > 0 { 4 } else { 0 });
+                } else {
+                    let mut counts = 0;
+                    for byte in 0..4 {
+                        if byte < left {
+                            let count = load_global_8(from + (4 * word + byte) as u64);
+                            counts |= count << (8 * byte);
+                        }
+                    }
+                    store_shared(to + 4 * word, counts);
+                }
+            }
+            word += 1;
+        }
+    }
+}
+
+impl Copies for Pieces {
+    #[inline(always)]
+    unsafe fn begin(_: &Task) {}
+
+    #[inline(always)]
+    unsafe fn start(task: &Task, step: Option<u32>, slot: u32) {
+        let p = task.p;
+        if let Some(step) = step {
+            let thread = opaque(thread());
+            let subsegment = thread / 32 * 2;
+            let slot = task.shared + slot * SLOT_BYTES + subsegment * BOX_BYTES;
+            let first = task.instant(step, subsegment);
+            let mut row = thread % 32;
+            while row < 2 * COUNT_STEP {
+                let offset = row / COUNT_STEP * p.subsegment + row % COUNT_STEP;
+                let instant = first + offset as i64;
+                let at = if instant < 0 {
+                    p.tail + (instant + p.halo as i64) as u64 * p.sensors as u64
+                } else {
+                    p.counts + instant as u64 * p.sensors as u64
+                };
+                let is_there = instant < p.instants as i64;
+                let from = if is_there { at + task.sensor as u64 } else { p.tail };
+                let to = slot + row * ROW;
+                // SAFETY: counts that exist, to a row of the slot.
+                unsafe {
+                    if p.piece == ROW {
+                        cp_async_16(to, from, if is_there { ROW } else { 0 });
+                    } else {
+                        Self::row(task, to, from, is_there);
+                    }
+                }
+                row += 32;
+            }
+        }
+        cp_async_commit();
+    }
+
+    #[inline(always)]
+    unsafe fn wait(_: &Task, _: u32, _: u32) {
+        cp_async_wait::<{ COUNT_SLOTS - 2 }>();
+    }
+}
+
+/// Copies by Hopper's copy engine, in boxes of one step of one subsegment.
+#[cfg(not(corrust_target = "sm_80"))]
+struct Boxes;
+
+#[cfg(not(corrust_target = "sm_80"))]
+impl Boxes {
+    /// The barrier that counts the bytes of a slot.
+    #[inline(always)]
+    fn barrier(task: &Task, slot: u32) -> u32 {
+        task.shared + SLOTS_BYTES + COUNT_WARPS * RING_BYTES + 8 * slot
+    }
+}
+
+#[cfg(not(corrust_target = "sm_80"))]
+impl Copies for Boxes {
+    #[inline(always)]
+    unsafe fn begin(task: &Task) {
+        if thread() == 0 {
+            for slot in 0..COUNT_SLOTS {
+                // SAFETY: the barrier is nobody's yet.
+                unsafe { mbarrier_init(Self::barrier(task, slot), COUNT_WARPS) };
+            }
+            fence_barrier_init();
+        }
+        barrier();
+    }
+
+    #[inline(always)]
+    unsafe fn start(task: &Task, step: Option<u32>, slot: u32) {
+        let Some(step) = step else { return };
+        let thread = opaque(thread());
+        if thread % 32 != 0 {
+            return;
+        }
+        let p = task.p;
+        let barrier = Self::barrier(task, slot);
+        let subsegment = thread / 32 * 2;
+        let to = task.shared + slot * SLOT_BYTES + subsegment * BOX_BYTES;
+        // SAFETY: boxes of the slot; halo and subsegments are whole steps, so that a box lies in the tail
+        // or in the counts, the end of which zeros follow.
+        unsafe {
+            mbarrier_arrive_expect(barrier, 2 * BOX_BYTES);
+            for part in 0..2 {
+                let instant = task.instant(step, subsegment + part);
+                let (map, instant) = if instant < 0 {
+                    (p.maps + 128, instant + p.halo as i64)
+                } else {
+                    (p.maps, instant)
+                };
+                let from = [task.sensor, instant as u32, 0];
+                copy_tensor_3d(to + part * BOX_BYTES, map, from, barrier);
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn wait(task: &Task, step: u32, slot: u32) {
+        // SAFETY: the barrier was made in the beginning.
+        unsafe { mbarrier_wait(Self::barrier(task, slot), step / COUNT_SLOTS % 2) };
+    }
+}
+
 /// Adds the products of a step's instants with the [`COUNT_LAGS`] before each 16 of them, which are
 /// those of the delay line.
 ///
@@ -339,8 +443,8 @@ unsafe fn multiply(
     let lane = opaque(lane());
     let (row, matrix) = (lane % 8, lane / 8);
     let direct =
-        ring + task.tile(first) + matrix % 2 * TILE_BYTES + Task::place(sensor, row, matrix / 2);
-    let as_column = matrix / 2 * TILE_BYTES + Task::place(sensor, row, matrix % 2);
+        ring + task.tile(first) + matrix % 2 * TILE_BYTES + Task::place(row, matrix / 2);
+    let as_column = matrix / 2 * TILE_BYTES + Task::place(row, matrix % 2);
     // Either half of the delayed instants lies in one piece.
     let delayed = [delayed, delayed.wrapping_add(TILES_OF_HALF)];
     let delayed = delayed.map(|tile| ring + task.tile(tile) + as_column);
@@ -417,43 +521,49 @@ unsafe fn finish(
     }
 }
 
-kernel! {
-    /// Products of groups 0 and 1 and bins of group 2 of one segment of the block's sensors.
-    fn autocorrelate_counts(p: Counts) {
-        let chunks = divisor(p.chunks);
-        let sensors = COUNT_WARPS / chunks;
-        let tiles = divisor((p.sensors + sensors - 1) / divisor(sensors));
-        let task = Task {
-            p: &p,
-            shared: dynamic_shared(),
-            sensor: block() % tiles * sensors,
-            segment: block() / tiles,
-            sensors,
-        };
-        let warp = thread() / 32;
-        let (sensor, chunk) = (warp / chunks, warp % chunks);
-        let is_there = task.sensor + sensor < p.sensors;
-        let halo_steps = p.halo / COUNT_STEP;
-        let steps = halo_steps + p.subsegment / COUNT_STEP;
-        // What is multiplied before the halo ends is forgotten, the last of it remembered in `held`.
-        let first = halo_steps - 2;
+/// The work of a block.
+///
+/// # Safety
+/// All threads of the block call it.
+#[inline(always)]
+unsafe fn run<C: Copies>(p: &Counts) {
+    let chunks = divisor(p.chunks);
+    let sensors = COUNT_WARPS / chunks;
+    let tiles = divisor((p.sensors + sensors - 1) / divisor(sensors));
+    let task = Task {
+        p,
+        shared: dynamic_shared(),
+        sensor: block() % tiles * sensors,
+        segment: block() / tiles,
+        sensors,
+    };
+    let warp = thread() / 32;
+    let (sensor, chunk) = (warp / chunks, warp % chunks);
+    let is_there = task.sensor + sensor < p.sensors;
+    let halo_steps = p.halo / COUNT_STEP;
+    let steps = halo_steps + p.subsegment / COUNT_STEP;
+    // What is multiplied before the halo ends is forgotten, the last of it remembered in `held`.
+    let first = halo_steps - 2;
 
-        let mut sums = [[0; 4]; TILES];
-        let mut held = [[0; 2]; HELD];
-        let mut total = 0;
-        // A step is turned two rounds after its copy began, and multiplied in the one after that.
-        let mut round = 0;
-        let mut slot = 0;
+    let mut sums = [[0; 4]; TILES];
+    let mut held = [[0; 2]; HELD];
+    let mut total = 0;
+    // A step is turned two rounds after its copy began, and multiplied in the one after that.
+    let mut round = 0;
+    let mut slot = 0;
+    // SAFETY: all threads go the same rounds, with a barrier in each.
+    unsafe {
+        C::begin(&task);
         while round < steps + COUNT_SLOTS {
-            // The step to be turned has come, and every warp has done with what the others overwrite.
-            cp_async_wait::<{ COUNT_SLOTS - 2 }>();
-            barrier();
-            if round < steps {
-                task.copy(round, slot);
-            }
-            cp_async_commit();
-            slot = if slot + 1 < COUNT_SLOTS { slot + 1 } else { 0 };
+            let next = if slot + 1 < COUNT_SLOTS { slot + 1 } else { 0 };
             let turned = round.wrapping_sub(COUNT_SLOTS - 1);
+            if turned < steps {
+                C::wait(&task, turned, next);
+            }
+            // The step to be turned has come, and every warp has done with what the others overwrite.
+            barrier();
+            C::start(&task, (round < steps).then_some(round), slot);
+            slot = next;
             if turned < steps {
                 task.turn(turned, slot);
             }
@@ -471,13 +581,27 @@ kernel! {
             }
             round += 1;
         }
-        cp_async_wait::<0>();
         barrier();
         if is_there {
             let scratch = task.shared + warp * (4 * HALF_WORDS * TILES as u32);
-            finish(&p, &sums, scratch, task.sensor + sensor, chunk);
-            // SAFETY: the warp's own sensor.
+            finish(p, &sums, scratch, task.sensor + sensor, chunk);
             keep::add_total(p.totals, task.sensor + sensor, total);
         }
+    }
+}
+
+#[cfg(not(corrust_target = "sm_90a"))]
+kernel! {
+    /// Products of groups 0 and 1 and bins of group 2 of one segment of the block's sensors.
+    fn autocorrelate_counts(p: Counts) {
+        run::<Pieces>(&p);
+    }
+}
+
+#[cfg(not(corrust_target = "sm_80"))]
+kernel! {
+    /// The same with Hopper's copy engine, for counts that it can copy.
+    fn autocorrelate_counts_boxes(p: Counts) {
+        run::<Boxes>(&p);
     }
 }

@@ -19,7 +19,7 @@
 
 use crate::{
     abi::autocorrelate::{
-        BIN_BYTES, LOW, LOW_WARPS, Low, STEP, SUBSEGMENTS, WARP_LAGS, history, line_bins,
+        BIN_BYTES, LOW, LOW_WARPS, Low, QUARTERS_BYTES, STEP, SUBSEGMENTS, WARP_LAGS, history, line_bins,
         line_offset, role, subsegment_at,
     },
     isa::common::{
@@ -178,13 +178,18 @@ impl Filler<'_> {
         let length = ((self.p.halo + self.p.subsegment) / 4) as u64;
         let row = self.sensor as u64 * self.p.segments as u64 + self.segment as u64;
         let bin = row * length + (step * (STEP / 4) + self.bin()) as u64;
-        let address = self.p.quarters + bin * BIN_BYTES as u64 + 8 * (lane() % 4) as u64;
+        let address = self.p.quarters
+            + bin / 8 * QUARTERS_BYTES as u64
+            + 4 * (bin % 8)
+            + 2 * (2 * 4 * 8) * (lane() % 4) as u64;
         let mut bins = [[[0; 2]; 2]; THREAD_BINS as usize];
-        for i in 0..THREAD_BINS as usize {
+        for word in 0..2 {
             for digit in 0..2 {
-                let offset = i as u32 * BIN_BYTES + digit as u32 * SUBSEGMENTS;
+                let offset = 4 * 8 * (2 * word + digit) as u64;
                 // SAFETY: the caller's promise.
-                bins[i][digit] = unsafe { load_global_2(address + offset as u64) };
+                let [first, second] = unsafe { load_global_2(address + offset) };
+                bins[0][digit][word] = first;
+                bins[1][digit][word] = second;
             }
         }
         bins
@@ -256,18 +261,17 @@ impl Filler<'_> {
         }
     }
 
-    /// Writes the bins of group `low` of a step to memory, and gives their sum. Warps share the bins,
-    /// lanes the subsegments.
+    /// Writes the bins of group `low`, whose line it is, of a step to memory, and gives their sum. Warps
+    /// share the bins, lanes the subsegments.
     ///
     /// # Safety
     /// All lanes of the warp call it after the lines were filled.
     #[inline(always)]
-    unsafe fn keep(&self, step: u32) -> u32 {
+    unsafe fn keep(&self, step: u32, line: Line) -> u32 {
         const BINS: u32 = keep::BINS;
         let p = self.p;
         // Seldom enough to take no registers between steps.
         let lane = opaque(lane());
-        let line = Line::new(self.shared, p.low, p.lags);
         let bins = keep::Bins {
             bins: p.bins + 2 * self.sensor as u64 * p.bins_stride,
             history: history(p.lags),
@@ -417,6 +421,7 @@ kernel! {
         let busy = byte != role::IDLE as u32;
         let role = Role::new(byte);
         let line = Line::new(shared, role.group, p.lags);
+        let kept = Line::new(shared, p.low, p.lags);
         // Lines are read a tile beyond their lags: there must be something.
         let mut place = 16 * thread();
         while place < LOW.entry.shared_bytes {
@@ -441,7 +446,7 @@ kernel! {
                 filler.fill(step + 1, next);
                 next = filler.fetch(if step + 2 < steps { step + 2 } else { step });
             }
-            total += filler.keep(step);
+            total += filler.keep(step, kept);
             if busy && step >= halo_steps {
                 let first = (step * STEP) >> role.group;
                 // Runs of 32 bins; a step has 16 bins of group 5.

@@ -14,9 +14,13 @@
 //! The groups above have delayed bins of their own, made from bins of `2^low` counts in [`long`].
 //! [`keep`] writes those.
 
+#[cfg(not(corrust_target = "sm_90a"))]
 pub mod bin_groups;
+#[cfg(not(corrust_target = "sm_90a"))]
 pub mod carry;
 pub mod counts;
 mod keep;
+#[cfg(not(corrust_target = "sm_90a"))]
 pub mod long;
+#[cfg(not(corrust_target = "sm_90a"))]
 pub mod low;

@@ -16,9 +16,10 @@
 
 use std::sync::Arc;
 
+use corrust_gpu::abi::Target;
 use corrust_gpu::abi::autocorrelate::{
-    BIN_BYTES, BIN_GROUP_BYTES, BIN_GROUP_ROWS, BIN_GROUPS, BinGroups, CARRY, COUNT_WARPS, COUNTS,
-    Carry, Counts, LONG_BINS, LONG_BINS_RANGE, LONG_PRODUCTS, LONG_PRODUCTS_RANGE, LOW, LOW_WARPS,
+    BIN_BYTES, BIN_GROUP_BYTES, BIN_GROUP_ROWS, BIN_GROUPS, BinGroups, CARRY, COUNT_BOX, COUNT_STEP,
+    COUNT_WARPS, COUNTS, COUNTS_BOXES, Carry, Counts, LONG_BINS, LONG_BINS_RANGE, LONG_PRODUCTS, LONG_PRODUCTS_RANGE, LOW, LOW_WARPS,
     LongBins, LongProducts, Low, MAX_LOW, MAX_LOW_LAGS, MAX_SUBSEGMENT, STEP, SUBSEGMENTS,
     WARP_LAGS, history, long_room, role, row_bytes,
 };
@@ -26,7 +27,7 @@ use corrust_gpu::abi::autocorrelate::{
 use super::{Backend, Kernel, Scheme, Shape, State};
 use crate::{
     Error, Result,
-    device::{Buffer, Gpu, Stream},
+    device::{Buffer, Gpu, Stream, TensorMap},
 };
 
 /// Fewest and most bytes of counts that are uploaded at a time: enough to amortise the launches, few
@@ -80,6 +81,8 @@ struct Pipeline {
     quarters: Buffer,
     bins: Buffer,
     long: Buffer,
+    /// Where tensor maps of counts and of tails were written, the last used last.
+    maps: Vec<([TensorMap; 2], Buffer)>,
 }
 
 /// A state in device memory.
@@ -330,6 +333,7 @@ impl Pipeline {
             quarters: buffer()?,
             bins: buffer()?,
             long: buffer()?,
+            maps: Vec::new(),
         })
     }
 
@@ -365,10 +369,12 @@ impl Pipeline {
             self.quarters.reserve(rows * BIN_BYTES as usize)?;
         }
         let wide = chunks == 1 && piece.address.is_multiple_of(16) && sensors.is_multiple_of(16);
+        let boxes = wide && gpu.facts().runs(Target::Sm90a);
         let counts = Counts {
             counts: piece.address,
             tail: self.tails[0].address(),
             quarters: self.quarters.address(),
+            maps: if boxes { self.maps(&gpu, stream, piece, sensors)? } else { 0 },
             bins: self.bins.address(),
             products: state.products.address(),
             totals: state.totals.address(),
@@ -408,7 +414,8 @@ impl Pipeline {
         // SAFETY: the buffers were reserved for these parameters; the state is at a multiple of
         // 2^low, and the tail is known.
         unsafe {
-            gpu.launch(stream, &COUNTS, grid(tiles * segments)?, &counts)?;
+            let kernel = if boxes { &COUNTS_BOXES } else { &COUNTS };
+            gpu.launch(stream, kernel, grid(tiles * segments)?, &counts)?;
             if self.low >= 2 {
                 gpu.launch(stream, &LOW, grid(sensors * segments)?, &low)?;
             }
@@ -417,6 +424,41 @@ impl Pipeline {
         self.carry(state, stream, piece, self.low + 1)?;
         state.instants += piece.instants as u64;
         Ok(())
+    }
+
+    /// Device address of the tensor maps of a block's counts and of the tail.
+    fn maps(
+        &mut self,
+        gpu: &Arc<dyn Gpu>,
+        stream: Stream,
+        block: Block,
+        sensors: usize,
+    ) -> Result<u64> {
+        /// Those of two uploads and of the caller's own, with either tail.
+        const KEPT: usize = 8;
+        let map = |address, instants: usize| TensorMap {
+            address,
+            sizes: [sensors as u64, instants as u64, 1],
+            strides: [sensors as u64, (sensors * instants) as u64],
+            box_bytes: COUNT_BOX,
+            box_rows: COUNT_STEP,
+        };
+        let maps =
+            [map(block.address, block.instants), map(self.tails[0].address(), self.halo)];
+        if let Some(kept) = self.maps.iter().position(|kept| kept.0 == maps) {
+            self.maps[kept..].rotate_left(1);
+        } else {
+            let buffer = if self.maps.len() < KEPT {
+                Buffer::new(gpu, 256)?
+            } else {
+                // Its last user comes before this stream's next launch, as every launch waits for the
+                // one before.
+                self.maps.remove(0).1
+            };
+            buffer.upload(stream, &[gpu.tensor_map(&maps[0])?, gpu.tensor_map(&maps[1])?])?;
+            self.maps.push((maps, buffer));
+        }
+        Ok(self.maps.last().expect("found or pushed").1.address())
     }
 
     /// Advances the groups above `low` by `new_bins` bins of that.

@@ -487,6 +487,7 @@ impl GpuBackend {
             address: piece.address,
             sizes: [row_bytes, piece.times as u64, piece.channels as u64],
             strides: [self.shape.bytes_per_time() as u64, row_bytes],
+            box_bytes: 128,
             box_rows: STEP_BYTES / encoding.bytes() as u32,
         };
         [map; 2]
@@ -819,6 +820,7 @@ fn row_maps(tile: WarpgroupTile, piece: &Piece, correlate: &Correlate) -> [Tenso
         address: correlate.samples,
         sizes: [correlate.row_bytes.into(), correlate.inputs.into(), piece.channels as u64],
         strides: [correlate.row_stride, correlate.row_stride * u64::from(correlate.inputs)],
+        box_bytes: 128,
         box_rows,
     })
 }

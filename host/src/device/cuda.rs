@@ -511,6 +511,7 @@ impl Gpu for CudaGpu {
         struct AlignedMap([u8; 128]);
         const BYTES: i32 = 0;
         const NO_INTERLEAVE: i32 = 0;
+        const NO_SWIZZLE: i32 = 0;
         const SWIZZLE_128: i32 = 3;
         const PROMOTE_256: i32 = 3;
         const ZEROS_OUTSIDE: i32 = 0;
@@ -530,10 +531,10 @@ impl Gpu for CudaGpu {
                 map.address,
                 map.sizes.as_ptr(),
                 map.strides.as_ptr(),
-                [128, map.box_rows, 1].as_ptr(),
+                [map.box_bytes, map.box_rows, 1].as_ptr(),
                 [1, 1, 1].as_ptr(),
                 NO_INTERLEAVE,
-                SWIZZLE_128,
+                if map.box_bytes == 128 { SWIZZLE_128 } else { NO_SWIZZLE },
                 PROMOTE_256,
                 ZEROS_OUTSIDE,
             )

@@ -64,7 +64,7 @@ impl Facts {
 
 /// A three-dimensional array of bytes in device memory, as the copy engine of compute capability 9.0
 /// reads it: in boxes whose rows are 128 bytes, swizzled in shared memory (16-byte chunk `c` of row
-/// `r` at place `c ^ (r % 8)`), with zeros for what lies outside.
+/// `r` at place `c ^ (r % 8)`), or fewer, one after the other, with zeros for what lies outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TensorMap {
     /// Device address, a multiple of 16.
@@ -73,6 +73,8 @@ pub struct TensorMap {
     pub sizes: [u64; 3],
     /// Bytes from one row to the next and from one plane to the next, multiples of 16.
     pub strides: [u64; 2],
+    /// Bytes of a row of a box, a multiple of 16, 128 at most.
+    pub box_bytes: u32,
     /// Rows of a box, 256 at most.
     pub box_rows: u32,
 }

@@ -142,9 +142,9 @@ impl Gpu for SimGpu {
             element_bytes: 1,
             shape: map.sizes.to_vec(),
             strides: map.strides.to_vec(),
-            box_shape: vec![128, map.box_rows, 1],
+            box_shape: vec![map.box_bytes, map.box_rows, 1],
             element_strides: vec![1; 3],
-            swizzle: 128,
+            swizzle: if map.box_bytes == 128 { 128 } else { 0 },
         }
         .encode()
         .map_err(error)
