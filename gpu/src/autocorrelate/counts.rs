@@ -33,6 +33,10 @@
 //! Bound by memory: each count is read once, halos more often; a bin of four counts takes two bytes.
 //! Tensor cores: 14 `mma` for 512 counts.
 
+#[cfg(not(corrust_target = "sm_80"))]
+use crate::isa::sm_90a::{
+    copy_tensor_3d, fence_barrier_init, mbarrier_arrive_expect, mbarrier_init, mbarrier_wait,
+};
 use crate::{
     abi::autocorrelate::{
         COUNT_BOX, COUNT_LAGS, COUNT_SLOTS, COUNT_STEP, COUNT_WARPS, Counts, QUARTERS_BYTES,
@@ -47,10 +51,6 @@ use crate::{
     },
     reorder::transpose,
     tile::{divisor, fragment},
-};
-#[cfg(not(corrust_target = "sm_80"))]
-use crate::isa::sm_90a::{
-    copy_tensor_3d, fence_barrier_init, mbarrier_arrive_expect, mbarrier_init, mbarrier_wait,
 };
 
 use super::keep;
@@ -233,9 +233,7 @@ impl Task<'_> {
             };
             let words = [0, 32, 64, 96].map(|shift| (words >> shift) as u32);
             // SAFETY: the bins exist, and no other lane has them.
-            if unsafe {
-                bins.write(self.segment * SUBSEGMENTS + subsegment_at(lane), bin, words)
-            } {
+            if unsafe { bins.write(self.segment * SUBSEGMENTS + subsegment_at(lane), bin, words) } {
                 total += sum;
             }
             kept += keep::BINS;
@@ -442,14 +440,14 @@ unsafe fn multiply(
     // As operand A either chunk of two tiles, as operand B two tiles of either chunk.
     let lane = opaque(lane());
     let (row, matrix) = (lane % 8, lane / 8);
-    let direct =
-        ring + task.tile(first) + matrix % 2 * TILE_BYTES + Task::place(row, matrix / 2);
+    let direct = ring + task.tile(first) + matrix % 2 * TILE_BYTES + Task::place(row, matrix / 2);
     let as_column = matrix / 2 * TILE_BYTES + Task::place(row, matrix % 2);
     // Either half of the delayed instants lies in one piece.
     let delayed = [delayed, delayed.wrapping_add(TILES_OF_HALF)];
     let delayed = delayed.map(|tile| ring + task.tile(tile) + as_column);
     for i in 0..COUNT_STEP / 16 {
-        let delayed = delayed[(2 * i / TILES_OF_HALF) as usize] + 2 * i % TILES_OF_HALF * TILE_BYTES;
+        let delayed =
+            delayed[(2 * i / TILES_OF_HALF) as usize] + 2 * i % TILES_OF_HALF * TILE_BYTES;
         // SAFETY: tiles of the ring.
         let (a, b) = unsafe { (ldmatrix_x4(direct + 2 * i * TILE_BYTES), ldmatrix_x4(delayed)) };
         let (new, newest) = ([b[0], b[1]], [b[2], b[3]]);
@@ -471,13 +469,7 @@ unsafe fn multiply(
 /// # Safety
 /// All lanes of the warp call it; `scratch` is its own shared memory for half of its sums.
 #[inline(always)]
-unsafe fn finish(
-    p: &Counts,
-    sums: &[[u32; 4]; TILES],
-    scratch: u32,
-    sensor: u32,
-    chunk: u32,
-) {
+unsafe fn finish(p: &Counts, sums: &[[u32; 4]; TILES], scratch: u32, sensor: u32, chunk: u32) {
     const TOGETHER: usize = COUNT_LAGS as usize / 32;
     let word =
         |tile: u32, row: u32, column: u32| scratch + 4 * (tile * HALF_WORDS + row * 8 + column);

@@ -19,8 +19,8 @@
 
 use crate::{
     abi::autocorrelate::{
-        BIN_BYTES, LOW, LOW_WARPS, Low, MAX_LOW, QUARTERS_BYTES, STEP, SUBSEGMENTS, WARP_LAGS, history, line_bins,
-        line_offset, role, subsegment_at,
+        BIN_BYTES, LOW, LOW_WARPS, Low, MAX_LOW, QUARTERS_BYTES, STEP, SUBSEGMENTS, WARP_LAGS,
+        history, line_bins, line_offset, role, subsegment_at,
     },
     isa::common::{
         add_global_64, barrier, block, dynamic_shared, lane, load_global_2, load_shared, opaque,
@@ -63,10 +63,7 @@ impl Line {
     /// The line of `group`, whose lines all lie at `shared`.
     #[inline(always)]
     fn new(shared: u32, group: u32, lags: u32) -> Self {
-        Self {
-            address: shared + line_offset(group, lags),
-            mask: line_bins(group, lags) - 1,
-        }
+        Self { address: shared + line_offset(group, lags), mask: line_bins(group, lags) - 1 }
     }
 
     /// The place of a bin, in bins: neighbours that lanes store together change places.
@@ -308,9 +305,7 @@ impl Filler<'_> {
                 sum += value;
             }
             // SAFETY: the bins exist, and no other lane has them.
-            if unsafe {
-                bins.write(self.segment * SUBSEGMENTS + subsegment_at(lane), bin, words)
-            } {
+            if unsafe { bins.write(self.segment * SUBSEGMENTS + subsegment_at(lane), bin, words) } {
                 total += sum;
             }
             bin += BINS * LOW_WARPS;

@@ -18,10 +18,11 @@ use std::sync::Arc;
 
 use corrust_gpu::abi::Target;
 use corrust_gpu::abi::autocorrelate::{
-    BIN_BYTES, BIN_GROUP_BYTES, BIN_GROUP_ROWS, BIN_GROUPS, BinGroups, CARRY, COUNT_BOX, COUNT_STEP,
-    COUNT_WARPS, COUNTS, COUNTS_BOXES, Carry, Counts, LONG_BINS, LONG_BINS_RANGE, LONG_PRODUCTS, LONG_PRODUCTS_RANGE, LOW, LOW_WARPS,
-    LongBins, LongProducts, Low, MAX_LOW, MAX_LOW_LAGS, MAX_SUBSEGMENT, STEP, SUBSEGMENTS,
-    WARP_LAGS, history, long_room, role, row_bytes,
+    BIN_BYTES, BIN_GROUP_BYTES, BIN_GROUP_ROWS, BIN_GROUPS, BinGroups, CARRY, COUNT_BOX,
+    COUNT_STEP, COUNT_WARPS, COUNTS, COUNTS_BOXES, Carry, Counts, LONG_BINS, LONG_BINS_RANGE,
+    LONG_PRODUCTS, LONG_PRODUCTS_RANGE, LOW, LOW_WARPS, LongBins, LongProducts, Low, MAX_LOW,
+    MAX_LOW_LAGS, MAX_SUBSEGMENT, STEP, SUBSEGMENTS, WARP_LAGS, history, long_room, role,
+    row_bytes,
 };
 
 use super::{Backend, Kernel, Scheme, Shape, State};
@@ -443,8 +444,7 @@ impl Pipeline {
             box_bytes: COUNT_BOX,
             box_rows: COUNT_STEP,
         };
-        let maps =
-            [map(block.address, block.instants), map(self.tails[0].address(), self.halo)];
+        let maps = [map(block.address, block.instants), map(self.tails[0].address(), self.halo)];
         if let Some(kept) = self.maps.iter().position(|kept| kept.0 == maps) {
             self.maps[kept..].rotate_left(1);
         } else {
