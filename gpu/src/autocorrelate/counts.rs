@@ -111,7 +111,7 @@ impl Task<'_> {
     /// different banks. All products are of the same sensor, so that it is all the same to them.
     #[inline(always)]
     fn word(sensor: u32, word: u32) -> u32 {
-        4 * (word % 4 ^ sensor / 4 % 4)
+        4 * ((word % 4) ^ (sensor / 4 % 4))
     }
 
     /// The first instant of a step of a subsegment, counted from the first of all.
@@ -127,7 +127,7 @@ impl Task<'_> {
     #[inline(always)]
     fn tile(&self, tile: u32) -> u32 {
         const HALF: u32 = 2 * COUNT_STEP / 8;
-        let half = tile / HALF & (self.p.chunks - 1);
+        let half = (tile / HALF) & (self.p.chunks - 1);
         half * self.sensors * RING_BYTES + tile % HALF * TILE_BYTES
     }
 
@@ -386,7 +386,7 @@ impl Copies for Boxes {
     unsafe fn start(task: &Task, step: Option<u32>, slot: u32) {
         let Some(step) = step else { return };
         let thread = opaque(thread());
-        if thread % 32 != 0 {
+        if !thread.is_multiple_of(32) {
             return;
         }
         let p = task.p;

@@ -19,7 +19,7 @@ pub mod bin_groups;
 #[cfg(not(corrust_target = "sm_90a"))]
 pub mod carry;
 pub mod counts;
-mod keep;
+pub mod keep;
 #[cfg(not(corrust_target = "sm_90a"))]
 pub mod long;
 #[cfg(not(corrust_target = "sm_90a"))]
