@@ -9,6 +9,7 @@ pub mod correlate;
 pub mod device;
 mod error;
 pub mod format;
+mod kernel;
 mod layout;
 pub mod quantise;
 pub mod reorder;

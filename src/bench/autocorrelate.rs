@@ -92,7 +92,7 @@ impl Case for Counts {
         let mut subjects = Vec::new();
         // Plans do not say which kernel they choose: `auto` is a kernel of its own.
         let known: Vec<Kernel> = match self.kernels.is_empty() {
-            true => Kernel::ALL.into_iter().filter(|&kernel| self.suits(kernel)).collect(),
+            true => Kernel::ALL.iter().copied().filter(|&kernel| self.suits(kernel)).collect(),
             false => self.kernels.clone(),
         };
         let runs = |kernel| builder(kernel).build().map(|_| ());

@@ -397,7 +397,9 @@ impl Case for Quantising {
     }
 
     fn label(&self) -> String {
-        format!("complex float32 to {} bits, {} samples", self.bits, self.count)
+        let Self { bits, count } = self;
+        let bits = if *bits == 1 { "1 bit".to_owned() } else { format!("{bits} bits") };
+        format!("complex float32 to {bits}, {count} samples")
     }
 
     fn sizes(&self) -> BTreeMap<&'static str, u64> {

@@ -1,100 +1,54 @@
 //! The implementations of the correlation, by name.
 
-use std::{fmt, str::FromStr};
+use crate::kernel::kernels;
 
-use crate::{Error, Result};
-
-/// Which implementation of the correlation a plan uses. All of them give the same bits for integer
-/// samples; they differ in speed and in the device they run on.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Kernel {
-    /// `auto`: what is quickest on the device for the plan's shape.
-    #[default]
-    Auto,
-    /// `cpu-portable`: any CPU, vectorised as far as the compiler can.
-    CpuPortable,
-    /// `cpu-avx2`: x86-64 with AVX2 and FMA.
-    CpuAvx2,
-    /// `cpu-avx-vnni`: x86-64 with AVX-VNNI; `cf16` as `cpu-avx2`.
-    CpuAvxVnni,
-    /// `cpu-avx512`: x86-64 with AVX-512 F, BW and VL.
-    CpuAvx512,
-    /// `cpu-avx512-vnni`: x86-64 with AVX-512 F, BW, VL and VNNI; `cf16` as `cpu-avx512`.
-    CpuAvx512Vnni,
-    /// `mma-128`: tensor cores of any GPU (`mma.sync`), tiles of 128 x 128 baselines.
-    Mma128,
-    /// `mma-64`: tensor cores of any GPU (`mma.sync`), tiles of 64 x 64 baselines.
-    Mma64,
-    /// `wgmma-192`: tensor cores of Hopper (`wgmma`), tiles of 128 x 192 baselines.
-    Wgmma192,
-    /// `wgmma-128`: tensor cores of Hopper (`wgmma`), tiles of 128 x 128 baselines.
-    Wgmma128,
-    /// `wgmma-ci4`: tensor cores of Hopper (`wgmma`), `ci4` and `ci4-offset` as three products instead of
-    /// four, tiles of 128 x 128 baselines.
-    WgmmaCi4,
-    /// `packed`: 4-bit samples on integer multiply-adds, two products each (Klages et al., "GPU
-    /// Kernels for High-Speed 4-Bit Astrophysical Data Processing").
-    Packed,
-    /// `packed-signed`: 4-bit samples, a complex product in one integer multiply-add, without offsets.
-    PackedSigned,
-    /// `packed-complex`: 4-bit samples, a complex product in one integer multiply-add (Sievers, "GPU
-    /// Correlation").
-    PackedComplex,
-    /// `packed-complex-3`: the same for 4-bit samples of 3-bit values, -4..=3; others are an error
-    /// when the integration is dumped.
-    PackedComplex3,
-    /// `packed-complex-2`: the same for 2-bit values, -2..=1.
-    PackedComplex2,
-    /// `packed-complex-1`: the same for 1-bit values, -1..=0.
-    PackedComplex1,
+kernels! {
+    /// Which implementation of the correlation a plan uses. All of them give the same bits for integer
+    /// samples; they differ in speed and in the device they run on.
+    pub enum Kernel {
+        /// `auto`: what is quickest on the device for the plan's shape.
+        #[default]
+        Auto = "auto",
+        /// `cpu-portable`: any CPU, vectorised as far as the compiler can.
+        CpuPortable = "cpu-portable",
+        /// `cpu-avx2`: x86-64 with AVX2 and FMA.
+        CpuAvx2 = "cpu-avx2",
+        /// `cpu-avx-vnni`: x86-64 with AVX-VNNI; `cf16` as `cpu-avx2`.
+        CpuAvxVnni = "cpu-avx-vnni",
+        /// `cpu-avx512`: x86-64 with AVX-512 F, BW and VL.
+        CpuAvx512 = "cpu-avx512",
+        /// `cpu-avx512-vnni`: x86-64 with AVX-512 F, BW, VL and VNNI; `cf16` as `cpu-avx512`.
+        CpuAvx512Vnni = "cpu-avx512-vnni",
+        /// `mma-128`: tensor cores of any GPU (`mma.sync`), tiles of 128 x 128 baselines.
+        Mma128 = "mma-128",
+        /// `mma-64`: tensor cores of any GPU (`mma.sync`), tiles of 64 x 64 baselines.
+        Mma64 = "mma-64",
+        /// `wgmma-192`: tensor cores of Hopper (`wgmma`), tiles of 128 x 192 baselines.
+        Wgmma192 = "wgmma-192",
+        /// `wgmma-128`: tensor cores of Hopper (`wgmma`), tiles of 128 x 128 baselines.
+        Wgmma128 = "wgmma-128",
+        /// `wgmma-ci4`: tensor cores of Hopper (`wgmma`), `ci4` and `ci4-offset` as three products instead of
+        /// four, tiles of 128 x 128 baselines.
+        WgmmaCi4 = "wgmma-ci4",
+        /// `packed`: 4-bit samples on integer multiply-adds, two products each (Klages et al., "GPU
+        /// Kernels for High-Speed 4-Bit Astrophysical Data Processing").
+        Packed = "packed",
+        /// `packed-signed`: 4-bit samples, a complex product in one integer multiply-add, without offsets.
+        PackedSigned = "packed-signed",
+        /// `packed-complex`: 4-bit samples, a complex product in one integer multiply-add (Sievers, "GPU
+        /// Correlation").
+        PackedComplex = "packed-complex",
+        /// `packed-complex-3`: the same for 4-bit samples of 3-bit values, -4..=3; others are an error
+        /// when the integration is dumped.
+        PackedComplex3 = "packed-complex-3",
+        /// `packed-complex-2`: the same for 2-bit values, -2..=1.
+        PackedComplex2 = "packed-complex-2",
+        /// `packed-complex-1`: the same for 1-bit values, -1..=0.
+        PackedComplex1 = "packed-complex-1",
+    }
 }
 
 impl Kernel {
-    /// Every kernel.
-    pub const ALL: &[Self] = &[
-        Self::Auto,
-        Self::CpuPortable,
-        Self::CpuAvx2,
-        Self::CpuAvxVnni,
-        Self::CpuAvx512,
-        Self::CpuAvx512Vnni,
-        Self::Mma128,
-        Self::Mma64,
-        Self::Wgmma192,
-        Self::Wgmma128,
-        Self::WgmmaCi4,
-        Self::Packed,
-        Self::PackedSigned,
-        Self::PackedComplex,
-        Self::PackedComplex3,
-        Self::PackedComplex2,
-        Self::PackedComplex1,
-    ];
-
-    /// The name used on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Auto => "auto",
-            Self::CpuPortable => "cpu-portable",
-            Self::CpuAvx2 => "cpu-avx2",
-            Self::CpuAvxVnni => "cpu-avx-vnni",
-            Self::CpuAvx512 => "cpu-avx512",
-            Self::CpuAvx512Vnni => "cpu-avx512-vnni",
-            Self::Mma128 => "mma-128",
-            Self::Mma64 => "mma-64",
-            Self::Wgmma192 => "wgmma-192",
-            Self::Wgmma128 => "wgmma-128",
-            Self::WgmmaCi4 => "wgmma-ci4",
-            Self::Packed => "packed",
-            Self::PackedSigned => "packed-signed",
-            Self::PackedComplex => "packed-complex",
-            Self::PackedComplex3 => "packed-complex-3",
-            Self::PackedComplex2 => "packed-complex-2",
-            Self::PackedComplex1 => "packed-complex-1",
-        }
-    }
-
     /// Bits of the values that it takes, where they are fewer than those of the encoding.
     pub const fn value_bits(self) -> Option<u32> {
         match self {
@@ -103,35 +57,5 @@ impl Kernel {
             Self::PackedComplex1 => Some(1),
             _ => None,
         }
-    }
-}
-
-impl fmt::Display for Kernel {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-impl FromStr for Kernel {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        Self::ALL.iter().copied().find(|kernel| kernel.name() == text).ok_or_else(|| {
-            let names: Vec<_> = Self::ALL.iter().map(|kernel| kernel.name()).collect();
-            Error::invalid(format!("unknown kernel {text:?}: expected one of {}", names.join(", ")))
-        })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_round_trip() {
-        for &kernel in Kernel::ALL {
-            assert_eq!(kernel.name().parse::<Kernel>().unwrap(), kernel);
-        }
-        assert!("fastest".parse::<Kernel>().unwrap_err().to_string().contains("cpu-portable"));
     }
 }

@@ -1,0 +1,63 @@
+//! What the enums of kernels have in common.
+
+/// Defines `Kernel`, an enum whose variants are known by their names on the command line: `ALL`, `name`,
+/// `Display`, and `FromStr`, whose error lists the names.
+macro_rules! kernels {
+    (
+        $(#[$attribute:meta])*
+        pub enum Kernel {
+            $($(#[$about:meta])* $variant:ident = $name:literal,)*
+        }
+    ) => {
+        $(#[$attribute])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        pub enum Kernel {
+            $($(#[$about])* $variant,)*
+        }
+
+        impl Kernel {
+            /// Every kernel.
+            pub const ALL: &[Self] = &[$(Self::$variant,)*];
+
+            /// The name used on the command line.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $name,)*
+                }
+            }
+        }
+
+        impl std::fmt::Display for Kernel {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.pad(self.name())
+            }
+        }
+
+        impl std::str::FromStr for Kernel {
+            type Err = crate::Error;
+
+            fn from_str(text: &str) -> crate::Result<Self> {
+                Self::ALL.iter().copied().find(|kernel| kernel.name() == text).ok_or_else(|| {
+                    let names = [$($name),*].join(", ");
+                    crate::Error::invalid(format!("unknown kernel {text:?}: expected one of {names}"))
+                })
+            }
+        }
+
+        #[cfg(test)]
+        mod tests {
+            use super::Kernel;
+
+            #[test]
+            fn names_round_trip() {
+                for &kernel in Kernel::ALL {
+                    assert_eq!(kernel.name().parse::<Kernel>().unwrap(), kernel);
+                }
+                let refused = "fastest".parse::<Kernel>().unwrap_err().to_string();
+                assert!(Kernel::ALL.iter().all(|kernel| refused.contains(kernel.name())), "{refused}");
+            }
+        }
+    };
+}
+pub(crate) use kernels;
