@@ -128,6 +128,7 @@ impl Bound {
         let limits: &[&str] = match (kernel.starts_with("mma"), values) {
             // Several real products a multiply-add: more than all of the limit is possible.
             _ if kernel.starts_with("packed") => &["integer multiply-add"],
+            _ if kernel == "mma-s4" => &["mma.sync s4"],
             (true, "f16") => &["mma.sync f16"],
             (false, "f16") => &["wgmma f16", "mma.sync f16"],
             (true, _) => &["mma.sync s8"],

@@ -17,7 +17,7 @@ pub const TIMES_PER_STEP: u32 = STEP_BYTES / 2;
 pub struct Tile {
     /// Inputs along either side of the tile.
     pub inputs: u32,
-    /// Rows (the unconjugated input) of one warp's part, a multiple of 16.
+    /// Rows (the unconjugated input) of one warp's part, a multiple of 32.
     pub warp_rows: u32,
     /// Columns (the conjugated input) of one warp's part, a multiple of 16.
     pub warp_columns: u32,
@@ -217,6 +217,11 @@ const fn correlator(name: &'static str, tile: Tile, min_blocks: u32) -> Kernel<C
 pub const MMA_S8_128: Kernel<Correlate> = correlator("correlate_mma_s8_128", TILE_128, 1);
 /// int8 samples on `mma.sync.m16n8k32`, [`TILE_64`].
 pub const MMA_S8_64: Kernel<Correlate> = correlator("correlate_mma_s8_64", TILE_64, 3);
+/// 4-bit samples on `mma.sync.m16n8k64`, a byte a time, [`TILE_64`]. Three blocks have registers where
+/// they are multiplied as such; where this is emulated, two.
+pub const MMA_S4: Kernel<Correlate> = correlator("correlate_mma_s4", TILE_64, 2);
+/// The same for nibbles that hold value + 8.
+pub const MMA_S4_OFFSET: Kernel<Correlate> = correlator("correlate_mma_s4_offset", TILE_64, 2);
 /// Half-precision samples on `mma.sync.m16n8k16`, [`TILE_128`].
 pub const MMA_F16_128: Kernel<Correlate> = correlator("correlate_mma_f16_128", TILE_128, 1);
 /// Half-precision samples on `mma.sync.m16n8k16`, [`TILE_64`].

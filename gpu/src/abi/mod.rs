@@ -116,6 +116,8 @@ pub const ENTRIES: &[Entry] = &[
     correlate::MMA_S8_128.entry,
     correlate::MMA_F16_128.entry,
     correlate::MMA_S8_64.entry,
+    correlate::MMA_S4.entry,
+    correlate::MMA_S4_OFFSET.entry,
     correlate::MMA_F16_64.entry,
     correlate::WIDEN.entry,
     correlate::PACKED.entry,

@@ -7,34 +7,57 @@
 //! a . b* = sum im re' - re im' = imaginary part
 //! ```
 //!
-//! [`Samples`] says how the turn is exact for every byte; it needs the sum of each row's real parts,
-//! kept beside.
+//! Integers of `n` bits cannot hold the negation of `-2^(n-1)`: the complement `~x = -x - 1` stands for
+//! it, and what that adds to an imaginary part, the sum of its row's real parts, is taken out again at
+//! the end: exact for every sample.
 //!
-//! A block computes a square tile of baselines of one channel in the lower triangle; warps above the
-//! diagonal only help to stage. Panels of 128 bytes of time are copied asynchronously, `stages` deep. A
-//! warp loads the next 32 bytes' fragments before it multiplies those at hand, across steps too.
+//! A block computes a square tile of baselines of one channel in the lower triangle, of which each warp
+//! has a part; on the diagonal, warps leave out rows that lie above all their columns. Panels of 128 bytes
+//! of time are copied asynchronously, `stages` deep. A step of a warp is four chunks of 32 bytes; fragments
+//! of rows are loaded two ahead, across steps too, and columns before the chunk that needs them. The sums
+//! of real parts are products with a column of ones, of 16 rows a warp, as every warp needs those of its
+//! rows only at the end. Visibilities go through shared memory ([`patch`]).
 //!
-//! Bound by the tensor cores: of a warp's step of 32 bytes, a 64 x 32 part of the tile takes 32
-//! `mma`, 6 `ldmatrix`, 16 integer instructions for `b*` and 16 `dp4a` for the row sums. On an H200 they
-//! are busy 54 % of the time (ncu): two warps a scheduler, waiting for each other's results.
+//! Bound by the tensor cores, on Hopper together with the integer units, which `mma.sync` does not leave
+//! free: so registers are loaded in the pairs that `mma` wants, and instructions beside it are few. Of a
+//! step of a 64 x 32 part, 132 of about 310 are `mma`, 28 `ldmatrix` and 64 make `b*`.
+//!
+//! Tried and lost on an H200 (docs/performance.md): parts of 128 x 16, which need half the instructions for
+//! `b*` and a third more `ldmatrix`; the addresses of copies kept in registers.
 
 use crate::{
-    abi::correlate::{Correlate, STEP_BYTES, TILE_64, TILE_128, Tile, mode},
+    abi::correlate::{Correlate, PATCH_BYTES, STEP_BYTES, TILE_64, TILE_128, Tile},
     correlate::{
-        samples::{Half, Int8, Samples},
+        patch::{self, Corner},
+        samples::{Half, Int8, Nibbles, Samples},
         triangle,
     },
     isa::{
-        common::{
-            barrier, block, dynamic_shared, lane, read_global_2, shfl_xor, store_global_2, thread,
-        },
+        common::{barrier, block, dynamic_shared, lane, load_shared, opaque, store_shared, thread},
         sm_80::{
             cp_async_16, cp_async_commit, cp_async_wait, cp_async_whole_16, ldmatrix_x4,
-            mma_m16n8k16_f16, mma_m16n8k32_s8,
+            mma_m16n8k16_f16, mma_m16n8k32_s8, mma_m16n8k64_s4,
         },
     },
-    tile::{divisor, fragment, panel},
+    tile::{divisor, panel},
 };
+
+/// Straight code for fragments `m` of rows: a loop over them may stay one, and an index known only at run
+/// time would put sums into local memory.
+macro_rules! each_fragment {
+    ($m:ident < $rows:expr, $body:block) => {
+        each_fragment!(@ $m, $rows, $body, 0 1 2 3 4 5 6 7)
+    };
+    (@ $m:ident, $rows:expr, $body:block, $($number:literal)*) => {$(
+        {
+            let $m: usize = $number;
+            if $m < $rows $body
+        }
+    )*};
+}
+
+/// Bytes of 16 rows of a panel.
+const FRAGMENT: u32 = 16 * STEP_BYTES;
 
 /// A sample type on `mma.sync`.
 trait Multiply: Samples {
@@ -49,6 +72,13 @@ impl Multiply for Int8 {
     }
 }
 
+impl<const OFFSET: bool> Multiply for Nibbles<OFFSET> {
+    #[inline(always)]
+    fn multiply(d: &mut [u32; 4], a: [u32; 4], b: [u32; 2]) {
+        mma_m16n8k64_s4(d, a, b);
+    }
+}
+
 impl Multiply for Half {
     #[inline(always)]
     fn multiply(d: &mut [u32; 4], a: [u32; 4], b: [u32; 2]) {
@@ -60,64 +90,29 @@ impl Multiply for Half {
 struct Sums<const ROWS: usize, const PAIRS: usize> {
     real: [[[[u32; 4]; 2]; PAIRS]; ROWS],
     imaginary: [[[[u32; 4]; 2]; PAIRS]; ROWS],
-    /// Sum of the real parts of this lane's share of rows `lane / 4` and `lane / 4 + 8`.
-    row: [[i32; 2]; ROWS],
+    /// Sums of the real parts of 16 rows, in every column.
+    row: [u32; 4],
 }
 
-/// What a warp multiplies at once: 32 bytes of its rows and columns.
-#[derive(Clone, Copy)]
-struct Fragments<const ROWS: usize, const PAIRS: usize> {
-    rows: [[u32; 4]; ROWS],
-    columns: [[u32; 4]; PAIRS],
-}
-
-impl<const ROWS: usize, const PAIRS: usize> Fragments<ROWS, PAIRS> {
-    const NONE: Self = Self { rows: [[0; 4]; ROWS], columns: [[0; 4]; PAIRS] };
-
-    /// The fragments at chunk `chunk`, an even one, of panels whose addresses for `ldmatrix` at chunk 0
-    /// are `rows` and `columns`.
-    ///
-    /// # Safety
-    /// All lanes of the warp call it; the panels are complete and visible.
-    #[inline(always)]
-    unsafe fn load((rows, columns): (u32, u32), chunk: u32) -> Self {
-        let mut fragments = Self::NONE;
-        // Even chunks of a row lie where chunk 0 does, but for bits 5 and 6.
-        let (rows, columns) = (rows ^ (chunk * panel::CHUNK), columns ^ (chunk * panel::CHUNK));
-        // SAFETY: the caller's promise.
-        unsafe {
-            for m in 0..ROWS {
-                fragments.rows[m] = ldmatrix_x4(rows + 16 * m as u32 * STEP_BYTES);
-            }
-            for n in 0..PAIRS {
-                fragments.columns[n] = ldmatrix_x4(columns + 16 * n as u32 * STEP_BYTES);
-            }
-        }
-        fragments
-    }
-}
+/// Columns of a warp: what `ldmatrix` loads of 32 bytes.
+type Columns<const PAIRS: usize> = [[u32; 4]; PAIRS];
 
 impl<const ROWS: usize, const PAIRS: usize> Sums<ROWS, PAIRS> {
-    /// Adds the products of fragments.
+    /// Adds the products of fragment `m` of the rows with columns and their turns.
     #[inline(always)]
-    fn add<S: Multiply>(&mut self, fragments: &Fragments<ROWS, PAIRS>) {
-        for m in 0..ROWS {
-            let a = fragments.rows[m];
-            let [low, high] = self.row[m];
-            self.row[m] = [
-                S::sum_real(S::sum_real(low, a[0]), a[2]),
-                S::sum_real(S::sum_real(high, a[1]), a[3]),
-            ];
-        }
+    fn add<S: Multiply>(
+        &mut self,
+        m: usize,
+        a: [u32; 4],
+        columns: &Columns<PAIRS>,
+        turned: &Columns<PAIRS>,
+    ) {
         for n in 0..PAIRS {
-            let b = fragments.columns[n];
+            let (b, turned) = (columns[n], turned[n]);
             for half in 0..2 {
-                let b = [b[half], b[half + 2]];
-                let turned = [S::turn_column(b[0]), S::turn_column(b[1])];
-                for m in 0..ROWS {
-                    S::multiply(&mut self.real[m][n][half], fragments.rows[m], b);
-                    S::multiply(&mut self.imaginary[m][n][half], fragments.rows[m], turned);
-                }
+                let words = |c: [u32; 4]| [c[2 * half], c[2 * half + 1]];
+                S::multiply(&mut self.real[m][n][half], a, words(b));
+                S::multiply(&mut self.imaginary[m][n][half], a, words(turned));
             }
         }
     }
@@ -136,58 +131,192 @@ struct Panels {
 }
 
 impl Panels {
-    /// Address of the rows' panel of a step.
+    /// The slot after `slot`, both as distances from the first.
     #[inline(always)]
-    fn rows(&self, step: u32) -> u32 {
-        dynamic_shared() + step % self.shape.stages * 2 * self.shape.panel_bytes()
+    fn after(&self, slot: u32) -> u32 {
+        let next = slot + 2 * self.shape.panel_bytes();
+        if next == self.shape.shared_bytes() { 0 } else { next }
     }
 
-    /// Address of the columns' panel of a step.
+    /// Distance from the rows' panel of a slot to the columns'.
     #[inline(always)]
-    fn columns(&self, step: u32) -> u32 {
-        self.rows(step) + if self.diagonal { 0 } else { self.shape.panel_bytes() }
+    fn columns(&self) -> u32 {
+        if self.diagonal { 0 } else { self.shape.panel_bytes() }
     }
 
-    /// Starts copying a step, the threads of the block sharing the chunks. What lies beyond the last
-    /// time becomes zero; rows beyond the last input are the last's, as no visibility is made of them.
+    /// Starts copying a step to `slot`, the threads of the block sharing the chunks. What lies beyond the
+    /// last time becomes zero; rows beyond the last input are the last's, as no visibility is made of them.
     ///
     /// # Safety
-    /// Every thread calls it; the stage was read by all; the samples are readable.
+    /// Every thread calls it; the slot was read by all; the samples are readable.
     #[inline(always)]
-    unsafe fn stage(&self, step: u32) {
+    unsafe fn stage(&self, step: u32, slot: u32) {
         let (row, chunk) = (thread() / panel::CHUNKS, thread() % panel::CHUNKS);
-        let byte = step * STEP_BYTES + chunk * panel::CHUNK;
-        if step * STEP_BYTES < self.p.row_bytes {
-            let whole = (step + 1) * STEP_BYTES <= self.p.row_bytes;
-            let left = self.p.row_bytes.saturating_sub(byte);
-            let bytes = if left < panel::CHUNK { left } else { panel::CHUNK };
-            let rows = self.shape.threads() / panel::CHUNKS;
+        let byte = step * STEP_BYTES;
+        let to = dynamic_shared() + slot + panel::offset(row, chunk);
+        let rows = self.shape.threads() / panel::CHUNKS;
+        let parts = self.shape.inputs / rows;
+        // Eight rows further, chunks lie at the same places.
+        let place = |side: usize, part: u32| {
+            let below = part * rows;
+            let input = if below < self.inputs[side] { below } else { self.inputs[side] };
+            let to = to + side as u32 * self.shape.panel_bytes() + below * STEP_BYTES;
+            (to, self.sources[side] + byte as u64 + input as u64 * self.p.row_stride)
+        };
+        if byte + STEP_BYTES <= self.p.row_bytes {
             for side in 0..2 {
                 if side == 1 && self.diagonal {
                     break;
                 }
-                let to = self.rows(step)
-                    + side as u32 * self.shape.panel_bytes()
-                    + panel::offset(row, chunk);
-                let from = self.sources[side] + (step * STEP_BYTES) as u64;
-                for part in 0..self.shape.inputs / rows {
-                    let below = part * rows;
-                    let input = if below < self.inputs[side] { below } else { self.inputs[side] };
-                    // Eight rows further, chunks lie at the same places.
-                    let to = to + below * STEP_BYTES;
-                    let from = from + input as u64 * self.p.row_stride;
+                for part in 0..parts {
+                    let (to, from) = place(side, part);
                     // SAFETY: within the panel; an existing input's bytes, none beyond its last.
-                    unsafe {
-                        if whole {
-                            cp_async_whole_16(to, from);
-                        } else {
-                            cp_async_16(to, if bytes == 0 { self.p.samples } else { from }, bytes);
-                        }
-                    }
+                    unsafe { cp_async_whole_16(to, from) };
                 }
+            }
+        } else if byte < self.p.row_bytes {
+            let left = self.p.row_bytes.saturating_sub(byte + chunk * panel::CHUNK);
+            let bytes = if left < panel::CHUNK { left } else { panel::CHUNK };
+            let mut part = 0;
+            // Rolled: it comes once, and as straight code would be walked through at every step.
+            while part < opaque(parts) {
+                for side in 0..2 {
+                    let (to, from) = place(side, part);
+                    // What is not read still needs an address inside the samples.
+                    let from = if bytes == 0 { self.p.samples } else { from };
+                    // SAFETY: as above.
+                    unsafe { cp_async_16(to, from, bytes) };
+                }
+                part += 1;
             }
         }
         cp_async_commit();
+    }
+}
+
+/// What a warp does in its tile.
+struct Part {
+    /// First of its rows and of its columns in the tile.
+    row: u32,
+    column: u32,
+    /// Fragments of rows that it multiplies.
+    first: u32,
+    end: u32,
+}
+
+impl Part {
+    /// The sums over all steps. `WHOLE` tiles have rows and columns apart, and all of them.
+    ///
+    /// # Safety
+    /// All threads of the block call it with the same `WHOLE`; the samples are readable.
+    #[inline(always)]
+    unsafe fn multiply<
+        S: Multiply,
+        const ROWS: usize,
+        const PAIRS: usize,
+        const WHOLE: bool,
+        const PENDING: u32,
+    >(
+        &self,
+        panels: &Panels,
+    ) -> Sums<ROWS, PAIRS> {
+        let p = &panels.p;
+        let steps = p.row_bytes.div_ceil(STEP_BYTES);
+        let zero = [[[[0; 4]; 2]; PAIRS]; ROWS];
+        let start = [[[[S::start(steps * STEP_BYTES - p.row_bytes); 4]; 2]; PAIRS]; ROWS];
+        let mut sums = Sums { real: start, imaginary: zero, row: [0; 4] };
+        let base = dynamic_shared();
+        let row_place = panel::ldmatrix_address(base, self.row, 0);
+        let column_place = panel::ldmatrix_columns(base, self.column, 0) + panels.columns();
+        let own_place = panel::ldmatrix_address(base, thread() / 32 * 16, 0);
+        // SAFETY: a slot is read after it was waited for, and copied to after all have read it.
+        unsafe {
+            // Even chunks of a row lie where chunk 0 does, but for bits 5 and 6.
+            let load = |place: u32, slot: u32, chunk: u32, m: u32| {
+                let at = (place + slot) ^ (2 * chunk * panel::CHUNK);
+                ldmatrix_x4(at + m * FRAGMENT).map(S::value)
+            };
+            let load_rows = |slot, chunk, m| load(row_place, slot, chunk, m);
+            let load_columns = |slot, chunk| {
+                let mut columns = [[0; 4]; PAIRS];
+                for n in 0..PAIRS {
+                    columns[n] = load(column_place, slot, chunk, n as u32);
+                }
+                columns
+            };
+            // The first fragments of a chunk with an even and with an odd number.
+            let last = ROWS as u32 - 1;
+            let (even, odd) = (self.first.next_multiple_of(2), self.first | 1);
+            let even = if even < last { even } else { last };
+            let odd = if odd < last { odd } else { last };
+            let load_first =
+                |slot, chunk| [load_rows(slot, chunk, even), load_rows(slot, chunk, odd)];
+
+            let (mut step, mut slot) = (0, 0);
+            while step < opaque(panels.shape.stages) {
+                panels.stage(step, slot);
+                slot = panels.after(slot);
+                step += 1;
+            }
+            (step, slot) = (0, 0);
+            cp_async_wait::<PENDING>();
+            barrier();
+
+            let mut rows = load_first(slot, 0);
+            let mut columns = load_columns(slot, 0);
+            while step < steps {
+                // After the last step, any slot will do.
+                let next_slot = if step + 1 < steps { panels.after(slot) } else { slot };
+                for chunk in 0..4 {
+                    let next = if chunk == 3 { (next_slot, 0) } else { (slot, chunk + 1) };
+                    let b: Columns<PAIRS> = columns;
+                    let turned = b.map(|words| words.map(S::turn_column));
+                    if S::SUMS {
+                        let a = load(own_place, slot, chunk, 0);
+                        S::multiply(&mut sums.row, a, [S::REAL; 2]);
+                    }
+                    each_fragment!(m < ROWS, {
+                        if WHOLE {
+                            if m + 2 == ROWS && chunk == 3 {
+                                // All have read the step: its slot is free, and the next one full.
+                                cp_async_wait::<PENDING>();
+                                barrier();
+                            }
+                            let ahead = if m + 2 < ROWS {
+                                load_rows(slot, chunk, m as u32 + 2)
+                            } else {
+                                load_rows(next.0, next.1, (m + 2 - ROWS) as u32)
+                            };
+                            if m + 2 == ROWS {
+                                columns = load_columns(next.0, next.1);
+                            }
+                            sums.add::<S>(m, rows[m % 2], &b, &turned);
+                            if m + 2 == ROWS && chunk == 3 {
+                                panels.stage(step + panels.shape.stages, slot);
+                            }
+                            rows[m % 2] = ahead;
+                        } else if self.first <= m as u32 && (m as u32) < self.end {
+                            sums.add::<S>(m, rows[m % 2], &b, &turned);
+                            if m + 2 < ROWS {
+                                rows[m % 2] = load_rows(slot, chunk, m as u32 + 2);
+                            }
+                        }
+                    });
+                    if !WHOLE {
+                        if chunk == 3 {
+                            cp_async_wait::<PENDING>();
+                            barrier();
+                            panels.stage(step + panels.shape.stages, slot);
+                        }
+                        rows = load_first(next.0, next.1);
+                        columns = load_columns(next.0, next.1);
+                    }
+                }
+                step += 1;
+                slot = next_slot;
+            }
+        }
+        sums
     }
 }
 
@@ -196,7 +325,13 @@ impl Panels {
 /// # Safety
 /// As the kernels'.
 #[inline(always)]
-unsafe fn correlate<S: Multiply, const ROWS: usize, const PAIRS: usize, const PENDING: u32>(
+unsafe fn correlate<
+    S: Multiply,
+    const ROWS: usize,
+    const PAIRS: usize,
+    const COLUMNS: usize,
+    const PENDING: u32,
+>(
     p: &Correlate,
     shape: Tile,
 ) {
@@ -204,15 +339,8 @@ unsafe fn correlate<S: Multiply, const ROWS: usize, const PAIRS: usize, const PE
     let tiles = divisor(tiles * (tiles + 1) / 2);
     let channel = (block() / tiles) as u64;
     let place = triangle::tile(block() % tiles);
-
-    let warp = thread() / 32;
-    let warps_across = shape.inputs / shape.warp_columns;
-    let first_row = warp / warps_across * shape.warp_rows;
-    let first_column = warp % warps_across * shape.warp_columns;
     let (tile_row, tile_column) = (place.row * shape.inputs, place.column * shape.inputs);
-    // A warp works unless all its columns lie right of all its rows, or its rows beyond the inputs.
-    let busy = tile_row + first_row + shape.warp_rows > tile_column + first_column
-        && tile_row + first_row < p.inputs;
+    let diagonal = place.row == place.column;
 
     let first_inputs = [tile_row, tile_column].map(|first| {
         let (input, last) = (first + thread() / panel::CHUNKS, p.inputs - 1);
@@ -226,118 +354,86 @@ unsafe fn correlate<S: Multiply, const ROWS: usize, const PAIRS: usize, const PE
             p.samples + (channel * p.inputs as u64 + input as u64) * p.row_stride + chunk
         }),
         inputs: first_inputs.map(|input| p.inputs - 1 - input),
-        diagonal: place.row == place.column,
-    };
-    let fragments = |step: u32| {
-        (
-            panel::ldmatrix_address(panels.rows(step), first_row, 0),
-            panel::ldmatrix_address(panels.columns(step), first_column, 0),
-        )
+        diagonal,
     };
 
-    let steps = p.row_bytes.div_ceil(STEP_BYTES);
-    // SAFETY: a stage is read after it was waited for, and copied to after all have read it.
+    // Every other four warps, of this block and from block to block, take their parts from the far end: on
+    // the diagonal, a scheduler gets warps with much to do and with little.
+    let warp = thread() / 32;
+    let warp = if (warp / 4 + block()).is_multiple_of(2) { warp } else { warp ^ 3 };
+    let across = shape.inputs / (16 * PAIRS as u32);
+    let (row, column) = (warp / across * 16 * ROWS as u32, warp % across * 16 * PAIRS as u32);
+    let above = if diagonal { column.saturating_sub(row) / 16 } else { 0 };
+    let left = p.inputs.saturating_sub(tile_row + row).div_ceil(16);
+    let part = Part {
+        row,
+        column,
+        first: if above < ROWS as u32 { above } else { ROWS as u32 },
+        end: if left < ROWS as u32 { left } else { ROWS as u32 },
+    };
+    let corner = Corner {
+        visibilities: p.visibilities + 8 * channel * triangle::baselines(p.inputs),
+        inputs: p.inputs,
+        mode: p.mode,
+        row: tile_row + row,
+        column: tile_column + column,
+    };
+    let warps = shape.threads() / 32;
+    // SAFETY: the caller's promise; the condition is the block's.
     unsafe {
-        let mut ahead = 0;
-        while ahead < shape.stages {
-            panels.stage(ahead);
-            ahead += 1;
-        }
-        cp_async_wait::<PENDING>();
-        barrier();
-        let mut step = 0;
-        if !busy {
-            while step < steps {
-                cp_async_wait::<PENDING>();
-                barrier();
-                panels.stage(step + shape.stages);
-                step += 1;
-            }
-            return;
-        }
-
-        // The next fragments are loaded before those at hand are multiplied.
-        let zero = [[[[0; 4]; 2]; PAIRS]; ROWS];
-        let mut sums = Sums { real: zero, imaginary: zero, row: [[0; 2]; ROWS] };
-        let mut now = Fragments::<ROWS, PAIRS>::load(fragments(0), 0);
-        while step < steps {
-            for chunk in 1..4 {
-                let next = Fragments::load(fragments(step), 2 * chunk);
-                sums.add::<S>(&now);
-                now = next;
-            }
-            // All have read the step but for what they hold: its stage is free, and the next one full.
-            cp_async_wait::<PENDING>();
-            barrier();
-            panels.stage(step + shape.stages);
-            step += 1;
-            // After the last step, any panel will do.
-            let next = Fragments::load(fragments(if step < steps { step } else { step - 1 }), 0);
-            sums.add::<S>(&now);
-            now = next;
-        }
-
-        let visibilities = p.visibilities + 8 * channel * triangle::baselines(p.inputs);
-        store::<S, ROWS, PAIRS>(
-            p,
-            visibilities,
-            &sums,
-            tile_row + first_row,
-            tile_column + first_column,
-        );
+        let sums = if !diagonal && tile_row + shape.inputs <= p.inputs {
+            part.multiply::<S, ROWS, PAIRS, true, PENDING>(&panels)
+        } else {
+            part.multiply::<S, ROWS, PAIRS, false, PENDING>(&panels)
+        };
+        store::<S, ROWS, PAIRS, COLUMNS>(&sums, row, &corner, warps);
     }
 }
 
-/// Writes a warp's sums to the visibilities of its channel.
+/// Writes a warp's sums to the visibilities. `corner` is the first of them, `row` its row in the tile.
 ///
 /// # Safety
-/// All lanes of the warp call it; no other warp writes these baselines.
+/// All threads of the block call it, having done with the panels but for what they wait for; no other
+/// warp writes these baselines.
 #[inline(always)]
-unsafe fn store<S: Multiply, const ROWS: usize, const PAIRS: usize>(
-    p: &Correlate,
-    visibilities: u64,
+unsafe fn store<S: Multiply, const ROWS: usize, const PAIRS: usize, const COLUMNS: usize>(
     sums: &Sums<ROWS, PAIRS>,
-    first_row: u32,
-    first_column: u32,
+    row: u32,
+    corner: &Corner,
+    warps: u32,
 ) {
-    for m in 0..ROWS {
-        // Four lanes share a row.
-        let mut row_sums = sums.row[m];
-        for half in 0..2 {
-            let mut sum = row_sums[half];
-            sum = sum.wrapping_add(shfl_xor::<1>(sum as u32) as i32);
-            sum = sum.wrapping_add(shfl_xor::<2>(sum as u32) as i32);
-            row_sums[half] = sum;
+    let warp = thread() / 32;
+    let row_sums = dynamic_shared() + warps * PATCH_BYTES + 4 * (lane() / 4);
+    // SAFETY: nobody reads the panels after the first barrier.
+    unsafe {
+        barrier();
+        if S::SUMS {
+            // Each warp has the sums of 16 rows.
+            if lane().is_multiple_of(4) {
+                store_shared(row_sums + 64 * warp, sums.row[0]);
+                store_shared(row_sums + 64 * warp + 32, sums.row[2]);
+            }
+            barrier();
         }
-        for half in 0..2 {
-            let i = first_row + 16 * m as u32 + fragment::accumulator(lane(), 2 * half as u32).row;
-            for n in 0..PAIRS {
-                for side in 0..2 {
-                    for k in 0..2 {
-                        let word = 2 * half + k;
-                        let j = first_column
-                            + 16 * n as u32
-                            + 8 * side as u32
-                            + fragment::accumulator(lane(), word as u32).column;
-                        if i < p.inputs && j <= i {
-                            let address = visibilities + 8 * triangle::baseline(i, j);
-                            let mut sum = [
-                                sums.real[m][n][side][word],
-                                S::finish(sums.imaginary[m][n][side][word], row_sums[half]),
-                            ];
-                            // SAFETY: the caller's promise; (i, j) is a baseline.
-                            unsafe {
-                                if p.mode == mode::ADD {
-                                    let before = read_global_2(address);
-                                    sum = [S::add(before[0], sum[0]), S::add(before[1], sum[1])];
-                                }
-                                store_global_2(address, sum);
-                            }
-                        }
-                    }
-                }
+    }
+    for m in 0..ROWS {
+        let mut of_rows = [0; 2];
+        if S::SUMS {
+            for half in 0..2 {
+                let place = row_sums + 4 * row + 64 * m as u32 + 32 * half;
+                // SAFETY: written above.
+                of_rows[half as usize] = unsafe { load_shared(place) };
             }
         }
+        let value = |index: usize| {
+            let (pair, side, word) = (index / 8, index / 4 % 2, index % 4);
+            let imaginary = sums.imaginary[m][pair][side][word];
+            [sums.real[m][pair][side][word], S::finish(imaginary, of_rows[word / 2])]
+        };
+        let corner = Corner { row: corner.row + 16 * m as u32, ..*corner };
+        let patch = dynamic_shared() + warp * PATCH_BYTES;
+        // SAFETY: the warp's patch; the caller's promise.
+        unsafe { patch::store::<COLUMNS>(&corner, patch, value, S::add) };
     }
 }
 
@@ -351,6 +447,7 @@ macro_rules! correlators {
                     $samples,
                     { $tile.warp_rows as usize / 16 },
                     { $tile.warp_columns as usize / 16 },
+                    { $tile.warp_columns as usize },
                     { $tile.stages - 2 },
                 >(&p, $tile)
             }
@@ -363,6 +460,10 @@ correlators! {
     correlate_mma_s8_128: Int8, TILE_128;
     /// int8, tiles of 64 x 64 baselines.
     correlate_mma_s8_64: Int8, TILE_64;
+    /// Nibbles, tiles of 64 x 64 baselines.
+    correlate_mma_s4: Nibbles<false>, TILE_64;
+    /// Nibbles that hold value + 8, tiles of 64 x 64 baselines.
+    correlate_mma_s4_offset: Nibbles<true>, TILE_64;
     /// Half precision, tiles of 128 x 128 baselines.
     correlate_mma_f16_128: Half, TILE_128;
     /// Half precision, tiles of 64 x 64 baselines.

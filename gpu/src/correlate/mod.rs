@@ -5,8 +5,8 @@
 //!
 //! | file | kernels | bound by |
 //! |---|---|---|
-//! | [`mma`] | int8 and half-precision samples on `mma.sync` (sm_80 and later) | tensor operations |
-//! | [`wgmma`] | the same on Hopper's warpgroup instructions (sm_90a) | tensor operations |
+//! | [`mma`] | int8, 4-bit and half-precision samples on `mma.sync` (sm_80 and later) | tensor operations |
+//! | [`wgmma`] | int8 and half-precision samples on Hopper's warpgroup instructions (sm_90a) | tensor operations |
 //! | [`wgmma_ci4`] | 4-bit samples as three products, on the same instructions | tensor operations |
 //! | [`feed`] | how samples get from device memory to those of [`wgmma`], packets' order included | |
 //! | [`packed`] | samples of 1 to 4 bits, several products in one integer multiply-add | integer multiply-adds |
@@ -21,6 +21,7 @@ pub mod mma;
 pub mod offset;
 #[cfg(not(corrust_target = "sm_90a"))]
 pub mod packed;
+pub mod patch;
 pub mod samples;
 pub mod triangle;
 #[cfg(not(corrust_target = "sm_80"))]

@@ -2,28 +2,36 @@
 //!
 //! A matrix unit multiplies real numbers, so a row of samples is read as `a = (re, im, re, im, ...)`
 //! and once more turned by a right angle, which makes the imaginary part (Romein, "The Tensor-Core
-//! Correlator", section 2.1). int8 cannot hold the negation of -128: the complement `~x = -x - 1`
-//! stands for it, and what that adds is taken out again with the sum of one component of the other
-//! operand: exact for every byte.
+//! Correlator", section 2.1). Integers of `n` bits cannot hold the negation of `-2^(n-1)`: the complement
+//! `~x = -x - 1` stands for it, and what that adds is taken out again with the sum of one component of
+//! the other operand: exact for every sample.
 
-use crate::isa::common::{dp4a, prmt};
+use crate::isa::common::{lop3, prmt};
 
 /// One sample type on the matrix units.
 pub trait Samples {
     /// Whether turning needs putting right by sums.
     const SUMS: bool;
+    /// A column operand of ones where samples have their real parts.
+    const REAL: u32;
+
+    /// What samples are to the matrix unit.
+    #[inline(always)]
+    fn value(word: u32) -> u32 {
+        word
+    }
+
+    /// What real parts start from: the negative of what `bytes` of zero bits after the last time add.
+    #[inline(always)]
+    fn start(_bytes: u32) -> u32 {
+        0
+    }
+
     /// `(re, im) -> (-im, re)` of a column operand: with the row operand `a`,
     /// `a . turned = imaginary - SUMS * sum re`.
     fn turn_column(b: u32) -> u32;
-    /// `(re, im) -> (im, -re)` of a row operand: with the column operand `b`,
-    /// `turned . b = imaginary - SUMS * sum im`.
-    fn turn_row(a: u32) -> u32;
-    /// `sum` plus the real parts in a word.
-    fn sum_real(sum: i32, word: u32) -> i32;
-    /// `sum` plus the imaginary parts in a word.
-    fn sum_imaginary(sum: i32, word: u32) -> i32;
     /// The imaginary part from a product with a turned operand and the sum that it needs.
-    fn finish(imaginary: u32, sum: i32) -> u32;
+    fn finish(imaginary: u32, sum: u32) -> u32;
     /// `a + b` of two accumulators.
     fn add(a: u32, b: u32) -> u32;
 }
@@ -33,6 +41,7 @@ pub struct Int8;
 
 impl Samples for Int8 {
     const SUMS: bool = true;
+    const REAL: u32 = 0x0001_0001;
 
     #[inline(always)]
     fn turn_column(b: u32) -> u32 {
@@ -40,23 +49,45 @@ impl Samples for Int8 {
     }
 
     #[inline(always)]
-    fn turn_row(a: u32) -> u32 {
-        prmt::<0x2301>(a, a) ^ 0xff00_ff00
+    fn finish(imaginary: u32, sum: u32) -> u32 {
+        imaginary.wrapping_add(sum)
     }
 
     #[inline(always)]
-    fn sum_real(sum: i32, word: u32) -> i32 {
-        dp4a(word, 0x0001_0001, sum)
+    fn add(a: u32, b: u32) -> u32 {
+        a.wrapping_add(b)
+    }
+}
+
+/// `ci4`, and `ci4-offset` if `OFFSET`: pairs of nibbles, the real part in the high one, summed in 32
+/// bits.
+pub struct Nibbles<const OFFSET: bool>;
+
+impl<const OFFSET: bool> Samples for Nibbles<OFFSET> {
+    const SUMS: bool = true;
+    const REAL: u32 = 0x1010_1010;
+
+    #[inline(always)]
+    fn value(word: u32) -> u32 {
+        if OFFSET { word ^ 0x8888_8888 } else { word }
     }
 
     #[inline(always)]
-    fn sum_imaginary(sum: i32, word: u32) -> i32 {
-        dp4a(word, 0x0100_0100, sum)
+    fn start(bytes: u32) -> u32 {
+        // -8 - 8i times its conjugate.
+        if OFFSET { bytes.wrapping_mul(128).wrapping_neg() } else { 0 }
     }
 
     #[inline(always)]
-    fn finish(imaginary: u32, sum: i32) -> u32 {
-        imaginary.wrapping_add(sum as u32)
+    fn turn_column(b: u32) -> u32 {
+        // The low nibbles of b >> 4, and the complement of the high ones of b << 4.
+        const TABLE: u32 = 0xf0 & 0xaa | !0xcc & !0xaa & 0xff;
+        lop3::<TABLE>(b >> 4, b << 4, 0x0f0f_0f0f)
+    }
+
+    #[inline(always)]
+    fn finish(imaginary: u32, sum: u32) -> u32 {
+        imaginary.wrapping_add(sum)
     }
 
     #[inline(always)]
@@ -70,6 +101,7 @@ pub struct Half;
 
 impl Samples for Half {
     const SUMS: bool = false;
+    const REAL: u32 = 0x0000_3c00;
 
     #[inline(always)]
     fn turn_column(b: u32) -> u32 {
@@ -77,22 +109,7 @@ impl Samples for Half {
     }
 
     #[inline(always)]
-    fn turn_row(a: u32) -> u32 {
-        a.rotate_left(16) ^ 0x8000_0000
-    }
-
-    #[inline(always)]
-    fn sum_real(sum: i32, _word: u32) -> i32 {
-        sum
-    }
-
-    #[inline(always)]
-    fn sum_imaginary(sum: i32, _word: u32) -> i32 {
-        sum
-    }
-
-    #[inline(always)]
-    fn finish(imaginary: u32, _sum: i32) -> u32 {
+    fn finish(imaginary: u32, _sum: u32) -> u32 {
         imaginary
     }
 

@@ -1,19 +1,19 @@
-//! What the warpgroup correlators share: tiles taken by ticket, the ring of stages, and the way of
-//! visibilities from registers to memory.
+//! What the warpgroup correlators share: tiles taken by ticket, the ring of stages, and which visibilities
+//! are whose.
 
 use core::ops::ControlFlow::{self, Break, Continue};
 
 use crate::{
-    abi::correlate::{CorrelateWarpgroup, PATCH_COLUMNS, PATCH_PITCH, WarpgroupTile, mode},
-    correlate::triangle,
+    abi::correlate::{CorrelateWarpgroup, WarpgroupTile},
+    correlate::{
+        patch::{self, Corner},
+        triangle,
+    },
     isa::{
-        common::{
-            fetch_add_global, lane, load_shared, load_shared_2, opaque, read_global_2, shfl,
-            store_global_2, store_shared, store_shared_4, warp_barrier,
-        },
+        common::{fetch_add_global, lane, load_shared, shfl, store_shared, warp_barrier},
         sm_90a::{mbarrier_arrive, mbarrier_wait},
     },
-    tile::{divisor, fragment},
+    tile::divisor,
 };
 
 /// Threads of a warpgroup.
@@ -142,14 +142,11 @@ pub unsafe fn hear(full: u32, parity: u32, at: u32) -> ControlFlow<(), u32> {
     if tile == END { Break(()) } else { Continue(tile) }
 }
 
-/// Writes a warp's 16 rows of sums to the visibilities, through its patch of shared memory: lanes
-/// that hold 8 columns of 8 rows come to hold 32 columns of one row, which are neighbours in memory.
-///
-/// `value(word)` is the (real, imaginary) pair of word `word` of the accumulator, `2 * COLUMNS / 4`
-/// words in all; `add` adds two 32-bit sums.
+/// Writes a warp's 16 rows of sums of a tile to the visibilities, through its patch of shared memory:
+/// [`patch::store`].
 ///
 /// # Safety
-/// The whole warp calls it; `patch` is its own; no other warp writes these baselines.
+/// As [`patch::store`]'s.
 #[inline(always)]
 pub unsafe fn store<const COLUMNS: usize>(
     p: &CorrelateWarpgroup,
@@ -159,39 +156,13 @@ pub unsafe fn store<const COLUMNS: usize>(
     value: impl Fn(usize) -> [u32; 2],
     add: impl Fn(u32, u32) -> u32,
 ) {
-    let visibilities = p.visibilities + 8 * tile.channel as u64 * triangle::baselines(p.inputs);
-    // What follows from the lane takes no register before.
-    let lane = opaque(lane());
-    let place = fragment::accumulator(lane, 0);
-    for group in 0..COLUMNS / PATCH_COLUMNS as usize {
-        for half in 0..2 {
-            for n in 0..4 {
-                let word = 16 * group + 4 * n + 2 * half;
-                let ([a, b], [c, d]) = (value(word), value(word + 1));
-                let column = 8 * n as u32 + place.column;
-                // SAFETY: within the patch.
-                unsafe {
-                    store_shared_4(patch + place.row * PATCH_PITCH + 8 * column, [a, b, c, d])
-                };
-            }
-            warp_barrier();
-            let j = tile.first_column + group as u32 * PATCH_COLUMNS + lane;
-            for row in 0..8 {
-                let i = tile.first_row + 16 * warp + 8 * half as u32 + row;
-                if i < p.inputs && j <= i {
-                    let address = visibilities + 8 * triangle::baseline(i, j);
-                    // SAFETY: within the patch; (i, j) is a baseline, this warp's alone.
-                    unsafe {
-                        let mut value = load_shared_2(patch + row * PATCH_PITCH + 8 * lane);
-                        if p.mode == mode::ADD {
-                            let before = read_global_2(address);
-                            value = [add(before[0], value[0]), add(before[1], value[1])];
-                        }
-                        store_global_2(address, value);
-                    }
-                }
-            }
-            warp_barrier();
-        }
-    }
+    let corner = Corner {
+        visibilities: p.visibilities + 8 * tile.channel as u64 * triangle::baselines(p.inputs),
+        inputs: p.inputs,
+        mode: p.mode,
+        row: tile.first_row + 16 * warp,
+        column: tile.first_column,
+    };
+    // SAFETY: the caller's promise.
+    unsafe { patch::store::<COLUMNS>(&corner, patch, value, add) };
 }

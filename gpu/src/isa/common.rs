@@ -407,6 +407,21 @@ pub unsafe fn add_global_64(address: u64, value: u64) {
     unsafe { ptx!("red.global.add.u64 [{}], {};", in(reg64) address, in(reg64) value) };
 }
 
+/// `lop3.b32`: `TABLE`, computed from 0xf0, 0xcc and 0xaa, is computed from `a`, `b` and `c`, bit by bit.
+#[inline(always)]
+pub fn lop3<const TABLE: u32>(a: u32, b: u32, c: u32) -> u32 {
+    let value: u32;
+    // SAFETY: arithmetic.
+    unsafe {
+        ptx!(
+            "lop3.b32 {}, {}, {}, {}, {};",
+            out(reg32) value, in(reg32) a, in(reg32) b, in(reg32) c, const TABLE,
+            options(pure, nomem, nostack)
+        )
+    };
+    value
+}
+
 /// `prmt.b32`: result byte `i` is byte `selector >> 4i & 7` of the eight in `(low, high)`.
 ///
 /// On a CPU it is computed too, for the tests of what is made of it.

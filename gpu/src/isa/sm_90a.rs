@@ -247,8 +247,8 @@ macro_rules! multiply_steps {
         ///
         /// Warpgroup-wise. `sums += a * b` and `turned_sums += a* * b` over 128 bytes of time. `a` is
         /// 64 rows of a panel of [`crate::tile::panel`], `row` the address that the lane gives to
-        /// `ldmatrix` for the first chunk of its warp's 16; `a*` is the turn of `a`
-        /// ([`crate::correlate::samples::Samples::turn_row`]); `b` is the [`operand`] of the
+        /// `ldmatrix` for the first chunk of its warp's 16; `a*` is the turn `(im, -re)` of `a`, by
+        /// complement for int8 ([`crate::correlate::samples`]); `b` is the [`operand`] of the
         /// columns. Word `4n + i` of the sums is word `i` of
         /// [`crate::tile::fragment::accumulator`] at columns `8n..8n + 8`. `row_sums += im` (int8; not
         /// in half precision) of the lane's share of its rows `lane / 4` and `lane / 4 + 8`.

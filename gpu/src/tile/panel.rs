@@ -64,12 +64,19 @@ pub unsafe fn stage(shared: u32, rows: u32, threads: u32, source: &Source, first
 /// the 32 bytes from chunk `chunk` on: matrices 0 and 1 are the rows' halves of the first 16 bytes,
 /// 2 and 3 those of the next.
 ///
-/// As operand A the four words are the fragment; as operand B words 0 and 2 are the first eight
-/// columns, 1 and 3 the next.
+/// The four words are a fragment of operand A.
 #[inline(always)]
 pub fn ldmatrix_address(shared: u32, row: u32, chunk: u32) -> u32 {
     let lane = common::lane();
     shared + offset(row + lane % 16, chunk + lane / 16)
+}
+
+/// [`ldmatrix_address`] of two fragments of operand B: words 0 and 1 are the first eight columns, 2 and
+/// 3 the next. Each pair stands in neighbouring registers, as `mma` wants it.
+#[inline(always)]
+pub fn ldmatrix_columns(shared: u32, column: u32, chunk: u32) -> u32 {
+    let lane = common::lane();
+    shared + offset(column + lane / 16 * 8 + lane % 8, chunk + lane / 8 % 2)
 }
 
 #[cfg(test)]

@@ -31,7 +31,7 @@ use rayon::prelude::*;
 use super::{Backend, Kernel, Shape, Visibilities, baselines};
 use crate::{
     Encoding, Error, Layout, Result,
-    device::{Buffer, Gpu, Stream, TensorMap},
+    device::{Buffer, Facts, Gpu, Stream, TensorMap},
     reorder::{self, Block, Native, ROW_ALIGNMENT},
 };
 
@@ -63,6 +63,8 @@ struct Piece {
 #[derive(Clone, Copy)]
 enum Variant {
     Mma(Tile, [&'static abi::Kernel<Correlate>; 2]),
+    /// For values, and for values + 8.
+    MmaS4(Tile, [&'static abi::Kernel<Correlate>; 2]),
     /// With those that take samples as delivered, for encodings that have one.
     Wgmma(WarpgroupTile, [&'static abi::Kernel<CorrelateWarpgroup>; 2], Delivered),
     WgmmaCi4(WarpgroupTile, &'static abi::Kernel<CorrelateWarpgroup>),
@@ -88,6 +90,7 @@ impl Variant {
         Some(match kernel {
             Kernel::Mma128 => Self::Mma(TILE_128, [&entries::MMA_S8_128, &entries::MMA_F16_128]),
             Kernel::Mma64 => Self::Mma(TILE_64, [&entries::MMA_S8_64, &entries::MMA_F16_64]),
+            Kernel::MmaS4 => Self::MmaS4(TILE_64, [&entries::MMA_S4, &entries::MMA_S4_OFFSET]),
             Kernel::Wgmma192 => {
                 let delivered = [Some(&entries::WGMMA_TCN_S8_192), None];
                 let kernels = [&entries::WGMMA_S8_192, &entries::WGMMA_F16_192];
@@ -124,6 +127,7 @@ impl Variant {
     fn target(&self) -> Target {
         match self {
             Self::Mma(_, kernels) => kernels[0].entry.target,
+            Self::MmaS4(_, kernels) => kernels[0].entry.target,
             Self::Wgmma(_, kernels, _) => kernels[0].entry.target,
             Self::WgmmaCi4(_, kernel) => kernel.entry.target,
             Self::Packed(_, kernel, _) => kernel.entry.target,
@@ -133,7 +137,9 @@ impl Variant {
     /// Encodings of samples that the kernels take.
     fn encodings(&self) -> &'static [Encoding] {
         match self {
-            Self::WgmmaCi4(..) | Self::Packed(..) => &[Encoding::Ci4, Encoding::Ci4Offset],
+            Self::MmaS4(..) | Self::WgmmaCi4(..) | Self::Packed(..) => {
+                &[Encoding::Ci4, Encoding::Ci4Offset]
+            }
             Self::Mma(..) | Self::Wgmma(..) => &Encoding::ALL,
         }
     }
@@ -141,7 +147,7 @@ impl Variant {
     /// What samples of `encoding` are to the kernels.
     fn form(&self, encoding: Encoding) -> Native {
         match (self, encoding) {
-            (Self::WgmmaCi4(..), _) => Native::Nibbles,
+            (Self::MmaS4(..) | Self::WgmmaCi4(..), _) => Native::Nibbles,
             _ => Native::of(encoding),
         }
     }
@@ -149,7 +155,7 @@ impl Variant {
     /// Baselines of a tile.
     fn tile_baselines(&self) -> u32 {
         match self {
-            Self::Mma(tile, _) => tile.inputs * tile.inputs,
+            Self::Mma(tile, _) | Self::MmaS4(tile, _) => tile.inputs * tile.inputs,
             Self::Wgmma(tile, ..) | Self::WgmmaCi4(tile, _) => tile.rows * tile.columns,
             Self::Packed(tile, ..) => tile.inputs * tile.inputs,
         }
@@ -158,7 +164,7 @@ impl Variant {
     /// Tiles of baselines of one channel.
     fn tiles(&self, inputs: usize) -> u128 {
         match self {
-            Self::Mma(tile, _) => {
+            Self::Mma(tile, _) | Self::MmaS4(tile, _) => {
                 let tiles = inputs.div_ceil(tile.inputs as usize) as u128;
                 tiles * (tiles + 1) / 2
             }
@@ -227,7 +233,7 @@ impl GpuBackend {
     /// Reserves the visibilities of `shape` on `gpu`.
     pub(super) fn new(gpu: Arc<dyn Gpu>, shape: &Shape, kernel: Kernel) -> Result<Self> {
         let kernel = match kernel {
-            Kernel::Auto => choose(gpu.as_ref(), shape),
+            Kernel::Auto => choose(gpu.facts(), shape),
             named => named,
         };
         let Some(variant) = Variant::of(kernel) else {
@@ -339,6 +345,13 @@ impl GpuBackend {
         kernel.filter(|_| layout == Layout::Tcn && aligned && inputs <= most_inputs)
     }
 
+    /// Whether the kernel gets nibbles that hold value + 8: those of samples where they were delivered.
+    fn has_offset(&self, piece: &Piece) -> bool {
+        self.form == Native::Nibbles
+            && self.shape.encoding == Encoding::Ci4Offset
+            && self.is_native(piece)
+    }
+
     /// Bytes of samples that may be on the device at once, at least one sample's.
     fn piece_bytes(&self) -> Result<usize> {
         // Source and native samples of two sets; `ci4` doubles in size, padding at most doubles.
@@ -410,6 +423,11 @@ impl GpuBackend {
             Variant::Mma(_, kernels) => unsafe {
                 self.gpu.launch(stream, kernels[half], blocks, &parameters)?;
             },
+            // SAFETY: as above.
+            Variant::MmaS4(_, kernels) => unsafe {
+                let kernel = kernels[usize::from(self.has_offset(piece))];
+                self.gpu.launch(stream, kernel, blocks, &parameters)?;
+            },
             Variant::Wgmma(tile, kernels, _) => {
                 let maps = match delivered {
                     Some(_) => self.delivered_maps(piece),
@@ -451,8 +469,7 @@ impl GpuBackend {
         let row_sums = self.row_sums.as_ref().map_or(0, |sums| {
             sums.address() + (4 * self.shape.inputs * piece.first_channel) as u64
         });
-        // Samples where they were delivered are still as they were encoded.
-        let offset = self.shape.encoding == Encoding::Ci4Offset && self.is_native(piece);
+        let zero = if self.has_offset(piece) { 0x8888_8888 } else { 0 };
         let tiles = tile.tiles(inputs);
         let channels = piece.channels as u32;
         let blocks = self.gpu.facts().multiprocessors.min(tiles * channels);
@@ -468,7 +485,7 @@ impl GpuBackend {
             inputs,
             channels,
             tiles,
-            zero: if offset { 0x8888_8888 } else { 0 },
+            zero,
             mode,
             reserved: 0,
         };
@@ -827,7 +844,7 @@ fn row_maps(tile: WarpgroupTile, piece: &Piece, correlate: &Correlate) -> [Tenso
 
 /// The kernel for a GPU and an array: the one that spends the least on padding, at the speeds of their
 /// full tiles on an H200 relative to each other (docs/performance.md).
-fn choose(gpu: &dyn Gpu, shape: &Shape) -> Kernel {
+fn choose(facts: &Facts, shape: &Shape) -> Kernel {
     /// Inputs up to which 4-bit samples are quicker as they are: the kernel alone is slower than
     /// that of int8, but their corner turn moves half the bytes.
     const NIBBLE_INPUTS: usize = 512;
@@ -837,11 +854,14 @@ fn choose(gpu: &dyn Gpu, shape: &Shape) -> Kernel {
             return None;
         }
         let cost = variant.tiles(shape.inputs) as f64 * f64::from(variant.tile_baselines()) / speed;
-        gpu.facts().runs(variant.target()).then_some((kernel, cost))
+        facts.runs(variant.target()).then_some((kernel, cost))
     };
+    // Multiplied as such where the tensor cores do so, at twice the rate of int8.
+    let nibbles = facts.capability.0 == 8;
     [
         cost(Kernel::Mma128, 1.0),
         cost(Kernel::Mma64, 0.94),
+        nibbles.then(|| cost(Kernel::MmaS4, 1.9)).flatten(),
         cost(Kernel::Wgmma192, 2.33),
         cost(Kernel::Wgmma128, 2.18),
         cost(Kernel::WgmmaCi4, if shape.inputs <= NIBBLE_INPUTS { 2.5 } else { 1.8 }),
@@ -850,4 +870,29 @@ fn choose(gpu: &dyn Gpu, shape: &Shape) -> Kernel {
     .flatten()
     .min_by(|a, b| a.1.total_cmp(&b.1))
     .map_or(Kernel::Mma128, |(kernel, _)| kernel)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::SimGpu;
+
+    #[test]
+    fn samples_of_4_bits_are_multiplied_as_such_where_tensor_cores_do_so() {
+        let chosen = |capability, encoding, inputs| {
+            let facts = Facts { capability, ..SimGpu::new().facts().clone() };
+            choose(&facts, &Shape { inputs, channels: 1, encoding, layout: Layout::Tcn })
+        };
+        for encoding in [Encoding::Ci4, Encoding::Ci4Offset] {
+            for capability in [(8, 0), (8, 6), (8, 9)] {
+                for inputs in [64, 128, 2048] {
+                    assert_eq!(chosen(capability, encoding, inputs), Kernel::MmaS4);
+                }
+            }
+            assert_eq!(chosen((9, 0), encoding, 256), Kernel::WgmmaCi4);
+            assert_eq!(chosen((10, 0), encoding, 2048), Kernel::Mma128);
+        }
+        assert_eq!(chosen((8, 0), Encoding::Ci8, 2048), Kernel::Mma128);
+        assert_eq!(chosen((8, 6), Encoding::Cf16, 64), Kernel::Mma64);
+    }
 }

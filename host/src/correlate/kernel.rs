@@ -23,6 +23,9 @@ kernels! {
         Mma128 = "mma-128",
         /// `mma-64`: tensor cores of any GPU (`mma.sync`), tiles of 64 x 64 baselines.
         Mma64 = "mma-64",
+        /// `mma-s4`: tensor cores of any GPU (`mma.sync`), `ci4` and `ci4-offset` as they are, tiles of
+        /// 64 x 64 baselines; quick where they multiply numbers of 4 bits (compute capability 8.0 to 8.9).
+        MmaS4 = "mma-s4",
         /// `wgmma-192`: tensor cores of Hopper (`wgmma`), tiles of 128 x 192 baselines.
         Wgmma192 = "wgmma-192",
         /// `wgmma-128`: tensor cores of Hopper (`wgmma`), tiles of 128 x 128 baselines.
