@@ -40,7 +40,7 @@ use crate::{
         mode,
     },
     correlate::{
-        feed::{Delivered, Feed, From, Rows},
+        feed::{Delivered, Feed, Panels, Rows},
         samples::{Half, Int8, Samples},
         warpgroup::{Place, Ring, WARPGROUP, announce, hear, release, store, take_tile},
     },
@@ -50,16 +50,16 @@ use crate::{
         },
         sm_90a::{
             fence_barrier_init, fence_proxy_async, give_registers, mbarrier_arrive,
-            mbarrier_arrive_expect, mbarrier_init, mbarrier_wait, multiply_f16_64,
+            mbarrier_arrive_expect, mbarrier_init, mbarrier_wait, multiply_delivered_s8_64,
+            multiply_delivered_s8_128, multiply_delivered_s8_192, multiply_f16_64,
             multiply_f16_128, multiply_f16_192, multiply_s8_64, multiply_s8_128, multiply_s8_192,
             operand, take_registers,
         },
     },
-    tile::panel,
 };
 
-/// A sample type on `wgmma`, with tiles of `2 * WORDS` columns.
-trait Multiply<const WORDS: usize>: Samples {
+/// A sample type on `wgmma`, with tiles of `2 * WORDS` columns and rows as the feed leaves them.
+trait Multiply<F: Feed, const WORDS: usize>: Samples {
     /// A step of 64 rows by the columns that `b` describes.
     ///
     /// # Safety
@@ -74,8 +74,8 @@ trait Multiply<const WORDS: usize>: Samples {
 }
 
 macro_rules! multiply {
-    ($($samples:ty, $words:literal: $step:ident;)*) => {$(
-        impl Multiply<$words> for $samples {
+    ($($samples:ty, $feed:ty, $words:literal: $step:ident;)*) => {$(
+        impl Multiply<$feed, $words> for $samples {
             #[inline(always)]
             unsafe fn multiply(
                 sums: &mut [u32; $words],
@@ -92,18 +92,24 @@ macro_rules! multiply {
 }
 
 multiply! {
-    Int8, 32: multiply_s8_64;
-    Int8, 64: multiply_s8_128;
-    Int8, 96: multiply_s8_192;
-    Half, 32: multiply_f16_64;
-    Half, 64: multiply_f16_128;
-    Half, 96: multiply_f16_192;
+    Int8, Rows, 32: multiply_s8_64;
+    Int8, Rows, 64: multiply_s8_128;
+    Int8, Rows, 96: multiply_s8_192;
+    Int8, Delivered<2>, 32: multiply_delivered_s8_64;
+    Int8, Delivered<2>, 64: multiply_delivered_s8_128;
+    Int8, Delivered<2>, 96: multiply_delivered_s8_192;
+    Half, Rows, 32: multiply_f16_64;
+    Half, Rows, 64: multiply_f16_128;
+    Half, Rows, 96: multiply_f16_192;
+    Half, Delivered<4>, 32: multiply_f16_64;
+    Half, Delivered<4>, 64: multiply_f16_128;
+    Half, Delivered<4>, 96: multiply_f16_192;
 }
 
 /// A sample type on `wgmma`, with parts of 64, 128 and 192 columns.
-trait Parts: Multiply<32> + Multiply<64> + Multiply<96> {}
+trait Parts<F: Feed>: Multiply<F, 32> + Multiply<F, 64> + Multiply<F, 96> {}
 
-impl<S: Multiply<32> + Multiply<64> + Multiply<96>> Parts for S {}
+impl<F: Feed, S: Multiply<F, 32> + Multiply<F, 64> + Multiply<F, 96>> Parts<F> for S {}
 
 /// Warps that turn delivered samples: those of the staging warpgroup that have nothing else to do.
 const TURNING_WARPS: u32 = WARPGROUP / 32 - 1;
@@ -120,16 +126,6 @@ impl Shared {
     #[inline(always)]
     fn columns(self, stage: u32) -> u32 {
         self.base + stage * self.shape.stage_bytes()
-    }
-
-    /// Where in a stage the panel of rows is: beside the columns, or what these have of the rows.
-    #[inline(always)]
-    fn rows(self, tile: &Place) -> u32 {
-        let row = match tile.rows_among_columns(self.shape) {
-            Some(row) => row,
-            None => self.shape.columns,
-        };
-        row * STEP_BYTES
     }
 
     /// Patch of a warp that multiplies.
@@ -175,7 +171,7 @@ impl Shared {
 /// As the kernels'.
 #[inline(always)]
 unsafe fn correlate<
-    S: Parts,
+    S: Parts<F>,
     F: Feed,
     const STAGING_REGISTERS: u32,
     const MULTIPLYING_REGISTERS: u32,
@@ -212,15 +208,6 @@ unsafe fn correlate<
     }
 }
 
-/// Inputs whose samples a step of a tile needs: columns, and rows if they are not among these.
-#[inline(always)]
-fn inputs(shape: WarpgroupTile, tile: &Place) -> u32 {
-    match tile.rows_among_columns(shape) {
-        Some(_) => shape.columns,
-        None => shape.columns + shape.rows,
-    }
-}
-
 /// One thread: has the copy engine bring the panels of the block's tiles.
 #[inline(always)]
 unsafe fn stage_tiles<F: Feed>(p: &CorrelateWarpgroup, shape: WarpgroupTile, shared: Shared) {
@@ -229,7 +216,6 @@ unsafe fn stage_tiles<F: Feed>(p: &CorrelateWarpgroup, shape: WarpgroupTile, sha
     unsafe {
         while let Some(index) = take_tile(p) {
             let tile = Place::of(p, shape, index);
-            let inputs = inputs(shape, &tile);
             let mut byte = 0;
             while byte < p.row_bytes {
                 let full = shared.full(ring.stage);
@@ -237,14 +223,9 @@ unsafe fn stage_tiles<F: Feed>(p: &CorrelateWarpgroup, shape: WarpgroupTile, sha
                 if byte == 0 {
                     announce(shared.tile(ring.stage), Some(index));
                 }
-                mbarrier_arrive_expect(full, inputs * STEP_BYTES);
-                let columns = From { channel: tile.channel, input: tile.first_column, byte };
-                let panel = shared.columns(ring.stage);
-                F::bring(p.columns, panel, shape.columns, columns, full);
-                if inputs > shape.columns {
-                    let rows = From { input: tile.first_row, ..columns };
-                    F::bring(p.rows, panel + shared.rows(&tile), shape.rows, rows, full);
-                }
+                let panels = Panels { at: shared.columns(ring.stage), shape, tile: &tile };
+                mbarrier_arrive_expect(full, panels.inputs() * STEP_BYTES);
+                F::bring(p, panels, byte, full);
                 ring.advance(shape.stages);
                 byte += STEP_BYTES;
             }
@@ -265,11 +246,12 @@ unsafe fn turn_tiles<F: Feed>(p: &CorrelateWarpgroup, shape: WarpgroupTile, shar
         while let Continue(index) =
             hear(shared.full(ring.stage), ring.parity, shared.tile(ring.stage))
         {
-            let inputs = inputs(shape, &Place::of(p, shape, index));
+            let tile = &Place::of(p, shape, index);
             let mut byte = 0;
             while byte < p.row_bytes {
                 mbarrier_wait(shared.full(ring.stage), ring.parity);
-                F::turn(shared.columns(ring.stage), inputs, warp, TURNING_WARPS);
+                let panels = Panels { at: shared.columns(ring.stage), shape, tile };
+                F::turn(panels, warp, TURNING_WARPS);
                 fence_proxy_async();
                 release(shared.turned(ring.stage));
                 ring.advance(shape.stages);
@@ -282,7 +264,7 @@ unsafe fn turn_tiles<F: Feed>(p: &CorrelateWarpgroup, shape: WarpgroupTile, shar
 
 /// A warpgroup: multiplies its 64 rows of all of the block's tiles.
 #[inline(always)]
-unsafe fn multiply_tiles<S: Parts, F: Feed>(
+unsafe fn multiply_tiles<S: Parts<F>, F: Feed>(
     p: &CorrelateWarpgroup,
     shape: WarpgroupTile,
     shared: Shared,
@@ -339,20 +321,24 @@ impl Part<'_> {
 
     /// Multiplies the warpgroup's rows by the first `2 * WORDS` columns, and writes the visibilities.
     #[inline(always)]
-    unsafe fn multiply<S: Multiply<WORDS>, F: Feed, const WORDS: usize>(
+    unsafe fn multiply<S: Multiply<F, WORDS>, F: Feed, const WORDS: usize>(
         &self,
         ring: &mut Ring,
         tile: &Place,
     ) {
         let Self { p, shape, shared, index } = *self;
         let warp = (thread() - WARPGROUP) / 32;
-        let rows = panel::ldmatrix_address(shared.rows(tile), 16 * warp, 0);
+        let rows = F::row_address(Panels { at: 0, shape, tile }, 16 * warp);
         let (mut sums, mut turned_sums, mut row_sums) = ([0; WORDS], [0; WORDS], [0; 2]);
         let mut byte = 0;
         while byte < p.row_bytes {
             let stage = ring.stage;
             // SAFETY: the stage holds samples, as its barrier says.
             unsafe {
+                if F::TURNS {
+                    // What the copy engine wrote is visible to who waits for its barrier.
+                    mbarrier_wait(shared.full(stage), ring.parity);
+                }
                 mbarrier_wait(shared.ready::<F>(stage), ring.parity);
                 let columns = shared.columns(stage);
                 let (row, b) = (columns + rows, operand(columns));

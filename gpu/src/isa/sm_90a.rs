@@ -152,10 +152,11 @@ pub const fn operand(shared: u32) -> u64 {
 /// Text that loads the fragment of 16 rows by 32 bytes at `$at`, turns it and sums its rows.
 #[cfg_attr(not(target_arch = "nvptx64"), allow(unused_macros))]
 macro_rules! load_and_turn {
-    ($at:literal, $a:literal, $turned:literal, $permutation:literal, $flip:literal, $sum:ident) => {
+    ($load:literal, $at:literal, $a:literal, $turned:literal, $permutation:literal, $flip:literal,
+        $sum:ident) => {
         concat!(
-            "ldmatrix.sync.aligned.m8n8.x4.shared.b16 ",
-            "{{", $a, "0, ", $a, "1, ", $a, "2, ", $a, "3}}, [", $at, "];",
+            $load,
+            " {{", $a, "0, ", $a, "1, ", $a, "2, ", $a, "3}}, [", $at, "];",
             load_and_turn!(@turn $a, $turned, 0, $permutation, $flip),
             load_and_turn!(@turn $a, $turned, 1, $permutation, $flip),
             load_and_turn!(@turn $a, $turned, 2, $permutation, $flip),
@@ -205,23 +206,24 @@ macro_rules! multiply_fragment {
     };
 }
 
-/// Text that goes `$bytes` on, `$units` in `b`: chunk 2k of a row lies where chunk 0 does, but for
-/// bits 5 and 6.
+/// Text that goes `$units` on in `b`, and in the rows by `$go $bytes`: chunk 2k of a row lies where chunk
+/// 0 does, but for bits 5 and 6; as delivered it is 16 k times further.
 ///
 /// Where rows are summed, the address waits for the sums so far: the assembler would otherwise put
 /// them all off to the end, and hold every fragment till then. The sums are less than 2^30.
 #[cfg_attr(not(target_arch = "nvptx64"), allow(unused_macros))]
 macro_rules! next_chunks {
-    ($bytes:literal, $units:literal, imaginary) => {
+    ($go:literal, $bytes:literal, $units:literal, imaginary) => {
         concat!(
             "add.s32 at, {low}, {high}; add.s32 at, at, 0x40000000; shr.u32 bits, at, 31;",
-            next_chunks!($bytes, $units, nothing),
+            next_chunks!($go, $bytes, $units, nothing),
             "add.u32 at, at, bits; "
         )
     };
-    ($bytes:literal, $units:literal, nothing) => {
+    ($go:literal, $bytes:literal, $units:literal, nothing) => {
         concat!(
-            "xor.b32 at, {row}, ",
+            $go,
+            " at, {row}, ",
             $bytes,
             "; add.u32 next, {b}, ",
             $units,
@@ -231,24 +233,54 @@ macro_rules! next_chunks {
     };
 }
 
-/// Defines a step of the multiplication of 64 rows by some columns over 128 bytes.
+/// Defines steps of the multiplication of 64 rows by some columns over 128 bytes: one of rows of time
+/// and, under a second name, one of rows as delivered.
+macro_rules! multiply_steps {
+    ($(
+        $(#[$attribute:meta])*
+        $name:ident $(, $delivered:ident)?: $words:literal words, $instruction:literal, $scale:literal,
+        turn $turn:tt, sum $what:ident,
+        $sums:tt $turned:tt;
+    )*) => {$(
+        multiply_step! {
+            $(#[$attribute])*
+            ///
+            /// Rows are a panel of [`crate::tile::panel`], `row` the address that the lane gives to
+            /// `ldmatrix` for the first chunk of its warp's 16.
+            $name: $words words, $instruction, $scale, $turn, $what, $sums $turned,
+            "ldmatrix.sync.aligned.m8n8.x4.shared.b16", "xor.b32", "32" "64" "96"
+        }
+        $(
+            multiply_step! {
+                #[doc = concat!("[`", stringify!($name), "`] of rows as delivered.")]
+                ///
+                /// Rows are a box of [`crate::correlate::feed`] as delivered, `row` the address that the
+                /// lane gives to `ldmatrix` for the first 16 times of its warp's 16.
+                $delivered: $words words, $instruction, $scale, $turn, $what, $sums $turned,
+                "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16", "add.u32", "2048" "4096" "6144"
+            }
+        )?
+    )*};
+}
+
+/// Defines one of [`multiply_steps`].
 ///
 /// One `asm!` holds the step: the assembler then keeps the multiplications running back to back, and
 /// no copy of a register in use can come between. Two sets of fragments take turns: one is loaded and
 /// turned while the other multiplies.
-macro_rules! multiply_steps {
-    ($(
+macro_rules! multiply_step {
+    (
         $(#[$attribute:meta])*
         $name:ident: $words:literal words, $instruction:literal, $scale:literal,
-        turn $permutation:literal, $flip:literal, sum $what:ident,
-        [$($sum:literal)*] [$($turned:literal)*];
-    )*) => {$(
+        ($permutation:literal, $flip:literal), $what:ident,
+        [$($sum:literal)*] [$($turned:literal)*],
+        $load:literal, $go:literal, $second:literal $third:literal $fourth:literal
+    ) => {
         $(#[$attribute])*
         ///
         /// Warpgroup-wise. `sums += a * b` and `turned_sums += a* * b` over 128 bytes of time. `a` is
-        /// 64 rows of a panel of [`crate::tile::panel`], `row` the address that the lane gives to
-        /// `ldmatrix` for the first chunk of its warp's 16; `a*` is the turn `(im, -re)` of `a`, by
-        /// complement for int8 ([`crate::correlate::samples`]); `b` is the [`operand`] of the
+        /// the rows, 64 of them; `a*` is their turn `(im, -re)`, by complement for int8
+        /// ([`crate::correlate::samples`]); `b` is the [`operand`] of the
         /// columns. Word `4n + i` of the sums is word `i` of
         /// [`crate::tile::fragment::accumulator`] at columns `8n..8n + 8`. `row_sums += im` (int8; not
         /// in half precision) of the lane's share of its rows `lane / 4` and `lane / 4 + 8`.
@@ -269,21 +301,21 @@ macro_rules! multiply_steps {
                     "{{ .reg .pred accumulate; .reg .b64 b; .reg .b32 at, bits, next;",
                     ".reg .b32 even<4>, even_turned<4>, odd<4>, odd_turned<4>;",
                     "setp.eq.u32 accumulate, 0, 0; mov.b64 b, {{{b}, {high_bits}}};",
-                    load_and_turn!("{row}", "even", "even_turned", $permutation, $flip, $what),
+                    load_and_turn!($load, "{row}", "even", "even_turned", $permutation, $flip, $what),
                     multiply_fragment!($instruction, $scale, "even", "even_turned", "b",
                         [$($sum)*] [$($turned)*]),
-                    next_chunks!("32", "2", $what),
-                    load_and_turn!("at", "odd", "odd_turned", $permutation, $flip, $what),
+                    next_chunks!($go, $second, "2", $what),
+                    load_and_turn!($load, "at", "odd", "odd_turned", $permutation, $flip, $what),
                     multiply_fragment!($instruction, $scale, "odd", "odd_turned", "b",
                         [$($sum)*] [$($turned)*]),
                     "wgmma.wait_group.sync.aligned 1;",
-                    next_chunks!("64", "4", $what),
-                    load_and_turn!("at", "even", "even_turned", $permutation, $flip, $what),
+                    next_chunks!($go, $third, "4", $what),
+                    load_and_turn!($load, "at", "even", "even_turned", $permutation, $flip, $what),
                     multiply_fragment!($instruction, $scale, "even", "even_turned", "b",
                         [$($sum)*] [$($turned)*]),
                     "wgmma.wait_group.sync.aligned 1;",
-                    next_chunks!("96", "6", $what),
-                    load_and_turn!("at", "odd", "odd_turned", $permutation, $flip, $what),
+                    next_chunks!($go, $fourth, "6", $what),
+                    load_and_turn!($load, "at", "odd", "odd_turned", $permutation, $flip, $what),
                     multiply_fragment!($instruction, $scale, "odd", "odd_turned", "b",
                         [$($sum)*] [$($turned)*]),
                     "wgmma.wait_group.sync.aligned 0; }}",
@@ -297,19 +329,19 @@ macro_rules! multiply_steps {
                 )
             };
         }
-    )*};
+    };
 }
 
 multiply_steps! {
     /// `wgmma.mma_async.sync.aligned.m64n64k32.s32.s8.s8`: int8, 64 columns.
-    multiply_s8_64: 32 words, "m64n64k32.s32.s8.s8", "",
-        turn "0x2301", "0xff00ff00", sum imaginary,
+    multiply_s8_64, multiply_delivered_s8_64: 32 words, "m64n64k32.s32.s8.s8", "",
+        turn ("0x2301", "0xff00ff00"), sum imaginary,
         [0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31]
         [32 33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60
         61 62 63];
     /// `wgmma.mma_async.sync.aligned.m64n128k32.s32.s8.s8`: int8, 128 columns.
-    multiply_s8_128: 64 words, "m64n128k32.s32.s8.s8", "",
-        turn "0x2301", "0xff00ff00", sum imaginary,
+    multiply_s8_128, multiply_delivered_s8_128: 64 words, "m64n128k32.s32.s8.s8", "",
+        turn ("0x2301", "0xff00ff00"), sum imaginary,
         [0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32
         33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61
         62 63]
@@ -317,8 +349,8 @@ multiply_steps! {
         93 94 95 96 97 98 99 100 101 102 103 104 105 106 107 108 109 110 111 112 113 114 115 116
         117 118 119 120 121 122 123 124 125 126 127];
     /// `wgmma.mma_async.sync.aligned.m64n192k32.s32.s8.s8`: int8, 192 columns.
-    multiply_s8_192: 96 words, "m64n192k32.s32.s8.s8", "",
-        turn "0x2301", "0xff00ff00", sum imaginary,
+    multiply_s8_192, multiply_delivered_s8_192: 96 words, "m64n192k32.s32.s8.s8", "",
+        turn ("0x2301", "0xff00ff00"), sum imaginary,
         [0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32
         33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61
         62 63 64 65 66 67 68 69 70 71 72 73 74 75 76 77 78 79 80 81 82 83 84 85 86 87 88 89 90
@@ -330,13 +362,13 @@ multiply_steps! {
         185 186 187 188 189 190 191];
     /// `wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16`: half precision, 64 columns.
     multiply_f16_64: 32 words, "m64n64k16.f32.f16.f16", ", 1, 1, 0",
-        turn "0x1032", "0x80000000", sum nothing,
+        turn ("0x1032", "0x80000000"), sum nothing,
         [0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31]
         [32 33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60
         61 62 63];
     /// `wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16`: half precision, 128 columns.
     multiply_f16_128: 64 words, "m64n128k16.f32.f16.f16", ", 1, 1, 0",
-        turn "0x1032", "0x80000000", sum nothing,
+        turn ("0x1032", "0x80000000"), sum nothing,
         [0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32
         33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61
         62 63]
@@ -345,7 +377,7 @@ multiply_steps! {
         117 118 119 120 121 122 123 124 125 126 127];
     /// `wgmma.mma_async.sync.aligned.m64n192k16.f32.f16.f16`: half precision, 192 columns.
     multiply_f16_192: 96 words, "m64n192k16.f32.f16.f16", ", 1, 1, 0",
-        turn "0x1032", "0x80000000", sum nothing,
+        turn ("0x1032", "0x80000000"), sum nothing,
         [0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32
         33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61
         62 63 64 65 66 67 68 69 70 71 72 73 74 75 76 77 78 79 80 81 82 83 84 85 86 87 88 89 90

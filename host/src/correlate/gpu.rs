@@ -335,8 +335,8 @@ impl GpuBackend {
         let Variant::Wgmma(_, _, kernels) = self.variant else { return None };
         let Shape { inputs, encoding, layout, .. } = self.shape;
         let (kernel, most_inputs) = match encoding {
-            Encoding::Ci8 => (kernels[0], 1023),
-            Encoding::Cf16 => (kernels[1], 255),
+            Encoding::Ci8 => (kernels[0], usize::MAX),
+            Encoding::Cf16 => (kernels[1], usize::MAX),
             Encoding::Ci4 | Encoding::Ci4Offset => (None, 0),
         };
         // As the copy engine reads them.
