@@ -57,7 +57,7 @@ const GPU_INPUTS: &[usize] = &[
     TILE_128.inputs as usize,
     TILE_128.inputs as usize + 1,
     // Not whole boxes of delivered samples.
-    TILE_128.inputs as usize + 40,
+    TILE_128.inputs as usize + 48,
     TILE_128_192.columns as usize - 1,
     TILE_128_192.columns as usize,
     TILE_128_192.columns as usize + 1,
@@ -283,6 +283,8 @@ fn sizes(backend: Backend) {
         for (case, &times) in backend.times.iter().enumerate() {
             let channels = [3, 1][case % 2];
             backend.judge(&backend.random(format, [5, 2, 1][case % 3], channels, times));
+            // Whole lines, as a copy engine reads them where they were delivered.
+            backend.judge(&backend.random(format, 16, channels, times));
         }
     }
 }

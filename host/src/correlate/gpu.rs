@@ -336,7 +336,7 @@ impl GpuBackend {
         let Shape { inputs, encoding, layout, .. } = self.shape;
         let (kernel, most_inputs) = match encoding {
             Encoding::Ci8 => (kernels[0], usize::MAX),
-            Encoding::Cf16 => (kernels[1], usize::MAX),
+            Encoding::Cf16 => (kernels[1], 511),
             Encoding::Ci4 | Encoding::Ci4Offset => (None, 0),
         };
         // As the copy engine reads them.
