@@ -336,7 +336,7 @@ impl GpuBackend {
         let Shape { inputs, encoding, layout, .. } = self.shape;
         let (kernel, most_inputs) = match encoding {
             Encoding::Ci8 => (kernels[0], usize::MAX),
-            Encoding::Cf16 => (kernels[1], 511),
+            Encoding::Cf16 => (kernels[1], 1023),
             Encoding::Ci4 | Encoding::Ci4Offset => (None, 0),
         };
         // As the copy engine reads them.
@@ -848,6 +848,18 @@ fn choose(facts: &Facts, shape: &Shape) -> Kernel {
     /// Inputs up to which 4-bit samples are quicker as they are: the kernel alone is slower than
     /// that of int8, but their corner turn moves half the bytes.
     const NIBBLE_INPUTS: usize = 512;
+    /// Inputs from which Hopper's kernels, which then need no corner turn, are quicker from `tcn`
+    /// whatever they pad.
+    const DELIVERED_INPUTS: usize = 64;
+    let row_bytes = shape.inputs * shape.encoding.bytes();
+    if shape.layout == Layout::Tcn
+        && shape.encoding == Encoding::Ci8
+        && shape.inputs >= DELIVERED_INPUTS
+        && row_bytes.is_multiple_of(ROW_ALIGNMENT)
+        && gpu.facts().runs(Target::Sm90a)
+    {
+        return Kernel::Wgmma128;
+    }
     let cost = |kernel: Kernel, speed: f64| {
         let variant = Variant::of(kernel)?;
         if !variant.encodings().contains(&shape.encoding) {
