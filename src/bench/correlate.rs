@@ -148,6 +148,7 @@ impl Case for Correlation {
         let wide = self.kernels.iter().copied().find(|kernel| kernel.value_bits().is_none());
         let named = wide.unwrap_or(Kernel::Auto);
         let expected = Rc::new(self.end_channels(&samples, Layout::Tcn)?);
+        let auto = builder(Layout::Tcn, Kernel::Auto).build()?.kernel();
         let plan = builder(Layout::Tcn, named).build()?;
         let source = match data.remove(&None) {
             Some((source, _)) => source,

@@ -856,7 +856,7 @@ fn choose(facts: &Facts, shape: &Shape) -> Kernel {
         && shape.encoding == Encoding::Ci8
         && shape.inputs >= DELIVERED_INPUTS
         && row_bytes.is_multiple_of(ROW_ALIGNMENT)
-        && gpu.facts().runs(Target::Sm90a)
+        && facts.runs(Target::Sm90a)
     {
         return Kernel::Wgmma128;
     }
