@@ -151,7 +151,8 @@ parameters! {
         pub tail: u64,
         /// If `low` is 2 or more: bins of group 2, u32 `[sensor][segment][bin / 8][word][digit][bin % 8]`,
         /// low digits first: the words are those of a bin's 32 subsegments, which stand in them as
-        /// [`subsegment_at`] says; `(halo + subsegment) / 4` bins.
+        /// [`subsegment_at`] says; `(halo + subsegment) / 4` bins, of the halo only those of the very
+        /// first subsegment.
         pub quarters: u64,
         /// For [`COUNTS_BOXES`]: tensor maps of `counts` and of `tail`, 128 bytes each, boxes of
         /// [`COUNT_BOX`] sensors and [`COUNT_STEP`] instants.
@@ -168,10 +169,9 @@ parameters! {
         pub bins_stride: u64,
         /// Sensors.
         pub sensors: u32,
-        /// Instants of a subsegment, a multiple of [`STEP`].
+        /// Instants of a subsegment, a multiple of [`STEP`], no fewer than `halo`.
         pub subsegment: u32,
-        /// Instants before each subsegment that are repeated from the one before, a multiple of
-        /// [`STEP`].
+        /// Instants before each subsegment that its delay lines must hold, a multiple of [`STEP`].
         pub halo: u32,
         /// Segments of [`SUBSEGMENTS`] subsegments.
         pub segments: u32,

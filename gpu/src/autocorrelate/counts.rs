@@ -5,8 +5,10 @@
 //! ahead, on Hopper by its copy engine; there the threads turn them: a thread takes four sensors at four
 //! instants of four subsegments, transposes bytes in registers, and has the bin of four counts as a
 //! by-product. Every
-//! subsegment is preceded by a halo, instants that its delay lines must hold when it begins; those
-//! before the first instant come from the tail of the call before, those after the last are zero.
+//! subsegment is preceded by instants of a halo, those that its delay lines here must hold when it begins;
+//! those before the first instant come from the tail of the call before, those after the last are zero.
+//! Of the very first subsegment the whole halo is turned, for the bins that longer delay lines need:
+//! all others find them in the subsegment before.
 //!
 //! Then a warp multiplies one sensor's counts. Operand A has 16 instants as rows, operand B the
 //! instants of the delay line as columns; their product is a Gram matrix
@@ -91,6 +93,11 @@ struct Task<'a> {
     segment: u32,
     /// Sensors of the block.
     sensors: u32,
+    /// The first step, counted from the beginning of the halo.
+    first: u32,
+    /// The first step for all subsegments. Those before are for subsegment 0, and for the three that share
+    /// its words.
+    begin: u32,
 }
 
 impl Task<'_> {
@@ -112,6 +119,12 @@ impl Task<'_> {
     #[inline(always)]
     fn word(sensor: u32, word: u32) -> u32 {
         4 * ((word % 4) ^ (sensor / 4 % 4))
+    }
+
+    /// Whether a step is copied for a subsegment.
+    #[inline(always)]
+    fn is_copied(&self, step: u32, subsegment: u32) -> bool {
+        step >= self.begin || subsegment.is_multiple_of(8)
     }
 
     /// The first instant of a step of a subsegment, counted from the first of all.
@@ -143,7 +156,7 @@ impl Task<'_> {
         let thread = opaque(thread());
         let (quad, four, word) = (thread % 4, thread / 4 % 8, thread / 32 % 8);
         let half = thread / 256;
-        if 4 * quad >= self.sensors {
+        if 4 * quad >= self.sensors || (step < self.begin && word > 0) {
             return;
         }
         let first = 32 * half + 4 * four;
@@ -258,19 +271,20 @@ trait Copies {
     /// All threads of the block call it.
     unsafe fn begin(task: &Task);
 
-    /// Starts copying a step, if there is one. A warp takes two subsegments.
+    /// Starts copying a step, if there is one, of all subsegments that need it. A warp takes two.
     ///
     /// # Safety
     /// All threads of the block call it once for every step, and for steps that are no more; the slot's
     /// last contents were read.
     unsafe fn start(task: &Task, step: Option<u32>, slot: u32);
 
-    /// Waits until a step has come for which [`start`](Self::start) was called as many times before the
-    /// last as there are slots less two. For the whole block after a barrier more.
+    /// Waits until the step, number `turn` of the block's, has come, for which [`start`](Self::start) was
+    /// called as many times before the last as there are slots less two. For the whole block after a
+    /// barrier more.
     ///
     /// # Safety
     /// All threads of the block call it.
-    unsafe fn wait(task: &Task, step: u32, slot: u32);
+    unsafe fn wait(task: &Task, turn: u32, slot: u32);
 }
 
 /// Copies by the threads.
@@ -325,7 +339,12 @@ impl Copies for Pieces {
             let first = task.instant(step, subsegment);
             let mut row = thread % 32;
             while row < 2 * COUNT_STEP {
-                let offset = row / COUNT_STEP * p.subsegment + row % COUNT_STEP;
+                let part = row / COUNT_STEP;
+                if !task.is_copied(step, subsegment + part) {
+                    row += 32;
+                    continue;
+                }
+                let offset = part * p.subsegment + row % COUNT_STEP;
                 let instant = first + offset as i64;
                 let at = if instant < 0 {
                     p.tail + (instant + p.halo as i64) as u64 * p.sensors as u64
@@ -396,8 +415,10 @@ impl Copies for Boxes {
         // SAFETY: boxes of the slot; halo and subsegments are whole steps, so that a box lies in the tail
         // or in the counts, the end of which zeros follow.
         unsafe {
-            mbarrier_arrive_expect(barrier, 2 * BOX_BYTES);
-            for part in 0..2 {
+            let boxes =
+                if task.is_copied(step, 1) { 2 } else { task.is_copied(step, subsegment) as u32 };
+            mbarrier_arrive_expect(barrier, boxes * BOX_BYTES);
+            for part in 0..boxes {
                 let instant = task.instant(step, subsegment + part);
                 let (map, instant) = if instant < 0 {
                     (p.maps + 128, instant + p.halo as i64)
@@ -411,9 +432,9 @@ impl Copies for Boxes {
     }
 
     #[inline(always)]
-    unsafe fn wait(task: &Task, step: u32, slot: u32) {
+    unsafe fn wait(task: &Task, turn: u32, slot: u32) {
         // SAFETY: the barrier was made in the beginning.
-        unsafe { mbarrier_wait(Self::barrier(task, slot), step / COUNT_SLOTS % 2) };
+        unsafe { mbarrier_wait(Self::barrier(task, slot), turn / COUNT_SLOTS % 2) };
     }
 }
 
@@ -522,20 +543,24 @@ unsafe fn run<C: Copies>(p: &Counts) {
     let chunks = divisor(p.chunks);
     let sensors = COUNT_WARPS / chunks;
     let tiles = divisor((p.sensors + sensors - 1) / divisor(sensors));
+    let segment = block() / tiles;
+    let halo_steps = p.halo / COUNT_STEP;
+    let steps = halo_steps + p.subsegment / COUNT_STEP;
+    // Delay lines are filled by two steps, and by two more for every chunk behind.
+    // Bins of groups 0 and 1 go to memory from here, too.
+    let begin = if p.low < 2 { 0 } else { halo_steps - 2 * p.chunks };
     let task = Task {
         p,
         shared: dynamic_shared(),
         sensor: block() % tiles * sensors,
-        segment: block() / tiles,
+        segment,
         sensors,
+        first: if segment == 0 { 0 } else { begin },
+        begin,
     };
     let warp = thread() / 32;
     let (sensor, chunk) = (warp / chunks, warp % chunks);
     let is_there = task.sensor + sensor < p.sensors;
-    let halo_steps = p.halo / COUNT_STEP;
-    let steps = halo_steps + p.subsegment / COUNT_STEP;
-    // What is multiplied before the halo ends is forgotten, the last of it remembered in `held`.
-    let first = halo_steps - 2;
 
     let mut sums = [[0; 4]; TILES];
     let mut held = [[0; 2]; HELD];
@@ -543,28 +568,32 @@ unsafe fn run<C: Copies>(p: &Counts) {
     // A step is turned two rounds after its copy began, and multiplied in the one after that.
     let mut round = 0;
     let mut slot = 0;
+    let count = steps - task.first;
     // SAFETY: all threads go the same rounds, with a barrier in each.
     unsafe {
         C::begin(&task);
-        while round < steps + COUNT_SLOTS {
+        while round < count + COUNT_SLOTS {
             let next = if slot + 1 < COUNT_SLOTS { slot + 1 } else { 0 };
-            let turned = round.wrapping_sub(COUNT_SLOTS - 1);
-            if turned < steps {
-                C::wait(&task, turned, next);
+            let turn = round.wrapping_sub(COUNT_SLOTS - 1);
+            if turn < count {
+                C::wait(&task, turn, next);
             }
             // The step to be turned has come, and every warp has done with what the others overwrite.
             barrier();
-            C::start(&task, (round < steps).then_some(round), slot);
+            C::start(&task, (round < count).then_some(task.first + round), slot);
             slot = next;
-            if turned < steps {
-                task.turn(turned, slot);
+            if turn < count {
+                task.turn(task.first + turn, slot);
             }
-            let step = round.wrapping_sub(COUNT_SLOTS);
-            if is_there && step < steps {
+            let turned = round.wrapping_sub(COUNT_SLOTS);
+            if is_there && turned < count {
+                let step = task.first + turned;
                 if p.low < 2 && chunk == 0 {
                     total += task.keep(step, sensor);
                 }
-                if step >= first {
+                // What is multiplied before the halo ends is forgotten, the last of it remembered in
+                // `held`.
+                if step + 2 >= halo_steps {
                     if step == halo_steps {
                         sums = [[0; 4]; TILES];
                     }

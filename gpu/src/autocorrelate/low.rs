@@ -10,7 +10,8 @@
 //! together from the bins of group 2, [`STEP`] instants of every subsegment at a time: each takes two
 //! bins of 8 subsegments and adds neighbours, first its own, then other lanes'. Then every warp multiplies
 //! what its role says; consecutive products share the bins of the delay line, which stay in registers.
-//! Before its own instants a subsegment's halo goes through the lines, without products.
+//! Before its own instants a subsegment's halo goes through the lines, without products: the last bins
+//! of the subsegment before.
 //!
 //! Sums wrap at 2^32 and are read as unsigned: a product of digits is at most 255^2, 32 of them for
 //! every 8 bins of 4 instants or more; [`crate::abi::autocorrelate::MAX_SUBSEGMENT`] keeps them below.
@@ -185,21 +186,44 @@ impl Filler<'_> {
     /// The step exists.
     #[inline(always)]
     unsafe fn fetch(&self, step: u32) -> [Digits; THREAD_BINS as usize] {
-        let length = ((self.p.halo + self.p.subsegment) / 4) as u64;
-        let row = self.sensor as u64 * self.p.segments as u64 + self.segment as u64;
-        let bin = row * length + (step * (STEP / 4) + self.bin()) as u64;
-        let address = self.p.quarters
-            + bin / 8 * QUARTERS_BYTES as u64
-            + 4 * (bin % 8)
-            + 2 * (2 * 4 * 8) * (lane() % 4) as u64;
+        let p = self.p;
+        let halo = p.halo / 4;
+        let length = halo + p.subsegment / 4;
+        let row = self.sensor as u64 * p.segments as u64 + self.segment as u64;
+        let bytes = (length / 8 * QUARTERS_BYTES) as u64;
+        let address = p.quarters + row * bytes;
+        // Two bins of a word of subsegments.
+        let pair = |address: u64, bin: u32, word: u32, digit: u32| {
+            let offset = bin / 8 * QUARTERS_BYTES + bin % 8 * 4 + 4 * 8 * (2 * word + digit);
+            // SAFETY: the caller's promise.
+            unsafe { load_global_2(address + offset as u64) }
+        };
+        let bin = step * (STEP / 4) + self.bin();
+        let word = 2 * (lane() % 4);
         let mut bins = [[[0; 2]; 2]; THREAD_BINS as usize];
-        for word in 0..2 {
-            for digit in 0..2 {
-                let offset = 4 * 8 * (2 * word + digit) as u64;
-                // SAFETY: the caller's promise.
-                let [first, second] = unsafe { load_global_2(address + offset) };
-                bins[0][digit][word] = first;
-                bins[1][digit][word] = second;
+        for digit in 0..2 {
+            let words = if bin >= halo {
+                [pair(address, bin, word, digit), pair(address, bin, word + 1, digit)]
+            } else {
+                // Subsegment `8 byte + word` follows the one of the word before, word 0 that of the byte
+                // before in word 7, its first byte the last of all or, of the first segment, its own.
+                let before = bin + p.subsegment / 4;
+                let mut words = [
+                    pair(address, before, (word + 7) % 8, digit),
+                    pair(address, before, word, digit),
+                ];
+                if word == 0 {
+                    let first = if self.segment > 0 {
+                        pair(address - bytes, before, 7, digit).map(|last| last >> 24)
+                    } else {
+                        pair(address, bin, 0, digit).map(|own| own & 0xff)
+                    };
+                    words[0] = [words[0][0] << 8 | first[0], words[0][1] << 8 | first[1]];
+                }
+                words
+            };
+            for i in 0..THREAD_BINS as usize {
+                bins[i][digit as usize] = [words[0][i], words[1][i]];
             }
         }
         bins

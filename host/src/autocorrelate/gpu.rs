@@ -583,19 +583,19 @@ fn grid(blocks: usize) -> Result<u32> {
     })
 }
 
-/// Cuts `instants` into segments of subsegments: the number of segments, and the instants of a subsegment.
-/// There are enough blocks for all multiprocessors and few idle ones in the end, of `tiles` for each
-/// segment, and subsegments are no shorter than `halo` if one segment has that many.
+/// Cuts `instants` into segments of subsegments: the number of segments, and the instants of a subsegment,
+/// no fewer than `halo`. There are enough blocks for all multiprocessors and few idle ones in the end, of
+/// `tiles` for each segment.
 fn cut(instants: usize, halo: usize, tiles: usize, multiprocessors: usize) -> (usize, usize) {
     const MOST_WAVES: usize = 8;
     let subsegment = |segments: usize| {
-        instants.div_ceil(segments * SUBSEGMENTS as usize).next_multiple_of(STEP as usize)
+        let instants = instants.div_ceil(segments * SUBSEGMENTS as usize);
+        instants.next_multiple_of(STEP as usize).max(halo)
     };
     let least = instants.div_ceil((SUBSEGMENTS * MAX_SUBSEGMENT) as usize);
     let most = (MOST_WAVES * multiprocessors).div_ceil(tiles).max(least);
     (least..=most)
         .map(|segments| (segments, subsegment(segments)))
-        .filter(|&(segments, subsegment)| segments == least || subsegment >= halo)
         .min_by_key(|&(segments, subsegment)| {
             (tiles * segments).div_ceil(multiprocessors) * (halo + subsegment)
         })
