@@ -111,14 +111,14 @@ pub const TILE_128_192: WarpgroupTile =
 pub const TILE_128_128: WarpgroupTile =
     WarpgroupTile { rows: 128, columns: 128, stages: 6, registers: (40, 200) };
 
-/// 128 x 128 baselines of 4-bit samples, whose columns are unpacked to [`CI4_PLANES`].
+/// 128 x 128 baselines of 4-bit samples.
 pub const TILE_CI4: WarpgroupTile =
-    WarpgroupTile { rows: 128, columns: 128, stages: 3, registers: (40, 232) };
+    WarpgroupTile { rows: 128, columns: 128, stages: 3, registers: (24, 232) };
+/// Threads of [`TILE_CI4`] that unpack: a warpgroup at either end of the block.
+pub const CI4_UNPACKING: u32 = 256;
 
-/// Panels that a step's columns of [`TILE_CI4`] are unpacked to.
-pub const CI4_PLANES: u32 = 3;
-/// Steps whose planes are in shared memory.
-pub const CI4_SETS: u32 = 2;
+/// Panels of a stage of [`TILE_CI4`] beside the samples': what its columns are unpacked to.
+pub const CI4_PLANES: u32 = 2;
 
 /// What a launch does with the sums already in memory.
 pub mod mode {
@@ -254,12 +254,18 @@ pub const WGMMA_TCN_S8_128: Kernel<CorrelateWarpgroup> =
 pub const WGMMA_TCN_F16_128: Kernel<CorrelateWarpgroup> =
     warpgroup("correlate_wgmma_tcn_f16_128", TILE_128_128);
 
-/// 4-bit samples as three products on `wgmma.m64n128k32`, [`TILE_CI4`]. Samples are rows of a byte a time,
-/// with what lies between the last time and a multiple of 16 zero.
-pub const WGMMA_CI4: Kernel<CorrelateWarpgroup> = warpgroup("correlate_wgmma_ci4", TILE_CI4)
-    .shared_bytes(
-        TILE_CI4.shared_bytes() + CI4_SETS * (CI4_PLANES * TILE_CI4.columns * STEP_BYTES + 2 * 8),
-    );
+/// 4-bit samples as three products on `wgmma.m64n128k32`, [`TILE_CI4`]. Samples are rows of a byte a time.
+///
+/// Beside what its tile asks for, a block has for each stage the planes and two sums a column, and four
+/// words.
+pub const WGMMA_CI4: Kernel<CorrelateWarpgroup> =
+    Kernel::new("correlate_wgmma_ci4", CI4_UNPACKING + 2 * TILE_CI4.rows)
+        .target(Target::Sm90a)
+        .shared_bytes(
+            TILE_CI4.shared_bytes()
+                + TILE_CI4.stages * (CI4_PLANES * STEP_BYTES + 2 * 4) * TILE_CI4.columns
+                + 4 * 4,
+        );
 
 /// Baselines of a channel that a block of [`WIDEN`] adds.
 pub const WIDEN_BASELINES: u32 = 2048;

@@ -10,7 +10,9 @@ use crate::{
         triangle,
     },
     isa::{
-        common::{fetch_add_global, lane, load_shared, shfl, store_shared, warp_barrier},
+        common::{
+            fetch_add_global, lane, load_shared, opaque, shfl, store_shared, thread, warp_barrier,
+        },
         sm_90a::{mbarrier_arrive, mbarrier_wait},
     },
     tile::divisor,
@@ -70,7 +72,24 @@ impl Place {
 #[inline(always)]
 pub unsafe fn take_tile(p: &CorrelateWarpgroup) -> Option<u32> {
     // SAFETY: the caller's promise.
-    let tile = unsafe { fetch_add_global(p.tickets, 1) }.wrapping_sub(p.first_ticket);
+    tile_of(p, unsafe { fetch_add_global(p.tickets, 1) })
+}
+
+/// The next ticket, of which [`tile_of`] may be asked later, when it has come.
+///
+/// # Safety
+/// As [`take_tile`]'s.
+#[inline(always)]
+pub unsafe fn take_ticket(p: &CorrelateWarpgroup) -> u32 {
+    // The assembler would have the lanes share an addition of 1, and wait for the ticket to be dealt out.
+    // SAFETY: the caller's promise.
+    unsafe { fetch_add_global(p.tickets, opaque(thread()) / WARPGROUP + 1) }
+}
+
+/// The tile of a ticket.
+#[inline(always)]
+pub fn tile_of(p: &CorrelateWarpgroup, ticket: u32) -> Option<u32> {
+    let tile = ticket.wrapping_sub(p.first_ticket);
     if tile < p.tiles * p.channels { Some(tile) } else { None }
 }
 

@@ -2,47 +2,57 @@
 //!
 //! ```text
 //! a + ib of a row, c + id of a column
-//! P = sum a c,   Q = sum b d,   R = sum (a + b)(c - d)
-//! real part      sum ac + bd = P + Q
-//! imaginary part sum bc - ad = R - P + Q
+//! P = sum 16 a * 16 c,   Q = sum 16 b * 16 d,   V = sum (16 a - b)(16 c + d)
+//! real part      sum ac + bd = (P + Q) / 256
+//! imaginary part sum bc - ad = (P - Q / 256 - V) / 16
 //! ```
 //!
-//! 16 a, 16 b, 8 (a + b), 16 c, 16 d and 8 (c - d) are int8, so that the int8 tensor cores give a complex
-//! product for three real ones: 4/3 of what their peak counts as. The factors save instructions: a
-//! nibble at the top of a byte has its sign where a byte has. What they add is taken off at the end. The
-//! idea is Gauss's; with packed integers it is that of Klages et al., "GPU Kernels for High-Speed 4-Bit
-//! Astrophysical Data Processing": samples of few bits leave room for arithmetic before the
-//! multiplication.
+//! All factors are bytes, so that the int8 tensor cores give a complex product for three real ones: 4/3
+//! of what their peak counts as. The idea is Gauss's; with packed integers it is that of Klages et al.,
+//! "GPU Kernels for High-Speed 4-Bit Astrophysical Data Processing": samples of few bits leave room for
+//! arithmetic before the multiplication.
+//!
+//! The products are chosen for their operands. Where nibbles are 8 too large, a sample is a byte
+//! `16 (c + 8) + d + 8`: `16 c + d`, 136 too large, which a product takes as it lies in memory. Its lower
+//! nibble complemented, it is `16 a - b`, 135 too large. A nibble at the top of a byte, its sign turned,
+//! is 16 times its value: nothing is too large in P and Q. In V that is undone by the sums of both
+//! factors:
+//!
+//! ```text
+//! V = sum v w - 136 sum v - 135 sum w + 135 * 136 T,   v = 16 a - b + 135, w = 16 c + d + 136
+//! ```
 //!
 //! Blocks take tiles as in [`super::wgmma`]. A step is 128 times, a byte each. Its warpgroups:
 //!
-//! - the first unpacks: one of its threads has the copy engine bring the bytes of rows and columns, a
-//!   step ahead, and all store the planes of the columns, 16 c, 16 d and 8 (c - d), as panels;
-//! - the others multiply 64 rows each: fragments of the rows' bytes by `ldmatrix`, in registers
-//!   unpacked to 16 a, 16 b and 8 (a + b), against the planes.
+//! - the first and the last unpack: one of their threads has the copy engine bring the bytes of rows and
+//!   columns, and all store the planes of the columns, 16 c and 16 d, and sum w. Nibbles in two's
+//!   complement are made 8 too large where they lie;
+//! - the others multiply 64 rows each: fragments of the rows' bytes by `ldmatrix`, from which they make
+//!   v, 16 a and 16 b in registers and sum v.
 //!
-//! A step's bytes wait in one of three slots, as rows are read till it is multiplied; its planes in one
-//! of two.
+//! Bound by the tensor cores: a step takes 24 `wgmma` of 64 cycles. Beside them shared memory is the
+//! busiest: `wgmma` reads columns at half its rate, and unpacking reads and writes a third as much again.
+//! Instructions are what unpacking has to save: a warpgroup that multiplies and one that unpacks share
+//! schedulers, and where planes come late the tensor cores wait.
 //!
-//! Bound by the tensor cores, 12 `wgmma` of 64 cycles for a step of a 64 x 128 part, and nearly as much
-//! by shared memory, of whose 128 bytes a cycle they read 64; writing planes takes 32, rows and columns
-//! 21 each.
-//!
-//! On an H200 the tensor cores are busy 48 % of the time (ncu), and nothing else is busier than 49 %: what
-//! holds it up is not yet known. A thread has two fragments, one unpacked while the other multiplies.
-//!
-//! Tried and lost: columns brought by the threads that unpack them, to registers or by `cp.async`: 1199
-//! and 1198 useful TOPS against 1179 at N = 2048, but 8 to 12 % less at fewer inputs.
+//! Tried and lost: the products ac, bd and (a + b)(c - d), whose columns are three planes and whose rows
+//! take three times the instructions to unpack; planes made by one warpgroup, 2.5 % slower at N = 2048.
 
 use core::ops::ControlFlow::Continue;
 
 use crate::{
     abi::correlate::{
-        CI4_PLANES, CI4_SETS, CorrelateWarpgroup, PATCH_BYTES, STEP_BYTES, TILE_CI4, WarpgroupTile,
+        CI4_PLANES, CI4_UNPACKING, CorrelateWarpgroup, PATCH_BYTES, STEP_BYTES, TILE_CI4,
+        WarpgroupTile,
     },
-    correlate::warpgroup::{Place, Ring, WARPGROUP, announce, hear, release, store, take_tile},
+    correlate::warpgroup::{
+        Place, Ring, WARPGROUP, announce, hear, release, store, take_ticket, tile_of,
+    },
     isa::{
-        common::{barrier, dynamic_shared, load_shared_4, opaque, store_shared_4, thread},
+        common::{
+            barrier, dp4a_unsigned, dynamic_shared, lane, load_shared, load_shared_2,
+            load_shared_4, mad, opaque, shfl_xor, store_shared, store_shared_4, thread,
+        },
         sm_90a::{
             copy_tensor_3d, fence_barrier_init, fence_proxy_async, give_registers, mbarrier_arrive,
             mbarrier_arrive_expect, mbarrier_init, mbarrier_wait, multiply_nibbles_64,
@@ -52,16 +62,25 @@ use crate::{
     tile::panel,
 };
 
-/// Rows of columns whose chunks the warpgroup unpacks at a time.
-const CHUNK_ROWS: u32 = WARPGROUP / panel::CHUNKS;
-/// Chunks of a thread in a step.
-const CHUNKS: u32 = TILE_CI4.columns / CHUNK_ROWS;
-/// Chunks that a thread unpacks together.
-const TOGETHER: usize = 2;
-/// Sets of planes.
-const SETS: u32 = CI4_SETS;
+/// Warps that unpack.
+const UNPACKING: u32 = CI4_UNPACKING / 32;
 
-/// Addresses in shared memory.
+/// What turns nibbles that are 8 too large to two's complement, and back.
+const EXCESS: u32 = 0x8888_8888;
+/// Sign of a nibble that is 8 too large, at the top of a byte.
+const SIGN: u32 = 0x8080_8080;
+/// High nibbles.
+const HIGH: u32 = 0xf0f0_f0f0;
+/// Bytes of one.
+const ONES: u32 = 0x0101_0101;
+
+/// How much v is too large.
+const EXCESS_V: u32 = 16 * 8 + 7;
+/// How much w is too large.
+const EXCESS_W: u32 = 16 * 8 + 8;
+
+/// Addresses in shared memory. A stage is four panels: the bytes of the columns, w in the end; those of
+/// the rows; the planes 16 c and 16 d.
 #[derive(Clone, Copy)]
 struct Shared {
     base: u32,
@@ -69,52 +88,59 @@ struct Shared {
 }
 
 impl Shared {
-    /// Panel of the columns' bytes in a slot.
+    /// Panel of the columns' bytes of a stage.
     #[inline(always)]
-    fn columns(self, slot: u32) -> u32 {
-        self.base + slot * self.shape.stage_bytes()
+    fn columns(self, stage: u32) -> u32 {
+        let planes = CI4_PLANES * self.shape.columns * STEP_BYTES;
+        self.base + stage * (self.shape.stage_bytes() + planes)
     }
 
-    /// Where in a slot the panel of the rows' bytes is: beside the columns, or these on the diagonal.
+    /// Where in a stage the panel of the rows' bytes is: beside the columns, or these on the diagonal.
     #[inline(always)]
     fn rows(self, tile: &Place) -> u32 {
         if tile.first_row == tile.first_column { 0 } else { self.shape.columns * STEP_BYTES }
     }
 
-    /// First of the planes of a set: 16 c, 16 d, 8 (c - d).
-    #[inline(always)]
-    fn planes(self, set: u32) -> u32 {
-        self.columns(self.shape.stages) + set * CI4_PLANES * self.shape.columns * STEP_BYTES
-    }
-
     /// Patch of a warp that multiplies.
     #[inline(always)]
     fn patch(self, warp: u32) -> u32 {
-        self.planes(SETS) + warp * PATCH_BYTES
+        self.columns(self.shape.stages) + warp * PATCH_BYTES
     }
 
-    /// Barrier of a slot that holds bytes.
+    /// Sums of w of each column, in the last stage of a tile.
     #[inline(always)]
-    fn brought(self, slot: u32) -> u32 {
-        self.patch(self.shape.rows / 16) + 8 * slot
+    fn sums(self, stage: u32) -> u32 {
+        self.patch(self.shape.rows / 16) + stage * self.shape.columns * 8
     }
 
-    /// Barrier of a set of planes that is complete.
+    /// Barrier of a stage that holds bytes.
     #[inline(always)]
-    fn full(self, set: u32) -> u32 {
-        self.brought(self.shape.stages + set)
+    fn brought(self, stage: u32) -> u32 {
+        self.sums(self.shape.stages) + 8 * stage
     }
 
-    /// Barrier of a set of planes that was multiplied, and the rows with it.
+    /// Barrier of a stage that is unpacked.
     #[inline(always)]
-    fn empty(self, set: u32) -> u32 {
-        self.full(SETS + set)
+    fn full(self, stage: u32) -> u32 {
+        self.brought(self.shape.stages + stage)
     }
 
-    /// Word of a slot that says which tile begins there.
+    /// Barrier of a stage that was multiplied.
     #[inline(always)]
-    fn tile(self, slot: u32) -> u32 {
-        self.empty(SETS) + 4 * slot
+    fn empty(self, stage: u32) -> u32 {
+        self.full(self.shape.stages + stage)
+    }
+
+    /// Word of a stage that says which tile begins there.
+    #[inline(always)]
+    fn tile(self, stage: u32) -> u32 {
+        self.empty(self.shape.stages) + 4 * stage
+    }
+
+    /// Word of the thread that has bytes brought.
+    #[inline(always)]
+    fn bringer(self, word: u32) -> u32 {
+        self.tile(self.shape.stages + word)
     }
 }
 
@@ -132,19 +158,17 @@ unsafe fn correlate<const STAGING_REGISTERS: u32, const MULTIPLYING_REGISTERS: u
     // barriers.
     unsafe {
         if thread() == 0 {
-            let mut slot = 0;
-            while slot < shape.stages {
-                mbarrier_init(shared.brought(slot), 1);
-                slot += 1;
-            }
-            for set in 0..SETS {
-                mbarrier_init(shared.full(set), WARPGROUP);
-                mbarrier_init(shared.empty(set), shape.rows / 16);
+            let mut stage = 0;
+            while stage < shape.stages {
+                mbarrier_init(shared.brought(stage), 1);
+                mbarrier_init(shared.full(stage), UNPACKING);
+                mbarrier_init(shared.empty(stage), shape.rows / 16);
+                stage += 1;
             }
             fence_barrier_init();
         }
         barrier();
-        if thread() < WARPGROUP {
+        if thread() < WARPGROUP || thread() >= WARPGROUP + 2 * shape.rows {
             give_registers::<STAGING_REGISTERS>();
             unpack_tiles(p, shape, shared);
         } else {
@@ -154,121 +178,133 @@ unsafe fn correlate<const STAGING_REGISTERS: u32, const MULTIPLYING_REGISTERS: u
     }
 }
 
-/// The one thread that has bytes brought: where it stands, a step ahead of those that unpack.
-struct Bringer<'a> {
-    p: &'a CorrelateWarpgroup,
-    shape: WarpgroupTile,
-    shared: Shared,
-    /// The tile that steps are brought of, none at the end.
-    index: Option<u32>,
-    /// Where the next step begins.
-    byte: u32,
+/// Where the thread that has bytes brought stands: words of shared memory, as registers are scarce.
+mod bringer {
+    /// Where the next step begins in the rows.
+    pub const BYTE: u32 = 0;
+    /// Channel of the tile that steps are brought of.
+    pub const CHANNEL: u32 = 1;
+    /// Its first row's input.
+    pub const ROW: u32 = 2;
+    /// Its first column's input.
+    pub const COLUMN: u32 = 3;
+    /// Byte of a thread that has brought all.
+    pub const DONE: u32 = u32::MAX;
 }
 
-impl Bringer<'_> {
-    /// Has the next step brought to `slot`, or says there that no tile is left.
-    ///
-    /// # Safety
-    /// The slot was read by all.
-    #[inline(always)]
-    unsafe fn bring(&mut self, slot: u32) {
-        let Self { p, shape, shared, .. } = *self;
-        let (brought, word) = (shared.brought(slot), shared.tile(slot));
-        // SAFETY: the caller's promise; the panels are the slot's.
-        unsafe {
-            if self.byte >= p.row_bytes {
-                (self.index, self.byte) = (take_tile(p), 0);
-            }
-            if self.byte == 0 {
-                announce(word, self.index);
-            }
-            let Some(index) = self.index else {
+/// Has the next step brought to the ring's stage, once this was multiplied, or says there that no tile
+/// is left.
+///
+/// # Safety
+/// One thread of the block calls it, for stage after stage; the barriers are the block's.
+#[inline(always)]
+unsafe fn bring(p: &CorrelateWarpgroup, shared: Shared, ring: &Ring, ticket: &mut u32) {
+    let (shape, stage) = (shared.shape, ring.stage);
+    let brought = shared.brought(stage);
+    // SAFETY: the panels are the stage's, the words this thread's.
+    unsafe {
+        let mut byte = load_shared(shared.bringer(bringer::BYTE));
+        if byte == bringer::DONE {
+            return;
+        }
+        mbarrier_wait(shared.empty(stage), ring.parity ^ 1);
+        if byte >= p.row_bytes {
+            let tile = tile_of(p, *ticket);
+            announce(shared.tile(stage), tile);
+            let Some(index) = tile else {
+                store_shared(shared.bringer(bringer::BYTE), bringer::DONE);
                 mbarrier_arrive(brought);
                 return;
             };
             let tile = Place::of(p, shape, index);
-            let rows = shared.rows(&tile);
-            let panels = if rows == 0 { shape.columns } else { shape.columns + shape.rows };
-            mbarrier_arrive_expect(brought, panels * STEP_BYTES);
-            let from = [self.byte, tile.first_column, tile.channel];
-            copy_tensor_3d(shared.columns(slot), p.columns, from, brought);
-            if rows != 0 {
-                let from = [self.byte, tile.first_row, tile.channel];
-                copy_tensor_3d(shared.columns(slot) + rows, p.rows, from, brought);
-            }
-            self.byte += STEP_BYTES;
+            store_shared(shared.bringer(bringer::CHANNEL), tile.channel);
+            store_shared(shared.bringer(bringer::ROW), tile.first_row);
+            store_shared(shared.bringer(bringer::COLUMN), tile.first_column);
+            // Asked for long before it is needed.
+            *ticket = take_ticket(p);
+            byte = 0;
         }
+        let word = |word: u32| load_shared(shared.bringer(word));
+        let tile = Place {
+            channel: word(bringer::CHANNEL),
+            first_row: word(bringer::ROW),
+            first_column: word(bringer::COLUMN),
+        };
+        let rows = shared.rows(&tile);
+        let panels = if rows == 0 { shape.columns } else { shape.columns + shape.rows };
+        mbarrier_arrive_expect(brought, panels * STEP_BYTES);
+        let from = [byte, tile.first_column, tile.channel];
+        copy_tensor_3d(shared.columns(stage), p.columns, from, brought);
+        if rows != 0 {
+            let from = [byte, tile.first_row, tile.channel];
+            copy_tensor_3d(shared.columns(stage) + rows, p.rows, from, brought);
+        }
+        store_shared(shared.bringer(bringer::BYTE), byte + STEP_BYTES);
     }
 }
 
-/// Four samples of a column to four bytes of each of the planes 16 c, 16 d, 8 (c - d).
-///
-/// Differences are made of nibbles that are 8 too large, and put 0 at 0x80: none leaves its byte.
-#[inline(always)]
-fn unpack(bytes: u32, sign: u32) -> [u32; 3] {
-    const SIGNS: u32 = 0x8080_8080;
-    let excess = (sign ^ SIGNS) >> 1;
-    let c = bytes & 0xf0f0_f0f0 ^ sign;
-    let d = bytes << 4 & 0xf0f0_f0f0 ^ sign;
-    let high = bytes >> 1 & 0x7878_7878 ^ excess;
-    let low = bytes << 3 & 0x7878_7878 ^ excess;
-    [c, d, high.wrapping_add(SIGNS).wrapping_sub(low) ^ SIGNS]
-}
-
-/// The first warpgroup: makes the planes of the columns of the block's tiles.
+/// The first warpgroup and the last: make the planes of the columns of the block's tiles, half of the
+/// times each, a column a thread.
 #[inline(always)]
 unsafe fn unpack_tiles(p: &CorrelateWarpgroup, shape: WarpgroupTile, shared: Shared) {
-    let (mut slots, mut sets) = (Ring::START, Ring::START);
-    let sign = p.zero & 0x8080_8080;
-    // A thread's chunks are the same of every 16th row, and lie at the same places there.
-    let chunk = thread() % panel::CHUNKS;
-    let place = panel::offset(thread() / panel::CHUNKS, chunk);
-    // SAFETY: slots and planes are written when they were read by all, as the barriers say.
+    let panel = shape.columns * STEP_BYTES;
+    // Chunk k of a column lies where chunk 0 does, but for bits 4 to 6. The warpgroup at the end of the
+    // block takes the second half.
+    let column_of = |thread: u32| {
+        panel::offset(thread % WARPGROUP, thread / (2 * WARPGROUP) * panel::CHUNKS / 2)
+    };
+    // A product, as the assembler would make an operation more of anything else.
+    let sign = mad(p.zero >> 31, SIGN, 0);
+    let (mut sum, mut byte) = (0, 0);
+    let mut ring = Ring::START;
+    // SAFETY: stages are written when they were read by all, as the barriers say.
     unsafe {
-        let mut bringer = Bringer { p, shape, shared, index: None, byte: p.row_bytes };
+        let mut ticket = 0;
         if thread() == 0 {
-            bringer.bring(0);
+            store_shared(shared.bringer(bringer::BYTE), p.row_bytes);
+            ticket = take_ticket(p);
         }
-        while let Continue(_) =
-            hear(shared.brought(slots.stage), slots.parity, shared.tile(slots.stage))
-        {
-            let mut byte = 0;
-            while byte < p.row_bytes {
-                mbarrier_wait(shared.empty(sets.stage), sets.parity ^ 1);
-                if thread() == 0 {
-                    // The step before the last was multiplied: its slot is free.
-                    let next = slots.stage + 1;
-                    bringer.bring(if next == shape.stages { 0 } else { next });
-                }
-                mbarrier_wait(shared.brought(slots.stage), slots.parity);
-                let columns = shared.columns(slots.stage) + place;
-                let planes = shared.planes(sets.stage) + place;
-                let there = byte + chunk * panel::CHUNK < p.row_bytes;
-                for round in 0..CHUNKS / TOGETHER as u32 {
-                    let row = |chunk: usize| {
-                        (round * TOGETHER as u32 + chunk as u32) * CHUNK_ROWS * STEP_BYTES
-                    };
-                    let mut chunks = [[p.zero; 4]; TOGETHER];
-                    if there {
-                        for chunk in 0..TOGETHER {
-                            chunks[chunk] = load_shared_4(columns + row(chunk));
-                        }
-                    }
-                    for chunk in 0..TOGETHER {
-                        let [a, b, c, d] = chunks[chunk].map(|bytes| unpack(bytes, sign));
-                        for plane in 0..3 {
-                            let panel = plane as u32 * shape.columns * STEP_BYTES;
-                            let words = [a[plane], b[plane], c[plane], d[plane]];
-                            store_shared_4(planes + panel + row(chunk), words);
-                        }
-                    }
-                }
-                fence_proxy_async();
-                mbarrier_arrive(shared.full(sets.stage));
-                slots.advance(shape.stages);
-                sets.advance(SETS);
-                byte += STEP_BYTES;
+        let mut begun = false;
+        loop {
+            // A step ahead of what is unpacked.
+            if thread() == 0 {
+                bring(p, shared, &ring, &mut ticket);
             }
+            let (stage, parity) = match ring.stage {
+                0 => (shape.stages - 1, ring.parity ^ 1),
+                next => (next - 1, ring.parity),
+            };
+            ring.advance(shape.stages);
+            if !begun {
+                begun = true;
+                continue;
+            }
+            mbarrier_wait(shared.empty(stage), parity ^ 1);
+            if byte == 0 && hear(shared.brought(stage), parity, shared.tile(stage)).is_break() {
+                break;
+            }
+            mbarrier_wait(shared.brought(stage), parity);
+            let from = shared.columns(stage) + column_of(opaque(thread()));
+            for chunk in 0..panel::CHUNKS / 2 {
+                let at = from ^ (chunk * panel::CHUNK);
+                let words = load_shared_4(at);
+                store_shared_4(at + 2 * panel, words.map(|word| word & HIGH ^ sign));
+                store_shared_4(at + 3 * panel, words.map(|word| word << 4 & HIGH ^ sign));
+                let words = words.map(|word| word ^ p.zero ^ EXCESS);
+                if p.zero != EXCESS {
+                    store_shared_4(at, words);
+                }
+                sum = words.iter().fold(sum, |sum, word| dp4a_unsigned(*word, ONES, sum));
+            }
+            byte += STEP_BYTES;
+            if byte >= p.row_bytes {
+                // Found again, as registers are scarce: a column, and which half.
+                let word = opaque(thread()) % (2 * WARPGROUP);
+                store_shared(shared.sums(stage) + 4 * word, sum);
+                (sum, byte) = (0, 0);
+            }
+            fence_proxy_async();
+            release(shared.full(stage));
         }
     }
 }
@@ -276,101 +312,90 @@ unsafe fn unpack_tiles(p: &CorrelateWarpgroup, shape: WarpgroupTile, shared: Sha
 /// A warpgroup: multiplies its 64 rows of all of the block's tiles.
 #[inline(always)]
 unsafe fn multiply_tiles(p: &CorrelateWarpgroup, shape: WarpgroupTile, shared: Shared) {
-    let mut rings = Rings { slots: Ring::START, sets: Ring::START };
+    let mut ring = Ring::START;
     // First row of the warpgroup in the tile.
     let group_row = (thread() - WARPGROUP) / WARPGROUP * 64;
     // SAFETY: the barriers are the block's; the number of columns is the warpgroup's.
     unsafe {
-        while let Continue(index) = hear(
-            shared.brought(rings.slots.stage),
-            rings.slots.parity,
-            shared.tile(rings.slots.stage),
-        ) {
+        while let Continue(index) =
+            hear(shared.brought(ring.stage), ring.parity, shared.tile(ring.stage))
+        {
             let tile = Place::of(p, shape, index);
             // Columns of the tile that lie on or left of the diagonal for the last of the rows.
             let first_row = tile.first_row + group_row;
             let columns = (first_row + 64).saturating_sub(tile.first_column);
             if first_row >= p.inputs || columns == 0 {
-                skip(p, shared, &mut rings);
+                skip(p, shared, &mut ring);
             } else if columns <= 64 {
-                multiply::<32>(p, shared, &mut rings, index);
+                multiply::<32>(p, shared, &mut ring, index);
             } else {
-                multiply::<64>(p, shared, &mut rings, index);
+                multiply::<64>(p, shared, &mut ring, index);
             }
         }
     }
 }
 
-/// Positions in the rings of slots and of planes.
-struct Rings {
-    slots: Ring,
-    sets: Ring,
+/// Waits for a step.
+///
+/// # Safety
+/// The barriers are the block's.
+#[inline(always)]
+unsafe fn wait(shared: Shared, ring: &Ring) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        mbarrier_wait(shared.brought(ring.stage), ring.parity);
+        mbarrier_wait(shared.full(ring.stage), ring.parity);
+    }
 }
 
-impl Rings {
-    /// Waits for a step.
-    ///
-    /// # Safety
-    /// The barriers are the block's.
-    #[inline(always)]
-    unsafe fn wait(&self, shared: Shared) {
-        // SAFETY: the caller's promise.
-        unsafe {
-            mbarrier_wait(shared.brought(self.slots.stage), self.slots.parity);
-            mbarrier_wait(shared.full(self.sets.stage), self.sets.parity);
-        }
-    }
-
-    /// Has done with a step.
-    ///
-    /// # Safety
-    /// The whole warp calls it.
-    #[inline(always)]
-    unsafe fn pass(&mut self, shared: Shared) {
-        // SAFETY: the caller's promise.
-        unsafe { release(shared.empty(self.sets.stage)) };
-        self.slots.advance(shared.shape.stages);
-        self.sets.advance(SETS);
-    }
+/// Has done with a step.
+///
+/// # Safety
+/// The whole warp calls it.
+#[inline(always)]
+unsafe fn pass(shared: Shared, ring: &mut Ring) {
+    // SAFETY: the caller's promise.
+    unsafe { release(shared.empty(ring.stage)) };
+    ring.advance(shared.shape.stages);
 }
 
 /// Lets a tile's steps pass.
 #[inline(always)]
-unsafe fn skip(p: &CorrelateWarpgroup, shared: Shared, rings: &mut Rings) {
+unsafe fn skip(p: &CorrelateWarpgroup, shared: Shared, ring: &mut Ring) {
     let mut byte = 0;
     while byte < p.row_bytes {
         // SAFETY: the block's barriers.
         unsafe {
-            rings.wait(shared);
-            rings.pass(shared);
+            wait(shared, ring);
+            pass(shared, ring);
         }
         byte += STEP_BYTES;
     }
 }
 
-/// Sums P, Q, R of a thread in parts of `2 * WORDS` columns.
+/// Sums V, P, Q of a thread in parts of `2 * WORDS` columns.
 struct Sums<const WORDS: usize>([[u32; WORDS]; 3]);
 
 /// A step of the multiplication.
 trait Multiply {
     /// # Safety
     /// As [`multiply_nibbles_128`]'s.
-    unsafe fn multiply(&mut self, row: u32, b: u64, sign: u32);
+    unsafe fn multiply<const EXCESS: bool>(&mut self, row_sums: &mut [u32; 2], row: u32, b: u64);
 }
 
 impl Multiply for Sums<32> {
     #[inline(always)]
-    unsafe fn multiply(&mut self, row: u32, b: u64, sign: u32) {
+    unsafe fn multiply<const EXCESS: bool>(&mut self, row_sums: &mut [u32; 2], row: u32, b: u64) {
         // SAFETY: the caller's promise.
-        unsafe { multiply_nibbles_64(&mut self.0, row, b, sign) }
+        unsafe { multiply_nibbles_64::<EXCESS>(&mut self.0, row_sums, row, b) }
     }
 }
 
 impl Multiply for Sums<64> {
     #[inline(always)]
-    unsafe fn multiply(&mut self, row: u32, b: u64, sign: u32) {
+    unsafe fn multiply<const EXCESS: bool>(&mut self, row_sums: &mut [u32; 2], row: u32, b: u64) {
         // SAFETY: the caller's promise.
-        unsafe { multiply_nibbles_128(&mut self.0, row, b, sign) }
+        unsafe { multiply_nibbles_128::<EXCESS>(&mut self.0, row_sums, row, b) }
     }
 }
 
@@ -380,40 +405,36 @@ impl Multiply for Sums<64> {
 unsafe fn multiply<const WORDS: usize>(
     p: &CorrelateWarpgroup,
     shared: Shared,
-    rings: &mut Rings,
+    ring: &mut Ring,
     index: u32,
 ) where
     Sums<WORDS>: Multiply,
 {
     let shape = shared.shape;
     let rows = shared.rows(&Place::of(p, shape, index));
+    let excess = rows == 0 || p.zero == EXCESS;
     let rows = panel::ldmatrix_address(rows, 16 * ((thread() - WARPGROUP) / 32), 0);
-    let mut sums = Sums([[0; WORDS]; 3]);
-    let mut byte = 0;
-    // There is a step at least: a loop that may not run would hold zeros beside the sums.
-    loop {
-        // SAFETY: the slot and the planes are complete, as their barriers say.
-        unsafe {
-            rings.wait(shared);
-            let planes = operand(shared.planes(rings.sets.stage));
-            let rows = shared.columns(rings.slots.stage) + rows;
-            sums.multiply(rows, planes, p.zero & 0x8080_8080);
-            rings.pass(shared);
-        }
-        byte += STEP_BYTES;
-        if byte >= p.row_bytes {
-            break;
-        }
+    let (mut sums, mut row_sums) = (Sums([[0; WORDS]; 3]), [0; 2]);
+    // SAFETY: the caller's promise; the last stage has the sums of the columns.
+    unsafe {
+        // The columns, and rows among them, are 8 too large in the end.
+        let byte = if excess {
+            steps::<WORDS, true>(p, shared, ring, rows, &mut sums, &mut row_sums)
+        } else {
+            steps::<WORDS, false>(p, shared, ring, rows, &mut sums, &mut row_sums)
+        };
+        sums.set_right(row_sums, byte, shared.sums(ring.stage));
+        pass(shared, ring);
     }
     // Found again, as registers are scarce above: where the tile is, and who this is.
     let tile = &Place::of(p, shape, opaque(index));
     let warp = (opaque(thread()) - WARPGROUP) / 32;
-    let [ac, bd, differences] = &sums.0;
-    // 256 P, 256 Q, 64 R: their sums stay below 2^31 in as many times as those of int8.
+    let [imaginary, real, _] = &sums.0;
+    // Beyond the last time, bytes are zero: where nibbles are 8 too large, each is -8 - 8i.
+    let beyond = if p.zero == 0 { 0 } else { (p.row_bytes.wrapping_neg() % STEP_BYTES) << 15 };
     let value = |word: usize| {
-        let (p, q, r) = (ac[word] as i32, bd[word] as i32, differences[word] as i32);
-        let (real, imaginary) = (p.wrapping_add(q) >> 8, (r >> 6) + (q.wrapping_sub(p) >> 8));
-        [real as u32, imaginary as u32]
+        let real = real[word].wrapping_sub(beyond) as i32 >> 8;
+        [real as u32, (imaginary[word] as i32 >> 4) as u32]
     };
     // SAFETY: no other warp has these baselines.
     unsafe {
@@ -421,6 +442,80 @@ unsafe fn multiply<const WORDS: usize>(
             store::<64>(p, tile, warp, shared.patch(warp), value, u32::wrapping_add);
         } else {
             store::<128>(p, tile, warp, shared.patch(warp), value, u32::wrapping_add);
+        }
+    }
+}
+
+/// The steps of a tile but for the passing of the last; how many times they are. The lane gives the
+/// address `rows`, in a stage, to `ldmatrix`.
+///
+/// # Safety
+/// As the kernels'; the whole warpgroup calls it.
+#[inline(always)]
+unsafe fn steps<const WORDS: usize, const EXCESS: bool>(
+    p: &CorrelateWarpgroup,
+    shared: Shared,
+    ring: &mut Ring,
+    rows: u32,
+    sums: &mut Sums<WORDS>,
+    row_sums: &mut [u32; 2],
+) -> u32
+where
+    Sums<WORDS>: Multiply,
+{
+    let mut byte = 0;
+    // There is a step at least: a loop that may not run would hold zeros beside the sums.
+    loop {
+        // SAFETY: the stage is complete, as its barriers say.
+        unsafe {
+            wait(shared, ring);
+            let columns = shared.columns(ring.stage);
+            sums.multiply::<EXCESS>(row_sums, columns + rows, operand(columns));
+        }
+        byte += STEP_BYTES;
+        if byte >= p.row_bytes {
+            return byte;
+        }
+        // SAFETY: the block's barriers.
+        unsafe { pass(shared, ring) };
+    }
+}
+
+impl<const WORDS: usize> Sums<WORDS> {
+    /// Makes 16 times the imaginary and 256 times the real parts of V, P, Q over so many times, given
+    /// the lane's share of the sums of its rows and the place of those of the columns.
+    ///
+    /// 256 times the real parts stay below 2^31 in as many times as the sums of int8; what is added to V
+    /// may go beyond 2^32 and comes back.
+    ///
+    /// # Safety
+    /// The whole warp calls it; a word for each column is at `column_sums`.
+    #[inline(always)]
+    unsafe fn set_right(&mut self, row_sums: [u32; 2], times: u32, column_sums: u32) {
+        let rows = row_sums.map(|mut sum| {
+            sum = sum.wrapping_add(shfl_xor::<1>(sum));
+            sum = sum.wrapping_add(shfl_xor::<2>(sum));
+            (EXCESS_V * EXCESS_W).wrapping_mul(times).wrapping_sub(EXCESS_W.wrapping_mul(sum))
+        });
+        let column = column_sums + 8 * (opaque(lane()) % 4);
+        let [v, p, q] = &mut self.0;
+        for half in 0..2 {
+            for n in 0..WORDS / 4 {
+                let at = column + half * 4 * TILE_CI4.columns + 32 * n as u32;
+                // SAFETY: the caller's promise.
+                let sums = unsafe { load_shared_2(at) };
+                for word in 0..4 {
+                    let v = &mut v[4 * n + word];
+                    *v = opaque(v.wrapping_sub(EXCESS_V.wrapping_mul(sums[word % 2])));
+                }
+            }
+        }
+        for word in 0..WORDS {
+            let v_right = v[word].wrapping_add(rows[word % 4 / 2]);
+            let q_once = (q[word] as i32 >> 8) as u32;
+            // Here and not where they are needed: q's registers are free then.
+            v[word] = opaque(p[word].wrapping_sub(q_once).wrapping_sub(v_right));
+            p[word] = opaque(p[word].wrapping_add(q[word]));
         }
     }
 }

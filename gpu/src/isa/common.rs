@@ -479,6 +479,21 @@ pub fn dp4a(a: u32, b: u32, c: i32) -> i32 {
     value
 }
 
+/// `dp4a.u32.u32`: `c` plus the dot product of the unsigned bytes of `a` and `b`.
+#[inline(always)]
+pub fn dp4a_unsigned(a: u32, b: u32, c: u32) -> u32 {
+    let value: u32;
+    // SAFETY: arithmetic.
+    unsafe {
+        ptx!(
+            "dp4a.u32.u32 {}, {}, {}, {};",
+            out(reg32) value, in(reg32) a, in(reg32) b, in(reg32) c,
+            options(pure, nomem, nostack)
+        )
+    };
+    value
+}
+
 /// `mad.lo.u32`: the low half of `a * b`, plus `c`.
 #[inline(always)]
 pub fn mad(a: u32, b: u32, c: u32) -> u32 {

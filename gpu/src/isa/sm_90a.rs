@@ -181,10 +181,10 @@ macro_rules! load_and_turn {
 /// Text of one `wgmma`: `$sums += $a * $b` over 32 bytes.
 #[cfg_attr(not(target_arch = "nvptx64"), allow(unused_macros))]
 macro_rules! wgmma {
-    ($instruction:literal, $scale:literal, $a:literal, $b:literal,
+    ($shape:literal, $types:literal, $scale:literal, $a:literal, $b:literal,
         $first:literal $($index:literal)*) => {
         concat!(
-            "wgmma.mma_async.sync.aligned.", $instruction,
+            "wgmma.mma_async.sync.aligned.", $shape, $types,
             " {{{", $first, "}", $(", {", $index, "}",)* "}}, ",
             "{{", $a, "0, ", $a, "1, ", $a, "2, ", $a, "3}}, ",
             $b, ", accumulate", $scale, ";"
@@ -199,8 +199,8 @@ macro_rules! multiply_fragment {
         [$($sum:literal)*] [$($turned_sum:literal)*]) => {
         concat!(
             "wgmma.fence.sync.aligned;",
-            wgmma!($instruction, $scale, $a, $b, $($sum)*),
-            wgmma!($instruction, $scale, $turned, $b, $($turned_sum)*),
+            wgmma!($instruction, "", $scale, $a, $b, $($sum)*),
+            wgmma!($instruction, "", $scale, $turned, $b, $($turned_sum)*),
             "wgmma.commit_group.sync.aligned;"
         )
     };
@@ -389,132 +389,145 @@ multiply_steps! {
         185 186 187 188 189 190 191];
 }
 
-/// Text that loads the fragment of 16 rows by 32 nibble pairs at `$at` as `bytes`.
+/// Text that makes `$to` of the fragment of samples `$x`: p = 16 re or q = 16 im; or v where it lies, whose
+/// rows it sums.
 #[cfg_attr(not(target_arch = "nvptx64"), allow(unused_macros))]
-macro_rules! load_nibbles {
-    ($offset:literal) => {
+macro_rules! nibbles {
+    ($part:ident $x:literal $to:literal) => {
         concat!(
-            "xor.b32 at, {row}, ",
-            $offset,
-            ";",
-            "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {{bytes0, bytes1, bytes2, bytes3}}, [at];",
+            nibbles!(@$part $x, $to, 0, "low"), nibbles!(@$part $x, $to, 1, "high"),
+            nibbles!(@$part $x, $to, 2, "low"), nibbles!(@$part $x, $to, 3, "high"),
+        )
+    };
+    (@p $x:literal, $to:literal, $word:literal, $sum:literal) => {
+        concat!(
+            "and.b32 ", $to, $word, ", ", $x, $word, ", 0xf0f0f0f0;",
+            "xor.b32 ", $to, $word, ", ", $to, $word, ", {sign};",
+        )
+    };
+    (@q $x:literal, $to:literal, $word:literal, $sum:literal) => {
+        concat!(
+            "shl.b32 ", $to, $word, ", ", $x, $word, ", 4; and.b32 ", $to, $word, ", ", $to, $word,
+            ", 0xf0f0f0f0; xor.b32 ", $to, $word, ", ", $to, $word, ", {sign};",
+        )
+    };
+    (@v $x:literal, $to:literal, $word:literal, $sum:literal) => {
+        concat!(
+            "xor.b32 ", $to, $word, ", ", $x, $word, ", {turn};",
+            "dp4a.u32.u32 {", $sum, "}, ", $to, $word, ", 0x01010101, {", $sum, "};",
         )
     };
 }
 
-/// Text that makes fragment `$to` from `bytes`: 16 times the real parts, 16 times the imaginary parts
-/// or 8 times their sums, int8.
-///
-/// A nibble at the top of a byte needs no extension of its sign. Sums are made of nibbles that are 8
-/// too large, so that none leaves its byte.
+/// Text of one product, by the operand `$units` from `{b}`: one group.
 #[cfg_attr(not(target_arch = "nvptx64"), allow(unused_macros))]
-macro_rules! unpack_nibbles {
-    ($part:ident, $to:literal) => {
+macro_rules! multiply_part {
+    ($columns:literal, $types:literal, $a:literal, $units:literal, [$($sum:literal)*]) => {
         concat!(
-            unpack_nibbles!(@$part $to, 0),
-            unpack_nibbles!(@$part $to, 1),
-            unpack_nibbles!(@$part $to, 2),
-            unpack_nibbles!(@$part $to, 3),
-        )
-    };
-    (@real $to:literal, $word:literal) => {
-        concat!(
-            "and.b32 one, bytes", $word, ", 0xf0f0f0f0; xor.b32 ", $to, $word, ", one, {sign};",
-        )
-    };
-    (@imaginary $to:literal, $word:literal) => {
-        concat!(
-            "shl.b32 one, bytes", $word, ", 4; and.b32 one, one, 0xf0f0f0f0;",
-            "xor.b32 ", $to, $word, ", one, {sign};",
-        )
-    };
-    (@sum $to:literal, $word:literal) => {
-        concat!(
-            "shr.u32 one, bytes", $word, ", 1; and.b32 one, one, 0x78787878;",
-            "xor.b32 one, one, {excess};",
-            "shl.b32 other, bytes", $word, ", 3; and.b32 other, other, 0x78787878;",
-            "xor.b32 other, other, {excess};",
-            "add.u32 one, one, other; xor.b32 ", $to, $word, ", one, 0x80808080;",
-        )
-    };
-}
-
-/// Text of one product: fragment `$part` of `bytes` as `$a`, by the plane `$units` from the first.
-#[cfg_attr(not(target_arch = "nvptx64"), allow(unused_macros))]
-macro_rules! multiply_plane {
-    ($instruction:literal, $part:ident, $a:literal, $units:literal, [$($sum:literal)*]) => {
-        concat!(
-            unpack_nibbles!($part, $a),
             "add.u32 next, {b}, ", $units, "; mov.b64 b, {{next, {high_bits}}};",
             "wgmma.fence.sync.aligned;",
-            wgmma!($instruction, "", $a, "b", $($sum)*),
+            wgmma!($columns, $types, "", $a, "b", $($sum)*),
             "wgmma.commit_group.sync.aligned;"
+        )
+    };
+}
+
+/// Text of the three products of the fragment of samples `$x`. Those of the fragment before may be under
+/// way, in the order P, Q, V: Q read what is to hold p, V what is to hold q.
+#[cfg_attr(not(target_arch = "nvptx64"), allow(unused_macros))]
+macro_rules! multiply_nibble_fragment {
+    ($columns:literal, $x:literal $to_p:literal $to_q:literal,
+        $v_units:literal $p_units:literal $q_units:literal, $v:tt $p:tt $q:tt) => {
+        concat!(
+            "wgmma.wait_group.sync.aligned 1;",
+            nibbles!(p $x $to_p),
+            multiply_part!($columns, ".s32.s8.s8", $to_p, $p_units, $p),
+            "wgmma.wait_group.sync.aligned 1;",
+            nibbles!(q $x $to_q),
+            multiply_part!($columns, ".s32.s8.s8", $to_q, $q_units, $q),
+            nibbles!(v $x $x),
+            multiply_part!($columns, ".s32.u8.u8", $x, $v_units, $v),
+        )
+    };
+}
+
+/// Text that loads the next fragment of samples to `$x`, once the product P of the last is done.
+#[cfg_attr(not(target_arch = "nvptx64"), allow(unused_macros))]
+macro_rules! load_nibbles {
+    ($x:literal, $bytes:literal) => {
+        concat!(
+            "wgmma.wait_group.sync.aligned 2;",
+            // The address waits for the sums, as in `next_chunks`.
+            "add.s32 at, {low}, {high}; add.s32 at, at, 0x40000000; shr.u32 bits, at, 31;",
+            "xor.b32 at, {row}, ",
+            $bytes,
+            "; add.u32 at, at, bits;",
+            "ldmatrix.sync.aligned.m8n8.x4.shared.b16 ",
+            "{{",
+            $x,
+            "0, ",
+            $x,
+            "1, ",
+            $x,
+            "2, ",
+            $x,
+            "3}}, [at];",
         )
     };
 }
 
 /// Defines a step of the three products of 64 rows and some columns of 4-bit samples over 128 times.
 ///
-/// Two fragments take turns: one is unpacked while the other multiplies.
+/// Of the parts of a fragment two products at least are always under way.
 macro_rules! multiply_nibbles {
     ($(
         $(#[$attribute:meta])*
-        $name:ident: $words:literal words, $instruction:literal, $p:tt $q:tt $r:tt,
+        $name:ident: $words:literal words, $columns:literal, $v:tt $p:tt $q:tt,
         [$($index:literal $sum:literal $word:literal,)*];
     )*) => {$(
         $(#[$attribute])*
         ///
-        /// Warpgroup-wise. `sums[0] += 16 re * c`, `sums[1] += 16 im * d`, `sums[2] += 8 (re + im) * e`
-        /// over 128 times of 64 rows. Rows are a panel of [`crate::tile::panel`], a byte a time: real
-        /// parts in the high nibbles, imaginary in the low ones. They are two's
-        /// complement, `sign` zero, or 8 too large, `sign` 0x80808080. `row` is the address that the lane gives to `ldmatrix` for
-        /// the first chunk of its warp's 16 rows. `b` is the [`operand`] of the columns' plane c; d and
-        /// e follow, 16 KiB from each other, int8. Word `4n + i` of the sums is word `i` of
-        /// [`crate::tile::fragment::accumulator`] at columns `8n..8n + 8`.
+        /// Warpgroup-wise. Over 128 times of 64 rows, whose samples `a + ib` are those of a panel of
+        /// [`crate::tile::panel`], a byte a time, the real part in the high nibble:
+        /// `sums[0] += v * V`, `v = 16 (a + 8) + 7 - b` (u8); `sums[1] += 16 a * P` and
+        /// `sums[2] += 16 b * Q` (int8). Nibbles are 8 too large, `sign` 0x80808080 and `turn`
+        /// 0x0f0f0f0f, or two's complement, `sign` zero and `turn` 0x87878787. `row` is the address that
+        /// the lane gives to `ldmatrix` for the first chunk of its warp's 16 rows. `b` is the
+        /// [`operand`] of the columns' V (u8); P and Q (int8) are 32 and 48 KiB after it. Word `4n + i`
+        /// of the sums is word `i` of [`crate::tile::fragment::accumulator`] at columns `8n..8n + 8`.
+        /// `row_sums += v` of the lane's share of its rows `lane / 4` and `lane / 4 + 8`.
         ///
         /// # Safety
         /// The whole warpgroup calls it; the panels are complete and visible.
         #[inline(always)]
-        pub unsafe fn $name(sums: &mut [[u32; $words]; 3], row: u32, b: u64, sign: u32) {
+        pub unsafe fn $name<const EXCESS: bool>(
+            sums: &mut [[u32; $words]; 3],
+            row_sums: &mut [u32; 2],
+            row: u32,
+            b: u64,
+        ) {
             // SAFETY: the caller's promise.
             unsafe {
                 ptx!(
-                    "{{ .reg .pred accumulate; .reg .b64 b; .reg .b32 at, next, one, other;",
-                    ".reg .b32 bytes<4>, f<4>, g<4>;",
-                    "setp.eq.u32 accumulate, 0, 0;",
-                    load_nibbles!("0"),
-                    multiply_plane!($instruction, real, "f", "0", $p),
-                    multiply_plane!($instruction, imaginary, "g", "1024", $q),
-                    "wgmma.wait_group.sync.aligned 1;",
-                    multiply_plane!($instruction, sum, "f", "2048", $r),
-                    load_nibbles!("32"),
-                    "wgmma.wait_group.sync.aligned 1;",
-                    multiply_plane!($instruction, real, "g", "2", $p),
-                    "wgmma.wait_group.sync.aligned 1;",
-                    multiply_plane!($instruction, imaginary, "f", "1026", $q),
-                    "wgmma.wait_group.sync.aligned 1;",
-                    multiply_plane!($instruction, sum, "g", "2050", $r),
-                    load_nibbles!("64"),
-                    "wgmma.wait_group.sync.aligned 1;",
-                    multiply_plane!($instruction, real, "f", "4", $p),
-                    "wgmma.wait_group.sync.aligned 1;",
-                    multiply_plane!($instruction, imaginary, "g", "1028", $q),
-                    "wgmma.wait_group.sync.aligned 1;",
-                    multiply_plane!($instruction, sum, "f", "2052", $r),
-                    load_nibbles!("96"),
-                    "wgmma.wait_group.sync.aligned 1;",
-                    multiply_plane!($instruction, real, "g", "6", $p),
-                    "wgmma.wait_group.sync.aligned 1;",
-                    multiply_plane!($instruction, imaginary, "f", "1030", $q),
-                    "wgmma.wait_group.sync.aligned 1;",
-                    multiply_plane!($instruction, sum, "g", "2054", $r),
+                    "{{ .reg .pred accumulate; .reg .b64 b; .reg .b32 at, bits, next;",
+                    ".reg .b32 f<4>, g<4>, h<4>; setp.eq.u32 accumulate, 0, 0;",
+                    "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {{f0, f1, f2, f3}}, [{row}];",
+                    multiply_nibble_fragment!($columns, "f" "g" "h", "0" "2048" "3072", $v $p $q),
+                    load_nibbles!("g", "32"),
+                    multiply_nibble_fragment!($columns, "g" "h" "f", "2" "2050" "3074", $v $p $q),
+                    load_nibbles!("h", "64"),
+                    multiply_nibble_fragment!($columns, "h" "f" "g", "4" "2052" "3076", $v $p $q),
+                    load_nibbles!("f", "96"),
+                    multiply_nibble_fragment!($columns, "f" "g" "h", "6" "2054" "3078", $v $p $q),
                     "wgmma.wait_group.sync.aligned 0; }}",
                     $(inout(reg32) sums[$sum][$word],)*
+                    low = inout(reg32) row_sums[0],
+                    high = inout(reg32) row_sums[1],
                     row = in(reg32) row,
                     b = in(reg32) b as u32,
                     high_bits = const (operand(0) >> 32) as u32,
-                    sign = in(reg32) sign,
-                    excess = in(reg32) (sign ^ 0x8080_8080) >> 1,
+                    sign = const if EXCESS { 0x8080_8080u32 } else { 0 },
+                    turn = const if EXCESS { 0x0f0f_0f0fu32 } else { 0x8787_8787 },
                 )
             };
         }
@@ -522,8 +535,8 @@ macro_rules! multiply_nibbles {
 }
 
 multiply_nibbles! {
-    /// `wgmma.mma_async.sync.aligned.m64n64k32.s32.s8.s8`: 4-bit samples, 64 columns.
-    multiply_nibbles_64: 32 words, "m64n64k32.s32.s8.s8",
+    /// `wgmma.mma_async.sync.aligned.m64n64k32.s32.u8.u8` and `.s8.s8`: 4-bit samples, 64 columns.
+    multiply_nibbles_64: 32 words, "m64n64k32",
         [0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31]
         [32 33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61
 62 63]
@@ -539,8 +552,8 @@ multiply_nibbles! {
 10, 75 2 11, 76 2 12, 77 2 13, 78 2 14, 79 2 15, 80 2 16, 81 2 17, 82 2 18, 83 2 19, 84 2
 20, 85 2 21, 86 2 22, 87 2 23, 88 2 24, 89 2 25, 90 2 26, 91 2 27, 92 2 28, 93 2 29, 94 2
 30, 95 2 31,];
-    /// `wgmma.mma_async.sync.aligned.m64n128k32.s32.s8.s8`: 4-bit samples, 128 columns.
-    multiply_nibbles_128: 64 words, "m64n128k32.s32.s8.s8",
+    /// `wgmma.mma_async.sync.aligned.m64n128k32.s32.u8.u8` and `.s8.s8`: 4-bit samples, 128 columns.
+    multiply_nibbles_128: 64 words, "m64n128k32",
         [0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32
 33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61 62
 63]

@@ -845,9 +845,6 @@ fn row_maps(tile: WarpgroupTile, piece: &Piece, correlate: &Correlate) -> [Tenso
 /// The kernel for a GPU and an array: the one that spends the least on padding, at the speeds of their
 /// full tiles on an H200 relative to each other (docs/performance.md).
 fn choose(facts: &Facts, shape: &Shape) -> Kernel {
-    /// Inputs up to which 4-bit samples are quicker as they are: the kernel alone is slower than
-    /// that of int8, but their corner turn moves half the bytes.
-    const NIBBLE_INPUTS: usize = 512;
     /// Inputs from which Hopper's kernels, which then need no corner turn, are quicker from `tcn`
     /// whatever they pad.
     const DELIVERED_INPUTS: usize = 64;
@@ -876,7 +873,7 @@ fn choose(facts: &Facts, shape: &Shape) -> Kernel {
         nibbles.then(|| cost(Kernel::MmaS4, 1.9)).flatten(),
         cost(Kernel::Wgmma192, 2.33),
         cost(Kernel::Wgmma128, 2.18),
-        cost(Kernel::WgmmaCi4, if shape.inputs <= NIBBLE_INPUTS { 2.5 } else { 1.8 }),
+        cost(Kernel::WgmmaCi4, 2.5),
     ]
     .into_iter()
     .flatten()
