@@ -58,19 +58,35 @@ pub unsafe fn store<const COLUMNS: usize>(
             }
             warp_barrier();
             let j = corner.column + group as u32 * PATCH_COLUMNS + lane;
+            let i = corner.row + 8 * half as u32;
+            // The rows from and to which (i + row, j) is a baseline.
+            let rows = j.saturating_sub(i)..corner.inputs.saturating_sub(i);
+            // Row after row has a baseline more.
+            let first = corner.visibilities + 8 * triangle::baseline(i, j);
+            let address = |row: u32| first + 8 * (row * i + row * (row + 1) / 2) as u64;
+            // All rows are on their way before the first is waited for.
+            let mut sums = [[0; 2]; 8];
             for row in 0..8 {
-                let i = corner.row + 8 * half as u32 + row;
-                if i < corner.inputs && j <= i {
-                    let address = corner.visibilities + 8 * triangle::baseline(i, j);
-                    // SAFETY: within the patch; (i, j) is a baseline, this warp's alone.
-                    unsafe {
-                        let mut value = load_shared_2(patch + row * PATCH_PITCH + 8 * lane);
-                        if corner.mode == mode::ADD {
-                            let before = read_global_2(address);
-                            value = [add(before[0], value[0]), add(before[1], value[1])];
-                        }
-                        store_global_2(address, value);
+                // SAFETY: within the patch.
+                sums[row] = unsafe { load_shared_2(patch + row as u32 * PATCH_PITCH + 8 * lane) };
+            }
+            if corner.mode == mode::ADD {
+                let mut before = [[0; 2]; 8];
+                for row in 0..8 {
+                    if rows.contains(&(row as u32)) {
+                        // SAFETY: (i + row, j) is a baseline, this warp's alone.
+                        before[row] = unsafe { read_global_2(address(row as u32)) };
                     }
+                }
+                for row in 0..8 {
+                    let (sum, before) = (&mut sums[row], before[row]);
+                    *sum = [add(before[0], sum[0]), add(before[1], sum[1])];
+                }
+            }
+            for row in 0..8 {
+                if rows.contains(&(row as u32)) {
+                    // SAFETY: as above.
+                    unsafe { store_global_2(address(row as u32), sums[row]) };
                 }
             }
             warp_barrier();

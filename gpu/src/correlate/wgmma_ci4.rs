@@ -51,7 +51,7 @@ use crate::{
     isa::{
         common::{
             barrier, dp4a_unsigned, dynamic_shared, lane, load_shared, load_shared_2,
-            load_shared_4, mad, opaque, shfl_xor, store_shared, store_shared_4, thread,
+            load_shared_4, mad, opaque, shfl, shfl_xor, store_shared, store_shared_4, thread,
         },
         sm_90a::{
             copy_tensor_3d, fence_barrier_init, fence_proxy_async, give_registers, mbarrier_arrive,
@@ -469,7 +469,8 @@ where
         // SAFETY: the stage is complete, as its barriers say.
         unsafe {
             wait(shared, ring);
-            let columns = shared.columns(ring.stage);
+            // From one lane, so that the assembler knows that it is the same in all.
+            let columns = shared.columns(shfl(ring.stage, 0));
             sums.multiply::<EXCESS>(row_sums, columns + rows, operand(columns));
         }
         byte += STEP_BYTES;

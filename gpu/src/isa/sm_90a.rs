@@ -432,46 +432,37 @@ macro_rules! multiply_part {
     };
 }
 
-/// Text of the three products of the fragment of samples `$x`. Those of the fragment before may be under
-/// way, in the order P, Q, V: Q read what is to hold p, V what is to hold q.
+/// Text of the three products of the fragment of samples x. Those of the fragment before may be under way,
+/// each till what it reads is made anew.
 #[cfg_attr(not(target_arch = "nvptx64"), allow(unused_macros))]
 macro_rules! multiply_nibble_fragment {
-    ($columns:literal, $x:literal $to_p:literal $to_q:literal,
-        $v_units:literal $p_units:literal $q_units:literal, $v:tt $p:tt $q:tt) => {
+    ($columns:literal, $v_units:literal $p_units:literal $q_units:literal,
+        $v:tt $p:tt $q:tt) => {
         concat!(
-            "wgmma.wait_group.sync.aligned 1;",
-            nibbles!(p $x $to_p),
-            multiply_part!($columns, ".s32.s8.s8", $to_p, $p_units, $p),
-            "wgmma.wait_group.sync.aligned 1;",
-            nibbles!(q $x $to_q),
-            multiply_part!($columns, ".s32.s8.s8", $to_q, $q_units, $q),
-            nibbles!(v $x $x),
-            multiply_part!($columns, ".s32.u8.u8", $x, $v_units, $v),
+            "wgmma.wait_group.sync.aligned 2;",
+            nibbles!(p "x" "p"),
+            multiply_part!($columns, ".s32.s8.s8", "p", $p_units, $p),
+            "wgmma.wait_group.sync.aligned 2;",
+            nibbles!(q "x" "q"),
+            multiply_part!($columns, ".s32.s8.s8", "q", $q_units, $q),
+            "wgmma.wait_group.sync.aligned 2;",
+            nibbles!(v "x" "v"),
+            multiply_part!($columns, ".s32.u8.u8", "v", $v_units, $v),
         )
     };
 }
 
-/// Text that loads the next fragment of samples to `$x`, once the product P of the last is done.
+/// Text that loads the next fragment of samples, `$bytes` from the first.
 #[cfg_attr(not(target_arch = "nvptx64"), allow(unused_macros))]
 macro_rules! load_nibbles {
-    ($x:literal, $bytes:literal) => {
+    ($bytes:literal) => {
         concat!(
-            "wgmma.wait_group.sync.aligned 2;",
             // The address waits for the sums, as in `next_chunks`.
             "add.s32 at, {low}, {high}; add.s32 at, at, 0x40000000; shr.u32 bits, at, 31;",
             "xor.b32 at, {row}, ",
             $bytes,
             "; add.u32 at, at, bits;",
-            "ldmatrix.sync.aligned.m8n8.x4.shared.b16 ",
-            "{{",
-            $x,
-            "0, ",
-            $x,
-            "1, ",
-            $x,
-            "2, ",
-            $x,
-            "3}}, [at];",
+            "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {{x0, x1, x2, x3}}, [at];",
         )
     };
 }
@@ -510,15 +501,15 @@ macro_rules! multiply_nibbles {
             unsafe {
                 ptx!(
                     "{{ .reg .pred accumulate; .reg .b64 b; .reg .b32 at, bits, next;",
-                    ".reg .b32 f<4>, g<4>, h<4>; setp.eq.u32 accumulate, 0, 0;",
-                    "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {{f0, f1, f2, f3}}, [{row}];",
-                    multiply_nibble_fragment!($columns, "f" "g" "h", "0" "2048" "3072", $v $p $q),
-                    load_nibbles!("g", "32"),
-                    multiply_nibble_fragment!($columns, "g" "h" "f", "2" "2050" "3074", $v $p $q),
-                    load_nibbles!("h", "64"),
-                    multiply_nibble_fragment!($columns, "h" "f" "g", "4" "2052" "3076", $v $p $q),
-                    load_nibbles!("f", "96"),
-                    multiply_nibble_fragment!($columns, "f" "g" "h", "6" "2054" "3078", $v $p $q),
+                    ".reg .b32 x<4>, p<4>, q<4>, v<4>; setp.eq.u32 accumulate, 0, 0;",
+                    "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {{x0, x1, x2, x3}}, [{row}];",
+                    multiply_nibble_fragment!($columns, "0" "2048" "3072", $v $p $q),
+                    load_nibbles!("32"),
+                    multiply_nibble_fragment!($columns, "2" "2050" "3074", $v $p $q),
+                    load_nibbles!("64"),
+                    multiply_nibble_fragment!($columns, "4" "2052" "3076", $v $p $q),
+                    load_nibbles!("96"),
+                    multiply_nibble_fragment!($columns, "6" "2054" "3078", $v $p $q),
                     "wgmma.wait_group.sync.aligned 0; }}",
                     $(inout(reg32) sums[$sum][$word],)*
                     low = inout(reg32) row_sums[0],
