@@ -151,8 +151,8 @@ parameters! {
         pub tail: u64,
         /// If `low` is 2 or more: bins of group 2, u32 `[sensor][segment][bin / 8][word][digit][bin % 8]`,
         /// low digits first: the words are those of a bin's 32 subsegments, which stand in them as
-        /// [`subsegment_at`] says; `(halo + subsegment) / 4` bins, of the halo only those of the very
-        /// first subsegment.
+        /// [`subsegment_at`] says; `(halo + subsegment) / 4` bins, of the halo only word 0 before the
+        /// last steps.
         pub quarters: u64,
         /// For [`COUNTS_BOXES`]: tensor maps of `counts` and of `tail`, 128 bytes each, boxes of
         /// [`COUNT_BOX`] sensors and [`COUNT_STEP`] instants.

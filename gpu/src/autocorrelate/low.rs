@@ -20,8 +20,8 @@
 
 use crate::{
     abi::autocorrelate::{
-        BIN_BYTES, LOW, LOW_WARPS, Low, MAX_LOW, QUARTERS_BYTES, STEP, SUBSEGMENTS, WARP_LAGS,
-        history, line_bins, line_offset, role, subsegment_at,
+        BIN_BYTES, LOW, LOW_WARPS, Low, QUARTERS_BYTES, STEP, SUBSEGMENTS, WARP_LAGS, history,
+        line_bins, line_offset, role, subsegment_at,
     },
     isa::common::{
         add_global_64, barrier, block, dynamic_shared, lane, load_global_2, load_shared, opaque,
@@ -45,9 +45,6 @@ const TILE_WORDS: u32 = 16 * 8;
 
 /// Bytes of a chunk: 16 subsegments of a bin, a row of what `ldmatrix` reads.
 const CHUNK: u32 = 16;
-
-/// Which bytes of a bin tell its digits apart.
-const OTHER_DIGIT: u32 = SUBSEGMENTS;
 
 /// The delay line of one group in shared memory.
 ///
@@ -83,16 +80,6 @@ impl Line {
     #[inline(always)]
     fn place(self, bin: u32, chunk: u32) -> u32 {
         self.address + (Self::swapped(bin) & self.mask) * BIN_BYTES + Self::chunk(bin, chunk)
-    }
-
-    /// Address of `chunk` of bin `bin` of those that begin at `start`, a multiple of 8. The chunk of the
-    /// other digit lies there `^` [`OTHER_DIGIT`], an even bin's successor `^` [`BIN_BYTES`].
-    #[inline(always)]
-    fn at(self, start: u32, bin: u32, chunk: u32) -> u32 {
-        self.address
-            + (start & self.mask) * BIN_BYTES
-            + Self::swapped(bin) * BIN_BYTES
-            + Self::chunk(bin, chunk)
     }
 
     /// The row of `ldmatrix` that a lane names: `chunk` of bin `bin`. As long as they are equal modulo
@@ -190,43 +177,42 @@ impl Filler<'_> {
         let halo = p.halo / 4;
         let length = halo + p.subsegment / 4;
         let row = self.sensor as u64 * p.segments as u64 + self.segment as u64;
-        let bytes = (length / 8 * QUARTERS_BYTES) as u64;
-        let address = p.quarters + row * bytes;
-        // Two bins of a word of subsegments.
-        let pair = |address: u64, bin: u32, word: u32, digit: u32| {
-            let offset = bin / 8 * QUARTERS_BYTES + bin % 8 * 4 + 4 * 8 * (2 * word + digit);
-            // SAFETY: the caller's promise.
-            unsafe { load_global_2(address + offset as u64) }
-        };
+        let address = p.quarters + row * (length / 8 * QUARTERS_BYTES) as u64;
         let bin = step * (STEP / 4) + self.bin();
-        let word = 2 * (lane() % 4);
         let mut bins = [[[0; 2]; 2]; THREAD_BINS as usize];
-        for digit in 0..2 {
-            let words = if bin >= halo {
-                [pair(address, bin, word, digit), pair(address, bin, word + 1, digit)]
+        for i in 0..2 {
+            // The halo of a word's subsegments is the end of those of the word before. That of word 0, whose
+            // subsegments follow others' of other bytes, was turned.
+            let word = 2 * (lane() % 4) + i as u32;
+            let (bin, word) = if bin < halo && word > 0 {
+                (bin + p.subsegment / 4, word - 1)
             } else {
-                // Subsegment `8 byte + word` follows the one of the word before, word 0 that of the byte
-                // before in word 7, its first byte the last of all or, of the first segment, its own.
-                let before = bin + p.subsegment / 4;
-                let mut words = [
-                    pair(address, before, (word + 7) % 8, digit),
-                    pair(address, before, word, digit),
-                ];
-                if word == 0 {
-                    let first = if self.segment > 0 {
-                        pair(address - bytes, before, 7, digit).map(|last| last >> 24)
-                    } else {
-                        pair(address, bin, 0, digit).map(|own| own & 0xff)
-                    };
-                    words[0] = [words[0][0] << 8 | first[0], words[0][1] << 8 | first[1]];
-                }
-                words
+                (bin, word)
             };
-            for i in 0..THREAD_BINS as usize {
-                bins[i][digit as usize] = [words[0][i], words[1][i]];
+            let at = address + (bin / 8 * QUARTERS_BYTES + bin % 8 * 4 + 2 * 4 * 8 * word) as u64;
+            for digit in 0..2 {
+                // SAFETY: the caller's promise.
+                let [first, second] = unsafe { load_global_2(at + 4 * 8 * digit as u64) };
+                bins[0][digit][i] = first;
+                bins[1][digit][i] = second;
             }
         }
         bins
+    }
+
+    /// Stores a bin of `group`.
+    ///
+    /// # Safety
+    /// No other lane has the bin.
+    #[inline(always)]
+    unsafe fn store(&self, group: u32, bin: u32, [low, high]: Digits) {
+        let line = Line::new(self.shared, group, self.p.lags);
+        let (chunk, place) = self.part();
+        // SAFETY: places in the line.
+        unsafe {
+            store_shared_2(line.place(bin, chunk) + place, low);
+            store_shared_2(line.place(bin, 2 + chunk) + place, high);
+        }
     }
 
     /// Stores the bins of a step to all lines.
@@ -236,28 +222,18 @@ impl Filler<'_> {
     #[inline(always)]
     unsafe fn fill(&self, step: u32, bins: [Digits; THREAD_BINS as usize]) {
         let p = self.p;
+        let bin = step * (STEP / 4) + self.bin();
         let (chunk, place) = self.part();
-        // Where a lane's low digits go in the line of a group.
-        let at = |group: u32| {
-            let line = Line::new(self.shared, group, p.lags);
-            line.at(step * (STEP >> group), self.bin() >> (group - 2), chunk) + place
-        };
-        let store = |at: u32, [low, high]: Digits| {
-            // SAFETY: places in the line, this lane's.
-            unsafe {
-                store_shared_2(at, low);
-                store_shared_2(at ^ OTHER_DIGIT, high);
-            }
-        };
-        store(at(2), bins[0]);
-        store(at(2) ^ BIN_BYTES, bins[1]);
-        if p.low < 3 {
-            return;
-        }
-        let sums = add(widen(bins[0]), widen(bins[1]));
-        store(at(3), digits(sums));
         // SAFETY: places in the lines, each of one lane.
         unsafe {
+            self.store(2, bin, bins[0]);
+            self.store(2, bin + 1, bins[1]);
+            if p.low < 3 {
+                return;
+            }
+            let sums = add(widen(bins[0]), widen(bins[1]));
+            self.store(3, bin / 2, digits(sums));
+
             // Neighbouring owners make longer bins. Each gives half of its subsegments to the other:
             // the second four, then two of four.
             let owner = lane() / 4;
@@ -267,11 +243,12 @@ impl Filler<'_> {
             let theirs = if odd { [a, b] } else { [c, d] };
             let even = ours[0] + shfl_xor::<4>(theirs[0]);
             let odd = ours[1] + shfl_xor::<4>(theirs[1]);
-            let place = owner % 2 * 4;
+            let place = place + owner % 2 * 4;
             if p.low >= 4 {
-                let at = at(4) + place;
-                store_shared(at, prmt::<0x6240>(even, odd));
-                store_shared(at ^ OTHER_DIGIT, prmt::<0x7351>(even, odd));
+                let line = Line::new(self.shared, 4, p.lags);
+                let bin = bin / 4;
+                store_shared(line.place(bin, chunk) + place, prmt::<0x6240>(even, odd));
+                store_shared(line.place(bin, 2 + chunk) + place, prmt::<0x7351>(even, odd));
             }
             let (a, b) = (prmt::<0x5410>(even, odd), prmt::<0x7632>(even, odd));
             let second = !(owner / 2).is_multiple_of(2);
@@ -279,15 +256,18 @@ impl Filler<'_> {
             let sums = ours + shfl_xor::<8>(theirs);
             let place = place + owner / 2 % 2 * 2;
             if p.low >= 5 {
-                let at = at(5) + place;
-                store_shared_16(at, prmt::<0x2020>(sums, sums) as u16);
-                store_shared_16(at ^ OTHER_DIGIT, prmt::<0x3131>(sums, sums) as u16);
+                let line = Line::new(self.shared, 5, p.lags);
+                let bin = bin / 8;
+                let low = prmt::<0x2020>(sums, sums) as u16;
+                store_shared_16(line.place(bin, chunk) + place, low);
+                let high = prmt::<0x3131>(sums, sums) as u16;
+                store_shared_16(line.place(bin, 2 + chunk) + place, high);
             }
         }
     }
 
-    /// Writes the bins of group `low`, whose line it is, to memory, those of several steps where
-    /// one has too few for all warps, and gives their sum. Lanes have the subsegments.
+    /// Writes the bins of group `low`, whose line it is, of a step to memory, and gives their sum. Warps
+    /// share the bins, lanes the subsegments.
     ///
     /// # Safety
     /// All lanes of the warp call it after the lines were filled.
@@ -295,12 +275,6 @@ impl Filler<'_> {
     unsafe fn keep(&self, step: u32, line: Line) -> u32 {
         const BINS: u32 = keep::BINS;
         let p = self.p;
-        let together = (BINS * LOW_WARPS).div_ceil(STEP >> MAX_LOW) >> (MAX_LOW - p.low);
-        let first = if together > 1 { step / divisor(together) * together } else { step };
-        let last = step + 1 == (p.halo + p.subsegment) / STEP;
-        if step + 1 < first + together && !last {
-            return 0;
-        }
         // Seldom enough to take no registers between steps.
         let lane = opaque(lane());
         let bins = keep::Bins {
@@ -312,8 +286,10 @@ impl Filler<'_> {
         let (chunk, place) = (lane / CHUNK, lane % CHUNK / 4 * 4);
         let shift = 8 * (lane % 4);
         let mut total = 0;
-        let mut bin = ((first * STEP) >> p.low) + BINS * (opaque(thread()) / 32);
-        while bin < ((step + 1) * STEP) >> p.low {
+        // The last warp has the least to multiply.
+        let mut kept = BINS * ((thread() / 32 + 1) % LOW_WARPS);
+        while kept < STEP >> p.low {
+            let bin = ((step * STEP) >> p.low) + kept;
             let mut words = [0; BINS as usize / 2];
             let mut sum = 0;
             for i in 0..BINS {
@@ -332,7 +308,7 @@ impl Filler<'_> {
             if unsafe { bins.write(self.segment * SUBSEGMENTS + subsegment_at(lane), bin, words) } {
                 total += sum;
             }
-            bin += BINS * LOW_WARPS;
+            kept += BINS * LOW_WARPS;
         }
         total
     }
@@ -376,7 +352,7 @@ unsafe fn multiply<const RUN: usize>(
     let lane = opaque(lane());
     let (row, matrix) = (lane % 8, lane / 8);
     // As operand A low and high digits of either half, as operand B the halves of either digit.
-    let direct = line.at(bin, row, matrix % 2 * 2 + matrix / 2);
+    let direct = line.row(bin + row, matrix % 2 * 2 + matrix / 2);
     let delayed = line.row(bin.wrapping_sub(window) + row, matrix);
     let mut b = [[0; 4]; COLUMNS];
     // SAFETY: all lanes of the warp are here.
@@ -385,7 +361,7 @@ unsafe fn multiply<const RUN: usize>(
             b[tile] = delayed.load(tile as u32);
         }
         for i in 0..RUN {
-            let a = ldmatrix_x4(direct + 8 * i as u32 * BIN_BYTES);
+            let a = direct.load(i as u32);
             b[COLUMNS - 1] = delayed.load((i + COLUMNS - 1) as u32);
             for tile in 0..COLUMNS {
                 let [low0, low1, high0, high1] = b[tile];
