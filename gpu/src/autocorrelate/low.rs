@@ -46,6 +46,9 @@ const TILE_WORDS: u32 = 16 * 8;
 /// Bytes of a chunk: 16 subsegments of a bin, a row of what `ldmatrix` reads.
 const CHUNK: u32 = 16;
 
+/// Which bytes of a bin tell its digits apart.
+const OTHER_DIGIT: u32 = SUBSEGMENTS;
+
 /// The delay line of one group in shared memory.
 ///
 /// A bin has two chunks of low digits and two of high digits. Neighbouring bins and the chunks of each
@@ -80,6 +83,16 @@ impl Line {
     #[inline(always)]
     fn place(self, bin: u32, chunk: u32) -> u32 {
         self.address + (Self::swapped(bin) & self.mask) * BIN_BYTES + Self::chunk(bin, chunk)
+    }
+
+    /// Address of `chunk` of bin `bin` of those that begin at `start`, a multiple of 8. The chunk of the
+    /// other digit lies there `^` [`OTHER_DIGIT`], an even bin's successor `^` [`BIN_BYTES`].
+    #[inline(always)]
+    fn at(self, start: u32, bin: u32, chunk: u32) -> u32 {
+        self.address
+            + (start & self.mask) * BIN_BYTES
+            + Self::swapped(bin) * BIN_BYTES
+            + Self::chunk(bin, chunk)
     }
 
     /// The row of `ldmatrix` that a lane names: `chunk` of bin `bin`. As long as they are equal modulo
@@ -200,21 +213,6 @@ impl Filler<'_> {
         bins
     }
 
-    /// Stores a bin of `group`.
-    ///
-    /// # Safety
-    /// No other lane has the bin.
-    #[inline(always)]
-    unsafe fn store(&self, group: u32, bin: u32, [low, high]: Digits) {
-        let line = Line::new(self.shared, group, self.p.lags);
-        let (chunk, place) = self.part();
-        // SAFETY: places in the line.
-        unsafe {
-            store_shared_2(line.place(bin, chunk) + place, low);
-            store_shared_2(line.place(bin, 2 + chunk) + place, high);
-        }
-    }
-
     /// Stores the bins of a step to all lines.
     ///
     /// # Safety
@@ -222,18 +220,28 @@ impl Filler<'_> {
     #[inline(always)]
     unsafe fn fill(&self, step: u32, bins: [Digits; THREAD_BINS as usize]) {
         let p = self.p;
-        let bin = step * (STEP / 4) + self.bin();
         let (chunk, place) = self.part();
+        // Where a lane's low digits go in the line of a group.
+        let at = |group: u32| {
+            let line = Line::new(self.shared, group, p.lags);
+            line.at(step * (STEP >> group), self.bin() >> (group - 2), chunk) + place
+        };
+        let store = |at: u32, [low, high]: Digits| {
+            // SAFETY: places in the line, this lane's.
+            unsafe {
+                store_shared_2(at, low);
+                store_shared_2(at ^ OTHER_DIGIT, high);
+            }
+        };
+        store(at(2), bins[0]);
+        store(at(2) ^ BIN_BYTES, bins[1]);
+        if p.low < 3 {
+            return;
+        }
+        let sums = add(widen(bins[0]), widen(bins[1]));
+        store(at(3), digits(sums));
         // SAFETY: places in the lines, each of one lane.
         unsafe {
-            self.store(2, bin, bins[0]);
-            self.store(2, bin + 1, bins[1]);
-            if p.low < 3 {
-                return;
-            }
-            let sums = add(widen(bins[0]), widen(bins[1]));
-            self.store(3, bin / 2, digits(sums));
-
             // Neighbouring owners make longer bins. Each gives half of its subsegments to the other:
             // the second four, then two of four.
             let owner = lane() / 4;
@@ -243,12 +251,11 @@ impl Filler<'_> {
             let theirs = if odd { [a, b] } else { [c, d] };
             let even = ours[0] + shfl_xor::<4>(theirs[0]);
             let odd = ours[1] + shfl_xor::<4>(theirs[1]);
-            let place = place + owner % 2 * 4;
+            let place = owner % 2 * 4;
             if p.low >= 4 {
-                let line = Line::new(self.shared, 4, p.lags);
-                let bin = bin / 4;
-                store_shared(line.place(bin, chunk) + place, prmt::<0x6240>(even, odd));
-                store_shared(line.place(bin, 2 + chunk) + place, prmt::<0x7351>(even, odd));
+                let at = at(4) + place;
+                store_shared(at, prmt::<0x6240>(even, odd));
+                store_shared(at ^ OTHER_DIGIT, prmt::<0x7351>(even, odd));
             }
             let (a, b) = (prmt::<0x5410>(even, odd), prmt::<0x7632>(even, odd));
             let second = !(owner / 2).is_multiple_of(2);
@@ -256,12 +263,9 @@ impl Filler<'_> {
             let sums = ours + shfl_xor::<8>(theirs);
             let place = place + owner / 2 % 2 * 2;
             if p.low >= 5 {
-                let line = Line::new(self.shared, 5, p.lags);
-                let bin = bin / 8;
-                let low = prmt::<0x2020>(sums, sums) as u16;
-                store_shared_16(line.place(bin, chunk) + place, low);
-                let high = prmt::<0x3131>(sums, sums) as u16;
-                store_shared_16(line.place(bin, 2 + chunk) + place, high);
+                let at = at(5) + place;
+                store_shared_16(at, prmt::<0x2020>(sums, sums) as u16);
+                store_shared_16(at ^ OTHER_DIGIT, prmt::<0x3131>(sums, sums) as u16);
             }
         }
     }
@@ -352,7 +356,7 @@ unsafe fn multiply<const RUN: usize>(
     let lane = opaque(lane());
     let (row, matrix) = (lane % 8, lane / 8);
     // As operand A low and high digits of either half, as operand B the halves of either digit.
-    let direct = line.row(bin + row, matrix % 2 * 2 + matrix / 2);
+    let direct = line.at(bin, row, matrix % 2 * 2 + matrix / 2);
     let delayed = line.row(bin.wrapping_sub(window) + row, matrix);
     let mut b = [[0; 4]; COLUMNS];
     // SAFETY: all lanes of the warp are here.
@@ -361,7 +365,7 @@ unsafe fn multiply<const RUN: usize>(
             b[tile] = delayed.load(tile as u32);
         }
         for i in 0..RUN {
-            let a = direct.load(i as u32);
+            let a = ldmatrix_x4(direct + 8 * i as u32 * BIN_BYTES);
             b[COLUMNS - 1] = delayed.load((i + COLUMNS - 1) as u32);
             for tile in 0..COLUMNS {
                 let [low0, low1, high0, high1] = b[tile];
