@@ -1,13 +1,13 @@
 //! Groups 0 and 1, and the bins of group 2, from counts as they come, `[instant][sensor]`.
 //!
 //! A segment of time is cut into 32 subsegments, over which matrix products sum: their K. A block takes
-//! one segment of 16 sensors. [`COUNT_STEP`] instants of every subsegment are copied to shared memory, steps
-//! ahead, on Hopper by its copy engine; there the threads turn them: a thread takes four sensors at four
-//! instants of four subsegments, transposes bytes in registers, and has the bin of four counts as a
-//! by-product. Every
-//! subsegment is preceded by instants of a halo, those that its delay lines here must hold when it begins;
-//! those before the first instant come from the tail of the call before, those after the last are zero.
-//! The bins that longer delay lines need of a halo are those of the word before, at the end of its
+//! one segment of 16 sensors. [`COUNT_STEP`] instants of every subsegment are copied to shared memory,
+//! steps ahead; there the threads turn them: a thread takes four sensors at four instants of four
+//! subsegments, transposes bytes in registers, and has the bin of four counts as a by-product.
+//!
+//! Every subsegment is preceded by instants of a halo, those that its delay lines here must hold when it
+//! begins; those before the first instant come from the tail of the call before, those after the last are
+//! zero. The bins that longer delay lines need of a halo are those of the word before, at the end of its
 //! subsegments; only of the subsegments of word 0 is the whole halo turned.
 //!
 //! Then a warp multiplies one sensor's counts. Operand A has 16 instants as rows, operand B the
@@ -32,14 +32,19 @@
 //! Sums wrap at 2^32 and are read as unsigned: a product is at most 255^2, 32 of them for every 16
 //! instants; [`crate::abi::autocorrelate::MAX_SUBSEGMENT`] keeps them below.
 //!
-//! Bound by memory: each count is read once, halos more often; a bin of four counts takes two bytes.
-//! Tensor cores: 14 `mma` for 512 counts.
+//! Bound by requests to the L2 cache, one for every 16 counts: the sums of 16 sensors take all registers of
+//! a multiprocessor. Memory: each count is read once, halos more often; a bin of four counts takes two
+//! bytes. Tensor cores: 14 `mma` for 512 counts.
+//!
+//! Tried: the rows by `cp.async` alone, which keeps the load unit busy, and by the copy engine alone
+//! (docs/performance.md).
 
 #[cfg(not(corrust_target = "sm_80"))]
 use crate::isa::sm_80::cp_async_whole_16;
 #[cfg(not(corrust_target = "sm_80"))]
 use crate::isa::sm_90a::{
-    copy_tensor_3d, fence_barrier_init, mbarrier_arrive_expect, mbarrier_init, mbarrier_wait,
+    copy_tensor_3d, fence_barrier_init, fence_proxy_async, mbarrier_arrive_expect, mbarrier_init,
+    mbarrier_wait,
 };
 use crate::{
     abi::autocorrelate::{
@@ -278,9 +283,8 @@ trait Copies {
     /// last contents were read.
     unsafe fn start(task: &Task, step: Option<u32>, slot: u32);
 
-    /// Waits until the step has come, for which [`start`](Self::start) was
-    /// called as many times before the last as there are slots less two. For the whole block after a
-    /// barrier more.
+    /// Waits until the step has come for which [`start`](Self::start) was called as many times before the
+    /// last as there are slots less two. For the whole block after a barrier more.
     ///
     /// # Safety
     /// All threads of the block call it.
@@ -374,7 +378,7 @@ impl Copies for Pieces {
     }
 }
 
-/// Copies by Hopper's copy engine, in boxes of one step of one subsegment.
+/// Copies by Hopper's copy engine, in boxes of one step of one subsegment, and by the threads in turn.
 #[cfg(not(corrust_target = "sm_80"))]
 struct Boxes;
 
@@ -438,6 +442,10 @@ impl Copies for Boxes {
             } else {
                 task.is_copied(step, subsegment) as u32
             };
+            if boxes > 1 {
+                // An earlier step's box may have been the threads'.
+                fence_proxy_async();
+            }
             mbarrier_arrive_expect(slot_barrier, boxes * BOX_BYTES);
             for part in 0..boxes {
                 let instant = task.instant(step, subsegment + part);
