@@ -213,12 +213,14 @@ fn deep(backend: Backend) {
     }
 }
 
-/// Sensors and instants beyond a tile of the corner turn, and tiles turned together.
+/// Sensors and instants beyond those that are turned together, and several segments of time.
 fn many_sensors(backend: Backend) {
     for sensors in [64, 68, 256, 260] {
         let stream = random(sensors, backend.most.min(8_300));
         backend.judge(&stream, 4, 8, Scheme::BinGroups, &[17]);
     }
+    let stream = random(16, backend.deep.min(20_000));
+    backend.judge(&stream, 4, 8, Scheme::BinGroups, &[17]);
 }
 
 /// Nothing but 255s, for so long that 32-bit sums would wrap in every group.

@@ -28,7 +28,7 @@ pub const LOW_WARPS: u32 = 8;
 pub const LONG_BINS_RANGE: u32 = 1024;
 /// Bins of the first of the groups of [`LONG_PRODUCTS`] that a block takes.
 pub const LONG_PRODUCTS_RANGE: u32 = 4096;
-/// Warps of a block of [`LONG_PRODUCTS`].
+/// Warps of a block of [`LONG_PRODUCTS`], at least 8.
 pub const LONG_WARPS: u32 = 8;
 /// Most lags of a group that the delay lines of [`LOW`] reach.
 pub const MAX_LOW_LAGS: u32 = 64;
@@ -151,8 +151,8 @@ parameters! {
         pub tail: u64,
         /// If `low` is 2 or more: bins of group 2, u32 `[sensor][segment][bin / 8][word][digit][bin % 8]`,
         /// low digits first: the words are those of a bin's 32 subsegments, which stand in them as
-        /// [`subsegment_at`] says; `(halo + subsegment) / 4` bins, of the halo only those of the very
-        /// first subsegment.
+        /// [`subsegment_at`] says; `(halo + subsegment) / 4` bins, of the halo only word 0 before the
+        /// last steps.
         pub quarters: u64,
         /// For [`COUNTS_BOXES`]: tensor maps of `counts` and of `tail`, 128 bytes each, boxes of
         /// [`COUNT_BOX`] sensors and [`COUNT_STEP`] instants.
@@ -344,7 +344,6 @@ pub const LOW: Kernel<Low> = Kernel::new("autocorrelate_low", 32 * LOW_WARPS)
 pub const LONG_BINS: Kernel<LongBins> = Kernel::new("autocorrelate_long_bins", 256);
 /// Products, delay lines and zero-delay registers of the groups above `low`.
 pub const LONG_PRODUCTS: Kernel<LongProducts> =
-    Kernel::new("autocorrelate_long_products", 32 * LONG_WARPS)
-        .shared_bytes(2 * 8 * LONG_WARPS * MAX_LOW_LAGS);
+    Kernel::new("autocorrelate_long_products", 32 * LONG_WARPS);
 /// What the next instants need of these.
 pub const CARRY: Kernel<Carry> = Kernel::new("autocorrelate_carry", 256);

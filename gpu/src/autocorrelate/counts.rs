@@ -1,14 +1,14 @@
 //! Groups 0 and 1, and the bins of group 2, from counts as they come, `[instant][sensor]`.
 //!
 //! A segment of time is cut into 32 subsegments, over which matrix products sum: their K. A block takes
-//! one segment of 16 sensors. [`COUNT_STEP`] instants of every subsegment are copied to shared memory, steps
-//! ahead, on Hopper by its copy engine; there the threads turn them: a thread takes four sensors at four
-//! instants of four subsegments, transposes bytes in registers, and has the bin of four counts as a
-//! by-product. Every
-//! subsegment is preceded by instants of a halo, those that its delay lines here must hold when it begins;
-//! those before the first instant come from the tail of the call before, those after the last are zero.
-//! Of the very first subsegment the whole halo is turned, for the bins that longer delay lines need:
-//! all others find them in the subsegment before.
+//! one segment of 16 sensors. [`COUNT_STEP`] instants of every subsegment are copied to shared memory,
+//! steps ahead; there the threads turn them: a thread takes four sensors at four instants of four
+//! subsegments, transposes bytes in registers, and has the bin of four counts as a by-product.
+//!
+//! Every subsegment is preceded by instants of a halo, those that its delay lines here must hold when it
+//! begins; those before the first instant come from the tail of the call before, those after the last are
+//! zero. The bins that longer delay lines need of a halo are those of the word before, at the end of its
+//! subsegments; only of the subsegments of word 0 is the whole halo turned.
 //!
 //! Then a warp multiplies one sensor's counts. Operand A has 16 instants as rows, operand B the
 //! instants of the delay line as columns; their product is a Gram matrix
@@ -32,12 +32,19 @@
 //! Sums wrap at 2^32 and are read as unsigned: a product is at most 255^2, 32 of them for every 16
 //! instants; [`crate::abi::autocorrelate::MAX_SUBSEGMENT`] keeps them below.
 //!
-//! Bound by memory: each count is read once, halos more often; a bin of four counts takes two bytes.
-//! Tensor cores: 14 `mma` for 512 counts.
+//! Bound by requests to the L2 cache, one for every 16 counts: the sums of 16 sensors take all registers of
+//! a multiprocessor. Memory: each count is read once, halos more often; a bin of four counts takes two
+//! bytes. Tensor cores: 14 `mma` for 512 counts.
+//!
+//! Tried: the rows by `cp.async` alone, which keeps the load unit busy, and by the copy engine alone
+//! (docs/performance.md).
 
 #[cfg(not(corrust_target = "sm_80"))]
+use crate::isa::sm_80::cp_async_whole_16;
+#[cfg(not(corrust_target = "sm_80"))]
 use crate::isa::sm_90a::{
-    copy_tensor_3d, fence_barrier_init, mbarrier_arrive_expect, mbarrier_init, mbarrier_wait,
+    copy_tensor_3d, fence_barrier_init, fence_proxy_async, mbarrier_arrive_expect, mbarrier_init,
+    mbarrier_wait,
 };
 use crate::{
     abi::autocorrelate::{
@@ -93,10 +100,8 @@ struct Task<'a> {
     segment: u32,
     /// Sensors of the block.
     sensors: u32,
-    /// The first step, counted from the beginning of the halo.
-    first: u32,
-    /// The first step for all subsegments. Those before are for subsegment 0, and for the three that share
-    /// its words.
+    /// The first step for all subsegments, counted from the beginning of the halo. Those before are for
+    /// the subsegments of word 0, every eighth.
     begin: u32,
 }
 
@@ -278,13 +283,12 @@ trait Copies {
     /// last contents were read.
     unsafe fn start(task: &Task, step: Option<u32>, slot: u32);
 
-    /// Waits until the step, number `turn` of the block's, has come, for which [`start`](Self::start) was
-    /// called as many times before the last as there are slots less two. For the whole block after a
-    /// barrier more.
+    /// Waits until the step has come for which [`start`](Self::start) was called as many times before the
+    /// last as there are slots less two. For the whole block after a barrier more.
     ///
     /// # Safety
     /// All threads of the block call it.
-    unsafe fn wait(task: &Task, turn: u32, slot: u32);
+    unsafe fn wait(task: &Task, step: u32, slot: u32);
 }
 
 /// Copies by the threads.
@@ -374,7 +378,7 @@ impl Copies for Pieces {
     }
 }
 
-/// Copies by Hopper's copy engine, in boxes of one step of one subsegment.
+/// Copies by Hopper's copy engine, in boxes of one step of one subsegment, and by the threads in turn.
 #[cfg(not(corrust_target = "sm_80"))]
 struct Boxes;
 
@@ -403,21 +407,46 @@ impl Copies for Boxes {
 
     #[inline(always)]
     unsafe fn start(task: &Task, step: Option<u32>, slot: u32) {
-        let Some(step) = step else { return };
-        let thread = opaque(thread());
-        if !thread.is_multiple_of(32) {
-            return;
-        }
         let p = task.p;
-        let barrier = Self::barrier(task, slot);
-        let subsegment = thread / 32 * 2;
+        let Some(step) = step else {
+            cp_async_commit();
+            return;
+        };
+        let thread = opaque(thread());
+        let (lane, subsegment) = (thread % 32, thread / 32 * 2);
+        let slot_barrier = Self::barrier(task, slot);
         let to = task.shared + slot * SLOT_BYTES + subsegment * BOX_BYTES;
+        // The copy engine and the load unit both take a while for every row: each has half of them, but
+        // what is not simply there is the engine's.
+        let odd = task.instant(step, subsegment + 1);
+        let last = odd + (COUNT_STEP - 1) as i64;
+        let shared = step >= task.begin && odd >= 0 && last < p.instants as i64;
         // SAFETY: boxes of the slot; halo and subsegments are whole steps, so that a box lies in the tail
         // or in the counts, the end of which zeros follow.
         unsafe {
-            let boxes =
-                if task.is_copied(step, 1) { 2 } else { task.is_copied(step, subsegment) as u32 };
-            mbarrier_arrive_expect(barrier, boxes * BOX_BYTES);
+            if shared {
+                let from =
+                    p.counts + (odd as u64 + lane as u64) * p.sensors as u64 + task.sensor as u64;
+                let to = to + BOX_BYTES + lane * ROW;
+                cp_async_whole_16(to, from);
+                cp_async_whole_16(to + 32 * ROW, from + 32 * p.sensors as u64);
+            }
+            cp_async_commit();
+            if lane > 0 {
+                return;
+            }
+            let boxes = if shared {
+                1
+            } else if task.is_copied(step, 1) {
+                2
+            } else {
+                task.is_copied(step, subsegment) as u32
+            };
+            if boxes > 1 {
+                // An earlier step's box may have been the threads'.
+                fence_proxy_async();
+            }
+            mbarrier_arrive_expect(slot_barrier, boxes * BOX_BYTES);
             for part in 0..boxes {
                 let instant = task.instant(step, subsegment + part);
                 let (map, instant) = if instant < 0 {
@@ -426,15 +455,16 @@ impl Copies for Boxes {
                     (p.maps, instant)
                 };
                 let from = [task.sensor, instant as u32, 0];
-                copy_tensor_3d(to + part * BOX_BYTES, map, from, barrier);
+                copy_tensor_3d(to + part * BOX_BYTES, map, from, slot_barrier);
             }
         }
     }
 
     #[inline(always)]
-    unsafe fn wait(task: &Task, turn: u32, slot: u32) {
+    unsafe fn wait(task: &Task, step: u32, slot: u32) {
+        cp_async_wait::<{ COUNT_SLOTS - 2 }>();
         // SAFETY: the barrier was made in the beginning.
-        unsafe { mbarrier_wait(Self::barrier(task, slot), turn / COUNT_SLOTS % 2) };
+        unsafe { mbarrier_wait(Self::barrier(task, slot), step / COUNT_SLOTS % 2) };
     }
 }
 
@@ -543,7 +573,6 @@ unsafe fn run<C: Copies>(p: &Counts) {
     let chunks = divisor(p.chunks);
     let sensors = COUNT_WARPS / chunks;
     let tiles = divisor((p.sensors + sensors - 1) / divisor(sensors));
-    let segment = block() / tiles;
     let halo_steps = p.halo / COUNT_STEP;
     let steps = halo_steps + p.subsegment / COUNT_STEP;
     // Delay lines are filled by two steps, and by two more for every chunk behind.
@@ -553,9 +582,8 @@ unsafe fn run<C: Copies>(p: &Counts) {
         p,
         shared: dynamic_shared(),
         sensor: block() % tiles * sensors,
-        segment,
+        segment: block() / tiles,
         sensors,
-        first: if segment == 0 { 0 } else { begin },
         begin,
     };
     let warp = thread() / 32;
@@ -568,26 +596,24 @@ unsafe fn run<C: Copies>(p: &Counts) {
     // A step is turned two rounds after its copy began, and multiplied in the one after that.
     let mut round = 0;
     let mut slot = 0;
-    let count = steps - task.first;
     // SAFETY: all threads go the same rounds, with a barrier in each.
     unsafe {
         C::begin(&task);
-        while round < count + COUNT_SLOTS {
+        while round < steps + COUNT_SLOTS {
             let next = if slot + 1 < COUNT_SLOTS { slot + 1 } else { 0 };
-            let turn = round.wrapping_sub(COUNT_SLOTS - 1);
-            if turn < count {
-                C::wait(&task, turn, next);
+            let turned = round.wrapping_sub(COUNT_SLOTS - 1);
+            if turned < steps {
+                C::wait(&task, turned, next);
             }
             // The step to be turned has come, and every warp has done with what the others overwrite.
             barrier();
-            C::start(&task, (round < count).then_some(task.first + round), slot);
+            C::start(&task, (round < steps).then_some(round), slot);
             slot = next;
-            if turn < count {
-                task.turn(task.first + turn, slot);
+            if turned < steps {
+                task.turn(turned, slot);
             }
-            let turned = round.wrapping_sub(COUNT_SLOTS);
-            if is_there && turned < count {
-                let step = task.first + turned;
+            let step = round.wrapping_sub(COUNT_SLOTS);
+            if is_there && step < steps {
                 if p.low < 2 && chunk == 0 {
                     total += task.keep(step, sensor);
                 }

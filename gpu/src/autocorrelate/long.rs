@@ -14,12 +14,11 @@
 use crate::{
     abi::autocorrelate::{
         LONG_BINS, LONG_BINS_RANGE, LONG_PRODUCTS_RANGE, LONG_WARPS, LongBins, LongProducts,
-        MAX_LOW_LAGS, long_room,
+        long_room,
     },
     isa::common::{
-        add_global_64, barrier, block, dynamic_shared, lane, load_global, load_global_4,
-        load_global_16, load_shared_64, read_global, shfl_xor, store_global, store_shared_64,
-        thread,
+        add_global_64, block, lane, load_global, load_global_4, load_global_16, read_global,
+        shfl_xor, store_global, thread,
     },
     tile::divisor,
 };
@@ -114,6 +113,18 @@ unsafe fn sum_of_lanes(mut value: u64, period: u32) -> u64 {
     value
 }
 
+/// Which warps of a block multiply the bins of a group: the first, and how many. Every group has half as
+/// many bins as the one before; the last warp has all from the fourth on.
+#[inline(always)]
+fn warps(group: u32) -> (u32, u32) {
+    match group {
+        0 => (0, LONG_WARPS / 2),
+        1 => (LONG_WARPS / 2, LONG_WARPS / 4),
+        2 => (LONG_WARPS * 3 / 4, LONG_WARPS / 8),
+        _ => (LONG_WARPS * 7 / 8, LONG_WARPS / 8),
+    }
+}
+
 kernel! {
     /// Products of a range of one sensor's bins of all groups; of its first range also delay lines
     /// and zero-delay registers of the state.
@@ -121,12 +132,12 @@ kernel! {
         let blocks = divisor(p.blocks);
         let (sensor, range) = ((block() / blocks) as u64, block() % blocks);
         let line = long_room(p.lags);
-        // Threads that share four bins have four lags each: a power of two of them.
+        // Lanes that share four bins have four lags each: a power of two of them.
         let sharers = (line / 4).next_power_of_two();
-        let quad = thread() % sharers;
+        let quad = lane() % sharers;
         let has_lags = quad < line / 4;
         let shift = sharers.trailing_zeros();
-        let shared = dynamic_shared();
+        let warp = thread() / 32;
 
         let mut group = p.low + 1;
         let mut count = p.new_bins;
@@ -144,10 +155,6 @@ kernel! {
             let delayed = place + 4 * (p.sensors as u64 * room as u64 + sensor * (line + room) as u64);
             place += 4 * p.sensors as u64 * (line + 2 * room) as u64;
 
-            if range == 0 && thread() < p.lags {
-                let cell = load_global(delayed + 4 * (line - 1 - thread() + count) as u64);
-                store_global(p.cells + 4 * (row * p.lags as u64 + thread() as u64), cell);
-            }
             if range == 0 && thread() == 0 {
                 let register = p.partial + 4 * row;
                 let half = read_global(register) - old;
@@ -163,6 +170,21 @@ kernel! {
                 }
                 store_global(register, pending);
             }
+            before = bins;
+
+            let (first_warp, warps) = warps(group - p.low - 1);
+            if warp < first_warp || warp >= first_warp + warps {
+                group += 1;
+                continue;
+            }
+            if range == 0 && warp == first_warp {
+                let mut lag = lane();
+                while lag < p.lags {
+                    let cell = load_global(delayed + 4 * (line - 1 - lag + count) as u64);
+                    store_global(p.cells + 4 * (row * p.lags as u64 + lag as u64), cell);
+                    lag += 32;
+                }
+            }
 
             // Fours of bins: those of the range, and of the last one all that are left.
             let fours = |range: u32| ((range * LONG_PRODUCTS_RANGE) >> (group - p.low - 1)) / 4;
@@ -171,8 +193,9 @@ kernel! {
             } else {
                 room / 4
             };
+            let stride = (32 * warps) >> shift;
             let mut sums = [0u64; 4];
-            let mut four = fours(range) + (thread() >> shift);
+            let mut four = fours(range) + ((thread() - 32 * first_warp) >> shift);
             if has_lags {
                 let partner = delayed + 16 * (line / 4 - 1 - quad) as u64;
                 while four < end {
@@ -180,7 +203,7 @@ kernel! {
                     let mut z = [[0; 4]; FOURS];
                     let mut d = [[[0; 4]; 2]; FOURS];
                     for i in 0..FOURS {
-                        let four = four + i as u32 * ((32 * LONG_WARPS) >> shift);
+                        let four = four + i as u32 * stride;
                         let at = 16 * if four < end { four } else { end - 1 } as u64;
                         z[i] = load_global_4(bins + at);
                         d[i] = [load_global_4(partner + at), load_global_4(partner + at + 16)];
@@ -199,27 +222,16 @@ kernel! {
                             }
                         }
                     }
-                    four += FOURS as u32 * ((32 * LONG_WARPS) >> shift);
+                    four += FOURS as u32 * stride;
                 }
             }
-            // Two groups in turn have each half of the shared memory: one barrier is enough.
-            let half = shared + group % 2 * 8 * LONG_WARPS * MAX_LOW_LAGS;
-            for lag in 0..4 {
-                let sum = sum_of_lanes(sums[lag], sharers);
-                if lane() < line / 4 {
-                    let place = thread() / 32 * MAX_LOW_LAGS + 4 * lane() + lag as u32;
-                    store_shared_64(half + 8 * place, sum);
+            for i in 0..4 {
+                let sum = sum_of_lanes(sums[i], sharers);
+                let lag = 4 * lane() + i as u32;
+                if lag < p.lags && sum != 0 {
+                    add_global_64(p.products + 8 * (row * p.lags as u64 + lag as u64), sum);
                 }
             }
-            barrier();
-            if thread() < p.lags {
-                let mut sum = 0;
-                for warp in 0..LONG_WARPS {
-                    sum += load_shared_64(half + 8 * (warp * MAX_LOW_LAGS + thread()));
-                }
-                add_global_64(p.products + 8 * (row * p.lags as u64 + thread() as u64), sum);
-            }
-            before = bins;
             group += 1;
         }
     }

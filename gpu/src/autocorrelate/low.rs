@@ -20,8 +20,8 @@
 
 use crate::{
     abi::autocorrelate::{
-        BIN_BYTES, LOW, LOW_WARPS, Low, MAX_LOW, QUARTERS_BYTES, STEP, SUBSEGMENTS, WARP_LAGS,
-        history, line_bins, line_offset, role, subsegment_at,
+        BIN_BYTES, LOW, LOW_WARPS, Low, QUARTERS_BYTES, STEP, SUBSEGMENTS, WARP_LAGS, history,
+        line_bins, line_offset, role, subsegment_at,
     },
     isa::common::{
         add_global_64, barrier, block, dynamic_shared, lane, load_global_2, load_shared, opaque,
@@ -190,40 +190,24 @@ impl Filler<'_> {
         let halo = p.halo / 4;
         let length = halo + p.subsegment / 4;
         let row = self.sensor as u64 * p.segments as u64 + self.segment as u64;
-        let bytes = (length / 8 * QUARTERS_BYTES) as u64;
-        let address = p.quarters + row * bytes;
-        // Two bins of a word of subsegments.
-        let pair = |address: u64, bin: u32, word: u32, digit: u32| {
-            let offset = bin / 8 * QUARTERS_BYTES + bin % 8 * 4 + 4 * 8 * (2 * word + digit);
-            // SAFETY: the caller's promise.
-            unsafe { load_global_2(address + offset as u64) }
-        };
+        let address = p.quarters + row * (length / 8 * QUARTERS_BYTES) as u64;
         let bin = step * (STEP / 4) + self.bin();
-        let word = 2 * (lane() % 4);
         let mut bins = [[[0; 2]; 2]; THREAD_BINS as usize];
-        for digit in 0..2 {
-            let words = if bin >= halo {
-                [pair(address, bin, word, digit), pair(address, bin, word + 1, digit)]
+        for i in 0..2 {
+            // The halo of a word's subsegments is the end of those of the word before. That of word 0, whose
+            // subsegments follow others' of other bytes, was turned.
+            let word = 2 * (lane() % 4) + i as u32;
+            let (bin, word) = if bin < halo && word > 0 {
+                (bin + p.subsegment / 4, word - 1)
             } else {
-                // Subsegment `8 byte + word` follows the one of the word before, word 0 that of the byte
-                // before in word 7, its first byte the last of all or, of the first segment, its own.
-                let before = bin + p.subsegment / 4;
-                let mut words = [
-                    pair(address, before, (word + 7) % 8, digit),
-                    pair(address, before, word, digit),
-                ];
-                if word == 0 {
-                    let first = if self.segment > 0 {
-                        pair(address - bytes, before, 7, digit).map(|last| last >> 24)
-                    } else {
-                        pair(address, bin, 0, digit).map(|own| own & 0xff)
-                    };
-                    words[0] = [words[0][0] << 8 | first[0], words[0][1] << 8 | first[1]];
-                }
-                words
+                (bin, word)
             };
-            for i in 0..THREAD_BINS as usize {
-                bins[i][digit as usize] = [words[0][i], words[1][i]];
+            let at = address + (bin / 8 * QUARTERS_BYTES + bin % 8 * 4 + 2 * 4 * 8 * word) as u64;
+            for digit in 0..2 {
+                // SAFETY: the caller's promise.
+                let [first, second] = unsafe { load_global_2(at + 4 * 8 * digit as u64) };
+                bins[0][digit][i] = first;
+                bins[1][digit][i] = second;
             }
         }
         bins
@@ -286,8 +270,8 @@ impl Filler<'_> {
         }
     }
 
-    /// Writes the bins of group `low`, whose line it is, to memory, those of several steps where
-    /// one has too few for all warps, and gives their sum. Lanes have the subsegments.
+    /// Writes the bins of group `low`, whose line it is, of a step to memory, and gives their sum. Warps
+    /// share the bins, lanes the subsegments.
     ///
     /// # Safety
     /// All lanes of the warp call it after the lines were filled.
@@ -295,12 +279,6 @@ impl Filler<'_> {
     unsafe fn keep(&self, step: u32, line: Line) -> u32 {
         const BINS: u32 = keep::BINS;
         let p = self.p;
-        let together = (BINS * LOW_WARPS).div_ceil(STEP >> MAX_LOW) >> (MAX_LOW - p.low);
-        let first = if together > 1 { step / divisor(together) * together } else { step };
-        let last = step + 1 == (p.halo + p.subsegment) / STEP;
-        if step + 1 < first + together && !last {
-            return 0;
-        }
         // Seldom enough to take no registers between steps.
         let lane = opaque(lane());
         let bins = keep::Bins {
@@ -312,8 +290,10 @@ impl Filler<'_> {
         let (chunk, place) = (lane / CHUNK, lane % CHUNK / 4 * 4);
         let shift = 8 * (lane % 4);
         let mut total = 0;
-        let mut bin = ((first * STEP) >> p.low) + BINS * (opaque(thread()) / 32);
-        while bin < ((step + 1) * STEP) >> p.low {
+        // The last warp has the least to multiply.
+        let mut kept = BINS * ((thread() / 32 + 1) % LOW_WARPS);
+        while kept < STEP >> p.low {
+            let bin = ((step * STEP) >> p.low) + kept;
             let mut words = [0; BINS as usize / 2];
             let mut sum = 0;
             for i in 0..BINS {
@@ -332,7 +312,7 @@ impl Filler<'_> {
             if unsafe { bins.write(self.segment * SUBSEGMENTS + subsegment_at(lane), bin, words) } {
                 total += sum;
             }
-            bin += BINS * LOW_WARPS;
+            kept += BINS * LOW_WARPS;
         }
         total
     }
