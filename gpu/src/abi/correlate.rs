@@ -19,7 +19,7 @@ pub struct Tile {
     pub inputs: u32,
     /// Rows (the unconjugated input) of one warp's part, a multiple of 32.
     pub warp_rows: u32,
-    /// Columns (the conjugated input) of one warp's part, a multiple of 16.
+    /// Columns (the conjugated input) of one warp's part, a multiple of 32.
     pub warp_columns: u32,
     /// Steps of time in flight.
     pub stages: u32,

@@ -13,8 +13,8 @@
 //!
 //! A block computes a square tile of baselines of one channel in the lower triangle, of which each warp
 //! has a part; on the diagonal, warps leave out rows that lie above all their columns. Panels of 128 bytes
-//! of time are copied asynchronously, `stages` deep. A step of a warp is four chunks of 32 bytes; fragments
-//! of rows are loaded two ahead, across steps too, and columns before the chunk that needs them. The sums
+//! of time are copied asynchronously, `stages` deep, a part in each chunk of a step: four of 32 bytes. Fragments of
+//! rows are loaded two ahead, across steps too, and columns before the chunk that needs them. The sums
 //! of real parts are products with a column of ones, of 16 rows a warp, as every warp needs those of its
 //! rows only at the end. Visibilities go through shared memory ([`patch`]).
 //!
@@ -26,7 +26,7 @@
 //! `b*` and a third more `ldmatrix`; the addresses of copies kept in registers.
 
 use crate::{
-    abi::correlate::{Correlate, PATCH_BYTES, STEP_BYTES, TILE_64, TILE_128, Tile},
+    abi::correlate::{Correlate, PATCH_BYTES, PATCH_COLUMNS, STEP_BYTES, TILE_64, TILE_128, Tile},
     correlate::{
         patch::{self, Corner},
         samples::{Half, Int8, Nibbles, Samples},
@@ -118,6 +118,9 @@ impl<const ROWS: usize, const PAIRS: usize> Sums<ROWS, PAIRS> {
     }
 }
 
+/// Chunks of a panel that a thread copies, one in each chunk of a step that it multiplies.
+const PARTS: u32 = 4;
+
 /// The panels of a block, in the order of its steps of time.
 struct Panels {
     p: Correlate,
@@ -144,53 +147,56 @@ impl Panels {
         if self.diagonal { 0 } else { self.shape.panel_bytes() }
     }
 
-    /// Starts copying a step to `slot`, the threads of the block sharing the chunks. What lies beyond the
-    /// last time becomes zero; rows beyond the last input are the last's, as no visibility is made of them.
+    /// Where this thread's chunk `part` of a side of a step goes in `slot`, and where it comes from. Rows
+    /// beyond the last input are the last's, as no visibility is made of them.
+    #[inline(always)]
+    fn chunk(&self, step: u32, slot: u32, side: usize, part: u32) -> (u32, u64) {
+        let (row, chunk) = (thread() / panel::CHUNKS, thread() % panel::CHUNKS);
+        let to = dynamic_shared() + slot + panel::offset(row, chunk);
+        // A multiple of eight rows further, chunks lie at the same places.
+        let below = part * (self.shape.inputs / PARTS);
+        let input = if below < self.inputs[side] { below } else { self.inputs[side] };
+        let to = to + side as u32 * self.shape.panel_bytes() + below * STEP_BYTES;
+        let from = self.sources[side] + (step * STEP_BYTES) as u64;
+        (to, from + input as u64 * self.p.row_stride)
+    }
+
+    /// Starts copying chunk `part` of rows and columns of a step that is whole.
     ///
     /// # Safety
-    /// Every thread calls it; the slot was read by all; the samples are readable.
+    /// The slot was read by all; the samples are readable.
     #[inline(always)]
-    unsafe fn stage(&self, step: u32, slot: u32) {
-        let (row, chunk) = (thread() / panel::CHUNKS, thread() % panel::CHUNKS);
-        let byte = step * STEP_BYTES;
-        let to = dynamic_shared() + slot + panel::offset(row, chunk);
-        let rows = self.shape.threads() / panel::CHUNKS;
-        let parts = self.shape.inputs / rows;
-        // Eight rows further, chunks lie at the same places.
-        let place = |side: usize, part: u32| {
-            let below = part * rows;
-            let input = if below < self.inputs[side] { below } else { self.inputs[side] };
-            let to = to + side as u32 * self.shape.panel_bytes() + below * STEP_BYTES;
-            (to, self.sources[side] + byte as u64 + input as u64 * self.p.row_stride)
-        };
-        if byte + STEP_BYTES <= self.p.row_bytes {
-            for side in 0..2 {
-                if side == 1 && self.diagonal {
-                    break;
-                }
-                for part in 0..parts {
-                    let (to, from) = place(side, part);
-                    // SAFETY: within the panel; an existing input's bytes, none beyond its last.
-                    unsafe { cp_async_whole_16(to, from) };
-                }
-            }
-        } else if byte < self.p.row_bytes {
-            let left = self.p.row_bytes.saturating_sub(byte + chunk * panel::CHUNK);
-            let bytes = if left < panel::CHUNK { left } else { panel::CHUNK };
-            let mut part = 0;
-            // Rolled: it comes once, and as straight code would be walked through at every step.
-            while part < opaque(parts) {
-                for side in 0..2 {
-                    let (to, from) = place(side, part);
-                    // What is not read still needs an address inside the samples.
-                    let from = if bytes == 0 { self.p.samples } else { from };
-                    // SAFETY: as above.
-                    unsafe { cp_async_16(to, from, bytes) };
-                }
-                part += 1;
+    unsafe fn copy_part(&self, step: u32, slot: u32, part: u32) {
+        for side in 0..2 {
+            if side == 0 || !self.diagonal {
+                let (to, from) = self.chunk(step, slot, side, part);
+                // SAFETY: within the panel; an existing input's bytes, none beyond its last.
+                unsafe { cp_async_whole_16(to, from) };
             }
         }
-        cp_async_commit();
+    }
+
+    /// Starts copying all chunks of a step, if there is such a step. What lies beyond the last time becomes
+    /// zero.
+    ///
+    /// # Safety
+    /// As for [`copy_part`](Self::copy_part).
+    #[inline(always)]
+    unsafe fn copy(&self, step: u32, slot: u32) {
+        let byte = step * STEP_BYTES + thread() % panel::CHUNKS * panel::CHUNK;
+        let left = self.p.row_bytes.saturating_sub(byte);
+        let bytes = if left < panel::CHUNK { left } else { panel::CHUNK };
+        let mut part = 0;
+        while step * STEP_BYTES < self.p.row_bytes && part < opaque(PARTS) {
+            for side in 0..2 {
+                let (to, from) = self.chunk(step, slot, side, part);
+                // What is not read still needs an address inside the samples.
+                let from = if bytes == 0 { self.p.samples } else { from };
+                // SAFETY: as above.
+                unsafe { cp_async_16(to, from, bytes) };
+            }
+            part += 1;
+        }
     }
 }
 
@@ -202,6 +208,18 @@ struct Part {
     /// Fragments of rows that it multiplies.
     first: u32,
     end: u32,
+}
+
+/// What a warp has at hand, and where it stands.
+struct Walk<const ROWS: usize, const PAIRS: usize> {
+    sums: Sums<ROWS, PAIRS>,
+    /// The next fragments of rows with an even and with an odd number.
+    rows: [[u32; 4]; 2],
+    columns: Columns<PAIRS>,
+    step: u32,
+    /// The slot of the step, and that of the one before.
+    slot: u32,
+    free: u32,
 }
 
 impl Part {
@@ -222,101 +240,171 @@ impl Part {
     ) -> Sums<ROWS, PAIRS> {
         let p = &panels.p;
         let steps = p.row_bytes.div_ceil(STEP_BYTES);
+        let ahead = panels.shape.stages - 1;
         let zero = [[[[0; 4]; 2]; PAIRS]; ROWS];
         let start = [[[[S::start(steps * STEP_BYTES - p.row_bytes); 4]; 2]; PAIRS]; ROWS];
-        let mut sums = Sums { real: start, imaginary: zero, row: [0; 4] };
-        let base = dynamic_shared();
-        let row_place = panel::ldmatrix_address(base, self.row, 0);
-        let column_place = panel::ldmatrix_columns(base, self.column, 0) + panels.columns();
-        let own_place = panel::ldmatrix_address(base, thread() / 32 * 16, 0);
+        let sums = Sums { real: start, imaginary: zero, row: [0; 4] };
+        let free = ahead * 2 * panels.shape.panel_bytes();
+        let (rows, columns) = ([[0; 4]; 2], [[0; 4]; PAIRS]);
+        let mut walk = Walk { sums, rows, columns, step: 0, slot: 0, free };
         // SAFETY: a slot is read after it was waited for, and copied to after all have read it.
         unsafe {
-            // Even chunks of a row lie where chunk 0 does, but for bits 5 and 6.
-            let load = |place: u32, slot: u32, chunk: u32, m: u32| {
-                let at = (place + slot) ^ (2 * chunk * panel::CHUNK);
-                ldmatrix_x4(at + m * FRAGMENT).map(S::value)
-            };
-            let load_rows = |slot, chunk, m| load(row_place, slot, chunk, m);
-            let load_columns = |slot, chunk| {
-                let mut columns = [[0; 4]; PAIRS];
-                for n in 0..PAIRS {
-                    columns[n] = load(column_place, slot, chunk, n as u32);
-                }
-                columns
-            };
-            // The first fragments of a chunk with an even and with an odd number.
-            let last = ROWS as u32 - 1;
-            let (even, odd) = (self.first.next_multiple_of(2), self.first | 1);
-            let even = if even < last { even } else { last };
-            let odd = if odd < last { odd } else { last };
-            let load_first =
-                |slot, chunk| [load_rows(slot, chunk, even), load_rows(slot, chunk, odd)];
-
             let (mut step, mut slot) = (0, 0);
-            while step < opaque(panels.shape.stages) {
-                panels.stage(step, slot);
+            while step < opaque(ahead) {
+                panels.copy(step, slot);
+                cp_async_commit();
                 slot = panels.after(slot);
                 step += 1;
             }
-            (step, slot) = (0, 0);
             cp_async_wait::<PENDING>();
             barrier();
+            self.load::<S, ROWS, PAIRS>(panels, &mut walk, 0, 0);
+            // As long as what is copied meanwhile is whole, and then the rest.
+            let whole = (p.row_bytes / STEP_BYTES).saturating_sub(ahead);
+            self.steps::<S, ROWS, PAIRS, WHOLE, true, PENDING>(panels, &mut walk, whole);
+            self.steps::<S, ROWS, PAIRS, WHOLE, false, PENDING>(panels, &mut walk, steps);
+        }
+        walk.sums
+    }
 
-            let mut rows = load_first(slot, 0);
-            let mut columns = load_columns(slot, 0);
-            while step < steps {
+    /// Fragment `m` of the rows that begin at `row`.
+    ///
+    /// # Safety
+    /// The whole warp calls it; the slot is complete.
+    #[inline(always)]
+    unsafe fn load_rows<S: Multiply>(row: u32, slot: u32, chunk: u32, m: u32) -> [u32; 4] {
+        let place = panel::ldmatrix_address(dynamic_shared(), row, 0);
+        // Even chunks of a row lie where chunk 0 does, but for bits 5 and 6.
+        let at = (place + slot) ^ (2 * chunk * panel::CHUNK);
+        // SAFETY: the caller's promise.
+        unsafe { ldmatrix_x4(at + m * FRAGMENT).map(S::value) }
+    }
+
+    /// The part's columns.
+    ///
+    /// # Safety
+    /// As for [`load_rows`](Self::load_rows).
+    #[inline(always)]
+    unsafe fn load_columns<S: Multiply, const PAIRS: usize>(
+        &self,
+        panels: &Panels,
+        slot: u32,
+        chunk: u32,
+    ) -> Columns<PAIRS> {
+        let place = panel::ldmatrix_columns(dynamic_shared(), self.column, 0) + panels.columns();
+        let at = (place + slot) ^ (2 * chunk * panel::CHUNK);
+        let mut columns = [[0; 4]; PAIRS];
+        for n in 0..PAIRS {
+            // SAFETY: the caller's promise.
+            columns[n] = unsafe { ldmatrix_x4(at + n as u32 * FRAGMENT).map(S::value) };
+        }
+        columns
+    }
+
+    /// Loads what a chunk begins with.
+    ///
+    /// # Safety
+    /// As for [`load_rows`](Self::load_rows).
+    #[inline(always)]
+    unsafe fn load<S: Multiply, const ROWS: usize, const PAIRS: usize>(
+        &self,
+        panels: &Panels,
+        walk: &mut Walk<ROWS, PAIRS>,
+        slot: u32,
+        chunk: u32,
+    ) {
+        let last = ROWS as u32 - 1;
+        for (odd, rows) in walk.rows.iter_mut().enumerate() {
+            let first = if odd == 1 { self.first | 1 } else { self.first.next_multiple_of(2) };
+            let first = if first < last { first } else { last };
+            // SAFETY: the caller's promise.
+            *rows = unsafe { Self::load_rows::<S>(self.row, slot, chunk, first) };
+        }
+        // SAFETY: as above.
+        walk.columns = unsafe { self.load_columns::<S, PAIRS>(panels, slot, chunk) };
+    }
+
+    /// The steps up to `end`, of which `HOT` ones copy a whole step meanwhile: without a branch.
+    ///
+    /// # Safety
+    /// As for [`multiply`](Self::multiply).
+    #[inline(always)]
+    unsafe fn steps<
+        S: Multiply,
+        const ROWS: usize,
+        const PAIRS: usize,
+        const WHOLE: bool,
+        const HOT: bool,
+        const PENDING: u32,
+    >(
+        &self,
+        panels: &Panels,
+        walk: &mut Walk<ROWS, PAIRS>,
+        end: u32,
+    ) {
+        let own = thread() / 32 * 16;
+        let ahead = panels.shape.stages - 1;
+        // SAFETY: the caller's promise.
+        unsafe {
+            while walk.step < end {
+                let (step, slot) = (walk.step, walk.slot);
                 // After the last step, any slot will do.
-                let next_slot = if step + 1 < steps { panels.after(slot) } else { slot };
+                let next_slot = if HOT || step + 1 < end { panels.after(slot) } else { slot };
                 for chunk in 0..4 {
                     let next = if chunk == 3 { (next_slot, 0) } else { (slot, chunk + 1) };
-                    let b: Columns<PAIRS> = columns;
+                    if HOT {
+                        panels.copy_part(step + ahead, walk.free, chunk);
+                    } else if chunk == 0 {
+                        panels.copy(step + ahead, walk.free);
+                    }
+                    let b = walk.columns;
                     let turned = b.map(|words| words.map(S::turn_column));
                     if S::SUMS {
-                        let a = load(own_place, slot, chunk, 0);
-                        S::multiply(&mut sums.row, a, [S::REAL; 2]);
+                        let a = Self::load_rows::<S>(own, slot, chunk, 0);
+                        S::multiply(&mut walk.sums.row, a, [S::REAL; 2]);
                     }
                     each_fragment!(m < ROWS, {
                         if WHOLE {
                             if m + 2 == ROWS && chunk == 3 {
                                 // All have read the step: its slot is free, and the next one full.
+                                cp_async_commit();
                                 cp_async_wait::<PENDING>();
                                 barrier();
                             }
                             let ahead = if m + 2 < ROWS {
-                                load_rows(slot, chunk, m as u32 + 2)
+                                Self::load_rows::<S>(self.row, slot, chunk, m as u32 + 2)
                             } else {
-                                load_rows(next.0, next.1, (m + 2 - ROWS) as u32)
+                                let m = (m + 2 - ROWS) as u32;
+                                Self::load_rows::<S>(self.row, next.0, next.1, m)
                             };
                             if m + 2 == ROWS {
-                                columns = load_columns(next.0, next.1);
+                                walk.columns =
+                                    self.load_columns::<S, PAIRS>(panels, next.0, next.1);
                             }
-                            sums.add::<S>(m, rows[m % 2], &b, &turned);
-                            if m + 2 == ROWS && chunk == 3 {
-                                panels.stage(step + panels.shape.stages, slot);
-                            }
-                            rows[m % 2] = ahead;
+                            walk.sums.add::<S>(m, walk.rows[m % 2], &b, &turned);
+                            walk.rows[m % 2] = ahead;
                         } else if self.first <= m as u32 && (m as u32) < self.end {
-                            sums.add::<S>(m, rows[m % 2], &b, &turned);
+                            walk.sums.add::<S>(m, walk.rows[m % 2], &b, &turned);
                             if m + 2 < ROWS {
-                                rows[m % 2] = load_rows(slot, chunk, m as u32 + 2);
+                                walk.rows[m % 2] =
+                                    Self::load_rows::<S>(self.row, slot, chunk, m as u32 + 2);
                             }
                         }
                     });
                     if !WHOLE {
                         if chunk == 3 {
+                            cp_async_commit();
                             cp_async_wait::<PENDING>();
                             barrier();
-                            panels.stage(step + panels.shape.stages, slot);
                         }
-                        rows = load_first(next.0, next.1);
-                        columns = load_columns(next.0, next.1);
+                        self.load::<S, ROWS, PAIRS>(panels, walk, next.0, next.1);
                     }
                 }
-                step += 1;
-                slot = next_slot;
+                walk.free = slot;
+                walk.slot = next_slot;
+                walk.step += 1;
             }
         }
-        sums
     }
 }
 
@@ -437,9 +525,22 @@ unsafe fn store<S: Multiply, const ROWS: usize, const PAIRS: usize, const COLUMN
     }
 }
 
+/// What the kernels ask of a tile.
+const fn check(tile: Tile) {
+    assert!(
+        tile.warp_rows.is_multiple_of(32) && tile.warp_rows <= 128,
+        "fragments of rows come in pairs"
+    );
+    assert!(tile.warp_columns.is_multiple_of(PATCH_COLUMNS), "patches are written whole");
+    assert!(tile.inputs / 16 == tile.threads() / 32, "each warp sums 16 rows");
+    assert!(tile.inputs * panel::CHUNKS == PARTS * tile.threads(), "threads share the chunks");
+}
+
 /// The kernels: a name, its samples, its tile.
 macro_rules! correlators {
     ($($(#[$attribute:meta])* $name:ident: $samples:ty, $tile:ident;)*) => {$(
+        const _: () = check($tile);
+
         kernel! {
             $(#[$attribute])*
             fn $name(p: Correlate) {
