@@ -42,6 +42,23 @@ pub unsafe fn store<const COLUMNS: usize>(
     value: impl Fn(usize) -> [u32; 2],
     add: impl Fn(u32, u32) -> u32,
 ) {
+    // SAFETY: the caller's promise.
+    unsafe { store_rows::<COLUMNS>(corner, patch, |half, row| 8 * half + row, value, add) }
+}
+
+/// [`store`] of rows in another order: `row_of(half, row)` is which of the 16 is row `row` of half `half` of
+/// the accumulator.
+///
+/// # Safety
+/// As [`store`]'s.
+#[inline(always)]
+pub unsafe fn store_rows<const COLUMNS: usize>(
+    corner: &Corner,
+    patch: u32,
+    row_of: impl Fn(u32, u32) -> u32,
+    value: impl Fn(usize) -> [u32; 2],
+    add: impl Fn(u32, u32) -> u32,
+) {
     // What follows from the lane takes no register before.
     let lane = opaque(lane());
     let place = fragment::accumulator(lane, 0);
@@ -59,7 +76,7 @@ pub unsafe fn store<const COLUMNS: usize>(
             warp_barrier();
             let j = corner.column + group as u32 * PATCH_COLUMNS + lane;
             for row in 0..8 {
-                let i = corner.row + 8 * half as u32 + row;
+                let i = corner.row + row_of(half as u32, row);
                 if i < corner.inputs && j <= i {
                     let address = corner.visibilities + 8 * triangle::baseline(i, j);
                     // SAFETY: within the patch; (i, j) is a baseline, this warp's alone.
