@@ -855,7 +855,7 @@ fn choose(facts: &Facts, shape: &Shape) -> Kernel {
     const DELIVERED_INPUTS: usize = 64;
     let row_bytes = shape.inputs * shape.encoding.bytes();
     if shape.layout == Layout::Tcn
-        && shape.encoding == Encoding::Ci8
+        && shape.encoding.is_integer()
         && shape.inputs >= DELIVERED_INPUTS
         && row_bytes.is_multiple_of(ROW_ALIGNMENT)
         && facts.runs(Target::Sm90a)
@@ -903,7 +903,8 @@ mod tests {
                     assert_eq!(chosen(capability, encoding, inputs), Kernel::MmaS4);
                 }
             }
-            assert_eq!(chosen((9, 0), encoding, 256), Kernel::WgmmaCi4);
+            assert_eq!(chosen((9, 0), encoding, 256), Kernel::Wgmma128);
+            assert_eq!(chosen((9, 0), encoding, 257), Kernel::WgmmaCi4);
             assert_eq!(chosen((10, 0), encoding, 2048), Kernel::Mma128);
         }
         assert_eq!(chosen((8, 0), Encoding::Ci8, 2048), Kernel::Mma128);
