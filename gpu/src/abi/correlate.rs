@@ -182,7 +182,7 @@ parameters! {
         pub channels: u32,
         /// [`WarpgroupTile::tiles`] of a channel.
         pub tiles: u32,
-        /// Four samples of 4 bits that are zero, for [`WGMMA_CI4`]: their encoding.
+        /// Four samples of 4 bits that are zero, for [`WGMMA_CI4`] and [`WGMMA_TCN_CI4_128`]: their encoding.
         pub zero: u32,
         /// One of [`mode`].
         pub mode: u32,
@@ -253,6 +253,10 @@ pub const WGMMA_TCN_S8_128: Kernel<CorrelateWarpgroup> =
 /// `cf16` samples as delivered, [`TILE_128_128`].
 pub const WGMMA_TCN_F16_128: Kernel<CorrelateWarpgroup> =
     warpgroup("correlate_wgmma_tcn_f16_128", TILE_128_128);
+
+/// `ci4` and `ci4-offset` samples as delivered, [`TILE_128_128`].
+pub const WGMMA_TCN_CI4_128: Kernel<CorrelateWarpgroup> =
+    warpgroup("correlate_wgmma_tcn_ci4_128", TILE_128_128);
 
 /// 4-bit samples as three products on `wgmma.m64n128k32`, [`TILE_CI4`]. Samples are rows of a byte a time.
 ///

@@ -135,6 +135,7 @@ pub const ENTRIES: &[Entry] = &[
     correlate::WGMMA_TCN_S8_192.entry,
     correlate::WGMMA_TCN_S8_128.entry,
     correlate::WGMMA_TCN_F16_128.entry,
+    correlate::WGMMA_TCN_CI4_128.entry,
     correlate::WGMMA_CI4.entry,
     limits::DP4A.kernel.entry,
     limits::MULTIPLY_ADD.kernel.entry,

@@ -4,7 +4,8 @@
 //! Delivered samples are turned where they arrive. The copy engine brings square boxes of them, 128 bytes
 //! of inputs at as many times as 128 bytes of a row of the panel are, and warps turn each box in place:
 //! the corner turn never passes through memory, and takes none of the time of what multiplies. Rows
-//! of `ci8` need no turning: `ldmatrix` transposes 16-bit elements on its way to the registers.
+//! of 1 or 2 bytes a sample need no turning: `ldmatrix` transposes 16-bit elements on its way to the
+//! registers. `ci4` columns become int8 while they are turned, from half the room beside them.
 //!
 //! A box is 8 x 8 blocks, `(a, b)`: times `a`, inputs `b`. Turned, a block lies at `(b, a)`. The blocks
 //! `(a, a ^ m)` with the same `m` exchange their places among themselves, so that a warp has what it needs
@@ -15,7 +16,7 @@ use crate::{
     abi::correlate::{CorrelateWarpgroup, STEP_BYTES, WarpgroupTile},
     correlate::warpgroup::Place,
     isa::{
-        common::{lane, load_shared_4, opaque, store_shared_4, warp_barrier},
+        common::{lane, load_shared_4, opaque, prmt_by, store_shared_4, warp_barrier},
         sm_80::ldmatrix_x4_trans,
         sm_90a::{copy_tensor_3d, stmatrix_x4},
     },
@@ -34,12 +35,6 @@ pub struct Panels<'a> {
 }
 
 impl Panels<'_> {
-    /// Row of the panels after the columns' last.
-    #[inline(always)]
-    fn columns(&self) -> u32 {
-        self.shape.columns
-    }
-
     /// Whether the rows have a panel of their own, as they are not all among the columns.
     #[inline(always)]
     fn separate(&self) -> bool {
@@ -57,7 +52,7 @@ impl Panels<'_> {
     fn rows(&self) -> u32 {
         let row = match self.tile.rows_among_columns(self.shape) {
             Some(row) => row,
-            None => self.columns(),
+            None => self.shape.columns,
         };
         self.at + row * STEP_BYTES
     }
@@ -67,6 +62,10 @@ impl Panels<'_> {
 pub trait Feed {
     /// Whether what the copy engine brings is still to be turned.
     const TURNS: bool;
+    /// Bytes that are brought of an input for a step.
+    const INPUT_BYTES: u32 = STEP_BYTES;
+    /// How many times too large multiplied samples are, as a power of two.
+    const SCALE: u32 = 0;
 
     /// Has a step brought, 128 bytes of time from `byte` on. One thread.
     ///
@@ -75,11 +74,18 @@ pub trait Feed {
     /// of [`Panels::inputs`].
     unsafe fn bring(p: &CorrelateWarpgroup, panels: Panels, byte: u32, full: u32);
 
-    /// Turns what was brought, this warp's share of it: it is warp `warp` of `warps`.
+    /// Turns the step that was brought from `byte` on, this warp's share of it: it is warp `warp` of
+    /// `warps`.
     ///
     /// # Safety
     /// The whole warp calls it; the step was brought; all the warps call it before it is read.
-    unsafe fn turn(panels: Panels, warp: u32, warps: u32);
+    unsafe fn turn(p: &CorrelateWarpgroup, panels: Panels, byte: u32, warp: u32, warps: u32);
+
+    /// Which of a warp's 16 rows is row `row` of half `half` of its fragments.
+    #[inline(always)]
+    fn row(half: u32, row: u32) -> u32 {
+        8 * half + row
+    }
 
     /// Address that the lane gives to `ldmatrix` for the first fragment of 16 rows, from `row` on.
     fn row_address(panels: Panels, row: u32) -> u32;
@@ -104,7 +110,7 @@ impl Feed for Rows {
     }
 
     #[inline(always)]
-    unsafe fn turn(_panels: Panels, _warp: u32, _warps: u32) {}
+    unsafe fn turn(_: &CorrelateWarpgroup, _: Panels, _byte: u32, _warp: u32, _warps: u32) {}
 
     #[inline(always)]
     fn row_address(panels: Panels, row: u32) -> u32 {
@@ -119,34 +125,43 @@ pub struct Delivered<const BYTES: u32>;
 pub trait Turn {
     /// Whether rows are turned too, or multiplied as they are.
     const TURNS_ROWS: bool;
+    /// Bytes that a sample is turned to.
+    const TURNED_BYTES: u32;
     /// Parts of a box.
     const PARTS: u32;
 
-    /// Turns a part of the box at `from`, to the one at `to`.
+    /// Turns a part of the box at `from`, to the one at `to`. `zero` is
+    /// [`CorrelateWarpgroup::zero`]; the box has `times` times, and zero bytes past them.
     ///
     /// # Safety
     /// The whole warp calls it; no one else uses the part's blocks.
-    unsafe fn turn(from: u32, to: u32, part: u32);
+    unsafe fn turn(from: u32, to: u32, part: u32, zero: u32, times: u32);
 }
 
 impl<const BYTES: u32> Delivered<BYTES>
 where
     Self: Turn,
 {
-    /// Inputs of a box, and times.
+    /// Inputs of a box.
     const SIDE: u32 = STEP_BYTES / BYTES;
 
-    /// Where the box of columns from `input` on is brought. Rows that are not turned have their place
-    /// beside the columns on the diagonal too.
+    /// Where rows from `row` on are brought.
     #[inline(always)]
-    fn place(panels: Panels, input: u32) -> u32 {
-        let row = match panels.tile.rows_among_columns(panels.shape) {
-            Some(row) if !Self::TURNS_ROWS && input.wrapping_sub(row) < panels.shape.rows => {
-                panels.columns() + input - row
+    fn rows(panels: Panels, row: u32) -> u32 {
+        panels.at + panels.shape.columns * STEP_BYTES + row * Self::INPUT_BYTES
+    }
+
+    /// Where columns from `column` on are brought: to their place if they are turned there, or to that of
+    /// the rows among them if these are not turned.
+    #[inline(always)]
+    fn columns(panels: Panels, column: u32) -> u32 {
+        match panels.tile.rows_among_columns(panels.shape) {
+            Some(row) if !Self::TURNS_ROWS && column.wrapping_sub(row) < panels.shape.rows => {
+                Self::rows(panels, column - row)
             }
-            _ => input,
-        };
-        panels.at + row * STEP_BYTES
+            _ if Self::INPUT_BYTES < STEP_BYTES => Self::rows(panels, panels.shape.rows + column),
+            _ => panels.at + column * STEP_BYTES,
+        }
     }
 }
 
@@ -155,38 +170,42 @@ where
     Self: Turn,
 {
     const TURNS: bool = true;
+    const INPUT_BYTES: u32 = STEP_BYTES / Self::TURNED_BYTES * BYTES;
+    const SCALE: u32 = if BYTES == 1 { 4 } else { 0 };
 
     #[inline(always)]
     unsafe fn bring(p: &CorrelateWarpgroup, panels: Panels, byte: u32, full: u32) {
         let Place { channel, first_row, first_column } = *panels.tile;
         let bring = |to, input| {
-            let start = [input * BYTES, byte / BYTES, channel];
+            let start = [input * BYTES, byte / Self::TURNED_BYTES, channel];
             // SAFETY: the caller's promise.
             unsafe { copy_tensor_3d(to, p.columns, start, full) };
         };
-        let mut input = 0;
-        while input < panels.shape.columns {
-            bring(Self::place(panels, input), first_column + input);
-            input += Self::SIDE;
+        let mut column = 0;
+        while column < panels.shape.columns {
+            bring(Self::columns(panels, column), first_column + column);
+            column += Self::SIDE;
         }
         if panels.separate() {
-            let mut input = 0;
-            while input < panels.shape.rows {
-                bring(panels.rows() + input * STEP_BYTES, first_row + input);
-                input += Self::SIDE;
+            let mut row = 0;
+            while row < panels.shape.rows {
+                bring(Self::rows(panels, row), first_row + row);
+                row += Self::SIDE;
             }
         }
     }
 
     #[inline(always)]
-    unsafe fn turn(panels: Panels, warp: u32, warps: u32) {
-        let inputs = if Self::TURNS_ROWS { panels.inputs() } else { panels.columns() };
+    unsafe fn turn(p: &CorrelateWarpgroup, panels: Panels, byte: u32, warp: u32, warps: u32) {
+        // Rows that are turned lie behind the columns.
+        let inputs = if Self::TURNS_ROWS { panels.inputs() } else { panels.shape.columns };
+        let times = (p.row_bytes - byte) / Self::TURNED_BYTES;
         let mut part = warp;
         while part < inputs / Self::SIDE * Self::PARTS {
             let input = part / Self::PARTS * Self::SIDE;
-            let to = panels.at + input * STEP_BYTES;
+            let (from, to) = (Self::columns(panels, input), panels.at + input * STEP_BYTES);
             // SAFETY: the caller's promise; every part is one warp's.
-            unsafe { <Self as Turn>::turn(Self::place(panels, input), to, part % Self::PARTS) };
+            unsafe { <Self as Turn>::turn(from, to, part % Self::PARTS, p.zero, times) };
             part += warps;
         }
     }
@@ -196,11 +215,18 @@ where
         if Self::TURNS_ROWS {
             return panel::ldmatrix_address(panels.rows(), row, 0);
         }
-        // Matrices 0 and 1 are the inputs' halves at the first 8 times, 2 and 3 at the next.
+        // Matrices 0 and 1 are the inputs' halves at the first 8 times, 2 and 3 at the next. 16 inputs of
+        // a byte are one chunk: two matrices.
         let (matrix, time) = (lane() / 8, lane() % 8);
-        let chunk = row % Self::SIDE / 8 + matrix % 2;
-        let boxed = panels.columns() + row / Self::SIDE * Self::SIDE;
-        panels.at + boxed * STEP_BYTES + panel::offset(8 * (matrix / 2) + time, chunk)
+        let (later, half) = if BYTES == 1 { (matrix, 0) } else { (matrix / 2, matrix % 2) };
+        let chunk = row % Self::SIDE * BYTES / 16 + half;
+        Self::rows(panels, row / Self::SIDE * Self::SIDE)
+            + panel::offset(8 * (later % 2) + time, chunk)
+    }
+
+    #[inline(always)]
+    fn row(half: u32, row: u32) -> u32 {
+        if BYTES == 1 { 2 * row + half } else { 8 * half + row }
     }
 }
 
@@ -208,10 +234,11 @@ where
 /// four at once.
 impl Turn for Delivered<2> {
     const TURNS_ROWS: bool = false;
+    const TURNED_BYTES: u32 = 2;
     const PARTS: u32 = 8;
 
     #[inline(always)]
-    unsafe fn turn(from: u32, to: u32, m: u32) {
+    unsafe fn turn(from: u32, to: u32, m: u32, _zero: u32, _times: u32) {
         let lane = opaque(lane());
         // Row `row` of block (a, a) for a = 0..4; a and b differ by m.
         let (row, a) = (lane % 8, lane / 8);
@@ -233,10 +260,11 @@ impl Turn for Delivered<2> {
 /// `cf16`: blocks of 4 inputs at 4 times, one a lane. A part is the blocks of four `m`.
 impl Turn for Delivered<4> {
     const TURNS_ROWS: bool = true;
+    const TURNED_BYTES: u32 = 4;
     const PARTS: u32 = 2;
 
     #[inline(always)]
-    unsafe fn turn(from: u32, to: u32, part: u32) {
+    unsafe fn turn(from: u32, to: u32, part: u32, _zero: u32, _times: u32) {
         let lane = opaque(lane());
         let a = lane % 8;
         let b = a ^ (lane / 8 + 4 * part);
@@ -255,6 +283,49 @@ impl Turn for Delivered<4> {
                 let input = [times[0][j], times[1][j], times[2][j], times[3][j]];
                 store_shared_4(to + (turned ^ step(j)), input);
             }
+        }
+    }
+}
+
+/// `ci4` and `ci4-offset`, to int8, 16 times as large: a nibble at the top of a byte needs no extension of
+/// its sign. Blocks are 16 inputs at 8 times, which `ldmatrix` transposes two inputs at a time. A part is
+/// four blocks at the same times.
+impl Turn for Delivered<1> {
+    const TURNS_ROWS: bool = false;
+    const TURNED_BYTES: u32 = 2;
+    const PARTS: u32 = 16;
+
+    #[inline(always)]
+    unsafe fn turn(from: u32, to: u32, part: u32, zero: u32, times: u32) {
+        let (a, b) = (part / 2, part % 2 * 4);
+        let lane = opaque(lane());
+        let (row, matrix) = (lane % 8, lane / 8);
+        // SAFETY: within the box.
+        let blocks = unsafe { ldmatrix_x4_trans(from + panel::offset(8 * a + row, b + matrix)) };
+
+        // Two inputs at two times, a byte each. What is past the end is zero as it is.
+        let there = times.saturating_sub(8 * a + lane % 4 * 2);
+        let zero = match there {
+            0 => 0,
+            1 => zero & 0xffff,
+            _ => zero,
+        };
+        // The even input first, and the odd one in the lanes from 16 on: the rows that are stored
+        // together then take all banks.
+        let [first, second] = if lane < 16 { [0x6240, 0x7351] } else { [0x7351, 0x6240] };
+        let inputs = blocks.map(|word| {
+            let real = (word ^ zero) & 0xf0f0_f0f0;
+            let imaginary = ((word << 4) ^ zero) & 0xf0f0_f0f0;
+            [prmt_by(real, imaginary, first), prmt_by(real, imaginary, second)]
+        });
+
+        let input = 16 * (b + matrix / 2) + 2 * row + ((matrix % 2) ^ (row / 4));
+        let turned = to + panel::offset(input, a);
+        let [[c, d], [e, f], [g, h], [i, j]] = inputs;
+        // SAFETY: within the panel.
+        unsafe {
+            stmatrix_x4(turned, [c, d, e, f]);
+            stmatrix_x4(turned + 32 * STEP_BYTES, [g, h, i, j]);
         }
     }
 }

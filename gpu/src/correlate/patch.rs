@@ -42,6 +42,23 @@ pub unsafe fn store<const COLUMNS: usize>(
     value: impl Fn(usize) -> [u32; 2],
     add: impl Fn(u32, u32) -> u32,
 ) {
+    // SAFETY: the caller's promise.
+    unsafe { store_rows::<COLUMNS>(corner, patch, |half, row| 8 * half + row, value, add) }
+}
+
+/// [`store`] of rows in another order: `row_of(half, row)` is which of the 16 is row `row` of half `half` of
+/// the accumulator.
+///
+/// # Safety
+/// As [`store`]'s.
+#[inline(always)]
+pub unsafe fn store_rows<const COLUMNS: usize>(
+    corner: &Corner,
+    patch: u32,
+    row_of: impl Fn(u32, u32) -> u32,
+    value: impl Fn(usize) -> [u32; 2],
+    add: impl Fn(u32, u32) -> u32,
+) {
     // What follows from the lane takes no register before.
     let lane = opaque(lane());
     let place = fragment::accumulator(lane, 0);
@@ -58,7 +75,7 @@ pub unsafe fn store<const COLUMNS: usize>(
             }
             warp_barrier();
             let j = corner.column + group as u32 * PATCH_COLUMNS + lane;
-            let i = corner.row + 8 * half as u32;
+            let i = corner.row;
             // The rows from and to which (i + row, j) is a baseline.
             let rows = j.saturating_sub(i)..corner.inputs.saturating_sub(i);
             // Row after row has a baseline more.
@@ -73,9 +90,10 @@ pub unsafe fn store<const COLUMNS: usize>(
             if corner.mode == mode::ADD {
                 let mut before = [[0; 2]; 8];
                 for row in 0..8 {
-                    if rows.contains(&(row as u32)) {
+                    if rows.contains(&row_of(half as u32, row as u32)) {
                         // SAFETY: (i + row, j) is a baseline, this warp's alone.
-                        before[row] = unsafe { read_global_2(address(row as u32)) };
+                        before[row] =
+                            unsafe { read_global_2(address(row_of(half as u32, row as u32))) };
                     }
                 }
                 for row in 0..8 {
@@ -84,9 +102,9 @@ pub unsafe fn store<const COLUMNS: usize>(
                 }
             }
             for row in 0..8 {
-                if rows.contains(&(row as u32)) {
+                if rows.contains(&row_of(half as u32, row as u32)) {
                     // SAFETY: as above.
-                    unsafe { store_global_2(address(row as u32), sums[row]) };
+                    unsafe { store_global_2(address(row_of(half as u32, row as u32)), sums[row]) };
                 }
             }
             warp_barrier();

@@ -161,6 +161,18 @@ pub unsafe fn hear(full: u32, parity: u32, at: u32) -> ControlFlow<(), u32> {
     if tile == END { Break(()) } else { Continue(tile) }
 }
 
+/// Where a warp's 16 rows of sums of a tile belong.
+#[inline(always)]
+pub fn corner(p: &CorrelateWarpgroup, tile: &Place, warp: u32) -> Corner {
+    Corner {
+        visibilities: p.visibilities + 8 * tile.channel as u64 * triangle::baselines(p.inputs),
+        inputs: p.inputs,
+        mode: p.mode,
+        row: tile.first_row + 16 * warp,
+        column: tile.first_column,
+    }
+}
+
 /// Writes a warp's 16 rows of sums of a tile to the visibilities, through its patch of shared memory:
 /// [`patch::store`].
 ///
@@ -175,13 +187,6 @@ pub unsafe fn store<const COLUMNS: usize>(
     value: impl Fn(usize) -> [u32; 2],
     add: impl Fn(u32, u32) -> u32,
 ) {
-    let corner = Corner {
-        visibilities: p.visibilities + 8 * tile.channel as u64 * triangle::baselines(p.inputs),
-        inputs: p.inputs,
-        mode: p.mode,
-        row: tile.first_row + 16 * warp,
-        column: tile.first_column,
-    };
     // SAFETY: the caller's promise.
-    unsafe { patch::store::<COLUMNS>(&corner, patch, value, add) };
+    unsafe { patch::store::<COLUMNS>(&corner(p, tile, warp), patch, value, add) };
 }

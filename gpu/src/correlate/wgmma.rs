@@ -41,8 +41,9 @@ use crate::{
     },
     correlate::{
         feed::{Delivered, Feed, Panels, Rows},
+        patch,
         samples::{Half, Int8, Samples},
-        warpgroup::{Place, Ring, WARPGROUP, announce, hear, release, store, take_tile},
+        warpgroup::{Place, Ring, WARPGROUP, announce, corner, hear, release, take_tile},
     },
     isa::{
         common::{
@@ -50,7 +51,8 @@ use crate::{
         },
         sm_90a::{
             fence_barrier_init, fence_proxy_async, give_registers, mbarrier_arrive,
-            mbarrier_arrive_expect, mbarrier_init, mbarrier_wait, multiply_delivered_s8_64,
+            mbarrier_arrive_expect, mbarrier_init, mbarrier_wait, multiply_delivered_ci4_64,
+            multiply_delivered_ci4_128, multiply_delivered_ci4_192, multiply_delivered_s8_64,
             multiply_delivered_s8_128, multiply_delivered_s8_192, multiply_f16_64,
             multiply_f16_128, multiply_f16_192, multiply_s8_64, multiply_s8_128, multiply_s8_192,
             operand, take_registers,
@@ -70,11 +72,12 @@ trait Multiply<F: Feed, const WORDS: usize>: Samples {
         row_sums: &mut [u32; 2],
         row: u32,
         b: u64,
+        zero: u32,
     );
 }
 
 macro_rules! multiply {
-    ($($samples:ty, $feed:ty, $words:literal: $step:ident;)*) => {$(
+    ($($samples:ty, $feed:ty, $words:literal: $step:ident($($zero:ident)?);)*) => {$(
         impl Multiply<$feed, $words> for $samples {
             #[inline(always)]
             unsafe fn multiply(
@@ -83,27 +86,35 @@ macro_rules! multiply {
                 row_sums: &mut [u32; 2],
                 row: u32,
                 b: u64,
+                _zero: u32,
             ) {
                 // SAFETY: the caller's promise.
-                unsafe { $step(sums, turned_sums, row_sums, row, b) }
+                unsafe {
+                    multiply!(@$step $(, $zero)?; sums, turned_sums, row_sums, row, b; _zero)
+                }
             }
         }
     )*};
+    (@$step:ident; $($argument:expr),*; $_unused:expr) => { $step($($argument),*) };
+    (@$step:ident, zero; $($argument:expr),*; $zero:expr) => { $step($($argument),*, $zero) };
 }
 
 multiply! {
-    Int8, Rows, 32: multiply_s8_64;
-    Int8, Rows, 64: multiply_s8_128;
-    Int8, Rows, 96: multiply_s8_192;
-    Int8, Delivered<2>, 32: multiply_delivered_s8_64;
-    Int8, Delivered<2>, 64: multiply_delivered_s8_128;
-    Int8, Delivered<2>, 96: multiply_delivered_s8_192;
-    Half, Rows, 32: multiply_f16_64;
-    Half, Rows, 64: multiply_f16_128;
-    Half, Rows, 96: multiply_f16_192;
-    Half, Delivered<4>, 32: multiply_f16_64;
-    Half, Delivered<4>, 64: multiply_f16_128;
-    Half, Delivered<4>, 96: multiply_f16_192;
+    Int8, Rows, 32: multiply_s8_64();
+    Int8, Rows, 64: multiply_s8_128();
+    Int8, Rows, 96: multiply_s8_192();
+    Int8, Delivered<2>, 32: multiply_delivered_s8_64();
+    Int8, Delivered<2>, 64: multiply_delivered_s8_128();
+    Int8, Delivered<2>, 96: multiply_delivered_s8_192();
+    Int8, Delivered<1>, 32: multiply_delivered_ci4_64(zero);
+    Int8, Delivered<1>, 64: multiply_delivered_ci4_128(zero);
+    Int8, Delivered<1>, 96: multiply_delivered_ci4_192(zero);
+    Half, Rows, 32: multiply_f16_64();
+    Half, Rows, 64: multiply_f16_128();
+    Half, Rows, 96: multiply_f16_192();
+    Half, Delivered<4>, 32: multiply_f16_64();
+    Half, Delivered<4>, 64: multiply_f16_128();
+    Half, Delivered<4>, 96: multiply_f16_192();
 }
 
 /// A sample type on `wgmma`, with parts of 64, 128 and 192 columns.
@@ -224,7 +235,7 @@ unsafe fn stage_tiles<F: Feed>(p: &CorrelateWarpgroup, shape: WarpgroupTile, sha
                     announce(shared.tile(ring.stage), Some(index));
                 }
                 let panels = Panels { at: shared.columns(ring.stage), shape, tile: &tile };
-                mbarrier_arrive_expect(full, panels.inputs() * STEP_BYTES);
+                mbarrier_arrive_expect(full, panels.inputs() * F::INPUT_BYTES);
                 F::bring(p, panels, byte, full);
                 ring.advance(shape.stages);
                 byte += STEP_BYTES;
@@ -251,7 +262,7 @@ unsafe fn turn_tiles<F: Feed>(p: &CorrelateWarpgroup, shape: WarpgroupTile, shar
             while byte < p.row_bytes {
                 mbarrier_wait(shared.full(ring.stage), ring.parity);
                 let panels = Panels { at: shared.columns(ring.stage), shape, tile };
-                F::turn(panels, warp, TURNING_WARPS);
+                F::turn(p, panels, byte, warp, TURNING_WARPS);
                 fence_proxy_async();
                 release(shared.turned(ring.stage));
                 ring.advance(shape.stages);
@@ -342,7 +353,7 @@ impl Part<'_> {
                 mbarrier_wait(shared.ready::<F>(stage), ring.parity);
                 let columns = shared.columns(stage);
                 let (row, b) = (columns + rows, operand(columns));
-                S::multiply(&mut sums, &mut turned_sums, &mut row_sums, row, b);
+                S::multiply(&mut sums, &mut turned_sums, &mut row_sums, row, b, p.zero);
                 release(shared.empty(stage));
             }
             ring.advance(shape.stages);
@@ -354,13 +365,16 @@ impl Part<'_> {
         // SAFETY: no other warp has these baselines; every row has one tile at the left edge.
         unsafe {
             if S::SUMS && tile.first_column == 0 {
-                self.store_row_sums(tile, warp, row_sums);
+                self.store_row_sums::<F>(tile, warp, row_sums);
             }
-            let value = |word: usize| [sums[word], turned_sums[word]];
+            let scaled =
+                |sum: u32| if F::SCALE == 0 { sum } else { (sum as i32 >> (2 * F::SCALE)) as u32 };
+            let value = |word: usize| [scaled(sums[word]), scaled(turned_sums[word])];
+            let (corner, patch) = (&corner(p, tile, warp), shared.patch(warp));
             match WORDS {
-                32 => store::<64>(p, tile, warp, shared.patch(warp), value, S::add),
-                64 => store::<128>(p, tile, warp, shared.patch(warp), value, S::add),
-                _ => store::<192>(p, tile, warp, shared.patch(warp), value, S::add),
+                32 => patch::store_rows::<64>(corner, patch, F::row, value, S::add),
+                64 => patch::store_rows::<128>(corner, patch, F::row, value, S::add),
+                _ => patch::store_rows::<192>(corner, patch, F::row, value, S::add),
             }
         }
     }
@@ -370,14 +384,21 @@ impl Part<'_> {
     /// # Safety
     /// The whole warp calls it, and no other warp of the launch for these rows.
     #[inline(always)]
-    unsafe fn store_row_sums(&self, tile: &Place, warp: u32, row_sums: [u32; 2]) {
+    unsafe fn store_row_sums<F: Feed>(&self, tile: &Place, warp: u32, row_sums: [u32; 2]) {
         let p = self.p;
         for half in 0..2 {
             let mut sum = row_sums[half];
             sum = sum.wrapping_add(shfl_xor::<1>(sum));
             sum = sum.wrapping_add(shfl_xor::<2>(sum));
+            if F::SCALE > 0 {
+                // Rows hold zero bytes past the last time: samples that are 8 too small, if that is how
+                // they are encoded.
+                let past = p.row_bytes.wrapping_neg() % STEP_BYTES / 2;
+                let lacking = past * (p.zero & 8);
+                sum = ((sum as i32 >> F::SCALE) as u32).wrapping_add(lacking);
+            }
             let lane = opaque(lane());
-            let row = tile.first_row + 16 * warp + 8 * half as u32 + lane / 4;
+            let row = tile.first_row + 16 * warp + F::row(half as u32, lane / 4);
             if row < p.inputs && lane.is_multiple_of(4) {
                 let address = p.row_sums + 4 * (tile.channel as u64 * p.inputs as u64 + row as u64);
                 // SAFETY: the input's sum, this lane's alone.
@@ -422,6 +443,8 @@ correlators! {
     correlate_wgmma_tcn_s8_192: Int8, Delivered<2>, TILE_128_192;
     /// `ci8` as delivered, tiles of 128 x 128 baselines.
     correlate_wgmma_tcn_s8_128: Int8, Delivered<2>, TILE_128_128;
+    /// `ci4` and `ci4-offset` as delivered, tiles of 128 x 128 baselines.
+    correlate_wgmma_tcn_ci4_128: Int8, Delivered<1>, TILE_128_128;
     /// `cf16` as delivered, tiles of 128 x 128 baselines.
     correlate_wgmma_tcn_f16_128: Half, Delivered<4>, TILE_128_128;
 }

@@ -448,6 +448,21 @@ pub fn prmt<const SELECTOR: u32>(low: u32, high: u32) -> u32 {
     }
 }
 
+/// `prmt.b32`: [`prmt`] by a selector that is known at run time only.
+#[inline(always)]
+pub fn prmt_by(low: u32, high: u32, selector: u32) -> u32 {
+    let value: u32;
+    // SAFETY: arithmetic.
+    unsafe {
+        ptx!(
+            "prmt.b32 {}, {}, {}, {};",
+            out(reg32) value, in(reg32) low, in(reg32) high, in(reg32) selector,
+            options(pure, nomem, nostack)
+        )
+    };
+    value
+}
+
 /// `cvt.pack.sat.u4.s32.b32`: `high` and `low`, each clamped to 0..15, as the nibbles of the lowest byte,
 /// below the bytes of `above`, of which the highest is lost.
 #[inline(always)]

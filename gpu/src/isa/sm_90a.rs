@@ -149,14 +149,50 @@ pub const fn operand(shared: u32) -> u64 {
     SWIZZLE_128 | GROUP_STRIDE | 1 << 16 | ((shared as u64 & 0x3_ffff) >> 4)
 }
 
+/// Text that loads the fragment of 16 rows by 32 bytes at `$at`: of rows of time, of rows as delivered, or of
+/// rows of 4-bit samples as delivered, which become int8, 16 times as large.
+///
+/// Of the latter a word is two inputs at two times: their real parts, then their imaginary parts stay, and
+/// go to rows 8 from each other.
+#[cfg_attr(not(target_arch = "nvptx64"), allow(unused_macros))]
+macro_rules! load_rows {
+    (of_time, $at:literal, $a:literal) => {
+        concat!(
+            "ldmatrix.sync.aligned.m8n8.x4.shared.b16 ",
+            "{{", $a, "0, ", $a, "1, ", $a, "2, ", $a, "3}}, [", $at, "];"
+        )
+    };
+    (delivered, $at:literal, $a:literal) => {
+        concat!(
+            "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 ",
+            "{{", $a, "0, ", $a, "1, ", $a, "2, ", $a, "3}}, [", $at, "];"
+        )
+    };
+    (delivered_nibbles, $at:literal, $a:literal) => {
+        concat!(
+            "ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {{", $a, "0, ", $a, "2}}, [", $at, "];",
+            load_rows!(@unpack $a, 0, 1),
+            load_rows!(@unpack $a, 2, 3),
+        )
+    };
+    (@unpack $a:literal, $first:literal, $second:literal) => {
+        concat!(
+            // (word ^ zero) & 0xf0f0f0f0
+            "shl.b32 bits, ", $a, $first, ", 4; lop3.b32 bits, bits, {zero}, 0xf0f0f0f0, 0x28;",
+            "lop3.b32 next, ", $a, $first, ", {zero}, 0xf0f0f0f0, 0x28;",
+            "prmt.b32 ", $a, $first, ", next, bits, 0x6240;",
+            "prmt.b32 ", $a, $second, ", next, bits, 0x7351;",
+        )
+    };
+}
+
 /// Text that loads the fragment of 16 rows by 32 bytes at `$at`, turns it and sums its rows.
 #[cfg_attr(not(target_arch = "nvptx64"), allow(unused_macros))]
 macro_rules! load_and_turn {
-    ($load:literal, $at:literal, $a:literal, $turned:literal, $permutation:literal, $flip:literal,
+    ($load:ident, $at:literal, $a:literal, $turned:literal, $permutation:literal, $flip:literal,
         $sum:ident) => {
         concat!(
-            $load,
-            " {{", $a, "0, ", $a, "1, ", $a, "2, ", $a, "3}}, [", $at, "];",
+            load_rows!($load, $at, $a),
             load_and_turn!(@turn $a, $turned, 0, $permutation, $flip),
             load_and_turn!(@turn $a, $turned, 1, $permutation, $flip),
             load_and_turn!(@turn $a, $turned, 2, $permutation, $flip),
@@ -234,12 +270,12 @@ macro_rules! next_chunks {
 }
 
 /// Defines steps of the multiplication of 64 rows by some columns over 128 bytes: one of rows of time
-/// and, under a second name, one of rows as delivered.
+/// and, under more names, those of rows as delivered and of 4-bit samples as delivered.
 macro_rules! multiply_steps {
     ($(
         $(#[$attribute:meta])*
-        $name:ident $(, $delivered:ident)?: $words:literal words, $instruction:literal, $scale:literal,
-        turn $turn:tt, sum $what:ident,
+        $name:ident $(, $delivered:ident, $nibbles:ident)?: $words:literal words, $instruction:literal,
+        $scale:literal, turn $permutation:literal, $flip:literal, sum $what:ident,
         $sums:tt $turned:tt;
     )*) => {$(
         multiply_step! {
@@ -247,8 +283,8 @@ macro_rules! multiply_steps {
             ///
             /// Rows are a panel of [`crate::tile::panel`], `row` the address that the lane gives to
             /// `ldmatrix` for the first chunk of its warp's 16.
-            $name: $words words, $instruction, $scale, $turn, $what, $sums $turned,
-            "ldmatrix.sync.aligned.m8n8.x4.shared.b16", "xor.b32", "32" "64" "96"
+            $name(): $words words, $instruction, $scale, $permutation, $flip, $what, $sums $turned,
+            of_time, "xor.b32", "32" "64" "96"
         }
         $(
             multiply_step! {
@@ -256,8 +292,18 @@ macro_rules! multiply_steps {
                 ///
                 /// Rows are a box of [`crate::correlate::feed`] as delivered, `row` the address that the
                 /// lane gives to `ldmatrix` for the first 16 times of its warp's 16.
-                $delivered: $words words, $instruction, $scale, $turn, $what, $sums $turned,
-                "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16", "add.u32", "2048" "4096" "6144"
+                $delivered(): $words words, $instruction, $scale, $permutation, $flip, $what,
+                $sums $turned, delivered, "add.u32", "2048" "4096" "6144"
+            }
+            multiply_step! {
+                #[doc = concat!("[`", stringify!($name), "`] of rows of 4-bit samples as delivered.")]
+                ///
+                /// Rows are a box of [`crate::correlate::feed`] as delivered, `row` the address that the
+                /// lane gives to `ldmatrix` for the first 16 times of its warp's 16: their even ones, then
+                /// the odd ones. Samples are two's complement, `zero` zero, or 8 too large, `zero`
+                /// 0x88888888; they and their turn are multiplied as int8, 16 times as large.
+                $nibbles(zero): $words words, $instruction, $scale, $permutation, "0xf000f000", $what,
+                $sums $turned, delivered_nibbles, "add.u32", "2048" "4096" "6144"
             }
         )?
     )*};
@@ -271,10 +317,10 @@ macro_rules! multiply_steps {
 macro_rules! multiply_step {
     (
         $(#[$attribute:meta])*
-        $name:ident: $words:literal words, $instruction:literal, $scale:literal,
-        ($permutation:literal, $flip:literal), $what:ident,
+        $name:ident($($zero:ident)?): $words:literal words, $instruction:literal, $scale:literal,
+        $permutation:literal, $flip:literal, $what:ident,
         [$($sum:literal)*] [$($turned:literal)*],
-        $load:literal, $go:literal, $second:literal $third:literal $fourth:literal
+        $load:ident, $go:literal, $second:literal $third:literal $fourth:literal
     ) => {
         $(#[$attribute])*
         ///
@@ -294,6 +340,7 @@ macro_rules! multiply_step {
             row_sums: &mut [u32; 2],
             row: u32,
             b: u64,
+            $($zero: u32,)?
         ) {
             // SAFETY: the caller's promise.
             unsafe {
@@ -326,6 +373,7 @@ macro_rules! multiply_step {
                     row = in(reg32) row,
                     b = in(reg32) b as u32,
                     high_bits = const (operand(0) >> 32) as u32,
+                    $($zero = in(reg32) $zero,)?
                 )
             };
         }
@@ -334,14 +382,14 @@ macro_rules! multiply_step {
 
 multiply_steps! {
     /// `wgmma.mma_async.sync.aligned.m64n64k32.s32.s8.s8`: int8, 64 columns.
-    multiply_s8_64, multiply_delivered_s8_64: 32 words, "m64n64k32.s32.s8.s8", "",
-        turn ("0x2301", "0xff00ff00"), sum imaginary,
+    multiply_s8_64, multiply_delivered_s8_64, multiply_delivered_ci4_64: 32 words, "m64n64k32.s32.s8.s8", "",
+        turn "0x2301", "0xff00ff00", sum imaginary,
         [0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31]
         [32 33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60
         61 62 63];
     /// `wgmma.mma_async.sync.aligned.m64n128k32.s32.s8.s8`: int8, 128 columns.
-    multiply_s8_128, multiply_delivered_s8_128: 64 words, "m64n128k32.s32.s8.s8", "",
-        turn ("0x2301", "0xff00ff00"), sum imaginary,
+    multiply_s8_128, multiply_delivered_s8_128, multiply_delivered_ci4_128: 64 words, "m64n128k32.s32.s8.s8", "",
+        turn "0x2301", "0xff00ff00", sum imaginary,
         [0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32
         33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61
         62 63]
@@ -349,8 +397,8 @@ multiply_steps! {
         93 94 95 96 97 98 99 100 101 102 103 104 105 106 107 108 109 110 111 112 113 114 115 116
         117 118 119 120 121 122 123 124 125 126 127];
     /// `wgmma.mma_async.sync.aligned.m64n192k32.s32.s8.s8`: int8, 192 columns.
-    multiply_s8_192, multiply_delivered_s8_192: 96 words, "m64n192k32.s32.s8.s8", "",
-        turn ("0x2301", "0xff00ff00"), sum imaginary,
+    multiply_s8_192, multiply_delivered_s8_192, multiply_delivered_ci4_192: 96 words, "m64n192k32.s32.s8.s8", "",
+        turn "0x2301", "0xff00ff00", sum imaginary,
         [0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32
         33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61
         62 63 64 65 66 67 68 69 70 71 72 73 74 75 76 77 78 79 80 81 82 83 84 85 86 87 88 89 90
@@ -362,13 +410,13 @@ multiply_steps! {
         185 186 187 188 189 190 191];
     /// `wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16`: half precision, 64 columns.
     multiply_f16_64: 32 words, "m64n64k16.f32.f16.f16", ", 1, 1, 0",
-        turn ("0x1032", "0x80000000"), sum nothing,
+        turn "0x1032", "0x80000000", sum nothing,
         [0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31]
         [32 33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60
         61 62 63];
     /// `wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16`: half precision, 128 columns.
     multiply_f16_128: 64 words, "m64n128k16.f32.f16.f16", ", 1, 1, 0",
-        turn ("0x1032", "0x80000000"), sum nothing,
+        turn "0x1032", "0x80000000", sum nothing,
         [0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32
         33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61
         62 63]
@@ -377,7 +425,7 @@ multiply_steps! {
         117 118 119 120 121 122 123 124 125 126 127];
     /// `wgmma.mma_async.sync.aligned.m64n192k16.f32.f16.f16`: half precision, 192 columns.
     multiply_f16_192: 96 words, "m64n192k16.f32.f16.f16", ", 1, 1, 0",
-        turn ("0x1032", "0x80000000"), sum nothing,
+        turn "0x1032", "0x80000000", sum nothing,
         [0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32
         33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61
         62 63 64 65 66 67 68 69 70 71 72 73 74 75 76 77 78 79 80 81 82 83 84 85 86 87 88 89 90

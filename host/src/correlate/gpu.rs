@@ -71,8 +71,8 @@ enum Variant {
     Packed(PackedTile, &'static abi::Kernel<Correlate>, Option<Codes>),
 }
 
-/// Kernels that take `tcn` samples as they are, for `ci8` and `cf16`.
-type Delivered = [Option<&'static abi::Kernel<CorrelateWarpgroup>>; 2];
+/// Kernels that take `tcn` samples as they are, for `ci8`, 4-bit samples and `cf16`.
+type Delivered = [Option<&'static abi::Kernel<CorrelateWarpgroup>>; 3];
 
 /// Codes that a packed kernel multiplies instead of values.
 #[derive(Clone, Copy)]
@@ -92,13 +92,16 @@ impl Variant {
             Kernel::Mma64 => Self::Mma(TILE_64, [&entries::MMA_S8_64, &entries::MMA_F16_64]),
             Kernel::MmaS4 => Self::MmaS4(TILE_64, [&entries::MMA_S4, &entries::MMA_S4_OFFSET]),
             Kernel::Wgmma192 => {
-                let delivered = [Some(&entries::WGMMA_TCN_S8_192), None];
+                let delivered = [Some(&entries::WGMMA_TCN_S8_192), None, None];
                 let kernels = [&entries::WGMMA_S8_192, &entries::WGMMA_F16_192];
                 Self::Wgmma(TILE_128_192, kernels, delivered)
             }
             Kernel::Wgmma128 => {
-                let delivered =
-                    [Some(&entries::WGMMA_TCN_S8_128), Some(&entries::WGMMA_TCN_F16_128)];
+                let delivered = [
+                    Some(&entries::WGMMA_TCN_S8_128),
+                    Some(&entries::WGMMA_TCN_CI4_128),
+                    Some(&entries::WGMMA_TCN_F16_128),
+                ];
                 let kernels = [&entries::WGMMA_S8_128, &entries::WGMMA_F16_128];
                 Self::Wgmma(TILE_128_128, kernels, delivered)
             }
@@ -336,8 +339,8 @@ impl GpuBackend {
         let Shape { inputs, encoding, layout, .. } = self.shape;
         let (kernel, most_inputs) = match encoding {
             Encoding::Ci8 => (kernels[0], usize::MAX),
-            Encoding::Cf16 => (kernels[1], 1023),
-            Encoding::Ci4 | Encoding::Ci4Offset => (None, 0),
+            Encoding::Ci4 | Encoding::Ci4Offset => (kernels[1], usize::MAX),
+            Encoding::Cf16 => (kernels[2], 1023),
         };
         // As the copy engine reads them.
         let aligned = (inputs * encoding.bytes()).is_multiple_of(ROW_ALIGNMENT)
@@ -347,9 +350,8 @@ impl GpuBackend {
 
     /// Whether the kernel gets nibbles that hold value + 8: those of samples where they were delivered.
     fn has_offset(&self, piece: &Piece) -> bool {
-        self.form == Native::Nibbles
-            && self.shape.encoding == Encoding::Ci4Offset
-            && self.is_native(piece)
+        let nibbles = self.form == Native::Nibbles && self.is_native(piece);
+        self.shape.encoding == Encoding::Ci4Offset && (nibbles || self.delivered(piece).is_some())
     }
 
     /// Bytes of samples that may be on the device at once, at least one sample's.
@@ -505,7 +507,7 @@ impl GpuBackend {
             sizes: [row_bytes, piece.times as u64, piece.channels as u64],
             strides: [self.shape.bytes_per_time() as u64, row_bytes],
             box_bytes: 128,
-            box_rows: STEP_BYTES / encoding.bytes() as u32,
+            box_rows: STEP_BYTES / self.form.bytes() as u32,
         };
         [map; 2]
     }
@@ -850,7 +852,7 @@ fn choose(facts: &Facts, shape: &Shape) -> Kernel {
     const DELIVERED_INPUTS: usize = 64;
     let row_bytes = shape.inputs * shape.encoding.bytes();
     if shape.layout == Layout::Tcn
-        && shape.encoding == Encoding::Ci8
+        && shape.encoding.is_integer()
         && shape.inputs >= DELIVERED_INPUTS
         && row_bytes.is_multiple_of(ROW_ALIGNMENT)
         && facts.runs(Target::Sm90a)
@@ -898,7 +900,8 @@ mod tests {
                     assert_eq!(chosen(capability, encoding, inputs), Kernel::MmaS4);
                 }
             }
-            assert_eq!(chosen((9, 0), encoding, 256), Kernel::WgmmaCi4);
+            assert_eq!(chosen((9, 0), encoding, 256), Kernel::Wgmma128);
+            assert_eq!(chosen((9, 0), encoding, 257), Kernel::WgmmaCi4);
             assert_eq!(chosen((10, 0), encoding, 2048), Kernel::Mma128);
         }
         assert_eq!(chosen((8, 0), Encoding::Ci8, 2048), Kernel::Mma128);
