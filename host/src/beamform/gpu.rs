@@ -35,6 +35,8 @@ use crate::{
 /// Bytes of voltages that a set of buffers takes at once, if the device's memory allows: enough to
 /// amortise a launch, few enough to overlap copying with computing.
 const PIECE_BYTES: usize = 32 << 20;
+/// The same of voltages in device memory that need scratch.
+const DEVICE_PIECE_BYTES: usize = 64 << 20;
 
 /// Sets of buffers that take turns.
 const SETS: usize = 3;
@@ -172,15 +174,14 @@ impl GpuBackend {
         Ok(())
     }
 
-    /// Times that a set of buffers takes at once, at least one.
-    fn piece_times(&self) -> Result<usize> {
+    /// Times that a set of buffers takes at once, at most of `bytes` bytes and at least one.
+    fn piece_times(&self, bytes: usize) -> Result<usize> {
         let layout = self.layout();
         let streams = self.shape.streams();
         // Voltages, padded voltages, samples, powers and partial sums.
         let row = 2 * self.shape.dishes + ROW_ALIGNMENT + self.shape.beams + 4 + layout.partial();
         let free = usize::try_from(self.gpu.free_bytes()?).unwrap_or(usize::MAX);
-        let times =
-            (PIECE_BYTES / self.shape.bytes_per_time()).min(free / (SETS + 2) / (row * streams));
+        let times = (bytes / self.shape.bytes_per_time()).min(free / (SETS + 2) / (row * streams));
         let units = times / UNIT_TIMES as usize;
         Ok(if units > 0 { units * UNIT_TIMES as usize } else { times.max(1) })
     }
@@ -376,7 +377,7 @@ impl GpuBackend {
         beams: &mut Beams,
     ) -> Result<()> {
         let step = self.shape.bytes_per_time();
-        let piece_times = self.piece_times()?;
+        let piece_times = self.piece_times(PIECE_BYTES)?;
         let locked = self.gpu.is_locked(voltages);
         self.clipped.clear(sets[0].stream)?;
         for set in &sets[1..] {
@@ -620,7 +621,7 @@ impl Backend for GpuBackend {
         let needs_scratch = self.layout().passes > 1
             || !self.shape.dishes.is_multiple_of(ROW_ALIGNMENT)
             || !voltages.is_multiple_of(ROW_ALIGNMENT as u64);
-        let piece = if needs_scratch { self.piece_times()? } else { times };
+        let piece = if needs_scratch { self.piece_times(DEVICE_PIECE_BYTES)? } else { times };
         let mut result = Ok(());
         for first in (0..times).step_by(piece.max(1)) {
             let rows = Rows { address: samples + first as u64, pitch: times };

@@ -847,13 +847,16 @@ fn row_maps(tile: WarpgroupTile, piece: &Piece, correlate: &Correlate) -> [Tenso
 /// The kernel for a GPU and an array: the one that spends the least on padding, at the speeds of their
 /// full tiles on an H200 relative to each other (docs/performance.md).
 fn choose(facts: &Facts, shape: &Shape) -> Kernel {
-    /// Inputs from which Hopper's kernels, which then need no corner turn, are quicker from `tcn`
-    /// whatever they pad.
-    const DELIVERED_INPUTS: usize = 64;
     let row_bytes = shape.inputs * shape.encoding.bytes();
+    // Inputs of which Hopper's kernels, which then need no corner turn, are quicker from `tcn` whatever
+    // they pad. Of 4-bit samples they multiply more of as three products, once turned.
+    let delivered = match shape.encoding {
+        Encoding::Ci8 => 64..=usize::MAX,
+        _ => 64..=256,
+    };
     if shape.layout == Layout::Tcn
         && shape.encoding.is_integer()
-        && shape.inputs >= DELIVERED_INPUTS
+        && delivered.contains(&shape.inputs)
         && row_bytes.is_multiple_of(ROW_ALIGNMENT)
         && facts.runs(Target::Sm90a)
     {
@@ -901,7 +904,7 @@ mod tests {
                 }
             }
             assert_eq!(chosen((9, 0), encoding, 256), Kernel::Wgmma128);
-            assert_eq!(chosen((9, 0), encoding, 257), Kernel::WgmmaCi4);
+            assert_eq!(chosen((9, 0), encoding, 272), Kernel::WgmmaCi4);
             assert_eq!(chosen((10, 0), encoding, 2048), Kernel::Mma128);
         }
         assert_eq!(chosen((8, 0), Encoding::Ci8, 2048), Kernel::Mma128);
