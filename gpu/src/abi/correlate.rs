@@ -217,8 +217,8 @@ const fn correlator(name: &'static str, tile: Tile, min_blocks: u32) -> Kernel<C
 pub const MMA_S8_128: Kernel<Correlate> = correlator("correlate_mma_s8_128", TILE_128, 1);
 /// int8 samples on `mma.sync.m16n8k32`, [`TILE_64`].
 pub const MMA_S8_64: Kernel<Correlate> = correlator("correlate_mma_s8_64", TILE_64, 3);
-/// 4-bit samples on `mma.sync.m16n8k64`, a byte a time, [`TILE_64`]. Three blocks have registers where
-/// they are multiplied as such; where this is emulated, two.
+/// 4-bit samples on `mma.sync.m16n8k64`, a byte a time, [`TILE_64`]. Registers for three blocks would not
+/// do where the instruction is emulated.
 pub const MMA_S4: Kernel<Correlate> = correlator("correlate_mma_s4", TILE_64, 2);
 /// The same for nibbles that hold value + 8.
 pub const MMA_S4_OFFSET: Kernel<Correlate> = correlator("correlate_mma_s4_offset", TILE_64, 2);

@@ -13,14 +13,14 @@
 //!
 //! A block computes a square tile of baselines of one channel in the lower triangle, of which each warp
 //! has a part; on the diagonal, warps leave out rows that lie above all their columns. Panels of 128 bytes
-//! of time are copied asynchronously, `stages` deep, a part in each chunk of a step: four of 32 bytes. Fragments of
-//! rows are loaded two ahead, across steps too, and columns before the chunk that needs them. The sums
-//! of real parts are products with a column of ones, of 16 rows a warp, as every warp needs those of its
-//! rows only at the end. Visibilities go through shared memory ([`patch`]).
+//! of time are copied asynchronously, `stages` deep, a part in each chunk of a step: four of 32 bytes.
+//! Fragments of rows are loaded two ahead, across steps too, and columns before the chunk that needs
+//! them. The sums of real parts are products with a column of ones, of 16 rows a warp, as every warp needs
+//! those of its rows only at the end. Visibilities go through shared memory ([`patch`]).
 //!
 //! Bound by the tensor cores, on Hopper together with the integer units, which `mma.sync` does not leave
 //! free: so registers are loaded in the pairs that `mma` wants, and instructions beside it are few. Of a
-//! step of a 64 x 32 part, 132 of about 310 are `mma`, 28 `ldmatrix` and 64 make `b*`.
+//! step of a 64 x 32 part, 132 of about 290 are `mma`, 28 `ldmatrix` and 64 make `b*`.
 //!
 //! Tried and lost on an H200 (docs/performance.md): parts of 128 x 16, which need half the instructions for
 //! `b*` and a third more `ldmatrix`; the addresses of copies kept in registers.
