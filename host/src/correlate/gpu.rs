@@ -339,7 +339,7 @@ impl GpuBackend {
         let Shape { inputs, encoding, layout, .. } = self.shape;
         let (kernel, most_inputs) = match encoding {
             Encoding::Ci8 => (kernels[0], usize::MAX),
-            Encoding::Ci4 | Encoding::Ci4Offset => (kernels[1], usize::MAX),
+            Encoding::Ci4 | Encoding::Ci4Offset => (kernels[1], 511),
             Encoding::Cf16 => (kernels[2], 1023),
         };
         // As the copy engine reads them.
