@@ -4,13 +4,15 @@
 //! A backend that is not there is skipped, saying so; naming it in `CORRUST_REQUIRE` (as in
 //! `CORRUST_REQUIRE=cuda`, for all whose names start so) turns that into a failure.
 
+#[allow(dead_code, reason = "each test takes what it needs")]
+mod device;
 #[path = "oracle/autocorrelate.rs"]
 mod oracle;
 
 use corrust::{
-    Autocorrelator, Device, Error,
+    Autocorrelator, Device,
     autocorrelate::{Kernel, Scheme, State, Sums},
-    device,
+    device::{Buffer, Stream as GpuStream},
 };
 use oracle::Stream;
 use rand::{RngExt, SeedableRng, rngs::StdRng};
@@ -58,18 +60,7 @@ impl Backend {
 
     /// Whether the backend is there; says why if not.
     fn is_there(&self) -> bool {
-        match self.plan(1, 1, 2, Scheme::BinGroups) {
-            Ok(_) => true,
-            Err(Error::Device(reason)) => {
-                let required = std::env::var("CORRUST_REQUIRE").unwrap_or_default();
-                let required =
-                    required.split(',').any(|name| !name.is_empty() && self.name.starts_with(name));
-                assert!(!required, "{}: {reason}", self.name);
-                println!("{}: skipped: {reason}", self.name);
-                false
-            }
-            Err(error) => panic!("{}: {error}", self.name),
-        }
+        device::there(self.name, self.plan(1, 1, 2, Scheme::BinGroups)).is_some()
     }
 
     fn plan(
@@ -294,13 +285,13 @@ fn device_memory(backend: Backend) {
     for sensors in [3, 8] {
         let stream = random(sensors, backend.most.min(20_000));
         let mut plan = backend.plan(sensors, 10, 32, Scheme::BinGroups).unwrap();
-        let streams = [device::Stream::default(), gpu.create_stream().unwrap()];
+        let streams = [GpuStream::default(), gpu.create_stream().unwrap()];
         let mut kept = Vec::new();
         let cuts = [0, 640, 641, stream.instants()];
         for (part, cut) in cuts.windows(2).enumerate() {
             let counts = &stream.counts[cut[0] * sensors..cut[1] * sensors];
             let padded = [&[0; 5], counts].concat();
-            let buffer = device::Buffer::new(&gpu, padded.len()).unwrap();
+            let buffer = Buffer::new(&gpu, padded.len()).unwrap();
             buffer.upload(streams[part % 2], &padded).unwrap();
             // SAFETY: the buffer holds the counts until the snapshot has waited for them.
             unsafe {

@@ -6,6 +6,9 @@
 
 use std::{collections::HashMap, ffi::c_void};
 
+#[allow(dead_code, reason = "each test takes what it needs")]
+mod device;
+
 use corrust::device::cuda;
 use cust::{
     context::Context,
@@ -18,10 +21,7 @@ use ptx_sim::ops::{Case, cases};
 
 #[test]
 fn every_instruction_gives_the_same_bits_on_a_gpu() {
-    if let Err(reason) = cuda::count() {
-        let required = std::env::var("CORRUST_REQUIRE").unwrap_or_default();
-        assert!(!required.split(',').any(|name| name == "cuda"), "{reason}");
-        println!("skipped: {reason}");
+    if device::there("cuda", cuda::count()).is_none() {
         return;
     }
     let device = Device::get_device(0).unwrap();

@@ -1,20 +1,29 @@
-//! Devices that may not be there.
+//! Devices and backends that may not be there.
 
 use std::sync::Arc;
 
-use corrust::{Device, Error, device::Gpu};
+use corrust::{Device, Error, Result, device::Gpu};
 
-/// The GPU of a device; says why if it is not there, and fails if `CORRUST_REQUIRE` names it.
-pub fn open(device: Device) -> Option<Arc<dyn Gpu>> {
-    match device.open() {
-        Ok(gpu) => Some(gpu.expect("a device that runs the kernels")),
+/// What was `made` on the backend `name`; if it is not there says why, and fails if `CORRUST_REQUIRE` names
+/// it (`CORRUST_REQUIRE=cuda`: all whose names start so).
+pub fn there<T>(name: &str, made: Result<T>) -> Option<T> {
+    match made {
+        Ok(made) => Some(made),
         Err(Error::Device(reason)) => {
             let required = std::env::var("CORRUST_REQUIRE").unwrap_or_default();
-            let required = required.split(',').any(|name| name == device.to_string());
-            assert!(!required, "{reason}");
-            println!("{device}: skipped: {reason}");
+            let required = required
+                .split(',')
+                .any(|required| !required.is_empty() && name.starts_with(required));
+            assert!(!required, "{name}: {reason}");
+            println!("{name}: skipped: {reason}");
             None
         }
-        Err(error) => panic!("{error}"),
+        Err(error) => panic!("{name}: {error}"),
     }
+}
+
+/// The GPU of a device, if it is [there].
+pub fn open(device: Device) -> Option<Arc<dyn Gpu>> {
+    there(&device.to_string(), device.open())
+        .map(|gpu| gpu.expect("a device that runs the kernels"))
 }
