@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, rc::Rc, sync::Arc};
 
-use corrust_gpu::abi::reorder::{PAD_ROWS, PadRows};
+use corrust_gpu::abi::reorder::{PAD_ROWS, PadRows, QUANTISE};
 use corrust_host::{
     Encoding, Layout, Result,
     device::{Buffer, Gpu, Stream},
@@ -142,22 +142,17 @@ impl Case for Turn {
                     unsafe { variant.launch(&gpu, Stream::default(), &block) }
                 }
             };
+            let moving = Moving {
+                gpu: gpu.clone(),
+                rings: (source.clone(), native.clone()),
+                launch: Box::new(launch),
+                expected: expected.clone(),
+            };
+            let items = ((rows * times) as f64, "samples");
             Subject {
-                kernel: variant.name().trim_start_matches("reorder_").replace('_', "-"),
                 auto: index == 0,
-                what: "kernel",
-                clock: Clock::Device,
                 sustain: index == 0 && (inputs == SUSTAINED || layout == Layout::Cnt),
-                useful_operations: 0.0,
-                bytes: input + output,
-                items: ((rows * times) as f64, "samples"),
-                bounds: vec![Bound::memory(input + output)],
-                work: Box::new(Moving {
-                    gpu: gpu.clone(),
-                    rings: (source.clone(), native.clone()),
-                    launch: Box::new(launch),
-                    expected: expected.clone(),
-                }),
+                ..moving.subject(variant.name(), input + output, items)
             }
         });
         Ok(subjects.collect())
@@ -243,23 +238,14 @@ impl Case for Padding {
             }
         };
         let moved = (bytes.len() + expected.len()) as f64;
-        Ok(vec![Subject {
-            kernel: "pad-rows".to_owned(),
-            auto: true,
-            what: "kernel",
-            clock: Clock::Device,
-            sustain: true,
-            useful_operations: 0.0,
-            bytes: moved,
-            items: (rows as f64, "rows"),
-            bounds: vec![Bound::memory(moved)],
-            work: Box::new(Moving {
-                gpu: gpu.clone(),
-                rings: (Rc::new(Ring::new(gpu, &bytes)?), Rc::new(Ring::empty(gpu, rows * pitch)?)),
-                launch: Box::new(launch),
-                expected: expected.into(),
-            }),
-        }])
+        let moving = Moving {
+            gpu: gpu.clone(),
+            rings: (Rc::new(Ring::new(gpu, &bytes)?), Rc::new(Ring::empty(gpu, rows * pitch)?)),
+            launch: Box::new(launch),
+            expected: expected.into(),
+        };
+        let subject = moving.subject(PAD_ROWS.entry.name, moved, (rows as f64, "rows"));
+        Ok(vec![Subject { sustain: true, ..subject }])
     }
 }
 
@@ -363,23 +349,14 @@ impl Case for Delays {
                     unsafe { variant.launch(&gpu, Stream::default(), &window, &output) }
                 }
             };
-            Subject {
-                kernel: variant.name().trim_start_matches("reorder_").replace('_', "-"),
-                auto: index == 0,
-                what: "kernel",
-                clock: Clock::Device,
-                sustain: false,
-                useful_operations: 0.0,
-                bytes: moved,
-                items: (samples.len() as f64, "samples"),
-                bounds: vec![Bound::memory(moved)],
-                work: Box::new(Moving {
-                    gpu: gpu.clone(),
-                    rings: (source.clone(), delayed.clone()),
-                    launch: Box::new(launch),
-                    expected: expected.clone(),
-                }),
-            }
+            let moving = Moving {
+                gpu: gpu.clone(),
+                rings: (source.clone(), delayed.clone()),
+                launch: Box::new(launch),
+                expected: expected.clone(),
+            };
+            let items = (samples.len() as f64, "samples");
+            Subject { auto: index == 0, ..moving.subject(&variant.name(), moved, items) }
         });
         Ok(subjects.collect())
     }
@@ -427,23 +404,13 @@ impl Case for Quantising {
                 }
             }
         };
-        Ok(vec![Subject {
-            kernel: "quantise".to_owned(),
-            auto: true,
-            what: "kernel",
-            clock: Clock::Device,
-            sustain: false,
-            useful_operations: 0.0,
-            bytes: moved,
-            items: (count as f64, "samples"),
-            bounds: vec![Bound::memory(moved)],
-            work: Box::new(Moving {
-                gpu: gpu.clone(),
-                rings: (Rc::new(source), Rc::new(Ring::empty(gpu, count)?)),
-                launch: Box::new(launch),
-                expected,
-            }),
-        }])
+        let moving = Moving {
+            gpu: gpu.clone(),
+            rings: (Rc::new(source), Rc::new(Ring::empty(gpu, count)?)),
+            launch: Box::new(launch),
+            expected,
+        };
+        Ok(vec![moving.subject(QUANTISE.entry.name, moved, (count as f64, "samples"))])
     }
 }
 
@@ -453,6 +420,25 @@ struct Moving {
     rings: (Rc<Ring>, Rc<Ring>),
     launch: Box<dyn Fn(u64, u64) -> Result<()>>,
     expected: Rc<[u8]>,
+}
+
+impl Moving {
+    /// What is measured of the kernel `name`, the only one unless the case says otherwise: it moves `bytes`
+    /// bytes, of so many `items`.
+    fn subject(self, name: &str, bytes: f64, items: (f64, &'static str)) -> Subject {
+        Subject {
+            kernel: name.trim_start_matches("reorder_").replace('_', "-"),
+            auto: true,
+            what: "kernel",
+            clock: Clock::Device,
+            sustain: false,
+            useful_operations: 0.0,
+            bytes,
+            items,
+            bounds: vec![Bound::memory(bytes)],
+            work: Box::new(self),
+        }
+    }
 }
 
 impl Work for Moving {
