@@ -336,16 +336,14 @@ impl GpuBackend {
     /// and the kernel of rows (docs/performance.md).
     fn delivered(&self, piece: &Piece) -> Option<&'static abi::Kernel<CorrelateWarpgroup>> {
         let Variant::Wgmma(_, _, kernels) = self.variant else { return None };
-        let Shape { inputs, encoding, layout, .. } = self.shape;
+        let Shape { inputs, encoding, .. } = self.shape;
         let (kernel, most_inputs) = match encoding {
             Encoding::Ci8 => (kernels[0], usize::MAX),
             Encoding::Ci4 | Encoding::Ci4Offset => (kernels[1], 511),
             Encoding::Cf16 => (kernels[2], 1023),
         };
-        // As the copy engine reads them.
-        let aligned = (inputs * encoding.bytes()).is_multiple_of(ROW_ALIGNMENT)
-            && piece.address.is_multiple_of(ROW_ALIGNMENT as u64);
-        kernel.filter(|_| layout == Layout::Tcn && aligned && inputs <= most_inputs)
+        let aligned = piece.address.is_multiple_of(ROW_ALIGNMENT as u64);
+        kernel.filter(|_| brings_delivered(&self.shape) && aligned && inputs <= most_inputs)
     }
 
     /// Whether the kernel gets nibbles that hold value + 8: those of samples where they were delivered.
@@ -833,6 +831,13 @@ impl Backend for GpuBackend {
     }
 }
 
+/// Whether the copy engine can bring samples of `shape` as delivered: a time's inputs, which lie next to
+/// each other, are whole chunks.
+fn brings_delivered(shape: &Shape) -> bool {
+    shape.layout == Layout::Tcn
+        && (shape.inputs * shape.encoding.bytes()).is_multiple_of(ROW_ALIGNMENT)
+}
+
 /// Tensor maps of rows of time, for the rows and columns of tiles.
 fn row_maps(tile: WarpgroupTile, piece: &Piece, correlate: &Correlate) -> [TensorMap; 2] {
     [tile.rows, tile.columns].map(|box_rows| TensorMap {
@@ -847,17 +852,15 @@ fn row_maps(tile: WarpgroupTile, piece: &Piece, correlate: &Correlate) -> [Tenso
 /// The kernel for a GPU and an array: the one that spends the least on padding, at the speeds of their
 /// full tiles on an H200 relative to each other (docs/performance.md).
 fn choose(facts: &Facts, shape: &Shape) -> Kernel {
-    let row_bytes = shape.inputs * shape.encoding.bytes();
     // Inputs of which Hopper's kernels, which then need no corner turn, are quicker from `tcn` whatever
     // they pad. Of 4-bit samples they multiply more of as three products, once turned.
     let delivered = match shape.encoding {
         Encoding::Ci8 => 64..=usize::MAX,
         _ => 64..=256,
     };
-    if shape.layout == Layout::Tcn
+    if brings_delivered(shape)
         && shape.encoding.is_integer()
         && delivered.contains(&shape.inputs)
-        && row_bytes.is_multiple_of(ROW_ALIGNMENT)
         && facts.runs(Target::Sm90a)
     {
         return Kernel::Wgmma128;
