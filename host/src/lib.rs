@@ -11,6 +11,7 @@ mod error;
 pub mod format;
 mod kernel;
 mod layout;
+mod place;
 pub mod quantise;
 pub mod reorder;
 mod sample;

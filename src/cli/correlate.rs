@@ -9,15 +9,15 @@ use std::{
 };
 
 use corrust::{
-    Correlator, Device, Encoding, Error, Layout, Result,
+    Correlator, Device, Error, Layout, Result,
     correlate::{self, Kernel, Shape, Visibilities, baselines, useful_operations},
     format::{
-        self, Block, Options, ReadAhead, Recording,
+        Block, ReadAhead, Recording,
         npy::{Dtype, Writer},
     },
 };
 
-use super::{digits, progress::Progress, say, selection::Selection, si, warn};
+use super::{digits, files::Files, progress::Progress, say, selection::Selection, si, warn};
 
 /// Fewest and most bytes of samples that are read and correlated at a time.
 const BLOCK_BYTES: [usize; 2] = [1 << 26, 1 << 28];
@@ -30,24 +30,11 @@ const BLOCK_BYTES: [usize; 2] = [1 << 26, 1 << 28];
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, allow_negative_numbers = true)]
 pub struct Args {
-    /// NumPy or GUPPI RAW files that follow each other in time
-    ///
-    /// NumPy: ci8 is int8 [T][C][N][2] (tcn) or [C][N][T][2] (cnt), cf16 the same in float16, ci4
-    /// and ci4-offset are uint8 without the last axis. GUPPI RAW: 8-bit samples; input index =
-    /// antenna x polarisations + polarisation; times that no block holds count as missing.
-    #[arg(required = true, value_name = "IN")]
-    inputs: Vec<PathBuf>,
+    #[command(flatten)]
+    files: Files,
     /// NumPy file to write
     #[arg(short, long, value_name = "OUT.npy")]
     output: PathBuf,
-    /// How a sample is stored: ci8, ci4, ci4-offset or cf16
-    ///
-    /// By default int8 is ci8 and float16 is cf16; uint8 needs to be told.
-    #[arg(long)]
-    encoding: Option<Encoding>,
-    /// Order of the axes: tcn (time, channel, input; the default) or cnt (channel, input, time)
-    #[arg(long)]
-    layout: Option<Layout>,
     /// Times in a dump; by default the whole recording is one dump
     ///
     /// Times at the end that do not fill a dump are left out, and their number is reported.
@@ -91,12 +78,12 @@ In Python:
 impl Args {
     /// Correlates the recording.
     pub fn run(self) -> Result<()> {
-        let Self { inputs, output, encoding, layout, integrate, counts, selection, place } = self;
+        let Self { files, output, integrate, counts, selection, place } = self;
         let outputs: Vec<&Path> =
             [Some(&output), counts.as_ref()].into_iter().flatten().map(PathBuf::as_path).collect();
-        let files: Vec<PathBuf> = inputs.iter().chain(selection.files()).cloned().collect();
-        refuse_overwriting(&files, &outputs)?;
-        let recording = format::open(&inputs, Options { encoding, layout })?;
+        let inputs: Vec<PathBuf> = files.inputs.iter().chain(selection.files()).cloned().collect();
+        refuse_overwriting(&inputs, &outputs)?;
+        let recording = files.open()?;
         correlate(recording, integrate, &selection, place, &output, counts.as_deref())
     }
 }

@@ -24,6 +24,7 @@ mod correlate;
 mod delays;
 mod demo;
 mod devices;
+mod files;
 mod plot;
 mod progress;
 mod quantise;

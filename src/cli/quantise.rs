@@ -6,13 +6,13 @@ use corrust::{
     Encoding, Error, Layout, Result,
     correlate::Shape,
     format::{
-        self, Options, ReadAhead,
+        ReadAhead,
         npy::{Dtype, Writer},
     },
     quantise::{Quantiser, voltages},
 };
 
-use super::{correlate::refuse_overwriting, digits, progress::Progress, say, si};
+use super::{correlate::refuse_overwriting, digits, files::Files, progress::Progress, say, si};
 
 /// Bytes of samples that are read and quantised at a time.
 const BLOCK_BYTES: usize = 1 << 26;
@@ -25,9 +25,8 @@ const BLOCK_BYTES: usize = 1 << 26;
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, allow_negative_numbers = true)]
 pub struct Args {
-    /// NumPy or GUPPI RAW files that follow each other in time
-    #[arg(required = true, value_name = "IN")]
-    inputs: Vec<PathBuf>,
+    #[command(flatten)]
+    files: Files,
     /// NumPy file to write
     #[arg(short, long, value_name = "OUT.npy")]
     output: PathBuf,
@@ -42,12 +41,6 @@ pub struct Args {
     /// what the first block shows
     #[arg(long)]
     noise: Option<f32>,
-    /// How a sample is stored: ci8, ci4, ci4-offset or cf16
-    #[arg(long)]
-    encoding: Option<Encoding>,
-    /// Order of the axes: tcn (time, channel, input; the default) or cnt (channel, input, time)
-    #[arg(long)]
-    layout: Option<Layout>,
 }
 
 const EXAMPLES: &str = "\
@@ -65,9 +58,8 @@ impl Args {
         if let Some(noise) = self.noise.filter(|&noise| !(noise > 0.0 && noise.is_finite())) {
             return Err(Error::invalid(format!("--noise {noise}: expected a positive number")));
         }
-        refuse_overwriting(&self.inputs, &[&self.output])?;
-        let options = Options { encoding: self.encoding, layout: self.layout };
-        let recording = format::open(&self.inputs, options)?;
+        refuse_overwriting(&self.files.inputs, &[&self.output])?;
+        let recording = self.files.open()?;
         let shape = recording.shape();
         let Shape { inputs, channels, encoding, layout } = shape;
         let times = recording.times();

@@ -6,6 +6,7 @@ use super::{Backend, Kernel, Scheme, Shape, State, Sums, backend};
 use crate::{
     Device, Error, Result,
     device::{Gpu, Stream},
+    place::{Place, place_setters},
 };
 
 /// Settings of an [`Autocorrelator`] in the making.
@@ -13,9 +14,7 @@ use crate::{
 pub struct Builder {
     shape: Shape,
     pairs: Option<Vec<[u32; 2]>>,
-    device: Device,
-    gpu: Option<Arc<dyn Gpu>>,
-    kernel: Kernel,
+    place: Place<Kernel>,
 }
 
 impl Builder {
@@ -46,23 +45,7 @@ impl Builder {
         self
     }
 
-    /// Where to compute (default: the first GPU, else the CPU).
-    pub fn device(mut self, device: Device) -> Self {
-        self.device = device;
-        self
-    }
-
-    /// Computes on a GPU that is open already, whatever the device.
-    pub fn gpu(mut self, gpu: Arc<dyn Gpu>) -> Self {
-        self.gpu = Some(gpu);
-        self
-    }
-
-    /// Which implementation to use on a GPU (default: the quickest for each block of counts).
-    pub fn kernel(mut self, kernel: Kernel) -> Self {
-        self.kernel = kernel;
-        self
-    }
+    place_setters!("compute");
 
     /// Builds the plan.
     ///
@@ -70,7 +53,7 @@ impl Builder {
     /// [`Error::Invalid`] for numbers of sensors, groups or lags that cannot be computed with, or a
     /// pair of sensors that do not exist; [`Error::Device`] when the device is not there.
     pub fn build(self) -> Result<Autocorrelator> {
-        let Self { shape, pairs, device, gpu, kernel } = self;
+        let Self { shape, pairs, place } = self;
         shape.check()?;
         if u32::try_from(shape.sensors).is_err() {
             return Err(Error::invalid(format!(
@@ -95,10 +78,7 @@ impl Builder {
             )));
         }
         let state = State::new(shape, pairs);
-        match gpu {
-            Some(gpu) => Autocorrelator::on(state, Some(gpu), kernel),
-            None => Autocorrelator::resume_with(state, device, kernel),
-        }
+        Autocorrelator::at(state, &place)
     }
 }
 
@@ -134,9 +114,7 @@ impl Autocorrelator {
         Builder {
             shape: Shape { sensors, groups: 10, lags: 32, scheme: Scheme::BinGroups },
             pairs: None,
-            device: Device::Auto,
-            gpu: None,
-            kernel: Kernel::Auto,
+            place: Place::default(),
         }
     }
 
@@ -155,15 +133,16 @@ impl Autocorrelator {
     /// Those of [`resume`](Self::resume), and [`Error::Invalid`] when the kernel does not compute
     /// the state's shape.
     pub fn resume_with(state: State, device: Device, kernel: Kernel) -> Result<Self> {
-        // What no GPU computes, the CPU does where the choice is free.
-        let only_cpu = state.shape.scheme == Scheme::Classic && device == Device::Auto;
-        Self::on(state, if only_cpu { None } else { device.open()? }, kernel)
+        Self::at(state, &Place { device, gpu: None, kernel })
     }
 
-    /// Continues a stream on a GPU, or on the CPU.
-    fn on(state: State, gpu: Option<Arc<dyn Gpu>>, kernel: Kernel) -> Result<Self> {
+    /// Continues a stream somewhere.
+    fn at(state: State, place: &Place<Kernel>) -> Result<Self> {
         let (shape, instants) = (state.shape, state.instants);
-        Ok(Self { shape, instants, backend: backend(state, gpu, kernel)? })
+        // What no GPU computes, the CPU does where the choice is free.
+        let free = place.gpu.is_none() && place.device == Device::Auto;
+        let gpu = if free && shape.scheme == Scheme::Classic { None } else { place.open()? };
+        Ok(Self { shape, instants, backend: backend(state, gpu, place.kernel)? })
     }
 
     /// What is autocorrelated.

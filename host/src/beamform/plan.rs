@@ -8,6 +8,7 @@ use super::{Backend, Beams, Kernel, MAX_SHIFT, Shape, Weight, backend};
 use crate::{
     Device, Encoding, Error, Result,
     device::{Gpu, Stream},
+    place::{Place, place_setters},
 };
 
 /// How a sum is shifted down by `s` bits.
@@ -64,9 +65,7 @@ pub struct Builder {
     weights: Encoding,
     rounding: Rounding,
     incoherent: bool,
-    device: Device,
-    gpu: Option<Arc<dyn Gpu>>,
-    kernel: Kernel,
+    place: Place<Kernel>,
 }
 
 impl Builder {
@@ -100,23 +99,7 @@ impl Builder {
         self
     }
 
-    /// Where to beamform (default: the first GPU, else the CPU).
-    pub fn device(mut self, device: Device) -> Self {
-        self.device = device;
-        self
-    }
-
-    /// Beamforms on a GPU that is open already, whatever the device.
-    pub fn gpu(mut self, gpu: Arc<dyn Gpu>) -> Self {
-        self.gpu = Some(gpu);
-        self
-    }
-
-    /// Which implementation to use (default: the device's quickest for this shape).
-    pub fn kernel(mut self, kernel: Kernel) -> Self {
-        self.kernel = kernel;
-        self
-    }
+    place_setters!("beamform");
 
     /// Builds the plan.
     ///
@@ -125,17 +108,13 @@ impl Builder {
     /// neither `ci8` nor `ci4`, or a kernel that does not run on the device; [`Error::Device`] when
     /// the device is not there; [`Error::OutOfMemory`].
     pub fn build(self) -> Result<Beamformer> {
-        let Self { shape, weights, rounding, incoherent, device, gpu, kernel } = self;
+        let Self { shape, weights, rounding, incoherent, place } = self;
         shape.check()?;
         if !matches!(weights, Encoding::Ci8 | Encoding::Ci4) {
             return Err(Error::invalid(format!("{weights} weights: expected ci8 or ci4")));
         }
-        let gpu = match gpu {
-            Some(gpu) => Some(gpu),
-            None => device.open()?,
-        };
         Ok(Beamformer {
-            backend: backend(&shape, weights, rounding, gpu, kernel)?,
+            backend: backend(&shape, weights, rounding, place.open()?, place.kernel)?,
             shape,
             weights,
             rounding,
@@ -187,9 +166,7 @@ impl Beamformer {
             weights: Encoding::Ci8,
             rounding: Rounding::Nearest,
             incoherent: false,
-            device: Device::Auto,
-            gpu: None,
-            kernel: Kernel::Auto,
+            place: Place::default(),
         }
     }
 

@@ -13,6 +13,7 @@ use super::{
 use crate::{
     Device, Encoding, Error, Layout, Result,
     device::{Gpu, Stream},
+    place::{Place, place_setters},
 };
 
 /// Times that may be accumulated before a dump: beyond them a 64-bit sum of `ci8` products,
@@ -38,9 +39,7 @@ pub const DROP: u8 = 255;
 #[must_use]
 pub struct Builder {
     shape: Shape,
-    device: Device,
-    gpu: Option<Arc<dyn Gpu>>,
-    kernel: Kernel,
+    place: Place<Kernel>,
     gates: usize,
     shifts: Vec<usize>,
 }
@@ -58,23 +57,7 @@ impl Builder {
         self
     }
 
-    /// Where to correlate (default: the first GPU, else the CPU).
-    pub fn device(mut self, device: Device) -> Self {
-        self.device = device;
-        self
-    }
-
-    /// Correlates on a GPU that is open already, whatever the device.
-    pub fn gpu(mut self, gpu: Arc<dyn Gpu>) -> Self {
-        self.gpu = Some(gpu);
-        self
-    }
-
-    /// Which implementation to use (default: the device's quickest for this shape).
-    pub fn kernel(mut self, kernel: Kernel) -> Self {
-        self.kernel = kernel;
-        self
-    }
+    place_setters!("correlate");
 
     /// Keeps the visibilities of `gates` gates apart, 1 to 255 (default: 1); see
     /// [`Correlator::accumulate_with`].
@@ -100,12 +83,9 @@ impl Builder {
     /// device; [`Error::Device`] when the device is not there; [`Error::OutOfMemory`] when it has no
     /// room for the visibilities.
     pub fn build(self) -> Result<Correlator> {
-        let Self { shape, device, gpu, kernel, gates, shifts } = self;
+        let Self { shape, place, gates, shifts } = self;
         shape.check()?;
-        let gpu = match gpu {
-            Some(gpu) => Some(gpu),
-            None => device.open()?,
-        };
+        let gpu = place.open()?;
         if !(1..=usize::from(DROP)).contains(&gates) {
             return Err(Error::invalid(format!("{gates} gates: expected 1 to {DROP}")));
         }
@@ -128,7 +108,7 @@ impl Builder {
         let gates = (0..gates)
             .map(|_| {
                 Ok(Gate {
-                    backend: backend(&shape, gpu.clone(), kernel)?,
+                    backend: backend(&shape, gpu.clone(), place.kernel)?,
                     counter: Counter::default(),
                 })
             })
@@ -266,9 +246,7 @@ impl Correlator {
     pub fn builder(inputs: usize, channels: usize) -> Builder {
         Builder {
             shape: Shape { inputs, channels, encoding: Encoding::Ci8, layout: Layout::Tcn },
-            device: Device::Auto,
-            gpu: None,
-            kernel: Kernel::Auto,
+            place: Place::default(),
             gates: 1,
             shifts: Vec::new(),
         }

@@ -1,0 +1,35 @@
+//! The files of a recording, as the command line names them.
+
+use std::path::PathBuf;
+
+use corrust::{
+    Encoding, Layout, Result,
+    format::{self, Options, Recording},
+};
+
+/// A recording.
+#[derive(Debug, clap::Args)]
+pub struct Files {
+    /// NumPy or GUPPI RAW files that follow each other in time
+    ///
+    /// NumPy: ci8 is int8 [T][C][N][2] (tcn) or [C][N][T][2] (cnt), cf16 the same in float16, ci4
+    /// and ci4-offset are uint8 without the last axis. GUPPI RAW: 8-bit samples; input index =
+    /// antenna x polarisations + polarisation; times that no block holds count as missing.
+    #[arg(required = true, value_name = "IN")]
+    pub inputs: Vec<PathBuf>,
+    /// How a sample is stored: ci8, ci4, ci4-offset or cf16
+    ///
+    /// By default int8 is ci8 and float16 is cf16; uint8 needs to be told.
+    #[arg(long)]
+    encoding: Option<Encoding>,
+    /// Order of the axes: tcn (time, channel, input; the default) or cnt (channel, input, time)
+    #[arg(long)]
+    layout: Option<Layout>,
+}
+
+impl Files {
+    /// Opens the recording.
+    pub fn open(&self) -> Result<Box<dyn Recording>> {
+        format::open(&self.inputs, Options { encoding: self.encoding, layout: self.layout })
+    }
+}
