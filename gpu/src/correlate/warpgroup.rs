@@ -10,10 +10,8 @@ use crate::{
         triangle,
     },
     isa::{
-        common::{
-            fetch_add_global, lane, load_shared, opaque, shfl, store_shared, thread, warp_barrier,
-        },
-        sm_90a::{mbarrier_arrive, mbarrier_wait},
+        common::{fetch_add_global, load_shared, opaque, shfl, store_shared, thread},
+        sm_90a::mbarrier_wait,
     },
     tile::divisor,
 };
@@ -113,19 +111,6 @@ impl Ring {
             self.stage = 0;
             self.parity ^= 1;
         }
-    }
-}
-
-/// A warp has done with what `barrier` guards.
-///
-/// # Safety
-/// One of the block's barriers; the whole warp calls it.
-#[inline(always)]
-pub unsafe fn release(barrier: u32) {
-    warp_barrier();
-    if lane() == 0 {
-        // SAFETY: the caller's promise.
-        unsafe { mbarrier_arrive(barrier) };
     }
 }
 
