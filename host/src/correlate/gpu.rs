@@ -865,6 +865,10 @@ fn choose(facts: &Facts, shape: &Shape) -> Kernel {
     {
         return Kernel::Wgmma128;
     }
+    // Whatever it pads: any other would have nibbles widened to bytes in memory first.
+    if shape.encoding.is_integer() && shape.encoding != Encoding::Ci8 && facts.runs(Target::Sm90a) {
+        return Kernel::WgmmaCi4;
+    }
     let cost = |kernel: Kernel, speed: f64| {
         let variant = Variant::of(kernel)?;
         if !variant.encodings().contains(&shape.encoding) {
@@ -881,7 +885,6 @@ fn choose(facts: &Facts, shape: &Shape) -> Kernel {
         nibbles.then(|| cost(Kernel::MmaS4, 1.9)).flatten(),
         cost(Kernel::Wgmma192, 2.33),
         cost(Kernel::Wgmma128, 2.18),
-        cost(Kernel::WgmmaCi4, 2.5),
     ]
     .into_iter()
     .flatten()
@@ -906,6 +909,7 @@ mod tests {
                     assert_eq!(chosen(capability, encoding, inputs), Kernel::MmaS4);
                 }
             }
+            assert_eq!(chosen((9, 0), encoding, 16), Kernel::WgmmaCi4);
             assert_eq!(chosen((9, 0), encoding, 256), Kernel::Wgmma128);
             assert_eq!(chosen((9, 0), encoding, 272), Kernel::WgmmaCi4);
             assert_eq!(chosen((10, 0), encoding, 2048), Kernel::Mma128);
