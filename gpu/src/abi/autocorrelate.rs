@@ -24,11 +24,12 @@ pub const MAX_LOW: u32 = 5;
 pub const WARP_LAGS: u32 = 32;
 /// Warps of a block of [`LOW`].
 pub const LOW_WARPS: u32 = 8;
-/// Bins that a block of [`LONG_BINS`] makes.
-pub const LONG_BINS_RANGE: u32 = 1024;
-/// Bins of the first of the groups of [`LONG_PRODUCTS`] that a block takes.
-pub const LONG_PRODUCTS_RANGE: u32 = 4096;
-/// Warps of a block of [`LONG_PRODUCTS`], at least 8.
+/// Groups that a launch of [`LONG`] computes.
+pub const LONG_LEVELS: u32 = 4;
+/// Bins of the group before that a block of [`LONG`] takes: as many as its delay lines reach back, and
+/// more.
+pub const LONG_RANGE: u32 = 4096;
+/// Warps of a block of [`LONG`], at least 8.
 pub const LONG_WARPS: u32 = 8;
 /// Most lags of a group that the delay lines of [`LOW`] reach.
 pub const MAX_LOW_LAGS: u32 = 64;
@@ -61,9 +62,37 @@ pub const fn history(lags: u32) -> u32 {
     (2 * lags).next_multiple_of(8)
 }
 
-/// Room for `count` long bins, in whole words of 16 bytes.
-pub const fn long_room(count: u32) -> u32 {
-    count.next_multiple_of(4)
+/// Lags of [`LONG`], in whole eights of a thread.
+pub const fn long_lags(lags: u32) -> u32 {
+    lags.next_multiple_of(8)
+}
+
+/// Bins of the delay line of a block of [`LONG`], on one of its levels, before the newest that meets the
+/// first of its own: twice what the next level reaches back to is there, in whole eights.
+pub const fn long_before(level: u32, lags: u32) -> u32 {
+    long_lags(lags) * ((2 << (LONG_LEVELS - level)) - 1)
+}
+
+/// Bins of the delay line before the first bin of a block of [`LONG`].
+pub const fn long_halo(level: u32, lags: u32) -> u32 {
+    lags + long_before(level, lags)
+}
+
+/// Bins of the delay line of a block of [`LONG`] in shared memory, and room for three more, which makes
+/// whole words of 16 bytes.
+const fn long_words(level: u32, lags: u32) -> u32 {
+    (LONG_RANGE >> level) + long_before(level, lags) + 4
+}
+
+/// Bins of the delay lines of the levels before `level`.
+pub const fn long_offset(level: u32, lags: u32) -> u32 {
+    let mut words = 0;
+    let mut before = 1;
+    while before < level {
+        words += long_words(before, lags);
+        before += 1;
+    }
+    words
 }
 
 /// Bins of group `group`, from 2 on, in a delay line of [`LOW`] with `lags` lags: a power of two that
@@ -224,76 +253,51 @@ parameters! {
 }
 
 parameters! {
-    /// Parameters of [`LONG_BINS`]. Grid: a block for every [`LONG_BINS_RANGE`] bins of every sensor,
-    /// at least one for each, those of a sensor side by side.
-    pub struct LongBins {
-        /// The first new bin of the group before.
-        pub before: u64,
-        /// The oldest bin of the delay line of the group before.
-        pub before_delayed: u64,
-        /// Bytes from one sensor's new bins of the group before to the next one's.
-        pub before_stride: u64,
-        /// Bytes from one sensor's delay line of the group before to the next one's.
-        pub before_delayed_stride: u64,
-        /// New bins, u32 `[sensor][long_room(count)]`, zero after the last.
-        pub bins: u64,
-        /// Delay lines, u32 `[sensor][S + long_room(count)]`, oldest bins first, `S` rounded up to a
-        /// multiple of 4, zero before the first and after the last.
-        pub delayed: u64,
-        /// Zero-delay registers.
-        pub partial: u64,
-        /// Delay lines of the state.
-        pub cells: u64,
-        /// New bins.
-        pub count: u32,
-        /// 1 if the first half of the first new bin was counted before, else 0.
-        pub begun: u32,
-        /// Group.
-        pub group: u32,
-        /// `G`.
-        pub groups: u32,
-        /// `S`.
-        pub lags: u32,
-        /// Whether bins of the group before are 16-bit numbers, those of group `low`.
-        pub narrow: u32,
-        /// Blocks of a sensor.
-        pub blocks: u32,
-        /// Zero.
-        pub reserved: u32,
-    }
-}
-
-parameters! {
-    /// Parameters of [`LONG_PRODUCTS`]. Grid: a block for every [`LONG_PRODUCTS_RANGE`] bins of group
-    /// `low + 1` of every sensor, at least one for each, those of a sensor side by side.
-    pub struct LongProducts {
-        /// Of every group above `low`: what [`LONG_BINS`] wrote, bins and then delay lines of all
-        /// sensors.
-        pub bins: u64,
-        /// The first new bin of group `low`.
-        pub low_bins: u64,
-        /// Bytes from one sensor's bins of group `low` to the next one's.
-        pub low_stride: u64,
+    /// Parameters of [`LONG`]. Grid: a block for every [`LONG_RANGE`] bins of every sensor, those of a
+    /// sensor side by side.
+    pub struct Long {
+        /// Bins of group `base`, u16 or u32, from bin 0 on, which was `begun` bins before the first new one:
+        /// those are there.
+        pub direct: u64,
+        /// The same `S` samples later, for the delay line: those from `2 S - 1` before the first new one to
+        /// `S` before the last are there.
+        pub shifted: u64,
+        /// Bytes from one sensor's bins to the next one's.
+        pub direct_stride: u64,
+        /// Bytes from one sensor's bins of the delay line to the next one's.
+        pub shifted_stride: u64,
+        /// If there are more than [`LONG_LEVELS`] groups above: new bins of the last of these for the next
+        /// launch, u32 `[sensor][bin]`, else 0.
+        pub next_direct: u64,
+        /// And those of its delay line, u32 `[sensor][`S + bin]`.
+        pub next_shifted: u64,
         /// Sums of products, added to atomically.
         pub products: u64,
         /// Zero-delay registers.
         pub partial: u64,
+        /// The same after these bins: those of the groups above `base`, and if it is the first, of all
+        /// others, which are zero.
+        pub new_partial: u64,
         /// Delay lines.
         pub cells: u64,
-        /// Instants before the first one, a multiple of `2^low`.
-        pub begin: u64,
-        /// New bins of group `low`.
-        pub new_bins: u32,
-        /// Sensors.
-        pub sensors: u32,
+        /// The same after these bins: those of the groups above `base`.
+        pub new_cells: u64,
+        /// Bins before the first new one, modulo `2^LONG_LEVELS`.
+        pub begun: u32,
+        /// New bins.
+        pub count: u32,
+        /// The group before, at least two less than there are.
+        pub base: u32,
+        /// Whether it is group `low`, whose bins are u16.
+        pub narrow: u32,
         /// `G`.
         pub groups: u32,
         /// `S`, at most [`MAX_LOW_LAGS`].
         pub lags: u32,
-        /// Group `low`.
-        pub low: u32,
         /// Blocks of a sensor.
         pub blocks: u32,
+        /// Zero.
+        pub reserved: u32,
     }
 }
 
@@ -306,7 +310,7 @@ parameters! {
         pub tail: u64,
         /// The last `halo` instants of both, written here.
         pub new_tail: u64,
-        /// Delay lines, of which those of groups `0..fill` are written anew.
+        /// Delay lines, of which those of groups `0..fill` are written.
         pub cells: u64,
         /// Instants.
         pub instants: u64,
@@ -340,10 +344,9 @@ pub const COUNTS_BOXES: Kernel<Counts> =
 pub const LOW: Kernel<Low> = Kernel::new("autocorrelate_low", 32 * LOW_WARPS)
     .shared_bytes(line_offset(MAX_LOW + 1, WARP_LAGS))
     .min_blocks(2);
-/// Bins and delay line of a group above `low`, from those of the group before.
-pub const LONG_BINS: Kernel<LongBins> = Kernel::new("autocorrelate_long_bins", 256);
 /// Products, delay lines and zero-delay registers of the groups above `low`.
-pub const LONG_PRODUCTS: Kernel<LongProducts> =
-    Kernel::new("autocorrelate_long_products", 32 * LONG_WARPS);
+pub const LONG: Kernel<Long> = Kernel::new("autocorrelate_long", 32 * LONG_WARPS)
+    .shared_bytes(4 * (LONG_RANGE + long_offset(LONG_LEVELS + 1, MAX_LOW_LAGS)))
+    .min_blocks(4);
 /// What the next instants need of these.
 pub const CARRY: Kernel<Carry> = Kernel::new("autocorrelate_carry", 256);

@@ -19,10 +19,9 @@ use std::sync::Arc;
 use corrust_gpu::abi::Target;
 use corrust_gpu::abi::autocorrelate::{
     BIN_BYTES, BIN_GROUP_BYTES, BIN_GROUP_ROWS, BIN_GROUPS, BinGroups, CARRY, COUNT_BOX,
-    COUNT_STEP, COUNT_WARPS, COUNTS, COUNTS_BOXES, Carry, Counts, LONG_BINS, LONG_BINS_RANGE,
-    LONG_PRODUCTS, LONG_PRODUCTS_RANGE, LOW, LOW_WARPS, LongBins, LongProducts, Low, MAX_LOW,
-    MAX_LOW_LAGS, MAX_SUBSEGMENT, STEP, SUBSEGMENTS, WARP_LAGS, history, long_room, role,
-    row_bytes,
+    COUNT_STEP, COUNT_WARPS, COUNTS, COUNTS_BOXES, Carry, Counts, LONG, LONG_LEVELS, LONG_RANGE,
+    LOW, LOW_WARPS, Long, Low, MAX_LOW, MAX_LOW_LAGS, MAX_SUBSEGMENT, STEP, SUBSEGMENTS, WARP_LAGS,
+    history, role, row_bytes,
 };
 
 use super::{Backend, Kernel, Scheme, Shape, State};
@@ -79,6 +78,10 @@ struct Pipeline {
     tails: [Buffer; 2],
     /// Instants of the tail that are known: those before the stream are zero.
     known: usize,
+    /// Zero-delay registers and delay lines of the state after the next run, which takes the places of
+    /// the state's own.
+    next_partial: Buffer,
+    next_cells: Buffer,
     quarters: Buffer,
     bins: Buffer,
     long: Buffer,
@@ -331,6 +334,8 @@ impl Pipeline {
             halo,
             tails: [tail()?, tail()?],
             known: if instants == 0 { halo } else { 0 },
+            next_partial: Buffer::new(gpu, 4 * shape.sensors * shape.groups)?,
+            next_cells: Buffer::new(gpu, 4 * shape.sensors * shape.groups * shape.lags)?,
             quarters: buffer()?,
             bins: buffer()?,
             long: buffer()?,
@@ -421,8 +426,12 @@ impl Pipeline {
                 gpu.launch(stream, &LOW, grid(sensors * segments)?, &low)?;
             }
         }
-        self.long(state, stream, new_bins as u32, bins_stride)?;
         self.carry(state, stream, piece, self.low + 1)?;
+        if self.low + 1 < groups as u32 {
+            self.long(state, stream, new_bins as u32, bins_stride)?;
+            std::mem::swap(&mut state.partial, &mut self.next_partial);
+        }
+        std::mem::swap(&mut state.cells, &mut self.next_cells);
         state.instants += piece.instants as u64;
         Ok(())
     }
@@ -470,90 +479,71 @@ impl Pipeline {
         bins_stride: usize,
     ) -> Result<()> {
         let Shape { sensors, groups, lags, .. } = state.shape;
-        let (groups, lags) = (groups as u32, lags as u32);
-        let line = long_room(lags) as usize;
-        // Of every group: whether a bin is begun, and how many are finished.
-        let counts: Vec<(u32, u32)> = (self.low + 1..groups)
-            .scan(new_bins, |before, group| {
-                let begun = (state.instants >> (group - 1)) as u32 % 2;
-                *before = (*before + begun) / 2;
-                Some((begun, *before))
-            })
-            .collect();
-        let Some(&(_, first_count)) = counts.first() else { return Ok(()) };
-        let room = |count: u32| long_room(count) as usize;
-        let words: usize = counts.iter().map(|&(_, count)| line + 2 * room(count)).sum();
-        self.long.reserve(4 * sensors * words)?;
-        let gpu = &state.gpu;
+        let last = groups as u32 - 1;
+        // New bins of a group.
+        let count = |group: u32| {
+            let before = (state.instants >> self.low) & ((1 << (group - self.low)) - 1);
+            ((before + u64::from(new_bins)) >> (group - self.low)) as usize
+        };
+        let begun = |group: u32| (state.instants >> group) as u32 % (1 << LONG_LEVELS);
+        let words = |group: u32| if group < last { lags + 2 * count(group) } else { 0 };
+        let bases = (self.low..last).step_by(LONG_LEVELS as usize);
+        let needed: usize = bases.clone().map(|base| words(base + LONG_LEVELS)).sum();
+        self.long.reserve(4 * sensors * needed)?;
 
-        let low_stride = 2 * bins_stride as u64;
-        let low_bins = self.bins.address() + 2 * u64::from(history(lags));
-        // Delayed bin j of group `low` begins S samples after the grid, at bin j + S / 2^low; the line
-        // begins with delayed bin 1 - 2 S.
-        let mut before = low_bins;
-        let mut before_delayed =
-            low_bins - 2 * u64::from(2 * lags) + 2 * u64::from(1 + (lags >> self.low));
-        let mut strides = [low_stride; 2];
-        let mut bins = self.long.address();
-        for (group, &(begun, count)) in (self.low + 1..).zip(&counts) {
-            let delayed = bins + 4 * (sensors * room(count)) as u64;
-            let blocks = count.div_ceil(LONG_BINS_RANGE).max(1);
-            let parameters = LongBins {
-                before,
-                before_delayed,
-                before_stride: strides[0],
-                before_delayed_stride: strides[1],
-                bins,
-                delayed,
+        let mut direct = self.bins.address() + 2 * u64::from(history(lags as u32))
+            - 2 * u64::from(begun(self.low));
+        let mut shifted = direct + 2 * (lags as u64 >> self.low);
+        let mut strides = [2 * bins_stride as u64; 2];
+        let mut next = self.long.address();
+        for base in bases {
+            let top = base + LONG_LEVELS;
+            let is_last = top >= last;
+            let next_shifted = next + 4 * (sensors * if is_last { 0 } else { count(top) }) as u64;
+            let blocks = (begun(base) + count(base) as u32).div_ceil(LONG_RANGE).max(1);
+            let parameters = Long {
+                direct,
+                shifted,
+                direct_stride: strides[0],
+                shifted_stride: strides[1],
+                next_direct: if is_last { 0 } else { next },
+                next_shifted,
+                products: state.products.address(),
                 partial: state.partial.address(),
+                new_partial: self.next_partial.address(),
                 cells: state.cells.address(),
-                count,
-                begun,
-                group,
-                groups,
-                lags,
-                narrow: (group == self.low + 1).into(),
+                new_cells: self.next_cells.address(),
+                begun: begun(base),
+                count: count(base) as u32,
+                base,
+                narrow: (base == self.low).into(),
+                groups: groups as u32,
+                lags: lags as u32,
                 blocks,
                 reserved: 0,
             };
-            // SAFETY: the bins of the group before are there, and room for these.
+            // SAFETY: the bins of the group before are there, and room for those of the next launch.
             unsafe {
-                gpu.launch(stream, &LONG_BINS, grid(sensors * blocks as usize)?, &parameters)?
+                state.gpu.launch(stream, &LONG, grid(sensors * blocks as usize)?, &parameters)?
             };
-            before = bins;
-            before_delayed = delayed + 4 * (line as u64 - u64::from(lags));
-            strides = [4 * room(count) as u64, 4 * (line + room(count)) as u64];
-            bins = delayed + 4 * (sensors * (line + room(count))) as u64;
+            if !is_last {
+                direct = next - 4 * u64::from(begun(top));
+                shifted = next_shifted + 4 * (2 * lags as u64 - 1) - 4 * u64::from(begun(top));
+                strides = [count(top), lags + count(top)].map(|bins| 4 * bins as u64);
+                next = next_shifted + strides[1] * sensors as u64;
+            }
         }
-
-        let blocks = first_count.div_ceil(LONG_PRODUCTS_RANGE).max(1);
-        let parameters = LongProducts {
-            bins: self.long.address(),
-            low_bins,
-            low_stride,
-            products: state.products.address(),
-            partial: state.partial.address(),
-            cells: state.cells.address(),
-            begin: state.instants,
-            new_bins,
-            sensors: sensors as u32,
-            groups,
-            lags,
-            low: self.low,
-            blocks,
-        };
-        // SAFETY: the bins and delay lines of all groups were made above.
-        unsafe { gpu.launch(stream, &LONG_PRODUCTS, grid(sensors * blocks as usize)?, &parameters) }
+        Ok(())
     }
 
-    /// Moves the tail past `block`, and writes the delay lines of `fill` groups anew.
+    /// Moves the tail past `block`, and writes the next delay lines of `fill` groups.
     fn carry(&mut self, state: &GpuBackend, stream: Stream, block: Block, fill: u32) -> Result<()> {
         let Shape { sensors, groups, lags, .. } = state.shape;
         let parameters = Carry {
             counts: block.address,
             tail: self.tails[0].address(),
             new_tail: self.tails[1].address(),
-            cells: state.cells.address(),
+            cells: self.next_cells.address(),
             instants: block.instants as u64,
             sensors: sensors as u32,
             halo: self.halo as u32,
