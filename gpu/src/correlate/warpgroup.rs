@@ -7,7 +7,7 @@ use crate::{
     abi::correlate::{CorrelateWarpgroup, WarpgroupTile},
     correlate::{
         patch::{self, Corner},
-        triangle,
+        triangle::{self, TilePlace},
     },
     isa::{
         common::{fetch_add_global, load_shared, opaque, shfl, store_shared, thread},
@@ -35,16 +35,21 @@ impl Place {
     #[inline(always)]
     pub fn of(p: &CorrelateWarpgroup, shape: WarpgroupTile, index: u32) -> Self {
         let tiles = divisor(p.tiles);
-        let mut column = index % tiles;
-        let mut row = 0;
-        loop {
-            let across = shape.across(row, p.inputs);
-            if column < across {
-                break;
+        let index_of_channel = index % tiles;
+        let (row, column) = if shape.rows == shape.columns {
+            let TilePlace { row, column } = triangle::tile(index_of_channel);
+            (row, column)
+        } else {
+            let (mut row, mut column) = (0, index_of_channel);
+            loop {
+                let across = shape.across(row, p.inputs);
+                if column < across {
+                    break (row, column);
+                }
+                column -= across;
+                row += 1;
             }
-            column -= across;
-            row += 1;
-        }
+        };
         Self {
             channel: index / tiles,
             first_row: row * shape.rows,
