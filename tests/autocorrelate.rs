@@ -212,6 +212,14 @@ fn many_sensors(backend: Backend) {
     }
     let stream = random(16, backend.deep.min(20_000));
     backend.judge(&stream, 4, 8, Scheme::BinGroups, &[17]);
+    // Whole blocks of the copy engine's and halves, bins of every group to memory, with one part of a
+    // subsegment a block and with several.
+    for sensors in [16, 32, 48] {
+        let stream = random(sensors, backend.most.min(3_000));
+        for (groups, lags) in [(1, 32), (2, 32), (3, 4), (4, 31), (10, 32)] {
+            backend.judge(&stream, groups, lags, Scheme::BinGroups, &[1_001]);
+        }
+    }
 }
 
 /// Nothing but 255s, for so long that 32-bit sums would wrap in every group.

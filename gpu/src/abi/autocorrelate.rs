@@ -40,13 +40,27 @@ pub const COUNT_WARPS: u32 = 16;
 pub const COUNT_STEP: u32 = 64;
 /// Steps of [`COUNTS`] that are on their way from memory or have come.
 pub const COUNT_SLOTS: u32 = 3;
-/// Sensors that a row of shared memory has in [`COUNTS`]: bytes of a row of a box of its tensor maps, whose
-/// rows are [`COUNT_STEP`] instants.
-pub const COUNT_BOX: u32 = 16;
 /// Lags, in instants, that one warp of [`COUNTS`] computes: those of group 1 reach `3 S`.
 pub const COUNT_LAGS: u32 = 3 * WARP_LAGS;
-/// Bytes of two steps of one sensor in a block of [`COUNTS`].
+/// Bytes of two steps of one sensor in a block of [`COUNTS`], of four steps in one of [`COUNTS_BOXES`].
 pub const RING_BYTES: u32 = 2 * COUNT_STEP * SUBSEGMENTS;
+
+/// Sensors of a block of [`COUNTS_BOXES`]: bytes of a row of a box of its tensor maps.
+pub const BOX_SENSORS: u32 = 32;
+/// Warps of a block of [`COUNTS_BOXES`], which share its sensors.
+pub const BOX_WARPS: u32 = 16;
+/// Instants of each subsegment that a block of [`COUNTS_BOXES`] takes at a time: rows of a box.
+pub const BOX_STEP: u32 = 32;
+/// Most instants of a subsegment in a block of [`COUNTS_BOXES`]: 32-bit sums of `32 * 255^2` for every 8 of
+/// them cannot wrap.
+pub const MAX_PART: u32 = 16_384;
+/// Steps of [`COUNTS_BOXES`] that are on their way from memory or have come.
+pub const BOX_SLOTS: u32 = 3;
+/// Bytes by which the second eight subsegments of a step of [`COUNTS_BOXES`] lie further, as copied, than
+/// they would behind the first, and so on: four rows, after which a box has halves of rows change places.
+pub const BOX_SHIFT: u32 = 4 * BOX_SENSORS;
+/// Bytes of a step of [`COUNTS_BOXES`] as copied.
+pub const BOX_SLOT_BYTES: u32 = SUBSEGMENTS * BOX_STEP * BOX_SENSORS + SUBSEGMENTS / 8 * BOX_SHIFT;
 
 /// Bytes of 8 bins of group 2 of all subsegments of a segment.
 pub const QUARTERS_BYTES: u32 = 8 * BIN_BYTES;
@@ -171,8 +185,8 @@ pub const fn row_bytes(groups: u32, lags: u32) -> u64 {
 }
 
 parameters! {
-    /// Parameters of [`COUNTS`]. Grid: a block for every segment of every [`COUNT_WARPS`]` / chunks`
-    /// sensors, sensors fastest.
+    /// Parameters of [`COUNTS`] and [`COUNTS_BOXES`]. Grid: a block for every segment, or part of one, of
+    /// every [`COUNT_WARPS`]` / chunks` or [`BOX_SENSORS`] sensors, sensors fastest, then parts.
     pub struct Counts {
         /// Counts `[instant][sensor]`.
         pub counts: u64,
@@ -180,11 +194,10 @@ parameters! {
         pub tail: u64,
         /// If `low` is 2 or more: bins of group 2, u32 `[sensor][segment][bin / 8][word][digit][bin % 8]`,
         /// low digits first: the words are those of a bin's 32 subsegments, which stand in them as
-        /// [`subsegment_at`] says; `(halo + subsegment) / 4` bins, of the halo only word 0 before the
-        /// last steps.
+        /// [`subsegment_at`] says; `(halo + subsegment) / 4` bins, of the halo those of word 0.
         pub quarters: u64,
         /// For [`COUNTS_BOXES`]: tensor maps of `counts` and of `tail`, 128 bytes each, boxes of
-        /// [`COUNT_BOX`] sensors and [`COUNT_STEP`] instants.
+        /// [`BOX_SENSORS`] sensors and [`BOX_STEP`] instants.
         pub maps: u64,
         /// If `low` is less: [`Low::bins`].
         pub bins: u64,
@@ -216,8 +229,9 @@ parameters! {
         /// Counts that are copied together: 16 or 4 if `counts`, `tail` and the number of sensors are
         /// multiples, else 1; 16 only where there is one chunk.
         pub piece: u32,
-        /// Zero.
-        pub reserved: u32,
+        /// Parts of a subsegment that blocks of [`COUNTS_BOXES`] share, whole [`BOX_STEP`]s of no more
+        /// than [`MAX_PART`] instants: 1 where `low` is less than 2.
+        pub parts: u32,
     }
 }
 
@@ -334,12 +348,11 @@ pub const BIN_GROUPS: Kernel<BinGroups> =
     Kernel::new("autocorrelate_bin_groups", 32 * BIN_GROUP_ROWS).shared_bytes(BIN_GROUP_BYTES);
 /// Groups 0 and 1, and bins of group 2, from counts.
 pub const COUNTS: Kernel<Counts> = Kernel::new("autocorrelate_counts", 32 * COUNT_WARPS)
-    .shared_bytes(COUNT_SLOTS * COUNT_STEP * SUBSEGMENTS * COUNT_BOX + COUNT_WARPS * RING_BYTES);
+    .shared_bytes(COUNT_WARPS * (COUNT_SLOTS * COUNT_STEP * SUBSEGMENTS + RING_BYTES));
 /// [`COUNTS`] with Hopper's copy engine: where `piece` is 16, and there are tensor maps.
-pub const COUNTS_BOXES: Kernel<Counts> =
-    Kernel::new("autocorrelate_counts_boxes", 32 * COUNT_WARPS)
-        .target(Target::Sm90a)
-        .shared_bytes(COUNTS.entry.shared_bytes + 8 * COUNT_SLOTS);
+pub const COUNTS_BOXES: Kernel<Counts> = Kernel::new("autocorrelate_counts_boxes", 32 * BOX_WARPS)
+    .target(Target::Sm90a)
+    .shared_bytes(BOX_SLOTS * BOX_SLOT_BYTES + BOX_SENSORS * RING_BYTES + 8 * BOX_SLOTS);
 /// Groups `2..=low` on tensor cores.
 pub const LOW: Kernel<Low> = Kernel::new("autocorrelate_low", 32 * LOW_WARPS)
     .shared_bytes(line_offset(MAX_LOW + 1, WARP_LAGS))

@@ -32,28 +32,18 @@
 //! Sums wrap at 2^32 and are read as unsigned: a product is at most 255^2, 32 of them for every 16
 //! instants; [`crate::abi::autocorrelate::MAX_SUBSEGMENT`] keeps them below.
 //!
-//! Bound by requests to the L2 cache, one for every 16 counts: the sums of 16 sensors take all registers of
-//! a multiprocessor. Memory: each count is read once, halos more often; a bin of four counts takes two
-//! bytes. Tensor cores: 14 `mma` for 512 counts.
-//!
-//! Tried: the rows by `cp.async` alone, which keeps the load unit busy, and by the copy engine alone
-//! (docs/performance.md).
+//! Bound by requests to the load unit and to the L2 cache, one for every 16 counts: the sums of 16 sensors
+//! take all registers of a multiprocessor. Where Hopper's copy engine can bring the counts,
+//! [`super::counts_boxes`] takes 32 sensors. Memory: each count is read once, halos more often; a bin of four
+//! counts takes two bytes. Tensor cores: 14 `mma` for 512 counts.
 
-#[cfg(not(corrust_target = "sm_80"))]
-use crate::isa::sm_80::cp_async_whole_16;
-#[cfg(not(corrust_target = "sm_80"))]
-use crate::isa::sm_90a::{
-    copy_tensor_3d, fence_barrier_init, fence_proxy_async, mbarrier_arrive_expect, mbarrier_init,
-    mbarrier_wait,
-};
 use crate::{
     abi::autocorrelate::{
-        COUNT_BOX, COUNT_LAGS, COUNT_SLOTS, COUNT_STEP, COUNT_WARPS, Counts, QUARTERS_BYTES,
-        RING_BYTES, SUBSEGMENTS, history, subsegment_at,
+        COUNT_LAGS, COUNT_SLOTS, COUNT_STEP, COUNT_WARPS, Counts, RING_BYTES, SUBSEGMENTS,
     },
     isa::common::{
-        add_global_64, barrier, block, dynamic_shared, lane, load_global_8, load_shared, opaque,
-        prmt, store_global, store_shared, store_shared_2, thread, warp_barrier,
+        barrier, block, dynamic_shared, lane, load_global_8, load_shared, opaque, prmt,
+        store_global, store_shared, store_shared_2, thread, warp_barrier,
     },
     isa::sm_80::{
         cp_async_4, cp_async_16, cp_async_commit, cp_async_wait, ldmatrix_x4, mma_m16n8k32_u8,
@@ -62,7 +52,10 @@ use crate::{
     tile::{divisor, fragment},
 };
 
-use super::keep;
+use super::{
+    keep,
+    turned::{self, TILE_BYTES, place},
+};
 
 /// Tiles of 8 columns: the lags, and the 16 rows' own instants.
 const TILES: usize = (COUNT_LAGS as usize + 16) / 8;
@@ -70,14 +63,8 @@ const TILES: usize = (COUNT_LAGS as usize + 16) / 8;
 /// Tiles of the delay line that a warp holds between two steps of 16 instants.
 const HELD: usize = TILES - 2;
 
-/// Bytes of a chunk: half of the subsegments of an instant, a row of what `ldmatrix` reads.
-const CHUNK: u32 = SUBSEGMENTS / 2;
-
-/// Bytes of one sensor's tile: 8 instants.
-const TILE_BYTES: u32 = 8 * SUBSEGMENTS;
-
 /// Sensors of a row of what is copied, one instant of one subsegment.
-const ROW: u32 = COUNT_BOX;
+const ROW: u32 = 16;
 
 /// Bytes that are copied of a subsegment for a step.
 const BOX_BYTES: u32 = COUNT_STEP * ROW;
@@ -110,13 +97,6 @@ impl Task<'_> {
     #[inline(always)]
     fn ring(&self, sensor: u32) -> u32 {
         self.shared + SLOTS_BYTES + sensor * RING_BYTES
-    }
-
-    /// Where 16 bytes of an instant, `chunk` of two, lie in its tile. The chunks of every second four
-    /// instants change places, so that `ldmatrix` has no bank conflicts.
-    #[inline(always)]
-    fn place(instant: u32, chunk: u32) -> u32 {
-        instant * SUBSEGMENTS + (chunk ^ (instant / 4)) * CHUNK
     }
 
     /// Where in its chunk a sensor has word `word`: fours of sensors that are turned together have it in
@@ -172,7 +152,7 @@ impl Task<'_> {
             + 4 * quad;
         let to = self.ring(4 * quad)
             + self.tile(step * COUNT_STEP / 8 + first / 8)
-            + Self::place(first % 8 + four / 2, word / 4)
+            + place(first % 8 + four / 2, word / 4)
             + Self::word(4 * quad, word);
         let mut even = [0; 4];
         let mut odd = [0; 4];
@@ -197,10 +177,8 @@ impl Task<'_> {
         }
         let bin = step * (COUNT_STEP / 4) + first / 4;
         let first = self.sensor + 4 * quad;
-        let mut to = p.quarters
-            + quarter_bytes(p, first, self.segment)
-            + (bin / 8 * QUARTERS_BYTES + bin % 8 * 4) as u64
-            + (word * 2 * 4 * 8) as u64;
+        let mut to =
+            turned::bins(p, first, self.segment, bin / 8) + (word * 2 * 4 * 8 + bin % 8 * 4) as u64;
         for sensor in 0..4 {
             if first + (sensor as u32) < p.sensors {
                 // SAFETY: the bin is this thread's own.
@@ -209,103 +187,61 @@ impl Task<'_> {
                     store_global(to + 4 * 8, prmt::<0x7351>(even[sensor], odd[sensor]));
                 }
             }
-            to += quarter_bytes(p, 1, 0);
+            to += turned::bins_of_sensor(p);
         }
     }
 
-    /// Writes the bins of group `low`, which is 0 or 1, of a step to memory, and gives their sum:
-    /// lanes have the subsegments.
+    /// Starts copying a step of all subsegments that need it. A warp takes two.
     ///
     /// # Safety
-    /// All lanes of the warp call it; the ring holds the step.
+    /// All threads of the block call it; the slot's last contents were read.
     #[inline(always)]
-    unsafe fn keep(&self, step: u32, sensor: u32) -> u32 {
+    unsafe fn start(&self, step: u32, slot: u32) {
         let p = self.p;
-        let (lane, sensor) = (opaque(lane()), opaque(sensor));
-        let ring = self.ring(sensor);
-        let count = |instant: u32| {
-            let chunk = ring + self.tile(instant / 8) + Self::place(instant % 8, lane / 16);
-            let place = chunk + Self::word(sensor, lane / 4);
-            // SAFETY: an instant of the step.
-            unsafe { load_shared(place) >> (8 * (lane % 4)) & 0xff }
-        };
-        let mut total = 0;
-        let mut kept = 0;
-        while kept < COUNT_STEP >> p.low {
-            let bin = ((step * COUNT_STEP) >> p.low) + kept;
-            let mut words = 0u128;
-            let mut sum = 0;
-            let mut i = 0;
-            while i < opaque(keep::BINS) {
-                let instant = (bin + i) << p.low;
-                let value = count(instant) + if p.low > 0 { count(instant + 1) } else { 0 };
-                words = words >> 16 | (value as u128) << 112;
-                sum += value;
-                i += 1;
+        let thread = opaque(thread());
+        let subsegment = thread / 32 * 2;
+        let slot = self.shared + slot * SLOT_BYTES + subsegment * BOX_BYTES;
+        let first = self.instant(step, subsegment);
+        let mut row = thread % 32;
+        while row < 2 * COUNT_STEP {
+            let part = row / COUNT_STEP;
+            if !self.is_copied(step, subsegment + part) {
+                row += 32;
+                continue;
             }
-            let bins = keep::Bins {
-                bins: p.bins + 2 * (self.sensor + sensor) as u64 * p.bins_stride,
-                history: history(p.lags),
-                halo: p.halo >> p.low,
-                per_subsegment: p.subsegment >> p.low,
+            let offset = part * p.subsegment + row % COUNT_STEP;
+            let instant = first + offset as i64;
+            let at = if instant < 0 {
+                p.tail + (instant + p.halo as i64) as u64 * p.sensors as u64
+            } else {
+                p.counts + instant as u64 * p.sensors as u64
             };
-            let words = [0, 32, 64, 96].map(|shift| (words >> shift) as u32);
-            // SAFETY: the bins exist, and no other lane has them.
-            if unsafe { bins.write(self.segment * SUBSEGMENTS + subsegment_at(lane), bin, words) } {
-                total += sum;
+            let is_there = instant < p.instants as i64;
+            let from = if is_there { at + self.sensor as u64 } else { p.tail };
+            let to = slot + row * ROW;
+            // SAFETY: counts that exist, to a row of the slot.
+            unsafe {
+                if p.piece == ROW {
+                    cp_async_16(to, from, if is_there { ROW } else { 0 });
+                } else {
+                    self.copy_row(to, from, is_there);
+                }
             }
-            kept += keep::BINS;
+            row += 32;
         }
-        total
     }
-}
 
-/// Bytes of the bins of group 2 of sensors, and of segments of one more.
-#[inline(always)]
-fn quarter_bytes(p: &Counts, sensors: u32, segments: u32) -> u64 {
-    let bins = (p.halo + p.subsegment) / 4;
-    let segments = sensors as u64 * p.segments as u64 + segments as u64;
-    segments * (bins / 8 * QUARTERS_BYTES) as u64
-}
-
-/// How steps are copied to their slots.
-trait Copies {
-    /// Begins, before any copy.
-    ///
-    /// # Safety
-    /// All threads of the block call it.
-    unsafe fn begin(task: &Task);
-
-    /// Starts copying a step, if there is one, of all subsegments that need it. A warp takes two.
-    ///
-    /// # Safety
-    /// All threads of the block call it once for every step, and for steps that are no more; the slot's
-    /// last contents were read.
-    unsafe fn start(task: &Task, step: Option<u32>, slot: u32);
-
-    /// Waits until the step has come for which [`start`](Self::start) was called as many times before the
-    /// last as there are slots less two. For the whole block after a barrier more.
-    ///
-    /// # Safety
-    /// All threads of the block call it.
-    unsafe fn wait(task: &Task, step: u32, slot: u32);
-}
-
-/// Copies by the threads.
-struct Pieces;
-
-impl Pieces {
     /// Copies a row in pieces of four sensors, or one by one.
     ///
     /// # Safety
     /// If `is_there`, the sensors' counts lie from `from` on.
     #[inline(always)]
-    unsafe fn row(task: &Task, to: u32, from: u64, is_there: bool) {
-        let p = task.p;
+    unsafe fn copy_row(&self, to: u32, from: u64, is_there: bool) {
+        let p = self.p;
         let mut word = 0;
         while word < opaque(ROW / 4) {
-            let sensor = task.sensor + 4 * word;
-            let is_there = is_there && 4 * word < task.sensors && sensor < p.sensors;
+            let sensor = self.sensor + 4 * word;
+            let is_there = is_there && 4 * word < self.sensors && sensor < p.sensors;
             let left = if is_there { p.sensors - sensor } else { 0 };
             // SAFETY: counts of sensors that exist.
             unsafe {
@@ -326,145 +262,6 @@ impl Pieces {
             }
             word += 1;
         }
-    }
-}
-
-impl Copies for Pieces {
-    #[inline(always)]
-    unsafe fn begin(_: &Task) {}
-
-    #[inline(always)]
-    unsafe fn start(task: &Task, step: Option<u32>, slot: u32) {
-        let p = task.p;
-        if let Some(step) = step {
-            let thread = opaque(thread());
-            let subsegment = thread / 32 * 2;
-            let slot = task.shared + slot * SLOT_BYTES + subsegment * BOX_BYTES;
-            let first = task.instant(step, subsegment);
-            let mut row = thread % 32;
-            while row < 2 * COUNT_STEP {
-                let part = row / COUNT_STEP;
-                if !task.is_copied(step, subsegment + part) {
-                    row += 32;
-                    continue;
-                }
-                let offset = part * p.subsegment + row % COUNT_STEP;
-                let instant = first + offset as i64;
-                let at = if instant < 0 {
-                    p.tail + (instant + p.halo as i64) as u64 * p.sensors as u64
-                } else {
-                    p.counts + instant as u64 * p.sensors as u64
-                };
-                let is_there = instant < p.instants as i64;
-                let from = if is_there { at + task.sensor as u64 } else { p.tail };
-                let to = slot + row * ROW;
-                // SAFETY: counts that exist, to a row of the slot.
-                unsafe {
-                    if p.piece == ROW {
-                        cp_async_16(to, from, if is_there { ROW } else { 0 });
-                    } else {
-                        Self::row(task, to, from, is_there);
-                    }
-                }
-                row += 32;
-            }
-        }
-        cp_async_commit();
-    }
-
-    #[inline(always)]
-    unsafe fn wait(_: &Task, _: u32, _: u32) {
-        cp_async_wait::<{ COUNT_SLOTS - 2 }>();
-    }
-}
-
-/// Copies by Hopper's copy engine, in boxes of one step of one subsegment, and by the threads in turn.
-#[cfg(not(corrust_target = "sm_80"))]
-struct Boxes;
-
-#[cfg(not(corrust_target = "sm_80"))]
-impl Boxes {
-    /// The barrier that counts the bytes of a slot.
-    #[inline(always)]
-    fn barrier(task: &Task, slot: u32) -> u32 {
-        task.shared + SLOTS_BYTES + COUNT_WARPS * RING_BYTES + 8 * slot
-    }
-}
-
-#[cfg(not(corrust_target = "sm_80"))]
-impl Copies for Boxes {
-    #[inline(always)]
-    unsafe fn begin(task: &Task) {
-        if thread() == 0 {
-            for slot in 0..COUNT_SLOTS {
-                // SAFETY: the barrier is nobody's yet.
-                unsafe { mbarrier_init(Self::barrier(task, slot), COUNT_WARPS) };
-            }
-            fence_barrier_init();
-        }
-        barrier();
-    }
-
-    #[inline(always)]
-    unsafe fn start(task: &Task, step: Option<u32>, slot: u32) {
-        let p = task.p;
-        let Some(step) = step else {
-            cp_async_commit();
-            return;
-        };
-        let thread = opaque(thread());
-        let (lane, subsegment) = (thread % 32, thread / 32 * 2);
-        let slot_barrier = Self::barrier(task, slot);
-        let to = task.shared + slot * SLOT_BYTES + subsegment * BOX_BYTES;
-        // The copy engine and the load unit both take a while for every row: each has half of them, but
-        // what is not simply there is the engine's.
-        let odd = task.instant(step, subsegment + 1);
-        let last = odd + (COUNT_STEP - 1) as i64;
-        let shared = step >= task.begin && odd >= 0 && last < p.instants as i64;
-        // SAFETY: boxes of the slot; halo and subsegments are whole steps, so that a box lies in the tail
-        // or in the counts, the end of which zeros follow.
-        unsafe {
-            if shared {
-                let from =
-                    p.counts + (odd as u64 + lane as u64) * p.sensors as u64 + task.sensor as u64;
-                let to = to + BOX_BYTES + lane * ROW;
-                cp_async_whole_16(to, from);
-                cp_async_whole_16(to + 32 * ROW, from + 32 * p.sensors as u64);
-            }
-            cp_async_commit();
-            if lane > 0 {
-                return;
-            }
-            let boxes = if shared {
-                1
-            } else if task.is_copied(step, 1) {
-                2
-            } else {
-                task.is_copied(step, subsegment) as u32
-            };
-            if boxes > 1 {
-                // An earlier step's box may have been the threads'.
-                fence_proxy_async();
-            }
-            mbarrier_arrive_expect(slot_barrier, boxes * BOX_BYTES);
-            for part in 0..boxes {
-                let instant = task.instant(step, subsegment + part);
-                let (map, instant) = if instant < 0 {
-                    (p.maps + 128, instant + p.halo as i64)
-                } else {
-                    (p.maps, instant)
-                };
-                let from = [task.sensor, instant as u32, 0];
-                copy_tensor_3d(to + part * BOX_BYTES, map, from, slot_barrier);
-            }
-        }
-    }
-
-    #[inline(always)]
-    unsafe fn wait(task: &Task, step: u32, slot: u32) {
-        cp_async_wait::<{ COUNT_SLOTS - 2 }>();
-        // SAFETY: the barrier was made in the beginning.
-        unsafe { mbarrier_wait(Self::barrier(task, slot), step / COUNT_SLOTS % 2) };
     }
 }
 
@@ -491,8 +288,8 @@ unsafe fn multiply(
     // As operand A either chunk of two tiles, as operand B two tiles of either chunk.
     let lane = opaque(lane());
     let (row, matrix) = (lane % 8, lane / 8);
-    let direct = ring + task.tile(first) + matrix % 2 * TILE_BYTES + Task::place(row, matrix / 2);
-    let as_column = matrix / 2 * TILE_BYTES + Task::place(row, matrix % 2);
+    let direct = ring + task.tile(first) + matrix % 2 * TILE_BYTES + place(row, matrix / 2);
+    let as_column = matrix / 2 * TILE_BYTES + place(row, matrix % 2);
     // Either half of the delayed instants lies in one piece.
     let delayed = [delayed, delayed.wrapping_add(TILES_OF_HALF)];
     let delayed = delayed.map(|tile| ring + task.tile(tile) + as_column);
@@ -545,69 +342,54 @@ unsafe fn finish(p: &Counts, sums: &[[u32; 4]; TILES], scratch: u32, sensor: u32
                 }
             }
         }
-        let products = |group: u32, lag: u32, sum: u64| {
-            if lag < p.lags {
-                let group = sensor as u64 * p.groups as u64 + group as u64;
-                add_global_64(p.products + 8 * (group * p.lags as u64 + lag as u64), sum);
-            }
-        };
         for i in 0..TOGETHER {
             let lag = chunk * COUNT_LAGS + 32 * i as u32 + lane();
-            let [even, odd] = totals[i];
-            products(0, lag, even + odd);
-            if p.low > 0 {
-                // Lags before the first of group 1 wrap to what is no lag.
-                products(1, (lag + 1).wrapping_sub(p.lags) / 2, even);
-                products(1, lag.wrapping_sub(p.lags) / 2, odd);
-            }
+            turned::add_products(p, sensor, lag, totals[i]);
         }
     }
 }
 
-/// The work of a block.
-///
-/// # Safety
-/// All threads of the block call it.
-#[inline(always)]
-unsafe fn run<C: Copies>(p: &Counts) {
-    let chunks = divisor(p.chunks);
-    let sensors = COUNT_WARPS / chunks;
-    let tiles = divisor((p.sensors + sensors - 1) / divisor(sensors));
-    let halo_steps = p.halo / COUNT_STEP;
-    let steps = halo_steps + p.subsegment / COUNT_STEP;
-    // Delay lines are filled by two steps, and by two more for every chunk behind.
-    // Bins of groups 0 and 1 go to memory from here, too.
-    let begin = if p.low < 2 { 0 } else { halo_steps - 2 * p.chunks };
-    let task = Task {
-        p,
-        shared: dynamic_shared(),
-        sensor: block() % tiles * sensors,
-        segment: block() / tiles,
-        sensors,
-        begin,
-    };
-    let warp = thread() / 32;
-    let (sensor, chunk) = (warp / chunks, warp % chunks);
-    let is_there = task.sensor + sensor < p.sensors;
+kernel! {
+    /// Products of groups 0 and 1 and bins of group 2 of one segment of the block's sensors.
+    fn autocorrelate_counts(p: Counts) {
+        let chunks = divisor(p.chunks);
+        let sensors = COUNT_WARPS / chunks;
+        let tiles = divisor((p.sensors + sensors - 1) / divisor(sensors));
+        let halo_steps = p.halo / COUNT_STEP;
+        let steps = halo_steps + p.subsegment / COUNT_STEP;
+        // Delay lines are filled by two steps, and by two more for every chunk behind.
+        // Bins of groups 0 and 1 go to memory from here, too.
+        let begin = if p.low < 2 { 0 } else { halo_steps - 2 * p.chunks };
+        let task = Task {
+            p: &p,
+            shared: dynamic_shared(),
+            sensor: block() % tiles * sensors,
+            segment: block() / tiles,
+            sensors,
+            begin,
+        };
+        let warp = thread() / 32;
+        let (sensor, chunk) = (warp / chunks, warp % chunks);
+        let is_there = task.sensor + sensor < p.sensors;
 
-    let mut sums = [[0; 4]; TILES];
-    let mut held = [[0; 2]; HELD];
-    let mut total = 0;
-    // A step is turned two rounds after its copy began, and multiplied in the one after that.
-    let mut round = 0;
-    let mut slot = 0;
-    // SAFETY: all threads go the same rounds, with a barrier in each.
-    unsafe {
-        C::begin(&task);
+        let mut sums = [[0; 4]; TILES];
+        let mut held = [[0; 2]; HELD];
+        let mut total = 0;
+        // A step is turned two rounds after its copy began, and multiplied in the one after that.
+        let mut round = 0;
+        let mut slot = 0;
         while round < steps + COUNT_SLOTS {
             let next = if slot + 1 < COUNT_SLOTS { slot + 1 } else { 0 };
             let turned = round.wrapping_sub(COUNT_SLOTS - 1);
             if turned < steps {
-                C::wait(&task, turned, next);
+                cp_async_wait::<{ COUNT_SLOTS - 2 }>();
             }
             // The step to be turned has come, and every warp has done with what the others overwrite.
             barrier();
-            C::start(&task, (round < steps).then_some(round), slot);
+            if round < steps {
+                task.start(round, slot);
+            }
+            cp_async_commit();
             slot = next;
             if turned < steps {
                 task.turn(turned, slot);
@@ -615,7 +397,14 @@ unsafe fn run<C: Copies>(p: &Counts) {
             let step = round.wrapping_sub(COUNT_SLOTS);
             if is_there && step < steps {
                 if p.low < 2 && chunk == 0 {
-                    total += task.keep(step, sensor);
+                    let place = |instant: u32, word: u32| {
+                        task.ring(opaque(sensor))
+                            + task.tile(instant / 8)
+                            + place(instant % 8, word / 4)
+                            + Task::word(sensor, word)
+                    };
+                    let of_all = task.sensor + sensor;
+                    total += turned::keep::<COUNT_STEP>(&p, step, of_all, task.segment, place);
                 }
                 // What is multiplied before the halo ends is forgotten, the last of it remembered in
                 // `held`.
@@ -631,24 +420,8 @@ unsafe fn run<C: Copies>(p: &Counts) {
         barrier();
         if is_there {
             let scratch = task.shared + warp * (4 * HALF_WORDS * TILES as u32);
-            finish(p, &sums, scratch, task.sensor + sensor, chunk);
+            finish(&p, &sums, scratch, task.sensor + sensor, chunk);
             keep::add_total(p.totals, task.sensor + sensor, total);
         }
-    }
-}
-
-#[cfg(not(corrust_target = "sm_90a"))]
-kernel! {
-    /// Products of groups 0 and 1 and bins of group 2 of one segment of the block's sensors.
-    fn autocorrelate_counts(p: Counts) {
-        run::<Pieces>(&p);
-    }
-}
-
-#[cfg(not(corrust_target = "sm_80"))]
-kernel! {
-    /// The same with Hopper's copy engine, for counts that it can copy.
-    fn autocorrelate_counts_boxes(p: Counts) {
-        run::<Boxes>(&p);
     }
 }

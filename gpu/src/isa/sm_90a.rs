@@ -101,6 +101,23 @@ pub unsafe fn copy_tensor_3d(shared: u32, map: u64, [x, y, z]: [u32; 3], barrier
     };
 }
 
+/// `elect.sync`: true in one lane of the warp. In what that lane does alone the assembler knows that what
+/// is the same in all lanes is so.
+///
+/// Warp-wise: all lanes together.
+#[inline(always)]
+pub fn elect() -> bool {
+    let elected: u32;
+    // SAFETY: the kernels call it with all 32 lanes together.
+    unsafe {
+        ptx!(
+            "{{ .reg .pred one; elect.sync _|one, -1; selp.u32 {}, 1, 0, one; }}",
+            out(reg32) elected,
+        )
+    };
+    elected != 0
+}
+
 /// `stmatrix.sync.aligned.m8n8.x4.shared.b16`: four matrices of eight 16-byte rows, from where
 /// [`ldmatrix_x4`](crate::isa::sm_80::ldmatrix_x4) leaves them.
 ///

@@ -18,10 +18,10 @@ use std::sync::Arc;
 
 use corrust_gpu::abi::Target;
 use corrust_gpu::abi::autocorrelate::{
-    BIN_BYTES, BIN_GROUP_BYTES, BIN_GROUP_ROWS, BIN_GROUPS, BinGroups, CARRY, COUNT_BOX,
-    COUNT_STEP, COUNT_WARPS, COUNTS, COUNTS_BOXES, Carry, Counts, LONG, LONG_LEVELS, LONG_RANGE,
-    LOW, LOW_WARPS, Long, Low, MAX_LOW, MAX_LOW_LAGS, MAX_SUBSEGMENT, STEP, SUBSEGMENTS, WARP_LAGS,
-    history, role, row_bytes,
+    BIN_BYTES, BIN_GROUP_BYTES, BIN_GROUP_ROWS, BIN_GROUPS, BOX_SENSORS, BOX_STEP, BinGroups,
+    CARRY, COUNT_WARPS, COUNTS, COUNTS_BOXES, Carry, Counts, LONG, LONG_LEVELS, LONG_RANGE, LOW,
+    LOW_WARPS, Long, Low, MAX_LOW, MAX_LOW_LAGS, MAX_PART, MAX_SUBSEGMENT, STEP, SUBSEGMENTS,
+    WARP_LAGS, history, role, row_bytes,
 };
 
 use super::{Backend, Kernel, Scheme, Shape, State};
@@ -363,9 +363,17 @@ impl Pipeline {
         let Shape { sensors, groups, lags, .. } = state.shape;
         let gpu = state.gpu.clone();
         let chunks = if self.low > 0 && lags > WARP_LAGS as usize { 2 } else { 1 };
-        let tiles = sensors.div_ceil(COUNT_WARPS as usize / chunks);
-        let (segments, subsegment) =
-            cut(piece.instants, self.halo, tiles, gpu.facts().multiprocessors as usize);
+        let wide = chunks == 1 && piece.address.is_multiple_of(16) && sensors.is_multiple_of(16);
+        let boxes = wide && gpu.facts().runs(Target::Sm90a);
+        let block_sensors =
+            if boxes { BOX_SENSORS as usize } else { COUNT_WARPS as usize / chunks };
+        let tiles = sensors.div_ceil(block_sensors);
+        let multiprocessors = gpu.facts().multiprocessors as usize;
+        let Cut { segments, subsegment, parts } = if boxes && self.low >= 2 {
+            Cut::parts(piece.instants, self.halo, sensors, tiles, multiprocessors)
+        } else {
+            Cut::whole(piece.instants, self.halo, tiles, boxes, multiprocessors)
+        };
         let new_bins = piece.instants >> self.low;
         let history = history(lags as u32) as usize;
         let bins_stride = history + ((segments * SUBSEGMENTS as usize * subsegment) >> self.low);
@@ -374,8 +382,6 @@ impl Pipeline {
             let rows = sensors * segments * (self.halo + subsegment) / 4;
             self.quarters.reserve(rows * BIN_BYTES as usize)?;
         }
-        let wide = chunks == 1 && piece.address.is_multiple_of(16) && sensors.is_multiple_of(16);
-        let boxes = wide && gpu.facts().runs(Target::Sm90a);
         let counts = Counts {
             counts: piece.address,
             tail: self.tails[0].address(),
@@ -401,7 +407,7 @@ impl Pipeline {
             } else {
                 1
             },
-            reserved: 0,
+            parts: parts as u32,
         };
         let low = Low {
             quarters: self.quarters.address(),
@@ -421,7 +427,7 @@ impl Pipeline {
         // 2^low, and the tail is known.
         unsafe {
             let kernel = if boxes { &COUNTS_BOXES } else { &COUNTS };
-            gpu.launch(stream, kernel, grid(tiles * segments)?, &counts)?;
+            gpu.launch(stream, kernel, grid(tiles * segments * parts)?, &counts)?;
             if self.low >= 2 {
                 gpu.launch(stream, &LOW, grid(sensors * segments)?, &low)?;
             }
@@ -450,8 +456,8 @@ impl Pipeline {
             address,
             sizes: [sensors as u64, instants as u64, 1],
             strides: [sensors as u64, (sensors * instants) as u64],
-            box_bytes: COUNT_BOX,
-            box_rows: COUNT_STEP,
+            box_bytes: BOX_SENSORS,
+            box_rows: BOX_STEP,
         };
         let maps = [map(block.address, block.instants), map(self.tails[0].address(), self.halo)];
         if let Some(kept) = self.maps.iter().position(|kept| kept.0 == maps) {
@@ -573,23 +579,72 @@ fn grid(blocks: usize) -> Result<u32> {
     })
 }
 
-/// Cuts `instants` into segments of subsegments: the number of segments, and the instants of a subsegment,
-/// no fewer than `halo`. There are enough blocks for all multiprocessors and few idle ones in the end, of
-/// `tiles` for each segment.
-fn cut(instants: usize, halo: usize, tiles: usize, multiprocessors: usize) -> (usize, usize) {
+/// How instants are cut: into segments of [`SUBSEGMENTS`] subsegments, no shorter than the halo, and these
+/// into parts for blocks of [`COUNTS_BOXES`].
+struct Cut {
+    segments: usize,
+    /// Instants.
+    subsegment: usize,
+    parts: usize,
+}
+
+impl Cut {
+    /// Most waves of blocks: fewer than one idle in each.
     const MOST_WAVES: usize = 8;
-    let subsegment = |segments: usize| {
-        let instants = instants.div_ceil(segments * SUBSEGMENTS as usize);
-        instants.next_multiple_of(STEP as usize).max(halo)
-    };
-    let least = instants.div_ceil((SUBSEGMENTS * MAX_SUBSEGMENT) as usize);
-    let most = (MOST_WAVES * multiprocessors).div_ceil(tiles).max(least);
-    (least..=most)
-        .map(|segments| (segments, subsegment(segments)))
-        .min_by_key(|&(segments, subsegment)| {
-            (tiles * segments).div_ceil(multiprocessors) * (halo + subsegment)
-        })
-        .expect("the least is among them")
+
+    fn new(instants: usize, halo: usize, segments: usize, parts: usize) -> Self {
+        let subsegment = instants.div_ceil(segments * SUBSEGMENTS as usize);
+        Self { segments, subsegment: subsegment.next_multiple_of(STEP as usize).max(halo), parts }
+    }
+
+    /// Into segments of which blocks take all. There are enough blocks for all multiprocessors and few
+    /// idle ones in the end, of `tiles` for each segment.
+    fn whole(
+        instants: usize,
+        halo: usize,
+        tiles: usize,
+        boxes: bool,
+        multiprocessors: usize,
+    ) -> Self {
+        let longest = if boxes { MAX_PART } else { MAX_SUBSEGMENT };
+        let least = instants.div_ceil((SUBSEGMENTS * longest) as usize);
+        let most = (Self::MOST_WAVES * multiprocessors).div_ceil(tiles).max(least);
+        (least..=most)
+            .map(|segments| Self::new(instants, halo, segments, 1))
+            .min_by_key(|cut| {
+                (tiles * cut.segments).div_ceil(multiprocessors) * (halo + cut.subsegment)
+            })
+            .expect("the least is among them")
+    }
+
+    /// Into segments for [`LOW`], whose halos are a part of what it reads, and parts for
+    /// [`COUNTS_BOXES`].
+    fn parts(
+        instants: usize,
+        halo: usize,
+        sensors: usize,
+        tiles: usize,
+        multiprocessors: usize,
+    ) -> Self {
+        /// Blocks of [`LOW`] on a multiprocessor.
+        const LOW_BLOCKS: usize = 2;
+        /// How much longer an instant takes a block of [`COUNTS_BOXES`] than those of [`LOW`] on a
+        /// multiprocessor.
+        const LONGER: usize = 16;
+        let least = instants.div_ceil((SUBSEGMENTS * MAX_SUBSEGMENT) as usize);
+        let most = (Self::MOST_WAVES * multiprocessors).div_ceil(tiles).max(least);
+        (least..=most)
+            .flat_map(|segments| [1, 2, 4, 8, 16].map(|parts| (segments, parts)))
+            .map(|(segments, parts)| Self::new(instants, halo, segments, parts))
+            .filter(|cut| cut.subsegment / cut.parts <= MAX_PART as usize)
+            .min_by_key(|cut| {
+                let waves = (tiles * cut.segments * cut.parts).div_ceil(multiprocessors);
+                let low_waves = (sensors * cut.segments).div_ceil(LOW_BLOCKS * multiprocessors);
+                LONGER * waves * (halo / 4 + cut.subsegment / cut.parts)
+                    + low_waves * (halo + cut.subsegment)
+            })
+            .expect("sixteen parts are short enough")
+    }
 }
 
 /// The division of labour among the warps of a block: the work of group `k` is as `2^-k`, and warps `w`

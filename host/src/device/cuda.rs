@@ -512,6 +512,7 @@ impl Gpu for CudaGpu {
         const BYTES: i32 = 0;
         const NO_INTERLEAVE: i32 = 0;
         const NO_SWIZZLE: i32 = 0;
+        const SWIZZLE_32: i32 = 1;
         const SWIZZLE_128: i32 = 3;
         const PROMOTE_256: i32 = 3;
         const ZEROS_OUTSIDE: i32 = 0;
@@ -534,7 +535,11 @@ impl Gpu for CudaGpu {
                 [map.box_bytes, map.box_rows, 1].as_ptr(),
                 [1, 1, 1].as_ptr(),
                 NO_INTERLEAVE,
-                if map.box_bytes == 128 { SWIZZLE_128 } else { NO_SWIZZLE },
+                match map.box_bytes {
+                    32 => SWIZZLE_32,
+                    128 => SWIZZLE_128,
+                    _ => NO_SWIZZLE,
+                },
                 PROMOTE_256,
                 ZEROS_OUTSIDE,
             )

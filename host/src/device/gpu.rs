@@ -63,8 +63,9 @@ impl Facts {
 }
 
 /// A three-dimensional array of bytes in device memory, as the copy engine of compute capability 9.0
-/// reads it: in boxes whose rows are 128 bytes, swizzled in shared memory (16-byte chunk `c` of row
-/// `r` at place `c ^ (r % 8)`), or fewer, one after the other, with zeros for what lies outside.
+/// reads it: in boxes whose rows are 128 or 32 bytes, swizzled in shared memory (16-byte chunk `c` of row
+/// `r` at place `c ^ (r % 8)` or `c ^ (r / 4 % 2)`), or others, one after the other, with zeros for what
+/// lies outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TensorMap {
     /// Device address, a multiple of 16.

@@ -144,7 +144,7 @@ impl Gpu for SimGpu {
             strides: map.strides.to_vec(),
             box_shape: vec![map.box_bytes, map.box_rows, 1],
             element_strides: vec![1; 3],
-            swizzle: if map.box_bytes == 128 { 128 } else { 0 },
+            swizzle: if matches!(map.box_bytes, 32 | 128) { map.box_bytes } else { 0 },
         }
         .encode()
         .map_err(error)
