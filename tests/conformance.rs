@@ -52,18 +52,18 @@ const LONG_TIMES: &[usize] = &[65535, 65536, 65537, 131072];
 const GPU_INPUTS: &[usize] = &[
     1,
     2,
-    TILE_64.inputs as usize - 1,
-    TILE_64.inputs as usize,
-    TILE_64.inputs as usize + 1,
-    TILE_128.inputs as usize - 1,
-    TILE_128.inputs as usize,
-    TILE_128.inputs as usize + 1,
+    TILE_64.rows as usize - 1,
+    TILE_64.rows as usize,
+    TILE_64.rows as usize + 1,
+    TILE_128.rows as usize - 1,
+    TILE_128.rows as usize,
+    TILE_128.rows as usize + 1,
     // Not whole boxes of delivered samples.
-    TILE_128.inputs as usize + 48,
+    TILE_128.rows as usize + 48,
     TILE_128_192.columns as usize - 1,
     TILE_128_192.columns as usize,
     TILE_128_192.columns as usize + 1,
-    2 * TILE_128.inputs as usize + 1,
+    2 * TILE_128.rows as usize + 1,
     2 * TILE_128_192.columns as usize + 1,
 ];
 

@@ -12,15 +12,16 @@ pub const LAUNCH_TIMES: u32 = 65_535 / TIMES_PER_STEP * TIMES_PER_STEP;
 /// Times of one step of `ci8` samples.
 pub const TIMES_PER_STEP: u32 = STEP_BYTES / 2;
 
-/// Geometry of a tensor-core correlator block: a square tile of baselines, cut into warp tiles.
+/// Geometry of a tensor-core correlator block: a tile of baselines, of which each warp has some rows and all
+/// columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tile {
-    /// Inputs along either side of the tile.
-    pub inputs: u32,
-    /// Rows (the unconjugated input) of one warp's part, a multiple of 32.
+    /// Rows (the unconjugated input), a multiple of the columns.
+    pub rows: u32,
+    /// Columns (the conjugated input): 64.
+    pub columns: u32,
+    /// Rows of a warp, 16 or 32.
     pub warp_rows: u32,
-    /// Columns (the conjugated input) of one warp's part, a multiple of 32.
-    pub warp_columns: u32,
     /// Steps of time in flight.
     pub stages: u32,
 }
@@ -28,25 +29,56 @@ pub struct Tile {
 impl Tile {
     /// Threads of a block.
     pub const fn threads(self) -> u32 {
-        self.inputs / self.warp_rows * (self.inputs / self.warp_columns) * 32
+        self.rows / self.warp_rows * 32
     }
 
-    /// Bytes of one panel: one step of time of the tile's rows or columns.
-    pub const fn panel_bytes(self) -> u32 {
-        self.inputs * STEP_BYTES
+    /// Inputs of which the threads of a block copy a step at once, 16 bytes each.
+    pub const fn inputs_at_once(self) -> u32 {
+        16 * self.threads() / STEP_BYTES
     }
 
-    /// Bytes of shared memory of a block: a row and a column panel for every stage.
+    /// Bytes of a stage: a panel of rows and one of columns.
+    pub const fn stage_bytes(self) -> u32 {
+        (self.rows + self.columns) * STEP_BYTES
+    }
+
+    /// Bytes of shared memory of a block.
     pub const fn shared_bytes(self) -> u32 {
-        2 * self.stages * self.panel_bytes()
+        self.stages * self.stage_bytes()
+    }
+
+    /// Tiles that row of tiles `row` has in the lower triangle.
+    pub const fn across(self, row: u32, inputs: u32) -> u32 {
+        across((self.rows, self.columns), row, inputs)
+    }
+
+    /// Tiles of the lower triangle.
+    pub const fn tiles(self, inputs: u32) -> u32 {
+        tiles((self.rows, self.columns), inputs)
     }
 }
 
-/// 128 x 128 baselines: large arrays.
-pub const TILE_128: Tile = Tile { inputs: 128, warp_rows: 64, warp_columns: 32, stages: 3 };
-/// 64 x 64 baselines: small arrays, where a larger tile would mostly compute padding.
-pub const TILE_64: Tile = Tile { inputs: 64, warp_rows: 32, warp_columns: 32, stages: 3 };
+/// Tiles of some rows and columns that row of tiles `row` has in the lower triangle.
+const fn across((rows, columns): (u32, u32), row: u32, inputs: u32) -> u32 {
+    let end = (row + 1) * rows;
+    (if end < inputs { end } else { inputs }).div_ceil(columns)
+}
 
+/// Tiles of some rows and columns in the lower triangle.
+const fn tiles(tile: (u32, u32), inputs: u32) -> u32 {
+    let (mut tiles, mut row) = (0, 0);
+    while row < inputs.div_ceil(tile.0) {
+        tiles += across(tile, row, inputs);
+        row += 1;
+    }
+    tiles
+}
+
+/// 128 x 64 baselines: large arrays, where a multiprocessor has the shared memory of two blocks, of which one
+/// multiplies while the other writes its sums.
+pub const TILE_128: Tile = Tile { rows: 128, columns: 64, warp_rows: 32, stages: 3 };
+/// 64 x 64 baselines: small arrays, where a larger tile would mostly compute padding.
+pub const TILE_64: Tile = Tile { rows: 64, columns: 64, warp_rows: 16, stages: 3 };
 /// Geometry of a warpgroup correlator block: a tile of baselines whose rows are shared among the
 /// warpgroups that multiply, 64 each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,18 +121,12 @@ impl WarpgroupTile {
 
     /// Tiles that row of tiles `row` has in the lower triangle.
     pub const fn across(self, row: u32, inputs: u32) -> u32 {
-        let end = (row + 1) * self.rows;
-        (if end < inputs { end } else { inputs }).div_ceil(self.columns)
+        across((self.rows, self.columns), row, inputs)
     }
 
     /// Tiles of the lower triangle.
     pub const fn tiles(self, inputs: u32) -> u32 {
-        let (mut tiles, mut row) = (0, 0);
-        while row < inputs.div_ceil(self.rows) {
-            tiles += self.across(row, inputs);
-            row += 1;
-        }
-        tiles
+        tiles((self.rows, self.columns), inputs)
     }
 }
 
@@ -131,13 +157,15 @@ pub mod mode {
 parameters! {
     /// Parameters of the tensor-core correlators.
     ///
-    /// Grid: `tiles(tiles + 1) / 2` blocks for each channel, all in x, tiles varying fastest, where
-    /// `tiles = ceil(inputs / Tile::inputs)`.
+    /// Grid: [`Tile::tiles`] blocks for each channel, all in x, tiles varying fastest.
     pub struct Correlate {
         /// Samples `[channel][input][row_stride bytes]`, re and im interleaved, 16-byte aligned.
         pub samples: u64,
         /// Sums `[channel][baseline]`, (real, imaginary) pairs of i32 (`cf16`: f32).
         pub visibilities: u64,
+        /// Sums `[channel][input]` of the imaginary parts, i32. Not used for `cf16` and by the packed
+        /// correlators.
+        pub row_sums: u64,
         /// Bytes from one input to the next, a multiple of 16.
         pub row_stride: u64,
         /// Bytes of one input to read.
@@ -214,7 +242,7 @@ const fn correlator(name: &'static str, tile: Tile, min_blocks: u32) -> Kernel<C
 }
 
 /// int8 samples on `mma.sync.m16n8k32`, [`TILE_128`].
-pub const MMA_S8_128: Kernel<Correlate> = correlator("correlate_mma_s8_128", TILE_128, 1);
+pub const MMA_S8_128: Kernel<Correlate> = correlator("correlate_mma_s8_128", TILE_128, 2);
 /// int8 samples on `mma.sync.m16n8k32`, [`TILE_64`].
 pub const MMA_S8_64: Kernel<Correlate> = correlator("correlate_mma_s8_64", TILE_64, 3);
 /// 4-bit samples on `mma.sync.m16n8k64`, a byte a time, [`TILE_64`]. Registers for three blocks would not
@@ -223,7 +251,7 @@ pub const MMA_S4: Kernel<Correlate> = correlator("correlate_mma_s4", TILE_64, 2)
 /// The same for nibbles that hold value + 8.
 pub const MMA_S4_OFFSET: Kernel<Correlate> = correlator("correlate_mma_s4_offset", TILE_64, 2);
 /// Half-precision samples on `mma.sync.m16n8k16`, [`TILE_128`].
-pub const MMA_F16_128: Kernel<Correlate> = correlator("correlate_mma_f16_128", TILE_128, 1);
+pub const MMA_F16_128: Kernel<Correlate> = correlator("correlate_mma_f16_128", TILE_128, 2);
 /// Half-precision samples on `mma.sync.m16n8k16`, [`TILE_64`].
 pub const MMA_F16_64: Kernel<Correlate> = correlator("correlate_mma_f16_64", TILE_64, 3);
 

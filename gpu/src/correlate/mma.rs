@@ -1,39 +1,47 @@
 //! The tensor-core correlator on `mma.sync` (sm_80 and later).
 //!
 //! ```text
-//! a  = ( re,  im, ...)    of a row, b = (re', im', ...) of a column
-//! b* = (-im', re', ...)   its turn, made in registers from the fragment of b
-//! a . b  = sum re re' + im im' = real part
-//! a . b* = sum im re' - re im' = imaginary part
+//! a  = (re,  im, ...) of a row, b = (re', im', ...) of a column
+//! a* = (im, -re, ...) its turn, made in registers from the fragment of a
+//! a  . b = sum re re' + im im' = real part
+//! a* . b = sum im re' - re im' = imaginary part
 //! ```
 //!
 //! Integers of `n` bits cannot hold the negation of `-2^(n-1)`: the complement `~x = -x - 1` stands for
-//! it, and what that adds to an imaginary part, the sum of its row's real parts, is taken out again at
-//! the end: exact for every sample.
+//! it, and what that takes from an imaginary part, the sum of its column's imaginary parts, is put right
+//! when sums are widened ([`super::widen`]): exact for every sample. Tiles at the left edge, which have all
+//! inputs as rows, sum them, as products with a column of ones.
 //!
-//! A block computes a square tile of baselines of one channel in the lower triangle, of which each warp
-//! has a part; on the diagonal, warps leave out rows that lie above all their columns. Panels of 128 bytes
-//! of time are copied asynchronously, `stages` deep, a part in each chunk of a step: four of 32 bytes.
-//! Fragments of rows are loaded two ahead, across steps too, and columns before the chunk that needs
-//! them. The sums of real parts are products with a column of ones, of 16 rows a warp, as every warp needs
-//! those of its rows only at the end. Visibilities go through shared memory ([`patch`]).
+//! A block computes a tile of baselines of one channel in the lower triangle: each warp 16 or 32 rows by all
+//! columns, so that few words are turned, which takes two instructions each. Near the diagonal, warps leave
+//! out columns that lie right of all their rows. Panels of 128 bytes of time are copied asynchronously,
+//! `stages` deep; a turn of that ring is straight code, where every address is a register and a constant.
+//! Columns are loaded two pairs of fragments ahead, rows a chunk of 32 bytes. Visibilities go through shared
+//! memory ([`patch`]), while another block of the multiprocessor multiplies.
 //!
-//! Bound by the tensor cores, on Hopper together with the integer units, which `mma.sync` does not leave
-//! free: so registers are loaded in the pairs that `mma` wants, and instructions beside it are few. Of a
-//! step of a 64 x 32 part, 132 of about 290 are `mma`, 28 `ldmatrix` and 64 make `b*`.
+//! Bound by the tensor cores: on Hopper an `mma` takes 6 cycles of its scheduler and each other instruction
+//! one more, as they do not overlap. So registers are loaded in the pairs that `mma` wants, and instructions
+//! beside it are few: 125 for 128 `mma` of [`TILE_128`], 87 for 64 of [`TILE_64`]. Of shared memory, `ldmatrix`
+//! and copies ask for three quarters of the time that the `mma` of [`TILE_128`] take there, and for a sixth
+//! more than those of [`TILE_64`].
 //!
-//! Tried and lost on an H200 (docs/performance.md): parts of 128 x 16, which need half the instructions for
-//! `b*` and a third more `ldmatrix`; the addresses of copies kept in registers.
+//! Tried and lost on an H200 (docs/performance.md): turned columns; one block with tiles of 128 x 128 on a
+//! multiprocessor, where nothing hides the first copies and the visibilities; four or five stages; copies
+//! at the beginning of a step; fragments four pairs ahead; tiles of 128 x 192, which spill.
 
 use crate::{
-    abi::correlate::{Correlate, PATCH_BYTES, PATCH_COLUMNS, STEP_BYTES, TILE_64, TILE_128, Tile},
+    abi::correlate::{
+        Correlate, PATCH_BYTES, PATCH_COLUMNS, STEP_BYTES, TILE_64, TILE_128, Tile, mode,
+    },
     correlate::{
         patch::{self, Corner},
         samples::{Half, Int8, Nibbles, Samples},
         triangle,
     },
     isa::{
-        common::{barrier, block, dynamic_shared, lane, load_shared, opaque, store_shared, thread},
+        common::{
+            barrier, block, dynamic_shared, lane, opaque, read_global, shfl, store_global, thread,
+        },
         sm_80::{
             cp_async_16, cp_async_commit, cp_async_wait, cp_async_whole_16, ldmatrix_x4,
             mma_m16n8k16_f16, mma_m16n8k32_s8, mma_m16n8k64_s4,
@@ -42,25 +50,30 @@ use crate::{
     tile::{divisor, panel},
 };
 
-/// Straight code for fragments `m` of rows: a loop over them may stay one, and an index known only at run
-/// time would put sums into local memory.
-macro_rules! each_fragment {
-    ($m:ident < $rows:expr, $body:block) => {
-        each_fragment!(@ $m, $rows, $body, 0 1 2 3 4 5 6 7)
+/// Straight code for `n` below a constant: a loop may stay one, and an index known only at run time would
+/// put sums into local memory.
+macro_rules! each {
+    ($n:ident < $end:expr, $body:block) => {
+        each!(@ $n, $end, $body, 0 1 2 3 4 5 6 7 8 9 10 11)
     };
-    (@ $m:ident, $rows:expr, $body:block, $($number:literal)*) => {$(
+    (@ $n:ident, $end:expr, $body:block, $($number:literal)*) => {$(
         {
-            let $m: usize = $number;
-            if $m < $rows $body
+            let $n: usize = $number;
+            if $n < $end $body
         }
     )*};
 }
 
-/// Bytes of 16 rows of a panel.
+/// Bytes of 16 inputs of a panel.
 const FRAGMENT: u32 = 16 * STEP_BYTES;
+/// Chunks of 32 bytes of time of a step: what a fragment holds.
+const FRAGMENTS: usize = STEP_BYTES as usize / 32;
 
 /// A sample type on `mma.sync`.
 trait Multiply: Samples {
+    /// Whether turns of the ring are straight code. Not where a product may be a hundred instructions.
+    const STRAIGHT: bool = true;
+
     /// `d += a * b`.
     fn multiply(d: &mut [u32; 4], a: [u32; 4], b: [u32; 2]);
 }
@@ -73,6 +86,8 @@ impl Multiply for Int8 {
 }
 
 impl<const OFFSET: bool> Multiply for Nibbles<OFFSET> {
+    const STRAIGHT: bool = false;
+
     #[inline(always)]
     fn multiply(d: &mut [u32; 4], a: [u32; 4], b: [u32; 2]) {
         mma_m16n8k64_s4(d, a, b);
@@ -90,321 +105,515 @@ impl Multiply for Half {
 struct Sums<const ROWS: usize, const PAIRS: usize> {
     real: [[[[u32; 4]; 2]; PAIRS]; ROWS],
     imaginary: [[[[u32; 4]; 2]; PAIRS]; ROWS],
-    /// Sums of the real parts of 16 rows, in every column.
-    row: [u32; 4],
+    /// Sums of the imaginary parts of the rows, in every column.
+    rows: [[u32; 4]; ROWS],
 }
 
-/// Columns of a warp: what `ldmatrix` loads of 32 bytes.
-type Columns<const PAIRS: usize> = [[u32; 4]; PAIRS];
+/// The tile of a block.
+#[derive(Clone, Copy)]
+struct Place {
+    channel: u32,
+    /// First inputs of its rows and columns.
+    row: u32,
+    column: u32,
+}
 
-impl<const ROWS: usize, const PAIRS: usize> Sums<ROWS, PAIRS> {
-    /// Adds the products of fragment `m` of the rows with columns and their turns.
+impl Place {
+    /// Tile `index` of all channels'.
+    #[inline(always)]
+    fn of(p: &Correlate, shape: Tile, index: u32) -> Self {
+        let tiles = divisor(shape.tiles(p.inputs));
+        let (channel, index) = (index / tiles, index % tiles);
+        // Row of tiles `r` has `(r + 1) * across` tiles, the last one as many or fewer.
+        let across = shape.rows / shape.columns;
+        let row = triangle::tile(index / across).row;
+        let column = index - across * (row * (row + 1) / 2);
+        Self { channel, row: row * shape.rows, column: column * shape.columns }
+    }
+}
+
+/// The panels of a block, in the order of its steps of time: of rows, and behind it of columns.
+struct Panels<const COPIES: usize> {
+    shape: Tile,
+    /// Whether the columns are among the rows, whose panel then serves both.
+    among: bool,
+    /// Where the next chunks of rows, then of columns, that this thread copies come from.
+    sources: [u64; COPIES],
+}
+
+impl<const COPIES: usize> Panels<COPIES> {
+    #[inline(always)]
+    fn new(p: &Correlate, shape: Tile, place: Place) -> Self {
+        let among = place.column >= place.row;
+        let mut panels = Self { shape, among, sources: [0; COPIES] };
+        for copy in 0..COPIES {
+            panels.sources[copy] = panels.source(p, &place, thread(), copy as u32);
+        }
+        panels
+    }
+
+    /// Where chunk `copy` of a thread comes from in the first step.
+    #[inline(always)]
+    fn source(&self, p: &Correlate, place: &Place, thread: u32, copy: u32) -> u64 {
+        let first = copy * self.shape.inputs_at_once();
+        let input = thread / panel::CHUNKS
+            + match first.checked_sub(self.shape.rows) {
+                None => place.row + first,
+                Some(column) => place.column + column,
+            };
+        // Beyond the last input there is the last, as no visibility is made of it.
+        let input = if input < p.inputs { input } else { p.inputs - 1 };
+        let row = place.channel as u64 * p.inputs as u64 + input as u64;
+        p.samples + row * p.row_stride + (thread % panel::CHUNKS * panel::CHUNK) as u64
+    }
+
+    /// Whether chunk `copy` is one of columns that are among the rows.
+    #[inline(always)]
+    fn spared(&self, copy: u32) -> bool {
+        self.among && copy * self.shape.inputs_at_once() >= self.shape.rows
+    }
+
+    /// Where chunk `copy` of a thread goes in the first slot.
+    #[inline(always)]
+    fn to(&self, thread: u32, copy: u32) -> u32 {
+        // A multiple of eight inputs further, chunks lie at the same places.
+        let own = panel::offset(thread / panel::CHUNKS, thread % panel::CHUNKS);
+        dynamic_shared() + own + copy * self.shape.inputs_at_once() * STEP_BYTES
+    }
+
+    /// Starts copying chunks of the step `steps` after the next, which is whole, into `slot`: of `parts` parts
+    /// of them part `part`.
+    ///
+    /// # Safety
+    /// The slot was read by all; the samples are readable.
+    #[inline(always)]
+    unsafe fn copy_part(&self, slot: u32, steps: u32, part: usize, parts: usize) {
+        let slot = opaque(slot);
+        each!(copy < COPIES, {
+            if copy % parts == part && !self.spared(copy as u32) {
+                let from = self.sources[copy] + (steps * STEP_BYTES) as u64;
+                // SAFETY: within the panel; an existing input's bytes, none beyond its last.
+                unsafe { cp_async_whole_16(self.to(thread(), copy as u32) + slot, from) };
+            }
+        });
+    }
+
+    /// Goes on by some steps.
+    #[inline(always)]
+    fn advance(&mut self, steps: u32) {
+        for source in &mut self.sources {
+            // Addresses that rustc cannot foresee stay where they are: it would keep each of them twice.
+            *source += opaque(steps * STEP_BYTES) as u64;
+        }
+    }
+
+    /// Starts copying all chunks of a step, if there is such a step. What lies beyond the last time becomes
+    /// zero. Takes its time, and no registers otherwise.
+    ///
+    /// # Safety
+    /// As for [`copy_part`](Self::copy_part).
+    #[inline(always)]
+    unsafe fn copy_end(&self, p: &Correlate, step: u32, slot: u32) {
+        let byte = step * STEP_BYTES;
+        if byte >= p.row_bytes {
+            return;
+        }
+        let p = &Correlate { inputs: opaque(p.inputs), ..*p };
+        let (place, thread) = (Place::of(p, self.shape, opaque(block())), opaque(thread()));
+        let left = p.row_bytes.saturating_sub(byte + thread % panel::CHUNKS * panel::CHUNK);
+        let bytes = if left < panel::CHUNK { left } else { panel::CHUNK };
+        let mut copy = opaque(0);
+        while copy < opaque(COPIES as u32) && !self.spared(copy) {
+            // What is not read still needs an address inside the samples.
+            let from = match bytes {
+                0 => p.samples,
+                _ => self.source(p, &place, thread, copy) + byte as u64,
+            };
+            // SAFETY: as above.
+            unsafe { cp_async_16(self.to(thread, copy) + slot, from, bytes) };
+            copy += 1;
+        }
+    }
+
+    /// Starts copying the steps before the last of `STAGES`.
+    ///
+    /// # Safety
+    /// As for [`copy_part`](Self::copy_part).
+    #[inline(always)]
+    unsafe fn start<const STAGES: usize>(&mut self, p: &Correlate) {
+        let ahead = STAGES as u32 - 1;
+        // SAFETY: the caller's promise.
+        unsafe {
+            if p.row_bytes >= ahead * STEP_BYTES {
+                each!(step < STAGES - 1, {
+                    self.copy_part(step as u32 * self.shape.stage_bytes(), step as u32, 0, 1);
+                    cp_async_commit();
+                });
+            } else {
+                let mut step = 0;
+                while step < opaque(ahead) {
+                    self.copy_end(p, step, step * self.shape.stage_bytes());
+                    cp_async_commit();
+                    step += 1;
+                }
+            }
+        }
+        self.advance(ahead);
+    }
+}
+
+/// The steps of a block, and the ring of slots that they lie in.
+struct Steps {
+    all: u32,
+    /// Those that are multiplied while another that is whole is copied.
+    whole: u32,
+    /// Bytes of a slot, and of all slots.
+    stage: u32,
+    ring: u32,
+}
+
+impl Steps {
+    #[inline(always)]
+    fn new<const STAGES: usize>(p: &Correlate, shape: Tile) -> Self {
+        Self {
+            all: p.row_bytes.div_ceil(STEP_BYTES),
+            whole: (p.row_bytes / STEP_BYTES).saturating_sub(STAGES as u32 - 1),
+            stage: shape.stage_bytes(),
+            ring: shape.shared_bytes(),
+        }
+    }
+
+    /// The slot after `slot`.
+    #[inline(always)]
+    fn after(&self, slot: u32) -> u32 {
+        if slot + self.stage == self.ring { 0 } else { slot + self.stage }
+    }
+
+    /// The slot before `slot`, which is free.
+    #[inline(always)]
+    fn before(&self, slot: u32) -> u32 {
+        if slot == 0 { self.ring - self.stage } else { slot - self.stage }
+    }
+}
+
+/// All have read the step: its slot is free, and the next one full.
+///
+/// All warps of the block call it together.
+#[inline(always)]
+fn end_step<const PENDING: u32>() {
+    cp_async_commit();
+    cp_async_wait::<PENDING>();
+    barrier();
+}
+
+/// All steps of a warp that has no baselines: it only copies.
+///
+/// # Safety
+/// All warps of the block call it or [`Part::correlate`]; the samples are readable.
+#[inline(always)]
+unsafe fn attend<const COPIES: usize, const STAGES: usize, const PENDING: u32>(
+    p: &Correlate,
+    panels: &mut Panels<COPIES>,
+) {
+    let steps = Steps::new::<STAGES>(p, panels.shape);
+    let (mut step, mut slot) = (0, 0);
+    // SAFETY: a slot is copied to after all have read it.
+    unsafe {
+        while step < steps.all {
+            if step < steps.whole {
+                panels.copy_part(steps.before(slot), 0, 0, 1);
+                panels.advance(1);
+            } else {
+                panels.copy_end(p, step + STAGES as u32 - 1, steps.before(slot));
+            }
+            end_step::<PENDING>();
+            slot = steps.after(slot);
+            step += 1;
+        }
+    }
+    barrier();
+}
+
+/// Where a warp's lanes load the fragments of the first slot from, chunk by chunk.
+#[derive(Clone, Copy)]
+struct Addresses {
+    rows: [u32; FRAGMENTS],
+    columns: [u32; FRAGMENTS],
+}
+
+impl Addresses {
+    /// Of the rows and the columns from inputs `row` and `column` of the slot on.
+    #[inline(always)]
+    fn new(row: u32, column: u32) -> Self {
+        let row = panel::ldmatrix_address(dynamic_shared(), row, 0);
+        let column = panel::ldmatrix_columns(dynamic_shared(), column, 0);
+        let mut addresses = Self { rows: [row; FRAGMENTS], columns: [column; FRAGMENTS] };
+        for chunk in 0..FRAGMENTS {
+            // Even chunks of 16 bytes of an input lie where chunk 0 does, but for bits 5 and 6.
+            addresses.rows[chunk] ^= 32 * chunk as u32;
+            addresses.columns[chunk] ^= 32 * chunk as u32;
+        }
+        addresses
+    }
+
+    /// The rows' fragments.
+    ///
+    /// # Safety
+    /// The whole warp calls it; the slot is complete.
+    #[inline(always)]
+    unsafe fn load_rows<S: Multiply, const ROWS: usize>(
+        &self,
+        slot: u32,
+        chunk: usize,
+    ) -> [[u32; 4]; ROWS] {
+        let mut rows = [[0; 4]; ROWS];
+        each!(m < ROWS, {
+            let at = opaque(self.rows[chunk]) + slot + m as u32 * FRAGMENT;
+            // SAFETY: the caller's promise.
+            rows[m] = unsafe { ldmatrix_x4(at).map(S::value) };
+        });
+        rows
+    }
+
+    /// Two fragments of columns.
+    ///
+    /// # Safety
+    /// As for [`load_rows`](Self::load_rows).
+    #[inline(always)]
+    unsafe fn load_columns<S: Multiply>(&self, slot: u32, chunk: usize, pair: usize) -> [u32; 4] {
+        let at = opaque(self.columns[chunk]) + slot + pair as u32 * FRAGMENT;
+        // SAFETY: the caller's promise.
+        unsafe { ldmatrix_x4(at).map(S::value) }
+    }
+}
+
+/// What a warp multiplies of a tile: its rows by `PAIRS` pairs of fragments of columns, which are loaded
+/// `AHEAD` pairs before.
+struct Part<const ROWS: usize, const PAIRS: usize, const AHEAD: usize> {
+    sums: Sums<ROWS, PAIRS>,
+    addresses: Addresses,
+    /// What is multiplied next.
+    rows: [[u32; 4]; ROWS],
+    columns: [[u32; 4]; AHEAD],
+}
+
+impl<const ROWS: usize, const PAIRS: usize, const AHEAD: usize> Part<ROWS, PAIRS, AHEAD> {
+    /// Adds the products of row fragment `m` and its turn with a pair of columns.
     #[inline(always)]
     fn add<S: Multiply>(
         &mut self,
         m: usize,
         a: [u32; 4],
-        columns: &Columns<PAIRS>,
-        turned: &Columns<PAIRS>,
+        turned: [u32; 4],
+        pair: usize,
+        b: [u32; 4],
     ) {
-        for n in 0..PAIRS {
-            let (b, turned) = (columns[n], turned[n]);
-            for half in 0..2 {
-                let words = |c: [u32; 4]| [c[2 * half], c[2 * half + 1]];
-                S::multiply(&mut self.real[m][n][half], a, words(b));
-                S::multiply(&mut self.imaginary[m][n][half], a, words(turned));
-            }
+        let halves = [[b[0], b[1]], [b[2], b[3]]];
+        for half in 0..2 {
+            S::multiply(&mut self.sums.real[m][pair][half], a, halves[half]);
         }
-    }
-}
-
-/// Chunks of a panel that a thread copies, one in each chunk of a step that it multiplies.
-const PARTS: u32 = 4;
-
-/// The panels of a block, in the order of its steps of time.
-struct Panels {
-    p: Correlate,
-    shape: Tile,
-    /// Address of the tile's first chunks of rows and of columns that this thread copies.
-    sources: [u64; 2],
-    /// Inputs from those to the last of the array.
-    inputs: [u32; 2],
-    /// On the diagonal, rows and columns are the same inputs: one panel serves both.
-    diagonal: bool,
-}
-
-impl Panels {
-    /// The slot after `slot`, both as distances from the first.
-    #[inline(always)]
-    fn after(&self, slot: u32) -> u32 {
-        let next = slot + 2 * self.shape.panel_bytes();
-        if next == self.shape.shared_bytes() { 0 } else { next }
-    }
-
-    /// Distance from the rows' panel of a slot to the columns'.
-    #[inline(always)]
-    fn columns(&self) -> u32 {
-        if self.diagonal { 0 } else { self.shape.panel_bytes() }
-    }
-
-    /// Where this thread's chunk `part` of a side of a step goes in `slot`, and where it comes from. Rows
-    /// beyond the last input are the last's, as no visibility is made of them.
-    #[inline(always)]
-    fn chunk(&self, step: u32, slot: u32, side: usize, part: u32) -> (u32, u64) {
-        let (row, chunk) = (thread() / panel::CHUNKS, thread() % panel::CHUNKS);
-        let to = dynamic_shared() + slot + panel::offset(row, chunk);
-        // A multiple of eight rows further, chunks lie at the same places.
-        let below = part * (self.shape.inputs / PARTS);
-        let input = if below < self.inputs[side] { below } else { self.inputs[side] };
-        let to = to + side as u32 * self.shape.panel_bytes() + below * STEP_BYTES;
-        let from = self.sources[side] + (step * STEP_BYTES) as u64;
-        (to, from + input as u64 * self.p.row_stride)
-    }
-
-    /// Starts copying chunk `part` of rows and columns of a step that is whole.
-    ///
-    /// # Safety
-    /// The slot was read by all; the samples are readable.
-    #[inline(always)]
-    unsafe fn copy_part(&self, step: u32, slot: u32, part: u32) {
-        for side in 0..2 {
-            if side == 0 || !self.diagonal {
-                let (to, from) = self.chunk(step, slot, side, part);
-                // SAFETY: within the panel; an existing input's bytes, none beyond its last.
-                unsafe { cp_async_whole_16(to, from) };
-            }
+        for half in 0..2 {
+            S::multiply(&mut self.sums.imaginary[m][pair][half], turned, halves[half]);
         }
     }
 
-    /// Starts copying all chunks of a step, if there is such a step. What lies beyond the last time becomes
-    /// zero.
+    /// Multiplies the step in `slot`, and loads what the step in `next_slot` begins with. `copy(chunk)` is
+    /// called for each chunk.
     ///
     /// # Safety
-    /// As for [`copy_part`](Self::copy_part).
+    /// All warps of the block call it; the slot is complete, the next was asked for.
     #[inline(always)]
-    unsafe fn copy(&self, step: u32, slot: u32) {
-        let byte = step * STEP_BYTES + thread() % panel::CHUNKS * panel::CHUNK;
-        let left = self.p.row_bytes.saturating_sub(byte);
-        let bytes = if left < panel::CHUNK { left } else { panel::CHUNK };
-        let mut part = 0;
-        while step * STEP_BYTES < self.p.row_bytes && part < opaque(PARTS) {
-            for side in 0..2 {
-                let (to, from) = self.chunk(step, slot, side, part);
-                // What is not read still needs an address inside the samples.
-                let from = if bytes == 0 { self.p.samples } else { from };
-                // SAFETY: as above.
-                unsafe { cp_async_16(to, from, bytes) };
-            }
-            part += 1;
+    unsafe fn step<S: Multiply, const SUMMING: bool, const PENDING: u32>(
+        &mut self,
+        slot: u32,
+        next_slot: u32,
+        mut copy: impl FnMut(usize),
+    ) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            each!(chunk < FRAGMENTS, {
+                let last = chunk == FRAGMENTS - 1;
+                let next = if last { (next_slot, 0) } else { (slot, chunk + 1) };
+                copy(chunk);
+                let a = self.rows;
+                let turned = a.map(|words| words.map(S::turn_row));
+                if S::SUMS && SUMMING {
+                    each!(m < ROWS, {
+                        S::multiply(&mut self.sums.rows[m], a[m], [S::IMAGINARY; 2]);
+                    });
+                }
+                each!(pair < PAIRS, {
+                    if pair + AHEAD == PAIRS {
+                        if last {
+                            end_step::<PENDING>();
+                        }
+                        self.rows = self.addresses.load_rows::<S, ROWS>(next.0, next.1);
+                    }
+                    let b = self.columns[pair % AHEAD];
+                    self.columns[pair % AHEAD] = if pair + AHEAD < PAIRS {
+                        self.addresses.load_columns::<S>(slot, chunk, pair + AHEAD)
+                    } else {
+                        self.addresses.load_columns::<S>(next.0, next.1, pair + AHEAD - PAIRS)
+                    };
+                    each!(m < ROWS, {
+                        self.add::<S>(m, a[m], turned[m], pair, b);
+                    });
+                });
+            });
         }
     }
-}
 
-/// What a warp does in its tile.
-struct Part {
-    /// First of its rows and of its columns in the tile.
-    row: u32,
-    column: u32,
-    /// Fragments of rows that it multiplies.
-    first: u32,
-    end: u32,
-}
-
-/// What a warp has at hand, and where it stands.
-struct Walk<const ROWS: usize, const PAIRS: usize> {
-    sums: Sums<ROWS, PAIRS>,
-    /// The next fragments of rows with an even and with an odd number.
-    rows: [[u32; 4]; 2],
-    columns: Columns<PAIRS>,
-    step: u32,
-    /// The slot of the step, and that of the one before.
-    slot: u32,
-    free: u32,
-}
-
-impl Part {
-    /// The sums over all steps. `WHOLE` tiles have rows and columns apart, and all of them.
+    /// Multiplies all steps, as far as they are whole in turns of the ring if `RING`, and writes the sums.
     ///
     /// # Safety
-    /// All threads of the block call it with the same `WHOLE`; the samples are readable.
+    /// All warps of the block call it or [`attend`]; the samples are readable; no other warp has these
+    /// baselines.
     #[inline(always)]
-    unsafe fn multiply<
+    unsafe fn correlate<
         S: Multiply,
-        const ROWS: usize,
-        const PAIRS: usize,
-        const WHOLE: bool,
+        const COLUMNS: usize,
+        const COPIES: usize,
+        const SUMMING: bool,
+        const RING: bool,
+        const STAGES: usize,
         const PENDING: u32,
     >(
-        &self,
-        panels: &Panels,
-    ) -> Sums<ROWS, PAIRS> {
-        let p = &panels.p;
-        let steps = p.row_bytes.div_ceil(STEP_BYTES);
-        let ahead = panels.shape.stages - 1;
-        let zero = [[[[0; 4]; 2]; PAIRS]; ROWS];
-        let start = [[[[S::start(steps * STEP_BYTES - p.row_bytes); 4]; 2]; PAIRS]; ROWS];
-        let sums = Sums { real: start, imaginary: zero, row: [0; 4] };
-        let free = ahead * 2 * panels.shape.panel_bytes();
-        let (rows, columns) = ([[0; 4]; 2], [[0; 4]; PAIRS]);
-        let mut walk = Walk { sums, rows, columns, step: 0, slot: 0, free };
+        p: &Correlate,
+        tile: &Warp,
+        panels: &mut Panels<COPIES>,
+    ) {
+        let steps = Steps::new::<STAGES>(p, panels.shape);
+        let past = p.row_bytes.wrapping_neg() % STEP_BYTES;
+        let addresses = Addresses::new(
+            tile.row - tile.place.row,
+            if panels.among { tile.place.column - tile.place.row } else { panels.shape.rows },
+        );
         // SAFETY: a slot is read after it was waited for, and copied to after all have read it.
         unsafe {
+            let mut columns = [[0; 4]; AHEAD];
+            for pair in 0..AHEAD {
+                columns[pair] = addresses.load_columns::<S>(0, 0, pair);
+            }
+            let mut part = Self {
+                sums: Sums {
+                    real: [[[[S::start(past); 4]; 2]; PAIRS]; ROWS],
+                    imaginary: [[[[0; 4]; 2]; PAIRS]; ROWS],
+                    rows: [[0; 4]; ROWS],
+                },
+                rows: addresses.load_rows::<S, ROWS>(0, 0),
+                addresses,
+                columns,
+            };
+            let Steps { all, whole, stage, .. } = steps;
             let (mut step, mut slot) = (0, 0);
-            while step < opaque(ahead) {
-                panels.copy(step, slot);
-                cp_async_commit();
-                slot = panels.after(slot);
+            while RING && S::STRAIGHT && step + STAGES as u32 <= whole {
+                each!(index < STAGES, {
+                    let slot = |after: usize| ((index + after) % STAGES) as u32 * stage;
+                    part.step::<S, SUMMING, PENDING>(slot(0), slot(1), |chunk| {
+                        panels.copy_part(slot(STAGES - 1), index as u32, chunk, FRAGMENTS);
+                    });
+                });
+                panels.advance(STAGES as u32);
+                step += STAGES as u32;
+            }
+            while step < whole {
+                let next = steps.after(slot);
+                let free = steps.before(slot);
+                part.step::<S, SUMMING, PENDING>(slot, next, |chunk| {
+                    panels.copy_part(free, 0, chunk, FRAGMENTS);
+                });
+                panels.advance(1);
+                slot = next;
                 step += 1;
             }
-            cp_async_wait::<PENDING>();
-            barrier();
-            self.load::<S, ROWS, PAIRS>(panels, &mut walk, 0, 0);
-            // As long as what is copied meanwhile is whole, and then the rest.
-            let whole = (p.row_bytes / STEP_BYTES).saturating_sub(ahead);
-            self.steps::<S, ROWS, PAIRS, WHOLE, true, PENDING>(panels, &mut walk, whole);
-            self.steps::<S, ROWS, PAIRS, WHOLE, false, PENDING>(panels, &mut walk, steps);
-        }
-        walk.sums
-    }
-
-    /// Fragment `m` of the rows that begin at `row`.
-    ///
-    /// # Safety
-    /// The whole warp calls it; the slot is complete.
-    #[inline(always)]
-    unsafe fn load_rows<S: Multiply>(row: u32, slot: u32, chunk: u32, m: u32) -> [u32; 4] {
-        let place = panel::ldmatrix_address(dynamic_shared(), row, 0);
-        // Even chunks of a row lie where chunk 0 does, but for bits 5 and 6.
-        let at = (place + slot) ^ (2 * chunk * panel::CHUNK);
-        // SAFETY: the caller's promise.
-        unsafe { ldmatrix_x4(at + m * FRAGMENT).map(S::value) }
-    }
-
-    /// The part's columns.
-    ///
-    /// # Safety
-    /// As for [`load_rows`](Self::load_rows).
-    #[inline(always)]
-    unsafe fn load_columns<S: Multiply, const PAIRS: usize>(
-        &self,
-        panels: &Panels,
-        slot: u32,
-        chunk: u32,
-    ) -> Columns<PAIRS> {
-        let place = panel::ldmatrix_columns(dynamic_shared(), self.column, 0) + panels.columns();
-        let at = (place + slot) ^ (2 * chunk * panel::CHUNK);
-        let mut columns = [[0; 4]; PAIRS];
-        for n in 0..PAIRS {
-            // SAFETY: the caller's promise.
-            columns[n] = unsafe { ldmatrix_x4(at + n as u32 * FRAGMENT).map(S::value) };
-        }
-        columns
-    }
-
-    /// Loads what a chunk begins with.
-    ///
-    /// # Safety
-    /// As for [`load_rows`](Self::load_rows).
-    #[inline(always)]
-    unsafe fn load<S: Multiply, const ROWS: usize, const PAIRS: usize>(
-        &self,
-        panels: &Panels,
-        walk: &mut Walk<ROWS, PAIRS>,
-        slot: u32,
-        chunk: u32,
-    ) {
-        let last = ROWS as u32 - 1;
-        for (odd, rows) in walk.rows.iter_mut().enumerate() {
-            let first = if odd == 1 { self.first | 1 } else { self.first.next_multiple_of(2) };
-            let first = if first < last { first } else { last };
-            // SAFETY: the caller's promise.
-            *rows = unsafe { Self::load_rows::<S>(self.row, slot, chunk, first) };
-        }
-        // SAFETY: as above.
-        walk.columns = unsafe { self.load_columns::<S, PAIRS>(panels, slot, chunk) };
-    }
-
-    /// The steps up to `end`, of which `HOT` ones copy a whole step meanwhile: without a branch.
-    ///
-    /// # Safety
-    /// As for [`multiply`](Self::multiply).
-    #[inline(always)]
-    unsafe fn steps<
-        S: Multiply,
-        const ROWS: usize,
-        const PAIRS: usize,
-        const WHOLE: bool,
-        const HOT: bool,
-        const PENDING: u32,
-    >(
-        &self,
-        panels: &Panels,
-        walk: &mut Walk<ROWS, PAIRS>,
-        end: u32,
-    ) {
-        let own = thread() / 32 * 16;
-        let ahead = panels.shape.stages - 1;
-        // SAFETY: the caller's promise.
-        unsafe {
-            while walk.step < end {
-                let (step, slot) = (walk.step, walk.slot);
+            while step < all {
+                panels.copy_end(p, step + STAGES as u32 - 1, steps.before(slot));
                 // After the last step, any slot will do.
-                let next_slot = if HOT || step + 1 < end { panels.after(slot) } else { slot };
-                for chunk in 0..4 {
-                    let next = if chunk == 3 { (next_slot, 0) } else { (slot, chunk + 1) };
-                    if HOT {
-                        panels.copy_part(step + ahead, walk.free, chunk);
-                    } else if chunk == 0 {
-                        panels.copy(step + ahead, walk.free);
-                    }
-                    let b = walk.columns;
-                    let turned = b.map(|words| words.map(S::turn_column));
-                    if S::SUMS {
-                        let a = Self::load_rows::<S>(own, slot, chunk, 0);
-                        S::multiply(&mut walk.sums.row, a, [S::REAL; 2]);
-                    }
-                    each_fragment!(m < ROWS, {
-                        if WHOLE {
-                            if m + 2 == ROWS && chunk == 3 {
-                                // All have read the step: its slot is free, and the next one full.
-                                cp_async_commit();
-                                cp_async_wait::<PENDING>();
-                                barrier();
-                            }
-                            let ahead = if m + 2 < ROWS {
-                                Self::load_rows::<S>(self.row, slot, chunk, m as u32 + 2)
-                            } else {
-                                let m = (m + 2 - ROWS) as u32;
-                                Self::load_rows::<S>(self.row, next.0, next.1, m)
-                            };
-                            if m + 2 == ROWS {
-                                walk.columns =
-                                    self.load_columns::<S, PAIRS>(panels, next.0, next.1);
-                            }
-                            walk.sums.add::<S>(m, walk.rows[m % 2], &b, &turned);
-                            walk.rows[m % 2] = ahead;
-                        } else if self.first <= m as u32 && (m as u32) < self.end {
-                            walk.sums.add::<S>(m, walk.rows[m % 2], &b, &turned);
-                            if m + 2 < ROWS {
-                                walk.rows[m % 2] =
-                                    Self::load_rows::<S>(self.row, slot, chunk, m as u32 + 2);
-                            }
-                        }
-                    });
-                    if !WHOLE {
-                        if chunk == 3 {
-                            cp_async_commit();
-                            cp_async_wait::<PENDING>();
-                            barrier();
-                        }
-                        self.load::<S, ROWS, PAIRS>(panels, walk, next.0, next.1);
-                    }
+                let next = if step + 1 < all { steps.after(slot) } else { slot };
+                part.step::<S, SUMMING, PENDING>(slot, next, |_| ());
+                slot = next;
+                step += 1;
+            }
+            // Found again, as registers are scarce above.
+            let p = &Correlate { inputs: opaque(p.inputs), ..*p };
+            let tile = &Warp::of(p, panels.shape, opaque(block()), opaque(thread()));
+            if S::SUMS && SUMMING && tile.place.column == 0 {
+                part.store_row_sums(p, tile);
+            }
+            part.store::<S, COLUMNS>(p, tile);
+        }
+    }
+
+    /// Writes the sums to the visibilities.
+    ///
+    /// # Safety
+    /// All threads of the block call it, having done with the panels but for what they wait for; no other
+    /// warp writes these baselines.
+    #[inline(always)]
+    unsafe fn store<S: Multiply, const COLUMNS: usize>(&self, p: &Correlate, tile: &Warp) {
+        let Place { channel, column, .. } = tile.place;
+        let visibilities = p.visibilities + 8 * channel as u64 * triangle::baselines(p.inputs);
+        let patch = dynamic_shared() + thread() / 32 * PATCH_BYTES;
+        barrier();
+        each!(m < ROWS, {
+            let row = tile.row + 16 * m as u32;
+            let corner = Corner { visibilities, inputs: p.inputs, mode: p.mode, row, column };
+            let (real, imaginary) = (&self.sums.real[m], &self.sums.imaginary[m]);
+            let value = |index: usize| {
+                let (pair, half, word) = (index / 8, index / 4 % 2, index % 4);
+                // An odd number of pairs has columns beside it that no baseline has.
+                if pair < PAIRS {
+                    [real[pair][half][word], imaginary[pair][half][word]]
+                } else {
+                    [0, 0]
                 }
-                walk.free = slot;
-                walk.slot = next_slot;
-                walk.step += 1;
+            };
+            // SAFETY: nobody reads the panels after the barrier; the warp's patch; the caller's promise.
+            unsafe { patch::store::<COLUMNS>(&corner, patch, value, S::add) };
+        });
+    }
+
+    /// Writes the sums of the imaginary parts of the rows.
+    ///
+    /// # Safety
+    /// The whole warp calls it, and no other warp of the launch for these rows.
+    #[inline(always)]
+    unsafe fn store_row_sums(&self, p: &Correlate, tile: &Warp) {
+        let lane = opaque(lane());
+        let sums = p.row_sums + 4 * (tile.place.channel as u64 * p.inputs as u64);
+        for half in 0..2 * ROWS {
+            let row = tile.row + 8 * half as u32 + lane / 4;
+            let mut sum = self.sums.rows[half / 2][half % 2 * 2];
+            if row < p.inputs && lane.is_multiple_of(4) {
+                // SAFETY: the input's sum, this lane's alone.
+                unsafe {
+                    if p.mode == mode::ADD {
+                        sum = sum.wrapping_add(read_global(sums + 4 * row as u64));
+                    }
+                    store_global(sums + 4 * row as u64, sum);
+                }
             }
         }
+    }
+}
+
+/// A warp's rows of a tile.
+struct Warp {
+    place: Place,
+    /// The first of them.
+    row: u32,
+}
+
+impl Warp {
+    /// Those of a block's thread.
+    #[inline(always)]
+    fn of(p: &Correlate, shape: Tile, block: u32, thread: u32) -> Self {
+        let place = Place::of(p, shape, block);
+        // Every other four warps, of this block and from block to block, take their rows from the far end: on
+        // the diagonal, a scheduler gets warps with much to do and with little.
+        let warp = shfl(thread / 32, 0);
+        let warp = if (warp / 4 + block).is_multiple_of(2) { warp } else { warp ^ 3 };
+        Self { place, row: place.row + shape.warp_rows * warp }
     }
 }
 
@@ -416,124 +625,60 @@ impl Part {
 unsafe fn correlate<
     S: Multiply,
     const ROWS: usize,
-    const PAIRS: usize,
-    const COLUMNS: usize,
+    const COPIES: usize,
+    const STAGES: usize,
     const PENDING: u32,
 >(
     p: &Correlate,
     shape: Tile,
 ) {
-    let tiles = p.inputs.div_ceil(shape.inputs);
-    let tiles = divisor(tiles * (tiles + 1) / 2);
-    let channel = (block() / tiles) as u64;
-    let place = triangle::tile(block() % tiles);
-    let (tile_row, tile_column) = (place.row * shape.inputs, place.column * shape.inputs);
-    let diagonal = place.row == place.column;
+    let tile = Warp::of(p, shape, block(), thread());
+    let Warp { place, row } = tile;
+    let mut panels = Panels::<COPIES>::new(p, shape, place);
+    // Pairs of fragments of columns that lie on or left of the diagonal for the last of the rows, if there
+    // are any.
+    let end = if row < p.inputs { row + shape.warp_rows } else { 0 };
+    let pairs = end.saturating_sub(place.column) / 16;
+    let whole = place.row + shape.rows <= p.inputs && place.column + shape.columns <= place.row;
 
-    let first_inputs = [tile_row, tile_column].map(|first| {
-        let (input, last) = (first + thread() / panel::CHUNKS, p.inputs - 1);
-        if input < last { input } else { last }
-    });
-    let chunk = (thread() % panel::CHUNKS * panel::CHUNK) as u64;
-    let panels = Panels {
-        p: *p,
-        shape,
-        sources: first_inputs.map(|input| {
-            p.samples + (channel * p.inputs as u64 + input as u64) * p.row_stride + chunk
-        }),
-        inputs: first_inputs.map(|input| p.inputs - 1 - input),
-        diagonal,
-    };
-
-    // Every other four warps, of this block and from block to block, take their parts from the far end: on
-    // the diagonal, a scheduler gets warps with much to do and with little.
-    let warp = thread() / 32;
-    let warp = if (warp / 4 + block()).is_multiple_of(2) { warp } else { warp ^ 3 };
-    let across = shape.inputs / (16 * PAIRS as u32);
-    let (row, column) = (warp / across * 16 * ROWS as u32, warp % across * 16 * PAIRS as u32);
-    let above = if diagonal { column.saturating_sub(row) / 16 } else { 0 };
-    let left = p.inputs.saturating_sub(tile_row + row).div_ceil(16);
-    let part = Part {
-        row,
-        column,
-        first: if above < ROWS as u32 { above } else { ROWS as u32 },
-        end: if left < ROWS as u32 { left } else { ROWS as u32 },
-    };
-    let corner = Corner {
-        visibilities: p.visibilities + 8 * channel * triangle::baselines(p.inputs),
-        inputs: p.inputs,
-        mode: p.mode,
-        row: tile_row + row,
-        column: tile_column + column,
-    };
-    let warps = shape.threads() / 32;
-    // SAFETY: the caller's promise; the condition is the block's.
+    // SAFETY: the caller's promise; the conditions are the warps'.
     unsafe {
-        let sums = if !diagonal && tile_row + shape.inputs <= p.inputs {
-            part.multiply::<S, ROWS, PAIRS, true, PENDING>(&panels)
-        } else {
-            part.multiply::<S, ROWS, PAIRS, false, PENDING>(&panels)
-        };
-        store::<S, ROWS, PAIRS, COLUMNS>(&sums, row, &corner, warps);
-    }
-}
-
-/// Writes a warp's sums to the visibilities. `corner` is the first of them, `row` its row in the tile.
-///
-/// # Safety
-/// All threads of the block call it, having done with the panels but for what they wait for; no other
-/// warp writes these baselines.
-#[inline(always)]
-unsafe fn store<S: Multiply, const ROWS: usize, const PAIRS: usize, const COLUMNS: usize>(
-    sums: &Sums<ROWS, PAIRS>,
-    row: u32,
-    corner: &Corner,
-    warps: u32,
-) {
-    let warp = thread() / 32;
-    let row_sums = dynamic_shared() + warps * PATCH_BYTES + 4 * (lane() / 4);
-    // SAFETY: nobody reads the panels after the first barrier.
-    unsafe {
+        panels.start::<STAGES>(p);
+        cp_async_wait::<PENDING>();
         barrier();
-        if S::SUMS {
-            // Each warp has the sums of 16 rows.
-            if lane().is_multiple_of(4) {
-                store_shared(row_sums + 64 * warp, sums.row[0]);
-                store_shared(row_sums + 64 * warp + 32, sums.row[2]);
-            }
-            barrier();
+        macro_rules! part {
+            ($pairs:literal, $ahead:literal, $summing:literal, $ring:literal) => {
+                Part::<ROWS, $pairs, $ahead>::correlate::<
+                    S,
+                    { ($pairs + 1) / 2 * 32 },
+                    COPIES,
+                    $summing,
+                    $ring,
+                    STAGES,
+                    PENDING,
+                >(p, &tile, &mut panels)
+            };
         }
-    }
-    for m in 0..ROWS {
-        let mut of_rows = [0; 2];
-        if S::SUMS {
-            for half in 0..2 {
-                let place = row_sums + 4 * row + 64 * m as u32 + 32 * half;
-                // SAFETY: written above.
-                of_rows[half as usize] = unsafe { load_shared(place) };
-            }
+        // Pairs, how many are loaded ahead (by whose number they can be counted), summing, ring.
+        match pairs {
+            _ if whole && (place.column > 0 || !S::SUMS) => part!(4, 2, false, true),
+            0 => attend::<COPIES, STAGES, PENDING>(p, &mut panels),
+            1 if ROWS == 1 => part!(1, 1, true, false),
+            1 | 2 => part!(2, 2, true, false),
+            3 if ROWS == 1 => part!(3, 3, true, false),
+            _ => part!(4, 2, true, false),
         }
-        let value = |index: usize| {
-            let (pair, side, word) = (index / 8, index / 4 % 2, index % 4);
-            let imaginary = sums.imaginary[m][pair][side][word];
-            [sums.real[m][pair][side][word], S::finish(imaginary, of_rows[word / 2])]
-        };
-        let corner = Corner { row: corner.row + 16 * m as u32, ..*corner };
-        let patch = dynamic_shared() + warp * PATCH_BYTES;
-        // SAFETY: the warp's patch; the caller's promise.
-        unsafe { patch::store::<COLUMNS>(&corner, patch, value, S::add) };
     }
 }
 
 /// What the kernels ask of a tile.
 const fn check(tile: Tile) {
-    assert!(
-        tile.warp_rows.is_multiple_of(32) && tile.warp_rows <= 128,
-        "fragments of rows come in pairs"
-    );
-    assert!(tile.warp_columns.is_multiple_of(PATCH_COLUMNS), "patches are written whole");
-    assert!(tile.inputs / 16 == tile.threads() / 32, "each warp sums 16 rows");
-    assert!(tile.inputs * panel::CHUNKS == PARTS * tile.threads(), "threads share the chunks");
+    assert!(tile.columns == 64 && tile.warp_rows <= 32, "parts that `correlate` has code for");
+    assert!(tile.columns.is_multiple_of(PATCH_COLUMNS), "patches are written whole");
+    assert!(tile.columns.is_multiple_of(tile.inputs_at_once()), "threads share the chunks");
+    assert!(tile.rows.is_multiple_of(tile.columns), "columns are among the rows or left of them");
+    assert!(tile.inputs_at_once().is_multiple_of(8), "a thread's chunks lie at the same places");
+    assert!(tile.threads() / 32 * PATCH_BYTES <= tile.shared_bytes(), "each warp has a patch");
 }
 
 /// The kernels: a name, its samples, its tile.
@@ -547,8 +692,8 @@ macro_rules! correlators {
                 correlate::<
                     $samples,
                     { $tile.warp_rows as usize / 16 },
-                    { $tile.warp_columns as usize / 16 },
-                    { $tile.warp_columns as usize },
+                    { (($tile.rows + $tile.columns) / $tile.inputs_at_once()) as usize },
+                    { $tile.stages as usize },
                     { $tile.stages - 2 },
                 >(&p, $tile)
             }
@@ -557,7 +702,7 @@ macro_rules! correlators {
 }
 
 correlators! {
-    /// int8, tiles of 128 x 128 baselines.
+    /// int8, tiles of 128 x 64 baselines.
     correlate_mma_s8_128: Int8, TILE_128;
     /// int8, tiles of 64 x 64 baselines.
     correlate_mma_s8_64: Int8, TILE_64;
@@ -565,7 +710,7 @@ correlators! {
     correlate_mma_s4: Nibbles<false>, TILE_64;
     /// Nibbles that hold value + 8, tiles of 64 x 64 baselines.
     correlate_mma_s4_offset: Nibbles<true>, TILE_64;
-    /// Half precision, tiles of 128 x 128 baselines.
+    /// Half precision, tiles of 128 x 64 baselines.
     correlate_mma_f16_128: Half, TILE_128;
     /// Half precision, tiles of 64 x 64 baselines.
     correlate_mma_f16_64: Half, TILE_64;

@@ -12,8 +12,8 @@ use crate::isa::common::{lop3, prmt};
 pub trait Samples {
     /// Whether turning needs putting right by sums.
     const SUMS: bool;
-    /// A column operand of ones where samples have their real parts.
-    const REAL: u32;
+    /// A column operand of ones where samples have their imaginary parts.
+    const IMAGINARY: u32;
 
     /// What samples are to the matrix unit.
     #[inline(always)]
@@ -27,11 +27,9 @@ pub trait Samples {
         0
     }
 
-    /// `(re, im) -> (-im, re)` of a column operand: with the row operand `a`,
-    /// `a . turned = imaginary - SUMS * sum re`.
-    fn turn_column(b: u32) -> u32;
-    /// The imaginary part from a product with a turned operand and the sum that it needs.
-    fn finish(imaginary: u32, sum: u32) -> u32;
+    /// `(re, im) -> (im, -re)` of a row operand: with the column operand `b`,
+    /// `turned . b = imaginary - SUMS * sum im'`.
+    fn turn_row(a: u32) -> u32;
     /// `a + b` of two accumulators.
     fn add(a: u32, b: u32) -> u32;
 }
@@ -41,16 +39,11 @@ pub struct Int8;
 
 impl Samples for Int8 {
     const SUMS: bool = true;
-    const REAL: u32 = 0x0001_0001;
+    const IMAGINARY: u32 = 0x0100_0100;
 
     #[inline(always)]
-    fn turn_column(b: u32) -> u32 {
-        prmt::<0x2301>(b, b) ^ 0x00ff_00ff
-    }
-
-    #[inline(always)]
-    fn finish(imaginary: u32, sum: u32) -> u32 {
-        imaginary.wrapping_add(sum)
+    fn turn_row(a: u32) -> u32 {
+        prmt::<0x2301>(a, a) ^ 0xff00_ff00
     }
 
     #[inline(always)]
@@ -65,7 +58,7 @@ pub struct Nibbles<const OFFSET: bool>;
 
 impl<const OFFSET: bool> Samples for Nibbles<OFFSET> {
     const SUMS: bool = true;
-    const REAL: u32 = 0x1010_1010;
+    const IMAGINARY: u32 = 0x0101_0101;
 
     #[inline(always)]
     fn value(word: u32) -> u32 {
@@ -79,15 +72,10 @@ impl<const OFFSET: bool> Samples for Nibbles<OFFSET> {
     }
 
     #[inline(always)]
-    fn turn_column(b: u32) -> u32 {
-        // The low nibbles of b >> 4, and the complement of the high ones of b << 4.
-        const TABLE: u32 = 0xf0 & 0xaa | !0xcc & !0xaa & 0xff;
-        lop3::<TABLE>(b >> 4, b << 4, 0x0f0f_0f0f)
-    }
-
-    #[inline(always)]
-    fn finish(imaginary: u32, sum: u32) -> u32 {
-        imaginary.wrapping_add(sum)
+    fn turn_row(a: u32) -> u32 {
+        // The complement of the low nibbles of a >> 4, and the high ones of a << 4.
+        const TABLE: u32 = !0xf0 & 0xaa | 0xcc & !0xaa & 0xff;
+        lop3::<TABLE>(a >> 4, a << 4, 0x0f0f_0f0f)
     }
 
     #[inline(always)]
@@ -101,16 +89,11 @@ pub struct Half;
 
 impl Samples for Half {
     const SUMS: bool = false;
-    const REAL: u32 = 0x0000_3c00;
+    const IMAGINARY: u32 = 0x3c00_0000;
 
     #[inline(always)]
-    fn turn_column(b: u32) -> u32 {
-        b.rotate_left(16) ^ 0x0000_8000
-    }
-
-    #[inline(always)]
-    fn finish(imaginary: u32, _sum: u32) -> u32 {
-        imaginary
+    fn turn_row(a: u32) -> u32 {
+        a.rotate_left(16) ^ 0x8000_0000
     }
 
     #[inline(always)]

@@ -158,7 +158,7 @@ impl Variant {
     /// Baselines of a tile.
     fn tile_baselines(&self) -> u32 {
         match self {
-            Self::Mma(tile, _) | Self::MmaS4(tile, _) => tile.inputs * tile.inputs,
+            Self::Mma(tile, _) | Self::MmaS4(tile, _) => tile.rows * tile.columns,
             Self::Wgmma(tile, ..) | Self::WgmmaCi4(tile, _) => tile.rows * tile.columns,
             Self::Packed(tile, ..) => tile.inputs * tile.inputs,
         }
@@ -168,8 +168,8 @@ impl Variant {
     fn tiles(&self, inputs: usize) -> u128 {
         match self {
             Self::Mma(tile, _) | Self::MmaS4(tile, _) => {
-                let tiles = inputs.div_ceil(tile.inputs as usize) as u128;
-                tiles * (tiles + 1) / 2
+                let rows = inputs.div_ceil(tile.rows as usize) as u32;
+                (0..rows).map(|row| u128::from(tile.across(row, inputs as u32))).sum()
             }
             Self::Wgmma(tile, ..) | Self::WgmmaCi4(tile, _) => {
                 let rows = inputs.div_ceil(tile.rows as usize) as u32;
@@ -289,7 +289,9 @@ impl GpuBackend {
             counter.upload(Stream::default(), &[0u32])?;
             tickets = Some((counter, 0));
         }
-        if matches!(variant, Variant::Wgmma(..)) && shape.encoding.is_integer() {
+        let sums_rows =
+            matches!(variant, Variant::Mma(..) | Variant::MmaS4(..) | Variant::Wgmma(..));
+        if sums_rows && shape.encoding.is_integer() {
             row_sums = Some(Buffer::new(&gpu, 4 * shape.inputs * shape.channels)?);
         }
         Ok(Self {
@@ -407,9 +409,13 @@ impl GpuBackend {
         }
         let mode = if self.partial_times == 0 { mode::STORE } else { mode::ADD };
         let offset = 8 * baselines(self.shape.inputs) * piece.first_channel;
+        let row_sums = self.row_sums.as_ref().map_or(0, |sums| {
+            sums.address() + (4 * self.shape.inputs * piece.first_channel) as u64
+        });
         let parameters = Correlate {
             samples,
             visibilities: self.partial.address() + offset as u64,
+            row_sums,
             row_stride: row_stride as u64,
             row_bytes: (piece.times * self.form.bytes()) as u32,
             inputs: self.shape.inputs as u32,
@@ -464,11 +470,8 @@ impl GpuBackend {
         piece: &Piece,
         correlate: &Correlate,
     ) -> Result<()> {
-        let &Correlate { visibilities, row_bytes, inputs, mode, .. } = correlate;
+        let &Correlate { visibilities, row_sums, row_bytes, inputs, mode, .. } = correlate;
         let maps = self.maps(stream, maps)?;
-        let row_sums = self.row_sums.as_ref().map_or(0, |sums| {
-            sums.address() + (4 * self.shape.inputs * piece.first_channel) as u64
-        });
         let zero = if self.has_offset(piece) { 0x8888_8888 } else { 0 };
         let tiles = tile.tiles(inputs);
         let channels = piece.channels as u32;
@@ -879,9 +882,11 @@ fn choose(facts: &Facts, shape: &Shape) -> Kernel {
     };
     // Multiplied as such where the tensor cores do so, at twice the rate of int8.
     let nibbles = facts.capability.0 == 8;
+    // Two of whose blocks fit the shared memory of a multiprocessor.
+    let two_blocks = matches!(facts.capability, (8, 0) | (9..=11, _));
     [
-        cost(Kernel::Mma128, 1.0),
-        cost(Kernel::Mma64, 0.94),
+        two_blocks.then(|| cost(Kernel::Mma128, 1.0)).flatten(),
+        cost(Kernel::Mma64, 0.97),
         nibbles.then(|| cost(Kernel::MmaS4, 1.9)).flatten(),
         cost(Kernel::Wgmma192, 2.33),
         cost(Kernel::Wgmma128, 2.18),
@@ -889,7 +894,7 @@ fn choose(facts: &Facts, shape: &Shape) -> Kernel {
     .into_iter()
     .flatten()
     .min_by(|a, b| a.1.total_cmp(&b.1))
-    .map_or(Kernel::Mma128, |(kernel, _)| kernel)
+    .map_or(Kernel::Mma64, |(kernel, _)| kernel)
 }
 
 #[cfg(test)]
@@ -915,6 +920,7 @@ mod tests {
             assert_eq!(chosen((10, 0), encoding, 2048), Kernel::Mma128);
         }
         assert_eq!(chosen((8, 0), Encoding::Ci8, 2048), Kernel::Mma128);
+        assert_eq!(chosen((8, 6), Encoding::Ci8, 2048), Kernel::Mma64);
         assert_eq!(chosen((8, 6), Encoding::Cf16, 64), Kernel::Mma64);
     }
 }

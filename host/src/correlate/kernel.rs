@@ -19,7 +19,8 @@ kernels! {
         CpuAvx512 = "cpu-avx512",
         /// `cpu-avx512-vnni`: x86-64 with AVX-512 F, BW, VL and VNNI; `cf16` as `cpu-avx512`.
         CpuAvx512Vnni = "cpu-avx512-vnni",
-        /// `mma-128`: tensor cores of any GPU (`mma.sync`), tiles of 128 x 128 baselines.
+        /// `mma-128`: tensor cores of any GPU (`mma.sync`), tiles of 128 x 64 baselines; quick where a
+        /// multiprocessor has the shared memory of two blocks (compute capability 8.0 and 9.0).
         Mma128 = "mma-128",
         /// `mma-64`: tensor cores of any GPU (`mma.sync`), tiles of 64 x 64 baselines.
         Mma64 = "mma-64",
