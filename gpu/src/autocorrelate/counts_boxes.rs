@@ -19,6 +19,12 @@
 //! is multiplied, of which and of the two steps before it the rings have the turned counts. Older ones
 //! are operands in registers. The halo of word 0, of which only bins are needed, is turned first, eight
 //! steps a round.
+//!
+//! Sums wrap at 2^32: 32 products for every 8 instants; [`crate::abi::autocorrelate::MAX_PART`] keeps them
+//! below.
+//!
+//! Bound by instructions and `mma`, which take turns, and the latencies between them; memory would take
+//! three quarters of the time. Tried: boxes of eight subsegments (docs/performance.md).
 
 use crate::{
     abi::autocorrelate::{
