@@ -650,7 +650,7 @@ unsafe fn correlate<
             ($pairs:literal, $ahead:literal, $summing:literal, $ring:literal) => {
                 Part::<ROWS, $pairs, $ahead>::correlate::<
                     S,
-                    { ($pairs + 1) / 2 * 32 },
+                    { ($pairs as usize).div_ceil(2) * 32 },
                     COPIES,
                     $summing,
                     $ring,
