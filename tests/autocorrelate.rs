@@ -200,6 +200,8 @@ fn deep(backend: Backend) {
         backend.judge(&stream, 10, 32, scheme, &cuts);
         if scheme == Scheme::BinGroups {
             backend.judge(&stream, 6, 33, scheme, &cuts);
+            // All groups are long ones: ranges of their bins side by side, launches one after the other.
+            backend.judge(&stream, 10, 33, scheme, &[]);
         }
     }
 }
