@@ -59,7 +59,7 @@ impl Tile {
 }
 
 /// Tiles of some rows and columns that row of tiles `row` has in the lower triangle.
-const fn across((rows, columns): (u32, u32), row: u32, inputs: u32) -> u32 {
+pub const fn across((rows, columns): (u32, u32), row: u32, inputs: u32) -> u32 {
     let end = (row + 1) * rows;
     (if end < inputs { end } else { inputs }).div_ceil(columns)
 }
@@ -79,6 +79,7 @@ const fn tiles(tile: (u32, u32), inputs: u32) -> u32 {
 pub const TILE_128: Tile = Tile { rows: 128, columns: 64, warp_rows: 32, stages: 3 };
 /// 64 x 64 baselines: small arrays, where a larger tile would mostly compute padding.
 pub const TILE_64: Tile = Tile { rows: 64, columns: 64, warp_rows: 16, stages: 3 };
+
 /// Geometry of a warpgroup correlator block: a tile of baselines whose rows are shared among the
 /// warpgroups that multiply, 64 each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

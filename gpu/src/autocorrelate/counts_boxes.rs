@@ -32,18 +32,19 @@ use crate::{
         RING_BYTES, SUBSEGMENTS,
     },
     isa::common::{
-        barrier, block, dynamic_shared, lane, load_shared, opaque, prmt, shfl, store_global_2,
-        store_shared, store_shared_2, store_shared_4, thread, warp_barrier,
+        barrier, block, dynamic_shared, lane, opaque, prmt, shfl, store_global_2, store_shared,
+        store_shared_4, thread, warp_barrier,
     },
     isa::sm_80::{ldmatrix_x4, ldmatrix_x4_trans, mma_m16n8k32_u8},
     isa::sm_90a::{
         copy_tensor_3d, elect, fence_barrier_init, mbarrier_arrive_expect, mbarrier_init,
         mbarrier_wait,
     },
-    tile::{divisor, fragment},
+    tile::divisor,
 };
 
 use super::{
+    gram::Gram,
     keep,
     turned::{self, TILE_BYTES, place},
 };
@@ -74,9 +75,6 @@ const RING_STEPS: u32 = RING_BYTES / STEP_BYTES;
 
 /// Steps after the last, until rows 0 to 7 have come to its end.
 const STEPS_AFTER: u32 = APART.div_ceil(BOX_STEP);
-
-/// Words of 32 bits of a tile of sums.
-const TILE_WORDS: u32 = 16 * 8;
 
 /// A warp's sums.
 type Sums = [[[u32; 4]; TILES]; WARP_SENSORS];
@@ -328,21 +326,13 @@ impl Task<'_> {
 /// Adds the diagonals of a warp's sums of a sensor to the products in memory.
 ///
 /// # Safety
-/// All lanes of the warp call it; `scratch` is its own shared memory for its sums.
+/// All lanes of the warp call it; `gram` is its own shared memory.
 #[inline(always)]
-unsafe fn finish(p: &Counts, sums: &[[u32; 4]; TILES], scratch: u32, sensor: u32) {
-    let word =
-        |tile: u32, row: u32, column: u32| scratch + 4 * (tile * TILE_WORDS + row * 8 + column);
-    // SAFETY: the scratch has room for all tiles; the products are added to atomically.
+unsafe fn finish(p: &Counts, sums: &[[u32; 4]; TILES], gram: Gram<TILES>, sensor: u32) {
+    // SAFETY: the caller's promise; the products are added to atomically.
     unsafe {
         warp_barrier();
-        for tile in 0..TILES {
-            for half in 0..2 {
-                let place = fragment::accumulator(lane(), 2 * half as u32);
-                let pair = [sums[tile][2 * half], sums[tile][2 * half + 1]];
-                store_shared_2(word(tile as u32, place.row, place.column), pair);
-            }
-        }
+        gram.store(sums);
         warp_barrier();
         let mut lag = lane();
         while lag < COUNT_LAGS {
@@ -351,7 +341,7 @@ unsafe fn finish(p: &Counts, sums: &[[u32; 4]; TILES], scratch: u32, sensor: u32
             let mut totals = [0u64; 2];
             for row in 0..8 {
                 let column = APART + row - lag % APART;
-                let sum = load_shared(word(column / 8, 8 * half + row, column % 8));
+                let sum = gram.load(column / 8, 8 * half + row, column % 8);
                 totals[row as usize % 2] += sum as u64;
             }
             turned::add_products(p, sensor, lag, totals);
@@ -444,9 +434,9 @@ kernel! {
         }
         barrier();
         if is_there {
-            let scratch = task.shared + thread() / 32 * (4 * TILE_WORDS * TILES as u32);
+            let gram = Gram { address: task.shared + thread() / 32 * Gram::<TILES>::BYTES };
             for i in 0..WARP_SENSORS {
-                finish(&p, &sums[i], scratch, sensor + i as u32);
+                finish(&p, &sums[i], gram, sensor + i as u32);
             }
         }
     }

@@ -29,19 +29,16 @@ use crate::{
         warp_barrier,
     },
     isa::sm_80::{ldmatrix_x4, mma_m16n8k32_u8},
-    tile::{divisor, fragment},
+    tile::divisor,
 };
 
-use super::keep;
+use super::{gram::Gram, keep};
 
 /// Bins of group 2 of each subsegment that one thread loads at a time.
 const THREAD_BINS: u32 = STEP / 4 * 4 / (32 * LOW_WARPS);
 
 /// Tiles of a warp's sums: 5 tiles of bins by 2 digits.
 const TILES: usize = 10;
-
-/// Words of 32 bits of a tile.
-const TILE_WORDS: u32 = 16 * 8;
 
 /// Bytes of a chunk: 16 subsegments of a bin, a row of what `ldmatrix` reads.
 const CHUNK: u32 = 16;
@@ -382,30 +379,22 @@ unsafe fn multiply<const RUN: usize>(
 /// Adds the diagonals of a warp's sums to the products in memory.
 ///
 /// # Safety
-/// All lanes of the warp call it; `scratch` is its own shared memory for all tiles.
+/// All lanes of the warp call it; `gram` is its own shared memory.
 #[inline(always)]
-unsafe fn finish(p: &Low, role: Role, sums: &[[u32; 4]; TILES], scratch: u32, sensor: u32) {
-    let word =
-        |tile: u32, row: u32, column: u32| scratch + 4 * (tile * TILE_WORDS + row * 8 + column);
-    // SAFETY: the scratch has room for all tiles; the products are added to atomically.
+unsafe fn finish(p: &Low, role: Role, sums: &[[u32; 4]; TILES], gram: Gram<TILES>, sensor: u32) {
+    // SAFETY: the caller's promise; the products are added to atomically.
     unsafe {
-        for tile in 0..TILES {
-            for half in 0..2 {
-                let place = fragment::accumulator(lane(), 2 * half as u32);
-                let pair = [sums[tile][2 * half], sums[tile][2 * half + 1]];
-                store_shared_2(word(tile as u32, place.row, place.column), pair);
-            }
-        }
+        gram.store(sums);
         warp_barrier();
         // Lane l has lag first_lag + l: row r meets the column 32 + r - l of all tiles.
         let mut total = 0u64;
         for row in 0..8 {
             let column = WARP_LAGS + row - lane();
             let (tile, column) = (column / 8 * 2, column % 8);
-            let low_low = load_shared(word(tile, row, column)) as u64;
-            let high_low = load_shared(word(tile, row + 8, column)) as u64;
-            let low_high = load_shared(word(tile + 1, row, column)) as u64;
-            let high_high = load_shared(word(tile + 1, row + 8, column)) as u64;
+            let low_low = gram.load(tile, row, column) as u64;
+            let high_low = gram.load(tile, row + 8, column) as u64;
+            let low_high = gram.load(tile + 1, row, column) as u64;
+            let high_high = gram.load(tile + 1, row + 8, column) as u64;
             total += low_low + ((high_low + low_high) << 8) + (high_high << 16);
         }
         let lag = role.first_lag + lane();
@@ -471,8 +460,8 @@ kernel! {
         }
         barrier();
         if busy {
-            let scratch = shared + warp * (4 * TILE_WORDS * TILES as u32);
-            finish(&p, role, &sums, scratch, sensor);
+            let gram = Gram { address: shared + warp * Gram::<TILES>::BYTES };
+            finish(&p, role, &sums, gram, sensor);
         }
         keep::add_total(p.totals, sensor, total);
     }

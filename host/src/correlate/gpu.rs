@@ -21,7 +21,8 @@ use corrust_gpu::abi::{
     correlate::{
         Correlate, CorrelateWarpgroup, LAUNCH_TIMES, OFFSET, Offset, PACKED_COMPLEX, PACKED_PAIRS,
         PACKED_TIMES, PackedTile, RUNNING_SUMS, RunningSums, STEP_BYTES, TILE_64, TILE_128,
-        TILE_128_128, TILE_128_192, TILE_CI4, Tile, WIDEN_BASELINES, WarpgroupTile, Widen, mode,
+        TILE_128_128, TILE_128_192, TILE_CI4, Tile, WIDEN_BASELINES, WarpgroupTile, Widen, across,
+        mode,
     },
 };
 use ndarray::Array2;
@@ -155,31 +156,26 @@ impl Variant {
         }
     }
 
+    /// Rows and columns of a tile.
+    fn tile(&self) -> (u32, u32) {
+        match self {
+            Self::Mma(tile, _) | Self::MmaS4(tile, _) => (tile.rows, tile.columns),
+            Self::Wgmma(tile, ..) | Self::WgmmaCi4(tile, _) => (tile.rows, tile.columns),
+            Self::Packed(tile, ..) => (tile.inputs, tile.inputs),
+        }
+    }
+
     /// Baselines of a tile.
     fn tile_baselines(&self) -> u32 {
-        match self {
-            Self::Mma(tile, _) | Self::MmaS4(tile, _) => tile.rows * tile.columns,
-            Self::Wgmma(tile, ..) | Self::WgmmaCi4(tile, _) => tile.rows * tile.columns,
-            Self::Packed(tile, ..) => tile.inputs * tile.inputs,
-        }
+        let (rows, columns) = self.tile();
+        rows * columns
     }
 
     /// Tiles of baselines of one channel.
     fn tiles(&self, inputs: usize) -> u128 {
-        match self {
-            Self::Mma(tile, _) | Self::MmaS4(tile, _) => {
-                let rows = inputs.div_ceil(tile.rows as usize) as u32;
-                (0..rows).map(|row| u128::from(tile.across(row, inputs as u32))).sum()
-            }
-            Self::Wgmma(tile, ..) | Self::WgmmaCi4(tile, _) => {
-                let rows = inputs.div_ceil(tile.rows as usize) as u32;
-                (0..rows).map(|row| u128::from(tile.across(row, inputs as u32))).sum()
-            }
-            Self::Packed(tile, ..) => {
-                let tiles = inputs.div_ceil(tile.inputs as usize) as u128;
-                tiles * (tiles + 1) / 2
-            }
-        }
+        let tile = self.tile();
+        let rows = inputs.div_ceil(tile.0 as usize) as u32;
+        (0..rows).map(|row| u128::from(across(tile, row, inputs as u32))).sum()
     }
 }
 
