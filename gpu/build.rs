@@ -1,17 +1,18 @@
 //! Provides the PTX of the kernels: the shipped one where `ptx/manifest.txt` names these very
 //! sources, otherwise one compiled now from `src/` by the device compiler in rustc.
 //!
-//! `CORRUST_PTX=refresh` compiles always and writes the result to `ptx/`; `CORRUST_PTX=check`
-//! compiles always and fails unless it equals what `ptx/` ships.
+//! `CORRUST_BUILD_PTX=refresh` compiles always and writes the result to `ptx/`;
+//! `CORRUST_BUILD_PTX=check` compiles always and fails unless it equals what `ptx/` ships.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     env, fs,
     path::{Path, PathBuf},
     process::Command,
     thread,
 };
 
+use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use sha2::{Digest, Sha256};
 
 #[allow(dead_code, missing_docs)]
@@ -19,8 +20,10 @@ use sha2::{Digest, Sha256};
 mod abi;
 
 mod finish;
+#[path = "src/ptx/split.rs"]
+mod split;
 
-use abi::Target;
+use abi::{ENTRIES, Entry, Target};
 use finish::finish;
 
 fn main() {
@@ -28,7 +31,7 @@ fn main() {
     println!("cargo:rerun-if-changed=finish.rs");
     println!("cargo:rerun-if-changed=src");
     println!("cargo:rerun-if-changed=ptx");
-    println!("cargo:rerun-if-env-changed=CORRUST_PTX");
+    println!("cargo:rerun-if-env-changed={MODE}");
     println!("cargo:rerun-if-env-changed={SOURCE_ROOT}");
     if env::var("CARGO_CFG_TARGET_ARCH").as_deref() == Ok("nvptx64") {
         return;
@@ -41,79 +44,107 @@ fn main() {
 
 /// Where cargo looks for the standard library's sources instead of the toolchain's own folder.
 const SOURCE_ROOT: &str = "__CARGO_TESTS_ONLY_SRC_ROOT";
+/// What to do about `ptx/`: `refresh` or `check`.
+const MODE: &str = "CORRUST_BUILD_PTX";
 
 type Result<T> = std::result::Result<T, String>;
+
+/// Text of the files that a build makes, by their paths in `ptx/`.
+type Files = BTreeMap<PathBuf, String>;
 
 fn provide_ptx() -> Result<()> {
     let package = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").unwrap());
     let out = PathBuf::from(env::var_os("OUT_DIR").unwrap());
     let shipped = package.join("ptx");
-    let mode = env::var("CORRUST_PTX").unwrap_or_default();
+    let mode = env::var(MODE).unwrap_or_default();
     let sources = source_hash(&package)?;
-    let manifest = fs::read_to_string(shipped.join("manifest.txt")).unwrap_or_default();
+    let manifest = fs::read_to_string(shipped.join(MANIFEST)).unwrap_or_default();
     let current = manifest.lines().any(|line| line == format!("sources {sources}"));
 
     let folder = if current && mode.is_empty() {
         shipped
     } else {
-        let compiled = compile_all(&package, &out)?;
-        for (target, ptx) in &compiled {
-            write(&out.join(file_name(*target)), ptx)?;
-        }
-        let manifest = manifest_text(&sources, &compiled)?;
+        let files = compile_all(&package, &out, &sources)?;
+        let compiled = out.join("ptx");
         match mode.as_str() {
             "" => println!(
                 "cargo:warning=gpu/ptx is older than gpu/src: scripts/ptx refreshes what is shipped"
             ),
-            "refresh" => {
-                fs::create_dir_all(&shipped)
-                    .map_err(|error| format!("{}: {error}", shipped.display()))?;
-                for (target, ptx) in &compiled {
-                    write(&shipped.join(file_name(*target)), ptx)?;
-                }
-                write(&shipped.join("manifest.txt"), &manifest)?;
-            }
-            "check" => {
-                for (target, ptx) in &compiled {
-                    let path = shipped.join(file_name(*target));
-                    if fs::read_to_string(&path).unwrap_or_default() != *ptx {
-                        return Err(format!(
-                            "{} is not what gpu/src compiles to: run scripts/ptx and commit gpu/ptx",
-                            path.display()
-                        ));
-                    }
-                }
-                if fs::read_to_string(shipped.join("manifest.txt")).unwrap_or_default() != manifest
-                {
-                    return Err(
-                        "gpu/ptx/manifest.txt is stale: run scripts/ptx and commit gpu/ptx"
-                            .to_owned(),
-                    );
-                }
-            }
-            other => return Err(format!("CORRUST_PTX={other}: expected refresh or check")),
+            "refresh" => write_all(&shipped, &files)?,
+            "check" => check_all(&shipped, &files)?,
+            other => return Err(format!("{MODE}={other}: expected refresh or check")),
         }
-        out
+        write_all(&compiled, &files)?;
+        compiled
     };
-    for target in Target::ALL {
-        println!(
-            "cargo:rustc-env=CORRUST_PTX_{}={}",
-            target.name().to_uppercase(),
-            folder.join(file_name(target)).display()
-        );
+    let mut names: Vec<_> = ENTRIES.iter().map(|entry| (entry.name, file_name(entry))).collect();
+    names.sort();
+    let kernels = names.iter().map(|(name, file)| {
+        format!("    ({name:?}, include_str!({:?})),\n", folder.join(file).display().to_string())
+    });
+    let kernels = format!("&[\n{}]\n", kernels.collect::<String>());
+    write(&out.join("kernels.rs"), &kernels)
+}
+
+/// Says what the shipped kernels were compiled from, and by what.
+const MANIFEST: &str = "manifest.txt";
+
+/// Path of a kernel in `ptx/`.
+fn file_name(entry: &Entry) -> PathBuf {
+    Path::new(entry.target.name()).join(format!("{}.ptx", entry.name))
+}
+
+fn write(path: &Path, text: &str) -> Result<()> {
+    let folder = path.parent().unwrap_or(path);
+    fs::create_dir_all(folder)
+        .and_then(|()| fs::write(path, text))
+        .map_err(|error| format!("{}: cannot write: {error}", path.display()))
+}
+
+/// Makes `folder` hold these files, and no other kernels.
+fn write_all(folder: &Path, files: &Files) -> Result<()> {
+    for path in beside(folder, files) {
+        fs::remove_file(&path)
+            .map_err(|error| format!("{}: cannot remove: {error}", path.display()))?;
+    }
+    for (file, text) in files {
+        let path = folder.join(file);
+        // An unchanged file keeps its date: nothing that includes it is compiled again.
+        if fs::read_to_string(&path).ok().as_ref() != Some(text) {
+            write(&path, text)?;
+        }
     }
     Ok(())
 }
 
-fn file_name(target: Target) -> String {
-    format!("{}.ptx", target.name())
+/// Fails unless `folder` holds these files, and no other kernels.
+fn check_all(folder: &Path, files: &Files) -> Result<()> {
+    const ADVICE: &str = "run scripts/ptx and commit gpu/ptx";
+    if let Some(path) = beside(folder, files).first() {
+        return Err(format!("{} is no kernel of gpu/src: {ADVICE}", path.display()));
+    }
+    for (file, text) in files {
+        let path = folder.join(file);
+        if fs::read_to_string(&path).unwrap_or_default() != *text {
+            return Err(format!("{} is not what gpu/src compiles to: {ADVICE}", path.display()));
+        }
+    }
+    Ok(())
 }
 
-fn write(path: &Path, text: &str) -> Result<()> {
-    fs::write(path, text).map_err(|error| format!("{}: cannot write: {error}", path.display()))
+/// The `.ptx` files of `folder` that are not among `files`.
+fn beside(folder: &Path, files: &Files) -> Vec<PathBuf> {
+    let folders = Target::ALL.map(|target| folder.join(target.name()));
+    let entries = folders.iter().filter_map(|folder| fs::read_dir(folder).ok()).flatten();
+    let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+    let ptx = paths.filter(|path| path.extension().is_some_and(|extension| extension == "ptx"));
+    let stray =
+        |path: &PathBuf| path.strip_prefix(folder).is_ok_and(|file| !files.contains_key(file));
+    ptx.filter(stray).collect()
 }
 
-/// Hash of every file that the PTX depends on: names and contents, in order.
+/// Hash of what the PTX depends on: names of the source files in order, and their tokens. Comments and
+/// spaces are no matter.
 fn source_hash(package: &Path) -> Result<String> {
     fn collect(folder: &Path, files: &mut BTreeSet<PathBuf>) -> std::io::Result<()> {
         for entry in fs::read_dir(folder)? {
@@ -132,41 +163,89 @@ fn source_hash(package: &Path) -> Result<String> {
     for file in files {
         let contents =
             fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()))?;
-        hash.update(file.strip_prefix(package).unwrap_or(&file).to_string_lossy().as_bytes());
-        // Line ends are the version control system's affair.
-        hash.update(contents.replace("\r\n", "\n").as_bytes());
+        let tokens: TokenStream =
+            contents.parse().map_err(|error| format!("{}: {error}", file.display()))?;
+        let name = file.strip_prefix(package).unwrap_or(&file);
+        for part in name.components() {
+            hash.update(part.as_os_str().to_string_lossy().as_bytes());
+            hash.update("/");
+        }
+        hash_tokens(tokens, &mut hash);
     }
     Ok(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-fn manifest_text(sources: &str, compiled: &[(Target, String)]) -> Result<String> {
+/// Adds tokens to a hash, but for documentation, which to Rust is an attribute: `#[doc = "..."]`.
+fn hash_tokens(tokens: TokenStream, hash: &mut Sha256) {
+    let is_doc = |tree: &TokenTree| {
+        let TokenTree::Group(group) = tree else { return false };
+        let mut inside = group.stream().into_iter();
+        group.delimiter() == Delimiter::Bracket
+            && inside.next().is_some_and(|first| first.to_string() == "doc")
+            && inside.next().is_some_and(|second| second.to_string() == "=")
+    };
+    let trees: Vec<TokenTree> = tokens.into_iter().collect();
+    let is_punct = |index: usize, text: &str| {
+        trees.get(index).is_some_and(
+            |tree| matches!(tree, TokenTree::Punct(punct) if punct.to_string() == text),
+        )
+    };
+    let mut index = 0;
+    while index < trees.len() {
+        let inner = usize::from(is_punct(index + 1, "!"));
+        if is_punct(index, "#") && trees.get(index + 1 + inner).is_some_and(is_doc) {
+            index += 2 + inner;
+            continue;
+        }
+        match &trees[index] {
+            TokenTree::Group(group) => {
+                let (open, close) = match group.delimiter() {
+                    Delimiter::Parenthesis => ("(", ")"),
+                    Delimiter::Brace => ("{", "}"),
+                    Delimiter::Bracket => ("[", "]"),
+                    Delimiter::None => ("", ""),
+                };
+                hash.update(open);
+                hash_tokens(group.stream(), hash);
+                hash.update(close);
+            }
+            token => hash.update(token.to_string()),
+        }
+        // Between any two, so that no two sequences look the same.
+        hash.update("\n");
+        index += 1;
+    }
+}
+
+fn manifest_text(sources: &str) -> Result<String> {
     let version = Command::new(env::var_os("RUSTC").unwrap())
         .arg("--version")
         .output()
         .map_err(|error| format!("rustc --version: {error}"))?;
     let version = String::from_utf8_lossy(&version.stdout);
-    let mut text = format!("sources {sources}\ncompiler {}\n", version.trim());
-    for (target, ptx) in compiled {
-        let hash: String = Sha256::digest(ptx).iter().map(|byte| format!("{byte:02x}")).collect();
-        text += &format!("target {} {hash}\n", target.name());
-    }
-    Ok(text)
+    Ok(format!("sources {sources}\ncompiler {}\n", version.trim()))
 }
 
-fn compile_all(package: &Path, out: &Path) -> Result<Vec<(Target, String)>> {
+/// Every kernel and the manifest.
+fn compile_all(package: &Path, out: &Path, hash: &str) -> Result<Files> {
     let sources = core_sources(package)?;
     // OUT_DIR is target/PROFILE/build/PACKAGE/out: all profiles share one device build.
     let builds = out.ancestors().nth(4).unwrap_or(out).join("device");
-    thread::scope(|scope| {
+    let compiled: Result<Vec<_>> = thread::scope(|scope| {
         let jobs = Target::ALL.map(|target| {
             let (sources, builds) = (&sources, &builds);
             scope.spawn(move || -> Result<_> {
                 let ptx = compile(package, sources, &builds.join(target.name()), target)?;
-                Ok((target, finish(&ptx, target)?))
+                finish(&ptx, target)
             })
         });
         jobs.into_iter().map(|job| job.join().expect("a compile job panicked")).collect()
-    })
+    });
+    let mut kernels: BTreeMap<&str, String> = compiled?.into_iter().flatten().collect();
+    let kernel = |entry: &Entry| (file_name(entry), kernels.remove(entry.name).expect("finished"));
+    let mut files: Files = ENTRIES.iter().map(kernel).collect();
+    files.insert(MANIFEST.into(), manifest_text(hash)?);
+    Ok(files)
 }
 
 /// The folder `library` of the standard library's sources.

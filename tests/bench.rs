@@ -8,7 +8,7 @@ mod device;
 
 use std::{fs, path::Path};
 
-use corrust_gpu::{abi::Target, ptx};
+use corrust_gpu::{abi::ENTRIES, ptx};
 use serde_json::Value;
 
 fn corrust(folder: &Path, arguments: &str) -> (Option<i32>, String) {
@@ -110,11 +110,9 @@ fn what_got_slower_than_a_record_is_named_and_the_code_is_1() {
     assert!(text.contains("quicker:") && !text.contains("slower:"), "{text}");
 }
 
-/// The shipped kernels of a target, changed.
-fn changed(target: Target, name: &str, change: impl Fn(&str) -> String) -> String {
-    let kernels = ptx::module(target).split_inclusive("\n}\n");
-    let entry = format!(".entry {name}");
-    kernels.map(|part| if part.contains(&entry) { change(part) } else { part.to_owned() }).collect()
+/// A shipped kernel.
+fn shipped(name: &str) -> &'static str {
+    ptx::of_entry(ENTRIES.iter().find(|entry| entry.name == name).unwrap())
 }
 
 /// A kernel that counts to `turns` before it begins, with a barrier at each, as the assembler leaves out
@@ -129,7 +127,7 @@ fn slowed(kernel: &str, turns: u32) -> String {
 
 fn judge_slowed_kernel(device: &str, sizes: &str, turns: u32) {
     let folder = tempfile::tempdir().unwrap();
-    let ptx = changed(Target::Sm80, "reorder_tcn_words_ci8", |kernel| slowed(kernel, turns));
+    let ptx = slowed(shipped("reorder_tcn_words_ci8"), turns);
     fs::write(folder.path().join("slow.ptx"), ptx).unwrap();
     let bench = format!("bench reorder --device {device} --encoding ci8 --sustain 0 {sizes}");
     // This build is the quicker one. Other kernels may well seem slower on a busy machine.
@@ -171,25 +169,42 @@ fn a_slowed_kernel_is_flagged_on_cuda() {
 }
 
 #[test]
+fn kernels_that_the_environment_names_take_the_place_of_those_shipped() {
+    let folder = tempfile::tempdir().unwrap();
+    let wrong = shipped("limits_multiply_add").replace("mad.lo.u32", "mad.hi.u32");
+    fs::write(folder.path().join("wrong.ptx"), wrong).unwrap();
+    let run = |ptx: &str, device: &str| {
+        let limits = "bench limits --limit integer-multiply-add --repeats 1 --device ";
+        let mut command = command::command(folder.path(), &(limits.to_owned() + device));
+        let output = command.env("CORRUST_PTX", ptx).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    assert_eq!(run("", "sim").0, Some(0));
+    let (code, text) = run("wrong.ptx", "sim");
+    assert!(code == Some(2) && text.contains("integer multiply-add, limit"), "{text}");
+    let (code, text) = run("missing.ptx", "sim");
+    assert!(code == Some(2) && text.starts_with("corrust: CORRUST_PTX: missing.ptx: "), "{text}");
+    assert_eq!(text.lines().count(), 1, "{text}");
+}
+
+#[test]
 fn a_wrong_answer_is_no_measurement() {
     let folder = tempfile::tempdir().unwrap();
     // High halves of products instead of low ones; another operand of the tensor cores; a copy of
     // something else.
-    for (target, kernel, from, to, name) in [
-        (Target::Sm80, "limits_multiply_add", "mad.lo.u32", "mad.hi.u32", "integer multiply-add"),
-        (Target::Sm80, "limits_mma_s8", "s32.s8.s8.s32", "s32.u8.s8.s32", "mma.sync s8"),
-        (Target::Sm90a, "limits_wgmma_b1", "popc", "popc", "wgmma b1"),
-        (Target::Sm80, "limits_copy", "st.global.v4.u32", "// st.global.v4.u32", "device copy"),
+    for (kernel, from, to, name) in [
+        ("limits_multiply_add", "mad.lo.u32", "mad.hi.u32", "integer multiply-add"),
+        ("limits_mma_s8", "s32.s8.s8.s32", "s32.u8.s8.s32", "mma.sync s8"),
+        ("limits_wgmma_b1", "popc", "popc", "wgmma b1"),
+        ("limits_copy", "st.global.v4.u32", "// st.global.v4.u32", "device copy"),
     ] {
-        let ptx = changed(target, kernel, |text| {
-            if from == to {
-                // A multiplication that is left out.
-                text.replacen("wgmma.mma_async", "// wgmma.mma_async", 1)
-            } else {
-                text.replace(from, to)
-            }
-        });
-        assert_ne!(ptx, ptx::module(target), "{kernel}");
+        let ptx = if from == to {
+            // A multiplication that is left out.
+            shipped(kernel).replacen("wgmma.mma_async", "// wgmma.mma_async", 1)
+        } else {
+            shipped(kernel).replace(from, to)
+        };
+        assert_ne!(ptx, shipped(kernel), "{kernel}");
         fs::write(folder.path().join("wrong.ptx"), ptx).unwrap();
         let limit = name.replace(' ', "-");
         let bench = "bench limits --device sim --repeats 1 --against wrong.ptx --limit ";
@@ -305,7 +320,8 @@ fn what_cannot_be_measured_or_read_is_refused_in_a_sentence() {
     fs::write(folder.path().join("text"), "neither\n").unwrap();
     fs::write(folder.path().join("other.json"), "{\"rows\": 3}\n").unwrap();
     fs::write(folder.path().join("r.json"), synthetic()).unwrap();
-    fs::write(folder.path().join("k.ptx"), ".visible .entry k()\n").unwrap();
+    fs::write(folder.path().join("k.ptx"), shipped("limits_copy")).unwrap();
+    fs::write(folder.path().join("other.ptx"), ".visible .entry k()\n{\n}\n").unwrap();
     for (arguments, reason) in [
         ("bench correlate --inputs 0", "--inputs: expected 1 or more, found 0"),
         ("bench beamform --times 0", "--times: expected 1 or more, found 0"),
@@ -322,6 +338,7 @@ fn what_cannot_be_measured_or_read_is_refused_in_a_sentence() {
         ("bench limits --against text", "text: expected a file that --json wrote, or PTX"),
         ("bench limits --against other.json", "other.json: expected a record"),
         ("bench correlate --device cpu --against k.ptx", "k.ptx: its kernels need a GPU"),
+        ("bench limits --against other.ptx", "other.ptx: kernel k: expected one that corrust has"),
         ("bench report r.json --against k.ptx", "a report measures nothing"),
         ("bench report r.json --readme text", "text: expected the lines <!-- bench -->"),
         ("bench correlate --kernel none", "unknown kernel"),

@@ -5,14 +5,16 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
+/// The command in `folder`, to be run.
+pub fn command(folder: &Path, arguments: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_corrust"));
+    command.args(arguments.split_whitespace()).current_dir(folder).stdin(Stdio::null());
+    command
+}
+
 /// Runs the command in `folder`.
 pub fn corrust(folder: &Path, arguments: &str) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_corrust"))
-        .args(arguments.split_whitespace())
-        .current_dir(folder)
-        .stdin(Stdio::null())
-        .output()
-        .unwrap()
+    command(folder, arguments).output().unwrap()
 }
 
 /// Runs a command that succeeds, and returns all that it said.

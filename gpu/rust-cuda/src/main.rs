@@ -1,5 +1,5 @@
-//! Compiles the kernels of `gpu/` with Rust-CUDA and writes `sm_80.ptx` into the folder given as the
-//! argument (`target/ptx` without one), ready to take the place of the one in `gpu/ptx`.
+//! Compiles the kernels of `gpu/` with Rust-CUDA and writes them, a file each, into the folder given as the
+//! argument (`target/ptx` without one), which `CORRUST_PTX` can name.
 
 use std::{env, error::Error, fs, path::PathBuf};
 
@@ -8,6 +8,8 @@ use cuda_builder::{CudaBuilder, NvvmArch};
 
 #[path = "../../finish.rs"]
 mod finish;
+#[path = "../../src/ptx/split.rs"]
+mod split;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let here = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
@@ -18,8 +20,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     unsafe { env::set_var("CORRUST_TARGET", target.name()) };
     let kernels = CudaBuilder::new(here.join("kernels")).arch(NvvmArch::Compute80);
     let compiled = kernels.build().map_err(|error| error.to_string())?;
-    let path = folder.join(format!("{}.ptx", target.name()));
-    fs::write(&path, finish::finish(&fs::read_to_string(compiled)?, target)?)?;
-    println!("{}", path.display());
+    for (name, ptx) in finish::finish(&fs::read_to_string(compiled)?, target)? {
+        let path = folder.join(format!("{name}.ptx"));
+        fs::write(&path, ptx)?;
+        println!("{}", path.display());
+    }
     Ok(())
 }

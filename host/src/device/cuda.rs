@@ -8,10 +8,7 @@ use std::{
     time::Duration,
 };
 
-use corrust_gpu::{
-    abi::{Entry, Target},
-    ptx,
-};
+use corrust_gpu::abi::{Entry, Target};
 use cust::{
     CudaFlags,
     context::{Context, CurrentContext},
@@ -27,6 +24,7 @@ use rayon::prelude::*;
 use super::{
     driver,
     gpu::{Facts, Gpu, LockedBytes, Stream, TensorMap, lock},
+    kernels::Kernels,
 };
 use crate::{Error, Result};
 
@@ -72,19 +70,18 @@ pub fn open(ordinal: u32) -> Result<Arc<dyn Gpu>> {
     if let Some(gpu) = open.get(&ordinal) {
         return Ok(gpu.clone());
     }
-    let gpu = Arc::new(CudaGpu::new(ordinal, "")?);
+    let gpu = Arc::new(CudaGpu::new(ordinal, &Kernels::of_environment()?)?);
     open.insert(ordinal, gpu.clone());
     Ok(gpu)
 }
 
-/// Opens device `ordinal` once more, with the kernels that the module `ptx` has in place of those of
-/// the same name.
+/// Opens device `ordinal` once more, with other kernels in place of those of the same name.
 ///
 /// # Errors
 /// As [`open`]'s.
-pub fn open_with(ordinal: u32, ptx: &str) -> Result<Arc<dyn Gpu>> {
+pub fn open_with(ordinal: u32, kernels: &Kernels) -> Result<Arc<dyn Gpu>> {
     open(ordinal)?;
-    Ok(Arc::new(CudaGpu::new(ordinal, ptx)?))
+    Ok(Arc::new(CudaGpu::new(ordinal, kernels)?))
 }
 
 /// What device `ordinal` is, whether or not it runs the kernels.
@@ -218,8 +215,8 @@ struct Staging {
 struct CudaGpu {
     name: String,
     facts: Facts,
-    /// A module whose kernels stand for those shipped.
-    ptx: String,
+    /// The PTX of the kernels.
+    ptx: Kernels,
     context: Context,
     default_stream: CudaStream,
     streams: Mutex<Vec<CudaStream>>,
@@ -234,7 +231,7 @@ unsafe impl Send for CudaGpu {}
 unsafe impl Sync for CudaGpu {}
 
 impl CudaGpu {
-    fn new(ordinal: u32, ptx: &str) -> Result<Self> {
+    fn new(ordinal: u32, kernels: &Kernels) -> Result<Self> {
         let facts = facts(ordinal)?;
         let name = format!("cuda:{ordinal}");
         if !facts.runs(Target::Sm80) {
@@ -254,7 +251,7 @@ impl CudaGpu {
         Ok(Self {
             name,
             facts,
-            ptx: ptx.to_owned(),
+            ptx: kernels.clone(),
             context,
             default_stream,
             streams: Mutex::default(),
@@ -298,7 +295,7 @@ impl CudaGpu {
                 entry.target.name()
             )));
         }
-        let module = Module::from_ptx(ptx::of_entry_in(&self.ptx, entry), &[]);
+        let module = Module::from_ptx(self.ptx.ptx(entry), &[]);
         let module = module.map_err(|error| self.error(error))?;
         let function = module.get_function(entry.name).map_err(|error| self.error(error))?.to_raw();
         // As much as a block may have: each launch says how much it takes.

@@ -24,11 +24,13 @@ pub mod cuda;
 mod driver;
 mod gpu;
 pub(crate) mod host;
+mod kernels;
 mod sim;
 
 use std::{fmt, str::FromStr, sync::Arc};
 
 pub use gpu::{Buffer, Facts, Gpu, LockedBytes, Stream, TensorMap};
+pub use kernels::{Kernels, PTX_VARIABLE};
 pub use sim::SimGpu;
 
 use crate::{Error, Result};
@@ -68,25 +70,24 @@ impl Device {
                 Ok(gpus.into_iter().find_map(|ordinal| cuda::open(ordinal).ok()))
             }
             Self::Cuda(ordinal) => cuda::open(ordinal).map(Some),
-            Self::Sim => Ok(Some(SimGpu::shared())),
+            Self::Sim => Ok(Some(SimGpu::shared()?)),
         }
     }
 
-    /// [`Self::open`], apart from what else is open, with the kernels that the module `ptx` has in
-    /// place of those of the same name: to compare builds. They must take the same parameters and
-    /// have the same launch geometry; the launch checks neither.
+    /// [`Self::open`], apart from what else is open, with other kernels in place of those of the same
+    /// name: to compare builds. (Without this, `CORRUST_PTX` names them: [`PTX_VARIABLE`].)
     ///
     /// # Errors
     /// [`Error::Device`] when the device named is not there.
-    pub fn open_with(self, ptx: &str) -> Result<Option<Arc<dyn Gpu>>> {
+    pub fn open_with(self, kernels: &Kernels) -> Result<Option<Arc<dyn Gpu>>> {
         match self {
             Self::Cpu => Ok(None),
             Self::Auto => {
                 let gpus = 0..cuda::count().unwrap_or(0);
-                Ok(gpus.into_iter().find_map(|ordinal| cuda::open_with(ordinal, ptx).ok()))
+                Ok(gpus.into_iter().find_map(|ordinal| cuda::open_with(ordinal, kernels).ok()))
             }
-            Self::Cuda(ordinal) => cuda::open_with(ordinal, ptx).map(Some),
-            Self::Sim => Ok(Some(Arc::new(SimGpu::with_ptx(ptx)))),
+            Self::Cuda(ordinal) => cuda::open_with(ordinal, kernels).map(Some),
+            Self::Sim => Ok(Some(Arc::new(SimGpu::with_kernels(kernels)))),
         }
     }
 }

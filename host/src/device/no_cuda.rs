@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use super::gpu::{Facts, Gpu};
+use super::{
+    gpu::{Facts, Gpu},
+    kernels::Kernels,
+};
 use crate::{Error, Result};
 
 fn absent() -> Error {
@@ -33,7 +36,7 @@ pub fn open(_ordinal: u32) -> Result<Arc<dyn Gpu>> {
 ///
 /// # Errors
 /// [`Error::Device`].
-pub fn open_with(_ordinal: u32, _ptx: &str) -> Result<Arc<dyn Gpu>> {
+pub fn open_with(_ordinal: u32, _kernels: &Kernels) -> Result<Arc<dyn Gpu>> {
     Err(absent())
 }
 

@@ -1,4 +1,4 @@
-//! The simulator as a GPU: the PTX that we ship, run on the CPU warp by warp by `ptx-sim`.
+//! The simulator as a GPU: the PTX of the kernels, run on the CPU warp by warp by `ptx-sim`.
 //!
 //! Slow and strict: accesses out of bounds, races in shared memory and results read before they were
 //! waited for are errors that name the kernel, block, warp, lane and PTX line. What the kernels did is
@@ -7,20 +7,22 @@
 use std::{
     collections::HashMap,
     fmt,
-    sync::{Arc, LazyLock, Mutex},
+    sync::{Arc, Mutex, OnceLock},
 };
 
-use corrust_gpu::{abi::Entry, ptx};
+use corrust_gpu::abi::Entry;
 use ptx_sim::{Launch, Memory, Module, Report};
 
-use super::gpu::{Facts, Gpu, Stream, TensorMap, lock};
+use super::{
+    gpu::{Facts, Gpu, Stream, TensorMap, lock},
+    kernels::Kernels,
+};
 use crate::{Error, Result};
 
 /// A simulated GPU with a memory of its own.
 pub struct SimGpu {
     facts: Facts,
-    /// A module whose kernels stand for those shipped.
-    ptx: String,
+    kernels: Kernels,
     memory: Memory,
     modules: Mutex<HashMap<&'static str, Arc<Module>>>,
     reports: Mutex<HashMap<&'static str, Report>>,
@@ -30,13 +32,13 @@ impl SimGpu {
     /// A GPU of compute capability 9.0 with four multiprocessors, few enough that kernels whose
     /// blocks take several tiles in turn do so at small sizes too.
     pub fn new() -> Self {
-        Self::with_ptx("")
+        Self::with_kernels(&Kernels::default())
     }
 
-    /// The same with the kernels that the module `ptx` has in place of those of the same name.
-    pub fn with_ptx(ptx: &str) -> Self {
+    /// The same with other kernels in place of those of the same name.
+    pub fn with_kernels(kernels: &Kernels) -> Self {
         Self {
-            ptx: ptx.to_owned(),
+            kernels: kernels.clone(),
             facts: Facts {
                 name: "simulator".to_owned(),
                 uuid: String::new(),
@@ -54,9 +56,10 @@ impl SimGpu {
     }
 
     /// The one that [`crate::Device::Sim`] opens.
-    pub(super) fn shared() -> Arc<Self> {
-        static SHARED: LazyLock<Arc<SimGpu>> = LazyLock::new(|| Arc::new(SimGpu::new()));
-        SHARED.clone()
+    pub(super) fn shared() -> Result<Arc<Self>> {
+        static SHARED: OnceLock<Arc<SimGpu>> = OnceLock::new();
+        let kernels = Kernels::of_environment()?;
+        Ok(SHARED.get_or_init(|| Arc::new(SimGpu::with_kernels(&kernels))).clone())
     }
 
     /// What all launches of a kernel did so far; nothing if there was none.
@@ -68,7 +71,7 @@ impl SimGpu {
         if let Some(module) = lock(&self.modules).get(entry.name) {
             return Ok(module.clone());
         }
-        let module = Arc::new(Module::parse(&ptx::of_entry_in(&self.ptx, entry)).map_err(error)?);
+        let module = Arc::new(Module::parse(self.kernels.ptx(entry)).map_err(error)?);
         lock(&self.modules).insert(entry.name, module.clone());
         Ok(module)
     }

@@ -16,7 +16,8 @@ use corrust::{
     bench::{
         self, Case, Change, Facts, Limits, Meter, Place, Record, Row, Settings, changes, measure,
     },
-    correlate, device,
+    correlate,
+    device::{self, Kernels},
 };
 
 use super::{check_interrupted, digits, say, warn};
@@ -69,8 +70,9 @@ struct Common {
     /// File to write the results and the machine's facts to
     #[arg(long, global = true, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// What to compare with: a file that --json wrote, or PTX whose kernels take turns with this build's
-    #[arg(long, global = true, value_name = "FILE")]
+    /// What to compare with: a file that --json wrote, or a file or folder of PTX whose kernels take turns
+    /// with this build's
+    #[arg(long, global = true, value_name = "PATH")]
     against: Option<PathBuf>,
     /// File to draw the papers' figures to
     #[arg(long, global = true, value_name = "FILE.svg")]
@@ -256,8 +258,8 @@ impl Args {
     fn measure(&self, system: Option<&System>, against: Option<&Against>) -> Result<Record> {
         let gpu = self.common.device.open()?;
         let mut places = vec![Place { gpu, build: None }];
-        if let Some(Against::Kernels { path, ptx }) = against {
-            let Some(gpu) = self.common.device.open_with(ptx)? else {
+        if let Some(Against::Kernels { path, kernels }) = against {
+            let Some(gpu) = self.common.device.open_with(kernels)? else {
                 return Err(Error::file(path, "its kernels need a GPU, and this is the CPU"));
             };
             places.push(Place { gpu: Some(gpu), build: Some(path.display().to_string()) });
@@ -428,20 +430,25 @@ enum Against {
     /// An earlier run.
     Record { path: PathBuf, record: Box<Record> },
     /// Another build's kernels.
-    Kernels { path: PathBuf, ptx: String },
+    Kernels { path: PathBuf, kernels: Kernels },
 }
 
 impl Against {
     fn read(path: &Path) -> Result<Self> {
-        let text = std::fs::read_to_string(path).map_err(Error::io(path, "read"))?;
-        let path = path.to_owned();
-        if text.trim_start().starts_with('{') {
-            return Ok(Self::Record { record: Box::new(Record::read(&path)?), path });
+        if !path.is_dir() {
+            let text = std::fs::read_to_string(path).map_err(Error::io(path, "read"))?;
+            if text.trim_start().starts_with('{') {
+                let record = Box::new(Record::read(path)?);
+                return Ok(Self::Record { path: path.to_owned(), record });
+            }
+            if !text.contains(".entry") {
+                return Err(Error::file(
+                    path,
+                    "expected a file that --json wrote, or PTX with kernels",
+                ));
+            }
         }
-        if text.contains(".visible .entry") {
-            return Ok(Self::Kernels { path, ptx: text });
-        }
-        Err(Error::file(path, "expected a file that --json wrote, or PTX with kernels"))
+        Ok(Self::Kernels { path: path.to_owned(), kernels: Kernels::read(path)? })
     }
 }
 

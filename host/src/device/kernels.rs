@@ -1,0 +1,184 @@
+//! The kernels that a GPU runs: those shipped, or others in their place.
+
+use std::{
+    collections::HashMap,
+    fs,
+    path::{Path, PathBuf},
+    sync::{Arc, LazyLock},
+};
+
+use corrust_gpu::{
+    abi::{ENTRIES, Entry},
+    ptx,
+};
+
+use crate::{Error, Result};
+
+/// Names a file or folder of PTX whose kernels every device takes in place of those shipped.
+pub const PTX_VARIABLE: &str = "CORRUST_PTX";
+
+/// PTX of kernels that stand for those shipped of the same name: another build's, or one that somebody is
+/// at work on. Nothing in it means those shipped.
+#[derive(Clone, Debug, Default)]
+pub struct Kernels(Arc<HashMap<&'static str, String>>);
+
+impl Kernels {
+    /// Reads a file of PTX, or all files in `.ptx` of a folder and the folders in it. A file may hold any
+    /// number of kernels.
+    ///
+    /// # Errors
+    /// [`Error::Io`]; [`Error::File`] for a file without a kernel, with a kernel that corrust does not have,
+    /// or one that takes other parameters or blocks of another size than the host gives it.
+    pub fn read(path: &Path) -> Result<Self> {
+        let mut kernels = HashMap::new();
+        let files = ptx_files(path)?;
+        if files.is_empty() {
+            return Err(Error::file(path, "no files in .ptx: expected a kernel's at least"));
+        }
+        for file in files {
+            let text = fs::read_to_string(&file).map_err(Error::io(&file, "read"))?;
+            let parts = ptx::split(&text);
+            if parts.is_empty() {
+                return Err(Error::file(&file, "no kernels (.entry): expected PTX"));
+            }
+            for (name, module) in parts {
+                let entry = ENTRIES.iter().find(|entry| entry.name == name).ok_or_else(|| {
+                    Error::file(&file, format!("kernel {name}: expected one that corrust has"))
+                })?;
+                let expected = Interface::of(ptx::of_entry(entry));
+                let found = Interface::of(&module);
+                if found != expected {
+                    return Err(Error::file(
+                        &file,
+                        format!("kernel {name} takes {found}: expected {expected}"),
+                    ));
+                }
+                kernels.insert(entry.name, module);
+            }
+        }
+        Ok(Self(Arc::new(kernels)))
+    }
+
+    /// Those that the environment names in [`PTX_VARIABLE`], if it does.
+    ///
+    /// # Errors
+    /// As for [`read`](Self::read).
+    pub(super) fn of_environment() -> Result<Self> {
+        static KERNELS: LazyLock<Result<Kernels, String>> = LazyLock::new(|| {
+            let Some(path) = std::env::var_os(PTX_VARIABLE).filter(|path| !path.is_empty()) else {
+                return Ok(Kernels::default());
+            };
+            Kernels::read(&PathBuf::from(path)).map_err(|error| error.to_string())
+        });
+        KERNELS.clone().map_err(|error| Error::Device(format!("{PTX_VARIABLE}: {error}")))
+    }
+
+    /// The module of a kernel.
+    pub(super) fn ptx(&self, entry: &Entry) -> &str {
+        self.0.get(entry.name).map_or_else(|| ptx::of_entry(entry), String::as_str)
+    }
+}
+
+/// The files in `.ptx` at or below a path, in order.
+fn ptx_files(path: &Path) -> Result<Vec<PathBuf>> {
+    if !path.is_dir() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let read = || fs::read_dir(path)?.map(|entry| Ok(entry?.path())).collect();
+    let mut entries: Vec<PathBuf> = std::io::Result::map_err(read(), Error::io(path, "read"))?;
+    entries.sort();
+    let mut files = Vec::new();
+    for entry in entries {
+        if entry.is_dir() {
+            files.extend(ptx_files(&entry)?);
+        } else if entry.extension().is_some_and(|extension| extension == "ptx") {
+            files.push(entry);
+        }
+    }
+    Ok(files)
+}
+
+/// What the host must give a kernel, as its PTX says.
+#[derive(PartialEq)]
+struct Interface {
+    parameter_bytes: u64,
+    threads: u64,
+}
+
+impl Interface {
+    fn of(module: &str) -> Self {
+        let first_number = |text: &str| {
+            let digits = text.split(|digit: char| !digit.is_ascii_digit());
+            digits.filter(|digits| !digits.is_empty()).find_map(|digits| digits.parse().ok())
+        };
+        let mut interface = Self { parameter_bytes: 0, threads: 0 };
+        let header = module.lines().take_while(|line| !line.starts_with('{'));
+        for line in header.map(str::trim) {
+            if line.starts_with(".param") {
+                // `.param .align 8 .b8 name[112]`, or a number: `.param .u64 name`.
+                let bytes = match line.rsplit_once('[') {
+                    Some((_, size)) => first_number(size).unwrap_or(0),
+                    None => line.split_whitespace().nth(1).and_then(first_number).unwrap_or(0) / 8,
+                };
+                interface.parameter_bytes += bytes;
+            } else if let Some(threads) = line.strip_prefix(".maxntid") {
+                interface.threads = first_number(threads).unwrap_or(0);
+            }
+        }
+        interface
+    }
+}
+
+impl std::fmt::Display for Interface {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { parameter_bytes, threads } = self;
+        write!(f, "{parameter_bytes} bytes of parameters and blocks of {threads} threads")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kernels_come_from_files_and_folders() {
+        let folder = tempfile::tempdir().unwrap();
+        let [first, second, third, ..] = ENTRIES else { panic!("there are kernels") };
+        let changed =
+            |entry| ptx::of_entry(entry).replace("ret;", "bar.warp.sync 0xffffffff;\n\tret;");
+        fs::create_dir(folder.path().join("deep")).unwrap();
+        fs::write(folder.path().join("one.ptx"), changed(first)).unwrap();
+        fs::write(folder.path().join("deep/two.ptx"), changed(second)).unwrap();
+        fs::write(folder.path().join("README.md"), "not PTX").unwrap();
+        let kernels = Kernels::read(folder.path()).unwrap();
+        assert_eq!(kernels.ptx(first), changed(first));
+        assert_eq!(kernels.ptx(second), changed(second));
+        assert_eq!(kernels.ptx(third), ptx::of_entry(third));
+        let one = Kernels::read(&folder.path().join("one.ptx")).unwrap();
+        assert_eq!(one.ptx(first), changed(first));
+        assert_eq!(one.ptx(second), ptx::of_entry(second));
+    }
+
+    #[test]
+    fn what_is_no_kernel_of_ours_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let refused = |text: &str, expected: &str| {
+            let path = folder.path().join("k.ptx");
+            fs::write(&path, text).unwrap();
+            let error = Kernels::read(&path).unwrap_err().to_string();
+            assert!(error.contains("k.ptx") && error.contains(expected), "{error}");
+            assert_eq!(error.lines().count(), 1, "{error}");
+        };
+        let entry = &ENTRIES[0];
+        let shipped = ptx::of_entry(entry);
+        refused("", "no kernels");
+        refused(&shipped.replace(entry.name, "mine"), "kernel mine: expected one that corrust has");
+        refused(&shipped.replacen(".maxntid ", ".maxntid 1", 1), "blocks of 1");
+        let bytes = shipped.split_once("_param_0[").unwrap().1.split_once(']').unwrap().0;
+        let other = shipped.replacen(&format!("_param_0[{bytes}]"), "_param_0[8]", 1);
+        refused(&other, "takes 8 bytes of parameters");
+        let empty = folder.path().join("empty");
+        fs::create_dir(&empty).unwrap();
+        assert!(Kernels::read(&empty).unwrap_err().to_string().contains("no files in .ptx"));
+    }
+}
