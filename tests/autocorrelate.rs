@@ -121,6 +121,7 @@ fn compare(what: &str, sums: &Sums, row: usize, expected: &[oracle::Point]) {
         let found = oracle::Point {
             lag: sums.points[index].lag,
             products: sums.products[[row, index]],
+            curve_products: sums.curve_products[[row, index]],
             direct: sums.direct[[row, index]],
             delayed: sums.delayed[[row, index]],
             bins: sums.bins[index],
@@ -399,18 +400,93 @@ fn bad_states_are_refused() {
     for length in 0..bytes.len() {
         State::from_bytes(&bytes[..length]).unwrap_err();
     }
-    for place in (0..8).chain(16..bytes.len()) {
+    // Every bit counts.
+    for bit in 0..8 * bytes.len() {
         let mut bytes = bytes.clone();
-        bytes[place] ^= 0x80;
-        // What is accepted can be used: other instants, other sums.
-        if let Ok(state) = State::from_bytes(&bytes) {
-            assert!(place >= 48, "byte {place}");
-            let counts = vec![255; 10 * state.shape().sensors];
-            let mut plan = Autocorrelator::resume(state, Device::Cpu).unwrap();
-            plan.accumulate(&counts).unwrap();
-            plan.snapshot().unwrap();
-        }
+        bytes[bit / 8] ^= 1 << (bit % 8);
+        let error = State::from_bytes(&bytes).unwrap_err().to_string();
+        assert!(!error.contains('\n'), "bit {bit}: {error}");
     }
+    let refuse = |bytes: &[u8], expected: &str| {
+        let error = State::from_bytes(bytes).unwrap_err().to_string();
+        assert!(error.starts_with(expected), "{error}");
+    };
+    // What it is of stands in clear, and is one line.
+    let line = bytes.iter().position(|&byte| byte == b'\n').unwrap();
+    assert_eq!(
+        std::str::from_utf8(&bytes[..line]).unwrap(),
+        "{\"corrust\":\"autocorrelation state\",\"version\":2,\"scheme\":\"bin-groups\",\
+         \"sensors\":2,\"groups\":2,\"lags\":4,\"curves\":2,\"instants\":2}"
+    );
+    let with = |from: &str, to: &str| {
+        let text = std::str::from_utf8(&bytes[..line]).unwrap().replace(from, to);
+        [text.as_bytes(), &bytes[line..]].concat()
+    };
+    refuse(b"", "starts with \"\": expected an autocorrelation state");
+    refuse(b"\x93NUMPY\x01\0", "starts with \"\\x93NUMPY\\x01\\x00\": expected an autocorrelation");
+    // Files of the first version, whose numbers nothing protected.
+    let old = [&b"corrtau\x01"[..], &[0; 48]].concat();
+    refuse(&old, "an autocorrelation state of version 1: expected 2");
+    refuse(&with("\"version\":2", "\"version\":3"), "an autocorrelation state of version 3");
+    refuse(&with("bin-groups", "groups"), "unknown scheme \"groups\"");
+    refuse(&with("\"groups\":2", "\"groups\":99"), "99 groups: expected 1 to 24");
+    refuse(&with("\"curves\":2", "\"curves\":3"), "an autocorrelation state with");
+    refuse(&with(",\"instants\":2", ""), "the first line of an autocorrelation state");
+    refuse(&with("\"instants\":2", "\"instants\":3"), "a damaged autocorrelation state");
+}
+
+/// A number of counts with a mean (Knuth's method).
+fn poisson(rng: &mut StdRng, mean: f64) -> u8 {
+    let limit = (-mean).exp();
+    let (mut count, mut product) = (0, rng.random::<f64>());
+    while product > limit {
+        count += 1;
+        product *= rng.random::<f64>();
+    }
+    count
+}
+
+/// `g` of one sensor at a lag.
+fn g(counts: &[u8], groups: usize, lag: u64) -> f64 {
+    let mut plan = Autocorrelator::builder(1).groups(groups).device(Device::Cpu).build().unwrap();
+    plan.accumulate(counts).unwrap();
+    let sums = plan.snapshot().unwrap();
+    let point = sums.points.iter().position(|point| point.lag == lag).expect("the scheme's lag");
+    sums.g(0, point).unwrap()
+}
+
+/// Light that bleaches from 6 to 3 counts an instant does not look correlated at long lags: the bins
+/// without a delayed one, the brightest, take no part in the means.
+#[test]
+fn bleaching_light_gives_about_one() {
+    const INSTANTS: usize = 200_000;
+    const LAG: usize = 100_320;
+    let rate = |n: usize| 6.0 - 3.0 * n as f64 / INSTANTS as f64;
+    let mut rng = StdRng::seed_from_u64(12);
+    let counts: Vec<u8> = (0..INSTANTS).map(|n| poisson(&mut rng, rate(n))).collect();
+    // Means over the pairs of instants that there are.
+    let mean =
+        |f: &dyn Fn(usize) -> f64| (LAG..INSTANTS).map(f).sum::<f64>() / (INSTANTS - LAG) as f64;
+    let expected =
+        mean(&|n| rate(n) * rate(n - LAG)) / (mean(&|n| rate(n)) * mean(&|n| rate(n - LAG)));
+    let found = g(&counts, 12, LAG as u64);
+    assert!((found - expected).abs() < 0.002, "{found}, expected {expected}");
+}
+
+/// Noise is as quiet as its counts allow: `1 / (n sqrt(M))` of bins with a mean of `n`.
+#[test]
+fn noise_scatters_no_more_than_its_counts() {
+    const INSTANTS: usize = 20_000;
+    const LAG: usize = 4960;
+    let mut rng = StdRng::seed_from_u64(13);
+    let square = |_| {
+        let counts: Vec<u8> = (0..INSTANTS).map(|_| poisson(&mut rng, 3.0)).collect();
+        (g(&counts, 8, LAG as u64) - 1.0).powi(2)
+    };
+    let rms = ((0..100).map(square).sum::<f64>() / 100.0).sqrt();
+    let bins = ((INSTANTS - LAG) / 128) as f64;
+    let expected = 1.0 / (3.0 * 128.0 * bins.sqrt());
+    assert!((0.7..1.4).contains(&(rms / expected)), "{rms}, expected {expected}");
 }
 
 /// Particles that diffuse through a Gaussian spot light up for a time that the correlation gives
@@ -437,14 +513,7 @@ fn diffusion_gives_its_correlation_time() {
                 }
                 brightness += 20.0 * (-2.0 * distance).exp();
             }
-            // Poisson counts (Knuth's method).
-            let limit = (-brightness).exp();
-            let (mut count, mut product) = (0, rng.random::<f64>());
-            while product > limit {
-                count += 1;
-                product *= rng.random::<f64>();
-            }
-            count
+            poisson(&mut rng, brightness)
         })
         .collect();
 

@@ -12,14 +12,16 @@ use corrust::{Autocorrelator, Device, autocorrelate::Scheme};
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
 /// Autocorrelates the file of counts in the first argument with `m` of the second: a line for every
-/// lag, lag and sum.
+/// lag, lag, sum and normalised correlation.
 const SCRIPT: &str = "
 import sys
 import multipletau
 import numpy
 counts = numpy.fromfile(sys.argv[1], dtype=numpy.uint8).astype(numpy.float64)
-for lag, value in multipletau.autocorrelate(counts, m=int(sys.argv[2]), deltat=1, normalize=False):
-    print(int(lag), repr(float(value)))
+def correlate(normalize):
+    return multipletau.autocorrelate(counts, m=int(sys.argv[2]), deltat=1, normalize=normalize)
+for (lag, value), (_, normalised) in zip(correlate(False), correlate(True)):
+    print(int(lag), repr(float(value)), repr(float(normalised)))
 ";
 
 fn run(command: &mut Command) -> Result<String, String> {
@@ -73,17 +75,29 @@ fn the_classic_scheme_is_that_of_multipletau() {
         plan.accumulate(&counts).unwrap();
         let sums = plan.snapshot().unwrap();
 
+        let total: f64 = counts.iter().map(|&count| f64::from(count)).sum();
         let mut compared = 0;
         for line in theirs.lines() {
-            let (lag, value) = line.split_once(' ').unwrap();
+            let [lag, value, normalised] = line.split(' ').collect::<Vec<_>>().try_into().unwrap();
             let (lag, value): (u64, f64) = (lag.parse().unwrap(), value.parse().unwrap());
+            let normalised: f64 = normalised.parse().unwrap();
             let point = sums.points.iter().position(|point| point.lag == lag).expect("their lag");
             // They average over 2^k counts where we add them, and scale the sum up to the number of
             // counts that there were, also those that fill no bin.
             let average =
                 sums.products[[0, point]] as f64 / 4_f64.powi(sums.points[point].group as i32);
-            let ours = average * (f64::from(instants) / sums.bins[point] as f64);
+            let group = sums.points[point].group;
+            let ours = average * (f64::from(instants) / f64::from(instants >> group));
             assert_eq!(ours, value, "m = {m}, {instants} instants, lag {lag}");
+            // They take the mean of all counts from each, and divide by its square and by as many bins
+            // as have a delayed one: the same sums over the same bins.
+            let bins = sums.bins[point] as f64;
+            let mean = total * f64::from(1 << group) / f64::from(instants);
+            let both = (sums.direct[[0, point]] + sums.delayed[[0, point]]) as f64;
+            let ours = sums.curve_products[[0, point]] as f64 / (mean * mean * bins)
+                - both / (mean * bins)
+                + 1.0;
+            assert!((ours - normalised).abs() < 1e-10, "lag {lag}: {ours}, {normalised}");
             compared += 1;
         }
         assert!(compared > 2 * m, "m = {m}: only {compared} lags");

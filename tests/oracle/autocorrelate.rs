@@ -23,12 +23,14 @@ impl Stream {
     }
 }
 
-/// One point: lag in samples, and the sums of products, of direct bins and of delayed bins, over
-/// how many bins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// One point: lag in samples, the sum of products of all complete bins; and those of a curve, whose
+/// delayed bins begin at or after the first sample: products, direct bins, delayed bins, over how many
+/// bins.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Point {
     pub lag: u64,
     pub products: u64,
+    pub curve_products: u64,
     pub direct: u64,
     pub delayed: u64,
     pub bins: u64,
@@ -42,14 +44,17 @@ fn point(direct: &[u64], delayed: &[u64], width: i64, lag: i64) -> Point {
         let before = |n: i64| if n < 0 { 0 } else { sums[n as usize] };
         before(from + width) - before(from)
     };
-    let mut point = Point { lag: lag as u64, products: 0, direct: 0, delayed: 0, bins: 0 };
+    let mut point = Point { lag: lag as u64, ..Point::default() };
     let mut m = 0;
     while (m + 1) * width <= instants {
         let (z, y) = (bin(direct, m * width), bin(delayed, m * width - lag));
         point.products += z * y;
-        point.direct += z;
-        point.delayed += y;
-        point.bins += 1;
+        if m * width >= lag {
+            point.curve_products += z * y;
+            point.direct += z;
+            point.delayed += y;
+            point.bins += 1;
+        }
         m += 1;
     }
     point

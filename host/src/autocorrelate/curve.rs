@@ -2,9 +2,13 @@
 
 use ndarray::Array2;
 
-use super::{Point, Scheme, Shape, State};
+use super::{Point, Scheme, Shape, State, shape::First};
 
 /// All sums of a stream.
+///
+/// The products are those of all complete bins, the output's `A`. The other sums are a curve's: over the
+/// bins whose delayed bin begins at or after the first sample, as counts before it are not known to be
+/// zero. They are zero where the stream is shorter than the lag.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sums {
     /// What was autocorrelated.
@@ -13,13 +17,15 @@ pub struct Sums {
     pub instants: u64,
     /// The points of every curve: groups in order, lags ascending.
     pub points: Vec<Point>,
-    /// `M`, complete bins of each point's group.
-    pub bins: Vec<u64>,
-    /// `A = sum Z Y`: `[row][point]`.
+    /// `A = sum Z Y` over all complete bins: `[row][point]`.
     pub products: Array2<u64>,
-    /// `sum Z`: `[row][point]`.
+    /// `M'`, bins of each point's curve.
+    pub bins: Vec<u64>,
+    /// `A' = sum' Z Y`: `[row][point]`.
+    pub curve_products: Array2<u64>,
+    /// `sum' Z`: `[row][point]`.
     pub direct: Array2<u64>,
-    /// `sum Y`: `[row][point]`.
+    /// `sum' Y`: `[row][point]`.
     pub delayed: Array2<u64>,
 }
 
@@ -29,27 +35,48 @@ impl Sums {
         let State { shape, instants, .. } = *state;
         let points: Vec<Point> = shape.curve().collect();
         let size = (state.pairs.len(), points.len());
-        let products = Array2::from_shape_vec(size, state.products.clone());
-        let direct = Array2::from_shape_fn(size, |(row, point)| {
-            let partial = state.partial[row * shape.groups + points[point].group];
-            state.totals[row][0].wrapping_sub(partial.into())
-        });
-        let delayed: Vec<u64> =
-            (0..size.0).flat_map(|row| delayed_sums(state, row).into_iter()).collect();
+        let array = |sums| Array2::from_shape_vec(size, sums).expect("as many sums as points");
+        let complete = |point: &Point| instants >> point.group;
+        let first = |point: &Point| point.first().instant >> point.group;
+        let bins =
+            points.iter().map(|point| complete(point).saturating_sub(first(point))).collect();
+        let (mut direct, mut delayed, mut curve_products) = (Vec::new(), Vec::new(), Vec::new());
+        for (row, products) in state.products.chunks_exact(points.len()).enumerate() {
+            let head = state.pairs[row].map(|sensor| state.head.before(sensor));
+            let sums = products.iter().zip(delayed_sums(state, row));
+            for (point, (&product, delayed_sum)) in points.iter().zip(sums) {
+                let First { instant, straddling, counted } = point.first();
+                let [z, y, zy] = if complete(point) < first(point) {
+                    [0; 3]
+                } else {
+                    let partial = state.partial[row * shape.groups + point.group];
+                    let all = state.totals[row][0].wrapping_sub(partial.into());
+                    let z = all.wrapping_sub(head[0].at(instant));
+                    let before = head[1].at(counted);
+                    let bin = straddling.map_or(0, |from| head[0].at(instant) - head[0].at(from));
+                    let straddled = bin.wrapping_mul(before);
+                    [z, delayed_sum.wrapping_sub(before), product.wrapping_sub(straddled)]
+                };
+                direct.push(z);
+                delayed.push(y);
+                curve_products.push(zy);
+            }
+        }
         Self {
             shape,
             instants,
-            bins: points.iter().map(|point| instants >> point.group).collect(),
+            products: array(state.products.clone()),
+            bins,
+            curve_products: array(curve_products),
+            direct: array(direct),
+            delayed: array(delayed),
             points,
-            products: products.expect("as many sums as the shape has"),
-            direct,
-            delayed: Array2::from_shape_vec(size, delayed).expect("as many sums as points"),
         }
     }
 
-    /// `g(tau) = A M / (sum Z * sum Y)` of a row at one point, symmetric normalisation: the products
+    /// `g(tau) = A' M' / (sum' Z * sum' Y)` of a row at one point, symmetric normalisation: the products
     /// are divided by the means of the very bins that were multiplied. Nothing where one of the
-    /// sensors counted nothing.
+    /// sensors counted nothing, or the stream is too short for the lag.
     ///
     /// # Panics
     /// When there is no such row or point.
@@ -57,7 +84,7 @@ impl Sums {
         let at = [row, point];
         let (direct, delayed) = (self.direct[at] as f64, self.delayed[at] as f64);
         (direct > 0.0 && delayed > 0.0)
-            .then(|| self.products[at] as f64 * self.bins[point] as f64 / direct / delayed)
+            .then(|| self.curve_products[at] as f64 * self.bins[point] as f64 / direct / delayed)
     }
 
     /// The mean of [`g`](Self::g) over the rows that have one at the point.

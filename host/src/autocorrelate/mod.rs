@@ -9,12 +9,16 @@
 //! delayed bins that the next products need. A backend advances it by a block of counts; whatever
 //! the cuts between blocks, the state is the same. Written to a file, it resumes on any device.
 //!
+//! Curves are normalised symmetrically, `g(tau) = A' M' / (sum' Z * sum' Y)`, over the bins alone whose
+//! delayed bin begins at or after the first sample: see [`Sums`].
+//!
 //! Source: "AutocorrelationCUDA" (bin groups); Schaetzel, "Noise on photon correlation data"
 //! (symmetric normalisation).
 
 mod cpu;
 mod curve;
 mod gpu;
+mod head;
 mod kernel;
 mod plan;
 mod shape;

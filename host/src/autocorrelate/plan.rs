@@ -2,12 +2,15 @@
 
 use std::sync::Arc;
 
-use super::{Backend, Kernel, Scheme, Shape, State, Sums, backend};
+use super::{Backend, Kernel, Scheme, Shape, State, Sums, backend, head::Head};
 use crate::{
     Device, Error, Result,
     device::{Gpu, Stream},
     place::{Place, place_setters},
 };
+
+/// Bytes of a stream's first counts that are copied from a GPU at a time.
+const HEAD_BYTES: usize = 1 << 24;
 
 /// Settings of an [`Autocorrelator`] in the making.
 #[derive(Clone, Debug)]
@@ -106,6 +109,10 @@ pub struct Autocorrelator {
     shape: Shape,
     instants: u64,
     backend: Box<dyn Backend>,
+    /// The GPU where there is one, which may have the stream's first counts in its memory.
+    gpu: Option<Arc<dyn Gpu>>,
+    /// Kept here whatever the backend: it is no part of the backend's state.
+    head: Head,
 }
 
 impl Autocorrelator {
@@ -137,12 +144,14 @@ impl Autocorrelator {
     }
 
     /// Continues a stream somewhere.
-    fn at(state: State, place: &Place<Kernel>) -> Result<Self> {
+    fn at(mut state: State, place: &Place<Kernel>) -> Result<Self> {
         let (shape, instants) = (state.shape, state.instants);
         // What no GPU computes, the CPU does where the choice is free.
         let free = place.gpu.is_none() && place.device == Device::Auto;
         let gpu = if free && shape.scheme == Scheme::Classic { None } else { place.open()? };
-        Ok(Self { shape, instants, backend: backend(state, gpu, place.kernel)? })
+        let head = std::mem::take(&mut state.head);
+        let backend = backend(state, gpu.clone(), place.kernel)?;
+        Ok(Self { shape, instants, backend, gpu, head })
     }
 
     /// What is autocorrelated.
@@ -169,6 +178,7 @@ impl Autocorrelator {
         let instants = self.grown(self.shape.instants(counts.len())?)?;
         if !counts.is_empty() {
             self.backend.accumulate(counts)?;
+            self.advance_head(counts);
             self.instants = instants;
         }
         Ok(())
@@ -177,7 +187,8 @@ impl Autocorrelator {
     /// [`accumulate`](Self::accumulate) of counts that are in the GPU's memory already: `instants`
     /// instants of all sensors at device address `address`. Enqueued on `stream`
     /// ([`Stream::from_raw`] of the caller's `CUstream`, or the GPU's default stream) without
-    /// waiting; [`snapshot`](Self::snapshot) and [`state`](Self::state) wait.
+    /// waiting; [`snapshot`](Self::snapshot) and [`state`](Self::state) wait. Up to the longest lag, a
+    /// stream's first counts are also copied to the host, which waits for them.
     ///
     /// # Errors
     /// [`Error::Invalid`] when the plan is the CPU's, or the stream grows beyond
@@ -195,7 +206,41 @@ impl Autocorrelator {
         if instants > 0 {
             // SAFETY: the caller's promise.
             unsafe { self.backend.accumulate_device(address, instants, stream)? };
+            // SAFETY: the caller's promise.
+            unsafe { self.download_head(address, instants, stream)? };
             self.instants = grown;
+        }
+        Ok(())
+    }
+
+    /// Takes in what the head still needs of counts that come now.
+    fn advance_head(&mut self, counts: &[u8]) {
+        let sensors = self.shape.sensors;
+        let needed = usize::try_from(self.head.missing(self.instants)).unwrap_or(usize::MAX);
+        let counts = &counts[..counts.len().min(needed.saturating_mul(sensors))];
+        self.head.advance(sensors, self.instants, counts);
+    }
+
+    /// [`advance_head`](Self::advance_head) of counts in the GPU's memory.
+    ///
+    /// # Safety
+    /// As for [`accumulate_device`](Self::accumulate_device).
+    unsafe fn download_head(
+        &mut self,
+        address: u64,
+        instants: usize,
+        stream: Stream,
+    ) -> Result<()> {
+        let sensors = self.shape.sensors;
+        let needed = usize::try_from(self.head.missing(self.instants)).unwrap_or(usize::MAX);
+        let (needed, piece) = (needed.min(instants), (HEAD_BYTES / sensors).max(1));
+        let mut bytes = vec![0; needed.min(piece) * sensors];
+        for first in (0..needed).step_by(piece) {
+            let bytes = &mut bytes[..piece.min(needed - first) * sensors];
+            let gpu = self.gpu.as_ref().expect("counts in the memory of a GPU");
+            // SAFETY: the caller's promise.
+            unsafe { gpu.download(stream, address + (first * sensors) as u64, bytes)? };
+            self.head.advance(sensors, self.instants + first as u64, bytes);
         }
         Ok(())
     }
@@ -226,7 +271,7 @@ impl Autocorrelator {
     /// # Errors
     /// The device's own.
     pub fn snapshot(&mut self) -> Result<Sums> {
-        Ok(Sums::of(&self.backend.state()?))
+        Ok(Sums::of(&self.state()?))
     }
 
     /// All that is remembered of the stream so far, to be resumed later; it goes on.
@@ -234,6 +279,6 @@ impl Autocorrelator {
     /// # Errors
     /// The device's own.
     pub fn state(&mut self) -> Result<State> {
-        self.backend.state()
+        Ok(State { head: self.head.clone(), ..self.backend.state()? })
     }
 }

@@ -74,6 +74,26 @@ pub struct Point {
     pub lag: u64,
 }
 
+/// Where a point's curve begins.
+pub(crate) struct First {
+    /// First instant of the first bin whose delayed bin begins at or after the stream's first sample.
+    pub instant: u64,
+    /// First instant of the bin before, where its delayed bin holds samples too.
+    pub straddling: Option<u64>,
+    /// How many samples: the stream's first ones.
+    pub counted: u64,
+}
+
+impl Point {
+    /// Where the curve begins at this point.
+    pub(crate) fn first(&self) -> First {
+        let bin = 1 << self.group;
+        let instant = self.lag.next_multiple_of(bin);
+        let counted = instant - self.lag;
+        First { instant, straddling: (counted > 0).then(|| instant - bin), counted }
+    }
+}
+
 impl Shape {
     /// Checks that it can be computed.
     ///

@@ -2,11 +2,77 @@
 
 use std::{fs, path::Path};
 
-use super::{Scheme, Shape};
+use serde::{Deserialize, Serialize};
+
+use super::{Shape, head::Head};
 use crate::{Error, Result, format::PartialFile};
 
-/// First bytes of a saved state; the last one is the version.
-const MAGIC: &[u8; 8] = b"corrtau\x01";
+/// Version of the files that states are saved to.
+const VERSION: u64 = 2;
+
+/// Longest first line of a saved state.
+const HEADER_LIMIT: usize = 1 << 10;
+
+/// Bytes of the checksum at the end of a saved state.
+const CHECKSUM: usize = 4;
+
+/// The first line of a saved state, JSON that a person can read.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Header {
+    /// What kind of file it is.
+    corrust: String,
+    version: u64,
+    scheme: String,
+    sensors: usize,
+    groups: usize,
+    lags: usize,
+    /// Rows.
+    curves: usize,
+    instants: u64,
+}
+
+impl Header {
+    const KIND: &str = "autocorrelation state";
+
+    /// Reads the first line, without its end.
+    fn parse(line: &[u8]) -> Result<Self> {
+        /// What every version has.
+        #[derive(Deserialize)]
+        struct Version {
+            corrust: String,
+            version: u64,
+        }
+        // How the first version's files begin.
+        let parsed = if line.starts_with(b"corrtau") {
+            Ok(Version { corrust: Self::KIND.to_owned(), version: 1 })
+        } else {
+            serde_json::from_slice(line)
+        };
+        match parsed {
+            Ok(Version { corrust, version: VERSION }) if corrust == Self::KIND => {}
+            Ok(Version { corrust, version }) if corrust == Self::KIND => {
+                return Err(Error::invalid(format!(
+                    "an autocorrelation state of version {version}: expected {VERSION}, begin the \
+                     stream anew or resume it with the corrust that saved it"
+                )));
+            }
+            _ => {
+                return Err(Error::invalid(format!(
+                    "starts with \"{}\": expected an autocorrelation state, a line of JSON with \
+                     \"corrust\": \"{}\" and \"version\": {VERSION}",
+                    line[..line.len().min(8)].escape_ascii(),
+                    Self::KIND
+                )));
+            }
+        }
+        serde_json::from_slice(line).map_err(|error| {
+            Error::invalid(format!(
+                "the first line of an autocorrelation state does not say what it is of: {error}"
+            ))
+        })
+    }
+}
 
 /// All that an autocorrelation remembers of its stream: what was summed, and what the products to
 /// come need. The same on every device.
@@ -31,12 +97,15 @@ pub struct State {
     /// needs; in the classic scheme `Z_k[M - 1 - c]`. Cell 0 of group 0 would be the next sample:
     /// it is zero.
     pub(crate) cells: Vec<u32>,
+    /// What the first counts add to bins that curves leave out.
+    pub(crate) head: Head,
 }
 
 impl State {
     /// A stream that has not begun.
     pub(crate) fn new(shape: Shape, pairs: Vec<[u32; 2]>) -> Self {
         let rows = pairs.len();
+        let head = Head::new(&shape, &pairs);
         Self {
             shape,
             pairs,
@@ -45,6 +114,7 @@ impl State {
             totals: vec![[0; 2]; rows],
             partial: vec![0; rows * shape.groups],
             cells: vec![0; rows * shape.groups * shape.cells()],
+            head,
         }
     }
 
@@ -70,63 +140,72 @@ impl State {
             && self.pairs.iter().enumerate().all(|(row, pair)| *pair == [row as u32; 2])
     }
 
-    /// The state as bytes: little-endian, preceded by its shape.
+    /// The state as bytes: a line of JSON that says what it is of, the numbers, little-endian, and a
+    /// checksum of all of it (CRC-32, as of zip).
     pub fn to_bytes(&self) -> Vec<u8> {
         let Shape { sensors, groups, lags, scheme } = self.shape;
-        let mut bytes = MAGIC.to_vec();
-        let header =
-            [sensors, groups, lags, scheme as usize, self.pairs.len()].map(|value| value as u64);
-        header.iter().for_each(|value| bytes.extend(value.to_le_bytes()));
-        bytes.extend(self.instants.to_le_bytes());
-        self.pairs.as_flattened().iter().for_each(|value| bytes.extend(value.to_le_bytes()));
-        self.products.iter().for_each(|value| bytes.extend(value.to_le_bytes()));
-        self.totals.as_flattened().iter().for_each(|value| bytes.extend(value.to_le_bytes()));
-        self.partial.iter().for_each(|value| bytes.extend(value.to_le_bytes()));
-        self.cells.iter().for_each(|value| bytes.extend(value.to_le_bytes()));
+        let header = Header {
+            corrust: Header::KIND.to_owned(),
+            version: VERSION,
+            scheme: scheme.name().to_owned(),
+            sensors,
+            groups,
+            lags,
+            curves: self.pairs.len(),
+            instants: self.instants,
+        };
+        let mut bytes = serde_json::to_vec(&header).expect("text and numbers");
+        bytes.push(b'\n');
+        let words = |bytes: &mut Vec<u8>, words: &[u32]| {
+            bytes.extend(words.iter().flat_map(|word| word.to_le_bytes()));
+        };
+        let longs = |bytes: &mut Vec<u8>, longs: &[u64]| {
+            bytes.extend(longs.iter().flat_map(|long| long.to_le_bytes()));
+        };
+        words(&mut bytes, self.pairs.as_flattened());
+        longs(&mut bytes, &self.products);
+        longs(&mut bytes, self.totals.as_flattened());
+        words(&mut bytes, &self.partial);
+        words(&mut bytes, &self.cells);
+        words(&mut bytes, &self.head.sums);
+        bytes.extend(crc32(&bytes).to_le_bytes());
         bytes
     }
 
     /// The state that [`to_bytes`](Self::to_bytes) wrote.
     ///
     /// # Errors
-    /// [`Error::Invalid`] when the bytes are not those of a state, or not all of them.
+    /// [`Error::Invalid`] when the bytes are not those of a state, not all of them, or others than
+    /// were written.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
-        let Some(body) = bytes.strip_prefix(MAGIC) else {
-            return Err(Error::invalid(format!(
-                "an autocorrelation state starts with \"{}\", expected \"{}\"",
-                bytes[..bytes.len().min(MAGIC.len())].escape_ascii(),
-                MAGIC.escape_ascii()
-            )));
-        };
-        let (header, mut body) = body.split_at_checked(48).ok_or_else(|| {
-            Error::invalid(format!(
-                "an autocorrelation state of {} bytes: expected at least {}",
-                bytes.len(),
-                MAGIC.len() + 48
-            ))
-        })?;
-        let word = |index: usize| {
-            u64::from_le_bytes(header[8 * index..8 * index + 8].try_into().expect("8 bytes"))
-        };
-        let size = |index: usize| usize::try_from(word(index)).unwrap_or(usize::MAX);
-        let scheme = *Scheme::ALL.get(size(3)).ok_or_else(|| {
-            Error::invalid(format!(
-                "an autocorrelation state of scheme {}: expected 0 (bin-groups) or 1 (classic)",
-                word(3)
-            ))
-        })?;
-        let shape = Shape { sensors: size(0), groups: size(1), lags: size(2), scheme };
+        let line = bytes.iter().take(HEADER_LIMIT).position(|&byte| byte == b'\n');
+        let header = Header::parse(&bytes[..line.unwrap_or(bytes.len().min(HEADER_LIMIT))])?;
+        let (content, checksum) =
+            bytes.split_last_chunk::<CHECKSUM>().expect("as long as its first line");
+        // Where there is no end of a line, nothing follows it.
+        let start = line.map_or(content.len(), |line| line + 1).min(content.len());
+        let mut body = &content[start..];
+
+        let Header { sensors, groups, lags, curves: rows, instants, .. } = header;
+        let shape = Shape { sensors, groups, lags, scheme: header.scheme.parse()? };
         shape.check()?;
-        let rows = size(4);
-        let row_bytes = 8 + 8 * shape.points() + 16 + 4 * shape.groups * (1 + shape.cells());
-        if (rows as u128) * (row_bytes as u128) != body.len() as u128 {
+        // The head comes last: how many sensors it has is known once the pairs are.
+        let row = 8 + 8 * shape.points() + 16 + 4 * shape.groups * (1 + shape.cells());
+        let wrong_size = |expected: u128| {
+            Error::invalid(format!(
+                "an autocorrelation state with {} bytes of numbers: expected {expected} for {rows} \
+                 curves of {groups} groups of {lags} lags",
+                content.len() - start
+            ))
+        };
+        let least = (rows as u128) * (row as u128);
+        if rows == 0 || least > body.len() as u128 {
+            return Err(wrong_size(least));
+        }
+        let (found, expected) = (crc32(content), u32::from_le_bytes(*checksum));
+        if found != expected {
             return Err(Error::invalid(format!(
-                "an autocorrelation state of {} bytes: expected {} for {rows} curves of {} groups \
-                 and {} lags",
-                bytes.len(),
-                (rows as u128) * (row_bytes as u128) + 56,
-                shape.groups,
-                shape.lags
+                "a damaged autocorrelation state: its checksum is {found:08x}, expected {expected:08x}"
             )));
         }
         let mut take = |count: usize| {
@@ -143,15 +222,22 @@ impl State {
                 shape.sensors
             )));
         }
-        let state = Self {
+        let mut head = Head::new(&shape, &pairs);
+        let mut state = Self {
             shape,
             pairs,
-            instants: word(5),
+            instants,
             products: words64(take(8 * rows * shape.points())),
             totals: words64(take(16 * rows)).as_chunks().0.to_vec(),
             partial: words32(take(4 * rows * shape.groups)),
             cells: words32(take(4 * rows * shape.groups * shape.cells())),
+            head: Head::default(),
         };
+        if body.len() != 4 * head.sums.len() {
+            return Err(wrong_size(least + 4 * head.sums.len() as u128));
+        }
+        head.sums = words32(body);
+        state.head = head;
         state.check()?;
         Ok(state)
     }
@@ -191,6 +277,12 @@ impl State {
                 return wrong("a bin of", cell.into(), format!("at most {most}"));
             }
         }
+        for ([from, to], sums) in self.head.parts() {
+            let most = 255 * to.min(*instants).saturating_sub(from);
+            if let Some(&sum) = sums.iter().find(|&&sum| u64::from(sum) > most) {
+                return wrong("a first sum of", sum.into(), format!("at most {most}"));
+            }
+        }
         Ok(())
     }
 
@@ -215,10 +307,41 @@ impl State {
     }
 }
 
+/// CRC-32 of IEEE 802.3, reflected: finds every change of up to 32 neighbouring bits.
+fn crc32(bytes: &[u8]) -> u32 {
+    const TABLE: [u32; 256] = {
+        let mut table = [0; 256];
+        let mut byte = 0;
+        while byte < 256 {
+            let mut remainder = byte as u32;
+            let mut bit = 0;
+            while bit < 8 {
+                let carry = remainder & 1;
+                remainder = remainder >> 1 ^ 0xedb8_8320 * carry;
+                bit += 1;
+            }
+            table[byte] = remainder;
+            byte += 1;
+        }
+        table
+    };
+    let step = |crc: u32, &byte: &u8| crc >> 8 ^ TABLE[usize::from(crc as u8 ^ byte)];
+    !bytes.iter().fold(!0, step)
+}
+
 fn words32(bytes: &[u8]) -> Vec<u32> {
     bytes.as_chunks().0.iter().map(|&word| u32::from_le_bytes(word)).collect()
 }
 
 fn words64(bytes: &[u8]) -> Vec<u64> {
     bytes.as_chunks().0.iter().map(|&word| u64::from_le_bytes(word)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    /// The check value of the algorithm's definition.
+    #[test]
+    fn crc32_is_that_of_ieee_802_3() {
+        assert_eq!(super::crc32(b"123456789"), 0xcbf4_3926);
+    }
 }

@@ -1,0 +1,124 @@
+//! The beginning of a stream, as curves need it.
+
+use rayon::prelude::*;
+
+use super::Shape;
+
+/// Sensors whose counts are added together: as many bytes as a cache line.
+const TILE: usize = 64;
+
+/// Sums of a stream's first counts, for the bins that a curve leaves out because their delayed bin
+/// begins before the stream. The same whatever computes the rest, and complete once the stream is as
+/// long as the longest lag.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Head {
+    /// Instants up to which sums are asked for, ascending from above 0.
+    marks: Vec<u64>,
+    /// Sensors that have a row, ascending.
+    sensors: Vec<u32>,
+    /// Sums of the counts from the mark before, or the beginning, up to each mark:
+    /// `[mark]`, and the sensors that have a row. Neighbours are at most `2^23` instants apart, the longest bin: `255 * 2^23 <
+    /// 2^31`.
+    pub(super) sums: Vec<u32>,
+}
+
+impl Head {
+    /// The head of a stream that has not begun.
+    pub(super) fn new(shape: &Shape, pairs: &[[u32; 2]]) -> Self {
+        let marks = Self::marks(shape);
+        let mut sensors = pairs.as_flattened().to_vec();
+        sensors.sort_unstable();
+        sensors.dedup();
+        let sums = vec![0; marks.len() * sensors.len()];
+        Self { marks, sensors, sums }
+    }
+
+    /// Instants up to which the curves of a shape ask for sums.
+    pub(super) fn marks(shape: &Shape) -> Vec<u64> {
+        let points = shape.curve().map(|point| point.first());
+        let mut marks: Vec<u64> = points
+            .flat_map(|first| [first.instant, first.straddling.unwrap_or(0), first.counted])
+            .filter(|&mark| mark > 0)
+            .collect();
+        marks.sort_unstable();
+        marks.dedup();
+        marks
+    }
+
+    /// Instants that a stream of `instants` instants still has to give.
+    pub(super) fn missing(&self, instants: u64) -> u64 {
+        self.marks.last().map_or(0, |last| last.saturating_sub(instants))
+    }
+
+    /// The sums of each part, with the instants where it begins and ends.
+    pub(super) fn parts(&self) -> impl Iterator<Item = ([u64; 2], &[u32])> {
+        let starts = std::iter::once(0).chain(self.marks.iter().copied());
+        let ends = self.marks.iter().copied();
+        starts.zip(ends).map(<[u64; 2]>::from).zip(self.sums.chunks_exact(self.sensors.len()))
+    }
+
+    /// Takes in counts `[instant][sensor]` of `width` sensors, the first of them those of instant
+    /// `begin`.
+    pub(super) fn advance(&mut self, width: usize, begin: u64, counts: &[u8]) {
+        let Self { marks, sensors, sums } = self;
+        let end = begin + (counts.len() / width) as u64;
+        let mut from = 0;
+        for (&to, sums) in marks.iter().zip(sums.chunks_exact_mut(sensors.len())) {
+            let part = from.max(begin)..to.min(end);
+            from = to;
+            if part.is_empty() {
+                continue;
+            }
+            let place = |instant: u64| (instant - begin) as usize * width;
+            let counts = &counts[place(part.start)..place(part.end)];
+            if width == 1 {
+                sums[0] += counts.iter().map(|&count| u32::from(count)).sum::<u32>();
+                continue;
+            }
+            // Ascending, so that as many as there are sensors are all of them.
+            let all = sensors.len() == width;
+            let tiles = sums.par_chunks_mut(TILE).zip(sensors.par_chunks(TILE));
+            tiles.for_each(|(sums, sensors)| {
+                for instant in counts.chunks_exact(width) {
+                    if all {
+                        let counts = &instant[sensors[0] as usize..];
+                        sums.iter_mut().zip(counts).for_each(|(sum, &c)| *sum += u32::from(c));
+                    } else {
+                        let counts = sensors.iter().map(|&sensor| instant[sensor as usize]);
+                        sums.iter_mut().zip(counts).for_each(|(sum, c)| *sum += u32::from(c));
+                    }
+                }
+            });
+        }
+    }
+
+    /// Counts of a sensor that has a row before each of the marks.
+    pub(super) fn before(&self, sensor: u32) -> Before<'_> {
+        let column = self.sensors.binary_search(&sensor).expect("a sensor that has a row");
+        let sums = self.sums.iter().skip(column).step_by(self.sensors.len());
+        let before = sums.scan(0_u64, |sum, &part| {
+            *sum += u64::from(part);
+            Some(*sum)
+        });
+        Before { marks: &self.marks, sums: before.collect() }
+    }
+}
+
+/// Counts of a sensor before each of a head's marks.
+pub(super) struct Before<'a> {
+    marks: &'a [u64],
+    sums: Vec<u64>,
+}
+
+impl Before<'_> {
+    /// Counts before an instant, which is 0 or one of the marks.
+    pub(super) fn at(&self, instant: u64) -> u64 {
+        match self.marks.binary_search(&instant) {
+            Ok(index) => self.sums[index],
+            Err(_) => {
+                debug_assert_eq!(instant, 0, "no mark");
+                0
+            }
+        }
+    }
+}
