@@ -10,7 +10,7 @@ use corrust::{
 };
 use ndarray::Array3;
 
-use super::{correlate::refuse_overwriting, digits, progress::Progress, say, si};
+use super::{correlate::refuse_overwriting, digits, progress::Progress, say, selection::decoder, si};
 
 /// Bytes of voltages that are read and beamformed at a time.
 const BLOCK_BYTES: usize = 1 << 27;
@@ -31,7 +31,7 @@ pub struct Args {
     /// Weights, a NumPy file: int8 [F][P][B][D][2], or ci4 as uint8 [F][P][B][D]
     #[arg(long, value_name = "A.npy")]
     weights: PathBuf,
-    /// Bits to shift the sums down by, a NumPy file: int32 [F][P][B], 0 to 31
+    /// Bits to shift the sums down by, a NumPy file: any integers [F][P][B], 0 to 31
     #[arg(long, value_name = "s.npy")]
     shifts: PathBuf,
     /// NumPy file to write
@@ -179,7 +179,7 @@ impl Args {
     /// Checks the weights against the axes `[F, P, D]` of the voltages, and returns how a weight is
     /// stored.
     fn check_weights(&self, weights: &Reader, streams: [usize; 3]) -> Result<Encoding> {
-        let encoding = if weights.dtype() == Dtype::Uint8 {
+        let encoding = if weights.dtype() == Some(Dtype::Uint8) {
             weights.expect(Dtype::Uint8, &["F", "P", "B", "D"])?;
             Encoding::Ci4
         } else {
@@ -206,7 +206,13 @@ impl Args {
 
     fn read_shifts(&self, shape: &Shape) -> Result<Vec<u32>> {
         let mut shifts = Reader::open(&self.shifts)?;
-        shifts.expect(Dtype::Int32, &["F", "P", "B"])?;
+        let Some((dtype, decode)) = shifts.dtype().and_then(|dtype| Some((dtype, decoder(dtype)?)))
+        else {
+            let found = shifts.type_name();
+            let reason = format!("elements of type {found}: expected integers [F][P][B]");
+            return Err(Error::file(&self.shifts, reason));
+        };
+        shifts.expect(dtype, &["F", "P", "B"])?;
         let expected = [shape.channels, shape.polarisations, shape.beams];
         if shifts.shape() != expected {
             return Err(Error::file(
@@ -220,11 +226,9 @@ impl Args {
         }
         let bytes = shifts.read_all()?;
         bytes
-            .as_chunks()
-            .0
-            .iter()
-            .map(|&bytes| {
-                let shift = i32::from_le_bytes(bytes);
+            .chunks_exact(dtype.bytes())
+            .map(|bytes| {
+                let shift = decode(bytes);
                 u32::try_from(shift).ok().filter(|&shift| shift <= 31).ok_or_else(|| {
                     Error::file(&self.shifts, format!("shift {shift}: expected 0 to 31"))
                 })

@@ -19,7 +19,8 @@ pub struct Files {
     pub inputs: Vec<PathBuf>,
     /// How a sample is stored: ci8, ci4, ci4-offset or cf16
     ///
-    /// By default int8 is ci8 and float16 is cf16; uint8 needs to be told.
+    /// By default int8 is ci8 and float16 is cf16; uint8 needs to be told, unless corrust quantise wrote
+    /// it.
     #[arg(long)]
     encoding: Option<Encoding>,
     /// Order of the axes: tcn (time, channel, input; the default) or cnt (channel, input, time)

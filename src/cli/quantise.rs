@@ -7,21 +7,25 @@ use corrust::{
     correlate::Shape,
     format::{
         ReadAhead,
-        npy::{Dtype, Writer},
+        npy::{Description, Dtype, Writer},
     },
-    quantise::{Quantiser, voltages},
+    quantise::{self, Quantiser, Requantiser},
 };
 
-use super::{correlate::refuse_overwriting, digits, files::Files, progress::Progress, say, si};
+use super::{correlate::refuse_overwriting, digits, files::Files, progress::Progress, say, si, warn};
 
-/// Bytes of samples that are read and quantised at a time.
+/// Bytes of samples that are read at a time.
 const BLOCK_BYTES: usize = 1 << 26;
+
+/// Samples that are quantised and written at a time.
+const PIECE: usize = 1 << 20;
 
 /// Quantise a recording to samples of 1 to 4 bits
 ///
 /// The output is a NumPy file of ci4 samples, uint8 [T][C][N] (or [C][N][T], as the recording): value v
 /// of n bits, -2^(n-1) to 2^(n-1) - 1, stands for voltages from v to v + 1 steps, the outermost for all
-/// beyond. The kernels packed-complex, -3, -2 and -1 correlate them.
+/// beyond. The kernels packed-complex, -3, -2 and -1 correlate them. OUT.npy.json beside it says what it
+/// holds, so that corrust need not be told.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, allow_negative_numbers = true)]
 pub struct Args {
@@ -46,7 +50,7 @@ pub struct Args {
 const EXAMPLES: &str = "\
 Examples:
   corrust quantise rec.npy -o few.npy --bits 3
-  corrust correlate few.npy -o visibilities.npy --encoding ci4 --kernel packed-complex-3";
+  corrust correlate few.npy -o visibilities.npy --kernel packed-complex-3";
 
 impl Args {
     /// Quantises the recording.
@@ -73,19 +77,36 @@ impl Args {
         let start = Instant::now();
         let progress = Progress::new("quantising", &shape, times);
         let mut blocks = ReadAhead::new(recording, (BLOCK_BYTES / shape.bytes_per_time()).max(1));
-        let (mut done, mut noise) = (0, self.noise);
+        let (mut done, mut noise, mut numberless) = (0, self.noise, 0);
+        let mut requantiser: Option<Requantiser> = None;
+        let mut piece = vec![0; PIECE];
         while let Some(block) = blocks.next_block()? {
-            let noise = match noise {
-                Some(noise) => noise,
-                None => *noise.insert(deviation(&block.samples, encoding)?),
+            let requantiser = match &requantiser {
+                Some(requantiser) => requantiser,
+                None => {
+                    let noise = match noise {
+                        Some(noise) => noise,
+                        None => *noise.insert(deviation(&block.samples, encoding)?),
+                    };
+                    requantiser.insert(quantiser.requantiser(encoding, noise))
+                }
             };
-            let samples = quantiser.requantise(&block.samples, encoding, noise)?;
-            match layout {
-                Layout::Tcn => writer.write_at(done * (channels * inputs) as u64, &samples)?,
-                Layout::Cnt => {
-                    for (row, samples) in samples.chunks_exact(block.times).enumerate() {
-                        writer.write_at(row as u64 * times + done, samples)?;
-                    }
+            // Samples that stand together in the output, and where the next of them begin there.
+            let (row, step) = match layout {
+                Layout::Tcn => (block.times * channels * inputs, 0),
+                Layout::Cnt => (block.times, times),
+            };
+            let start = match layout {
+                Layout::Tcn => done * (channels * inputs) as u64,
+                Layout::Cnt => done,
+            };
+            for (index, samples) in block.samples.chunks_exact(row * encoding.bytes()).enumerate() {
+                let mut place = start + index as u64 * step;
+                for samples in samples.chunks(PIECE * encoding.bytes()) {
+                    let piece = &mut piece[..samples.len() / encoding.bytes()];
+                    numberless += requantiser.requantise(samples, piece)?;
+                    writer.write_at(place, piece)?;
+                    place += piece.len() as u64;
                 }
             }
             done += block.times as u64;
@@ -96,10 +117,18 @@ impl Args {
             return Err(Error::invalid(format!("the recording ended at time {done} of {times}")));
         }
         writer.finish()?;
+        Description::new(Encoding::Ci4, layout, &axes).write(&self.output)?;
         let seconds = start.elapsed().as_secs_f64();
+        if numberless > 0 {
+            warn(format_args!(
+                "{numberless} of {} samples have a part that is not a number, which becomes 0",
+                times * (channels * inputs) as u64
+            ));
+        }
         say(format_args!(
             "quantised {inputs} inputs x {channels} channels x {times} times to {} {} in {seconds:.2} s: \
-             {}samples/s, steps of {} ({} standard deviations), {} % as efficient: {}",
+             {}samples/s, steps of {} ({} standard deviations), correlations {} % as efficient as \
+             those of the unquantised voltages: {}",
             self.bits,
             if self.bits == 1 { "bit" } else { "bits" },
             si((inputs * channels) as f64 * times as f64 / seconds),
@@ -112,12 +141,9 @@ impl Args {
     }
 }
 
-/// Standard deviation of the samples' real and imaginary parts around zero.
+/// Standard deviation of the samples' real and imaginary parts around zero, of those that are numbers.
 fn deviation(samples: &[u8], encoding: Encoding) -> Result<f32> {
-    let voltages = voltages(samples, encoding)?;
-    let power: f64 =
-        voltages.iter().map(|v| f64::from(v.re).powi(2) + f64::from(v.im).powi(2)).sum();
-    let deviation = (power / (2.0 * voltages.len() as f64)).sqrt() as f32;
+    let deviation = quantise::deviation(samples, encoding);
     if deviation > 0.0 && deviation.is_finite() {
         Ok(deviation)
     } else {

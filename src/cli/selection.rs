@@ -75,6 +75,26 @@ pub struct Gates {
     pub count: usize,
 }
 
+/// What turns an element into an integer, of types of integers.
+pub fn decoder(dtype: Dtype) -> Option<fn(&[u8]) -> i128> {
+    macro_rules! decoder {
+        ($integer:ty) => {
+            |bytes| <$integer>::from_le(bytemuck::pod_read_unaligned(bytes)).into()
+        };
+    }
+    Some(match dtype {
+        Dtype::Int8 => decoder!(i8),
+        Dtype::Uint8 => decoder!(u8),
+        Dtype::Int16 => decoder!(i16),
+        Dtype::Uint16 => decoder!(u16),
+        Dtype::Int32 => decoder!(i32),
+        Dtype::Uint32 => decoder!(u32),
+        Dtype::Int64 => decoder!(i64),
+        Dtype::Uint64 => decoder!(u64),
+        Dtype::Float16 | Dtype::Float32 | Dtype::Float64 => return None,
+    })
+}
+
 /// The integers of a one-dimensional file, each as `accept(index, integer)` takes it or says why not.
 /// There must be `expected` of them along the axis `axis`, as many as the recording has `things`.
 fn integers<T>(
@@ -86,19 +106,11 @@ fn integers<T>(
     /// Elements read at a time: gate numbers are as many as times.
     const PIECE: usize = 1 << 20;
     let mut reader = Reader::open(path)?;
-    let dtype = reader.dtype();
-    let decode: fn(&[u8]) -> i128 = match dtype {
-        Dtype::Int8 => |bytes| bytemuck::pod_read_unaligned::<i8>(bytes).into(),
-        Dtype::Uint8 => |bytes| bytemuck::pod_read_unaligned::<u8>(bytes).into(),
-        Dtype::Int32 => |bytes| i32::from_le(bytemuck::pod_read_unaligned(bytes)).into(),
-        Dtype::Int64 => |bytes| i64::from_le(bytemuck::pod_read_unaligned(bytes)).into(),
-        Dtype::Uint64 => |bytes| u64::from_le(bytemuck::pod_read_unaligned(bytes)).into(),
-        Dtype::Float16 | Dtype::Float32 | Dtype::Float64 => {
-            return Err(Error::file(
-                path,
-                format!("elements of type {dtype}: expected integers [{axis}]"),
-            ));
-        }
+    let Some((dtype, decode)) = reader.dtype().and_then(|dtype| Some((dtype, decoder(dtype)?)))
+    else {
+        let found = reader.type_name();
+        let reason = format!("elements of type {found}: expected integers [{axis}]");
+        return Err(Error::file(path, reason));
     };
     reader.expect(dtype, &[axis])?;
     let length = reader.shape()[0];

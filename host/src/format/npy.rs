@@ -14,7 +14,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use ndarray_npy::npy::header::Header;
+use serde::{Deserialize, Serialize};
 
 use super::{Block, Options, PartialFile, Recording};
 use crate::{Encoding, Error, Layout, Result, correlate::Shape};
@@ -24,9 +24,6 @@ pub(super) const MAGIC: &[u8] = b"\x93NUMPY";
 
 /// Longest header that is read; one of a plain array has about a hundred bytes.
 const HEADER_LIMIT: usize = 1 << 16;
-
-/// Deepest nesting of brackets that is parsed; a plain array needs 2.
-const NESTING_LIMIT: usize = 8;
 
 /// Data start at a multiple of this many bytes.
 const ALIGNMENT: usize = 64;
@@ -38,8 +35,14 @@ pub enum Dtype {
     Int8,
     /// 8-bit unsigned integer.
     Uint8,
+    /// 16-bit signed integer.
+    Int16,
+    /// 16-bit unsigned integer.
+    Uint16,
     /// 32-bit signed integer.
     Int32,
+    /// 32-bit unsigned integer.
+    Uint32,
     /// 64-bit signed integer.
     Int64,
     /// 64-bit unsigned integer.
@@ -53,10 +56,13 @@ pub enum Dtype {
 }
 
 impl Dtype {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 11] = [
         Self::Int8,
         Self::Uint8,
+        Self::Int16,
+        Self::Uint16,
         Self::Int32,
+        Self::Uint32,
         Self::Int64,
         Self::Uint64,
         Self::Float16,
@@ -68,8 +74,8 @@ impl Dtype {
     pub const fn bytes(self) -> usize {
         match self {
             Self::Int8 | Self::Uint8 => 1,
-            Self::Float16 => 2,
-            Self::Int32 | Self::Float32 => 4,
+            Self::Int16 | Self::Uint16 | Self::Float16 => 2,
+            Self::Int32 | Self::Uint32 | Self::Float32 => 4,
             Self::Int64 | Self::Uint64 | Self::Float64 => 8,
         }
     }
@@ -79,7 +85,10 @@ impl Dtype {
         match self {
             Self::Int8 => "int8",
             Self::Uint8 => "uint8",
+            Self::Int16 => "int16",
+            Self::Uint16 => "uint16",
             Self::Int32 => "int32",
+            Self::Uint32 => "uint32",
             Self::Int64 => "int64",
             Self::Uint64 => "uint64",
             Self::Float16 => "float16",
@@ -93,7 +102,10 @@ impl Dtype {
         match self {
             Self::Int8 => "|i1",
             Self::Uint8 => "|u1",
+            Self::Int16 => "<i2",
+            Self::Uint16 => "<u2",
             Self::Int32 => "<i4",
+            Self::Uint32 => "<u4",
             Self::Int64 => "<i8",
             Self::Uint64 => "<u8",
             Self::Float16 => "<f2",
@@ -102,20 +114,19 @@ impl Dtype {
         }
     }
 
-    /// The type that a header's type string stands for.
-    fn from_descriptor(text: &str) -> Option<Self> {
+    /// The type that a header's type string stands for, and whether its bytes stand in the other order.
+    fn from_descriptor(text: &str) -> Option<(Self, bool)> {
         let (order, kind) = match text.strip_prefix(['<', '>', '|', '=']) {
             Some(kind) => (text.as_bytes()[0], kind),
             None => (b'=', text),
         };
-        let little = match order {
-            b'>' => false,
-            b'=' => cfg!(target_endian = "little"),
-            _ => true,
+        let big = match order {
+            b'>' => true,
+            b'=' => cfg!(target_endian = "big"),
+            _ => false,
         };
-        Self::ALL
-            .into_iter()
-            .find(|dtype| dtype.descriptor()[1..] == *kind && (little || dtype.bytes() == 1))
+        let dtype = Self::ALL.into_iter().find(|dtype| dtype.descriptor()[1..] == *kind)?;
+        Some((dtype, big))
     }
 }
 
@@ -130,7 +141,11 @@ impl fmt::Display for Dtype {
 pub struct Reader {
     path: PathBuf,
     file: File,
-    dtype: Dtype,
+    dtype: Option<Dtype>,
+    /// Whether the bytes of an element stand in the other order, the highest first.
+    big_endian: bool,
+    /// The type in the header's words.
+    descriptor: String,
     shape: Vec<usize>,
     /// Byte at which the elements start.
     start: u64,
@@ -140,52 +155,48 @@ impl Reader {
     /// Opens `path` and checks that all its elements are there.
     ///
     /// # Errors
-    /// [`Error::File`] for a file that is not NumPy's, is truncated or longer than its shape says,
-    /// is in Fortran order, or has elements of a type other than [`Dtype`]'s; [`Error::Io`] when it
-    /// cannot be read.
+    /// [`Error::File`] for a file that is not NumPy's, is truncated or longer than its shape says, or
+    /// is in Fortran order; [`Error::Io`] when it cannot be read.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let mut file = File::open(path).map_err(Error::io(path, "read"))?;
         let length = file.metadata().map_err(Error::io(path, "read"))?.len();
         let bytes = read_header(&mut file, path)?;
-        let header = Header::from_reader(&mut &bytes[..])
-            .map_err(|error| Error::file(path, format!("not a NumPy file: {error}")))?;
-        let descriptor = header.type_descriptor.as_string();
-        let dtype = descriptor.and_then(|text| Dtype::from_descriptor(text)).ok_or_else(|| {
-            let expected = Dtype::ALL.map(Dtype::name).join(", ");
-            let found = &header.type_descriptor;
-            Error::file(path, format!("elements of type {found}: expected one of {expected}"))
-        })?;
-        if header.layout.is_fortran() {
+        let Header { descriptor, fortran_order, shape } = Header::parse(&bytes)
+            .map_err(|reason| Error::file(path, format!("in its NumPy header, {reason}")))?;
+        if fortran_order {
             return Err(Error::file(
                 path,
                 "array in Fortran order: expected C order (save numpy.ascontiguousarray of it)",
             ));
         }
-        let expected = header
-            .shape
-            .iter()
-            .try_fold(dtype.bytes(), |bytes, &axis| bytes.checked_mul(axis))
-            .filter(|&bytes| bytes <= isize::MAX as usize)
-            .ok_or_else(|| {
-                Error::file(path, format!("shape {:?} cannot be addressed", header.shape))
-            })?;
-        let found = length - (bytes.len() as u64).min(length);
-        if found != expected as u64 {
-            let fault = if found < expected as u64 { "truncated" } else { "too long" };
-            return Err(Error::file(
-                path,
-                format!(
-                    "{fault}: {found} bytes of elements, expected {expected} for {dtype} {:?}",
-                    header.shape
-                ),
-            ));
+        let unquoted = descriptor.trim_matches(['\'', '"']);
+        let (dtype, big_endian) = Dtype::from_descriptor(unquoted).unzip();
+        // How long elements of other types are is not known; nothing reads them.
+        if let Some(dtype) = dtype {
+            let expected = shape
+                .iter()
+                .try_fold(dtype.bytes(), |bytes, &axis| bytes.checked_mul(axis))
+                .filter(|&bytes| bytes <= isize::MAX as usize)
+                .ok_or_else(|| Error::file(path, format!("shape {shape:?} cannot be addressed")))?;
+            let found = length - (bytes.len() as u64).min(length);
+            if found != expected as u64 {
+                let fault = if found < expected as u64 { "truncated" } else { "too long" };
+                return Err(Error::file(
+                    path,
+                    format!(
+                        "{fault}: {found} bytes of elements, expected {expected} for {dtype} {shape:?}"
+                    ),
+                ));
+            }
         }
         Ok(Self {
             path: path.to_owned(),
             file,
             dtype,
-            shape: header.shape,
+            big_endian: big_endian.unwrap_or(false),
+            descriptor,
+            shape,
             start: bytes.len() as u64,
         })
     }
@@ -195,9 +206,14 @@ impl Reader {
         &self.path
     }
 
-    /// Type of the elements.
-    pub fn dtype(&self) -> Dtype {
+    /// Type of the elements, if it is one of [`Dtype`]'s.
+    pub fn dtype(&self) -> Option<Dtype> {
         self.dtype
+    }
+
+    /// Type of the elements in words, whatever it is.
+    pub fn type_name(&self) -> &str {
+        self.dtype.map_or(&self.descriptor, |dtype| dtype.name())
     }
 
     /// Lengths of the axes, slowest first.
@@ -211,10 +227,10 @@ impl Reader {
     /// [`Error::File`] saying what was found and what was expected.
     pub fn expect(&self, dtype: Dtype, axes: &[&str]) -> Result<()> {
         let expected = || format!("{dtype} [{}]", axes.join("]["));
-        if self.dtype != dtype {
+        if self.dtype != Some(dtype) {
             return Err(Error::file(
                 &self.path,
-                format!("elements of type {}: expected {}", self.dtype, expected()),
+                format!("elements of type {}: expected {}", self.type_name(), expected()),
             ));
         }
         if self.shape.len() != axes.len() {
@@ -238,15 +254,28 @@ impl Reader {
         }
     }
 
-    /// Fills `bytes` with the elements that start at index `element` of the flattened array.
+    /// Fills `bytes` with the elements that start at index `element` of the flattened array,
+    /// little-endian.
     ///
     /// # Errors
     /// [`Error::Io`] when the file cannot be read or has become shorter.
+    ///
+    /// # Panics
+    /// When the elements are of no [`Dtype`].
     pub fn read_at(&mut self, element: u64, bytes: &mut [u8]) -> Result<()> {
+        let size = self.element_bytes();
         self.file
-            .seek(SeekFrom::Start(self.start + element * self.dtype.bytes() as u64))
+            .seek(SeekFrom::Start(self.start + element * size as u64))
             .and_then(|_| self.file.read_exact(bytes))
-            .map_err(Error::io(&self.path, "read"))
+            .map_err(Error::io(&self.path, "read"))?;
+        if self.big_endian {
+            bytes.chunks_exact_mut(size).for_each(<[u8]>::reverse);
+        }
+        Ok(())
+    }
+
+    fn element_bytes(&self) -> usize {
+        self.dtype.expect("elements of a type that is known").bytes()
     }
 
     /// Bytes of the whole array.
@@ -254,14 +283,118 @@ impl Reader {
     /// # Errors
     /// As for [`read_at`](Self::read_at).
     pub fn read_all(&mut self) -> Result<Vec<u8>> {
-        let mut bytes = vec![0; self.shape.iter().product::<usize>() * self.dtype.bytes()];
+        let mut bytes = vec![0; self.shape.iter().product::<usize>() * self.element_bytes()];
         self.read_at(0, &mut bytes)?;
         Ok(bytes)
     }
 }
 
-/// Reads the bytes before the elements, so far as they are safe to parse: of bounded length and
-/// nesting, for the parser recurses.
+/// What a header says.
+struct Header {
+    /// The type as it stands there: a string in quotes, or a list of fields.
+    descriptor: String,
+    fortran_order: bool,
+    shape: Vec<usize>,
+}
+
+impl Header {
+    /// Understands the bytes before the elements; the error is the reason alone.
+    fn parse(bytes: &[u8]) -> Result<Self, String> {
+        let text = String::from_utf8_lossy(&bytes[header_start(bytes)..]);
+        let shown = |text: &str| {
+            let start: String = text.trim().chars().take(40).collect();
+            format!("\"{}\"", start.escape_debug())
+        };
+        let mut rest = text
+            .trim()
+            .strip_prefix('{')
+            .and_then(|text| text.strip_suffix('}'))
+            .ok_or_else(|| format!("{}: expected a dictionary in braces", shown(&text)))?;
+        let (mut descriptor, mut fortran_order, mut shape) = (None, None, None);
+        while !rest.trim_start().is_empty() {
+            let (entry, after) = split_literal(rest, ',');
+            rest = after;
+            let (key, value) = split_literal(entry, ':');
+            let value = value.trim();
+            match key.trim().trim_matches(['\'', '"']) {
+                "descr" => descriptor = Some(value.to_owned()),
+                "fortran_order" => {
+                    fortran_order = Some(match value {
+                        "True" => true,
+                        "False" => false,
+                        _ => {
+                            let shown = shown(value);
+                            return Err(format!("fortran_order {shown}: expected True or False"));
+                        }
+                    });
+                }
+                "shape" => {
+                    shape = Some(parse_shape(value).ok_or_else(|| {
+                        format!("shape {}: expected a tuple of whole numbers", shown(value))
+                    })?);
+                }
+                _ => {
+                    return Err(format!(
+                        "key {}: expected descr, fortran_order and shape",
+                        shown(key.trim().trim_matches(['\'', '"']))
+                    ));
+                }
+            }
+        }
+        let missing = |key: &str| format!("no key \"{key}\": expected descr, fortran_order and shape");
+        Ok(Self {
+            descriptor: descriptor.ok_or_else(|| missing("descr"))?,
+            fortran_order: fortran_order.ok_or_else(|| missing("fortran_order"))?,
+            shape: shape.ok_or_else(|| missing("shape"))?,
+        })
+    }
+}
+
+/// A Python literal up to the first `separator` outside brackets and quotes, and what follows it.
+fn split_literal(text: &str, separator: char) -> (&str, &str) {
+    let (mut depth, mut quote, mut escaped) = (0_usize, None, false);
+    for (place, character) in text.char_indices() {
+        match (quote, character) {
+            _ if escaped => escaped = false,
+            (Some(_), '\\') => escaped = true,
+            (Some(open), _) if character == open => quote = None,
+            (Some(_), _) => {}
+            (None, '\'' | '"') => quote = Some(character),
+            (None, '(' | '[' | '{') => depth += 1,
+            (None, ')' | ']' | '}') => depth = depth.saturating_sub(1),
+            (None, _) if character == separator && depth == 0 => {
+                return (&text[..place], &text[place + separator.len_utf8()..]);
+            }
+            (None, _) => {}
+        }
+    }
+    (text, "")
+}
+
+/// The lengths in a tuple or list. Python 2 wrote long ones with an L behind them.
+fn parse_shape(text: &str) -> Option<Vec<usize>> {
+    let inner = text.strip_prefix('(').and_then(|text| text.strip_suffix(')'));
+    let inner = inner.or_else(|| text.strip_prefix('[')?.strip_suffix(']'))?.trim();
+    let inner = inner.strip_suffix(',').unwrap_or(inner);
+    if inner.is_empty() {
+        return Some(Vec::new());
+    }
+    let length = |text: &str| {
+        let text = text.trim();
+        let digits = text.strip_suffix(['L', 'l']).unwrap_or(text);
+        let number = digits.bytes().all(|digit| digit.is_ascii_digit()) && !digits.is_empty();
+        // What is too long for a number is too long to be addressed, which the caller finds.
+        number.then(|| digits.parse().unwrap_or(usize::MAX))
+    };
+    inner.split(',').map(length).collect()
+}
+
+/// Bytes before the text of a header whose version and length are there.
+fn header_start(bytes: &[u8]) -> usize {
+    MAGIC.len() + if bytes[MAGIC.len()] == 1 { 4 } else { 6 }
+}
+
+/// Reads the bytes before the elements, if there are not too many of them.
 fn read_header(file: &mut File, path: &Path) -> Result<Vec<u8>> {
     let truncated = |found: usize, expected: usize| {
         Error::file(
@@ -280,12 +413,19 @@ fn read_header(file: &mut File, path: &Path) -> Result<Vec<u8>> {
     if !bytes.starts_with(MAGIC) {
         return Err(Error::file(path, "not a NumPy file: expected it to start with \\x93NUMPY"));
     }
-    let (start, length) = if bytes[version] == 1 {
-        (version + 4, usize::from(u16::from_le_bytes([bytes[version + 2], bytes[version + 3]])))
+    if !(1..=3).contains(&bytes[version]) {
+        return Err(Error::file(
+            path,
+            format!("NumPy's format of version {}: expected 1 to 3", bytes[version]),
+        ));
+    }
+    let start = header_start(&bytes);
+    read_to(&mut bytes, start)?;
+    let length = if bytes[version] == 1 {
+        usize::from(u16::from_le_bytes([bytes[version + 2], bytes[version + 3]]))
     } else {
-        read_to(&mut bytes, version + 6)?;
         let length = bytes[version + 2..].try_into().map_or(0, u32::from_le_bytes);
-        (version + 6, usize::try_from(length).unwrap_or(usize::MAX))
+        usize::try_from(length).unwrap_or(usize::MAX)
     };
     if length > HEADER_LIMIT {
         return Err(Error::file(
@@ -294,20 +434,6 @@ fn read_header(file: &mut File, path: &Path) -> Result<Vec<u8>> {
         ));
     }
     read_to(&mut bytes, start + length)?;
-    let mut depth = 0_usize;
-    for byte in &bytes[start..] {
-        match byte {
-            b'(' | b'[' | b'{' => depth += 1,
-            b')' | b']' | b'}' => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        if depth > NESTING_LIMIT {
-            return Err(Error::file(
-                path,
-                format!("a header with brackets nested over {NESTING_LIMIT} deep: expected 2"),
-            ));
-        }
-    }
     Ok(bytes)
 }
 
@@ -338,6 +464,18 @@ impl Voltages {
             let reader = Reader::open(path)?;
             let (shape, length) = voltage_shape(&reader, options)?;
             let expected = *first.get_or_insert(shape);
+            if shape.encoding != expected.encoding {
+                return Err(Error::file(
+                    path,
+                    format!(
+                        "{} samples, of type {}: expected {} as in {}",
+                        shape.encoding,
+                        reader.type_name(),
+                        expected.encoding,
+                        paths[0].display()
+                    ),
+                ));
+            }
             if shape != expected {
                 return Err(Error::file(
                     path,
@@ -360,26 +498,86 @@ impl Voltages {
     }
 }
 
+/// What a file of 4-bit samples holds, which its type does not say: the file `rec.npy.json` beside
+/// `rec.npy`, JSON.
+#[derive(Serialize, Deserialize)]
+pub struct Description {
+    encoding: String,
+    layout: String,
+    /// The array's, so that a description is not taken for that of another array of the same name.
+    shape: Vec<usize>,
+}
+
+impl Description {
+    /// The description of an array of shape `shape`.
+    pub fn new(encoding: Encoding, layout: Layout, shape: &[usize]) -> Self {
+        let (encoding, layout) = (encoding.name().to_owned(), layout.name().to_owned());
+        Self { encoding, layout, shape: shape.to_vec() }
+    }
+
+    /// The name of the description of the file `path`.
+    pub fn path(path: &Path) -> PathBuf {
+        let mut name = path.as_os_str().to_owned();
+        name.push(".json");
+        name.into()
+    }
+
+    /// Writes the description of the file `path`.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn write(&self, path: &Path) -> Result<()> {
+        let mut file = PartialFile::create(Self::path(path))?;
+        file.append(&serde_json::to_vec(self).expect("text and numbers"))?;
+        file.append(b"\n")?;
+        file.finish()
+    }
+
+    /// The description of an array of bytes, if it has one: a file that is none, or that of another
+    /// array, is passed over.
+    fn beside(reader: &Reader) -> Option<Self> {
+        if reader.dtype() != Some(Dtype::Uint8) {
+            return None;
+        }
+        let bytes = std::fs::read(Self::path(reader.path())).ok()?;
+        let description: Self = serde_json::from_slice(&bytes).ok()?;
+        (description.shape == reader.shape()).then_some(description)
+    }
+}
+
 /// Shape and number of times of the voltages in a file.
 fn voltage_shape(reader: &Reader, options: Options) -> Result<(Shape, usize)> {
+    let description = Description::beside(reader);
+    let described = description.as_ref().map(|description| description.encoding.parse());
     let encoding = match (options.encoding, reader.dtype()) {
         (Some(encoding), _) => encoding,
-        (None, Dtype::Int8) => Encoding::Ci8,
-        (None, Dtype::Float16) => Encoding::Cf16,
-        (None, Dtype::Uint8) => {
+        (None, Some(Dtype::Int8)) => Encoding::Ci8,
+        (None, Some(Dtype::Float16)) => Encoding::Cf16,
+        (None, Some(Dtype::Uint8)) => match described {
+            Some(encoding) => encoding?,
+            None => {
+                return Err(Error::file(
+                    reader.path(),
+                    "elements of type uint8 are ci4 or ci4-offset samples: say which encoding",
+                ));
+            }
+        },
+        (None, _) => {
             return Err(Error::file(
                 reader.path(),
-                "elements of type uint8 are ci4 or ci4-offset samples: say which encoding",
-            ));
-        }
-        (None, other) => {
-            return Err(Error::file(
-                reader.path(),
-                format!("elements of type {other}: expected int8 (ci8), uint8 (ci4) or float16"),
+                format!(
+                    "elements of type {}: expected int8 (ci8), uint8 (ci4, ci4-offset) or float16 \
+                     (cf16)",
+                    reader.type_name()
+                ),
             ));
         }
     };
-    let layout = options.layout.unwrap_or(Layout::Tcn);
+    let layout = match (options.layout, description) {
+        (Some(layout), _) => layout,
+        (None, Some(description)) => description.layout.parse()?,
+        (None, None) => Layout::Tcn,
+    };
     let axes = match layout {
         Layout::Tcn => ["time", "channel", "input", "real, imaginary"],
         Layout::Cnt => ["channel", "input", "time", "real, imaginary"],
@@ -427,7 +625,7 @@ impl Recording for Voltages {
         {
             let count = (*length - self.position).min(times - filled);
             let sample = self.shape.encoding.bytes();
-            let elements = |times: usize| (times * sample / reader.dtype().bytes()) as u64;
+            let elements = |times: usize| (times * sample / reader.element_bytes()) as u64;
             match self.shape.layout {
                 Layout::Tcn => {
                     let step = self.shape.bytes_per_time();
