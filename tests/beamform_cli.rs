@@ -88,6 +88,27 @@ fn beams_are_what_plain_loops_give() {
     }
 }
 
+/// Shifts are integers of any type that holds them.
+#[test]
+fn shifts_are_of_any_integer_type() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let case = random((5, 3, 2, 1, 40), 6);
+    write(folder, &case);
+    let command = "beamform e.npy --weights a.npy --shifts s.npy -o j.npy --device cpu";
+    done(folder, command);
+    let expected = fs::read(folder.join("j.npy")).unwrap();
+    let shifts: Array3<i32> = ndarray_npy::read_npy(folder.join("s.npy")).unwrap();
+    macro_rules! check {
+        ($($integer:ty)*) => {$(
+            ndarray_npy::write_npy(folder.join("s.npy"), &shifts.mapv(|s| s as $integer)).unwrap();
+            done(folder, command);
+            assert!(fs::read(folder.join("j.npy")).unwrap() == expected, stringify!($integer));
+        )*};
+    }
+    check!(i8 u8 i16 u16 u32 i64 u64);
+}
+
 /// More voltages than are read at a time, and weights of four bits.
 #[test]
 fn long_recordings_are_beamformed_in_blocks() {
@@ -123,7 +144,11 @@ fn what_does_not_fit_is_refused_in_one_sentence() {
     let error = refused(folder, &command.replace("--weights a", "--weights s"));
     assert!(error.contains("expected int8 [F][P][B][D][2]"), "{error}");
     let error = refused(folder, &command.replace("--shifts s", "--shifts a"));
-    assert!(error.contains("expected int32 [F][P][B]"), "{error}");
+    assert!(error.contains("a.npy: 5 axes [2, 2, 3, 4, 2]: expected 3, int8 [F][P][B]"), "{error}");
+
+    ndarray_npy::write_npy(folder.join("s.npy"), &Array3::<f32>::zeros((2, 2, 3))).unwrap();
+    let error = refused(folder, command);
+    assert!(error.contains("elements of type float32: expected integers [F][P][B]"), "{error}");
 
     let shifts = Array3::<i32>::from_elem((2, 2, 4), 1);
     ndarray_npy::write_npy(folder.join("s.npy"), &shifts).unwrap();

@@ -66,7 +66,7 @@ fn files_in(folder: &Path) -> Vec<String> {
 
 /// The samples of a recording, for the oracle.
 fn recording(path: &Path, encoding: Encoding, layout: Layout) -> oracle::Block {
-    let options = Options { encoding: Some(encoding), layout: Some(layout) };
+    let options = Options { encoding: Some(encoding), layout: Some(layout), ..Options::default() };
     let mut recording = format::open(&[path], options).unwrap();
     let (shape, times) = (recording.shape(), recording.times() as usize);
     let mut block = Block::new();

@@ -153,22 +153,178 @@ fn gates_and_shifts_are_what_plain_loops_give() {
     }
 }
 
+/// A GUPPI RAW block of 8 times, two polarisations, one channel, which is packet `index`.
+fn block(index: u64, value: u8) -> Vec<u8> {
+    let cards = [
+        "OBSNCHAN= 1".to_owned(),
+        "NPOL    = 4".to_owned(),
+        "NBITS   = 8".to_owned(),
+        "BLOCSIZE= 32".to_owned(),
+        "PKTSIZE = 32".to_owned(),
+        format!("PKTIDX  = {index}"),
+        "END".to_owned(),
+    ];
+    let header: String = cards.iter().map(|card| format!("{card:80}")).collect();
+    [header.into_bytes(), vec![value; 32]].concat()
+}
+
+/// [`refused`] in one sentence that says all of `expected`.
+fn refused_saying(folder: &Path, arguments: &str, expected: &[&str]) {
+    let text = refused(folder, arguments);
+    for expected in expected {
+        assert!(text.contains(expected), "{arguments}: {text:?} says {expected:?}");
+    }
+    assert_eq!(text.lines().count(), 1, "{arguments}: {text}");
+}
+
+#[test]
+fn gaps_take_no_time_and_long_ones_are_asked_for() {
+    const FAR: u64 = 16_000_000_000_000;
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    fs::write(folder.join("scan.raw"), [block(0, 1), block(FAR, 255)].concat()).unwrap();
+    let correlate = "correlate scan.raw -o v.npy --counts n.npy --device cpu";
+    refused_saying(
+        folder,
+        correlate,
+        &["PKTIDX = 16000000000000", "--long-gaps", "the 16 of all data"],
+    );
+
+    let start = std::time::Instant::now();
+    let visibilities = |counts: &[u64]| {
+        let found: ArrayD<i64> = ndarray_npy::read_npy(folder.join("v.npy")).unwrap();
+        let sums: Vec<i64> = counts.iter().flat_map(|&count| [2 * count as i64, 0]).collect();
+        assert_eq!(found.into_iter().collect::<Vec<_>>(), sums);
+    };
+    let valid = || {
+        let found: ArrayD<u64> = ndarray_npy::read_npy(folder.join("n.npy")).unwrap();
+        found.into_iter().collect::<Vec<_>>()
+    };
+    let said = done(folder, &format!("{correlate} --long-gaps"));
+    assert!(said.contains("127999999999992 of 128000000000008 times are missing"), "{said}");
+    assert!(!said.contains("dropped"), "{said}");
+    assert_eq!(valid(), [16]);
+    visibilities(&[16; 3]);
+
+    // The two dumps meet within the gap.
+    done(folder, &format!("{correlate} --long-gaps --integrate {}", 4 * FAR + 4));
+    assert_eq!(valid(), [8, 8]);
+    visibilities(&[8; 6]);
+
+    // What is delayed into the gap is not lost: three samples before it are valid with themselves.
+    numbers(folder, "shifts.npy", &[0_i64, 3]);
+    done(folder, &format!("{correlate} --long-gaps --shifts shifts.npy"));
+    assert_eq!(valid(), [16, 10, 13]);
+    visibilities(&[16, 10, 13]);
+    assert!(start.elapsed().as_secs() < 30, "{:?}", start.elapsed());
+
+    // Gates know the times of a gap that is longer than what is read at a time.
+    let times = 40_000_008_usize;
+    let gates: Vec<u8> = (0..times).map(|time| [0, 1, 255][time / 4 % 3]).collect();
+    numbers(folder, "gates.npy", &gates);
+    fs::write(folder.join("scan.raw"), [block(0, 1), block(5_000_000, 255)].concat()).unwrap();
+    let said = done(folder, &format!("{correlate} --long-gaps --gates gates.npy"));
+    let dropped = gates.iter().filter(|&&gate| gate == 255).count();
+    assert!(said.contains(&format!("{dropped} of {times} times belong to no gate")), "{said}");
+    let there =
+        |gate| (0..8).chain(times - 8..times).filter(|&time| gates[time] == gate).count() as u64;
+    assert_eq!(valid(), [there(0), there(1)]);
+    visibilities(&[[there(0); 3], [there(1); 3]].concat());
+
+    // A gap of no more than the data needs no option.
+    fs::write(folder.join("scan.raw"), [block(0, 1), block(3, 255)].concat()).unwrap();
+    done(folder, correlate);
+    assert_eq!(valid(), [16]);
+}
+
+#[test]
+fn recordings_that_were_cut_short_are_read_if_asked() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let whole = [block(0, 1), block(1, 255), block(2, 1)].concat();
+    let correlate = "correlate scan.raw -o v.npy --device cpu";
+    // In the last block's data, in its header, and just behind a header.
+    for cut in [1, 31, 32, 33, 200, 591] {
+        fs::write(folder.join("scan.raw"), &whole[..whole.len() - cut]).unwrap();
+        refused_saying(folder, correlate, &["scan.raw: truncated", "--keep-going"]);
+        let said = done(folder, &format!("{correlate} --keep-going"));
+        assert!(said.contains("scan.raw: truncated"), "{said}");
+        assert!(said.contains("the block is left out"), "{said}");
+        assert!(said.contains("x 16 times"), "{said}");
+    }
+    // Another file's last block is followed by times: it is no end.
+    fs::write(folder.join("more.raw"), block(3, 1)).unwrap();
+    refused_saying(
+        folder,
+        "correlate scan.raw more.raw -o v.npy --keep-going",
+        &["scan.raw: truncated"],
+    );
+    // Nothing is left.
+    fs::write(folder.join("scan.raw"), &whole[..500]).unwrap();
+    refused_saying(
+        folder,
+        &format!("{correlate} --keep-going"),
+        &["no block: expected at least 1"],
+    );
+    // What is wrong in another way stays wrong.
+    fs::write(folder.join("scan.raw"), [&whole[..], &[7; 80]].concat()).unwrap();
+    refused_saying(folder, &format!("{correlate} --keep-going"), &["a card starts with"]);
+}
+
+#[test]
+fn gates_and_shifts_are_integers_of_any_type() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    done(folder, "simulate -o rec.npy --inputs 2 --channels 1 --times 6");
+    let correlate = "correlate rec.npy -o v.npy --device cpu --gates gates.npy --shifts shifts.npy";
+    let result = || fs::read(folder.join("v.npy")).unwrap();
+    numbers(folder, "gates.npy", &[0_u8, 1, 2, 255, 1, 0]);
+    numbers(folder, "shifts.npy", &[0_u8, 3]);
+    done(folder, correlate);
+    let expected = result();
+    macro_rules! check {
+        ($($integer:ty)*) => {$(
+            numbers(folder, "gates.npy", &[0 as $integer, 1, 2, 255_u8 as $integer, 1, 0]);
+            numbers(folder, "shifts.npy", &[0 as $integer, 3]);
+            done(folder, correlate);
+            assert_eq!(result(), expected, stringify!($integer));
+        )*};
+    }
+    check!(u8 i16 u16 i32 u32 i64 u64);
+    // The highest byte first.
+    let file = |name: &str, descr: &str, values: &[u8]| {
+        let text = format!(
+            "{{'descr': '{descr}', 'fortran_order': False, 'shape': ({},)}}\n",
+            values.len() * 8 / descr[2..].parse::<usize>().unwrap() / 8
+        );
+        let bytes =
+            [b"\x93NUMPY\x01\x00", &(text.len() as u16).to_le_bytes()[..], text.as_bytes(), values];
+        fs::write(folder.join(name), bytes.concat()).unwrap();
+    };
+    file("gates.npy", ">i2", &[0, 0, 0, 1, 0, 2, 0, 255, 0, 1, 0, 0]);
+    file("shifts.npy", ">u4", &[0, 0, 0, 0, 0, 0, 0, 3]);
+    done(folder, correlate);
+    assert_eq!(result(), expected);
+
+    numbers(folder, "gates.npy", &[0_i16, 1, 2, 256, 1, 0]);
+    refused_saying(folder, correlate, &["gates.npy: gate number 256 at time 3: expected 0 to 254"]);
+    numbers(folder, "gates.npy", &[0_f32; 6]);
+    refused_saying(
+        folder,
+        correlate,
+        &["gates.npy: elements of type float32: expected integers [T]"],
+    );
+    file("gates.npy", "<c8", &[0; 48]);
+    refused_saying(
+        folder,
+        correlate,
+        &["gates.npy: elements of type '<c8': expected integers [T]"],
+    );
+}
+
 #[test]
 fn missing_times_are_delayed_with_their_samples() {
-    // Two polarisations, one channel, blocks of 8 times, the second of three blocks missing.
-    let block = |index: usize, value: u8| {
-        let cards = [
-            "OBSNCHAN= 1".to_owned(),
-            "NPOL    = 4".to_owned(),
-            "NBITS   = 8".to_owned(),
-            "BLOCSIZE= 32".to_owned(),
-            "PKTSIZE = 32".to_owned(),
-            format!("PKTIDX  = {index}"),
-            "END".to_owned(),
-        ];
-        let header: String = cards.iter().map(|card| format!("{card:80}")).collect();
-        [header.into_bytes(), vec![value; 32]].concat()
-    };
+    // The second of three blocks is missing.
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     fs::write(folder.join("scan.raw"), [block(0, 1), block(2, 255)].concat()).unwrap();

@@ -397,9 +397,9 @@ fn bad_files_get_one_sentence() {
         let text = refusal(std::slice::from_ref(bytes), Options::default());
         assert!(text.contains(expected), "{text:?} says {expected:?}");
     }
-    let ci4 = Options { encoding: Some(Encoding::Ci4), layout: None };
+    let ci4 = Options { encoding: Some(Encoding::Ci4), ..Options::default() };
     assert!(refusal(std::slice::from_ref(&good), ci4).contains("holds ci8 samples, not ci4"));
-    let tcn = Options { encoding: None, layout: Some(Layout::Tcn) };
+    let tcn = Options { layout: Some(Layout::Tcn), ..Options::default() };
     assert!(refusal(&[good], tcn).contains("is read as cnt, not tcn"));
 }
 
@@ -425,13 +425,15 @@ fn far_apart_packets_do_not_overflow() {
     let first = Setup::plain();
     let far = Setup { first_packet: usize::MAX / 2, ..first.clone() };
     let (_folder, paths) = write(&[first.block(0), far.block(0)]);
-    let mut recording = format::open(&paths, Options::default()).unwrap();
+    let options = Options { long_gaps: true, ..Options::default() };
+    let mut recording = format::open(&paths, options).unwrap();
     assert_eq!(recording.times(), (usize::MAX / 2 + 16) as u64);
+    assert_eq!(recording.gaps(), std::slice::from_ref(&(16..usize::MAX as u64 / 2)));
     let mut block = Block::new();
     recording.read_block(32, &mut block).unwrap();
     assert_eq!(block.missing, std::slice::from_ref(&(16..32)));
     let piper = Setup { packets: Packets::PerBlock(1), ..first };
     let far = Setup { first_packet: usize::MAX - 1, ..piper.clone() };
-    let text = refusal(&[piper.block(0), far.block(0)], Options::default());
+    let text = refusal(&[piper.block(0), far.block(0)], options);
     assert!(text.contains("PKTIDX"), "{text}");
 }

@@ -64,6 +64,63 @@ fn values_are_steps_below_a_voltage() {
     assert_eq!(quantiser.samples(&voltages, 10.0), [0x3f, 0xc3]);
 }
 
+/// What is looked up is what is computed, for every code of every encoding.
+#[test]
+fn samples_of_other_encodings_are_quantised_as_their_voltages() {
+    let half = |code: u16| half::f16::from_bits(code).to_f32();
+    for bits in 1..=4 {
+        let quantiser = Quantiser::new(bits, 0.7).unwrap();
+        let noise = 1.3;
+        for encoding in Encoding::ALL {
+            let codes = 0..=u16::MAX;
+            let (samples, voltages): (Vec<u8>, Vec<Complex<f32>>) = match encoding {
+                Encoding::Ci8 => (
+                    codes.clone().flat_map(u16::to_le_bytes).collect(),
+                    codes
+                        .map(|code| code.to_le_bytes().map(|byte| f32::from(byte as i8)))
+                        .map(|[re, im]| Complex::new(re, im))
+                        .collect(),
+                ),
+                Encoding::Cf16 => (
+                    codes
+                        .clone()
+                        .flat_map(|code| [code, !code])
+                        .flat_map(u16::to_le_bytes)
+                        .collect(),
+                    codes.map(|code| Complex::new(half(code), half(!code))).collect(),
+                ),
+                Encoding::Ci4 | Encoding::Ci4Offset => {
+                    let value = |nibble: u8| match encoding {
+                        Encoding::Ci4 => {
+                            f32::from(if nibble > 7 { nibble as i8 - 16 } else { nibble as i8 })
+                        }
+                        _ => f32::from(nibble) - 8.0,
+                    };
+                    let voltage = |byte: u8| Complex::new(value(byte >> 4), value(byte & 15));
+                    ((0..=255).collect(), (0..=255).map(voltage).collect())
+                }
+            };
+            let mut found = vec![0; voltages.len()];
+            let requantiser = quantiser.requantiser(encoding, noise);
+            let numberless = requantiser.requantise(&samples, &mut found).unwrap();
+            assert!(found == quantiser.samples(&voltages, noise), "{bits} bits of {encoding}");
+            let expected = voltages.iter().filter(|v| v.re.is_nan() || v.im.is_nan()).count();
+            assert_eq!(numberless, expected as u64);
+            let error = requantiser.requantise(&samples[1..], &mut found).unwrap_err().to_string();
+            assert!(error.contains("samples: expected "), "{error}");
+
+            let parts = voltages.iter().flat_map(|v| [f64::from(v.re), f64::from(v.im)]);
+            let parts: Vec<f64> = parts.filter(|part| !part.is_nan()).collect();
+            let square = parts.iter().map(|part| part * part).sum::<f64>() / parts.len() as f64;
+            let (found, expected) = (quantise::deviation(&samples, encoding), square.sqrt() as f32);
+            assert!(
+                found == expected || (found / expected - 1.0).abs() < 1e-6,
+                "{found}, {expected}"
+            );
+        }
+    }
+}
+
 fn quantise_on(device: Device) {
     let Some(gpu) = device::open(device) else { return };
     let stream = Stream::default();

@@ -28,7 +28,8 @@ fn recordings_are_quantised_and_correlated() {
             assert!(text.contains("3 inputs x 2 channels x 50 times to 3 bits"), "{text}");
             assert!(text.contains("steps of 1.50 (0.750 standard deviations)"), "{text}");
 
-            let options = Options { encoding: Some(encoding), layout: Some(layout) };
+            let options =
+                Options { encoding: Some(encoding), layout: Some(layout), ..Options::default() };
             let mut recording = format::open(&[folder.join("rec.npy")], options).unwrap();
             let mut block = Block::new();
             recording.read_block(50, &mut block).unwrap();
@@ -60,10 +61,7 @@ fn recordings_are_quantised_and_correlated() {
             // What was written is what the kernel for three bits takes.
             done(
                 folder,
-                &format!(
-                    "correlate few.npy -o v.npy --encoding ci4 --layout {layout} --device sim \
-                     --kernel packed-complex-3"
-                ),
+                &format!("correlate few.npy -o v.npy --device sim --kernel packed-complex-3"),
             );
             let found: Array4<i64> = ndarray_npy::read_npy(folder.join("v.npy")).unwrap();
             let few = oracle::Block {
@@ -82,7 +80,81 @@ fn recordings_are_quantised_and_correlated() {
     }
     // The noise is found: of one bit, any will do.
     let text = done(folder, "quantise rec.npy -o few.npy --bits 1 --layout cnt");
-    assert!(text.contains("to 1 bit in") && text.contains("63.7 % as efficient"), "{text}");
+    assert!(
+        text.contains("to 1 bit in") && text.contains("63.7 % as efficient as those of"),
+        "{text}"
+    );
+
+    // The description beside it is that of this array alone.
+    assert!(fs::exists(folder.join("few.npy.json")).unwrap());
+    ndarray_npy::write_npy(folder.join("few.npy"), &Array3::<u8>::zeros((4, 2, 3))).unwrap();
+    let output = corrust(folder, "correlate few.npy -o v.npy");
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(text.contains("are ci4 or ci4-offset samples: say which encoding"), "{text}");
+}
+
+/// Samples that are no numbers become zero and are counted, and the noise is that of the others.
+#[test]
+fn samples_that_are_no_numbers_are_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    // [1][1][5][2], half floats: 3 - 3i, NaN + 3i, -3 + NaN i, NaN, infinity.
+    let (three, minus, nan, infinity) = (0x4200_u16, 0xc200_u16, 0x7e01_u16, 0x7c00_u16);
+    let parts = [three, minus, nan, three, minus, nan, nan, nan, infinity, 0];
+    let text = "{'descr': '<f2', 'fortran_order': False, 'shape': (1, 1, 5, 2)}";
+    let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
+    bytes.extend((text.len() as u16).to_le_bytes());
+    bytes.extend(text.bytes());
+    bytes.extend(parts.iter().flat_map(|part| part.to_le_bytes()));
+    fs::write(folder.join("rec.npy"), &bytes).unwrap();
+    let said = done(folder, "quantise rec.npy -o few.npy --bits 3 --step 1 --noise 3");
+    assert!(said.contains("3 of 5 samples have a part that is not a number"), "{said}");
+    let found: Array3<u8> = ndarray_npy::read_npy(folder.join("few.npy")).unwrap();
+    assert_eq!(found.as_slice().unwrap(), [0x1f, 0x01, 0xf0, 0x00, 0x30]);
+
+    // Without infinity, the numbers have a standard deviation of 3.
+    let last = bytes.len() - 4;
+    bytes[last..].copy_from_slice(&[three.to_le_bytes(), minus.to_le_bytes()].concat());
+    fs::write(folder.join("rec.npy"), &bytes).unwrap();
+    let said = done(folder, "quantise rec.npy -o few.npy --bits 3 --step 1");
+    assert!(said.contains("steps of 3.00 (1.00 standard deviations)"), "{said}");
+}
+
+/// Blocks are bounded and there are few of them, whatever the recording's length.
+#[cfg(target_os = "linux")]
+#[test]
+fn memory_is_bounded() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    // 512 MiB of zeros that take no room, but for one sample.
+    let text = "{'descr': '|i1', 'fortran_order': False, 'shape': (33554432, 2, 4, 2)}";
+    let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
+    bytes.extend((text.len() as u16).to_le_bytes());
+    bytes.extend(text.bytes());
+    let length = bytes.len() as u64 + (1 << 29);
+    fs::write(folder.join("rec.npy"), bytes).unwrap();
+    fs::OpenOptions::new()
+        .write(true)
+        .open(folder.join("rec.npy"))
+        .and_then(|file| file.set_len(length))
+        .unwrap();
+    // Address space: the program and its threads take some hundred MiB themselves.
+    let limit = |kib: usize| {
+        std::process::Command::new("sh")
+            .args([
+                "-c",
+                &format!(
+                    "ulimit -d {kib}; exec {} quantise rec.npy -o few.npy --bits 2 --noise 1",
+                    env!("CARGO_BIN_EXE_corrust")
+                ),
+            ])
+            .current_dir(folder)
+            .env("RAYON_NUM_THREADS", "2")
+            .output()
+            .unwrap()
+    };
+    let output = limit(320 << 10);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
 #[test]

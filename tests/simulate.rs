@@ -21,7 +21,11 @@ fn samples(simulation: &Simulation, folder: &Path) -> (Vec<Source>, Vec<Complex<
     let path = folder.join("rec.npy");
     let sky = simulation.write(&path, |_| Ok(())).unwrap();
     let shape = simulation.shape;
-    let options = Options { encoding: Some(shape.encoding), layout: Some(shape.layout) };
+    let options = Options {
+        encoding: Some(shape.encoding),
+        layout: Some(shape.layout),
+        ..Options::default()
+    };
     let mut recording = format::open(&[&path], options).unwrap();
     assert_eq!((recording.shape(), recording.times()), (shape, simulation.times));
     let times = simulation.times as usize;
@@ -133,7 +137,11 @@ fn recordings_longer_than_a_block_are_seamless() {
     assert!(calls.len() > 1 && calls.is_sorted() && calls.last() == Some(&5000), "{calls:?}");
     tcn.write(folder.path().join("tcn.npy"), |_| Ok(())).unwrap();
     let read = |name: &str, layout| {
-        let options = Options { encoding: Some(Encoding::Ci4Offset), layout: Some(layout) };
+        let options = Options {
+            encoding: Some(Encoding::Ci4Offset),
+            layout: Some(layout),
+            ..Options::default()
+        };
         let mut recording = format::open(&[folder.path().join(name)], options).unwrap();
         let mut block = Block::new();
         recording.read_block(5000, &mut block).unwrap();

@@ -10,7 +10,9 @@ use corrust::{
 };
 use ndarray::Array3;
 
-use super::{correlate::refuse_overwriting, digits, progress::Progress, say, selection::decoder, si};
+use super::{
+    correlate::refuse_overwriting, digits, progress::Progress, say, selection::expect_integers, si,
+};
 
 /// Bytes of voltages that are read and beamformed at a time.
 const BLOCK_BYTES: usize = 1 << 27;
@@ -206,13 +208,7 @@ impl Args {
 
     fn read_shifts(&self, shape: &Shape) -> Result<Vec<u32>> {
         let mut shifts = Reader::open(&self.shifts)?;
-        let Some((dtype, decode)) = shifts.dtype().and_then(|dtype| Some((dtype, decoder(dtype)?)))
-        else {
-            let found = shifts.type_name();
-            let reason = format!("elements of type {found}: expected integers [F][P][B]");
-            return Err(Error::file(&self.shifts, reason));
-        };
-        shifts.expect(dtype, &["F", "P", "B"])?;
+        let (dtype, decode) = expect_integers(&shifts, &["F", "P", "B"])?;
         let expected = [shape.channels, shape.polarisations, shape.beams];
         if shifts.shape() != expected {
             return Err(Error::file(

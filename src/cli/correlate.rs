@@ -10,7 +10,7 @@ use std::{
 
 use corrust::{
     Correlator, Device, Error, Layout, Result,
-    correlate::{self, Kernel, Shape, Visibilities, baselines, useful_operations},
+    correlate::{self, DROP, Kernel, Shape, Visibilities, baselines, useful_operations},
     format::{
         Block, ReadAhead, Recording,
         npy::{Dtype, Writer},
@@ -152,47 +152,74 @@ pub fn correlate(
     let mut scratch = Vec::new();
     // Times correlated so far, and those missing and kept among them.
     let (mut done, mut missing, mut kept) = (0, 0, 0);
+    // Those of gaps that take no time, and those kept among them.
+    let (mut skipped, mut skipped_kept) = (0, 0);
+    let longest_shift = shifts.iter().flatten().copied().max().unwrap_or(0);
     let mut valid = ValidTimes::new(gates.as_ref().map_or(1, |gates| gates.count));
     while done < times
         && let Some(block) = blocks.next_block()?
     {
-        let mut position = 0;
-        while position < block.times && done < times {
-            let left = integration - done % integration;
-            let count = usize::try_from(left).map_or(block.times, |left| left.min(block.times));
-            let range = position..(position + count).min(block.times);
-            position = range.end;
-            missing += block.missing_within(&range) as u64;
-            let numbers =
-                gates.as_ref().map(|gates| &gates.numbers[done as usize..][..range.len()]);
-            valid.add(block, range.clone(), numbers);
-            // Missing samples have the value zero, which adds nothing. Where they are matters once
-            // delays take them to different times.
-            let mask = (shifts.is_some() && counts.is_some() && !block.missing.is_empty())
-                .then(|| sample_mask(&shape, block, &range));
-            correlator.accumulate_with(
-                block.part(&shape, range.clone(), &mut scratch),
-                correlate::Selection { valid: mask.as_deref(), gates: numbers },
-            )?;
-            done += range.len() as u64;
-            if done.is_multiple_of(integration) {
-                let valid = valid.take();
-                for (dump, valid) in correlator.dump_gates()?.into_iter().zip(valid) {
-                    append(&mut writer, &dump.visibilities)?;
-                    kept += dump.times;
-                    match &mut counts {
-                        Some(counts) if shifts.is_some() => {
-                            let each: Vec<u64> = (0..baselines(inputs))
-                                .map(|baseline| dump.valid.get(0, baseline))
-                                .collect();
-                            counts.append(bytemuck::cast_slice(&each))?;
-                        }
-                        Some(counts) => counts.append(&valid.to_le_bytes())?,
-                        None => {}
+        // A gap takes no time, but for the samples before it that shifts delay into it.
+        let delayed = block.gap.min(longest_shift as u64);
+        let head = Block::missing(&shape, delayed as usize);
+        let pieces = [
+            (Some(&head), delayed),
+            (None, block.gap - delayed),
+            (Some(block), block.times as u64),
+        ];
+        for (piece, length) in pieces {
+            let mut position = 0;
+            while position < length && done < times {
+                let left = integration - done % integration;
+                let part = position..position + left.min(length - position);
+                let count = part.end - part.start;
+                position = part.end;
+                let numbers = gates
+                    .as_ref()
+                    .map(|gates| &gates.numbers[done as usize..(done + count) as usize]);
+                match piece {
+                    Some(block) => {
+                        let range = part.start as usize..part.end as usize;
+                        missing += block.missing_within(&range) as u64;
+                        valid.add(block, range.clone(), numbers);
+                        // Missing samples have the value zero, which adds nothing. Where they are matters
+                        // once delays take them to different times.
+                        let mask =
+                            (shifts.is_some() && counts.is_some() && !block.missing.is_empty())
+                                .then(|| sample_mask(&shape, block, &range));
+                        correlator.accumulate_with(
+                            block.part(&shape, range, &mut scratch),
+                            correlate::Selection { valid: mask.as_deref(), gates: numbers },
+                        )?;
+                    }
+                    None => {
+                        missing += count;
+                        skipped += count;
+                        skipped_kept += numbers.map_or(count, |numbers| {
+                            numbers.iter().filter(|&&number| number != DROP).count() as u64
+                        });
                     }
                 }
+                done += count;
+                if done.is_multiple_of(integration) {
+                    let valid = valid.take();
+                    for (dump, valid) in correlator.dump_gates()?.into_iter().zip(valid) {
+                        append(&mut writer, &dump.visibilities)?;
+                        kept += dump.times;
+                        match &mut counts {
+                            Some(counts) if shifts.is_some() => {
+                                let each: Vec<u64> = (0..baselines(inputs))
+                                    .map(|baseline| dump.valid.get(0, baseline))
+                                    .collect();
+                                counts.append(bytemuck::cast_slice(&each))?;
+                            }
+                            Some(counts) => counts.append(&valid.to_le_bytes())?,
+                            None => {}
+                        }
+                    }
+                }
+                progress.set(done)?;
             }
-            progress.set(done)?;
         }
     }
     drop(progress);
@@ -212,8 +239,9 @@ pub fn correlate(
     if missing > 0 {
         warn(format_args!("{missing} of {times} times are missing and count as zero"));
     }
-    if kept < times {
-        warn(format_args!("{} of {times} times belong to no gate and are dropped", times - kept));
+    let dropped = times - kept - skipped_kept;
+    if dropped > 0 {
+        warn(format_args!("{dropped} of {times} times belong to no gate and are dropped"));
     }
     let recorded_time = interval
         .map(|interval| format!(" ({} s of signal)", digits(interval * times as f64)))
@@ -223,7 +251,7 @@ pub fn correlate(
         "correlated {inputs} inputs x {channels} channels x {times} times{recorded_time} into {dumps} \
          {}{gates} in {seconds:.2} s: {}samples/s, {} useful TOPS on {} ({}): {}",
         if dumps == 1 { "dump" } else { "dumps" },
-        si(inputs as f64 * channels as f64 * times as f64 / seconds),
+        si(inputs as f64 * channels as f64 * (times - skipped) as f64 / seconds),
         digits(useful_operations(inputs, channels, kept) / seconds / 1e12),
         correlator.device_name(),
         correlator.kernel(),

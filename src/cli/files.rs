@@ -7,6 +7,8 @@ use corrust::{
     format::{self, Options, Recording},
 };
 
+use super::warn;
+
 /// A recording.
 #[derive(Debug, clap::Args)]
 pub struct Files {
@@ -26,11 +28,23 @@ pub struct Files {
     /// Order of the axes: tcn (time, channel, input; the default) or cnt (channel, input, time)
     #[arg(long)]
     layout: Option<Layout>,
+    /// Leave out the last block of a GUPPI RAW recording that is cut short, instead of refusing it
+    #[arg(long)]
+    keep_going: bool,
+    /// Take PKTIDX at its word where more times in a row are missing than there are in all the data
+    #[arg(long)]
+    long_gaps: bool,
 }
 
 impl Files {
     /// Opens the recording.
     pub fn open(&self) -> Result<Box<dyn Recording>> {
-        format::open(&self.inputs, Options { encoding: self.encoding, layout: self.layout })
+        let Self { encoding, layout, keep_going, long_gaps, .. } = *self;
+        let options = Options { encoding, layout, keep_going, long_gaps };
+        let recording = format::open(&self.inputs, options)?;
+        if let Some(fault) = recording.left_out() {
+            warn(format_args!("{fault}; the block is left out"));
+        }
+        Ok(recording)
     }
 }

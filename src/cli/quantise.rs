@@ -12,7 +12,9 @@ use corrust::{
     quantise::{self, Quantiser, Requantiser},
 };
 
-use super::{correlate::refuse_overwriting, digits, files::Files, progress::Progress, say, si, warn};
+use super::{
+    correlate::refuse_overwriting, digits, files::Files, progress::Progress, say, si, warn,
+};
 
 /// Bytes of samples that are read at a time.
 const BLOCK_BYTES: usize = 1 << 26;
@@ -81,6 +83,8 @@ impl Args {
         let mut requantiser: Option<Requantiser> = None;
         let mut piece = vec![0; PIECE];
         while let Some(block) = blocks.next_block()? {
+            // What is missing has the value zero, as the file has where nothing is written.
+            done += block.gap;
             let requantiser = match &requantiser {
                 Some(requantiser) => requantiser,
                 None => {

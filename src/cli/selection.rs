@@ -75,24 +75,34 @@ pub struct Gates {
     pub count: usize,
 }
 
-/// What turns an element into an integer, of types of integers.
-pub fn decoder(dtype: Dtype) -> Option<fn(&[u8]) -> i128> {
+/// Checks that the elements are integers of any type, along axes of these names, and returns the type and
+/// what turns an element into its value.
+pub fn expect_integers(reader: &Reader, axes: &[&str]) -> Result<(Dtype, fn(&[u8]) -> i128)> {
     macro_rules! decoder {
         ($integer:ty) => {
             |bytes| <$integer>::from_le(bytemuck::pod_read_unaligned(bytes)).into()
         };
     }
-    Some(match dtype {
-        Dtype::Int8 => decoder!(i8),
-        Dtype::Uint8 => decoder!(u8),
-        Dtype::Int16 => decoder!(i16),
-        Dtype::Uint16 => decoder!(u16),
-        Dtype::Int32 => decoder!(i32),
-        Dtype::Uint32 => decoder!(u32),
-        Dtype::Int64 => decoder!(i64),
-        Dtype::Uint64 => decoder!(u64),
-        Dtype::Float16 | Dtype::Float32 | Dtype::Float64 => return None,
-    })
+    let decode: fn(&[u8]) -> i128 = match reader.dtype() {
+        Some(Dtype::Int8) => decoder!(i8),
+        Some(Dtype::Uint8) => decoder!(u8),
+        Some(Dtype::Int16) => decoder!(i16),
+        Some(Dtype::Uint16) => decoder!(u16),
+        Some(Dtype::Int32) => decoder!(i32),
+        Some(Dtype::Uint32) => decoder!(u32),
+        Some(Dtype::Int64) => decoder!(i64),
+        Some(Dtype::Uint64) => decoder!(u64),
+        Some(Dtype::Float16 | Dtype::Float32 | Dtype::Float64) | None => {
+            let found = reader.type_name();
+            return Err(Error::file(
+                reader.path(),
+                format!("elements of type {found}: expected integers [{}]", axes.join("][")),
+            ));
+        }
+    };
+    let dtype = reader.dtype().expect("a type of integers");
+    reader.expect(dtype, axes)?;
+    Ok((dtype, decode))
 }
 
 /// The integers of a one-dimensional file, each as `accept(index, integer)` takes it or says why not.
@@ -106,13 +116,7 @@ fn integers<T>(
     /// Elements read at a time: gate numbers are as many as times.
     const PIECE: usize = 1 << 20;
     let mut reader = Reader::open(path)?;
-    let Some((dtype, decode)) = reader.dtype().and_then(|dtype| Some((dtype, decoder(dtype)?)))
-    else {
-        let found = reader.type_name();
-        let reason = format!("elements of type {found}: expected integers [{axis}]");
-        return Err(Error::file(path, reason));
-    };
-    reader.expect(dtype, &[axis])?;
+    let (dtype, decode) = expect_integers(&reader, &[axis])?;
     let length = reader.shape()[0];
     if length as u64 != expected {
         return Err(Error::file(

@@ -1,6 +1,7 @@
 //! Reading and computing at the same time.
 
 use std::{
+    ops::Range,
     sync::mpsc::{Receiver, Sender, channel, sync_channel},
     thread,
 };
@@ -21,15 +22,29 @@ pub struct ReadAhead {
 }
 
 impl ReadAhead {
-    /// Starts to read `recording` in blocks of `times` times.
+    /// Starts to read `recording` in blocks of `times` times. Fewer are in the block before a gap that is
+    /// longer than a block; the block after it says how long it is.
     pub fn new(mut recording: Box<dyn Recording>, times: usize) -> Self {
         let (sender, blocks) = sync_channel(WAITING);
         let (spent, empty) = channel::<Block>();
         // The thread ends with the recording, with an error, or when its user is gone.
         thread::spawn(move || {
+            let long = |gap: &&Range<u64>| gap.end - gap.start > times as u64;
+            let gaps: Vec<Range<u64>> = recording.gaps().iter().filter(long).cloned().collect();
+            let mut gaps = gaps.into_iter().peekable();
+            let mut position = 0;
             loop {
+                let gap = gaps.next_if(|gap| gap.start == position).unwrap_or(position..position);
+                let skipped = gap.end - gap.start;
+                recording.skip(skipped);
+                position = gap.end;
+                let present = gaps.peek().map_or(u64::MAX, |gap| gap.start - position);
+                let count = usize::try_from(present).map_or(times, |present| present.min(times));
+
                 let mut block = empty.try_recv().unwrap_or_default();
-                let read = recording.read_block(times, &mut block);
+                let read = recording.read_block(count, &mut block);
+                block.gap = skipped;
+                position += block.times as u64;
                 let last = !matches!(read, Ok(count) if count > 0);
                 if sender.send(read.map(|_| block)).is_err() || last {
                     break;

@@ -13,7 +13,9 @@
 //!   taken once, from the first block that has it, as baseband does.
 //! - `PKTIDX` counts packets since the start of the observation and tells where blocks are missing.
 //!   A block advances it by `PIPERBLK`, or else by as many packets of `PKTSIZE` bytes as fill
-//!   `BLOCSIZE` without the overlap, or else by what the second block shows.
+//!   `BLOCSIZE` without the overlap, or else by what the second block shows. More missing times in a row
+//!   than there are in all the data are an error, unless they are [allowed](Options::long_gaps): one
+//!   wrong number could ask for years of nothing.
 //!
 //! Source: P. Demorest, "GUPPI raw data format"; the cards as written by GUPPI, PUPPI and hpguppi.
 
@@ -21,6 +23,7 @@ use std::{
     collections::HashMap,
     fs::File,
     io::{BufRead, BufReader, Read, Seek, SeekFrom},
+    ops::Range,
     path::PathBuf,
 };
 
@@ -62,6 +65,9 @@ pub struct Guppi {
     next: Option<DataBlock>,
     /// Times read so far.
     position: u64,
+    gaps: Vec<Range<u64>>,
+    /// The fault of a last block that is left out.
+    left_out: Option<String>,
     scratch: Vec<u8>,
 }
 
@@ -78,17 +84,41 @@ impl Guppi {
         if let Some(layout) = options.layout.filter(|&layout| layout != Layout::Cnt) {
             return Err(Error::file(first, format!("GUPPI RAW is read as cnt, not {layout}")));
         }
-        let mut scan = Blocks::new(paths);
-        let mut times = 0;
+        let mut scan = Blocks::new(paths, options.keep_going);
+        // Times of the recording, and those that blocks hold.
+        let (mut times, mut held) = (0, 0);
+        let mut gaps: Vec<Range<u64>> = Vec::new();
+        // The longest gap, and the block after it.
+        let mut longest: Option<(u64, DataBlock)> = None;
         while let Some(block) = scan.next()? {
-            times = block.end(&scan.paths)?;
+            if block.start > times {
+                gaps.push(times..block.start);
+                let gap = block.start - times;
+                if longest.as_ref().is_none_or(|(length, _)| gap > *length) {
+                    longest = Some((gap, block.clone()));
+                }
+            }
+            let end = block.end(&scan.paths)?;
+            held += end - block.start.max(times);
+            times = end;
+        }
+        if let Some((gap, block)) = longest.filter(|(gap, _)| *gap > held && !options.long_gaps) {
+            let packet = block.header.packet.unwrap_or_default();
+            return Err(Error::file(
+                &paths[block.file],
+                format!(
+                    "PKTIDX = {packet}: {gap} times are missing before it, more than the {held} of all \
+                     data; --long-gaps takes them as missing (block at byte {})",
+                    block.at
+                ),
+            ));
         }
         let header = scan
             .first
             .as_ref()
             .map(|first| first.header.clone())
             .ok_or_else(|| Error::file(first, "no block: expected at least 1"))?;
-        let mut blocks = Blocks::new(paths);
+        let mut blocks = Blocks::new(paths, options.keep_going);
         let (current, next) = (blocks.next()?, blocks.next()?);
         Ok(Self {
             shape: header.shape(),
@@ -98,6 +128,8 @@ impl Guppi {
             current,
             next,
             position: 0,
+            gaps,
+            left_out: scan.left_out,
             scratch: Vec::new(),
         })
     }
@@ -202,6 +234,18 @@ impl Recording for Guppi {
         }
         Ok(times)
     }
+
+    fn gaps(&self) -> &[Range<u64>] {
+        &self.gaps
+    }
+
+    fn skip(&mut self, times: u64) {
+        self.position += times;
+    }
+
+    fn left_out(&self) -> Option<&str> {
+        self.left_out.as_deref()
+    }
 }
 
 /// What the cards of one block say.
@@ -305,6 +349,13 @@ impl Header {
     }
 }
 
+/// Why there is no header, in words.
+enum Fault {
+    /// The file ends within it.
+    Truncated(String),
+    Other(String),
+}
+
 /// Cards by name.
 #[derive(Debug, Default)]
 struct Cards(HashMap<String, String>);
@@ -312,26 +363,27 @@ struct Cards(HashMap<String, String>);
 impl Cards {
     /// Reads the cards of one header, `END` included, and returns their bytes; `None` at the end of
     /// the file. The error is the reason alone.
-    fn read(reader: &mut impl BufRead) -> Result<Option<(Self, u64)>, String> {
+    fn read(reader: &mut impl BufRead) -> Result<Option<(Self, u64)>, Fault> {
         let mut cards = Self::default();
         for index in 0..CARD_LIMIT {
             let mut card = Vec::with_capacity(CARD);
             let found = reader
                 .take(CARD as u64)
                 .read_to_end(&mut card)
-                .map_err(|error| format!("cannot read: {error}"))?;
+                .map_err(|error| Fault::Other(format!("cannot read: {error}")))?;
             if found == 0 && index == 0 {
                 return Ok(None);
             }
             if found < CARD {
-                return Err("truncated in a header: expected a card \"END\"".into());
+                let reason = "truncated in a header: expected a card \"END\"";
+                return Err(Fault::Truncated(reason.into()));
             }
             if card.starts_with(b"END") && card[3..].iter().all(|&byte| byte == b' ') {
                 return Ok(Some((cards, (index as u64 + 1) * CARD as u64)));
             }
-            cards.insert(&card)?;
+            cards.insert(&card).map_err(Fault::Other)?;
         }
-        Err(format!("a header of over {CARD_LIMIT} cards: expected a card \"END\""))
+        Err(Fault::Other(format!("a header of over {CARD_LIMIT} cards: expected a card \"END\"")))
     }
 
     /// Takes in one card. Cards without a value, such as comments, are passed over.
@@ -382,6 +434,8 @@ struct DataBlock {
     header: Header,
     /// Index of the file.
     file: usize,
+    /// Byte at which the header starts.
+    at: u64,
     /// Byte at which the data start.
     data: u64,
     /// First time of the block, counted from the start of the recording.
@@ -411,12 +465,18 @@ struct Blocks {
     packets_per_block: Option<u64>,
     /// Another handle for data, with the index of its file, so that headers are not read again.
     data: Option<(usize, File)>,
+    /// Whether a last block that is cut short is left out.
+    keep_going: bool,
+    /// Its fault.
+    left_out: Option<String>,
 }
 
 impl Blocks {
-    fn new(paths: &[PathBuf]) -> Self {
+    fn new(paths: &[PathBuf], keep_going: bool) -> Self {
         Self {
             paths: paths.to_vec(),
+            keep_going,
+            left_out: None,
             file: None,
             index: 0,
             first: None,
@@ -461,15 +521,25 @@ impl Blocks {
             };
             let fault = |reason: String| Error::file(path, reason);
             let at = *position;
-            let Some((cards, card_bytes)) = reader
+            let is_last = self.index + 1 == self.paths.len();
+            // A recording that was cut short, by a crash or a full disk, ends with a part of a block.
+            let hint = if is_last { "; --keep-going leaves this last block out" } else { "" };
+            let cards = reader
                 .seek(SeekFrom::Start(at))
-                .map_err(|error| format!("cannot read: {error}"))
-                .and_then(|_| Cards::read(reader))
-                .map_err(fault)?
-            else {
-                self.file = None;
-                self.index += 1;
-                continue;
+                .map_err(|error| Fault::Other(format!("cannot read: {error}")))
+                .and_then(|_| Cards::read(reader));
+            let (cards, card_bytes) = match cards {
+                Ok(Some(cards)) => cards,
+                Ok(None) => {
+                    self.file = None;
+                    self.index += 1;
+                    continue;
+                }
+                Err(Fault::Truncated(reason)) if is_last && self.keep_going => {
+                    return Ok(self.leave_out(reason));
+                }
+                Err(Fault::Truncated(reason)) => return Err(fault(reason + hint)),
+                Err(Fault::Other(reason)) => return Err(fault(reason)),
             };
             let header = Header::parse(&cards)
                 .map_err(|reason| fault(format!("{reason} (block at byte {at})")))?;
@@ -477,10 +547,14 @@ impl Blocks {
             let data = at + padded(card_bytes);
             let left = length.saturating_sub(data);
             if left < header.bytes {
-                return Err(fault(format!(
+                let reason = format!(
                     "truncated: {left} bytes of data in the block at byte {at}, expected {}",
                     header.bytes
-                )));
+                );
+                if is_last && self.keep_going {
+                    return Ok(self.leave_out(reason));
+                }
+                return Err(fault(reason + hint));
             }
             *position = data + header.bytes;
             if header.direct_io {
@@ -489,12 +563,20 @@ impl Blocks {
             }
             let file = self.index;
             let start = self.start(&header, file, at)?;
-            let block = DataBlock { header, file, data, start };
+            let block = DataBlock { header, file, at, data, start };
             self.first.get_or_insert_with(|| block.clone());
             self.previous = Some(block.clone());
             return Ok(Some(block));
         }
         Ok(None)
+    }
+
+    /// Ends the recording before a block that is cut short.
+    fn leave_out(&mut self, reason: String) -> Option<DataBlock> {
+        self.left_out = Some(format!("{}: {reason}", self.paths[self.index].display()));
+        self.file = None;
+        self.index = self.paths.len();
+        None
     }
 
     /// First time of a block, from its `PKTIDX` if it has one, else from the block before.

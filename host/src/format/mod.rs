@@ -39,6 +39,20 @@ pub trait Recording: Send {
     /// [`Error::Io`] and [`Error::File`] when a file cannot be read or has changed since it was
     /// opened.
     fn read_block(&mut self, times: usize, block: &mut Block) -> Result<usize>;
+
+    /// The stretches of times of the whole recording that are missing, ascending and apart.
+    fn gaps(&self) -> &[Range<u64>] {
+        &[]
+    }
+
+    /// Passes over times that are missing, without a sample for each: the next `times` times, which are
+    /// to lie in one of the [gaps](Self::gaps).
+    fn skip(&mut self, _times: u64) {}
+
+    /// What the recording should have had and is read without, in words.
+    fn left_out(&self) -> Option<&str> {
+        None
+    }
 }
 
 /// Consecutive times of a recording. Reusing one block for every read avoids reallocation.
@@ -50,12 +64,25 @@ pub struct Block {
     pub times: usize,
     /// Ranges of times that are missing, ascending and disjoint, counted from the block's start.
     pub missing: Vec<Range<usize>>,
+    /// Times that are missing before the block's first one and have no samples here: [`ReadAhead`]
+    /// passes over gaps that are longer than a block.
+    pub gap: u64,
 }
 
 impl Block {
     /// An empty block.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// A block of `times` times that are all missing.
+    pub fn missing(shape: &Shape, times: usize) -> Self {
+        let mut block = Self::new();
+        block.reset(shape, times);
+        if times > 0 {
+            block.mark_missing(shape, 0..times);
+        }
+        block
     }
 
     /// Number of times within `range` that are missing.
@@ -100,6 +127,7 @@ impl Block {
         self.samples.resize(times * shape.bytes_per_time(), 0);
         self.times = times;
         self.missing.clear();
+        self.gap = 0;
     }
 
     /// Marks `range` as missing and gives its samples the value zero.
@@ -134,6 +162,11 @@ pub struct Options {
     pub encoding: Option<Encoding>,
     /// Layout of the samples; by default what the file says, `tcn` for NumPy files.
     pub layout: Option<Layout>,
+    /// Whether to read what there is of a recording whose last block is cut short, instead of refusing it
+    /// (`--keep-going`).
+    pub keep_going: bool,
+    /// Whether more times in a row may be missing than there are in all of the data (`--long-gaps`).
+    pub long_gaps: bool,
 }
 
 /// Opens files that follow each other in time as one recording.

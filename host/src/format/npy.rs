@@ -341,7 +341,8 @@ impl Header {
                 }
             }
         }
-        let missing = |key: &str| format!("no key \"{key}\": expected descr, fortran_order and shape");
+        let missing =
+            |key: &str| format!("no key \"{key}\": expected descr, fortran_order and shape");
         Ok(Self {
             descriptor: descriptor.ok_or_else(|| missing("descr"))?,
             fortran_order: fortran_order.ok_or_else(|| missing("fortran_order"))?,
