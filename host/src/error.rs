@@ -1,6 +1,9 @@
 //! The one error type of the library.
 
-use std::path::{Path, PathBuf};
+use std::{
+    io::{self, ErrorKind},
+    path::{Path, PathBuf},
+};
 
 /// Result of every fallible operation of corrust.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -29,7 +32,7 @@ pub enum Error {
         /// What was being done, as in "cannot *read*".
         action: &'static str,
         /// The system's reason.
-        source: std::io::Error,
+        source: io::Error,
     },
     /// The device asked for is not there, or failed.
     #[error("{0}")]
@@ -61,8 +64,18 @@ impl Error {
     }
 
     /// A closure for `map_err` that makes an [`Error::Io`] about `path`.
-    pub fn io(path: impl AsRef<Path>, action: &'static str) -> impl FnOnce(std::io::Error) -> Self {
+    pub fn io(path: impl AsRef<Path>, action: &'static str) -> impl FnOnce(io::Error) -> Self {
         let path = path.as_ref().to_owned();
-        move |source| Self::Io { path, action, source }
+        move |source| {
+            // An error that is nothing but its kind reads "entity not found".
+            let bare = source.raw_os_error().is_none() && source.get_ref().is_none();
+            let source = match source.kind() {
+                ErrorKind::NotFound if bare => {
+                    io::Error::new(ErrorKind::NotFound, "no such file or folder")
+                }
+                _ => source,
+            };
+            Self::Io { path, action, source }
+        }
     }
 }

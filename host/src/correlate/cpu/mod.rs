@@ -279,3 +279,15 @@ fn with_scratch(
     work(&mut words[..length]);
     scratch.set(words);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::RUN;
+
+    /// Users read the bound of `cf16` sums in the docs.
+    #[test]
+    fn the_documented_bound_is_that_of_a_run() {
+        let docs = include_str!("../../../../docs/layouts.md");
+        assert!(docs.contains(&format!("`{RUN} u S + u abs(V)`")));
+    }
+}
