@@ -59,10 +59,7 @@ fn recordings_are_quantised_and_correlated() {
             }
 
             // What was written is what the kernel for three bits takes.
-            done(
-                folder,
-                &format!("correlate few.npy -o v.npy --device sim --kernel packed-complex-3"),
-            );
+            done(folder, "correlate few.npy -o v.npy --device sim --kernel packed-complex-3");
             let found: Array4<i64> = ndarray_npy::read_npy(folder.join("v.npy")).unwrap();
             let few = oracle::Block {
                 encoding: Encoding::Ci4,

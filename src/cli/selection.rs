@@ -75,15 +75,18 @@ pub struct Gates {
     pub count: usize,
 }
 
+/// What turns the bytes of an element into its value.
+type Decode = fn(&[u8]) -> i128;
+
 /// Checks that the elements are integers of any type, along axes of these names, and returns the type and
 /// what turns an element into its value.
-pub fn expect_integers(reader: &Reader, axes: &[&str]) -> Result<(Dtype, fn(&[u8]) -> i128)> {
+pub fn expect_integers(reader: &Reader, axes: &[&str]) -> Result<(Dtype, Decode)> {
     macro_rules! decoder {
         ($integer:ty) => {
             |bytes| <$integer>::from_le(bytemuck::pod_read_unaligned(bytes)).into()
         };
     }
-    let decode: fn(&[u8]) -> i128 = match reader.dtype() {
+    let decode: Decode = match reader.dtype() {
         Some(Dtype::Int8) => decoder!(i8),
         Some(Dtype::Uint8) => decoder!(u8),
         Some(Dtype::Int16) => decoder!(i16),

@@ -317,7 +317,7 @@ fn crc32(bytes: &[u8]) -> u32 {
             let mut bit = 0;
             while bit < 8 {
                 let carry = remainder & 1;
-                remainder = remainder >> 1 ^ 0xedb8_8320 * carry;
+                remainder = (remainder >> 1) ^ (0xedb8_8320 * carry);
                 bit += 1;
             }
             table[byte] = remainder;
@@ -325,7 +325,7 @@ fn crc32(bytes: &[u8]) -> u32 {
         }
         table
     };
-    let step = |crc: u32, &byte: &u8| crc >> 8 ^ TABLE[usize::from(crc as u8 ^ byte)];
+    let step = |crc: u32, &byte: &u8| (crc >> 8) ^ TABLE[usize::from(crc as u8 ^ byte)];
     !bytes.iter().fold(!0, step)
 }
 
