@@ -251,6 +251,35 @@ fn every_simulated_source_is_strongest_in_its_beam() {
     assert!(powers[0] > 2.0 * powers[2] && powers[1] > 1.5 * powers[2], "{powers:?}");
 }
 
+/// The chain that the help of `weights` shows gives beams that hold; clipped ones are told of.
+#[test]
+fn the_chain_of_the_help_does_not_clip() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let help = done(folder, "weights --help");
+    let lines = help.lines().filter_map(|line| line.trim().strip_prefix("corrust "));
+    // A remark stands apart from its command.
+    let commands: Vec<&str> = lines.filter_map(|line| line.split("    ").next()).collect();
+    assert!(commands[0].starts_with("simulate") && commands[2].starts_with("beamform"), "{help}");
+    done(folder, &format!("{} --times 300", commands[0]));
+    done(folder, commands[1]);
+    let beamform = |shift: &str| {
+        if !shift.is_empty() {
+            done(folder, &format!("weights e.json -o a.npy --shifts s.npy {shift}"));
+        }
+        let output = corrust(folder, &format!("{} --device cpu", commands[2]));
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (text(output.stdout), text(output.stderr))
+    };
+    let (out, err) = beamform("");
+    let share = out.split(" % of the samples clipped").next().unwrap();
+    let share: f64 = share.rsplit(' ').next().unwrap().parse().unwrap();
+    assert!(share < 2.0 && !err.contains("clipped"), "{out}{err}");
+    // The shift that suits noise is too small for a source.
+    let (_, err) = beamform("--shift 10");
+    assert!(err.contains("of the samples are clipped: larger shifts"), "{err}");
+}
+
 #[test]
 fn coordinates_that_make_no_weights_are_refused_in_one_sentence() {
     let folder = tempfile::tempdir().unwrap();

@@ -275,10 +275,20 @@ fn synthetic() -> String {
             1400.0,
         ),
     ];
-    for (inputs, tops) in [(256, 800.0), (2048, 1300.0)] {
+    for (inputs, encoding, kernel, tops) in [
+        (256, "ci8", "wgmma-128", 800.0),
+        (2048, "ci8", "wgmma-128", 1300.0),
+        (2048, "ci4", "wgmma-ci4", 1500.0),
+        (2048, "ci4", "packed", 90.0),
+        (2048, "cf16", "wgmma-128", 700.0),
+    ] {
         let sizes = serde_json::json!({"N": inputs, "C": 20, "T": 3072});
-        rows.push(row("correlate", &format!("N {inputs}"), "ci8", sizes, "wgmma-128", tops));
+        rows.push(row("correlate", &format!("N {inputs}"), encoding, sizes, kernel, tops));
     }
+    let sizes = serde_json::json!({"sensors": 1024, "instants": 1 << 20});
+    rows.push(row("autocorrelate", "1024 sensors", "", sizes, "bin-groups", 10.0));
+    let sizes = serde_json::json!({"N": 256, "C": 20, "T": 3072});
+    rows.push(row("reorder", "ci8 tcn, N 256, C 20", "ci8", sizes, "tcn-words-ci8", 0.0));
     serde_json::json!({
         "machine": {"device": "NVIDIA H200", "compute_capability": [9, 0], "multiprocessors": 132,
             "driver": "580.1", "cuda": [13, 0], "power_limit": 700.0, "max_sm_mhz": 1980,
@@ -311,6 +321,10 @@ fn a_record_is_drawn_and_fills_the_readme() {
     );
     // Drawing it again changes nothing.
     done(folder.path(), "bench report r.json --readme R.md");
+    assert_eq!(fs::read_to_string(folder.path().join("R.md")).unwrap(), readme);
+    // A record that has not all that the table shows leaves it as it is.
+    done(folder.path(), &format!("{QUICK} --json other.json"));
+    refused(folder.path(), "bench report other.json --readme R.md", "R.md: is left as it is: no");
     assert_eq!(fs::read_to_string(folder.path().join("R.md")).unwrap(), readme);
 }
 

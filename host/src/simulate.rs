@@ -31,7 +31,7 @@ use crate::{
     correlate::Shape,
     device::host,
     format::{
-        PartialFile,
+        PartialFile, description,
         npy::{Dtype, Writer},
     },
 };
@@ -153,13 +153,7 @@ impl Simulation {
     ) -> Result<Vec<Source>> {
         let path = path.as_ref();
         self.check()?;
-        let description = path.with_extension("json");
-        if description == path {
-            return Err(Error::file(
-                path,
-                "is also the name of the recording's description: expected a name ending in .npy",
-            ));
-        }
+        let description = description(path)?;
         let Shape { inputs, channels, encoding, layout } = self.shape;
         // First the largest array: if there is memory for it, there is for the rest.
         let phases = host::zeros(channels.saturating_mul(inputs).saturating_mul(self.sources))?;
@@ -208,10 +202,13 @@ impl Simulation {
             start += count;
             progress(start as u64)?;
         }
-        let mut file = PartialFile::create(&description)?;
-        file.append(self.describe(&sky).as_bytes())?;
-        writer.finish()?;
-        file.finish()?;
+        let write_description = |path| {
+            let mut file = PartialFile::create(path)?;
+            file.append(self.describe(&sky).as_bytes())?;
+            file.finish()
+        };
+        let described = description.map_or(Ok(()), write_description);
+        writer.finish().and(described)?;
         Ok(sky)
     }
 

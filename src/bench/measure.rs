@@ -31,8 +31,6 @@ pub struct Settings<'a> {
     pub meter: Option<&'a Meter>,
     /// What the GPU can do.
     pub limits: &'a Limits,
-    /// An error when the user wants to stop.
-    pub interrupted: fn() -> Result<()>,
 }
 
 /// A subject with the place it runs at.
@@ -65,7 +63,6 @@ pub fn measure(case: &dyn Case, places: &[Place], settings: &Settings<'_>) -> Re
     }
     for _ in 0..settings.repeats {
         for entrant in &mut entrants {
-            (settings.interrupted)()?;
             let seconds = entrant.time()?;
             entrant.seconds.push(seconds);
         }
@@ -124,9 +121,8 @@ impl Entrant<'_> {
         let (start, mut runs, mut busy) = (Instant::now(), 0, 0.0);
         let mut result = Ok(());
         while result.is_ok() && start.elapsed() < settings.sustain {
-            let batch_time = (settings.interrupted)().and_then(|()| {
-                gpu.time(Stream::default(), &mut || (0..batch).try_for_each(|_| work.run()))
-            });
+            let batch_time =
+                gpu.time(Stream::default(), &mut || (0..batch).try_for_each(|_| work.run()));
             result = batch_time.map(|time| busy += time.as_secs_f64());
             runs += batch;
         }

@@ -16,7 +16,12 @@ use corrust::{
     },
 };
 
-use super::{correlate::refuse_overwriting, digits, plot, progress::Progress, say, si};
+use super::{
+    count, digits, plot,
+    progress::Progress,
+    run_files::{Existing, RunFiles, all, ending, input, output},
+    say, si,
+};
 
 /// Bytes of counts that are read at a time.
 const BLOCK_BYTES: usize = 1 << 26;
@@ -29,20 +34,22 @@ const BLOCK_BYTES: usize = 1 << 26;
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// NumPy file of counts, uint8 [T][sensor]
-    #[arg(value_name = "COUNTS.npy")]
+    /// NumPy file of counts, uint8 [T][sensor], or [T] of one sensor; - for the standard input
+    #[arg(value_name = "COUNTS.npy", value_parser = input())]
     input: PathBuf,
-    /// NumPy file to write the sums to
-    #[arg(short, long, value_name = "G.npy")]
+    /// NumPy file to write the sums to, - for the standard output
+    #[arg(short, long, value_name = "G.npy", value_parser = output())]
     output: PathBuf,
-    /// Groups of bins, each twice as long as those of the group before
+    #[command(flatten)]
+    existing: Existing,
+    /// Groups of bins, each twice as long as those of the group before: 1 to 24 [default: 10]
     #[arg(long, value_name = "G")]
     groups: Option<usize>,
-    /// Lags of a group
+    /// Lags of a group: 2 to 65536, an even number in the classic scheme [default: 32]
     #[arg(long, value_name = "S")]
     lags: Option<usize>,
     /// bin-groups, or classic: lags 0..=S, then S/2 for every doubling, as hardware correlators and
-    /// Python's multipletau have them; the output is then uint64 [sensor][point]
+    /// Python's multipletau have them; the output is then uint64 [sensor][point] [default: bin-groups]
     #[arg(long)]
     scheme: Option<Scheme>,
     /// Cross-correlate sensors A and B, B delayed, instead of autocorrelating all; may be repeated
@@ -55,16 +62,16 @@ pub struct Args {
     ///
     /// CSV: a column each. NumPy: float64 [column][point]. What nothing was counted for is empty, or
     /// NaN.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = output())]
     curves: Option<PathBuf>,
-    /// Draw the mean g(tau) on a logarithmic axis
-    #[arg(long, value_name = "FILE.svg")]
+    /// Draw the mean g(tau) on a logarithmic axis, to a file in .svg or .png
+    #[arg(long, value_name = "FILE", value_parser = output())]
     plot: Option<PathBuf>,
     /// Continue the stream whose state was saved in this file
-    #[arg(long, value_name = "STATE", conflicts_with_all = ["groups", "lags", "scheme", "pair"])]
+    #[arg(long, value_name = "STATE", value_parser = input(), conflicts_with_all = ["groups", "lags", "scheme", "pair"])]
     resume: Option<PathBuf>,
     /// Save the state of the stream to this file, to be resumed
-    #[arg(long, value_name = "STATE")]
+    #[arg(long, value_name = "STATE", value_parser = output())]
     save: Option<PathBuf>,
     /// auto (the first GPU, else the CPU), cuda, cuda:1, cpu or sim
     #[arg(long, default_value_t = Device::Auto)]
@@ -121,16 +128,23 @@ impl Args {
     /// Autocorrelates the counts.
     pub fn run(self) -> Result<()> {
         let dwell = self.dwell.0;
-        let inputs: Vec<PathBuf> =
-            [Some(&self.input), self.resume.as_ref()].into_iter().flatten().cloned().collect();
-        let outputs = [Some(&self.output), self.curves.as_ref(), self.plot.as_ref()];
-        let outputs: Vec<&Path> = outputs.into_iter().flatten().map(PathBuf::as_path).collect();
-        refuse_overwriting(&inputs, &outputs)?;
-        let curves = self.curves.as_deref().map(Table::of).transpose()?;
+        let files = RunFiles::default().reads([&self.input]).reads(&self.resume);
+        let files = files.writes([&self.output]).writes(&self.save);
+        let files = files.writes_as(&self.curves, TABLES).writes_as(&self.plot, plot::ENDINGS);
+        files.check(self.existing)?;
 
         let mut reader = Reader::open(&self.input)?;
-        reader.expect(Dtype::Uint8, &["T", "sensor"])?;
-        let [instants, sensors] = [reader.shape()[0], reader.shape()[1]];
+        let (instants, sensors) = match *reader.shape() {
+            // What is counted by one sensor needs no axis of sensors.
+            [instants] => {
+                reader.expect(Dtype::Uint8, &["T"])?;
+                (instants, 1)
+            }
+            _ => {
+                reader.expect(Dtype::Uint8, &["T", "sensor"])?;
+                (reader.shape()[0], reader.shape()[1])
+            }
+        };
         let mut plan = self.plan(sensors)?;
         let writer = Output::create(&self.output, &plan)?;
 
@@ -139,38 +153,42 @@ impl Args {
         let block = (BLOCK_BYTES / sensors).max(1);
         let mut counts = vec![0; block.min(instants) * sensors];
         for first in (0..instants).step_by(block) {
-            let count = block.min(instants - first);
-            let counts = &mut counts[..count * sensors];
+            let read = block.min(instants - first);
+            let counts = &mut counts[..read * sensors];
             reader.read_at(first as u64 * sensors as u64, counts)?;
             plan.accumulate(counts)?;
-            progress.set((first + count) as u64)?;
+            progress.set((first + read) as u64);
         }
         let state = plan.state()?;
         drop(progress);
         let seconds = start.elapsed().as_secs_f64();
 
         let sums = Sums::of(&state);
-        writer.write(&sums)?;
-        if let Some(table) = curves {
-            table.write(&sums, state.pairs(), dwell)?;
-        }
-        if let Some(path) = &self.plot {
+        let write_curves = |path: &PathBuf| write_curves(path, &sums, state.pairs(), dwell);
+        let draw = |path: &PathBuf| {
             let rows = sums.products.nrows();
             let what = match (rows, self.pair.is_empty()) {
                 (1, _) => String::new(),
                 (_, true) => format!(", mean of {rows} sensors"),
                 (_, false) => format!(", mean of {rows} pairs"),
             };
-            plot::curve(path, &sums.mean_curve(dwell), &what)?;
-        }
-        if let Some(path) = &self.save {
-            state.save(path)?;
-        }
+            // The first lag is 0.
+            let lags = [1, sums.points.len() - 1].map(|point| sums.points[point].lag as f64);
+            let all = lags[0] * dwell..lags[1] * dwell;
+            plot::curve(path, &sums.mean_curve(dwell), all, &what)
+        };
+        all([
+            writer.write(&sums),
+            self.curves.as_ref().map_or(Ok(()), write_curves),
+            self.plot.as_ref().map_or(Ok(()), draw),
+            self.save.as_ref().map_or(Ok(()), |path| state.save(path)),
+        ])?;
         say(format_args!(
-            "autocorrelated {sensors} sensors x {instants} instants ({} s) at {} lags in {seconds:.2} \
-             s: {}instants/s on {}: {}",
+            "autocorrelated {} x {} ({} s) at {} in {seconds:.2} s: {}instants/s on {}: {}",
+            count(sensors, "sensor"),
+            count(instants, "instant"),
             digits(instants as f64 * dwell),
-            sums.points.len(),
+            count(sums.points.len(), "lag"),
             si(instants as f64 / seconds),
             plan.device_name(),
             self.output.display()
@@ -185,8 +203,8 @@ impl Args {
                 return Err(Error::file(
                     path,
                     format!(
-                        "a state of {} sensors: {} has {sensors}",
-                        state.shape().sensors,
+                        "a state of {}: {} has {sensors}",
+                        count(state.shape().sensors, "sensor"),
                         self.input.display()
                     ),
                 ));
@@ -229,65 +247,49 @@ impl Output {
     }
 }
 
-/// The file of normalised curves.
-enum Table<'a> {
-    Csv(&'a Path),
-    Npy(&'a Path),
-}
+/// Endings of the files of normalised curves.
+const TABLES: &[&str] = &["csv", "npy"];
 
-impl<'a> Table<'a> {
-    fn of(path: &'a Path) -> Result<Self> {
-        match path.extension().and_then(|extension| extension.to_str()) {
-            Some("csv") => Ok(Self::Csv(path)),
-            Some("npy") => Ok(Self::Npy(path)),
-            _ => Err(Error::file(path, "unknown kind of table: expected a name in .csv or .npy")),
+/// Writes the normalised curves.
+fn write_curves(path: &Path, sums: &Sums, pairs: &[[u32; 2]], dwell: f64) -> Result<()> {
+    let rows = sums.products.nrows();
+    let points = 0..sums.points.len();
+    let lag = |point: usize| sums.points[point].lag as f64 * dwell;
+    if ending(path) == "npy" {
+        let mut writer = Writer::appending(path, Dtype::Float64, &[points.len()])?;
+        let mut append = |column: &dyn Fn(usize) -> f64| {
+            let bytes: Vec<u8> =
+                points.clone().flat_map(|point| column(point).to_le_bytes()).collect();
+            writer.append(&bytes)
+        };
+        append(&lag)?;
+        append(&|point| sums.mean_g(point).unwrap_or(f64::NAN))?;
+        for row in 0..rows {
+            append(&|point| sums.g(row, point).unwrap_or(f64::NAN))?;
         }
+        return writer.finish();
     }
-
-    fn write(&self, sums: &Sums, pairs: &[[u32; 2]], dwell: f64) -> Result<()> {
-        let rows = sums.products.nrows();
-        let points = 0..sums.points.len();
-        let lag = |point: usize| sums.points[point].lag as f64 * dwell;
-        match self {
-            Self::Csv(path) => {
-                let mut text = String::from("lag_seconds,mean");
-                for &[direct, delayed] in pairs {
-                    let _ = if direct == delayed {
-                        write!(text, ",sensor_{direct}")
-                    } else {
-                        write!(text, ",pair_{direct}_{delayed}")
-                    };
-                }
-                text.push('\n');
-                for point in points {
-                    let _ = write!(text, "{:.9e}", lag(point));
-                    let values = (0..rows).map(|row| sums.g(row, point));
-                    for value in std::iter::once(sums.mean_g(point)).chain(values) {
-                        text.push(',');
-                        if let Some(value) = value {
-                            let _ = write!(text, "{value}");
-                        }
-                    }
-                    text.push('\n');
-                }
-                let mut file = PartialFile::create(path)?;
-                file.append(text.as_bytes())?;
-                file.finish()
-            }
-            Self::Npy(path) => {
-                let mut writer = Writer::appending(path, Dtype::Float64, &[points.len()])?;
-                let mut append = |column: &dyn Fn(usize) -> f64| {
-                    let bytes: Vec<u8> =
-                        points.clone().flat_map(|point| column(point).to_le_bytes()).collect();
-                    writer.append(&bytes)
-                };
-                append(&lag)?;
-                append(&|point| sums.mean_g(point).unwrap_or(f64::NAN))?;
-                for row in 0..rows {
-                    append(&|point| sums.g(row, point).unwrap_or(f64::NAN))?;
-                }
-                writer.finish()
+    let mut text = String::from("lag_seconds,mean");
+    for &[direct, delayed] in pairs {
+        let _ = if direct == delayed {
+            write!(text, ",sensor_{direct}")
+        } else {
+            write!(text, ",pair_{direct}_{delayed}")
+        };
+    }
+    text.push('\n');
+    for point in points {
+        let _ = write!(text, "{:.9e}", lag(point));
+        let values = (0..rows).map(|row| sums.g(row, point));
+        for value in std::iter::once(sums.mean_g(point)).chain(values) {
+            text.push(',');
+            if let Some(value) = value {
+                let _ = write!(text, "{value}");
             }
         }
+        text.push('\n');
     }
+    let mut file = PartialFile::create(path)?;
+    file.append(text.as_bytes())?;
+    file.finish()
 }

@@ -11,7 +11,12 @@ use corrust::{
 use ndarray::Array3;
 
 use super::{
-    correlate::refuse_overwriting, digits, progress::Progress, say, selection::expect_integers, si,
+    count, digits,
+    progress::Progress,
+    run_files::{Existing, RunFiles, all, input, output},
+    say,
+    selection::expect_integers,
+    si, warn,
 };
 
 /// Bytes of voltages that are read and beamformed at a time.
@@ -20,6 +25,10 @@ const BLOCK_BYTES: usize = 1 << 27;
 /// Times of a block are a multiple of this, where there are so many.
 const GRAIN: usize = 64;
 
+/// Where more of the samples than this part of them are clipped, it is said. Noise of the voltages' level
+/// loses half a percent.
+const MUCH_CLIPPED: f64 = 0.02;
+
 /// Form beams: J = clamp((sum over d of A[f][p][b][d] E[t][f][p][d]) >> s[f][p][b])
 ///
 /// The output is a NumPy file, uint8 [B][F][P][T]: real part in the high nibble, imaginary part in
@@ -27,26 +36,29 @@ const GRAIN: usize = 64;
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// Voltages, a NumPy file: ci4 as uint8 [T][F][P][D], or [T][F][D] for one polarisation
-    #[arg(value_name = "E.npy")]
+    /// Voltages, a NumPy file, - for the standard input: ci4 as uint8 [T][F][P][D], or [T][F][D] for one
+    /// polarisation
+    #[arg(value_name = "E.npy", value_parser = input())]
     voltages: PathBuf,
     /// Weights, a NumPy file: int8 [F][P][B][D][2], or ci4 as uint8 [F][P][B][D]
-    #[arg(long, value_name = "A.npy")]
+    #[arg(long, value_name = "A.npy", value_parser = input())]
     weights: PathBuf,
     /// Bits to shift the sums down by, a NumPy file: any integers [F][P][B], 0 to 31
-    #[arg(long, value_name = "s.npy")]
+    #[arg(long, value_name = "s.npy", value_parser = input())]
     shifts: PathBuf,
-    /// NumPy file to write
-    #[arg(short, long, value_name = "J.npy")]
+    /// NumPy file to write, - for the standard output
+    #[arg(short, long, value_name = "J.npy", value_parser = output())]
     output: PathBuf,
+    #[command(flatten)]
+    existing: Existing,
     /// nearest: (x + 2^(s-1)) >> s; floor: x >> s
     #[arg(long, default_value_t)]
     rounding: Rounding,
     /// NumPy file to write the incoherent beam to, int64 [F][P][T]: the sum over d of |E|^2
-    #[arg(long, value_name = "I.npy")]
+    #[arg(long, value_name = "I.npy", value_parser = output())]
     incoherent: Option<PathBuf>,
     /// NumPy file to write the number of clipped samples to, uint64 [F][P][B]
-    #[arg(long, value_name = "COUNTS.npy")]
+    #[arg(long, value_name = "COUNTS.npy", value_parser = output())]
     clipped: Option<PathBuf>,
     /// auto (the first GPU, else the CPU), cuda, cuda:1, cpu or sim
     #[arg(long, default_value_t = Device::Auto)]
@@ -74,13 +86,9 @@ In Python:
 impl Args {
     /// Forms the beams.
     pub fn run(self) -> Result<()> {
-        let inputs = [&self.voltages, &self.weights, &self.shifts].map(PathBuf::clone);
-        let outputs: Vec<_> = [Some(&self.output), self.incoherent.as_ref(), self.clipped.as_ref()]
-            .into_iter()
-            .flatten()
-            .map(PathBuf::as_path)
-            .collect();
-        refuse_overwriting(&inputs, &outputs)?;
+        let files = RunFiles::default().reads([&self.voltages, &self.weights, &self.shifts]);
+        let files = files.writes([&self.output]).writes(&self.incoherent).writes(&self.clipped);
+        files.check(self.existing)?;
 
         let mut voltages = Reader::open(&self.voltages)?;
         let (times, streams) = match *voltages.shape() {
@@ -151,28 +159,42 @@ impl Args {
                 }
             }
             clipped += &formed.clipped;
-            progress.set((first + count) as u64)?;
+            progress.set((first + count) as u64);
         }
         drop(progress);
-        output.finish()?;
-        incoherent.map(Writer::finish).transpose()?;
-        if let Some(mut counts) = counts {
+        let write_counts = |mut counts: Writer| {
             let clipped = clipped.as_slice().expect("counts are stored in standard order");
             counts.write_at(0, bytemuck::cast_slice(clipped))?;
-            counts.finish()?;
-        }
+            counts.finish()
+        };
+        all([
+            output.finish(),
+            incoherent.map_or(Ok(()), Writer::finish),
+            counts.map_or(Ok(()), write_counts),
+        ])?;
 
         let seconds = start.elapsed().as_secs_f64();
         let formed = (shape.shifts() * times) as f64;
+        let clipped = clipped.sum() as f64 / formed;
+        if clipped > MUCH_CLIPPED {
+            warn(format_args!(
+                "{} % of the samples are clipped: larger shifts (corrust weights --shift) keep them",
+                digits(100.0 * clipped)
+            ));
+        }
         say(format_args!(
-            "formed {beams} beams of {dishes} dishes x {channels} channels x {polarisations} \
-             polarisations x {times} times in {seconds:.2} s: {}voltages/s, {} useful TOPS on {} \
+            "formed {} of {} x {} x {} x {} in {seconds:.2} s: {}voltages/s, {} useful TOPS on {} \
              ({}), {} % of the samples clipped: {}",
+            count(beams, "beam"),
+            count(dishes, "dish"),
+            count(channels, "channel"),
+            count(polarisations, "polarisation"),
+            count(times, "time"),
             si((step * times) as f64 / seconds),
             digits(useful_operations(&shape, times as u64) / seconds / 1e12),
             plan.device_name(),
             plan.kernel(),
-            digits(100.0 * clipped.sum() as f64 / formed),
+            digits(100.0 * clipped),
             self.output.display()
         ));
         Ok(())

@@ -17,7 +17,15 @@ use corrust::{
     },
 };
 
-use super::{digits, files::Files, progress::Progress, say, selection::Selection, si, warn};
+use super::{
+    count, digits,
+    files::Files,
+    progress::Progress,
+    run_files::{Existing, RunFiles, all, output},
+    say,
+    selection::Selection,
+    si, warn,
+};
 
 /// Fewest and most bytes of samples that are read and correlated at a time.
 const BLOCK_BYTES: [usize; 2] = [1 << 26, 1 << 28];
@@ -32,16 +40,18 @@ const BLOCK_BYTES: [usize; 2] = [1 << 26, 1 << 28];
 pub struct Args {
     #[command(flatten)]
     files: Files,
-    /// NumPy file to write
-    #[arg(short, long, value_name = "OUT.npy")]
+    /// NumPy file to write, - for the standard output
+    #[arg(short, long, value_name = "OUT.npy", value_parser = output())]
     output: PathBuf,
+    #[command(flatten)]
+    existing: Existing,
     /// Times in a dump; by default the whole recording is one dump
     ///
     /// Times at the end that do not fill a dump are left out, and their number is reported.
     #[arg(long, value_name = "T")]
     integrate: Option<NonZeroU64>,
     /// NumPy file to write the number of valid times behind each dump to, uint64 [dump]
-    #[arg(long, value_name = "COUNTS.npy")]
+    #[arg(long, value_name = "COUNTS.npy", value_parser = output())]
     counts: Option<PathBuf>,
     #[command(flatten)]
     selection: Selection,
@@ -78,30 +88,12 @@ In Python:
 impl Args {
     /// Correlates the recording.
     pub fn run(self) -> Result<()> {
-        let Self { files, output, integrate, counts, selection, place } = self;
-        let outputs: Vec<&Path> =
-            [Some(&output), counts.as_ref()].into_iter().flatten().map(PathBuf::as_path).collect();
-        let inputs: Vec<PathBuf> = files.inputs.iter().chain(selection.files()).cloned().collect();
-        refuse_overwriting(&inputs, &outputs)?;
+        let Self { files, output, existing, integrate, counts, selection, place } = self;
+        let run_files = RunFiles::default().reads(&files.inputs).reads(selection.files());
+        run_files.writes([&output]).writes(&counts).check(existing)?;
         let recording = files.open()?;
         correlate(recording, integrate, &selection, place, &output, counts.as_deref())
     }
-}
-
-/// Refuses outputs that are inputs, or each other.
-pub fn refuse_overwriting(inputs: &[PathBuf], outputs: &[&Path]) -> Result<()> {
-    let same = |a: &Path, b: &Path| {
-        a == b || matches!((a.canonicalize(), b.canonicalize()), (Ok(a), Ok(b)) if a == b)
-    };
-    for (index, output) in outputs.iter().enumerate() {
-        if inputs.iter().any(|input| same(input, output)) {
-            return Err(Error::file(output, "is an input: expected another file to write"));
-        }
-        if outputs[..index].iter().any(|other| same(other, output)) {
-            return Err(Error::file(output, "is to hold two outputs: expected two files"));
-        }
-    }
-    Ok(())
 }
 
 /// Correlates a recording into the file `output`, one dump every `integrate` times, with a progress
@@ -136,7 +128,17 @@ pub fn correlate(
         .kernel(place.kernel)
         .gates(gates.as_ref().map_or(1, |gates| gates.count))
         .shifts(shifts.as_deref().unwrap_or_default())
-        .build()?;
+        .build()
+        .map_err(|error| match error {
+            // The axes may have been taken for others.
+            Error::OutOfMemory { .. } => Error::invalid(format!(
+                "{error}; as {layout}, the recording has {}, {} and {}",
+                count(recorded, "time"),
+                count(channels, "channel"),
+                count(inputs, "input")
+            )),
+            other => other,
+        })?;
     let dtype = if encoding.is_integer() { Dtype::Int64 } else { Dtype::Float32 };
     let gate_axis: Vec<usize> = gates.iter().map(|gates| gates.count).collect();
     let entry = [&gate_axis[..], &[channels, baselines(inputs), 2]].concat();
@@ -218,7 +220,7 @@ pub fn correlate(
                         }
                     }
                 }
-                progress.set(done)?;
+                progress.set(done);
             }
         }
     }
@@ -226,8 +228,7 @@ pub fn correlate(
     if done < times {
         return Err(Error::invalid(format!("the recording ended at time {done} of {times}")));
     }
-    writer.finish()?;
-    counts.map(Writer::finish).transpose()?;
+    all([writer.finish(), counts.map_or(Ok(()), Writer::finish)])?;
 
     let seconds = start.elapsed().as_secs_f64();
     if recorded > times {
@@ -246,11 +247,15 @@ pub fn correlate(
     let recorded_time = interval
         .map(|interval| format!(" ({} s of signal)", digits(interval * times as f64)))
         .unwrap_or_default();
-    let gates = gates.map(|gates| format!(" of {} gates", gates.count)).unwrap_or_default();
+    let gates =
+        gates.map(|gates| format!(" of {}", count(gates.count, "gate"))).unwrap_or_default();
     say(format_args!(
-        "correlated {inputs} inputs x {channels} channels x {times} times{recorded_time} into {dumps} \
-         {}{gates} in {seconds:.2} s: {}samples/s, {} useful TOPS on {} ({}): {}",
-        if dumps == 1 { "dump" } else { "dumps" },
+        "correlated {} x {} x {}{recorded_time} into {}{gates} in {seconds:.2} s: {}samples/s, {} \
+         useful TOPS on {} ({}): {}",
+        count(inputs, "input"),
+        count(channels, "channel"),
+        count(times, "time"),
+        count(dumps, "dump"),
         si(inputs as f64 * channels as f64 * (times - skipped) as f64 / seconds),
         digits(useful_operations(inputs, channels, kept) / seconds / 1e12),
         correlator.device_name(),

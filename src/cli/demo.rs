@@ -14,7 +14,9 @@ use num_complex::Complex;
 use super::{
     correlate::{Place, correlate},
     delays::{self, Found},
-    plot, say,
+    plot,
+    run_files::{Existing, RunFiles},
+    say,
     selection::Selection,
     simulate,
 };
@@ -26,6 +28,8 @@ pub struct Args {
     /// Folder for the recording, the visibilities and the plot
     #[arg(long, default_value = "demo", value_name = "FOLDER")]
     out: PathBuf,
+    #[command(flatten)]
+    existing: Existing,
     #[command(flatten)]
     place: Place,
 }
@@ -49,12 +53,15 @@ const TOLERANCE: f64 = 0.05;
 impl Args {
     /// Runs the whole chain.
     pub fn run(self) -> Result<()> {
-        let Self { out, place } = self;
+        let Self { out, existing, place } = self;
         // Better to hear now than after the simulation that there is no such device.
         place.device.open()?;
         fs::create_dir_all(&out).map_err(Error::io(&out, "write"))?;
         let file = |name| out.join(name);
         let (recording, output) = (file("recording.npy"), file("visibilities.npy"));
+        let (description, figure) = (file("recording.json"), file("visibilities.svg"));
+        let files = RunFiles::default().writes([&recording, &description, &output, &figure]);
+        files.check(existing)?;
 
         let sky = simulate::write(SIMULATION, &recording)?;
         correlate(
@@ -71,7 +78,6 @@ impl Args {
         let found = delays::find(visibilities.view(), inputs, sky.len());
         let (table, error) = compare(&sky, &found);
         say(table);
-        let figure = file("visibilities.svg");
         plot::visibilities(&figure, visibilities.view(), inputs, &found)?;
         if error > TOLERANCE {
             return Err(Error::invalid(format!(

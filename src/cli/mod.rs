@@ -2,24 +2,17 @@
 
 use std::{
     fmt::Display,
-    io::Write,
+    io::{IsTerminal, Write},
     process::ExitCode,
-    sync::{
-        Arc, LazyLock,
-        atomic::{AtomicBool, Ordering},
-    },
 };
 
-use clap::{Parser, Subcommand};
+use clap::{Parser, Subcommand, error::ErrorKind};
 use corrust::{Error, Result};
-use signal_hook::{
-    consts::{SIGINT, SIGTERM},
-    flag,
-};
 
 mod autocorrelate;
 mod beamform;
 mod bench;
+mod canvas;
 mod correlate;
 mod delays;
 mod demo;
@@ -28,6 +21,7 @@ mod files;
 mod plot;
 mod progress;
 mod quantise;
+mod run_files;
 mod selection;
 mod simulate;
 mod weights;
@@ -66,8 +60,11 @@ enum Command {
 
 /// Runs the command that the arguments ask for.
 pub fn main() -> ExitCode {
-    let cli = Cli::parse();
-    let result = listen_for_interrupts().and_then(|()| {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return explain(&error),
+    };
+    let result = obey_signals().and_then(|()| {
         let done = match cli.command {
             Command::Devices(args) => args.run(),
             Command::Demo(args) => args.run(),
@@ -81,49 +78,120 @@ pub fn main() -> ExitCode {
         };
         done.map(|()| ExitCode::SUCCESS)
     });
-    match result {
-        Ok(code) => code,
-        Err(error) => {
-            warn(error);
-            ExitCode::from(if INTERRUPTED.load(Ordering::Relaxed) { EXIT_INTERRUPTED } else { 2 })
+    if result.is_ok() {
+        run_files::mention_replaced();
+    }
+    result.unwrap_or_else(|error| {
+        warn(error);
+        ExitCode::from(EXIT_BAD_INPUT)
+    })
+}
+
+/// Bad input or arguments.
+const EXIT_BAD_INPUT: u8 = 2;
+
+/// What shells report for a program that Ctrl-C ended.
+#[cfg(unix)]
+const EXIT_INTERRUPTED: i32 = 130;
+
+/// Prints the help that was asked for, or one sentence on what is wrong with the arguments.
+fn explain(error: &clap::Error) -> ExitCode {
+    if let ErrorKind::DisplayHelp
+    | ErrorKind::DisplayVersion
+    | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand = error.kind()
+    {
+        let _ = error.print();
+        return ExitCode::from(error.exit_code() as u8);
+    }
+    // What is wrong, what it is about, hints; then a usage of several lines, which the help has too.
+    let text = error.to_string();
+    let lines = text.lines().map(str::trim);
+    let lines = lines.take_while(|line| {
+        !line.starts_with("Usage:") && !line.starts_with("For more information")
+    });
+    let mut sentence = String::new();
+    for line in lines.filter(|line| !line.is_empty()) {
+        let line = line.strip_prefix("error: ").unwrap_or(line);
+        sentence += match sentence.chars().last() {
+            None => "",
+            Some(':') => " ",
+            Some(_) if line.starts_with("tip:") => "; ",
+            Some(_) => ", ",
+        };
+        sentence += line.strip_prefix("tip: ").unwrap_or(line);
+    }
+    warn(sentence);
+    ExitCode::from(EXIT_BAD_INPUT)
+}
+
+/// Makes Ctrl-C, the end of a batch job and a lost connection remove what is unfinished and end the
+/// program, whatever it is doing: computing, or waiting for a pipe or a device.
+#[cfg(unix)]
+fn obey_signals() -> Result<()> {
+    use corrust::format::abandon_partial_files;
+    use signal_hook::{
+        consts::{SIGHUP, SIGINT, SIGTERM},
+        iterator::Signals,
+        low_level,
+    };
+    let fault = |error| Error::invalid(format!("cannot listen for signals: {error}"));
+    // `nohup` has a program ignore that its connection is lost.
+    let obeyed = [SIGINT, SIGTERM].into_iter().chain((!is_ignored(SIGHUP)).then_some(SIGHUP));
+    let mut signals = Signals::new(obeyed).map_err(fault)?;
+    let listen = move || {
+        if signals.forever().next().is_some() {
+            abandon_partial_files();
+            if std::io::stderr().is_terminal() {
+                let _ = write!(std::io::stderr(), "\r\x1b[2K");
+            }
+            warn("interrupted");
+            low_level::exit(EXIT_INTERRUPTED);
         }
+    };
+    std::thread::Builder::new().name("signals".into()).spawn(listen).map(drop).map_err(fault)
+}
+
+/// Whether a signal is ignored.
+#[cfg(unix)]
+fn is_ignored(signal: i32) -> bool {
+    let mut action = std::mem::MaybeUninit::<libc::sigaction>::zeroed();
+    // SAFETY: no new action is given, the old one is written where there is room for it, and all bits
+    // zero are an action.
+    unsafe {
+        libc::sigaction(signal, std::ptr::null(), action.as_mut_ptr());
+        action.assume_init().sa_sigaction == libc::SIG_IGN
     }
 }
 
-/// What shells report for a program that Ctrl-C ended.
-const EXIT_INTERRUPTED: u8 = 130;
-
-/// Whether the user wants the program to stop.
-static INTERRUPTED: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
-
-/// Makes Ctrl-C, and the signal that ends a batch job, stop the program at its next opportunity, so
-/// that it tidies up; the second time at once.
-fn listen_for_interrupts() -> Result<()> {
-    let listen = |signal| {
-        let status = EXIT_INTERRUPTED.into();
-        flag::register_conditional_shutdown(signal, status, INTERRUPTED.clone())?;
-        flag::register(signal, INTERRUPTED.clone())
-    };
-    for signal in [SIGINT, SIGTERM] {
-        listen(signal)
-            .map_err(|error| Error::invalid(format!("cannot listen for signals: {error}")))?;
-    }
+/// Elsewhere the system ends the program, and what it leaves is removed by the next run.
+#[cfg(not(unix))]
+fn obey_signals() -> Result<()> {
     Ok(())
 }
 
-/// An error if the user wants the program to stop, so that what is unfinished is removed.
-fn check_interrupted() -> Result<()> {
-    if INTERRUPTED.load(Ordering::Relaxed) { Err(Error::invalid("interrupted")) } else { Ok(()) }
-}
-
-/// Prints a line of results. A reader that has seen enough is no error.
+/// Prints a line of results, where the standard output is not taken by a file. A reader that has seen
+/// enough is no error.
 fn say(line: impl Display) {
-    let _ = writeln!(std::io::stdout(), "{line}");
+    let _ = match run_files::stdout_is_free() {
+        true => writeln!(std::io::stdout(), "{line}"),
+        false => writeln!(std::io::stderr(), "{line}"),
+    };
 }
 
 /// Prints a line about the work, apart from its results.
 fn warn(line: impl Display) {
     let _ = writeln!(std::io::stderr(), "corrust: {line}");
+}
+
+/// A number of things, as in "1 beam" and "2 beams".
+fn count(number: impl Display, thing: &str) -> String {
+    let number = number.to_string();
+    let ending = match (&number[..], thing) {
+        ("1", _) => "",
+        (_, "dish") => "es",
+        _ => "s",
+    };
+    format!("{number} {thing}{ending}")
 }
 
 /// A number with three significant digits and the prefix of its magnitude, as in "12.3 G".

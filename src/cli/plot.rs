@@ -1,20 +1,25 @@
-//! Plots as SVG files.
+//! Plots as SVG and PNG files.
 
-use std::{f64::consts::PI, path::Path};
+use std::{f64::consts::PI, ops::Range, path::Path};
 
 use corrust::{Error, Result, autocorrelate::Curve, correlate::baseline, format::PartialFile};
 use ndarray::ArrayView2;
 use num_complex::Complex;
 use plotters::{
-    coord::Shift,
+    coord::{Shift, ranged1d::Ranged, types::RangedCoordf64},
     prelude::*,
     style::text_anchor::{HPos, Pos, VPos},
 };
 
-use super::delays::Found;
+use super::{
+    canvas::{Canvas, FONT, Pixels},
+    delays::Found,
+    run_files::ending,
+};
 
 const SIZE: (u32, u32) = (1240, 580);
-pub(super) const FONT: &str = "Helvetica, Arial, sans-serif";
+/// What the name of a plot may end in.
+pub(super) const ENDINGS: &[&str] = &["svg", "png"];
 /// Okabe and Ito's colours, which everyone can tell apart.
 pub(super) const COLOURS: [RGBColor; 6] = [
     RGBColor(0, 114, 178),
@@ -26,7 +31,7 @@ pub(super) const COLOURS: [RGBColor; 6] = [
 ];
 pub(super) const GREY: RGBColor = RGBColor(90, 90, 90);
 
-pub(super) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+pub(super) type Area<'a> = DrawingArea<Canvas<'a>, Shift>;
 pub(super) type Drawn<T = ()> = Result<T, Box<dyn std::error::Error>>;
 
 /// Draws the visibility matrix of one channel, and phase against channel of some baselines with the
@@ -52,22 +57,33 @@ pub(super) fn save(
     size: (u32, u32),
     draw: impl FnOnce(&Area<'_>) -> Drawn,
 ) -> Result<()> {
-    let mut text = String::new();
-    let drawn = || -> Drawn {
-        let root = SVGBackend::with_string(&mut text, size).into_drawing_area();
+    let on = |canvas: Canvas<'_>| -> Drawn {
+        let root = canvas.into_drawing_area();
         root.fill(&WHITE)?;
         draw(&root)?;
         root.present()?;
         Ok(())
     };
-    drawn().map_err(|error| Error::file(path, format!("cannot draw the plot: {error}")))?;
+    let drawn = || -> Drawn<Vec<u8>> {
+        if ending(path) == "png" {
+            let mut pixels = Pixels::new(size);
+            on(Canvas::png(&mut pixels))?;
+            return Ok(pixels.encode()?);
+        }
+        let mut text = String::new();
+        on(Canvas::svg(&mut text, size))?;
+        Ok(text.into_bytes())
+    };
+    let bytes =
+        drawn().map_err(|error| Error::file(path, format!("cannot draw the plot: {error}")))?;
     let mut file = PartialFile::create(path)?;
-    file.append(text.as_bytes())?;
+    file.append(&bytes)?;
     file.finish()
 }
 
-/// Draws a correlation curve against the logarithm of the lag; `what` says more about it.
-pub fn curve(path: &Path, curve: &Curve, what: &str) -> Result<()> {
+/// Draws a correlation curve against the logarithm of the lag; `what` says more about it. A curve without
+/// points gets axes over the lags `all`, in seconds.
+pub fn curve(path: &Path, curve: &Curve, all: Range<f64>, what: &str) -> Result<()> {
     let points: Vec<(f64, f64)> = curve
         .lags
         .iter()
@@ -75,13 +91,16 @@ pub fn curve(path: &Path, curve: &Curve, what: &str) -> Result<()> {
         .filter(|(lag, _)| **lag > 0.0)
         .map(|(lag, g)| (*lag, *g))
         .collect();
-    let [Some(first), Some(last)] = [points.first(), points.last()] else {
-        return Err(Error::file(path, "nothing to plot: no lag above 0 has counts"));
+    let [first, last] = match [points.first(), points.last()] {
+        [Some(first), Some(last)] => [first.0, last.0],
+        _ => [all.start, all.end],
     };
-    let lags = first.0 / 1.3..last.0 * 1.3;
+    let lags = first / 1.3..last * 1.3;
     let (low, high) =
         points.iter().fold((1.0_f64, 1.0_f64), |(low, high), (_, g)| (low.min(*g), high.max(*g)));
-    let margin = 0.06 * (high - low).max(1e-6);
+    let margin = if points.is_empty() { 0.5 } else { 0.06 * (high - low).max(1e-6) };
+    let values = low - margin..high + margin;
+    let decimals = decimals(&values);
     save(path, SIZE, |root| {
         let title = format!("Correlation of counts{what}");
         let centred = Pos::new(HPos::Center, VPos::Top);
@@ -93,13 +112,14 @@ pub fn curve(path: &Path, curve: &Curve, what: &str) -> Result<()> {
             .margin_left(14)
             .x_label_area_size(56)
             .y_label_area_size(86)
-            .build_cartesian_2d(lags.log_scale(), low - margin..high + margin)?;
+            .build_cartesian_2d(lags.log_scale(), values.clone())?;
         chart
             .configure_mesh()
             .x_desc("lag τ")
             .y_desc("g(τ)")
             .x_label_formatter(&|lag| duration(*lag))
-            .y_label_formatter(&|g| super::digits(*g))
+            .y_labels(TICKS)
+            .y_label_formatter(&|g| format!("{g:.decimals$}"))
             .label_style(label(15))
             .axis_desc_style(label(18))
             .light_line_style(TRANSPARENT)
@@ -107,7 +127,7 @@ pub fn curve(path: &Path, curve: &Curve, what: &str) -> Result<()> {
             .axis_style(GREY)
             .draw()?;
         chart.draw_series(LineSeries::new(
-            [(first.0 / 1.3, 1.0), (last.0 * 1.3, 1.0)],
+            [(first / 1.3, 1.0), (last * 1.3, 1.0)],
             GREY.stroke_width(1),
         ))?;
         chart.draw_series(LineSeries::new(
@@ -116,8 +136,31 @@ pub fn curve(path: &Path, curve: &Curve, what: &str) -> Result<()> {
         ))?;
         chart
             .draw_series(points.iter().map(|point| Circle::new(*point, 3, COLOURS[0].filled())))?;
+        if points.is_empty() {
+            let centred = label(18).pos(Pos::new(HPos::Center, VPos::Center));
+            let (x, y) = chart.plotting_area().get_pixel_range();
+            let middle = ((x.start + x.end) / 2, y.start + (y.end - y.start) / 4);
+            root.draw_text("no lag above 0 has counts on both sides", &centred, middle)?;
+        }
         Ok(())
     })
+}
+
+/// Ticks of an axis that are asked for; it may get fewer.
+pub(super) const TICKS: usize = 10;
+
+/// Decimals that the ticks of an axis need.
+pub(super) fn decimals(range: &Range<f64>) -> usize {
+    /// As many as a number has.
+    const MOST: usize = 16;
+    let axis = RangedCoordf64::from(range.clone());
+    let ticks = axis.key_points(TICKS);
+    let step = ticks.windows(2).map(|ticks| ticks[1] - ticks[0]).fold(f64::INFINITY, f64::min);
+    let needed = |decimals: &usize| {
+        let unit = 10_f64.powi(*decimals as i32);
+        ticks.iter().all(|tick| ((tick * unit).round() / unit - tick).abs() < 0.01 * step)
+    };
+    (0..MOST).find(needed).unwrap_or(MOST)
 }
 
 /// A time with the unit of its magnitude, as in "10 µs".
@@ -151,7 +194,11 @@ fn matrix(area: &Area<'_>, visibilities: ArrayView2<'_, Complex<f64>>, inputs: u
                 std::cmp::Ordering::Equal => WHITE,
             };
             let from = (CORNER.0 + edge(j), CORNER.1 + edge(i));
-            let to = (CORNER.0 + edge(j + 1), CORNER.1 + edge(i + 1));
+            // A pixel further, which the next one covers: where edges meet, the paper would show.
+            let to = (
+                CORNER.0 + edge(j + 1).min(SIDE - 1) + 1,
+                CORNER.1 + edge(i + 1).min(SIDE - 1) + 1,
+            );
             area.draw(&Rectangle::new([from, to], colour.filled()))?;
         }
     }
@@ -177,7 +224,8 @@ fn matrix(area: &Area<'_>, visibilities: ArrayView2<'_, Complex<f64>>, inputs: u
     let bar = |top: i32, bottom: i32, colour: &dyn Fn(f64) -> RGBColor| -> Drawn {
         for y in top..bottom {
             let value = f64::from(bottom - 1 - y) / f64::from(bottom - 1 - top);
-            let line = [(far.0 + 22, y), (far.0 + 38, y + 1)];
+            // Down to the end, for the next one to cover: where edges meet, the paper would show.
+            let line = [(far.0 + 22, y), (far.0 + 38, bottom)];
             area.draw(&Rectangle::new(line, colour(value).filled()))?;
         }
         area.draw(&Rectangle::new([(far.0 + 22, top), (far.0 + 38, bottom)], BLACK))?;
@@ -193,7 +241,7 @@ fn matrix(area: &Area<'_>, visibilities: ArrayView2<'_, Complex<f64>>, inputs: u
     tick("0", (CORNER.1 + middle - gap) / 2)?;
     tick("−π", middle - gap)?;
     bar(middle + gap, far.1, &coherence)?;
-    tick(&format!("{highest:.2}"), middle + gap)?;
+    tick(&super::digits(highest), middle + gap)?;
     tick("0", far.1)?;
     let note = "above the diagonal: phase; below: coherence |V(i,j)| / √(V(i,i) V(j,j))";
     area.draw_text(note, &label(13).pos(centred), (CORNER.0 + SIDE / 2, far.1 + 62))?;
@@ -326,4 +374,47 @@ fn phase_colour(phase: f64) -> RGBColor {
         encode(-1.2684380046 * l + 2.6097574011 * m - 0.3413193965 * s),
         encode(-0.0041960863 * l - 0.7034186147 * m + 1.7076147010 * s),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_have_the_decimals_that_they_need() {
+        for (range, expected) in [
+            (0.0..10.0, 0),
+            (0.9..1.3, 2),
+            (1.0049..1.0151, 3),
+            (0.99999..1.00001, 6),
+            (-3e5..4e6, 0),
+        ] {
+            assert_eq!(decimals(&range), expected, "{range:?}");
+        }
+    }
+
+    /// A picture of pixels has words in it, and bars and cells without seams.
+    #[test]
+    fn a_matrix_is_drawn_in_pixels() {
+        let (inputs, channels) = (5, 8);
+        let visibilities = ndarray::Array2::from_shape_fn((channels, 15), |(channel, baseline)| {
+            Complex::from_polar(0.5, 0.3 * (channel * baseline) as f64)
+        });
+        let folder = std::env::temp_dir().join(format!("corrust-plot-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let path = folder.join("matrix.png");
+        super::visibilities(&path, visibilities.view(), inputs, &[]).unwrap();
+        let decoder =
+            png::Decoder::new(std::io::BufReader::new(std::fs::File::open(&path).unwrap()));
+        let mut reader = decoder.read_info().unwrap();
+        let mut pixels = vec![0; reader.output_buffer_size().unwrap()];
+        reader.next_frame(&mut pixels).unwrap();
+        std::fs::remove_dir_all(&folder).unwrap();
+        let pixel = |x: u32, y: u32| &pixels[3 * (y * SIZE.0 + x) as usize..][..3];
+        // Inside the matrix, off its white diagonal, and inside the bar of phases.
+        assert!((75..465).all(|y| pixel(540 - y, y) != [255; 3] || (540 - y).abs_diff(y) < 90));
+        assert!((72..255).all(|y| pixel(500, y) != [255; 3]));
+        // The title's row has ink.
+        assert!((100..460).any(|x| (22..42).any(|y| pixel(x, y) == [0; 3])));
+    }
 }

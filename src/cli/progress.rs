@@ -2,10 +2,11 @@
 
 use std::fmt::Write;
 
+use console::Term;
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 
-use super::{check_interrupted, si};
-use corrust::{Result, correlate::Shape};
+use super::si;
+use corrust::correlate::Shape;
 
 /// A bar over the times of a recording, with the rate in samples and the time left.
 pub struct Progress(ProgressBar);
@@ -18,29 +19,59 @@ impl Progress {
 
     /// A bar of `times` times of so many samples each.
     pub fn over(verb: &'static str, samples: f64, times: u64) -> Self {
-        let style = ProgressStyle::with_template(
-            "{msg} [{bar:30}] {percent:>3} %, {rate}samples/s, {eta} left",
-        )
-        .expect("the template is well-formed")
-        .with_key("rate", move |state: &ProgressState, text: &mut dyn Write| {
-            let _ = text.write_str(&si(state.per_sec() * samples));
-        })
-        .progress_chars("=> ");
+        let width = Term::stderr().size().1;
+        let style = ProgressStyle::with_template(template(width.into()))
+            .expect("the template is well-formed")
+            .with_key("rate", move |state: &ProgressState, text: &mut dyn Write| {
+                let _ = text.write_str(&si(state.per_sec() * samples));
+            })
+            .progress_chars("=> ");
         Self(ProgressBar::new(times).with_style(style).with_message(verb))
     }
 
     /// Shows that so many times are done.
-    ///
-    /// # Errors
-    /// When the user wants the program to stop.
-    pub fn set(&self, times: u64) -> Result<()> {
+    pub fn set(&self, times: u64) {
         self.0.set_position(times);
-        check_interrupted()
     }
 }
 
 impl Drop for Progress {
     fn drop(&mut self) {
         self.0.finish_and_clear();
+    }
+}
+
+/// As much as fits on a line of so many columns: one that wraps would be drawn again and again.
+fn template(columns: usize) -> &'static str {
+    // The longest verb is "autocorrelating", rates have up to six characters and times left three.
+    match columns {
+        84.. => "{msg} [{bar:30}] {percent:>3} %, {rate}samples/s, {eta} left",
+        55.. => "{msg} {percent:>3} %, {rate}samples/s, {eta} left",
+        25.. => "{msg} {percent:>3} %",
+        6.. => "{percent:>3} %",
+        _ => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::template;
+
+    #[test]
+    fn lines_do_not_wrap() {
+        let bar = "=".repeat(30);
+        let longest = [
+            ("msg", "autocorrelating"),
+            ("bar:30", &bar),
+            ("percent:>3", "100"),
+            ("rate", "12.3 G"),
+            ("eta", "99d"),
+        ];
+        for columns in 5..200 {
+            let line = longest.iter().fold(template(columns).to_owned(), |line, (key, value)| {
+                line.replace(&format!("{{{key}}}"), value)
+            });
+            assert!(line.len() < columns, "{columns} columns: {line:?}");
+        }
     }
 }

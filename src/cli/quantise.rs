@@ -6,14 +6,18 @@ use corrust::{
     Encoding, Error, Layout, Result,
     correlate::Shape,
     format::{
-        ReadAhead,
+        ReadAhead, is_stream,
         npy::{Description, Dtype, Writer},
     },
     quantise::{self, Quantiser, Requantiser},
 };
 
 use super::{
-    correlate::refuse_overwriting, digits, files::Files, progress::Progress, say, si, warn,
+    count, digits,
+    files::Files,
+    progress::Progress,
+    run_files::{Existing, RunFiles, all, output},
+    say, si, warn,
 };
 
 /// Bytes of samples that are read at a time.
@@ -33,9 +37,11 @@ const PIECE: usize = 1 << 20;
 pub struct Args {
     #[command(flatten)]
     files: Files,
-    /// NumPy file to write
-    #[arg(short, long, value_name = "OUT.npy")]
+    /// NumPy file to write, - for the standard output
+    #[arg(short, long, value_name = "OUT.npy", value_parser = output())]
     output: PathBuf,
+    #[command(flatten)]
+    existing: Existing,
     /// Bits of the real and of the imaginary part, 1 to 4
     #[arg(long)]
     bits: u32,
@@ -52,7 +58,9 @@ pub struct Args {
 const EXAMPLES: &str = "\
 Examples:
   corrust quantise rec.npy -o few.npy --bits 3
-  corrust correlate few.npy -o visibilities.npy --kernel packed-complex-3";
+  corrust correlate few.npy -o visibilities.npy --kernel packed-complex-3    on a GPU
+  corrust correlate few.npy -o visibilities.npy --kernel packed-complex-3 --device sim    without one, slowly
+  corrust correlate few.npy -o visibilities.npy                              whichever there is";
 
 impl Args {
     /// Quantises the recording.
@@ -64,7 +72,11 @@ impl Args {
         if let Some(noise) = self.noise.filter(|&noise| !(noise > 0.0 && noise.is_finite())) {
             return Err(Error::invalid(format!("--noise {noise}: expected a positive number")));
         }
-        refuse_overwriting(&self.files.inputs, &[&self.output])?;
+        // Beside a pipe stands nothing.
+        let described = (!is_stream(&self.output)).then_some(&self.output);
+        let description = described.map(|output| Description::path(output));
+        let files = RunFiles::default().reads(&self.files.inputs).writes([&self.output]);
+        files.writes(&description).check(self.existing)?;
         let recording = self.files.open()?;
         let shape = recording.shape();
         let Shape { inputs, channels, encoding, layout } = shape;
@@ -114,14 +126,15 @@ impl Args {
                 }
             }
             done += block.times as u64;
-            progress.set(done)?;
+            progress.set(done);
         }
         drop(progress);
         if done < times {
             return Err(Error::invalid(format!("the recording ended at time {done} of {times}")));
         }
-        writer.finish()?;
-        Description::new(Encoding::Ci4, layout, &axes).write(&self.output)?;
+        let describe =
+            |output: &PathBuf| Description::new(Encoding::Ci4, layout, &axes).write(output);
+        all([writer.finish(), described.map_or(Ok(()), describe)])?;
         let seconds = start.elapsed().as_secs_f64();
         if numberless > 0 {
             warn(format_args!(
@@ -130,11 +143,12 @@ impl Args {
             ));
         }
         say(format_args!(
-            "quantised {inputs} inputs x {channels} channels x {times} times to {} {} in {seconds:.2} s: \
-             {}samples/s, steps of {} ({} standard deviations), correlations {} % as efficient as \
-             those of the unquantised voltages: {}",
-            self.bits,
-            if self.bits == 1 { "bit" } else { "bits" },
+            "quantised {} x {} x {} to {} in {seconds:.2} s: {}samples/s, steps of {} ({} standard \
+             deviations), correlations {} % as efficient as those of the unquantised voltages: {}",
+            count(inputs, "input"),
+            count(channels, "channel"),
+            count(times, "time"),
+            count(self.bits, "bit"),
             si((inputs * channels) as f64 * times as f64 / seconds),
             digits(quantiser.step() * f64::from(noise.unwrap_or(1.0))),
             digits(quantiser.step()),

@@ -5,10 +5,16 @@ use std::{path::PathBuf, time::Instant};
 use corrust::{
     Encoding, Layout, Result,
     correlate::Shape,
+    format::description,
     simulate::{Simulation, Source},
 };
 
-use super::{progress::Progress, say, si};
+use super::{
+    count,
+    progress::Progress,
+    run_files::{Existing, RunFiles, output},
+    say, si,
+};
 
 /// Write a recording of point sources with known delays
 ///
@@ -19,9 +25,11 @@ use super::{progress::Progress, say, si};
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, allow_negative_numbers = true)]
 pub struct Args {
-    /// NumPy file to write; its description has the same name, ending in .json
-    #[arg(short, long, value_name = "REC.npy")]
+    /// NumPy file to write, - for the standard output; its description has the same name, ending in .json
+    #[arg(short, long, value_name = "REC.npy", value_parser = output())]
     output: PathBuf,
+    #[command(flatten)]
+    existing: Existing,
     #[command(flatten)]
     recording: RecordingArgs,
 }
@@ -60,7 +68,12 @@ Examples:
 impl Args {
     /// Writes the recording.
     pub fn run(self) -> Result<()> {
-        write(self.recording.simulation(), &self.output).map(drop)
+        let simulation = self.recording.simulation();
+        simulation.check()?;
+        let description = description(&self.output)?;
+        let files = RunFiles::default().writes([&self.output]).writes(&description);
+        files.check(self.existing)?;
+        write(simulation, &self.output).map(drop)
     }
 }
 
@@ -77,15 +90,19 @@ pub fn write(simulation: Simulation, output: &PathBuf) -> Result<Vec<Source>> {
     let start = Instant::now();
     let Shape { inputs, channels, encoding, layout } = simulation.shape;
     let progress = Progress::new("simulating", &simulation.shape, simulation.times);
-    let sky = simulation.write(output, |times| progress.set(times))?;
+    let sky = simulation.write(output, |times| {
+        progress.set(times);
+        Ok(())
+    })?;
     drop(progress);
     let seconds = start.elapsed().as_secs_f64();
     let samples = inputs as f64 * channels as f64 * simulation.times as f64;
     say(format_args!(
-        "simulated {inputs} inputs x {channels} channels x {} times ({encoding}, {layout}, {} \
-         sources) in {seconds:.2} s, {}samples/s: {}",
-        simulation.times,
-        sky.len(),
+        "simulated {} x {} x {} ({encoding}, {layout}, {}) in {seconds:.2} s, {}samples/s: {}",
+        count(inputs, "input"),
+        count(channels, "channel"),
+        count(simulation.times, "time"),
+        count(sky.len(), "source"),
         si(samples / seconds),
         output.display()
     ));

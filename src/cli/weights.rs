@@ -8,7 +8,11 @@ use corrust::{
     format::npy::{Dtype, Writer},
 };
 
-use super::{correlate::refuse_overwriting, say};
+use super::{
+    count,
+    run_files::{Existing, RunFiles, all, input, output},
+    say,
+};
 
 /// Make weights and shifts for `corrust beamform` from coordinates
 ///
@@ -22,13 +26,15 @@ use super::{correlate::refuse_overwriting, say};
 #[command(after_help = EXAMPLES, allow_negative_numbers = true)]
 pub struct Args {
     /// Positions, frequencies and pointings, a JSON file
-    #[arg(value_name = "ARRAY.json")]
+    #[arg(value_name = "ARRAY.json", value_parser = input())]
     array: PathBuf,
     /// NumPy file to write the weights to, int8 [F][P][B][D][2]
-    #[arg(short, long, value_name = "A.npy")]
+    #[arg(short, long, value_name = "A.npy", value_parser = output())]
     output: PathBuf,
+    #[command(flatten)]
+    existing: Existing,
     /// NumPy file to write the shifts to, int32 [F][P][B]
-    #[arg(long, value_name = "s.npy")]
+    #[arg(long, value_name = "s.npy", value_parser = output())]
     shifts: Option<PathBuf>,
     /// One more beam, after those of the file: east,north,up or azimuth,altitude
     #[arg(long, value_name = "POINTING", allow_hyphen_values = true)]
@@ -37,7 +43,7 @@ pub struct Args {
     #[arg(long, default_value_t = 1, value_name = "P")]
     polarisations: usize,
     /// Bits to shift the sums down by, 0 to 31 [default: as many as keep the level of noise that the
-    /// dishes do not share]
+    /// dishes do not share; a strong source needs 1 or 2 more]
     #[arg(long, value_name = "BITS", requires = "shifts",
           value_parser = clap::value_parser!(u32).range(0..=i64::from(MAX_SHIFT)))]
     shift: Option<u32>,
@@ -46,7 +52,7 @@ pub struct Args {
 const EXAMPLES: &str = "\
 Examples:
   corrust simulate -o e.npy --inputs 64 --encoding ci4 --sources 1
-  corrust weights e.json -o a.npy --shifts s.npy --pointing 0,0,1
+  corrust weights e.json -o a.npy --shifts s.npy --pointing 0,0,1 --shift 12
   corrust beamform e.npy --weights a.npy --shifts s.npy -o j.npy     beam 0: the source, 1: the zenith
 
   echo '{\"positions\": [[0, 0, 0], [6.3, 0, 0]], \"frequencies\": [6e8], \"pointings\": []}' > array.json
@@ -55,12 +61,8 @@ Examples:
 impl Args {
     /// Writes the weights and shifts.
     pub fn run(self) -> Result<()> {
-        let outputs: Vec<_> = [Some(&self.output), self.shifts.as_ref()]
-            .into_iter()
-            .flatten()
-            .map(PathBuf::as_path)
-            .collect();
-        refuse_overwriting(std::slice::from_ref(&self.array), &outputs)?;
+        let files = RunFiles::default().reads([&self.array]);
+        files.writes([&self.output]).writes(&self.shifts).check(self.existing)?;
         let mut observation = Observation::read(&self.array)?;
         observation.pointings.extend(&self.pointing);
         for (what, found) in [
@@ -93,11 +95,13 @@ impl Args {
                 Ok(shifts)
             })
             .transpose()?;
-        output.finish()?;
-        shifts.map(Writer::finish).transpose()?;
+        all([output.finish(), shifts.map_or(Ok(()), Writer::finish)])?;
         say(format_args!(
-            "made weights of {beams} beams of {dishes} dishes x {channels} channels x {polarisations} \
-             polarisations{}: {}",
+            "made weights of {} of {} x {} x {}{}: {}",
+            count(beams, "beam"),
+            count(dishes, "dish"),
+            count(channels, "channel"),
+            count(polarisations, "polarisation"),
             if self.shifts.is_some() { format!(", shift {shift}") } else { String::new() },
             self.output.display()
         ));

@@ -5,21 +5,21 @@
 //! only when complete.
 
 use std::{
-    fs::File,
-    io::Read,
     ops::Range,
     path::{Path, PathBuf},
 };
 
 use crate::{Encoding, Error, Layout, Result, correlate::Shape};
+use input::Input;
 
 mod ahead;
 pub mod guppi;
+mod input;
 pub mod npy;
 mod partial;
 
 pub use ahead::ReadAhead;
-pub use partial::PartialFile;
+pub use partial::{PartialFile, abandon_partial_files, folder, is_stream, resolve};
 
 /// A recording of channelised voltages, read once from its first time to its last.
 pub trait Recording: Send {
@@ -171,7 +171,8 @@ pub struct Options {
 
 /// Opens files that follow each other in time as one recording.
 ///
-/// The format is recognised by content: NumPy (`.npy`) or GUPPI RAW.
+/// The format is recognised by content: NumPy (`.npy`) or GUPPI RAW. A NumPy file in `tcn` may come
+/// through a pipe, which is opened once and read as it comes.
 ///
 /// # Errors
 /// [`Error::Invalid`] without a path; [`Error::File`] for a file that is empty, truncated, of
@@ -179,23 +180,48 @@ pub struct Options {
 /// when a file cannot be read.
 pub fn open<P: AsRef<Path>>(paths: &[P], options: Options) -> Result<Box<dyn Recording>> {
     let paths: Vec<PathBuf> = paths.iter().map(|path| path.as_ref().to_owned()).collect();
-    let [first, rest @ ..] = &paths[..] else {
-        return Err(Error::invalid("no input file: a recording needs at least 1"));
-    };
-    let format = Format::of(first)?;
-    for path in rest {
-        let found = Format::of(path)?;
+    let mut format = None;
+    let mut inputs = Vec::new();
+    for path in &paths {
+        let mut input = Input::open(path)?;
+        let found = Format::of(&mut input)?;
+        let format = *format.get_or_insert(found);
         if found != format {
             return Err(Error::file(
                 path,
                 format!("{found} after {format}: the files of a recording share one format"),
             ));
         }
+        match format {
+            Format::Npy => inputs.push(input),
+            Format::Guppi if input.length().is_none() => {
+                let reason =
+                    "is a pipe: expected a file, for all headers of GUPPI RAW are read first";
+                return Err(Error::file(path, reason));
+            }
+            Format::Guppi => {}
+        }
     }
     Ok(match format {
-        Format::Npy => Box::new(npy::Voltages::open(&paths, options)?),
-        Format::Guppi => Box::new(guppi::Guppi::open(&paths, options)?),
+        None => return Err(Error::invalid("no input file: a recording needs at least 1")),
+        Some(Format::Npy) => Box::new(npy::Voltages::of(inputs, options)?),
+        Some(Format::Guppi) => Box::new(guppi::Guppi::open(&paths, options)?),
     })
+}
+
+/// The name of the description, in JSON, that stands beside the recording `path`; [`None`] beside a pipe.
+///
+/// # Errors
+/// [`Error::File`] when it is the recording's own.
+pub fn description(path: &Path) -> Result<Option<PathBuf>> {
+    let description = path.with_extension("json");
+    if description == path {
+        return Err(Error::file(
+            path,
+            "is also the name of the recording's description: expected a name ending in .npy",
+        ));
+    }
+    Ok((!is_stream(path)).then_some(description))
 }
 
 /// Formats of recordings.
@@ -207,16 +233,14 @@ enum Format {
 
 impl Format {
     /// Recognises the format of a file by its first bytes.
-    fn of(path: &Path) -> Result<Self> {
-        let mut start = Vec::with_capacity(guppi::CARD);
-        File::open(path)
-            .and_then(|file| file.take(guppi::CARD as u64).read_to_end(&mut start))
-            .map_err(Error::io(path, "read"))?;
+    fn of(input: &mut Input) -> Result<Self> {
+        let path = &input.path().to_owned();
+        let start = input.peek(guppi::CARD)?;
         if start.is_empty() {
             Err(Error::file(path, "0 bytes: expected a NumPy or GUPPI RAW file"))
         } else if start.starts_with(npy::MAGIC) {
             Ok(Self::Npy)
-        } else if guppi::is_card(&start) {
+        } else if guppi::is_card(start) {
             Ok(Self::Guppi)
         } else {
             Err(Error::file(

@@ -9,14 +9,12 @@
 
 use std::{
     fmt,
-    fs::File,
-    io::{Read, Seek, SeekFrom},
     path::{Path, PathBuf},
 };
 
 use serde::{Deserialize, Serialize};
 
-use super::{Block, Options, PartialFile, Recording};
+use super::{Block, Options, PartialFile, Recording, input::Input};
 use crate::{Encoding, Error, Layout, Result, correlate::Shape};
 
 /// First bytes of every file.
@@ -136,11 +134,11 @@ impl fmt::Display for Dtype {
     }
 }
 
-/// An array in a file, its elements in C order, any part of which can be read.
+/// An array in a file, its elements in C order, any part of which can be read; through a pipe, one part
+/// after the other.
 #[derive(Debug)]
 pub struct Reader {
-    path: PathBuf,
-    file: File,
+    input: Input,
     dtype: Option<Dtype>,
     /// Whether the bytes of an element stand in the other order, the highest first.
     big_endian: bool,
@@ -158,10 +156,13 @@ impl Reader {
     /// [`Error::File`] for a file that is not NumPy's, is truncated or longer than its shape says, or
     /// is in Fortran order; [`Error::Io`] when it cannot be read.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
-        let path = path.as_ref();
-        let mut file = File::open(path).map_err(Error::io(path, "read"))?;
-        let length = file.metadata().map_err(Error::io(path, "read"))?.len();
-        let bytes = read_header(&mut file, path)?;
+        Self::of(Input::open(path)?)
+    }
+
+    /// [`open`](Self::open) of what is open.
+    pub(super) fn of(mut input: Input) -> Result<Self> {
+        let bytes = read_header(&mut input)?;
+        let path = input.path();
         let Header { descriptor, fortran_order, shape } = Header::parse(&bytes)
             .map_err(|reason| Error::file(path, format!("in its NumPy header, {reason}")))?;
         if fortran_order {
@@ -179,7 +180,9 @@ impl Reader {
                 .try_fold(dtype.bytes(), |bytes, &axis| bytes.checked_mul(axis))
                 .filter(|&bytes| bytes <= isize::MAX as usize)
                 .ok_or_else(|| Error::file(path, format!("shape {shape:?} cannot be addressed")))?;
-            let found = length - (bytes.len() as u64).min(length);
+            let elements = |length: u64| length - (bytes.len() as u64).min(length);
+            // How much comes through a pipe shows at its end.
+            let found = input.length().map_or(expected as u64, elements);
             if found != expected as u64 {
                 let fault = if found < expected as u64 { "truncated" } else { "too long" };
                 return Err(Error::file(
@@ -191,8 +194,7 @@ impl Reader {
             }
         }
         Ok(Self {
-            path: path.to_owned(),
-            file,
+            input,
             dtype,
             big_endian: big_endian.unwrap_or(false),
             descriptor,
@@ -203,7 +205,7 @@ impl Reader {
 
     /// The file's path.
     pub fn path(&self) -> &Path {
-        &self.path
+        self.input.path()
     }
 
     /// Type of the elements, if it is one of [`Dtype`]'s.
@@ -229,13 +231,13 @@ impl Reader {
         let expected = || format!("{dtype} [{}]", axes.join("]["));
         if self.dtype != Some(dtype) {
             return Err(Error::file(
-                &self.path,
+                self.path(),
                 format!("elements of type {}: expected {}", self.type_name(), expected()),
             ));
         }
         if self.shape.len() != axes.len() {
             return Err(Error::file(
-                &self.path,
+                self.path(),
                 format!(
                     "{} axes {:?}: expected {}, {}",
                     self.shape.len(),
@@ -247,7 +249,7 @@ impl Reader {
         }
         match self.shape.iter().position(|&length| length == 0) {
             Some(axis) => Err(Error::file(
-                &self.path,
+                self.path(),
                 format!("axis \"{}\" has length 0: expected at least 1", axes[axis]),
             )),
             None => Ok(()),
@@ -258,16 +260,22 @@ impl Reader {
     /// little-endian.
     ///
     /// # Errors
-    /// [`Error::Io`] when the file cannot be read or has become shorter.
+    /// [`Error::Io`] when the file cannot be read or has become shorter; [`Error::File`] for a pipe that
+    /// is shorter or longer than its shape says, or whose next elements are others.
     ///
     /// # Panics
     /// When the elements are of no [`Dtype`].
     pub fn read_at(&mut self, element: u64, bytes: &mut [u8]) -> Result<()> {
         let size = self.element_bytes();
-        self.file
-            .seek(SeekFrom::Start(self.start + element * size as u64))
-            .and_then(|_| self.file.read_exact(bytes))
-            .map_err(Error::io(&self.path, "read"))?;
+        let from = self.start + element * size as u64;
+        self.input.read_at(from, bytes)?;
+        let end = self.start + (self.shape.iter().product::<usize>() * size) as u64;
+        let whole = self.input.length().is_none() && from + bytes.len() as u64 == end;
+        if whole && !self.input.has_ended()? {
+            let (name, shape) = (self.type_name(), &self.shape);
+            let reason = format!("too long: more bytes of elements than {name} {shape:?} has");
+            return Err(Error::file(self.path(), reason));
+        }
         if self.big_endian {
             bytes.chunks_exact_mut(size).for_each(<[u8]>::reverse);
         }
@@ -396,7 +404,8 @@ fn header_start(bytes: &[u8]) -> usize {
 }
 
 /// Reads the bytes before the elements, if there are not too many of them.
-fn read_header(file: &mut File, path: &Path) -> Result<Vec<u8>> {
+fn read_header(input: &mut Input) -> Result<Vec<u8>> {
+    let path = &input.path().to_owned();
     let truncated = |found: usize, expected: usize| {
         Error::file(
             path,
@@ -404,9 +413,8 @@ fn read_header(file: &mut File, path: &Path) -> Result<Vec<u8>> {
         )
     };
     let mut bytes = Vec::new();
-    let read_to = |bytes: &mut Vec<u8>, length: usize| {
-        let missing = (length - bytes.len()) as u64;
-        (&*file).take(missing).read_to_end(bytes).map_err(Error::io(path, "read"))?;
+    let mut read_to = |bytes: &mut Vec<u8>, length: usize| {
+        *bytes = input.peek(length)?.to_vec();
         if bytes.len() < length { Err(truncated(bytes.len(), length)) } else { Ok(()) }
     };
     let version = MAGIC.len();
@@ -458,11 +466,17 @@ impl Voltages {
     /// # Errors
     /// As for [`open`](super::open).
     pub fn open(paths: &[PathBuf], options: Options) -> Result<Self> {
+        Self::of(paths.iter().map(Input::open).collect::<Result<_>>()?, options)
+    }
+
+    /// [`open`](Self::open) of what is open.
+    pub(super) fn of(inputs: Vec<Input>, options: Options) -> Result<Self> {
+        let paths: Vec<PathBuf> = inputs.iter().map(|input| input.path().to_owned()).collect();
         let mut files = Vec::with_capacity(paths.len());
         let mut times = 0_u64;
         let mut first: Option<Shape> = None;
-        for path in paths {
-            let reader = Reader::open(path)?;
+        for (input, path) in inputs.into_iter().zip(&paths) {
+            let reader = Reader::of(input)?;
             let (shape, length) = voltage_shape(&reader, options)?;
             let expected = *first.get_or_insert(shape);
             if shape.encoding != expected.encoding {

@@ -20,7 +20,11 @@ use corrust::{
     device::{self, Kernels},
 };
 
-use super::{check_interrupted, digits, say, warn};
+use super::{
+    digits, plot as pictures,
+    run_files::{Existing, RunFiles, all},
+    say, warn,
+};
 
 /// Time the kernels against what the chip can do, with their answers checked in the same run
 ///
@@ -74,12 +78,14 @@ struct Common {
     /// with this build's
     #[arg(long, global = true, value_name = "PATH")]
     against: Option<PathBuf>,
-    /// File to draw the papers' figures to
-    #[arg(long, global = true, value_name = "FILE.svg")]
+    /// File to draw the papers' figures to, in .svg or .png
+    #[arg(long, global = true, value_name = "FILE")]
     plot: Option<PathBuf>,
     /// Text whose table between the lines `<!-- bench -->` and `<!-- /bench -->` to draw anew
     #[arg(long, global = true, value_name = "FILE")]
     readme: Option<PathBuf>,
+    #[command(flatten)]
+    existing: Existing,
 }
 
 #[derive(Debug, clap::Subcommand)]
@@ -169,6 +175,14 @@ impl Args {
     /// Runs the benchmark. The code is 1 if something got slower.
     pub fn run(self) -> Result<ExitCode> {
         self.check()?;
+        let records: &[PathBuf] = match &self.system {
+            Some(System::Report { records }) => records,
+            _ => &[],
+        };
+        let files = RunFiles::default().reads(records).reads(&self.common.against);
+        let files = files.writes(&self.common.json).writes_as(&self.common.plot, pictures::ENDINGS);
+        files.updates(&self.common.readme).check(self.common.existing)?;
+        let readme = self.common.readme.as_deref().map(readme::Text::read).transpose()?;
         let against = self.common.against.as_deref().map(Against::read).transpose()?;
         let record = match &self.system {
             Some(System::Report { records }) => {
@@ -185,15 +199,11 @@ impl Args {
             }
             system => self.measure(system.as_ref(), against.as_ref())?,
         };
-        if let Some(path) = &self.common.json {
-            record.write(path)?;
-        }
-        if let Some(path) = &self.common.plot {
-            plot::draw(path, &record)?;
-        }
-        if let Some(path) = &self.common.readme {
-            readme::redraw(path, &record)?;
-        }
+        all([
+            self.common.json.as_ref().map_or(Ok(()), |path| record.write(path)),
+            self.common.plot.as_ref().map_or(Ok(()), |path| plot::draw(path, &record)),
+            readme.map_or(Ok(()), |readme| readme.redraw(&record)),
+        ])?;
         let slower = match against {
             None => false,
             Some(Against::Record { path, record: before }) => {
@@ -297,7 +307,6 @@ impl Args {
             sustain,
             meter: meter.as_ref(),
             limits,
-            interrupted: check_interrupted,
         };
         // Before a system is measured the chip is, briefly; in the simulator, times mean nothing.
         if limits_alone || !place.simulated() {

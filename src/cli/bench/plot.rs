@@ -15,7 +15,8 @@ use plotters::{
 };
 
 use super::{
-    super::plot::{Area, COLOURS, Drawn, FONT, GREY, label, save},
+    super::canvas::{Canvas, FONT},
+    super::plot::{Area, COLOURS, Drawn, GREY, TICKS, decimals, label, save},
     super::si,
     peers, table,
 };
@@ -136,7 +137,8 @@ fn matrices(area: &Area<'_>, rows: &[&Row]) -> Drawn {
         .x_desc("inputs N")
         .y_desc("matrices N × N / s (channels × times)")
         .x_label_formatter(&|inputs| format!("{inputs:.0}"))
-        .y_label_formatter(&|rate| si(*rate))
+        // Powers of ten.
+        .y_label_formatter(&|rate| si(*rate).replace(".00 ", " ").replace(".0 ", " "))
         .label_style(label(15))
         .axis_desc_style(label(17))
         .light_line_style(TRANSPARENT)
@@ -268,7 +270,7 @@ fn roofline(area: &Area<'_>, record: &Record) -> Drawn {
     Ok(())
 }
 
-type LogChart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<LogCoord<f64>, LogCoord<f64>>>;
+type LogChart<'a, 'b> = ChartContext<'a, Canvas<'b>, Cartesian2d<LogCoord<f64>, LogCoord<f64>>>;
 
 /// A chart whose axes are both logarithmic.
 fn log_chart<'a, 'b>(
@@ -289,12 +291,13 @@ fn log_chart<'a, 'b>(
 }
 
 type HalfLogChart<'a, 'b> =
-    ChartContext<'a, SVGBackend<'b>, Cartesian2d<LogCoord<f64>, RangedCoordf64>>;
+    ChartContext<'a, Canvas<'b>, Cartesian2d<LogCoord<f64>, RangedCoordf64>>;
 
 /// Lines against the number of inputs, from zero to `high`.
 fn lines(area: &Area<'_>, title: &str, what: &str, high: f64, series: &[Series]) -> Drawn {
     heading(area, title)?;
     let inputs = around(&span(series, |point| point.0), 1.25);
+    let decimals = decimals(&(0.0..high * 1.25));
     let mut chart: HalfLogChart<'_, '_> = ChartBuilder::on(area)
         .margin_top(48)
         .margin_bottom(12)
@@ -308,11 +311,8 @@ fn lines(area: &Area<'_>, title: &str, what: &str, high: f64, series: &[Series])
         .x_desc("inputs N")
         .y_desc(what)
         .x_label_formatter(&|inputs| format!("{inputs:.0}"))
-        .y_label_formatter(&|value| match high {
-            10.0.. => format!("{value:.0}"),
-            1.0.. => format!("{value:.1}"),
-            _ => format!("{value:.2}"),
-        })
+        .y_labels(TICKS)
+        .y_label_formatter(&|value| format!("{value:.decimals$}"))
         .label_style(label(15))
         .axis_desc_style(label(17))
         .light_line_style(TRANSPARENT)

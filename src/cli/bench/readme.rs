@@ -13,29 +13,53 @@ use super::{super::digits, peers, table};
 const BEGIN: &str = "<!-- bench -->\n";
 const END: &str = "<!-- /bench -->";
 
-/// Draws the table in the text at `path` anew.
-pub fn redraw(path: &Path, record: &Record) -> Result<()> {
-    let text = std::fs::read_to_string(path).map_err(Error::io(path, "read"))?;
-    let parts = text
-        .split_once(BEGIN)
-        .and_then(|(before, rest)| rest.split_once(END).map(|(_, after)| (before, after)));
-    let Some((before, after)) = parts else {
-        return Err(Error::file(
-            path,
-            format!("expected the lines {} and {END}, found none", BEGIN.trim()),
-        ));
-    };
-    let text = format!("{before}{BEGIN}{}{END}{after}", section(record));
-    let mut file = PartialFile::create(path)?;
-    file.append(text.as_bytes())?;
-    file.finish()
+/// A text with a place for the table.
+pub struct Text<'a> {
+    path: &'a Path,
+    before: String,
+    after: String,
+}
+
+impl<'a> Text<'a> {
+    /// Reads the text at `path`.
+    pub fn read(path: &'a Path) -> Result<Self> {
+        let text = std::fs::read_to_string(path).map_err(Error::io(path, "read"))?;
+        let parts = text
+            .split_once(BEGIN)
+            .and_then(|(before, rest)| rest.split_once(END).map(|(_, after)| (before, after)));
+        let Some((before, after)) = parts else {
+            return Err(Error::file(
+                path,
+                format!("expected the lines {} and {END}, found none", BEGIN.trim()),
+            ));
+        };
+        Ok(Self { path, before: before.to_owned(), after: after.to_owned() })
+    }
+
+    /// Draws the table anew.
+    pub fn redraw(&self, record: &Record) -> Result<()> {
+        let section = section(record).map_err(|missing| {
+            Error::file(
+                self.path,
+                format!(
+                    "is left as it is: no results of {missing}, expected all \
+                                            that its table shows"
+                ),
+            )
+        })?;
+        let mut file = PartialFile::create(self.path)?;
+        for part in [&self.before, BEGIN, &section, END, &self.after] {
+            file.append(part.as_bytes())?;
+        }
+        file.finish()
+    }
 }
 
 /// A line of the table: what, which rows, which figure of the quickest, the peer's.
 type Line<'a> = (&'a str, &'a dyn Fn(&Row) -> bool, &'a dyn Fn(&Row) -> String, String);
 
-/// The table with what it was measured on.
-fn section(record: &Record) -> String {
+/// The table with what it was measured on, or a line of it that was not.
+fn section(record: &Record) -> Result<String, String> {
     // Figures of another model of GPU would say nothing here.
     let peer = |text: String| match record.machine.device.contains(peers::DEVICE) {
         true => text,
@@ -109,7 +133,7 @@ fn section(record: &Record) -> String {
             .iter()
             .filter(|row| row.build.is_none() && row.what == "kernel" && rows(row));
         let quickest = rows.min_by(|a, b| a.seconds.median.total_cmp(&b.seconds.median));
-        let Some(row) = quickest else { continue };
+        let row = quickest.ok_or(what)?;
         let limit = row.limit.as_ref().map_or(String::new(), |limit| {
             format!("{:.0} %, {}", 100.0 * limit.share, limit.limit)
         });
@@ -122,5 +146,5 @@ fn section(record: &Record) -> String {
         });
         text += &format!("| {what} | {} | {limit} | {efficiency} | {peer} |\n", figure(row));
     }
-    text
+    Ok(text)
 }
