@@ -168,19 +168,28 @@ unsafe fn stage(p: &Beamform, tile: Tile, shared: u32, Place { stream, time }: P
         + (time + first_row) as u64 * time_pitch
         + dish as u64;
     let mut shared = shared + first_row * tile.pitch() + dish;
+    let within =
+        |row: u32| rows * (UNIT_TIMES / rows) == UNIT_TIMES || first_row + row < UNIT_TIMES;
     let mut row = 0;
-    while row < UNIT_TIMES {
-        if rows * (UNIT_TIMES / rows) == UNIT_TIMES || first_row + row < UNIT_TIMES {
-            // SAFETY: the caller's promise; what is not read has an address inside the voltages.
-            unsafe {
-                if whole {
-                    cp_async_whole_16(shared, address);
-                } else if time + first_row + row < p.times && dish < p.dishes {
-                    cp_async_16(shared, address, (p.dishes - dish).min(COPY_DISHES));
-                } else {
-                    cp_async_16(shared, p.voltages, 0);
-                }
+    if whole {
+        while row < UNIT_TIMES {
+            if within(row) {
+                // SAFETY: the caller's promise.
+                unsafe { cp_async_whole_16(shared, address) };
             }
+            shared += rows * tile.pitch();
+            address += rows as u64 * time_pitch;
+            row += rows;
+        }
+        return;
+    }
+    // The few units at an edge need no straight code.
+    while row < opaque(UNIT_TIMES) {
+        if within(row) {
+            let read = time + first_row + row < p.times && dish < p.dishes;
+            let bytes = if read { (p.dishes - dish).min(COPY_DISHES) } else { 0 };
+            // SAFETY: as above; what is not read has an address inside the voltages.
+            unsafe { cp_async_16(shared, if read { address } else { p.voltages }, bytes) };
         }
         shared += rows * tile.pitch();
         address += rows as u64 * time_pitch;
@@ -490,7 +499,7 @@ unsafe fn beamform<
         cp_async_commit();
     };
     let mut ahead = 0;
-    while ahead < tile.stages - 1 {
+    while ahead < opaque(tile.stages - 1) {
         stage_ahead(ahead, left, place, slot);
         ahead += 1;
     }

@@ -101,8 +101,11 @@ impl Multiply for Half {
     }
 }
 
-/// Sums of one warp: `ROWS` fragments of 16 rows by `PAIRS` pairs of fragments of 8 columns.
-struct Sums<const ROWS: usize, const PAIRS: usize> {
+/// Pairs of fragments of 8 columns of a tile.
+const PAIRS: usize = 4;
+
+/// Sums of one warp: `ROWS` fragments of 16 rows by the columns of a tile.
+struct Sums<const ROWS: usize> {
     real: [[[[u32; 4]; 2]; PAIRS]; ROWS],
     imaginary: [[[[u32; 4]; 2]; PAIRS]; ROWS],
     /// Sums of the imaginary parts of the rows, in every column.
@@ -387,17 +390,17 @@ impl Addresses {
     }
 }
 
-/// What a warp multiplies of a tile: its rows by `PAIRS` pairs of fragments of columns, which are loaded
+/// What a warp multiplies of a tile: its rows by its `OWN` pairs of fragments of columns, which are loaded
 /// `AHEAD` pairs before.
-struct Part<const ROWS: usize, const PAIRS: usize, const AHEAD: usize> {
-    sums: Sums<ROWS, PAIRS>,
+struct Part<const ROWS: usize, const OWN: usize, const AHEAD: usize> {
+    sums: Sums<ROWS>,
     addresses: Addresses,
     /// What is multiplied next.
     rows: [[u32; 4]; ROWS],
     columns: [[u32; 4]; AHEAD],
 }
 
-impl<const ROWS: usize, const PAIRS: usize, const AHEAD: usize> Part<ROWS, PAIRS, AHEAD> {
+impl<const ROWS: usize, const OWN: usize, const AHEAD: usize> Part<ROWS, OWN, AHEAD> {
     /// Adds the products of row fragment `m` and its turn with a pair of columns.
     #[inline(always)]
     fn add<S: Multiply>(
@@ -442,18 +445,18 @@ impl<const ROWS: usize, const PAIRS: usize, const AHEAD: usize> Part<ROWS, PAIRS
                         S::multiply(&mut self.sums.rows[m], a[m], [S::IMAGINARY; 2]);
                     });
                 }
-                each!(pair < PAIRS, {
-                    if pair + AHEAD == PAIRS {
+                each!(pair < OWN, {
+                    if pair + AHEAD == OWN {
                         if last {
                             end_step::<PENDING>();
                         }
                         self.rows = self.addresses.load_rows::<S, ROWS>(next.0, next.1);
                     }
                     let b = self.columns[pair % AHEAD];
-                    self.columns[pair % AHEAD] = if pair + AHEAD < PAIRS {
+                    self.columns[pair % AHEAD] = if pair + AHEAD < OWN {
                         self.addresses.load_columns::<S>(slot, chunk, pair + AHEAD)
                     } else {
-                        self.addresses.load_columns::<S>(next.0, next.1, pair + AHEAD - PAIRS)
+                        self.addresses.load_columns::<S>(next.0, next.1, pair + AHEAD - OWN)
                     };
                     each!(m < ROWS, {
                         self.add::<S>(m, a[m], turned[m], pair, b);
@@ -463,15 +466,13 @@ impl<const ROWS: usize, const PAIRS: usize, const AHEAD: usize> Part<ROWS, PAIRS
         }
     }
 
-    /// Multiplies all steps, as far as they are whole in turns of the ring if `RING`, and writes the sums.
+    /// The sums of all steps, which are multiplied in laps of the ring if `RING`, as far as they are whole.
     ///
     /// # Safety
-    /// All warps of the block call it or [`attend`]; the samples are readable; no other warp has these
-    /// baselines.
+    /// All warps of the block call it or [`attend`]; the samples are readable.
     #[inline(always)]
     unsafe fn correlate<
         S: Multiply,
-        const COLUMNS: usize,
         const COPIES: usize,
         const SUMMING: bool,
         const RING: bool,
@@ -481,7 +482,7 @@ impl<const ROWS: usize, const PAIRS: usize, const AHEAD: usize> Part<ROWS, PAIRS
         p: &Correlate,
         tile: &Warp,
         panels: &mut Panels<COPIES>,
-    ) {
+    ) -> Sums<ROWS> {
         let steps = Steps::new::<STAGES>(p, panels.shape);
         let past = p.row_bytes.wrapping_neg() % STEP_BYTES;
         let addresses = Addresses::new(
@@ -516,41 +517,35 @@ impl<const ROWS: usize, const PAIRS: usize, const AHEAD: usize> Part<ROWS, PAIRS
                 panels.advance(STAGES as u32);
                 step += STAGES as u32;
             }
-            while step < whole {
-                let next = steps.after(slot);
+            while step < all {
                 let free = steps.before(slot);
+                let next = if step + 1 < all { steps.after(slot) } else { slot };
+                if step >= whole {
+                    panels.copy_end(p, step + STAGES as u32 - 1, free);
+                }
+                // After the last step, any slot will do.
                 part.step::<S, SUMMING, PENDING>(slot, next, |chunk| {
-                    panels.copy_part(free, 0, chunk, FRAGMENTS);
+                    if step < whole {
+                        panels.copy_part(free, 0, chunk, FRAGMENTS);
+                    }
                 });
                 panels.advance(1);
                 slot = next;
                 step += 1;
             }
-            while step < all {
-                panels.copy_end(p, step + STAGES as u32 - 1, steps.before(slot));
-                // After the last step, any slot will do.
-                let next = if step + 1 < all { steps.after(slot) } else { slot };
-                part.step::<S, SUMMING, PENDING>(slot, next, |_| ());
-                slot = next;
-                step += 1;
-            }
-            // Found again, as registers are scarce above.
-            let p = &Correlate { inputs: opaque(p.inputs), ..*p };
-            let tile = &Warp::of(p, panels.shape, opaque(block()), opaque(thread()));
-            if S::SUMS && SUMMING && tile.place.column == 0 {
-                part.store_row_sums(p, tile);
-            }
-            part.store::<S, COLUMNS>(p, tile);
+            part.sums
         }
     }
+}
 
+impl<const ROWS: usize> Sums<ROWS> {
     /// Writes the sums to the visibilities.
     ///
     /// # Safety
     /// All threads of the block call it, having done with the panels but for what they wait for; no other
     /// warp writes these baselines.
     #[inline(always)]
-    unsafe fn store<S: Multiply, const COLUMNS: usize>(&self, p: &Correlate, tile: &Warp) {
+    unsafe fn store<S: Multiply>(&self, p: &Correlate, tile: &Warp) {
         let Place { channel, column, .. } = tile.place;
         let visibilities = p.visibilities + 8 * channel as u64 * triangle::baselines(p.inputs);
         let patch = dynamic_shared() + thread() / 32 * PATCH_BYTES;
@@ -558,18 +553,13 @@ impl<const ROWS: usize, const PAIRS: usize, const AHEAD: usize> Part<ROWS, PAIRS
         each!(m < ROWS, {
             let row = tile.row + 16 * m as u32;
             let corner = Corner { visibilities, inputs: p.inputs, mode: p.mode, row, column };
-            let (real, imaginary) = (&self.sums.real[m], &self.sums.imaginary[m]);
+            let (real, imaginary) = (&self.real[m], &self.imaginary[m]);
             let value = |index: usize| {
                 let (pair, half, word) = (index / 8, index / 4 % 2, index % 4);
-                // An odd number of pairs has columns beside it that no baseline has.
-                if pair < PAIRS {
-                    [real[pair][half][word], imaginary[pair][half][word]]
-                } else {
-                    [0, 0]
-                }
+                [real[pair][half][word], imaginary[pair][half][word]]
             };
             // SAFETY: nobody reads the panels after the barrier; the warp's patch; the caller's promise.
-            unsafe { patch::store::<COLUMNS>(&corner, patch, value, S::add) };
+            unsafe { patch::store_in_loop::<{ 16 * PAIRS }>(&corner, patch, value, S::add) };
         });
     }
 
@@ -583,7 +573,7 @@ impl<const ROWS: usize, const PAIRS: usize, const AHEAD: usize> Part<ROWS, PAIRS
         let sums = p.row_sums + 4 * (tile.place.channel as u64 * p.inputs as u64);
         for half in 0..2 * ROWS {
             let row = tile.row + 8 * half as u32 + lane / 4;
-            let mut sum = self.sums.rows[half / 2][half % 2 * 2];
+            let mut sum = self.rows[half / 2][half % 2 * 2];
             if row < p.inputs && lane.is_multiple_of(4) {
                 // SAFETY: the input's sum, this lane's alone.
                 unsafe {
@@ -639,7 +629,6 @@ unsafe fn correlate<
     // are any.
     let end = if row < p.inputs { row + shape.warp_rows } else { 0 };
     let pairs = end.saturating_sub(place.column) / 16;
-    let whole = place.row + shape.rows <= p.inputs && place.column + shape.columns <= place.row;
 
     // SAFETY: the caller's promise; the conditions are the warps'.
     unsafe {
@@ -650,7 +639,6 @@ unsafe fn correlate<
             ($pairs:literal, $ahead:literal, $summing:literal, $ring:literal) => {
                 Part::<ROWS, $pairs, $ahead>::correlate::<
                     S,
-                    { ($pairs as usize).div_ceil(2) * 32 },
                     COPIES,
                     $summing,
                     $ring,
@@ -660,14 +648,21 @@ unsafe fn correlate<
             };
         }
         // Pairs, how many are loaded ahead (by whose number they can be counted), summing, ring.
-        match pairs {
-            _ if whole && (place.column > 0 || !S::SUMS) => part!(4, 2, false, true),
-            0 => attend::<COPIES, STAGES, PENDING>(p, &mut panels),
+        let sums = match pairs {
+            4.. if place.column > 0 || !S::SUMS => part!(4, 2, false, true),
+            0 => return attend::<COPIES, STAGES, PENDING>(p, &mut panels),
             1 if ROWS == 1 => part!(1, 1, true, false),
             1 | 2 => part!(2, 2, true, false),
             3 if ROWS == 1 => part!(3, 3, true, false),
             _ => part!(4, 2, true, false),
+        };
+        // Found again, as registers are scarce above.
+        let p = &Correlate { inputs: opaque(p.inputs), ..*p };
+        let tile = &Warp::of(p, shape, opaque(block()), opaque(thread()));
+        if S::SUMS && tile.place.column == 0 {
+            sums.store_row_sums(p, tile);
         }
+        sums.store::<S>(p, tile);
     }
 }
 

@@ -46,6 +46,23 @@ pub unsafe fn store<const COLUMNS: usize>(
     unsafe { store_rows::<COLUMNS>(corner, patch, |half, row| 8 * half + row, value, add) }
 }
 
+/// [`store`] in a loop, for kernels that have registers for one: as straight code, the sums' way to memory
+/// would be most of a kernel that has it for tiles of several kinds.
+///
+/// # Safety
+/// As [`store`]'s.
+#[inline(always)]
+pub unsafe fn store_in_loop<const COLUMNS: usize>(
+    corner: &Corner,
+    patch: u32,
+    value: impl Fn(usize) -> [u32; 2],
+    add: impl Fn(u32, u32) -> u32,
+) {
+    let row_of = |half, row| 8 * half + row;
+    // SAFETY: the caller's promise.
+    unsafe { store_pieces::<COLUMNS, true>(corner, patch, row_of, value, add) }
+}
+
 /// [`store`] of rows in another order: `row_of(half, row)` is which of the 16 is row `row` of half `half` of
 /// the accumulator.
 ///
@@ -59,55 +76,79 @@ pub unsafe fn store_rows<const COLUMNS: usize>(
     value: impl Fn(usize) -> [u32; 2],
     add: impl Fn(u32, u32) -> u32,
 ) {
+    // SAFETY: the caller's promise.
+    unsafe { store_pieces::<COLUMNS, false>(corner, patch, row_of, value, add) }
+}
+
+/// [`store_rows`], in a loop or not.
+///
+/// # Safety
+/// As [`store`]'s.
+#[inline(always)]
+unsafe fn store_pieces<const COLUMNS: usize, const LOOP: bool>(
+    corner: &Corner,
+    patch: u32,
+    row_of: impl Fn(u32, u32) -> u32,
+    value: impl Fn(usize) -> [u32; 2],
+    add: impl Fn(u32, u32) -> u32,
+) {
     // What follows from the lane takes no register before.
     let lane = opaque(lane());
     let place = fragment::accumulator(lane, 0);
-    for group in 0..COLUMNS / PATCH_COLUMNS as usize {
-        for half in 0..2 {
-            for n in 0..4 {
-                let word = 16 * group + 4 * n + 2 * half;
-                let ([a, b], [c, d]) = (value(word), value(word + 1));
-                let column = 8 * n as u32 + place.column;
-                // SAFETY: within the patch.
-                unsafe {
-                    store_shared_4(patch + place.row * PATCH_PITCH + 8 * column, [a, b, c, d])
-                };
-            }
-            warp_barrier();
-            let j = corner.column + group as u32 * PATCH_COLUMNS + lane;
-            let i = corner.row;
-            // The rows from and to which (i + row, j) is a baseline.
-            let rows = j.saturating_sub(i)..corner.inputs.saturating_sub(i);
-            // Row after row has a baseline more.
-            let first = corner.visibilities + 8 * triangle::baseline(i, j);
-            let address = |row: u32| first + 8 * (row * i + row * (row + 1) / 2) as u64;
-            // All rows are on their way before the first is waited for.
-            let mut sums = [[0; 2]; 8];
-            for row in 0..8 {
-                // SAFETY: within the patch.
-                sums[row] = unsafe { load_shared_2(patch + row as u32 * PATCH_PITCH + 8 * lane) };
-            }
-            if corner.mode == mode::ADD {
-                let mut before = [[0; 2]; 8];
-                for row in 0..8 {
-                    if rows.contains(&row_of(half as u32, row as u32)) {
-                        // SAFETY: (i + row, j) is a baseline, this warp's alone.
-                        before[row] =
-                            unsafe { read_global_2(address(row_of(half as u32, row as u32))) };
-                    }
-                }
-                for row in 0..8 {
-                    let (sum, before) = (&mut sums[row], before[row]);
-                    *sum = [add(before[0], sum[0]), add(before[1], sum[1])];
+    // Pieces of 8 rows by 32 columns.
+    let known = |number: u32| if LOOP { opaque(number) } else { number };
+    let mut piece = known(0);
+    while piece < known(2 * COLUMNS as u32 / PATCH_COLUMNS) {
+        // But for this: registers have no index that is known at run time only.
+        for constant in 0..2 * COLUMNS / PATCH_COLUMNS as usize {
+            if known(piece) == constant as u32 {
+                let (group, half) = (constant / 2, constant % 2);
+                for n in 0..4 {
+                    let word = 16 * group + 4 * n + 2 * half;
+                    let ([a, b], [c, d]) = (value(word), value(word + 1));
+                    let column = 8 * n as u32 + place.column;
+                    // SAFETY: within the patch.
+                    unsafe {
+                        store_shared_4(patch + place.row * PATCH_PITCH + 8 * column, [a, b, c, d])
+                    };
                 }
             }
-            for row in 0..8 {
-                if rows.contains(&row_of(half as u32, row as u32)) {
-                    // SAFETY: as above.
-                    unsafe { store_global_2(address(row_of(half as u32, row as u32)), sums[row]) };
-                }
-            }
-            warp_barrier();
         }
+        warp_barrier();
+        let (group, half) = (piece / 2, piece % 2);
+        let j = corner.column + group * PATCH_COLUMNS + lane;
+        let i = corner.row;
+        // The rows from and to which (i + row, j) is a baseline.
+        let rows = j.saturating_sub(i)..corner.inputs.saturating_sub(i);
+        // Row after row has a baseline more.
+        let first = corner.visibilities + 8 * triangle::baseline(i, j);
+        let address = |row: u32| first + 8 * (row * i + row * (row + 1) / 2) as u64;
+        // All rows are on their way before the first is waited for.
+        let mut sums = [[0; 2]; 8];
+        for row in 0..8 {
+            // SAFETY: within the patch.
+            sums[row] = unsafe { load_shared_2(patch + row as u32 * PATCH_PITCH + 8 * lane) };
+        }
+        if corner.mode == mode::ADD {
+            let mut before = [[0; 2]; 8];
+            for row in 0..8 {
+                if rows.contains(&row_of(half, row as u32)) {
+                    // SAFETY: (i + row, j) is a baseline, this warp's alone.
+                    before[row] = unsafe { read_global_2(address(row_of(half, row as u32))) };
+                }
+            }
+            for row in 0..8 {
+                let (sum, before) = (&mut sums[row], before[row]);
+                *sum = [add(before[0], sum[0]), add(before[1], sum[1])];
+            }
+        }
+        for row in 0..8 {
+            if rows.contains(&row_of(half, row as u32)) {
+                // SAFETY: as above.
+                unsafe { store_global_2(address(row_of(half, row as u32)), sums[row]) };
+            }
+        }
+        warp_barrier();
+        piece += 1;
     }
 }
