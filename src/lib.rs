@@ -1,9 +1,16 @@
 //! corrust: correlators, beamformers and autocorrelators whose GPU kernels are plain Rust.
 //!
-//! - [`Correlator`] is a plan built once for a shape, an encoding and a device: feed it samples, take
-//!   visibilities.
+//! A plan is built once for a shape and a device, then fed blocks of any length:
+//!
+//! - [`Correlator`]: samples in, visibilities of all pairs of inputs out, an integration at a time.
+//! - [`Beamformer`]: voltages and weights in, beams out.
+//! - [`Autocorrelator`]: photon counts in, sums of products at lags spread over decades out.
+//!
+//! Around them:
+//!
 //! - [`mod@format`] reads recordings and writes arrays as streams.
-//! - [`quantise`] makes few-bit samples of voltages.
+//! - [`quantise`] makes few-bit samples of voltages; [`reorder`] and [`shift`] bring samples into order
+//!   on a GPU.
 //! - [`simulate`] makes recordings of point sources with known delays.
 //! - [`device`] tells what there is to run on.
 //!
@@ -14,7 +21,17 @@ pub use corrust_host::*;
 #[cfg(feature = "bench")]
 pub mod bench;
 
-/// Keeps the example in the README working.
+/// Keeps the examples of the README and of the book working.
 #[cfg(doctest)]
-#[doc = include_str!("../README.md")]
-struct Readme;
+mod documents {
+    #[doc = include_str!("../README.md")]
+    struct Readme;
+    #[doc = include_str!("../docs/correlate.md")]
+    struct Correlate;
+    #[doc = include_str!("../docs/beamform.md")]
+    struct Beamform;
+    #[doc = include_str!("../docs/autocorrelate.md")]
+    struct Autocorrelate;
+    #[doc = include_str!("../docs/reorder.md")]
+    struct Reorder;
+}

@@ -24,7 +24,7 @@
 //! below.
 //!
 //! Bound by instructions and `mma`, which take turns, and the latencies between them; memory would take
-//! three quarters of the time. Tried: boxes of eight subsegments (docs/performance.md).
+//! three quarters of the time. Tried: boxes of eight subsegments (docs/notebook/autocorrelate.md).
 
 use crate::{
     abi::autocorrelate::{

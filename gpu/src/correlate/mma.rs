@@ -25,7 +25,7 @@
 //! and copies ask for three quarters of the time that the `mma` of [`TILE_128`] take there, and for a sixth
 //! more than those of [`TILE_64`].
 //!
-//! Tried and lost on an H200 (docs/performance.md): turned columns; one block with tiles of 128 x 128 on a
+//! Tried and lost on an H200 (docs/notebook/correlate-mma.md): rotated columns; one block with tiles of 128 x 128 on a
 //! multiprocessor, where nothing hides the first copies and the visibilities; four or five stages; copies
 //! at the beginning of a step; fragments four pairs ahead; tiles of 128 x 192, which spill.
 
