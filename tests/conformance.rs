@@ -10,12 +10,15 @@ mod oracle;
 
 use corrust::{
     Correlator, Device, Encoding, Layout,
-    correlate::{DROP, Dump, Kernel, Selection, Visibilities},
-    device::{Buffer, Stream},
+    correlate::{DROP, Dump, Kernel, Visibilities, baselines},
+    device::{Buffer, DeviceSlice, Stream},
+    samples::{Extents, Missing, Samples, Strides},
 };
 use corrust_gpu::abi::correlate::{
     PACKED_COMPLEX, PACKED_PAIRS, TILE_64, TILE_128, TILE_128_192, TIMES_PER_STEP,
 };
+use ndarray::Array2;
+use num_complex::Complex;
 use oracle::{Block, Visibility};
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
@@ -349,19 +352,44 @@ fn cuts_and_dumps(backend: Backend) {
     }
 }
 
+/// Random rectangles of missing samples: some of all inputs and channels, some of a few.
+fn rectangles(rng: &mut StdRng, block: &Block, from: usize, to: usize) -> Vec<Missing> {
+    let mut range = |count: usize| {
+        let start = rng.random_range(0..count);
+        start..rng.random_range(start + 1..=count)
+    };
+    (0..8)
+        .map(|kind| {
+            let times = range(to - from);
+            let times = times.start..times.end.min(times.start + 1 + times.start % 9);
+            let missing = Missing::times(times);
+            let missing =
+                if kind % 2 == 0 { missing } else { missing.of_channels(range(block.channels)) };
+            if kind % 4 == 0 { missing } else { missing.of_inputs(range(block.inputs)) }
+        })
+        .collect()
+}
+
 /// Missing samples, gates and time shifts, apart and together, on streams that are cut.
 fn selections(backend: Backend) {
     const GATES: usize = 3;
     for (case, format) in backend.formats().enumerate() {
         let block = backend.random(format, 6, 2, 90);
         let mut rng = StdRng::seed_from_u64(case as u64);
-        let samples = block.inputs * block.channels * block.times;
-        let mut valid: Vec<bool> = (0..samples).map(|_| rng.random_ratio(4, 5)).collect();
-        for time in 0..block.times {
-            // An input without gaps, and one without samples.
-            valid[block.position(0, 1, time)] = true;
-            valid[block.position(1, 2, time)] = false;
-        }
+        let cuts = [0, 1, 30, 31, 90];
+        let missing: Vec<Vec<Missing>> = cuts
+            .windows(2)
+            .map(|cut| rectangles(&mut rng, &block, cut[0], cut[1]))
+            .chain([Vec::new()])
+            .collect();
+        let is_missing = |channel: usize, input: usize, time: usize| {
+            let part = cuts.iter().rposition(|&cut| cut <= time).unwrap();
+            missing[part].iter().any(|missing| {
+                missing.times.contains(&(time - cuts[part]))
+                    && missing.channels.contains(&channel)
+                    && missing.inputs.contains(&input)
+            })
+        };
         let numbers: Vec<u8> =
             (0..block.times).map(|_| [0, 1, 2, DROP][rng.random_range(0..4)]).collect();
         let shifts = [0, 1, 7, 40, 200, 3];
@@ -374,8 +402,10 @@ fn selections(backend: Backend) {
             (true, false, true),
             (true, true, true),
         ] {
-            let what =
-                format!("{}, mask {masked}, gates {gated}, shifts {shifted}", backend.what(&block));
+            let what = format!(
+                "{}, missing {masked}, gates {gated}, shifts {shifted}",
+                backend.what(&block)
+            );
             let mut builder = backend.builder(&block);
             if gated {
                 builder = builder.gates(GATES);
@@ -384,22 +414,21 @@ fn selections(backend: Backend) {
                 builder = builder.shifts(&shifts);
             }
             let mut plan = builder.build().unwrap();
+            let mut dumps = Vec::new();
             // Two rounds: what the delays hold belongs to the second.
             for round in 0..2 {
-                for cut in [0, 1, 30, 31, 90].windows(2) {
+                for (index, cut) in cuts.windows(2).enumerate() {
                     let part = block.cut(cut[0], cut[1]);
-                    let flags = Block { encoding: Encoding::Ci4, ..block.clone() };
-                    let flags = Block { bytes: valid.iter().map(|&v| v.into()).collect(), ..flags };
-                    let flags: Vec<bool> =
-                        flags.cut(cut[0], cut[1]).bytes.iter().map(|&flag| flag == 1).collect();
-                    let selection = Selection {
-                        valid: masked.then_some(&flags),
-                        gates: gated.then_some(&numbers[cut[0]..cut[1]]),
-                    };
-                    plan.accumulate_with(&part.bytes, selection).unwrap();
+                    let samples = view(&part);
+                    let samples = if masked { samples.missing(&missing[index]) } else { samples };
+                    if gated {
+                        plan.accumulate_gated(samples, &numbers[cut[0]..cut[1]]).unwrap();
+                    } else {
+                        plan.accumulate(samples).unwrap();
+                    }
                 }
                 assert_eq!(plan.times(), block.times as u64);
-                let dumps = plan.dump_gates().unwrap();
+                plan.dump_gates_into(&mut dumps).unwrap();
                 assert_eq!(dumps.len(), if gated { GATES } else { 1 });
 
                 for (gate, dump) in dumps.iter().enumerate() {
@@ -410,7 +439,7 @@ fn selections(backend: Backend) {
                         let now = round * block.times + time;
                         let source = now.checked_sub(if shifted { shifts[input] } else { 0 })?;
                         let time = source % block.times;
-                        let there = !masked || valid[block.position(channel, input, time)];
+                        let there = !masked || !is_missing(channel, input, time);
                         there.then(|| block.sample(channel, input, time))
                     };
                     let expected = oracle::correlate(block.inputs, block.channels, times, sample);
@@ -421,33 +450,156 @@ fn selections(backend: Backend) {
     }
 }
 
-/// Samples that are in the GPU's memory, where they lie and unpacked, on streams that take turns.
+/// A view of a whole block.
+fn view(block: &Block) -> Samples<'_> {
+    let Block { inputs, channels, encoding, layout, .. } = *block;
+    Samples::new(&block.bytes[..], encoding, layout, channels, inputs).unwrap()
+}
+
+/// Samples in any order and with anything between them, in host and in device memory, whole and cut out
+/// of more, and some of them missing: the same answers, into dumps that are used again.
+fn views(backend: Backend) {
+    let gpu = backend.device.open().unwrap();
+    for (case, format) in backend.formats().enumerate() {
+        let size = format.0.bytes();
+        let whole = backend.random(format, 8, 4, 70);
+        let mut rng = StdRng::seed_from_u64(case as u64);
+        // Polarisations beside each other, antennas slowest, as GUPPI RAW has them; inputs the wrong way
+        // for either layout; rows and planes with something between them, even and odd.
+        let orders = [
+            [size * 2 * 70, size, size * 2],
+            [size * 70 * 8, size, size * 8],
+            [size * 80 * 9, size * 80, size],
+            [size * 11, size, size * 11 * 5],
+        ];
+        let mut dump = Dump::default();
+        for (index, [channel, input, time]) in orders.into_iter().enumerate() {
+            let input_stride = |n: usize| match index {
+                0 => n / 2 * (4 * channel) + n % 2 * input,
+                _ => n * input,
+            };
+            let mut bytes = vec![0x5a; 4 * size * 80 * 9 * 5];
+            for c in 0..4 {
+                for n in 0..8 {
+                    for t in 0..70 {
+                        let at = c * channel + input_stride(n) + t * time;
+                        let from = whole.position(c, n, t) * size;
+                        bytes[at..at + size].copy_from_slice(&whole.bytes[from..from + size]);
+                    }
+                }
+            }
+            // One antenna at a time of the first order, whose inputs are not equally far apart.
+            let inputs = if index == 0 { 2 } else { 8 };
+            for first in (0..8).step_by(inputs) {
+                let extents = Extents { channels: 4, inputs, times: 70 };
+                let strides = Strides { channel, input, time };
+                let from = input_stride(first);
+                let missing = rectangles(&mut rng, &whole, 0, 70);
+                for (lossy, device) in [(false, false), (true, false), (false, true), (true, true)]
+                {
+                    let mut buffer = None;
+                    let samples = match &gpu {
+                        Some(gpu) if device => {
+                            let buffer = buffer.insert(Buffer::new(gpu, bytes.len()).unwrap());
+                            buffer.upload(Stream::default(), &bytes).unwrap();
+                            let slice = buffer.slice().part(from..bytes.len());
+                            Samples::strided(slice, format.0, extents, strides)
+                        }
+                        _ if device => continue,
+                        _ => Samples::strided(&bytes[from..], format.0, extents, strides),
+                    };
+                    let samples = samples.unwrap();
+                    let samples = if lossy { samples.missing(&missing) } else { samples };
+                    let what = format!(
+                        "{}: order {index} from input {first}, missing {lossy}, device {device}",
+                        backend.what(&whole)
+                    );
+                    let part = Block { inputs, channels: 2, ..whole.clone() };
+                    let mut plan = backend.plan(&part);
+                    // Two channels of four, and times out of the middle.
+                    plan.accumulate(samples.channels(1..3).times(2..9)).unwrap();
+                    plan.accumulate(samples.times(9..69).channels(1..3)).unwrap();
+                    plan.dump_into(&mut dump).unwrap();
+                    let expected = oracle::correlate(inputs, 2, 2..69, |c, n, time| {
+                        let lost = missing.iter().any(|missing| {
+                            missing.times.contains(&time)
+                                && missing.channels.contains(&(c + 1))
+                                && missing.inputs.contains(&n)
+                        });
+                        (!lossy || !lost).then(|| whole.sample(c + 1, first + n, time))
+                    });
+                    compare(&what, &dump, &expected);
+                }
+            }
+        }
+    }
+}
+
+/// Samples that are in the GPU's memory, where they lie and unpacked, on streams that take turns; sums
+/// that are left there.
 fn device_memory(backend: Backend) {
     let gpu = backend.device.open().unwrap().expect("a GPU");
     if backend.encodings.contains(&Encoding::Cf16) {
         let mut plan = backend.plan(&random((Encoding::Cf16, Layout::Tcn), 1, 1, 1));
         // SAFETY: the address is refused before it is used.
-        let refused = unsafe { plan.accumulate_device(0x1002, 1, Stream::default()) };
+        let slice = unsafe { DeviceSlice::from_raw(0x1002, 4, Stream::default()) };
+        let samples = Samples::new(slice, Encoding::Cf16, Layout::Tcn, 1, 1).unwrap();
+        let refused = plan.accumulate(samples);
         assert!(refused.unwrap_err().to_string().contains("0x1002: expected a multiple of 4"));
     }
     for format in backend.formats() {
         let block = backend.random(format, 70, 2, 152);
-        let mut plan = backend.plan(&block);
+        let mut plan = backend.builder(&block).gates(2).build().unwrap();
         let streams = [Stream::default(), gpu.create_stream().unwrap()];
-        let mut kept = Vec::new();
-        for (part, cut) in [0, 64, 65, 152].windows(2).enumerate() {
-            let part_block = block.cut(cut[0], cut[1]);
-            let buffer = Buffer::new(&gpu, part_block.bytes.len()).unwrap();
-            let stream = streams[part % 2];
-            buffer.upload(stream, &part_block.bytes).unwrap();
-            // SAFETY: the buffer holds the samples until the dump has waited for them.
-            unsafe {
-                plan.accumulate_device(buffer.address(), cut[1] - cut[0], stream).unwrap();
+        let expected = oracle::correlate_block(&block);
+        let numbers = [1; 152];
+        for on_device in [false, true] {
+            let mut kept = Vec::new();
+            for (part, cut) in [0, 64, 65, 152].windows(2).enumerate() {
+                let part_block = block.cut(cut[0], cut[1]);
+                let buffer = Buffer::new(&gpu, part_block.bytes.len()).unwrap();
+                let stream = streams[part % 2];
+                buffer.upload(stream, &part_block.bytes).unwrap();
+                kept.push(buffer);
+                let slice = kept[part].slice().on(stream);
+                let samples = Samples::new(slice, format.0, format.1, 2, 70).unwrap();
+                plan.accumulate_gated(samples, &numbers[cut[0]..cut[1]]).unwrap();
             }
-            kept.push(buffer);
+            if !on_device {
+                compare(&backend.what(&block), &plan.dump_gates().unwrap()[1], &expected);
+                continue;
+            }
+            let values = 2 * baselines(70);
+            let mut room = Buffer::new(&gpu, 2 * values * 16).unwrap();
+            let mut dump = Dump::default();
+            let mut behind;
+            if format.0 == Encoding::Cf16 {
+                let mut room = Buffer::new(&gpu, 2 * values * 8).unwrap();
+                behind = plan.dump_device(room.slice_mut::<Complex<f32>>()).unwrap();
+                let mut sums = vec![Complex::<f32>::default(); 2 * values];
+                room.download(Stream::default(), &mut sums).unwrap();
+                assert!(sums[..values].iter().all(|sum| *sum == Complex::default()));
+                let sums = Array2::from_shape_vec((2, baselines(70)), sums.split_off(values));
+                dump.visibilities = Visibilities::Float(sums.unwrap());
+            } else {
+                let error =
+                    plan.dump_device(Buffer::new(&gpu, 16).unwrap().slice_mut::<Complex<i64>>());
+                let text = error.unwrap_err().to_string();
+                assert!(
+                    text.contains(&format!("1 visibilities: expected {}", 2 * values)),
+                    "{text}"
+                );
+                behind = plan.dump_device(room.slice_mut::<Complex<i64>>()).unwrap();
+                let mut sums = vec![Complex::<i64>::default(); 2 * values];
+                room.download(Stream::default(), &mut sums).unwrap();
+                assert!(sums[..values].iter().all(|sum| *sum == Complex::default()));
+                let sums = Array2::from_shape_vec((2, baselines(70)), sums.split_off(values));
+                dump.visibilities = Visibilities::Integer(sums.unwrap());
+            }
+            assert_eq!((behind[0].times, behind[1].times, plan.times()), (0, 152, 0));
+            dump.valid = behind.remove(1).valid;
+            compare(&backend.what(&block), &dump, &expected);
         }
-        let dump = plan.dump().unwrap();
-        compare(&backend.what(&block), &dump, &oracle::correlate_block(&block));
     }
 }
 
@@ -492,7 +644,7 @@ macro_rules! conformance {
 
             const BACKEND: Backend = Backend::cpu(stringify!($name), Kernel::$kernel);
 
-            conformance!(@tests sizes bytes extremes cuts_and_dumps selections);
+            conformance!(@tests sizes bytes extremes cuts_and_dumps selections views);
         }
     };
     (gpu $name:ident, $device:ident, $kernel:ident) => {
@@ -501,7 +653,7 @@ macro_rules! conformance {
 
             const BACKEND: Backend = Backend::$device(stringify!($name), Kernel::$kernel);
 
-            conformance!(@tests sizes bytes extremes cuts_and_dumps selections device_memory);
+            conformance!(@tests sizes bytes extremes cuts_and_dumps selections views device_memory);
         }
     };
     (four_bits $name:ident, $device:ident, $kernel:ident) => {
@@ -511,7 +663,7 @@ macro_rules! conformance {
             const BACKEND: Backend =
                 Backend::$device(stringify!($name), Kernel::$kernel).four_bits();
 
-            conformance!(@tests sizes bytes extremes cuts_and_dumps selections device_memory);
+            conformance!(@tests sizes bytes extremes cuts_and_dumps selections views device_memory);
         }
     };
     (packed $name:ident, $device:ident, $kernel:ident, $bits:literal) => {
@@ -521,7 +673,7 @@ macro_rules! conformance {
             const BACKEND: Backend =
                 Backend::$device(stringify!($name), Kernel::$kernel).packed($bits);
 
-            conformance!(@tests sizes bytes extremes cuts_and_dumps selections device_memory too_many_bits);
+            conformance!(@tests sizes bytes extremes cuts_and_dumps selections views device_memory too_many_bits);
         }
     };
     (@tests $($test:ident)*) => {

@@ -7,8 +7,9 @@ mod oracle;
 
 use corrust::{
     Correlator, Device, Encoding, Layout,
-    correlate::{DROP, Kernel, Selection},
-    device::{Buffer, Stream},
+    correlate::{DROP, Kernel},
+    device::{Buffer, DeviceSlice, Stream},
+    samples::{Memory, Samples},
 };
 use oracle::Block;
 use rand::{RngExt, SeedableRng, rngs::StdRng};
@@ -67,20 +68,21 @@ fn judge(device: Device) {
             for (index, cut) in cuts.windows(2).enumerate() {
                 let part = block.cut(cut[0], cut[1]);
                 let chosen = chosen.map(|numbers| &numbers[cut[0]..cut[1]]);
-                if index % 2 == 0 {
-                    let selection = Selection { valid: None, gates: chosen };
-                    plan.accumulate_with(&part.bytes, selection).unwrap();
+                let buffer = Buffer::new(&gpu, part.bytes.len()).unwrap();
+                let bytes = if index % 2 == 0 {
+                    (&part.bytes[..]).into()
                 } else {
                     let stream = streams[index / 2 % 2];
-                    let buffer = Buffer::new(&gpu, part.bytes.len()).unwrap();
                     buffer.upload(stream, &part.bytes).unwrap();
-                    let (address, times) = (buffer.address(), part.times);
-                    // SAFETY: the buffer is kept until the sums are read.
-                    unsafe {
-                        plan.accumulate_device_gated(address, times, chosen, stream).unwrap()
-                    };
-                    kept.push(buffer);
+                    Memory::Device(buffer.slice().on(stream))
+                };
+                let samples = Samples::new(bytes, encoding, layout, channels, inputs).unwrap();
+                match chosen {
+                    Some(chosen) => plan.accumulate_gated(samples, chosen).unwrap(),
+                    None => plan.accumulate(samples).unwrap(),
                 }
+                // Until the sums are read.
+                kept.push(buffer);
             }
             assert_eq!(plan.times(), times as u64);
             for (gate, dump) in plan.dump_gates().unwrap().into_iter().enumerate() {
@@ -104,10 +106,11 @@ fn judge(device: Device) {
     }
     let mut plan = Correlator::builder(1, 1).gpu(gpu).gates(2).build().unwrap();
     // SAFETY: nothing is read.
-    let refused = unsafe { plan.accumulate_device(0, 3, Stream::default()) };
+    let three = unsafe { DeviceSlice::from_raw(0, 6, Stream::default()) };
+    let samples = Samples::new(three, Encoding::Ci8, Layout::Tcn, 1, 1).unwrap();
+    let refused = plan.accumulate(samples);
     assert!(refused.unwrap_err().to_string().contains("no gate numbers"));
-    // SAFETY: nothing is read.
-    let refused = unsafe { plan.accumulate_device_gated(0, 2, Some(&[0, 2]), Stream::default()) };
+    let refused = plan.accumulate_gated(samples.times(0..2), &[0, 2]);
     assert!(refused.unwrap_err().to_string().contains("gate number 2 at time 1"));
 }
 

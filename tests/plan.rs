@@ -5,7 +5,8 @@ mod oracle;
 
 use corrust::{
     Correlator, Device, Encoding, Error, Layout,
-    correlate::{Builder, DROP, Kernel, Selection, baselines},
+    correlate::{Builder, DROP, Kernel, baselines},
+    samples::Samples,
 };
 use oracle::Block;
 use proptest::{prelude::*, sample::select};
@@ -77,20 +78,22 @@ proptest! {
     }
 
     #[test]
-    fn wrong_masks_and_gates_are_refused(
+    fn wrong_samples_and_gates_are_refused(
         block in blocks(),
-        (flags, numbers) in (0..200_usize, 0..200_usize),
+        numbers in 0..200_usize,
         gates in 1..=255_usize,
         number in any::<u8>(),
     ) {
         let mut plan = builder(&block).gates(gates).build().unwrap();
-        let samples = block.inputs * block.channels * block.times;
-        if flags != samples {
-            let (valid, gates) = (vec![true; flags], vec![0; block.times]);
-            let selection = Selection { valid: Some(&valid), gates: Some(&gates) };
-            let error = plan.accumulate_with(&block.bytes, selection).unwrap_err();
-            message(error, &["mask", &flags.to_string(), &samples.to_string()]);
-        }
+        let Block { inputs, channels, times, encoding, layout, .. } = block;
+        let bytes = vec![0_u8; (inputs + 1) * channels * times * encoding.bytes()];
+        let other = Samples::new(&bytes[..], encoding, layout, channels, inputs + 1).unwrap();
+        let error = plan.accumulate_gated(other, &vec![0; times]).unwrap_err();
+        let found = format!("{channels} channels and {} inputs", inputs + 1);
+        message(error, &[&found, &format!("expected {channels} and {inputs}")]);
+        let other = Samples::new(&[0_u8; 0][..], Encoding::Cf16, layout, channels, inputs).unwrap();
+        let error = plan.accumulate_gated(other, &[]).unwrap_err();
+        message(error, &["samples of cf16", &format!("expected {encoding}")]);
         if numbers != block.times {
             let error = plan.accumulate_gated(&block.bytes, &vec![0; numbers]).unwrap_err();
             message(error, &["gate numbers", &numbers.to_string(), &block.times.to_string()]);

@@ -15,8 +15,10 @@ mod place;
 pub mod quantise;
 pub mod reorder;
 mod sample;
+pub mod samples;
 pub mod shift;
 pub mod simulate;
+mod stream;
 
 pub use autocorrelate::Autocorrelator;
 pub use beamform::Beamformer;

@@ -9,8 +9,9 @@ use std::{
 use corrust_gpu::abi::correlate::{OFFSET, Offset, RUNNING_SUMS, RunningSums, mode};
 use corrust_host::{
     Correlator, Device, Encoding, Layout, Result,
-    correlate::{Kernel, Visibilities, baselines, useful_operations},
-    device::{Buffer, Gpu, Stream},
+    correlate::{Kernel, Shape, Visibilities, baselines, useful_operations},
+    device::{Buffer, DeviceSlice, Gpu, LockedBytes, Stream},
+    samples::Samples,
 };
 use rayon::prelude::*;
 
@@ -155,10 +156,15 @@ impl Case for Correlation {
             None => placed(&samples)?,
         };
         subjects.push(self.subject(plan, auto, "from tcn", source, &expected));
-        if place.gpu.is_some() {
+        if let Some(gpu) = &place.gpu {
+            let mut locked = gpu.locked_bytes(samples.len())?;
+            locked.copy_from_slice(&samples);
             let plan = builder(Layout::Tcn, named).build()?;
             let source = Source::Host(samples);
             subjects.push(self.subject(plan, auto, "from host", source, &expected));
+            let plan = builder(Layout::Tcn, named).build()?;
+            let source = Source::Locked(Rc::new(locked));
+            subjects.push(self.subject(plan, auto, "page-locked", source, &expected));
         }
         Ok(subjects)
     }
@@ -181,7 +187,7 @@ impl Correlation {
         let values = if self.encoding == Encoding::Cf16 { "f16" } else { "s8" };
         let mut bounds =
             vec![Bound::tensor(&name, values, operations), Bound::memory(input + output)];
-        if what == "from host" {
+        if matches!(what, "from host" | "page-locked") {
             bounds.push(Bound::upload(input));
         }
         Subject {
@@ -190,7 +196,7 @@ impl Correlation {
             what,
             clock: match source {
                 Source::Device(_) => Clock::Device,
-                Source::Host(_) => Clock::Host,
+                Source::Host(_) | Source::Locked(_) => Clock::Host,
             },
             sustain: what == "kernel" && (kernel == auto || !self.kernels.is_empty()),
             useful_operations: operations,
@@ -383,6 +389,8 @@ impl Work for Seeding {
 enum Source {
     Device(Rc<Ring>),
     Host(Rc<[u8]>),
+    /// In page-locked memory.
+    Locked(Rc<LockedBytes>),
 }
 
 struct Correlating {
@@ -398,12 +406,20 @@ impl Work for Correlating {
     fn run(&mut self) -> Result<()> {
         self.plan.reset();
         match &self.source {
-            // SAFETY: the ring holds the samples as long as the plan.
-            Source::Device(ring) => unsafe {
-                self.plan.accumulate_device(ring.next(), self.times, Stream::default())
-            },
+            Source::Device(ring) => {
+                let Shape { inputs, channels, encoding, layout } = *self.plan.shape();
+                let bytes = self.times * self.plan.shape().bytes_per_time();
+                // SAFETY: the ring holds the samples as long as the plan.
+                let slice = unsafe { DeviceSlice::from_raw(ring.next(), bytes, Stream::default()) };
+                let samples = Samples::new(slice, encoding, layout, channels, inputs)?;
+                self.plan.accumulate(samples)
+            }
             Source::Host(samples) => {
-                self.plan.accumulate(samples)?;
+                self.plan.accumulate(&samples[..])?;
+                self.plan.wait()
+            }
+            Source::Locked(samples) => {
+                self.plan.accumulate(&**samples)?;
                 self.plan.wait()
             }
         }

@@ -14,7 +14,7 @@ use corrust_gpu::{
 };
 use corrust_host::{
     Result,
-    device::{Buffer, Gpu, LockedBytes, Stream},
+    device::{Buffer, Gpu, LockedBytes, Rows, Stream},
 };
 use half::f16;
 use rayon::prelude::*;
@@ -459,7 +459,12 @@ impl Work for Moving {
             }
             // SAFETY: as many bytes, which stay where they are until the copy is waited for.
             Direction::ToDevice => unsafe {
-                self.gpu.copy_in(stream, self.device.address(), &self.host)
+                self.gpu.copy_in(
+                    stream,
+                    self.device.address(),
+                    &self.host,
+                    &Rows::one(self.host.len()),
+                )
             },
             // SAFETY: as above.
             Direction::ToHost => unsafe {

@@ -1,16 +1,14 @@
 //! `corrust correlate`.
 
 use std::{
-    iter::repeat_n,
     num::NonZeroU64,
-    ops::Range,
     path::{Path, PathBuf},
     time::Instant,
 };
 
 use corrust::{
-    Correlator, Device, Error, Layout, Result,
-    correlate::{self, DROP, Kernel, Shape, Visibilities, baselines, useful_operations},
+    Correlator, Device, Error, Result,
+    correlate::{DROP, Kernel, Shape, Visibilities, baselines, useful_operations},
     format::{
         Block, ReadAhead, Recording,
         npy::{Dtype, Writer},
@@ -151,13 +149,12 @@ pub fn correlate(
     let start = Instant::now();
     let progress = Progress::new("correlating", &shape, times);
     let mut blocks = ReadAhead::new(recording, block_times(&shape));
-    let mut scratch = Vec::new();
+    let mut dumped = Vec::new();
     // Times correlated so far, and those missing and kept among them.
     let (mut done, mut missing, mut kept) = (0, 0, 0);
     // Those of gaps that take no time, and those kept among them.
     let (mut skipped, mut skipped_kept) = (0, 0);
     let longest_shift = shifts.iter().flatten().copied().max().unwrap_or(0);
-    let mut valid = ValidTimes::new(gates.as_ref().map_or(1, |gates| gates.count));
     while done < times
         && let Some(block) = blocks.next_block()?
     {
@@ -183,16 +180,11 @@ pub fn correlate(
                     Some(block) => {
                         let range = part.start as usize..part.end as usize;
                         missing += block.missing_within(&range) as u64;
-                        valid.add(block, range.clone(), numbers);
-                        // Missing samples have the value zero, which adds nothing. Where they are matters
-                        // once delays take them to different times.
-                        let mask =
-                            (shifts.is_some() && counts.is_some() && !block.missing.is_empty())
-                                .then(|| sample_mask(&shape, block, &range));
-                        correlator.accumulate_with(
-                            block.part(&shape, range, &mut scratch),
-                            correlate::Selection { valid: mask.as_deref(), gates: numbers },
-                        )?;
+                        let samples = block.view(&shape).times(range);
+                        match numbers {
+                            Some(numbers) => correlator.accumulate_gated(samples, numbers)?,
+                            None => correlator.accumulate(samples)?,
+                        }
                     }
                     None => {
                         missing += count;
@@ -204,19 +196,16 @@ pub fn correlate(
                 }
                 done += count;
                 if done.is_multiple_of(integration) {
-                    let valid = valid.take();
-                    for (dump, valid) in correlator.dump_gates()?.into_iter().zip(valid) {
+                    correlator.dump_gates_into(&mut dumped)?;
+                    for dump in &dumped {
                         append(&mut writer, &dump.visibilities)?;
                         kept += dump.times;
-                        match &mut counts {
-                            Some(counts) if shifts.is_some() => {
-                                let each: Vec<u64> = (0..baselines(inputs))
-                                    .map(|baseline| dump.valid.get(0, baseline))
-                                    .collect();
-                                counts.append(bytemuck::cast_slice(&each))?;
-                            }
-                            Some(counts) => counts.append(&valid.to_le_bytes())?,
-                            None => {}
+                        if let Some(counts) = &mut counts {
+                            // Delays make them differ from baseline to baseline.
+                            let baselines = if shifts.is_some() { baselines(inputs) } else { 1 };
+                            let each: Vec<u64> =
+                                (0..baselines).map(|baseline| dump.valid.get(0, baseline)).collect();
+                            counts.append(bytemuck::cast_slice(&each))?;
                         }
                     }
                 }
@@ -263,51 +252,6 @@ pub fn correlate(
         output.display()
     ));
     Ok(())
-}
-
-/// Times of each gate of the integration in the making that are not missing.
-struct ValidTimes(Vec<u64>);
-
-impl ValidTimes {
-    fn new(gates: usize) -> Self {
-        Self(vec![0; gates])
-    }
-
-    /// Counts the times `range` of a block, which belong to the gates `numbers`.
-    fn add(&mut self, block: &Block, range: Range<usize>, numbers: Option<&[u8]>) {
-        let Some(numbers) = numbers else {
-            self.0[0] += (range.len() - block.missing_within(&range)) as u64;
-            return;
-        };
-        let mut missing = block.missing.iter().peekable();
-        for (time, &number) in range.zip(numbers) {
-            while missing.next_if(|missing| missing.end <= time).is_some() {}
-            let there = missing.peek().is_none_or(|missing| time < missing.start);
-            // The number that drops a time is beyond every gate.
-            if let Some(count) = self.0.get_mut(usize::from(number)) {
-                *count += u64::from(there);
-            }
-        }
-    }
-
-    /// The counts, which start again from zero.
-    fn take(&mut self) -> Vec<u64> {
-        let fresh = vec![0; self.0.len()];
-        std::mem::replace(&mut self.0, fresh)
-    }
-}
-
-/// One flag per sample of the times `range` of a block: whether it is not missing.
-fn sample_mask(shape: &Shape, block: &Block, range: &Range<usize>) -> Vec<bool> {
-    let there: Vec<bool> = range
-        .clone()
-        .map(|time| !block.missing.iter().any(|missing| missing.contains(&time)))
-        .collect();
-    let row = shape.channels * shape.inputs;
-    match shape.layout {
-        Layout::Tcn => there.iter().flat_map(|&there| repeat_n(there, row)).collect(),
-        Layout::Cnt => there.repeat(row),
-    }
 }
 
 /// Times of the blocks that are read. A device goes through its sums once per block, so a block is

@@ -297,7 +297,10 @@ impl GpuBackend {
         self.reserve(&mut set.host_samples, beams * streams * pitch)?;
         if locked {
             // SAFETY: the caller's promise; the buffer was made as long.
-            unsafe { self.gpu.copy_in(set.stream, set.voltages.address(), voltages)? };
+            unsafe {
+                let rows = crate::device::Rows::one(voltages.len());
+                self.gpu.copy_in(set.stream, set.voltages.address(), voltages, &rows)?;
+            };
         } else {
             set.voltages.upload(set.stream, voltages)?;
         }

@@ -3,14 +3,21 @@
 use rayon::prelude::*;
 
 use super::Shape;
-use crate::{Error, Layout, Result};
+use crate::{
+    Error, Layout, Result,
+    samples::{Extents, Strides},
+};
 
 /// `x_i'[t] = x_i[t - s_i]`: a queue of the last `s_i` samples of every channel and input. What
 /// would lie before the first sample of all is missing.
 pub(super) struct DelayLine {
-    queues: Queues,
+    shape: Shape,
+    shifts: Vec<usize>,
+    /// Where each input's queue starts in a channel's part of the history; one more entry than
+    /// inputs: the last is the length of that part.
+    starts: Vec<usize>,
     /// The queues of samples: `[channel]`, then `[input][time]` of differing lengths, oldest first.
-    samples: Vec<u8>,
+    history: Vec<u8>,
 }
 
 impl DelayLine {
@@ -19,91 +26,35 @@ impl DelayLine {
     /// # Errors
     /// [`Error::Invalid`] when the shifts are so long that their history can't be kept in memory.
     pub(super) fn new(shape: &Shape, shifts: &[usize]) -> Result<Self> {
-        let queues = Queues::new(shape, shifts);
-        let samples = queues.fill(shape.encoding.zero().iter().copied())?;
-        Ok(Self { queues, samples })
-    }
-
-    /// Puts a block through the delays. The missing samples of the block are already zero.
-    pub(super) fn apply(&mut self, samples: &[u8]) -> Vec<u8> {
-        match self.queues.shape.encoding.bytes() {
-            1 => self.queues.advance(samples, &mut self.samples),
-            2 => self.queues.advance_arrays::<2>(samples, &mut self.samples),
-            _ => self.queues.advance_arrays::<4>(samples, &mut self.samples),
-        }
-    }
-}
-
-/// Which samples come out of the delays valid, wherever the samples themselves are delayed.
-pub(super) struct DelayedFlags {
-    queues: Queues,
-    valid: Vec<bool>,
-    /// Whether all of them are.
-    complete: bool,
-}
-
-impl DelayedFlags {
-    /// Flags of the samples that [`DelayLine::new`] delays.
-    ///
-    /// # Errors
-    /// As there.
-    pub(super) fn new(shape: &Shape, shifts: &[usize]) -> Result<Self> {
-        let queues = Queues::new(shape, shifts);
-        let valid = queues.fill([false].into_iter())?;
-        Ok(Self { queues, valid, complete: false })
-    }
-
-    /// Puts the flags of a block of `times` times through the delays; without any, all are valid.
-    pub(super) fn apply(&mut self, valid: Option<&[bool]>, times: usize) -> Option<Vec<bool>> {
-        let everything;
-        let valid = match valid {
-            Some(valid) => valid,
-            None if self.complete => return None,
-            None => {
-                let shape = &self.queues.shape;
-                everything = vec![true; times * shape.channels * shape.inputs];
-                &everything
-            }
-        };
-        let delayed = self.queues.advance(valid, &mut self.valid);
-        self.complete = self.valid.iter().all(|&valid| valid);
-        Some(delayed)
-    }
-}
-
-/// The shape of the queues, whatever they hold: samples or their flags.
-struct Queues {
-    shape: Shape,
-    shifts: Vec<usize>,
-    /// Where each input's queue starts in a channel's part of the history; one more entry than
-    /// inputs: the last is the length of that part.
-    starts: Vec<usize>,
-}
-
-impl Queues {
-    fn new(shape: &Shape, shifts: &[usize]) -> Self {
         let mut starts = vec![0];
         let mut length: usize = 0;
         for &shift in shifts {
             length = length.saturating_add(shift);
             starts.push(length);
         }
-        Self { shape: *shape, shifts: shifts.to_vec(), starts }
-    }
-
-    /// What the queues hold before the first block: `pattern` for each element, over and over.
-    fn fill<E>(&self, pattern: impl ExactSizeIterator<Item = E> + Clone) -> Result<Vec<E>> {
-        let length = self.starts[self.shape.inputs];
-        let elements = length.saturating_mul(self.shape.channels).saturating_mul(pattern.len());
-        let mut memory = Vec::new();
-        if memory.try_reserve_exact(elements).is_err() {
+        let zero = shape.encoding.zero();
+        let bytes = length.saturating_mul(shape.channels).saturating_mul(zero.len());
+        let mut history = Vec::new();
+        if history.try_reserve_exact(bytes).is_err() {
             return Err(Error::invalid(format!(
                 "time shifts of {length} samples in sum over all inputs: expected a history that \
-                 fits in memory, found {elements} bytes"
+                 fits in memory, found {bytes} bytes"
             )));
         }
-        memory.extend(pattern.cycle().take(elements));
-        Ok(memory)
+        history.resize(bytes, zero[0]);
+        Ok(Self { shape: *shape, shifts: shifts.to_vec(), starts, history })
+    }
+
+    /// Puts a block through the delays. The missing samples of the block are already zero.
+    pub(super) fn apply(&mut self, samples: &[u8]) -> Vec<u8> {
+        let mut history = std::mem::take(&mut self.history);
+        let delayed = match self.shape.encoding.bytes() {
+            1 => self.advance(samples, &mut history),
+            2 => self.advance_arrays::<2>(samples, &mut history),
+            _ => self.advance_arrays::<4>(samples, &mut history),
+        };
+        self.history = history;
+        delayed
     }
 
     /// [`advance`](Self::advance) for samples of `B` bytes.
@@ -116,7 +67,9 @@ impl Queues {
     fn advance<E: Copy + Send + Sync>(&self, block: &[E], history: &mut [E]) -> Vec<E> {
         let Shape { channels, inputs, layout, .. } = self.shape;
         let times = block.len() / (channels * inputs);
-        let strides = self.shape.strides(times);
+        let extents = Extents { channels, inputs, times };
+        // Counted in samples.
+        let strides = Strides::dense(layout, extents, 1);
         let length = self.starts[inputs];
         let queue = |channel: usize, input: usize| {
             channel * length + self.starts[input]..channel * length + self.starts[input + 1]

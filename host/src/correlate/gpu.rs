@@ -1,12 +1,13 @@
 //! Correlation on a GPU, or on the simulator of one.
 //!
-//! Blocks of samples are cut into pieces that fit the device's memory. Two sets of buffers take
-//! turns, each with a stream of its own, so that one piece is copied while the one before is
-//! computed:
+//! Samples are cut into pieces that fit the device's memory and [brought](crate::stream) there, one while
+//! the one before is computed:
 //!
 //! ```text
-//! samples -> [upload] source -> [reorder] native -> [correlate] 32-bit sums -> [widen] 64-bit sums
+//! source -> [shift] -> [gather a gate] -> [reorder] native -> [correlate] 32-bit sums -> [widen] 64-bit sums
 //! ```
+//!
+//! Sums are `[gate][channel][baseline]`.
 //!
 //! Integer sums stay in 32 bits only as long as they cannot overflow whatever the samples, and are
 //! then added to 64-bit ones. `cf16` sums are kept in f32: over `T` products in any order, the
@@ -25,39 +26,71 @@ use corrust_gpu::abi::{
         mode,
     },
 };
-use ndarray::Array2;
 use num_complex::Complex;
 use rayon::prelude::*;
 
-use super::{Backend, Kernel, Shape, Visibilities, baselines};
+use super::{
+    Backend, Kernel, Setup, Shape, Visibilities, VisibilitiesMut, baselines, on_device::OnDevice,
+    valid,
+};
 use crate::{
     Encoding, Error, Layout, Result,
-    device::{Buffer, Facts, Gpu, Stream, TensorMap},
+    device::{Buffer, Facts, Gpu, Rows, Stream, TensorMap},
     reorder::{self, Block, Native, ROW_ALIGNMENT},
+    samples::{Memory, Samples},
+    stream::{Feeder, Maps, PIECE_BYTES},
 };
 
-/// Bytes of samples that a set of buffers takes at once, if the device's memory allows: enough to
-/// amortise a launch, few enough to overlap copying with computing.
-const PIECE_BYTES: usize = 64 << 20;
+/// Most bytes of samples that are brought to the device at once, however large the sums.
+const MOST_BYTES: usize = 1 << 30;
 
-/// Buffers of one piece of samples.
-struct Set {
-    stream: Stream,
-    source: Buffer,
-    native: Buffer,
+/// Samples in device memory, and the sums that their products are added to.
+#[derive(Clone, Copy)]
+struct Piece<'a> {
+    samples: Samples<'a>,
+    first_channel: usize,
+    gate: usize,
 }
 
-/// A rectangle of samples in device memory, as delivered.
-#[derive(Clone, Copy)]
-struct Piece {
-    /// Address of its first sample.
-    address: u64,
-    /// Channels `first_channel..first_channel + channels`.
-    first_channel: usize,
-    channels: usize,
-    times: usize,
+impl Piece<'_> {
+    fn times(&self) -> usize {
+        self.samples.extents().times
+    }
+
+    fn channels(&self) -> usize {
+        self.samples.extents().channels
+    }
+
+    fn address(&self) -> u64 {
+        self.samples.on_device().0
+    }
+
     /// Bytes from one input to the next (`cnt`).
-    source_stride: usize,
+    fn row_stride(&self) -> usize {
+        row_stride(&self.samples)
+    }
+}
+
+/// Bytes from one row of times to the next.
+fn row_stride(samples: &Samples<'_>) -> usize {
+    let strides = samples.strides();
+    if samples.extents().inputs > 1 { strides.input } else { strides.channel }
+}
+
+/// Whether the kernels take samples where they lie: `tcn` without gaps, `cnt` in rows that are equally far
+/// apart.
+fn fits(samples: &Samples<'_>, layout: Layout) -> bool {
+    let (extents, strides) = (samples.extents(), samples.strides());
+    let size = samples.element().bytes();
+    match layout {
+        Layout::Tcn => samples.is_dense(layout),
+        Layout::Cnt => {
+            (extents.times == 1 || strides.time == size)
+                && row_stride(samples) >= extents.times * size
+                && (extents.channels == 1
+                    || strides.channel == extents.inputs * row_stride(samples))
+        }
+    }
 }
 
 /// The kernels of one tile: for integer samples and for `cf16`, or for 4-bit samples alone.
@@ -179,23 +212,33 @@ impl Variant {
     }
 }
 
-/// Tensor maps of the rows and columns of some samples, in device memory.
-struct Maps {
-    maps: [TensorMap; 2],
-    buffer: Buffer,
-}
-
 /// What kernels of codes need beside the samples.
 struct Companions {
     codes: Codes,
     /// Running sums and differences of each input's codes.
     sums: Buffer,
-    /// How many words of the integration held a value of too many bits: a u64, undefined before its
-    /// first samples.
+    /// How many words of each gate's integration held a value of too many bits: u64s, undefined before
+    /// its first samples.
     beyond: Buffer,
 }
 
-/// The visibilities of an integration in the making, on a GPU.
+/// How far the sums of a gate are.
+#[derive(Clone, Copy, Default)]
+struct GateSums {
+    /// Times summed in the gate's 32-bit sums: none means that their contents are undefined.
+    partial_times: usize,
+    /// Whether the gate's 64-bit sums hold any.
+    total_used: bool,
+}
+
+impl GateSums {
+    /// Whether nothing was summed since the last dump.
+    fn is_empty(&self) -> bool {
+        self.partial_times == 0 && !self.total_used
+    }
+}
+
+/// The visibilities of integrations in the making, on a GPU.
 pub(super) struct GpuBackend {
     gpu: Arc<dyn Gpu>,
     shape: Shape,
@@ -203,35 +246,29 @@ pub(super) struct GpuBackend {
     variant: Variant,
     /// What the kernel's samples are.
     form: Native,
-    /// Tensor maps in use, the latest last.
-    maps: Vec<Maps>,
+    maps: Maps,
     name: String,
-    sets: Option<[Set; 2]>,
-    next: usize,
-    /// Native samples of device buffers.
-    native: Option<Buffer>,
+    feeder: Feeder,
+    on_device: OnDevice,
+    native: Buffer,
     /// What kernels of codes need beside the samples.
     companions: Option<Companions>,
-    /// `[channel][baseline]` pairs of i32 (`cf16`: f32).
+    gates: Vec<GateSums>,
+    /// `[gate][channel][baseline]` pairs of i32 (`cf16`: f32).
     partial: Buffer,
-    /// What the imaginary parts of `partial` lack by column: `[channel][input]` of i32.
+    /// What the imaginary parts of `partial` lack by column: `[gate][channel][input]` of i32.
     row_sums: Option<Buffer>,
     /// The counter that the warpgroup kernels take tiles by, and its value after the launches so far.
     tickets: Option<(Buffer, u32)>,
-    /// Times summed in `partial`: none means that its contents are undefined.
-    partial_times: usize,
-    /// `[channel][baseline]` pairs of i64, once there was need of them.
+    /// `[gate][channel][baseline]` pairs of i64, once there was need of them.
     total: Option<Buffer>,
-    /// Whether `total` holds sums.
-    total_used: bool,
-    /// The stream of the last launch, which the next must wait for.
-    last: Stream,
 }
 
 impl GpuBackend {
-    /// Reserves the visibilities of `shape` on `gpu`.
-    pub(super) fn new(gpu: Arc<dyn Gpu>, shape: &Shape, kernel: Kernel) -> Result<Self> {
-        let kernel = match kernel {
+    /// Reserves the visibilities of a plan on `gpu`.
+    pub(super) fn new(gpu: Arc<dyn Gpu>, setup: &Setup<'_>) -> Result<Self> {
+        let &Setup { shape, gates, shifts, .. } = setup;
+        let kernel = match setup.kernel {
             Kernel::Auto => choose(gpu.facts(), shape),
             named => named,
         };
@@ -263,7 +300,7 @@ impl GpuBackend {
         }
         let companions = match variant {
             Variant::Packed(_, _, Some(codes)) => {
-                let (sums, beyond) = (Buffer::new(&gpu, 0)?, Buffer::new(&gpu, 8)?);
+                let (sums, beyond) = (Buffer::new(&gpu, 0)?, Buffer::new(&gpu, 8 * gates)?);
                 Some(Companions { codes, sums, beyond })
             }
             _ => None,
@@ -288,31 +325,29 @@ impl GpuBackend {
         let sums_rows =
             matches!(variant, Variant::Mma(..) | Variant::MmaS4(..) | Variant::Wgmma(..));
         if sums_rows && shape.encoding.is_integer() {
-            row_sums = Some(Buffer::new(&gpu, 4 * shape.inputs * shape.channels)?);
+            row_sums = Some(Buffer::new(&gpu, 4 * shape.inputs * shape.channels * gates)?);
         }
         Ok(Self {
-            partial: Buffer::new(&gpu, 4 * values)?,
+            partial: Buffer::new(&gpu, values.saturating_mul(4 * gates))?,
             name: gpu.facts().name.clone(),
+            feeder: Feeder::new(&gpu, 2),
+            on_device: OnDevice::new(&gpu, shape, shifts)?,
+            native: Buffer::new(&gpu, 0)?,
+            maps: Maps::new(&gpu),
             gpu,
             shape: *shape,
             kernel,
             variant,
             form: variant.form(shape.encoding),
-            maps: Vec::new(),
             companions,
-            sets: None,
-            next: 0,
-            native: None,
+            gates: vec![GateSums::default(); gates],
             row_sums,
             tickets,
-            partial_times: 0,
             total: None,
-            total_used: false,
-            last: Stream::default(),
         })
     }
 
-    /// Real numbers in the visibilities.
+    /// Real numbers in the visibilities of a gate.
     fn values(&self) -> usize {
         2 * baselines(self.shape.inputs) * self.shape.channels
     }
@@ -323,16 +358,16 @@ impl GpuBackend {
     }
 
     /// Whether rows as delivered are native already.
-    fn is_native(&self, piece: &Piece) -> bool {
+    fn is_native(&self, piece: &Piece<'_>) -> bool {
         self.shape.layout == Layout::Cnt
             && self.shape.encoding.bytes() == self.form.bytes()
-            && piece.source_stride.is_multiple_of(ROW_ALIGNMENT)
-            && piece.address.is_multiple_of(ROW_ALIGNMENT as u64)
+            && piece.row_stride().is_multiple_of(ROW_ALIGNMENT)
+            && piece.address().is_multiple_of(ROW_ALIGNMENT as u64)
     }
 
     /// The kernel that takes a piece as delivered, if there is one and it is quicker than a corner turn
     /// and the kernel of rows (docs/performance.md).
-    fn delivered(&self, piece: &Piece) -> Option<&'static abi::Kernel<CorrelateWarpgroup>> {
+    fn delivered(&self, piece: &Piece<'_>) -> Option<&'static abi::Kernel<CorrelateWarpgroup>> {
         let Variant::Wgmma(_, _, kernels) = self.variant else { return None };
         let Shape { inputs, encoding, .. } = self.shape;
         let (kernel, most_inputs) = match encoding {
@@ -340,85 +375,105 @@ impl GpuBackend {
             Encoding::Ci4 | Encoding::Ci4Offset => (kernels[1], 511),
             Encoding::Cf16 => (kernels[2], 1023),
         };
-        let aligned = piece.address.is_multiple_of(ROW_ALIGNMENT as u64);
+        let aligned = piece.address().is_multiple_of(ROW_ALIGNMENT as u64);
         kernel.filter(|_| brings_delivered(&self.shape) && aligned && inputs <= most_inputs)
     }
 
     /// Whether the kernel gets nibbles that hold value + 8: those of samples where they were delivered.
-    fn has_offset(&self, piece: &Piece) -> bool {
+    fn has_offset(&self, piece: &Piece<'_>) -> bool {
         let nibbles = self.form == Native::Nibbles && self.is_native(piece);
         self.shape.encoding == Encoding::Ci4Offset && (nibbles || self.delivered(piece).is_some())
     }
 
-    /// Bytes of samples that may be on the device at once, at least one sample's.
-    fn piece_bytes(&self) -> Result<usize> {
-        // Source and native samples of two sets; `ci4` doubles in size, padding at most doubles.
-        let free = self.gpu.free_bytes()? / 16;
-        Ok(PIECE_BYTES.min(usize::try_from(free).unwrap_or(usize::MAX)).max(1))
+    /// Samples in pieces that are brought to the device one after the other. `whole` pieces have all
+    /// channels.
+    fn pieces<'a>(&self, samples: &Samples<'a>, whole: bool) -> Result<Vec<Piece<'a>>> {
+        /// What kernels take in at a time.
+        const GRAIN: usize = 256;
+        let times = samples.extents().times;
+        let one = |samples, first_channel| Piece { samples, first_channel, gate: 0 };
+        if self.stays(samples, whole) {
+            return Ok(vec![one(*samples, 0)]);
+        }
+        // A launch goes through all sums: their bytes are to be no more than the samples'.
+        let wanted = self.values().saturating_mul(4).clamp(PIECE_BYTES, MOST_BYTES);
+        let budget = self.feeder.piece_bytes(samples, wanted)?;
+        let Shape { channels, inputs, encoding, layout } = self.shape;
+        let together = budget / (inputs * times * encoding.bytes());
+        // Channels go in parts only where one launch takes all their times, as the 32-bit sums of all
+        // channels cover the same times.
+        let by_channels = layout == Layout::Cnt && !whole && times <= LAUNCH_TIMES as usize;
+        if by_channels && together >= 1 {
+            let cut =
+                |first: usize| one(samples.channels(first..channels.min(first + together)), first);
+            return Ok((0..channels).step_by(together).map(cut).collect());
+        }
+        let most = (budget / self.shape.bytes_per_time()).clamp(1, LAUNCH_TIMES as usize);
+        let most = if most > GRAIN { most / GRAIN * GRAIN } else { most };
+        let cut = |first: usize| one(samples.times(first..times.min(first + most)), 0);
+        Ok((0..times).step_by(most).map(cut).collect())
     }
 
-    /// Correlates a piece in device memory, with `native` to unpack to, on `stream`.
-    fn correlate(&mut self, native: &mut Buffer, stream: Stream, piece: &Piece) -> Result<()> {
-        let mut first = 0;
-        while first < piece.times {
-            let times = (piece.times - first).min(LAUNCH_TIMES as usize);
-            let address = match self.shape.layout {
-                Layout::Tcn => piece.address + (first * self.shape.bytes_per_time()) as u64,
-                Layout::Cnt => piece.address + (first * self.shape.encoding.bytes()) as u64,
-            };
-            self.correlate_launch(native, stream, &Piece { address, times, ..*piece })?;
-            first += times;
+    /// Whether samples are used where they lie.
+    fn stays(&self, samples: &Samples<'_>, whole: bool) -> bool {
+        let layout = self.shape.layout;
+        matches!(samples.memory(), Memory::Device(_))
+            && samples.is_complete()
+            && if whole { samples.is_dense(layout) } else { fits(samples, layout) }
+    }
+
+    /// Correlates a piece that is in device memory.
+    fn correlate(&mut self, piece: &Piece<'_>) -> Result<()> {
+        let times = piece.times();
+        for first in (0..times).step_by(LAUNCH_TIMES as usize) {
+            let part = first..times.min(first + LAUNCH_TIMES as usize);
+            let samples = piece.samples.times(part);
+            self.correlate_launch(&Piece { samples, ..*piece })?;
         }
         Ok(())
     }
 
     /// Correlates as many times as 32-bit sums hold.
-    fn correlate_launch(
-        &mut self,
-        native: &mut Buffer,
-        stream: Stream,
-        piece: &Piece,
-    ) -> Result<()> {
-        let rows = piece.channels * self.shape.inputs;
+    fn correlate_launch(&mut self, piece: &Piece<'_>) -> Result<()> {
+        let (address, stream) = piece.samples.on_device();
+        let rows = piece.channels() * self.shape.inputs;
         let delivered = self.delivered(piece);
         let (samples, row_stride) = if self.is_native(piece) || delivered.is_some() {
-            (piece.address, piece.source_stride)
+            (address, piece.row_stride())
         } else {
-            let row_bytes = self.row_bytes(piece.times);
-            native.reserve(rows * row_bytes)?;
-            self.reorder(native.address(), row_bytes, stream, piece)?;
-            (native.address(), row_bytes)
+            let row_bytes = self.row_bytes(piece.times());
+            self.native.reserve(rows * row_bytes)?;
+            self.reorder(row_bytes, stream, piece)?;
+            (self.native.address(), row_bytes)
         };
 
         // One piece may be a part of the channels: all parts of a time belong together.
         let first_part = piece.first_channel == 0;
-        if self.last != stream {
-            self.gpu.order(self.last, stream)?;
-            self.last = stream;
-        }
+        let (gate, first_channel) = (piece.gate, piece.first_channel);
         let limit = LAUNCH_TIMES as usize;
         if first_part
             && self.shape.encoding.is_integer()
-            && self.partial_times + piece.times > limit
+            && self.gates[gate].partial_times + piece.times() > limit
         {
-            self.widen(stream)?;
+            self.widen(gate, stream)?;
         }
-        let mode = if self.partial_times == 0 { mode::STORE } else { mode::ADD };
-        let offset = 8 * baselines(self.shape.inputs) * piece.first_channel;
+        let mode = if self.gates[gate].partial_times == 0 { mode::STORE } else { mode::ADD };
+        let offset = 4 * self.values() * gate + 8 * baselines(self.shape.inputs) * first_channel;
         let row_sums = self.row_sums.as_ref().map_or(0, |sums| {
-            sums.address() + (4 * self.shape.inputs * piece.first_channel) as u64
+            let row = gate * self.shape.channels + first_channel;
+            sums.address() + (4 * self.shape.inputs * row) as u64
         });
         let parameters = Correlate {
             samples,
             visibilities: self.partial.address() + offset as u64,
             row_sums,
             row_stride: row_stride as u64,
-            row_bytes: (piece.times * self.form.bytes()) as u32,
+            row_bytes: (piece.times() * self.form.bytes()) as u32,
             inputs: self.shape.inputs as u32,
             mode,
             reserved: 0,
         };
-        let blocks = self.variant.tiles(self.shape.inputs) as u32 * piece.channels as u32;
+        let blocks = self.variant.tiles(self.shape.inputs) as u32 * piece.channels() as u32;
         let half = usize::from(self.shape.encoding == Encoding::Cf16);
         match self.variant {
             // SAFETY: the samples are rows of `row_stride` bytes, the visibilities the shape's.
@@ -451,8 +506,8 @@ impl GpuBackend {
                 }
             }
         }
-        if piece.first_channel + piece.channels == self.shape.channels {
-            self.partial_times += piece.times;
+        if piece.first_channel + piece.channels() == self.shape.channels {
+            self.gates[gate].partial_times += piece.times();
         }
         Ok(())
     }
@@ -463,14 +518,14 @@ impl GpuBackend {
         stream: Stream,
         (tile, kernel): (WarpgroupTile, &abi::Kernel<CorrelateWarpgroup>),
         maps: [TensorMap; 2],
-        piece: &Piece,
+        piece: &Piece<'_>,
         correlate: &Correlate,
     ) -> Result<()> {
         let &Correlate { visibilities, row_sums, row_bytes, inputs, mode, .. } = correlate;
-        let maps = self.maps(stream, maps)?;
+        let maps = self.maps.address(stream, maps)?;
         let zero = if self.has_offset(piece) { 0x8888_8888 } else { 0 };
         let tiles = tile.tiles(inputs);
-        let channels = piece.channels as u32;
+        let channels = piece.channels() as u32;
         let blocks = self.gpu.facts().multiprocessors.min(tiles * channels);
         let (counter, ticket) = self.tickets.as_mut().expect("made for these kernels");
         let parameters = CorrelateWarpgroup {
@@ -496,12 +551,12 @@ impl GpuBackend {
     }
 
     /// Tensor maps of samples as delivered.
-    fn delivered_maps(&self, piece: &Piece) -> [TensorMap; 2] {
+    fn delivered_maps(&self, piece: &Piece<'_>) -> [TensorMap; 2] {
         let Shape { inputs, encoding, .. } = self.shape;
         let row_bytes = (inputs * encoding.bytes()) as u64;
         let map = TensorMap {
-            address: piece.address,
-            sizes: [row_bytes, piece.times as u64, piece.channels as u64],
+            address: piece.address(),
+            sizes: [row_bytes, piece.times() as u64, piece.channels() as u64],
             strides: [self.shape.bytes_per_time() as u64, row_bytes],
             box_bytes: 128,
             box_rows: STEP_BYTES / self.form.bytes() as u32,
@@ -514,22 +569,24 @@ impl GpuBackend {
     fn seed(
         &mut self,
         stream: Stream,
-        piece: &Piece,
+        piece: &Piece<'_>,
         mode: u32,
         correlate: &Correlate,
     ) -> Result<()> {
-        let fresh = self.is_empty() && piece.first_channel == 0;
+        let fresh = self.gates[piece.gate].is_empty() && piece.first_channel == 0;
         let Some(Companions { codes, sums, beyond }) = &mut self.companions else { return Ok(()) };
+        let beyond = beyond.address() + 8 * piece.gate as u64;
         if fresh {
-            beyond.clear(stream)?;
+            // SAFETY: the gate's count.
+            unsafe { self.gpu.set_rows(stream, beyond, &Rows::one(8), 0)? };
         }
-        let channels = piece.channels as u32;
+        let channels = piece.channels() as u32;
         let rows = channels * correlate.inputs;
         sums.reserve(8 * rows as usize)?;
         let parameters = RunningSums {
             samples: correlate.samples,
             sums: sums.address(),
-            beyond: beyond.address(),
+            beyond,
             row_stride: correlate.row_stride,
             row_bytes: correlate.row_bytes,
             rows,
@@ -553,20 +610,15 @@ impl GpuBackend {
         unsafe { self.gpu.launch(stream, &OFFSET, rows.min(1 << 16), &parameters) }
     }
 
-    /// Whether nothing was summed since the last dump.
-    fn is_empty(&self) -> bool {
-        self.partial_times == 0 && !self.total_used
-    }
-
-    /// An error if a sample had a value of more bits than the kernel's codes.
-    fn check_bits(&self, stream: Stream) -> Result<()> {
+    /// An error if a sample of a gate had a value of more bits than the kernel's codes.
+    fn check_bits(&self, gate: usize, stream: Stream) -> Result<()> {
         let Some(Companions { codes, beyond, .. }) = &self.companions else { return Ok(()) };
-        if self.is_empty() {
+        if self.gates[gate].is_empty() {
             return Ok(());
         }
-        let mut words = [0_u64];
-        beyond.download(stream, &mut words)?;
-        if words[0] == 0 {
+        let mut counts = vec![0_u64; self.gates.len()];
+        beyond.download(stream, &mut counts)?;
+        if counts[gate] == 0 {
             return Ok(());
         }
         let limit = 1 << (codes.bits - 1);
@@ -580,39 +632,18 @@ impl GpuBackend {
         )))
     }
 
-    /// Device address of two tensor maps, one after the other.
-    fn maps(&mut self, stream: Stream, maps: [TensorMap; 2]) -> Result<u64> {
-        /// Those of two sets of buffers and of the caller's own.
-        const KEPT: usize = 4;
-        if let Some(kept) = self.maps.iter().position(|kept| kept.maps == maps) {
-            self.maps[kept..].rotate_left(1);
-        } else {
-            let buffer = if self.maps.len() < KEPT {
-                Buffer::new(&self.gpu, 256)?
-            } else {
-                // Its last user comes before this stream's next launch, as every launch waits for
-                // the one before.
-                self.maps.remove(0).buffer
-            };
-            let encoded = [self.gpu.tensor_map(&maps[0])?, self.gpu.tensor_map(&maps[1])?];
-            buffer.upload(stream, &encoded)?;
-            self.maps.push(Maps { maps, buffer });
-        }
-        Ok(self.maps.last().expect("found or pushed").buffer.address())
-    }
-
-    /// Brings a piece to native rows of `row_bytes` bytes at `native`.
-    fn reorder(&self, native: u64, row_bytes: usize, stream: Stream, piece: &Piece) -> Result<()> {
+    /// Brings a piece to native rows of `row_bytes` bytes.
+    fn reorder(&self, row_bytes: usize, stream: Stream, piece: &Piece<'_>) -> Result<()> {
         let Shape { inputs, encoding, layout, .. } = self.shape;
         let block = Block {
             encoding,
             layout,
             inputs,
-            channels: piece.channels,
-            times: piece.times,
-            source: piece.address,
-            source_stride: piece.source_stride,
-            native,
+            channels: piece.channels(),
+            times: piece.times(),
+            source: piece.address(),
+            source_stride: piece.row_stride(),
+            native: self.native.address(),
             row_bytes,
             form: self.form,
         };
@@ -620,49 +651,48 @@ impl GpuBackend {
         unsafe { reorder::Variant::of(&block)[0].launch(&self.gpu, stream, &block) }
     }
 
-    /// Adds the 32-bit sums to the 64-bit ones.
-    fn widen(&mut self, stream: Stream) -> Result<()> {
-        if self.partial_times == 0 {
+    /// Adds the 32-bit sums of a gate to its 64-bit ones.
+    fn widen(&mut self, gate: usize, stream: Stream) -> Result<()> {
+        let values = self.values();
+        if self.gates[gate].partial_times == 0 {
             return Ok(());
         }
-        let values = self.values();
         if self.total.is_none() {
-            self.total = Some(Buffer::new(&self.gpu, 8 * values)?);
+            let bytes = values.saturating_mul(8 * self.gates.len());
+            self.total = Some(Buffer::new(&self.gpu, bytes)?);
         }
         let total = self.total.as_ref().expect("made above");
+        let Shape { inputs, channels, .. } = self.shape;
+        let place = |buffer: &Buffer, bytes: usize| buffer.address() + (bytes * gate) as u64;
         let parameters = Widen {
-            partial: self.partial.address(),
-            total: total.address(),
-            row_sums: self.row_sums.as_ref().map_or(0, Buffer::address),
-            inputs: self.shape.inputs as u32,
-            mode: if self.total_used { mode::ADD } else { mode::STORE },
+            partial: place(&self.partial, 4 * values),
+            total: place(total, 8 * values),
+            row_sums: self.row_sums.as_ref().map_or(0, |sums| place(sums, 4 * inputs * channels)),
+            inputs: inputs as u32,
+            mode: if self.gates[gate].total_used { mode::ADD } else { mode::STORE },
         };
-        let blocks =
-            baselines(self.shape.inputs).div_ceil(WIDEN_BASELINES as usize) * self.shape.channels;
+        let blocks = baselines(inputs).div_ceil(WIDEN_BASELINES as usize) * channels;
         // SAFETY: the buffers hold the shape's sums.
         unsafe {
             self.gpu.launch(stream, &abi::correlate::WIDEN, blocks as u32, &parameters)?;
         }
-        self.total_used = true;
-        self.partial_times = 0;
+        self.gates[gate] = GateSums { partial_times: 0, total_used: true };
         Ok(())
     }
 
-    /// The 32-bit sums, brought to the host and widened there.
-    fn widen_here(&self, stream: Stream) -> Result<Array2<Complex<i64>>> {
+    /// The 32-bit sums of a gate, brought to the host and widened there.
+    fn widen_here(&self, gate: usize, stream: Stream, sums: &mut [Complex<i64>]) -> Result<()> {
         let Shape { channels, inputs, .. } = self.shape;
         let mut partial = vec![Complex::<i32>::default(); channels * baselines(inputs)];
-        self.partial.download(stream, &mut partial)?;
+        self.download(&self.partial, gate, stream, &mut partial)?;
         let mut row_sums = vec![0i32; channels * inputs];
         if let Some(sums) = &self.row_sums {
-            sums.download(stream, &mut row_sums)?;
+            self.download(sums, gate, stream, &mut row_sums)?;
         }
-        let mut sums = Array2::zeros((channels, baselines(inputs)));
-        sums.outer_iter_mut()
-            .into_par_iter()
+        sums.par_chunks_mut(baselines(inputs))
             .zip(partial.par_chunks(baselines(inputs)))
             .zip(row_sums.par_chunks(inputs))
-            .for_each(|((mut sums, partial), row_sums)| {
+            .for_each(|((sums, partial), row_sums)| {
                 let mut baselines = sums.iter_mut().zip(partial);
                 for i in 0..inputs {
                     // Row i of the triangle has a column for each input up to i.
@@ -672,153 +702,133 @@ impl GpuBackend {
                     }
                 }
             });
-        Ok(sums)
+        Ok(())
     }
 
-    /// Uploads `bytes` to the next set and correlates them there.
-    fn upload(&mut self, bytes: &[u8], piece: Piece) -> Result<()> {
-        let mut sets = match self.sets.take() {
-            Some(sets) => sets,
-            None => [self.set()?, self.set()?],
-        };
-        let set = &mut sets[self.next];
-        self.next = 1 - self.next;
-        let result = set
-            .source
-            .reserve(bytes.len())
-            .and_then(|()| set.source.upload(set.stream, bytes))
-            .and_then(|()| {
-                let piece = Piece { address: set.source.address(), ..piece };
-                self.correlate(&mut set.native, set.stream, &piece)
-            });
-        self.sets = Some(sets);
-        result
+    /// Copies the part of a gate of what a buffer holds for each.
+    fn download<T: bytemuck::Pod>(
+        &self,
+        buffer: &Buffer,
+        gate: usize,
+        stream: Stream,
+        values: &mut [T],
+    ) -> Result<()> {
+        let bytes: &mut [u8] = bytemuck::cast_slice_mut(values);
+        let address = buffer.address() + (gate * bytes.len()) as u64;
+        // SAFETY: the buffer holds as much for every gate.
+        unsafe { self.gpu.download(stream, address, bytes) }
     }
 
-    fn set(&self) -> Result<Set> {
-        Ok(Set {
-            stream: self.gpu.create_stream()?,
-            source: Buffer::new(&self.gpu, 0)?,
-            native: Buffer::new(&self.gpu, 0)?,
-        })
-    }
-}
-
-impl Backend for GpuBackend {
-    fn accumulate(&mut self, samples: &[u8], times: usize) -> Result<()> {
-        let budget = self.piece_bytes()?;
-        let Shape { channels, inputs, encoding, layout } = self.shape;
-        let whole = Piece { address: 0, first_channel: 0, channels, times, source_stride: 0 };
-        match layout {
-            Layout::Tcn => {
-                let step = self.shape.bytes_per_time();
-                let times = (budget / step).clamp(1, LAUNCH_TIMES as usize);
-                for part in samples.chunks(times * step) {
-                    self.upload(part, Piece { times: part.len() / step, ..whole })?;
-                }
+    /// Delays, gates and correlates pieces of samples.
+    fn accumulate_pieces(&mut self, samples: &Samples<'_>, gates: Option<&[u8]>) -> Result<()> {
+        let layout = self.shape.layout;
+        let selects = self.on_device.delays() || gates.is_some();
+        let mut done = 0;
+        for piece in self.pieces(samples, selects)? {
+            let gates = gates.map(|gates| &gates[done..done + piece.times()]);
+            done += piece.times();
+            let brought = self.feeder.bring(&piece.samples, layout, |samples| {
+                if selects { samples.is_dense(layout) } else { fits(samples, layout) }
+            })?;
+            self.feeder.continue_on(brought.on_device().1)?;
+            if !selects {
+                self.correlate(&Piece { samples: brought, ..piece })?;
+                continue;
             }
-            Layout::Cnt => {
-                let channel_bytes = inputs * times * encoding.bytes();
-                let together = budget / channel_bytes;
-                // Channels go in parts only where one launch takes all their times, as the 32-bit
-                // sums of all channels cover the same times.
-                if together >= channels || together >= 1 && times <= LAUNCH_TIMES as usize {
-                    for (index, part) in samples.chunks(together * channel_bytes).enumerate() {
-                        self.upload(
-                            part,
-                            Piece {
-                                first_channel: index * together,
-                                channels: part.len() / channel_bytes,
-                                source_stride: times * encoding.bytes(),
-                                ..whole
-                            },
-                        )?;
-                    }
-                } else {
-                    // Times of every row are gathered into pieces.
-                    let piece_times =
-                        (budget / self.shape.bytes_per_time()).clamp(1, LAUNCH_TIMES as usize);
-                    let row = times * encoding.bytes();
-                    for first in (0..times).step_by(piece_times) {
-                        let times = piece_times.min(times - first);
-                        let part = times * encoding.bytes();
-                        let from = first * encoding.bytes();
-                        let mut bytes = vec![0; channels * inputs * part];
-                        bytes
-                            .par_chunks_mut(part)
-                            .zip(samples.par_chunks(row))
-                            .for_each(|(to, row)| to.copy_from_slice(&row[from..from + part]));
-                        self.upload(&bytes, Piece { times, source_stride: part, ..whole })?;
-                    }
+            let delayed = self.on_device.delay(&brought)?;
+            let Some(numbers) = gates else {
+                self.correlate(&Piece { samples: delayed, ..piece })?;
+                continue;
+            };
+            for gate in 0..self.gates.len() {
+                let chosen = valid::times_of(numbers, gate);
+                if !chosen.is_empty() {
+                    let samples = self.on_device.gather(&delayed, &chosen)?;
+                    self.correlate(&Piece { samples, first_channel: 0, gate })?;
                 }
             }
         }
         Ok(())
     }
+}
 
-    unsafe fn accumulate_device(
-        &mut self,
-        address: u64,
-        times: usize,
-        stream: Stream,
-    ) -> Result<()> {
-        let piece = Piece {
-            address,
-            first_channel: 0,
-            channels: self.shape.channels,
-            times,
-            source_stride: times * self.shape.encoding.bytes(),
-        };
-        let mut native = match self.native.take() {
-            Some(native) => native,
-            None => Buffer::new(&self.gpu, 0)?,
-        };
-        // The native buffer may still be read by an earlier launch on another stream.
-        if self.last != stream {
-            self.gpu.order(self.last, stream)?;
-            self.last = stream;
-        }
-        let result = self.correlate(&mut native, stream, &piece);
-        self.native = Some(native);
-        result
+impl Backend for GpuBackend {
+    fn accumulate(&mut self, samples: &Samples<'_>, gates: Option<&[u8]>) -> Result<()> {
+        let result = self.accumulate_pieces(samples, gates);
+        result.and(self.feeder.give_back())
     }
 
-    fn dump(&mut self) -> Result<Visibilities> {
-        let stream = self.last;
-        if let Err(error) = self.check_bits(stream) {
-            self.reset();
-            return Err(error);
-        }
-        let shape = (self.shape.channels, baselines(self.shape.inputs));
-        let visibilities = if self.shape.encoding == Encoding::Cf16 {
-            let mut sums = Array2::<Complex<f32>>::zeros(shape);
-            if self.partial_times > 0 {
-                let values = sums.as_slice_mut().expect("a fresh array is contiguous");
-                self.partial.download(stream, values)?;
+    fn dump_into(&mut self, gate: usize, visibilities: &mut Visibilities) -> Result<()> {
+        let stream = self.feeder.last();
+        self.check_bits(gate, stream)?;
+        let GateSums { partial_times, total_used } = self.gates[gate];
+        match visibilities {
+            Visibilities::Float(sums) => {
+                let sums = sums.as_slice_mut().expect("room was made in standard order");
+                if partial_times > 0 {
+                    self.download(&self.partial, gate, stream, sums)?;
+                } else {
+                    sums.fill(Complex::default());
+                }
             }
-            Visibilities::Float(sums)
-        } else if self.total_used {
-            self.widen(stream)?;
-            let mut sums = Array2::<Complex<i64>>::zeros(shape);
-            let total = self.total.as_ref().expect("total_used");
-            total.download(stream, sums.as_slice_mut().expect("a fresh array is contiguous"))?;
-            Visibilities::Integer(sums)
-        } else if self.partial_times > 0 {
-            Visibilities::Integer(self.widen_here(stream)?)
-        } else {
-            Visibilities::Integer(Array2::zeros(shape))
+            Visibilities::Integer(sums) => {
+                let sums = sums.as_slice_mut().expect("room was made in standard order");
+                if total_used {
+                    self.widen(gate, stream)?;
+                    let total = self.total.as_ref().expect("total_used");
+                    self.download(total, gate, stream, sums)?;
+                } else if partial_times > 0 {
+                    self.widen_here(gate, stream, sums)?;
+                } else {
+                    sums.fill(Complex::default());
+                }
+            }
+        }
+        self.gates[gate] = GateSums::default();
+        Ok(())
+    }
+
+    fn dump_device(&mut self, room: &VisibilitiesMut<'_>) -> Result<()> {
+        let (address, stream, size) = match room {
+            VisibilitiesMut::Integer(room) => {
+                room.check(&self.gpu, "visibilities", self.values() / 2 * self.gates.len())?;
+                (room.read().address(), room.read().stream(), 8)
+            }
+            VisibilitiesMut::Float(room) => {
+                room.check(&self.gpu, "visibilities", self.values() / 2 * self.gates.len())?;
+                (room.read().address(), room.read().stream(), 4)
+            }
         };
-        self.reset();
-        Ok(visibilities)
+        self.feeder.continue_on(stream)?;
+        let bytes = size * self.values();
+        for gate in 0..self.gates.len() {
+            self.check_bits(gate, stream)?;
+            let to = address + (gate * bytes) as u64;
+            let empty = self.gates[gate].is_empty();
+            if size == 8 {
+                self.widen(gate, stream)?;
+            }
+            let sums = if size == 8 { self.total.as_ref() } else { Some(&self.partial) };
+            match sums.filter(|_| !empty) {
+                // SAFETY: both have room for a gate's sums at this place.
+                Some(sums) => unsafe {
+                    let from = sums.address() + (gate * bytes) as u64;
+                    self.gpu.copy_rows(stream, to, from, &Rows::one(bytes))?;
+                },
+                // SAFETY: as above.
+                None => unsafe { self.gpu.set_rows(stream, to, &Rows::one(bytes), 0)? },
+            }
+            self.gates[gate] = GateSums::default();
+        }
+        Ok(())
     }
 
     fn reset(&mut self) {
-        self.partial_times = 0;
-        self.total_used = false;
+        self.gates.fill(GateSums::default());
     }
 
     fn wait(&mut self) -> Result<()> {
-        self.gpu.wait(self.last)
+        self.feeder.wait()
     }
 
     fn device_name(&self) -> &str {
@@ -838,10 +848,10 @@ fn brings_delivered(shape: &Shape) -> bool {
 }
 
 /// Tensor maps of rows of time, for the rows and columns of tiles.
-fn row_maps(tile: WarpgroupTile, piece: &Piece, correlate: &Correlate) -> [TensorMap; 2] {
+fn row_maps(tile: WarpgroupTile, piece: &Piece<'_>, correlate: &Correlate) -> [TensorMap; 2] {
     [tile.rows, tile.columns].map(|box_rows| TensorMap {
         address: correlate.samples,
-        sizes: [correlate.row_bytes.into(), correlate.inputs.into(), piece.channels as u64],
+        sizes: [correlate.row_bytes.into(), correlate.inputs.into(), piece.channels() as u64],
         strides: [correlate.row_stride, correlate.row_stride * u64::from(correlate.inputs)],
         box_bytes: 128,
         box_rows,

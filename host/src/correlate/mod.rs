@@ -1,7 +1,7 @@
 //! Correlation: `V[c][b(i,j)] = sum_t x_i[c][t] * conj(x_j[c][t])` for `0 <= j <= i < N`.
 //!
-//! [`Correlator`] is the plan: it checks shapes and blocks, replaces missing samples, delays and
-//! gates them, and hands plain blocks to a backend, which multiplies and sums.
+//! [`Correlator`] is the plan: it checks shapes and samples, counts those that are there, and hands them to
+//! a backend, which delays and gates them, multiplies and sums.
 //!
 //! Source: Klages et al., "GPU Kernels for High-Speed 4-Bit Astrophysical Data Processing", eq. 1;
 //! Romein, "The Tensor-Core Correlator", section 2.
@@ -12,50 +12,45 @@ mod gpu;
 mod kernel;
 mod on_device;
 mod plan;
-mod selection;
 mod shape;
+mod valid;
 mod visibilities;
 
 pub use kernel::Kernel;
 pub use plan::{Builder, Correlator, DROP};
-pub use selection::Selection;
-pub use shape::{Shape, Strides, baseline, baselines, useful_operations};
-pub use visibilities::{Dump, ValidCounts, Visibilities};
+pub use shape::{Shape, baseline, baselines, useful_operations};
+pub use visibilities::{Dump, ValidCounts, Visibilities, VisibilitiesMut};
 
 use std::sync::Arc;
 
-use crate::{
-    Error, Result,
-    device::{Gpu, Stream},
-};
+use crate::{Error, Result, device::Gpu, samples::Samples};
 
-/// A place that correlates: the CPU, a GPU, or the simulator.
-///
-/// Samples are raw bytes of the plan's encoding and layout; `times` of them for every channel and
-/// input, already checked by the plan to fill `samples` exactly.
+/// What a backend is made for.
+pub(crate) struct Setup<'a> {
+    shape: &'a Shape,
+    kernel: Kernel,
+    gates: usize,
+    /// One per input, or none at all.
+    shifts: &'a [usize],
+}
+
+/// A place that correlates: the CPU, a GPU, or the simulator. It holds the sums of all gates.
 pub(crate) trait Backend: Send {
-    /// Adds the products of `times` samples, at least one, to the visibilities held by the backend.
-    fn accumulate(&mut self, samples: &[u8], times: usize) -> Result<()>;
+    /// Adds the products of samples, at least one time of them, of the plan's encoding, channels and
+    /// inputs, to the gate that has each time's number, or all to gate 0.
+    fn accumulate(&mut self, samples: &Samples<'_>, gates: Option<&[u8]>) -> Result<()>;
 
-    /// [`Self::accumulate`] of samples in device memory at `address`, enqueued on the caller's
-    /// stream.
-    ///
-    /// # Safety
-    /// `address` holds the samples and stays readable until the stream has come so far.
-    unsafe fn accumulate_device(
-        &mut self,
-        _address: u64,
-        _times: usize,
-        _stream: Stream,
-    ) -> Result<()> {
+    /// Brings a gate's sums since its last dump to `visibilities`, which has room for them; the gate
+    /// starts again from zero.
+    fn dump_into(&mut self, gate: usize, visibilities: &mut Visibilities) -> Result<()>;
+
+    /// Brings all gates' sums to device memory.
+    fn dump_device(&mut self, _room: &VisibilitiesMut<'_>) -> Result<()> {
         Err(Error::invalid(format!(
-            "{}: correlates samples in host memory, not in a GPU's",
+            "{}: leaves visibilities in host memory, not in a GPU's",
             self.device_name()
         )))
     }
-
-    /// Returns the sums since the last dump and starts again from zero.
-    fn dump(&mut self) -> Result<Visibilities>;
 
     /// Forgets the sums since the last dump.
     fn reset(&mut self);
@@ -72,10 +67,10 @@ pub(crate) trait Backend: Send {
     fn kernel(&self) -> Kernel;
 }
 
-/// The backend on a GPU, or on the CPU where there is none, for a kernel.
-fn backend(shape: &Shape, gpu: Option<Arc<dyn Gpu>>, kernel: Kernel) -> Result<Box<dyn Backend>> {
+/// The backend on a GPU, or on the CPU where there is none.
+fn backend(gpu: Option<Arc<dyn Gpu>>, setup: &Setup<'_>) -> Result<Box<dyn Backend>> {
     match gpu {
-        Some(gpu) => Ok(Box::new(gpu::GpuBackend::new(gpu, shape, kernel)?)),
-        None => cpu::backend(shape, kernel),
+        Some(gpu) => Ok(Box::new(gpu::GpuBackend::new(gpu, setup)?)),
+        None => cpu::backend(setup),
     }
 }

@@ -7,33 +7,20 @@ use corrust_gpu::abi::reorder::{GATHER, Gather};
 use super::Shape;
 use crate::{
     Error, Layout, Result,
-    device::{Buffer, Gpu, Stream},
+    device::{Buffer, DeviceSlice, Gpu, Rows, Stream},
+    samples::{Extents, Samples},
     shift::{self, Window},
 };
 
-/// Most bytes of host samples that are brought to the device at once.
-const PIECE_BYTES: usize = 1 << 28;
-
-/// What selects samples in a GPU's memory: the delays, and room for what they and the gates give.
+/// What selects samples in a GPU's memory: the delays, and room for what they and the gates give. Its
+/// work is done in the order of one stream after the other.
 pub(super) struct OnDevice {
     gpu: Arc<dyn Gpu>,
     shape: Shape,
     delays: Option<Delays>,
-    /// Samples from host memory.
-    source: Buffer,
     /// Numbers of a gate's times, and its samples.
     numbers: Buffer,
     gathered: Buffer,
-    /// The stream of the last launch, which the next must wait for.
-    last: Stream,
-}
-
-/// Samples in device memory.
-#[derive(Clone, Copy)]
-pub(super) struct Samples {
-    pub(super) address: u64,
-    pub(super) times: usize,
-    pub(super) stream: Stream,
 }
 
 /// A window of samples, as [`abi::reorder::Shift`] describes it, moves on from block to block.
@@ -53,7 +40,7 @@ impl OnDevice {
     /// # Errors
     /// [`Error::Invalid`] for shifts that no block could hold; [`Error::OutOfMemory`] where the history
     /// has no room.
-    pub(super) fn new(gpu: Arc<dyn Gpu>, shape: &Shape, shifts: &[usize]) -> Result<Self> {
+    pub(super) fn new(gpu: &Arc<dyn Gpu>, shape: &Shape, shifts: &[usize]) -> Result<Self> {
         let largest = shifts.iter().copied().max().unwrap_or(0);
         let delays = if largest == 0 {
             None
@@ -67,52 +54,42 @@ impl OnDevice {
             })?;
             let words: Vec<u32> = shifts.iter().map(|&shift| shift as u32).collect();
             let delays = Delays {
-                shifts: Buffer::new(&gpu, 4 * words.len())?,
+                shifts: Buffer::new(gpu, 4 * words.len())?,
                 largest,
-                history: Buffer::new(&gpu, bytes)?,
-                next: Buffer::new(&gpu, bytes)?,
-                delayed: Buffer::new(&gpu, 0)?,
+                history: Buffer::new(gpu, bytes)?,
+                next: Buffer::new(gpu, bytes)?,
+                delayed: Buffer::new(gpu, 0)?,
             };
             delays.shifts.upload(Stream::default(), &words)?;
-            if shape.encoding.zero().iter().all(|&byte| byte == 0) {
-                delays.history.clear(Stream::default())?;
-            } else {
-                let zero = shape.encoding.zero().iter().copied().cycle();
-                delays.history.upload(Stream::default(), &zero.take(bytes).collect::<Vec<_>>())?;
+            let rows = Rows::one(bytes);
+            // SAFETY: the history's own bytes.
+            unsafe {
+                let zero = shape.encoding.zero()[0];
+                gpu.set_rows(Stream::default(), delays.history.address(), &rows, zero)?;
             }
             Some(delays)
         };
-        let empty = || Buffer::new(&gpu, 0);
         Ok(Self {
+            gpu: gpu.clone(),
             shape: *shape,
             delays,
-            source: empty()?,
-            numbers: empty()?,
-            gathered: empty()?,
-            last: Stream::default(),
-            gpu,
+            numbers: Buffer::new(gpu, 0)?,
+            gathered: Buffer::new(gpu, 0)?,
         })
     }
 
-    /// Times of host samples that are brought to the device at once.
-    pub(super) fn piece_times(&self) -> usize {
-        (PIECE_BYTES / self.shape.bytes_per_time()).max(1)
+    /// Whether there are delays.
+    pub(super) fn delays(&self) -> bool {
+        self.delays.is_some()
     }
 
-    /// Brings host samples to the device.
-    pub(super) fn upload(&mut self, samples: &[u8], times: usize) -> Result<Samples> {
-        let stream = self.last;
-        self.source.reserve(samples.len())?;
-        self.source.upload(stream, samples)?;
-        Ok(Samples { address: self.source.address(), times, stream })
-    }
-
-    /// Samples delayed, and what is left of them kept for the next.
-    pub(super) fn delay(&mut self, samples: Samples) -> Result<Samples> {
-        self.order(samples.stream)?;
-        let Some(delays) = &mut self.delays else { return Ok(samples) };
+    /// Samples without gaps delayed, and what is left of them kept for the next.
+    pub(super) fn delay(&mut self, samples: &Samples<'static>) -> Result<Samples<'static>> {
+        let (address, stream) = samples.on_device();
+        let times = samples.extents().times;
+        let Some(delays) = &mut self.delays else { return Ok(*samples) };
         let step = self.shape.bytes_per_time();
-        delays.delayed.reserve(samples.times * step)?;
+        delays.delayed.reserve(times * step)?;
         let Shape { inputs, channels, layout, encoding } = self.shape;
         let window = Window {
             layout,
@@ -121,18 +98,18 @@ impl OnDevice {
             channels,
             history_times: delays.largest,
             history: delays.history.address(),
-            times: samples.times,
-            block: samples.address,
+            times,
+            block: address,
         };
         let (largest, shifts) = (delays.largest, delays.shifts.address());
         let delayed = shift::Output {
             first: largest,
-            times: samples.times,
+            times,
             shifts: Some((shifts, largest)),
             address: delays.delayed.address(),
         };
         let history = shift::Output {
-            first: samples.times,
+            first: times,
             times: largest,
             shifts: None,
             address: delays.next.address(),
@@ -140,15 +117,31 @@ impl OnDevice {
         for output in [delayed, history] {
             let variant = shift::Variant::of(&self.gpu, &window, &output)[0];
             // SAFETY: the window and the outputs are those of the shape, the shifts at most the largest.
-            unsafe { variant.launch(&self.gpu, samples.stream, &window, &output)? };
+            unsafe { variant.launch(&self.gpu, stream, &window, &output)? };
         }
         std::mem::swap(&mut delays.history, &mut delays.next);
-        Ok(Samples { address: delays.delayed.address(), ..samples })
+        let address = delays.delayed.address();
+        Ok(self.made(address, times, stream))
     }
 
-    /// The times `chosen` of samples.
-    pub(super) fn gather(&mut self, samples: Samples, chosen: &[usize]) -> Result<Samples> {
-        self.order(samples.stream)?;
+    /// Samples in a buffer of this.
+    fn made(&self, address: u64, times: usize, stream: Stream) -> Samples<'static> {
+        let Shape { inputs, channels, layout, encoding } = self.shape;
+        let bytes = times * self.shape.bytes_per_time();
+        // SAFETY: the buffer has room for them and is changed by later work on this stream, or on one that
+        // waits for it.
+        let slice = unsafe { DeviceSlice::from_raw(address, bytes, stream) };
+        let extents = Extents { channels, inputs, times };
+        Samples::dense(slice.into(), encoding.into(), layout, extents)
+    }
+
+    /// The times `chosen` of samples without gaps.
+    pub(super) fn gather(
+        &mut self,
+        samples: &Samples<'static>,
+        chosen: &[usize],
+    ) -> Result<Samples<'static>> {
+        let (address, stream) = samples.on_device();
         let element = self.shape.encoding.bytes();
         let (rows, run) = match self.shape.layout {
             Layout::Tcn => (1, self.shape.bytes_per_time()),
@@ -156,30 +149,21 @@ impl OnDevice {
         };
         let numbers: Vec<u32> = chosen.iter().map(|&time| time as u32).collect();
         self.numbers.reserve(4 * numbers.len())?;
-        self.numbers.upload(samples.stream, &numbers)?;
+        self.numbers.upload(stream, &numbers)?;
         self.gathered.reserve(rows * run * chosen.len())?;
         let parameters = Gather {
-            source: samples.address,
+            source: address,
             gathered: self.gathered.address(),
             numbers: self.numbers.address(),
             rows: rows as u32,
-            times: samples.times as u32,
+            times: samples.extents().times as u32,
             chosen: chosen.len() as u32,
             run: run as u32,
         };
         let runs = (rows * chosen.len()).saturating_mul(run / 4 + 1);
         let blocks = runs.div_ceil(GATHER.entry.threads as usize).min(1 << 16);
         // SAFETY: the numbers are below the samples' times, and the gathered samples have room.
-        unsafe { self.gpu.launch(samples.stream, &GATHER, blocks as u32, &parameters)? };
-        Ok(Samples { address: self.gathered.address(), times: chosen.len(), ..samples })
-    }
-
-    /// Makes `stream` wait for what used the buffers before.
-    fn order(&mut self, stream: Stream) -> Result<()> {
-        if self.last != stream {
-            self.gpu.order(self.last, stream)?;
-            self.last = stream;
-        }
-        Ok(())
+        unsafe { self.gpu.launch(stream, &GATHER, blocks as u32, &parameters)? };
+        Ok(self.made(self.gathered.address(), chosen.len(), stream))
     }
 }

@@ -2,18 +2,15 @@
 
 use std::sync::Arc;
 
-use bytemuck::NoUninit;
-
 use super::{
-    Backend, Dump, Kernel, Shape, backend,
-    delay::{DelayLine, DelayedFlags},
-    on_device::{OnDevice, Samples},
-    selection::{self, Counter, Selection},
+    Backend, Dump, Kernel, Setup, Shape, VisibilitiesMut, backend,
+    valid::{Counter, DelayedGaps, check_gates},
 };
 use crate::{
     Device, Encoding, Error, Layout, Result,
-    device::{Gpu, Stream},
+    device::Gpu,
     place::{Place, place_setters},
+    samples::Feed,
 };
 
 /// Times that may be accumulated before a dump: beyond them a 64-bit sum of `ci8` products,
@@ -60,7 +57,7 @@ impl Builder {
     place_setters!("correlate");
 
     /// Keeps the visibilities of `gates` gates apart, 1 to 255 (default: 1); see
-    /// [`Correlator::accumulate_with`].
+    /// [`Correlator::accumulate_gated`].
     pub fn gates(mut self, gates: usize) -> Self {
         self.gates = gates;
         self
@@ -96,108 +93,15 @@ impl Builder {
                 shape.inputs
             )));
         }
-        let shifted = shifts.iter().any(|&shift| shift > 0);
-        let flags = shifted.then(|| DelayedFlags::new(&shape, &shifts)).transpose()?;
-        let on_device =
-            gpu.as_ref().map(|gpu| OnDevice::new(gpu.clone(), &shape, &shifts)).transpose()?;
-        let delays = if shifted && on_device.is_none() {
-            Some(DelayLine::new(&shape, &shifts)?)
-        } else {
-            None
-        };
-        let gates = (0..gates)
-            .map(|_| {
-                Ok(Gate {
-                    backend: backend(&shape, gpu.clone(), place.kernel)?,
-                    counter: Counter::default(),
-                })
-            })
-            .collect::<Result<_>>()?;
-        Ok(Correlator { shape, gates, flags, delays, on_device, times: 0 })
+        let setup = Setup { shape: &shape, kernel: place.kernel, gates, shifts: &shifts };
+        Ok(Correlator {
+            backend: backend(gpu, &setup)?,
+            counters: (0..gates).map(|_| Counter::default()).collect(),
+            delays: shifts.iter().any(|&shift| shift > 0).then(|| DelayedGaps::new(&shifts)),
+            shape,
+            times: 0,
+        })
     }
-}
-
-/// One gate's sums, and the samples behind them.
-struct Gate {
-    backend: Box<dyn Backend>,
-    counter: Counter,
-}
-
-impl Gate {
-    fn accumulate(
-        &mut self,
-        shape: &Shape,
-        samples: &[u8],
-        valid: Option<&[bool]>,
-        times: usize,
-    ) -> Result<()> {
-        if times > 0 {
-            self.backend.accumulate(samples, times)?;
-            self.counter.add(shape, valid, times);
-        }
-        Ok(())
-    }
-
-    /// [`accumulate`](Self::accumulate) of samples in device memory.
-    ///
-    /// # Safety
-    /// They are there until their stream has come so far.
-    unsafe fn accumulate_device(
-        &mut self,
-        shape: &Shape,
-        samples: Samples,
-        valid: Option<&[bool]>,
-    ) -> Result<()> {
-        let Samples { address, times, stream } = samples;
-        if times > 0 {
-            // SAFETY: the caller's promise.
-            unsafe { self.backend.accumulate_device(address, times, stream)? };
-            self.counter.add(shape, valid, times);
-        }
-        Ok(())
-    }
-
-    fn dump(&mut self) -> Result<Dump> {
-        let visibilities = self.backend.dump()?;
-        let (times, valid) = std::mem::take(&mut self.counter).finish();
-        Ok(Dump { visibilities, valid, times })
-    }
-}
-
-/// Delays and gates samples in device memory, and correlates them there.
-///
-/// # Safety
-/// They are there until their stream has come so far.
-unsafe fn select_device(
-    shape: &Shape,
-    (device, flags, gates): (&mut OnDevice, &mut Option<DelayedFlags>, &mut [Gate]),
-    samples: Samples,
-    valid: Option<&[bool]>,
-    numbers: Option<&[u8]>,
-) -> Result<()> {
-    let times = samples.times;
-    let samples = device.delay(samples)?;
-    let delayed;
-    let mut valid = valid;
-    if let Some(flags) = flags {
-        delayed = flags.apply(valid, times);
-        valid = delayed.as_deref();
-    }
-    let Some(numbers) = numbers else {
-        // SAFETY: the caller's promise; delayed samples stay until later ones on the stream.
-        return unsafe { gates[0].accumulate_device(shape, samples, valid) };
-    };
-    for (number, gate) in gates.iter_mut().enumerate() {
-        let chosen = selection::times_of(numbers, number);
-        if chosen.is_empty() {
-            continue;
-        }
-        let gathered = device.gather(samples, &chosen)?;
-        let valid = valid.map(|valid| selection::gather_mask(shape, valid, times, &chosen));
-        // SAFETY: gathered samples stay until later ones on the stream.
-        unsafe { gate.accumulate_device(shape, gathered, valid.as_deref())? };
-    }
-    Ok(())
 }
 
 /// A correlation planned for one shape and device: [feed](Self::accumulate) it samples in blocks of
@@ -231,13 +135,10 @@ unsafe fn select_device(
 /// ```
 pub struct Correlator {
     shape: Shape,
-    gates: Vec<Gate>,
-    /// Which samples come out of the delays valid, if there are delays.
-    flags: Option<DelayedFlags>,
-    /// Delays in host memory, if there are delays and no GPU.
-    delays: Option<DelayLine>,
-    /// Delays and gates in the GPU's.
-    on_device: Option<OnDevice>,
+    backend: Box<dyn Backend>,
+    /// The samples behind each gate's sums.
+    counters: Vec<Counter>,
+    delays: Option<DelayedGaps>,
     times: u64,
 }
 
@@ -259,12 +160,12 @@ impl Correlator {
 
     /// The device that correlates, as a person would name it.
     pub fn device_name(&self) -> &str {
-        self.gates[0].backend.device_name()
+        self.backend.device_name()
     }
 
     /// The kernel that correlates: never [`Kernel::Auto`].
     pub fn kernel(&self) -> Kernel {
-        self.gates[0].backend.kernel()
+        self.backend.kernel()
     }
 
     /// Times fed since the last dump, those dropped by gating included.
@@ -272,174 +173,83 @@ impl Correlator {
         self.times
     }
 
-    /// Adds a block of samples to the integration. The number of times follows from the length;
-    /// the elements of `samples` may have any type (bytes, `i8`, `Complex<i8>`, `f16`, arrays of
-    /// these) as long as their bytes are the samples in the plan's encoding and layout.
+    /// Adds samples to the integration: a slice of elements of any type (bytes, `i8`, `Complex<i8>`,
+    /// `f16`, arrays of these) whose bytes are the samples in the plan's encoding and layout, or
+    /// [`Samples`](crate::samples::Samples) that say where they are, in host or device memory, how they
+    /// lie and what of them is missing.
     ///
-    /// # Errors
-    /// [`Error::Invalid`] when `samples` does not hold a whole number of times for every channel
-    /// and input, or the plan has more than one gate; the device's own errors.
-    pub fn accumulate<S: NoUninit>(&mut self, samples: &[S]) -> Result<()> {
-        self.accumulate_with(samples, Selection::default())
-    }
-
-    /// [`accumulate`](Self::accumulate) with missing samples: see [`Selection::valid`].
-    ///
-    /// # Errors
-    /// Those of [`accumulate_with`](Self::accumulate_with).
-    pub fn accumulate_masked<S: NoUninit>(&mut self, samples: &[S], valid: &[bool]) -> Result<()> {
-        self.accumulate_with(samples, Selection { valid: Some(valid), gates: None })
-    }
-
-    /// [`accumulate`](Self::accumulate) into the gates of a gated plan: see [`Selection::gates`].
-    ///
-    /// # Errors
-    /// Those of [`accumulate_with`](Self::accumulate_with).
-    pub fn accumulate_gated<S: NoUninit>(&mut self, samples: &[S], gates: &[u8]) -> Result<()> {
-        self.accumulate_with(samples, Selection { valid: None, gates: Some(gates) })
-    }
-
-    /// Adds a block of samples to the integration, of which some are missing or belong to different
-    /// gates.
+    /// The device may still be computing when this returns; the caller's host memory is free for other
+    /// use then. Samples in a GPU's memory are to stay as they are until their stream has come so far,
+    /// which [`wait`](Self::wait) and [`dump`](Self::dump) wait for. They are correlated where they lie
+    /// if they are complete, in the plan's layout and without gaps (`cnt`: in rows equally far apart),
+    /// and copied by the GPU otherwise.
     ///
     /// ```
-    /// use corrust_host::{Correlator, Device, correlate::{DROP, Selection}};
+    /// use corrust_host::{Correlator, Device, Encoding, Layout, samples::{Missing, Samples}};
     ///
-    /// let mut correlator = Correlator::builder(1, 1).device(Device::Cpu).gates(2).build()?;
-    /// let samples: [[i8; 2]; 4] = [[1, 0], [2, 0], [3, 0], [4, 0]];
-    /// correlator.accumulate_with(
-    ///     &samples,
-    ///     Selection { valid: Some(&[true, true, false, true]), gates: Some(&[0, 1, 1, DROP]) },
-    /// )?;
-    /// let dumps = correlator.dump_gates()?;
-    /// assert_eq!(dumps[0].visibilities.integer().unwrap()[[0, 0]].re, 1);
-    /// assert_eq!(dumps[1].visibilities.integer().unwrap()[[0, 0]].re, 4); // the 3 is missing
-    /// assert_eq!((dumps[1].times, dumps[1].valid.get(0, 0)), (2, 1));
+    /// let mut correlator = Correlator::builder(1, 1).device(Device::Cpu).build()?;
+    /// let bytes: [[i8; 2]; 4] = [[1, 0], [2, 0], [3, 0], [4, 0]];
+    /// let missing = [Missing::times(2..3)];
+    /// let samples = Samples::new(&bytes[..], Encoding::Ci8, Layout::Tcn, 1, 1)?;
+    /// correlator.accumulate(samples.missing(&missing))?;
+    /// let dump = correlator.dump()?;
+    /// assert_eq!(dump.visibilities.integer().unwrap()[[0, 0]].re, 1 + 4 + 16);
+    /// assert_eq!((dump.times, dump.valid.get(0, 0)), (4, 3));
     /// # Ok::<(), corrust_host::Error>(())
     /// ```
     ///
     /// # Errors
-    /// [`Error::Invalid`] when `samples` does not hold a whole number of times for every channel
-    /// and input, the mask or the gate numbers do not fit the samples, a gate number is neither one
-    /// of the plan's nor [`DROP`], gate numbers are missing though the plan has several gates, or
-    /// the integration grows beyond what 64-bit sums hold; the device's own errors.
-    pub fn accumulate_with<S: NoUninit>(
-        &mut self,
-        samples: &[S],
-        selection: Selection<'_>,
-    ) -> Result<()> {
-        let mut samples: &[u8] = bytemuck::cast_slice(samples);
-        let times = self.shape.times(samples.len())?;
-        selection.check(&self.shape, times, self.gates.len())?;
-        check_times(self.times + times as u64)?;
+    /// [`Error::Invalid`] when a slice does not hold a whole number of times for every channel and
+    /// input, [`Samples`](crate::samples::Samples) are not the plan's (encoding, channels, inputs, GPU),
+    /// the plan has more than one gate, or the integration grows beyond what 64-bit sums hold; the
+    /// device's own errors.
+    pub fn accumulate<'a>(&mut self, samples: impl Into<Feed<'a>>) -> Result<()> {
+        self.add(samples.into(), None)
+    }
 
-        let zeroed;
-        if let Some(mask) = selection.valid {
-            zeroed = selection::zero_missing(samples, mask, self.shape.encoding);
-            samples = &zeroed;
-        }
-        let mut valid = selection.valid;
-        if let Some(device) = &mut self.on_device
-            && (self.flags.is_some() || selection.gates.is_some())
-        {
-            let step = device.piece_times();
-            for first in (0..times).step_by(step) {
-                let range = first..(first + step).min(times);
-                let part = selection::cut(&self.shape, samples, times, range.clone());
-                let mask = valid
-                    .map(|valid| selection::cut_mask(&self.shape, valid, times, range.clone()));
-                let uploaded = device.upload(&part, range.len())?;
-                let gates = selection.gates.map(|gates| &gates[range]);
-                let state = (&mut *device, &mut self.flags, &mut self.gates[..]);
-                // SAFETY: what was uploaded stays until the next upload, on the same stream.
-                unsafe { select_device(&self.shape, state, uploaded, mask.as_deref(), gates)? };
-            }
-            self.times += times as u64;
+    /// [`accumulate`](Self::accumulate) into the gates of a gated plan: one gate number, in host memory,
+    /// for each time, or [`DROP`] for none.
+    ///
+    /// ```
+    /// use corrust_host::{Correlator, Device, correlate::DROP};
+    ///
+    /// let mut correlator = Correlator::builder(1, 1).device(Device::Cpu).gates(2).build()?;
+    /// let samples: [[i8; 2]; 4] = [[1, 0], [2, 0], [3, 0], [4, 0]];
+    /// correlator.accumulate_gated(&samples, &[0, 1, 1, DROP])?;
+    /// let dumps = correlator.dump_gates()?;
+    /// assert_eq!(dumps[0].visibilities.integer().unwrap()[[0, 0]].re, 1);
+    /// assert_eq!(dumps[1].visibilities.integer().unwrap()[[0, 0]].re, 4 + 9);
+    /// # Ok::<(), corrust_host::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`accumulate`](Self::accumulate), and [`Error::Invalid`] when there are more or fewer
+    /// numbers than times, or one is neither a gate of the plan's nor [`DROP`].
+    pub fn accumulate_gated<'a>(
+        &mut self,
+        samples: impl Into<Feed<'a>>,
+        gates: &[u8],
+    ) -> Result<()> {
+        self.add(samples.into(), Some(gates))
+    }
+
+    fn add(&mut self, samples: Feed<'_>, gates: Option<&[u8]>) -> Result<()> {
+        let Shape { inputs, channels, encoding, layout } = self.shape;
+        let times = |bytes| self.shape.times(bytes);
+        let samples = samples.samples(encoding.into(), layout, (channels, inputs), times)?;
+        let times = samples.extents().times;
+        check_gates(gates, times, self.counters.len())?;
+        check_times(self.times + times as u64)?;
+        if times == 0 {
             return Ok(());
         }
-        let (delayed, delayed_flags);
-        if let Some(delays) = &mut self.delays {
-            delayed = delays.apply(samples);
-            samples = &delayed;
-        }
-        if let Some(flags) = &mut self.flags {
-            delayed_flags = flags.apply(valid, times);
-            valid = delayed_flags.as_deref();
-        }
-        match selection.gates {
-            None => self.gates[0].accumulate(&self.shape, samples, valid, times)?,
-            Some(numbers) => {
-                for (number, gate) in self.gates.iter_mut().enumerate() {
-                    let chosen = selection::times_of(numbers, number);
-                    let samples = selection::gather(&self.shape, samples, times, &chosen);
-                    let valid = valid
-                        .map(|valid| selection::gather_mask(&self.shape, valid, times, &chosen));
-                    gate.accumulate(&self.shape, &samples, valid.as_deref(), chosen.len())?;
-                }
-            }
-        }
-        self.times += times as u64;
-        Ok(())
-    }
-
-    /// [`accumulate`](Self::accumulate) of samples that are in the GPU's memory already: `times` of
-    /// them for every channel and input, in the plan's encoding and layout, at device address
-    /// `address`. Enqueued on `stream` ([`Stream::from_raw`] of the caller's `CUstream`, or the
-    /// GPU's default stream) without waiting; [`dump`](Self::dump) waits.
-    ///
-    /// Time-contiguous `ci8` and `cf16` samples whose rows are a multiple of 16 bytes long, at an
-    /// address that is one too, are correlated where they lie.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] when the plan is the CPU's or has several gates, `address` is not a multiple of
-    /// a sample's bytes, or the integration grows beyond what 64-bit sums hold; the device's own errors.
-    ///
-    /// # Safety
-    /// `address` is device memory that holds the samples until the stream has come so far.
-    pub unsafe fn accumulate_device(
-        &mut self,
-        address: u64,
-        times: usize,
-        stream: Stream,
-    ) -> Result<()> {
-        // SAFETY: the caller's promise.
-        unsafe { self.accumulate_device_gated(address, times, None, stream) }
-    }
-
-    /// [`accumulate_device`](Self::accumulate_device) into the gates of a gated plan: one gate number, in
-    /// host memory, for each time ([`Selection::gates`]). Delays and gates are the GPU's work.
-    ///
-    /// # Errors
-    /// Those of [`accumulate_device`](Self::accumulate_device) and of
-    /// [`accumulate_gated`](Self::accumulate_gated).
-    ///
-    /// # Safety
-    /// As there.
-    pub unsafe fn accumulate_device_gated(
-        &mut self,
-        address: u64,
-        times: usize,
-        gates: Option<&[u8]>,
-        stream: Stream,
-    ) -> Result<()> {
-        Selection { valid: None, gates }.check(&self.shape, times, self.gates.len())?;
-        check_times(self.times + times as u64)?;
-        let element = self.shape.encoding.bytes();
-        if !address.is_multiple_of(element as u64) {
-            return Err(Error::invalid(format!(
-                "samples at device address {address:#x}: expected a multiple of {element}, the bytes \
-                 of a sample"
-            )));
-        }
-        let Some(device) = &mut self.on_device else {
-            // SAFETY: the caller's promise.
-            return unsafe { self.gates[0].backend.accumulate_device(address, times, stream) };
+        self.backend.accumulate(&samples, gates)?;
+        let gaps = match &mut self.delays {
+            Some(delays) => delays.apply(samples.gaps(), times),
+            None => samples.gaps().collect(),
         };
-        if times > 0 {
-            let state = (device, &mut self.flags, &mut self.gates[..]);
-            let samples = Samples { address, times, stream };
-            // SAFETY: the caller's promise.
-            unsafe { select_device(&self.shape, state, samples, None, gates)? };
+        for (gate, counter) in self.counters.iter_mut().enumerate() {
+            counter.add(&self.shape, &gaps, (gates, gate), times);
         }
         self.times += times as u64;
         Ok(())
@@ -450,34 +260,24 @@ impl Correlator {
     /// # Errors
     /// [`Error::Invalid`] when the plan has more than one gate; the device's own errors.
     pub fn dump(&mut self) -> Result<Dump> {
-        match &mut self.gates[..] {
-            [gate] => {
-                self.times = 0;
-                gate.dump()
-            }
-            gates => Err(Error::invalid(format!(
-                "a plan of {} gates has as many dumps: expected a call of dump_gates",
-                gates.len()
-            ))),
-        }
+        let mut dump = Dump::default();
+        self.dump_into(&mut dump)?;
+        Ok(dump)
     }
 
-    /// Waits until the device has summed everything that it was given.
+    /// [`dump`](Self::dump) into an earlier one, or [`Dump::default`]: where it has the same shape its
+    /// memory is used again, which spares the system finding new pages for every dump.
     ///
     /// # Errors
-    /// The device's own.
-    pub fn wait(&mut self) -> Result<()> {
-        self.gates.iter_mut().try_for_each(|gate| gate.backend.wait())
-    }
-
-    /// Forgets everything since the last dump: the integration starts again from zero. What delays
-    /// hold stays.
-    pub fn reset(&mut self) {
-        self.times = 0;
-        for gate in &mut self.gates {
-            gate.backend.reset();
-            gate.counter = Counter::default();
+    /// As for [`dump`](Self::dump); what `dump` holds is of no use then.
+    pub fn dump_into(&mut self, dump: &mut Dump) -> Result<()> {
+        if self.counters.len() > 1 {
+            return Err(Error::invalid(format!(
+                "a plan of {} gates has as many dumps: expected a call of dump_gates",
+                self.counters.len()
+            )));
         }
+        self.dump_all(std::slice::from_mut(dump))
     }
 
     /// The sums of every gate since the last dump, gate 0 first; the integration starts again from
@@ -486,7 +286,96 @@ impl Correlator {
     /// # Errors
     /// The device's own.
     pub fn dump_gates(&mut self) -> Result<Vec<Dump>> {
+        let mut dumps = Vec::new();
+        self.dump_gates_into(&mut dumps)?;
+        Ok(dumps)
+    }
+
+    /// [`dump_gates`](Self::dump_gates) into earlier ones, or none: their memory is used again.
+    ///
+    /// # Errors
+    /// As for [`dump_gates`](Self::dump_gates); what `dumps` holds is of no use then.
+    pub fn dump_gates_into(&mut self, dumps: &mut Vec<Dump>) -> Result<()> {
+        dumps.resize_with(self.counters.len(), Dump::default);
+        self.dump_all(dumps)
+    }
+
+    fn dump_all(&mut self, dumps: &mut [Dump]) -> Result<()> {
+        let result = dumps.iter_mut().enumerate().try_for_each(|(gate, dump)| {
+            dump.visibilities.make_room(&self.shape)?;
+            self.backend.dump_into(gate, &mut dump.visibilities)?;
+            (dump.times, dump.valid) = std::mem::take(&mut self.counters[gate]).finish();
+            Ok(())
+        });
+        // What cannot be dumped is forgotten.
+        self.reset();
+        result
+    }
+
+    /// [`dump`](Self::dump) or [`dump_gates`](Self::dump_gates) into the memory of the plan's GPU: room
+    /// for `Complex<i64>`, or `Complex<f32>` of a plan of `cf16` samples, `[gate][channel][baseline]`.
+    /// Enqueued on the stream of the room without waiting. Returns what stands behind each gate's sums.
+    ///
+    /// ```
+    /// use corrust_host::{Correlator, Device, device::{Buffer, Stream}};
+    /// use num_complex::Complex;
+    ///
+    /// let gpu = Device::Sim.open()?.expect("the simulator is a GPU");
+    /// let mut correlator = Correlator::builder(2, 1).gpu(gpu.clone()).build()?;
+    /// correlator.accumulate(&[[[1_i8, 2], [3, 4]]])?;
+    ///
+    /// let mut room = Buffer::new(&gpu, 3 * 16)?;
+    /// let behind = correlator.dump_device(room.slice_mut::<Complex<i64>>())?;
+    /// assert_eq!(behind[0].times, 1);
+    /// let mut sums = [Complex::default(); 3];
+    /// room.download(Stream::default(), &mut sums)?;
+    /// assert_eq!(sums[1], Complex::new(11_i64, -2));
+    /// # Ok::<(), corrust_host::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when the plan is the CPU's, or the room is not that of its sums; the device's
+    /// own errors.
+    pub fn dump_device<'a>(
+        &mut self,
+        room: impl Into<VisibilitiesMut<'a>>,
+    ) -> Result<Vec<Dump<()>>> {
+        let room = room.into();
+        let float = matches!(room, VisibilitiesMut::Float(_));
+        if float == self.shape.encoding.is_integer() {
+            let names = ["Complex<i64>", "Complex<f32>"];
+            return Err(Error::invalid(format!(
+                "room on the device for {}: expected {}, the sums of {} samples",
+                names[usize::from(float)],
+                names[usize::from(!float)],
+                self.shape.encoding
+            )));
+        }
+        self.backend.dump_device(&room)?;
+        let counters = self.counters.iter_mut().map(std::mem::take);
+        let behind = counters.map(Counter::finish).map(|(times, valid)| Dump {
+            visibilities: (),
+            valid,
+            times,
+        });
+        let behind = behind.collect();
+        self.reset();
+        Ok(behind)
+    }
+
+    /// Waits until the device has summed everything that it was given.
+    ///
+    /// # Errors
+    /// The device's own.
+    pub fn wait(&mut self) -> Result<()> {
+        self.backend.wait()
+    }
+
+    /// Forgets everything since the last dump: the integration starts again from zero. What delays
+    /// hold stays.
+    pub fn reset(&mut self) {
         self.times = 0;
-        self.gates.iter_mut().map(|gate| gate.dump()).collect()
+        self.backend.reset();
+        self.counters.fill_with(Counter::default);
     }
 }

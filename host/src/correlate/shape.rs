@@ -18,17 +18,6 @@ pub fn useful_operations(inputs: usize, channels: usize, times: u64) -> f64 {
     8.0 * baselines(inputs) as f64 * channels as f64 * times as f64
 }
 
-/// Distances between neighbouring samples; see [`Shape::strides`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Strides {
-    /// From one time to the next.
-    pub time: usize,
-    /// From one channel to the next.
-    pub channel: usize,
-    /// From one input to the next.
-    pub input: usize,
-}
-
 /// What is correlated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
@@ -66,16 +55,6 @@ impl Shape {
             )));
         }
         Ok(())
-    }
-
-    /// Distance in a block of `times` times, in samples, between neighbours along each axis.
-    pub fn strides(&self, times: usize) -> Strides {
-        match self.layout {
-            Layout::Tcn => {
-                Strides { time: self.channels * self.inputs, channel: self.inputs, input: 1 }
-            }
-            Layout::Cnt => Strides { time: 1, channel: self.inputs * times, input: times },
-        }
     }
 
     /// Bytes of one time step: every channel and input.

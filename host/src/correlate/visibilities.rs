@@ -3,6 +3,12 @@
 use ndarray::Array2;
 use num_complex::Complex;
 
+use super::{Shape, baselines};
+use crate::{
+    Encoding, Result,
+    device::{DeviceSliceMut, host},
+};
+
 /// The visibilities of one integration, `[channel][baseline]`, the baselines in the order of
 /// [`baseline`](super::baseline).
 #[derive(Clone, Debug, PartialEq)]
@@ -14,6 +20,29 @@ pub enum Visibilities {
 }
 
 impl Visibilities {
+    /// Room for the visibilities of `shape`: what there is, if it fits.
+    ///
+    /// # Errors
+    /// [`crate::Error::OutOfMemory`].
+    pub(super) fn make_room(&mut self, shape: &Shape) -> Result<()> {
+        fn zeros<T: Copy + Default>(dim: (usize, usize)) -> Result<Array2<T>> {
+            let values = host::zeros(dim.0 * dim.1)?;
+            Ok(Array2::from_shape_vec(dim, values).expect("as many values as the shape has"))
+        }
+        let dim = (shape.channels, baselines(shape.inputs));
+        let float = shape.encoding == Encoding::Cf16;
+        let fits = match self {
+            Self::Integer(sums) => !float && sums.dim() == dim && sums.is_standard_layout(),
+            Self::Float(sums) => float && sums.dim() == dim && sums.is_standard_layout(),
+        };
+        if !fits {
+            // What does not fit is freed first.
+            *self = Self::default();
+            *self = if float { Self::Float(zeros(dim)?) } else { Self::Integer(zeros(dim)?) };
+        }
+        Ok(())
+    }
+
     /// The exact sums, if the samples were integers.
     pub fn integer(&self) -> Option<&Array2<Complex<i64>>> {
         match self {
@@ -31,10 +60,38 @@ impl Visibilities {
     }
 }
 
+/// No visibilities.
+impl Default for Visibilities {
+    fn default() -> Self {
+        Self::Integer(Array2::default((0, 0)))
+    }
+}
+
+/// Room on a GPU for the visibilities of all gates of a plan, `[gate][channel][baseline]`.
+#[derive(Debug)]
+pub enum VisibilitiesMut<'a> {
+    /// For exact sums of integer samples.
+    Integer(DeviceSliceMut<'a, Complex<i64>>),
+    /// For sums of `cf16` samples.
+    Float(DeviceSliceMut<'a, Complex<f32>>),
+}
+
+impl<'a> From<DeviceSliceMut<'a, Complex<i64>>> for VisibilitiesMut<'a> {
+    fn from(room: DeviceSliceMut<'a, Complex<i64>>) -> Self {
+        Self::Integer(room)
+    }
+}
+
+impl<'a> From<DeviceSliceMut<'a, Complex<f32>>> for VisibilitiesMut<'a> {
+    fn from(room: DeviceSliceMut<'a, Complex<f32>>) -> Self {
+        Self::Float(room)
+    }
+}
+
 /// The number of samples that were valid at both inputs of a baseline.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ValidCounts {
-    /// Nothing was missing: this many samples behind every baseline of every channel.
+    /// As many behind every baseline of every channel.
     Complete(u64),
     /// Samples behind every `[channel][baseline]`.
     Each(Array2<u64>),
@@ -44,7 +101,7 @@ impl ValidCounts {
     /// Samples behind `baseline` of `channel`.
     ///
     /// # Panics
-    /// When some samples were missing and `channel` or `baseline` is not one of the dump's.
+    /// When they differ and `channel` or `baseline` is not one of the dump's.
     pub fn get(&self, channel: usize, baseline: usize) -> u64 {
         match self {
             Self::Complete(count) => *count,
@@ -53,11 +110,17 @@ impl ValidCounts {
     }
 }
 
+impl Default for ValidCounts {
+    fn default() -> Self {
+        Self::Complete(0)
+    }
+}
+
 /// One dump: the visibilities of one integration, and how many samples stand behind them.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Dump {
-    /// The sums over the integration.
-    pub visibilities: Visibilities,
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Dump<V = Visibilities> {
+    /// The sums over the integration; nothing where they were left in a GPU's memory.
+    pub visibilities: V,
     /// The samples behind each of them.
     pub valid: ValidCounts,
     /// Time samples fed during the integration, valid or not; of a gated plan, those of the gate.

@@ -23,13 +23,20 @@ use rayon::prelude::*;
 
 use super::{
     driver,
-    gpu::{Facts, Gpu, LockedBytes, Stream, TensorMap, lock},
+    gpu::{Facts, Gpu, LockedBytes, Rows, Stream, TensorMap, lock},
     kernels::Kernels,
 };
 use crate::{Error, Result};
 
-/// Bytes of each of the two page-locked buffers that host memory passes through.
-const STAGING_BYTES: usize = 32 << 20;
+/// Bytes that one thread copies at a time.
+const PART: usize = 1 << 18;
+
+/// Bytes of each of the page-locked buffers that host memory passes through: little enough that the first
+/// is soon on its way and all stay in the CPU's last cache, much enough for all threads.
+const STAGING_BYTES: usize = 8 << 20;
+
+/// How many there are: one on its way, one waiting for it, one being filled, and one to spare.
+const STAGING_SLOTS: usize = 4;
 
 /// Number of CUDA devices, or one sentence saying why there is none.
 ///
@@ -205,10 +212,20 @@ struct Loaded {
 // SAFETY: a CUfunction may be used by any thread whose current context is the module's.
 unsafe impl Send for Loaded {}
 
-/// Page-locked memory that uploads pass through, one half at a time.
+/// Page-locked memory that uploads and downloads pass through, one slot after the other.
 struct Staging {
-    halves: [(LockedBuffer<u8>, Event); 2],
+    slots: [(LockedBuffer<u8>, Event); STAGING_SLOTS],
     next: usize,
+}
+
+impl Staging {
+    /// The slot whose turn it is, no longer on its way, and its event.
+    fn take(&mut self, name: &str) -> Result<&mut (LockedBuffer<u8>, Event)> {
+        let slot = self.next;
+        self.next = (slot + 1) % STAGING_SLOTS;
+        self.slots[slot].1.synchronize(name)?;
+        Ok(&mut self.slots[slot])
+    }
 }
 
 /// A CUDA device with its primary context.
@@ -311,15 +328,42 @@ impl CudaGpu {
         Ok(function)
     }
 
+    /// Enqueues a copy of rows, or of bytes where they follow each other.
+    ///
+    /// # Safety
+    /// Both sides are memory of the rows' sizes until the stream has come so far.
+    unsafe fn copy_2d(&self, stream: Stream, copy: &sys::CUDA_MEMCPY2D) -> Result<()> {
+        let sys::CUDA_MEMCPY2D { WidthInBytes: width, Height: rows, .. } = *copy;
+        if width * rows == 0 {
+            return Ok(());
+        }
+        self.enter()?;
+        let stream = self.stream(stream);
+        let contiguous = rows == 1 || (copy.srcPitch == width && copy.dstPitch == width);
+        let from_host = copy.srcMemoryType == sys::CUmemorytype_enum::CU_MEMORYTYPE_HOST;
+        // SAFETY: the caller's promise.
+        self.check(unsafe {
+            match (contiguous, from_host) {
+                (false, _) => sys::cuMemcpy2DAsync_v2(copy, stream),
+                (true, true) => {
+                    sys::cuMemcpyHtoDAsync_v2(copy.dstDevice, copy.srcHost, width * rows, stream)
+                }
+                (true, false) => {
+                    sys::cuMemcpyDtoDAsync_v2(copy.dstDevice, copy.srcDevice, width * rows, stream)
+                }
+            }
+        })
+    }
+
     fn staging(&self) -> Result<MutexGuard<'_, Staging>> {
         if self.staging.get().is_none() {
-            let half = || {
+            let slot = || {
                 // SAFETY: plain bytes, written before they are read.
                 let buffer = unsafe { LockedBuffer::uninitialized(STAGING_BYTES) };
                 let buffer = buffer.map_err(|error| self.error(error))?;
                 Ok((buffer, Event::new(&self.name, false)?))
             };
-            let staging = Staging { halves: [half()?, half()?], next: 0 };
+            let staging = Staging { slots: [slot()?, slot()?, slot()?, slot()?], next: 0 };
             let _ = self.staging.set(Mutex::new(staging));
         }
         Ok(lock(self.staging.get().expect("set above")))
@@ -383,57 +427,58 @@ impl Gpu for CudaGpu {
         self.check(unsafe { sys::cuStreamWaitEvent(self.stream(later), event.0, 0) })
     }
 
-    unsafe fn upload(&self, stream: Stream, address: u64, bytes: &[u8]) -> Result<()> {
+    unsafe fn upload_filled(
+        &self,
+        stream: Stream,
+        address: u64,
+        bytes: usize,
+        fill: &(dyn Fn(usize, &mut [u8]) + Sync),
+    ) -> Result<()> {
         self.enter()?;
+        let stream = self.stream(stream);
         let mut staging = self.staging()?;
-        for (index, part) in bytes.chunks(STAGING_BYTES).enumerate() {
-            let half = staging.next;
-            staging.next = 1 - half;
-            let (buffer, event) = &mut staging.halves[half];
-            event.synchronize(&self.name)?;
-            copy(&mut buffer[..part.len()], part);
-            let to = address + (index * STAGING_BYTES) as u64;
-            // SAFETY: the caller's promise; the half is not written before its event has happened.
+        for first in (0..bytes).step_by(STAGING_BYTES) {
+            let (buffer, event) = staging.take(&self.name)?;
+            let slot = &mut buffer[..STAGING_BYTES.min(bytes - first)];
+            slot.par_chunks_mut(PART).enumerate().for_each(|(index, part)| {
+                fill(first + index * PART, part);
+            });
+            // SAFETY: the caller's promise; the slot is not written before its event has happened.
             self.check(unsafe {
-                sys::cuMemcpyHtoDAsync_v2(
-                    to,
-                    buffer.as_ptr().cast(),
-                    part.len(),
-                    self.stream(stream),
-                )
+                let from = slot.as_ptr().cast();
+                sys::cuMemcpyHtoDAsync_v2(address + first as u64, from, slot.len(), stream)
             })?;
-            event.record(&self.name, self.stream(stream))?;
+            event.record(&self.name, stream)?;
         }
         Ok(())
     }
 
     unsafe fn download(&self, stream: Stream, address: u64, bytes: &mut [u8]) -> Result<()> {
         self.enter()?;
+        let stream = self.stream(stream);
         let mut staging = self.staging()?;
         let parts = bytes.len().div_ceil(STAGING_BYTES);
-        // One part is on its way while the one before is copied out.
-        for turn in 0..=parts {
+        let begin = staging.next;
+        // Parts are on their way while those before are copied out.
+        for turn in 0..parts + STAGING_SLOTS - 1 {
             if turn < parts {
-                let length = STAGING_BYTES.min(bytes.len() - turn * STAGING_BYTES);
-                let (buffer, event) = &mut staging.halves[turn % 2];
-                event.synchronize(&self.name)?;
-                // SAFETY: the caller's promise; the half was copied out two turns ago.
+                let first = turn * STAGING_BYTES;
+                let length = STAGING_BYTES.min(bytes.len() - first);
+                let (buffer, event) = staging.take(&self.name)?;
+                // SAFETY: the caller's promise; what the slot held before has been copied out.
                 self.check(unsafe {
-                    sys::cuMemcpyDtoHAsync_v2(
-                        buffer.as_mut_ptr().cast(),
-                        address + (turn * STAGING_BYTES) as u64,
-                        length,
-                        self.stream(stream),
-                    )
+                    let to = buffer.as_mut_ptr().cast();
+                    sys::cuMemcpyDtoHAsync_v2(to, address + first as u64, length, stream)
                 })?;
-                event.record(&self.name, self.stream(stream))?;
+                event.record(&self.name, stream)?;
             }
-            if let Some(done) = turn.checked_sub(1) {
-                let (buffer, event) = &mut staging.halves[done % 2];
+            if let Some(done) = turn.checked_sub(STAGING_SLOTS - 1) {
+                let (buffer, event) = &staging.slots[(begin + done) % STAGING_SLOTS];
                 event.synchronize(&self.name)?;
                 let end = bytes.len().min((done + 1) * STAGING_BYTES);
                 let part = &mut bytes[done * STAGING_BYTES..end];
-                copy(part, &buffer[..part.len()]);
+                let from = buffer[..part.len()].par_chunks(PART);
+                part.par_chunks_mut(PART).zip(from).for_each(|(to, from)| to.copy_from_slice(from));
             }
         }
         Ok(())
@@ -464,13 +509,30 @@ impl Gpu for CudaGpu {
             && bytes.last().is_some_and(page_locked)
     }
 
-    unsafe fn copy_in(&self, stream: Stream, address: u64, bytes: &[u8]) -> Result<()> {
-        self.enter()?;
-        let stream = self.stream(stream);
+    unsafe fn copy_in(
+        &self,
+        stream: Stream,
+        address: u64,
+        bytes: &[u8],
+        rows: &Rows,
+    ) -> Result<()> {
+        let copy = sys::CUDA_MEMCPY2D {
+            srcMemoryType: sys::CUmemorytype_enum::CU_MEMORYTYPE_HOST,
+            srcHost: bytes[rows.from..].as_ptr().cast(),
+            ..to_device(address, rows)
+        };
         // SAFETY: the caller's promise.
-        self.check(unsafe {
-            sys::cuMemcpyHtoDAsync_v2(address, bytes.as_ptr().cast(), bytes.len(), stream)
-        })
+        unsafe { self.copy_2d(stream, &copy) }
+    }
+
+    unsafe fn copy_rows(&self, stream: Stream, to: u64, from: u64, rows: &Rows) -> Result<()> {
+        let copy = sys::CUDA_MEMCPY2D {
+            srcMemoryType: sys::CUmemorytype_enum::CU_MEMORYTYPE_DEVICE,
+            srcDevice: from + rows.from as u64,
+            ..to_device(to, rows)
+        };
+        // SAFETY: the caller's promise.
+        unsafe { self.copy_2d(stream, &copy) }
     }
 
     unsafe fn copy_out(&self, stream: Stream, address: u64, bytes: &mut [u8]) -> Result<()> {
@@ -482,10 +544,20 @@ impl Gpu for CudaGpu {
         })
     }
 
-    unsafe fn clear(&self, stream: Stream, address: u64, bytes: usize) -> Result<()> {
+    unsafe fn set_rows(&self, stream: Stream, address: u64, rows: &Rows, byte: u8) -> Result<()> {
+        if rows.width * rows.count == 0 {
+            return Ok(());
+        }
         self.enter()?;
+        let (address, stream) = (address + rows.to as u64, self.stream(stream));
         // SAFETY: the caller's promise.
-        self.check(unsafe { sys::cuMemsetD8Async(address, 0, bytes, self.stream(stream)) })
+        self.check(unsafe {
+            if rows.count == 1 || rows.to_pitch == rows.width {
+                sys::cuMemsetD8Async(address, byte, rows.width * rows.count, stream)
+            } else {
+                sys::cuMemsetD2D8Async(address, rows.to_pitch, byte, rows.width, rows.count, stream)
+            }
+        })
     }
 
     fn tensor_map(&self, map: &TensorMap) -> Result<[u8; 128]> {
@@ -595,10 +667,27 @@ impl Gpu for CudaGpu {
     }
 }
 
-/// Copies between page-locked and ordinary memory, on as many threads as it takes.
-fn copy(to: &mut [u8], from: &[u8]) {
-    const PIECE: usize = 1 << 20;
-    to.par_chunks_mut(PIECE).zip(from.par_chunks(PIECE)).for_each(|(to, from)| {
-        to.copy_from_slice(from);
-    });
+/// A copy of rows to device memory, whose source is still to be named.
+fn to_device(address: u64, rows: &Rows) -> sys::CUDA_MEMCPY2D {
+    let host = sys::CUmemorytype_enum::CU_MEMORYTYPE_HOST;
+    // One row may be longer than any pitch that the driver takes.
+    let pitch = |pitch: usize| if rows.count == 1 { rows.width } else { pitch };
+    sys::CUDA_MEMCPY2D {
+        srcXInBytes: 0,
+        srcY: 0,
+        srcMemoryType: host,
+        srcHost: std::ptr::null(),
+        srcDevice: 0,
+        srcArray: std::ptr::null_mut(),
+        srcPitch: pitch(rows.from_pitch),
+        dstXInBytes: 0,
+        dstY: 0,
+        dstMemoryType: sys::CUmemorytype_enum::CU_MEMORYTYPE_DEVICE,
+        dstHost: std::ptr::null_mut(),
+        dstDevice: address + rows.to as u64,
+        dstArray: std::ptr::null_mut(),
+        dstPitch: pitch(rows.to_pitch),
+        WidthInBytes: rows.width,
+        Height: rows.count,
+    }
 }

@@ -2,7 +2,8 @@
 
 use std::{
     fmt,
-    ops::{Deref, DerefMut},
+    marker::PhantomData,
+    ops::{Deref, DerefMut, Range},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
@@ -10,7 +11,7 @@ use std::{
 use bytemuck::Pod;
 use corrust_gpu::abi::{Entry, Kernel, Target};
 
-use crate::Result;
+use crate::{Error, Result};
 
 /// A sequence of operations on a GPU: those of one stream run in order, those of different streams
 /// may overlap.
@@ -124,6 +125,30 @@ impl fmt::Debug for LockedBytes {
     }
 }
 
+/// Rows of bytes that are copied from one place to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rows {
+    /// Byte at which the first row begins, and bytes from one row to the next.
+    pub from: usize,
+    /// See `from`.
+    pub from_pitch: usize,
+    /// The same where they go.
+    pub to: usize,
+    /// See `to`.
+    pub to_pitch: usize,
+    /// Bytes of a row.
+    pub width: usize,
+    /// How many rows.
+    pub count: usize,
+}
+
+impl Rows {
+    /// One row of `bytes` bytes, from start to start.
+    pub const fn one(bytes: usize) -> Self {
+        Self { from: 0, from_pitch: bytes, to: 0, to_pitch: bytes, width: bytes, count: 1 }
+    }
+}
+
 /// A machine that runs the kernels.
 pub trait Gpu: Send + Sync + fmt::Debug {
     /// What it is.
@@ -150,11 +175,19 @@ pub trait Gpu: Send + Sync + fmt::Debug {
     /// Makes what is enqueued on `later` from now on wait for what is on `earlier` now.
     fn order(&self, earlier: Stream, later: Stream) -> Result<()>;
 
-    /// Copies to device memory, in the stream's order; `bytes` may be reused on return.
+    /// Copies `bytes` bytes to device memory, in the stream's order: those that `fill(first, part)` writes
+    /// to parts of page-locked memory, in any order and on many threads, each part from its byte `first`
+    /// on. Nothing is called after the return.
     ///
     /// # Safety
     /// `address` is device memory with room for `bytes`.
-    unsafe fn upload(&self, stream: Stream, address: u64, bytes: &[u8]) -> Result<()>;
+    unsafe fn upload_filled(
+        &self,
+        stream: Stream,
+        address: u64,
+        bytes: usize,
+        fill: &(dyn Fn(usize, &mut [u8]) + Sync),
+    ) -> Result<()>;
 
     /// Copies from device memory after what is on the stream, and waits for it.
     ///
@@ -177,16 +210,20 @@ pub trait Gpu: Send + Sync + fmt::Debug {
         true
     }
 
-    /// Copies to device memory, in the stream's order, without waiting if the bytes are
+    /// Copies rows of `bytes` to device memory, in the stream's order, without waiting if the bytes are
     /// [locked](Self::is_locked).
     ///
     /// # Safety
-    /// `address` is device memory with room for `bytes`, which are neither changed nor freed until the
-    /// stream has come so far.
-    unsafe fn copy_in(&self, stream: Stream, address: u64, bytes: &[u8]) -> Result<()> {
-        // SAFETY: the caller's promise.
-        unsafe { self.upload(stream, address, bytes) }
-    }
+    /// `address` is device memory with room for the rows, which lie within `bytes` and are neither changed
+    /// nor freed until the stream has come so far.
+    unsafe fn copy_in(&self, stream: Stream, address: u64, bytes: &[u8], rows: &Rows)
+    -> Result<()>;
+
+    /// Copies rows from device memory to device memory, in the stream's order.
+    ///
+    /// # Safety
+    /// Both addresses are device memory of the rows' sizes, which do not overlap.
+    unsafe fn copy_rows(&self, stream: Stream, to: u64, from: u64, rows: &Rows) -> Result<()>;
 
     /// Copies from device memory, in the stream's order, without waiting if the bytes are
     /// [locked](Self::is_locked).
@@ -199,11 +236,11 @@ pub trait Gpu: Send + Sync + fmt::Debug {
         unsafe { self.download(stream, address, bytes) }
     }
 
-    /// Sets device memory to zero bytes, in the stream's order.
+    /// Sets the bytes of the rows that `rows` leads to from `address` on to `byte`, in the stream's order.
     ///
     /// # Safety
-    /// `address` is device memory of that many bytes.
-    unsafe fn clear(&self, stream: Stream, address: u64, bytes: usize) -> Result<()>;
+    /// They are in device memory.
+    unsafe fn set_rows(&self, stream: Stream, address: u64, rows: &Rows, byte: u8) -> Result<()>;
 
     /// The 128 bytes that stand for a tensor map in a kernel's memory, 64-byte aligned there.
     ///
@@ -242,6 +279,18 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl dyn Gpu {
+    /// Copies to device memory, in the stream's order; `bytes` may be reused on return.
+    ///
+    /// # Safety
+    /// `address` is device memory with room for `bytes`.
+    pub unsafe fn upload(&self, stream: Stream, address: u64, bytes: &[u8]) -> Result<()> {
+        let fill = |first: usize, part: &mut [u8]| {
+            part.copy_from_slice(&bytes[first..first + part.len()]);
+        };
+        // SAFETY: the caller's promise.
+        unsafe { self.upload_filled(stream, address, bytes.len(), &fill) }
+    }
+
     /// Starts `blocks` blocks of `kernel`.
     ///
     /// # Safety
@@ -320,7 +369,24 @@ impl Buffer {
     /// Sets the buffer to zero, in the stream's order.
     pub fn clear(&self, stream: Stream) -> Result<()> {
         // SAFETY: the buffer's own memory.
-        unsafe { self.gpu.clear(stream, self.address, self.bytes) }
+        unsafe { self.gpu.set_rows(stream, self.address, &Rows::one(self.bytes), 0) }
+    }
+
+    /// The buffer as elements of type `T`, as many as it has room for, for work on the GPU's default
+    /// stream.
+    pub fn slice<T: Pod>(&self) -> DeviceSlice<'_, T> {
+        DeviceSlice {
+            address: self.address,
+            len: self.bytes / size_of::<T>(),
+            stream: Stream::default(),
+            gpu: identity(&self.gpu),
+            elements: PhantomData,
+        }
+    }
+
+    /// [`slice`](Self::slice), to be written.
+    pub fn slice_mut<T: Pod>(&mut self) -> DeviceSliceMut<'_, T> {
+        DeviceSliceMut(self.slice())
     }
 }
 
@@ -336,5 +402,146 @@ impl Drop for Buffer {
 impl fmt::Debug for Buffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Buffer({:#x}, {} bytes)", self.address, self.bytes)
+    }
+}
+
+/// What tells GPUs apart that are open.
+fn identity(gpu: &Arc<dyn Gpu>) -> usize {
+    Arc::as_ptr(gpu).cast::<()>().addr()
+}
+
+/// Elements in a GPU's memory, to be read by work in the order of a stream. What is enqueued there may
+/// still read them after the borrow has ended: until a plan's results were read or it was
+/// [waited](crate::Correlator::wait) for, they are to stay as they are.
+///
+/// ```
+/// use corrust_host::{Correlator, Device, Encoding, Layout, device::{Buffer, Stream}, samples::Samples};
+///
+/// let gpu = Device::Sim.open()?.expect("the simulator is a GPU");
+/// let buffer = Buffer::new(&gpu, 3 * 2)?;
+/// buffer.upload(Stream::default(), &[1_i8, 2, 3, 4, 5, 6])?;
+///
+/// // One input, one channel, three times.
+/// let mut correlator = Correlator::builder(1, 1).gpu(gpu).build()?;
+/// let samples = Samples::new(buffer.slice(), Encoding::Ci8, Layout::Tcn, 1, 1)?;
+/// correlator.accumulate(samples)?;
+/// assert_eq!(correlator.dump()?.visibilities.integer().unwrap()[[0, 0]].re, 91);
+/// # Ok::<(), corrust_host::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct DeviceSlice<'a, T = u8> {
+    address: u64,
+    len: usize,
+    stream: Stream,
+    /// The GPU's [`identity`], 0 for one that the caller vouches for.
+    gpu: usize,
+    elements: PhantomData<&'a [T]>,
+}
+
+impl<'a, T: Pod> DeviceSlice<'a, T> {
+    /// `len` elements at a device address, for work in the order of `stream`
+    /// ([`Stream::from_raw`] of the caller's `CUstream`).
+    ///
+    /// # Safety
+    /// They are in the memory of the GPU of the plan that they are given to, and stay there until the
+    /// stream has come so far.
+    pub const unsafe fn from_raw(address: u64, len: usize, stream: Stream) -> Self {
+        Self { address, len, stream, gpu: 0, elements: PhantomData }
+    }
+
+    /// The same, for work in the order of `stream`.
+    pub const fn on(self, stream: Stream) -> Self {
+        Self { stream, ..self }
+    }
+
+    /// The elements of a range.
+    ///
+    /// # Panics
+    /// When there are not so many.
+    pub fn part(self, range: Range<usize>) -> Self {
+        assert!(range.start <= range.end && range.end <= self.len, "elements {range:?}");
+        let address = self.address + (range.start * size_of::<T>()) as u64;
+        Self { address, len: range.len(), ..self }
+    }
+
+    /// The elements from `first` on.
+    pub(crate) fn from(self, first: usize) -> Self {
+        self.part(first..self.len)
+    }
+
+    /// Device address.
+    pub const fn address(&self) -> u64 {
+        self.address
+    }
+
+    /// Number of elements.
+    pub const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The stream in whose order they are to be used.
+    pub const fn stream(&self) -> Stream {
+        self.stream
+    }
+
+    /// Checks that the elements are in the memory of `gpu`.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`].
+    pub(crate) fn check(&self, gpu: &Arc<dyn Gpu>) -> Result<()> {
+        if self.gpu == 0 || self.gpu == identity(gpu) {
+            return Ok(());
+        }
+        Err(Error::invalid(format!(
+            "device memory at {:#x} of another GPU: expected memory of the plan's, {}",
+            self.address,
+            gpu.facts().name
+        )))
+    }
+}
+
+/// Elements in a GPU's memory, to be written by work in the order of a stream. What is enqueued there may
+/// still write them after the borrow has ended: see [`DeviceSlice`].
+#[derive(Debug)]
+pub struct DeviceSliceMut<'a, T = u8>(DeviceSlice<'a, T>);
+
+impl<T: Pod> DeviceSliceMut<'_, T> {
+    /// `len` elements at a device address, for work in the order of `stream`.
+    ///
+    /// # Safety
+    /// As for [`DeviceSlice::from_raw`]; nothing else uses them until the stream has come so far.
+    pub const unsafe fn from_raw(address: u64, len: usize, stream: Stream) -> Self {
+        // SAFETY: the caller's promise.
+        Self(unsafe { DeviceSlice::from_raw(address, len, stream) })
+    }
+
+    /// The same, for work in the order of `stream`.
+    pub const fn on(self, stream: Stream) -> Self {
+        Self(self.0.on(stream))
+    }
+
+    /// To be read only.
+    pub(crate) const fn read(&self) -> DeviceSlice<'_, T> {
+        self.0
+    }
+
+    /// Checks that there are `expected` elements, in the memory of `gpu`.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`], with `what` they are to be.
+    pub(crate) fn check(&self, gpu: &Arc<dyn Gpu>, what: &str, expected: usize) -> Result<()> {
+        self.0.check(gpu)?;
+        if self.0.len != expected {
+            return Err(Error::invalid(format!(
+                "room on the device for {} {what}: expected {expected}",
+                self.0.len
+            )));
+        }
+        Ok(())
     }
 }

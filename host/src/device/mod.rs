@@ -29,7 +29,9 @@ mod sim;
 
 use std::{fmt, str::FromStr, sync::Arc};
 
-pub use gpu::{Buffer, Facts, Gpu, LockedBytes, Stream, TensorMap};
+pub use gpu::{
+    Buffer, DeviceSlice, DeviceSliceMut, Facts, Gpu, LockedBytes, Rows, Stream, TensorMap,
+};
 pub use kernels::{Kernels, PTX_VARIABLE};
 pub use sim::SimGpu;
 

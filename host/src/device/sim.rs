@@ -14,7 +14,7 @@ use corrust_gpu::abi::Entry;
 use ptx_sim::{Launch, Memory, Module, Report};
 
 use super::{
-    gpu::{Facts, Gpu, Stream, TensorMap, lock},
+    gpu::{Facts, Gpu, Rows, Stream, TensorMap, lock},
     kernels::Kernels,
 };
 use crate::{Error, Result};
@@ -127,16 +127,60 @@ impl Gpu for SimGpu {
         Ok(())
     }
 
-    unsafe fn upload(&self, _stream: Stream, address: u64, bytes: &[u8]) -> Result<()> {
-        self.memory.write(address, bytes).map_err(error)
+    unsafe fn upload_filled(
+        &self,
+        _stream: Stream,
+        address: u64,
+        bytes: usize,
+        fill: &(dyn Fn(usize, &mut [u8]) + Sync),
+    ) -> Result<()> {
+        // Parts of odd lengths, as a GPU's might be for other sizes of its staging memory.
+        const PART: usize = 4 * 331;
+        let mut part = vec![0; PART.min(bytes)];
+        for first in (0..bytes).step_by(PART) {
+            let part = &mut part[..PART.min(bytes - first)];
+            fill(first, part);
+            self.memory.write(address + first as u64, part).map_err(error)?;
+        }
+        Ok(())
+    }
+
+    unsafe fn copy_in(
+        &self,
+        _stream: Stream,
+        address: u64,
+        bytes: &[u8],
+        rows: &Rows,
+    ) -> Result<()> {
+        for row in 0..rows.count {
+            let from = &bytes[rows.from + row * rows.from_pitch..][..rows.width];
+            let to = address + (rows.to + row * rows.to_pitch) as u64;
+            self.memory.write(to, from).map_err(error)?;
+        }
+        Ok(())
+    }
+
+    unsafe fn copy_rows(&self, _stream: Stream, to: u64, from: u64, rows: &Rows) -> Result<()> {
+        let mut bytes = vec![0; rows.width];
+        for row in 0..rows.count {
+            let from = from + (rows.from + row * rows.from_pitch) as u64;
+            self.memory.read(from, &mut bytes).map_err(error)?;
+            let to = to + (rows.to + row * rows.to_pitch) as u64;
+            self.memory.write(to, &bytes).map_err(error)?;
+        }
+        Ok(())
     }
 
     unsafe fn download(&self, _stream: Stream, address: u64, bytes: &mut [u8]) -> Result<()> {
         self.memory.read(address, bytes).map_err(error)
     }
 
-    unsafe fn clear(&self, _stream: Stream, address: u64, bytes: usize) -> Result<()> {
-        self.memory.zero(address, bytes as u64).map_err(error)
+    unsafe fn set_rows(&self, _stream: Stream, address: u64, rows: &Rows, byte: u8) -> Result<()> {
+        let bytes = vec![byte; rows.width];
+        (0..rows.count).try_for_each(|row| {
+            let to = address + (rows.to + row * rows.to_pitch) as u64;
+            self.memory.write(to, &bytes).map_err(error)
+        })
     }
 
     fn tensor_map(&self, map: &TensorMap) -> Result<[u8; 128]> {

@@ -9,7 +9,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::{Encoding, Error, Layout, Result, correlate::Shape};
+use crate::{
+    Encoding, Error, Layout, Result,
+    correlate::Shape,
+    samples::{Extents, Missing, Samples},
+};
 use input::Input;
 
 mod ahead;
@@ -62,8 +66,8 @@ pub struct Block {
     pub samples: Vec<u8>,
     /// Number of times.
     pub times: usize,
-    /// Ranges of times that are missing, ascending and disjoint, counted from the block's start.
-    pub missing: Vec<Range<usize>>,
+    /// What is missing, counted from the block's start; ranges of times are ascending and disjoint.
+    pub missing: Vec<Missing>,
     /// Times that are missing before the block's first one and have no samples here: [`ReadAhead`]
     /// passes over gaps that are longer than a block.
     pub gap: u64,
@@ -87,39 +91,23 @@ impl Block {
 
     /// Number of times within `range` that are missing.
     pub fn missing_within(&self, range: &Range<usize>) -> usize {
-        let overlap = |missing: &Range<usize>| {
-            missing.end.min(range.end).saturating_sub(missing.start.max(range.start))
+        let overlap = |missing: &Missing| {
+            let times = &missing.times;
+            times.end.min(range.end).saturating_sub(times.start.max(range.start))
         };
         self.missing.iter().map(overlap).sum()
     }
 
-    /// The samples of the times `range` of a block of `shape`, which are copied to `scratch` where
-    /// they do not stand together.
+    /// The samples as a view, with what is missing.
     ///
     /// # Panics
-    /// When the block is not of this shape or `range` leads beyond it.
-    pub fn part<'a>(
-        &'a self,
-        shape: &Shape,
-        range: Range<usize>,
-        scratch: &'a mut Vec<u8>,
-    ) -> &'a [u8] {
+    /// When the block is not of this shape.
+    pub fn view(&self, shape: &Shape) -> Samples<'_> {
         assert_eq!(self.samples.len(), self.times * shape.bytes_per_time(), "another shape");
-        match shape.layout {
-            Layout::Tcn => {
-                let step = shape.bytes_per_time();
-                &self.samples[range.start * step..range.end * step]
-            }
-            Layout::Cnt if range == (0..self.times) => &self.samples,
-            Layout::Cnt => {
-                let sample = shape.encoding.bytes();
-                scratch.clear();
-                for row in self.samples.chunks_exact(self.times * sample) {
-                    scratch.extend_from_slice(&row[range.start * sample..range.end * sample]);
-                }
-                scratch
-            }
-        }
+        let Shape { inputs, channels, encoding, layout } = *shape;
+        let extents = Extents { channels, inputs, times: self.times };
+        Samples::dense(self.samples[..].into(), encoding.into(), layout, extents)
+            .missing(&self.missing)
     }
 
     /// Makes room for `times` times of `shape`, nothing missing; the samples are to be filled in.
@@ -149,8 +137,8 @@ impl Block {
             }
         }
         match self.missing.last_mut() {
-            Some(last) if last.end == range.start => last.end = range.end,
-            _ => self.missing.push(range),
+            Some(last) if last.times.end == range.start => last.times.end = range.end,
+            _ => self.missing.push(Missing::times(range)),
         }
     }
 }

@@ -35,8 +35,9 @@ pub(super) trait Format: Send + Sync + 'static {
     /// The sum of a run, less what a row of zeros gives (0 without [`EXCESS`](Self::EXCESS)).
     fn total(sum: u32, excess: u32) -> Self::Total;
 
-    /// The totals, in the type that users see.
-    fn visibilities(totals: Array2<Complex<Self::Total>>) -> Visibilities;
+    /// Brings the totals to `visibilities`, which has room for them; what is left in their place is
+    /// undefined.
+    fn dump(totals: &mut Array2<Complex<Self::Total>>, visibilities: &mut Visibilities);
 }
 
 /// A pair is two words, each the real and imaginary part of one time as `i16`, for instructions
@@ -87,8 +88,8 @@ impl Format for Halves {
         i64::from(sum as i32)
     }
 
-    fn visibilities(totals: Array2<Complex<i64>>) -> Visibilities {
-        Visibilities::Integer(totals)
+    fn dump(totals: &mut Array2<Complex<i64>>, visibilities: &mut Visibilities) {
+        exchange(totals, visibilities);
     }
 }
 
@@ -139,8 +140,8 @@ impl Format for Bytes {
         i64::from(sum.wrapping_sub(excess) as i32)
     }
 
-    fn visibilities(totals: Array2<Complex<i64>>) -> Visibilities {
-        Visibilities::Integer(totals)
+    fn dump(totals: &mut Array2<Complex<i64>>, visibilities: &mut Visibilities) {
+        exchange(totals, visibilities);
     }
 }
 
@@ -174,9 +175,16 @@ impl Format for Floats {
         f32::from_bits(sum).into()
     }
 
-    fn visibilities(totals: Array2<Complex<f64>>) -> Visibilities {
-        Visibilities::Float(totals.mapv(|v| Complex::new(v.re as f32, v.im as f32)))
+    fn dump(totals: &mut Array2<Complex<f64>>, visibilities: &mut Visibilities) {
+        let Visibilities::Float(sums) = visibilities else { panic!("room for other sums") };
+        sums.zip_mut_with(totals, |sum, v| *sum = Complex::new(v.re as f32, v.im as f32));
     }
+}
+
+/// Gives integers away for the room that there is.
+fn exchange(totals: &mut Array2<Complex<i64>>, visibilities: &mut Visibilities) {
+    let Visibilities::Integer(sums) = visibilities else { panic!("room for other sums") };
+    std::mem::swap(sums, totals);
 }
 
 #[cfg(test)]

@@ -44,10 +44,19 @@ use self::{
     decode::{Cf16, Ci4, Ci4Offset, Ci8, Decode},
     dot::{Dot, Portable, ROWS},
     format::{Floats, Format, Halves},
-    panel::{ColumnPanel, PanelShape, RowBlock, Sample, Samples},
+    panel::{ColumnPanel, Delivered, PanelShape, RowBlock, Sample},
 };
-use super::{Backend, Kernel, Shape, Visibilities, baseline, baselines};
-use crate::{Encoding, Error, Result, device::host};
+use super::{
+    Backend, Kernel, Setup, Shape, Visibilities, baseline, baselines, delay::DelayLine, valid,
+};
+use crate::{
+    Encoding, Error, Result,
+    device::host,
+    samples::{Gather, Samples},
+};
+
+/// Bytes of samples that are brought together at once where they cannot be read as they lie.
+const PIECE_BYTES: usize = 64 << 20;
 
 /// Words of a column panel between two unpackings.
 const STRIP: usize = 1024;
@@ -62,36 +71,115 @@ const BLOCK: usize = 96;
 /// together in memory is read together.
 const GROUP: usize = 64;
 
-/// The visibilities of an integration in the making.
+/// Delays and gates samples for what multiplies them.
+struct Selecting {
+    shape: Shape,
+    delays: Option<DelayLine>,
+    sums: Box<dyn Sums>,
+}
+
+/// The sums of a plan's gates.
+trait Sums: Send {
+    /// Adds the products of `times` samples of every channel and input, in the plan's encoding and layout
+    /// without gaps, to a gate.
+    fn accumulate(&mut self, gate: usize, samples: &[u8], times: usize);
+    fn gates(&self) -> usize;
+    /// Brings a gate's sums to `visibilities`; the gate starts again from zero.
+    fn dump_into(&mut self, gate: usize, visibilities: &mut Visibilities);
+    fn reset(&mut self);
+    fn device_name(&self) -> &str;
+    fn kernel(&self) -> Kernel;
+}
+
+impl Backend for Selecting {
+    fn accumulate(&mut self, samples: &Samples<'_>, gates: Option<&[u8]>) -> Result<()> {
+        let Shape { layout, .. } = self.shape;
+        let times = samples.extents().times;
+        if self.delays.is_none()
+            && gates.is_none()
+            && let Some(plain) = samples.plain(layout)
+        {
+            self.sums.accumulate(0, plain, times);
+            return Ok(());
+        }
+        // Whole strips of times, where there are so many: sums are gone through once for each.
+        let most = (PIECE_BYTES / self.shape.bytes_per_time()).max(1);
+        let most = if most > 2 * STRIP { most / (2 * STRIP) * (2 * STRIP) } else { most };
+        for first in (0..times).step_by(most) {
+            let part = first..times.min(first + most);
+            let piece = samples.times(part.clone());
+            let delayed;
+            let piece = match &mut self.delays {
+                Some(delays) => {
+                    delayed = delays.apply(&piece.gather(layout)?);
+                    let Shape { channels, inputs, encoding, .. } = self.shape;
+                    Samples::new(&delayed[..], encoding, layout, channels, inputs)?
+                }
+                None => piece,
+            };
+            let Some(numbers) = gates else {
+                self.sums.accumulate(0, &piece.gather(layout)?, part.len());
+                continue;
+            };
+            for gate in 0..self.sums.gates() {
+                let chosen = valid::times_of(&numbers[part.clone()], gate);
+                if !chosen.is_empty() {
+                    let gathered = Gather::new(&piece, layout, Some(&chosen))?.collect()?;
+                    self.sums.accumulate(gate, &gathered, chosen.len());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn dump_into(&mut self, gate: usize, visibilities: &mut Visibilities) -> Result<()> {
+        self.sums.dump_into(gate, visibilities);
+        Ok(())
+    }
+
+    fn reset(&mut self) {
+        self.sums.reset();
+    }
+
+    fn device_name(&self) -> &str {
+        self.sums.device_name()
+    }
+
+    fn kernel(&self) -> Kernel {
+        self.sums.kernel()
+    }
+}
+
+/// The visibilities of integrations in the making.
 struct Cpu<D: Dot, E> {
     shape: Shape,
     kernel: Kernel,
     name: String,
-    /// `[channel][baseline]`.
-    totals: Array2<Complex<Total<D>>>,
+    /// Of each gate `[channel][baseline]`, and whether they may be other than zero.
+    totals: Vec<(Array2<Complex<Total<D>>>, bool)>,
     encoding: PhantomData<E>,
 }
 
 /// What the sums of a run are added to.
 type Total<D> = <<D as Dot>::Format as Format>::Total;
 
-/// The CPU backend for a shape, with the instructions that `kernel` names or the best there are.
-pub(super) fn backend(shape: &Shape, kernel: Kernel) -> Result<Box<dyn Backend>> {
-    /// Boxes a backend for the encoding of `shape`, with the arithmetic for integers or for floats.
-    fn boxed<I, F>(shape: &Shape, kernel: Kernel) -> Result<Box<dyn Backend>>
+/// The CPU backend for a plan, with the instructions that its kernel names or the best there are.
+pub(super) fn backend(setup: &Setup<'_>) -> Result<Box<dyn Backend>> {
+    /// Boxes sums for the encoding of a plan, with the arithmetic for integers or for floats.
+    fn boxed<I, F>(setup: &Setup<'_>) -> Result<Box<dyn Sums>>
     where
         I: Dot<Format: Format<Sample = [i8; 2]>>,
         F: Dot<Format: Format<Sample = [f32; 2]>>,
     {
-        Ok(match shape.encoding {
-            Encoding::Ci8 => Box::new(Cpu::<I, Ci8>::new(shape, kernel)?),
-            Encoding::Ci4 => Box::new(Cpu::<I, Ci4>::new(shape, kernel)?),
-            Encoding::Ci4Offset => Box::new(Cpu::<I, Ci4Offset>::new(shape, kernel)?),
-            Encoding::Cf16 => Box::new(Cpu::<F, Cf16>::new(shape, kernel)?),
+        Ok(match setup.shape.encoding {
+            Encoding::Ci8 => Box::new(Cpu::<I, Ci8>::new(setup)?),
+            Encoding::Ci4 => Box::new(Cpu::<I, Ci4>::new(setup)?),
+            Encoding::Ci4Offset => Box::new(Cpu::<I, Ci4Offset>::new(setup)?),
+            Encoding::Cf16 => Box::new(Cpu::<F, Cf16>::new(setup)?),
         })
     }
 
-    let kernel = match kernel {
+    let kernel = match setup.kernel {
         Kernel::Auto => *KERNELS
             .iter()
             .find(|kernel| has_instructions(**kernel))
@@ -106,17 +194,22 @@ pub(super) fn backend(shape: &Shape, kernel: Kernel) -> Result<Box<dyn Backend>>
         }
         named => named,
     };
-    match kernel {
+    let &Setup { shape, shifts, .. } = setup;
+    let setup = &Setup { kernel, ..*setup };
+    let sums = match kernel {
         #[cfg(target_arch = "x86_64")]
-        Kernel::CpuAvx512Vnni => boxed::<x86::Avx512Vnni, x86::Avx512<Floats>>(shape, kernel),
+        Kernel::CpuAvx512Vnni => boxed::<x86::Avx512Vnni, x86::Avx512<Floats>>(setup)?,
         #[cfg(target_arch = "x86_64")]
-        Kernel::CpuAvx512 => boxed::<x86::Avx512<Halves>, x86::Avx512<Floats>>(shape, kernel),
+        Kernel::CpuAvx512 => boxed::<x86::Avx512<Halves>, x86::Avx512<Floats>>(setup)?,
         #[cfg(target_arch = "x86_64")]
-        Kernel::CpuAvxVnni => boxed::<x86::AvxVnni, x86::Avx2<Floats>>(shape, kernel),
+        Kernel::CpuAvxVnni => boxed::<x86::AvxVnni, x86::Avx2<Floats>>(setup)?,
         #[cfg(target_arch = "x86_64")]
-        Kernel::CpuAvx2 => boxed::<x86::Avx2<Halves>, x86::Avx2<Floats>>(shape, kernel),
-        _ => boxed::<Portable<Halves>, Portable<Floats>>(shape, kernel),
-    }
+        Kernel::CpuAvx2 => boxed::<x86::Avx2<Halves>, x86::Avx2<Floats>>(setup)?,
+        _ => boxed::<Portable<Halves>, Portable<Floats>>(setup)?,
+    };
+    let shifted = shifts.iter().any(|&shift| shift > 0);
+    let delays = shifted.then(|| DelayLine::new(shape, shifts)).transpose()?;
+    Ok(Box::new(Selecting { shape: *shape, delays, sums }))
 }
 
 /// The kernels for CPUs, the quickest first.
@@ -151,25 +244,29 @@ fn has_instructions(kernel: Kernel) -> bool {
 }
 
 impl<D: Dot, E> Cpu<D, E> {
-    fn new(shape: &Shape, kernel: Kernel) -> Result<Self> {
+    fn new(setup: &Setup<'_>) -> Result<Self> {
         let threads = rayon::current_num_threads();
         let plural = if threads == 1 { "" } else { "s" };
         Ok(Self {
-            shape: *shape,
-            kernel,
+            shape: *setup.shape,
+            kernel: setup.kernel,
             name: format!("CPU ({threads} thread{plural})"),
-            totals: zeros(shape)?,
+            totals: (0..setup.gates)
+                .map(|_| Ok((zeros(setup.shape)?, false)))
+                .collect::<Result<_>>()?,
             encoding: PhantomData,
         })
     }
 }
 
-impl<D: Dot, E: Decode<Sample<D>>> Backend for Cpu<D, E> {
-    fn accumulate(&mut self, samples: &[u8], times: usize) -> Result<()> {
-        let samples = Samples::new(&self.shape, samples, times);
+impl<D: Dot, E: Decode<Sample<D>>> Sums for Cpu<D, E> {
+    fn accumulate(&mut self, gate: usize, samples: &[u8], times: usize) {
+        let samples = Delivered::new(&self.shape, samples, times);
         let inputs = self.shape.inputs;
         let group = GROUP / inputs.min(GROUP);
-        self.totals
+        let (totals, used) = &mut self.totals[gate];
+        *used = true;
+        totals
             .as_slice_mut()
             .expect("totals lie in one piece")
             .par_chunks_mut(group * baselines(inputs))
@@ -181,16 +278,21 @@ impl<D: Dot, E: Decode<Sample<D>>> Backend for Cpu<D, E> {
                     accumulate_strip::<D, E>(&samples, inputs, index * group, times, totals);
                 }
             });
-        Ok(())
     }
 
-    fn dump(&mut self) -> Result<Visibilities> {
-        let zeros = zeros(&self.shape)?;
-        Ok(D::Format::visibilities(std::mem::replace(&mut self.totals, zeros)))
+    fn gates(&self) -> usize {
+        self.totals.len()
+    }
+
+    fn dump_into(&mut self, gate: usize, visibilities: &mut Visibilities) {
+        let (totals, used) = &mut self.totals[gate];
+        D::Format::dump(totals, visibilities);
+        *used = true;
+        self.reset_gate(gate);
     }
 
     fn reset(&mut self) {
-        self.totals.fill(Complex::default());
+        (0..self.totals.len()).for_each(|gate| self.reset_gate(gate));
     }
 
     fn device_name(&self) -> &str {
@@ -199,6 +301,15 @@ impl<D: Dot, E: Decode<Sample<D>>> Backend for Cpu<D, E> {
 
     fn kernel(&self) -> Kernel {
         self.kernel
+    }
+}
+
+impl<D: Dot, E> Cpu<D, E> {
+    fn reset_gate(&mut self, gate: usize) {
+        let (totals, used) = &mut self.totals[gate];
+        if std::mem::take(used) {
+            totals.fill(Complex::default());
+        }
     }
 }
 
@@ -211,7 +322,7 @@ fn zeros<T: Copy + Default>(shape: &Shape) -> Result<Array2<T>> {
 
 /// Adds the products of the times `strip` to the totals of a group of channels from `channel` on.
 fn accumulate_strip<D: Dot, E: Decode<Sample<D>>>(
-    samples: &Samples<'_, Sample<D>, E>,
+    samples: &Delivered<'_, Sample<D>, E>,
     inputs: usize,
     channel: usize,
     strip: Range<usize>,

@@ -18,14 +18,14 @@ const DECODED: usize = 64;
 
 /// The samples of one call. A signal is an input in a channel; signals are numbered channel by
 /// channel.
-pub(super) struct Samples<'a, S, E: Decode<S>> {
+pub(super) struct Delivered<'a, S, E: Decode<S>> {
     raw: &'a [E::Raw],
     layout: Layout,
     signals: usize,
     times: usize,
 }
 
-impl<'a, S, E: Decode<S>> Samples<'a, S, E> {
+impl<'a, S, E: Decode<S>> Delivered<'a, S, E> {
     pub(super) fn new(shape: &Shape, bytes: &'a [u8], times: usize) -> Self {
         let signals = shape.inputs * shape.channels;
         Self { raw: E::samples(bytes), layout: shape.layout, signals, times }
@@ -56,7 +56,7 @@ pub(super) type Sample<D> = <<D as Dot>::Format as Format>::Sample;
 
 /// Unpacks the columns of some signals.
 pub(super) struct ColumnPanel<'a, D: Dot, E: Decode<Sample<D>>> {
-    pub(super) samples: &'a Samples<'a, Sample<D>, E>,
+    pub(super) samples: &'a Delivered<'a, Sample<D>, E>,
     /// As many as the panel is wide, or fewer: the other columns are zero.
     pub(super) signals: Range<usize>,
     pub(super) times: Range<usize>,
@@ -102,7 +102,7 @@ impl<D: Dot, E: Decode<Sample<D>>> Work for ColumnPanel<'_, D, E> {
 /// `[time][channel][input]`: a time of all signals lies together.
 #[inline(always)]
 fn signals_together<D: Dot, E: Decode<Sample<D>>>(
-    samples: &Samples<'_, Sample<D>, E>,
+    samples: &Delivered<'_, Sample<D>, E>,
     signals: Range<usize>,
     times: Range<usize>,
     width: usize,
@@ -143,7 +143,7 @@ fn column_words<D: Dot, E: Decode<Sample<D>>, const WORD: usize>(
 /// `[channel][input][time]`: the times of a signal lie together.
 #[inline(always)]
 fn times_together<D: Dot, E: Decode<Sample<D>>>(
-    samples: &Samples<'_, Sample<D>, E>,
+    samples: &Delivered<'_, Sample<D>, E>,
     signals: Range<usize>,
     times: Range<usize>,
     width: usize,

@@ -1,0 +1,264 @@
+//! Which samples count: gates, and what is missing.
+//!
+//! The samples behind each baseline, `sum_t valid_i[t] and valid_j[t]`, are counted from the ranges that
+//! are missing: at a baseline of a channel as many as at input i, and at input j, less those at both.
+
+use std::{collections::HashMap, ops::Range};
+
+use ndarray::Array2;
+use rayon::prelude::*;
+
+use super::{DROP, Shape, ValidCounts, baseline, baselines};
+use crate::{Error, Result, samples::Missing};
+
+/// Checks that the gate numbers of `times` times fit a plan with `gates` gates.
+pub(super) fn check_gates(numbers: Option<&[u8]>, times: usize, gates: usize) -> Result<()> {
+    let Some(numbers) = numbers else {
+        if gates > 1 {
+            return Err(Error::invalid(format!(
+                "no gate numbers: expected one per time for a plan of {gates} gates"
+            )));
+        }
+        return Ok(());
+    };
+    if numbers.len() != times {
+        return Err(Error::invalid(format!(
+            "{} gate numbers: expected {times}, one per time",
+            numbers.len()
+        )));
+    }
+    match numbers.iter().position(|&gate| gate != DROP && usize::from(gate) >= gates) {
+        None => Ok(()),
+        Some(time) => Err(Error::invalid(format!(
+            "gate number {} at time {time}: expected one below {gates}, or {DROP} to drop the time",
+            numbers[time]
+        ))),
+    }
+}
+
+/// The times of gate `gate`.
+pub(super) fn times_of(numbers: &[u8], gate: usize) -> Vec<usize> {
+    (0..numbers.len()).filter(|&time| usize::from(numbers[time]) == gate).collect()
+}
+
+/// Moves what is missing with the inputs that are delayed.
+pub(super) struct DelayedGaps {
+    shifts: Vec<usize>,
+    largest: usize,
+    /// What may still come out; times are counted from `largest` before the next block's first.
+    gaps: Vec<Missing>,
+}
+
+impl DelayedGaps {
+    /// Delays of `shifts` times, one per input; what lies before the first sample is missing.
+    pub(super) fn new(shifts: &[usize]) -> Self {
+        let largest = shifts.iter().copied().max().unwrap_or(0);
+        let before = (largest > 0).then(|| Missing::times(0..largest));
+        Self { shifts: shifts.to_vec(), largest, gaps: before.into_iter().collect() }
+    }
+
+    /// What is missing of a block of `times` times once it is delayed, of what is missing of it now.
+    pub(super) fn apply(
+        &mut self,
+        gaps: impl Iterator<Item = Missing>,
+        times: usize,
+    ) -> Vec<Missing> {
+        let largest = self.largest;
+        self.gaps.extend(gaps.map(|gap| Missing {
+            times: gap.times.start.saturating_add(largest)..gap.times.end.saturating_add(largest),
+            ..gap
+        }));
+        let mut delayed = Vec::new();
+        for gap in &self.gaps {
+            let inputs = gap.inputs.start..gap.inputs.end.min(self.shifts.len());
+            let mut first = inputs.start;
+            // Neighbours that are delayed alike stay together.
+            for alike in self.shifts[inputs].chunk_by(|a, b| a == b) {
+                let last = first + alike.len();
+                let early = largest - alike[0];
+                let start = gap.times.start.saturating_sub(early);
+                let end = gap.times.end.saturating_sub(early).min(times);
+                if start < end {
+                    let channels = gap.channels.clone();
+                    delayed.push(Missing { times: start..end, channels, inputs: first..last });
+                }
+                first = last;
+            }
+        }
+        for gap in &mut self.gaps {
+            let [start, end] =
+                [gap.times.start, gap.times.end].map(|time| time.saturating_sub(times));
+            gap.times = start..end;
+        }
+        self.gaps.retain(|gap| !gap.times.is_empty());
+        delayed
+    }
+}
+
+/// Counts the valid samples behind each baseline of a gate's integration.
+#[derive(Default)]
+pub(super) struct Counter {
+    /// All times of the integration.
+    times: u64,
+    /// Those at which all inputs of all channels are missing, of blocks that miss nothing else.
+    lost: u64,
+    /// Those at which one input of a baseline or the other is missing, of the other blocks.
+    lost_each: Option<Array2<u64>>,
+}
+
+impl Counter {
+    /// Counts a block of `times` times, of which those whose number is `gate` belong to the gate.
+    pub(super) fn add(
+        &mut self,
+        shape: &Shape,
+        gaps: &[Missing],
+        (numbers, gate): (Option<&[u8]>, usize),
+        times: usize,
+    ) {
+        let of_gate = |range: Range<usize>| match numbers {
+            None => range.len() as u64,
+            Some(numbers) => {
+                let count = numbers[range].iter().filter(|&&number| usize::from(number) == gate);
+                count.count() as u64
+            }
+        };
+        self.times += of_gate(0..times);
+        let whole = |gap: &Missing| {
+            let all = |range: &Range<usize>, count| range.start == 0 && range.end >= count;
+            all(&gap.channels, shape.channels) && all(&gap.inputs, shape.inputs)
+        };
+        if gaps.iter().all(whole) {
+            let gaps = join(gaps.iter().map(|gap| gap.times.clone()));
+            self.lost += gaps.into_iter().map(of_gate).sum::<u64>();
+            return;
+        }
+        // How many times of the gate lie before each time: a range's count is a difference.
+        let mut before = Vec::with_capacity(times + 1);
+        before.push(0_u64);
+        for time in 0..times {
+            let counts = numbers.is_none_or(|numbers| usize::from(numbers[time]) == gate);
+            before.push(before[time] + u64::from(counts));
+        }
+        let counts = self
+            .lost_each
+            .get_or_insert_with(|| Array2::zeros((shape.channels, baselines(shape.inputs))));
+        let counts = counts.as_slice_mut().expect("counts lie in one piece");
+        // Channels between two edges of gaps miss the same.
+        let edges = gaps.iter().flat_map(|gap| [gap.channels.start, gap.channels.end]);
+        let mut edges: Vec<usize> = edges.chain([0, shape.channels]).collect();
+        edges.retain(|&edge| edge <= shape.channels);
+        edges.sort_unstable();
+        edges.dedup();
+        for channels in edges.windows(2) {
+            let gaps = gaps.iter().filter(|gap| gap.channels.contains(&channels[0]));
+            let lost = Lost::new(&gaps.collect::<Vec<_>>(), shape.inputs, &before);
+            if lost.is_nothing() {
+                continue;
+            }
+            let row = baselines(shape.inputs);
+            counts[channels[0] * row..channels[1] * row]
+                .par_chunks_exact_mut(row)
+                .for_each(|counts| lost.add(counts));
+        }
+    }
+
+    /// The times of the integration, and the valid samples among them.
+    pub(super) fn finish(self) -> (u64, ValidCounts) {
+        let rest = self.times - self.lost;
+        let valid = match self.lost_each {
+            None => ValidCounts::Complete(rest),
+            Some(lost) => ValidCounts::Each(lost.mapv_into(|lost| rest - lost)),
+        };
+        (self.times, valid)
+    }
+}
+
+/// The times that are lost to each pair of inputs of one channel.
+struct Lost {
+    /// Which list of times each input misses.
+    class: Vec<usize>,
+    /// `[class][class]`: times lost to a pair of inputs.
+    counts: Array2<u64>,
+}
+
+impl Lost {
+    fn new(gaps: &[&Missing], inputs: usize, before: &[u64]) -> Self {
+        let edges = gaps.iter().flat_map(|gap| [gap.inputs.start, gap.inputs.end]);
+        let mut edges: Vec<usize> = edges.chain([0, inputs]).collect();
+        edges.retain(|&edge| edge <= inputs);
+        edges.sort_unstable();
+        edges.dedup();
+        let mut known = HashMap::new();
+        let mut lists: Vec<Vec<Range<usize>>> = Vec::new();
+        let mut class = Vec::with_capacity(inputs);
+        for edge in edges.windows(2) {
+            let gaps = gaps.iter().filter(|gap| gap.inputs.contains(&edge[0]));
+            let list = join(gaps.map(|gap| gap.times.clone()));
+            let number = *known.entry(list.clone()).or_insert(lists.len());
+            if number == lists.len() {
+                lists.push(list);
+            }
+            class.resize(edge[1], number);
+        }
+        let count = |range: Range<usize>| before[range.end] - before[range.start];
+        let total = |list: &[Range<usize>]| list.iter().cloned().map(count).sum::<u64>();
+        let totals: Vec<u64> = lists.iter().map(|list| total(list)).collect();
+        let mut counts = Array2::zeros((lists.len(), lists.len()));
+        counts.outer_iter_mut().into_par_iter().enumerate().for_each(|(i, mut row)| {
+            for (j, lost) in row.iter_mut().enumerate() {
+                *lost =
+                    totals[i] + totals[j] - common(&lists[i], &lists[j]).map(count).sum::<u64>();
+            }
+        });
+        Self { class, counts }
+    }
+
+    fn is_nothing(&self) -> bool {
+        self.counts.iter().all(|&lost| lost == 0)
+    }
+
+    /// Adds what is lost to the counts of all baselines of a channel.
+    fn add(&self, counts: &mut [u64]) {
+        for (i, &class) in self.class.iter().enumerate() {
+            let lost = self.counts.row(class);
+            let row = &mut counts[baseline(i, 0)..=baseline(i, i)];
+            row.iter_mut().zip(&self.class).for_each(|(count, &class)| *count += lost[class]);
+        }
+    }
+}
+
+/// Ranges ascending, disjoint and apart.
+fn join(ranges: impl Iterator<Item = Range<usize>>) -> Vec<Range<usize>> {
+    let mut ranges: Vec<_> = ranges.filter(|range| !range.is_empty()).collect();
+    ranges.sort_unstable_by_key(|range| range.start);
+    let mut joined: Vec<Range<usize>> = Vec::with_capacity(ranges.len());
+    for range in ranges {
+        match joined.last_mut() {
+            Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
+            _ => joined.push(range),
+        }
+    }
+    joined
+}
+
+/// What two lists of ascending ranges have in common.
+fn common<'a>(
+    a: &'a [Range<usize>],
+    b: &'a [Range<usize>],
+) -> impl Iterator<Item = Range<usize>> + 'a {
+    let (mut i, mut j) = (0, 0);
+    std::iter::from_fn(move || {
+        while let (Some(a), Some(b)) = (a.get(i), b.get(j)) {
+            let both = a.start.max(b.start)..a.end.min(b.end);
+            if a.end < b.end {
+                i += 1;
+            } else {
+                j += 1;
+            }
+            if !both.is_empty() {
+                return Some(both);
+            }
+        }
+        None
+    })
+}

@@ -1,0 +1,416 @@
+//! Bringing samples together.
+
+use std::ops::Range;
+
+use rayon::prelude::*;
+
+use super::{Memory, Missing, Samples};
+use crate::{
+    Error, Layout, Result,
+    device::{Rows, host},
+};
+
+/// Bytes that one thread copies at a time.
+const PART: usize = 1 << 18;
+
+/// An axis along which runs of bytes stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Axis {
+    count: usize,
+    /// Bytes from one run to the next.
+    stride: usize,
+    /// Whether it is the axis of time, of which only some may be chosen.
+    chosen: bool,
+}
+
+/// The way of samples to dense memory in the order of a layout: runs of bytes that stand together, along
+/// up to three axes; then bytes of zero where samples are missing.
+pub(crate) struct Gather<'a> {
+    memory: Memory<'a>,
+    /// Times to take, ascending; all, if none are named.
+    chosen: Option<&'a [usize]>,
+    /// Bytes of a run.
+    run: usize,
+    /// Slowest first; at least one.
+    axes: Vec<Axis>,
+    /// Bytes in all.
+    bytes: usize,
+    zero: u8,
+    zeros: Vec<Zeros>,
+}
+
+/// Rows of bytes in the gathered samples that are to be zero.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Zeros {
+    /// Byte at which the first row begins.
+    pub first: usize,
+    /// Bytes from one row to the next.
+    pub pitch: usize,
+    /// Bytes of a row.
+    pub width: usize,
+    /// How many rows.
+    pub rows: usize,
+}
+
+impl<'a> Gather<'a> {
+    /// The way of the times `chosen`, ascending, of some samples, or of all times.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for chosen times of samples in a GPU's memory.
+    pub fn new(samples: &Samples<'a>, layout: Layout, chosen: Option<&'a [usize]>) -> Result<Self> {
+        let size = samples.element.bytes();
+        let times = Axis {
+            count: chosen.map_or(samples.extents.times, <[usize]>::len),
+            stride: samples.strides.time,
+            chosen: chosen.is_some(),
+        };
+        let axis = |count, stride| Axis { count, stride, chosen: false };
+        let channels = axis(samples.extents.channels, samples.strides.channel);
+        let inputs = axis(samples.extents.inputs, samples.strides.input);
+        let order = match layout {
+            Layout::Tcn => [times, channels, inputs],
+            Layout::Cnt => [channels, inputs, times],
+        };
+        let [_, middle, inner] = order.map(|axis| axis.count);
+        let zeros = samples
+            .gaps()
+            .flat_map(|gap| zero_rows(&gap, layout, chosen, [middle, inner], size))
+            .collect();
+        let mut run = size;
+        let mut axes: Vec<Axis> = Vec::with_capacity(3);
+        for axis in order.into_iter().rev() {
+            match axes.last_mut() {
+                _ if axis.count == 1 && !axis.chosen => {}
+                None if axis.stride == run && !axis.chosen => run *= axis.count,
+                Some(faster)
+                    if !axis.chosen
+                        && !faster.chosen
+                        && axis.stride == faster.count * faster.stride =>
+                {
+                    faster.count *= axis.count;
+                }
+                _ => axes.push(axis),
+            }
+        }
+        if axes.is_empty() {
+            axes.push(Axis { count: 1, stride: 0, chosen: false });
+        }
+        axes.reverse();
+        Ok(Self {
+            memory: samples.memory,
+            chosen,
+            run,
+            axes,
+            bytes: order.iter().map(|axis| axis.count).product::<usize>() * size,
+            zero: samples.element.zero(),
+            zeros,
+        })
+    }
+
+    /// Bytes of the gathered samples.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The byte that missing samples consist of, and where they are.
+    pub fn zeros(&self) -> (u8, &[Zeros]) {
+        (self.zero, &self.zeros)
+    }
+
+    /// Copies of rows that gather all samples, as a copy engine does them; none for chosen times. `None`
+    /// where rows are shorter than `least` bytes.
+    pub fn rows(&self, least: usize) -> Option<Vec<Rows>> {
+        if self.chosen.is_some() || self.run < least.min(self.bytes) {
+            return None;
+        }
+        if self.bytes == 0 {
+            return Some(Vec::new());
+        }
+        let (rows, slower) = self.axes.split_last().expect("at least one axis");
+        let copies: usize = slower.iter().map(|axis| axis.count).product();
+        let copy = |index: usize| Rows {
+            from: offset(slower, index, None),
+            from_pitch: rows.stride,
+            to: index * rows.count * self.run,
+            to_pitch: self.run,
+            width: self.run,
+            count: rows.count,
+        };
+        Some((0..copies).map(copy).collect())
+    }
+
+    /// Fills `to` with the gathered bytes from `first` on.
+    ///
+    /// # Panics
+    /// When the samples are not in host memory.
+    pub fn fill(&self, first: usize, to: &mut [u8]) {
+        let Memory::Host(bytes) = self.memory else { panic!("samples in a GPU's memory") };
+        let (inner, slower) = self.axes.split_last().expect("at least one axis");
+        let place = |index: usize| match self.chosen.filter(|_| inner.chosen) {
+            Some(chosen) => chosen[index] * inner.stride,
+            None => index * inner.stride,
+        };
+        let mut done = 0;
+        while done < to.len() {
+            let (index, within) = ((first + done) / self.run, (first + done) % self.run);
+            let start = offset(slower, index / inner.count, self.chosen);
+            let along = index % inner.count;
+            let whole = ((to.len() - done) / self.run).min(inner.count - along);
+            if within > 0 || whole == 0 {
+                let count = (self.run - within).min(to.len() - done);
+                let from = start + place(along) + within;
+                to[done..done + count].copy_from_slice(&bytes[from..from + count]);
+                done += count;
+            } else {
+                let part = &mut to[done..done + whole * self.run];
+                let bytes = &bytes[start..];
+                match self.run {
+                    1 => copy_each::<1>(part, bytes, along, place),
+                    2 => copy_each::<2>(part, bytes, along, place),
+                    4 => copy_each::<4>(part, bytes, along, place),
+                    run => {
+                        for (index, part) in part.chunks_exact_mut(run).enumerate() {
+                            let from = place(along + index);
+                            part.copy_from_slice(&bytes[from..from + run]);
+                        }
+                    }
+                }
+                done += whole * self.run;
+            }
+        }
+        for zeros in &self.zeros {
+            zeros.within(first, to.len()).for_each(|range| to[range].fill(self.zero));
+        }
+    }
+
+    /// The gathered bytes.
+    pub fn collect(&self) -> Result<Vec<u8>> {
+        if let Memory::Device(slice) = self.memory {
+            return Err(Error::invalid(format!(
+                "samples at device address {:#x}: expected samples in host memory",
+                slice.address()
+            )));
+        }
+        let mut gathered = host::zeros(self.bytes)?;
+        gathered
+            .par_chunks_mut(PART)
+            .enumerate()
+            .for_each(|(index, part)| self.fill(index * PART, part));
+        Ok(gathered)
+    }
+}
+
+/// Copies samples of `B` bytes that are `place(index)` bytes from the start.
+fn copy_each<const B: usize>(
+    to: &mut [u8],
+    bytes: &[u8],
+    first: usize,
+    place: impl Fn(usize) -> usize,
+) {
+    for (index, to) in to.as_chunks_mut::<B>().0.iter_mut().enumerate() {
+        let from = place(first + index);
+        to.copy_from_slice(&bytes[from..from + B]);
+    }
+}
+
+/// Where the `index`th run along `axes` begins.
+fn offset(axes: &[Axis], mut index: usize, chosen: Option<&[usize]>) -> usize {
+    let mut offset = 0;
+    for axis in axes.iter().rev() {
+        let along = index % axis.count;
+        index /= axis.count;
+        let along = chosen.filter(|_| axis.chosen).map_or(along, |chosen| chosen[along]);
+        offset += along * axis.stride;
+    }
+    offset
+}
+
+/// Where a gap is in dense samples of `size` bytes, whose faster axes have `counts` places.
+fn zero_rows(
+    gap: &Missing,
+    layout: Layout,
+    chosen: Option<&[usize]>,
+    [middle, inner]: [usize; 2],
+    size: usize,
+) -> Vec<Zeros> {
+    let mut times = gap.times.clone();
+    if let Some(chosen) = chosen {
+        let place = |time: usize| chosen.partition_point(|&chosen| chosen < time);
+        times = place(times.start)..place(times.end);
+    }
+    if times.is_empty() {
+        return Vec::new();
+    }
+    let [slow, middles, fast] = match layout {
+        Layout::Tcn => [times, gap.channels.clone(), gap.inputs.clone()],
+        Layout::Cnt => [gap.channels.clone(), gap.inputs.clone(), times],
+    };
+    let (line, plane) = (inner * size, middle * inner * size);
+    let first = slow.start * plane + middles.start * line + fast.start * size;
+    let all_middles = middles == (0..middle);
+    if fast == (0..inner) {
+        if all_middles {
+            return vec![Zeros { first, pitch: plane, width: slow.len() * plane, rows: 1 }];
+        }
+        let width = middles.len() * line;
+        return vec![Zeros { first, pitch: plane, width, rows: slow.len() }];
+    }
+    let width = fast.len() * size;
+    if all_middles {
+        return vec![Zeros { first, pitch: line, width, rows: slow.len() * middle }];
+    }
+    // As few groups of rows as the shorter axis has places.
+    let (groups, step, rows, pitch) = if slow.len() < middles.len() {
+        (slow.len(), plane, middles.len(), line)
+    } else {
+        (middles.len(), line, slow.len(), plane)
+    };
+    (0..groups).map(|group| Zeros { first: first + group * step, pitch, width, rows }).collect()
+}
+
+impl Zeros {
+    /// What lies within `length` bytes from `first` on, counted from there.
+    fn within(&self, first: usize, length: usize) -> impl Iterator<Item = Range<usize>> + use<> {
+        let Self { first: begin, pitch, width, rows } = *self;
+        let end = first + length;
+        // The first row that ends after `first`, and those that begin before `end`.
+        let skipped = (first + 1).saturating_sub(begin + width).div_ceil(pitch);
+        let until = end.saturating_sub(begin).div_ceil(pitch).min(rows);
+        (skipped..until.max(skipped)).filter_map(move |row| {
+            let row = begin + row * pitch;
+            let range = row.max(first)..(row + width).min(end);
+            (!range.is_empty()).then(|| range.start - first..range.end - first)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::{RngExt, SeedableRng, rngs::StdRng};
+
+    use super::*;
+    use crate::{
+        Encoding,
+        samples::{Extents, Strides},
+    };
+
+    /// Every byte of a gathered view is the one that indices lead to, in one go and in parts.
+    #[test]
+    fn any_view_is_gathered() {
+        let mut rng = StdRng::seed_from_u64(5);
+        for case in 0..400 {
+            let encoding = Encoding::ALL[case % 4];
+            let size = encoding.bytes();
+            let whole = Extents {
+                channels: rng.random_range(1..5),
+                inputs: rng.random_range(1..6),
+                times: rng.random_range(1..20),
+            };
+            // Axes in any order, with something between neighbours every other time.
+            let mut order = [(0, whole.channels), (1, whole.inputs), (2, whole.times)];
+            order.rotate_left(case % 3);
+            if case % 2 == 0 {
+                order.swap(0, 1);
+            }
+            let mut strides = [0; 3];
+            let mut stride = size;
+            for (axis, count) in order {
+                stride += size * usize::from(rng.random_ratio(1, 3));
+                strides[axis] = stride;
+                stride *= count;
+            }
+            let [channel, input, time] = strides;
+            let strides = Strides { channel, input, time };
+            let bytes: Vec<u8> = (0..stride).map(|_| rng.random()).collect();
+            let mut range = |count: usize| {
+                let start = rng.random_range(0..count);
+                start..rng.random_range(start + 1..=count)
+            };
+            let missing: Vec<Missing> = (0..case % 5)
+                .map(|kind| Missing {
+                    times: range(whole.times),
+                    channels: if kind == 1 { 0..usize::MAX } else { range(whole.channels) },
+                    inputs: if kind < 2 { 0..usize::MAX } else { range(whole.inputs) },
+                })
+                .collect();
+            let cut = [range(whole.channels), range(whole.inputs), range(whole.times)];
+            let view = Samples::strided(&bytes[..], encoding, whole, strides).unwrap();
+            let view = view.missing(&missing);
+            let view = view.times(cut[2].clone()).channels(cut[0].clone()).inputs(cut[1].clone());
+            let chosen: Vec<usize> =
+                (0..view.extents().times).filter(|_| rng.random_ratio(2, 3)).collect();
+            for (layout, chosen) in Layout::ALL
+                .into_iter()
+                .flat_map(|layout| [(layout, None), (layout, Some(&chosen[..]))])
+            {
+                let times = chosen.map_or(view.extents().times, <[usize]>::len);
+                let extents = Extents { times, ..view.extents() };
+                let dense = Strides::dense(layout, extents, size);
+                let mut expected = vec![0xee; view.bytes() / view.extents().times * times];
+                for c in 0..extents.channels {
+                    for n in 0..extents.inputs {
+                        for t in 0..times {
+                            let time = chosen.map_or(t, |chosen| chosen[t]) + cut[2].start;
+                            let (channel, input) = (c + cut[0].start, n + cut[1].start);
+                            let lost = missing.iter().any(|missing| {
+                                missing.times.contains(&time)
+                                    && missing.channels.contains(&channel)
+                                    && missing.inputs.contains(&input)
+                            });
+                            let from = channel * strides.channel
+                                + input * strides.input
+                                + time * strides.time;
+                            let to = c * dense.channel + n * dense.input + t * dense.time;
+                            expected[to..to + size].copy_from_slice(if lost {
+                                encoding.zero()
+                            } else {
+                                &bytes[from..from + size]
+                            });
+                        }
+                    }
+                }
+                let gather = Gather::new(&view, layout, chosen).unwrap();
+                assert_eq!(gather.collect().unwrap(), expected, "case {case}, {layout}");
+                let mut parts = vec![0; expected.len()];
+                let step = size * rng.random_range(1..9);
+                for (index, part) in parts.chunks_mut(step).enumerate() {
+                    gather.fill(index * step, part);
+                }
+                assert_eq!(parts, expected, "case {case}, {layout}, in parts of {step}");
+                // The same by copies of rows.
+                if let Some(rows) = gather.rows(0) {
+                    let Memory::Host(bytes) = view.memory() else { unreachable!() };
+                    let mut copied = vec![0; expected.len()];
+                    for rows in rows {
+                        for row in 0..rows.count {
+                            let (from, to) =
+                                (rows.from + row * rows.from_pitch, rows.to + row * rows.to_pitch);
+                            copied[to..to + rows.width]
+                                .copy_from_slice(&bytes[from..from + rows.width]);
+                        }
+                    }
+                    let (zero, zeros) = gather.zeros();
+                    for zeros in zeros {
+                        zeros.within(0, copied.len()).for_each(|range| copied[range].fill(zero));
+                    }
+                    assert_eq!(copied, expected, "case {case}, {layout}, by rows");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn views_beyond_memory_are_refused() {
+        let extents = Extents { channels: 2, inputs: 3, times: 4 };
+        let strides = Strides::dense(Layout::Tcn, extents, 1);
+        let refused = |bytes: usize, strides| {
+            Samples::strided(&vec![0_u8; bytes][..], Encoding::Ci4, extents, strides)
+                .unwrap_err()
+                .to_string()
+        };
+        assert!(Samples::strided(&[0_u8; 24][..], Encoding::Ci4, extents, strides).is_ok());
+        assert!(refused(23, strides).starts_with("23 bytes of samples: expected 24"));
+        let far = Strides { time: usize::MAX, ..strides };
+        assert!(refused(24, far).contains("more than can be addressed"));
+    }
+}

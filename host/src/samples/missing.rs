@@ -1,0 +1,47 @@
+//! What is missing of a stretch of samples.
+
+use std::ops::Range;
+
+use super::Extents;
+
+/// Samples that are missing: all those of some times, channels and inputs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Missing {
+    /// Times, counted from the first of the samples.
+    pub times: Range<usize>,
+    /// Channels; what lies beyond the samples' counts for nothing.
+    pub channels: Range<usize>,
+    /// Inputs, likewise.
+    pub inputs: Range<usize>,
+}
+
+impl Missing {
+    /// Times at which all channels and inputs are missing.
+    pub const fn times(times: Range<usize>) -> Self {
+        Self { times, channels: 0..usize::MAX, inputs: 0..usize::MAX }
+    }
+
+    /// The same times of some inputs only.
+    pub const fn of_inputs(self, inputs: Range<usize>) -> Self {
+        Self { times: self.times, channels: self.channels, inputs }
+    }
+
+    /// The same times of some channels only.
+    pub const fn of_channels(self, channels: Range<usize>) -> Self {
+        Self { times: self.times, channels, inputs: self.inputs }
+    }
+
+    /// What of it lies within `extents` from `origin` on, counted from there.
+    pub(super) fn within(&self, origin: &Extents, extents: &Extents) -> Option<Self> {
+        let clip = |range: &Range<usize>, first: usize, count: usize| {
+            let end = range.end.min(first.saturating_add(count));
+            let start = range.start.max(first);
+            (start < end).then(|| start - first..end - first)
+        };
+        Some(Self {
+            times: clip(&self.times, origin.times, extents.times)?,
+            channels: clip(&self.channels, origin.channels, extents.channels)?,
+            inputs: clip(&self.inputs, origin.inputs, extents.inputs)?,
+        })
+    }
+}
