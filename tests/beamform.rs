@@ -10,8 +10,10 @@ mod device;
 mod oracle;
 
 use corrust::{
-    Beamformer, Device, Encoding, Error,
-    beamform::{self, Kernel, MAX_DISHES, Rounding},
+    Beamformer, Device, Encoding, Error, Layout,
+    beamform::{self, BeamsMut, Kernel, MAX_DISHES, Rounding},
+    device::{Buffer, Stream},
+    samples::{Extents, Missing, Samples, Strides},
 };
 use oracle::{Answer, Case};
 use rand::{RngExt, SeedableRng, rngs::StdRng};
@@ -314,6 +316,91 @@ fn page_locked(backend: Backend) {
     }
 }
 
+/// Voltages in another order with something between them, in host and in device memory, some of them
+/// missing; beams that come home and beams that stay.
+fn views(backend: Backend) {
+    let gpu = backend.device.open().unwrap();
+    for (index, shape) in [(33, 17, 2, 2, 70), (64, 5, 3, 1, 150)].into_iter().enumerate() {
+        let case = backend.adapted(&random(shape));
+        let (dishes, beams, channels, polarisations, times) = shape;
+        let streams = channels * polarisations;
+        // [stream][dish][time] with gaps, and rows of dishes that are not next to each other.
+        let strides = match index {
+            0 => Strides { channel: dishes * 200, input: 200, time: 2 },
+            _ => Strides { channel: dishes + 7, input: 1, time: streams * (dishes + 7) },
+        };
+        let missing = [
+            Missing::times(3..5),
+            Missing::times(8..60).of_inputs(2..9).of_channels(1..2),
+            Missing::times(times - 1..times).of_inputs(4..usize::MAX),
+        ];
+        let mut lossy = case.clone();
+        let mut bytes = vec![0x35; streams * dishes * 200 * 2];
+        for time in 0..times {
+            for stream in 0..streams {
+                for dish in 0..dishes {
+                    let from = (time * streams + stream) * dishes + dish;
+                    let at = stream * strides.channel + dish * strides.input + time * strides.time;
+                    bytes[at] = case.voltages[from];
+                    if missing.iter().any(|missing| {
+                        missing.times.contains(&time)
+                            && missing.channels.contains(&stream)
+                            && missing.inputs.contains(&dish)
+                    }) {
+                        lossy.voltages[from] = 0;
+                    }
+                }
+            }
+        }
+        let extents = Extents { channels: streams, inputs: dishes, times };
+        for (case, missing) in [(&case, &missing[..0]), (&lossy, &missing[..])] {
+            let expected = oracle::beamform(case, oracle::Rounding::Nearest);
+            let mut plan = backend.plan(case, Rounding::Nearest);
+            let samples = Samples::strided(&bytes[..], Encoding::Ci4, extents, strides).unwrap();
+            let samples = samples.missing(missing);
+            let found = plan.beamform(samples).unwrap();
+            compare(&backend.what(case), case, &found, &expected);
+            let Some(gpu) = &gpu else {
+                continue;
+            };
+            let there = Buffer::new(gpu, bytes.len()).unwrap();
+            there.upload(Stream::default(), &bytes).unwrap();
+            let on_device =
+                Samples::strided(there.slice(), Encoding::Ci4, extents, strides).unwrap();
+            let on_device = on_device.missing(missing);
+            let found = plan.beamform(on_device).unwrap();
+            compare(&backend.what(case), case, &found, &expected);
+            // Without gaps they may be read where they lie.
+            let plain = Buffer::new(gpu, case.voltages.len()).unwrap();
+            plain.upload(Stream::default(), &case.voltages).unwrap();
+            let plain =
+                Samples::new(plain.slice(), Encoding::Ci4, Layout::Tcn, streams, dishes).unwrap();
+            let stream = gpu.create_stream().unwrap();
+            for voltages in [samples, on_device, plain] {
+                let mut room = Buffer::new(gpu, beams * streams * times).unwrap();
+                let mut counts = Buffer::new(gpu, 8 * streams * beams).unwrap();
+                counts.clear(stream).unwrap();
+                let short = BeamsMut::from(room.slice_mut::<u8>());
+                let cut = voltages.times(0..times - 1);
+                let error = plan.beamform_device(cut, short).unwrap_err().to_string();
+                let sizes = [times, times - 1].map(|times| beams * streams * times);
+                let sizes = format!("{} samples: expected {}", sizes[0], sizes[1]);
+                assert!(error.contains(&sizes), "{error}");
+                let samples = room.slice_mut::<u8>().on(stream);
+                let clipped = Some(counts.slice_mut::<u64>());
+                plan.beamform_device(voltages, BeamsMut { samples, clipped }).unwrap();
+                let mut samples = vec![0; beams * streams * times];
+                room.download(stream, &mut samples).unwrap();
+                assert_eq!(samples, expected.samples, "{}", backend.what(case));
+                let mut clipped = vec![0; streams * beams];
+                counts.download(stream, &mut clipped).unwrap();
+                assert_eq!(clipped, expected.clipped, "{}", backend.what(case));
+            }
+            plan.wait().unwrap();
+        }
+    }
+}
+
 /// Weights of four bits, every one of them.
 fn four_bit_weights(backend: Backend) {
     for (dishes, beams) in [(1, 256), (130, 50)] {
@@ -348,7 +435,7 @@ macro_rules! conformance {
             const BACKEND: Backend = Backend::$backend(stringify!($name), Kernel::$kernel);
 
             conformance!(
-                @tests sizes cancelling shifts saturating most_dishes cuts four_bit_weights $($test)?
+                @tests sizes cancelling shifts saturating most_dishes cuts views four_bit_weights $($test)?
             );
         }
     };

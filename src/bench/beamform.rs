@@ -3,9 +3,10 @@
 use std::{collections::BTreeMap, rc::Rc};
 
 use corrust_host::{
-    Beamformer, Device, Result,
+    Beamformer, Device, Encoding, Layout, Result,
     beamform::{Beams, Builder, Kernel, useful_operations},
-    device::{Buffer, LockedBytes, Stream},
+    device::{Buffer, DeviceSlice, DeviceSliceMut, LockedBytes, Stream},
+    samples::Samples,
 };
 
 use super::{Bound, Case, Clock, Place, Ring, Subject, Work, kernels, random_bytes};
@@ -209,31 +210,48 @@ struct Beamforming {
     beams: Beams,
 }
 
+impl Beamforming {
+    /// Samples of the beams.
+    fn samples(&self) -> usize {
+        self.plan.shape().shifts() * self.times
+    }
+
+    /// Voltages in a place of a ring.
+    fn on_device(&self, address: u64) -> Result<Samples<'static>> {
+        let shape = self.plan.shape();
+        let bytes = self.times * shape.bytes_per_time();
+        // SAFETY: the ring holds the voltages as long as the plan.
+        let slice = unsafe { DeviceSlice::from_raw(address, bytes, Stream::default()) };
+        Samples::new(slice, Encoding::Ci4, Layout::Tcn, shape.streams(), shape.dishes)
+    }
+}
+
 impl Work for Beamforming {
     fn run(&mut self) -> Result<()> {
         match &self.source {
             Source::Device { rings, .. } => {
                 let (from, to) = (rings.0.next(), rings.1.next());
-                let stream = Stream::default();
                 // SAFETY: places of the rings are as long as the shape asks for.
-                unsafe { self.plan.beamform_device(from, self.times, to, None, stream) }
+                let to = unsafe { DeviceSliceMut::from_raw(to, self.samples(), Stream::default()) };
+                let voltages = self.on_device(from)?;
+                self.plan.beamform_device(voltages, to)
             }
-            Source::Host(voltages) => self.plan.beamform_into(voltages, &mut self.beams),
+            Source::Host(voltages) => self.plan.beamform_into(&voltages[..], &mut self.beams),
             Source::Locked(voltages) => self.plan.beamform_into(voltages, &mut self.beams),
         }
     }
 
     fn check(&mut self) -> Result<bool> {
         let mut downloaded = Vec::new();
-        let found = match &self.source {
-            Source::Device { rings, samples } => {
-                let (from, stream) = (rings.0.next(), Stream::default());
-                // SAFETY: the buffers are as long as the shape asks for.
-                unsafe {
-                    self.plan.beamform_device(from, self.times, samples.address(), None, stream)?;
-                }
+        let voltages = match &self.source {
+            Source::Device { rings, .. } => Some(self.on_device(rings.0.next())?),
+            _ => None,
+        };
+        let found = match (&mut self.source, voltages) {
+            (Source::Device { samples, .. }, Some(voltages)) => {
+                self.plan.beamform_device(voltages, samples.slice_mut::<u8>())?;
                 downloaded.resize(samples.bytes(), 0);
-                samples.download(stream, &mut downloaded)?;
+                samples.download(Stream::default(), &mut downloaded)?;
                 &downloaded[..]
             }
             _ => self.beams.samples.as_slice().unwrap_or_default(),

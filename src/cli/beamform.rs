@@ -146,7 +146,7 @@ impl Args {
             let count = block_times.min(times - first);
             let block = &mut block[..count * step];
             voltages.read_at((first * step) as u64, block)?;
-            plan.beamform_into(block, &mut formed)?;
+            plan.beamform_into(&*block, &mut formed)?;
             let place = |row: usize| (row * times + first) as u64;
             let samples = formed.samples.as_slice().expect("beams are stored in standard order");
             for (row, samples) in samples.chunks_exact(count).enumerate() {

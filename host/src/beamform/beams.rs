@@ -3,6 +3,7 @@
 use ndarray::{Array3, Array4};
 
 use super::Shape;
+use crate::device::DeviceSliceMut;
 
 /// Beams of a block of voltages.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -64,5 +65,20 @@ impl Beams {
                 sums
             },
         )
+    }
+}
+
+/// Room on a GPU for the beams of a block of voltages.
+#[derive(Debug)]
+pub struct BeamsMut<'a> {
+    /// For the samples `[B][F][P][T]`; what is enqueued goes in the order of its stream.
+    pub samples: DeviceSliceMut<'a>,
+    /// Counts `[F][P][B]` that those of clipped samples are added to, if they are wanted.
+    pub clipped: Option<DeviceSliceMut<'a, u64>>,
+}
+
+impl<'a> From<DeviceSliceMut<'a>> for BeamsMut<'a> {
+    fn from(samples: DeviceSliceMut<'a>) -> Self {
+        Self { samples, clipped: None }
     }
 }

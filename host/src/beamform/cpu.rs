@@ -11,7 +11,10 @@ use ndarray::Axis;
 use rayon::prelude::*;
 
 use super::{Backend, Beams, Kernel, Rounding, Shape, Weight, plan::unpack};
-use crate::{Error, Result};
+use crate::{
+    Error, Layout, Result,
+    samples::{Gather, Samples},
+};
 
 /// Beams in a group: the lanes of a vector.
 const LANES: usize = 16;
@@ -127,21 +130,21 @@ impl Cpu {
     /// Beamforms `times` times from `first_time` on of one channel and polarisation.
     fn block(
         &self,
-        voltages: &[u8],
+        voltages: &Samples<'_>,
         stream: usize,
         first_time: usize,
         times: usize,
         incoherent: bool,
     ) -> Block {
         let Shape { dishes, beams, .. } = self.shape;
+        let part = voltages.channels(stream..stream + 1).times(first_time..first_time + times);
+        let mut bytes = vec![0; times * dishes];
+        Gather::new(&part, Layout::Tcn, None).fill(0, &mut bytes);
         let mut unpacked: Vec<Voltage> = Vec::with_capacity(times * dishes);
         let mut power = Vec::new();
-        for time in first_time..first_time + times {
-            let first = (time * self.shape.streams() + stream) * dishes;
+        for bytes in bytes.chunks_exact(dishes) {
             let row = unpacked.len();
-            unpacked.extend(
-                voltages[first..first + dishes].iter().map(|&byte| unpack(byte).map(i16::from)),
-            );
+            unpacked.extend(bytes.iter().map(|&byte| unpack(byte).map(i16::from)));
             if incoherent {
                 let squares = unpacked[row..].iter().map(|&[re, im]| (re * re + im * im) as u32);
                 power.push(squares.sum());
@@ -200,7 +203,8 @@ impl Backend for Cpu {
         Ok(())
     }
 
-    fn beamform(&mut self, voltages: &[u8], beams: &mut Beams) -> Result<()> {
+    fn beamform(&mut self, voltages: &Samples<'_>, beams: &mut Beams) -> Result<()> {
+        voltages.check_host()?;
         let times = beams.times();
         let streams = self.shape.streams();
         let tasks = times.div_ceil(BLOCK_TIMES) * streams;

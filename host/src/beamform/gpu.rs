@@ -1,11 +1,11 @@
 //! Beamforming on a GPU, or on the simulator of one.
 //!
-//! Blocks of voltages are cut in time into pieces that fit the device's memory. Three sets of buffers
-//! take turns, each with a stream of its own, so that one piece is copied to the device while the one
-//! before is computed and copied back, and the host copies what the one before that gave to its place:
+//! Voltages are cut in time into pieces that fit the device's memory and [brought](crate::stream) there,
+//! one while the one before is computed and copied back, and the host copies what the one before that gave
+//! to its place:
 //!
 //! ```text
-//! voltages -> [upload] -> [pad rows] -> [beamform] samples -> [download] locked samples -> [place]
+//! voltages -> [pad rows] -> [beamform] samples -> [download] locked samples -> [place]
 //! ```
 //!
 //! More dishes than a tile has are summed in several launches, exact 32-bit sums passing from one to
@@ -26,16 +26,15 @@ use corrust_gpu::{
 };
 use rayon::prelude::*;
 
-use super::{Backend, Beams, Kernel, Rounding, Shape, Weight};
+use super::{Backend, Beams, BeamsMut, Kernel, Rounding, Shape, Weight};
 use crate::{
-    Encoding, Error, Result,
+    Encoding, Error, Layout, Result,
     device::{Buffer, Facts, Gpu, LockedBytes, Stream},
+    samples::{Memory, Samples},
+    stream::{Feeder, PIECE_BYTES},
 };
 
-/// Bytes of voltages that a set of buffers takes at once, if the device's memory allows: enough to
-/// amortise a launch, few enough to overlap copying with computing.
-const PIECE_BYTES: usize = 32 << 20;
-/// The same of voltages in device memory that need scratch.
+/// Bytes of a piece of voltages whose beams stay in device memory.
 const DEVICE_PIECE_BYTES: usize = 64 << 20;
 
 /// Sets of buffers that take turns.
@@ -44,16 +43,15 @@ const SETS: usize = 3;
 /// Bytes that rows of voltages are aligned to.
 const ROW_ALIGNMENT: usize = 16;
 
-/// Buffers of one piece.
-struct Set {
-    stream: Stream,
-    voltages: Buffer,
+/// What a piece gives.
+struct Output {
     samples: Buffer,
     powers: Buffer,
     scratch: Scratch,
     /// Samples and powers on the host.
     host_samples: LockedBytes,
     host_powers: LockedBytes,
+    pending: Option<Pending>,
 }
 
 /// What a launch needs beside its input and output.
@@ -66,6 +64,7 @@ struct Scratch {
 
 /// A piece whose results are not in their place yet.
 struct Pending {
+    stream: Stream,
     first_time: usize,
     times: usize,
 }
@@ -80,15 +79,14 @@ pub(super) struct GpuBackend {
     weights: Buffer,
     beams: Buffer,
     clipped: Buffer,
-    sets: Option<[Set; SETS]>,
-    /// Scratch of device memory calls.
-    scratch: Option<Scratch>,
+    feeder: Feeder,
+    outputs: Vec<Output>,
+    /// Scratch of beams that stay in device memory.
+    scratch: Scratch,
     /// `[F P][B]`: sums of the real and of the imaginary parts of the weights.
     weight_sums: Vec<[i32; 2]>,
     /// `[F P][B]`.
     shifts: Vec<u32>,
-    /// The stream of the last device memory call.
-    last: Stream,
 }
 
 impl GpuBackend {
@@ -101,28 +99,28 @@ impl GpuBackend {
         kernel: Kernel,
     ) -> Result<Self> {
         let geometry = choose(gpu.facts(), shape, weights, kernel)?;
-        let layout = Layout::new(shape, geometry);
+        let layout = Tiling::new(shape, geometry);
         let backend = Self {
             weights: Buffer::new(&gpu, layout.weight_bytes())?,
             beams: Buffer::new(&gpu, size_of::<Beam>() * layout.rows())?,
             clipped: Buffer::new(&gpu, 8 * shape.shifts())?,
             name: gpu.facts().name.clone(),
+            feeder: Feeder::new(&gpu, SETS),
+            outputs: Vec::new(),
+            scratch: Scratch::new(&gpu)?,
             gpu,
             shape: *shape,
             rounding,
             geometry,
-            sets: None,
-            scratch: None,
             weight_sums: vec![[0; 2]; shape.shifts()],
             shifts: vec![0; shape.shifts()],
-            last: Stream::default(),
         };
         backend.upload_beams()?;
         Ok(backend)
     }
 
-    fn layout(&self) -> Layout {
-        Layout::new(&self.shape, self.geometry)
+    fn layout(&self) -> Tiling {
+        Tiling::new(&self.shape, self.geometry)
     }
 
     /// Uploads how sums become samples, from the weights and shifts.
@@ -147,22 +145,17 @@ impl GpuBackend {
 
     /// Waits for what still reads weights.
     fn settle(&self) -> Result<()> {
-        self.gpu.wait(self.last)
+        self.feeder.wait()
     }
 
-    fn new_scratch(&self) -> Result<Scratch> {
-        Ok(Scratch { padded: Buffer::new(&self.gpu, 0)?, partial: Buffer::new(&self.gpu, 0)? })
-    }
-
-    fn new_set(&self) -> Result<Set> {
-        Ok(Set {
-            stream: self.gpu.create_stream()?,
-            voltages: Buffer::new(&self.gpu, 0)?,
+    fn new_output(&self) -> Result<Output> {
+        Ok(Output {
             samples: Buffer::new(&self.gpu, 0)?,
             powers: Buffer::new(&self.gpu, 0)?,
-            scratch: self.new_scratch()?,
+            scratch: Scratch::new(&self.gpu)?,
             host_samples: self.gpu.locked_bytes(1)?,
             host_powers: self.gpu.locked_bytes(1)?,
+            pending: None,
         })
     }
 
@@ -277,50 +270,32 @@ impl GpuBackend {
         (groups * (resident as usize / groups).clamp(1, units)) as u32
     }
 
-    /// Enqueues a piece of voltages from host memory on a set of buffers, and its results' way back.
-    ///
-    /// # Safety
-    /// If they are `locked`, the voltages stay until the set's stream has come so far.
-    unsafe fn enqueue(
-        &self,
-        set: &mut Set,
-        voltages: &[u8],
-        locked: bool,
-        times: usize,
-        incoherent: bool,
-    ) -> Result<()> {
+    /// Enqueues a piece of voltages in device memory, and its results' way to the host.
+    fn enqueue(&self, output: &mut Output, voltages: &Samples<'_>, incoherent: bool) -> Result<()> {
         let Shape { beams, dishes, .. } = self.shape;
+        let (address, stream) = voltages.on_device();
+        let times = voltages.extents().times;
         let streams = self.shape.streams();
         let pitch = times.next_multiple_of(UNIT_TIMES as usize);
-        set.voltages.reserve(voltages.len())?;
-        set.samples.reserve(beams * streams * pitch)?;
-        self.reserve(&mut set.host_samples, beams * streams * pitch)?;
-        if locked {
-            // SAFETY: the caller's promise; the buffer was made as long.
-            unsafe {
-                let rows = crate::device::Rows::one(voltages.len());
-                self.gpu.copy_in(set.stream, set.voltages.address(), voltages, &rows)?;
-            };
-        } else {
-            set.voltages.upload(set.stream, voltages)?;
-        }
-        let samples = Rows { address: set.samples.address(), pitch };
+        output.samples.reserve(beams * streams * pitch)?;
+        self.reserve(&mut output.host_samples, beams * streams * pitch)?;
+        let samples = Rows { address: output.samples.address(), pitch };
         // SAFETY: both buffers were made as long as they need be.
         let rows = unsafe {
             self.launch(
-                &mut set.scratch,
-                set.stream,
-                set.voltages.address(),
+                &mut output.scratch,
+                stream,
+                address,
                 times,
                 samples,
                 self.clipped.address(),
             )?
         };
         if incoherent {
-            set.powers.reserve(4 * streams * times)?;
+            output.powers.reserve(4 * streams * times)?;
             let parameters = Incoherent {
                 voltages: rows.address,
-                powers: set.powers.address(),
+                powers: output.powers.address(),
                 pitch: rows.pitch as u64,
                 dishes: dishes as u32,
                 streams: streams as u32,
@@ -331,30 +306,30 @@ impl GpuBackend {
             let warps = kernel.entry.threads as usize / 32;
             let runs = times.div_ceil(INCOHERENT_TIMES as usize) * streams;
             let blocks = runs.div_ceil(warps).min(1 << 16) as u32;
-            self.reserve(&mut set.host_powers, 4 * streams * times)?;
-            let powers = &mut set.host_powers[..4 * streams * times];
+            self.reserve(&mut output.host_powers, 4 * streams * times)?;
+            let powers = &mut output.host_powers[..4 * streams * times];
             // SAFETY: the rows are those of the launch above, the powers have room, and nothing uses
             // those on the host before the stream was waited for.
             unsafe {
-                self.gpu.launch(set.stream, kernel, blocks, &parameters)?;
-                self.gpu.copy_out(set.stream, set.powers.address(), powers)?;
+                self.gpu.launch(stream, kernel, blocks, &parameters)?;
+                self.gpu.copy_out(stream, output.powers.address(), powers)?;
             }
         }
-        let samples = &mut set.host_samples[..beams * streams * pitch];
+        let samples = &mut output.host_samples[..beams * streams * pitch];
         // SAFETY: nothing uses them before the stream was waited for.
-        unsafe { self.gpu.copy_out(set.stream, set.samples.address(), samples) }
+        unsafe { self.gpu.copy_out(stream, output.samples.address(), samples) }
     }
 
     /// Waits for a piece and copies its results to their place in `beams`.
-    fn place(&self, set: &Set, piece: &Pending, beams: &mut Beams) -> Result<()> {
-        self.gpu.wait(set.stream)?;
+    fn place(&self, output: &Output, piece: &Pending, beams: &mut Beams) -> Result<()> {
+        self.gpu.wait(piece.stream)?;
         let times = beams.times();
         let copy = |row: &mut [u8], from: &[u8], size: usize| {
             row[size * piece.first_time..][..size * piece.times]
                 .copy_from_slice(&from[..size * piece.times]);
         };
         let pitch = piece.times.next_multiple_of(UNIT_TIMES as usize);
-        let (samples, powers): (&[u8], &[u8]) = (&set.host_samples, &set.host_powers);
+        let (samples, powers): (&[u8], &[u8]) = (&output.host_samples, &output.host_powers);
         let rows = beams.samples.as_slice_mut().expect("room was made in standard order");
         rows.par_chunks_exact_mut(times)
             .zip(samples.par_chunks_exact(pitch))
@@ -369,41 +344,44 @@ impl GpuBackend {
         Ok(())
     }
 
-    /// [`Backend::beamform`] with sets of buffers.
-    ///
-    /// # Safety
-    /// The voltages stay until the streams of all sets have been waited for.
-    unsafe fn stream(
-        &self,
-        sets: &mut [Set; SETS],
-        voltages: &[u8],
+    /// [`Backend::beamform`], whose results may still be on their way after an error.
+    fn stream(
+        &mut self,
+        outputs: &mut [Output],
+        voltages: &Samples<'_>,
         beams: &mut Beams,
     ) -> Result<()> {
-        let step = self.shape.bytes_per_time();
-        let piece_times = self.piece_times(PIECE_BYTES)?;
-        let locked = self.gpu.is_locked(voltages);
-        self.clipped.clear(sets[0].stream)?;
-        for set in &sets[1..] {
-            self.gpu.order(sets[0].stream, set.stream)?;
-        }
-        let mut pending: [Option<Pending>; SETS] = [const { None }; SETS];
-        let pieces = voltages.chunks(piece_times * step).map(Some);
+        let times = voltages.extents().times;
+        let most = self.piece_times(PIECE_BYTES)?;
+        let incoherent = beams.incoherent.is_some();
+        // Beams that stay in device memory may still be counted.
+        self.feeder.continue_on(Stream::default())?;
+        self.clipped.clear(Stream::default())?;
+        let pieces = (0..times).step_by(most).map(Some);
         // After the last piece, those on their way are brought home.
-        for (index, part) in pieces.chain([None; SETS]).enumerate() {
-            let turn = index % SETS;
-            if let Some(piece) = pending[turn].take() {
-                self.place(&sets[turn], &piece, beams)?;
+        for (index, first_time) in pieces.chain([None; SETS]).enumerate() {
+            let output = &mut outputs[index % SETS];
+            if let Some(piece) = output.pending.take() {
+                self.place(output, &piece, beams)?;
             }
-            if let Some(part) = part {
-                let times = part.len() / step;
-                let incoherent = beams.incoherent.is_some();
-                // SAFETY: the caller's promise.
-                unsafe { self.enqueue(&mut sets[turn], part, locked, times, incoherent)? };
-                pending[turn] = Some(Pending { first_time: index * piece_times, times });
-            }
+            let Some(first_time) = first_time else { continue };
+            let piece = voltages.times(first_time..times.min(first_time + most));
+            let dense = |samples: &Samples<'_>| samples.is_dense(Layout::Tcn);
+            let brought = self.feeder.bring(&piece, Layout::Tcn, dense)?;
+            let stream = brought.on_device().1;
+            self.gpu.order(Stream::default(), stream)?;
+            let times = piece.extents().times;
+            output.pending = Some(Pending { stream, first_time, times });
+            self.enqueue(output, &brought, incoherent)?;
         }
         let clipped = beams.clipped.as_slice_mut().expect("room was made in standard order");
-        self.clipped.download(sets[0].stream, clipped)
+        self.clipped.download(Stream::default(), clipped)
+    }
+}
+
+impl Scratch {
+    fn new(gpu: &Arc<dyn Gpu>) -> Result<Self> {
+        Ok(Self { padded: Buffer::new(gpu, 0)?, partial: Buffer::new(gpu, 0)? })
     }
 }
 
@@ -498,7 +476,7 @@ impl Geometry {
 }
 
 /// How the weights of a shape lie on the device.
-struct Layout {
+struct Tiling {
     geometry: Geometry,
     streams: usize,
     /// Groups of beams: tiles along the beams.
@@ -509,7 +487,7 @@ struct Layout {
     weight_chunks: usize,
 }
 
-impl Layout {
+impl Tiling {
     fn new(shape: &Shape, geometry: Geometry) -> Self {
         let passes = shape.dishes.div_ceil(geometry.dishes);
         Self {
@@ -591,61 +569,65 @@ impl Backend for GpuBackend {
         self.upload_beams()
     }
 
-    fn beamform(&mut self, voltages: &[u8], beams: &mut Beams) -> Result<()> {
-        let mut sets = match self.sets.take() {
-            Some(sets) => sets,
-            None => [self.new_set()?, self.new_set()?, self.new_set()?],
-        };
-        // SAFETY: all sets are waited for below, whatever happens.
-        let result = unsafe { self.stream(&mut sets, voltages, beams) };
-        let waited = sets.iter().try_for_each(|set| self.gpu.wait(set.stream));
-        self.sets = Some(sets);
-        result.and(waited)
+    fn beamform(&mut self, voltages: &Samples<'_>, beams: &mut Beams) -> Result<()> {
+        while self.outputs.len() < SETS {
+            self.outputs.push(self.new_output()?);
+        }
+        let mut outputs = std::mem::take(&mut self.outputs);
+        let result = self.stream(&mut outputs, voltages, beams);
+        // Whatever happened, nothing is on its way any more.
+        let pending = outputs.iter_mut().filter_map(|output| output.pending.take());
+        let waited = pending.map(|piece| self.gpu.wait(piece.stream)).collect::<Vec<_>>();
+        self.outputs = outputs;
+        result.and(self.feeder.give_back()).and(waited.into_iter().collect())
     }
 
-    unsafe fn beamform_device(
-        &mut self,
-        voltages: u64,
-        times: usize,
-        samples: u64,
-        clipped: Option<u64>,
-        stream: Stream,
-    ) -> Result<()> {
-        let mut scratch = match self.scratch.take() {
-            Some(scratch) => scratch,
-            None => self.new_scratch()?,
+    fn beamform_device(&mut self, voltages: &Samples<'_>, room: &BeamsMut<'_>) -> Result<()> {
+        let times = voltages.extents().times;
+        room.samples.check(&self.gpu, "samples", self.shape.shifts() * times)?;
+        if let Some(clipped) = &room.clipped {
+            clipped.check(&self.gpu, "counts", self.shape.shifts())?;
+        }
+        let clipped = match &room.clipped {
+            Some(clipped) => clipped.read().address(),
+            None => self.clipped.address(),
         };
-        // The scratch may still be used by an earlier call on another stream.
-        if self.last != stream {
-            self.gpu.order(self.last, stream)?;
-            self.last = stream;
-        }
+        let (address, later) = (room.samples.read().address(), room.samples.read().stream());
+        let stays = voltages.is_dense(Layout::Tcn) && voltages.is_complete();
         // Without partial sums or padding, all times are one launch.
-        let needs_scratch = self.layout().passes > 1
-            || !self.shape.dishes.is_multiple_of(ROW_ALIGNMENT)
-            || !voltages.is_multiple_of(ROW_ALIGNMENT as u64);
-        let piece = if needs_scratch { self.piece_times(DEVICE_PIECE_BYTES)? } else { times };
-        let mut result = Ok(());
-        for first in (0..times).step_by(piece.max(1)) {
-            let rows = Rows { address: samples + first as u64, pitch: times };
-            // SAFETY: the caller's promise.
-            let launched = unsafe {
-                self.launch(
-                    &mut scratch,
-                    stream,
-                    voltages + (first * self.shape.bytes_per_time()) as u64,
-                    piece.min(times - first),
-                    rows,
-                    clipped.unwrap_or(self.clipped.address()),
-                )
-            };
-            if let Err(error) = launched {
-                result = Err(error);
-                break;
+        let one_launch = match voltages.memory() {
+            Memory::Device(slice) => {
+                stays
+                    && self.layout().passes == 1
+                    && self.shape.dishes.is_multiple_of(ROW_ALIGNMENT)
+                    && slice.address().is_multiple_of(ROW_ALIGNMENT as u64)
             }
-        }
-        self.scratch = Some(scratch);
-        result
+            Memory::Host(_) => false,
+        };
+        let most = if one_launch { times } else { self.piece_times(DEVICE_PIECE_BYTES)? };
+        let mut scratch = std::mem::replace(&mut self.scratch, Scratch::new(&self.gpu)?);
+        let mut run = || {
+            self.feeder.continue_on(later)?;
+            for first in (0..times).step_by(most) {
+                let piece = voltages.times(first..times.min(first + most));
+                let dense = |samples: &Samples<'_>| samples.is_dense(Layout::Tcn);
+                let brought = self.feeder.bring(&piece, Layout::Tcn, dense)?;
+                let (from, stream) = brought.on_device();
+                self.feeder.continue_on(stream)?;
+                let rows = Rows { address: address + first as u64, pitch: times };
+                let times = piece.extents().times;
+                // SAFETY: the room was checked, the voltages were brought.
+                unsafe { self.launch(&mut scratch, stream, from, times, rows, clipped)? };
+            }
+            self.feeder.continue_on(later)
+        };
+        let result = run();
+        self.scratch = scratch;
+        result.and(self.feeder.give_back())
+    }
+
+    fn wait(&mut self) -> Result<()> {
+        self.feeder.wait()
     }
 
     fn device_name(&self) -> &str {
@@ -760,7 +742,9 @@ mod tests {
         assert_eq!(backend.geometry.kernel.entry, abi::beamform::MMA_96X512.entry);
         let tile = backend.geometry.tile.unwrap();
         backend.set_weights(&vec![[1, -128]; shape.weights()]).unwrap();
-        let voltages = vec![0x78; shape.dishes * TIMES as usize];
+        let voltages = vec![0x78_u8; shape.dishes * TIMES as usize];
+        let voltages =
+            Samples::new(&voltages[..], Encoding::Ci4, Layout::Tcn, 1, shape.dishes).unwrap();
         backend.beamform(&voltages, &mut Beams::zeros(&shape, TIMES as usize, false)).unwrap();
         let report = simulator.report(&backend.geometry.kernel.entry).unwrap();
         let (beam_warps, dish_warps) = (u64::from(tile.beam_warps), u64::from(tile.dish_warps));

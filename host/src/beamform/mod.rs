@@ -15,7 +15,7 @@ mod plan;
 mod shape;
 mod weights;
 
-pub use beams::Beams;
+pub use beams::{Beams, BeamsMut};
 pub use kernel::Kernel;
 pub use plan::{Beamformer, Builder, Rounding};
 pub use shape::{MAX_DISHES, MAX_SHIFT, Shape, useful_operations};
@@ -23,10 +23,7 @@ pub use weights::{Observation, Pointing, SPEED_OF_LIGHT, delays, noise_shift, we
 
 use std::sync::Arc;
 
-use crate::{
-    Encoding, Error, Result,
-    device::{Gpu, Stream},
-};
+use crate::{Encoding, Error, Result, device::Gpu, samples::Samples};
 
 /// Complex int8 weight, `[real, imaginary]`.
 type Weight = [i8; 2];
@@ -39,28 +36,22 @@ pub(crate) trait Backend: Send {
     /// Replaces the shifts, `[F][P][B]`, each at most [`MAX_SHIFT`].
     fn set_shifts(&mut self, shifts: &[u32]) -> Result<()>;
 
-    /// Forms the beams of `beams.times()` times of `ci4` voltages, `[T][F][P][D]`: fills the
-    /// samples, the counts, and the incoherent beam if `beams` has one.
-    fn beamform(&mut self, voltages: &[u8], beams: &mut Beams) -> Result<()>;
+    /// Forms the beams of `beams.times()` times of `ci4` voltages, a channel for each pair of a channel and
+    /// a polarisation: fills the samples, the counts, and the incoherent beam if `beams` has one.
+    fn beamform(&mut self, voltages: &Samples<'_>, beams: &mut Beams) -> Result<()>;
 
-    /// Enqueues the beams of `times` times of voltages in device memory, samples `[B][F][P][T]` and
-    /// added counts `[F][P][B]` to be left there too.
-    ///
-    /// # Safety
-    /// The addresses are device memory of those sizes, used by nothing else until the stream has come
-    /// so far.
-    unsafe fn beamform_device(
-        &mut self,
-        _voltages: u64,
-        _times: usize,
-        _samples: u64,
-        _clipped: Option<u64>,
-        _stream: Stream,
-    ) -> Result<()> {
+    /// Enqueues the beams of voltages, samples `[B][F][P][T]` and added counts `[F][P][B]` to be left in
+    /// device memory.
+    fn beamform_device(&mut self, _voltages: &Samples<'_>, _room: &BeamsMut<'_>) -> Result<()> {
         Err(Error::invalid(format!(
-            "{}: beamforms voltages in host memory, not in a GPU's",
+            "{}: leaves beams in host memory, not in a GPU's",
             self.device_name()
         )))
+    }
+
+    /// Waits until everything enqueued is done.
+    fn wait(&mut self) -> Result<()> {
+        Ok(())
     }
 
     /// The device, as a person would name it.

@@ -4,11 +4,12 @@ use std::{fmt, str::FromStr, sync::Arc};
 
 use bytemuck::NoUninit;
 
-use super::{Backend, Beams, Kernel, MAX_SHIFT, Shape, Weight, backend};
+use super::{Backend, Beams, BeamsMut, Kernel, MAX_SHIFT, Shape, Weight, backend};
 use crate::{
-    Device, Encoding, Error, Result,
-    device::{Gpu, Stream},
+    Device, Encoding, Error, Layout, Result,
+    device::Gpu,
     place::{Place, place_setters},
+    samples::{Feed, Samples},
 };
 
 /// How a sum is shifted down by `s` bits.
@@ -244,13 +245,28 @@ impl Beamformer {
         self.backend.set_shifts(shifts)
     }
 
-    /// Forms the beams of a block of `ci4` voltages `E`, `[T][F][P][D]`. The number of times follows
-    /// from the length; blocks may cut the stream anywhere.
+    /// Forms the beams of `ci4` voltages `E`, `[T][F][P][D]`: a slice of elements of any type whose bytes
+    /// these are, or [`Samples`] of `F P` channels (polarisation faster) and `D` inputs that say where they
+    /// are, in host or device memory, how they lie and what of them is missing and counts as zero. Blocks
+    /// may cut the stream anywhere.
+    ///
+    /// ```
+    /// use corrust_host::{Beamformer, Device, Encoding, Layout, samples::{Missing, Samples}};
+    ///
+    /// let mut beamformer = Beamformer::builder(2, 1).device(Device::Cpu).build()?;
+    /// beamformer.set_weights(&[[1_i8, 0]; 2])?;
+    /// let voltages = [0x12_u8, 0x01, 0x10, 0x70];
+    /// let missing = [Missing::times(1..2).of_inputs(1..2)];
+    /// let voltages = Samples::new(&voltages[..], Encoding::Ci4, Layout::Tcn, 1, 2)?;
+    /// let beams = beamformer.beamform(voltages.missing(&missing))?;
+    /// assert_eq!(beams.samples.as_slice().unwrap(), [0x13, 0x10]);
+    /// # Ok::<(), corrust_host::Error>(())
+    /// ```
     ///
     /// # Errors
-    /// [`Error::Invalid`] when `voltages` does not hold a whole number of times or the plan has no
-    /// weights yet; the device's own errors.
-    pub fn beamform<V: NoUninit>(&mut self, voltages: &[V]) -> Result<Beams> {
+    /// [`Error::Invalid`] when a slice does not hold a whole number of times, [`Samples`] are not the
+    /// plan's (encoding, channels, inputs, GPU), or the plan has no weights yet; the device's own errors.
+    pub fn beamform<'a>(&mut self, voltages: impl Into<Feed<'a>>) -> Result<Beams> {
         let mut beams = Beams::default();
         self.beamform_into(voltages, &mut beams)?;
         Ok(beams)
@@ -260,50 +276,70 @@ impl Beamformer {
     /// they have the same shape their memory is used again, which spares the system finding new pages
     /// for every block.
     ///
-    /// On a GPU, voltages in page-locked memory ([`LockedBytes`](crate::device::LockedBytes), or what
-    /// the CUDA driver reserved or registered otherwise) are copied while the blocks before are
-    /// beamformed and theirs are copied back; other voltages pass through page-locked memory first.
-    ///
     /// # Errors
     /// As for [`beamform`](Self::beamform); the beams are of no use then.
-    pub fn beamform_into<V: NoUninit>(&mut self, voltages: &[V], beams: &mut Beams) -> Result<()> {
-        let voltages: &[u8] = bytemuck::cast_slice(voltages);
-        let times = self.shape.times(voltages.len())?;
-        self.check_weights()?;
+    pub fn beamform_into<'a>(
+        &mut self,
+        voltages: impl Into<Feed<'a>>,
+        beams: &mut Beams,
+    ) -> Result<()> {
+        let voltages = self.voltages(voltages.into())?;
+        let times = voltages.extents().times;
         beams.make_room(&self.shape, times, self.incoherent);
         if times > 0 {
-            self.backend.beamform(voltages, beams)?;
+            self.backend.beamform(&voltages, beams)?;
         }
         Ok(())
     }
 
-    /// [`beamform`](Self::beamform) of `times` times of voltages that are in the GPU's memory, at
-    /// device address `voltages`; the samples `[B][F][P][T]` are left at `samples`, and the counts of
-    /// clipped ones, u64 `[F][P][B]`, are added to those at `clipped`, if given. Enqueued on `stream`
-    /// ([`Stream::from_raw`] of the caller's `CUstream`, or the GPU's default stream) without waiting.
+    /// [`beamform`](Self::beamform) into the memory of the plan's GPU: samples `[B][F][P][T]` and, where
+    /// [`BeamsMut`] says so, counts of clipped ones; no incoherent beam. Enqueued in the order of the
+    /// streams of the voltages and of the room without waiting.
     ///
-    /// Rows of a multiple of 16 dishes at an address that is one too are read where they lie.
+    /// Voltages in the GPU's memory without gaps, in rows of a multiple of 16 dishes at an address that is
+    /// one too, are read where they lie.
+    ///
+    /// ```
+    /// use corrust_host::{Beamformer, Device, device::{Buffer, Stream}};
+    ///
+    /// let gpu = Device::Sim.open()?.expect("the simulator is a GPU");
+    /// let mut beamformer = Beamformer::builder(3, 1).gpu(gpu.clone()).build()?;
+    /// beamformer.set_weights(&[[1_i8, 0]; 3])?;
+    /// let mut room = Buffer::new(&gpu, 2)?;
+    /// beamformer.beamform_device(&[0x12_u8, 0x01, 0x10, 0x10, 0x10, 0x10], room.slice_mut::<u8>())?;
+    /// let mut samples = [0_u8; 2];
+    /// room.download(Stream::default(), &mut samples)?;
+    /// assert_eq!(samples, [0x23, 0x30]);
+    /// # Ok::<(), corrust_host::Error>(())
+    /// ```
     ///
     /// # Errors
-    /// [`Error::Invalid`] when the plan is the CPU's or has no weights yet; the device's own errors.
-    ///
-    /// # Safety
-    /// The addresses are device memory of those sizes (`clipped` 8-byte aligned), which nothing else
-    /// changes or reads until the stream has come so far.
-    pub unsafe fn beamform_device(
+    /// As for [`beamform`](Self::beamform), and [`Error::Invalid`] when the plan is the CPU's or the room
+    /// is not that of the beams.
+    pub fn beamform_device<'a, 'b>(
         &mut self,
-        voltages: u64,
-        times: usize,
-        samples: u64,
-        clipped: Option<u64>,
-        stream: Stream,
+        voltages: impl Into<Feed<'a>>,
+        room: impl Into<BeamsMut<'b>>,
     ) -> Result<()> {
-        self.check_weights()?;
-        if times > 0 {
-            // SAFETY: the caller's promise.
-            unsafe { self.backend.beamform_device(voltages, times, samples, clipped, stream)? };
+        let voltages = self.voltages(voltages.into())?;
+        if voltages.extents().times > 0 {
+            self.backend.beamform_device(&voltages, &room.into())?;
         }
         Ok(())
+    }
+
+    /// Waits until the device has done everything that it was given.
+    ///
+    /// # Errors
+    /// The device's own.
+    pub fn wait(&mut self) -> Result<()> {
+        self.backend.wait()
+    }
+
+    fn voltages<'a>(&self, voltages: Feed<'a>) -> Result<Samples<'a>> {
+        self.check_weights()?;
+        let axes = (self.shape.streams(), self.shape.dishes);
+        voltages.samples(Encoding::Ci4.into(), Layout::Tcn, axes, |bytes| self.shape.times(bytes))
     }
 
     fn check_weights(&self) -> Result<()> {

@@ -6,7 +6,7 @@ use rayon::prelude::*;
 
 use super::{Memory, Missing, Samples};
 use crate::{
-    Error, Layout, Result,
+    Layout, Result,
     device::{Rows, host},
 };
 
@@ -54,10 +54,7 @@ pub(crate) struct Zeros {
 
 impl<'a> Gather<'a> {
     /// The way of the times `chosen`, ascending, of some samples, or of all times.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] for chosen times of samples in a GPU's memory.
-    pub fn new(samples: &Samples<'a>, layout: Layout, chosen: Option<&'a [usize]>) -> Result<Self> {
+    pub fn new(samples: &Samples<'a>, layout: Layout, chosen: Option<&'a [usize]>) -> Self {
         let size = samples.element.bytes();
         let times = Axis {
             count: chosen.map_or(samples.extents.times, <[usize]>::len),
@@ -96,7 +93,7 @@ impl<'a> Gather<'a> {
             axes.push(Axis { count: 1, stride: 0, chosen: false });
         }
         axes.reverse();
-        Ok(Self {
+        Self {
             memory: samples.memory,
             chosen,
             run,
@@ -104,7 +101,7 @@ impl<'a> Gather<'a> {
             bytes: order.iter().map(|axis| axis.count).product::<usize>() * size,
             zero: samples.element.zero(),
             zeros,
-        })
+        }
     }
 
     /// Bytes of the gathered samples.
@@ -184,13 +181,13 @@ impl<'a> Gather<'a> {
     }
 
     /// The gathered bytes.
+    ///
+    /// # Errors
+    /// [`crate::Error::OutOfMemory`].
+    ///
+    /// # Panics
+    /// When the samples are not in host memory.
     pub fn collect(&self) -> Result<Vec<u8>> {
-        if let Memory::Device(slice) = self.memory {
-            return Err(Error::invalid(format!(
-                "samples at device address {:#x}: expected samples in host memory",
-                slice.address()
-            )));
-        }
         let mut gathered = host::zeros(self.bytes)?;
         gathered
             .par_chunks_mut(PART)
@@ -369,7 +366,7 @@ mod tests {
                         }
                     }
                 }
-                let gather = Gather::new(&view, layout, chosen).unwrap();
+                let gather = Gather::new(&view, layout, chosen);
                 assert_eq!(gather.collect().unwrap(), expected, "case {case}, {layout}");
                 let mut parts = vec![0; expected.len()];
                 let step = size * rng.random_range(1..9);

@@ -231,6 +231,20 @@ impl<'a> Samples<'a> {
         Samples { memory, element, extents, strides, missing: &[], origin }
     }
 
+    /// Checks that the samples are in host memory.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`].
+    pub(crate) fn check_host(&self) -> Result<()> {
+        match self.memory {
+            Memory::Host(_) => Ok(()),
+            Memory::Device(slice) => Err(Error::invalid(format!(
+                "samples at device address {:#x}: expected samples in host memory",
+                slice.address()
+            ))),
+        }
+    }
+
     /// Device address and stream of samples in a GPU's memory.
     ///
     /// # Panics
@@ -360,7 +374,8 @@ impl<'a> Samples<'a> {
     /// # Errors
     /// [`Error::Invalid`] when they are in a GPU's memory; [`Error::OutOfMemory`].
     pub fn gather(&self, layout: Layout) -> Result<Vec<u8>> {
-        Gather::new(self, layout, None)?.collect()
+        self.check_host()?;
+        Gather::new(self, layout, None).collect()
     }
 }
 

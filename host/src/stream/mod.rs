@@ -105,7 +105,7 @@ impl Feeder {
                 return Ok(samples.elsewhere(slice));
             }
         }
-        let gather = Gather::new(samples, layout, None)?;
+        let gather = Gather::new(samples, layout, None);
         let (zero, zeros) = gather.zeros();
         let copies = self.copies()?;
         let set = self.set(gather.bytes())?;

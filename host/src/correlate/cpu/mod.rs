@@ -93,6 +93,7 @@ trait Sums: Send {
 
 impl Backend for Selecting {
     fn accumulate(&mut self, samples: &Samples<'_>, gates: Option<&[u8]>) -> Result<()> {
+        samples.check_host()?;
         let Shape { layout, .. } = self.shape;
         let times = samples.extents().times;
         if self.delays.is_none()
@@ -124,7 +125,7 @@ impl Backend for Selecting {
             for gate in 0..self.sums.gates() {
                 let chosen = valid::times_of(&numbers[part.clone()], gate);
                 if !chosen.is_empty() {
-                    let gathered = Gather::new(&piece, layout, Some(&chosen))?.collect()?;
+                    let gathered = Gather::new(&piece, layout, Some(&chosen)).collect()?;
                     self.sums.accumulate(gate, &gathered, chosen.len());
                 }
             }
