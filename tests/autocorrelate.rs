@@ -10,9 +10,10 @@ mod device;
 mod oracle;
 
 use corrust::{
-    Autocorrelator, Device,
-    autocorrelate::{Kernel, Scheme, State, Sums},
+    Autocorrelator, Device, Layout,
+    autocorrelate::{Kernel, Scheme, State, Sums, SumsMut},
     device::{Buffer, Stream as GpuStream},
+    samples::{Element, Extents, Memory, Missing, Samples, Strides},
 };
 use oracle::Stream;
 use rand::{RngExt, SeedableRng, rngs::StdRng};
@@ -258,7 +259,8 @@ fn interruptions(backend: Backend) {
             // Every second time the stream resumes from the file.
             if cut[1] % 2 == 1 {
                 let state = State::load(&file).unwrap();
-                plan = Autocorrelator::resume_with(state, backend.device, backend.kernel).unwrap();
+                let builder = Autocorrelator::builder(stream.sensors).resume(state);
+                plan = builder.device(backend.device).kernel(backend.kernel).build().unwrap();
             }
         }
     }
@@ -304,17 +306,83 @@ fn device_memory(backend: Backend) {
             let padded = [&[0; 5], counts].concat();
             let buffer = Buffer::new(&gpu, padded.len()).unwrap();
             buffer.upload(streams[part % 2], &padded).unwrap();
-            // SAFETY: the buffer holds the counts until the snapshot has waited for them.
-            unsafe {
-                let address = buffer.address() + 5;
-                plan.accumulate_device(address, cut[1] - cut[0], streams[part % 2]).unwrap();
-            }
+            // Kept until the snapshot has waited for it.
             kept.push(buffer);
+            let counts = kept[part].slice().on(streams[part % 2]).part(5..padded.len());
+            let counts = Samples::new(counts, Element::Count, Layout::Tcn, 1, sensors).unwrap();
+            plan.accumulate(counts).unwrap();
         }
+        let points = plan.shape().points();
+        let mut room = Buffer::new(&gpu, 8 * sensors * points).unwrap();
+        let mut totals = Buffer::new(&gpu, 8 * sensors).unwrap();
+        let wrong = SumsMut::from(totals.slice_mut::<u64>());
+        let text = plan.snapshot_device(wrong).unwrap_err().to_string();
+        assert!(text.contains(&format!("{sensors} sums: expected {}", sensors * points)), "{text}");
+        totals = Buffer::new(&gpu, 16 * sensors).unwrap();
+        let products = room.slice_mut::<u64>().on(streams[1]);
+        let totals_room = Some(totals.slice_mut::<u64>());
+        plan.snapshot_device(SumsMut { products, totals: totals_room }).unwrap();
+        let mut found = vec![0_u64; sensors * points];
+        room.download(streams[1], &mut found).unwrap();
+        let mut counted = vec![[0_u64; 2]; sensors];
+        totals.download(GpuStream::default(), &mut counted).unwrap();
+        for (sensor, counted) in counted.iter().enumerate() {
+            let counts = stream.counts.iter().skip(sensor).step_by(sensors);
+            assert_eq!(*counted, [counts.map(|&count| u64::from(count)).sum::<u64>(); 2]);
+        }
+        assert_eq!(plan.snapshot().unwrap().products.as_slice().unwrap(), found);
         let sums = plan.snapshot().unwrap();
         for row in 0..sensors {
             let expected = curve(&stream, (row, row), 10, 32, Scheme::BinGroups);
             compare(backend.name, &sums, row, &expected);
+        }
+    }
+}
+
+/// Counts in another order with something between them, in host and in device memory, some of them
+/// missing: as if they were in order and the missing ones zero.
+fn views(backend: Backend) {
+    let gpu = backend.device.open().unwrap();
+    let (sensors, groups, lags) = (18, 6, 32);
+    let stream = random(sensors, backend.most.min(3_000));
+    let instants = stream.instants();
+    let mut lossy = random(sensors, instants);
+    let missing = [Missing::times(5..80), Missing::times(instants / 2..instants).of_inputs(3..9)];
+    for [input, time] in [[instants + 3, 1], [1, sensors + 5]] {
+        let mut bytes = vec![0x77; (sensors + 5) * (instants + 3)];
+        for at in 0..instants {
+            for sensor in 0..sensors {
+                let count = at * sensors + sensor;
+                bytes[sensor * input + at * time] = stream.counts[count];
+                let lost = missing
+                    .iter()
+                    .any(|missing| missing.times.contains(&at) && missing.inputs.contains(&sensor));
+                lossy.counts[count] = if lost { 0 } else { stream.counts[count] };
+            }
+        }
+        let extents = Extents { channels: 1, inputs: sensors, times: instants };
+        let strides = Strides { channel: 0, input, time };
+        let buffer = gpu.as_ref().map(|gpu| {
+            let buffer = Buffer::new(gpu, bytes.len()).unwrap();
+            buffer.upload(GpuStream::default(), &bytes).unwrap();
+            buffer
+        });
+        for (stream, missing) in [(&stream, &missing[..0]), (&lossy, &missing[..])] {
+            let memory =
+                [Some(Memory::from(&bytes[..])), buffer.as_ref().map(|b| b.slice().into())];
+            for memory in memory.into_iter().flatten() {
+                let counts = Samples::strided(memory, Element::Count, extents, strides).unwrap();
+                let counts = counts.missing(missing);
+                let mut plan = backend.plan(sensors, groups, lags, Scheme::BinGroups).unwrap();
+                plan.accumulate(counts.times(0..1_001)).unwrap();
+                plan.accumulate(counts.times(1_001..instants)).unwrap();
+                plan.wait().unwrap();
+                let sums = plan.snapshot().unwrap();
+                for row in 0..sensors {
+                    let expected = curve(stream, (row, row), groups, lags, Scheme::BinGroups);
+                    compare(backend.name, &sums, row, &expected);
+                }
+            }
         }
     }
 }
@@ -327,7 +395,7 @@ macro_rules! conformance {
 
             const BACKEND: Backend = $backend;
 
-            conformance!(@tests shapes groups cuts_at_random deep all_255 interruptions $($test)*);
+            conformance!(@tests shapes groups cuts_at_random deep all_255 interruptions views $($test)*);
         }
     };
     (@tests $($test:ident)*) => {
@@ -384,9 +452,15 @@ fn bad_shapes_are_refused() {
     refuse(builder(2).pairs(&[(0, 2)]), "sensor pair 0,2: expected numbers below 2");
     let mut plan = builder(3).device(Device::Cpu).build().unwrap();
     assert_eq!(
-        plan.accumulate(&[0; 7]).unwrap_err().to_string(),
+        plan.accumulate(&[0_u8; 7]).unwrap_err().to_string(),
         "7 counts: expected a multiple of the 3 sensors"
     );
+    assert_eq!(
+        plan.accumulate(&[0_u16; 6]).unwrap_err().to_string(),
+        "counts in elements of 2 bytes: expected bytes"
+    );
+    let state = builder(2).device(Device::Cpu).build().unwrap().state().unwrap();
+    refuse(builder(3).resume(state), "a state of 2 sensors: expected 3");
 }
 
 /// Files that are no states, or not whole ones, are refused.
@@ -394,7 +468,7 @@ fn bad_shapes_are_refused() {
 fn bad_states_are_refused() {
     let mut plan =
         Autocorrelator::builder(2).groups(2).lags(4).device(Device::Cpu).build().unwrap();
-    plan.accumulate(&[1, 2, 3, 4]).unwrap();
+    plan.accumulate(&[1_u8, 2, 3, 4]).unwrap();
     let bytes = plan.state().unwrap().to_bytes();
     assert!(State::from_bytes(&bytes).is_ok());
     for length in 0..bytes.len() {

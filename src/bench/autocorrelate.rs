@@ -6,9 +6,10 @@
 use std::{collections::BTreeMap, rc::Rc};
 
 use corrust_host::{
-    Autocorrelator, Device, Result,
+    Autocorrelator, Device, Layout, Result,
     autocorrelate::{Builder, Kernel, Sums},
-    device::Stream,
+    device::{DeviceSlice, LockedBytes, Stream},
+    samples::{Element, Samples},
 };
 
 use super::{Bound, Case, Clock, Place, Ring, Subject, Work, kernels, random_bytes};
@@ -82,7 +83,7 @@ impl Case for Counts {
         };
         let counts: Rc<[u8]> = random_bytes(self.sensors * self.instants).into();
         let mut plan = self.builder().device(Device::Cpu).build()?;
-        plan.accumulate(&counts)?;
+        plan.accumulate(&counts[..])?;
         let expected = Rc::new(plan.snapshot()?);
 
         let source = match &place.gpu {
@@ -104,10 +105,16 @@ impl Case for Counts {
             let make = builder(kernel);
             subjects.push(self.subject(make, kernel, "kernel", source.clone(), &expected)?);
         }
-        if place.gpu.is_some() && self.instants > PACKET {
+        if let Some(gpu) = &place.gpu
+            && self.instants > PACKET
+        {
             let named = self.kernels.first().copied().unwrap_or(Kernel::Auto);
-            let source = Source::Host(counts);
-            subjects.push(self.subject(builder(named), named, "from host", source, &expected)?);
+            let mut locked = gpu.locked_bytes(counts.len())?;
+            locked.copy_from_slice(&counts);
+            let locked = Source::Locked(Rc::new(locked));
+            for (what, source) in [("from host", Source::Host(counts)), ("page-locked", locked)] {
+                subjects.push(self.subject(builder(named), named, what, source, &expected)?);
+            }
         } else if place.gpu.is_some() {
             for (kernel, make) in [Kernel::Auto, Kernel::BinGroups].map(|k| (k, builder(k))) {
                 let source = Source::Host(counts.clone());
@@ -143,7 +150,7 @@ impl Counts {
         let operations = 2.0 * LAGS as f64 * bins;
         let name = kernel.to_string();
         let mut bounds = vec![Bound::tensor(&name, "s8", operations), Bound::memory(counts)];
-        if what == "from host" {
+        if matches!(what, "from host" | "page-locked") {
             bounds.push(Bound::upload(counts));
         }
         Ok(Subject {
@@ -152,7 +159,7 @@ impl Counts {
             what,
             clock: match source {
                 Source::Device(_) => Clock::Device,
-                Source::Host(_) => Clock::Host,
+                Source::Host(_) | Source::Locked(_) => Clock::Host,
             },
             sustain: what == "kernel"
                 && self.instants > PACKET
@@ -177,6 +184,8 @@ impl Counts {
 enum Source {
     Device(Rc<Ring>),
     Host(Rc<[u8]>),
+    /// In page-locked memory.
+    Locked(Rc<LockedBytes>),
 }
 
 struct Counting {
@@ -190,12 +199,20 @@ struct Counting {
 impl Work for Counting {
     fn run(&mut self) -> Result<()> {
         match &self.source {
-            // SAFETY: the ring holds the counts as long as the plan.
-            Source::Device(ring) => unsafe {
-                self.plan.accumulate_device(ring.next(), self.instants, Stream::default())
-            },
+            Source::Device(ring) => {
+                let sensors = self.plan.shape().sensors;
+                let bytes = sensors * self.instants;
+                // SAFETY: the ring holds the counts as long as the plan.
+                let slice = unsafe { DeviceSlice::from_raw(ring.next(), bytes, Stream::default()) };
+                let counts = Samples::new(slice, Element::Count, Layout::Tcn, 1, sensors)?;
+                self.plan.accumulate(counts)
+            }
             Source::Host(counts) => {
-                self.plan.accumulate(counts)?;
+                self.plan.accumulate(&counts[..])?;
+                self.plan.wait()
+            }
+            Source::Locked(counts) => {
+                self.plan.accumulate(&**counts)?;
                 self.plan.wait()
             }
         }

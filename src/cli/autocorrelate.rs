@@ -156,7 +156,7 @@ impl Args {
             let read = block.min(instants - first);
             let counts = &mut counts[..read * sensors];
             reader.read_at(first as u64 * sensors as u64, counts)?;
-            plan.accumulate(counts)?;
+            plan.accumulate(&*counts)?;
             progress.set((first + read) as u64);
         }
         let state = plan.state()?;
@@ -209,7 +209,11 @@ impl Args {
                     ),
                 ));
             }
-            return Autocorrelator::resume_with(state, self.device, self.kernel);
+            return Autocorrelator::builder(sensors)
+                .resume(state)
+                .device(self.device)
+                .kernel(self.kernel)
+                .build();
         }
         let mut builder = Autocorrelator::builder(sensors)
             .groups(self.groups.unwrap_or(10))

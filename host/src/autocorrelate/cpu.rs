@@ -13,8 +13,11 @@
 
 use rayon::prelude::*;
 
-use super::{Backend, Scheme, Shape, State};
-use crate::Result;
+use super::{Backend, Kernel, Scheme, Shape, State};
+use crate::{Layout, Result, samples::Samples};
+
+/// Bytes of counts that are brought together at once where they cannot be read as they lie.
+const PIECE_BYTES: usize = 16 << 20;
 
 /// Instants of a run: one sensor's bins and lines of all groups stay in the L1 cache.
 const RUN: usize = 4096;
@@ -49,8 +52,9 @@ struct Row<'a> {
     cells: &'a mut [u32],
 }
 
-impl Backend for Cpu {
-    fn accumulate(&mut self, counts: &[u8]) -> Result<()> {
+impl Cpu {
+    /// Advances the state by counts `[instant][sensor]`.
+    fn advance_by(&mut self, counts: &[u8]) {
         let shape = self.state.shape;
         let (points, groups) = (shape.points(), shape.groups);
         let line = groups * shape.cells();
@@ -83,15 +87,36 @@ impl Backend for Cpu {
                 }
             });
         self.state.instants += instants as u64;
+    }
+}
+
+impl Backend for Cpu {
+    fn accumulate(&mut self, counts: &Samples<'_>) -> Result<()> {
+        counts.check_host()?;
+        if let Some(plain) = counts.plain(Layout::Tcn) {
+            self.advance_by(plain);
+            return Ok(());
+        }
+        let times = counts.extents().times;
+        let most = (PIECE_BYTES / self.state.shape.sensors).max(1);
+        for first in (0..times).step_by(most) {
+            let piece = counts.times(first..times.min(first + most));
+            self.advance_by(&piece.gather(Layout::Tcn)?);
+        }
         Ok(())
     }
 
-    fn state(&mut self) -> Result<State> {
-        Ok(self.state.clone())
+    fn state_into(&mut self, state: &mut State) -> Result<()> {
+        state.clone_from(&self.state);
+        Ok(())
     }
 
     fn device_name(&self) -> &str {
         "CPU"
+    }
+
+    fn kernel(&self) -> Kernel {
+        Kernel::Auto
     }
 }
 

@@ -24,21 +24,22 @@ use corrust_gpu::abi::autocorrelate::{
     WARP_LAGS, history, role, row_bytes,
 };
 
-use super::{Backend, Kernel, Scheme, Shape, State};
+use super::{Backend, Kernel, Scheme, Shape, State, SumsMut};
 use crate::{
-    Error, Result,
-    device::{Buffer, Gpu, Stream, TensorMap},
+    Error, Layout, Result,
+    device::{Buffer, Gpu, Rows, Stream, TensorMap},
+    samples::{Memory, Samples},
+    stream::{Feeder, Maps, PIECE_BYTES},
 };
 
-/// Fewest and most bytes of counts that are uploaded at a time: enough to amortise the launches, few
-/// enough to overlap copying with computing.
-const UPLOAD_BYTES: [usize; 2] = [64 << 20, 256 << 20];
+/// Most bytes of counts that are brought to the device at a time.
+const MOST_BYTES: usize = 256 << 20;
 
-/// Instants that are uploaded at a time, within these bounds: halos are a small part of them.
-const UPLOAD_INSTANTS: usize = 1 << 14;
+/// Instants that are brought at a time, within these bounds: halos are a small part of them.
+const BROUGHT_INSTANTS: usize = 1 << 14;
 
 /// Most bytes of counts that one run of the pipeline takes.
-const PIECE_BYTES: u64 = 2 << 30;
+const RUN_BYTES: u64 = 2 << 30;
 
 /// Instants from which the pipeline is quicker than bin groups.
 const PIPELINE_INSTANTS: usize = 1024;
@@ -46,26 +47,17 @@ const PIPELINE_INSTANTS: usize = 1024;
 /// Most instants of a launch of bin groups: a few milliseconds.
 const BIN_GROUP_INSTANTS: usize = 1 << 16;
 
-/// Counts on their way to the device.
-struct Upload {
-    stream: Stream,
-    counts: Buffer,
+/// Counts in device memory, `[instant][sensor]` without gaps.
+type Counted = Samples<'static>;
+
+/// Instants of some counts.
+fn instants(counts: &Counted) -> usize {
+    counts.extents().times
 }
 
-/// Counts in device memory.
-#[derive(Clone, Copy)]
-struct Block {
-    address: u64,
-    instants: usize,
-}
-
-impl Block {
-    /// The first `instants` instants, and the rest.
-    fn split(self, shape: &Shape, instants: usize) -> (Self, Self) {
-        let offset = (instants * shape.sensors) as u64;
-        let rest = Self { address: self.address + offset, instants: self.instants - instants };
-        (Self { instants, ..self }, rest)
-    }
+/// The first `count` instants, and the rest.
+fn split(counts: &Counted, count: usize) -> (Counted, Counted) {
+    (counts.times(0..count), counts.times(count..instants(counts)))
 }
 
 /// The tensor-core pipeline's own memory.
@@ -85,8 +77,10 @@ struct Pipeline {
     quarters: Buffer,
     bins: Buffer,
     long: Buffer,
-    /// Where tensor maps of counts and of tails were written, the last used last.
-    maps: Vec<([TensorMap; 2], Buffer)>,
+    /// Tensor maps of counts and of tails.
+    maps: Maps,
+    /// The most instants that one run may take, and the buffers' bytes when that was found.
+    most: Option<(usize, u64)>,
 }
 
 /// A state in device memory.
@@ -103,10 +97,7 @@ pub(super) struct GpuBackend {
     partial: Buffer,
     cells: Buffer,
     pipeline: Option<Pipeline>,
-    uploads: Option<[Upload; 2]>,
-    next: usize,
-    /// The stream of the last launch, which the next must wait for.
-    last: Stream,
+    feeder: Feeder,
 }
 
 impl GpuBackend {
@@ -161,30 +152,20 @@ impl GpuBackend {
             partial: buffer(bytemuck::cast_slice(&state.partial))?,
             cells: buffer(bytemuck::cast_slice(&state.cells))?,
             name: gpu.facts().name.clone(),
+            feeder: Feeder::new(&gpu, 2),
             gpu,
             shape,
             pairs: state.pairs,
             instants,
             kernel,
             pipeline,
-            uploads: None,
-            next: 0,
-            last: stream,
         })
     }
 
-    /// Makes `stream` wait for the launches so far.
-    fn continue_on(&mut self, stream: Stream) -> Result<()> {
-        if self.last != stream {
-            self.gpu.order(self.last, stream)?;
-            self.last = stream;
-        }
-        Ok(())
-    }
-
-    /// Advances the state by a block.
-    fn advance(&mut self, stream: Stream, mut block: Block) -> Result<()> {
-        self.continue_on(stream)?;
+    /// Advances the state by counts.
+    fn advance(&mut self, mut block: Counted) -> Result<()> {
+        let stream = block.on_device().1;
+        self.feeder.continue_on(stream)?;
         let least = if self.kernel == Kernel::TensorCores { 1 } else { PIPELINE_INSTANTS };
         let Some(mut pipeline) = self.pipeline.take() else {
             return self.bin_groups(stream, block);
@@ -195,8 +176,8 @@ impl GpuBackend {
             let missing = (pipeline.halo - pipeline.known) as u64;
             let first = (self.instants + missing).next_multiple_of(unit);
             let head = usize::try_from(first - self.instants).unwrap_or(usize::MAX);
-            if head.saturating_add(least.max(unit as usize)) <= block.instants {
-                let (before, rest) = block.split(&self.shape, head);
+            if head.saturating_add(least.max(unit as usize)) <= instants(&block) {
+                let (before, rest) = split(&block, head);
                 if head > 0 {
                     self.bin_groups(stream, before)?;
                     pipeline.carry(self, stream, before, 0)?;
@@ -204,16 +185,16 @@ impl GpuBackend {
                 block = rest;
                 let limit = pipeline.piece_instants(self)?;
                 loop {
-                    let instants = block.instants.min(limit) / unit as usize * unit as usize;
-                    if instants == 0 {
+                    let count = instants(&block).min(limit) / unit as usize * unit as usize;
+                    if count == 0 {
                         break;
                     }
-                    let (piece, rest) = block.split(&self.shape, instants);
+                    let (piece, rest) = split(&block, count);
                     pipeline.run(self, stream, piece)?;
                     block = rest;
                 }
             }
-            if block.instants > 0 {
+            if instants(&block) > 0 {
                 self.bin_groups(stream, block)?;
                 pipeline.carry(self, stream, block, 0)?;
             }
@@ -225,15 +206,16 @@ impl GpuBackend {
     }
 
     /// Advances the state by bin groups.
-    fn bin_groups(&mut self, stream: Stream, mut block: Block) -> Result<()> {
+    fn bin_groups(&mut self, stream: Stream, mut block: Counted) -> Result<()> {
         let Shape { sensors, groups, lags, .. } = self.shape;
         let bytes = row_bytes(groups as u32, lags as u32) as u32;
         let rows_per_block = (BIN_GROUP_BYTES / bytes).min(BIN_GROUP_ROWS);
         let rows = self.pairs.len() as u32;
-        while block.instants > 0 {
-            let (part, rest) = block.split(&self.shape, block.instants.min(BIN_GROUP_INSTANTS));
+        while instants(&block) > 0 {
+            let (part, rest) = split(&block, instants(&block).min(BIN_GROUP_INSTANTS));
+            let count = instants(&part);
             let parameters = BinGroups {
-                counts: part.address,
+                counts: part.on_device().0,
                 pairs: self.device_pairs.address(),
                 products: self.products.address(),
                 totals: self.totals.address(),
@@ -244,75 +226,83 @@ impl GpuBackend {
                 rows,
                 groups: groups as u32,
                 lags: lags as u32,
-                instants: part.instants as u32,
+                instants: count as u32,
                 rows_per_block,
             };
             let blocks = rows.div_ceil(rows_per_block);
             // SAFETY: the state's buffers are those of the shape, the block's counts are there.
             unsafe { self.gpu.launch(stream, &BIN_GROUPS, blocks, &parameters)? };
-            self.instants += part.instants as u64;
+            self.instants += count as u64;
             block = rest;
         }
         Ok(())
     }
 
-    /// Uploads counts and advances the state by them.
-    fn upload(&mut self, counts: &[u8]) -> Result<()> {
-        let mut uploads = match self.uploads.take() {
-            Some(uploads) => uploads,
-            None => [self.upload_buffer()?, self.upload_buffer()?],
+    /// Brings counts to the device, a piece at a time, and advances the state by them.
+    fn accumulate_pieces(&mut self, counts: &Samples<'_>) -> Result<()> {
+        let times = counts.extents().times;
+        let dense = |counts: &Samples<'_>| counts.is_dense(Layout::Tcn);
+        let stays =
+            matches!(counts.memory(), Memory::Device(_)) && dense(counts) && counts.is_complete();
+        let most = if stays {
+            times
+        } else {
+            let [least, most] = [PIECE_BYTES, MOST_BYTES].map(|bytes| bytes / self.shape.sensors);
+            let wanted = BROUGHT_INSTANTS.clamp(least, most).max(1) * self.shape.sensors;
+            (self.feeder.piece_bytes(counts, wanted)? / self.shape.sensors).max(1)
         };
-        let upload = &mut uploads[self.next];
-        self.next = 1 - self.next;
-        let instants = counts.len() / self.shape.sensors;
-        let result = upload
-            .counts
-            .reserve(counts.len())
-            .and_then(|()| upload.counts.upload(upload.stream, counts))
-            .and_then(|()| {
-                self.advance(upload.stream, Block { address: upload.counts.address(), instants })
-            });
-        self.uploads = Some(uploads);
-        result
-    }
-
-    fn upload_buffer(&self) -> Result<Upload> {
-        Ok(Upload { stream: self.gpu.create_stream()?, counts: Buffer::new(&self.gpu, 0)? })
+        for first in (0..times).step_by(most) {
+            let piece = counts.times(first..times.min(first + most));
+            let brought = self.feeder.bring(&piece, Layout::Tcn, dense)?;
+            self.advance(brought)?;
+        }
+        Ok(())
     }
 }
 
 impl Backend for GpuBackend {
-    fn accumulate(&mut self, counts: &[u8]) -> Result<()> {
-        let [least, most] = UPLOAD_BYTES.map(|bytes| bytes / self.shape.sensors);
-        let instants = UPLOAD_INSTANTS.clamp(least, most).max(1);
-        counts.chunks(instants * self.shape.sensors).try_for_each(|part| self.upload(part))
-    }
-
-    unsafe fn accumulate_device(
-        &mut self,
-        address: u64,
-        instants: usize,
-        stream: Stream,
-    ) -> Result<()> {
-        self.advance(stream, Block { address, instants })
+    fn accumulate(&mut self, counts: &Samples<'_>) -> Result<()> {
+        let result = self.accumulate_pieces(counts);
+        result.and(self.feeder.give_back())
     }
 
     fn wait(&mut self) -> Result<()> {
-        self.gpu.wait(self.last)
+        self.feeder.wait()
     }
 
-    fn state(&mut self) -> Result<State> {
-        let mut state = State::new(self.shape, self.pairs.clone());
+    fn state_into(&mut self, state: &mut State) -> Result<()> {
+        state.make_room(&self.shape, &self.pairs);
         state.instants = self.instants;
-        self.products.download(self.last, &mut state.products)?;
-        self.totals.download(self.last, &mut state.totals)?;
-        self.partial.download(self.last, &mut state.partial)?;
-        self.cells.download(self.last, &mut state.cells)?;
-        Ok(state)
+        let stream = self.feeder.last();
+        self.products.download(stream, &mut state.products)?;
+        self.totals.download(stream, &mut state.totals)?;
+        self.partial.download(stream, &mut state.partial)?;
+        self.cells.download(stream, &mut state.cells)
+    }
+
+    fn snapshot_device(&mut self, room: &SumsMut<'_>) -> Result<()> {
+        let points = self.shape.points() * self.pairs.len();
+        room.products.check(&self.gpu, "sums", points)?;
+        let mut copies = vec![(&self.products, room.products.read(), points)];
+        if let Some(totals) = &room.totals {
+            totals.check(&self.gpu, "totals", 2 * self.pairs.len())?;
+            copies.push((&self.totals, totals.read(), 2 * self.pairs.len()));
+        }
+        for (from, to, count) in copies {
+            self.feeder.continue_on(to.stream())?;
+            let rows = Rows::one(8 * count);
+            // SAFETY: the room was checked; the state has as many sums.
+            unsafe { self.gpu.copy_rows(to.stream(), to.address(), from.address(), &rows)? };
+        }
+        Ok(())
     }
 
     fn device_name(&self) -> &str {
         &self.name
+    }
+
+    fn kernel(&self) -> Kernel {
+        if self.pipeline.is_none() { Kernel::BinGroups } else { self.kernel }
     }
 }
 
@@ -339,42 +329,51 @@ impl Pipeline {
             quarters: buffer()?,
             bins: buffer()?,
             long: buffer()?,
-            maps: Vec::new(),
+            maps: Maps::new(gpu),
+            most: None,
         })
     }
 
     /// Most instants that one run may take with the memory there is.
-    fn piece_instants(&self, state: &GpuBackend) -> Result<usize> {
-        let held = self.quarters.bytes() + self.bins.bytes() + self.long.bytes();
-        let free = state.gpu.free_bytes()? + held as u64;
+    fn piece_instants(&mut self, state: &GpuBackend) -> Result<usize> {
+        let held = (self.quarters.bytes() + self.bins.bytes() + self.long.bytes()) as u64;
+        // Asking the driver takes as long as a launch.
+        if let Some((most, known)) = self.most
+            && known == held
+        {
+            return Ok(most);
+        }
+        let free = state.gpu.free_bytes()? + held;
         let sensors = state.shape.sensors as u64;
         // A count takes half a byte in bins of four, no more again in their halo unless subsegments are
         // shorter than that, and up to 18 bytes of bins where `low` is 0.
         let bytes = 2 + (18 >> self.low);
         let halos = sensors * u64::from(SUBSEGMENTS) * (self.halo as u64 + u64::from(STEP));
         let counts = (free / 2).saturating_sub(halos) / bytes;
-        let instants = counts.min(PIECE_BYTES) / sensors;
+        let instants = counts.min(RUN_BYTES) / sensors;
         // Bins and instants of a launch are counted in 32 bits.
-        Ok((instants.min(1 << 30) as usize).max(1 << self.low))
+        let most = (instants.min(1 << 30) as usize).max(1 << self.low);
+        self.most = Some((most, held));
+        Ok(most)
     }
 
     /// Advances `state`, which stands at a multiple of `2^low`, by a multiple of that.
-    fn run(&mut self, state: &mut GpuBackend, stream: Stream, piece: Block) -> Result<()> {
+    fn run(&mut self, state: &mut GpuBackend, stream: Stream, piece: Counted) -> Result<()> {
         let Shape { sensors, groups, lags, .. } = state.shape;
-        let gpu = state.gpu.clone();
+        let (gpu, address, count) = (state.gpu.clone(), piece.on_device().0, instants(&piece));
         let chunks = if self.low > 0 && lags > WARP_LAGS as usize { 2 } else { 1 };
-        let wide = chunks == 1 && piece.address.is_multiple_of(16) && sensors.is_multiple_of(16);
+        let wide = chunks == 1 && address.is_multiple_of(16) && sensors.is_multiple_of(16);
         let boxes = wide && gpu.facts().runs(Target::Sm90a);
         let block_sensors =
             if boxes { BOX_SENSORS as usize } else { COUNT_WARPS as usize / chunks };
         let tiles = sensors.div_ceil(block_sensors);
         let multiprocessors = gpu.facts().multiprocessors as usize;
         let Cut { segments, subsegment, parts } = if boxes && self.low >= 2 {
-            Cut::parts(piece.instants, self.halo, sensors, tiles, multiprocessors)
+            Cut::parts(count, self.halo, sensors, tiles, multiprocessors)
         } else {
-            Cut::whole(piece.instants, self.halo, tiles, boxes, multiprocessors)
+            Cut::whole(count, self.halo, tiles, boxes, multiprocessors)
         };
-        let new_bins = piece.instants >> self.low;
+        let new_bins = count >> self.low;
         let history = history(lags as u32) as usize;
         let bins_stride = history + ((segments * SUBSEGMENTS as usize * subsegment) >> self.low);
         self.bins.reserve(2 * sensors * bins_stride)?;
@@ -383,14 +382,14 @@ impl Pipeline {
             self.quarters.reserve(rows * BIN_BYTES as usize)?;
         }
         let counts = Counts {
-            counts: piece.address,
+            counts: address,
             tail: self.tails[0].address(),
             quarters: self.quarters.address(),
-            maps: if boxes { self.maps(&gpu, stream, piece, sensors)? } else { 0 },
+            maps: if boxes { self.maps(stream, address, count, sensors)? } else { 0 },
             bins: self.bins.address(),
             products: state.products.address(),
             totals: state.totals.address(),
-            instants: piece.instants as u64,
+            instants: count as u64,
             bins_stride: bins_stride as u64,
             sensors: sensors as u32,
             subsegment: subsegment as u32,
@@ -402,7 +401,7 @@ impl Pipeline {
             chunks: chunks as u32,
             piece: if wide {
                 16
-            } else if words(piece, sensors) {
+            } else if words(address, sensors) {
                 4
             } else {
                 1
@@ -438,20 +437,12 @@ impl Pipeline {
             std::mem::swap(&mut state.partial, &mut self.next_partial);
         }
         std::mem::swap(&mut state.cells, &mut self.next_cells);
-        state.instants += piece.instants as u64;
+        state.instants += count as u64;
         Ok(())
     }
 
-    /// Device address of the tensor maps of a block's counts and of the tail.
-    fn maps(
-        &mut self,
-        gpu: &Arc<dyn Gpu>,
-        stream: Stream,
-        block: Block,
-        sensors: usize,
-    ) -> Result<u64> {
-        /// Those of two uploads and of the caller's own, with either tail.
-        const KEPT: usize = 8;
+    /// Device address of the tensor maps of counts and of the tail.
+    fn maps(&mut self, stream: Stream, counts: u64, count: usize, sensors: usize) -> Result<u64> {
         let map = |address, instants: usize| TensorMap {
             address,
             sizes: [sensors as u64, instants as u64, 1],
@@ -459,21 +450,8 @@ impl Pipeline {
             box_bytes: BOX_SENSORS,
             box_rows: BOX_STEP,
         };
-        let maps = [map(block.address, block.instants), map(self.tails[0].address(), self.halo)];
-        if let Some(kept) = self.maps.iter().position(|kept| kept.0 == maps) {
-            self.maps[kept..].rotate_left(1);
-        } else {
-            let buffer = if self.maps.len() < KEPT {
-                Buffer::new(gpu, 256)?
-            } else {
-                // Its last user comes before this stream's next launch, as every launch waits for the
-                // one before.
-                self.maps.remove(0).1
-            };
-            buffer.upload(stream, &[gpu.tensor_map(&maps[0])?, gpu.tensor_map(&maps[1])?])?;
-            self.maps.push((maps, buffer));
-        }
-        Ok(self.maps.last().expect("found or pushed").1.address())
+        let maps = [map(counts, count), map(self.tails[0].address(), self.halo)];
+        self.maps.address(stream, maps)
     }
 
     /// Advances the groups above `low` by `new_bins` bins of that.
@@ -542,35 +520,42 @@ impl Pipeline {
         Ok(())
     }
 
-    /// Moves the tail past `block`, and writes the next delay lines of `fill` groups.
-    fn carry(&mut self, state: &GpuBackend, stream: Stream, block: Block, fill: u32) -> Result<()> {
+    /// Moves the tail past counts, and writes the next delay lines of `fill` groups.
+    fn carry(
+        &mut self,
+        state: &GpuBackend,
+        stream: Stream,
+        block: Counted,
+        fill: u32,
+    ) -> Result<()> {
         let Shape { sensors, groups, lags, .. } = state.shape;
+        let (address, count) = (block.on_device().0, instants(&block));
         let parameters = Carry {
-            counts: block.address,
+            counts: address,
             tail: self.tails[0].address(),
             new_tail: self.tails[1].address(),
             cells: self.next_cells.address(),
-            instants: block.instants as u64,
+            instants: count as u64,
             sensors: sensors as u32,
             halo: self.halo as u32,
             groups: groups as u32,
             lags: lags as u32,
             fill,
-            words: words(block, sensors).into(),
+            words: words(address, sensors).into(),
         };
         let items = (self.halo * sensors / 4).max(fill as usize * lags * sensors);
         let blocks = items.div_ceil(CARRY.entry.threads as usize).min(1 << 14);
         // SAFETY: the tails hold `halo` instants, the block's counts are there.
         unsafe { state.gpu.launch(stream, &CARRY, blocks as u32, &parameters)? };
         self.tails.swap(0, 1);
-        self.known = (self.known + block.instants).min(self.halo);
+        self.known = (self.known + count).min(self.halo);
         Ok(())
     }
 }
 
 /// Whether the counts of four neighbouring sensors can be read as one word.
-fn words(block: Block, sensors: usize) -> bool {
-    block.address.is_multiple_of(4) && sensors.is_multiple_of(4)
+fn words(address: u64, sensors: usize) -> bool {
+    address.is_multiple_of(4) && sensors.is_multiple_of(4)
 }
 
 fn grid(blocks: usize) -> Result<u32> {

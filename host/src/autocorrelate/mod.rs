@@ -23,51 +23,45 @@ mod kernel;
 mod plan;
 mod shape;
 mod state;
+mod sums_mut;
 
 pub use curve::{Curve, Sums};
 pub use kernel::Kernel;
 pub use plan::{Autocorrelator, Builder};
 pub use shape::{MAX_GROUPS, Point, Scheme, Shape};
 pub use state::State;
+pub use sums_mut::SumsMut;
 
 use std::sync::Arc;
 
-use crate::{
-    Error, Result,
-    device::{Gpu, Stream},
-};
+use crate::{Error, Result, device::Gpu, samples::Samples};
 
 /// A place that autocorrelates: the CPU, a GPU, or the simulator.
 pub(crate) trait Backend: Send {
-    /// Advances the state by counts `[instant][sensor]`, a whole number of instants.
-    fn accumulate(&mut self, counts: &[u8]) -> Result<()>;
-
-    /// [`Self::accumulate`] of counts in device memory at `address`, enqueued on the caller's stream.
-    ///
-    /// # Safety
-    /// `address` holds the counts and stays readable until the stream has come so far.
-    unsafe fn accumulate_device(
-        &mut self,
-        _address: u64,
-        _instants: usize,
-        _stream: Stream,
-    ) -> Result<()> {
-        Err(Error::invalid(format!(
-            "{}: autocorrelates counts in host memory, not in a GPU's",
-            self.device_name()
-        )))
-    }
+    /// Advances the state by counts, one channel of as many inputs as there are sensors.
+    fn accumulate(&mut self, counts: &Samples<'_>) -> Result<()>;
 
     /// Waits until all sums are up to date.
     fn wait(&mut self) -> Result<()> {
         Ok(())
     }
 
-    /// The state as it is now; the stream goes on.
-    fn state(&mut self) -> Result<State>;
+    /// Brings the state as it is now to `state`, whose memory is used again; the stream goes on.
+    fn state_into(&mut self, state: &mut State) -> Result<()>;
+
+    /// Brings the sums as they are now to device memory.
+    fn snapshot_device(&mut self, _room: &SumsMut<'_>) -> Result<()> {
+        Err(Error::invalid(format!(
+            "{}: leaves sums in host memory, not in a GPU's",
+            self.device_name()
+        )))
+    }
 
     /// The device, as a person would name it.
     fn device_name(&self) -> &str;
+
+    /// The kernel: [`Kernel::Auto`] where it depends on the blocks of counts.
+    fn kernel(&self) -> Kernel;
 }
 
 /// The backend on a GPU, or on the CPU where there is none, continuing from `state`.

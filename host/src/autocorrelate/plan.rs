@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use super::{Backend, Kernel, Scheme, Shape, State, Sums, backend, head::Head};
+use super::{Backend, Kernel, Scheme, Shape, State, Sums, SumsMut, backend, head::Head};
 use crate::{
-    Device, Error, Result,
-    device::{Gpu, Stream},
+    Device, Error, Layout, Result,
+    device::Gpu,
     place::{Place, place_setters},
+    samples::{Element, Feed, Samples},
 };
 
 /// Bytes of a stream's first counts that are copied from a GPU at a time.
@@ -14,9 +15,11 @@ const HEAD_BYTES: usize = 1 << 24;
 
 /// Settings of an [`Autocorrelator`] in the making.
 #[derive(Clone, Debug)]
+#[must_use]
 pub struct Builder {
     shape: Shape,
     pairs: Option<Vec<[u32; 2]>>,
+    state: Option<State>,
     place: Place<Kernel>,
 }
 
@@ -48,15 +51,44 @@ impl Builder {
         self
     }
 
+    /// Continues the stream that [`Autocorrelator::state`] remembered, on any device: groups, lags, scheme
+    /// and pairs are the state's.
+    ///
+    /// ```
+    /// use corrust_host::{Autocorrelator, Device};
+    ///
+    /// let mut plan = Autocorrelator::builder(1).device(Device::Cpu).build()?;
+    /// plan.accumulate(&[1_u8, 2])?;
+    /// let mut plan = Autocorrelator::builder(1).resume(plan.state()?).device(Device::Sim).build()?;
+    /// plan.accumulate(&[3_u8])?;
+    /// assert_eq!(plan.snapshot()?.products[[0, 1]], 2 * 1 + 3 * 2);
+    /// # Ok::<(), corrust_host::Error>(())
+    /// ```
+    pub fn resume(mut self, state: State) -> Self {
+        self.state = Some(state);
+        self
+    }
+
     place_setters!("compute");
 
     /// Builds the plan.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for numbers of sensors, groups or lags that cannot be computed with, or a
-    /// pair of sensors that do not exist; [`Error::Device`] when the device is not there.
+    /// [`Error::Invalid`] for numbers of sensors, groups or lags that cannot be computed with, a
+    /// pair of sensors that do not exist, a state of another number of sensors, or a kernel that does not
+    /// compute this shape; [`Error::Device`] when the device is not there.
     pub fn build(self) -> Result<Autocorrelator> {
-        let Self { shape, pairs, place } = self;
+        let Self { shape, pairs, state, place } = self;
+        if let Some(state) = state {
+            if state.shape().sensors != shape.sensors {
+                return Err(Error::invalid(format!(
+                    "a state of {} sensors: expected {}",
+                    state.shape().sensors,
+                    shape.sensors
+                )));
+            }
+            return Autocorrelator::at(state, &place);
+        }
         shape.check()?;
         if u32::try_from(shape.sensors).is_err() {
             return Err(Error::invalid(format!(
@@ -121,26 +153,9 @@ impl Autocorrelator {
         Builder {
             shape: Shape { sensors, groups: 10, lags: 32, scheme: Scheme::BinGroups },
             pairs: None,
+            state: None,
             place: Place::default(),
         }
-    }
-
-    /// Continues a stream from what [`state`](Self::state) gave, on any device.
-    ///
-    /// # Errors
-    /// [`Error::Device`] when the device is not there; [`Error::Invalid`] when it cannot compute
-    /// the state's shape.
-    pub fn resume(state: State, device: Device) -> Result<Self> {
-        Self::resume_with(state, device, Kernel::Auto)
-    }
-
-    /// [`resume`](Self::resume) with a kernel of the caller's choice.
-    ///
-    /// # Errors
-    /// Those of [`resume`](Self::resume), and [`Error::Invalid`] when the kernel does not compute
-    /// the state's shape.
-    pub fn resume_with(state: State, device: Device, kernel: Kernel) -> Result<Self> {
-        Self::at(state, &Place { device, gpu: None, kernel })
     }
 
     /// Continues a stream somewhere.
@@ -169,78 +184,61 @@ impl Autocorrelator {
         self.backend.device_name()
     }
 
-    /// Adds counts `[instant][sensor]` to the stream.
+    /// The kernel that computes; [`Kernel::Auto`] on a CPU, and where it depends on the length of the blocks.
+    pub fn kernel(&self) -> Kernel {
+        self.backend.kernel()
+    }
+
+    /// Adds counts to the stream: bytes `[instant][sensor]`, or [`Samples`](crate::samples::Samples) of
+    /// one channel, as many inputs as there are sensors, and [`Element::Count`] that say where they are, in
+    /// host or device memory, how they lie and what of them is missing and counts as zero.
+    ///
+    /// The device may still be computing when this returns; the caller's host memory is free for other
+    /// use then. Counts in a GPU's memory are to stay as they are until their stream has come so far. Up to
+    /// the longest lag, a stream's first counts there are also copied to the host, which waits for them.
+    ///
+    /// ```
+    /// use corrust_host::{Autocorrelator, Device, Layout, samples::{Element, Missing, Samples}};
+    ///
+    /// // [sensor][instant], the last instant of the second sensor lost.
+    /// let counts = [[1_u8, 2, 3], [4, 5, 6]];
+    /// let missing = [Missing::times(2..3).of_inputs(1..2)];
+    /// let counts = Samples::new(counts.as_flattened(), Element::Count, Layout::Cnt, 1, 2)?;
+    /// let mut plan = Autocorrelator::builder(2).device(Device::Cpu).build()?;
+    /// plan.accumulate(counts.missing(&missing))?;
+    /// let sums = plan.snapshot()?;
+    /// assert_eq!((sums.products[[0, 1]], sums.products[[1, 1]]), (2 * 1 + 3 * 2, 5 * 4));
+    /// # Ok::<(), corrust_host::Error>(())
+    /// ```
     ///
     /// # Errors
-    /// [`Error::Invalid`] when the last instant is incomplete, or the stream grows beyond
-    /// [`Shape::max_instants`]; the device's own errors.
-    pub fn accumulate(&mut self, counts: &[u8]) -> Result<()> {
-        let instants = self.grown(self.shape.instants(counts.len())?)?;
-        if !counts.is_empty() {
-            self.backend.accumulate(counts)?;
-            self.advance_head(counts);
+    /// [`Error::Invalid`] when the last instant is incomplete, [`Samples`](crate::samples::Samples) are not
+    /// the plan's, or the stream grows beyond [`Shape::max_instants`]; the device's own errors.
+    pub fn accumulate<'a>(&mut self, counts: impl Into<Feed<'a>>) -> Result<()> {
+        let axes = (1, self.shape.sensors);
+        let instants = |bytes| self.shape.instants(bytes);
+        let counts = counts.into().samples(Element::Count, Layout::Tcn, axes, instants)?;
+        let instants = self.grown(counts.extents().times)?;
+        if instants > self.instants {
+            self.backend.accumulate(&counts)?;
+            self.advance_head(&counts)?;
             self.instants = instants;
         }
         Ok(())
     }
 
-    /// [`accumulate`](Self::accumulate) of counts that are in the GPU's memory already: `instants`
-    /// instants of all sensors at device address `address`. Enqueued on `stream`
-    /// ([`Stream::from_raw`] of the caller's `CUstream`, or the GPU's default stream) without
-    /// waiting; [`snapshot`](Self::snapshot) and [`state`](Self::state) wait. Up to the longest lag, a
-    /// stream's first counts are also copied to the host, which waits for them.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] when the plan is the CPU's, or the stream grows beyond
-    /// [`Shape::max_instants`]; the device's own errors.
-    ///
-    /// # Safety
-    /// `address` is device memory that holds the counts until the stream has come so far.
-    pub unsafe fn accumulate_device(
-        &mut self,
-        address: u64,
-        instants: usize,
-        stream: Stream,
-    ) -> Result<()> {
-        let grown = self.grown(instants)?;
-        if instants > 0 {
-            // SAFETY: the caller's promise.
-            unsafe { self.backend.accumulate_device(address, instants, stream)? };
-            // SAFETY: the caller's promise.
-            unsafe { self.download_head(address, instants, stream)? };
-            self.instants = grown;
-        }
-        Ok(())
-    }
-
     /// Takes in what the head still needs of counts that come now.
-    fn advance_head(&mut self, counts: &[u8]) {
+    fn advance_head(&mut self, counts: &Samples<'_>) -> Result<()> {
         let sensors = self.shape.sensors;
         let needed = usize::try_from(self.head.missing(self.instants)).unwrap_or(usize::MAX);
-        let counts = &counts[..counts.len().min(needed.saturating_mul(sensors))];
-        self.head.advance(sensors, self.instants, counts);
-    }
-
-    /// [`advance_head`](Self::advance_head) of counts in the GPU's memory.
-    ///
-    /// # Safety
-    /// As for [`accumulate_device`](Self::accumulate_device).
-    unsafe fn download_head(
-        &mut self,
-        address: u64,
-        instants: usize,
-        stream: Stream,
-    ) -> Result<()> {
-        let sensors = self.shape.sensors;
-        let needed = usize::try_from(self.head.missing(self.instants)).unwrap_or(usize::MAX);
-        let (needed, piece) = (needed.min(instants), (HEAD_BYTES / sensors).max(1));
-        let mut bytes = vec![0; needed.min(piece) * sensors];
+        let (needed, piece) = (needed.min(counts.extents().times), (HEAD_BYTES / sensors).max(1));
         for first in (0..needed).step_by(piece) {
-            let bytes = &mut bytes[..piece.min(needed - first) * sensors];
-            let gpu = self.gpu.as_ref().expect("counts in the memory of a GPU");
-            // SAFETY: the caller's promise.
-            unsafe { gpu.download(stream, address + (first * sensors) as u64, bytes)? };
-            self.head.advance(sensors, self.instants + first as u64, bytes);
+            let part = counts.times(first..needed.min(first + piece));
+            let bytes = match &self.gpu {
+                Some(gpu) => part.gather_from(gpu, Layout::Tcn)?,
+                None => part.gather(Layout::Tcn)?,
+            };
+            self.head.advance(sensors, self.instants + first as u64, &bytes);
         }
         Ok(())
     }
@@ -274,11 +272,48 @@ impl Autocorrelator {
         Ok(Sums::of(&self.state()?))
     }
 
-    /// All that is remembered of the stream so far, to be resumed later; it goes on.
+    /// The products, and the totals where [`SumsMut`] says so, of the stream so far into the memory of the
+    /// plan's GPU; it goes on. Enqueued in the order of the room's streams without waiting.
+    ///
+    /// ```
+    /// use corrust_host::{Autocorrelator, Device, device::{Buffer, Stream}};
+    ///
+    /// let gpu = Device::Sim.open()?.expect("the simulator is a GPU");
+    /// let mut plan = Autocorrelator::builder(1).groups(1).lags(2).gpu(gpu.clone()).build()?;
+    /// plan.accumulate(&[1_u8, 2, 3])?;
+    /// let mut room = Buffer::new(&gpu, 2 * 8)?;
+    /// plan.snapshot_device(room.slice_mut::<u64>())?;
+    /// let mut sums = [0_u64; 2];
+    /// room.download(Stream::default(), &mut sums)?;
+    /// assert_eq!(sums, [1 + 4 + 9, 2 * 1 + 3 * 2]);
+    /// # Ok::<(), corrust_host::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when the plan is the CPU's, or the room is not that of its sums; the device's
+    /// own errors.
+    pub fn snapshot_device<'a>(&mut self, room: impl Into<SumsMut<'a>>) -> Result<()> {
+        self.backend.snapshot_device(&room.into())
+    }
+
+    /// All that is remembered of the stream so far, to be [resumed](Builder::resume) later; it goes on.
     ///
     /// # Errors
     /// The device's own.
     pub fn state(&mut self) -> Result<State> {
-        Ok(State { head: self.head.clone(), ..self.backend.state()? })
+        let mut state = State::new(self.shape, Vec::new());
+        self.state_into(&mut state)?;
+        Ok(state)
+    }
+
+    /// [`state`](Self::state) into an earlier one, whose memory is used again where it has the same
+    /// shape; [`Sums::of`] tells its sums.
+    ///
+    /// # Errors
+    /// As for [`state`](Self::state); what `state` holds is of no use then.
+    pub fn state_into(&mut self, state: &mut State) -> Result<()> {
+        self.backend.state_into(state)?;
+        state.head.clone_from(&self.head);
+        Ok(())
     }
 }

@@ -118,6 +118,13 @@ impl State {
         }
     }
 
+    /// Makes room for a stream's, in the same memory where it fits.
+    pub(crate) fn make_room(&mut self, shape: &Shape, pairs: &[[u32; 2]]) {
+        if self.shape != *shape || self.pairs != pairs {
+            *self = Self::new(*shape, pairs.to_vec());
+        }
+    }
+
     /// What is autocorrelated.
     pub fn shape(&self) -> &Shape {
         &self.shape

@@ -8,7 +8,7 @@
 mod gather;
 mod missing;
 
-use std::{fmt, ops::Range};
+use std::{fmt, ops::Range, sync::Arc};
 
 use bytemuck::NoUninit;
 
@@ -16,7 +16,7 @@ pub(crate) use self::gather::Gather;
 pub use self::missing::Missing;
 use crate::{
     Encoding, Error, Layout, Result,
-    device::{DeviceSlice, LockedBytes, Stream},
+    device::{DeviceSlice, Gpu, LockedBytes, Stream, host},
 };
 
 /// What one sample is.
@@ -379,6 +379,25 @@ impl<'a> Samples<'a> {
     }
 }
 
+impl Samples<'_> {
+    /// [`gather`](Self::gather) of samples that may also be in the memory of `gpu`, whose stream is waited
+    /// for.
+    pub(crate) fn gather_from(&self, gpu: &Arc<dyn Gpu>, layout: Layout) -> Result<Vec<u8>> {
+        let Memory::Device(slice) = self.memory else { return self.gather(layout) };
+        let (Extents { channels, inputs, times }, strides) = (self.extents, self.strides);
+        if times == 0 {
+            return Ok(Vec::new());
+        }
+        let last = (channels - 1) * strides.channel
+            + (inputs - 1) * strides.input
+            + (times - 1) * strides.time;
+        let mut bytes = host::zeros(last + self.element.bytes())?;
+        // SAFETY: the samples reach so far, and whoever gave them keeps them.
+        unsafe { gpu.download(slice.stream(), slice.address(), &mut bytes)? };
+        Samples { memory: Memory::Host(&bytes), ..*self }.gather(layout)
+    }
+}
+
 fn memory_bytes(memory: &Memory<'_>) -> usize {
     match memory {
         Memory::Host(bytes) => bytes.len(),
@@ -387,19 +406,19 @@ fn memory_bytes(memory: &Memory<'_>) -> usize {
 }
 
 /// What a plan is fed with: a slice of elements of any type (bytes, `i8`, `Complex<i8>`, `f16`, arrays of
-/// these) whose bytes are the samples, complete and in the plan's own order, or [`Samples`] that say where
-/// they are, how they lie and what is missing.
+/// these) whose bytes are the samples, complete and in the plan's own order (counts: bytes alone), or
+/// [`Samples`] that say where they are, how they lie and what is missing.
 #[derive(Clone, Copy, Debug)]
 pub enum Feed<'a> {
-    /// Samples in the plan's order.
-    Bytes(&'a [u8]),
+    /// Samples in the plan's order, and the bytes of an element of the slice.
+    Bytes(&'a [u8], usize),
     /// A view.
     Samples(Samples<'a>),
 }
 
 impl<'a, S: NoUninit> From<&'a [S]> for Feed<'a> {
     fn from(samples: &'a [S]) -> Self {
-        Self::Bytes(bytemuck::cast_slice(samples))
+        Self::Bytes(bytemuck::cast_slice(samples), size_of::<S>())
     }
 }
 
@@ -417,7 +436,7 @@ impl<'a, S: NoUninit> From<&'a Vec<S>> for Feed<'a> {
 
 impl<'a> From<&'a LockedBytes> for Feed<'a> {
     fn from(samples: &'a LockedBytes) -> Self {
-        Self::Bytes(samples)
+        Self::Bytes(samples, 1)
     }
 }
 
@@ -438,7 +457,10 @@ impl<'a> Feed<'a> {
         times: impl FnOnce(usize) -> Result<usize>,
     ) -> Result<Samples<'a>> {
         match self {
-            Self::Bytes(bytes) => {
+            Self::Bytes(_, size) if element == Element::Count && size != 1 => {
+                Err(Error::invalid(format!("counts in elements of {size} bytes: expected bytes")))
+            }
+            Self::Bytes(bytes, _) => {
                 let extents = Extents { channels, inputs, times: times(bytes.len())? };
                 Ok(Samples::dense(Memory::Host(bytes), element, layout, extents))
             }
