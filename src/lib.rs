@@ -8,11 +8,30 @@
 //!
 //! Around them:
 //!
+//! - [`samples`] are what they are fed with: slices, or views of host or device memory that say how samples
+//!   lie and which are missing.
 //! - [`mod@format`] reads recordings and writes arrays as streams.
 //! - [`quantise`] makes few-bit samples of voltages; [`reorder`] and [`shift`] bring samples into order
 //!   on a GPU.
 //! - [`simulate`] makes recordings of point sources with known delays.
 //! - [`device`] tells what there is to run on.
+//!
+//! ```
+//! use corrust::{Autocorrelator, Beamformer, Correlator, Device};
+//!
+//! let mut correlator = Correlator::builder(3, 2).device(Device::Cpu).build()?;
+//! correlator.accumulate(&[[[[1_i8, -1]; 3]; 2]; 100])?; // [time][channel][input][re, im]
+//! let visibilities = correlator.dump()?.visibilities;
+//!
+//! let mut beamformer = Beamformer::builder(3, 2).device(Device::Cpu).build()?;
+//! beamformer.set_weights(&[[[1_i8, 0]; 3], [[0, 1]; 3]])?;
+//! let beams = beamformer.beamform(&[[0x10_u8, 0x11, 0x12]; 8])?; // [time][dish]
+//!
+//! let mut autocorrelator = Autocorrelator::builder(2).device(Device::Cpu).build()?;
+//! autocorrelator.accumulate(&[3_u8; 2 * 1000])?; // [instant][sensor]
+//! let sums = autocorrelator.snapshot()?;
+//! # Ok::<(), corrust::Error>(())
+//! ```
 //!
 //! The command `corrust` does the same from files to files; `corrust help` explains it.
 

@@ -1,7 +1,8 @@
 //! Host side of corrust: plans, CPU backends, GPU launches and file formats.
 //!
-//! Data flows one way: a file format or the caller's memory gives raw samples
-//! ([`Encoding`], [`Layout`]), a plan checks shapes, a backend computes, a file format writes.
+//! Data flows one way: a file format or the caller's memory gives [`samples`] ([`Encoding`], [`Layout`]), a
+//! plan checks shapes, the streaming engine (`stream`) brings them to a device piece by piece, a backend
+//! computes, a file format writes.
 
 pub mod autocorrelate;
 pub mod beamform;
@@ -27,3 +28,4 @@ pub use device::Device;
 pub use error::{Error, Result};
 pub use layout::Layout;
 pub use sample::Encoding;
+pub use samples::Samples;

@@ -15,6 +15,7 @@ use corrust_gpu::abi::{
 use crate::{
     Encoding, Layout, Result,
     device::{Gpu, Stream},
+    samples::{Extents, Samples},
 };
 
 /// Bytes that native rows are aligned to.
@@ -50,32 +51,22 @@ impl Native {
     }
 }
 
-/// Samples in device memory, and where they go.
+/// Samples in device memory, and the native ones that they become.
 #[derive(Clone, Copy, Debug)]
-pub struct Block {
-    /// How a sample is stored.
-    pub encoding: Encoding,
-    /// What it becomes: what [`Native::of`] gives for its encoding, or [`Native::Nibbles`] of 4-bit ones.
-    pub form: Native,
-    /// Order of the axes as delivered.
+pub struct ToNative<'a> {
+    /// Voltages in a GPU's memory: `tcn` without gaps, or `cnt` in rows that are equally far apart.
+    pub samples: Samples<'a>,
+    /// Which of these.
     pub layout: Layout,
-    /// `N`.
-    pub inputs: usize,
-    /// `C`.
-    pub channels: usize,
-    /// `T`.
-    pub times: usize,
-    /// Device address of the samples as delivered.
-    pub source: u64,
-    /// Bytes from one input to the next as delivered (`cnt`).
-    pub source_stride: usize,
+    /// What they become: what [`Native::of`] gives for their encoding, or [`Native::Nibbles`] of 4-bit ones.
+    pub form: Native,
     /// Device address of the native samples, `[channel][input][row_bytes]`, 16-byte aligned.
     pub native: u64,
     /// Bytes of a native row, a multiple of [`ROW_ALIGNMENT`]; beyond the times they become zero.
     pub row_bytes: usize,
 }
 
-/// A way to bring a block to its native layout.
+/// A kernel that brings samples to their native layout.
 #[derive(Clone, Copy, Debug)]
 pub struct Variant {
     kernel: &'static Kernel<Reorder>,
@@ -96,11 +87,14 @@ impl Variant {
         Self { kernel, tile: None }
     }
 
-    /// Those that take a block, the quickest first; at least one.
-    pub fn of(block: &Block) -> Vec<Self> {
+    /// Those that take the samples, the quickest first; at least one.
+    ///
+    /// # Panics
+    /// When the samples are in host memory.
+    pub fn of(way: &ToNative<'_>) -> Vec<Self> {
         // A kernel for inputs that fill whole words, and one for any.
-        let unpacked = block.encoding != Encoding::Ci8;
-        let (turn, any) = match (block.layout, block.form) {
+        let unpacked = way.samples.element() != Encoding::Ci8.into();
+        let (turn, any) = match (way.layout, way.form) {
             (Layout::Cnt, Native::Nibbles) => return vec![Self::rows(&CNT_NIBBLES)],
             (Layout::Cnt, Native::Int8) if unpacked => return vec![Self::rows(&CNT_CI4)],
             (Layout::Cnt, Native::Int8) => return vec![Self::rows(&CNT_CI8)],
@@ -110,8 +104,8 @@ impl Variant {
             (Layout::Tcn, Native::Int8) => (&TCN_WORDS_CI8, &TCN_CI8),
             (Layout::Tcn, Native::Half) => return vec![Self::words(&TCN_WORDS_CF16)],
         };
-        let words = block.inputs.is_multiple_of(turn.word_inputs as usize)
-            && block.source.is_multiple_of(4);
+        let words = way.samples.extents().inputs.is_multiple_of(turn.word_inputs as usize)
+            && way.samples.on_device().0.is_multiple_of(4);
         let any = Self::samples(any);
         if words { vec![Self::words(turn), any] } else { vec![any] }
     }
@@ -121,23 +115,29 @@ impl Variant {
         self.kernel.entry.name
     }
 
-    /// Enqueues the reordering of a block.
+    /// Enqueues the kernel.
     ///
     /// # Safety
-    /// The addresses are device memory of the sizes that the block states; the variant is one
-    /// [of](Self::of) the block's.
-    pub unsafe fn launch(&self, gpu: &Arc<dyn Gpu>, stream: Stream, block: &Block) -> Result<()> {
-        let rows = block.channels * block.inputs;
+    /// The native samples have room in device memory, and the samples are still there; the variant is one
+    /// [of](Self::of) theirs.
+    pub unsafe fn launch(
+        &self,
+        gpu: &Arc<dyn Gpu>,
+        stream: Stream,
+        way: &ToNative<'_>,
+    ) -> Result<()> {
+        let Extents { channels, inputs, times } = way.samples.extents();
+        let rows = channels * inputs;
         let parameters = Reorder {
-            source: block.source,
-            native: block.native,
-            row_stride: block.row_bytes as u64,
-            source_stride: block.source_stride as u64,
-            inputs: block.inputs as u32,
-            channels: block.channels as u32,
-            times: block.times as u32,
-            native_times: (block.row_bytes / block.form.bytes()) as u32,
-            flip: if block.encoding == Encoding::Ci4Offset { 0x88 } else { 0 },
+            source: way.samples.on_device().0,
+            native: way.native,
+            row_stride: way.row_bytes as u64,
+            source_stride: way.samples.row_stride() as u64,
+            inputs: inputs as u32,
+            channels: channels as u32,
+            times: times as u32,
+            native_times: (way.row_bytes / way.form.bytes()) as u32,
+            flip: if way.samples.element() == Encoding::Ci4Offset.into() { 0x88 } else { 0 },
             reserved: 0,
         };
         let blocks = match self.tile {

@@ -10,34 +10,18 @@ use corrust_gpu::abi::{
 use crate::{
     Layout, Result,
     device::{Gpu, Stream},
+    samples::{Extents, Samples},
 };
 
-/// Samples that follow each other: a history and a block, both in the same layout.
+/// Samples in device memory that follow each other, both in the order of one layout without gaps.
 #[derive(Clone, Copy, Debug)]
-pub struct Window {
+pub struct Window<'a> {
     /// Order of the axes.
     pub layout: Layout,
-    /// Bytes of one sample: 1, 2 or 4.
-    pub sample_bytes: usize,
-    /// `N`.
-    pub inputs: usize,
-    /// `C`.
-    pub channels: usize,
-    /// Times of the history.
-    pub history_times: usize,
-    /// Its device address.
-    pub history: u64,
-    /// Times of the block.
-    pub times: usize,
-    /// Its device address.
-    pub block: u64,
-}
-
-impl Window {
-    /// Bytes of one time of all channels and inputs.
-    fn time_bytes(&self) -> usize {
-        self.channels * self.inputs * self.sample_bytes
-    }
+    /// What came before.
+    pub history: Samples<'a>,
+    /// What follows, of the same channels, inputs and encoding.
+    pub block: Samples<'a>,
 }
 
 /// Times of a window to be written, each input's as much earlier as it is delayed.
@@ -63,18 +47,24 @@ pub struct Variant {
 
 impl Variant {
     /// Those that take a window, the quickest first; at least one.
-    pub fn of(gpu: &Arc<dyn Gpu>, window: &Window, output: &Output) -> Vec<Self> {
+    ///
+    /// # Panics
+    /// When its samples are in host memory.
+    pub fn of(gpu: &Arc<dyn Gpu>, window: &Window<'_>, output: &Output) -> Vec<Self> {
         /// Most blocks of kernels that share their work among any number.
         const SHARED: usize = 1 << 16;
-        let step = window.time_bytes();
+        let Extents { channels, inputs, .. } = window.block.extents();
+        let size = window.block.element().bytes();
+        let step = channels * inputs * size;
         if window.layout == Layout::Cnt {
-            let pieces = (output.times * window.sample_bytes).div_ceil(SHIFT_PIECE_BYTES as usize);
-            let warps = (window.channels * window.inputs).saturating_mul(pieces);
+            let pieces = (output.times * size).div_ceil(SHIFT_PIECE_BYTES as usize);
+            let warps = (channels * inputs).saturating_mul(pieces);
             let blocks = warps.div_ceil(SHIFT_ROWS.entry.threads as usize / 32).min(SHARED);
             return vec![Self { kernel: SHIFT_ROWS, strip: None, blocks }];
         }
         let largest = output.shifts.map_or(0, |(_, largest)| largest) as u32;
-        let words = [window.block, window.history, output.address, step as u64];
+        let [history, block] = [window.history, window.block].map(|part| part.on_device().0);
+        let words = [block, history, output.address, step as u64];
         let words = words.iter().all(|at| at.is_multiple_of(4));
         let strips = [64, 32, 16, 8].into_iter().filter_map(|width| {
             let facts = gpu.facts();
@@ -104,28 +94,29 @@ impl Variant {
     /// Enqueues the delays.
     ///
     /// # Safety
-    /// The addresses are device memory of the sizes that the window and the output state; the shifts are
-    /// no larger than stated; the variant is one [of](Self::of) theirs.
+    /// The addresses are device memory of the sizes that the output states, and the window's samples are
+    /// still there; the shifts are no larger than stated; the variant is one [of](Self::of) theirs.
     pub unsafe fn launch(
         &self,
         gpu: &Arc<dyn Gpu>,
         stream: Stream,
-        window: &Window,
+        window: &Window<'_>,
         output: &Output,
     ) -> Result<()> {
         let strip = self.strip.unwrap_or(Strip { words: 8, lead: 0 });
+        let Extents { channels, inputs, times } = window.block.extents();
         let parameters = Shift {
-            history: window.history,
-            block: window.block,
+            history: window.history.on_device().0,
+            block: window.block.on_device().0,
             delayed: output.address,
             shifts: output.shifts.map_or(0, |(address, _)| address),
-            history_times: window.history_times as u32,
-            times: window.times as u32,
+            history_times: window.history.extents().times as u32,
+            times: times as u32,
             out_times: output.times as u32,
             first: output.first as u32,
-            inputs: window.inputs as u32,
-            channels: window.channels as u32,
-            element: window.sample_bytes as u32,
+            inputs: inputs as u32,
+            channels: channels as u32,
+            element: window.block.element().bytes() as u32,
             words: strip.words,
             lead: strip.lead,
             reserved: 0,

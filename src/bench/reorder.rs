@@ -6,9 +6,10 @@ use std::{collections::BTreeMap, rc::Rc, sync::Arc};
 use corrust_gpu::abi::reorder::{PAD_ROWS, PadRows, QUANTISE};
 use corrust_host::{
     Encoding, Layout, Result,
-    device::{Buffer, Gpu, Stream},
+    device::{Buffer, DeviceSlice, Gpu, Stream},
     quantise::Quantiser,
-    reorder::{Block, Native, Variant},
+    reorder::{Native, ToNative, Variant},
+    samples::Samples,
     shift::{self, Window},
 };
 use num_complex::Complex;
@@ -79,6 +80,19 @@ pub fn cases(options: &Options, place: &Place) -> Vec<Box<dyn Case>> {
     cases
 }
 
+/// Samples of so many channels, inputs and times in a place that the case keeps.
+fn placed(
+    address: u64,
+    encoding: Encoding,
+    layout: Layout,
+    [channels, inputs, times]: [usize; 3],
+) -> Result<Samples<'static>> {
+    let bytes = channels * inputs * times * encoding.bytes();
+    // SAFETY: places of rings and buffers live as long as their case's subjects.
+    let slice = unsafe { DeviceSlice::from_raw(address, bytes, Stream::default()) };
+    Samples::new(slice, encoding, layout, channels, inputs)
+}
+
 struct Turn {
     encoding: Encoding,
     form: Native,
@@ -118,28 +132,24 @@ impl Case for Turn {
         let expected: Rc<[u8]> = self.expected(&samples, row_bytes).into();
         let source = Rc::new(Ring::new(gpu, &samples)?);
         let native = Rc::new(Ring::empty(gpu, rows * row_bytes)?);
-        let block = Block {
-            encoding,
-            form,
+        let delivered = move |address| placed(address, encoding, layout, [channels, inputs, times]);
+        let way = ToNative {
+            samples: delivered(source.next())?,
             layout,
-            inputs,
-            channels,
-            times,
-            source: source.next(),
-            source_stride: times * encoding.bytes(),
+            form,
             native: native.next(),
             row_bytes,
         };
         let input = samples.len() as f64;
         let output = (rows * times * form.bytes()) as f64;
-        let variants = Variant::of(&block).into_iter().enumerate();
+        let variants = Variant::of(&way).into_iter().enumerate();
         let subjects = variants.map(|(index, variant)| {
             let launch = {
                 let gpu = gpu.clone();
                 move |source: u64, native: u64| {
-                    let block = Block { source, native, ..block };
-                    // SAFETY: places of the rings are of the block's sizes.
-                    unsafe { variant.launch(&gpu, Stream::default(), &block) }
+                    let way = ToNative { samples: delivered(source)?, native, ..way };
+                    // SAFETY: places of the rings are of the samples' sizes.
+                    unsafe { variant.launch(&gpu, Stream::default(), &way) }
                 }
             };
             let moving = Moving {
@@ -318,15 +328,12 @@ impl Case for Delays {
         history.clear(Stream::default())?;
         let source = Rc::new(Ring::new(gpu, &samples)?);
         let delayed = Rc::new(Ring::empty(gpu, samples.len())?);
+        let at =
+            move |address, times| placed(address, Encoding::Ci4, layout, [channels, inputs, times]);
         let window = Window {
             layout,
-            sample_bytes: Encoding::Ci4.bytes(),
-            inputs,
-            channels,
-            history_times: largest,
-            history: history.address(),
-            times,
-            block: source.next(),
+            history: at(history.address(), largest)?,
+            block: at(source.next(), times)?,
         };
         let output = shift::Output {
             first: largest,
@@ -343,8 +350,8 @@ impl Case for Delays {
                 let gpu = gpu.clone();
                 move |block, address| {
                     let _buffers = &kept;
-                    let (window, output) =
-                        (Window { block, ..window }, shift::Output { address, ..output });
+                    let window = Window { block: at(block, times)?, ..window };
+                    let output = shift::Output { address, ..output };
                     // SAFETY: places of the rings are of the window's sizes.
                     unsafe { variant.launch(&gpu, Stream::default(), &window, &output) }
                 }

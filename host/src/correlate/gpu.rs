@@ -36,7 +36,7 @@ use super::{
 use crate::{
     Encoding, Error, Layout, Result,
     device::{Buffer, Facts, Gpu, Rows, Stream, TensorMap},
-    reorder::{self, Block, Native, ROW_ALIGNMENT},
+    reorder::{self, Native, ROW_ALIGNMENT, ToNative},
     samples::{Memory, Samples},
     stream::{Feeder, Maps, PIECE_BYTES},
 };
@@ -67,14 +67,8 @@ impl Piece<'_> {
 
     /// Bytes from one input to the next (`cnt`).
     fn row_stride(&self) -> usize {
-        row_stride(&self.samples)
+        self.samples.row_stride()
     }
-}
-
-/// Bytes from one row of times to the next.
-fn row_stride(samples: &Samples<'_>) -> usize {
-    let strides = samples.strides();
-    if samples.extents().inputs > 1 { strides.input } else { strides.channel }
 }
 
 /// Whether the kernels take samples where they lie: `tcn` without gaps, `cnt` in rows that are equally far
@@ -86,9 +80,9 @@ fn fits(samples: &Samples<'_>, layout: Layout) -> bool {
         Layout::Tcn => samples.is_dense(layout),
         Layout::Cnt => {
             (extents.times == 1 || strides.time == size)
-                && row_stride(samples) >= extents.times * size
+                && samples.row_stride() >= extents.times * size
                 && (extents.channels == 1
-                    || strides.channel == extents.inputs * row_stride(samples))
+                    || strides.channel == extents.inputs * samples.row_stride())
         }
     }
 }
@@ -634,21 +628,15 @@ impl GpuBackend {
 
     /// Brings a piece to native rows of `row_bytes` bytes.
     fn reorder(&self, row_bytes: usize, stream: Stream, piece: &Piece<'_>) -> Result<()> {
-        let Shape { inputs, encoding, layout, .. } = self.shape;
-        let block = Block {
-            encoding,
-            layout,
-            inputs,
-            channels: piece.channels(),
-            times: piece.times(),
-            source: piece.address(),
-            source_stride: piece.row_stride(),
+        let way = ToNative {
+            samples: piece.samples,
+            layout: self.shape.layout,
+            form: self.form,
             native: self.native.address(),
             row_bytes,
-            form: self.form,
         };
         // SAFETY: the native buffer has room for the rows, the piece is what was delivered.
-        unsafe { reorder::Variant::of(&block)[0].launch(&self.gpu, stream, &block) }
+        unsafe { reorder::Variant::of(&way)[0].launch(&self.gpu, stream, &way) }
     }
 
     /// Adds the 32-bit sums of a gate to its 64-bit ones.

@@ -85,21 +85,15 @@ impl OnDevice {
 
     /// Samples without gaps delayed, and what is left of them kept for the next.
     pub(super) fn delay(&mut self, samples: &Samples<'static>) -> Result<Samples<'static>> {
-        let (address, stream) = samples.on_device();
+        let stream = samples.on_device().1;
         let times = samples.extents().times;
         let Some(delays) = &mut self.delays else { return Ok(*samples) };
         let step = self.shape.bytes_per_time();
         delays.delayed.reserve(times * step)?;
-        let Shape { inputs, channels, layout, encoding } = self.shape;
         let window = Window {
-            layout,
-            sample_bytes: encoding.bytes(),
-            inputs,
-            channels,
-            history_times: delays.largest,
-            history: delays.history.address(),
-            times,
-            block: address,
+            layout: self.shape.layout,
+            history: made(&self.shape, delays.history.address(), delays.largest, stream),
+            block: *samples,
         };
         let (largest, shifts) = (delays.largest, delays.shifts.address());
         let delayed = shift::Output {
@@ -121,18 +115,7 @@ impl OnDevice {
         }
         std::mem::swap(&mut delays.history, &mut delays.next);
         let address = delays.delayed.address();
-        Ok(self.made(address, times, stream))
-    }
-
-    /// Samples in a buffer of this.
-    fn made(&self, address: u64, times: usize, stream: Stream) -> Samples<'static> {
-        let Shape { inputs, channels, layout, encoding } = self.shape;
-        let bytes = times * self.shape.bytes_per_time();
-        // SAFETY: the buffer has room for them and is changed by later work on this stream, or on one that
-        // waits for it.
-        let slice = unsafe { DeviceSlice::from_raw(address, bytes, stream) };
-        let extents = Extents { channels, inputs, times };
-        Samples::dense(slice.into(), encoding.into(), layout, extents)
+        Ok(made(&self.shape, address, times, stream))
     }
 
     /// The times `chosen` of samples without gaps.
@@ -164,6 +147,16 @@ impl OnDevice {
         let blocks = runs.div_ceil(GATHER.entry.threads as usize).min(1 << 16);
         // SAFETY: the numbers are below the samples' times, and the gathered samples have room.
         unsafe { self.gpu.launch(stream, &GATHER, blocks as u32, &parameters)? };
-        Ok(self.made(self.gathered.address(), chosen.len(), stream))
+        Ok(made(&self.shape, self.gathered.address(), chosen.len(), stream))
     }
+}
+
+/// Samples in a buffer of [`OnDevice`].
+fn made(shape: &Shape, address: u64, times: usize, stream: Stream) -> Samples<'static> {
+    let Shape { inputs, channels, layout, encoding } = *shape;
+    // SAFETY: the buffer has room for them and is changed by later work on this stream, or on one that
+    // waits for it.
+    let slice = unsafe { DeviceSlice::from_raw(address, times * shape.bytes_per_time(), stream) };
+    let extents = Extents { channels, inputs, times };
+    Samples::dense(slice.into(), encoding.into(), layout, extents)
 }

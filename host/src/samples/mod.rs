@@ -348,6 +348,11 @@ impl<'a> Samples<'a> {
         Self { memory, ..self }
     }
 
+    /// Bytes from one row of times to the next, of rows that are equally far apart.
+    pub(crate) fn row_stride(&self) -> usize {
+        if self.extents.inputs > 1 { self.strides.input } else { self.strides.channel }
+    }
+
     /// Whether the samples lie in the order of `layout` without gaps, wherever that makes a difference.
     pub fn is_dense(&self, layout: Layout) -> bool {
         let dense = Strides::dense(layout, self.extents, self.element.bytes());
