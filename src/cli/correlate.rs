@@ -203,8 +203,9 @@ pub fn correlate(
                         if let Some(counts) = &mut counts {
                             // Delays make them differ from baseline to baseline.
                             let baselines = if shifts.is_some() { baselines(inputs) } else { 1 };
-                            let each: Vec<u64> =
-                                (0..baselines).map(|baseline| dump.valid.get(0, baseline)).collect();
+                            let each: Vec<u64> = (0..baselines)
+                                .map(|baseline| dump.valid.get(0, baseline))
+                                .collect();
                             counts.append(bytemuck::cast_slice(&each))?;
                         }
                     }

@@ -100,7 +100,8 @@ enum System {
     ///
     /// `kernel`: the kernel alone, on time-contiguous samples in device memory. `from tcn`: from samples
     /// in the order of packets in device memory, corner turn included. `from host`: from tcn samples
-    /// in host memory to sums in device memory, copies included. Useful operations are 8 N(N+1)/2 C T.
+    /// in host memory to sums in device memory, copies included. `page-locked`: the same from page-locked
+    /// memory. Useful operations are 8 N(N+1)/2 C T.
     Correlate {
         /// Numbers of inputs
         #[arg(long, value_delimiter = ',')]
@@ -139,7 +140,8 @@ enum System {
     /// Time the autocorrelator over numbers of sensors: 10 groups of 32 lags
     ///
     /// `kernel`: counts in device memory. `from host`: from host memory to sums; packets of 100
-    /// instants, too. Useful operations are a multiplication and an addition for every lag of every bin.
+    /// instants, too. `page-locked`: from page-locked memory. Useful operations are a multiplication and an
+    /// addition for every lag of every bin.
     Autocorrelate {
         /// Numbers of sensors
         #[arg(long, value_delimiter = ',')]
