@@ -20,7 +20,7 @@
 )]
 #![cfg_attr(
     not(target_arch = "nvptx64"),
-    allow(unreachable_code, unused_variables, unused_mut, unused_unsafe)
+    allow(unreachable_code, unused_macros, unused_variables, unused_mut, unused_unsafe)
 )]
 // cuda_std's kernel attribute names an architecture that Rust no longer has.
 #![cfg_attr(feature = "rust-cuda", allow(unexpected_cfgs))]

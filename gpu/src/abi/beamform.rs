@@ -272,12 +272,20 @@ impl WarpgroupTile {
     pub const PANEL_DISHES: u32 = 128;
     /// Columns of the operand: the real, then the imaginary parts of a unit's voltages.
     pub const COLUMNS: u32 = 2 * UNIT_TIMES;
+    /// Bytes of K of a fragment of weights.
+    pub const FRAGMENT_DISHES: u32 = 32;
     /// Registers of a thread that unpacks.
     pub const UNPACKING_REGISTERS: u32 = 32;
 
     /// Registers of a thread that multiplies.
     pub const fn registers(self) -> u32 {
         if self.beams < 96 { 200 } else { 160 }
+    }
+
+    /// Where, in a unit in int8, the panel's rows have the dishes of fragment `fragment` of the weights.
+    pub const fn fragment_offset(fragment: u32) -> u32 {
+        let dish = fragment * Self::FRAGMENT_DISHES;
+        dish / Self::PANEL_DISHES * Self::COLUMNS * Self::PANEL_DISHES + dish % Self::PANEL_DISHES
     }
 
     /// Bytes of a unit of voltages in int8.

@@ -144,6 +144,10 @@ pub const TILE_CI4: WarpgroupTile =
 /// Threads of [`TILE_CI4`] that unpack: a warpgroup at either end of the block.
 pub const CI4_UNPACKING: u32 = 256;
 
+/// From the columns' panel of a stage of [`TILE_CI4`] to that of their real parts, 16 c.
+pub const PLANE_16C: u32 = TILE_CI4.stage_bytes();
+/// From the columns' panel of a stage of [`TILE_CI4`] to that of their imaginary parts, 16 d.
+pub const PLANE_16D: u32 = PLANE_16C + TILE_CI4.columns * STEP_BYTES;
 /// Panels of a stage of [`TILE_CI4`] beside the samples': what its columns are unpacked to.
 pub const CI4_PLANES: u32 = 2;
 
@@ -211,8 +215,9 @@ parameters! {
         pub channels: u32,
         /// [`WarpgroupTile::tiles`] of a channel.
         pub tiles: u32,
-        /// Four samples of 4 bits that are zero, for [`WGMMA_CI4`] and [`WGMMA_TCN_CI4_128`]: their encoding.
-        pub zero: u32,
+        /// For [`WGMMA_CI4`] and [`WGMMA_TCN_CI4_128`], what makes four samples of 4 bits two's complement by
+        /// exclusive or: 0, or 0x88888888 of those that are excess-8.
+        pub excess: u32,
         /// One of [`mode`].
         pub mode: u32,
         /// Zero.

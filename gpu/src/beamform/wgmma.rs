@@ -35,8 +35,8 @@ use crate::{
         },
         sm_80::{cp_async_16, cp_async_commit, cp_async_wait},
         sm_90a::{
-            fence_barrier_init, fence_proxy_async, give_registers, mbarrier_arrive, mbarrier_init,
-            mbarrier_wait, multiply_weights, operand, take_registers,
+            descriptor, descriptor_step, fence_barrier_init, fence_proxy_async, give_registers,
+            mbarrier_arrive, mbarrier_init, mbarrier_wait, take_registers,
         },
     },
     tile::{divisor, panel},
@@ -115,7 +115,9 @@ impl Shared {
 unsafe fn beamform<const STEPS: usize, const PENDING: u32, const REGISTERS: u32>(
     p: &Beamform,
     tile: WarpgroupTile,
-) {
+) where
+    [[u32; 4]; STEPS]: Weights,
+{
     let shared = Shared { address: dynamic_shared(), tile };
     let units = Units::of_block(p);
     if thread() == 0 {
@@ -275,7 +277,9 @@ unsafe fn multiply_units<const STEPS: usize, const PASSES: bool>(
     p: &Beamform,
     units: Units,
     shared: Shared,
-) {
+) where
+    [[u32; 4]; STEPS]: Weights,
+{
     let beams = shared.tile.beams;
     let padded_beams = p.groups * beams;
     let each = divisor(units.each);
@@ -297,7 +301,7 @@ unsafe fn multiply_units<const STEPS: usize, const PASSES: bool>(
         // SAFETY: the stage holds a unit, as its barrier says.
         let sums = unsafe {
             mbarrier_wait(shared.full(stage), parity);
-            let sums = multiply_weights(&weights, operand(shared.unit(stage)));
+            let sums = weights.multiply(descriptor(shared.unit(stage)));
             warp_barrier();
             if lane() == 0 {
                 mbarrier_arrive(shared.empty(stage));
@@ -345,6 +349,89 @@ unsafe fn multiply_units<const STEPS: usize, const PASSES: bool>(
             (stream, unit, fresh) = (stream + 1, 0, true);
         }
     }
+}
+
+/// The fragments of a warp's rows of the weights: as many as there are 32 dishes.
+trait Weights {
+    /// The sums of 64 rows and the 128 columns of the unit that the descriptor `b` describes, in panels of
+    /// [`PANEL_DISHES`]: each fragment is multiplied in turn, and nothing waits between.
+    ///
+    /// # Safety
+    /// The whole warpgroup calls it; the panels are complete and visible to `wgmma`.
+    unsafe fn multiply(&self, b: u64) -> [u32; 64];
+}
+
+/// Stamps [`Weights`] for so many fragments: words of operands in sixteens, those behind the sums, then the
+/// number and the name of each fragment's columns.
+macro_rules! multiply {
+    ($($fragments:literal: $words:tt, $columns:tt;)*) => {$(
+        accumulator_words! { $words [] multiply ($fragments $columns) }
+    )*};
+    (@words $words:tt ($fragments:literal $columns:tt)) => {
+        multiply! { @ $fragments $words $columns [] }
+    };
+    // Four words are a fragment.
+    (@ $fragments:literal [$a:tt $b:tt $c:tt $d:tt $($word:tt)*]
+        [$number:tt $columns:ident $($more:tt)*] [$($done:tt)*]) => {
+        multiply! { @ $fragments [$($word)*] [$($more)*]
+            [$($done)* ($number $columns $a $b $c $d)] }
+    };
+    (@ $fragments:literal [] []
+        [$(($number:tt $columns:ident $a:tt $b:tt $c:tt $d:tt))*]) => {
+        impl Weights for [[u32; 4]; $fragments] {
+            #[inline(always)]
+            unsafe fn multiply(&self, b: u64) -> [u32; 64] {
+                let mut sums = [0; 64];
+                // SAFETY: the caller's promise.
+                unsafe {
+                    asm_scope! {
+                        out sums: (0, 128);
+                        [
+                            ".reg .pred first, more; .reg .b64 b;",
+                            "setp.ne.u32 first, 0, 0; setp.eq.u32 more, 0, 0;",
+                            wgmma_fence!(),
+                            $(multiply!(@fragment $number, $columns, $a $b $c $d),)*
+                            wgmma_commit!(),
+                            wgmma_wait!(0),
+                        ]
+                        [
+                            $(
+                                in(reg32) self[$number][0], in(reg32) self[$number][1],
+                                in(reg32) self[$number][2], in(reg32) self[$number][3],
+                            )*
+                            b = in(reg64) b,
+                        ]
+                        [
+                            $($columns: descriptor_step(WarpgroupTile::fragment_offset($number)),)*
+                        ]
+                    }
+                };
+                sums
+            }
+        }
+    };
+    // The first product overwrites the sums.
+    (@fragment 0, $columns:ident, $($a:tt)*) => {
+        multiply!(@product $columns, "first", $($a)*)
+    };
+    (@fragment $number:tt, $columns:ident, $($a:tt)*) => {
+        multiply!(@product $columns, "more", $($a)*)
+    };
+    (@product $columns:ident, $accumulate:literal, $a:tt $b:tt $c:tt $d:tt) => {
+        concat!(
+            "add.s64 b, {b}, {", stringify!($columns), "};",
+            wgmma!(s8, (0, 128), operands $a $b $c $d, "b", $accumulate),
+        )
+    };
+}
+
+multiply! {
+    4: [4], [0 b0 1 b1 2 b2 3 b3];
+    8: [4 5], [0 b0 1 b1 2 b2 3 b3 4 b4 5 b5 6 b6 7 b7];
+    16: [4 5 6 7], [
+        0 b0 1 b1 2 b2 3 b3 4 b4 5 b5 6 b6 7 b7
+        8 b8 9 b9 10 b10 11 b11 12 b12 13 b13 14 b14 15 b15
+    ];
 }
 
 /// The fragments of a warp's eight beams, `group` of them in the order of

@@ -12,6 +12,8 @@
 //! once it has read them all. All steps use every bank once: chunk `c` of row `r` lies at place
 //! `c ^ (r % 8)` before and after.
 
+use core::marker::PhantomData;
+
 use crate::{
     abi::correlate::{CorrelateWarpgroup, STEP_BYTES, WarpgroupTile},
     correlate::warpgroup::Place,
@@ -22,6 +24,9 @@ use crate::{
     },
     tile::panel,
 };
+
+/// Bytes of time of a fragment.
+pub const FRAGMENT_BYTES: u32 = 2 * panel::CHUNK;
 
 /// A tile's panels of a step in shared memory: columns, then room for rows.
 #[derive(Clone, Copy)]
@@ -64,8 +69,9 @@ pub trait Feed {
     const TURNS: bool;
     /// Bytes that are brought of an input for a step.
     const INPUT_BYTES: u32 = STEP_BYTES;
-    /// How many times too large multiplied samples are, as a power of two.
-    const SCALE: u32 = 0;
+    /// Bytes from a fragment of rows, [`FRAGMENT_BYTES`] of time, to the next, in what
+    /// [`Self::row_address`] gives: those of rows of time by exclusive or.
+    const FRAGMENT_PITCH: u32 = FRAGMENT_BYTES;
 
     /// Has a step brought, 128 bytes of time from `byte` on. One thread.
     ///
@@ -118,11 +124,20 @@ impl Feed for Rows {
     }
 }
 
-/// Samples as delivered, of `BYTES` bytes.
-pub struct Delivered<const BYTES: u32>;
+/// Samples as delivered, in the encoding `E`.
+pub struct Delivered<E>(PhantomData<E>);
 
-/// How a warp turns a part of a box.
+/// `ci4` and `ci4-offset`: a byte, the real part in the high nibble.
+pub struct Ci4;
+/// `ci8`: two bytes.
+pub struct Ci8;
+/// `cf16`: two half-precision numbers.
+pub struct Cf16;
+
+/// An encoding, and how a warp turns a part of a box of it.
 pub trait Turn {
+    /// Bytes of a sample.
+    const BYTES: u32;
     /// Whether rows are turned too, or multiplied as they are.
     const TURNS_ROWS: bool;
     /// Bytes that a sample is turned to.
@@ -130,20 +145,17 @@ pub trait Turn {
     /// Parts of a box.
     const PARTS: u32;
 
-    /// Turns a part of the box at `from`, to the one at `to`. `zero` is
-    /// [`CorrelateWarpgroup::zero`]; the box has `times` times, and zero bytes past them.
+    /// Turns a part of the box at `from`, to the one at `to`. `excess` is
+    /// [`CorrelateWarpgroup::excess`]; the box has `times` times, and zero bytes past them.
     ///
     /// # Safety
     /// The whole warp calls it; no one else uses the part's blocks.
-    unsafe fn turn(from: u32, to: u32, part: u32, zero: u32, times: u32);
+    unsafe fn turn(from: u32, to: u32, part: u32, excess: u32, times: u32);
 }
 
-impl<const BYTES: u32> Delivered<BYTES>
-where
-    Self: Turn,
-{
+impl<E: Turn> Delivered<E> {
     /// Inputs of a box.
-    const SIDE: u32 = STEP_BYTES / BYTES;
+    const SIDE: u32 = STEP_BYTES / E::BYTES;
 
     /// Where rows from `row` on are brought.
     #[inline(always)]
@@ -156,7 +168,7 @@ where
     #[inline(always)]
     fn columns(panels: Panels, column: u32) -> u32 {
         match panels.tile.rows_among_columns(panels.shape) {
-            Some(row) if !Self::TURNS_ROWS && column.wrapping_sub(row) < panels.shape.rows => {
+            Some(row) if !E::TURNS_ROWS && column.wrapping_sub(row) < panels.shape.rows => {
                 Self::rows(panels, column - row)
             }
             _ if Self::INPUT_BYTES < STEP_BYTES => Self::rows(panels, panels.shape.rows + column),
@@ -165,19 +177,21 @@ where
     }
 }
 
-impl<const BYTES: u32> Feed for Delivered<BYTES>
-where
-    Self: Turn,
-{
+impl<E: Turn> Feed for Delivered<E> {
     const TURNS: bool = true;
-    const INPUT_BYTES: u32 = STEP_BYTES / Self::TURNED_BYTES * BYTES;
-    const SCALE: u32 = if BYTES == 1 { 4 } else { 0 };
+    const INPUT_BYTES: u32 = STEP_BYTES / E::TURNED_BYTES * E::BYTES;
+    const FRAGMENT_PITCH: u32 = if E::TURNS_ROWS {
+        FRAGMENT_BYTES
+    } else {
+        // Rows of a box are times.
+        FRAGMENT_BYTES / E::TURNED_BYTES * STEP_BYTES
+    };
 
     #[inline(always)]
     unsafe fn bring(p: &CorrelateWarpgroup, panels: Panels, byte: u32, full: u32) {
         let Place { channel, first_row, first_column } = *panels.tile;
         let bring = |to, input| {
-            let start = [input * BYTES, byte / Self::TURNED_BYTES, channel];
+            let start = [input * E::BYTES, byte / E::TURNED_BYTES, channel];
             // SAFETY: the caller's promise.
             unsafe { copy_tensor_3d(to, p.columns, start, full) };
         };
@@ -198,47 +212,48 @@ where
     #[inline(always)]
     unsafe fn turn(p: &CorrelateWarpgroup, panels: Panels, byte: u32, warp: u32, warps: u32) {
         // Rows that are turned lie behind the columns.
-        let inputs = if Self::TURNS_ROWS { panels.inputs() } else { panels.shape.columns };
-        let times = (p.row_bytes - byte) / Self::TURNED_BYTES;
+        let inputs = if E::TURNS_ROWS { panels.inputs() } else { panels.shape.columns };
+        let times = (p.row_bytes - byte) / E::TURNED_BYTES;
         let mut part = warp;
-        while part < inputs / Self::SIDE * Self::PARTS {
-            let input = part / Self::PARTS * Self::SIDE;
+        while part < inputs / Self::SIDE * E::PARTS {
+            let input = part / E::PARTS * Self::SIDE;
             let (from, to) = (Self::columns(panels, input), panels.at + input * STEP_BYTES);
             // SAFETY: the caller's promise; every part is one warp's.
-            unsafe { <Self as Turn>::turn(from, to, part % Self::PARTS, p.zero, times) };
+            unsafe { E::turn(from, to, part % E::PARTS, p.excess, times) };
             part += warps;
         }
     }
 
     #[inline(always)]
     fn row_address(panels: Panels, row: u32) -> u32 {
-        if Self::TURNS_ROWS {
+        if E::TURNS_ROWS {
             return panel::ldmatrix_address(panels.rows(), row, 0);
         }
         // Matrices 0 and 1 are the inputs' halves at the first 8 times, 2 and 3 at the next. 16 inputs of
         // a byte are one chunk: two matrices.
         let (matrix, time) = (lane() / 8, lane() % 8);
-        let (later, half) = if BYTES == 1 { (matrix, 0) } else { (matrix / 2, matrix % 2) };
-        let chunk = row % Self::SIDE * BYTES / 16 + half;
+        let (later, half) = if E::BYTES == 1 { (matrix, 0) } else { (matrix / 2, matrix % 2) };
+        let chunk = row % Self::SIDE * E::BYTES / 16 + half;
         Self::rows(panels, row / Self::SIDE * Self::SIDE)
             + panel::offset(8 * (later % 2) + time, chunk)
     }
 
     #[inline(always)]
     fn row(half: u32, row: u32) -> u32 {
-        if BYTES == 1 { 2 * row + half } else { 8 * half + row }
+        if E::BYTES == 1 { 2 * row + half } else { 8 * half + row }
     }
 }
 
 /// `ci8`: blocks of 8 inputs at 8 times, which `ldmatrix` transposes. A part is the blocks of one `m`,
 /// four at once.
-impl Turn for Delivered<2> {
+impl Turn for Ci8 {
+    const BYTES: u32 = 2;
     const TURNS_ROWS: bool = false;
     const TURNED_BYTES: u32 = 2;
     const PARTS: u32 = 8;
 
     #[inline(always)]
-    unsafe fn turn(from: u32, to: u32, m: u32, _zero: u32, _times: u32) {
+    unsafe fn turn(from: u32, to: u32, m: u32, _excess: u32, _times: u32) {
         let lane = opaque(lane());
         // Row `row` of block (a, a) for a = 0..4; a and b differ by m.
         let (row, a) = (lane % 8, lane / 8);
@@ -258,13 +273,14 @@ impl Turn for Delivered<2> {
 }
 
 /// `cf16`: blocks of 4 inputs at 4 times, one a lane. A part is the blocks of four `m`.
-impl Turn for Delivered<4> {
+impl Turn for Cf16 {
+    const BYTES: u32 = 4;
     const TURNS_ROWS: bool = true;
     const TURNED_BYTES: u32 = 4;
     const PARTS: u32 = 2;
 
     #[inline(always)]
-    unsafe fn turn(from: u32, to: u32, part: u32, _zero: u32, _times: u32) {
+    unsafe fn turn(from: u32, to: u32, part: u32, _excess: u32, _times: u32) {
         let lane = opaque(lane());
         let a = lane % 8;
         let b = a ^ (lane / 8 + 4 * part);
@@ -290,13 +306,14 @@ impl Turn for Delivered<4> {
 /// `ci4` and `ci4-offset`, to int8, 16 times as large: a nibble at the top of a byte needs no extension of
 /// its sign. Blocks are 16 inputs at 8 times, which `ldmatrix` transposes two inputs at a time. A part is
 /// four blocks at the same times.
-impl Turn for Delivered<1> {
+impl Turn for Ci4 {
+    const BYTES: u32 = 1;
     const TURNS_ROWS: bool = false;
     const TURNED_BYTES: u32 = 2;
     const PARTS: u32 = 16;
 
     #[inline(always)]
-    unsafe fn turn(from: u32, to: u32, part: u32, zero: u32, times: u32) {
+    unsafe fn turn(from: u32, to: u32, part: u32, excess: u32, times: u32) {
         let (a, b) = (part / 2, part % 2 * 4);
         let lane = opaque(lane());
         let (row, matrix) = (lane % 8, lane / 8);
@@ -305,17 +322,17 @@ impl Turn for Delivered<1> {
 
         // Two inputs at two times, a byte each. What is past the end is zero as it is.
         let there = times.saturating_sub(8 * a + lane % 4 * 2);
-        let zero = match there {
+        let excess = match there {
             0 => 0,
-            1 => zero & 0xffff,
-            _ => zero,
+            1 => excess & 0xffff,
+            _ => excess,
         };
         // The even input first, and the odd one in the lanes from 16 on: the rows that are stored
         // together then take all banks.
         let [first, second] = if lane < 16 { [0x6240, 0x7351] } else { [0x7351, 0x6240] };
         let inputs = blocks.map(|word| {
-            let real = (word ^ zero) & 0xf0f0_f0f0;
-            let imaginary = ((word << 4) ^ zero) & 0xf0f0_f0f0;
+            let real = (word ^ excess) & 0xf0f0_f0f0;
+            let imaginary = ((word << 4) ^ excess) & 0xf0f0_f0f0;
             [prmt_by(real, imaginary, first), prmt_by(real, imaginary, second)]
         });
 

@@ -15,6 +15,9 @@ pub trait Samples {
     /// A column operand of ones where samples have their imaginary parts.
     const IMAGINARY: u32;
 
+    /// How many times too large samples are, as a power of two.
+    const SCALE: u32 = 0;
+
     /// What samples are to the matrix unit.
     #[inline(always)]
     fn value(word: u32) -> u32 {
@@ -37,13 +40,46 @@ pub trait Samples {
 /// `ci8`: pairs of int8, summed in 32 bits.
 pub struct Int8;
 
+impl Int8 {
+    /// Selector of the `prmt` that has re and im change places.
+    pub const SELECTOR: u32 = 0x2301;
+    /// What complements re, now in the place of im.
+    pub const FLIP: u32 = 0xff00_ff00;
+}
+
 impl Samples for Int8 {
     const SUMS: bool = true;
     const IMAGINARY: u32 = 0x0100_0100;
 
     #[inline(always)]
     fn turn_row(a: u32) -> u32 {
-        prmt::<0x2301>(a, a) ^ 0xff00_ff00
+        prmt::<{ Self::SELECTOR }>(a, a) ^ Self::FLIP
+    }
+
+    #[inline(always)]
+    fn add(a: u32, b: u32) -> u32 {
+        a.wrapping_add(b)
+    }
+}
+
+/// `ci4` as int8, 16 times as large: a nibble at the top of a byte needs no extension of its sign.
+pub struct TopNibbles;
+
+impl TopNibbles {
+    /// Selector of the `prmt` that has re and im change places.
+    pub const SELECTOR: u32 = Int8::SELECTOR;
+    /// What complements the nibble of re, now in the place of im.
+    pub const FLIP: u32 = 0xf000_f000;
+}
+
+impl Samples for TopNibbles {
+    const SUMS: bool = true;
+    const IMAGINARY: u32 = Int8::IMAGINARY;
+    const SCALE: u32 = 4;
+
+    #[inline(always)]
+    fn turn_row(a: u32) -> u32 {
+        prmt::<{ Self::SELECTOR }>(a, a) ^ Self::FLIP
     }
 
     #[inline(always)]
@@ -87,13 +123,20 @@ impl<const OFFSET: bool> Samples for Nibbles<OFFSET> {
 /// `cf16`: pairs of half-precision numbers, summed in single precision.
 pub struct Half;
 
+impl Half {
+    /// Selector of the `prmt` that has re and im change places.
+    pub const SELECTOR: u32 = 0x1032;
+    /// What turns the sign of re, now in the place of im.
+    pub const FLIP: u32 = 0x8000_0000;
+}
+
 impl Samples for Half {
     const SUMS: bool = false;
     const IMAGINARY: u32 = 0x3c00_0000;
 
     #[inline(always)]
     fn turn_row(a: u32) -> u32 {
-        a.rotate_left(16) ^ 0x8000_0000
+        a.rotate_left(16) ^ Self::FLIP
     }
 
     #[inline(always)]

@@ -2,12 +2,12 @@
 //!
 //! ```text
 //! a  = (re, im, ...)    of a row, b = (re', im', ...) of a column
-//! a* = (im, -re, ...)   its turn, made in registers from the fragment of a
+//! a* = (im, -re, ...)   rotated by -i, made in registers from the fragment of a
 //! a  . b = sum re re' + im im' = real part
 //! a* . b = sum im re' - re im' = imaginary part
 //! ```
 //!
-//! [`Samples`] says how the turn is exact for every byte. What it leaves out is the same for a whole
+//! [`Samples`] says how the rotation is exact for every byte. What it leaves out is the same for a whole
 //! column, the sum of its imaginary parts: the tiles at the left edge sum those of their rows, and
 //! [`super::widen`] or the host puts the imaginary parts right once.
 //!
@@ -40,9 +40,9 @@ use crate::{
         mode,
     },
     correlate::{
-        feed::{Delivered, Feed, Panels, Rows},
+        feed::{Cf16, Ci4, Ci8, Delivered, FRAGMENT_BYTES, Feed, Panels, Rows},
         patch,
-        samples::{Half, Int8, Samples},
+        samples::{Half, Int8, Samples, TopNibbles},
         warpgroup::{Place, Ring, WARPGROUP, announce, corner, hear, take_tile},
     },
     isa::{
@@ -50,71 +50,229 @@ use crate::{
             barrier, dynamic_shared, lane, opaque, read_global, shfl_xor, store_global, thread,
         },
         sm_90a::{
-            fence_barrier_init, fence_proxy_async, give_registers, mbarrier_arrive,
-            mbarrier_arrive_expect, mbarrier_init, mbarrier_wait, multiply_delivered_ci4_64,
-            multiply_delivered_ci4_128, multiply_delivered_ci4_192, multiply_delivered_s8_64,
-            multiply_delivered_s8_128, multiply_delivered_s8_192, multiply_f16_64,
-            multiply_f16_128, multiply_f16_192, multiply_s8_64, multiply_s8_128, multiply_s8_192,
-            operand, take_registers,
+            descriptor, descriptor_step, fence_barrier_init, fence_proxy_async, give_registers,
+            mbarrier_arrive, mbarrier_arrive_expect, mbarrier_init, mbarrier_wait, take_registers,
         },
     },
 };
 
-/// A sample type on `wgmma`, with tiles of `2 * WORDS` columns and rows as the feed leaves them.
+/// Text that loads fragment `$a`, 16 rows by 32 bytes, from `$at`, where the feed left it.
+///
+/// Of nibbles a word is two inputs at two times, and becomes int8, 16 times as large: the first input's
+/// word, then the second's, 8 rows further.
+macro_rules! load {
+    (rows, $a:literal, $at:literal) => {
+        ldmatrix!($a, $at)
+    };
+    (delivered, $a:literal, $at:literal) => {
+        ldmatrix_trans!($a, $at)
+    };
+    (delivered_nibbles, $a:literal, $at:literal) => {
+        concat!(
+            ldmatrix_trans!(x2 $a, $at),
+            load!(@unpack $a, 0, 1),
+            load!(@unpack $a, 2, 3),
+        )
+    };
+    (@unpack $a:literal, $first:literal, $second:literal) => {
+        concat!(
+            // (word ^ excess) & 0xf0f0f0f0
+            "shl.b32 bits, ", $a, $first, ", 4; lop3.b32 bits, bits, {excess}, 0xf0f0f0f0, 0x28;",
+            "lop3.b32 next, ", $a, $first, ", {excess}, 0xf0f0f0f0, 0x28;",
+            "prmt.b32 ", $a, $first, ", next, bits, 0x6240;",
+            "prmt.b32 ", $a, $second, ", next, bits, 0x7351;",
+        )
+    };
+}
+
+/// Text that makes a* of word `$word` of fragment `$a`.
+macro_rules! rotate {
+    ($a:literal, $rotated:literal, $word:literal) => {
+        concat!(
+            "prmt.b32 ",
+            $rotated,
+            $word,
+            ", ",
+            $a,
+            $word,
+            ", ",
+            $a,
+            $word,
+            ", {selector};",
+            "xor.b32 ",
+            $rotated,
+            $word,
+            ", ",
+            $rotated,
+            $word,
+            ", {flip};",
+        )
+    };
+}
+
+/// Text that sums the imaginary parts of fragment `$a`: words 0 and 2 are of row `lane / 4`, 1 and 3 of the
+/// row 8 further. Half precision has no sums: there the texts are comments, as every operand of an `asm!` must
+/// be named.
+macro_rules! sum_imaginary {
+    (int8, $a:literal) => {
+        concat!(
+            sum_imaginary!(@ $a, 0, "low"), sum_imaginary!(@ $a, 2, "low"),
+            sum_imaginary!(@ $a, 1, "high"), sum_imaginary!(@ $a, 3, "high"),
+        )
+    };
+    (half, $a:literal) => { "/* {low} {high} */" };
+    (@ $a:literal, $word:literal, $sum:literal) => {
+        concat!("dp4a.s32.s32 {", $sum, "}, ", $a, $word, ", 0x01000100, {", $sum, "};")
+    };
+}
+
+/// Text that makes `at` the address of the fragment `$next` from the first, and `b` its columns' descriptor.
+///
+/// Where rows are summed, the address waits for the sums so far: the assembler would otherwise put
+/// them all off to the end, and hold every fragment till then. The sums are less than 2^30, so that what is
+/// added is zero.
+macro_rules! go_to {
+    (int8, $feed:ident, $next:literal, $units:literal) => {
+        concat!(
+            "add.s32 at, {low}, {high}; add.s32 at, at, 0x40000000; shr.u32 bits, at, 31;",
+            go_to!(half, $feed, $next, $units),
+            "add.u32 at, at, bits;"
+        )
+    };
+    (half, $feed:ident, $next:literal, $units:literal) => {
+        concat!(
+            go_to!(@ $feed), " at, {row}, ", $next, "; add.u32 next, {b}, ", $units, ";",
+            "mov.b64 b, {{next, {descriptor_bits}}};"
+        )
+    };
+    // Chunks of a row of time change bits of the address; as delivered, times follow one another.
+    (@ rows) => { "xor.b32" };
+    (@ $delivered:ident) => { "add.u32" };
+}
+
+/// Text of a fragment of 32 bytes of time: `real += a . b` and `imaginary += a* . b`, one group.
+macro_rules! fragment {
+    ($type:ident $kind:ident, $feed:ident, $columns:tt, $a:literal, $rotated:literal, $at:literal) => {
+        concat!(
+            load!($feed, $a, $at),
+            rotate!($a, $rotated, 0), rotate!($a, $rotated, 1),
+            rotate!($a, $rotated, 2), rotate!($a, $rotated, 3),
+            sum_imaginary!($kind, $a),
+            wgmma_fence!(),
+            wgmma!($type, (0, $columns), fragment $a, "b", "accumulate"),
+            wgmma!($type, (1, $columns), fragment $rotated, "b", "accumulate"),
+            wgmma_commit!(),
+        )
+    };
+}
+
+/// A sample type on `wgmma`, with parts of `2 * WORDS` columns and rows as the feed leaves them.
 trait Multiply<F: Feed, const WORDS: usize>: Samples {
-    /// A step of 64 rows by the columns that `b` describes.
+    /// A step: 64 rows by the columns that the descriptor `b` describes, over 128 bytes of time.
+    ///
+    /// `real += a . b` and `imaginary += a* . b`, a* by complement for int8 ([`super::samples`]).
+    /// `row_sums += im` of the lane's share of its rows `lane / 4` and `lane / 4 + 8`; not in half
+    /// precision. `row` is the address that the lane gives to `ldmatrix` for the first fragment
+    /// ([`Feed::row_address`]); `excess` is [`CorrelateWarpgroup::excess`].
+    ///
+    /// Two sets of registers hold fragments: the warp makes one while the other multiplies.
+    ///
+    /// ```text
+    /// the warp loads, rotates, sums     the tensor cores multiply
+    /// fragment 0 -> even
+    /// fragment 1 -> odd                 even
+    ///   waits till even is free         even, odd
+    /// fragment 2 -> even                      odd
+    ///   waits till odd is free          even, odd
+    /// fragment 3 -> odd                 even
+    ///   waits for all                   even, odd
+    /// ```
+    ///
+    /// Then the stage is free: nothing of it is read any more.
     ///
     /// # Safety
-    /// As [`multiply_s8_192`]'s.
+    /// The whole warpgroup calls it; both panels are complete and visible.
     unsafe fn multiply(
-        sums: &mut [u32; WORDS],
-        turned_sums: &mut [u32; WORDS],
+        real: &mut [u32; WORDS],
+        imaginary: &mut [u32; WORDS],
         row_sums: &mut [u32; 2],
         row: u32,
         b: u64,
-        zero: u32,
+        excess: u32,
     );
 }
 
+/// Stamps [`Multiply`] for samples on a type of `wgmma`, as a feed leaves them.
 macro_rules! multiply {
-    ($($samples:ty, $feed:ty, $words:literal: $step:ident($($zero:ident)?);)*) => {$(
-        impl Multiply<$feed, $words> for $samples {
+    ($($samples:ident, $feed:ty: $type:ident $kind:ident, $load:ident($($excess:ident)?);)*) => {$(
+        multiply!(@ 64, $samples, $feed, $type $kind, $load, $($excess)?);
+        multiply!(@ 128, $samples, $feed, $type $kind, $load, $($excess)?);
+        multiply!(@ 192, $samples, $feed, $type $kind, $load, $($excess)?);
+    )*};
+    (@ $columns:tt, $samples:ident, $feed:ty, $type:ident $kind:ident, $load:ident,
+        $($excess:ident)?) => {
+        impl Multiply<$feed, { $columns / 2 }> for $samples {
             #[inline(always)]
             unsafe fn multiply(
-                sums: &mut [u32; $words],
-                turned_sums: &mut [u32; $words],
+                real: &mut [u32; $columns / 2],
+                imaginary: &mut [u32; $columns / 2],
                 row_sums: &mut [u32; 2],
                 row: u32,
                 b: u64,
-                _zero: u32,
+                multiply!(@name $($excess)?): u32,
             ) {
                 // SAFETY: the caller's promise.
                 unsafe {
-                    multiply!(@$step $(, $zero)?; sums, turned_sums, row_sums, row, b; _zero)
-                }
+                    asm_scope! {
+                        inout real: (0, $columns), imaginary: (1, $columns);
+                        [
+                            ".reg .pred accumulate; .reg .b64 b; .reg .b32 at, bits, next;",
+                            ".reg .b32 even<4>, even_rotated<4>, odd<4>, odd_rotated<4>;",
+                            "setp.eq.u32 accumulate, 0, 0; mov.b64 b, {{{b}, {descriptor_bits}}};",
+                            fragment!($type $kind, $load, $columns, "even", "even_rotated", "{row}"),
+                            go_to!($kind, $load, "{row_1}", "{b_1}"),
+                            fragment!($type $kind, $load, $columns, "odd", "odd_rotated", "at"),
+                            wgmma_wait!(1),
+                            go_to!($kind, $load, "{row_2}", "{b_2}"),
+                            fragment!($type $kind, $load, $columns, "even", "even_rotated", "at"),
+                            wgmma_wait!(1),
+                            go_to!($kind, $load, "{row_3}", "{b_3}"),
+                            fragment!($type $kind, $load, $columns, "odd", "odd_rotated", "at"),
+                            wgmma_wait!(0),
+                        ]
+                        [
+                            low = inout(reg32) row_sums[0],
+                            high = inout(reg32) row_sums[1],
+                            row = in(reg32) row,
+                            b = in(reg32) b as u32,
+                            $($excess = in(reg32) $excess,)?
+                        ]
+                        [
+                            descriptor_bits: (descriptor(0) >> 32) as u32,
+                            row_1: <$feed>::FRAGMENT_PITCH,
+                            row_2: 2 * <$feed>::FRAGMENT_PITCH,
+                            row_3: 3 * <$feed>::FRAGMENT_PITCH,
+                            b_1: descriptor_step(FRAGMENT_BYTES),
+                            b_2: descriptor_step(2 * FRAGMENT_BYTES),
+                            b_3: descriptor_step(3 * FRAGMENT_BYTES),
+                            selector: $samples::SELECTOR,
+                            flip: $samples::FLIP,
+                        ]
+                    }
+                };
             }
         }
-    )*};
-    (@$step:ident; $($argument:expr),*; $_unused:expr) => { $step($($argument),*) };
-    (@$step:ident, zero; $($argument:expr),*; $zero:expr) => { $step($($argument),*, $zero) };
+    };
+    (@name $excess:ident) => { $excess };
+    (@name) => { _ };
 }
 
 multiply! {
-    Int8, Rows, 32: multiply_s8_64();
-    Int8, Rows, 64: multiply_s8_128();
-    Int8, Rows, 96: multiply_s8_192();
-    Int8, Delivered<2>, 32: multiply_delivered_s8_64();
-    Int8, Delivered<2>, 64: multiply_delivered_s8_128();
-    Int8, Delivered<2>, 96: multiply_delivered_s8_192();
-    Int8, Delivered<1>, 32: multiply_delivered_ci4_64(zero);
-    Int8, Delivered<1>, 64: multiply_delivered_ci4_128(zero);
-    Int8, Delivered<1>, 96: multiply_delivered_ci4_192(zero);
-    Half, Rows, 32: multiply_f16_64();
-    Half, Rows, 64: multiply_f16_128();
-    Half, Rows, 96: multiply_f16_192();
-    Half, Delivered<4>, 32: multiply_f16_64();
-    Half, Delivered<4>, 64: multiply_f16_128();
-    Half, Delivered<4>, 96: multiply_f16_192();
+    Int8, Rows: s8 int8, rows();
+    Int8, Delivered<Ci8>: s8 int8, delivered();
+    TopNibbles, Delivered<Ci4>: s8 int8, delivered_nibbles(excess);
+    Half, Rows: f16 half, rows();
+    Half, Delivered<Cf16>: f16 half, rows();
 }
 
 /// A sample type on `wgmma`, with parts of 64, 128 and 192 columns.
@@ -342,7 +500,7 @@ impl Part<'_> {
         let Self { p, shape, shared, index } = *self;
         let warp = (thread() - WARPGROUP) / 32;
         let rows = F::row_address(Panels { at: 0, shape, tile }, 16 * warp);
-        let (mut sums, mut turned_sums, mut row_sums) = ([0; WORDS], [0; WORDS], [0; 2]);
+        let (mut real, mut imaginary, mut row_sums) = ([0; WORDS], [0; WORDS], [0; 2]);
         let mut byte = 0;
         while byte < p.row_bytes {
             let stage = ring.stage;
@@ -354,8 +512,8 @@ impl Part<'_> {
                 }
                 mbarrier_wait(shared.ready::<F>(stage), ring.parity);
                 let columns = shared.columns(stage);
-                let (row, b) = (columns + rows, operand(columns));
-                S::multiply(&mut sums, &mut turned_sums, &mut row_sums, row, b, p.zero);
+                let (row, b) = (columns + rows, descriptor(columns));
+                S::multiply(&mut real, &mut imaginary, &mut row_sums, row, b, p.excess);
                 mbarrier_arrive(shared.empty(stage));
             }
             ring.advance(shape.stages);
@@ -367,11 +525,11 @@ impl Part<'_> {
         // SAFETY: no other warp has these baselines; every row has one tile at the left edge.
         unsafe {
             if S::SUMS && tile.first_column == 0 {
-                self.store_row_sums::<F>(tile, warp, row_sums);
+                self.store_row_sums::<S, F>(tile, warp, row_sums);
             }
             let scaled =
-                |sum: u32| if F::SCALE == 0 { sum } else { (sum as i32 >> (2 * F::SCALE)) as u32 };
-            let value = |word: usize| [scaled(sums[word]), scaled(turned_sums[word])];
+                |sum: u32| if S::SCALE == 0 { sum } else { (sum as i32 >> (2 * S::SCALE)) as u32 };
+            let value = |word: usize| [scaled(real[word]), scaled(imaginary[word])];
             let (corner, patch) = (&corner(p, tile, warp), shared.patch(warp));
             match WORDS {
                 32 => patch::store_rows::<64>(corner, patch, F::row, value, S::add),
@@ -386,18 +544,23 @@ impl Part<'_> {
     /// # Safety
     /// The whole warp calls it, and no other warp of the launch for these rows.
     #[inline(always)]
-    unsafe fn store_row_sums<F: Feed>(&self, tile: &Place, warp: u32, row_sums: [u32; 2]) {
+    unsafe fn store_row_sums<S: Samples, F: Feed>(
+        &self,
+        tile: &Place,
+        warp: u32,
+        row_sums: [u32; 2],
+    ) {
         let p = self.p;
         for half in 0..2 {
             let mut sum = row_sums[half];
             sum = sum.wrapping_add(shfl_xor::<1>(sum));
             sum = sum.wrapping_add(shfl_xor::<2>(sum));
-            if F::SCALE > 0 {
+            if S::SCALE > 0 {
                 // Rows hold zero bytes past the last time: samples that are 8 too small, if that is how
                 // they are encoded.
                 let past = p.row_bytes.wrapping_neg() % STEP_BYTES / 2;
-                let lacking = past * (p.zero & 8);
-                sum = ((sum as i32 >> F::SCALE) as u32).wrapping_add(lacking);
+                let lacking = past * (p.excess & 8);
+                sum = ((sum as i32 >> S::SCALE) as u32).wrapping_add(lacking);
             }
             let lane = opaque(lane());
             let row = tile.first_row + 16 * warp + F::row(half as u32, lane / 4);
@@ -442,11 +605,11 @@ correlators! {
     /// Half precision, tiles of 128 x 128 baselines.
     correlate_wgmma_f16_128: Half, Rows, TILE_128_128;
     /// `ci8` as delivered, tiles of 128 x 192 baselines.
-    correlate_wgmma_tcn_s8_192: Int8, Delivered<2>, TILE_128_192;
+    correlate_wgmma_tcn_s8_192: Int8, Delivered<Ci8>, TILE_128_192;
     /// `ci8` as delivered, tiles of 128 x 128 baselines.
-    correlate_wgmma_tcn_s8_128: Int8, Delivered<2>, TILE_128_128;
+    correlate_wgmma_tcn_s8_128: Int8, Delivered<Ci8>, TILE_128_128;
     /// `ci4` and `ci4-offset` as delivered, tiles of 128 x 128 baselines.
-    correlate_wgmma_tcn_ci4_128: Int8, Delivered<1>, TILE_128_128;
+    correlate_wgmma_tcn_ci4_128: TopNibbles, Delivered<Ci4>, TILE_128_128;
     /// `cf16` as delivered, tiles of 128 x 128 baselines.
-    correlate_wgmma_tcn_f16_128: Half, Delivered<4>, TILE_128_128;
+    correlate_wgmma_tcn_f16_128: Half, Delivered<Cf16>, TILE_128_128;
 }

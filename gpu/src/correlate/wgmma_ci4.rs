@@ -46,9 +46,10 @@ use core::ops::ControlFlow::Continue;
 
 use crate::{
     abi::correlate::{
-        CI4_PLANES, CI4_UNPACKING, CorrelateWarpgroup, PATCH_BYTES, STEP_BYTES, TILE_CI4,
-        WarpgroupTile,
+        CI4_PLANES, CI4_UNPACKING, CorrelateWarpgroup, PATCH_BYTES, PLANE_16C, PLANE_16D,
+        STEP_BYTES, TILE_CI4, WarpgroupTile,
     },
+    correlate::feed::FRAGMENT_BYTES,
     correlate::warpgroup::{Place, Ring, WARPGROUP, announce, hear, store, take_ticket, tile_of},
     isa::{
         common::{
@@ -56,16 +57,16 @@ use crate::{
             load_shared_4, opaque, shfl, shfl_xor, store_shared, store_shared_4, thread,
         },
         sm_90a::{
-            copy_tensor_3d, fence_barrier_init, fence_proxy_async, give_registers, mbarrier_arrive,
-            mbarrier_arrive_expect, mbarrier_init, mbarrier_wait, multiply_nibbles_64,
-            multiply_nibbles_128, operand, take_registers,
+            copy_tensor_3d, descriptor, descriptor_step, fence_barrier_init, fence_proxy_async,
+            give_registers, mbarrier_arrive, mbarrier_arrive_expect, mbarrier_init, mbarrier_wait,
+            take_registers,
         },
     },
     tile::panel,
 };
 
 /// What turns nibbles that are 8 too large to two's complement, and back.
-const EXCESS: u32 = 0x8888_8888;
+const EXCESS_8: u32 = 0x8888_8888;
 /// Sign of a nibble that is 8 too large, at the top of a byte.
 const SIGN: u32 = 0x8080_8080;
 /// High nibbles.
@@ -248,7 +249,6 @@ unsafe fn bring(p: &CorrelateWarpgroup, shared: Shared, ring: &Ring, ticket: &mu
 /// times each, a column a thread.
 #[inline(always)]
 unsafe fn unpack_tiles(p: &CorrelateWarpgroup, shape: WarpgroupTile, shared: Shared) {
-    let panel = shape.columns * STEP_BYTES;
     // Chunk k of a column lies where chunk 0 does, but for bits 4 to 6. The warpgroup at the end of the
     // block takes the second half.
     let column_of = |thread: u32| {
@@ -285,10 +285,10 @@ unsafe fn unpack_tiles(p: &CorrelateWarpgroup, shape: WarpgroupTile, shared: Sha
             mbarrier_wait(shared.brought(stage), parity);
             let from = shared.columns(stage) + column_of(opaque(thread()));
             // A branch, as the encoding would take registers.
-            if p.zero == EXCESS {
-                unpack::<true>(from, panel, &mut sum);
+            if p.excess == EXCESS_8 {
+                unpack::<true>(from, &mut sum);
             } else {
-                unpack::<false>(from, panel, &mut sum);
+                unpack::<false>(from, &mut sum);
             }
             byte += STEP_BYTES;
             if byte >= p.row_bytes {
@@ -303,21 +303,21 @@ unsafe fn unpack_tiles(p: &CorrelateWarpgroup, shape: WarpgroupTile, shared: Sha
     }
 }
 
-/// Makes the planes of half a column's times of a step, two and three panels after the bytes at `from`, and w of
+/// Makes the planes of half a column's times of a step from the bytes at `from`, and w of
 /// bytes in two's complement where they lie; what is `EIGHT_TOO_LARGE` is w already. `sum` goes on.
 ///
 /// # Safety
 /// The panels are the calling thread's at these times.
 #[inline(always)]
-unsafe fn unpack<const EIGHT_TOO_LARGE: bool>(from: u32, panel: u32, sum: &mut u32) {
-    let (sign, excess) = if EIGHT_TOO_LARGE { (SIGN, 0) } else { (0, EXCESS) };
+unsafe fn unpack<const EIGHT_TOO_LARGE: bool>(from: u32, sum: &mut u32) {
+    let (sign, excess) = if EIGHT_TOO_LARGE { (SIGN, 0) } else { (0, EXCESS_8) };
     for chunk in 0..panel::CHUNKS / 2 {
         let at = from ^ (chunk * panel::CHUNK);
         // SAFETY: the caller's promise.
         unsafe {
             let words = load_shared_4(at);
-            store_shared_4(at + 2 * panel, words.map(|word| word & HIGH ^ sign));
-            store_shared_4(at + 3 * panel, words.map(|word| word << 4 & HIGH ^ sign));
+            store_shared_4(at + PLANE_16C, words.map(|word| word & HIGH ^ sign));
+            store_shared_4(at + PLANE_16D, words.map(|word| word << 4 & HIGH ^ sign));
             let words = words.map(|word| word ^ excess);
             if !EIGHT_TOO_LARGE {
                 store_shared_4(at, words);
@@ -394,28 +394,168 @@ unsafe fn skip(p: &CorrelateWarpgroup, shared: Shared, ring: &mut Ring) {
 /// Sums V, P, Q of a thread in parts of `2 * WORDS` columns.
 struct Sums<const WORDS: usize>([[u32; WORDS]; 3]);
 
+/// Text that makes factor `$part` of the rows, v, 16 a (p) or 16 b (q), of the fragment of samples x; the words
+/// of v are summed, 0 and 2 of row `lane / 4`, 1 and 3 of the row 8 further.
+macro_rules! unpack_rows {
+    ($part:ident) => {
+        concat!(
+            unpack_rows!(@$part 0, "low"), unpack_rows!(@$part 1, "high"),
+            unpack_rows!(@$part 2, "low"), unpack_rows!(@$part 3, "high"),
+        )
+    };
+    (@p $word:literal, $sum:literal) => {
+        concat!(
+            "and.b32 p", $word, ", x", $word, ", 0xf0f0f0f0;",
+            "xor.b32 p", $word, ", p", $word, ", {sign};",
+        )
+    };
+    (@q $word:literal, $sum:literal) => {
+        concat!(
+            "shl.b32 q", $word, ", x", $word, ", 4; and.b32 q", $word, ", q", $word, ", 0xf0f0f0f0;",
+            "xor.b32 q", $word, ", q", $word, ", {sign};",
+        )
+    };
+    (@v $word:literal, $sum:literal) => {
+        concat!(
+            "xor.b32 v", $word, ", x", $word, ", {complement};",
+            "dp4a.u32.u32 {", $sum, "}, v", $word, ", 0x01010101, {", $sum, "};",
+        )
+    };
+}
+
+/// Text of one product: factor `$a` of the rows by that of the columns, `$units` from the first: a group.
+macro_rules! product {
+    ($type:ident, $sums:tt, $a:literal, $units:literal) => {
+        concat!(
+            "add.u32 next, {b}, ", $units, "; mov.b64 b, {{next, {descriptor_bits}}};",
+            wgmma_fence!(),
+            wgmma!($type, $sums, fragment $a, "b", "accumulate"),
+            wgmma_commit!(),
+        )
+    };
+}
+
+/// Text of the three products of the fragment of samples x. Those of the fragment before may be under way,
+/// each till what it reads is made anew.
+macro_rules! fragment {
+    ($columns:tt, $v_units:literal $p_units:literal $q_units:literal) => {
+        concat!(
+            wgmma_wait!(2),
+            unpack_rows!(p),
+            product!(s8, (1, $columns), "p", $p_units),
+            wgmma_wait!(2),
+            unpack_rows!(q),
+            product!(s8, (2, $columns), "q", $q_units),
+            wgmma_wait!(2),
+            unpack_rows!(v),
+            product!(u8, (0, $columns), "v", $v_units),
+        )
+    };
+}
+
+/// Text that loads the next fragment of samples, `$bytes` from the first.
+///
+/// The address waits for the sums so far: the assembler would otherwise put them all off to the end. They are
+/// less than 2^30, so that what is added is zero.
+macro_rules! load_next {
+    ($bytes:literal) => {
+        concat!(
+            "add.s32 at, {low}, {high}; add.s32 at, at, 0x40000000; shr.u32 bits, at, 31;",
+            "xor.b32 at, {row}, ",
+            $bytes,
+            "; add.u32 at, at, bits;",
+            ldmatrix!("x", "at"),
+        )
+    };
+}
+
 /// A step of the multiplication.
 trait Multiply {
+    /// 64 rows by the columns over 128 times. Two products at least are always under way:
+    ///
+    /// ```text
+    /// the warp         the tensor cores multiply
+    /// loads x
+    /// makes p          (q, v of the fragment before)
+    /// makes q          (v,) p
+    /// makes v          p, q
+    /// loads x anew     q, v       and so on, four times; then it waits for all
+    /// ```
+    ///
+    /// `row` is the address that the lane gives to `ldmatrix` for the first chunk of its warp's 16 rows, `b` the
+    /// descriptor of the columns' w. `row_sums += v` of the lane's share of its rows `lane / 4` and
+    /// `lane / 4 + 8`. `EXCESS`: the rows are excess-8.
+    ///
     /// # Safety
-    /// As [`multiply_nibbles_128`]'s.
+    /// The whole warpgroup calls it; the panels are complete and visible.
     unsafe fn multiply<const EXCESS: bool>(&mut self, row_sums: &mut [u32; 2], row: u32, b: u64);
 }
 
-impl Multiply for Sums<32> {
-    #[inline(always)]
-    unsafe fn multiply<const EXCESS: bool>(&mut self, row_sums: &mut [u32; 2], row: u32, b: u64) {
-        // SAFETY: the caller's promise.
-        unsafe { multiply_nibbles_64::<EXCESS>(&mut self.0, row_sums, row, b) }
-    }
+/// Stamps [`Multiply`] for parts of so many columns.
+macro_rules! multiply {
+    ($($columns:tt)*) => {$(
+        impl Multiply for Sums<{ $columns / 2 }> {
+            #[inline(always)]
+            unsafe fn multiply<const EXCESS: bool>(
+                &mut self,
+                row_sums: &mut [u32; 2],
+                row: u32,
+                b: u64,
+            ) {
+                let [sums_v, sums_p, sums_q] = &mut self.0;
+                // SAFETY: the caller's promise.
+                unsafe {
+                    asm_scope! {
+                        inout sums_v: (0, $columns), sums_p: (1, $columns), sums_q: (2, $columns);
+                        [
+                            ".reg .pred accumulate; .reg .b64 b; .reg .b32 at, bits, next;",
+                            ".reg .b32 x<4>, p<4>, q<4>, v<4>; setp.eq.u32 accumulate, 0, 0;",
+                            ldmatrix!("x", "{row}"),
+                            fragment!($columns, "{v_0}" "{p_0}" "{q_0}"),
+                            load_next!("{row_1}"),
+                            fragment!($columns, "{v_1}" "{p_1}" "{q_1}"),
+                            load_next!("{row_2}"),
+                            fragment!($columns, "{v_2}" "{p_2}" "{q_2}"),
+                            load_next!("{row_3}"),
+                            fragment!($columns, "{v_3}" "{p_3}" "{q_3}"),
+                            wgmma_wait!(0),
+                        ]
+                        [
+                            low = inout(reg32) row_sums[0],
+                            high = inout(reg32) row_sums[1],
+                            row = in(reg32) row,
+                            b = in(reg32) b as u32,
+                        ]
+                        [
+                            row_1: FRAGMENT_BYTES,
+                            row_2: 2 * FRAGMENT_BYTES,
+                            row_3: 3 * FRAGMENT_BYTES,
+                            v_0: descriptor_step(0 * FRAGMENT_BYTES),
+                            v_1: descriptor_step(1 * FRAGMENT_BYTES),
+                            v_2: descriptor_step(2 * FRAGMENT_BYTES),
+                            v_3: descriptor_step(3 * FRAGMENT_BYTES),
+                            p_0: descriptor_step(PLANE_16C + 0 * FRAGMENT_BYTES),
+                            p_1: descriptor_step(PLANE_16C + 1 * FRAGMENT_BYTES),
+                            p_2: descriptor_step(PLANE_16C + 2 * FRAGMENT_BYTES),
+                            p_3: descriptor_step(PLANE_16C + 3 * FRAGMENT_BYTES),
+                            q_0: descriptor_step(PLANE_16D + 0 * FRAGMENT_BYTES),
+                            q_1: descriptor_step(PLANE_16D + 1 * FRAGMENT_BYTES),
+                            q_2: descriptor_step(PLANE_16D + 2 * FRAGMENT_BYTES),
+                            q_3: descriptor_step(PLANE_16D + 3 * FRAGMENT_BYTES),
+                            descriptor_bits: (descriptor(0) >> 32) as u32,
+                            // Excess-8 nibbles at the top of a byte have their sign the other way.
+                            sign: if EXCESS { SIGN } else { 0 },
+                            // 16 (a + 8) + 7 - b, of excess-8 nibbles or of two's complement.
+                            complement: if EXCESS { !HIGH } else { !HIGH ^ EXCESS_8 },
+                        ]
+                    }
+                };
+            }
+        }
+    )*};
 }
 
-impl Multiply for Sums<64> {
-    #[inline(always)]
-    unsafe fn multiply<const EXCESS: bool>(&mut self, row_sums: &mut [u32; 2], row: u32, b: u64) {
-        // SAFETY: the caller's promise.
-        unsafe { multiply_nibbles_128::<EXCESS>(&mut self.0, row_sums, row, b) }
-    }
-}
+multiply! { 64 128 }
 
 /// Multiplies the warpgroup's rows of tile `index` by the first `2 * WORDS` columns, and writes the
 /// visibilities.
@@ -430,7 +570,7 @@ unsafe fn multiply<const WORDS: usize>(
 {
     let shape = shared.shape;
     let rows = shared.rows(&Place::of(p, shape, index));
-    let excess = rows == 0 || p.zero == EXCESS;
+    let excess = rows == 0 || p.excess == EXCESS_8;
     let rows = panel::ldmatrix_address(rows, 16 * ((thread() - WARPGROUP) / 32), 0);
     let (mut sums, mut row_sums) = (Sums([[0; WORDS]; 3]), [0; 2]);
     // SAFETY: the caller's promise; the last stage has the sums of the columns.
@@ -449,7 +589,7 @@ unsafe fn multiply<const WORDS: usize>(
     let warp = (opaque(thread()) - WARPGROUP) / 32;
     let [imaginary, real, _] = &sums.0;
     // Beyond the last time, bytes are zero: where nibbles are 8 too large, each is -8 - 8i.
-    let beyond = if p.zero == 0 { 0 } else { (p.row_bytes.wrapping_neg() % STEP_BYTES) << 15 };
+    let beyond = if p.excess == 0 { 0 } else { (p.row_bytes.wrapping_neg() % STEP_BYTES) << 15 };
     let value = |word: usize| {
         let real = real[word].wrapping_sub(beyond) as i32 >> 8;
         [real as u32, (imaginary[word] as i32 >> 4) as u32]
@@ -489,7 +629,7 @@ where
             wait(shared, ring);
             // From one lane, so that the assembler knows that it is the same in all.
             let columns = shared.columns(shfl(ring.stage, 0));
-            sums.multiply::<EXCESS>(row_sums, columns + rows, operand(columns));
+            sums.multiply::<EXCESS>(row_sums, columns + rows, descriptor(columns));
         }
         byte += STEP_BYTES;
         if byte >= p.row_bytes {

@@ -10,6 +10,7 @@
 //! | [`thread`] | thread indices and the barrier, which the feature `rust-cuda` takes from `cuda_std` |
 //! | [`sm_80`] | Ampere: `mma.sync`, `ldmatrix`, `cp.async` |
 //! | [`sm_90a`] | Hopper: `wgmma`, tensor maps, `mbarrier`, `setmaxnreg` |
+//! | `scope` | text of instructions, for steps that kernels compose and that must be one `asm!` |
 
 /// `asm!` on the device; unreachable where the crate is only type-checked.
 macro_rules! ptx {
@@ -55,6 +56,10 @@ macro_rules! kernel {
         }
     };
 }
+
+#[cfg(not(corrust_target = "sm_80"))]
+#[macro_use]
+mod scope;
 
 pub mod common;
 pub mod sm_80;

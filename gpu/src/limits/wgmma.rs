@@ -6,12 +6,10 @@
 
 use super::store;
 use crate::{
-    abi::limits::{PANEL_ROW_BYTES, PANELS, Repeat},
+    abi::limits::{PANEL_ROW_BYTES, PANELS, Repeat, STEPS},
     isa::{
         common::{barrier, dynamic_shared, load_global_4, opaque, store_shared_4, thread, threads},
-        sm_90a::{
-            fence_proxy_async, multiply_panels_b1, multiply_panels_f16, multiply_panels_s8, operand,
-        },
+        sm_90a::{descriptor, descriptor_step, fence_proxy_async},
     },
     tile::panel::{self, CHUNK, CHUNKS},
 };
@@ -35,8 +33,8 @@ unsafe fn repeat(p: &Repeat, multiply: impl Fn(&mut [u32; 128], u64, u64)) {
     }
     fence_proxy_async();
     barrier();
-    let a = operand(shared + thread() / 128 * 64 * PANEL_ROW_BYTES);
-    let b = operand(shared + rows * PANEL_ROW_BYTES);
+    let a = descriptor(shared + thread() / 128 * 64 * PANEL_ROW_BYTES);
+    let b = descriptor(shared + rows * PANEL_ROW_BYTES);
     let mut sums = [0; 128];
     let mut left = p.rounds;
     while left > 0 {
@@ -47,23 +45,67 @@ unsafe fn repeat(p: &Repeat, multiply: impl Fn(&mut [u32; 128], u64, u64)) {
     unsafe { store(p.results, &sums) };
 }
 
-kernel! {
+/// Text of the products over the four 32 bytes of a panel's rows.
+macro_rules! multiply_rows {
+    ($type:ident) => {
+        concat!(
+            multiply_rows!(@ $type, "{units_0}"), multiply_rows!(@ $type, "{units_1}"),
+            multiply_rows!(@ $type, "{units_2}"), multiply_rows!(@ $type, "{units_3}"),
+        )
+    };
+    (@ $type:ident, $units:literal) => {
+        concat!(
+            "add.s64 a, {a}, ", $units, "; add.s64 b, {b}, ", $units, ";",
+            wgmma!($type, (0, 256), panel "a", "b", "accumulate"),
+        )
+    };
+}
+
+/// The kernels: a name, and the type of its operands. A round is [`STEPS`] products.
+macro_rules! ceilings {
+    ($($(#[$attribute:meta])* $name:ident: $type:ident;)*) => {$(
+        kernel! {
+            $(#[$attribute])*
+            fn $name(p: Repeat) {
+                repeat(&p, |sums, a, b| {
+                    asm_scope! {
+                        inout sums: (0, 256);
+                        [
+                            ".reg .pred accumulate; .reg .b64 a; .reg .b64 b;",
+                            "setp.eq.u32 accumulate, 0, 0;",
+                            wgmma_fence!(),
+                            multiply_rows!($type),
+                            multiply_rows!($type),
+                            multiply_rows!($type),
+                            multiply_rows!($type),
+                            wgmma_commit!(),
+                            wgmma_wait!(0),
+                        ]
+                        [
+                            a = in(reg64) a,
+                            b = in(reg64) b,
+                        ]
+                        [
+                            units_0: 0,
+                            units_1: descriptor_step(2 * CHUNK),
+                            units_2: descriptor_step(4 * CHUNK),
+                            units_3: descriptor_step(6 * CHUNK),
+                        ]
+                    }
+                })
+            }
+        }
+    )*};
+}
+
+// As many products as `multiply_rows` four times.
+const _: () = assert!(STEPS == 16);
+
+ceilings! {
     /// int8.
-    fn limits_wgmma_s8(p: Repeat) {
-        repeat(&p, |sums, a, b| multiply_panels_s8(sums, a, b))
-    }
-}
-
-kernel! {
+    limits_wgmma_s8: s8;
     /// Half precision.
-    fn limits_wgmma_f16(p: Repeat) {
-        repeat(&p, |sums, a, b| multiply_panels_f16(sums, a, b))
-    }
-}
-
-kernel! {
+    limits_wgmma_f16: f16;
     /// Single bits.
-    fn limits_wgmma_b1(p: Repeat) {
-        repeat(&p, |sums, a, b| multiply_panels_b1(sums, a, b))
-    }
+    limits_wgmma_b1: b1;
 }
