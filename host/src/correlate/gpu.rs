@@ -517,7 +517,7 @@ impl GpuBackend {
     ) -> Result<()> {
         let &Correlate { visibilities, row_sums, row_bytes, inputs, mode, .. } = correlate;
         let maps = self.maps.address(stream, maps)?;
-        let zero = if self.has_offset(piece) { 0x8888_8888 } else { 0 };
+        let excess = if self.has_offset(piece) { 0x8888_8888 } else { 0 };
         let tiles = tile.tiles(inputs);
         let channels = piece.channels() as u32;
         let blocks = self.gpu.facts().multiprocessors.min(tiles * channels);
@@ -533,7 +533,7 @@ impl GpuBackend {
             inputs,
             channels,
             tiles,
-            zero,
+            excess,
             mode,
             reserved: 0,
         };
