@@ -1,6 +1,9 @@
 //! Beamformer kernels: tiles of beams by dishes, units of time.
 
-use super::{Kernel, Target, parameters};
+use super::{
+    Kernel, Target, parameters,
+    shared::{Plan, Region, RingPlan},
+};
 
 /// Beams of one matrix fragment: a row tile.
 pub const ROW_BEAMS: u32 = 16;
@@ -298,15 +301,35 @@ impl WarpgroupTile {
         UNIT_TIMES * self.dishes
     }
 
-    /// Threads of a block.
-    pub const fn threads(self) -> u32 {
-        128 + self.beams / 32 * 128
+    /// Threads that multiply: a warpgroup for each 32 beams.
+    pub const fn multiplying(self) -> u32 {
+        self.beams / 32 * 128
     }
 
-    /// Bytes of shared memory of a block; behind the units, two barriers for each stage.
-    pub const fn shared_bytes(self) -> u32 {
-        self.stages * (self.unit_bytes() + self.packed_bytes() + 16)
+    /// Threads of a block.
+    pub const fn threads(self) -> u32 {
+        128 + self.multiplying()
     }
+
+    /// What lies where in a block's shared memory.
+    pub const fn shared(self) -> WarpgroupShared {
+        let mut plan = Plan::EMPTY;
+        let data = plan.region(self.stages, self.unit_bytes());
+        let packed = plan.region(self.stages, self.packed_bytes());
+        let ring = plan.ring(data, self.stages, false, false);
+        WarpgroupShared { ring, packed, bytes: plan.bytes() }
+    }
+}
+
+/// The shared memory of a block of the beamformers on warpgroups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WarpgroupShared {
+    /// Units in int8, and their barriers.
+    pub ring: RingPlan,
+    /// Units as delivered.
+    pub packed: Region,
+    /// Bytes of all.
+    pub bytes: u32,
 }
 
 /// Names the tiles of warpgroups and their kernels.
@@ -320,7 +343,7 @@ macro_rules! warpgroups {
             #[doc = concat!("Beams on `wgmma.m64n128k32`, [`", stringify!($tile), "`].")]
             pub const $kernel: Kernel<Beamform> = Kernel::new($name, $tile.threads())
                 .target(Target::Sm90a)
-                .shared_bytes($tile.shared_bytes());
+                .shared_bytes($tile.shared().bytes);
         )*
 
         /// Every beamformer on warpgroups with its tile.

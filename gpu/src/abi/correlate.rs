@@ -1,6 +1,9 @@
 //! Correlator kernels: tiles of baselines, steps of time.
 
-use super::{Kernel, Target, parameters};
+use super::{
+    Kernel, Target, parameters,
+    shared::{Plan, Region, RingPlan},
+};
 
 /// Bytes of one input's samples that a block stages at a time: one swizzled row of shared memory.
 pub const STEP_BYTES: u32 = 128;
@@ -90,8 +93,27 @@ pub struct WarpgroupTile {
     pub columns: u32,
     /// Steps of time in flight.
     pub stages: u32,
-    /// Registers of a thread that stages or sums, and of one that multiplies: multiples of 8.
+    /// Panels of the columns beside the samples': what these are unpacked to.
+    pub planes: u32,
+    /// Warpgroups that stage: the first, or the first and the last.
+    pub staging: u32,
+    /// Registers of a thread that stages, and of one that multiplies: multiples of 8.
     pub registers: (u32, u32),
+}
+
+/// The shared memory of a warpgroup correlator's block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WarpgroupShared {
+    /// The stages: a panel of columns, one of rows, then the planes.
+    pub ring: RingPlan,
+    /// Patches that visibilities are written from, one for each warp that multiplies.
+    pub patches: Region,
+    /// Sums of the columns of each stage, two words a column, where there are planes.
+    pub column_sums: Region,
+    /// Words of the thread that loads, where there are planes.
+    pub loader: Region,
+    /// Bytes of all.
+    pub bytes: u32,
 }
 
 /// Columns of a patch: visibilities of 8 rows that a warp brings from the order of its registers to that
@@ -103,21 +125,36 @@ pub const PATCH_PITCH: u32 = 8 * PATCH_COLUMNS + 64;
 pub const PATCH_BYTES: u32 = 8 * PATCH_PITCH;
 
 impl WarpgroupTile {
-    /// Threads of a block: a warpgroup that stages, and one for each 64 rows.
+    /// Threads of a block: those that stage, and a warpgroup for each 64 rows.
     pub const fn threads(self) -> u32 {
-        128 + 2 * self.rows
+        128 * self.staging + self.multiplying()
     }
 
-    /// Bytes of a stage: a panel of rows and one of columns.
-    pub const fn stage_bytes(self) -> u32 {
-        (self.rows + self.columns) * STEP_BYTES
+    /// Threads that multiply.
+    pub const fn multiplying(self) -> u32 {
+        2 * self.rows
     }
 
-    /// Bytes of shared memory of a block: the stages, the patches that visibilities are written
-    /// from (one for each warp that multiplies), and three barriers and a word for each stage.
-    pub const fn shared_bytes(self) -> u32 {
-        let patches = self.rows / 16 * PATCH_BYTES;
-        self.stages * (self.stage_bytes() + 3 * 8 + 4) + patches
+    /// Bytes of the panel of columns.
+    pub const fn columns_bytes(self) -> u32 {
+        self.columns * STEP_BYTES
+    }
+
+    /// From the panel of columns of a stage to plane `plane` of them.
+    pub const fn plane(self, plane: u32) -> u32 {
+        (self.rows + self.columns) * STEP_BYTES + plane * self.columns_bytes()
+    }
+
+    /// What lies where in a block's shared memory.
+    pub const fn shared(self) -> WarpgroupShared {
+        let mut plan = Plan::EMPTY;
+        let unpacked = (self.planes > 0) as u32;
+        let data = plan.region(self.stages, self.plane(self.planes));
+        let patches = plan.region(self.rows / 16, PATCH_BYTES);
+        let column_sums = plan.region(self.stages * unpacked, 2 * 4 * self.columns);
+        let ring = plan.ring(data, self.stages, true, true);
+        let loader = plan.region(LOADER_WORDS * unpacked, 4);
+        WarpgroupShared { ring, patches, column_sums, loader, bytes: plan.bytes() }
     }
 
     /// Tiles that row of tiles `row` has in the lower triangle.
@@ -131,25 +168,37 @@ impl WarpgroupTile {
     }
 }
 
+/// Words that the thread that loads keeps in shared memory where columns are unpacked.
+pub const LOADER_WORDS: u32 = 4;
+
 /// 128 x 192 baselines: the largest whose sums fit the registers.
-pub const TILE_128_192: WarpgroupTile =
-    WarpgroupTile { rows: 128, columns: 192, stages: 5, registers: (24, 240) };
+pub const TILE_128_192: WarpgroupTile = WarpgroupTile {
+    rows: 128,
+    columns: 192,
+    stages: 5,
+    planes: 0,
+    staging: 1,
+    registers: (24, 240),
+};
 /// 128 x 128 baselines: less padding for small arrays.
-pub const TILE_128_128: WarpgroupTile =
-    WarpgroupTile { rows: 128, columns: 128, stages: 6, registers: (40, 200) };
+pub const TILE_128_128: WarpgroupTile = WarpgroupTile {
+    rows: 128,
+    columns: 128,
+    stages: 6,
+    planes: 0,
+    staging: 1,
+    registers: (40, 200),
+};
 
-/// 128 x 128 baselines of 4-bit samples.
-pub const TILE_CI4: WarpgroupTile =
-    WarpgroupTile { rows: 128, columns: 128, stages: 3, registers: (24, 232) };
-/// Threads of [`TILE_CI4`] that unpack: a warpgroup at either end of the block.
-pub const CI4_UNPACKING: u32 = 256;
-
-/// From the columns' panel of a stage of [`TILE_CI4`] to that of their real parts, 16 c.
-pub const PLANE_16C: u32 = TILE_CI4.stage_bytes();
-/// From the columns' panel of a stage of [`TILE_CI4`] to that of their imaginary parts, 16 d.
-pub const PLANE_16D: u32 = PLANE_16C + TILE_CI4.columns * STEP_BYTES;
-/// Panels of a stage of [`TILE_CI4`] beside the samples': what its columns are unpacked to.
-pub const CI4_PLANES: u32 = 2;
+/// 128 x 128 baselines of 4-bit samples: planes of the real and the imaginary parts.
+pub const TILE_CI4: WarpgroupTile = WarpgroupTile {
+    rows: 128,
+    columns: 128,
+    stages: 3,
+    planes: 2,
+    staging: 2,
+    registers: (24, 232),
+};
 
 /// What a launch does with the sums already in memory.
 pub mod mode {
@@ -262,7 +311,7 @@ pub const MMA_F16_128: Kernel<Correlate> = correlator("correlate_mma_f16_128", T
 pub const MMA_F16_64: Kernel<Correlate> = correlator("correlate_mma_f16_64", TILE_64, 3);
 
 const fn warpgroup(name: &'static str, tile: WarpgroupTile) -> Kernel<CorrelateWarpgroup> {
-    Kernel::new(name, tile.threads()).target(Target::Sm90a).shared_bytes(tile.shared_bytes())
+    Kernel::new(name, tile.threads()).target(Target::Sm90a).shared_bytes(tile.shared().bytes)
 }
 
 /// int8 samples on `wgmma.m64n192k32`, [`TILE_128_192`].
@@ -293,17 +342,7 @@ pub const WGMMA_TCN_CI4_128: Kernel<CorrelateWarpgroup> =
     warpgroup("correlate_wgmma_tcn_ci4_128", TILE_128_128);
 
 /// 4-bit samples as three products on `wgmma.m64n128k32`, [`TILE_CI4`]. Samples are rows of a byte a time.
-///
-/// Beside what its tile asks for, a block has for each stage the planes and two sums a column, and four
-/// words.
-pub const WGMMA_CI4: Kernel<CorrelateWarpgroup> =
-    Kernel::new("correlate_wgmma_ci4", CI4_UNPACKING + 2 * TILE_CI4.rows)
-        .target(Target::Sm90a)
-        .shared_bytes(
-            TILE_CI4.shared_bytes()
-                + TILE_CI4.stages * (CI4_PLANES * STEP_BYTES + 2 * 4) * TILE_CI4.columns
-                + 4 * 4,
-        );
+pub const WGMMA_CI4: Kernel<CorrelateWarpgroup> = warpgroup("correlate_wgmma_ci4", TILE_CI4);
 
 /// Baselines of a channel that a block of [`WIDEN`] adds.
 pub const WIDEN_BASELINES: u32 = 2048;

@@ -8,6 +8,7 @@ pub mod beamform;
 pub mod correlate;
 pub mod limits;
 pub mod reorder;
+pub mod shared;
 
 use core::marker::PhantomData;
 

@@ -21,8 +21,11 @@
 //! makes samples of its sums, the others multiply.
 
 use crate::{
-    abi::beamform::{
-        self, Beamform, CHUNK_BYTES, CHUNK_DISHES, ROW_BEAMS, UNIT_TIMES, WarpgroupTile, pass,
+    abi::{
+        beamform::{
+            self, Beamform, CHUNK_BYTES, CHUNK_DISHES, ROW_BEAMS, UNIT_TIMES, WarpgroupTile, pass,
+        },
+        shared::Region,
     },
     beamform::{
         finish::{Quad, add_clipped, add_passes, quantise, store},
@@ -35,15 +38,16 @@ use crate::{
         },
         sm_80::{cp_async_16, cp_async_commit, cp_async_wait},
         sm_90a::{
-            descriptor, descriptor_step, fence_barrier_init, fence_proxy_async, give_registers,
-            mbarrier_arrive, mbarrier_init, mbarrier_wait, take_registers,
+            descriptor, descriptor_step, fence_proxy_async, give_registers, mbarrier_arrive,
+            mbarrier_wait, take_registers,
         },
     },
-    tile::{divisor, panel},
+    tile::{
+        divisor, panel,
+        pipeline::{self, Pipeline, Ring, WARPGROUP},
+    },
 };
 
-/// Threads of a warpgroup.
-const WARPGROUP: u32 = 128;
 /// Dishes of one 16-byte copy.
 const COPY_DISHES: u32 = 16;
 /// Bytes of K of a panel.
@@ -73,39 +77,6 @@ impl Units {
     }
 }
 
-/// Addresses in shared memory.
-#[derive(Clone, Copy)]
-struct Shared {
-    address: u32,
-    tile: WarpgroupTile,
-}
-
-impl Shared {
-    /// A unit in int8, aligned to 1024 bytes.
-    #[inline(always)]
-    fn unit(self, stage: u32) -> u32 {
-        self.address + stage * self.tile.unit_bytes()
-    }
-
-    /// A unit as delivered.
-    #[inline(always)]
-    fn packed(self, stage: u32) -> u32 {
-        self.unit(self.tile.stages) + stage * self.tile.packed_bytes()
-    }
-
-    /// Barrier of a stage that holds a unit.
-    #[inline(always)]
-    fn full(self, stage: u32) -> u32 {
-        self.packed(self.tile.stages) + 8 * stage
-    }
-
-    /// Barrier of a stage that may be written.
-    #[inline(always)]
-    fn empty(self, stage: u32) -> u32 {
-        self.full(self.tile.stages + stage)
-    }
-}
-
 /// The whole of a block's work. `STEPS` is that of 32 dishes, `PENDING` one less than the stages,
 /// `REGISTERS` those of a thread that multiplies.
 ///
@@ -118,32 +89,25 @@ unsafe fn beamform<const STEPS: usize, const PENDING: u32, const REGISTERS: u32>
 ) where
     [[u32; 4]; STEPS]: Weights,
 {
-    let shared = Shared { address: dynamic_shared(), tile };
+    let shared = tile.shared();
+    let pipeline = Pipeline { base: dynamic_shared(), plan: shared.ring };
     let units = Units::of_block(p);
     if thread() == 0 {
-        let mut stage = 0;
-        while stage < tile.stages {
-            // SAFETY: nobody uses the barriers yet.
-            unsafe {
-                mbarrier_init(shared.full(stage), WARPGROUP);
-                mbarrier_init(shared.empty(stage), tile.beams / 8);
-            }
-            stage += 1;
-        }
-        fence_barrier_init();
+        // SAFETY: nobody uses the barriers yet.
+        unsafe { pipeline.init(WARPGROUP, 0, tile.beams / 8) };
     }
     barrier();
     // SAFETY: the caller's promise.
     unsafe {
-        if thread() < WARPGROUP {
+        if pipeline::stages(1, tile.multiplying()) {
             give_registers::<{ WarpgroupTile::UNPACKING_REGISTERS }>();
-            unpack_units::<PENDING>(p, units, shared);
+            unpack_units::<PENDING>(p, units, tile, shared.packed, pipeline);
         } else {
             take_registers::<REGISTERS>();
             if p.pass == 0 {
-                multiply_units::<STEPS, false>(p, units, shared);
+                multiply_units::<STEPS, false>(p, units, tile, pipeline);
             } else {
-                multiply_units::<STEPS, true>(p, units, shared);
+                multiply_units::<STEPS, true>(p, units, tile, pipeline);
             }
         }
     }
@@ -182,8 +146,14 @@ beamformers! {
 /// # Safety
 /// As the kernel's.
 #[inline(always)]
-unsafe fn unpack_units<const PENDING: u32>(p: &Beamform, units: Units, shared: Shared) {
-    let (tile, stages) = (shared.tile, shared.tile.stages);
+unsafe fn unpack_units<const PENDING: u32>(
+    p: &Beamform,
+    units: Units,
+    tile: WarpgroupTile,
+    packed: Region,
+    pipeline: Pipeline,
+) {
+    let stages = tile.stages;
     // A thread has the same dishes of every `times`-th time.
     let copies = tile.dishes / COPY_DISHES;
     let dish = thread() % copies * COPY_DISHES;
@@ -202,7 +172,7 @@ unsafe fn unpack_units<const PENDING: u32>(p: &Beamform, units: Units, shared: S
                 + stream as u64 * p.voltage_pitch
                 + start as u64 * time_pitch
                 + dish as u64;
-            let mut to = shared.packed(unit % stages) + place;
+            let mut to = packed.at(pipeline.base, unit % stages) + place;
             let mut time = 0;
             while time < opaque(UNIT_TIMES) {
                 let there = start + time < p.times && bytes > 0;
@@ -229,14 +199,15 @@ unsafe fn unpack_units<const PENDING: u32>(p: &Beamform, units: Units, shared: S
         copy(units.first + ahead);
         ahead += 1;
     }
-    let (mut unit, mut stage, mut parity) = (units.first, 0, 1);
+    // In the first lap, every stage is empty.
+    let (mut unit, mut ring) = (units.first, Ring { stage: 0, parity: 1 });
     while unit < units.end {
         cp_async_wait::<PENDING>();
         // SAFETY: the thread's own copies, waited for; the stage was read by all, as its barrier says.
         unsafe {
-            mbarrier_wait(shared.empty(stage), parity);
-            let from = shared.packed(unit % stages) + place;
-            let to = shared.unit(stage) + panel;
+            mbarrier_wait(pipeline.plan.empty.at(pipeline.base, ring.stage), ring.parity);
+            let from = packed.at(pipeline.base, unit % stages) + place;
+            let to = pipeline.stage(&ring) + panel;
             let mut time = 0;
             while time < opaque(UNIT_TIMES) {
                 // Two at a time: the second load hides behind the first.
@@ -255,14 +226,10 @@ unsafe fn unpack_units<const PENDING: u32>(p: &Beamform, units: Units, shared: S
                 time += 2 * times;
             }
             fence_proxy_async();
-            mbarrier_arrive(shared.full(stage));
+            pipeline.arrive_full(&ring);
         }
         copy(unit + stages);
-        stage += 1;
-        if stage == shared.tile.stages {
-            stage = 0;
-            parity ^= 1;
-        }
+        pipeline.advance(&mut ring);
         unit += 1;
     }
     cp_async_wait::<0>();
@@ -276,11 +243,12 @@ unsafe fn unpack_units<const PENDING: u32>(p: &Beamform, units: Units, shared: S
 unsafe fn multiply_units<const STEPS: usize, const PASSES: bool>(
     p: &Beamform,
     units: Units,
-    shared: Shared,
+    tile: WarpgroupTile,
+    pipeline: Pipeline,
 ) where
     [[u32; 4]; STEPS]: Weights,
 {
-    let beams = shared.tile.beams;
+    let beams = tile.beams;
     let padded_beams = p.groups * beams;
     let each = divisor(units.each);
     let (mut stream, mut unit) = (units.first / each, units.first % each);
@@ -289,6 +257,7 @@ unsafe fn multiply_units<const STEPS: usize, const PASSES: bool>(
     let mut weights = [[0u32; 4]; STEPS];
     let mut clipped = [0u32];
     let mut fresh = true;
+    // The ring, as two words: of a `Ring` the assembler makes one register more than the 32 x 512 tile has.
     let (mut stage, mut parity) = (0, 0);
     while left > 0 {
         // Registers are short: what a thread can make of its index is not kept.
@@ -300,11 +269,11 @@ unsafe fn multiply_units<const STEPS: usize, const PASSES: bool>(
         }
         // SAFETY: the stage holds a unit, as its barrier says.
         let sums = unsafe {
-            mbarrier_wait(shared.full(stage), parity);
-            let sums = weights.multiply(descriptor(shared.unit(stage)));
+            mbarrier_wait(pipeline.plan.full.at(pipeline.base, stage), parity);
+            let sums = weights.multiply(descriptor(pipeline.plan.data.at(pipeline.base, stage)));
             warp_barrier();
             if lane() == 0 {
-                mbarrier_arrive(shared.empty(stage));
+                mbarrier_arrive(pipeline.plan.empty.at(pipeline.base, stage));
             }
             sums
         };
@@ -337,7 +306,7 @@ unsafe fn multiply_units<const STEPS: usize, const PASSES: bool>(
         }
 
         stage += 1;
-        if stage == shared.tile.stages {
+        if stage == tile.stages {
             stage = 0;
             parity ^= 1;
         }

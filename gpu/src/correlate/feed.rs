@@ -66,7 +66,7 @@ impl Panels<'_> {
 /// A way of samples to panels.
 pub trait Feed {
     /// Whether what the copy engine brings is still to be turned.
-    const TURNS: bool;
+    const TRANSPOSES: bool;
     /// Bytes that are brought of an input for a step.
     const INPUT_BYTES: u32 = STEP_BYTES;
     /// Bytes from a fragment of rows, [`FRAGMENT_BYTES`] of time, to the next, in what
@@ -85,7 +85,7 @@ pub trait Feed {
     ///
     /// # Safety
     /// The whole warp calls it; the step was brought; all the warps call it before it is read.
-    unsafe fn turn(p: &CorrelateWarpgroup, panels: Panels, byte: u32, warp: u32, warps: u32);
+    unsafe fn transpose(p: &CorrelateWarpgroup, panels: Panels, byte: u32, warp: u32, warps: u32);
 
     /// Which of a warp's 16 rows is row `row` of half `half` of its fragments.
     #[inline(always)]
@@ -101,7 +101,7 @@ pub trait Feed {
 pub struct Rows;
 
 impl Feed for Rows {
-    const TURNS: bool = false;
+    const TRANSPOSES: bool = false;
 
     #[inline(always)]
     unsafe fn bring(p: &CorrelateWarpgroup, panels: Panels, byte: u32, full: u32) {
@@ -116,7 +116,7 @@ impl Feed for Rows {
     }
 
     #[inline(always)]
-    unsafe fn turn(_: &CorrelateWarpgroup, _: Panels, _byte: u32, _warp: u32, _warps: u32) {}
+    unsafe fn transpose(_: &CorrelateWarpgroup, _: Panels, _byte: u32, _warp: u32, _warps: u32) {}
 
     #[inline(always)]
     fn row_address(panels: Panels, row: u32) -> u32 {
@@ -135,13 +135,13 @@ pub struct Ci8;
 pub struct Cf16;
 
 /// An encoding, and how a warp turns a part of a box of it.
-pub trait Turn {
+pub trait Transpose {
     /// Bytes of a sample.
     const BYTES: u32;
     /// Whether rows are turned too, or multiplied as they are.
-    const TURNS_ROWS: bool;
+    const TRANSPOSES_ROWS: bool;
     /// Bytes that a sample is turned to.
-    const TURNED_BYTES: u32;
+    const TRANSPOSED_BYTES: u32;
     /// Parts of a box.
     const PARTS: u32;
 
@@ -150,10 +150,10 @@ pub trait Turn {
     ///
     /// # Safety
     /// The whole warp calls it; no one else uses the part's blocks.
-    unsafe fn turn(from: u32, to: u32, part: u32, excess: u32, times: u32);
+    unsafe fn transpose(from: u32, to: u32, part: u32, excess: u32, times: u32);
 }
 
-impl<E: Turn> Delivered<E> {
+impl<E: Transpose> Delivered<E> {
     /// Inputs of a box.
     const SIDE: u32 = STEP_BYTES / E::BYTES;
 
@@ -168,7 +168,7 @@ impl<E: Turn> Delivered<E> {
     #[inline(always)]
     fn columns(panels: Panels, column: u32) -> u32 {
         match panels.tile.rows_among_columns(panels.shape) {
-            Some(row) if !E::TURNS_ROWS && column.wrapping_sub(row) < panels.shape.rows => {
+            Some(row) if !E::TRANSPOSES_ROWS && column.wrapping_sub(row) < panels.shape.rows => {
                 Self::rows(panels, column - row)
             }
             _ if Self::INPUT_BYTES < STEP_BYTES => Self::rows(panels, panels.shape.rows + column),
@@ -177,21 +177,21 @@ impl<E: Turn> Delivered<E> {
     }
 }
 
-impl<E: Turn> Feed for Delivered<E> {
-    const TURNS: bool = true;
-    const INPUT_BYTES: u32 = STEP_BYTES / E::TURNED_BYTES * E::BYTES;
-    const FRAGMENT_PITCH: u32 = if E::TURNS_ROWS {
+impl<E: Transpose> Feed for Delivered<E> {
+    const TRANSPOSES: bool = true;
+    const INPUT_BYTES: u32 = STEP_BYTES / E::TRANSPOSED_BYTES * E::BYTES;
+    const FRAGMENT_PITCH: u32 = if E::TRANSPOSES_ROWS {
         FRAGMENT_BYTES
     } else {
         // Rows of a box are times.
-        FRAGMENT_BYTES / E::TURNED_BYTES * STEP_BYTES
+        FRAGMENT_BYTES / E::TRANSPOSED_BYTES * STEP_BYTES
     };
 
     #[inline(always)]
     unsafe fn bring(p: &CorrelateWarpgroup, panels: Panels, byte: u32, full: u32) {
         let Place { channel, first_row, first_column } = *panels.tile;
         let bring = |to, input| {
-            let start = [input * E::BYTES, byte / E::TURNED_BYTES, channel];
+            let start = [input * E::BYTES, byte / E::TRANSPOSED_BYTES, channel];
             // SAFETY: the caller's promise.
             unsafe { copy_tensor_3d(to, p.columns, start, full) };
         };
@@ -210,23 +210,23 @@ impl<E: Turn> Feed for Delivered<E> {
     }
 
     #[inline(always)]
-    unsafe fn turn(p: &CorrelateWarpgroup, panels: Panels, byte: u32, warp: u32, warps: u32) {
+    unsafe fn transpose(p: &CorrelateWarpgroup, panels: Panels, byte: u32, warp: u32, warps: u32) {
         // Rows that are turned lie behind the columns.
-        let inputs = if E::TURNS_ROWS { panels.inputs() } else { panels.shape.columns };
-        let times = (p.row_bytes - byte) / E::TURNED_BYTES;
+        let inputs = if E::TRANSPOSES_ROWS { panels.inputs() } else { panels.shape.columns };
+        let times = (p.row_bytes - byte) / E::TRANSPOSED_BYTES;
         let mut part = warp;
         while part < inputs / Self::SIDE * E::PARTS {
             let input = part / E::PARTS * Self::SIDE;
             let (from, to) = (Self::columns(panels, input), panels.at + input * STEP_BYTES);
             // SAFETY: the caller's promise; every part is one warp's.
-            unsafe { E::turn(from, to, part % E::PARTS, p.excess, times) };
+            unsafe { E::transpose(from, to, part % E::PARTS, p.excess, times) };
             part += warps;
         }
     }
 
     #[inline(always)]
     fn row_address(panels: Panels, row: u32) -> u32 {
-        if E::TURNS_ROWS {
+        if E::TRANSPOSES_ROWS {
             return panel::ldmatrix_address(panels.rows(), row, 0);
         }
         // Matrices 0 and 1 are the inputs' halves at the first 8 times, 2 and 3 at the next. 16 inputs of
@@ -246,19 +246,19 @@ impl<E: Turn> Feed for Delivered<E> {
 
 /// `ci8`: blocks of 8 inputs at 8 times, which `ldmatrix` transposes. A part is the blocks of one `m`,
 /// four at once.
-impl Turn for Ci8 {
+impl Transpose for Ci8 {
     const BYTES: u32 = 2;
-    const TURNS_ROWS: bool = false;
-    const TURNED_BYTES: u32 = 2;
+    const TRANSPOSES_ROWS: bool = false;
+    const TRANSPOSED_BYTES: u32 = 2;
     const PARTS: u32 = 8;
 
     #[inline(always)]
-    unsafe fn turn(from: u32, to: u32, m: u32, _excess: u32, _times: u32) {
+    unsafe fn transpose(from: u32, to: u32, m: u32, _excess: u32, _times: u32) {
         let lane = opaque(lane());
         // Row `row` of block (a, a) for a = 0..4; a and b differ by m.
         let (row, a) = (lane % 8, lane / 8);
         let place = a * 8 * STEP_BYTES + panel::offset(row, a);
-        let (delivered, turned) = (place ^ (m * 16), place ^ (m * 8 * STEP_BYTES));
+        let (delivered, transposed) = (place ^ (m * 16), place ^ (m * 8 * STEP_BYTES));
         // a = 4..8.
         const LATER: u32 = 4 * 8 * STEP_BYTES + 4 * 16;
         // SAFETY: within the box.
@@ -266,27 +266,27 @@ impl Turn for Ci8 {
             let first = ldmatrix_x4_trans(from + delivered);
             let second = ldmatrix_x4_trans(from + (delivered ^ LATER));
             warp_barrier();
-            stmatrix_x4(to + turned, first);
-            stmatrix_x4(to + (turned ^ LATER), second);
+            stmatrix_x4(to + transposed, first);
+            stmatrix_x4(to + (transposed ^ LATER), second);
         }
     }
 }
 
 /// `cf16`: blocks of 4 inputs at 4 times, one a lane. A part is the blocks of four `m`.
-impl Turn for Cf16 {
+impl Transpose for Cf16 {
     const BYTES: u32 = 4;
-    const TURNS_ROWS: bool = true;
-    const TURNED_BYTES: u32 = 4;
+    const TRANSPOSES_ROWS: bool = true;
+    const TRANSPOSED_BYTES: u32 = 4;
     const PARTS: u32 = 2;
 
     #[inline(always)]
-    unsafe fn turn(from: u32, to: u32, part: u32, _excess: u32, _times: u32) {
+    unsafe fn transpose(from: u32, to: u32, part: u32, _excess: u32, _times: u32) {
         let lane = opaque(lane());
         let a = lane % 8;
         let b = a ^ (lane / 8 + 4 * part);
         // Chunk `column` of the first of four rows; row `row % 4 = j` is j rows and `^ 16 j` further.
         let chunk = |row: u32, column: u32| 4 * row * STEP_BYTES + (column ^ (4 * (row % 2))) * 16;
-        let (delivered, turned) = (chunk(a, b), chunk(b, a));
+        let (delivered, transposed) = (chunk(a, b), chunk(b, a));
         let step = |j: usize| j as u32 * (STEP_BYTES + 16);
         let mut times = [[0; 4]; 4];
         // SAFETY: within the box.
@@ -297,7 +297,7 @@ impl Turn for Cf16 {
             warp_barrier();
             for j in 0..4 {
                 let input = [times[0][j], times[1][j], times[2][j], times[3][j]];
-                store_shared_4(to + (turned ^ step(j)), input);
+                store_shared_4(to + (transposed ^ step(j)), input);
             }
         }
     }
@@ -306,14 +306,14 @@ impl Turn for Cf16 {
 /// `ci4` and `ci4-offset`, to int8, 16 times as large: a nibble at the top of a byte needs no extension of
 /// its sign. Blocks are 16 inputs at 8 times, which `ldmatrix` transposes two inputs at a time. A part is
 /// four blocks at the same times.
-impl Turn for Ci4 {
+impl Transpose for Ci4 {
     const BYTES: u32 = 1;
-    const TURNS_ROWS: bool = false;
-    const TURNED_BYTES: u32 = 2;
+    const TRANSPOSES_ROWS: bool = false;
+    const TRANSPOSED_BYTES: u32 = 2;
     const PARTS: u32 = 16;
 
     #[inline(always)]
-    unsafe fn turn(from: u32, to: u32, part: u32, excess: u32, times: u32) {
+    unsafe fn transpose(from: u32, to: u32, part: u32, excess: u32, times: u32) {
         let (a, b) = (part / 2, part % 2 * 4);
         let lane = opaque(lane());
         let (row, matrix) = (lane % 8, lane / 8);
@@ -337,12 +337,12 @@ impl Turn for Ci4 {
         });
 
         let input = 16 * (b + matrix / 2) + 2 * row + ((matrix % 2) ^ (row / 4));
-        let turned = to + panel::offset(input, a);
+        let transposed = to + panel::offset(input, a);
         let [[c, d], [e, f], [g, h], [i, j]] = inputs;
         // SAFETY: within the panel.
         unsafe {
-            stmatrix_x4(turned, [c, d, e, f]);
-            stmatrix_x4(turned + 32 * STEP_BYTES, [g, h, i, j]);
+            stmatrix_x4(transposed, [c, d, e, f]);
+            stmatrix_x4(transposed + 32 * STEP_BYTES, [g, h, i, j]);
         }
     }
 }

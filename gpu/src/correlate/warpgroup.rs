@@ -1,7 +1,4 @@
-//! What the warpgroup correlators share: tiles taken by ticket, the ring of stages, and which visibilities
-//! are whose.
-
-use core::ops::ControlFlow::{self, Break, Continue};
+//! What the warpgroup correlators share: tiles taken by ticket, and which visibilities are whose.
 
 use crate::{
     abi::correlate::{CorrelateWarpgroup, WarpgroupTile},
@@ -9,15 +6,9 @@ use crate::{
         patch::{self, Corner},
         triangle::{self, TilePlace},
     },
-    isa::{
-        common::{fetch_add_global, load_shared, opaque, shfl, store_shared, thread},
-        sm_90a::mbarrier_wait,
-    },
-    tile::divisor,
+    isa::common::{fetch_add_global, opaque, thread},
+    tile::{divisor, pipeline::WARPGROUP},
 };
-
-/// Threads of a warpgroup.
-pub const WARPGROUP: u32 = 128;
 
 /// A tile of one channel.
 #[derive(Clone, Copy)]
@@ -94,61 +85,6 @@ pub unsafe fn take_ticket(p: &CorrelateWarpgroup) -> u32 {
 pub fn tile_of(p: &CorrelateWarpgroup, ticket: u32) -> Option<u32> {
     let tile = ticket.wrapping_sub(p.first_ticket);
     if tile < p.tiles * p.channels { Some(tile) } else { None }
-}
-
-/// Position in the ring of stages, and the parity of the turn.
-pub struct Ring {
-    /// The stage.
-    pub stage: u32,
-    /// Parity of the phase that its barriers end next.
-    pub parity: u32,
-}
-
-impl Ring {
-    /// The first stage, in the first turn.
-    pub const START: Self = Self { stage: 0, parity: 0 };
-
-    /// Goes on to the next of so many stages.
-    #[inline(always)]
-    pub fn advance(&mut self, stages: u32) {
-        self.stage += 1;
-        if self.stage == stages {
-            self.stage = 0;
-            self.parity ^= 1;
-        }
-    }
-}
-
-/// What stands in a tile's first stage beside its samples: which tile it is. No tile: the end.
-const END: u32 = u32::MAX;
-
-/// Says in a stage whose tile begins there; `None` ends the block's work.
-///
-/// # Safety
-/// `at` is the stage's word, which all have read; the stage's barrier follows.
-#[inline(always)]
-pub unsafe fn announce(at: u32, tile: Option<u32>) {
-    let tile = match tile {
-        Some(tile) => tile,
-        None => END,
-    };
-    // SAFETY: the caller's promise.
-    unsafe { store_shared(at, tile) };
-}
-
-/// Waits for the stage that a tile begins in, and reads which one it is.
-///
-/// # Safety
-/// The whole warp calls it; `full` is the stage's barrier, `at` its word.
-#[inline(always)]
-pub unsafe fn hear(full: u32, parity: u32, at: u32) -> ControlFlow<(), u32> {
-    // SAFETY: the caller's promise.
-    let tile = unsafe {
-        mbarrier_wait(full, parity);
-        // From one lane, so that the assembler knows that it is the same in all.
-        shfl(load_shared(at), 0)
-    };
-    if tile == END { Break(()) } else { Continue(tile) }
 }
 
 /// Where a warp's 16 rows of sums of a tile belong.

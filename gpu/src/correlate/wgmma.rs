@@ -32,28 +32,28 @@
 //! warps of the staging warpgroup: 2 to 10 % of the time, as shared memory was read once more. Tiles
 //! dealt out in turn: blocks on the diagonal ran ahead of the others, out of step in the L2 cache.
 
-use core::ops::ControlFlow::Continue;
+use core::marker::PhantomData;
 
 use crate::{
     abi::correlate::{
-        CorrelateWarpgroup, PATCH_BYTES, STEP_BYTES, TILE_128_128, TILE_128_192, WarpgroupTile,
+        CorrelateWarpgroup, STEP_BYTES, TILE_128_128, TILE_128_192, WarpgroupShared, WarpgroupTile,
         mode,
     },
     correlate::{
         feed::{Cf16, Ci4, Ci8, Delivered, FRAGMENT_BYTES, Feed, Panels, Rows},
         patch,
         samples::{Half, Int8, Samples, TopNibbles},
-        warpgroup::{Place, Ring, WARPGROUP, announce, corner, hear, take_tile},
+        warpgroup::{Place, corner, take_tile},
     },
     isa::{
         common::{
             barrier, dynamic_shared, lane, opaque, read_global, shfl_xor, store_global, thread,
         },
         sm_90a::{
-            descriptor, descriptor_step, fence_barrier_init, fence_proxy_async, give_registers,
-            mbarrier_arrive, mbarrier_arrive_expect, mbarrier_init, mbarrier_wait, take_registers,
+            descriptor, descriptor_step, give_registers, mbarrier_arrive_expect, take_registers,
         },
     },
+    tile::pipeline::{self, Pipeline, Ring, Stage, WARPGROUP, Work},
 };
 
 /// Text that loads fragment `$a`, 16 rows by 32 bytes, from `$at`, where the feed left it.
@@ -280,58 +280,16 @@ trait Parts<F: Feed>: Multiply<F, 32> + Multiply<F, 64> + Multiply<F, 96> {}
 
 impl<F: Feed, S: Multiply<F, 32> + Multiply<F, 64> + Multiply<F, 96>> Parts<F> for S {}
 
-/// Warps that turn delivered samples: those of the staging warpgroup that have nothing else to do.
-const TURNING_WARPS: u32 = WARPGROUP / 32 - 1;
+/// Warps that transpose delivered samples: those of the staging warpgroup that have nothing else to do.
+const TRANSPOSING_WARPS: u32 = WARPGROUP / 32 - 1;
 
-/// Addresses in shared memory.
-#[derive(Clone, Copy)]
-struct Shared {
-    base: u32,
+/// A block of the correlator of samples `S` that the feed `F` brings.
+struct Correlator<'a, S, F> {
+    p: &'a CorrelateWarpgroup,
     shape: WarpgroupTile,
-}
-
-impl Shared {
-    /// Panel of columns of a stage.
-    #[inline(always)]
-    fn columns(self, stage: u32) -> u32 {
-        self.base + stage * self.shape.stage_bytes()
-    }
-
-    /// Patch of a warp that multiplies.
-    #[inline(always)]
-    fn patch(self, warp: u32) -> u32 {
-        self.columns(self.shape.stages) + warp * PATCH_BYTES
-    }
-
-    /// Barrier of a stage that holds samples.
-    #[inline(always)]
-    fn full(self, stage: u32) -> u32 {
-        self.patch(self.shape.rows / 16) + 8 * stage
-    }
-
-    /// Barrier of a stage that may be written.
-    #[inline(always)]
-    fn empty(self, stage: u32) -> u32 {
-        self.full(self.shape.stages + stage)
-    }
-
-    /// Barrier of a stage whose samples were turned.
-    #[inline(always)]
-    fn turned(self, stage: u32) -> u32 {
-        self.full(2 * self.shape.stages + stage)
-    }
-
-    /// Barrier of a stage that may be multiplied.
-    #[inline(always)]
-    fn ready<F: Feed>(self, stage: u32) -> u32 {
-        if F::TURNS { self.turned(stage) } else { self.full(stage) }
-    }
-
-    /// Word of a stage that says which tile begins there.
-    #[inline(always)]
-    fn tile(self, stage: u32) -> u32 {
-        self.full(3 * self.shape.stages) + 4 * stage
-    }
+    shared: WarpgroupShared,
+    pipeline: Pipeline,
+    kind: PhantomData<(S, F)>,
 }
 
 /// The whole of a block's work.
@@ -348,189 +306,137 @@ unsafe fn correlate<
     p: &CorrelateWarpgroup,
     shape: WarpgroupTile,
 ) {
-    let shared = Shared { base: dynamic_shared(), shape };
-    // SAFETY: the addresses lie in the block's shared memory, and every role below keeps to the
-    // barriers.
+    let shared = shape.shared();
+    let pipeline = Pipeline { base: dynamic_shared(), plan: shared.ring };
+    let work = &Correlator::<S, F> { p, shape, shared, pipeline, kind: PhantomData };
+    // SAFETY: the plan is that of the block's shared memory, and every role keeps to its barriers.
     unsafe {
         if thread() == 0 {
-            // Every thread arrives by itself: no slower than a lane for its warp, and what one lane's arrival
-            // says of the others compute-sanitizer does not see.
-            let mut stage = 0;
-            while stage < shape.stages {
-                mbarrier_init(shared.full(stage), 1);
-                mbarrier_init(shared.empty(stage), 2 * shape.rows);
-                mbarrier_init(shared.turned(stage), 32 * TURNING_WARPS);
-                stage += 1;
-            }
-            fence_barrier_init();
+            pipeline.init(1, 32 * TRANSPOSING_WARPS, shape.multiplying());
         }
         barrier();
-        if thread() < WARPGROUP {
+        if pipeline::stages(shape.staging, shape.multiplying()) {
             give_registers::<STAGING_REGISTERS>();
             if thread() == 0 {
-                stage_tiles::<F>(p, shape, shared);
-            } else if F::TURNS && thread() >= 32 {
-                turn_tiles::<F>(p, shape, shared);
+                pipeline.load_tiles(work);
+            } else if F::TRANSPOSES && thread() >= 32 {
+                pipeline.transform_tiles(work);
             }
         } else {
             take_registers::<MULTIPLYING_REGISTERS>();
-            multiply_tiles::<S, F>(p, shape, shared);
+            pipeline.multiply_tiles(work);
         }
     }
 }
 
-/// One thread: has the copy engine bring the panels of the block's tiles.
-#[inline(always)]
-unsafe fn stage_tiles<F: Feed>(p: &CorrelateWarpgroup, shape: WarpgroupTile, shared: Shared) {
-    let mut ring = Ring::START;
-    // SAFETY: a stage is written when it was read by all, as its barrier says.
-    unsafe {
-        while let Some(index) = take_tile(p) {
-            let tile = Place::of(p, shape, index);
-            let mut byte = 0;
-            while byte < p.row_bytes {
-                let full = shared.full(ring.stage);
-                mbarrier_wait(shared.empty(ring.stage), ring.parity ^ 1);
-                if byte == 0 {
-                    announce(shared.tile(ring.stage), Some(index));
-                }
-                let panels = Panels { at: shared.columns(ring.stage), shape, tile: &tile };
-                mbarrier_arrive_expect(full, panels.inputs() * F::INPUT_BYTES);
-                F::bring(p, panels, byte, full);
-                ring.advance(shape.stages);
-                byte += STEP_BYTES;
-            }
-        }
-        mbarrier_wait(shared.empty(ring.stage), ring.parity ^ 1);
-        announce(shared.tile(ring.stage), None);
-        mbarrier_arrive(shared.full(ring.stage));
-    }
-}
-
-/// A warp that turns what the copy engine brought of all of the block's tiles.
-#[inline(always)]
-unsafe fn turn_tiles<F: Feed>(p: &CorrelateWarpgroup, shape: WarpgroupTile, shared: Shared) {
-    let mut ring = Ring::START;
-    let warp = thread() / 32 - 1;
-    // SAFETY: the barriers are the block's; the warps share the panels.
-    unsafe {
-        while let Continue(index) =
-            hear(shared.full(ring.stage), ring.parity, shared.tile(ring.stage))
-        {
-            let tile = &Place::of(p, shape, index);
-            let mut byte = 0;
-            while byte < p.row_bytes {
-                mbarrier_wait(shared.full(ring.stage), ring.parity);
-                let panels = Panels { at: shared.columns(ring.stage), shape, tile };
-                F::turn(p, panels, byte, warp, TURNING_WARPS);
-                fence_proxy_async();
-                mbarrier_arrive(shared.turned(ring.stage));
-                ring.advance(shape.stages);
-                byte += STEP_BYTES;
-            }
-        }
-        mbarrier_arrive(shared.turned(ring.stage));
-    }
-}
-
-/// A warpgroup: multiplies its 64 rows of all of the block's tiles.
-#[inline(always)]
-unsafe fn multiply_tiles<S: Parts<F>, F: Feed>(
-    p: &CorrelateWarpgroup,
-    shape: WarpgroupTile,
-    shared: Shared,
-) {
-    let mut ring = Ring::START;
-    // First row of the warpgroup in the tile.
-    let group_row = (thread() - WARPGROUP) / WARPGROUP * 64;
-    // SAFETY: the barriers are the block's; the number of columns is the warpgroup's.
-    unsafe {
-        while let Continue(index) =
-            hear(shared.ready::<F>(ring.stage), ring.parity, shared.tile(ring.stage))
-        {
-            let tile = Place::of(p, shape, index);
-            let part = Part { p, shape, shared, index };
-            // Columns of the tile that lie on or left of the diagonal for the last of the rows.
-            let first_row = tile.first_row + group_row;
-            let columns = (first_row + 64).saturating_sub(tile.first_column);
-            if first_row >= p.inputs || columns == 0 {
-                part.skip::<F>(&mut ring);
-            } else if columns <= 64 {
-                part.multiply::<S, F, 32>(&mut ring, &tile);
-            } else if columns <= 128 || shape.columns == 128 {
-                part.multiply::<S, F, 64>(&mut ring, &tile);
-            } else {
-                part.multiply::<S, F, 96>(&mut ring, &tile);
-            }
-        }
-    }
-}
-
-/// A warpgroup's part of a tile.
-struct Part<'a> {
-    p: &'a CorrelateWarpgroup,
-    shape: WarpgroupTile,
-    shared: Shared,
-    index: u32,
-}
-
-impl Part<'_> {
-    /// Lets the tile's stages pass.
+impl<S: Parts<F>, F: Feed> Stage for Correlator<'_, S, F> {
     #[inline(always)]
-    unsafe fn skip<F: Feed>(&self, ring: &mut Ring) {
-        let mut byte = 0;
-        while byte < self.p.row_bytes {
-            // SAFETY: the block's barriers.
-            unsafe {
-                mbarrier_wait(self.shared.ready::<F>(ring.stage), ring.parity);
-                mbarrier_arrive(self.shared.empty(ring.stage));
-            }
-            ring.advance(self.shape.stages);
-            byte += STEP_BYTES;
+    unsafe fn take(&self) -> Option<u32> {
+        // SAFETY: the caller's promise.
+        unsafe { take_tile(self.p) }
+    }
+
+    /// Has TMA bring the panels of rows and columns.
+    #[inline(always)]
+    unsafe fn load(&self, tile: &Place, byte: u32, stage: u32, full: u32) {
+        let panels = Panels { at: stage, shape: self.shape, tile };
+        // SAFETY: the caller's promise.
+        unsafe {
+            mbarrier_arrive_expect(full, panels.inputs() * F::INPUT_BYTES);
+            F::bring(self.p, panels, byte, full);
         }
     }
 
+    /// Transposes them, where they lie `[time][input]` as packets deliver them.
+    #[inline(always)]
+    unsafe fn transform(&self, tile: &Place, byte: u32, stage: u32) {
+        let panels = Panels { at: stage, shape: self.shape, tile };
+        // SAFETY: the caller's promise.
+        unsafe { F::transpose(self.p, panels, byte, thread() / 32 - 1, TRANSPOSING_WARPS) };
+    }
+}
+
+impl<S: Parts<F>, F: Feed> Work for Correlator<'_, S, F> {
+    type Tile = Place;
+    const STEP_BYTES: u32 = STEP_BYTES;
+    const TRANSFORMS: bool = F::TRANSPOSES;
+
+    #[inline(always)]
+    fn row_bytes(&self) -> u32 {
+        self.p.row_bytes
+    }
+
+    #[inline(always)]
+    fn tile(&self, index: u32) -> Place {
+        Place::of(self.p, self.shape, index)
+    }
+
+    /// Multiplies the warpgroup's 64 rows by the columns of the tile that lie on or left of the diagonal for the
+    /// last of the rows, in whole 64s.
+    #[inline(always)]
+    unsafe fn multiply(&self, group: u32, index: u32, ring: &mut Ring) {
+        let tile = self.tile(index);
+        let first_row = tile.first_row + 64 * group;
+        let columns = (first_row + 64).saturating_sub(tile.first_column);
+        // SAFETY: the caller's promise; the number of columns is the warpgroup's.
+        unsafe {
+            if first_row >= self.p.inputs || columns == 0 {
+                self.pipeline.skip(self, ring);
+            } else if columns <= 64 {
+                self.multiply_part::<32>(index, &tile, ring);
+            } else if columns <= 128 || self.shape.columns == 128 {
+                self.multiply_part::<64>(index, &tile, ring);
+            } else {
+                self.multiply_part::<96>(index, &tile, ring);
+            }
+        }
+    }
+}
+
+impl<S: Parts<F>, F: Feed> Correlator<'_, S, F> {
     /// Multiplies the warpgroup's rows by the first `2 * WORDS` columns, and writes the visibilities.
     #[inline(always)]
-    unsafe fn multiply<S: Multiply<F, WORDS>, F: Feed, const WORDS: usize>(
-        &self,
-        ring: &mut Ring,
-        tile: &Place,
-    ) {
-        let Self { p, shape, shared, index } = *self;
+    unsafe fn multiply_part<const WORDS: usize>(&self, index: u32, tile: &Place, ring: &mut Ring)
+    where
+        S: Multiply<F, WORDS>,
+    {
+        let Self { p, shape, pipeline, .. } = *self;
         let warp = (thread() - WARPGROUP) / 32;
         let rows = F::row_address(Panels { at: 0, shape, tile }, 16 * warp);
         let (mut real, mut imaginary, mut row_sums) = ([0; WORDS], [0; WORDS], [0; 2]);
         let mut byte = 0;
         while byte < p.row_bytes {
-            let stage = ring.stage;
-            // SAFETY: the stage holds samples, as its barrier says.
+            // SAFETY: the stage holds samples, as its barriers say.
             unsafe {
-                if F::TURNS {
-                    // What the copy engine wrote is visible to who waits for its barrier.
-                    mbarrier_wait(shared.full(stage), ring.parity);
-                }
-                mbarrier_wait(shared.ready::<F>(stage), ring.parity);
-                let columns = shared.columns(stage);
+                pipeline.wait_ready::<Self>(ring);
+                let columns = pipeline.stage(ring);
                 let (row, b) = (columns + rows, descriptor(columns));
-                S::multiply(&mut real, &mut imaginary, &mut row_sums, row, b, p.excess);
-                mbarrier_arrive(shared.empty(stage));
+                <S as Multiply<F, WORDS>>::multiply(
+                    &mut real,
+                    &mut imaginary,
+                    &mut row_sums,
+                    row,
+                    b,
+                    p.excess,
+                );
+                pipeline.arrive_empty(ring);
             }
-            ring.advance(shape.stages);
+            pipeline.advance(ring);
             byte += STEP_BYTES;
         }
-        // Found again, as registers are scarce above: where the tile is, and who this is.
-        let tile = &Place::of(p, shape, opaque(index));
+        // Recomputed, as registers are scarce above: where the tile is, and who this is.
+        let tile = &self.tile(opaque(index));
         let warp = (opaque(thread()) - WARPGROUP) / 32;
         // SAFETY: no other warp has these baselines; every row has one tile at the left edge.
         unsafe {
             if S::SUMS && tile.first_column == 0 {
-                self.store_row_sums::<S, F>(tile, warp, row_sums);
+                self.store_row_sums(tile, warp, row_sums);
             }
             let scaled =
                 |sum: u32| if S::SCALE == 0 { sum } else { (sum as i32 >> (2 * S::SCALE)) as u32 };
             let value = |word: usize| [scaled(real[word]), scaled(imaginary[word])];
-            let (corner, patch) = (&corner(p, tile, warp), shared.patch(warp));
+            let (corner, patch) =
+                (&corner(p, tile, warp), self.shared.patches.at(pipeline.base, warp));
             match WORDS {
                 32 => patch::store_rows::<64>(corner, patch, F::row, value, S::add),
                 64 => patch::store_rows::<128>(corner, patch, F::row, value, S::add),
@@ -544,12 +450,7 @@ impl Part<'_> {
     /// # Safety
     /// The whole warp calls it, and no other warp of the launch for these rows.
     #[inline(always)]
-    unsafe fn store_row_sums<S: Samples, F: Feed>(
-        &self,
-        tile: &Place,
-        warp: u32,
-        row_sums: [u32; 2],
-    ) {
+    unsafe fn store_row_sums(&self, tile: &Place, warp: u32, row_sums: [u32; 2]) {
         let p = self.p;
         for half in 0..2 {
             let mut sum = row_sums[half];

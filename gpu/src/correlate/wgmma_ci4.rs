@@ -42,27 +42,26 @@
 //! take three times the instructions to unpack; planes made by one warpgroup, 2.5 % slower at N = 2048; bytes in
 //! four stages and planes in two, 4 % slower; the next step's boxes fetched to the L2 cache beforehand.
 
-use core::ops::ControlFlow::Continue;
-
 use crate::{
-    abi::correlate::{
-        CI4_PLANES, CI4_UNPACKING, CorrelateWarpgroup, PATCH_BYTES, PLANE_16C, PLANE_16D,
-        STEP_BYTES, TILE_CI4, WarpgroupTile,
+    abi::correlate::{CorrelateWarpgroup, STEP_BYTES, TILE_CI4, WarpgroupShared, WarpgroupTile},
+    correlate::{
+        feed::FRAGMENT_BYTES,
+        warpgroup::{Place, store, take_ticket, tile_of},
     },
-    correlate::feed::FRAGMENT_BYTES,
-    correlate::warpgroup::{Place, Ring, WARPGROUP, announce, hear, store, take_ticket, tile_of},
     isa::{
         common::{
             barrier, dp4a_unsigned, dynamic_shared, lane, load_shared, load_shared_2,
             load_shared_4, opaque, shfl, shfl_xor, store_shared, store_shared_4, thread,
         },
         sm_90a::{
-            copy_tensor_3d, descriptor, descriptor_step, fence_barrier_init, fence_proxy_async,
-            give_registers, mbarrier_arrive, mbarrier_arrive_expect, mbarrier_init, mbarrier_wait,
-            take_registers,
+            copy_tensor_3d, descriptor, descriptor_step, fence_proxy_async, give_registers,
+            mbarrier_arrive_expect, take_registers,
         },
     },
-    tile::panel,
+    tile::{
+        panel,
+        pipeline::{self, Pipeline, Ring, WARPGROUP, Work},
+    },
 };
 
 /// What turns nibbles that are 8 too large to two's complement, and back.
@@ -79,69 +78,16 @@ const EXCESS_V: u32 = 16 * 8 + 7;
 /// How much w is too large.
 const EXCESS_W: u32 = 16 * 8 + 8;
 
-/// Addresses in shared memory. A stage is four panels: the bytes of the columns, w in the end; those of
-/// the rows; the planes 16 c and 16 d.
+/// From the columns' bytes of a stage to their planes 16 c and 16 d.
+const PLANES: [u32; 2] = [TILE_CI4.plane(0), TILE_CI4.plane(1)];
+
+/// A block of the correlator.
 #[derive(Clone, Copy)]
-struct Shared {
-    base: u32,
+struct Correlator<'a> {
+    p: &'a CorrelateWarpgroup,
     shape: WarpgroupTile,
-}
-
-impl Shared {
-    /// Panel of the columns' bytes of a stage.
-    #[inline(always)]
-    fn columns(self, stage: u32) -> u32 {
-        let planes = CI4_PLANES * self.shape.columns * STEP_BYTES;
-        self.base + stage * (self.shape.stage_bytes() + planes)
-    }
-
-    /// Where in a stage the panel of the rows' bytes is: beside the columns, or these on the diagonal.
-    #[inline(always)]
-    fn rows(self, tile: &Place) -> u32 {
-        if tile.first_row == tile.first_column { 0 } else { self.shape.columns * STEP_BYTES }
-    }
-
-    /// Patch of a warp that multiplies.
-    #[inline(always)]
-    fn patch(self, warp: u32) -> u32 {
-        self.columns(self.shape.stages) + warp * PATCH_BYTES
-    }
-
-    /// Sums of w of each column, in the last stage of a tile.
-    #[inline(always)]
-    fn sums(self, stage: u32) -> u32 {
-        self.patch(self.shape.rows / 16) + stage * self.shape.columns * 8
-    }
-
-    /// Barrier of a stage that holds bytes.
-    #[inline(always)]
-    fn brought(self, stage: u32) -> u32 {
-        self.sums(self.shape.stages) + 8 * stage
-    }
-
-    /// Barrier of a stage that is unpacked.
-    #[inline(always)]
-    fn full(self, stage: u32) -> u32 {
-        self.brought(self.shape.stages + stage)
-    }
-
-    /// Barrier of a stage that was multiplied.
-    #[inline(always)]
-    fn empty(self, stage: u32) -> u32 {
-        self.full(self.shape.stages + stage)
-    }
-
-    /// Word of a stage that says which tile begins there.
-    #[inline(always)]
-    fn tile(self, stage: u32) -> u32 {
-        self.empty(self.shape.stages) + 4 * stage
-    }
-
-    /// Word of the thread that has bytes brought.
-    #[inline(always)]
-    fn bringer(self, word: u32) -> u32 {
-        self.tile(self.shape.stages + word)
-    }
+    shared: WarpgroupShared,
+    pipeline: Pipeline,
 }
 
 /// The whole of a block's work.
@@ -153,152 +99,162 @@ unsafe fn correlate<const STAGING_REGISTERS: u32, const MULTIPLYING_REGISTERS: u
     p: &CorrelateWarpgroup,
     shape: WarpgroupTile,
 ) {
-    let shared = Shared { base: dynamic_shared(), shape };
-    // SAFETY: the addresses lie in the block's shared memory, and every role below keeps to the
-    // barriers.
+    let shared = shape.shared();
+    let pipeline = Pipeline { base: dynamic_shared(), plan: shared.ring };
+    let work = Correlator { p, shape, shared, pipeline };
+    // SAFETY: the plan is that of the block's shared memory, and every role keeps to its barriers.
     unsafe {
         if thread() == 0 {
-            // Every thread arrives by itself: no slower than a lane for its warp, and what one lane's arrival
-            // says of the others compute-sanitizer does not see.
-            let mut stage = 0;
-            while stage < shape.stages {
-                mbarrier_init(shared.brought(stage), 1);
-                mbarrier_init(shared.full(stage), CI4_UNPACKING);
-                mbarrier_init(shared.empty(stage), 2 * shape.rows);
-                stage += 1;
-            }
-            fence_barrier_init();
+            pipeline.init(1, shape.staging * WARPGROUP, shape.multiplying());
         }
         barrier();
-        if thread() < WARPGROUP || thread() >= WARPGROUP + 2 * shape.rows {
+        if pipeline::stages(shape.staging, shape.multiplying()) {
             give_registers::<STAGING_REGISTERS>();
-            unpack_tiles(p, shape, shared);
+            work.unpack_tiles();
         } else {
             take_registers::<MULTIPLYING_REGISTERS>();
-            multiply_tiles(p, shape, shared);
+            pipeline.multiply_tiles(&work);
         }
     }
 }
 
-/// Where the thread that has bytes brought stands: words of shared memory, as registers are scarce.
-mod bringer {
+/// Where the thread that loads stands: words of shared memory, as registers are scarce.
+mod loader {
     /// Where the next step begins in the rows.
     pub const BYTE: u32 = 0;
-    /// Channel of the tile that steps are brought of.
+    /// Channel of the tile that is loaded.
     pub const CHANNEL: u32 = 1;
     /// Its first row's input.
     pub const ROW: u32 = 2;
     /// Its first column's input.
     pub const COLUMN: u32 = 3;
-    /// Byte of a thread that has brought all.
+    /// Byte of a thread that has loaded all.
     pub const DONE: u32 = u32::MAX;
 }
 
-/// Has the next step brought to the ring's stage, once this was multiplied, or says there that no tile
-/// is left.
-///
-/// # Safety
-/// One thread of the block calls it, for stage after stage; the barriers are the block's.
-#[inline(always)]
-unsafe fn bring(p: &CorrelateWarpgroup, shared: Shared, ring: &Ring, ticket: &mut u32) {
-    let (shape, stage) = (shared.shape, ring.stage);
-    let brought = shared.brought(stage);
-    // SAFETY: the panels are the stage's, the words this thread's.
-    unsafe {
-        let mut byte = load_shared(shared.bringer(bringer::BYTE));
-        if byte == bringer::DONE {
-            return;
-        }
-        mbarrier_wait(shared.empty(stage), ring.parity ^ 1);
-        if byte >= p.row_bytes {
-            let tile = tile_of(p, *ticket);
-            announce(shared.tile(stage), tile);
-            let Some(index) = tile else {
-                store_shared(shared.bringer(bringer::BYTE), bringer::DONE);
-                mbarrier_arrive(brought);
-                return;
-            };
-            let tile = Place::of(p, shape, index);
-            store_shared(shared.bringer(bringer::CHANNEL), tile.channel);
-            store_shared(shared.bringer(bringer::ROW), tile.first_row);
-            store_shared(shared.bringer(bringer::COLUMN), tile.first_column);
-            // Asked for long before it is needed.
-            *ticket = take_ticket(p);
-            byte = 0;
-        }
-        let word = |word: u32| load_shared(shared.bringer(word));
-        let tile = Place {
-            channel: word(bringer::CHANNEL),
-            first_row: word(bringer::ROW),
-            first_column: word(bringer::COLUMN),
-        };
-        let rows = shared.rows(&tile);
-        let panels = if rows == 0 { shape.columns } else { shape.columns + shape.rows };
-        mbarrier_arrive_expect(brought, panels * STEP_BYTES);
-        let from = [byte, tile.first_column, tile.channel];
-        copy_tensor_3d(shared.columns(stage), p.columns, from, brought);
-        if rows != 0 {
-            let from = [byte, tile.first_row, tile.channel];
-            copy_tensor_3d(shared.columns(stage) + rows, p.rows, from, brought);
-        }
-        store_shared(shared.bringer(bringer::BYTE), byte + STEP_BYTES);
+impl Correlator<'_> {
+    /// Where in a stage the panel of the rows' bytes is: beside the columns, or these on the diagonal.
+    #[inline(always)]
+    fn rows(&self, tile: &Place) -> u32 {
+        if tile.first_row == tile.first_column { 0 } else { self.shape.columns_bytes() }
     }
-}
 
-/// The first warpgroup and the last: make the planes of the columns of the block's tiles, half of the
-/// times each, a column a thread.
-#[inline(always)]
-unsafe fn unpack_tiles(p: &CorrelateWarpgroup, shape: WarpgroupTile, shared: Shared) {
-    // Chunk k of a column lies where chunk 0 does, but for bits 4 to 6. The warpgroup at the end of the
-    // block takes the second half.
-    let column_of = |thread: u32| {
-        panel::offset(thread % WARPGROUP, thread / (2 * WARPGROUP) * panel::CHUNKS / 2)
-    };
-    let (mut sum, mut byte) = (0, 0);
-    let mut ring = Ring::START;
-    // SAFETY: stages are written when they were read by all, as the barriers say.
-    unsafe {
-        let mut ticket = 0;
-        if thread() == 0 {
-            store_shared(shared.bringer(bringer::BYTE), p.row_bytes);
-            ticket = take_ticket(p);
-        }
-        let mut begun = false;
-        loop {
-            // A step ahead of what is unpacked.
-            if thread() == 0 {
-                bring(p, shared, &ring, &mut ticket);
+    /// Where word `word` of the thread that loads is.
+    #[inline(always)]
+    fn loader(&self, word: u32) -> u32 {
+        self.shared.loader.at(self.pipeline.base, word)
+    }
+
+    /// Where the sums of w of each column are, in the last stage of a tile.
+    #[inline(always)]
+    fn column_sums(&self, ring: &Ring) -> u32 {
+        self.shared.column_sums.at(self.pipeline.base, ring.stage)
+    }
+
+    /// Has TMA bring the next step to the ring's stage, once this was multiplied, or says there that no tile
+    /// is left.
+    ///
+    /// # Safety
+    /// One thread of the block calls it, for stage after stage.
+    #[inline(always)]
+    unsafe fn load(&self, ring: &Ring, ticket: &mut u32) {
+        let Self { p, shape, pipeline, .. } = *self;
+        // SAFETY: the panels are the stage's, the words this thread's.
+        unsafe {
+            let mut byte = load_shared(self.loader(loader::BYTE));
+            if byte == loader::DONE {
+                return;
             }
-            let (stage, parity) = match ring.stage {
-                0 => (shape.stages - 1, ring.parity ^ 1),
-                next => (next - 1, ring.parity),
-            };
-            ring.advance(shape.stages);
-            if !begun {
-                begun = true;
-                continue;
-            }
-            mbarrier_wait(shared.empty(stage), parity ^ 1);
-            if byte == 0 && hear(shared.brought(stage), parity, shared.tile(stage)).is_break() {
-                break;
-            }
-            mbarrier_wait(shared.brought(stage), parity);
-            let from = shared.columns(stage) + column_of(opaque(thread()));
-            // A branch, as the encoding would take registers.
-            if p.excess == EXCESS_8 {
-                unpack::<true>(from, &mut sum);
-            } else {
-                unpack::<false>(from, &mut sum);
-            }
-            byte += STEP_BYTES;
+            pipeline.wait_empty(ring);
             if byte >= p.row_bytes {
-                // Found again, as registers are scarce: a column, and which half.
-                let word = opaque(thread()) % (2 * WARPGROUP);
-                store_shared(shared.sums(stage) + 4 * word, sum);
-                (sum, byte) = (0, 0);
+                let tile = tile_of(p, *ticket);
+                pipeline.announce(ring, tile);
+                let Some(index) = tile else {
+                    store_shared(self.loader(loader::BYTE), loader::DONE);
+                    pipeline.arrive_full(ring);
+                    return;
+                };
+                let tile = self.tile(index);
+                store_shared(self.loader(loader::CHANNEL), tile.channel);
+                store_shared(self.loader(loader::ROW), tile.first_row);
+                store_shared(self.loader(loader::COLUMN), tile.first_column);
+                // Asked for long before it is needed.
+                *ticket = take_ticket(p);
+                byte = 0;
             }
-            fence_proxy_async();
-            mbarrier_arrive(shared.full(stage));
+            let word = |word: u32| load_shared(self.loader(word));
+            let tile = Place {
+                channel: word(loader::CHANNEL),
+                first_row: word(loader::ROW),
+                first_column: word(loader::COLUMN),
+            };
+            let (stage, full) = (pipeline.stage(ring), pipeline.barrier(pipeline.plan.full, ring));
+            let rows = self.rows(&tile);
+            let inputs = if rows == 0 { shape.columns } else { shape.columns + shape.rows };
+            mbarrier_arrive_expect(full, inputs * STEP_BYTES);
+            copy_tensor_3d(stage, p.columns, [byte, tile.first_column, tile.channel], full);
+            if rows != 0 {
+                copy_tensor_3d(stage + rows, p.rows, [byte, tile.first_row, tile.channel], full);
+            }
+            store_shared(self.loader(loader::BYTE), byte + STEP_BYTES);
+        }
+    }
+
+    /// The first warpgroup and the last: make the planes of the columns of the block's tiles, half of the
+    /// times each, a column a thread.
+    #[inline(always)]
+    unsafe fn unpack_tiles(&self) {
+        let Self { p, pipeline, .. } = *self;
+        let stages = pipeline.plan.stages;
+        // Chunk k of a column lies where chunk 0 does, but for bits 4 to 6. The warpgroup at the end of the
+        // block takes the second half.
+        let column_of = |thread: u32| {
+            panel::offset(thread % WARPGROUP, thread / (2 * WARPGROUP) * panel::CHUNKS / 2)
+        };
+        let (mut sum, mut byte) = (0, 0);
+        let mut ring = Ring::START;
+        // SAFETY: stages are written when they were read by all, as the barriers say.
+        unsafe {
+            let mut ticket = 0;
+            if thread() == 0 {
+                store_shared(self.loader(loader::BYTE), p.row_bytes);
+                ticket = take_ticket(p);
+            }
+            let mut begun = false;
+            loop {
+                // A step ahead of what is unpacked.
+                if thread() == 0 {
+                    self.load(&ring, &mut ticket);
+                }
+                let loaded = ring.before(stages);
+                ring.advance(stages);
+                if !begun {
+                    begun = true;
+                    continue;
+                }
+                pipeline.wait_empty(&loaded);
+                if byte == 0 && pipeline.hear(pipeline.plan.full, &loaded).is_break() {
+                    pipeline.arrive_transformed(&loaded);
+                    break;
+                }
+                pipeline.wait_full(&loaded);
+                let from = pipeline.stage(&loaded) + column_of(opaque(thread()));
+                // A branch, as the encoding would take registers.
+                if p.excess == EXCESS_8 {
+                    unpack::<true>(from, &mut sum);
+                } else {
+                    unpack::<false>(from, &mut sum);
+                }
+                byte += STEP_BYTES;
+                if byte >= p.row_bytes {
+                    // Recomputed, as registers are scarce: a column, and which half.
+                    let word = opaque(thread()) % (2 * WARPGROUP);
+                    store_shared(self.column_sums(&loaded) + 4 * word, sum);
+                    (sum, byte) = (0, 0);
+                }
+                fence_proxy_async();
+                pipeline.arrive_transformed(&loaded);
+            }
         }
     }
 }
@@ -316,8 +272,8 @@ unsafe fn unpack<const EIGHT_TOO_LARGE: bool>(from: u32, sum: &mut u32) {
         // SAFETY: the caller's promise.
         unsafe {
             let words = load_shared_4(at);
-            store_shared_4(at + PLANE_16C, words.map(|word| word & HIGH ^ sign));
-            store_shared_4(at + PLANE_16D, words.map(|word| word << 4 & HIGH ^ sign));
+            store_shared_4(at + PLANES[0], words.map(|word| word & HIGH ^ sign));
+            store_shared_4(at + PLANES[1], words.map(|word| word << 4 & HIGH ^ sign));
             let words = words.map(|word| word ^ excess);
             if !EIGHT_TOO_LARGE {
                 store_shared_4(at, words);
@@ -327,67 +283,38 @@ unsafe fn unpack<const EIGHT_TOO_LARGE: bool>(from: u32, sum: &mut u32) {
     }
 }
 
-/// A warpgroup: multiplies its 64 rows of all of the block's tiles.
-#[inline(always)]
-unsafe fn multiply_tiles(p: &CorrelateWarpgroup, shape: WarpgroupTile, shared: Shared) {
-    let mut ring = Ring::START;
-    // First row of the warpgroup in the tile.
-    let group_row = (thread() - WARPGROUP) / WARPGROUP * 64;
-    // SAFETY: the barriers are the block's; the number of columns is the warpgroup's.
-    unsafe {
-        while let Continue(index) =
-            hear(shared.brought(ring.stage), ring.parity, shared.tile(ring.stage))
-        {
-            let tile = Place::of(p, shape, index);
-            // Columns of the tile that lie on or left of the diagonal for the last of the rows.
-            let first_row = tile.first_row + group_row;
-            let columns = (first_row + 64).saturating_sub(tile.first_column);
-            if first_row >= p.inputs || columns == 0 {
-                skip(p, shared, &mut ring);
+impl Work for Correlator<'_> {
+    type Tile = Place;
+    const STEP_BYTES: u32 = STEP_BYTES;
+    const TRANSFORMS: bool = true;
+
+    #[inline(always)]
+    fn row_bytes(&self) -> u32 {
+        self.p.row_bytes
+    }
+
+    #[inline(always)]
+    fn tile(&self, index: u32) -> Place {
+        Place::of(self.p, self.shape, index)
+    }
+
+    /// Multiplies the warpgroup's 64 rows by the columns of the tile that lie on or left of the diagonal for the
+    /// last of the rows, in whole 64s.
+    #[inline(always)]
+    unsafe fn multiply(&self, group: u32, index: u32, ring: &mut Ring) {
+        let tile = self.tile(index);
+        let first_row = tile.first_row + 64 * group;
+        let columns = (first_row + 64).saturating_sub(tile.first_column);
+        // SAFETY: the caller's promise; the number of columns is the warpgroup's.
+        unsafe {
+            if first_row >= self.p.inputs || columns == 0 {
+                self.pipeline.skip(self, ring);
             } else if columns <= 64 {
-                multiply::<32>(p, shared, &mut ring, index);
+                self.multiply_part::<32>(index, ring);
             } else {
-                multiply::<64>(p, shared, &mut ring, index);
+                self.multiply_part::<64>(index, ring);
             }
         }
-    }
-}
-
-/// Waits for a step.
-///
-/// # Safety
-/// The barriers are the block's.
-#[inline(always)]
-unsafe fn wait(shared: Shared, ring: &Ring) {
-    // SAFETY: the caller's promise.
-    unsafe {
-        mbarrier_wait(shared.brought(ring.stage), ring.parity);
-        mbarrier_wait(shared.full(ring.stage), ring.parity);
-    }
-}
-
-/// Has done with a step.
-///
-/// # Safety
-/// The whole warp calls it.
-#[inline(always)]
-unsafe fn pass(shared: Shared, ring: &mut Ring) {
-    // SAFETY: the caller's promise.
-    unsafe { mbarrier_arrive(shared.empty(ring.stage)) };
-    ring.advance(shared.shape.stages);
-}
-
-/// Lets a tile's steps pass.
-#[inline(always)]
-unsafe fn skip(p: &CorrelateWarpgroup, shared: Shared, ring: &mut Ring) {
-    let mut byte = 0;
-    while byte < p.row_bytes {
-        // SAFETY: the block's barriers.
-        unsafe {
-            wait(shared, ring);
-            pass(shared, ring);
-        }
-        byte += STEP_BYTES;
     }
 }
 
@@ -534,14 +461,14 @@ macro_rules! multiply {
                             v_1: descriptor_step(1 * FRAGMENT_BYTES),
                             v_2: descriptor_step(2 * FRAGMENT_BYTES),
                             v_3: descriptor_step(3 * FRAGMENT_BYTES),
-                            p_0: descriptor_step(PLANE_16C + 0 * FRAGMENT_BYTES),
-                            p_1: descriptor_step(PLANE_16C + 1 * FRAGMENT_BYTES),
-                            p_2: descriptor_step(PLANE_16C + 2 * FRAGMENT_BYTES),
-                            p_3: descriptor_step(PLANE_16C + 3 * FRAGMENT_BYTES),
-                            q_0: descriptor_step(PLANE_16D + 0 * FRAGMENT_BYTES),
-                            q_1: descriptor_step(PLANE_16D + 1 * FRAGMENT_BYTES),
-                            q_2: descriptor_step(PLANE_16D + 2 * FRAGMENT_BYTES),
-                            q_3: descriptor_step(PLANE_16D + 3 * FRAGMENT_BYTES),
+                            p_0: descriptor_step(PLANES[0] + 0 * FRAGMENT_BYTES),
+                            p_1: descriptor_step(PLANES[0] + 1 * FRAGMENT_BYTES),
+                            p_2: descriptor_step(PLANES[0] + 2 * FRAGMENT_BYTES),
+                            p_3: descriptor_step(PLANES[0] + 3 * FRAGMENT_BYTES),
+                            q_0: descriptor_step(PLANES[1] + 0 * FRAGMENT_BYTES),
+                            q_1: descriptor_step(PLANES[1] + 1 * FRAGMENT_BYTES),
+                            q_2: descriptor_step(PLANES[1] + 2 * FRAGMENT_BYTES),
+                            q_3: descriptor_step(PLANES[1] + 3 * FRAGMENT_BYTES),
                             descriptor_bits: (descriptor(0) >> 32) as u32,
                             // Excess-8 nibbles at the top of a byte have their sign the other way.
                             sign: if EXCESS { SIGN } else { 0 },
@@ -557,86 +484,88 @@ macro_rules! multiply {
 
 multiply! { 64 128 }
 
-/// Multiplies the warpgroup's rows of tile `index` by the first `2 * WORDS` columns, and writes the
-/// visibilities.
-#[inline(always)]
-unsafe fn multiply<const WORDS: usize>(
-    p: &CorrelateWarpgroup,
-    shared: Shared,
-    ring: &mut Ring,
-    index: u32,
-) where
-    Sums<WORDS>: Multiply,
-{
-    let shape = shared.shape;
-    let rows = shared.rows(&Place::of(p, shape, index));
-    let excess = rows == 0 || p.excess == EXCESS_8;
-    let rows = panel::ldmatrix_address(rows, 16 * ((thread() - WARPGROUP) / 32), 0);
-    let (mut sums, mut row_sums) = (Sums([[0; WORDS]; 3]), [0; 2]);
-    // SAFETY: the caller's promise; the last stage has the sums of the columns.
-    unsafe {
-        // The columns, and rows among them, are 8 too large in the end.
-        let byte = if excess {
-            steps::<WORDS, true>(p, shared, ring, rows, &mut sums, &mut row_sums)
-        } else {
-            steps::<WORDS, false>(p, shared, ring, rows, &mut sums, &mut row_sums)
-        };
-        sums.set_right(row_sums, byte, shared.sums(ring.stage));
-        pass(shared, ring);
-    }
-    // Found again, as registers are scarce above: where the tile is, and who this is.
-    let tile = &Place::of(p, shape, opaque(index));
-    let warp = (opaque(thread()) - WARPGROUP) / 32;
-    let [imaginary, real, _] = &sums.0;
-    // Beyond the last time, bytes are zero: where nibbles are 8 too large, each is -8 - 8i.
-    let beyond = if p.excess == 0 { 0 } else { (p.row_bytes.wrapping_neg() % STEP_BYTES) << 15 };
-    let value = |word: usize| {
-        let real = real[word].wrapping_sub(beyond) as i32 >> 8;
-        [real as u32, (imaginary[word] as i32 >> 4) as u32]
-    };
-    // SAFETY: no other warp has these baselines.
-    unsafe {
-        if WORDS == 32 {
-            store::<64>(p, tile, warp, shared.patch(warp), value, u32::wrapping_add);
-        } else {
-            store::<128>(p, tile, warp, shared.patch(warp), value, u32::wrapping_add);
-        }
-    }
-}
-
-/// The steps of a tile but for the passing of the last; how many times they are. The lane gives the
-/// address `rows`, in a stage, to `ldmatrix`.
-///
-/// # Safety
-/// As the kernels'; the whole warpgroup calls it.
-#[inline(always)]
-unsafe fn steps<const WORDS: usize, const EXCESS: bool>(
-    p: &CorrelateWarpgroup,
-    shared: Shared,
-    ring: &mut Ring,
-    rows: u32,
-    sums: &mut Sums<WORDS>,
-    row_sums: &mut [u32; 2],
-) -> u32
-where
-    Sums<WORDS>: Multiply,
-{
-    let mut byte = 0;
-    // There is a step at least: a loop that may not run would hold zeros beside the sums.
-    loop {
-        // SAFETY: the stage is complete, as its barriers say.
+impl Correlator<'_> {
+    /// Multiplies the warpgroup's rows of tile `index` by the first `2 * WORDS` columns, and writes the
+    /// visibilities.
+    #[inline(always)]
+    unsafe fn multiply_part<const WORDS: usize>(&self, index: u32, ring: &mut Ring)
+    where
+        Sums<WORDS>: Multiply,
+    {
+        let Self { p, pipeline, .. } = *self;
+        let rows = self.rows(&self.tile(index));
+        // The columns, and rows among them, are excess-8 in the end.
+        let excess = rows == 0 || p.excess == EXCESS_8;
+        let rows = panel::ldmatrix_address(rows, 16 * ((thread() - WARPGROUP) / 32), 0);
+        let (mut sums, mut row_sums) = (Sums([[0; WORDS]; 3]), [0; 2]);
+        // SAFETY: the caller's promise; the last stage has the sums of the columns.
         unsafe {
-            wait(shared, ring);
-            // From one lane, so that the assembler knows that it is the same in all.
-            let columns = shared.columns(shfl(ring.stage, 0));
-            sums.multiply::<EXCESS>(row_sums, columns + rows, descriptor(columns));
+            let byte = if excess {
+                self.steps::<WORDS, true>(ring, rows, &mut sums, &mut row_sums)
+            } else {
+                self.steps::<WORDS, false>(ring, rows, &mut sums, &mut row_sums)
+            };
+            sums.set_right(row_sums, byte, self.column_sums(ring));
+            pipeline.arrive_empty(ring);
+            pipeline.advance(ring);
         }
-        byte += STEP_BYTES;
-        if byte >= p.row_bytes {
-            return byte;
+        // Recomputed, as registers are scarce above: where the tile is, and who this is.
+        let tile = &self.tile(opaque(index));
+        let warp = (opaque(thread()) - WARPGROUP) / 32;
+        let [imaginary, real, _] = &sums.0;
+        // Beyond the last time, bytes are zero: excess-8, each nibble is -8.
+        let beyond =
+            if p.excess == 0 { 0 } else { (p.row_bytes.wrapping_neg() % STEP_BYTES) << 15 };
+        let value = |word: usize| {
+            let real = real[word].wrapping_sub(beyond) as i32 >> 8;
+            [real as u32, (imaginary[word] as i32 >> 4) as u32]
+        };
+        let patch = self.shared.patches.at(pipeline.base, warp);
+        // SAFETY: no other warp has these baselines.
+        unsafe {
+            if WORDS == 32 {
+                store::<64>(p, tile, warp, patch, value, u32::wrapping_add);
+            } else {
+                store::<128>(p, tile, warp, patch, value, u32::wrapping_add);
+            }
         }
-        // SAFETY: the block's barriers.
-        unsafe { pass(shared, ring) };
+    }
+
+    /// The steps of a tile but for the passing of the last; how many times they are. The lane gives the
+    /// address `rows`, in a stage, to `ldmatrix`.
+    ///
+    /// # Safety
+    /// As the kernels'; the whole warpgroup calls it.
+    #[inline(always)]
+    unsafe fn steps<const WORDS: usize, const EXCESS: bool>(
+        &self,
+        ring: &mut Ring,
+        rows: u32,
+        sums: &mut Sums<WORDS>,
+        row_sums: &mut [u32; 2],
+    ) -> u32
+    where
+        Sums<WORDS>: Multiply,
+    {
+        let Self { p, pipeline, .. } = *self;
+        let mut byte = 0;
+        // There is a step at least: a loop that may not run would hold zeros beside the sums.
+        loop {
+            // SAFETY: the stage is complete, as its barriers say.
+            unsafe {
+                pipeline.wait_ready::<Self>(ring);
+                // From one lane, so that the assembler knows that it is the same in all.
+                let columns = pipeline.plan.data.at(pipeline.base, shfl(ring.stage, 0));
+                sums.multiply::<EXCESS>(row_sums, columns + rows, descriptor(columns));
+            }
+            byte += STEP_BYTES;
+            if byte >= p.row_bytes {
+                return byte;
+            }
+            // SAFETY: the block's barriers.
+            unsafe { pipeline.arrive_empty(ring) };
+            pipeline.advance(ring);
+        }
     }
 }
 

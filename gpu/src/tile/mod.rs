@@ -1,7 +1,9 @@
-//! Tiles: which lane holds what, where a row lies in shared memory, how panels are staged.
+//! Tiles: which lane holds what, where a row lies in shared memory, how stages go from role to role.
 
 pub mod fragment;
 pub mod panel;
+#[cfg(not(corrust_target = "sm_80"))]
+pub mod pipeline;
 
 use core::num::NonZeroU32;
 

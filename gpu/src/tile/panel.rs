@@ -4,10 +4,7 @@
 //! place `c ^ (r % 8)`: eight rows read at one chunk, as `ldmatrix` does, and eight chunks written
 //! of one row, as `cp.async` does, both touch all 32 banks once.
 
-use crate::{
-    abi::correlate::STEP_BYTES,
-    isa::{common, sm_80},
-};
+use crate::{abi::correlate::STEP_BYTES, isa::common};
 
 /// Bytes of a chunk: what one `cp.async` copies and one `ldmatrix` row reads.
 pub const CHUNK: u32 = 16;
@@ -17,47 +14,6 @@ pub const CHUNKS: u32 = STEP_BYTES / CHUNK;
 /// Offset in its panel of `chunk` of `row`.
 pub const fn offset(row: u32, chunk: u32) -> u32 {
     row * STEP_BYTES + (chunk ^ (row % CHUNKS)) * CHUNK
-}
-
-/// Where the rows of a panel come from.
-#[derive(Clone, Copy)]
-pub struct Source {
-    /// Address of the first input's samples.
-    pub samples: u64,
-    /// Bytes from one input to the next.
-    pub row_stride: u64,
-    /// Bytes of an input to read; beyond them rows are zero.
-    pub row_bytes: u32,
-    /// Inputs to read; beyond them rows are zero.
-    pub rows: u32,
-}
-
-/// Starts copying `rows` inputs from `first` on, bytes `from..from + 128` of each, to the panel at
-/// `shared`, the threads of the block sharing the chunks. What lies outside `source` becomes zero.
-///
-/// # Safety
-/// Every thread of the block (`threads` of them, a divisor of `rows * 8`) calls it; the panel has
-/// room; the source is readable and 16-byte aligned.
-#[inline(always)]
-pub unsafe fn stage(shared: u32, rows: u32, threads: u32, source: &Source, first: u32, from: u32) {
-    let chunk = common::thread() % CHUNKS;
-    let mut row = common::thread() / CHUNKS;
-    let byte = from + chunk * CHUNK;
-    let left = source.row_bytes.saturating_sub(byte);
-    let bytes = if left < CHUNK { left } else { CHUNK };
-    while row < rows {
-        let input = first + row;
-        // What is not read still needs an address inside the source.
-        let bytes = if input < source.rows { bytes } else { 0 };
-        let address = if bytes == 0 {
-            source.samples
-        } else {
-            source.samples + input as u64 * source.row_stride + byte as u64
-        };
-        // SAFETY: the caller's promise, and the clamping above.
-        unsafe { sm_80::cp_async_16(shared + offset(row, chunk), address, bytes) };
-        row += threads / CHUNKS;
-    }
 }
 
 /// Address of the chunk that the calling lane gives to `ldmatrix` for the 16 rows from `row` on and
