@@ -4,7 +4,7 @@
 //! u64 `[row][group][lag]`, totals u64 `[row][2]`, zero-delay registers u32 `[row][group]`, delay
 //! lines u32 `[row][group][lag]`.
 
-use super::{Kernel, Target, parameters};
+use super::{Entry, Kernel, Target, kernels, parameters};
 
 /// Bytes of shared memory that the bin groups of a block may take.
 pub const BIN_GROUP_BYTES: u32 = 96 << 10;
@@ -343,23 +343,33 @@ parameters! {
     }
 }
 
-/// The bin groups of AutocorrelationCUDA: any shape, any number of instants.
-pub const BIN_GROUPS: Kernel<BinGroups> =
-    Kernel::new("autocorrelate_bin_groups", 32 * BIN_GROUP_ROWS).shared_bytes(BIN_GROUP_BYTES);
-/// Groups 0 and 1, and bins of group 2, from counts.
-pub const COUNTS: Kernel<Counts> = Kernel::new("autocorrelate_counts", 32 * COUNT_WARPS)
-    .shared_bytes(COUNT_WARPS * (COUNT_SLOTS * COUNT_STEP * SUBSEGMENTS + RING_BYTES));
-/// [`COUNTS`] with Hopper's copy engine: where `piece` is 16, and there are tensor maps.
-pub const COUNTS_BOXES: Kernel<Counts> = Kernel::new("autocorrelate_counts_boxes", 32 * BOX_WARPS)
-    .target(Target::Sm90a)
-    .shared_bytes(BOX_SLOTS * BOX_SLOT_BYTES + BOX_SENSORS * RING_BYTES + 8 * BOX_SLOTS);
-/// Groups `2..=low` on tensor cores.
-pub const LOW: Kernel<Low> = Kernel::new("autocorrelate_low", 32 * LOW_WARPS)
-    .shared_bytes(line_offset(MAX_LOW + 1, WARP_LAGS))
-    .min_blocks(2);
-/// Products, delay lines and zero-delay registers of the groups above `low`.
-pub const LONG: Kernel<Long> = Kernel::new("autocorrelate_long", 32 * LONG_WARPS)
-    .shared_bytes(4 * (LONG_RANGE + long_offset(LONG_LEVELS + 1, MAX_LOW_LAGS)))
-    .min_blocks(4);
-/// What the next instants need of these.
-pub const CARRY: Kernel<Carry> = Kernel::new("autocorrelate_carry", 256);
+kernels! { KERNELS:
+    /// The bin groups of AutocorrelationCUDA: any shape, any number of instants.
+    BIN_GROUPS: Kernel<BinGroups> =
+        Kernel::new("autocorrelate_bin_groups", 32 * BIN_GROUP_ROWS)
+            .shared_bytes(BIN_GROUP_BYTES);
+    /// Groups 0 and 1, and bins of group 2, from counts.
+    COUNTS: Kernel<Counts> =
+        Kernel::new("autocorrelate_counts", 32 * COUNT_WARPS)
+            .shared_bytes(COUNT_WARPS * (COUNT_SLOTS * COUNT_STEP * SUBSEGMENTS + RING_BYTES));
+    /// [`COUNTS`] with Hopper's copy engine: where `piece` is 16, and there are tensor maps.
+    COUNTS_BOXES: Kernel<Counts> =
+        Kernel::new("autocorrelate_counts_boxes", 32 * BOX_WARPS)
+            .target(Target::Sm90a)
+            .shared_bytes(BOX_SLOTS * BOX_SLOT_BYTES + BOX_SENSORS * RING_BYTES + 8 * BOX_SLOTS);
+    /// Groups `2..=low` on tensor cores.
+    LOW: Kernel<Low> =
+        Kernel::new("autocorrelate_low", 32 * LOW_WARPS)
+            .shared_bytes(line_offset(MAX_LOW + 1, WARP_LAGS))
+            .min_blocks(2);
+    /// Products, delay lines and zero-delay registers of the groups above `low`.
+    LONG: Kernel<Long> =
+        Kernel::new("autocorrelate_long", 32 * LONG_WARPS)
+            .shared_bytes(4 * (LONG_RANGE + long_offset(LONG_LEVELS + 1, MAX_LOW_LAGS)))
+            .min_blocks(4);
+    /// What the next instants need of these.
+    CARRY: Kernel<Carry> = Kernel::new("autocorrelate_carry", 256);
+}
+
+/// Entries of all.
+pub(super) const ENTRIES: &[&[Entry]] = &[KERNELS];

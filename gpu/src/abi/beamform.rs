@@ -1,7 +1,7 @@
 //! Beamformer kernels: tiles of beams by dishes, units of time.
 
 use super::{
-    Kernel, Target, parameters,
+    Entry, Kernel, Target, kernels, parameters,
     shared::{Plan, Region, RingPlan},
 };
 
@@ -210,9 +210,34 @@ const fn beamformer(name: &'static str, tile: Tile, min_blocks: u32) -> Kernel<B
     Kernel::new(name, tile.threads()).shared_bytes(tile.shared_bytes()).min_blocks(min_blocks)
 }
 
-/// Names the tiles and their kernels.
-macro_rules! beamformers {
-    ($($tile:ident $kernel:ident $name:literal: $beam_warps:literal x $dish_warps:literal x
+/// The beamformers on `mma.sync`: a tile's constant, its kernel's, the entry, the tile. Handed to `$then!`: here, and by
+/// the kernels' file.
+macro_rules! mma_beamformers {
+    ($then:ident) => {
+        $then! {
+            TILE_16X512 MMA_16X512 beamform_mma_16x512: 1 x 1 x 4, 8 chunks of int8, 2 at once, 2 stages, 2 blocks, 146 us;
+            TILE_32X512 MMA_32X512 beamform_mma_32x512: 2 x 1 x 2, 8 chunks of int8, 2 at once, 2 stages, 2 blocks, 209 us;
+            TILE_64X512 MMA_64X512 beamform_mma_64x512: 4 x 1 x 1, 8 chunks of int8, 2 at once, 2 stages, 2 blocks, 358 us;
+            TILE_96X512 MMA_96X512 beamform_mma_96x512: 6 x 2 x 1, 4 chunks of int8, 2 at once, 2 stages, 1 blocks, 556 us;
+            TILE_16X256 MMA_16X256 beamform_mma_16x256: 1 x 1 x 4, 4 chunks of int8, 2 at once, 3 stages, 3 blocks, 79 us;
+            TILE_32X256 MMA_32X256 beamform_mma_32x256: 2 x 1 x 2, 4 chunks of int8, 2 at once, 3 stages, 3 blocks, 122 us;
+            TILE_64X256 MMA_64X256 beamform_mma_64x256: 4 x 1 x 1, 4 chunks of int8, 1 at once, 3 stages, 3 blocks, 209 us;
+            TILE_96X256 MMA_96X256 beamform_mma_96x256: 6 x 1 x 1, 4 chunks of int8, 2 at once, 3 stages, 2 blocks, 344 us;
+            TILE_16X64 MMA_16X64 beamform_mma_16x64: 1 x 1 x 4, 1 chunks of int8, 2 at once, 8 stages, 4 blocks, 42 us;
+            TILE_64X64 MMA_64X64 beamform_mma_64x64: 4 x 1 x 1, 1 chunks of int8, 2 at once, 8 stages, 4 blocks, 98 us;
+            TILE_96X64 MMA_96X64 beamform_mma_96x64: 6 x 1 x 1, 1 chunks of int8, 2 at once, 8 stages, 2 blocks, 153 us;
+            TILE_S4_16X512 MMA_S4_16X512 beamform_mma_s4_16x512: 1 x 1 x 4, 8 chunks of int4, 1 at once, 2 stages, 2 blocks, 73 us;
+            TILE_S4_96X512 MMA_S4_96X512 beamform_mma_s4_96x512: 6 x 1 x 2, 8 chunks of int4, 1 at once, 2 stages, 1 blocks, 278 us;
+            TILE_S4_192X512 MMA_S4_192X512 beamform_mma_s4_192x512: 12 x 1 x 1, 8 chunks of int4, 1 at once, 2 stages, 1 blocks, 520 us;
+            TILE_S4_64X64 MMA_S4_64X64 beamform_mma_s4_64x64: 4 x 1 x 1, 1 chunks of int4, 1 at once, 8 stages, 4 blocks, 49 us;
+        }
+    };
+}
+#[allow(unused_imports)]
+pub(crate) use mma_beamformers;
+
+macro_rules! declare_mma {
+    ($($tile:ident $kernel:ident $name:ident: $beam_warps:literal x $dish_warps:literal x
        $time_warps:literal, $chunks:literal chunks of $weights:ident, $fragments:literal at once, $stages:literal stages,
        $blocks:literal blocks, $cost:literal us;)*) => {
         $(
@@ -224,12 +249,16 @@ macro_rules! beamformers {
                 chunks: $chunks,
                 fragments: $fragments,
                 stages: $stages,
-                int4: beamformers!(@ $weights),
+                int4: declare_mma!(@ $weights),
                 cost: $cost,
             };
-            #[doc = concat!("Beams on `mma.sync`, [`", stringify!($tile), "`].")]
-            pub const $kernel: Kernel<Beamform> = beamformer($name, $tile, $blocks);
         )*
+        kernels! { MMA:
+            $(
+                #[doc = concat!("Beams on `mma.sync`, [`", stringify!($tile), "`].")]
+                $kernel: Kernel<Beamform> = beamformer(stringify!($name), $tile, $blocks);
+            )*
+        }
 
         /// Every beamformer kernel with its tile.
         pub const BEAMFORMERS: &[(Kernel<Beamform>, Tile)] = &[$(($kernel, $tile)),*];
@@ -237,24 +266,7 @@ macro_rules! beamformers {
     (@ int8) => { false };
     (@ int4) => { true };
 }
-
-beamformers! {
-    TILE_16X512 MMA_16X512 "beamform_mma_16x512": 1 x 1 x 4, 8 chunks of int8, 2 at once, 2 stages, 2 blocks, 146 us;
-    TILE_32X512 MMA_32X512 "beamform_mma_32x512": 2 x 1 x 2, 8 chunks of int8, 2 at once, 2 stages, 2 blocks, 209 us;
-    TILE_64X512 MMA_64X512 "beamform_mma_64x512": 4 x 1 x 1, 8 chunks of int8, 2 at once, 2 stages, 2 blocks, 358 us;
-    TILE_96X512 MMA_96X512 "beamform_mma_96x512": 6 x 2 x 1, 4 chunks of int8, 2 at once, 2 stages, 1 blocks, 556 us;
-    TILE_16X256 MMA_16X256 "beamform_mma_16x256": 1 x 1 x 4, 4 chunks of int8, 2 at once, 3 stages, 3 blocks, 79 us;
-    TILE_32X256 MMA_32X256 "beamform_mma_32x256": 2 x 1 x 2, 4 chunks of int8, 2 at once, 3 stages, 3 blocks, 122 us;
-    TILE_64X256 MMA_64X256 "beamform_mma_64x256": 4 x 1 x 1, 4 chunks of int8, 1 at once, 3 stages, 3 blocks, 209 us;
-    TILE_96X256 MMA_96X256 "beamform_mma_96x256": 6 x 1 x 1, 4 chunks of int8, 2 at once, 3 stages, 2 blocks, 344 us;
-    TILE_16X64 MMA_16X64 "beamform_mma_16x64": 1 x 1 x 4, 1 chunks of int8, 2 at once, 8 stages, 4 blocks, 42 us;
-    TILE_64X64 MMA_64X64 "beamform_mma_64x64": 4 x 1 x 1, 1 chunks of int8, 2 at once, 8 stages, 4 blocks, 98 us;
-    TILE_96X64 MMA_96X64 "beamform_mma_96x64": 6 x 1 x 1, 1 chunks of int8, 2 at once, 8 stages, 2 blocks, 153 us;
-    TILE_S4_16X512 MMA_S4_16X512 "beamform_mma_s4_16x512": 1 x 1 x 4, 8 chunks of int4, 1 at once, 2 stages, 2 blocks, 73 us;
-    TILE_S4_96X512 MMA_S4_96X512 "beamform_mma_s4_96x512": 6 x 1 x 2, 8 chunks of int4, 1 at once, 2 stages, 1 blocks, 278 us;
-    TILE_S4_192X512 MMA_S4_192X512 "beamform_mma_s4_192x512": 12 x 1 x 1, 8 chunks of int4, 1 at once, 2 stages, 1 blocks, 520 us;
-    TILE_S4_64X64 MMA_S4_64X64 "beamform_mma_s4_64x64": 4 x 1 x 1, 1 chunks of int4, 1 at once, 8 stages, 4 blocks, 49 us;
-}
+mma_beamformers!(declare_mma);
 
 /// Geometry of a block of the beamformers on warpgroups: a warpgroup that unpacks, and one for each 32
 /// beams.
@@ -332,34 +344,51 @@ pub struct WarpgroupShared {
     pub bytes: u32,
 }
 
-/// Names the tiles of warpgroups and their kernels.
-macro_rules! warpgroups {
-    ($($tile:ident $kernel:ident $name:literal: $beams:literal x $dishes:literal,
+/// The beamformers on `wgmma`: a tile's constant, its kernel's, the entry, the tile. Handed to `$then!`: here, and by the
+/// kernels' file.
+macro_rules! warpgroup_beamformers {
+    ($then:ident) => {
+        $then! {
+            WARPGROUP_32X512 WGMMA_32X512 beamform_wgmma_32x512: 32 x 512, 2 stages, 187 us;
+            WARPGROUP_64X512 WGMMA_64X512 beamform_wgmma_64x512: 64 x 512, 2 stages, 235 us;
+            WARPGROUP_96X512 WGMMA_96X512 beamform_wgmma_96x512: 96 x 512, 2 stages, 271 us;
+            WARPGROUP_64X256 WGMMA_64X256 beamform_wgmma_64x256: 64 x 256, 4 stages, 147 us;
+            WARPGROUP_96X256 WGMMA_96X256 beamform_wgmma_96x256: 96 x 256, 4 stages, 175 us;
+            WARPGROUP_96X128 WGMMA_96X128 beamform_wgmma_96x128: 96 x 128, 8 stages, 137 us;
+        }
+    };
+}
+#[allow(unused_imports)]
+pub(crate) use warpgroup_beamformers;
+
+macro_rules! declare_warpgroup {
+    ($($tile:ident $kernel:ident $name:ident: $beams:literal x $dishes:literal,
        $stages:literal stages, $cost:literal us;)*) => {
         $(
             #[doc = concat!("Tile of [`", stringify!($kernel), "`].")]
             pub const $tile: WarpgroupTile =
                 WarpgroupTile { beams: $beams, dishes: $dishes, stages: $stages, cost: $cost };
-            #[doc = concat!("Beams on `wgmma.m64n128k32`, [`", stringify!($tile), "`].")]
-            pub const $kernel: Kernel<Beamform> = Kernel::new($name, $tile.threads())
-                .target(Target::Sm90a)
-                .shared_bytes($tile.shared().bytes);
         )*
+        kernels! { WARPGROUP:
+            $(
+                #[doc = concat!("Beams on `wgmma.m64n128k32`, [`", stringify!($tile), "`].")]
+                $kernel: Kernel<Beamform> = Kernel::new(stringify!($name), $tile.threads())
+                    .target(Target::Sm90a)
+                    .shared_bytes($tile.shared().bytes);
+            )*
+        }
 
         /// Every beamformer on warpgroups with its tile.
         pub const WARPGROUP_BEAMFORMERS: &[(Kernel<Beamform>, WarpgroupTile)] =
             &[$(($kernel, $tile)),*];
     };
 }
+warpgroup_beamformers!(declare_warpgroup);
 
-warpgroups! {
-    WARPGROUP_32X512 WGMMA_32X512 "beamform_wgmma_32x512": 32 x 512, 2 stages, 187 us;
-    WARPGROUP_64X512 WGMMA_64X512 "beamform_wgmma_64x512": 64 x 512, 2 stages, 235 us;
-    WARPGROUP_96X512 WGMMA_96X512 "beamform_wgmma_96x512": 96 x 512, 2 stages, 271 us;
-    WARPGROUP_64X256 WGMMA_64X256 "beamform_wgmma_64x256": 64 x 256, 4 stages, 147 us;
-    WARPGROUP_96X256 WGMMA_96X256 "beamform_wgmma_96x256": 96 x 256, 4 stages, 175 us;
-    WARPGROUP_96X128 WGMMA_96X128 "beamform_wgmma_96x128": 96 x 128, 8 stages, 137 us;
+kernels! { OTHERS:
+    /// The incoherent beam.
+    INCOHERENT: Kernel<Incoherent> = Kernel::new("beamform_incoherent", 256).min_blocks(2);
 }
 
-/// The incoherent beam.
-pub const INCOHERENT: Kernel<Incoherent> = Kernel::new("beamform_incoherent", 256).min_blocks(2);
+/// Entries of all.
+pub(super) const ENTRIES: &[&[Entry]] = &[MMA, WARPGROUP, OTHERS];

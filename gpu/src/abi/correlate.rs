@@ -1,7 +1,7 @@
 //! Correlator kernels: tiles of baselines, steps of time.
 
 use super::{
-    Kernel, Target, parameters,
+    Entry, Kernel, Target, kernels, parameters,
     shared::{Plan, Region, RingPlan},
 };
 
@@ -296,59 +296,136 @@ const fn correlator(name: &'static str, tile: Tile, min_blocks: u32) -> Kernel<C
     Kernel::new(name, tile.threads()).shared_bytes(tile.shared_bytes()).min_blocks(min_blocks)
 }
 
-/// int8 samples on `mma.sync.m16n8k32`, [`TILE_128`].
-pub const MMA_S8_128: Kernel<Correlate> = correlator("correlate_mma_s8_128", TILE_128, 2);
-/// int8 samples on `mma.sync.m16n8k32`, [`TILE_64`].
-pub const MMA_S8_64: Kernel<Correlate> = correlator("correlate_mma_s8_64", TILE_64, 3);
-/// 4-bit samples on `mma.sync.m16n8k64`, a byte a time, [`TILE_64`]. Registers for three blocks would not
-/// do where the instruction is emulated.
-pub const MMA_S4: Kernel<Correlate> = correlator("correlate_mma_s4", TILE_64, 2);
-/// The same for nibbles that hold value + 8.
-pub const MMA_S4_OFFSET: Kernel<Correlate> = correlator("correlate_mma_s4_offset", TILE_64, 2);
-/// Half-precision samples on `mma.sync.m16n8k16`, [`TILE_128`].
-pub const MMA_F16_128: Kernel<Correlate> = correlator("correlate_mma_f16_128", TILE_128, 2);
-/// Half-precision samples on `mma.sync.m16n8k16`, [`TILE_64`].
-pub const MMA_F16_64: Kernel<Correlate> = correlator("correlate_mma_f16_64", TILE_64, 3);
+/// The correlators on `mma.sync`: a kernel's constant, entry, type of [`crate::correlate::samples`], tile, and blocks
+/// that a multiprocessor must have registers for. Handed to `$then!`: here, and by the kernels' file.
+macro_rules! mma_correlators {
+    ($then:ident) => {
+        $then! {
+            /// int8 samples on `mma.sync.m16n8k32`, tiles of 128 x 64 baselines.
+            MMA_S8_128 correlate_mma_s8_128: Int8, TILE_128, 2 blocks;
+            /// int8 samples on `mma.sync.m16n8k32`, tiles of 64 x 64 baselines.
+            MMA_S8_64 correlate_mma_s8_64: Int8, TILE_64, 3 blocks;
+            /// 4-bit samples on `mma.sync.m16n8k64`, a byte a time, tiles of 64 x 64 baselines. Registers for
+            /// three blocks would not do where the instruction is emulated.
+            MMA_S4 correlate_mma_s4: Nibbles<false>, TILE_64, 2 blocks;
+            /// The same for excess-8 nibbles.
+            MMA_S4_OFFSET correlate_mma_s4_offset: Nibbles<true>, TILE_64, 2 blocks;
+            /// Half-precision samples on `mma.sync.m16n8k16`, tiles of 128 x 64 baselines.
+            MMA_F16_128 correlate_mma_f16_128: Half, TILE_128, 2 blocks;
+            /// Half-precision samples on `mma.sync.m16n8k16`, tiles of 64 x 64 baselines.
+            MMA_F16_64 correlate_mma_f16_64: Half, TILE_64, 3 blocks;
+        }
+    };
+}
+#[allow(unused_imports)]
+pub(crate) use mma_correlators;
+
+macro_rules! declare_mma {
+    ($($(#[$attribute:meta])* $kernel:ident $name:ident: $samples:ty, $tile:ident, $blocks:literal blocks;)*) => {
+        kernels! { MMA:
+            $($(#[$attribute])* $kernel: Kernel<Correlate> = correlator(stringify!($name), $tile, $blocks);)*
+        }
+    };
+}
+mma_correlators!(declare_mma);
+
+/// Encodings of samples that the warpgroup correlators multiply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Encoding {
+    /// `ci4` and `ci4-offset`, as delivered.
+    Ci4,
+    /// `ci8`, or 4-bit samples that became it.
+    Ci8,
+    /// `cf16`.
+    Cf16,
+}
+
+/// How samples lie in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// Rows of time, `[channel][input][time]`.
+    Rows,
+    /// As packets deliver them, `[time][channel][input]`.
+    Delivered,
+}
+
+/// A warpgroup correlator, and what it is chosen by.
+#[derive(Clone, Copy, Debug)]
+pub struct WarpgroupCorrelator {
+    /// The kernel.
+    pub kernel: Kernel<CorrelateWarpgroup>,
+    /// Its tile.
+    pub tile: WarpgroupTile,
+    /// What it multiplies.
+    pub encoding: Encoding,
+    /// In which order.
+    pub order: Order,
+}
 
 const fn warpgroup(name: &'static str, tile: WarpgroupTile) -> Kernel<CorrelateWarpgroup> {
     Kernel::new(name, tile.threads()).target(Target::Sm90a).shared_bytes(tile.shared().bytes)
 }
 
-/// int8 samples on `wgmma.m64n192k32`, [`TILE_128_192`].
-pub const WGMMA_S8_192: Kernel<CorrelateWarpgroup> =
-    warpgroup("correlate_wgmma_s8_192", TILE_128_192);
-/// int8 samples on `wgmma.m64n128k32`, [`TILE_128_128`].
-pub const WGMMA_S8_128: Kernel<CorrelateWarpgroup> =
-    warpgroup("correlate_wgmma_s8_128", TILE_128_128);
-/// Half-precision samples on `wgmma.m64n192k16`, [`TILE_128_192`].
-pub const WGMMA_F16_192: Kernel<CorrelateWarpgroup> =
-    warpgroup("correlate_wgmma_f16_192", TILE_128_192);
-/// Half-precision samples on `wgmma.m64n128k16`, [`TILE_128_128`].
-pub const WGMMA_F16_128: Kernel<CorrelateWarpgroup> =
-    warpgroup("correlate_wgmma_f16_128", TILE_128_128);
+/// The correlators on `wgmma`: a kernel's constant, entry, [`Encoding`], [`Order`] and tile. Handed to `$then!`: here,
+/// and by the kernels' file.
+macro_rules! warpgroup_correlators {
+    ($then:ident) => {
+        $then! {
+            /// int8 samples, tiles of 128 x 192 baselines.
+            WGMMA_S8_192 correlate_wgmma_s8_192: Ci8 Rows, TILE_128_192;
+            /// int8 samples, tiles of 128 x 128 baselines.
+            WGMMA_S8_128 correlate_wgmma_s8_128: Ci8 Rows, TILE_128_128;
+            /// Half-precision samples, tiles of 128 x 192 baselines.
+            WGMMA_F16_192 correlate_wgmma_f16_192: Cf16 Rows, TILE_128_192;
+            /// Half-precision samples, tiles of 128 x 128 baselines.
+            WGMMA_F16_128 correlate_wgmma_f16_128: Cf16 Rows, TILE_128_128;
+            /// `ci8` samples as delivered, tiles of 128 x 192 baselines.
+            WGMMA_TCN_S8_192 correlate_wgmma_tcn_s8_192: Ci8 Delivered, TILE_128_192;
+            /// `ci8` samples as delivered, tiles of 128 x 128 baselines.
+            WGMMA_TCN_S8_128 correlate_wgmma_tcn_s8_128: Ci8 Delivered, TILE_128_128;
+            /// `ci4` and `ci4-offset` samples as delivered, tiles of 128 x 128 baselines.
+            WGMMA_TCN_CI4_128 correlate_wgmma_tcn_ci4_128: Ci4 Delivered, TILE_128_128;
+            /// `cf16` samples as delivered, tiles of 128 x 128 baselines.
+            WGMMA_TCN_F16_128 correlate_wgmma_tcn_f16_128: Cf16 Delivered, TILE_128_128;
+        }
+    };
+}
+#[allow(unused_imports)]
+pub(crate) use warpgroup_correlators;
 
-/// `ci8` samples as delivered, [`TILE_128_192`].
-pub const WGMMA_TCN_S8_192: Kernel<CorrelateWarpgroup> =
-    warpgroup("correlate_wgmma_tcn_s8_192", TILE_128_192);
-/// `ci8` samples as delivered, [`TILE_128_128`].
-pub const WGMMA_TCN_S8_128: Kernel<CorrelateWarpgroup> =
-    warpgroup("correlate_wgmma_tcn_s8_128", TILE_128_128);
-/// `cf16` samples as delivered, [`TILE_128_128`].
-pub const WGMMA_TCN_F16_128: Kernel<CorrelateWarpgroup> =
-    warpgroup("correlate_wgmma_tcn_f16_128", TILE_128_128);
+macro_rules! declare_warpgroup {
+    ($($(#[$attribute:meta])* $kernel:ident $name:ident: $encoding:ident $order:ident, $tile:ident;)*) => {
+        kernels! { WARPGROUP:
+            $(
+                $(#[$attribute])*
+                $kernel: Kernel<CorrelateWarpgroup> = warpgroup(stringify!($name), $tile);
+            )*
+        }
 
-/// `ci4` and `ci4-offset` samples as delivered, [`TILE_128_128`].
-pub const WGMMA_TCN_CI4_128: Kernel<CorrelateWarpgroup> =
-    warpgroup("correlate_wgmma_tcn_ci4_128", TILE_128_128);
+        /// Every correlator on `wgmma` but [`WGMMA_CI4`].
+        pub const WARPGROUP_CORRELATORS: &[WarpgroupCorrelator] = &[$(WarpgroupCorrelator {
+            kernel: $kernel,
+            tile: $tile,
+            encoding: Encoding::$encoding,
+            order: Order::$order,
+        }),*];
+    };
+}
+warpgroup_correlators!(declare_warpgroup);
 
-/// 4-bit samples as three products on `wgmma.m64n128k32`, [`TILE_CI4`]. Samples are rows of a byte a time.
-pub const WGMMA_CI4: Kernel<CorrelateWarpgroup> = warpgroup("correlate_wgmma_ci4", TILE_CI4);
+kernels! { CI4:
+    /// 4-bit samples as three products on `wgmma.m64n128k32`, [`TILE_CI4`]. Samples are rows of a byte a
+    /// time.
+    WGMMA_CI4: Kernel<CorrelateWarpgroup> = warpgroup("correlate_wgmma_ci4", TILE_CI4);
+}
 
 /// Baselines of a channel that a block of [`WIDEN`] adds.
 pub const WIDEN_BASELINES: u32 = 2048;
 
-/// Adds 32-bit sums to 64-bit ones, and what the imaginary parts lack.
-pub const WIDEN: Kernel<Widen> = Kernel::new("correlate_widen", 256);
+kernels! { SUMS:
+    /// Adds 32-bit sums to 64-bit ones, and what the imaginary parts lack.
+    WIDEN: Kernel<Widen> = Kernel::new("correlate_widen", 256);
+}
 
 /// Times that a block of the packed correlators stages at once: 16 bytes of native samples.
 pub const PACKED_TIMES: u32 = 8;
@@ -401,18 +478,42 @@ const fn packed(name: &'static str, tile: PackedTile, min_blocks: u32) -> Kernel
     Kernel::new(name, tile.threads()).shared_bytes(tile.shared_bytes()).min_blocks(min_blocks)
 }
 
-/// 4-bit samples as excess-8 pairs, [`PACKED_PAIRS`]. Its sums lack what [`OFFSET`] adds.
-pub const PACKED: Kernel<Correlate> = packed("correlate_packed_pairs", PACKED_PAIRS, 8);
-/// 4-bit samples as signed complex numbers in one word, [`PACKED_COMPLEX`].
-pub const PACKED_SIGNED: Kernel<Correlate> = packed("correlate_packed_signed", PACKED_COMPLEX, 2);
-/// Samples of 1 to 4 bits as complex codes in one word, [`PACKED_COMPLEX`]. Their sums lack what
-/// [`OFFSET`] adds.
-pub const PACKED_CODES: [Kernel<Correlate>; 4] = [
-    packed("correlate_packed_complex_1", PACKED_COMPLEX, 2),
-    packed("correlate_packed_complex_2", PACKED_COMPLEX, 2),
-    packed("correlate_packed_complex_3", PACKED_COMPLEX, 2),
-    packed("correlate_packed_complex_4", PACKED_COMPLEX, 2),
-];
+/// The packed correlators: a kernel's constant, entry, packing of [`crate::correlate::packed`], tile, and blocks that a
+/// multiprocessor must have registers for. Handed to `$then!`: here, and by the kernels' file.
+macro_rules! packed_correlators {
+    ($then:ident) => {
+        $then! {
+            /// 4-bit samples as excess-8 pairs, 4 x 4 baselines a thread. Adds to what [`OFFSET`] seeds:
+            /// [`mode::ADD`].
+            PACKED correlate_packed_pairs: Pairs, PACKED_PAIRS, 8 blocks;
+            /// 4-bit samples as signed complex numbers in one word, 8 x 4 baselines a thread.
+            PACKED_SIGNED correlate_packed_signed: Signed, PACKED_COMPLEX, 2 blocks;
+            /// Codes of 4 bits in one word, as are the next of fewer. All add to what [`OFFSET`] seeds.
+            PACKED_CODES_4 correlate_packed_complex_4: Codes<4>, PACKED_COMPLEX, 2 blocks;
+            /// Codes of 3 bits: 16 multiplications before the fields are split.
+            PACKED_CODES_3 correlate_packed_complex_3: Codes<3>, PACKED_COMPLEX, 2 blocks;
+            /// Codes of 2 bits.
+            PACKED_CODES_2 correlate_packed_complex_2: Codes<2>, PACKED_COMPLEX, 2 blocks;
+            /// Codes of 1 bit.
+            PACKED_CODES_1 correlate_packed_complex_1: Codes<1>, PACKED_COMPLEX, 2 blocks;
+        }
+    };
+}
+#[allow(unused_imports)]
+pub(crate) use packed_correlators;
+
+macro_rules! declare_packed {
+    ($($(#[$attribute:meta])* $kernel:ident $name:ident: $packing:ty, $tile:ident, $blocks:literal blocks;)*) => {
+        kernels! { PACKINGS:
+            $($(#[$attribute])* $kernel: Kernel<Correlate> = packed(stringify!($name), $tile, $blocks);)*
+        }
+    };
+}
+packed_correlators!(declare_packed);
+
+/// The kernels of codes of 1 to 4 bits.
+pub const PACKED_CODES: [Kernel<Correlate>; 4] =
+    [PACKED_CODES_1, PACKED_CODES_2, PACKED_CODES_3, PACKED_CODES_4];
 
 parameters! {
     /// Parameters of [`RUNNING_SUMS`]. Grid: any; the warps share the rows.
@@ -458,7 +559,12 @@ parameters! {
     }
 }
 
-/// Running sums and differences of the codes of each input.
-pub const RUNNING_SUMS: Kernel<RunningSums> = Kernel::new("correlate_running_sums", 256);
-/// Seeds the visibilities with the correction of the codes' offset.
-pub const OFFSET: Kernel<Offset> = Kernel::new("correlate_offset", 256);
+kernels! { CODES:
+    /// Running sums and differences of the codes of each input.
+    RUNNING_SUMS: Kernel<RunningSums> = Kernel::new("correlate_running_sums", 256);
+    /// Seeds the visibilities with the correction of the codes' offset.
+    OFFSET: Kernel<Offset> = Kernel::new("correlate_offset", 256);
+}
+
+/// Entries of all.
+pub(super) const ENTRIES: &[&[Entry]] = &[MMA, WARPGROUP, CI4, SUMS, PACKINGS, CODES];

@@ -1,7 +1,7 @@
 //! Kernels that measure a GPU: the rates of its instructions and memories, which other kernels are
 //! judged by.
 
-use super::{Kernel, Target, parameters};
+use super::{Entry, Kernel, Target, kernels, parameters};
 
 parameters! {
     /// Parameters of the kernels that do one thing over and over. Grid: any; every block does the
@@ -32,6 +32,13 @@ pub struct Ceiling {
     pub work: u64,
 }
 
+impl Ceiling {
+    /// The kernel without its parameter type.
+    const fn entry(&self) -> Entry {
+        self.kernel.entry
+    }
+}
+
 /// Steps of a round, unrolled: the loop around them costs nothing.
 pub const STEPS: u32 = 16;
 
@@ -52,10 +59,12 @@ const fn chains(name: &'static str, work: u64) -> Ceiling {
     }
 }
 
-/// `dp4a`: four products and four additions each.
-pub const DP4A: Ceiling = chains("limits_dp4a", 8);
-/// `mad.lo.u32`: 32-bit integer multiply-add.
-pub const MULTIPLY_ADD: Ceiling = chains("limits_multiply_add", 2);
+kernels! { CHAINED:
+    /// `dp4a`: four products and four additions each.
+    DP4A: Ceiling = chains("limits_dp4a", 8);
+    /// `mad.lo.u32`: 32-bit integer multiply-add.
+    MULTIPLY_ADD: Ceiling = chains("limits_multiply_add", 2);
+}
 
 /// Fragments of rows and of columns that a warp of the `mma.sync` kernels holds.
 pub const WARP_FRAGMENTS: (u32, u32) = (2, 4);
@@ -72,14 +81,16 @@ const fn fragments(name: &'static str, values_of_32_bytes: u64) -> Ceiling {
     }
 }
 
-/// `mma.sync` m16n8k32 of int8.
-pub const MMA_S8: Ceiling = fragments("limits_mma_s8", 32);
-/// `mma.sync` m16n8k64 of int4.
-pub const MMA_S4: Ceiling = fragments("limits_mma_s4", 64);
-/// `mma.sync` m16n8k16 of half precision, summed in single precision.
-pub const MMA_F16: Ceiling = fragments("limits_mma_f16", 16);
-/// `mma.sync` m16n8k256 of single bits, `and.popc`.
-pub const MMA_B1: Ceiling = fragments("limits_mma_b1", 256);
+kernels! { FRAGMENTED:
+    /// `mma.sync` m16n8k32 of int8.
+    MMA_S8: Ceiling = fragments("limits_mma_s8", 32);
+    /// `mma.sync` m16n8k64 of int4.
+    MMA_S4: Ceiling = fragments("limits_mma_s4", 64);
+    /// `mma.sync` m16n8k16 of half precision, summed in single precision.
+    MMA_F16: Ceiling = fragments("limits_mma_f16", 16);
+    /// `mma.sync` m16n8k256 of single bits, `and.popc`.
+    MMA_B1: Ceiling = fragments("limits_mma_b1", 256);
+}
 
 /// Rows and columns that a block of the `wgmma` kernels multiplies, 128 bytes of each.
 pub const PANELS: (u32, u32) = (128, 256);
@@ -99,27 +110,31 @@ const fn panels(name: &'static str, values_of_32_bytes: u64) -> Ceiling {
     }
 }
 
-/// `wgmma` m64n256k32 of int8.
-pub const WGMMA_S8: Ceiling = panels("limits_wgmma_s8", 32);
-/// `wgmma` m64n256k16 of half precision, summed in single precision.
-pub const WGMMA_F16: Ceiling = panels("limits_wgmma_f16", 16);
-/// `wgmma` m64n256k256 of single bits, `and.popc`.
-pub const WGMMA_B1: Ceiling = panels("limits_wgmma_b1", 256);
+kernels! { PANELLED:
+    /// `wgmma` m64n256k32 of int8.
+    WGMMA_S8: Ceiling = panels("limits_wgmma_s8", 32);
+    /// `wgmma` m64n256k16 of half precision, summed in single precision.
+    WGMMA_F16: Ceiling = panels("limits_wgmma_f16", 16);
+    /// `wgmma` m64n256k256 of single bits, `and.popc`.
+    WGMMA_B1: Ceiling = panels("limits_wgmma_b1", 256);
+}
 
 /// Words of 16 bytes that a thread of [`SHARED`] reads in a round.
 pub const SHARED_READS: u32 = 8;
 
-/// Reads of shared memory, 16 bytes a lane without bank conflicts.
-pub const SHARED: Ceiling = {
-    let threads = 256;
-    let bytes = threads * SHARED_READS * 16;
-    Ceiling {
-        kernel: Kernel::new("limits_shared", threads).min_blocks(2).shared_bytes(bytes),
-        operand_bytes: bytes,
-        results: 4,
-        work: bytes as u64,
-    }
-};
+kernels! { READING:
+    /// Reads of shared memory, 16 bytes a lane without bank conflicts.
+    SHARED: Ceiling = {
+        let threads = 256;
+        let bytes = threads * SHARED_READS * 16;
+        Ceiling {
+            kernel: Kernel::new("limits_shared", threads).min_blocks(2).shared_bytes(bytes),
+            operand_bytes: bytes,
+            results: 4,
+            work: bytes as u64,
+        }
+    };
+}
 
 /// Every ceiling that is an instruction's, by the name of the instruction and its operands.
 pub const CEILINGS: &[(&str, Ceiling)] = &[
@@ -147,5 +162,10 @@ parameters! {
     }
 }
 
-/// Device memory, read once and written once.
-pub const COPY: Kernel<CopyWords> = Kernel::new("limits_copy", 256);
+kernels! { COPYING:
+    /// Device memory, read once and written once.
+    COPY: Kernel<CopyWords> = Kernel::new("limits_copy", 256);
+}
+
+/// Entries of all.
+pub(super) const ENTRIES: &[&[Entry]] = &[CHAINED, FRAGMENTED, PANELLED, READING, COPYING];

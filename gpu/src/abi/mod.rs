@@ -64,6 +64,11 @@ impl<P> Kernel<P> {
         Self { entry, parameters: PhantomData }
     }
 
+    /// The kernel without its parameter type.
+    pub const fn entry(&self) -> Entry {
+        self.entry
+    }
+
     /// The same kernel in the module of `target`.
     pub const fn target(mut self, target: Target) -> Self {
         self.entry.target = target;
@@ -83,89 +88,60 @@ impl<P> Kernel<P> {
     }
 }
 
-/// Every kernel, one row each.
-pub const ENTRIES: &[Entry] = &[
-    autocorrelate::BIN_GROUPS.entry,
-    autocorrelate::COUNTS.entry,
-    autocorrelate::COUNTS_BOXES.entry,
-    autocorrelate::LOW.entry,
-    autocorrelate::LONG.entry,
-    autocorrelate::CARRY.entry,
-    beamform::MMA_16X512.entry,
-    beamform::MMA_32X512.entry,
-    beamform::MMA_64X512.entry,
-    beamform::MMA_96X512.entry,
-    beamform::MMA_16X256.entry,
-    beamform::MMA_32X256.entry,
-    beamform::MMA_64X256.entry,
-    beamform::MMA_96X256.entry,
-    beamform::MMA_16X64.entry,
-    beamform::MMA_64X64.entry,
-    beamform::MMA_96X64.entry,
-    beamform::MMA_S4_16X512.entry,
-    beamform::MMA_S4_96X512.entry,
-    beamform::MMA_S4_192X512.entry,
-    beamform::MMA_S4_64X64.entry,
-    beamform::WGMMA_32X512.entry,
-    beamform::WGMMA_64X512.entry,
-    beamform::WGMMA_96X512.entry,
-    beamform::WGMMA_64X256.entry,
-    beamform::WGMMA_96X256.entry,
-    beamform::WGMMA_96X128.entry,
-    beamform::INCOHERENT.entry,
-    correlate::MMA_S8_128.entry,
-    correlate::MMA_F16_128.entry,
-    correlate::MMA_S8_64.entry,
-    correlate::MMA_S4.entry,
-    correlate::MMA_S4_OFFSET.entry,
-    correlate::MMA_F16_64.entry,
-    correlate::WIDEN.entry,
-    correlate::PACKED.entry,
-    correlate::PACKED_SIGNED.entry,
-    correlate::PACKED_CODES[0].entry,
-    correlate::PACKED_CODES[1].entry,
-    correlate::PACKED_CODES[2].entry,
-    correlate::PACKED_CODES[3].entry,
-    correlate::RUNNING_SUMS.entry,
-    correlate::OFFSET.entry,
-    correlate::WGMMA_S8_192.entry,
-    correlate::WGMMA_S8_128.entry,
-    correlate::WGMMA_F16_192.entry,
-    correlate::WGMMA_F16_128.entry,
-    correlate::WGMMA_TCN_S8_192.entry,
-    correlate::WGMMA_TCN_S8_128.entry,
-    correlate::WGMMA_TCN_F16_128.entry,
-    correlate::WGMMA_TCN_CI4_128.entry,
-    correlate::WGMMA_CI4.entry,
-    limits::DP4A.kernel.entry,
-    limits::MULTIPLY_ADD.kernel.entry,
-    limits::MMA_S8.kernel.entry,
-    limits::MMA_S4.kernel.entry,
-    limits::MMA_F16.kernel.entry,
-    limits::MMA_B1.kernel.entry,
-    limits::WGMMA_S8.kernel.entry,
-    limits::WGMMA_F16.kernel.entry,
-    limits::WGMMA_B1.kernel.entry,
-    limits::SHARED.kernel.entry,
-    limits::COPY.entry,
-    reorder::TCN_WORDS_NIBBLES.kernel.entry,
-    reorder::TCN_NIBBLES.entry,
-    reorder::CNT_NIBBLES.entry,
-    reorder::TCN_WORDS_CI8.kernel.entry,
-    reorder::TCN_WORDS_CI4.kernel.entry,
-    reorder::TCN_WORDS_CF16.kernel.entry,
-    reorder::TCN_CI8.entry,
-    reorder::TCN_CI4.entry,
-    reorder::CNT_CI8.entry,
-    reorder::CNT_CI4.entry,
-    reorder::CNT_CF16.entry,
-    reorder::PAD_ROWS.entry,
-    reorder::SHIFT_ROWS.entry,
-    reorder::SHIFT_STRIPS.entry,
-    reorder::SHIFT_ELEMENTS.entry,
-    reorder::GATHER.entry,
-    reorder::QUANTISE.entry,
+/// Entries of every module.
+const MODULES: &[&[&[Entry]]] = &[
+    autocorrelate::ENTRIES,
+    beamform::ENTRIES,
+    correlate::ENTRIES,
+    limits::ENTRIES,
+    reorder::ENTRIES,
 ];
+
+/// Every kernel.
+pub const ENTRIES: &[Entry] = &{
+    let mut entries = [MODULES[0][0][0]; count()];
+    let (mut module, mut next) = (0, 0);
+    while module < MODULES.len() {
+        let mut list = 0;
+        while list < MODULES[module].len() {
+            let mut entry = 0;
+            while entry < MODULES[module][list].len() {
+                entries[next] = MODULES[module][list][entry];
+                (entry, next) = (entry + 1, next + 1);
+            }
+            list += 1;
+        }
+        module += 1;
+    }
+    entries
+};
+
+/// Entries of all modules.
+const fn count() -> usize {
+    let (mut module, mut count) = (0, 0);
+    while module < MODULES.len() {
+        let mut list = 0;
+        while list < MODULES[module].len() {
+            count += MODULES[module][list].len();
+            list += 1;
+        }
+        module += 1;
+    }
+    count
+}
+
+/// Declares kernels: a list's name, then constants that have an entry, each with its documentation. A kernel
+/// that is not declared here is not built.
+macro_rules! kernels {
+    ($list:ident: $($(#[$attribute:meta])* $name:ident: $type:ty = $value:expr;)*) => {
+        $(
+            $(#[$attribute])*
+            pub const $name: $type = $value;
+        )*
+        const $list: &[Entry] = &[$($name.entry()),*];
+    };
+}
+pub(crate) use kernels;
 
 /// Derives what parameter structs need: plain bytes on the host.
 macro_rules! parameters {

@@ -5,7 +5,7 @@
 //! unpacks them itself ("nibbles"). What lies between the last time and the
 //! end of the row is written as zero.
 
-use super::{Kernel, parameters};
+use super::{Entry, Kernel, kernels, parameters};
 
 /// Inputs of a corner-turn tile.
 pub const TILE_INPUTS: u32 = 64;
@@ -66,6 +66,11 @@ pub struct WordTurn {
 }
 
 impl WordTurn {
+    /// The kernel without its parameter type.
+    const fn entry(&self) -> Entry {
+        self.kernel.entry
+    }
+
     const fn new(name: &'static str, word_inputs: u32, native_bytes: u32) -> Self {
         let tile_inputs = 32 * word_inputs;
         let kernel = Kernel::new(name, 256).shared_bytes(tile_inputs * WORD_TILE_BYTES);
@@ -73,29 +78,30 @@ impl WordTurn {
     }
 }
 
-/// Corner turn of words of two `ci8` samples.
-pub const TCN_WORDS_CI8: WordTurn = WordTurn::new("reorder_tcn_words_ci8", 2, 2);
-/// Corner turn and unpacking of words of four `ci4` or `ci4-offset` samples.
-pub const TCN_WORDS_CI4: WordTurn = WordTurn::new("reorder_tcn_words_ci4", 4, 2);
-/// Corner turn of words of four `ci4` or `ci4-offset` samples, to `ci4`.
-pub const TCN_WORDS_NIBBLES: WordTurn = WordTurn::new("reorder_tcn_words_nibbles", 4, 1);
-/// Corner turn of words of one `cf16` sample.
-pub const TCN_WORDS_CF16: WordTurn = WordTurn::new("reorder_tcn_words_cf16", 1, 4);
-
-/// Corner turn of `ci8`.
-pub const TCN_CI8: Kernel<Reorder> = corner_turn("reorder_tcn_ci8");
-/// Corner turn and unpacking of `ci4` and `ci4-offset`.
-pub const TCN_CI4: Kernel<Reorder> = corner_turn("reorder_tcn_ci4");
-/// Corner turn of `ci4` and `ci4-offset`, to `ci4`.
-pub const TCN_NIBBLES: Kernel<Reorder> = corner_turn("reorder_tcn_nibbles");
-/// Padding of time-contiguous `ci8` rows.
-pub const CNT_CI8: Kernel<Reorder> = Kernel::new("reorder_cnt_ci8", 256);
-/// Unpacking and padding of time-contiguous `ci4` and `ci4-offset` rows.
-pub const CNT_CI4: Kernel<Reorder> = Kernel::new("reorder_cnt_ci4", 256);
-/// Padding of time-contiguous `ci4` and `ci4-offset` rows, to `ci4`.
-pub const CNT_NIBBLES: Kernel<Reorder> = Kernel::new("reorder_cnt_nibbles", 256);
-/// Padding of time-contiguous `cf16` rows.
-pub const CNT_CF16: Kernel<Reorder> = Kernel::new("reorder_cnt_cf16", 256);
+kernels! { TURNS:
+    /// Corner turn of words of two `ci8` samples.
+    TCN_WORDS_CI8: WordTurn = WordTurn::new("reorder_tcn_words_ci8", 2, 2);
+    /// Corner turn and unpacking of words of four `ci4` or `ci4-offset` samples.
+    TCN_WORDS_CI4: WordTurn = WordTurn::new("reorder_tcn_words_ci4", 4, 2);
+    /// Corner turn of words of four `ci4` or `ci4-offset` samples, to `ci4`.
+    TCN_WORDS_NIBBLES: WordTurn = WordTurn::new("reorder_tcn_words_nibbles", 4, 1);
+    /// Corner turn of words of one `cf16` sample.
+    TCN_WORDS_CF16: WordTurn = WordTurn::new("reorder_tcn_words_cf16", 1, 4);
+    /// Corner turn of `ci8`.
+    TCN_CI8: Kernel<Reorder> = corner_turn("reorder_tcn_ci8");
+    /// Corner turn and unpacking of `ci4` and `ci4-offset`.
+    TCN_CI4: Kernel<Reorder> = corner_turn("reorder_tcn_ci4");
+    /// Corner turn of `ci4` and `ci4-offset`, to `ci4`.
+    TCN_NIBBLES: Kernel<Reorder> = corner_turn("reorder_tcn_nibbles");
+    /// Padding of time-contiguous `ci8` rows.
+    CNT_CI8: Kernel<Reorder> = Kernel::new("reorder_cnt_ci8", 256);
+    /// Unpacking and padding of time-contiguous `ci4` and `ci4-offset` rows.
+    CNT_CI4: Kernel<Reorder> = Kernel::new("reorder_cnt_ci4", 256);
+    /// Padding of time-contiguous `ci4` and `ci4-offset` rows, to `ci4`.
+    CNT_NIBBLES: Kernel<Reorder> = Kernel::new("reorder_cnt_nibbles", 256);
+    /// Padding of time-contiguous `cf16` rows.
+    CNT_CF16: Kernel<Reorder> = Kernel::new("reorder_cnt_cf16", 256);
+}
 
 parameters! {
     /// Parameters of [`PAD_ROWS`]. Grid: any; the threads share the words.
@@ -115,8 +121,10 @@ parameters! {
     }
 }
 
-/// Rows of bytes, padded to a pitch that they are aligned to.
-pub const PAD_ROWS: Kernel<PadRows> = Kernel::new("reorder_pad_rows", 256);
+kernels! { PADDING:
+    /// Rows of bytes, padded to a pitch that they are aligned to.
+    PAD_ROWS: Kernel<PadRows> = Kernel::new("reorder_pad_rows", 256);
+}
 
 /// Bytes of a tile of a strip.
 pub const STRIP_TILE_BYTES: u32 = 8192;
@@ -192,14 +200,15 @@ parameters! {
 
 /// Bytes of a row that a warp of [`SHIFT_ROWS`] takes at once.
 pub const SHIFT_PIECE_BYTES: u32 = 8192;
-/// Delays of time-contiguous rows.
-pub const SHIFT_ROWS: Kernel<Shift> = Kernel::new("reorder_shift_rows", 256);
-/// Delays of samples with the inputs next to each other, in strips; a time's bytes, and all addresses, are
-/// multiples of 4. To be launched with the shared memory that [`Strip::shared_bytes`] gives.
-pub const SHIFT_STRIPS: Kernel<Shift> =
-    Kernel::new("reorder_shift_strips", STRIP_THREADS).min_blocks(2);
-/// Delays of any samples with the inputs next to each other.
-pub const SHIFT_ELEMENTS: Kernel<Shift> = Kernel::new("reorder_shift_elements", 256);
+kernels! { SHIFTS:
+    /// Delays of time-contiguous rows.
+    SHIFT_ROWS: Kernel<Shift> = Kernel::new("reorder_shift_rows", 256);
+    /// Delays of samples with the inputs next to each other, in strips; a time's bytes, and all addresses, are
+    /// multiples of 4. To be launched with the shared memory that [`Strip::shared_bytes`] gives.
+    SHIFT_STRIPS: Kernel<Shift> = Kernel::new("reorder_shift_strips", STRIP_THREADS).min_blocks(2);
+    /// Delays of any samples with the inputs next to each other.
+    SHIFT_ELEMENTS: Kernel<Shift> = Kernel::new("reorder_shift_elements", 256);
+}
 
 parameters! {
     /// Parameters of [`GATHER`]. Grid: any; the threads share the runs.
@@ -221,8 +230,10 @@ parameters! {
     }
 }
 
-/// Chosen times of a block, copied together.
-pub const GATHER: Kernel<Gather> = Kernel::new("reorder_gather", 256);
+kernels! { GATHERING:
+    /// Chosen times of a block, copied together.
+    GATHER: Kernel<Gather> = Kernel::new("reorder_gather", 256);
+}
 
 parameters! {
     /// Parameters of [`QUANTISE`]. Grid: any; the threads share the samples.
@@ -240,5 +251,10 @@ parameters! {
     }
 }
 
-/// Few-bit quantisation.
-pub const QUANTISE: Kernel<Quantise> = Kernel::new("reorder_quantise", 256);
+kernels! { QUANTISING:
+    /// Few-bit quantisation.
+    QUANTISE: Kernel<Quantise> = Kernel::new("reorder_quantise", 256);
+}
+
+/// Entries of all.
+pub(super) const ENTRIES: &[&[Entry]] = &[TURNS, PADDING, SHIFTS, GATHERING, QUANTISING];

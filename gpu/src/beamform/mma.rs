@@ -582,11 +582,13 @@ fn add(sums: &mut Quad, others: &Quad) {
     }
 }
 
-/// The kernels: a name, what its weights are made of, and its tile.
+/// The kernels that [`mma_beamformers`](crate::abi::beamform) declares.
 macro_rules! beamformers {
-    ($($(#[$attribute:meta])* $name:ident: $precision:ident $steps:literal $tile:ident;)*) => {$(
+    ($($tile:ident $kernel:ident $name:ident: $beam_warps:literal x $dish_warps:literal x
+       $time_warps:literal, $chunks:literal chunks of $weights:ident, $fragments:literal at once, $stages:literal stages,
+       $blocks:literal blocks, $cost:literal us;)*) => {$(
         kernel! {
-            $(#[$attribute])*
+            #[doc = concat!("Beams by dishes of [`beamform::", stringify!($tile), "`].")]
             fn $name(p: Beamform) {
                 const TILE: Tile = beamform::$tile;
                 const CHUNKS: usize = TILE.chunks as usize;
@@ -594,45 +596,21 @@ macro_rules! beamformers {
                 const LANE_BEAMS: usize = 2 / TILE.dish_warps as usize;
                 const WORDS: usize = 4 / TILE.time_warps as usize;
                 const PENDING: u32 = TILE.stages - 2;
-                if p.pass == 0 {
-                    beamform::<$precision, $steps, CHUNKS, FRAGMENTS, LANE_BEAMS, WORDS, PENDING, false>(&p, TILE)
-                } else {
-                    beamform::<$precision, $steps, CHUNKS, FRAGMENTS, LANE_BEAMS, WORDS, PENDING, true>(&p, TILE)
-                }
+                beamformers!(@ $weights p TILE CHUNKS FRAGMENTS LANE_BEAMS WORDS PENDING)
             }
         }
     )*};
+    (@ int8 $($constant:ident)*) => { beamformers!(@@ Int8 2 $($constant)*) };
+    (@ int4 $($constant:ident)*) => { beamformers!(@@ Int4 1 $($constant)*) };
+    // Weights, and `mma` of a chunk.
+    (@@ $precision:ident $steps:literal $p:ident $tile:ident $chunks:ident $fragments:ident $beams:ident
+        $words:ident $pending:ident) => {
+        if $p.pass == 0 {
+            beamform::<$precision, $steps, $chunks, $fragments, $beams, $words, $pending, false>(&$p, $tile)
+        } else {
+            beamform::<$precision, $steps, $chunks, $fragments, $beams, $words, $pending, true>(&$p, $tile)
+        }
+    };
 }
 
-beamformers! {
-    /// 16 beams by 512 dishes.
-    beamform_mma_16x512: Int8 2 TILE_16X512;
-    /// 32 beams by 512 dishes.
-    beamform_mma_32x512: Int8 2 TILE_32X512;
-    /// 64 beams by 512 dishes.
-    beamform_mma_64x512: Int8 2 TILE_64X512;
-    /// 96 beams by 512 dishes: the tile of CHORD.
-    beamform_mma_96x512: Int8 2 TILE_96X512;
-    /// 16 beams by 256 dishes.
-    beamform_mma_16x256: Int8 2 TILE_16X256;
-    /// 32 beams by 256 dishes.
-    beamform_mma_32x256: Int8 2 TILE_32X256;
-    /// 64 beams by 256 dishes.
-    beamform_mma_64x256: Int8 2 TILE_64X256;
-    /// 96 beams by 256 dishes.
-    beamform_mma_96x256: Int8 2 TILE_96X256;
-    /// 16 beams by 64 dishes.
-    beamform_mma_16x64: Int8 2 TILE_16X64;
-    /// 64 beams by 64 dishes.
-    beamform_mma_64x64: Int8 2 TILE_64X64;
-    /// 96 beams by 64 dishes.
-    beamform_mma_96x64: Int8 2 TILE_96X64;
-    /// 16 beams of int4 weights by 512 dishes.
-    beamform_mma_s4_16x512: Int4 1 TILE_S4_16X512;
-    /// 96 beams of int4 weights by 512 dishes.
-    beamform_mma_s4_96x512: Int4 1 TILE_S4_96X512;
-    /// 192 beams of int4 weights by 512 dishes.
-    beamform_mma_s4_192x512: Int4 1 TILE_S4_192X512;
-    /// 64 beams of int4 weights by 64 dishes.
-    beamform_mma_s4_64x64: Int4 1 TILE_S4_64X64;
-}
+beamform::mma_beamformers!(beamformers);

@@ -113,11 +113,12 @@ unsafe fn beamform<const STEPS: usize, const PENDING: u32, const REGISTERS: u32>
     }
 }
 
-/// The kernels: a name and its tile.
+/// The kernels that [`warpgroup_beamformers`](crate::abi::beamform) declares.
 macro_rules! beamformers {
-    ($($(#[$attribute:meta])* $name:ident: $tile:ident;)*) => {$(
+    ($($tile:ident $kernel:ident $name:ident: $beams:literal x $dishes:literal, $stages:literal stages,
+        $cost:literal us;)*) => {$(
         kernel! {
-            $(#[$attribute])*
+            #[doc = concat!(stringify!($beams), " beams by ", stringify!($dishes), " dishes.")]
             fn $name(p: Beamform) {
                 const TILE: WarpgroupTile = beamform::$tile;
                 beamform::<{ TILE.dishes as usize / 32 }, { TILE.stages - 1 }, { TILE.registers() }>(&p, TILE)
@@ -126,20 +127,7 @@ macro_rules! beamformers {
     )*};
 }
 
-beamformers! {
-    /// 32 beams by 512 dishes.
-    beamform_wgmma_32x512: WARPGROUP_32X512;
-    /// 64 beams by 512 dishes.
-    beamform_wgmma_64x512: WARPGROUP_64X512;
-    /// 96 beams by 512 dishes: the tile of CHORD.
-    beamform_wgmma_96x512: WARPGROUP_96X512;
-    /// 64 beams by 256 dishes.
-    beamform_wgmma_64x256: WARPGROUP_64X256;
-    /// 96 beams by 256 dishes.
-    beamform_wgmma_96x256: WARPGROUP_96X256;
-    /// 96 beams by 128 dishes.
-    beamform_wgmma_96x128: WARPGROUP_96X128;
-}
+beamform::warpgroup_beamformers!(beamformers);
 
 /// A warpgroup: brings the block's units to shared memory, in int8.
 ///

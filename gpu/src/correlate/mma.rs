@@ -31,7 +31,8 @@
 
 use crate::{
     abi::correlate::{
-        Correlate, PATCH_BYTES, PATCH_COLUMNS, STEP_BYTES, TILE_64, TILE_128, Tile, mode,
+        Correlate, PATCH_BYTES, PATCH_COLUMNS, STEP_BYTES, TILE_64, TILE_128, Tile,
+        mma_correlators, mode,
     },
     correlate::{
         patch::{self, Corner},
@@ -676,9 +677,9 @@ const fn check(tile: Tile) {
     assert!(tile.threads() / 32 * PATCH_BYTES <= tile.shared_bytes(), "each warp has a patch");
 }
 
-/// The kernels: a name, its samples, its tile.
+/// The kernels that [`mma_correlators`] declares.
 macro_rules! correlators {
-    ($($(#[$attribute:meta])* $name:ident: $samples:ty, $tile:ident;)*) => {$(
+    ($($(#[$attribute:meta])* $kernel:ident $name:ident: $samples:ty, $tile:ident, $blocks:literal blocks;)*) => {$(
         const _: () = check($tile);
 
         kernel! {
@@ -696,17 +697,4 @@ macro_rules! correlators {
     )*};
 }
 
-correlators! {
-    /// int8, tiles of 128 x 64 baselines.
-    correlate_mma_s8_128: Int8, TILE_128;
-    /// int8, tiles of 64 x 64 baselines.
-    correlate_mma_s8_64: Int8, TILE_64;
-    /// Nibbles, tiles of 64 x 64 baselines.
-    correlate_mma_s4: Nibbles<false>, TILE_64;
-    /// Nibbles that hold value + 8, tiles of 64 x 64 baselines.
-    correlate_mma_s4_offset: Nibbles<true>, TILE_64;
-    /// Half precision, tiles of 128 x 64 baselines.
-    correlate_mma_f16_128: Half, TILE_128;
-    /// Half precision, tiles of 64 x 64 baselines.
-    correlate_mma_f16_64: Half, TILE_64;
-}
+mma_correlators!(correlators);

@@ -23,7 +23,9 @@
 
 use super::triangle;
 use crate::{
-    abi::correlate::{Correlate, PACKED_COMPLEX, PACKED_PAIRS, PACKED_TIMES, PackedTile, mode},
+    abi::correlate::{
+        Correlate, PACKED_COMPLEX, PACKED_PAIRS, PACKED_TIMES, PackedTile, mode, packed_correlators,
+    },
     isa::common::{
         barrier, block, dynamic_shared, load_global_4, load_shared_4, prmt, read_global_2,
         store_global_2, store_shared, thread,
@@ -413,9 +415,9 @@ unsafe fn correlate<P: Packing, const ROWS: usize, const COLUMNS: usize, const I
     }
 }
 
-/// The kernels: a name, its packing, its tile.
+/// The kernels that [`packed_correlators`] declares.
 macro_rules! correlators {
-    ($($(#[$attribute:meta])* $name:ident: $packing:ty, $tile:ident;)*) => {$(
+    ($($(#[$attribute:meta])* $kernel:ident $name:ident: $packing:ty, $tile:ident, $blocks:literal blocks;)*) => {$(
         kernel! {
             $(#[$attribute])*
             fn $name(p: Correlate) {
@@ -430,17 +432,4 @@ macro_rules! correlators {
     )*};
 }
 
-correlators! {
-    /// Excess-8 pairs, 4 x 4 baselines a thread. Adds to the offset's correction: [`mode::ADD`].
-    correlate_packed_pairs: Pairs, PACKED_PAIRS;
-    /// Signed 4-bit values, 8 x 4 baselines a thread.
-    correlate_packed_signed: Signed, PACKED_COMPLEX;
-    /// Codes of 4 bits, as are the next of fewer. All add to the offset's correction.
-    correlate_packed_complex_4: Codes<4>, PACKED_COMPLEX;
-    /// Codes of 3 bits: 16 multiplications before the fields are split.
-    correlate_packed_complex_3: Codes<3>, PACKED_COMPLEX;
-    /// Codes of 2 bits.
-    correlate_packed_complex_2: Codes<2>, PACKED_COMPLEX;
-    /// Codes of 1 bit.
-    correlate_packed_complex_1: Codes<1>, PACKED_COMPLEX;
-}
+packed_correlators!(correlators);

@@ -37,7 +37,7 @@ use core::marker::PhantomData;
 use crate::{
     abi::correlate::{
         CorrelateWarpgroup, STEP_BYTES, TILE_128_128, TILE_128_192, WarpgroupShared, WarpgroupTile,
-        mode,
+        mode, warpgroup_correlators,
     },
     correlate::{
         feed::{Cf16, Ci4, Ci8, Delivered, FRAGMENT_BYTES, Feed, Panels, Rows},
@@ -275,6 +275,24 @@ multiply! {
     Half, Delivered<Cf16>: f16 half, rows();
 }
 
+/// What samples of an encoding are multiplied as.
+trait Encoded {
+    /// Their type on the tensor cores.
+    type Samples;
+}
+
+impl Encoded for Ci4 {
+    type Samples = TopNibbles;
+}
+
+impl Encoded for Ci8 {
+    type Samples = Int8;
+}
+
+impl Encoded for Cf16 {
+    type Samples = Half;
+}
+
 /// A sample type on `wgmma`, with parts of 64, 128 and 192 columns.
 trait Parts<F: Feed>: Multiply<F, 32> + Multiply<F, 64> + Multiply<F, 96> {}
 
@@ -479,38 +497,23 @@ impl<S: Parts<F>, F: Feed> Correlator<'_, S, F> {
     }
 }
 
-/// The kernels: a name, its samples, its tile.
+/// The kernels that [`warpgroup_correlators`] declares.
 macro_rules! correlators {
-    ($($(#[$attribute:meta])* $name:ident: $samples:ty, $feed:ty, $tile:ident;)*) => {$(
+    ($($(#[$attribute:meta])* $kernel:ident $name:ident: $encoding:ident $order:ident, $tile:ident;)*) => {$(
         kernel! {
             $(#[$attribute])*
             fn $name(p: CorrelateWarpgroup) {
                 correlate::<
-                    $samples,
-                    $feed,
+                    <$encoding as Encoded>::Samples,
+                    correlators!(@ $order $encoding),
                     { $tile.registers.0 },
                     { $tile.registers.1 },
                 >(&p, $tile)
             }
         }
     )*};
+    (@ Rows $encoding:ident) => { Rows };
+    (@ Delivered $encoding:ident) => { Delivered<$encoding> };
 }
 
-correlators! {
-    /// int8, tiles of 128 x 192 baselines.
-    correlate_wgmma_s8_192: Int8, Rows, TILE_128_192;
-    /// int8, tiles of 128 x 128 baselines.
-    correlate_wgmma_s8_128: Int8, Rows, TILE_128_128;
-    /// Half precision, tiles of 128 x 192 baselines.
-    correlate_wgmma_f16_192: Half, Rows, TILE_128_192;
-    /// Half precision, tiles of 128 x 128 baselines.
-    correlate_wgmma_f16_128: Half, Rows, TILE_128_128;
-    /// `ci8` as delivered, tiles of 128 x 192 baselines.
-    correlate_wgmma_tcn_s8_192: Int8, Delivered<Ci8>, TILE_128_192;
-    /// `ci8` as delivered, tiles of 128 x 128 baselines.
-    correlate_wgmma_tcn_s8_128: Int8, Delivered<Ci8>, TILE_128_128;
-    /// `ci4` and `ci4-offset` as delivered, tiles of 128 x 128 baselines.
-    correlate_wgmma_tcn_ci4_128: TopNibbles, Delivered<Ci4>, TILE_128_128;
-    /// `cf16` as delivered, tiles of 128 x 128 baselines.
-    correlate_wgmma_tcn_f16_128: Half, Delivered<Cf16>, TILE_128_128;
-}
+warpgroup_correlators!(correlators);
