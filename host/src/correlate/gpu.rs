@@ -119,20 +119,8 @@ impl Variant {
             Kernel::Mma128 => Self::Mma(TILE_128, [&entries::MMA_S8_128, &entries::MMA_F16_128]),
             Kernel::Mma64 => Self::Mma(TILE_64, [&entries::MMA_S8_64, &entries::MMA_F16_64]),
             Kernel::MmaS4 => Self::MmaS4(TILE_64, [&entries::MMA_S4, &entries::MMA_S4_OFFSET]),
-            Kernel::Wgmma192 => {
-                let delivered = [Some(&entries::WGMMA_TCN_S8_192), None, None];
-                let kernels = [&entries::WGMMA_S8_192, &entries::WGMMA_F16_192];
-                Self::Wgmma(TILE_128_192, kernels, delivered)
-            }
-            Kernel::Wgmma128 => {
-                let delivered = [
-                    Some(&entries::WGMMA_TCN_S8_128),
-                    Some(&entries::WGMMA_TCN_CI4_128),
-                    Some(&entries::WGMMA_TCN_F16_128),
-                ];
-                let kernels = [&entries::WGMMA_S8_128, &entries::WGMMA_F16_128];
-                Self::Wgmma(TILE_128_128, kernels, delivered)
-            }
+            Kernel::Wgmma192 => Self::wgmma(TILE_128_192)?,
+            Kernel::Wgmma128 => Self::wgmma(TILE_128_128)?,
             Kernel::WgmmaCi4 => Self::WgmmaCi4(TILE_CI4, &entries::WGMMA_CI4),
             Kernel::Packed => {
                 let codes = Codes { bits: 4, complement: false };
@@ -145,6 +133,20 @@ impl Variant {
             Kernel::PackedComplex1 => Self::codes(1),
             _ => return None,
         })
+    }
+
+    /// The kernels on `wgmma` that are declared for a tile, if there are those of rows of time.
+    fn wgmma(tile: WarpgroupTile) -> Option<Self> {
+        use abi::correlate::{Encoding, Order, WARPGROUP_CORRELATORS};
+        let of = |encoding, order| {
+            let chosen = WARPGROUP_CORRELATORS.iter().find(|declared| {
+                (declared.tile, declared.encoding, declared.order) == (tile, encoding, order)
+            });
+            chosen.map(|declared| &declared.kernel)
+        };
+        let rows = [of(Encoding::Ci8, Order::Rows)?, of(Encoding::Cf16, Order::Rows)?];
+        let delivered = [Encoding::Ci8, Encoding::Ci4, Encoding::Cf16];
+        Some(Self::Wgmma(tile, rows, delivered.map(|encoding| of(encoding, Order::Delivered))))
     }
 
     /// The kernel of complex codes of `bits` bits.
