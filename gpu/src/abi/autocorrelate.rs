@@ -352,7 +352,7 @@ kernels! { KERNELS:
     COUNTS: Kernel<Counts> =
         Kernel::new("autocorrelate_counts", 32 * COUNT_WARPS)
             .shared_bytes(COUNT_WARPS * (COUNT_SLOTS * COUNT_STEP * SUBSEGMENTS + RING_BYTES));
-    /// [`COUNTS`] with Hopper's copy engine: where `piece` is 16, and there are tensor maps.
+    /// [`COUNTS`] with TMA, on Hopper: where `piece` is 16, and there are tensor maps.
     COUNTS_BOXES: Kernel<Counts> =
         Kernel::new("autocorrelate_counts_boxes", 32 * BOX_WARPS)
             .target(Target::Sm90a)

@@ -76,7 +76,7 @@ impl Tile {
         if self.dish_warps == 2 { 1024 * self.warps() } else { 0 }
     }
 
-    /// Bytes of shared memory of a block: the units in flight, and two exchanges that take turns.
+    /// Bytes of shared memory of a block: the units in flight, and two exchanges that alternate.
     pub const fn shared_bytes(self) -> u32 {
         self.stages * self.unit_bytes() + 2 * self.exchange_bytes()
     }
@@ -91,7 +91,7 @@ pub mod pass {
     pub const KEEP: u32 = 2;
 }
 
-/// The low nibbles of a word. A parameter, so that it takes a register: masking and turning signs are one
+/// The low nibbles of a word. A parameter, so that it takes a register: masking and flipping signs are one
 /// instruction then, which has room for one constant.
 pub const LOW_NIBBLES: u32 = 0x0f0f_0f0f;
 

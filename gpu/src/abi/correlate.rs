@@ -228,8 +228,9 @@ parameters! {
         pub inputs: u32,
         /// One of [`mode`].
         pub mode: u32,
-        /// Zero.
-        pub reserved: u32,
+        /// Zero, which the compiler cannot know: the packed correlators add it where an addition of three
+        /// numbers is wanted.
+        pub opaque_zero: u32,
     }
 }
 

@@ -42,7 +42,7 @@ impl Ceiling {
 /// Steps of a round, unrolled: the loop around them costs nothing.
 pub const STEPS: u32 = 16;
 
-/// Chains of multiply-adds of a thread: pairs of words that take turns to be operand and sum.
+/// Chains of multiply-adds of a thread: pairs of words that are operand and sum alternately.
 pub const CHAINS: u32 = 8;
 
 /// Two operands of all chains (the first two words of a quad), then the chains' words.

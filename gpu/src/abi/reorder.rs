@@ -35,8 +35,8 @@ parameters! {
         pub times: u32,
         /// Times that fit `row_stride`: those past `times` are written as zero.
         pub native_times: u32,
-        /// Xored to each sample byte before nibbles are read as two's complement: 0x88 turns
-        /// excess-8 into two's complement, 0 leaves it.
+        /// Xored to each sample byte before nibbles are read as two's complement: 0x88 makes
+        /// excess-8 two's complement, 0 leaves it.
         pub flip: u32,
         /// Zero.
         pub reserved: u32,
@@ -78,7 +78,7 @@ impl WordTurn {
     }
 }
 
-kernels! { TURNS:
+kernels! { CORNER_TURNS:
     /// Corner turn of words of two `ci8` samples.
     TCN_WORDS_CI8: WordTurn = WordTurn::new("reorder_tcn_words_ci8", 2, 2);
     /// Corner turn and unpacking of words of four `ci4` or `ci4-offset` samples.
@@ -257,4 +257,4 @@ kernels! { QUANTISING:
 }
 
 /// Entries of all.
-pub(super) const ENTRIES: &[&[Entry]] = &[TURNS, PADDING, SHIFTS, GATHERING, QUANTISING];
+pub(super) const ENTRIES: &[&[Entry]] = &[CORNER_TURNS, PADDING, SHIFTS, GATHERING, QUANTISING];

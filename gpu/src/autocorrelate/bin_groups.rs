@@ -70,6 +70,9 @@ impl Groups {
 
 /// The whole of a warp's work.
 ///
+/// Long, as the loops over groups and lags share the row's state, which stays in registers and shared memory
+/// throughout.
+///
 /// # Safety
 /// All lanes of the warp call it; as the kernel's.
 #[inline(always)]

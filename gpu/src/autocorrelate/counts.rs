@@ -2,13 +2,13 @@
 //!
 //! A segment of time is cut into 32 subsegments, over which matrix products sum: their K. A block takes
 //! one segment of 16 sensors. [`COUNT_STEP`] instants of every subsegment are copied to shared memory,
-//! steps ahead; there the threads turn them: a thread takes four sensors at four instants of four
+//! steps ahead; there the threads transpose them: a thread takes four sensors at four instants of four
 //! subsegments, transposes bytes in registers, and has the bin of four counts as a by-product.
 //!
 //! Every subsegment is preceded by instants of a halo, those that its delay lines here must hold when it
 //! begins; those before the first instant come from the tail of the call before, those after the last are
 //! zero. The bins that longer delay lines need of a halo are those of the word before, at the end of its
-//! subsegments; only of the subsegments of word 0 is the whole halo turned.
+//! subsegments; only of the subsegments of word 0 is the whole halo transposed.
 //!
 //! Then a warp multiplies one sensor's counts. Operand A has 16 instants as rows, operand B the
 //! instants of the delay line as columns; their product is a Gram matrix
@@ -33,7 +33,7 @@
 //! instants; [`crate::abi::autocorrelate::MAX_SUBSEGMENT`] keeps them below.
 //!
 //! Bound by requests to the load unit and to the L2 cache, one for every 16 counts: the sums of 16 sensors
-//! take all registers of a multiprocessor. Where Hopper's copy engine can bring the counts,
+//! take all registers of a multiprocessor. Where TMA can bring the counts,
 //! [`super::counts_boxes`] takes 32 sensors. Memory: each count is read once, halos more often; a bin of four
 //! counts takes two bytes. Tensor cores: 14 `mma` for 512 counts.
 
@@ -54,7 +54,7 @@ use crate::{
 
 use super::{
     keep,
-    turned::{self, TILE_BYTES, place},
+    transposed::{self, TILE_BYTES, place},
 };
 
 /// Tiles of 8 columns: the lags, and the 16 rows' own instants.
@@ -93,13 +93,13 @@ struct Task<'a> {
 }
 
 impl Task<'_> {
-    /// The ring of a sensor of the block: turned counts of the last steps.
+    /// The ring of a sensor of the block: transposed counts of the last steps.
     #[inline(always)]
     fn ring(&self, sensor: u32) -> u32 {
         self.shared + SLOTS_BYTES + sensor * RING_BYTES
     }
 
-    /// Where in its chunk a sensor has word `word`: fours of sensors that are turned together have it in
+    /// Where in its chunk a sensor has word `word`: fours of sensors that are transposed together have it in
     /// different banks. All products are of the same sensor, so that it is all the same to them.
     #[inline(always)]
     fn word(sensor: u32, word: u32) -> u32 {
@@ -129,12 +129,12 @@ impl Task<'_> {
         half * self.sensors * RING_BYTES + tile % HALF * TILE_BYTES
     }
 
-    /// Turns a step into the rings, and writes its bins of group 2.
+    /// Transposes a step into the rings, and writes its bins of group 2.
     ///
     /// # Safety
     /// The slot holds the step, the rings' step two before was read.
     #[inline(always)]
-    unsafe fn turn(&self, step: u32, slot: u32) {
+    unsafe fn transpose(&self, step: u32, slot: u32) {
         let p = self.p;
         // Four sensors, the subsegments `word`, 8 + `word`, .., and four instants, the eights of lanes
         // in different order. Addresses are made anew for every step: the sums take the registers.
@@ -164,12 +164,12 @@ impl Task<'_> {
                 // SAFETY: rows of the slot.
                 rows[j as usize] = unsafe { load_shared(from + 8 * j * BOX_BYTES) };
             }
-            let turned = transpose::bytes_4x4(rows);
+            let transposed = transpose::bytes_4x4(rows);
             for sensor in 0..4 {
                 // SAFETY: the rings have the place, and no other thread has it.
-                unsafe { store_shared(to + sensor as u32 * RING_BYTES, turned[sensor]) };
-                even[sensor] += turned[sensor] & 0x00ff_00ff;
-                odd[sensor] += prmt::<0x4341>(turned[sensor], 0);
+                unsafe { store_shared(to + sensor as u32 * RING_BYTES, transposed[sensor]) };
+                even[sensor] += transposed[sensor] & 0x00ff_00ff;
+                odd[sensor] += prmt::<0x4341>(transposed[sensor], 0);
             }
         }
         if p.low < 2 {
@@ -177,8 +177,8 @@ impl Task<'_> {
         }
         let bin = step * (COUNT_STEP / 4) + first / 4;
         let first = self.sensor + 4 * quad;
-        let mut to =
-            turned::bins(p, first, self.segment, bin / 8) + (word * 2 * 4 * 8 + bin % 8 * 4) as u64;
+        let mut to = transposed::bins(p, first, self.segment, bin / 8)
+            + (word * 2 * 4 * 8 + bin % 8 * 4) as u64;
         for sensor in 0..4 {
             if first + (sensor as u32) < p.sensors {
                 // SAFETY: the bin is this thread's own.
@@ -187,7 +187,7 @@ impl Task<'_> {
                     store_global(to + 4 * 8, prmt::<0x7351>(even[sensor], odd[sensor]));
                 }
             }
-            to += turned::bins_of_sensor(p);
+            to += transposed::bins_of_sensor(p);
         }
     }
 
@@ -344,7 +344,7 @@ unsafe fn finish(p: &Counts, sums: &[[u32; 4]; TILES], scratch: u32, sensor: u32
         }
         for i in 0..TOGETHER {
             let lag = chunk * COUNT_LAGS + 32 * i as u32 + lane();
-            turned::add_products(p, sensor, lag, totals[i]);
+            transposed::add_products(p, sensor, lag, totals[i]);
         }
     }
 }
@@ -375,24 +375,24 @@ kernel! {
         let mut sums = [[0; 4]; TILES];
         let mut held = [[0; 2]; HELD];
         let mut total = 0;
-        // A step is turned two rounds after its copy began, and multiplied in the one after that.
+        // A step is transposed two rounds after its copy began, and multiplied in the one after that.
         let mut round = 0;
         let mut slot = 0;
         while round < steps + COUNT_SLOTS {
             let next = if slot + 1 < COUNT_SLOTS { slot + 1 } else { 0 };
-            let turned = round.wrapping_sub(COUNT_SLOTS - 1);
-            if turned < steps {
+            let transposed = round.wrapping_sub(COUNT_SLOTS - 1);
+            if transposed < steps {
                 cp_async_wait::<{ COUNT_SLOTS - 2 }>();
             }
-            // The step to be turned has come, and every warp has done with what the others overwrite.
+            // The step to be transposed has come, and every warp has done with what the others overwrite.
             barrier();
             if round < steps {
                 task.start(round, slot);
             }
             cp_async_commit();
             slot = next;
-            if turned < steps {
-                task.turn(turned, slot);
+            if transposed < steps {
+                task.transpose(transposed, slot);
             }
             let step = round.wrapping_sub(COUNT_SLOTS);
             if is_there && step < steps {
@@ -404,7 +404,7 @@ kernel! {
                             + Task::word(sensor, word)
                     };
                     let of_all = task.sensor + sensor;
-                    total += turned::keep::<COUNT_STEP>(&p, step, of_all, task.segment, place);
+                    total += transposed::keep::<COUNT_STEP>(&p, step, of_all, task.segment, place);
                 }
                 // What is multiplied before the halo ends is forgotten, the last of it remembered in
                 // `held`.

@@ -14,16 +14,32 @@
 //! instants of rows 0 to 7 are those before it, and their sums are forgotten; where it ends, zeros follow it
 //! for rows 8 to 15 until rows 0 to 7 have come to its end.
 //!
-//! The copy engine brings boxes of [`BOX_STEP`] instants of a subsegment. A round of a block: the boxes of a
-//! step are sent for, those of the step two before, which have come, are turned, and the step before that
-//! is multiplied, of which and of the two steps before it the rings have the turned counts. Older ones
-//! are operands in registers. The halo of word 0, of which only bins are needed, is turned first, eight
+//! TMA brings boxes of [`BOX_STEP`] instants of a subsegment. A round of a block: the boxes of a
+//! step are sent for, those of the step two before, which have come, are transposed, and the step before that
+//! is multiplied, of which and of the two steps before it the rings have the transposed counts. Older ones
+//! are operands in registers. The halo of word 0, of which only bins are needed, is transposed first, eight
 //! steps a round.
+//!
+//! ```text
+//! memory     [instant][sensor]: a box is 32 instants by 32 sensors of one subsegment, 1 KiB
+//!
+//! slot       | box of subsegment 0 | 1 | .. | 7 | 4 rows free | 8 | .. | 15 | 4 rows free | ...    3 slots
+//!                rows: instants, 32 bytes: sensors
+//!
+//!              transposed: an instant of a sensor is the 32 bytes of its subsegments, 8 words of 4
+//!
+//! ring       of each sensor, 4 steps:  | step s - 3 | s - 2 | s - 1 | s |
+//!                                        tiles of 8 instants, 256 bytes, read by `ldmatrix`
+//!
+//! round r    TMA: boxes of step r -> slot r % 3
+//!            all: step r - 2, slot -> rings, bins of group 2 -> memory
+//!            all: step r - 3, rings -> mma
+//! ```
 //!
 //! Sums wrap at 2^32: 32 products for every 8 instants; [`crate::abi::autocorrelate::MAX_PART`] keeps them
 //! below.
 //!
-//! Bound by instructions and `mma`, which take turns, and the latencies between them; memory would take
+//! Bound by instructions and `mma`, one after the other, and the latencies between them; memory would take
 //! three quarters of the time. Tried: boxes of eight subsegments (docs/notebook/autocorrelate.md).
 
 use crate::{
@@ -46,7 +62,7 @@ use crate::{
 use super::{
     gram::Gram,
     keep,
-    turned::{self, TILE_BYTES, place},
+    transposed::{self, TILE_BYTES, place},
 };
 
 /// Sensors of a warp.
@@ -67,7 +83,7 @@ const BOX_BYTES: u32 = BOX_STEP * BOX_SENSORS;
 /// Bytes of all slots.
 const SLOTS_BYTES: u32 = BOX_SLOTS * BOX_SLOT_BYTES;
 
-/// Bytes of a step of one sensor, turned.
+/// Bytes of a step of one sensor, transposed.
 const STEP_BYTES: u32 = BOX_STEP * SUBSEGMENTS;
 
 /// Steps of a ring.
@@ -91,21 +107,21 @@ struct Task<'a> {
     segment: u32,
     /// The first step of the block's part of the subsegments, counted from the beginning of the halo.
     first: u32,
-    /// The first step that is turned for products.
+    /// The first step that is transposed for products.
     start: u32,
-    /// Rounds before that one, which turn the halo of word 0.
+    /// Rounds before that one, which transpose the halo of word 0.
     before: u32,
 }
 
 impl Task<'_> {
     /// A step in the ring of a sensor of the block.
     #[inline(always)]
-    fn turned(&self, sensor: u32, step: u32) -> u32 {
+    fn transposed(&self, sensor: u32, step: u32) -> u32 {
         self.shared + SLOTS_BYTES + sensor * RING_BYTES + step % RING_STEPS * STEP_BYTES
     }
 
     /// Where a sensor of the block has a word of an instant, one of eight of a step's tile, in its ring:
-    /// the sensors that are turned together have it in different banks. All products are of the same
+    /// the sensors that are transposed together have it in different banks. All products are of the same
     /// sensor, so that it is all the same to them.
     #[inline(always)]
     fn word(sensor: u32, instant: u32, word: u32) -> u32 {
@@ -176,12 +192,12 @@ impl Task<'_> {
         }
     }
 
-    /// Turns the counts of a round into the rings, and writes their bins of group 2.
+    /// Transposes the counts of a round into the rings, and writes their bins of group 2.
     ///
     /// # Safety
     /// The slot holds the counts; what the rings had in its place was read.
     #[inline(always)]
-    unsafe fn turn(&self, round: u32, slot: u32) {
+    unsafe fn transpose(&self, round: u32, slot: u32) {
         let p = self.p;
         // A warp takes one word of 16 sensors. `ldmatrix` transposes pairs of sensors: of two matrices a lane
         // gets a pair's counts at one instant of all four subsegments. The lanes of a row take the tiles of
@@ -200,7 +216,7 @@ impl Task<'_> {
             + (half ^ four ^ (quarter % 2)) * 16;
         // What it gets: two sensors, both fours of one of four tiles.
         let (sensor, tile) = (16 * half + lane / 4 * 2, lane % 4);
-        let to = self.turned(sensor, self.step(round))
+        let to = self.transposed(sensor, self.step(round))
             + tile * TILE_BYTES
             + Self::word(sensor, tile, word);
         let mut bins = [[[0; 2]; 2]; 2];
@@ -227,11 +243,11 @@ impl Task<'_> {
         if p.low < 2 || (!is_before && step < self.first) {
             return;
         }
-        let to = turned::bins(p, self.sensor + sensor, self.segment, step)
+        let to = transposed::bins(p, self.sensor + sensor, self.segment, step)
             + (word * 2 * 4 * 8 + tile * 8) as u64;
         for sensor in 0..2 {
             let [[a, b], [c, d]] = bins[sensor];
-            let to = to + sensor as u64 * turned::bins_of_sensor(p);
+            let to = to + sensor as u64 * transposed::bins_of_sensor(p);
             // SAFETY: the bins are this lane's own.
             unsafe {
                 store_global_2(to, [prmt::<0x6420>(a, b), prmt::<0x6420>(c, d)]);
@@ -247,7 +263,7 @@ impl Task<'_> {
     #[inline(always)]
     unsafe fn clear(&self, step: u32) {
         let thread = opaque(thread());
-        let mut at = self.turned(thread / 16, step) + thread % 16 * 16;
+        let mut at = self.transposed(thread / 16, step) + thread % 16 * 16;
         for _ in 0..STEP_BYTES / (16 * 16) {
             // SAFETY: places of the ring, this thread's own.
             unsafe { store_shared_4(at, [0; 4]) };
@@ -266,7 +282,7 @@ impl Task<'_> {
         const TOGETHER: usize = BOX_STEP as usize / 16;
         let thread = opaque(thread());
         let (row, matrix) = (thread % 8, thread / 8 % 4);
-        let at = |step: u32| self.turned(thread / 32 * WARP_SENSORS as u32, step);
+        let at = |step: u32| self.transposed(thread / 32 * WARP_SENSORS as u32, step);
         // The instants of rows 0 to 7 begin within a step: its second half, then the next one's first.
         let early = [at(step.wrapping_sub(2)) + 2 * TILE_BYTES, at(step.wrapping_sub(1))];
         let late = [at(step), at(step) + 2 * TILE_BYTES];
@@ -344,7 +360,7 @@ unsafe fn finish(p: &Counts, sums: &[[u32; 4]; TILES], gram: Gram<TILES>, sensor
                 let sum = gram.load(column / 8, 8 * half + row, column % 8);
                 totals[row as usize % 2] += sum as u64;
             }
-            turned::add_products(p, sensor, lag, totals);
+            transposed::add_products(p, sensor, lag, totals);
             lag += 32;
         }
     }
@@ -352,6 +368,8 @@ unsafe fn finish(p: &Counts, sums: &[[u32; 4]; TILES], gram: Gram<TILES>, sensor
 
 kernel! {
     /// Products of groups 0 and 1 and bins of group 2 of a part of one segment of 32 sensors.
+    ///
+    /// Long, as its rounds overlap: each brings, transposes and multiplies steps of its own.
     fn autocorrelate_counts_boxes(p: Counts) {
         let tiles = divisor(p.sensors.div_ceil(BOX_SENSORS));
         let parts = divisor(p.parts);
@@ -385,22 +403,22 @@ kernel! {
 
         let mut sums = [[[0; 4]; TILES]; WARP_SENSORS];
         let mut held = [[[0; 2]; HELD]; WARP_SENSORS];
-        // A step is turned two rounds after its copy began, and multiplied in the one after that.
+        // A step is transposed two rounds after its copy began, and multiplied in the one after that.
         let mut round = 0;
         while round < rounds + BOX_SLOTS + STEPS_AFTER {
-            let turned = round.wrapping_sub(BOX_SLOTS - 1);
-            if turned < rounds {
-                mbarrier_wait(task.barrier(turned % BOX_SLOTS), turned / BOX_SLOTS % 2);
+            let transposed = round.wrapping_sub(BOX_SLOTS - 1);
+            if transposed < rounds {
+                mbarrier_wait(task.barrier(transposed % BOX_SLOTS), transposed / BOX_SLOTS % 2);
             }
-            // The step to be turned has come, and every warp has done with what the others overwrite.
+            // The step to be transposed has come, and every warp has done with what the others overwrite.
             barrier();
             if round < rounds {
                 task.bring(round, round % BOX_SLOTS);
             }
-            if turned < rounds {
-                task.turn(turned, turned % BOX_SLOTS);
-            } else if turned < rounds + STEPS_AFTER {
-                task.clear(task.step(turned));
+            if transposed < rounds {
+                task.transpose(transposed, transposed % BOX_SLOTS);
+            } else if transposed < rounds + STEPS_AFTER {
+                task.clear(task.step(transposed));
             }
             let multiplied = round.wrapping_sub(BOX_SLOTS);
             if is_there && multiplied >= task.before && multiplied < rounds + STEPS_AFTER {
@@ -410,12 +428,12 @@ kernel! {
                         let sensor = opaque(thread()) / 32 * WARP_SENSORS as u32 + i as u32;
                         let place = |instant: u32, word: u32| {
                             let (step, tile) = (instant / BOX_STEP, instant % BOX_STEP / 8);
-                            task.turned(sensor, step)
+                            task.transposed(sensor, step)
                                 + tile * TILE_BYTES
                                 + Task::word(sensor, instant % 8, word)
                         };
                         let (first, segment) = (task.sensor, task.segment);
-                        let total = turned::keep::<BOX_STEP>(&p, step, first + sensor, segment, place);
+                        let total = transposed::keep::<BOX_STEP>(&p, step, first + sensor, segment, place);
                         // At once, as the sums take the registers.
                         keep::add_total(p.totals, first + sensor, total);
                     }

@@ -13,6 +13,21 @@
 //! Before its own instants a subsegment's halo goes through the lines, without products: the last bins
 //! of the subsegment before.
 //!
+//! ```text
+//! a bin in a delay line: 64 bytes, two digits of 32 subsegments          operand A of a product: 16 rows
+//!
+//!   | low, words 0-3 | low, words 4-7 | high, 0-3 | high, 4-7 |           rows 0..8   low digits of bins n..n + 8
+//!     chunk 0          1                2           3                     rows 8..16  their high digits
+//!   chunk c of bin b lies at c ^ (b / 2 % 2 * 2 + b / 4 % 2)
+//!
+//! a delay line: a ring of bins, bin b at b ^ (b / 4 % 2)                 operand B: 8 columns, bins of a tile,
+//!   ... | tile 0 | tile 1 | tile 2 | tile 3 | tile 4 | ...               once their low, once their high digits
+//!       ^ `window` bins before n
+//!
+//! product of row r and column c of a tile: lag first_lag + 32 + r - (8 tile + c), for r = 0..8
+//!   weights: low . low 1, low . high and high . low 256, high . high 65536
+//! ```
+//!
 //! Sums wrap at 2^32 and are read as unsigned: a product of digits is at most 255^2, 32 of them for
 //! every 8 bins of 4 instants or more; [`crate::abi::autocorrelate::MAX_SUBSEGMENT`] keeps them below.
 //!
@@ -192,7 +207,7 @@ impl Filler<'_> {
         let mut bins = [[[0; 2]; 2]; THREAD_BINS as usize];
         for i in 0..2 {
             // The halo of a word's subsegments is the end of those of the word before. That of word 0, whose
-            // subsegments follow others' of other bytes, was turned.
+            // subsegments follow others' of other bytes, was transposed.
             let word = 2 * (lane() % 4) + i as u32;
             let (bin, word) = if bin < halo && word > 0 {
                 (bin + p.subsegment / 4, word - 1)

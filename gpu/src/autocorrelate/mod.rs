@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | [`bin_groups`] | the bin groups of AutocorrelationCUDA, an instant at a time | latency of shared memory |
 //! | [`counts`] | groups 0 and 1 on tensor cores, many instants at a time, and the bins of group 2 | requests to L2 |
-//! | [`counts_boxes`] | the same with Hopper's copy engine | instructions and tensor operations |
+//! | [`counts_boxes`] | the same with TMA, on Hopper | instructions and tensor operations |
 //! | [`low`] | short bins on tensor cores | tensor operations |
 //! | [`long`] | long bins, from short ones, and their products | integer operations |
 //! | [`carry`] | what the next instants need | memory |
@@ -14,7 +14,7 @@
 //! grid of the others:
 //! `Y_{k,c}[m] = Z_k[m - (S - S/2^k) - c]`, so that they and [`low`] need one delay line a group.
 //! The groups above have delayed bins of their own, made from bins of `2^low` counts in [`long`].
-//! [`keep`] writes those. [`turned`] is what the first kernels share, [`gram`] where sums of products become those of lags.
+//! [`keep`] writes those. [`transposed`] is what the first kernels share, [`gram`] where sums of products become those of lags.
 
 #[cfg(not(corrust_target = "sm_90a"))]
 pub mod bin_groups;
@@ -30,4 +30,4 @@ pub mod keep;
 pub mod long;
 #[cfg(not(corrust_target = "sm_90a"))]
 pub mod low;
-pub mod turned;
+pub mod transposed;

@@ -61,7 +61,7 @@ pub fn quantise<const PASSES: bool>(quad: &Quad, beam: [u32; 4]) -> (u32, u32) {
         word = pack_u4(real.min(MOST), imaginary.min(MOST), word);
     }
     // No nibble is 15: one more carries nowhere, and in excess of 8 a nibble is its two's complement
-    // with the sign turned.
+    // with the sign flipped.
     (word.wrapping_add(0x1111_1111) ^ 0x8888_8888, clipped)
 }
 

@@ -453,6 +453,8 @@ impl<const LANE_BEAMS: usize, const WORDS: usize, const PASSES: bool>
 
 /// The whole of a block's work.
 ///
+/// Long, as copies, products and samples of neighbouring units overlap in one loop.
+///
 /// # Safety
 /// As the kernels'.
 #[inline(always)]
@@ -506,14 +508,14 @@ unsafe fn beamform<
 
     let role = lanes.role();
     let voltages = map::voltage_offset(tile, role.time_warp, role.dish_warp, lane());
-    // Two exchanges take turns: what is given was read before the last barrier.
+    // Two exchanges alternate: what is given was read before the last barrier.
     let exchange =
-        |turn: u32| shared + tile.stages * tile.unit_bytes() + turn * tile.exchange_bytes();
+        |which: u32| shared + tile.stages * tile.unit_bytes() + which * tile.exchange_bytes();
 
     let mut weights: Weights<CHUNKS, STEPS> = [[[[0; 4]; 2]; STEPS]; CHUNKS];
     let mut fresh = true;
     let mut clipped = [0u32; LANE_BEAMS];
-    let mut turn = 0;
+    let mut which = 0;
     while left > 0 {
         if fresh {
             let row_tiles = p.groups * tile.beam_warps;
@@ -544,10 +546,10 @@ unsafe fn beamform<
                     sums[index] = quad(&all, index);
                 }
                 if LANE_BEAMS == 1 {
-                    give(&quad(&all, 1), exchange(turn));
+                    give(&quad(&all, 1), exchange(which));
                     named_barrier::<64>(1 + lanes.role().pair);
-                    add(&mut sums[0], &receive(exchange(turn)));
-                    turn ^= 1;
+                    add(&mut sums[0], &receive(exchange(which)));
+                    which ^= 1;
                 }
                 lanes.pass(place, iteration, &mut sums);
                 lanes.quantise(place.stream, &sums, &mut words, &mut clipped);

@@ -131,6 +131,8 @@ beamform::warpgroup_beamformers!(beamformers);
 
 /// A warpgroup: brings the block's units to shared memory, in int8.
 ///
+/// Long, as copying a unit ahead and unpacking share where the thread's bytes are.
+///
 /// # Safety
 /// As the kernel's.
 #[inline(always)]
@@ -311,7 +313,7 @@ unsafe fn multiply_units<const STEPS: usize, const PASSES: bool>(
 /// The fragments of a warp's rows of the weights: as many as there are 32 dishes.
 trait Weights {
     /// The sums of 64 rows and the 128 columns of the unit that the descriptor `b` describes, in panels of
-    /// [`PANEL_DISHES`]: each fragment is multiplied in turn, and nothing waits between.
+    /// [`PANEL_DISHES`]: one fragment after the other, and nothing waits between.
     ///
     /// # Safety
     /// The whole warpgroup calls it; the panels are complete and visible to `wgmma`.

@@ -1,16 +1,40 @@
 //! How samples come from device memory to the panels of the warpgroup correlators: rows of time, as
 //! these multiply them, or as packets deliver them, `[time][channel][input]`.
 //!
-//! Delivered samples are turned where they arrive. The copy engine brings square boxes of them, 128 bytes
-//! of inputs at as many times as 128 bytes of a row of the panel are, and warps turn each box in place:
+//! Delivered samples are transposed where they arrive. TMA brings square boxes of them, 128 bytes of inputs
+//! at as many times as 128 bytes of a row of the panel are, and warps transpose each box in place:
 //! the corner turn never passes through memory, and takes none of the time of what multiplies. Rows
-//! of 1 or 2 bytes a sample need no turning: `ldmatrix` transposes 16-bit elements on its way to the
-//! registers. `ci4` columns become int8 while they are turned, from half the room beside them.
+//! of 1 or 2 bytes a sample need none: `ldmatrix` transposes 16-bit elements on its way to the
+//! registers. `ci4` columns become int8 on the way, from half the room beside them.
 //!
-//! A box is 8 x 8 blocks, `(a, b)`: times `a`, inputs `b`. Turned, a block lies at `(b, a)`. The blocks
+//! A box is 8 x 8 blocks, `(a, b)`: times `a`, inputs `b`. Transposed, a block lies at `(b, a)`. The blocks
 //! `(a, a ^ m)` with the same `m` exchange their places among themselves, so that a warp has what it needs
 //! once it has read them all. All steps use every bank once: chunk `c` of row `r` lies at place
 //! `c ^ (r % 8)` before and after.
+//!
+//! ```text
+//! a box of ci8 as delivered: 64 times by 64 inputs        the same, as a panel: 64 inputs by 64 times
+//!
+//!                 inputs b                                               times a
+//!            0-7  8-15 16-23 ...                                    0-7  8-15 16-23 ...
+//! times  0-7  0    1    2    3 .. 7                   inputs   0-7   0    1    2    3 .. 7
+//!   a   8-15  1    0    3    2 .. 6    m = a ^ b        b     8-15   1    0    3    2 .. 6
+//!      16-23  2    3    0    1 .. 5   ----------->           16-23   2    3    0    1 .. 5
+//!       ...                                                   ...
+//!
+//! a row is 128 bytes: 8 chunks of 16            m = 1: (0, 1) <-> (1, 0), (2, 3) <-> (3, 2), ...
+//! in memory, chunk c of row r at c ^ r % 8      m = 0: each block stays, and is transposed
+//! ```
+//!
+//! A stage of the pipeline, from its first byte on:
+//!
+//! ```text
+//! rows of time       | columns           | rows, if not among the columns |
+//! ci8, as delivered  | columns: boxes    | rows: boxes, which stay so     |   rows among columns are brought to
+//!                    |   transposed here |   and are not transposed       |   the rows' place and read from there
+//! ci4, as delivered  | columns, int8     | rows: boxes | columns: boxes   |   half the bytes: boxes are behind
+//! cf16, as delivered | columns: boxes    | rows: boxes                    |   both transposed where they are
+//! ```
 
 use core::marker::PhantomData;
 
@@ -65,7 +89,7 @@ impl Panels<'_> {
 
 /// A way of samples to panels.
 pub trait Feed {
-    /// Whether what the copy engine brings is still to be turned.
+    /// Whether what TMA brings is still to be transposed.
     const TRANSPOSES: bool;
     /// Bytes that are brought of an input for a step.
     const INPUT_BYTES: u32 = STEP_BYTES;
@@ -80,7 +104,7 @@ pub trait Feed {
     /// of [`Panels::inputs`].
     unsafe fn bring(p: &CorrelateWarpgroup, panels: Panels, byte: u32, full: u32);
 
-    /// Turns the step that was brought from `byte` on, this warp's share of it: it is warp `warp` of
+    /// Transposes the step that was brought from `byte` on, this warp's share of it: it is warp `warp` of
     /// `warps`.
     ///
     /// # Safety
@@ -134,18 +158,18 @@ pub struct Ci8;
 /// `cf16`: two half-precision numbers.
 pub struct Cf16;
 
-/// An encoding, and how a warp turns a part of a box of it.
+/// An encoding, and how a warp transposes a part of a box of it.
 pub trait Transpose {
     /// Bytes of a sample.
     const BYTES: u32;
-    /// Whether rows are turned too, or multiplied as they are.
+    /// Whether rows are transposed too, or multiplied as they are.
     const TRANSPOSES_ROWS: bool;
-    /// Bytes that a sample is turned to.
+    /// Bytes of a sample once it is transposed.
     const TRANSPOSED_BYTES: u32;
     /// Parts of a box.
     const PARTS: u32;
 
-    /// Turns a part of the box at `from`, to the one at `to`. `excess` is
+    /// Transposes a part of the box at `from`, to the one at `to`. `excess` is
     /// [`CorrelateWarpgroup::excess`]; the box has `times` times, and zero bytes past them.
     ///
     /// # Safety
@@ -163,8 +187,8 @@ impl<E: Transpose> Delivered<E> {
         panels.at + panels.shape.columns * STEP_BYTES + row * Self::INPUT_BYTES
     }
 
-    /// Where columns from `column` on are brought: to their place if they are turned there, or to that of
-    /// the rows among them if these are not turned.
+    /// Where columns from `column` on are brought: to their place if they are transposed there, or to that of
+    /// the rows among them if these are not transposed.
     #[inline(always)]
     fn columns(panels: Panels, column: u32) -> u32 {
         match panels.tile.rows_among_columns(panels.shape) {
@@ -211,7 +235,7 @@ impl<E: Transpose> Feed for Delivered<E> {
 
     #[inline(always)]
     unsafe fn transpose(p: &CorrelateWarpgroup, panels: Panels, byte: u32, warp: u32, warps: u32) {
-        // Rows that are turned lie behind the columns.
+        // Rows that are transposed lie behind the columns.
         let inputs = if E::TRANSPOSES_ROWS { panels.inputs() } else { panels.shape.columns };
         let times = (p.row_bytes - byte) / E::TRANSPOSED_BYTES;
         let mut part = warp;

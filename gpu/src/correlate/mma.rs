@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! a  = (re,  im, ...) of a row, b = (re', im', ...) of a column
-//! a* = (im, -re, ...) its turn, made in registers from the fragment of a
+//! a* = (im, -re, ...) rotated by -i, made in registers from the fragment of a
 //! a  . b = sum re re' + im im' = real part
 //! a* . b = sum im re' - re im' = imaginary part
 //! ```
@@ -13,9 +13,9 @@
 //! inputs as rows, sum them, as products with a column of ones.
 //!
 //! A block computes a tile of baselines of one channel in the lower triangle: each warp 16 or 32 rows by all
-//! columns, so that few words are turned, which takes two instructions each. Near the diagonal, warps leave
+//! columns, so that few words are rotated, which takes two instructions each. Near the diagonal, warps leave
 //! out columns that lie right of all their rows. Panels of 128 bytes of time are copied asynchronously,
-//! `stages` deep; a turn of that ring is straight code, where every address is a register and a constant.
+//! `stages` deep; a lap of that ring is straight code, where every address is a register and a constant.
 //! Columns are loaded two pairs of fragments ahead, rows a chunk of 32 bytes. Visibilities go through shared
 //! memory ([`patch`]), while another block of the multiprocessor multiplies.
 //!
@@ -72,7 +72,7 @@ const FRAGMENTS: usize = STEP_BYTES as usize / 32;
 
 /// A sample type on `mma.sync`.
 trait Multiply: Samples {
-    /// Whether turns of the ring are straight code. Not where a product may be a hundred instructions.
+    /// Whether laps of the ring are straight code. Not where a product may be a hundred instructions.
     const STRAIGHT: bool = true;
 
     /// `d += a * b`.
@@ -402,13 +402,13 @@ struct Part<const ROWS: usize, const OWN: usize, const AHEAD: usize> {
 }
 
 impl<const ROWS: usize, const OWN: usize, const AHEAD: usize> Part<ROWS, OWN, AHEAD> {
-    /// Adds the products of row fragment `m` and its turn with a pair of columns.
+    /// Adds the products of row fragment `m` and its rotation with a pair of columns.
     #[inline(always)]
     fn add<S: Multiply>(
         &mut self,
         m: usize,
         a: [u32; 4],
-        turned: [u32; 4],
+        rotated: [u32; 4],
         pair: usize,
         b: [u32; 4],
     ) {
@@ -417,7 +417,7 @@ impl<const ROWS: usize, const OWN: usize, const AHEAD: usize> Part<ROWS, OWN, AH
             S::multiply(&mut self.sums.real[m][pair][half], a, halves[half]);
         }
         for half in 0..2 {
-            S::multiply(&mut self.sums.imaginary[m][pair][half], turned, halves[half]);
+            S::multiply(&mut self.sums.imaginary[m][pair][half], rotated, halves[half]);
         }
     }
 
@@ -440,7 +440,7 @@ impl<const ROWS: usize, const OWN: usize, const AHEAD: usize> Part<ROWS, OWN, AH
                 let next = if last { (next_slot, 0) } else { (slot, chunk + 1) };
                 copy(chunk);
                 let a = self.rows;
-                let turned = a.map(|words| words.map(S::turn_row));
+                let rotated = a.map(|words| words.map(S::rotate_row));
                 if S::SUMS && SUMMING {
                     each!(m < ROWS, {
                         S::multiply(&mut self.sums.rows[m], a[m], [S::IMAGINARY; 2]);
@@ -460,7 +460,7 @@ impl<const ROWS: usize, const OWN: usize, const AHEAD: usize> Part<ROWS, OWN, AH
                         self.addresses.load_columns::<S>(next.0, next.1, pair + AHEAD - OWN)
                     };
                     each!(m < ROWS, {
-                        self.add::<S>(m, a[m], turned[m], pair, b);
+                        self.add::<S>(m, a[m], rotated[m], pair, b);
                     });
                 });
             });

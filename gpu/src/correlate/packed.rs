@@ -53,8 +53,8 @@ trait Packing {
     fn column(word: u32) -> [u32; 2];
     /// Adds the product of a row and a column sample.
     fn multiply(fields: Self::Fields, row: u32, column: u32) -> Self::Fields;
-    /// Splits the fields and adds them to the sums. `zero` is what the compiler cannot know to be zero.
-    fn split(sums: Self::Sums, fields: Self::Fields, zero: u32) -> Self::Sums;
+    /// Splits the fields and adds them to the sums. `opaque_zero` is [`Correlate::opaque_zero`].
+    fn split(sums: Self::Sums, fields: Self::Fields, opaque_zero: u32) -> Self::Sums;
     /// Real and imaginary part, from the sums of `times` times.
     fn finish(sums: Self::Sums, times: u32) -> [u32; 2];
 }
@@ -100,7 +100,7 @@ impl Packing for Pairs {
     }
 
     #[inline(always)]
-    fn split([real, imaginary]: [u32; 2], [a, b]: [u32; 2], _zero: u32) -> [u32; 2] {
+    fn split([real, imaginary]: [u32; 2], [a, b]: [u32; 2], _opaque_zero: u32) -> [u32; 2] {
         [
             real.wrapping_add(a & 0xffff).wrapping_add(b >> 16),
             imaginary.wrapping_add(b & 0xffff).wrapping_sub(a >> 16),
@@ -118,11 +118,11 @@ impl Packing for Pairs {
 type Thirds = [u32; 3];
 
 /// Adds a register of three fields to their sums. Only an addition of three numbers is sure to leave
-/// the multiply-add unit alone, which the assembler takes for additions of two: hence `zero`.
+/// the multiply-add unit alone, which the assembler takes for additions of two: hence `opaque_zero`.
 #[inline(always)]
-fn split_thirds([all, upper, highest]: Thirds, fields: u32, zero: u32) -> Thirds {
+fn split_thirds([all, upper, highest]: Thirds, fields: u32, opaque_zero: u32) -> Thirds {
     [
-        all.wrapping_add(fields).wrapping_add(zero),
+        all.wrapping_add(fields).wrapping_add(opaque_zero),
         upper.wrapping_add(fields >> 11),
         highest.wrapping_add(fields >> 22),
     ]
@@ -191,8 +191,8 @@ impl<const BITS: u32> Packing for Codes<BITS> {
     }
 
     #[inline(always)]
-    fn split(sums: Thirds, fields: u32, zero: u32) -> Thirds {
-        split_thirds(sums, fields, zero)
+    fn split(sums: Thirds, fields: u32, opaque_zero: u32) -> Thirds {
+        split_thirds(sums, fields, opaque_zero)
     }
 
     #[inline(always)]
@@ -237,8 +237,8 @@ impl Packing for Signed {
     }
 
     #[inline(always)]
-    fn split(sums: Thirds, fields: u32, zero: u32) -> Thirds {
-        split_thirds(sums, fields, zero)
+    fn split(sums: Thirds, fields: u32, opaque_zero: u32) -> Thirds {
+        split_thirds(sums, fields, opaque_zero)
     }
 
     #[inline(always)]
@@ -282,11 +282,11 @@ unsafe fn fours<const COUNT: usize>(address: u32, stride: u32) -> [u32; COUNT] {
 fn split<P: Packing, const ROWS: usize, const COLUMNS: usize>(
     sums: &mut [[P::Sums; COLUMNS]; ROWS],
     fields: &mut [[P::Fields; COLUMNS]; ROWS],
-    zero: u32,
+    opaque_zero: u32,
 ) {
     for row in 0..ROWS {
         for column in 0..COLUMNS {
-            sums[row][column] = P::split(sums[row][column], fields[row][column], zero);
+            sums[row][column] = P::split(sums[row][column], fields[row][column], opaque_zero);
             fields[row][column] = P::START;
         }
     }
@@ -294,6 +294,8 @@ fn split<P: Packing, const ROWS: usize, const COLUMNS: usize>(
 
 /// The whole of a block's work: `ROWS` x `COLUMNS` baselines a thread (multiples of 4), of which
 /// `INPUTS` inputs a thread are staged.
+///
+/// Long, as staging and multiplying alternate line by line, which hides the loads.
 ///
 /// # Safety
 /// As the kernels'.
@@ -347,7 +349,7 @@ unsafe fn correlate<P: Packing, const ROWS: usize, const COLUMNS: usize, const I
     let mut fields = [[P::START; COLUMNS]; ROWS];
     let mut step = 0;
     while step < steps {
-        // Two stages take turns: this one was read before the last barrier.
+        // Two stages alternate: this one was read before the last barrier.
         let stage = shared + step % 2 * PACKED_TIMES * pitch;
         for staged in 0..INPUTS {
             let number = staged as u32 * threads + thread();
@@ -386,11 +388,11 @@ unsafe fn correlate<P: Packing, const ROWS: usize, const COLUMNS: usize, const I
                 }
             }
             if P::TIMES <= PACKED_TIMES && (time + 1) % P::TIMES == 0 {
-                split::<P, ROWS, COLUMNS>(&mut sums, &mut fields, p.reserved);
+                split::<P, ROWS, COLUMNS>(&mut sums, &mut fields, p.opaque_zero);
             }
         }
         if P::TIMES > PACKED_TIMES && (step % (P::TIMES / PACKED_TIMES) == 0 || step == steps) {
-            split::<P, ROWS, COLUMNS>(&mut sums, &mut fields, p.reserved);
+            split::<P, ROWS, COLUMNS>(&mut sums, &mut fields, p.opaque_zero);
         }
     }
 

@@ -1,7 +1,7 @@
 //! Arithmetic of the sample types, four bytes of an operand at a time.
 //!
 //! A matrix unit multiplies real numbers, so a row of samples is read as `a = (re, im, re, im, ...)`
-//! and once more turned by a right angle, which makes the imaginary part (Romein, "The Tensor-Core
+//! and once more rotated by -i, which makes the imaginary part (Romein, "The Tensor-Core
 //! Correlator", section 2.1). Integers of `n` bits cannot hold the negation of `-2^(n-1)`: the complement
 //! `~x = -x - 1` stands for it, and what that adds is taken out again with the sum of one component of
 //! the other operand: exact for every sample.
@@ -10,7 +10,7 @@ use crate::isa::common::{lop3, prmt};
 
 /// One sample type on the matrix units.
 pub trait Samples {
-    /// Whether turning needs putting right by sums.
+    /// Whether rotated rows need a correction by sums.
     const SUMS: bool;
     /// A column operand of ones where samples have their imaginary parts.
     const IMAGINARY: u32;
@@ -31,8 +31,8 @@ pub trait Samples {
     }
 
     /// `(re, im) -> (im, -re)` of a row operand: with the column operand `b`,
-    /// `turned . b = imaginary - SUMS * sum im'`.
-    fn turn_row(a: u32) -> u32;
+    /// `rotated . b = imaginary - SUMS * sum im'`.
+    fn rotate_row(a: u32) -> u32;
     /// `a + b` of two accumulators.
     fn add(a: u32, b: u32) -> u32;
 }
@@ -52,7 +52,7 @@ impl Samples for Int8 {
     const IMAGINARY: u32 = 0x0100_0100;
 
     #[inline(always)]
-    fn turn_row(a: u32) -> u32 {
+    fn rotate_row(a: u32) -> u32 {
         prmt::<{ Self::SELECTOR }>(a, a) ^ Self::FLIP
     }
 
@@ -78,7 +78,7 @@ impl Samples for TopNibbles {
     const SCALE: u32 = 4;
 
     #[inline(always)]
-    fn turn_row(a: u32) -> u32 {
+    fn rotate_row(a: u32) -> u32 {
         prmt::<{ Self::SELECTOR }>(a, a) ^ Self::FLIP
     }
 
@@ -108,7 +108,7 @@ impl<const OFFSET: bool> Samples for Nibbles<OFFSET> {
     }
 
     #[inline(always)]
-    fn turn_row(a: u32) -> u32 {
+    fn rotate_row(a: u32) -> u32 {
         // The complement of the low nibbles of a >> 4, and the high ones of a << 4.
         const TABLE: u32 = !0xf0 & 0xaa | 0xcc & !0xaa & 0xff;
         lop3::<TABLE>(a >> 4, a << 4, 0x0f0f_0f0f)
@@ -126,7 +126,7 @@ pub struct Half;
 impl Half {
     /// Selector of the `prmt` that has re and im change places.
     pub const SELECTOR: u32 = 0x1032;
-    /// What turns the sign of re, now in the place of im.
+    /// What flips the sign of re, now in the place of im.
     pub const FLIP: u32 = 0x8000_0000;
 }
 
@@ -135,7 +135,7 @@ impl Samples for Half {
     const IMAGINARY: u32 = 0x3c00_0000;
 
     #[inline(always)]
-    fn turn_row(a: u32) -> u32 {
+    fn rotate_row(a: u32) -> u32 {
         a.rotate_left(16) ^ Self::FLIP
     }
 

@@ -12,13 +12,22 @@
 //! [`super::widen`] or the host puts the imaginary parts right once.
 //!
 //! A block is persistent: it takes the next tile of baselines when it has done one, those of one
-//! channel together so that its samples are read from the L2 cache. Its warpgroups have roles:
+//! channel together so that its samples are read from the L2 cache. Its warpgroups have roles in a
+//! [`pipeline`] of stages, each a step of 128 bytes of time of all rows and columns of a tile:
 //!
-//! - the first stages: one thread has the copy engine bring panels of rows and columns, 128 bytes of
-//!   time a step, several steps ahead; its other warps turn samples that come as packets deliver them
-//!   ([`super::feed`]);
-//! - the others multiply 64 rows each: fragments of `a` by `ldmatrix`, `a*` from them, and both
-//!   against the column panel as it lies in shared memory.
+//! ```text
+//! warpgroup 0, thread 0    load      when a stage is empty: TMA brings the panels of rows and columns, several
+//!                                    steps ahead, and ends the barrier `full`
+//! warpgroup 0, warps 1-3   transform when it is full: samples as packets deliver them are transposed
+//!                                    ([`super::feed`]); rows of time need none, and the role is not there
+//! warpgroups 1, 2          multiply  when it is ready: 64 rows each, fragments of `a` by `ldmatrix`, `a*` from
+//!                                    them in registers, both against the panel of columns as it lies in shared
+//!                                    memory ([`Multiply`]); then the stage is empty
+//! ```
+//!
+//! Where a stage's panels are, [`super::feed`] shows; where patches and barriers are, [`WarpgroupTile::shared`].
+//! Sums stay in registers for all steps of a tile. They are free again when its visibilities are written,
+//! through the warp's patch ([`patch`]), while the other warpgroup multiplies.
 //!
 //! Bound by the tensor cores: a step of a 64 x 192 part takes 8 `wgmma` of 96 cycles. Beside them
 //! shared memory is the busiest: `wgmma` reads columns at half its rate, whatever the tile. The sums
@@ -30,7 +39,7 @@
 //! (1161 against 1157 useful TOPS). Writing visibilities straight from the registers, 16 bytes a lane,
 //! took a fifth of the time: sectors were written in parts. Summing the columns beside, by the other
 //! warps of the staging warpgroup: 2 to 10 % of the time, as shared memory was read once more. Tiles
-//! dealt out in turn: blocks on the diagonal ran ahead of the others, out of step in the L2 cache.
+//! dealt out one after the other: blocks on the diagonal ran ahead of the others, out of step in the L2 cache.
 
 use core::marker::PhantomData;
 

@@ -12,10 +12,10 @@
 //! "GPU Kernels for High-Speed 4-Bit Astrophysical Data Processing": samples of few bits leave room for
 //! arithmetic before the multiplication.
 //!
-//! The products are chosen for their operands. Where nibbles are 8 too large, a sample is a byte
-//! `16 (c + 8) + d + 8`: `16 c + d`, 136 too large, which a product takes as it lies in memory. Its lower
-//! nibble complemented, it is `16 a - b`, 135 too large. A nibble at the top of a byte, its sign turned,
-//! is 16 times its value: nothing is too large in P and Q. In V that is undone by the sums of both
+//! The products are chosen for their operands. A sample of excess-8 nibbles is a byte
+//! `16 (c + 8) + d + 8`: `16 c + d` with a bias of 136, which a product takes as it lies in memory. Its lower
+//! nibble complemented, it is `16 a - b` with a bias of 135. A nibble at the top of a byte, its sign flipped,
+//! is 16 times its value: P and Q have no bias. That of V is undone by the sums of both
 //! factors:
 //!
 //! ```text
@@ -24,11 +24,26 @@
 //!
 //! Blocks take tiles as in [`super::wgmma`]. A step is 128 times, a byte each. Its warpgroups:
 //!
-//! - the first and the last unpack: one of their threads has the copy engine bring the bytes of rows and
+//! - the first and the last unpack: one of their threads has TMA bring the bytes of rows and
 //!   columns, and all store the planes of the columns, 16 c and 16 d, and sum w. Nibbles in two's
-//!   complement are made 8 too large where they lie;
+//!   complement are made excess-8 where they lie;
 //! - the others multiply 64 rows each: fragments of the rows' bytes by `ldmatrix`, from which they make
 //!   v, 16 a and 16 b in registers and sum v.
+//!
+//! ```text
+//! a stage: four panels of 128 inputs by 128 times, 16 KiB each            sample byte of input i at time t
+//!
+//!  0 columns   w = 16 (c + 8) + d + 8   u8     <- TMA, excess-8 in place    i  |chunk 0|chunk 1| ... |chunk 7|
+//!  1 rows      bytes as they are               <- TMA; on the diagonal                16 times each, chunk c of
+//!                                                 the columns serve             input i at place c ^ i % 8
+//!  2 plane     16 c                     int8   <- unpacked from 0
+//!  3 plane     16 d                     int8   <- unpacked from 0
+//!
+//!  unpacking: thread i of the first warpgroup takes chunks 0-3 of column i, of the last one chunks 4-7
+//!  multiplying, of a fragment x of 16 rows by 32 times:    v = x ^ 0x0f  by 0  -> V,  sum v
+//!                                                          p = high(x)   by 2  -> P
+//!                                                          q = low(x)    by 3  -> Q
+//! ```
 //!
 //! Bound by the tensor cores: a step takes 24 `wgmma` of 64 cycles. Beside them shared memory is the
 //! busiest: `wgmma` reads columns at half its rate, and unpacking reads and writes a third as much again.
@@ -64,19 +79,19 @@ use crate::{
     },
 };
 
-/// What turns nibbles that are 8 too large to two's complement, and back.
+/// What makes excess-8 nibbles two's complement, and back.
 const EXCESS_8: u32 = 0x8888_8888;
-/// Sign of a nibble that is 8 too large, at the top of a byte.
+/// Sign of an excess-8 nibble at the top of a byte.
 const SIGN: u32 = 0x8080_8080;
 /// High nibbles.
 const HIGH: u32 = 0xf0f0_f0f0;
 /// Bytes of one.
 const ONES: u32 = 0x0101_0101;
 
-/// How much v is too large.
-const EXCESS_V: u32 = 16 * 8 + 7;
-/// How much w is too large.
-const EXCESS_W: u32 = 16 * 8 + 8;
+/// Bias of v.
+const BIAS_V: u32 = 16 * 8 + 7;
+/// Bias of w.
+const BIAS_W: u32 = 16 * 8 + 8;
 
 /// From the columns' bytes of a stage to their planes 16 c and 16 d.
 const PLANES: [u32; 2] = [TILE_CI4.plane(0), TILE_CI4.plane(1)];
@@ -260,13 +275,13 @@ impl Correlator<'_> {
 }
 
 /// Makes the planes of half a column's times of a step from the bytes at `from`, and w of
-/// bytes in two's complement where they lie; what is `EIGHT_TOO_LARGE` is w already. `sum` goes on.
+/// bytes in two's complement where they lie; what is `EXCESS`-8 is w already. `sum` goes on.
 ///
 /// # Safety
 /// The panels are the calling thread's at these times.
 #[inline(always)]
-unsafe fn unpack<const EIGHT_TOO_LARGE: bool>(from: u32, sum: &mut u32) {
-    let (sign, excess) = if EIGHT_TOO_LARGE { (SIGN, 0) } else { (0, EXCESS_8) };
+unsafe fn unpack<const EXCESS: bool>(from: u32, sum: &mut u32) {
+    let (sign, flip) = if EXCESS { (SIGN, 0) } else { (0, EXCESS_8) };
     for chunk in 0..panel::CHUNKS / 2 {
         let at = from ^ (chunk * panel::CHUNK);
         // SAFETY: the caller's promise.
@@ -274,8 +289,8 @@ unsafe fn unpack<const EIGHT_TOO_LARGE: bool>(from: u32, sum: &mut u32) {
             let words = load_shared_4(at);
             store_shared_4(at + PLANES[0], words.map(|word| word & HIGH ^ sign));
             store_shared_4(at + PLANES[1], words.map(|word| word << 4 & HIGH ^ sign));
-            let words = words.map(|word| word ^ excess);
-            if !EIGHT_TOO_LARGE {
+            let words = words.map(|word| word ^ flip);
+            if !EXCESS {
                 store_shared_4(at, words);
             }
             *sum = words.iter().fold(*sum, |sum, word| dp4a_unsigned(*word, ONES, sum));
@@ -583,7 +598,7 @@ impl<const WORDS: usize> Sums<WORDS> {
         let rows = row_sums.map(|mut sum| {
             sum = sum.wrapping_add(shfl_xor::<1>(sum));
             sum = sum.wrapping_add(shfl_xor::<2>(sum));
-            (EXCESS_V * EXCESS_W).wrapping_mul(times).wrapping_sub(EXCESS_W.wrapping_mul(sum))
+            (BIAS_V * BIAS_W).wrapping_mul(times).wrapping_sub(BIAS_W.wrapping_mul(sum))
         });
         let column = column_sums + 8 * (opaque(lane()) % 4);
         let [v, p, q] = &mut self.0;
@@ -594,7 +609,7 @@ impl<const WORDS: usize> Sums<WORDS> {
                 let sums = unsafe { load_shared_2(at) };
                 for word in 0..4 {
                     let v = &mut v[4 * n + word];
-                    *v = opaque(v.wrapping_sub(EXCESS_V.wrapping_mul(sums[word % 2])));
+                    *v = opaque(v.wrapping_sub(BIAS_V.wrapping_mul(sums[word % 2])));
                 }
             }
         }

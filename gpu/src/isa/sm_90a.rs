@@ -17,7 +17,7 @@ pub unsafe fn mbarrier_init(barrier: u32, arrivals: u32) {
 }
 
 /// `fence.mbarrier_init.release.cluster` and `fence.proxy.async`: makes initialised barriers known
-/// to the copy engine.
+/// to TMA.
 #[inline(always)]
 pub fn fence_barrier_init() {
     // SAFETY: orders the thread's own accesses.
@@ -173,7 +173,7 @@ pub const fn descriptor_step(bytes: u32) -> u32 {
 }
 
 /// `fence.proxy.async.shared::cta`: what the thread wrote to shared memory before is visible to
-/// `wgmma` and the copy engine of who hears of it after.
+/// `wgmma` and TMA of who hears of it after.
 #[inline(always)]
 pub fn fence_proxy_async() {
     // SAFETY: orders the thread's own accesses.

@@ -1,6 +1,6 @@
 //! Instructions of single threads: chains `x += y a`, `y += x b`.
 //!
-//! The two words of a chain are factor and sum in turn, so that no product is ever asked for twice:
+//! The two words of a chain are factor and sum alternately, so that no product is ever asked for twice:
 //! nothing can be computed once and kept.
 //!
 //! Bound by the instruction's rate.

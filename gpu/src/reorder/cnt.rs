@@ -8,7 +8,7 @@ use crate::{
     isa::common::{block, blocks, store_global, thread, threads},
 };
 
-/// The whole of a block's work: rows in turn.
+/// The whole of a block's work: row after row.
 ///
 /// # Safety
 /// As the kernels'.

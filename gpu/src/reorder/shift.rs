@@ -264,6 +264,8 @@ unsafe fn gathered<const PARTS: usize>(places: [u32; PARTS], wrap: impl Fn(u32) 
 
 /// Delays `tiles` tiles of one strip from output time `first` on. Words hold `PARTS` samples.
 ///
+/// Long, as reading, shifting and writing of a tile share the addresses of its ring.
+///
 /// # Safety
 /// As the kernel's; `first` is a multiple of a tile's times.
 #[inline(always)]

@@ -1,6 +1,6 @@
 //! Corner turn: `[time][channel][input]` to `[channel][input][time]`.
 //!
-//! A block turns a tile of inputs by times of one channel through shared memory: lanes read
+//! A block transposes a tile of inputs by times of one channel through shared memory: lanes read
 //! neighbouring inputs, pairs of times are joined by a byte permutation into native words, and lanes
 //! write neighbouring words of a row. Rows of the tile are one word longer than their samples, so
 //! that neither pass has bank conflicts.
@@ -22,7 +22,7 @@ use crate::{
 /// # Safety
 /// As the kernels'.
 #[inline(always)]
-unsafe fn turn<D: Delivered>(p: &Reorder) {
+unsafe fn transpose<D: Delivered>(p: &Reorder) {
     let words = TILE_TIMES / D::TIMES_PER_WORD;
     let row_words = words + 1;
     let input_tiles = divisor(p.inputs.div_ceil(TILE_INPUTS));
@@ -75,20 +75,20 @@ unsafe fn turn<D: Delivered>(p: &Reorder) {
 kernel! {
     /// Corner turn of `ci8`.
     fn reorder_tcn_ci8(p: Reorder) {
-        turn::<Ci8>(&p)
+        transpose::<Ci8>(&p)
     }
 }
 
 kernel! {
     /// Corner turn and unpacking of `ci4` and `ci4-offset`.
     fn reorder_tcn_ci4(p: Reorder) {
-        turn::<Ci4>(&p)
+        transpose::<Ci4>(&p)
     }
 }
 
 kernel! {
     /// Corner turn of `ci4` and `ci4-offset`, to `ci4`.
     fn reorder_tcn_nibbles(p: Reorder) {
-        turn::<Nibbles>(&p)
+        transpose::<Nibbles>(&p)
     }
 }

@@ -2,7 +2,7 @@
 //! of a channel fill whole words.
 //!
 //! A thread reads one word of neighbouring inputs at each of several times, all on their way together,
-//! and turns them in registers into 16 bytes of time for each of its inputs. A tile of such chunks goes
+//! and transposes them in registers into 16 bytes of time for each of its inputs. A tile of such chunks goes
 //! through shared memory, so that eight threads write the 128 bytes of a row. Chunk `c` of row `r` lies
 //! at place `c ^ (r / INPUTS % 8)`: eight threads that store chunks of their own inputs, and eight that
 //! load a row, take different banks.
@@ -26,8 +26,8 @@ const CHUNKS: u32 = WORD_TILE_BYTES / 16;
 
 /// An encoding: words of `INPUTS` inputs at `TIMES` times become 16 bytes for each of the inputs.
 trait Words<const INPUTS: usize, const TIMES: usize> {
-    /// Turns the words of consecutive times.
-    fn turn(words: [u32; TIMES]) -> [[u32; 4]; INPUTS];
+    /// Transposes the words of consecutive times.
+    fn transpose(words: [u32; TIMES]) -> [[u32; 4]; INPUTS];
 }
 
 /// `ci8`, two inputs a word.
@@ -35,7 +35,7 @@ struct Ci8;
 
 impl Words<2, 8> for Ci8 {
     #[inline(always)]
-    fn turn(words: [u32; 8]) -> [[u32; 4]; 2] {
+    fn transpose(words: [u32; 8]) -> [[u32; 4]; 2] {
         let (mut first, mut second) = ([0; 4], [0; 4]);
         for pair in 0..4 {
             [first[pair], second[pair]] = transpose::halves([words[2 * pair], words[2 * pair + 1]]);
@@ -56,7 +56,7 @@ fn extend(nibbles: u32) -> u32 {
 
 impl Words<4, 8> for Ci4 {
     #[inline(always)]
-    fn turn(words: [u32; 8]) -> [[u32; 4]; 4] {
+    fn transpose(words: [u32; 8]) -> [[u32; 4]; 4] {
         let mut rows = [[0; 4]; 4];
         for four in 0..2 {
             // Bytes of one input at four times.
@@ -77,7 +77,7 @@ struct Nibbles;
 
 impl Words<4, 16> for Nibbles {
     #[inline(always)]
-    fn turn(words: [u32; 16]) -> [[u32; 4]; 4] {
+    fn transpose(words: [u32; 16]) -> [[u32; 4]; 4] {
         let mut rows = [[0; 4]; 4];
         for four in 0..4 {
             let inputs = transpose::bytes_4x4([0, 1, 2, 3].map(|time| words[4 * four + time]));
@@ -94,7 +94,7 @@ struct Cf16;
 
 impl Words<1, 4> for Cf16 {
     #[inline(always)]
-    fn turn(words: [u32; 4]) -> [[u32; 4]; 1] {
+    fn transpose(words: [u32; 4]) -> [[u32; 4]; 1] {
         [words]
     }
 }
@@ -110,7 +110,7 @@ fn offset(row: u32, chunk: u32, inputs: u32) -> u32 {
 /// # Safety
 /// As the kernels'.
 #[inline(always)]
-unsafe fn turn<W: Words<INPUTS, TIMES>, const INPUTS: usize, const TIMES: usize>(p: &Reorder) {
+unsafe fn transpose<W: Words<INPUTS, TIMES>, const INPUTS: usize, const TIMES: usize>(p: &Reorder) {
     let (inputs, times) = (INPUTS as u32, TIMES as u32);
     let tile_inputs = 32 * inputs;
     let input_tiles = divisor(p.inputs.div_ceil(tile_inputs));
@@ -135,7 +135,7 @@ unsafe fn turn<W: Words<INPUTS, TIMES>, const INPUTS: usize, const TIMES: usize>
                 words[time] = unsafe { load_global(address) } ^ flip;
             }
         }
-        let rows = W::turn(words);
+        let rows = W::transpose(words);
         for row in 0..INPUTS {
             let place = offset(word * inputs + row as u32, chunk, inputs);
             // SAFETY: within the tile.
@@ -165,27 +165,27 @@ unsafe fn turn<W: Words<INPUTS, TIMES>, const INPUTS: usize, const TIMES: usize>
 kernel! {
     /// Corner turn of `ci8`.
     fn reorder_tcn_words_ci8(p: Reorder) {
-        turn::<Ci8, 2, 8>(&p)
+        transpose::<Ci8, 2, 8>(&p)
     }
 }
 
 kernel! {
     /// Corner turn and unpacking of `ci4` and `ci4-offset`.
     fn reorder_tcn_words_ci4(p: Reorder) {
-        turn::<Ci4, 4, 8>(&p)
+        transpose::<Ci4, 4, 8>(&p)
     }
 }
 
 kernel! {
     /// Corner turn of `cf16`.
     fn reorder_tcn_words_cf16(p: Reorder) {
-        turn::<Cf16, 1, 4>(&p)
+        transpose::<Cf16, 1, 4>(&p)
     }
 }
 
 kernel! {
     /// Corner turn of `ci4` and `ci4-offset`, to `ci4`.
     fn reorder_tcn_words_nibbles(p: Reorder) {
-        turn::<Nibbles, 4, 16>(&p)
+        transpose::<Nibbles, 4, 16>(&p)
     }
 }

@@ -138,15 +138,15 @@ mod tests {
     fn warp_transposes_exchange_a_lane_bit_with_a_register_bit() {
         let warp = core::array::from_fn(|lane| [lane as u32, 32 + lane as u32]);
         for mask in [1, 2, 4, 8, 16] {
-            let turned = warp_lanes(mask, &warp);
+            let transposed = warp_lanes(mask, &warp);
             for lane in 0..32u32 {
                 for r in 0..2 {
                     // From the register that the lane bit says, of the lane whose bit is r.
                     let (from, bit) = (lane & !mask | (r * mask), (lane & mask != 0) as u32);
-                    assert_eq!(turned[lane as usize][r as usize], 32 * bit + from);
+                    assert_eq!(transposed[lane as usize][r as usize], 32 * bit + from);
                 }
             }
-            assert_eq!(warp_lanes(mask, &turned), warp);
+            assert_eq!(warp_lanes(mask, &transposed), warp);
         }
     }
 
@@ -172,20 +172,21 @@ mod tests {
             let mut warp_transpose = |warp: &mut [[u32; 4]; 32], mask: u32| {
                 for low in 0..2 {
                     let pairs = core::array::from_fn(|lane| [warp[lane][low], warp[lane][low + 2]]);
-                    let turned = warp_lanes(mask, &pairs);
+                    let transposed = warp_lanes(mask, &pairs);
                     shuffles += 32;
                     for lane in 0..32 {
-                        [warp[lane][low], warp[lane][low + 2]] = turned[lane];
+                        [warp[lane][low], warp[lane][low + 2]] = transposed[lane];
                     }
                 }
             };
-            let local_transpose = |warp: &mut [[u32; 4]; 32], turn: fn([u32; 2]) -> [u32; 2]| {
-                for lane in warp {
-                    let [a, b, c, d] = *lane;
-                    let ([a, c], [b, d]) = (turn([a, c]), turn([b, d]));
-                    *lane = [a, b, c, d];
-                }
-            };
+            let local_transpose =
+                |warp: &mut [[u32; 4]; 32], transpose: fn([u32; 2]) -> [u32; 2]| {
+                    for lane in warp {
+                        let [a, b, c, d] = *lane;
+                        let ([a, c], [b, d]) = (transpose([a, c]), transpose([b, d]));
+                        *lane = [a, b, c, d];
+                    }
+                };
             warp_transpose(&mut warp, 1); // eq. 29
             local_transpose(&mut warp, bytes); // eq. 30
             warp_transpose(&mut warp, 2); // eq. 31

@@ -1,7 +1,7 @@
-//! What the kernels of groups 0 and 1 share: how turned counts lie in shared memory, and where bins and sums
+//! What the kernels of groups 0 and 1 share: how transposed counts lie in shared memory, and where bins and sums
 //! go.
 //!
-//! A block has a ring of turned counts for each of its sensors. An instant is a word of four
+//! A block has a ring of transposed counts for each of its sensors. An instant is a word of four
 //! subsegments for every eighth of them, in two chunks of 16 bytes, the rows that `ldmatrix` reads; eight
 //! instants are a tile.
 
