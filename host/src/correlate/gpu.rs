@@ -467,7 +467,7 @@ impl GpuBackend {
             row_bytes: (piece.times() * self.form.bytes()) as u32,
             inputs: self.shape.inputs as u32,
             mode,
-            reserved: 0,
+            opaque_zero: 0,
         };
         let blocks = self.variant.tiles(self.shape.inputs) as u32 * piece.channels() as u32;
         let half = usize::from(self.shape.encoding == Encoding::Cf16);
