@@ -484,12 +484,12 @@ const fn packed(name: &'static str, tile: PackedTile, min_blocks: u32) -> Kernel
 macro_rules! packed_correlators {
     ($then:ident) => {
         $then! {
-            /// 4-bit samples as excess-8 pairs, 4 x 4 baselines a thread. Adds to what [`OFFSET`] seeds:
+            /// 4-bit samples as excess-8 pairs, 4 x 4 baselines a thread. Adds to what `correlate_offset` seeds:
             /// [`mode::ADD`].
             PACKED correlate_packed_pairs: Pairs, PACKED_PAIRS, 8 blocks;
             /// 4-bit samples as signed complex numbers in one word, 8 x 4 baselines a thread.
             PACKED_SIGNED correlate_packed_signed: Signed, PACKED_COMPLEX, 2 blocks;
-            /// Codes of 4 bits in one word, as are the next of fewer. All add to what [`OFFSET`] seeds.
+            /// Codes of 4 bits in one word, as are the next of fewer. All add to what `correlate_offset` seeds.
             PACKED_CODES_4 correlate_packed_complex_4: Codes<4>, PACKED_COMPLEX, 2 blocks;
             /// Codes of 3 bits: 16 multiplications before the fields are split.
             PACKED_CODES_3 correlate_packed_complex_3: Codes<3>, PACKED_COMPLEX, 2 blocks;

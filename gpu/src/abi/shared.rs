@@ -74,3 +74,54 @@ pub struct RingPlan {
     /// Words that say which tile begins in a stage.
     pub tile: Region,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::abi::{
+        beamform::WARPGROUP_BEAMFORMERS,
+        correlate::{TILE_CI4, WARPGROUP_CORRELATORS},
+    };
+
+    #[test]
+    fn regions_follow_one_another() {
+        let mut plan = Plan::EMPTY;
+        let (first, second) = (plan.region(3, 100), plan.region(2, 8));
+        assert_eq!([0, 1, 2].map(|index| first.at(1000, index)), [1000, 1100, 1200]);
+        assert_eq!([0, 1].map(|index| second.at(1000, index)), [1300, 1308]);
+        assert_eq!(plan.bytes(), 316);
+    }
+
+    /// What `wgmma` and mbarriers ask of addresses, and a block of its multiprocessor.
+    #[track_caller]
+    fn check(ring: RingPlan, bytes: u32) {
+        for stage in 0..ring.stages {
+            assert_eq!(ring.data.at(0, stage) % 1024, 0);
+            for barriers in [ring.full, ring.empty, ring.transformed] {
+                assert_eq!(barriers.at(0, stage) % 8, 0);
+            }
+            assert!(ring.data.at(0, stage + 1) <= ring.full.at(0, 0));
+            assert!(ring.tile.at(0, stage) <= bytes - 4);
+        }
+        assert!(bytes <= 227 << 10);
+    }
+
+    #[test]
+    fn plans_of_rings_are_aligned_and_fit() {
+        for declared in WARPGROUP_CORRELATORS {
+            let shared = declared.tile.shared();
+            check(shared.ring, shared.bytes);
+        }
+        let shared = TILE_CI4.shared();
+        check(shared.ring, shared.bytes);
+        // The columns' panel, the rows', and two planes.
+        assert_eq!(
+            [0, 1, 2].map(|plane| TILE_CI4.plane(plane)),
+            [2, 3, 4].map(|panel| panel << 14)
+        );
+        for (_, tile) in WARPGROUP_BEAMFORMERS {
+            let ring = RingPlan { tile: tile.shared().ring.full, ..tile.shared().ring };
+            check(ring, tile.shared().bytes);
+        }
+    }
+}

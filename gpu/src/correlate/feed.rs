@@ -40,7 +40,10 @@ use core::marker::PhantomData;
 
 use crate::{
     abi::correlate::{CorrelateWarpgroup, STEP_BYTES, WarpgroupTile},
-    correlate::warpgroup::Place,
+    correlate::{
+        samples::{Half, Int8, Samples, TopNibbles},
+        warpgroup::Place,
+    },
     isa::{
         common::{lane, load_shared_4, opaque, prmt_by, store_shared_4, warp_barrier},
         sm_80::ldmatrix_x4_trans,
@@ -160,6 +163,8 @@ pub struct Cf16;
 
 /// An encoding, and how a warp transposes a part of a box of it.
 pub trait Transpose {
+    /// What its samples are multiplied as.
+    type Samples: Samples;
     /// Bytes of a sample.
     const BYTES: u32;
     /// Whether rows are transposed too, or multiplied as they are.
@@ -271,6 +276,7 @@ impl<E: Transpose> Feed for Delivered<E> {
 /// `ci8`: blocks of 8 inputs at 8 times, which `ldmatrix` transposes. A part is the blocks of one `m`,
 /// four at once.
 impl Transpose for Ci8 {
+    type Samples = Int8;
     const BYTES: u32 = 2;
     const TRANSPOSES_ROWS: bool = false;
     const TRANSPOSED_BYTES: u32 = 2;
@@ -298,6 +304,7 @@ impl Transpose for Ci8 {
 
 /// `cf16`: blocks of 4 inputs at 4 times, one a lane. A part is the blocks of four `m`.
 impl Transpose for Cf16 {
+    type Samples = Half;
     const BYTES: u32 = 4;
     const TRANSPOSES_ROWS: bool = true;
     const TRANSPOSED_BYTES: u32 = 4;
@@ -331,6 +338,7 @@ impl Transpose for Cf16 {
 /// its sign. Blocks are 16 inputs at 8 times, which `ldmatrix` transposes two inputs at a time. A part is
 /// four blocks at the same times.
 impl Transpose for Ci4 {
+    type Samples = TopNibbles;
     const BYTES: u32 = 1;
     const TRANSPOSES_ROWS: bool = false;
     const TRANSPOSED_BYTES: u32 = 2;

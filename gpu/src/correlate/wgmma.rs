@@ -49,7 +49,7 @@ use crate::{
         mode, warpgroup_correlators,
     },
     correlate::{
-        feed::{Cf16, Ci4, Ci8, Delivered, FRAGMENT_BYTES, Feed, Panels, Rows},
+        feed::{Cf16, Ci4, Ci8, Delivered, FRAGMENT_BYTES, Feed, Panels, Rows, Transpose},
         patch,
         samples::{Half, Int8, Samples, TopNibbles},
         warpgroup::{Place, corner, take_tile},
@@ -284,24 +284,6 @@ multiply! {
     Half, Delivered<Cf16>: f16 half, rows();
 }
 
-/// What samples of an encoding are multiplied as.
-trait Encoded {
-    /// Their type on the tensor cores.
-    type Samples;
-}
-
-impl Encoded for Ci4 {
-    type Samples = TopNibbles;
-}
-
-impl Encoded for Ci8 {
-    type Samples = Int8;
-}
-
-impl Encoded for Cf16 {
-    type Samples = Half;
-}
-
 /// A sample type on `wgmma`, with parts of 64, 128 and 192 columns.
 trait Parts<F: Feed>: Multiply<F, 32> + Multiply<F, 64> + Multiply<F, 96> {}
 
@@ -513,7 +495,7 @@ macro_rules! correlators {
             $(#[$attribute])*
             fn $name(p: CorrelateWarpgroup) {
                 correlate::<
-                    <$encoding as Encoded>::Samples,
+                    <$encoding as Transpose>::Samples,
                     correlators!(@ $order $encoding),
                     { $tile.registers.0 },
                     { $tile.registers.1 },
