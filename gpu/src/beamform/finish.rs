@@ -4,8 +4,8 @@
 use crate::{
     abi::beamform::{Beamform, EXCESS, pass},
     isa::common::{
-        add_global_64, lane, opaque, pack_u4, read_global_4, shfl_xor, store_global,
-        store_global_2, store_global_4, store_global_8,
+        add_global_64, lane, pack_u4, read_global_4, shfl_xor, store_global, store_global_2,
+        store_global_4, store_global_8,
     },
 };
 
@@ -83,17 +83,12 @@ pub unsafe fn store<const WORDS: usize>(row: u64, time: u32, times: u32, words: 
             }
         }
     } else {
-        // Byte by byte in a loop, as only rows of odd lengths come here: the samples move on under it.
-        let mut left = *words;
-        let mut byte = opaque(0);
-        while byte < bytes && time + byte < times {
-            // SAFETY: the caller's promise.
-            unsafe { store_global_8(address + byte as u64, left[4 - WORDS]) };
-            for word in 4 - WORDS..4 {
-                let next = if word < 3 { left[word + 1] } else { 0 };
-                left[word] = left[word] >> 8 | next << 24;
+        for byte in 0..4 * WORDS {
+            if time + (byte as u32) < times {
+                let value = words[4 - WORDS + byte / 4] >> (8 * (byte % 4));
+                // SAFETY: the caller's promise.
+                unsafe { store_global_8(address + byte as u64, value) };
             }
-            byte += 1;
         }
     }
 }

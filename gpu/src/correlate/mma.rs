@@ -518,19 +518,21 @@ impl<const ROWS: usize, const OWN: usize, const AHEAD: usize> Part<ROWS, OWN, AH
                 panels.advance(STAGES as u32);
                 step += STAGES as u32;
             }
-            while step < all {
+            while step < whole {
+                let next = steps.after(slot);
                 let free = steps.before(slot);
-                let next = if step + 1 < all { steps.after(slot) } else { slot };
-                if step >= whole {
-                    panels.copy_end(p, step + STAGES as u32 - 1, free);
-                }
-                // After the last step, any slot will do.
                 part.step::<S, SUMMING, PENDING>(slot, next, |chunk| {
-                    if step < whole {
-                        panels.copy_part(free, 0, chunk, FRAGMENTS);
-                    }
+                    panels.copy_part(free, 0, chunk, FRAGMENTS);
                 });
                 panels.advance(1);
+                slot = next;
+                step += 1;
+            }
+            while step < all {
+                panels.copy_end(p, step + STAGES as u32 - 1, steps.before(slot));
+                // After the last step, any slot will do.
+                let next = if step + 1 < all { steps.after(slot) } else { slot };
+                part.step::<S, SUMMING, PENDING>(slot, next, |_| ());
                 slot = next;
                 step += 1;
             }
@@ -560,7 +562,7 @@ impl<const ROWS: usize> Sums<ROWS> {
                 [real[pair][half][word], imaginary[pair][half][word]]
             };
             // SAFETY: nobody reads the panels after the barrier; the warp's patch; the caller's promise.
-            unsafe { patch::store_in_loop::<{ 16 * PAIRS }>(&corner, patch, value, S::add) };
+            unsafe { patch::store::<{ 16 * PAIRS }>(&corner, patch, value, S::add) };
         });
     }
 

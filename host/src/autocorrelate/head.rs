@@ -6,6 +6,8 @@ use super::Shape;
 
 /// Sensors whose counts are added together: as many bytes as a cache line.
 const TILE: usize = 64;
+/// Fewest bytes of counts that threads share.
+const LEAST_SHARED: usize = 1 << 20;
 
 /// Sums of a stream's first counts, for the bins that a curve leaves out because their delayed bin
 /// begins before the stream. The same whatever computes the rest, and complete once the stream is as
@@ -77,8 +79,7 @@ impl Head {
             }
             // Ascending, so that as many as there are sensors are all of them.
             let all = sensors.len() == width;
-            let tiles = sums.par_chunks_mut(TILE).zip(sensors.par_chunks(TILE));
-            tiles.for_each(|(sums, sensors)| {
+            let add = |(sums, sensors): (&mut [u32], &[u32])| {
                 for instant in counts.chunks_exact(width) {
                     if all {
                         let counts = &instant[sensors[0] as usize..];
@@ -88,7 +89,13 @@ impl Head {
                         sums.iter_mut().zip(counts).for_each(|(sum, c)| *sum += u32::from(c));
                     }
                 }
-            });
+            };
+            // Threads are worth their start only where there is much to add: marks of short lags are close.
+            if counts.len() < LEAST_SHARED {
+                sums.chunks_mut(TILE).zip(sensors.chunks(TILE)).for_each(add);
+            } else {
+                sums.par_chunks_mut(TILE).zip(sensors.par_chunks(TILE)).for_each(add);
+            }
         }
     }
 

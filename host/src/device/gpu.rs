@@ -315,12 +315,12 @@ pub struct Buffer {
 }
 
 impl Buffer {
-    /// Reserves `bytes` bytes (at least one), contents undefined.
+    /// Reserves `bytes` bytes, contents undefined. None cost nothing, and have the address 0.
     ///
     /// # Errors
     /// [`crate::Error::OutOfMemory`].
     pub fn new(gpu: &Arc<dyn Gpu>, bytes: usize) -> Result<Self> {
-        let address = gpu.allocate(bytes.max(1))?;
+        let address = if bytes > 0 { gpu.allocate(bytes)? } else { 0 };
         Ok(Self { gpu: gpu.clone(), address, bytes })
     }
 
@@ -341,8 +341,10 @@ impl Buffer {
     pub fn reserve(&mut self, bytes: usize) -> Result<()> {
         if bytes > self.bytes {
             // The old memory is freed first: both need not fit together.
-            // SAFETY: the address is this buffer's, and replaced or never used again.
-            unsafe { self.gpu.free(self.address) };
+            if self.address != 0 {
+                // SAFETY: the address is this buffer's, and replaced or never used again.
+                unsafe { self.gpu.free(self.address) };
+            }
             (self.address, self.bytes) = (0, 0);
             self.address = self.gpu.allocate(bytes)?;
             self.bytes = bytes;
