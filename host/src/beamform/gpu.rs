@@ -279,6 +279,10 @@ impl GpuBackend {
         let pitch = times.next_multiple_of(UNIT_TIMES as usize);
         output.samples.reserve(beams * streams * pitch)?;
         self.reserve(&mut output.host_samples, beams * streams * pitch)?;
+        if pitch > times {
+            // What no kernel writes is copied to the host with the rows, too.
+            output.samples.clear(stream)?;
+        }
         let samples = Rows { address: output.samples.address(), pitch };
         // SAFETY: both buffers were made as long as they need be.
         let rows = unsafe {
