@@ -4,6 +4,8 @@
 //! Skipped where there is no GPU; `CORRUST_REQUIRE=cuda` turns that into a failure. Cases for Hopper
 //! alone are left out on other GPUs, saying so.
 
+#![cfg(all(any(feature = "cuda", corrust_cuda), target_os = "linux"))]
+
 use std::{collections::HashMap, ffi::c_void};
 
 #[allow(dead_code, reason = "each test takes what it needs")]

@@ -4,6 +4,8 @@
 //! plan checks shapes, the streaming engine (`stream`) brings them to a device piece by piece, a backend
 //! computes, a file format writes.
 
+#![cfg_attr(not(any(cuda, feature = "sim")), allow(dead_code, reason = "nothing drives a GPU"))]
+
 pub mod autocorrelate;
 pub mod beamform;
 pub mod correlate;

@@ -682,7 +682,7 @@ fn choose(facts: &Facts, shape: &Shape, weights: Encoding, kernel: Kernel) -> Re
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "sim"))]
 mod tests {
     use ptx_sim::Class;
 

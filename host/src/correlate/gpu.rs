@@ -893,7 +893,7 @@ fn choose(facts: &Facts, shape: &Shape) -> Kernel {
     .map_or(Kernel::Mma64, |(kernel, _)| kernel)
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "sim"))]
 mod tests {
     use super::*;
     use crate::device::SimGpu;

@@ -3,28 +3,20 @@
 //! [`Device`] is the user's choice, [`Gpu`] a machine that runs the kernels: a CUDA device
 //! or the simulator.
 
-#[cfg(all(
-    feature = "cuda",
-    target_os = "linux",
-    any(target_arch = "x86_64", target_arch = "aarch64")
-))]
+#[cfg(cuda)]
 pub mod cuda;
-#[cfg(not(all(
-    feature = "cuda",
-    target_os = "linux",
-    any(target_arch = "x86_64", target_arch = "aarch64")
-)))]
+#[cfg(not(cuda))]
 #[path = "no_cuda.rs"]
 pub mod cuda;
-#[cfg(all(
-    feature = "cuda",
-    target_os = "linux",
-    any(target_arch = "x86_64", target_arch = "aarch64")
-))]
+#[cfg(cuda)]
 mod driver;
 mod gpu;
 pub(crate) mod host;
 mod kernels;
+#[cfg(feature = "sim")]
+mod sim;
+#[cfg(not(feature = "sim"))]
+#[path = "no_sim.rs"]
 mod sim;
 
 use std::{fmt, str::FromStr, sync::Arc};
@@ -33,6 +25,7 @@ pub use gpu::{
     Buffer, DeviceSlice, DeviceSliceMut, Facts, Gpu, LockedBytes, Rows, Stream, TensorMap,
 };
 pub use kernels::{Kernels, PTX_VARIABLE};
+#[cfg(feature = "sim")]
 pub use sim::SimGpu;
 
 use crate::{Error, Result};
@@ -54,7 +47,7 @@ pub enum Device {
     Cpu,
     /// `cuda` or `cuda:1`: the GPU of this number, as the CUDA driver counts them from 0.
     Cuda(u32),
-    /// `sim`: the GPU kernels run on the CPU, warp by warp.
+    /// `sim`: the GPU kernels run on the CPU, warp by warp (feature `sim`).
     Sim,
 }
 
@@ -72,7 +65,7 @@ impl Device {
                 Ok(gpus.into_iter().find_map(|ordinal| cuda::open(ordinal).ok()))
             }
             Self::Cuda(ordinal) => cuda::open(ordinal).map(Some),
-            Self::Sim => Ok(Some(SimGpu::shared()?)),
+            Self::Sim => sim::open().map(Some),
         }
     }
 
@@ -89,7 +82,7 @@ impl Device {
                 Ok(gpus.into_iter().find_map(|ordinal| cuda::open_with(ordinal, kernels).ok()))
             }
             Self::Cuda(ordinal) => cuda::open_with(ordinal, kernels).map(Some),
-            Self::Sim => Ok(Some(Arc::new(SimGpu::with_kernels(kernels)))),
+            Self::Sim => sim::open_with(kernels).map(Some),
         }
     }
 }

@@ -10,8 +10,8 @@ use crate::{Error, Result};
 
 fn absent() -> Error {
     Error::Device(
-        "no CUDA device: this build of corrust has no CUDA support (feature cuda, Linux on x86-64 or \
-         aarch64)"
+        "no CUDA device: this build of corrust has no CUDA support (feature cuda, which a clone has by itself \
+         unless RUSTFLAGS is set; Linux on x86-64 or aarch64)"
             .to_owned(),
     )
 }

@@ -19,6 +19,18 @@ use super::{
 };
 use crate::{Error, Result};
 
+/// The simulator that [`crate::Device::Sim`] opens, with the kernels that `CORRUST_PTX` names.
+pub(super) fn open() -> Result<Arc<dyn Gpu>> {
+    static SHARED: OnceLock<Arc<SimGpu>> = OnceLock::new();
+    let kernels = Kernels::of_environment()?;
+    Ok(SHARED.get_or_init(|| Arc::new(SimGpu::with_kernels(&kernels))).clone())
+}
+
+/// A simulator of its own, with other kernels in place of those of the same name.
+pub(super) fn open_with(kernels: &Kernels) -> Result<Arc<dyn Gpu>> {
+    Ok(Arc::new(SimGpu::with_kernels(kernels)))
+}
+
 /// A simulated GPU with a memory of its own.
 pub struct SimGpu {
     facts: Facts,
@@ -53,13 +65,6 @@ impl SimGpu {
             modules: Mutex::default(),
             reports: Mutex::default(),
         }
-    }
-
-    /// The one that [`crate::Device::Sim`] opens.
-    pub(super) fn shared() -> Result<Arc<Self>> {
-        static SHARED: OnceLock<Arc<SimGpu>> = OnceLock::new();
-        let kernels = Kernels::of_environment()?;
-        Ok(SHARED.get_or_init(|| Arc::new(SimGpu::with_kernels(&kernels))).clone())
     }
 
     /// What all launches of a kernel did so far; nothing if there was none.
