@@ -29,7 +29,9 @@ impl Args {
             }
             Err(reason) => say(reason),
         }
-        say(format_args!("{:<8}the GPU kernels run on the CPU, for tests", "sim"));
+        if cfg!(feature = "sim") {
+            say(format_args!("{:<8}the GPU kernels run on the CPU, for tests", "sim"));
+        }
         Ok(())
     }
 }
