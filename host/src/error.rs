@@ -50,6 +50,14 @@ pub enum Error {
         /// Bytes free.
         available: u64,
     },
+    /// The caller asked the work on a recording to stop.
+    #[error("cancelled at time {done} of {times}")]
+    Cancelled {
+        /// Times that were done.
+        done: u64,
+        /// Times to do.
+        times: u64,
+    },
 }
 
 impl Error {

@@ -17,6 +17,7 @@ mod layout;
 mod place;
 pub mod quantise;
 pub mod reorder;
+pub mod run;
 mod sample;
 pub mod samples;
 pub mod shift;

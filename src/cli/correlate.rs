@@ -8,11 +8,12 @@ use std::{
 
 use corrust::{
     Correlator, Device, Error, Result,
-    correlate::{DROP, Kernel, Shape, Visibilities, baselines, useful_operations},
+    correlate::{Kernel, Shape, Visibilities, baselines, useful_operations},
     format::{
-        Block, ReadAhead, Recording,
+        Recording,
         npy::{Dtype, Writer},
     },
+    run::{Dumps, Integration},
 };
 
 use super::{
@@ -24,9 +25,6 @@ use super::{
     selection::Selection,
     si, warn,
 };
-
-/// Fewest and most bytes of samples that are read and correlated at a time.
-const BLOCK_BYTES: [usize; 2] = [1 << 26, 1 << 28];
 
 /// Correlate a recording: V[c][b(i,j)] = sum over t of x_i[c][t] conj(x_j[c][t]), j <= i
 ///
@@ -105,9 +103,7 @@ pub fn correlate(
     counts: Option<&Path>,
 ) -> Result<()> {
     let shape = recording.shape();
-    let Shape { inputs, channels, encoding, layout } = shape;
-    let recorded = recording.times();
-    let interval = recording.interval();
+    let (recorded, interval) = (recording.times(), recording.interval());
     let integration = integrate.map_or(recorded, NonZeroU64::get);
     let dumps = recorded / integration;
     if dumps == 0 {
@@ -116,138 +112,38 @@ pub fn correlate(
              as many"
         )));
     }
-    let times = dumps * integration;
     let gates = selection.read_gates(recorded)?;
-    let shifts = selection.read_shifts(inputs, recorded)?;
-    let mut correlator = Correlator::builder(inputs, channels)
-        .encoding(encoding)
-        .layout(layout)
-        .device(place.device)
-        .kernel(place.kernel)
-        .gates(gates.as_ref().map_or(1, |gates| gates.count))
-        .shifts(shifts.as_deref().unwrap_or_default())
-        .build()
-        .map_err(|error| match error {
-            // The axes may have been taken for others.
-            Error::OutOfMemory { .. } => Error::invalid(format!(
-                "{error}; as {layout}, the recording has {}, {} and {}",
-                count(recorded, "time"),
-                count(channels, "channel"),
-                count(inputs, "input")
-            )),
-            other => other,
-        })?;
-    let dtype = if encoding.is_integer() { Dtype::Int64 } else { Dtype::Float32 };
-    let gate_axis: Vec<usize> = gates.iter().map(|gates| gates.count).collect();
-    let entry = [&gate_axis[..], &[channels, baselines(inputs), 2]].concat();
-    let mut writer = Writer::appending(output, dtype, &entry)?;
-    let baseline_axis = shifts.is_some().then_some(baselines(inputs));
-    let entry: Vec<usize> = gate_axis.into_iter().chain(baseline_axis).collect();
-    let mut counts =
-        counts.map(|path| Writer::appending(path, Dtype::Uint64, &entry)).transpose()?;
+    let shifts = selection.read_shifts(shape.inputs, recorded)?;
+    let gate_count = gates.as_ref().map(|gates| gates.count);
+    let mut correlator = plan(&shape, recorded, place, gate_count, shifts.as_deref())?;
+    let mut outputs = Outputs::create(&shape, gate_count, shifts.is_some(), output, counts)?;
 
     let start = Instant::now();
-    let progress = Progress::new("correlating", &shape, times);
-    let mut blocks = ReadAhead::new(recording, block_times(&shape));
-    let mut dumped = Vec::new();
-    // Times correlated so far, and those missing and kept among them.
-    let (mut done, mut missing, mut kept) = (0, 0, 0);
-    // Those of gaps that take no time, and those kept among them.
-    let (mut skipped, mut skipped_kept) = (0, 0);
-    let longest_shift = shifts.iter().flatten().copied().max().unwrap_or(0);
-    while done < times
-        && let Some(block) = blocks.next_block()?
-    {
-        // A gap takes no time, but for the samples before it that shifts delay into it.
-        let delayed = block.gap.min(longest_shift as u64);
-        let head = Block::missing(&shape, delayed as usize);
-        let pieces = [
-            (Some(&head), delayed),
-            (None, block.gap - delayed),
-            (Some(block), block.times as u64),
-        ];
-        for (piece, length) in pieces {
-            let mut position = 0;
-            while position < length && done < times {
-                let left = integration - done % integration;
-                let part = position..position + left.min(length - position);
-                let count = part.end - part.start;
-                position = part.end;
-                let numbers = gates
-                    .as_ref()
-                    .map(|gates| &gates.numbers[done as usize..(done + count) as usize]);
-                match piece {
-                    Some(block) => {
-                        let range = part.start as usize..part.end as usize;
-                        missing += block.missing_within(&range) as u64;
-                        let samples = block.view(&shape).times(range);
-                        match numbers {
-                            Some(numbers) => correlator.accumulate_gated(samples, numbers)?,
-                            None => correlator.accumulate(samples)?,
-                        }
-                    }
-                    None => {
-                        missing += count;
-                        skipped += count;
-                        skipped_kept += numbers.map_or(count, |numbers| {
-                            numbers.iter().filter(|&&number| number != DROP).count() as u64
-                        });
-                    }
-                }
-                done += count;
-                if done.is_multiple_of(integration) {
-                    correlator.dump_gates_into(&mut dumped)?;
-                    for dump in &dumped {
-                        append(&mut writer, &dump.visibilities)?;
-                        kept += dump.times;
-                        if let Some(counts) = &mut counts {
-                            // Delays make them differ from baseline to baseline.
-                            let baselines = if shifts.is_some() { baselines(inputs) } else { 1 };
-                            let each: Vec<u64> = (0..baselines)
-                                .map(|baseline| dump.valid.get(0, baseline))
-                                .collect();
-                            counts.append(bytemuck::cast_slice(&each))?;
-                        }
-                    }
-                }
-                progress.set(done);
-            }
-        }
+    let times = dumps * integration;
+    let bar = Progress::new("correlating", &shape, times);
+    let mut found = Dumps::over(recording, &mut correlator)
+        .integrate(integration)
+        .progress(|progress| bar.set(progress.done));
+    if let Some(gates) = gates {
+        found = found.gates(gates.numbers);
     }
-    drop(progress);
-    if done < times {
-        return Err(Error::invalid(format!("the recording ended at time {done} of {times}")));
+    let mut totals = Totals::default();
+    let mut dump = Integration::default();
+    while found.next_into(&mut dump)? {
+        outputs.append(&dump)?;
+        totals.add(&dump);
     }
-    all([writer.finish(), counts.map_or(Ok(()), Writer::finish)])?;
+    drop(found);
+    drop(bar);
+    outputs.finish()?;
 
     let seconds = start.elapsed().as_secs_f64();
-    if recorded > times {
-        warn(format_args!(
-            "the last {} of {recorded} times do not fill a dump of {integration} and are left out",
-            recorded - times
-        ));
-    }
-    if missing > 0 {
-        warn(format_args!("{missing} of {times} times are missing and count as zero"));
-    }
-    let dropped = times - kept - skipped_kept;
-    if dropped > 0 {
-        warn(format_args!("{dropped} of {times} times belong to no gate and are dropped"));
-    }
-    let recorded_time = interval
-        .map(|interval| format!(" ({} s of signal)", digits(interval * times as f64)))
-        .unwrap_or_default();
-    let gates =
-        gates.map(|gates| format!(" of {}", count(gates.count, "gate"))).unwrap_or_default();
+    totals.warn(recorded, integration);
     say(format_args!(
-        "correlated {} x {} x {}{recorded_time} into {}{gates} in {seconds:.2} s: {}samples/s, {} \
-         useful TOPS on {} ({}): {}",
-        count(inputs, "input"),
-        count(channels, "channel"),
-        count(times, "time"),
-        count(dumps, "dump"),
-        si(inputs as f64 * channels as f64 * (times - skipped) as f64 / seconds),
-        digits(useful_operations(inputs, channels, kept) / seconds / 1e12),
+        "{} in {seconds:.2} s: {}samples/s, {} useful TOPS on {} ({}): {}",
+        totals.describe(&shape, interval, dumps, gate_count),
+        si(shape.inputs as f64 * shape.channels as f64 * (times - totals.skipped) as f64 / seconds),
+        digits(useful_operations(shape.inputs, shape.channels, totals.fed) / seconds / 1e12),
         correlator.device_name(),
         correlator.kernel(),
         output.display()
@@ -255,14 +151,138 @@ pub fn correlate(
     Ok(())
 }
 
-/// Times of the blocks that are read. A device goes through its sums once per block, so a block is
-/// to be no smaller than they are, within [`BLOCK_BYTES`]; it is a multiple of what kernels take in
-/// at a time, where there are so many.
-fn block_times(shape: &Shape) -> usize {
-    const GRAIN: usize = 256;
-    let sums = 16_usize.saturating_mul(baselines(shape.inputs)).saturating_mul(shape.channels);
-    let times = (sums.clamp(BLOCK_BYTES[0], BLOCK_BYTES[1]) / shape.bytes_per_time()).max(1);
-    if times > GRAIN { times / GRAIN * GRAIN } else { times }
+/// The plan for a recording of `recorded` times.
+fn plan(
+    shape: &Shape,
+    recorded: u64,
+    place: Place,
+    gates: Option<usize>,
+    shifts: Option<&[usize]>,
+) -> Result<Correlator> {
+    let Shape { inputs, channels, encoding, layout } = *shape;
+    let builder = Correlator::builder(inputs, channels)
+        .encoding(encoding)
+        .layout(layout)
+        .device(place.device)
+        .kernel(place.kernel)
+        .gates(gates.unwrap_or(1))
+        .shifts(shifts.unwrap_or_default());
+    builder.build().map_err(|error| match error {
+        // The axes may have been taken for others.
+        Error::OutOfMemory { .. } => Error::invalid(format!(
+            "{error}; as {layout}, the recording has {}, {} and {}",
+            count(recorded, "time"),
+            count(channels, "channel"),
+            count(inputs, "input")
+        )),
+        other => other,
+    })
+}
+
+/// The files that dumps go to.
+struct Outputs {
+    visibilities: Writer,
+    counts: Option<Writer>,
+    /// Baselines whose times are counted: delays make them differ from one to the other.
+    counted: usize,
+}
+
+impl Outputs {
+    fn create(
+        shape: &Shape,
+        gates: Option<usize>,
+        shifted: bool,
+        output: &Path,
+        counts: Option<&Path>,
+    ) -> Result<Self> {
+        let baselines = baselines(shape.inputs);
+        let dtype = if shape.encoding.is_integer() { Dtype::Int64 } else { Dtype::Float32 };
+        let gate_axis: Vec<usize> = gates.into_iter().collect();
+        let entry = [&gate_axis[..], &[shape.channels, baselines, 2]].concat();
+        let visibilities = Writer::appending(output, dtype, &entry)?;
+        let entry: Vec<usize> = gate_axis.into_iter().chain(shifted.then_some(baselines)).collect();
+        let counts =
+            counts.map(|path| Writer::appending(path, Dtype::Uint64, &entry)).transpose()?;
+        Ok(Self { visibilities, counts, counted: if shifted { baselines } else { 1 } })
+    }
+
+    fn append(&mut self, integration: &Integration) -> Result<()> {
+        for dump in &integration.gates {
+            append(&mut self.visibilities, &dump.visibilities)?;
+            if let Some(counts) = &mut self.counts {
+                let each: Vec<u64> =
+                    (0..self.counted).map(|baseline| dump.valid.get(0, baseline)).collect();
+                counts.append(bytemuck::cast_slice(&each))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(self) -> Result<()> {
+        all([self.visibilities.finish(), self.counts.map_or(Ok(()), Writer::finish)])
+    }
+}
+
+/// What all dumps have together.
+#[derive(Default)]
+struct Totals {
+    times: u64,
+    missing: u64,
+    kept: u64,
+    skipped: u64,
+    /// Times that gates were fed with.
+    fed: u64,
+}
+
+impl Totals {
+    fn add(&mut self, integration: &Integration) {
+        self.times += integration.times;
+        self.missing += integration.missing;
+        self.kept += integration.kept;
+        self.skipped += integration.skipped;
+        self.fed += integration.gates.iter().map(|dump| dump.times).sum::<u64>();
+    }
+
+    /// Says which times of the recording are not in the dumps.
+    fn warn(&self, recorded: u64, integration: u64) {
+        let Self { times, missing, kept, .. } = *self;
+        if recorded > times {
+            warn(format_args!(
+                "the last {} of {recorded} times do not fill a dump of {integration} and are left out",
+                recorded - times
+            ));
+        }
+        if missing > 0 {
+            warn(format_args!("{missing} of {times} times are missing and count as zero"));
+        }
+        if kept < times {
+            warn(format_args!(
+                "{} of {times} times belong to no gate and are dropped",
+                times - kept
+            ));
+        }
+    }
+
+    /// What was correlated into what.
+    fn describe(
+        &self,
+        shape: &Shape,
+        interval: Option<f64>,
+        dumps: u64,
+        gates: Option<usize>,
+    ) -> String {
+        let recorded = interval
+            .map(|interval| format!(" ({} s of signal)", digits(interval * self.times as f64)))
+            .unwrap_or_default();
+        let gates = gates.map(|gates| format!(" of {}", count(gates, "gate"))).unwrap_or_default();
+        format!(
+            "correlated {} x {} x {}{recorded} into {}{gates}",
+            count(shape.inputs, "input"),
+            count(shape.channels, "channel"),
+            count(self.times, "time"),
+            count(dumps, "dump")
+        )
+    }
 }
 
 /// Appends one dump.

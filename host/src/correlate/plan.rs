@@ -168,6 +168,11 @@ impl Correlator {
         self.backend.kernel()
     }
 
+    /// The largest number of times by which an input is delayed.
+    pub(crate) fn longest_shift(&self) -> usize {
+        self.delays.as_ref().map_or(0, DelayedGaps::longest)
+    }
+
     /// Times fed since the last dump, those dropped by gating included.
     pub fn times(&self) -> u64 {
         self.times

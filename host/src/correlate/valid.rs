@@ -57,6 +57,11 @@ impl DelayedGaps {
         Self { shifts: shifts.to_vec(), largest, gaps: before.into_iter().collect() }
     }
 
+    /// The longest delay.
+    pub(super) fn longest(&self) -> usize {
+        self.largest
+    }
+
     /// What is missing of a block of `times` times once it is delayed, of what is missing of it now.
     pub(super) fn apply(
         &mut self,

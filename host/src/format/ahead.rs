@@ -67,4 +67,9 @@ impl ReadAhead {
         }
         Ok((self.current.times > 0).then_some(&self.current))
     }
+
+    /// The block that [`next_block`](Self::next_block) gave last, or an empty one.
+    pub fn current(&self) -> &Block {
+        &self.current
+    }
 }
