@@ -133,18 +133,7 @@ impl Args {
         let files = files.writes_as(&self.curves, TABLES).writes_as(&self.plot, plot::ENDINGS);
         files.check(self.existing)?;
 
-        let mut reader = Reader::open(&self.input)?;
-        let (instants, sensors) = match *reader.shape() {
-            // What is counted by one sensor needs no axis of sensors.
-            [instants] => {
-                reader.expect(Dtype::Uint8, &["T"])?;
-                (instants, 1)
-            }
-            _ => {
-                reader.expect(Dtype::Uint8, &["T", "sensor"])?;
-                (reader.shape()[0], reader.shape()[1])
-            }
-        };
+        let (mut reader, [instants, sensors]) = self.open()?;
         let mut plan = self.plan(sensors)?;
         let writer = Output::create(&self.output, &plan)?;
 
@@ -165,22 +154,10 @@ impl Args {
 
         let sums = Sums::of(&state);
         let write_curves = |path: &PathBuf| write_curves(path, &sums, state.pairs(), dwell);
-        let draw = |path: &PathBuf| {
-            let rows = sums.products.nrows();
-            let what = match (rows, self.pair.is_empty()) {
-                (1, _) => String::new(),
-                (_, true) => format!(", mean of {rows} sensors"),
-                (_, false) => format!(", mean of {rows} pairs"),
-            };
-            // The first lag is 0.
-            let lags = [1, sums.points.len() - 1].map(|point| sums.points[point].lag as f64);
-            let all = lags[0] * dwell..lags[1] * dwell;
-            plot::curve(path, &sums.mean_curve(dwell), all, &what)
-        };
         all([
             writer.write(&sums),
             self.curves.as_ref().map_or(Ok(()), write_curves),
-            self.plot.as_ref().map_or(Ok(()), draw),
+            self.plot.as_ref().map_or(Ok(()), |path| self.draw(path, &sums)),
             self.save.as_ref().map_or(Ok(()), |path| state.save(path)),
         ])?;
         say(format_args!(
@@ -194,6 +171,37 @@ impl Args {
             self.output.display()
         ));
         Ok(())
+    }
+
+    /// Opens the counts, and returns them with the numbers of instants and of sensors.
+    fn open(&self) -> Result<(Reader, [usize; 2])> {
+        let reader = Reader::open(&self.input)?;
+        let axes = match *reader.shape() {
+            // What is counted by one sensor needs no axis of sensors.
+            [instants] => {
+                reader.expect(Dtype::Uint8, &["T"])?;
+                [instants, 1]
+            }
+            _ => {
+                reader.expect(Dtype::Uint8, &["T", "sensor"])?;
+                [reader.shape()[0], reader.shape()[1]]
+            }
+        };
+        Ok((reader, axes))
+    }
+
+    /// Draws the mean curve.
+    fn draw(&self, path: &Path, sums: &Sums) -> Result<()> {
+        let dwell = self.dwell.0;
+        let rows = sums.products.nrows();
+        let what = match (rows, self.pair.is_empty()) {
+            (1, _) => String::new(),
+            (_, true) => format!(", mean of {rows} sensors"),
+            (_, false) => format!(", mean of {rows} pairs"),
+        };
+        // The first lag is 0.
+        let lags = [1, sums.points.len() - 1].map(|point| sums.points[point].lag as f64);
+        plot::curve(path, &sums.mean_curve(dwell), lags[0] * dwell..lags[1] * dwell, &what)
     }
 
     fn plan(&self, sensors: usize) -> Result<Autocorrelator> {

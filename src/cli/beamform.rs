@@ -6,7 +6,11 @@ use corrust::{
     Beamformer, Device, Encoding, Error, Layout, Result,
     beamform::{Beams, Kernel, Rounding, Shape, useful_operations},
     correlate,
-    format::npy::{Dtype, Reader, Writer},
+    format::{
+        Recording,
+        npy::{Dtype, Reader, Voltages, Writer},
+    },
+    run::Pieces,
 };
 use ndarray::Array3;
 
@@ -20,7 +24,7 @@ use super::{
 };
 
 /// Bytes of voltages that are read and beamformed at a time.
-const BLOCK_BYTES: usize = 1 << 27;
+const BLOCK_BYTES: usize = 1 << 26;
 
 /// Times of a block are a multiple of this, where there are so many.
 const GRAIN: usize = 64;
@@ -90,24 +94,77 @@ impl Args {
         let files = files.writes([&self.output]).writes(&self.incoherent).writes(&self.clipped);
         files.check(self.existing)?;
 
-        let mut voltages = Reader::open(&self.voltages)?;
-        let (times, streams) = match *voltages.shape() {
-            [times, channels, dishes] => {
+        let (voltages, streams) = self.open_voltages()?;
+        let (mut plan, shape) = self.plan(streams)?;
+        let voltages = Voltages::of_array(voltages, voltage_shape(&shape))?;
+        let times = voltages.times();
+        let mut outputs = Outputs::create(&self, &shape, times as usize)?;
+
+        let start = Instant::now();
+        let bar = Progress::new("beamforming", &voltages.shape(), times);
+        let mut pieces = Pieces::over(Box::new(voltages), block_times(&shape))
+            .progress(|progress| bar.set(progress.done));
+        let mut formed = Beams::default();
+        while let Some(piece) = pieces.next_piece(u64::MAX)? {
+            // Beams of what is missing are zero, as the files are where nothing is written.
+            if let Some(samples) = piece.samples {
+                plan.beamform_into(samples, &mut formed)?;
+                outputs.write(piece.start as usize, &formed)?;
+            }
+        }
+        drop(pieces);
+        drop(bar);
+        let clipped = outputs.finish()? as f64 / (shape.shifts() as f64 * times as f64);
+
+        let seconds = start.elapsed().as_secs_f64();
+        if clipped > MUCH_CLIPPED {
+            warn(format_args!(
+                "{} % of the samples are clipped: larger shifts (corrust weights --shift) keep them",
+                digits(100.0 * clipped)
+            ));
+        }
+        say(format_args!(
+            "formed {} of {} x {} x {} x {} in {seconds:.2} s: {}voltages/s, {} useful TOPS on {} \
+             ({}), {} % of the samples clipped: {}",
+            count(shape.beams, "beam"),
+            count(shape.dishes, "dish"),
+            count(shape.channels, "channel"),
+            count(shape.polarisations, "polarisation"),
+            count(times, "time"),
+            si(shape.bytes_per_time() as f64 * times as f64 / seconds),
+            digits(useful_operations(&shape, times) / seconds / 1e12),
+            plan.device_name(),
+            plan.kernel(),
+            digits(100.0 * clipped),
+            self.output.display()
+        ));
+        Ok(())
+    }
+
+    /// Opens the voltages, and returns them with the lengths of their axes `[F, P, D]`.
+    fn open_voltages(&self) -> Result<(Reader, [usize; 3])> {
+        let voltages = Reader::open(&self.voltages)?;
+        let streams = match *voltages.shape() {
+            [_, channels, dishes] => {
                 voltages.expect(Dtype::Uint8, &["T", "F", "D"])?;
-                (times, [channels, 1, dishes])
+                [channels, 1, dishes]
             }
             _ => {
                 voltages.expect(Dtype::Uint8, &["T", "F", "P", "D"])?;
                 let axes = voltages.shape();
-                (axes[0], [axes[1], axes[2], axes[3]])
+                [axes[1], axes[2], axes[3]]
             }
         };
+        Ok((voltages, streams))
+    }
+
+    /// The plan for voltages of axes `[F, P, D]`, with weights and shifts, and its shape.
+    fn plan(&self, streams: [usize; 3]) -> Result<(Beamformer, Shape)> {
         let [channels, polarisations, dishes] = streams;
         let mut weights = Reader::open(&self.weights)?;
         let encoding = self.check_weights(&weights, streams)?;
         let beams = weights.shape()[2];
         let shape = Shape { dishes, beams, channels, polarisations };
-
         let mut plan = Beamformer::builder(dishes, beams)
             .channels(channels)
             .polarisations(polarisations)
@@ -119,85 +176,7 @@ impl Args {
             .build()?;
         plan.set_weights(&weights.read_all()?)?;
         plan.set_shifts(&self.read_shifts(&shape)?)?;
-
-        let rows = [beams, channels, polarisations, times];
-        let mut output = Writer::with_shape(&self.output, Dtype::Uint8, &rows)?;
-        let mut incoherent = self
-            .incoherent
-            .as_ref()
-            .map(|path| Writer::with_shape(path, Dtype::Int64, &rows[1..]))
-            .transpose()?;
-        let counts = self
-            .clipped
-            .as_ref()
-            .map(|path| Writer::with_shape(path, Dtype::Uint64, &[channels, polarisations, beams]))
-            .transpose()?;
-
-        let start = Instant::now();
-        let progress = Progress::new("beamforming", &samples_per_time(&shape), times as u64);
-        let step = shape.bytes_per_time();
-        let block_times = (BLOCK_BYTES / step).max(1);
-        let block_times =
-            if block_times > GRAIN { block_times / GRAIN * GRAIN } else { block_times };
-        let mut block = vec![0; block_times.min(times) * step];
-        let mut clipped = Array3::<u64>::zeros((channels, polarisations, beams));
-        let mut formed = Beams::default();
-        for first in (0..times).step_by(block_times) {
-            let count = block_times.min(times - first);
-            let block = &mut block[..count * step];
-            voltages.read_at((first * step) as u64, block)?;
-            plan.beamform_into(&*block, &mut formed)?;
-            let place = |row: usize| (row * times + first) as u64;
-            let samples = formed.samples.as_slice().expect("beams are stored in standard order");
-            for (row, samples) in samples.chunks_exact(count).enumerate() {
-                output.write_at(place(row), samples)?;
-            }
-            if let (Some(writer), Some(powers)) = (&mut incoherent, &formed.incoherent) {
-                let powers: Vec<i64> = powers.iter().map(|&power| power.into()).collect();
-                for (row, powers) in powers.chunks_exact(count).enumerate() {
-                    writer.write_at(place(row), bytemuck::cast_slice(powers))?;
-                }
-            }
-            clipped += &formed.clipped;
-            progress.set((first + count) as u64);
-        }
-        drop(progress);
-        let write_counts = |mut counts: Writer| {
-            let clipped = clipped.as_slice().expect("counts are stored in standard order");
-            counts.write_at(0, bytemuck::cast_slice(clipped))?;
-            counts.finish()
-        };
-        all([
-            output.finish(),
-            incoherent.map_or(Ok(()), Writer::finish),
-            counts.map_or(Ok(()), write_counts),
-        ])?;
-
-        let seconds = start.elapsed().as_secs_f64();
-        let formed = (shape.shifts() * times) as f64;
-        let clipped = clipped.sum() as f64 / formed;
-        if clipped > MUCH_CLIPPED {
-            warn(format_args!(
-                "{} % of the samples are clipped: larger shifts (corrust weights --shift) keep them",
-                digits(100.0 * clipped)
-            ));
-        }
-        say(format_args!(
-            "formed {} of {} x {} x {} x {} in {seconds:.2} s: {}voltages/s, {} useful TOPS on {} \
-             ({}), {} % of the samples clipped: {}",
-            count(beams, "beam"),
-            count(dishes, "dish"),
-            count(channels, "channel"),
-            count(polarisations, "polarisation"),
-            count(times, "time"),
-            si((step * times) as f64 / seconds),
-            digits(useful_operations(&shape, times as u64) / seconds / 1e12),
-            plan.device_name(),
-            plan.kernel(),
-            digits(100.0 * clipped),
-            self.output.display()
-        ));
-        Ok(())
+        Ok((plan, shape))
     }
 
     /// Checks the weights against the axes `[F, P, D]` of the voltages, and returns how a weight is
@@ -255,12 +234,78 @@ impl Args {
     }
 }
 
-/// As many samples a time as there are voltages, for the progress bar.
-fn samples_per_time(shape: &Shape) -> correlate::Shape {
+/// Times of the blocks that are read.
+fn block_times(shape: &Shape) -> usize {
+    let times = (BLOCK_BYTES / shape.bytes_per_time()).max(1);
+    if times > GRAIN { times / GRAIN * GRAIN } else { times }
+}
+
+/// The voltages as a recording: a channel for each channel and polarisation.
+fn voltage_shape(shape: &Shape) -> correlate::Shape {
     correlate::Shape {
-        inputs: shape.polarisations * shape.dishes,
-        channels: shape.channels,
+        inputs: shape.dishes,
+        channels: shape.streams(),
         encoding: Encoding::Ci4,
         layout: Layout::Tcn,
+    }
+}
+
+/// The files that beams go to.
+struct Outputs {
+    samples: Writer,
+    incoherent: Option<Writer>,
+    counts: Option<Writer>,
+    /// Samples clipped so far, `[F][P][B]`.
+    clipped: Array3<u64>,
+    /// Times of the whole recording.
+    times: usize,
+}
+
+impl Outputs {
+    fn create(args: &Args, shape: &Shape, times: usize) -> Result<Self> {
+        let Shape { beams, channels, polarisations, .. } = *shape;
+        let rows = [beams, channels, polarisations, times];
+        let counted = [channels, polarisations, beams];
+        let samples = Writer::with_shape(&args.output, Dtype::Uint8, &rows)?;
+        let open = |path: &Option<PathBuf>, dtype, axes: &[usize]| {
+            path.as_ref().map(|path| Writer::with_shape(path, dtype, axes)).transpose()
+        };
+        let incoherent = open(&args.incoherent, Dtype::Int64, &rows[1..])?;
+        let counts = open(&args.clipped, Dtype::Uint64, &counted)?;
+        Ok(Self { samples, incoherent, counts, clipped: Array3::zeros(counted), times })
+    }
+
+    /// Writes the beams of the times from `first` on.
+    fn write(&mut self, first: usize, formed: &Beams) -> Result<()> {
+        let count = formed.samples.dim().3;
+        let place = |row: usize| (row * self.times + first) as u64;
+        let samples = formed.samples.as_slice().expect("beams are stored in standard order");
+        for (row, samples) in samples.chunks_exact(count).enumerate() {
+            self.samples.write_at(place(row), samples)?;
+        }
+        if let (Some(writer), Some(powers)) = (&mut self.incoherent, &formed.incoherent) {
+            let powers: Vec<i64> = powers.iter().map(|&power| power.into()).collect();
+            for (row, powers) in powers.chunks_exact(count).enumerate() {
+                writer.write_at(place(row), bytemuck::cast_slice(powers))?;
+            }
+        }
+        self.clipped += &formed.clipped;
+        Ok(())
+    }
+
+    /// Finishes the files, and returns how many samples were clipped.
+    fn finish(self) -> Result<u64> {
+        let Self { samples, incoherent, counts, clipped, .. } = self;
+        let write_counts = |mut counts: Writer| {
+            let clipped = clipped.as_slice().expect("counts are stored in standard order");
+            counts.write_at(0, bytemuck::cast_slice(clipped))?;
+            counts.finish()
+        };
+        all([
+            samples.finish(),
+            incoherent.map_or(Ok(()), Writer::finish),
+            counts.map_or(Ok(()), write_counts),
+        ])?;
+        Ok(clipped.sum())
     }
 }

@@ -175,10 +175,13 @@ pub(super) fn label(size: u32) -> TextStyle<'static> {
     (FONT, size).into_font().color(&BLACK)
 }
 
+/// Pixels of a side of the visibility matrix, and its upper left corner.
+const SIDE: i32 = 400;
+const CORNER: (i32, i32) = (70, 70);
+const FAR: (i32, i32) = (CORNER.0 + SIDE, CORNER.1 + SIDE);
+
 /// Coherence below the diagonal, phase above it.
 fn matrix(area: &Area<'_>, visibilities: ArrayView2<'_, Complex<f64>>, inputs: usize) -> Drawn {
-    const SIDE: i32 = 400;
-    const CORNER: (i32, i32) = (70, 70);
     let channel = visibilities.nrows() / 2;
     let row = visibilities.row(channel);
     let highest = (0..inputs)
@@ -202,49 +205,52 @@ fn matrix(area: &Area<'_>, visibilities: ArrayView2<'_, Complex<f64>>, inputs: u
             area.draw(&Rectangle::new([from, to], colour.filled()))?;
         }
     }
-    let far = (CORNER.0 + SIDE, CORNER.1 + SIDE);
-    area.draw(&Rectangle::new([CORNER, far], BLACK))?;
+    area.draw(&Rectangle::new([CORNER, FAR], BLACK))?;
 
     let centred = Pos::new(HPos::Center, VPos::Top);
     let title = format!("(a)  Visibilities of channel {channel}");
     area.draw_text(&title, &label(20).pos(centred), (CORNER.0 + SIDE / 2, 22))?;
-    area.draw_text("input j", &label(16).pos(centred), (CORNER.0 + SIDE / 2, far.1 + 26))?;
+    area.draw_text("input j", &label(16).pos(centred), (CORNER.0 + SIDE / 2, FAR.1 + 26))?;
     let upwards = (FONT, 16).into_font().transform(FontTransform::Rotate270).color(&BLACK);
     area.draw_text("input i", &upwards.pos(centred), (CORNER.0 - 54, CORNER.1 + SIDE / 2))?;
     let every = inputs.div_ceil(8);
     for index in (0..inputs).step_by(every) {
         let middle = (edge(index) + edge(index + 1)) / 2;
         let text = index.to_string();
-        area.draw_text(&text, &label(14).pos(centred), (CORNER.0 + middle, far.1 + 7))?;
+        area.draw_text(&text, &label(14).pos(centred), (CORNER.0 + middle, FAR.1 + 7))?;
         let right = label(14).pos(Pos::new(HPos::Right, VPos::Center));
         area.draw_text(&text, &right, (CORNER.0 - 8, CORNER.1 + middle))?;
     }
+    scales(area, highest)?;
+    let note = "above the diagonal: phase; below: coherence |V(i,j)| / √(V(i,i) V(j,j))";
+    area.draw_text(note, &label(13).pos(centred), (CORNER.0 + SIDE / 2, FAR.1 + 62))?;
+    Ok(())
+}
 
-    // The scales: coherence on the lower half, phase on the upper one.
+/// The scales beside the matrix: coherence, up to `highest`, on the lower half, phase on the upper one.
+fn scales(area: &Area<'_>, highest: f64) -> Drawn {
     let bar = |top: i32, bottom: i32, colour: &dyn Fn(f64) -> RGBColor| -> Drawn {
         for y in top..bottom {
             let value = f64::from(bottom - 1 - y) / f64::from(bottom - 1 - top);
             // Down to the end, for the next one to cover: where edges meet, the paper would show.
-            let line = [(far.0 + 22, y), (far.0 + 38, bottom)];
+            let line = [(FAR.0 + 22, y), (FAR.0 + 38, bottom)];
             area.draw(&Rectangle::new(line, colour(value).filled()))?;
         }
-        area.draw(&Rectangle::new([(far.0 + 22, top), (far.0 + 38, bottom)], BLACK))?;
+        area.draw(&Rectangle::new([(FAR.0 + 22, top), (FAR.0 + 38, bottom)], BLACK))?;
         Ok(())
     };
     let tick = |text: &str, y: i32| {
         let style = label(13).pos(Pos::new(HPos::Left, VPos::Center));
-        area.draw_text(text, &style, (far.0 + 43, y))
+        area.draw_text(text, &style, (FAR.0 + 43, y))
     };
     let (middle, gap) = (CORNER.1 + SIDE / 2, 14);
     bar(CORNER.1, middle - gap, &|value| phase_colour((value * 2.0 - 1.0) * PI))?;
     tick("π", CORNER.1)?;
     tick("0", (CORNER.1 + middle - gap) / 2)?;
     tick("−π", middle - gap)?;
-    bar(middle + gap, far.1, &coherence)?;
+    bar(middle + gap, FAR.1, &coherence)?;
     tick(&super::digits(highest), middle + gap)?;
-    tick("0", far.1)?;
-    let note = "above the diagonal: phase; below: coherence |V(i,j)| / √(V(i,i) V(j,j))";
-    area.draw_text(note, &label(13).pos(centred), (CORNER.0 + SIDE / 2, far.1 + 62))?;
+    tick("0", FAR.1)?;
     Ok(())
 }
 
@@ -256,7 +262,6 @@ fn phases(
     inputs: usize,
     found: &[Found],
 ) -> Drawn {
-    let channels = visibilities.nrows();
     let count = 3.min(inputs.saturating_sub(1));
     let (title, area) = area.split_vertically(52);
     let middle = title.dim_in_pixel().0 as i32 / 2 + 10;
@@ -264,63 +269,72 @@ fn phases(
     let text = "(b)  Phase against channel";
     title.draw_text(text, &label(20).pos(centred), (middle, 22))?;
     // Panels of equal height, the last one with room for the channels' axis.
-    const AXIS: u32 = 44;
-    const GAP: u32 = 12;
     const BOTTOM: u32 = 72;
     let height = (area.dim_in_pixel().1 - BOTTOM - (AXIS - GAP)) / count.max(1) as u32;
     let cuts: Vec<i32> = (1..count as u32).map(|cut| (cut * height) as i32).collect();
     let panels = area.margin(0, BOTTOM, 0, 0).split_by_breakpoints::<i32, i32, _, _>([], cuts);
     for (index, (panel, colour)) in panels.iter().zip(COLOURS).enumerate() {
-        let (i, j) = ((index + 1) * (inputs - 1) / count, 0);
-        let last = index + 1 == count;
-        let mut chart = ChartBuilder::on(panel)
-            .margin_top(6)
-            .margin_right(90)
-            .x_label_area_size(if last { AXIS } else { GAP })
-            .y_label_area_size(54)
-            .build_cartesian_2d(0.0..channels as f64, -1.0..1.0)?;
-        chart
-            .configure_mesh()
-            .x_desc(if last { "channel" } else { "" })
-            .x_labels(9)
-            .y_labels(3)
-            .x_label_formatter(&|channel| {
-                if last { format!("{channel:.0}") } else { String::new() }
-            })
-            .y_label_formatter(&|turn| phase_name(*turn).to_owned())
-            .label_style(label(14))
-            .axis_desc_style(label(16))
-            .light_line_style(TRANSPARENT)
-            .bold_line_style(BLACK.mix(0.12))
-            .axis_style(GREY)
-            .draw()?;
-        let expected = |x: f64| -> f64 {
-            let frequency = x / channels as f64;
-            let sum: Complex<f64> =
-                found.iter().map(|source| source.visibility(i, j, frequency)).sum();
-            sum.arg() / PI
-        };
-        let points = (0..=(channels - 1) * 16).map(|step| step as f64 / 16.0);
-        for line in cut_where_wrapped(points.map(|x| (x, expected(x)))) {
-            chart.draw_series(LineSeries::new(line, colour.mix(0.6).stroke_width(1)))?;
-        }
-        chart.draw_series((0..channels).map(|channel| {
-            let phase = visibilities[[channel, baseline(i, j)]].arg() / PI;
-            Circle::new((channel as f64, phase), 3, colour.filled())
-        }))?;
-        let ((_, right), (top, bottom)) = {
-            let (x, y) = chart.plotting_area().get_pixel_range();
-            ((x.start, x.end), (y.start, y.end))
-        };
-        let corner = panel.get_base_pixel();
-        let at = (right - corner.0 + 10, (top + bottom) / 2 - corner.1);
-        let style = (FONT, 16).into_font().color(&colour);
-        let style = style.pos(Pos::new(HPos::Left, VPos::Center));
-        panel.draw_text(&format!("V({i},{j})"), &style, at)?;
+        let pair = ((index + 1) * (inputs - 1) / count, 0);
+        phase(panel, colour, visibilities, pair, found, index + 1 == count)?;
     }
     let note = format!("points: correlated; lines: the {} sources recovered", found.len());
     let bottom = area.dim_in_pixel().1 as i32 - 48;
     area.draw_text(&note, &label(13).pos(centred), (middle, bottom))?;
+    Ok(())
+}
+
+/// Height below a panel with the channels' axis, and without.
+const AXIS: u32 = 44;
+const GAP: u32 = 12;
+
+/// One panel of phases, of inputs `i` and `j`; the last one has the channels' axis.
+fn phase(
+    panel: &Area<'_>,
+    colour: RGBColor,
+    visibilities: ArrayView2<'_, Complex<f64>>,
+    (i, j): (usize, usize),
+    found: &[Found],
+    last: bool,
+) -> Drawn {
+    let channels = visibilities.nrows();
+    let mut chart = ChartBuilder::on(panel)
+        .margin_top(6)
+        .margin_right(90)
+        .x_label_area_size(if last { AXIS } else { GAP })
+        .y_label_area_size(54)
+        .build_cartesian_2d(0.0..channels as f64, -1.0..1.0)?;
+    chart
+        .configure_mesh()
+        .x_desc(if last { "channel" } else { "" })
+        .x_labels(9)
+        .y_labels(3)
+        .x_label_formatter(&|channel| if last { format!("{channel:.0}") } else { String::new() })
+        .y_label_formatter(&|turn| phase_name(*turn).to_owned())
+        .label_style(label(14))
+        .axis_desc_style(label(16))
+        .light_line_style(TRANSPARENT)
+        .bold_line_style(BLACK.mix(0.12))
+        .axis_style(GREY)
+        .draw()?;
+    let expected = |x: f64| -> f64 {
+        let frequency = x / channels as f64;
+        let sum: Complex<f64> = found.iter().map(|source| source.visibility(i, j, frequency)).sum();
+        sum.arg() / PI
+    };
+    let points = (0..=(channels - 1) * 16).map(|step| step as f64 / 16.0);
+    for line in cut_where_wrapped(points.map(|x| (x, expected(x)))) {
+        chart.draw_series(LineSeries::new(line, colour.mix(0.6).stroke_width(1)))?;
+    }
+    chart.draw_series((0..channels).map(|channel| {
+        let phase = visibilities[[channel, baseline(i, j)]].arg() / PI;
+        Circle::new((channel as f64, phase), 3, colour.filled())
+    }))?;
+    let (x, y) = chart.plotting_area().get_pixel_range();
+    let corner = panel.get_base_pixel();
+    let at = (x.end - corner.0 + 10, (y.start + y.end) / 2 - corner.1);
+    let style = (FONT, 16).into_font().color(&colour);
+    let style = style.pos(Pos::new(HPos::Left, VPos::Center));
+    panel.draw_text(&format!("V({i},{j})"), &style, at)?;
     Ok(())
 }
 

@@ -6,10 +6,12 @@ use corrust::{
     Encoding, Error, Layout, Result,
     correlate::Shape,
     format::{
-        ReadAhead, is_stream,
+        is_stream,
         npy::{Description, Dtype, Writer},
     },
     quantise::{self, Quantiser, Requantiser},
+    run::Pieces,
+    samples::{Memory, Samples},
 };
 
 use super::{
@@ -78,64 +80,51 @@ impl Args {
         let files = RunFiles::default().reads(&self.files.inputs).writes([&self.output]);
         files.writes(&description).check(self.existing)?;
         let recording = self.files.open()?;
-        let shape = recording.shape();
-        let Shape { inputs, channels, encoding, layout } = shape;
-        let times = recording.times();
-        let length = usize::try_from(times).unwrap_or(usize::MAX);
-        let axes = match layout {
-            Layout::Tcn => [length, channels, inputs],
-            Layout::Cnt => [channels, inputs, length],
-        };
-        let mut writer = Writer::with_shape(&self.output, Dtype::Uint8, &axes)?;
+        let (shape, times) = (recording.shape(), recording.times());
+        let axes = axes(&shape, times);
+        let writer = Writer::with_shape(&self.output, Dtype::Uint8, &axes)?;
 
         let start = Instant::now();
-        let progress = Progress::new("quantising", &shape, times);
-        let mut blocks = ReadAhead::new(recording, (BLOCK_BYTES / shape.bytes_per_time()).max(1));
-        let (mut done, mut noise, mut numberless) = (0, self.noise, 0);
-        let mut requantiser: Option<Requantiser> = None;
-        let mut piece = vec![0; PIECE];
-        while let Some(block) = blocks.next_block()? {
+        let bar = Progress::new("quantising", &shape, times);
+        let mut pieces = Pieces::over(recording, BLOCK_BYTES / shape.bytes_per_time())
+            .progress(|progress| bar.set(progress.done));
+        let mut output = Output {
+            shape,
+            times,
+            writer,
+            quantiser: &quantiser,
+            requantiser: None,
+            noise: self.noise,
+            numberless: 0,
+            piece: vec![0; PIECE],
+        };
+        while let Some(piece) = pieces.next_piece(u64::MAX)? {
             // What is missing has the value zero, as the file has where nothing is written.
-            done += block.gap;
-            let requantiser = match &requantiser {
-                Some(requantiser) => requantiser,
-                None => {
-                    let noise = match noise {
-                        Some(noise) => noise,
-                        None => *noise.insert(deviation(&block.samples, encoding)?),
-                    };
-                    requantiser.insert(quantiser.requantiser(encoding, noise))
-                }
-            };
-            // Samples that stand together in the output, and where the next of them begin there.
-            let (row, step) = match layout {
-                Layout::Tcn => (block.times * channels * inputs, 0),
-                Layout::Cnt => (block.times, times),
-            };
-            let start = match layout {
-                Layout::Tcn => done * (channels * inputs) as u64,
-                Layout::Cnt => done,
-            };
-            for (index, samples) in block.samples.chunks_exact(row * encoding.bytes()).enumerate() {
-                let mut place = start + index as u64 * step;
-                for samples in samples.chunks(PIECE * encoding.bytes()) {
-                    let piece = &mut piece[..samples.len() / encoding.bytes()];
-                    numberless += requantiser.requantise(samples, piece)?;
-                    writer.write_at(place, piece)?;
-                    place += piece.len() as u64;
-                }
+            if let Some(samples) = piece.samples {
+                output.write(piece.start, &samples)?;
             }
-            done += block.times as u64;
-            progress.set(done);
         }
-        drop(progress);
-        if done < times {
-            return Err(Error::invalid(format!("the recording ended at time {done} of {times}")));
-        }
+        drop(pieces);
+        drop(bar);
+        let Output { writer, noise, numberless, .. } = output;
         let describe =
-            |output: &PathBuf| Description::new(Encoding::Ci4, layout, &axes).write(output);
+            |output: &PathBuf| Description::new(Encoding::Ci4, shape.layout, &axes).write(output);
         all([writer.finish(), described.map_or(Ok(()), describe)])?;
-        let seconds = start.elapsed().as_secs_f64();
+        self.report(&quantiser, &shape, times, noise, numberless, start.elapsed().as_secs_f64());
+        Ok(())
+    }
+
+    /// Says what was done, in so many seconds.
+    fn report(
+        &self,
+        quantiser: &Quantiser,
+        shape: &Shape,
+        times: u64,
+        noise: Option<f32>,
+        numberless: u64,
+        seconds: f64,
+    ) {
+        let Shape { inputs, channels, .. } = *shape;
         if numberless > 0 {
             warn(format_args!(
                 "{numberless} of {} samples have a part that is not a number, which becomes 0",
@@ -155,6 +144,67 @@ impl Args {
             digits(100.0 * quantiser.efficiency()),
             self.output.display()
         ));
+    }
+}
+
+/// Lengths of the output's axes.
+fn axes(shape: &Shape, times: u64) -> [usize; 3] {
+    let Shape { inputs, channels, layout, .. } = *shape;
+    let length = usize::try_from(times).unwrap_or(usize::MAX);
+    match layout {
+        Layout::Tcn => [length, channels, inputs],
+        Layout::Cnt => [channels, inputs, length],
+    }
+}
+
+/// The file that quantised samples go to.
+struct Output<'a> {
+    /// The recording's.
+    shape: Shape,
+    times: u64,
+    writer: Writer,
+    quantiser: &'a Quantiser,
+    /// What quantises noise of this standard deviation, once that is known.
+    requantiser: Option<Requantiser>,
+    /// Standard deviation of the noise, once it is known.
+    noise: Option<f32>,
+    /// Samples that are not numbers.
+    numberless: u64,
+    piece: Vec<u8>,
+}
+
+impl Output<'_> {
+    /// Quantises and writes the samples from the time `first` on, which lie without gaps.
+    fn write(&mut self, first: u64, samples: &Samples<'_>) -> Result<()> {
+        let Shape { inputs, channels, encoding, layout } = self.shape;
+        let Memory::Host(bytes) = samples.memory() else {
+            unreachable!("blocks are in host memory")
+        };
+        let requantiser = match &self.requantiser {
+            Some(requantiser) => requantiser,
+            None => {
+                let noise = match self.noise {
+                    Some(noise) => noise,
+                    None => *self.noise.insert(deviation(bytes, encoding)?),
+                };
+                self.requantiser.insert(self.quantiser.requantiser(encoding, noise))
+            }
+        };
+        // Samples that stand together in the output, and where the next of them begin there.
+        let times = samples.extents().times;
+        let (row, start, step) = match layout {
+            Layout::Tcn => (times * channels * inputs, first * (channels * inputs) as u64, 0),
+            Layout::Cnt => (times, first, self.times),
+        };
+        for (index, samples) in bytes.chunks_exact(row * encoding.bytes()).enumerate() {
+            let mut place = start + index as u64 * step;
+            for samples in samples.chunks(PIECE * encoding.bytes()) {
+                let piece = &mut self.piece[..samples.len() / encoding.bytes()];
+                self.numberless += requantiser.requantise(samples, piece)?;
+                self.writer.write_at(place, piece)?;
+                place += piece.len() as u64;
+            }
+        }
         Ok(())
     }
 }

@@ -511,6 +511,27 @@ impl Voltages {
         files.reverse();
         Ok(Self { shape, times, files, position: 0 })
     }
+
+    /// An array whose slowest axis is time, and whose other axes are the channels and inputs of `shape`,
+    /// which is `tcn`, however many axes those are.
+    ///
+    /// # Errors
+    /// [`Error::File`] when a time of the array has more or fewer bytes than one of `shape`.
+    ///
+    /// # Panics
+    /// When the elements are of no [`Dtype`], or `shape` is not `tcn`.
+    pub fn of_array(reader: Reader, shape: Shape) -> Result<Self> {
+        assert_eq!(shape.layout, Layout::Tcn, "time is the slowest axis");
+        let (times, axes) = reader.shape().split_first().unwrap_or((&0, &[]));
+        let bytes = axes.iter().product::<usize>() * reader.element_bytes();
+        let (times, expected) = (*times, shape.bytes_per_time());
+        if bytes != expected {
+            let reason =
+                format!("{bytes} bytes for each index of the first axis: expected {expected}");
+            return Err(Error::file(reader.path(), reason));
+        }
+        Ok(Self { shape, times: times as u64, files: vec![(reader, times)], position: 0 })
+    }
 }
 
 /// What a file of 4-bit samples holds, which its type does not say: the file `rec.npy.json` beside
