@@ -11,6 +11,7 @@
 //! - [`samples`] are what they are fed with: slices, or views of host or device memory that say how samples
 //!   lie and which are missing.
 //! - [`mod@format`] reads recordings and writes arrays as streams.
+//! - [`run`] takes a recording through a plan: an iterator of dumps that can be watched and cancelled.
 //! - [`quantise`] makes few-bit samples of voltages; [`reorder`] and [`shift`] bring samples into order
 //!   on a GPU.
 //! - [`simulate`] makes recordings of point sources with known delays.

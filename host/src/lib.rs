@@ -2,7 +2,7 @@
 //!
 //! Data flows one way: a file format or the caller's memory gives [`samples`] ([`Encoding`], [`Layout`]), a
 //! plan checks shapes, the streaming engine (`stream`) brings them to a device piece by piece, a backend
-//! computes, a file format writes.
+//! computes, a file format writes. [`run`] is the loop over a recording around it.
 
 #![cfg_attr(not(any(cuda, feature = "sim")), allow(dead_code, reason = "nothing drives a GPU"))]
 
