@@ -268,36 +268,11 @@ impl Args {
 
     /// Measures what was asked for, and prints it.
     fn measure(&self, system: Option<&System>, against: Option<&Against>) -> Result<Record> {
-        let gpu = self.common.device.open()?;
-        let mut places = vec![Place { gpu, build: None }];
-        if let Some(Against::Kernels { path, kernels }) = against {
-            let Some(gpu) = self.common.device.open_with(kernels)? else {
-                return Err(Error::file(path, "its kernels need a GPU, and this is the CPU"));
-            };
-            places.push(Place { gpu: Some(gpu), build: Some(path.display().to_string()) });
-        }
+        let places = self.places(against)?;
         let place = &places[0];
-        let meter = match &place.gpu {
-            Some(gpu) if !place.simulated() => match Meter::open(&gpu.facts().uuid) {
-                Ok(meter) => Some(meter),
-                Err(reason) => {
-                    warn(reason);
-                    None
-                }
-            },
-            _ => None,
-        };
+        let meter = meter(place);
         let machine = Facts::new(place, meter.as_ref());
-        if self.common.device == Device::Auto
-            && let (None, Err(reason)) = (&place.gpu, device::cuda::count())
-        {
-            say(format_args!("{reason}: the CPU backends are measured"));
-        }
-        table::machine(&machine);
-        if place.gpu.is_none() {
-            let cpu = Correlator::builder(1, 1).device(Device::Cpu).build()?;
-            say(format_args!("{}", cpu.device_name()));
-        }
+        self.announce(place, &machine)?;
 
         let mut rows = Vec::new();
         let mut table = table::Table::default();
@@ -349,6 +324,39 @@ impl Args {
         }
         Ok(Record { machine, rows })
     }
+
+    /// The device, and the same with the kernels of another build.
+    fn places(&self, against: Option<&Against>) -> Result<Vec<Place>> {
+        let mut places = vec![Place { gpu: self.common.device.open()?, build: None }];
+        if let Some(Against::Kernels { path, kernels }) = against {
+            let Some(gpu) = self.common.device.open_with(kernels)? else {
+                return Err(Error::file(path, "its kernels need a GPU, and this is the CPU"));
+            };
+            places.push(Place { gpu: Some(gpu), build: Some(path.display().to_string()) });
+        }
+        Ok(places)
+    }
+
+    /// Says what is measured, and why it is the CPU.
+    fn announce(&self, place: &Place, machine: &Facts) -> Result<()> {
+        if self.common.device == Device::Auto
+            && let (None, Err(reason)) = (&place.gpu, device::cuda::count())
+        {
+            say(format_args!("{reason}: the CPU backends are measured"));
+        }
+        table::machine(machine);
+        if place.gpu.is_none() {
+            let cpu = Correlator::builder(1, 1).device(Device::Cpu).build()?;
+            say(format_args!("{}", cpu.device_name()));
+        }
+        Ok(())
+    }
+}
+
+/// What measures a GPU's power, if that can be done.
+fn meter(place: &Place) -> Option<Meter> {
+    let gpu = place.gpu.as_ref().filter(|_| !place.simulated())?;
+    Meter::open(&gpu.facts().uuid).map_err(warn).ok()
 }
 
 /// The limits asked for.

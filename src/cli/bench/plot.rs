@@ -9,6 +9,7 @@ use corrust::{
     bench::{Limits, Record, Row},
 };
 use plotters::{
+    chart::SeriesAnno,
     coord::{combinators::LogCoord, types::RangedCoordf64},
     prelude::*,
     style::text_anchor::{HPos, Pos, VPos},
@@ -156,25 +157,16 @@ fn matrices(area: &Area<'_>, rows: &[&Row]) -> Drawn {
             .draw()?;
     }
     for series in &rate {
-        let colour = series.colour;
-        chart.draw_series(LineSeries::new(series.points.clone(), colour.stroke_width(2)))?;
-        chart
-            .draw_series(series.points.iter().map(|point| dot(*point, colour, false)))?
-            .label(series.name.clone())
-            .legend(move |(x, y)| dot((x + 10, y), colour, false));
+        let line = LineSeries::new(series.points.clone(), series.colour.stroke_width(2));
+        chart.draw_series(line)?;
+        let dots = series.points.iter().map(|point| dot(*point, series.colour, false));
+        key(chart.draw_series(dots)?, series, false);
     }
     for series in &share {
-        let colour = series.colour;
-        chart.draw_secondary_series(DashedLineSeries::new(
-            series.points.clone(),
-            6,
-            4,
-            colour.stroke_width(1),
-        ))?;
-        chart
-            .draw_secondary_series(series.points.iter().map(|point| dot(*point, colour, true)))?
-            .label(series.name.clone())
-            .legend(move |(x, y)| dot((x + 10, y), colour, true));
+        let style = series.colour.stroke_width(1);
+        chart.draw_secondary_series(DashedLineSeries::new(series.points.clone(), 6, 4, style))?;
+        let dots = series.points.iter().map(|point| dot(*point, series.colour, true));
+        key(chart.draw_secondary_series(dots)?, series, true);
     }
     chart
         .configure_series_labels()
@@ -236,7 +228,29 @@ fn roofline(area: &Area<'_>, record: &Record) -> Drawn {
         .bold_line_style(BLACK.mix(0.12))
         .axis_style(GREY)
         .draw()?;
-    for (name, roof) in &roofs {
+    draw_roofs(&mut chart, &roofs, memory, (intensities, rates))?;
+    for series in points.iter().filter(|series| !series.points.is_empty()) {
+        let dots = series.points.iter().map(|point| dot(*point, series.colour, false));
+        key(chart.draw_series(dots)?, series, false);
+    }
+    chart
+        .configure_series_labels()
+        .position(SeriesLabelPosition::LowerRight)
+        .label_font(label(15))
+        .background_style(WHITE.mix(0.85))
+        .border_style(TRANSPARENT)
+        .draw()?;
+    Ok(())
+}
+
+/// Draws the chip's roofs, and the slope of its `memory`, of so many terabytes a second.
+fn draw_roofs(
+    chart: &mut LogChart<'_, '_>,
+    roofs: &[(&str, f64)],
+    memory: f64,
+    (intensities, rates): (Range<f64>, Range<f64>),
+) -> Drawn {
+    for (name, roof) in roofs {
         let knee = (roof / memory).clamp(intensities.start, intensities.end);
         let ends = [(knee, *roof), (intensities.end, *roof)];
         chart.draw_series(LineSeries::new(ends, GREY.stroke_width(1)))?;
@@ -244,6 +258,7 @@ fn roofline(area: &Area<'_>, record: &Record) -> Drawn {
         let at = (intensities.end / 1.05, roof * 1.02);
         chart.draw_series([Text::new(format!("{name}: {roof:.0}"), at, style)])?;
     }
+    let top = roofs.iter().map(|roof| roof.1).fold(memory, f64::max);
     let slope = [intensities.start, (top / memory).min(intensities.end)];
     chart.draw_series(LineSeries::new(
         slope.map(|intensity| (intensity, memory * intensity)),
@@ -253,20 +268,6 @@ fn roofline(area: &Area<'_>, record: &Record) -> Drawn {
     let from = (rates.start * 1.6 / memory).max(intensities.start) * 1.15;
     let text = format!("device memory: {memory:.2} TB/s");
     chart.draw_series([Text::new(text, (from * 1.1, memory * from), style)])?;
-    for series in points.iter().filter(|series| !series.points.is_empty()) {
-        let colour = series.colour;
-        chart
-            .draw_series(series.points.iter().map(|point| dot(*point, colour, false)))?
-            .label(series.name.clone())
-            .legend(move |(x, y)| dot((x + 10, y), colour, false));
-    }
-    chart
-        .configure_series_labels()
-        .position(SeriesLabelPosition::LowerRight)
-        .label_font(label(15))
-        .background_style(WHITE.mix(0.85))
-        .border_style(TRANSPARENT)
-        .draw()?;
     Ok(())
 }
 
@@ -331,10 +332,8 @@ fn lines(area: &Area<'_>, title: &str, what: &str, high: f64, series: &[Series])
         } else {
             chart.draw_series(LineSeries::new(series.points.clone(), colour.stroke_width(2)))?;
         }
-        chart
-            .draw_series(series.points.iter().map(|point| dot(*point, colour, hollow)))?
-            .label(series.name.clone())
-            .legend(move |(x, y)| dot((x + 10, y), colour, hollow));
+        let dots = series.points.iter().map(|point| dot(*point, colour, hollow));
+        key(chart.draw_series(dots)?, series, hollow);
     }
     chart
         .configure_series_labels()
@@ -344,6 +343,12 @@ fn lines(area: &Area<'_>, title: &str, what: &str, high: f64, series: &[Series])
         .border_style(TRANSPARENT)
         .draw()?;
     Ok(())
+}
+
+/// Names a series in the key by its dots.
+fn key<'b>(drawn: &mut SeriesAnno<'_, Canvas<'b>>, series: &Series, hollow: bool) {
+    let colour = series.colour;
+    drawn.label(series.name.clone()).legend(move |(x, y)| dot((x + 10, y), colour, hollow));
 }
 
 /// A point.

@@ -128,23 +128,30 @@ fn section(record: &Record) -> Result<String, String> {
         table::describe(&record.machine)
     );
     for (what, rows, figure, peer) in lines {
-        let rows = record
-            .rows
-            .iter()
-            .filter(|row| row.build.is_none() && row.what == "kernel" && rows(row));
-        let quickest = rows.min_by(|a, b| a.seconds.median.total_cmp(&b.seconds.median));
+        let measured = record.rows.iter().filter(|row| row.build.is_none() && row.what == "kernel");
+        let quickest = measured
+            .filter(|row| rows(row))
+            .min_by(|a, b| a.seconds.median.total_cmp(&b.seconds.median));
         let row = quickest.ok_or(what)?;
-        let limit = row.limit.as_ref().map_or(String::new(), |limit| {
-            format!("{:.0} %, {}", 100.0 * limit.share, limit.limit)
-        });
-        let efficiency = row.sustained.as_ref().map_or(String::new(), |sustained| {
-            let watts = sustained.watts.map(|watts| format!("{watts:.0} W"));
-            let efficiency = sustained
-                .useful_tops_per_watt
-                .map(|efficiency| format!("{} TOPS/W", digits(efficiency)));
-            [watts, efficiency].into_iter().flatten().collect::<Vec<_>>().join(", ")
-        });
+        let (limit, efficiency) = (limit(row), efficiency(row));
         text += &format!("| {what} | {} | {limit} | {efficiency} | {peer} |\n", figure(row));
     }
     Ok(text)
+}
+
+/// How much of which of the chip's limits was reached.
+fn limit(row: &Row) -> String {
+    let limit = row.limit.as_ref();
+    limit.map_or(String::new(), |limit| format!("{:.0} %, {}", 100.0 * limit.share, limit.limit))
+}
+
+/// Power and efficiency, where they were measured.
+fn efficiency(row: &Row) -> String {
+    row.sustained.as_ref().map_or(String::new(), |sustained| {
+        let watts = sustained.watts.map(|watts| format!("{watts:.0} W"));
+        let efficiency = sustained
+            .useful_tops_per_watt
+            .map(|efficiency| format!("{} TOPS/W", digits(efficiency)));
+        [watts, efficiency].into_iter().flatten().collect::<Vec<_>>().join(", ")
+    })
 }

@@ -47,21 +47,7 @@ impl Table {
     pub fn row(&mut self, row: &Row) {
         if row.system != self.system {
             self.system = row.system.clone();
-            say(format_args!(
-                "\n{:<34} {:<21} {:<9} {:>9} {:>6} {:>7} {:>7} {:>18}  {:<21} {:>4} {:>6} {:>4}",
-                row.system,
-                "kernel",
-                "what",
-                "ms",
-                "spread",
-                "TOPS",
-                "GB/s",
-                "",
-                "limit",
-                "W",
-                "TOPS/W",
-                "MHz"
-            ));
+            heading(&row.system);
         }
         // A case is named once.
         let case = if row.case == self.case { "" } else { row.case.as_str() };
@@ -108,4 +94,12 @@ impl Table {
             ));
         }
     }
+}
+
+/// Prints the names of the columns of a system.
+fn heading(system: &str) {
+    say(format_args!(
+        "\n{system:<34} {:<21} {:<9} {:>9} {:>6} {:>7} {:>7} {:>18}  {:<21} {:>4} {:>6} {:>4}",
+        "kernel", "what", "ms", "spread", "TOPS", "GB/s", "", "limit", "W", "TOPS/W", "MHz"
+    ));
 }
