@@ -228,7 +228,7 @@ fn a_dump_has_its_own_memory_and_the_plan_may_be_too() {
 #[test]
 fn progress_goes_from_none_to_all() {
     let mut rng = StdRng::seed_from_u64(3);
-    let held = Held::new(shape(Encoding::Ci8, Layout::Cnt), 100, vec![10..40], &mut rng);
+    let held = Held::new(shape(Encoding::Ci8, Layout::Cnt), 100, vec![4..6, 10..40], &mut rng);
     let mut told = Vec::new();
     let dumps = Dumps::over(held.boxed(), plan(held.shape(), 1, &[]))
         .integrate(30)
