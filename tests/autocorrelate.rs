@@ -10,7 +10,7 @@ mod device;
 mod oracle;
 
 use corrust::{
-    Autocorrelator, Device, Layout,
+    Autocorrelator, Device, Devices, Layout,
     autocorrelate::{Kernel, Scheme, State, Sums, SumsMut},
     device::{Buffer, Stream as GpuStream},
     samples::{Element, Extents, Memory, Missing, Samples, Strides},
@@ -22,7 +22,7 @@ use rand::{RngExt, SeedableRng, rngs::StdRng};
 #[derive(Clone, Copy)]
 struct Backend {
     name: &'static str,
-    device: Device,
+    device: &'static str,
     kernel: Kernel,
     schemes: &'static [Scheme],
     /// The longest random streams, in instants.
@@ -36,7 +36,7 @@ struct Backend {
 impl Backend {
     const CPU: Self = Self {
         name: "cpu",
-        device: Device::Cpu,
+        device: "cpu",
         kernel: Kernel::Auto,
         schemes: &Scheme::ALL,
         most: 40_000,
@@ -46,7 +46,7 @@ impl Backend {
 
     const fn cuda(name: &'static str, kernel: Kernel) -> Self {
         let schemes = &[Scheme::BinGroups];
-        Self { name, device: Device::Cuda(0), kernel, schemes, ..Self::CPU }
+        Self { name, device: "cuda", kernel, schemes, ..Self::CPU }
     }
 
     /// The simulator takes smaller sizes.
@@ -55,8 +55,13 @@ impl Backend {
             Kernel::BinGroups => (1_500, 3_000, 70_000),
             _ => (9_000, 20_000, 300_000),
         };
-        let device = Device::Sim;
+        let device = "sim";
         Self { name, device, kernel, most, deep, long, ..Self::cuda(name, kernel) }
+    }
+
+    /// Where it computes.
+    fn devices(&self) -> Devices {
+        self.device.parse().expect("a list of devices")
     }
 
     /// Whether the backend is there; says why if not.
@@ -75,7 +80,7 @@ impl Backend {
             .groups(groups)
             .lags(lags)
             .scheme(scheme)
-            .device(self.device)
+            .device(self.devices())
             .kernel(self.kernel)
             .build()
     }
@@ -260,7 +265,7 @@ fn interruptions(backend: Backend) {
             if cut[1] % 2 == 1 {
                 let state = State::load(&file).unwrap();
                 let builder = Autocorrelator::builder(stream.sensors).resume(state);
-                plan = builder.device(backend.device).kernel(backend.kernel).build().unwrap();
+                plan = builder.device(backend.devices()).kernel(backend.kernel).build().unwrap();
             }
         }
     }
@@ -277,7 +282,7 @@ fn pairs(backend: Backend) {
                 .lags(lags)
                 .scheme(scheme)
                 .pairs(&pairs)
-                .device(backend.device)
+                .device(backend.devices())
                 .kernel(backend.kernel)
                 .build()
                 .unwrap();
@@ -294,7 +299,7 @@ fn pairs(backend: Backend) {
 
 /// Counts that are in the GPU's memory, at any address, on streams that take turns.
 fn device_memory(backend: Backend) {
-    let gpu = backend.device.open().unwrap().expect("a GPU");
+    let gpu = backend.devices().open().unwrap().pop().expect("a GPU");
     for sensors in [3, 8] {
         let stream = random(sensors, backend.most.min(20_000));
         let mut plan = backend.plan(sensors, 10, 32, Scheme::BinGroups).unwrap();
@@ -342,7 +347,8 @@ fn device_memory(backend: Backend) {
 /// Counts in another order with something between them, in host and in device memory, some of them
 /// missing: as if they were in order and the missing ones zero.
 fn views(backend: Backend) {
-    let gpu = backend.device.open().unwrap();
+    // Of several GPUs one has the counts.
+    let gpu = backend.devices().open().unwrap().pop();
     let (sensors, groups, lags) = (18, 6, 32);
     let stream = random(sensors, backend.most.min(3_000));
     let instants = stream.instants();
@@ -430,6 +436,23 @@ conformance!(
     sim_tensor_cores,
     Backend::sim("sim_tensor_cores", Kernel::TensorCores),
     device_memory many_sensors
+);
+
+conformance!(
+    sim_two,
+    Backend { device: "sim,sim", ..Backend::sim("sim_two", Kernel::TensorCores) },
+    many_sensors
+);
+conformance!(
+    sim_three,
+    Backend { device: "sim,sim,sim", ..Backend::sim("sim_three", Kernel::BinGroups) },
+    pairs
+);
+// Of its own name: it needs two GPUs.
+conformance!(
+    two_cuda_auto,
+    Backend { device: "cuda:0,cuda:1", ..Backend::cuda("two_cuda_auto", Kernel::Auto) },
+    pairs many_sensors
 );
 
 /// What cannot be computed is refused in a sentence that names it.

@@ -10,7 +10,7 @@ mod device;
 mod oracle;
 
 use corrust::{
-    Beamformer, Device, Encoding, Error, Layout,
+    Beamformer, Device, Devices, Encoding, Error, Layout,
     beamform::{self, BeamsMut, Kernel, MAX_DISHES, Rounding},
     device::{Buffer, Stream},
     samples::{Extents, Missing, Samples, Strides},
@@ -22,7 +22,7 @@ use rand::{RngExt, SeedableRng, rngs::StdRng};
 #[derive(Clone, Copy)]
 struct Backend {
     name: &'static str,
-    device: Device,
+    device: &'static str,
     kernel: Kernel,
     weights: Encoding,
     dishes: &'static [usize],
@@ -34,7 +34,7 @@ struct Backend {
 /// Around the CPU's group of 16 beams, tile of 4 times, block of 64.
 const CPU: Backend = Backend {
     name: "",
-    device: Device::Cpu,
+    device: "cpu",
     kernel: Kernel::Auto,
     weights: Encoding::Ci8,
     dishes: &[1, 2, 3, 64, 511, 512, 513, 1025],
@@ -46,7 +46,7 @@ const CPU: Backend = Backend {
 /// Around the edges of the GPU kernels' fragments, chunks, tiles and units.
 const GPU: Backend = Backend {
     name: "",
-    device: Device::Cuda(0),
+    device: "cuda",
     kernel: Kernel::Mma,
     weights: Encoding::Ci8,
     dishes: &[1, 15, 16, 17, 63, 64, 65, 255, 256, 257, 511, 512, 513, 1025],
@@ -62,7 +62,19 @@ impl Backend {
 
     const fn sim(name: &'static str, kernel: Kernel) -> Self {
         // Every pass over dishes is like the one before: the simulator need not go through 1024.
-        Self { name, device: Device::Sim, kernel, most_dishes: 20_000, ..GPU }
+        Self { name, device: "sim", kernel, most_dishes: 20_000, ..GPU }
+    }
+
+    const fn sim_two(name: &'static str, kernel: Kernel) -> Self {
+        Self { device: "sim,sim", ..Self::sim(name, kernel) }
+    }
+
+    const fn sim_three_ci4(name: &'static str, kernel: Kernel) -> Self {
+        Self { device: "sim,sim,sim", ..Self::sim_ci4(name, kernel) }
+    }
+
+    const fn two_cuda(name: &'static str, kernel: Kernel) -> Self {
+        Self { device: "cuda:0,cuda:1", ..Self::cuda(name, kernel) }
     }
 
     const fn cuda_ci4(name: &'static str, kernel: Kernel) -> Self {
@@ -77,10 +89,15 @@ impl Backend {
         Self { name, kernel, ..CPU }
     }
 
+    /// Where it computes.
+    fn devices(&self) -> Devices {
+        self.device.parse().expect("a list of devices")
+    }
+
     /// Whether the backend is there; says why if not.
     fn is_there(&self) -> bool {
         let plan = Beamformer::builder(1, 1).weights(self.weights);
-        let plan = plan.device(self.device).kernel(self.kernel).build();
+        let plan = plan.device(self.devices()).kernel(self.kernel).build();
         device::there(self.name, plan).is_some()
     }
 
@@ -90,7 +107,7 @@ impl Backend {
             .polarisations(case.polarisations)
             .weights(self.weights)
             .incoherent(true)
-            .device(self.device)
+            .device(self.devices())
             .kernel(self.kernel)
     }
 
@@ -294,11 +311,12 @@ fn cuts(backend: Backend) {
 /// From page-locked memory as from ordinary, into beams that are used again, in more pieces than are on
 /// their way together.
 fn page_locked(backend: Backend) {
-    let gpu = backend.device.open().unwrap().expect("a GPU");
+    let gpu = backend.devices().open().unwrap().pop().expect("a GPU");
     // A piece is 64 MiB of voltages.
-    let shapes: &[_] = match backend.device {
-        Device::Sim => &[(5, 3, 2, 2, 70), (5, 3, 2, 2, 70), (5, 3, 2, 2, 3)],
-        _ => &[(512, 3, 8, 2, 5 * 8192 + 100), (5, 3, 2, 2, 3), (512, 3, 8, 2, 100)],
+    let simulated = backend.device.starts_with("sim");
+    let shapes: &[_] = match simulated {
+        true => &[(5, 3, 2, 2, 70), (5, 3, 2, 2, 70), (5, 3, 2, 2, 3)],
+        false => &[(512, 3, 8, 2, 5 * 8192 + 100), (5, 3, 2, 2, 3), (512, 3, 8, 2, 100)],
     };
     let mut beams = beamform::Beams::default();
     for &shape in shapes {
@@ -306,7 +324,7 @@ fn page_locked(backend: Backend) {
         let expected = oracle::beamform(&case, oracle::Rounding::Nearest);
         let mut locked = gpu.locked_bytes(case.voltages.len() + 1).unwrap();
         assert!(gpu.is_locked(&locked));
-        assert!(backend.device == Device::Sim || !gpu.is_locked(&case.voltages));
+        assert!(simulated || !gpu.is_locked(&case.voltages));
         locked[1..].copy_from_slice(&case.voltages);
         let mut plan = backend.plan(&case, Rounding::Nearest);
         for voltages in [&locked[1..], &case.voltages, &locked[1..]] {
@@ -319,7 +337,9 @@ fn page_locked(backend: Backend) {
 /// Voltages in another order with something between them, in host and in device memory, some of them
 /// missing; beams that come home and beams that stay.
 fn views(backend: Backend) {
-    let gpu = backend.device.open().unwrap();
+    let mut gpus = backend.devices().open().unwrap();
+    // Of several GPUs one has the voltages.
+    let (several, gpu) = (gpus.len() > 1, gpus.pop());
     for (index, shape) in [(33, 17, 2, 2, 70), (64, 5, 3, 1, 150)].into_iter().enumerate() {
         let case = backend.adapted(&random(shape));
         let (dishes, beams, channels, polarisations, times) = shape;
@@ -370,6 +390,13 @@ fn views(backend: Backend) {
             let on_device = on_device.missing(missing);
             let found = plan.beamform(on_device).unwrap();
             compare(&backend.what(case), case, &found, &expected);
+            if several {
+                let mut room = Buffer::new(gpu, beams * streams * times).unwrap();
+                let refused = plan.beamform_device(samples, room.slice_mut::<u8>());
+                let error = refused.unwrap_err().to_string();
+                assert!(error.contains("leaves beams in host memory"), "{error}");
+                continue;
+            }
             // Without gaps they may be read where they lie.
             let plain = Buffer::new(gpu, case.voltages.len()).unwrap();
             plain.upload(Stream::default(), &case.voltages).unwrap();
@@ -460,6 +487,10 @@ conformance!(cuda_ci4 cuda_mma_s4, MmaS4);
 conformance!(sim sim_mma, Mma);
 conformance!(sim_ci4 sim_mma_s4, MmaS4);
 conformance!(sim sim_wgmma, Wgmma);
+conformance!(sim_two sim_two, Wgmma);
+conformance!(sim_three_ci4 sim_three, MmaS4);
+// Of its own name: it needs two GPUs.
+conformance!(two_cuda two_cuda_auto, Auto);
 
 /// Refused in one sentence that says what was found and what was expected.
 #[test]

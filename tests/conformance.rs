@@ -9,7 +9,7 @@ mod device;
 mod oracle;
 
 use corrust::{
-    Correlator, Device, Encoding, Layout,
+    Correlator, Devices, Encoding, Layout,
     correlate::{DROP, Dump, Kernel, Visibilities, baselines},
     device::{Buffer, DeviceSlice, Stream},
     samples::{Extents, Missing, Samples, Strides},
@@ -26,7 +26,7 @@ use rand::{RngExt, SeedableRng, rngs::StdRng};
 #[derive(Clone, Copy)]
 struct Backend {
     name: &'static str,
-    device: Device,
+    device: &'static str,
     kernel: Kernel,
     /// Numbers of inputs: 1, 2, and around the edges of tiles.
     inputs: &'static [usize],
@@ -113,14 +113,14 @@ impl Backend {
     }
 
     const fn cuda(name: &'static str, kernel: Kernel) -> Self {
-        Self::gpu(name, Device::Cuda(0), kernel)
+        Self::gpu(name, "cuda", kernel)
     }
 
     const fn sim(name: &'static str, kernel: Kernel) -> Self {
-        Self { long_times: &[65537], ..Self::gpu(name, Device::Sim, kernel) }
+        Self { long_times: &[65537], ..Self::gpu(name, "sim", kernel) }
     }
 
-    const fn gpu(name: &'static str, device: Device, kernel: Kernel) -> Self {
+    const fn gpu(name: &'static str, device: &'static str, kernel: Kernel) -> Self {
         Self {
             name,
             device,
@@ -136,7 +136,7 @@ impl Backend {
     const fn cpu(name: &'static str, kernel: Kernel) -> Self {
         Self {
             name,
-            device: Device::Cpu,
+            device: "cpu",
             kernel,
             inputs: CPU_INPUTS,
             times: CPU_TIMES,
@@ -146,10 +146,15 @@ impl Backend {
         }
     }
 
+    /// Where it computes.
+    fn devices(&self) -> Devices {
+        self.device.parse().expect("a list of devices")
+    }
+
     /// Whether the backend is there; says why if not.
     fn is_there(&self) -> bool {
         let builder = Correlator::builder(1, 1).encoding(self.encodings[0]);
-        let plan = builder.device(self.device).kernel(self.kernel).build();
+        let plan = builder.device(self.devices()).kernel(self.kernel).build();
         device::there(self.name, plan).is_some()
     }
 
@@ -157,7 +162,7 @@ impl Backend {
         Correlator::builder(block.inputs, block.channels)
             .encoding(block.encoding)
             .layout(block.layout)
-            .device(self.device)
+            .device(self.devices())
             .kernel(self.kernel)
     }
 
@@ -459,7 +464,8 @@ fn view(block: &Block) -> Samples<'_> {
 /// Samples in any order and with anything between them, in host and in device memory, whole and cut out
 /// of more, and some of them missing: the same answers, into dumps that are used again.
 fn views(backend: Backend) {
-    let gpu = backend.device.open().unwrap();
+    // Of several GPUs one has the samples.
+    let gpu = backend.devices().open().unwrap().pop();
     for (case, format) in backend.formats().enumerate() {
         let size = format.0.bytes();
         let whole = backend.random(format, 8, 4, 70);
@@ -538,7 +544,7 @@ fn views(backend: Backend) {
 /// Samples that are in the GPU's memory, where they lie and unpacked, on streams that take turns; sums
 /// that are left there.
 fn device_memory(backend: Backend) {
-    let gpu = backend.device.open().unwrap().expect("a GPU");
+    let gpu = backend.devices().open().unwrap().pop().expect("a GPU");
     if backend.encodings.contains(&Encoding::Cf16) {
         let mut plan = backend.plan(&random((Encoding::Cf16, Layout::Tcn), 1, 1, 1));
         // SAFETY: the address is refused before it is used.
@@ -607,7 +613,7 @@ fn device_memory(backend: Backend) {
 /// integration that holds one is dumped, and that one only.
 fn too_many_bits(backend: Backend) {
     for encoding in [Encoding::Ci8, Encoding::Cf16] {
-        let builder = Correlator::builder(1, 1).encoding(encoding).device(backend.device);
+        let builder = Correlator::builder(1, 1).encoding(encoding).device(backend.devices());
         let text = builder.kernel(backend.kernel).build().err().expect("refused").to_string();
         let expected =
             format!("{} with {encoding} samples: expected ci4 or ci4-offset", backend.kernel);
@@ -654,6 +660,16 @@ macro_rules! conformance {
             const BACKEND: Backend = Backend::$device(stringify!($name), Kernel::$kernel);
 
             conformance!(@tests sizes bytes extremes cuts_and_dumps selections views device_memory);
+        }
+    };
+    (split $name:ident, $devices:literal, $device:ident, $kernel:ident) => {
+        mod $name {
+            use super::{Backend, Kernel};
+
+            const BACKEND: Backend =
+                Backend { device: $devices, ..Backend::$device(stringify!($name), Kernel::$kernel) };
+
+            conformance!(@tests sizes bytes cuts_and_dumps selections views);
         }
     };
     (four_bits $name:ident, $device:ident, $kernel:ident) => {
@@ -705,6 +721,8 @@ conformance!(packed sim_packed_complex, sim, PackedComplex, 4);
 conformance!(packed sim_packed_complex_3, sim, PackedComplex3, 3);
 conformance!(packed sim_packed_complex_2, sim, PackedComplex2, 2);
 conformance!(packed sim_packed_complex_1, sim, PackedComplex1, 1);
+conformance!(split sim_two, "sim,sim", sim, Wgmma128);
+conformance!(split sim_three, "sim,sim,sim", sim, Mma64);
 conformance!(gpu cuda_mma_128, cuda, Mma128);
 conformance!(gpu cuda_mma_64, cuda, Mma64);
 conformance!(gpu cuda_wgmma_192, cuda, Wgmma192);
@@ -717,3 +735,5 @@ conformance!(packed cuda_packed_complex, cuda, PackedComplex, 4);
 conformance!(packed cuda_packed_complex_3, cuda, PackedComplex3, 3);
 conformance!(packed cuda_packed_complex_2, cuda, PackedComplex2, 2);
 conformance!(packed cuda_packed_complex_1, cuda, PackedComplex1, 1);
+// Of their own name: they need two GPUs.
+conformance!(split two_cuda_auto, "cuda:0,cuda:1", cuda, Auto);

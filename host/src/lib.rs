@@ -22,12 +22,13 @@ mod sample;
 pub mod samples;
 pub mod shift;
 pub mod simulate;
+mod split;
 mod stream;
 
 pub use autocorrelate::Autocorrelator;
 pub use beamform::Beamformer;
 pub use correlate::Correlator;
-pub use device::Device;
+pub use device::{Device, Devices};
 pub use error::{Error, Result};
 pub use layout::Layout;
 pub use sample::Encoding;

@@ -2,36 +2,44 @@
 
 use std::sync::Arc;
 
-use crate::{Device, Result, device::Gpu};
+use crate::{Devices, Result, device::Gpu};
 
 /// Where a plan computes and by which kernel: the field `place` of every builder.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Place<Kernel> {
-    pub device: Device,
-    /// A GPU that is open already, instead of the device.
-    pub gpu: Option<Arc<dyn Gpu>>,
+    pub device: Devices,
+    /// GPUs that are open already, instead of the device.
+    pub gpus: Vec<Arc<dyn Gpu>>,
     pub kernel: Kernel,
 }
 
 impl<Kernel> Place<Kernel> {
-    /// The GPU, or none to compute on the CPU.
-    pub fn open(&self) -> Result<Option<Arc<dyn Gpu>>> {
-        self.gpu.clone().map_or_else(|| self.device.open(), |gpu| Ok(Some(gpu)))
+    /// The GPUs, or none to compute on the CPU.
+    pub fn open(&self) -> Result<Vec<Arc<dyn Gpu>>> {
+        if self.gpus.is_empty() { self.device.open() } else { Ok(self.gpus.clone()) }
     }
 }
 
-/// A builder's setters of its `place`; the documentation says what is done there.
+/// A builder's setters of its `place`; the documentation says what is done there, and what several GPUs
+/// share.
 macro_rules! place_setters {
-    ($does:literal) => {
-        #[doc = concat!("Where to ", $does, " (default: the first GPU, else the CPU).")]
-        pub fn device(mut self, device: Device) -> Self {
-            self.place.device = device;
+    ($does:literal, $shares:literal) => {
+        #[doc = concat!("Where to ", $does, " (default: the first GPU, else the CPU): a")]
+        /// [`Device`](crate::Device), or [`Devices`](crate::Devices) for several GPUs, which
+        #[doc = concat!("share the ", $shares, ": those for which there is one.")]
+        pub fn device(mut self, device: impl Into<Devices>) -> Self {
+            self.place.device = device.into();
             self
         }
 
         #[doc = concat!("A GPU to ", $does, " on that is open already, whatever the device.")]
-        pub fn gpu(mut self, gpu: Arc<dyn Gpu>) -> Self {
-            self.place.gpu = Some(gpu);
+        pub fn gpu(self, gpu: Arc<dyn Gpu>) -> Self {
+            self.gpus([gpu])
+        }
+
+        /// [`gpu`](Self::gpu) of several GPUs, none of them twice; none at all leave it to the device.
+        pub fn gpus(mut self, gpus: impl IntoIterator<Item = Arc<dyn Gpu>>) -> Self {
+            self.place.gpus = gpus.into_iter().collect();
             self
         }
 

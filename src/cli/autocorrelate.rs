@@ -8,7 +8,7 @@ use std::{
 };
 
 use corrust::{
-    Autocorrelator, Device, Error, Result,
+    Autocorrelator, Devices, Error, Result,
     autocorrelate::{Kernel, Scheme, State, Sums},
     format::{
         PartialFile,
@@ -73,9 +73,10 @@ pub struct Args {
     /// Save the state of the stream to this file, to be resumed
     #[arg(long, value_name = "STATE", value_parser = output())]
     save: Option<PathBuf>,
-    /// auto (the first GPU, else the CPU), cuda, cuda:1, cpu or sim
-    #[arg(long, default_value_t = Device::Auto)]
-    device: Device,
+    /// auto (the first GPU, else the CPU), cuda, cuda:1, cpu or sim; cuda:0,cuda:1, cuda:all or sim,sim:
+    /// several GPUs share the sensors or pairs
+    #[arg(long, default_value_t)]
+    device: Devices,
     /// On a GPU: auto, bin-groups or tensor-cores
     #[arg(long, default_value_t = Kernel::Auto)]
     kernel: Kernel,
@@ -219,7 +220,7 @@ impl Args {
             }
             return Autocorrelator::builder(sensors)
                 .resume(state)
-                .device(self.device)
+                .device(self.device.clone())
                 .kernel(self.kernel)
                 .build();
         }
@@ -227,7 +228,7 @@ impl Args {
             .groups(self.groups.unwrap_or(10))
             .lags(self.lags.unwrap_or(32))
             .scheme(self.scheme.unwrap_or_default())
-            .device(self.device)
+            .device(self.device.clone())
             .kernel(self.kernel);
         if !self.pair.is_empty() {
             let pairs: Vec<_> = self.pair.iter().map(|&Pair(a, b)| (a, b)).collect();

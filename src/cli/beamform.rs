@@ -3,7 +3,7 @@
 use std::{path::PathBuf, time::Instant};
 
 use corrust::{
-    Beamformer, Device, Encoding, Error, Layout, Result,
+    Beamformer, Devices, Encoding, Error, Layout, Result,
     beamform::{Beams, Kernel, Rounding, Shape, useful_operations},
     correlate,
     format::{
@@ -64,9 +64,10 @@ pub struct Args {
     /// NumPy file to write the number of clipped samples to, uint64 [F][P][B]
     #[arg(long, value_name = "COUNTS.npy", value_parser = output())]
     clipped: Option<PathBuf>,
-    /// auto (the first GPU, else the CPU), cuda, cuda:1, cpu or sim
-    #[arg(long, default_value_t = Device::Auto)]
-    device: Device,
+    /// auto (the first GPU, else the CPU), cuda, cuda:1, cpu or sim; cuda:0,cuda:1, cuda:all or sim,sim:
+    /// several GPUs share the channels
+    #[arg(long, default_value_t)]
+    device: Devices,
     #[arg(long, default_value_t = Kernel::Auto, help = kernels())]
     kernel: Kernel,
 }
@@ -171,7 +172,7 @@ impl Args {
             .weights(encoding)
             .rounding(self.rounding)
             .incoherent(self.incoherent.is_some())
-            .device(self.device)
+            .device(self.device.clone())
             .kernel(self.kernel)
             .build()?;
         plan.set_weights(&weights.read_all()?)?;

@@ -7,7 +7,7 @@ use std::{
 };
 
 use corrust::{
-    Correlator, Device, Error, Result,
+    Correlator, Devices, Error, Result,
     correlate::{Kernel, Shape, Visibilities, baselines, useful_operations},
     format::{
         Recording,
@@ -56,11 +56,12 @@ pub struct Args {
 }
 
 /// Where the work is done.
-#[derive(Clone, Copy, Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 pub struct Place {
-    /// auto (the first GPU, else the CPU), cuda, cuda:1, cpu or sim
-    #[arg(long, default_value_t = Device::Auto)]
-    pub device: Device,
+    /// auto (the first GPU, else the CPU), cuda, cuda:1, cpu or sim; cuda:0,cuda:1, cuda:all or sim,sim:
+    /// several GPUs share the channels
+    #[arg(long, default_value_t)]
+    pub device: Devices,
     #[arg(long, default_value_t = Kernel::Auto, help = kernels())]
     pub kernel: Kernel,
 }

@@ -22,6 +22,7 @@ mod head;
 mod kernel;
 mod plan;
 mod shape;
+mod split;
 mod state;
 mod sums_mut;
 
@@ -64,12 +65,13 @@ pub(crate) trait Backend: Send {
     fn kernel(&self) -> Kernel;
 }
 
-/// The backend on a GPU, or on the CPU where there is none, continuing from `state`.
-fn backend(state: State, gpu: Option<Arc<dyn Gpu>>, kernel: Kernel) -> Result<Box<dyn Backend>> {
-    match gpu {
-        Some(gpu) => Ok(Box::new(gpu::GpuBackend::new(gpu, state, kernel)?)),
-        None if kernel == Kernel::Auto => Ok(Box::new(cpu::Cpu::new(state))),
-        None => Err(Error::invalid(format!(
+/// The backend on some GPUs, or on the CPU where there is none, continuing from `state`.
+fn backend(state: State, gpus: Vec<Arc<dyn Gpu>>, kernel: Kernel) -> Result<Box<dyn Backend>> {
+    match &gpus[..] {
+        [gpu] => Ok(Box::new(gpu::GpuBackend::new(gpu.clone(), state, kernel)?)),
+        [_, _, ..] => Ok(Box::new(split::Split::new(gpus, state, kernel)?)),
+        [] if kernel == Kernel::Auto => Ok(Box::new(cpu::Cpu::new(state))),
+        [] => Err(Error::invalid(format!(
             "kernel {kernel} does not run on a CPU: expected kernel auto"
         ))),
     }

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use super::{Backend, Kernel, Scheme, Shape, State, Sums, SumsMut, backend, head::Head};
 use crate::{
-    Device, Error, Layout, Result,
+    Device, Devices, Error, Layout, Result,
     device::Gpu,
     place::{Place, place_setters},
-    samples::{Element, Feed, Samples},
+    samples::{Element, Feed, Memory, Samples},
 };
 
 /// Bytes of a stream's first counts that are copied from a GPU at a time.
@@ -69,7 +69,7 @@ impl Builder {
         self
     }
 
-    place_setters!("compute");
+    place_setters!("compute", "rows");
 
     /// Builds the plan.
     ///
@@ -141,8 +141,8 @@ pub struct Autocorrelator {
     shape: Shape,
     instants: u64,
     backend: Box<dyn Backend>,
-    /// The GPU where there is one, which may have the stream's first counts in its memory.
-    gpu: Option<Arc<dyn Gpu>>,
+    /// The GPUs where there are any: one may have the stream's first counts in its memory.
+    gpus: Vec<Arc<dyn Gpu>>,
     /// Kept here whatever the backend: it is no part of the backend's state.
     head: Head,
 }
@@ -162,11 +162,12 @@ impl Autocorrelator {
     fn at(mut state: State, place: &Place<Kernel>) -> Result<Self> {
         let (shape, instants) = (state.shape, state.instants);
         // What no GPU computes, the CPU does where the choice is free.
-        let free = place.gpu.is_none() && place.device == Device::Auto;
-        let gpu = if free && shape.scheme == Scheme::Classic { None } else { place.open()? };
+        let free = place.gpus.is_empty() && place.device == Device::Auto.into();
+        let gpus =
+            if free && shape.scheme == Scheme::Classic { Vec::new() } else { place.open()? };
         let head = std::mem::take(&mut state.head);
-        let backend = backend(state, gpu.clone(), place.kernel)?;
-        Ok(Self { shape, instants, backend, gpu, head })
+        let backend = backend(state, gpus.clone(), place.kernel)?;
+        Ok(Self { shape, instants, backend, gpus, head })
     }
 
     /// What is autocorrelated.
@@ -234,9 +235,11 @@ impl Autocorrelator {
         let (needed, piece) = (needed.min(counts.extents().times), (HEAD_BYTES / sensors).max(1));
         for first in (0..needed).step_by(piece) {
             let part = counts.times(first..needed.min(first + piece));
-            let bytes = match &self.gpu {
-                Some(gpu) => part.gather_from(gpu, Layout::Tcn)?,
-                None => part.gather(Layout::Tcn)?,
+            let bytes = match part.memory() {
+                Memory::Device(slice) if !self.gpus.is_empty() => {
+                    part.gather_from(slice.owner(&self.gpus)?, Layout::Tcn)?
+                }
+                _ => part.gather(Layout::Tcn)?,
             };
             self.head.advance(sensors, self.instants + first as u64, &bytes);
         }
@@ -290,8 +293,8 @@ impl Autocorrelator {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Invalid`] when the plan is the CPU's, or the room is not that of its sums; the device's
-    /// own errors.
+    /// [`Error::Invalid`] when the plan is the CPU's or that of several GPUs, or the room is not that of its
+    /// sums; the device's own errors.
     pub fn snapshot_device<'a>(&mut self, room: impl Into<SumsMut<'a>>) -> Result<()> {
         self.backend.snapshot_device(&room.into())
     }

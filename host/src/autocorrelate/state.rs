@@ -1,6 +1,6 @@
 //! All that an autocorrelation remembers.
 
-use std::{fs, path::Path};
+use std::{fs, ops::Range, path::Path};
 
 use serde::{Deserialize, Serialize};
 
@@ -123,6 +123,34 @@ impl State {
         if self.shape != *shape || self.pairs != pairs {
             *self = Self::new(*shape, pairs.to_vec());
         }
+    }
+
+    /// The state of a range of rows alone, of the sensors `[first, first + sensors)`, without a head.
+    pub(super) fn rows(&self, rows: Range<usize>, first: u32, sensors: usize) -> Self {
+        let Shape { groups, .. } = self.shape;
+        let cut = |size: usize| rows.start * size..rows.end * size;
+        let pairs = self.pairs[rows.clone()].iter().map(|pair| pair.map(|sensor| sensor - first));
+        Self {
+            shape: Shape { sensors, ..self.shape },
+            pairs: pairs.collect(),
+            instants: self.instants,
+            products: self.products[cut(self.shape.points())].to_vec(),
+            totals: self.totals[rows.clone()].to_vec(),
+            partial: self.partial[cut(groups)].to_vec(),
+            cells: self.cells[cut(groups * self.shape.cells())].to_vec(),
+            head: Head::default(),
+        }
+    }
+
+    /// Replaces the numbers of a range of rows by those of their state alone.
+    pub(super) fn set_rows(&mut self, rows: &Range<usize>, state: &Self) {
+        let Shape { groups, .. } = self.shape;
+        let cut = |size: usize| rows.start * size..rows.end * size;
+        let cells = groups * self.shape.cells();
+        self.products[cut(self.shape.points())].copy_from_slice(&state.products);
+        self.totals[rows.clone()].copy_from_slice(&state.totals);
+        self.partial[cut(groups)].copy_from_slice(&state.partial);
+        self.cells[cut(cells)].copy_from_slice(&state.cells);
     }
 
     /// What is autocorrelated.

@@ -1,6 +1,6 @@
 //! What a beamformer gives.
 
-use ndarray::{Array3, Array4};
+use ndarray::{Array3, Array4, ArrayViewMut3, ArrayViewMut4, Axis};
 
 use super::Shape;
 use crate::device::DeviceSliceMut;
@@ -51,6 +51,15 @@ impl Beams {
         }
     }
 
+    /// All of them, as room to be written.
+    pub(super) fn room(&mut self) -> Room<'_> {
+        Room {
+            samples: self.samples.view_mut(),
+            clipped: self.clipped.view_mut(),
+            incoherent: self.incoherent.as_mut().map(|powers| powers.view_mut()),
+        }
+    }
+
     /// `T`.
     pub fn times(&self) -> usize {
         self.samples.dim().3
@@ -65,6 +74,31 @@ impl Beams {
                 sums
             },
         )
+    }
+}
+
+/// Room in host memory for the beams of some channels: what [`Beams`] has of them.
+pub(super) struct Room<'a> {
+    /// What lies of each beam is in one piece.
+    pub(super) samples: ArrayViewMut4<'a, u8>,
+    pub(super) clipped: ArrayViewMut3<'a, u64>,
+    pub(super) incoherent: Option<ArrayViewMut3<'a, u32>>,
+}
+
+impl Room<'_> {
+    /// The room of the first `channels` channels, and of the others.
+    pub(super) fn split(self, channels: usize) -> (Self, Self) {
+        let samples = self.samples.split_at(Axis(1), channels);
+        let clipped = self.clipped.split_at(Axis(0), channels);
+        let incoherent = match self.incoherent {
+            Some(powers) => {
+                let (first, rest) = powers.split_at(Axis(0), channels);
+                (Some(first), Some(rest))
+            }
+            None => (None, None),
+        };
+        let room = |samples, clipped, incoherent| Self { samples, clipped, incoherent };
+        (room(samples.0, clipped.0, incoherent.0), room(samples.1, clipped.1, incoherent.1))
     }
 }
 

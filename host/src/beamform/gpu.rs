@@ -26,13 +26,16 @@ use corrust_gpu::{
 };
 use rayon::prelude::*;
 
-use super::{Backend, Beams, BeamsMut, Kernel, Rounding, Shape, Weight};
+use super::{Backend, Beams, BeamsMut, Kernel, Rounding, Shape, Weight, beams::Room};
 use crate::{
     Encoding, Error, Layout, Result,
     device::{Buffer, Facts, Gpu, LockedBytes, Stream},
     samples::{Memory, Samples},
     stream::{Feeder, PIECE_BYTES},
 };
+
+/// Why what lies in a room is a slice.
+const IN_ORDER: &str = "room was made in standard order";
 
 /// Bytes of a piece of voltages whose beams stay in device memory.
 const DEVICE_PIECE_BYTES: usize = 64 << 20;
@@ -324,22 +327,28 @@ impl GpuBackend {
         unsafe { self.gpu.copy_out(stream, output.samples.address(), samples) }
     }
 
-    /// Waits for a piece and copies its results to their place in `beams`.
-    fn place(&self, output: &Output, piece: &Pending, beams: &mut Beams) -> Result<()> {
+    /// Waits for a piece and copies its results to their place in the room.
+    fn place(&self, output: &Output, piece: &Pending, room: &mut Room<'_>) -> Result<()> {
         self.gpu.wait(piece.stream)?;
-        let times = beams.times();
+        let (.., times) = room.samples.dim();
         let copy = |row: &mut [u8], from: &[u8], size: usize| {
             row[size * piece.first_time..][..size * piece.times]
                 .copy_from_slice(&from[..size * piece.times]);
         };
         let pitch = piece.times.next_multiple_of(UNIT_TIMES as usize);
         let (samples, powers): (&[u8], &[u8]) = (&output.host_samples, &output.host_powers);
-        let rows = beams.samples.as_slice_mut().expect("room was made in standard order");
-        rows.par_chunks_exact_mut(times)
-            .zip(samples.par_chunks_exact(pitch))
-            .for_each(|(row, from)| copy(row, from, 1));
-        if let Some(incoherent) = &mut beams.incoherent {
-            let rows = incoherent.as_slice_mut().expect("room was made in standard order");
+        // Rows of times of all beams.
+        let beams = room.samples.outer_iter_mut().into_par_iter();
+        beams.zip(samples.par_chunks_exact(pitch * self.shape.streams())).for_each(
+            |(beam, samples)| {
+                let rows = beam.into_slice().expect(IN_ORDER);
+                rows.par_chunks_exact_mut(times)
+                    .zip(samples.par_chunks_exact(pitch))
+                    .for_each(|(row, from)| copy(row, from, 1));
+            },
+        );
+        if let Some(incoherent) = &mut room.incoherent {
+            let rows = incoherent.as_slice_mut().expect(IN_ORDER);
             bytemuck::cast_slice_mut(rows)
                 .par_chunks_exact_mut(4 * times)
                 .zip(powers.par_chunks_exact(4 * piece.times))
@@ -353,11 +362,11 @@ impl GpuBackend {
         &mut self,
         outputs: &mut [Output],
         voltages: &Samples<'_>,
-        beams: &mut Beams,
+        room: &mut Room<'_>,
     ) -> Result<()> {
         let times = voltages.extents().times;
         let most = self.piece_times(PIECE_BYTES)?;
-        let incoherent = beams.incoherent.is_some();
+        let incoherent = room.incoherent.is_some();
         // Beams that stay in device memory may still be counted.
         self.feeder.continue_on(Stream::default())?;
         self.clipped.clear(Stream::default())?;
@@ -366,7 +375,7 @@ impl GpuBackend {
         for (index, first_time) in pieces.chain([None; SETS]).enumerate() {
             let output = &mut outputs[index % SETS];
             if let Some(piece) = output.pending.take() {
-                self.place(output, &piece, beams)?;
+                self.place(output, &piece, room)?;
             }
             let Some(first_time) = first_time else { continue };
             let piece = voltages.times(first_time..times.min(first_time + most));
@@ -378,7 +387,7 @@ impl GpuBackend {
             output.pending = Some(Pending { stream, first_time, times });
             self.enqueue(output, &brought, incoherent)?;
         }
-        let clipped = beams.clipped.as_slice_mut().expect("room was made in standard order");
+        let clipped = room.clipped.as_slice_mut().expect(IN_ORDER);
         self.clipped.download(Stream::default(), clipped)
     }
 }
@@ -556,6 +565,26 @@ impl Tiling {
     }
 }
 
+impl GpuBackend {
+    /// [`Backend::beamform`] of a part of a plan's channels.
+    pub(super) fn beamform_room(
+        &mut self,
+        voltages: &Samples<'_>,
+        room: &mut Room<'_>,
+    ) -> Result<()> {
+        while self.outputs.len() < SETS {
+            self.outputs.push(self.new_output()?);
+        }
+        let mut outputs = std::mem::take(&mut self.outputs);
+        let result = self.stream(&mut outputs, voltages, room);
+        // Whatever happened, nothing is on its way any more.
+        let pending = outputs.iter_mut().filter_map(|output| output.pending.take());
+        let waited = pending.map(|piece| self.gpu.wait(piece.stream)).collect::<Vec<_>>();
+        self.outputs = outputs;
+        result.and(self.feeder.give_back()).and(waited.into_iter().collect())
+    }
+}
+
 impl Backend for GpuBackend {
     fn set_weights(&mut self, weights: &[Weight]) -> Result<()> {
         let prepared = self.layout().prepare(&self.shape, weights);
@@ -574,16 +603,7 @@ impl Backend for GpuBackend {
     }
 
     fn beamform(&mut self, voltages: &Samples<'_>, beams: &mut Beams) -> Result<()> {
-        while self.outputs.len() < SETS {
-            self.outputs.push(self.new_output()?);
-        }
-        let mut outputs = std::mem::take(&mut self.outputs);
-        let result = self.stream(&mut outputs, voltages, beams);
-        // Whatever happened, nothing is on its way any more.
-        let pending = outputs.iter_mut().filter_map(|output| output.pending.take());
-        let waited = pending.map(|piece| self.gpu.wait(piece.stream)).collect::<Vec<_>>();
-        self.outputs = outputs;
-        result.and(self.feeder.give_back()).and(waited.into_iter().collect())
+        self.beamform_room(voltages, &mut beams.room())
     }
 
     fn beamform_device(&mut self, voltages: &Samples<'_>, room: &BeamsMut<'_>) -> Result<()> {

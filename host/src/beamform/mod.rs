@@ -13,6 +13,7 @@ mod gpu;
 mod kernel;
 mod plan;
 mod shape;
+mod split;
 mod weights;
 
 pub use beams::{Beams, BeamsMut};
@@ -61,16 +62,18 @@ pub(crate) trait Backend: Send {
     fn kernel(&self) -> Kernel;
 }
 
-/// The backend on a GPU, or on the CPU where there is none, for a kernel.
+/// The backend on some GPUs, or on the CPU where there is none, for a kernel.
 fn backend(
     shape: &Shape,
     weights: Encoding,
     rounding: Rounding,
-    gpu: Option<Arc<dyn Gpu>>,
+    gpus: Vec<Arc<dyn Gpu>>,
     kernel: Kernel,
 ) -> Result<Box<dyn Backend>> {
-    match gpu {
-        Some(gpu) => Ok(Box::new(gpu::GpuBackend::new(gpu, shape, weights, rounding, kernel)?)),
-        None => cpu::backend(shape, rounding, kernel),
+    let on = |gpu, shape: &Shape| gpu::GpuBackend::new(gpu, shape, weights, rounding, kernel);
+    match &gpus[..] {
+        [] => cpu::backend(shape, rounding, kernel),
+        [gpu] => Ok(Box::new(on(gpu.clone(), shape)?)),
+        _ => Ok(Box::new(split::Split::new(gpus, shape, on)?)),
     }
 }

@@ -6,7 +6,7 @@ use bytemuck::NoUninit;
 
 use super::{Backend, Beams, BeamsMut, Kernel, MAX_SHIFT, Shape, Weight, backend};
 use crate::{
-    Device, Encoding, Error, Layout, Result,
+    Devices, Encoding, Error, Layout, Result,
     device::Gpu,
     place::{Place, place_setters},
     samples::{Feed, Samples},
@@ -100,7 +100,7 @@ impl Builder {
         self
     }
 
-    place_setters!("beamform");
+    place_setters!("beamform", "channels");
 
     /// Builds the plan.
     ///
@@ -314,8 +314,8 @@ impl Beamformer {
     /// ```
     ///
     /// # Errors
-    /// As for [`beamform`](Self::beamform), and [`Error::Invalid`] when the plan is the CPU's or the room
-    /// is not that of the beams.
+    /// As for [`beamform`](Self::beamform), and [`Error::Invalid`] when the plan is the CPU's or that of
+    /// several GPUs, or the room is not that of the beams.
     pub fn beamform_device<'a, 'b>(
         &mut self,
         voltages: impl Into<Feed<'a>>,

@@ -31,7 +31,7 @@ use rayon::prelude::*;
 
 use super::{
     Backend, Kernel, Setup, Shape, Visibilities, VisibilitiesMut, baselines, on_device::OnDevice,
-    valid,
+    valid, visibilities::Room,
 };
 use crate::{
     Encoding, Error, Layout, Result,
@@ -742,6 +742,30 @@ impl GpuBackend {
     }
 }
 
+impl GpuBackend {
+    /// [`Backend::dump_into`] of a part of a plan's visibilities.
+    pub(super) fn dump_room(&mut self, gate: usize, room: Room<'_>) -> Result<()> {
+        let stream = self.feeder.last();
+        self.check_bits(gate, stream)?;
+        let GateSums { partial_times, total_used } = self.gates[gate];
+        match room {
+            Room::Float(sums) if partial_times > 0 => {
+                self.download(&self.partial, gate, stream, sums)?;
+            }
+            Room::Float(sums) => sums.fill(Complex::default()),
+            Room::Integer(sums) if total_used => {
+                self.widen(gate, stream)?;
+                let total = self.total.as_ref().expect("total_used");
+                self.download(total, gate, stream, sums)?;
+            }
+            Room::Integer(sums) if partial_times > 0 => self.widen_here(gate, stream, sums)?,
+            Room::Integer(sums) => sums.fill(Complex::default()),
+        }
+        self.gates[gate] = GateSums::default();
+        Ok(())
+    }
+}
+
 impl Backend for GpuBackend {
     fn accumulate(&mut self, samples: &Samples<'_>, gates: Option<&[u8]>) -> Result<()> {
         let result = self.accumulate_pieces(samples, gates);
@@ -749,33 +773,7 @@ impl Backend for GpuBackend {
     }
 
     fn dump_into(&mut self, gate: usize, visibilities: &mut Visibilities) -> Result<()> {
-        let stream = self.feeder.last();
-        self.check_bits(gate, stream)?;
-        let GateSums { partial_times, total_used } = self.gates[gate];
-        match visibilities {
-            Visibilities::Float(sums) => {
-                let sums = sums.as_slice_mut().expect("room was made in standard order");
-                if partial_times > 0 {
-                    self.download(&self.partial, gate, stream, sums)?;
-                } else {
-                    sums.fill(Complex::default());
-                }
-            }
-            Visibilities::Integer(sums) => {
-                let sums = sums.as_slice_mut().expect("room was made in standard order");
-                if total_used {
-                    self.widen(gate, stream)?;
-                    let total = self.total.as_ref().expect("total_used");
-                    self.download(total, gate, stream, sums)?;
-                } else if partial_times > 0 {
-                    self.widen_here(gate, stream, sums)?;
-                } else {
-                    sums.fill(Complex::default());
-                }
-            }
-        }
-        self.gates[gate] = GateSums::default();
-        Ok(())
+        self.dump_room(gate, visibilities.room())
     }
 
     fn dump_device(&mut self, room: &VisibilitiesMut<'_>) -> Result<()> {

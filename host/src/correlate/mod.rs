@@ -13,6 +13,7 @@ mod kernel;
 mod on_device;
 mod plan;
 mod shape;
+mod split;
 mod valid;
 mod visibilities;
 
@@ -44,7 +45,7 @@ pub(crate) trait Backend: Send {
     /// starts again from zero.
     fn dump_into(&mut self, gate: usize, visibilities: &mut Visibilities) -> Result<()>;
 
-    /// Brings all gates' sums to device memory.
+    /// Brings all gates' sums to the memory of the plan's only GPU.
     fn dump_device(&mut self, _room: &VisibilitiesMut<'_>) -> Result<()> {
         Err(Error::invalid(format!(
             "{}: leaves visibilities in host memory, not in a GPU's",
@@ -67,10 +68,11 @@ pub(crate) trait Backend: Send {
     fn kernel(&self) -> Kernel;
 }
 
-/// The backend on a GPU, or on the CPU where there is none.
-fn backend(gpu: Option<Arc<dyn Gpu>>, setup: &Setup<'_>) -> Result<Box<dyn Backend>> {
-    match gpu {
-        Some(gpu) => Ok(Box::new(gpu::GpuBackend::new(gpu, setup)?)),
-        None => cpu::backend(setup),
+/// The backend on some GPUs, or on the CPU where there is none.
+fn backend(gpus: Vec<Arc<dyn Gpu>>, setup: &Setup<'_>) -> Result<Box<dyn Backend>> {
+    match &gpus[..] {
+        [] => cpu::backend(setup),
+        [gpu] => Ok(Box::new(gpu::GpuBackend::new(gpu.clone(), setup)?)),
+        _ => Ok(Box::new(split::Split::new(gpus, setup)?)),
     }
 }

@@ -7,7 +7,7 @@ use super::{
     valid::{Counter, DelayedGaps, check_gates},
 };
 use crate::{
-    Device, Encoding, Error, Layout, Result,
+    Devices, Encoding, Error, Layout, Result,
     device::Gpu,
     place::{Place, place_setters},
     samples::Feed,
@@ -54,7 +54,7 @@ impl Builder {
         self
     }
 
-    place_setters!("correlate");
+    place_setters!("correlate", "channels");
 
     /// Keeps the visibilities of `gates` gates apart, 1 to 255 (default: 1); see
     /// [`Correlator::accumulate_gated`].
@@ -82,7 +82,7 @@ impl Builder {
     pub fn build(self) -> Result<Correlator> {
         let Self { shape, place, gates, shifts } = self;
         shape.check()?;
-        let gpu = place.open()?;
+        let gpus = place.open()?;
         if !(1..=usize::from(DROP)).contains(&gates) {
             return Err(Error::invalid(format!("{gates} gates: expected 1 to {DROP}")));
         }
@@ -95,7 +95,7 @@ impl Builder {
         }
         let setup = Setup { shape: &shape, kernel: place.kernel, gates, shifts: &shifts };
         Ok(Correlator {
-            backend: backend(gpu, &setup)?,
+            backend: backend(gpus, &setup)?,
             counters: (0..gates).map(|_| Counter::default()).collect(),
             delays: shifts.iter().any(|&shift| shift > 0).then(|| DelayedGaps::new(&shifts)),
             shape,
@@ -187,7 +187,8 @@ impl Correlator {
     /// use then. Samples in a GPU's memory are to stay as they are until their stream has come so far,
     /// which [`wait`](Self::wait) and [`dump`](Self::dump) wait for. They are correlated where they lie
     /// if they are complete, in the plan's layout and without gaps (`cnt`: in rows equally far apart),
-    /// and copied by the GPU otherwise.
+    /// and copied by the GPU otherwise; what a plan of several GPUs correlates on another of them is copied
+    /// through the host.
     ///
     /// ```
     /// use corrust_host::{Correlator, Device, Encoding, Layout, samples::{Missing, Samples}};
@@ -339,8 +340,8 @@ impl Correlator {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Invalid`] when the plan is the CPU's, or the room is not that of its sums; the device's
-    /// own errors.
+    /// [`Error::Invalid`] when the plan is the CPU's or that of several GPUs, or the room is not that of its
+    /// sums; the device's own errors.
     pub fn dump_device<'a>(
         &mut self,
         room: impl Into<VisibilitiesMut<'a>>,

@@ -43,6 +43,15 @@ impl Visibilities {
         Ok(())
     }
 
+    /// All of them, as room to be written.
+    pub(super) fn room(&mut self) -> Room<'_> {
+        const WHY: &str = "room was made in standard order";
+        match self {
+            Self::Integer(sums) => Room::Integer(sums.as_slice_mut().expect(WHY)),
+            Self::Float(sums) => Room::Float(sums.as_slice_mut().expect(WHY)),
+        }
+    }
+
     /// The exact sums, if the samples were integers.
     pub fn integer(&self) -> Option<&Array2<Complex<i64>>> {
         match self {
@@ -64,6 +73,28 @@ impl Visibilities {
 impl Default for Visibilities {
     fn default() -> Self {
         Self::Integer(Array2::default((0, 0)))
+    }
+}
+
+/// Room in host memory for the visibilities of some channels, `[channel][baseline]`.
+pub(super) enum Room<'a> {
+    Integer(&'a mut [Complex<i64>]),
+    Float(&'a mut [Complex<f32>]),
+}
+
+impl Room<'_> {
+    /// The room of the first `sums` sums, and of the others.
+    pub(super) fn split(self, sums: usize) -> (Self, Self) {
+        match self {
+            Self::Integer(room) => {
+                let (first, rest) = room.split_at_mut(sums);
+                (Self::Integer(first), Self::Integer(rest))
+            }
+            Self::Float(room) => {
+                let (first, rest) = room.split_at_mut(sums);
+                (Self::Float(first), Self::Float(rest))
+            }
+        }
     }
 }
 

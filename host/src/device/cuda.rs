@@ -377,6 +377,10 @@ impl fmt::Debug for CudaGpu {
 }
 
 impl Gpu for CudaGpu {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
     fn facts(&self) -> &Facts {
         &self.facts
     }

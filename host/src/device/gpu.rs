@@ -151,6 +151,9 @@ impl Rows {
 
 /// A machine that runs the kernels.
 pub trait Gpu: Send + Sync + fmt::Debug {
+    /// What errors call it: `cuda:1`.
+    fn name(&self) -> &str;
+
     /// What it is.
     fn facts(&self) -> &Facts;
 
@@ -489,6 +492,17 @@ impl<'a, T: Pod> DeviceSlice<'a, T> {
     /// The stream in whose order they are to be used.
     pub const fn stream(&self) -> Stream {
         self.stream
+    }
+
+    /// The one of some GPUs that has the elements in its memory: the first where the caller vouches.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`].
+    pub(crate) fn owner<'b>(&self, gpus: &'b [Arc<dyn Gpu>]) -> Result<&'b Arc<dyn Gpu>> {
+        match gpus.iter().find(|gpu| self.gpu == identity(gpu)) {
+            Some(gpu) => Ok(gpu),
+            None => self.check(&gpus[0]).map(|()| &gpus[0]),
+        }
     }
 
     /// Checks that the elements are in the memory of `gpu`.

@@ -1,6 +1,6 @@
 //! Where the work is done.
 //!
-//! [`Device`] is the user's choice, [`Gpu`] a machine that runs the kernels: a CUDA device
+//! [`Device`] and [`Devices`] are the user's choice, [`Gpu`] a machine that runs the kernels: a CUDA device
 //! or the simulator.
 
 #[cfg(cuda)]
@@ -13,6 +13,7 @@ mod driver;
 mod gpu;
 pub(crate) mod host;
 mod kernels;
+mod several;
 #[cfg(feature = "sim")]
 mod sim;
 #[cfg(not(feature = "sim"))]
@@ -25,6 +26,7 @@ pub use gpu::{
     Buffer, DeviceSlice, DeviceSliceMut, Facts, Gpu, LockedBytes, Rows, Stream, TensorMap,
 };
 pub use kernels::{Kernels, PTX_VARIABLE};
+pub use several::Devices;
 #[cfg(feature = "sim")]
 pub use sim::SimGpu;
 
@@ -65,7 +67,7 @@ impl Device {
                 Ok(gpus.into_iter().find_map(|ordinal| cuda::open(ordinal).ok()))
             }
             Self::Cuda(ordinal) => cuda::open(ordinal).map(Some),
-            Self::Sim => sim::open().map(Some),
+            Self::Sim => sim::open(0).map(Some),
         }
     }
 

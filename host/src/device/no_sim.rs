@@ -9,7 +9,7 @@ fn absent() -> Error {
     Error::Device("no device sim: this build of corrust has no simulator (feature sim)".to_owned())
 }
 
-pub(super) fn open() -> Result<Arc<dyn Gpu>> {
+pub(super) fn open(_index: usize) -> Result<Arc<dyn Gpu>> {
     Err(absent())
 }
 

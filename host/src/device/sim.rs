@@ -7,7 +7,7 @@
 use std::{
     collections::HashMap,
     fmt,
-    sync::{Arc, Mutex, OnceLock},
+    sync::{Arc, Mutex},
 };
 
 use corrust_gpu::abi::Entry;
@@ -19,11 +19,20 @@ use super::{
 };
 use crate::{Error, Result};
 
-/// The simulator that [`crate::Device::Sim`] opens, with the kernels that `CORRUST_PTX` names.
-pub(super) fn open() -> Result<Arc<dyn Gpu>> {
-    static SHARED: OnceLock<Arc<SimGpu>> = OnceLock::new();
+/// The simulators that [`crate::Device::Sim`] opens, the first alone and the others in a list, with the
+/// kernels that `CORRUST_PTX` names.
+pub(super) fn open(index: usize) -> Result<Arc<dyn Gpu>> {
+    static SHARED: Mutex<Vec<Arc<SimGpu>>> = Mutex::new(Vec::new());
     let kernels = Kernels::of_environment()?;
-    Ok(SHARED.get_or_init(|| Arc::new(SimGpu::with_kernels(&kernels))).clone())
+    let mut shared = lock(&SHARED);
+    while shared.len() <= index {
+        let mut gpu = SimGpu::with_kernels(&kernels);
+        if !shared.is_empty() {
+            gpu.name = format!("sim {}", shared.len() + 1);
+        }
+        shared.push(Arc::new(gpu));
+    }
+    Ok(shared[index].clone())
 }
 
 /// A simulator of its own, with other kernels in place of those of the same name.
@@ -33,6 +42,7 @@ pub(super) fn open_with(kernels: &Kernels) -> Result<Arc<dyn Gpu>> {
 
 /// A simulated GPU with a memory of its own.
 pub struct SimGpu {
+    name: String,
     facts: Facts,
     kernels: Kernels,
     memory: Memory,
@@ -50,6 +60,7 @@ impl SimGpu {
     /// The same with other kernels in place of those of the same name.
     pub fn with_kernels(kernels: &Kernels) -> Self {
         Self {
+            name: "sim".to_owned(),
             kernels: kernels.clone(),
             facts: Facts {
                 name: "simulator".to_owned(),
@@ -100,6 +111,10 @@ fn error(error: ptx_sim::Error) -> Error {
 
 // Everything happens at once, in the order of the calls, so that streams need no order.
 impl Gpu for SimGpu {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
     fn facts(&self) -> &Facts {
         &self.facts
     }

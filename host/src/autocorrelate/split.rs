@@ -1,0 +1,77 @@
+//! Autocorrelation on several GPUs, which share the rows: each gets the counts of the sensors from the first
+//! to the last that its rows need.
+
+use std::{ops::Range, sync::Arc};
+
+use super::{Backend, Kernel, Shape, State, gpu::GpuBackend};
+use crate::{Layout, Result, device::Gpu, samples::Samples, split::Parts};
+
+/// The state of a stream, each row of which is on one of the GPUs.
+pub(super) struct Split {
+    shape: Shape,
+    pairs: Vec<[u32; 2]>,
+    instants: u64,
+    parts: Parts<Part>,
+}
+
+/// Some of the rows.
+struct Part {
+    backend: GpuBackend,
+    sensors: Range<usize>,
+    /// The state as it was asked for last, whose memory is used again.
+    state: State,
+}
+
+impl Split {
+    /// Puts `state` on `gpus`.
+    pub(super) fn new(gpus: Vec<Arc<dyn Gpu>>, state: State, kernel: Kernel) -> Result<Self> {
+        let parts = Parts::new(gpus, state.pairs.len(), |gpu, rows| {
+            let needed = state.pairs[rows.clone()].as_flattened();
+            let first = *needed.iter().min().expect("a part has rows");
+            let last = *needed.iter().max().expect("a part has rows");
+            let sensors = first as usize..last as usize + 1;
+            let state = state.rows(rows, first, sensors.len());
+            let room = State::new(state.shape, state.pairs.clone());
+            Ok(Part { backend: GpuBackend::new(gpu, state, kernel)?, sensors, state: room })
+        })?;
+        let State { shape, pairs, instants, .. } = state;
+        Ok(Self { shape, pairs, instants, parts })
+    }
+}
+
+impl Backend for Split {
+    fn accumulate(&mut self, counts: &Samples<'_>) -> Result<()> {
+        self.parts.feed(
+            counts,
+            Layout::Tcn,
+            std::iter::repeat(()),
+            |part, counts| counts.inputs(part.backend.sensors.clone()),
+            |part, counts, ()| part.backend.accumulate(counts),
+        )?;
+        self.instants += counts.extents().times as u64;
+        Ok(())
+    }
+
+    fn wait(&mut self) -> Result<()> {
+        self.parts.each_alone(|part| part.backend.wait())
+    }
+
+    fn state_into(&mut self, state: &mut State) -> Result<()> {
+        self.parts.each_alone(|part| part.backend.state_into(&mut part.state))?;
+        state.make_room(&self.shape, &self.pairs);
+        state.instants = self.instants;
+        let rows: Vec<_> = self.parts.ranges().collect();
+        for (rows, part) in rows.iter().zip(self.parts.backends()) {
+            state.set_rows(rows, &part.state);
+        }
+        Ok(())
+    }
+
+    fn device_name(&self) -> &str {
+        self.parts.name()
+    }
+
+    fn kernel(&self) -> Kernel {
+        self.parts.first().backend.kernel()
+    }
+}

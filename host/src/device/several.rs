@@ -1,0 +1,180 @@
+//! A choice of one device or of several GPUs.
+
+use std::{fmt, str::FromStr, sync::Arc};
+
+use corrust_gpu::abi::Target;
+
+use super::{Device, Gpu, cuda, sim};
+use crate::{Error, Result};
+
+/// Where a plan computes: one [`Device`], or several GPUs of this host that share the work.
+///
+/// ```
+/// use corrust_host::{Correlator, Device, Devices};
+///
+/// let devices: Devices = "cuda:0,cuda:1".parse()?;
+/// assert_eq!(devices, Devices::new([Device::Cuda(0), Device::Cuda(1)])?);
+/// assert!("cuda:0,cpu".parse::<Devices>().is_err());
+///
+/// // Every `sim` of a list is a simulator of its own: channel 0 on one, channel 1 on the other.
+/// let mut correlator = Correlator::builder(1, 2).device("sim,sim".parse::<Devices>()?).build()?;
+/// correlator.accumulate(&[[[1_i8, 2]], [[3, 4]]])?;
+/// assert_eq!(correlator.dump()?.visibilities.integer().unwrap()[[1, 0]].re, 9 + 16);
+/// assert_eq!(correlator.device_name(), "2 x simulator");
+/// # Ok::<(), corrust_host::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Devices(Choice);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Choice {
+    /// At least one.
+    List(Vec<Device>),
+    AllCuda,
+}
+
+impl Devices {
+    /// The devices of a list: one, or several GPUs.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when there is none, a GPU comes twice, one of several is no GPU, or simulators
+    /// and CUDA devices are mixed.
+    pub fn new(devices: impl IntoIterator<Item = Device>) -> Result<Self> {
+        let list: Vec<Device> = devices.into_iter().collect();
+        let wrong = |found: &str| {
+            let list: Vec<_> = list.iter().map(Device::to_string).collect();
+            Err(Error::invalid(format!(
+                "devices {:?}: {found}, expected one device, or CUDA devices each once, as in \
+                 cuda:0,cuda:1",
+                list.join(",")
+            )))
+        };
+        if list.is_empty() {
+            return wrong("none");
+        }
+        if list.len() > 1 {
+            if let Some(device) = list.iter().find(|d| matches!(d, Device::Auto | Device::Cpu)) {
+                return wrong(&format!("{device} is not one of several GPUs"));
+            }
+            if list.contains(&Device::Sim) && list.iter().any(|&device| device != Device::Sim) {
+                return wrong("simulators and CUDA devices");
+            }
+            let mut later = list.iter().enumerate().skip(1);
+            let again = later.find(|(index, d)| **d != Device::Sim && list[..*index].contains(d));
+            if let Some((_, device)) = again {
+                return wrong(&format!("{device} twice"));
+            }
+        }
+        Ok(Self(Choice::List(list)))
+    }
+
+    /// `cuda:all`: all CUDA devices that run the kernels.
+    pub const fn all_cuda() -> Self {
+        Self(Choice::AllCuda)
+    }
+
+    /// The only device, if it is one.
+    pub fn one(&self) -> Option<Device> {
+        match &self.0 {
+            Choice::List(list) if list.len() == 1 => Some(list[0]),
+            _ => None,
+        }
+    }
+
+    /// Opens the GPUs: none where the CPU is to compute.
+    ///
+    /// # Errors
+    /// [`Error::Device`] when one named is not there, or there is none at all of `cuda:all`.
+    pub fn open(&self) -> Result<Vec<Arc<dyn Gpu>>> {
+        match &self.0 {
+            Choice::List(list) if list.len() == 1 => Ok(list[0].open()?.into_iter().collect()),
+            Choice::List(list) => list
+                .iter()
+                .enumerate()
+                .map(|(index, device)| match device {
+                    Device::Cuda(ordinal) => cuda::open(*ordinal),
+                    _ => sim::open(index),
+                })
+                .collect(),
+            Choice::AllCuda => {
+                let mut able = Vec::new();
+                for ordinal in 0..cuda::count()? {
+                    if cuda::facts(ordinal)?.runs(Target::Sm80) {
+                        able.push(cuda::open(ordinal)?);
+                    }
+                }
+                // Where none is able, the first says why.
+                if able.is_empty() { Ok(vec![cuda::open(0)?]) } else { Ok(able) }
+            }
+        }
+    }
+}
+
+impl Default for Devices {
+    fn default() -> Self {
+        Device::default().into()
+    }
+}
+
+impl From<Device> for Devices {
+    fn from(device: Device) -> Self {
+        Self(Choice::List(vec![device]))
+    }
+}
+
+impl fmt::Display for Devices {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Choice::List(list) => {
+                let list: Vec<_> = list.iter().map(Device::to_string).collect();
+                f.pad(&list.join(","))
+            }
+            Choice::AllCuda => f.pad("cuda:all"),
+        }
+    }
+}
+
+impl FromStr for Devices {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        if text == "cuda:all" {
+            return Ok(Self::all_cuda());
+        }
+        if !text.contains(',') {
+            return Ok(text.parse::<Device>()?.into());
+        }
+        Self::new(text.split(',').map(str::parse).collect::<Result<Vec<Device>>>()?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_round_trip() {
+        for text in ["auto", "cpu", "cuda", "cuda:3", "sim", "cuda:all", "cuda,cuda:1", "sim,sim"] {
+            assert_eq!(text.parse::<Devices>().unwrap().to_string(), text);
+        }
+        let list = Devices::new([Device::Cuda(1), Device::Cuda(0)]).unwrap();
+        assert_eq!("cuda:1,cuda:0".parse::<Devices>().unwrap(), list);
+    }
+
+    #[test]
+    fn lists_that_are_no_gpus_are_refused() {
+        for (text, found) in [
+            ("cuda:1,cuda:1", "cuda:1 twice"),
+            ("cuda:0,cuda", "cuda twice"),
+            ("cuda,cpu", "cpu is not one of several GPUs"),
+            ("auto,cuda", "auto is not one of several GPUs"),
+            ("sim,cuda", "simulators and CUDA devices"),
+            ("cuda:0,", "unknown device \"\""),
+            ("cuda:0,cuda:all", "unknown device \"cuda:all\""),
+        ] {
+            let error = text.parse::<Devices>().unwrap_err().to_string();
+            assert!(error.contains(found), "{text}: {error}");
+        }
+        assert!(Devices::new([]).unwrap_err().to_string().contains("none"));
+    }
+}
