@@ -149,9 +149,11 @@ fn names(gpus: &[Arc<dyn Gpu>]) -> String {
 /// An error of a GPU with its name.
 fn named(gpu: &Arc<dyn Gpu>, error: Error) -> Error {
     let name = gpu.name();
+    let says =
+        |text: &str| text.strip_prefix(name).is_some_and(|rest| rest.starts_with([':', ' ']));
     match error {
-        Error::Device(text) if !text.starts_with(name) => Error::Device(format!("{name}: {text}")),
-        Error::OutOfMemory { device, needed, available } if !device.starts_with(name) => {
+        Error::Device(text) if !says(&text) => Error::Device(format!("{name}: {text}")),
+        Error::OutOfMemory { device, needed, available } if !says(&device) => {
             Error::OutOfMemory { device: format!("{name} ({device})"), needed, available }
         }
         other => other,
