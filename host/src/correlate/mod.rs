@@ -22,7 +22,7 @@ pub use plan::{Builder, Correlator, DROP};
 pub use shape::{Shape, baseline, baselines, useful_operations};
 pub use visibilities::{Dump, ValidCounts, Visibilities, VisibilitiesMut};
 
-use std::sync::Arc;
+use std::{ops::Range, sync::Arc};
 
 use crate::{Error, Result, device::Gpu, samples::Samples};
 
@@ -40,6 +40,16 @@ pub(crate) trait Backend: Send {
     /// Adds the products of samples, at least one time of them, of the plan's encoding, channels and
     /// inputs, to the gate that has each time's number, or all to gate 0.
     fn accumulate(&mut self, samples: &Samples<'_>, gates: Option<&[u8]>) -> Result<()>;
+
+    /// [`accumulate`](Self::accumulate) of the [`shares`](Self::shares) of several GPUs.
+    fn accumulate_shares(&mut self, shares: &[Samples<'_>]) -> Result<()> {
+        shares.iter().try_for_each(|all| self.accumulate(all, None))
+    }
+
+    /// The channels that each of several GPUs correlates; none where all are in one place.
+    fn shares(&self) -> Vec<Range<usize>> {
+        Vec::new()
+    }
 
     /// Brings a gate's sums since its last dump to `visibilities`, which has room for them; the gate
     /// starts again from zero.

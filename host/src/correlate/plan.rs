@@ -1,6 +1,6 @@
 //! The plan of a correlation: built once, then fed any number of times.
 
-use std::sync::Arc;
+use std::{ops::Range, sync::Arc};
 
 use super::{
     Backend, Dump, Kernel, Setup, Shape, VisibilitiesMut, backend,
@@ -10,7 +10,7 @@ use crate::{
     Devices, Encoding, Error, Layout, Result,
     device::Gpu,
     place::{Place, place_setters},
-    samples::Feed,
+    samples::{Feed, Missing, Samples},
 };
 
 /// Times that may be accumulated before a dump: beyond them a 64-bit sum of `ci8` products,
@@ -188,7 +188,7 @@ impl Correlator {
     /// which [`wait`](Self::wait) and [`dump`](Self::dump) wait for. They are correlated where they lie
     /// if they are complete, in the plan's layout and without gaps (`cnt`: in rows equally far apart),
     /// and copied by the GPU otherwise; what a plan of several GPUs correlates on another of them is copied
-    /// through the host.
+    /// through the host ([`accumulate_shares`](Self::accumulate_shares) spares that).
     ///
     /// ```
     /// use corrust_host::{Correlator, Device, Encoding, Layout, samples::{Missing, Samples}};
@@ -244,15 +244,91 @@ impl Correlator {
         let times = |bytes| self.shape.times(bytes);
         let samples = samples.samples(encoding.into(), layout, (channels, inputs), times)?;
         let times = samples.extents().times;
+        self.sum(times, gates, samples.gaps(), |backend| backend.accumulate(&samples, gates))
+    }
+
+    /// [`accumulate`](Self::accumulate) of samples that are already where a plan of several GPUs correlates
+    /// them: for each GPU the channels that [`shares`](Self::shares) says, in its own memory or the host's,
+    /// all of the same times.
+    ///
+    /// ```
+    /// use corrust_host::{
+    ///     Correlator, Devices, Encoding, Layout,
+    ///     device::{Buffer, Stream},
+    ///     samples::Samples,
+    /// };
+    ///
+    /// let gpus = "sim,sim".parse::<Devices>()?.open()?;
+    /// let mut correlator = Correlator::builder(1, 3).gpus(gpus.clone()).build()?;
+    /// assert_eq!(correlator.shares(), [0..1, 1..3]);
+    /// let buffers = [Buffer::new(&gpus[0], 2)?, Buffer::new(&gpus[1], 4)?];
+    /// buffers[0].upload(Stream::default(), &[1_i8, 2])?;
+    /// buffers[1].upload(Stream::default(), &[3_i8, 4, 5, 6])?;
+    /// correlator.accumulate_shares(&[
+    ///     Samples::new(buffers[0].slice(), Encoding::Ci8, Layout::Tcn, 1, 1)?,
+    ///     Samples::new(buffers[1].slice(), Encoding::Ci8, Layout::Tcn, 2, 1)?,
+    /// ])?;
+    /// let sums = correlator.dump()?.visibilities;
+    /// assert_eq!(sums.integer().unwrap()[[2, 0]].re, 25 + 36);
+    /// # Ok::<(), corrust_host::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`accumulate`](Self::accumulate), and [`Error::Invalid`] when there are more or fewer shares
+    /// than the plan has, or they differ in their times.
+    pub fn accumulate_shares(&mut self, shares: &[Samples<'_>]) -> Result<()> {
+        let ranges = self.shares();
+        if shares.len() != ranges.len() {
+            return Err(Error::invalid(format!(
+                "{} shares of samples: expected {}, one for each GPU",
+                shares.len(),
+                ranges.len()
+            )));
+        }
+        let Shape { inputs, encoding, layout, .. } = self.shape;
+        let times = shares[0].extents().times;
+        let mut gaps = Vec::new();
+        for (share, range) in shares.iter().zip(&ranges) {
+            let whole = |bytes| self.shape.times(bytes);
+            let axes = (range.len(), inputs);
+            Feed::from(*share).samples(encoding.into(), layout, axes, whole)?;
+            if share.extents().times != times {
+                return Err(Error::invalid(format!(
+                    "shares of {times} and of {} times: expected as many of all channels",
+                    share.extents().times
+                )));
+            }
+            gaps.extend(share.gaps().map(|gap| Missing {
+                channels: range.start + gap.channels.start..range.start + gap.channels.end,
+                ..gap
+            }));
+        }
+        self.sum(times, None, gaps.into_iter(), |backend| backend.accumulate_shares(shares))
+    }
+
+    /// The channels that each GPU of the plan correlates, in order; all of them where it is in one place.
+    pub fn shares(&self) -> Vec<Range<usize>> {
+        let shares = self.backend.shares();
+        if shares.is_empty() { std::iter::once(0..self.shape.channels).collect() } else { shares }
+    }
+
+    /// Has the backend sum `times` times of which `gaps` are missing, and counts them.
+    fn sum(
+        &mut self,
+        times: usize,
+        gates: Option<&[u8]>,
+        gaps: impl Iterator<Item = Missing>,
+        accumulate: impl FnOnce(&mut dyn Backend) -> Result<()>,
+    ) -> Result<()> {
         check_gates(gates, times, self.counters.len())?;
         check_times(self.times + times as u64)?;
         if times == 0 {
             return Ok(());
         }
-        self.backend.accumulate(&samples, gates)?;
+        accumulate(&mut *self.backend)?;
         let gaps = match &mut self.delays {
-            Some(delays) => delays.apply(samples.gaps(), times),
-            None => samples.gaps().collect(),
+            Some(delays) => delays.apply(gaps, times),
+            None => gaps.collect(),
         };
         for (gate, counter) in self.counters.iter_mut().enumerate() {
             counter.add(&self.shape, &gaps, (gates, gate), times);
