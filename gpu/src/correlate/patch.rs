@@ -46,23 +46,6 @@ pub unsafe fn store<const COLUMNS: usize>(
     unsafe { store_rows::<COLUMNS>(corner, patch, |half, row| 8 * half + row, value, add) }
 }
 
-/// [`store`] in a loop, for kernels that have registers for one: as straight code, the sums' way to memory
-/// would be most of a kernel that has it for tiles of several kinds.
-///
-/// # Safety
-/// As [`store`]'s.
-#[inline(always)]
-pub unsafe fn store_in_loop<const COLUMNS: usize>(
-    corner: &Corner,
-    patch: u32,
-    value: impl Fn(usize) -> [u32; 2],
-    add: impl Fn(u32, u32) -> u32,
-) {
-    let row_of = |half, row| 8 * half + row;
-    // SAFETY: the caller's promise.
-    unsafe { store_pieces::<COLUMNS, true>(corner, patch, row_of, value, add) }
-}
-
 /// [`store`] of rows in another order: `row_of(half, row)` is which of the 16 is row `row` of half `half` of
 /// the accumulator.
 ///
@@ -76,32 +59,15 @@ pub unsafe fn store_rows<const COLUMNS: usize>(
     value: impl Fn(usize) -> [u32; 2],
     add: impl Fn(u32, u32) -> u32,
 ) {
-    // SAFETY: the caller's promise.
-    unsafe { store_pieces::<COLUMNS, false>(corner, patch, row_of, value, add) }
-}
-
-/// [`store_rows`], in a loop or not.
-///
-/// # Safety
-/// As [`store`]'s.
-#[inline(always)]
-unsafe fn store_pieces<const COLUMNS: usize, const LOOP: bool>(
-    corner: &Corner,
-    patch: u32,
-    row_of: impl Fn(u32, u32) -> u32,
-    value: impl Fn(usize) -> [u32; 2],
-    add: impl Fn(u32, u32) -> u32,
-) {
     // What follows from the lane takes no register before.
     let lane = opaque(lane());
     let place = fragment::accumulator(lane, 0);
     // Pieces of 8 rows by 32 columns.
-    let known = |number: u32| if LOOP { opaque(number) } else { number };
-    let mut piece = known(0);
-    while piece < known(2 * COLUMNS as u32 / PATCH_COLUMNS) {
-        // But for this: registers have no index that is known at run time only.
+    let mut piece = 0;
+    while piece < 2 * COLUMNS as u32 / PATCH_COLUMNS {
+        // Registers are named by constants, however the loop is unrolled.
         for constant in 0..2 * COLUMNS / PATCH_COLUMNS as usize {
-            if known(piece) == constant as u32 {
+            if piece == constant as u32 {
                 let (group, half) = (constant / 2, constant % 2);
                 for n in 0..4 {
                     let word = 16 * group + 4 * n + 2 * half;
