@@ -166,7 +166,7 @@ impl Autocorrelator {
         let gpus =
             if free && shape.scheme == Scheme::Classic { Vec::new() } else { place.open()? };
         let head = std::mem::take(&mut state.head);
-        let backend = backend(state, gpus.clone(), place.kernel)?;
+        let backend = backend(state, gpus.clone(), place.kernel, place.tuning.as_deref())?;
         Ok(Self { shape, instants, backend, gpus, head })
     }
 
