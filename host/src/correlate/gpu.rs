@@ -876,13 +876,17 @@ fn choose(facts: &Facts, tuning: &Tuning, shape: &Shape) -> Kernel {
     costs.min_by(|a, b| a.1.total_cmp(&b.1)).map_or(Kernel::Mma64, |(kernel, _)| kernel)
 }
 
-/// Whether tables may choose a kernel for samples of an encoding.
-pub(crate) fn chosen_for(kernel: Kernel, encoding: Encoding) -> bool {
-    kernel.value_bits().is_none()
-        && Variant::of(kernel).is_some_and(|variant| variant.encodings().contains(&encoding))
-}
-
 impl Kernel {
+    /// Whether the kernel takes samples of an encoding.
+    pub fn takes(self, encoding: Encoding) -> bool {
+        Variant::of(self).is_none_or(|variant| variant.encodings().contains(&encoding))
+    }
+
+    /// Whether the kernel is a GPU's.
+    pub(crate) fn is_of_gpus(self) -> bool {
+        Variant::of(self).is_some()
+    }
+
     /// Baselines of a channel that the kernel computes of `inputs` inputs on a GPU, whole tiles with their
     /// padding; none for a CPU's.
     pub fn computed_baselines(self, inputs: usize) -> Option<u64> {

@@ -17,7 +17,6 @@ mod split;
 mod valid;
 mod visibilities;
 
-pub(crate) use gpu::chosen_for;
 pub use kernel::Kernel;
 pub use plan::{Builder, Correlator, DROP};
 pub use shape::{Shape, baseline, baselines, useful_operations};

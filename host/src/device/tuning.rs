@@ -8,11 +8,7 @@ use std::{collections::BTreeMap, fs, path::Path, sync::LazyLock};
 use serde::{Deserialize, Serialize};
 
 use super::{Facts, named::Named};
-use crate::{
-    Encoding, Error, Result, beamform,
-    correlate::{self, Kernel},
-    format::PartialFile,
-};
+use crate::{Encoding, Error, Result, beamform, correlate::Kernel, format::PartialFile};
 
 /// Names a file whose table all GPUs go by in place of those built in.
 pub const TUNING_VARIABLE: &str = "CORRUST_TUNING";
@@ -221,6 +217,11 @@ impl Tuning {
             || name.split(|letter: char| !letter.is_alphanumeric()).any(|word| word == self.model)
     }
 
+    /// Whether a table may name a kernel for samples of an encoding: a GPU's for all values of it.
+    pub fn may_choose(kernel: Kernel, encoding: Encoding) -> bool {
+        kernel.is_of_gpus() && kernel.takes(encoding) && kernel.value_bits().is_none()
+    }
+
     /// Reads a table.
     ///
     /// # Errors
@@ -261,7 +262,7 @@ impl Tuning {
             let Correlation { ranges, speeds } = self.correlate.of(encoding);
             let named = ranges.iter().map(|range| ("ranges", range.kernel));
             for (field, kernel) in named.chain(speeds.keys().map(|&kernel| ("speeds", kernel))) {
-                if !correlate::chosen_for(kernel, encoding) {
+                if !Self::may_choose(kernel, encoding) {
                     let reason = format!("kernel {kernel} is no GPU's for {encoding} samples");
                     return Err((format!("correlate.{encoding}.{field}"), reason));
                 }
