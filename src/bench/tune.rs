@@ -305,7 +305,7 @@ mod tests {
         for (inputs, tiles_64, tiles_128) in [(64, 1.0, 1.0), (128, 3.0, 1.0), (256, 10.0, 3.0)] {
             all.push(seconds(Rows, inputs, Mma64, tiles_64 * 4096e-12));
             all.push(seconds(Rows, inputs, Wgmma128, tiles_128 * 16384e-12 / 2.0));
-            // The corner turn that one needs and the other does not, a hundredth less where it is worth nothing.
+            // The corner turn that one needs and the other does not.
             let turn = if inputs == 256 { 0.0 } else { 9000e-12 };
             all.push(seconds(Delivered, inputs, Mma64, tiles_64 * 4096e-12 + turn));
             all.push(seconds(Delivered, inputs, Wgmma128, tiles_128 * 16384e-12 / 2.0));
