@@ -198,7 +198,7 @@ fn many_sensors_and_instants_on_cuda() {
     const SENSORS: usize = 2 * 32 * 132 + 5;
     const INSTANTS: usize = 40_009;
     let Some(gpu) = gpu() else { return };
-    assert!(SENSORS > BLOCKS);
+    const { assert!(SENSORS > BLOCKS) };
     let counts = bytes(SENSORS * INSTANTS);
     let sums = |mut plan: Autocorrelator| {
         // In two cuts, the second of which finds a state that is under way.
