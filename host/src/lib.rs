@@ -9,6 +9,7 @@
 pub mod autocorrelate;
 pub mod beamform;
 pub mod correlate;
+pub mod delays;
 pub mod device;
 mod error;
 pub mod format;
@@ -24,6 +25,7 @@ pub mod shift;
 pub mod simulate;
 mod split;
 mod stream;
+mod utc;
 
 pub use autocorrelate::Autocorrelator;
 pub use beamform::Beamformer;
@@ -33,3 +35,4 @@ pub use error::{Error, Result};
 pub use layout::Layout;
 pub use sample::Encoding;
 pub use samples::Samples;
+pub use utc::Utc;
