@@ -46,9 +46,14 @@ fn delays_of_an_array_are_written_and_simulated() {
     let found = Polynomials::read(folder.path().join("raw.json"), start).unwrap();
     let error = found.delay(1, 0.0).unwrap() - delays.delay(1, 0.0).unwrap();
     assert!(error.abs() < 2e-15, "{error}");
-    // The same delays from a file, one source.
-    done(folder.path(), "simulate --raw -o e.npy --delays d.json --times 5000 --encoding cf32");
-    assert!(folder.path().join("e.npy").is_file());
+    // The same delays from a file, one source. Its times are dates, so that the array says the start.
+    let from_file = "simulate --raw -o e.npy --delays d.json --times 5000 --encoding cf32";
+    done(folder.path(), &format!("{from_file} --array array.json"));
+    let found = Polynomials::read(folder.path().join("e.json"), start).unwrap();
+    assert_eq!(found.delay(1, 300.0), delays.delay(1, 300.0));
+    let output = corrust(folder.path(), from_file);
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(text.contains("the recording does not say when it started"), "{text}");
 }
 
 #[test]
