@@ -9,6 +9,7 @@
 pub mod autocorrelate;
 pub mod beamform;
 pub mod correlate;
+pub mod delays;
 pub mod device;
 mod error;
 pub mod format;
