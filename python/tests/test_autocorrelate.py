@@ -73,7 +73,8 @@ def test_products_on_the_device(gpu: str, rng: np.random.Generator) -> None:
 def test_equals_multipletau(length: int, m: int, dtype: Any, rng: np.random.Generator) -> None:
     multipletau = pytest.importorskip("multipletau")
     trace = rng.poisson(5, length).astype(dtype)
-    for options in [{}, {"deltat": 1e-6}, {"normalize": True}]:
+    choices: list[dict[str, Any]] = [{}, {"deltat": 1e-6}, {"normalize": True}]
+    for options in choices:
         expected = multipletau.autocorrelate(trace.astype(np.float64), m=m, **options)
         found = corrust.autocorrelate(trace, m=m, **options)
         assert found.shape == expected.shape
@@ -97,7 +98,7 @@ def test_signature_is_that_of_multipletau() -> None:
 
 
 def test_bad_traces() -> None:
-    for trace, options, error, text in [
+    cases: list[tuple[Any, dict[str, Any], type[Exception], str]] = [
         (np.zeros((4, 4)), {}, ValueError, "a of 2 axes"),
         (np.full(100, 0.5), {}, ValueError, "0.5 at index 0: expected counts"),
         (np.full(100, 256), {}, ValueError, "256 at index 0: expected counts"),
@@ -107,8 +108,9 @@ def test_bad_traces() -> None:
         (np.ones(10), {}, ValueError, "trace of 10 counts"),
         (np.zeros(100), {"normalize": True}, ValueError, "zeros alone"),
         (np.ones(100), {"normalize": True, "ret_sum": True}, ValueError, "both True"),
-        (np.ones(100), {"compress": "first"}, ValueError, "expected \"average\""),
-    ]:
+        (np.ones(100), {"compress": "first"}, ValueError, 'expected "average"'),
+    ]
+    for trace, options, error, text in cases:
         with pytest.raises(error, match=text):
             corrust.autocorrelate(trace, **options)
     with pytest.warns(UserWarning, match="m=3 is odd: 4 is taken"):

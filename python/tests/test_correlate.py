@@ -17,7 +17,7 @@ ENCODINGS = ["ci8", "ci4", "ci4-offset"]
 @pytest.mark.parametrize("encoding", ENCODINGS)
 def test_equals_numpy_on_random_shapes(encoding: str, layout: str, device: str, rng: np.random.Generator) -> None:
     for _ in range(2 if device == "sim" else 8):
-        times, channels, inputs = rng.integers(1, 150), rng.integers(1, 5), rng.integers(1, 40)
+        times, channels, inputs = (int(rng.integers(1, most)) for most in (150, 5, 40))
         x = samples(rng, encoding, layout, times, channels, inputs)
         dump = corrust.correlate(x, encoding=encoding, layout=layout, device=device)
         assert dump.visibilities.dtype == np.int64
