@@ -80,7 +80,12 @@ impl Beamformer {
     }
 
     /// Forms beams into host memory, a piece at a time.
-    fn form(&self, py: Python<'_>, array: &Array, gone: Option<&Bound<'_, PyAny>>) -> PyResult<Beams> {
+    fn form(
+        &self,
+        py: Python<'_>,
+        array: &Array,
+        gone: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Beams> {
         let view = View::dishes(array)?;
         let gone = missing(gone)?;
         let samples = view.samples(array, self.plan.gpus(), &gone)?;
@@ -202,7 +207,10 @@ impl Beamformer {
             )));
         }
         if array.shape != expected {
-            return Err(value(format!("weights of shape {:?}: expected {expected:?}", array.shape)));
+            return Err(value(format!(
+                "weights of shape {:?}: expected {expected:?}",
+                array.shape
+            )));
         }
         if !array.is_dense() {
             return Err(kind(
@@ -379,7 +387,8 @@ impl Beamformer {
         let samples = view.samples(&array, self.plan.gpus(), &gone)?;
         let shape = self.rows(view.extents.times);
         let bytes: usize = shape.iter().product();
-        let given = room.as_ref().map(|room| room.room::<u8>(self.plan.gpus(), bytes)).transpose()?;
+        let given =
+            room.as_ref().map(|room| room.room::<u8>(self.plan.gpus(), bytes)).transpose()?;
         let (buffer, counts) = self.plan.with(py, |plan| {
             let mut counts = Buffer::new(gpu, 8 * self.shape.shifts())?;
             counts.clear(stream)?;
@@ -405,8 +414,11 @@ impl Beamformer {
             dtype: Dtype::UINT64,
             shape: vec![channels, polarisations, beams],
         };
-        let held = [Some(array), room].into_iter().flatten();
-        if held.fold(false, |full, array| self.plan.hold(array) || full) {
+        let mut full = self.plan.hold(array);
+        if let Some(room) = room {
+            full |= self.plan.hold(room);
+        }
+        if full {
             self.wait(py)?;
         }
         Ok((new, clipped))

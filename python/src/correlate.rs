@@ -121,11 +121,16 @@ impl Correlator {
         if let Some(numbers) = &numbers
             && numbers.len() != times
         {
-            return Err(value(format!("{} gates: expected {times}, one for each time", numbers.len())));
+            return Err(value(format!(
+                "{} gates: expected {times}, one for each time",
+                numbers.len()
+            )));
         }
         self.plan.with(py, |plan| {
             pieces(times, operations, most, |range| match &numbers {
-                Some(numbers) => plan.accumulate_gated(samples.times(range.clone()), &numbers[range]),
+                Some(numbers) => {
+                    plan.accumulate_gated(samples.times(range.clone()), &numbers[range])
+                }
                 None => plan.accumulate(samples.times(range)),
             })
         })?;
@@ -185,7 +190,8 @@ impl Correlator {
         let extents = View::voltages(&array, encoding, layout)?.extents;
         let shape = Shape { inputs: extents.inputs, channels: extents.channels, encoding, layout };
         let gpus = place(py, &array, device)?;
-        let setup = Setup { shape, kernel: parse(kernel)?, gates: gate_count, shifts: delays(shifts)? };
+        let setup =
+            Setup { shape, kernel: parse(kernel)?, gates: gate_count, shifts: delays(shifts)? };
         let correlator = Self::build(py, setup, gpus)?;
         correlator.feed(py, array, missing, gates)?;
         Ok(correlator)
@@ -484,7 +490,11 @@ pub fn place(py: Python<'_>, array: &Array, device: &str) -> PyResult<Vec<Arc<dy
 
 /// Whole numbers of samples that inputs are delayed by.
 pub fn delays(given: Option<&Bound<'_, PyAny>>) -> PyResult<Vec<usize>> {
-    Ok(given.map(|shifts| whole_numbers("shifts", shifts, i64::MAX)).transpose()?.unwrap_or_default().0)
+    Ok(given
+        .map(|shifts| whole_numbers("shifts", shifts, i64::MAX))
+        .transpose()?
+        .unwrap_or_default()
+        .0)
 }
 
 /// The gate numbers of times.

@@ -241,11 +241,7 @@ impl DeviceArray {
 /// DeviceArray(uint8, shape=[3], device="sim")
 #[pyfunction]
 #[pyo3(signature = (array, device="cuda"))]
-pub fn to_device(
-    py: Python<'_>,
-    array: &Bound<'_, PyAny>,
-    device: &str,
-) -> PyResult<DeviceArray> {
+pub fn to_device(py: Python<'_>, array: &Bound<'_, PyAny>, device: &str) -> PyResult<DeviceArray> {
     let array = Array::of("array", array, stream(None)?)?;
     if !array.is_dense() {
         return Err(crate::error::kind(

@@ -30,7 +30,9 @@ fn run_command(py: Python<'_>, arguments: Vec<OsString>) -> u8 {
 #[cfg(not(feature = "cli"))]
 #[pyfunction]
 fn run_command(_arguments: Vec<OsString>) -> PyResult<u8> {
-    Err(pyo3::exceptions::PyNotImplementedError::new_err("built without the command: expected feature cli"))
+    Err(pyo3::exceptions::PyNotImplementedError::new_err(
+        "built without the command: expected feature cli",
+    ))
 }
 
 /// The extension module.

@@ -3,7 +3,10 @@
 use std::{
     ops::Range,
     process,
-    sync::{Arc, Mutex, PoisonError, TryLockError},
+    sync::{
+        Arc, Mutex, PoisonError, TryLockError,
+        atomic::{AtomicUsize, Ordering},
+    },
     thread,
     time::Duration,
 };
@@ -26,6 +29,8 @@ const MOST_HELD: usize = 16;
 /// A plan of the library's, until it is closed.
 pub struct Plan<T> {
     plan: Mutex<Option<T>>,
+    /// Calls of other threads that wait for the one under way.
+    waiting: AtomicUsize,
     gpus: Vec<Arc<dyn Gpu>>,
     /// The process that made it.
     process: u32,
@@ -50,6 +55,7 @@ impl<T: Send> Plan<T> {
         let plan = py.detach(|| compute(|| build(given))).map_err(Fault::from)?;
         Ok(Self {
             plan: Mutex::new(Some(plan)),
+            waiting: AtomicUsize::new(0),
             gpus,
             process: process::id(),
             held: Mutex::default(),
@@ -65,7 +71,9 @@ impl<T: Send> Plan<T> {
     pub fn gpu(&self) -> PyResult<&Arc<dyn Gpu>> {
         match &self.gpus[..] {
             [gpu] => Ok(gpu),
-            [] => Err(value("a plan on the CPU leaves results in host memory: expected device=False")),
+            [] => {
+                Err(value("a plan on the CPU leaves results in host memory: expected device=False"))
+            }
             _ => Err(value(format!(
                 "a plan on {} GPUs leaves results in host memory: expected device=False",
                 self.gpus.len()
@@ -116,7 +124,19 @@ impl<T: Send> Plan<T> {
         py: Python<'_>,
         work: impl FnOnce(&mut Option<T>) -> Result<R, Fault> + Send,
     ) -> PyResult<R> {
+        /// Counts a call among those that wait.
+        struct Waiting<'a>(&'a AtomicUsize);
+        impl Drop for Waiting<'_> {
+            fn drop(&mut self) {
+                self.0.fetch_sub(1, Ordering::Relaxed);
+            }
+        }
+        if self.waiting.load(Ordering::Relaxed) > 0 && !self.is_forked() {
+            // A thread that calls again and again lets the others in.
+            py.detach(|| thread::sleep(2 * PATIENCE));
+        }
         let mut work = Some(work);
+        let mut waiting = None;
         loop {
             let done = py.detach(|| {
                 let mut plan = match self.plan.try_lock() {
@@ -140,6 +160,10 @@ impl<T: Send> Plan<T> {
                 }
                 None => py.check_signals()?,
             }
+            waiting.get_or_insert_with(|| {
+                self.waiting.fetch_add(1, Ordering::Relaxed);
+                Waiting(&self.waiting)
+            });
         }
     }
 

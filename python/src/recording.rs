@@ -122,9 +122,9 @@ impl Recording {
         let fresh = self.fresh.lock().map(|mut fresh| fresh.take()).ok().flatten();
         match fresh {
             Some(inner) => Ok(inner),
-            None => Ok(py
-                .detach(|| format::open(&self.paths, self.options))
-                .map_err(Fault::from)?),
+            None => {
+                Ok(py.detach(|| format::open(&self.paths, self.options)).map_err(Fault::from)?)
+            }
         }
     }
 }
@@ -264,7 +264,9 @@ impl Recording {
         let inner = inner.progress(move |at| {
             let look = |py: Python<'_>| {
                 py.check_signals()?;
-                progress.as_ref().map_or(Ok(()), |tell| tell.call1(py, (at.done, at.times)).map(drop))
+                progress
+                    .as_ref()
+                    .map_or(Ok(()), |tell| tell.call1(py, (at.done, at.times)).map(drop))
             };
             if let Err(error) = Python::attach(look) {
                 stop.store(true, Ordering::Relaxed);
@@ -317,12 +319,8 @@ impl Blocks {
         *start += count as u64;
         let gone = block.missing.iter().map(|gap| missing_tuples(py, gap));
         let gone = gone.collect::<PyResult<Vec<_>>>()?;
-        let samples = numpy_array(
-            py,
-            block.samples,
-            dtype(self.shape.encoding),
-            &axes(&self.shape, count),
-        )?;
+        let samples =
+            numpy_array(py, block.samples, dtype(self.shape.encoding), &axes(&self.shape, count))?;
         Ok(Some(result(py, &BLOCK, "Block")?.call1((first, samples, gone))?))
     }
 }

@@ -100,10 +100,7 @@ impl View {
         let (extents, strides) = match array.shape[..] {
             [times] => {
                 let [time] = axis_strides(array, [0])?;
-                (
-                    Extents { channels: 1, inputs: 1, times },
-                    Strides { channel: 0, input: 0, time },
-                )
+                (Extents { channels: 1, inputs: 1, times }, Strides { channel: 0, input: 0, time })
             }
             [times, inputs] => {
                 let [time, input] = axis_strides(array, [0, 1])?;
@@ -203,7 +200,9 @@ pub fn missing(given: Option<&Bound<'_, PyAny>>) -> PyResult<Vec<Missing>> {
     };
     let range = |(start, stop): (usize, usize)| -> PyResult<Range<usize>> {
         if start > stop {
-            return Err(value(format!("missing from {start} to {stop}: expected a start before the stop")));
+            return Err(value(format!(
+                "missing from {start} to {stop}: expected a start before the stop"
+            )));
         }
         Ok(start..stop)
     };
@@ -212,7 +211,8 @@ pub fn missing(given: Option<&Bound<'_, PyAny>>) -> PyResult<Vec<Missing>> {
     items
         .map(|item| {
             let item = item?;
-            let length = item.cast::<PyTuple>().map_or_else(|_| item.len().unwrap_or(0), |t| t.len());
+            let length =
+                item.cast::<PyTuple>().map_or_else(|_| item.len().unwrap_or(0), |t| t.len());
             if length == 2 {
                 let pair = item.extract().map_err(|_| wrong(&item))?;
                 return Ok(Missing::times(range(pair)?));
@@ -258,7 +258,10 @@ pub fn whole_numbers<T: TryFrom<i64>>(
             array.getattr("dtype")?.str()?
         )));
     }
-    let values: Vec<i64> = array.call_method0("ravel")?.call_method0("tolist")?.extract()?;
+    let values = array.call_method0("ravel")?.call_method0("tolist")?;
+    let values: Vec<i64> = values
+        .extract()
+        .map_err(|_| value(format!("{name} has a number beyond 64 bits: expected 0 to {most}")))?;
     let numbers = values.into_iter().enumerate().map(|(index, number)| {
         let fits = (0..=most).contains(&number);
         T::try_from(number).ok().filter(|_| fits).ok_or_else(|| {

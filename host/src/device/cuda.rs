@@ -470,7 +470,11 @@ impl Gpu for CudaGpu {
             let mut value = u32::MAX;
             // SAFETY: both attributes are 32 bits, which are written; the driver only looks the address up.
             let result = unsafe {
-                sys::cuPointerGetAttribute(std::ptr::from_mut(&mut value).cast(), attribute, address)
+                sys::cuPointerGetAttribute(
+                    std::ptr::from_mut(&mut value).cast(),
+                    attribute,
+                    address,
+                )
             };
             (result == sys::cudaError_enum::CUDA_SUCCESS).then_some(value)
         };
