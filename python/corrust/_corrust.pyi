@@ -5,7 +5,7 @@ from typing import Any, Final, Self, final
 
 import numpy as np
 
-from ._results import Beams, Block, Dump
+from ._results import Beams, Block
 
 __all__ = [
     "__version__",
@@ -208,9 +208,9 @@ class Blocks(Iterator[Block]):
     def __next__(self) -> Block: ...
 
 @final
-class Dumps(Iterator[Dump]):
+class Dumps(Iterator[Any]):
     def __iter__(self) -> Self: ...
-    def __next__(self) -> Dump: ...
+    def __next__(self) -> Any: ...
 
 @final
 class DeviceArray:

@@ -130,18 +130,19 @@ def test_cupy_streams(rng: np.random.Generator) -> None:
     x = samples(rng, "ci8", "tcn", 4000, 16, 64)
     expected = visibilities(x[:100], "ci8", "tcn")
     plan = corrust.Correlator(64, 16, device="cuda")
-    for given in (lambda stream: stream, lambda stream: stream.ptr):
+    for as_number in (False, True):
         stream = cupy.cuda.Stream(non_blocking=True)
+        given = stream.ptr if as_number else stream
         with stream:
             array = cupy.zeros(x.shape, cupy.int8)
             for _ in range(200):
                 # Work that the samples come after.
                 array += 1
             array[...] = cupy.asarray(x)
-            plan.accumulate(array[:100], stream=given(stream))
+            plan.accumulate(array[:100], stream=given)
             # What comes after is not seen.
             array[...] = 0
-            result = plan.dump(device=True, stream=given(stream)).visibilities
+            result = plan.dump(device=True, stream=given).visibilities
             doubled = cupy.from_dlpack(result) * 2
         stream.synchronize()
         np.testing.assert_array_equal(cupy.asnumpy(doubled), 2 * expected)

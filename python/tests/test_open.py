@@ -53,6 +53,7 @@ def test_numpy_files(device: str, tmp_path: Path, rng: np.random.Generator) -> N
         np.testing.assert_array_equal(dump.visibilities, visibilities(part, "ci8", "tcn"))
     gates = rng.integers(0, 2, 100).astype(np.uint8)
     (gated,) = recording.dumps(gates=gates, device=device)
+    assert isinstance(gated, list)
     for gate, dump in enumerate(gated):
         np.testing.assert_array_equal(dump.visibilities, visibilities(x[gates == gate], "ci8", "tcn"))
 

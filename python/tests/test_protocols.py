@@ -111,7 +111,8 @@ def test_capsules_of_the_simulator() -> None:
     assert not hasattr(array, "__cuda_array_interface__")
     with pytest.raises((RuntimeError, BufferError, ValueError)):
         np.from_dlpack(array)
-    for options in [{"stream": 0}, {"stream": -2}, {"dl_device": (1, 0)}, {"copy": True}]:
+    refused: list[dict[str, Any]] = [{"stream": 0}, {"stream": -2}, {"dl_device": (1, 0)}, {"copy": True}]
+    for options in refused:
         with pytest.raises(BufferError, match="expected"):
             array.__dlpack__(**options)
     # Capsules that nobody takes give back their memory.
@@ -203,13 +204,14 @@ def test_wrong_arguments() -> None:
             corrust.Correlator(*arguments, **options)
     plan = corrust.Correlator(1, 1, device="cpu")
     x = np.zeros((4, 1, 1, 2), np.int8)
-    for missing, error, text in [
+    ranges: list[tuple[Any, type[Exception], str]] = [
         ([(3, 1)], ValueError, "missing from 3 to 1"),
         ([(1,)], TypeError, r"missing has \(1,\): expected \(start, stop\)"),
         ([1], TypeError, "missing has 1"),
         (7, TypeError, "missing has 7"),
         ([(-1, 2)], TypeError, "missing has"),
-    ]:
+    ]
+    for missing, error, text in ranges:
         with pytest.raises(error, match=text):
             plan.accumulate(x, missing=missing)
     with pytest.raises(ValueError, match="3 gates: expected 4"):
