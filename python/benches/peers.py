@@ -73,10 +73,11 @@ def main() -> None:
             report(f"corrust, {correlator.device} ({correlator.kernel}), {where}", seconds, call().matrix())
 
     plan("cpu", x)
-    for name, call in [
+    peers: list[tuple[str, Callable[[], Any]]] = [
         ("einsum", lambda: np.einsum("cit,cjt->cij", z, z.conj())),
         ("matmul", lambda: z @ z.conj().transpose(0, 2, 1)),
-    ]:
+    ]
+    for name, call in peers:
         report(f"NumPy, {name} of complex64", fastest(call, options.seconds), call())
     if any(device["device"] == "cuda:0" for device in corrust.devices()):
         plan("cuda", x)

@@ -93,7 +93,7 @@ def test_results_come_out_without_a_copy(name: str, rng: np.random.Generator) ->
 
 @pytest.mark.parametrize("name", ["cupy", "torch"])
 def test_device_arrays_are_not_copied(name: str) -> None:
-    # As large as a third of what is free: a copy and what it is computed with would not fit.
+    # Six tenths of what is free: a copy would not fit.
     there = library(name)
     free = there.cuda.mem_get_info()[0] if name == "torch" else there.cuda.runtime.memGetInfo()[0]
     times = int(free * 0.6) // (64 * 256 * 2)
