@@ -42,6 +42,13 @@ pub use corrust_host::*;
 #[cfg(feature = "bench")]
 pub mod bench;
 
+#[cfg(feature = "cli")]
+pub mod cli;
+
+/// The command speaks of the library as its other users do.
+#[cfg(feature = "cli")]
+extern crate self as corrust;
+
 /// Keeps the examples of the README and of the book working.
 #[cfg(doctest)]
 mod documents {

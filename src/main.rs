@@ -1,7 +1,5 @@
 //! The command `corrust`.
 
-mod cli;
-
 fn main() -> std::process::ExitCode {
-    cli::main()
+    corrust::cli::run(std::env::args_os()).into()
 }

@@ -1,10 +1,10 @@
 //! The command line: one file per subcommand, each with its arguments and its `run`.
 
 use std::{
+    ffi::OsString,
     fmt::Display,
     io::{IsTerminal, Write},
     path::PathBuf,
-    process::ExitCode,
 };
 
 use clap::{Parser, Subcommand, error::ErrorKind};
@@ -89,9 +89,10 @@ enum Command {
     Autocorrelate(autocorrelate::Args),
 }
 
-/// Runs the command that the arguments ask for.
-pub fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+/// Runs the command that the arguments ask for, the first of which is the program's name, and returns its
+/// exit code. From then on signals that end programs end this one.
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
+    let cli = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli,
         Err(error) => return explain(&error),
     };
@@ -108,14 +109,14 @@ pub fn main() -> ExitCode {
             Command::Bench(args) => return args.run(),
             Command::Autocorrelate(args) => args.run(),
         };
-        done.map(|()| ExitCode::SUCCESS)
+        done.map(|()| 0)
     });
     if result.is_ok() {
         run_files::mention_replaced();
     }
     result.unwrap_or_else(|error| {
         warn(error);
-        ExitCode::from(EXIT_BAD_INPUT)
+        EXIT_BAD_INPUT
     })
 }
 
@@ -127,13 +128,13 @@ const EXIT_BAD_INPUT: u8 = 2;
 const EXIT_INTERRUPTED: i32 = 130;
 
 /// Prints the help that was asked for, or one sentence on what is wrong with the arguments.
-fn explain(error: &clap::Error) -> ExitCode {
+fn explain(error: &clap::Error) -> u8 {
     if let ErrorKind::DisplayHelp
     | ErrorKind::DisplayVersion
     | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand = error.kind()
     {
         let _ = error.print();
-        return ExitCode::from(error.exit_code() as u8);
+        return error.exit_code() as u8;
     }
     // What is wrong, what it is about, hints; then a usage of several lines, which the help has too.
     let text = error.to_string();
@@ -153,7 +154,7 @@ fn explain(error: &clap::Error) -> ExitCode {
         sentence += line.strip_prefix("tip: ").unwrap_or(line);
     }
     warn(sentence);
-    ExitCode::from(EXIT_BAD_INPUT)
+    EXIT_BAD_INPUT
 }
 
 /// Makes Ctrl-C, the end of a batch job and a lost connection remove what is unfinished and end the

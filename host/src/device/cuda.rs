@@ -261,6 +261,7 @@ impl Staging {
 
 /// A CUDA device with its primary context.
 struct CudaGpu {
+    ordinal: u32,
     name: String,
     facts: Facts,
     /// The PTX of the kernels.
@@ -299,6 +300,7 @@ impl CudaGpu {
         };
         let (context, default_stream) = open().map_err(|error| device_error(&name, error))?;
         Ok(Self {
+            ordinal,
             name,
             facts,
             ptx: kernels.clone(),
@@ -458,6 +460,28 @@ impl Gpu for CudaGpu {
             // SAFETY: the caller's promise. The driver waits for what uses the memory.
             let _ = unsafe { sys::cuMemFree_v2(address) };
         }
+    }
+
+    fn holds(&self, address: u64) -> bool {
+        use sys::CUpointer_attribute_enum::{
+            CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+        };
+        let attribute = |attribute| {
+            let mut value = u32::MAX;
+            // SAFETY: both attributes are 32 bits, which are written; the driver only looks the address up.
+            let result = unsafe {
+                sys::cuPointerGetAttribute(
+                    std::ptr::from_mut(&mut value).cast(),
+                    attribute,
+                    address,
+                )
+            };
+            (result == sys::cudaError_enum::CUDA_SUCCESS).then_some(value)
+        };
+        self.enter().is_ok()
+            && attribute(CU_POINTER_ATTRIBUTE_MEMORY_TYPE)
+                == Some(sys::CUmemorytype_enum::CU_MEMORYTYPE_DEVICE as u32)
+            && attribute(CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL) == Some(self.ordinal)
     }
 
     fn create_stream(&self) -> Result<Stream> {

@@ -172,6 +172,10 @@ pub trait Gpu: Send + Sync + fmt::Debug {
     /// `address` came from [`Self::allocate`] of this GPU and was not freed before.
     unsafe fn free(&self, address: u64);
 
+    /// Whether an address lies in this GPU's memory, as far as is known: what a caller names by number alone may
+    /// have been freed, or be another's.
+    fn holds(&self, address: u64) -> bool;
+
     /// A stream beside the default one; it lives as long as the GPU.
     fn create_stream(&self) -> Result<Stream>;
 

@@ -139,6 +139,10 @@ impl Gpu for SimGpu {
         let _ = self.memory.free(address);
     }
 
+    fn holds(&self, address: u64) -> bool {
+        self.memory.read(address, &mut [0]).is_ok()
+    }
+
     fn create_stream(&self) -> Result<Stream> {
         Ok(Stream::default())
     }

@@ -1,0 +1,285 @@
+"""One call for one array."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ._corrust import DROP, Autocorrelator, Beamformer, Correlator
+from ._results import Beams, Dump
+
+
+def baseline(i: int, j: int) -> int:
+    """Number of the baseline of inputs ``i`` and ``j <= i``.
+
+    Examples
+    --------
+    >>> baseline(2, 1)
+    4
+    """
+    if not 0 <= j <= i:
+        raise ValueError(f"baseline of inputs {i} and {j}: expected 0 <= j <= i")
+    return i * (i + 1) // 2 + j
+
+
+def correlate(
+    x: Any,
+    *,
+    encoding: str | None = None,
+    layout: str = "tcn",
+    device: str = "auto",
+    kernel: str = "auto",
+    missing: Iterable[tuple[Any, ...]] | None = None,
+    gates: Any = None,
+    shifts: Sequence[int] | None = None,
+    stream: Any = None,
+    on_device: bool = False,
+    out: Any = None,
+) -> Any:
+    """Visibilities of all pairs of inputs of one array.
+
+    Parameters
+    ----------
+    x : array
+        As of `Correlator.accumulate`: int8 ``[T, C, N, 2]`` in ``tcn``, ``[C, N, T, 2]`` in ``cnt``.
+    encoding : {"ci8", "ci4", "ci4-offset", "cf16"}, optional
+        By default int8 is ``ci8`` and float16 ``cf16``; uint8 needs to be told.
+    layout, kernel, shifts
+        As of `Correlator`.
+    device : str
+        As of `Correlator`; ``"auto"`` is the GPU that has the array, if one has.
+    missing, stream
+        As of `Correlator.accumulate`.
+    gates : array of uint8, optional
+        The gate of each time, or `DROP`: a list of dumps is returned then, one for each gate.
+    on_device, out
+        As ``device`` and ``out`` of `Correlator.dump`.
+
+    Returns
+    -------
+    Dump, or list of Dump
+
+    Examples
+    --------
+    >>> import numpy
+    >>> x = numpy.zeros((5, 1, 2, 2), numpy.int8)
+    >>> x[..., 0, 0] = 2; x[..., 1, 1] = 3              # 2 and 3j
+    >>> correlate(x, device="cpu").visibilities[0, baseline(1, 0)]
+    array([ 0, 30])
+    """
+    count = 1
+    if gates is not None:
+        numbers = np.asarray(gates)
+        kept = numbers[numbers != DROP]
+        count = int(kept.max()) + 1 if kept.size else 1
+    with Correlator.of(
+        x,
+        encoding=encoding,
+        layout=layout,
+        device=device,
+        kernel=kernel,
+        missing=missing,
+        gates=gates,
+        gate_count=count,
+        shifts=shifts,
+        stream=stream,
+    ) as plan:
+        dumps = plan.dump(device=on_device, out=out, stream=stream)
+        # A plan of one gate gives its dump alone.
+        return [dumps] if gates is not None and isinstance(dumps, Dump) else dumps
+
+
+def beamform(
+    voltages: Any,
+    weights: Any,
+    shifts: Any = None,
+    *,
+    rounding: str = "nearest",
+    incoherent: bool = False,
+    device: str = "auto",
+    kernel: str = "auto",
+    missing: Iterable[tuple[Any, ...]] | None = None,
+    stream: Any = None,
+    on_device: bool = False,
+    out: Any = None,
+) -> Beams:
+    """Beams of one array of 4-bit voltages.
+
+    Parameters
+    ----------
+    voltages : array of uint8
+        ``E``, ``[T, F, P, D]``.
+    weights : array
+        ``A``, int8 ``[F, P, B, D, 2]`` or uint8 (``ci4``) ``[F, P, B, D]``.
+    shifts : array of int, optional
+        ``s``, ``[F, P, B]``, 0 to 31; 0 by default.
+    rounding, incoherent, device, kernel
+        As of `Beamformer`.
+    missing, stream, out
+        As of `Beamformer.beamform`, and ``on_device`` as its ``device``.
+
+    Returns
+    -------
+    Beams
+
+    Examples
+    --------
+    >>> import numpy
+    >>> E = numpy.full((4, 1, 1, 3), 0x10, numpy.uint8)              # all 1
+    >>> A = numpy.zeros((1, 1, 2, 3, 2), numpy.int8); A[..., 0] = 2  # two beams of weights 2
+    >>> beamform(E, A, device="cpu").complex()[0, 0, 0]
+    array([6.+0.j, 6.+0.j, 6.+0.j, 6.+0.j], dtype=complex64)
+    """
+    with Beamformer.of(
+        voltages, weights, rounding=rounding, incoherent=incoherent, device=device, kernel=kernel
+    ) as plan:
+        if shifts is not None:
+            plan.set_shifts(shifts)
+        return plan.beamform(voltages, missing=missing, device=on_device, out=out, stream=stream)
+
+
+def _counts(a: Any) -> npt.NDArray[np.uint8]:
+    """Return a trace as bytes, which hold it exactly."""
+    trace = np.asarray(a)
+    if trace.ndim != 1:
+        raise ValueError(f"a of {trace.ndim} axes: expected one, a trace of counts")
+    if trace.dtype.kind not in "biuf":
+        raise TypeError(f"a of {trace.dtype}: expected counts")
+    if trace.dtype == np.uint8:
+        return trace
+    with np.errstate(invalid="ignore"):
+        counts = trace.astype(np.uint8)
+    wrong = np.flatnonzero(counts != trace)
+    if wrong.size:
+        raise ValueError(
+            f"a has {trace[wrong[0]]} at index {wrong[0]}: expected counts, whole numbers from 0 to 255"
+        )
+    return counts
+
+
+def autocorrelate(
+    a: Any,
+    m: int = 16,
+    deltat: float = 1.0,
+    normalize: bool = False,
+    copy: bool = True,
+    dtype: Any = None,
+    compress: str = "average",
+    ret_sum: bool = False,
+    *,
+    device: str = "auto",
+) -> Any:
+    """Autocorrelate a trace of counts at lags that grow by octaves, as ``multipletau.autocorrelate`` does.
+
+    The signature and the numbers are those of the package multipletau, to the rounding of its floats: here the
+    sums are exact integers, and divided at the end.
+
+    Parameters
+    ----------
+    a : array, one axis
+        Counts, whole numbers from 0 to 255 in an array of any real type, at least ``2 * m``.
+    m : int
+        Points of the first octave; half as many in those after it. Even.
+    deltat : float
+        Distance of two counts in time.
+    normalize : bool
+        Divide fluctuations around the mean by the mean's square: 0 without correlation.
+    copy : bool
+        Of no effect: ``a`` is never changed.
+    dtype : dtype, optional
+        Of the result; by default that of ``a``, or float64 where that is no float.
+    compress : {"average", "first", "second"}
+        How two bins become one: their mean is what there is here.
+    ret_sum : bool
+        Return the sums of products and how many there are, apart.
+    device : str
+        As of `Autocorrelator`.
+
+    Returns
+    -------
+    autocorrelation : numpy.ndarray
+        ``[N, 2]``: lag, and correlation.
+    count : numpy.ndarray
+        How many products there are behind each; only if ``ret_sum``.
+
+    Examples
+    --------
+    >>> import numpy
+    >>> autocorrelate(range(42), m=2, dtype=numpy.float64)
+    array([[0.00000e+00, 2.38210e+04],
+           [1.00000e+00, 2.29600e+04],
+           [2.00000e+00, 2.21000e+04],
+           [4.00000e+00, 2.03775e+04],
+           [8.00000e+00, 1.50612e+04]])
+    """
+    if normalize and ret_sum:
+        raise ValueError("normalize and ret_sum are both True: expected at most one of them")
+    if compress != "average":
+        raise ValueError(f'compress={compress!r}: expected "average"')
+    if m % 2:
+        even = (m // 2 + 1) * 2
+        warnings.warn(f"m={m} is odd: {even} is taken", stacklevel=2)
+        m = even
+    trace = _counts(a)
+    length = len(trace)
+    if m < 2 or length < 2 * m:
+        raise ValueError(f"m={m} of a trace of {length} counts: expected 2 to {length // 2}")
+    octaves = int(np.floor(np.log2(length / m)))
+    with Autocorrelator(1, groups=octaves + 1, lags=m, scheme="classic", device=device) as plan:
+        plan.accumulate(trace)
+        sums = plan.snapshot()
+
+    # Products that there are: an octave of m/2 points ends where bins are fewer than lags.
+    bins = length >> sums.groups.astype(np.int64)
+    steps = sums.lags.astype(np.int64) >> sums.groups.astype(np.int64)
+    counts = bins - steps
+    points = len(counts)
+    if (counts <= 0).any():
+        # multipletau also leaves out the point before the first one without products.
+        points = int(np.argmax(counts <= 0)) - 1
+    kept = slice(points)
+    # A bin is a mean of 2**k counts there, their sum here.
+    scale = 4.0 ** sums.groups.astype(np.float64)[kept]
+    products = sums.curve_products[0][kept].astype(np.float64) / scale
+    counts, bins = counts[kept].astype(np.float64), bins[kept]
+    if normalize:
+        mean = trace.mean(dtype=np.float64)
+        if mean == 0:
+            raise ValueError("a of zeros alone: expected counts to normalize by")
+        edges = (sums.direct[0][kept] + sums.delayed[0][kept]).astype(np.float64) / np.sqrt(scale)
+        products = (products - mean * edges + counts * mean**2) / (mean**2 * counts)
+    elif not ret_sum:
+        products *= length / bins
+    kind = np.dtype(dtype) if dtype is not None else np.asarray(a).dtype
+    result = np.stack([sums.lags[kept] * deltat, products], axis=1)
+    result = result.astype(kind if kind.kind == "f" else np.float64)
+    return (result, counts) if ret_sum else result
+
+
+def progress_bar(**options: Any) -> Callable[[int, int], None]:
+    """Make a bar for ``progress`` of `Recording.dumps`. Needs the package tqdm.
+
+    Parameters
+    ----------
+    **options
+        Those of ``tqdm.tqdm``.
+
+    Returns
+    -------
+    callable
+    """
+    from tqdm.auto import tqdm
+
+    bar = tqdm(**{"unit": "time", "unit_scale": True, **options})
+
+    def tell(done: int, times: int) -> None:
+        bar.total = times
+        bar.update(done - bar.n)
+        if done == times:
+            bar.close()
+
+    return tell

@@ -1,0 +1,292 @@
+"""What plans give."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from ._corrust import DeviceArray
+
+
+def _host(array: Any) -> npt.NDArray[Any]:
+    """Return an array in host memory: a copy of one on a GPU."""
+    if isinstance(array, np.ndarray):
+        return array
+    for copy in ("numpy", "get"):  # corrust's and PyTorch's on the CPU; CuPy's
+        if hasattr(array, copy):
+            if hasattr(array, "cpu"):
+                array = array.cpu()
+            return np.asarray(getattr(array, copy)())
+    return np.from_dlpack(array) if hasattr(array, "__dlpack__") else np.asarray(array)
+
+
+class Dump:
+    """The visibilities of one integration, and the samples behind them.
+
+    Attributes
+    ----------
+    visibilities : array
+        int64 ``[channel, baseline, 2]``, the last axis real and imaginary part; float32 of ``cf16`` samples.
+        Baseline ``baseline(i, j)`` is input ``i`` times the conjugate of input ``j <= i``. On a GPU a
+        `DeviceArray`, or the array that was given as ``out``.
+    times : int
+        Times of the integration, valid or not; of a gated plan those of the gate.
+    inputs : int
+    start, missing : int
+        Of a dump of a recording: its first time there, and how many of its times are missing.
+
+    Examples
+    --------
+    >>> import corrust, numpy
+    >>> dump = corrust.correlate(numpy.full((10, 1, 2, 2), 3, numpy.int8), device="cpu")
+    >>> dump
+    Dump(1 channel, 3 baselines, 10 times)
+    >>> dump.matrix()[0].real
+    array([[180., 180.],
+           [180., 180.]])
+    """
+
+    __slots__ = ("_valid", "inputs", "missing", "start", "times", "visibilities")
+
+    def __init__(self, visibilities: Any, valid: int | npt.NDArray[np.uint64], times: int, inputs: int) -> None:
+        self.visibilities = visibilities
+        self._valid = valid
+        self.times = times
+        self.inputs = inputs
+        self.start = 0
+        self.missing = 0
+
+    @property
+    def counts(self) -> npt.NDArray[np.uint64]:
+        """Valid samples behind each visibility: uint64 ``[channel, baseline]``."""
+        channels, baselines = self.visibilities.shape[:2]
+        valid = np.asarray(self._valid, np.uint64)
+        return np.broadcast_to(valid, (channels, baselines))
+
+    def complex(self) -> npt.NDArray[np.complex128]:
+        """Visibilities as complex numbers: complex128 ``[channel, baseline]``, exact up to 2**53.
+
+        Returns
+        -------
+        numpy.ndarray
+        """
+        sums = np.ascontiguousarray(_host(self.visibilities), np.float64)
+        return sums.view(np.complex128)[..., 0]
+
+    def matrix(self) -> npt.NDArray[np.complex128]:
+        """All pairs of inputs: complex128 ``[channel, input, input]``, Hermitian.
+
+        Returns
+        -------
+        numpy.ndarray
+            Element ``[c, i, j]`` is input ``i`` times the conjugate of input ``j``.
+        """
+        sums = self.complex()
+        i, j = np.tril_indices(self.inputs)
+        matrix = np.empty((len(sums), self.inputs, self.inputs), np.complex128)
+        matrix[:, j, i] = sums.conj()
+        matrix[:, i, j] = sums
+        return matrix
+
+    def to_xarray(self, **coordinates: Any) -> Any:
+        """Label the dump: an `xarray.Dataset` of visibilities and counts, by channel and baseline.
+
+        Parameters
+        ----------
+        **coordinates
+            More coordinates, as ``xarray.Dataset`` takes them: ``frequency=("channel", hertz)``.
+
+        Returns
+        -------
+        xarray.Dataset
+            With coordinates ``input_1`` and ``input_2`` of each baseline. Needs the package xarray.
+        """
+        import xarray
+
+        i, j = np.tril_indices(self.inputs)
+        axes = ("channel", "baseline")
+        return xarray.Dataset(
+            {"visibilities": (axes, self.complex()), "counts": (axes, self.counts)},
+            coords={"input_1": ("baseline", i), "input_2": ("baseline", j), **coordinates},
+            attrs={"times": self.times},
+        )
+
+    def plot(self, channel: int = 0, axes: Any = None) -> Any:
+        """Draw amplitude and phase of the matrix of a channel. Needs the package matplotlib.
+
+        Parameters
+        ----------
+        channel : int
+        axes : sequence of two matplotlib axes, optional
+
+        Returns
+        -------
+        sequence of two matplotlib axes
+        """
+        if axes is None:
+            from matplotlib import pyplot
+
+            axes = pyplot.subplots(1, 2, figsize=(9, 4), layout="constrained")[1]
+        matrix = self.matrix()[channel]
+        for axis, values, name, colours in [
+            (axes[0], np.abs(matrix), "amplitude", "viridis"),
+            (axes[1], np.angle(matrix), "phase (rad)", "twilight"),
+        ]:
+            axis.figure.colorbar(axis.imshow(values, cmap=colours), ax=axis)
+            axis.set(title=f"{name}, channel {channel}", xlabel="input j", ylabel="input i")
+        return axes
+
+    def __repr__(self) -> str:
+        def count(number: int, thing: str) -> str:
+            return f"{number} {thing}{'' if number == 1 else 's'}"
+
+        channels, baselines = self.visibilities.shape[:2]
+        parts = [count(channels, "channel"), count(baselines, "baseline"), count(self.times, "time")]
+        return f"Dump({', '.join(parts)})"
+
+
+class Beams:
+    """Beams of a block of voltages.
+
+    Attributes
+    ----------
+    samples : array of uint8
+        ``ci4``, ``[beam, channel, polarisation, time]``: nibbles, real in the high one, each -7..7.
+    clipped : array of uint64
+        Samples that were clamped, ``[channel, polarisation, beam]``.
+    incoherent : array of uint32 or None
+        The incoherent beam, ``[channel, polarisation, time]``, of a plan that asked for it.
+    """
+
+    __slots__ = ("clipped", "incoherent", "samples")
+
+    def __init__(self, samples: Any, clipped: Any, incoherent: npt.NDArray[np.uint32] | None) -> None:
+        self.samples = samples
+        self.clipped = clipped
+        self.incoherent = incoherent
+
+    def complex(self) -> npt.NDArray[np.complex64]:
+        """Samples as complex numbers: complex64 ``[beam, channel, polarisation, time]``.
+
+        Returns
+        -------
+        numpy.ndarray
+
+        Examples
+        --------
+        >>> import corrust, numpy
+        >>> corrust.Beams(numpy.array([0x2f], numpy.uint8), None, None).complex()
+        array([2.-1.j], dtype=complex64)
+        """
+        nibbles = _host(self.samples).view(np.int8)
+        return ((nibbles >> 4) + 1j * ((nibbles << 4) >> 4)).astype(np.complex64)
+
+    def __repr__(self) -> str:
+        beams, channels, polarisations, times = self.samples.shape
+        return f"Beams({beams} beams, {channels} channels, {polarisations} polarisations, {times} times)"
+
+
+@dataclass(frozen=True, repr=False)
+class Sums:
+    """All sums of a stream of counts.
+
+    Attributes
+    ----------
+    instants : int
+        Instants of the stream.
+    lags, groups : array of uint64
+        Lag in instants, and group, of each point of a curve.
+    products : array of uint64
+        ``A = sum Z Y`` over all complete bins, ``[row, point]``; a row is a sensor, or a pair of them.
+    bins : array of uint64
+        Bins of each point whose delayed bin begins at or after the first instant: a curve is made of these.
+    curve_products, direct, delayed : array of uint64
+        ``sum Z Y``, ``sum Z`` and ``sum Y`` over those bins, ``[row, point]``.
+    """
+
+    instants: int
+    lags: npt.NDArray[np.uint64]
+    groups: npt.NDArray[np.uint64]
+    products: npt.NDArray[np.uint64]
+    bins: npt.NDArray[np.uint64]
+    curve_products: npt.NDArray[np.uint64]
+    direct: npt.NDArray[np.uint64]
+    delayed: npt.NDArray[np.uint64]
+
+    def curve(
+        self, row: int | None = None, dwell: float = 1.0
+    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """Normalise symmetrically: ``g(tau) = A' M' / (sum' Z sum' Y)``.
+
+        Parameters
+        ----------
+        row : int, optional
+            By default the mean of the curves of all rows.
+        dwell : float
+            Seconds of an instant.
+
+        Returns
+        -------
+        tau, g : numpy.ndarray
+            Lags in seconds, and ``g``, which is 1 without correlation; points that the stream is too short for, or
+            without counts, are left out.
+        """
+        direct, delayed = self.direct.astype(np.float64), self.delayed.astype(np.float64)
+        there = (direct > 0) & (delayed > 0)
+        g = np.full(direct.shape, np.nan)
+        np.divide(self.curve_products * self.bins.astype(np.float64), direct, out=g, where=there)
+        np.divide(g, delayed, out=g, where=there)
+        if row is None:
+            rows = there.sum(axis=0)
+            kept = rows > 0
+            values = np.where(there, g, 0.0).sum(axis=0)[kept] / rows[kept]
+        else:
+            kept = there[row]
+            values = g[row][kept]
+        return self.lags[kept] * dwell, values
+
+    def plot(self, row: int | None = None, dwell: float = 1.0, axis: Any = None) -> Any:
+        """Draw a curve over the logarithm of the lag. Needs the package matplotlib.
+
+        Returns
+        -------
+        matplotlib axis
+        """
+        if axis is None:
+            from matplotlib import pyplot
+
+            axis = pyplot.subplots(layout="constrained")[1]
+        tau, g = self.curve(row, dwell)
+        axis.semilogx(tau[tau > 0], g[tau > 0], ".-")
+        axis.set(xlabel="lag (s)", ylabel="g")
+        return axis
+
+    def __repr__(self) -> str:
+        rows, points = self.products.shape
+        return f"Sums({self.instants} instants, {rows} rows, {points} points)"
+
+
+@dataclass(frozen=True, repr=False)
+class Block:
+    """Consecutive times of a recording.
+
+    Attributes
+    ----------
+    start : int
+        Its first time.
+    samples : numpy.ndarray
+        In the recording's encoding and layout; missing ones are zero.
+    missing : list of tuple
+        What is missing, counted from the block's first time, as ``Correlator.accumulate`` takes it.
+    """
+
+    start: int
+    samples: npt.NDArray[Any]
+    missing: list[tuple[Any, ...]]
+
+    def __repr__(self) -> str:
+        return f"Block(start={self.start}, samples={self.samples.shape}, missing={self.missing})"

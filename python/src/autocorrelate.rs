@@ -1,0 +1,283 @@
+//! `corrust.Autocorrelator`.
+
+use std::path::PathBuf;
+
+use corrust::{
+    Autocorrelator as Inner, Device,
+    autocorrelate::{Kernel, Scheme, Shape, State, Sums},
+    device::{Buffer, Stream},
+};
+use numpy::IntoPyArray;
+use pyo3::{
+    prelude::*,
+    sync::PyOnceLock,
+    types::{PyDict, PyTuple},
+};
+
+use crate::{
+    array::{Array, Dtype, stream},
+    correlate::result,
+    device_array::{DeviceArray, Memory},
+    error::{Fault, parse},
+    fork::compute,
+    plan::{self, Plan, patience, pieces},
+    views::{View, missing},
+};
+
+/// A multi-tau autocorrelation of photon counts, planned for a number of sensors and a device.
+///
+/// ``A[k, c] = sum over m of Z[k, m] * Y[k, c, m]``: counts in bins of ``2**k`` instants, times those a lag before;
+/// sums are exact.
+///
+/// Parameters
+/// ----------
+/// sensors : int
+/// groups : int
+///     Groups of bins that double in length, 1 to 24.
+/// lags : int
+///     Lags of a group.
+/// scheme : {"bin-groups", "classic"}
+///     Which lags: ``"classic"`` are those of hardware correlators and of the package multipletau with ``m = lags``.
+/// pairs : sequence of (int, int), optional
+///     Cross-correlate pairs of sensors, the second one delayed, instead of each sensor with itself.
+/// device, kernel : str
+///     As of ``corrust.Correlator``.
+///
+/// Examples
+/// --------
+/// >>> import corrust, numpy
+/// >>> counts = numpy.random.default_rng(1).poisson(3, (10_000, 2)).astype(numpy.uint8)   # [instant][sensor]
+/// >>> autocorrelator = corrust.Autocorrelator(sensors=2, device="cpu")
+/// >>> autocorrelator.accumulate(counts)
+/// >>> sums = autocorrelator.snapshot()
+/// >>> tau, g = sums.curve(0, dwell=1.6e-6)             # seconds, and 1 where there is no correlation
+/// >>> bool(abs(g[1:].mean() - 1) < 0.01)
+/// True
+#[pyclass(frozen, module = "corrust")]
+pub struct Autocorrelator {
+    plan: Plan<Inner>,
+    shape: Shape,
+    rows: usize,
+    device: String,
+}
+
+impl Autocorrelator {
+    fn build(
+        py: Python<'_>,
+        device: &str,
+        kernel: Kernel,
+        scheme: Scheme,
+        builder: corrust::autocorrelate::Builder,
+    ) -> PyResult<Self> {
+        // What no GPU computes, the CPU does where the choice is free.
+        let free = device == "auto" && scheme == Scheme::Classic;
+        let gpus = if free { Vec::new() } else { plan::open(py, device)? };
+        let plan = Plan::new(py, gpus, |gpus| {
+            let builder = builder.kernel(kernel);
+            let cpu = gpus.is_empty();
+            if cpu { builder.device(Device::Cpu) } else { builder.gpus(gpus) }.build()
+        })?;
+        let about = |plan: &mut Inner| {
+            Ok((plan.device_name().to_owned(), *plan.shape(), plan.state()?.pairs().len()))
+        };
+        let (device, shape, rows) = plan.with(py, about)?;
+        Ok(Self { plan, shape, rows, device })
+    }
+}
+
+#[pymethods]
+impl Autocorrelator {
+    #[new]
+    #[pyo3(signature = (
+        sensors, groups=10, lags=32, scheme="bin-groups", pairs=None, device="auto", kernel="auto"
+    ))]
+    #[expect(clippy::too_many_arguments, reason = "Python names them")]
+    fn new(
+        py: Python<'_>,
+        sensors: usize,
+        groups: usize,
+        lags: usize,
+        scheme: &str,
+        pairs: Option<Vec<(usize, usize)>>,
+        device: &str,
+        kernel: &str,
+    ) -> PyResult<Self> {
+        let scheme = parse(scheme)?;
+        let mut builder = Inner::builder(sensors).groups(groups).lags(lags).scheme(scheme);
+        if let Some(pairs) = pairs {
+            builder = builder.pairs(&pairs);
+        }
+        Self::build(py, device, parse(kernel)?, scheme, builder)
+    }
+
+    /// Goes on with the stream of a state that ``save`` or ``corrust autocorrelate --save`` wrote, on any device.
+    #[staticmethod]
+    #[pyo3(signature = (path, device="auto", kernel="auto"))]
+    fn load(py: Python<'_>, path: PathBuf, device: &str, kernel: &str) -> PyResult<Self> {
+        let state = py.detach(|| State::load(&path)).map_err(Fault::from)?;
+        let Shape { sensors, scheme, .. } = *state.shape();
+        Self::build(py, device, parse(kernel)?, scheme, Inner::builder(sensors).resume(state))
+    }
+
+    /// Adds counts to the stream.
+    ///
+    /// Parameters
+    /// ----------
+    /// counts : array of uint8
+    ///     ``[instant, sensor]``, or ``[instant]`` of one sensor, in host memory or on the plan's GPU. Cut the
+    ///     stream where you like.
+    /// missing : iterable of tuple, optional
+    ///     Counts that are zero: as of ``Correlator.accumulate``, inputs are sensors.
+    /// stream : int or object, optional
+    ///     As of ``Correlator.accumulate``.
+    ///
+    /// Notes
+    /// -----
+    /// Interrupted by Ctrl-C, it has added the instants before; ``instants`` says how many.
+    #[pyo3(signature = (counts, missing=None, stream=None))]
+    fn accumulate(
+        &self,
+        py: Python<'_>,
+        counts: &Bound<'_, PyAny>,
+        missing: Option<&Bound<'_, PyAny>>,
+        stream: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        let array = Array::of("counts", counts, self::stream(stream)?)?;
+        let view = View::counts(&array)?;
+        let gone = self::missing(missing)?;
+        let samples = view.samples(&array, self.plan.gpus(), &gone)?;
+        // Each bin of a group is multiplied with as many as there are lags; bins halve from group to group.
+        let operations = 4.0 * (self.rows * self.shape.lags) as f64;
+        let (most, times) = (patience(self.plan.gpus()), view.extents.times);
+        self.plan.with(py, |plan| {
+            pieces(times, operations, most, |range| plan.accumulate(samples.times(range)))
+        })?;
+        if self.plan.hold(array) {
+            self.wait(py)?;
+        }
+        Ok(())
+    }
+
+    /// All sums of the stream so far; it goes on.
+    ///
+    /// Parameters
+    /// ----------
+    /// device : bool
+    ///     Leave the products, uint64 ``[row, point]``, in the memory of the plan's GPU without waiting for it, and
+    ///     return them alone.
+    /// stream : int or object, optional
+    ///     CUDA stream in whose order products on a GPU are written.
+    ///
+    /// Returns
+    /// -------
+    /// Sums or DeviceArray
+    #[pyo3(signature = (device=false, stream=None))]
+    fn snapshot<'py>(
+        &self,
+        py: Python<'py>,
+        device: bool,
+        stream: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        if device {
+            let gpu = self.plan.gpu()?;
+            let stream = Stream::from_raw(self::stream(stream)?);
+            let shape = vec![self.rows, self.shape.points()];
+            let bytes = 8 * shape.iter().product::<usize>();
+            let buffer = self.plan.with(py, |plan| {
+                let mut buffer = Buffer::new(gpu, bytes)?;
+                plan.snapshot_device(buffer.slice_mut::<u64>().on(stream))?;
+                Ok(buffer)
+            })?;
+            let memory = Memory::new(gpu.clone(), buffer, stream);
+            let array = DeviceArray { memory, first: 0, dtype: Dtype::UINT64, shape };
+            return Ok(array.into_pyobject(py)?.into_any());
+        }
+        let sums = self.plan.with(py, |plan| Ok(compute(|| plan.snapshot())?))?;
+        self.plan.let_go();
+        python_sums(py, sums)
+    }
+
+    /// Writes all that is remembered of the stream to a file, which appears when it is complete; the stream goes
+    /// on. ``Autocorrelator.load`` reads it.
+    fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+        self.plan.with(py, |plan| Ok(plan.state()?.save(&path)?))
+    }
+
+    /// Waits until the device has taken in all counts fed so far.
+    fn wait(&self, py: Python<'_>) -> PyResult<()> {
+        self.plan.with(py, |plan| Ok(plan.wait()?))?;
+        self.plan.let_go();
+        Ok(())
+    }
+
+    /// Gives back the plan's memory; it can do no more. ``with`` does so at its end.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        self.plan.close(py)
+    }
+
+    /// Instants fed since the stream began.
+    #[getter]
+    fn instants(&self, py: Python<'_>) -> PyResult<u64> {
+        self.plan.with(py, |plan| Ok(plan.instants()))
+    }
+
+    #[getter]
+    fn sensors(&self) -> usize {
+        self.shape.sensors
+    }
+
+    #[getter]
+    fn groups(&self) -> usize {
+        self.shape.groups
+    }
+
+    #[getter]
+    fn lags(&self) -> usize {
+        self.shape.lags
+    }
+
+    #[getter]
+    fn scheme(&self) -> &'static str {
+        self.shape.scheme.name()
+    }
+
+    /// The device, as a person would name it.
+    #[getter]
+    fn device(&self) -> &str {
+        &self.device
+    }
+
+    fn __enter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    #[pyo3(signature = (*_exception))]
+    fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyTuple>) -> PyResult<()> {
+        self.close(py)
+    }
+
+    fn __repr__(&self) -> String {
+        let Shape { sensors, groups, lags, scheme } = self.shape;
+        format!(
+            "Autocorrelator(sensors={sensors}, groups={groups}, lags={lags}, scheme=\"{scheme}\") on {}",
+            self.device
+        )
+    }
+}
+
+/// `corrust.Sums`.
+fn python_sums(py: Python<'_>, sums: Sums) -> PyResult<Bound<'_, PyAny>> {
+    static SUMS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let lags: Vec<u64> = sums.points.iter().map(|point| point.lag).collect();
+    let groups: Vec<u64> = sums.points.iter().map(|point| point.group as u64).collect();
+    let items = PyDict::new(py);
+    items.set_item("instants", sums.instants)?;
+    items.set_item("lags", lags.into_pyarray(py))?;
+    items.set_item("groups", groups.into_pyarray(py))?;
+    items.set_item("products", sums.products.into_pyarray(py))?;
+    items.set_item("bins", sums.bins.into_pyarray(py))?;
+    items.set_item("curve_products", sums.curve_products.into_pyarray(py))?;
+    items.set_item("direct", sums.direct.into_pyarray(py))?;
+    items.set_item("delayed", sums.delayed.into_pyarray(py))?;
+    result(py, &SUMS, "Sums")?.call((), Some(&items))
+}

@@ -1,0 +1,426 @@
+//! `corrust.Beamformer`.
+
+use corrust::{
+    Beamformer as Inner, Encoding,
+    beamform::{Beams, BeamsMut, Kernel, MAX_SHIFT, Rounding, Shape, useful_operations},
+    device::{Buffer, Stream},
+};
+use ndarray::{Axis, Slice};
+use numpy::IntoPyArray;
+use pyo3::{prelude::*, sync::PyOnceLock, types::PyTuple};
+
+use crate::{
+    array::{Array, Dtype, stream},
+    correlate::{place, result},
+    device_array::{DeviceArray, Memory},
+    error::{kind, parse, value},
+    fork::compute,
+    plan::{self, Plan, patience, pieces},
+    views::{View, missing, whole_numbers},
+};
+
+/// A beamformer planned for one shape and device.
+///
+/// ``J[b, f, p, t] = clamp(sum over d of A[f, p, b, d] * E[t, f, p, d] >> s[f, p, b])``: complex products of 4-bit
+/// voltages and weights, summed exactly, shifted down with rounding, each component clamped to -7..7.
+///
+/// Parameters
+/// ----------
+/// dishes, beams : int
+/// channels, polarisations : int
+/// weights : {"ci8", "ci4"}
+///     How a weight is stored.
+/// rounding : {"nearest", "floor"}
+///     How sums are shifted down.
+/// incoherent : bool
+///     Whether to form the incoherent beam, ``sum over d of abs(E)**2``, too.
+/// device, kernel : str
+///     As of ``corrust.Correlator``.
+///
+/// Examples
+/// --------
+/// >>> import corrust, numpy
+/// >>> beamformer = corrust.Beamformer(dishes=3, beams=1, device="cpu")
+/// >>> beamformer.set_weights(numpy.array([1, 0] * 3, numpy.int8).reshape(1, 1, 1, 3, 2))
+/// >>> voltages = numpy.array([0x12, 0x01, 0x10], numpy.uint8).reshape(1, 1, 1, 3)
+/// >>> hex(beamformer.beamform(voltages).samples[0, 0, 0, 0])     # (1 + 2j) + 1j + 1
+/// '0x23'
+#[pyclass(frozen, module = "corrust")]
+pub struct Beamformer {
+    plan: Plan<Inner>,
+    shape: Shape,
+    weights: Encoding,
+    incoherent: bool,
+    device: String,
+    kernel: Kernel,
+}
+
+impl Beamformer {
+    fn build(
+        py: Python<'_>,
+        shape: Shape,
+        (weights, rounding, incoherent): (Encoding, Rounding, bool),
+        gpus: Vec<std::sync::Arc<dyn corrust::device::Gpu>>,
+        kernel: Kernel,
+    ) -> PyResult<Self> {
+        let plan = Plan::new(py, gpus, |gpus| {
+            let builder = Inner::builder(shape.dishes, shape.beams)
+                .channels(shape.channels)
+                .polarisations(shape.polarisations)
+                .weights(weights)
+                .rounding(rounding)
+                .incoherent(incoherent)
+                .kernel(kernel);
+            let cpu = gpus.is_empty();
+            if cpu { builder.device(corrust::Device::Cpu) } else { builder.gpus(gpus) }.build()
+        })?;
+        let about = |plan: &mut Inner| Ok((plan.device_name().to_owned(), plan.kernel()));
+        let (device, kernel) = plan.with(py, about)?;
+        Ok(Self { plan, shape, weights, incoherent, device, kernel })
+    }
+
+    /// Forms beams into host memory, a piece at a time.
+    fn form(
+        &self,
+        py: Python<'_>,
+        array: &Array,
+        gone: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Beams> {
+        let view = View::dishes(array)?;
+        let gone = missing(gone)?;
+        let samples = view.samples(array, self.plan.gpus(), &gone)?;
+        let (operations, most) = (useful_operations(&self.shape, 1), patience(self.plan.gpus()));
+        let times = view.extents.times;
+        let beams = self.plan.with(py, |plan| {
+            let mut all = Beams::default();
+            pieces(times, operations, most, |range| {
+                let part = plan.beamform(samples.times(range.clone()))?;
+                if range.len() == times {
+                    all = part;
+                    return Ok(());
+                }
+                if range.start == 0 {
+                    let (b, f, p, _) = part.samples.dim();
+                    all.samples = ndarray::Array4::zeros((b, f, p, times));
+                    all.clipped = ndarray::Array3::zeros((f, p, b));
+                    all.incoherent =
+                        part.incoherent.as_ref().map(|_| ndarray::Array3::zeros((f, p, times)));
+                }
+                let cut = Slice::from(range);
+                all.samples.slice_axis_mut(Axis(3), cut).assign(&part.samples);
+                all.clipped += &part.clipped;
+                if let (Some(all), Some(part)) = (&mut all.incoherent, &part.incoherent) {
+                    all.slice_axis_mut(Axis(2), cut).assign(part);
+                }
+                Ok(())
+            })?;
+            Ok(all)
+        })?;
+        self.plan.let_go();
+        Ok(beams)
+    }
+
+    /// `[B][F][P][T]`.
+    fn rows(&self, times: usize) -> Vec<usize> {
+        vec![self.shape.beams, self.shape.channels, self.shape.polarisations, times]
+    }
+}
+
+#[pymethods]
+impl Beamformer {
+    #[new]
+    #[pyo3(signature = (
+        dishes, beams, channels=1, polarisations=1, weights="ci8", rounding="nearest", incoherent=false,
+        device="auto", kernel="auto"
+    ))]
+    #[expect(clippy::too_many_arguments, reason = "Python names them")]
+    fn new(
+        py: Python<'_>,
+        dishes: usize,
+        beams: usize,
+        channels: usize,
+        polarisations: usize,
+        weights: &str,
+        rounding: &str,
+        incoherent: bool,
+        device: &str,
+        kernel: &str,
+    ) -> PyResult<Self> {
+        let shape = Shape { dishes, beams, channels, polarisations };
+        let how = (parse(weights)?, parse(rounding)?, incoherent);
+        Self::build(py, shape, how, plan::open(py, device)?, parse(kernel)?)
+    }
+
+    /// A plan for the shapes of voltages and weights, with the weights: what ``corrust.beamform`` begins with.
+    #[staticmethod]
+    #[pyo3(signature = (
+        voltages, weights, *, rounding="nearest", incoherent=false, device="auto", kernel="auto"
+    ))]
+    fn of(
+        py: Python<'_>,
+        voltages: &Bound<'_, PyAny>,
+        weights: &Bound<'_, PyAny>,
+        rounding: &str,
+        incoherent: bool,
+        device: &str,
+        kernel: &str,
+    ) -> PyResult<Self> {
+        let array = Array::of("voltages", voltages, stream(None)?)?;
+        View::dishes(&array)?;
+        let [_, channels, polarisations, dishes] = array.shape[..] else { unreachable!("a view") };
+        let given = Array::of("weights", weights, stream(None)?)?;
+        let encoding = if given.dtype == Dtype::UINT8 { Encoding::Ci4 } else { Encoding::Ci8 };
+        let &[_, _, beams, _, ..] = &given.shape[..] else {
+            return Err(value(format!(
+                "weights of shape {:?}: expected [channel][polarisation][beam][dish]",
+                given.shape
+            )));
+        };
+        let shape = Shape { dishes, beams, channels, polarisations };
+        let how = (encoding, parse(rounding)?, incoherent);
+        let plan = Self::build(py, shape, how, place(py, &array, device)?, parse(kernel)?)?;
+        plan.set_weights(py, weights)?;
+        Ok(plan)
+    }
+
+    /// Replaces the weights.
+    ///
+    /// Parameters
+    /// ----------
+    /// weights : array
+    ///     In host memory, without gaps: int8 ``[F, P, B, D, 2]``, or uint8 ``[F, P, B, D]`` of a plan of ``ci4``
+    ///     weights, nibbles with the real part in the high one. Every value is legal.
+    fn set_weights(&self, py: Python<'_>, weights: &Bound<'_, PyAny>) -> PyResult<()> {
+        let array = Array::of("weights", weights, stream(None)?)?;
+        let Shape { dishes, beams, channels, polarisations } = self.shape;
+        let mut expected = vec![channels, polarisations, beams, dishes];
+        let dtype = if self.weights == Encoding::Ci8 {
+            expected.push(2);
+            Dtype::INT8
+        } else {
+            Dtype::UINT8
+        };
+        if array.dtype != dtype {
+            return Err(kind(format!(
+                "weights of {}: expected {dtype} of {} weights",
+                array.dtype, self.weights
+            )));
+        }
+        if array.shape != expected {
+            return Err(value(format!(
+                "weights of shape {:?}: expected {expected:?}",
+                array.shape
+            )));
+        }
+        if !array.is_dense() {
+            return Err(kind(
+                "weights with gaps: expected elements that follow each other, as in \
+                 numpy.ascontiguousarray(weights)",
+            ));
+        }
+        let bytes = array.bytes()?;
+        self.plan.with(py, |plan| Ok(compute(|| plan.set_weights(bytes))?))
+    }
+
+    /// Replaces the shifts, which are 0 at first.
+    ///
+    /// Parameters
+    /// ----------
+    /// shifts : array of int
+    ///     ``[F, P, B]``, 0 to 31.
+    fn set_shifts(&self, py: Python<'_>, shifts: &Bound<'_, PyAny>) -> PyResult<()> {
+        let (shifts, shape): (Vec<u32>, _) = whole_numbers("shifts", shifts, MAX_SHIFT.into())?;
+        let Shape { beams, channels, polarisations, .. } = self.shape;
+        if shape != [channels, polarisations, beams] {
+            return Err(value(format!(
+                "shifts of shape {shape:?}: expected {:?}",
+                [channels, polarisations, beams]
+            )));
+        }
+        self.plan.with(py, |plan| Ok(plan.set_shifts(&shifts)?))
+    }
+
+    /// Forms the beams of voltages.
+    ///
+    /// Parameters
+    /// ----------
+    /// voltages : array of uint8
+    ///     ``ci4``, ``[T, F, P, D]``, in host memory or on the plan's GPU. Cut the stream where you like.
+    /// missing : iterable of tuple, optional
+    ///     As of ``Correlator.accumulate``; channels are pairs of a channel and a polarisation, inputs are dishes.
+    /// device : bool
+    ///     Leave the samples in the memory of the plan's GPU, as a ``DeviceArray``, without waiting for it.
+    /// out : array of uint8, optional
+    ///     Where to write the samples instead: ``[B, F, P, T]``, in host memory or on the plan's GPU.
+    /// stream : int or object, optional
+    ///     As of ``Correlator.accumulate``.
+    ///
+    /// Returns
+    /// -------
+    /// Beams
+    #[pyo3(signature = (voltages, missing=None, device=false, out=None, stream=None))]
+    fn beamform<'py>(
+        &self,
+        py: Python<'py>,
+        voltages: &Bound<'py, PyAny>,
+        missing: Option<&Bound<'py, PyAny>>,
+        device: bool,
+        out: Option<&Bound<'py, PyAny>>,
+        stream: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        static BEAMS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+        let raw = self::stream(stream)?;
+        let array = Array::of("voltages", voltages, raw)?;
+        let room = out.map(|out| Array::of("out", out, raw)).transpose()?;
+        if let Some(room) = &room {
+            let times = View::dishes(&array)?.extents.times;
+            let expected = self.rows(times);
+            if room.dtype != Dtype::UINT8 || room.shape != expected {
+                return Err(value(format!(
+                    "out of {} and shape {:?}: expected uint8 and {expected:?}",
+                    room.dtype, room.shape
+                )));
+            }
+            room.check_room(expected.iter().product())?;
+        }
+        if device || room.as_ref().is_some_and(|room| !room.is_host()) {
+            let (samples, clipped) = self.leave(py, array, missing, room, Stream::from_raw(raw))?;
+            let samples = match (samples, out) {
+                (Some(samples), _) => samples.into_pyobject(py)?.into_any(),
+                (None, out) => out.expect("room that was given").clone(),
+            };
+            let clipped = clipped.into_pyobject(py)?.into_any();
+            return result(py, &BEAMS, "Beams")?.call1((samples, clipped, py.None()));
+        }
+        let beams = self.form(py, &array, missing)?;
+        let samples = match (room, out) {
+            (Some(room), Some(out)) => {
+                room.write(beams.samples.as_slice().expect("beams are in standard order"))?;
+                out.clone()
+            }
+            _ => beams.samples.into_pyarray(py).into_any(),
+        };
+        let clipped = beams.clipped.into_pyarray(py);
+        let incoherent = beams.incoherent.map(|powers| powers.into_pyarray(py));
+        result(py, &BEAMS, "Beams")?.call1((samples, clipped, incoherent))
+    }
+
+    /// Waits until the device has done everything that it was given.
+    fn wait(&self, py: Python<'_>) -> PyResult<()> {
+        self.plan.with(py, |plan| Ok(plan.wait()?))?;
+        self.plan.let_go();
+        Ok(())
+    }
+
+    /// Gives back the plan's memory; it can do no more. ``with`` does so at its end.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        self.plan.close(py)
+    }
+
+    #[getter]
+    fn dishes(&self) -> usize {
+        self.shape.dishes
+    }
+
+    #[getter]
+    fn beams(&self) -> usize {
+        self.shape.beams
+    }
+
+    #[getter]
+    fn channels(&self) -> usize {
+        self.shape.channels
+    }
+
+    #[getter]
+    fn polarisations(&self) -> usize {
+        self.shape.polarisations
+    }
+
+    /// The device, as a person would name it.
+    #[getter]
+    fn device(&self) -> &str {
+        &self.device
+    }
+
+    /// The kernel, never ``"auto"``.
+    #[getter]
+    fn kernel(&self) -> &'static str {
+        self.kernel.name()
+    }
+
+    fn __enter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    #[pyo3(signature = (*_exception))]
+    fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyTuple>) -> PyResult<()> {
+        self.close(py)
+    }
+
+    fn __repr__(&self) -> String {
+        let Shape { dishes, beams, channels, polarisations } = self.shape;
+        format!(
+            "Beamformer(dishes={dishes}, beams={beams}, channels={channels}, polarisations={polarisations}) on {} \
+             ({})",
+            self.device, self.kernel
+        )
+    }
+}
+
+impl Beamformer {
+    /// Forms beams into the GPU's memory: new, or the room given; and the counts of clipped samples.
+    fn leave(
+        &self,
+        py: Python<'_>,
+        array: Array,
+        gone: Option<&Bound<'_, PyAny>>,
+        room: Option<Array>,
+        stream: Stream,
+    ) -> PyResult<(Option<DeviceArray>, DeviceArray)> {
+        let gpu = self.plan.gpu()?;
+        if self.incoherent {
+            return Err(value("the incoherent beam is not left on a GPU: expected device=False"));
+        }
+        let view = View::dishes(&array)?;
+        let gone = missing(gone)?;
+        let samples = view.samples(&array, self.plan.gpus(), &gone)?;
+        let shape = self.rows(view.extents.times);
+        let bytes: usize = shape.iter().product();
+        let given =
+            room.as_ref().map(|room| room.room::<u8>(self.plan.gpus(), bytes)).transpose()?;
+        let (buffer, counts) = self.plan.with(py, |plan| {
+            let mut counts = Buffer::new(gpu, 8 * self.shape.shifts())?;
+            counts.clear(stream)?;
+            let mut buffer = Buffer::new(gpu, if given.is_some() { 0 } else { bytes })?;
+            let clipped = Some(counts.slice_mut::<u64>().on(stream));
+            let samples_room = match given {
+                Some(room) => room,
+                None => buffer.slice_mut::<u8>().on(stream),
+            };
+            plan.beamform_device(samples, BeamsMut { samples: samples_room, clipped })?;
+            Ok((buffer, counts))
+        })?;
+        let new = room.is_none().then(|| DeviceArray {
+            memory: Memory::new(gpu.clone(), buffer, stream),
+            first: 0,
+            dtype: Dtype::UINT8,
+            shape,
+        });
+        let Shape { beams, channels, polarisations, .. } = self.shape;
+        let clipped = DeviceArray {
+            memory: Memory::new(gpu.clone(), counts, stream),
+            first: 0,
+            dtype: Dtype::UINT64,
+            shape: vec![channels, polarisations, beams],
+        };
+        let mut full = self.plan.hold(array);
+        if let Some(room) = room {
+            full |= self.plan.hold(room);
+        }
+        if full {
+            self.wait(py)?;
+        }
+        Ok((new, clipped))
+    }
+}

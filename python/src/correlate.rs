@@ -1,0 +1,567 @@
+//! `corrust.Correlator`.
+
+use std::sync::Arc;
+
+use corrust::{
+    Correlator as Inner, Encoding, Layout,
+    correlate::{self, Dump, Kernel, Shape, ValidCounts, Visibilities, baselines},
+    device::{Buffer, Gpu, Stream},
+};
+use ndarray::Array3;
+use num_complex::Complex;
+use numpy::IntoPyArray;
+use pyo3::{prelude::*, sync::PyOnceLock, types::PyTuple};
+
+use crate::{
+    array::{Array, Dtype, stream},
+    device_array::{DeviceArray, Memory},
+    error::{kind, parse, value},
+    plan::{self, Plan, patience, pieces},
+    views::{View, implied, missing, whole_numbers},
+};
+
+/// A correlation planned for one shape and device.
+///
+/// ``V[c, b(i, j)] = sum over t of x[t, c, i] * conj(x[t, c, j])`` for ``0 <= j <= i < inputs``, baseline
+/// ``b(i, j) = i * (i + 1) // 2 + j``. Sums of integer samples are exact, whatever their values and however long
+/// the integration, and the same on every device.
+///
+/// Parameters
+/// ----------
+/// inputs : int
+///     Digitised signal paths (antenna x polarisation).
+/// channels : int
+///     Frequency channels.
+/// encoding : {"ci8", "ci4", "ci4-offset", "cf16"}
+///     How a complex sample is stored.
+/// layout : {"tcn", "cnt"}
+///     Order of the axes, slowest first: time, channel, input or channel, input, time.
+/// device : str
+///     ``"auto"`` (the first GPU, else the CPU), ``"cpu"``, ``"cuda"``, ``"cuda:1"``, ``"cuda:0,cuda:1"``,
+///     ``"cuda:all"`` or ``"sim"``.
+/// kernel : str
+///     ``"auto"``, or one of those that ``corrust help correlate`` lists.
+/// gates : int
+///     Visibilities of so many gates are kept apart, 1 to 255.
+/// shifts : sequence of int, optional
+///     A delay in whole samples for each input: ``x'[t, c, i] = x[t - shifts[i], c, i]``, continuous over calls.
+///
+/// Raises
+/// ------
+/// ValueError
+///     For a shape that cannot be correlated, or a kernel that does not run on the device.
+/// RuntimeError
+///     Where the device is not there.
+/// MemoryError
+///     Where it has no room for the visibilities.
+///
+/// Examples
+/// --------
+/// >>> import corrust, numpy
+/// >>> x = numpy.zeros((100, 2, 3, 2), numpy.int8)      # [time][channel][input][re, im]
+/// >>> x[..., 0] = 1; x[..., 2, 1] = 2                  # input 2 is 1 + 2j, the others are 1
+/// >>> with corrust.Correlator(inputs=3, channels=2, device="cpu") as correlator:
+/// ...     correlator.accumulate(x)
+/// ...     correlator.accumulate(x, missing=[(0, 10)])  # the first ten of these times are lost
+/// ...     dump = correlator.dump()
+/// >>> dump.visibilities[0, corrust.baseline(2, 0)]     # 190 * (1 + 2j)
+/// array([190, 380])
+/// >>> dump.times, int(dump.counts[0, 0])
+/// (200, 190)
+#[pyclass(frozen, module = "corrust")]
+pub struct Correlator {
+    plan: Plan<Inner>,
+    shape: Shape,
+    gates: usize,
+    device: String,
+    kernel: Kernel,
+}
+
+/// What a plan is built from.
+struct Setup {
+    shape: Shape,
+    kernel: Kernel,
+    gates: usize,
+    shifts: Vec<usize>,
+}
+
+impl Correlator {
+    fn build(py: Python<'_>, setup: Setup, gpus: Vec<Arc<dyn Gpu>>) -> PyResult<Self> {
+        let Setup { shape, kernel, gates, shifts } = setup;
+        let plan = Plan::new(py, gpus, |gpus| {
+            let builder = Inner::builder(shape.inputs, shape.channels)
+                .encoding(shape.encoding)
+                .layout(shape.layout)
+                .kernel(kernel)
+                .gates(gates)
+                .shifts(&shifts);
+            // Without a GPU it is the CPU: what `auto` would choose was chosen.
+            let cpu = gpus.is_empty();
+            if cpu { builder.device(corrust::Device::Cpu) } else { builder.gpus(gpus) }.build()
+        })?;
+        let about = |plan: &mut Inner| Ok((plan.device_name().to_owned(), plan.kernel()));
+        let (device, kernel) = plan.with(py, about)?;
+        Ok(Self { plan, shape, gates, device, kernel })
+    }
+
+    fn feed(
+        &self,
+        py: Python<'_>,
+        array: Array,
+        gone: Option<&Bound<'_, PyAny>>,
+        gates: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        let view = View::voltages(&array, self.shape.encoding, self.shape.layout)?;
+        let gone = missing(gone)?;
+        let numbers = gates.map(gate_numbers).transpose()?;
+        let samples = view.samples(&array, self.plan.gpus(), &gone)?;
+        let operations = correlate::useful_operations(self.shape.inputs, self.shape.channels, 1);
+        let most = patience(self.plan.gpus());
+        let times = view.extents.times;
+        if let Some(numbers) = &numbers
+            && numbers.len() != times
+        {
+            return Err(value(format!(
+                "{} gates: expected {times}, one for each time",
+                numbers.len()
+            )));
+        }
+        self.plan.with(py, |plan| {
+            pieces(times, operations, most, |range| match &numbers {
+                Some(numbers) => {
+                    plan.accumulate_gated(samples.times(range.clone()), &numbers[range])
+                }
+                None => plan.accumulate(samples.times(range)),
+            })
+        })?;
+        if self.plan.hold(array) {
+            self.wait(py)?;
+        }
+        Ok(())
+    }
+}
+
+#[pymethods]
+impl Correlator {
+    #[new]
+    #[pyo3(signature = (
+        inputs, channels, encoding="ci8", layout="tcn", device="auto", kernel="auto", gates=1, shifts=None
+    ))]
+    #[expect(clippy::too_many_arguments, reason = "Python names them")]
+    fn new(
+        py: Python<'_>,
+        inputs: usize,
+        channels: usize,
+        encoding: &str,
+        layout: &str,
+        device: &str,
+        kernel: &str,
+        gates: usize,
+        shifts: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Self> {
+        let shape = Shape { inputs, channels, encoding: parse(encoding)?, layout: parse(layout)? };
+        let setup = Setup { shape, kernel: parse(kernel)?, gates, shifts: delays(shifts)? };
+        Self::build(py, setup, plan::open(py, device)?)
+    }
+
+    /// A plan for an array's shape, fed with the array: what ``corrust.correlate`` begins with.
+    #[staticmethod]
+    #[pyo3(signature = (
+        x, *, encoding=None, layout="tcn", device="auto", kernel="auto", missing=None, gates=None,
+        gate_count=1, shifts=None, stream=None
+    ))]
+    #[expect(clippy::too_many_arguments, reason = "Python names them")]
+    fn of(
+        py: Python<'_>,
+        x: &Bound<'_, PyAny>,
+        encoding: Option<&str>,
+        layout: &str,
+        device: &str,
+        kernel: &str,
+        missing: Option<&Bound<'_, PyAny>>,
+        gates: Option<&Bound<'_, PyAny>>,
+        gate_count: usize,
+        shifts: Option<&Bound<'_, PyAny>>,
+        stream: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Self> {
+        let array = Array::of("x", x, self::stream(stream)?)?;
+        let encoding: Encoding = encoding.map_or_else(|| implied(&array), parse)?;
+        let layout: Layout = parse(layout)?;
+        let extents = View::voltages(&array, encoding, layout)?.extents;
+        let shape = Shape { inputs: extents.inputs, channels: extents.channels, encoding, layout };
+        let gpus = place(py, &array, device)?;
+        let setup =
+            Setup { shape, kernel: parse(kernel)?, gates: gate_count, shifts: delays(shifts)? };
+        let correlator = Self::build(py, setup, gpus)?;
+        correlator.feed(py, array, missing, gates)?;
+        Ok(correlator)
+    }
+
+    /// Adds samples to the integration.
+    ///
+    /// Parameters
+    /// ----------
+    /// x : array
+    ///     NumPy's, or any that speaks DLPack or ``__cuda_array_interface__``, in host memory or on the plan's GPU,
+    ///     where it is not copied: int8 ``[T, C, N, 2]`` of ``ci8`` in ``tcn`` (``[C, N, T, 2]`` in ``cnt``), float16
+    ///     the same of ``cf16``, uint8 without the last axis of ``ci4`` and ``ci4-offset``. Strides may be any that
+    ///     are not negative. Cut the stream where you like.
+    /// missing : iterable of tuple, optional
+    ///     Samples that count as zero: ``(start, stop)`` of times, counted from the first of ``x``, or ``(start,
+    ///     stop, (first channel, end), (first input, end))``, None for all.
+    /// gates : array of uint8, optional
+    ///     The gate of each time, or ``corrust.DROP``.
+    /// stream : int or object, optional
+    ///     CUDA stream in whose order an array on a GPU is read: its address, or CuPy's or PyTorch's. By default
+    ///     the legacy default stream. The array is to stay as it is until the stream has come so far.
+    ///
+    /// Notes
+    /// -----
+    /// Interrupted by Ctrl-C, it has added the times before; ``times`` says how many.
+    #[pyo3(signature = (x, missing=None, gates=None, stream=None))]
+    fn accumulate(
+        &self,
+        py: Python<'_>,
+        x: &Bound<'_, PyAny>,
+        missing: Option<&Bound<'_, PyAny>>,
+        gates: Option<&Bound<'_, PyAny>>,
+        stream: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        self.feed(py, Array::of("x", x, self::stream(stream)?)?, missing, gates)
+    }
+
+    /// The sums since the last dump; the integration starts again from zero.
+    ///
+    /// Parameters
+    /// ----------
+    /// device : bool
+    ///     Leave the visibilities in the memory of the plan's GPU, as a ``DeviceArray``, without waiting for it.
+    /// out : array, optional
+    ///     Where to write the visibilities instead, without gaps: int64 ``[C, B, 2]`` (float32 of ``cf16``), in
+    ///     host memory or on the plan's GPU; with an axis of gates before, of a gated plan. The dump has it.
+    /// stream : int or object, optional
+    ///     CUDA stream in whose order visibilities on a GPU are written.
+    ///
+    /// Returns
+    /// -------
+    /// Dump, or list of Dump
+    ///     A dump; of a plan of several gates a list, gate 0 first.
+    #[pyo3(signature = (device=false, out=None, stream=None))]
+    fn dump<'py>(
+        &self,
+        py: Python<'py>,
+        device: bool,
+        out: Option<&Bound<'py, PyAny>>,
+        stream: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let raw = self::stream(stream)?;
+        let room = out.map(|out| Array::of("out", out, raw)).transpose()?;
+        let dumps = match (room, out) {
+            (Some(room), Some(out)) if room.is_host() => self.dump_to(py, &room, out)?,
+            (Some(room), Some(out)) => self.dump_on(py, room, out)?,
+            _ if device => self.dump_device(py, Stream::from_raw(raw))?,
+            _ => self.dump_host(py)?,
+        };
+        if self.gates > 1 {
+            return Ok(dumps.into_pyobject(py)?.into_any());
+        }
+        Ok(dumps.into_iter().next().expect("a plan has at least one gate"))
+    }
+
+    /// Waits until the device has summed everything that it was given.
+    fn wait(&self, py: Python<'_>) -> PyResult<()> {
+        self.plan.with(py, |plan| Ok(plan.wait()?))?;
+        self.plan.let_go();
+        Ok(())
+    }
+
+    /// Forgets everything since the last dump. What shifts hold stays.
+    fn reset(&self, py: Python<'_>) -> PyResult<()> {
+        self.plan.with(py, |plan| {
+            plan.reset();
+            Ok(())
+        })
+    }
+
+    /// Gives back the plan's memory; it can do no more. ``with`` does so at its end.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        self.plan.close(py)
+    }
+
+    /// Times fed since the last dump.
+    #[getter]
+    fn times(&self, py: Python<'_>) -> PyResult<u64> {
+        self.plan.with(py, |plan| Ok(plan.times()))
+    }
+
+    #[getter]
+    fn inputs(&self) -> usize {
+        self.shape.inputs
+    }
+
+    #[getter]
+    fn channels(&self) -> usize {
+        self.shape.channels
+    }
+
+    /// Baselines, autocorrelations included: ``inputs * (inputs + 1) // 2``.
+    #[getter]
+    fn baselines(&self) -> usize {
+        baselines(self.shape.inputs)
+    }
+
+    #[getter]
+    fn encoding(&self) -> &'static str {
+        self.shape.encoding.name()
+    }
+
+    #[getter]
+    fn layout(&self) -> &'static str {
+        self.shape.layout.name()
+    }
+
+    /// The device, as a person would name it.
+    #[getter]
+    fn device(&self) -> &str {
+        &self.device
+    }
+
+    /// The kernel, never ``"auto"``.
+    #[getter]
+    fn kernel(&self) -> &'static str {
+        self.kernel.name()
+    }
+
+    fn __enter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    #[pyo3(signature = (*_exception))]
+    fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyTuple>) -> PyResult<()> {
+        self.close(py)
+    }
+
+    fn __repr__(&self) -> String {
+        let Shape { inputs, channels, encoding, layout } = self.shape;
+        format!(
+            "Correlator(inputs={inputs}, channels={channels}, encoding=\"{encoding}\", layout=\"{layout}\") on {} \
+             ({})",
+            self.device, self.kernel
+        )
+    }
+}
+
+impl Correlator {
+    /// `[C, B, 2]`.
+    fn sums(&self) -> [usize; 3] {
+        [self.shape.channels, baselines(self.shape.inputs), 2]
+    }
+
+    fn dtype(&self) -> Dtype {
+        if self.shape.encoding.is_integer() { Dtype::INT64 } else { Dtype::FLOAT32 }
+    }
+
+    fn dump_host<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyAny>>> {
+        let dumps = self.plan.with(py, |plan| Ok(crate::fork::compute(|| plan.dump_gates())?))?;
+        self.plan.let_go();
+        dumps.into_iter().map(|dump| self.host_dump(py, dump)).collect()
+    }
+
+    /// A dump in host memory as Python's.
+    fn host_dump<'py>(&self, py: Python<'py>, dump: Dump) -> PyResult<Bound<'py, PyAny>> {
+        host_dump(py, dump, self.shape.inputs)
+    }
+
+    /// Dumps to an array in host memory.
+    fn dump_to<'py>(
+        &self,
+        py: Python<'py>,
+        room: &Array,
+        out: &Bound<'py, PyAny>,
+    ) -> PyResult<Vec<Bound<'py, PyAny>>> {
+        let each = self.check_out(room)?;
+        let dumps = self.plan.with(py, |plan| Ok(crate::fork::compute(|| plan.dump_gates())?))?;
+        self.plan.let_go();
+        let mut bytes = Vec::with_capacity(each * dumps.len());
+        for dump in &dumps {
+            bytes.extend_from_slice(bytes_of(&dump.visibilities));
+        }
+        room.write(&bytes)?;
+        self.behind(py, dumps.into_iter().map(|dump| (dump.times, dump.valid)), out)
+    }
+
+    /// Dumps to an array on the GPU.
+    fn dump_on<'py>(
+        &self,
+        py: Python<'py>,
+        room: Array,
+        out: &Bound<'py, PyAny>,
+    ) -> PyResult<Vec<Bound<'py, PyAny>>> {
+        self.check_out(&room)?;
+        self.plan.gpu()?;
+        let values = self.gates * self.sums()[..2].iter().product::<usize>();
+        let gpus = self.plan.gpus();
+        let behind = if self.shape.encoding.is_integer() {
+            let room = room.room::<Complex<i64>>(gpus, values)?;
+            self.plan.with(py, |plan| Ok(plan.dump_device(room)?))?
+        } else {
+            let room = room.room::<Complex<f32>>(gpus, values)?;
+            self.plan.with(py, |plan| Ok(plan.dump_device(room)?))?
+        };
+        if self.plan.hold(room) {
+            self.wait(py)?;
+        }
+        self.behind(py, behind.into_iter().map(|dump| (dump.times, dump.valid)), out)
+    }
+
+    /// Dumps to new memory on the GPU.
+    fn dump_device<'py>(
+        &self,
+        py: Python<'py>,
+        stream: Stream,
+    ) -> PyResult<Vec<Bound<'py, PyAny>>> {
+        let gpu = self.plan.gpu()?;
+        let sums = self.sums();
+        let each = sums.iter().product::<usize>() * self.dtype().bytes;
+        let integer = self.shape.encoding.is_integer();
+        let (buffer, behind) = self.plan.with(py, |plan| {
+            let mut buffer = Buffer::new(gpu, each * self.gates)?;
+            let behind = if integer {
+                plan.dump_device(buffer.slice_mut::<Complex<i64>>().on(stream))?
+            } else {
+                plan.dump_device(buffer.slice_mut::<Complex<f32>>().on(stream))?
+            };
+            Ok((buffer, behind))
+        })?;
+        let memory = Memory::new(gpu.clone(), buffer, stream);
+        let dumps = behind.into_iter().enumerate().map(|(gate, dump)| {
+            let array = DeviceArray {
+                memory: memory.clone(),
+                first: gate * each,
+                dtype: self.dtype(),
+                shape: sums.to_vec(),
+            };
+            let array = array.into_pyobject(py)?.into_any();
+            python_dump(py, array, &dump.valid, dump.times, self.shape.inputs)
+        });
+        dumps.collect()
+    }
+
+    /// Checks where sums are to be written, and returns the bytes of a gate's.
+    fn check_out(&self, room: &Array) -> PyResult<usize> {
+        if room.dtype != self.dtype() {
+            return Err(kind(format!("out of {}: expected {}", room.dtype, self.dtype())));
+        }
+        let sums = self.sums().to_vec();
+        let expected =
+            if self.gates > 1 { [vec![self.gates], sums.clone()].concat() } else { sums.clone() };
+        if room.shape != expected {
+            return Err(value(format!("out of shape {:?}: expected {expected:?}", room.shape)));
+        }
+        let each = sums.iter().product::<usize>() * self.dtype().bytes;
+        room.check_room(each * self.gates)?;
+        Ok(each)
+    }
+
+    /// Dumps whose sums were written to `out`.
+    fn behind<'py>(
+        &self,
+        py: Python<'py>,
+        behind: impl Iterator<Item = (u64, ValidCounts)>,
+        out: &Bound<'py, PyAny>,
+    ) -> PyResult<Vec<Bound<'py, PyAny>>> {
+        let dumps = behind.enumerate().map(|(gate, (times, valid))| {
+            let sums = if self.gates > 1 { out.get_item(gate)? } else { out.clone() };
+            python_dump(py, sums, &valid, times, self.shape.inputs)
+        });
+        dumps.collect()
+    }
+}
+
+/// The GPUs for an array: its own where the device is left open.
+pub fn place(py: Python<'_>, array: &Array, device: &str) -> PyResult<Vec<Arc<dyn Gpu>>> {
+    if device == "auto"
+        && let Some(gpus) = array.device()?
+    {
+        return Ok(gpus);
+    }
+    plan::open(py, device)
+}
+
+/// Whole numbers of samples that inputs are delayed by.
+pub fn delays(given: Option<&Bound<'_, PyAny>>) -> PyResult<Vec<usize>> {
+    Ok(given
+        .map(|shifts| whole_numbers("shifts", shifts, i64::MAX))
+        .transpose()?
+        .unwrap_or_default()
+        .0)
+}
+
+/// The gate numbers of times.
+pub fn gate_numbers(given: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
+    if let Ok(array) = Array::of("gates", given, stream(None)?)
+        && array.is_host()
+        && array.dtype == Dtype::UINT8
+        && array.is_dense()
+    {
+        return Ok(array.bytes()?.to_vec());
+    }
+    Ok(whole_numbers("gates", given, u8::MAX.into())?.0)
+}
+
+fn bytes_of(visibilities: &Visibilities) -> &[u8] {
+    const WHY: &str = "a dump is stored in standard order";
+    match visibilities {
+        Visibilities::Integer(sums) => bytemuck::cast_slice(sums.as_slice().expect(WHY)),
+        Visibilities::Float(sums) => bytemuck::cast_slice(sums.as_slice().expect(WHY)),
+    }
+}
+
+/// A dump in host memory as Python's.
+pub fn host_dump<'py>(py: Python<'py>, dump: Dump, inputs: usize) -> PyResult<Bound<'py, PyAny>> {
+    fn pairs<'py, T: bytemuck::Pod + numpy::Element>(
+        py: Python<'py>,
+        sums: ndarray::Array2<Complex<T>>,
+    ) -> Bound<'py, PyAny>
+    where
+        Complex<T>: bytemuck::Pod,
+    {
+        let (channels, baselines) = sums.dim();
+        let values: Vec<T> = bytemuck::cast_vec(sums.into_raw_vec_and_offset().0);
+        let sums = Array3::from_shape_vec((channels, baselines, 2), values);
+        sums.expect("two numbers a sum").into_pyarray(py).into_any()
+    }
+    let sums = match dump.visibilities {
+        Visibilities::Integer(sums) => pairs(py, sums),
+        Visibilities::Float(sums) => pairs(py, sums),
+    };
+    python_dump(py, sums, &dump.valid, dump.times, inputs)
+}
+
+/// `corrust.Dump`.
+fn python_dump<'py>(
+    py: Python<'py>,
+    sums: Bound<'py, PyAny>,
+    valid: &ValidCounts,
+    times: u64,
+    inputs: usize,
+) -> PyResult<Bound<'py, PyAny>> {
+    static DUMP: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let valid = match valid {
+        ValidCounts::Complete(count) => count.into_pyobject(py)?.into_any(),
+        ValidCounts::Each(counts) => counts.clone().into_pyarray(py).into_any(),
+    };
+    result(py, &DUMP, "Dump")?.call1((sums, valid, times, inputs))
+}
+
+/// A class of results, which stands in Python.
+pub fn result<'py>(
+    py: Python<'py>,
+    class: &'static PyOnceLock<Py<PyAny>>,
+    name: &str,
+) -> PyResult<Bound<'py, PyAny>> {
+    let class = class.get_or_try_init(py, || {
+        Ok::<_, PyErr>(py.import("corrust._results")?.getattr(name)?.unbind())
+    })?;
+    Ok(class.bind(py).clone())
+}

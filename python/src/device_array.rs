@@ -1,0 +1,320 @@
+//! Arrays of corrust's own in a GPU's memory, and what there is to compute on.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use corrust::{
+    Correlator, Device,
+    device::{Buffer, Gpu, Stream, cuda},
+};
+use numpy::IntoPyArray;
+use pyo3::{exceptions::PyAttributeError, prelude::*, types::PyDict};
+
+use crate::{
+    array::{Array, Dtype, stream},
+    dlpack,
+    error::{Fault, value},
+    plan,
+};
+
+/// Memory on a GPU, and the stream of the last work on it.
+pub struct Memory {
+    gpu: Arc<dyn Gpu>,
+    buffer: Buffer,
+    last: Mutex<Stream>,
+}
+
+impl Memory {
+    /// Memory whose last work is on `stream`.
+    pub fn new(gpu: Arc<dyn Gpu>, buffer: Buffer, stream: Stream) -> Arc<Self> {
+        Arc::new(Self { gpu, buffer, last: Mutex::new(stream) })
+    }
+
+    pub fn gpu(&self) -> &Arc<dyn Gpu> {
+        &self.gpu
+    }
+
+    pub fn buffer(&self) -> &Buffer {
+        &self.buffer
+    }
+
+    /// Has the work on `stream` wait for what used the memory before.
+    pub fn use_on(&self, stream: Stream) -> PyResult<()> {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if *last != stream {
+            self.gpu.order(*last, stream).map_err(Fault::from)?;
+            *last = stream;
+        }
+        Ok(())
+    }
+
+    fn last(&self) -> Stream {
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// An array in a GPU's memory, without gaps.
+///
+/// CuPy, PyTorch, JAX and others take it without a copy: ``cupy.from_dlpack(array)``,
+/// ``torch.from_dlpack(array)``. So do all plans of the same GPU.
+///
+/// Attributes
+/// ----------
+/// shape : tuple of int
+/// dtype : numpy.dtype
+/// device : str
+///     ``"cuda:0"``, or ``"sim"`` for the simulator's memory, which no other library knows.
+///
+/// Examples
+/// --------
+/// >>> import corrust, numpy
+/// >>> array = corrust.to_device(numpy.arange(6, dtype=numpy.int8).reshape(3, 2), "sim")
+/// >>> array.shape, array.device
+/// ((3, 2), 'sim')
+/// >>> array.numpy()[2]
+/// array([4, 5], dtype=int8)
+#[pyclass(frozen, module = "corrust")]
+pub struct DeviceArray {
+    pub memory: Arc<Memory>,
+    /// Where it begins, in bytes.
+    pub first: usize,
+    pub dtype: Dtype,
+    pub shape: Vec<usize>,
+}
+
+impl DeviceArray {
+    /// The address of the first element.
+    pub fn address(&self) -> u64 {
+        self.memory.buffer().address() + self.first as u64
+    }
+
+    fn bytes(&self) -> usize {
+        self.shape.iter().product::<usize>() * self.dtype.bytes
+    }
+
+    /// The number of its CUDA device; none of the simulator.
+    fn ordinal(&self) -> Option<i32> {
+        self.memory.gpu().name().strip_prefix("cuda:")?.parse().ok()
+    }
+}
+
+#[pymethods]
+impl DeviceArray {
+    #[getter]
+    fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, pyo3::types::PyTuple>> {
+        pyo3::types::PyTuple::new(py, &self.shape)
+    }
+
+    #[getter]
+    fn dtype<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, numpy::PyArrayDescr>> {
+        numpy::PyArrayDescr::new(py, self.dtype.typestr())
+    }
+
+    #[getter]
+    fn device(&self) -> &str {
+        self.memory.gpu().name()
+    }
+
+    /// Bytes of its elements.
+    #[getter]
+    fn nbytes(&self) -> usize {
+        self.bytes()
+    }
+
+    /// A copy in host memory, after all work on the array.
+    ///
+    /// Returns
+    /// -------
+    /// numpy.ndarray
+    fn numpy<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let mut bytes = vec![0_u8; self.bytes()];
+        let (gpu, last) = (self.memory.gpu(), self.memory.last());
+        if !bytes.is_empty() {
+            // SAFETY: the array's own memory.
+            py.detach(|| unsafe { gpu.download(last, self.address(), &mut bytes) })
+                .map_err(Fault::from)?;
+        }
+        numpy_array(py, bytes, self.dtype, &self.shape)
+    }
+
+    /// The DLPack protocol: a capsule for work in the order of ``stream``.
+    #[pyo3(signature = (*, stream=None, max_version=None, dl_device=None, copy=None))]
+    fn __dlpack__<'py>(
+        slf: &Bound<'py, Self>,
+        stream: Option<i64>,
+        max_version: Option<(u32, u32)>,
+        dl_device: Option<(i32, i32)>,
+        copy: Option<bool>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let refused = pyo3::exceptions::PyBufferError::new_err::<String>;
+        let array = slf.get();
+        let device = array.__dlpack_device__();
+        if dl_device.is_some_and(|asked| asked != device) {
+            return Err(refused(format!(
+                "dl_device={dl_device:?} of an array on {}: expected {device:?}",
+                array.device()
+            )));
+        }
+        if copy == Some(true) {
+            return Err(refused("copy=True: expected None or False, the array is lent".to_owned()));
+        }
+        match stream {
+            // The borrower says that it sees to the order.
+            Some(-1) => {}
+            Some(raw @ ..=0) => {
+                return Err(refused(format!(
+                    "stream={raw}: expected -1, 1 (legacy default), 2 (per-thread default) or an address"
+                )));
+            }
+            // None is the legacy default stream.
+            raw => array.memory.use_on(Stream::from_raw(raw.unwrap_or(1) as u64))?,
+        }
+        dlpack::lend(
+            slf.py(),
+            array.memory.clone(),
+            array.address(),
+            dlpack::Device { kind: device.0, id: device.1 },
+            array.dtype.dlpack(),
+            &array.shape,
+            max_version.is_some_and(|version| version.0 >= 1),
+        )
+    }
+
+    /// The DLPack protocol: kind and number of the device.
+    fn __dlpack_device__(&self) -> (i32, i32) {
+        self.ordinal().map_or((dlpack::OTHER, 0), |ordinal| (dlpack::CUDA, ordinal))
+    }
+
+    /// The CUDA array interface, version 3.
+    #[getter]
+    fn __cuda_array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        if self.ordinal().is_none() {
+            return Err(PyAttributeError::new_err(format!(
+                "an array on {} has no __cuda_array_interface__",
+                self.device()
+            )));
+        }
+        let stream = match self.memory.last().raw() {
+            // The library's own stream has no name here: the legacy default one waits for it.
+            0 => {
+                self.memory.use_on(Stream::from_raw(1))?;
+                1
+            }
+            raw => raw,
+        };
+        let interface = PyDict::new(py);
+        interface.set_item("version", 3)?;
+        interface.set_item("shape", self.shape(py)?)?;
+        interface.set_item("typestr", self.dtype.typestr())?;
+        interface.set_item("data", (self.address(), false))?;
+        interface.set_item("strides", py.None())?;
+        interface.set_item("stream", stream)?;
+        Ok(interface)
+    }
+
+    fn __len__(&self) -> PyResult<usize> {
+        let unsized_array = || crate::error::kind("len() of an array without axes");
+        self.shape.first().copied().ok_or_else(unsized_array)
+    }
+
+    fn __repr__(&self) -> String {
+        format!("DeviceArray({}, shape={:?}, device={:?})", self.dtype, self.shape, self.device())
+    }
+}
+
+/// Copies an array to a GPU.
+///
+/// Parameters
+/// ----------
+/// array : array
+///     In host memory, without gaps: NumPy's, or any that speaks DLPack.
+/// device : str, default "cuda"
+///     ``"cuda"``, ``"cuda:1"`` or ``"sim"``.
+///
+/// Returns
+/// -------
+/// DeviceArray
+///
+/// Examples
+/// --------
+/// >>> import corrust, numpy
+/// >>> corrust.to_device(numpy.zeros(3, numpy.uint8), "sim")
+/// DeviceArray(uint8, shape=[3], device="sim")
+#[pyfunction]
+#[pyo3(signature = (array, device="cuda"))]
+pub fn to_device(py: Python<'_>, array: &Bound<'_, PyAny>, device: &str) -> PyResult<DeviceArray> {
+    let array = Array::of("array", array, stream(None)?)?;
+    if !array.is_dense() {
+        return Err(crate::error::kind(
+            "array has gaps or another order: expected elements that follow each other, as in \
+             numpy.ascontiguousarray(array)",
+        ));
+    }
+    let gpus = plan::open(py, device)?;
+    let [gpu] = &gpus[..] else {
+        return Err(value(format!("device {device:?}: expected one GPU")));
+    };
+    let bytes = array.bytes()?;
+    let upload = || {
+        let buffer = Buffer::new(gpu, bytes.len())?;
+        if !bytes.is_empty() {
+            buffer.upload(Stream::default(), bytes)?;
+        }
+        Ok::<_, corrust::Error>(buffer)
+    };
+    let buffer = py.detach(upload).map_err(Fault::from)?;
+    Ok(DeviceArray {
+        memory: Memory::new(gpu.clone(), buffer, Stream::default()),
+        first: 0,
+        dtype: array.dtype,
+        shape: array.shape.clone(),
+    })
+}
+
+/// What there is to compute on.
+///
+/// Returns
+/// -------
+/// list of dict
+///     For each device ``"device"``, what plans take, and ``"name"``; for a GPU also ``"memory"`` (bytes),
+///     ``"capability"`` and ``"multiprocessors"``.
+///
+/// Examples
+/// --------
+/// >>> import corrust
+/// >>> [device["device"] for device in corrust.devices()][0]
+/// 'cpu'
+#[pyfunction]
+pub fn devices(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
+    let describe = |device: &str, name: &str| {
+        let about = PyDict::new(py);
+        about.set_item("device", device)?;
+        about.set_item("name", name)?;
+        PyResult::Ok(about)
+    };
+    let cpu = Correlator::builder(1, 1).device(Device::Cpu).build().map_err(Fault::from)?;
+    let mut all = vec![describe("cpu", cpu.device_name())?];
+    for ordinal in 0..py.detach(cuda::count).unwrap_or(0) {
+        let facts = py.detach(|| cuda::facts(ordinal)).map_err(Fault::from)?;
+        let about = describe(&format!("cuda:{ordinal}"), &facts.name)?;
+        about.set_item("memory", facts.memory)?;
+        about.set_item("capability", facts.capability)?;
+        about.set_item("multiprocessors", facts.multiprocessors)?;
+        all.push(about);
+    }
+    if cfg!(feature = "sim") {
+        all.push(describe("sim", "the GPU kernels on the CPU, for tests")?);
+    }
+    Ok(all)
+}
+
+/// Bytes as a NumPy array.
+pub fn numpy_array<'py>(
+    py: Python<'py>,
+    bytes: Vec<u8>,
+    dtype: Dtype,
+    shape: &[usize],
+) -> PyResult<Bound<'py, PyAny>> {
+    let array = bytes.into_pyarray(py);
+    let array = array.call_method1("view", (dtype.typestr(),))?;
+    array.call_method1("reshape", (pyo3::types::PyTuple::new(py, shape)?,))
+}

@@ -1,0 +1,73 @@
+//! The library's errors as Python's, with the same sentences.
+
+use corrust::Error;
+use pyo3::{
+    exceptions::{
+        PyKeyboardInterrupt, PyMemoryError, PyOSError, PyRuntimeError, PyTypeError, PyValueError,
+    },
+    prelude::*,
+};
+
+/// Why something stopped: the library's reason, or a Python exception.
+#[derive(Debug)]
+pub enum Fault {
+    Library(Error),
+    Python(PyErr),
+}
+
+impl From<Error> for Fault {
+    fn from(error: Error) -> Self {
+        Self::Library(error)
+    }
+}
+
+impl From<PyErr> for Fault {
+    fn from(error: PyErr) -> Self {
+        Self::Python(error)
+    }
+}
+
+impl From<Fault> for PyErr {
+    fn from(fault: Fault) -> Self {
+        match fault {
+            Fault::Library(error) => exception(&error),
+            Fault::Python(error) => error,
+        }
+    }
+}
+
+/// The exception for an error.
+pub fn exception(error: &Error) -> PyErr {
+    let sentence = error.to_string();
+    match error {
+        Error::Device(_) => PyRuntimeError::new_err(sentence),
+        Error::OutOfMemory { .. } => PyMemoryError::new_err(sentence),
+        Error::Cancelled { .. } => PyKeyboardInterrupt::new_err(sentence),
+        // With the system's number Python finds the right subclass, FileNotFoundError for one.
+        Error::Io { source, .. } => match source.raw_os_error() {
+            Some(number) => PyOSError::new_err((number, sentence)),
+            None => PyOSError::new_err(sentence),
+        },
+        _ => PyValueError::new_err(sentence),
+    }
+}
+
+/// A `ValueError`.
+pub fn value(sentence: impl Into<String>) -> PyErr {
+    PyValueError::new_err(sentence.into())
+}
+
+/// A `TypeError`.
+pub fn kind(sentence: impl Into<String>) -> PyErr {
+    PyTypeError::new_err(sentence.into())
+}
+
+/// A `RuntimeError`.
+pub fn runtime(sentence: impl Into<String>) -> PyErr {
+    PyRuntimeError::new_err(sentence.into())
+}
+
+/// What a word names, one of the library's.
+pub fn parse<T: std::str::FromStr<Err = Error>>(word: &str) -> PyResult<T> {
+    word.parse().map_err(|error| exception(&error))
+}

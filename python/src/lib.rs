@@ -1,0 +1,55 @@
+//! The extension module of the Python package `corrust`: plans, recordings and arrays on a GPU.
+//!
+//! What is quicker to read in Python stands there (`corrust/`): results, one-call functions, plots. Every call
+//! that computes lets other Python threads run meanwhile, and looks for signals between pieces of its work.
+
+mod array;
+mod autocorrelate;
+mod beamform;
+mod correlate;
+mod device_array;
+mod dlpack;
+mod error;
+mod fork;
+mod plan;
+mod recording;
+mod views;
+
+use std::ffi::OsString;
+
+use pyo3::prelude::*;
+
+/// Runs the command ``corrust`` with arguments, the first of which is its name, and returns its exit code.
+#[cfg(feature = "cli")]
+#[pyfunction]
+fn run_command(py: Python<'_>, arguments: Vec<OsString>) -> u8 {
+    py.detach(|| corrust::cli::run(arguments))
+}
+
+/// Says that this build has no command.
+#[cfg(not(feature = "cli"))]
+#[pyfunction]
+fn run_command(_arguments: Vec<OsString>) -> PyResult<u8> {
+    Err(pyo3::exceptions::PyNotImplementedError::new_err(
+        "built without the command: expected feature cli",
+    ))
+}
+
+/// The extension module.
+#[pymodule]
+fn _corrust(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    fork::remember();
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add("DROP", corrust::correlate::DROP)?;
+    module.add_class::<correlate::Correlator>()?;
+    module.add_class::<beamform::Beamformer>()?;
+    module.add_class::<autocorrelate::Autocorrelator>()?;
+    module.add_class::<recording::Recording>()?;
+    module.add_class::<recording::Blocks>()?;
+    module.add_class::<recording::Dumps>()?;
+    module.add_class::<device_array::DeviceArray>()?;
+    module.add_function(wrap_pyfunction!(device_array::to_device, module)?)?;
+    module.add_function(wrap_pyfunction!(device_array::devices, module)?)?;
+    module.add_function(wrap_pyfunction!(recording::open, module)?)?;
+    module.add_function(wrap_pyfunction!(run_command, module)?)
+}

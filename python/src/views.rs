@@ -1,0 +1,292 @@
+//! What an array's axes are to a plan: extents and strides of samples, and what is missing.
+
+use std::{ops::Range, sync::Arc};
+
+use corrust::{
+    Encoding, Layout, Samples,
+    device::Gpu,
+    samples::{Element, Extents, Memory, Missing, Strides},
+};
+use pyo3::{prelude::*, types::PyTuple};
+
+use crate::{
+    array::{Array, Dtype, Kind},
+    error::{Fault, kind, value},
+};
+
+/// How samples lie in an array.
+#[derive(Clone, Copy)]
+pub struct View {
+    pub element: Element,
+    pub extents: Extents,
+    pub strides: Strides,
+}
+
+impl View {
+    /// Voltages of a correlator: the three axes of `layout`, and for `ci8` and `cf16` one of (re, im).
+    ///
+    /// # Errors
+    /// `TypeError` of another type of elements, or strides that samples cannot have; `ValueError` of other axes.
+    pub fn voltages(array: &Array, encoding: Encoding, layout: Layout) -> PyResult<Self> {
+        let axes = match layout {
+            Layout::Tcn => "[time][channel][input]",
+            Layout::Cnt => "[channel][input][time]",
+        };
+        let pairs = is_pairs(array, encoding, axes)?;
+        let axes_there = array.shape.len().checked_sub(usize::from(pairs));
+        if axes_there != Some(3) || pairs && array.shape[3] != 2 {
+            return Err(value(format!(
+                "{} of shape {:?}: expected {axes}{} of {encoding} samples in {layout}",
+                array.name(),
+                array.shape,
+                if pairs { "[2]" } else { "" }
+            )));
+        }
+        let [a, b, c] = axis_strides(array, [0, 1, 2])?;
+        let (n, shape) = (&array.shape, (array.shape[0], array.shape[1], array.shape[2]));
+        let (extents, strides) = match layout {
+            Layout::Tcn => (
+                Extents { times: shape.0, channels: n[1], inputs: n[2] },
+                Strides { time: a, channel: b, input: c },
+            ),
+            Layout::Cnt => (
+                Extents { channels: shape.0, inputs: n[1], times: n[2] },
+                Strides { channel: a, input: b, time: c },
+            ),
+        };
+        Ok(Self { element: encoding.into(), extents, strides })
+    }
+
+    /// `ci4` voltages of a beamformer, `[T][F][P][D]`: a channel for each pair of a channel and a polarisation.
+    ///
+    /// # Errors
+    /// As [`voltages`](Self::voltages)'s.
+    pub fn dishes(array: &Array) -> PyResult<Self> {
+        expect(array, Dtype::UINT8, "[time][channel][polarisation][dish]")?;
+        let [times, channels, polarisations, inputs] = array.shape[..] else {
+            return Err(value(format!(
+                "{} of shape {:?}: expected [time][channel][polarisation][dish]",
+                array.name(),
+                array.shape
+            )));
+        };
+        let [time, channel, polarisation, input] = axis_strides(array, [0, 1, 2, 3])?;
+        let stride = match (channels, polarisations) {
+            (_, 1) => channel,
+            (1, _) => polarisation,
+            _ if channel == polarisation * polarisations => polarisation,
+            _ => {
+                return Err(kind(format!(
+                    "{} has channels {channel} and polarisations {polarisation} bytes apart: expected channels \
+                     {polarisations} polarisations apart, as in numpy.ascontiguousarray({})",
+                    array.name(),
+                    array.name()
+                )));
+            }
+        };
+        Ok(Self {
+            element: Encoding::Ci4.into(),
+            extents: Extents { channels: channels * polarisations, inputs, times },
+            strides: Strides { channel: stride, input, time },
+        })
+    }
+
+    /// Counts of an autocorrelator, `[instant][sensor]`, or `[instant]` of one sensor.
+    ///
+    /// # Errors
+    /// As [`voltages`](Self::voltages)'s.
+    pub fn counts(array: &Array) -> PyResult<Self> {
+        expect(array, Dtype::UINT8, "[instant][sensor]")?;
+        let (extents, strides) = match array.shape[..] {
+            [times] => {
+                let [time] = axis_strides(array, [0])?;
+                (Extents { channels: 1, inputs: 1, times }, Strides { channel: 0, input: 0, time })
+            }
+            [times, inputs] => {
+                let [time, input] = axis_strides(array, [0, 1])?;
+                (Extents { channels: 1, inputs, times }, Strides { channel: 0, input, time })
+            }
+            _ => {
+                return Err(value(format!(
+                    "{} of shape {:?}: expected [instant][sensor]",
+                    array.name(),
+                    array.shape
+                )));
+            }
+        };
+        Ok(Self { element: Element::Count, extents, strides })
+    }
+
+    /// The samples of an array, for a plan on some GPUs or on the CPU.
+    ///
+    /// # Errors
+    /// `ValueError` of an array that is elsewhere, or without channels or inputs.
+    pub fn samples<'a>(
+        &self,
+        array: &'a Array,
+        gpus: &[Arc<dyn Gpu>],
+        missing: &'a [Missing],
+    ) -> PyResult<Samples<'a>> {
+        let memory: Memory<'_> = if array.is_host() {
+            Memory::Host(array.bytes()?)
+        } else {
+            Memory::Device(array.slice(gpus)?)
+        };
+        let samples = Samples::strided(memory, self.element, self.extents, self.strides);
+        Ok(samples.map_err(Fault::from)?.missing(missing))
+    }
+}
+
+/// Whether samples of `encoding` have an axis of (re, im) in an array, which is to have the right type.
+fn is_pairs(array: &Array, encoding: Encoding, axes: &str) -> PyResult<bool> {
+    let (dtype, pairs) = match encoding {
+        Encoding::Ci8 => (Dtype::INT8, true),
+        Encoding::Ci4 | Encoding::Ci4Offset => (Dtype::UINT8, false),
+        // Some libraries have complex numbers of two halves.
+        Encoding::Cf16 if array.dtype == Dtype::COMPLEX32 => return Ok(false),
+        Encoding::Cf16 => (Dtype::FLOAT16, true),
+    };
+    if array.dtype != dtype {
+        return Err(kind(format!(
+            "{} of {}: expected {dtype} {axes}{}, {encoding} samples",
+            array.name(),
+            array.dtype,
+            if pairs { "[2]" } else { "" }
+        )));
+    }
+    if pairs
+        && array.shape.last() == Some(&2)
+        && array.strides.last() != Some(&(array.dtype.bytes as isize))
+        && !array.shape.contains(&0)
+    {
+        return Err(kind(format!(
+            "{} has imaginary parts {} bytes after real ones: expected {}, as in numpy.ascontiguousarray({})",
+            array.name(),
+            array.strides.last().copied().unwrap_or(0),
+            array.dtype.bytes,
+            array.name()
+        )));
+    }
+    Ok(pairs)
+}
+
+/// Checks the type of an array's elements.
+pub fn expect(array: &Array, dtype: Dtype, axes: &str) -> PyResult<()> {
+    if array.dtype == dtype {
+        return Ok(());
+    }
+    Err(kind(format!("{} of {}: expected {dtype} {axes}", array.name(), array.dtype)))
+}
+
+/// The strides of some axes, in bytes.
+fn axis_strides<const N: usize>(array: &Array, axes: [usize; N]) -> PyResult<[usize; N]> {
+    // None is negative, unless there is nothing it leads to.
+    array.reach()?;
+    Ok(axes.map(|axis| usize::try_from(array.strides[axis]).unwrap_or(0)))
+}
+
+/// What the caller says is missing: pairs `(start, stop)` of times, or `(start, stop, channels, inputs)` where
+/// these are pairs too, or None for all.
+///
+/// # Errors
+/// `TypeError` of anything else, `ValueError` of a range that ends before it starts.
+pub fn missing(given: Option<&Bound<'_, PyAny>>) -> PyResult<Vec<Missing>> {
+    let Some(given) = given else { return Ok(Vec::new()) };
+    let wrong = |item: &Bound<'_, PyAny>| {
+        kind(format!(
+            "missing has {}: expected (start, stop), or (start, stop, channels, inputs) of pairs or None",
+            item.repr().map_or_else(|_| "an item".to_owned(), |text| text.to_string())
+        ))
+    };
+    let range = |(start, stop): (usize, usize)| -> PyResult<Range<usize>> {
+        if start > stop {
+            return Err(value(format!(
+                "missing from {start} to {stop}: expected a start before the stop"
+            )));
+        }
+        Ok(start..stop)
+    };
+    let all = |pair: Option<(usize, usize)>| pair.map_or(Ok(0..usize::MAX), range);
+    let items = given.try_iter().map_err(|_| wrong(given))?;
+    items
+        .map(|item| {
+            let item = item?;
+            let length =
+                item.cast::<PyTuple>().map_or_else(|_| item.len().unwrap_or(0), |t| t.len());
+            if length == 2 {
+                let pair = item.extract().map_err(|_| wrong(&item))?;
+                return Ok(Missing::times(range(pair)?));
+            }
+            type Pair = (usize, usize);
+            let (start, stop, channels, inputs): (usize, usize, Option<Pair>, Option<Pair>) =
+                item.extract().map_err(|_| wrong(&item))?;
+            Ok(Missing {
+                times: range((start, stop))?,
+                channels: all(channels)?,
+                inputs: all(inputs)?,
+            })
+        })
+        .collect()
+}
+
+/// What is missing, as the caller would say it.
+pub fn missing_tuples<'py>(py: Python<'py>, gap: &Missing) -> PyResult<Bound<'py, PyTuple>> {
+    let pair = |range: &Range<usize>| (range.end != usize::MAX).then_some((range.start, range.end));
+    let (start, stop) = (gap.times.start, gap.times.end);
+    match (pair(&gap.channels), pair(&gap.inputs)) {
+        (None, None) => (start, stop).into_pyobject(py),
+        (channels, inputs) => (start, stop, channels, inputs).into_pyobject(py),
+    }
+}
+
+/// Whole numbers of every type of NumPy's, lists and tuples, checked against a range.
+///
+/// # Errors
+/// `TypeError` where they are no whole numbers; `ValueError` of one outside.
+pub fn whole_numbers<T: TryFrom<i64>>(
+    name: &str,
+    given: &Bound<'_, PyAny>,
+    most: i64,
+) -> PyResult<(Vec<T>, Vec<usize>)> {
+    let py = given.py();
+    let array = py.import("numpy")?.call_method1("asarray", (given,))?;
+    let letter: String = array.getattr("dtype")?.getattr("kind")?.extract()?;
+    let shape: Vec<usize> = array.getattr("shape")?.extract()?;
+    if !shape.contains(&0) && !matches!(&letter[..], "i" | "u") {
+        return Err(kind(format!(
+            "{name} of {}: expected whole numbers",
+            array.getattr("dtype")?.str()?
+        )));
+    }
+    let values = array.call_method0("ravel")?.call_method0("tolist")?;
+    let values: Vec<i64> = values
+        .extract()
+        .map_err(|_| value(format!("{name} has a number beyond 64 bits: expected 0 to {most}")))?;
+    let numbers = values.into_iter().enumerate().map(|(index, number)| {
+        let fits = (0..=most).contains(&number);
+        T::try_from(number).ok().filter(|_| fits).ok_or_else(|| {
+            value(format!("{name} has {number} at index {index}: expected 0 to {most}"))
+        })
+    });
+    Ok((numbers.collect::<PyResult<_>>()?, shape))
+}
+
+/// The encoding that the type of an array's elements implies.
+///
+/// # Errors
+/// `TypeError` where it implies none.
+pub fn implied(array: &Array) -> PyResult<Encoding> {
+    match (array.dtype.kind, array.dtype.bytes) {
+        (Kind::Int, 1) => Ok(Encoding::Ci8),
+        (Kind::Float, 2) | (Kind::Complex, 4) => Ok(Encoding::Cf16),
+        (Kind::Uint, 1) => Err(kind(format!(
+            "{} of uint8: expected encoding=\"ci4\" or \"ci4-offset\" beside it",
+            array.name()
+        ))),
+        _ => Err(kind(format!(
+            "{} of {}: expected int8 (ci8), uint8 (ci4, ci4-offset) or float16 (cf16)",
+            array.name(),
+            array.dtype
+        ))),
+    }
+}

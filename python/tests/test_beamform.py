@@ -1,0 +1,108 @@
+"""Beamforming against NumPy, bit for bit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import integers
+
+import corrust
+
+
+def beams(voltages: Any, weights: Any, shifts: Any, rounding: str) -> tuple[Any, Any]:
+    """What a beamformer should give, by NumPy alone: samples and counts of clipped ones."""
+    er, ei = integers(voltages, "ci4")
+    ar, ai = integers(weights, "ci4" if weights.ndim == 4 else "ci8")
+    order = "fpbd,tfpd->bfpt"
+    sums = [np.einsum(order, ar, er) - np.einsum(order, ai, ei), np.einsum(order, ar, ei) + np.einsum(order, ai, er)]
+    s = shifts.transpose(2, 0, 1)[..., None].astype(np.int64)
+    bias = np.where(s > 0, 1 << np.maximum(s - 1, 0), 0) if rounding == "nearest" else 0
+    full = [(part + bias) >> s for part in sums]
+    parts = [part.clip(-7, 7) for part in full]
+    clipped = ((full[0] != parts[0]) | (full[1] != parts[1])).sum(axis=3).transpose(1, 2, 0)
+    return ((parts[0] << 4) & 0xF0 | parts[1] & 15).astype(np.uint8), clipped
+
+
+@pytest.mark.parametrize("rounding", ["nearest", "floor"])
+@pytest.mark.parametrize("precision", ["ci8", "ci4"])
+def test_equals_numpy(precision: str, rounding: str, device: str, rng: np.random.Generator) -> None:
+    for _ in range(2 if device == "sim" else 6):
+        d, b, f, p, t = (int(rng.integers(1, most)) for most in (40, 20, 4, 3, 60))
+        voltages = rng.integers(0, 256, (t, f, p, d), np.uint8)
+        if precision == "ci8":
+            weights: Any = rng.integers(-128, 128, (f, p, b, d, 2), np.int8)
+        else:
+            weights = rng.integers(0, 256, (f, p, b, d), np.uint8)
+        shifts = rng.integers(0, 12, (f, p, b))
+        found = corrust.beamform(voltages, weights, shifts, rounding=rounding, incoherent=True, device=device)
+        samples, clipped = beams(voltages, weights, shifts, rounding)
+        np.testing.assert_array_equal(found.samples, samples)
+        np.testing.assert_array_equal(found.clipped, clipped)
+        re, im = integers(voltages, "ci4")
+        power = (re**2 + im**2).sum(axis=3).transpose(1, 2, 0)
+        np.testing.assert_array_equal(found.incoherent, power)
+
+
+def test_blocks_out_and_strides(device: str, rng: np.random.Generator) -> None:
+    voltages = rng.integers(0, 256, (30, 4, 2, 10), np.uint8)
+    weights = rng.integers(-128, 128, (2, 2, 3, 5, 2), np.int8)
+    shifts = np.full((2, 2, 3), 8)
+    cut = voltages[::3, 1:3, :, ::2]
+    samples, _ = beams(cut, weights, shifts, "nearest")
+    with corrust.Beamformer(5, 3, channels=2, polarisations=2, device=device) as plan:
+        plan.set_weights(weights)
+        plan.set_shifts(shifts)
+        np.testing.assert_array_equal(plan.beamform(cut).samples, samples)
+        out = np.empty((3, 2, 2, 10), np.uint8)
+        assert plan.beamform(cut, out=out).samples is out
+        np.testing.assert_array_equal(out, samples)
+        lost = plan.beamform(cut, missing=[(2, 4)]).samples
+        zero = cut.copy()
+        zero[2:4] = 0
+        np.testing.assert_array_equal(lost, beams(zero, weights, shifts, "nearest")[0])
+
+
+def test_left_on_the_device(gpu: str, rng: np.random.Generator) -> None:
+    voltages = rng.integers(0, 256, (20, 2, 1, 16), np.uint8)
+    weights = rng.integers(-128, 128, (2, 1, 3, 16, 2), np.int8)
+    shifts = np.full((2, 1, 3), 8)
+    samples, clipped = beams(voltages, weights, shifts, "nearest")
+    with corrust.Beamformer(16, 3, channels=2, device=gpu) as plan:
+        plan.set_weights(weights)
+        plan.set_shifts(shifts)
+        there = corrust.to_device(voltages, gpu)
+        found = plan.beamform(there, device=True)
+        np.testing.assert_array_equal(found.samples.numpy(), samples)
+        np.testing.assert_array_equal(found.clipped.numpy(), clipped)
+        room = corrust.to_device(np.zeros(samples.shape, np.uint8), gpu)
+        assert plan.beamform(there, out=room).samples is room
+        np.testing.assert_array_equal(room.numpy(), samples)
+
+
+def test_bad_input() -> None:
+    plan = corrust.Beamformer(3, 2, device="cpu")
+    voltages = np.zeros((4, 1, 1, 3), np.uint8)
+    with pytest.raises(ValueError, match="without weights"):
+        plan.beamform(voltages)
+    with pytest.raises(TypeError, match="weights of float64: expected int8"):
+        plan.set_weights(np.zeros((1, 1, 2, 3, 2)))
+    with pytest.raises(ValueError, match=r"weights of shape \[1, 1, 3, 2, 2\]: expected \[1, 1, 2, 3, 2\]"):
+        plan.set_weights(np.zeros((1, 1, 3, 2, 2), np.int8))
+    with pytest.raises(ValueError, match="shifts has 32 at index 1: expected 0 to 31"):
+        plan.set_shifts([[[0, 32]]])
+    with pytest.raises(TypeError, match="shifts of float64: expected whole numbers"):
+        plan.set_shifts(np.zeros((1, 1, 2)))
+    plan.set_weights(np.zeros((1, 1, 2, 3, 2), np.int8))
+    with pytest.raises(TypeError, match="voltages of int8: expected uint8"):
+        plan.beamform(voltages.astype(np.int8))
+    with pytest.raises(ValueError, match="3 dishes|3 inputs|expected"):
+        plan.beamform(np.zeros((4, 1, 1, 4), np.uint8))
+    with pytest.raises(ValueError, match="on the CPU"):
+        plan.beamform(voltages, device=True)
+    apart = np.zeros((4, 2, 9, 3), np.uint8)[:, :, ::4]
+    wide = corrust.Beamformer(3, 1, channels=2, polarisations=3, device="cpu")
+    wide.set_weights(np.zeros((2, 3, 1, 3, 2), np.int8))
+    with pytest.raises(TypeError, match="ascontiguousarray"):
+        wide.beamform(apart)

@@ -1,0 +1,48 @@
+"""The examples of docstrings, documents and notebooks work."""
+
+from __future__ import annotations
+
+import doctest
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import corrust
+
+PACKAGE = Path(__file__).resolve().parent.parent
+
+
+@pytest.mark.parametrize("name", ["open", "to_device", "devices"])
+def test_docstrings_of_functions_in_rust(name: str) -> None:
+    function = getattr(corrust, name)
+    found = doctest.DocTestParser().get_doctest(function.__doc__ or "", {}, name, None, None)
+    assert found.examples
+    assert doctest.DocTestRunner().run(found).failed == 0
+
+
+@pytest.mark.parametrize("document", ["README.md", "../README.md", "../docs/python.md"])
+def test_python_in_documents(document: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = PACKAGE / document
+    if not path.exists():
+        pytest.skip("not in a clone")
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    blocks = re.findall(r"^```python\n(.*?)^```", path.read_text(), flags=re.M | re.S)
+    judged = 0
+    for block in blocks:
+        # What goes on where a block with corrust ended, and needs no GPU.
+        if ("import corrust" in block or judged) and "cupy" not in block:
+            exec(compile(block, str(path), "exec"), names)
+            judged += 1
+    assert judged
+
+
+@pytest.mark.parametrize("path", sorted(PACKAGE.glob("examples/*.ipynb")), ids=lambda path: str(path.stem))
+def test_notebooks(path: Path, tmp_path: Path) -> None:
+    nbclient = pytest.importorskip("nbclient")
+    nbformat = pytest.importorskip("nbformat")
+    pytest.importorskip("matplotlib")
+    notebook = nbformat.read(path, as_version=4)
+    nbclient.NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(tmp_path)}}).execute()
