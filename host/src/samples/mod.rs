@@ -7,13 +7,17 @@
 
 mod gather;
 mod missing;
+mod raw;
 
 use std::{fmt, ops::Range, sync::Arc};
 
 use bytemuck::NoUninit;
 
 pub(crate) use self::gather::Gather;
-pub use self::missing::Missing;
+pub use self::{
+    missing::Missing,
+    raw::{RawEncoding, RawLayout, RawSamples},
+};
 use crate::{
     Encoding, Error, Layout, Result,
     device::{DeviceSlice, Gpu, LockedBytes, Stream, host},
