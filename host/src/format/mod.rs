@@ -17,12 +17,17 @@ use crate::{
 use input::Input;
 
 mod ahead;
+mod bits;
+mod dada;
+mod frames;
 pub mod guppi;
 mod input;
+mod mark5b;
 pub mod npy;
 mod partial;
 mod raw;
 mod utc;
+pub mod vdif;
 
 pub use ahead::ReadAhead;
 pub use partial::{PartialFile, abandon_partial_files, folder, is_stream, resolve};
@@ -193,8 +198,8 @@ pub struct Options {
 
 /// Opens files that follow each other in time as one recording.
 ///
-/// The format is recognised by content: NumPy (`.npy`) or GUPPI RAW. A NumPy file in `tcn` may come
-/// through a pipe, which is opened once and read as it comes.
+/// The format is recognised by content: NumPy (`.npy`), GUPPI RAW, or DADA of complex 8-bit samples. DADA
+/// and a NumPy file in `tcn` may come through a pipe, which is opened once and read as it comes.
 ///
 /// # Errors
 /// [`Error::Invalid`] without a path; [`Error::File`] for a file that is empty, truncated, of
@@ -205,6 +210,13 @@ pub fn open<P: AsRef<Path>>(paths: &[P], options: Options) -> Result<Box<dyn Rec
     Ok(match format {
         Format::Npy => Box::new(npy::Voltages::of(inputs, options)?),
         Format::Guppi => Box::new(guppi::Guppi::open(&paths, options)?),
+        Format::Dada => Box::new(dada::Dada::channels(inputs, &options)?),
+        Format::Vdif | Format::Mark5b => {
+            let reason = format!(
+                "{format} holds raw voltages: expected channels, which corrust channelise makes of them"
+            );
+            return Err(Error::file(&paths[0], reason));
+        }
     })
 }
 
@@ -224,13 +236,13 @@ fn recognise<P: AsRef<Path>>(paths: &[P]) -> Result<(Vec<PathBuf>, Format, Vec<I
             ));
         }
         match format {
-            Format::Npy => inputs.push(input),
+            Format::Npy | Format::Dada => inputs.push(input),
             Format::Guppi if input.length().is_none() => {
                 let reason =
                     "is a pipe: expected a file, for all headers of GUPPI RAW are read first";
                 return Err(Error::file(path, reason));
             }
-            Format::Guppi => {}
+            Format::Guppi | Format::Vdif | Format::Mark5b => {}
         }
     }
     let format =
@@ -253,30 +265,43 @@ pub fn description(path: &Path) -> Result<Option<PathBuf>> {
     Ok((!is_stream(path)).then_some(description))
 }
 
+/// Bytes in which a DADA header shows that it is one.
+const DADA_START: usize = 4096;
+
 /// Formats of recordings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Format {
     Npy,
     Guppi,
+    Dada,
+    Vdif,
+    Mark5b,
 }
 
 impl Format {
     /// Recognises the format of a file by its first bytes.
     fn of(input: &mut Input) -> Result<Self> {
         let path = &input.path().to_owned();
-        let start = input.peek(guppi::CARD)?;
+        let start = input.peek(guppi::CARD)?.to_vec();
         if start.is_empty() {
-            Err(Error::file(path, "0 bytes: expected a NumPy or GUPPI RAW file"))
+            Err(Error::file(path, "0 bytes: expected a recording"))
         } else if start.starts_with(npy::MAGIC) {
             Ok(Self::Npy)
-        } else if guppi::is_card(start) {
+        } else if guppi::is_card(&start) {
             Ok(Self::Guppi)
+        } else if start.starts_with(&mark5b::SYNC) {
+            Ok(Self::Mark5b)
+        } else if dada::is_header(input.peek(DADA_START)?) {
+            Ok(Self::Dada)
+        } else if vdif::is_vdif(input)? || path.extension().is_some_and(|name| name == "vdif") {
+            Ok(Self::Vdif)
         } else {
             Err(Error::file(
                 path,
                 format!(
-                    "starts with \"{}\": expected a NumPy file (\"\\x93NUMPY\") or GUPPI RAW (a \
-                     header of 80-byte cards \"NAME    = value\")",
+                    "starts with \"{}\": expected a NumPy file (\"\\x93NUMPY\"), GUPPI RAW (a header \
+                     of 80-byte cards \"NAME    = value\"), DADA (a header with HDR_SIZE), Mark 5B (0xABADDEED), or VDIF (frames of \
+                     equal length and kind)",
                     start[..start.len().min(8)].escape_ascii()
                 ),
             ))
@@ -289,6 +314,9 @@ impl std::fmt::Display for Format {
         f.pad(match self {
             Self::Npy => "NumPy",
             Self::Guppi => "GUPPI RAW",
+            Self::Dada => "DADA",
+            Self::Vdif => "VDIF",
+            Self::Mark5b => "Mark 5B",
         })
     }
 }

@@ -2,7 +2,10 @@
 
 use std::{fmt, path::Path};
 
-use super::{Block, Format, Options, Recording, npy, recognise};
+use super::{
+    Block, Format, Options, Recording, dada::Dada, frames::Frames, mark5b::Mark5b, npy, recognise,
+    vdif::Vdif,
+};
 use crate::{
     Error, Result,
     samples::{RawEncoding, RawLayout, RawSamples},
@@ -62,7 +65,8 @@ impl Block {
 
 /// Opens files as one recording of raw voltages.
 ///
-/// The format is recognised by content: NumPy (`.npy`). NumPy files in `tn` may come through a pipe.
+/// The format is recognised by content: NumPy (`.npy`), DADA, VDIF or Mark 5B. DADA, and a NumPy file in
+/// `tn`, may come through a pipe.
 ///
 /// # Errors
 /// As for [`open`](super::open).
@@ -76,6 +80,12 @@ pub fn open_raw<P: AsRef<Path>>(
         Format::Guppi => {
             let reason = "GUPPI RAW holds channels: expected a recording of raw voltages";
             return Err(Error::file(&paths[0], reason));
+        }
+        Format::Dada => Box::new(Dada::raw(inputs, &options)?),
+        Format::Vdif => Box::new(Frames::open(&paths, &options, Vdif::new)?),
+        Format::Mark5b => {
+            let framing = |start: &[u8]| Mark5b::new(start, &options);
+            Box::new(Frames::open(&paths, &options, framing)?)
         }
     })
 }
