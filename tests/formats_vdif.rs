@@ -267,31 +267,35 @@ proptest! {
             Fate::Late(frames) => slot + frames,
             _ => slot,
         });
-        let mut frames = Vec::new();
+        // Bytes, and whether they are a frame's.
+        let mut frames: Vec<(Vec<u8>, bool)> = Vec::new();
         for (_, index, thread, fate) in order {
             let frame = setup.frame(index, thread, matches!(fate, Fate::Invalid));
             match fate {
                 Fate::Lost => {}
                 Fate::Repeated => {
                     // A spoilt copy comes first.
-                    frames.push(setup.frame(index, thread, true));
-                    frames.extend([frame.clone(), frame]);
+                    frames.push((setup.frame(index, thread, true), true));
+                    frames.extend([(frame.clone(), true), (frame, true)]);
                 }
                 Fate::Junk(bytes) => {
-                    frames.push([0x11, 0x22, 0x33, 0xc4].iter().copied().cycle().take(bytes).collect());
-                    frames.push(frame);
+                    let junk = [0x11, 0x22, 0x33, 0xc4].iter().copied().cycle().take(bytes);
+                    frames.extend([(junk.collect(), false), (frame, true)]);
                 }
-                _ => frames.push(frame),
+                _ => frames.push((frame, true)),
             }
         }
-        let split = split % frames.len();
+        // A file is known by the frame that it begins with.
+        let mut split = split % frames.len();
+        while !frames[split].1 {
+            split += 1;
+        }
         let files: Vec<Vec<u8>> = [&frames[..split], &frames[split..]]
             .iter()
-            .filter(|frames| frames.iter().any(|frame| frame.len() >= setup.header_bytes() + 8 && frame[0] != 0x11))
-            .map(|frames| frames.concat())
+            .map(|frames| frames.iter().flat_map(|(bytes, _)| bytes.clone()).collect())
+            .filter(|file: &Vec<u8>| !file.is_empty())
             .collect();
-        // A file that begins with something else is not known by its name alone.
-        prop_assume!(files.iter().all(|file| file[..4] != [0x11, 0x22, 0x33, 0xc4]));
+        prop_assume!(frames[0].1);
         let (_folder, paths) = write(&files);
         let mut recording = format::open_raw(&paths, options(&setup)).unwrap();
         let inputs = threads * setup.channels();

@@ -31,7 +31,7 @@ pub mod vdif;
 
 pub use ahead::ReadAhead;
 pub use partial::{PartialFile, abandon_partial_files, folder, is_stream, resolve};
-pub use raw::{RawShape, open_raw};
+pub use raw::{AnyRecording, RawShape, open_any, open_raw};
 pub use utc::Utc;
 
 /// A recording of voltages, read once from its first time to its last: channelised ones (`S` is

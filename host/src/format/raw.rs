@@ -3,11 +3,11 @@
 use std::{fmt, path::Path};
 
 use super::{
-    Block, Format, Options, Recording, dada::Dada, frames::Frames, mark5b::Mark5b, npy, recognise,
-    vdif::Vdif,
+    Block, Format, Options, Recording, dada::Dada, frames::Frames, guppi::Guppi, mark5b::Mark5b,
+    npy, recognise, vdif::Vdif,
 };
 use crate::{
-    Error, Result,
+    Result,
     samples::{RawEncoding, RawLayout, RawSamples},
 };
 
@@ -65,7 +65,7 @@ impl Block {
 
 /// Opens files as one recording of raw voltages.
 ///
-/// The format is recognised by content: NumPy (`.npy`), DADA, VDIF or Mark 5B. DADA, and a NumPy file in
+/// The format is recognised by content: NumPy (`.npy`), GUPPI RAW, DADA, VDIF or Mark 5B. DADA, and a NumPy file in
 /// `tn`, may come through a pipe.
 ///
 /// # Errors
@@ -77,15 +77,38 @@ pub fn open_raw<P: AsRef<Path>>(
     let (paths, format, inputs) = recognise(paths)?;
     Ok(match format {
         Format::Npy => Box::new(npy::RawVoltages::of_raw(inputs, options)?),
-        Format::Guppi => {
-            let reason = "GUPPI RAW holds channels: expected a recording of raw voltages";
-            return Err(Error::file(&paths[0], reason));
-        }
+        Format::Guppi => Box::new(Guppi::raw(&paths, options)?),
         Format::Dada => Box::new(Dada::raw(inputs, &options)?),
         Format::Vdif => Box::new(Frames::open(&paths, &options, Vdif::new)?),
         Format::Mark5b => {
             let framing = |start: &[u8]| Mark5b::new(start, &options);
             Box::new(Frames::open(&paths, &options, framing)?)
         }
+    })
+}
+
+/// A recording of one kind or the other.
+pub enum AnyRecording {
+    /// Raw voltages.
+    Raw(Box<dyn Recording<RawShape>>),
+    /// Channelised ones.
+    Channels(Box<dyn Recording>),
+}
+
+/// Opens files as one recording of what they hold: of NumPy arrays, those that can be raw voltages are; DADA
+/// is.
+///
+/// # Errors
+/// As for [`open`](super::open).
+pub fn open_any<P: AsRef<Path>>(paths: &[P], options: Options) -> Result<AnyRecording> {
+    let raw = match recognise(paths)?.1 {
+        Format::Guppi => None,
+        // The number of axes and their type tell; what is of neither kind is no channels, too.
+        Format::Npy => open_raw(paths, options).ok(),
+        Format::Vdif | Format::Mark5b | Format::Dada => Some(open_raw(paths, options)?),
+    };
+    Ok(match raw {
+        Some(raw) => AnyRecording::Raw(raw),
+        None => AnyRecording::Channels(super::open(paths, options)?),
     })
 }
