@@ -3,7 +3,8 @@
 //! A format says what its headers mean ([`Framing`]); [`Frames`] puts frames in order. Frames of a block of
 //! times are looked for from where the last block left off. Those that come too early are remembered by
 //! their place in the file, up to [`AHEAD`] bytes of them, and read when their time comes: what is not found
-//! by then is missing. Of a frame that comes twice the first valid one counts. Bytes that are no frame, as
+//! by then is missing. Of a frame that comes twice the first one counts, and an invalid one gives way to a
+//! valid one that is in reach. Bytes that are no frame, as
 //! recorders write them where data were lost, are passed over up to the next header.
 
 use std::{collections::BTreeSet, ops::Range, path::PathBuf};
@@ -286,7 +287,7 @@ pub(super) struct Frames<F> {
     per_second: Option<u64>,
     times: u64,
     position: u64,
-    /// The frame whose time is long past.
+    /// Frames of a thread that may be remembered; one from before them is not late, its clock is wrong.
     window: u64,
     left_out: Option<String>,
     channels: bits::Channels,

@@ -47,10 +47,10 @@ impl Utc {
         self.picoseconds as f64 / SECOND as f64
     }
 
-    /// The moment `seconds` later.
+    /// The moment `seconds` later, to the nanosecond.
     pub fn after(&self, seconds: f64) -> Self {
         let whole = seconds.floor();
-        let picoseconds = ((seconds - whole) * SECOND as f64).round() as u64;
+        let picoseconds = ((seconds - whole) * 1e9).round() as u64 * 1000;
         let days = (whole / DAY as f64).floor();
         let rest = (whole - days * DAY as f64) as u64;
         Self::new(self.day + days as i64, self.picoseconds / SECOND + rest, {

@@ -164,6 +164,14 @@ impl Header {
     }
 }
 
+/// The first bytes of a file as a header; zeros stand for what a legacy header lacks.
+fn start_of(bytes: &[u8]) -> Option<[u8; HEADER]> {
+    let mut start = [0; HEADER];
+    let count = bytes.len().min(HEADER);
+    start[..count].copy_from_slice(&bytes[..count]);
+    (count == HEADER || count >= LEGACY && Header::parse(&start).legacy).then_some(start)
+}
+
 /// Whether a file begins with a frame, and another one follows it or nothing does.
 ///
 /// # Errors
@@ -171,7 +179,7 @@ impl Header {
 pub(super) fn is_vdif(input: &mut Input) -> Result<bool> {
     let Some(length) = input.length() else { return Ok(false) };
     let start = input.peek(HEADER)?;
-    let Ok(&start) = <&[u8; HEADER]>::try_from(start) else { return Ok(false) };
+    let Some(start) = start_of(start) else { return Ok(false) };
     let first = Header::parse(&start);
     if matches!(first.extended_version(), Some(1 | 3 | 4)) && first.extended[1] == SYNC {
         return Ok(true);
@@ -202,8 +210,7 @@ pub(super) struct Vdif {
 impl Vdif {
     /// Understands the first frame's header; the error is the reason alone.
     pub fn new(start: &[u8]) -> Result<Self, String> {
-        let start = start
-            .first_chunk()
+        let start = &start_of(start)
             .ok_or_else(|| format!("{} bytes: expected a VDIF header of {HEADER}", start.len()))?;
         let first = Header::parse(start);
         let header = first.header_bytes();
