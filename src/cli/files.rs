@@ -52,8 +52,8 @@ pub struct RawOptions {
     #[arg(long, value_name = "nt|tn")]
     raw_layout: Option<RawLayout>,
     /// Inputs of a Mark 5B recording, which does not say
-    #[arg(long, value_name = "N")]
-    inputs: Option<usize>,
+    #[arg(long = "inputs", value_name = "N")]
+    recorded: Option<usize>,
     /// Bits of a sample of a Mark 5B recording, which does not say: 1 or 2; by default 2
     #[arg(long)]
     bits: Option<u8>,
@@ -65,8 +65,8 @@ pub struct RawOptions {
 impl RawOptions {
     /// Adds them to `options`.
     pub fn with(&self, options: Options) -> Options {
-        let Self { rate, raw_layout, inputs, bits, near } = *self;
-        Options { rate, raw_layout, inputs, bits, near, ..options }
+        let Self { rate, raw_layout, recorded, bits, near } = *self;
+        Options { rate, raw_layout, inputs: recorded, bits, near, ..options }
     }
 }
 
