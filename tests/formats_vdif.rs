@@ -577,3 +577,56 @@ fn mark_5b_has_its_own_codes_and_times() {
     let bits = Options { inputs: Some(2), bits: Some(4), ..none };
     assert!(refusal(&[mark5b(1, 0, false)], bits).contains("samples of 4 bits: expected 1 or 2"));
 }
+
+/// How many bytes of samples a second of a processor's time are read from the page cache:
+/// `cargo test --release --test formats_vdif -- --ignored --nocapture`.
+#[cfg(target_os = "linux")]
+#[test]
+#[ignore = "measures"]
+fn speed() {
+    let spent = || -> f64 {
+        let text = fs::read_to_string("/proc/thread-self/schedstat").unwrap();
+        text.split(' ').next().unwrap().parse::<f64>().unwrap() / 1e9
+    };
+    for (name, threads, channels_log2, bits, complex) in [
+        ("8 threads, 2 bits", 8, 0, 2, false),
+        ("1 thread of 8 channels, 2 bits", 1, 3, 2, false),
+        ("1 thread of 16 channels, 1 bit", 1, 4, 1, false),
+        ("2 threads of 16 channels, complex 8 bits", 2, 4, 8, true),
+        ("1 thread, 16 bits", 1, 0, 16, false),
+    ] {
+        let samples = 64_000 / (bits << channels_log2) / if complex { 2 } else { 1 };
+        let setup = Setup {
+            bits,
+            complex,
+            channels_log2,
+            threads: (0..threads).collect(),
+            samples,
+            per_second: 1 << 23,
+            ..Setup::plain()
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("scan.vdif");
+        let mut frames: Vec<Vec<u8>> =
+            (0..threads).map(|thread| setup.frame(0, thread, false)).collect();
+        let mut file = std::io::BufWriter::new(fs::File::create(&path).unwrap());
+        for number in 0..(512 << 20) / 8032 / threads as u32 {
+            for frame in &mut frames {
+                frame[4..7].copy_from_slice(&number.to_le_bytes()[..3]);
+                std::io::Write::write_all(&mut file, frame).unwrap();
+            }
+        }
+        drop(file);
+        let (mut bytes, mut best) = (0, f64::MAX);
+        for _ in 0..3 {
+            let mut recording = format::open_raw(&[&path], options(&setup)).unwrap();
+            let (shape, mut block) = (recording.shape(), Block::new());
+            let times = (16 << 20) / shape.bytes(8).div_ceil(8);
+            bytes = shape.bytes(recording.times() as usize);
+            let start = spent();
+            while recording.read_block(times, &mut block).unwrap() > 0 {}
+            best = best.min(spent() - start);
+        }
+        println!("{name}: {:.2} GB/s of samples", bytes as f64 / best / 1e9);
+    }
+}
