@@ -536,20 +536,16 @@ impl<F: Framing> Frames<F> {
         // The block's last frame may reach into the next block.
         let after = (self.position + block.times as u64) / self.geometry.samples;
 
-        let mut early = std::mem::take(&mut self.sequences[sequence].early);
-        let mut kept = 0;
-        for index in 0..early.len() {
-            let place = early[index];
+        let mut early = Vec::new();
+        for place in std::mem::take(&mut self.sequences[sequence].early) {
             if frames.contains(&place.index) {
                 let new = self.take(block, &place, frames, sequence, true)?;
                 wanted = wanted.saturating_sub(usize::from(new));
             }
             if place.index >= after {
-                early[kept] = place;
-                kept += 1;
+                early.push(place);
             }
         }
-        early.truncate(kept);
 
         while wanted > 0 && (early.len() as u64) < self.window * self.threads.len() as u64 {
             let Self { sequences, files, framing, .. } = self;
@@ -594,13 +590,13 @@ impl<F: Framing> Frames<F> {
             let index = frames.start + frame as u64;
             mark(times(index..index + 1), 0..usize::MAX);
         }
-        for thread in 0..threads.len() {
+        for (thread, slots) in threads.iter().enumerate() {
             let inputs = thread * channels..(thread + 1) * channels;
             for frame in (0..count).filter(|&frame| !all[frame] && lacks(thread, frame)) {
                 let index = frames.start + frame as u64;
                 mark(times(index..index + 1), inputs.clone());
             }
-            for (frame, seen) in threads[thread].iter().enumerate() {
+            for (frame, seen) in slots.iter().enumerate() {
                 let Seen::Yes(Validity::Mask { mask, channels: group }) = *seen else { continue };
                 let index = frames.start + frame as u64;
                 for part in (0..channels / group).filter(|&part| mask >> part & 1 == 0) {
