@@ -134,8 +134,6 @@ struct Cursor {
     start: u64,
     /// Bytes to read at once.
     chunk: usize,
-    /// Bytes that were no frames.
-    skipped: u64,
 }
 
 impl Cursor {
@@ -183,7 +181,6 @@ impl Cursor {
                     }
                 }
             }
-            self.skipped += files.lengths[file] - self.at;
             self.files.pop();
             (self.at, self.start) = (0, 0);
             self.buffer.clear();
@@ -191,26 +188,19 @@ impl Cursor {
         Ok(None)
     }
 
-    /// Goes on to the next byte at which a frame begins that another one follows, or the end of the file;
-    /// whether there is one.
+    /// Goes on to the next byte at which a frame of the recording begins; whether there is one. Headers agree
+    /// in some fifty bits, which other bytes do not by chance.
     fn find(&mut self, files: &mut Files, framing: &impl Framing) -> Result<bool> {
-        let Geometry { header, frame: size, .. } = framing.geometry();
+        let size = framing.geometry().frame;
         let file = self.files[self.files.len() - 1];
-        let from = self.at;
         let last = files.lengths[file].saturating_sub(size as u64);
-        let mut at = from + 1;
+        let mut at = self.at + 1;
         while at <= last {
-            let bytes = self.fill(files, at, 2 * size)?;
-            // As far as both frames, or all there is, are in the buffer.
-            let there = if bytes.len() >= 2 * size { bytes.len() - 2 * size } else { 0 };
-            let found = (0..=there).find(|&offset| {
-                let (frame, next) = bytes[offset..].split_at(size);
-                let follows = |next: &[u8]| next.len() < header || framing.stamp(next).is_ok();
-                framing.stamp(frame).is_ok() && follows(next)
-            });
-            if let Some(offset) = found {
-                self.at = at + offset as u64;
-                self.skipped += self.at - from;
+            let bytes = self.fill(files, at, size)?;
+            let there = bytes.len() - size;
+            let found = (0..=there).find(|&place| framing.stamp(&bytes[place..][..size]).is_ok());
+            if let Some(place) = found {
+                self.at = at + place as u64;
                 return Ok(true);
             }
             at += there as u64 + 1;
