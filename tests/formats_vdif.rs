@@ -169,7 +169,8 @@ fn write(files: &[Vec<u8>]) -> (tempfile::TempDir, Vec<PathBuf>) {
 }
 
 fn options(setup: &Setup) -> Options {
-    Options { rate: Some(setup.rate()), ..Options::default() }
+    // Much may be lost.
+    Options { rate: Some(setup.rate()), long_gaps: true, ..Options::default() }
 }
 
 /// What happens to a frame on its way to the disk.
