@@ -74,6 +74,12 @@ fn delays() {
 }
 
 #[test]
+fn formats() {
+    let folder = tempfile::tempdir().unwrap();
+    run("formats.md", folder.path());
+}
+
+#[test]
 fn reorder() {
     let folder = tempfile::tempdir().unwrap();
     wrote("reorder.md", folder.path(), &["few.npy", "v.npy"]);

@@ -384,7 +384,7 @@ fn bad_files_get_one_sentence() {
         (good[..cards].to_vec(), "truncated: 0 bytes of data"),
         (good[..cards - 80].to_vec(), "truncated in a header"),
         ([&good[..], &[7; 80]].concat(), "a card starts with \"\\x07"),
-        (with_card("NBITS", Some("2")), "NBITS = 2: expected 8"),
+        (with_card("NBITS", Some("2")), "NBITS = 2: expected 4, 8 or 16"),
         (with_card("NBITS", None), "no card NBITS"),
         (with_card("NPOL", Some("3")), "NPOL = 3: expected 1, 2 or 4"),
         (with_card("OBSNCHAN", Some("0")), "OBSNCHAN = 0 with NANTS = 1"),

@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 
 use corrust::{
-    Encoding, Layout, Result,
+    Encoding, Error, Layout, Result,
     correlate::Shape,
-    format::{self, Options, Recording},
+    format::{self, Options, Recording, Utc},
+    samples::RawLayout,
 };
 
 use super::{count, run_files::input, warn};
@@ -13,11 +14,12 @@ use super::{count, run_files::input, warn};
 /// A recording.
 #[derive(Debug, clap::Args)]
 pub struct Files {
-    /// NumPy or GUPPI RAW files that follow each other in time, - for the standard input
+    /// Files of one recording that follow each other in time, - for the standard input
     ///
     /// NumPy: ci8 is int8 [T][C][N][2] (tcn) or [C][N][T][2] (cnt), cf16 the same in float16, ci4
-    /// and ci4-offset are uint8 without the last axis. GUPPI RAW: 8-bit samples; input index =
-    /// antenna x polarisations + polarisation; times that no block holds count as missing.
+    /// and ci4-offset are uint8 without the last axis. GUPPI RAW: 8-bit samples are ci8, 4-bit ones ci4;
+    /// input index = antenna x polarisations + polarisation; times that no block holds count as missing.
+    /// DADA: complex 8-bit samples, NPOL inputs.
     #[arg(required = true, value_name = "IN", value_parser = input())]
     pub inputs: Vec<PathBuf>,
     /// How a sample is stored: ci8, ci4, ci4-offset or cf16
@@ -31,19 +33,66 @@ pub struct Files {
     /// By default tcn, unless corrust quantise wrote it.
     #[arg(long)]
     layout: Option<Layout>,
-    /// Leave out the last block of a GUPPI RAW recording that is cut short, instead of refusing it
+    /// Leave out the last block, frame or time of a recording that is cut short, instead of refusing it
     #[arg(long)]
     keep_going: bool,
-    /// Take PKTIDX at its word where more times in a row are missing than there are in all the data
+    /// Take headers at their word where more times in a row are missing than there are in all the data
     #[arg(long)]
     long_gaps: bool,
 }
 
+/// What a recording of raw voltages may not say of itself.
+#[derive(Debug, clap::Args)]
+pub struct RawOptions {
+    /// Samples of each input a second, such as 32MHz: for formats that do not say, or in place of what they
+    /// say
+    #[arg(long, value_parser = hertz)]
+    rate: Option<f64>,
+    /// Order of the axes of raw samples in NumPy files: nt (input, time) or tn (time, input); by default nt
+    #[arg(long, value_name = "nt|tn")]
+    raw_layout: Option<RawLayout>,
+    /// Inputs of a Mark 5B recording, which does not say
+    #[arg(long = "inputs", value_name = "N")]
+    recorded: Option<usize>,
+    /// Bits of a sample of a Mark 5B recording, which does not say: 1 or 2; by default 2
+    #[arg(long)]
+    bits: Option<u8>,
+    /// A day within 500 days of a Mark 5B recording, such as 2014-06-13: it counts days by thousands
+    #[arg(long, value_name = "DATE")]
+    near: Option<Utc>,
+}
+
+impl RawOptions {
+    /// Adds them to `options`.
+    pub fn with(&self, options: Options) -> Options {
+        let Self { rate, raw_layout, recorded, bits, near } = *self;
+        Options { rate, raw_layout, inputs: recorded, bits, near, ..options }
+    }
+}
+
+/// A frequency with or without its unit.
+fn hertz(text: &str) -> Result<f64> {
+    let units = [("GHz", 1e9), ("MHz", 1e6), ("kHz", 1e3), ("Hz", 1.0)];
+    let (number, unit) = units
+        .into_iter()
+        .find_map(|(name, unit)| Some((text.strip_suffix(name)?, unit)))
+        .unwrap_or((text, 1.0));
+    let rate = number.trim().parse::<f64>().ok().map(|number| number * unit);
+    rate.filter(|rate| *rate > 0.0 && rate.is_finite()).ok_or_else(|| {
+        Error::invalid(format!("{text:?}: expected a positive frequency such as 32MHz"))
+    })
+}
+
 impl Files {
+    /// What was said of the recording.
+    pub fn options(&self) -> Options {
+        let Self { encoding, layout, keep_going, long_gaps, .. } = *self;
+        Options { encoding, layout, keep_going, long_gaps, ..Options::default() }
+    }
+
     /// Opens the recording.
     pub fn open(&self) -> Result<Box<dyn Recording>> {
-        let Self { encoding, layout, keep_going, long_gaps, .. } = *self;
-        let options = Options { encoding, layout, keep_going, long_gaps };
+        let options = self.options();
         let recording = format::open(&self.inputs, options)?;
         if let Some(fault) = recording.left_out() {
             warn(format_args!("{fault}; the block is left out"));

@@ -23,6 +23,7 @@ mod demo;
 mod devices;
 mod files;
 mod fringes;
+mod info;
 mod plot;
 mod progress;
 mod quantise;
@@ -68,6 +69,7 @@ const EXAMPLES: &str = "\
 Examples:
   corrust demo                                      see it work, with a plot
   corrust devices                                   what it can run on
+  corrust info scan.vdif                            what a recording is, and what it lacks
   corrust correlate scan.raw -o visibilities.npy    a GUPPI RAW recording
   corrust autocorrelate counts.npy -o g.npy         photon counts, multi-tau
   corrust bench                                     how quick it is, against what the chip can do
@@ -79,6 +81,7 @@ Exit codes: 0 done, 1 slower (bench --against), 2 bad input or arguments (one se
 enum Command {
     Devices(devices::Args),
     Demo(demo::Args),
+    Info(info::Args),
     Simulate(simulate::Args),
     Quantise(quantise::Args),
     Correlate(correlate::Args),
@@ -100,6 +103,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         let done = match cli.command {
             Command::Devices(args) => args.run(),
             Command::Demo(args) => args.run(),
+            Command::Info(args) => args.run(),
             Command::Simulate(args) => args.run(),
             Command::Quantise(args) => args.run(),
             Command::Correlate(args) => args.run(),

@@ -1,8 +1,11 @@
 //! GUPPI RAW, the voltage format of Green Bank, Arecibo, Breakthrough Listen and their kin.
 //!
 //! A file is a sequence of blocks. A block is a header of 80-byte cards `NAME    = value`, the last
-//! one `END`, and `BLOCSIZE` bytes of data, `[OBSNCHAN][time][polarisation][2]` in int8:
+//! one `END`, and `BLOCSIZE` bytes of data, `[OBSNCHAN][time][polarisation][2]`:
 //!
+//! - `NBITS` is 8 or 16, int8 or little-endian int16, or 4, a byte a sample, its real part in the high
+//!   nibble. Samples of 16 bits are read as raw voltages only ([`Guppi::raw`]): every channel of an input
+//!   is an input then, with index `channel * inputs + input`.
 //! - `NPOL` counts polarisations, except that 4 means two polarisations: the original instruments
 //!   counted their four real products.
 //! - `NANTS` antennas stand behind each other, each with `OBSNCHAN / NANTS` channels. The index of
@@ -29,8 +32,12 @@ use std::{
 
 use rayon::prelude::*;
 
-use super::{Block, Options, Recording};
-use crate::{Encoding, Error, Layout, Result, correlate::Shape};
+use super::{Block, Options, RawShape, Recording, Utc};
+use crate::{
+    Encoding, Error, Layout, Result,
+    correlate::Shape,
+    samples::{Missing, RawEncoding, RawLayout},
+};
 
 /// Bytes of a header card.
 pub(super) const CARD: usize = 80;
@@ -41,9 +48,6 @@ const CARD_LIMIT: usize = 1 << 14;
 /// Direct I/O reads and writes multiples of this many bytes.
 const SECTOR: u64 = 512;
 
-/// Bytes of one sample.
-const SAMPLE: u64 = Encoding::Ci8.bytes() as u64;
-
 /// Whether `bytes` start with a card, its name in the first 8 bytes.
 pub(super) fn is_card(bytes: &[u8]) -> bool {
     bytes.len() == CARD
@@ -52,13 +56,13 @@ pub(super) fn is_card(bytes: &[u8]) -> bool {
         && bytes[..8].iter().all(|byte| byte.is_ascii_graphic() || *byte == b' ')
 }
 
-/// A recording kept in GUPPI RAW files that follow each other in time, read as `ci8` in the layout
-/// `cnt`.
+/// A recording kept in GUPPI RAW files that follow each other in time, read as channels in the layout
+/// `cnt`, or as raw voltages in `nt`.
 #[derive(Debug)]
-pub struct Guppi {
-    shape: Shape,
+pub struct Guppi<S = Shape> {
+    shape: S,
+    header: Header,
     times: u64,
-    interval: Option<f64>,
     blocks: Blocks,
     /// The block being read, and the one after it, which tells whether times are missing between.
     current: Option<DataBlock>,
@@ -72,18 +76,56 @@ pub struct Guppi {
 }
 
 impl Guppi {
-    /// Opens `paths` as one recording and checks the headers of all its blocks.
+    /// Opens `paths` as one recording of channels and checks the headers of all its blocks.
     ///
     /// # Errors
     /// As for [`open`](super::open).
     pub fn open(paths: &[PathBuf], options: Options) -> Result<Self> {
+        Self::of(paths, options, |header| {
+            let encoding = header.encoding().ok_or(
+                "NBITS = 16: expected 4 or 8 for channels as they are; corrust channelise makes finer ones",
+            )?;
+            if let Some(asked) = options.encoding.filter(|&asked| asked != encoding) {
+                return Err(format!(
+                    "GUPPI RAW of {} bits holds {encoding} samples, not {asked}",
+                    header.bits
+                ));
+            }
+            if let Some(layout) = options.layout.filter(|&layout| layout != Layout::Cnt) {
+                return Err(format!("GUPPI RAW is read as cnt, not {layout}"));
+            }
+            let (inputs, channels) = (header.antennas * header.polarisations, header.channels);
+            Ok(Shape { inputs, channels, encoding, layout: Layout::Cnt })
+        })
+    }
+}
+
+impl Guppi<RawShape> {
+    /// Opens `paths` as one recording of raw voltages, every channel an input, and checks the headers of all
+    /// its blocks.
+    ///
+    /// # Errors
+    /// As for [`open_raw`](super::open_raw).
+    pub fn raw(paths: &[PathBuf], options: Options) -> Result<Self> {
+        Self::of(paths, options, |header| {
+            let layout = RawLayout::Nt;
+            if let Some(asked) = options.raw_layout.filter(|&asked| asked != layout) {
+                return Err(format!("GUPPI RAW is read as nt, not {asked}"));
+            }
+            let encoding = header.encoding().map_or(RawEncoding::Ci16, RawEncoding::from);
+            let inputs = header.antennas * header.polarisations * header.channels;
+            Ok(RawShape { inputs, encoding, layout })
+        })
+    }
+}
+
+impl<S> Guppi<S> {
+    fn of(
+        paths: &[PathBuf],
+        options: Options,
+        shape: impl FnOnce(&Header) -> Result<S, String>,
+    ) -> Result<Self> {
         let first = paths.first().ok_or_else(|| Error::invalid("no input file: expected 1"))?;
-        if let Some(encoding) = options.encoding.filter(|&encoding| encoding != Encoding::Ci8) {
-            return Err(Error::file(first, format!("GUPPI RAW holds ci8 samples, not {encoding}")));
-        }
-        if let Some(layout) = options.layout.filter(|&layout| layout != Layout::Cnt) {
-            return Err(Error::file(first, format!("GUPPI RAW is read as cnt, not {layout}")));
-        }
         let mut scan = Blocks::new(paths, options.keep_going);
         // Times of the recording, and those that blocks hold.
         let (mut times, mut held) = (0, 0);
@@ -118,12 +160,13 @@ impl Guppi {
             .as_ref()
             .map(|first| first.header.clone())
             .ok_or_else(|| Error::file(first, "no block: expected at least 1"))?;
+        let shape = shape(&header).map_err(|reason| Error::file(first, reason))?;
         let mut blocks = Blocks::new(paths, options.keep_going);
         let (current, next) = (blocks.next()?, blocks.next()?);
         Ok(Self {
-            shape: header.shape(),
+            shape,
+            header,
             times,
-            interval: header.interval,
             blocks,
             current,
             next,
@@ -139,12 +182,13 @@ impl Guppi {
         let Some(current) = &self.current else { return Ok(()) };
         let DataBlock { header, data, start, .. } = current;
         let Header { antennas, channels, polarisations, .. } = *header;
+        let sample = header.sample() as usize;
         let offset = self.position - start;
 
         // Read what of the block's [stream][time][polarisation] is wanted, a stream being a channel
         // of an antenna, or of [time][stream][polarisation].
         let streams = antennas * channels;
-        let group = polarisations * SAMPLE as usize;
+        let group = polarisations * sample;
         self.scratch.resize(streams * count * group, 0);
         if header.time_major {
             let from = data + offset * (streams * group) as u64;
@@ -158,28 +202,45 @@ impl Guppi {
 
         // Pick each row, a channel of an input, out of its stream.
         let inputs = antennas * polarisations;
-        let source = self.scratch.as_chunks::<{ SAMPLE as usize }>().0;
-        let rows = block.samples.par_chunks_exact_mut(block.times * SAMPLE as usize);
+        let source = &self.scratch[..];
+        let rows = block.samples.par_chunks_exact_mut(block.times * sample);
         rows.enumerate().for_each(|(row, samples)| {
             let (channel, input) = (row / inputs, row % inputs);
             let stream = input / polarisations * channels + channel;
             let polarisation = input % polarisations;
-            let samples = &mut samples.as_chunks_mut().0[filled..filled + count];
-            if header.time_major {
-                let source = &source[stream * polarisations + polarisation..];
-                pick(samples, source, streams * polarisations);
+            let samples = &mut samples[filled * sample..(filled + count) * sample];
+            let (first, stride) = if header.time_major {
+                (stream * polarisations + polarisation, streams * polarisations)
             } else {
-                let source = &source[stream * count * polarisations + polarisation..];
-                pick(samples, source, polarisations);
+                (stream * count * polarisations + polarisation, polarisations)
+            };
+            let source = &source[first * sample..];
+            match sample {
+                1 => pick::<1>(samples, source, stride),
+                2 => pick::<2>(samples, source, stride),
+                _ => pick::<4>(samples, source, stride),
             }
         });
         Ok(())
     }
+
+    /// Writes down that `range` of a block is missing, with samples of zero.
+    fn mark_missing(&self, block: &mut Block, range: Range<usize>) {
+        let sample = self.header.sample() as usize;
+        for row in block.samples.chunks_exact_mut(block.times * sample) {
+            row[range.start * sample..range.end * sample].fill(0);
+        }
+        match block.missing.last_mut() {
+            Some(last) if last.times.end == range.start => last.times.end = range.end,
+            _ => block.missing.push(Missing::times(range)),
+        }
+    }
 }
 
-/// Copies every `stride`th sample, beginning with the first.
-fn pick(samples: &mut [[u8; SAMPLE as usize]], source: &[[u8; SAMPLE as usize]], stride: usize) {
-    let copy = |samples: &mut [[u8; _]], stride| {
+/// Copies every `stride`th sample of `BYTES` bytes, beginning with the first.
+fn pick<const BYTES: usize>(samples: &mut [u8], source: &[u8], stride: usize) {
+    let (samples, source) = (samples.as_chunks_mut::<BYTES>().0, source.as_chunks::<BYTES>().0);
+    let copy = |samples: &mut [[u8; BYTES]], stride| {
         for (to, from) in samples.iter_mut().zip(source.iter().step_by(stride)) {
             *to = *from;
         }
@@ -192,8 +253,8 @@ fn pick(samples: &mut [[u8; SAMPLE as usize]], source: &[[u8; SAMPLE as usize]],
     }
 }
 
-impl Recording for Guppi {
-    fn shape(&self) -> Shape {
+impl<S: Copy + Send> Recording<S> for Guppi<S> {
+    fn shape(&self) -> S {
         self.shape
     }
 
@@ -202,13 +263,34 @@ impl Recording for Guppi {
     }
 
     fn interval(&self) -> Option<f64> {
-        self.interval
+        self.header.interval
+    }
+
+    fn start(&self) -> Option<Utc> {
+        let (start, packet) = (self.header.start?, self.header.packet.unwrap_or(0));
+        if packet == 0 {
+            return Some(start);
+        }
+        let packets = packet as f64 / self.header.packets_per_block? as f64;
+        let times = packets * (self.header.times - self.header.overlap) as f64;
+        Some(start.after(times * self.header.interval?))
+    }
+
+    fn facts(&self) -> Vec<(&'static str, String)> {
+        let mut facts = vec![("format", "GUPPI RAW".to_owned())];
+        let named = [("telescope", &self.header.telescope), ("source", &self.header.source)];
+        facts.extend(named.into_iter().filter_map(|(name, value)| Some((name, value.clone()?))));
+        facts.push(("antennas", self.header.antennas.to_string()));
+        facts.push(("polarisations", self.header.polarisations.to_string()));
+        facts
     }
 
     fn read_block(&mut self, times: usize, block: &mut Block) -> Result<usize> {
         let left = self.times - self.position;
         let times = usize::try_from(left).map_or(times, |left| times.min(left));
-        block.reset(&self.shape, times);
+        let Header { antennas, channels, polarisations, .. } = self.header;
+        let step = antennas * channels * polarisations * self.header.sample() as usize;
+        block.reset_bytes(step * times, times);
         let mut filled = 0;
         while filled < times {
             let Some(current) = &self.current else {
@@ -223,7 +305,7 @@ impl Recording for Guppi {
                 self.copy(block, filled, count)?;
             } else if self.position < follows {
                 count = wanted.min(follows - self.position) as usize;
-                block.mark_missing(&self.shape, filled..filled + count);
+                self.mark_missing(block, filled..filled + count);
             } else {
                 self.current = self.next.take();
                 self.next = self.blocks.next()?;
@@ -251,6 +333,8 @@ impl Recording for Guppi {
 /// What the cards of one block say.
 #[derive(Clone, Debug, PartialEq)]
 struct Header {
+    /// Bits of a component.
+    bits: u64,
     antennas: usize,
     /// Channels of one antenna.
     channels: usize,
@@ -267,14 +351,18 @@ struct Header {
     packet: Option<u64>,
     packets_per_block: Option<u64>,
     interval: Option<f64>,
+    /// The start of the observation, where packets are counted from.
+    start: Option<Utc>,
+    telescope: Option<String>,
+    source: Option<String>,
 }
 
 impl Header {
     /// Understands the cards of a block; the error is the reason alone.
     fn parse(cards: &Cards) -> Result<Self, String> {
         let bits = cards.required("NBITS")?;
-        if bits != 8 {
-            return Err(format!("NBITS = {bits}: expected 8"));
+        if !matches!(bits, 4 | 8 | 16) {
+            return Err(format!("NBITS = {bits}: expected 4, 8 or 16"));
         }
         let antennas = cards.integer("NANTS")?.unwrap_or(1);
         let all_channels = cards.required("OBSNCHAN")?;
@@ -291,7 +379,7 @@ impl Header {
         };
         let bytes = cards.required("BLOCSIZE")?;
         let step = all_channels
-            .checked_mul(polarisations * SAMPLE)
+            .checked_mul(polarisations * (bits / 4))
             .ok_or_else(|| format!("OBSNCHAN = {all_channels} cannot be addressed"))?;
         if bytes == 0 || bytes % step != 0 {
             return Err(format!(
@@ -312,8 +400,19 @@ impl Header {
                 .filter(|&size| size > 0 && ((times - overlap) * step).is_multiple_of(size))
                 .map(|size| (times - overlap) * step / size),
         };
+        let number = |name: &str| cards.text(name)?.parse::<f64>().ok().filter(|n| n.is_finite());
+        let start = cards.integer("STT_IMJD").ok().flatten().zip(number("STT_SMJD"));
+        let offset = number("STT_OFFS").unwrap_or(0.0);
+        let day = |day: u64| i64::try_from(day).ok().filter(|&day| day < 1 << 24);
+        let seconds = |seconds: f64| (0.0..1e6).contains(&seconds).then_some(seconds);
         let size = |value: u64| usize::try_from(value).map_err(|_| format!("{value} is too large"));
         Ok(Self {
+            bits,
+            start: start.and_then(|(first, second)| {
+                Some(Utc::new(day(first)?, 0, 0).after(seconds(second + offset)?))
+            }),
+            telescope: cards.text("TELESCOP").map(str::to_owned),
+            source: cards.text("SRC_NAME").map(str::to_owned),
             antennas: size(antennas)?,
             channels: size(all_channels / antennas)?,
             polarisations: size(polarisations)?,
@@ -331,20 +430,30 @@ impl Header {
         })
     }
 
-    fn shape(&self) -> Shape {
-        Shape {
-            inputs: self.antennas * self.polarisations,
-            channels: self.channels,
-            encoding: Encoding::Ci8,
-            layout: Layout::Cnt,
+    /// Bytes of a sample.
+    fn sample(&self) -> u64 {
+        self.bits / 4
+    }
+
+    /// How a sample is stored, if channels are stored so.
+    fn encoding(&self) -> Option<Encoding> {
+        match self.bits {
+            4 => Some(Encoding::Ci4),
+            8 => Some(Encoding::Ci8),
+            _ => None,
         }
+    }
+
+    /// What every block of a recording shares.
+    fn shared(&self) -> (u64, usize, usize, usize, bool) {
+        (self.bits, self.antennas, self.channels, self.polarisations, self.time_major)
     }
 
     /// In words, what every block of a recording shares.
     fn describe(&self) -> String {
         format!(
-            "{} antennas, {} channels, {} polarisations",
-            self.antennas, self.channels, self.polarisations
+            "{} antennas, {} channels, {} polarisations, {} bits",
+            self.antennas, self.channels, self.polarisations, self.bits
         )
     }
 }
@@ -587,7 +696,7 @@ impl Blocks {
         let (Some(first), Some(previous)) = (&self.first, &self.previous) else {
             return Ok(0);
         };
-        if header.shape() != first.header.shape() || header.time_major != first.header.time_major {
+        if header.shared() != first.header.shared() {
             return Err(fault(format!(
                 "{}: expected {} as in the first block",
                 header.describe(),

@@ -1,0 +1,352 @@
+//! `corrust info`.
+
+use std::ops::Range;
+
+use corrust::{
+    Layout, Result,
+    format::{self, AnyRecording, Block, ReadAhead, Recording, Utc},
+    samples::{Missing, RawEncoding},
+};
+use num_complex::Complex;
+use serde::Serialize;
+
+use super::{
+    count, digits,
+    files::{Files, RawOptions},
+    say, si, warn,
+};
+
+/// Bytes of samples that are read at once.
+const BLOCK: usize = 16 << 20;
+
+/// Samples of an input that are shown.
+const LEVELS: usize = 8;
+
+/// Gaps and inputs that are shown in plain text.
+const LINES: usize = 16;
+
+/// Most gaps that are listed.
+const GAPS: usize = 10_000;
+
+/// Say what a recording is: format, times, rate, inputs, bits, gaps, first levels
+///
+/// The whole recording is read to find what is missing, unless --quick says not to.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    #[command(flatten)]
+    files: Files,
+    #[command(flatten)]
+    raw: RawOptions,
+    /// Read only the recording's start, and leave out what is missing
+    #[arg(long)]
+    quick: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  corrust info scan.vdif
+  corrust info scan.m5b --inputs 8 --near 2014-06-13
+  corrust info --json --quick scan_*.dada";
+
+/// What is known of a recording.
+#[derive(Debug, Serialize)]
+struct Info {
+    format: String,
+    /// What its headers say beyond that.
+    headers: Vec<(&'static str, String)>,
+    /// "raw" or "channels".
+    voltages: &'static str,
+    inputs: usize,
+    /// Of channelised voltages.
+    channels: Option<usize>,
+    encoding: String,
+    /// Of a component.
+    bits: usize,
+    complex: bool,
+    layout: String,
+    /// Of the whole recording; unknown of a stream that was not read.
+    times: Option<u64>,
+    /// Times a second, in hertz.
+    rate: Option<f64>,
+    start: Option<String>,
+    end: Option<String>,
+    seconds: Option<f64>,
+    /// Samples of all inputs that are missing, in parts of all; unknown where they were not looked for.
+    missing: Option<f64>,
+    gaps: Option<Vec<Gap>>,
+    /// Those beyond the ones listed.
+    gaps_left_out: u64,
+    /// Real and imaginary parts of each input's first samples, of the first channel; none that are missing.
+    first_levels: Vec<Vec<Option<[f32; 2]>>>,
+    left_out: Option<String>,
+}
+
+/// Times at which some inputs are missing.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+struct Gap {
+    start: u64,
+    times: u64,
+    first_input: usize,
+    inputs: usize,
+}
+
+/// Gaps of a recording, and those that may go on in the next block.
+#[derive(Debug, Default)]
+struct Gaps {
+    done: Vec<Gap>,
+    left_out: u64,
+    open: Vec<Gap>,
+    /// Samples that are missing.
+    samples: u128,
+}
+
+impl Gaps {
+    /// Takes in what is missing between `start` and `end`.
+    fn add(&mut self, inputs: usize, Range { start, end }: Range<u64>, missing: &[Missing]) {
+        let mut open = Vec::new();
+        for gap in missing {
+            let range = gap.inputs.start..gap.inputs.end.min(inputs);
+            let new = Gap {
+                start: start + gap.times.start as u64,
+                times: gap.times.len() as u64,
+                first_input: range.start,
+                inputs: range.len(),
+            };
+            self.samples += u128::from(new.times) * new.inputs as u128;
+            let goes_on = |old: &Gap| {
+                (old.start + old.times, old.first_input, old.inputs)
+                    == (new.start, new.first_input, new.inputs)
+            };
+            let new = match self.open.iter().position(goes_on) {
+                Some(place) => {
+                    let old = self.open.swap_remove(place);
+                    Gap { times: old.times + new.times, ..old }
+                }
+                None => new,
+            };
+            if new.start + new.times == end { open.push(new) } else { self.close(new) }
+        }
+        let ended = std::mem::replace(&mut self.open, open);
+        ended.into_iter().for_each(|gap| self.close(gap));
+    }
+
+    fn close(&mut self, gap: Gap) {
+        if self.done.len() < GAPS { self.done.push(gap) } else { self.left_out += 1 }
+    }
+
+    /// All gaps in order of time, and how many are left out.
+    fn finish(mut self) -> (Vec<Gap>, u64) {
+        let open = std::mem::take(&mut self.open);
+        open.into_iter().for_each(|gap| self.close(gap));
+        self.done.sort_by_key(|gap| (gap.start, gap.first_input));
+        (self.done, self.left_out)
+    }
+}
+
+impl Args {
+    /// Prints what the recording is.
+    pub fn run(self) -> Result<()> {
+        let options = self.raw.with(self.files.options());
+        let info = match format::open_any(&self.files.inputs, options)? {
+            AnyRecording::Raw(recording) => {
+                let shape = recording.shape();
+                let info = Info {
+                    layout: shape.layout.to_string(),
+                    ..Info::new("raw", shape.inputs, None, shape.encoding, &*recording)
+                };
+                let step = shape.bytes(8).div_ceil(8);
+                info.survey(recording, step, self.quick, |block, input, time| {
+                    block.raw(&shape).get(input, time)
+                })?
+            }
+            AnyRecording::Channels(recording) => {
+                let shape = recording.shape();
+                let encoding = RawEncoding::from(shape.encoding);
+                let (inputs, channels) = (shape.inputs, Some(shape.channels));
+                let info = Info {
+                    layout: shape.layout.to_string(),
+                    ..Info::new("channels", inputs, channels, encoding, &*recording)
+                };
+                let step = shape.bytes_per_time();
+                info.survey(recording, step, self.quick, |block, input, time| {
+                    let sample = match shape.layout {
+                        Layout::Tcn => time * shape.channels * inputs + input,
+                        Layout::Cnt => input * block.times + time,
+                    };
+                    encoding.decode(&block.samples, sample)
+                })?
+            }
+        };
+        if let Some(fault) = &info.left_out {
+            warn(format_args!("{fault}; it is left out"));
+        }
+        if self.json {
+            say(serde_json::to_string_pretty(&info).expect("text and numbers"));
+        } else {
+            info.print();
+        }
+        Ok(())
+    }
+}
+
+impl Info {
+    /// What opening a recording tells.
+    fn new<S>(
+        voltages: &'static str,
+        inputs: usize,
+        channels: Option<usize>,
+        encoding: RawEncoding,
+        recording: &dyn Recording<S>,
+    ) -> Self {
+        let mut headers = recording.facts();
+        let format = match headers.first() {
+            Some(("format", _)) => headers.remove(0).1,
+            _ => String::new(),
+        };
+        Self {
+            format,
+            headers,
+            voltages,
+            inputs,
+            channels,
+            encoding: encoding.to_string(),
+            bits: encoding.component_bits(),
+            complex: encoding.is_complex(),
+            layout: String::new(),
+            times: (recording.times() < u64::MAX).then_some(recording.times()),
+            rate: recording.interval().map(|seconds| 1.0 / seconds),
+            start: recording.start().as_ref().map(Utc::to_string),
+            end: None,
+            seconds: None,
+            missing: None,
+            gaps: None,
+            gaps_left_out: 0,
+            first_levels: Vec::new(),
+            left_out: recording.left_out().map(str::to_owned),
+        }
+    }
+
+    /// What reading it tells: first levels, and all of it what is missing.
+    fn survey<S: 'static>(
+        mut self,
+        recording: Box<dyn Recording<S>>,
+        step: usize,
+        quick: bool,
+        sample: impl Fn(&Block, usize, usize) -> Complex<f32>,
+    ) -> Result<Self> {
+        let start = recording.start();
+        let interval = recording.interval();
+        let times = if quick { LEVELS } else { (BLOCK / step.max(1)).max(LEVELS) };
+        let mut blocks = ReadAhead::new(recording, times);
+        let (mut gaps, mut position) = (Gaps::default(), 0);
+        while let Some(block) = blocks.next_block()? {
+            if block.gap > 0 {
+                // A gap has no samples, however long it is.
+                let gap = Missing::times(0..usize::try_from(block.gap).unwrap_or(usize::MAX));
+                gaps.add(self.inputs, position..position + block.gap, &[gap]);
+                position += block.gap;
+            }
+            if self.first_levels.is_empty() {
+                let missing = |input: usize, time: usize| {
+                    let within =
+                        |gap: &Missing| gap.inputs.contains(&input) && gap.times.contains(&time);
+                    block.missing.iter().any(within)
+                };
+                let level = |input, time| {
+                    let value = sample(block, input, time);
+                    (!missing(input, time)).then_some([value.re, value.im])
+                };
+                let shown = block.times.min(LEVELS);
+                self.first_levels = (0..self.inputs)
+                    .map(|input| (0..shown).map(|time| level(input, time)).collect())
+                    .collect();
+            }
+            let end = position + block.times as u64;
+            gaps.add(self.inputs, position..end, &block.missing);
+            position = end;
+            if quick {
+                break;
+            }
+        }
+        if !quick {
+            self.times = Some(position);
+            let all = u128::from(position) * self.inputs as u128;
+            self.missing = Some(gaps.samples as f64 / all.max(1) as f64);
+            let (listed, left_out) = gaps.finish();
+            (self.gaps, self.gaps_left_out) = (Some(listed), left_out);
+        }
+        self.seconds = self.times.zip(interval).map(|(times, interval)| times as f64 * interval);
+        self.end = start.zip(self.seconds).map(|(start, seconds)| start.after(seconds).to_string());
+        Ok(self)
+    }
+
+    fn print(&self) {
+        let line = |name: &str, value: String| say(format_args!("{name:<21}{value}"));
+        line("format", self.format.clone());
+        for (name, value) in &self.headers {
+            line(name, value.clone());
+        }
+        let kind = match self.channels {
+            None => "raw voltages".to_owned(),
+            Some(channels) => count(channels, "channel"),
+        };
+        line("voltages", kind);
+        line("inputs", self.inputs.to_string());
+        let numbers = if self.complex { "complex" } else { "real" };
+        line("encoding", format!("{}: {numbers}, {}", self.encoding, count(self.bits, "bit")));
+        line("layout", self.layout.clone());
+        if let Some(times) = self.times {
+            let seconds = self.seconds.map_or(String::new(), |s| format!(", {}s", si_small(s)));
+            line("times", format!("{times}{seconds}"));
+        }
+        let rate = |rate: f64| format!("{}Hz", si(rate));
+        line("rate", self.rate.map_or("not said: --rate says it".to_owned(), rate));
+        if let Some(start) = &self.start {
+            line("start", start.clone());
+        }
+        if let Some(end) = &self.end {
+            line("end", end.clone());
+        }
+        if let (Some(missing), Some(gaps)) = (self.missing, &self.gaps) {
+            let all = gaps.len() as u64 + self.gaps_left_out;
+            line("missing", format!("{} %, {}", digits(100.0 * missing), count(all, "gap")));
+            for gap in gaps.iter().take(LINES) {
+                let inputs = match gap.inputs {
+                    all if all == self.inputs => "all inputs".to_owned(),
+                    1 => format!("input {}", gap.first_input),
+                    many => format!("inputs {}-{}", gap.first_input, gap.first_input + many - 1),
+                };
+                let (first, last) = (gap.start, gap.start + gap.times - 1);
+                line("", format!("times {first}-{last}, {inputs}"));
+            }
+            if all > LINES as u64 {
+                line("", format!("and {} more", all - LINES as u64));
+            }
+        }
+        for (input, levels) in self.first_levels.iter().take(LINES).enumerate() {
+            let level = |level: &Option<[f32; 2]>| match level {
+                None => "-".to_owned(),
+                Some([re, _]) if !self.complex => re.to_string(),
+                Some([re, im]) => format!("{re}{im:+}j"),
+            };
+            let levels: Vec<String> = levels.iter().map(level).collect();
+            line(&format!("levels of input {input}"), levels.join(" "));
+        }
+        if self.inputs > LINES {
+            line("", format!("and {}", count(self.inputs - LINES, "more input")));
+        }
+    }
+}
+
+/// Seconds with the prefix of their magnitude, small ones too.
+fn si_small(seconds: f64) -> String {
+    match seconds {
+        s if s >= 1.0 || s == 0.0 => format!("{} ", digits(s)),
+        s if s >= 1e-3 => format!("{} m", digits(s * 1e3)),
+        s => format!("{} u", digits(s * 1e6)),
+    }
+}
