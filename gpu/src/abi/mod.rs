@@ -5,6 +5,7 @@
 
 pub mod autocorrelate;
 pub mod beamform;
+pub mod channelise;
 pub mod correlate;
 pub mod limits;
 pub mod reorder;
