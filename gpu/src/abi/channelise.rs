@@ -18,6 +18,8 @@
 //! 6. Quantised: rounded to nearest, half to even, then clamped. A complex sample of which re or im was
 //!    clamped is clipped. What is no number is zero.
 
+use super::{Entry, Kernel, kernels, parameters};
+
 /// f32 numbers that one operation takes together: one on a GPU, one for each input on a CPU.
 pub trait Real: Copy {
     /// The same number in all.
@@ -191,3 +193,116 @@ pub fn unit(t: u32, count: u32) -> [f32; 2] {
         _ => [c, s],
     }
 }
+
+/// How raw samples lie in memory.
+pub mod raw {
+    /// int8.
+    pub const I8: u32 = 0;
+    /// int16, little endian.
+    pub const I16: u32 = 1;
+    /// f32, little endian.
+    pub const F32: u32 = 2;
+    /// f16.
+    pub const F16: u32 = 3;
+    /// Two's-complement nibbles, the first of two in the high one.
+    pub const NIBBLES: u32 = 4;
+    /// The same, each in excess of 8.
+    pub const NIBBLES_OFFSET: u32 = 5;
+    /// Codes of 1, 2, 4, 8 or 16 bits: `CODES + bits`, the first in the lowest bits.
+    pub const CODES: u32 = 16;
+}
+
+/// Levels of 2-bit codes.
+pub const LEVELS_2: [f32; 4] = [-3.3165, -1.0, 1.0, 3.3165];
+
+/// What spectra are made of.
+pub mod output {
+    /// int8 re, im.
+    pub const CI8: u32 = 0;
+    /// Two's-complement nibbles, re in the high one.
+    pub const CI4: u32 = 1;
+    /// Nibbles in excess of 8, re in the high one.
+    pub const CI4_OFFSET: u32 = 2;
+    /// IEEE half re, im.
+    pub const CF16: u32 = 3;
+    /// f32 re, im.
+    pub const CF32: u32 = 4;
+}
+
+/// `Place::first` of a spectrum that is missing.
+pub const MISSING: i64 = i64::MIN;
+
+parameters! {
+    /// Where a spectrum of an input is taken from, and how it is turned.
+    pub struct Place {
+        /// Index of the sample of tap 0, or [`MISSING`]: the spectrum is zero.
+        pub first: i64,
+        /// Turn of frequency 0, in units of `2^-64`.
+        pub phase: u64,
+        /// Turn from one channel to the next, likewise; both wrap, and the highest 32 bits count.
+        pub slope: u64,
+    }
+}
+
+parameters! {
+    /// Parameters of the channelisers. Samples are counted, components of complex ones not.
+    pub struct Channelise {
+        /// Raw samples.
+        pub samples: u64,
+        /// Prototype `h` (real samples: `h / 2`), f32, `K P` of them.
+        pub taps: u64,
+        /// [`unit`]`(t, K)` for `t < K / 2`, pairs of f32.
+        pub table: u64,
+        /// Gains `[input][channel]`, pairs of f32.
+        pub gains: u64,
+        /// [`Place`]s `[input][spectrum]`, or 0: spectrum `m` begins at sample `m D`, unturned.
+        pub places: u64,
+        /// Spectra.
+        pub spectra: u64,
+        /// Clipped samples of each input, u64, added to.
+        pub clipped: u64,
+        /// Samples from one input to the next.
+        pub input_stride: u64,
+        /// Samples from one time to the next.
+        pub time_stride: u64,
+        /// Values from one spectrum to the next.
+        pub spectrum_stride: u64,
+        /// Values from one channel to the next; wraps, so that it may be negative.
+        pub channel_stride: u64,
+        /// Values from one input to the next.
+        pub value_stride: u64,
+        /// `K`.
+        pub residues: u32,
+        /// `Z`, and `C`.
+        pub size: u32,
+        /// `P`.
+        pub tap_count: u32,
+        /// `D`.
+        pub hop: u32,
+        /// `m D mod K` of the first spectrum.
+        pub turn: u32,
+        /// Inputs.
+        pub inputs: u32,
+        /// Spectra of each.
+        pub count: u32,
+        /// One of [`raw`].
+        pub encoding: u32,
+        /// 1 for complex samples, else 0.
+        pub complex: u32,
+        /// One of [`output`].
+        pub output: u32,
+    }
+}
+
+/// Most points of a transform in one block's shared memory on any GPU from compute capability 8.0 on.
+pub const LEVELS_SIZE: u32 = 12288;
+
+kernels! { KERNELS:
+    /// Spectra of any size up to [`LEVELS_SIZE`], level by level. Grid: any; the blocks share the spectra of
+    /// every input.
+    LEVELS: Kernel<Channelise> =
+        Kernel::new("channelise_levels", 256).shared_bytes(8 * LEVELS_SIZE);
+}
+
+/// Entries of this module.
+pub const ENTRIES: &[&[Entry]] = &[KERNELS];

@@ -93,6 +93,7 @@ impl<P> Kernel<P> {
 const MODULES: &[&[&[Entry]]] = &[
     autocorrelate::ENTRIES,
     beamform::ENTRIES,
+    channelise::ENTRIES,
     correlate::ENTRIES,
     limits::ENTRIES,
     reorder::ENTRIES,
