@@ -4,9 +4,7 @@
 //! `P` times.
 
 use crate::{
-    abi::channelise::{
-        Channelise, Complex, MISSING, Place, Real, merge, triple, untangle,
-    },
+    abi::channelise::{Channelise, Complex, MISSING, Place, Real, merge, triple, untangle},
     channelise::{bin_at, position_of, sample::component, value},
     isa::common::{
         add_global_64, barrier, block, blocks, dynamic_shared, load_global, load_global_2,
