@@ -43,7 +43,7 @@ impl Files {
     /// Opens the recording.
     pub fn open(&self) -> Result<Box<dyn Recording>> {
         let Self { encoding, layout, keep_going, long_gaps, .. } = *self;
-        let options = Options { encoding, layout, keep_going, long_gaps };
+        let options = Options { encoding, layout, keep_going, long_gaps, ..Options::default() };
         let recording = format::open(&self.inputs, options)?;
         if let Some(fault) = recording.left_out() {
             warn(format_args!("{fault}; the block is left out"));

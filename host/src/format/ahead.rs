@@ -24,7 +24,7 @@ pub struct ReadAhead {
 impl ReadAhead {
     /// Starts to read `recording` in blocks of `times` times. Fewer are in the block before a gap that is
     /// longer than a block; the block after it says how long it is.
-    pub fn new(mut recording: Box<dyn Recording>, times: usize) -> Self {
+    pub fn new<S: 'static>(mut recording: Box<dyn Recording<S>>, times: usize) -> Self {
         let (sender, blocks) = sync_channel(WAITING);
         let (spent, empty) = channel::<Block>();
         // The thread ends with the recording, with an error, or when its user is gone.

@@ -97,6 +97,27 @@ impl Input {
         Ok(())
     }
 
+    /// Fills `bytes` with what follows in a pipe, and returns how many there are, fewer where it ends.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when it cannot be read.
+    pub fn read_on(&mut self, bytes: &mut [u8]) -> Result<usize> {
+        let known = self.start.len().min(bytes.len());
+        bytes[..known].copy_from_slice(&self.start[..known]);
+        self.start.drain(..known);
+        let mut count = known;
+        while count < bytes.len() {
+            match self.file.read(&mut bytes[count..]) {
+                Ok(0) => break,
+                Ok(read) => count += read,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(Error::io(&self.path, "read")(error)),
+            }
+        }
+        self.position += count as u64;
+        Ok(count)
+    }
+
     /// Whether a pipe that has been read so far has ended.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 //! File formats, read and written as streams: memory stays bounded whatever the file's size.
 //!
 //! [`open`] recognises a file by its contents and returns a [`Recording`], which yields blocks of
-//! raw samples; [`npy::Writer`] and [`PartialFile`] write results that appear under their final name
+//! samples of channels; [`open_raw`] does so for raw voltages. [`npy::Writer`] and [`PartialFile`] write results that appear under their final name
 //! only when complete.
 
 use std::{
@@ -12,29 +12,50 @@ use std::{
 use crate::{
     Encoding, Error, Layout, Result,
     correlate::Shape,
-    samples::{Extents, Missing, Samples},
+    samples::{Extents, Missing, RawLayout, Samples},
 };
 use input::Input;
 
 mod ahead;
+mod bits;
+mod dada;
+mod frames;
 pub mod guppi;
 mod input;
+mod mark5b;
 pub mod npy;
 mod partial;
+mod raw;
+mod utc;
+pub mod vdif;
 
 pub use ahead::ReadAhead;
 pub use partial::{PartialFile, abandon_partial_files, folder, is_stream, resolve};
+pub use raw::{RawShape, open_raw};
+pub use utc::Utc;
 
-/// A recording of channelised voltages, read once from its first time to its last.
-pub trait Recording: Send {
+/// A recording of voltages, read once from its first time to its last: channelised ones (`S` is
+/// [`Shape`]), or raw ones ([`RawShape`]), of which a time is a sample of every input.
+pub trait Recording<S = Shape>: Send {
     /// Inputs, channels, encoding, and the layout of the blocks.
-    fn shape(&self) -> Shape;
+    fn shape(&self) -> S;
 
-    /// Number of times in the whole recording, missing ones included.
+    /// Number of times in the whole recording, missing ones included; `u64::MAX` for a stream that shows
+    /// only at its end how long it is.
     fn times(&self) -> u64;
 
     /// Seconds from one time to the next, where the file says so.
     fn interval(&self) -> Option<f64>;
+
+    /// When the first time was taken, where the file says so.
+    fn start(&self) -> Option<Utc> {
+        None
+    }
+
+    /// What else the headers say, for people to read: names and values, the format first.
+    fn facts(&self) -> Vec<(&'static str, String)> {
+        Vec::new()
+    }
 
     /// Reads the next `times` times, fewer at the end of the recording, into `block` and returns
     /// how many; 0 means that the recording has ended.
@@ -62,11 +83,14 @@ pub trait Recording: Send {
 /// Consecutive times of a recording. Reusing one block for every read avoids reallocation.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Block {
-    /// Samples in the recording's encoding and layout; missing ones have the value zero.
+    /// Samples in the recording's encoding and layout; missing ones of channelised voltages have the value
+    /// zero.
     pub samples: Vec<u8>,
     /// Number of times.
     pub times: usize,
-    /// What is missing, counted from the block's start; ranges of times are ascending and disjoint.
+    /// What is missing, counted from the block's start. Of channelised voltages, ranges of times are
+    /// ascending and disjoint, and all channels and inputs are missing; raw ones are missing input by
+    /// input, and what their bytes hold is of no meaning.
     pub missing: Vec<Missing>,
     /// Times that are missing before the block's first one and have no samples here: [`ReadAhead`]
     /// passes over gaps that are longer than a block.
@@ -112,7 +136,12 @@ impl Block {
 
     /// Makes room for `times` times of `shape`, nothing missing; the samples are to be filled in.
     fn reset(&mut self, shape: &Shape, times: usize) {
-        self.samples.resize(times * shape.bytes_per_time(), 0);
+        self.reset_bytes(times * shape.bytes_per_time(), times);
+    }
+
+    /// [`reset`](Self::reset) of times that take so many bytes.
+    fn reset_bytes(&mut self, bytes: usize, times: usize) {
+        self.samples.resize(bytes, 0);
         self.times = times;
         self.missing.clear();
         self.gap = 0;
@@ -155,18 +184,44 @@ pub struct Options {
     pub keep_going: bool,
     /// Whether more times in a row may be missing than there are in all of the data (`--long-gaps`).
     pub long_gaps: bool,
+    /// Order of the axes of raw samples; by default what the file says, `nt` for NumPy files.
+    pub raw_layout: Option<RawLayout>,
+    /// Raw samples of each input a second, in hertz; by default what the file says (`--rate`).
+    pub rate: Option<f64>,
+    /// Inputs of a Mark 5B recording, which does not say (`--inputs`).
+    pub inputs: Option<usize>,
+    /// Bits of a sample of a Mark 5B recording, which does not say: 1 or 2; by default 2 (`--bits`).
+    pub bits: Option<u8>,
+    /// A moment within 500 days of the recording, where days are counted by thousands (`--near`).
+    pub near: Option<Utc>,
 }
 
 /// Opens files that follow each other in time as one recording.
 ///
-/// The format is recognised by content: NumPy (`.npy`) or GUPPI RAW. A NumPy file in `tcn` may come
-/// through a pipe, which is opened once and read as it comes.
+/// The format is recognised by content: NumPy (`.npy`), GUPPI RAW, or DADA of complex 8-bit samples. DADA
+/// and a NumPy file in `tcn` may come through a pipe, which is opened once and read as it comes.
 ///
 /// # Errors
 /// [`Error::Invalid`] without a path; [`Error::File`] for a file that is empty, truncated, of
 /// neither format, of another shape than the first one, or at odds with `options`; [`Error::Io`]
 /// when a file cannot be read.
 pub fn open<P: AsRef<Path>>(paths: &[P], options: Options) -> Result<Box<dyn Recording>> {
+    let (paths, format, inputs) = recognise(paths)?;
+    Ok(match format {
+        Format::Npy => Box::new(npy::Voltages::of(inputs, options)?),
+        Format::Guppi => Box::new(guppi::Guppi::open(&paths, options)?),
+        Format::Dada => Box::new(dada::Dada::channels(inputs, &options)?),
+        Format::Vdif | Format::Mark5b => {
+            let reason = format!(
+                "{format} holds raw voltages: expected channels, which corrust channelise makes of them"
+            );
+            return Err(Error::file(&paths[0], reason));
+        }
+    })
+}
+
+/// The format of files that make one recording, and those of them that are read in one go.
+fn recognise<P: AsRef<Path>>(paths: &[P]) -> Result<(Vec<PathBuf>, Format, Vec<Input>)> {
     let paths: Vec<PathBuf> = paths.iter().map(|path| path.as_ref().to_owned()).collect();
     let mut format = None;
     let mut inputs = Vec::new();
@@ -181,20 +236,18 @@ pub fn open<P: AsRef<Path>>(paths: &[P], options: Options) -> Result<Box<dyn Rec
             ));
         }
         match format {
-            Format::Npy => inputs.push(input),
+            Format::Npy | Format::Dada => inputs.push(input),
             Format::Guppi if input.length().is_none() => {
                 let reason =
                     "is a pipe: expected a file, for all headers of GUPPI RAW are read first";
                 return Err(Error::file(path, reason));
             }
-            Format::Guppi => {}
+            Format::Guppi | Format::Vdif | Format::Mark5b => {}
         }
     }
-    Ok(match format {
-        None => return Err(Error::invalid("no input file: a recording needs at least 1")),
-        Some(Format::Npy) => Box::new(npy::Voltages::of(inputs, options)?),
-        Some(Format::Guppi) => Box::new(guppi::Guppi::open(&paths, options)?),
-    })
+    let format =
+        format.ok_or_else(|| Error::invalid("no input file: a recording needs at least 1"))?;
+    Ok((paths, format, inputs))
 }
 
 /// The name of the description, in JSON, that stands beside the recording `path`; [`None`] beside a pipe.
@@ -212,30 +265,43 @@ pub fn description(path: &Path) -> Result<Option<PathBuf>> {
     Ok((!is_stream(path)).then_some(description))
 }
 
+/// Bytes in which a DADA header shows that it is one.
+const DADA_START: usize = 4096;
+
 /// Formats of recordings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Format {
     Npy,
     Guppi,
+    Dada,
+    Vdif,
+    Mark5b,
 }
 
 impl Format {
     /// Recognises the format of a file by its first bytes.
     fn of(input: &mut Input) -> Result<Self> {
         let path = &input.path().to_owned();
-        let start = input.peek(guppi::CARD)?;
+        let start = input.peek(guppi::CARD)?.to_vec();
         if start.is_empty() {
-            Err(Error::file(path, "0 bytes: expected a NumPy or GUPPI RAW file"))
+            Err(Error::file(path, "0 bytes: expected a recording"))
         } else if start.starts_with(npy::MAGIC) {
             Ok(Self::Npy)
-        } else if guppi::is_card(start) {
+        } else if guppi::is_card(&start) {
             Ok(Self::Guppi)
+        } else if start.starts_with(&mark5b::SYNC) {
+            Ok(Self::Mark5b)
+        } else if dada::is_header(input.peek(DADA_START)?) {
+            Ok(Self::Dada)
+        } else if vdif::is_vdif(input)? || path.extension().is_some_and(|name| name == "vdif") {
+            Ok(Self::Vdif)
         } else {
             Err(Error::file(
                 path,
                 format!(
-                    "starts with \"{}\": expected a NumPy file (\"\\x93NUMPY\") or GUPPI RAW (a \
-                     header of 80-byte cards \"NAME    = value\")",
+                    "starts with \"{}\": expected a NumPy file (\"\\x93NUMPY\"), GUPPI RAW (a header \
+                     of 80-byte cards \"NAME    = value\"), DADA (a header with HDR_SIZE), Mark 5B (0xABADDEED), or VDIF (frames of \
+                     equal length and kind)",
                     start[..start.len().min(8)].escape_ascii()
                 ),
             ))
@@ -248,6 +314,9 @@ impl std::fmt::Display for Format {
         f.pad(match self {
             Self::Npy => "NumPy",
             Self::Guppi => "GUPPI RAW",
+            Self::Dada => "DADA",
+            Self::Vdif => "VDIF",
+            Self::Mark5b => "Mark 5B",
         })
     }
 }

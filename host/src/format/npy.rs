@@ -4,7 +4,7 @@
 //! version, the length of the header, a Python dictionary with type, order and shape, the elements.
 //!
 //! - [`Reader`] checks a file when it opens it and reads any part of its elements.
-//! - [`Voltages`] is a [`Recording`] kept in one or more such files.
+//! - [`Voltages`] and [`RawVoltages`] are [`Recording`]s kept in one or more such files.
 //! - [`Writer`] writes an array that appears under its final name when it is complete.
 
 use std::{
@@ -14,8 +14,12 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use super::{Block, Options, PartialFile, Recording, input::Input};
-use crate::{Encoding, Error, Layout, Result, correlate::Shape};
+use super::{Block, Options, PartialFile, RawShape, Recording, input::Input};
+use crate::{
+    Encoding, Error, Layout, Result,
+    correlate::Shape,
+    samples::{RawEncoding, RawLayout},
+};
 
 /// First bytes of every file.
 pub(super) const MAGIC: &[u8] = b"\x93NUMPY";
@@ -450,9 +454,23 @@ fn read_header(input: &mut Input) -> Result<Vec<u8>> {
 ///
 /// `ci8` is int8 `[T][C][N][2]` (`tcn`) or `[C][N][T][2]` (`cnt`), `cf16` the same in float16, `ci4`
 /// and `ci4-offset` are uint8 without the last axis. All files have the same inputs and channels.
+pub type Voltages = Arrays<Shape>;
+
+/// A recording of raw voltages kept in NumPy files that follow each other in time.
+///
+/// `i8` is int8 `[N][T]` (`nt`) or `[T][N]` (`tn`), `i16` int16, `f32` float32; complex samples have a last
+/// axis of 2: `ci8` int8, `ci16` int16, `cf16` float16, `cf32` float32; `ci4` and `ci4-offset` are uint8
+/// without it. All files have the same inputs.
+pub type RawVoltages = Arrays<RawShape>;
+
+/// Arrays that follow each other in time, and what their samples are.
 #[derive(Debug)]
-pub struct Voltages {
-    shape: Shape,
+pub struct Arrays<S> {
+    shape: S,
+    /// Rows of times: 1 where time is the slowest axis.
+    rows: usize,
+    /// Bytes of a time of a row.
+    unit: usize,
     times: u64,
     /// Files still to be read, in reverse, each with its number of times.
     files: Vec<(Reader, usize)>,
@@ -460,7 +478,7 @@ pub struct Voltages {
     position: usize,
 }
 
-impl Voltages {
+impl Arrays<Shape> {
     /// Opens `paths` as one recording.
     ///
     /// # Errors
@@ -509,7 +527,8 @@ impl Voltages {
         }
         let shape = first.ok_or_else(|| Error::invalid("no input file: expected at least 1"))?;
         files.reverse();
-        Ok(Self { shape, times, files, position: 0 })
+        let (rows, unit) = rows(&shape);
+        Ok(Self { shape, rows, unit, times, files, position: 0 })
     }
 
     /// An array whose slowest axis is time, and whose other axes are the channels and inputs of `shape`,
@@ -530,7 +549,49 @@ impl Voltages {
                 format!("{bytes} bytes for each index of the first axis: expected {expected}");
             return Err(Error::file(reader.path(), reason));
         }
-        Ok(Self { shape, times: times as u64, files: vec![(reader, times)], position: 0 })
+        let files = vec![(reader, times)];
+        Ok(Self { shape, rows: 1, unit: expected, times: times as u64, files, position: 0 })
+    }
+}
+
+/// Rows of times, and bytes of a time of a row.
+fn rows(shape: &Shape) -> (usize, usize) {
+    match shape.layout {
+        Layout::Tcn => (1, shape.bytes_per_time()),
+        Layout::Cnt => (shape.channels * shape.inputs, shape.encoding.bytes()),
+    }
+}
+
+impl Arrays<RawShape> {
+    /// Opens what is open as one recording.
+    ///
+    /// # Errors
+    /// As for [`open_raw`](super::open_raw).
+    pub(super) fn of_raw(inputs: Vec<Input>, options: Options) -> Result<Self> {
+        let mut files: Vec<(Reader, usize)> = Vec::with_capacity(inputs.len());
+        let mut first: Option<(RawShape, PathBuf)> = None;
+        for input in inputs {
+            let reader = Reader::of(input)?;
+            let (shape, length) = raw_shape(&reader, options)?;
+            let (expected, path) = first.get_or_insert_with(|| (shape, reader.path().to_owned()));
+            if shape != *expected {
+                return Err(Error::file(
+                    reader.path(),
+                    format!("{shape}: expected {expected} as in {}", path.display()),
+                ));
+            }
+            files.push((reader, length));
+        }
+        let (shape, _) =
+            first.ok_or_else(|| Error::invalid("no input file: expected at least 1"))?;
+        files.reverse();
+        let sample = shape.encoding.bytes(1);
+        let (rows, unit) = match shape.layout {
+            RawLayout::Tn => (1, shape.inputs * sample),
+            RawLayout::Nt => (shape.inputs, sample),
+        };
+        let times = files.iter().map(|(_, length)| *length as u64).sum();
+        Ok(Self { shape, rows, unit, times, files, position: 0 })
     }
 }
 
@@ -579,6 +640,72 @@ impl Description {
         let description: Self = serde_json::from_slice(&bytes).ok()?;
         (description.shape == reader.shape()).then_some(description)
     }
+}
+
+/// Shape and number of times of the raw voltages in a file.
+fn raw_shape(reader: &Reader, options: Options) -> Result<(RawShape, usize)> {
+    let described =
+        Description::beside(reader).map(|description| description.encoding.parse::<Encoding>());
+    let complex = reader.shape().len() == 3;
+    let encoding = match (options.encoding, reader.dtype(), complex) {
+        (Some(encoding), ..) => encoding.into(),
+        (None, Some(Dtype::Int8), false) => RawEncoding::I8,
+        (None, Some(Dtype::Int16), false) => RawEncoding::I16,
+        (None, Some(Dtype::Float32), false) => RawEncoding::F32,
+        (None, Some(Dtype::Int8), true) => Encoding::Ci8.into(),
+        (None, Some(Dtype::Int16), true) => RawEncoding::Ci16,
+        (None, Some(Dtype::Float16), true) => Encoding::Cf16.into(),
+        (None, Some(Dtype::Float32), true) => RawEncoding::Cf32,
+        (None, Some(Dtype::Uint8), _) => match described {
+            Some(encoding) => encoding?.into(),
+            None => {
+                return Err(Error::file(
+                    reader.path(),
+                    "elements of type uint8 are ci4 or ci4-offset samples: say which encoding",
+                ));
+            }
+        },
+        _ => {
+            return Err(Error::file(
+                reader.path(),
+                format!(
+                    "elements of type {} {:?}: expected raw voltages of two axes of int8, int16 or \
+                     float32, or complex ones with a last axis of 2 (float16 too)",
+                    reader.type_name(),
+                    reader.shape()
+                ),
+            ));
+        }
+    };
+    let layout = options.raw_layout.unwrap_or_default();
+    let axes = match layout {
+        RawLayout::Nt => ["input", "time", "real, imaginary"],
+        RawLayout::Tn => ["time", "input", "real, imaginary"],
+    };
+    let (dtype, rank) = match encoding {
+        RawEncoding::I8 => (Dtype::Int8, 2),
+        RawEncoding::I16 => (Dtype::Int16, 2),
+        RawEncoding::F32 => (Dtype::Float32, 2),
+        RawEncoding::Ci16 => (Dtype::Int16, 3),
+        RawEncoding::Cf32 => (Dtype::Float32, 3),
+        RawEncoding::Complex(Encoding::Ci8) => (Dtype::Int8, 3),
+        RawEncoding::Complex(Encoding::Cf16) => (Dtype::Float16, 3),
+        RawEncoding::Complex(Encoding::Ci4 | Encoding::Ci4Offset) | RawEncoding::Vdif { .. } => {
+            (Dtype::Uint8, 2)
+        }
+    };
+    reader.expect(dtype, &axes[..rank])?;
+    if let Some(&length) = reader.shape().get(2).filter(|&&length| length != 2) {
+        let reason = format!("last axis of length {length}: expected 2, real and imaginary");
+        return Err(Error::file(reader.path(), reason));
+    }
+    let (inputs, times) = match (layout, reader.shape()) {
+        (RawLayout::Nt, &[inputs, times, ..]) | (RawLayout::Tn, &[times, inputs, ..]) => {
+            (inputs, times)
+        }
+        _ => unreachable!("the rank has been checked"),
+    };
+    Ok((RawShape { inputs, encoding, layout }, times))
 }
 
 /// Shape and number of times of the voltages in a file.
@@ -638,8 +765,8 @@ fn voltage_shape(reader: &Reader, options: Options) -> Result<(Shape, usize)> {
     Ok((Shape { inputs, channels, encoding, layout }, times))
 }
 
-impl Recording for Voltages {
-    fn shape(&self) -> Shape {
+impl<S: Copy + Send> Recording<S> for Arrays<S> {
+    fn shape(&self) -> S {
         self.shape
     }
 
@@ -651,32 +778,25 @@ impl Recording for Voltages {
         None
     }
 
+    fn facts(&self) -> Vec<(&'static str, String)> {
+        vec![("format", "NumPy".into())]
+    }
+
     fn read_block(&mut self, times: usize, block: &mut Block) -> Result<usize> {
         let held: usize = self.files.iter().map(|(_, length)| length).sum();
         let times = times.min(held - self.position);
-        block.reset(&self.shape, times);
+        let Self { rows, unit, .. } = *self;
+        block.reset_bytes(rows * times * unit, times);
         let mut filled = 0;
         while filled < times
             && let Some((reader, length)) = self.files.last_mut()
         {
             let count = (*length - self.position).min(times - filled);
-            let sample = self.shape.encoding.bytes();
-            let elements = |times: usize| (times * sample / reader.element_bytes()) as u64;
-            match self.shape.layout {
-                Layout::Tcn => {
-                    let step = self.shape.bytes_per_time();
-                    let per_time = elements(step / sample);
-                    let bytes = &mut block.samples[filled * step..(filled + count) * step];
-                    reader.read_at(self.position as u64 * per_time, bytes)?;
-                }
-                Layout::Cnt => {
-                    let (per_row, offset) = (elements(*length), elements(self.position));
-                    let rows = block.samples.chunks_exact_mut(times * sample);
-                    for (index, row) in rows.enumerate() {
-                        let bytes = &mut row[filled * sample..(filled + count) * sample];
-                        reader.read_at(index as u64 * per_row + offset, bytes)?;
-                    }
-                }
+            let elements = |times: usize| (times * unit / reader.element_bytes()) as u64;
+            let (per_row, offset) = (elements(*length), elements(self.position));
+            for (index, row) in block.samples.chunks_exact_mut(times * unit).enumerate() {
+                let bytes = &mut row[filled * unit..(filled + count) * unit];
+                reader.read_at(index as u64 * per_row + offset, bytes)?;
             }
             filled += count;
             self.position += count;

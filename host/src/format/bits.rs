@@ -1,0 +1,166 @@
+//! Samples of less than a byte: copied to any bit, and parted by channels.
+
+/// Copies `count` bits from bit `from_bit` of `from` on to bit `to_bit` of `to` on; bits fill bytes from the
+/// least significant one on.
+///
+/// # Panics
+/// When there are not so many.
+pub(super) fn copy(to: &mut [u8], to_bit: usize, from: &[u8], from_bit: usize, count: usize) {
+    if count == 0 {
+        return;
+    }
+    let to = &mut to[to_bit / 8..(to_bit + count).div_ceil(8)];
+    let from = &from[from_bit / 8..(from_bit + count).div_ceil(8)];
+    let (to_bit, from_bit) = (to_bit % 8, from_bit % 8);
+    // Eight bits from a bit of `from` on; what lies beyond its end counts for nothing.
+    let byte = |bit: usize| {
+        let (index, shift) = (bit / 8, bit % 8);
+        let low = from[index];
+        let high = if shift == 0 { 0 } else { from.get(index + 1).copied().unwrap_or(0) };
+        (u16::from_le_bytes([low, high]) >> shift) as u8
+    };
+    let merge = |to: &mut u8, mask: u8, value: u8| *to = *to & !mask | value & mask;
+
+    // Up to the first whole byte of `to`.
+    let head = ((8 - to_bit) % 8).min(count);
+    if head > 0 {
+        let mask = ((1_u16 << head) - 1) as u8;
+        merge(&mut to[0], mask << to_bit, byte(from_bit) << to_bit);
+    }
+    let first = usize::from(head > 0);
+    let whole = (count - head) / 8;
+    let start = from_bit + head;
+    let (index, shift) = (start / 8, start % 8);
+    if shift == 0 {
+        to[first..first + whole].copy_from_slice(&from[index..index + whole]);
+    } else if whole > 0 {
+        let pairs = from[index..index + whole].iter().zip(&from[index + 1..]);
+        // A last byte whose upper bits are not needed has no neighbour.
+        let paired = pairs.len();
+        for (to, (&low, &high)) in to[first..].iter_mut().zip(pairs) {
+            *to = low >> shift | high << (8 - shift);
+        }
+        for place in paired..whole {
+            to[first + place] = byte(start + 8 * place);
+        }
+    }
+    let tail = (count - head) % 8;
+    if tail > 0 {
+        let mask = ((1_u16 << tail) - 1) as u8;
+        merge(&mut to[first + whole], mask, byte(start + 8 * whole));
+    }
+}
+
+/// Parts samples `[time][channel]` into `[channel][time]`.
+#[derive(Debug, Default)]
+pub(super) struct Channels {
+    parted: Vec<u8>,
+    spare: Vec<u8>,
+}
+
+impl Channels {
+    /// Parts the samples of `bits` bits (1, 2 or 4) of `channels` channels, a power of two. Returns their
+    /// bytes and how many each channel has, the last ones perhaps beyond the samples.
+    pub fn part(&mut self, samples: &[u8], bits: usize, channels: usize) -> (&[u8], usize) {
+        let padded = samples.len().next_multiple_of(8 * channels);
+        for buffer in [&mut self.parted, &mut self.spare] {
+            buffer.resize(padded, 0);
+        }
+        self.parted[..samples.len()].copy_from_slice(samples);
+        self.parted[samples.len()..].fill(0);
+        // Every step parts even from odd channels: bit by bit of the channel's number.
+        let mut streams = 1;
+        while streams < channels {
+            let length = padded / streams;
+            let (even, odd) = self.spare.split_at_mut(padded / 2);
+            let parts = even.chunks_exact_mut(length / 2).zip(odd.chunks_exact_mut(length / 2));
+            for (stream, (even, odd)) in self.parted.chunks_exact(length).zip(parts) {
+                match bits {
+                    1 => part::<1>(stream, even, odd),
+                    2 => part::<2>(stream, even, odd),
+                    _ => part::<4>(stream, even, odd),
+                }
+            }
+            std::mem::swap(&mut self.parted, &mut self.spare);
+            streams *= 2;
+        }
+        (&self.parted, padded / channels)
+    }
+}
+
+/// Parts samples of `BITS` bits into those at even and at odd places.
+fn part<const BITS: usize>(samples: &[u8], even: &mut [u8], odd: &mut [u8]) {
+    let parts = even.as_chunks_mut::<4>().0.iter_mut().zip(odd.as_chunks_mut::<4>().0);
+    for (&word, (even, odd)) in samples.as_chunks::<8>().0.iter().zip(parts) {
+        let word = part_word::<BITS>(u64::from_le_bytes(word));
+        *even = (word as u32).to_le_bytes();
+        *odd = ((word >> 32) as u32).to_le_bytes();
+    }
+}
+
+/// Brings fields of `BITS` bits at even places to the lower half, those at odd places to the upper one:
+/// in every step the two in the middle of each four fields change places, and fields become twice as wide.
+fn part_word<const BITS: usize>(mut word: u64) -> u64 {
+    const STEPS: [(usize, u64); 5] = [
+        (1, 0x2222_2222_2222_2222),
+        (2, 0x0c0c_0c0c_0c0c_0c0c),
+        (4, 0x00f0_00f0_00f0_00f0),
+        (8, 0x0000_ff00_0000_ff00),
+        (16, 0x0000_0000_ffff_0000),
+    ];
+    for (width, upper) in STEPS {
+        if width >= BITS {
+            let change = (word ^ (word >> width)) & upper;
+            word ^= change ^ (change << width);
+        }
+    }
+    word
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn bit(bytes: &[u8], place: usize) -> u8 {
+        bytes[place / 8] >> (place % 8) & 1
+    }
+
+    proptest! {
+        #[test]
+        fn bits_are_copied_and_others_kept(
+            from in prop::collection::vec(any::<u8>(), 1..40),
+            to in prop::collection::vec(any::<u8>(), 1..40),
+            (from_bit, to_bit, count) in (0_usize..320, 0_usize..320, 0_usize..320),
+        ) {
+            let (from_bit, to_bit) = (from_bit % (8 * from.len()), to_bit % (8 * to.len()));
+            let count = count.min(8 * from.len() - from_bit).min(8 * to.len() - to_bit);
+            let mut copied = to.clone();
+            copy(&mut copied, to_bit, &from, from_bit, count);
+            for place in 0..8 * to.len() {
+                let expected = match place.checked_sub(to_bit).filter(|&place| place < count) {
+                    Some(place) => bit(&from, from_bit + place),
+                    None => bit(&to, place),
+                };
+                prop_assert_eq!(bit(&copied, place), expected, "bit {}", place);
+            }
+        }
+
+        #[test]
+        fn channels_are_parted(
+            samples in prop::collection::vec(any::<u8>(), 0..300),
+            (bits, channels) in (0_u32..3, 0_u32..8),
+        ) {
+            let (bits, channels) = (1_usize << bits, 1_usize << channels);
+            let mut parts = Channels::default();
+            let (parted, length) = parts.part(&samples, bits, channels);
+            for place in 0..8 * samples.len() {
+                let (sample, within) = (place / bits, place % bits);
+                let (time, channel) = (sample / channels, sample % channels);
+                let found = bit(&parted[channel * length..][..length], time * bits + within);
+                prop_assert_eq!(found, bit(&samples, place), "bit {}", place);
+            }
+        }
+    }
+}

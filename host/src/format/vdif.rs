@@ -1,0 +1,354 @@
+//! VDIF, the VLBI Data Interchange Format.
+//!
+//! A file is a sequence of frames of one length: a header of 32 bytes (16 in legacy frames) and samples of
+//! one thread, `[time][channel]`, complex ones `[real][imaginary]`, in offset binary from the least
+//! significant bits on. Words are little-endian.
+//!
+//! - The index of an input is `thread * channels + channel`, threads in ascending order of their numbers.
+//! - A frame's time is the second since a reference epoch (every half year from 2000 on) and its number
+//!   within the second. How many frames a second has follows from the rate: what the caller says, or the
+//!   header (extended data versions 1 and 3), or else the highest number in a second.
+//! - The header's bit for invalid data, and the mask of channels of extended data version 4, make samples
+//!   missing.
+//! - Version 0xab holds frames of Mark 5B, whose codes are brought into VDIF's order.
+//!
+//! Source: VDIF Specification, release 1.1.1, 2014; the registry of extended data versions of vlbi.org.
+
+use super::{
+    Utc,
+    frames::{Fault, Framing, Geometry, Stamp, Validity},
+    input::Input,
+    mark5b,
+};
+use crate::{Result, samples::RawEncoding};
+
+/// Bytes of a full header.
+pub(super) const HEADER: usize = 32;
+
+/// Bytes of a legacy header.
+const LEGACY: usize = 16;
+
+/// Where extended data versions 1, 3 and 4 keep `SYNC`: word 5.
+const SYNC: u32 = 0xacab_feed;
+
+const SECONDS_PER_DAY: i64 = 86_400;
+
+/// A header's fields.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// Whether the samples are invalid.
+    pub invalid: bool,
+    /// Whether the header has 16 bytes.
+    pub legacy: bool,
+    /// Seconds since the reference epoch.
+    pub seconds: u32,
+    /// Half years from 2000 to the reference epoch.
+    pub epoch: u8,
+    /// The frame's number within the second.
+    pub number: u32,
+    /// Version of the format.
+    pub version: u8,
+    /// Binary logarithm of the number of channels.
+    pub channels_log2: u8,
+    /// Bytes of the frame, header included.
+    pub bytes: usize,
+    /// Whether samples are complex.
+    pub complex: bool,
+    /// Bits of a component.
+    pub bits: u8,
+    /// Number of the thread.
+    pub thread: u16,
+    /// Two letters, or a number.
+    pub station: u16,
+    /// The extended words, zero in a legacy header.
+    pub extended: [u32; 4],
+}
+
+impl Header {
+    /// Understands the first 32 bytes of a frame.
+    pub fn parse(bytes: &[u8; HEADER]) -> Self {
+        let words: [u32; 8] = std::array::from_fn(|word| {
+            u32::from_le_bytes(std::array::from_fn(|byte| bytes[4 * word + byte]))
+        });
+        let field = |word: usize, first: u32, bits: u32| words[word] >> first & ((1 << bits) - 1);
+        let legacy = field(0, 30, 1) == 1;
+        let [.., a, b, c, d] = words;
+        Self {
+            invalid: words[0] >> 31 == 1,
+            legacy,
+            seconds: field(0, 0, 30),
+            epoch: field(1, 24, 6) as u8,
+            number: field(1, 0, 24),
+            version: field(2, 29, 3) as u8,
+            channels_log2: field(2, 24, 5) as u8,
+            bytes: 8 * field(2, 0, 24) as usize,
+            complex: words[3] >> 31 == 1,
+            bits: field(3, 26, 5) as u8 + 1,
+            thread: field(3, 16, 10) as u16,
+            station: field(3, 0, 16) as u16,
+            extended: if legacy { [0; 4] } else { [a, b, c, d] },
+        }
+    }
+
+    /// Bytes of the header.
+    pub fn header_bytes(&self) -> usize {
+        if self.legacy { LEGACY } else { HEADER }
+    }
+
+    /// Version of the extended data; [`None`] for a legacy header.
+    pub fn extended_version(&self) -> Option<u8> {
+        (!self.legacy).then_some((self.extended[0] >> 24) as u8)
+    }
+
+    /// Samples a second that the header says, in hertz.
+    pub fn rate(&self) -> Option<f64> {
+        let says = matches!(self.extended_version(), Some(1 | 3)) && self.extended[1] == SYNC;
+        let rate = f64::from(self.extended[0] & 0x7f_ffff);
+        let unit = if self.extended[0] >> 23 & 1 == 1 { 1e6 } else { 1e3 };
+        // It counts complex samples, of which each is worth two real ones.
+        let components = if self.complex { 1.0 } else { 2.0 };
+        (says && rate > 0.0).then_some(rate * unit * components)
+    }
+
+    /// Which of the channels are valid.
+    fn validity(&self, channels: usize) -> Validity {
+        if self.invalid {
+            return Validity::None;
+        }
+        let length = (self.extended[0] >> 16 & 0xff) as usize;
+        let mask = u64::from(self.extended[3]) << 32 | u64::from(self.extended[2]);
+        let full = if length < 64 { (1 << length) - 1 } else { u64::MAX };
+        let says = self.extended_version() == Some(4)
+            && self.extended[1] == SYNC
+            && (1..=64).contains(&length)
+            && channels.is_multiple_of(length);
+        match mask & full {
+            _ if !says => Validity::All,
+            0 => Validity::None,
+            mask if mask == full => Validity::All,
+            mask => Validity::Mask { mask, channels: channels / length },
+        }
+    }
+
+    /// Seconds since the first Modified Julian Day.
+    fn second(&self) -> i64 {
+        let (years, half) = (i64::from(self.epoch / 2), i64::from(self.epoch % 2));
+        let epoch = Utc::date(2000 + years, 1 + 6 * half, 1);
+        epoch.day() * SECONDS_PER_DAY + i64::from(self.seconds)
+    }
+
+    /// Whether a frame may follow that of `self` in a recording: apart from the station and the meaning of
+    /// its samples, which are an error where they differ.
+    fn is_like(&self, other: &Self) -> bool {
+        self.bytes == other.bytes && self.legacy == other.legacy
+    }
+
+    /// The station in letters, or as a number.
+    fn station(&self) -> String {
+        let letters = self.station.to_be_bytes();
+        if letters.iter().all(u8::is_ascii_alphanumeric) {
+            letters.map(char::from).iter().collect()
+        } else {
+            format!("{:#06x}", self.station)
+        }
+    }
+
+    /// In words, what every frame shares.
+    fn describe(&self) -> String {
+        format!(
+            "{} channels of {} {} bits",
+            1_u32 << self.channels_log2,
+            if self.complex { "complex" } else { "real" },
+            self.bits
+        )
+    }
+}
+
+/// Whether a file begins with a frame, and another one follows it or nothing does.
+///
+/// # Errors
+/// [`crate::Error::Io`].
+pub(super) fn is_vdif(input: &mut Input) -> Result<bool> {
+    let Some(length) = input.length() else { return Ok(false) };
+    let start = input.peek(HEADER)?;
+    let Ok(&start) = <&[u8; HEADER]>::try_from(start) else { return Ok(false) };
+    let first = Header::parse(&start);
+    if matches!(first.extended_version(), Some(1 | 3 | 4)) && first.extended[1] == SYNC {
+        return Ok(true);
+    }
+    let unassigned = start[7] >> 6;
+    let bytes = first.bytes as u64;
+    if unassigned != 0 || first.bytes < first.header_bytes() + 8 || length < bytes {
+        return Ok(false);
+    }
+    if length < bytes + HEADER as u64 {
+        // What is cut short says so when it is read.
+        return Ok(length == bytes && first.bits <= 32 && first.version < 2);
+    }
+    let mut next = [0; HEADER];
+    input.read_at(bytes, &mut next)?;
+    let next = Header::parse(&next);
+    Ok(first.is_like(&next) && first.describe() == next.describe())
+}
+
+/// The frames of a recording, as its first one says they are.
+#[derive(Debug)]
+pub(super) struct Vdif {
+    first: Header,
+    geometry: Geometry,
+    mark5b: Option<u8>,
+}
+
+impl Vdif {
+    /// Understands the first frame's header; the error is the reason alone.
+    pub fn new(start: &[u8]) -> Result<Self, String> {
+        let start = start
+            .first_chunk()
+            .ok_or_else(|| format!("{} bytes: expected a VDIF header of {HEADER}", start.len()))?;
+        let first = Header::parse(start);
+        let header = first.header_bytes();
+        if first.bytes < header + 8 {
+            return Err(format!(
+                "VDIF frames of {} bytes: expected at least {}, a header of {header} and samples",
+                first.bytes,
+                header + 8
+            ));
+        }
+        if !matches!(first.bits, 1 | 2 | 4 | 8 | 16) {
+            return Err(format!("VDIF samples of {} bits: expected 1, 2, 4, 8 or 16", first.bits));
+        }
+        let encoding = RawEncoding::Vdif { bits: first.bits, complex: first.complex };
+        let payload = 8 * (first.bytes - header) as u64;
+        let channels = 1_u64 << first.channels_log2;
+        let time = channels * encoding.bits() as u64;
+        if !payload.is_multiple_of(time) {
+            return Err(format!(
+                "VDIF frames of {} bytes of samples: expected a multiple of {time} bits, {} channels of \
+                 {} bits",
+                payload / 8,
+                channels,
+                encoding.bits()
+            ));
+        }
+        let mark5b = (first.extended_version() == Some(mark5b::EXTENDED)).then_some(first.bits);
+        let geometry = Geometry {
+            header,
+            frame: first.bytes,
+            channels: channels as usize,
+            encoding,
+            samples: payload / time,
+        };
+        Ok(Self { first, geometry, mark5b })
+    }
+}
+
+impl Framing for Vdif {
+    fn name(&self) -> &'static str {
+        "VDIF"
+    }
+
+    fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+
+    fn stamp(&self, frame: &[u8]) -> Result<Stamp, Fault> {
+        let mut start = [0; HEADER];
+        let bytes = frame.len().min(self.geometry.header);
+        start[..bytes].copy_from_slice(&frame[..bytes]);
+        let header = Header::parse(&start);
+        // Of what is no header, the reserved bits are seldom zero, too.
+        if bytes < self.geometry.header || !header.is_like(&self.first) || start[7] >> 6 != 0 {
+            return Err(Fault::NoHeader);
+        }
+        let (found, expected) = (header.describe(), self.first.describe());
+        if found != expected {
+            return Err(Fault::Other(format!("{found}: expected {expected}")));
+        }
+        if header.station != self.first.station {
+            let (found, expected) = (header.station(), self.first.station());
+            return Err(Fault::Other(format!(
+                "a frame of station {found}: expected {expected}, for a recording is of one station"
+            )));
+        }
+        Ok(Stamp {
+            thread: header.thread,
+            second: header.second(),
+            number: header.number,
+            fraction: None,
+            validity: header.validity(self.geometry.channels),
+        })
+    }
+
+    fn recode(&self, payload: &mut [u8]) {
+        if let Some(bits) = self.mark5b {
+            mark5b::recode(bits, payload);
+        }
+    }
+
+    fn rate(&self) -> Option<f64> {
+        self.first.rate()
+    }
+
+    fn first_day(&self) -> Option<i64> {
+        Some(0)
+    }
+
+    fn facts(&self) -> Vec<(&'static str, String)> {
+        let version = match self.first.extended_version() {
+            None => "legacy header".to_owned(),
+            Some(version) => format!("extended data version {version}"),
+        };
+        vec![("station", self.first.station()), ("headers", version)]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_where_the_specification_has_them() {
+        // The first frame of a recording of eight threads of real 2-bit samples at 32 MHz.
+        let words = [
+            14_363_767,
+            28 << 24,
+            1 << 29 | 629,
+            1 << 26 | 1 << 16 | 0xfffc,
+            0x0380_0010,
+            SYNC,
+            0,
+            0_u32,
+        ];
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let header = Header::parse(bytes.first_chunk().unwrap());
+        assert_eq!((header.bytes, header.bits, header.thread), (5032, 2, 1));
+        assert_eq!((header.complex, header.legacy, header.invalid), (false, false, false));
+        assert_eq!((header.extended_version(), header.rate()), (Some(3), Some(32e6)));
+        assert_eq!(header.station(), "0xfffc");
+        let start = Utc::new(0, header.second() as u64, 0);
+        assert_eq!(start.to_string(), "2014-06-16T05:56:07Z");
+    }
+
+    #[test]
+    fn masks_name_the_channels() {
+        let header = |mask: u64, length: u32| {
+            let words = [
+                0,
+                0,
+                3 << 24 | 8,
+                0,
+                4 << 24 | length << 16,
+                SYNC,
+                mask as u32,
+                (mask >> 32) as u32,
+            ];
+            let bytes: Vec<u8> = words.iter().flat_map(|word: &u32| word.to_le_bytes()).collect();
+            Header::parse(bytes.first_chunk().unwrap()).validity(8)
+        };
+        assert_eq!(header(0b1111, 4), Validity::All);
+        assert_eq!(header(0b1_0000, 4), Validity::None);
+        assert_eq!(header(0b0101, 4), Validity::Mask { mask: 0b0101, channels: 2 });
+        // A mask that does not fit the channels says nothing.
+        assert_eq!(header(0, 3), Validity::All);
+    }
+}
