@@ -64,7 +64,7 @@ impl Utc {
     /// fraction counts 86401 seconds (the convention of SOFA and of astropy).
     pub fn julian_date(self) -> (f64, f64) {
         let (midnight, second) = self.of_day();
-        let length = Self::midnight(midnight + 1).seconds_since(Self::midnight(midnight));
+        let length = Self::midnight(midnight.saturating_add(1)).seconds_since(Self::midnight(midnight));
         (DAY_0 + midnight as f64, second / length)
     }
 
@@ -87,7 +87,7 @@ impl Utc {
     /// The day of UTC, counted from 2000-01-01, and the second in it, which may be the 86400th.
     fn of_day(self) -> (i64, f64) {
         // TAI is ahead by less than a day.
-        let day = if Self::midnight(self.day) <= self { self.day } else { self.day - 1 };
+        let day = if Self::midnight(self.day) <= self { self.day } else { self.day.saturating_sub(1) };
         (day, self.seconds_since(Self::midnight(day)))
     }
 }
