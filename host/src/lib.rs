@@ -25,7 +25,6 @@ pub mod shift;
 pub mod simulate;
 mod split;
 mod stream;
-mod utc;
 
 pub use autocorrelate::Autocorrelator;
 pub use beamform::Beamformer;
@@ -35,4 +34,3 @@ pub use error::{Error, Result};
 pub use layout::Layout;
 pub use sample::Encoding;
 pub use samples::Samples;
-pub use utc::Utc;

@@ -18,6 +18,7 @@
 
 use std::ops::Range;
 
+use jiff::Timestamp;
 use sofars::{
     astro::{IauAstrom, apci13, atciqz},
     coords::gd2gc,
@@ -26,8 +27,12 @@ use sofars::{
     vm::s2c,
 };
 
-use super::{DelayModel, Piece, Polynomials};
-use crate::{Error, Result, Utc, beamform::SPEED_OF_LIGHT};
+use super::{DelayModel, Piece, Polynomials, moment::Moment};
+use crate::{
+    Error, Result,
+    beamform::SPEED_OF_LIGHT,
+    format::array::{Array, Field, Location},
+};
 
 /// Radians per second by which Earth turns (the derivative of its rotation angle).
 const EARTH_RATE: f64 = 7.292_115_146_706_98e-5;
@@ -47,34 +52,8 @@ const SHORTEST_PIECE: f64 = 1.0;
 /// Most pieces that are made: a century of the longest.
 const MOST_PIECES: f64 = 1e6;
 
-/// Julian date of the epoch J2000.
-const J2000: f64 = 2_451_545.0;
-
-/// Days from the epoch J2000 for which Earth's orbit is known: 1900 to 2100.
-const DAYS: f64 = 36_524.0;
-
 /// Radians of an arc second.
 const ARCSECOND: f64 = std::f64::consts::PI / (180.0 * 3600.0);
-
-/// A place on Earth.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Location {
-    /// Degrees north of the equator, perpendicular to the ellipsoid WGS84.
-    pub latitude: f64,
-    /// Degrees east of Greenwich.
-    pub longitude: f64,
-    /// Metres above the ellipsoid.
-    pub altitude: f64,
-}
-
-/// A direction of the International Celestial Reference System.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Direction {
-    /// Right ascension in degrees.
-    pub ra: f64,
-    /// Declination in degrees.
-    pub dec: f64,
-}
 
 /// Earth's orientation, as the IERS publishes it for each day. Zero is within 0.9 s and 0.6 arc seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -88,8 +67,9 @@ pub struct EarthOrientation {
 /// Delays of the antennas of an array for a source that stands still among the stars.
 #[derive(Clone, Debug)]
 pub struct Geometric {
-    start: Utc,
-    source: Direction,
+    start: Moment,
+    /// Right ascension and declination in radians, ICRS.
+    source: [f64; 2],
     orientation: EarthOrientation,
     /// Each input's position from the location, and its velocity by Earth's rotation: metres and metres per
     /// second, in ITRS.
@@ -104,36 +84,51 @@ struct Antenna {
 
 impl Geometric {
     /// Delays of inputs whose antennas are at `positions` (metres east, north and up of `location`) for a
-    /// `source`, from `start` on.
+    /// `source` (right ascension and declination in degrees, ICRS), from `start` on.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for a latitude or declination beyond 90 degrees, UT1 - UTC of 1 s or more, or
-    /// numbers that are not finite.
+    /// [`Error::Invalid`] for a start before 1900 or after 2099, a latitude or declination beyond 90 degrees,
+    /// UT1 - UTC of 1 s or more, or numbers that are not finite.
     ///
     /// ```
-    /// use corrust_host::delays::{DelayModel, Direction, EarthOrientation, Geometric, Location};
+    /// use corrust_host::{
+    ///     delays::{DelayModel, EarthOrientation, Geometric},
+    ///     format::array::Location,
+    /// };
     ///
     /// let location = Location { latitude: 19.1, longitude: 74.05, altitude: 650.0 };
     /// let positions = [[0.0, 0.0, 0.0], [14_000.0, 0.0, 0.0]]; // the second 14 km east
-    /// let source = Direction { ra: 123.4, dec: 48.2 };
     /// let start = "2026-03-20T14:46:00Z".parse()?;
-    /// let model =
-    ///     Geometric::new(location, &positions, source, start, EarthOrientation::default())?;
+    /// let earth = EarthOrientation::default();
+    /// let model = Geometric::new(location, &positions, [123.4, 48.2], start, earth)?;
     /// assert_eq!(model.delay(0, 60.0), Some(0.0));
     /// assert!(model.delay(1, 60.0).unwrap().abs() < 14_000.0 / 299_792_458.0);
-    /// # Ok::<(), corrust_host::Error>(())
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn new(
         location: Location,
         positions: &[[f64; 3]],
-        source: Direction,
-        start: Utc,
+        source: [f64; 2],
+        start: Timestamp,
         orientation: EarthOrientation,
     ) -> Result<Self> {
-        location.check()?;
-        source.check()?;
-        orientation.check()?;
         let Location { latitude, longitude, altitude } = location;
+        if !(latitude.abs() <= 90.0 && longitude.is_finite() && altitude.is_finite()) {
+            return Err(Error::invalid(format!(
+                "latitude {latitude}, longitude {longitude}, altitude {altitude}: expected degrees, -90 \
+                 to 90 and any, and metres"
+            )));
+        }
+        let [ra, dec] = source;
+        if !(ra.is_finite() && dec.abs() <= 90.0) {
+            return Err(Error::invalid(format!(
+                "right ascension {ra}, declination {dec}: expected degrees, any and -90 to 90"
+            )));
+        }
+        orientation.check()?;
+        if !Moment::from(start).is_known() {
+            return Err(Error::invalid(format!("start {start}: expected a time of 1900 to 2099")));
+        }
         let (longitude, latitude) = (longitude.to_radians(), latitude.to_radians());
         let centre = gd2gc(WGS84, longitude, latitude, altitude)
             .map_err(|_| Error::invalid(format!("{location:?}: expected a place on Earth")))?;
@@ -150,7 +145,33 @@ impl Geometric {
             Ok(Antenna { baseline, velocity: [-EARTH_RATE * y, EARTH_RATE * x, 0.0] })
         };
         let inputs = positions.iter().enumerate().map(antenna).collect::<Result<_>>()?;
-        Ok(Self { start, source, orientation, inputs })
+        let source = source.map(f64::to_radians);
+        Ok(Self { start: start.into(), source, orientation, inputs })
+    }
+
+    /// Delays for the phase centre of an array, whose recording has so many inputs and starts at `start`, or
+    /// when the array says.
+    ///
+    /// # Errors
+    /// [`Error::File`] or [`Error::Invalid`] when the array lacks its location, antennas, phase centre, or
+    /// the start and there is no other; [`Error::Invalid`] as for [`new`](Self::new).
+    pub fn of(array: &Array, inputs: usize, start: Option<Timestamp>) -> Result<Self> {
+        let (Some(location), Some(antennas), Some(centre), Some(start)) =
+            (array.location, &array.antennas, &array.phase_center, start.or(array.start))
+        else {
+            let needed = [Field::Location, Field::Antennas, Field::PhaseCenter, Field::Start];
+            let needed = if start.is_some() { &needed[..3] } else { &needed };
+            return Err(array.lacks(needed, "delays"));
+        };
+        let positions = array.inputs(inputs)?;
+        let positions: Vec<_> =
+            positions.iter().map(|input| antennas[input.antenna].position).collect();
+        let orientation = EarthOrientation {
+            dut1: array.dut1.unwrap_or_default(),
+            pole: array.polar_motion.unwrap_or_default(),
+        };
+        Self::new(location, &positions, [centre.ra, centre.dec], start, orientation)
+            .map_err(|error| array.error(error))
     }
 
     /// Number of inputs.
@@ -158,24 +179,19 @@ impl Geometric {
         self.inputs.len()
     }
 
-    /// When the seconds begin.
-    pub fn start(&self) -> Utc {
-        self.start
-    }
-
     /// The unit vector towards the source in ITRS, as seen from Earth's centre; [`None`] where Earth's orbit
     /// is not known.
     fn direction(&self, seconds: f64) -> Option<[f64; 3]> {
         let EarthOrientation { dut1, pole: [x, y] } = self.orientation;
         let moment = self.start.after(seconds);
-        let (day, fraction) = moment.tt();
-        if !((day - J2000).abs() < DAYS && seconds.is_finite()) {
+        if !(moment.is_known() && seconds.is_finite()) {
             return None;
         }
+        let (day, fraction) = moment.tt();
         let mut astrometry = IauAstrom::default();
         apci13(day, fraction, &mut astrometry, &mut 0.0);
-        let Direction { ra, dec } = self.source;
-        let (ra, dec) = atciqz(ra.to_radians(), dec.to_radians(), &mut astrometry);
+        let [ra, dec] = self.source;
+        let (ra, dec) = atciqz(ra, dec, &mut astrometry);
         let pole = pom00(x * ARCSECOND, y * ARCSECOND, sp00(day, fraction));
         let (day, fraction) = moment.ut1(dut1);
         let identity = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]];
@@ -221,8 +237,7 @@ impl Geometric {
                 let seconds = start + (end - start) * node;
                 *direction = self.direction(seconds).ok_or_else(|| {
                     Error::invalid(format!(
-                        "delays {seconds} s after {}: expected a time before 2100",
-                        self.start
+                        "delays {seconds} s after the start: expected a time of 1900 to 2099"
                     ))
                 })?;
             }
@@ -265,31 +280,6 @@ impl Antenna {
     /// The delay in seconds of a source in this direction.
     fn delay(&self, direction: [f64; 3]) -> f64 {
         dot(self.baseline, direction) / (SPEED_OF_LIGHT + dot(self.velocity, direction))
-    }
-}
-
-impl Location {
-    fn check(&self) -> Result<()> {
-        let Self { latitude, longitude, altitude } = *self;
-        if !(latitude.abs() <= 90.0 && longitude.is_finite() && altitude.is_finite()) {
-            return Err(Error::invalid(format!(
-                "latitude {latitude}, longitude {longitude}, altitude {altitude}: expected degrees, -90 \
-                 to 90 and any, and metres"
-            )));
-        }
-        Ok(())
-    }
-}
-
-impl Direction {
-    fn check(&self) -> Result<()> {
-        let Self { ra, dec } = *self;
-        if !(ra.is_finite() && dec.abs() <= 90.0) {
-            return Err(Error::invalid(format!(
-                "right ascension {ra}, declination {dec}: expected degrees, any and -90 to 90"
-            )));
-        }
-        Ok(())
     }
 }
 

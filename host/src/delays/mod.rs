@@ -9,9 +9,10 @@
 //! evaluate; a [`Geometric`] model makes [`Polynomials`] of any accuracy.
 
 mod geometric;
+mod moment;
 mod polynomials;
 
-pub use geometric::{Direction, EarthOrientation, Geometric, Location};
+pub use geometric::Geometric;
 pub use polynomials::{Piece, Polynomials};
 
 /// Delays of inputs at any time.

@@ -2,10 +2,14 @@
 
 use std::{fs, path::Path};
 
+use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use super::DelayModel;
-use crate::{Error, Result, Utc, format::PartialFile};
+use super::{DelayModel, moment::Moment};
+use crate::{
+    Error, Result,
+    format::{PartialFile, array::time},
+};
 
 /// Piecewise polynomials, a list of pieces for each input.
 ///
@@ -133,7 +137,7 @@ impl Polynomials {
     /// # std::fs::remove_dir_all(&folder)?;
     /// # Ok::<(), corrust_host::Error>(())
     /// ```
-    pub fn read(path: impl AsRef<Path>, start: Option<Utc>) -> Result<Self> {
+    pub fn read(path: impl AsRef<Path>, start: Option<Timestamp>) -> Result<Self> {
         let path = path.as_ref();
         let text = fs::read_to_string(path).map_err(Error::io(path, "read"))?;
         let value = serde_json::from_str(&text).map_err(|error| {
@@ -142,7 +146,7 @@ impl Polynomials {
         Self::parse(&value, start).map_err(|fault| Error::file(path, fault))
     }
 
-    fn parse(value: &Value, start: Option<Utc>) -> Result<Self, String> {
+    fn parse(value: &Value, start: Option<Timestamp>) -> Result<Self, String> {
         let delays = match value.get("delays") {
             Some(Value::Array(delays)) => delays,
             Some(other) => {
@@ -163,12 +167,13 @@ impl Polynomials {
         let epoch = match value.get("epoch") {
             None | Some(Value::Null) => None,
             Some(Value::String(text)) => {
-                Some(text.parse::<Utc>().map_err(|error| format!("\"epoch\": {error}"))?)
+                Some(time(text).map_err(|error| format!("\"epoch\" {error}"))?)
             }
             Some(other) => {
                 return Err(format!("\"epoch\" {}: expected a time as text", brief(other)));
             }
         };
+        let [epoch, start] = [epoch, start].map(|moment| moment.map(Moment::from));
         let clock = Clock { epoch, start };
         let inputs = delays.iter().enumerate().map(|(input, delays)| {
             let named = |fault| format!("input {input}, {fault}");
@@ -203,7 +208,7 @@ impl Polynomials {
     ///
     /// # Panics
     /// When a piece of several reaches to the end of time, which a file cannot say.
-    pub fn fields(&self, epoch: Option<Utc>) -> Map<String, Value> {
+    pub fn fields(&self, epoch: Option<Timestamp>) -> Map<String, Value> {
         let pieces = |pieces: &Vec<Piece>| match &pieces[..] {
             [Piece { start, end, coefficients }] if start.is_infinite() && end.is_infinite() => {
                 json!(coefficients[0])
@@ -231,7 +236,7 @@ impl Polynomials {
     ///
     /// # Panics
     /// As [`fields`](Self::fields).
-    pub fn write(&self, path: impl AsRef<Path>, epoch: Option<Utc>) -> Result<()> {
+    pub fn write(&self, path: impl AsRef<Path>, epoch: Option<Timestamp>) -> Result<()> {
         let mut file = PartialFile::create(path)?;
         let text = serde_json::to_string_pretty(&self.fields(epoch));
         file.append(text.expect("numbers are always JSON").as_bytes())?;
@@ -277,8 +282,8 @@ fn check(pieces: &[Piece]) -> Result<(), String> {
 
 /// What the times in a file count from, and what the times of a model do.
 struct Clock {
-    epoch: Option<Utc>,
-    start: Option<Utc>,
+    epoch: Option<Moment>,
+    start: Option<Moment>,
 }
 
 impl Clock {
@@ -308,7 +313,7 @@ impl Clock {
 
     /// A time of a piece in seconds after the recording's start.
     fn seconds(&self, fields: &Map<String, Value>, name: &str) -> Result<f64, String> {
-        let since = |moment: Utc| match self.start {
+        let since = |moment: Moment| match self.start {
             Some(start) => Ok(moment.seconds_since(start)),
             None => Err(format!(
                 "\"{name}\" counts from a date, and the recording does not say when it started: expected \
@@ -317,7 +322,7 @@ impl Clock {
         };
         match (fields.get(name), self.epoch) {
             (Some(Value::String(text)), _) => {
-                since(text.parse::<Utc>().map_err(|error| format!("\"{name}\": {error}"))?)
+                since(time(text).map_err(|error| format!("\"{name}\" {error}"))?.into())
             }
             (Some(Value::Number(number)), epoch) => {
                 let seconds = number.as_f64().unwrap_or(f64::NAN);

@@ -56,6 +56,10 @@ pub struct Array {
     pub sample_time: Option<f64>,
     /// Where visibilities are to be phased to.
     pub phase_center: Option<PhaseCenter>,
+    /// UT1 - UTC in seconds, as the IERS publishes it.
+    pub dut1: Option<f64>,
+    /// x and y of Earth's pole in arc seconds, as the IERS publishes them.
+    pub polar_motion: Option<[f64; 2]>,
     /// Where beams point.
     pub pointings: Option<Vec<Pointing>>,
     /// The file that it comes from, which errors name.
@@ -339,6 +343,10 @@ struct Fields {
     #[serde(skip_serializing_if = "Option::is_none")]
     phase_center: Option<PhaseCenter>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    dut1: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    polar_motion: Option<[f64; 2]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pointings: Option<Vec<Pointing>>,
 }
 
@@ -374,6 +382,8 @@ impl From<Array> for Fields {
             start: array.start.map(|start| start.to_string()),
             sample_time: array.sample_time,
             phase_center: array.phase_center,
+            dut1: array.dut1,
+            polar_motion: array.polar_motion,
             pointings: array.pointings,
         }
     }
@@ -406,9 +416,15 @@ impl Fields {
             antennas,
             inputs: self.inputs,
             channels: channels(self.frequencies, self.first_channel, self.channel_width)?,
-            start: self.start.as_deref().map(time).transpose()?,
+            start: self
+                .start
+                .as_deref()
+                .map(|text| time(text).map_err(|error| format!("\"start\" {error}")))
+                .transpose()?,
             sample_time: self.sample_time,
             phase_center: self.phase_center,
+            dut1: self.dut1,
+            polar_motion: self.polar_motion,
             pointings: self.pointings,
             path: None,
         })
@@ -531,10 +547,10 @@ fn channels(
 }
 
 /// A time in UTC, ISO 8601, with or without its Z.
-fn time(text: &str) -> Result<Timestamp, String> {
+pub(crate) fn time(text: &str) -> Result<Timestamp, String> {
     let civil = text.strip_suffix(['Z', 'z']).unwrap_or(text);
     let time = civil.parse::<DateTime>().and_then(|time| time.to_zoned(TimeZone::UTC));
     time.map(|time| time.timestamp()).map_err(|_| {
-        format!("\"start\" {text:?}: expected UTC in ISO 8601, as in \"2026-03-01T12:00:00.5Z\"")
+        format!("{text:?}: expected UTC in ISO 8601, as in \"2026-03-01T12:00:00.5Z\"")
     })
 }
