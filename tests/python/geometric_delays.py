@@ -1,4 +1,4 @@
-"""Delays of a plane wave by astropy: JSON of an array and times in, JSON of delays out.
+"""Delays of a plane wave by astropy: JSON of an array and times as the argument, JSON of delays out.
 
 d solves  c d = r_i . s(t - d) - r_0 . s(t):  the wave that passes the location at t passes antenna i at
 t - d, when Earth has turned the antenna to another place. s is astropy's direction in ITRS.
@@ -15,7 +15,7 @@ from astropy.utils import iers
 
 SPEED_OF_LIGHT = 299792458.0
 
-case = json.load(sys.stdin)
+case = json.loads(sys.argv[1])
 
 
 class Constant(iers.IERS):

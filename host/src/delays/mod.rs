@@ -12,7 +12,7 @@ mod geometric;
 mod moment;
 mod polynomials;
 
-pub use geometric::Geometric;
+pub use geometric::{EarthOrientation, Geometric};
 pub use polynomials::{Piece, Polynomials};
 
 /// Delays of inputs at any time.

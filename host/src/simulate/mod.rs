@@ -16,7 +16,10 @@
 //! In metres and hertz the array is what [`Simulation::array`] says: a wideband sample lasts
 //! [`WIDEBAND_SAMPLE`] seconds.
 
-use std::{f64::consts::TAU, path::Path};
+use std::{
+    f64::consts::TAU,
+    path::{Path, PathBuf},
+};
 
 use half::f16;
 use num_complex::Complex;
@@ -37,6 +40,10 @@ use crate::{
         npy::{Dtype, Writer},
     },
 };
+
+mod raw;
+
+pub use raw::{RawSimulation, RawSource, Tone, raw_level};
 
 /// Hertz of the band.
 const WIDTH: f64 = 1e9;
@@ -213,12 +220,7 @@ impl Simulation {
             start += count;
             progress(start as u64)?;
         }
-        let write_description = |path| {
-            let mut file = PartialFile::create(path)?;
-            file.append(self.describe(&sky).as_bytes())?;
-            file.finish()
-        };
-        let described = description.map_or(Ok(()), write_description);
+        let described = write_description(description, || self.describe(&sky));
         writer.finish().and(described)?;
         Ok(sky)
     }
@@ -261,10 +263,23 @@ impl Simulation {
 
     /// A stream of random numbers of its own.
     fn random(&self, stream: u64) -> ChaCha8Rng {
-        let mut random = ChaCha8Rng::seed_from_u64(self.seed);
-        random.set_stream(stream);
-        random
+        random(self.seed, stream)
     }
+}
+
+/// A stream of random numbers of its own.
+fn random(seed: u64, stream: u64) -> ChaCha8Rng {
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    random.set_stream(stream);
+    random
+}
+
+/// Writes what stands beside a recording, where anything can.
+fn write_description(path: Option<PathBuf>, text: impl FnOnce() -> String) -> Result<()> {
+    let Some(path) = path else { return Ok(()) };
+    let mut file = PartialFile::create(path)?;
+    file.append(text().as_bytes())?;
+    file.finish()
 }
 
 /// Root mean square of the real and of the imaginary part of the samples, in quantisation steps:
