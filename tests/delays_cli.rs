@@ -47,8 +47,8 @@ fn delays_of_an_array_are_written_and_simulated() {
     let error = found.delay(1, 0.0).unwrap() - delays.delay(1, 0.0).unwrap();
     assert!(error.abs() < 2e-15, "{error}");
     // The same delays from a file, one source.
-    done(folder.path(), "simulate --raw -o d.npy --delays d.json --times 5000 --encoding cf32");
-    assert!(folder.path().join("d.npy").is_file());
+    done(folder.path(), "simulate --raw -o e.npy --delays d.json --times 5000 --encoding cf32");
+    assert!(folder.path().join("e.npy").is_file());
 }
 
 #[test]
