@@ -15,7 +15,8 @@
 //! - [`run`] takes a recording through a plan: an iterator of dumps that can be watched and cancelled.
 //! - [`quantise`] makes few-bit samples of voltages; [`reorder`] and [`shift`] bring samples into order
 //!   on a GPU.
-//! - [`simulate`] makes recordings of point sources with known delays.
+//! - [`delays`] are those of inputs that change with time: polynomials, and of an array that turns with Earth.
+//! - [`simulate`] makes recordings of point sources with known delays, of channels or raw voltages.
 //! - [`device`] tells what there is to run on.
 //!
 //! ```

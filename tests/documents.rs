@@ -68,6 +68,12 @@ fn autocorrelate() {
 }
 
 #[test]
+fn delays() {
+    let folder = tempfile::tempdir().unwrap();
+    wrote("delays.md", folder.path(), &["delays.json", "raw.npy", "raw.json", "few.npy"]);
+}
+
+#[test]
 fn reorder() {
     let folder = tempfile::tempdir().unwrap();
     wrote("reorder.md", folder.path(), &["few.npy", "v.npy"]);

@@ -21,6 +21,7 @@ use super::{
     progress::Progress,
     run_files::{Existing, RunFiles, all, ending, input, output},
     say, si,
+    units::Seconds,
 };
 
 /// Bytes of counts that are read at a time.
@@ -57,7 +58,7 @@ pub struct Args {
     pair: Vec<Pair>,
     /// Length of a sample: a number with ns, us, ms or s
     #[arg(long, value_name = "TIME", default_value = "1.6us")]
-    dwell: Dwell,
+    dwell: Seconds,
     /// File for the normalised g(tau), .csv or .npy: lag in seconds, mean over all curves, every curve
     ///
     /// CSV: a column each. NumPy: float64 [column][point]. What nothing was counted for is empty, or
@@ -103,25 +104,6 @@ impl FromStr for Pair {
         let (a, b) = text.split_once(',').ok_or("expected two numbers, as in 0,1")?;
         let number = |text: &str| text.parse().map_err(|_| format!("{text:?} is not a number"));
         Ok(Self(number(a)?, number(b)?))
-    }
-}
-
-/// The length of a sample in seconds.
-#[derive(Clone, Copy, Debug)]
-struct Dwell(f64);
-
-impl FromStr for Dwell {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let units = [("ns", 1e9), ("us", 1e6), ("µs", 1e6), ("ms", 1e3), ("s", 1.0)];
-        units
-            .into_iter()
-            .find_map(|(unit, parts)| Some((text.strip_suffix(unit)?, parts)))
-            .and_then(|(number, parts)| Some(number.trim().parse::<f64>().ok()? / parts))
-            .filter(|seconds| seconds.is_finite() && *seconds > 0.0)
-            .map(Self)
-            .ok_or("expected a positive number with ns, us, ms or s, as in 1.6us")
     }
 }
 

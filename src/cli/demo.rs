@@ -13,7 +13,7 @@ use num_complex::Complex;
 
 use super::{
     correlate::{Place, correlate},
-    delays::{self, Found},
+    fringes::{self, Found},
     plot,
     run_files::{Existing, RunFiles},
     say,
@@ -75,7 +75,7 @@ impl Args {
 
         let Shape { inputs, channels, .. } = SIMULATION.shape;
         let visibilities = coherences(&output, inputs, channels)?;
-        let found = delays::find(visibilities.view(), inputs, sky.len());
+        let found = fringes::find(visibilities.view(), inputs, sky.len());
         let (table, error) = compare(&sky, &found);
         say(table);
         plot::visibilities(&figure, visibilities.view(), inputs, &found)?;

@@ -18,12 +18,14 @@ mod delays;
 mod demo;
 mod devices;
 mod files;
+mod fringes;
 mod plot;
 mod progress;
 mod quantise;
 mod run_files;
 mod selection;
 mod simulate;
+mod units;
 mod weights;
 
 /// Correlators for radio telescopes whose GPU kernels are written in Rust.
@@ -54,6 +56,7 @@ enum Command {
     Correlate(correlate::Args),
     Beamform(beamform::Args),
     Weights(weights::Args),
+    Delays(delays::Args),
     Bench(bench::Args),
     Autocorrelate(autocorrelate::Args),
 }
@@ -73,6 +76,7 @@ pub fn main() -> ExitCode {
             Command::Correlate(args) => args.run(),
             Command::Beamform(args) => args.run(),
             Command::Weights(args) => args.run(),
+            Command::Delays(args) => args.run(),
             Command::Bench(args) => return args.run(),
             Command::Autocorrelate(args) => args.run(),
         };

@@ -13,7 +13,7 @@ use plotters::{
 
 use super::{
     canvas::{Canvas, FONT, Pixels},
-    delays::Found,
+    fringes::Found,
     run_files::ending,
 };
 

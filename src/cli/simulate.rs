@@ -1,19 +1,22 @@
 //! `corrust simulate`.
 
-use std::{path::PathBuf, time::Instant};
+use std::{path::PathBuf, str::FromStr, time::Instant};
 
 use corrust::{
-    Encoding, Layout, Result,
+    Encoding, Error, Layout, Result,
     correlate::Shape,
-    format::description,
-    simulate::{Simulation, Source},
+    delays::Polynomials,
+    format::{array::Array, description},
+    samples::{RawEncoding, RawLayout},
+    simulate::{RawSimulation, RawSource, Simulation, Source, Tone},
 };
 
 use super::{
     count,
     progress::Progress,
-    run_files::{Existing, RunFiles, output},
+    run_files::{Existing, RunFiles, input, output},
     say, si,
+    units::{Hertz, Seconds},
 };
 
 /// Write a recording of point sources with known delays
@@ -22,6 +25,10 @@ use super::{
 /// their delays, so that the phases of the visibilities can be checked:
 /// x_i[c][t] = n_i[c][t] + sum_k exp(-2 pi i delay_k,i c / channels) s_k[c][t], with noise n of
 /// power 1 and signals s of power 1/2, 1/4, 1/8 ...; delays count wideband samples.
+///
+/// With --raw, the recording has no channels: voltages as digitisers deliver them, of an array that turns with
+/// Earth below the sources, so that delays change. The description is an array file, a file of the first
+/// source's delays for --delays, and says all else that was simulated.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, allow_negative_numbers = true)]
 pub struct Args {
@@ -32,56 +39,203 @@ pub struct Args {
     existing: Existing,
     #[command(flatten)]
     recording: RecordingArgs,
+    #[command(flatten)]
+    raw: RawArgs,
 }
 
 /// The size and contents of a simulated recording.
 #[derive(Debug, clap::Args)]
-pub struct RecordingArgs {
-    /// Inputs: antennas times polarisations
-    #[arg(long, default_value_t = 16, value_name = "N")]
-    pub inputs: usize,
+struct RecordingArgs {
+    /// Inputs: antennas times polarisations [default: 16, or as many as the --array or --delays have]
+    #[arg(long, value_name = "N")]
+    inputs: Option<usize>,
     /// Frequency channels
-    #[arg(long, default_value_t = 128, value_name = "C")]
-    pub channels: usize,
-    /// Samples of every input and channel
-    #[arg(long, default_value_t = 8192, value_name = "T")]
-    pub times: u64,
-    /// How a sample is stored: ci8, ci4, ci4-offset or cf16
-    #[arg(long, default_value_t = Encoding::Ci8)]
-    pub encoding: Encoding,
-    /// Order of the axes: tcn (time, channel, input) or cnt (channel, input, time)
-    #[arg(long, default_value_t = Layout::Tcn)]
-    pub layout: Layout,
-    /// Point sources, each half as strong as the one before
+    #[arg(long, default_value_t = 128, value_name = "C", conflicts_with = "raw")]
+    channels: usize,
+    /// Samples of every input and channel [default: 8192, or 1048576 with --raw]
+    #[arg(long, value_name = "T")]
+    times: Option<u64>,
+    /// How a sample is stored: ci8, ci4, ci4-offset or cf16; with --raw i8, i16, f32, ci8, ci16 or cf32
+    /// [default: ci8, or i8]
+    #[arg(long)]
+    encoding: Option<String>,
+    /// Order of the axes: tcn (time, channel, input) or cnt (channel, input, time); with --raw nt (input,
+    /// time) or tn (time, input) [default: tcn, or nt]
+    #[arg(long)]
+    layout: Option<String>,
+    /// Point sources, each half as strong as the one before; with --raw the first is at the phase centre
     #[arg(long, default_value_t = 3, value_name = "K")]
-    pub sources: usize,
+    sources: usize,
     /// Equal seeds give equal recordings
     #[arg(long, default_value_t = 1)]
-    pub seed: u64,
+    seed: u64,
+}
+
+/// What raw voltages have besides.
+#[derive(Debug, clap::Args)]
+#[group(skip)]
+#[command(next_help_heading = "Raw voltages")]
+struct RawArgs {
+    /// Raw voltages instead of channels
+    #[arg(long)]
+    raw: bool,
+    /// Samples per second
+    #[arg(long, value_name = "RATE", default_value = "1MHz", requires = "raw")]
+    rate: Hertz,
+    /// What frequency on the sky becomes DC [default: 0]
+    #[arg(long, value_name = "FREQUENCY", requires = "raw")]
+    sky_frequency: Option<Hertz>,
+    /// Bits of a real or imaginary part, 2 or more [default: all of the encoding]
+    #[arg(long, value_name = "BITS", requires = "raw")]
+    bits: Option<u32>,
+    /// Standard deviation of noise and sources in steps of the samples [default: 20 for 8 bits]
+    #[arg(long, value_name = "SIGMA", requires = "raw")]
+    level: Option<f64>,
+    /// Power of the receivers' noise
+    #[arg(long, value_name = "POWER", default_value_t = 1.0, requires = "raw")]
+    noise: f64,
+    /// Array file with "location", "antennas", "start" and "phase_center" [default: antennas anywhere
+    /// within --radius]
+    #[arg(long, value_name = "ARRAY.json", value_parser = input(), requires = "raw")]
+    array: Option<PathBuf>,
+    /// Metres within which antennas are, where no array is given
+    #[arg(
+        long,
+        value_name = "METRES",
+        default_value_t = 1000.0,
+        requires = "raw",
+        conflicts_with = "array"
+    )]
+    radius: f64,
+    /// Degrees from the phase centre within which sources are
+    #[arg(long, value_name = "DEGREES", default_value_t = 1.0, requires = "raw")]
+    field: f64,
+    /// One source with these delays to put in, a JSON file, instead of sources in the sky
+    #[arg(long, value_name = "D.json", value_parser = input(), requires = "raw",
+          conflicts_with_all = ["sources", "field"])]
+    delays: Option<PathBuf>,
+    /// Interference that all inputs receive at once: frequency on the sky and power; in pulses, how often
+    /// and how long
+    #[arg(long, value_name = "FREQUENCY:POWER[:PERIOD:LENGTH]", value_parser = tone, requires = "raw")]
+    tone: Vec<Tone>,
 }
 
 const EXAMPLES: &str = "\
 Examples:
   corrust simulate -o rec.npy
-  corrust simulate -o rec.npy --inputs 256 --channels 20 --times 3072 --encoding ci4 --seed 7";
+  corrust simulate -o rec.npy --inputs 256 --channels 20 --times 3072 --encoding ci4 --seed 7
+  corrust simulate --raw -o raw.npy --rate 32MHz --sky-frequency 1.4GHz --inputs 8
+  corrust simulate --raw -o raw.npy --array array.json --encoding ci8 --tone 1.4MHz:10:20ms:1ms";
+
+/// Reads a tone.
+fn tone(text: &str) -> Result<Tone, String> {
+    let parts: Vec<&str> = text.split(':').collect();
+    let (frequency, power, pulses) = match parts[..] {
+        [frequency, power] => (frequency, power, None),
+        [frequency, power, period, length] => (frequency, power, Some([period, length])),
+        _ => return Err("expected FREQUENCY:POWER or FREQUENCY:POWER:PERIOD:LENGTH".into()),
+    };
+    let seconds = |text: &str| text.parse::<Seconds>().map(|seconds| seconds.0);
+    Ok(Tone {
+        frequency: frequency.parse::<Hertz>()?.0,
+        power: power.parse().map_err(|_| format!("power {power:?}: expected a number"))?,
+        pulses: match pulses {
+            Some([period, length]) => Some([seconds(period)?, seconds(length)?]),
+            None => None,
+        },
+    })
+}
 
 impl Args {
     /// Writes the recording.
     pub fn run(self) -> Result<()> {
-        let simulation = self.recording.simulation();
-        simulation.check()?;
         let description = description(&self.output)?;
-        let files = RunFiles::default().writes([&self.output]).writes(&description);
+        let files = RunFiles::default().reads(&self.raw.array).reads(&self.raw.delays);
+        let files = files.writes([&self.output]).writes(&description);
+        if self.raw.raw {
+            files.check(self.existing)?;
+            return self.write_raw();
+        }
+        let simulation = self.recording.simulation()?;
+        simulation.check()?;
         files.check(self.existing)?;
         write(simulation, &self.output).map(drop)
     }
+
+    fn write_raw(self) -> Result<()> {
+        let Self { output, recording, raw, .. } = self;
+        let RecordingArgs { inputs, times, sources, seed, .. } = recording;
+        let (rate, times) = (raw.rate.0, times.unwrap_or(1 << 20));
+        let array = raw.array.as_ref().map(Array::read).transpose()?;
+        let start = array.as_ref().and_then(|array| array.start);
+        let delays = raw.delays.as_ref().map(|path| Polynomials::read(path, start)).transpose()?;
+        let listed = array.as_ref().and_then(|array| {
+            array.inputs.as_ref().map(Vec::len).or(array.antennas.as_ref().map(Vec::len))
+        });
+        let inputs = inputs.or(listed).or(delays.as_ref().map(Polynomials::inputs)).unwrap_or(16);
+        let array = array.unwrap_or_else(|| RawSimulation::array(inputs, raw.radius, seed));
+        let mut simulation = RawSimulation {
+            inputs,
+            times,
+            rate,
+            sky_frequency: raw.sky_frequency.map_or(0.0, |frequency| frequency.0),
+            encoding: parsed(&recording.encoding, RawEncoding::I8)?,
+            layout: parsed(&recording.layout, RawLayout::Nt)?,
+            bits: raw.bits,
+            level: raw.level,
+            noise: raw.noise,
+            sources: Vec::new(),
+            tones: raw.tone,
+            seed,
+            array,
+        };
+        // Better to hear now than after many antennas' delays.
+        simulation.check()?;
+        simulation.sources = match delays {
+            Some(delays) => vec![RawSource { power: 0.5, direction: None, delays }],
+            None => {
+                let size = [sources, times as usize];
+                RawSimulation::sources(&simulation.array, inputs, size, rate, raw.field, seed)?
+            }
+        };
+
+        let begun = Instant::now();
+        let progress = Progress::over("simulating", inputs as f64, times);
+        simulation.write(&output, |times| {
+            progress.set(times);
+            Ok(())
+        })?;
+        drop(progress);
+        let seconds = begun.elapsed().as_secs_f64();
+        say(format_args!(
+            "simulated {} x {} ({}, {}, {}), {} s at {}samples/s, in {seconds:.2} s, {}samples/s: {}",
+            count(inputs, "input"),
+            count(times, "time"),
+            simulation.encoding,
+            simulation.layout,
+            count(simulation.sources.len(), "source"),
+            super::digits(times as f64 / rate),
+            si(rate),
+            si(inputs as f64 * times as f64 / seconds),
+            output.display()
+        ));
+        Ok(())
+    }
+}
+
+/// An argument of a type that depends on others.
+fn parsed<T: FromStr<Err = Error>>(text: &Option<String>, default: T) -> Result<T> {
+    text.as_ref().map_or(Ok(default), |text| text.parse())
 }
 
 impl RecordingArgs {
     /// What the arguments describe.
-    pub fn simulation(&self) -> Simulation {
-        let &Self { inputs, channels, times, encoding, layout, sources, seed } = self;
-        Simulation { shape: Shape { inputs, channels, encoding, layout }, times, sources, seed }
+    fn simulation(&self) -> Result<Simulation> {
+        let &Self { inputs, channels, times, sources, seed, .. } = self;
+        let encoding = parsed(&self.encoding, Encoding::Ci8)?;
+        let layout = parsed(&self.layout, Layout::Tcn)?;
+        let shape = Shape { inputs: inputs.unwrap_or(16), channels, encoding, layout };
+        Ok(Simulation { shape, times: times.unwrap_or(8192), sources, seed })
     }
 }
 

@@ -17,6 +17,7 @@ use crate::{
 use input::Input;
 
 mod ahead;
+pub mod array;
 mod bits;
 mod dada;
 mod frames;

@@ -13,10 +13,13 @@
 //!
 //! The samples are scaled to the [`level`] of the encoding, rounded, and clipped to its range.
 //!
-//! In metres and hertz the array is what [`Simulation::observation`] says: a wideband sample lasts
+//! In metres and hertz the array is what [`Simulation::array`] says: a wideband sample lasts
 //! [`WIDEBAND_SAMPLE`] seconds.
 
-use std::{f64::consts::TAU, path::Path};
+use std::{
+    f64::consts::TAU,
+    path::{Path, PathBuf},
+};
 
 use half::f16;
 use num_complex::Complex;
@@ -27,14 +30,20 @@ use serde::Serialize;
 
 use crate::{
     Encoding, Error, Layout, Result,
-    beamform::{Observation, Pointing, SPEED_OF_LIGHT},
+    beamform::{Pointing, SPEED_OF_LIGHT},
     correlate::Shape,
     device::host,
     format::{
-        PartialFile, description,
+        PartialFile,
+        array::{Antenna, Array, Channels, Input, Polarisation},
+        description,
         npy::{Dtype, Writer},
     },
 };
+
+mod raw;
+
+pub use raw::{RawSimulation, RawSource, Tone, raw_level};
 
 /// Hertz of the band.
 const WIDTH: f64 = 1e9;
@@ -117,15 +126,24 @@ impl Simulation {
     }
 
     /// The array and the sky in metres and hertz, with a beam at each source.
-    pub fn observation(&self) -> Observation {
+    pub fn array(&self) -> Array {
         let radius = self.radius() * WIDEBAND_SAMPLE * SPEED_OF_LIGHT;
-        let inputs = self.inputs(&mut self.random(GEOMETRY_STREAM));
+        let places = self.inputs(&mut self.random(GEOMETRY_STREAM));
+        let antenna = |(number, [x, y]): (usize, [f64; 2])| Antenna {
+            name: number.to_string(),
+            number: number as u32,
+            position: [radius * x, radius * y, 0.0],
+        };
+        let input = |antenna| Input { antenna, polarisation: Polarisation::X };
         let channels = self.shape.channels;
         let frequency = |channel| channel as f64 * WIDTH / channels as f64;
-        Observation {
-            positions: inputs.iter().map(|[x, y]| [radius * x, radius * y, 0.0]).collect(),
-            frequencies: (0..channels).map(frequency).collect(),
-            pointings: self.sky().iter().map(|s| Pointing::Direction(s.direction)).collect(),
+        Array {
+            antennas: Some(places.into_iter().enumerate().map(antenna).collect()),
+            inputs: Some((0..self.shape.inputs).map(input).collect()),
+            channels: Some(Channels::Each((0..channels).map(frequency).collect())),
+            sample_time: Some(WIDEBAND_SAMPLE * channels as f64),
+            pointings: Some(self.sky().iter().map(|s| Pointing::Direction(s.direction)).collect()),
+            ..Array::default()
         }
     }
 
@@ -202,12 +220,7 @@ impl Simulation {
             start += count;
             progress(start as u64)?;
         }
-        let write_description = |path| {
-            let mut file = PartialFile::create(path)?;
-            file.append(self.describe(&sky).as_bytes())?;
-            file.finish()
-        };
-        let described = description.map_or(Ok(()), write_description);
+        let described = write_description(description, || self.describe(&sky));
         writer.finish().and(described)?;
         Ok(sky)
     }
@@ -217,7 +230,6 @@ impl Simulation {
         #[derive(Serialize)]
         struct Description<'a> {
             model: &'static str,
-            inputs: usize,
             channels: usize,
             times: u64,
             encoding: &'static str,
@@ -228,13 +240,12 @@ impl Simulation {
             sources: &'a [Source],
             wideband_sample_seconds: f64,
             #[serde(flatten)]
-            observation: Observation,
+            array: Array,
         }
         let description = Description {
             model: "x_i[c][t] = n_i[c][t] + sum_k exp(-2 pi i delay_k,i c / channels) s_k[c][t]; \
                     delays in wideband samples, positions in metres east, north and up, \
                     frequencies in hertz, pointings at the sources",
-            inputs: self.shape.inputs,
             channels: self.shape.channels,
             times: self.times,
             encoding: self.shape.encoding.name(),
@@ -244,7 +255,7 @@ impl Simulation {
             noise_power: 1.0,
             sources: sky,
             wideband_sample_seconds: WIDEBAND_SAMPLE,
-            observation: self.observation(),
+            array: self.array(),
         };
         serde_json::to_string_pretty(&description).expect("numbers and names are always JSON")
             + "\n"
@@ -252,10 +263,23 @@ impl Simulation {
 
     /// A stream of random numbers of its own.
     fn random(&self, stream: u64) -> ChaCha8Rng {
-        let mut random = ChaCha8Rng::seed_from_u64(self.seed);
-        random.set_stream(stream);
-        random
+        random(self.seed, stream)
     }
+}
+
+/// A stream of random numbers of its own.
+fn random(seed: u64, stream: u64) -> ChaCha8Rng {
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    random.set_stream(stream);
+    random
+}
+
+/// Writes what stands beside a recording, where anything can.
+fn write_description(path: Option<PathBuf>, text: impl FnOnce() -> String) -> Result<()> {
+    let Some(path) = path else { return Ok(()) };
+    let mut file = PartialFile::create(path)?;
+    file.append(text().as_bytes())?;
+    file.finish()
 }
 
 /// Root mean square of the real and of the imaginary part of the samples, in quantisation steps:

@@ -1,0 +1,73 @@
+//! Quantities with their units, as arguments.
+
+use std::str::FromStr;
+
+/// A time in seconds: a number with its unit.
+#[derive(Clone, Copy, Debug)]
+pub struct Seconds(pub f64);
+
+impl FromStr for Seconds {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let units = [
+            ("fs", 1e-15),
+            ("ps", 1e-12),
+            ("ns", 1e-9),
+            ("us", 1e-6),
+            ("µs", 1e-6),
+            ("ms", 1e-3),
+            ("min", 60.0),
+            ("h", 3600.0),
+            ("s", 1.0),
+        ];
+        positive(text, &units)
+            .map(Self)
+            .ok_or("expected a positive number with ns, us, ms or s, min or h, as in 1.6us")
+    }
+}
+
+/// A frequency or rate in hertz: a number, perhaps with its unit.
+#[derive(Clone, Copy, Debug)]
+pub struct Hertz(pub f64);
+
+impl FromStr for Hertz {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let units = [("GHz", 1e9), ("MHz", 1e6), ("kHz", 1e3), ("Hz", 1.0), ("", 1.0)];
+        positive(text, &units)
+            .map(Self)
+            .ok_or("expected a positive number of Hz, or with kHz, MHz or GHz, as in 800MHz")
+    }
+}
+
+/// A number with one of the units, the first that it ends in, times what the unit is worth.
+fn positive(text: &str, units: &[(&str, f64)]) -> Option<f64> {
+    let (number, worth) =
+        units.iter().find_map(|(unit, worth)| Some((text.strip_suffix(unit)?, worth)))?;
+    let number: f64 = number.trim().parse().ok()?;
+    // Of a power of ten less than one, the inverse is exact.
+    let value = if *worth < 1.0 { number / (1.0 / worth).round() } else { number * worth };
+    (value.is_finite() && value > 0.0).then_some(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units_are_understood() {
+        let seconds = |text: &str| text.parse::<Seconds>().unwrap().0;
+        assert_eq!(["1.6us", "1.6 µs", "200ns"].map(seconds), [1.6e-6, 1.6e-6, 2e-7]);
+        assert_eq!(["3s", "1.5h", "2min", "1fs"].map(seconds), [3.0, 5400.0, 120.0, 1e-15]);
+        let hertz = |text: &str| text.parse::<Hertz>().unwrap().0;
+        assert_eq!(["800MHz", "1.4 GHz", "12", "5e3Hz"].map(hertz), [8e8, 1.4e9, 12.0, 5e3]);
+        for text in ["", "s", "5", "-1s", "0s", "infs", "nans", "1 day"] {
+            assert!(text.parse::<Seconds>().is_err(), "{text}");
+        }
+        for text in ["", "Hz", "-1", "0", "inf", "1mHz", "1s"] {
+            assert!(text.parse::<Hertz>().is_err(), "{text}");
+        }
+    }
+}
