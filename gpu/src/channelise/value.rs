@@ -35,6 +35,17 @@ fn frequency(p: &Channelise, k: u32) -> i32 {
     if p.complex != 0 && k >= p.size / 2 { k as i32 - p.size as i32 } else { k as i32 }
 }
 
+/// The gain of a channel of an input.
+///
+/// # Safety
+/// Parameters are as declared, both indices below their counts.
+#[inline(always)]
+pub unsafe fn gain(p: &Channelise, input: u32, channel: u32) -> Complex<f32> {
+    let index = input * p.gain_pitch + channel * p.gain_stride;
+    // SAFETY: the caller's promise.
+    unsafe { load_global_2(p.gains + 8 * index as u64).map(f32::from_bits) }
+}
+
 /// Stores bin `k` of a spectrum, after gain and rotation, and says whether it was clipped.
 ///
 /// # Safety
@@ -55,8 +66,7 @@ pub unsafe fn store(
         .wrapping_add(input as u64 * p.value_stride);
     // SAFETY: the caller's promise.
     unsafe {
-        let gain = load_global_2(p.gains + 8 * (input as u64 * p.size as u64 + channel as u64));
-        let mut value = multiply(bin, gain.map(f32::from_bits));
+        let mut value = multiply(bin, gain(p, input, channel));
         if p.places != 0 {
             let turn = place.phase.wrapping_add(place.slope.wrapping_mul(frequency as i64 as u64));
             let (quarters, rest) = quadrant((turn >> 32) as u32);
