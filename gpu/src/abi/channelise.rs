@@ -14,6 +14,7 @@
 //!    at a time, and where it keeps what, changes no bit.
 //! 4. Real samples: [`untangle`] makes channels `k` and `Z - k` of bins `k` and `Z - k`, `k = 0..=Z/2`. Of
 //!    `k = 0` (both bins are bin 0) and `k = Z/2` the first result counts.
+//!    Bins of a band that runs downwards are conjugated.
 //! 5. [`multiply`] by the gain; where there are delays then by the rotation ([`quadrant`], [`rotation`]).
 //! 6. Quantised: rounded to nearest, half to even, then clamped. A complex sample of which re or im was
 //!    clamped is clipped. What is no number is zero.
@@ -255,8 +256,10 @@ parameters! {
         pub table: u64,
         /// Gains, pairs of f32.
         pub gains: u64,
-        /// [`Place`]s `[input][spectrum]`, or 0: spectrum `m` begins at sample `m D`, unturned.
+        /// [`Place`]s `[input][spectrum]`, or 0: spectrum `m` begins at sample `origin + m D`, unturned.
         pub places: u64,
+        /// See `places`.
+        pub origin: u64,
         /// Spectra.
         pub spectra: u64,
         /// Clipped samples of each input, u64, added to.
@@ -267,7 +270,7 @@ parameters! {
         pub time_stride: u64,
         /// Values from one spectrum to the next.
         pub spectrum_stride: u64,
-        /// Values from one channel to the next; wraps, so that it may be negative.
+        /// Values from one channel to the next.
         pub channel_stride: u64,
         /// Values from one input to the next.
         pub value_stride: u64,
@@ -297,6 +300,35 @@ parameters! {
         pub gain_pitch: u32,
         /// [`FUSED`]: inputs of a block.
         pub group: u32,
+        /// 1 for a band that runs downwards: bins are conjugated, and channels are numbered from the highest
+        /// frequency of the samples down. Else 0.
+        pub inverted: u32,
+    }
+}
+
+parameters! {
+    /// Parameters of [`DECODE`]. Grid: any; the threads share the numbers.
+    pub struct Decode {
+        /// Raw samples.
+        pub samples: u64,
+        /// f32 numbers `[input][time]`.
+        pub decoded: u64,
+        /// Time of the first sample.
+        pub origin: u64,
+        /// Samples from one input to the next.
+        pub input_stride: u64,
+        /// Samples from one time to the next.
+        pub time_stride: u64,
+        /// Decoded samples from one input to the next.
+        pub decoded_stride: u64,
+        /// Times.
+        pub times: u64,
+        /// Inputs.
+        pub inputs: u32,
+        /// One of [`raw`].
+        pub encoding: u32,
+        /// Components of a sample.
+        pub parts: u32,
         /// Zero.
         pub reserved: u32,
     }
@@ -307,8 +339,8 @@ pub const LEVELS_SIZE: u32 = 12288;
 
 /// Spectra of each input of a block of [`FUSED`].
 pub const FUSED_SPECTRA: u32 = 3;
-/// Threads of it.
-pub const FUSED_THREADS: u32 = 256;
+/// Threads of it at most, and of a launch where two blocks share a multiprocessor.
+pub const FUSED_THREADS: [u32; 2] = [512, 256];
 /// Points of a transform between which one place of shared memory stays empty, so that passes of any
 /// stride touch all banks.
 pub const PAD: u32 = 16;
@@ -324,15 +356,17 @@ pub const fn is_fused(size: u32) -> bool {
 }
 
 kernels! { KERNELS:
-    /// Spectra of any size up to [`LEVELS_SIZE`], level by level. Grid: any; the blocks share the spectra of
+    /// Raw samples as f32.
+    DECODE: Kernel<Decode> = Kernel::new("channelise_decode", 256);
+    /// Spectra of any size up to [`LEVELS_SIZE`], level by level. Launched with 8 bytes of shared memory for
+    /// each point. Grid: any; the blocks share the spectra of
     /// every input.
-    LEVELS: Kernel<Channelise> =
-        Kernel::new("channelise_levels", 256).shared_bytes(8 * LEVELS_SIZE);
+    LEVELS: Kernel<Channelise> = Kernel::new("channelise_levels", 256);
     /// Spectra of sizes that [`is_fused`], whose passes take several levels each. Launched with
     /// `FUSED_SPECTRA * group` times [`spectrum_bytes`] of shared memory. Grid: as many blocks as there are
     /// groups of `group` inputs, times as many as there are groups of [`FUSED_SPECTRA`] spectra; the inputs
     /// vary fastest.
-    FUSED: Kernel<Channelise> = Kernel::new("channelise_fused", FUSED_THREADS).min_blocks(2);
+    FUSED: Kernel<Channelise> = Kernel::new("channelise_fused", FUSED_THREADS[0]);
 }
 
 /// Entries of this module.

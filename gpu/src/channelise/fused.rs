@@ -251,6 +251,7 @@ impl Work {
             FUSED_SPECTRA
         };
         let four = p.complex == 0
+            && p.inverted == 0
             && p.output == output::CI8
             && p.places == 0
             && p.value_stride == 1
@@ -282,7 +283,6 @@ impl Work {
         let k = bin_at(item, p.size / 2);
         let (at, other) = mirror(p, k, 2 * item);
         let spectrum = (self.spectrum + row) as u64 * p.spectrum_stride;
-        // SAFETY: as the caller says.
         let mut input = 0;
         while input < p.group {
             // SAFETY: bins of the block's, channels that no other thread stores.
@@ -298,11 +298,9 @@ impl Work {
                     words[0][part as usize / 2] |= low << (16 * (part % 2));
                     words[1][part as usize / 2] |= high << (16 * (part % 2));
                 }
-                let base = spectrum.wrapping_add((self.input + input) as u64);
-                let [low, high] = [k, other].map(|channel| {
-                    p.spectra
-                        + 2 * base.wrapping_add((channel as u64).wrapping_mul(p.channel_stride))
-                });
+                let base = spectrum + (self.input + input) as u64;
+                let [low, high] = [k, other]
+                    .map(|channel| p.spectra + 2 * (base + channel as u64 * p.channel_stride));
                 store_global_2(low, words[0]);
                 store_global_2(high, words[1]);
             }

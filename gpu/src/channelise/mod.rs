@@ -2,12 +2,15 @@
 //!
 //! | file | kernels | bound by |
 //! |---|---|---|
+//! | [`decode`] | raw samples as f32 | memory |
 //! | [`fused`] | several levels a pass, several spectra a block | FP32 instructions, shared memory |
 //! | [`levels`] | any size that fits shared memory, a level at a time | shared memory |
 //!
 //! Transforms are made in place: bin `k` of a column `p` of span `s` lies at `p + at(k) Z / s`
 //! ([`bin_at`] is the inverse of `at`), which bit reversal gives.
 
+#[cfg(not(corrust_target = "sm_90a"))]
+pub mod decode;
 #[cfg(not(corrust_target = "sm_90a"))]
 pub mod fused;
 #[cfg(not(corrust_target = "sm_90a"))]
