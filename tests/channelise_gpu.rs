@@ -65,10 +65,15 @@ impl Run {
             .collect();
         let builder = self.builder.clone().gains(&gains).device(device).kernel(kernel);
         let mut plan = builder.build().unwrap();
-        let samples =
-            RawSamples::strided(bytes, self.encoding, shape.raw_layout, [self.inputs, self.times], pitch)
-                .unwrap()
-                .missing(&self.missing);
+        let samples = RawSamples::strided(
+            bytes,
+            self.encoding,
+            shape.raw_layout,
+            [self.inputs, self.times],
+            pitch,
+        )
+        .unwrap()
+        .missing(&self.missing);
         let mut ends = self.cuts.clone();
         ends.push(self.times);
         let mut first = 0;
@@ -128,7 +133,7 @@ fn inputs_channels(shape: &corrust::channelise::Shape) -> usize {
 fn of_levels() -> Vec<Run> {
     let cf32 = SpectrumEncoding::Cf32;
     let mut runs = vec![
-        run("least", 3, 4, 8 * 11, ).with(|b| b.taps(3)),
+        run("least", 3, 4, 8 * 11).with(|b| b.taps(3)),
         run("three", 2, 12, 24 * 9).with(|b| b.taps(2).output(cf32)),
         run("one tap", 2, 32, 64 * 4).with(|b| b.taps(1).output(cf32)),
         run("oversampled", 2, 16, 32 * 12).with(|b| b.hop(27).taps(4).output(cf32)),
@@ -145,7 +150,9 @@ fn of_levels() -> Vec<Run> {
     runs.push(gap.cut(&[333]));
     for encoding in RawEncoding::ALL {
         let times = 16 * 12;
-        runs.push(run("encoding", 2, 8, times).of(encoding).with(|b| b.taps(4).output(cf32)).cut(&[101]));
+        runs.push(
+            run("encoding", 2, 8, times).of(encoding).with(|b| b.taps(4).output(cf32)).cut(&[101]),
+        );
     }
     for output in SpectrumEncoding::ALL {
         runs.push(run("output", 3, 8, 16 * 12).with(|b| b.taps(4).output(output)));

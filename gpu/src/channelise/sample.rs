@@ -18,7 +18,9 @@ pub unsafe fn component(address: u64, index: u64, encoding: u32) -> f32 {
             raw::I8 => from_i32(load_global_8(address + index) as i8 as i32),
             raw::I16 => from_i32(load_global_16(address + 2 * index) as i16 as i32),
             raw::F32 => finite(load_global(address + 4 * index)),
-            raw::F16 => finite(from_half(load_global_16(address + 2 * index) as u16).to_bits()),
+            raw::F16 => {
+                finite(from_half(load_global_16(address + 2 * index) as u16).to_bits())
+            }
             raw::NIBBLES | raw::NIBBLES_OFFSET => {
                 let byte = load_global_8(address + index / 2);
                 let flipped = if encoding == raw::NIBBLES { byte ^ 0x88 } else { byte };
