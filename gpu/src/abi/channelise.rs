@@ -14,6 +14,7 @@
 //!    at a time, and where it keeps what, changes no bit.
 //! 4. Real samples: [`untangle`] makes channels `k` and `Z - k` of bins `k` and `Z - k`, `k = 0..=Z/2`. Of
 //!    `k = 0` (both bins are bin 0) and `k = Z/2` the first result counts.
+//!    Bins of a band that runs downwards are conjugated.
 //! 5. [`multiply`] by the gain; where there are delays then by the rotation ([`quadrant`], [`rotation`]).
 //! 6. Quantised: rounded to nearest, half to even, then clamped. A complex sample of which re or im was
 //!    clamped is clipped. What is no number is zero.
@@ -161,7 +162,7 @@ pub fn turned<R: Real>([cosine, sine]: Complex<R>, quarters: u32) -> Complex<R> 
 
 /// `exp(-2 pi j t / count)` for `t < count`, to the nearest f32: of the first eighth of the circle, mirrored,
 /// so that equal parts are equal to the bit.
-pub fn unit(t: u32, count: u32) -> [f32; 2] {
+pub const fn unit(t: u32, count: u32) -> [f32; 2] {
     let (t, count) = (t as u64, count as u64);
     // Eighths of a turn, then what is left of it, from the nearer end.
     let eighth = 8 * t / count;
@@ -253,10 +254,12 @@ parameters! {
         pub taps: u64,
         /// [`unit`]`(t, K)` for `t < K / 2`, pairs of f32.
         pub table: u64,
-        /// Gains `[input][channel]`, pairs of f32.
+        /// Gains, pairs of f32.
         pub gains: u64,
-        /// [`Place`]s `[input][spectrum]`, or 0: spectrum `m` begins at sample `m D`, unturned.
+        /// [`Place`]s `[input][spectrum]`, or 0: spectrum `m` begins at sample `origin + m D`, unturned.
         pub places: u64,
+        /// See `places`.
+        pub origin: u64,
         /// Spectra.
         pub spectra: u64,
         /// Clipped samples of each input, u64, added to.
@@ -267,7 +270,7 @@ parameters! {
         pub time_stride: u64,
         /// Values from one spectrum to the next.
         pub spectrum_stride: u64,
-        /// Values from one channel to the next; wraps, so that it may be negative.
+        /// Values from one channel to the next.
         pub channel_stride: u64,
         /// Values from one input to the next.
         pub value_stride: u64,
@@ -291,17 +294,79 @@ parameters! {
         pub complex: u32,
         /// One of [`output`].
         pub output: u32,
+        /// Gains from one channel to the next: 1, or 0 if an input has one for all.
+        pub gain_stride: u32,
+        /// Gains from one input to the next.
+        pub gain_pitch: u32,
+        /// [`FUSED`]: inputs of a block.
+        pub group: u32,
+        /// 1 for a band that runs downwards: bins are conjugated, and channels are numbered from the highest
+        /// frequency of the samples down. Else 0.
+        pub inverted: u32,
+    }
+}
+
+parameters! {
+    /// Parameters of [`DECODE`]. Grid: any; the threads share the numbers.
+    pub struct Decode {
+        /// Raw samples.
+        pub samples: u64,
+        /// f32 numbers `[input][time]`.
+        pub decoded: u64,
+        /// Time of the first sample.
+        pub origin: u64,
+        /// Samples from one input to the next.
+        pub input_stride: u64,
+        /// Samples from one time to the next.
+        pub time_stride: u64,
+        /// Decoded samples from one input to the next.
+        pub decoded_stride: u64,
+        /// Times.
+        pub times: u64,
+        /// Inputs.
+        pub inputs: u32,
+        /// One of [`raw`].
+        pub encoding: u32,
+        /// Components of a sample.
+        pub parts: u32,
+        /// Zero.
+        pub reserved: u32,
     }
 }
 
 /// Most points of a transform in one block's shared memory on any GPU from compute capability 8.0 on.
 pub const LEVELS_SIZE: u32 = 12288;
 
+/// Spectra of each input of a block of [`FUSED`].
+pub const FUSED_SPECTRA: u32 = 3;
+/// Threads of it at most, and of a launch where two blocks share a multiprocessor.
+pub const FUSED_THREADS: [u32; 2] = [512, 256];
+/// Points of a transform between which one place of shared memory stays empty, so that passes of any
+/// stride touch all banks.
+pub const PAD: u32 = 16;
+
+/// Bytes of a spectrum of `size` points in shared memory.
+pub const fn spectrum_bytes(size: u32) -> u32 {
+    8 * (size + size / PAD)
+}
+
+/// Whether [`FUSED`] makes transforms of `size` points: a first pass of 16 or 12, others of 2 to 16.
+pub const fn is_fused(size: u32) -> bool {
+    size >= 32 && (size.is_power_of_two() || size.is_multiple_of(24) && (size / 3).is_power_of_two())
+}
+
 kernels! { KERNELS:
-    /// Spectra of any size up to [`LEVELS_SIZE`], level by level. Grid: any; the blocks share the spectra of
+    /// Raw samples as f32.
+    DECODE: Kernel<Decode> = Kernel::new("channelise_decode", 256);
+    /// Spectra of any size up to [`LEVELS_SIZE`], level by level. Launched with 8 bytes of shared memory for
+    /// each point. Grid: any; the blocks share the spectra of
     /// every input.
-    LEVELS: Kernel<Channelise> =
-        Kernel::new("channelise_levels", 256).shared_bytes(8 * LEVELS_SIZE);
+    LEVELS: Kernel<Channelise> = Kernel::new("channelise_levels", 256);
+    /// Spectra of sizes that [`is_fused`], whose passes take several levels each. Launched with
+    /// `FUSED_SPECTRA * group` times [`spectrum_bytes`] of shared memory. Grid: as many blocks as there are
+    /// groups of `group` inputs, times as many as there are groups of [`FUSED_SPECTRA`] spectra; the inputs
+    /// vary fastest.
+    FUSED: Kernel<Channelise> = Kernel::new("channelise_fused", FUSED_THREADS[0]);
 }
 
 /// Entries of this module.

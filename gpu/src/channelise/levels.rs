@@ -4,11 +4,13 @@
 //! `P` times.
 
 use crate::{
-    abi::channelise::{Channelise, Complex, MISSING, Place, Real, merge, triple, untangle},
-    channelise::{bin_at, position_of, sample::component, value},
+    abi::channelise::{
+        Channelise, Complex, MISSING, Place, Real, merge, triple, untangle,
+    },
+    channelise::{bin_at, position_of, root, sample, value},
     isa::common::{
-        add_global_64, barrier, block, blocks, dynamic_shared, load_global, load_global_2,
-        load_shared_2, store_shared_2, thread, threads,
+        add_global_64, barrier, block, blocks, dynamic_shared, load_shared_2,
+        store_shared_2, thread, threads,
     },
     tile::divisor,
 };
@@ -47,47 +49,14 @@ unsafe fn store(index: u32, point: Complex<f32>) {
     unsafe { store_shared_2(dynamic_shared() + 8 * index, point.map(f32::to_bits)) }
 }
 
-/// Entry `index` of the table.
-#[inline(always)]
-unsafe fn root(p: &Channelise, index: u32) -> Complex<f32> {
-    // SAFETY: the index is below the table's size.
-    unsafe { load_global_2(p.table + 8 * index as u64).map(f32::from_bits) }
-}
-
 /// The FIR.
 #[inline(always)]
 unsafe fn filter(p: &Channelise, input: u32, spectrum: u32, place: &Place) {
-    let turn = (p.turn as u64 + spectrum as u64 * p.hop as u64) % divisor(p.residues).get() as u64;
-    let first = input as u64 * p.input_stride;
-    // The sum over the taps of a residue, of component `part` of samples of `parts`.
-    let sum = |residue: u32, parts: u64, part: u64| {
-        let back = residue + p.residues - turn as u32;
-        let mut tap = if back >= p.residues { back - p.residues } else { back };
-        let mut sum = 0.0_f32;
-        let mut count = 0;
-        while count < p.tap_count {
-            let time = (place.first as u64).wrapping_add(tap as u64);
-            let index = first + time.wrapping_mul(p.time_stride);
-            // SAFETY: the parameters are as declared.
-            let (h, x) = unsafe {
-                let h = f32::from_bits(load_global(p.taps + 4 * tap as u64));
-                (h, component(p.samples, index * parts + part, p.encoding))
-            };
-            sum = h.fma(x, sum);
-            tap += p.residues;
-            count += 1;
-        }
-        sum
-    };
+    let turn = sample::turn(p, spectrum);
     let mut index = thread();
     while index < p.size {
-        let point = if p.complex != 0 {
-            [sum(index, 2, 0), sum(index, 2, 1)]
-        } else {
-            [sum(2 * index, 1, 0), sum(2 * index + 1, 1, 0)]
-        };
-        // SAFETY: the index is below the size.
-        unsafe { store(index, point) };
+        // SAFETY: the index is below the size; the parameters are as declared.
+        unsafe { store(index, sample::point(p, input, turn, place, index)) };
         index += threads();
     }
     barrier();

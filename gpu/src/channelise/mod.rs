@@ -2,19 +2,25 @@
 //!
 //! | file | kernels | bound by |
 //! |---|---|---|
+//! | [`decode`] | raw samples as f32 | memory |
+//! | [`fused`] | several levels a pass, several spectra a block | FP32 instructions, shared memory |
 //! | [`levels`] | any size that fits shared memory, a level at a time | shared memory |
 //!
 //! Transforms are made in place: bin `k` of a column `p` of span `s` lies at `p + at(k) Z / s`
 //! ([`bin_at`] is the inverse of `at`), which bit reversal gives.
 
 #[cfg(not(corrust_target = "sm_90a"))]
+pub mod decode;
+#[cfg(not(corrust_target = "sm_90a"))]
+pub mod fused;
+#[cfg(not(corrust_target = "sm_90a"))]
 pub mod levels;
 pub mod sample;
 pub mod value;
 
 use crate::{
-    abi::channelise::Real,
-    isa::common::{add_f32, fma_f32, mul_f32, neg_f32, sub_f32},
+    abi::channelise::{Channelise, Complex, Real},
+    isa::common::{add_f32, fma_f32, load_global_2, mul_f32, neg_f32, sub_f32},
 };
 
 impl Real for f32 {
@@ -73,6 +79,16 @@ pub const fn position_of(bin: u32, span: u32) -> u32 {
     } else {
         reversed(bin, bits)
     }
+}
+
+/// Entry `index` of the table.
+///
+/// # Safety
+/// The index is below the table's size.
+#[inline(always)]
+unsafe fn root(p: &Channelise, index: u32) -> Complex<f32> {
+    // SAFETY: the caller's promise.
+    unsafe { load_global_2(p.table + 8 * index as u64).map(f32::from_bits) }
 }
 
 #[cfg(test)]

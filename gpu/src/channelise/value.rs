@@ -2,7 +2,7 @@
 
 use crate::{
     abi::channelise::{
-        Channelise, Complex, MISSING, Place, multiply, output, quadrant, rotation, turned,
+        Channelise, Complex, MISSING, Place, Real, multiply, output, quadrant, rotation, turned,
     },
     isa::common::{
         from_i32, halves, load_global_2, round, store_global, store_global_2, store_global_8,
@@ -17,10 +17,11 @@ use crate::{
 #[inline(always)]
 pub unsafe fn place(p: &Channelise, input: u32, spectrum: u32) -> Place {
     if p.places == 0 {
-        return Place { first: (spectrum as u64 * p.hop as u64) as i64, phase: 0, slope: 0 };
+        let first = p.origin + spectrum as u64 * p.hop as u64;
+        return Place { first: first as i64, phase: 0, slope: 0 };
     }
-    let address =
-        p.places + (input as u64 * p.count as u64 + spectrum as u64) * size_of::<Place>() as u64;
+    let address = p.places
+        + (input as u64 * p.count as u64 + spectrum as u64) * size_of::<Place>() as u64;
     // SAFETY: the caller's promise.
     let word = |index: u64| unsafe {
         let [low, high] = load_global_2(address + 8 * index);
@@ -29,10 +30,26 @@ pub unsafe fn place(p: &Channelise, input: u32, spectrum: u32) -> Place {
     Place { first: word(0) as i64, phase: word(1), slope: word(2) }
 }
 
-/// Frequency of bin `k`, in channels.
+/// The channel of bin `k`, and its frequency in channels.
 #[inline(always)]
-fn frequency(p: &Channelise, k: u32) -> i32 {
-    if p.complex != 0 && k >= p.size / 2 { k as i32 - p.size as i32 } else { k as i32 }
+fn channel(p: &Channelise, k: u32) -> (u32, i32) {
+    // The frequency of the samples, and of the first channel there.
+    let negative = p.complex != 0 && k >= p.size / 2;
+    let frequency = if negative { k as i32 - p.size as i32 } else { k as i32 };
+    let lowest = if p.complex != 0 { -(p.size as i32 / 2) } else { 0 };
+    let channel = (frequency - lowest) as u32;
+    if p.inverted != 0 { (p.size - 1 - channel, -frequency) } else { (channel, frequency) }
+}
+
+/// The gain of a channel of an input.
+///
+/// # Safety
+/// Parameters are as declared, both indices below their counts.
+#[inline(always)]
+pub unsafe fn gain(p: &Channelise, input: u32, channel: u32) -> Complex<f32> {
+    let index = input * p.gain_pitch + channel * p.gain_stride;
+    // SAFETY: the caller's promise.
+    unsafe { load_global_2(p.gains + 8 * index as u64).map(f32::from_bits) }
 }
 
 /// Stores bin `k` of a spectrum, after gain and rotation, and says whether it was clipped.
@@ -48,15 +65,14 @@ pub unsafe fn store(
     place: &Place,
     bin: Complex<f32>,
 ) -> bool {
-    let frequency = frequency(p, k);
-    let channel = if p.complex != 0 { (frequency + p.size as i32 / 2) as u32 } else { k };
-    let index = (spectrum as u64 * p.spectrum_stride)
-        .wrapping_add((channel as u64).wrapping_mul(p.channel_stride))
-        .wrapping_add(input as u64 * p.value_stride);
+    let (channel, frequency) = channel(p, k);
+    let index = spectrum as u64 * p.spectrum_stride
+        + channel as u64 * p.channel_stride
+        + input as u64 * p.value_stride;
+    let bin = if p.inverted != 0 { [bin[0], bin[1].neg()] } else { bin };
     // SAFETY: the caller's promise.
     unsafe {
-        let gain = load_global_2(p.gains + 8 * (input as u64 * p.size as u64 + channel as u64));
-        let mut value = multiply(bin, gain.map(f32::from_bits));
+        let mut value = multiply(bin, gain(p, input, channel));
         if p.places != 0 {
             let turn = place.phase.wrapping_add(place.slope.wrapping_mul(frequency as i64 as u64));
             let (quarters, rest) = quadrant((turn >> 32) as u32);

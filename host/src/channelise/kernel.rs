@@ -15,6 +15,8 @@ kernels! {
         CpuAvx2 = "cpu-avx2",
         /// `cpu-avx512`: x86-64 with AVX-512 F.
         CpuAvx512 = "cpu-avx512",
+        /// `fused`: any GPU, several levels at a time of several spectra in a block's shared memory.
+        Fused = "fused",
         /// `levels`: any GPU, a level of the transform at a time in a block's shared memory.
         Levels = "levels",
     }

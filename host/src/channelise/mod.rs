@@ -9,6 +9,7 @@
 //! ([`corrust_gpu::abi::channelise`]), so that all backends give the same bits.
 
 mod cpu;
+mod gpu;
 mod kernel;
 mod places;
 mod plan;
@@ -92,7 +93,7 @@ trait Backend: Send {
 fn backend(gpus: Vec<Arc<dyn Gpu>>, setup: &Setup<'_>) -> Result<Box<dyn Backend>> {
     match &gpus[..] {
         [] => cpu::backend(setup),
-        [gpu] => Err(Error::Device(format!("{}: no F-engine there yet", gpu.facts().name))),
+        [gpu] => Ok(Box::new(gpu::GpuBackend::new(gpu.clone(), setup)?)),
         _ => Err(Error::invalid(format!("{} GPUs for one F-engine: expected one", gpus.len()))),
     }
 }
