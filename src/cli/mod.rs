@@ -13,6 +13,7 @@ mod autocorrelate;
 mod beamform;
 mod bench;
 mod canvas;
+mod channelise;
 mod correlate;
 mod delays;
 mod demo;
@@ -53,6 +54,7 @@ enum Command {
     Demo(demo::Args),
     Simulate(simulate::Args),
     Quantise(quantise::Args),
+    Channelise(channelise::Args),
     Correlate(correlate::Args),
     Beamform(beamform::Args),
     Weights(weights::Args),
@@ -73,6 +75,7 @@ pub fn main() -> ExitCode {
             Command::Demo(args) => args.run(),
             Command::Simulate(args) => args.run(),
             Command::Quantise(args) => args.run(),
+            Command::Channelise(args) => args.run(),
             Command::Correlate(args) => args.run(),
             Command::Beamform(args) => args.run(),
             Command::Weights(args) => args.run(),

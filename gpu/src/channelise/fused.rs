@@ -164,8 +164,8 @@ impl Work {
                         regular &= next == first.wrapping_add((later * p.residues) as i64);
                     }
                 }
-                addresses[index] = (p.samples + inputs[index] as u64 * p.input_stride)
-                    .wrapping_add(first as u64);
+                addresses[index] =
+                    (p.samples + inputs[index] as u64 * p.input_stride).wrapping_add(first as u64);
             }
             regular &= addresses[index] % 4 == 0;
         }

@@ -4,13 +4,11 @@
 //! `P` times.
 
 use crate::{
-    abi::channelise::{
-        Channelise, Complex, MISSING, Place, Real, merge, triple, untangle,
-    },
+    abi::channelise::{Channelise, Complex, MISSING, Place, Real, merge, triple, untangle},
     channelise::{bin_at, position_of, root, sample, value},
     isa::common::{
-        add_global_64, barrier, block, blocks, dynamic_shared, load_shared_2,
-        store_shared_2, thread, threads,
+        add_global_64, barrier, block, blocks, dynamic_shared, load_shared_2, store_shared_2,
+        thread, threads,
     },
     tile::divisor,
 };
