@@ -562,5 +562,170 @@ suite! {
     cpu: Backend::new("cpu", Device::Cpu, Kernel::Auto);
     cpu_avx512: Backend::new("cpu_avx512", Device::Cpu, Kernel::CpuAvx512);
     cpu_avx2: Backend::new("cpu_avx2", Device::Cpu, Kernel::CpuAvx2);
+    sim: Backend::sim("sim", Kernel::Auto);
+    sim_levels: Backend::sim("sim_levels", Kernel::Levels);
+    cuda: Backend::new("cuda", Device::Cuda(0), Kernel::Auto);
+    cuda_levels: Backend::new("cuda_levels", Device::Cuda(0), Kernel::Levels);
     cpu_portable: Backend { most_residues: 1 << 9, cases: 20, ..Backend::new("cpu_portable", Device::Cpu, Kernel::CpuPortable) };
+}
+
+/// What a tone `offset` channels from the middle of channel 20 leaves there, as the prototype of the plan says:
+/// its spectrum at that frequency.
+fn response(prototype: &[f64], residues: usize, offset: f64) -> f64 {
+    let (mut re, mut im) = (0.0, 0.0);
+    for (n, h) in prototype.iter().enumerate() {
+        let (sine, cosine) =
+            (std::f64::consts::TAU * offset * n as f64 / residues as f64).sin_cos();
+        re += h * cosine;
+        im += h * sine;
+    }
+    re.hypot(im)
+}
+
+#[test]
+fn tones_leak_as_designed() {
+    let residues = 128;
+    for window in [Window::Hann, Window::Hamming, Window::Kaiser(9.0)] {
+        for offset in [0.0, 0.25, 0.5, 0.9, 1.5, 3.3, 10.0] {
+            let mut plan = Channeliser::builder(1, residues)
+                .encoding(RawEncoding::Cf32)
+                .window(window)
+                .output(SpectrumEncoding::Cf32)
+                .device(Device::Cpu)
+                .build()
+                .unwrap();
+            let frequency = (20.0 + offset) / residues as f64;
+            let samples: Vec<[f32; 2]> = (0..residues * 8)
+                .map(|n| {
+                    let (sine, cosine) = (std::f64::consts::TAU * frequency * n as f64).sin_cos();
+                    [cosine as f32, sine as f32]
+                })
+                .collect();
+            let expected = response(plan.prototype(), residues, offset);
+            let found = plan.channelise(&samples).unwrap().get(0, residues / 2 + 20, 0).norm();
+            // The prototype's gain is about the root of K; f32 leaves a floor of 140 dB.
+            let floor = 1e-7 * (residues as f64).sqrt();
+            assert!(
+                (f64::from(found) - expected).abs() < 1e-6 * expected + floor,
+                "{window}, {offset}: {found}, not {expected}"
+            );
+            // Three channels away little is left.
+            assert!(
+                offset < 3.0 || expected < 1e-3 * (residues as f64).sqrt(),
+                "{window}, {offset}"
+            );
+        }
+    }
+}
+
+/// A filter bank of `realfft` and a loop.
+struct Witness {
+    residues: usize,
+    taps: Vec<f32>,
+    plan: Arc<dyn realfft::RealToComplex<f32>>,
+    sums: Vec<f32>,
+    spectrum: Vec<Complex<f32>>,
+    scratch: Vec<Complex<f32>>,
+}
+
+impl Witness {
+    fn new(residues: usize, taps: &[f64]) -> Self {
+        let plan = realfft::RealFftPlanner::new().plan_fft_forward(residues);
+        Self {
+            residues,
+            taps: taps.iter().map(|&h| h as f32).collect(),
+            sums: plan.make_input_vec(),
+            spectrum: plan.make_output_vec(),
+            scratch: plan.make_scratch_vec(),
+            plan,
+        }
+    }
+
+    /// The spectrum of the first samples.
+    fn spectrum(&mut self, samples: &[f32]) -> &[Complex<f32>] {
+        self.sums.fill(0.0);
+        let taps = self.taps.chunks_exact(self.residues);
+        for (h, x) in taps.zip(samples.chunks_exact(self.residues)) {
+            for (sum, (h, x)) in self.sums.iter_mut().zip(h.iter().zip(x)) {
+                *sum += h * x;
+            }
+        }
+        let (sums, spectrum) = (&mut self.sums, &mut self.spectrum);
+        self.plan.process_with_scratch(sums, spectrum, &mut self.scratch).unwrap();
+        &self.spectrum
+    }
+}
+
+#[test]
+fn realfft_agrees() {
+    let mut rng = StdRng::seed_from_u64(9);
+    for residues in [8, 24, 1024, 3 << 12, 1 << 16] {
+        let taps = 4;
+        let samples: Vec<f32> =
+            (0..residues * (taps + 2)).map(|_| rng.random_range(-1.0..1.0)).collect();
+        let mut plan = Channeliser::builder(1, residues / 2)
+            .encoding(RawEncoding::F32)
+            .taps(taps)
+            .output(SpectrumEncoding::Cf32)
+            .device(Device::Cpu)
+            .build()
+            .unwrap();
+        let found = plan.channelise(&samples).unwrap();
+        let mut witness = Witness::new(residues, plan.prototype());
+        for spectrum in 0..3 {
+            let expected = witness.spectrum(&samples[spectrum * residues..]);
+            for (channel, expected) in expected[..residues / 2].iter().enumerate() {
+                let difference = (found.get(spectrum, channel, 0) - expected).norm();
+                assert!(difference < 1e-5, "K = {residues}, channel {channel}: {difference}");
+            }
+        }
+    }
+}
+
+/// Samples a second of one thread beside those of `realfft` and a loop, both from int8 to int8: run with
+/// `--ignored --nocapture`, alone.
+#[test]
+#[ignore = "measures"]
+fn beside_realfft() {
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
+    let (inputs, taps) = (16, 8);
+    for residues in [1024, 4096, 16384] {
+        let times = residues * (32 + taps - 1);
+        let mut rng = StdRng::seed_from_u64(1);
+        let bytes: Vec<i8> = (0..inputs * times).map(|_| rng.random_range(-60..60)).collect();
+        let builder = Channeliser::builder(inputs, residues / 2).taps(taps).device(Device::Cpu);
+        let mut plan = builder.build().unwrap();
+        let mut spectra = Spectra::default();
+        let best = |work: &mut dyn FnMut()| {
+            let seconds = (0..5).map(|_| {
+                let start = std::time::Instant::now();
+                work();
+                start.elapsed().as_secs_f64()
+            });
+            (inputs * 32 * residues) as f64 / seconds.fold(f64::MAX, f64::min) / 1e6
+        };
+        let ours = pool.install(|| {
+            best(&mut || {
+                plan.reset();
+                plan.channelise_into(&bytes, &mut spectra).unwrap();
+            })
+        });
+        let mut witness = Witness::new(residues, plan.prototype());
+        let mut row = vec![0_f32; times];
+        let mut out = vec![[0_i8; 2]; 32 * residues / 2 * inputs];
+        let theirs = best(&mut || {
+            for input in 0..inputs {
+                let bytes = &bytes[input * times..][..times];
+                row.iter_mut().zip(bytes).for_each(|(x, byte)| *x = f32::from(*byte));
+                for spectrum in 0..32 {
+                    let values = witness.spectrum(&row[spectrum * residues..]);
+                    for (channel, value) in values[..residues / 2].iter().enumerate() {
+                        let at = (spectrum * residues / 2 + channel) * inputs + input;
+                        out[at] = [value.re, value.im].map(|x| x.round_ties_even() as i8);
+                    }
+                }
+            }
+        });
+        println!("K = {residues}: {ours:.0} M samples/s ({}), realfft {theirs:.0}", plan.kernel());
+    }
 }
