@@ -11,7 +11,7 @@ use corrust::{
     channelise::{Builder, Kernel, Shape, Spectra, SpectrumEncoding, Window},
     delays::Polynomials,
     format::{
-        self, Block, Options, RawShape, ReadAhead, Recording, is_stream,
+        self, Block, Options, RawShape, ReadAhead, Recording, Utc, is_stream,
         npy::{Description, Dtype, Reader, Writer},
     },
     samples::{Missing, RawLayout, RawSamples},
@@ -99,6 +99,10 @@ pub struct Engine {
     /// JSON file of delays of the inputs; --rate or the recording says how long a sample is
     #[arg(long, value_name = "D.json", value_parser = input())]
     delays: Option<PathBuf>,
+    /// When the first sample was taken, in UTC, as 2026-03-20T14:46:00, for delays that count from a date; by
+    /// default what the recording says
+    #[arg(long, value_name = "TIME", requires = "delays")]
+    start: Option<Utc>,
     /// Sky frequency that DC of the samples stands for, as 1.4GHz; delays turn it [default: 0]
     #[arg(long, requires = "delays")]
     sky_frequency: Option<Hertz>,
@@ -214,7 +218,7 @@ impl Engine {
                 Error::file(path, "does not say how many samples a second it has: expected --rate")
             })?;
             // To the nanosecond, beyond which no moment goes.
-            let start = recording.start().map(|start| {
+            let start = self.start.or(recording.start()).map(|start| {
                 let text = start.to_string();
                 let (whole, part) =
                     text.trim_end_matches('Z').split_once('.').unwrap_or((&text, ""));
