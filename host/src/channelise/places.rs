@@ -190,7 +190,7 @@ impl Places {
         let Some(delay) = delays.model.delay(input, seconds) else { return Ok(None) };
         let samples = delay * delays.rate;
         let whole = samples.round();
-        if !(whole.abs() <= MAX_DELAY_SAMPLES as f64) {
+        if whole.is_nan() || whole.abs() > MAX_DELAY_SAMPLES as f64 {
             return Err(Error::invalid(format!(
                 "a delay of {delay} s of input {input} at {seconds} s: expected at most \
                  {MAX_DELAY_SAMPLES} samples of it"
