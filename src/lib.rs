@@ -2,6 +2,7 @@
 //!
 //! A plan is built once for a shape and a device, then fed blocks of any length:
 //!
+//! - [`Channeliser`]: raw voltages in, spectra out.
 //! - [`Correlator`]: samples in, visibilities of all pairs of inputs out, an integration at a time.
 //! - [`Beamformer`]: voltages and weights in, beams out.
 //! - [`Autocorrelator`]: photon counts in, sums of products at lags spread over decades out.
@@ -54,6 +55,8 @@ extern crate self as corrust;
 mod documents {
     #[doc = include_str!("../README.md")]
     struct Readme;
+    #[doc = include_str!("../docs/channelise.md")]
+    struct Channelise;
     #[doc = include_str!("../docs/correlate.md")]
     struct Correlate;
     #[doc = include_str!("../docs/beamform.md")]

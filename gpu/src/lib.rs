@@ -9,7 +9,7 @@
 //! |---|---|
 //! | instructions (the only `asm!`) | [`isa`] |
 //! | fragments, swizzles, staging | [`tile`] |
-//! | kernels | [`autocorrelate`], [`beamform`], [`correlate`], [`reorder`] |
+//! | kernels | [`autocorrelate`], [`beamform`], [`channelise`], [`correlate`], [`reorder`] |
 //! | kernels that measure a GPU | [`limits`] |
 
 #![no_std]
@@ -32,6 +32,7 @@ pub mod abi;
 pub mod isa;
 pub mod autocorrelate;
 pub mod beamform;
+pub mod channelise;
 pub mod correlate;
 pub mod limits;
 pub mod reorder;

@@ -8,6 +8,7 @@
 
 pub mod autocorrelate;
 pub mod beamform;
+pub mod channelise;
 pub mod correlate;
 pub mod delays;
 pub mod device;
@@ -28,6 +29,7 @@ mod stream;
 
 pub use autocorrelate::Autocorrelator;
 pub use beamform::Beamformer;
+pub use channelise::Channeliser;
 pub use correlate::Correlator;
 pub use device::{Device, Devices};
 pub use error::{Error, Result};

@@ -17,6 +17,7 @@ mod autocorrelate;
 mod beamform;
 mod bench;
 mod canvas;
+mod channelise;
 mod correlate;
 mod delays;
 mod demo;
@@ -84,6 +85,7 @@ enum Command {
     Info(info::Args),
     Simulate(simulate::Args),
     Quantise(quantise::Args),
+    Channelise(channelise::Args),
     Correlate(correlate::Args),
     Beamform(beamform::Args),
     Weights(weights::Args),
@@ -106,6 +108,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
             Command::Info(args) => args.run(),
             Command::Simulate(args) => args.run(),
             Command::Quantise(args) => args.run(),
+            Command::Channelise(args) => args.run(),
             Command::Correlate(args) => args.run(),
             Command::Beamform(args) => args.run(),
             Command::Weights(args) => args.run(),

@@ -95,7 +95,7 @@ pub fn expect_integers(reader: &Reader, axes: &[&str]) -> Result<(Dtype, Decode)
         Some(Dtype::Uint32) => decoder!(u32),
         Some(Dtype::Int64) => decoder!(i64),
         Some(Dtype::Uint64) => decoder!(u64),
-        Some(Dtype::Float16 | Dtype::Float32 | Dtype::Float64) | None => {
+        Some(Dtype::Float16 | Dtype::Float32 | Dtype::Float64 | Dtype::Complex64) | None => {
             let found = reader.type_name();
             return Err(Error::file(
                 reader.path(),

@@ -5,6 +5,7 @@
 
 pub mod autocorrelate;
 pub mod beamform;
+pub mod channelise;
 pub mod correlate;
 pub mod limits;
 pub mod reorder;
@@ -92,6 +93,7 @@ impl<P> Kernel<P> {
 const MODULES: &[&[&[Entry]]] = &[
     autocorrelate::ENTRIES,
     beamform::ENTRIES,
+    channelise::ENTRIES,
     correlate::ENTRIES,
     limits::ENTRIES,
     reorder::ENTRIES,

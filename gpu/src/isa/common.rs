@@ -580,3 +580,130 @@ pub fn sqrt(x: f32) -> f32 {
     };
     root
 }
+
+/// `add.rn.f32`: `a + b`, to the nearest.
+#[inline(always)]
+pub fn add_f32(a: f32, b: f32) -> f32 {
+    let value: f32;
+    // SAFETY: arithmetic.
+    unsafe {
+        ptx!(
+            "add.rn.f32 {}, {}, {};",
+            out(reg32) value, in(reg32) a, in(reg32) b, options(pure, nomem, nostack)
+        )
+    };
+    value
+}
+
+/// `sub.rn.f32`: `a - b`, to the nearest.
+#[inline(always)]
+pub fn sub_f32(a: f32, b: f32) -> f32 {
+    let value: f32;
+    // SAFETY: arithmetic.
+    unsafe {
+        ptx!(
+            "sub.rn.f32 {}, {}, {};",
+            out(reg32) value, in(reg32) a, in(reg32) b, options(pure, nomem, nostack)
+        )
+    };
+    value
+}
+
+/// `mul.rn.f32`: `a * b`, to the nearest.
+#[inline(always)]
+pub fn mul_f32(a: f32, b: f32) -> f32 {
+    let value: f32;
+    // SAFETY: arithmetic.
+    unsafe {
+        ptx!(
+            "mul.rn.f32 {}, {}, {};",
+            out(reg32) value, in(reg32) a, in(reg32) b, options(pure, nomem, nostack)
+        )
+    };
+    value
+}
+
+/// `fma.rn.f32`: `a * b + c`, rounded once, to the nearest.
+#[inline(always)]
+pub fn fma_f32(a: f32, b: f32, c: f32) -> f32 {
+    let value: f32;
+    // SAFETY: arithmetic.
+    unsafe {
+        ptx!(
+            "fma.rn.f32 {}, {}, {}, {};",
+            out(reg32) value, in(reg32) a, in(reg32) b, in(reg32) c, options(pure, nomem, nostack)
+        )
+    };
+    value
+}
+
+/// `neg.f32`: `-a`.
+#[inline(always)]
+pub fn neg_f32(a: f32) -> f32 {
+    let value: f32;
+    // SAFETY: arithmetic.
+    unsafe {
+        ptx!(
+            "neg.f32 {}, {};",
+            out(reg32) value, in(reg32) a, options(pure, nomem, nostack)
+        )
+    };
+    value
+}
+
+/// `cvt.rni.s32.f32`: the nearest integer, half to even; the ends of i32 beyond them, 0 for what is no
+/// number.
+#[inline(always)]
+pub fn round(x: f32) -> i32 {
+    let value: i32;
+    // SAFETY: arithmetic.
+    unsafe {
+        ptx!(
+            "cvt.rni.s32.f32 {}, {};",
+            out(reg32) value, in(reg32) x, options(pure, nomem, nostack)
+        )
+    };
+    value
+}
+
+/// `cvt.rn.f16x2.f32`: two numbers as halves, the second in the low one.
+#[inline(always)]
+pub fn halves(high: f32, low: f32) -> u32 {
+    let value: u32;
+    // SAFETY: arithmetic.
+    unsafe {
+        ptx!(
+            "cvt.rn.f16x2.f32 {}, {}, {};",
+            out(reg32) value, in(reg32) high, in(reg32) low, options(pure, nomem, nostack)
+        )
+    };
+    value
+}
+
+/// `cvt.f32.f16`: a half, exactly.
+#[inline(always)]
+pub fn from_half(half: u16) -> f32 {
+    let value: f32;
+    // SAFETY: arithmetic.
+    unsafe {
+        ptx!(
+            "cvt.f32.f16 {}, {};",
+            out(reg32) value, in(reg16) half, options(pure, nomem, nostack)
+        )
+    };
+    value
+}
+
+/// `cvt.rn.f32.s32`: an integer as f32, to the nearest.
+#[inline(always)]
+pub fn from_i32(integer: i32) -> f32 {
+    let value: f32;
+    // SAFETY: arithmetic.
+    unsafe {
+        ptx!(
+            "cvt.rn.f32.s32 {}, {};",
+            out(reg32) value, in(reg32) integer, options(pure, nomem, nostack)
+        )
+    };
+    value
+}

@@ -55,10 +55,12 @@ pub enum Dtype {
     Float32,
     /// IEEE double precision.
     Float64,
+    /// Two of IEEE single precision.
+    Complex64,
 }
 
 impl Dtype {
-    const ALL: [Self; 11] = [
+    const ALL: [Self; 12] = [
         Self::Int8,
         Self::Uint8,
         Self::Int16,
@@ -70,6 +72,7 @@ impl Dtype {
         Self::Float16,
         Self::Float32,
         Self::Float64,
+        Self::Complex64,
     ];
 
     /// Bytes of one element.
@@ -78,7 +81,7 @@ impl Dtype {
             Self::Int8 | Self::Uint8 => 1,
             Self::Int16 | Self::Uint16 | Self::Float16 => 2,
             Self::Int32 | Self::Uint32 | Self::Float32 => 4,
-            Self::Int64 | Self::Uint64 | Self::Float64 => 8,
+            Self::Int64 | Self::Uint64 | Self::Float64 | Self::Complex64 => 8,
         }
     }
 
@@ -96,6 +99,7 @@ impl Dtype {
             Self::Float16 => "float16",
             Self::Float32 => "float32",
             Self::Float64 => "float64",
+            Self::Complex64 => "complex64",
         }
     }
 
@@ -113,6 +117,7 @@ impl Dtype {
             Self::Float16 => "<f2",
             Self::Float32 => "<f4",
             Self::Float64 => "<f8",
+            Self::Complex64 => "<c8",
         }
     }
 
@@ -281,7 +286,8 @@ impl Reader {
             return Err(Error::file(self.path(), reason));
         }
         if self.big_endian {
-            bytes.chunks_exact_mut(size).for_each(<[u8]>::reverse);
+            let parts = if self.dtype == Some(Dtype::Complex64) { 2 } else { 1 };
+            bytes.chunks_exact_mut(size / parts).for_each(<[u8]>::reverse);
         }
         Ok(())
     }

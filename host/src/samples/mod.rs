@@ -415,35 +415,35 @@ fn memory_bytes(memory: &Memory<'_>) -> usize {
 }
 
 /// What a plan is fed with: a slice of elements of any type (bytes, `i8`, `Complex<i8>`, `f16`, arrays of
-/// these) whose bytes are the samples, complete and in the plan's own order (counts: bytes alone), or
-/// [`Samples`] that say where they are, how they lie and what is missing.
+/// these) whose bytes are the samples, complete and in the plan's own order (counts: bytes alone), or a view
+/// that says where they are, how they lie and what is missing: [`Samples`], of an F-engine [`RawSamples`].
 #[derive(Clone, Copy, Debug)]
-pub enum Feed<'a> {
+pub enum Feed<'a, View = Samples<'a>> {
     /// Samples in the plan's order, and the bytes of an element of the slice.
     Bytes(&'a [u8], usize),
     /// A view.
-    Samples(Samples<'a>),
+    Samples(View),
 }
 
-impl<'a, S: NoUninit> From<&'a [S]> for Feed<'a> {
+impl<'a, S: NoUninit, View> From<&'a [S]> for Feed<'a, View> {
     fn from(samples: &'a [S]) -> Self {
         Self::Bytes(bytemuck::cast_slice(samples), size_of::<S>())
     }
 }
 
-impl<'a, S: NoUninit, const N: usize> From<&'a [S; N]> for Feed<'a> {
+impl<'a, S: NoUninit, View, const N: usize> From<&'a [S; N]> for Feed<'a, View> {
     fn from(samples: &'a [S; N]) -> Self {
         samples.as_slice().into()
     }
 }
 
-impl<'a, S: NoUninit> From<&'a Vec<S>> for Feed<'a> {
+impl<'a, S: NoUninit, View> From<&'a Vec<S>> for Feed<'a, View> {
     fn from(samples: &'a Vec<S>) -> Self {
         samples.as_slice().into()
     }
 }
 
-impl<'a> From<&'a LockedBytes> for Feed<'a> {
+impl<'a, View> From<&'a LockedBytes> for Feed<'a, View> {
     fn from(samples: &'a LockedBytes) -> Self {
         Self::Bytes(samples, 1)
     }
@@ -451,6 +451,12 @@ impl<'a> From<&'a LockedBytes> for Feed<'a> {
 
 impl<'a> From<Samples<'a>> for Feed<'a> {
     fn from(samples: Samples<'a>) -> Self {
+        Self::Samples(samples)
+    }
+}
+
+impl<'a> From<RawSamples<'a>> for Feed<'a, RawSamples<'a>> {
+    fn from(samples: RawSamples<'a>) -> Self {
         Self::Samples(samples)
     }
 }

@@ -2,6 +2,7 @@
 
 use std::{fmt, ops::Range, str::FromStr};
 
+use corrust_gpu::abi::channelise::LEVELS_2;
 use half::f16;
 use num_complex::Complex;
 
@@ -33,9 +34,6 @@ pub enum RawEncoding {
         complex: bool,
     },
 }
-
-/// The outer levels of two bits, in units of the inner ones.
-const TWO_BITS_HIGH: f32 = 3.3165;
 
 impl RawEncoding {
     /// Every encoding.
@@ -115,9 +113,7 @@ impl RawEncoding {
             Self::Complex(Encoding::Ci4Offset) => (code & 15) as f32 - 8.0,
             Self::Complex(Encoding::Cf16) => f16::from_bits(code as u16).to_f32(),
             Self::Vdif { bits: 1, .. } => (2 * (code & 1)) as f32 - 1.0,
-            Self::Vdif { bits: 2, .. } => {
-                [-TWO_BITS_HIGH, -1.0, 1.0, TWO_BITS_HIGH][(code & 3) as usize]
-            }
+            Self::Vdif { bits: 2, .. } => LEVELS_2[(code & 3) as usize],
             Self::Vdif { bits: 4, .. } => (code & 15) as f32 - 8.0,
             Self::Vdif { bits: 8, .. } => (code & 0xff) as f32 - 127.5,
             Self::Vdif { .. } => (code & 0xffff) as f32 - 32767.5,

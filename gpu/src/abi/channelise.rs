@@ -1,0 +1,374 @@
+//! The F-engine: its arithmetic, which every backend follows to the bit, and its kernels.
+//!
+//! A spectrum of `K` residues (`K = 2 Z` real samples, or `K = Z` complex ones) is made in this order, every
+//! operation an f32 one, rounded to nearest, half to even:
+//!
+//! 1. Samples become f32 exactly. One that is no finite number is zero.
+//! 2. FIR: `acc = 0; acc = fma(h[r + p K], x[r + p K], acc)` for `p = 0..P`. With a hop `D` other than `K`
+//!    the sum of tap offset `r` belongs to residue `(r + m D) mod K` of spectrum `m`. The table of real
+//!    samples holds `h / 2`, which takes the halves out of step 4.
+//! 3. FFT of `Z` points, by decimation in time: real samples make `z[i] = v[2i] + j v[2i+1]`. A column `p`
+//!    of span `s` is the transform of `z[p + (Z/s) t]`, `t = 0..s`; columns of span 1 are the samples. If 3
+//!    divides `Z`, [`triple`] makes columns of span 3 of `p`, `p + Z/3`, `p + 2Z/3` first. Then [`merge`]
+//!    makes columns of span `2 s` of `p` and `p + Z/(2s)` until one is left. How many levels a backend takes
+//!    at a time, and where it keeps what, changes no bit.
+//! 4. Real samples: [`untangle`] makes channels `k` and `Z - k` of bins `k` and `Z - k`, `k = 0..=Z/2`. Of
+//!    `k = 0` (both bins are bin 0) and `k = Z/2` the first result counts.
+//!    Bins of a band that runs downwards are conjugated.
+//! 5. [`multiply`] by the gain; where there are delays then by the rotation ([`quadrant`], [`rotation`]).
+//! 6. Quantised: rounded to nearest, half to even, then clamped. A complex sample of which re or im was
+//!    clamped is clipped. What is no number is zero.
+
+use super::{Entry, Kernel, kernels, parameters};
+
+/// f32 numbers that one operation takes together: one on a GPU, one for each input on a CPU.
+pub trait Real: Copy {
+    /// The same number in all.
+    fn splat(value: f32) -> Self;
+    /// `self + other`.
+    fn add(self, other: Self) -> Self;
+    /// `self - other`.
+    fn sub(self, other: Self) -> Self;
+    /// `self * other`.
+    fn mul(self, other: Self) -> Self;
+    /// `self * factor + term`, rounded once.
+    fn fma(self, factor: Self, term: Self) -> Self;
+    /// `-self`.
+    fn neg(self) -> Self;
+}
+
+/// `[real, imaginary]`.
+pub type Complex<R> = [R; 2];
+
+/// Spans below this have twiddles of 1 and `-j` that are not multiplied by.
+pub const PLAIN_SPANS: u32 = 8;
+
+/// `[a + w b, a - w b]`.
+#[inline(always)]
+pub fn butterfly<R: Real>(a: Complex<R>, b: Complex<R>, w: Complex<R>) -> [Complex<R>; 2] {
+    let re = b[0].fma(w[0], b[1].neg().fma(w[1], a[0]));
+    let im = b[0].fma(w[1], b[1].fma(w[0], a[1]));
+    let two = R::splat(2.0);
+    [[re, im], [two.fma(a[0], re.neg()), two.fma(a[1], im.neg())]]
+}
+
+/// `[a + b, a - b]`.
+#[inline(always)]
+pub fn plain<R: Real>(a: Complex<R>, b: Complex<R>) -> [Complex<R>; 2] {
+    [[a[0].add(b[0]), a[1].add(b[1])], [a[0].sub(b[0]), a[1].sub(b[1])]]
+}
+
+/// `[a - j b, a + j b]`.
+#[inline(always)]
+pub fn rotated<R: Real>(a: Complex<R>, b: Complex<R>) -> [Complex<R>; 2] {
+    [[a[0].add(b[1]), a[1].sub(b[0])], [a[0].sub(b[1]), a[1].add(b[0])]]
+}
+
+/// Bins `k` and `k + span` of the column of span `2 span` that two columns make whose bins `k` are `a` and
+/// `b`; `w` is [`twiddle`]`(.., span, k)` of the table, not looked at where it need not be.
+#[inline(always)]
+pub fn merge<R: Real>(
+    a: Complex<R>,
+    b: Complex<R>,
+    span: u32,
+    k: u32,
+    w: Complex<R>,
+) -> [Complex<R>; 2] {
+    if span < PLAIN_SPANS && k == 0 {
+        plain(a, b)
+    } else if span < PLAIN_SPANS && 2 * k == span {
+        rotated(a, b)
+    } else {
+        butterfly(a, b, w)
+    }
+}
+
+/// Half the square root of 3.
+pub const HALF_ROOT_3: f32 = 0.866_025_4;
+
+/// The three bins of three samples.
+#[inline(always)]
+pub fn triple<R: Real>([x, y, z]: [Complex<R>; 3]) -> [Complex<R>; 3] {
+    let [sum, difference] = plain(y, z);
+    let half = R::splat(-0.5);
+    let root = R::splat(HALF_ROOT_3);
+    let middle = [half.fma(sum[0], x[0]), half.fma(sum[1], x[1])];
+    [
+        [x[0].add(sum[0]), x[1].add(sum[1])],
+        [root.fma(difference[1], middle[0]), root.neg().fma(difference[0], middle[1])],
+        [root.neg().fma(difference[1], middle[0]), root.fma(difference[0], middle[1])],
+    ]
+}
+
+/// Channels `k` and `Z - k` of real samples, of bins `k` and `Z - k`; `w = exp(-2 pi j k / K)`, entry `k` of
+/// the table.
+#[inline(always)]
+pub fn untangle<R: Real>(bin: Complex<R>, mirror: Complex<R>, w: Complex<R>) -> [Complex<R>; 2] {
+    let even = [bin[0].add(mirror[0]), bin[1].sub(mirror[1])];
+    let odd = [bin[1].add(mirror[1]), mirror[0].sub(bin[0])];
+    let [first, second] = butterfly(even, odd, w);
+    [first, [second[0], second[1].neg()]]
+}
+
+/// `x * y`.
+#[inline(always)]
+pub fn multiply<R: Real>(x: Complex<R>, y: Complex<R>) -> Complex<R> {
+    [x[1].neg().fma(y[1], x[0].mul(y[0])), x[1].fma(y[0], x[0].mul(y[1]))]
+}
+
+/// Entry of the table of `exp(-2 pi j t / K)`, `t = 0..K/2` (see [`unit`]), that [`merge`] takes for bin `k`
+/// of two columns of `span`.
+#[inline(always)]
+pub const fn twiddle(residues: u32, span: u32, k: u32) -> u32 {
+    k * (residues / (2 * span))
+}
+
+/// A turn, in units of `2^-32`: the nearest quarter, and the rest in the same units, at most an eighth.
+#[inline(always)]
+pub const fn quadrant(turn: u32) -> (u32, i32) {
+    let quarters = turn.wrapping_add(1 << 29) >> 30;
+    (quarters, turn.wrapping_sub(quarters << 30) as i32)
+}
+
+/// `[cos, sin]` of a rest of [`quadrant`], converted to f32.
+#[inline(always)]
+pub fn rotation<R: Real>(rest: R) -> Complex<R> {
+    const RADIANS: f32 = (core::f64::consts::TAU / 4_294_967_296.0) as f32;
+    let x = rest.mul(R::splat(RADIANS));
+    let square = x.mul(x);
+    let constant = R::splat;
+    let cosine = square.fma(constant(-1.0 / 3_628_800.0), constant(1.0 / 40_320.0));
+    let cosine = square.fma(cosine, constant(-1.0 / 720.0));
+    let cosine = square.fma(cosine, constant(1.0 / 24.0));
+    let cosine = square.fma(cosine, constant(-0.5));
+    let cosine = square.fma(cosine, constant(1.0));
+    let sine = square.fma(constant(1.0 / 362_880.0), constant(-1.0 / 5040.0));
+    let sine = square.fma(sine, constant(1.0 / 120.0));
+    let sine = square.fma(sine, constant(-1.0 / 6.0));
+    let sine = square.mul(sine);
+    [cosine, x.fma(sine, x)]
+}
+
+/// `[cos, sin]` turned on by quarters.
+#[inline(always)]
+pub fn turned<R: Real>([cosine, sine]: Complex<R>, quarters: u32) -> Complex<R> {
+    match quarters & 3 {
+        0 => [cosine, sine],
+        1 => [sine.neg(), cosine],
+        2 => [cosine.neg(), sine.neg()],
+        _ => [sine, cosine.neg()],
+    }
+}
+
+/// `exp(-2 pi j t / count)` for `t < count`, to the nearest f32: of the first eighth of the circle, mirrored,
+/// so that equal parts are equal to the bit.
+pub const fn unit(t: u32, count: u32) -> [f32; 2] {
+    let (t, count) = (t as u64, count as u64);
+    // Eighths of a turn, then what is left of it, from the nearer end.
+    let eighth = 8 * t / count;
+    let (first, last) = (8 * t - eighth * count, (eighth + 1) * count - 8 * t);
+    let part = if eighth % 2 == 0 { first } else { last };
+    let x = core::f64::consts::FRAC_PI_4 * part as f64 / count as f64;
+    let (mut cosine, mut sine, mut term) = (0.0, 0.0, 1.0);
+    // The terms of the series, small against f64's precision after the last.
+    let mut power = 0;
+    while power < 20 {
+        match power % 4 {
+            0 => cosine += term,
+            1 => sine += term,
+            2 => cosine -= term,
+            _ => sine -= term,
+        }
+        power += 1;
+        term = term * x / power as f64;
+    }
+    let (c, s) = (cosine as f32, sine as f32);
+    match eighth {
+        0 => [c, -s],
+        1 => [s, -c],
+        2 => [-s, -c],
+        3 => [-c, -s],
+        4 => [-c, s],
+        5 => [-s, c],
+        6 => [s, c],
+        _ => [c, s],
+    }
+}
+
+/// How raw samples lie in memory.
+pub mod raw {
+    /// int8.
+    pub const I8: u32 = 0;
+    /// int16, little endian.
+    pub const I16: u32 = 1;
+    /// f32, little endian.
+    pub const F32: u32 = 2;
+    /// f16.
+    pub const F16: u32 = 3;
+    /// Two's-complement nibbles, the first of two in the high one.
+    pub const NIBBLES: u32 = 4;
+    /// The same, each in excess of 8.
+    pub const NIBBLES_OFFSET: u32 = 5;
+    /// Codes of 1, 2, 4, 8 or 16 bits: `CODES + bits`, the first in the lowest bits.
+    pub const CODES: u32 = 16;
+}
+
+/// Levels of 2-bit codes.
+pub const LEVELS_2: [f32; 4] = [-3.3165, -1.0, 1.0, 3.3165];
+
+/// What spectra are made of.
+pub mod output {
+    /// int8 re, im.
+    pub const CI8: u32 = 0;
+    /// Two's-complement nibbles, re in the high one.
+    pub const CI4: u32 = 1;
+    /// Nibbles in excess of 8, re in the high one.
+    pub const CI4_OFFSET: u32 = 2;
+    /// IEEE half re, im.
+    pub const CF16: u32 = 3;
+    /// f32 re, im.
+    pub const CF32: u32 = 4;
+}
+
+/// `Place::first` of a spectrum that is missing.
+pub const MISSING: i64 = i64::MIN;
+
+parameters! {
+    /// Where a spectrum of an input is taken from, and how it is turned.
+    pub struct Place {
+        /// Index of the sample of tap 0, or [`MISSING`]: the spectrum is zero.
+        pub first: i64,
+        /// Turn of frequency 0, in units of `2^-64`.
+        pub phase: u64,
+        /// Turn from one channel to the next, likewise; both wrap, and the highest 32 bits count.
+        pub slope: u64,
+    }
+}
+
+parameters! {
+    /// Parameters of the channelisers. Samples are counted, components of complex ones not.
+    pub struct Channelise {
+        /// Raw samples.
+        pub samples: u64,
+        /// Prototype `h` (real samples: `h / 2`), f32, `K P` of them.
+        pub taps: u64,
+        /// [`unit`]`(t, K)` for `t < K / 2`, pairs of f32.
+        pub table: u64,
+        /// Gains, pairs of f32.
+        pub gains: u64,
+        /// [`Place`]s `[input][spectrum]`, or 0: spectrum `m` begins at sample `origin + m D`, unturned.
+        pub places: u64,
+        /// See `places`.
+        pub origin: u64,
+        /// Spectra.
+        pub spectra: u64,
+        /// Clipped samples of each input, u64, added to.
+        pub clipped: u64,
+        /// Samples from one input to the next.
+        pub input_stride: u64,
+        /// Samples from one time to the next.
+        pub time_stride: u64,
+        /// Values from one spectrum to the next.
+        pub spectrum_stride: u64,
+        /// Values from one channel to the next.
+        pub channel_stride: u64,
+        /// Values from one input to the next.
+        pub value_stride: u64,
+        /// `K`.
+        pub residues: u32,
+        /// `Z`, and `C`.
+        pub size: u32,
+        /// `P`.
+        pub tap_count: u32,
+        /// `D`.
+        pub hop: u32,
+        /// `m D mod K` of the first spectrum.
+        pub turn: u32,
+        /// Inputs.
+        pub inputs: u32,
+        /// Spectra of each.
+        pub count: u32,
+        /// One of [`raw`].
+        pub encoding: u32,
+        /// 1 for complex samples, else 0.
+        pub complex: u32,
+        /// One of [`output`].
+        pub output: u32,
+        /// Gains from one channel to the next: 1, or 0 if an input has one for all.
+        pub gain_stride: u32,
+        /// Gains from one input to the next.
+        pub gain_pitch: u32,
+        /// [`FUSED`]: inputs of a block.
+        pub group: u32,
+        /// 1 for a band that runs downwards: bins are conjugated, and channels are numbered from the highest
+        /// frequency of the samples down. Else 0.
+        pub inverted: u32,
+    }
+}
+
+parameters! {
+    /// Parameters of [`DECODE`]. Grid: any; the threads share the numbers.
+    pub struct Decode {
+        /// Raw samples.
+        pub samples: u64,
+        /// f32 numbers `[input][time]`.
+        pub decoded: u64,
+        /// Time of the first sample.
+        pub origin: u64,
+        /// Samples from one input to the next.
+        pub input_stride: u64,
+        /// Samples from one time to the next.
+        pub time_stride: u64,
+        /// Decoded samples from one input to the next.
+        pub decoded_stride: u64,
+        /// Times.
+        pub times: u64,
+        /// Inputs.
+        pub inputs: u32,
+        /// One of [`raw`].
+        pub encoding: u32,
+        /// Components of a sample.
+        pub parts: u32,
+        /// Zero.
+        pub reserved: u32,
+    }
+}
+
+/// Most points of a transform in one block's shared memory on any GPU from compute capability 8.0 on.
+pub const LEVELS_SIZE: u32 = 12288;
+
+/// Spectra of each input of a block of [`FUSED`].
+pub const FUSED_SPECTRA: u32 = 3;
+/// Threads of it at most, and of a launch where two blocks share a multiprocessor.
+pub const FUSED_THREADS: [u32; 2] = [512, 256];
+/// Points of a transform between which one place of shared memory stays empty, so that passes of any
+/// stride touch all banks.
+pub const PAD: u32 = 16;
+
+/// Bytes of a spectrum of `size` points in shared memory.
+pub const fn spectrum_bytes(size: u32) -> u32 {
+    8 * (size + size / PAD)
+}
+
+/// Whether [`FUSED`] makes transforms of `size` points: a first pass of 16 or 12, others of 2 to 16.
+pub const fn is_fused(size: u32) -> bool {
+    size >= 32
+        && (size.is_power_of_two() || size.is_multiple_of(24) && (size / 3).is_power_of_two())
+}
+
+kernels! { KERNELS:
+    /// Raw samples as f32.
+    DECODE: Kernel<Decode> = Kernel::new("channelise_decode", 256);
+    /// Spectra of any size up to [`LEVELS_SIZE`], level by level. Launched with 8 bytes of shared memory for
+    /// each point. Grid: any; the blocks share the spectra of
+    /// every input.
+    LEVELS: Kernel<Channelise> = Kernel::new("channelise_levels", 256);
+    /// Spectra of sizes that [`is_fused`], whose passes take several levels each. Launched with
+    /// `FUSED_SPECTRA * group` times [`spectrum_bytes`] of shared memory. Grid: as many blocks as there are
+    /// groups of `group` inputs, times as many as there are groups of [`FUSED_SPECTRA`] spectra; the inputs
+    /// vary fastest.
+    FUSED: Kernel<Channelise> = Kernel::new("channelise_fused", FUSED_THREADS[0]);
+}
+
+/// Entries of this module.
+pub const ENTRIES: &[&[Entry]] = &[KERNELS];

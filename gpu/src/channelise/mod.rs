@@ -1,0 +1,113 @@
+//! Channeliser kernels: raw voltages to spectra. The arithmetic is [`crate::abi::channelise`]'s.
+//!
+//! | file | kernels | bound by |
+//! |---|---|---|
+//! | [`decode`] | raw samples as f32 | memory |
+//! | [`fused`] | several levels a pass, several spectra a block | FP32 instructions, shared memory |
+//! | [`levels`] | any size that fits shared memory, a level at a time | shared memory |
+//!
+//! Transforms are made in place: bin `k` of a column `p` of span `s` lies at `p + at(k) Z / s`
+//! ([`bin_at`] is the inverse of `at`), which bit reversal gives.
+
+#[cfg(not(corrust_target = "sm_90a"))]
+pub mod decode;
+#[cfg(not(corrust_target = "sm_90a"))]
+pub mod fused;
+#[cfg(not(corrust_target = "sm_90a"))]
+pub mod levels;
+pub mod sample;
+pub mod value;
+
+use crate::{
+    abi::channelise::{Channelise, Complex, Real},
+    isa::common::{add_f32, fma_f32, load_global_2, mul_f32, neg_f32, sub_f32},
+};
+
+impl Real for f32 {
+    #[inline(always)]
+    fn splat(value: f32) -> f32 {
+        value
+    }
+
+    #[inline(always)]
+    fn add(self, other: f32) -> f32 {
+        add_f32(self, other)
+    }
+
+    #[inline(always)]
+    fn sub(self, other: f32) -> f32 {
+        sub_f32(self, other)
+    }
+
+    #[inline(always)]
+    fn mul(self, other: f32) -> f32 {
+        mul_f32(self, other)
+    }
+
+    #[inline(always)]
+    fn fma(self, factor: f32, term: f32) -> f32 {
+        fma_f32(self, factor, term)
+    }
+
+    #[inline(always)]
+    fn neg(self) -> f32 {
+        neg_f32(self)
+    }
+}
+
+/// The lowest `bits` bits of `value`, reversed.
+#[inline(always)]
+const fn reversed(value: u32, bits: u32) -> u32 {
+    // Twice, as a shift by 32 is none.
+    value.reverse_bits() >> 1 >> (31 - bits)
+}
+
+/// Bin that lies at a position of a column of `span` bins, a power of two or three times one.
+#[inline(always)]
+pub const fn bin_at(position: u32, span: u32) -> u32 {
+    let bits = span.trailing_zeros();
+    let (third, rest) = (position >> bits, position & ((1 << bits) - 1));
+    if span >> bits == 3 { third + 3 * reversed(rest, bits) } else { reversed(position, bits) }
+}
+
+/// Position of a bin of a column of `span` bins.
+#[inline(always)]
+pub const fn position_of(bin: u32, span: u32) -> u32 {
+    let bits = span.trailing_zeros();
+    if span >> bits == 3 {
+        (bin % 3 << bits) + reversed(bin / 3, bits)
+    } else {
+        reversed(bin, bits)
+    }
+}
+
+/// Entry `index` of the table.
+///
+/// # Safety
+/// The index is below the table's size.
+#[inline(always)]
+unsafe fn root(p: &Channelise, index: u32) -> Complex<f32> {
+    // SAFETY: the caller's promise.
+    unsafe { load_global_2(p.table + 8 * index as u64).map(f32::from_bits) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn positions_are_bins_elsewhere() {
+        for span in [1, 2, 3, 4, 6, 8, 12, 24, 32, 4096, 3 << 12] {
+            for position in 0..span {
+                let bin = bin_at(position, span);
+                assert!(bin < span);
+                assert_eq!(position_of(bin, span), position, "span {span}");
+            }
+            // A column's bins are those of its parts, the lower half first.
+            for position in 0..span {
+                let [low, high] = [2 * position, 2 * position + 1].map(|at| bin_at(at, 2 * span));
+                assert_eq!((low, high), (bin_at(position, span), bin_at(position, span) + span));
+            }
+        }
+    }
+}

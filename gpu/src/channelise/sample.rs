@@ -1,0 +1,108 @@
+//! Raw samples as f32, exactly.
+
+use crate::{
+    abi::channelise::{Channelise, Complex, LEVELS_2, Place, Real, raw},
+    isa::common::{from_half, from_i32, load_global, load_global_8, load_global_16},
+    tile::divisor,
+};
+
+/// Component `index` of samples at `address`.
+///
+/// # Safety
+/// It is one of global memory that no thread of the grid writes.
+#[inline(always)]
+pub unsafe fn component(address: u64, index: u64, encoding: u32) -> f32 {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match encoding {
+            raw::I8 => from_i32(load_global_8(address + index) as i8 as i32),
+            raw::I16 => from_i32(load_global_16(address + 2 * index) as i16 as i32),
+            raw::F32 => finite(load_global(address + 4 * index)),
+            raw::F16 => finite(from_half(load_global_16(address + 2 * index) as u16).to_bits()),
+            raw::NIBBLES | raw::NIBBLES_OFFSET => {
+                let byte = load_global_8(address + index / 2);
+                let flipped = if encoding == raw::NIBBLES { byte ^ 0x88 } else { byte };
+                let nibble = flipped >> (4 * (1 - index as u32 % 2)) & 15;
+                from_i32(nibble as i32 - 8)
+            }
+            _ => {
+                let bits = encoding - raw::CODES;
+                let bit = index * bits as u64;
+                let code = if bits == 16 {
+                    load_global_16(address + 2 * index)
+                } else {
+                    load_global_8(address + bit / 8) >> (bit as u32 % 8) & ((1 << bits) - 1)
+                } as i32;
+                match bits {
+                    // Twice the level is whole, and half of it exact.
+                    8 | 16 => 0.5 * from_i32(2 * code + 1 - (1 << bits)),
+                    4 => from_i32(code - 8),
+                    2 => {
+                        let outer = if code == 3 { LEVELS_2[3] } else { LEVELS_2[2] };
+                        let lower = if code == 0 { LEVELS_2[0] } else { LEVELS_2[1] };
+                        if code >= 2 { outer } else { lower }
+                    }
+                    _ => from_i32(2 * code - 1),
+                }
+            }
+        }
+    }
+}
+
+/// The number of these bits, or zero for infinity and what is no number.
+#[inline(always)]
+pub fn finite(bits: u32) -> f32 {
+    f32::from_bits(if bits & 0x7f80_0000 == 0x7f80_0000 { 0 } else { bits })
+}
+
+/// `m D mod K` of a spectrum.
+#[inline(always)]
+pub fn turn(p: &Channelise, spectrum: u32) -> u32 {
+    let turn = p.turn as u64 + spectrum as u64 * p.hop as u64;
+    (turn % divisor(p.residues).get() as u64) as u32
+}
+
+/// The FIR's sum of one component of a residue, of samples of `parts` components.
+#[inline(always)]
+unsafe fn sum(p: &Channelise, first: u64, turn: u32, residue: u32, parts: u64, part: u64) -> f32 {
+    let back = residue + p.residues - turn;
+    let mut tap = if back >= p.residues { back - p.residues } else { back };
+    let mut sum = 0.0_f32;
+    let mut count = 0;
+    while count < p.tap_count {
+        let index = first.wrapping_add((tap as u64).wrapping_mul(p.time_stride));
+        // SAFETY: the parameters are as declared.
+        let (h, x) = unsafe {
+            let h = f32::from_bits(load_global(p.taps + 4 * tap as u64));
+            (h, component(p.samples, index * parts + part, p.encoding))
+        };
+        sum = h.fma(x, sum);
+        tap += p.residues;
+        count += 1;
+    }
+    sum
+}
+
+/// Point `index` of the transform of a spectrum with this [`turn`].
+///
+/// # Safety
+/// Parameters are as declared, the index below the size, the spectrum not missing.
+#[inline(always)]
+pub unsafe fn point(
+    p: &Channelise,
+    input: u32,
+    turn: u32,
+    place: &Place,
+    index: u32,
+) -> Complex<f32> {
+    let first = (input as u64 * p.input_stride)
+        .wrapping_add((place.first as u64).wrapping_mul(p.time_stride));
+    // SAFETY: the caller's promise.
+    unsafe {
+        if p.complex != 0 {
+            [sum(p, first, turn, index, 2, 0), sum(p, first, turn, index, 2, 1)]
+        } else {
+            [sum(p, first, turn, 2 * index, 1, 0), sum(p, first, turn, 2 * index + 1, 1, 0)]
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! From bins to values of spectra: gain, rotation, quantisation.
+
+use crate::{
+    abi::channelise::{
+        Channelise, Complex, MISSING, Place, Real, multiply, output, quadrant, rotation, turned,
+    },
+    isa::common::{
+        from_i32, halves, load_global_2, round, store_global, store_global_2, store_global_8,
+        store_global_16,
+    },
+};
+
+/// The place of a spectrum of an input.
+///
+/// # Safety
+/// Parameters are as declared, both indices below their counts.
+#[inline(always)]
+pub unsafe fn place(p: &Channelise, input: u32, spectrum: u32) -> Place {
+    if p.places == 0 {
+        let first = p.origin + spectrum as u64 * p.hop as u64;
+        return Place { first: first as i64, phase: 0, slope: 0 };
+    }
+    let address =
+        p.places + (input as u64 * p.count as u64 + spectrum as u64) * size_of::<Place>() as u64;
+    // SAFETY: the caller's promise.
+    let word = |index: u64| unsafe {
+        let [low, high] = load_global_2(address + 8 * index);
+        (high as u64) << 32 | low as u64
+    };
+    Place { first: word(0) as i64, phase: word(1), slope: word(2) }
+}
+
+/// The channel of bin `k`, and its frequency in channels.
+#[inline(always)]
+fn channel(p: &Channelise, k: u32) -> (u32, i32) {
+    // The frequency of the samples, and of the first channel there.
+    let negative = p.complex != 0 && k >= p.size / 2;
+    let frequency = if negative { k as i32 - p.size as i32 } else { k as i32 };
+    let lowest = if p.complex != 0 { -(p.size as i32 / 2) } else { 0 };
+    let channel = (frequency - lowest) as u32;
+    if p.inverted != 0 { (p.size - 1 - channel, -frequency) } else { (channel, frequency) }
+}
+
+/// The gain of a channel of an input.
+///
+/// # Safety
+/// Parameters are as declared, both indices below their counts.
+#[inline(always)]
+pub unsafe fn gain(p: &Channelise, input: u32, channel: u32) -> Complex<f32> {
+    let index = input * p.gain_pitch + channel * p.gain_stride;
+    // SAFETY: the caller's promise.
+    unsafe { load_global_2(p.gains + 8 * index as u64).map(f32::from_bits) }
+}
+
+/// Stores bin `k` of a spectrum, after gain and rotation, and says whether it was clipped.
+///
+/// # Safety
+/// Parameters are as declared, the indices below their counts; no other thread stores this value.
+#[inline(always)]
+pub unsafe fn store(
+    p: &Channelise,
+    input: u32,
+    spectrum: u32,
+    k: u32,
+    place: &Place,
+    bin: Complex<f32>,
+) -> bool {
+    let (channel, frequency) = channel(p, k);
+    let index = spectrum as u64 * p.spectrum_stride
+        + channel as u64 * p.channel_stride
+        + input as u64 * p.value_stride;
+    let bin = if p.inverted != 0 { [bin[0], bin[1].neg()] } else { bin };
+    // SAFETY: the caller's promise.
+    unsafe {
+        let mut value = multiply(bin, gain(p, input, channel));
+        if p.places != 0 {
+            let turn = place.phase.wrapping_add(place.slope.wrapping_mul(frequency as i64 as u64));
+            let (quarters, rest) = quadrant((turn >> 32) as u32);
+            value = multiply(value, turned(rotation(from_i32(rest)), quarters));
+            if place.first == MISSING {
+                value = [0.0; 2];
+            }
+        }
+        let limit = if p.output == output::CI8 { 127 } else { 7 };
+        let whole = value.map(round);
+        let clamped = whole.map(|part| part.clamp(-limit, limit));
+        match p.output {
+            output::CI8 => {
+                let packed = clamped[0] as u32 & 0xff | (clamped[1] as u32 & 0xff) << 8;
+                store_global_16(p.spectra + 2 * index, packed as u16);
+            }
+            output::CI4 => {
+                let packed = (clamped[0] as u32 & 15) << 4 | clamped[1] as u32 & 15;
+                store_global_8(p.spectra + index, packed);
+            }
+            output::CI4_OFFSET => {
+                let packed = ((clamped[0] + 8) << 4 | (clamped[1] + 8)) as u32;
+                store_global_8(p.spectra + index, packed);
+            }
+            output::CF16 => {
+                store_global(p.spectra + 4 * index, halves(value[1], value[0]));
+                return false;
+            }
+            _ => {
+                store_global_2(p.spectra + 8 * index, value.map(f32::to_bits));
+                return false;
+            }
+        }
+        clamped[0] != whole[0] || clamped[1] != whole[1]
+    }
+}

@@ -1,0 +1,510 @@
+//! The F-engine on a GPU, or on the simulator of one.
+//!
+//! ```text
+//! block ------------------------------------------> spectra that begin in it
+//! [decode] its last samples, and those before -> seam -> spectra that began before the next block
+//! ```
+//!
+//! Samples in the GPU's memory are read where they lie. Those that later spectra need are kept as f32 in the
+//! seam, to which the first of the next block are joined.
+
+use std::sync::Arc;
+
+use corrust_gpu::abi::{
+    Kernel as Entry,
+    channelise::{
+        Channelise, DECODE, Decode, FUSED, FUSED_SPECTRA, FUSED_THREADS, LEVELS, LEVELS_SIZE,
+        MISSING, Place, is_fused, output, raw, spectrum_bytes, unit,
+    },
+};
+use num_complex::Complex;
+
+use super::{Backend, Batch, Kernel, Setup, Shape, Spectra, SpectraMut, SpectrumEncoding};
+use crate::{
+    Encoding, Error, Layout, Result,
+    device::{Buffer, Gpu, Rows, Stream},
+    samples::{Memory, RawEncoding, RawLayout, RawSamples},
+};
+
+/// Most inputs of a block of the fused kernel.
+const MOST_INPUTS: usize = 16;
+
+/// Bytes that rows of samples on the device are aligned to.
+const ALIGNMENT: usize = 16;
+
+/// Raw samples on the device.
+#[derive(Clone, Copy)]
+struct View {
+    /// One of [`raw`].
+    encoding: u32,
+    address: u64,
+    /// Sample of the stream that lies at `origin`.
+    start: i64,
+    /// Samples from the address to the first.
+    origin: u64,
+    input_stride: u64,
+    time_stride: u64,
+}
+
+/// An F-engine on a GPU.
+pub(super) struct GpuBackend {
+    gpu: Arc<dyn Gpu>,
+    shape: Shape,
+    kernel: Kernel,
+    turns: bool,
+    taps: Buffer,
+    table: Buffer,
+    gains: Buffer,
+    /// Whether an input has one gain for all channels.
+    flat: bool,
+    places: Buffer,
+    clipped: Buffer,
+    /// Samples from host memory.
+    block: Buffer,
+    spectra: Buffer,
+    /// Samples `kept` to `kept + held` of the stream, f32, `[input][time]`.
+    seam: Buffer,
+    /// What the seam is next made in.
+    spare: Buffer,
+    kept: u64,
+    held: usize,
+    /// The stream of the last work.
+    last: Stream,
+}
+
+impl GpuBackend {
+    /// Puts the tables on `gpu`.
+    pub(super) fn new(gpu: Arc<dyn Gpu>, setup: &Setup<'_>) -> Result<Self> {
+        let shape = *setup.shape;
+        let residues = shape.residues();
+        let kernel = choose(&gpu, &shape, setup.kernel)?;
+        let factor = if shape.raw.is_complex() { 1.0 } else { 0.5 };
+        let taps: Vec<f32> = setup.prototype.iter().map(|h| (factor * h) as f32).collect();
+        let table: Vec<[f32; 2]> =
+            (0..residues as u32 / 2).map(|t| unit(t, residues as u32)).collect();
+        let buffer = |bytes| Buffer::new(&gpu, bytes);
+        let mut backend = Self {
+            taps: buffer(4 * taps.len())?,
+            table: buffer(8 * table.len())?,
+            gains: buffer(8 * shape.inputs * shape.channels)?,
+            flat: false,
+            places: buffer(0)?,
+            clipped: buffer(8 * shape.inputs)?,
+            block: buffer(0)?,
+            spectra: buffer(0)?,
+            seam: buffer(0)?,
+            spare: buffer(0)?,
+            kept: 0,
+            held: 0,
+            last: Stream::default(),
+            turns: setup.turns,
+            gpu,
+            shape,
+            kernel,
+        };
+        backend.taps.upload(backend.last, &taps)?;
+        backend.table.upload(backend.last, &table)?;
+        backend.set_gains(setup.gains)?;
+        Ok(backend)
+    }
+
+    /// Makes `stream` come after the work so far.
+    fn continue_on(&mut self, stream: Stream) -> Result<()> {
+        if self.last != stream {
+            self.gpu.order(self.last, stream)?;
+            self.last = stream;
+        }
+        Ok(())
+    }
+
+    /// Bits from one sample of an input to the next, and from one input to the next.
+    fn strides(&self, pitch: usize) -> (u64, u64) {
+        let bits = self.shape.raw.bits();
+        match self.shape.raw_layout {
+            RawLayout::Nt => (1, (8 * pitch / bits) as u64),
+            RawLayout::Tn => ((8 * pitch / bits) as u64, 1),
+        }
+    }
+
+    /// A view of samples on the device that lie as those of `block` do.
+    fn view(&self, address: u64, bit: usize, pitch: usize, start: u64) -> View {
+        let (time_stride, input_stride) = self.strides(pitch);
+        let bits = self.shape.raw.bits();
+        View {
+            encoding: encoding(self.shape.raw),
+            address: address + (bit / 8) as u64,
+            start: start as i64,
+            origin: (bit % 8 / bits) as u64,
+            input_stride,
+            time_stride,
+        }
+    }
+
+    /// Brings a block to the device.
+    fn bring(&mut self, block: &RawSamples<'_>, start: u64) -> Result<(View, Stream)> {
+        if let Memory::Device(slice) = block.memory() {
+            slice.check(&self.gpu)?;
+            let view = self.view(slice.address(), block.bit(0, 0), block.pitch(), start);
+            return Ok((view, slice.stream()));
+        }
+        let Memory::Host(bytes) = block.memory() else { unreachable!("host or device") };
+        let stream = Stream::default();
+        self.continue_on(stream)?;
+        let bits = block.encoding().bits();
+        let (rows, along) = match block.layout() {
+            RawLayout::Nt => (block.inputs(), block.len()),
+            RawLayout::Tn => (block.len(), block.inputs()),
+        };
+        if rows == 0 || along == 0 {
+            return Ok((self.view(self.block.address(), 0, 0, start), stream));
+        }
+        let first = block.bit(0, 0);
+        let width = (first % 8 + along * bits).div_ceil(8);
+        let pitch = width.next_multiple_of(ALIGNMENT);
+        self.block.reserve(rows * pitch)?;
+        let fill = |begin: usize, part: &mut [u8]| {
+            let mut done = 0;
+            while done < part.len() {
+                let (row, column) = ((begin + done) / pitch, (begin + done) % pitch);
+                let count = (pitch - column).min(part.len() - done);
+                let place = &mut part[done..done + count];
+                let from = first / 8 + row * block.pitch();
+                let there = width.saturating_sub(column).min(count);
+                place[..there].copy_from_slice(&bytes[from + column..][..there]);
+                place[there..].fill(0);
+                done += count;
+            }
+        };
+        // SAFETY: the buffer was made as long.
+        unsafe { self.gpu.upload_filled(stream, self.block.address(), rows * pitch, &fill)? };
+        Ok((self.view(self.block.address(), first % 8, pitch, start), stream))
+    }
+
+    /// Enqueues the spectra `range` of a batch, of the samples of `view`.
+    fn launch(
+        &mut self,
+        stream: Stream,
+        view: &View,
+        batch: &Batch,
+        range: std::ops::Range<usize>,
+        (spectra, times): (u64, usize),
+        clipped: u64,
+    ) -> Result<()> {
+        if range.is_empty() {
+            return Ok(());
+        }
+        let Shape { inputs, channels, hop, taps, inverted, .. } = self.shape;
+        let residues = self.shape.residues();
+        let count = range.len();
+        let number = batch.first + range.start as u64;
+        let offset = view.origin as i64 - view.start;
+        let rows = batch.places.chunks_exact(batch.count).map(|row| &row[range.clone()]);
+        let mut address = 0;
+        if self.turns || rows.clone().flatten().any(|place| place.first == MISSING) {
+            let places: Vec<Place> = rows
+                .flatten()
+                .map(|place| match place.first {
+                    MISSING => *place,
+                    first => Place { first: first + offset, ..*place },
+                })
+                .collect();
+            self.places.reserve(size_of::<Place>() * places.len())?;
+            self.places.upload(stream, &places)?;
+            address = self.places.address();
+        }
+        let bytes = self.shape.encoding.bytes();
+        let [spectrum_stride, channel_stride, value_stride] = match self.shape.layout {
+            Layout::Tcn => [channels * inputs, inputs, 1],
+            Layout::Cnt => [1, inputs * times, times],
+        };
+        let mut parameters = Channelise {
+            samples: view.address,
+            taps: self.taps.address(),
+            table: self.table.address(),
+            gains: self.gains.address(),
+            places: address,
+            origin: (number * hop as u64).wrapping_add_signed(offset),
+            spectra: spectra + (range.start * spectrum_stride * bytes) as u64,
+            clipped,
+            input_stride: view.input_stride,
+            time_stride: view.time_stride,
+            spectrum_stride: spectrum_stride as u64,
+            channel_stride: channel_stride as u64,
+            value_stride: value_stride as u64,
+            residues: residues as u32,
+            size: channels as u32,
+            tap_count: taps as u32,
+            hop: hop as u32,
+            turn: (number * hop as u64 % residues as u64) as u32,
+            inputs: inputs as u32,
+            count: count as u32,
+            encoding: view.encoding,
+            complex: u32::from(self.shape.raw.is_complex()),
+            output: output_of(self.shape.encoding),
+            gain_stride: u32::from(!self.flat),
+            gain_pitch: if self.flat { 1 } else { channels as u32 },
+            group: 0,
+            inverted: u32::from(inverted),
+        };
+        let (kernel, blocks) = match self.kernel {
+            Kernel::Fused => {
+                let geometry = fused(&self.gpu, &self.shape).expect("checked when it was chosen");
+                parameters.group = geometry.group as u32;
+                let groups = inputs.div_ceil(geometry.group);
+                (geometry.kernel, groups * count.div_ceil(FUSED_SPECTRA as usize))
+            }
+            _ => (LEVELS.shared_bytes(8 * channels as u32), (inputs * count).min(1 << 16)),
+        };
+        // SAFETY: the buffers are the plan's, samples and room the caller's, of these sizes.
+        unsafe { self.gpu.launch(stream, &kernel, blocks as u32, &parameters) }
+    }
+
+    /// Enqueues a batch into room for `times` spectra at `room`, before and after what is on stream `order`;
+    /// on the stream that is returned.
+    fn enqueue(
+        &mut self,
+        block: &RawSamples<'_>,
+        start: u64,
+        batch: &Batch,
+        (room, times): (u64, usize),
+        clipped: u64,
+        order: Option<Stream>,
+    ) -> Result<Stream> {
+        let (view, stream) = self.bring(block, start)?;
+        self.continue_on(stream)?;
+        if let Some(other) = order {
+            self.gpu.order(other, stream)?;
+        }
+        // Spectra up to the last that begins before the block are made from the seam.
+        let places = batch.places.chunks_exact(batch.count.max(1));
+        let early = |row: &[Place]| {
+            let early = |place: &Place| place.first != MISSING && place.first < start as i64;
+            row.iter().rposition(early).map_or(0, |last| last + 1)
+        };
+        let from_seam = places.clone().map(early).max().unwrap_or(0);
+        if from_seam > 0 {
+            let window = self.shape.window() as i64;
+            let places = places.flat_map(|row| &row[..from_seam]);
+            let needed = places.map(|place| place.first.saturating_add(window)).max().unwrap_or(0);
+            let wanted = (needed - start as i64).clamp(0, block.len() as i64) as usize;
+            self.resize(stream, &view, self.kept, start + wanted as u64)?;
+            let seam = self.seam_view();
+            self.launch(stream, &seam, batch, 0..from_seam, (room, times), clipped)?;
+        }
+        self.launch(stream, &view, batch, from_seam..batch.count, (room, times), clipped)?;
+        self.resize(stream, &view, batch.keep, start + block.len() as u64)?;
+        if let Some(other) = order {
+            self.gpu.order(stream, other)?;
+        }
+        Ok(stream)
+    }
+
+    /// f32 numbers of a sample in the seam.
+    fn parts(&self) -> usize {
+        if self.shape.raw.is_complex() { 2 } else { 1 }
+    }
+
+    /// The samples in the seam.
+    fn seam_view(&self) -> View {
+        View {
+            encoding: raw::F32,
+            address: self.seam.address(),
+            start: self.kept as i64,
+            origin: 0,
+            input_stride: self.held as u64,
+            time_stride: 1,
+        }
+    }
+
+    /// Makes the seam hold samples `first` to `end`: those of them that it has, and others of `view`.
+    fn resize(&mut self, stream: Stream, view: &View, first: u64, end: u64) -> Result<()> {
+        let Shape { inputs, .. } = self.shape;
+        let size = 4 * self.parts();
+        let held = (end - first) as usize;
+        self.spare.reserve(inputs * held * size)?;
+        let have = self.kept + self.held as u64;
+        let common = have.saturating_sub(first).min(held as u64) as usize;
+        if common > 0 {
+            let rows = Rows {
+                from: (first - self.kept) as usize * size,
+                from_pitch: self.held * size,
+                to: 0,
+                to_pitch: held * size,
+                width: common * size,
+                count: inputs,
+            };
+            // SAFETY: both buffers hold these rows.
+            unsafe {
+                self.gpu.copy_rows(stream, self.spare.address(), self.seam.address(), &rows)?;
+            }
+        }
+        let rest = held - common;
+        if rest > 0 {
+            let parameters = Decode {
+                samples: view.address,
+                decoded: self.spare.address() + (common * size) as u64,
+                origin: ((first + common as u64) as i64 - view.start) as u64 + view.origin,
+                input_stride: view.input_stride,
+                time_stride: view.time_stride,
+                decoded_stride: held as u64,
+                times: rest as u64,
+                inputs: inputs as u32,
+                encoding: view.encoding,
+                parts: self.parts() as u32,
+                reserved: 0,
+            };
+            let items = inputs * rest * self.parts();
+            let blocks = items.div_ceil(DECODE.entry.threads as usize).min(1 << 16);
+            // SAFETY: the view has these samples, the buffer room for them.
+            unsafe { self.gpu.launch(stream, &DECODE, blocks as u32, &parameters)? };
+        }
+        std::mem::swap(&mut self.seam, &mut self.spare);
+        (self.kept, self.held) = (first, held);
+        Ok(())
+    }
+}
+
+impl Backend for GpuBackend {
+    fn channelise(
+        &mut self,
+        block: &RawSamples<'_>,
+        start: u64,
+        batch: &Batch,
+        spectra: &mut Spectra,
+    ) -> Result<()> {
+        let mut room = std::mem::replace(&mut self.spectra, Buffer::new(&self.gpu, 0)?);
+        room.reserve(spectra.bytes.len())?;
+        let clipped = self.clipped.address();
+        self.continue_on(Stream::default())?;
+        self.clipped.clear(Stream::default())?;
+        let to = (room.address(), batch.count);
+        let enqueued = self.enqueue(block, start, batch, to, clipped, None);
+        self.spectra = room;
+        let stream = enqueued?;
+        self.spectra.download(stream, &mut spectra.bytes)?;
+        let mut clipped = vec![0_u64; self.shape.inputs];
+        self.clipped.download(stream, &mut clipped)?;
+        for (sum, count) in spectra.clipped.iter_mut().zip(clipped) {
+            *sum += count;
+        }
+        Ok(())
+    }
+
+    fn channelise_device(
+        &mut self,
+        block: &RawSamples<'_>,
+        start: u64,
+        batch: &Batch,
+        room: &SpectraMut<'_>,
+    ) -> Result<()> {
+        let bytes = self.shape.spectrum_bytes() * batch.count;
+        room.samples.check(&self.gpu, "bytes of spectra", bytes)?;
+        if let Some(clipped) = &room.clipped {
+            clipped.check(&self.gpu, "counts of clipped samples", self.shape.inputs)?;
+        }
+        let counts = room.clipped.as_ref().map(|counts| counts.read().address());
+        let clipped = counts.unwrap_or(self.clipped.address());
+        let to = room.samples.read();
+        let room = (to.address(), batch.count);
+        self.enqueue(block, start, batch, room, clipped, Some(to.stream())).map(|_| ())
+    }
+
+    fn set_gains(&mut self, gains: &[Complex<f32>]) -> Result<()> {
+        let rows = gains.chunks_exact(self.shape.channels);
+        self.flat = rows.clone().all(|row| row.iter().all(|gain| *gain == row[0]));
+        let step = if self.flat { self.shape.channels } else { 1 };
+        let gains: Vec<[f32; 2]> =
+            gains.iter().step_by(step).map(|gain| [gain.re, gain.im]).collect();
+        self.wait()?;
+        self.gains.upload(self.last, &gains)
+    }
+
+    fn reset(&mut self) {
+        (self.kept, self.held) = (0, 0);
+    }
+
+    fn wait(&mut self) -> Result<()> {
+        self.gpu.wait(self.last)
+    }
+
+    fn device_name(&self) -> &str {
+        &self.gpu.facts().name
+    }
+
+    fn kernel(&self) -> Kernel {
+        self.kernel
+    }
+}
+
+/// How the fused kernel is launched.
+struct Geometry {
+    kernel: Entry<Channelise>,
+    /// Inputs of a block.
+    group: usize,
+}
+
+/// The launch of the fused kernel for a shape, if it takes it: with two blocks on a multiprocessor, if each
+/// has room.
+fn fused(gpu: &Arc<dyn Gpu>, shape: &Shape) -> Option<Geometry> {
+    if !is_fused(shape.channels as u32) {
+        return None;
+    }
+    let most = gpu.facts().shared_bytes as usize;
+    // The hardware keeps 1 KiB of each block's shared memory for itself.
+    let half = (most - 1024) / 2;
+    let group_bytes = (FUSED_SPECTRA * spectrum_bytes(shape.channels as u32)) as usize;
+    [(half, FUSED_THREADS[1]), (most, FUSED_THREADS[0])].into_iter().find_map(|(bytes, threads)| {
+        let fit = (bytes / group_bytes).min(MOST_INPUTS).min(shape.inputs.next_multiple_of(2));
+        let group = if fit >= 4 { fit / 4 * 4 } else { fit / 2 * 2 };
+        let mut kernel = FUSED.shared_bytes((group * group_bytes) as u32);
+        kernel.entry.threads = threads;
+        (group > 0).then_some(Geometry { kernel, group })
+    })
+}
+
+/// The kernel for a shape.
+fn choose(gpu: &Arc<dyn Gpu>, shape: &Shape, wanted: Kernel) -> Result<Kernel> {
+    let levels = shape.channels <= LEVELS_SIZE as usize
+        && 8 * shape.channels <= gpu.facts().shared_bytes as usize;
+    let unfit = |most: &str| {
+        Err(Error::invalid(format!(
+            "kernel {wanted}: {} channels are more than {most} on {}",
+            shape.channels,
+            gpu.facts().name
+        )))
+    };
+    match wanted {
+        Kernel::Auto if fused(gpu, shape).is_some() => Ok(Kernel::Fused),
+        Kernel::Auto | Kernel::Levels if levels => Ok(Kernel::Levels),
+        Kernel::Fused if fused(gpu, shape).is_some() => Ok(Kernel::Fused),
+        Kernel::Auto | Kernel::Levels | Kernel::Fused => unfit("a block has room for"),
+        _ => Err(Error::invalid(format!(
+            "kernel {wanted} runs on a CPU: expected auto, fused or levels on {}",
+            gpu.facts().name
+        ))),
+    }
+}
+
+/// The kernels' number of an encoding.
+fn encoding(encoding: RawEncoding) -> u32 {
+    match encoding {
+        RawEncoding::I8 | RawEncoding::Complex(Encoding::Ci8) => raw::I8,
+        RawEncoding::I16 | RawEncoding::Ci16 => raw::I16,
+        RawEncoding::F32 | RawEncoding::Cf32 => raw::F32,
+        RawEncoding::Complex(Encoding::Cf16) => raw::F16,
+        RawEncoding::Complex(Encoding::Ci4) => raw::NIBBLES,
+        RawEncoding::Complex(Encoding::Ci4Offset) => raw::NIBBLES_OFFSET,
+        RawEncoding::Vdif { bits, .. } => raw::CODES + u32::from(bits),
+    }
+}
+
+/// The kernels' number of what spectra are made of.
+fn output_of(encoding: SpectrumEncoding) -> u32 {
+    match encoding {
+        SpectrumEncoding::Voltage(Encoding::Ci8) => output::CI8,
+        SpectrumEncoding::Voltage(Encoding::Ci4) => output::CI4,
+        SpectrumEncoding::Voltage(Encoding::Ci4Offset) => output::CI4_OFFSET,
+        SpectrumEncoding::Voltage(Encoding::Cf16) => output::CF16,
+        SpectrumEncoding::Cf32 => output::CF32,
+    }
+}

@@ -1,0 +1,214 @@
+//! Every GPU kernel of the F-engine gives the CPU's bits.
+
+mod device;
+
+use std::sync::Arc;
+
+use corrust::{
+    Channeliser, Device, Encoding, Layout,
+    channelise::{Builder, Kernel, Spectra, SpectrumEncoding},
+    delays::DelayModel,
+    samples::{Missing, RawEncoding, RawLayout, RawSamples},
+};
+use num_complex::Complex;
+use rand::{RngExt, SeedableRng, rngs::StdRng};
+
+/// A delay that runs through several samples.
+struct Moving;
+
+impl DelayModel for Moving {
+    fn delay(&self, input: usize, seconds: f64) -> Option<f64> {
+        Some(3.3 * input as f64 + 0.01 * seconds)
+    }
+}
+
+/// One run: what is channelised, how many raw samples of each input, and where the stream is cut.
+struct Run {
+    name: &'static str,
+    builder: Builder,
+    inputs: usize,
+    encoding: RawEncoding,
+    times: usize,
+    cuts: Vec<usize>,
+    missing: Vec<Missing>,
+}
+
+fn run(name: &'static str, inputs: usize, channels: usize, times: usize) -> Run {
+    let builder = Channeliser::builder(inputs, channels);
+    let encoding = RawEncoding::I8;
+    Run { name, builder, inputs, encoding, times, cuts: vec![], missing: vec![] }
+}
+
+impl Run {
+    fn with(mut self, change: impl FnOnce(Builder) -> Builder) -> Self {
+        self.builder = change(self.builder);
+        self
+    }
+
+    fn of(mut self, encoding: RawEncoding) -> Self {
+        self.encoding = encoding;
+        self.builder = self.builder.encoding(encoding);
+        self
+    }
+
+    fn cut(mut self, cuts: &[usize]) -> Self {
+        self.cuts = cuts.to_vec();
+        self
+    }
+
+    /// The spectra of all blocks on a device, with gains that let some samples clip.
+    fn on(&self, device: Device, kernel: Kernel, bytes: &[u8], pitch: usize) -> Vec<Spectra> {
+        let shape = self.builder.shape().unwrap();
+        let mut rng = StdRng::seed_from_u64(7);
+        let gains: Vec<Complex<f32>> = (0..inputs_channels(&shape))
+            .map(|_| Complex::new(rng.random_range(0.2..0.6), rng.random_range(-0.1..0.1)))
+            .collect();
+        let builder = self.builder.clone().gains(&gains).device(device).kernel(kernel);
+        let mut plan = builder.build().unwrap();
+        let samples = RawSamples::strided(
+            bytes,
+            self.encoding,
+            shape.raw_layout,
+            [self.inputs, self.times],
+            pitch,
+        )
+        .unwrap()
+        .missing(&self.missing);
+        let mut ends = self.cuts.clone();
+        ends.push(self.times);
+        let mut first = 0;
+        let mut all = Vec::new();
+        for end in ends {
+            all.push(plan.channelise(samples.times(first..end)).unwrap());
+            first = end;
+        }
+        all.push(plan.finish().unwrap());
+        all
+    }
+
+    fn judge(&self, device: Device, kernel: Kernel) {
+        let shape = self.builder.shape().unwrap();
+        let (rows, along) = match shape.raw_layout {
+            RawLayout::Nt => (self.inputs, self.times),
+            RawLayout::Tn => (self.times, self.inputs),
+        };
+        let pitch = self.encoding.bytes(along) + 4;
+        let mut rng = StdRng::seed_from_u64(1);
+        let mut bytes: Vec<u8> = (0..rows * pitch).map(|_| rng.random()).collect();
+        if matches!(self.encoding, RawEncoding::F32 | RawEncoding::Cf32) {
+            for word in bytes.chunks_exact_mut(4) {
+                let x: f32 = rng.random_range(-100.0..100.0);
+                let x = match rng.random_range(0..200) {
+                    0 => f32::NAN,
+                    1 => f32::INFINITY,
+                    _ => x,
+                };
+                word.copy_from_slice(&x.to_le_bytes());
+            }
+        }
+        if self.encoding == RawEncoding::Complex(Encoding::Cf16) {
+            for half in bytes.chunks_exact_mut(2) {
+                half[1] &= 0xbf;
+            }
+        }
+        let expected = self.on(Device::Cpu, Kernel::Auto, &bytes, pitch);
+        let found = self.on(device, kernel, &bytes, pitch);
+        let several: usize = expected.iter().map(Spectra::times).sum();
+        assert!(several > 1, "{}: too few spectra", self.name);
+        for (index, (found, expected)) in found.iter().zip(&expected).enumerate() {
+            assert_eq!(found.extents, expected.extents, "{}: block {index}", self.name);
+            assert_eq!(found.missing, expected.missing, "{}: block {index}", self.name);
+            let differs = found.bytes.iter().zip(&expected.bytes).position(|(a, b)| a != b);
+            assert_eq!(differs, None, "{}, {kernel}: block {index}, byte", self.name);
+            assert_eq!(found.clipped, expected.clipped, "{}: block {index}", self.name);
+        }
+    }
+}
+
+fn inputs_channels(shape: &corrust::channelise::Shape) -> usize {
+    shape.inputs * shape.channels
+}
+
+/// Runs for kernel `levels`.
+fn of_levels() -> Vec<Run> {
+    let cf32 = SpectrumEncoding::Cf32;
+    let mut runs = vec![
+        run("least", 3, 4, 8 * 11).with(|b| b.taps(3)),
+        run("three", 2, 12, 24 * 9).with(|b| b.taps(2).output(cf32)),
+        run("one tap", 2, 32, 64 * 4).with(|b| b.taps(1).output(cf32)),
+        run("oversampled", 2, 16, 32 * 12).with(|b| b.hop(27).taps(4).output(cf32)),
+        run("inverted", 2, 16, 32 * 12).with(|b| b.inverted(true).taps(4)),
+        run("cnt", 3, 8, 16 * 12).with(|b| b.output_layout(Layout::Cnt).taps(4)),
+        run("tn", 3, 8, 16 * 12).with(|b| b.layout(RawLayout::Tn).taps(4)),
+        run("cuts", 3, 8, 400).with(|b| b.output(cf32)).cut(&[10, 135, 136, 301]),
+        run("delays", 3, 16, 900)
+            .with(|b| b.output(cf32).taps(4).delays(Arc::new(Moving), 1.0, 17.3))
+            .cut(&[257, 600]),
+    ];
+    let mut gap = run("missing", 3, 8, 16 * 30).with(|b| b.taps(4).output(Encoding::Ci4Offset));
+    gap.missing = vec![Missing::times(70..75).of_inputs(1..2), Missing::times(300..400)];
+    runs.push(gap.cut(&[333]));
+    for encoding in RawEncoding::ALL {
+        let times = 16 * 12;
+        runs.push(
+            run("encoding", 2, 8, times).of(encoding).with(|b| b.taps(4).output(cf32)).cut(&[101]),
+        );
+    }
+    for output in SpectrumEncoding::ALL {
+        runs.push(run("output", 3, 8, 16 * 12).with(|b| b.taps(4).output(output)));
+    }
+    runs
+}
+
+/// Runs for kernel `fused`: sizes around those of its passes, and of its blocks.
+fn of_fused() -> Vec<Run> {
+    let cf32 = SpectrumEncoding::Cf32;
+    let mut runs = Vec::new();
+    // First passes of 16 and 12, others of 2, 4, 8, 16, and two of them.
+    for channels in [32, 64, 128, 256, 512, 24, 48, 96, 192, 384] {
+        runs.push(run("size", 4, channels, 2 * channels * 11));
+        runs.push(run("size", 2, channels, 2 * channels * 9).with(|b| b.output(cf32)));
+    }
+    for inputs in [1, 3, 4, 5, 8, 17] {
+        runs.push(run("inputs", inputs, 32, 64 * 12));
+    }
+    for taps in [1, 4, 5, 8] {
+        runs.push(run("taps", 2, 32, 64 * 12).with(|b| b.taps(taps).output(cf32)));
+    }
+    runs.push(run("flat", 5, 64, 128 * 12).cut(&[128 * 9]));
+    runs.push(run("cuts", 3, 32, 1500).with(|b| b.output(cf32)).cut(&[10, 635, 636, 1101]));
+    runs.push(run("oversampled", 2, 32, 64 * 12).with(|b| b.hop(54).taps(4).output(cf32)));
+    runs.push(run("inverted", 4, 32, 64 * 12).with(|b| b.inverted(true)));
+    runs.push(run("cnt", 4, 32, 64 * 12).with(|b| b.output_layout(Layout::Cnt)));
+    runs.push(
+        run("delays", 4, 32, 3000)
+            .with(|b| b.output(cf32).delays(Arc::new(Moving), 1.0, 17.3))
+            .cut(&[1000, 2000]),
+    );
+    for encoding in [RawEncoding::F32, RawEncoding::Complex(Encoding::Ci8), RawEncoding::Cf32] {
+        runs.push(run("encoding", 2, 32, 64 * 12).of(encoding).with(|b| b.output(cf32)));
+        runs.push(run("encoding", 4, 64, 64 * 16).of(encoding));
+    }
+    let mut gap = run("missing", 4, 32, 64 * 30);
+    gap.missing = vec![Missing::times(700..705).of_inputs(1..2)];
+    runs.push(gap);
+    runs
+}
+
+fn judge(device: Device) {
+    if device::open(device).is_none() {
+        return;
+    }
+    of_levels().iter().for_each(|run| run.judge(device, Kernel::Levels));
+    of_fused().iter().for_each(|run| run.judge(device, Kernel::Fused));
+}
+
+#[test]
+fn sim() {
+    judge(Device::Sim);
+}
+
+#[test]
+fn cuda() {
+    judge(Device::Cuda(0));
+}
