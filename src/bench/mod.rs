@@ -7,13 +7,14 @@
 //! | module | cases |
 //! |---|---|
 //! | [`limits`] | the GPU's own ceilings |
-//! | [`correlate`], [`beamform`], [`autocorrelate`], [`reorder`] | the systems |
+//! | [`channelise`], [`correlate`], [`beamform`], [`autocorrelate`], [`reorder`] | the systems |
 //!
 //! Times are between GPU events where the work is a GPU's; what kernels read was not read since more
 //! than twice the L2 cache went by ([`Ring`]).
 
 pub mod autocorrelate;
 pub mod beamform;
+pub mod channelise;
 pub mod correlate;
 pub mod limits;
 pub mod reorder;
