@@ -352,7 +352,8 @@ pub const fn spectrum_bytes(size: u32) -> u32 {
 
 /// Whether [`FUSED`] makes transforms of `size` points: a first pass of 16 or 12, others of 2 to 16.
 pub const fn is_fused(size: u32) -> bool {
-    size >= 32 && (size.is_power_of_two() || size.is_multiple_of(24) && (size / 3).is_power_of_two())
+    size >= 32
+        && (size.is_power_of_two() || size.is_multiple_of(24) && (size / 3).is_power_of_two())
 }
 
 kernels! { KERNELS:

@@ -18,9 +18,7 @@ pub unsafe fn component(address: u64, index: u64, encoding: u32) -> f32 {
             raw::I8 => from_i32(load_global_8(address + index) as i8 as i32),
             raw::I16 => from_i32(load_global_16(address + 2 * index) as i16 as i32),
             raw::F32 => finite(load_global(address + 4 * index)),
-            raw::F16 => {
-                finite(from_half(load_global_16(address + 2 * index) as u16).to_bits())
-            }
+            raw::F16 => finite(from_half(load_global_16(address + 2 * index) as u16).to_bits()),
             raw::NIBBLES | raw::NIBBLES_OFFSET => {
                 let byte = load_global_8(address + index / 2);
                 let flipped = if encoding == raw::NIBBLES { byte ^ 0x88 } else { byte };
@@ -66,14 +64,7 @@ pub fn turn(p: &Channelise, spectrum: u32) -> u32 {
 
 /// The FIR's sum of one component of a residue, of samples of `parts` components.
 #[inline(always)]
-unsafe fn sum(
-    p: &Channelise,
-    first: u64,
-    turn: u32,
-    residue: u32,
-    parts: u64,
-    part: u64,
-) -> f32 {
+unsafe fn sum(p: &Channelise, first: u64, turn: u32, residue: u32, parts: u64, part: u64) -> f32 {
     let back = residue + p.residues - turn;
     let mut tap = if back >= p.residues { back - p.residues } else { back };
     let mut sum = 0.0_f32;

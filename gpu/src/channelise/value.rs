@@ -20,8 +20,8 @@ pub unsafe fn place(p: &Channelise, input: u32, spectrum: u32) -> Place {
         let first = p.origin + spectrum as u64 * p.hop as u64;
         return Place { first: first as i64, phase: 0, slope: 0 };
     }
-    let address = p.places
-        + (input as u64 * p.count as u64 + spectrum as u64) * size_of::<Place>() as u64;
+    let address =
+        p.places + (input as u64 * p.count as u64 + spectrum as u64) * size_of::<Place>() as u64;
     // SAFETY: the caller's promise.
     let word = |index: u64| unsafe {
         let [low, high] = load_global_2(address + 8 * index);
