@@ -165,7 +165,7 @@ fn of_fused() -> Vec<Run> {
     let cf32 = SpectrumEncoding::Cf32;
     let mut runs = Vec::new();
     // First passes of 16 and 12, others of 2, 4, 8, 16, and two of them.
-    for channels in [32, 64, 128, 256, 512, 24, 48, 96, 192, 384] {
+    for channels in [32, 64, 128, 256, 512, 4096, 48, 96, 192, 384] {
         runs.push(run("size", 4, channels, 2 * channels * 11));
         runs.push(run("size", 2, channels, 2 * channels * 9).with(|b| b.output(cf32)));
     }
@@ -187,7 +187,7 @@ fn of_fused() -> Vec<Run> {
     );
     for encoding in [RawEncoding::F32, RawEncoding::Complex(Encoding::Ci8), RawEncoding::Cf32] {
         runs.push(run("encoding", 2, 32, 64 * 12).of(encoding).with(|b| b.output(cf32)));
-        runs.push(run("encoding", 4, 64, 64 * 16).of(encoding));
+        runs.push(run("encoding", 4, 64, 128 * 12).of(encoding));
     }
     let mut gap = run("missing", 4, 32, 64 * 30);
     gap.missing = vec![Missing::times(700..705).of_inputs(1..2)];

@@ -46,6 +46,12 @@ fn start() {
 }
 
 #[test]
+fn channelise() {
+    let folder = tempfile::tempdir().unwrap();
+    wrote("channelise.md", folder.path(), &["spectra.npy", "stopped.npy", "visibilities.npy"]);
+}
+
+#[test]
 fn correlate() {
     let folder = tempfile::tempdir().unwrap();
     wrote("correlate.md", folder.path(), &["visibilities.npy", "dumps.npy", "counts.npy"]);

@@ -7,7 +7,7 @@
 //! | module | cases |
 //! |---|---|
 //! | [`limits`] | the GPU's own ceilings |
-//! | [`correlate`], [`beamform`], [`autocorrelate`], [`reorder`] | the systems |
+//! | [`channelise`], [`correlate`], [`beamform`], [`autocorrelate`], [`reorder`] | the systems |
 //! | [`tune`] | what a GPU's [table](corrust_host::device::Tuning) is made of |
 //!
 //! Times are between GPU events where the work is a GPU's; what kernels read was not read since more
@@ -15,6 +15,7 @@
 
 pub mod autocorrelate;
 pub mod beamform;
+pub mod channelise;
 pub mod correlate;
 pub mod limits;
 pub mod reorder;

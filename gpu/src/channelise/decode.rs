@@ -6,7 +6,6 @@ use crate::{
     abi::channelise::Decode,
     channelise::sample::component,
     isa::common::{block, blocks, store_global, thread, threads},
-    tile::divisor,
 };
 
 kernel! {

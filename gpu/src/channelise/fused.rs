@@ -21,7 +21,7 @@ use crate::{
     channelise::{bin_at, position_of, root, sample, value},
     isa::common::{
         add_global_64, barrier, block, dynamic_shared, from_i32, load_global, load_global_4,
-        load_shared_2, round, store_global, store_global_2, store_shared_2, thread, threads,
+        load_shared_2, round, store_global_2, store_shared_2, thread, threads,
     },
     tile::divisor,
 };
@@ -224,17 +224,19 @@ impl Work {
             let (index, later) = (part % 2, part / 2);
             let (input, spectrum) = (self.input(p, pair + index), self.spectrum + later);
             part += 1;
-            if spectrum >= p.count {
-                continue;
-            }
+            let none = Place { first: MISSING, phase: 0, slope: 0 };
             // SAFETY: the input and the spectrum are below their counts.
-            let place = unsafe { value::place(p, input, spectrum) };
+            let place =
+                if spectrum < p.count { unsafe { value::place(p, input, spectrum) } } else { none };
             let turn = sample::turn(p, spectrum);
             let mut point = thread();
-            while place.first != MISSING && point < p.size {
+            while point < p.size {
+                let mut value = [0.0; 2];
                 // SAFETY: a point of the block's.
                 unsafe {
-                    let value = sample::point(p, input, turn, &place, point);
+                    if place.first != MISSING {
+                        value = sample::point(p, input, turn, &place, point);
+                    }
                     store(address(p, later * p.group + pair + index, point), value);
                 }
                 point += threads();

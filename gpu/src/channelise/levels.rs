@@ -4,7 +4,7 @@
 //! `P` times.
 
 use crate::{
-    abi::channelise::{Channelise, Complex, MISSING, Place, Real, merge, triple, untangle},
+    abi::channelise::{Channelise, Complex, MISSING, Place, merge, triple, untangle},
     channelise::{bin_at, position_of, root, sample, value},
     isa::common::{
         add_global_64, barrier, block, blocks, dynamic_shared, load_shared_2, store_shared_2,
@@ -22,10 +22,8 @@ kernel! {
             let spectrum = (row / divisor(p.inputs).get() as u64) as u32;
             let input = (row % divisor(p.inputs).get() as u64) as u32;
             let place = value::place(&p, input, spectrum);
-            if place.first != MISSING {
-                filter(&p, input, spectrum, &place);
-                transform(&p);
-            }
+            filter(&p, input, spectrum, &place);
+            transform(&p);
             finish(&p, input, spectrum, &place);
             barrier();
             row += blocks() as u64;
@@ -54,7 +52,11 @@ unsafe fn filter(p: &Channelise, input: u32, spectrum: u32, place: &Place) {
     let mut index = thread();
     while index < p.size {
         // SAFETY: the index is below the size; the parameters are as declared.
-        unsafe { store(index, sample::point(p, input, turn, place, index)) };
+        unsafe {
+            let missing = place.first == MISSING;
+            let zero = [0.0; 2];
+            store(index, if missing { zero } else { sample::point(p, input, turn, place, index) });
+        }
         index += threads();
     }
     barrier();

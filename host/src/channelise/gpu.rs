@@ -19,7 +19,7 @@ use corrust_gpu::abi::{
 };
 use num_complex::Complex;
 
-use super::{Backend, Batch, Kernel, Setup, Shape, Spectra, SpectraMut, SpectrumEncoding};
+use super::{Backend, Kernel, Setup, Shape, Spectra, SpectraMut, SpectrumEncoding, places::Batch};
 use crate::{
     Encoding, Error, Layout, Result,
     device::{Buffer, Gpu, Rows, Stream},
@@ -198,7 +198,7 @@ impl GpuBackend {
         let count = range.len();
         let number = batch.first + range.start as u64;
         let offset = view.origin as i64 - view.start;
-        let rows = batch.places.chunks_exact(batch.count).map(|row| &row[range.clone()]);
+        let rows = batch.places.chunks_exact(batch.count.max(1)).map(|row| &row[range.clone()]);
         let mut address = 0;
         if self.turns || rows.clone().flatten().any(|place| place.first == MISSING) {
             let places: Vec<Place> = rows
@@ -276,16 +276,20 @@ impl GpuBackend {
             self.gpu.order(other, stream)?;
         }
         // Spectra up to the last that begins before the block are made from the seam.
-        let places = batch.places.chunks_exact(batch.count.max(1));
-        let early = |row: &[Place]| {
-            let early = |place: &Place| place.first != MISSING && place.first < start as i64;
-            row.iter().rposition(early).map_or(0, |last| last + 1)
+        let inputs = if batch.places.is_empty() { 1 } else { self.shape.inputs };
+        let places = |input| (0..batch.count).map(move |spectrum| batch.place(input, spectrum));
+        let early = |input| {
+            let early = |place: Place| place.first != MISSING && place.first < start as i64;
+            match batch.places.is_empty() {
+                true => places(input).take_while(|&place| early(place)).count(),
+                false => places(input).rposition(early).map_or(0, |last| last + 1),
+            }
         };
-        let from_seam = places.clone().map(early).max().unwrap_or(0);
+        let from_seam = (0..inputs).map(early).max().unwrap_or(0);
         if from_seam > 0 {
             let window = self.shape.window() as i64;
-            let places = places.flat_map(|row| &row[..from_seam]);
-            let needed = places.map(|place| place.first.saturating_add(window)).max().unwrap_or(0);
+            let ends = (0..inputs).flat_map(|input| places(input).take(from_seam));
+            let needed = ends.map(|place| place.first.saturating_add(window)).max().unwrap_or(0);
             let wanted = (needed - start as i64).clamp(0, block.len() as i64) as usize;
             self.resize(stream, &view, self.kept, start + wanted as u64)?;
             let seam = self.seam_view();

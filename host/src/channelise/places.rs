@@ -54,12 +54,24 @@ pub(super) struct Batch {
     /// Number of the first.
     pub first: u64,
     pub count: usize,
-    /// `[input][spectrum]`; samples are counted from the stream's start.
+    /// `D`.
+    pub hop: usize,
+    /// `[input][spectrum]`, samples counted from the stream's start; empty where inputs have no delays and
+    /// nothing is missing.
     pub places: Vec<Place>,
     /// Those of them that are missing.
     pub missing: Vec<Missing>,
     /// The first sample that spectra after these may be made of.
     pub keep: u64,
+}
+
+impl Batch {
+    /// The place of a spectrum of an input.
+    pub(super) fn place(&self, input: usize, spectrum: usize) -> Place {
+        let start = (self.first + spectrum as u64) * self.hop as u64;
+        let undelayed = Place { first: start as i64, phase: 0, slope: 0 };
+        self.places.get(input * self.count + spectrum).copied().unwrap_or(undelayed)
+    }
 }
 
 impl Places {
@@ -112,9 +124,15 @@ impl Places {
         self.total += times as u64;
 
         let first = self.next;
-        let mut batch = Batch { first, ..Batch::default() };
+        let mut batch = Batch { first, hop: self.shape.hop, ..Batch::default() };
         // Those that the samples' number allows; delays may ask for later samples.
         let most = self.shape.spectra(self.total).saturating_sub(first) as usize;
+        if self.delays.is_none() && self.inputs.iter().all(|input| input.gaps.is_empty()) {
+            batch.count = most;
+            self.next += most as u64;
+            batch.keep = self.keep()?;
+            return Ok(batch);
+        }
         // `[spectrum][input]`.
         let mut rows = Vec::new();
         while batch.count < most && self.row(first + batch.count as u64, ends, &mut rows)? {

@@ -167,6 +167,29 @@ enum System {
         #[arg(long, value_delimiter = ',')]
         kernel: Vec<autocorrelate::Kernel>,
     },
+    /// Time the F-engine over numbers of channels: raw samples to `ci8` spectra in device memory
+    ///
+    /// Useful operations are 2 P a raw sample and 5 log2 Z + 10 a channel.
+    Channelise {
+        /// Numbers of inputs
+        #[arg(long, value_delimiter = ',')]
+        inputs: Option<Vec<usize>>,
+        /// Numbers of channels
+        #[arg(long, value_delimiter = ',')]
+        channels: Option<Vec<usize>>,
+        /// Taps
+        #[arg(long, value_delimiter = ',')]
+        taps: Option<Vec<usize>>,
+        /// Raw samples of all inputs; by default 2^30 on a GPU, 2^22 on a CPU
+        #[arg(long)]
+        samples: Option<usize>,
+        /// Encodings of raw samples
+        #[arg(long, value_delimiter = ',')]
+        encoding: Option<Vec<corrust::samples::RawEncoding>>,
+        /// Kernels; by default all that the device runs
+        #[arg(long, value_delimiter = ',')]
+        kernel: Vec<corrust::channelise::Kernel>,
+    },
     /// Time the corner turns, unpacking, delays and the quantiser on a GPU
     Reorder {
         /// Numbers of inputs
@@ -264,6 +287,12 @@ impl Args {
             Some(System::Autocorrelate { sensors, instants, .. }) => vec![
                 ("--sensors", sensors.clone().unwrap_or_default()),
                 ("--instants", instants.iter().copied().collect()),
+            ],
+            Some(System::Channelise { inputs, channels, taps, samples, .. }) => vec![
+                ("--inputs", inputs.clone().unwrap_or_default()),
+                ("--channels", channels.clone().unwrap_or_default()),
+                ("--taps", taps.clone().unwrap_or_default()),
+                ("--samples", samples.iter().copied().collect()),
             ],
             Some(System::Reorder { inputs, times, .. }) => vec![
                 ("--inputs", inputs.clone().unwrap_or_default()),
@@ -404,6 +433,7 @@ fn cases(system: Option<&System>, place: &Place) -> Result<Vec<Box<dyn Case>>> {
                 bench::beamform::cases(&Default::default(), place),
                 bench::autocorrelate::cases(&Default::default(), place),
                 bench::reorder::cases(&Default::default(), place),
+                bench::channelise::cases(&Default::default(), place),
             ];
             all.into_iter().flatten().collect()
         }
@@ -435,6 +465,18 @@ fn cases(system: Option<&System>, place: &Place) -> Result<Vec<Box<dyn Case>>> {
                 kernels: kernel.clone(),
             };
             bench::autocorrelate::cases(&options, place)
+        }
+        Some(System::Channelise { inputs, channels, taps, samples, encoding, kernel }) => {
+            let usual = bench::channelise::Options::default();
+            let options = bench::channelise::Options {
+                inputs: inputs.clone().unwrap_or(usual.inputs),
+                channels: channels.clone().unwrap_or(usual.channels),
+                taps: taps.clone().unwrap_or(usual.taps),
+                samples: *samples,
+                encodings: encoding.clone().unwrap_or(usual.encodings),
+                kernels: kernel.clone(),
+            };
+            bench::channelise::cases(&options, place)
         }
         Some(System::Reorder { inputs, times, encoding }) => {
             let usual = bench::reorder::Options::default();

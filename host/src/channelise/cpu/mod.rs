@@ -183,7 +183,7 @@ impl Cpu {
             let mut decoded: Option<(usize, std::ops::Range<u64>, usize)> = None;
             for lane in index * self.lanes..index * self.lanes + rows.len() / row {
                 let (input, spectrum) = (lane / range.len(), range.start + lane % range.len());
-                let place = batch.places[input * batch.count + spectrum];
+                let place = batch.place(input, spectrum);
                 let number = batch.first + spectrum as u64;
                 let turn = (u128::from(number) * hop as u128 % u128::from(residues)) as usize;
                 let mut begin = 0;
