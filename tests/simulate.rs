@@ -4,9 +4,8 @@ use std::{f64::consts::TAU, fs, path::Path};
 
 use corrust::{
     Encoding, Layout,
-    beamform::Observation,
     correlate::Shape,
-    format::{self, Block, Options},
+    format::{self, Block, Options, array::Array},
     simulate::{Simulation, Source, level},
 };
 use num_complex::Complex;
@@ -164,7 +163,8 @@ fn the_description_holds_the_truth() {
     let text = fs::read_to_string(folder.path().join("rec.json")).unwrap();
     let json: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert_eq!(json["encoding"], "ci4");
-    assert_eq!((json["inputs"].as_u64(), json["seed"].as_u64()), (Some(4), Some(7)));
+    assert_eq!(json["inputs"].as_array().map(Vec::len), Some(4));
+    assert_eq!(json["seed"].as_u64(), Some(7));
     for (source, found) in sky.iter().zip(json["sources"].as_array().unwrap()) {
         assert_eq!(found["power"].as_f64(), Some(source.power));
         let delays: Vec<f64> =
@@ -172,13 +172,18 @@ fn the_description_holds_the_truth() {
         assert_eq!(delays, source.delays);
     }
     // The same delays from positions and pointings.
-    let observation = Observation::read(folder.path().join("rec.json")).unwrap();
-    assert_eq!(observation, simulation.observation());
-    assert_eq!(observation.frequencies, (0..8).map(|c| f64::from(c) * 125e6).collect::<Vec<_>>());
-    for (source, pointing) in sky.iter().zip(&observation.pointings) {
+    let array = Array::read(folder.path().join("rec.json")).unwrap();
+    assert_eq!(array.weights(1, &[]).unwrap(), simulation.array().weights(1, &[]).unwrap());
+    assert_eq!(
+        array.frequencies(8).unwrap(),
+        (0..8).map(|c| f64::from(c) * 125e6).collect::<Vec<_>>()
+    );
+    let antennas = array.antennas.unwrap();
+    assert_eq!(Some(&antennas), simulation.array().antennas.as_ref());
+    for (source, pointing) in sky.iter().zip(&array.pointings.unwrap()) {
         let direction = pointing.direction().unwrap();
-        for (position, delay) in observation.positions.iter().zip(&source.delays) {
-            let path: f64 = position.iter().zip(direction).map(|(r, n)| r * n).sum();
+        for (antenna, delay) in antennas.iter().zip(&source.delays) {
+            let path: f64 = antenna.position.iter().zip(direction).map(|(r, n)| r * n).sum();
             assert!((-path / 299_792_458.0 - delay * 1e-9).abs() < 1e-18);
         }
     }

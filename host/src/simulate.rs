@@ -13,7 +13,7 @@
 //!
 //! The samples are scaled to the [`level`] of the encoding, rounded, and clipped to its range.
 //!
-//! In metres and hertz the array is what [`Simulation::observation`] says: a wideband sample lasts
+//! In metres and hertz the array is what [`Simulation::array`] says: a wideband sample lasts
 //! [`WIDEBAND_SAMPLE`] seconds.
 
 use std::{f64::consts::TAU, path::Path};
@@ -27,11 +27,13 @@ use serde::Serialize;
 
 use crate::{
     Encoding, Error, Layout, Result,
-    beamform::{Observation, Pointing, SPEED_OF_LIGHT},
+    beamform::{Pointing, SPEED_OF_LIGHT},
     correlate::Shape,
     device::host,
     format::{
-        PartialFile, description,
+        PartialFile,
+        array::{Antenna, Array, Channels, Input, Polarisation},
+        description,
         npy::{Dtype, Writer},
     },
 };
@@ -117,15 +119,24 @@ impl Simulation {
     }
 
     /// The array and the sky in metres and hertz, with a beam at each source.
-    pub fn observation(&self) -> Observation {
+    pub fn array(&self) -> Array {
         let radius = self.radius() * WIDEBAND_SAMPLE * SPEED_OF_LIGHT;
-        let inputs = self.inputs(&mut self.random(GEOMETRY_STREAM));
+        let places = self.inputs(&mut self.random(GEOMETRY_STREAM));
+        let antenna = |(number, [x, y]): (usize, [f64; 2])| Antenna {
+            name: number.to_string(),
+            number: number as u32,
+            position: [radius * x, radius * y, 0.0],
+        };
+        let input = |antenna| Input { antenna, polarisation: Polarisation::X };
         let channels = self.shape.channels;
         let frequency = |channel| channel as f64 * WIDTH / channels as f64;
-        Observation {
-            positions: inputs.iter().map(|[x, y]| [radius * x, radius * y, 0.0]).collect(),
-            frequencies: (0..channels).map(frequency).collect(),
-            pointings: self.sky().iter().map(|s| Pointing::Direction(s.direction)).collect(),
+        Array {
+            antennas: Some(places.into_iter().enumerate().map(antenna).collect()),
+            inputs: Some((0..self.shape.inputs).map(input).collect()),
+            channels: Some(Channels::Each((0..channels).map(frequency).collect())),
+            sample_time: Some(WIDEBAND_SAMPLE * channels as f64),
+            pointings: Some(self.sky().iter().map(|s| Pointing::Direction(s.direction)).collect()),
+            ..Array::default()
         }
     }
 
@@ -217,7 +228,6 @@ impl Simulation {
         #[derive(Serialize)]
         struct Description<'a> {
             model: &'static str,
-            inputs: usize,
             channels: usize,
             times: u64,
             encoding: &'static str,
@@ -228,13 +238,12 @@ impl Simulation {
             sources: &'a [Source],
             wideband_sample_seconds: f64,
             #[serde(flatten)]
-            observation: Observation,
+            array: Array,
         }
         let description = Description {
             model: "x_i[c][t] = n_i[c][t] + sum_k exp(-2 pi i delay_k,i c / channels) s_k[c][t]; \
                     delays in wideband samples, positions in metres east, north and up, \
                     frequencies in hertz, pointings at the sources",
-            inputs: self.shape.inputs,
             channels: self.shape.channels,
             times: self.times,
             encoding: self.shape.encoding.name(),
@@ -244,7 +253,7 @@ impl Simulation {
             noise_power: 1.0,
             sources: sky,
             wideband_sample_seconds: WIDEBAND_SAMPLE,
-            observation: self.observation(),
+            array: self.array(),
         };
         serde_json::to_string_pretty(&description).expect("numbers and names are always JSON")
             + "\n"

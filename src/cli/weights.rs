@@ -3,9 +3,12 @@
 use std::path::PathBuf;
 
 use corrust::{
-    Error, Result,
-    beamform::{MAX_SHIFT, Observation, Pointing, noise_shift},
-    format::npy::{Dtype, Writer},
+    Result,
+    beamform::{MAX_SHIFT, Pointing, noise_shift},
+    format::{
+        array::Array,
+        npy::{Dtype, Writer},
+    },
 };
 
 use super::{
@@ -16,8 +19,8 @@ use super::{
 
 /// Make weights and shifts for `corrust beamform` from coordinates
 ///
-/// The array is a JSON file with "positions" [[east, north, up], ...] of the dishes in metres,
-/// "frequencies" [...] of the channels in hertz, and "pointings" of the beams: directions [east,
+/// The array is a JSON file with "positions" [[east, north, up], ...] of the dishes in metres (or
+/// "antennas" with a "position" each), "frequencies" [...] of the channels in hertz, and "pointings" of the beams: directions [east,
 /// north, up] of any length, or [azimuth, altitude] in degrees, azimuth from north through east.
 /// Other fields are ignored: what `corrust simulate` writes beside a recording is such a file, with a
 /// beam at each source. Weights have magnitude 127 and phase 2 pi nu tau, for the delay
@@ -63,22 +66,7 @@ impl Args {
     pub fn run(self) -> Result<()> {
         let files = RunFiles::default().reads([&self.array]);
         files.writes([&self.output]).writes(&self.shifts).check(self.existing)?;
-        let mut observation = Observation::read(&self.array)?;
-        observation.pointings.extend(&self.pointing);
-        for (what, found) in [
-            ("dishes", observation.positions.len()),
-            ("frequencies", observation.frequencies.len()),
-            ("pointings", observation.pointings.len()),
-        ] {
-            if found == 0 {
-                return Err(Error::file(&self.array, format!("0 {what}: expected at least 1")));
-            }
-        }
-        if self.polarisations == 0 {
-            return Err(Error::invalid("0 polarisations: expected at least 1"));
-        }
-
-        let weights = observation.weights(self.polarisations)?;
+        let weights = Array::read(&self.array)?.weights(self.polarisations, &self.pointing)?;
         let (channels, polarisations, beams, dishes, parts) = weights.dim();
         let axes = [channels, polarisations, beams, dishes, parts];
         let mut output = Writer::with_shape(&self.output, Dtype::Int8, &axes)?;

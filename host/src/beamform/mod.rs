@@ -20,7 +20,7 @@ pub use beams::{Beams, BeamsMut};
 pub use kernel::Kernel;
 pub use plan::{Beamformer, Builder, Rounding};
 pub use shape::{MAX_DISHES, MAX_SHIFT, Shape, useful_operations};
-pub use weights::{Observation, Pointing, SPEED_OF_LIGHT, delays, noise_shift, weights};
+pub use weights::{Pointing, SPEED_OF_LIGHT, delays, noise_shift, weights};
 
 use std::sync::Arc;
 

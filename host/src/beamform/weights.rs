@@ -5,16 +5,20 @@
 //! voltage by `exp(-2 pi i nu tau)`. The weight that adds the dishes in phase is
 //! `A = 127 exp(2 pi i nu tau)`.
 //!
-//! [`Observation`] holds the coordinates, and is what `corrust weights` reads.
+//! [`Array`] holds the coordinates.
 
-use std::{f64::consts::TAU, fs, path::Path, str::FromStr};
+use std::{f64::consts::TAU, str::FromStr};
 
 use ndarray::{Array2, Array5, ArrayView2, Axis};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::MAX_SHIFT;
-use crate::{Error, Result, device::host};
+use crate::{
+    Error, Result,
+    device::host,
+    format::array::{Array, Channels, Field},
+};
 
 /// Metres per second.
 pub const SPEED_OF_LIGHT: f64 = 299_792_458.0;
@@ -22,65 +26,58 @@ pub const SPEED_OF_LIGHT: f64 = 299_792_458.0;
 /// Magnitude of a weight: the largest that int8 holds at every phase.
 const MAGNITUDE: f64 = 127.0;
 
-/// Where dishes are, which channels there are, and where beams are to point.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Observation {
-    /// Dishes: metres east, north and up of a point of the array.
-    pub positions: Vec<[f64; 3]>,
-    /// Channels: hertz.
-    pub frequencies: Vec<f64>,
-    /// Beams.
-    pub pointings: Vec<Pointing>,
-}
-
-impl Observation {
-    /// Reads the JSON file `path`: an object whose fields are those of this struct, and any others.
+impl Array {
+    /// The [`weights`] `[F][P][B][D][re, im]` that point beams at the array's pointings, and at `more`.
     ///
     /// # Errors
-    /// [`Error::Io`] when the file cannot be read, [`Error::File`] when it is not such an object.
+    /// [`Error::File`] or [`Error::Invalid`] when the array lacks antennas, frequencies or pointings;
+    /// [`Error::Invalid`] for 0 polarisations, coordinates that are not finite numbers, or a direction of
+    /// length 0; [`Error::OutOfMemory`].
     ///
     /// ```
-    /// use corrust_host::beamform::Observation;
+    /// use corrust_host::format::array::Array;
     ///
-    /// # let folder = std::env::temp_dir().join(format!("corrust-doc-{}", std::process::id()));
-    /// # std::fs::create_dir_all(&folder)?;
-    /// # let path = folder.join("array.json");
-    /// std::fs::write(
-    ///     &path,
+    /// let array = Array::parse(
     ///     r#"{
     ///         "positions": [[0, 0, 0], [6.3, 0, 0], [0, 8.5, 0]],
     ///         "frequencies": [4.0e8, 6.0e8],
     ///         "pointings": [[0, 0, 1], [180, 45]]
     ///     }"#,
     /// )?;
-    /// let observation = Observation::read(&path)?;
-    /// assert_eq!(observation.weights(1)?.dim(), (2, 1, 2, 3, 2));
-    /// # std::fs::remove_dir_all(&folder)?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// assert_eq!(array.weights(1, &[])?.dim(), (2, 1, 2, 3, 2));
+    /// # Ok::<(), corrust_host::Error>(())
     /// ```
-    pub fn read(path: impl AsRef<Path>) -> Result<Self> {
-        let path = path.as_ref();
-        let text = fs::read_to_string(path).map_err(Error::io(path, "read"))?;
-        serde_json::from_str(&text).map_err(|error| {
-            Error::file(
-                path,
-                format!(
-                    "{error}: expected JSON with \"positions\" [[east, north, up], ...], \
-                     \"frequencies\" [hertz, ...] and \"pointings\" [[east, north, up] or [azimuth, \
-                     altitude], ...]"
-                ),
-            )
-        })
-    }
-
-    /// The [`weights`] that point the beams, `[F][P][B][D][re, im]`.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] for coordinates that are not finite numbers, or a direction of length 0;
-    /// [`Error::OutOfMemory`].
-    pub fn weights(&self, polarisations: usize) -> Result<Array5<i8>> {
-        let directions: Result<Vec<_>> = self.pointings.iter().map(Pointing::direction).collect();
-        weights(delays(&self.positions, &directions?).view(), &self.frequencies, polarisations)
+    pub fn weights(&self, polarisations: usize, more: &[Pointing]) -> Result<Array5<i8>> {
+        const ASKER: &str = "weights";
+        let (Some(antennas), Some(Channels::Each(frequencies))) = (&self.antennas, &self.channels)
+        else {
+            if let (Some(_), Some(Channels::Even { .. })) = (&self.antennas, &self.channels) {
+                return Err(self.error(
+                    "\"first_channel\" and \"channel_width\": expected \"frequencies\", for weights \
+                     have no other number of channels",
+                ));
+            }
+            return Err(self.lacks(&[Field::Antennas, Field::Frequencies], ASKER));
+        };
+        if self.pointings.is_none() && more.is_empty() {
+            return Err(self.lacks(&[Field::Pointings], ASKER));
+        }
+        let pointings: Vec<_> = self.pointings.iter().flatten().chain(more).collect();
+        for (what, found) in [
+            ("dishes", antennas.len()),
+            ("frequencies", frequencies.len()),
+            ("pointings", pointings.len()),
+        ] {
+            if found == 0 {
+                return Err(self.error(format_args!("0 {what}: expected at least 1")));
+            }
+        }
+        if polarisations == 0 {
+            return Err(Error::invalid("0 polarisations: expected at least 1"));
+        }
+        let positions: Vec<_> = antennas.iter().map(|antenna| antenna.position).collect();
+        let directions: Result<Vec<_>> = pointings.into_iter().map(Pointing::direction).collect();
+        weights(delays(&positions, &directions?).view(), frequencies, polarisations)
     }
 }
 

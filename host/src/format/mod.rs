@@ -17,6 +17,7 @@ use crate::{
 use input::Input;
 
 mod ahead;
+pub mod array;
 pub mod guppi;
 mod input;
 pub mod npy;
