@@ -17,7 +17,9 @@ mod correlate;
 mod delays;
 mod demo;
 mod devices;
+mod figure;
 mod files;
+mod filterbank;
 mod plot;
 mod progress;
 mod quantise;
@@ -52,8 +54,10 @@ enum Command {
     Simulate(simulate::Args),
     Quantise(quantise::Args),
     Correlate(correlate::Args),
+    Filterbank(filterbank::Args),
     Beamform(beamform::Args),
     Weights(weights::Args),
+    Plot(figure::Args),
     Bench(bench::Args),
     Autocorrelate(autocorrelate::Args),
 }
@@ -71,8 +75,10 @@ pub fn main() -> ExitCode {
             Command::Simulate(args) => args.run(),
             Command::Quantise(args) => args.run(),
             Command::Correlate(args) => args.run(),
+            Command::Filterbank(args) => args.run(),
             Command::Beamform(args) => args.run(),
             Command::Weights(args) => args.run(),
+            Command::Plot(args) => args.run(),
             Command::Bench(args) => return args.run(),
             Command::Autocorrelate(args) => args.run(),
         };

@@ -54,6 +54,8 @@ pub struct Array {
     pub start: Option<Timestamp>,
     /// Seconds from one time to the next.
     pub sample_time: Option<f64>,
+    /// UT1 minus UTC at the time, in seconds, as the IERS publishes it.
+    pub dut1: Option<f64>,
     /// Where visibilities are to be phased to.
     pub phase_center: Option<PhaseCenter>,
     /// Where beams point.
@@ -337,6 +339,8 @@ struct Fields {
     #[serde(skip_serializing_if = "Option::is_none")]
     sample_time: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    dut1: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     phase_center: Option<PhaseCenter>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pointings: Option<Vec<Pointing>>,
@@ -373,6 +377,7 @@ impl From<Array> for Fields {
             channel_width,
             start: array.start.map(|start| start.to_string()),
             sample_time: array.sample_time,
+            dut1: array.dut1,
             phase_center: array.phase_center,
             pointings: array.pointings,
         }
@@ -395,6 +400,11 @@ impl Fields {
         {
             return Err(format!("\"sample_time\" {seconds}: expected more than 0 seconds"));
         }
+        if let Some(dut1) = self.dut1
+            && dut1.abs() >= 1.0
+        {
+            return Err(format!("\"dut1\" {dut1}: expected less than 1 second either way"));
+        }
         let antennas = antennas(self.antennas, self.positions)?;
         if let Some(inputs) = &self.inputs {
             check_inputs(inputs, antennas.as_ref().map(Vec::len))?;
@@ -408,6 +418,7 @@ impl Fields {
             channels: channels(self.frequencies, self.first_channel, self.channel_width)?,
             start: self.start.as_deref().map(time).transpose()?,
             sample_time: self.sample_time,
+            dut1: self.dut1,
             phase_center: self.phase_center,
             pointings: self.pointings,
             path: None,
@@ -533,8 +544,11 @@ fn channels(
 /// A time in UTC, ISO 8601, with or without its Z.
 fn time(text: &str) -> Result<Timestamp, String> {
     let civil = text.strip_suffix(['Z', 'z']).unwrap_or(text);
-    let time = civil.parse::<DateTime>().and_then(|time| time.to_zoned(TimeZone::UTC));
-    time.map(|time| time.timestamp()).map_err(|_| {
+    // A date and a time with an offset would be taken without it.
+    let has_offset = civil.get(10..).is_some_and(|time| time.contains(['+', '-', '[']));
+    let parsed = civil.parse::<DateTime>().ok().filter(|_| !has_offset);
+    let time = parsed.and_then(|time| time.to_zoned(TimeZone::UTC).ok());
+    time.map(|time| time.timestamp()).ok_or_else(|| {
         format!("\"start\" {text:?}: expected UTC in ISO 8601, as in \"2026-03-01T12:00:00.5Z\"")
     })
 }

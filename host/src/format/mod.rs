@@ -22,6 +22,8 @@ pub mod guppi;
 mod input;
 pub mod npy;
 mod partial;
+pub mod sigproc;
+pub mod uvh5;
 
 pub use ahead::ReadAhead;
 pub use partial::{PartialFile, abandon_partial_files, folder, is_stream, resolve};
