@@ -58,6 +58,12 @@ fn correlate() {
 }
 
 #[test]
+fn formats_out() {
+    let folder = tempfile::tempdir().unwrap();
+    wrote("formats-out.md", folder.path(), &["scan.uvh5", "matrix.svg", "scan.fil", "x.fil"]);
+}
+
+#[test]
 fn beamform() {
     let folder = tempfile::tempdir().unwrap();
     wrote("beamform.md", folder.path(), &["j.npy", "i.npy", "clipped.npy"]);

@@ -10,7 +10,7 @@ const ARRAY: &str = r#"{
     "antennas": [{"name": "a", "number": 7, "position": [0, 0, 0]}, {"position": [14.6, 0, 0.5]}],
     "inputs": [[1, "Y"], [0, "X"], [1, "X"], [0, "Y"]],
     "first_channel": 100e6, "channel_width": -1e5,
-    "start": "2026-03-01T12:00:00.25", "sample_time": 1e-5,
+    "start": "2026-03-01T12:00:00.25", "sample_time": 1e-5, "dut1": -0.1,
     "phase_center": {"name": "zenith", "ra": 12.5, "dec": -30.7},
     "pointings": [[0, 0, 1], [180, 45]]
 }"#;
@@ -32,6 +32,7 @@ fn every_field_is_read_and_written() {
     let (x, y) = (Polarisation::X, Polarisation::Y);
     assert_eq!(array.inputs(4).unwrap(), [input(1, y), input(0, x), input(1, x), input(0, y)]);
     assert_eq!(array.start.unwrap().as_millisecond(), 1_772_366_400_250);
+    assert_eq!(array.dut1, Some(-0.1));
     assert_eq!(array.phase_center.as_ref().unwrap().dec, -30.7);
 
     let again = Array::parse(&serde_json::to_string(&array).unwrap()).unwrap();
@@ -88,6 +89,7 @@ fn contradictions_and_nonsense_get_one_sentence() {
         ),
         (r#"{"phase_center": {"name": "x", "ra": 400, "dec": 0}}"#, "ra 400: expected -360 to 360"),
         (r#"{"sample_time": 0}"#, "\"sample_time\" 0: expected more than 0"),
+        (r#"{"dut1": -1}"#, "\"dut1\" -1: expected less than 1 second"),
         (r#"{"start": "yesterday"}"#, "\"start\" \"yesterday\": expected UTC in ISO 8601"),
         (r#"{"start": "2026-03-01T12:00:00+01:00"}"#, "expected UTC in ISO 8601"),
         (r#"{"inputs": [[0, "Z"]]}"#, "unknown variant `Z`"),

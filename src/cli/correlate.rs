@@ -11,7 +11,9 @@ use corrust::{
     correlate::{Kernel, Shape, Visibilities, baselines, useful_operations},
     format::{
         Recording,
+        array::Array,
         npy::{Dtype, Writer},
+        uvh5,
     },
     run::{Dumps, Integration},
 };
@@ -20,7 +22,7 @@ use super::{
     count, digits,
     files::Files,
     progress::Progress,
-    run_files::{Existing, RunFiles, all, output},
+    run_files::{Existing, RunFiles, all, ending, input, output},
     say,
     selection::Selection,
     si, warn,
@@ -29,18 +31,23 @@ use super::{
 /// Correlate a recording: V[c][b(i,j)] = sum over t of x_i[c][t] conj(x_j[c][t]), j <= i
 ///
 /// The output is a NumPy file, int64 [dump][channel][baseline][2] (float32 for cf16 samples), with
-/// baseline b(i,j) = i(i+1)/2 + j, autocorrelations included. Sums of integer samples are exact and
-/// the same on every device.
+/// baseline b(i,j) = i(i+1)/2 + j, autocorrelations included; or, where its name ends in .uvh5, a UVH5
+/// file, which pyuvdata reads. Sums of integer samples are exact and the same on every device.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, allow_negative_numbers = true)]
 pub struct Args {
     #[command(flatten)]
     files: Files,
-    /// NumPy file to write, - for the standard output
+    /// NumPy file to write, - for the standard output; or a UVH5 file, whose name ends in .uvh5
     #[arg(short, long, value_name = "OUT.npy", value_parser = output())]
     output: PathBuf,
     #[command(flatten)]
     existing: Existing,
+    /// Array file, for UVH5: telescope, location, antennas, frequencies, start, sample time (JSON)
+    ///
+    /// The book's page on layouts and files has all its fields.
+    #[arg(long, value_name = "ARRAY.json", value_parser = input())]
+    array: Option<PathBuf>,
     /// Times in a dump; by default the whole recording is one dump
     ///
     /// Times at the end that do not fill a dump are left out, and their number is reported.
@@ -76,6 +83,7 @@ Examples:
   corrust correlate scan.0000.raw scan.0001.raw -o visibilities.npy
   corrust correlate rec.npy -o visibilities.npy --integrate 1024 --device cpu
   corrust correlate nibbles.npy -o visibilities.npy --encoding ci4-offset --layout cnt
+  corrust correlate scan.raw -o scan.uvh5 --array array.json --integrate 4096
   corrust correlate pulsar.raw -o visibilities.npy --gates phase-bins.npy --shifts delays.npy
 
 In Python:
@@ -85,23 +93,72 @@ In Python:
 impl Args {
     /// Correlates the recording.
     pub fn run(self) -> Result<()> {
-        let Self { files, output, existing, integrate, counts, selection, place } = self;
+        let Self { files, output, existing, array, integrate, counts, selection, place } = self;
         let run_files = RunFiles::default().reads(&files.inputs).reads(selection.files());
-        run_files.writes([&output]).writes(&counts).check(existing)?;
+        run_files.reads(&array).writes([&output]).writes(&counts).check(existing)?;
+        let is_uvh5 = ending(&output) == UVH5;
+        let array = match (array, is_uvh5) {
+            (Some(array), true) => Some(Array::read(array)?),
+            (None, false) => None,
+            (None, true) => {
+                let reason = "is to be UVH5: expected --array ARRAY.json, which says what the inputs, \
+                              channels and times are";
+                return Err(Error::file(output, reason));
+            }
+            (Some(array), false) => {
+                return Err(Error::invalid(format!(
+                    "--array {}: expected an output whose name ends in .{UVH5}, found {}",
+                    array.display(),
+                    output.display()
+                )));
+            }
+        };
         let recording = files.open()?;
-        correlate(recording, integrate, &selection, place, &output, counts.as_deref())
+        let array = array.map(|array| completed(array, recording.as_ref()));
+        let outputs = Names { output: &output, array: array.as_ref(), counts: counts.as_deref() };
+        correlate(recording, integrate, &selection, place, outputs)
     }
 }
 
-/// Correlates a recording into the file `output`, one dump every `integrate` times, with a progress
+/// What the names of UVH5 files end in.
+pub(super) const UVH5: &str = "uvh5";
+
+/// The array with what the recording says and its file does not; where they contradict each other the file
+/// counts, and that is said.
+fn completed(mut array: Array, recording: &dyn Recording) -> Array {
+    if let Some(interval) = recording.interval() {
+        let seconds = *array.sample_time.get_or_insert(interval);
+        if (seconds - interval).abs() > 1e-9 * interval {
+            warn(array.error(format_args!(
+                "\"sample_time\" {seconds} s, where the recording has {interval} s: the former counts"
+            )));
+        }
+    }
+    if array.phase_center.is_some() {
+        warn(array.error(
+            "\"phase_center\": the recording's samples were not delayed towards it, so the output is \
+             not phased",
+        ));
+    }
+    array
+}
+
+/// The files that a correlation is written to.
+pub struct Names<'a> {
+    pub output: &'a Path,
+    /// What is known of the array, for UVH5.
+    pub array: Option<&'a Array>,
+    pub counts: Option<&'a Path>,
+}
+
+/// Correlates a recording into the file `names.output`, one dump every `integrate` times, with a progress
 /// bar and a summary.
 pub fn correlate(
     recording: Box<dyn Recording>,
     integrate: Option<NonZeroU64>,
     selection: &Selection,
     place: Place,
-    output: &Path,
-    counts: Option<&Path>,
+    names: Names<'_>,
 ) -> Result<()> {
     let shape = recording.shape();
     let (recorded, interval) = (recording.times(), recording.interval());
@@ -117,7 +174,7 @@ pub fn correlate(
     let shifts = selection.read_shifts(shape.inputs, recorded)?;
     let gate_count = gates.as_ref().map(|gates| gates.count);
     let mut correlator = plan(&shape, recorded, place, gate_count, shifts.as_deref())?;
-    let mut outputs = Outputs::create(&shape, gate_count, shifts.is_some(), output, counts)?;
+    let mut outputs = Outputs::create(&shape, gate_count, shifts.is_some(), &names)?;
 
     let start = Instant::now();
     let times = dumps * integration;
@@ -147,7 +204,7 @@ pub fn correlate(
         digits(useful_operations(shape.inputs, shape.channels, totals.fed) / seconds / 1e12),
         correlator.device_name(),
         correlator.kernel(),
-        output.display()
+        names.output.display()
     ));
     Ok(())
 }
@@ -182,10 +239,16 @@ fn plan(
 
 /// The files that dumps go to.
 struct Outputs {
-    visibilities: Writer,
+    visibilities: Output,
     counts: Option<Writer>,
     /// Baselines whose times are counted: delays make them differ from one to the other.
     counted: usize,
+}
+
+/// Where visibilities go.
+enum Output {
+    Npy(Writer),
+    Uvh5(Box<uvh5::Writer>),
 }
 
 impl Outputs {
@@ -193,23 +256,38 @@ impl Outputs {
         shape: &Shape,
         gates: Option<usize>,
         shifted: bool,
-        output: &Path,
-        counts: Option<&Path>,
+        names: &Names<'_>,
     ) -> Result<Self> {
         let baselines = baselines(shape.inputs);
         let dtype = if shape.encoding.is_integer() { Dtype::Int64 } else { Dtype::Float32 };
         let gate_axis: Vec<usize> = gates.into_iter().collect();
-        let entry = [&gate_axis[..], &[shape.channels, baselines, 2]].concat();
-        let visibilities = Writer::appending(output, dtype, &entry)?;
+        let visibilities = match names.array {
+            Some(_) if gates.is_some() => {
+                let reason = "is to be UVH5, which knows no gates: expected a name ending in .npy, \
+                              because of --gates";
+                return Err(Error::file(names.output, reason));
+            }
+            Some(array) => {
+                Output::Uvh5(Box::new(uvh5::Writer::create(names.output, array, shape)?))
+            }
+            None => {
+                let entry = [&gate_axis[..], &[shape.channels, baselines, 2]].concat();
+                Output::Npy(Writer::appending(names.output, dtype, &entry)?)
+            }
+        };
         let entry: Vec<usize> = gate_axis.into_iter().chain(shifted.then_some(baselines)).collect();
         let counts =
-            counts.map(|path| Writer::appending(path, Dtype::Uint64, &entry)).transpose()?;
+            names.counts.map(|path| Writer::appending(path, Dtype::Uint64, &entry)).transpose()?;
         Ok(Self { visibilities, counts, counted: if shifted { baselines } else { 1 } })
     }
 
     fn append(&mut self, integration: &Integration) -> Result<()> {
+        let Integration { start, times, .. } = *integration;
         for dump in &integration.gates {
-            append(&mut self.visibilities, &dump.visibilities)?;
+            match &mut self.visibilities {
+                Output::Npy(file) => append(file, &dump.visibilities)?,
+                Output::Uvh5(file) => file.append(&dump.visibilities, &dump.valid, start, times)?,
+            }
             if let Some(counts) = &mut self.counts {
                 let each: Vec<u64> =
                     (0..self.counted).map(|baseline| dump.valid.get(0, baseline)).collect();
@@ -220,7 +298,11 @@ impl Outputs {
     }
 
     fn finish(self) -> Result<()> {
-        all([self.visibilities.finish(), self.counts.map_or(Ok(()), Writer::finish)])
+        let visibilities = match self.visibilities {
+            Output::Npy(file) => file.finish(),
+            Output::Uvh5(file) => file.finish(),
+        };
+        all([visibilities, self.counts.map_or(Ok(()), Writer::finish)])
     }
 }
 

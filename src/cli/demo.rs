@@ -4,15 +4,14 @@ use std::{fmt::Write, fs, path::PathBuf};
 
 use corrust::{
     Encoding, Error, Layout, Result,
-    correlate::{Shape, baseline, baselines},
-    format::{self, Options, npy},
+    correlate::Shape,
+    format::{self, Options},
     simulate::{Simulation, Source},
 };
-use ndarray::Array2;
-use num_complex::Complex;
 
 use super::{
-    correlate::{Place, correlate},
+    correlate::{Names, Place, correlate},
+    figure::{Measured, coherences},
     fringes::{self, Found},
     plot,
     run_files::{Existing, RunFiles},
@@ -69,12 +68,11 @@ impl Args {
             None,
             &Selection::default(),
             place,
-            &output,
-            None,
+            Names { output: &output, array: None, counts: None },
         )?;
 
-        let Shape { inputs, channels, .. } = SIMULATION.shape;
-        let visibilities = coherences(&output, inputs, channels)?;
+        let inputs = SIMULATION.shape.inputs;
+        let visibilities = coherences(&Measured::open(&output, 0)?.dump(0)?, inputs);
         let found = fringes::find(visibilities.view(), inputs, sky.len());
         let (table, error) = compare(&sky, &found);
         say(table);
@@ -88,28 +86,6 @@ impl Args {
         say(format_args!("plot: {}", figure.display()));
         Ok(())
     }
-}
-
-/// Reads the first dump, `[channel][baseline]`, each visibility divided by the root of the powers
-/// of both inputs.
-fn coherences(path: &PathBuf, inputs: usize, channels: usize) -> Result<Array2<Complex<f64>>> {
-    let mut reader = npy::Reader::open(path)?;
-    reader.expect(npy::Dtype::Int64, &["dump", "channel", "baseline", "real, imaginary"])?;
-    let mut sums = vec![Complex::<i64>::default(); channels * baselines(inputs)];
-    reader.read_at(0, bytemuck::cast_slice_mut(&mut sums))?;
-    let sum = |channel: usize, baseline: usize| sums[channel * baselines(inputs) + baseline];
-    let mut coherences = Array2::default((channels, baselines(inputs)));
-    for channel in 0..channels {
-        for i in 0..inputs {
-            for j in 0..=i {
-                let power = |input| sum(channel, baseline(input, input)).re as f64;
-                let value = sum(channel, baseline(i, j));
-                coherences[[channel, baseline(i, j)]] =
-                    Complex::new(value.re as f64, value.im as f64) / (power(i) * power(j)).sqrt();
-            }
-        }
-    }
-    Ok(coherences)
 }
 
 /// A table of true and recovered powers and delays, and the largest difference of delays.

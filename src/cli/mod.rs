@@ -22,7 +22,9 @@ mod correlate;
 mod delays;
 mod demo;
 mod devices;
+mod figure;
 mod files;
+mod filterbank;
 mod fringes;
 mod info;
 mod plot;
@@ -87,9 +89,11 @@ enum Command {
     Quantise(quantise::Args),
     Channelise(channelise::Args),
     Correlate(correlate::Args),
+    Filterbank(filterbank::Args),
     Beamform(beamform::Args),
     Weights(weights::Args),
     Delays(delays::Args),
+    Plot(figure::Args),
     Bench(bench::Args),
     Autocorrelate(autocorrelate::Args),
 }
@@ -110,9 +114,11 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
             Command::Quantise(args) => args.run(),
             Command::Channelise(args) => args.run(),
             Command::Correlate(args) => args.run(),
+            Command::Filterbank(args) => args.run(),
             Command::Beamform(args) => args.run(),
             Command::Weights(args) => args.run(),
             Command::Delays(args) => args.run(),
+            Command::Plot(args) => args.run(),
             Command::Bench(args) => return args.run(),
             Command::Autocorrelate(args) => args.run(),
         };

@@ -17,7 +17,7 @@ use super::{
     run_files::ending,
 };
 
-const SIZE: (u32, u32) = (1240, 580);
+pub(super) const SIZE: (u32, u32) = (1240, 580);
 /// What the name of a plot may end in.
 pub(super) const ENDINGS: &[&str] = &["svg", "png"];
 /// Okabe and Ito's colours, which everyone can tell apart.
@@ -46,7 +46,7 @@ pub fn visibilities(
 ) -> Result<()> {
     save(path, SIZE, |root| {
         let (left, right) = root.split_horizontally(560);
-        matrix(&left, visibilities, inputs)?;
+        matrix(&left, visibilities, inputs, visibilities.nrows() / 2)?;
         phases(&right, visibilities, inputs, found)
     })
 }
@@ -176,8 +176,12 @@ const CORNER: (i32, i32) = (70, 70);
 const FAR: (i32, i32) = (CORNER.0 + SIDE, CORNER.1 + SIDE);
 
 /// Coherence below the diagonal, phase above it.
-fn matrix(area: &Area<'_>, visibilities: ArrayView2<'_, Complex<f64>>, inputs: usize) -> Drawn {
-    let channel = visibilities.nrows() / 2;
+pub(super) fn matrix(
+    area: &Area<'_>,
+    visibilities: ArrayView2<'_, Complex<f64>>,
+    inputs: usize,
+    channel: usize,
+) -> Drawn {
     let row = visibilities.row(channel);
     let highest = (0..inputs)
         .flat_map(|i| (0..i).map(move |j| baseline(i, j)))
@@ -334,7 +338,7 @@ fn phase(
 }
 
 /// The name of a phase on an axis, in units of π.
-fn phase_name(turn: f64) -> &'static str {
+pub(super) fn phase_name(turn: f64) -> &'static str {
     match turn {
         -1.0 => "−π",
         0.0 => "0",
@@ -358,13 +362,13 @@ fn cut_where_wrapped(points: impl Iterator<Item = (f64, f64)>) -> Vec<Vec<(f64, 
 }
 
 /// The colour of a coherence from 0 to 1.
-fn coherence(value: f64) -> RGBColor {
+pub(super) fn coherence(value: f64) -> RGBColor {
     ViridisRGB.get_color(value.clamp(0.0, 1.0))
 }
 
 /// The colour of a phase, the same at π and -π: the hues of equal lightness and chroma in Björn
 /// Ottosson's Oklab.
-fn phase_colour(phase: f64) -> RGBColor {
+pub(super) fn phase_colour(phase: f64) -> RGBColor {
     const LIGHTNESS: f64 = 0.74;
     const CHROMA: f64 = 0.12;
     let (a, b) = (CHROMA * phase.cos(), CHROMA * phase.sin());

@@ -405,6 +405,11 @@ impl Fields {
         {
             return Err(format!("\"sample_time\" {seconds}: expected more than 0 seconds"));
         }
+        if let Some(dut1) = self.dut1
+            && dut1.abs() >= 1.0
+        {
+            return Err(format!("\"dut1\" {dut1}: expected less than 1 second either way"));
+        }
         let antennas = antennas(self.antennas, self.positions)?;
         if let Some(inputs) = &self.inputs {
             check_inputs(inputs, antennas.as_ref().map(Vec::len))?;
@@ -549,8 +554,11 @@ fn channels(
 /// A time in UTC, ISO 8601, with or without its Z.
 pub(crate) fn time(text: &str) -> Result<Timestamp, String> {
     let civil = text.strip_suffix(['Z', 'z']).unwrap_or(text);
-    let time = civil.parse::<DateTime>().and_then(|time| time.to_zoned(TimeZone::UTC));
-    time.map(|time| time.timestamp()).map_err(|_| {
+    // A date and a time with an offset would be taken without it.
+    let has_offset = civil.get(10..).is_some_and(|time| time.contains(['+', '-', '[']));
+    let parsed = civil.parse::<DateTime>().ok().filter(|_| !has_offset);
+    let time = parsed.and_then(|time| time.to_zoned(TimeZone::UTC).ok());
+    time.map(|time| time.timestamp()).ok_or_else(|| {
         format!("{text:?}: expected UTC in ISO 8601, as in \"2026-03-01T12:00:00.5Z\"")
     })
 }

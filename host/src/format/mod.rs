@@ -27,7 +27,9 @@ mod mark5b;
 pub mod npy;
 mod partial;
 mod raw;
+pub mod sigproc;
 mod utc;
+pub mod uvh5;
 pub mod vdif;
 
 pub use ahead::ReadAhead;

@@ -81,6 +81,14 @@ impl PartialFile {
         &self.path
     }
 
+    /// The name until the file is finished, for those who write it by name; [`None`] for what goes to a pipe.
+    pub(super) fn unfinished_name(&self) -> Option<&Path> {
+        match &self.destination {
+            Destination::Name { unfinished, .. } => unfinished.0.as_deref(),
+            Destination::Stream => None,
+        }
+    }
+
     /// Makes the file `bytes` long; what has not been written reads as zeros.
     ///
     /// # Errors

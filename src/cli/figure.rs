@@ -1,0 +1,410 @@
+//! `corrust plot`.
+
+use std::{f64::consts::PI, path::PathBuf};
+
+use clap::ValueEnum;
+use corrust::{
+    Error, Result,
+    correlate::{baseline, baselines},
+    format::{
+        npy::{Dtype, Reader},
+        uvh5,
+    },
+};
+use ndarray::Array2;
+use num_complex::Complex;
+use plotters::{
+    prelude::*,
+    style::text_anchor::{HPos, Pos, VPos},
+};
+
+use super::{
+    correlate::UVH5,
+    plot::{
+        Area, COLOURS, Drawn, ENDINGS, GREY, SIZE, coherence, label, matrix, phase_colour,
+        phase_name, save,
+    },
+    run_files::{Existing, RunFiles, ending, input, output},
+    say,
+};
+
+/// Cells of a waterfall, in time and in frequency: finer data are averaged.
+const CELLS: usize = 256;
+
+/// Spectra and closure phases that are drawn.
+const LINES: usize = 12;
+
+/// Draw visibilities: their matrix, spectra, waterfall or closure phases
+///
+/// Reads what `corrust correlate` writes, NumPy or UVH5, and writes an SVG file, or a PNG file where the
+/// output's name ends in .png.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// Visibilities: .npy [dump][channel][baseline][2], or .uvh5
+    #[arg(value_name = "FILE", value_parser = input())]
+    input: PathBuf,
+    /// Figure to write: a name ending in .svg or .png
+    #[arg(short, long, value_name = "FIGURE.svg", value_parser = output())]
+    output: PathBuf,
+    #[command(flatten)]
+    existing: Existing,
+    /// What to draw
+    #[arg(long, value_enum, default_value_t = Kind::Matrix)]
+    kind: Kind,
+    /// Which dump, from 0; a waterfall has them all
+    #[arg(long, value_name = "D", default_value_t = 0)]
+    dump: usize,
+    /// Channel of the matrix, from 0 [default: the middle one]
+    #[arg(long, value_name = "C")]
+    channel: Option<usize>,
+    /// Inputs i,j of the waterfall; of UVH5, antennas in the file's order [default: 1,0, or 0,0 of one]
+    #[arg(long, value_name = "I,J", value_delimiter = ',', num_args = 1)]
+    baseline: Vec<usize>,
+    /// Which polarisation of a UVH5 file, from 0 in the file's order
+    #[arg(long, value_name = "P", default_value_t = 0)]
+    polarisation: usize,
+}
+
+/// Figures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Kind {
+    /// Coherence and phase of all baselines of a channel
+    Matrix,
+    /// Power of each input against frequency
+    Spectra,
+    /// Amplitude and phase of a baseline against time and frequency
+    Waterfall,
+    /// Phases of triangles of inputs against frequency
+    Closure,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  corrust plot visibilities.npy -o matrix.svg
+  corrust plot scan.uvh5 -o spectra.png --kind spectra --dump 3
+  corrust plot scan.uvh5 -o waterfall.svg --kind waterfall --baseline 4,2";
+
+impl Args {
+    /// Draws the figure.
+    pub fn run(self) -> Result<()> {
+        let files = RunFiles::default().reads([&self.input]);
+        files.writes_as([&self.output], ENDINGS).check(self.existing)?;
+        let mut file = Measured::open(&self.input, self.polarisation)?;
+        let below = |what: &str, found: usize, count: usize| {
+            if found < count {
+                return Ok(());
+            }
+            Err(Error::file(&self.input, format!("{what} {found}: expected one below {count}")))
+        };
+        below("--dump", self.dump, file.dumps)?;
+        let channels = file.axis.len();
+        let path = &self.output;
+        match self.kind {
+            Kind::Matrix => {
+                let channel = self.channel.unwrap_or(channels / 2);
+                below("--channel", channel, channels)?;
+                let visibilities = coherences(&file.dump(self.dump)?, file.inputs);
+                let size = (600, SIZE.1);
+                save(path, size, |root| matrix(root, visibilities.view(), file.inputs, channel))?;
+            }
+            Kind::Spectra => {
+                let sums = file.dump(self.dump)?;
+                let title = format!("Power of inputs, dump {}", self.dump);
+                let lines = (0..file.inputs.min(LINES)).map(|input| {
+                    let power = |channel: usize| {
+                        10.0 * sums[[channel, baseline(input, input)]].re.max(1e-30).log10()
+                    };
+                    (format!("{input}"), (0..channels).map(power).collect())
+                });
+                let lines: Vec<(String, Vec<f64>)> = lines.collect();
+                let all = || lines.iter().flat_map(|(_, line)| line.iter().copied());
+                let (low, high) =
+                    (all().fold(f64::INFINITY, f64::min), all().fold(f64::NEG_INFINITY, f64::max));
+                let margin = 0.05 * (high - low).max(1.0);
+                let look = Look { title, y: "power (dB)", range: low - margin..high + margin };
+                save(path, SIZE, |root| chart(root, &file, &look, &lines, true))?;
+            }
+            Kind::Closure => {
+                if file.inputs < 3 {
+                    return Err(Error::file(
+                        &self.input,
+                        format!("{} inputs: expected at least 3 for closure phases", file.inputs),
+                    ));
+                }
+                let sums = file.dump(self.dump)?;
+                let triangles = (2..file.inputs).flat_map(|k| (1..k).map(move |j| (j, k)));
+                let lines: Vec<(String, Vec<f64>)> = triangles
+                    .take(LINES)
+                    .map(|(j, k)| {
+                        let phase = |channel: usize| {
+                            let v = |i, j| sums[[channel, baseline(i, j)]];
+                            (v(j, 0) * v(k, j) * v(k, 0).conj()).arg() / PI
+                        };
+                        (format!("0,{j},{k}"), (0..channels).map(phase).collect())
+                    })
+                    .collect();
+                let title = format!("Closure phases, dump {}", self.dump);
+                let look = Look { title, y: "", range: -1.0..1.0 };
+                save(path, SIZE, |root| chart(root, &file, &look, &lines, false))?;
+            }
+            Kind::Waterfall => {
+                let usual = [1.min(file.inputs - 1), 0];
+                let [i, j] = match self.baseline[..] {
+                    [] => usual,
+                    [i, j] if j <= i => [i, j],
+                    _ => {
+                        return Err(Error::invalid(format!(
+                            "--baseline {:?}: expected two inputs i,j, j at most i",
+                            self.baseline
+                        )));
+                    }
+                };
+                below("--baseline", i, file.inputs)?;
+                let cells = file.waterfall(baseline(i, j))?;
+                save(path, SIZE, |root| waterfall(root, &file, &cells, (i, j)))?;
+            }
+        }
+        say(format_args!("figure: {}", self.output.display()));
+        Ok(())
+    }
+}
+
+/// Visibilities in a file.
+pub struct Measured {
+    source: Source,
+    pub dumps: usize,
+    pub inputs: usize,
+    /// Channels: their frequencies in megahertz, or their numbers.
+    axis: Vec<f64>,
+    axis_name: &'static str,
+}
+
+enum Source {
+    Npy(Reader, Dtype),
+    Uvh5(uvh5::Reader, usize),
+}
+
+impl Measured {
+    /// Opens what `corrust correlate` wrote; of UVH5 the polarisation of this place.
+    pub fn open(path: &PathBuf, polarisation: usize) -> Result<Self> {
+        let (source, dumps, baselines_found, axis, axis_name);
+        if ending(path) == UVH5 {
+            let reader = uvh5::Reader::open(path)?;
+            let count = reader.polarisations().len();
+            if polarisation >= count {
+                return Err(Error::file(
+                    path,
+                    format!("--polarisation {polarisation}: expected one below {count}"),
+                ));
+            }
+            (dumps, baselines_found) = (reader.dumps(), reader.pairs().len());
+            axis = reader.frequencies().iter().map(|frequency| frequency / 1e6).collect::<Vec<_>>();
+            axis_name = "frequency (MHz)";
+            source = Source::Uvh5(reader, polarisation);
+        } else {
+            let reader = Reader::open(path)?;
+            let dtype = match reader.dtype() {
+                Some(Dtype::Float32) => Dtype::Float32,
+                _ => Dtype::Int64,
+            };
+            reader.expect(dtype, &["dump", "channel", "baseline", "real, imaginary"])?;
+            let &[found, channels, pairs, 2] = reader.shape() else {
+                let shape = reader.shape();
+                return Err(Error::file(
+                    path,
+                    format!("shape {shape:?}: expected a last axis of 2"),
+                ));
+            };
+            (dumps, baselines_found) = (found, pairs);
+            axis = (0..channels).map(|channel| channel as f64).collect();
+            axis_name = "channel";
+            source = Source::Npy(reader, dtype);
+        }
+        let inputs = ((2.0 * baselines_found as f64).sqrt()) as usize;
+        if inputs == 0 || baselines(inputs) != baselines_found || axis.is_empty() || dumps == 0 {
+            return Err(Error::file(
+                path,
+                format!(
+                    "{dumps} dumps of {} channels and {baselines_found} baselines: expected at least 1 \
+                     dump and channel, and N(N+1)/2 baselines",
+                    axis.len()
+                ),
+            ));
+        }
+        Ok(Self { source, dumps, inputs, axis, axis_name })
+    }
+
+    /// The visibilities of a dump, `[channel][baseline]`.
+    pub fn dump(&mut self, dump: usize) -> Result<Array2<Complex<f64>>> {
+        let shape = (self.axis.len(), baselines(self.inputs));
+        match &mut self.source {
+            Source::Uvh5(reader, polarisation) => {
+                let sums = reader.read(dump)?;
+                Ok(Array2::from_shape_fn(shape, |(channel, baseline)| {
+                    sums[[baseline, channel, *polarisation]]
+                }))
+            }
+            Source::Npy(reader, dtype) => {
+                let parts = 2 * shape.0 * shape.1;
+                let mut bytes = vec![0; parts * dtype.bytes()];
+                reader.read_at((dump * parts) as u64, &mut bytes)?;
+                let part = |index: usize| {
+                    let bytes = &bytes[index * dtype.bytes()..][..dtype.bytes()];
+                    match dtype {
+                        Dtype::Float32 => f64::from(bytemuck::pod_read_unaligned::<f32>(bytes)),
+                        _ => bytemuck::pod_read_unaligned::<i64>(bytes) as f64,
+                    }
+                };
+                Ok(Array2::from_shape_fn(shape, |(channel, baseline)| {
+                    let index = 2 * (channel * shape.1 + baseline);
+                    Complex::new(part(index), part(index + 1))
+                }))
+            }
+        }
+    }
+
+    /// Means of a baseline over dumps and channels, `[time][frequency]`.
+    fn waterfall(&mut self, baseline: usize) -> Result<Array2<Complex<f64>>> {
+        let (dumps, channels) = (self.dumps, self.axis.len());
+        let (rows, columns) = (dumps.min(CELLS), channels.min(CELLS));
+        let mut sums = Array2::<Complex<f64>>::default((rows, columns));
+        let mut counts = Array2::<f64>::zeros((rows, columns));
+        for dump in 0..dumps {
+            let visibilities = self.dump(dump)?;
+            for channel in 0..channels {
+                let cell = [dump * rows / dumps, channel * columns / channels];
+                sums[cell] += visibilities[[channel, baseline]];
+                counts[cell] += 1.0;
+            }
+        }
+        sums.zip_mut_with(&counts, |sum, count| *sum /= count);
+        Ok(sums)
+    }
+
+    /// The ends of the channels' axis.
+    fn range(&self) -> std::ops::Range<f64> {
+        let low = self.axis.iter().copied().fold(f64::INFINITY, f64::min);
+        let high = self.axis.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        if low < high { low..high } else { low - 0.5..high + 0.5 }
+    }
+}
+
+/// Visibilities `[channel][baseline]` divided by the root of the powers of both inputs; 0 where there is no
+/// power.
+pub fn coherences(sums: &Array2<Complex<f64>>, inputs: usize) -> Array2<Complex<f64>> {
+    let mut coherences = Array2::default(sums.dim());
+    for channel in 0..sums.nrows() {
+        let power = |input| sums[[channel, baseline(input, input)]].re;
+        for (i, j) in (0..inputs).flat_map(|i| (0..=i).map(move |j| (i, j))) {
+            let root = (power(i) * power(j)).sqrt();
+            if root > 0.0 {
+                coherences[[channel, baseline(i, j)]] = sums[[channel, baseline(i, j)]] / root;
+            }
+        }
+    }
+    coherences
+}
+
+/// What a chart's axes say.
+struct Look {
+    title: String,
+    y: &'static str,
+    range: std::ops::Range<f64>,
+}
+
+/// Lines against frequency, or points of phases in units of pi.
+fn chart(
+    root: &Area<'_>,
+    file: &Measured,
+    look: &Look,
+    lines: &[(String, Vec<f64>)],
+    joined: bool,
+) -> Drawn {
+    let centred = Pos::new(HPos::Center, VPos::Top);
+    root.draw_text(&look.title, &label(20).pos(centred), (SIZE.0 as i32 / 2, 18))?;
+    let mut chart = ChartBuilder::on(root)
+        .margin_top(56)
+        .margin_right(110)
+        .margin_bottom(14)
+        .margin_left(14)
+        .x_label_area_size(56)
+        .y_label_area_size(76)
+        .build_cartesian_2d(file.range(), look.range.clone())?;
+    chart
+        .configure_mesh()
+        .x_desc(file.axis_name)
+        .y_desc(look.y)
+        .y_labels(if joined { 8 } else { 3 })
+        .y_label_formatter(&|y| if joined { format!("{y:.1}") } else { phase_name(*y).to_owned() })
+        .label_style(label(15))
+        .axis_desc_style(label(18))
+        .light_line_style(TRANSPARENT)
+        .bold_line_style(BLACK.mix(0.12))
+        .axis_style(GREY)
+        .draw()?;
+    for (index, (name, line)) in lines.iter().enumerate() {
+        let colour = COLOURS[index % COLOURS.len()];
+        let points = file.axis.iter().copied().zip(line.iter().copied());
+        if joined && line.len() > 1 {
+            chart.draw_series(LineSeries::new(points, colour.stroke_width(1)))?;
+        } else {
+            chart.draw_series(points.map(|point| Circle::new(point, 2, colour.filled())))?;
+        }
+        let style = label(15).color(&colour).pos(Pos::new(HPos::Left, VPos::Top));
+        root.draw_text(name, &style, (SIZE.0 as i32 - 96, 60 + 22 * index as i32))?;
+    }
+    Ok(())
+}
+
+/// Amplitude, as a part of the largest, and phase of a baseline.
+fn waterfall(
+    root: &Area<'_>,
+    file: &Measured,
+    cells: &Array2<Complex<f64>>,
+    (i, j): (usize, usize),
+) -> Drawn {
+    const WIDTH: i32 = 500;
+    const HEIGHT: i32 = 420;
+    const TOP: i32 = 62;
+    let largest = cells.iter().map(|cell| cell.norm()).fold(f64::MIN_POSITIVE, f64::max);
+    let centred = Pos::new(HPos::Center, VPos::Top);
+    let (rows, columns) = cells.dim();
+    let edge = |index: usize, count: usize, length: i32| {
+        (index as i64 * i64::from(length) / count as i64) as i32
+    };
+    // Low frequencies are on the left whichever way channels run.
+    let flipped = file.axis.first() > file.axis.last();
+    for (left, title) in [(90, "amplitude"), (690, "phase")] {
+        for ((row, column), cell) in cells.indexed_iter() {
+            let colour = match title {
+                "phase" => phase_colour(cell.arg()),
+                _ => coherence(cell.norm() / largest),
+            };
+            let column = if flipped { columns - 1 - column } else { column };
+            let from = (left + edge(column, columns, WIDTH), TOP + edge(row, rows, HEIGHT));
+            // A pixel further, which the next one covers: where edges meet, the paper would show.
+            let to = (
+                (left + edge(column + 1, columns, WIDTH) + 1).min(left + WIDTH),
+                (TOP + edge(row + 1, rows, HEIGHT) + 1).min(TOP + HEIGHT),
+            );
+            root.draw(&Rectangle::new([from, to], colour.filled()))?;
+        }
+        root.draw(&Rectangle::new([(left, TOP), (left + WIDTH, TOP + HEIGHT)], BLACK))?;
+        let text = format!("V({i},{j}), {title}");
+        root.draw_text(&text, &label(20).pos(centred), (left + WIDTH / 2, 22))?;
+        let bottom = TOP + HEIGHT;
+        let range = file.range();
+        for (value, x) in [(range.start, left), (range.end, left + WIDTH)] {
+            let style = label(14).pos(centred);
+            root.draw_text(&super::digits(value), &style, (x, bottom + 8))?;
+        }
+        let middle = (left + WIDTH / 2, bottom + 28);
+        root.draw_text(file.axis_name, &label(16).pos(centred), middle)?;
+        let right = label(14).pos(Pos::new(HPos::Right, VPos::Center));
+        root.draw_text("0", &right, (left - 8, TOP))?;
+        root.draw_text(&file.dumps.to_string(), &right, (left - 8, bottom))?;
+        root.draw_text("dump", &right, (left - 8, TOP + HEIGHT / 2))?;
+    }
+    Ok(())
+}

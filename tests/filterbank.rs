@@ -1,0 +1,142 @@
+//! SIGPROC filterbank files: blimpy reads in them what NumPy computes.
+
+use std::{fs, path::Path};
+
+mod command;
+mod witness;
+
+use command::{corrust, done};
+
+const ARRAY: &str = r#"{
+    "first_channel": 1400e6, "channel_width": -0.5e6,
+    "start": "2026-03-01T12:00:00.25Z", "sample_time": 1e-3
+}"#;
+
+/// The one sentence of a command that is refused.
+fn refused(folder: &Path, arguments: &str) -> String {
+    let output = corrust(folder, arguments);
+    assert_eq!(output.status.code(), Some(2), "{arguments}");
+    String::from_utf8(output.stderr).unwrap()
+}
+
+#[test]
+fn blimpy_reads_numpys_sums() {
+    let packages = ["blimpy==2.1.4", "setuptools<81"];
+    let Some(python) = witness::python(&packages) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    fs::write(folder.join("array.json"), ARRAY).unwrap();
+    done(folder, "simulate -o rec.npy --inputs 5 --channels 9 --times 103");
+    let file = |name: &str| folder.join(name).to_str().unwrap().to_owned();
+    for (chosen, step, bits, scale) in [
+        ("0,1,2,3,4", "1", "32", "1"),
+        ("3", "10", "32", "1"),
+        ("0,4", "7", "16", "2"),
+        ("1", "1", "8", "0.125"),
+    ] {
+        let text = done(
+            folder,
+            &format!(
+                "filterbank rec.npy -o x.fil --array array.json --input {chosen} --integrate {step} \
+                 --bits {bits} --scale {scale}"
+            ),
+        );
+        assert_eq!(text.contains("do not fill a sample"), 103 % step.parse::<u64>().unwrap() > 0);
+        let found = witness::script(
+            &python,
+            "filterbank.py",
+            &[&file("x.fil"), &file("rec.npy"), &file("array.json"), chosen, step, bits, scale],
+        );
+        assert!(found.ends_with("samples are equal"), "{found}");
+    }
+}
+
+/// The samples at the end of a file of 4-byte ones.
+fn samples(path: &Path, count: usize) -> Vec<f32> {
+    let bytes = fs::read(path).unwrap();
+    let tail = &bytes[bytes.len() - 4 * count..];
+    tail.chunks_exact(4).map(|bytes| f32::from_le_bytes(bytes.try_into().unwrap())).collect()
+}
+
+/// The same powers from every encoding that holds the same samples, in both layouts.
+#[test]
+fn all_encodings_and_layouts_have_the_same_power() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    fs::write(folder.join("array.json"), ARRAY).unwrap();
+    // Values of 4 bits: -8 to 7.
+    let value = |index: usize| (index * 37 % 16) as i8 - 8;
+    let (times, channels, inputs) = (6, 3, 2);
+    let at = |t: usize, c: usize, n: usize| 2 * ((t * channels + c) * inputs + n);
+    let pair = |index: usize| (value(index), value(index + 1));
+    let expected: Vec<f32> = (0..times * channels)
+        .map(|row| {
+            let power = |n| {
+                let (re, im) = pair(at(row / channels, row % channels, n));
+                f32::from(re) * f32::from(re) + f32::from(im) * f32::from(im)
+            };
+            (0..inputs).map(power).sum()
+        })
+        .collect();
+    let tcn = || {
+        (0..times)
+            .flat_map(move |t| (0..channels).flat_map(move |c| (0..inputs).map(move |n| (t, c, n))))
+    };
+    let nibble = |value: i8, offset: i8| (value + offset) as u8 & 15;
+    let nibbles = |(t, c, n): (usize, usize, usize), offset| {
+        let (re, im) = pair(at(t, c, n));
+        nibble(re, offset) << 4 | nibble(im, offset)
+    };
+    let shape = (times, channels, inputs);
+    for (encoding, offset) in [("ci4", 0), ("ci4-offset", 8)] {
+        let bytes = tcn().map(|place| nibbles(place, offset)).collect();
+        let array = ndarray::Array3::from_shape_vec(shape, bytes).unwrap();
+        ndarray_npy::write_npy(folder.join("x.npy"), &array).unwrap();
+        let turned = array.permuted_axes([1, 2, 0]).as_standard_layout().into_owned();
+        ndarray_npy::write_npy(folder.join("y.npy"), &turned).unwrap();
+        for (name, layout) in [("x", "tcn"), ("y", "cnt")] {
+            let run = format!(
+                "filterbank {name}.npy -o x.fil --array array.json --encoding {encoding} --layout {layout}"
+            );
+            done(folder, &run);
+            assert_eq!(samples(&folder.join("x.fil"), expected.len()), expected, "{run}");
+        }
+    }
+    let bytes: Vec<i8> = tcn().flat_map(|(t, c, n)| <[i8; 2]>::from(pair(at(t, c, n)))).collect();
+    let array = ndarray::Array4::from_shape_vec((times, channels, inputs, 2), bytes).unwrap();
+    ndarray_npy::write_npy(folder.join("x.npy"), &array).unwrap();
+    done(folder, "filterbank x.npy -o x.fil --array array.json");
+    assert_eq!(samples(&folder.join("x.fil"), expected.len()), expected);
+}
+
+#[test]
+fn what_makes_no_file_is_refused_in_one_sentence() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    done(folder, "simulate -o rec.npy --inputs 2 --channels 3 --times 20");
+    let run = "filterbank rec.npy -o x.fil --array array.json";
+    for (array, arguments, expected) in [
+        (
+            "{}",
+            "",
+            "array.json: lacks \"frequencies\", \"start\", \"sample_time\": expected them for a",
+        ),
+        (ARRAY, "--input 2", "--input 2: expected one below 2"),
+        (ARRAY, "--bits 4", "4 bits: expected 8, 16 or 32"),
+        (ARRAY, "--scale inf", "--scale inf: expected a finite number"),
+        (ARRAY, "--integrate 21", "--integrate 21: the recording has only 20 times"),
+        (
+            r#"{"frequencies": [1e6, 2e6, 4e6], "start": "2026-03-01", "sample_time": 1}"#,
+            "",
+            "\"frequencies\" 2000000 and 4000000 are 2000000 hertz apart",
+        ),
+    ] {
+        fs::write(folder.join("array.json"), array).unwrap();
+        let error = refused(folder, &format!("{run} {arguments}"));
+        assert!(error.contains(expected), "{arguments}: {error}");
+        assert!(!folder.join("x.fil").exists());
+    }
+    fs::write(folder.join("array.json"), ARRAY).unwrap();
+    let text = done(folder, &format!("{run} --bits 8 --scale 1e9"));
+    assert!(text.contains("60 of 60 samples are clipped to 8 bits"), "{text}");
+}
