@@ -10,7 +10,11 @@ macro_rules! kernels {
         }
     ) => {
         $(#[$attribute])*
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+        #[derive(
+            Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash,
+            serde::Serialize, serde::Deserialize,
+        )]
+        #[serde(try_from = "String", into = "String")]
         #[non_exhaustive]
         pub enum Kernel {
             $($(#[$about])* $variant,)*
@@ -42,6 +46,20 @@ macro_rules! kernels {
                     let names = [$($name),*].join(", ");
                     crate::Error::invalid(format!("unknown kernel {text:?}: expected one of {names}"))
                 })
+            }
+        }
+
+        impl TryFrom<String> for Kernel {
+            type Error = crate::Error;
+
+            fn try_from(text: String) -> crate::Result<Self> {
+                text.parse()
+            }
+        }
+
+        impl From<Kernel> for String {
+            fn from(kernel: Kernel) -> Self {
+                kernel.name().to_owned()
             }
         }
 

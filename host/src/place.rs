@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::{Devices, Result, device::Gpu};
+use crate::{
+    Devices, Result,
+    device::{Gpu, Tuning},
+};
 
 /// Where a plan computes and by which kernel: the field `place` of every builder.
 #[derive(Clone, Debug, Default)]
@@ -11,6 +14,8 @@ pub(crate) struct Place<Kernel> {
     /// GPUs that are open already, instead of the device.
     pub gpus: Vec<Arc<dyn Gpu>>,
     pub kernel: Kernel,
+    /// What GPUs go by, instead of what [`Tuning::of`] says.
+    pub tuning: Option<Arc<Tuning>>,
 }
 
 impl<Kernel> Place<Kernel> {
@@ -46,6 +51,13 @@ macro_rules! place_setters {
         /// Which implementation to use (default: the quickest there for this shape).
         pub fn kernel(mut self, kernel: Kernel) -> Self {
             self.place.kernel = kernel;
+            self
+        }
+
+        /// The table by which a GPU's kernels are chosen (default: [`Tuning::of`](crate::device::Tuning::of)
+        /// the GPU).
+        pub fn tuning(mut self, tuning: crate::device::Tuning) -> Self {
+            self.place.tuning = Some(Arc::new(tuning));
             self
         }
     };

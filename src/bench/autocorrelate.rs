@@ -53,6 +53,12 @@ pub fn cases(options: &Options, place: &Place) -> Vec<Box<dyn Case>> {
     cases
 }
 
+/// Blocks of `instants` instants by both kernels.
+pub(super) fn candidates(instants: usize, place: &Place) -> Box<dyn Case> {
+    let sensors = if place.simulated() { 2 } else { 1024 };
+    Box::new(Counts { sensors, instants, kernels: vec![Kernel::BinGroups, Kernel::TensorCores] })
+}
+
 struct Counts {
     sensors: usize,
     instants: usize,

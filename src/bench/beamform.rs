@@ -9,7 +9,7 @@ use corrust_host::{
     samples::Samples,
 };
 
-use super::{Bound, Case, Clock, Place, Ring, Subject, Work, kernels, random_bytes};
+use super::{Bound, Case, Clock, Place, Ring, Subject, Work, kernels, random_bytes, tune::Tile};
 
 /// The instrument's frequency channels.
 const CHANNELS: usize = 16;
@@ -42,16 +42,33 @@ pub fn cases(options: &Options, place: &Place) -> Vec<Box<dyn Case>> {
     let usual = if place.gpu.is_some() { 32768 } else { 256 };
     let times = options.times.unwrap_or(usual);
     let case = |&(dishes, beams): &(usize, usize)| {
-        Box::new(Size { dishes, beams, times, kernels: options.kernels.clone() }) as Box<dyn Case>
+        let kernels = options.kernels.clone();
+        let streams = (CHANNELS, POLARISATIONS);
+        Box::new(Size { dishes, beams, streams, times, kernels, tile: None }) as Box<dyn Case>
     };
     options.sizes.iter().map(case).collect()
+}
+
+/// A tile's beams, and its dishes `passes` times, by that tile.
+pub(super) fn candidate(tile: &Tile, passes: usize, place: &Place) -> Box<dyn Case> {
+    // 2^20 times of a tile.
+    let (streams, times) = match place.simulated() {
+        true => ((1, 1), 64),
+        false => ((CHANNELS, POLARISATIONS), 32768),
+    };
+    let (dishes, beams, kernels) = (passes * tile.dishes, tile.beams, vec![Kernel::Auto]);
+    Box::new(Size { dishes, beams, streams, times, kernels, tile: Some(tile.clone()) })
 }
 
 struct Size {
     dishes: usize,
     beams: usize,
+    /// Channels and polarisations.
+    streams: (usize, usize),
     times: usize,
     kernels: Vec<Kernel>,
+    /// The only tile to beamform by, where it is not the plan's choice.
+    tile: Option<Tile>,
 }
 
 impl Case for Size {
@@ -60,12 +77,16 @@ impl Case for Size {
     }
 
     fn label(&self) -> String {
-        let Self { dishes, beams, times, .. } = self;
-        format!("D {dishes}, B {beams}, F {CHANNELS}, P {POLARISATIONS}, T {times}")
+        let Self { dishes, beams, streams: (channels, polarisations), times, .. } = self;
+        let size = format!("D {dishes}, B {beams}, F {channels}, P {polarisations}, T {times}");
+        match &self.tile {
+            Some(tile) => format!("{}, {size}", tile.name),
+            None => size,
+        }
     }
 
     fn sizes(&self) -> BTreeMap<&'static str, u64> {
-        let sizes = [self.dishes, self.beams, CHANNELS, POLARISATIONS, self.times];
+        let sizes = [self.dishes, self.beams, self.streams.0, self.streams.1, self.times];
         ["D", "B", "F", "P", "T"].into_iter().zip(sizes.map(|size| size as u64)).collect()
     }
 
@@ -101,7 +122,7 @@ impl Case for Size {
             };
             subjects.push(self.subject(plan, auto_kernel, "kernel", source, &expected));
         }
-        if let Some(gpu) = &place.gpu {
+        if let Some(gpu) = place.gpu.as_ref().filter(|_| self.tile.is_none()) {
             let mut locked = gpu.locked_bytes(voltages.len())?;
             locked.copy_from_slice(&voltages);
             let source = Source::Host(voltages);
@@ -115,16 +136,31 @@ impl Case for Size {
 
 impl Size {
     fn builder(&self) -> Builder {
-        Beamformer::builder(self.dishes, self.beams).channels(CHANNELS).polarisations(POLARISATIONS)
+        let builder = Beamformer::builder(self.dishes, self.beams)
+            .channels(self.streams.0)
+            .polarisations(self.streams.1)
+            .weights(self.weights());
+        match &self.tile {
+            Some(tile) => builder.tuning(tile.alone()),
+            None => builder,
+        }
+    }
+
+    /// How weights are stored.
+    fn weights(&self) -> Encoding {
+        let int4 = self.tile.as_ref().is_some_and(|tile| tile.int4);
+        if int4 { Encoding::Ci4 } else { Encoding::Ci8 }
     }
 
     /// A plan with weights and shifts.
     fn prepared(&self, builder: Builder) -> Result<Beamformer> {
         let mut plan = builder.build()?;
         let shape = *plan.shape();
-        plan.set_weights(&random_bytes(2 * shape.weights()))?;
-        // Full-range weights and voltages: sums have a standard deviation of about 480 sqrt(D).
-        let shift = (480.0 * (self.dishes as f64).sqrt() / 3.0).log2().round() as u32;
+        plan.set_weights(&random_bytes(self.weights().bytes() * shape.weights()))?;
+        // Full-range weights and voltages: sums have a standard deviation of about 480 sqrt(D), of 4-bit
+        // weights 30 sqrt(D).
+        let scale = if self.weights() == Encoding::Ci4 { 30.0 } else { 480.0 };
+        let shift = (scale * (self.dishes as f64).sqrt() / 3.0).log2().round() as u32;
         plan.set_shifts(&vec![shift; shape.shifts()])?;
         Ok(plan)
     }

@@ -9,13 +9,15 @@ use std::{
 use corrust_gpu::abi::correlate::{OFFSET, Offset, RUNNING_SUMS, RunningSums, mode};
 use corrust_host::{
     Correlator, Device, Encoding, Layout, Result,
-    correlate::{Kernel, Shape, Visibilities, baselines, useful_operations},
-    device::{Buffer, DeviceSlice, Gpu, LockedBytes, Stream},
+    correlate::{Builder, Kernel, Shape, Visibilities, baselines, useful_operations},
+    device::{Buffer, DeviceSlice, Gpu, LockedBytes, Stream, Tuning},
     samples::Samples,
 };
 use rayon::prelude::*;
 
-use super::{Bound, Case, Clock, Place, Ring, Subject, Work, kernels, random_bytes, random_halves};
+use super::{
+    Bound, Case, Clock, Place, Ring, Subject, Work, gaussian, kernels, random_bytes, random_halves,
+};
 
 /// What to measure.
 #[derive(Clone, Debug)]
@@ -24,11 +26,12 @@ pub struct Options {
     pub encodings: Vec<Encoding>,
     /// Numbers of inputs.
     pub inputs: Vec<usize>,
-    /// Channels; by default about as many as make the work of 20 channels of 2048 inputs.
-    pub channels: Option<usize>,
-    /// Times.
-    pub times: usize,
-    /// Kernels; none for all that the device runs.
+    /// Numbers of channels; none for one number, about as many as make the work of 20 channels of 2048
+    /// inputs.
+    pub channels: Vec<usize>,
+    /// Times; by default 3072, on a CPU fewer where channels are chosen and inputs many.
+    pub times: Option<usize>,
+    /// Kernels, for the encodings that they take; none for all that the device runs.
     pub kernels: Vec<Kernel>,
     /// Numbers of inputs at which to compare kernels that nobody named, where not at all of them;
     /// at others there is the kernel that the device chooses.
@@ -40,33 +43,55 @@ impl Default for Options {
         Self {
             encodings: vec![Encoding::Ci8, Encoding::Ci4, Encoding::Cf16],
             inputs: vec![128, 256, 512, 1024, 2048],
-            channels: None,
-            times: 3072,
+            channels: Vec::new(),
+            times: None,
             kernels: Vec::new(),
             compare_at: None,
         }
     }
 }
 
-/// The cases of some options.
+/// Times by default.
+const TIMES: usize = 3072;
+
+/// Products of two samples that a CPU is given at a time: all its kernels at all sizes are to take seconds.
+const CPU_PRODUCTS: usize = 1 << 26;
+
+/// The channels and times of a case whose channels nobody named.
+fn usual_size(inputs: usize, place: &Place) -> (usize, usize) {
+    let most = |work: usize| (work as f64 / baselines(inputs) as f64).round() as usize;
+    if place.gpu.is_some() {
+        return (most(20 * baselines(2048)).clamp(1, 2048), TIMES);
+    }
+    let channels = most(CPU_PRODUCTS / TIMES).clamp(1, 2048);
+    (channels, most(CPU_PRODUCTS / channels).clamp(64, TIMES))
+}
+
+/// The cases of some options: none for encodings that no named kernel takes.
 pub fn cases(options: &Options, place: &Place) -> Vec<Box<dyn Case>> {
-    // A CPU does in seconds what a GPU does in a millisecond.
-    let work = if place.gpu.is_some() { 20.0 } else { 0.05 } * baselines(2048) as f64;
     let mut cases: Vec<Box<dyn Case>> = Vec::new();
-    for &encoding in &options.encodings {
-        for &inputs in &options.inputs {
-            let most = (work / baselines(inputs) as f64).round() as usize;
-            let channels = options.channels.unwrap_or(most.clamp(1, 2048));
-            let compare = options.compare_at.as_ref().is_none_or(|at| at.contains(&inputs));
-            let kernels = match options.kernels.is_empty() && !compare {
-                true => vec![Kernel::Auto],
-                false => options.kernels.clone(),
-            };
-            let times = options.times;
-            let packed = match &options.kernels[..] {
-                [] => compare,
-                named => named.contains(&Kernel::Packed),
-            };
+    for (&encoding, &inputs) in
+        options.encodings.iter().flat_map(|e| options.inputs.iter().map(move |n| (e, n)))
+    {
+        let usual = usual_size(inputs, place);
+        let sizes = match &options.channels[..] {
+            [] => vec![(usual.0, options.times.unwrap_or(usual.1))],
+            named => named.iter().map(|&c| (c, options.times.unwrap_or(TIMES))).collect(),
+        };
+        let compare = options.compare_at.as_ref().is_none_or(|at| at.contains(&inputs));
+        let kernels: Vec<Kernel> = match options.kernels.is_empty() && !compare {
+            true => vec![Kernel::Auto],
+            false => options.kernels.iter().copied().filter(|k| k.takes(encoding)).collect(),
+        };
+        if kernels.is_empty() && !options.kernels.is_empty() {
+            continue;
+        }
+        let packed = match &options.kernels[..] {
+            [] => compare,
+            named => named.contains(&Kernel::Packed),
+        };
+        for (channels, times) in sizes {
+            let kernels = kernels.clone();
             cases.push(Box::new(Correlation { encoding, inputs, channels, times, kernels }));
             if packed && encoding == Encoding::Ci4 && place.gpu.is_some() {
                 cases.push(Box::new(Companions { inputs, channels, times }));
@@ -74,6 +99,62 @@ pub fn cases(options: &Options, place: &Place) -> Vec<Box<dyn Case>> {
         }
     }
     cases
+}
+
+/// All kernels that a table may choose for a size, from `tcn` samples and from `cnt` ones.
+pub(super) fn candidates(encoding: Encoding, inputs: usize, place: &Place) -> Box<dyn Case> {
+    /// Samples of a case: sizes of few inputs would take long to make.
+    const MOST_SAMPLES: usize = 1 << 28;
+    let (channels, times) = match place.simulated() {
+        true => (2, 32),
+        false => (usual_size(inputs, place).0.min(MOST_SAMPLES / TIMES / inputs), TIMES),
+    };
+    Box::new(Candidates(Correlation { encoding, inputs, channels, times, kernels: Vec::new() }))
+}
+
+struct Candidates(Correlation);
+
+/// Of the samples that [`Candidates`] are given, `tcn` ones.
+pub(super) const DELIVERED: &str = "delivered";
+/// And `cnt` ones.
+pub(super) const ROWS: &str = "rows";
+
+impl Case for Candidates {
+    fn system(&self) -> &'static str {
+        self.0.system()
+    }
+
+    fn label(&self) -> String {
+        self.0.label()
+    }
+
+    fn sizes(&self) -> BTreeMap<&'static str, u64> {
+        self.0.sizes()
+    }
+
+    fn encoding(&self) -> String {
+        self.0.encoding()
+    }
+
+    fn subjects(&self, place: &Place) -> Result<Vec<Subject>> {
+        let Self(case) = self;
+        let samples = case.samples();
+        let source = case.placed(place, &samples)?;
+        let mut subjects = Vec::new();
+        for (layout, what) in [(Layout::Tcn, DELIVERED), (Layout::Cnt, ROWS)] {
+            let expected = Rc::new(case.end_channels(&samples, layout)?);
+            let auto = case.builder(place, layout, Kernel::Auto).build()?.kernel();
+            let build = |kernel| case.builder(place, layout, kernel).build();
+            for (kernel, plan) in kernels(Kernel::ALL, Kernel::Auto, &[], build)? {
+                // Integer multiply-adds are no match for tensor cores.
+                let packed = kernel.name().starts_with("packed");
+                if !packed && Tuning::may_choose(kernel, case.encoding) {
+                    subjects.push(case.subject(plan, auto, what, source.clone(), &expected));
+                }
+            }
+        }
+        Ok(subjects)
+    }
 }
 
 struct Correlation {
@@ -104,31 +185,10 @@ impl Case for Correlation {
     }
 
     fn subjects(&self, place: &Place) -> Result<Vec<Subject>> {
-        let builder = |layout, kernel| {
-            let builder = Correlator::builder(self.inputs, self.channels)
-                .encoding(self.encoding)
-                .layout(layout)
-                .kernel(kernel);
-            match &place.gpu {
-                Some(gpu) => builder.gpu(gpu.clone()),
-                None => builder.device(Device::Cpu),
-            }
-        };
-        let samples = self.inputs * self.channels * self.times;
-        let samples: Rc<[u8]> = match self.encoding {
-            Encoding::Cf16 => random_halves(4 * samples),
-            encoding => random_bytes(encoding.bytes() * samples),
-        }
-        .into();
-        let placed = |samples: &Rc<[u8]>| -> Result<Source> {
-            Ok(match &place.gpu {
-                Some(gpu) => Source::Device(Rc::new(Ring::new(gpu, samples)?)),
-                None => Source::Host(samples.clone()),
-            })
-        };
-        let auto = builder(Layout::Cnt, Kernel::Auto).build()?.kernel();
+        let samples = self.samples();
         let mut subjects = Vec::new();
-        let build = |kernel| builder(Layout::Cnt, kernel).build();
+        let auto = self.builder(place, Layout::Cnt, Kernel::Auto).build()?.kernel();
+        let build = |kernel| self.builder(place, Layout::Cnt, kernel).build();
         // Kernels of narrower values have samples of their own.
         let mut data: BTreeMap<_, (Source, Rc<Visibilities>)> = BTreeMap::new();
         for (kernel, plan) in kernels(Kernel::ALL, Kernel::Auto, &self.kernels, build)? {
@@ -140,37 +200,98 @@ impl Case for Correlation {
                         None => samples.clone(),
                     };
                     let expected = Rc::new(self.end_channels(&samples, Layout::Cnt)?);
-                    unknown.insert((placed(&samples)?, expected)).clone()
+                    unknown.insert((self.placed(place, &samples)?, expected)).clone()
                 }
             };
             subjects.push(self.subject(plan, auto, "kernel", source, &expected));
         }
-        // The whole way, by the kernel that a user gets.
+        let source = match data.remove(&None) {
+            Some(known) => known,
+            None => {
+                let expected = Rc::new(self.end_channels(&samples, Layout::Cnt)?);
+                (self.placed(place, &samples)?, expected)
+            }
+        };
+        // By the kernel that a user gets.
         let wide = self.kernels.iter().copied().find(|kernel| kernel.value_bits().is_none());
         let named = wide.unwrap_or(Kernel::Auto);
-        let expected = Rc::new(self.end_channels(&samples, Layout::Tcn)?);
-        let auto = builder(Layout::Tcn, Kernel::Auto).build()?.kernel();
-        let plan = builder(Layout::Tcn, named).build()?;
-        let source = match data.remove(&None) {
-            Some((source, _)) => source,
-            None => placed(&samples)?,
-        };
-        subjects.push(self.subject(plan, auto, "from tcn", source, &expected));
-        if let Some(gpu) = &place.gpu {
-            let mut locked = gpu.locked_bytes(samples.len())?;
-            locked.copy_from_slice(&samples);
-            let plan = builder(Layout::Tcn, named).build()?;
-            let source = Source::Host(samples);
-            subjects.push(self.subject(plan, auto, "from host", source, &expected));
-            let plan = builder(Layout::Tcn, named).build()?;
-            let source = Source::Locked(Rc::new(locked));
-            subjects.push(self.subject(plan, auto, "page-locked", source, &expected));
+        if place.gpu.is_some() {
+            subjects.extend(self.as_used(place, (named, auto), &source)?);
         }
+        subjects.extend(self.whole_way(place, named, source.0, samples)?);
         Ok(subjects)
     }
 }
 
 impl Correlation {
+    fn builder(&self, place: &Place, layout: Layout, kernel: Kernel) -> Builder {
+        let builder = Correlator::builder(self.inputs, self.channels)
+            .encoding(self.encoding)
+            .layout(layout)
+            .kernel(kernel);
+        match &place.gpu {
+            Some(gpu) => builder.gpu(gpu.clone()),
+            None => builder.device(Device::Cpu),
+        }
+    }
+
+    /// Random samples, all values equally likely.
+    fn samples(&self) -> Rc<[u8]> {
+        let samples = self.inputs * self.channels * self.times;
+        match self.encoding {
+            Encoding::Cf16 => random_halves(4 * samples),
+            encoding => random_bytes(encoding.bytes() * samples),
+        }
+        .into()
+    }
+
+    fn placed(&self, place: &Place, samples: &Rc<[u8]>) -> Result<Source> {
+        Ok(match &place.gpu {
+            Some(gpu) => Source::Device(Rc::new(Ring::new(gpu, samples)?)),
+            None => Source::Host(samples.clone()),
+        })
+    }
+
+    /// A kernel as it runs for hours: on sums that are there already, and on noise as telescopes have it, of
+    /// which fewer bits flip and for which the chip needs less power.
+    fn as_used(
+        &self,
+        place: &Place,
+        (kernel, auto): (Kernel, Kernel),
+        (source, expected): &(Source, Rc<Visibilities>),
+    ) -> Result<[Subject; 2]> {
+        let build = || self.builder(place, Layout::Cnt, kernel).build();
+        let adding = self.subject(build()?, auto, "adding", source.clone(), expected);
+        let noise: Rc<[u8]> =
+            gaussian(self.encoding, self.inputs * self.channels * self.times).into();
+        let expected = Rc::new(self.end_channels(&noise, Layout::Cnt)?);
+        let source = self.placed(place, &noise)?;
+        Ok([adding, self.subject(build()?, auto, "gaussian", source, &expected)])
+    }
+
+    /// From samples as packets deliver them: where the device has them, and from the host's memory to a GPU.
+    fn whole_way(
+        &self,
+        place: &Place,
+        named: Kernel,
+        source: Source,
+        samples: Rc<[u8]>,
+    ) -> Result<Vec<Subject>> {
+        let build = || self.builder(place, Layout::Tcn, named).build();
+        let auto = self.builder(place, Layout::Tcn, Kernel::Auto).build()?.kernel();
+        let expected = Rc::new(self.end_channels(&samples, Layout::Tcn)?);
+        let mut subjects = vec![self.subject(build()?, auto, "from tcn", source, &expected)];
+        if let Some(gpu) = &place.gpu {
+            let mut locked = gpu.locked_bytes(samples.len())?;
+            locked.copy_from_slice(&samples);
+            let locked = Source::Locked(Rc::new(locked));
+            for (what, source) in [("from host", Source::Host(samples)), ("page-locked", locked)] {
+                subjects.push(self.subject(build()?, auto, what, source, &expected));
+            }
+        }
+        Ok(subjects)
+    }
+
     fn subject(
         &self,
         plan: Correlator,
@@ -198,7 +319,8 @@ impl Correlation {
                 Source::Device(_) => Clock::Device,
                 Source::Host(_) | Source::Locked(_) => Clock::Host,
             },
-            sustain: what == "kernel" && (kernel == auto || !self.kernels.is_empty()),
+            sustain: matches!(what, "kernel" | "gaussian")
+                && (kernel == auto || !self.kernels.is_empty()),
             useful_operations: operations,
             bytes: input + output,
             items: ((self.channels * self.times) as f64, "matrices"),
@@ -206,6 +328,7 @@ impl Correlation {
             work: Box::new(Correlating {
                 plan,
                 source,
+                adds: what == "adding",
                 channels: self.channels,
                 times: self.times,
                 expected: expected.clone(),
@@ -396,15 +519,25 @@ enum Source {
 struct Correlating {
     plan: Correlator,
     source: Source,
+    /// Whether runs add to what those before left.
+    adds: bool,
     channels: usize,
     times: usize,
     /// Visibilities of the first and the last channel.
     expected: Rc<Visibilities>,
 }
 
+impl Correlating {
+    /// Runs of which the sums are compared with the CPU's where they add up.
+    const ADDED: i64 = 3;
+}
+
 impl Work for Correlating {
     fn run(&mut self) -> Result<()> {
-        self.plan.reset();
+        // An integration of so many times has an end.
+        if !self.adds || self.plan.times() > 1 << 32 {
+            self.plan.reset();
+        }
         match &self.source {
             Source::Device(ring) => {
                 let Shape { inputs, channels, encoding, layout } = *self.plan.shape();
@@ -427,14 +560,21 @@ impl Work for Correlating {
 
     /// Exactly, or to a thousandth for `cf16`.
     fn check(&mut self) -> Result<bool> {
+        let runs = if self.adds { Self::ADDED } else { 1 };
+        if self.adds {
+            self.plan.reset();
+            (0..runs).try_for_each(|_| self.run())?;
+        }
         let dump = self.plan.dump()?;
         // Rows of what was found, and of what was expected.
         let ends = [(0, 0), (self.channels - 1, 1)];
         Ok(match (&dump.visibilities, &*self.expected) {
             (Visibilities::Integer(found), Visibilities::Integer(expected)) => {
+                let expected = expected.mapv(|sum| sum * runs);
                 ends.iter().all(|&(row, end)| found.row(row) == expected.row(end))
             }
             (Visibilities::Float(found), Visibilities::Float(expected)) => {
+                let expected = expected.mapv(|sum| sum * runs as f32);
                 let norm = |values: &mut dyn Iterator<Item = f64>| values.sum::<f64>().sqrt();
                 let pairs = || {
                     let row = |(row, end)| found.row(row).into_iter().zip(expected.row(end));

@@ -3,7 +3,7 @@
 use std::{cell::Cell, sync::Arc};
 
 use corrust_host::{
-    Result,
+    Encoding, Result,
     device::{Buffer, Gpu, Stream},
 };
 use rand::{RngExt, SeedableRng, rngs::StdRng};
@@ -24,6 +24,38 @@ pub fn random_halves(length: usize) -> Vec<u8> {
     let mut bytes = random_bytes(length);
     bytes.par_chunks_exact_mut(2).for_each(|half| half[1] &= 0xbf);
     bytes
+}
+
+/// Noise as a telescope's samples have it: 20 units of `ci8`, 2.8 of 4 bits, 1 of `cf16` for the standard
+/// deviation of either part.
+pub fn gaussian(encoding: Encoding, samples: usize) -> Vec<u8> {
+    // Values whose part of a byte's 256 codes is that of the distribution.
+    let mut normal: Vec<f64> = {
+        let mut random = StdRng::seed_from_u64(0);
+        let sum = |random: &mut StdRng| (0..12).map(|_| random.random::<f64>()).sum::<f64>() - 6.0;
+        (0..1 << 16).map(|_| sum(&mut random)).collect()
+    };
+    normal.sort_by(f64::total_cmp);
+    let value = |code: u8| normal[256 * usize::from(code) + 128];
+    let codes = random_bytes(2 * samples);
+    match encoding {
+        Encoding::Ci8 => {
+            let table: Vec<u8> = (0..=255).map(|c| (20.0 * value(c)).round() as i8 as u8).collect();
+            codes.par_iter().map(|&code| table[usize::from(code)]).collect()
+        }
+        Encoding::Ci4 | Encoding::Ci4Offset => {
+            let flip = if encoding == Encoding::Ci4Offset { 8 } else { 0 };
+            let nibble = |c| (2.8 * value(c)).round().clamp(-7.0, 7.0) as i8 as u8 & 15 ^ flip;
+            let table: Vec<u8> = (0..=255).map(nibble).collect();
+            let pairs = codes.par_chunks_exact(2);
+            pairs.map(|pair| table[pair[0] as usize] << 4 | table[pair[1] as usize]).collect()
+        }
+        Encoding::Cf16 => {
+            let half = |c| half::f16::from_f64(value(c)).to_le_bytes();
+            let table: Vec<[u8; 2]> = (0..=255).map(half).collect();
+            codes.par_iter().flat_map_iter(|&code| table[usize::from(code)]).collect()
+        }
+    }
 }
 
 /// Copies of the same bytes in device memory, as many as it takes that none is in the L2 cache when its
@@ -66,5 +98,33 @@ impl Ring {
         let slot = self.next.get();
         self.next.set((slot + 1) % self.slots);
         self.buffer.address() + (slot * self.slot) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn noise_has_its_standard_deviation() {
+        const SAMPLES: usize = 100_000;
+        let check = |values: Vec<f64>, sigma: f64| {
+            assert_eq!(values.len(), 2 * SAMPLES);
+            let mean = values.iter().sum::<f64>() / values.len() as f64;
+            let square = values.iter().map(|value| value * value).sum::<f64>();
+            let found = (square / values.len() as f64).sqrt();
+            assert!(mean.abs() < 0.02 * sigma && (found / sigma - 1.0).abs() < 0.03, "{found}");
+        };
+        let bytes = gaussian(Encoding::Ci8, SAMPLES);
+        check(bytes.iter().map(|&byte| f64::from(byte as i8)).collect(), 20.0);
+        let nibbles = |bytes: &[u8], excess: u8| {
+            let parts = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+            parts.map(|nibble| f64::from(((nibble ^ excess) << 4) as i8 >> 4)).collect()
+        };
+        check(nibbles(&gaussian(Encoding::Ci4, SAMPLES), 0), 2.8);
+        check(nibbles(&gaussian(Encoding::Ci4Offset, SAMPLES), 8), 2.8);
+        let bytes = gaussian(Encoding::Cf16, SAMPLES);
+        let halves = bytes.as_chunks::<2>().0.iter();
+        check(halves.map(|&half| half::f16::from_le_bytes(half).to_f64()).collect(), 1.0);
     }
 }

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | [`limits`] | the GPU's own ceilings |
 //! | [`correlate`], [`beamform`], [`autocorrelate`], [`reorder`] | the systems |
+//! | [`tune`] | what a GPU's [table](corrust_host::device::Tuning) is made of |
 //!
 //! Times are between GPU events where the work is a GPU's; what kernels read was not read since more
 //! than twice the L2 cache went by ([`Ring`]).
@@ -17,6 +18,7 @@ pub mod beamform;
 pub mod correlate;
 pub mod limits;
 pub mod reorder;
+pub mod tune;
 
 mod data;
 mod energy;
@@ -27,7 +29,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use corrust_host::{Error, Result, device::Gpu};
 
-pub use data::{Ring, random_bytes, random_halves};
+pub use data::{Ring, gaussian, random_bytes, random_halves};
 pub use energy::Meter;
 pub use limits::Limits;
 pub use measure::{Settings, measure};

@@ -3,11 +3,15 @@
 use std::{
     fmt::Display,
     io::{IsTerminal, Write},
+    path::PathBuf,
     process::ExitCode,
 };
 
 use clap::{Parser, Subcommand, error::ErrorKind};
-use corrust::{Error, Result};
+use corrust::{
+    Error, Result,
+    device::{Kernels, Tuning},
+};
 
 mod autocorrelate;
 mod beamform;
@@ -32,6 +36,30 @@ mod weights;
 struct Cli {
     #[command(subcommand)]
     command: Command,
+    #[command(flatten)]
+    kernels: KernelArgs,
+}
+
+/// What all GPUs go by.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "GPU kernels")]
+struct KernelArgs {
+    /// File or folder of PTX whose kernels GPUs run in place of those built in (or CORRUST_PTX)
+    #[arg(long, global = true, value_name = "PATH")]
+    ptx: Option<PathBuf>,
+    /// File of `corrust bench --tune` that kernels are chosen by (or CORRUST_TUNING)
+    #[arg(long, global = true, value_name = "FILE")]
+    tuning: Option<PathBuf>,
+}
+
+impl KernelArgs {
+    /// Has all GPUs go by what was named.
+    fn set(&self) -> Result<()> {
+        if let Some(path) = &self.ptx {
+            Kernels::read(path)?.set()?;
+        }
+        self.tuning.as_deref().map_or(Ok(()), |path| Tuning::read(path)?.set())
+    }
 }
 
 const EXAMPLES: &str = "\
@@ -64,7 +92,7 @@ pub fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return explain(&error),
     };
-    let result = obey_signals().and_then(|()| {
+    let result = obey_signals().and_then(|()| cli.kernels.set()).and_then(|()| {
         let done = match cli.command {
             Command::Devices(args) => args.run(),
             Command::Demo(args) => args.run(),

@@ -84,13 +84,8 @@ pub(super) fn save(
 /// Draws a correlation curve against the logarithm of the lag; `what` says more about it. A curve without
 /// points gets axes over the lags `all`, in seconds.
 pub fn curve(path: &Path, curve: &Curve, all: Range<f64>, what: &str) -> Result<()> {
-    let points: Vec<(f64, f64)> = curve
-        .lags
-        .iter()
-        .zip(&curve.values)
-        .filter(|(lag, _)| **lag > 0.0)
-        .map(|(lag, g)| (*lag, *g))
-        .collect();
+    let points = curve.lags.iter().copied().zip(curve.values.iter().copied());
+    let points: Vec<(f64, f64)> = points.filter(|(lag, _)| *lag > 0.0).collect();
     let [first, last] = match [points.first(), points.last()] {
         [Some(first), Some(last)] => [first.0, last.0],
         _ => [all.start, all.end],

@@ -33,9 +33,6 @@ pub struct Tile {
     pub stages: u32,
     /// Whether weights are int4.
     pub int4: bool,
-    /// Microseconds of an H200 for 2^20 times of a block's beams and dishes, measured
-    /// (docs/performance.md); of int4 tiles, which an H200 only emulates, an estimate.
-    pub cost: u32,
 }
 
 impl Tile {
@@ -215,21 +212,21 @@ const fn beamformer(name: &'static str, tile: Tile, min_blocks: u32) -> Kernel<B
 macro_rules! mma_beamformers {
     ($then:ident) => {
         $then! {
-            TILE_16X512 MMA_16X512 beamform_mma_16x512: 1 x 1 x 4, 8 chunks of int8, 2 at once, 2 stages, 2 blocks, 146 us;
-            TILE_32X512 MMA_32X512 beamform_mma_32x512: 2 x 1 x 2, 8 chunks of int8, 2 at once, 2 stages, 2 blocks, 209 us;
-            TILE_64X512 MMA_64X512 beamform_mma_64x512: 4 x 1 x 1, 8 chunks of int8, 2 at once, 2 stages, 2 blocks, 358 us;
-            TILE_96X512 MMA_96X512 beamform_mma_96x512: 6 x 2 x 1, 4 chunks of int8, 2 at once, 2 stages, 1 blocks, 556 us;
-            TILE_16X256 MMA_16X256 beamform_mma_16x256: 1 x 1 x 4, 4 chunks of int8, 2 at once, 3 stages, 3 blocks, 79 us;
-            TILE_32X256 MMA_32X256 beamform_mma_32x256: 2 x 1 x 2, 4 chunks of int8, 2 at once, 3 stages, 3 blocks, 122 us;
-            TILE_64X256 MMA_64X256 beamform_mma_64x256: 4 x 1 x 1, 4 chunks of int8, 1 at once, 3 stages, 3 blocks, 209 us;
-            TILE_96X256 MMA_96X256 beamform_mma_96x256: 6 x 1 x 1, 4 chunks of int8, 2 at once, 3 stages, 2 blocks, 344 us;
-            TILE_16X64 MMA_16X64 beamform_mma_16x64: 1 x 1 x 4, 1 chunks of int8, 2 at once, 8 stages, 4 blocks, 42 us;
-            TILE_64X64 MMA_64X64 beamform_mma_64x64: 4 x 1 x 1, 1 chunks of int8, 2 at once, 8 stages, 4 blocks, 98 us;
-            TILE_96X64 MMA_96X64 beamform_mma_96x64: 6 x 1 x 1, 1 chunks of int8, 2 at once, 8 stages, 2 blocks, 153 us;
-            TILE_S4_16X512 MMA_S4_16X512 beamform_mma_s4_16x512: 1 x 1 x 4, 8 chunks of int4, 1 at once, 2 stages, 2 blocks, 73 us;
-            TILE_S4_96X512 MMA_S4_96X512 beamform_mma_s4_96x512: 6 x 1 x 2, 8 chunks of int4, 1 at once, 2 stages, 1 blocks, 278 us;
-            TILE_S4_192X512 MMA_S4_192X512 beamform_mma_s4_192x512: 12 x 1 x 1, 8 chunks of int4, 1 at once, 2 stages, 1 blocks, 520 us;
-            TILE_S4_64X64 MMA_S4_64X64 beamform_mma_s4_64x64: 4 x 1 x 1, 1 chunks of int4, 1 at once, 8 stages, 4 blocks, 49 us;
+            TILE_16X512 MMA_16X512 beamform_mma_16x512: 1 x 1 x 4, 8 chunks of int8, 2 at once, 2 stages, 2 blocks;
+            TILE_32X512 MMA_32X512 beamform_mma_32x512: 2 x 1 x 2, 8 chunks of int8, 2 at once, 2 stages, 2 blocks;
+            TILE_64X512 MMA_64X512 beamform_mma_64x512: 4 x 1 x 1, 8 chunks of int8, 2 at once, 2 stages, 2 blocks;
+            TILE_96X512 MMA_96X512 beamform_mma_96x512: 6 x 2 x 1, 4 chunks of int8, 2 at once, 2 stages, 1 blocks;
+            TILE_16X256 MMA_16X256 beamform_mma_16x256: 1 x 1 x 4, 4 chunks of int8, 2 at once, 3 stages, 3 blocks;
+            TILE_32X256 MMA_32X256 beamform_mma_32x256: 2 x 1 x 2, 4 chunks of int8, 2 at once, 3 stages, 3 blocks;
+            TILE_64X256 MMA_64X256 beamform_mma_64x256: 4 x 1 x 1, 4 chunks of int8, 1 at once, 3 stages, 3 blocks;
+            TILE_96X256 MMA_96X256 beamform_mma_96x256: 6 x 1 x 1, 4 chunks of int8, 2 at once, 3 stages, 2 blocks;
+            TILE_16X64 MMA_16X64 beamform_mma_16x64: 1 x 1 x 4, 1 chunks of int8, 2 at once, 8 stages, 4 blocks;
+            TILE_64X64 MMA_64X64 beamform_mma_64x64: 4 x 1 x 1, 1 chunks of int8, 2 at once, 8 stages, 4 blocks;
+            TILE_96X64 MMA_96X64 beamform_mma_96x64: 6 x 1 x 1, 1 chunks of int8, 2 at once, 8 stages, 2 blocks;
+            TILE_S4_16X512 MMA_S4_16X512 beamform_mma_s4_16x512: 1 x 1 x 4, 8 chunks of int4, 1 at once, 2 stages, 2 blocks;
+            TILE_S4_96X512 MMA_S4_96X512 beamform_mma_s4_96x512: 6 x 1 x 2, 8 chunks of int4, 1 at once, 2 stages, 1 blocks;
+            TILE_S4_192X512 MMA_S4_192X512 beamform_mma_s4_192x512: 12 x 1 x 1, 8 chunks of int4, 1 at once, 2 stages, 1 blocks;
+            TILE_S4_64X64 MMA_S4_64X64 beamform_mma_s4_64x64: 4 x 1 x 1, 1 chunks of int4, 1 at once, 8 stages, 4 blocks;
         }
     };
 }
@@ -239,7 +236,7 @@ pub(crate) use mma_beamformers;
 macro_rules! declare_mma {
     ($($tile:ident $kernel:ident $name:ident: $beam_warps:literal x $dish_warps:literal x
        $time_warps:literal, $chunks:literal chunks of $weights:ident, $fragments:literal at once, $stages:literal stages,
-       $blocks:literal blocks, $cost:literal us;)*) => {
+       $blocks:literal blocks;)*) => {
         $(
             #[doc = concat!("Tile of [`", stringify!($kernel), "`].")]
             pub const $tile: Tile = Tile {
@@ -250,7 +247,6 @@ macro_rules! declare_mma {
                 fragments: $fragments,
                 stages: $stages,
                 int4: declare_mma!(@ $weights),
-                cost: $cost,
             };
         )*
         kernels! { MMA:
@@ -278,8 +274,6 @@ pub struct WarpgroupTile {
     pub dishes: u32,
     /// Units in int8, and as delivered, in flight.
     pub stages: u32,
-    /// Microseconds of an H200 for 2^20 times of a block's beams and dishes, measured.
-    pub cost: u32,
 }
 
 impl WarpgroupTile {
@@ -349,12 +343,12 @@ pub struct WarpgroupShared {
 macro_rules! warpgroup_beamformers {
     ($then:ident) => {
         $then! {
-            WARPGROUP_32X512 WGMMA_32X512 beamform_wgmma_32x512: 32 x 512, 2 stages, 187 us;
-            WARPGROUP_64X512 WGMMA_64X512 beamform_wgmma_64x512: 64 x 512, 2 stages, 235 us;
-            WARPGROUP_96X512 WGMMA_96X512 beamform_wgmma_96x512: 96 x 512, 2 stages, 271 us;
-            WARPGROUP_64X256 WGMMA_64X256 beamform_wgmma_64x256: 64 x 256, 4 stages, 147 us;
-            WARPGROUP_96X256 WGMMA_96X256 beamform_wgmma_96x256: 96 x 256, 4 stages, 175 us;
-            WARPGROUP_96X128 WGMMA_96X128 beamform_wgmma_96x128: 96 x 128, 8 stages, 137 us;
+            WARPGROUP_32X512 WGMMA_32X512 beamform_wgmma_32x512: 32 x 512, 2 stages;
+            WARPGROUP_64X512 WGMMA_64X512 beamform_wgmma_64x512: 64 x 512, 2 stages;
+            WARPGROUP_96X512 WGMMA_96X512 beamform_wgmma_96x512: 96 x 512, 2 stages;
+            WARPGROUP_64X256 WGMMA_64X256 beamform_wgmma_64x256: 64 x 256, 4 stages;
+            WARPGROUP_96X256 WGMMA_96X256 beamform_wgmma_96x256: 96 x 256, 4 stages;
+            WARPGROUP_96X128 WGMMA_96X128 beamform_wgmma_96x128: 96 x 128, 8 stages;
         }
     };
 }
@@ -363,11 +357,11 @@ pub(crate) use warpgroup_beamformers;
 
 macro_rules! declare_warpgroup {
     ($($tile:ident $kernel:ident $name:ident: $beams:literal x $dishes:literal,
-       $stages:literal stages, $cost:literal us;)*) => {
+       $stages:literal stages;)*) => {
         $(
             #[doc = concat!("Tile of [`", stringify!($kernel), "`].")]
             pub const $tile: WarpgroupTile =
-                WarpgroupTile { beams: $beams, dishes: $dishes, stages: $stages, cost: $cost };
+                WarpgroupTile { beams: $beams, dishes: $dishes, stages: $stages };
         )*
         kernels! { WARPGROUP:
             $(

@@ -588,7 +588,7 @@ fn add(sums: &mut Quad, others: &Quad) {
 macro_rules! beamformers {
     ($($tile:ident $kernel:ident $name:ident: $beam_warps:literal x $dish_warps:literal x
        $time_warps:literal, $chunks:literal chunks of $weights:ident, $fragments:literal at once, $stages:literal stages,
-       $blocks:literal blocks, $cost:literal us;)*) => {$(
+       $blocks:literal blocks;)*) => {$(
         kernel! {
             #[doc = concat!("Beams by dishes of [`beamform::", stringify!($tile), "`].")]
             fn $name(p: Beamform) {

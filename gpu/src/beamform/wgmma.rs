@@ -115,8 +115,7 @@ unsafe fn beamform<const STEPS: usize, const PENDING: u32, const REGISTERS: u32>
 
 /// The kernels that [`warpgroup_beamformers`](crate::abi::beamform) declares.
 macro_rules! beamformers {
-    ($($tile:ident $kernel:ident $name:ident: $beams:literal x $dishes:literal, $stages:literal stages,
-        $cost:literal us;)*) => {$(
+    ($($tile:ident $kernel:ident $name:ident: $beams:literal x $dishes:literal, $stages:literal stages;)*) => {$(
         kernel! {
             #[doc = concat!(stringify!($beams), " beams by ", stringify!($dishes), " dishes.")]
             fn $name(p: Beamform) {

@@ -9,7 +9,7 @@ use super::{Point, Scheme, Shape, State, shape::First};
 /// The products are those of all complete bins, the output's `A`. The other sums are a curve's: over the
 /// bins whose delayed bin begins at or after the first sample, as counts before it are not known to be
 /// zero. They are zero where the stream is shorter than the lag.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sums {
     /// What was autocorrelated.
     pub shape: Shape,
@@ -32,15 +32,31 @@ pub struct Sums {
 impl Sums {
     /// The sums of a stream in the state it is in.
     pub fn of(state: &State) -> Self {
+        let mut sums = Self::default();
+        sums.set(state);
+        sums
+    }
+
+    /// Replaces the sums by those of a state; their memory is used again.
+    pub(super) fn set(&mut self, state: &State) {
         let State { shape, instants, .. } = *state;
-        let points: Vec<Point> = shape.curve().collect();
+        self.points.clear();
+        self.points.extend(shape.curve());
+        let points = &self.points;
         let size = (state.pairs.len(), points.len());
         let array = |sums| Array2::from_shape_vec(size, sums).expect("as many sums as points");
         let complete = |point: &Point| instants >> point.group;
         let first = |point: &Point| point.first().instant >> point.group;
-        let bins =
-            points.iter().map(|point| complete(point).saturating_sub(first(point))).collect();
-        let (mut direct, mut delayed, mut curve_products) = (Vec::new(), Vec::new(), Vec::new());
+        self.bins.clear();
+        self.bins.extend(points.iter().map(|point| complete(point).saturating_sub(first(point))));
+        let [mut all_products, mut curve_products, mut direct, mut delayed] =
+            [&mut self.products, &mut self.curve_products, &mut self.direct, &mut self.delayed]
+                .map(|array| {
+                    let (mut memory, _) = std::mem::take(array).into_raw_vec_and_offset();
+                    memory.clear();
+                    memory
+                });
+        all_products.extend_from_slice(&state.products);
         for (row, products) in state.products.chunks_exact(points.len()).enumerate() {
             let head = state.pairs[row].map(|sensor| state.head.before(sensor));
             let sums = products.iter().zip(delayed_sums(state, row));
@@ -62,16 +78,10 @@ impl Sums {
                 curve_products.push(zy);
             }
         }
-        Self {
-            shape,
-            instants,
-            products: array(state.products.clone()),
-            bins,
-            curve_products: array(curve_products),
-            direct: array(direct),
-            delayed: array(delayed),
-            points,
-        }
+        (self.shape, self.instants) = (shape, instants);
+        self.products = array(all_products);
+        self.curve_products = array(curve_products);
+        (self.direct, self.delayed) = (array(direct), array(delayed));
     }
 
     /// `g(tau) = A' M' / (sum' Z * sum' Y)` of a row at one point, symmetric normalisation: the products

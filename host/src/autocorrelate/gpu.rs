@@ -27,7 +27,7 @@ use corrust_gpu::abi::autocorrelate::{
 use super::{Backend, Kernel, Scheme, Shape, State, SumsMut};
 use crate::{
     Error, Layout, Result,
-    device::{Buffer, Gpu, Rows, Stream, TensorMap},
+    device::{Buffer, Gpu, Rows, Stream, TensorMap, tuning::Autocorrelate},
     samples::{Memory, Samples},
     stream::{Feeder, Maps, PIECE_BYTES},
 };
@@ -40,9 +40,6 @@ const BROUGHT_INSTANTS: usize = 1 << 14;
 
 /// Most bytes of counts that one run of the pipeline takes.
 const RUN_BYTES: u64 = 2 << 30;
-
-/// Instants from which the pipeline is quicker than bin groups.
-const PIPELINE_INSTANTS: usize = 1024;
 
 /// Most instants of a launch of bin groups: a few milliseconds.
 const BIN_GROUP_INSTANTS: usize = 1 << 16;
@@ -91,6 +88,7 @@ pub(super) struct GpuBackend {
     pairs: Vec<[u32; 2]>,
     instants: u64,
     kernel: Kernel,
+    tuned: Autocorrelate,
     device_pairs: Buffer,
     products: Buffer,
     totals: Buffer,
@@ -102,7 +100,12 @@ pub(super) struct GpuBackend {
 
 impl GpuBackend {
     /// Puts `state` on `gpu`.
-    pub(super) fn new(gpu: Arc<dyn Gpu>, state: State, kernel: Kernel) -> Result<Self> {
+    pub(super) fn new(
+        gpu: Arc<dyn Gpu>,
+        state: State,
+        kernel: Kernel,
+        tuned: Autocorrelate,
+    ) -> Result<Self> {
         let State { shape, instants, .. } = state;
         let Shape { groups, lags, scheme, .. } = shape;
         if scheme != Scheme::BinGroups {
@@ -158,6 +161,7 @@ impl GpuBackend {
             pairs: state.pairs,
             instants,
             kernel,
+            tuned,
             pipeline,
         })
     }
@@ -166,7 +170,10 @@ impl GpuBackend {
     fn advance(&mut self, mut block: Counted) -> Result<()> {
         let stream = block.on_device().1;
         self.feeder.continue_on(stream)?;
-        let least = if self.kernel == Kernel::TensorCores { 1 } else { PIPELINE_INSTANTS };
+        let least = match self.kernel {
+            Kernel::TensorCores => 1,
+            _ => self.tuned.tensor_core_instants,
+        };
         let Some(mut pipeline) = self.pipeline.take() else {
             return self.bin_groups(stream, block);
         };
@@ -369,7 +376,8 @@ impl Pipeline {
         let tiles = sensors.div_ceil(block_sensors);
         let multiprocessors = gpu.facts().multiprocessors as usize;
         let Cut { segments, subsegment, parts } = if boxes && self.low >= 2 {
-            Cut::parts(count, self.halo, sensors, tiles, multiprocessors)
+            let longer = state.tuned.counts_over_bins;
+            Cut::parts(count, self.halo, sensors, tiles, multiprocessors, longer)
         } else {
             Cut::whole(count, self.halo, tiles, boxes, multiprocessors)
         };
@@ -610,24 +618,23 @@ impl Cut {
         sensors: usize,
         tiles: usize,
         multiprocessors: usize,
+        longer: f64,
     ) -> Self {
         /// Blocks of [`LOW`] on a multiprocessor.
         const LOW_BLOCKS: usize = 2;
-        /// How much longer an instant takes a block of [`COUNTS_BOXES`] than those of [`LOW`] on a
-        /// multiprocessor.
-        const LONGER: usize = 16;
         let least = instants.div_ceil((SUBSEGMENTS * MAX_SUBSEGMENT) as usize);
         let most = (Self::MOST_WAVES * multiprocessors).div_ceil(tiles).max(least);
+        let cost = |cut: &Self| {
+            let waves = (tiles * cut.segments * cut.parts).div_ceil(multiprocessors);
+            let low_waves = (sensors * cut.segments).div_ceil(LOW_BLOCKS * multiprocessors);
+            longer * (waves * (halo / 4 + cut.subsegment / cut.parts)) as f64
+                + (low_waves * (halo + cut.subsegment)) as f64
+        };
         (least..=most)
             .flat_map(|segments| [1, 2, 4, 8, 16].map(|parts| (segments, parts)))
             .map(|(segments, parts)| Self::new(instants, halo, segments, parts))
             .filter(|cut| cut.subsegment / cut.parts <= MAX_PART as usize)
-            .min_by_key(|cut| {
-                let waves = (tiles * cut.segments * cut.parts).div_ceil(multiprocessors);
-                let low_waves = (sensors * cut.segments).div_ceil(LOW_BLOCKS * multiprocessors);
-                LONGER * waves * (halo / 4 + cut.subsegment / cut.parts)
-                    + low_waves * (halo + cut.subsegment)
-            })
+            .min_by(|a, b| cost(a).total_cmp(&cost(b)))
             .expect("sixteen parts are short enough")
     }
 }

@@ -35,7 +35,11 @@ pub use sums_mut::SumsMut;
 
 use std::sync::Arc;
 
-use crate::{Error, Result, device::Gpu, samples::Samples};
+use crate::{
+    Error, Result,
+    device::{Gpu, Tuning},
+    samples::Samples,
+};
 
 /// A place that autocorrelates: the CPU, a GPU, or the simulator.
 pub(crate) trait Backend: Send {
@@ -66,10 +70,19 @@ pub(crate) trait Backend: Send {
 }
 
 /// The backend on some GPUs, or on the CPU where there is none, continuing from `state`.
-fn backend(state: State, gpus: Vec<Arc<dyn Gpu>>, kernel: Kernel) -> Result<Box<dyn Backend>> {
+fn backend(
+    state: State,
+    gpus: Vec<Arc<dyn Gpu>>,
+    kernel: Kernel,
+    tuning: Option<&Tuning>,
+) -> Result<Box<dyn Backend>> {
+    let on = |gpu: Arc<dyn Gpu>, state| {
+        let tuned = Tuning::or_of(tuning, gpu.facts())?.autocorrelate;
+        gpu::GpuBackend::new(gpu, state, kernel, tuned)
+    };
     match &gpus[..] {
-        [gpu] => Ok(Box::new(gpu::GpuBackend::new(gpu.clone(), state, kernel)?)),
-        [_, _, ..] => Ok(Box::new(split::Split::new(gpus, state, kernel)?)),
+        [gpu] => Ok(Box::new(on(gpu.clone(), state)?)),
+        [_, _, ..] => Ok(Box::new(split::Split::new(gpus, state, on)?)),
         [] if kernel == Kernel::Auto => Ok(Box::new(cpu::Cpu::new(state))),
         [] => Err(Error::invalid(format!(
             "kernel {kernel} does not run on a CPU: expected kernel auto"

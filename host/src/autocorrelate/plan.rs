@@ -145,6 +145,8 @@ pub struct Autocorrelator {
     gpus: Vec<Arc<dyn Gpu>>,
     /// Kept here whatever the backend: it is no part of the backend's state.
     head: Head,
+    /// The state at the last snapshot, whose memory the next one uses again.
+    room: Option<State>,
 }
 
 impl Autocorrelator {
@@ -166,8 +168,8 @@ impl Autocorrelator {
         let gpus =
             if free && shape.scheme == Scheme::Classic { Vec::new() } else { place.open()? };
         let head = std::mem::take(&mut state.head);
-        let backend = backend(state, gpus.clone(), place.kernel)?;
-        Ok(Self { shape, instants, backend, gpus, head })
+        let backend = backend(state, gpus.clone(), place.kernel, place.tuning.as_deref())?;
+        Ok(Self { shape, instants, backend, gpus, head, room: None })
     }
 
     /// What is autocorrelated.
@@ -272,7 +274,36 @@ impl Autocorrelator {
     /// # Errors
     /// The device's own.
     pub fn snapshot(&mut self) -> Result<Sums> {
-        Ok(Sums::of(&self.state()?))
+        let mut sums = Sums::default();
+        self.snapshot_into(&mut sums)?;
+        Ok(sums)
+    }
+
+    /// [`snapshot`](Self::snapshot) into earlier ones, or [`Sums::default`]: where they have the same shape
+    /// their memory is used again, which spares the system finding new pages for every look.
+    ///
+    /// ```
+    /// use corrust_host::{Autocorrelator, Device, autocorrelate::Sums};
+    ///
+    /// let mut plan = Autocorrelator::builder(1).device(Device::Cpu).build()?;
+    /// let mut sums = Sums::default();
+    /// for counts in [[1_u8, 2], [3, 4]] {
+    ///     plan.accumulate(&counts)?;
+    ///     plan.snapshot_into(&mut sums)?;
+    /// }
+    /// assert_eq!(sums.products[[0, 1]], 2 * 1 + 3 * 2 + 4 * 3);
+    /// # Ok::<(), corrust_host::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`snapshot`](Self::snapshot); what `sums` holds is of no use then.
+    pub fn snapshot_into(&mut self, sums: &mut Sums) -> Result<()> {
+        let new = || State::new(self.shape, Vec::new());
+        let mut state = self.room.take().unwrap_or_else(new);
+        self.state_into(&mut state)?;
+        sums.set(&state);
+        self.room = Some(state);
+        Ok(())
     }
 
     /// The products, and the totals where [`SumsMut`] says so, of the stream so far into the memory of the

@@ -53,7 +53,7 @@ impl FromStr for Scheme {
 }
 
 /// What is autocorrelated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Shape {
     /// Sensors of an instant, one byte each.
     pub sensors: usize,

@@ -23,8 +23,12 @@ struct Part {
 }
 
 impl Split {
-    /// Puts `state` on `gpus`.
-    pub(super) fn new(gpus: Vec<Arc<dyn Gpu>>, state: State, kernel: Kernel) -> Result<Self> {
+    /// Puts `state` on `gpus`; `on` makes the backend of a part.
+    pub(super) fn new(
+        gpus: Vec<Arc<dyn Gpu>>,
+        state: State,
+        on: impl Fn(Arc<dyn Gpu>, State) -> Result<GpuBackend>,
+    ) -> Result<Self> {
         let parts = Parts::new(gpus, state.pairs.len(), |gpu, rows| {
             let needed = state.pairs[rows.clone()].as_flattened();
             let first = *needed.iter().min().expect("a part has rows");
@@ -32,7 +36,7 @@ impl Split {
             let sensors = first as usize..last as usize + 1;
             let state = state.rows(rows, first, sensors.len());
             let room = State::new(state.shape, state.pairs.clone());
-            Ok(Part { backend: GpuBackend::new(gpu, state, kernel)?, sensors, state: room })
+            Ok(Part { backend: on(gpu, state)?, sensors, state: room })
         })?;
         let State { shape, pairs, instants, .. } = state;
         Ok(Self { shape, pairs, instants, parts })

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use corrust_gpu::{
     abi::{
-        self, Target,
+        self, Entry, Target,
         beamform::{
             BEAMFORMERS, Beam, Beamform, CHUNK_BYTES, CHUNK_DISHES, INCOHERENT_TIMES, Incoherent,
             LOW_NIBBLES, ROW_BEAMS, Tile, UNIT_TIMES, WARPGROUP_BEAMFORMERS, WarpgroupTile, pass,
@@ -29,7 +29,7 @@ use rayon::prelude::*;
 use super::{Backend, Beams, BeamsMut, Kernel, Rounding, Shape, Weight, beams::Room};
 use crate::{
     Encoding, Error, Layout, Result,
-    device::{Buffer, Facts, Gpu, LockedBytes, Stream},
+    device::{Buffer, Facts, Gpu, LockedBytes, Stream, Tuning, tuning},
     samples::{Memory, Samples},
     stream::{Feeder, PIECE_BYTES},
 };
@@ -99,9 +99,9 @@ impl GpuBackend {
         shape: &Shape,
         weights: Encoding,
         rounding: Rounding,
-        kernel: Kernel,
+        (kernel, tuning): (Kernel, &Tuning),
     ) -> Result<Self> {
-        let geometry = choose(gpu.facts(), shape, weights, kernel)?;
+        let geometry = choose(gpu.facts(), tuning, shape, weights, kernel)?;
         let layout = Tiling::new(shape, geometry);
         let backend = Self {
             weights: Buffer::new(&gpu, layout.weight_bytes())?,
@@ -412,8 +412,6 @@ struct Geometry {
     kernel: abi::Kernel<Beamform>,
     beams: usize,
     dishes: usize,
-    /// Microseconds of an H200 for 2^20 times of so many beams and dishes.
-    tile_cost: u32,
     /// The tile of warps; none for warpgroups.
     tile: Option<Tile>,
 }
@@ -425,7 +423,6 @@ impl Geometry {
             kernel,
             beams: tile.beams as usize,
             dishes: tile.dishes as usize,
-            tile_cost: tile.cost,
             tile: None,
         }
     }
@@ -436,18 +433,17 @@ impl Geometry {
             kernel,
             beams: tile.beams() as usize,
             dishes: tile.dishes() as usize,
-            tile_cost: tile.cost,
             tile: Some(tile),
         }
     }
 
-    /// About the microseconds of an H200 for 2^20 times of a shape: of all its tiles, and of passing
-    /// sums on.
-    fn cost(&self, shape: &Shape) -> usize {
+    /// About the microseconds of a GPU for 2^20 times of a shape: of all its tiles, and of passing sums on.
+    fn cost(&self, tuning: &tuning::Beamform, shape: &Shape) -> f64 {
         let (groups, passes) =
             (shape.beams.div_ceil(self.beams), shape.dishes.div_ceil(self.dishes));
-        let beams = groups * self.beams;
-        groups * passes * self.tile_cost as usize + (passes - 1) * beams * PASS_COST
+        let (tiles, beams) = (groups * passes, groups * self.beams);
+        tiles as f64 * tuning.tile(self.kernel.entry.name)
+            + ((passes - 1) * beams) as f64 * tuning.pass
     }
 
     /// Whether the prepared weights are int4.
@@ -663,26 +659,40 @@ impl Backend for GpuBackend {
     }
 }
 
-/// Microseconds, per beam, by which every further pass over dishes takes an H200 longer for 2^20 times
-/// than its products alone, measured: sums go to memory and come back.
-const PASS_COST: usize = 10;
+/// The beamformers that tables tell of.
+pub(crate) fn tiles() -> impl Iterator<Item = Entry> {
+    let warpgroups = WARPGROUP_BEAMFORMERS.iter().map(|(kernel, _)| kernel.entry);
+    BEAMFORMERS.iter().map(|(kernel, _)| kernel.entry).chain(warpgroups)
+}
+
+/// Those for weights of any encoding that every GPU runs.
+pub(crate) fn tiles_of_every_gpu() -> impl Iterator<Item = Entry> {
+    BEAMFORMERS.iter().filter(|(_, tile)| !tile.int4).map(|(kernel, _)| kernel.entry)
+}
 
 /// The kernel that `kernel` names for a shape and weights of an encoding, or the quickest: of the tiles
-/// that may be chosen, the one with the least [cost](Geometry::cost). int4 weights are multiplied as such
-/// where the tensor cores do so: not on Hopper.
-fn choose(facts: &Facts, shape: &Shape, weights: Encoding, kernel: Kernel) -> Result<Geometry> {
+/// that may be chosen, the one with the least [cost](Geometry::cost) by a table.
+fn choose(
+    facts: &Facts,
+    tuning: &Tuning,
+    shape: &Shape,
+    weights: Encoding,
+    kernel: Kernel,
+) -> Result<Geometry> {
     let tiles = |int4: bool| {
         let tiles = BEAMFORMERS.iter().filter(move |(_, tile)| tile.int4 == int4);
         tiles.map(|&row| Geometry::of_tile(row))
     };
     let warpgroups = || WARPGROUP_BEAMFORMERS.iter().map(|&row| Geometry::of_warpgroups(row));
     let best = |geometries: &mut dyn Iterator<Item = Geometry>| {
-        geometries.min_by_key(|geometry| geometry.cost(shape)).expect("every kernel has tiles")
+        let cost = |geometry: &Geometry| geometry.cost(&tuning.beamform, shape);
+        let best = geometries.min_by(|a, b| cost(a).total_cmp(&cost(b)));
+        best.expect("every kernel has tiles")
     };
-    let hopper = facts.runs(Target::Sm90a);
+    let (hopper, int4) = (facts.runs(Target::Sm90a), weights == Encoding::Ci4);
     match kernel {
         Kernel::Mma => Ok(best(&mut tiles(false))),
-        Kernel::MmaS4 if weights == Encoding::Ci4 => Ok(best(&mut tiles(true))),
+        Kernel::MmaS4 if int4 => Ok(best(&mut tiles(true))),
         Kernel::MmaS4 => Err(Error::invalid(format!(
             "kernel mma-s4 with weights of {weights}: expected weights of ci4"
         ))),
@@ -691,10 +701,9 @@ fn choose(facts: &Facts, shape: &Shape, weights: Encoding, kernel: Kernel) -> Re
             "{}: kernel wgmma needs compute capability 9.0, expected kernel auto or mma",
             facts.name
         ))),
-        Kernel::Auto if hopper => Ok(best(&mut tiles(false).chain(warpgroups()))),
         Kernel::Auto => {
-            let native = weights == Encoding::Ci4 && matches!(facts.capability, (8, 0) | (8, 6));
-            Ok(best(&mut tiles(native)))
+            let others = tiles(true).filter(|_| int4).chain(warpgroups().filter(|_| hopper));
+            Ok(best(&mut tiles(false).chain(others)))
         }
         other => Err(Error::invalid(format!(
             "kernel {other} does not run on a GPU: expected auto, mma, mma-s4 or wgmma"
@@ -732,7 +741,9 @@ mod tests {
         let facts = |capability| Facts { capability, ..SimGpu::new().facts().clone() };
         let chosen = |dishes, beams, weights, capability| {
             let shape = Shape { dishes, beams, channels: 16, polarisations: 2 };
-            choose(&facts(capability), &shape, weights, Kernel::Auto).unwrap().kernel.entry.name
+            let facts = facts(capability);
+            let tuning = Tuning::nearest(&facts);
+            choose(&facts, tuning, &shape, weights, Kernel::Auto).unwrap().kernel.entry.name
         };
         for (dishes, beams, expected) in CHOICES {
             assert_eq!(chosen(dishes, beams, Encoding::Ci8, (9, 0)), expected);
@@ -743,7 +754,8 @@ mod tests {
         assert_eq!(chosen(512, 128, Encoding::Ci8, (8, 6)), "beamform_mma_64x512");
         assert_eq!(chosen(512, 96, Encoding::Ci4, (8, 0)), "beamform_mma_s4_96x512");
         assert_eq!(chosen(512, 190, Encoding::Ci4, (8, 6)), "beamform_mma_s4_192x512");
-        assert_eq!(chosen(512, 96, Encoding::Ci4, (8, 9)), "beamform_mma_96x512");
+        assert_eq!(chosen(512, 96, Encoding::Ci4, (8, 9)), "beamform_mma_s4_96x512");
+        assert_eq!(chosen(512, 96, Encoding::Ci4, (10, 0)), "beamform_mma_96x512");
         assert_eq!(chosen(64, 64, Encoding::Ci4, (8, 0)), "beamform_mma_s4_64x64");
         assert_eq!(chosen(MAX_DISHES, 1, Encoding::Ci8, (8, 0)), "beamform_mma_16x512");
     }
@@ -760,7 +772,7 @@ mod tests {
             &shape,
             Encoding::Ci8,
             Rounding::Nearest,
-            Kernel::Mma,
+            (Kernel::Mma, Tuning::nearest(simulator.facts())),
         )
         .unwrap();
         assert_eq!(backend.geometry.kernel.entry, abi::beamform::MMA_96X512.entry);

@@ -17,6 +17,7 @@ mod split;
 mod weights;
 
 pub use beams::{Beams, BeamsMut};
+pub(crate) use gpu::{tiles, tiles_of_every_gpu};
 pub use kernel::Kernel;
 pub use plan::{Beamformer, Builder, Rounding};
 pub use shape::{MAX_DISHES, MAX_SHIFT, Shape, useful_operations};
@@ -24,7 +25,11 @@ pub use weights::{Observation, Pointing, SPEED_OF_LIGHT, delays, noise_shift, we
 
 use std::sync::Arc;
 
-use crate::{Encoding, Error, Result, device::Gpu, samples::Samples};
+use crate::{
+    Encoding, Error, Result,
+    device::{Gpu, Tuning},
+    samples::Samples,
+};
 
 /// Complex int8 weight, `[real, imaginary]`.
 type Weight = [i8; 2];
@@ -69,8 +74,12 @@ fn backend(
     rounding: Rounding,
     gpus: Vec<Arc<dyn Gpu>>,
     kernel: Kernel,
+    tuning: Option<&Tuning>,
 ) -> Result<Box<dyn Backend>> {
-    let on = |gpu, shape: &Shape| gpu::GpuBackend::new(gpu, shape, weights, rounding, kernel);
+    let on = |gpu: Arc<dyn Gpu>, shape: &Shape| {
+        let tuning = Tuning::or_of(tuning, gpu.facts())?;
+        gpu::GpuBackend::new(gpu, shape, weights, rounding, (kernel, tuning))
+    };
     match &gpus[..] {
         [] => cpu::backend(shape, rounding, kernel),
         [gpu] => Ok(Box::new(on(gpu.clone(), shape)?)),

@@ -115,7 +115,14 @@ impl Builder {
             return Err(Error::invalid(format!("{weights} weights: expected ci8 or ci4")));
         }
         Ok(Beamformer {
-            backend: backend(&shape, weights, rounding, place.open()?, place.kernel)?,
+            backend: backend(
+                &shape,
+                weights,
+                rounding,
+                place.open()?,
+                place.kernel,
+                place.tuning.as_deref(),
+            )?,
             shape,
             weights,
             rounding,

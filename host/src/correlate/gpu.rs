@@ -35,7 +35,7 @@ use super::{
 };
 use crate::{
     Encoding, Error, Layout, Result,
-    device::{Buffer, Facts, Gpu, Rows, Stream, TensorMap},
+    device::{Buffer, Facts, Gpu, Rows, Stream, TensorMap, Tuning},
     reorder::{self, Native, ROW_ALIGNMENT, ToNative},
     samples::{Memory, Samples},
     stream::{Feeder, Maps, PIECE_BYTES},
@@ -185,6 +185,18 @@ impl Variant {
         }
     }
 
+    /// Whether one block multiplies while another of the multiprocessor waits for memory, without which `mma`
+    /// is slow; `wgmma` has its own way.
+    fn overlaps(&self, facts: &Facts) -> bool {
+        /// Bytes of each block's shared memory that the hardware keeps for itself.
+        const KEPT: u32 = 1024;
+        let entry = match self {
+            Self::Mma(_, [kernel, _]) | Self::MmaS4(_, [kernel, _]) => kernel.entry,
+            Self::Wgmma(..) | Self::WgmmaCi4(..) | Self::Packed(..) => return true,
+        };
+        2 * (entry.shared_bytes + KEPT) <= facts.shared_bytes + KEPT
+    }
+
     /// Rows and columns of a tile.
     fn tile(&self) -> (u32, u32) {
         match self {
@@ -265,7 +277,7 @@ impl GpuBackend {
     pub(super) fn new(gpu: Arc<dyn Gpu>, setup: &Setup<'_>) -> Result<Self> {
         let &Setup { shape, gates, shifts, .. } = setup;
         let kernel = match setup.kernel {
-            Kernel::Auto => choose(gpu.facts(), shape),
+            Kernel::Auto => choose(gpu.facts(), Tuning::or_of(setup.tuning, gpu.facts())?, shape),
             named => named,
         };
         let Some(variant) = Variant::of(kernel) else {
@@ -846,61 +858,57 @@ fn row_maps(tile: WarpgroupTile, piece: &Piece<'_>, correlate: &Correlate) -> [T
     })
 }
 
-/// The kernel for a GPU and an array: the one that spends the least on padding, at the speeds of their
-/// full tiles on an H200 relative to each other (docs/performance.md).
-fn choose(facts: &Facts, shape: &Shape) -> Kernel {
-    // Inputs of which Hopper's kernels, which then need no corner turn, are quicker from `tcn` whatever
-    // they pad. Of 4-bit samples they multiply more of as three products, once turned.
-    let delivered = match shape.encoding {
-        Encoding::Ci8 => 64..=usize::MAX,
-        _ => 64..=256,
-    };
-    if brings_delivered(shape)
-        && shape.encoding.is_integer()
-        && delivered.contains(&shape.inputs)
-        && facts.runs(Target::Sm90a)
-    {
-        return Kernel::Wgmma128;
+/// The kernel for a GPU and an array, as a table says.
+fn choose(facts: &Facts, tuning: &Tuning, shape: &Shape) -> Kernel {
+    let tuned = tuning.correlate.of(shape.encoding);
+    let variant = |kernel| Variant::of(kernel).filter(|variant| facts.runs(variant.target()));
+    let delivered = brings_delivered(shape);
+    let range = (tuned.ranges.iter())
+        .find(|range| range.holds(shape.inputs, delivered) && variant(range.kernel).is_some());
+    if let Some(range) = range {
+        return range.kernel;
     }
-    // Whatever it pads: any other would have nibbles widened to bytes in memory first.
-    if shape.encoding.is_integer() && shape.encoding != Encoding::Ci8 && facts.runs(Target::Sm90a) {
-        return Kernel::WgmmaCi4;
+    let costs = tuned.speeds.iter().filter_map(|(&kernel, speed)| {
+        let variant = variant(kernel).filter(|variant| variant.overlaps(facts))?;
+        let computed = variant.tiles(shape.inputs) as f64 * f64::from(variant.tile_baselines());
+        Some((kernel, computed / speed))
+    });
+    costs.min_by(|a, b| a.1.total_cmp(&b.1)).map_or(Kernel::Mma64, |(kernel, _)| kernel)
+}
+
+impl Kernel {
+    /// Whether the kernel takes samples of an encoding.
+    pub fn takes(self, encoding: Encoding) -> bool {
+        Variant::of(self).is_none_or(|variant| variant.encodings().contains(&encoding))
     }
-    let cost = |kernel: Kernel, speed: f64| {
-        let variant = Variant::of(kernel)?;
-        if !variant.encodings().contains(&shape.encoding) {
-            return None;
-        }
-        let cost = variant.tiles(shape.inputs) as f64 * f64::from(variant.tile_baselines()) / speed;
-        facts.runs(variant.target()).then_some((kernel, cost))
-    };
-    // Multiplied as such where the tensor cores do so, at twice the rate of int8.
-    let nibbles = facts.capability.0 == 8;
-    // Two of whose blocks fit the shared memory of a multiprocessor.
-    let two_blocks = matches!(facts.capability, (8, 0) | (9..=11, _));
-    [
-        two_blocks.then(|| cost(Kernel::Mma128, 1.0)).flatten(),
-        cost(Kernel::Mma64, 0.97),
-        nibbles.then(|| cost(Kernel::MmaS4, 1.9)).flatten(),
-        cost(Kernel::Wgmma192, 2.33),
-        cost(Kernel::Wgmma128, 2.18),
-    ]
-    .into_iter()
-    .flatten()
-    .min_by(|a, b| a.1.total_cmp(&b.1))
-    .map_or(Kernel::Mma64, |(kernel, _)| kernel)
+
+    /// Whether the kernel is a GPU's.
+    pub(crate) fn is_of_gpus(self) -> bool {
+        Variant::of(self).is_some()
+    }
+
+    /// Baselines of a channel that the kernel computes of `inputs` inputs on a GPU, whole tiles with their
+    /// padding; none for a CPU's.
+    pub fn computed_baselines(self, inputs: usize) -> Option<u64> {
+        let variant = Variant::of(self)?;
+        u64::try_from(variant.tiles(inputs) * u128::from(variant.tile_baselines())).ok()
+    }
 }
 
 #[cfg(all(test, feature = "sim"))]
 mod tests {
     use super::*;
-    use crate::device::SimGpu;
+    use crate::device::{
+        SimGpu,
+        tuning::{Order, Range},
+    };
 
     #[test]
     fn samples_of_4_bits_are_multiplied_as_such_where_tensor_cores_do_so() {
         let chosen = |capability, encoding, inputs| {
             let facts = Facts { capability, ..SimGpu::new().facts().clone() };
-            choose(&facts, &Shape { inputs, channels: 1, encoding, layout: Layout::Tcn })
+            let shape = Shape { inputs, channels: 1, encoding, layout: Layout::Tcn };
+            choose(&facts, Tuning::nearest(&facts), &shape)
         };
         for encoding in [Encoding::Ci4, Encoding::Ci4Offset] {
             for capability in [(8, 0), (8, 6), (8, 9)] {
@@ -916,5 +924,84 @@ mod tests {
         assert_eq!(chosen((8, 0), Encoding::Ci8, 2048), Kernel::Mma128);
         assert_eq!(chosen((8, 6), Encoding::Ci8, 2048), Kernel::Mma64);
         assert_eq!(chosen((8, 6), Encoding::Cf16, 64), Kernel::Mma64);
+    }
+
+    /// What an H200 took for an array before there were tables: its rules, and its speeds relative to each other.
+    fn h200s(shape: &Shape) -> Kernel {
+        let nibbles = !matches!(shape.encoding, Encoding::Ci8 | Encoding::Cf16);
+        let whole = (shape.inputs * shape.encoding.bytes()).is_multiple_of(16);
+        let most = if nibbles { 256 } else { usize::MAX };
+        if shape.layout == Layout::Tcn
+            && whole
+            && shape.encoding.is_integer()
+            && (64..=most).contains(&shape.inputs)
+        {
+            return Kernel::Wgmma128;
+        }
+        if nibbles {
+            return Kernel::WgmmaCi4;
+        }
+        let cost = |rows: usize, columns: usize, speed: f64| {
+            let tiles: usize = (0..shape.inputs.div_ceil(rows))
+                .map(|row| shape.inputs.min((row + 1) * rows).div_ceil(columns))
+                .sum();
+            (tiles * rows * columns) as f64 / speed
+        };
+        let costs = [
+            (Kernel::Mma128, cost(128, 64, 1.0)),
+            (Kernel::Mma64, cost(64, 64, 0.97)),
+            (Kernel::Wgmma192, cost(128, 192, 2.33)),
+            (Kernel::Wgmma128, cost(128, 128, 2.18)),
+        ];
+        costs.into_iter().min_by(|a, b| a.1.total_cmp(&b.1)).unwrap().0
+    }
+
+    #[test]
+    fn the_h200s_table_chooses_as_its_rules_did() {
+        let facts = SimGpu::new().facts().clone();
+        let tuning = Tuning::built_in().iter().find(|table| table.model == "H200").unwrap();
+        for encoding in Encoding::ALL {
+            for layout in [Layout::Tcn, Layout::Cnt] {
+                for inputs in (1..=300).chain((304..=4096).step_by(16)).chain([1001, 2050, 3333]) {
+                    let shape = Shape { inputs, channels: 1, encoding, layout };
+                    let chosen = choose(&facts, tuning, &shape);
+                    assert_eq!(chosen, h200s(&shape), "{encoding} {layout}, {inputs} inputs");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn another_table_chooses_otherwise_but_nothing_that_does_not_run() {
+        let facts = |capability, shared_bytes| Facts {
+            capability,
+            shared_bytes,
+            ..SimGpu::new().facts().clone()
+        };
+        let shape = |inputs, layout| Shape { inputs, channels: 1, encoding: Encoding::Ci8, layout };
+        let mut tuning = Tuning::built_in()[0].clone();
+        tuning.correlate.ci8.ranges =
+            [(Order::Rows, (10, Some(20))), (Order::Delivered, (16, None))]
+                .map(|(samples, inputs)| Range { samples, inputs, kernel: Kernel::Wgmma192 })
+                .into();
+        tuning.correlate.ci8.speeds = [(Kernel::Mma64, 1.0), (Kernel::Mma128, 9.0)].into();
+        let hopper = facts((9, 0), 227 << 10);
+        for (inputs, layout, expected) in [
+            (9, Layout::Cnt, Kernel::Mma128),
+            (10, Layout::Cnt, Kernel::Wgmma192),
+            (20, Layout::Cnt, Kernel::Wgmma192),
+            (21, Layout::Cnt, Kernel::Mma128),
+            (16, Layout::Tcn, Kernel::Wgmma192),
+            // Of samples that cannot be delivered: rows.
+            (17, Layout::Tcn, Kernel::Wgmma192),
+            (4097, Layout::Tcn, Kernel::Mma128),
+            (4096, Layout::Tcn, Kernel::Wgmma192),
+        ] {
+            let shape = shape(inputs, layout);
+            assert_eq!(choose(&hopper, &tuning, &shape), expected, "{inputs} {layout}");
+            assert_eq!(choose(&facts((10, 0), 227 << 10), &tuning, &shape), Kernel::Mma128);
+            // A block of which fills the shared memory alone.
+            assert_eq!(choose(&facts((12, 0), 99 << 10), &tuning, &shape), Kernel::Mma64);
+        }
     }
 }

@@ -24,12 +24,18 @@ pub use visibilities::{Dump, ValidCounts, Visibilities, VisibilitiesMut};
 
 use std::{ops::Range, sync::Arc};
 
-use crate::{Error, Result, device::Gpu, samples::Samples};
+use crate::{
+    Error, Result,
+    device::{Gpu, Tuning},
+    samples::Samples,
+};
 
 /// What a backend is made for.
 pub(crate) struct Setup<'a> {
     shape: &'a Shape,
     kernel: Kernel,
+    /// What GPUs go by, instead of what [`Tuning::of`] says.
+    tuning: Option<&'a Tuning>,
     gates: usize,
     /// One per input, or none at all.
     shifts: &'a [usize],

@@ -93,7 +93,13 @@ impl Builder {
                 shape.inputs
             )));
         }
-        let setup = Setup { shape: &shape, kernel: place.kernel, gates, shifts: &shifts };
+        let setup = Setup {
+            shape: &shape,
+            kernel: place.kernel,
+            tuning: place.tuning.as_deref(),
+            gates,
+            shifts: &shifts,
+        };
         Ok(Correlator {
             backend: backend(gpus, &setup)?,
             counters: (0..gates).map(|_| Counter::default()).collect(),

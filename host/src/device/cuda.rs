@@ -90,7 +90,7 @@ pub fn open(ordinal: u32) -> Result<Arc<dyn Gpu>> {
     if let Some(gpu) = open.get(&ordinal) {
         return Ok(gpu.clone());
     }
-    let gpu = Arc::new(CudaGpu::new(ordinal, &Kernels::of_environment()?)?);
+    let gpu = Arc::new(CudaGpu::new(ordinal, &Kernels::named()?)?);
     open.insert(ordinal, gpu.clone());
     Ok(gpu)
 }

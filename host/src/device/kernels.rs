@@ -4,7 +4,7 @@ use std::{
     collections::HashMap,
     fs,
     path::{Path, PathBuf},
-    sync::{Arc, LazyLock},
+    sync::Arc,
 };
 
 use corrust_gpu::{
@@ -12,10 +12,13 @@ use corrust_gpu::{
     ptx,
 };
 
+use super::named::Named;
 use crate::{Error, Result};
 
 /// Names a file or folder of PTX whose kernels every device takes in place of those shipped.
 pub const PTX_VARIABLE: &str = "CORRUST_PTX";
+
+static NAMED: Named<Kernels> = Named::new(PTX_VARIABLE, Kernels::read);
 
 /// PTX of kernels that stand for those shipped of the same name: another build's, or one that somebody is
 /// at work on. Nothing in it means those shipped.
@@ -59,18 +62,21 @@ impl Kernels {
         Ok(Self(Arc::new(kernels)))
     }
 
-    /// Those that the environment names in [`PTX_VARIABLE`], if it does.
+    /// Sets those that every device takes in place of those shipped, whatever the environment names.
     ///
     /// # Errors
-    /// As for [`read`](Self::read).
-    pub(super) fn of_environment() -> Result<Self> {
-        static KERNELS: LazyLock<Result<Kernels, String>> = LazyLock::new(|| {
-            let Some(path) = std::env::var_os(PTX_VARIABLE).filter(|path| !path.is_empty()) else {
-                return Ok(Kernels::default());
-            };
-            Kernels::read(&PathBuf::from(path)).map_err(|error| error.to_string())
-        });
-        KERNELS.clone().map_err(|error| Error::Device(format!("{PTX_VARIABLE}: {error}")))
+    /// [`Error::Device`] when some were set, or a device opened, before.
+    pub fn set(self) -> Result<()> {
+        NAMED.set(self)
+    }
+
+    /// Those that were [set](Self::set), else those that the environment names in [`PTX_VARIABLE`], if it
+    /// does.
+    ///
+    /// # Errors
+    /// [`Error::Device`] when what it names cannot be [read](Self::read).
+    pub(super) fn named() -> Result<Self> {
+        Ok(NAMED.get()?.cloned().unwrap_or_default())
     }
 
     /// The module of a kernel.

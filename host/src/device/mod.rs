@@ -13,12 +13,14 @@ mod driver;
 mod gpu;
 pub(crate) mod host;
 mod kernels;
+mod named;
 mod several;
 #[cfg(feature = "sim")]
 mod sim;
 #[cfg(not(feature = "sim"))]
 #[path = "no_sim.rs"]
 mod sim;
+pub mod tuning;
 
 use std::{fmt, str::FromStr, sync::Arc};
 
@@ -29,6 +31,7 @@ pub use kernels::{Kernels, PTX_VARIABLE};
 pub use several::Devices;
 #[cfg(feature = "sim")]
 pub use sim::SimGpu;
+pub use tuning::{TUNING_VARIABLE, Tuning};
 
 use crate::{Error, Result};
 

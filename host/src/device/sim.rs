@@ -23,7 +23,7 @@ use crate::{Error, Result};
 /// kernels that `CORRUST_PTX` names.
 pub(super) fn open(index: usize) -> Result<Arc<dyn Gpu>> {
     static SHARED: Mutex<Vec<Arc<SimGpu>>> = Mutex::new(Vec::new());
-    let kernels = Kernels::of_environment()?;
+    let kernels = Kernels::named()?;
     let mut shared = lock(&SHARED);
     while shared.len() <= index {
         let mut gpu = SimGpu::with_kernels(&kernels);

@@ -55,6 +55,8 @@ Examples:
   corrust bench beamform --against old.ptx          this build and another's kernels, in turns
   corrust bench --json new.json --against old.json
   corrust bench report new.json --plot bench.svg --readme README.md
+  corrust bench --tune mine.json                    which kernels are quickest on this GPU
+  corrust correlate x.npy -o v.npy --tuning mine.json
 
 Exit codes: 0 done, 1 something got slower than --against by more than the noise, 2 bad input, or an
 answer that differs from the CPU's.";
@@ -68,8 +70,15 @@ struct Common {
     #[arg(long, global = true, default_value_t = 9)]
     repeats: usize,
     /// Seconds to run the kernels that auto takes, or those named, on a GPU for their sustained speed and
-    /// power; `limits` alone run three times as long
-    #[arg(long, global = true, value_name = "SECONDS", default_value_t = 0.7)]
+    /// power, without a number 20, in which a chip gets as warm as it will; `limits` alone run three times as long
+    #[arg(
+        long,
+        global = true,
+        value_name = "SECONDS",
+        num_args = 0..=1,
+        default_value_t = 0.7,
+        default_missing_value = "20"
+    )]
     sustain: f64,
     /// File to write the results and the machine's facts to
     #[arg(long, global = true, value_name = "FILE")]
@@ -81,6 +90,10 @@ struct Common {
     /// File to draw the papers' figures to, in .svg or .png
     #[arg(long, global = true, value_name = "FILE")]
     plot: Option<PathBuf>,
+    /// Measure what kernels are chosen by on this GPU, and write its table to a file, for --tuning or
+    /// CORRUST_TUNING
+    #[arg(long, global = true, value_name = "FILE")]
+    tune: Option<PathBuf>,
     /// Text whose table between the lines `<!-- bench -->` and `<!-- /bench -->` to draw anew
     #[arg(long, global = true, value_name = "FILE")]
     readme: Option<PathBuf>,
@@ -98,7 +111,9 @@ enum System {
     },
     /// Time the correlator over numbers of inputs
     ///
-    /// `kernel`: the kernel alone, on time-contiguous samples in device memory. `from tcn`: from samples
+    /// `kernel`: the kernel alone, on time-contiguous samples in device memory, all values equally likely.
+    /// `adding`: the same, added to the sums of the runs before, as all but an integration's first.
+    /// `gaussian`: on noise as telescopes have it, which takes less power. `from tcn`: from samples
     /// in the order of packets in device memory, corner turn included. `from host`: from tcn samples
     /// in host memory to sums in device memory, copies included. `page-locked`: the same from page-locked
     /// memory. Useful operations are 8 N(N+1)/2 C T.
@@ -106,16 +121,16 @@ enum System {
         /// Numbers of inputs
         #[arg(long, value_delimiter = ',')]
         inputs: Option<Vec<usize>>,
-        /// Channels; by default about as many as make the work of 20 channels of 2048 inputs
-        #[arg(long)]
-        channels: Option<usize>,
-        /// Times
+        /// Numbers of channels; by default one, about as many as make the work of 20 channels of 2048 inputs
+        #[arg(long, value_delimiter = ',')]
+        channels: Vec<usize>,
+        /// Times; by default 3072, on a CPU fewer if channels are not given and inputs many
         #[arg(long)]
         times: Option<usize>,
         /// Encodings
         #[arg(long, value_delimiter = ',')]
         encoding: Option<Vec<Encoding>>,
-        /// Kernels; by default all that the device runs
+        /// Kernels, for the encodings that they take; by default all that the device runs
         #[arg(long, value_delimiter = ',')]
         kernel: Vec<correlate::Kernel>,
     },
@@ -182,7 +197,10 @@ impl Args {
             _ => &[],
         };
         let files = RunFiles::default().reads(records).reads(&self.common.against);
-        let files = files.writes(&self.common.json).writes_as(&self.common.plot, pictures::ENDINGS);
+        let files = files
+            .writes(&self.common.json)
+            .writes(&self.common.tune)
+            .writes_as(&self.common.plot, pictures::ENDINGS);
         files.updates(&self.common.readme).check(self.common.existing)?;
         let readme = self.common.readme.as_deref().map(readme::Text::read).transpose()?;
         let against = self.common.against.as_deref().map(Against::read).transpose()?;
@@ -199,32 +217,21 @@ impl Args {
                 record.rows.iter().for_each(|row| table.row(row));
                 record
             }
-            system => self.measure(system.as_ref(), against.as_ref())?,
+            system => {
+                let places = self.places(against.as_ref())?;
+                let record = self.measure(system.as_ref(), &places)?;
+                if let Some(path) = &self.common.tune {
+                    bench::tune::table(&places[0], &record.machine, &record.rows)?.write(path)?;
+                }
+                record
+            }
         };
         all([
             self.common.json.as_ref().map_or(Ok(()), |path| record.write(path)),
             self.common.plot.as_ref().map_or(Ok(()), |path| plot::draw(path, &record)),
             readme.map_or(Ok(()), |readme| readme.redraw(&record)),
         ])?;
-        let slower = match against {
-            None => false,
-            Some(Against::Record { path, record: before }) => {
-                if before.machine.device != record.machine.device {
-                    warn(format_args!(
-                        "{}: made on {}, this is {}: slower and quicker mean little",
-                        path.display(),
-                        before.machine.device,
-                        record.machine.device
-                    ));
-                }
-                compare(&path, &before.rows, &record.rows, false)
-            }
-            Some(Against::Kernels { path, .. }) => {
-                let (before, after): (Vec<Row>, Vec<Row>) =
-                    record.rows.iter().cloned().partition(|row| row.build.is_some());
-                compare(&path, &before, &after, true)
-            }
-        };
+        let slower = against.is_some_and(|against| against.finds_slower(&record));
         Ok(if slower { ExitCode::from(1) } else { ExitCode::SUCCESS })
     }
 
@@ -239,10 +246,15 @@ impl Args {
                 "--sustain: expected 0 to 60 seconds, found {found}"
             )));
         }
+        if self.common.tune.is_some() && (self.system.is_some() || self.common.against.is_some()) {
+            return Err(Error::invalid(
+                "--tune: measures all that kernels are chosen by, expected neither a system nor --against",
+            ));
+        }
         let sizes: Vec<(&str, Vec<usize>)> = match &self.system {
             Some(System::Correlate { inputs, channels, times, .. }) => vec![
                 ("--inputs", inputs.clone().unwrap_or_default()),
-                ("--channels", channels.iter().copied().collect()),
+                ("--channels", channels.clone()),
                 ("--times", times.iter().copied().collect()),
             ],
             Some(System::Beamform { dishes, beams, times, .. }) => vec![
@@ -267,9 +279,12 @@ impl Args {
     }
 
     /// Measures what was asked for, and prints it.
-    fn measure(&self, system: Option<&System>, against: Option<&Against>) -> Result<Record> {
-        let places = self.places(against)?;
+    fn measure(&self, system: Option<&System>, places: &[Place]) -> Result<Record> {
         let place = &places[0];
+        let cases = match &self.common.tune {
+            Some(_) => bench::tune::cases(place)?,
+            None => cases(system, place)?,
+        };
         let meter = meter(place);
         let machine = Facts::new(place, meter.as_ref());
         self.announce(place, &machine)?;
@@ -277,7 +292,8 @@ impl Args {
         let mut rows = Vec::new();
         let mut table = table::Table::default();
         let limits_alone = matches!(system, Some(System::Limits { .. }));
-        let sustain = Duration::from_secs_f64(self.common.sustain);
+        let sustain = if self.common.tune.is_some() { 0.0 } else { self.common.sustain };
+        let sustain = Duration::from_secs_f64(sustain);
         let unknown = Limits::default();
         let settings = |limits, sustain| Settings {
             repeats: self.common.repeats,
@@ -286,17 +302,15 @@ impl Args {
             limits,
         };
         // Before a system is measured the chip is, briefly; in the simulator, times mean nothing.
-        if limits_alone || !place.simulated() {
+        if limits_alone || !(place.simulated() || self.common.tune.is_some()) {
             let whole = limits_alone || system.is_none();
-            let settings = settings(
-                &unknown,
-                match system {
-                    Some(System::Limits { .. }) => 3 * sustain,
-                    None => sustain,
-                    Some(_) => Duration::ZERO,
-                },
-            );
-            let places = if limits_alone { &places[..] } else { &places[..1] };
+            let longer = match system {
+                Some(System::Limits { .. }) => 3 * sustain,
+                None => sustain,
+                Some(_) => Duration::ZERO,
+            };
+            let settings = settings(&unknown, longer);
+            let places = if limits_alone { places } else { &places[..1] };
             for case in limits(system, place)? {
                 for row in measure(case.as_ref(), places, &settings)? {
                     if whole {
@@ -308,8 +322,8 @@ impl Args {
         }
         let limits = Limits::of(&rows);
         let settings = settings(&limits, sustain);
-        for case in cases(system, place) {
-            let measured = match measure(case.as_ref(), &places, &settings) {
+        for case in cases {
+            let measured = match measure(case.as_ref(), places, &settings) {
                 // A smaller GPU still has the other cases.
                 Err(error @ Error::OutOfMemory { .. }) => {
                     warn(format_args!("{} {}: left out: {error}", case.system(), case.label()));
@@ -379,17 +393,15 @@ fn limits(system: Option<&System>, place: &Place) -> Result<Vec<Box<dyn Case>>> 
 }
 
 /// The cases of one system, or of all.
-fn cases(system: Option<&System>, place: &Place) -> Vec<Box<dyn Case>> {
-    match system {
+fn cases(system: Option<&System>, place: &Place) -> Result<Vec<Box<dyn Case>>> {
+    Ok(match system {
         None => {
+            let correlate = bench::correlate::Options {
+                compare_at: Some(vec![256, 2048]),
+                ..Default::default()
+            };
             let all = [
-                bench::correlate::cases(
-                    &bench::correlate::Options {
-                        compare_at: Some(vec![256, 2048]),
-                        ..Default::default()
-                    },
-                    place,
-                ),
+                bench::correlate::cases(&correlate, place),
                 bench::beamform::cases(&Default::default(), place),
                 bench::autocorrelate::cases(&Default::default(), place),
                 bench::reorder::cases(&Default::default(), place),
@@ -402,23 +414,16 @@ fn cases(system: Option<&System>, place: &Place) -> Vec<Box<dyn Case>> {
             let options = bench::correlate::Options {
                 encodings: encoding.clone().unwrap_or(usual.encodings),
                 inputs: inputs.clone().unwrap_or(usual.inputs),
-                channels: *channels,
-                times: times.unwrap_or(usual.times),
+                channels: channels.clone(),
+                times: *times,
                 kernels: kernel.clone(),
                 compare_at: None,
             };
+            mention_misfits(&options)?;
             bench::correlate::cases(&options, place)
         }
         Some(System::Beamform { dishes, beams, times, kernel }) => {
-            let usual = bench::beamform::Options::default();
-            let sizes = if dishes.is_none() && beams.is_none() {
-                usual.sizes
-            } else {
-                let dishes = dishes.clone().unwrap_or(vec![512]);
-                let beams = beams.clone().unwrap_or(vec![96]);
-                let pairs = |&dishes: &usize| beams.iter().map(move |&beams| (dishes, beams));
-                dishes.iter().flat_map(pairs).collect()
-            };
+            let sizes = beamform_sizes(dishes.as_deref(), beams.as_deref());
             let options =
                 bench::beamform::Options { sizes, times: *times, kernels: kernel.clone() };
             bench::beamform::cases(&options, place)
@@ -441,6 +446,41 @@ fn cases(system: Option<&System>, place: &Place) -> Vec<Box<dyn Case>> {
             };
             bench::reorder::cases(&options, place)
         }
+    })
+}
+
+/// Dishes and beams: all pairs of those named, of which there is one where only the other has a name.
+fn beamform_sizes(dishes: Option<&[usize]>, beams: Option<&[usize]>) -> Vec<(usize, usize)> {
+    if dishes.is_none() && beams.is_none() {
+        return bench::beamform::Options::default().sizes;
+    }
+    let beams = beams.unwrap_or(&[96]);
+    let pairs = |&dishes: &usize| beams.iter().map(move |&beams| (dishes, beams));
+    dishes.unwrap_or(&[512]).iter().flat_map(pairs).collect()
+}
+
+/// Says which of the kernels named do not take which of the encodings.
+fn mention_misfits(options: &bench::correlate::Options) -> Result<()> {
+    let mut fits = options.kernels.is_empty();
+    let mut misfits = Vec::new();
+    for &kernel in &options.kernels {
+        for &encoding in &options.encodings {
+            match kernel.takes(encoding) {
+                true => fits = true,
+                false => misfits.push(format!("{kernel} with {encoding}")),
+            }
+        }
+    }
+    match (fits, misfits.is_empty()) {
+        (false, _) => Err(Error::invalid(format!(
+            "--kernel: {}: no such samples are taken, expected a kernel that takes one of --encoding",
+            misfits.join(", ")
+        ))),
+        (true, true) => Ok(()),
+        (true, false) => {
+            warn(format_args!("left out, as such samples are not taken: {}", misfits.join(", ")));
+            Ok(())
+        }
     }
 }
 
@@ -453,6 +493,28 @@ enum Against {
 }
 
 impl Against {
+    /// Says what changed in `record`, and whether something got slower.
+    fn finds_slower(self, record: &Record) -> bool {
+        match self {
+            Self::Record { path, record: before } => {
+                if before.machine.device != record.machine.device {
+                    warn(format_args!(
+                        "{}: made on {}, this is {}: slower and quicker mean little",
+                        path.display(),
+                        before.machine.device,
+                        record.machine.device
+                    ));
+                }
+                compare(&path, &before.rows, &record.rows, false)
+            }
+            Self::Kernels { path, .. } => {
+                let (before, after): (Vec<Row>, Vec<Row>) =
+                    record.rows.iter().cloned().partition(|row| row.build.is_some());
+                compare(&path, &before, &after, true)
+            }
+        }
+    }
+
     fn read(path: &Path) -> Result<Self> {
         if !path.is_dir() {
             let text = std::fs::read_to_string(path).map_err(Error::io(path, "read"))?;

@@ -109,6 +109,21 @@ fn efficiency(area: &Area<'_>, rows: &[&Row]) -> Drawn {
     lines(area, title, "useful TOPS / W, sustained", highest(&series), &series)
 }
 
+/// What the series are.
+fn legend<'a, 'c: 'a, C: CoordTranslate>(
+    chart: &mut ChartContext<'a, Canvas<'c>, C>,
+    position: SeriesLabelPosition,
+) -> Drawn {
+    chart
+        .configure_series_labels()
+        .position(position)
+        .label_font(label(15))
+        .background_style(WHITE.mix(0.85))
+        .border_style(TRANSPARENT)
+        .draw()?;
+    Ok(())
+}
+
 /// Correlation matrices a second, and the part of the binding limit that is used.
 fn matrices(area: &Area<'_>, rows: &[&Row]) -> Drawn {
     let title = "(c)  Matrices per second, and efficiency";
@@ -121,10 +136,8 @@ fn matrices(area: &Area<'_>, rows: &[&Row]) -> Drawn {
     let rates = span(&rate, |point| point.1);
     let percent = highest(&share).max(100.0);
     let mut chart = ChartBuilder::on(area)
+        .margin(12)
         .margin_top(48)
-        .margin_bottom(12)
-        .margin_left(12)
-        .margin_right(12)
         .x_label_area_size(52)
         .y_label_area_size(76)
         .right_y_label_area_size(64)
@@ -168,14 +181,7 @@ fn matrices(area: &Area<'_>, rows: &[&Row]) -> Drawn {
         let dots = series.points.iter().map(|point| dot(*point, series.colour, true));
         key(chart.draw_secondary_series(dots)?, series, true);
     }
-    chart
-        .configure_series_labels()
-        .position(SeriesLabelPosition::UpperRight)
-        .label_font(label(15))
-        .background_style(WHITE.mix(0.85))
-        .border_style(TRANSPARENT)
-        .draw()?;
-    Ok(())
+    legend(&mut chart, SeriesLabelPosition::UpperRight)
 }
 
 /// Least bytes of a run in the roofline: what is smaller is bound by its launch.
@@ -233,14 +239,7 @@ fn roofline(area: &Area<'_>, record: &Record) -> Drawn {
         let dots = series.points.iter().map(|point| dot(*point, series.colour, false));
         key(chart.draw_series(dots)?, series, false);
     }
-    chart
-        .configure_series_labels()
-        .position(SeriesLabelPosition::LowerRight)
-        .label_font(label(15))
-        .background_style(WHITE.mix(0.85))
-        .border_style(TRANSPARENT)
-        .draw()?;
-    Ok(())
+    legend(&mut chart, SeriesLabelPosition::LowerRight)
 }
 
 /// Draws the chip's roofs, and the slope of its `memory`, of so many terabytes a second.
@@ -335,14 +334,7 @@ fn lines(area: &Area<'_>, title: &str, what: &str, high: f64, series: &[Series])
         let dots = series.points.iter().map(|point| dot(*point, colour, hollow));
         key(chart.draw_series(dots)?, series, hollow);
     }
-    chart
-        .configure_series_labels()
-        .position(SeriesLabelPosition::UpperLeft)
-        .label_font(label(15))
-        .background_style(WHITE.mix(0.85))
-        .border_style(TRANSPARENT)
-        .draw()?;
-    Ok(())
+    legend(&mut chart, SeriesLabelPosition::UpperLeft)
 }
 
 /// Names a series in the key by its dots.

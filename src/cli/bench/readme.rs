@@ -60,11 +60,36 @@ type Line<'a> = (&'a str, &'a dyn Fn(&Row) -> bool, &'a dyn Fn(&Row) -> String, 
 
 /// The table with what it was measured on, or a line of it that was not.
 fn section(record: &Record) -> Result<String, String> {
-    // Figures of another model of GPU would say nothing here.
-    let peer = |text: String| match record.machine.device.contains(peers::DEVICE) {
-        true => text,
-        false => String::new(),
+    let mut text = format!(
+        "On one {}, kernel alone, answers checked in the same run:\n\n\
+         | | corrust | of the chip's limit | sustained | peer |\n|---|---|---|---|---|\n",
+        table::describe(&record.machine)
+    );
+    let measured = record.rows.iter().filter(|row| row.build.is_none() && row.what == "kernel");
+    let measured: Vec<&Row> = measured.collect();
+    let mut add = |(what, rows, figure, peer): Line<'_>| {
+        let rows = measured.iter().filter(|row| rows(row));
+        let quickest = rows.min_by(|a, b| a.seconds.median.total_cmp(&b.seconds.median));
+        let row = quickest.ok_or(what)?;
+        let (limit, efficiency) = (limit(row), efficiency(row));
+        text += &format!("| {what} | {} | {limit} | {efficiency} | {peer} |\n", figure(row));
+        Ok::<_, String>(())
     };
+    correlator_lines(record, &mut add)?;
+    other_lines(record, &mut add)?;
+    Ok(text)
+}
+/// A peer's figure: on another model of GPU it would say nothing.
+fn peer(record: &Record, text: String) -> String {
+    if record.machine.device.contains(peers::DEVICE) { text } else { String::new() }
+}
+
+/// The lines of the correlator, each given to `add`.
+fn correlator_lines(
+    record: &Record,
+    add: &mut dyn FnMut(Line<'_>) -> Result<(), String>,
+) -> Result<(), String> {
+    let peer = |text| peer(record, text);
     let correlate = |encoding: &'static str, inputs: u64| {
         move |row: &Row| {
             row.system == "correlate" && row.encoding == encoding && row.size("N") == Some(inputs)
@@ -72,8 +97,6 @@ fn section(record: &Record) -> Result<String, String> {
     };
     let tops = |row: &Row| format!("{:.0} TOPS", row.useful_tops);
     let flops = |row: &Row| format!("{:.0} TFLOPS", row.useful_tops);
-    let milliseconds = |row: &Row| format!("{} ms", digits(row.seconds.median * 1e3));
-    let items = |row: &Row| table::per_second(row);
     let large = correlate("ci8", 2048);
     let medium = correlate("ci8", 256);
     let nibbles = correlate("ci4", 2048);
@@ -81,6 +104,35 @@ fn section(record: &Record) -> Result<String, String> {
     // Not those that take fewer than four bits.
     let whole = ["packed", "packed-signed", "packed-complex"];
     let packed = |row: &Row| nibbles(row) && whole.contains(&row.kernel.as_str());
+    let [largest, smaller] = [4, 1].map(|index: usize| format!("{:.0}", peers::TCC_INT8[index].1));
+    let lines: [Line<'_>; 5] = [
+        (
+            "correlate `ci8`, N = 2048",
+            &large,
+            &tops,
+            peer(format!("{largest}, Tensor-Core Correlator")),
+        ),
+        ("correlate `ci8`, N = 256", &medium, &tops, peer(smaller)),
+        ("correlate `ci4`, N = 2048", &nibbles, &tops, String::new()),
+        ("correlate `cf16`, N = 2048", &halves, &flops, peer(format!("{:.0}", peers::TCC_FP16.1))),
+        (
+            "correlate `ci4` without tensor cores, N = 2048",
+            &packed,
+            &tops,
+            peer(format!("{} % of its GPU's, CHIME", peers::KLAGES_PERCENT)),
+        ),
+    ];
+    lines.into_iter().try_for_each(add)
+}
+
+/// The lines of the other systems.
+fn other_lines(
+    record: &Record,
+    add: &mut dyn FnMut(Line<'_>) -> Result<(), String>,
+) -> Result<(), String> {
+    let peer = |text| peer(record, text);
+    let milliseconds = |row: &Row| format!("{} ms", digits(row.seconds.median * 1e3));
+    let items = |row: &Row| table::per_second(row);
     let chord = |row: &Row| {
         let size = |name| row.size(name).unwrap_or(0);
         row.system == "beamform" && (size("D"), size("B"), size("T")) == (512, 96, 32768)
@@ -92,22 +144,7 @@ fn section(record: &Record) -> Result<String, String> {
     };
     let turn = |row: &Row| row.system == "reorder" && row.case.starts_with("ci8 tcn, N 256,");
     let bytes = |row: &Row| format!("{} GB/s", digits(row.gigabytes_per_second));
-    let lines: [Line<'_>; 8] = [
-        (
-            "correlate `ci8`, N = 2048",
-            &large,
-            &tops,
-            peer(format!("{:.0}, Tensor-Core Correlator", peers::TCC_INT8[4].1)),
-        ),
-        ("correlate `ci8`, N = 256", &medium, &tops, peer(format!("{:.0}", peers::TCC_INT8[1].1))),
-        ("correlate `ci4`, N = 2048", &nibbles, &tops, String::new()),
-        ("correlate `cf16`, N = 2048", &halves, &flops, peer(format!("{:.0}", peers::TCC_FP16.1))),
-        (
-            "correlate `ci4` without tensor cores, N = 2048",
-            &packed,
-            &tops,
-            peer(format!("{} % of its GPU's, CHIME", peers::KLAGES_PERCENT)),
-        ),
+    let lines: [Line<'_>; 3] = [
         (
             "beamform 512 dishes to 96 beams (CHORD), T = 32768",
             &chord,
@@ -122,21 +159,7 @@ fn section(record: &Record) -> Result<String, String> {
         ),
         ("corner turn of `ci8`, N = 256", &turn, &bytes, String::new()),
     ];
-    let mut text = format!(
-        "On one {}, kernel alone, answers checked in the same run:\n\n\
-         | | corrust | of the chip's limit | sustained | peer |\n|---|---|---|---|---|\n",
-        table::describe(&record.machine)
-    );
-    for (what, rows, figure, peer) in lines {
-        let measured = record.rows.iter().filter(|row| row.build.is_none() && row.what == "kernel");
-        let quickest = measured
-            .filter(|row| rows(row))
-            .min_by(|a, b| a.seconds.median.total_cmp(&b.seconds.median));
-        let row = quickest.ok_or(what)?;
-        let (limit, efficiency) = (limit(row), efficiency(row));
-        text += &format!("| {what} | {} | {limit} | {efficiency} | {peer} |\n", figure(row));
-    }
-    Ok(text)
+    lines.into_iter().try_for_each(add)
 }
 
 /// How much of which of the chip's limits was reached.

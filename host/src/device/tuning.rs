@@ -1,0 +1,398 @@
+//! Which kernels are quickest on a GPU: a table for each model.
+//!
+//! Plans whose kernel is `auto` choose by it, and so do kernels among their tiles. Whatever a table says, the
+//! bits are the same.
+
+use std::{collections::BTreeMap, fs, path::Path, sync::LazyLock};
+
+use serde::{Deserialize, Serialize};
+
+use super::{Facts, named::Named};
+use crate::{Encoding, Error, Result, beamform, correlate::Kernel, format::PartialFile};
+
+/// Names a file whose table all GPUs go by in place of those built in.
+pub const TUNING_VARIABLE: &str = "CORRUST_TUNING";
+
+static NAMED: Named<Tuning> = Named::new(TUNING_VARIABLE, Tuning::read);
+
+/// What a table's numbers come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Basis {
+    /// Measured on the model.
+    Measured,
+    /// Measured on another model of the same generation, and scaled by the ratio of their memories' speeds.
+    Scaled,
+    /// Worked out from the model's data sheet.
+    Derived,
+}
+
+/// The table of a model of GPU, as `corrust bench --tune` writes it.
+///
+/// ```
+/// use corrust_host::{Correlator, Device, correlate::Kernel, device::Tuning};
+///
+/// let gpu = Device::Sim.open()?.expect("the simulator is a GPU");
+/// let mut tuning = Tuning::of(gpu.facts())?.clone();
+/// tuning.correlate.ci8.ranges.clear();
+/// tuning.correlate.ci8.speeds = [(Kernel::Mma64, 1.0)].into();
+/// let plan = Correlator::builder(2048, 1).gpu(gpu).tuning(tuning).build()?;
+/// assert_eq!(plan.kernel(), Kernel::Mma64);
+/// # Ok::<(), corrust_host::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tuning {
+    /// A word of the names that the driver gives the model's GPUs: `H200`.
+    pub model: String,
+    /// Compute capability, major and minor.
+    pub capability: (u32, u32),
+    /// What the numbers come from.
+    pub basis: Basis,
+    /// Where, when and with what they were measured, for people to read.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub machine: BTreeMap<String, String>,
+    /// The correlator's.
+    pub correlate: Correlate,
+    /// The beamformer's.
+    pub beamform: Beamform,
+    /// The autocorrelator's.
+    pub autocorrelate: Autocorrelate,
+}
+
+/// What the correlator goes by, for each encoding.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Correlate {
+    /// `ci8`.
+    pub ci8: Correlation,
+    /// `ci4` and `ci4-offset`.
+    pub ci4: Correlation,
+    /// `cf16`.
+    pub cf16: Correlation,
+}
+
+impl Correlate {
+    /// What samples of an encoding go by.
+    pub const fn of(&self, encoding: Encoding) -> &Correlation {
+        match encoding {
+            Encoding::Ci8 => &self.ci8,
+            Encoding::Ci4 | Encoding::Ci4Offset => &self.ci4,
+            Encoding::Cf16 => &self.cf16,
+        }
+    }
+}
+
+/// How the kernel for samples of an encoding is found: by the first of the ranges that the samples are in,
+/// else by the least padding, at these speeds. Kernels that do not run on the GPU are passed over.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Correlation {
+    /// Where a kernel is quickest whatever it pads.
+    #[serde(default)]
+    pub ranges: Vec<Range>,
+    /// The kernels' speeds over all that they compute, padding included, in any unit.
+    pub speeds: BTreeMap<Kernel, f64>,
+}
+
+/// Numbers of inputs for which a kernel is quickest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Range {
+    /// Of which samples.
+    pub samples: Order,
+    /// The least and the most inputs; none for any number above.
+    pub inputs: (usize, Option<usize>),
+    /// The kernel.
+    pub kernel: Kernel,
+}
+
+impl Range {
+    /// Whether samples are in the range: of so many inputs, that the copy engine brings as delivered or not.
+    pub(crate) fn holds(&self, inputs: usize, delivered: bool) -> bool {
+        let (least, most) = self.inputs;
+        let order = match self.samples {
+            Order::Any => true,
+            Order::Delivered => delivered,
+            Order::Rows => !delivered,
+        };
+        order && least <= inputs && most.is_none_or(|most| inputs <= most)
+    }
+}
+
+/// How samples come to the kernels of [`Range`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Order {
+    /// Whatever they are.
+    Any,
+    /// `tcn` samples whose times are multiples of 16 bytes, which some kernels take without a corner turn.
+    Delivered,
+    /// All others: `cnt`, or turned to it.
+    Rows,
+}
+
+/// What the beamformer goes by: the kernel is the one whose tiles, and passes over them, take the least time.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Beamform {
+    /// Microseconds that 2^20 times of one tile's beams and dishes take, by the name of the tile's kernel.
+    /// Those that are not here are not chosen.
+    pub tiles: BTreeMap<String, f64>,
+    /// Microseconds, per beam, by which every further pass over dishes takes longer for 2^20 times than its
+    /// products alone: sums go to memory and come back.
+    pub pass: f64,
+}
+
+impl Beamform {
+    /// What a tile costs; what is not known costs more than all others.
+    pub(crate) fn tile(&self, kernel: &str) -> f64 {
+        self.tiles.get(kernel).copied().unwrap_or(f64::INFINITY)
+    }
+}
+
+/// What the autocorrelator goes by.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Autocorrelate {
+    /// Instants of a block from which tensor cores are quicker than bin groups.
+    pub tensor_core_instants: usize,
+    /// How much longer an instant takes a block of the first kernel, of counts, than those of the second, of
+    /// bins, on a multiprocessor: by it segments are cut.
+    pub counts_over_bins: f64,
+}
+
+impl Tuning {
+    /// The tables built in.
+    pub fn built_in() -> &'static [Self] {
+        // Of equally near ones the first is taken.
+        const FILES: [&str; 4] = [
+            include_str!("../../tuning/h200.json"),
+            include_str!("../../tuning/h100.json"),
+            include_str!("../../tuning/a100.json"),
+            include_str!("../../tuning/a40.json"),
+        ];
+        static TABLES: LazyLock<Vec<Tuning>> = LazyLock::new(|| {
+            let parse = |text| Tuning::parse(text).expect("tables built in are tested");
+            FILES.into_iter().map(parse).collect()
+        });
+        &TABLES
+    }
+
+    /// The table that a GPU goes by: the one that the program [set](Self::set) or the environment names
+    /// ([`TUNING_VARIABLE`]), else of those built in its model's, else that of the nearest compute capability.
+    ///
+    /// # Errors
+    /// [`Error::Device`] when what the environment names is no table.
+    pub fn of(facts: &Facts) -> Result<&'static Self> {
+        Ok(NAMED.get()?.unwrap_or_else(|| Self::nearest(facts)))
+    }
+
+    /// A plan's own table, or the one that a GPU goes by.
+    pub(crate) fn or_of<'a>(own: Option<&'a Self>, facts: &Facts) -> Result<&'a Self> {
+        own.map_or_else(|| Self::of(facts), Ok)
+    }
+
+    /// Sets the table that all GPUs of the program go by, whatever the environment names.
+    ///
+    /// # Errors
+    /// [`Error::Device`] when one was set, or a plan made, before.
+    pub fn set(self) -> Result<()> {
+        NAMED.set(self)
+    }
+
+    /// Of the tables built in, the one for a GPU.
+    pub fn nearest(facts: &Facts) -> &'static Self {
+        let distance = |table: &Self| {
+            let ((major, minor), (its_major, its_minor)) = (table.capability, facts.capability);
+            (!table.is_of(&facts.name), major.abs_diff(its_major), minor.abs_diff(its_minor))
+        };
+        let tables = Self::built_in().iter();
+        tables.min_by_key(|table| distance(table)).expect("there are tables")
+    }
+
+    /// Whether a GPU of this name, as the driver gives it, is one of the model.
+    pub fn is_of(&self, name: &str) -> bool {
+        name == self.model
+            || name.split(|letter: char| !letter.is_alphanumeric()).any(|word| word == self.model)
+    }
+
+    /// Whether a table may name a kernel for samples of an encoding: a GPU's for all values of it.
+    pub fn may_choose(kernel: Kernel, encoding: Encoding) -> bool {
+        kernel.is_of_gpus() && kernel.takes(encoding) && kernel.value_bits().is_none()
+    }
+
+    /// Reads a table.
+    ///
+    /// # Errors
+    /// [`Error::Io`]; [`Error::File`] when it is none.
+    pub fn read(path: &Path) -> Result<Self> {
+        let text = fs::read_to_string(path).map_err(Error::io(path, "read"))?;
+        Self::parse(&text).map_err(|reason| {
+            Error::file(path, format!("{reason}, expected a table of `corrust bench --tune`"))
+        })
+    }
+
+    /// Writes what [`read`](Self::read) reads.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn write(&self, path: &Path) -> Result<()> {
+        let text = serde_json::to_string_pretty(self)
+            .map_err(|error| Error::file(path, format!("cannot be written: {error}")))?;
+        let mut file = PartialFile::create(path)?;
+        file.append((text + "\n").as_bytes())?;
+        file.finish()
+    }
+
+    /// A table, or what is wrong with it.
+    fn parse(text: &str) -> Result<Self, String> {
+        let tuning: Self = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        tuning.check().map_err(|(place, reason)| format!("{place}: {reason}"))?;
+        Ok(tuning)
+    }
+
+    /// Where something is that plans cannot go by, and what.
+    fn check(&self) -> Result<(), (String, String)> {
+        let positive = |place: String, number: f64| match number > 0.0 && number.is_finite() {
+            true => Ok(()),
+            false => Err((place, format!("found {number}, a number above 0 is needed"))),
+        };
+        for encoding in [Encoding::Ci8, Encoding::Ci4, Encoding::Cf16] {
+            let Correlation { ranges, speeds } = self.correlate.of(encoding);
+            let named = ranges.iter().map(|range| ("ranges", range.kernel));
+            for (field, kernel) in named.chain(speeds.keys().map(|&kernel| ("speeds", kernel))) {
+                if !Self::may_choose(kernel, encoding) {
+                    let reason = format!("kernel {kernel} is no GPU's for {encoding} samples");
+                    return Err((format!("correlate.{encoding}.{field}"), reason));
+                }
+            }
+            for (kernel, &speed) in speeds {
+                positive(format!("correlate.{encoding}.speeds.{kernel}"), speed)?;
+            }
+            // Every GPU runs it.
+            if !speeds.contains_key(&Kernel::Mma64) {
+                let place = format!("correlate.{encoding}.speeds");
+                return Err((place, "kernel mma-64 is missing".to_owned()));
+            }
+        }
+        for (tile, &cost) in &self.beamform.tiles {
+            if !beamform::tiles().any(|known| known.name == tile) {
+                return Err(("beamform.tiles".to_owned(), format!("unknown kernel {tile:?}")));
+            }
+            positive(format!("beamform.tiles.{tile}"), cost)?;
+        }
+        let missing = beamform::tiles_of_every_gpu()
+            .find(|known| !self.beamform.tiles.contains_key(known.name));
+        if let Some(missing) = missing {
+            let reason = format!("kernel {} is missing", missing.name);
+            return Err(("beamform.tiles".to_owned(), reason));
+        }
+        if !(self.beamform.pass >= 0.0 && self.beamform.pass.is_finite()) {
+            let found = self.beamform.pass;
+            return Err((
+                "beamform.pass".to_owned(),
+                format!("found {found}, 0 or more is needed"),
+            ));
+        }
+        let Autocorrelate { counts_over_bins, .. } = self.autocorrelate;
+        positive("autocorrelate.counts_over_bins".to_owned(), counts_over_bins)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn facts(name: &str, capability: (u32, u32)) -> Facts {
+        Facts {
+            name: name.to_owned(),
+            uuid: String::new(),
+            memory: 0,
+            capability,
+            multiprocessors: 1,
+            shared_bytes: 227 << 10,
+            l2_bytes: 0,
+            driver: (13, 0),
+        }
+    }
+
+    #[test]
+    fn gpus_go_by_their_model_else_by_the_nearest_capability() {
+        for (name, capability, model) in [
+            ("NVIDIA H200", (9, 0), "H200"),
+            ("NVIDIA H100 80GB HBM3", (9, 0), "H100"),
+            ("NVIDIA H100 PCIe", (9, 0), "H100"),
+            ("NVIDIA A100-SXM4-80GB", (8, 0), "A100"),
+            ("NVIDIA A40", (8, 6), "A40"),
+            ("NVIDIA GH200 480GB", (9, 0), "H200"),
+            ("NVIDIA A30", (8, 0), "A100"),
+            ("NVIDIA L40S", (8, 9), "A40"),
+            ("Orin", (8, 7), "A40"),
+            ("NVIDIA B200", (10, 0), "H200"),
+            ("NVIDIA GeForce RTX 5090", (12, 0), "H200"),
+            ("simulator", (9, 0), "H200"),
+        ] {
+            assert_eq!(Tuning::nearest(&facts(name, capability)).model, model, "{name}");
+        }
+    }
+
+    #[test]
+    fn tables_say_what_they_come_from() {
+        let basis: Vec<_> =
+            Tuning::built_in().iter().map(|table| (&table.model[..], table.basis)).collect();
+        for (model, expected) in [("A100", Basis::Derived), ("A40", Basis::Derived)] {
+            assert!(basis.contains(&(model, expected)), "{basis:?}");
+        }
+        for table in Tuning::built_in() {
+            let measured = table.basis == Basis::Measured;
+            assert_eq!(measured, table.machine.contains_key("device"), "{}", table.model);
+        }
+    }
+
+    #[test]
+    fn tables_round_trip() {
+        let folder = tempfile::tempdir().unwrap();
+        for table in Tuning::built_in() {
+            let path = folder.path().join("t.json");
+            table.write(&path).unwrap();
+            assert_eq!(&Tuning::read(&path).unwrap(), table);
+        }
+    }
+
+    #[test]
+    fn what_plans_cannot_go_by_is_refused_in_a_sentence() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("t.json");
+        let shipped = serde_json::to_value(&Tuning::built_in()[0]).unwrap();
+        let refused = |pointer: &str, value: serde_json::Value, reason: &str| {
+            let mut table = shipped.clone();
+            let (parent, name) = pointer.rsplit_once('/').unwrap();
+            table.pointer_mut(parent).unwrap()[name] = value;
+            fs::write(&path, table.to_string()).unwrap();
+            let error = Tuning::read(&path).unwrap_err().to_string();
+            assert!(error.contains("t.json: ") && error.contains(reason), "{error}");
+            assert!(error.ends_with("expected a table of `corrust bench --tune`"), "{error}");
+            assert_eq!(error.lines().count(), 1, "{error}");
+        };
+        refused("/basis", "guessed".into(), "unknown variant `guessed`");
+        refused("/colour", "red".into(), "unknown field `colour`");
+        refused("/correlate/ci8/speeds/fastest", 1.into(), "unknown kernel \"fastest\"");
+        refused("/correlate/ci8/speeds/mma-64", 0.into(), "correlate.ci8.speeds.mma-64: found 0");
+        refused("/correlate/ci8/speeds/wgmma-ci4", 1.into(), "wgmma-ci4 is no GPU's for ci8");
+        refused("/correlate/cf16/speeds/cpu-portable", 1.into(), "cpu-portable is no GPU's");
+        refused("/correlate/ci4/speeds/packed-complex-1", 1.into(), "packed-complex-1 is no");
+        let only = serde_json::json!({"mma-128": 1});
+        refused("/correlate/ci4/speeds", only, "correlate.ci4.speeds: kernel mma-64 is missing");
+        refused("/beamform/tiles/beamform_x", 1.into(), "unknown kernel \"beamform_x\"");
+        refused("/beamform/tiles/beamform_mma_16x64", (-1).into(), "found -1");
+        refused("/beamform/tiles", serde_json::json!({}), "beamform_mma_16x512 is missing");
+        refused("/beamform/pass", (-1).into(), "beamform.pass: found -1");
+        refused("/autocorrelate/counts_over_bins", 0.into(), "counts_over_bins: found 0");
+        refused("/autocorrelate/tensor_core_instants", (-1).into(), "invalid value");
+        fs::write(&path, "not JSON").unwrap();
+        assert!(Tuning::read(&path).unwrap_err().to_string().contains("t.json: expected"));
+        let missing = Tuning::read(&folder.path().join("none.json")).unwrap_err().to_string();
+        assert!(missing.contains("none.json: cannot read"), "{missing}");
+    }
+}
