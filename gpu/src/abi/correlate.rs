@@ -275,6 +275,110 @@ parameters! {
     }
 }
 
+/// Inputs of the warps of the correlators of few inputs: one channel of 64, two of 32, or four of 16.
+pub const FEW_INPUTS: u32 = 64;
+/// Bytes of a stage of one warp: 64 bytes of time of all its inputs.
+pub const FEW_STAGE_BYTES: u32 = 64 * FEW_INPUTS;
+/// Stages of a warp.
+pub const FEW_STAGES: u32 = 3;
+/// Warps of a block, each by itself.
+pub const FEW_WARPS: u32 = 4;
+
+parameters! {
+    /// Parameters of the correlators of few inputs.
+    ///
+    /// Grid: [`FEW_WARPS`] warps a block, one for each slice of each group of channels, slices varying fastest.
+    pub struct CorrelateFew {
+        /// Samples: `[time][channel][input]`, or rows `[channel][input]` of time, 16-byte aligned.
+        pub samples: u64,
+        /// Sums `[channel][baseline]`, (real, imaginary) pairs of i32. Imaginary parts lack the sum of their
+        /// column's in `row_sums`.
+        pub visibilities: u64,
+        /// Sums `[channel][input]` of the imaginary parts, i32.
+        pub row_sums: u64,
+        /// Bytes from one time to the next, or from one row to the next, a multiple of 16.
+        pub stride: u64,
+        /// `T`.
+        pub times: u32,
+        /// `N`.
+        pub inputs: u32,
+        /// `C`.
+        pub channels: u32,
+        /// Parts that the times are cut into, each of `slice_stages` stages.
+        pub slices: u32,
+        /// Stages of a slice.
+        pub slice_stages: u32,
+        /// Bytes that are copied at once, of samples as delivered: 16 or 4 where all addresses are multiples of it,
+        /// else those of a sample.
+        pub unit: u32,
+        /// What makes four samples of 4 bits two's complement by exclusive or: 0, or 0x88888888.
+        pub excess: u32,
+        /// [`mode::STORE`] of a single slice overwrites sums, [`mode::ADD`] adds to them.
+        pub mode: u32,
+    }
+}
+
+const fn few(name: &'static str, min_blocks: u32) -> Kernel<CorrelateFew> {
+    Kernel::new(name, 32 * FEW_WARPS)
+        .shared_bytes(FEW_WARPS * FEW_STAGES * FEW_STAGE_BYTES)
+        .min_blocks(min_blocks)
+}
+
+/// The correlators of few inputs: a kernel's constant, entry, form of samples of [`crate::correlate::few`], most inputs
+/// in 16s, and blocks that a multiprocessor must have registers for. Handed to `$then!`: here, and by the
+/// kernels' file.
+macro_rules! few_correlators {
+    ($then:ident) => {
+        $then! {
+            /// `ci8` samples as delivered, 16 inputs.
+            FEW_TCN_S8_16 correlate_few_tcn_s8_16: DeliveredBytes, 1, 4 blocks;
+            /// `ci8` samples as delivered, 32 inputs.
+            FEW_TCN_S8_32 correlate_few_tcn_s8_32: DeliveredBytes, 2, 3 blocks;
+            /// `ci8` samples as delivered, 64 inputs.
+            FEW_TCN_S8_64 correlate_few_tcn_s8_64: DeliveredBytes, 4, 2 blocks;
+            /// 4-bit samples as delivered, 16 inputs.
+            FEW_TCN_CI4_16 correlate_few_tcn_ci4_16: DeliveredNibbles, 1, 3 blocks;
+            /// 4-bit samples as delivered, 32 inputs.
+            FEW_TCN_CI4_32 correlate_few_tcn_ci4_32: DeliveredNibbles, 2, 2 blocks;
+            /// 4-bit samples as delivered, 64 inputs.
+            FEW_TCN_CI4_64 correlate_few_tcn_ci4_64: DeliveredNibbles, 4, 2 blocks;
+            /// Rows of `ci8` samples, 16 inputs.
+            FEW_CNT_S8_16 correlate_few_cnt_s8_16: RowsOfBytes, 1, 4 blocks;
+            /// Rows of `ci8` samples, 32 inputs.
+            FEW_CNT_S8_32 correlate_few_cnt_s8_32: RowsOfBytes, 2, 3 blocks;
+            /// Rows of `ci8` samples, 64 inputs.
+            FEW_CNT_S8_64 correlate_few_cnt_s8_64: RowsOfBytes, 4, 2 blocks;
+            /// Rows of 4-bit samples, 16 inputs.
+            FEW_CNT_CI4_16 correlate_few_cnt_ci4_16: RowsOfNibbles, 1, 3 blocks;
+            /// Rows of 4-bit samples, 32 inputs.
+            FEW_CNT_CI4_32 correlate_few_cnt_ci4_32: RowsOfNibbles, 2, 2 blocks;
+            /// Rows of 4-bit samples, 64 inputs.
+            FEW_CNT_CI4_64 correlate_few_cnt_ci4_64: RowsOfNibbles, 4, 2 blocks;
+        }
+    };
+}
+#[allow(unused_imports)]
+pub(crate) use few_correlators;
+
+macro_rules! declare_few {
+    ($($(#[$attribute:meta])* $kernel:ident $name:ident: $form:ident, $fragments:literal, $blocks:literal blocks;)*) => {
+        kernels! { FEW:
+            $($(#[$attribute])* $kernel: Kernel<CorrelateFew> = few(stringify!($name), $blocks);)*
+        }
+    };
+}
+few_correlators!(declare_few);
+
+/// The correlators of few inputs: of `ci8` samples and of 4-bit ones, as delivered and in rows, of at most 16, 32
+/// and 64 inputs.
+pub const FEW_CORRELATORS: [[[Kernel<CorrelateFew>; 3]; 2]; 2] = [
+    [[FEW_TCN_S8_16, FEW_TCN_S8_32, FEW_TCN_S8_64], [FEW_CNT_S8_16, FEW_CNT_S8_32, FEW_CNT_S8_64]],
+    [
+        [FEW_TCN_CI4_16, FEW_TCN_CI4_32, FEW_TCN_CI4_64],
+        [FEW_CNT_CI4_16, FEW_CNT_CI4_32, FEW_CNT_CI4_64],
+    ],
+];
+
 parameters! {
     /// Parameters of [`WIDEN`].
     ///
@@ -568,4 +672,4 @@ kernels! { CODES:
 }
 
 /// Entries of all.
-pub(super) const ENTRIES: &[&[Entry]] = &[MMA, WARPGROUP, CI4, SUMS, PACKINGS, CODES];
+pub(super) const ENTRIES: &[&[Entry]] = &[MMA, WARPGROUP, CI4, FEW, SUMS, PACKINGS, CODES];

@@ -51,20 +51,6 @@ use crate::{
     tile::{divisor, panel},
 };
 
-/// Straight code for `n` below a constant: a loop may stay one, and an index known only at run time would
-/// put sums into local memory.
-macro_rules! each {
-    ($n:ident < $end:expr, $body:block) => {
-        each!(@ $n, $end, $body, 0 1 2 3 4 5 6 7 8 9 10 11)
-    };
-    (@ $n:ident, $end:expr, $body:block, $($number:literal)*) => {$(
-        {
-            let $n: usize = $number;
-            if $n < $end $body
-        }
-    )*};
-}
-
 /// Bytes of 16 inputs of a panel.
 const FRAGMENT: u32 = 16 * STEP_BYTES;
 /// Chunks of 32 bytes of time of a step: what a fragment holds.

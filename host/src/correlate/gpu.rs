@@ -20,10 +20,10 @@ use std::sync::Arc;
 use corrust_gpu::abi::{
     self, Target,
     correlate::{
-        Correlate, CorrelateWarpgroup, LAUNCH_TIMES, OFFSET, Offset, PACKED_COMPLEX, PACKED_PAIRS,
-        PACKED_TIMES, PackedTile, RUNNING_SUMS, RunningSums, STEP_BYTES, TILE_64, TILE_128,
-        TILE_128_128, TILE_128_192, TILE_CI4, Tile, WIDEN_BASELINES, WarpgroupTile, Widen, across,
-        mode,
+        Correlate, CorrelateFew, CorrelateWarpgroup, FEW_CORRELATORS, FEW_INPUTS, FEW_STAGE_BYTES,
+        FEW_WARPS, LAUNCH_TIMES, OFFSET, Offset, PACKED_COMPLEX, PACKED_PAIRS, PACKED_TIMES,
+        PackedTile, RUNNING_SUMS, RunningSums, STEP_BYTES, TILE_64, TILE_128, TILE_128_128,
+        TILE_128_192, TILE_CI4, Tile, WIDEN_BASELINES, WarpgroupTile, Widen, across, mode,
     },
 };
 use num_complex::Complex;
@@ -97,6 +97,8 @@ enum Variant {
     Wgmma(WarpgroupTile, [&'static abi::Kernel<CorrelateWarpgroup>; 2], Delivered),
     WgmmaCi4(WarpgroupTile, &'static abi::Kernel<CorrelateWarpgroup>),
     Packed(PackedTile, &'static abi::Kernel<Correlate>, Option<Codes>),
+    /// For few inputs: `[encoding][layout][size]`, `ci8` and 4-bit samples, as delivered and in rows.
+    Few(&'static [[[abi::Kernel<CorrelateFew>; 3]; 2]; 2]),
 }
 
 /// Kernels that take `tcn` samples as they are, for `ci8`, 4-bit samples and `cf16`.
@@ -122,6 +124,7 @@ impl Variant {
             Kernel::Wgmma192 => Self::wgmma(TILE_128_192)?,
             Kernel::Wgmma128 => Self::wgmma(TILE_128_128)?,
             Kernel::WgmmaCi4 => Self::WgmmaCi4(TILE_CI4, &entries::WGMMA_CI4),
+            Kernel::Few => Self::Few(&FEW_CORRELATORS),
             Kernel::Packed => {
                 let codes = Codes { bits: 4, complement: false };
                 Self::Packed(PACKED_PAIRS, &entries::PACKED, Some(codes))
@@ -164,6 +167,7 @@ impl Variant {
             Self::Wgmma(_, kernels, _) => kernels[0].entry.target,
             Self::WgmmaCi4(_, kernel) => kernel.entry.target,
             Self::Packed(_, kernel, _) => kernel.entry.target,
+            Self::Few(kernels) => kernels[0][0][0].entry.target,
         }
     }
 
@@ -173,14 +177,21 @@ impl Variant {
             Self::MmaS4(..) | Self::WgmmaCi4(..) | Self::Packed(..) => {
                 &[Encoding::Ci4, Encoding::Ci4Offset]
             }
+            Self::Few(_) => &[Encoding::Ci8, Encoding::Ci4, Encoding::Ci4Offset],
             Self::Mma(..) | Self::Wgmma(..) => &Encoding::ALL,
         }
+    }
+
+    /// Most inputs that the kernels take.
+    fn most_inputs(&self) -> usize {
+        if let Self::Few(_) = self { FEW_INPUTS as usize } else { usize::MAX }
     }
 
     /// What samples of `encoding` are to the kernels.
     fn form(&self, encoding: Encoding) -> Native {
         match (self, encoding) {
             (Self::MmaS4(..) | Self::WgmmaCi4(..), _) => Native::Nibbles,
+            (Self::Few(_), Encoding::Ci4 | Encoding::Ci4Offset) => Native::Nibbles,
             _ => Native::of(encoding),
         }
     }
@@ -192,7 +203,7 @@ impl Variant {
         const KEPT: u32 = 1024;
         let entry = match self {
             Self::Mma(_, [kernel, _]) | Self::MmaS4(_, [kernel, _]) => kernel.entry,
-            Self::Wgmma(..) | Self::WgmmaCi4(..) | Self::Packed(..) => return true,
+            Self::Wgmma(..) | Self::WgmmaCi4(..) | Self::Packed(..) | Self::Few(_) => return true,
         };
         2 * (entry.shared_bytes + KEPT) <= facts.shared_bytes + KEPT
     }
@@ -203,6 +214,7 @@ impl Variant {
             Self::Mma(tile, _) | Self::MmaS4(tile, _) => (tile.rows, tile.columns),
             Self::Wgmma(tile, ..) | Self::WgmmaCi4(tile, _) => (tile.rows, tile.columns),
             Self::Packed(tile, ..) => (tile.inputs, tile.inputs),
+            Self::Few(_) => (FEW_INPUTS, FEW_INPUTS),
         }
     }
 
@@ -306,6 +318,13 @@ impl GpuBackend {
                 names.join(" or ")
             )));
         }
+        if shape.inputs > variant.most_inputs() {
+            return Err(Error::invalid(format!(
+                "kernel {kernel} with {} inputs: expected at most {}",
+                shape.inputs,
+                variant.most_inputs()
+            )));
+        }
         let companions = match variant {
             Variant::Packed(_, _, Some(codes)) => {
                 let (sums, beyond) = (Buffer::new(&gpu, 0)?, Buffer::new(&gpu, 8 * gates)?);
@@ -330,8 +349,10 @@ impl GpuBackend {
             counter.upload(Stream::default(), &[0u32])?;
             tickets = Some((counter, 0));
         }
-        let sums_rows =
-            matches!(variant, Variant::Mma(..) | Variant::MmaS4(..) | Variant::Wgmma(..));
+        let sums_rows = matches!(
+            variant,
+            Variant::Mma(..) | Variant::MmaS4(..) | Variant::Wgmma(..) | Variant::Few(_)
+        );
         if sums_rows && shape.encoding.is_integer() {
             row_sums = Some(Buffer::new(&gpu, 4 * shape.inputs * shape.channels * gates)?);
         }
@@ -390,7 +411,13 @@ impl GpuBackend {
     /// Whether the kernel gets nibbles that hold value + 8: those of samples where they were delivered.
     fn has_offset(&self, piece: &Piece<'_>) -> bool {
         let nibbles = self.form == Native::Nibbles && self.is_native(piece);
-        self.shape.encoding == Encoding::Ci4Offset && (nibbles || self.delivered(piece).is_some())
+        let delivered = self.takes_delivered() || self.delivered(piece).is_some();
+        self.shape.encoding == Encoding::Ci4Offset && (nibbles || delivered)
+    }
+
+    /// Whether the kernels take any `tcn` samples as delivered.
+    fn takes_delivered(&self) -> bool {
+        self.shape.layout == Layout::Tcn && matches!(self.variant, Variant::Few(_))
     }
 
     /// Samples in pieces that are brought to the device one after the other. `whole` pieces have all
@@ -446,7 +473,8 @@ impl GpuBackend {
         let (address, stream) = piece.samples.on_device();
         let rows = piece.channels() * self.shape.inputs;
         let delivered = self.delivered(piece);
-        let (samples, row_stride) = if self.is_native(piece) || delivered.is_some() {
+        let as_delivered = self.takes_delivered() || delivered.is_some();
+        let (samples, row_stride) = if self.is_native(piece) || as_delivered {
             (address, piece.row_stride())
         } else {
             let row_bytes = self.row_bytes(piece.times());
@@ -505,6 +533,7 @@ impl GpuBackend {
                 let maps = row_maps(tile, piece, &parameters);
                 self.launch_warpgroup(stream, (tile, kernel), maps, piece, &parameters)?;
             }
+            Variant::Few(kernels) => self.launch_few(stream, kernels, piece, &parameters)?,
             Variant::Packed(_, kernel, _) => {
                 self.seed(stream, piece, mode, &parameters)?;
                 let mode = if self.companions.is_some() { mode::ADD } else { mode };
@@ -556,6 +585,66 @@ impl GpuBackend {
         // Only a launch takes tickets: one that was refused took none.
         *ticket = ticket.wrapping_add(tiles * channels).wrapping_add(blocks);
         Ok(())
+    }
+
+    /// Launches a kernel of few inputs with what the other correlators would get as `correlate`.
+    fn launch_few(
+        &self,
+        stream: Stream,
+        kernels: &[[[abi::Kernel<CorrelateFew>; 3]; 2]; 2],
+        piece: &Piece<'_>,
+        correlate: &Correlate,
+    ) -> Result<()> {
+        let &Correlate { samples, visibilities, row_sums, inputs, mut mode, .. } = correlate;
+        let bytes = self.shape.encoding.bytes() as u32;
+        let delivered = self.takes_delivered();
+        let size = inputs.div_ceil(16).next_power_of_two().ilog2();
+        let kernel = &kernels[usize::from(bytes == 1)][usize::from(!delivered)][size as usize];
+        let (channels, times) = (piece.channels() as u32, piece.times() as u32);
+        let stride = match delivered {
+            true => self.shape.bytes_per_time() as u64,
+            false => correlate.row_stride,
+        };
+        // All that addresses are multiples of.
+        let aligned = samples | stride | u64::from(inputs * bytes);
+        let unit = [16, 4].into_iter().find(|unit| aligned.is_multiple_of(*unit));
+        let groups = channels.div_ceil(4 >> size);
+        let stages = times.div_ceil(FEW_STAGE_BYTES / FEW_INPUTS / bytes);
+        let together = self.gpu.facts().multiprocessors * kernel.entry.min_blocks * FEW_WARPS;
+        let slice_stages = slice_stages(groups, stages, together);
+        let slices = stages.div_ceil(slice_stages);
+        if slices > 1 && mode == mode::STORE {
+            let sums = 8 * baselines(self.shape.inputs) * piece.channels();
+            // SAFETY: the sums of the piece's channels.
+            unsafe {
+                self.gpu.set_rows(stream, visibilities, &Rows::one(sums), 0)?;
+                self.gpu.set_rows(
+                    stream,
+                    row_sums,
+                    &Rows::one((4 * inputs * channels) as usize),
+                    0,
+                )?;
+            }
+            mode = mode::ADD;
+        }
+        let parameters = CorrelateFew {
+            samples,
+            visibilities,
+            row_sums,
+            stride,
+            times,
+            inputs,
+            channels,
+            slices,
+            slice_stages,
+            unit: unit.map_or(bytes, |unit| unit as u32),
+            excess: if self.has_offset(piece) { 0x8888_8888 } else { 0 },
+            mode,
+        };
+        // SAFETY: the samples are the piece's, the sums the shape's.
+        unsafe {
+            self.gpu.launch(stream, kernel, (groups * slices).div_ceil(FEW_WARPS), &parameters)
+        }
     }
 
     /// Tensor maps of samples as delivered.
@@ -858,10 +947,27 @@ fn row_maps(tile: WarpgroupTile, piece: &Piece<'_>, correlate: &Correlate) -> [T
     })
 }
 
+/// Stages of the slices that the times of `groups` groups of channels are cut into, for a GPU that has `together`
+/// warps at a time: as many rounds as there are take the least time.
+fn slice_stages(groups: u32, stages: u32, together: u32) -> u32 {
+    /// What a warp's start and end take, in stages.
+    const ENDS: u32 = 6;
+    const MOST_SLICES: u32 = 256;
+    let cost = |slice: u32| {
+        let warps = u64::from(groups) * u64::from(stages.div_ceil(slice));
+        warps.div_ceil(u64::from(together.max(1))) * u64::from(slice + ENDS)
+    };
+    let slices = (1..=MOST_SLICES.min(stages.max(1))).map(|slices| stages.max(1).div_ceil(slices));
+    slices.min_by_key(|&slice| cost(slice)).unwrap_or(1)
+}
+
 /// The kernel for a GPU and an array, as a table says.
 fn choose(facts: &Facts, tuning: &Tuning, shape: &Shape) -> Kernel {
     let tuned = tuning.correlate.of(shape.encoding);
-    let variant = |kernel| Variant::of(kernel).filter(|variant| facts.runs(variant.target()));
+    let variant = |kernel| {
+        Variant::of(kernel)
+            .filter(|variant| facts.runs(variant.target()) && shape.inputs <= variant.most_inputs())
+    };
     let delivered = brings_delivered(shape);
     let range = (tuned.ranges.iter())
         .find(|range| range.holds(shape.inputs, delivered) && variant(range.kernel).is_some());
