@@ -352,8 +352,6 @@ macro_rules! few_correlators {
             FEW_CNT_CI4_16 correlate_few_cnt_ci4_16: RowsOfNibbles, 1, 3 blocks;
             /// Rows of 4-bit samples, 32 inputs.
             FEW_CNT_CI4_32 correlate_few_cnt_ci4_32: RowsOfNibbles, 2, 2 blocks;
-            /// Rows of 4-bit samples, 64 inputs.
-            FEW_CNT_CI4_64 correlate_few_cnt_ci4_64: RowsOfNibbles, 4, 2 blocks;
         }
     };
 }

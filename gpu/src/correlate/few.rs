@@ -324,11 +324,13 @@ impl Part<'_> {
     unsafe fn copy_rows<F: Form>(&self, stage: u32, first: u32) {
         const CHUNKS: u32 = STAGE_TIME / CHUNK;
         let p = self.p;
-        let chunk = lane() % CHUNKS;
+        // What follows from the lane takes no register between stages.
+        let lane = opaque(lane());
+        let chunk = lane % CHUNKS;
         let byte = first * F::BYTES + chunk * CHUNK;
         let left = (p.times * F::BYTES).saturating_sub(byte);
         let bytes = if left < CHUNK { left } else { CHUNK };
-        let mut row = lane() / CHUNKS;
+        let mut row = lane / CHUNKS;
         // A loop, so that addresses take few registers.
         while row < opaque(FEW_INPUTS) {
             let (channel, input) = (row / divisor(self.room), row % divisor(self.room));

@@ -97,9 +97,12 @@ enum Variant {
     Wgmma(WarpgroupTile, [&'static abi::Kernel<CorrelateWarpgroup>; 2], Delivered),
     WgmmaCi4(WarpgroupTile, &'static abi::Kernel<CorrelateWarpgroup>),
     Packed(PackedTile, &'static abi::Kernel<Correlate>, Option<Codes>),
-    /// For few inputs: `[encoding][layout][size]`, `ci8` and 4-bit samples, as delivered and in rows.
-    Few(&'static [[[abi::Kernel<CorrelateFew>; 3]; 2]; 2]),
+    /// For few inputs.
+    Few(&'static FewKernels),
 }
+
+/// `[encoding][layout][size]`: [`FEW_CORRELATORS`].
+type FewKernels = [[&'static [abi::Kernel<CorrelateFew>]; 2]; 2];
 
 /// Kernels that take `tcn` samples as they are, for `ci8`, 4-bit samples and `cf16`.
 type Delivered = [Option<&'static abi::Kernel<CorrelateWarpgroup>>; 3];
@@ -167,7 +170,7 @@ impl Variant {
             Self::Wgmma(_, kernels, _) => kernels[0].entry.target,
             Self::WgmmaCi4(_, kernel) => kernel.entry.target,
             Self::Packed(_, kernel, _) => kernel.entry.target,
-            Self::Few(kernels) => kernels[0][0][0].entry.target,
+            Self::Few(kernels) => kernels[0][0][0].entry().target,
         }
     }
 
@@ -182,9 +185,12 @@ impl Variant {
         }
     }
 
-    /// Most inputs that the kernels take.
-    fn most_inputs(&self) -> usize {
-        if let Self::Few(_) = self { FEW_INPUTS as usize } else { usize::MAX }
+    /// Most inputs of samples of that kind that the kernels take.
+    fn most_inputs(&self, shape: &Shape) -> usize {
+        match self {
+            Self::Few(kernels) => 8 << few_kernels(kernels, shape).len(),
+            _ => usize::MAX,
+        }
     }
 
     /// What samples of `encoding` are to the kernels.
@@ -318,11 +324,13 @@ impl GpuBackend {
                 names.join(" or ")
             )));
         }
-        if shape.inputs > variant.most_inputs() {
+        if shape.inputs > variant.most_inputs(shape) {
             return Err(Error::invalid(format!(
-                "kernel {kernel} with {} inputs: expected at most {}",
+                "kernel {kernel} with {} inputs of {} samples in {}: expected at most {}",
                 shape.inputs,
-                variant.most_inputs()
+                shape.encoding,
+                shape.layout,
+                variant.most_inputs(shape)
             )));
         }
         let companions = match variant {
@@ -591,7 +599,7 @@ impl GpuBackend {
     fn launch_few(
         &self,
         stream: Stream,
-        kernels: &[[[abi::Kernel<CorrelateFew>; 3]; 2]; 2],
+        kernels: &FewKernels,
         piece: &Piece<'_>,
         correlate: &Correlate,
     ) -> Result<()> {
@@ -599,7 +607,7 @@ impl GpuBackend {
         let bytes = self.shape.encoding.bytes() as u32;
         let delivered = self.takes_delivered();
         let size = inputs.div_ceil(16).next_power_of_two().ilog2();
-        let kernel = &kernels[usize::from(bytes == 1)][usize::from(!delivered)][size as usize];
+        let kernel = &few_kernels(kernels, &self.shape)[size as usize];
         let (channels, times) = (piece.channels() as u32, piece.times() as u32);
         let stride = match delivered {
             true => self.shape.bytes_per_time() as u64,
@@ -947,6 +955,11 @@ fn row_maps(tile: WarpgroupTile, piece: &Piece<'_>, correlate: &Correlate) -> [T
     })
 }
 
+/// The kernels of few inputs for samples of that kind, by size.
+fn few_kernels(kernels: &FewKernels, shape: &Shape) -> &'static [abi::Kernel<CorrelateFew>] {
+    kernels[usize::from(shape.encoding.bytes() == 1)][usize::from(shape.layout == Layout::Cnt)]
+}
+
 /// Stages of the slices that the times of `groups` groups of channels are cut into, for a GPU that has `together`
 /// warps at a time: as many rounds as there are take the least time.
 fn slice_stages(groups: u32, stages: u32, together: u32) -> u32 {
@@ -965,8 +978,9 @@ fn slice_stages(groups: u32, stages: u32, together: u32) -> u32 {
 fn choose(facts: &Facts, tuning: &Tuning, shape: &Shape) -> Kernel {
     let tuned = tuning.correlate.of(shape.encoding);
     let variant = |kernel| {
-        Variant::of(kernel)
-            .filter(|variant| facts.runs(variant.target()) && shape.inputs <= variant.most_inputs())
+        Variant::of(kernel).filter(|variant| {
+            facts.runs(variant.target()) && shape.inputs <= variant.most_inputs(shape)
+        })
     };
     let delivered = brings_delivered(shape);
     let range = (tuned.ranges.iter())
