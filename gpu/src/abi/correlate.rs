@@ -368,13 +368,13 @@ macro_rules! declare_few {
 few_correlators!(declare_few);
 
 /// The correlators of few inputs: of `ci8` samples and of 4-bit ones, as delivered and in rows, of at most 16, 32
-/// and 64 inputs.
-pub const FEW_CORRELATORS: [[[Kernel<CorrelateFew>; 3]; 2]; 2] = [
-    [[FEW_TCN_S8_16, FEW_TCN_S8_32, FEW_TCN_S8_64], [FEW_CNT_S8_16, FEW_CNT_S8_32, FEW_CNT_S8_64]],
+/// and 64 inputs; rows of 4-bit samples of 64 would take more registers than there are.
+pub const FEW_CORRELATORS: [[&[Kernel<CorrelateFew>]; 2]; 2] = [
     [
-        [FEW_TCN_CI4_16, FEW_TCN_CI4_32, FEW_TCN_CI4_64],
-        [FEW_CNT_CI4_16, FEW_CNT_CI4_32, FEW_CNT_CI4_64],
+        &[FEW_TCN_S8_16, FEW_TCN_S8_32, FEW_TCN_S8_64],
+        &[FEW_CNT_S8_16, FEW_CNT_S8_32, FEW_CNT_S8_64],
     ],
+    [&[FEW_TCN_CI4_16, FEW_TCN_CI4_32, FEW_TCN_CI4_64], &[FEW_CNT_CI4_16, FEW_CNT_CI4_32]],
 ];
 
 parameters! {
