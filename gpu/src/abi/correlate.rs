@@ -443,6 +443,8 @@ pub enum Encoding {
     Ci8,
     /// `cf16`.
     Cf16,
+    /// `b1`: 128 times in 32 bytes.
+    B1,
 }
 
 /// How samples lie in memory.
@@ -484,6 +486,10 @@ macro_rules! warpgroup_correlators {
             WGMMA_F16_192 correlate_wgmma_f16_192: Cf16 Rows, TILE_128_192;
             /// Half-precision samples, tiles of 128 x 128 baselines.
             WGMMA_F16_128 correlate_wgmma_f16_128: Cf16 Rows, TILE_128_128;
+            /// Bits, tiles of 128 x 192 baselines.
+            WGMMA_B1_192 correlate_wgmma_b1_192: B1 Rows, TILE_128_192;
+            /// Bits, tiles of 128 x 128 baselines.
+            WGMMA_B1_128 correlate_wgmma_b1_128: B1 Rows, TILE_128_128;
             /// `ci8` samples as delivered, tiles of 128 x 192 baselines.
             WGMMA_TCN_S8_192 correlate_wgmma_tcn_s8_192: Ci8 Delivered, TILE_128_192;
             /// `ci8` samples as delivered, tiles of 128 x 128 baselines.
