@@ -12,6 +12,10 @@ pub const STEP_BYTES: u32 = 128;
 /// in whole steps.
 pub const LAUNCH_TIMES: u32 = 65_535 / TIMES_PER_STEP * TIMES_PER_STEP;
 
+/// Most words of `b1` that a launch may add to 32-bit sums: `2 * 128` ones of a word stay below `2^31`, in whole
+/// steps.
+pub const LAUNCH_WORDS: u32 = (1 << 23) - STEP_BYTES / 32;
+
 /// Times of one step of `ci8` samples.
 pub const TIMES_PER_STEP: u32 = STEP_BYTES / 2;
 
@@ -397,6 +401,24 @@ parameters! {
     }
 }
 
+parameters! {
+    /// Parameters of [`WIDEN_BITS`]. Grid: that of [`WIDEN`].
+    pub struct WidenBits {
+        /// 32-bit sums of ones `[channel][baseline of planes]`, pairs.
+        pub partial: u64,
+        /// 64-bit sums that what they stand for is added to (stored to, in [`mode::STORE`]).
+        pub total: u64,
+        /// `N`.
+        pub inputs: u32,
+        /// `T` of the sums of ones.
+        pub times: u32,
+        /// One of [`mode`].
+        pub mode: u32,
+        /// Planes of an input, 1 or 2: `partial` has a row for each.
+        pub planes: u32,
+    }
+}
+
 const fn correlator(name: &'static str, tile: Tile, min_blocks: u32) -> Kernel<Correlate> {
     Kernel::new(name, tile.threads()).shared_bytes(tile.shared_bytes()).min_blocks(min_blocks)
 }
@@ -419,6 +441,10 @@ macro_rules! mma_correlators {
             MMA_F16_128 correlate_mma_f16_128: Half, TILE_128, 2 blocks;
             /// Half-precision samples on `mma.sync.m16n8k16`, tiles of 64 x 64 baselines.
             MMA_F16_64 correlate_mma_f16_64: Half, TILE_64, 3 blocks;
+            /// Bits on `mma.sync.m16n8k256`, tiles of 128 x 64 baselines.
+            MMA_B1_128 correlate_mma_b1_128: Bits, TILE_128, 2 blocks;
+            /// Bits on `mma.sync.m16n8k256`, tiles of 64 x 64 baselines.
+            MMA_B1_64 correlate_mma_b1_64: Bits, TILE_64, 3 blocks;
         }
     };
 }
@@ -536,6 +562,8 @@ pub const WIDEN_BASELINES: u32 = 2048;
 kernels! { SUMS:
     /// Adds 32-bit sums to 64-bit ones, and what the imaginary parts lack.
     WIDEN: Kernel<Widen> = Kernel::new("correlate_widen", 256);
+    /// Adds what 32-bit sums of ones stand for to 64-bit sums.
+    WIDEN_BITS: Kernel<WidenBits> = Kernel::new("correlate_widen_bits", 256);
 }
 
 /// Times that a block of the packed correlators stages at once: 16 bytes of native samples.
