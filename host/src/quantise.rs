@@ -12,7 +12,8 @@
 //! | 4 | 16 | 0.3352 | 0.9885 |
 //!
 //! The values are those that the kernels `packed-complex` multiply, in samples encoded as
-//! [`Ci4`](crate::Encoding::Ci4). On the wire they stand closer: [`pack`].
+//! [`Ci4`](crate::Encoding::Ci4). On the wire they stand closer: [`pack`]. Of 1 and 2 bits, [`planes`] are what tensor
+//! cores multiply as bits; what their correlations say about voltages, [`VanVleck`] knows.
 //!
 //! ```
 //! use corrust_host::quantise::{Quantiser, pack};
