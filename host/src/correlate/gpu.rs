@@ -21,10 +21,10 @@ use corrust_gpu::abi::{
     self, Target,
     correlate::{
         Correlate, CorrelateFew, CorrelateWarpgroup, FEW_CORRELATORS, FEW_INPUTS, FEW_STAGE_BYTES,
-        FEW_WARPS, LAUNCH_TIMES, LAUNCH_WORDS, OFFSET, Offset, PACKED_COMPLEX, PACKED_PAIRS, PACKED_TIMES,
-        PackedTile, RUNNING_SUMS, RunningSums, STEP_BYTES, TILE_64, TILE_128, TILE_128_128,
-        TILE_128_192, TILE_CI4, Tile, WIDEN, WIDEN_BASELINES, WIDEN_BITS, WarpgroupTile, Widen,
-        WidenBits, across, mode,
+        FEW_WARPS, LAUNCH_TIMES, LAUNCH_WORDS, OFFSET, Offset, PACKED_COMPLEX, PACKED_PAIRS,
+        PACKED_TIMES, PackedTile, RUNNING_SUMS, RunningSums, STEP_BYTES, TILE_64, TILE_128,
+        TILE_128_128, TILE_128_192, TILE_CI4, Tile, WIDEN, WIDEN_BASELINES, WIDEN_BITS,
+        WarpgroupTile, Widen, WidenBits, across, mode,
     },
 };
 use num_complex::Complex;
@@ -1028,7 +1028,9 @@ fn choose(facts: &Facts, tuning: &Tuning, shape: &Shape) -> Kernel {
 impl Kernel {
     /// Whether the kernel takes samples of an encoding.
     pub fn takes(self, encoding: Encoding) -> bool {
-        Variant::of(self).is_none_or(|variant| variant.encodings().contains(&encoding))
+        // Two bits are two planes of one.
+        let planes = if encoding.is_bits() { Encoding::B1 } else { encoding };
+        Variant::of(self).is_none_or(|variant| variant.encodings().contains(&planes))
     }
 
     /// Whether the kernel is a GPU's.
