@@ -12,6 +12,10 @@ pub const STEP_BYTES: u32 = 128;
 /// in whole steps.
 pub const LAUNCH_TIMES: u32 = 65_535 / TIMES_PER_STEP * TIMES_PER_STEP;
 
+/// Most words of `b1` that a launch may add to 32-bit sums: `2 * 128` ones of a word stay below `2^31`, in whole
+/// steps.
+pub const LAUNCH_WORDS: u32 = (1 << 23) - STEP_BYTES / 32;
+
 /// Times of one step of `ci8` samples.
 pub const TIMES_PER_STEP: u32 = STEP_BYTES / 2;
 
@@ -395,6 +399,24 @@ parameters! {
     }
 }
 
+parameters! {
+    /// Parameters of [`WIDEN_BITS`]. Grid: that of [`WIDEN`].
+    pub struct WidenBits {
+        /// 32-bit sums of ones `[channel][baseline of planes]`, pairs.
+        pub partial: u64,
+        /// 64-bit sums that what they stand for is added to (stored to, in [`mode::STORE`]).
+        pub total: u64,
+        /// `N`.
+        pub inputs: u32,
+        /// `T` of the sums of ones.
+        pub times: u32,
+        /// One of [`mode`].
+        pub mode: u32,
+        /// Planes of an input, 1 or 2: `partial` has a row for each.
+        pub planes: u32,
+    }
+}
+
 const fn correlator(name: &'static str, tile: Tile, min_blocks: u32) -> Kernel<Correlate> {
     Kernel::new(name, tile.threads()).shared_bytes(tile.shared_bytes()).min_blocks(min_blocks)
 }
@@ -417,6 +439,10 @@ macro_rules! mma_correlators {
             MMA_F16_128 correlate_mma_f16_128: Half, TILE_128, 2 blocks;
             /// Half-precision samples on `mma.sync.m16n8k16`, tiles of 64 x 64 baselines.
             MMA_F16_64 correlate_mma_f16_64: Half, TILE_64, 3 blocks;
+            /// Bits on `mma.sync.m16n8k256`, tiles of 128 x 64 baselines.
+            MMA_B1_128 correlate_mma_b1_128: Bits, TILE_128, 2 blocks;
+            /// Bits on `mma.sync.m16n8k256`, tiles of 64 x 64 baselines.
+            MMA_B1_64 correlate_mma_b1_64: Bits, TILE_64, 3 blocks;
         }
     };
 }
@@ -441,6 +467,8 @@ pub enum Encoding {
     Ci8,
     /// `cf16`.
     Cf16,
+    /// `b1`: 128 times in 32 bytes.
+    B1,
 }
 
 /// How samples lie in memory.
@@ -482,6 +510,10 @@ macro_rules! warpgroup_correlators {
             WGMMA_F16_192 correlate_wgmma_f16_192: Cf16 Rows, TILE_128_192;
             /// Half-precision samples, tiles of 128 x 128 baselines.
             WGMMA_F16_128 correlate_wgmma_f16_128: Cf16 Rows, TILE_128_128;
+            /// Bits, tiles of 128 x 192 baselines.
+            WGMMA_B1_192 correlate_wgmma_b1_192: B1 Rows, TILE_128_192;
+            /// Bits, tiles of 128 x 128 baselines.
+            WGMMA_B1_128 correlate_wgmma_b1_128: B1 Rows, TILE_128_128;
             /// `ci8` samples as delivered, tiles of 128 x 192 baselines.
             WGMMA_TCN_S8_192 correlate_wgmma_tcn_s8_192: Ci8 Delivered, TILE_128_192;
             /// `ci8` samples as delivered, tiles of 128 x 128 baselines.
@@ -528,6 +560,8 @@ pub const WIDEN_BASELINES: u32 = 2048;
 kernels! { SUMS:
     /// Adds 32-bit sums to 64-bit ones, and what the imaginary parts lack.
     WIDEN: Kernel<Widen> = Kernel::new("correlate_widen", 256);
+    /// Adds what 32-bit sums of ones stand for to 64-bit sums.
+    WIDEN_BITS: Kernel<WidenBits> = Kernel::new("correlate_widen_bits", 256);
 }
 
 /// Times that a block of the packed correlators stages at once: 16 bytes of native samples.

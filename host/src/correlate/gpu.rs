@@ -21,17 +21,18 @@ use corrust_gpu::abi::{
     self, Target,
     correlate::{
         Correlate, CorrelateFew, CorrelateWarpgroup, FEW_CORRELATORS, FEW_INPUTS, FEW_STAGE_BYTES,
-        FEW_WARPS, LAUNCH_TIMES, OFFSET, Offset, PACKED_COMPLEX, PACKED_PAIRS, PACKED_TIMES,
-        PackedTile, RUNNING_SUMS, RunningSums, STEP_BYTES, TILE_64, TILE_128, TILE_128_128,
-        TILE_128_192, TILE_CI4, Tile, WIDEN_BASELINES, WarpgroupTile, Widen, across, mode,
+        FEW_WARPS, LAUNCH_TIMES, LAUNCH_WORDS, OFFSET, Offset, PACKED_COMPLEX, PACKED_PAIRS,
+        PACKED_TIMES, PackedTile, RUNNING_SUMS, RunningSums, STEP_BYTES, TILE_64, TILE_128,
+        TILE_128_128, TILE_128_192, TILE_CI4, Tile, WIDEN, WIDEN_BASELINES, WIDEN_BITS,
+        WarpgroupTile, Widen, WidenBits, across, mode,
     },
 };
 use num_complex::Complex;
 use rayon::prelude::*;
 
 use super::{
-    Backend, Kernel, Setup, Shape, Visibilities, VisibilitiesMut, baselines, on_device::OnDevice,
-    valid, visibilities::Room,
+    Backend, Kernel, Setup, Shape, Visibilities, VisibilitiesMut, baselines, bits,
+    on_device::OnDevice, valid, visibilities::Room,
 };
 use crate::{
     Encoding, Error, Layout, Result,
@@ -81,20 +82,23 @@ fn fits(samples: &Samples<'_>, layout: Layout) -> bool {
         Layout::Cnt => {
             (extents.times == 1 || strides.time == size)
                 && samples.row_stride() >= extents.times * size
+                // No kernel brings words to where others read them.
+                && (samples.element().times() == 1
+                    || samples.row_stride().is_multiple_of(ROW_ALIGNMENT))
                 && (extents.channels == 1
                     || strides.channel == extents.inputs * samples.row_stride())
         }
     }
 }
 
-/// The kernels of one tile: for integer samples and for `cf16`, or for 4-bit samples alone.
+/// The kernels of one tile: for integer samples, for `cf16` and for `b1`, or for 4-bit samples alone.
 #[derive(Clone, Copy)]
 enum Variant {
-    Mma(Tile, [&'static abi::Kernel<Correlate>; 2]),
+    Mma(Tile, [&'static abi::Kernel<Correlate>; 3]),
     /// For values, and for values + 8.
     MmaS4(Tile, [&'static abi::Kernel<Correlate>; 2]),
     /// With those that take samples as delivered, for encodings that have one.
-    Wgmma(WarpgroupTile, [&'static abi::Kernel<CorrelateWarpgroup>; 2], Delivered),
+    Wgmma(WarpgroupTile, [&'static abi::Kernel<CorrelateWarpgroup>; 3], Delivered),
     WgmmaCi4(WarpgroupTile, &'static abi::Kernel<CorrelateWarpgroup>),
     Packed(PackedTile, &'static abi::Kernel<Correlate>, Option<Codes>),
     /// For few inputs.
@@ -121,8 +125,13 @@ impl Variant {
     fn of(kernel: Kernel) -> Option<Self> {
         use abi::correlate as entries;
         Some(match kernel {
-            Kernel::Mma128 => Self::Mma(TILE_128, [&entries::MMA_S8_128, &entries::MMA_F16_128]),
-            Kernel::Mma64 => Self::Mma(TILE_64, [&entries::MMA_S8_64, &entries::MMA_F16_64]),
+            Kernel::Mma128 => Self::Mma(
+                TILE_128,
+                [&entries::MMA_S8_128, &entries::MMA_F16_128, &entries::MMA_B1_128],
+            ),
+            Kernel::Mma64 => {
+                Self::Mma(TILE_64, [&entries::MMA_S8_64, &entries::MMA_F16_64, &entries::MMA_B1_64])
+            }
             Kernel::MmaS4 => Self::MmaS4(TILE_64, [&entries::MMA_S4, &entries::MMA_S4_OFFSET]),
             Kernel::Wgmma192 => Self::wgmma(TILE_128_192)?,
             Kernel::Wgmma128 => Self::wgmma(TILE_128_128)?,
@@ -150,7 +159,8 @@ impl Variant {
             });
             chosen.map(|declared| &declared.kernel)
         };
-        let rows = [of(Encoding::Ci8, Order::Rows)?, of(Encoding::Cf16, Order::Rows)?];
+        let rows = |encoding| of(encoding, Order::Rows);
+        let rows = [rows(Encoding::Ci8)?, rows(Encoding::Cf16)?, rows(Encoding::B1)?];
         let delivered = [Encoding::Ci8, Encoding::Ci4, Encoding::Cf16];
         Some(Self::Wgmma(tile, rows, delivered.map(|encoding| of(encoding, Order::Delivered))))
     }
@@ -181,7 +191,9 @@ impl Variant {
                 &[Encoding::Ci4, Encoding::Ci4Offset]
             }
             Self::Few(_) => &[Encoding::Ci8, Encoding::Ci4, Encoding::Ci4Offset],
-            Self::Mma(..) | Self::Wgmma(..) => &Encoding::ALL,
+            Self::Mma(..) | Self::Wgmma(..) => {
+                &[Encoding::Ci8, Encoding::Ci4, Encoding::Ci4Offset, Encoding::Cf16, Encoding::B1]
+            }
         }
     }
 
@@ -208,7 +220,7 @@ impl Variant {
         /// Bytes of each block's shared memory that the hardware keeps for itself.
         const KEPT: u32 = 1024;
         let entry = match self {
-            Self::Mma(_, [kernel, _]) | Self::MmaS4(_, [kernel, _]) => kernel.entry,
+            Self::Mma(_, [kernel, ..]) | Self::MmaS4(_, [kernel, _]) => kernel.entry,
             Self::Wgmma(..) | Self::WgmmaCi4(..) | Self::Packed(..) | Self::Few(_) => return true,
         };
         2 * (entry.shared_bytes + KEPT) <= facts.shared_bytes + KEPT
@@ -267,7 +279,10 @@ impl GateSums {
 /// The visibilities of integrations in the making, on a GPU.
 pub(super) struct GpuBackend {
     gpu: Arc<dyn Gpu>,
+    /// What is multiplied: of bits the planes.
     shape: Shape,
+    /// Rows of an input.
+    planes: usize,
     kernel: Kernel,
     variant: Variant,
     /// What the kernel's samples are.
@@ -293,7 +308,8 @@ pub(super) struct GpuBackend {
 impl GpuBackend {
     /// Reserves the visibilities of a plan on `gpu`.
     pub(super) fn new(gpu: Arc<dyn Gpu>, setup: &Setup<'_>) -> Result<Self> {
-        let &Setup { shape, gates, shifts, .. } = setup;
+        let &Setup { gates, shifts, .. } = setup;
+        let (encoding, shape) = (setup.shape.encoding, &setup.shape.of_planes());
         let kernel = match setup.kernel {
             Kernel::Auto => choose(gpu.facts(), Tuning::or_of(setup.tuning, gpu.facts())?, shape),
             named => named,
@@ -319,8 +335,7 @@ impl GpuBackend {
         if !variant.encodings().contains(&shape.encoding) {
             let names: Vec<_> = variant.encodings().iter().map(|e| e.name()).collect();
             return Err(Error::invalid(format!(
-                "kernel {kernel} with {} samples: expected {}",
-                shape.encoding,
+                "kernel {kernel} with {encoding} samples: expected {}",
                 names.join(" or ")
             )));
         }
@@ -361,7 +376,7 @@ impl GpuBackend {
             variant,
             Variant::Mma(..) | Variant::MmaS4(..) | Variant::Wgmma(..) | Variant::Few(_)
         );
-        if sums_rows && shape.encoding.is_integer() {
+        if sums_rows && shape.encoding.is_integer() && shape.encoding != Encoding::B1 {
             row_sums = Some(Buffer::new(&gpu, 4 * shape.inputs * shape.channels * gates)?);
         }
         Ok(Self {
@@ -373,6 +388,7 @@ impl GpuBackend {
             maps: Maps::new(&gpu),
             gpu,
             shape: *shape,
+            planes: encoding.planes(),
             kernel,
             variant,
             form: variant.form(shape.encoding),
@@ -384,9 +400,14 @@ impl GpuBackend {
         })
     }
 
-    /// Real numbers in the visibilities of a gate.
+    /// Real numbers in the 32-bit sums of a gate.
     fn values(&self) -> usize {
         2 * baselines(self.shape.inputs) * self.shape.channels
+    }
+
+    /// Real numbers in the visibilities of a gate.
+    fn totals(&self) -> usize {
+        2 * baselines(self.shape.inputs / self.planes) * self.shape.channels
     }
 
     /// Bytes of one native row of `times` times.
@@ -411,6 +432,7 @@ impl GpuBackend {
             Encoding::Ci8 => (kernels[0], usize::MAX),
             Encoding::Ci4 | Encoding::Ci4Offset => (kernels[1], 511),
             Encoding::Cf16 => (kernels[2], 1023),
+            Encoding::B1 | Encoding::B2 => return None,
         };
         let aligned = piece.address().is_multiple_of(ROW_ALIGNMENT as u64);
         kernel.filter(|_| brings_delivered(&self.shape) && aligned && inputs <= most_inputs)
@@ -445,16 +467,22 @@ impl GpuBackend {
         let together = budget / (inputs * times * encoding.bytes());
         // Channels go in parts only where one launch takes all their times, as the 32-bit sums of all
         // channels cover the same times.
-        let by_channels = layout == Layout::Cnt && !whole && times <= LAUNCH_TIMES as usize;
+        let by_channels = layout == Layout::Cnt && !whole && times <= self.launch_times();
         if by_channels && together >= 1 {
             let cut =
                 |first: usize| one(samples.channels(first..channels.min(first + together)), first);
             return Ok((0..channels).step_by(together).map(cut).collect());
         }
-        let most = (budget / self.shape.bytes_per_time()).clamp(1, LAUNCH_TIMES as usize);
+        let most = (budget / self.shape.bytes_per_time()).clamp(1, self.launch_times());
         let most = if most > GRAIN { most / GRAIN * GRAIN } else { most };
         let cut = |first: usize| one(samples.times(first..times.min(first + most)), 0);
         Ok((0..times).step_by(most).map(cut).collect())
+    }
+
+    /// Most times, of bits words, that 32-bit sums hold.
+    fn launch_times(&self) -> usize {
+        let times = if self.shape.encoding == Encoding::B1 { LAUNCH_WORDS } else { LAUNCH_TIMES };
+        times as usize
     }
 
     /// Whether samples are used where they lie.
@@ -467,9 +495,9 @@ impl GpuBackend {
 
     /// Correlates a piece that is in device memory.
     fn correlate(&mut self, piece: &Piece<'_>) -> Result<()> {
-        let times = piece.times();
-        for first in (0..times).step_by(LAUNCH_TIMES as usize) {
-            let part = first..times.min(first + LAUNCH_TIMES as usize);
+        let (times, most) = (piece.times(), self.launch_times());
+        for first in (0..times).step_by(most) {
+            let part = first..times.min(first + most);
             let samples = piece.samples.times(part);
             self.correlate_launch(&Piece { samples, ..*piece })?;
         }
@@ -494,7 +522,7 @@ impl GpuBackend {
         // One piece may be a part of the channels: all parts of a time belong together.
         let first_part = piece.first_channel == 0;
         let (gate, first_channel) = (piece.gate, piece.first_channel);
-        let limit = LAUNCH_TIMES as usize;
+        let limit = self.launch_times();
         if first_part
             && self.shape.encoding.is_integer()
             && self.gates[gate].partial_times + piece.times() > limit
@@ -518,11 +546,15 @@ impl GpuBackend {
             opaque_zero: 0,
         };
         let blocks = self.variant.tiles(self.shape.inputs) as u32 * piece.channels() as u32;
-        let half = usize::from(self.shape.encoding == Encoding::Cf16);
+        let number = match self.shape.encoding {
+            Encoding::Ci8 | Encoding::Ci4 | Encoding::Ci4Offset => 0,
+            Encoding::Cf16 => 1,
+            Encoding::B1 | Encoding::B2 => 2,
+        };
         match self.variant {
             // SAFETY: the samples are rows of `row_stride` bytes, the visibilities the shape's.
             Variant::Mma(_, kernels) => unsafe {
-                self.gpu.launch(stream, kernels[half], blocks, &parameters)?;
+                self.gpu.launch(stream, kernels[number], blocks, &parameters)?;
             },
             // SAFETY: as above.
             Variant::MmaS4(_, kernels) => unsafe {
@@ -534,7 +566,7 @@ impl GpuBackend {
                     Some(_) => self.delivered_maps(piece),
                     None => row_maps(tile, piece, &parameters),
                 };
-                let kernel = delivered.unwrap_or(kernels[half]);
+                let kernel = delivered.unwrap_or(kernels[number]);
                 self.launch_warpgroup(stream, (tile, kernel), maps, piece, &parameters)?;
             }
             Variant::WgmmaCi4(tile, kernel) => {
@@ -752,28 +784,34 @@ impl GpuBackend {
 
     /// Adds the 32-bit sums of a gate to its 64-bit ones.
     fn widen(&mut self, gate: usize, stream: Stream) -> Result<()> {
-        let values = self.values();
+        let (values, totals) = (self.values(), self.totals());
         if self.gates[gate].partial_times == 0 {
             return Ok(());
         }
         if self.total.is_none() {
-            let bytes = values.saturating_mul(8 * self.gates.len());
+            let bytes = totals.saturating_mul(8 * self.gates.len());
             self.total = Some(Buffer::new(&self.gpu, bytes)?);
         }
         let total = self.total.as_ref().expect("made above");
-        let Shape { inputs, channels, .. } = self.shape;
+        let Shape { inputs, channels, encoding, .. } = self.shape;
         let place = |buffer: &Buffer, bytes: usize| buffer.address() + (bytes * gate) as u64;
-        let parameters = Widen {
-            partial: place(&self.partial, 4 * values),
-            total: place(total, 8 * values),
-            row_sums: self.row_sums.as_ref().map_or(0, |sums| place(sums, 4 * inputs * channels)),
-            inputs: inputs as u32,
-            mode: if self.gates[gate].total_used { mode::ADD } else { mode::STORE },
-        };
-        let blocks = baselines(inputs).div_ceil(WIDEN_BASELINES as usize) * channels;
-        // SAFETY: the buffers hold the shape's sums.
-        unsafe {
-            self.gpu.launch(stream, &abi::correlate::WIDEN, blocks as u32, &parameters)?;
+        let (partial, total) = (place(&self.partial, 4 * values), place(total, 8 * totals));
+        let mode = if self.gates[gate].total_used { mode::ADD } else { mode::STORE };
+        let blocks = baselines(inputs / self.planes).div_ceil(WIDEN_BASELINES as usize) * channels;
+        let blocks = blocks as u32;
+        if encoding == Encoding::B1 {
+            let times = (self.gates[gate].partial_times * encoding.times()) as u32;
+            let (inputs, planes) = ((inputs / self.planes) as u32, self.planes as u32);
+            let parameters = WidenBits { partial, total, inputs, times, mode, planes };
+            // SAFETY: the buffers hold the shape's sums.
+            unsafe { self.gpu.launch(stream, &WIDEN_BITS, blocks, &parameters)? };
+        } else {
+            let sums = self.row_sums.as_ref();
+            let row_sums = sums.map_or(0, |sums| place(sums, 4 * inputs * channels));
+            let inputs = inputs as u32;
+            let parameters = Widen { partial, total, row_sums, inputs, mode };
+            // SAFETY: the buffers hold the shape's sums.
+            unsafe { self.gpu.launch(stream, &WIDEN, blocks, &parameters)? };
         }
         self.gates[gate] = GateSums { partial_times: 0, total_used: true };
         Ok(())
@@ -781,9 +819,14 @@ impl GpuBackend {
 
     /// The 32-bit sums of a gate, brought to the host and widened there.
     fn widen_here(&self, gate: usize, stream: Stream, sums: &mut [Complex<i64>]) -> Result<()> {
-        let Shape { channels, inputs, .. } = self.shape;
+        let Shape { channels, inputs, encoding, .. } = self.shape;
         let mut partial = vec![Complex::<i32>::default(); channels * baselines(inputs)];
         self.download(&self.partial, gate, stream, &mut partial)?;
+        if encoding == Encoding::B1 {
+            let times = self.gates[gate].partial_times * encoding.times();
+            bits::widen_ones(&partial, (inputs, self.planes), times as i64, sums);
+            return Ok(());
+        }
         let mut row_sums = vec![0i32; channels * inputs];
         if let Some(sums) = &self.row_sums {
             self.download(sums, gate, stream, &mut row_sums)?;
@@ -888,7 +931,7 @@ impl Backend for GpuBackend {
     fn dump_device(&mut self, room: &VisibilitiesMut<'_>) -> Result<()> {
         let (address, stream, size) = match room {
             VisibilitiesMut::Integer(room) => {
-                room.check(&self.gpu, "visibilities", self.values() / 2 * self.gates.len())?;
+                room.check(&self.gpu, "visibilities", self.totals() / 2 * self.gates.len())?;
                 (room.read().address(), room.read().stream(), 8)
             }
             VisibilitiesMut::Float(room) => {
@@ -897,7 +940,7 @@ impl Backend for GpuBackend {
             }
         };
         self.feeder.continue_on(stream)?;
-        let bytes = size * self.values();
+        let bytes = size * self.totals();
         for gate in 0..self.gates.len() {
             self.check_bits(gate, stream)?;
             let to = address + (gate * bytes) as u64;
@@ -999,7 +1042,9 @@ fn choose(facts: &Facts, tuning: &Tuning, shape: &Shape) -> Kernel {
 impl Kernel {
     /// Whether the kernel takes samples of an encoding.
     pub fn takes(self, encoding: Encoding) -> bool {
-        Variant::of(self).is_none_or(|variant| variant.encodings().contains(&encoding))
+        // Two bits are two planes of one.
+        let planes = if encoding.is_bits() { Encoding::B1 } else { encoding };
+        Variant::of(self).is_none_or(|variant| variant.encodings().contains(&planes))
     }
 
     /// Whether the kernel is a GPU's.
