@@ -118,9 +118,7 @@ impl Args {
         if missing > 0 {
             warn(format_args!("{missing} of {times} times are missing and count as zero"));
         }
-        let powers = [powers];
-        warn_of(&powers, times);
-        let [powers] = powers;
+        warn_of(std::slice::from_ref(&powers), times);
         let written = powers.written;
         powers.finish()?;
         say(format_args!(

@@ -103,11 +103,43 @@ impl Channels {
     }
 }
 
-/// Parts fields of `BITS` bits into those at even and at odd places.
+/// Bytes from which on vectors of every width are worth it.
+#[cfg(target_arch = "x86_64")]
+const LONG: usize = 256;
+
+/// Parts fields of `BITS` bits into those at even and at odd places, by the widest vectors there are.
 ///
 /// As a function of its own it is vectorised: slices that are arguments are known to be apart.
 #[inline(never)]
 fn part<const BITS: usize>(fields: &[u8], even: &mut [u8], odd: &mut [u8]) {
+    #[cfg(target_arch = "x86_64")]
+    if fields.len() >= LONG {
+        if is_x86_feature_detected!("avx512bw") && is_x86_feature_detected!("avx512vl") {
+            // SAFETY: the CPU has the instructions.
+            return unsafe { part_avx512::<BITS>(fields, even, odd) };
+        }
+        if is_x86_feature_detected!("avx2") {
+            // SAFETY: the CPU has the instructions.
+            return unsafe { part_avx2::<BITS>(fields, even, odd) };
+        }
+    }
+    part_plain::<BITS>(fields, even, odd);
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+fn part_avx512<const BITS: usize>(fields: &[u8], even: &mut [u8], odd: &mut [u8]) {
+    part_plain::<BITS>(fields, even, odd);
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+fn part_avx2<const BITS: usize>(fields: &[u8], even: &mut [u8], odd: &mut [u8]) {
+    part_plain::<BITS>(fields, even, odd);
+}
+
+#[inline(always)]
+fn part_plain<const BITS: usize>(fields: &[u8], even: &mut [u8], odd: &mut [u8]) {
     for ((&pair, even), odd) in fields.as_chunks::<2>().0.iter().zip(even).zip(odd) {
         let pair = u16::from_le_bytes(pair);
         *even = gather::<BITS>(pair);
@@ -116,6 +148,7 @@ fn part<const BITS: usize>(fields: &[u8], even: &mut [u8], odd: &mut [u8]) {
 }
 
 /// The fields of `BITS` bits at even places, side by side: in every step fields become twice as wide.
+#[inline(always)]
 fn gather<const BITS: usize>(mut pair: u16) -> u8 {
     for (width, kept) in [(1, 0x5555), (2, 0x3333), (4, 0x0f0f)] {
         if width >= BITS {
@@ -158,7 +191,7 @@ mod tests {
 
         #[test]
         fn channels_are_parted(
-            samples in prop::collection::vec(any::<u8>(), 0..300),
+            samples in prop::collection::vec(any::<u8>(), 0..3000),
             (bits, channels) in (0_u32..3, 0_u32..8),
         ) {
             let (bits, channels) = (1_usize << bits, 1_usize << channels);
