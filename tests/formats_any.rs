@@ -73,7 +73,7 @@ fn dada() -> Vec<u8> {
 
 fn mark5b() -> Vec<u8> {
     let frame = |number: u32| {
-        let words = [0xabad_deed, number, 0x821_1_9801, 0];
+        let words = [0xabad_deed, number, 0x8211_9801, 0];
         let header = words.into_iter().flat_map(u32::to_le_bytes);
         header.chain(samples(10_000)).collect::<Vec<u8>>()
     };

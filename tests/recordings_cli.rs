@@ -1,11 +1,6 @@
 //! Recordings on the command line: `corrust info` of every format, and what headers say beside an array file.
 
-use std::{
-    fs,
-    io::Write,
-    path::Path,
-    process::{Output, Stdio},
-};
+use std::{fs, path::Path, process::Output};
 
 use corrust::format::uvh5::Reader;
 use ndarray::Array2;
@@ -13,7 +8,7 @@ use serde_json::{Value, json};
 
 mod command;
 
-use command::{command, corrust, done};
+use command::{corrust, done};
 
 /// What `info --json` says.
 fn info(folder: &Path, arguments: &str) -> Value {
@@ -78,7 +73,7 @@ fn dada() -> Vec<u8> {
 
 /// A frame of VDIF: 64 samples of 2 bits, the codes 0 to 3 in turn; 10 frames a second.
 fn vdif(thread: u32, index: u32) -> Vec<u8> {
-    let words = [1000 + index / 10, 28 << 24 | index % 10, 1 << 29 | 6, 1 << 26 | thread << 16];
+    let words = [1000 + index / 10, 28 << 24 | (index % 10), 1 << 29 | 6, 1 << 26 | thread << 16];
     let words = words.into_iter().chain([0; 4]);
     let mut frame: Vec<u8> = words.flat_map(u32::to_le_bytes).collect();
     frame.extend([0b11_10_01_00; 16]);
@@ -87,7 +82,7 @@ fn vdif(thread: u32, index: u32) -> Vec<u8> {
 
 /// A frame of Mark 5B.
 fn mark5b(number: u32) -> Vec<u8> {
-    let words = [0xabad_deed, number, 0x821_1_9801, 0];
+    let words = [0xabad_deed, number, 0x8211_9801, 0];
     let mut frame: Vec<u8> = words.into_iter().flat_map(u32::to_le_bytes).collect();
     frame.resize(10_016, 0xff);
     frame
@@ -184,12 +179,15 @@ fn info_knows_every_format() {
 }
 
 /// What comes through a pipe is there only once.
+#[cfg(unix)]
 #[test]
 fn info_reads_pipes() {
+    use std::{io::Write, process::Stdio};
+
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let through = |bytes: Vec<u8>| {
-        let mut child = command(folder, "info --json -")
+        let mut child = command::command(folder, "info --json -")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
