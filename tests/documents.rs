@@ -60,7 +60,8 @@ fn correlate() {
 #[test]
 fn formats_out() {
     let folder = tempfile::tempdir().unwrap();
-    wrote("formats-out.md", folder.path(), &["scan.uvh5", "matrix.svg", "scan.fil", "x.fil"]);
+    let outputs = ["scan.uvh5", "matrix.svg", "scan.fil", "x.fil", "beams.1.fil", "zenith.fil"];
+    wrote("formats-out.md", folder.path(), &outputs);
 }
 
 #[test]

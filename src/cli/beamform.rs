@@ -8,6 +8,7 @@ use corrust::{
     correlate,
     format::{
         Recording,
+        array::Array,
         npy::{Dtype, Reader, Voltages, Writer},
     },
     run::Pieces,
@@ -16,8 +17,9 @@ use ndarray::Array3;
 
 use super::{
     count, digits,
+    filterbank::{Powers, Scaling, power, warn_of},
     progress::Progress,
-    run_files::{Existing, RunFiles, all, input, output},
+    run_files::{Existing, RunFiles, all, ending, input, output},
     say,
     selection::expect_integers,
     si, warn,
@@ -36,7 +38,9 @@ const MUCH_CLIPPED: f64 = 0.02;
 /// Form beams: J = clamp((sum over d of A[f][p][b][d] E[t][f][p][d]) >> s[f][p][b])
 ///
 /// The output is a NumPy file, uint8 [B][F][P][T]: real part in the high nibble, imaginary part in
-/// the low one, each -7..7. Sums are exact and the same on every device.
+/// the low one, each -7..7. Sums are exact and the same on every device. Where its name ends in .fil, it is
+/// a SIGPROC filterbank file of a beam's power |J|^2, polarisations added: of several beams x.fil becomes
+/// x.0.fil, x.1.fil and so on.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
@@ -50,11 +54,19 @@ pub struct Args {
     /// Bits to shift the sums down by, a NumPy file: any integers [F][P][B], 0 to 31
     #[arg(long, value_name = "s.npy", value_parser = input())]
     shifts: PathBuf,
-    /// NumPy file to write, - for the standard output
+    /// NumPy file to write, - for the standard output; or a filterbank file, whose name ends in .fil
     #[arg(short, long, value_name = "J.npy", value_parser = output())]
     output: PathBuf,
     #[command(flatten)]
     existing: Existing,
+    /// Array file, for filterbank files: frequencies at even steps, start, sample time (JSON)
+    #[arg(long, value_name = "ARRAY.json", value_parser = input())]
+    array: Option<PathBuf>,
+    /// Beams to write filterbank files of, as in 0,3 [default: all]
+    #[arg(long = "beam", value_name = "B", value_delimiter = ',', requires = "array")]
+    chosen: Vec<usize>,
+    #[command(flatten)]
+    scaling: Scaling,
     /// nearest: (x + 2^(s-1)) >> s; floor: x >> s
     #[arg(long, default_value_t)]
     rounding: Rounding,
@@ -83,6 +95,8 @@ Examples:
   corrust beamform voltages.npy --weights weights.npy --shifts shifts.npy -o beams.npy
   corrust beamform voltages.npy --weights weights.npy --shifts shifts.npy -o beams.npy \\
       --incoherent power.npy --clipped clipped.npy --device cpu
+  corrust beamform voltages.npy --weights weights.npy --shifts shifts.npy -o beam.fil \\
+      --array array.json --integrate 64 --bits 8 --scale 0.01
 
 In Python:
   j = numpy.load('beams.npy').view('int8')
@@ -91,15 +105,25 @@ In Python:
 impl Args {
     /// Forms the beams.
     pub fn run(self) -> Result<()> {
+        let array = self.read_array()?;
+        let weights = Reader::open(&self.weights)?;
+        let beams = match array {
+            Some(_) => self.name_beams(&weights)?,
+            None => Vec::new(),
+        };
+        let names: Vec<PathBuf> = match &beams[..] {
+            [] => vec![self.output.clone()],
+            beams => beams.iter().map(|(_, path)| path.clone()).collect(),
+        };
         let files = RunFiles::default().reads([&self.voltages, &self.weights, &self.shifts]);
-        let files = files.writes([&self.output]).writes(&self.incoherent).writes(&self.clipped);
-        files.check(self.existing)?;
+        let files = files.reads(&self.array).writes(&names);
+        files.writes(&self.incoherent).writes(&self.clipped).check(self.existing)?;
 
         let (voltages, streams) = self.open_voltages()?;
-        let (mut plan, shape) = self.plan(streams)?;
+        let (mut plan, shape) = self.plan(weights, streams)?;
         let voltages = Voltages::of_array(voltages, voltage_shape(&shape))?;
         let times = voltages.times();
-        let mut outputs = Outputs::create(&self, &shape, times as usize)?;
+        let mut outputs = Outputs::create(&self, &shape, times as usize, array.as_ref(), &beams)?;
 
         let start = Instant::now();
         let bar = Progress::new("beamforming", &voltages.shape(), times);
@@ -107,14 +131,17 @@ impl Args {
             .progress(|progress| bar.set(progress.done));
         let mut formed = Beams::default();
         while let Some(piece) = pieces.next_piece(u64::MAX)? {
-            // Beams of what is missing are zero, as the files are where nothing is written.
-            if let Some(samples) = piece.samples {
-                plan.beamform_into(samples, &mut formed)?;
-                outputs.write(piece.start as usize, &formed)?;
+            match piece.samples {
+                Some(samples) => {
+                    plan.beamform_into(samples, &mut formed)?;
+                    outputs.write(piece.start as usize, &formed)?;
+                }
+                None => outputs.skip(piece.times)?,
             }
         }
         drop(pieces);
         drop(bar);
+        outputs.warn();
         let clipped = outputs.finish()? as f64 / (shape.shifts() as f64 * times as f64);
 
         let seconds = start.elapsed().as_secs_f64();
@@ -137,9 +164,48 @@ impl Args {
             plan.device_name(),
             plan.kernel(),
             digits(100.0 * clipped),
-            self.output.display()
+            written(&names)
         ));
         Ok(())
+    }
+
+    /// The array file, which filterbank files need and others have no use for.
+    fn read_array(&self) -> Result<Option<Array>> {
+        match (&self.array, ending(&self.output) == FIL) {
+            (Some(array), true) => Ok(Some(Array::read(array)?)),
+            (None, false) => Ok(None),
+            (None, true) => {
+                let reason = "is to be a filterbank file: expected --array ARRAY.json, which says what the \
+                              channels and times are";
+                Err(Error::file(&self.output, reason))
+            }
+            (Some(array), false) => Err(Error::invalid(format!(
+                "--array {}: expected an output whose name ends in .{FIL}, found {}",
+                array.display(),
+                self.output.display()
+            ))),
+        }
+    }
+
+    /// The beams that are written to filterbank files, with the names of these.
+    fn name_beams(&self, weights: &Reader) -> Result<Vec<(usize, PathBuf)>> {
+        // Other axes are refused later, in words about them.
+        let [_, _, beams, _, ..] = *weights.shape() else { return Ok(Vec::new()) };
+        if weights.shape().contains(&0) {
+            return Ok(Vec::new());
+        }
+        if let Some(beam) = self.chosen.iter().find(|&&beam| beam >= beams) {
+            return Err(Error::invalid(format!("--beam {beam}: expected one below {beams}")));
+        }
+        let chosen: Vec<usize> = match &self.chosen[..] {
+            [] => (0..beams).collect(),
+            chosen => chosen.to_vec(),
+        };
+        let name = |beam: usize| match chosen.len() {
+            1 => self.output.clone(),
+            _ => self.output.with_extension(format!("{beam}.{FIL}")),
+        };
+        Ok(chosen.iter().map(|&beam| (beam, name(beam))).collect())
     }
 
     /// Opens the voltages, and returns them with the lengths of their axes `[F, P, D]`.
@@ -160,9 +226,8 @@ impl Args {
     }
 
     /// The plan for voltages of axes `[F, P, D]`, with weights and shifts, and its shape.
-    fn plan(&self, streams: [usize; 3]) -> Result<(Beamformer, Shape)> {
+    fn plan(&self, mut weights: Reader, streams: [usize; 3]) -> Result<(Beamformer, Shape)> {
         let [channels, polarisations, dishes] = streams;
-        let mut weights = Reader::open(&self.weights)?;
         let encoding = self.check_weights(&weights, streams)?;
         let beams = weights.shape()[2];
         let shape = Shape { dishes, beams, channels, polarisations };
@@ -251,9 +316,20 @@ fn voltage_shape(shape: &Shape) -> correlate::Shape {
     }
 }
 
+/// What the names of filterbank files end in.
+const FIL: &str = "fil";
+
+/// The files that beams went to, in words.
+fn written(names: &[PathBuf]) -> String {
+    match names {
+        [first, .., last] => format!("{} to {}", first.display(), last.display()),
+        names => names.iter().map(|name| name.display().to_string()).collect(),
+    }
+}
+
 /// The files that beams go to.
 struct Outputs {
-    samples: Writer,
+    samples: Samples,
     incoherent: Option<Writer>,
     counts: Option<Writer>,
     /// Samples clipped so far, `[F][P][B]`.
@@ -262,12 +338,35 @@ struct Outputs {
     times: usize,
 }
 
+/// Where samples of beams go.
+enum Samples {
+    Npy(Writer),
+    /// Their powers, of these beams.
+    Fil(Vec<usize>, Vec<Powers>),
+}
+
 impl Outputs {
-    fn create(args: &Args, shape: &Shape, times: usize) -> Result<Self> {
+    fn create(
+        args: &Args,
+        shape: &Shape,
+        times: usize,
+        array: Option<&Array>,
+        named: &[(usize, PathBuf)],
+    ) -> Result<Self> {
         let Shape { beams, channels, polarisations, .. } = *shape;
         let rows = [beams, channels, polarisations, times];
         let counted = [channels, polarisations, beams];
-        let samples = Writer::with_shape(&args.output, Dtype::Uint8, &rows)?;
+        let samples = match array {
+            None => Samples::Npy(Writer::with_shape(&args.output, Dtype::Uint8, &rows)?),
+            Some(array) => {
+                let create = |(beam, path): &(usize, PathBuf)| {
+                    let number = (*beam as u32 + 1, beams as u32);
+                    Powers::create(path, array, channels, times as u64, &args.scaling, Some(number))
+                };
+                let files: Result<Vec<Powers>> = named.iter().map(create).collect();
+                Samples::Fil(named.iter().map(|(beam, _)| *beam).collect(), files?)
+            }
+        };
         let open = |path: &Option<PathBuf>, dtype, axes: &[usize]| {
             path.as_ref().map(|path| Writer::with_shape(path, dtype, axes)).transpose()
         };
@@ -278,11 +377,22 @@ impl Outputs {
 
     /// Writes the beams of the times from `first` on.
     fn write(&mut self, first: usize, formed: &Beams) -> Result<()> {
-        let count = formed.samples.dim().3;
+        let (_, channels, polarisations, count) = formed.samples.dim();
         let place = |row: usize| (row * self.times + first) as u64;
         let samples = formed.samples.as_slice().expect("beams are stored in standard order");
-        for (row, samples) in samples.chunks_exact(count).enumerate() {
-            self.samples.write_at(place(row), samples)?;
+        match &mut self.samples {
+            Samples::Npy(writer) => {
+                for (row, samples) in samples.chunks_exact(count).enumerate() {
+                    writer.write_at(place(row), samples)?;
+                }
+            }
+            Samples::Fil(beams, files) => {
+                let beam_samples = channels * polarisations * count;
+                for (&beam, file) in beams.iter().zip(files) {
+                    let samples = &samples[beam * beam_samples..][..beam_samples];
+                    add_powers(file, samples, polarisations * count, count)?;
+                }
+            }
         }
         if let (Some(writer), Some(powers)) = (&mut self.incoherent, &formed.incoherent) {
             let powers: Vec<i64> = powers.iter().map(|&power| power.into()).collect();
@@ -294,6 +404,21 @@ impl Outputs {
         Ok(())
     }
 
+    /// Passes over times that are missing. Their beams are zero, as NumPy files are where nothing is written.
+    fn skip(&mut self, times: u64) -> Result<()> {
+        match &mut self.samples {
+            Samples::Npy(_) => Ok(()),
+            Samples::Fil(_, files) => files.iter_mut().try_for_each(|file| file.pass(times)),
+        }
+    }
+
+    /// Says what of the beams is not in their files.
+    fn warn(&self) {
+        if let Samples::Fil(_, files) = &self.samples {
+            warn_of(files, self.times as u64);
+        }
+    }
+
     /// Finishes the files, and returns how many samples were clipped.
     fn finish(self) -> Result<u64> {
         let Self { samples, incoherent, counts, clipped, .. } = self;
@@ -302,11 +427,33 @@ impl Outputs {
             counts.write_at(0, bytemuck::cast_slice(clipped))?;
             counts.finish()
         };
+        let samples = match samples {
+            Samples::Npy(writer) => writer.finish(),
+            Samples::Fil(_, files) => files.into_iter().try_for_each(Powers::finish),
+        };
         all([
-            samples.finish(),
+            samples,
             incoherent.map_or(Ok(()), Writer::finish),
             counts.map_or(Ok(()), write_counts),
         ])?;
         Ok(clipped.sum())
     }
+}
+
+/// Adds the powers of a beam's samples `[F][P][T]`, `channel` of them a channel and `times` a row.
+fn add_powers(file: &mut Powers, samples: &[u8], channel: usize, times: usize) -> Result<()> {
+    let mut first = 0;
+    while first < times {
+        let left = times - first;
+        let count = usize::try_from(file.lack()).map_or(left, |lack| lack.min(left));
+        for (sum, rows) in file.sums.iter_mut().zip(samples.chunks_exact(channel)) {
+            for row in rows.chunks_exact(times) {
+                let samples = row[first..first + count].chunks_exact(1);
+                *sum += samples.map(|sample| power(sample, Encoding::Ci4)).sum::<f64>();
+            }
+        }
+        file.pass(count as u64)?;
+        first += count;
+    }
+    Ok(())
 }

@@ -126,14 +126,7 @@ pub(super) const UVH5: &str = "uvh5";
 /// The array with what the recording says and its file does not; where they contradict each other the file
 /// counts, and that is said.
 fn completed(mut array: Array, recording: &dyn Recording) -> Array {
-    if let Some(interval) = recording.interval() {
-        let seconds = *array.sample_time.get_or_insert(interval);
-        if (seconds - interval).abs() > 1e-9 * interval {
-            warn(array.error(format_args!(
-                "\"sample_time\" {seconds} s, where the recording has {interval} s: the former counts"
-            )));
-        }
-    }
+    array.complete(recording, recording.shape().channels).into_iter().for_each(warn);
     if array.phase_center.is_some() {
         warn(array.error(
             "\"phase_center\": the recording's samples were not delayed towards it, so the output is \

@@ -1,6 +1,9 @@
 //! `corrust filterbank`.
 
-use std::{num::NonZeroU64, path::PathBuf};
+use std::{
+    num::NonZeroU64,
+    path::{Path, PathBuf},
+};
 
 use corrust::{
     Encoding, Error, Layout, Result,
@@ -45,15 +48,22 @@ pub struct Args {
     /// Inputs whose powers are added, as in 0,3 [default: all]
     #[arg(long = "input", value_name = "I", value_delimiter = ',')]
     chosen: Vec<usize>,
-    /// Times that are added to one
-    #[arg(long, value_name = "T", default_value = "1")]
-    integrate: NonZeroU64,
-    /// Bits of a sample: 8, 16 or 32 (floating point)
-    #[arg(long, default_value = "32")]
-    bits: Bits,
-    /// What powers are multiplied by before they are rounded to 8 or 16 bits
-    #[arg(long, default_value_t = 1.0)]
-    scale: f64,
+    #[command(flatten)]
+    scaling: Scaling,
+}
+
+/// How powers become samples.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub struct Scaling {
+    /// Times whose powers are added to a sample of a filterbank file [default: 1]
+    #[arg(long, value_name = "T", requires = "array")]
+    integrate: Option<NonZeroU64>,
+    /// Bits of a sample of a filterbank file: 8, 16 or 32 (floating point) [default: 32]
+    #[arg(long, requires = "array")]
+    bits: Option<Bits>,
+    /// What powers are multiplied by before they are rounded to 8 or 16 bits [default: 1]
+    #[arg(long, requires = "array")]
+    scale: Option<f64>,
 }
 
 const EXAMPLES: &str = "\
@@ -64,10 +74,10 @@ Examples:
 impl Args {
     /// Writes the file.
     pub fn run(self) -> Result<()> {
-        let Self { files, output, existing, array, chosen, integrate, bits, scale } = self;
+        let Self { files, output, existing, array, chosen, scaling } = self;
         let run_files = RunFiles::default().reads(&files.inputs).reads([&array]);
         run_files.writes([&output]).check(existing)?;
-        let array = Array::read(array)?;
+        let mut array = Array::read(array)?;
         let recording = files.open()?;
         let (shape, times) = (recording.shape(), recording.times());
         let chosen = if chosen.is_empty() { (0..shape.inputs).collect() } else { chosen };
@@ -77,72 +87,40 @@ impl Args {
                 shape.inputs
             )));
         }
-        if !scale.is_finite() {
-            return Err(Error::invalid(format!("--scale {scale}: expected a finite number")));
-        }
-        let step = integrate.get();
-        if times < step {
-            return Err(Error::invalid(format!(
-                "--integrate {step}: the recording has only {times} times, expected at most as many"
-            )));
-        }
-        let mut array = array;
-        if array.sample_time.is_none() {
-            array.sample_time = recording.interval();
-        }
-        let header = Header { bits, ..header(&array, shape.channels, step)? };
-        let mut writer = Writer::create(&output, &header)?;
+        array.complete(&*recording, shape.channels).into_iter().for_each(warn);
+        let mut powers = Powers::create(&output, &array, shape.channels, times, &scaling, None)?;
 
         let bar = Progress::new("adding powers", &shape, times);
         let block_times = (BLOCK_BYTES / shape.bytes_per_time()).max(1);
         let mut pieces =
             Pieces::over(recording, block_times).progress(|progress| bar.set(progress.done));
-        let mut sums = vec![0.0; shape.channels];
-        let mut row = Vec::with_capacity(shape.channels);
-        let (mut added, mut missing, mut written) = (0, 0, 0_u64);
-        while let Some(piece) = pieces.next_piece(step - added)? {
+        let mut missing = 0;
+        while let Some(piece) = pieces.next_piece(u64::MAX)? {
             missing += piece.missing;
-            if let Some(samples) = piece.samples {
-                let bytes = samples.gather(Layout::Tcn)?;
-                for time in bytes.chunks_exact(shape.bytes_per_time()) {
-                    let channels = time.chunks_exact(shape.inputs * shape.encoding.bytes());
-                    for (sum, channel) in sums.iter_mut().zip(channels) {
-                        for &input in &chosen {
-                            let start = input * shape.encoding.bytes();
-                            *sum += power(&channel[start..], shape.encoding);
-                        }
+            let Some(samples) = piece.samples else {
+                powers.pass(piece.times)?;
+                continue;
+            };
+            let bytes = samples.gather(Layout::Tcn)?;
+            for time in bytes.chunks_exact(shape.bytes_per_time()) {
+                let channels = time.chunks_exact(shape.inputs * shape.encoding.bytes());
+                for (sum, channel) in powers.sums.iter_mut().zip(channels) {
+                    for &input in &chosen {
+                        let start = input * shape.encoding.bytes();
+                        *sum += power(&channel[start..], shape.encoding);
                     }
                 }
-            }
-            added += piece.times;
-            if added == step {
-                row.clear();
-                row.extend(sums.iter().map(|sum| sum * scale));
-                writer.append(&row)?;
-                sums.fill(0.0);
-                added = 0;
-                written += 1;
+                powers.pass(1)?;
             }
         }
         drop(pieces);
         drop(bar);
-        if added > 0 {
-            warn(format_args!(
-                "the last {added} of {times} times do not fill a sample of {step} and are left out"
-            ));
-        }
         if missing > 0 {
             warn(format_args!("{missing} of {times} times are missing and count as zero"));
         }
-        if writer.clipped() > 0 {
-            warn(format_args!(
-                "{} of {} samples are clipped to {} bits: a smaller --scale keeps them",
-                writer.clipped(),
-                written * shape.channels as u64,
-                bits.count()
-            ));
-        }
-        writer.finish()?;
+        warn_of(std::slice::from_ref(&powers), times);
+        let written = powers.written;
+        powers.finish()?;
         say(format_args!(
             "added the powers of {} x {} into {}: {}",
             count(chosen.len(), "input"),
@@ -151,6 +129,89 @@ impl Args {
             output.display()
         ));
         Ok(())
+    }
+}
+
+/// A filterbank file, and the powers that are added to its next samples.
+pub struct Powers {
+    writer: Writer,
+    /// Of each channel.
+    pub sums: Vec<f64>,
+    /// Times that are added so far, of those of a sample.
+    added: u64,
+    step: u64,
+    scale: f64,
+    bits: Bits,
+    written: u64,
+}
+
+impl Powers {
+    /// Starts a file of `times` times of the array's `channels` channels, perhaps of a beam of so many.
+    pub fn create(
+        path: &Path,
+        array: &Array,
+        channels: usize,
+        times: u64,
+        scaling: &Scaling,
+        beam: Option<(u32, u32)>,
+    ) -> Result<Self> {
+        let Scaling { integrate, bits, scale } = *scaling;
+        let step = integrate.map_or(1, NonZeroU64::get);
+        let (bits, scale) = (bits.unwrap_or(Bits::ThirtyTwo), scale.unwrap_or(1.0));
+        if !scale.is_finite() {
+            return Err(Error::invalid(format!("--scale {scale}: expected a finite number")));
+        }
+        if times < step {
+            return Err(Error::invalid(format!(
+                "--integrate {step}: the recording has only {times} times, expected at most as many"
+            )));
+        }
+        let header = Header { bits, beam, ..header(array, channels, step)? };
+        let writer = Writer::create(path, &header)?;
+        Ok(Self { writer, sums: vec![0.0; channels], added: 0, step, scale, bits, written: 0 })
+    }
+
+    /// Times that the next samples lack.
+    pub fn lack(&self) -> u64 {
+        self.step - self.added
+    }
+
+    /// Goes on by `times` times, whose powers have been added, or are zero where they are more than the next
+    /// samples [lack](Self::lack).
+    pub fn pass(&mut self, mut times: u64) -> Result<()> {
+        while times >= self.lack() {
+            times -= self.lack();
+            self.sums.iter_mut().for_each(|sum| *sum *= self.scale);
+            self.writer.append(&self.sums)?;
+            self.sums.fill(0.0);
+            self.added = 0;
+            self.written += 1;
+        }
+        self.added += times;
+        Ok(())
+    }
+
+    /// Completes the file.
+    pub fn finish(self) -> Result<()> {
+        self.writer.finish()
+    }
+}
+
+/// Says what of `times` times, and of their powers, is not in the files of a run.
+pub fn warn_of(files: &[Powers], times: u64) {
+    let Some(&Powers { added, step, bits, .. }) = files.first() else { return };
+    if added > 0 {
+        warn(format_args!(
+            "the last {added} of {times} times do not fill a sample of {step} and are left out"
+        ));
+    }
+    let clipped: u64 = files.iter().map(|file| file.writer.clipped()).sum();
+    if clipped > 0 {
+        let all: u64 = files.iter().map(|file| file.written * file.sums.len() as u64).sum();
+        warn(format_args!(
+            "{clipped} of {all} samples are clipped to {} bits: a smaller --scale keeps them",
+            bits.count()
+        ));
     }
 }
 
@@ -190,7 +251,7 @@ fn header(array: &Array, channels: usize, step: u64) -> Result<Header> {
 }
 
 /// The power of the sample that bytes begin with.
-fn power(bytes: &[u8], encoding: Encoding) -> f64 {
+pub fn power(bytes: &[u8], encoding: Encoding) -> f64 {
     let (re, im) = match encoding {
         Encoding::Ci8 => (f64::from(bytes[0] as i8), f64::from(bytes[1] as i8)),
         Encoding::Ci4 => {

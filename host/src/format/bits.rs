@@ -62,23 +62,38 @@ impl Channels {
     /// Parts the samples of `bits` bits (1, 2 or 4) of `channels` channels, a power of two. Returns their
     /// bytes and how many each channel has, the last ones perhaps beyond the samples.
     pub fn part(&mut self, samples: &[u8], bits: usize, channels: usize) -> (&[u8], usize) {
-        let padded = samples.len().next_multiple_of(8 * channels);
+        let padded = samples.len().next_multiple_of(channels);
         for buffer in [&mut self.parted, &mut self.spare] {
             buffer.resize(padded, 0);
         }
         self.parted[..samples.len()].copy_from_slice(samples);
         self.parted[samples.len()..].fill(0);
-        // Every step parts even from odd channels: bit by bit of the channel's number.
+        // A time's bytes first, from the lowest bit of the channel's number to the highest; then the fields of
+        // a byte, the upper half from the lower one. The channels are in order after that.
+        let columns = (channels * bits / 8).max(1);
         let mut streams = 1;
-        while streams < channels {
-            let length = padded / streams;
+        while streams < columns {
+            let stream = padded / streams;
             let (even, odd) = self.spare.split_at_mut(padded / 2);
-            let parts = even.chunks_exact_mut(length / 2).zip(odd.chunks_exact_mut(length / 2));
-            for (stream, (even, odd)) in self.parted.chunks_exact(length).zip(parts) {
-                match bits {
-                    1 => part::<1>(stream, even, odd),
-                    2 => part::<2>(stream, even, odd),
-                    _ => part::<4>(stream, even, odd),
+            let parts = even.chunks_exact_mut(stream / 2).zip(odd.chunks_exact_mut(stream / 2));
+            for (bytes, (even, odd)) in self.parted.chunks_exact(stream).zip(parts) {
+                part::<8>(bytes, even, odd);
+            }
+            std::mem::swap(&mut self.parted, &mut self.spare);
+            streams *= 2;
+        }
+        for width in [4, 2, 1].into_iter().filter(|&width| width >= bits) {
+            if width >= channels * bits {
+                continue;
+            }
+            let stream = padded / streams;
+            let parts = self.spare.chunks_exact_mut(stream);
+            for (bytes, parts) in self.parted.chunks_exact(stream).zip(parts) {
+                let (even, odd) = parts.split_at_mut(stream / 2);
+                match width {
+                    4 => part::<4>(bytes, even, odd),
+                    2 => part::<2>(bytes, even, odd),
+                    _ => part::<1>(bytes, even, odd),
                 }
             }
             std::mem::swap(&mut self.parted, &mut self.spare);
@@ -88,33 +103,60 @@ impl Channels {
     }
 }
 
-/// Parts samples of `BITS` bits into those at even and at odd places.
-fn part<const BITS: usize>(samples: &[u8], even: &mut [u8], odd: &mut [u8]) {
-    let parts = even.as_chunks_mut::<4>().0.iter_mut().zip(odd.as_chunks_mut::<4>().0);
-    for (&word, (even, odd)) in samples.as_chunks::<8>().0.iter().zip(parts) {
-        let word = part_word::<BITS>(u64::from_le_bytes(word));
-        *even = (word as u32).to_le_bytes();
-        *odd = ((word >> 32) as u32).to_le_bytes();
+/// Bytes from which on vectors of every width are worth it.
+#[cfg(target_arch = "x86_64")]
+const LONG: usize = 256;
+
+/// Parts fields of `BITS` bits into those at even and at odd places, by the widest vectors there are.
+///
+/// As a function of its own it is vectorised: slices that are arguments are known to be apart.
+#[inline(never)]
+fn part<const BITS: usize>(fields: &[u8], even: &mut [u8], odd: &mut [u8]) {
+    #[cfg(target_arch = "x86_64")]
+    if fields.len() >= LONG {
+        if is_x86_feature_detected!("avx512bw") && is_x86_feature_detected!("avx512vl") {
+            // SAFETY: the CPU has the instructions.
+            return unsafe { part_avx512::<BITS>(fields, even, odd) };
+        }
+        if is_x86_feature_detected!("avx2") {
+            // SAFETY: the CPU has the instructions.
+            return unsafe { part_avx2::<BITS>(fields, even, odd) };
+        }
+    }
+    part_plain::<BITS>(fields, even, odd);
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+fn part_avx512<const BITS: usize>(fields: &[u8], even: &mut [u8], odd: &mut [u8]) {
+    part_plain::<BITS>(fields, even, odd);
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+fn part_avx2<const BITS: usize>(fields: &[u8], even: &mut [u8], odd: &mut [u8]) {
+    part_plain::<BITS>(fields, even, odd);
+}
+
+#[inline(always)]
+fn part_plain<const BITS: usize>(fields: &[u8], even: &mut [u8], odd: &mut [u8]) {
+    for ((&pair, even), odd) in fields.as_chunks::<2>().0.iter().zip(even).zip(odd) {
+        let pair = u16::from_le_bytes(pair);
+        *even = gather::<BITS>(pair);
+        *odd = gather::<BITS>(pair >> BITS);
     }
 }
 
-/// Brings fields of `BITS` bits at even places to the lower half, those at odd places to the upper one:
-/// in every step the two in the middle of each four fields change places, and fields become twice as wide.
-fn part_word<const BITS: usize>(mut word: u64) -> u64 {
-    const STEPS: [(usize, u64); 5] = [
-        (1, 0x2222_2222_2222_2222),
-        (2, 0x0c0c_0c0c_0c0c_0c0c),
-        (4, 0x00f0_00f0_00f0_00f0),
-        (8, 0x0000_ff00_0000_ff00),
-        (16, 0x0000_0000_ffff_0000),
-    ];
-    for (width, upper) in STEPS {
+/// The fields of `BITS` bits at even places, side by side: in every step fields become twice as wide.
+#[inline(always)]
+fn gather<const BITS: usize>(mut pair: u16) -> u8 {
+    for (width, kept) in [(1, 0x5555), (2, 0x3333), (4, 0x0f0f)] {
         if width >= BITS {
-            let change = (word ^ (word >> width)) & upper;
-            word ^= change ^ (change << width);
+            pair &= kept;
+            pair |= pair >> width;
         }
     }
-    word
+    pair as u8
 }
 
 #[cfg(test)]
@@ -149,7 +191,7 @@ mod tests {
 
         #[test]
         fn channels_are_parted(
-            samples in prop::collection::vec(any::<u8>(), 0..300),
+            samples in prop::collection::vec(any::<u8>(), 0..3000),
             (bits, channels) in (0_u32..3, 0_u32..8),
         ) {
             let (bits, channels) = (1_usize << bits, 1_usize << channels);

@@ -6,6 +6,8 @@
 //! - `NBIT` 8 and 16 are signed integers, 32 floats, little-endian; `NDIM` 2 means complex samples.
 //! - The index of an input is `channel * NPOL + polarisation` in a recording of raw voltages. Complex
 //!   samples of 8 bits are read as channelised voltages, too: `NCHAN` channels of `NPOL` inputs.
+//! - `FREQ` and `BW` are the centre and the width in megahertz of all channels, the width negative where they
+//!   descend.
 //! - `TSAMP` is the time from one sample to the next in microseconds.
 //! - Files of one recording say by `OBS_OFFSET`, in bytes since `UTC_START`, where they begin: what no file
 //!   holds is missing. What `FILE_SIZE` says is what was asked for, not what there is.
@@ -14,7 +16,7 @@
 
 use std::ops::Range;
 
-use super::{Block, Options, RawShape, Recording, Utc, input::Input};
+use super::{Block, Options, RawShape, Recording, Utc, array::Channels, input::Input};
 use crate::{
     Encoding, Error, Layout, Result,
     correlate::Shape,
@@ -54,6 +56,7 @@ struct Header {
     start: Option<Utc>,
     /// Bytes from the start of the observation.
     offset: u64,
+    frequencies: Option<Channels>,
     telescope: Option<String>,
     source: Option<String>,
 }
@@ -132,6 +135,8 @@ impl Header {
             },
             None => None,
         };
+        // What nobody needs here may say anything.
+        let megahertz = |name: &str| find(name)?.parse::<f64>().ok();
         Ok(Self {
             bytes: whole("HDR_SIZE")?.unwrap_or(HEADER),
             bits,
@@ -141,6 +146,9 @@ impl Header {
             interval: find("TSAMP").map(seconds).transpose()?,
             start,
             offset: whole("OBS_OFFSET")?.unwrap_or(0),
+            frequencies: megahertz("FREQ").zip(megahertz("BW")).and_then(|(centre, width)| {
+                Channels::of_band(1e6 * centre, 1e6 * width, channels as u64)
+            }),
             telescope: find("TELESCOPE"),
             source: find("SOURCE"),
         })
@@ -454,6 +462,10 @@ impl<S: Copy + Send> Recording<S> for Dada<S> {
     fn start(&self) -> Option<Utc> {
         let seconds = (self.header.offset / self.step as u64) as f64 * self.header.interval?;
         Some(self.header.start?.after(seconds))
+    }
+
+    fn frequencies(&self) -> Option<Channels> {
+        self.header.frequencies.clone()
     }
 
     fn facts(&self) -> Vec<(&'static str, String)> {

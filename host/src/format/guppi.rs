@@ -14,6 +14,8 @@
 //! - `DIRECTIO` other than 0 pads header and data with zeros to multiples of 512 bytes.
 //! - The last `OVERLAP` times of a block are repeated at the start of the next one. Each time is
 //!   taken once, from the first block that has it, as baseband does.
+//! - `OBSFREQ` and `OBSBW` are the centre and the width in megahertz of all of an antenna's channels, the
+//!   width negative where they descend.
 //! - `PKTIDX` counts packets since the start of the observation and tells where blocks are missing.
 //!   A block advances it by `PIPERBLK`, or else by as many packets of `PKTSIZE` bytes as fill
 //!   `BLOCSIZE` without the overlap, or else by what the second block shows. More missing times in a row
@@ -32,7 +34,7 @@ use std::{
 
 use rayon::prelude::*;
 
-use super::{Block, Options, RawShape, Recording, Utc};
+use super::{Block, Options, RawShape, Recording, Utc, array::Channels};
 use crate::{
     Encoding, Error, Layout, Result,
     correlate::Shape,
@@ -276,6 +278,10 @@ impl<S: Copy + Send> Recording<S> for Guppi<S> {
         Some(start.after(times * self.header.interval?))
     }
 
+    fn frequencies(&self) -> Option<Channels> {
+        self.header.frequencies.clone()
+    }
+
     fn facts(&self) -> Vec<(&'static str, String)> {
         let mut facts = vec![("format", "GUPPI RAW".to_owned())];
         let named = [("telescope", &self.header.telescope), ("source", &self.header.source)];
@@ -353,6 +359,7 @@ struct Header {
     interval: Option<f64>,
     /// The start of the observation, where packets are counted from.
     start: Option<Utc>,
+    frequencies: Option<Channels>,
     telescope: Option<String>,
     source: Option<String>,
 }
@@ -410,6 +417,9 @@ impl Header {
             bits,
             start: start.and_then(|(first, second)| {
                 Some(Utc::new(day(first)?, 0, 0).after(seconds(second + offset)?))
+            }),
+            frequencies: number("OBSFREQ").zip(number("OBSBW")).and_then(|(centre, width)| {
+                Channels::of_band(1e6 * centre, 1e6 * width, all_channels / antennas)
             }),
             telescope: cards.text("TELESCOP").map(str::to_owned),
             source: cards.text("SRC_NAME").map(str::to_owned),

@@ -55,6 +55,11 @@ pub trait Recording<S = Shape>: Send {
         None
     }
 
+    /// Frequencies of the channels, where the file says so.
+    fn frequencies(&self) -> Option<array::Channels> {
+        None
+    }
+
     /// What else the headers say, for people to read: names and values, the format first.
     fn facts(&self) -> Vec<(&'static str, String)> {
         Vec::new()
@@ -209,7 +214,12 @@ pub struct Options {
 /// neither format, of another shape than the first one, or at odds with `options`; [`Error::Io`]
 /// when a file cannot be read.
 pub fn open<P: AsRef<Path>>(paths: &[P], options: Options) -> Result<Box<dyn Recording>> {
-    let (paths, format, inputs) = recognise(paths)?;
+    channels_of(recognise(paths)?, options)
+}
+
+/// Files of one format as a recording of channels.
+fn channels_of(files: Recognised, options: Options) -> Result<Box<dyn Recording>> {
+    let Recognised { paths, format, inputs } = files;
     Ok(match format {
         Format::Npy => Box::new(npy::Voltages::of(inputs, options)?),
         Format::Guppi => Box::new(guppi::Guppi::open(&paths, options)?),
@@ -223,8 +233,16 @@ pub fn open<P: AsRef<Path>>(paths: &[P], options: Options) -> Result<Box<dyn Rec
     })
 }
 
-/// The format of files that make one recording, and those of them that are read in one go.
-fn recognise<P: AsRef<Path>>(paths: &[P]) -> Result<(Vec<PathBuf>, Format, Vec<Input>)> {
+/// Files that make one recording.
+struct Recognised {
+    paths: Vec<PathBuf>,
+    format: Format,
+    /// The files, where they are read in one go and may be pipes.
+    inputs: Vec<Input>,
+}
+
+/// The format of files that make one recording.
+fn recognise<P: AsRef<Path>>(paths: &[P]) -> Result<Recognised> {
     let paths: Vec<PathBuf> = paths.iter().map(|path| path.as_ref().to_owned()).collect();
     let mut format = None;
     let mut inputs = Vec::new();
@@ -250,7 +268,7 @@ fn recognise<P: AsRef<Path>>(paths: &[P]) -> Result<(Vec<PathBuf>, Format, Vec<I
     }
     let format =
         format.ok_or_else(|| Error::invalid("no input file: a recording needs at least 1"))?;
-    Ok((paths, format, inputs))
+    Ok(Recognised { paths, format, inputs })
 }
 
 /// The name of the description, in JSON, that stands beside the recording `path`; [`None`] beside a pipe.

@@ -648,6 +648,17 @@ impl Description {
     }
 }
 
+/// Whether the first of the arrays can be one of raw voltages.
+///
+/// # Errors
+/// [`Error::File`] when it is no array.
+pub(super) fn holds_raw(inputs: &mut Vec<Input>, options: Options) -> Result<bool> {
+    let reader = Reader::of(inputs.remove(0))?;
+    let is_raw = raw_shape(&reader, options).is_ok();
+    inputs.insert(0, reader.input);
+    Ok(is_raw)
+}
+
 /// Shape and number of times of the raw voltages in a file.
 fn raw_shape(reader: &Reader, options: Options) -> Result<(RawShape, usize)> {
     let described =

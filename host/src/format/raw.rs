@@ -3,8 +3,8 @@
 use std::{fmt, path::Path};
 
 use super::{
-    Block, Format, Options, Recording, dada::Dada, frames::Frames, guppi::Guppi, mark5b::Mark5b,
-    npy, recognise, vdif::Vdif,
+    Block, Format, Options, Recognised, Recording, dada::Dada, frames::Frames, guppi::Guppi,
+    mark5b::Mark5b, npy, recognise, vdif::Vdif,
 };
 use crate::{
     Result,
@@ -74,7 +74,12 @@ pub fn open_raw<P: AsRef<Path>>(
     paths: &[P],
     options: Options,
 ) -> Result<Box<dyn Recording<RawShape>>> {
-    let (paths, format, inputs) = recognise(paths)?;
+    raw_of(recognise(paths)?, options)
+}
+
+/// Files of one format as a recording of raw voltages.
+fn raw_of(files: Recognised, options: Options) -> Result<Box<dyn Recording<RawShape>>> {
+    let Recognised { paths, format, inputs } = files;
     Ok(match format {
         Format::Npy => Box::new(npy::RawVoltages::of_raw(inputs, options)?),
         Format::Guppi => Box::new(Guppi::raw(&paths, options)?),
@@ -101,14 +106,15 @@ pub enum AnyRecording {
 /// # Errors
 /// As for [`open`](super::open).
 pub fn open_any<P: AsRef<Path>>(paths: &[P], options: Options) -> Result<AnyRecording> {
-    let raw = match recognise(paths)?.1 {
-        Format::Guppi => None,
+    let mut files = recognise(paths)?;
+    let is_raw = match files.format {
+        Format::Guppi => false,
         // The number of axes and their type tell; what is of neither kind is no channels, too.
-        Format::Npy => open_raw(paths, options).ok(),
-        Format::Vdif | Format::Mark5b | Format::Dada => Some(open_raw(paths, options)?),
+        Format::Npy => npy::holds_raw(&mut files.inputs, options)?,
+        Format::Vdif | Format::Mark5b | Format::Dada => true,
     };
-    Ok(match raw {
-        Some(raw) => AnyRecording::Raw(raw),
-        None => AnyRecording::Channels(super::open(paths, options)?),
+    Ok(match is_raw {
+        true => AnyRecording::Raw(raw_of(files, options)?),
+        false => AnyRecording::Channels(super::channels_of(files, options)?),
     })
 }
