@@ -10,7 +10,7 @@ use corrust::{
 };
 
 use super::{
-    correlate::{Names, Place, correlate},
+    correlate::{Input, Names, Place, correlate},
     figure::{Measured, coherences},
     fringes::{self, Found},
     plot,
@@ -64,7 +64,7 @@ impl Args {
 
         let sky = simulate::write(SIMULATION, &recording)?;
         correlate(
-            format::open(&[&recording], Options::default())?,
+            Input::channels(format::open(&[&recording], Options::default())?),
             None,
             &Selection::default(),
             place,

@@ -32,7 +32,7 @@ use std::{
 
 use rayon::prelude::*;
 
-use super::{Block, Options, RawShape, Recording, Utc};
+use super::{Block, Options, RawShape, Recording, Timestamp, moment};
 use crate::{
     Encoding, Error, Layout, Result,
     correlate::Shape,
@@ -266,14 +266,14 @@ impl<S: Copy + Send> Recording<S> for Guppi<S> {
         self.header.interval
     }
 
-    fn start(&self) -> Option<Utc> {
+    fn start(&self) -> Option<Timestamp> {
         let (start, packet) = (self.header.start?, self.header.packet.unwrap_or(0));
         if packet == 0 {
             return Some(start);
         }
         let packets = packet as f64 / self.header.packets_per_block? as f64;
         let times = packets * (self.header.times - self.header.overlap) as f64;
-        Some(start.after(times * self.header.interval?))
+        moment::later(start, times * self.header.interval?)
     }
 
     fn facts(&self) -> Vec<(&'static str, String)> {
@@ -352,7 +352,7 @@ struct Header {
     packets_per_block: Option<u64>,
     interval: Option<f64>,
     /// The start of the observation, where packets are counted from.
-    start: Option<Utc>,
+    start: Option<Timestamp>,
     telescope: Option<String>,
     source: Option<String>,
 }
@@ -409,7 +409,7 @@ impl Header {
         Ok(Self {
             bits,
             start: start.and_then(|(first, second)| {
-                Some(Utc::new(day(first)?, 0, 0).after(seconds(second + offset)?))
+                moment::later(moment::of_day(day(first)?, 0, 0)?, seconds(second + offset)?)
             }),
             telescope: cards.text("TELESCOP").map(str::to_owned),
             source: cards.text("SRC_NAME").map(str::to_owned),

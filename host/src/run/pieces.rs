@@ -93,9 +93,7 @@ impl Source {
             *self = Self::Reading(ReadAhead::new(recording, times));
         }
         match self {
-            Self::Reading(blocks) => {
-                Ok(blocks.next_block()?.map(|block| (block.gap, block.times)))
-            }
+            Self::Reading(blocks) => Ok(blocks.next_block()?.map(|block| (block.gap, block.times))),
             Self::Channelising(spectra) => Ok(spectra.next_block()?.map(|times| (0, times))),
             Self::Unread(_) => unreachable!("reading has begun"),
         }
