@@ -13,7 +13,7 @@ use corrust::{
     correlate::{Kernel, Shape, Visibilities, baselines, useful_operations},
     device::Gpu,
     format::{
-        self, Recording,
+        self, RawShape, Recording,
         array::{Array, Channels},
         npy::{Dtype, Writer},
         uvh5,
@@ -171,29 +171,9 @@ impl Args {
             let first_channel = first.and_then(|frequencies| frequencies.first().copied());
             Ok::<_, Error>(Known { start: array.start, first_channel })
         })?;
-        let path = &self.files.inputs[0];
-        let (builder, sky) = self.engine.builder(channels, &*recording, path, &known)?;
-        let engine = builder.shape()?;
-        let SpectrumEncoding::Voltage(encoding) = engine.encoding else {
-            return Err(Error::invalid(format!(
-                "--output-encoding {}: expected ci8, ci4, ci4-offset or cf16, which are correlated",
-                engine.encoding
-            )));
-        };
-        let recorded = match recording.times() {
-            u64::MAX => u64::MAX,
-            times => engine.spectra(times),
-        };
-        let shape = Shape {
-            inputs: engine.inputs,
-            channels: engine.channels,
-            encoding,
-            layout: engine.layout,
-        };
-        let voltages = Voltages::over(recording, &engine);
-        let level = self.engine.level();
-        let raw = Raw { voltages, builder, level, sky, engine };
-        Ok(Input { shape, recorded, interval: sky.interval, source: Source::Raw(Box::new(raw)) })
+        let of = (&*recording, &*self.files.inputs[0]);
+        let (builder, sky) = self.engine.builder(channels, of, self.raw.rate(), &known)?;
+        Input::raw(recording, builder, self.engine.level(), sky)
     }
 }
 
@@ -222,6 +202,36 @@ struct Raw {
 }
 
 impl Input {
+    /// Raw voltages, and the F-engine that is to make channels of them, with gains to be measured where there
+    /// is a `level`.
+    pub fn raw(
+        recording: Box<dyn Recording<RawShape>>,
+        builder: channelise::Builder,
+        level: Option<f32>,
+        sky: Sky,
+    ) -> Result<Self> {
+        let engine = builder.shape()?;
+        let SpectrumEncoding::Voltage(encoding) = engine.encoding else {
+            return Err(Error::invalid(format!(
+                "--output-encoding {}: expected ci8, ci4, ci4-offset or cf16, which are correlated",
+                engine.encoding
+            )));
+        };
+        let recorded = match recording.times() {
+            u64::MAX => u64::MAX,
+            times => engine.spectra(times),
+        };
+        let shape = Shape {
+            inputs: engine.inputs,
+            channels: engine.channels,
+            encoding,
+            layout: engine.layout,
+        };
+        let voltages = Voltages::over(recording, &engine);
+        let raw = Raw { voltages, builder, level, sky, engine };
+        Ok(Self { shape, recorded, interval: sky.interval, source: Source::Raw(Box::new(raw)) })
+    }
+
     /// A recording of channels.
     pub fn channels(recording: Box<dyn Recording>) -> Self {
         Self {

@@ -70,12 +70,12 @@ pub struct Engine {
 pub struct Known {
     /// When the first sample was taken.
     pub start: Option<Timestamp>,
-    /// Frequency and width of the first channel, hertz.
+    /// Frequency of the first channel, hertz.
     pub first_channel: Option<f64>,
 }
 
 /// What an F-engine's spectra are on the sky.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Sky {
     /// Seconds from one spectrum to the next.
     pub interval: Option<f64>,
@@ -129,12 +129,12 @@ impl Engine {
     }
 
     /// The plan for `channels` channels of a recording of `path`, but for gains that are to be measured, and
-    /// what its spectra are.
+    /// what its spectra are. A `rate` counts in place of the recording's.
     pub fn builder(
         &self,
         channels: usize,
-        recording: &dyn Recording<RawShape>,
-        path: &Path,
+        (recording, path): (&dyn Recording<RawShape>, &Path),
+        rate: Option<f64>,
         known: &Known,
     ) -> Result<(Builder, Sky)> {
         let RawShape { inputs, encoding, layout } = recording.shape();
@@ -176,21 +176,22 @@ impl Engine {
                 ),
             ));
         }
-        let width = recording.interval().map(|interval| 1.0 / interval / residues as f64);
+        let rate = rate.or(recording.interval().map(|interval| 1.0 / interval));
+        let width = rate.map(|rate| rate / residues as f64);
         let of_first = width.map(|width| shape.frequency(0) as f64 * width);
         let by_array = known.first_channel.zip(of_first).map(|(first, of_first)| first - of_first);
         let dc = self.sky_frequency.map(|sky| sky.0).or(by_array);
         let start = self.start.or(known.start).or(recording.start());
         let sky = Sky {
-            interval: recording.interval().map(|interval| interval * shape.hop as f64),
+            interval: rate.map(|rate| shape.hop as f64 / rate),
             start,
-            offset: recording.interval().unwrap_or(0.0) * (shape.window() - shape.hop) as f64 / 2.0,
+            offset: rate.map_or(0.0, |rate| (shape.window() - shape.hop) as f64 / 2.0 / rate),
             first_channel: dc.zip(of_first).map(|(dc, of_first)| dc + of_first),
             channel_width: width,
             delayed: self.delays.is_some(),
         };
         if let Some(delays) = &self.delays {
-            let interval = recording.interval().ok_or_else(|| {
+            let rate = rate.ok_or_else(|| {
                 Error::file(path, "does not say how many samples a second it has: expected --rate")
             })?;
             let polynomials = Polynomials::read(delays, start)?;
@@ -203,7 +204,7 @@ impl Engine {
                     ),
                 ));
             }
-            builder = builder.delays(Arc::new(polynomials), 1.0 / interval, dc.unwrap_or(0.0));
+            builder = builder.delays(Arc::new(polynomials), rate, dc.unwrap_or(0.0));
         }
         Ok((builder, sky))
     }

@@ -79,6 +79,11 @@ pub struct RawOptions {
 }
 
 impl RawOptions {
+    /// Samples of each input a second, where it was said.
+    pub fn rate(&self) -> Option<f64> {
+        self.rate.map(|rate| rate.0)
+    }
+
     /// Adds them to `options`.
     pub fn with(&self, options: Options) -> Options {
         let Self { rate, raw_layout, recorded, bits, near } = *self;
