@@ -798,7 +798,7 @@ fn frames_per_second(
         };
         let fits = |frames: &u64| {
             let tenths = u64::from(number) * 10_000;
-            (tenths / frames == u64::from(fraction)) && frames * samples % 1_000_000 == 0
+            (tenths / frames == u64::from(fraction)) && (frames * samples).is_multiple_of(1_000_000)
         };
         let powers = (0..16).map(|power| (1_000_000_u64 << power) / samples);
         return Ok(powers.filter(|&frames| frames > 0).find(fits));
