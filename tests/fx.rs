@@ -197,7 +197,7 @@ fn dumps_are_those_of_spectra_in_memory() {
 fn missing_samples_are_counted_by_baseline() {
     let mut held = Held::new(3000);
     held.missing = vec![(200..201, 0..1), (500..700, 1..3), (690..720, 0..1), (2990..3000, 2..3)];
-    held.gaps = vec![1000..2100];
+    held.gaps = vec![1000..2100, 2400..2401];
     let window = 4 * 2 * CHANNELS;
     let there = |input: usize, spectrum: usize| {
         let first = spectrum * 2 * CHANNELS;
