@@ -548,7 +548,7 @@ fn mark_5b_has_its_own_codes_and_times() {
     let (_folder, paths) = write(&[frames.concat()]);
     let options = Options {
         inputs: Some(2),
-        near: Some("2014-06-13".parse().unwrap()),
+        near: Some(format::moment("2014-06-13").unwrap()),
         ..Options::default()
     };
     let mut recording = format::open_raw(&paths, options).unwrap();

@@ -3,24 +3,28 @@
 use std::{
     num::NonZeroU64,
     path::{Path, PathBuf},
+    sync::Arc,
     time::Instant,
 };
 
 use corrust::{
-    Correlator, Devices, Error, Result,
+    Correlator, Devices, Error, Result, channelise,
+    channelise::SpectrumEncoding,
     correlate::{Kernel, Shape, Visibilities, baselines, useful_operations},
+    device::Gpu,
     format::{
-        Recording,
-        array::Array,
+        self, RawShape, Recording,
+        array::{Array, Channels},
         npy::{Dtype, Writer},
         uvh5,
     },
-    run::{Dumps, Integration},
+    run::{Dumps, Integration, Voltages},
 };
 
 use super::{
     count, digits,
-    files::Files,
+    engine::{Engine, Known, Sky, spectra, warn_of_clipped},
+    files::{Files, RawOptions},
     progress::Progress,
     run_files::{Existing, RunFiles, all, ending, input, output},
     say,
@@ -33,8 +37,17 @@ use super::{
 /// The output is a NumPy file, int64 [dump][channel][baseline][2] (float32 for cf16 samples), with
 /// baseline b(i,j) = i(i+1)/2 + j, autocorrelations included; or, where its name ends in .uvh5, a UVH5
 /// file, which pyuvdata reads. Sums of integer samples are exact and the same on every device.
+///
+/// With --channelise the recording is of raw voltages, NumPy, VDIF, DADA, Mark 5B or GUPPI RAW: spectra go
+/// from the F-engine to the correlator on the device, and a spectrum is a time.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES, allow_negative_numbers = true)]
+#[command(
+    after_help = EXAMPLES,
+    allow_negative_numbers = true,
+    mut_group("Engine", |group| group.requires("channelise")),
+    mut_group("RawOptions", |group| group.requires("channelise")),
+    mut_arg("layout", |arg| arg.conflicts_with("channelise"))
+)]
 pub struct Args {
     #[command(flatten)]
     files: Files,
@@ -51,15 +64,34 @@ pub struct Args {
     /// Times in a dump; by default the whole recording is one dump
     ///
     /// Times at the end that do not fill a dump are left out, and their number is reported.
-    #[arg(long, value_name = "T")]
+    #[arg(long, value_name = "T", conflicts_with = "seconds")]
     integrate: Option<NonZeroU64>,
-    /// NumPy file to write the number of valid times behind each dump to, uint64 [dump]
+    /// Seconds of a dump, to the nearest whole number of times
+    #[arg(long, value_name = "S", value_parser = seconds)]
+    seconds: Option<f64>,
+    /// NumPy file to write the number of valid times behind each dump to, uint64 [dump]; with --channelise
+    /// behind each baseline, [dump][baseline]
     #[arg(long, value_name = "COUNTS.npy", value_parser = output())]
     counts: Option<PathBuf>,
     #[command(flatten)]
     selection: Selection,
     #[command(flatten)]
     place: Place,
+    /// The recording is of raw voltages: make so many channels of them. Of real samples from DC up, without
+    /// the Nyquist channel; of complex ones around DC. Twice (real) or once (complex) their number is to be
+    /// 2^a or 3 x 2^a, 8 to 1048576
+    #[arg(long, value_name = "C")]
+    channelise: Option<usize>,
+    #[command(flatten)]
+    engine: Engine,
+    #[command(flatten)]
+    raw: RawOptions,
+}
+
+/// A positive number of seconds.
+fn seconds(text: &str) -> std::result::Result<f64, &'static str> {
+    let found = text.parse().ok().filter(|seconds: &f64| *seconds > 0.0 && seconds.is_finite());
+    found.ok_or("expected a positive number of seconds")
 }
 
 /// Where the work is done.
@@ -85,6 +117,8 @@ Examples:
   corrust correlate nibbles.npy -o visibilities.npy --encoding ci4-offset --layout cnt
   corrust correlate scan.raw -o scan.uvh5 --array array.json --integrate 4096
   corrust correlate pulsar.raw -o visibilities.npy --gates phase-bins.npy --shifts delays.npy
+  corrust correlate scan.vdif --channelise 1024 -o scan.uvh5 --array array.json --seconds 1 \
+      --delays delays.json --sky-frequency 1.4GHz --level
 
 In Python:
   v = numpy.load('visibilities.npy'); v = v[..., 0] + 1j * v[..., 1]
@@ -93,10 +127,11 @@ In Python:
 impl Args {
     /// Correlates the recording.
     pub fn run(self) -> Result<()> {
-        let Self { files, output, existing, array, integrate, counts, selection, place } = self;
-        let run_files = RunFiles::default().reads(&files.inputs).reads(selection.files());
-        run_files.reads(&array).writes([&output]).writes(&counts).check(existing)?;
-        let is_uvh5 = ending(&output) == UVH5;
+        let Self { output, array, .. } = &self;
+        let run_files = RunFiles::default().reads(&self.files.inputs).reads(self.selection.files());
+        let run_files = run_files.reads(array).reads(self.engine.files());
+        run_files.writes([output]).writes(&self.counts).check(self.existing)?;
+        let is_uvh5 = ending(output) == UVH5;
         let array = match (array, is_uvh5) {
             (Some(array), true) => Some(Array::read(array)?),
             (None, false) => None,
@@ -113,10 +148,145 @@ impl Args {
                 )));
             }
         };
-        let recording = files.open()?;
-        let array = array.map(|array| completed(array, recording.as_ref()));
-        let outputs = Names { output: &output, array: array.as_ref(), counts: counts.as_deref() };
-        correlate(recording, integrate, &selection, place, outputs)
+        let input = match self.channelise {
+            Some(channels) => self.raw_input(channels, array.as_ref())?,
+            None => Input::channels(self.files.open()?),
+        };
+        let array = array.map(|array| completed(array, &input)).transpose()?;
+        let integrate = match (self.integrate, self.seconds) {
+            (None, Some(seconds)) => Some(input.times_of(seconds)?),
+            (integrate, _) => integrate,
+        };
+        let outputs = Names { output, array: array.as_ref(), counts: self.counts.as_deref() };
+        correlate(input, integrate, &self.selection, self.place.clone(), outputs)
+    }
+
+    /// Raw voltages and their F-engine.
+    fn raw_input(&self, channels: usize, array: Option<&Array>) -> Result<Input> {
+        let options = self.raw.with(self.files.options());
+        let recording = Engine::open(&self.files.inputs, options)?;
+        let known = array.map_or(Ok(Known::default()), |array| {
+            let first =
+                array.channels.is_some().then(|| array.frequencies(channels)).transpose()?;
+            let first_channel = first.and_then(|frequencies| frequencies.first().copied());
+            Ok::<_, Error>(Known { start: array.start, first_channel })
+        })?;
+        let of = (&*recording, &*self.files.inputs[0]);
+        let (builder, sky) = self.engine.builder(channels, of, self.raw.rate(), &known)?;
+        Input::raw(recording, builder, self.engine.level(), sky)
+    }
+}
+
+/// What is correlated.
+pub struct Input {
+    shape: Shape,
+    /// Times of all; `u64::MAX` where nobody knows.
+    recorded: u64,
+    /// Seconds from one time to the next.
+    interval: Option<f64>,
+    source: Source,
+}
+
+enum Source {
+    Channels(Box<dyn Recording>),
+    Raw(Box<Raw>),
+}
+
+/// Raw voltages and their F-engine.
+struct Raw {
+    voltages: Voltages,
+    builder: channelise::Builder,
+    level: Option<f32>,
+    sky: Sky,
+    engine: channelise::Shape,
+}
+
+impl Input {
+    /// Raw voltages, and the F-engine that is to make channels of them, with gains to be measured where there
+    /// is a `level`.
+    pub fn raw(
+        recording: Box<dyn Recording<RawShape>>,
+        builder: channelise::Builder,
+        level: Option<f32>,
+        sky: Sky,
+    ) -> Result<Self> {
+        let engine = builder.shape()?;
+        let SpectrumEncoding::Voltage(encoding) = engine.encoding else {
+            return Err(Error::invalid(format!(
+                "--output-encoding {}: expected ci8, ci4, ci4-offset or cf16, which are correlated",
+                engine.encoding
+            )));
+        };
+        let recorded = match recording.times() {
+            u64::MAX => u64::MAX,
+            times => engine.spectra(times),
+        };
+        let shape = Shape {
+            inputs: engine.inputs,
+            channels: engine.channels,
+            encoding,
+            layout: engine.layout,
+        };
+        let voltages = Voltages::over(recording, &engine);
+        let raw = Raw { voltages, builder, level, sky, engine };
+        Ok(Self { shape, recorded, interval: sky.interval, source: Source::Raw(Box::new(raw)) })
+    }
+
+    /// A recording of channels.
+    pub fn channels(recording: Box<dyn Recording>) -> Self {
+        Self {
+            shape: recording.shape(),
+            recorded: recording.times(),
+            interval: recording.interval(),
+            source: Source::Channels(recording),
+        }
+    }
+
+    /// What a time is, and several of them.
+    fn unit(&self) -> Unit {
+        match self.source {
+            Source::Channels(_) => Unit::Time,
+            Source::Raw(_) => Unit::Spectrum,
+        }
+    }
+
+    /// Times of a dump of so many seconds.
+    fn times_of(&self, seconds: f64) -> Result<NonZeroU64> {
+        let Some(interval) = self.interval else {
+            return Err(Error::invalid(format!(
+                "--seconds {seconds}: the recording does not say how many samples a second it has, \
+                 expected --integrate{}",
+                if matches!(self.source, Source::Raw(_)) { " or --rate" } else { "" }
+            )));
+        };
+        NonZeroU64::new((seconds / interval).round() as u64).ok_or_else(|| {
+            Error::invalid(format!(
+                "--seconds {seconds}: expected at least {interval}, from one {} to the next",
+                self.unit().one()
+            ))
+        })
+    }
+}
+
+/// What a time of a correlation is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Unit {
+    #[default]
+    Time,
+    Spectrum,
+}
+
+impl Unit {
+    fn one(self) -> &'static str {
+        if self == Self::Time { "time" } else { "spectrum" }
+    }
+
+    fn several(self) -> &'static str {
+        if self == Self::Time { "times" } else { "spectra" }
+    }
+
+    fn count(self, number: u64) -> String {
+        if self == Self::Time { count(number, "time") } else { spectra(number) }
     }
 }
 
@@ -125,15 +295,60 @@ pub(super) const UVH5: &str = "uvh5";
 
 /// The array with what the recording says and its file does not; where they contradict each other the file
 /// counts, and that is said.
-fn completed(mut array: Array, recording: &dyn Recording) -> Array {
-    array.complete(recording, recording.shape().channels).into_iter().for_each(warn);
-    if array.phase_center.is_some() {
+fn completed(mut array: Array, input: &Input) -> Result<Array> {
+    let differ = |a: f64, b: f64| (a - b).abs() > 1e-9 * b.abs();
+    let sky = match &input.source {
+        Source::Channels(recording) => {
+            array.complete(&**recording, input.shape.channels).into_iter().for_each(warn);
+            None
+        }
+        Source::Raw(raw) => {
+            if let Some(interval) = input.interval {
+                let seconds = *array.sample_time.get_or_insert(interval);
+                if differ(seconds, interval) {
+                    warn(array.error(format_args!(
+                        "\"sample_time\" {seconds} s, where the spectra have {interval} s: the former \
+                         counts"
+                    )));
+                }
+            }
+            Some(raw.sky)
+        }
+    };
+    if let Some(sky) = sky {
+        // As the delays are: what was said on the command line counts first.
+        array.start = sky.start.or(array.start);
+        array.start = array.start.and_then(|start| format::later(start, sky.offset));
+        match (&array.channels, sky.channel_width) {
+            (Some(channels), Some(width)) => {
+                let found = channels.width(0).unwrap_or(width);
+                let first = array.frequencies(input.shape.channels)?[0];
+                let expected = sky.first_channel.unwrap_or(first);
+                if differ(found, width) || (first - expected).abs() > 1e-6 * width {
+                    warn(array.error(format_args!(
+                        "channels of {found} Hz from {first} Hz on, where the F-engine makes those of \
+                         {width} Hz from {expected} Hz on: the former count"
+                    )));
+                }
+            }
+            (None, Some(width)) => {
+                let first = sky.first_channel.ok_or_else(|| {
+                    let reason =
+                        "lacks \"frequencies\": expected them, or --sky-frequency, for UVH5";
+                    array.error(reason)
+                })?;
+                array.channels = Some(Channels::Even { first, width });
+            }
+            (_, None) => {}
+        }
+    }
+    if array.phase_center.is_some() && !sky.is_some_and(|sky| sky.delayed) {
         warn(array.error(
             "\"phase_center\": the recording's samples were not delayed towards it, so the output is \
              not phased",
         ));
     }
-    array
+    Ok(array)
 }
 
 /// The files that a correlation is written to.
@@ -147,53 +362,80 @@ pub struct Names<'a> {
 /// Correlates a recording into the file `names.output`, one dump every `integrate` times, with a progress
 /// bar and a summary.
 pub fn correlate(
-    recording: Box<dyn Recording>,
+    input: Input,
     integrate: Option<NonZeroU64>,
     selection: &Selection,
     place: Place,
     names: Names<'_>,
 ) -> Result<()> {
-    let shape = recording.shape();
-    let (recorded, interval) = (recording.times(), recording.interval());
+    let unit = input.unit();
+    let Input { shape, recorded, interval, source } = input;
     let integration = integrate.map_or(recorded, NonZeroU64::get);
     let dumps = recorded / integration;
     if dumps == 0 {
         return Err(Error::invalid(format!(
-            "--integrate {integration}: the recording has only {recorded} times, expected at most \
-             as many"
+            "--integrate {integration}: the recording has only {recorded} {}, expected at most \
+             as many",
+            unit.several()
         )));
     }
     let gates = selection.read_gates(recorded)?;
     let shifts = selection.read_shifts(shape.inputs, recorded)?;
     let gate_count = gates.as_ref().map(|gates| gates.count);
-    let mut correlator = plan(&shape, recorded, place, gate_count, shifts.as_deref())?;
-    let mut outputs = Outputs::create(&shape, gate_count, shifts.is_some(), &names)?;
+    // An F-engine is on the correlator's own GPU.
+    let gpus = place.device.open()?;
+    let plan = Plan { recorded, unit, gpus: gpus.clone() };
+    let mut correlator = plan.build(&shape, place.clone(), gate_count, shifts.as_deref())?;
+    let (raw, recording) = match source {
+        Source::Channels(recording) => (None, Some(recording)),
+        Source::Raw(raw) => (Some(*raw), None),
+    };
+    let by_baseline = shifts.is_some() || raw.is_some();
+    let phased = raw.as_ref().is_some_and(|raw| raw.sky.delayed);
+    let mut outputs = Outputs::create(&shape, gate_count, by_baseline, phased, &names)?;
 
     let start = Instant::now();
-    let times = dumps * integration;
+    let times = if recorded == u64::MAX { recorded } else { dumps * integration };
     let bar = Progress::new("correlating", &shape, times);
-    let mut found = Dumps::over(recording, &mut correlator)
-        .integrate(integration)
-        .progress(|progress| bar.set(progress.done));
+    let engine = raw.as_ref().map(|raw| raw.engine);
+    let found = match (raw, recording) {
+        (Some(Raw { mut voltages, mut builder, level, .. }), _) => {
+            builder = builder.device(place.device).gpus(gpus);
+            if let Some(sigma) = level {
+                builder = builder.level(sigma, voltages.first()?)?;
+            }
+            Dumps::channelised(voltages, builder.build()?, &mut correlator)?
+        }
+        (None, recording) => {
+            let recording = recording.expect("one or the other");
+            Dumps::over(recording, &mut correlator)
+        }
+    };
+    let mut found = found.integrate(integration).progress(|progress| bar.set(progress.done));
     if let Some(gates) = gates {
         found = found.gates(gates.numbers);
     }
-    let mut totals = Totals::default();
+    let mut totals = Totals { unit, ..Totals::default() };
     let mut dump = Integration::default();
     while found.next_into(&mut dump)? {
         outputs.append(&dump)?;
         totals.add(&dump);
     }
+    let clipped = found.clipped()?;
     drop(found);
     drop(bar);
     outputs.finish()?;
 
     let seconds = start.elapsed().as_secs_f64();
     totals.warn(recorded, integration);
+    if let Some(engine) = engine {
+        warn_of_clipped(&clipped, &engine, totals.times);
+    }
     say(format_args!(
         "{} in {seconds:.2} s: {}samples/s, {} useful TOPS on {} ({}): {}",
-        totals.describe(&shape, interval, dumps, gate_count),
-        si(shape.inputs as f64 * shape.channels as f64 * (times - totals.skipped) as f64 / seconds),
+        totals.describe(&shape, interval, gate_count),
+        si(shape.inputs as f64 * shape.channels as f64 * (totals.times - totals.skipped) as f64
+            / seconds),
         digits(useful_operations(shape.inputs, shape.channels, totals.fed) / seconds / 1e12),
         correlator.device_name(),
         correlator.kernel(),
@@ -202,39 +444,49 @@ pub fn correlate(
     Ok(())
 }
 
-/// The plan for a recording of `recorded` times.
-fn plan(
-    shape: &Shape,
+/// What there is to plan for.
+struct Plan {
     recorded: u64,
-    place: Place,
-    gates: Option<usize>,
-    shifts: Option<&[usize]>,
-) -> Result<Correlator> {
-    let Shape { inputs, channels, encoding, layout } = *shape;
-    let builder = Correlator::builder(inputs, channels)
-        .encoding(encoding)
-        .layout(layout)
-        .device(place.device)
-        .kernel(place.kernel)
-        .gates(gates.unwrap_or(1))
-        .shifts(shifts.unwrap_or_default());
-    builder.build().map_err(|error| match error {
-        // The axes may have been taken for others.
-        Error::OutOfMemory { .. } => Error::invalid(format!(
-            "{error}; as {layout}, the recording has {}, {} and {}",
-            count(recorded, "time"),
-            count(channels, "channel"),
-            count(inputs, "input")
-        )),
-        other => other,
-    })
+    unit: Unit,
+    gpus: Vec<Arc<dyn Gpu>>,
+}
+
+impl Plan {
+    /// The plan for a recording.
+    fn build(
+        self,
+        shape: &Shape,
+        place: Place,
+        gates: Option<usize>,
+        shifts: Option<&[usize]>,
+    ) -> Result<Correlator> {
+        let Shape { inputs, channels, encoding, layout } = *shape;
+        let builder = Correlator::builder(inputs, channels)
+            .encoding(encoding)
+            .layout(layout)
+            .device(place.device)
+            .gpus(self.gpus)
+            .kernel(place.kernel)
+            .gates(gates.unwrap_or(1))
+            .shifts(shifts.unwrap_or_default());
+        builder.build().map_err(|error| match error {
+            // The axes may have been taken for others.
+            Error::OutOfMemory { .. } => Error::invalid(format!(
+                "{error}; as {layout}, the recording has {}, {} and {}",
+                self.unit.count(self.recorded),
+                count(channels, "channel"),
+                count(inputs, "input")
+            )),
+            other => other,
+        })
+    }
 }
 
 /// The files that dumps go to.
 struct Outputs {
     visibilities: Output,
     counts: Option<Writer>,
-    /// Baselines whose times are counted: delays make them differ from one to the other.
+    /// Baselines whose times are counted: delays and raw samples make them differ from one to the other.
     counted: usize,
 }
 
@@ -248,7 +500,8 @@ impl Outputs {
     fn create(
         shape: &Shape,
         gates: Option<usize>,
-        shifted: bool,
+        by_baseline: bool,
+        phased: bool,
         names: &Names<'_>,
     ) -> Result<Self> {
         let baselines = baselines(shape.inputs);
@@ -261,17 +514,20 @@ impl Outputs {
                 return Err(Error::file(names.output, reason));
             }
             Some(array) => {
-                Output::Uvh5(Box::new(uvh5::Writer::create(names.output, array, shape)?))
+                let phased = phased && array.phase_center.is_some();
+                let create = if phased { uvh5::Writer::phased } else { uvh5::Writer::create };
+                Output::Uvh5(Box::new(create(names.output, array, shape)?))
             }
             None => {
                 let entry = [&gate_axis[..], &[shape.channels, baselines, 2]].concat();
                 Output::Npy(Writer::appending(names.output, dtype, &entry)?)
             }
         };
-        let entry: Vec<usize> = gate_axis.into_iter().chain(shifted.then_some(baselines)).collect();
+        let entry: Vec<usize> =
+            gate_axis.into_iter().chain(by_baseline.then_some(baselines)).collect();
         let counts =
             names.counts.map(|path| Writer::appending(path, Dtype::Uint64, &entry)).transpose()?;
-        Ok(Self { visibilities, counts, counted: if shifted { baselines } else { 1 } })
+        Ok(Self { visibilities, counts, counted: if by_baseline { baselines } else { 1 } })
     }
 
     fn append(&mut self, integration: &Integration) -> Result<()> {
@@ -302,6 +558,8 @@ impl Outputs {
 /// What all dumps have together.
 #[derive(Default)]
 struct Totals {
+    unit: Unit,
+    dumps: u64,
     times: u64,
     missing: u64,
     kept: u64,
@@ -312,6 +570,7 @@ struct Totals {
 
 impl Totals {
     fn add(&mut self, integration: &Integration) {
+        self.dumps += 1;
         self.times += integration.times;
         self.missing += integration.missing;
         self.kept += integration.kept;
@@ -321,32 +580,28 @@ impl Totals {
 
     /// Says which times of the recording are not in the dumps.
     fn warn(&self, recorded: u64, integration: u64) {
-        let Self { times, missing, kept, .. } = *self;
-        if recorded > times {
+        let Self { unit, times, missing, kept, .. } = *self;
+        let all = unit.several();
+        if recorded > times && recorded < u64::MAX {
             warn(format_args!(
-                "the last {} of {recorded} times do not fill a dump of {integration} and are left out",
+                "the last {} of {recorded} {all} do not fill a dump of {integration} and are left out",
                 recorded - times
             ));
         }
         if missing > 0 {
-            warn(format_args!("{missing} of {times} times are missing and count as zero"));
+            let of = if unit == Unit::Spectrum { " for an input" } else { "" };
+            warn(format_args!("{missing} of {times} {all} are missing{of} and count as zero"));
         }
         if kept < times {
             warn(format_args!(
-                "{} of {times} times belong to no gate and are dropped",
+                "{} of {times} {all} belong to no gate and are dropped",
                 times - kept
             ));
         }
     }
 
     /// What was correlated into what.
-    fn describe(
-        &self,
-        shape: &Shape,
-        interval: Option<f64>,
-        dumps: u64,
-        gates: Option<usize>,
-    ) -> String {
+    fn describe(&self, shape: &Shape, interval: Option<f64>, gates: Option<usize>) -> String {
         let recorded = interval
             .map(|interval| format!(" ({} s of signal)", digits(interval * self.times as f64)))
             .unwrap_or_default();
@@ -355,8 +610,8 @@ impl Totals {
             "correlated {} x {} x {}{recorded} into {}{gates}",
             count(shape.inputs, "input"),
             count(shape.channels, "channel"),
-            count(self.times, "time"),
-            count(dumps, "dump")
+            self.unit.count(self.times),
+            count(self.dumps, "dump")
         )
     }
 }

@@ -1,26 +1,32 @@
 //! `corrust demo`.
 
-use std::{fmt::Write, fs, path::PathBuf};
+use std::{fmt::Write, fs, path::PathBuf, sync::Arc};
 
 use corrust::{
-    Encoding, Error, Layout, Result,
-    correlate::Shape,
+    Channeliser, Encoding, Error, Layout, Result,
+    correlate::{Shape, baseline},
     format::{self, Options},
-    simulate::{Simulation, Source},
+    samples::{RawEncoding, RawLayout},
+    simulate::{RawSimulation, Simulation, Source},
 };
 
 use super::{
-    correlate::{Names, Place, correlate},
+    correlate::{Input, Names, Place, correlate},
+    engine::Sky,
     figure::{Measured, coherences},
     fringes::{self, Found},
     plot,
     run_files::{Existing, RunFiles},
     say,
     selection::Selection,
-    simulate,
+    si, simulate,
 };
 
-/// Simulate a recording, correlate it, recover the delays of its sources, and plot
+/// Simulate a recording, correlate it, recover the delays of its sources, and plot; then the way from raw
+/// voltages
+///
+/// The raw voltages of a source in the sky go through an F-engine, which undoes its delays while Earth turns,
+/// and the correlator: its fringes stand still at a phase of 0.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
@@ -46,6 +52,16 @@ const SIMULATION: Simulation = Simulation {
     seed: 1,
 };
 
+/// What the demo's raw voltages are: a 64th of a second or so.
+const RAW_INPUTS: usize = 4;
+const RAW_TIMES: u64 = 1 << 18;
+const RAW_RATE: f64 = 16e6;
+const RAW_SKY: f64 = 1.4e9;
+const RAW_CHANNELS: usize = 256;
+
+/// Largest phase, in radians, that noise leaves of them.
+const RAW_TOLERANCE: f64 = 0.05;
+
 /// Largest difference between true and recovered delays, in wideband samples, that noise explains.
 const TOLERANCE: f64 = 0.05;
 
@@ -59,15 +75,18 @@ impl Args {
         let file = |name| out.join(name);
         let (recording, output) = (file("recording.npy"), file("visibilities.npy"));
         let (description, figure) = (file("recording.json"), file("visibilities.svg"));
+        let (raw, raw_output) = (file("raw.npy"), file("stopped.npy"));
+        let raw_description = file("raw.json");
         let files = RunFiles::default().writes([&recording, &description, &output, &figure]);
+        let files = files.writes([&raw, &raw_description, &raw_output]);
         files.check(existing)?;
 
         let sky = simulate::write(SIMULATION, &recording)?;
         correlate(
-            format::open(&[&recording], Options::default())?,
+            Input::channels(format::open(&[&recording], Options::default())?),
             None,
             &Selection::default(),
-            place,
+            place.clone(),
             Names { output: &output, array: None, counts: None },
         )?;
 
@@ -83,9 +102,55 @@ impl Args {
             )));
         }
         say(format_args!("largest error {error:.4} wideband samples"));
-        say(format_args!("plot: {}", figure.display()));
-        Ok(())
+        say(format_args!("plot: {}\n", figure.display()));
+        stop_fringes(&raw, &raw_output, place)
     }
+}
+
+/// Simulates raw voltages of a source in the sky and correlates them, delayed as it asks for.
+fn stop_fringes(raw: &PathBuf, output: &PathBuf, place: Place) -> Result<()> {
+    let array = RawSimulation::array(RAW_INPUTS, 10_000.0, 1);
+    let size = [1, RAW_TIMES as usize];
+    let sources = RawSimulation::sources(&array, RAW_INPUTS, size, RAW_RATE, 1.0, 1)?;
+    let delays = sources[0].delays.clone();
+    let simulation = RawSimulation {
+        inputs: RAW_INPUTS,
+        times: RAW_TIMES,
+        rate: RAW_RATE,
+        sky_frequency: RAW_SKY,
+        encoding: RawEncoding::I8,
+        layout: RawLayout::Nt,
+        bits: None,
+        level: None,
+        noise: 1.0,
+        sources,
+        tones: Vec::new(),
+        seed: 1,
+        array,
+    };
+    simulation.write(raw, |_| Ok(()))?;
+    let builder = Channeliser::builder(RAW_INPUTS, RAW_CHANNELS);
+    let builder = builder.delays(Arc::new(delays), RAW_RATE, RAW_SKY);
+    let sky = Sky { interval: Some(2.0 * RAW_CHANNELS as f64 / RAW_RATE), ..Sky::default() };
+    let recording = format::open_raw(&[raw], Options::default())?;
+    let input = Input::raw(recording, builder, Some(20.0), sky)?;
+    let names = Names { output, array: None, counts: None };
+    correlate(input, None, &Selection::default(), place, names)?;
+
+    let found = coherences(&Measured::open(output, 0)?.dump(0)?, RAW_INPUTS);
+    let pairs = (0..RAW_INPUTS).flat_map(|i| (0..i).map(move |j| baseline(i, j)));
+    let phases = pairs.map(|pair| found.column(pair).sum().arg().abs());
+    let largest = phases.fold(0.0, f64::max);
+    if largest > RAW_TOLERANCE {
+        return Err(Error::invalid(format!(
+            "a phase of {largest:.3} rad is left of stopped fringes: expected at most {RAW_TOLERANCE}"
+        )));
+    }
+    say(format_args!(
+        "raw voltages at {}Hz: fringes of baselines up to 20 km stopped, largest phase {largest:.4} rad",
+        si(RAW_SKY)
+    ));
+    Ok(())
 }
 
 /// A table of true and recovered powers and delays, and the largest difference of delays.

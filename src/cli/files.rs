@@ -3,13 +3,13 @@
 use std::path::PathBuf;
 
 use corrust::{
-    Encoding, Error, Layout, Result,
+    Encoding, Layout, Result,
     correlate::Shape,
-    format::{self, Options, Recording, Utc},
+    format::{self, Options, Recording, Timestamp},
     samples::RawLayout,
 };
 
-use super::{count, run_files::input, warn};
+use super::{count, run_files::input, units::Hertz, warn};
 
 /// A recording.
 #[derive(Debug, clap::Args)]
@@ -33,6 +33,13 @@ pub struct Files {
     /// By default tcn, unless corrust quantise wrote it.
     #[arg(long)]
     layout: Option<Layout>,
+    #[command(flatten)]
+    tolerance: Tolerance,
+}
+
+/// What is put up with in a recording.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub struct Tolerance {
     /// Leave out the last block, frame or time of a recording that is cut short, instead of refusing it
     #[arg(long)]
     keep_going: bool,
@@ -41,13 +48,22 @@ pub struct Files {
     long_gaps: bool,
 }
 
+impl Tolerance {
+    /// Adds it to `options`.
+    pub fn with(self, options: Options) -> Options {
+        let Self { keep_going, long_gaps } = self;
+        Options { keep_going, long_gaps, ..options }
+    }
+}
+
 /// What a recording of raw voltages may not say of itself.
 #[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Raw voltages")]
 pub struct RawOptions {
     /// Samples of each input a second, such as 32MHz: for formats that do not say, or in place of what they
     /// say
-    #[arg(long, value_parser = hertz)]
-    rate: Option<f64>,
+    #[arg(long)]
+    rate: Option<Hertz>,
     /// Order of the axes of raw samples in NumPy files: nt (input, time) or tn (time, input); by default nt
     #[arg(long, value_name = "nt|tn")]
     raw_layout: Option<RawLayout>,
@@ -58,36 +74,29 @@ pub struct RawOptions {
     #[arg(long)]
     bits: Option<u8>,
     /// A day within 500 days of a Mark 5B recording, such as 2014-06-13: it counts days by thousands
-    #[arg(long, value_name = "DATE")]
-    near: Option<Utc>,
+    #[arg(long, value_name = "DATE", value_parser = format::moment)]
+    near: Option<Timestamp>,
 }
 
 impl RawOptions {
+    /// Samples of each input a second, where it was said.
+    pub fn rate(&self) -> Option<f64> {
+        self.rate.map(|rate| rate.0)
+    }
+
     /// Adds them to `options`.
     pub fn with(&self, options: Options) -> Options {
         let Self { rate, raw_layout, recorded, bits, near } = *self;
+        let rate = rate.map(|rate| rate.0);
         Options { rate, raw_layout, inputs: recorded, bits, near, ..options }
     }
-}
-
-/// A frequency with or without its unit.
-fn hertz(text: &str) -> Result<f64> {
-    let units = [("GHz", 1e9), ("MHz", 1e6), ("kHz", 1e3), ("Hz", 1.0)];
-    let (number, unit) = units
-        .into_iter()
-        .find_map(|(name, unit)| Some((text.strip_suffix(name)?, unit)))
-        .unwrap_or((text, 1.0));
-    let rate = number.trim().parse::<f64>().ok().map(|number| number * unit);
-    rate.filter(|rate| *rate > 0.0 && rate.is_finite()).ok_or_else(|| {
-        Error::invalid(format!("{text:?}: expected a positive frequency such as 32MHz"))
-    })
 }
 
 impl Files {
     /// What was said of the recording.
     pub fn options(&self) -> Options {
-        let Self { encoding, layout, keep_going, long_gaps, .. } = *self;
-        Options { encoding, layout, keep_going, long_gaps, ..Options::default() }
+        let Self { encoding, layout, tolerance, .. } = *self;
+        tolerance.with(Options { encoding, layout, ..Options::default() })
     }
 
     /// Opens the recording.

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use corrust::{
     Layout, Result,
-    format::{self, AnyRecording, Block, ReadAhead, Recording, Utc},
+    format::{self, AnyRecording, Block, ReadAhead, Recording},
     samples::{Missing, RawEncoding},
 };
 use num_complex::Complex;
@@ -36,14 +36,14 @@ const GAPS: usize = 10_000;
 pub struct Args {
     #[command(flatten)]
     files: Files,
-    #[command(flatten)]
-    raw: RawOptions,
     /// Read only the recording's start, and leave out what is missing
     #[arg(long)]
     quick: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    raw: RawOptions,
 }
 
 const EXAMPLES: &str = "\
@@ -219,7 +219,7 @@ impl Info {
             layout: String::new(),
             times: (recording.times() < u64::MAX).then_some(recording.times()),
             rate: recording.interval().map(|seconds| 1.0 / seconds),
-            start: recording.start().as_ref().map(Utc::to_string),
+            start: recording.start().map(|start| start.to_string()),
             end: None,
             seconds: None,
             missing: None,
@@ -280,7 +280,9 @@ impl Info {
             (self.gaps, self.gaps_left_out) = (Some(listed), left_out);
         }
         self.seconds = self.times.zip(interval).map(|(times, interval)| times as f64 * interval);
-        self.end = start.zip(self.seconds).map(|(start, seconds)| start.after(seconds).to_string());
+        let end =
+            start.zip(self.seconds).and_then(|(start, seconds)| format::later(start, seconds));
+        self.end = end.map(|end| end.to_string());
         Ok(self)
     }
 

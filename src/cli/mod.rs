@@ -22,6 +22,7 @@ mod correlate;
 mod delays;
 mod demo;
 mod devices;
+mod engine;
 mod figure;
 mod files;
 mod filterbank;

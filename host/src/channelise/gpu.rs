@@ -431,6 +431,10 @@ impl Backend for GpuBackend {
         self.gpu.wait(self.last)
     }
 
+    fn gpu(&self) -> Option<&Arc<dyn Gpu>> {
+        Some(&self.gpu)
+    }
+
     fn device_name(&self) -> &str {
         &self.gpu.facts().name
     }

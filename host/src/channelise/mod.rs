@@ -82,6 +82,11 @@ trait Backend: Send {
         Ok(())
     }
 
+    /// The GPU that channelises, if one does.
+    fn gpu(&self) -> Option<&Arc<dyn Gpu>> {
+        None
+    }
+
     /// The device, as a person would name it.
     fn device_name(&self) -> &str;
 

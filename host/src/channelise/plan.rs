@@ -12,7 +12,7 @@ use super::{
 use crate::{
     Devices, Encoding, Error, Layout, Result,
     delays::DelayModel,
-    device::Gpu,
+    device::{Buffer, Gpu},
     place::{Place, place_setters},
     samples::{Feed, Memory, RawEncoding, RawLayout, RawSamples},
 };
@@ -346,6 +346,11 @@ impl Channeliser {
         self.backend.device_name()
     }
 
+    /// The GPU that channelises, if one does.
+    pub(crate) fn gpu(&self) -> Option<&Arc<dyn Gpu>> {
+        self.backend.gpu()
+    }
+
     /// The kernel that channelises: never [`Kernel::Auto`].
     pub fn kernel(&self) -> Kernel {
         self.backend.kernel()
@@ -438,10 +443,37 @@ impl Channeliser {
     ) -> Result<Spectra> {
         let block = self.block(samples.into())?;
         let (start, batch) = self.batch(&block, false)?;
+        self.advance_device(&block, start, batch, &room.into())
+    }
+
+    /// [`channelise_device`](Self::channelise_device) into a buffer that is made as long as it is to be, and
+    /// counts of clipped samples that are added to.
+    pub(crate) fn channelise_buffer(
+        &mut self,
+        samples: RawSamples<'_>,
+        room: &mut Buffer,
+        clipped: &mut Buffer,
+    ) -> Result<Spectra> {
+        let block = self.block(samples.into())?;
+        let (start, batch) = self.batch(&block, false)?;
+        let bytes = self.shape.spectrum_bytes() * batch.count;
+        room.reserve(bytes)?;
+        let samples = room.slice_mut().first(bytes);
+        let room = SpectraMut { samples, clipped: Some(clipped.slice_mut()) };
+        self.advance_device(&block, start, batch, &room)
+    }
+
+    fn advance_device(
+        &mut self,
+        block: &RawSamples<'_>,
+        start: u64,
+        batch: Batch,
+        room: &SpectraMut<'_>,
+    ) -> Result<Spectra> {
         let mut spectra = Spectra::default();
         spectra.make_room(&self.shape, 0)?;
         spectra.extents.times = batch.count;
-        self.backend.channelise_device(&block, start, &batch, &room.into())?;
+        self.backend.channelise_device(block, start, &batch, room)?;
         (spectra.first, spectra.missing) = (batch.first, batch.missing);
         Ok(spectra)
     }

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::{DelayModel, moment::Moment};
 use crate::{
     Error, Result,
-    format::{PartialFile, array::time},
+    format::{PartialFile, parse_moment},
 };
 
 /// Piecewise polynomials, a list of pieces for each input.
@@ -167,7 +167,7 @@ impl Polynomials {
         let epoch = match value.get("epoch") {
             None | Some(Value::Null) => None,
             Some(Value::String(text)) => {
-                Some(time(text).map_err(|error| format!("\"epoch\" {error}"))?)
+                Some(parse_moment(text).map_err(|error| format!("\"epoch\" {error}"))?)
             }
             Some(other) => {
                 return Err(format!("\"epoch\" {}: expected a time as text", brief(other)));
@@ -322,7 +322,7 @@ impl Clock {
         };
         match (fields.get(name), self.epoch) {
             (Some(Value::String(text)), _) => {
-                since(time(text).map_err(|error| format!("\"{name}\" {error}"))?.into())
+                since(parse_moment(text).map_err(|error| format!("\"{name}\" {error}"))?.into())
             }
             (Some(Value::Number(number)), epoch) => {
                 let seconds = number.as_f64().unwrap_or(f64::NAN);

@@ -545,6 +545,14 @@ impl<T: Pod> DeviceSliceMut<'_, T> {
         Self(self.0.on(stream))
     }
 
+    /// The first `len` of them.
+    ///
+    /// # Panics
+    /// When there are not so many.
+    pub fn first(self, len: usize) -> Self {
+        Self(self.0.part(0..len))
+    }
+
     /// To be read only.
     pub(crate) const fn read(&self) -> DeviceSlice<'_, T> {
         self.0

@@ -8,10 +8,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use jiff::{Timestamp, civil::DateTime, tz::TimeZone};
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{Recording, Utc};
+use super::{Recording, parse_moment};
 use crate::{Error, Result, beamform::Pointing};
 
 /// Largest relative difference of two numbers that say the same.
@@ -221,7 +221,7 @@ impl Array {
                 )));
             }
         }
-        if let Some(start) = recording.start().and_then(|start| timestamp(&start)) {
+        if let Some(start) = recording.start() {
             let begin = *self.start.get_or_insert(start);
             let seconds = begin.duration_since(start).as_secs_f64();
             // Headers round to a sample.
@@ -333,14 +333,6 @@ impl Array {
             }
         }
     }
-}
-
-/// A moment as headers give it, to the nanosecond.
-fn timestamp(moment: &Utc) -> Option<Timestamp> {
-    /// Modified Julian Day of Unix time 0.
-    const UNIX_0: i64 = 40_587;
-    let day = i128::from(moment.day() - UNIX_0) * 86_400_000_000_000;
-    Timestamp::from_nanosecond(day + (moment.seconds() * 1e9).round() as i128).ok()
 }
 
 impl Channels {
@@ -486,7 +478,7 @@ impl Fields {
             start: self
                 .start
                 .as_deref()
-                .map(|text| time(text).map_err(|error| format!("\"start\" {error}")))
+                .map(|text| parse_moment(text).map_err(|error| format!("\"start\" {error}")))
                 .transpose()?,
             sample_time: self.sample_time,
             phase_center: self.phase_center,
@@ -611,16 +603,4 @@ fn channels(
             Ok(Some(Channels::Each(each)))
         }
     }
-}
-
-/// A time in UTC, ISO 8601, with or without its Z.
-pub(crate) fn time(text: &str) -> Result<Timestamp, String> {
-    let civil = text.strip_suffix(['Z', 'z']).unwrap_or(text);
-    // A date and a time with an offset would be taken without it.
-    let has_offset = civil.get(10..).is_some_and(|time| time.contains(['+', '-', '[']));
-    let parsed = civil.parse::<DateTime>().ok().filter(|_| !has_offset);
-    let time = parsed.and_then(|time| time.to_zoned(TimeZone::UTC).ok());
-    time.map(|time| time.timestamp()).ok_or_else(|| {
-        format!("{text:?}: expected UTC in ISO 8601, as in \"2026-03-01T12:00:00.5Z\"")
-    })
 }

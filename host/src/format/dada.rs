@@ -16,7 +16,9 @@
 
 use std::ops::Range;
 
-use super::{Block, Options, RawShape, Recording, Utc, array::Channels, input::Input};
+use super::{
+    Block, Options, RawShape, Recording, Timestamp, array::Channels, input::Input, moment,
+};
 use crate::{
     Encoding, Error, Layout, Result,
     correlate::Shape,
@@ -53,7 +55,7 @@ struct Header {
     channels: usize,
     /// Seconds from one sample to the next.
     interval: Option<f64>,
-    start: Option<Utc>,
+    start: Option<Timestamp>,
     /// Bytes from the start of the observation.
     offset: u64,
     frequencies: Option<Channels>,
@@ -128,7 +130,7 @@ impl Header {
                 .ok_or_else(|| format!("TSAMP {text:?}: expected microseconds"))
         };
         let start = match find("UTC_START") {
-            Some(text) => match text.parse::<Utc>() {
+            Some(text) => match moment::parse(&text) {
                 Ok(start) => Some(start),
                 Err(_) if text.chars().all(char::is_alphabetic) => None,
                 Err(error) => return Err(format!("UTC_START {error}")),
@@ -459,9 +461,9 @@ impl<S: Copy + Send> Recording<S> for Dada<S> {
         self.header.interval
     }
 
-    fn start(&self) -> Option<Utc> {
+    fn start(&self) -> Option<Timestamp> {
         let seconds = (self.header.offset / self.step as u64) as f64 * self.header.interval?;
-        Some(self.header.start?.after(seconds))
+        moment::later(self.header.start?, seconds)
     }
 
     fn frequencies(&self) -> Option<Channels> {

@@ -9,7 +9,7 @@
 
 use std::{collections::BTreeSet, ops::Range, path::PathBuf};
 
-use super::{Block, Options, RawShape, Recording, Utc, bits, input::Input};
+use super::{Block, Options, RawShape, Recording, Timestamp, bits, input::Input, moment};
 use crate::{
     Error, Result,
     samples::{Missing, RawEncoding, RawLayout},
@@ -612,7 +612,7 @@ impl<F: Framing> Recording<RawShape> for Frames<F> {
         self.per_second.map(|frames| 1.0 / (frames * self.geometry.samples) as f64)
     }
 
-    fn start(&self) -> Option<Utc> {
+    fn start(&self) -> Option<Timestamp> {
         let (second, number) = self.first;
         let day = self.framing.first_day()? + second.div_euclid(86_400);
         let fraction = match (self.per_second, number) {
@@ -622,7 +622,7 @@ impl<F: Framing> Recording<RawShape> for Frames<F> {
             }
             (None, _) => return None,
         };
-        Some(Utc::new(day, second.rem_euclid(86_400) as u64, fraction))
+        moment::of_day(day, second.rem_euclid(86_400), fraction)
     }
 
     fn facts(&self) -> Vec<(&'static str, String)> {

@@ -34,7 +34,7 @@ use std::{
 
 use rayon::prelude::*;
 
-use super::{Block, Options, RawShape, Recording, Utc, array::Channels};
+use super::{Block, Options, RawShape, Recording, Timestamp, array::Channels, moment};
 use crate::{
     Encoding, Error, Layout, Result,
     correlate::Shape,
@@ -268,14 +268,14 @@ impl<S: Copy + Send> Recording<S> for Guppi<S> {
         self.header.interval
     }
 
-    fn start(&self) -> Option<Utc> {
+    fn start(&self) -> Option<Timestamp> {
         let (start, packet) = (self.header.start?, self.header.packet.unwrap_or(0));
         if packet == 0 {
             return Some(start);
         }
         let packets = packet as f64 / self.header.packets_per_block? as f64;
         let times = packets * (self.header.times - self.header.overlap) as f64;
-        Some(start.after(times * self.header.interval?))
+        moment::later(start, times * self.header.interval?)
     }
 
     fn frequencies(&self) -> Option<Channels> {
@@ -358,7 +358,7 @@ struct Header {
     packets_per_block: Option<u64>,
     interval: Option<f64>,
     /// The start of the observation, where packets are counted from.
-    start: Option<Utc>,
+    start: Option<Timestamp>,
     frequencies: Option<Channels>,
     telescope: Option<String>,
     source: Option<String>,
@@ -416,7 +416,7 @@ impl Header {
         Ok(Self {
             bits,
             start: start.and_then(|(first, second)| {
-                Some(Utc::new(day(first)?, 0, 0).after(seconds(second + offset)?))
+                moment::later(moment::of_day(day(first)?, 0, 0)?, seconds(second + offset)?)
             }),
             frequencies: number("OBSFREQ").zip(number("OBSBW")).and_then(|(centre, width)| {
                 Channels::of_band(1e6 * centre, 1e6 * width, all_channels / antennas)

@@ -13,8 +13,9 @@
 //! Source: Mark 5B User's Manual, Haystack Observatory, 2006; Mark 5 Memo 19.
 
 use super::{
-    Options, Utc,
+    Options, Timestamp,
     frames::{Fault, Framing, Geometry, Stamp, Validity},
+    moment,
 };
 use crate::samples::RawEncoding;
 
@@ -42,7 +43,7 @@ pub(super) fn recode(bits: u8, payload: &mut [u8]) {
 pub(super) struct Mark5b {
     bits: u8,
     channels: usize,
-    near: Option<Utc>,
+    near: Option<Timestamp>,
     /// The first frame's day modulo 1000.
     day: i64,
 }
@@ -124,7 +125,7 @@ impl Framing for Mark5b {
     }
 
     fn first_day(&self) -> Option<i64> {
-        let near = self.near?.day();
+        let near = moment::day(self.near?);
         Some((near - self.day + 500).div_euclid(1000) * 1000)
     }
 

@@ -24,18 +24,20 @@ mod frames;
 pub mod guppi;
 mod input;
 mod mark5b;
+mod moment;
 pub mod npy;
 mod partial;
 mod raw;
 pub mod sigproc;
-mod utc;
 pub mod uvh5;
 pub mod vdif;
 
 pub use ahead::ReadAhead;
+pub use jiff::Timestamp;
+pub(crate) use moment::parse as parse_moment;
+pub use moment::{later, moment};
 pub use partial::{PartialFile, abandon_partial_files, folder, is_stream, resolve};
 pub use raw::{AnyRecording, RawShape, open_any, open_raw};
-pub use utc::Utc;
 
 /// A recording of voltages, read once from its first time to its last: channelised ones (`S` is
 /// [`Shape`]), or raw ones ([`RawShape`]), of which a time is a sample of every input.
@@ -51,7 +53,7 @@ pub trait Recording<S = Shape>: Send {
     fn interval(&self) -> Option<f64>;
 
     /// When the first time was taken, where the file says so.
-    fn start(&self) -> Option<Utc> {
+    fn start(&self) -> Option<Timestamp> {
         None
     }
 
@@ -201,7 +203,7 @@ pub struct Options {
     /// Bits of a sample of a Mark 5B recording, which does not say: 1 or 2; by default 2 (`--bits`).
     pub bits: Option<u8>,
     /// A moment within 500 days of the recording, where days are counted by thousands (`--near`).
-    pub near: Option<Utc>,
+    pub near: Option<Timestamp>,
 }
 
 /// Opens files that follow each other in time as one recording.

@@ -14,11 +14,12 @@
 //!
 //! Source: VDIF Specification, release 1.1.1, 2014; the registry of extended data versions of vlbi.org.
 
+use jiff::{civil, tz::TimeZone};
+
 use super::{
-    Utc,
     frames::{Fault, Framing, Geometry, Stamp, Validity},
     input::Input,
-    mark5b,
+    mark5b, moment,
 };
 use crate::{Result, samples::RawEncoding};
 
@@ -132,9 +133,10 @@ impl Header {
 
     /// Seconds since the first Modified Julian Day.
     fn second(&self) -> i64 {
-        let (years, half) = (i64::from(self.epoch / 2), i64::from(self.epoch % 2));
-        let epoch = Utc::date(2000 + years, 1 + 6 * half, 1);
-        epoch.day() * SECONDS_PER_DAY + i64::from(self.seconds)
+        let (years, half) = (i16::from(self.epoch / 2), (self.epoch % 2) as i8);
+        let epoch = civil::date(2000 + years, 1 + 6 * half, 1);
+        let epoch = epoch.to_zoned(TimeZone::UTC).expect("a year of this century").timestamp();
+        moment::day(epoch) * SECONDS_PER_DAY + i64::from(self.seconds)
     }
 
     /// Whether a frame may follow that of `self` in a recording: apart from the station and the meaning of
@@ -332,7 +334,7 @@ mod tests {
         assert_eq!((header.complex, header.legacy, header.invalid), (false, false, false));
         assert_eq!((header.extended_version(), header.rate()), (Some(3), Some(32e6)));
         assert_eq!(header.station(), "0xfffc");
-        let start = Utc::new(0, header.second() as u64, 0);
+        let start = moment::of_day(0, header.second(), 0).unwrap();
         assert_eq!(start.to_string(), "2014-06-16T05:56:07Z");
     }
 

@@ -5,9 +5,9 @@ use std::{
     sync::atomic::AtomicBool,
 };
 
-use super::{Pieces, Progress};
+use super::{Pieces, Progress, Voltages};
 use crate::{
-    Correlator, Error, Result,
+    Channeliser, Correlator, Error, Result,
     correlate::{DROP, Dump, Shape, baselines},
     format::Recording,
 };
@@ -25,7 +25,7 @@ pub struct Integration {
     pub start: u64,
     /// Its times.
     pub times: u64,
-    /// Those of them that are missing.
+    /// Those of them that are missing; of spectra, those of which an input is.
     pub missing: u64,
     /// Those of them that belong to a gate; all without gates. What a gate's [`Dump::times`] leaves out
     /// of them lies in gaps that took no time.
@@ -85,6 +85,44 @@ impl<'a, C: BorrowMut<Correlator>> Dumps<'a, C> {
             .blocks(block_times)
     }
 
+    /// The one dump of all spectra that an F-engine makes of raw voltages, each of which is a time. On a GPU
+    /// spectra do not leave it: the correlator is to be on the same one. The F-engine begins another stream.
+    ///
+    /// ```no_run
+    /// use corrust_host::{
+    ///     Channeliser, Correlator, Device,
+    ///     format::{self, Options},
+    ///     run::{Dumps, Voltages},
+    /// };
+    ///
+    /// let recording = format::open_raw(&["scan.vdif"], Options::default())?;
+    /// let raw = recording.shape();
+    /// let gpus = Device::Auto.open()?; // none: the CPU
+    /// let channeliser = Channeliser::builder(raw.inputs, 1024)
+    ///     .encoding(raw.encoding)
+    ///     .layout(raw.layout)
+    ///     .gpus(gpus.clone())
+    ///     .build()?;
+    /// let correlator = Correlator::builder(raw.inputs, 1024).gpus(gpus).build()?;
+    /// let voltages = Voltages::over(recording, channeliser.shape());
+    /// for dump in Dumps::channelised(voltages, channeliser, correlator)?.integrate(4096) {
+    ///     let visibilities = &dump?.gates[0].visibilities; // [channel][baseline]
+    /// }
+    /// # Ok::<(), corrust_host::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`Pieces::channelised`].
+    pub fn channelised(
+        voltages: Voltages,
+        channeliser: Channeliser,
+        correlator: C,
+    ) -> Result<Self> {
+        let pieces = Pieces::channelised(voltages, channeliser)?;
+        let integration = pieces.recorded();
+        Ok(Self { pieces, correlator, integration, gates: None, index: 0, ended: false })
+    }
+
     /// A dump every `times` times, at least 1 and at most as many as the recording has.
     pub fn integrate(mut self, times: u64) -> Self {
         self.integration = times;
@@ -98,7 +136,7 @@ impl<'a, C: BorrowMut<Correlator>> Dumps<'a, C> {
     }
 
     /// Reads blocks of `times` times, at least 1. Three of them are in memory, and what the plan computes
-    /// with.
+    /// with. Of raw voltages [`Voltages::blocks`] says how long they are, and this counts for nothing.
     pub fn blocks(mut self, times: usize) -> Self {
         self.pieces.set_block_times(times);
         self
@@ -115,6 +153,14 @@ impl<'a, C: BorrowMut<Correlator>> Dumps<'a, C> {
     pub fn progress(mut self, tell: impl FnMut(Progress) + Send + 'a) -> Self {
         self.pieces = self.pieces.progress(tell);
         self
+    }
+
+    /// Samples of each input that the F-engine has clipped so far; none without one.
+    ///
+    /// # Errors
+    /// The device's own.
+    pub fn clipped(&self) -> Result<Vec<u64>> {
+        self.pieces.clipped()
     }
 
     /// The plan.
@@ -149,6 +195,10 @@ impl<'a, C: BorrowMut<Correlator>> Dumps<'a, C> {
         *to = Integration { index: self.index, start, gates, ..Integration::default() };
         while to.times < self.integration {
             let Some(piece) = self.pieces.next_piece(self.integration - to.times)? else {
+                // All of a stream whose length nobody knew is a dump, too.
+                if self.integration == u64::MAX && to.times > 0 {
+                    break;
+                }
                 return Ok(false);
             };
             let numbers = self.gates.as_ref().map(|numbers| {
@@ -185,7 +235,9 @@ impl<'a, C: BorrowMut<Correlator>> Dumps<'a, C> {
                 numbers.len()
             )));
         }
-        self.pieces.set_end(recorded / integration * integration);
+        if recorded < u64::MAX {
+            self.pieces.set_end(recorded / integration * integration);
+        }
         let correlator = self.correlator.borrow_mut();
         self.pieces.set_delay(correlator.longest_shift() as u64);
         correlator.reset();

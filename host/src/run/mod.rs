@@ -2,10 +2,14 @@
 //!
 //! [`Dumps`] correlates a recording: an iterator of the dumps of its integrations. It stands on
 //! [`Pieces`], which cuts any [`Recording`](crate::format::Recording) into pieces that a plan takes,
-//! reads ahead meanwhile, and passes over long gaps.
+//! reads ahead meanwhile, and passes over long gaps. Of raw voltages, which [`Voltages`] reads, both feed the
+//! spectra that a [`Channeliser`](crate::Channeliser) makes on the way.
 
 mod dumps;
 mod pieces;
+mod spectra;
+mod voltages;
 
 pub use dumps::{Dumps, Integration};
 pub use pieces::{Piece, Pieces, Progress};
+pub use voltages::Voltages;

@@ -2,11 +2,13 @@
 
 use std::{
     borrow::Borrow,
+    ops::Range,
     sync::atomic::{AtomicBool, Ordering},
 };
 
+use super::{Voltages, spectra::SpectraOf};
 use crate::{
-    Error, Result,
+    Channeliser, Error, Result,
     correlate::Shape,
     format::{Block, ReadAhead, Recording},
     samples::Samples,
@@ -28,11 +30,12 @@ pub struct Piece<'a> {
     pub start: u64,
     /// How many they are.
     pub times: u64,
-    /// Those among them that are missing.
+    /// Those among them that are missing; of spectra, those of which an input is.
     pub missing: u64,
     /// The samples, with what is missing, in the recording's encoding and layout: without gaps in host
-    /// memory, but for a piece of `cnt` samples cut out of a longer block. [`None`] within a gap longer
-    /// than a block: all are missing, and nothing is to be computed.
+    /// memory, but for a piece of `cnt` samples cut out of a longer block; spectra in the memory of the
+    /// F-engine's GPU. [`None`] within a gap longer than a block: all are missing, and nothing is to be
+    /// computed.
     pub samples: Option<Samples<'a>>,
 }
 
@@ -66,6 +69,8 @@ pub struct Pieces<'a> {
     delayed: Block,
     /// What is left of the current gap's times with samples, of those without, and of the block after it.
     left: [u64; 3],
+    /// Times of that block.
+    block: usize,
     cancel: Option<Box<dyn Fn() -> bool + Send + 'a>>,
     progress: Option<Box<dyn FnMut(Progress) + Send + 'a>>,
 }
@@ -75,35 +80,76 @@ enum Source {
     /// Nothing has been read.
     Unread(Option<Box<dyn Recording>>),
     Reading(ReadAhead),
+    Channelising(Box<SpectraOf>),
 }
 
 impl Source {
-    /// The blocks of `times` times, which begin to be read now if they have not yet.
-    fn blocks(&mut self, times: usize) -> &mut ReadAhead {
+    /// Goes on to the next block, and says how long the gap before it is and how many times it has;
+    /// [`None`] after the last. What is read is read in blocks of `times` times, which begin now if they have
+    /// not yet.
+    fn next_block(&mut self, times: usize) -> Result<Option<(u64, usize)>> {
         if let Self::Unread(recording) = self {
             let recording = recording.take().expect("a recording begins once");
             *self = Self::Reading(ReadAhead::new(recording, times));
         }
         match self {
-            Self::Reading(blocks) => blocks,
+            Self::Reading(blocks) => Ok(blocks.next_block()?.map(|block| (block.gap, block.times))),
+            Self::Channelising(spectra) => Ok(spectra.next_block()?.map(|times| (0, times))),
             Self::Unread(_) => unreachable!("reading has begun"),
         }
+    }
+
+    /// Times of the current block that are missing, and its samples.
+    fn current(&self, shape: &Shape, range: Range<usize>) -> (usize, Samples<'_>) {
+        let (missing, view) = match self {
+            Self::Reading(blocks) => {
+                let block = blocks.current();
+                (block.missing_within(&range), block.view(shape))
+            }
+            Self::Channelising(spectra) => (spectra.missing_within(&range), spectra.view()),
+            Self::Unread(_) => unreachable!("reading has begun"),
+        };
+        (missing, view.times(range))
     }
 }
 
 impl<'a> Pieces<'a> {
     /// Pieces of a recording, read in blocks of `block_times` times, at least 1.
     pub fn over(recording: Box<dyn Recording>, block_times: usize) -> Self {
+        let (shape, recorded) = (recording.shape(), recording.times());
+        Self::of(Source::Unread(Some(recording)), shape, recorded, block_times.max(1))
+    }
+
+    /// Pieces of the spectra that an F-engine makes of raw voltages; a spectrum is a time. The plan begins
+    /// another stream. On a GPU spectra stay there, for a plan on the same one.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when the spectra are of `cf32`, which no other plan takes, or the recording is
+    /// shorter than one; [`Error::OutOfMemory`].
+    pub fn channelised(voltages: Voltages, plan: Channeliser) -> Result<Self> {
+        let (window, times) = (plan.shape().window(), voltages.recorded());
+        if times < window as u64 {
+            return Err(Error::invalid(format!(
+                "{times} samples of each input: expected at least the {window} of a spectrum"
+            )));
+        }
+        let spectra = SpectraOf::new(voltages, plan)?;
+        let (shape, recorded) = (spectra.shape()?, spectra.recorded());
+        Ok(Self::of(Source::Channelising(Box::new(spectra)), shape, recorded, 1))
+    }
+
+    fn of(source: Source, shape: Shape, recorded: u64, block_times: usize) -> Self {
         Self {
-            shape: recording.shape(),
-            recorded: recording.times(),
-            block_times: block_times.max(1),
-            times: recording.times(),
+            shape,
+            recorded,
+            block_times,
+            times: recorded,
             done: 0,
             delay: 0,
-            source: Source::Unread(Some(recording)),
+            source,
             delayed: Block::new(),
             left: [0; 3],
+            block: 0,
             cancel: None,
             progress: None,
         }
@@ -146,6 +192,17 @@ impl<'a> Pieces<'a> {
         self.done
     }
 
+    /// Samples of each input that the F-engine has clipped so far; none without one.
+    ///
+    /// # Errors
+    /// The device's own.
+    pub fn clipped(&self) -> Result<Vec<u64>> {
+        match &self.source {
+            Source::Channelising(spectra) => spectra.clipped(),
+            Source::Unread(_) | Source::Reading(_) => Ok(Vec::new()),
+        }
+    }
+
     pub(super) fn set_end(&mut self, times: u64) {
         self.times = times.min(self.recorded);
     }
@@ -160,7 +217,8 @@ impl<'a> Pieces<'a> {
         self.delay = times;
     }
 
-    /// The next piece, of at most `most` times, at least 1; [`None`] when all times are done. Its end is
+    /// The next piece, of at most `most` times, at least 1; [`None`] when all times are done, or a stream of
+    /// unknown length has ended. Its end is
     /// also that of a block or of a gap.
     ///
     /// # Errors
@@ -178,13 +236,14 @@ impl<'a> Pieces<'a> {
             return Err(Error::Cancelled { done: start, times });
         }
         while self.left == [0; 3] {
-            self.next_block()?;
+            if !self.next_block()? {
+                return Ok(None);
+            }
         }
         let part = self.left.iter().position(|&left| left > 0).expect("something is left");
         let longest = if part == 0 { self.block_times as u64 } else { u64::MAX };
         let count = most.clamp(1, longest).min(self.left[part]).min(times - start);
-        let block = self.source.blocks(self.block_times).current();
-        let first = block.times - self.left[2] as usize;
+        let first = self.block - self.left[2] as usize;
         self.left[part] -= count;
         self.done += count;
         let (missing, samples) = match part {
@@ -197,21 +256,24 @@ impl<'a> Pieces<'a> {
             1 => (count, None),
             _ => {
                 let range = first..first + count as usize;
-                let missing = block.missing_within(&range) as u64;
-                (missing, Some(block.view(&self.shape).times(range)))
+                let (missing, samples) = self.source.current(&self.shape, range);
+                (missing as u64, Some(samples))
             }
         };
         Ok(Some(Piece { start, times: count, missing, samples }))
     }
 
-    /// Goes on to the next block and the gap before it.
-    fn next_block(&mut self) -> Result<()> {
-        match self.source.blocks(self.block_times).next_block()? {
-            Some(block) => {
-                let delayed = block.gap.min(self.delay);
-                self.left = [delayed, block.gap - delayed, block.times as u64];
-                Ok(())
+    /// Goes on to the next block and the gap before it; whether there is one, of a stream whose length
+    /// nobody knows.
+    fn next_block(&mut self) -> Result<bool> {
+        match self.source.next_block(self.block_times)? {
+            Some((gap, times)) => {
+                let delayed = gap.min(self.delay);
+                self.left = [delayed, gap - delayed, times as u64];
+                self.block = times;
+                Ok(true)
             }
+            None if self.times == u64::MAX => Ok(false),
             None => Err(Error::invalid(format!(
                 "the recording ended at time {} of {}",
                 self.done, self.times
