@@ -3,12 +3,12 @@
 //! What quantises takes a channel of several inputs together, which lie side by side in `tcn`.
 
 use crate::{
-    abi::channelise::{Channelise, Complex, multiply, output, untangle},
+    abi::channelise::{Channelise, Complex, Real, multiply, output, untangle},
     channelise::{
         pass::{Shared, load_point, share},
         root, value,
     },
-    isa::common::{add_global_64, round, store_global, store_global_2, thread, threads},
+    isa::common::{add_global_64, prmt, round, store_global, store_global_2, thread, threads},
     tile::divisor,
 };
 
@@ -183,12 +183,24 @@ impl<B: Bins> Finish<B> {
     }
 }
 
+/// Added to a number, this leaves the nearest integer, half to even, in the lowest bits.
+const WHOLE: f32 = 12_582_912.0;
+/// Bits of the sum for the least of int8.
+const LEAST: u32 = WHOLE.to_bits() - 127;
+
 /// A channel as int8, after its gain; counted if it was clipped.
 #[inline(always)]
 unsafe fn quantised(p: &Channelise, input: u32, channel: u32, bin: Complex<f32>) -> u32 {
     // SAFETY: both are below their counts.
     unsafe {
-        let whole = multiply(bin, value::gain(p, input, channel)).map(round);
+        let value = multiply(bin, value::gain(p, input, channel));
+        let whole = value.map(|part| part.add(WHOLE).to_bits());
+        // Whatever is not in range, or no number, is none of these.
+        let inside = whole.map(|bits| bits.wrapping_sub(LEAST) <= 254);
+        if inside[0] && inside[1] {
+            return prmt::<0x7740>(whole[0], whole[1]) & 0xffff;
+        }
+        let whole = value.map(round);
         let clamped = whole.map(|part| part.clamp(-127, 127));
         if clamped[0] != whole[0] || clamped[1] != whole[1] {
             add_global_64(p.clipped + 8 * input as u64, 1);

@@ -9,8 +9,8 @@ use crate::{
     },
     channelise::{bin_at, root},
     isa::common::{
-        dynamic_shared, load_global_2, load_shared_2, store_global_2, store_shared_2, thread,
-        threads,
+        dynamic_shared, load_global_2, load_shared_2, opaque, store_global_2, store_shared_2,
+        thread, threads,
     },
     tile::divisor,
 };
@@ -72,48 +72,73 @@ impl Room for Shared {
     }
 }
 
-/// Rows of points between kernels, `[spectrum][input][position][column]`.
+/// Rows of points next to each other, between kernels.
 #[derive(Clone, Copy)]
-pub struct Between {
-    /// Point 0 of column 0 of row 0.
+pub struct Line {
+    /// Point 0 of row 0.
     pub address: u64,
-    /// Rows of the block that lie next to each other, and how far it is to the next of them.
-    pub together: u32,
-    /// Points from a run of rows to the next.
-    pub apart: u64,
-    /// Points of a transform: from a row to the next.
-    pub size: u32,
-    /// Columns of the block, `1 << shift`, next to each other.
-    pub shift: u32,
-    /// Points from a position to the next.
+    /// Points from a row to the next.
     pub pitch: u32,
 }
 
-impl Room for Between {
+impl Room for Line {
     type Start = u64;
 
     #[inline(always)]
     fn start(self, row: u32, base: u32) -> u64 {
-        let (run, next) = (row / divisor(self.together), row % divisor(self.together));
-        let column = base & ((1 << self.shift) - 1);
-        let point = run as u64 * self.apart
-            + next as u64 * self.size as u64
-            + ((base >> self.shift) * self.pitch + column) as u64;
-        self.address + 8 * point
+        self.address + 8 * (row as u64 * self.pitch as u64 + base as u64)
     }
 
     #[inline(always)]
     unsafe fn load(self, start: u64, step: u32) -> Complex<f32> {
-        let step = (step >> self.shift) * self.pitch + (step & ((1 << self.shift) - 1));
+        // Made where it is used: sixteen addresses would fill the registers.
+        let step = opaque(step);
         // SAFETY: the caller's promise; the kernel that stored it has ended.
         unsafe { load_global_2(start + 8 * step as u64).map(f32::from_bits) }
     }
 
     #[inline(always)]
     unsafe fn store(self, start: u64, step: u32, point: Complex<f32>) {
-        let step = (step >> self.shift) * self.pitch + (step & ((1 << self.shift) - 1));
+        let step = opaque(step);
         // SAFETY: the caller's promise.
         unsafe { store_global_2(start + 8 * step as u64, point.map(f32::to_bits)) };
+    }
+}
+
+/// Rows of which each has some columns of many, `[position][column]`, of pairs of inputs.
+#[derive(Clone, Copy)]
+pub struct Columns {
+    /// The first column of row 0.
+    pub line: Line,
+    /// Rows from a pair to the next.
+    pub apart: u32,
+    /// Columns, `1 << shift`, next to each other.
+    pub shift: u32,
+    /// All columns: points from a position to the next.
+    pub all: u32,
+}
+
+impl Room for Columns {
+    type Start = u64;
+
+    #[inline(always)]
+    fn start(self, row: u32, base: u32) -> u64 {
+        let column = base & ((1 << self.shift) - 1);
+        let point = (base >> self.shift) * self.all + column;
+        self.line.start(row / 2 * self.apart + row % 2, point)
+    }
+
+    // Butterflies step by whole positions.
+    #[inline(always)]
+    unsafe fn load(self, start: u64, step: u32) -> Complex<f32> {
+        // SAFETY: the caller's promise.
+        unsafe { self.line.load(start, (step >> self.shift) * self.all) }
+    }
+
+    #[inline(always)]
+    unsafe fn store(self, start: u64, step: u32, point: Complex<f32>) {
+        // SAFETY: the caller's promise.
+        unsafe { self.line.store(start, (step >> self.shift) * self.all, point) };
     }
 }
 

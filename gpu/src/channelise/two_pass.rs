@@ -18,7 +18,7 @@ use crate::{
         bin_at,
         filter::Filter,
         finish::{Bins, Finish, Pair},
-        pass::{Between, Merge, Shared, first, pass},
+        pass::{Columns, Line, Merge, Shared, first, pass},
         position_of,
     },
     isa::common::{barrier, block},
@@ -86,13 +86,11 @@ kernel! {
             12
         };
         barrier();
-        let to = Between {
-            address: lot.points(&p, 0, pair) + 8 * column as u64,
-            together: 2,
-            apart: p.group as u64 * p.size as u64,
-            size: p.size,
+        let to = Columns {
+            line: Line { address: lot.points(&p, 0, pair) + 8 * column as u64, pitch: p.size },
+            apart: p.group,
             shift,
-            pitch: all,
+            all,
         };
         let mut merge = Merge { size: room.size, rows, row: 0, span, bin: 0, step: 1 };
         while p.span / divisor(span) > 16 {
@@ -119,17 +117,12 @@ kernel! {
             let mut half = 0;
             while half < 2 {
                 let bin = if half == 0 { bins[0] } else { bins[1] };
-                let from = Between {
-                    address: lot.points(&p, later, 0)
-                        + 8 * (position_of(bin, p.span) * columns) as u64,
-                    together: p.group,
-                    // The rows of the other half are the same inputs'.
-                    apart: 0,
-                    size: p.size,
-                    shift: columns.trailing_zeros(),
-                    pitch: 0,
-                };
+                // Where the row of the half's first input would begin, were it row 0.
                 let row = half * p.group;
+                let points = lot.points(&p, later, 0)
+                    + 8 * (position_of(bin, p.span) * columns) as u64;
+                let before = 8 * row as u64 * p.size as u64;
+                let from = Line { address: points.wrapping_sub(before), pitch: p.size };
                 let merge =
                     Merge { size: columns, rows: p.group, row, span: p.span, bin, step: p.span };
                 pass(&p, columns, merge, from, room);
