@@ -157,9 +157,12 @@ impl Filter {
             let (input, spectrum) = (self.input(p, pair + index), self.spectrum + later);
             part += 1;
             let none = Place { first: MISSING, phase: 0, slope: 0 };
-            // SAFETY: the input and the spectrum are below their counts.
-            let place =
-                if spectrum < p.count { unsafe { value::place(p, input, spectrum) } } else { none };
+            let place = if spectrum < p.count {
+                // SAFETY: the input and the spectrum are below their counts.
+                unsafe { value::place(p, input, spectrum) }
+            } else {
+                none
+            };
             let turn = sample::turn(p, spectrum);
             let mut item = thread();
             while item < self.room.size {

@@ -62,7 +62,7 @@ impl<B: Bins> Finish<B> {
             && p.places == 0
             && p.value_stride == 1
             && self.input + p.group <= p.inputs;
-        let aligned = p.spectra | 2 * (p.spectrum_stride | p.channel_stride);
+        let aligned = p.spectra | (2 * (p.spectrum_stride | p.channel_stride));
         // SAFETY: what is stored is this block's.
         unsafe {
             if plain && p.group.is_multiple_of(4) && aligned.is_multiple_of(8) {

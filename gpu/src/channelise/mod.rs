@@ -86,7 +86,7 @@ pub const fn bin_at(position: u32, span: u32) -> u32 {
 pub const fn position_of(bin: u32, span: u32) -> u32 {
     let bits = span.trailing_zeros();
     if span >> bits == 3 {
-        (bin % 3 << bits) + reversed(bin / 3, bits)
+        ((bin % 3) << bits) + reversed(bin / 3, bits)
     } else {
         reversed(bin, bits)
     }

@@ -207,7 +207,7 @@ pub unsafe fn first<const R: usize>(room: Shared, rows: u32) {
                 points[index] = unsafe { load_point(places[index]) };
             }
             let mut span = 1;
-            if R % 3 == 0 {
+            if R.is_multiple_of(3) {
                 for column in 0..R / 3 {
                     let three = [column, column + R / 3, column + 2 * R / 3];
                     let bins = triple(three.map(|index| points[index]));
@@ -299,7 +299,7 @@ unsafe fn pass_of<const R: usize, const LEVELS: usize>(
         let mut roots = [[0.0_f32; 2]; R];
         for level in 0..LEVELS {
             let parts: usize = 1 << level;
-            let step = p.residues / divisor(2 * span << level);
+            let step = p.residues / divisor((2 * span) << level);
             for part in 0..parts.div_ceil(2) {
                 // SAFETY: below half the table's turn.
                 roots[parts / 2 + part] = unsafe { root(p, (k + part as u32 * span) * step) };
