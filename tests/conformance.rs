@@ -103,7 +103,29 @@ const PACKED_INPUTS: &[usize] = &[
 const PACKED_TIMES: &[usize] =
     &[1, 7, 8, 9, 15, 16, 17, 111, 112, 113, 255, 256, 257, 291, 293, 1025];
 
+/// The kernels of few inputs take 16, 32 or 64 at a time, and samples of fewer than 16 bytes by 4 bytes or one by
+/// one.
+const FEW_INPUTS: &[usize] = &[1, 2, 3, 4, 8, 15, 16, 17, 20, 24, 31, 32, 33, 48, 50, 63, 64];
+
+/// Around the edges of their stages of 32 or 64 times, and of those in flight.
+const FEW_TIMES: &[usize] =
+    &[1, 7, 8, 9, 31, 32, 33, 63, 64, 65, 96, 97, 128, 129, 193, 1027, 4099];
+
 impl Backend {
+    /// Most inputs of samples of a format that the kernel is tested with.
+    fn most_inputs_of(&self, (encoding, layout): (Encoding, Layout)) -> usize {
+        let nibbles = matches!(encoding, Encoding::Ci4 | Encoding::Ci4Offset);
+        match self.kernel {
+            Kernel::Few if nibbles && layout == Layout::Cnt => 32,
+            _ => self.inputs.iter().copied().max().expect("sizes"),
+        }
+    }
+
+    const fn few(self) -> Self {
+        let encodings = &[Encoding::Ci8, Encoding::Ci4, Encoding::Ci4Offset];
+        Self { inputs: FEW_INPUTS, times: FEW_TIMES, encodings, ..self }
+    }
+
     const fn four_bits(self) -> Self {
         Self { encodings: &[Encoding::Ci4, Encoding::Ci4Offset], ..self }
     }
@@ -276,7 +298,8 @@ fn compare(what: &str, dump: &Dump, expected: &[Vec<Visibility>]) {
 /// Every number of inputs, with a few times; every number of times, with a few inputs.
 fn sizes(backend: Backend) {
     for format in backend.formats() {
-        for (case, &inputs) in backend.inputs.iter().enumerate() {
+        let most = backend.most_inputs_of(format);
+        for (case, &inputs) in backend.inputs.iter().filter(|&&inputs| inputs <= most).enumerate() {
             let channels = [1, 3][case % 2];
             backend.judge(&backend.random(format, inputs, channels, [9, 1, 70][case % 3]));
         }
@@ -293,14 +316,20 @@ fn sizes(backend: Backend) {
 fn bytes(backend: Backend) {
     for layout in Layout::ALL {
         for &encoding in backend.encodings.iter().filter(|encoding| encoding.is_integer()) {
-            let (inputs, channels) = (256, 3);
-            let mut block = random((encoding, layout), inputs, channels, 1);
-            for channel in 0..channels {
+            // Two groups of bytes at a time, where there are fewer inputs than bytes.
+            let inputs = backend.most_inputs_of((encoding, layout)).min(256);
+            let (group, groups) = (inputs / 2, 512 / inputs);
+            let pairs: Vec<_> =
+                (0..groups).flat_map(|b| (0..b).map(move |a| [a * group, b * group])).collect();
+            let mut block = random((encoding, layout), inputs, 3 * pairs.len(), 1);
+            for channel in 0..block.channels {
                 for input in 0..inputs {
                     let at = block.position(channel, input, 0) * encoding.bytes();
-                    block.bytes[at] = input as u8;
+                    let byte = pairs[channel / 3][input / group] + input % group;
+                    block.bytes[at] = byte as u8;
                     if encoding == Encoding::Ci8 {
-                        block.bytes[at + 1] = (input * (2 * channel + 1) + 85 * channel) as u8;
+                        let turn = channel % 3;
+                        block.bytes[at + 1] = (byte * (2 * turn + 1) + 85 * turn) as u8;
                     }
                 }
             }
@@ -554,7 +583,8 @@ fn device_memory(backend: Backend) {
         assert!(refused.unwrap_err().to_string().contains("0x1002: expected a multiple of 4"));
     }
     for format in backend.formats() {
-        let block = backend.random(format, 70, 2, 152);
+        let inputs = backend.most_inputs_of(format).min(70);
+        let block = backend.random(format, inputs, 2, 152);
         let mut plan = backend.builder(&block).gates(2).build().unwrap();
         let streams = [Stream::default(), gpu.create_stream().unwrap()];
         let expected = oracle::correlate_block(&block);
@@ -568,14 +598,14 @@ fn device_memory(backend: Backend) {
                 buffer.upload(stream, &part_block.bytes).unwrap();
                 kept.push(buffer);
                 let slice = kept[part].slice().on(stream);
-                let samples = Samples::new(slice, format.0, format.1, 2, 70).unwrap();
+                let samples = Samples::new(slice, format.0, format.1, 2, inputs).unwrap();
                 plan.accumulate_gated(samples, &numbers[cut[0]..cut[1]]).unwrap();
             }
             if !on_device {
                 compare(&backend.what(&block), &plan.dump_gates().unwrap()[1], &expected);
                 continue;
             }
-            let values = 2 * baselines(70);
+            let values = 2 * baselines(inputs);
             let mut room = Buffer::new(&gpu, 2 * values * 16).unwrap();
             let mut dump = Dump::default();
             let mut behind;
@@ -585,7 +615,7 @@ fn device_memory(backend: Backend) {
                 let mut sums = vec![Complex::<f32>::default(); 2 * values];
                 room.download(Stream::default(), &mut sums).unwrap();
                 assert!(sums[..values].iter().all(|sum| *sum == Complex::default()));
-                let sums = Array2::from_shape_vec((2, baselines(70)), sums.split_off(values));
+                let sums = Array2::from_shape_vec((2, baselines(inputs)), sums.split_off(values));
                 dump.visibilities = Visibilities::Float(sums.unwrap());
             } else {
                 let error =
@@ -599,7 +629,7 @@ fn device_memory(backend: Backend) {
                 let mut sums = vec![Complex::<i64>::default(); 2 * values];
                 room.download(Stream::default(), &mut sums).unwrap();
                 assert!(sums[..values].iter().all(|sum| *sum == Complex::default()));
-                let sums = Array2::from_shape_vec((2, baselines(70)), sums.split_off(values));
+                let sums = Array2::from_shape_vec((2, baselines(inputs)), sums.split_off(values));
                 dump.visibilities = Visibilities::Integer(sums.unwrap());
             }
             assert_eq!((behind[0].times, behind[1].times, plan.times()), (0, 152, 0));
@@ -672,6 +702,15 @@ macro_rules! conformance {
             conformance!(@tests sizes bytes cuts_and_dumps selections views);
         }
     };
+    (few $name:ident, $device:ident) => {
+        mod $name {
+            use super::{Backend, Kernel};
+
+            const BACKEND: Backend = Backend::$device(stringify!($name), Kernel::Few).few();
+
+            conformance!(@tests sizes bytes extremes cuts_and_dumps selections views device_memory);
+        }
+    };
     (four_bits $name:ident, $device:ident, $kernel:ident) => {
         mod $name {
             use super::{Backend, Kernel};
@@ -713,6 +752,7 @@ conformance!(gpu sim_mma_128, sim, Mma128);
 conformance!(gpu sim_mma_64, sim, Mma64);
 conformance!(gpu sim_wgmma_192, sim, Wgmma192);
 conformance!(gpu sim_wgmma_128, sim, Wgmma128);
+conformance!(few sim_few, sim);
 conformance!(four_bits sim_mma_s4, sim, MmaS4);
 conformance!(four_bits sim_wgmma_ci4, sim, WgmmaCi4);
 conformance!(packed sim_packed, sim, Packed, 4);
@@ -727,6 +767,7 @@ conformance!(gpu cuda_mma_128, cuda, Mma128);
 conformance!(gpu cuda_mma_64, cuda, Mma64);
 conformance!(gpu cuda_wgmma_192, cuda, Wgmma192);
 conformance!(gpu cuda_wgmma_128, cuda, Wgmma128);
+conformance!(few cuda_few, cuda);
 conformance!(four_bits cuda_mma_s4, cuda, MmaS4);
 conformance!(four_bits cuda_wgmma_ci4, cuda, WgmmaCi4);
 conformance!(packed cuda_packed, cuda, Packed, 4);

@@ -73,6 +73,7 @@ fn voltages(shape: &Shape, start: usize, times: usize) -> Vec<u8> {
         Encoding::Ci8 => ("|i1", true),
         Encoding::Ci4 | Encoding::Ci4Offset => ("|u1", false),
         Encoding::Cf16 => ("<f2", true),
+        Encoding::B1 | Encoding::B2 => unreachable!("no recording is bits"),
     };
     let mut axes = match shape.layout {
         Layout::Tcn => vec![times, shape.channels, shape.inputs],

@@ -99,6 +99,7 @@ fn samples_of_other_encodings_are_quantised_as_their_voltages() {
                     let voltage = |byte: u8| Complex::new(value(byte >> 4), value(byte & 15));
                     ((0..=255).collect(), (0..=255).map(voltage).collect())
                 }
+                Encoding::B1 | Encoding::B2 => unreachable!("words are not among them"),
             };
             let mut found = vec![0; voltages.len()];
             let requantiser = quantiser.requantiser(encoding, noise);

@@ -99,6 +99,7 @@ fn native(sample: &[u8], encoding: Encoding, form: Native) -> Vec<u8> {
             .map(|nibble| if nibble < 8 { nibble } else { nibble.wrapping_sub(16) })
             .to_vec(),
         (Encoding::Ci4Offset, _) => high_and_low.map(|code| code.wrapping_sub(8)).to_vec(),
+        (Encoding::B1 | Encoding::B2, _) => unreachable!("native as they are"),
     }
 }
 

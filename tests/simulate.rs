@@ -40,6 +40,7 @@ fn samples(simulation: &Simulation, folder: &Path) -> (Vec<Source>, Vec<Complex<
                 let half = |low, high| half::f16::from_le_bytes([low, high]).to_f64();
                 (half(bytes[0], bytes[1]), half(bytes[2], bytes[3]))
             }
+            Encoding::B1 | Encoding::B2 => unreachable!("none are simulated"),
         };
         Complex::new(re, im)
     };

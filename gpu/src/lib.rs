@@ -30,13 +30,14 @@
 pub mod abi;
 #[macro_use]
 pub mod isa;
+#[macro_use]
+pub mod tile;
 pub mod autocorrelate;
 pub mod beamform;
 pub mod channelise;
 pub mod correlate;
 pub mod limits;
 pub mod reorder;
-pub mod tile;
 
 #[cfg(not(target_arch = "nvptx64"))]
 pub mod ptx;

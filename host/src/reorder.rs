@@ -30,6 +30,8 @@ pub enum Native {
     Half,
     /// `ci4`, for kernels that unpack it themselves.
     Nibbles,
+    /// Words of bits, which are native as they are.
+    Bits,
 }
 
 impl Native {
@@ -37,6 +39,7 @@ impl Native {
     pub const fn of(encoding: Encoding) -> Self {
         match encoding {
             Encoding::Cf16 => Self::Half,
+            Encoding::B1 | Encoding::B2 => Self::Bits,
             _ => Self::Int8,
         }
     }
@@ -47,6 +50,7 @@ impl Native {
             Self::Int8 => 2,
             Self::Half => 4,
             Self::Nibbles => 1,
+            Self::Bits => Encoding::B1.bytes(),
         }
     }
 }
@@ -90,11 +94,12 @@ impl Variant {
     /// Those that take the samples, the quickest first; at least one.
     ///
     /// # Panics
-    /// When the samples are in host memory.
+    /// When the samples are in host memory, or [bits](Native::Bits).
     pub fn of(way: &ToNative<'_>) -> Vec<Self> {
         // A kernel for inputs that fill whole words, and one for any.
         let unpacked = way.samples.element() != Encoding::Ci8.into();
         let (turn, any) = match (way.layout, way.form) {
+            (_, Native::Bits) => panic!("words of bits are native as they are"),
             (Layout::Cnt, Native::Nibbles) => return vec![Self::rows(&CNT_NIBBLES)],
             (Layout::Cnt, Native::Int8) if unpacked => return vec![Self::rows(&CNT_CI4)],
             (Layout::Cnt, Native::Int8) => return vec![Self::rows(&CNT_CI8)],

@@ -377,6 +377,7 @@ fn dtype(encoding: Encoding) -> Dtype {
         Encoding::Ci8 => Dtype::INT8,
         Encoding::Ci4 | Encoding::Ci4Offset => Dtype::UINT8,
         Encoding::Cf16 => Dtype::FLOAT16,
+        Encoding::B1 | Encoding::B2 => Dtype::UINT8,
     }
 }
 

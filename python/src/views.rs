@@ -145,6 +145,11 @@ fn is_pairs(array: &Array, encoding: Encoding, axes: &str) -> PyResult<bool> {
         // Some libraries have complex numbers of two halves.
         Encoding::Cf16 if array.dtype == Dtype::COMPLEX32 => return Ok(false),
         Encoding::Cf16 => (Dtype::FLOAT16, true),
+        Encoding::B1 | Encoding::B2 => {
+            return Err(value(format!(
+                "encoding {encoding}: expected ci8, ci4, ci4-offset or cf16"
+            )));
+        }
     };
     if array.dtype != dtype {
         return Err(kind(format!(

@@ -8,7 +8,7 @@ use std::{
 
 use corrust_gpu::abi::correlate::{OFFSET, Offset, RUNNING_SUMS, RunningSums, mode};
 use corrust_host::{
-    Correlator, Device, Encoding, Layout, Result,
+    Correlator, Device, Encoding, Error, Layout, Result,
     correlate::{Builder, Kernel, Shape, Visibilities, baselines, useful_operations},
     device::{Buffer, DeviceSlice, Gpu, LockedBytes, Stream, Tuning},
     samples::Samples,
@@ -29,7 +29,8 @@ pub struct Options {
     /// Numbers of channels; none for one number, about as many as make the work of 20 channels of 2048
     /// inputs.
     pub channels: Vec<usize>,
-    /// Times; by default 3072, on a CPU fewer where channels are chosen and inputs many.
+    /// Times; by default 3072, of bits sixteen times as many: their samples are sixteen times shorter. On a CPU
+    /// fewer where channels are chosen and inputs many.
     pub times: Option<usize>,
     /// Kernels, for the encodings that they take; none for all that the device runs.
     pub kernels: Vec<Kernel>,
@@ -74,9 +75,14 @@ pub fn cases(options: &Options, place: &Place) -> Vec<Box<dyn Case>> {
         options.encodings.iter().flat_map(|e| options.inputs.iter().map(move |n| (e, n)))
     {
         let usual = usual_size(inputs, place);
+        let longer = if encoding.is_bits() { 16 } else { 1 };
+        let times = |usual: usize| {
+            let whole = (longer * usual).next_multiple_of(encoding.times());
+            options.times.unwrap_or(whole)
+        };
         let sizes = match &options.channels[..] {
-            [] => vec![(usual.0, options.times.unwrap_or(usual.1))],
-            named => named.iter().map(|&c| (c, options.times.unwrap_or(TIMES))).collect(),
+            [] => vec![(usual.0, times(usual.1))],
+            named => named.iter().map(|&c| (c, times(TIMES))).collect(),
         };
         let compare = options.compare_at.as_ref().is_none_or(|at| at.contains(&inputs));
         let kernels: Vec<Kernel> = match options.kernels.is_empty() && !compare {
@@ -109,6 +115,9 @@ pub(super) fn candidates(encoding: Encoding, inputs: usize, place: &Place) -> Bo
         true => (2, 32),
         false => (usual_size(inputs, place).0.min(MOST_SAMPLES / TIMES / inputs), TIMES),
     };
+    // Bits as many as make work of as many bytes.
+    let times =
+        (if encoding.is_bits() { 16 } else { 1 } * times).next_multiple_of(encoding.times());
     Box::new(Candidates(Correlation { encoding, inputs, channels, times, kernels: Vec::new() }))
 }
 
@@ -141,7 +150,10 @@ impl Case for Candidates {
         let samples = case.samples();
         let source = case.placed(place, &samples)?;
         let mut subjects = Vec::new();
-        for (layout, what) in [(Layout::Tcn, DELIVERED), (Layout::Cnt, ROWS)] {
+        let orders = [(Layout::Tcn, DELIVERED), (Layout::Cnt, ROWS)];
+        // Words of bits lie along time.
+        let orders = if case.encoding.is_bits() { &orders[1..] } else { &orders[..] };
+        for &(layout, what) in orders {
             let expected = Rc::new(case.end_channels(&samples, layout)?);
             let auto = case.builder(place, layout, Kernel::Auto).build()?.kernel();
             let build = |kernel| case.builder(place, layout, kernel).build();
@@ -185,6 +197,14 @@ impl Case for Correlation {
     }
 
     fn subjects(&self, place: &Place) -> Result<Vec<Subject>> {
+        if !self.times.is_multiple_of(self.encoding.times()) {
+            return Err(Error::invalid(format!(
+                "{} times of {}: expected a multiple of {}, those of a word",
+                self.times,
+                self.encoding,
+                self.encoding.times()
+            )));
+        }
         let samples = self.samples();
         let mut subjects = Vec::new();
         let auto = self.builder(place, Layout::Cnt, Kernel::Auto).build()?.kernel();
@@ -212,6 +232,10 @@ impl Case for Correlation {
                 (self.placed(place, &samples)?, expected)
             }
         };
+        // Bits are delivered as they are multiplied, and noise has as many of each.
+        if self.encoding.is_bits() {
+            return Ok(subjects);
+        }
         // By the kernel that a user gets.
         let wide = self.kernels.iter().copied().find(|kernel| kernel.value_bits().is_none());
         let named = wide.unwrap_or(Kernel::Auto);
@@ -237,12 +261,17 @@ impl Correlation {
 
     /// Random samples, all values equally likely.
     fn samples(&self) -> Rc<[u8]> {
-        let samples = self.inputs * self.channels * self.times;
         match self.encoding {
-            Encoding::Cf16 => random_halves(4 * samples),
-            encoding => random_bytes(encoding.bytes() * samples),
+            Encoding::Cf16 => random_halves(self.bytes()),
+            _ => random_bytes(self.bytes()),
         }
         .into()
+    }
+
+    /// Bytes of all samples.
+    fn bytes(&self) -> usize {
+        let Self { encoding, inputs, channels, times, .. } = *self;
+        inputs * encoding.planes() * channels * (times / encoding.times()) * encoding.bytes()
     }
 
     fn placed(&self, place: &Place, samples: &Rc<[u8]>) -> Result<Source> {
@@ -303,11 +332,17 @@ impl Correlation {
         let kernel = plan.kernel();
         let name = kernel.to_string();
         let operations = useful_operations(self.inputs, self.channels, self.times as u64);
-        let input = (self.inputs * self.channels * self.times * self.encoding.bytes()) as f64;
+        let input = self.bytes() as f64;
         let output = (8 * baselines(self.inputs) * self.channels) as f64;
-        let values = if self.encoding == Encoding::Cf16 { "f16" } else { "s8" };
+        let values = match self.encoding {
+            Encoding::Cf16 => "f16",
+            Encoding::B1 | Encoding::B2 => "b1",
+            _ => "s8",
+        };
+        // Each plane of an input with each.
+        let products = operations * self.encoding.planes().pow(2) as f64;
         let mut bounds =
-            vec![Bound::tensor(&name, values, operations), Bound::memory(input + output)];
+            vec![Bound::tensor(&name, values, products), Bound::memory(input + output)];
         if matches!(what, "from host" | "page-locked") {
             bounds.push(Bound::upload(input));
         }
@@ -540,11 +575,12 @@ impl Work for Correlating {
         }
         match &self.source {
             Source::Device(ring) => {
-                let Shape { inputs, channels, encoding, layout } = *self.plan.shape();
-                let bytes = self.times * self.plan.shape().bytes_per_time();
+                let shape = *self.plan.shape();
+                let Shape { channels, encoding, layout, .. } = shape;
+                let bytes = self.times / encoding.times() * shape.bytes_per_time();
                 // SAFETY: the ring holds the samples as long as the plan.
                 let slice = unsafe { DeviceSlice::from_raw(ring.next(), bytes, Stream::default()) };
-                let samples = Samples::new(slice, encoding, layout, channels, inputs)?;
+                let samples = Samples::new(slice, encoding, layout, channels, shape.rows())?;
                 self.plan.accumulate(samples)
             }
             Source::Host(samples) => {

@@ -55,6 +55,11 @@ pub fn gaussian(encoding: Encoding, samples: usize) -> Vec<u8> {
             let table: Vec<[u8; 2]> = (0..=255).map(half).collect();
             codes.par_iter().flat_map_iter(|&code| table[usize::from(code)]).collect()
         }
+        // Of noise as many are set as clear.
+        Encoding::B1 | Encoding::B2 => {
+            let words = samples.div_ceil(encoding.times()) * encoding.planes();
+            random_bytes(words * encoding.bytes())
+        }
     }
 }
 

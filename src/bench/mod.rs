@@ -125,13 +125,15 @@ pub struct Bound {
 }
 
 impl Bound {
-    /// Operations on `values` (`s8`, `f16`): those of the instruction that the kernel's name begins
+    /// Operations on `values` (`s8`, `b1`, `f16`): those of the instruction that the kernel's name begins
     /// with, else of the best tensor cores that the GPU has.
     pub fn tensor(kernel: &str, values: &str, work: f64) -> Self {
         let limits: &[&str] = match (kernel.starts_with("mma"), values) {
             // Several real products a multiply-add: more than all of the limit is possible.
             _ if kernel.starts_with("packed") => &["integer multiply-add"],
             _ if kernel == "mma-s4" => &["mma.sync s4"],
+            (true, "b1") => &["mma.sync b1"],
+            (false, "b1") => &["wgmma b1", "mma.sync b1"],
             (true, "f16") => &["mma.sync f16"],
             (false, "f16") => &["wgmma f16", "mma.sync f16"],
             (true, _) => &["mma.sync s8"],

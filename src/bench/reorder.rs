@@ -50,7 +50,8 @@ pub fn cases(options: &Options, place: &Place) -> Vec<Box<dyn Case>> {
         return cases;
     }
     let rows = if place.simulated() { 64 } else { ROWS };
-    for &encoding in &options.encodings {
+    // Words of bits are native as they are.
+    for &encoding in options.encodings.iter().filter(|encoding| !encoding.is_bits()) {
         for &inputs in &options.inputs {
             let channels = (rows / inputs).max(1);
             let times = options.times;
@@ -195,6 +196,7 @@ impl Turn {
                         to[0] = (sample[0] >> 4).wrapping_sub(8);
                         to[1] = (sample[0] & 15).wrapping_sub(8);
                     }
+                    Encoding::B1 | Encoding::B2 => unreachable!("native as they are"),
                 }
             }
         });

@@ -88,7 +88,7 @@ pub fn cases(place: &Place) -> Result<Vec<Box<dyn Case>>> {
         false => (&INPUTS[..], &INSTANTS[..]),
     };
     let mut cases = Vec::new();
-    for encoding in [Encoding::Ci8, Encoding::Ci4, Encoding::Cf16] {
+    for encoding in [Encoding::Ci8, Encoding::Ci4, Encoding::Cf16, Encoding::B1] {
         cases.extend(inputs.iter().map(|&inputs| correlate::candidates(encoding, inputs, place)));
     }
     let tiles = Tile::all().filter(|tile| facts.runs(tile.target));
@@ -130,6 +130,7 @@ pub fn table(place: &Place, machine: &Facts, rows: &[Row]) -> Result<Tuning> {
         (Encoding::Ci8, &mut correlate.ci8),
         (Encoding::Ci4, &mut correlate.ci4),
         (Encoding::Cf16, &mut correlate.cf16),
+        (Encoding::B1, &mut correlate.b1),
     ] {
         let measured = measured(rows, encoding);
         if measured.iter().any(|one| one.order == Order::Rows && one.kernel == Kernel::Mma64) {

@@ -202,6 +202,7 @@ fn power(bytes: &[u8], encoding: Encoding) -> f64 {
             let half = |at: usize| f64::from(half::f16::from_le_bytes([bytes[at], bytes[at + 1]]));
             (half(0), half(2))
         }
+        Encoding::B1 | Encoding::B2 => unreachable!("no recording is bits"),
     };
     re * re + im * im
 }

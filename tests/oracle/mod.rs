@@ -43,6 +43,28 @@ impl Block {
                 half(self.bytes[4 * p], self.bytes[4 * p + 1]),
                 half(self.bytes[4 * p + 2], self.bytes[4 * p + 3]),
             ),
+            Encoding::B1 => {
+                // Rows of words; in a word 128 times of the real parts, then of the imaginary ones.
+                let row = (channel * self.inputs + input) * self.times.div_ceil(128);
+                let part = |plane: usize| {
+                    let byte = 32 * (row + time / 128) + 16 * plane + time % 128 / 8;
+                    if self.bytes[byte] & 1 << (time % 8) == 0 { -1.0 } else { 1.0 }
+                };
+                (part(0), part(1))
+            }
+            Encoding::B2 => {
+                // Two such rows: one that counts twice, one that counts once.
+                let words = self.times.div_ceil(128);
+                let part = |plane: usize| {
+                    let bit = |row: usize| {
+                        let row = (2 * (channel * self.inputs + input) + row) * words;
+                        let byte = 32 * (row + time / 128) + 16 * plane + time % 128 / 8;
+                        if self.bytes[byte] & 1 << (time % 8) == 0 { -1.0 } else { 1.0 }
+                    };
+                    2.0 * bit(0) + bit(1)
+                };
+                (part(0), part(1))
+            }
         }
     }
 
@@ -52,6 +74,7 @@ impl Block {
             Encoding::Ci8 => 2,
             Encoding::Ci4 | Encoding::Ci4Offset => 1,
             Encoding::Cf16 => 4,
+            Encoding::B1 | Encoding::B2 => panic!("words are not cut"),
         };
         let mut cut = Self { times: to - from, bytes: Vec::new(), ..self.clone() };
         cut.bytes.resize(size * cut.channels * cut.inputs * cut.times, 0);

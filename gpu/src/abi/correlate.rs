@@ -12,6 +12,10 @@ pub const STEP_BYTES: u32 = 128;
 /// in whole steps.
 pub const LAUNCH_TIMES: u32 = 65_535 / TIMES_PER_STEP * TIMES_PER_STEP;
 
+/// Most words of `b1` that a launch may add to 32-bit sums: `2 * 128` ones of a word stay below `2^31`, in whole
+/// steps.
+pub const LAUNCH_WORDS: u32 = (1 << 23) - STEP_BYTES / 32;
+
 /// Times of one step of `ci8` samples.
 pub const TIMES_PER_STEP: u32 = STEP_BYTES / 2;
 
@@ -275,6 +279,108 @@ parameters! {
     }
 }
 
+/// Inputs of the warps of the correlators of few inputs: one channel of 64, two of 32, or four of 16.
+pub const FEW_INPUTS: u32 = 64;
+/// Bytes of a stage of one warp: 64 bytes of time of all its inputs.
+pub const FEW_STAGE_BYTES: u32 = 64 * FEW_INPUTS;
+/// Stages of a warp.
+pub const FEW_STAGES: u32 = 3;
+/// Warps of a block, each by itself.
+pub const FEW_WARPS: u32 = 4;
+
+parameters! {
+    /// Parameters of the correlators of few inputs.
+    ///
+    /// Grid: [`FEW_WARPS`] warps a block, one for each slice of each group of channels, slices varying fastest.
+    pub struct CorrelateFew {
+        /// Samples: `[time][channel][input]`, or rows `[channel][input]` of time, 16-byte aligned.
+        pub samples: u64,
+        /// Sums `[channel][baseline]`, (real, imaginary) pairs of i32. Imaginary parts lack the sum of their
+        /// column's in `row_sums`.
+        pub visibilities: u64,
+        /// Sums `[channel][input]` of the imaginary parts, i32.
+        pub row_sums: u64,
+        /// Bytes from one time to the next, or from one row to the next, a multiple of 16.
+        pub stride: u64,
+        /// `T`.
+        pub times: u32,
+        /// `N`.
+        pub inputs: u32,
+        /// `C`.
+        pub channels: u32,
+        /// Parts that the times are cut into, each of `slice_stages` stages.
+        pub slices: u32,
+        /// Stages of a slice.
+        pub slice_stages: u32,
+        /// Bytes that are copied at once, of samples as delivered: 16 or 4 where all addresses are multiples of it,
+        /// else those of a sample.
+        pub unit: u32,
+        /// What makes four samples of 4 bits two's complement by exclusive or: 0, or 0x88888888.
+        pub excess: u32,
+        /// [`mode::STORE`] of a single slice overwrites sums, [`mode::ADD`] adds to them.
+        pub mode: u32,
+    }
+}
+
+const fn few(name: &'static str, min_blocks: u32) -> Kernel<CorrelateFew> {
+    Kernel::new(name, 32 * FEW_WARPS)
+        .shared_bytes(FEW_WARPS * FEW_STAGES * FEW_STAGE_BYTES)
+        .min_blocks(min_blocks)
+}
+
+/// The correlators of few inputs: a kernel's constant, entry, form of samples of [`crate::correlate::few`], most inputs
+/// in 16s, and blocks that a multiprocessor must have registers for. Handed to `$then!`: here, and by the
+/// kernels' file.
+macro_rules! few_correlators {
+    ($then:ident) => {
+        $then! {
+            /// `ci8` samples as delivered, 16 inputs.
+            FEW_TCN_S8_16 correlate_few_tcn_s8_16: DeliveredBytes, 1, 4 blocks;
+            /// `ci8` samples as delivered, 32 inputs.
+            FEW_TCN_S8_32 correlate_few_tcn_s8_32: DeliveredBytes, 2, 3 blocks;
+            /// `ci8` samples as delivered, 64 inputs.
+            FEW_TCN_S8_64 correlate_few_tcn_s8_64: DeliveredBytes, 4, 2 blocks;
+            /// 4-bit samples as delivered, 16 inputs.
+            FEW_TCN_CI4_16 correlate_few_tcn_ci4_16: DeliveredNibbles, 1, 3 blocks;
+            /// 4-bit samples as delivered, 32 inputs.
+            FEW_TCN_CI4_32 correlate_few_tcn_ci4_32: DeliveredNibbles, 2, 2 blocks;
+            /// 4-bit samples as delivered, 64 inputs.
+            FEW_TCN_CI4_64 correlate_few_tcn_ci4_64: DeliveredNibbles, 4, 2 blocks;
+            /// Rows of `ci8` samples, 16 inputs.
+            FEW_CNT_S8_16 correlate_few_cnt_s8_16: RowsOfBytes, 1, 4 blocks;
+            /// Rows of `ci8` samples, 32 inputs.
+            FEW_CNT_S8_32 correlate_few_cnt_s8_32: RowsOfBytes, 2, 3 blocks;
+            /// Rows of `ci8` samples, 64 inputs.
+            FEW_CNT_S8_64 correlate_few_cnt_s8_64: RowsOfBytes, 4, 2 blocks;
+            /// Rows of 4-bit samples, 16 inputs.
+            FEW_CNT_CI4_16 correlate_few_cnt_ci4_16: RowsOfNibbles, 1, 3 blocks;
+            /// Rows of 4-bit samples, 32 inputs.
+            FEW_CNT_CI4_32 correlate_few_cnt_ci4_32: RowsOfNibbles, 2, 2 blocks;
+        }
+    };
+}
+#[allow(unused_imports)]
+pub(crate) use few_correlators;
+
+macro_rules! declare_few {
+    ($($(#[$attribute:meta])* $kernel:ident $name:ident: $form:ident, $fragments:literal, $blocks:literal blocks;)*) => {
+        kernels! { FEW:
+            $($(#[$attribute])* $kernel: Kernel<CorrelateFew> = few(stringify!($name), $blocks);)*
+        }
+    };
+}
+few_correlators!(declare_few);
+
+/// The correlators of few inputs: of `ci8` samples and of 4-bit ones, as delivered and in rows, of at most 16, 32
+/// and 64 inputs; rows of 4-bit samples of 64 would take more registers than there are.
+pub const FEW_CORRELATORS: [[&[Kernel<CorrelateFew>]; 2]; 2] = [
+    [
+        &[FEW_TCN_S8_16, FEW_TCN_S8_32, FEW_TCN_S8_64],
+        &[FEW_CNT_S8_16, FEW_CNT_S8_32, FEW_CNT_S8_64],
+    ],
+    [&[FEW_TCN_CI4_16, FEW_TCN_CI4_32, FEW_TCN_CI4_64], &[FEW_CNT_CI4_16, FEW_CNT_CI4_32]],
+];
+
 parameters! {
     /// Parameters of [`WIDEN`].
     ///
@@ -290,6 +396,24 @@ parameters! {
         pub inputs: u32,
         /// One of [`mode`].
         pub mode: u32,
+    }
+}
+
+parameters! {
+    /// Parameters of [`WIDEN_BITS`]. Grid: that of [`WIDEN`].
+    pub struct WidenBits {
+        /// 32-bit sums of ones `[channel][baseline of planes]`, pairs.
+        pub partial: u64,
+        /// 64-bit sums that what they stand for is added to (stored to, in [`mode::STORE`]).
+        pub total: u64,
+        /// `N`.
+        pub inputs: u32,
+        /// `T` of the sums of ones.
+        pub times: u32,
+        /// One of [`mode`].
+        pub mode: u32,
+        /// Planes of an input, 1 or 2: `partial` has a row for each.
+        pub planes: u32,
     }
 }
 
@@ -315,6 +439,10 @@ macro_rules! mma_correlators {
             MMA_F16_128 correlate_mma_f16_128: Half, TILE_128, 2 blocks;
             /// Half-precision samples on `mma.sync.m16n8k16`, tiles of 64 x 64 baselines.
             MMA_F16_64 correlate_mma_f16_64: Half, TILE_64, 3 blocks;
+            /// Bits on `mma.sync.m16n8k256`, tiles of 128 x 64 baselines.
+            MMA_B1_128 correlate_mma_b1_128: Bits, TILE_128, 2 blocks;
+            /// Bits on `mma.sync.m16n8k256`, tiles of 64 x 64 baselines.
+            MMA_B1_64 correlate_mma_b1_64: Bits, TILE_64, 3 blocks;
         }
     };
 }
@@ -339,6 +467,8 @@ pub enum Encoding {
     Ci8,
     /// `cf16`.
     Cf16,
+    /// `b1`: 128 times in 32 bytes.
+    B1,
 }
 
 /// How samples lie in memory.
@@ -380,6 +510,10 @@ macro_rules! warpgroup_correlators {
             WGMMA_F16_192 correlate_wgmma_f16_192: Cf16 Rows, TILE_128_192;
             /// Half-precision samples, tiles of 128 x 128 baselines.
             WGMMA_F16_128 correlate_wgmma_f16_128: Cf16 Rows, TILE_128_128;
+            /// Bits, tiles of 128 x 192 baselines.
+            WGMMA_B1_192 correlate_wgmma_b1_192: B1 Rows, TILE_128_192;
+            /// Bits, tiles of 128 x 128 baselines.
+            WGMMA_B1_128 correlate_wgmma_b1_128: B1 Rows, TILE_128_128;
             /// `ci8` samples as delivered, tiles of 128 x 192 baselines.
             WGMMA_TCN_S8_192 correlate_wgmma_tcn_s8_192: Ci8 Delivered, TILE_128_192;
             /// `ci8` samples as delivered, tiles of 128 x 128 baselines.
@@ -426,6 +560,8 @@ pub const WIDEN_BASELINES: u32 = 2048;
 kernels! { SUMS:
     /// Adds 32-bit sums to 64-bit ones, and what the imaginary parts lack.
     WIDEN: Kernel<Widen> = Kernel::new("correlate_widen", 256);
+    /// Adds what 32-bit sums of ones stand for to 64-bit sums.
+    WIDEN_BITS: Kernel<WidenBits> = Kernel::new("correlate_widen_bits", 256);
 }
 
 /// Times that a block of the packed correlators stages at once: 16 bytes of native samples.
@@ -568,4 +704,4 @@ kernels! { CODES:
 }
 
 /// Entries of all.
-pub(super) const ENTRIES: &[&[Entry]] = &[MMA, WARPGROUP, CI4, SUMS, PACKINGS, CODES];
+pub(super) const ENTRIES: &[&[Entry]] = &[MMA, WARPGROUP, CI4, FEW, SUMS, PACKINGS, CODES];

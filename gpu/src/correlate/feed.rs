@@ -41,7 +41,7 @@ use core::marker::PhantomData;
 use crate::{
     abi::correlate::{CorrelateWarpgroup, STEP_BYTES, WarpgroupTile},
     correlate::{
-        samples::{Half, Int8, Samples, TopNibbles},
+        samples::{Bits, Half, Int8, Samples, TopNibbles},
         warpgroup::Place,
     },
     isa::{
@@ -161,10 +161,33 @@ pub struct Ci8;
 /// `cf16`: two half-precision numbers.
 pub struct Cf16;
 
-/// An encoding, and how a warp transposes a part of a box of it.
-pub trait Transpose {
+/// `b1`: 128 times in 32 bytes.
+pub struct B1;
+
+/// An encoding.
+pub trait Encoding {
     /// What its samples are multiplied as.
     type Samples: Samples;
+}
+
+impl Encoding for Ci4 {
+    type Samples = TopNibbles;
+}
+
+impl Encoding for Ci8 {
+    type Samples = Int8;
+}
+
+impl Encoding for Cf16 {
+    type Samples = Half;
+}
+
+impl Encoding for B1 {
+    type Samples = Bits;
+}
+
+/// How a warp transposes a part of a box of an encoding.
+pub trait Transpose: Encoding {
     /// Bytes of a sample.
     const BYTES: u32;
     /// Whether rows are transposed too, or multiplied as they are.
@@ -276,7 +299,6 @@ impl<E: Transpose> Feed for Delivered<E> {
 /// `ci8`: blocks of 8 inputs at 8 times, which `ldmatrix` transposes. A part is the blocks of one `m`,
 /// four at once.
 impl Transpose for Ci8 {
-    type Samples = Int8;
     const BYTES: u32 = 2;
     const TRANSPOSES_ROWS: bool = false;
     const TRANSPOSED_BYTES: u32 = 2;
@@ -304,7 +326,6 @@ impl Transpose for Ci8 {
 
 /// `cf16`: blocks of 4 inputs at 4 times, one a lane. A part is the blocks of four `m`.
 impl Transpose for Cf16 {
-    type Samples = Half;
     const BYTES: u32 = 4;
     const TRANSPOSES_ROWS: bool = true;
     const TRANSPOSED_BYTES: u32 = 4;
@@ -338,7 +359,6 @@ impl Transpose for Cf16 {
 /// its sign. Blocks are 16 inputs at 8 times, which `ldmatrix` transposes two inputs at a time. A part is
 /// four blocks at the same times.
 impl Transpose for Ci4 {
-    type Samples = TopNibbles;
     const BYTES: u32 = 1;
     const TRANSPOSES_ROWS: bool = false;
     const TRANSPOSED_BYTES: u32 = 2;

@@ -36,7 +36,7 @@ use crate::{
     },
     correlate::{
         patch::{self, Corner},
-        samples::{Half, Int8, Nibbles, Samples},
+        samples::{Bits, Half, Int8, Nibbles, Samples},
         triangle,
     },
     isa::{
@@ -45,25 +45,11 @@ use crate::{
         },
         sm_80::{
             cp_async_16, cp_async_commit, cp_async_wait, cp_async_whole_16, ldmatrix_x4,
-            mma_m16n8k16_f16, mma_m16n8k32_s8, mma_m16n8k64_s4,
+            mma_m16n8k16_f16, mma_m16n8k32_s8, mma_m16n8k64_s4, mma_m16n8k256_b1,
         },
     },
     tile::{divisor, panel},
 };
-
-/// Straight code for `n` below a constant: a loop may stay one, and an index known only at run time would
-/// put sums into local memory.
-macro_rules! each {
-    ($n:ident < $end:expr, $body:block) => {
-        each!(@ $n, $end, $body, 0 1 2 3 4 5 6 7 8 9 10 11)
-    };
-    (@ $n:ident, $end:expr, $body:block, $($number:literal)*) => {$(
-        {
-            let $n: usize = $number;
-            if $n < $end $body
-        }
-    )*};
-}
 
 /// Bytes of 16 inputs of a panel.
 const FRAGMENT: u32 = 16 * STEP_BYTES;
@@ -77,6 +63,12 @@ trait Multiply: Samples {
 
     /// `d += a * b`.
     fn multiply(d: &mut [u32; 4], a: [u32; 4], b: [u32; 2]);
+
+    /// `d += a* * b` of rotated rows.
+    #[inline(always)]
+    fn multiply_rotated(d: &mut [u32; 4], rotated: [u32; 4], b: [u32; 2]) {
+        Self::multiply(d, rotated, b);
+    }
 }
 
 impl Multiply for Int8 {
@@ -99,6 +91,20 @@ impl Multiply for Half {
     #[inline(always)]
     fn multiply(d: &mut [u32; 4], a: [u32; 4], b: [u32; 2]) {
         mma_m16n8k16_f16(d, a, b);
+    }
+}
+
+impl Multiply for Bits {
+    #[inline(always)]
+    fn multiply(d: &mut [u32; 4], a: [u32; 4], b: [u32; 2]) {
+        mma_m16n8k256_b1(d, a, b);
+    }
+
+    /// Planes of bits are words apart: of a row and of that 8 further first the real parts, then the imaginary
+    /// ones, of a column the same. Those of the column change places instead; imaginary parts stay as they were.
+    #[inline(always)]
+    fn multiply_rotated(d: &mut [u32; 4], [re, re_8, im, im_8]: [u32; 4], b: [u32; 2]) {
+        mma_m16n8k256_b1(d, [re, re_8, !im, !im_8], [b[1], b[0]]);
     }
 }
 
@@ -417,7 +423,7 @@ impl<const ROWS: usize, const OWN: usize, const AHEAD: usize> Part<ROWS, OWN, AH
             S::multiply(&mut self.sums.real[m][pair][half], a, halves[half]);
         }
         for half in 0..2 {
-            S::multiply(&mut self.sums.imaginary[m][pair][half], rotated, halves[half]);
+            S::multiply_rotated(&mut self.sums.imaginary[m][pair][half], rotated, halves[half]);
         }
     }
 

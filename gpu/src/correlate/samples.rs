@@ -120,6 +120,34 @@ impl<const OFFSET: bool> Samples for Nibbles<OFFSET> {
     }
 }
 
+/// `b1`: components +-1 as bits, 128 times of the real parts (16 bytes), then those of the imaginary parts. A
+/// product is an AND, and a sum the number of ones; what a pair of sums of +-1 is made of them, `widen` knows.
+pub struct Bits;
+
+impl Bits {
+    /// Selector of the `prmt` that leaves a word as it is: re and im change places as words.
+    pub const SELECTOR: u32 = 0x3210;
+    /// What complements re, now in the place of im.
+    pub const FLIP: u32 = u32::MAX;
+}
+
+impl Samples for Bits {
+    const SUMS: bool = false;
+    /// Ones of every second half word have no use here: the planes are apart.
+    const IMAGINARY: u32 = u32::MAX;
+
+    /// Of a word of real parts, which takes the place of one of imaginary parts.
+    #[inline(always)]
+    fn rotate_row(a: u32) -> u32 {
+        a ^ Self::FLIP
+    }
+
+    #[inline(always)]
+    fn add(a: u32, b: u32) -> u32 {
+        a.wrapping_add(b)
+    }
+}
+
 /// `cf16`: pairs of half-precision numbers, summed in single precision.
 pub struct Half;
 

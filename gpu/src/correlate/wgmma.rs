@@ -49,9 +49,9 @@ use crate::{
         mode, warpgroup_correlators,
     },
     correlate::{
-        feed::{Cf16, Ci4, Ci8, Delivered, FRAGMENT_BYTES, Feed, Panels, Rows, Transpose},
+        feed::{B1, Cf16, Ci4, Ci8, Delivered, Encoding, FRAGMENT_BYTES, Feed, Panels, Rows},
         patch,
-        samples::{Half, Int8, Samples, TopNibbles},
+        samples::{Bits, Half, Int8, Samples, TopNibbles},
         warpgroup::{Place, corner, take_tile},
     },
     isa::{
@@ -94,33 +94,36 @@ macro_rules! load {
     };
 }
 
-/// Text that makes a* of word `$word` of fragment `$a`.
+/// Text that makes a* of fragment `$a`.
+///
+/// Bytes and halves of a word change places, one of them negated. Planes of bits are words apart: 0 and 1 are of the
+/// real parts, 2 and 3 of the imaginary ones.
 macro_rules! rotate {
-    ($a:literal, $rotated:literal, $word:literal) => {
+    (b1, $a:literal, $rotated:literal) => {
         concat!(
-            "prmt.b32 ",
-            $rotated,
-            $word,
-            ", ",
-            $a,
-            $word,
-            ", ",
-            $a,
-            $word,
-            ", {selector};",
-            "xor.b32 ",
-            $rotated,
-            $word,
-            ", ",
-            $rotated,
-            $word,
-            ", {flip};",
+            rotate!(@ $a, 2, $rotated, 0), rotate!(@ $a, 3, $rotated, 1),
+            rotate!(@ $a, 0, $rotated, 2), rotate!(@ flip $rotated, 2),
+            rotate!(@ $a, 1, $rotated, 3), rotate!(@ flip $rotated, 3),
         )
+    };
+    ($type:ident, $a:literal, $rotated:literal) => {
+        concat!(
+            rotate!(@ $a, 0, $rotated, 0), rotate!(@ flip $rotated, 0),
+            rotate!(@ $a, 1, $rotated, 1), rotate!(@ flip $rotated, 1),
+            rotate!(@ $a, 2, $rotated, 2), rotate!(@ flip $rotated, 2),
+            rotate!(@ $a, 3, $rotated, 3), rotate!(@ flip $rotated, 3),
+        )
+    };
+    (@ $a:literal, $from:literal, $rotated:literal, $to:literal) => {
+        concat!("prmt.b32 ", $rotated, $to, ", ", $a, $from, ", ", $a, $from, ", {selector};")
+    };
+    (@ flip $rotated:literal, $word:literal) => {
+        concat!("xor.b32 ", $rotated, $word, ", ", $rotated, $word, ", {flip};")
     };
 }
 
 /// Text that sums the imaginary parts of fragment `$a`: words 0 and 2 are of row `lane / 4`, 1 and 3 of the
-/// row 8 further. Half precision has no sums: there the texts are comments, as every operand of an `asm!` must
+/// row 8 further. Half precision and bits have no sums: there the texts are comments, as every operand of an `asm!` must
 /// be named.
 macro_rules! sum_imaginary {
     (int8, $a:literal) => {
@@ -129,7 +132,7 @@ macro_rules! sum_imaginary {
             sum_imaginary!(@ $a, 1, "high"), sum_imaginary!(@ $a, 3, "high"),
         )
     };
-    (half, $a:literal) => { "/* {low} {high} */" };
+    (none, $a:literal) => { "/* {low} {high} */" };
     (@ $a:literal, $word:literal, $sum:literal) => {
         concat!("dp4a.s32.s32 {", $sum, "}, ", $a, $word, ", 0x01000100, {", $sum, "};")
     };
@@ -144,11 +147,11 @@ macro_rules! go_to {
     (int8, $feed:ident, $next:literal, $units:literal) => {
         concat!(
             "add.s32 at, {low}, {high}; add.s32 at, at, 0x40000000; shr.u32 bits, at, 31;",
-            go_to!(half, $feed, $next, $units),
+            go_to!(none, $feed, $next, $units),
             "add.u32 at, at, bits;"
         )
     };
-    (half, $feed:ident, $next:literal, $units:literal) => {
+    (none, $feed:ident, $next:literal, $units:literal) => {
         concat!(
             go_to!(@ $feed), " at, {row}, ", $next, "; add.u32 next, {b}, ", $units, ";",
             "mov.b64 b, {{next, {descriptor_bits}}};"
@@ -164,8 +167,7 @@ macro_rules! fragment {
     ($type:ident $kind:ident, $feed:ident, $columns:tt, $a:literal, $rotated:literal, $at:literal) => {
         concat!(
             load!($feed, $a, $at),
-            rotate!($a, $rotated, 0), rotate!($a, $rotated, 1),
-            rotate!($a, $rotated, 2), rotate!($a, $rotated, 3),
+            rotate!($type, $a, $rotated),
             sum_imaginary!($kind, $a),
             wgmma_fence!(),
             wgmma!($type, (0, $columns), fragment $a, "b", "accumulate"),
@@ -280,8 +282,9 @@ multiply! {
     Int8, Rows: s8 int8, rows();
     Int8, Delivered<Ci8>: s8 int8, delivered();
     TopNibbles, Delivered<Ci4>: s8 int8, delivered_nibbles(excess);
-    Half, Rows: f16 half, rows();
-    Half, Delivered<Cf16>: f16 half, rows();
+    Half, Rows: f16 none, rows();
+    Bits, Rows: b1 none, rows();
+    Half, Delivered<Cf16>: f16 none, rows();
 }
 
 /// A sample type on `wgmma`, with parts of 64, 128 and 192 columns.
@@ -495,7 +498,7 @@ macro_rules! correlators {
             $(#[$attribute])*
             fn $name(p: CorrelateWarpgroup) {
                 correlate::<
-                    <$encoding as Transpose>::Samples,
+                    <$encoding as Encoding>::Samples,
                     correlators!(@ $order $encoding),
                     { $tile.registers.0 },
                     { $tile.registers.1 },

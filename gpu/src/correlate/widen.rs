@@ -3,7 +3,7 @@
 //! Bound by memory: 20 bytes read and written for each value.
 
 use crate::{
-    abi::correlate::{WIDEN_BASELINES, Widen, mode},
+    abi::correlate::{WIDEN_BASELINES, Widen, WidenBits, mode},
     correlate::triangle,
     isa::common::{
         block, load_global, read_global_2, read_global_64, store_global_64, thread, threads,
@@ -35,6 +35,61 @@ kernel! {
                 let before = if p.mode == mode::STORE { 0 } else { read_global_64(address) };
                 let sum = partial[component] as i32 as i64 + lacking[component];
                 store_global_64(address, before.wrapping_add(sum as u64));
+            }
+            baseline += threads();
+        }
+    }
+}
+
+kernel! {
+    /// The same of bits: what their sums of ones are as sums of +-1. With `D(p) = S(p, p)` of a plane's own ones, which
+    /// its autocorrelation has, and `T` times
+    ///
+    /// ```text
+    /// re V(p, q) = 2 T - 2 re D(p) - 2 re D(q) + 4 re S(p, q)
+    /// im V(p, q) = 2 re D(p) - 4 im D(p) - 2 re D(q) + 4 im S(p, q)
+    /// ```
+    ///
+    /// A plane is an input, or two are: `V(i, j) = 4 V(2i, 2j) + 2 V(2i, 2j+1) + 2 V(2i+1, 2j) + V(2i+1, 2j+1)`.
+    fn correlate_widen_bits(p: WidenBits) {
+        let baselines = triangle::baselines(p.inputs) as u32;
+        let chunks = divisor(baselines.div_ceil(WIDEN_BASELINES));
+        let channel = (block() / chunks) as u64;
+        let partial = p.partial + 8 * channel * triangle::baselines(p.planes * p.inputs);
+        let first = block() % chunks * WIDEN_BASELINES;
+        let ones = |row: u32, column: u32| {
+            read_global_2(partial + 8 * triangle::baseline(row, column)).map(|ones| ones as i64)
+        };
+        let visibility = |row: u32, column: u32| {
+            let (of_row, of_column) = (ones(row, row), ones(column, column));
+            let both = ones(row, column);
+            [
+                2 * (p.times as i64 - of_row[0] - of_column[0]) + 4 * both[0],
+                2 * (of_row[0] - of_column[0]) + 4 * (both[1] - of_row[1]),
+            ]
+        };
+        let mut baseline = first + thread();
+        while baseline < baselines && baseline < first + WIDEN_BASELINES {
+            let triangle::TilePlace { row, column } = triangle::tile(baseline);
+            let mut sums = visibility(p.planes * row, p.planes * column);
+            if p.planes == 2 {
+                let left = visibility(2 * row + 1, 2 * column);
+                // What lies right of the diagonal is the conjugate of what lies left of it.
+                let right = match row == column {
+                    true => [left[0], -left[1]],
+                    false => visibility(2 * row, 2 * column + 1),
+                };
+                let last = visibility(2 * row + 1, 2 * column + 1);
+                for component in 0..2 {
+                    sums[component] =
+                        4 * sums[component] + 2 * (left[component] + right[component]) + last[component];
+                }
+            }
+            let total = p.total + 16 * (channel * baselines as u64 + baseline as u64);
+            for component in 0..2 {
+                let address = total + 8 * component as u64;
+                let before = if p.mode == mode::STORE { 0 } else { read_global_64(address) };
+                store_global_64(address, before.wrapping_add(sums[component] as u64));
             }
             baseline += threads();
         }

@@ -161,6 +161,16 @@ pub unsafe fn store_shared_4(address: u32, [a, b, c, d]: [u32; 4]) {
     };
 }
 
+/// `st.shared.u8`: the low byte of `value`.
+///
+/// # Safety
+/// `address` is shared memory of the block.
+#[inline(always)]
+pub unsafe fn store_shared_8(address: u32, value: u32) {
+    // SAFETY: the caller's promise.
+    unsafe { ptx!("st.shared.u8 [{}], {};", in(reg32) address, in(reg32) value) };
+}
+
 /// `st.shared.u16`.
 ///
 /// # Safety
@@ -395,6 +405,16 @@ pub unsafe fn fetch_add_global(address: u64, value: u32) -> u32 {
         )
     };
     before
+}
+
+/// `red.global.add.u32`: adds `value` to what is in memory, in one piece.
+///
+/// # Safety
+/// `address` is 4-byte aligned global memory that the grid uses by this instruction only.
+#[inline(always)]
+pub unsafe fn add_global(address: u64, value: u32) {
+    // SAFETY: the caller's promise.
+    unsafe { ptx!("red.global.add.u32 [{}], {};", in(reg64) address, in(reg32) value) };
 }
 
 /// `red.global.add.u64`: adds `value` to what is in memory, in one piece.

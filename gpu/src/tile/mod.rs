@@ -1,5 +1,26 @@
 //! Tiles: which lane holds what, where a row lies in shared memory, how stages go from role to role.
 
+/// Straight code for `n` below a constant: a loop may stay one, and an index known only at run time would
+/// put sums into local memory.
+macro_rules! each {
+    ($n:ident < $end:expr, $body:block) => {
+        each!(@ $n, $end, $body, 0 1 2 3 4 5 6 7 8 9 10 11)
+    };
+    // Of at most four: those that stand in one another multiply.
+    ($n:ident < $end:expr, of 4 $body:block) => {
+        each!(@ $n, $end, $body, 0 1 2 3)
+    };
+    ($n:ident < $end:expr, of 2 $body:block) => {
+        each!(@ $n, $end, $body, 0 1)
+    };
+    (@ $n:ident, $end:expr, $body:block, $($number:literal)*) => {$(
+        {
+            let $n: usize = $number;
+            if $n < $end $body
+        }
+    )*};
+}
+
 pub mod fragment;
 pub mod panel;
 #[cfg(not(corrust_target = "sm_80"))]

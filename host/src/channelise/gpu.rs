@@ -590,6 +590,7 @@ fn encoding(encoding: RawEncoding) -> u32 {
         RawEncoding::I16 | RawEncoding::Ci16 => raw::I16,
         RawEncoding::F32 | RawEncoding::Cf32 => raw::F32,
         RawEncoding::Complex(Encoding::Cf16) => raw::F16,
+        RawEncoding::Complex(Encoding::B1 | Encoding::B2) => unreachable!("checked"),
         RawEncoding::Complex(Encoding::Ci4) => raw::NIBBLES,
         RawEncoding::Complex(Encoding::Ci4Offset) => raw::NIBBLES_OFFSET,
         RawEncoding::Vdif { bits, .. } => raw::CODES + u32::from(bits),
@@ -603,6 +604,7 @@ fn output_of(encoding: SpectrumEncoding) -> u32 {
         SpectrumEncoding::Voltage(Encoding::Ci4) => output::CI4,
         SpectrumEncoding::Voltage(Encoding::Ci4Offset) => output::CI4_OFFSET,
         SpectrumEncoding::Voltage(Encoding::Cf16) => output::CF16,
+        SpectrumEncoding::Voltage(Encoding::B1 | Encoding::B2) => unreachable!("checked"),
         SpectrumEncoding::Cf32 => output::CF32,
     }
 }

@@ -45,7 +45,7 @@ impl SpectrumEncoding {
         match self {
             Self::Voltage(Encoding::Ci8) => Some(127),
             Self::Voltage(Encoding::Ci4 | Encoding::Ci4Offset) => Some(7),
-            Self::Voltage(Encoding::Cf16) | Self::Cf32 => None,
+            Self::Voltage(Encoding::Cf16 | Encoding::B1 | Encoding::B2) | Self::Cf32 => None,
         }
     }
 
@@ -152,6 +152,19 @@ impl Shape {
     pub fn check(&self) -> Result<()> {
         if self.inputs == 0 {
             return Err(Error::invalid("0 inputs: an F-engine needs at least 1"));
+        }
+        let raw = match self.raw {
+            RawEncoding::Complex(encoding) => Some(encoding),
+            _ => None,
+        };
+        let made = match self.encoding {
+            SpectrumEncoding::Voltage(encoding) => Some(encoding),
+            SpectrumEncoding::Cf32 => None,
+        };
+        if let Some(bits) = raw.into_iter().chain(made).find(|encoding| encoding.is_bits()) {
+            return Err(Error::invalid(format!(
+                "an F-engine of {bits} samples: expected ci8, ci4, ci4-offset or cf16"
+            )));
         }
         let kind = if self.raw.is_complex() { "complex" } else { "real" };
         let residues = self.channels.saturating_mul(if self.raw.is_complex() { 1 } else { 2 });

@@ -20,18 +20,19 @@ use std::sync::Arc;
 use corrust_gpu::abi::{
     self, Target,
     correlate::{
-        Correlate, CorrelateWarpgroup, LAUNCH_TIMES, OFFSET, Offset, PACKED_COMPLEX, PACKED_PAIRS,
+        Correlate, CorrelateFew, CorrelateWarpgroup, FEW_CORRELATORS, FEW_INPUTS, FEW_STAGE_BYTES,
+        FEW_WARPS, LAUNCH_TIMES, LAUNCH_WORDS, OFFSET, Offset, PACKED_COMPLEX, PACKED_PAIRS,
         PACKED_TIMES, PackedTile, RUNNING_SUMS, RunningSums, STEP_BYTES, TILE_64, TILE_128,
-        TILE_128_128, TILE_128_192, TILE_CI4, Tile, WIDEN_BASELINES, WarpgroupTile, Widen, across,
-        mode,
+        TILE_128_128, TILE_128_192, TILE_CI4, Tile, WIDEN, WIDEN_BASELINES, WIDEN_BITS,
+        WarpgroupTile, Widen, WidenBits, across, mode,
     },
 };
 use num_complex::Complex;
 use rayon::prelude::*;
 
 use super::{
-    Backend, Kernel, Setup, Shape, Visibilities, VisibilitiesMut, baselines, on_device::OnDevice,
-    valid, visibilities::Room,
+    Backend, Kernel, Setup, Shape, Visibilities, VisibilitiesMut, baselines, bits,
+    on_device::OnDevice, valid, visibilities::Room,
 };
 use crate::{
     Encoding, Error, Layout, Result,
@@ -81,23 +82,31 @@ fn fits(samples: &Samples<'_>, layout: Layout) -> bool {
         Layout::Cnt => {
             (extents.times == 1 || strides.time == size)
                 && samples.row_stride() >= extents.times * size
+                // No kernel brings words to where others read them.
+                && (samples.element().times() == 1
+                    || samples.row_stride().is_multiple_of(ROW_ALIGNMENT))
                 && (extents.channels == 1
                     || strides.channel == extents.inputs * samples.row_stride())
         }
     }
 }
 
-/// The kernels of one tile: for integer samples and for `cf16`, or for 4-bit samples alone.
+/// The kernels of one tile: for integer samples, for `cf16` and for `b1`, or for 4-bit samples alone.
 #[derive(Clone, Copy)]
 enum Variant {
-    Mma(Tile, [&'static abi::Kernel<Correlate>; 2]),
+    Mma(Tile, [&'static abi::Kernel<Correlate>; 3]),
     /// For values, and for values + 8.
     MmaS4(Tile, [&'static abi::Kernel<Correlate>; 2]),
     /// With those that take samples as delivered, for encodings that have one.
-    Wgmma(WarpgroupTile, [&'static abi::Kernel<CorrelateWarpgroup>; 2], Delivered),
+    Wgmma(WarpgroupTile, [&'static abi::Kernel<CorrelateWarpgroup>; 3], Delivered),
     WgmmaCi4(WarpgroupTile, &'static abi::Kernel<CorrelateWarpgroup>),
     Packed(PackedTile, &'static abi::Kernel<Correlate>, Option<Codes>),
+    /// For few inputs.
+    Few(&'static FewKernels),
 }
+
+/// `[encoding][layout][size]`: [`FEW_CORRELATORS`].
+type FewKernels = [[&'static [abi::Kernel<CorrelateFew>]; 2]; 2];
 
 /// Kernels that take `tcn` samples as they are, for `ci8`, 4-bit samples and `cf16`.
 type Delivered = [Option<&'static abi::Kernel<CorrelateWarpgroup>>; 3];
@@ -116,12 +125,18 @@ impl Variant {
     fn of(kernel: Kernel) -> Option<Self> {
         use abi::correlate as entries;
         Some(match kernel {
-            Kernel::Mma128 => Self::Mma(TILE_128, [&entries::MMA_S8_128, &entries::MMA_F16_128]),
-            Kernel::Mma64 => Self::Mma(TILE_64, [&entries::MMA_S8_64, &entries::MMA_F16_64]),
+            Kernel::Mma128 => Self::Mma(
+                TILE_128,
+                [&entries::MMA_S8_128, &entries::MMA_F16_128, &entries::MMA_B1_128],
+            ),
+            Kernel::Mma64 => {
+                Self::Mma(TILE_64, [&entries::MMA_S8_64, &entries::MMA_F16_64, &entries::MMA_B1_64])
+            }
             Kernel::MmaS4 => Self::MmaS4(TILE_64, [&entries::MMA_S4, &entries::MMA_S4_OFFSET]),
             Kernel::Wgmma192 => Self::wgmma(TILE_128_192)?,
             Kernel::Wgmma128 => Self::wgmma(TILE_128_128)?,
             Kernel::WgmmaCi4 => Self::WgmmaCi4(TILE_CI4, &entries::WGMMA_CI4),
+            Kernel::Few => Self::Few(&FEW_CORRELATORS),
             Kernel::Packed => {
                 let codes = Codes { bits: 4, complement: false };
                 Self::Packed(PACKED_PAIRS, &entries::PACKED, Some(codes))
@@ -144,7 +159,8 @@ impl Variant {
             });
             chosen.map(|declared| &declared.kernel)
         };
-        let rows = [of(Encoding::Ci8, Order::Rows)?, of(Encoding::Cf16, Order::Rows)?];
+        let rows = |encoding| of(encoding, Order::Rows);
+        let rows = [rows(Encoding::Ci8)?, rows(Encoding::Cf16)?, rows(Encoding::B1)?];
         let delivered = [Encoding::Ci8, Encoding::Ci4, Encoding::Cf16];
         Some(Self::Wgmma(tile, rows, delivered.map(|encoding| of(encoding, Order::Delivered))))
     }
@@ -164,6 +180,7 @@ impl Variant {
             Self::Wgmma(_, kernels, _) => kernels[0].entry.target,
             Self::WgmmaCi4(_, kernel) => kernel.entry.target,
             Self::Packed(_, kernel, _) => kernel.entry.target,
+            Self::Few(kernels) => kernels[0][0][0].entry().target,
         }
     }
 
@@ -173,7 +190,18 @@ impl Variant {
             Self::MmaS4(..) | Self::WgmmaCi4(..) | Self::Packed(..) => {
                 &[Encoding::Ci4, Encoding::Ci4Offset]
             }
-            Self::Mma(..) | Self::Wgmma(..) => &Encoding::ALL,
+            Self::Few(_) => &[Encoding::Ci8, Encoding::Ci4, Encoding::Ci4Offset],
+            Self::Mma(..) | Self::Wgmma(..) => {
+                &[Encoding::Ci8, Encoding::Ci4, Encoding::Ci4Offset, Encoding::Cf16, Encoding::B1]
+            }
+        }
+    }
+
+    /// Most inputs of samples of that kind that the kernels take.
+    fn most_inputs(&self, shape: &Shape) -> usize {
+        match self {
+            Self::Few(kernels) => 8 << few_kernels(kernels, shape).len(),
+            _ => usize::MAX,
         }
     }
 
@@ -181,6 +209,7 @@ impl Variant {
     fn form(&self, encoding: Encoding) -> Native {
         match (self, encoding) {
             (Self::MmaS4(..) | Self::WgmmaCi4(..), _) => Native::Nibbles,
+            (Self::Few(_), Encoding::Ci4 | Encoding::Ci4Offset) => Native::Nibbles,
             _ => Native::of(encoding),
         }
     }
@@ -191,8 +220,8 @@ impl Variant {
         /// Bytes of each block's shared memory that the hardware keeps for itself.
         const KEPT: u32 = 1024;
         let entry = match self {
-            Self::Mma(_, [kernel, _]) | Self::MmaS4(_, [kernel, _]) => kernel.entry,
-            Self::Wgmma(..) | Self::WgmmaCi4(..) | Self::Packed(..) => return true,
+            Self::Mma(_, [kernel, ..]) | Self::MmaS4(_, [kernel, _]) => kernel.entry,
+            Self::Wgmma(..) | Self::WgmmaCi4(..) | Self::Packed(..) | Self::Few(_) => return true,
         };
         2 * (entry.shared_bytes + KEPT) <= facts.shared_bytes + KEPT
     }
@@ -203,6 +232,7 @@ impl Variant {
             Self::Mma(tile, _) | Self::MmaS4(tile, _) => (tile.rows, tile.columns),
             Self::Wgmma(tile, ..) | Self::WgmmaCi4(tile, _) => (tile.rows, tile.columns),
             Self::Packed(tile, ..) => (tile.inputs, tile.inputs),
+            Self::Few(_) => (FEW_INPUTS, FEW_INPUTS),
         }
     }
 
@@ -249,7 +279,10 @@ impl GateSums {
 /// The visibilities of integrations in the making, on a GPU.
 pub(super) struct GpuBackend {
     gpu: Arc<dyn Gpu>,
+    /// What is multiplied: of bits the planes.
     shape: Shape,
+    /// Rows of an input.
+    planes: usize,
     kernel: Kernel,
     variant: Variant,
     /// What the kernel's samples are.
@@ -275,7 +308,8 @@ pub(super) struct GpuBackend {
 impl GpuBackend {
     /// Reserves the visibilities of a plan on `gpu`.
     pub(super) fn new(gpu: Arc<dyn Gpu>, setup: &Setup<'_>) -> Result<Self> {
-        let &Setup { shape, gates, shifts, .. } = setup;
+        let &Setup { gates, shifts, .. } = setup;
+        let (encoding, shape) = (setup.shape.encoding, &setup.shape.of_planes());
         let kernel = match setup.kernel {
             Kernel::Auto => choose(gpu.facts(), Tuning::or_of(setup.tuning, gpu.facts())?, shape),
             named => named,
@@ -301,9 +335,17 @@ impl GpuBackend {
         if !variant.encodings().contains(&shape.encoding) {
             let names: Vec<_> = variant.encodings().iter().map(|e| e.name()).collect();
             return Err(Error::invalid(format!(
-                "kernel {kernel} with {} samples: expected {}",
-                shape.encoding,
+                "kernel {kernel} with {encoding} samples: expected {}",
                 names.join(" or ")
+            )));
+        }
+        if shape.inputs > variant.most_inputs(shape) {
+            return Err(Error::invalid(format!(
+                "kernel {kernel} with {} inputs of {} samples in {}: expected at most {}",
+                shape.inputs,
+                shape.encoding,
+                shape.layout,
+                variant.most_inputs(shape)
             )));
         }
         let companions = match variant {
@@ -330,9 +372,11 @@ impl GpuBackend {
             counter.upload(Stream::default(), &[0u32])?;
             tickets = Some((counter, 0));
         }
-        let sums_rows =
-            matches!(variant, Variant::Mma(..) | Variant::MmaS4(..) | Variant::Wgmma(..));
-        if sums_rows && shape.encoding.is_integer() {
+        let sums_rows = matches!(
+            variant,
+            Variant::Mma(..) | Variant::MmaS4(..) | Variant::Wgmma(..) | Variant::Few(_)
+        );
+        if sums_rows && shape.encoding.is_integer() && shape.encoding != Encoding::B1 {
             row_sums = Some(Buffer::new(&gpu, 4 * shape.inputs * shape.channels * gates)?);
         }
         Ok(Self {
@@ -344,6 +388,7 @@ impl GpuBackend {
             maps: Maps::new(&gpu),
             gpu,
             shape: *shape,
+            planes: encoding.planes(),
             kernel,
             variant,
             form: variant.form(shape.encoding),
@@ -355,9 +400,14 @@ impl GpuBackend {
         })
     }
 
-    /// Real numbers in the visibilities of a gate.
+    /// Real numbers in the 32-bit sums of a gate.
     fn values(&self) -> usize {
         2 * baselines(self.shape.inputs) * self.shape.channels
+    }
+
+    /// Real numbers in the visibilities of a gate.
+    fn totals(&self) -> usize {
+        2 * baselines(self.shape.inputs / self.planes) * self.shape.channels
     }
 
     /// Bytes of one native row of `times` times.
@@ -382,6 +432,7 @@ impl GpuBackend {
             Encoding::Ci8 => (kernels[0], usize::MAX),
             Encoding::Ci4 | Encoding::Ci4Offset => (kernels[1], 511),
             Encoding::Cf16 => (kernels[2], 1023),
+            Encoding::B1 | Encoding::B2 => return None,
         };
         let aligned = piece.address().is_multiple_of(ROW_ALIGNMENT as u64);
         kernel.filter(|_| brings_delivered(&self.shape) && aligned && inputs <= most_inputs)
@@ -390,7 +441,13 @@ impl GpuBackend {
     /// Whether the kernel gets nibbles that hold value + 8: those of samples where they were delivered.
     fn has_offset(&self, piece: &Piece<'_>) -> bool {
         let nibbles = self.form == Native::Nibbles && self.is_native(piece);
-        self.shape.encoding == Encoding::Ci4Offset && (nibbles || self.delivered(piece).is_some())
+        let delivered = self.takes_delivered() || self.delivered(piece).is_some();
+        self.shape.encoding == Encoding::Ci4Offset && (nibbles || delivered)
+    }
+
+    /// Whether the kernels take any `tcn` samples as delivered.
+    fn takes_delivered(&self) -> bool {
+        self.shape.layout == Layout::Tcn && matches!(self.variant, Variant::Few(_))
     }
 
     /// Samples in pieces that are brought to the device one after the other. `whole` pieces have all
@@ -410,16 +467,22 @@ impl GpuBackend {
         let together = budget / (inputs * times * encoding.bytes());
         // Channels go in parts only where one launch takes all their times, as the 32-bit sums of all
         // channels cover the same times.
-        let by_channels = layout == Layout::Cnt && !whole && times <= LAUNCH_TIMES as usize;
+        let by_channels = layout == Layout::Cnt && !whole && times <= self.launch_times();
         if by_channels && together >= 1 {
             let cut =
                 |first: usize| one(samples.channels(first..channels.min(first + together)), first);
             return Ok((0..channels).step_by(together).map(cut).collect());
         }
-        let most = (budget / self.shape.bytes_per_time()).clamp(1, LAUNCH_TIMES as usize);
+        let most = (budget / self.shape.bytes_per_time()).clamp(1, self.launch_times());
         let most = if most > GRAIN { most / GRAIN * GRAIN } else { most };
         let cut = |first: usize| one(samples.times(first..times.min(first + most)), 0);
         Ok((0..times).step_by(most).map(cut).collect())
+    }
+
+    /// Most times, of bits words, that 32-bit sums hold.
+    fn launch_times(&self) -> usize {
+        let times = if self.shape.encoding == Encoding::B1 { LAUNCH_WORDS } else { LAUNCH_TIMES };
+        times as usize
     }
 
     /// Whether samples are used where they lie.
@@ -432,9 +495,9 @@ impl GpuBackend {
 
     /// Correlates a piece that is in device memory.
     fn correlate(&mut self, piece: &Piece<'_>) -> Result<()> {
-        let times = piece.times();
-        for first in (0..times).step_by(LAUNCH_TIMES as usize) {
-            let part = first..times.min(first + LAUNCH_TIMES as usize);
+        let (times, most) = (piece.times(), self.launch_times());
+        for first in (0..times).step_by(most) {
+            let part = first..times.min(first + most);
             let samples = piece.samples.times(part);
             self.correlate_launch(&Piece { samples, ..*piece })?;
         }
@@ -446,7 +509,8 @@ impl GpuBackend {
         let (address, stream) = piece.samples.on_device();
         let rows = piece.channels() * self.shape.inputs;
         let delivered = self.delivered(piece);
-        let (samples, row_stride) = if self.is_native(piece) || delivered.is_some() {
+        let as_delivered = self.takes_delivered() || delivered.is_some();
+        let (samples, row_stride) = if self.is_native(piece) || as_delivered {
             (address, piece.row_stride())
         } else {
             let row_bytes = self.row_bytes(piece.times());
@@ -458,7 +522,7 @@ impl GpuBackend {
         // One piece may be a part of the channels: all parts of a time belong together.
         let first_part = piece.first_channel == 0;
         let (gate, first_channel) = (piece.gate, piece.first_channel);
-        let limit = LAUNCH_TIMES as usize;
+        let limit = self.launch_times();
         if first_part
             && self.shape.encoding.is_integer()
             && self.gates[gate].partial_times + piece.times() > limit
@@ -482,11 +546,15 @@ impl GpuBackend {
             opaque_zero: 0,
         };
         let blocks = self.variant.tiles(self.shape.inputs) as u32 * piece.channels() as u32;
-        let half = usize::from(self.shape.encoding == Encoding::Cf16);
+        let number = match self.shape.encoding {
+            Encoding::Ci8 | Encoding::Ci4 | Encoding::Ci4Offset => 0,
+            Encoding::Cf16 => 1,
+            Encoding::B1 | Encoding::B2 => 2,
+        };
         match self.variant {
             // SAFETY: the samples are rows of `row_stride` bytes, the visibilities the shape's.
             Variant::Mma(_, kernels) => unsafe {
-                self.gpu.launch(stream, kernels[half], blocks, &parameters)?;
+                self.gpu.launch(stream, kernels[number], blocks, &parameters)?;
             },
             // SAFETY: as above.
             Variant::MmaS4(_, kernels) => unsafe {
@@ -498,13 +566,14 @@ impl GpuBackend {
                     Some(_) => self.delivered_maps(piece),
                     None => row_maps(tile, piece, &parameters),
                 };
-                let kernel = delivered.unwrap_or(kernels[half]);
+                let kernel = delivered.unwrap_or(kernels[number]);
                 self.launch_warpgroup(stream, (tile, kernel), maps, piece, &parameters)?;
             }
             Variant::WgmmaCi4(tile, kernel) => {
                 let maps = row_maps(tile, piece, &parameters);
                 self.launch_warpgroup(stream, (tile, kernel), maps, piece, &parameters)?;
             }
+            Variant::Few(kernels) => self.launch_few(stream, kernels, piece, &parameters)?,
             Variant::Packed(_, kernel, _) => {
                 self.seed(stream, piece, mode, &parameters)?;
                 let mode = if self.companions.is_some() { mode::ADD } else { mode };
@@ -556,6 +625,66 @@ impl GpuBackend {
         // Only a launch takes tickets: one that was refused took none.
         *ticket = ticket.wrapping_add(tiles * channels).wrapping_add(blocks);
         Ok(())
+    }
+
+    /// Launches a kernel of few inputs with what the other correlators would get as `correlate`.
+    fn launch_few(
+        &self,
+        stream: Stream,
+        kernels: &FewKernels,
+        piece: &Piece<'_>,
+        correlate: &Correlate,
+    ) -> Result<()> {
+        let &Correlate { samples, visibilities, row_sums, inputs, mut mode, .. } = correlate;
+        let bytes = self.shape.encoding.bytes() as u32;
+        let delivered = self.takes_delivered();
+        let size = inputs.div_ceil(16).next_power_of_two().ilog2();
+        let kernel = &few_kernels(kernels, &self.shape)[size as usize];
+        let (channels, times) = (piece.channels() as u32, piece.times() as u32);
+        let stride = match delivered {
+            true => self.shape.bytes_per_time() as u64,
+            false => correlate.row_stride,
+        };
+        // All that addresses are multiples of.
+        let aligned = samples | stride | u64::from(inputs * bytes);
+        let unit = [16, 4].into_iter().find(|unit| aligned.is_multiple_of(*unit));
+        let groups = channels.div_ceil(4 >> size);
+        let stages = times.div_ceil(FEW_STAGE_BYTES / FEW_INPUTS / bytes);
+        let together = self.gpu.facts().multiprocessors * kernel.entry.min_blocks * FEW_WARPS;
+        let slice_stages = slice_stages(groups, stages, together);
+        let slices = stages.div_ceil(slice_stages);
+        if slices > 1 && mode == mode::STORE {
+            let sums = 8 * baselines(self.shape.inputs) * piece.channels();
+            // SAFETY: the sums of the piece's channels.
+            unsafe {
+                self.gpu.set_rows(stream, visibilities, &Rows::one(sums), 0)?;
+                self.gpu.set_rows(
+                    stream,
+                    row_sums,
+                    &Rows::one((4 * inputs * channels) as usize),
+                    0,
+                )?;
+            }
+            mode = mode::ADD;
+        }
+        let parameters = CorrelateFew {
+            samples,
+            visibilities,
+            row_sums,
+            stride,
+            times,
+            inputs,
+            channels,
+            slices,
+            slice_stages,
+            unit: unit.map_or(bytes, |unit| unit as u32),
+            excess: if self.has_offset(piece) { 0x8888_8888 } else { 0 },
+            mode,
+        };
+        // SAFETY: the samples are the piece's, the sums the shape's.
+        unsafe {
+            self.gpu.launch(stream, kernel, (groups * slices).div_ceil(FEW_WARPS), &parameters)
+        }
     }
 
     /// Tensor maps of samples as delivered.
@@ -655,28 +784,34 @@ impl GpuBackend {
 
     /// Adds the 32-bit sums of a gate to its 64-bit ones.
     fn widen(&mut self, gate: usize, stream: Stream) -> Result<()> {
-        let values = self.values();
+        let (values, totals) = (self.values(), self.totals());
         if self.gates[gate].partial_times == 0 {
             return Ok(());
         }
         if self.total.is_none() {
-            let bytes = values.saturating_mul(8 * self.gates.len());
+            let bytes = totals.saturating_mul(8 * self.gates.len());
             self.total = Some(Buffer::new(&self.gpu, bytes)?);
         }
         let total = self.total.as_ref().expect("made above");
-        let Shape { inputs, channels, .. } = self.shape;
+        let Shape { inputs, channels, encoding, .. } = self.shape;
         let place = |buffer: &Buffer, bytes: usize| buffer.address() + (bytes * gate) as u64;
-        let parameters = Widen {
-            partial: place(&self.partial, 4 * values),
-            total: place(total, 8 * values),
-            row_sums: self.row_sums.as_ref().map_or(0, |sums| place(sums, 4 * inputs * channels)),
-            inputs: inputs as u32,
-            mode: if self.gates[gate].total_used { mode::ADD } else { mode::STORE },
-        };
-        let blocks = baselines(inputs).div_ceil(WIDEN_BASELINES as usize) * channels;
-        // SAFETY: the buffers hold the shape's sums.
-        unsafe {
-            self.gpu.launch(stream, &abi::correlate::WIDEN, blocks as u32, &parameters)?;
+        let (partial, total) = (place(&self.partial, 4 * values), place(total, 8 * totals));
+        let mode = if self.gates[gate].total_used { mode::ADD } else { mode::STORE };
+        let blocks = baselines(inputs / self.planes).div_ceil(WIDEN_BASELINES as usize) * channels;
+        let blocks = blocks as u32;
+        if encoding == Encoding::B1 {
+            let times = (self.gates[gate].partial_times * encoding.times()) as u32;
+            let (inputs, planes) = ((inputs / self.planes) as u32, self.planes as u32);
+            let parameters = WidenBits { partial, total, inputs, times, mode, planes };
+            // SAFETY: the buffers hold the shape's sums.
+            unsafe { self.gpu.launch(stream, &WIDEN_BITS, blocks, &parameters)? };
+        } else {
+            let sums = self.row_sums.as_ref();
+            let row_sums = sums.map_or(0, |sums| place(sums, 4 * inputs * channels));
+            let inputs = inputs as u32;
+            let parameters = Widen { partial, total, row_sums, inputs, mode };
+            // SAFETY: the buffers hold the shape's sums.
+            unsafe { self.gpu.launch(stream, &WIDEN, blocks, &parameters)? };
         }
         self.gates[gate] = GateSums { partial_times: 0, total_used: true };
         Ok(())
@@ -684,9 +819,14 @@ impl GpuBackend {
 
     /// The 32-bit sums of a gate, brought to the host and widened there.
     fn widen_here(&self, gate: usize, stream: Stream, sums: &mut [Complex<i64>]) -> Result<()> {
-        let Shape { channels, inputs, .. } = self.shape;
+        let Shape { channels, inputs, encoding, .. } = self.shape;
         let mut partial = vec![Complex::<i32>::default(); channels * baselines(inputs)];
         self.download(&self.partial, gate, stream, &mut partial)?;
+        if encoding == Encoding::B1 {
+            let times = self.gates[gate].partial_times * encoding.times();
+            bits::widen_ones(&partial, (inputs, self.planes), times as i64, sums);
+            return Ok(());
+        }
         let mut row_sums = vec![0i32; channels * inputs];
         if let Some(sums) = &self.row_sums {
             self.download(sums, gate, stream, &mut row_sums)?;
@@ -791,7 +931,7 @@ impl Backend for GpuBackend {
     fn dump_device(&mut self, room: &VisibilitiesMut<'_>) -> Result<()> {
         let (address, stream, size) = match room {
             VisibilitiesMut::Integer(room) => {
-                room.check(&self.gpu, "visibilities", self.values() / 2 * self.gates.len())?;
+                room.check(&self.gpu, "visibilities", self.totals() / 2 * self.gates.len())?;
                 (room.read().address(), room.read().stream(), 8)
             }
             VisibilitiesMut::Float(room) => {
@@ -800,7 +940,7 @@ impl Backend for GpuBackend {
             }
         };
         self.feeder.continue_on(stream)?;
-        let bytes = size * self.values();
+        let bytes = size * self.totals();
         for gate in 0..self.gates.len() {
             self.check_bits(gate, stream)?;
             let to = address + (gate * bytes) as u64;
@@ -858,10 +998,33 @@ fn row_maps(tile: WarpgroupTile, piece: &Piece<'_>, correlate: &Correlate) -> [T
     })
 }
 
+/// The kernels of few inputs for samples of that kind, by size.
+fn few_kernels(kernels: &FewKernels, shape: &Shape) -> &'static [abi::Kernel<CorrelateFew>] {
+    kernels[usize::from(shape.encoding.bytes() == 1)][usize::from(shape.layout == Layout::Cnt)]
+}
+
+/// Stages of the slices that the times of `groups` groups of channels are cut into, for a GPU that has `together`
+/// warps at a time: as many rounds as there are take the least time.
+fn slice_stages(groups: u32, stages: u32, together: u32) -> u32 {
+    /// What a warp's start and end take, in stages.
+    const ENDS: u32 = 6;
+    const MOST_SLICES: u32 = 256;
+    let cost = |slice: u32| {
+        let warps = u64::from(groups) * u64::from(stages.div_ceil(slice));
+        warps.div_ceil(u64::from(together.max(1))) * u64::from(slice + ENDS)
+    };
+    let slices = (1..=MOST_SLICES.min(stages.max(1))).map(|slices| stages.max(1).div_ceil(slices));
+    slices.min_by_key(|&slice| cost(slice)).unwrap_or(1)
+}
+
 /// The kernel for a GPU and an array, as a table says.
 fn choose(facts: &Facts, tuning: &Tuning, shape: &Shape) -> Kernel {
     let tuned = tuning.correlate.of(shape.encoding);
-    let variant = |kernel| Variant::of(kernel).filter(|variant| facts.runs(variant.target()));
+    let variant = |kernel| {
+        Variant::of(kernel).filter(|variant| {
+            facts.runs(variant.target()) && shape.inputs <= variant.most_inputs(shape)
+        })
+    };
     let delivered = brings_delivered(shape);
     let range = (tuned.ranges.iter())
         .find(|range| range.holds(shape.inputs, delivered) && variant(range.kernel).is_some());
@@ -879,7 +1042,9 @@ fn choose(facts: &Facts, tuning: &Tuning, shape: &Shape) -> Kernel {
 impl Kernel {
     /// Whether the kernel takes samples of an encoding.
     pub fn takes(self, encoding: Encoding) -> bool {
-        Variant::of(self).is_none_or(|variant| variant.encodings().contains(&encoding))
+        // Two bits are two planes of one.
+        let planes = if encoding.is_bits() { Encoding::B1 } else { encoding };
+        Variant::of(self).is_none_or(|variant| variant.encodings().contains(&planes))
     }
 
     /// Whether the kernel is a GPU's.

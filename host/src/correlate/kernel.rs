@@ -34,6 +34,9 @@ kernels! {
         /// `wgmma-ci4`: tensor cores of Hopper (`wgmma`), `ci4` and `ci4-offset` as three products instead of
         /// four, tiles of 128 x 128 baselines.
         WgmmaCi4 = "wgmma-ci4",
+        /// `few`: tensor cores of any GPU (`mma.sync`), `ci8` and 4-bit samples of at most 64 inputs, as
+        /// delivered or in rows: a warp has all baselines of a channel.
+        Few = "few",
         /// `packed`: 4-bit samples on integer multiply-adds, two products each (Klages et al., "GPU
         /// Kernels for High-Speed 4-Bit Astrophysical Data Processing").
         Packed = "packed",

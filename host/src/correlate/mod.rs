@@ -6,6 +6,7 @@
 //! Source: Klages et al., "GPU Kernels for High-Speed 4-Bit Astrophysical Data Processing", eq. 1;
 //! Romein, "The Tensor-Core Correlator", section 2.
 
+mod bits;
 mod cpu;
 mod delay;
 mod gpu;
@@ -86,6 +87,14 @@ pub(crate) trait Backend: Send {
 
 /// The backend on some GPUs, or on the CPU where there is none.
 fn backend(gpus: Vec<Arc<dyn Gpu>>, setup: &Setup<'_>) -> Result<Box<dyn Backend>> {
+    match setup.shape.encoding.is_bits() {
+        true => Ok(Box::new(bits::Bits::new(gpus, setup)?)),
+        false => plain(gpus, setup),
+    }
+}
+
+/// The backend of samples all of which it multiplies alike.
+fn plain(gpus: Vec<Arc<dyn Gpu>>, setup: &Setup<'_>) -> Result<Box<dyn Backend>> {
     match &gpus[..] {
         [] => cpu::backend(setup),
         [gpu] => Ok(Box::new(gpu::GpuBackend::new(gpu.clone(), setup)?)),

@@ -246,10 +246,11 @@ impl Correlator {
     }
 
     fn add(&mut self, samples: Feed<'_>, gates: Option<&[u8]>) -> Result<()> {
-        let Shape { inputs, channels, encoding, layout } = self.shape;
+        let Shape { channels, encoding, layout, .. } = self.shape;
         let times = |bytes| self.shape.times(bytes);
-        let samples = samples.samples(encoding.into(), layout, (channels, inputs), times)?;
-        let times = samples.extents().times;
+        let axes = (channels, self.shape.rows());
+        let samples = samples.samples(encoding.into(), layout, axes, times)?;
+        let times = samples.held();
         self.sum(times, gates, samples.gaps(), |backend| backend.accumulate(&samples, gates))
     }
 
@@ -291,17 +292,17 @@ impl Correlator {
                 ranges.len()
             )));
         }
-        let Shape { inputs, encoding, layout, .. } = self.shape;
-        let times = shares[0].extents().times;
+        let Shape { encoding, layout, .. } = self.shape;
+        let times = shares[0].held();
         let mut gaps = Vec::new();
         for (share, range) in shares.iter().zip(&ranges) {
             let whole = |bytes| self.shape.times(bytes);
-            let axes = (range.len(), inputs);
+            let axes = (range.len(), self.shape.rows());
             Feed::from(*share).samples(encoding.into(), layout, axes, whole)?;
-            if share.extents().times != times {
+            if share.held() != times {
                 return Err(Error::invalid(format!(
                     "shares of {times} and of {} times: expected as many of all channels",
-                    share.extents().times
+                    share.held()
                 )));
             }
             gaps.extend(share.gaps().map(|gap| Missing {
@@ -332,6 +333,7 @@ impl Correlator {
             return Ok(());
         }
         accumulate(&mut *self.backend)?;
+        let gaps = gaps.map(|gap| gap.of_words(self.shape.encoding, times));
         let gaps = match &mut self.delays {
             Some(delays) => delays.apply(gaps, times),
             None => gaps.collect(),

@@ -35,8 +35,8 @@ impl Shape {
     /// Checks that the shape can be correlated.
     ///
     /// # Errors
-    /// [`Error::Invalid`] when `inputs` or `channels` is zero, or the visibilities cannot be
-    /// addressed.
+    /// [`Error::Invalid`] when `inputs` or `channels` is zero, the visibilities cannot be addressed, or
+    /// bits are to be in another layout than `cnt`.
     pub fn check(&self) -> Result<()> {
         if self.inputs == 0 {
             return Err(Error::invalid("0 inputs: a correlation needs at least 1"));
@@ -44,8 +44,15 @@ impl Shape {
         if self.channels == 0 {
             return Err(Error::invalid("0 channels: a correlation needs at least 1"));
         }
-        let addressable = (self.inputs as u128 + 1)
-            .checked_mul(self.inputs as u128)
+        if self.encoding.is_bits() && self.layout != Layout::Cnt {
+            return Err(Error::invalid(format!(
+                "layout {} of {} samples: expected cnt, as their words lie along time",
+                self.layout, self.encoding
+            )));
+        }
+        let inputs = self.inputs as u128 * self.encoding.planes() as u128;
+        let addressable = (inputs + 1)
+            .checked_mul(inputs)
             .and_then(|products| products.checked_mul(self.channels as u128 * 8))
             .is_some_and(|bytes| bytes <= isize::MAX as u128);
         if !addressable {
@@ -57,12 +64,26 @@ impl Shape {
         Ok(())
     }
 
-    /// Bytes of one time step: every channel and input.
+    /// Bytes of one time step, or word of times: every channel and input.
     pub fn bytes_per_time(&self) -> usize {
-        self.inputs * self.channels * self.encoding.bytes()
+        self.rows() * self.channels * self.encoding.bytes()
     }
 
-    /// Number of time samples in `bytes` bytes.
+    /// Rows of samples of a channel: one for each input, or for each of its planes.
+    pub fn rows(&self) -> usize {
+        self.inputs * self.encoding.planes()
+    }
+
+    /// The shape whose samples lie in the same way and have one row for each input: bits, of which a plane is an
+    /// input.
+    pub(crate) fn of_planes(&self) -> Self {
+        match self.encoding {
+            Encoding::B2 => Self { inputs: self.rows(), encoding: Encoding::B1, ..*self },
+            _ => *self,
+        }
+    }
+
+    /// Number of time samples, or words of them, in `bytes` bytes.
     ///
     /// # Errors
     /// [`Error::Invalid`] when `bytes` is not a whole number of time steps.
@@ -73,7 +94,7 @@ impl Shape {
                 "{bytes} bytes of samples: expected a multiple of {step} ({} channels x {} inputs x \
                  {} bytes)",
                 self.channels,
-                self.inputs,
+                self.rows(),
                 self.encoding.bytes()
             )));
         }

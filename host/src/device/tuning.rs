@@ -70,6 +70,8 @@ pub struct Correlate {
     pub ci4: Correlation,
     /// `cf16`.
     pub cf16: Correlation,
+    /// `b1` and `b2`.
+    pub b1: Correlation,
 }
 
 impl Correlate {
@@ -79,6 +81,7 @@ impl Correlate {
             Encoding::Ci8 => &self.ci8,
             Encoding::Ci4 | Encoding::Ci4Offset => &self.ci4,
             Encoding::Cf16 => &self.cf16,
+            Encoding::B1 | Encoding::B2 => &self.b1,
         }
     }
 }
@@ -258,7 +261,7 @@ impl Tuning {
             true => Ok(()),
             false => Err((place, format!("found {number}, a number above 0 is needed"))),
         };
-        for encoding in [Encoding::Ci8, Encoding::Ci4, Encoding::Cf16] {
+        for encoding in [Encoding::Ci8, Encoding::Ci4, Encoding::Cf16, Encoding::B1] {
             let Correlation { ranges, speeds } = self.correlate.of(encoding);
             let named = ranges.iter().map(|range| ("ranges", range.kernel));
             for (field, kernel) in named.chain(speeds.keys().map(|&kernel| ("speeds", kernel))) {

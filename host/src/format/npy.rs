@@ -696,6 +696,10 @@ fn raw_shape(reader: &Reader, options: Options) -> Result<(RawShape, usize)> {
         RawEncoding::Cf32 => (Dtype::Float32, 3),
         RawEncoding::Complex(Encoding::Ci8) => (Dtype::Int8, 3),
         RawEncoding::Complex(Encoding::Cf16) => (Dtype::Float16, 3),
+        RawEncoding::Complex(Encoding::B1 | Encoding::B2) => {
+            let reason = format!("raw voltages of {encoding}: expected another encoding");
+            return Err(Error::file(reader.path(), reason));
+        }
         RawEncoding::Complex(Encoding::Ci4 | Encoding::Ci4Offset) | RawEncoding::Vdif { .. } => {
             (Dtype::Uint8, 2)
         }
@@ -755,6 +759,12 @@ fn voltage_shape(reader: &Reader, options: Options) -> Result<(Shape, usize)> {
         Encoding::Ci8 => (Dtype::Int8, 4),
         Encoding::Ci4 | Encoding::Ci4Offset => (Dtype::Uint8, 3),
         Encoding::Cf16 => (Dtype::Float16, 4),
+        Encoding::B1 | Encoding::B2 => {
+            let reason = format!(
+                "to be read as {encoding}: expected ci8, ci4, ci4-offset or cf16, of which programs make bits"
+            );
+            return Err(Error::file(reader.path(), reason));
+        }
     };
     reader.expect(dtype, &axes[..rank])?;
     if rank == 4 && reader.shape()[3] != 2 {

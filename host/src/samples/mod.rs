@@ -41,6 +41,14 @@ impl Element {
         }
     }
 
+    /// Times in [`bytes`](Self::bytes): more than 1 in words of bits.
+    pub const fn times(self) -> usize {
+        match self {
+            Self::Voltage(encoding) => encoding.times(),
+            Self::Count => 1,
+        }
+    }
+
     /// The byte that a sample of value zero consists of.
     pub const fn zero(self) -> u8 {
         match self {
@@ -70,9 +78,9 @@ impl fmt::Display for Element {
 pub struct Extents {
     /// `C`; channels and polarisations, channel slower, of a beamformer.
     pub channels: usize,
-    /// `N`: inputs, dishes or sensors.
+    /// `N`: inputs, dishes or sensors; of [`Encoding::B2`] the rows of words, two for each input.
     pub inputs: usize,
-    /// `T`.
+    /// `T`; of [`Encoding::B1`] words, each of 128 times.
     pub times: usize,
 }
 
@@ -150,6 +158,8 @@ pub struct Samples<'a> {
     missing: &'a [Missing],
     /// Where the view begins among the samples that `missing` counts.
     origin: Extents,
+    /// Times that the last word of bits lacks.
+    absent: usize,
 }
 
 impl<'a> Samples<'a> {
@@ -213,7 +223,7 @@ impl<'a> Samples<'a> {
             )));
         }
         let origin = Extents { channels: 0, inputs: 0, times: 0 };
-        Ok(Self { memory, element, extents, strides, missing: &[], origin })
+        Ok(Self { memory, element, extents, strides, missing: &[], origin, absent: 0 })
     }
 
     /// Samples without gaps; the memory holds as many.
@@ -225,14 +235,14 @@ impl<'a> Samples<'a> {
     ) -> Self {
         let strides = Strides::dense(layout, extents, element.bytes());
         let origin = Extents { channels: 0, inputs: 0, times: 0 };
-        Self { memory, element, extents, strides, missing: &[], origin }
+        Self { memory, element, extents, strides, missing: &[], origin, absent: 0 }
     }
 
     /// Samples that lie in the same way in a GPU's memory, complete.
     pub(crate) fn elsewhere<'b>(&self, slice: DeviceSlice<'b>) -> Samples<'b> {
         let memory = Memory::Device(slice);
-        let Self { element, extents, strides, origin, .. } = *self;
-        Samples { memory, element, extents, strides, missing: &[], origin }
+        let Self { element, extents, strides, origin, absent, .. } = *self;
+        Samples { memory, element, extents, strides, missing: &[], origin, absent }
     }
 
     /// Checks that the samples are in host memory.
@@ -264,6 +274,40 @@ impl<'a> Samples<'a> {
     pub fn missing(self, missing: &'a [Missing]) -> Self {
         let origin = Extents { channels: 0, inputs: 0, times: 0 };
         Self { missing, origin, ..self }
+    }
+
+    /// The same words of bits, which hold `times` times only: what the last word has beyond them counts for
+    /// nothing.
+    ///
+    /// ```
+    /// use corrust_host::{Encoding, Layout, samples::Samples};
+    ///
+    /// let words = [0_u8; 64]; // two words of one input
+    /// let samples = Samples::new(&words[..], Encoding::B1, Layout::Cnt, 1, 1)?;
+    /// assert_eq!((samples.held(), samples.holding(130)?.held()), (256, 130));
+    /// assert!(samples.holding(128).is_err()); // one word would do
+    /// # Ok::<(), corrust_host::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when so many times take more or fewer words (of other samples: are not as many as the
+    /// samples).
+    pub fn holding(self, times: usize) -> Result<Self> {
+        let (words, word) = (self.extents.times, self.element.times());
+        if times.div_ceil(word) != words {
+            return Err(Error::invalid(format!(
+                "{times} times in {words} samples of {}, which hold up to {word} each: expected {} to {}",
+                self.element,
+                ((words * word) + 1).saturating_sub(word).min(words * word),
+                words * word
+            )));
+        }
+        Ok(Self { absent: words * word - times, ..self })
+    }
+
+    /// Times that the samples hold: as many as there are samples, or of [`Encoding::B1`] those in the words.
+    pub fn held(&self) -> usize {
+        self.extents.times * self.element.times() - self.absent
     }
 
     /// What a sample is.
@@ -311,6 +355,9 @@ impl<'a> Samples<'a> {
         assert!(range.start <= range.end && range.end <= self.extents.times, "times {range:?}");
         let mut cut = self.from(range.start * self.strides.time, range.is_empty());
         cut.origin.times += range.start;
+        if range.is_empty() || range.end < self.extents.times {
+            cut.absent = 0;
+        }
         cut.extents.times = range.len();
         cut
     }

@@ -112,7 +112,9 @@ impl RawEncoding {
             Self::Complex(Encoding::Ci4) => f32::from((code << 4) as i8 >> 4),
             Self::Complex(Encoding::Ci4Offset) => (code & 15) as f32 - 8.0,
             Self::Complex(Encoding::Cf16) => f16::from_bits(code as u16).to_f32(),
-            Self::Vdif { bits: 1, .. } => (2 * (code & 1)) as f32 - 1.0,
+            Self::Vdif { bits: 1, .. } | Self::Complex(Encoding::B1 | Encoding::B2) => {
+                (2 * (code & 1)) as f32 - 1.0
+            }
             Self::Vdif { bits: 2, .. } => LEVELS_2[(code & 3) as usize],
             Self::Vdif { bits: 4, .. } => (code & 15) as f32 - 8.0,
             Self::Vdif { bits: 8, .. } => (code & 0xff) as f32 - 127.5,

@@ -86,12 +86,19 @@ impl Simulation {
     /// Checks that the recording can be made.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for a recording without inputs, channels or times, or one too large to be
-    /// addressed.
+    /// [`Error::Invalid`] for a recording without inputs, channels or times, one of bits, or one too large to
+    /// be addressed.
     pub fn check(&self) -> Result<()> {
         self.shape.check()?;
         if self.times == 0 {
             return Err(Error::invalid("0 times: a recording needs at least 1"));
+        }
+        if self.shape.encoding.is_bits() {
+            return Err(Error::invalid(format!(
+                "a simulated recording of {}: expected ci8, ci4, ci4-offset or cf16, of which quantise \
+                 makes bits",
+                self.shape.encoding
+            )));
         }
         let addressable = u128::from(self.times)
             .checked_mul(self.shape.bytes_per_time() as u128)
@@ -183,6 +190,7 @@ impl Simulation {
             Encoding::Ci8 => Dtype::Int8,
             Encoding::Ci4 | Encoding::Ci4Offset => Dtype::Uint8,
             Encoding::Cf16 => Dtype::Float16,
+            Encoding::B1 | Encoding::B2 => unreachable!("checked"),
         };
         let mut axes = match layout {
             Layout::Tcn => vec![times, channels, inputs],
@@ -288,7 +296,7 @@ pub const fn level(encoding: Encoding) -> f64 {
     match encoding {
         Encoding::Ci8 => 20.0,
         Encoding::Ci4 | Encoding::Ci4Offset => 2.5,
-        Encoding::Cf16 => 1.0,
+        Encoding::Cf16 | Encoding::B1 | Encoding::B2 => 1.0,
     }
 }
 
@@ -373,5 +381,6 @@ fn encode(voltage: Complex<f32>, encoding: Encoding, sample: &mut [u8]) {
             sample[..2].copy_from_slice(&f16::from_f32(voltage.re).to_le_bytes());
             sample[2..].copy_from_slice(&f16::from_f32(voltage.im).to_le_bytes());
         }
+        Encoding::B1 | Encoding::B2 => unreachable!("checked"),
     }
 }

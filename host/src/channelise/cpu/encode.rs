@@ -26,6 +26,7 @@ pub(super) fn decode(bytes: &[u8], encoding: RawEncoding, first: usize, to: &mut
                 *to = finite(f32::from_le_bytes(*bytes));
             }
         }
+        RawEncoding::Complex(Encoding::B1 | Encoding::B2) => unreachable!("checked"),
         RawEncoding::Complex(Encoding::Cf16) => {
             for (to, bytes) in to.iter_mut().zip(bytes[2 * first..].as_chunks().0) {
                 *to = finite(f16::from_le_bytes(*bytes).to_f32());
@@ -92,6 +93,7 @@ pub(super) fn encode(numbers: &[f32], encoding: SpectrumEncoding, to: &mut [u8])
             }
             clipped(pairs, 7.0)
         }
+        SpectrumEncoding::Voltage(Encoding::B1 | Encoding::B2) => unreachable!("checked"),
         SpectrumEncoding::Voltage(Encoding::Cf16) => {
             for (to, &number) in to.as_chunks_mut::<2>().0.iter_mut().zip(numbers) {
                 *to = f16::from_f32(number).to_le_bytes();

@@ -27,6 +27,7 @@
 //! `RUN * 2^-24 * sum_t (|re_i| + |im_i|) (|re_j| + |im_j|) + 2^-24 |V|`, whatever the length of
 //! the integration (below 2^29 runs).
 
+mod bits;
 mod decode;
 mod dot;
 mod format;
@@ -177,6 +178,7 @@ pub(super) fn backend(setup: &Setup<'_>) -> Result<Box<dyn Backend>> {
             Encoding::Ci4 => Box::new(Cpu::<I, Ci4>::new(setup)?),
             Encoding::Ci4Offset => Box::new(Cpu::<I, Ci4Offset>::new(setup)?),
             Encoding::Cf16 => Box::new(Cpu::<F, Cf16>::new(setup)?),
+            Encoding::B1 | Encoding::B2 => Box::new(bits::Ones::new(setup)?),
         })
     }
 
@@ -210,7 +212,7 @@ pub(super) fn backend(setup: &Setup<'_>) -> Result<Box<dyn Backend>> {
     };
     let shifted = shifts.iter().any(|&shift| shift > 0);
     let delays = shifted.then(|| DelayLine::new(shape, shifts)).transpose()?;
-    Ok(Box::new(Selecting { shape: *shape, delays, sums }))
+    Ok(Box::new(Selecting { shape: shape.of_planes(), delays, sums }))
 }
 
 /// The kernels for CPUs, the quickest first.
@@ -246,12 +248,10 @@ fn has_instructions(kernel: Kernel) -> bool {
 
 impl<D: Dot, E> Cpu<D, E> {
     fn new(setup: &Setup<'_>) -> Result<Self> {
-        let threads = rayon::current_num_threads();
-        let plural = if threads == 1 { "" } else { "s" };
         Ok(Self {
             shape: *setup.shape,
             kernel: setup.kernel,
-            name: format!("CPU ({threads} thread{plural})"),
+            name: name(),
             totals: (0..setup.gates)
                 .map(|_| Ok((zeros(setup.shape)?, false)))
                 .collect::<Result<_>>()?,
@@ -312,6 +312,13 @@ impl<D: Dot, E> Cpu<D, E> {
             totals.fill(Complex::default());
         }
     }
+}
+
+/// The CPU, as a person would name it.
+fn name() -> String {
+    let threads = rayon::current_num_threads();
+    let plural = if threads == 1 { "" } else { "s" };
+    format!("CPU ({threads} thread{plural})")
 }
 
 /// Totals of zero, `[channel][baseline]`.

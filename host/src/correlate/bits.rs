@@ -1,0 +1,400 @@
+//! Correlation of bits, 128 times in a word.
+//!
+//! With `a` and `b` the bits of two inputs, components +-1 as 1 and 0, and `a*` their real parts complemented in
+//! the place of the imaginary ones, which take the place of the real ones, backends count ones:
+//!
+//! ```text
+//! re S(i, j) = sum_t ones(a & b)      im S(i, j) = sum_t ones(a* & b)
+//! ```
+//!
+//! What these stand for, [`widen_ones`] knows: nothing else is needed, for an input's own ones are its
+//! autocorrelation. Samples of two bits are two planes, each correlated with all as if it were an input.
+//!
+//! Words are multiplied as such where they are whole, of one gate, and no input misses them. Bits have no zero:
+//! all others become `ci8` first, which has one, and go another way. So do all of a plan that delays inputs,
+//! for the words of inputs that are delayed apart do not begin together.
+
+use std::{ops::Range, sync::Arc};
+
+use num_complex::Complex;
+use rayon::prelude::*;
+
+use super::{
+    Backend, DROP, Kernel, Setup, Shape, Visibilities, VisibilitiesMut, baseline, baselines, plain,
+};
+use crate::{
+    Encoding, Error, Layout, Result,
+    device::{Gpu, Tuning, host},
+    samples::{Extents, Memory, Missing, Samples},
+};
+
+/// Bytes of a word, and the times in it.
+const WORD: usize = Encoding::B1.bytes();
+const TIMES: usize = Encoding::B1.times();
+
+/// Most bytes of `ci8` samples that words are made into at once.
+const PIECE_BYTES: usize = 64 << 20;
+
+/// The backend of words, and that of what is no whole word.
+pub(super) struct Bits {
+    shape: Shape,
+    kernel: Kernel,
+    gates: usize,
+    shifts: Vec<usize>,
+    tuning: Option<Tuning>,
+    gpus: Vec<Arc<dyn Gpu>>,
+    /// Counts ones of words; none where inputs are delayed.
+    words: Option<Box<dyn Backend>>,
+    /// Multiplies times, once there was need of it.
+    times: Option<Box<dyn Backend>>,
+    /// Whether `times` has sums since the last dump.
+    used: bool,
+    /// What `times` has summed, on its way to other sums.
+    sums: Visibilities,
+}
+
+/// What is to be done with a word.
+#[derive(Clone, Copy, PartialEq)]
+enum Word {
+    /// All of it is there.
+    Whole,
+    /// Nothing of it is there.
+    Lost,
+    /// Something is missing.
+    Part,
+}
+
+impl Bits {
+    /// Reserves the visibilities of a plan on some GPUs, or on the CPU.
+    pub(super) fn new(gpus: Vec<Arc<dyn Gpu>>, setup: &Setup<'_>) -> Result<Self> {
+        let &Setup { shape, kernel, gates, shifts, tuning } = setup;
+        let delays = shifts.iter().any(|&shift| shift > 0);
+        let words = (!delays).then(|| plain(gpus.clone(), setup)).transpose()?;
+        let mut bits = Self {
+            shape: *shape,
+            kernel,
+            gates,
+            shifts: shifts.to_vec(),
+            tuning: tuning.cloned(),
+            gpus,
+            words,
+            times: None,
+            used: false,
+            sums: Visibilities::default(),
+        };
+        if bits.words.is_none() {
+            bits.times()?;
+        }
+        Ok(bits)
+    }
+
+    /// What multiplies times.
+    fn times(&mut self) -> Result<&mut dyn Backend> {
+        if self.times.is_none() {
+            let shape = Shape { encoding: Encoding::Ci8, ..self.shape };
+            let Self { kernel, gates, ref shifts, ref tuning, .. } = *self;
+            let tuning = tuning.as_ref();
+            let setup = Setup { shape: &shape, kernel, gates, shifts, tuning };
+            self.times = Some(plain(self.gpus.clone(), &setup)?);
+        }
+        Ok(&mut **self.times.as_mut().expect("made above"))
+    }
+
+    /// The backend that says what the plan is.
+    fn main(&self) -> &dyn Backend {
+        let main = self.words.as_ref().or(self.times.as_ref());
+        &**main.expect("a plan has one of them")
+    }
+
+    /// The gate of each word that can be multiplied as such, [`DROP`] of all others; and those of these that
+    /// are to be multiplied a time at a time. `shares` are of the same times.
+    fn divide(&self, shares: &[Samples<'_>], gates: Option<&[u8]>) -> (Vec<u8>, Vec<Range<usize>>) {
+        let (count, held) = (shares[0].extents().times, shares[0].held());
+        if self.words.is_none() {
+            return (vec![DROP; count], std::iter::once(0..count).collect());
+        }
+        let states: Vec<_> = shares.iter().map(|samples| states(samples, count)).collect();
+        let (mut numbers, mut parts) = (Vec::with_capacity(count), Vec::<Range<usize>>::new());
+        for word in 0..count {
+            let times = word * TIMES..held.min((word + 1) * TIMES);
+            let one = |gates: &[u8]| {
+                let gate = gates[times.start];
+                gates[times.clone()].iter().all(|&number| number == gate).then_some(gate)
+            };
+            let gate = gates.map_or(Some(0), one);
+            let state = states[0][word];
+            let alike = states.iter().all(|states| states[word] == state);
+            let (number, part) = match (gate, state) {
+                (Some(DROP), _) => (DROP, false),
+                (_, Word::Lost) if alike => (DROP, false),
+                (Some(gate), Word::Whole) if alike && times.len() == TIMES => (gate, false),
+                _ => (DROP, true),
+            };
+            numbers.push(number);
+            match parts.last_mut() {
+                _ if !part => {}
+                Some(last) if last.end == word => last.end = word + 1,
+                _ => parts.push(word..word + 1),
+            }
+        }
+        (numbers, parts)
+    }
+
+    /// Adds the products of the words `part`, a time at a time; `add` hands them on.
+    fn add_times(
+        &mut self,
+        shares: &[Samples<'_>],
+        part: Range<usize>,
+        mut add: impl FnMut(&mut dyn Backend, &[Samples<'_>], Range<usize>) -> Result<()>,
+    ) -> Result<()> {
+        let word_bytes = 2 * TIMES * self.shape.inputs * self.shape.channels;
+        let most = (PIECE_BYTES / word_bytes).max(1);
+        let (gpus, encoding) = (self.gpus.clone(), self.shape.encoding);
+        let backend = self.times()?;
+        for first in part.clone().step_by(most) {
+            let words = first..part.end.min(first + most);
+            let pieces =
+                shares.iter().map(|share| Piece::new(&share.times(words.clone()), encoding, &gpus));
+            let pieces: Vec<Piece> = pieces.collect::<Result<_>>()?;
+            let views: Vec<_> = pieces.iter().map(Piece::view).collect();
+            let held = views[0].held();
+            add(&mut *backend, &views, first * TIMES..first * TIMES + held)?;
+        }
+        self.used = true;
+        Ok(())
+    }
+
+    /// Adds the sums of `times` to those of `words`.
+    fn add_sums(&mut self, gate: usize, to: &mut [Complex<i64>]) -> Result<()> {
+        self.sums.make_room(&self.shape)?;
+        let times = self.times.as_mut().expect("it was used");
+        times.dump_into(gate, &mut self.sums)?;
+        let sums = self.sums.integer().and_then(|sums| sums.as_slice());
+        let sums = sums.expect("room for integers in standard order");
+        to.par_iter_mut().zip(sums).for_each(|(to, sum)| *to += sum);
+        Ok(())
+    }
+}
+
+impl Backend for Bits {
+    fn accumulate(&mut self, samples: &Samples<'_>, gates: Option<&[u8]>) -> Result<()> {
+        let shares = std::slice::from_ref(samples);
+        let (numbers, parts) = self.divide(shares, gates);
+        if let Some(words) = &mut self.words
+            && numbers.iter().any(|&number| number != DROP)
+        {
+            let all = numbers.iter().all(|&number| number == 0);
+            words.accumulate(&samples.missing(&[]), (!all).then_some(&numbers))?;
+        }
+        for part in parts {
+            self.add_times(shares, part, |backend, views, times| {
+                backend.accumulate(&views[0], gates.map(|gates| &gates[times]))
+            })?;
+        }
+        Ok(())
+    }
+
+    fn accumulate_shares(&mut self, shares: &[Samples<'_>]) -> Result<()> {
+        let (numbers, parts) = self.divide(shares, None);
+        if let Some(words) = &mut self.words {
+            let mut first = 0;
+            for run in numbers.chunk_by(|a, b| a == b) {
+                let range = first..first + run.len();
+                first = range.end;
+                if run[0] != DROP {
+                    let run = shares.iter().map(|share| share.times(range.clone()).missing(&[]));
+                    words.accumulate_shares(&run.collect::<Vec<_>>())?;
+                }
+            }
+        }
+        for part in parts {
+            self.add_times(shares, part, |backend, views, _| backend.accumulate_shares(views))?;
+        }
+        Ok(())
+    }
+
+    fn shares(&self) -> Vec<Range<usize>> {
+        self.main().shares()
+    }
+
+    fn dump_into(&mut self, gate: usize, visibilities: &mut Visibilities) -> Result<()> {
+        match (&mut self.words, &mut self.times) {
+            (Some(words), _) => words.dump_into(gate, visibilities)?,
+            (None, times) => {
+                let times = times.as_mut().expect("a plan has one of them");
+                return times.dump_into(gate, visibilities);
+            }
+        }
+        if self.used
+            && let super::visibilities::Room::Integer(room) = visibilities.room()
+        {
+            self.add_sums(gate, room)?;
+        }
+        Ok(())
+    }
+
+    fn dump_device(&mut self, room: &VisibilitiesMut<'_>) -> Result<()> {
+        match (&mut self.words, &mut self.times) {
+            (Some(words), _) => words.dump_device(room)?,
+            (None, times) => {
+                return times.as_mut().expect("a plan has one of them").dump_device(room);
+            }
+        }
+        let VisibilitiesMut::Integer(room) = room else { return Ok(()) };
+        if self.used {
+            let gpu = self.gpus[0].clone();
+            let (address, stream) = (room.read().address(), room.read().stream());
+            let count = self.shape.channels * baselines(self.shape.inputs);
+            let mut sums = host::zeros::<Complex<i64>>(count)?;
+            for gate in 0..self.gates {
+                let address = address + (16 * count * gate) as u64;
+                // SAFETY: the room has been checked; the stream orders what is done with it.
+                unsafe {
+                    gpu.download(stream, address, bytemuck::cast_slice_mut(&mut sums))?;
+                    self.add_sums(gate, &mut sums)?;
+                    gpu.upload(stream, address, bytemuck::cast_slice(&sums))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn reset(&mut self) {
+        self.used = false;
+        self.words.iter_mut().chain(&mut self.times).for_each(|backend| backend.reset());
+    }
+
+    fn wait(&mut self) -> Result<()> {
+        self.words.iter_mut().chain(&mut self.times).try_for_each(|backend| backend.wait())
+    }
+
+    fn device_name(&self) -> &str {
+        self.main().device_name()
+    }
+
+    fn kernel(&self) -> Kernel {
+        self.main().kernel()
+    }
+}
+
+/// What there is of each of `count` words.
+fn states(samples: &Samples<'_>, count: usize) -> Vec<Word> {
+    let mut states = vec![Word::Whole; count];
+    let Extents { channels, inputs, .. } = samples.extents();
+    for gap in samples.gaps() {
+        let all = gap.channels == (0..channels) && gap.inputs == (0..inputs);
+        for state in &mut states[gap.times] {
+            match all {
+                true => *state = Word::Lost,
+                false if *state == Word::Whole => *state = Word::Part,
+                false => {}
+            }
+        }
+    }
+    states
+}
+
+/// Words as `ci8` samples.
+struct Piece {
+    bytes: Vec<u8>,
+    extents: Extents,
+    held: usize,
+    missing: Vec<Missing>,
+}
+
+impl Piece {
+    /// Those of words of an encoding.
+    fn new(words: &Samples<'_>, encoding: Encoding, gpus: &[Arc<dyn Gpu>]) -> Result<Self> {
+        let Extents { channels, inputs: rows, times } = words.extents();
+        let (held, planes) = (words.held(), encoding.planes());
+        let gathered = match words.memory() {
+            Memory::Host(_) => words.gather(Layout::Cnt)?,
+            Memory::Device(slice) => {
+                let gpu = gpus.iter().find(|gpu| slice.check(gpu).is_ok()).ok_or_else(|| {
+                    Error::invalid(format!(
+                        "samples at device address {:#x}: expected them in the memory of the plan's GPU",
+                        slice.address()
+                    ))
+                })?;
+                words.gather_from(gpu, Layout::Cnt)?
+            }
+        };
+        let inputs = rows / planes;
+        let mut bytes = host::zeros::<u8>(channels * inputs * times * 2 * TIMES)?;
+        bytes.par_chunks_exact_mut(2 * TIMES).enumerate().with_min_len(256).for_each(
+            |(index, samples)| {
+                let (input, word) = (index / times, index % times);
+                for plane in 0..planes {
+                    let word =
+                        &gathered[((input * planes + plane) * times + word) * WORD..][..WORD];
+                    for (time, sample) in samples.chunks_exact_mut(2).enumerate() {
+                        for (part, sample) in sample.iter_mut().enumerate() {
+                            let bit = word[16 * part + time / 8] >> (time % 8) & 1;
+                            // The first plane counts twice.
+                            let value = (2 * bit).wrapping_sub(1);
+                            *sample = sample.wrapping_mul(2).wrapping_add(value);
+                        }
+                    }
+                }
+            },
+        );
+        let missing = words.gaps().map(|gap| gap.of_words(encoding, held)).collect();
+        let extents = Extents { channels, inputs, times: times * TIMES };
+        Ok(Self { bytes, extents, held, missing })
+    }
+
+    /// The times that the words hold.
+    fn view(&self) -> Samples<'_> {
+        let Self { bytes, extents, held, missing } = self;
+        let samples = Samples::dense(bytes[..].into(), Encoding::Ci8.into(), Layout::Cnt, *extents);
+        samples.times(0..*held).missing(missing)
+    }
+}
+
+/// What counts of ones over `times` times, of channels of `rows` rows, `planes` of them an input's, stand for:
+///
+/// ```text
+/// re V(p, q) = 2 T - 2 re D(p) - 2 re D(q) + 4 re S(p, q)
+/// im V(p, q) = 2 re D(p) - 4 im D(p) - 2 re D(q) + 4 im S(p, q)      D(p) = S(p, p)
+/// ```
+///
+/// and of two planes `V(i, j) = 4 V(2i, 2j) + 2 V(2i, 2j+1) + 2 V(2i+1, 2j) + V(2i+1, 2j+1)`.
+pub(super) fn widen_ones<N: Copy + Sync + Into<i64>>(
+    ones: &[Complex<N>],
+    (rows, planes): (usize, usize),
+    times: i64,
+    sums: &mut [Complex<i64>],
+) {
+    let inputs = rows / planes;
+    let channels = sums.par_chunks_exact_mut(baselines(inputs));
+    channels.zip(ones.par_chunks_exact(baselines(rows))).for_each(|(sums, ones)| {
+        let ones = |p: usize, q: usize| {
+            let Complex { re, im } = ones[baseline(p, q)];
+            Complex::<i64>::new(re.into(), im.into())
+        };
+        let own: Vec<_> = (0..rows).map(|row| ones(row, row)).collect();
+        let visibility = |p: usize, q: usize| {
+            let (of_row, of_column, both) = (own[p], own[q], ones(p, q));
+            Complex::new(
+                2 * (times - of_row.re - of_column.re) + 4 * both.re,
+                2 * (of_row.re - of_column.re) + 4 * (both.im - of_row.im),
+            )
+        };
+        let mut sums = sums.iter_mut();
+        for i in 0..inputs {
+            for (j, sum) in (0..=i).zip(&mut sums) {
+                *sum = if planes == 1 {
+                    visibility(i, j)
+                } else {
+                    let (p, q) = (2 * i, 2 * j);
+                    // What lies right of the diagonal is the conjugate of what lies left of it.
+                    let right =
+                        if i == j { visibility(p + 1, q).conj() } else { visibility(p, q + 1) };
+                    visibility(p, q) * 4
+                        + (right + visibility(p + 1, q)) * 2
+                        + visibility(p + 1, q + 1)
+                };
+            }
+        }
+    });
+}
