@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use corrust::{
     Channeliser, Device, Encoding, Layout,
-    channelise::{Builder, Kernel, Spectra, SpectrumEncoding},
+    channelise::{Builder, Kernel, RESIDUES, Spectra, SpectrumEncoding},
     delays::DelayModel,
     samples::{Missing, RawEncoding, RawLayout, RawSamples},
 };
@@ -31,12 +31,14 @@ struct Run {
     times: usize,
     cuts: Vec<usize>,
     missing: Vec<Missing>,
+    /// Whether all samples are zero.
+    zeros: bool,
 }
 
 fn run(name: &'static str, inputs: usize, channels: usize, times: usize) -> Run {
     let builder = Channeliser::builder(inputs, channels);
     let encoding = RawEncoding::I8;
-    Run { name, builder, inputs, encoding, times, cuts: vec![], missing: vec![] }
+    Run { name, builder, inputs, encoding, times, cuts: vec![], missing: vec![], zeros: false }
 }
 
 impl Run {
@@ -95,7 +97,9 @@ impl Run {
         let pitch = self.encoding.bytes(along) + 4;
         let mut rng = StdRng::seed_from_u64(1);
         let mut bytes: Vec<u8> = (0..rows * pitch).map(|_| rng.random()).collect();
-        if matches!(self.encoding, RawEncoding::F32 | RawEncoding::Cf32) {
+        if self.zeros {
+            bytes.fill(0);
+        } else if matches!(self.encoding, RawEncoding::F32 | RawEncoding::Cf32) {
             for word in bytes.chunks_exact_mut(4) {
                 let x: f32 = rng.random_range(-100.0..100.0);
                 let x = match rng.random_range(0..200) {
@@ -148,6 +152,10 @@ fn of_levels() -> Vec<Run> {
     let mut gap = run("missing", 3, 8, 16 * 30).with(|b| b.taps(4).output(Encoding::Ci4Offset));
     gap.missing = vec![Missing::times(70..75).of_inputs(1..2), Missing::times(300..400)];
     runs.push(gap.cut(&[333]));
+    // Places that do not turn leave the signs of zeros alone.
+    let mut zeros = run("zeros", 2, 8, 16 * 30).with(|b| b.taps(4).output(cf32));
+    (zeros.missing, zeros.zeros) = (vec![Missing::times(300..400)], true);
+    runs.push(zeros);
     for encoding in RawEncoding::ALL {
         let times = 16 * 12;
         runs.push(
@@ -195,12 +203,61 @@ fn of_fused() -> Vec<Run> {
     runs
 }
 
+/// Runs for kernel `two-pass`.
+fn of_two_pass() -> Vec<Run> {
+    let cf32 = SpectrumEncoding::Cf32;
+    let mut runs = Vec::new();
+    for channels in [1024, 1536, 2048, 4096, 6144] {
+        runs.push(run("size", 4, channels, 2 * channels * 5).with(|b| b.taps(4)));
+    }
+    for inputs in [1, 3, 17] {
+        runs.push(run("inputs", inputs, 1024, 2048 * 5).with(|b| b.taps(2).output(cf32)));
+    }
+    let small = |name| run(name, 4, 1024, 2048 * 7).with(|b| b.taps(4));
+    runs.push(run("eight taps", 5, 1024, 2048 * 11));
+    runs.push(small("oversampled").with(|b| b.hop(1728).output(cf32)));
+    runs.push(small("inverted").with(|b| b.inverted(true)));
+    runs.push(small("cnt").with(|b| b.output_layout(Layout::Cnt)));
+    runs.push(
+        small("delays").with(|b| b.output(cf32).delays(Arc::new(Moving), 1.0, 17.3)).cut(&[10_000]),
+    );
+    let mut gap = small("missing");
+    gap.missing = vec![Missing::times(9000..9001).of_inputs(1..2)];
+    runs.push(gap);
+    for encoding in [RawEncoding::F32, RawEncoding::Complex(Encoding::Ci8), RawEncoding::Cf32] {
+        runs.push(small("encoding").of(encoding).with(|b| b.output(cf32)));
+    }
+    let complex = RawEncoding::Complex(Encoding::Ci8);
+    runs.push(run("three", 1, 3 << 12, (3 << 12) * 4).of(complex).with(|b| b.taps(2)));
+    runs.push(run("most", 1, 1 << 19, 3 << 20).with(|b| b.taps(2)));
+    runs
+}
+
+/// Every size has a kernel.
+fn every_size(device: Device) {
+    for shift in 0..=20 {
+        for residues in [1 << shift, 3 << shift] {
+            if !RESIDUES.contains(&residues) {
+                continue;
+            }
+            let real = Channeliser::builder(1, residues / 2).taps(1);
+            let complex = Channeliser::builder(1, residues).taps(1).encoding(RawEncoding::Cf32);
+            for builder in [real, complex] {
+                let plan = builder.device(device).build();
+                assert!(plan.is_ok(), "K {residues}: {}", plan.err().unwrap());
+            }
+        }
+    }
+}
+
 fn judge(device: Device) {
     if device::open(device).is_none() {
         return;
     }
     of_levels().iter().for_each(|run| run.judge(device, Kernel::Levels));
     of_fused().iter().for_each(|run| run.judge(device, Kernel::Fused));
+    of_two_pass().iter().for_each(|run| run.judge(device, Kernel::TwoPass));
+    every_size(device);
 }
 
 #[test]

@@ -256,7 +256,7 @@ parameters! {
         pub table: u64,
         /// Gains, pairs of f32.
         pub gains: u64,
-        /// [`Place`]s `[input][spectrum]`, or 0: spectrum `m` begins at sample `origin + m D`, unturned.
+        /// [`Place`]s `[input][spectrum]`, or 0: spectrum `m` begins at sample `origin + m D`.
         pub places: u64,
         /// See `places`.
         pub origin: u64,
@@ -274,6 +274,9 @@ parameters! {
         pub channel_stride: u64,
         /// Values from one input to the next.
         pub value_stride: u64,
+        /// [`COLUMNS`], [`BINS`]: points between the two, pairs of f32
+        /// `[lot][spectrum][input][point]`.
+        pub points: u64,
         /// `K`.
         pub residues: u32,
         /// `Z`, and `C`.
@@ -298,8 +301,17 @@ parameters! {
         pub gain_stride: u32,
         /// Gains from one input to the next.
         pub gain_pitch: u32,
-        /// [`FUSED`]: inputs of a block.
+        /// Inputs of a lot: [`FUSED_SPECTRA`] consecutive spectra of as many inputs. Lots are numbered with the
+        /// inputs varying fastest.
         pub group: u32,
+        /// [`COLUMNS`], [`BINS`]: the first lot.
+        pub first_lot: u32,
+        /// [`COLUMNS`], [`BINS`]: span of the columns between the two, one that [`is_fused`].
+        pub span: u32,
+        /// [`COLUMNS`]: columns of a block, a power of two, 2 or more.
+        pub columns: u32,
+        /// 1 where inputs have delays: spectra are turned as places say. Else 0.
+        pub turned: u32,
         /// 1 for a band that runs downwards: bins are conjugated, and channels are numbered from the highest
         /// frequency of the samples down. Else 0.
         pub inverted: u32,
@@ -337,7 +349,7 @@ parameters! {
 /// Most points of a transform in one block's shared memory on any GPU from compute capability 8.0 on.
 pub const LEVELS_SIZE: u32 = 12288;
 
-/// Spectra of each input of a block of [`FUSED`].
+/// Spectra of each input of a lot.
 pub const FUSED_SPECTRA: u32 = 3;
 /// Threads of it at most, and of a launch where two blocks share a multiprocessor.
 pub const FUSED_THREADS: [u32; 2] = [512, 256];
@@ -364,10 +376,15 @@ kernels! { KERNELS:
     /// every input.
     LEVELS: Kernel<Channelise> = Kernel::new("channelise_levels", 256);
     /// Spectra of sizes that [`is_fused`], whose passes take several levels each. Launched with
-    /// `FUSED_SPECTRA * group` times [`spectrum_bytes`] of shared memory. Grid: as many blocks as there are
-    /// groups of `group` inputs, times as many as there are groups of [`FUSED_SPECTRA`] spectra; the inputs
-    /// vary fastest.
+    /// `FUSED_SPECTRA * group` times [`spectrum_bytes`] of shared memory. Grid: a block for each lot.
     FUSED: Kernel<Channelise> = Kernel::new("channelise_fused", FUSED_THREADS[0]);
+    /// Columns of `span` of transforms of any size, to `points`. Launched with `FUSED_SPECTRA * 2` times
+    /// [`spectrum_bytes`] of `span * columns` of shared memory. Grid: for each lot a block for every two
+    /// inputs and every `columns` of the `Z / span` columns, a power of two of them.
+    COLUMNS: Kernel<Channelise> = Kernel::new("channelise_columns", FUSED_THREADS[0]);
+    /// Spectra of those points. Launched with `2 * group` times [`spectrum_bytes`] of `Z / span` of shared
+    /// memory. Grid: for each lot a block for each of its spectra and each of `span / 2` pairs of bins.
+    BINS: Kernel<Channelise> = Kernel::new("channelise_bins", FUSED_THREADS[0]);
 }
 
 /// Entries of this module.

@@ -4,7 +4,10 @@
 //! |---|---|---|
 //! | [`decode`] | raw samples as f32 | memory |
 //! | [`fused`] | several levels a pass, several spectra a block | FP32 instructions, shared memory |
+//! | [`two_pass`] | several levels a pass, points kept in global memory once | memory, L2 cache |
 //! | [`levels`] | any size that fits shared memory, a level at a time | shared memory |
+//!
+//! [`filter`], [`pass`] and [`finish`] are the parts that [`fused`] and [`two_pass`] are made of.
 //!
 //! Transforms are made in place: bin `k` of a column `p` of span `s` lies at `p + at(k) Z / s`
 //! ([`bin_at`] is the inverse of `at`), which bit reversal gives.
@@ -12,10 +15,18 @@
 #[cfg(not(corrust_target = "sm_90a"))]
 pub mod decode;
 #[cfg(not(corrust_target = "sm_90a"))]
+pub mod filter;
+#[cfg(not(corrust_target = "sm_90a"))]
+pub mod finish;
+#[cfg(not(corrust_target = "sm_90a"))]
 pub mod fused;
 #[cfg(not(corrust_target = "sm_90a"))]
 pub mod levels;
+#[cfg(not(corrust_target = "sm_90a"))]
+pub mod pass;
 pub mod sample;
+#[cfg(not(corrust_target = "sm_90a"))]
+pub mod two_pass;
 pub mod value;
 
 use crate::{
@@ -75,7 +86,7 @@ pub const fn bin_at(position: u32, span: u32) -> u32 {
 pub const fn position_of(bin: u32, span: u32) -> u32 {
     let bits = span.trailing_zeros();
     if span >> bits == 3 {
-        (bin % 3 << bits) + reversed(bin / 3, bits)
+        ((bin % 3) << bits) + reversed(bin / 3, bits)
     } else {
         reversed(bin, bits)
     }

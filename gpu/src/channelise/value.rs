@@ -47,9 +47,9 @@ fn channel(p: &Channelise, k: u32) -> (u32, i32) {
 /// Parameters are as declared, both indices below their counts.
 #[inline(always)]
 pub unsafe fn gain(p: &Channelise, input: u32, channel: u32) -> Complex<f32> {
-    let index = input * p.gain_pitch + channel * p.gain_stride;
+    let index = input as u64 * p.gain_pitch as u64 + (channel * p.gain_stride) as u64;
     // SAFETY: the caller's promise.
-    unsafe { load_global_2(p.gains + 8 * index as u64).map(f32::from_bits) }
+    unsafe { load_global_2(p.gains + 8 * index).map(f32::from_bits) }
 }
 
 /// Stores bin `k` of a spectrum, after gain and rotation, and says whether it was clipped.
@@ -73,13 +73,13 @@ pub unsafe fn store(
     // SAFETY: the caller's promise.
     unsafe {
         let mut value = multiply(bin, gain(p, input, channel));
-        if p.places != 0 {
+        if p.turned != 0 {
             let turn = place.phase.wrapping_add(place.slope.wrapping_mul(frequency as i64 as u64));
             let (quarters, rest) = quadrant((turn >> 32) as u32);
             value = multiply(value, turned(rotation(from_i32(rest)), quarters));
-            if place.first == MISSING {
-                value = [0.0; 2];
-            }
+        }
+        if place.first == MISSING {
+            value = [0.0; 2];
         }
         let limit = if p.output == output::CI8 { 127 } else { 7 };
         let whole = value.map(round);

@@ -5,6 +5,8 @@
 //! [decode] its last samples, and those before -> seam -> spectra that began before the next block
 //! ```
 //!
+//! Kernel `two-pass` makes a few lots at a time, so that what lies between its two launches stays small.
+//!
 //! Samples in the GPU's memory are read where they lie. Those that later spectra need are kept as f32 in the
 //! seam, to which the first of the next block are joined.
 
@@ -13,8 +15,8 @@ use std::sync::Arc;
 use corrust_gpu::abi::{
     Kernel as Entry,
     channelise::{
-        Channelise, DECODE, Decode, FUSED, FUSED_SPECTRA, FUSED_THREADS, LEVELS, LEVELS_SIZE,
-        MISSING, Place, is_fused, output, raw, spectrum_bytes, unit,
+        BINS, COLUMNS, Channelise, DECODE, Decode, FUSED, FUSED_SPECTRA, FUSED_THREADS, LEVELS,
+        LEVELS_SIZE, MISSING, Place, is_fused, output, raw, spectrum_bytes, unit,
     },
 };
 use num_complex::Complex;
@@ -28,6 +30,13 @@ use crate::{
 
 /// Most inputs of a block of the fused kernel.
 const MOST_INPUTS: usize = 16;
+
+/// Bytes between the launches of the two-pass kernel, unless one lot has more.
+const POINTS_BYTES: usize = 256 << 20;
+/// Most points of a column of the two-pass kernel.
+const MOST_SPAN: usize = 512;
+/// Columns that a block of it may have, from most to least: 32 real samples are four sectors of memory.
+const COLUMNS_OF_BLOCK: [usize; 4] = [16, 8, 4, 2];
 
 /// Bytes that rows of samples on the device are aligned to.
 const ALIGNMENT: usize = 16;
@@ -58,6 +67,8 @@ pub(super) struct GpuBackend {
     /// Whether an input has one gain for all channels.
     flat: bool,
     places: Buffer,
+    /// Between the launches of the two-pass kernel.
+    points: Buffer,
     clipped: Buffer,
     /// Samples from host memory.
     block: Buffer,
@@ -89,6 +100,7 @@ impl GpuBackend {
             gains: buffer(8 * shape.inputs * shape.channels)?,
             flat: false,
             places: buffer(0)?,
+            points: buffer(0)?,
             clipped: buffer(8 * shape.inputs)?,
             block: buffer(0)?,
             spectra: buffer(0)?,
@@ -231,6 +243,7 @@ impl GpuBackend {
             spectrum_stride: spectrum_stride as u64,
             channel_stride: channel_stride as u64,
             value_stride: value_stride as u64,
+            points: 0,
             residues: residues as u32,
             size: channels as u32,
             tap_count: taps as u32,
@@ -244,19 +257,50 @@ impl GpuBackend {
             gain_stride: u32::from(!self.flat),
             gain_pitch: if self.flat { 1 } else { channels as u32 },
             group: 0,
+            first_lot: 0,
+            span: 0,
+            columns: 0,
+            turned: u32::from(self.turns),
             inverted: u32::from(inverted),
         };
-        let (kernel, blocks) = match self.kernel {
-            Kernel::Fused => {
-                let geometry = fused(&self.gpu, &self.shape).expect("checked when it was chosen");
-                parameters.group = geometry.group as u32;
-                let groups = inputs.div_ceil(geometry.group);
-                (geometry.kernel, groups * count.div_ceil(FUSED_SPECTRA as usize))
-            }
-            _ => (LEVELS.shared_bytes(8 * channels as u32), (inputs * count).min(1 << 16)),
-        };
+        let lots = |group: usize| inputs.div_ceil(group) * count.div_ceil(FUSED_SPECTRA as usize);
+        let gpu = &self.gpu;
         // SAFETY: the buffers are the plan's, samples and room the caller's, of these sizes.
-        unsafe { self.gpu.launch(stream, &kernel, blocks as u32, &parameters) }
+        let enqueue = |kernel: &Entry<Channelise>, blocks: usize, parameters: &Channelise| unsafe {
+            gpu.launch(stream, kernel, blocks as u32, parameters)
+        };
+        match self.kernel {
+            Kernel::Fused => {
+                let geometry = fused(gpu, &self.shape).expect("checked when it was chosen");
+                parameters.group = geometry.group as u32;
+                enqueue(&geometry.kernel, lots(geometry.group), &parameters)
+            }
+            Kernel::TwoPass => {
+                let geometry = two_pass(gpu, &self.shape).expect("checked when it was chosen");
+                let Split { group, span, columns, .. } = geometry;
+                let lot = FUSED_SPECTRA as usize * group * 8 * channels;
+                let lots = lots(group);
+                let at_once = (POINTS_BYTES / lot).clamp(1, lots);
+                self.points.reserve(at_once * lot)?;
+                parameters.points = self.points.address();
+                parameters.group = group as u32;
+                parameters.span = span as u32;
+                parameters.columns = columns as u32;
+                for first in (0..lots).step_by(at_once) {
+                    parameters.first_lot = first as u32;
+                    let some = at_once.min(lots - first);
+                    let of_columns = some * group / 2 * (channels / span / columns);
+                    enqueue(&geometry.of_columns, of_columns, &parameters)?;
+                    let of_bins = some * FUSED_SPECTRA as usize * (span / 2);
+                    enqueue(&geometry.of_bins, of_bins, &parameters)?;
+                }
+                Ok(())
+            }
+            _ => {
+                let kernel = LEVELS.shared_bytes(8 * channels as u32);
+                enqueue(&kernel, (inputs * count).min(1 << 16), &parameters)
+            }
+        }
     }
 
     /// Enqueues a batch into room for `times` spectra at `room`, before and after what is on stream `order`;
@@ -451,46 +495,96 @@ struct Geometry {
     group: usize,
 }
 
-/// The launch of the fused kernel for a shape, if it takes it: with two blocks on a multiprocessor, if each
-/// has room.
+/// The launch of the fused kernel for a shape, if it takes it.
 fn fused(gpu: &Arc<dyn Gpu>, shape: &Shape) -> Option<Geometry> {
     if !is_fused(shape.channels as u32) {
         return None;
     }
+    let of_input = (FUSED_SPECTRA * spectrum_bytes(shape.channels as u32)) as usize;
+    let (kernel, fit) = fit(gpu, &FUSED, of_input, &groups(shape))?;
+    Some(Geometry { kernel, group: fit })
+}
+
+/// Numbers of inputs that a block may have, from most to least.
+fn groups(shape: &Shape) -> Vec<usize> {
+    let most = shape.inputs.next_multiple_of(2).min(MOST_INPUTS);
+    (2..=most).rev().filter(|group| group % 4 == 0 || *group == 2).collect()
+}
+
+/// The launch of `kernel` with the first of `counts` for which it has shared memory: with two blocks on a
+/// multiprocessor, if each has room.
+fn fit(
+    gpu: &Arc<dyn Gpu>,
+    kernel: &Entry<Channelise>,
+    bytes: usize,
+    counts: &[usize],
+) -> Option<(Entry<Channelise>, usize)> {
     let most = gpu.facts().shared_bytes as usize;
     // The hardware keeps 1 KiB of each block's shared memory for itself.
     let half = (most - 1024) / 2;
-    let group_bytes = (FUSED_SPECTRA * spectrum_bytes(shape.channels as u32)) as usize;
-    [(half, FUSED_THREADS[1]), (most, FUSED_THREADS[0])].into_iter().find_map(|(bytes, threads)| {
-        let fit = (bytes / group_bytes).min(MOST_INPUTS).min(shape.inputs.next_multiple_of(2));
-        let group = if fit >= 4 { fit / 4 * 4 } else { fit / 2 * 2 };
-        let mut kernel = FUSED.shared_bytes((group * group_bytes) as u32);
+    [(half, FUSED_THREADS[1]), (most, FUSED_THREADS[0])].into_iter().find_map(|(room, threads)| {
+        let count = *counts.iter().find(|&&count| count * bytes <= room)?;
+        let mut kernel = kernel.shared_bytes((count * bytes) as u32);
         kernel.entry.threads = threads;
-        (group > 0).then_some(Geometry { kernel, group })
+        Some((kernel, count))
     })
+}
+
+/// How the two-pass kernel is launched.
+struct Split {
+    of_columns: Entry<Channelise>,
+    of_bins: Entry<Channelise>,
+    /// Inputs of a lot.
+    group: usize,
+    /// Points of a column.
+    span: usize,
+    /// Columns of a block.
+    columns: usize,
+}
+
+/// The launches of the two-pass kernel for a shape, if it takes it.
+fn two_pass(gpu: &Arc<dyn Gpu>, shape: &Shape) -> Option<Split> {
+    let size = shape.channels;
+    // As many columns as a column has points, or more where points are many.
+    let all = (1_usize << size.ilog2().div_ceil(2)).max((size / MOST_SPAN).next_power_of_two());
+    let span = size / all;
+    if !size.is_multiple_of(all) || !is_fused(span as u32) {
+        return None;
+    }
+    let of_column = 2 * FUSED_SPECTRA as usize * spectrum_bytes(span as u32) as usize;
+    let (of_columns, columns) = fit(gpu, &COLUMNS, of_column, &COLUMNS_OF_BLOCK)?;
+    let (of_bins, group) =
+        fit(gpu, &BINS, 2 * spectrum_bytes(all as u32) as usize, &groups(shape))?;
+    Some(Split { of_columns, of_bins, group, span, columns })
 }
 
 /// The kernel for a shape.
 fn choose(gpu: &Arc<dyn Gpu>, shape: &Shape, wanted: Kernel) -> Result<Kernel> {
     let levels = shape.channels <= LEVELS_SIZE as usize
         && 8 * shape.channels <= gpu.facts().shared_bytes as usize;
-    let unfit = |most: &str| {
-        Err(Error::invalid(format!(
-            "kernel {wanted}: {} channels are more than {most} on {}",
+    let takes = |kernel| match kernel {
+        Kernel::Fused => fused(gpu, shape).is_some(),
+        Kernel::TwoPass => two_pass(gpu, shape).is_some(),
+        _ => levels,
+    };
+    let kernels = [Kernel::Fused, Kernel::TwoPass, Kernel::Levels];
+    let candidates = match wanted {
+        Kernel::Auto => &kernels[..],
+        _ if kernels.contains(&wanted) => &[wanted],
+        _ => {
+            return Err(Error::invalid(format!(
+                "kernel {wanted} runs on a CPU: expected auto, fused, two-pass or levels on {}",
+                gpu.facts().name
+            )));
+        }
+    };
+    candidates.iter().copied().find(|&kernel| takes(kernel)).ok_or_else(|| {
+        Error::invalid(format!(
+            "kernel {wanted}: {} channels are not what a block of it makes on {}, expected kernel auto",
             shape.channels,
             gpu.facts().name
-        )))
-    };
-    match wanted {
-        Kernel::Auto if fused(gpu, shape).is_some() => Ok(Kernel::Fused),
-        Kernel::Auto | Kernel::Levels if levels => Ok(Kernel::Levels),
-        Kernel::Fused if fused(gpu, shape).is_some() => Ok(Kernel::Fused),
-        Kernel::Auto | Kernel::Levels | Kernel::Fused => unfit("a block has room for"),
-        _ => Err(Error::invalid(format!(
-            "kernel {wanted} runs on a CPU: expected auto, fused or levels on {}",
-            gpu.facts().name
-        ))),
-    }
+        ))
+    })
 }
 
 /// The kernels' number of an encoding.

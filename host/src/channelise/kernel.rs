@@ -17,6 +17,9 @@ kernels! {
         CpuAvx512 = "cpu-avx512",
         /// `fused`: any GPU, several levels at a time of several spectra in a block's shared memory.
         Fused = "fused",
+        /// `two-pass`: any GPU, for more channels than a block's shared memory holds; points are kept in global
+        /// memory once.
+        TwoPass = "two-pass",
         /// `levels`: any GPU, a level of the transform at a time in a block's shared memory.
         Levels = "levels",
     }
