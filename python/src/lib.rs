@@ -6,13 +6,16 @@
 mod array;
 mod autocorrelate;
 mod beamform;
+mod channelise;
 mod correlate;
 mod device_array;
 mod dlpack;
 mod error;
 mod fork;
 mod plan;
+mod raw;
 mod recording;
+mod uvh5;
 mod views;
 
 use std::ffi::OsString;
@@ -44,6 +47,7 @@ fn _corrust(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<correlate::Correlator>()?;
     module.add_class::<beamform::Beamformer>()?;
     module.add_class::<autocorrelate::Autocorrelator>()?;
+    module.add_class::<channelise::Channeliser>()?;
     module.add_class::<recording::Recording>()?;
     module.add_class::<recording::Blocks>()?;
     module.add_class::<recording::Dumps>()?;
@@ -51,5 +55,8 @@ fn _corrust(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(device_array::to_device, module)?)?;
     module.add_function(wrap_pyfunction!(device_array::devices, module)?)?;
     module.add_function(wrap_pyfunction!(recording::open, module)?)?;
+    module.add_function(wrap_pyfunction!(raw::raw_shape, module)?)?;
+    module.add_function(wrap_pyfunction!(uvh5::write_uvh5, module)?)?;
+    module.add_function(wrap_pyfunction!(uvh5::read_uvh5, module)?)?;
     module.add_function(wrap_pyfunction!(run_command, module)?)
 }

@@ -217,14 +217,7 @@ impl Engine {
             let rate = self.rate.map(|rate| rate.0).or(said).ok_or_else(|| {
                 Error::file(path, "does not say how many samples a second it has: expected --rate")
             })?;
-            // To the nanosecond, beyond which no moment goes.
-            let start = self.start.or(recording.start()).map(|start| {
-                let text = start.to_string();
-                let (whole, part) =
-                    text.trim_end_matches('Z').split_once('.').unwrap_or((&text, ""));
-                format!("{}.{:0<9.9}Z", whole.trim_end_matches('Z'), part)
-            });
-            let start = start.and_then(|start| start.parse().ok());
+            let start = self.start.or(recording.start()).and_then(|start| start.timestamp());
             let polynomials = Polynomials::read(delays, start)?;
             if polynomials.inputs() != inputs {
                 return Err(Error::file(

@@ -2,6 +2,8 @@
 
 use std::{fmt, str::FromStr};
 
+use jiff::Timestamp;
+
 use crate::{Error, Result};
 
 /// Picoseconds of a second.
@@ -56,6 +58,13 @@ impl Utc {
         Self::new(self.day + days as i64, self.picoseconds / SECOND + rest, {
             self.picoseconds % SECOND + picoseconds
         })
+    }
+
+    /// The moment as a timestamp, to the nanosecond before it; [`None`] of a year that none has.
+    pub fn timestamp(&self) -> Option<Timestamp> {
+        // The first Modified Julian Day is so many days before 1970-01-01.
+        let seconds = (self.day - 40_587) * DAY as i64 + (self.picoseconds / SECOND) as i64;
+        Timestamp::new(seconds, (self.picoseconds % SECOND / 1000) as i32).ok()
     }
 }
 
@@ -157,6 +166,8 @@ mod tests {
         assert_eq!(moment.after(1.001_685).to_string(), "2022-01-17T06:17:52Z");
         assert_eq!(moment.after(-22_671.0).to_string(), "2022-01-16T23:59:59.998315Z");
         assert_eq!(moment.after(86_400.0).day(), 59_597);
+        assert_eq!(moment.timestamp(), "2022-01-17T06:17:50.998315Z".parse().ok());
+        assert_eq!(Utc::new(10_000_000, 0, 0).timestamp(), None);
         for text in
             ["", "2022", "2022-13-01", "2022-01-17T25:00:00", "2022-01-17T06:17", "20é2-01-17T"]
         {
