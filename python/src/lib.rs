@@ -7,6 +7,9 @@ mod array;
 mod autocorrelate;
 mod beamform;
 mod channelise;
+#[cfg(feature = "cli")]
+#[path = "../../src/commit.rs"]
+mod commit;
 mod correlate;
 mod device_array;
 mod dlpack;
@@ -26,6 +29,7 @@ use pyo3::prelude::*;
 #[cfg(feature = "cli")]
 #[pyfunction]
 fn run_command(py: Python<'_>, arguments: Vec<OsString>) -> u8 {
+    corrust::bench::built_from(commit::COMMIT);
     py.detach(|| corrust::cli::run(arguments))
 }
 
