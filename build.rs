@@ -1,20 +1,31 @@
 //! Tells the program which commit and compiler it comes from, for the records of `corrust bench`.
 
-use std::{env, ffi::OsString, process::Command};
+use std::{env, ffi::OsString, fs, path::PathBuf, process::Command};
 
 fn main() {
-    println!("cargo:rerun-if-changed=build.rs");
-    // A commit moves one of these; in a worktree they lie elsewhere.
-    for name in ["HEAD", "logs/HEAD"] {
-        if let Some(path) = output("git", &["rev-parse", "--git-path", name]) {
-            println!("cargo:rerun-if-changed={path}");
-        }
-    }
-    let commit = output("git", &["rev-parse", "--short=12", "HEAD"]);
-    println!("cargo:rustc-env=CORRUST_COMMIT={}", commit.as_deref().unwrap_or("unknown"));
+    // Cargo looks at this file itself, and without a word of what else counts at all others of the package.
+    println!("cargo:rerun-if-env-changed=RUSTC");
+    println!("cargo:rustc-env=CORRUST_LOG={}", log().display());
     let rustc = env::var_os("RUSTC").unwrap_or_else(|| OsString::from("rustc"));
     let compiler = output(rustc, &["--version"]);
     println!("cargo:rustc-env=CORRUST_COMPILER={}", compiler.as_deref().unwrap_or("unknown"));
+}
+
+/// The file to which every commit adds a line, git's log of HEAD: `src/commit.rs` reads it, and is all that is
+/// compiled again for a commit. Where git keeps none, a file like it.
+fn log() -> PathBuf {
+    let path = output("git", &["rev-parse", "--git-path", "logs/HEAD"]);
+    if let Some(path) = path.and_then(|path| fs::canonicalize(path).ok()) {
+        return path;
+    }
+    // A commit moves it; in a worktree it lies elsewhere.
+    if let Some(head) = output("git", &["rev-parse", "--git-path", "HEAD"]) {
+        println!("cargo:rerun-if-changed={head}");
+    }
+    let commit = output("git", &["rev-parse", "HEAD"]).unwrap_or_default();
+    let path = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it")).join("log");
+    fs::write(&path, format!("- {commit}\n")).expect("the output folder can be written");
+    path
 }
 
 /// What a program prints, if it runs and succeeds.

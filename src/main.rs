@@ -1,5 +1,8 @@
 //! The command `corrust`.
 
+mod commit;
+
 fn main() -> std::process::ExitCode {
+    corrust::bench::built_from(commit::COMMIT);
     corrust::cli::run(std::env::args_os()).into()
 }

@@ -59,6 +59,13 @@ fn a_run_on_the_cpu_is_recorded_with_its_machine() {
     for fact in ["device", "cpu", "date", "commit", "compiler", "version"] {
         assert!(record["machine"][fact].as_str().is_some_and(|fact| !fact.is_empty()), "{fact}");
     }
+    let head = std::process::Command::new("git")
+        .args(["-C", env!("CARGO_MANIFEST_DIR"), "rev-parse", "HEAD"])
+        .output();
+    if let Some(head) = head.ok().filter(|head| head.status.success()) {
+        let commit = record["machine"]["commit"].as_str().unwrap();
+        assert!(String::from_utf8_lossy(&head.stdout).starts_with(commit), "{commit}");
+    }
     let rows = record["rows"].as_array().unwrap();
     for encoding in ["ci8", "cf16"] {
         for what in ["kernel", "from tcn"] {

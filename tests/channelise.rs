@@ -111,7 +111,7 @@ fn random_case(rng: &mut StdRng, most_residues: usize) -> Case {
     let most_taps = (1 << 15) / residues;
     let taps = rng.random_range(1..=most_taps.clamp(1, 9));
     let hop = match rng.random_range(0..3) {
-        0 if residues % 32 == 0 => residues / 32 * 27,
+        0 if residues.is_multiple_of(32) => residues / 32 * 27,
         1 => rng.random_range(1..=residues),
         _ => residues,
     };

@@ -1,8 +1,9 @@
-"""Correlators, beamformers and autocorrelators whose GPU kernels are written in Rust.
+"""Correlators, beamformers, F-engines and autocorrelators whose GPU kernels are written in Rust.
 
-A plan is built once for a shape and a device, then fed arrays of any length: `Correlator`, `Beamformer`,
-`Autocorrelator`. For one array there is one call: `correlate`, `beamform`, `autocorrelate`. Recordings are
-`open`-ed. Integer samples give the same bits on every device.
+A plan is built once for a shape and a device, then fed arrays of any length: `Channeliser`, `Correlator`,
+`Beamformer`, `Autocorrelator`. For one array there is one call: `channelise`, `correlate`, `beamform`,
+`autocorrelate`. Recordings are `open`-ed, UVH5 files written (`write_uvh5`) and read. Every device gives the same
+bits of channels, and of integer samples.
 
 Arrays are NumPy's, or those of any library that speaks DLPack or ``__cuda_array_interface__`` (CuPy, PyTorch,
 JAX): what is on the plan's GPU is read where it lies, in the order of the caller's stream.
@@ -18,20 +19,23 @@ Examples
 np.complex128(200+0j)
 """
 
-from ._calls import autocorrelate, baseline, beamform, correlate, progress_bar
+from ._calls import autocorrelate, baseline, beamform, channelise, correlate, progress_bar
 from ._corrust import (
     DROP,
     Autocorrelator,
     Beamformer,
+    Channeliser,
     Correlator,
     DeviceArray,
     Recording,
     __version__,
     devices,
     open,
+    read_uvh5,
     to_device,
+    write_uvh5,
 )
-from ._results import Beams, Block, Dump, Sums
+from ._results import Beams, Block, Dump, Spectra, Sums, Uvh5
 
 __all__ = [
     "DROP",
@@ -39,18 +43,24 @@ __all__ = [
     "Beamformer",
     "Beams",
     "Block",
+    "Channeliser",
     "Correlator",
     "DeviceArray",
     "Dump",
     "Recording",
+    "Spectra",
     "Sums",
+    "Uvh5",
     "__version__",
     "autocorrelate",
     "baseline",
     "beamform",
+    "channelise",
     "correlate",
     "devices",
     "open",
     "progress_bar",
+    "read_uvh5",
     "to_device",
+    "write_uvh5",
 ]

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ._corrust import DROP, Autocorrelator, Beamformer, Correlator
-from ._results import Beams, Dump
+from ._corrust import DROP, Autocorrelator, Beamformer, Channeliser, Correlator, DeviceArray, raw_shape
+from ._results import Beams, Dump, Spectra
 
 
 def baseline(i: int, j: int) -> int:
@@ -140,6 +140,93 @@ def beamform(
         if shifts is not None:
             plan.set_shifts(shifts)
         return plan.beamform(voltages, missing=missing, device=on_device, out=out, stream=stream)
+
+
+def channelise(
+    x: Any,
+    channels: int,
+    taps: int = 8,
+    window: str | None = None,
+    *,
+    encoding: str | None = None,
+    layout: str = "nt",
+    output: str = "ci8",
+    output_layout: str = "tcn",
+    level: float | None = None,
+    device: str = "auto",
+    missing: Iterable[tuple[Any, ...]] | None = None,
+    times: int | None = None,
+    stream: Any = None,
+    on_device: bool = False,
+    **options: Any,
+) -> Spectra:
+    """Spectra of one array of raw voltages.
+
+    Parameters
+    ----------
+    x : array
+        As of `Channeliser.channelise`: ``[input, time]`` in ``nt``, ``[time, input]`` in ``tn``.
+    channels, taps, window, layout, output, output_layout
+        As of `Channeliser`.
+    encoding : str, optional
+        By default int8 is ``i8``, int16 ``i16``, float32 ``f32``; with a third axis of (re, im) ``ci8``, ``ci16``,
+        ``cf32``; float16 with it ``cf16``, complex64 ``cf32``.
+    level : float, optional
+        The standard deviation that gains give the real and imaginary parts of each input and channel.
+    device : str
+        As of `Channeliser`; ``"auto"`` is the GPU that has the array, if one has.
+    missing, times, stream
+        As of `Channeliser.channelise`, and ``on_device`` as its ``device``.
+    **options
+        The others of `Channeliser`: ``hop``, ``inverted``, ``prototype``, ``gains``, ``delays``, ``rate``,
+        ``sky_frequency``, ``start``, ``kernel``.
+
+    Returns
+    -------
+    Spectra
+        ``(T - K * taps) // hop + 1`` of them; on a GPU without those at the end that delays hold back, which are
+        missing.
+
+    Examples
+    --------
+    >>> import numpy
+    >>> x = numpy.random.default_rng(1).normal(0, 20, (2, 4096)).round().astype(numpy.int8)
+    >>> spectra = channelise(x, 64, device="cpu")
+    >>> spectra.samples.shape                           # [spectrum][channel][input][re, im]
+    (25, 64, 2, 2)
+    >>> correlated = correlate(spectra.samples, missing=spectra.missing, device="cpu")
+    """
+    inputs, found, place = raw_shape(x, encoding, layout, device)
+    with Channeliser(
+        inputs,
+        channels,
+        taps,
+        window,
+        found,
+        layout,
+        output=output,
+        output_layout=output_layout,
+        device=place,
+        **options,
+    ) as plan:
+        if level is not None:
+            plan.level(x, level, missing=missing, times=times, stream=stream)
+        spectra = plan.channelise(x, missing=missing, times=times, device=on_device, stream=stream)
+        if isinstance(spectra.samples, DeviceArray):
+            return spectra
+        rest = plan.finish()
+    if not rest.times:
+        return spectra
+    axis = 0 if output_layout == "tcn" else 2
+    later = [(start + spectra.times, stop + spectra.times, *others) for start, stop, *others in rest.missing]
+    return Spectra(
+        spectra.first,
+        np.concatenate([spectra.samples, rest.samples], axis=axis),
+        spectra.missing + later,
+        spectra.clipped + rest.clipped,
+        output,
+        output_layout,
+    )
 
 
 def _counts(a: Any) -> npt.NDArray[np.uint8]:

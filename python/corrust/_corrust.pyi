@@ -1,11 +1,11 @@
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from os import PathLike
 from types import TracebackType
-from typing import Any, Final, Self, final
+from typing import Any, Final, Self, TypeAlias, final
 
 import numpy as np
 
-from ._results import Beams, Block
+from ._results import Beams, Block, Dump, Spectra, Uvh5
 
 __all__ = [
     "__version__",
@@ -13,6 +13,7 @@ __all__ = [
     "Correlator",
     "Beamformer",
     "Autocorrelator",
+    "Channeliser",
     "Recording",
     "Blocks",
     "Dumps",
@@ -20,8 +21,15 @@ __all__ = [
     "to_device",
     "devices",
     "open",
+    "raw_shape",
+    "write_uvh5",
+    "read_uvh5",
     "run_command",
 ]
+
+# Of each input seconds, or pieces of polynomials: start, end, coefficients.
+_Delay: TypeAlias = float | Sequence[tuple[float, float, Sequence[float]]]
+_Delays: TypeAlias = str | PathLike[str] | Sequence[_Delay] | Callable[[int, float], float | None]
 
 __version__: Final[str]
 DROP: Final[int]
@@ -169,11 +177,93 @@ class Autocorrelator:
     def __exit__(self, *_exception: type[BaseException] | BaseException | TracebackType | None) -> None: ...
 
 @final
-class Recording:
+class Channeliser:
+    def __new__(
+        cls,
+        inputs: int,
+        channels: int,
+        taps: int = 8,
+        window: str | None = None,
+        encoding: str = "i8",
+        layout: str = "nt",
+        *,
+        hop: int | None = None,
+        output: str = "ci8",
+        output_layout: str = "tcn",
+        inverted: bool = False,
+        prototype: Any = None,
+        gains: Any = None,
+        delays: _Delays | None = None,
+        rate: float | None = None,
+        sky_frequency: float = 0.0,
+        start: str | None = None,
+        device: str = "auto",
+        kernel: str = "auto",
+    ) -> Self: ...
+    def channelise(
+        self,
+        x: Any,
+        missing: Iterable[tuple[Any, ...]] | None = None,
+        times: int | None = None,
+        device: bool = False,
+        out: Any = None,
+        stream: Any = None,
+    ) -> Spectra: ...
+    def finish(self) -> Spectra: ...
+    def upcoming(self, times: int) -> int: ...
+    def set_gains(self, gains: Any) -> None: ...
+    def level(
+        self,
+        x: Any,
+        sigma: float,
+        missing: Iterable[tuple[Any, ...]] | None = None,
+        times: int | None = None,
+        stream: Any = None,
+    ) -> np.ndarray[Any, np.dtype[np.complex64]]: ...
+    def wait(self) -> None: ...
+    def reset(self) -> None: ...
+    def close(self) -> None: ...
     @property
     def times(self) -> int: ...
     @property
+    def spectra(self) -> int: ...
+    @property
+    def inputs(self) -> int: ...
+    @property
     def channels(self) -> int: ...
+    @property
+    def taps(self) -> int: ...
+    @property
+    def hop(self) -> int: ...
+    @property
+    def encoding(self) -> str: ...
+    @property
+    def layout(self) -> str: ...
+    @property
+    def output(self) -> str: ...
+    @property
+    def output_layout(self) -> str: ...
+    @property
+    def prototype(self) -> np.ndarray[Any, np.dtype[np.float64]]: ...
+    @property
+    def device(self) -> str: ...
+    @property
+    def kernel(self) -> str: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *_exception: type[BaseException] | BaseException | TracebackType | None) -> None: ...
+
+@final
+class Recording:
+    @property
+    def kind(self) -> str: ...
+    @property
+    def times(self) -> int: ...
+    @property
+    def channels(self) -> int | None: ...
+    @property
+    def start(self) -> str | None: ...
+    @property
+    def facts(self) -> dict[str, str]: ...
     @property
     def inputs(self) -> int: ...
     @property
@@ -241,9 +331,25 @@ def devices() -> list[dict[str, Any]]: ...
 def open(
     paths: str | PathLike[str] | Sequence[str | PathLike[str]],
     *,
+    kind: str | None = None,
     encoding: str | None = None,
     layout: str | None = None,
+    rate: float | None = None,
+    inputs: int | None = None,
+    bits: int | None = None,
+    near: str | None = None,
     keep_going: bool = False,
     long_gaps: bool = False,
 ) -> Recording: ...
+def raw_shape(
+    x: Any, encoding: str | None = None, layout: str = "nt", device: str = "auto"
+) -> tuple[int, str, str]: ...
+def write_uvh5(
+    path: str | PathLike[str],
+    dumps: Iterable[Dump],
+    array: str | PathLike[str] | Mapping[str, Any],
+    *,
+    phased: bool = False,
+) -> None: ...
+def read_uvh5(path: str | PathLike[str]) -> Uvh5: ...
 def run_command(arguments: Sequence[str]) -> int: ...

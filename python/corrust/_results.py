@@ -149,6 +149,12 @@ class Dump:
         return f"Dump({', '.join(parts)})"
 
 
+def _nibbles(samples: Any) -> npt.NDArray[np.complex64]:
+    """Return ``ci4`` samples as complex numbers."""
+    nibbles = _host(samples).view(np.int8)
+    return ((nibbles >> 4) + 1j * ((nibbles << 4) >> 4)).astype(np.complex64)
+
+
 class Beams:
     """Beams of a block of voltages.
 
@@ -182,8 +188,7 @@ class Beams:
         >>> corrust.Beams(numpy.array([0x2f], numpy.uint8), None, None).complex()
         array([2.-1.j], dtype=complex64)
         """
-        nibbles = _host(self.samples).view(np.int8)
-        return ((nibbles >> 4) + 1j * ((nibbles << 4) >> 4)).astype(np.complex64)
+        return _nibbles(self.samples)
 
     def __repr__(self) -> str:
         beams, channels, polarisations, times = self.samples.shape
@@ -271,6 +276,89 @@ class Sums:
 
 
 @dataclass(frozen=True, repr=False)
+class Spectra:
+    """Spectra that a block of raw samples completed.
+
+    Attributes
+    ----------
+    first : int
+        Number of the first of them, counted from the stream's start.
+    samples : array
+        ``[spectrum, channel, input]`` (``tcn``) or ``[channel, input, spectrum]`` (``cnt``): int8 of ``ci8``, float16
+        of ``cf16``, float32 of ``cf32`` with an axis of (re, im) at the end; uint8 of ``ci4`` and ``ci4-offset``. On a
+        GPU a `DeviceArray`, or the array that was given as ``out``.
+    missing : list of tuple
+        Spectra of inputs that are zero because a raw sample is missing, counted from the first of these: what
+        `Correlator.accumulate` takes.
+    clipped : array of uint64
+        Samples of each input of which at least one part was clamped.
+    encoding, layout : str
+        Of the samples.
+    """
+
+    first: int
+    samples: Any
+    missing: list[tuple[Any, ...]]
+    clipped: Any
+    encoding: str
+    layout: str
+
+    @property
+    def times(self) -> int:
+        """How many."""
+        return int(self.samples.shape[0 if self.layout == "tcn" else 2])
+
+    def complex(self) -> npt.NDArray[np.complex64]:
+        """Samples as complex numbers: complex64, in the axes of ``layout``.
+
+        Returns
+        -------
+        numpy.ndarray
+        """
+        if self.encoding == "ci4":
+            return _nibbles(self.samples)
+        if self.encoding == "ci4-offset":
+            return _nibbles(_host(self.samples) ^ 0x88)
+        parts = np.ascontiguousarray(_host(self.samples), np.float32)
+        return parts.view(np.complex64)[..., 0]
+
+    def __repr__(self) -> str:
+        return (
+            f"Spectra(first={self.first}, samples={tuple(self.samples.shape)}, {self.encoding}, {self.layout}, "
+            f"missing={self.missing})"
+        )
+
+
+@dataclass(frozen=True, repr=False)
+class Uvh5:
+    """What a UVH5 file holds.
+
+    Attributes
+    ----------
+    visibilities : numpy.ndarray
+        complex128 ``[dump, baseline, channel, polarisation]``.
+    times : numpy.ndarray
+        Centres of the dumps, Julian dates in UTC.
+    frequencies : numpy.ndarray
+        Of the channels, hertz.
+    pairs : numpy.ndarray
+        Numbers of ``ant_1`` and ``ant_2`` of each baseline, int64 ``[baseline, 2]``.
+    polarisations : numpy.ndarray
+        By number, int64: -1 to -4 RR, LL, RL, LR; -5 to -8 XX, YY, XY, YX.
+    """
+
+    visibilities: npt.NDArray[np.complex128]
+    times: npt.NDArray[np.float64]
+    frequencies: npt.NDArray[np.float64]
+    pairs: npt.NDArray[np.int64]
+    polarisations: npt.NDArray[np.int64]
+
+    def __repr__(self) -> str:
+        dumps, baselines, channels, polarisations = self.visibilities.shape
+        return f"Uvh5({dumps} dumps, {baselines} baselines, {channels} channels, {polarisations} polarisations)"
+
+
+@dataclass(frozen=True, repr=False)
 class Block:
     """Consecutive times of a recording.
 
@@ -279,14 +367,18 @@ class Block:
     start : int
         Its first time.
     samples : numpy.ndarray
-        In the recording's encoding and layout; missing ones are zero.
+        In the recording's encoding and layout. Missing ones of channels are zero, raw ones anything.
     missing : list of tuple
-        What is missing, counted from the block's first time, as ``Correlator.accumulate`` takes it.
+        What is missing, counted from the block's first time, as ``Correlator.accumulate`` and
+        ``Channeliser.channelise`` take it.
+    times : int
+        How many: raw samples of less than a byte may fill the last byte in part.
     """
 
     start: int
     samples: npt.NDArray[Any]
     missing: list[tuple[Any, ...]]
+    times: int
 
     def __repr__(self) -> str:
         return f"Block(start={self.start}, samples={self.samples.shape}, missing={self.missing})"

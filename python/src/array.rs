@@ -39,12 +39,15 @@ pub struct Dtype {
 
 impl Dtype {
     pub const INT8: Self = Self::of(Kind::Int, 1);
+    pub const INT16: Self = Self::of(Kind::Int, 2);
     pub const INT64: Self = Self::of(Kind::Int, 8);
     pub const UINT8: Self = Self::of(Kind::Uint, 1);
+    pub const UINT16: Self = Self::of(Kind::Uint, 2);
     pub const UINT64: Self = Self::of(Kind::Uint, 8);
     pub const FLOAT16: Self = Self::of(Kind::Float, 2);
     pub const FLOAT32: Self = Self::of(Kind::Float, 4);
     pub const COMPLEX32: Self = Self::of(Kind::Complex, 4);
+    pub const COMPLEX64: Self = Self::of(Kind::Complex, 8);
 
     const fn of(kind: Kind, bytes: usize) -> Self {
         Self { kind, bytes, native: true }

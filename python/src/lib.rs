@@ -6,13 +6,19 @@
 mod array;
 mod autocorrelate;
 mod beamform;
+mod channelise;
+#[cfg(feature = "cli")]
+#[path = "../../src/commit.rs"]
+mod commit;
 mod correlate;
 mod device_array;
 mod dlpack;
 mod error;
 mod fork;
 mod plan;
+mod raw;
 mod recording;
+mod uvh5;
 mod views;
 
 use std::ffi::OsString;
@@ -23,6 +29,7 @@ use pyo3::prelude::*;
 #[cfg(feature = "cli")]
 #[pyfunction]
 fn run_command(py: Python<'_>, arguments: Vec<OsString>) -> u8 {
+    corrust::bench::built_from(commit::COMMIT);
     py.detach(|| corrust::cli::run(arguments))
 }
 
@@ -44,6 +51,7 @@ fn _corrust(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<correlate::Correlator>()?;
     module.add_class::<beamform::Beamformer>()?;
     module.add_class::<autocorrelate::Autocorrelator>()?;
+    module.add_class::<channelise::Channeliser>()?;
     module.add_class::<recording::Recording>()?;
     module.add_class::<recording::Blocks>()?;
     module.add_class::<recording::Dumps>()?;
@@ -51,5 +59,8 @@ fn _corrust(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(device_array::to_device, module)?)?;
     module.add_function(wrap_pyfunction!(device_array::devices, module)?)?;
     module.add_function(wrap_pyfunction!(recording::open, module)?)?;
+    module.add_function(wrap_pyfunction!(raw::raw_shape, module)?)?;
+    module.add_function(wrap_pyfunction!(uvh5::write_uvh5, module)?)?;
+    module.add_function(wrap_pyfunction!(uvh5::read_uvh5, module)?)?;
     module.add_function(wrap_pyfunction!(run_command, module)?)
 }

@@ -1,6 +1,7 @@
 //! `corrust.open`: recordings, their blocks and their dumps.
 
 use std::{
+    collections::HashMap,
     path::PathBuf,
     sync::{
         Arc, Mutex,
@@ -11,8 +12,9 @@ use std::{
 use corrust::{
     Correlator, Encoding, Layout,
     correlate::Shape,
-    format::{self, Block, Options, Recording as Inner},
+    format::{self, AnyRecording, Block, Options, RawShape},
     run,
+    samples::RawLayout,
 };
 use pyo3::{prelude::*, sync::PyOnceLock, types::PyTuple};
 
@@ -23,47 +25,105 @@ use crate::{
     error::{Fault, exception, parse, runtime, value},
     fork::compute,
     plan,
+    raw::element,
     views::missing_tuples,
 };
 
 /// Bytes of the blocks that are read where nothing else is asked for.
 const BLOCK_BYTES: usize = 64 << 20;
 
-/// A recording of channelised voltages: what ``corrust.open`` returns.
+/// A recording of channelised or of raw voltages: what ``corrust.open`` returns.
 ///
 /// Attributes
 /// ----------
-/// times, channels, inputs : int
+/// kind : {"channels", "raw"}
+///     Channelised voltages, which are correlated and beamformed, or raw ones, which are channelised.
+/// times, inputs : int
+/// channels : int or None
+///     None of raw voltages.
 /// shape : tuple of int
-///     Of all its samples as an array, in its layout: ``(times, channels, inputs)`` in ``tcn``, with 2 at the end
-///     where samples are pairs.
+///     Of all its samples as an array, in its layout: ``(times, channels, inputs)`` in ``tcn``, ``(inputs, times)`` in
+///     ``nt``, with 2 at the end where samples are pairs. Of raw samples of less than a byte ``(inputs, bytes)``.
 /// encoding, layout : str
-///     As of ``corrust.Correlator``.
+///     As of ``corrust.Correlator``, or of ``corrust.Channeliser``.
+/// start : str or None
+///     When its first time was taken, UTC in ISO 8601, where the files say so.
 /// interval, rate : float or None
 ///     Seconds from one time to the next, and times a second, where the files say so.
 /// gaps : list of (int, int)
-///     Times that are missing, ``(start, stop)``.
+///     Times that are missing, ``(start, stop)``. Of VDIF and Mark 5B only the blocks say what is.
+/// facts : dict of str
+///     What else the files say, for people to read.
 #[pyclass(frozen, module = "corrust")]
 pub struct Recording {
     paths: Vec<PathBuf>,
     options: Options,
+    kind: Option<Kind>,
     /// Opened and not read yet.
-    fresh: Mutex<Option<Box<dyn Inner>>>,
-    shape: Shape,
+    fresh: Mutex<Option<AnyRecording>>,
+    shape: Held,
     times: u64,
+    start: Option<String>,
     interval: Option<f64>,
     gaps: Vec<(u64, u64)>,
+    facts: Vec<(&'static str, String)>,
 }
 
-/// Opens files that follow each other in time as one recording: NumPy or GUPPI RAW, recognised by their contents.
+/// The kinds of voltages.
+#[derive(Clone, Copy)]
+enum Kind {
+    Channels,
+    Raw,
+}
+
+/// What a recording holds.
+#[derive(Clone, Copy)]
+enum Held {
+    Channels(Shape),
+    Raw(RawShape),
+}
+
+/// The same of a recording of either kind.
+macro_rules! of_each {
+    ($recording:expr, $inner:ident => $what:expr) => {
+        match $recording {
+            AnyRecording::Raw($inner) => $what,
+            AnyRecording::Channels($inner) => $what,
+        }
+    };
+}
+
+/// Opens a recording, of what it holds unless the kind is said.
+fn open_kind(
+    paths: &[PathBuf],
+    options: Options,
+    kind: Option<Kind>,
+) -> corrust::Result<AnyRecording> {
+    match kind {
+        None => format::open_any(paths, options),
+        Some(Kind::Raw) => format::open_raw(paths, options).map(AnyRecording::Raw),
+        Some(Kind::Channels) => format::open(paths, options).map(AnyRecording::Channels),
+    }
+}
+
+/// Opens files that follow each other in time as one recording: NumPy, GUPPI RAW, DADA, VDIF or Mark 5B, recognised by
+/// their contents.
 ///
 /// Parameters
 /// ----------
 /// paths : path or sequence of path
+/// kind : {"channels", "raw"}, optional
+///     By default what the files hold; NumPy files of two axes, or three of which the last is (re, im), are raw.
 /// encoding : {"ci8", "ci4", "ci4-offset", "cf16"}, optional
 ///     By default what the files say: int8 is ``ci8``, float16 ``cf16``; uint8 needs to be told.
-/// layout : {"tcn", "cnt"}, optional
-///     By default what the files say, ``tcn`` of NumPy files.
+/// layout : {"tcn", "cnt", "nt", "tn"}, optional
+///     By default what the files say; of NumPy files ``tcn``, or ``nt`` of raw ones.
+/// rate : float, optional
+///     Raw samples of an input a second, where the files do not say.
+/// inputs, bits : int, optional
+///     Of Mark 5B, which does not say: inputs, and bits of a sample, 1 or 2 (by default 2).
+/// near : str, optional
+///     A moment within 500 days of a Mark 5B recording, which counts days by thousands.
 /// keep_going : bool
 ///     Leave out a last block that is cut short, instead of refusing it.
 /// long_gaps : bool
@@ -88,12 +148,21 @@ pub struct Recording {
 /// >>> [dump.start for dump in dumps]
 /// [0, 50]
 #[pyfunction]
-#[pyo3(signature = (paths, *, encoding=None, layout=None, keep_going=false, long_gaps=false))]
+#[pyo3(signature = (
+    paths, *, kind=None, encoding=None, layout=None, rate=None, inputs=None, bits=None, near=None, keep_going=false,
+    long_gaps=false
+))]
+#[expect(clippy::too_many_arguments, reason = "Python names them")]
 pub fn open(
     py: Python<'_>,
     paths: &Bound<'_, PyAny>,
+    kind: Option<&str>,
     encoding: Option<&str>,
     layout: Option<&str>,
+    rate: Option<f64>,
+    inputs: Option<usize>,
+    bits: Option<u8>,
+    near: Option<&str>,
     keep_going: bool,
     long_gaps: bool,
 ) -> PyResult<Recording> {
@@ -101,29 +170,58 @@ pub fn open(
         Ok(path) => vec![path],
         Err(_) => paths.extract()?,
     };
+    let kind = match kind {
+        None => None,
+        Some("channels") => Some(Kind::Channels),
+        Some("raw") => Some(Kind::Raw),
+        Some(other) => {
+            return Err(value(format!("unknown kind {other:?}: expected channels or raw")));
+        }
+    };
     let encoding: Option<Encoding> = encoding.map(parse).transpose()?;
-    let layout: Option<Layout> = layout.map(parse).transpose()?;
-    let options = Options { encoding, layout, keep_going, long_gaps };
-    let inner = py.detach(|| format::open(&paths, options)).map_err(Fault::from)?;
-    Ok(Recording {
-        shape: inner.shape(),
-        times: inner.times(),
-        interval: inner.interval(),
-        gaps: inner.gaps().iter().map(|gap| (gap.start, gap.end)).collect(),
-        fresh: Mutex::new(Some(inner)),
-        paths,
-        options,
-    })
+    let (layout, raw_layout): (Option<Layout>, Option<RawLayout>) = match layout {
+        None => (None, None),
+        Some(raw) if let Ok(raw) = raw.parse() => (None, Some(raw)),
+        Some(layout) if let Ok(layout) = layout.parse() => (Some(layout), None),
+        Some(other) => {
+            return Err(value(format!(
+                "unknown layout {other:?}: expected tcn or cnt, or nt or tn of raw voltages"
+            )));
+        }
+    };
+    if let Some(rate) = rate.filter(|rate| !(*rate > 0.0 && rate.is_finite())) {
+        return Err(value(format!("rate={rate}: expected raw samples a second, more than 0")));
+    }
+    let near = near.map(format::moment).transpose().map_err(Fault::from)?;
+    let options =
+        Options { encoding, layout, keep_going, long_gaps, raw_layout, rate, inputs, bits, near };
+    let inner = py.detach(|| open_kind(&paths, options, kind)).map_err(Fault::from)?;
+    let shape = match &inner {
+        AnyRecording::Raw(raw) => Held::Raw(raw.shape()),
+        AnyRecording::Channels(channels) => Held::Channels(channels.shape()),
+    };
+    // NumPy files are of the rate that is said.
+    let raw_rate = rate.filter(|_| matches!(shape, Held::Raw(_)));
+    let (times, start, interval, gaps, facts) = of_each!(&inner, inner => (
+        inner.times(),
+        inner.start().map(|start| start.to_string()),
+        inner.interval().or(raw_rate.map(f64::recip)),
+        inner.gaps().iter().map(|gap| (gap.start, gap.end)).collect(),
+        inner.facts()
+    ));
+    let fresh = Mutex::new(Some(inner));
+    Ok(Recording { paths, options, kind, fresh, shape, times, start, interval, gaps, facts })
 }
 
 impl Recording {
     /// The recording from its first time on.
-    fn begin(&self, py: Python<'_>) -> PyResult<Box<dyn Inner>> {
+    fn begin(&self, py: Python<'_>) -> PyResult<AnyRecording> {
         let fresh = self.fresh.lock().map(|mut fresh| fresh.take()).ok().flatten();
         match fresh {
             Some(inner) => Ok(inner),
             None => {
-                Ok(py.detach(|| format::open(&self.paths, self.options)).map_err(Fault::from)?)
+                let again = || open_kind(&self.paths, self.options, self.kind);
+                Ok(py.detach(again).map_err(Fault::from)?)
             }
         }
     }
@@ -137,23 +235,50 @@ impl Recording {
     }
 
     #[getter]
-    fn channels(&self) -> usize {
-        self.shape.channels
+    fn kind(&self) -> &'static str {
+        match self.shape {
+            Held::Channels(_) => "channels",
+            Held::Raw(_) => "raw",
+        }
+    }
+
+    #[getter]
+    fn channels(&self) -> Option<usize> {
+        match self.shape {
+            Held::Channels(shape) => Some(shape.channels),
+            Held::Raw(_) => None,
+        }
     }
 
     #[getter]
     fn inputs(&self) -> usize {
-        self.shape.inputs
+        self.shape.inputs()
     }
 
     #[getter]
-    fn encoding(&self) -> &'static str {
-        self.shape.encoding.name()
+    fn encoding(&self) -> String {
+        match self.shape {
+            Held::Channels(shape) => shape.encoding.to_string(),
+            Held::Raw(shape) => shape.encoding.to_string(),
+        }
     }
 
     #[getter]
-    fn layout(&self) -> &'static str {
-        self.shape.layout.name()
+    fn layout(&self) -> String {
+        match self.shape {
+            Held::Channels(shape) => shape.layout.to_string(),
+            Held::Raw(shape) => shape.layout.to_string(),
+        }
+    }
+
+    #[getter]
+    fn start(&self) -> Option<&str> {
+        self.start.as_deref()
+    }
+
+    #[getter]
+    fn facts(&self) -> HashMap<&'static str, &str> {
+        self.facts.iter().map(|(name, fact)| (*name, &fact[..])).collect()
     }
 
     #[getter]
@@ -173,7 +298,7 @@ impl Recording {
 
     #[getter]
     fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        PyTuple::new(py, axes(&self.shape, self.times as usize))
+        PyTuple::new(py, self.shape.axes(self.times as usize))
     }
 
     /// The samples, a block at a time, as often as you like (through a pipe once).
@@ -188,7 +313,7 @@ impl Recording {
     /// iterator of Block
     #[pyo3(signature = (times=None))]
     fn blocks(&self, py: Python<'_>, times: Option<usize>) -> PyResult<Blocks> {
-        let times = times.unwrap_or((BLOCK_BYTES / self.shape.bytes_per_time()).max(1));
+        let times = times.unwrap_or_else(|| self.shape.times_of(BLOCK_BYTES));
         if times == 0 {
             return Err(value("blocks of 0 times: expected at least 1"));
         }
@@ -239,7 +364,15 @@ impl Recording {
         let numbers = gates.map(gate_numbers).transpose()?;
         let kept = numbers.iter().flatten().filter(|&&gate| gate != corrust::correlate::DROP);
         let count = kept.max().map_or(1, |&gate| usize::from(gate) + 1);
-        let Shape { inputs, channels, encoding, layout } = self.shape;
+        let (inner, shape) = match (self.begin(py)?, self.shape) {
+            (AnyRecording::Channels(inner), Held::Channels(shape)) => (inner, shape),
+            _ => {
+                return Err(value(
+                    "dumps of raw voltages: expected channels, which corrust.Channeliser makes of them",
+                ));
+            }
+        };
+        let Shape { inputs, channels, encoding, layout } = shape;
         let build = || {
             let builder = Correlator::builder(inputs, channels)
                 .encoding(encoding)
@@ -252,7 +385,7 @@ impl Recording {
         };
         let correlator = py.detach(|| compute(build)).map_err(Fault::from)?;
         let (stop, raised) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(None)));
-        let mut inner = run::Dumps::over(self.begin(py)?, correlator).cancel(stop.clone());
+        let mut inner = run::Dumps::over(inner, correlator).cancel(stop.clone());
         if let Some(times) = integrate {
             inner = inner.integrate(times);
         }
@@ -279,21 +412,83 @@ impl Recording {
     }
 
     fn __repr__(&self) -> String {
-        let Shape { inputs, channels, encoding, layout } = self.shape;
+        let (kind, layout) = (self.kind(), self.layout());
+        let channels =
+            self.channels().map_or(String::new(), |channels| format!("{channels} channels, "));
         format!(
-            "Recording({} times, {channels} channels, {inputs} inputs, {encoding}, {layout})",
-            self.times
+            "Recording({kind}, {} times, {channels}{} inputs, {}, {layout})",
+            self.times,
+            self.inputs(),
+            self.encoding()
         )
+    }
+}
+
+impl Held {
+    fn inputs(&self) -> usize {
+        match self {
+            Self::Channels(shape) => shape.inputs,
+            Self::Raw(shape) => shape.inputs,
+        }
+    }
+
+    /// The type of the elements of samples.
+    fn dtype(&self) -> Dtype {
+        match self {
+            Self::Raw(shape) => element(shape.encoding).0,
+            Self::Channels(shape) => match shape.encoding {
+                Encoding::Ci8 => Dtype::INT8,
+                Encoding::Ci4 | Encoding::Ci4Offset => Dtype::UINT8,
+                Encoding::Cf16 => Dtype::FLOAT16,
+                Encoding::B1 | Encoding::B2 => Dtype::UINT8,
+            },
+        }
+    }
+
+    /// The axes of `times` times of samples as an array.
+    fn axes(&self, times: usize) -> Vec<usize> {
+        let (mut axes, pairs) = match *self {
+            Self::Channels(Shape { inputs, channels, encoding, layout }) => {
+                let axes = match layout {
+                    Layout::Tcn => vec![times, channels, inputs],
+                    Layout::Cnt => vec![channels, inputs, times],
+                };
+                (axes, encoding.bytes() > self.dtype().bytes)
+            }
+            Self::Raw(RawShape { inputs, encoding, layout }) => {
+                let axes = match layout {
+                    RawLayout::Nt if encoding.bits() < 8 => vec![inputs, encoding.bytes(times)],
+                    RawLayout::Nt => vec![inputs, times],
+                    RawLayout::Tn => vec![times, inputs],
+                };
+                (axes, element(encoding).1)
+            }
+        };
+        if pairs {
+            axes.push(2);
+        }
+        axes
+    }
+
+    /// Times of a block of about so many bytes.
+    fn times_of(&self, bytes: usize) -> usize {
+        match self {
+            Self::Channels(shape) => (bytes / shape.bytes_per_time()).max(1),
+            // Of whole bytes.
+            Self::Raw(shape) => {
+                (bytes / (shape.inputs * shape.encoding.bits())).max(1).saturating_mul(8)
+            }
+        }
     }
 }
 
 /// The blocks of a recording.
 #[pyclass(frozen, module = "corrust")]
 pub struct Blocks {
-    shape: Shape,
+    shape: Held,
     times: usize,
     /// The recording, and the next block's first time.
-    at: Mutex<(Box<dyn Inner>, u64)>,
+    at: Mutex<(AnyRecording, u64)>,
 }
 
 #[pymethods]
@@ -310,7 +505,7 @@ impl Blocks {
         let mut block = Block::new();
         let (inner, start) = &mut *at;
         let count = py
-            .detach(|| inner.read_block(self.times, &mut block))
+            .detach(|| of_each!(inner, inner => inner.read_block(self.times, &mut block)))
             .map_err(|error| exception(&error))?;
         if count == 0 {
             return Ok(None);
@@ -319,9 +514,8 @@ impl Blocks {
         *start += count as u64;
         let gone = block.missing.iter().map(|gap| missing_tuples(py, gap));
         let gone = gone.collect::<PyResult<Vec<_>>>()?;
-        let samples =
-            numpy_array(py, block.samples, dtype(self.shape.encoding), &axes(&self.shape, count))?;
-        Ok(Some(result(py, &BLOCK, "Block")?.call1((first, samples, gone))?))
+        let samples = numpy_array(py, block.samples, self.shape.dtype(), &self.shape.axes(count))?;
+        Ok(Some(result(py, &BLOCK, "Block")?.call1((first, samples, gone, count))?))
     }
 }
 
@@ -369,27 +563,4 @@ impl Dumps {
         }
         Ok(dumps.pop())
     }
-}
-
-/// The type of the elements of samples.
-fn dtype(encoding: Encoding) -> Dtype {
-    match encoding {
-        Encoding::Ci8 => Dtype::INT8,
-        Encoding::Ci4 | Encoding::Ci4Offset => Dtype::UINT8,
-        Encoding::Cf16 => Dtype::FLOAT16,
-        Encoding::B1 | Encoding::B2 => Dtype::UINT8,
-    }
-}
-
-/// The axes of `times` times of samples as an array.
-fn axes(shape: &Shape, times: usize) -> Vec<usize> {
-    let Shape { inputs, channels, encoding, layout } = *shape;
-    let mut axes = match layout {
-        Layout::Tcn => vec![times, channels, inputs],
-        Layout::Cnt => vec![channels, inputs, times],
-    };
-    if encoding.bytes() > dtype(encoding).bytes {
-        axes.push(2);
-    }
-    axes
 }

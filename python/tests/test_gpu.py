@@ -125,6 +125,42 @@ def test_room_of_the_callers(name: str, rng: np.random.Generator) -> None:
     np.testing.assert_array_equal(values, visibilities(x, "ci8", "tcn"))
 
 
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_raw_voltages(name: str, rng: np.random.Generator) -> None:
+    for dtype in (np.int8, np.float32):
+        x = rng.integers(-128, 128, (5, 20_000)).astype(dtype)
+        expected = corrust.channelise(x, 64, delays=[0, 1e-6, -2.5e-6, 3e-7, 0], rate=1e6, device="cpu")
+        array, _ = on_gpu(name, x)
+        found = corrust.channelise(array, 64, delays=[0, 1e-6, -2.5e-6, 3e-7, 0], rate=1e6)
+        np.testing.assert_array_equal(found.samples, expected.samples)
+        assert found.missing == expected.missing
+        left = corrust.channelise(array, 64, delays=[0, 1e-6, -2.5e-6, 3e-7, 0], rate=1e6, on_device=True)
+        np.testing.assert_array_equal(left.samples.numpy(), expected.samples[: left.times])
+
+
+def test_raw_voltages_on_a_stream(rng: np.random.Generator) -> None:
+    cupy = library("cupy")
+    x = rng.integers(-128, 128, (16, 200_000), np.int8)
+    spectra = corrust.channelise(x, 256, device="cpu")
+    expected = corrust.correlate(spectra.samples, device="cpu").visibilities
+    stream = cupy.cuda.Stream(non_blocking=True)
+    with (
+        stream,
+        corrust.Channeliser(16, 256, device="cuda") as engine,
+        corrust.Correlator(16, 256, device="cuda") as correlator,
+    ):
+        for block in cupy.split(cupy.asarray(x), 4, axis=1):
+            # What comes next overwrites it, in the order of the stream.
+            raw = cupy.ascontiguousarray(block)
+            found = engine.channelise(raw, device=True, stream=stream)
+            raw[...] = 0
+            correlator.accumulate(found.samples, stream=stream)
+        dump = correlator.dump(device=True, stream=stream)
+        values = cupy.asnumpy(cupy.from_dlpack(dump.visibilities), stream=stream)
+        stream.synchronize()
+    np.testing.assert_array_equal(values, expected)
+
+
 def test_cupy_streams(rng: np.random.Generator) -> None:
     cupy = library("cupy")
     x = samples(rng, "ci8", "tcn", 4000, 16, 64)

@@ -34,7 +34,7 @@ pub use data::{Ring, gaussian, random_bytes, random_halves};
 pub use energy::Meter;
 pub use limits::Limits;
 pub use measure::{Settings, measure};
-pub use record::{Change, Facts, Record, Row, Share, Sustained, Times, changes};
+pub use record::{Change, Facts, Record, Row, Share, Sustained, Times, built_from, changes};
 
 /// Where subjects run: a GPU, or the CPU where there is none.
 #[derive(Clone, Debug, Default)]

@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::Path,
+    sync::OnceLock,
     time::SystemTime,
 };
 
@@ -10,6 +11,15 @@ use corrust_host::{Error, Result, format::PartialFile};
 use serde::{Deserialize, Serialize};
 
 use super::{Case, Clock, Meter, Place, Subject, energy::Reading};
+
+/// What the program says that it was built from.
+static COMMIT: OnceLock<&str> = OnceLock::new();
+
+/// Says which commit this program was built from, once, for the [`Facts`] of its records; of others the commit is
+/// `unknown`.
+pub fn built_from(commit: &'static str) {
+    COMMIT.get_or_init(|| commit);
+}
 
 /// Where and with what a record was made.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -64,7 +74,7 @@ impl Facts {
             threads: rayon::current_num_threads(),
             date: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            commit: env!("CORRUST_COMMIT").to_owned(),
+            commit: COMMIT.get().unwrap_or(&"unknown").to_string(),
             compiler: env!("CORRUST_COMPILER").to_owned(),
         }
     }

@@ -42,8 +42,11 @@ impl Raw {
                 if value.is_finite() { f64::from(value) } else { 0.0 }
             }
             Self::Ci4 | Self::Ci4Offset => {
-                let nibble =
-                    if index % 2 == 0 { bytes[index / 2] / 16 } else { bytes[index / 2] % 16 };
+                let nibble = if index.is_multiple_of(2) {
+                    bytes[index / 2] / 16
+                } else {
+                    bytes[index / 2] % 16
+                };
                 let value = f64::from(nibble);
                 if self == Self::Ci4 { signed(value, 16.0) } else { value - 8.0 }
             }
@@ -83,9 +86,11 @@ pub struct Case {
     pub missing: Vec<(usize, usize, usize)>,
     /// `[input][channel]`, complex.
     pub gains: Vec<[f64; 2]>,
-    /// Sample rate, sky frequency, and for each input `(delay, rate)` in seconds and seconds per second.
-    pub delays: Option<(f64, f64, Vec<(f64, f64)>)>,
+    pub delays: Option<Delays>,
 }
+
+/// Sample rate, sky frequency, and for each input `(delay, rate)` in seconds and seconds per second.
+pub type Delays = (f64, f64, Vec<(f64, f64)>);
 
 /// The prototype of a Hann window, or of one tap a flat one.
 pub fn prototype(residues: usize, taps: usize) -> Vec<f64> {

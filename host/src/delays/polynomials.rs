@@ -247,7 +247,7 @@ impl Polynomials {
 
 impl Piece {
     /// A delay that never changes.
-    fn constant(delay: f64) -> Self {
+    pub fn constant(delay: f64) -> Self {
         Self { start: f64::NEG_INFINITY, end: f64::INFINITY, coefficients: vec![delay] }
     }
 }
