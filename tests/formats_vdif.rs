@@ -222,10 +222,10 @@ fn compare(
             }
         }
         for (input, missing) in missing.iter().enumerate() {
-            for time in 0..count {
+            for (time, missing) in missing.iter().enumerate() {
                 let at = position + time;
-                assert_eq!(missing[time], !there(input, at), "input {input}, time {at} missing");
-                if !missing[time] {
+                assert_eq!(*missing, !there(input, at), "input {input}, time {at} missing");
+                if !missing {
                     let expected = sample(input, at);
                     assert_eq!(view.get(input, time), expected, "input {input}, time {at}");
                 }
@@ -257,8 +257,8 @@ proptest! {
             order[slot].3 = Fate::Kept;
         }
         // Every thread is seen.
-        for thread in 0..threads {
-            order[thread].3 = Fate::Kept;
+        for slot in &mut order[..threads] {
+            slot.3 = Fate::Kept;
         }
         let mut valid = vec![false; count * threads];
         for &(slot, _, _, fate) in &order {
@@ -522,7 +522,7 @@ fn masks_of_channels_are_missing_inputs() {
 /// A frame of Mark 5B whose payload counts up.
 fn mark5b(second: u32, number: u32, fill: bool) -> Vec<u8> {
     let decimals = |number: u32, digits: u32| {
-        (0..digits).fold(0, |code, digit| code | number / 10_u32.pow(digit) % 10 << (4 * digit))
+        (0..digits).fold(0, |code, digit| code | (number / 10_u32.pow(digit) % 10) << (4 * digit))
     };
     let time = decimals(821, 3) << 20 | decimals(second, 5);
     let words = [0xabad_deed, 0xbead_0000 | number, time, 0];
