@@ -11,10 +11,11 @@ use crate::{
     device_array::{DeviceArray, Memory},
     dlpack::{self, Lent},
     error::{kind, value},
+    plan::Turn,
 };
 
 /// CUDA's legacy default stream, which CuPy and PyTorch begin with.
-const LEGACY_STREAM: u64 = 1;
+pub const LEGACY_STREAM: u64 = 1;
 
 /// What an element is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -155,7 +156,6 @@ pub struct Array {
     pub strides: Vec<isize>,
     place: Place,
     writable: bool,
-    stream: u64,
     _owner: Owner,
 }
 
@@ -191,7 +191,7 @@ impl Array {
             return Ok(Self::of_numpy(name, array));
         }
         if let Ok(array) = object.cast::<DeviceArray>() {
-            return Self::of_own(name, array.get(), stream);
+            return Ok(Self::of_own(name, array.get()));
         }
         if object.hasattr("__dlpack__")? && object.hasattr("__dlpack_device__")? {
             return Self::of_dlpack(name, object, stream);
@@ -223,25 +223,21 @@ impl Array {
             strides: array.strides().to_vec(),
             place: Place::Host,
             writable: flags & numpy::npyffi::flags::NPY_ARRAY_WRITEABLE != 0,
-            stream: LEGACY_STREAM,
             _owner: Owner::Object(array.clone().into_any().unbind()),
         }
     }
 
-    fn of_own(name: &'static str, array: &DeviceArray, stream: u64) -> PyResult<Self> {
-        let memory = array.memory.clone();
-        memory.use_on(Stream::from_raw(stream))?;
-        Ok(Self {
+    fn of_own(name: &'static str, array: &DeviceArray) -> Self {
+        Self {
             name,
             address: array.address(),
             dtype: array.dtype,
             strides: dense(&array.shape, array.dtype.bytes),
             shape: array.shape.clone(),
-            place: Place::Own(memory),
+            place: Place::Own(array.memory.clone()),
             writable: true,
-            stream,
             _owner: Owner::Memory,
-        })
+        }
     }
 
     fn of_dlpack(name: &'static str, object: &Bound<'_, PyAny>, stream: u64) -> PyResult<Self> {
@@ -286,7 +282,6 @@ impl Array {
             strides,
             place,
             writable: !lent.is_read_only(),
-            stream,
             _owner: Owner::Lent(lent),
         })
     }
@@ -329,7 +324,6 @@ impl Array {
             strides,
             place: Place::Cuda(None),
             writable: !read_only,
-            stream,
             _owner: Owner::Object(object.clone().unbind()),
         };
         if let Some(theirs) = theirs.filter(|&theirs| theirs != stream && theirs != 0) {
@@ -464,23 +458,25 @@ impl Array {
         Ok(())
     }
 
-    /// The array's memory on the plan's GPU, for work in the order of its stream.
+    /// The array's memory on the plan's GPU, for work on the stream of the call's turn there.
     ///
     /// # Errors
     /// `ValueError` where it is in the memory of none of them, or was freed.
-    pub fn slice(&self, gpus: &[Arc<dyn Gpu>]) -> PyResult<DeviceSlice<'_>> {
+    pub fn slice(&self, turn: &Turn<'_>) -> PyResult<DeviceSlice<'_>> {
         let len = self.reach()?;
-        let stream = Stream::from_raw(self.stream);
+        let gpus = turn.gpus();
         if let Place::Own(memory) = &self.place {
-            if !gpus.iter().any(|gpu| Arc::ptr_eq(gpu, memory.gpu())) {
+            let Some(index) = gpus.iter().position(|gpu| Arc::ptr_eq(gpu, memory.gpu())) else {
                 return Err(self.elsewhere(memory.gpu().name(), gpus));
-            }
+            };
+            let stream = turn.on(index)?;
+            memory.use_on(stream)?;
             let first = (self.address - memory.buffer().address()) as usize;
             return Ok(memory.buffer().slice().part(first..first + len).on(stream));
         }
         self.check_cuda(gpus, len)?;
         // SAFETY: the memory is the first GPU's, as was checked, and held until the plan has done with it.
-        Ok(unsafe { DeviceSlice::from_raw(self.address, len, stream) })
+        Ok(unsafe { DeviceSlice::from_raw(self.address, len, turn.on(0)?) })
     }
 
     /// The same, to be written: `count` elements of type `T`.
@@ -489,12 +485,12 @@ impl Array {
     /// Those of [`slice`](Self::slice) and [`check_room`](Self::check_room).
     pub fn room<T: bytemuck::Pod>(
         &self,
-        gpus: &[Arc<dyn Gpu>],
+        turn: &Turn<'_>,
         count: usize,
     ) -> PyResult<DeviceSliceMut<'_, T>> {
         self.check_room(count * size_of::<T>())?;
-        let address = self.slice(gpus)?.address();
-        let stream = Stream::from_raw(self.stream);
+        let slice = self.slice(turn)?;
+        let (address, stream) = (slice.address(), slice.stream());
         // SAFETY: as many bytes are the plan's GPU's, and held until it has done with them.
         Ok(unsafe { DeviceSliceMut::from_raw(address, count, stream) })
     }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use corrust::{
     Autocorrelator as Inner, Device,
     autocorrelate::{Kernel, Scheme, Shape, State, Sums},
-    device::{Buffer, Stream},
+    device::Buffer,
 };
 use numpy::IntoPyArray;
 use pyo3::{
@@ -142,10 +142,12 @@ impl Autocorrelator {
         missing: Option<&Bound<'_, PyAny>>,
         stream: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
-        let array = Array::of("counts", counts, self::stream(stream)?)?;
+        let raw = self::stream(stream)?;
+        let array = Array::of("counts", counts, raw)?;
         let view = View::counts(&array)?;
         let gone = self::missing(missing)?;
-        let samples = view.samples(&array, self.plan.gpus(), &gone)?;
+        let turn = self.plan.turn(raw)?;
+        let samples = view.samples(&array, &turn, &gone)?;
         // Each bin of a group is multiplied with as many as there are lags; bins halve from group to group.
         let operations = 4.0 * (self.rows * self.shape.lags) as f64;
         let (most, times) = (patience(self.plan.gpus()), view.extents.times);
@@ -180,7 +182,8 @@ impl Autocorrelator {
     ) -> PyResult<Bound<'py, PyAny>> {
         if device {
             let gpu = self.plan.gpu()?;
-            let stream = Stream::from_raw(self::stream(stream)?);
+            let turn = self.plan.turn(self::stream(stream)?)?;
+            let stream = turn.on(0)?;
             let shape = vec![self.rows, self.shape.points()];
             let bytes = 8 * shape.iter().product::<usize>();
             let buffer = self.plan.with(py, |plan| {

@@ -3,7 +3,7 @@
 use corrust::{
     Beamformer as Inner, Encoding,
     beamform::{Beams, BeamsMut, Kernel, MAX_SHIFT, Rounding, Shape, useful_operations},
-    device::{Buffer, Stream},
+    device::Buffer,
 };
 use ndarray::{Axis, Slice};
 use numpy::IntoPyArray;
@@ -15,7 +15,7 @@ use crate::{
     device_array::{DeviceArray, Memory},
     error::{kind, parse, value},
     fork::compute,
-    plan::{self, Plan, patience, pieces},
+    plan::{self, Plan, Turn, patience, pieces},
     views::{View, missing, whole_numbers},
 };
 
@@ -84,11 +84,12 @@ impl Beamformer {
         &self,
         py: Python<'_>,
         array: &Array,
+        turn: &Turn<'_>,
         gone: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Beams> {
         let view = View::dishes(array)?;
         let gone = missing(gone)?;
-        let samples = view.samples(array, self.plan.gpus(), &gone)?;
+        let samples = view.samples(array, turn, &gone)?;
         let (operations, most) = (useful_operations(&self.shape, 1), patience(self.plan.gpus()));
         let times = view.extents.times;
         let beams = self.plan.with(py, |plan| {
@@ -284,7 +285,7 @@ impl Beamformer {
             room.check_room(expected.iter().product())?;
         }
         if device || room.as_ref().is_some_and(|room| !room.is_host()) {
-            let (samples, clipped) = self.leave(py, array, missing, room, Stream::from_raw(raw))?;
+            let (samples, clipped) = self.leave(py, array, missing, room, raw)?;
             let samples = match (samples, out) {
                 (Some(samples), _) => samples.into_pyobject(py)?.into_any(),
                 (None, out) => out.expect("room that was given").clone(),
@@ -292,7 +293,7 @@ impl Beamformer {
             let clipped = clipped.into_pyobject(py)?.into_any();
             return result(py, &BEAMS, "Beams")?.call1((samples, clipped, py.None()));
         }
-        let beams = self.form(py, &array, missing)?;
+        let beams = self.form(py, &array, &self.plan.turn(raw)?, missing)?;
         let samples = match (room, out) {
             (Some(room), Some(out)) => {
                 room.write(beams.samples.as_slice().expect("beams are in standard order"))?;
@@ -376,7 +377,7 @@ impl Beamformer {
         array: Array,
         gone: Option<&Bound<'_, PyAny>>,
         room: Option<Array>,
-        stream: Stream,
+        raw: u64,
     ) -> PyResult<(Option<DeviceArray>, DeviceArray)> {
         let gpu = self.plan.gpu()?;
         if self.incoherent {
@@ -384,11 +385,12 @@ impl Beamformer {
         }
         let view = View::dishes(&array)?;
         let gone = missing(gone)?;
-        let samples = view.samples(&array, self.plan.gpus(), &gone)?;
+        let turn = self.plan.turn(raw)?;
+        let stream = turn.on(0)?;
+        let samples = view.samples(&array, &turn, &gone)?;
         let shape = self.rows(view.extents.times);
         let bytes: usize = shape.iter().product();
-        let given =
-            room.as_ref().map(|room| room.room::<u8>(self.plan.gpus(), bytes)).transpose()?;
+        let given = room.as_ref().map(|room| room.room::<u8>(&turn, bytes)).transpose()?;
         let (buffer, counts) = self.plan.with(py, |plan| {
             let mut counts = Buffer::new(gpu, 8 * self.shape.shifts())?;
             counts.clear(stream)?;

@@ -9,7 +9,7 @@ use corrust::{
     Channeliser as Inner, Encoding, Layout,
     channelise::{Builder, Kernel, Shape, Spectra, SpectraMut, SpectrumEncoding},
     delays::{DelayModel, Piece, Polynomials},
-    device::{Buffer, Gpu, Stream},
+    device::{Buffer, Gpu},
     format::moment,
     samples::{Missing, RawEncoding, RawLayout},
 };
@@ -273,12 +273,12 @@ impl Channeliser {
                 self.check_out(room, count)?;
             }
             if device || room.as_ref().is_some_and(|room| !room.is_host()) {
-                let stream = Stream::from_raw(raw);
-                return self.leave(py, (array, view), missing, count, (room, out), stream);
+                return self.leave(py, (array, view), missing, count, (room, out), raw);
             }
         }
         let gone = self::missing(missing)?;
-        let samples = view.samples(&array, self.plan.gpus(), &gone)?;
+        let turn = self.plan.turn(raw)?;
+        let samples = view.samples(&array, &turn, &gone)?;
         let operations = (self.shape.inputs * 64) as f64;
         let most = patience(self.plan.gpus());
         let parts = self.plan.with(py, |plan| {
@@ -356,10 +356,12 @@ impl Channeliser {
         times: Option<usize>,
         stream: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let array = Array::of("x", x, self::stream(stream)?)?;
+        let raw = self::stream(stream)?;
+        let array = Array::of("x", x, raw)?;
         let view = RawView::of(&array, self.shape.raw, self.shape.raw_layout, times)?;
         let gone = self::missing(missing)?;
-        let samples = view.samples(&array, self.plan.gpus(), &gone)?;
+        let turn = self.plan.turn(raw)?;
+        let samples = view.samples(&array, &turn, &gone)?;
         let gpus = self.plan.gpus().to_vec();
         let gains = self.plan.with(py, |plan| {
             let levelled = compute(|| on(&self.builder, gpus).level(sigma, samples))?;
@@ -526,16 +528,17 @@ impl Channeliser {
         gone: Option<&Bound<'py, PyAny>>,
         count: usize,
         (room, out): (Option<Array>, Option<&Bound<'py, PyAny>>),
-        stream: Stream,
+        raw: u64,
     ) -> PyResult<Bound<'py, PyAny>> {
         let gpu = self.plan.gpu()?;
         let gone = missing(gone)?;
-        let samples = view.samples(&array, self.plan.gpus(), &gone)?;
+        let turn = self.plan.turn(raw)?;
+        let samples = view.samples(&array, &turn, &gone)?;
+        let stream = turn.on(0)?;
         let (dtype, shape) = self.axes(count);
         let bytes = count * self.shape.spectrum_bytes();
         let room = room.filter(|room| !room.is_host());
-        let given =
-            room.as_ref().map(|room| room.room::<u8>(self.plan.gpus(), bytes)).transpose()?;
+        let given = room.as_ref().map(|room| room.room::<u8>(&turn, bytes)).transpose()?;
         let inputs = self.shape.inputs;
         let left = self.plan.with(py, |plan| {
             let mut counts = Buffer::new(gpu, 8 * inputs)?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use corrust::{
     Correlator as Inner, Encoding, Layout,
     correlate::{self, Dump, Kernel, Shape, ValidCounts, Visibilities, baselines},
-    device::{Buffer, Gpu, Stream},
+    device::{Buffer, Gpu},
 };
 use ndarray::Array3;
 use num_complex::Complex;
@@ -107,14 +107,15 @@ impl Correlator {
     fn feed(
         &self,
         py: Python<'_>,
-        array: Array,
+        (array, raw): (Array, u64),
         gone: Option<&Bound<'_, PyAny>>,
         gates: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
         let view = View::voltages(&array, self.shape.encoding, self.shape.layout)?;
         let gone = missing(gone)?;
         let numbers = gates.map(gate_numbers).transpose()?;
-        let samples = view.samples(&array, self.plan.gpus(), &gone)?;
+        let turn = self.plan.turn(raw)?;
+        let samples = view.samples(&array, &turn, &gone)?;
         let operations = correlate::useful_operations(self.shape.inputs, self.shape.channels, 1);
         let most = patience(self.plan.gpus());
         let times = view.extents.times;
@@ -184,7 +185,8 @@ impl Correlator {
         shifts: Option<&Bound<'_, PyAny>>,
         stream: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
-        let array = Array::of("x", x, self::stream(stream)?)?;
+        let raw = self::stream(stream)?;
+        let array = Array::of("x", x, raw)?;
         let encoding: Encoding = encoding.map_or_else(|| implied(&array), parse)?;
         let layout: Layout = parse(layout)?;
         let extents = View::voltages(&array, encoding, layout)?.extents;
@@ -193,7 +195,7 @@ impl Correlator {
         let setup =
             Setup { shape, kernel: parse(kernel)?, gates: gate_count, shifts: delays(shifts)? };
         let correlator = Self::build(py, setup, gpus)?;
-        correlator.feed(py, array, missing, gates)?;
+        correlator.feed(py, (array, raw), missing, gates)?;
         Ok(correlator)
     }
 
@@ -227,7 +229,8 @@ impl Correlator {
         gates: Option<&Bound<'_, PyAny>>,
         stream: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
-        self.feed(py, Array::of("x", x, self::stream(stream)?)?, missing, gates)
+        let raw = self::stream(stream)?;
+        self.feed(py, (Array::of("x", x, raw)?, raw), missing, gates)
     }
 
     /// The sums since the last dump; the integration starts again from zero.
@@ -258,8 +261,8 @@ impl Correlator {
         let room = out.map(|out| Array::of("out", out, raw)).transpose()?;
         let dumps = match (room, out) {
             (Some(room), Some(out)) if room.is_host() => self.dump_to(py, &room, out)?,
-            (Some(room), Some(out)) => self.dump_on(py, room, out)?,
-            _ if device => self.dump_device(py, Stream::from_raw(raw))?,
+            (Some(room), Some(out)) => self.dump_on(py, (room, raw), out)?,
+            _ if device => self.dump_device(py, raw)?,
             _ => self.dump_host(py)?,
         };
         if self.gates > 1 {
@@ -394,18 +397,18 @@ impl Correlator {
     fn dump_on<'py>(
         &self,
         py: Python<'py>,
-        room: Array,
+        (room, raw): (Array, u64),
         out: &Bound<'py, PyAny>,
     ) -> PyResult<Vec<Bound<'py, PyAny>>> {
         self.check_out(&room)?;
         self.plan.gpu()?;
         let values = self.gates * self.sums()[..2].iter().product::<usize>();
-        let gpus = self.plan.gpus();
+        let turn = self.plan.turn(raw)?;
         let behind = if self.shape.encoding.is_integer() {
-            let room = room.room::<Complex<i64>>(gpus, values)?;
+            let room = room.room::<Complex<i64>>(&turn, values)?;
             self.plan.with(py, |plan| Ok(plan.dump_device(room)?))?
         } else {
-            let room = room.room::<Complex<f32>>(gpus, values)?;
+            let room = room.room::<Complex<f32>>(&turn, values)?;
             self.plan.with(py, |plan| Ok(plan.dump_device(room)?))?
         };
         if self.plan.hold(room) {
@@ -415,15 +418,13 @@ impl Correlator {
     }
 
     /// Dumps to new memory on the GPU.
-    fn dump_device<'py>(
-        &self,
-        py: Python<'py>,
-        stream: Stream,
-    ) -> PyResult<Vec<Bound<'py, PyAny>>> {
+    fn dump_device<'py>(&self, py: Python<'py>, raw: u64) -> PyResult<Vec<Bound<'py, PyAny>>> {
         let gpu = self.plan.gpu()?;
         let sums = self.sums();
         let each = sums.iter().product::<usize>() * self.dtype().bytes;
         let integer = self.shape.encoding.is_integer();
+        let turn = self.plan.turn(raw)?;
+        let stream = turn.on(0)?;
         let (buffer, behind) = self.plan.with(py, |plan| {
             let mut buffer = Buffer::new(gpu, each * self.gates)?;
             let behind = if integer {

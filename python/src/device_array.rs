@@ -10,13 +10,13 @@ use numpy::IntoPyArray;
 use pyo3::{exceptions::PyAttributeError, prelude::*, types::PyDict};
 
 use crate::{
-    array::{Array, Dtype, stream},
+    array::{Array, Dtype, LEGACY_STREAM, stream},
     dlpack,
     error::{Fault, value},
     plan,
 };
 
-/// Memory on a GPU, and the stream of the last work on it.
+/// Memory on a GPU, and the stream of the library's last work on it: one of the library's own, which stays.
 pub struct Memory {
     gpu: Arc<dyn Gpu>,
     buffer: Buffer,
@@ -37,7 +37,7 @@ impl Memory {
         &self.buffer
     }
 
-    /// Has the work on `stream` wait for what used the memory before.
+    /// Has the work on `stream`, one of the library's own, wait for what used the memory before.
     pub fn use_on(&self, stream: Stream) -> PyResult<()> {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         if *last != stream {
@@ -45,6 +45,11 @@ impl Memory {
             *last = stream;
         }
         Ok(())
+    }
+
+    /// Has the work on a stream of others wait for the library's on the memory.
+    fn lend_on(&self, stream: u64) -> PyResult<()> {
+        Ok(self.gpu.order(self.last(), Stream::from_raw(stream)).map_err(Fault::from)?)
     }
 
     fn last(&self) -> Stream {
@@ -120,7 +125,7 @@ impl DeviceArray {
         self.bytes()
     }
 
-    /// A copy in host memory, after all work on the array.
+    /// A copy in host memory, after all work of corrust's on the array and all of others in the default stream.
     ///
     /// Returns
     /// -------
@@ -129,9 +134,13 @@ impl DeviceArray {
         let mut bytes = vec![0_u8; self.bytes()];
         let (gpu, last) = (self.memory.gpu(), self.memory.last());
         if !bytes.is_empty() {
-            // SAFETY: the array's own memory.
-            py.detach(|| unsafe { gpu.download(last, self.address(), &mut bytes) })
-                .map_err(Fault::from)?;
+            py.detach(|| {
+                // Who borrowed the array may have written to it.
+                gpu.order(Stream::from_raw(LEGACY_STREAM), last)?;
+                // SAFETY: the array's own memory.
+                unsafe { gpu.download(last, self.address(), &mut bytes) }
+            })
+            .map_err(Fault::from)?;
         }
         numpy_array(py, bytes, self.dtype, &self.shape)
     }
@@ -166,7 +175,7 @@ impl DeviceArray {
                 )));
             }
             // None is the legacy default stream.
-            raw => array.memory.use_on(Stream::from_raw(raw.unwrap_or(1) as u64))?,
+            raw => array.memory.lend_on(raw.map_or(LEGACY_STREAM, |raw| raw as u64))?,
         }
         dlpack::lend(
             slf.py(),
@@ -194,10 +203,10 @@ impl DeviceArray {
             )));
         }
         let stream = match self.memory.last().raw() {
-            // The library's own stream has no name here: the legacy default one waits for it.
+            // The library's default stream has no name here: the legacy default one waits for it.
             0 => {
-                self.memory.use_on(Stream::from_raw(1))?;
-                1
+                self.memory.lend_on(LEGACY_STREAM)?;
+                LEGACY_STREAM
             }
             raw => raw,
         };

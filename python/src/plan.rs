@@ -1,17 +1,21 @@
 //! What all plans have in common: one call at a time, without holding up Python's other threads.
 
 use std::{
+    cell::RefCell,
     ops::Range,
     process,
     sync::{
-        Arc, Mutex, PoisonError, TryLockError,
+        Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak,
         atomic::{AtomicUsize, Ordering},
     },
     thread,
     time::Duration,
 };
 
-use corrust::{Devices, device::Gpu};
+use corrust::{
+    Devices,
+    device::{Gpu, Stream},
+};
 use pyo3::prelude::*;
 
 use crate::{
@@ -32,6 +36,8 @@ pub struct Plan<T> {
     /// Calls of other threads that wait for the one under way.
     waiting: AtomicUsize,
     gpus: Vec<Arc<dyn Gpu>>,
+    /// The plan's own stream of each GPU, made when an array in its memory is first used.
+    own: Vec<Mutex<Option<Stream>>>,
     /// The process that made it.
     process: u32,
     /// Arrays that the GPU may still read or write.
@@ -56,6 +62,7 @@ impl<T: Send> Plan<T> {
         Ok(Self {
             plan: Mutex::new(Some(plan)),
             waiting: AtomicUsize::new(0),
+            own: gpus.iter().map(|_| Mutex::default()).collect(),
             gpus,
             process: process::id(),
             held: Mutex::default(),
@@ -81,6 +88,16 @@ impl<T: Send> Plan<T> {
         }
     }
 
+    /// A call's turn on the GPUs, for a caller that works in the order of `stream`.
+    ///
+    /// # Errors
+    /// `RuntimeError` of a plan that a fork has cut off.
+    pub fn turn(&self, stream: u64) -> PyResult<Turn<'_>> {
+        self.check_process()?;
+        let caller = Stream::from_raw(stream);
+        Ok(Turn { gpus: &self.gpus, own: &self.own, caller, begun: RefCell::default() })
+    }
+
     /// Calls `work` with the plan, alone and without Python's lock.
     ///
     /// # Errors
@@ -91,12 +108,7 @@ impl<T: Send> Plan<T> {
         py: Python<'_>,
         work: impl FnOnce(&mut T) -> Result<R, Fault> + Send,
     ) -> PyResult<R> {
-        if self.is_forked() && self.gpus.iter().any(|gpu| gpu.name().starts_with("cuda")) {
-            return Err(runtime(format!(
-                "a plan on {} of the process before a fork: expected one made in this process",
-                self.gpus[0].name()
-            )));
-        }
+        self.check_process()?;
         self.alone(py, |plan| match plan {
             Some(plan) => work(plan),
             None => Err(value("a closed plan: expected one that is open").into()),
@@ -110,6 +122,16 @@ impl<T: Send> Plan<T> {
             Ok(())
         })?;
         self.let_go();
+        Ok(())
+    }
+
+    fn check_process(&self) -> PyResult<()> {
+        if self.is_forked() && self.gpus.iter().any(|gpu| gpu.name().starts_with("cuda")) {
+            return Err(runtime(format!(
+                "a plan on {} of the process before a fork: expected one made in this process",
+                self.gpus[0].name()
+            )));
+        }
         Ok(())
     }
 
@@ -172,16 +194,95 @@ impl<T: Send> Plan<T> {
         if array.is_host() {
             return false;
         }
-        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held = lock(&self.held);
         held.push(array);
         held.len() > MOST_HELD
     }
 
     /// Lets go of the arrays, which the GPU has done with.
     pub fn let_go(&self) {
-        let held = std::mem::take(&mut *self.held.lock().unwrap_or_else(PoisonError::into_inner));
+        let held = std::mem::take(&mut *lock(&self.held));
         drop(held);
     }
+}
+
+/// Own streams of plans that are no more: a GPU keeps streams for good, so that the next plans take them over.
+static IDLE: Mutex<Vec<(Weak<dyn Gpu>, Stream)>> = Mutex::new(Vec::new());
+
+impl<T> Drop for Plan<T> {
+    fn drop(&mut self) {
+        for (gpu, own) in self.gpus.iter().zip(&self.own) {
+            if let Some(stream) = lock(own).take() {
+                lock(&IDLE).push((Arc::downgrade(gpu), stream));
+            }
+        }
+    }
+}
+
+/// What a call enqueues on the GPUs: on the plan's own streams, after all that is in the caller's stream when it
+/// begins and before all that comes there when it has ended, well or not. The caller's stream is used by the call
+/// alone, as it may be destroyed after.
+pub struct Turn<'a> {
+    gpus: &'a [Arc<dyn Gpu>],
+    own: &'a [Mutex<Option<Stream>>],
+    caller: Stream,
+    /// The numbers of the GPUs that were used, and their own streams.
+    begun: RefCell<Vec<(usize, Stream)>>,
+}
+
+impl Turn<'_> {
+    /// The plan's GPUs.
+    pub fn gpus(&self) -> &[Arc<dyn Gpu>] {
+        self.gpus
+    }
+
+    /// The stream of the call's work on the plan's GPU of this number.
+    ///
+    /// # Errors
+    /// The device's own.
+    pub fn on(&self, index: usize) -> PyResult<Stream> {
+        let mut begun = self.begun.borrow_mut();
+        if let Some(&(_, own)) = begun.iter().find(|&&(other, _)| other == index) {
+            return Ok(own);
+        }
+        let gpu = &self.gpus[index];
+        let own = self.own(index)?;
+        gpu.order(self.caller, own).map_err(Fault::from)?;
+        begun.push((index, own));
+        Ok(own)
+    }
+
+    fn own(&self, index: usize) -> PyResult<Stream> {
+        let mut own = lock(&self.own[index]);
+        if let Some(stream) = *own {
+            return Ok(stream);
+        }
+        let gpu = &self.gpus[index];
+        let mut idle = lock(&IDLE);
+        idle.retain(|(other, _)| other.strong_count() > 0);
+        let place = idle.iter().position(|(other, _)| other.ptr_eq(&Arc::downgrade(gpu)));
+        let stream = match place {
+            Some(place) => idle.swap_remove(place).1,
+            None => gpu.create_stream().map_err(Fault::from)?,
+        };
+        *own = Some(stream);
+        Ok(stream)
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        for &(index, own) in self.begun.borrow().iter() {
+            let gpu = &self.gpus[index];
+            if gpu.order(own, self.caller).is_err() {
+                let _ = gpu.wait(own);
+            }
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Operations that a call does between two looks for signals: a tenth of a second or so.

@@ -1,10 +1,7 @@
 //! What an array's axes are to an F-engine: raw samples of inputs.
 
-use std::sync::Arc;
-
 use corrust::{
     Encoding,
-    device::Gpu,
     samples::{Memory, Missing, RawEncoding, RawLayout, RawSamples},
 };
 use pyo3::prelude::*;
@@ -12,6 +9,7 @@ use pyo3::prelude::*;
 use crate::{
     array::{Array, Dtype, Kind, stream},
     error::{Fault, kind, parse, value},
+    plan::Turn,
 };
 
 /// How raw samples lie in an array.
@@ -147,20 +145,20 @@ impl RawView {
         Ok(Self { encoding, layout, inputs, times, pitch })
     }
 
-    /// The samples of an array, for a plan on some GPUs or on the CPU.
+    /// The samples of an array, for a call of a plan on GPUs or on the CPU.
     ///
     /// # Errors
     /// `ValueError` of an array that is elsewhere, or without inputs, or of rows that overlap.
     pub fn samples<'a>(
         &self,
         array: &'a Array,
-        gpus: &[Arc<dyn Gpu>],
+        turn: &Turn<'_>,
         missing: &'a [Missing],
     ) -> PyResult<RawSamples<'a>> {
         let memory: Memory<'_> = if array.is_host() {
             Memory::Host(array.bytes()?)
         } else {
-            Memory::Device(array.slice(gpus)?)
+            Memory::Device(array.slice(turn)?)
         };
         let Self { encoding, layout, inputs, times, pitch } = *self;
         let samples = RawSamples::strided(memory, encoding, layout, [inputs, times], pitch);

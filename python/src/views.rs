@@ -1,10 +1,9 @@
 //! What an array's axes are to a plan: extents and strides of samples, and what is missing.
 
-use std::{ops::Range, sync::Arc};
+use std::ops::Range;
 
 use corrust::{
     Encoding, Layout, Samples,
-    device::Gpu,
     samples::{Element, Extents, Memory, Missing, Strides},
 };
 use pyo3::{prelude::*, types::PyTuple};
@@ -12,6 +11,7 @@ use pyo3::{prelude::*, types::PyTuple};
 use crate::{
     array::{Array, Dtype, Kind},
     error::{Fault, kind, value},
+    plan::Turn,
 };
 
 /// How samples lie in an array.
@@ -117,20 +117,20 @@ impl View {
         Ok(Self { element: Element::Count, extents, strides })
     }
 
-    /// The samples of an array, for a plan on some GPUs or on the CPU.
+    /// The samples of an array, for a call of a plan on GPUs or on the CPU.
     ///
     /// # Errors
     /// `ValueError` of an array that is elsewhere, or without channels or inputs.
     pub fn samples<'a>(
         &self,
         array: &'a Array,
-        gpus: &[Arc<dyn Gpu>],
+        turn: &Turn<'_>,
         missing: &'a [Missing],
     ) -> PyResult<Samples<'a>> {
         let memory: Memory<'_> = if array.is_host() {
             Memory::Host(array.bytes()?)
         } else {
-            Memory::Device(array.slice(gpus)?)
+            Memory::Device(array.slice(turn)?)
         };
         let samples = Samples::strided(memory, self.element, self.extents, self.strides);
         Ok(samples.map_err(Fault::from)?.missing(missing))

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import os
 from typing import Any
@@ -182,6 +183,63 @@ def test_cupy_streams(rng: np.random.Generator) -> None:
             doubled = cupy.from_dlpack(result) * 2
         stream.synchronize()
         np.testing.assert_array_equal(cupy.asnumpy(doubled), 2 * expected)
+
+
+def test_streams_that_are_no_more(rng: np.random.Generator) -> None:
+    cupy = library("cupy")
+    x = samples(rng, "ci8", "tcn", 100, 2, 32)
+    counts = rng.integers(0, 256, (500, 8), np.uint8)
+    voltages = rng.integers(0, 256, (64, 1, 1, 8), np.uint8)
+    weights = rng.integers(-128, 128, (1, 1, 2, 8, 2), np.int8)
+    raw = rng.integers(-128, 128, (4, 2048), np.int8)
+    sums = visibilities(x, "ci8", "tcn")
+    spectra = corrust.channelise(raw, 16, device="cpu").samples
+    beams = corrust.beamform(voltages, weights, device="cpu").samples
+    there = [cupy.asarray(array) for array in (x, counts, voltages, raw)]
+    out = cupy.zeros(sums.shape, np.int64)
+    cupy.cuda.Device().synchronize()
+
+    correlator = corrust.Correlator(32, 2, device="cuda")
+    autocorrelator = corrust.Autocorrelator(8, device="cuda")
+    beamformer = corrust.Beamformer(8, 2, device="cuda")
+    beamformer.set_weights(weights)
+    chained = corrust.Correlator(4, 16, device="cuda")
+    found: list[Any] = []
+    for turn in range(20):
+        # The one before is destroyed, and what was left on it is used again.
+        stream = cupy.cuda.Stream(non_blocking=True)
+        gc.collect()
+        correlator.accumulate(there[0], stream=stream)
+        if turn % 2:
+            correlator.dump(out=out, stream=stream)
+            with stream:
+                found.append((out.copy(), sums))
+        else:
+            found.append((correlator.dump(device=True, stream=stream).visibilities, sums))
+        autocorrelator.accumulate(there[1], stream=stream)
+        products = autocorrelator.snapshot(device=True, stream=stream)
+        found.append((beamformer.beamform(there[2], device=True, stream=stream).samples, beams))
+        with corrust.Channeliser(4, 16, device="cuda") as engine:
+            left = engine.channelise(there[3], device=True, stream=stream).samples
+        found.append((left, spectra))
+        with pytest.raises(TypeError, match="expected int8"):
+            correlator.accumulate(there[2], stream=stream)
+        # Lent to a stream that is destroyed too.
+        with stream:
+            twice = cupy.from_dlpack(left) * 2
+        chained.accumulate(left, stream=stream)
+        stream.synchronize()
+        np.testing.assert_array_equal(cupy.asnumpy(twice), spectra * 2)
+        del stream, twice
+    for array, expected in found:
+        values = array.numpy() if isinstance(array, corrust.DeviceArray) else cupy.asnumpy(array)
+        np.testing.assert_array_equal(values, expected)
+    expected = 20 * visibilities(spectra, "ci8", "tcn")
+    np.testing.assert_array_equal(chained.dump().visibilities, expected)
+    with corrust.Autocorrelator(8, device="cpu") as plan:
+        for _ in range(20):
+            plan.accumulate(counts)
+        np.testing.assert_array_equal(products.numpy(), plan.snapshot().products)
 
 
 def test_torch_streams(rng: np.random.Generator) -> None:

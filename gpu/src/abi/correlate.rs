@@ -440,9 +440,9 @@ macro_rules! mma_correlators {
             /// Half-precision samples on `mma.sync.m16n8k16`, tiles of 64 x 64 baselines.
             MMA_F16_64 correlate_mma_f16_64: Half, TILE_64, 3 blocks;
             /// Bits on `mma.sync.m16n8k256`, tiles of 128 x 64 baselines.
-            MMA_B1_128 correlate_mma_b1_128: Bits, TILE_128, 2 blocks;
+            MMA_B1_128 correlate_mma_b1_128: Bits, TILE_128, 1 blocks;
             /// Bits on `mma.sync.m16n8k256`, tiles of 64 x 64 baselines.
-            MMA_B1_64 correlate_mma_b1_64: Bits, TILE_64, 3 blocks;
+            MMA_B1_64 correlate_mma_b1_64: Bits, TILE_64, 2 blocks;
         }
     };
 }
