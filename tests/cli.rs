@@ -192,7 +192,15 @@ fn the_demo_recovers_the_delays() {
     let folder = folder.path().join("new/figures");
     assert_eq!(
         files_in(&folder),
-        ["recording.json", "recording.npy", "visibilities.npy", "visibilities.svg"]
+        [
+            "raw.json",
+            "raw.npy",
+            "recording.json",
+            "recording.npy",
+            "stopped.npy",
+            "visibilities.npy",
+            "visibilities.svg"
+        ]
     );
     let plot = fs::read_to_string(folder.join("visibilities.svg")).unwrap();
     assert!(plot.starts_with("<svg") && plot.trim_end().ends_with("</svg>"));

@@ -317,7 +317,7 @@ fn bytes(backend: Backend) {
     for layout in Layout::ALL {
         for &encoding in backend.encodings.iter().filter(|encoding| encoding.is_integer()) {
             // Two groups of bytes at a time, where there are fewer inputs than bytes.
-            let inputs = backend.most_inputs_of((encoding, layout)).min(256);
+            let inputs = 1 << backend.most_inputs_of((encoding, layout)).min(256).ilog2();
             let (group, groups) = (inputs / 2, 512 / inputs);
             let pairs: Vec<_> =
                 (0..groups).flat_map(|b| (0..b).map(move |a| [a * group, b * group])).collect();

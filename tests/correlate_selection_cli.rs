@@ -318,7 +318,7 @@ fn gates_and_shifts_are_integers_of_any_type() {
     refused_saying(
         folder,
         correlate,
-        &["gates.npy: elements of type '<c8': expected integers [T]"],
+        &["gates.npy: elements of type complex64: expected integers [T]"],
     );
 }
 

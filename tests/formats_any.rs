@@ -144,7 +144,7 @@ proptest! {
         let options = Options {
             inputs: Some(inputs),
             bits: Some(bits),
-            near: near.then(|| "2014-06-13".parse().unwrap()),
+            near: near.then(|| format::moment("2014-06-13").unwrap()),
             long_gaps: near,
             ..Options::default()
         };

@@ -378,7 +378,7 @@ fn bad_files_get_one_sentence() {
     let data = [0; 60];
     let good = npy("|i1", false, &[3, 2, 5, 2], &data);
     let cases: &[(&[u8], Options, &str)] = &[
-        (b"", any, "0 bytes: expected a NumPy or GUPPI RAW file"),
+        (b"", any, "0 bytes: expected a recording"),
         (b"hello, this is a letter", any, "starts with \"hello, t\": expected a NumPy file"),
         (&good[..7], any, "truncated: 7 bytes, expected a NumPy header"),
         (&good[..100], any, "truncated: 100 bytes, expected a NumPy header of 128 bytes"),

@@ -294,7 +294,7 @@ fn what_pipes_cannot_do_is_said_in_one_sentence() {
         ("correlate - - -o o", &recording, "/dev/stdin: is a pipe that is to be read twice"),
         ("correlate - -o o --layout cnt", &long, "/dev/stdin: is a pipe, which is read from its"),
         ("correlate - -o o", guppi.as_bytes(), "/dev/stdin: is a pipe: expected a file, for all"),
-        ("correlate - -o o", b"", "/dev/stdin: 0 bytes: expected a NumPy or GUPPI RAW file"),
+        ("correlate - -o o", b"", "/dev/stdin: 0 bytes: expected a recording"),
     ] {
         let before = contents(folder).len();
         let output = piped(folder, arguments, input);

@@ -65,7 +65,7 @@ fn a_table_is_named_by_an_option_or_the_environment() {
     let folder = folder.path();
     other_table().write(&folder.join("t.json")).unwrap();
     command::done(folder, CHOOSING);
-    assert_eq!(chosen(folder), "wgmma-128");
+    assert_eq!(chosen(folder), "few");
     command::done(folder, &format!("{CHOOSING} --tuning t.json"));
     assert_eq!(chosen(folder), "mma-64");
     let run = |arguments: &str, tuning: &str| {

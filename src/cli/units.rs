@@ -46,9 +46,13 @@ impl FromStr for Hertz {
 fn positive(text: &str, units: &[(&str, f64)]) -> Option<f64> {
     let (number, worth) =
         units.iter().find_map(|(unit, worth)| Some((text.strip_suffix(unit)?, worth)))?;
-    let number: f64 = number.trim().parse().ok()?;
-    // Of a power of ten less than one, the inverse is exact.
-    let value = if *worth < 1.0 { number / (1.0 / worth).round() } else { number * worth };
+    let number = number.trim();
+    // Powers of ten belong to the number's decimal digits, so that it is rounded once.
+    let power = worth.log10().round();
+    let value = match 10_f64.powf(power) == *worth && !number.contains(['e', 'E']) {
+        true => format!("{number}e{power}").parse().ok()?,
+        false => number.parse::<f64>().ok()? * worth,
+    };
     (value.is_finite() && value > 0.0).then_some(value)
 }
 
@@ -61,6 +65,7 @@ mod tests {
         let seconds = |text: &str| text.parse::<Seconds>().unwrap().0;
         assert_eq!(["1.6us", "1.6 µs", "200ns"].map(seconds), [1.6e-6, 1.6e-6, 2e-7]);
         assert_eq!(["3s", "1.5h", "2min", "1fs"].map(seconds), [3.0, 5400.0, 120.0, 1e-15]);
+        assert_eq!(["3.3ms", "0.7ps"].map(seconds), [3.3e-3, 0.7e-12]);
         let hertz = |text: &str| text.parse::<Hertz>().unwrap().0;
         assert_eq!(["800MHz", "1.4 GHz", "12", "5e3Hz"].map(hertz), [8e8, 1.4e9, 12.0, 5e3]);
         for text in ["", "s", "5", "-1s", "0s", "infs", "nans", "1 day"] {

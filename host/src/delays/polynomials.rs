@@ -135,7 +135,7 @@ impl Polynomials {
     /// assert_eq!(delays.delay(1, 40.0), Some(2e-6 - 3e-10 * 100.0));
     /// assert_eq!(delays.delay(1, 541.0), None);
     /// # std::fs::remove_dir_all(&folder)?;
-    /// # Ok::<(), corrust_host::Error>(())
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn read(path: impl AsRef<Path>, start: Option<Timestamp>) -> Result<Self> {
         let path = path.as_ref();

@@ -48,6 +48,8 @@ fn understand(text: &str) -> Option<Timestamp> {
         return None;
     }
     let (time, fraction) = time.split_once('.').unwrap_or((time, "0"));
+    // Hours and minutes will do.
+    let time = if time.len() == 5 { &format!("{time}:00") } else { time };
     let leap = time.strip_suffix(":60").map(|minutes| format!("{minutes}:59"));
     let fraction = &fraction[..fraction.len().min(9)];
     let text = format!("{date}T{}.{fraction}", leap.as_deref().unwrap_or(time));

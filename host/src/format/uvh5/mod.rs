@@ -56,7 +56,7 @@ const MOST_BYTES: usize = u32::MAX as usize;
 ///         "location": {"latitude": -30.7, "longitude": 21.4, "altitude": 1050},
 ///         "positions": [[0, 0, 0], [29, 0, 0]],
 ///         "frequencies": [1e8, 1.1e8],
-///         "start": "2026-03-01T00:00:00Z", "sample_time": 1e-7
+///         "start": "2026-03-01T00:00:00Z", "sample_time": 1e-3
 ///     }"#,
 /// )?;
 /// let mut correlator = Correlator::builder(2, 2).device(Device::Cpu).build()?;
