@@ -74,7 +74,7 @@ fn a_table_is_named_by_an_option_or_the_environment() {
         (output.status.code(), String::from_utf8(output.stderr).unwrap())
     };
     assert_eq!(run(CHOOSING, "").0, Some(0));
-    assert_eq!(chosen(folder), "wgmma-128");
+    assert_eq!(chosen(folder), "few");
     assert_eq!(run(CHOOSING, "t.json").0, Some(0));
     assert_eq!(chosen(folder), "mma-64");
     // The option counts.
