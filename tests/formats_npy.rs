@@ -385,7 +385,11 @@ fn bad_files_get_one_sentence() {
         (&good[..good.len() - 1], any, "truncated: 59 bytes of elements, expected 60"),
         (&[&good[..], &[0]].concat(), any, "too long: 61 bytes of elements, expected 60"),
         (&npy("<i2", false, &[3, 2, 5], &data), any, "elements of type int16: expected int8 (ci8)"),
-        (&npy("<c8", false, &[3, 2, 5], &data), any, "elements of type '<c8': expected int8 (ci8)"),
+        (
+            &npy("<c16", false, &[3, 2, 5], &data),
+            any,
+            "elements of type '<c16': expected int8 (ci8)",
+        ),
         (&npy("<f4", false, &[3, 1, 5], &data), any, "float32: expected int8"),
         (&npy("|i1", false, &[3, 20], &data), any, "2 axes [3, 20]: expected 4, int8 [time]"),
         (&npy("|i1", false, &[5, 4, 1, 3], &data), any, "last axis of length 3: expected 2"),

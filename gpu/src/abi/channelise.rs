@@ -116,7 +116,7 @@ pub fn multiply<R: Real>(x: Complex<R>, y: Complex<R>) -> Complex<R> {
     [x[1].neg().fma(y[1], x[0].mul(y[0])), x[1].fma(y[0], x[0].mul(y[1]))]
 }
 
-/// Entry of the table of `exp(-2 pi j t / K)`, `t = 0..K/2` (see [`unit`]), that [`merge`] takes for bin `k`
+/// Entry of the table of `exp(-2 pi j t / K)`, `t = 0..K/2` (see [`unit()`]), that [`merge`] takes for bin `k`
 /// of two columns of `span`.
 #[inline(always)]
 pub const fn twiddle(residues: u32, span: u32, k: u32) -> u32 {
@@ -252,7 +252,7 @@ parameters! {
         pub samples: u64,
         /// Prototype `h` (real samples: `h / 2`), f32, `K P` of them.
         pub taps: u64,
-        /// [`unit`]`(t, K)` for `t < K / 2`, pairs of f32.
+        /// [`unit()`]`(t, K)` for `t < K / 2`, pairs of f32.
         pub table: u64,
         /// Gains, pairs of f32.
         pub gains: u64,
