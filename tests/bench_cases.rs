@@ -1,5 +1,6 @@
 //! Which cases `corrust bench` measures, and which it leaves out.
 
+#[allow(dead_code, reason = "each test takes what it needs")]
 mod command;
 
 use std::{fs, path::Path, time::Instant};

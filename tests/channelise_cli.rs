@@ -1,5 +1,6 @@
 //! `corrust channelise`: what it writes, and what it refuses.
 
+#[allow(dead_code, reason = "each test takes what it needs")]
 mod command;
 
 use std::fs;

@@ -7,7 +7,7 @@ mod oracle;
 
 use std::{fs, path::Path};
 
-use command::{corrust, done};
+use command::{done, refused};
 use corrust::{
     Encoding, Layout,
     format::npy::{Dtype, Writer},
@@ -15,13 +15,6 @@ use corrust::{
 use ndarray::{Array, ArrayD, Dimension, IxDyn};
 use oracle::Block;
 use rand::{RngExt, SeedableRng, rngs::StdRng};
-
-/// Runs a command that is refused with exit code 2, and returns its sentence.
-fn refused(folder: &Path, arguments: &str) -> String {
-    let output = corrust(folder, arguments);
-    assert_eq!(output.status.code(), Some(2), "{arguments}");
-    String::from_utf8(output.stderr).unwrap()
-}
 
 fn write<D: Dimension, T: ndarray_npy::WritableElement>(path: &Path, array: &Array<T, D>) {
     ndarray_npy::write_npy(path, array).unwrap();

@@ -8,6 +8,7 @@ use corrust::{
     format::array::Array,
 };
 
+#[allow(dead_code, reason = "each test takes what it needs")]
 mod command;
 
 const ARRAY: &str = r#"{

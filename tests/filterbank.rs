@@ -5,19 +5,12 @@ use std::{fs, path::Path};
 mod command;
 mod witness;
 
-use command::{corrust, done};
+use command::{done, refused};
 
 const ARRAY: &str = r#"{
     "first_channel": 1400e6, "channel_width": -0.5e6,
     "start": "2026-03-01T12:00:00.25Z", "sample_time": 1e-3
 }"#;
-
-/// The one sentence of a command that is refused.
-fn refused(folder: &Path, arguments: &str) -> String {
-    let output = corrust(folder, arguments);
-    assert_eq!(output.status.code(), Some(2), "{arguments}");
-    String::from_utf8(output.stderr).unwrap()
-}
 
 #[test]
 fn blimpy_reads_numpys_sums() {

@@ -16,6 +16,7 @@ use ndarray::{Array2, Array4};
 use num_complex::Complex;
 use serde_json::json;
 
+#[allow(dead_code, reason = "each test takes what it needs")]
 mod command;
 mod device;
 mod witness;

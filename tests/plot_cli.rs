@@ -1,10 +1,10 @@
 //! The command `corrust plot`: every kind of figure of both kinds of files, and what it refuses.
 
-use std::{fs, path::Path};
+use std::fs;
 
 mod command;
 
-use command::{corrust, done};
+use command::{done, refused};
 
 const ARRAY: &str = r#"{
     "telescope": "example", "location": {"latitude": 1, "longitude": 2, "altitude": 3},
@@ -12,12 +12,6 @@ const ARRAY: &str = r#"{
     "first_channel": 150e6, "channel_width": 1e6,
     "start": "2026-03-01T12:00:00Z", "sample_time": 1e-6
 }"#;
-
-fn refused(folder: &Path, arguments: &str) -> String {
-    let output = corrust(folder, arguments);
-    assert_eq!(output.status.code(), Some(2), "{arguments}");
-    String::from_utf8(output.stderr).unwrap()
-}
 
 #[test]
 fn every_figure_is_drawn_of_both_formats() {

@@ -1,5 +1,6 @@
 //! `corrust quantise`: what it writes, from every encoding and order, and what it refuses.
 
+#[allow(dead_code, reason = "each test takes what it needs")]
 mod command;
 #[allow(dead_code, reason = "each test takes what it needs")]
 mod oracle;

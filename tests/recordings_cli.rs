@@ -6,6 +6,7 @@ use corrust::format::uvh5::Reader;
 use ndarray::Array2;
 use serde_json::{Value, json};
 
+#[allow(dead_code, reason = "each test takes what it needs")]
 mod command;
 
 use command::{corrust, done};

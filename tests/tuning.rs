@@ -1,5 +1,6 @@
 //! The tables that GPUs go by: written by `corrust bench --tune`, gone by wherever a kernel is chosen.
 
+#[allow(dead_code, reason = "each test takes what it needs")]
 mod command;
 
 use std::{fs, path::Path, sync::Arc};

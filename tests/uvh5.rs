@@ -13,6 +13,7 @@ use ndarray::Array2;
 use num_complex::Complex;
 use serde_json::{Value, json};
 
+#[allow(dead_code, reason = "each test takes what it needs")]
 mod command;
 mod witness;
 

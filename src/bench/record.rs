@@ -104,11 +104,7 @@ impl Record {
     /// # Errors
     /// [`Error::Io`].
     pub fn write(&self, path: &Path) -> Result<()> {
-        let text = serde_json::to_string_pretty(self)
-            .map_err(|error| Error::file(path, format!("cannot be written: {error}")))?;
-        let mut file = PartialFile::create(path)?;
-        file.append((text + "\n").as_bytes())?;
-        file.finish()
+        PartialFile::write_json(path, self)
     }
 
     /// Reads what [`Self::write`] wrote.

@@ -24,3 +24,10 @@ pub fn done(folder: &Path, arguments: &str) -> String {
     assert!(output.status.success(), "{arguments}: {text}");
     text
 }
+
+/// What a command says that is refused.
+pub fn refused(folder: &Path, arguments: &str) -> String {
+    let output = corrust(folder, arguments);
+    assert_eq!(output.status.code(), Some(2), "{arguments}");
+    String::from_utf8(output.stderr).unwrap()
+}

@@ -241,11 +241,7 @@ impl Tuning {
     /// # Errors
     /// [`Error::Io`].
     pub fn write(&self, path: &Path) -> Result<()> {
-        let text = serde_json::to_string_pretty(self)
-            .map_err(|error| Error::file(path, format!("cannot be written: {error}")))?;
-        let mut file = PartialFile::create(path)?;
-        file.append((text + "\n").as_bytes())?;
-        file.finish()
+        PartialFile::write_json(path, self)
     }
 
     /// A table, or what is wrong with it.

@@ -472,8 +472,7 @@ impl<S: Copy + Send> Recording<S> for Dada<S> {
 
     fn facts(&self) -> Vec<(&'static str, String)> {
         let mut facts = vec![("format", "DADA".into())];
-        let named = [("telescope", &self.header.telescope), ("source", &self.header.source)];
-        facts.extend(named.into_iter().filter_map(|(name, value)| Some((name, value.clone()?))));
+        facts.extend(super::named_facts(&self.header.telescope, &self.header.source));
         facts.push(("polarisations", self.header.polarisations.to_string()));
         facts.push(("channels", self.header.channels.to_string()));
         facts

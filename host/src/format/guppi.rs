@@ -284,8 +284,7 @@ impl<S: Copy + Send> Recording<S> for Guppi<S> {
 
     fn facts(&self) -> Vec<(&'static str, String)> {
         let mut facts = vec![("format", "GUPPI RAW".to_owned())];
-        let named = [("telescope", &self.header.telescope), ("source", &self.header.source)];
-        facts.extend(named.into_iter().filter_map(|(name, value)| Some((name, value.clone()?))));
+        facts.extend(super::named_facts(&self.header.telescope, &self.header.source));
         facts.push(("antennas", self.header.antennas.to_string()));
         facts.push(("polarisations", self.header.polarisations.to_string()));
         facts

@@ -291,6 +291,15 @@ pub fn description(path: &Path) -> Result<Option<PathBuf>> {
 /// Bytes in which a DADA header shows that it is one.
 const DADA_START: usize = 4096;
 
+/// Facts of a recording that its header may name: the telescope and the source.
+fn named_facts(
+    telescope: &Option<String>,
+    source: &Option<String>,
+) -> impl Iterator<Item = (&'static str, String)> {
+    let named = [("telescope", telescope.clone()), ("source", source.clone())];
+    named.into_iter().filter_map(|(name, value)| Some((name, value?)))
+}
+
 /// Formats of recordings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Format {

@@ -43,6 +43,18 @@ enum Destination {
 }
 
 impl PartialFile {
+    /// Writes `value` as JSON to the file `path`, complete or not at all.
+    ///
+    /// # Errors
+    /// [`Error::File`] when it cannot be said in JSON; [`Error::Io`] when the file cannot be written.
+    pub fn write_json(path: &Path, value: &impl serde::Serialize) -> Result<()> {
+        let text = serde_json::to_string_pretty(value)
+            .map_err(|error| Error::file(path, format!("cannot be written: {error}")))?;
+        let mut file = Self::create(path)?;
+        file.append((text + "\n").as_bytes())?;
+        file.finish()
+    }
+
     /// Starts a file that is to be called `path`.
     ///
     /// # Errors
