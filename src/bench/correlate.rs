@@ -110,7 +110,7 @@ pub fn cases(options: &Options, place: &Place) -> Vec<Box<dyn Case>> {
 /// All kernels that a table may choose for a size, from `tcn` samples and from `cnt` ones.
 pub(super) fn candidates(encoding: Encoding, inputs: usize, place: &Place) -> Box<dyn Case> {
     /// Samples of a case: sizes of few inputs would take long to make.
-    const MOST_SAMPLES: usize = 1 << 28;
+    const MOST_SAMPLES: usize = 1 << 29;
     let (channels, times) = match place.simulated() {
         true => (2, 32),
         false => (usual_size(inputs, place).0.min(MOST_SAMPLES / TIMES / inputs), TIMES),

@@ -17,7 +17,7 @@ use corrust_host::{
 use super::{Case, Facts, Place, Row, autocorrelate, beamform, correlate};
 
 /// Numbers of inputs: the most of a tile's padding, and whole tiles.
-const INPUTS: [usize; 10] = [16, 32, 64, 96, 128, 192, 256, 512, 1024, 2048];
+const INPUTS: [usize; 11] = [16, 32, 48, 64, 96, 128, 192, 256, 512, 1024, 2048];
 /// Those of the simulator, whose times mean nothing.
 const SIMULATED_INPUTS: [usize; 2] = [16, 48];
 
@@ -186,7 +186,8 @@ fn measured(rows: &[Row], encoding: Encoding) -> Vec<Correlated> {
 }
 
 /// What the correlator goes by: its kernels' speeds at the most inputs, where padding is least, and ranges up
-/// to the numbers of inputs where another kernel than these speeds say was quicker.
+/// to the numbers of inputs where another kernel than these speeds say was quicker, as far as it is the quickest:
+/// between the numbers that were measured, speeds of rows say little about delivered samples.
 fn correlation_of(measured: &[Correlated]) -> Correlation {
     let of = |order| measured.iter().filter(move |one| one.order == order);
     let most = of(Order::Rows).map(|one| one.inputs).max();
@@ -209,20 +210,19 @@ fn correlation_of(measured: &[Correlated]) -> Correlation {
             let quickest = here().min_by(|a, b| a.seconds.total_cmp(&b.seconds));
             let (Some((said, _)), Some(quickest)) = (said, quickest) else { continue };
             let end = (Some(&inputs) != sizes.last()).then_some(inputs);
-            if said.seconds > WORTH * quickest.seconds {
-                let kernel = quickest.kernel;
-                match correlation.ranges.last_mut() {
-                    Some(last)
-                        if (last.samples, last.kernel) == (order, kernel)
-                            && last.inputs.1 == Some(least - 1) =>
-                    {
-                        last.inputs.1 = end;
-                    }
-                    _ => {
-                        let range = Range { samples: order, inputs: (least, end), kernel };
-                        correlation.ranges.push(range);
-                    }
+            let kernel = quickest.kernel;
+            match correlation.ranges.last_mut() {
+                Some(last)
+                    if (last.samples, last.kernel) == (order, kernel)
+                        && last.inputs.1 == Some(least - 1) =>
+                {
+                    last.inputs.1 = end;
                 }
+                _ if said.seconds > WORTH * quickest.seconds => {
+                    let range = Range { samples: order, inputs: (least, end), kernel };
+                    correlation.ranges.push(range);
+                }
+                _ => {}
             }
             least = inputs + 1;
         }
