@@ -1,4 +1,4 @@
-//! Cases of the F-engine: real samples to channels, 8 taps by default.
+//! Cases of the F-engine: real samples to channels, 8 taps by default, and on to visibilities.
 //!
 //! Useful operations: `2 P` a raw sample for the filter, and the `5 Z log2 Z` of a complex transform of `Z`
 //! points with the 10 a channel that untangle it.
@@ -8,15 +8,20 @@ use std::{collections::BTreeMap, rc::Rc};
 use corrust_host::{
     Channeliser, Device, Result,
     channelise::{Builder, Kernel},
+    correlate::{baselines, useful_operations as useful_operations_of_correlation},
     device::{Buffer, DeviceSlice, DeviceSliceMut, Stream},
     samples::{RawEncoding, RawLayout, RawSamples},
 };
 use num_complex::Complex;
 
-use super::{Bound, Case, Clock, Place, Ring, Subject, Work, kernels, random_bytes};
+use super::{
+    Bound, Case, Clock, Place, Ring, Subject, Work,
+    fx::{self, Fx},
+    kernels, random_bytes,
+};
 
 /// Spectra of either end of a block that are compared with the CPU's.
-const CHECKED: usize = 4;
+pub(super) const CHECKED: usize = 4;
 
 /// What to measure.
 #[derive(Clone, Debug)]
@@ -73,38 +78,44 @@ pub fn cases(options: &Options, place: &Place) -> Vec<Box<dyn Case>> {
     cases
 }
 
-struct Size {
-    inputs: usize,
-    channels: usize,
-    taps: usize,
+#[derive(Clone)]
+pub(super) struct Size {
+    pub inputs: usize,
+    pub channels: usize,
+    pub taps: usize,
     samples: usize,
-    encoding: RawEncoding,
+    pub encoding: RawEncoding,
     kernels: Vec<Kernel>,
 }
 
 impl Size {
-    fn builder(&self) -> Builder {
+    pub(super) fn builder(&self) -> Builder {
         let gains = vec![Complex::new(0.3, 0.0); self.inputs * self.channels];
         let builder = Channeliser::builder(self.inputs, self.channels).taps(self.taps);
         builder.encoding(self.encoding).gains(&gains)
     }
 
     /// `K`.
-    fn residues(&self) -> usize {
+    pub(super) fn residues(&self) -> usize {
         if self.encoding.is_complex() { self.channels } else { 2 * self.channels }
     }
 
     /// Spectra of a run.
-    fn spectra(&self) -> usize {
+    pub(super) fn spectra(&self) -> usize {
         (self.samples / self.inputs / self.residues()).max(2 * CHECKED)
     }
 
     /// Raw samples of an input: what comes before the second spectrum's own, and a spectrum's for each.
-    fn times(&self) -> usize {
+    pub(super) fn times(&self) -> usize {
         (self.spectra() + self.taps - 1) * self.residues()
     }
 
-    fn raw<'a>(
+    /// Raw bytes of all inputs.
+    pub(super) fn bytes(&self) -> usize {
+        self.inputs * self.encoding.bytes(self.times())
+    }
+
+    pub(super) fn raw<'a>(
         &self,
         memory: impl Into<corrust_host::samples::Memory<'a>>,
     ) -> Result<RawSamples<'a>> {
@@ -156,7 +167,7 @@ impl Case for Size {
             .build()
         };
         let auto = build(Kernel::Auto)?.kernel();
-        let bytes: Rc<[u8]> = random_bytes(self.inputs * self.encoding.bytes(self.times())).into();
+        let bytes: Rc<[u8]> = random_bytes(self.bytes()).into();
         let expected: Rc<[u8]> = self.expected(&bytes)?.into();
         let size = self.channels * self.inputs * self.spectra() * 2;
         let memory = match &place.gpu {
@@ -192,13 +203,68 @@ impl Case for Size {
                 work: Box::new(Channelising {
                     plan,
                     source,
-                    size: Size { kernels: Vec::new(), ..*self },
+                    size: self.clone(),
                     expected: expected.clone(),
                     found: Vec::new(),
                 }),
             });
         }
+        if self.kernels.is_empty() || self.kernels.contains(&auto) {
+            let operations = useful_operations
+                + useful_operations_of_correlation(
+                    self.inputs,
+                    self.channels,
+                    self.spectra() as u64,
+                );
+            subjects.extend(self.fx(place, operations, memory, &bytes, &expected)?);
+        }
         Ok(subjects)
+    }
+}
+
+impl Size {
+    /// Samples to visibilities: from where the device has them, and from page-locked memory to a GPU.
+    fn fx(
+        &self,
+        place: &Place,
+        useful_operations: f64,
+        memory: Option<Rc<(Ring, Ring)>>,
+        bytes: &Rc<[u8]>,
+        expected: &[u8],
+    ) -> Result<Vec<Subject>> {
+        let expected = Rc::new(Fx::expected(self, expected)?);
+        let whole = fx::Whole::default();
+        let sources = match (&place.gpu, memory) {
+            (Some(gpu), Some(rings)) => {
+                let mut locked = gpu.locked_bytes(bytes.len())?;
+                locked.copy_from_slice(bytes);
+                let locked = fx::Source::Locked(Rc::new(locked));
+                vec![("FX", fx::Source::Device(rings)), ("FX page-locked", locked)]
+            }
+            _ => vec![("FX", fx::Source::Host(bytes.clone()))],
+        };
+        let moved = (bytes.len() + 8 * baselines(self.inputs) * self.channels) as f64;
+        let subjects = sources.into_iter().map(|(what, source)| {
+            let on_device = matches!(source, fx::Source::Device(_));
+            let mut bounds = vec![Bound::memory(moved)];
+            if matches!(source, fx::Source::Locked(_)) {
+                bounds.push(Bound::upload(bytes.len() as f64));
+            }
+            let work = Fx::new(self, place, source, &expected, &whole)?;
+            Ok(Subject {
+                auto: true,
+                kernel: work.kernel(),
+                what,
+                clock: if on_device { Clock::Device } else { Clock::Host },
+                sustain: false,
+                useful_operations,
+                bytes: moved,
+                items: ((self.inputs * self.residues() * self.spectra()) as f64, "samples"),
+                bounds,
+                work: Box::new(work),
+            })
+        });
+        subjects.collect()
     }
 }
 
@@ -222,7 +288,7 @@ struct Channelising {
 impl Channelising {
     fn on_device(&mut self, address: u64, room: u64) -> Result<()> {
         let size = &self.size;
-        let bytes = size.inputs * size.encoding.bytes(size.times());
+        let bytes = size.bytes();
         let spectra = 2 * size.channels * size.inputs * size.spectra();
         // SAFETY: places of the rings are as long as the shape asks for.
         let (samples, room) = unsafe {

@@ -23,6 +23,7 @@ pub mod tune;
 
 mod data;
 mod energy;
+mod fx;
 mod measure;
 mod record;
 

@@ -1,6 +1,9 @@
 //! `corrust channelise`.
 
-use std::{path::PathBuf, time::Instant};
+use std::{
+    path::{Path, PathBuf},
+    time::Instant,
+};
 
 use corrust::{
     Channeliser, Devices, Error, Layout, Result,
@@ -17,7 +20,9 @@ use super::{
     count, digits,
     engine::{self, Engine, Known, warn_of_clipped},
     files::{RawOptions, Tolerance},
+    plot::ENDINGS,
     progress::Progress,
+    response,
     run_files::{Existing, RunFiles, all, input, output},
     say, si,
 };
@@ -39,11 +44,26 @@ pub struct Args {
     ///
     /// NumPy: i8, i16, f32 are int8, int16, float32 [N][T] (nt) or [T][N] (tn); complex samples have a last
     /// axis of 2.
-    #[arg(required = true, value_name = "RAW", value_parser = input())]
+    #[arg(required_unless_present = "response", value_name = "RAW", value_parser = input())]
     raw: Vec<PathBuf>,
     /// NumPy file to write, - for the standard output
-    #[arg(short, long, value_name = "X.npy", value_parser = output())]
-    output: PathBuf,
+    #[arg(
+        short,
+        long,
+        required_unless_present = "response",
+        value_name = "X.npy",
+        value_parser = output()
+    )]
+    output: Option<PathBuf>,
+    /// Draw a channel's response instead: tones through the filter bank on the device, beside what its
+    /// prototype says; a name ending in .svg or .png
+    #[arg(
+        long,
+        value_name = "FIGURE.svg",
+        value_parser = output(),
+        conflicts_with_all = ["raw", "output"]
+    )]
+    response: Option<PathBuf>,
     #[command(flatten)]
     existing: Existing,
     /// Channels: of real samples from DC up, without the Nyquist channel; of complex ones around DC. Twice
@@ -74,20 +94,33 @@ Examples:
   corrust correlate spectra.npy -o visibilities.npy --integrate 1024
   corrust channelise scan.vdif -o spectra.npy --channels 1024 --oversample 32/27 --delays delays.json
   corrust channelise raw.npy -o spectra.npy --channels 512 --taps 1 --output-encoding cf32
+  corrust channelise --response response.svg --channels 1024 --taps 16 --window kaiser:8
 
 In Python:
   x = numpy.load('spectra.npy')              # [spectrum, channel, input, (re, im)]";
 
 impl Args {
-    /// Channelises the recording.
+    /// Channelises the recording, or draws the response.
     pub fn run(self) -> Result<()> {
+        match (&self.output, &self.response) {
+            (Some(output), _) => self.channelise(output),
+            (None, Some(figure)) => {
+                let files = RunFiles::default().reads(self.engine.files());
+                files.writes_as([figure], ENDINGS).check(self.existing)?;
+                let builder = self.engine.bank(self.channels)?;
+                response::draw(figure, &builder.device(self.device.clone()).kernel(self.kernel))
+            }
+            (None, None) => unreachable!("one of them is required"),
+        }
+    }
+
+    fn channelise(&self, path: &PathBuf) -> Result<()> {
         // Beside a pipe stands nothing, and other files say all themselves.
         let (dtype, _) = element(self.engine.output_encoding());
-        let described = dtype == Dtype::Uint8 && !is_stream(&self.output);
-        let described = described.then_some(&self.output);
-        let description = described.map(|output| Description::path(output));
+        let described = dtype == Dtype::Uint8 && !is_stream(path);
+        let description = described.then(|| Description::path(path));
         let files = RunFiles::default().reads(&self.raw).reads(self.engine.files());
-        files.writes([&self.output]).writes(&description).check(self.existing)?;
+        files.writes([path]).writes(&description).check(self.existing)?;
 
         let options = self.recording.with(self.tolerance.with(Options::default()));
         let recording = Engine::open(&self.raw, options)?;
@@ -98,7 +131,7 @@ impl Args {
         let builder = self.engine.builder(self.channels, of, rate, &known)?.0;
         let mut builder = builder.device(self.device.clone()).kernel(self.kernel);
         let shape = builder.shape()?;
-        let mut output = Output::create(&self, &shape, times)?;
+        let mut output = Output::create(self, path, &shape, times)?;
 
         let start = Instant::now();
         let bar = Progress::over("channelising", raw.inputs as f64, times);
@@ -116,13 +149,14 @@ impl Args {
         let fed = plan.times();
         output.write(&plan.finish()?)?;
         drop(bar);
-        output.report(&self, &plan, fed, start.elapsed().as_secs_f64());
+        output.report(&plan, fed, start.elapsed().as_secs_f64());
         output.finish(described)
     }
 }
 
 /// The file that spectra go to.
-struct Output {
+struct Output<'a> {
+    path: &'a Path,
     writer: Writer,
     shape: Shape,
     /// Spectra of the recording, where it is known.
@@ -133,8 +167,8 @@ struct Output {
     clipped: Vec<u64>,
 }
 
-impl Output {
-    fn create(args: &Args, shape: &Shape, times: u64) -> Result<Self> {
+impl<'a> Output<'a> {
+    fn create(args: &Args, path: &'a Path, shape: &Shape, times: u64) -> Result<Self> {
         let (dtype, parts) = element(shape.encoding);
         let known = (times != u64::MAX).then(|| shape.spectra(times));
         let (channels, inputs) = (shape.channels, shape.inputs);
@@ -147,8 +181,8 @@ impl Output {
             axes.push(2);
         }
         let writer = match (known, shape.layout) {
-            (Some(_), _) => Writer::with_shape(&args.output, dtype, &axes)?,
-            (None, Layout::Tcn) => Writer::appending(&args.output, dtype, &axes[1..])?,
+            (Some(_), _) => Writer::with_shape(path, dtype, &axes)?,
+            (None, Layout::Tcn) => Writer::appending(path, dtype, &axes[1..])?,
             (None, Layout::Cnt) => {
                 return Err(Error::file(
                     &args.raw[0],
@@ -157,7 +191,16 @@ impl Output {
             }
         };
         let clipped = vec![0; inputs];
-        Ok(Self { writer, shape: *shape, times: known, axes, written: 0, missing: 0, clipped })
+        Ok(Self {
+            path,
+            writer,
+            shape: *shape,
+            times: known,
+            axes,
+            written: 0,
+            missing: 0,
+            clipped,
+        })
     }
 
     fn write(&mut self, spectra: &Spectra) -> Result<()> {
@@ -186,7 +229,7 @@ impl Output {
     }
 
     /// Says what was done, in so many seconds.
-    fn report(&self, args: &Args, plan: &Channeliser, fed: u64, seconds: f64) {
+    fn report(&self, plan: &Channeliser, fed: u64, seconds: f64) {
         let Shape { inputs, channels, .. } = self.shape;
         let clipped = warn_of_clipped(&self.clipped, &self.shape, self.written);
         let lost = self.missing as f64 / (self.written * inputs as u64).max(1) as f64;
@@ -202,18 +245,18 @@ impl Output {
             plan.kernel(),
             digits(100.0 * lost),
             digits(clipped),
-            args.output.display()
+            self.path.display()
         ));
     }
 
-    fn finish(self, described: Option<&PathBuf>) -> Result<()> {
-        let describe = |output: &PathBuf| match self.shape.encoding {
-            SpectrumEncoding::Voltage(encoding) => {
-                Description::new(encoding, self.shape.layout, &self.axes).write(output)
+    fn finish(self, described: bool) -> Result<()> {
+        let description = match self.shape.encoding {
+            SpectrumEncoding::Voltage(encoding) if described => {
+                Description::new(encoding, self.shape.layout, &self.axes).write(self.path)
             }
-            SpectrumEncoding::Cf32 => Ok(()),
+            _ => Ok(()),
         };
-        all([self.writer.finish(), described.map_or(Ok(()), describe)])
+        all([self.writer.finish(), description])
     }
 }
 

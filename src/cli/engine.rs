@@ -138,13 +138,13 @@ impl Engine {
         known: &Known,
     ) -> Result<(Builder, Sky)> {
         let RawShape { inputs, encoding, layout } = recording.shape();
-        let mut builder = Channeliser::builder(inputs, channels)
+        let builder = Channeliser::builder(inputs, channels)
             .encoding(encoding)
             .layout(layout)
-            .taps(self.taps)
             .inverted(self.inverted)
             .output(self.output_encoding)
             .output_layout(self.output_layout);
+        let mut builder = self.filtered(builder)?;
         let residues = channels.saturating_mul(if encoding.is_complex() { 1 } else { 2 });
         if let Some(Oversampling { above, below }) = self.oversample {
             let product = residues.saturating_mul(below);
@@ -155,12 +155,6 @@ impl Engine {
                 )));
             }
             builder = builder.hop(product / above);
-        }
-        if let Some(window) = self.window {
-            builder = builder.window(window);
-        }
-        if let Some(path) = &self.prototype {
-            builder = builder.prototype(&numbers(path)?);
         }
         if let Some(path) = &self.gains {
             builder = builder.gains(&read_gains(path, inputs, channels)?);
@@ -207,6 +201,23 @@ impl Engine {
             builder = builder.delays(Arc::new(polynomials), rate, dc.unwrap_or(0.0));
         }
         Ok((builder, sky))
+    }
+
+    /// The filter bank alone, of real samples.
+    pub fn bank(&self, channels: usize) -> Result<Builder> {
+        self.filtered(Channeliser::builder(1, channels))
+    }
+
+    /// With taps and their prototype.
+    fn filtered(&self, builder: Builder) -> Result<Builder> {
+        let mut builder = builder.taps(self.taps);
+        if let Some(window) = self.window {
+            builder = builder.window(window);
+        }
+        if let Some(path) = &self.prototype {
+            builder = builder.prototype(&numbers(path)?);
+        }
+        Ok(builder)
     }
 
     /// The level that is asked for.

@@ -98,7 +98,7 @@ impl Args {
             Err(Error::file(&self.input, format!("{what} {found}: expected one below {count}")))
         };
         below("--dump", self.dump, file.dumps)?;
-        let channels = file.axis.len();
+        let channels = file.axis.values.len();
         let path = &self.output;
         match self.kind {
             Kind::Matrix => {
@@ -123,7 +123,7 @@ impl Args {
                     (all().fold(f64::INFINITY, f64::min), all().fold(f64::NEG_INFINITY, f64::max));
                 let margin = 0.05 * (high - low).max(1.0);
                 let look = Look { title, y: "power (dB)", range: low - margin..high + margin };
-                save(path, SIZE, |root| chart(root, &file, &look, &lines, true))?;
+                save(path, SIZE, |root| chart(root, &file.axis, &look, &lines, true))?;
             }
             Kind::Closure => {
                 if file.inputs < 3 {
@@ -146,7 +146,7 @@ impl Args {
                     .collect();
                 let title = format!("Closure phases, dump {}", self.dump);
                 let look = Look { title, y: "", range: -1.0..1.0 };
-                save(path, SIZE, |root| chart(root, &file, &look, &lines, false))?;
+                save(path, SIZE, |root| chart(root, &file.axis, &look, &lines, false))?;
             }
             Kind::Waterfall => {
                 let usual = [1.min(file.inputs - 1), 0];
@@ -176,8 +176,22 @@ pub struct Measured {
     pub dumps: usize,
     pub inputs: usize,
     /// Channels: their frequencies in megahertz, or their numbers.
-    axis: Vec<f64>,
-    axis_name: &'static str,
+    axis: Axis,
+}
+
+/// What lines are drawn against.
+pub struct Axis {
+    pub values: Vec<f64>,
+    pub name: &'static str,
+}
+
+impl Axis {
+    /// Its ends.
+    fn range(&self) -> std::ops::Range<f64> {
+        let low = self.values.iter().copied().fold(f64::INFINITY, f64::min);
+        let high = self.values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        if low < high { low..high } else { low - 0.5..high + 0.5 }
+    }
 }
 
 enum Source {
@@ -188,7 +202,7 @@ enum Source {
 impl Measured {
     /// Opens what `corrust correlate` wrote; of UVH5 the polarisation of this place.
     pub fn open(path: &PathBuf, polarisation: usize) -> Result<Self> {
-        let (source, dumps, baselines_found, axis, axis_name);
+        let (source, dumps, baselines_found, axis);
         if ending(path) == UVH5 {
             let reader = uvh5::Reader::open(path)?;
             let count = reader.polarisations().len();
@@ -199,8 +213,8 @@ impl Measured {
                 ));
             }
             (dumps, baselines_found) = (reader.dumps(), reader.pairs().len());
-            axis = reader.frequencies().iter().map(|frequency| frequency / 1e6).collect::<Vec<_>>();
-            axis_name = "frequency (MHz)";
+            let values = reader.frequencies().iter().map(|frequency| frequency / 1e6).collect();
+            axis = Axis { values, name: "frequency (MHz)" };
             source = Source::Uvh5(reader, polarisation);
         } else {
             let reader = Reader::open(path)?;
@@ -217,27 +231,31 @@ impl Measured {
                 ));
             };
             (dumps, baselines_found) = (found, pairs);
-            axis = (0..channels).map(|channel| channel as f64).collect();
-            axis_name = "channel";
+            let values = (0..channels).map(|channel| channel as f64).collect();
+            axis = Axis { values, name: "channel" };
             source = Source::Npy(reader, dtype);
         }
         let inputs = ((2.0 * baselines_found as f64).sqrt()) as usize;
-        if inputs == 0 || baselines(inputs) != baselines_found || axis.is_empty() || dumps == 0 {
+        if inputs == 0
+            || baselines(inputs) != baselines_found
+            || axis.values.is_empty()
+            || dumps == 0
+        {
             return Err(Error::file(
                 path,
                 format!(
                     "{dumps} dumps of {} channels and {baselines_found} baselines: expected at least 1 \
                      dump and channel, and N(N+1)/2 baselines",
-                    axis.len()
+                    axis.values.len()
                 ),
             ));
         }
-        Ok(Self { source, dumps, inputs, axis, axis_name })
+        Ok(Self { source, dumps, inputs, axis })
     }
 
     /// The visibilities of a dump, `[channel][baseline]`.
     pub fn dump(&mut self, dump: usize) -> Result<Array2<Complex<f64>>> {
-        let shape = (self.axis.len(), baselines(self.inputs));
+        let shape = (self.axis.values.len(), baselines(self.inputs));
         match &mut self.source {
             Source::Uvh5(reader, polarisation) => {
                 let sums = reader.read(dump)?;
@@ -266,7 +284,7 @@ impl Measured {
 
     /// Means of a baseline over dumps and channels, `[time][frequency]`.
     fn waterfall(&mut self, baseline: usize) -> Result<Array2<Complex<f64>>> {
-        let (dumps, channels) = (self.dumps, self.axis.len());
+        let (dumps, channels) = (self.dumps, self.axis.values.len());
         let (rows, columns) = (dumps.min(CELLS), channels.min(CELLS));
         let mut sums = Array2::<Complex<f64>>::default((rows, columns));
         let mut counts = Array2::<f64>::zeros((rows, columns));
@@ -280,13 +298,6 @@ impl Measured {
         }
         sums.zip_mut_with(&counts, |sum, count| *sum /= count);
         Ok(sums)
-    }
-
-    /// The ends of the channels' axis.
-    fn range(&self) -> std::ops::Range<f64> {
-        let low = self.axis.iter().copied().fold(f64::INFINITY, f64::min);
-        let high = self.axis.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        if low < high { low..high } else { low - 0.5..high + 0.5 }
     }
 }
 
@@ -307,16 +318,16 @@ pub fn coherences(sums: &Array2<Complex<f64>>, inputs: usize) -> Array2<Complex<
 }
 
 /// What a chart's axes say.
-struct Look {
-    title: String,
-    y: &'static str,
-    range: std::ops::Range<f64>,
+pub struct Look {
+    pub title: String,
+    pub y: &'static str,
+    pub range: std::ops::Range<f64>,
 }
 
-/// Lines against frequency, or points of phases in units of pi.
-fn chart(
+/// Joined lines, or points of phases in units of pi.
+pub fn chart(
     root: &Area<'_>,
-    file: &Measured,
+    axis: &Axis,
     look: &Look,
     lines: &[(String, Vec<f64>)],
     joined: bool,
@@ -330,10 +341,10 @@ fn chart(
         .margin_left(14)
         .x_label_area_size(56)
         .y_label_area_size(76)
-        .build_cartesian_2d(file.range(), look.range.clone())?;
+        .build_cartesian_2d(axis.range(), look.range.clone())?;
     chart
         .configure_mesh()
-        .x_desc(file.axis_name)
+        .x_desc(axis.name)
         .y_desc(look.y)
         .y_labels(if joined { 8 } else { 3 })
         .y_label_formatter(&|y| if joined { format!("{y:.1}") } else { phase_name(*y).to_owned() })
@@ -345,7 +356,7 @@ fn chart(
         .draw()?;
     for (index, (name, line)) in lines.iter().enumerate() {
         let colour = COLOURS[index % COLOURS.len()];
-        let points = file.axis.iter().copied().zip(line.iter().copied());
+        let points = axis.values.iter().copied().zip(line.iter().copied());
         if joined && line.len() > 1 {
             chart.draw_series(LineSeries::new(points, colour.stroke_width(1)))?;
         } else {
@@ -374,7 +385,7 @@ fn waterfall(
         (index as i64 * i64::from(length) / count as i64) as i32
     };
     // Low frequencies are on the left whichever way channels run.
-    let flipped = file.axis.first() > file.axis.last();
+    let flipped = file.axis.values.first() > file.axis.values.last();
     for (left, title) in [(90, "amplitude"), (690, "phase")] {
         for ((row, column), cell) in cells.indexed_iter() {
             let colour = match title {
@@ -394,13 +405,13 @@ fn waterfall(
         let text = format!("V({i},{j}), {title}");
         root.draw_text(&text, &label(20).pos(centred), (left + WIDTH / 2, 22))?;
         let bottom = TOP + HEIGHT;
-        let range = file.range();
+        let range = file.axis.range();
         for (value, x) in [(range.start, left), (range.end, left + WIDTH)] {
             let style = label(14).pos(centred);
             root.draw_text(&super::digits(value), &style, (x, bottom + 8))?;
         }
         let middle = (left + WIDTH / 2, bottom + 28);
-        root.draw_text(file.axis_name, &label(16).pos(centred), middle)?;
+        root.draw_text(file.axis.name, &label(16).pos(centred), middle)?;
         let right = label(14).pos(Pos::new(HPos::Right, VPos::Center));
         root.draw_text("0", &right, (left - 8, TOP))?;
         root.draw_text(&file.dumps.to_string(), &right, (left - 8, bottom))?;

@@ -31,6 +31,7 @@ mod info;
 mod plot;
 mod progress;
 mod quantise;
+mod response;
 mod run_files;
 mod selection;
 mod simulate;

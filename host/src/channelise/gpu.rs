@@ -26,6 +26,7 @@ use crate::{
     Encoding, Error, Layout, Result,
     device::{Buffer, Gpu, Rows, Stream},
     samples::{Memory, RawEncoding, RawLayout, RawSamples},
+    stream::{Feeder, LEAST_ROW, Parcel},
 };
 
 /// Most inputs of a block of the fused kernel.
@@ -37,6 +38,9 @@ const POINTS_BYTES: usize = 256 << 20;
 const MOST_SPAN: usize = 512;
 /// Columns that a block of it may have, from most to least: 32 real samples are four sectors of memory.
 const COLUMNS_OF_BLOCK: [usize; 4] = [16, 8, 4, 2];
+
+/// Sets of buffers for samples from host memory: one is filled while the other is channelised.
+const SETS: usize = 2;
 
 /// Bytes that rows of samples on the device are aligned to.
 const ALIGNMENT: usize = 16;
@@ -70,8 +74,8 @@ pub(super) struct GpuBackend {
     /// Between the launches of the two-pass kernel.
     points: Buffer,
     clipped: Buffer,
-    /// Samples from host memory.
-    block: Buffer,
+    /// Brings samples from host memory.
+    feeder: Feeder,
     spectra: Buffer,
     /// Samples `kept` to `kept + held` of the stream, f32, `[input][time]`.
     seam: Buffer,
@@ -79,8 +83,6 @@ pub(super) struct GpuBackend {
     spare: Buffer,
     kept: u64,
     held: usize,
-    /// The stream of the last work.
-    last: Stream,
 }
 
 impl GpuBackend {
@@ -102,31 +104,21 @@ impl GpuBackend {
             places: buffer(0)?,
             points: buffer(0)?,
             clipped: buffer(8 * shape.inputs)?,
-            block: buffer(0)?,
+            feeder: Feeder::new(&gpu, SETS),
             spectra: buffer(0)?,
             seam: buffer(0)?,
             spare: buffer(0)?,
             kept: 0,
             held: 0,
-            last: Stream::default(),
             turns: setup.turns,
             gpu,
             shape,
             kernel,
         };
-        backend.taps.upload(backend.last, &taps)?;
-        backend.table.upload(backend.last, &table)?;
+        backend.taps.upload(backend.feeder.last(), &taps)?;
+        backend.table.upload(backend.feeder.last(), &table)?;
         backend.set_gains(setup.gains)?;
         Ok(backend)
-    }
-
-    /// Makes `stream` come after the work so far.
-    fn continue_on(&mut self, stream: Stream) -> Result<()> {
-        if self.last != stream {
-            self.gpu.order(self.last, stream)?;
-            self.last = stream;
-        }
-        Ok(())
     }
 
     /// Bits from one sample of an input to the next, and from one input to the next.
@@ -159,37 +151,42 @@ impl GpuBackend {
             let view = self.view(slice.address(), block.bit(0, 0), block.pitch(), start);
             return Ok((view, slice.stream()));
         }
-        let Memory::Host(bytes) = block.memory() else { unreachable!("host or device") };
-        let stream = Stream::default();
-        self.continue_on(stream)?;
+        let Memory::Host(memory) = block.memory() else { unreachable!("host or device") };
         let bits = block.encoding().bits();
-        let (rows, along) = match block.layout() {
+        let (count, along) = match block.layout() {
             RawLayout::Nt => (block.inputs(), block.len()),
             RawLayout::Tn => (block.len(), block.inputs()),
         };
-        if rows == 0 || along == 0 {
-            return Ok((self.view(self.block.address(), 0, 0, start), stream));
+        if count == 0 || along == 0 {
+            return Ok((self.view(self.seam.address(), 0, 0, start), self.feeder.last()));
         }
         let first = block.bit(0, 0);
         let width = (first % 8 + along * bits).div_ceil(8);
         let pitch = width.next_multiple_of(ALIGNMENT);
-        self.block.reserve(rows * pitch)?;
+        let (from, from_pitch) = (first / 8, block.pitch());
         let fill = |begin: usize, part: &mut [u8]| {
             let mut done = 0;
             while done < part.len() {
                 let (row, column) = ((begin + done) / pitch, (begin + done) % pitch);
                 let count = (pitch - column).min(part.len() - done);
                 let place = &mut part[done..done + count];
-                let from = first / 8 + row * block.pitch();
+                let from = from + row * from_pitch;
                 let there = width.saturating_sub(column).min(count);
-                place[..there].copy_from_slice(&bytes[from + column..][..there]);
+                place[..there].copy_from_slice(&memory[from + column..][..there]);
                 place[there..].fill(0);
                 done += count;
             }
         };
-        // SAFETY: the buffer was made as long.
-        unsafe { self.gpu.upload_filled(stream, self.block.address(), rows * pitch, &fill)? };
-        Ok((self.view(self.block.address(), first % 8, pitch, start), stream))
+        let rows = Rows { from, from_pitch, to: 0, to_pitch: pitch, width, count };
+        let parcel = Parcel {
+            memory,
+            bytes: count * pitch,
+            rows: (width >= LEAST_ROW).then(|| vec![rows]),
+            clear: &|_, _| Ok(()),
+            fill: &fill,
+        };
+        let (address, stream) = self.feeder.carry(&parcel)?;
+        Ok((self.view(address, first % 8, pitch, start), stream))
     }
 
     /// Enqueues the spectra `range` of a batch, of the samples of `view`.
@@ -315,7 +312,7 @@ impl GpuBackend {
         order: Option<Stream>,
     ) -> Result<Stream> {
         let (view, stream) = self.bring(block, start)?;
-        self.continue_on(stream)?;
+        self.feeder.continue_on(stream)?;
         if let Some(other) = order {
             self.gpu.order(other, stream)?;
         }
@@ -344,6 +341,7 @@ impl GpuBackend {
         if let Some(other) = order {
             self.gpu.order(stream, other)?;
         }
+        self.feeder.give_back()?;
         Ok(stream)
     }
 
@@ -423,7 +421,7 @@ impl Backend for GpuBackend {
         let mut room = std::mem::replace(&mut self.spectra, Buffer::new(&self.gpu, 0)?);
         room.reserve(spectra.bytes.len())?;
         let clipped = self.clipped.address();
-        self.continue_on(Stream::default())?;
+        self.feeder.continue_on(Stream::default())?;
         self.clipped.clear(Stream::default())?;
         let to = (room.address(), batch.count);
         let enqueued = self.enqueue(block, start, batch, to, clipped, None);
@@ -464,7 +462,7 @@ impl Backend for GpuBackend {
         let gains: Vec<[f32; 2]> =
             gains.iter().step_by(step).map(|gain| [gain.re, gain.im]).collect();
         self.wait()?;
-        self.gains.upload(self.last, &gains)
+        self.gains.upload(self.feeder.last(), &gains)
     }
 
     fn reset(&mut self) {
@@ -472,7 +470,7 @@ impl Backend for GpuBackend {
     }
 
     fn wait(&mut self) -> Result<()> {
-        self.gpu.wait(self.last)
+        self.feeder.wait()
     }
 
     fn gpu(&self) -> Option<&Arc<dyn Gpu>> {

@@ -14,6 +14,7 @@ mod kernel;
 mod places;
 mod plan;
 mod prototype;
+mod response;
 mod shape;
 mod spectra;
 
@@ -21,6 +22,7 @@ pub use kernel::Kernel;
 pub use places::MAX_DELAY_SAMPLES;
 pub use plan::{Builder, Channeliser};
 pub use prototype::{Window, prototype};
+pub use response::Response;
 pub use shape::{MAX_TAPS, RESIDUES, Shape, SpectrumEncoding};
 pub use spectra::{Spectra, SpectraMut};
 

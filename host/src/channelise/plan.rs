@@ -177,6 +177,17 @@ impl Builder {
         Ok(self)
     }
 
+    /// The plan for so many inputs of tones: floats to floats, without gains and delays.
+    pub(super) fn of_tones(&self, inputs: usize) -> Result<Channeliser> {
+        let mut tones = self.clone().output(SpectrumEncoding::Cf32).layout(RawLayout::Nt);
+        let complex = tones.shape.raw.is_complex();
+        tones.shape.inputs = inputs;
+        tones.shape.raw = if complex { RawEncoding::Cf32 } else { RawEncoding::F32 };
+        tones.shape.inverted = false;
+        (tones.gains, tones.delays) = (Vec::new(), None);
+        tones.build()
+    }
+
     /// The gains that were set or measured; none if all are 1.
     pub fn gains_set(&self) -> &[Complex<f32>] {
         &self.gains

@@ -26,10 +26,24 @@ use crate::{
 pub(crate) const PIECE_BYTES: usize = 32 << 20;
 
 /// Rows that are as long as this reach the device as quickly as one.
-const LEAST_ROW: usize = 4096;
+pub(crate) const LEAST_ROW: usize = 4096;
 
 /// Most copies of rows, and most rectangles of zeros, that are enqueued for one piece.
 const MOST_COPIES: usize = 64;
+
+/// What a [`Feeder`] carries from host memory.
+pub(crate) struct Parcel<'a> {
+    /// Where it lies.
+    pub memory: &'a [u8],
+    /// Bytes on the device.
+    pub bytes: usize,
+    /// Rows that the copy engine can bring, if they are few and long enough to.
+    pub rows: Option<Vec<Rows>>,
+    /// What is left to set after them, from an address on and on a stream.
+    pub clear: &'a dyn Fn(u64, Stream) -> Result<()>,
+    /// Writes a part of the whole, from its byte on.
+    pub fill: &'a (dyn Fn(usize, &mut [u8]) + Sync),
+}
 
 /// What brings samples to a GPU, a piece at a time, and keeps the order of the work on them.
 pub(crate) struct Feeder {
@@ -107,52 +121,67 @@ impl Feeder {
         }
         let gather = Gather::new(samples, layout, None);
         let (zero, zeros) = gather.zeros();
-        let copies = self.copies()?;
-        let set = self.set(gather.bytes())?;
-        let (stream, address) = (set.stream, set.source.address());
-        // SAFETY: the set has room for the gathered samples; the caller's memory is read until it is
-        // given back, or until `upload_filled` returns.
-        unsafe {
-            let clear = |stream| {
-                zeros.iter().try_for_each(|zeros| {
-                    let rows = Rows { to: zeros.first, to_pitch: zeros.pitch, ..Rows::one(0) };
-                    let rows = Rows { width: zeros.width, count: zeros.rows, ..rows };
-                    gpu.set_rows(stream, address, &rows, zero)
-                })
-            };
-            match samples.memory() {
-                Memory::Device(slice) => {
-                    gpu.order(slice.stream(), stream)?;
-                    for rows in gather.rows(0).unwrap_or_default() {
-                        gpu.copy_rows(stream, address, slice.address(), &rows)?;
-                    }
-                    gpu.order(stream, slice.stream())?;
-                    clear(stream)?;
+        let clear = |address, stream| {
+            zeros.iter().try_for_each(|zeros| {
+                let rows = Rows { to: zeros.first, to_pitch: zeros.pitch, ..Rows::one(0) };
+                let rows = Rows { width: zeros.width, count: zeros.rows, ..rows };
+                // SAFETY: the set has room for the gathered samples.
+                unsafe { gpu.set_rows(stream, address, &rows, zero) }
+            })
+        };
+        let (address, stream) = match samples.memory() {
+            Memory::Device(slice) => {
+                let set = self.set(gather.bytes())?;
+                let (stream, address) = (set.stream, set.source.address());
+                gpu.order(slice.stream(), stream)?;
+                for rows in gather.rows(0).unwrap_or_default() {
+                    // SAFETY: the set has room for the gathered samples, the slice is as long as it says.
+                    unsafe { gpu.copy_rows(stream, address, slice.address(), &rows)? };
                 }
-                Memory::Host(bytes) => {
-                    // What was computed of the set's samples comes first.
-                    gpu.order(stream, copies)?;
-                    let few = |rows: &Vec<Rows>| rows.len().max(zeros.len()) <= MOST_COPIES;
-                    match gather.rows(LEAST_ROW).filter(few) {
-                        Some(rows) if gpu.is_locked(bytes) => {
-                            self.lent = true;
-                            for rows in rows {
-                                gpu.copy_in(copies, address, bytes, &rows)?;
-                            }
-                            clear(copies)?;
-                        }
-                        _ => {
-                            gpu.upload_filled(copies, address, gather.bytes(), &|first, part| {
-                                gather.fill(first, part);
-                            })?
-                        }
-                    }
-                    gpu.order(copies, stream)?;
-                }
+                gpu.order(stream, slice.stream())?;
+                clear(address, stream)?;
+                (address, stream)
             }
-            let slice = DeviceSlice::from_raw(address, gather.bytes(), stream);
-            Ok(Samples::dense(slice.into(), samples.element(), layout, samples.extents()))
+            Memory::Host(memory) => {
+                let rows = gather.rows(LEAST_ROW).filter(|_| zeros.len() <= MOST_COPIES);
+                let fill = |first, part: &mut [u8]| gather.fill(first, part);
+                let parcel =
+                    Parcel { memory, bytes: gather.bytes(), rows, clear: &clear, fill: &fill };
+                self.carry(&parcel)?
+            }
+        };
+        // SAFETY: it is the set's source.
+        let slice = unsafe { DeviceSlice::from_raw(address, gather.bytes(), stream) };
+        Ok(Samples::dense(slice.into(), samples.element(), layout, samples.extents()))
+    }
+
+    /// Brings what is in host memory to the device, and says where it is and on which stream it can be
+    /// used; as for [`bring`](Self::bring).
+    ///
+    /// # Errors
+    /// The device's own.
+    pub(crate) fn carry(&mut self, parcel: &Parcel<'_>) -> Result<(u64, Stream)> {
+        let gpu = self.gpu.clone();
+        let copies = self.copies()?;
+        let set = self.set(parcel.bytes)?;
+        let (stream, address) = (set.stream, set.source.address());
+        // What was computed of the set's samples comes first.
+        gpu.order(stream, copies)?;
+        match parcel.rows.as_ref().filter(|rows| rows.len() <= MOST_COPIES) {
+            Some(rows) if gpu.is_locked(parcel.memory) => {
+                self.lent = true;
+                for rows in rows {
+                    // SAFETY: the set has room for the parcel; the caller's memory is read until it is given
+                    // back.
+                    unsafe { gpu.copy_in(copies, address, parcel.memory, rows)? };
+                }
+                (parcel.clear)(address, copies)?;
+            }
+            // SAFETY: as above; nothing is read after the return.
+            _ => unsafe { gpu.upload_filled(copies, address, parcel.bytes, parcel.fill)? },
         }
+        gpu.order(copies, stream)?;
+        Ok((address, stream))
     }
 
     /// The set whose turn it is, with room for `bytes` bytes.
