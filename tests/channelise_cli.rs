@@ -120,3 +120,31 @@ fn bad_input_is_one_sentence() {
         assert!(!folder.join("x.npy").exists());
     }
 }
+
+#[test]
+fn the_response_is_drawn_and_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    for device in ["cpu", "sim"] {
+        let options = format!("--response r.svg --channels 64 --taps 4 --device {device}");
+        let said = done(folder, &format!("channelise {options}"));
+        assert!(said.contains("of 64 channels, 4 taps: -6.12 dB at a channel's edge"), "{said}");
+        assert!(said.contains("(designed: -6.12, "), "{said}");
+        let figure = fs::read_to_string(folder.join("r.svg")).unwrap();
+        assert!(figure.contains("<svg") && figure.contains("measured"));
+    }
+    let before = fs::read(folder.join("r.svg")).unwrap();
+    for (arguments, reason) in [
+        ("--response r.txt --channels 64", "r.txt: expected a name that ends in .svg or .png"),
+        ("--response r.svg raw.npy --channels 64", "cannot be used with"),
+        ("--response r.svg --channels 7", "7 channels"),
+        ("--response r.svg --channels 64 --prototype none.npy", "none.npy: cannot read"),
+        ("--channels 64", "required arguments were not provided"),
+    ] {
+        let output = corrust(folder, &format!("channelise {arguments}"));
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{arguments}: {error}");
+        assert!(error.contains(reason), "{arguments}: {error}");
+    }
+    assert_eq!(fs::read(folder.join("r.svg")).unwrap(), before);
+}

@@ -121,3 +121,37 @@ fn turning(frequency: f64, count: usize) -> impl Iterator<Item = Complex<f64>> {
         z
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Device, channelise::Window, samples::RawEncoding};
+
+    #[test]
+    fn tones_come_out_as_the_prototype_says() {
+        let offsets: Vec<f64> = (-24..=24).map(|n| f64::from(n) / 8.0).collect();
+        for (window, taps, complex) in
+            [(Window::Hann, 8, false), (Window::Kaiser(9.0), 12, true), (Window::Rect, 1, false)]
+        {
+            let raw = if complex { RawEncoding::Cf32 } else { RawEncoding::I8 };
+            let builder = Channeliser::builder(3, 64).encoding(raw).window(window).taps(taps);
+            let response = builder.device(Device::Cpu).response(&offsets).unwrap();
+            let pairs = response.measured.iter().zip(&response.designed);
+            for ((measured, designed), offset) in pairs.zip(&offsets) {
+                // A real tone's other half is 64 channels away.
+                let bound = if taps == 1 { 0.05 * designed + 1e-3 } else { 1e-4 * designed + 1e-9 };
+                assert!((measured - designed).abs() <= bound, "{window} {offset}: {measured}");
+            }
+            let [measured, designed] = response.leakage(1.0);
+            let most = if taps == 1 { 0.1 } else { 1e-5 };
+            assert!(measured <= most && designed <= most, "{window}: {measured} {designed}");
+        }
+    }
+
+    #[test]
+    fn tones_without_a_place_are_refused() {
+        let builder = Channeliser::builder(1, 64).device(Device::Cpu);
+        let error = builder.response(&[0.0, f64::NAN]).unwrap_err().to_string();
+        assert_eq!(error, "a tone NaN channels away: expected a finite number");
+    }
+}
