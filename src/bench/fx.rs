@@ -16,7 +16,7 @@ use super::{
 };
 
 /// Raw bytes of all inputs that are brought from host memory at once.
-const PIECE_BYTES: usize = 64 << 20;
+const PIECE_BYTES: usize = 128 << 20;
 
 /// Where the raw samples are.
 pub(super) enum Source {

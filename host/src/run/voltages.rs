@@ -49,11 +49,14 @@ impl Voltages {
     /// A recording for an F-engine of `shape`, in blocks of 64 MiB, or more where its spectra are long.
     pub fn over(recording: Box<dyn Recording<RawShape>>, shape: &channelise::Shape) -> Self {
         let raw = recording.shape();
-        let times = BLOCK_BYTES * 8 / raw.inputs.saturating_mul(raw.encoding.bits()).max(1);
+        let of_bytes = |bytes| bytes * 8 / raw.inputs.saturating_mul(raw.encoding.bits()).max(1);
         // A correlator goes through its sums once per block.
         let sums = (16 * shape.channels).saturating_mul(baselines(shape.inputs)).min(MOST_BYTES);
         let spectra = sums / shape.spectrum_bytes().max(1);
-        let times = times.max(2 * shape.window()).max(spectra.saturating_mul(shape.hop));
+        // Spectra that begin in one block and end in the next cost more than others.
+        let window = shape.window().saturating_mul(8).min(of_bytes(MOST_BYTES));
+        let times = of_bytes(BLOCK_BYTES).max(window).max(2 * shape.window());
+        let times = times.max(spectra.saturating_mul(shape.hop));
         Self {
             shape: raw,
             times: recording.times(),
