@@ -269,3 +269,16 @@ fn sim() {
 fn cuda() {
     judge(Device::Cuda(0));
 }
+
+/// What follows the last row in staging memory may begin a part of it.
+#[test]
+fn rows_of_any_length_are_brought() {
+    for times in 80..90 {
+        let bytes: Vec<u8> = (0..3 * times).map(|n| (37 * n) as u8).collect();
+        let spectra = |device| {
+            let builder = Channeliser::builder(3, 4).taps(1).layout(RawLayout::Tn);
+            builder.device(device).build().unwrap().channelise(&bytes[..]).unwrap()
+        };
+        assert_eq!(spectra(Device::Sim), spectra(Device::Cpu), "{times} times");
+    }
+}

@@ -170,9 +170,10 @@ impl GpuBackend {
                 let (row, column) = ((begin + done) / pitch, (begin + done) % pitch);
                 let count = (pitch - column).min(part.len() - done);
                 let place = &mut part[done..done + count];
-                let from = from + row * from_pitch;
+                // A part may begin in what follows a row, for which nothing lies in memory.
                 let there = width.saturating_sub(column).min(count);
-                place[..there].copy_from_slice(&memory[from + column..][..there]);
+                let from = from + row * from_pitch + column.min(width);
+                place[..there].copy_from_slice(&memory[from..from + there]);
                 place[there..].fill(0);
                 done += count;
             }
