@@ -30,11 +30,15 @@
 //! # Ok::<(), corrust_host::Error>(())
 //! ```
 
+mod planes;
 mod van_vleck;
 
 use std::sync::Arc;
 
-pub use self::van_vleck::VanVleck;
+pub use self::{
+    planes::{planes, planes_device, planes_on},
+    van_vleck::VanVleck,
+};
 
 use corrust_gpu::abi::reorder::{QUANTISE, Quantise};
 use half::f16;
@@ -42,9 +46,8 @@ use num_complex::Complex;
 use rayon::prelude::*;
 
 use crate::{
-    Encoding, Error, Layout, Result,
-    device::{Gpu, Stream, host},
-    samples::{Extents, Samples},
+    Encoding, Error, Result,
+    device::{Gpu, Stream},
 };
 
 /// Bits that a quantised real or imaginary part may have.
@@ -436,73 +439,6 @@ pub fn pack(samples: &[u8], bits: u32) -> Result<[Vec<u32>; 2]> {
             *word |= (code as u32) << (bits * (index % per_word) as u32);
         }
     }
-    Ok(words)
-}
-
-/// Makes the words of [`Encoding::B1`] or [`Encoding::B2`] of [`Ci4`](Encoding::Ci4) samples of 1- or 2-bit values, in
-/// any order and nothing missing: `[channel][input][plane][word]`. The levels `2 v + 1` are what they stand for. Bits
-/// after the last time are clear.
-///
-/// # Errors
-/// [`Error::Invalid`] for a number of bits other than 1 or 2, samples of another encoding, in a GPU's memory or with
-/// some missing, or a value of more bits; [`Error::OutOfMemory`].
-pub fn planes(samples: &Samples<'_>, bits: u32) -> Result<Vec<u8>> {
-    let encoding = match bits {
-        1 => Encoding::B1,
-        2 => Encoding::B2,
-        _ => {
-            return Err(Error::invalid(format!("planes of {bits} bits: expected 1 or 2")));
-        }
-    };
-    if samples.element() != Encoding::Ci4.into() {
-        return Err(Error::invalid(format!(
-            "planes of {} samples: expected ci4, as they are quantised",
-            samples.element()
-        )));
-    }
-    if !samples.is_complete() {
-        return Err(Error::invalid(
-            "planes of samples of which some are missing: expected all, as bits have no zero",
-        ));
-    }
-    let Extents { channels, inputs, times } = samples.extents();
-    let values = samples.gather(Layout::Cnt)?;
-    let half = 1_u8 << (bits - 1);
-    let (word, row) = (encoding.bytes(), times.div_ceil(encoding.times()) * encoding.bytes());
-    let planes = encoding.planes();
-    let mut words = host::zeros(channels * inputs * planes * row)?;
-    if times == 0 {
-        return Ok(words);
-    }
-    let rows = words.par_chunks_exact_mut(planes * row).zip(values.par_chunks_exact(times));
-    rows.enumerate().try_for_each(|(index, (words, values))| {
-        for (time, &sample) in values.iter().enumerate() {
-            // The nibbles, sign-extended.
-            let parts = [sample as i8 >> 4, (sample << 4) as i8 >> 4];
-            for (part, value) in parts.into_iter().enumerate() {
-                let code = value.wrapping_add(half as i8) as u8;
-                if code >= 2 * half {
-                    return Err(Error::invalid(format!(
-                        "time {time} of input {} of channel {} has a part of {value}: expected {bits} \
-                         bit{}, {} to {}",
-                        index % inputs,
-                        index / inputs,
-                        if bits == 1 { "" } else { "s" },
-                        -(half as i8),
-                        half - 1
-                    )));
-                }
-                let byte = time / encoding.times() * word
-                    + part * word / 2
-                    + time % encoding.times() / 8;
-                for plane in 0..planes {
-                    let bit = code >> (planes - 1 - plane) & 1;
-                    words[plane * row + byte] |= bit << (time % 8);
-                }
-            }
-        }
-        Ok(())
-    })?;
     Ok(words)
 }
 

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use corrust_gpu::abi::{
     Kernel,
     reorder::{
-        CNT_CF16, CNT_CI4, CNT_CI8, CNT_NIBBLES, Reorder, TCN_CI4, TCN_CI8, TCN_NIBBLES,
+        CNT_CF16, CNT_CI4, CNT_CI8, CNT_NIBBLES, PLANE_ROWS, PLANE_TIMES, PLANE_WORDS, PLANES_1,
+        PLANES_2, PLANES_WORDS_1, PLANES_WORDS_2, Planes, Reorder, TCN_CI4, TCN_CI8, TCN_NIBBLES,
         TCN_WORDS_CF16, TCN_WORDS_CI4, TCN_WORDS_CI8, TCN_WORDS_NIBBLES, TILE_INPUTS, TILE_TIMES,
         WordTurn,
     },
@@ -151,6 +152,88 @@ impl Variant {
                 tiles * parameters.native_times.div_ceil(times)
             }
             None => rows.min(1 << 16) as u32,
+        };
+        // SAFETY: the caller's promise.
+        unsafe { gpu.launch(stream, self.kernel, blocks, &parameters) }
+    }
+}
+
+/// Samples in device memory, and the planes of bits that they become.
+#[derive(Clone, Copy, Debug)]
+pub struct ToPlanes<'a> {
+    /// `ci4` or `ci4-offset` samples of values of so many bits in a GPU's memory, at least one time: `tcn` without
+    /// gaps, or rows that are equally far apart with their times side by side.
+    pub samples: Samples<'a>,
+    /// 1 or 2. Of values of more bits the sign counts, and of 2 bits the lowest bit.
+    pub bits: u32,
+    /// Device address of the words, `[channel][input][plane][word]`, 16-byte aligned.
+    pub words: u64,
+}
+
+/// A kernel that makes planes of bits.
+#[derive(Clone, Copy, Debug)]
+pub struct PlaneVariant {
+    kernel: &'static Kernel<Planes>,
+    /// Whether a thread reads words of four inputs.
+    of_words: bool,
+}
+
+impl PlaneVariant {
+    /// Those that take the samples, the quickest first; at least one.
+    ///
+    /// # Panics
+    /// When the samples are in host memory.
+    pub fn of(way: &ToPlanes<'_>) -> Vec<Self> {
+        let two = way.bits == 2;
+        let of_words = Self {
+            kernel: if two { &PLANES_WORDS_2 } else { &PLANES_WORDS_1 },
+            of_words: true,
+        };
+        let any = Self { kernel: if two { &PLANES_2 } else { &PLANES_1 }, of_words: false };
+        let Extents { channels, inputs, times } = way.samples.extents();
+        let turns = way.samples.is_dense(Layout::Tcn)
+            && times > 1
+            && (channels * inputs).is_multiple_of(4)
+            && way.samples.on_device().0.is_multiple_of(4);
+        if turns { vec![of_words, any] } else { vec![any] }
+    }
+
+    /// Name of the kernel.
+    pub fn name(&self) -> &'static str {
+        self.kernel.entry.name
+    }
+
+    /// Enqueues the kernel.
+    ///
+    /// # Safety
+    /// The words have room in device memory, and the samples are still there; the variant is one [of](Self::of)
+    /// theirs.
+    pub unsafe fn launch(
+        &self,
+        gpu: &Arc<dyn Gpu>,
+        stream: Stream,
+        way: &ToPlanes<'_>,
+    ) -> Result<()> {
+        let (Extents { channels, inputs, times }, strides) =
+            (way.samples.extents(), way.samples.strides());
+        let rows = channels * inputs;
+        let offset = way.samples.element() == Encoding::Ci4Offset.into();
+        let parameters = Planes {
+            source: way.samples.on_device().0,
+            words: way.words,
+            row_stride: way.samples.row_stride() as u64,
+            time_stride: if times == 1 { 1 } else { strides.time as u64 },
+            rows: rows as u32,
+            times: times as u32,
+            flip: if offset { 0 } else { 0x88 },
+            reserved: 0,
+        };
+        let words = parameters.times.div_ceil(PLANE_TIMES);
+        let blocks = if self.of_words {
+            parameters.rows.div_ceil(PLANE_ROWS) * words.div_ceil(PLANE_WORDS)
+        } else {
+            let pieces = rows as u64 * u64::from(words) * u64::from(PLANE_TIMES / 16);
+            pieces.div_ceil(self.kernel.entry.threads.into()).min(1 << 16) as u32
         };
         // SAFETY: the caller's promise.
         unsafe { gpu.launch(stream, self.kernel, blocks, &parameters) }

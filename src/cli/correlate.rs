@@ -8,7 +8,7 @@ use std::{
 };
 
 use corrust::{
-    Correlator, Devices, Error, Result, channelise,
+    Correlator, Devices, Encoding, Error, Result, channelise,
     channelise::SpectrumEncoding,
     correlate::{Kernel, Shape, Visibilities, baselines, useful_operations},
     device::Gpu,
@@ -18,6 +18,7 @@ use corrust::{
         npy::{Dtype, Writer},
         uvh5,
     },
+    quantise::{Quantiser, VanVleck},
     run::{Dumps, Integration, Voltages},
 };
 
@@ -37,6 +38,9 @@ use super::{
 /// The output is a NumPy file, int64 [dump][channel][baseline][2] (float32 for cf16 samples), with
 /// baseline b(i,j) = i(i+1)/2 + j, autocorrelations included; or, where its name ends in .uvh5, a UVH5
 /// file, which pyuvdata reads. Sums of integer samples are exact and the same on every device.
+///
+/// Planes of 1 and 2 bits (corrust quantise --planes) are multiplied as bits. With --van-vleck the output is the
+/// correlation coefficients of the voltages, float32 [dump][channel][baseline][2].
 ///
 /// With --channelise the recording is of raw voltages, NumPy, VDIF, DADA, Mark 5B or GUPPI RAW: spectra go
 /// from the F-engine to the correlator on the device, and a spectrum is a time.
@@ -69,10 +73,17 @@ pub struct Args {
     /// Seconds of a dump, to the nearest whole number of times
     #[arg(long, value_name = "S", value_parser = seconds)]
     seconds: Option<f64>,
-    /// NumPy file to write the number of valid times behind each dump to, uint64 [dump]; with --channelise
-    /// behind each baseline, [dump][baseline]
+    /// NumPy file to write the number of valid times behind each dump to, uint64 [dump]; with --channelise and of
+    /// bits behind each baseline (of the first channel), [dump][baseline]
     #[arg(long, value_name = "COUNTS.npy", value_parser = output())]
     counts: Option<PathBuf>,
+    /// Write correlation coefficients of the voltages that samples of b1 or b2 were, of Gaussian noise, -1 to 1, in
+    /// place of sums; of an input with itself 1
+    ///
+    /// STEP is the quantiser's, in standard deviations: of 2 bits what quantise --step was given; by default the
+    /// optimal one, as quantise has it. Of 1 bit it does not matter.
+    #[arg(long, value_name = "STEP", num_args = 0..=1, require_equals = true)]
+    van_vleck: Option<Option<f64>>,
     #[command(flatten)]
     selection: Selection,
     #[command(flatten)]
@@ -117,6 +128,7 @@ Examples:
   corrust correlate nibbles.npy -o visibilities.npy --encoding ci4-offset --layout cnt
   corrust correlate scan.raw -o scan.uvh5 --array array.json --integrate 4096
   corrust correlate pulsar.raw -o visibilities.npy --gates phase-bins.npy --shifts delays.npy
+  corrust correlate bits.npy -o coefficients.npy --van-vleck
   corrust correlate scan.vdif --channelise 1024 -o scan.uvh5 --array array.json --seconds 1 \
       --delays delays.json --sky-frequency 1.4GHz --level
 
@@ -157,7 +169,9 @@ impl Args {
             (None, Some(seconds)) => Some(input.times_of(seconds)?),
             (integrate, _) => integrate,
         };
-        let outputs = Names { output, array: array.as_ref(), counts: self.counts.as_deref() };
+        let van_vleck = self.van_vleck.map(|step| input.van_vleck(step)).transpose()?;
+        let array = array.as_ref();
+        let outputs = Names { output, array, counts: self.counts.as_deref(), van_vleck };
         correlate(input, integrate, &self.selection, self.place.clone(), outputs)
     }
 
@@ -236,10 +250,26 @@ impl Input {
     pub fn channels(recording: Box<dyn Recording>) -> Self {
         Self {
             shape: recording.shape(),
-            recorded: recording.times(),
+            recorded: recording.held(),
             interval: recording.interval(),
             source: Source::Channels(recording),
         }
+    }
+
+    /// What makes coefficients of sums of samples that a quantiser of this step, or the optimal one, made.
+    fn van_vleck(&self, step: Option<f64>) -> Result<VanVleck> {
+        let encoding = self.shape.encoding;
+        if !encoding.is_bits() {
+            return Err(Error::invalid(format!(
+                "--van-vleck of {encoding} samples: expected b1 or b2, as corrust quantise --planes makes them"
+            )));
+        }
+        let bits = encoding.planes() as u32;
+        let quantiser = match step {
+            Some(step) => Quantiser::new(bits, step)?,
+            None => Quantiser::optimal(bits)?,
+        };
+        Ok(quantiser.van_vleck())
     }
 
     /// What a time is, and several of them.
@@ -351,12 +381,14 @@ fn completed(mut array: Array, input: &Input) -> Result<Array> {
     Ok(array)
 }
 
-/// The files that a correlation is written to.
+/// The files that a correlation is written to, and what to them.
 pub struct Names<'a> {
     pub output: &'a Path,
     /// What is known of the array, for UVH5.
     pub array: Option<&'a Array>,
     pub counts: Option<&'a Path>,
+    /// What makes coefficients of sums, where these are to be written.
+    pub van_vleck: Option<VanVleck>,
 }
 
 /// Correlates a recording into the file `names.output`, one dump every `integrate` times, with a progress
@@ -368,7 +400,7 @@ pub fn correlate(
     place: Place,
     names: Names<'_>,
 ) -> Result<()> {
-    let unit = input.unit();
+    let (unit, output) = (input.unit(), names.output);
     let Input { shape, recorded, interval, source } = input;
     let integration = integrate.map_or(recorded, NonZeroU64::get);
     let dumps = recorded / integration;
@@ -390,9 +422,9 @@ pub fn correlate(
         Source::Channels(recording) => (None, Some(recording)),
         Source::Raw(raw) => (Some(*raw), None),
     };
-    let by_baseline = shifts.is_some() || raw.is_some();
+    let by_baseline = shifts.is_some() || raw.is_some() || shape.encoding.is_bits();
     let phased = raw.as_ref().is_some_and(|raw| raw.sky.delayed);
-    let mut outputs = Outputs::create(&shape, gate_count, by_baseline, phased, &names)?;
+    let mut outputs = Outputs::create(&shape, gate_count, by_baseline, phased, names)?;
 
     let start = Instant::now();
     let times = if recorded == u64::MAX { recorded } else { dumps * integration };
@@ -415,7 +447,7 @@ pub fn correlate(
     if let Some(gates) = gates {
         found = found.gates(gates.numbers);
     }
-    let mut totals = Totals { unit, ..Totals::default() };
+    let mut totals = Totals { unit, bits: shape.encoding.is_bits(), ..Totals::default() };
     let mut dump = Integration::default();
     while found.next_into(&mut dump)? {
         outputs.append(&dump)?;
@@ -439,7 +471,7 @@ pub fn correlate(
         digits(useful_operations(shape.inputs, shape.channels, totals.fed) / seconds / 1e12),
         correlator.device_name(),
         correlator.kernel(),
-        names.output.display()
+        output.display()
     ));
     Ok(())
 }
@@ -486,8 +518,9 @@ impl Plan {
 struct Outputs {
     visibilities: Output,
     counts: Option<Writer>,
-    /// Baselines whose times are counted: delays and raw samples make them differ from one to the other.
+    /// Baselines whose times are counted: delays, raw samples and bits make them differ from one to the other.
     counted: usize,
+    van_vleck: Option<VanVleck>,
 }
 
 /// Where visibilities go.
@@ -502,8 +535,12 @@ impl Outputs {
         gates: Option<usize>,
         by_baseline: bool,
         phased: bool,
-        names: &Names<'_>,
+        names: Names<'_>,
     ) -> Result<Self> {
+        // Coefficients are what sums of cf16 are: pairs of float32.
+        let encoding =
+            if names.van_vleck.is_some() { Encoding::Cf16 } else { shape.encoding };
+        let shape = &Shape { encoding, ..*shape };
         let baselines = baselines(shape.inputs);
         let dtype = if shape.encoding.is_integer() { Dtype::Int64 } else { Dtype::Float32 };
         let gate_axis: Vec<usize> = gates.into_iter().collect();
@@ -527,15 +564,19 @@ impl Outputs {
             gate_axis.into_iter().chain(by_baseline.then_some(baselines)).collect();
         let counts =
             names.counts.map(|path| Writer::appending(path, Dtype::Uint64, &entry)).transpose()?;
-        Ok(Self { visibilities, counts, counted: if by_baseline { baselines } else { 1 } })
+        let counted = if by_baseline { baselines } else { 1 };
+        Ok(Self { visibilities, counts, counted, van_vleck: names.van_vleck })
     }
 
     fn append(&mut self, integration: &Integration) -> Result<()> {
         let Integration { start, times, .. } = *integration;
         for dump in &integration.gates {
+            let coefficients = self.van_vleck.as_ref().map(|known| known.coefficients(dump));
+            let coefficients = coefficients.transpose()?;
+            let visibilities = coefficients.as_ref().unwrap_or(&dump.visibilities);
             match &mut self.visibilities {
-                Output::Npy(file) => append(file, &dump.visibilities)?,
-                Output::Uvh5(file) => file.append(&dump.visibilities, &dump.valid, start, times)?,
+                Output::Npy(file) => append(file, visibilities)?,
+                Output::Uvh5(file) => file.append(visibilities, &dump.valid, start, times)?,
             }
             if let Some(counts) = &mut self.counts {
                 let each: Vec<u64> =
@@ -559,6 +600,8 @@ impl Outputs {
 #[derive(Default)]
 struct Totals {
     unit: Unit,
+    /// Whether samples are bits, which have no zero.
+    bits: bool,
     dumps: u64,
     times: u64,
     missing: u64,
@@ -589,8 +632,9 @@ impl Totals {
             ));
         }
         if missing > 0 {
-            let of = if unit == Unit::Spectrum { " for an input" } else { "" };
-            warn(format_args!("{missing} of {times} {all} are missing{of} and count as zero"));
+            let of = if unit == Unit::Spectrum || self.bits { " for an input" } else { "" };
+            let worth = if self.bits { "are left out" } else { "count as zero" };
+            warn(format_args!("{missing} of {times} {all} are missing{of} and {worth}"));
         }
         if kept < times {
             warn(format_args!(

@@ -19,7 +19,7 @@ use super::{
     run_files::{Existing, RunFiles},
     say,
     selection::Selection,
-    si, simulate,
+    sensitivity, si, simulate,
 };
 
 /// Simulate a recording, correlate it, recover the delays of its sources, and plot; then the way from raw
@@ -37,12 +37,17 @@ pub struct Args {
     existing: Existing,
     #[command(flatten)]
     place: Place,
+    /// Measure instead how much of the sensitivity samples of so many bits keep, 1 to 4; several with commas
+    /// between them
+    #[arg(long, value_delimiter = ',')]
+    bits: Vec<u32>,
 }
 
 const EXAMPLES: &str = "\
 Examples:
   corrust demo
-  corrust demo --out /tmp/demo --device cpu";
+  corrust demo --out /tmp/demo --device cpu
+  corrust demo --bits 1,2,3,4                       what few bits are worth";
 
 /// What the demo simulates.
 const SIMULATION: Simulation = Simulation {
@@ -68,7 +73,11 @@ const TOLERANCE: f64 = 0.05;
 impl Args {
     /// Runs the whole chain.
     pub fn run(self) -> Result<()> {
-        let Self { out, existing, place } = self;
+        let Self { out, existing, place, bits } = self;
+        if !bits.is_empty() {
+            say(sensitivity::table(&bits, &place.device)?);
+            return Ok(());
+        }
         // Better to hear now than after the simulation that there is no such device.
         place.device.open()?;
         fs::create_dir_all(&out).map_err(Error::io(&out, "write"))?;
@@ -87,7 +96,7 @@ impl Args {
             None,
             &Selection::default(),
             place.clone(),
-            Names { output: &output, array: None, counts: None },
+            Names { output: &output, array: None, counts: None, van_vleck: None },
         )?;
 
         let inputs = SIMULATION.shape.inputs;
@@ -134,7 +143,7 @@ fn stop_fringes(raw: &PathBuf, output: &PathBuf, place: Place) -> Result<()> {
     let sky = Sky { interval: Some(2.0 * RAW_CHANNELS as f64 / RAW_RATE), ..Sky::default() };
     let recording = format::open_raw(&[raw], Options::default())?;
     let input = Input::raw(recording, builder, Some(20.0), sky)?;
-    let names = Names { output, array: None, counts: None };
+    let names = Names { output, array: None, counts: None, van_vleck: None };
     correlate(input, None, &Selection::default(), place, names)?;
 
     let found = coherences(&Measured::open(output, 0)?.dump(0)?, RAW_INPUTS);

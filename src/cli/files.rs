@@ -19,18 +19,19 @@ pub struct Files {
     /// NumPy: ci8 is int8 [T][C][N][2] (tcn) or [C][N][T][2] (cnt), cf16 the same in float16, ci4
     /// and ci4-offset are uint8 without the last axis. GUPPI RAW: 8-bit samples are ci8, 4-bit ones ci4;
     /// input index = antenna x polarisations + polarisation; times that no block holds count as missing.
-    /// DADA: complex 8-bit samples, NPOL inputs.
+    /// DADA: complex 8-bit samples, NPOL inputs. Bits, b1 and b2: NumPy files of corrust quantise --planes, or
+    /// VDIF of complex samples of 1 or 2 bits, whose threads are inputs.
     #[arg(required = true, value_name = "IN", value_parser = input())]
     pub inputs: Vec<PathBuf>,
-    /// How a sample is stored: ci8, ci4, ci4-offset or cf16
+    /// How a sample is stored: ci8, ci4, ci4-offset or cf16; b1 or b2, planes of bits
     ///
     /// By default int8 is ci8 and float16 is cf16; uint8 needs to be told, unless corrust quantise wrote
-    /// it.
+    /// it. VDIF is read as channels where it is b1 or b2.
     #[arg(long)]
     encoding: Option<Encoding>,
     /// Order of the axes: tcn (time, channel, input) or cnt (channel, input, time)
     ///
-    /// By default tcn, unless corrust quantise wrote it.
+    /// By default tcn, unless corrust quantise wrote it; bits are cnt.
     #[arg(long)]
     layout: Option<Layout>,
     #[command(flatten)]

@@ -80,6 +80,12 @@ impl Args {
         let mut array = Array::read(array)?;
         let recording = files.open()?;
         let (shape, times) = (recording.shape(), recording.times());
+        if shape.encoding.is_bits() {
+            return Err(Error::invalid(format!(
+                "powers of {}: expected samples of ci8, ci4, ci4-offset or cf16",
+                shape.encoding
+            )));
+        }
         let chosen = if chosen.is_empty() { (0..shape.inputs).collect() } else { chosen };
         if let Some(input) = chosen.iter().find(|&&input| input >= shape.inputs) {
             return Err(Error::invalid(format!(
@@ -263,7 +269,7 @@ pub fn power(bytes: &[u8], encoding: Encoding) -> f64 {
             let half = |at: usize| f64::from(half::f16::from_le_bytes([bytes[at], bytes[at + 1]]));
             (half(0), half(2))
         }
-        Encoding::B1 | Encoding::B2 => unreachable!("no recording is bits"),
+        Encoding::B1 | Encoding::B2 => unreachable!("bits are refused"),
     };
     re * re + im * im
 }

@@ -256,5 +256,50 @@ kernels! { QUANTISING:
     QUANTISE: Kernel<Quantise> = Kernel::new("reorder_quantise", 256);
 }
 
+/// Times of a word of bits: 16 bytes of real parts, then 16 of imaginary ones.
+pub const PLANE_TIMES: u32 = 128;
+/// Rows of a tile of [`PLANES_WORDS_1`].
+pub const PLANE_ROWS: u32 = 128;
+/// Words of a row of such a tile, a warp each.
+pub const PLANE_WORDS: u32 = 4;
+
+parameters! {
+    /// Parameters of the kernels that make planes.
+    ///
+    /// Grid of [`PLANES_WORDS_1`]: one block a tile, in x: row tiles vary fastest. Grid of [`PLANES_1`]: any; the
+    /// threads share 16 times of a row each.
+    pub struct Planes {
+        /// `ci4` or `ci4-offset` samples of 1- or 2-bit values.
+        pub source: u64,
+        /// Words `[row][plane][word]`, 32 bytes each, 16-byte aligned. Bits after the last time are clear.
+        pub words: u64,
+        /// Bytes from one row of the source to the next; 1 of [`PLANES_WORDS_1`].
+        pub row_stride: u64,
+        /// Bytes from one time to the next; of [`PLANES_WORDS_1`] a multiple of 4, as is the source's address.
+        pub time_stride: u64,
+        /// `C N`; of [`PLANES_WORDS_1`] a multiple of 4.
+        pub rows: u32,
+        /// `T`, at least 1.
+        pub times: u32,
+        /// Xored to each sample byte, so that the highest bits of nibbles are those of codes: 0x88 of `ci4`, 0 of
+        /// `ci4-offset`.
+        pub flip: u32,
+        /// Zero.
+        pub reserved: u32,
+    }
+}
+
+kernels! { MAKING_PLANES:
+    /// Planes of rows next to each other, a time's together, of 1 bit.
+    PLANES_WORDS_1: Kernel<Planes> = Kernel::new("reorder_planes_words_1", 32 * PLANE_WORDS);
+    /// The same of 2 bits.
+    PLANES_WORDS_2: Kernel<Planes> = Kernel::new("reorder_planes_words_2", 32 * PLANE_WORDS);
+    /// Planes of samples in any order, of 1 bit.
+    PLANES_1: Kernel<Planes> = Kernel::new("reorder_planes_1", 256);
+    /// The same of 2 bits.
+    PLANES_2: Kernel<Planes> = Kernel::new("reorder_planes_2", 256);
+}
+
 /// Entries of all.
-pub(super) const ENTRIES: &[&[Entry]] = &[CORNER_TURNS, PADDING, SHIFTS, GATHERING, QUANTISING];
+pub(super) const ENTRIES: &[&[Entry]] =
+    &[CORNER_TURNS, PADDING, SHIFTS, GATHERING, QUANTISING, MAKING_PLANES];

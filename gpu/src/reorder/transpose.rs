@@ -11,7 +11,7 @@
 //! | `b1` (eq. 47) | 2 `prmt` | [`halves`] |
 //! | `t_i` (eq. 49) | 1 `shfl` and selections | [`lanes`] |
 //!
-//! Applied one after the other they give any other exchange: [`bytes_4x4`] is two of them. A sum over a
+//! Applied one after the other they give any other exchange: [`bytes_4x4`] is two of them, [`nibbles_8x8`] three. A sum over a
 //! lane bit is [`lanes`] and an addition: [`sum_lanes`].
 //!
 //! Section 6 of the note brings beams into the order of memory by three warp and two local
@@ -47,6 +47,19 @@ pub fn bytes_4x4([a, b, c, d]: [u32; 4]) -> [u32; 4] {
     let ([a, b], [c, d]) = (bytes([a, b]), bytes([c, d]));
     let ([a, c], [b, d]) = (halves([a, c]), halves([b, d]));
     [a, b, c, d]
+}
+
+/// The 8 x 8 transpose of nibbles: nibble `i` of word `j` becomes nibble `j` of word `i`. 16 shifts and `lop3`, 16
+/// `prmt`.
+#[inline(always)]
+pub fn nibbles_8x8([a, b, c, d, e, f, g, h]: [u32; 8]) -> [u32; 8] {
+    let ([a, b], [c, d]) = (nibbles([a, b]), nibbles([c, d]));
+    let ([e, f], [g, h]) = (nibbles([e, f]), nibbles([g, h]));
+    let ([a, c], [b, d]) = (bytes([a, c]), bytes([b, d]));
+    let ([e, g], [f, h]) = (bytes([e, g]), bytes([f, h]));
+    let ([a, e], [b, f]) = (halves([a, e]), halves([b, f]));
+    let ([c, g], [d, h]) = (halves([c, g]), halves([d, h]));
+    [a, b, c, d, e, f, g, h]
 }
 
 /// Exchanges lane bit `t_i`, `MASK = 1 << i`, with a pair of registers: `r t_i = X Y` becomes `Y X`
@@ -122,6 +135,22 @@ mod tests {
                 assert_eq!(word >> (4 * place) & 15, from);
             }
         }
+    }
+
+    #[test]
+    fn nibbles_8x8_is_the_transpose() {
+        let mut state = 1_u32;
+        let words: [u32; 8] = core::array::from_fn(|_| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            state ^ state >> 15
+        });
+        let transposed = nibbles_8x8(words);
+        for (i, word) in transposed.into_iter().enumerate() {
+            for (j, from) in words.into_iter().enumerate() {
+                assert_eq!(word >> (4 * j) & 15, from >> (4 * i) & 15, "nibble {i} of word {j}");
+            }
+        }
+        assert_eq!(nibbles_8x8(transposed), words);
     }
 
     /// [`lanes`] in all lanes of a warp.

@@ -403,6 +403,11 @@ impl<F: Framing> Frames<F> {
         })
     }
 
+    /// Channels of a thread.
+    pub fn channels(&self) -> usize {
+        self.geometry.channels
+    }
+
     /// The frame of a thread, counted from the recording's first.
     fn index(&self, file: usize, at: u64, stamp: &Stamp) -> Result<(usize, u64)> {
         let fault = |reason: String| self.files.fault(file, at, &reason);

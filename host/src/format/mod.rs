@@ -27,6 +27,7 @@ mod mark5b;
 mod moment;
 pub mod npy;
 mod partial;
+mod planes;
 mod raw;
 pub mod sigproc;
 pub mod uvh5;
@@ -46,10 +47,15 @@ pub trait Recording<S = Shape>: Send {
     fn shape(&self) -> S;
 
     /// Number of times in the whole recording, missing ones included; `u64::MAX` for a stream that shows
-    /// only at its end how long it is.
+    /// only at its end how long it is. Of bits words, as wherever samples are counted.
     fn times(&self) -> u64;
 
-    /// Seconds from one time to the next, where the file says so.
+    /// Times that the last word of bits lacks.
+    fn absent(&self) -> usize {
+        0
+    }
+
+    /// Seconds from one time to the next, where the file says so; of bits the times in a word.
     fn interval(&self) -> Option<f64>;
 
     /// When the first time was taken, where the file says so.
@@ -90,6 +96,14 @@ pub trait Recording<S = Shape>: Send {
     }
 }
 
+impl dyn Recording {
+    /// Times of the whole recording: [`times`](Recording::times), or of bits those in the words.
+    pub fn held(&self) -> u64 {
+        let word = self.shape().encoding.times() as u64;
+        self.times().saturating_mul(word).saturating_sub(self.absent() as u64)
+    }
+}
+
 /// Consecutive times of a recording. Reusing one block for every read avoids reallocation.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Block {
@@ -99,8 +113,8 @@ pub struct Block {
     /// Number of times.
     pub times: usize,
     /// What is missing, counted from the block's start. Of channelised voltages, ranges of times are
-    /// ascending and disjoint, and all channels and inputs are missing; raw ones are missing input by
-    /// input, and what their bytes hold is of no meaning.
+    /// ascending and disjoint, and all channels and inputs are missing; raw ones and words of bits are missing
+    /// input by input, and what their bytes hold is of no meaning.
     pub missing: Vec<Missing>,
     /// Times that are missing before the block's first one and have no samples here: [`ReadAhead`]
     /// passes over gaps that are longer than a block.
@@ -123,13 +137,9 @@ impl Block {
         block
     }
 
-    /// Number of times within `range` that are missing.
+    /// Number of times within `range` that are missing, of an input at least.
     pub fn missing_within(&self, range: &Range<usize>) -> usize {
-        let overlap = |missing: &Missing| {
-            let times = &missing.times;
-            times.end.min(range.end).saturating_sub(times.start.max(range.start))
-        };
-        self.missing.iter().map(overlap).sum()
+        missing_within(&self.missing, range)
     }
 
     /// The samples as a view, with what is missing.
@@ -138,8 +148,8 @@ impl Block {
     /// When the block is not of this shape.
     pub fn view(&self, shape: &Shape) -> Samples<'_> {
         assert_eq!(self.samples.len(), self.times * shape.bytes_per_time(), "another shape");
-        let Shape { inputs, channels, encoding, layout } = *shape;
-        let extents = Extents { channels, inputs, times: self.times };
+        let Shape { channels, encoding, layout, .. } = *shape;
+        let extents = Extents { channels, inputs: shape.rows(), times: self.times };
         Samples::dense(self.samples[..].into(), encoding.into(), layout, extents)
             .missing(&self.missing)
     }
@@ -182,6 +192,20 @@ impl Block {
     }
 }
 
+/// Number of times within `range` at which something is missing.
+pub(crate) fn missing_within(missing: &[Missing], range: &Range<usize>) -> usize {
+    let clip = |gap: &Missing| gap.times.start.max(range.start)..gap.times.end.min(range.end);
+    let mut gaps: Vec<_> = missing.iter().map(clip).collect();
+    gaps.sort_unstable_by_key(|gap| gap.start);
+    let mut end = range.start;
+    let mut count = 0;
+    for gap in gaps {
+        count += gap.end.saturating_sub(gap.start.max(end));
+        end = end.max(gap.end);
+    }
+    count
+}
+
 /// What the caller knows about a recording that its files may not say.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
@@ -209,7 +233,9 @@ pub struct Options {
 /// Opens files that follow each other in time as one recording.
 ///
 /// The format is recognised by content: NumPy (`.npy`), GUPPI RAW, or DADA of complex 8-bit samples. DADA
-/// and a NumPy file in `tcn` may come through a pipe, which is opened once and read as it comes.
+/// and a NumPy file in `tcn` may come through a pipe, which is opened once and read as it comes. VDIF of complex
+/// samples of 1 or 2 bits is read as `b1` or `b2`, if the options say so: a thread is an input, its channels are
+/// the recording's.
 ///
 /// # Errors
 /// [`Error::Invalid`] without a path; [`Error::File`] for a file that is empty, truncated, of
@@ -226,9 +252,17 @@ fn channels_of(files: Recognised, options: Options) -> Result<Box<dyn Recording>
         Format::Npy => Box::new(npy::Voltages::of(inputs, options)?),
         Format::Guppi => Box::new(guppi::Guppi::open(&paths, options)?),
         Format::Dada => Box::new(dada::Dada::channels(inputs, &options)?),
+        Format::Vdif if options.encoding.is_some_and(Encoding::is_bits) => {
+            Box::new(planes::Planes::open(&paths, options)?)
+        }
         Format::Vdif | Format::Mark5b => {
             let reason = format!(
-                "{format} holds raw voltages: expected channels, which corrust channelise makes of them"
+                "{format} holds raw voltages: expected channels, which corrust channelise makes of them{}",
+                match format {
+                    Format::Vdif => ", or for complex samples of few bits whose channels are those to \
+                                     correlate an encoding of b1 or b2",
+                    _ => "",
+                }
             );
             return Err(Error::file(&paths[0], reason));
         }

@@ -9,6 +9,7 @@
 
 use std::{
     fmt,
+    ops::Range,
     path::{Path, PathBuf},
 };
 
@@ -18,7 +19,7 @@ use super::{Block, Options, PartialFile, RawShape, Recording, input::Input};
 use crate::{
     Encoding, Error, Layout, Result,
     correlate::Shape,
-    samples::{RawEncoding, RawLayout},
+    samples::{Missing, RawEncoding, RawLayout},
 };
 
 /// First bytes of every file.
@@ -459,7 +460,8 @@ fn read_header(input: &mut Input) -> Result<Vec<u8>> {
 /// A recording kept in NumPy files that follow each other in time.
 ///
 /// `ci8` is int8 `[T][C][N][2]` (`tcn`) or `[C][N][T][2]` (`cnt`), `cf16` the same in float16, `ci4`
-/// and `ci4-offset` are uint8 without the last axis. All files have the same inputs and channels.
+/// and `ci4-offset` are uint8 without the last axis. Words of bits are uint8 `[C][N][word][32]` (`b1`) or
+/// `[C][N][2][word][32]` (`b2`). All files have the same inputs and channels.
 pub type Voltages = Arrays<Shape>;
 
 /// A recording of raw voltages kept in NumPy files that follow each other in time.
@@ -482,6 +484,14 @@ pub struct Arrays<S> {
     files: Vec<(Reader, usize)>,
     /// Times of the last of `files` that have been read.
     position: usize,
+    /// Times of all files that have been read.
+    done: u64,
+    /// Times that the last word of bits lacks.
+    absent: usize,
+    /// Words of bits that are missing, counted from the first file's first.
+    missing: Vec<Missing>,
+    /// Those of them that all inputs miss.
+    gaps: Vec<Range<u64>>,
 }
 
 impl Arrays<Shape> {
@@ -499,9 +509,34 @@ impl Arrays<Shape> {
         let mut files = Vec::with_capacity(paths.len());
         let mut times = 0_u64;
         let mut first: Option<Shape> = None;
+        let (mut absent, mut missing) = (0, Vec::new());
         for (input, path) in inputs.into_iter().zip(&paths) {
             let reader = Reader::of(input)?;
-            let (shape, length) = voltage_shape(&reader, options)?;
+            let description = Description::beside(&reader);
+            let (shape, length) = voltage_shape(&reader, description.as_ref(), options)?;
+            if absent > 0 {
+                let before: &PathBuf = &paths[files.len() - 1];
+                let word = shape.encoding.times();
+                let reason = format!(
+                    "follows {}, whose last word of bits holds {} times: expected {word}, a whole word, of all \
+                     but the last file",
+                    before.display(),
+                    word - absent
+                );
+                return Err(Error::file(path, reason));
+            }
+            if shape.encoding.is_bits()
+                && let Some(description) = description
+            {
+                let words = description.words(&shape, length).map_err(|reason| {
+                    Error::file(Description::path(path), reason)
+                })?;
+                absent = words.0;
+                missing.extend(words.1.into_iter().map(|gap| Missing {
+                    times: gap.times.start + times as usize..gap.times.end + times as usize,
+                    ..gap
+                }));
+            }
             let expected = *first.get_or_insert(shape);
             if shape.encoding != expected.encoding {
                 return Err(Error::file(
@@ -534,7 +569,8 @@ impl Arrays<Shape> {
         let shape = first.ok_or_else(|| Error::invalid("no input file: expected at least 1"))?;
         files.reverse();
         let (rows, unit) = rows(&shape);
-        Ok(Self { shape, rows, unit, times, files, position: 0 })
+        let gaps = lost(&missing, &shape);
+        Ok(Self { shape, rows, unit, times, files, position: 0, done: 0, absent, missing, gaps })
     }
 
     /// An array whose slowest axis is time, and whose other axes are the channels and inputs of `shape`,
@@ -556,15 +592,48 @@ impl Arrays<Shape> {
             return Err(Error::file(reader.path(), reason));
         }
         let files = vec![(reader, times)];
-        Ok(Self { shape, rows: 1, unit: expected, times: times as u64, files, position: 0 })
+        let (missing, gaps) = (Vec::new(), Vec::new());
+        let times = times as u64;
+        Ok(Self {
+            shape,
+            rows: 1,
+            unit: expected,
+            times,
+            files,
+            position: 0,
+            done: 0,
+            absent: 0,
+            missing,
+            gaps,
+        })
     }
+}
+
+/// The stretches of words that all inputs and channels miss, ascending and apart.
+fn lost(missing: &[Missing], shape: &Shape) -> Vec<Range<u64>> {
+    let whole = missing.iter().filter(|gap| {
+        (gap.channels.start, gap.inputs.start) == (0, 0)
+            && gap.channels.end >= shape.channels
+            && gap.inputs.end >= shape.rows()
+    });
+    let mut ranges: Vec<_> =
+        whole.map(|gap| gap.times.start as u64..gap.times.end as u64).collect();
+    ranges.sort_unstable_by_key(|range| range.start);
+    let mut gaps: Vec<Range<u64>> = Vec::with_capacity(ranges.len());
+    for range in ranges {
+        match gaps.last_mut() {
+            Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
+            _ => gaps.push(range),
+        }
+    }
+    gaps
 }
 
 /// Rows of times, and bytes of a time of a row.
 fn rows(shape: &Shape) -> (usize, usize) {
     match shape.layout {
         Layout::Tcn => (1, shape.bytes_per_time()),
-        Layout::Cnt => (shape.channels * shape.inputs, shape.encoding.bytes()),
+        Layout::Cnt => (shape.channels * shape.rows(), shape.encoding.bytes()),
     }
 }
 
@@ -597,11 +666,23 @@ impl Arrays<RawShape> {
             RawLayout::Nt => (shape.inputs, sample),
         };
         let times = files.iter().map(|(_, length)| *length as u64).sum();
-        Ok(Self { shape, rows, unit, times, files, position: 0 })
+        let (missing, gaps) = (Vec::new(), Vec::new());
+        Ok(Self {
+            shape,
+            rows,
+            unit,
+            times,
+            files,
+            position: 0,
+            done: 0,
+            absent: 0,
+            missing,
+            gaps,
+        })
     }
 }
 
-/// What a file of 4-bit samples holds, which its type does not say: the file `rec.npy.json` beside
+/// What a file of 4-bit samples or of bits holds, which its type does not say: the file `rec.npy.json` beside
 /// `rec.npy`, JSON.
 #[derive(Serialize, Deserialize)]
 pub struct Description {
@@ -609,13 +690,92 @@ pub struct Description {
     layout: String,
     /// The array's, so that a description is not taken for that of another array of the same name.
     shape: Vec<usize>,
+    /// Times that words of bits hold; all that there is room for where this is not said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    times: Option<u64>,
+    /// Words of bits that are missing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    missing: Vec<MissingWords>,
+}
+
+/// Words of bits that are missing, each range from a first number to one past the last.
+#[derive(Serialize, Deserialize)]
+struct MissingWords {
+    words: [usize; 2],
+    /// All where this is not said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    channels: Option<[usize; 2]>,
+    /// Likewise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    inputs: Option<[usize; 2]>,
 }
 
 impl Description {
     /// The description of an array of shape `shape`.
     pub fn new(encoding: Encoding, layout: Layout, shape: &[usize]) -> Self {
         let (encoding, layout) = (encoding.name().to_owned(), layout.name().to_owned());
-        Self { encoding, layout, shape: shape.to_vec() }
+        Self { encoding, layout, shape: shape.to_vec(), times: None, missing: Vec::new() }
+    }
+
+    /// That of words of bits: of planes of `shape`, which hold `times` times, and of which words are missing.
+    pub fn of_words(shape: &Shape, times: u64, missing: &[Missing]) -> Self {
+        let words = times.div_ceil(shape.encoding.times() as u64) as usize;
+        let planes = shape.encoding.planes();
+        // What reaches beyond the samples is all of them.
+        let part = |range: &Range<usize>, all: usize| {
+            (range.start > 0 || range.end < all).then(|| [range.start, range.end.min(all)])
+        };
+        let gaps = missing.iter().map(|gap| MissingWords {
+            words: [gap.times.start, gap.times.end],
+            channels: part(&gap.channels, shape.channels),
+            inputs: part(&(gap.inputs.start / planes..gap.inputs.end.div_ceil(planes)), shape.inputs),
+        });
+        let axes = Self::axes_of_words(shape, words);
+        let plain = Self::new(shape.encoding, shape.layout, &axes);
+        Self { times: Some(times), missing: gaps.collect(), ..plain }
+    }
+
+    /// Lengths of the axes of an array of so many words.
+    pub fn axes_of_words(shape: &Shape, words: usize) -> Vec<usize> {
+        let (planes, bytes) = (shape.encoding.planes(), shape.encoding.bytes());
+        let mut axes = vec![shape.channels, shape.inputs, planes, words, bytes];
+        if planes == 1 {
+            axes.remove(2);
+        }
+        axes
+    }
+
+    /// Times that the last of `length` words lacks, and words that are missing; the error is the reason alone.
+    fn words(&self, shape: &Shape, length: usize) -> Result<(usize, Vec<Missing>), String> {
+        let word = shape.encoding.times();
+        let room = length.saturating_mul(word);
+        let times = self.times.map_or(room, |times| usize::try_from(times).unwrap_or(usize::MAX));
+        if times.div_ceil(word) != length {
+            return Err(format!(
+                "\"times\" of {times} in {length} words of {}, which hold up to {word} each: expected {} to {room}",
+                shape.encoding,
+                (room + 1).saturating_sub(word).min(room)
+            ));
+        }
+        let planes = shape.encoding.planes();
+        let gap = |gap: &MissingWords| {
+            let range = |what: &str, [start, end]: [usize; 2], all: usize| {
+                if start < end && end <= all {
+                    return Ok(start..end);
+                }
+                Err(format!(
+                    "\"missing\" {what} [{start}, {end}]: expected a first one and one past the last, 0 to {all}"
+                ))
+            };
+            let channels = gap.channels.unwrap_or([0, shape.channels]);
+            let inputs = range("inputs", gap.inputs.unwrap_or([0, shape.inputs]), shape.inputs)?;
+            Ok(Missing {
+                times: range("words", gap.words, length)?,
+                channels: range("channels", channels, shape.channels)?,
+                inputs: planes * inputs.start..planes * inputs.end,
+            })
+        };
+        Ok((room - times, self.missing.iter().map(gap).collect::<Result<_, String>>()?))
     }
 
     /// The name of the description of the file `path`.
@@ -730,9 +890,12 @@ fn raw_shape(reader: &Reader, options: Options) -> Result<(RawShape, usize)> {
 }
 
 /// Shape and number of times of the voltages in a file.
-fn voltage_shape(reader: &Reader, options: Options) -> Result<(Shape, usize)> {
-    let description = Description::beside(reader);
-    let described = description.as_ref().map(|description| description.encoding.parse());
+fn voltage_shape(
+    reader: &Reader,
+    description: Option<&Description>,
+    options: Options,
+) -> Result<(Shape, usize)> {
+    let described = description.map(|description| description.encoding.parse());
     let encoding = match (options.encoding, reader.dtype()) {
         (Some(encoding), _) => encoding,
         (None, Some(Dtype::Int8)) => Encoding::Ci8,
@@ -760,6 +923,7 @@ fn voltage_shape(reader: &Reader, options: Options) -> Result<(Shape, usize)> {
     let layout = match (options.layout, description) {
         (Some(layout), _) => layout,
         (None, Some(description)) => description.layout.parse()?,
+        (None, None) if encoding.is_bits() => Layout::Cnt,
         (None, None) => Layout::Tcn,
     };
     let axes = match layout {
@@ -770,12 +934,7 @@ fn voltage_shape(reader: &Reader, options: Options) -> Result<(Shape, usize)> {
         Encoding::Ci8 => (Dtype::Int8, 4),
         Encoding::Ci4 | Encoding::Ci4Offset => (Dtype::Uint8, 3),
         Encoding::Cf16 => (Dtype::Float16, 4),
-        Encoding::B1 | Encoding::B2 => {
-            let reason = format!(
-                "to be read as {encoding}: expected ci8, ci4, ci4-offset or cf16, of which programs make bits"
-            );
-            return Err(Error::file(reader.path(), reason));
-        }
+        Encoding::B1 | Encoding::B2 => return word_shape(reader, encoding, layout),
     };
     reader.expect(dtype, &axes[..rank])?;
     if rank == 4 && reader.shape()[3] != 2 {
@@ -790,6 +949,39 @@ fn voltage_shape(reader: &Reader, options: Options) -> Result<(Shape, usize)> {
         _ => unreachable!("the rank has been checked"),
     };
     Ok((Shape { inputs, channels, encoding, layout }, times))
+}
+
+/// Shape and number of words of the bits in a file.
+fn word_shape(reader: &Reader, encoding: Encoding, layout: Layout) -> Result<(Shape, usize)> {
+    if layout != Layout::Cnt {
+        let reason = format!("{encoding} in the layout {layout}: expected cnt, as words lie along time");
+        return Err(Error::file(reader.path(), reason));
+    }
+    let axes = ["channel", "input", "plane", "word", "byte"];
+    let axes = match encoding.planes() {
+        1 => [&axes[..2], &axes[3..]].concat(),
+        _ => axes.to_vec(),
+    };
+    reader.expect(Dtype::Uint8, &axes)?;
+    let (&[channels, inputs], rest) = reader.shape().split_first_chunk().expect("axes were counted");
+    let shape = Shape { inputs, channels, encoding, layout };
+    let words = rest[rest.len() - 2];
+    let expected = Description::axes_of_words(&shape, words);
+    let differs = reader.shape().iter().zip(&expected).position(|(found, expected)| found != expected);
+    if let Some(axis) = differs {
+        return Err(Error::file(
+            reader.path(),
+            format!(
+                "axis \"{}\" has length {}: expected {} of {encoding}, whose words are {} bytes for {} times",
+                axes[axis],
+                reader.shape()[axis],
+                expected[axis],
+                encoding.bytes(),
+                encoding.times()
+            ),
+        ));
+    }
+    Ok((shape, words))
 }
 
 impl<S: Copy + Send> Recording<S> for Arrays<S> {
@@ -809,6 +1001,25 @@ impl<S: Copy + Send> Recording<S> for Arrays<S> {
         vec![("format", "NumPy".into())]
     }
 
+    fn absent(&self) -> usize {
+        self.absent
+    }
+
+    fn gaps(&self) -> &[Range<u64>] {
+        &self.gaps
+    }
+
+    fn skip(&mut self, mut times: u64) {
+        self.done += times;
+        while times > 0
+            && let Some((_, length)) = self.files.last()
+        {
+            let count = ((*length - self.position) as u64).min(times);
+            times -= count;
+            self.pass(count as usize);
+        }
+    }
+
     fn read_block(&mut self, times: usize, block: &mut Block) -> Result<usize> {
         let held: usize = self.files.iter().map(|(_, length)| length).sum();
         let times = times.min(held - self.position);
@@ -826,13 +1037,28 @@ impl<S: Copy + Send> Recording<S> for Arrays<S> {
                 reader.read_at(index as u64 * per_row + offset, bytes)?;
             }
             filled += count;
-            self.position += count;
-            if self.position == *length {
-                self.files.pop();
-                self.position = 0;
-            }
+            self.pass(count);
         }
+        let range = self.done..self.done + times as u64;
+        let within = |gap: &Missing| {
+            let edge = |time: usize| (time as u64).clamp(range.start, range.end) - range.start;
+            let times = edge(gap.times.start) as usize..edge(gap.times.end) as usize;
+            (!times.is_empty()).then(|| Missing { times, ..gap.clone() })
+        };
+        block.missing.extend(self.missing.iter().filter_map(within));
+        self.done = range.end;
         Ok(times)
+    }
+}
+
+impl<S> Arrays<S> {
+    /// Goes on by `times` times of the file that is being read.
+    fn pass(&mut self, times: usize) {
+        self.position += times;
+        if self.files.last().is_some_and(|(_, length)| self.position == *length) {
+            self.files.pop();
+            self.position = 0;
+        }
     }
 }
 

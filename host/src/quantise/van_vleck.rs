@@ -1,6 +1,14 @@
 //! Correlation coefficients of voltages from sums of their levels.
 
+use ndarray::Array2;
+use num_complex::Complex;
+use rayon::prelude::*;
+
 use super::Quantiser;
+use crate::{
+    Error, Result,
+    correlate::{Dump, Visibilities},
+};
 
 /// Intervals of the angle at whose ends the mean product is known.
 const INTERVALS: usize = 1024;
@@ -70,8 +78,41 @@ impl VanVleck {
         for _ in 0..4 {
             let missing = product - self.products[interval] - self.integral(start, found);
             found = (found + missing / self.density(found)).clamp(start, end);
+            if missing.abs() < 1e-15 {
+                break;
+            }
         }
         found.sin().copysign(mean_product)
+    }
+
+    /// The correlation coefficients of the voltages whose levels, of [`B1`](crate::Encoding::B1) or
+    /// [`B2`](crate::Encoding::B2), gave a dump, `[channel][baseline]`: 1 of an input with itself, and NaN where no
+    /// time was valid.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for sums that are not integers.
+    pub fn coefficients(&self, dump: &Dump) -> Result<Visibilities> {
+        let Some(sums) = dump.visibilities.integer() else {
+            return Err(Error::invalid(
+                "coefficients of float32 sums: expected the integers of b1 or b2 samples",
+            ));
+        };
+        let mut coefficients = Array2::zeros(sums.dim());
+        let rows = coefficients.outer_iter_mut().into_par_iter().zip(sums.outer_iter());
+        rows.enumerate().for_each(|(channel, (mut to, sums))| {
+            let pairs = (0_usize..).flat_map(|i| (0..=i).map(move |j| i == j));
+            for (baseline, (to, (sum, own))) in to.iter_mut().zip(sums.iter().zip(pairs)).enumerate() {
+                // Two products of a time.
+                let products = 2.0 * dump.valid.get(channel, baseline) as f64;
+                let part = |sum: i64| self.coefficient(sum as f64 / products) as f32;
+                *to = match (products > 0.0, own) {
+                    (false, _) => Complex::new(f32::NAN, f32::NAN),
+                    (_, true) => Complex::new(1.0, 0.0),
+                    _ => Complex::new(part(sum.re), part(sum.im)),
+                };
+            }
+        });
+        Ok(Visibilities::Float(coefficients))
     }
 
     /// By how much the mean product grows with the angle.

@@ -10,6 +10,7 @@ use crate::{
     Channeliser, Correlator, Error, Result,
     correlate::{DROP, Dump, Shape, baselines},
     format::Recording,
+    samples::Samples,
 };
 
 /// Fewest and most bytes of samples that are read and correlated at a time.
@@ -25,7 +26,8 @@ pub struct Integration {
     pub start: u64,
     /// Its times.
     pub times: u64,
-    /// Those of them that are missing; of spectra, those of which an input is.
+    /// Those of them that are missing; of spectra, those of which an input is; of bits, those in words of which an
+    /// input is.
     pub missing: u64,
     /// Those of them that belong to a gate; all without gates. What a gate's [`Dump::times`] leaves out
     /// of them lies in gaps that took no time.
@@ -78,7 +80,7 @@ pub struct Dumps<'a, C = Correlator> {
 impl<'a, C: BorrowMut<Correlator>> Dumps<'a, C> {
     /// The one dump of all of a recording, which is read in blocks of 64 to 256 MiB.
     pub fn over(recording: Box<dyn Recording>, correlator: C) -> Self {
-        let integration = recording.times();
+        let integration = recording.held();
         let pieces = Pieces::over(recording, 1);
         let block_times = block_times(pieces.shape());
         Self { pieces, correlator, integration, gates: None, index: 0, ended: false }
@@ -123,7 +125,8 @@ impl<'a, C: BorrowMut<Correlator>> Dumps<'a, C> {
         Ok(Self { pieces, correlator, integration, gates: None, index: 0, ended: false })
     }
 
-    /// A dump every `times` times, at least 1 and at most as many as the recording has.
+    /// A dump every `times` times, at least 1 and at most as many as the recording has; of bits whole words of
+    /// them, or all.
     pub fn integrate(mut self, times: u64) -> Self {
         self.integration = times;
         self
@@ -190,28 +193,40 @@ impl<'a, C: BorrowMut<Correlator>> Dumps<'a, C> {
             self.begin()?;
         }
         let correlator = self.correlator.borrow_mut();
-        let start = self.pieces.done();
+        let word = self.pieces.shape().encoding.times() as u64;
+        let start = self.pieces.held(self.pieces.done());
         let gates = std::mem::take(&mut to.gates);
         *to = Integration { index: self.index, start, gates, ..Integration::default() };
         while to.times < self.integration {
-            let Some(piece) = self.pieces.next_piece(self.integration - to.times)? else {
+            let first = start + to.times;
+            let left = (self.integration - to.times).div_ceil(word);
+            let recorded = self.pieces.recorded();
+            let all = self.pieces.held(recorded);
+            let Some(piece) = self.pieces.next_piece(left)? else {
                 // All of a stream whose length nobody knew is a dump, too.
                 if self.integration == u64::MAX && to.times > 0 {
                     break;
                 }
                 return Ok(false);
             };
-            let numbers = self.gates.as_ref().map(|numbers| {
-                &numbers[piece.start as usize..(piece.start + piece.times) as usize]
-            });
+            let last = piece.start + piece.times;
+            let times = if last == recorded { all } else { last * word } - first;
+            // What the last word lacks is not missing.
+            let at_end = |samples: Samples<'_>| {
+                samples.gaps().any(|gap| gap.times.end == samples.extents().times)
+            };
+            let lacks = last == recorded && piece.samples.is_none_or(at_end);
+            let missing = piece.missing * word - if lacks { recorded * word - all } else { 0 };
+            let numbers = (self.gates.as_ref())
+                .map(|numbers| &numbers[first as usize..(first + times) as usize]);
             match (piece.samples, numbers) {
                 (Some(samples), Some(numbers)) => correlator.accumulate_gated(samples, numbers)?,
                 (Some(samples), None) => correlator.accumulate(samples)?,
-                (None, _) => to.skipped += piece.times,
+                (None, _) => to.skipped += times,
             }
-            to.times += piece.times;
-            to.missing += piece.missing;
-            to.kept += numbers.map_or(piece.times, kept);
+            to.times += times;
+            to.missing += missing;
+            to.kept += numbers.map_or(times, kept);
         }
         correlator.dump_gates_into(&mut to.gates)?;
         self.index += 1;
@@ -220,7 +235,8 @@ impl<'a, C: BorrowMut<Correlator>> Dumps<'a, C> {
 
     /// Checks what was asked for.
     fn begin(&mut self) -> Result<()> {
-        let (integration, recorded) = (self.integration, self.pieces.recorded());
+        let (integration, recorded) =
+            (self.integration, self.pieces.held(self.pieces.recorded()));
         if !(1..=recorded).contains(&integration) {
             return Err(Error::invalid(format!(
                 "an integration of {integration} times: expected 1 to {recorded}, as the recording has \
@@ -235,11 +251,19 @@ impl<'a, C: BorrowMut<Correlator>> Dumps<'a, C> {
                 numbers.len()
             )));
         }
+        let encoding = self.pieces.shape().encoding;
+        let word = encoding.times() as u64;
+        if !integration.is_multiple_of(word) && integration != recorded {
+            return Err(Error::invalid(format!(
+                "an integration of {integration} times of {encoding}: expected a multiple of {word}, whole \
+                 words, or all {recorded}"
+            )));
+        }
         if recorded < u64::MAX {
-            self.pieces.set_end(recorded / integration * integration);
+            self.pieces.set_end((recorded / integration * integration).div_ceil(word));
         }
         let correlator = self.correlator.borrow_mut();
-        self.pieces.set_delay(correlator.longest_shift() as u64);
+        self.pieces.set_delay((correlator.longest_shift() as u64).div_ceil(word));
         correlator.reset();
         Ok(())
     }

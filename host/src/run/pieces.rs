@@ -14,7 +14,7 @@ use crate::{
     samples::Samples,
 };
 
-/// How far the work on a recording has come.
+/// How far the work on a recording has come; of bits in times, not in words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
     /// Times that are done, missing ones included.
@@ -23,14 +23,14 @@ pub struct Progress {
     pub times: u64,
 }
 
-/// Consecutive times of a recording.
+/// Consecutive times of a recording; of bits words.
 #[derive(Clone, Copy, Debug)]
 pub struct Piece<'a> {
     /// The first of them, counted from the recording's first.
     pub start: u64,
     /// How many they are.
     pub times: u64,
-    /// Those among them that are missing; of spectra, those of which an input is.
+    /// Those among them that are missing; of spectra and of bits, those of which an input is.
     pub missing: u64,
     /// The samples, with what is missing, in the recording's encoding and layout: without gaps in host
     /// memory, but for a piece of `cnt` samples cut out of a longer block; spectra in the memory of the
@@ -58,6 +58,8 @@ pub struct Piece<'a> {
 pub struct Pieces<'a> {
     shape: Shape,
     recorded: u64,
+    /// Times that the last word of bits lacks.
+    absent: usize,
     block_times: usize,
     /// Times to read.
     times: u64,
@@ -117,7 +119,9 @@ impl<'a> Pieces<'a> {
     /// Pieces of a recording, read in blocks of `block_times` times, at least 1.
     pub fn over(recording: Box<dyn Recording>, block_times: usize) -> Self {
         let (shape, recorded) = (recording.shape(), recording.times());
-        Self::of(Source::Unread(Some(recording)), shape, recorded, block_times.max(1))
+        let absent = recording.absent();
+        let source = Source::Unread(Some(recording));
+        Self { absent, ..Self::of(source, shape, recorded, block_times.max(1)) }
     }
 
     /// Pieces of the spectra that an F-engine makes of raw voltages; a spectrum is a time. The plan begins
@@ -142,6 +146,7 @@ impl<'a> Pieces<'a> {
         Self {
             shape,
             recorded,
+            absent: 0,
             block_times,
             times: recorded,
             done: 0,
@@ -182,9 +187,15 @@ impl<'a> Pieces<'a> {
         &self.shape
     }
 
-    /// Times of the whole recording.
+    /// Times of the whole recording; of bits words, as wherever samples are counted.
     pub fn recorded(&self) -> u64 {
         self.recorded
+    }
+
+    /// Times that the first `words` words of bits hold; of other samples as many.
+    pub fn held(&self, words: u64) -> u64 {
+        let absent = if words == self.recorded { self.absent as u64 } else { 0 };
+        words.saturating_mul(self.shape.encoding.times() as u64).saturating_sub(absent)
     }
 
     /// Times that have been handed out.
@@ -226,14 +237,16 @@ impl<'a> Pieces<'a> {
     /// [`Recording::read_block`].
     pub fn next_piece(&mut self, most: u64) -> Result<Option<Piece<'_>>> {
         let (start, times) = (self.done, self.times);
+        let progress = Progress { done: self.held(start), times: self.held(times) };
         if let Some(tell) = &mut self.progress {
-            tell(Progress { done: start, times });
+            tell(progress);
         }
         if start == times {
             return Ok(None);
         }
         if self.cancel.as_ref().is_some_and(|is_set| is_set()) {
-            return Err(Error::Cancelled { done: start, times });
+            let Progress { done, times } = progress;
+            return Err(Error::Cancelled { done, times });
         }
         while self.left == [0; 3] {
             if !self.next_block()? {
@@ -246,18 +259,19 @@ impl<'a> Pieces<'a> {
         let first = self.block - self.left[2] as usize;
         self.left[part] -= count;
         self.done += count;
+        let held = (self.held(self.done) - self.held(start)) as usize;
         let (missing, samples) = match part {
             0 => {
                 if self.delayed.times < count as usize {
                     self.delayed = Block::missing(&self.shape, count as usize);
                 }
-                (count, Some(self.delayed.view(&self.shape).times(0..count as usize)))
+                (count, Some(self.delayed.view(&self.shape).times(0..count as usize).holding(held)?))
             }
             1 => (count, None),
             _ => {
                 let range = first..first + count as usize;
                 let (missing, samples) = self.source.current(&self.shape, range);
-                (missing as u64, Some(samples))
+                (missing as u64, Some(samples.holding(held)?))
             }
         };
         Ok(Some(Piece { start, times: count, missing, samples }))

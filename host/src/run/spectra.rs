@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use super::Voltages;
 use crate::{
+    format::missing_within,
     Channeliser, Error, Result,
     channelise::{Spectra, SpectrumEncoding},
     correlate::Shape,
@@ -100,15 +101,7 @@ impl SpectraOf {
 
     /// Spectra of the current block within `range` of which an input is missing.
     pub(super) fn missing_within(&self, range: &Range<usize>) -> usize {
-        let clip = |times: &Range<usize>| times.start.max(range.start)..times.end.min(range.end);
-        let mut gaps: Vec<_> = self.spectra.missing.iter().map(|gap| clip(&gap.times)).collect();
-        gaps.sort_unstable_by_key(|gap| gap.start);
-        let (mut count, mut end) = (0, range.start);
-        for gap in gaps {
-            count += gap.end.saturating_sub(gap.start.max(end));
-            end = end.max(gap.end);
-        }
-        count
+        missing_within(&self.spectra.missing, range)
     }
 
     /// Samples of each input that were clipped so far.
