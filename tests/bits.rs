@@ -2,21 +2,23 @@
 //!
 //! A backend that is not there is skipped, saying so, as in `conformance`.
 
+mod backend;
 #[allow(dead_code, reason = "each test takes what it needs")]
 mod device;
 #[allow(dead_code, reason = "each test takes what it needs")]
 mod oracle;
 
+use backend::{Place, compare};
 use corrust::{
     Correlator, Devices, Encoding, Layout,
-    correlate::{Builder, DROP, Dump, Kernel, Visibilities, baselines},
+    correlate::{DROP, Dump, Kernel, Visibilities, baselines},
     device::{Buffer, Stream},
     samples::{Extents, Missing, Samples, Strides},
 };
 use corrust_gpu::abi::correlate::{LAUNCH_WORDS, STEP_BYTES, TILE_64, TILE_128, TILE_128_192};
 use ndarray::Array2;
 use num_complex::Complex;
-use oracle::{Block, Visibility};
+use oracle::Block;
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
 /// Times, and bytes, of a word.
@@ -29,9 +31,7 @@ const STEP: usize = STEP_BYTES as usize / BYTES;
 /// A backend, and samples of one bit or two.
 #[derive(Clone, Copy)]
 struct Backend {
-    name: &'static str,
-    devices: &'static str,
-    kernel: Kernel,
+    place: Place,
     encoding: Encoding,
 }
 
@@ -72,20 +72,8 @@ const TIMES: &[usize] = &[
 ];
 
 impl Backend {
-    fn devices(&self) -> Devices {
-        self.devices.parse().expect("a list of devices")
-    }
-
-    fn builder(&self, block: &Block) -> Builder {
-        Correlator::builder(block.inputs, block.channels)
-            .encoding(block.encoding)
-            .layout(Layout::Cnt)
-            .device(self.devices())
-            .kernel(self.kernel)
-    }
-
     fn is_there(&self) -> bool {
-        device::there(self.name, self.builder(&self.random(1, 1, 1)).build()).is_some()
+        self.place.is_there(&self.random(1, 1, 1))
     }
 
     fn random(&self, inputs: usize, channels: usize, times: usize) -> Block {
@@ -94,12 +82,12 @@ impl Backend {
 
     fn what(&self, block: &Block) -> String {
         let Block { inputs, channels, times, .. } = block;
-        format!("{}: N = {inputs}, C = {channels}, T = {times}", self.name)
+        format!("{}: N = {inputs}, C = {channels}, T = {times}", self.place.name)
     }
 
     /// Correlates a block in one go and compares.
     fn judge(&self, block: &Block) {
-        let mut plan = self.builder(block).build().expect("the shape is legal");
+        let mut plan = self.place.builder(block).build().expect("the shape is legal");
         plan.accumulate(view(block)).unwrap();
         assert_eq!(plan.times(), block.times as u64);
         compare(&self.what(block), &plan.dump().unwrap(), &oracle::correlate_block(block));
@@ -125,22 +113,6 @@ fn view(block: &Block) -> Samples<'_> {
     let rows = inputs * planes(encoding);
     let samples = Samples::new(&block.bytes[..], encoding, Layout::Cnt, channels, rows);
     samples.unwrap().holding(times).unwrap()
-}
-
-fn compare(what: &str, dump: &Dump, expected: &[Vec<Visibility>]) {
-    let sums = dump.visibilities.integer().expect("bits give integers");
-    assert_eq!(sums.dim(), (expected.len(), expected[0].len()), "{what}");
-    for (channel, expected) in expected.iter().enumerate() {
-        for (baseline, expected) in expected.iter().enumerate() {
-            let found = sums[[channel, baseline]];
-            assert_eq!(
-                (found.re, found.im),
-                (expected.re as i64, expected.im as i64),
-                "{what}: channel {channel}, baseline {baseline}"
-            );
-            assert_eq!(dump.valid.get(channel, baseline), expected.count, "{what}: valid times");
-        }
-    }
 }
 
 /// Every number of inputs, with a few times; every number of times, with a few inputs.
@@ -180,7 +152,7 @@ fn patterns(backend: Backend) {
 fn cuts_and_dumps(backend: Backend) {
     let block = backend.random(5, 2, 9 * WORD + 40);
     let expected = oracle::correlate_block(&block);
-    let mut plan = backend.builder(&block).build().unwrap();
+    let mut plan = backend.place.builder(&block).build().unwrap();
     let whole = view(&block);
     for cuts in [&[0, 0, 1, 4, 4, 9, 10][..], &[0, 10, 10]] {
         for cut in cuts.windows(2) {
@@ -251,7 +223,7 @@ fn selections(backend: Backend) {
         let [masked, gated, shifted] = [1, 2, 4].map(|bit| case & bit > 0);
         let what =
             format!("{}, missing {masked}, gates {gated}, shifts {shifted}", backend.what(&block));
-        let mut builder = backend.builder(&block);
+        let mut builder = backend.place.builder(&block);
         if gated {
             builder = builder.gates(GATES);
         }
@@ -296,7 +268,7 @@ fn selections(backend: Backend) {
 
 /// Words with anything between them, in host and in device memory, and some of them missing.
 fn views(backend: Backend) {
-    let gpu = backend.devices().open().unwrap().pop();
+    let gpu = backend.place.devices().open().unwrap().pop();
     let block = backend.random(8 / planes(backend.encoding), 4, 10 * WORD);
     let mut rng = StdRng::seed_from_u64(2);
     // As they are; rows with something between them, in steps that kernels take and in others; inputs the
@@ -332,7 +304,7 @@ fn views(backend: Backend) {
             let samples = samples.unwrap();
             let samples = if lossy { samples.missing(&missing) } else { samples };
             let part = Block { channels: 2, ..block.clone() };
-            let mut plan = backend.builder(&part).build().unwrap();
+            let mut plan = backend.place.builder(&part).build().unwrap();
             plan.accumulate(samples.channels(1..3).times(2..9)).unwrap();
             let expected = oracle::correlate(block.inputs, 2, 2 * WORD..9 * WORD, |c, n, time| {
                 let lost = missing.iter().any(|missing| {
@@ -350,9 +322,9 @@ fn views(backend: Backend) {
 
 /// Sums that are left in the GPU's memory: of whole words, of others, and of none.
 fn device_memory(backend: Backend) {
-    let gpu = backend.devices().open().unwrap().pop().expect("a GPU");
+    let gpu = backend.place.devices().open().unwrap().pop().expect("a GPU");
     let block = backend.random(70, 2, 6 * WORD + 3);
-    let mut plan = backend.builder(&block).gates(3).build().unwrap();
+    let mut plan = backend.place.builder(&block).gates(3).build().unwrap();
     let numbers: Vec<u8> = (0..block.times).map(|time| u8::from(time >= WORD / 2)).collect();
     let buffer = Buffer::new(&gpu, block.bytes.len()).unwrap();
     buffer.upload(Stream::default(), &block.bytes).unwrap();
@@ -391,7 +363,7 @@ fn long(backend: Backend) {
     }
     let times = words * WORD;
     let block = Block { bytes: Vec::new(), ..random(Encoding::B1, 3, 1, 0) };
-    let mut plan = backend.builder(&block).build().unwrap();
+    let mut plan = backend.place.builder(&block).build().unwrap();
     plan.accumulate(&bytes).unwrap();
     plan.accumulate(&bytes).unwrap();
     let dump = plan.dump().unwrap();
@@ -400,19 +372,21 @@ fn long(backend: Backend) {
     let expected = [(2, 0), (0, 2), (2, 0), (1, -1), (-1, -1), (2, 0)];
     for (found, (re, im)) in sums.iter().zip(expected) {
         let times = 2 * times as i64;
-        assert_eq!((found.re, found.im), (re * times, im * times), "{}", backend.name);
+        assert_eq!((found.re, found.im), (re * times, im * times), "{}", backend.place.name);
     }
 }
 
 macro_rules! bits {
     ($name:ident, $devices:literal, $kernel:ident $encoding:ident: $($test:ident)*) => {
         mod $name {
-            use super::{Backend, Encoding, Kernel};
+            use super::{Backend, Encoding, Kernel, Place};
 
             const BACKEND: Backend = Backend {
-                name: stringify!($name),
-                devices: $devices,
-                kernel: Kernel::$kernel,
+                place: Place {
+                    name: stringify!($name),
+                    devices: $devices,
+                    kernel: Kernel::$kernel,
+                },
                 encoding: Encoding::$encoding,
             };
 

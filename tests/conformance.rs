@@ -4,13 +4,15 @@
 //! A backend that is not there is skipped, saying so; naming it in `CORRUST_REQUIRE` (as in
 //! `CORRUST_REQUIRE=cuda`, for all whose names start so) turns that into a failure.
 
+mod backend;
 #[allow(dead_code, reason = "each test takes what it needs")]
 mod device;
 mod oracle;
 
+use backend::{Place, compare};
 use corrust::{
-    Correlator, Devices, Encoding, Layout,
-    correlate::{DROP, Dump, Kernel, Visibilities, baselines},
+    Correlator, Encoding, Layout,
+    correlate::{DROP, Kernel, Visibilities, baselines},
     device::{Buffer, DeviceSlice, Stream},
     samples::{Extents, Missing, Samples, Strides},
 };
@@ -19,15 +21,13 @@ use corrust_gpu::abi::correlate::{
 };
 use ndarray::Array2;
 use num_complex::Complex;
-use oracle::{Block, Visibility};
+use oracle::Block;
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
 /// A backend, and the sizes at which to test it.
 #[derive(Clone, Copy)]
 struct Backend {
-    name: &'static str,
-    device: &'static str,
-    kernel: Kernel,
+    place: Place,
     /// Numbers of inputs: 1, 2, and around the edges of tiles.
     inputs: &'static [usize],
     /// Numbers of times: 1, odd, and around the edges of tiles and of what is summed at once.
@@ -115,10 +115,14 @@ impl Backend {
     /// Most inputs of samples of a format that the kernel is tested with.
     fn most_inputs_of(&self, (encoding, layout): (Encoding, Layout)) -> usize {
         let nibbles = matches!(encoding, Encoding::Ci4 | Encoding::Ci4Offset);
-        match self.kernel {
+        match self.place.kernel {
             Kernel::Few if nibbles && layout == Layout::Cnt => 32,
             _ => self.inputs.iter().copied().max().expect("sizes"),
         }
+    }
+
+    const fn on(self, devices: &'static str) -> Self {
+        Self { place: Place { devices, ..self.place }, ..self }
     }
 
     const fn few(self) -> Self {
@@ -142,11 +146,9 @@ impl Backend {
         Self { long_times: &[65537], ..Self::gpu(name, "sim", kernel) }
     }
 
-    const fn gpu(name: &'static str, device: &'static str, kernel: Kernel) -> Self {
+    const fn gpu(name: &'static str, devices: &'static str, kernel: Kernel) -> Self {
         Self {
-            name,
-            device,
-            kernel,
+            place: Place { name, devices, kernel },
             inputs: GPU_INPUTS,
             times: GPU_TIMES,
             long_times: LONG_TIMES,
@@ -157,9 +159,7 @@ impl Backend {
 
     const fn cpu(name: &'static str, kernel: Kernel) -> Self {
         Self {
-            name,
-            device: "cpu",
-            kernel,
+            place: Place { name, devices: "cpu", kernel },
             inputs: CPU_INPUTS,
             times: CPU_TIMES,
             long_times: LONG_TIMES,
@@ -168,28 +168,13 @@ impl Backend {
         }
     }
 
-    /// Where it computes.
-    fn devices(&self) -> Devices {
-        self.device.parse().expect("a list of devices")
-    }
-
     /// Whether the backend is there; says why if not.
     fn is_there(&self) -> bool {
-        let builder = Correlator::builder(1, 1).encoding(self.encodings[0]);
-        let plan = builder.device(self.devices()).kernel(self.kernel).build();
-        device::there(self.name, plan).is_some()
-    }
-
-    fn builder(&self, block: &Block) -> corrust::correlate::Builder {
-        Correlator::builder(block.inputs, block.channels)
-            .encoding(block.encoding)
-            .layout(block.layout)
-            .device(self.devices())
-            .kernel(self.kernel)
+        self.place.is_there(&random((self.encodings[0], Layout::Tcn), 1, 1, 1))
     }
 
     fn plan(&self, block: &Block) -> Correlator {
-        self.builder(block).build().expect("the shape is legal")
+        self.place.builder(block).build().expect("the shape is legal")
     }
 
     /// Correlates a block in one go and compares.
@@ -238,7 +223,10 @@ impl Backend {
 
     fn what(&self, block: &Block) -> String {
         let Block { inputs, channels, times, encoding, layout, .. } = block;
-        format!("{}, {encoding} {layout}: N = {inputs}, C = {channels}, T = {times}", self.name)
+        format!(
+            "{}, {encoding} {layout}: N = {inputs}, C = {channels}, T = {times}",
+            self.place.name
+        )
     }
 }
 
@@ -258,41 +246,6 @@ fn random(
         _ => (0..encoding.bytes() * samples).map(|_| rng.random()).collect(),
     };
     Block { inputs, channels, times, encoding, layout, bytes }
-}
-
-/// Panics unless the dump is what the oracle says: exactly, or within the bound that summing in f32
-/// in any order keeps.
-fn compare(what: &str, dump: &Dump, expected: &[Vec<Visibility>]) {
-    let shape = (expected.len(), expected[0].len());
-    match &dump.visibilities {
-        Visibilities::Integer(sums) => assert_eq!(sums.dim(), shape, "{what}"),
-        Visibilities::Float(sums) => assert_eq!(sums.dim(), shape, "{what}"),
-    }
-    for (channel, expected) in expected.iter().enumerate() {
-        for (baseline, expected) in expected.iter().enumerate() {
-            let at = [channel, baseline];
-            let good = match &dump.visibilities {
-                Visibilities::Integer(sums) => {
-                    sums[at].re == expected.re as i64 && sums[at].im == expected.im as i64
-                }
-                Visibilities::Float(sums) => {
-                    let bound =
-                        2.0 * (expected.count + 1) as f64 * 2f64.powi(-24) * expected.magnitude;
-                    (f64::from(sums[at].re) - expected.re).abs() <= bound
-                        && (f64::from(sums[at].im) - expected.im).abs() <= bound
-                }
-            };
-            assert!(
-                good,
-                "{what}: channel {channel}, baseline {baseline}: expected {expected:?}, found {}",
-                match &dump.visibilities {
-                    Visibilities::Integer(sums) => sums[at].to_string(),
-                    Visibilities::Float(sums) => sums[at].to_string(),
-                }
-            );
-            assert_eq!(dump.valid.get(channel, baseline), expected.count, "{what}: valid samples");
-        }
-    }
 }
 
 /// Every number of inputs, with a few times; every number of times, with a few inputs.
@@ -440,7 +393,7 @@ fn selections(backend: Backend) {
                 "{}, missing {masked}, gates {gated}, shifts {shifted}",
                 backend.what(&block)
             );
-            let mut builder = backend.builder(&block);
+            let mut builder = backend.place.builder(&block);
             if gated {
                 builder = builder.gates(GATES);
             }
@@ -494,7 +447,7 @@ fn view(block: &Block) -> Samples<'_> {
 /// of more, and some of them missing: the same answers, into dumps that are used again.
 fn views(backend: Backend) {
     // Of several GPUs one has the samples.
-    let gpu = backend.devices().open().unwrap().pop();
+    let gpu = backend.place.devices().open().unwrap().pop();
     for (case, format) in backend.formats().enumerate() {
         let size = format.0.bytes();
         let whole = backend.random(format, 8, 4, 70);
@@ -573,7 +526,7 @@ fn views(backend: Backend) {
 /// Samples that are in the GPU's memory, where they lie and unpacked, on streams that take turns; sums
 /// that are left there.
 fn device_memory(backend: Backend) {
-    let gpu = backend.devices().open().unwrap().pop().expect("a GPU");
+    let gpu = backend.place.devices().open().unwrap().pop().expect("a GPU");
     if backend.encodings.contains(&Encoding::Cf16) {
         let mut plan = backend.plan(&random((Encoding::Cf16, Layout::Tcn), 1, 1, 1));
         // SAFETY: the address is refused before it is used.
@@ -585,7 +538,7 @@ fn device_memory(backend: Backend) {
     for format in backend.formats() {
         let inputs = backend.most_inputs_of(format).min(70);
         let block = backend.random(format, inputs, 2, 152);
-        let mut plan = backend.builder(&block).gates(2).build().unwrap();
+        let mut plan = backend.place.builder(&block).gates(2).build().unwrap();
         let streams = [Stream::default(), gpu.create_stream().unwrap()];
         let expected = oracle::correlate_block(&block);
         let numbers = [1; 152];
@@ -643,10 +596,10 @@ fn device_memory(backend: Backend) {
 /// integration that holds one is dumped, and that one only.
 fn too_many_bits(backend: Backend) {
     for encoding in [Encoding::Ci8, Encoding::Cf16] {
-        let builder = Correlator::builder(1, 1).encoding(encoding).device(backend.devices());
-        let text = builder.kernel(backend.kernel).build().err().expect("refused").to_string();
+        let builder = Correlator::builder(1, 1).encoding(encoding).device(backend.place.devices());
+        let text = builder.kernel(backend.place.kernel).build().err().expect("refused").to_string();
         let expected =
-            format!("{} with {encoding} samples: expected ci4 or ci4-offset", backend.kernel);
+            format!("{} with {encoding} samples: expected ci4 or ci4-offset", backend.place.kernel);
         assert!(text.contains(&expected), "{text}");
     }
     let block = backend.random((Encoding::Ci4, Layout::Tcn), 3, 2, 40);
@@ -697,7 +650,7 @@ macro_rules! conformance {
             use super::{Backend, Kernel};
 
             const BACKEND: Backend =
-                Backend { device: $devices, ..Backend::$device(stringify!($name), Kernel::$kernel) };
+                Backend::$device(stringify!($name), Kernel::$kernel).on($devices);
 
             conformance!(@tests sizes bytes cuts_and_dumps selections views);
         }

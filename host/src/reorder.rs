@@ -185,10 +185,8 @@ impl PlaneVariant {
     /// When the samples are in host memory.
     pub fn of(way: &ToPlanes<'_>) -> Vec<Self> {
         let two = way.bits == 2;
-        let of_words = Self {
-            kernel: if two { &PLANES_WORDS_2 } else { &PLANES_WORDS_1 },
-            of_words: true,
-        };
+        let of_words =
+            Self { kernel: if two { &PLANES_WORDS_2 } else { &PLANES_WORDS_1 }, of_words: true };
         let any = Self { kernel: if two { &PLANES_2 } else { &PLANES_1 }, of_words: false };
         let Extents { channels, inputs, times } = way.samples.extents();
         let turns = way.samples.is_dense(Layout::Tcn)

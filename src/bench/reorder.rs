@@ -7,8 +7,8 @@ use corrust_gpu::abi::reorder::{PAD_ROWS, PadRows, QUANTISE};
 use corrust_host::{
     Encoding, Layout, Result,
     device::{Buffer, DeviceSlice, Gpu, Stream},
-    quantise::Quantiser,
-    reorder::{Native, ToNative, Variant},
+    quantise::{self, Quantiser},
+    reorder::{Native, PlaneVariant, ToNative, ToPlanes, Variant},
     samples::Samples,
     shift::{self, Window},
 };
@@ -73,6 +73,14 @@ pub fn cases(options: &Options, place: &Place) -> Vec<Box<dyn Case>> {
         for layout in [Layout::Cnt, Layout::Tcn] {
             for largest in [0, 16, 64, 248, 896, 4096].into_iter().filter(|&most| most < times) {
                 cases.push(Box::new(Delays { layout, inputs, channels, times, largest }));
+            }
+        }
+    }
+    if let Some(&inputs) = options.inputs.last() {
+        let (channels, times) = ((rows / inputs).max(1), options.times);
+        for layout in [Layout::Tcn, Layout::Cnt] {
+            for bits in [1, 2] {
+                cases.push(Box::new(PlaneTurn { bits, layout, inputs, channels, times }));
             }
         }
     }
@@ -371,6 +379,76 @@ impl Case for Delays {
     }
 }
 
+/// Values of few bits, a byte a sample, to planes of bits along time.
+struct PlaneTurn {
+    bits: u32,
+    layout: Layout,
+    inputs: usize,
+    channels: usize,
+    times: usize,
+}
+
+impl Case for PlaneTurn {
+    fn system(&self) -> &'static str {
+        "reorder"
+    }
+
+    fn label(&self) -> String {
+        let Self { bits, layout, inputs, channels, times } = self;
+        format!("{layout} to planes, {}, N {inputs}, C {channels}, T {times}", in_words(*bits))
+    }
+
+    fn sizes(&self) -> BTreeMap<&'static str, u64> {
+        let sizes = [self.bits as usize, self.inputs, self.channels, self.times];
+        ["bits", "N", "C", "T"].into_iter().zip(sizes.map(|size| size as u64)).collect()
+    }
+
+    fn encoding(&self) -> String {
+        Encoding::Ci4.to_string()
+    }
+
+    fn subjects(&self, place: &Place) -> Result<Vec<Subject>> {
+        let Some(gpu) = &place.gpu else { return Ok(Vec::new()) };
+        let Self { bits, layout, inputs, channels, times } = *self;
+        let mut values = random_bytes(channels * inputs * times);
+        // Of 1 bit values are 0 and -1, of 2 bits -2 to 1: bits 3 and 0 of a nibble, the former in those between.
+        values.par_iter_mut().for_each(|value| {
+            let high = *value & 0x88;
+            let filled = high | high >> 1 | high >> 2 | high >> 3;
+            *value = if bits == 1 { filled } else { filled & 0xee | *value & 0x11 };
+        });
+        let extents = [channels, inputs, times];
+        let samples = Samples::new(&values[..], Encoding::Ci4, layout, channels, inputs)?;
+        let expected: Rc<[u8]> = quantise::planes(&samples, bits)?.into();
+        let source = Rc::new(Ring::new(gpu, &values)?);
+        let target = Rc::new(Ring::empty(gpu, expected.len())?);
+        let way = move |source, words| {
+            let samples = placed(source, Encoding::Ci4, layout, extents)?;
+            Ok::<_, corrust_host::Error>(ToPlanes { samples, bits, words })
+        };
+        let moved = (values.len() + expected.len()) as f64;
+        let variants = PlaneVariant::of(&way(source.next(), target.next())?).into_iter();
+        let subjects = variants.enumerate().map(|(index, variant)| {
+            let launch = {
+                let gpu = gpu.clone();
+                move |source, words| {
+                    // SAFETY: places of the rings are of the samples' and the words' sizes.
+                    unsafe { variant.launch(&gpu, Stream::default(), &way(source, words)?) }
+                }
+            };
+            let moving = Moving {
+                gpu: gpu.clone(),
+                rings: (source.clone(), target.clone()),
+                launch: Box::new(launch),
+                expected: expected.clone(),
+            };
+            let subject = moving.subject(variant.name(), moved, (values.len() as f64, "samples"));
+            Subject { auto: index == 0, sustain: index == 0, ..subject }
+        });
+        Ok(subjects.collect())
+    }
+}
+
 /// Voltages to few bits.
 struct Quantising {
     bits: u32,
@@ -384,8 +462,7 @@ impl Case for Quantising {
 
     fn label(&self) -> String {
         let Self { bits, count } = self;
-        let bits = if *bits == 1 { "1 bit".to_owned() } else { format!("{bits} bits") };
-        format!("complex float32 to {bits}, {count} samples")
+        format!("complex float32 to {}, {count} samples", in_words(*bits))
     }
 
     fn sizes(&self) -> BTreeMap<&'static str, u64> {
@@ -421,6 +498,11 @@ impl Case for Quantising {
         };
         Ok(vec![moving.subject(QUANTISE.entry.name, moved, (count as f64, "samples"))])
     }
+}
+
+/// A number of bits.
+fn in_words(bits: u32) -> String {
+    if bits == 1 { "1 bit".to_owned() } else { format!("{bits} bits") }
 }
 
 /// A kernel from one ring to another.

@@ -538,8 +538,7 @@ impl Outputs {
         names: Names<'_>,
     ) -> Result<Self> {
         // Coefficients are what sums of cf16 are: pairs of float32.
-        let encoding =
-            if names.van_vleck.is_some() { Encoding::Cf16 } else { shape.encoding };
+        let encoding = if names.van_vleck.is_some() { Encoding::Cf16 } else { shape.encoding };
         let shape = &Shape { encoding, ..*shape };
         let baselines = baselines(shape.inputs);
         let dtype = if shape.encoding.is_integer() { Dtype::Int64 } else { Dtype::Float32 };

@@ -149,8 +149,7 @@ impl Args {
         // Whole words, where blocks hold them.
         let block = BLOCK_BYTES / shape.bytes_per_time();
         let block = if block > WORD { block / WORD * WORD } else { WORD };
-        let mut pieces =
-            Pieces::over(recording, block).progress(|progress| bar.set(progress.done));
+        let mut pieces = Pieces::over(recording, block).progress(|progress| bar.set(progress.done));
         while let Some(piece) = pieces.next_piece(u64::MAX)? {
             match piece.samples {
                 Some(samples) if shape.encoding.is_bits() => file.copy(piece.start, &samples)?,
@@ -192,8 +191,13 @@ impl Args {
 
     /// Says what was done, in so many seconds.
     fn report(&self, values: &Values<'_>, times: u64, seconds: f64) {
-        let Values { shape: Shape { inputs, channels, encoding, .. }, quantiser, noise, numberless, .. } =
-            *values;
+        let Values {
+            shape: Shape { inputs, channels, encoding, .. },
+            quantiser,
+            noise,
+            numberless,
+            ..
+        } = *values;
         if numberless > 0 {
             warn(format_args!(
                 "{numberless} of {} samples have a part that is not a number, which becomes 0",

@@ -29,7 +29,8 @@ const TALK: [u32; 4] = [65, 85, 96, 99];
 /// Sensitivity is the ratio of signal to noise: what correlates stands in the real parts of visibilities, noise alone
 /// in the imaginary ones.
 pub fn table(bits: &[u32], devices: &Devices) -> Result<String> {
-    let quantisers = bits.iter().map(|&bits| Quantiser::optimal(bits)).collect::<Result<Vec<_>>>()?;
+    let quantisers =
+        bits.iter().map(|&bits| Quantiser::optimal(bits)).collect::<Result<Vec<_>>>()?;
     let voltages = voltages();
     let part = |voltage: f32| (SIGMA * voltage).round().clamp(-127.0, 127.0) as i8;
     let whole: Vec<[i8; 2]> =

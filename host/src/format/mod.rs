@@ -259,7 +259,8 @@ fn channels_of(files: Recognised, options: Options) -> Result<Box<dyn Recording>
             let reason = format!(
                 "{format} holds raw voltages: expected channels, which corrust channelise makes of them{}",
                 match format {
-                    Format::Vdif => ", or for complex samples of few bits whose channels are those to \
+                    Format::Vdif =>
+                        ", or for complex samples of few bits whose channels are those to \
                                      correlate an encoding of b1 or b2",
                     _ => "",
                 }

@@ -528,9 +528,9 @@ impl Arrays<Shape> {
             if shape.encoding.is_bits()
                 && let Some(description) = description
             {
-                let words = description.words(&shape, length).map_err(|reason| {
-                    Error::file(Description::path(path), reason)
-                })?;
+                let words = description
+                    .words(&shape, length)
+                    .map_err(|reason| Error::file(Description::path(path), reason))?;
                 absent = words.0;
                 missing.extend(words.1.into_iter().map(|gap| Missing {
                     times: gap.times.start + times as usize..gap.times.end + times as usize,
@@ -667,18 +667,7 @@ impl Arrays<RawShape> {
         };
         let times = files.iter().map(|(_, length)| *length as u64).sum();
         let (missing, gaps) = (Vec::new(), Vec::new());
-        Ok(Self {
-            shape,
-            rows,
-            unit,
-            times,
-            files,
-            position: 0,
-            done: 0,
-            absent: 0,
-            missing,
-            gaps,
-        })
+        Ok(Self { shape, rows, unit, times, files, position: 0, done: 0, absent: 0, missing, gaps })
     }
 }
 
@@ -728,7 +717,10 @@ impl Description {
         let gaps = missing.iter().map(|gap| MissingWords {
             words: [gap.times.start, gap.times.end],
             channels: part(&gap.channels, shape.channels),
-            inputs: part(&(gap.inputs.start / planes..gap.inputs.end.div_ceil(planes)), shape.inputs),
+            inputs: part(
+                &(gap.inputs.start / planes..gap.inputs.end.div_ceil(planes)),
+                shape.inputs,
+            ),
         });
         let axes = Self::axes_of_words(shape, words);
         let plain = Self::new(shape.encoding, shape.layout, &axes);
@@ -954,7 +946,8 @@ fn voltage_shape(
 /// Shape and number of words of the bits in a file.
 fn word_shape(reader: &Reader, encoding: Encoding, layout: Layout) -> Result<(Shape, usize)> {
     if layout != Layout::Cnt {
-        let reason = format!("{encoding} in the layout {layout}: expected cnt, as words lie along time");
+        let reason =
+            format!("{encoding} in the layout {layout}: expected cnt, as words lie along time");
         return Err(Error::file(reader.path(), reason));
     }
     let axes = ["channel", "input", "plane", "word", "byte"];
@@ -963,11 +956,13 @@ fn word_shape(reader: &Reader, encoding: Encoding, layout: Layout) -> Result<(Sh
         _ => axes.to_vec(),
     };
     reader.expect(Dtype::Uint8, &axes)?;
-    let (&[channels, inputs], rest) = reader.shape().split_first_chunk().expect("axes were counted");
+    let (&[channels, inputs], rest) =
+        reader.shape().split_first_chunk().expect("axes were counted");
     let shape = Shape { inputs, channels, encoding, layout };
     let words = rest[rest.len() - 2];
     let expected = Description::axes_of_words(&shape, words);
-    let differs = reader.shape().iter().zip(&expected).position(|(found, expected)| found != expected);
+    let differs =
+        reader.shape().iter().zip(&expected).position(|(found, expected)| found != expected);
     if let Some(axis) = differs {
         return Err(Error::file(
             reader.path(),

@@ -5,7 +5,9 @@
 
 use std::path::PathBuf;
 
-use super::{Block, Options, RawShape, Recording, Timestamp, array, bits, frames::Frames, vdif::Vdif};
+use super::{
+    Block, Options, RawShape, Recording, Timestamp, array, bits, frames::Frames, vdif::Vdif,
+};
 use crate::{
     Error, Layout, Result,
     correlate::Shape,

@@ -101,7 +101,9 @@ impl VanVleck {
         let rows = coefficients.outer_iter_mut().into_par_iter().zip(sums.outer_iter());
         rows.enumerate().for_each(|(channel, (mut to, sums))| {
             let pairs = (0_usize..).flat_map(|i| (0..=i).map(move |j| i == j));
-            for (baseline, (to, (sum, own))) in to.iter_mut().zip(sums.iter().zip(pairs)).enumerate() {
+            for (baseline, (to, (sum, own))) in
+                to.iter_mut().zip(sums.iter().zip(pairs)).enumerate()
+            {
                 // Two products of a time.
                 let products = 2.0 * dump.valid.get(channel, baseline) as f64;
                 let part = |sum: i64| self.coefficient(sum as f64 / products) as f32;

@@ -235,8 +235,7 @@ impl<'a, C: BorrowMut<Correlator>> Dumps<'a, C> {
 
     /// Checks what was asked for.
     fn begin(&mut self) -> Result<()> {
-        let (integration, recorded) =
-            (self.integration, self.pieces.held(self.pieces.recorded()));
+        let (integration, recorded) = (self.integration, self.pieces.held(self.pieces.recorded()));
         if !(1..=recorded).contains(&integration) {
             return Err(Error::invalid(format!(
                 "an integration of {integration} times: expected 1 to {recorded}, as the recording has \

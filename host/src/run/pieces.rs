@@ -265,7 +265,10 @@ impl<'a> Pieces<'a> {
                 if self.delayed.times < count as usize {
                     self.delayed = Block::missing(&self.shape, count as usize);
                 }
-                (count, Some(self.delayed.view(&self.shape).times(0..count as usize).holding(held)?))
+                (
+                    count,
+                    Some(self.delayed.view(&self.shape).times(0..count as usize).holding(held)?),
+                )
             }
             1 => (count, None),
             _ => {

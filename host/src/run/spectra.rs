@@ -4,11 +4,11 @@ use std::ops::Range;
 
 use super::Voltages;
 use crate::{
-    format::missing_within,
     Channeliser, Error, Result,
     channelise::{Spectra, SpectrumEncoding},
     correlate::Shape,
     device::{Buffer, Stream},
+    format::missing_within,
     samples::{Memory, Samples},
 };
 
