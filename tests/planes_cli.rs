@@ -100,7 +100,8 @@ fn recordings_become_planes() {
                 }
                 let said = description(&folder.join("planes.npy.json"));
                 assert_eq!(said["encoding"], name.name(), "{what}");
-                assert_eq!((&said["layout"], &said["times"]), (&"cnt".into(), &300.into()));
+                assert_eq!(said["layout"], "cnt", "{what}");
+                assert_eq!(said["times"], 300, "{what}");
                 done(
                     folder,
                     &format!("correlate planes.npy -o v.npy --counts n.npy --device {device}"),
@@ -331,9 +332,12 @@ fn gaps_are_of_words() {
     let block = words(&folder.join("planes.npy"), Encoding::B1, times);
     let info: serde_json::Value =
         serde_json::from_str(&done(folder, "info --json planes.npy")).unwrap();
-    assert_eq!((&info["times"], &info["bits"]), (&times.into(), &1.into()));
-    assert_eq!((&info["gaps"][0]["start"], &info["gaps"][0]["inputs"]), (&128.into(), &2.into()));
-    assert_eq!(info["gaps"][0]["times"], 128 * (last - 1));
+    assert_eq!(info["times"], times);
+    assert_eq!(info["bits"], 1);
+    let gap = &info["gaps"][0];
+    assert_eq!(gap["start"], 128);
+    assert_eq!(gap["inputs"], 2);
+    assert_eq!(gap["times"], 128 * (last - 1));
     let (re, im) = block.sample(0, 1, 7);
     assert_eq!(info["first_levels"][1][7], serde_json::json!([re, im]));
     done(folder, "correlate planes.npy -o v.npy --counts n.npy --device cpu");

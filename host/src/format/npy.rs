@@ -514,29 +514,6 @@ impl Arrays<Shape> {
             let reader = Reader::of(input)?;
             let description = Description::beside(&reader);
             let (shape, length) = voltage_shape(&reader, description.as_ref(), options)?;
-            if absent > 0 {
-                let before: &PathBuf = &paths[files.len() - 1];
-                let word = shape.encoding.times();
-                let reason = format!(
-                    "follows {}, whose last word of bits holds {} times: expected {word}, a whole word, of all \
-                     but the last file",
-                    before.display(),
-                    word - absent
-                );
-                return Err(Error::file(path, reason));
-            }
-            if shape.encoding.is_bits()
-                && let Some(description) = description
-            {
-                let words = description
-                    .words(&shape, length)
-                    .map_err(|reason| Error::file(Description::path(path), reason))?;
-                absent = words.0;
-                missing.extend(words.1.into_iter().map(|gap| Missing {
-                    times: gap.times.start + times as usize..gap.times.end + times as usize,
-                    ..gap
-                }));
-            }
             let expected = *first.get_or_insert(shape);
             if shape.encoding != expected.encoding {
                 return Err(Error::file(
@@ -562,6 +539,29 @@ impl Arrays<Shape> {
                         paths[0].display()
                     ),
                 ));
+            }
+            if absent > 0 {
+                let before: &PathBuf = &paths[files.len() - 1];
+                let word = shape.encoding.times();
+                let reason = format!(
+                    "follows {}, whose last word of bits holds {} times: expected {word}, a whole word, of all \
+                     but the last file",
+                    before.display(),
+                    word - absent
+                );
+                return Err(Error::file(path, reason));
+            }
+            if shape.encoding.is_bits()
+                && let Some(description) = description
+            {
+                let words = description
+                    .words(&shape, length)
+                    .map_err(|reason| Error::file(Description::path(path), reason))?;
+                absent = words.0;
+                missing.extend(words.1.into_iter().map(|gap| Missing {
+                    times: gap.times.start + times as usize..gap.times.end + times as usize,
+                    ..gap
+                }));
             }
             times += length as u64;
             files.push((reader, length));
