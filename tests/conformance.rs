@@ -12,7 +12,7 @@ mod oracle;
 use backend::{Place, compare};
 use corrust::{
     Correlator, Encoding, Layout,
-    correlate::{DROP, Kernel, Visibilities, baselines},
+    correlate::{DROP, Dump, Kernel, Visibilities, baselines},
     device::{Buffer, DeviceSlice, Stream},
     samples::{Extents, Missing, Samples, Strides},
 };
