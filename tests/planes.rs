@@ -77,10 +77,10 @@ impl Values {
                     let level = 2 * value + 1;
                     let first = level > 0;
                     let signs = [first, level - if first { 2 } else { -2 } > 0];
-                    for plane in 0..planes {
+                    for (plane, &sign) in signs[..planes].iter().enumerate() {
                         let word = (row * planes + plane) * row_words + time / 128;
                         let byte = 32 * word + 16 * part + time % 128 / 8;
-                        words[byte] |= u8::from(signs[plane]) << (time % 8);
+                        words[byte] |= u8::from(sign) << (time % 8);
                     }
                 }
             }
