@@ -68,25 +68,25 @@ impl Channels {
         }
         self.parted[..samples.len()].copy_from_slice(samples);
         self.parted[samples.len()..].fill(0);
-        // A time's bytes first, from the lowest bit of the channel's number to the highest; then the fields of
-        // a byte, the upper half from the lower one. The channels are in order after that.
-        let columns = (channels * bits / 8).max(1);
-        let mut streams = 1;
-        while streams < columns {
-            let stream = padded / streams;
-            let (even, odd) = self.spare.split_at_mut(padded / 2);
-            let parts = even.chunks_exact_mut(stream / 2).zip(odd.chunks_exact_mut(stream / 2));
-            for (bytes, (even, odd)) in self.parted.chunks_exact(stream).zip(parts) {
-                part::<8>(bytes, even, odd);
-            }
-            std::mem::swap(&mut self.parted, &mut self.spare);
-            streams *= 2;
+        match (channels * bits / 8, bits) {
+            // A byte has several times: the fields at even places from those at odd ones, as often as needed.
+            (0, _) => self.part_fields(bits, channels),
+            // A time's bytes first, then the fields of a byte, of as many times as it has fields.
+            (columns, 1) => self.part_bytes::<1>(columns),
+            (columns, 2) => self.part_bytes::<2>(columns),
+            (columns, _) => self.part_bytes::<4>(columns),
         }
-        for width in [4, 2, 1].into_iter().filter(|&width| width >= bits) {
-            if width >= channels * bits {
+        (&self.parted, padded / channels)
+    }
+
+    /// Parts channels of which a time has less than a byte, upper halves from lower ones.
+    fn part_fields(&mut self, bits: usize, channels: usize) {
+        let mut streams = 1;
+        for width in [4, 2, 1] {
+            if width < bits || width >= channels * bits {
                 continue;
             }
-            let stream = padded / streams;
+            let stream = self.parted.len() / streams;
             let parts = self.spare.chunks_exact_mut(stream);
             for (bytes, parts) in self.parted.chunks_exact(stream).zip(parts) {
                 let (even, odd) = parts.split_at_mut(stream / 2);
@@ -99,7 +99,32 @@ impl Channels {
             std::mem::swap(&mut self.parted, &mut self.spare);
             streams *= 2;
         }
-        (&self.parted, padded / channels)
+    }
+
+    /// Parts channels of `BITS` bits of which a time has `columns` bytes.
+    fn part_bytes<const BITS: usize>(&mut self, columns: usize) {
+        self.part_columns(1, columns);
+        transpose::<BITS>(&mut self.parted);
+        self.part_columns(columns, 8 / BITS);
+    }
+
+    /// Parts each of `groups` runs of bytes into its columns, from the lowest bit of a column's number to the highest.
+    fn part_columns(&mut self, groups: usize, columns: usize) {
+        let group = self.parted.len() / groups;
+        let mut streams = 1;
+        while streams < columns && group > 0 {
+            let stream = group / streams;
+            let parts = self.spare.chunks_exact_mut(group);
+            for (bytes, parts) in self.parted.chunks_exact(group).zip(parts) {
+                let (even, odd) = parts.split_at_mut(group / 2);
+                let parts = even.chunks_exact_mut(stream / 2).zip(odd.chunks_exact_mut(stream / 2));
+                for (bytes, (even, odd)) in bytes.chunks_exact(stream).zip(parts) {
+                    part::<8>(bytes, even, odd);
+                }
+            }
+            std::mem::swap(&mut self.parted, &mut self.spare);
+            streams *= 2;
+        }
     }
 }
 
@@ -107,35 +132,42 @@ impl Channels {
 #[cfg(target_arch = "x86_64")]
 const LONG: usize = 256;
 
-/// Parts fields of `BITS` bits into those at even and at odd places, by the widest vectors there are.
-///
-/// As a function of its own it is vectorised: slices that are arguments are known to be apart.
-#[inline(never)]
-fn part<const BITS: usize>(fields: &[u8], even: &mut [u8], odd: &mut [u8]) {
-    #[cfg(target_arch = "x86_64")]
-    if fields.len() >= LONG {
-        if is_x86_feature_detected!("avx512bw") && is_x86_feature_detected!("avx512vl") {
-            // SAFETY: the CPU has the instructions.
-            return unsafe { part_avx512::<BITS>(fields, even, odd) };
+/// A function that is compiled for the widest vectors, too, and takes them where they are and its `$first` argument is
+/// long. As one of its own it is vectorised: slices that are arguments are known to be apart.
+macro_rules! widest {
+    ($(#[$doc:meta])* $name:ident is $plain:ident($first:ident: $type:ty $(, $more:ident: $types:ty)*)) => {
+        $(#[$doc])*
+        #[inline(never)]
+        fn $name<const BITS: usize>($first: $type $(, $more: $types)*) {
+            #[cfg(target_arch = "x86_64")]
+            {
+                #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+                fn avx512<const BITS: usize>($first: $type $(, $more: $types)*) {
+                    $plain::<BITS>($first $(, $more)*);
+                }
+                #[target_feature(enable = "avx2")]
+                fn avx2<const BITS: usize>($first: $type $(, $more: $types)*) {
+                    $plain::<BITS>($first $(, $more)*);
+                }
+                if $first.len() >= LONG {
+                    if is_x86_feature_detected!("avx512bw") && is_x86_feature_detected!("avx512vl") {
+                        // SAFETY: the CPU has the instructions.
+                        return unsafe { avx512::<BITS>($first $(, $more)*) };
+                    }
+                    if is_x86_feature_detected!("avx2") {
+                        // SAFETY: the CPU has the instructions.
+                        return unsafe { avx2::<BITS>($first $(, $more)*) };
+                    }
+                }
+            }
+            $plain::<BITS>($first $(, $more)*);
         }
-        if is_x86_feature_detected!("avx2") {
-            // SAFETY: the CPU has the instructions.
-            return unsafe { part_avx2::<BITS>(fields, even, odd) };
-        }
-    }
-    part_plain::<BITS>(fields, even, odd);
+    };
 }
 
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f,avx512bw,avx512vl")]
-fn part_avx512<const BITS: usize>(fields: &[u8], even: &mut [u8], odd: &mut [u8]) {
-    part_plain::<BITS>(fields, even, odd);
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2")]
-fn part_avx2<const BITS: usize>(fields: &[u8], even: &mut [u8], odd: &mut [u8]) {
-    part_plain::<BITS>(fields, even, odd);
+widest! {
+    /// Parts fields of `BITS` bits into those at even and at odd places.
+    part is part_plain(fields: &[u8], even: &mut [u8], odd: &mut [u8])
 }
 
 #[inline(always)]
@@ -157,6 +189,46 @@ fn gather<const BITS: usize>(mut pair: u16) -> u8 {
         }
     }
     pair as u8
+}
+
+widest! {
+    /// Transposes every matrix of `8 / BITS` bytes, a row of as many fields of `BITS` bits each.
+    transpose is transpose_plain(bytes: &mut [u8])
+}
+
+#[inline(always)]
+fn transpose_plain<const BITS: usize>(bytes: &mut [u8]) {
+    let (words, rest) = bytes.as_chunks_mut::<8>();
+    for word in words {
+        *word = transposed::<BITS>(u64::from_le_bytes(*word)).to_le_bytes();
+    }
+    let mut word = [0; 8];
+    word[..rest.len()].copy_from_slice(rest);
+    let word = transposed::<BITS>(u64::from_le_bytes(word)).to_le_bytes();
+    rest.copy_from_slice(&word[..rest.len()]);
+}
+
+/// [`transpose`] of eight bytes: halves of rows change places with those of rows below, then quarters, then eighths
+/// (Knuth, The Art of Computer Programming 4A, 7.1.3).
+#[inline(always)]
+fn transposed<const BITS: usize>(mut word: u64) -> u64 {
+    // Fields as wide as they are apart in rows; which upper ones of upper rows move.
+    let (mut width, mut rows) = (BITS, 1);
+    while width < 8 {
+        let upper = match (width, rows) {
+            (1, _) => 0x00aa_00aa_00aa_00aa,
+            (2, 1) => 0x00cc_00cc_00cc_00cc,
+            (2, _) => 0x0000_cccc_0000_cccc,
+            (_, 1) => 0x00f0_00f0_00f0_00f0,
+            (_, 2) => 0x0000_f0f0_0000_f0f0,
+            (_, _) => 0x0000_0000_f0f0_f0f0,
+        };
+        let shift = 8 * rows - width;
+        let moved = (word ^ word >> shift) & upper;
+        word ^= moved ^ moved << shift;
+        (width, rows) = (2 * width, 2 * rows);
+    }
+    word
 }
 
 #[cfg(test)]
@@ -192,7 +264,7 @@ mod tests {
         #[test]
         fn channels_are_parted(
             samples in prop::collection::vec(any::<u8>(), 0..3000),
-            (bits, channels) in (0_u32..3, 0_u32..8),
+            (bits, channels) in (0_u32..3, 0_u32..9),
         ) {
             let (bits, channels) = (1_usize << bits, 1_usize << channels);
             let mut parts = Channels::default();
