@@ -6,7 +6,7 @@ use corrust::{
     Encoding, Error, Layout, Result,
     correlate::Shape,
     delays::Polynomials,
-    format::{array::Array, description},
+    format::{array::Array, description, vdif},
     samples::{RawEncoding, RawLayout},
     simulate::{RawSimulation, RawSource, Simulation, Source, Tone},
 };
@@ -14,7 +14,7 @@ use corrust::{
 use super::{
     count,
     progress::Progress,
-    run_files::{Existing, RunFiles, input, output},
+    run_files::{Existing, RunFiles, ending, input, output},
     say, si,
     units::{Hertz, Seconds},
 };
@@ -32,7 +32,8 @@ use super::{
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, allow_negative_numbers = true)]
 pub struct Args {
-    /// NumPy file to write, - for the standard output; its description has the same name, ending in .json
+    /// NumPy file to write, - for the standard output; with --raw also VDIF, where the name ends in .vdif. Its
+    /// description has the same name, ending in .json
     #[arg(short, long, value_name = "REC.npy", value_parser = output())]
     output: PathBuf,
     #[command(flatten)]
@@ -43,6 +44,9 @@ pub struct Args {
     raw: RawArgs,
 }
 
+/// What the names of VDIF files end in.
+const VDIF: &str = "vdif";
+
 /// The size and contents of a simulated recording.
 #[derive(Debug, clap::Args)]
 struct RecordingArgs {
@@ -52,11 +56,12 @@ struct RecordingArgs {
     /// Frequency channels
     #[arg(long, default_value_t = 128, value_name = "C", conflicts_with = "raw")]
     channels: usize,
-    /// Samples of every input and channel [default: 8192, or 1048576 with --raw]
+    /// Samples of every input and channel [default: 8192, or 1048576 with --raw, of VDIF more if need be for whole
+    /// frames]
     #[arg(long, value_name = "T")]
     times: Option<u64>,
-    /// How a sample is stored: ci8, ci4, ci4-offset or cf16; with --raw i8, i16, f32, ci8, ci16 or cf32
-    /// [default: ci8, or i8]
+    /// How a sample is stored: ci8, ci4, ci4-offset or cf16; with --raw i8, i16, f32, ci8, ci16 or cf32, or in VDIF
+    /// vdif-2, vdif-2-complex and so on, of 1, 2, 4, 8 or 16 bits [default: ci8, i8, or vdif-8]
     #[arg(long)]
     encoding: Option<String>,
     /// Order of the axes: tcn (time, channel, input) or cnt (channel, input, time); with --raw nt (input,
@@ -85,7 +90,7 @@ struct RawArgs {
     /// What frequency on the sky becomes DC [default: 0]
     #[arg(long, value_name = "FREQUENCY", requires = "raw")]
     sky_frequency: Option<Hertz>,
-    /// Bits of a real or imaginary part, 2 or more [default: all of the encoding]
+    /// Bits of a real or imaginary part, 2 or more; VDIF's encoding says its own [default: all of the encoding]
     #[arg(long, value_name = "BITS", requires = "raw")]
     bits: Option<u32>,
     /// Standard deviation of noise and sources in steps of the samples [default: 20 for 8 bits]
@@ -125,6 +130,7 @@ Examples:
   corrust simulate -o rec.npy
   corrust simulate -o rec.npy --inputs 256 --channels 20 --times 3072 --encoding ci4 --seed 7
   corrust simulate --raw -o raw.npy --rate 32MHz --sky-frequency 1.4GHz --inputs 8
+  corrust simulate --raw -o scan.vdif --encoding vdif-2 --rate 8MHz --sky-frequency 1.4GHz --inputs 4
   corrust simulate --raw -o raw.npy --array array.json --encoding ci8 --tone 1.4MHz:10:20ms:1ms";
 
 /// Reads a tone.
@@ -165,7 +171,24 @@ impl Args {
     fn write_raw(self) -> Result<()> {
         let Self { output, recording, raw, .. } = self;
         let RecordingArgs { inputs, times, sources, seed, .. } = recording;
-        let (rate, times) = (raw.rate.0, times.unwrap_or(1 << 20));
+        let rate = raw.rate.0;
+        let is_vdif = ending(&output) == VDIF;
+        let default =
+            if is_vdif { RawEncoding::Vdif { bits: 8, complex: false } } else { RawEncoding::I8 };
+        let encoding = parsed(&recording.encoding, default)?;
+        if is_vdif != matches!(encoding, RawEncoding::Vdif { .. }) {
+            return Err(Error::file(
+                &output,
+                match is_vdif {
+                    true => format!("encoding {encoding}: expected vdif-8 or the like, for VDIF"),
+                    false => format!("encoding {encoding}: expected a name ending in .{VDIF}"),
+                },
+            ));
+        }
+        let times = times.unwrap_or_else(|| {
+            let frame = if is_vdif { vdif::frame_samples(encoding, rate) } else { None };
+            (1_u64 << 20).next_multiple_of(frame.unwrap_or(1) as u64)
+        });
         let array = raw.array.as_ref().map(Array::read).transpose()?;
         let start = array.as_ref().and_then(|array| array.start);
         let delays = raw.delays.as_ref().map(|path| Polynomials::read(path, start)).transpose()?;
@@ -179,7 +202,7 @@ impl Args {
             times,
             rate,
             sky_frequency: raw.sky_frequency.map_or(0.0, |frequency| frequency.0),
-            encoding: parsed(&recording.encoding, RawEncoding::I8)?,
+            encoding,
             layout: parsed(&recording.layout, RawLayout::Nt)?,
             bits: raw.bits,
             level: raw.level,

@@ -5,6 +5,8 @@
                                   NAME.npy is float32 [time][input][re, im]; inputs of a Mark 5B
                                   recording, else 0; the recording's start; its rate in hertz, or 0 where
                                   its headers do not say it; and its files
+    recordings.py FOLDER NAME BITS
+                                  the same of the VDIF recording NAME.vdif of so many bits
 """
 
 import pathlib
@@ -107,6 +109,12 @@ def random_mark5b(folder, name, rng):
         save(folder, name, stream, [path], inputs=channels)
 
 
+def written(folder, name, bits):
+    path = folder / f"{name}.vdif"
+    with vdif.open(path, "rs", squeeze=False) as stream:
+        save(folder, name, stream, [path], SCALES.get(bits, 1.0))
+
+
 def main(folder, count):
     samples(folder)
     rng = np.random.default_rng(18)
@@ -116,4 +124,8 @@ def main(folder, count):
 
 
 if __name__ == "__main__":
-    main(pathlib.Path(sys.argv[1]), int(sys.argv[2]))
+    folder, *arguments = sys.argv[1:]
+    if len(arguments) == 2:
+        written(pathlib.Path(folder), arguments[0], int(arguments[1]))
+    else:
+        main(pathlib.Path(folder), int(arguments[0]))

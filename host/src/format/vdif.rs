@@ -14,14 +14,17 @@
 //!
 //! Source: VDIF Specification, release 1.1.1, 2014; the registry of extended data versions of vlbi.org.
 
+use std::path::Path;
+
 use jiff::{civil, tz::TimeZone};
 
 use super::{
+    PartialFile, Timestamp,
     frames::{Fault, Framing, Geometry, Stamp, Validity},
     input::Input,
     mark5b, moment,
 };
-use crate::{Result, samples::RawEncoding};
+use crate::{Error, Result, samples::RawEncoding};
 
 /// Bytes of a full header.
 pub(super) const HEADER: usize = 32;
@@ -133,10 +136,7 @@ impl Header {
 
     /// Seconds since the first Modified Julian Day.
     fn second(&self) -> i64 {
-        let (years, half) = (i16::from(self.epoch / 2), (self.epoch % 2) as i8);
-        let epoch = civil::date(2000 + years, 1 + 6 * half, 1);
-        let epoch = epoch.to_zoned(TimeZone::UTC).expect("a year of this century").timestamp();
-        moment::day(epoch) * SECONDS_PER_DAY + i64::from(self.seconds)
+        moment::day(reference(self.epoch)) * SECONDS_PER_DAY + i64::from(self.seconds)
     }
 
     /// Whether a frame may follow that of `self` in a recording: apart from the station and the meaning of
@@ -164,6 +164,13 @@ impl Header {
             self.bits
         )
     }
+}
+
+/// When a reference epoch is, of so many half years from 2000 on.
+fn reference(epoch: u8) -> Timestamp {
+    let (years, half) = (i16::from(epoch / 2), (epoch % 2) as i8);
+    let epoch = civil::date(2000 + years, 1 + 6 * half, 1);
+    epoch.to_zoned(TimeZone::UTC).expect("a year of this century").timestamp()
 }
 
 /// The first bytes of a file as a header; zeros stand for what a legacy header lacks.
@@ -199,6 +206,164 @@ pub(super) fn is_vdif(input: &mut Input) -> Result<bool> {
     input.read_at(bytes, &mut next)?;
     let next = Header::parse(&next);
     Ok(first.is_like(&next) && first.describe() == next.describe())
+}
+
+/// Most bytes of samples of a frame that is written: frames go into packets.
+const PAYLOAD: usize = 8000;
+
+/// Threads that a header can number.
+const THREADS: usize = 1 << 10;
+
+/// Samples of a frame that [`Writer`] writes: the most whose frames are a whole number a second, and whole words;
+/// [`None`] where there is no such number.
+pub fn frame_samples(encoding: RawEncoding, rate: f64) -> Option<usize> {
+    let fits = |samples: &usize| (rate / *samples as f64).fract() == 0.0;
+    let samples = (1..=PAYLOAD / 8).rev().map(|words| 64 * words / encoding.bits());
+    samples.filter(|&samples| samples > 0).find(fits)
+}
+
+/// Writes a recording: a thread for each input, one channel each. The file appears when it is
+/// [finished](Self::finish).
+#[derive(Debug)]
+pub struct Writer {
+    file: PartialFile,
+    /// The words of the first thread's next header.
+    header: [u32; 8],
+    frames_per_second: u32,
+    /// Bytes of samples of a frame.
+    payload: usize,
+    bits: usize,
+    /// Packed samples of each thread that make no frame yet.
+    pending: Vec<Vec<u8>>,
+}
+
+impl Writer {
+    /// Starts the recording `path` of `inputs` inputs, `rate` samples of each a second from `start` on. Headers are
+    /// of extended data version 1, which says the rate, where it is a whole number of kilohertz, or of version 0.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] of another encoding than VDIF's, more threads than 1024, a rate of which no frames are a
+    /// whole number a second, or a start that is no whole second of 2000 to 2031; [`Error::Io`].
+    pub fn create(
+        path: impl AsRef<Path>,
+        inputs: usize,
+        encoding: RawEncoding,
+        rate: f64,
+        start: Timestamp,
+    ) -> Result<Self> {
+        let RawEncoding::Vdif { bits, complex } = encoding else {
+            return Err(Error::invalid(format!(
+                "{encoding} in VDIF: expected one of its own encodings"
+            )));
+        };
+        if !(1..=THREADS).contains(&inputs) {
+            return Err(Error::invalid(format!(
+                "{inputs} inputs in VDIF: expected 1 to {THREADS}, a thread each"
+            )));
+        }
+        let Some(samples) = frame_samples(encoding, rate) else {
+            return Err(Error::invalid(format!(
+                "rate of {rate} Hz in VDIF: expected one of which frames of whole words are a whole number a second"
+            )));
+        };
+        let epochs = (0..64).rev().map(|epoch| (epoch, reference(epoch)));
+        let epoch = epochs.into_iter().find(|(_, reference)| *reference <= start);
+        let Some((epoch, reference)) = epoch.filter(|_| start.subsec_nanosecond() == 0) else {
+            return Err(Error::invalid(format!(
+                "start {start} in VDIF: expected a whole second, from 2000 on"
+            )));
+        };
+        let payload = samples * encoding.bits() / 8;
+        // A rate of complex samples, of which each is worth two real ones.
+        let kilohertz = rate / if complex { 1e3 } else { 2e3 };
+        let says = kilohertz.fract() == 0.0 && (1.0..f64::from(1 << 23)).contains(&kilohertz);
+        let seconds = start.as_second() - reference.as_second();
+        let header = [
+            u32::try_from(seconds).map_or(u32::MAX, |seconds| seconds & ((1 << 30) - 1)),
+            u32::from(epoch) << 24,
+            1 << 29 | (HEADER + payload) as u32 / 8,
+            u32::from(complex) << 31
+                | u32::from(bits - 1) << 26
+                | u32::from(u16::from_be_bytes(*b"co")),
+            if says { 1 << 24 | kilohertz as u32 } else { 0 },
+            if says { SYNC } else { 0 },
+            0,
+            0,
+        ];
+        Ok(Self {
+            file: PartialFile::create(path)?,
+            header,
+            frames_per_second: (rate / samples as f64) as u32,
+            payload,
+            bits: usize::from(bits),
+            pending: vec![Vec::new(); inputs],
+        })
+    }
+
+    /// Appends values `-2^(bits - 1)..2^(bits - 1)`, whose codes are `2^(bits - 1)` more, as int8 or of 16 bits int16:
+    /// `[input][time]`, real before imaginary parts. But for the last ones they are to fill whole bytes.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    ///
+    /// # Panics
+    /// When they are not as many of each input.
+    pub fn append(&mut self, values: &[u8]) -> Result<()> {
+        let row = values.len() / self.pending.len();
+        assert_eq!(row * self.pending.len(), values.len(), "as many of each input");
+        if row == 0 {
+            return Ok(());
+        }
+        for (pending, values) in self.pending.iter_mut().zip(values.chunks_exact(row)) {
+            match self.bits {
+                16 => {
+                    let codes = values.as_chunks::<2>().0.iter();
+                    pending.extend(codes.flat_map(|&[low, high]| [low, high ^ 0x80]));
+                }
+                bits => {
+                    let code =
+                        |value: u8| value.wrapping_add(1 << (bits - 1)) & (u8::MAX >> (8 - bits));
+                    let byte = |values: &[u8]| {
+                        values.iter().rev().fold(0, |byte: u8, &value| {
+                            byte.checked_shl(bits as u32).unwrap_or(0) | code(value)
+                        })
+                    };
+                    pending.extend(values.chunks(8 / bits).map(byte));
+                }
+            }
+        }
+        let frames = self.pending[0].len() / self.payload;
+        for frame in 0..frames {
+            for (thread, pending) in self.pending.iter().enumerate() {
+                let mut header = self.header;
+                header[3] |= (thread as u32) << 16;
+                let bytes: Vec<u8> = header.into_iter().flat_map(u32::to_le_bytes).collect();
+                self.file.append(&bytes)?;
+                self.file.append(&pending[frame * self.payload..][..self.payload])?;
+            }
+            self.header[1] += 1;
+            if self.header[1] & 0xff_ffff == self.frames_per_second {
+                self.header[1] &= !0xff_ffff;
+                self.header[0] += 1;
+            }
+        }
+        for pending in &mut self.pending {
+            pending.drain(..frames * self.payload);
+        }
+        Ok(())
+    }
+
+    /// Completes the file and gives it its final name, replacing a file of that name.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    ///
+    /// # Panics
+    /// When samples are left that make no frame.
+    pub fn finish(self) -> Result<()> {
+        assert!(self.pending.iter().all(Vec::is_empty), "part of a frame");
+        self.file.finish()
+    }
 }
 
 /// The frames of a recording, as its first one says they are.

@@ -35,9 +35,10 @@ use crate::{
     delays::{DelayModel, Geometric, Polynomials},
     device::host,
     format::{
-        array::{Antenna, Array, Input, Location, PhaseCenter, Polarisation},
+        array::{self, Antenna, Array, Input, Location, PhaseCenter, Polarisation},
         description,
-        npy::{Dtype, Writer},
+        npy::{self, Dtype},
+        vdif,
     },
     samples::{RawEncoding, RawLayout},
 };
@@ -82,12 +83,12 @@ pub struct RawSimulation {
     pub rate: f64,
     /// Hertz on the sky of what becomes DC.
     pub sky_frequency: f64,
-    /// How samples are stored: `i8`, `i16`, `f32`, `ci8`, `ci16` or `cf32`.
+    /// How samples are stored: `i8`, `i16`, `f32`, `ci8`, `ci16` or `cf32` in NumPy files, or those of VDIF in its own.
     pub encoding: RawEncoding,
     /// Order of the samples.
     pub layout: RawLayout,
     /// Bits of a real or imaginary part, at least 2: samples are integers from `-2^(bits - 1)` to
-    /// `2^(bits - 1) - 1`. All that the encoding has, where it is [`None`].
+    /// `2^(bits - 1) - 1`. All that the encoding has, where it is [`None`], as it is to be of VDIF.
     pub bits: Option<u32>,
     /// Standard deviation of a real or imaginary part, of noise and sources, in steps of the samples;
     /// [`raw_level`] where it is [`None`].
@@ -131,7 +132,7 @@ pub struct Tone {
 /// deviations for 2 bits, and 3/4 more for each further bit, so that few bits lose little and many leave
 /// room for interference.
 pub fn raw_level(bits: u32) -> f64 {
-    f64::from(1_u32 << (bits - 1)) / (2.0 + 0.75 * (f64::from(bits) - 2.0))
+    f64::from(1_u32 << (bits.max(1) - 1)) / (2.0 + 0.75 * (f64::from(bits) - 2.0))
 }
 
 impl RawSimulation {
@@ -207,14 +208,20 @@ impl RawSimulation {
         self.level.unwrap_or_else(|| self.sample_bits().map_or(1.0, raw_level))
     }
 
-    /// Type of the NumPy array's elements.
-    fn dtype(&self) -> Option<Dtype> {
+    /// What samples are before they are written: numbers of whole bytes; [`None`] of encodings that are not made.
+    fn made(&self) -> Option<RawEncoding> {
         match self.encoding {
-            RawEncoding::I8 | RawEncoding::Complex(Encoding::Ci8) => Some(Dtype::Int8),
-            RawEncoding::I16 | RawEncoding::Ci16 => Some(Dtype::Int16),
-            RawEncoding::F32 | RawEncoding::Cf32 => Some(Dtype::Float32),
-            _ => None,
+            RawEncoding::Vdif { bits: 16, complex: false } => Some(RawEncoding::I16),
+            RawEncoding::Vdif { bits: 16, complex: true } => Some(RawEncoding::Ci16),
+            RawEncoding::Vdif { complex: false, .. } => Some(RawEncoding::I8),
+            RawEncoding::Vdif { complex: true, .. } => Some(Encoding::Ci8.into()),
+            other => element(other).map(|_| other),
         }
+    }
+
+    /// Whether it is written as VDIF.
+    fn is_vdif(&self) -> bool {
+        matches!(self.encoding, RawEncoding::Vdif { .. })
     }
 
     /// Checks that the recording can be made.
@@ -229,7 +236,12 @@ impl RawSimulation {
                 "{inputs} inputs x {times} times: a recording needs at least 1 of each"
             ));
         }
-        let width = self.encoding.bytes(1);
+        let Some(made) = self.made() else {
+            return fault(format!(
+                "encoding {encoding}: expected i8, i16, f32, ci8, ci16, cf32 or one of VDIF to simulate raw voltages"
+            ));
+        };
+        let width = made.bytes(1);
         let bytes = u128::from(times).saturating_mul(inputs as u128 * width as u128);
         if bytes > isize::MAX as u128 {
             return fault(format!(
@@ -243,10 +255,8 @@ impl RawSimulation {
         if !(sky_frequency >= 0.0 && sky_frequency.is_finite()) {
             return fault(format!("sky frequency of {sky_frequency} Hz: expected 0 or more"));
         }
-        if self.dtype().is_none() {
-            return fault(format!(
-                "encoding {encoding}: expected i8, i16, f32, ci8, ci16 or cf32 to simulate raw voltages"
-            ));
+        if self.is_vdif() {
+            self.check_frames()?;
         }
         let most = encoding.component_bits() as u32;
         match bits {
@@ -255,7 +265,10 @@ impl RawSimulation {
                     "{bits} bits of {encoding}: expected them for integer encodings alone"
                 ));
             }
-            Some(bits) if !(2..=most).contains(&bits) => {
+            Some(bits) if self.is_vdif() && bits != most => {
+                return fault(format!("{bits} bits of {encoding}: expected its own"));
+            }
+            Some(bits) if !self.is_vdif() && !(2..=most).contains(&bits) => {
                 return fault(format!("{bits} bits of {encoding}: expected 2 to {most}"));
             }
             _ => {}
@@ -283,6 +296,23 @@ impl RawSimulation {
         self.tones.iter().try_for_each(|tone| self.check_tone(tone))
     }
 
+    /// Checks that samples are whole frames of VDIF.
+    fn check_frames(&self) -> Result<()> {
+        let Self { times, rate, encoding, .. } = *self;
+        // What else does not fit a frame, its writer says.
+        if let Some(samples) = vdif::frame_samples(encoding, rate)
+            && !times.is_multiple_of(samples as u64)
+        {
+            return Err(Error::invalid(format!(
+                "{times} times in VDIF: expected a multiple of {samples}, the samples of a frame"
+            )));
+        }
+        if self.layout != RawLayout::Nt {
+            return Err(Error::invalid(format!("layout {} in VDIF: expected nt", self.layout)));
+        }
+        Ok(())
+    }
+
     fn check_tone(&self, tone: &Tone) -> Result<()> {
         let Self { rate, sky_frequency, .. } = *self;
         let band = match self.encoding.is_complex() {
@@ -305,13 +335,14 @@ impl RawSimulation {
         }
     }
 
-    /// Writes the recording to the NumPy file `path`, calling `progress` with the number of times made so
-    /// far: `[input][time]` (`nt`) or `[time][input]` (`tn`), complex samples with a last axis of 2. Beside
-    /// it, with the extension `json`, appears its description, which is an array file, and a file of the
-    /// delays that undo those of the first source.
+    /// Writes the recording to the file `path`, calling `progress` with the number of times made so far: NumPy's
+    /// `[input][time]` (`nt`) or `[time][input]` (`tn`), complex samples with a last axis of 2, or VDIF, a thread for
+    /// each input. Beside it, with the extension `json`, appears its description, which is an array file, and a file
+    /// of the delays that undo those of the first source.
     ///
     /// # Errors
-    /// [`Error::Invalid`] as for [`check`](Self::check), or for delays that end before the recording;
+    /// [`Error::Invalid`] as for [`check`](Self::check), of VDIF as for [`vdif::Writer::create`], or for delays that
+    /// end before the recording;
     /// [`Error::OutOfMemory`]; [`Error::Io`] when a file cannot be written; whatever `progress` returns to
     /// stop the simulation.
     pub fn write(
@@ -322,55 +353,24 @@ impl RawSimulation {
         let path = path.as_ref();
         self.check()?;
         let description = description(path)?;
-        let Self { inputs, encoding, layout, .. } = *self;
+        let Self { inputs, .. } = *self;
         let times = self.times as usize;
-        let dtype = self.dtype().expect("checked");
-        let mut axes = match layout {
-            RawLayout::Nt => vec![inputs, times],
-            RawLayout::Tn => vec![times, inputs],
-        };
-        if encoding.is_complex() {
-            axes.push(2);
-        }
-        let mut writer = Writer::with_shape(path, dtype, &axes)?;
-        let size = encoding.bytes(1);
-        let elements = |samples: usize| (samples * (size / dtype.bytes())) as u64;
+        let size = self.made().expect("checked").bytes(1);
+        let mut output = Output::create(path, self)?;
         let block_times = (BLOCK_BYTES / (inputs * size)).max(1).next_multiple_of(CHUNK).min(times);
         let synthesiser = Synthesiser::new(self);
         let mut rows: Vec<u8> = host::zeros(inputs * block_times * size)?;
-        let mut turned: Vec<u8> = match layout {
-            RawLayout::Nt => Vec::new(),
-            RawLayout::Tn => host::zeros(rows.len())?,
-        };
         let mut start = 0;
         while start < times {
             let count = block_times.min(times - start);
             let rows = &mut rows[..inputs * count * size];
             synthesiser.fill(start..start + count, rows)?;
-            match layout {
-                RawLayout::Nt => {
-                    for (input, row) in rows.chunks_exact(count * size).enumerate() {
-                        writer.write_at(elements(input * times + start), row)?;
-                    }
-                }
-                RawLayout::Tn => {
-                    let turned = &mut turned[..rows.len()];
-                    turned.par_chunks_exact_mut(inputs * size).enumerate().for_each(
-                        |(time, samples)| {
-                            for (input, sample) in samples.chunks_exact_mut(size).enumerate() {
-                                let first = (input * count + time) * size;
-                                sample.copy_from_slice(&rows[first..first + size]);
-                            }
-                        },
-                    );
-                    writer.write_at(elements(start * inputs), turned)?;
-                }
-            }
+            output.put(self, start, rows)?;
             start += count;
             progress(start as u64)?;
         }
         let described = write_description(description, || self.describe());
-        writer.finish().and(described)
+        output.finish().and(described)
     }
 
     /// A description of the recording, in JSON.
@@ -430,12 +430,91 @@ impl RawSimulation {
     }
 }
 
+/// The type of the elements of a NumPy array of raw samples.
+fn element(encoding: RawEncoding) -> Option<Dtype> {
+    match encoding {
+        RawEncoding::I8 | RawEncoding::Complex(Encoding::Ci8) => Some(Dtype::Int8),
+        RawEncoding::I16 | RawEncoding::Ci16 => Some(Dtype::Int16),
+        RawEncoding::F32 | RawEncoding::Cf32 => Some(Dtype::Float32),
+        _ => None,
+    }
+}
+
+/// The file of a recording.
+enum Output {
+    Npy(npy::Writer),
+    Vdif(vdif::Writer),
+}
+
+impl Output {
+    fn create(path: &Path, simulation: &RawSimulation) -> Result<Self> {
+        let RawSimulation { inputs, encoding, layout, rate, .. } = *simulation;
+        let Some(dtype) = element(encoding) else {
+            let start = simulation.array.start.ok_or_else(|| {
+                simulation.array.lacks(&[array::Field::Start], "the times of VDIF's frames")
+            })?;
+            return Ok(Self::Vdif(vdif::Writer::create(path, inputs, encoding, rate, start)?));
+        };
+        let times = simulation.times as usize;
+        let mut axes = match layout {
+            RawLayout::Nt => vec![inputs, times],
+            RawLayout::Tn => vec![times, inputs],
+        };
+        if encoding.is_complex() {
+            axes.push(2);
+        }
+        Ok(Self::Npy(npy::Writer::with_shape(path, dtype, &axes)?))
+    }
+
+    /// Writes samples `[input][time]` from time `start` on.
+    fn put(&mut self, simulation: &RawSimulation, start: usize, rows: &[u8]) -> Result<()> {
+        let RawSimulation { inputs, encoding, layout, .. } = *simulation;
+        let file = match self {
+            Self::Vdif(file) => return file.append(rows),
+            Self::Npy(file) => file,
+        };
+        let size = encoding.bytes(1);
+        let (times, count) = (simulation.times as usize, rows.len() / (inputs * size));
+        let parts = if encoding.is_complex() { 2 } else { 1 };
+        let elements = |samples: usize| (samples * parts) as u64;
+        match layout {
+            RawLayout::Nt => {
+                for (input, row) in rows.chunks_exact(count * size).enumerate() {
+                    file.write_at(elements(input * times + start), row)?;
+                }
+                Ok(())
+            }
+            RawLayout::Tn => {
+                let mut turned: Vec<u8> = host::zeros(rows.len())?;
+                turned.par_chunks_exact_mut(inputs * size).enumerate().for_each(
+                    |(time, samples)| {
+                        for (input, sample) in samples.chunks_exact_mut(size).enumerate() {
+                            let first = (input * count + time) * size;
+                            sample.copy_from_slice(&rows[first..first + size]);
+                        }
+                    },
+                );
+                file.write_at(elements(start * inputs), &turned)
+            }
+        }
+    }
+
+    fn finish(self) -> Result<()> {
+        match self {
+            Self::Npy(file) => file.finish(),
+            Self::Vdif(file) => file.finish(),
+        }
+    }
+}
+
 /// Real and imaginary parts, or two of the same where there is one.
 type Planes<'a> = [&'a [f32]; 2];
 
 /// What makes samples.
 struct Synthesiser<'a> {
     simulation: &'a RawSimulation,
+    /// What samples are made as.
+    made: RawEncoding,
     /// The prototype `[phase][tap]`, real and imaginary parts.
     prototype: [Vec<f32>; 2],
     /// From the powers' units to steps.
@@ -465,6 +544,7 @@ impl<'a> Synthesiser<'a> {
         let mut random = random(simulation.seed, GEOMETRY_STREAM - 2);
         Self {
             simulation,
+            made: simulation.made().expect("checked"),
             prototype: prototype(simulation.encoding.is_complex()),
             scale: simulation.sample_level() / (total / parts).sqrt(),
             phases: simulation.tones.iter().map(|_| random.random()).collect(),
@@ -473,8 +553,8 @@ impl<'a> Synthesiser<'a> {
 
     /// Makes a range of times of all inputs, `[input][time]`; the range begins with a chunk.
     fn fill(&self, times: Range<usize>, rows: &mut [u8]) -> Result<()> {
-        let RawSimulation { inputs, encoding, sources, .. } = self.simulation;
-        let size = encoding.bytes(1);
+        let RawSimulation { inputs, sources, .. } = self.simulation;
+        let size = self.made.bytes(1);
         let runs = times.len().div_ceil(RUN);
         let mut heard = Vec::with_capacity(sources.len());
         for (index, source) in sources.iter().enumerate() {
@@ -675,15 +755,21 @@ impl<'a> Synthesiser<'a> {
     fn store(&self, planes: &[Vec<f32>; 2], samples: &mut [u8]) {
         let scale = self.scale as f32;
         let limit = self.simulation.sample_bits().map(|bits| (1_u32 << (bits - 1)) as f32);
+        // But for those of four bits VDIF's levels lie half a step above the integers.
+        let above = match self.simulation.encoding {
+            RawEncoding::Vdif { bits: 4, .. } => 0.0,
+            RawEncoding::Vdif { .. } => 0.5,
+            _ => 0.0,
+        };
         let integer = |value: f32| {
             let limit = limit.unwrap_or_default();
             // Adding 1.5 * 2^23 leaves no bits for a fraction: rounds half to even.
             const ROUND: f32 = 12_582_912.0;
-            ((value * scale).clamp(-limit, limit - 1.0) + ROUND) - ROUND
+            ((value * scale - above).clamp(-limit, limit - 1.0) + ROUND) - ROUND
         };
         let parts = if self.simulation.encoding.is_complex() { 2 } else { 1 };
         for (part, plane) in planes.iter().take(parts).enumerate() {
-            match self.simulation.encoding.component_bits() {
+            match self.made.component_bits() {
                 8 => {
                     let samples = samples.iter_mut().skip(part).step_by(parts);
                     samples.zip(plane).for_each(|(sample, &x)| *sample = integer(x) as i8 as u8);
