@@ -5,6 +5,7 @@ use std::fs;
 use corrust::{
     Encoding, Layout,
     correlate::{Shape, ValidCounts, Visibilities, baselines},
+    delays::{DelayModel, Polynomials},
     format::{self, AnyRecording, Block, Options, Recording, array::Array, uvh5},
 };
 use num_complex::Complex;
@@ -21,6 +22,7 @@ const ARRAY: &str = r#"{"telescope": "example",
 /// Reads some of a recording; errors are sentences.
 fn drain<S>(mut recording: Box<dyn Recording<S>>) {
     recording.facts();
+    assert!(recording.contradiction().is_none_or(|said| !said.contains('\n')));
     recording.start();
     recording.frequencies();
     let mut block = Block::new();
@@ -35,6 +37,23 @@ fn drain<S>(mut recording: Box<dyn Recording<S>>) {
 
 fn is_sentence(error: &corrust::Error) {
     assert!(!error.to_string().contains('\n'), "{error}");
+}
+
+#[test]
+fn what_is_changed_is_read_unchanged() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("scan");
+    let times = |bytes: Vec<u8>| {
+        fs::write(&path, bytes).unwrap();
+        format::open_raw(&[&path], Options::default()).unwrap().times()
+    };
+    assert_eq!(times(dada()), 100);
+    assert_eq!(times(vdif(8, false, true)), 8 * 32);
+    assert_eq!(times(vdif(1, true, false)), 8 * 128);
+    assert_eq!(times(guppi(8, true)), 4 * 16);
+    fs::write(&path, DELAYS).unwrap();
+    let start = Some(format::moment("2026-03-01").unwrap());
+    assert_eq!(Polynomials::read(&path, start).unwrap().inputs(), 2);
 }
 
 /// Opens a file of these bytes as whatever it may be.
@@ -79,6 +98,57 @@ fn mark5b() -> Vec<u8> {
     };
     (0..4).flat_map(frame).collect()
 }
+
+/// Frames of two threads of two channels: of two seconds, or of a part of one where headers say the rate.
+fn vdif(bits: u32, complex: bool, says_rate: bool) -> Vec<u8> {
+    let kilohertz = 64 * 8 / (2 * bits * (1 + u32::from(complex)));
+    let frame = |(number, thread): (u32, u32)| {
+        let (second, extended) = match says_rate {
+            true => (number / 100, [1 << 24 | kilohertz, 0xacab_feed, 0, 0]),
+            false => (number / 4, [0; 4]),
+        };
+        let kind = u32::from(complex) << 31 | (bits - 1) << 26 | thread << 16 | 0x4566;
+        let number = number - second * 4;
+        let header = [1000 + second, 44 << 24 | number, 1 << 29 | 1 << 24 | 12, kind];
+        let header = header.into_iter().chain(extended).flat_map(u32::to_le_bytes);
+        header.chain(samples(64)).collect::<Vec<u8>>()
+    };
+    (0..8).flat_map(|number| [(number, 0), (number, 1)]).flat_map(frame).collect()
+}
+
+/// Three blocks with a gap before the last.
+fn guppi(bits: u32, direct: bool) -> Vec<u8> {
+    let block = |packet: u32| {
+        let times = 1024 / (2 * 2 * 2 * bits);
+        let cards = [
+            ("BACKEND", "'GUPPI   '".to_owned()),
+            ("OBSNCHAN", "2".to_owned()),
+            ("NPOL", "4".to_owned()),
+            ("NBITS", bits.to_string()),
+            ("BLOCSIZE", "128".to_owned()),
+            ("PKTSIZE", (128 / times).to_string()),
+            ("PKTIDX", (packet * times).to_string()),
+            ("TBIN", "0.001".to_owned()),
+            ("OBSFREQ", "1400.0".to_owned()),
+            ("OBSBW", "-2.0".to_owned()),
+            ("STT_IMJD", "61100".to_owned()),
+            ("STT_SMJD", "43200".to_owned()),
+            ("DIRECTIO", u32::from(direct).to_string()),
+        ];
+        let cards = cards.iter().map(|(name, value)| format!("{name:8}= {value:>20}"));
+        let cards = cards.chain(["END".to_owned()]).map(|card| format!("{card:80}"));
+        let mut bytes = cards.collect::<String>().into_bytes();
+        if direct {
+            bytes.resize(bytes.len().next_multiple_of(512), b' ');
+        }
+        bytes.extend(samples(128));
+        bytes
+    };
+    [0, 1, 3].into_iter().flat_map(block).collect()
+}
+
+const DELAYS: &str = r#"{"start": "2026-03-01T00:00:00Z", "delays": [1e-7,
+    [{"start": 0, "end": 60, "coefficients": [1e-6, 2e-11]}, {"start": 60, "end": 120, "coefficients": [2e-6]}]]}"#;
 
 fn numpy(descriptor: &str, shape: &str) -> Vec<u8> {
     let header = format!("{{'descr': '{descriptor}', 'fortran_order': False, 'shape': {shape}, }}");
@@ -149,6 +219,51 @@ proptest! {
             ..Options::default()
         };
         read(&changed(mark5b(), &changes, cut), options);
+    }
+
+    #[test]
+    fn changed_vdif_is_read_or_refused(
+        bits in prop::sample::select(vec![1, 2, 4, 8, 16]),
+        (complex, says_rate, keep_going, long_gaps) in any::<(bool, bool, bool, bool)>(),
+        rate in prop::option::of(prop::sample::select(vec![1.0, 64.0, 2000.0, 1e6, 1e300])),
+        changes in changes(6),
+        cut in 0_usize..2500,
+    ) {
+        let options = Options { rate, keep_going, long_gaps, ..Options::default() };
+        read(&changed(vdif(bits, complex, says_rate), &changes, cut), options);
+    }
+
+    #[test]
+    fn changed_guppi_raw_is_read_or_refused(
+        bits in prop::sample::select(vec![4, 8, 16]),
+        (direct, keep_going, long_gaps) in any::<(bool, bool, bool)>(),
+        changes in changes(6),
+        cut in 0_usize..2500,
+    ) {
+        read(&changed(guppi(bits, direct), &changes, cut), Options { keep_going, long_gaps, ..Options::default() });
+    }
+
+    #[test]
+    fn changed_delays_are_read_or_refused(
+        changes in prop::collection::vec((any::<usize>(), "[-0-9a-zA-Z\"\\[\\]{}:,.]"), 0..5),
+        start: bool,
+    ) {
+        let mut text: Vec<char> = DELAYS.chars().collect();
+        let length = text.len();
+        for (place, character) in changes {
+            text[place % length] = character.chars().next().unwrap();
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("d.json");
+        fs::write(&path, text.into_iter().collect::<String>()).unwrap();
+        let start = start.then(|| format::moment("2026-03-01").unwrap());
+        match Polynomials::read(&path, start) {
+            Ok(delays) => {
+                let inputs = 0..delays.inputs().min(5);
+                assert!(inputs.map(|input| delays.delay(input, 30.0)).flatten().all(f64::is_finite));
+            }
+            Err(error) => is_sentence(&error),
+        }
     }
 
     #[test]

@@ -125,6 +125,7 @@ impl Engine {
         if let Some(fault) = recording.left_out() {
             warn(format_args!("{fault}; it is left out"));
         }
+        recording.contradiction().into_iter().for_each(warn);
         Ok(recording)
     }
 
@@ -175,7 +176,15 @@ impl Engine {
         let of_first = width.map(|width| shape.frequency(0) as f64 * width);
         let by_array = known.first_channel.zip(of_first).map(|(first, of_first)| first - of_first);
         let dc = self.sky_frequency.map(|sky| sky.0).or(by_array);
-        let start = self.start.or(known.start).or(recording.start());
+        let sample = rate.map_or(1e-6, f64::recip);
+        let start = start(
+            [
+                (self.start, "--start"),
+                (known.start, "array file"),
+                (recording.start(), "recording"),
+            ],
+            (sample, path),
+        );
         let sky = Sky {
             interval: rate.map(|rate| shape.hop as f64 / rate),
             start,
@@ -234,6 +243,22 @@ impl Engine {
     pub fn output_encoding(&self) -> SpectrumEncoding {
         self.output_encoding
     }
+}
+
+/// The first of several words on when the recording `path` starts; those that contradict it, by more than a sample,
+/// are said.
+fn start(said: [(Option<Timestamp>, &str); 3], (sample, path): (f64, &Path)) -> Option<Timestamp> {
+    let mut said = said.into_iter().filter_map(|(start, whose)| Some((start?, whose)));
+    let (start, first) = said.next()?;
+    for (other, whose) in said {
+        if start.duration_since(other).as_secs_f64().abs() > sample {
+            warn(format_args!(
+                "{}: starts at {start} ({first}), where the {whose} has {other}: the former counts",
+                path.display()
+            ));
+        }
+    }
+    Some(start)
 }
 
 /// Says which input is clipped too often, if one is; of `spectra` spectra of `shape`. Returns the percentage of

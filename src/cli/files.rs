@@ -62,7 +62,7 @@ impl Tolerance {
 #[command(next_help_heading = "Raw voltages")]
 pub struct RawOptions {
     /// Samples of each input a second, such as 32MHz: for formats that do not say, or in place of what they
-    /// say
+    /// say, with a warning where that is another number
     #[arg(long)]
     rate: Option<Hertz>,
     /// Order of the axes of raw samples in NumPy files: nt (input, time) or tn (time, input); by default nt
@@ -107,6 +107,7 @@ impl Files {
         if let Some(fault) = recording.left_out() {
             warn(format_args!("{fault}; the block is left out"));
         }
+        recording.contradiction().into_iter().for_each(warn);
         let (Shape { inputs, layout, .. }, times) = (recording.shape(), recording.times());
         // Nobody said so, and recordings are longer than that.
         if options.layout.is_none() && layout == Layout::Tcn && times < inputs as u64 {

@@ -84,6 +84,7 @@ struct Info {
     /// Real and imaginary parts of each input's first samples, of the first channel; none that are missing.
     first_levels: Vec<Vec<Option<[f32; 2]>>>,
     left_out: Option<String>,
+    contradiction: Option<String>,
 }
 
 /// Times at which some inputs are missing.
@@ -194,6 +195,7 @@ impl Args {
         if let Some(fault) = &info.left_out {
             warn(format_args!("{fault}; it is left out"));
         }
+        info.contradiction.iter().for_each(warn);
         if self.json {
             say(serde_json::to_string_pretty(&info).expect("text and numbers"));
         } else {
@@ -274,6 +276,7 @@ impl Info {
             gaps_left_out: 0,
             first_levels: Vec::new(),
             left_out: recording.left_out().map(str::to_owned),
+            contradiction: recording.contradiction().map(str::to_owned),
         }
     }
 

@@ -11,11 +11,8 @@ use std::{
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{Recording, parse_moment};
+use super::{Recording, TOLERANCE, parse_moment};
 use crate::{Error, Result, beamform::Pointing};
-
-/// Largest relative difference of two numbers that say the same.
-const TOLERANCE: f64 = 1e-9;
 
 /// Largest difference of two frequencies that say the same, in widths of a channel: headers round.
 const ROUNDED: f64 = 0.01;

@@ -17,7 +17,7 @@
 use std::ops::Range;
 
 use super::{
-    Block, Options, RawShape, Recording, Timestamp, array::Channels, input::Input, moment,
+    Block, Options, Pace, RawShape, Recording, Timestamp, array::Channels, input::Input, moment,
 };
 use crate::{
     Encoding, Error, Layout, Result,
@@ -240,6 +240,7 @@ pub(super) struct Dada<S> {
     step: usize,
     left_out: Option<String>,
     keep_going: bool,
+    pace: Pace,
 }
 
 impl Dada<RawShape> {
@@ -321,6 +322,7 @@ impl<S> Dada<S> {
             None => return Err(Error::invalid("no input file: a recording needs at least 1")),
         };
         let shape = shape(&first).map_err(|reason| Error::file(&path, reason))?;
+        let pace = Pace::new(&path, options, first.interval, "TSAMP says");
         let step = first.step();
         let (mut end, mut held) = (0, 0);
         let mut left_out = None;
@@ -395,6 +397,7 @@ impl<S> Dada<S> {
             step,
             left_out,
             keep_going: options.keep_going,
+            pace,
         })
     }
 
@@ -458,11 +461,11 @@ impl<S: Copy + Send> Recording<S> for Dada<S> {
     }
 
     fn interval(&self) -> Option<f64> {
-        self.header.interval
+        self.pace.interval
     }
 
     fn start(&self) -> Option<Timestamp> {
-        let seconds = (self.header.offset / self.step as u64) as f64 * self.header.interval?;
+        let seconds = (self.header.offset / self.step as u64) as f64 * self.pace.interval?;
         moment::later(self.header.start?, seconds)
     }
 
@@ -498,5 +501,9 @@ impl<S: Copy + Send> Recording<S> for Dada<S> {
 
     fn left_out(&self) -> Option<&str> {
         self.left_out.as_deref()
+    }
+
+    fn contradiction(&self) -> Option<&str> {
+        self.pace.contradiction.as_deref()
     }
 }

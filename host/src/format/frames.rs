@@ -9,7 +9,7 @@
 
 use std::{collections::BTreeSet, ops::Range, path::PathBuf};
 
-use super::{Block, Options, RawShape, Recording, Timestamp, bits, input::Input, moment};
+use super::{Block, Options, Pace, RawShape, Recording, Timestamp, bits, input::Input, moment};
 use crate::{
     Error, Result,
     samples::{Missing, RawEncoding, RawLayout},
@@ -280,6 +280,7 @@ pub(super) struct Frames<F> {
     /// Frames of a thread that may be remembered; one from before them is not late, its clock is wrong.
     window: u64,
     left_out: Option<String>,
+    pace: Pace,
     channels: bits::Channels,
     /// What is known of each frame of a block: by thread and frame.
     seen: Vec<Seen>,
@@ -345,7 +346,7 @@ impl<F: Framing> Frames<F> {
             scans.iter().flat_map(|scan| scan.threads.iter().copied()).collect();
         let threads: Vec<u16> = all.into_iter().collect();
         let (sequences, starts) = sequences(&scans, &threads);
-        let per_second =
+        let (per_second, pace) =
             frames_per_second(&mut files, &framing, options, &scans, &starts, (first, last))?;
         let index = |(second, number): (i64, u32)| {
             let seconds = second.checked_sub(first.0)?;
@@ -396,6 +397,7 @@ impl<F: Framing> Frames<F> {
             times,
             position: 0,
             left_out,
+            pace,
             channels: bits::Channels::default(),
             seen: Vec::new(),
             scratch: Vec::new(),
@@ -614,7 +616,7 @@ impl<F: Framing> Recording<RawShape> for Frames<F> {
     }
 
     fn interval(&self) -> Option<f64> {
-        self.per_second.map(|frames| 1.0 / (frames * self.geometry.samples) as f64)
+        self.pace.interval
     }
 
     fn start(&self) -> Option<Timestamp> {
@@ -665,6 +667,10 @@ impl<F: Framing> Recording<RawShape> for Frames<F> {
 
     fn left_out(&self) -> Option<&str> {
         self.left_out.as_deref()
+    }
+
+    fn contradiction(&self) -> Option<&str> {
+        self.pace.contradiction.as_deref()
     }
 }
 
@@ -758,8 +764,8 @@ fn sequences(scans: &[Scan], threads: &[u16]) -> (Vec<Sequence>, Vec<usize>) {
     (sequences.into_iter().map(sequence).collect(), order)
 }
 
-/// How many frames a thread has in a second: from the rate, or from the highest number; [`None`] where all
-/// frames are of one second and nothing says it.
+/// How many frames a thread has in a second, from the rate that the caller or the header says, or else as they are
+/// [`counted`]; and how far apart times are by that.
 fn frames_per_second(
     files: &mut Files,
     framing: &impl Framing,
@@ -767,10 +773,19 @@ fn frames_per_second(
     scans: &[Scan],
     order: &[usize],
     (first, last): ((i64, u32), (i64, u32)),
-) -> Result<Option<u64>> {
+) -> Result<(Option<u64>, Pace)> {
     let samples = framing.geometry().samples;
     let path = files.paths[0].clone();
     let highest = scans.iter().map(|scan| scan.highest).max().unwrap_or_default();
+    let (counted, interval, whose) = match framing.rate() {
+        Some(rate) => (None, Some(1.0 / rate), "the header says"),
+        None => {
+            let frames = counted(files, framing, scans, order, (first, last), highest)?;
+            let interval = frames.map(|frames| 1.0 / (frames * samples) as f64);
+            (frames, interval, "frames' numbers show")
+        }
+    };
+    let pace = Pace::new(&path, options, interval, whose);
     let said =
         options.rate.map(|rate| (rate, "--rate")).or(framing.rate().map(|rate| (rate, "header")));
     if let Some((rate, whose)) = said {
@@ -793,8 +808,22 @@ fn frames_per_second(
                 ),
             ));
         }
-        return Ok(Some(frames as u64));
+        return Ok((Some(frames as u64), pace));
     }
+    Ok((counted, pace))
+}
+
+/// How many frames a thread has in a second, from the highest number, or from the fractions of a second that headers
+/// have; [`None`] where all frames are of one second and nothing says it.
+fn counted(
+    files: &mut Files,
+    framing: &impl Framing,
+    scans: &[Scan],
+    order: &[usize],
+    (first, last): ((i64, u32), (i64, u32)),
+    mut highest: u32,
+) -> Result<Option<u64>> {
+    let samples = framing.geometry().samples;
     if first.0 == last.0 {
         // The fraction is rounded down; rates are a power of two in megahertz.
         let seen = scans.iter().filter_map(|scan| scan.fraction).max();
@@ -809,7 +838,6 @@ fn frames_per_second(
         return Ok(powers.filter(|&frames| frames > 0).find(fits));
     }
     // Where a second ends in a file, its last frames are near.
-    let mut highest = highest;
     for &file in order {
         let (begin, end) = (scans[file].first.0, scans[file].last.0);
         for second in (begin..end).take(2) {

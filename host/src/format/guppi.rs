@@ -34,7 +34,7 @@ use std::{
 
 use rayon::prelude::*;
 
-use super::{Block, Options, RawShape, Recording, Timestamp, array::Channels, moment};
+use super::{Block, Options, Pace, RawShape, Recording, Timestamp, array::Channels, moment};
 use crate::{
     Encoding, Error, Layout, Result,
     correlate::Shape,
@@ -74,6 +74,7 @@ pub struct Guppi<S = Shape> {
     gaps: Vec<Range<u64>>,
     /// The fault of a last block that is left out.
     left_out: Option<String>,
+    pace: Pace,
     scratch: Vec<u8>,
 }
 
@@ -163,6 +164,7 @@ impl<S> Guppi<S> {
             .map(|first| first.header.clone())
             .ok_or_else(|| Error::file(first, "no block: expected at least 1"))?;
         let shape = shape(&header).map_err(|reason| Error::file(first, reason))?;
+        let pace = Pace::new(first, &options, header.interval, "TBIN says");
         let mut blocks = Blocks::new(paths, options.keep_going);
         let (current, next) = (blocks.next()?, blocks.next()?);
         Ok(Self {
@@ -175,6 +177,7 @@ impl<S> Guppi<S> {
             position: 0,
             gaps,
             left_out: scan.left_out,
+            pace,
             scratch: Vec::new(),
         })
     }
@@ -265,7 +268,7 @@ impl<S: Copy + Send> Recording<S> for Guppi<S> {
     }
 
     fn interval(&self) -> Option<f64> {
-        self.header.interval
+        self.pace.interval
     }
 
     fn start(&self) -> Option<Timestamp> {
@@ -275,7 +278,7 @@ impl<S: Copy + Send> Recording<S> for Guppi<S> {
         }
         let packets = packet as f64 / self.header.packets_per_block? as f64;
         let times = packets * (self.header.times - self.header.overlap) as f64;
-        moment::later(start, times * self.header.interval?)
+        moment::later(start, times * self.pace.interval?)
     }
 
     fn frequencies(&self) -> Option<Channels> {
@@ -332,6 +335,10 @@ impl<S: Copy + Send> Recording<S> for Guppi<S> {
 
     fn left_out(&self) -> Option<&str> {
         self.left_out.as_deref()
+    }
+
+    fn contradiction(&self) -> Option<&str> {
+        self.pace.contradiction.as_deref()
     }
 }
 

@@ -94,6 +94,12 @@ pub trait Recording<S = Shape>: Send {
     fn left_out(&self) -> Option<&str> {
         None
     }
+
+    /// Where the caller's [`Options`] and the recording's headers contradict each other, in words: the caller
+    /// counts.
+    fn contradiction(&self) -> Option<&str> {
+        None
+    }
 }
 
 impl dyn Recording {
@@ -220,7 +226,8 @@ pub struct Options {
     pub long_gaps: bool,
     /// Order of the axes of raw samples; by default what the file says, `nt` for NumPy files.
     pub raw_layout: Option<RawLayout>,
-    /// Raw samples of each input a second, in hertz; by default what the file says (`--rate`).
+    /// Times a second, in hertz, which of raw voltages are samples of each input; by default what the file
+    /// says (`--rate`). Where it says another number this one counts, and [`Recording::contradiction`] says so.
     pub rate: Option<f64>,
     /// Inputs of a Mark 5B recording, which does not say (`--inputs`).
     pub inputs: Option<usize>,
@@ -268,6 +275,35 @@ fn channels_of(files: Recognised, options: Options) -> Result<Box<dyn Recording>
             return Err(Error::file(&paths[0], reason));
         }
     })
+}
+
+/// Largest relative difference of two numbers that say the same.
+const TOLERANCE: f64 = 1e-9;
+
+/// How far apart the times of a recording are.
+#[derive(Clone, Debug, Default)]
+struct Pace {
+    /// Seconds from one time to the next.
+    interval: Option<f64>,
+    /// Where what the caller says and what stands in the files differ, in words.
+    contradiction: Option<String>,
+}
+
+impl Pace {
+    /// What the caller says of the recording `path`, or else what stands in it. `whose` is what says that.
+    fn new(path: &Path, options: &Options, interval: Option<f64>, whose: &str) -> Self {
+        let Some(rate) = options.rate else { return Self { interval, contradiction: None } };
+        let differs = |found: &f64| (found * rate - 1.0).abs() > TOLERANCE;
+        let contradiction = interval.filter(differs).map(|found| {
+            format!(
+                "{}: a rate of {rate} Hz (--rate), where {whose} {} Hz: the former counts",
+                path.display(),
+                // Intervals are rounded.
+                (1e6 / found).round() / 1e6
+            )
+        });
+        Self { interval: Some(1.0 / rate), contradiction }
+    }
 }
 
 /// Files that make one recording.

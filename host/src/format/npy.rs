@@ -492,6 +492,8 @@ pub struct Arrays<S> {
     missing: Vec<Missing>,
     /// Those of them that all inputs miss.
     gaps: Vec<Range<u64>>,
+    /// Seconds from one time to the next, where the caller says it.
+    interval: Option<f64>,
 }
 
 impl Arrays<Shape> {
@@ -570,7 +572,20 @@ impl Arrays<Shape> {
         files.reverse();
         let (rows, unit) = rows(&shape);
         let gaps = lost(&missing, &shape);
-        Ok(Self { shape, rows, unit, times, files, position: 0, done: 0, absent, missing, gaps })
+        let interval = options.rate.map(f64::recip);
+        Ok(Self {
+            shape,
+            rows,
+            unit,
+            times,
+            files,
+            position: 0,
+            done: 0,
+            absent,
+            missing,
+            gaps,
+            interval,
+        })
     }
 
     /// An array whose slowest axis is time, and whose other axes are the channels and inputs of `shape`,
@@ -605,6 +620,7 @@ impl Arrays<Shape> {
             absent: 0,
             missing,
             gaps,
+            interval: None,
         })
     }
 }
@@ -989,7 +1005,7 @@ impl<S: Copy + Send> Recording<S> for Arrays<S> {
     }
 
     fn interval(&self) -> Option<f64> {
-        None
+        self.interval
     }
 
     fn facts(&self) -> Vec<(&'static str, String)> {
