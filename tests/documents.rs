@@ -90,6 +90,15 @@ fn delays() {
 fn formats() {
     let folder = tempfile::tempdir().unwrap();
     run("formats.md", folder.path());
+    for (page, outputs) in [
+        ("vdif", &["scan.vdif", "scan.uvh5", "matrix.svg"][..]),
+        ("mark5b", &["m5b.npy"]),
+        ("dada", &["dada.npy", "spectra.npy"]),
+        ("guppi", &["guppi.npy", "finer.npy"]),
+        ("numpy", &["visibilities.npy", "fx.npy"]),
+    ] {
+        wrote(&format!("formats/{page}.md"), folder.path(), outputs);
+    }
 }
 
 #[test]
