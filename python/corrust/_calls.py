@@ -30,7 +30,7 @@ def correlate(
     x: Any,
     *,
     encoding: str | None = None,
-    layout: str = "tcn",
+    layout: str | None = None,
     device: str = "auto",
     kernel: str = "auto",
     missing: Iterable[tuple[Any, ...]] | None = None,
@@ -39,6 +39,7 @@ def correlate(
     stream: Any = None,
     on_device: bool = False,
     out: Any = None,
+    times: int | None = None,
 ) -> Any:
     """Visibilities of all pairs of inputs of one array.
 
@@ -46,13 +47,13 @@ def correlate(
     ----------
     x : array
         As of `Correlator.accumulate`: int8 ``[T, C, N, 2]`` in ``tcn``, ``[C, N, T, 2]`` in ``cnt``.
-    encoding : {"ci8", "ci4", "ci4-offset", "cf16"}, optional
+    encoding : {"ci8", "ci4", "ci4-offset", "cf16", "b1", "b2"}, optional
         By default int8 is ``ci8`` and float16 ``cf16``; uint8 needs to be told.
     layout, kernel, shifts
         As of `Correlator`.
     device : str
         As of `Correlator`; ``"auto"`` is the GPU that has the array, if one has.
-    missing, stream
+    missing, stream, times
         As of `Correlator.accumulate`.
     gates : array of uint8, optional
         The gate of each time, or `DROP`: a list of dumps is returned then, one for each gate.
@@ -87,6 +88,7 @@ def correlate(
         gate_count=count,
         shifts=shifts,
         stream=stream,
+        times=times,
     ) as plan:
         dumps = plan.dump(device=on_device, out=out, stream=stream)
         # A plan of one gate gives its dump alone.

@@ -22,6 +22,8 @@ __all__ = [
     "devices",
     "open",
     "raw_shape",
+    "planes",
+    "seconds_in_rust",
     "write_uvh5",
     "read_uvh5",
     "run_command",
@@ -41,7 +43,7 @@ class Correlator:
         inputs: int,
         channels: int,
         encoding: str = "ci8",
-        layout: str = "tcn",
+        layout: str | None = None,
         device: str = "auto",
         kernel: str = "auto",
         gates: int = 1,
@@ -52,7 +54,7 @@ class Correlator:
         x: Any,
         *,
         encoding: str | None = None,
-        layout: str = "tcn",
+        layout: str | None = None,
         device: str = "auto",
         kernel: str = "auto",
         missing: Iterable[tuple[Any, ...]] | None = None,
@@ -60,9 +62,15 @@ class Correlator:
         gate_count: int = 1,
         shifts: Sequence[int] | None = None,
         stream: Any = None,
+        times: int | None = None,
     ) -> Correlator: ...
     def accumulate(
-        self, x: Any, missing: Iterable[tuple[Any, ...]] | None = None, gates: Any = None, stream: Any = None
+        self,
+        x: Any,
+        missing: Iterable[tuple[Any, ...]] | None = None,
+        gates: Any = None,
+        stream: Any = None,
+        times: int | None = None,
     ) -> None: ...
     # A list of dumps from a plan of several gates.
     def dump(self, device: bool = False, out: Any = None, stream: Any = None) -> Any: ...
@@ -341,6 +349,8 @@ def open(
     keep_going: bool = False,
     long_gaps: bool = False,
 ) -> Recording: ...
+def planes(x: Any, bits: int, layout: str = "tcn") -> Any: ...
+def seconds_in_rust(plan: Correlator, x: Any, calls: int) -> list[float]: ...
 def raw_shape(
     x: Any, encoding: str | None = None, layout: str = "nt", device: str = "auto"
 ) -> tuple[int, str, str]: ...

@@ -8,11 +8,7 @@ use corrust::{
     device::Buffer,
 };
 use numpy::IntoPyArray;
-use pyo3::{
-    prelude::*,
-    sync::PyOnceLock,
-    types::{PyDict, PyTuple},
-};
+use pyo3::{prelude::*, sync::PyOnceLock, types::PyDict};
 
 use crate::{
     array::{Array, Dtype, stream},
@@ -20,7 +16,7 @@ use crate::{
     device_array::{DeviceArray, Memory},
     error::{Fault, parse},
     fork::compute,
-    plan::{self, Plan, patience, pieces},
+    plan::{self, Plan, patience, pieces, plan_methods},
     views::{View, missing},
 };
 
@@ -84,6 +80,8 @@ impl Autocorrelator {
         Ok(Self { plan, shape, rows, device })
     }
 }
+
+plan_methods!(Autocorrelator);
 
 #[pymethods]
 impl Autocorrelator {
@@ -206,18 +204,6 @@ impl Autocorrelator {
         self.plan.with(py, |plan| Ok(plan.state()?.save(&path)?))
     }
 
-    /// Waits until the device has taken in all counts fed so far.
-    fn wait(&self, py: Python<'_>) -> PyResult<()> {
-        self.plan.with(py, |plan| Ok(plan.wait()?))?;
-        self.plan.let_go();
-        Ok(())
-    }
-
-    /// Gives back the plan's memory; it can do no more. ``with`` does so at its end.
-    fn close(&self, py: Python<'_>) -> PyResult<()> {
-        self.plan.close(py)
-    }
-
     /// Instants fed since the stream began.
     #[getter]
     fn instants(&self, py: Python<'_>) -> PyResult<u64> {
@@ -242,21 +228,6 @@ impl Autocorrelator {
     #[getter]
     fn scheme(&self) -> &'static str {
         self.shape.scheme.name()
-    }
-
-    /// The device, as a person would name it.
-    #[getter]
-    fn device(&self) -> &str {
-        &self.device
-    }
-
-    fn __enter__(slf: Py<Self>) -> Py<Self> {
-        slf
-    }
-
-    #[pyo3(signature = (*_exception))]
-    fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyTuple>) -> PyResult<()> {
-        self.close(py)
     }
 
     fn __repr__(&self) -> String {

@@ -7,7 +7,7 @@ use corrust::{
 };
 use ndarray::{Axis, Slice};
 use numpy::IntoPyArray;
-use pyo3::{prelude::*, sync::PyOnceLock, types::PyTuple};
+use pyo3::{prelude::*, sync::PyOnceLock};
 
 use crate::{
     array::{Array, Dtype, stream},
@@ -15,7 +15,7 @@ use crate::{
     device_array::{DeviceArray, Memory},
     error::{kind, parse, value},
     fork::compute,
-    plan::{self, Plan, Turn, patience, pieces},
+    plan::{self, Plan, Turn, patience, pieces, plan_methods},
     views::{View, missing, whole_numbers},
 };
 
@@ -126,6 +126,8 @@ impl Beamformer {
         vec![self.shape.beams, self.shape.channels, self.shape.polarisations, times]
     }
 }
+
+plan_methods!(Beamformer);
 
 #[pymethods]
 impl Beamformer {
@@ -306,18 +308,6 @@ impl Beamformer {
         result(py, &BEAMS, "Beams")?.call1((samples, clipped, incoherent))
     }
 
-    /// Waits until the device has done everything that it was given.
-    fn wait(&self, py: Python<'_>) -> PyResult<()> {
-        self.plan.with(py, |plan| Ok(plan.wait()?))?;
-        self.plan.let_go();
-        Ok(())
-    }
-
-    /// Gives back the plan's memory; it can do no more. ``with`` does so at its end.
-    fn close(&self, py: Python<'_>) -> PyResult<()> {
-        self.plan.close(py)
-    }
-
     #[getter]
     fn dishes(&self) -> usize {
         self.shape.dishes
@@ -338,25 +328,10 @@ impl Beamformer {
         self.shape.polarisations
     }
 
-    /// The device, as a person would name it.
-    #[getter]
-    fn device(&self) -> &str {
-        &self.device
-    }
-
     /// The kernel, never ``"auto"``.
     #[getter]
     fn kernel(&self) -> &'static str {
         self.kernel.name()
-    }
-
-    fn __enter__(slf: Py<Self>) -> Py<Self> {
-        slf
-    }
-
-    #[pyo3(signature = (*_exception))]
-    fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyTuple>) -> PyResult<()> {
-        self.close(py)
     }
 
     fn __repr__(&self) -> String {

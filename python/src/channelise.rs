@@ -15,7 +15,7 @@ use corrust::{
 };
 use num_complex::Complex;
 use numpy::{IntoPyArray, PyArrayDescrMethods, PyReadonlyArrayDyn};
-use pyo3::{prelude::*, sync::PyOnceLock, types::PyTuple};
+use pyo3::{prelude::*, sync::PyOnceLock};
 
 use crate::{
     array::{Array, Dtype, stream},
@@ -23,7 +23,7 @@ use crate::{
     device_array::{DeviceArray, Memory, numpy_array},
     error::{Fault, kind, parse, value},
     fork::compute,
-    plan::{self, Plan, patience, pieces},
+    plan::{self, Plan, patience, pieces, plan_methods},
     raw::RawView,
     views::{missing, missing_tuples},
 };
@@ -138,6 +138,8 @@ impl DelayModel for Called {
         })
     }
 }
+
+plan_methods!(Channeliser);
 
 #[pymethods]
 impl Channeliser {
@@ -373,24 +375,12 @@ impl Channeliser {
         gains.call_method1("reshape", (self.shape.inputs, self.shape.channels))
     }
 
-    /// Waits until the device has done everything that it was given.
-    fn wait(&self, py: Python<'_>) -> PyResult<()> {
-        self.plan.with(py, |plan| Ok(plan.wait()?))?;
-        self.plan.let_go();
-        Ok(())
-    }
-
     /// Forgets the stream: what is fed next begins another.
     fn reset(&self, py: Python<'_>) -> PyResult<()> {
         self.plan.with(py, |plan| {
             plan.reset();
             Ok(())
         })
-    }
-
-    /// Gives back the plan's memory; it can do no more. ``with`` does so at its end.
-    fn close(&self, py: Python<'_>) -> PyResult<()> {
-        self.plan.close(py)
     }
 
     /// Raw samples of each input so far.
@@ -451,25 +441,10 @@ impl Channeliser {
         self.prototype.clone().into_pyarray(py).into_any()
     }
 
-    /// The device, as a person would name it.
-    #[getter]
-    fn device(&self) -> &str {
-        &self.device
-    }
-
     /// The kernel, never ``"auto"``.
     #[getter]
     fn kernel(&self) -> &'static str {
         self.kernel.name()
-    }
-
-    fn __enter__(slf: Py<Self>) -> Py<Self> {
-        slf
-    }
-
-    #[pyo3(signature = (*_exception))]
-    fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyTuple>) -> PyResult<()> {
-        self.close(py)
     }
 
     fn __repr__(&self) -> String {

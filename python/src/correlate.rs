@@ -1,22 +1,25 @@
 //! `corrust.Correlator`.
 
-use std::sync::Arc;
+use std::{ops::Range, sync::Arc, time::Instant};
 
 use corrust::{
-    Correlator as Inner, Encoding, Layout,
+    Correlator as Inner, Encoding, Layout, Samples,
     correlate::{self, Dump, Kernel, Shape, ValidCounts, Visibilities, baselines},
     device::{Buffer, Gpu},
+    quantise,
+    samples::Extents,
 };
 use ndarray::Array3;
 use num_complex::Complex;
 use numpy::IntoPyArray;
-use pyo3::{prelude::*, sync::PyOnceLock, types::PyTuple};
+use pyo3::{prelude::*, sync::PyOnceLock};
 
 use crate::{
     array::{Array, Dtype, stream},
-    device_array::{DeviceArray, Memory},
-    error::{kind, parse, value},
-    plan::{self, Plan, patience, pieces},
+    device_array::{DeviceArray, Memory, numpy_array},
+    error::{Fault, kind, parse, value},
+    fork::compute,
+    plan::{self, Plan, patience, pieces, plan_methods},
     views::{View, implied, missing, whole_numbers},
 };
 
@@ -32,10 +35,11 @@ use crate::{
 ///     Digitised signal paths (antenna x polarisation).
 /// channels : int
 ///     Frequency channels.
-/// encoding : {"ci8", "ci4", "ci4-offset", "cf16"}
+/// encoding : {"ci8", "ci4", "ci4-offset", "cf16", "b1", "b2"}
 ///     How a complex sample is stored.
-/// layout : {"tcn", "cnt"}
-///     Order of the axes, slowest first: time, channel, input or channel, input, time.
+/// layout : {"tcn", "cnt"}, optional
+///     Order of the axes, slowest first: time, channel, input or channel, input, time. By default ``"tcn"``, but of
+///     bits (``b1``, ``b2``) ``"cnt"``, the only one.
 /// device : str
 ///     ``"auto"`` (the first GPU, else the CPU), ``"cpu"``, ``"cuda"``, ``"cuda:1"``, ``"cuda:0,cuda:1"``,
 ///     ``"cuda:all"`` or ``"sim"``.
@@ -107,30 +111,40 @@ impl Correlator {
     fn feed(
         &self,
         py: Python<'_>,
-        (array, raw): (Array, u64),
+        (array, raw, times): (Array, u64, Option<usize>),
         gone: Option<&Bound<'_, PyAny>>,
         gates: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
-        let view = View::voltages(&array, self.shape.encoding, self.shape.layout)?;
-        let gone = missing(gone)?;
+        let Shape { encoding, layout, .. } = self.shape;
+        let view = View::voltages(&array, encoding, layout, times)?;
+        let planes = encoding.planes();
+        let mut gone = missing(gone)?;
+        for gap in &mut gone {
+            // Of every plane of an input.
+            let Range { start, end } = gap.inputs;
+            gap.inputs = start.saturating_mul(planes)..end.saturating_mul(planes);
+        }
         let numbers = gates.map(gate_numbers).transpose()?;
         let turn = self.plan.turn(raw)?;
         let samples = view.samples(&array, &turn, &gone)?;
-        let operations = correlate::useful_operations(self.shape.inputs, self.shape.channels, 1);
+        let word = encoding.times();
+        let operations =
+            correlate::useful_operations(self.shape.inputs, self.shape.channels, word as u64);
         let most = patience(self.plan.gpus());
-        let times = view.extents.times;
         if let Some(numbers) = &numbers
-            && numbers.len() != times
+            && numbers.len() != view.held
         {
             return Err(value(format!(
-                "{} gates: expected {times}, one for each time",
-                numbers.len()
+                "{} gates: expected {}, one for each time",
+                numbers.len(),
+                view.held
             )));
         }
         self.plan.with(py, |plan| {
-            pieces(times, operations, most, |range| match &numbers {
+            pieces(view.extents.times, operations, most, |range| match &numbers {
                 Some(numbers) => {
-                    plan.accumulate_gated(samples.times(range.clone()), &numbers[range])
+                    let times = range.start * word..(range.end * word).min(view.held);
+                    plan.accumulate_gated(samples.times(range), &numbers[times])
                 }
                 None => plan.accumulate(samples.times(range)),
             })
@@ -142,11 +156,13 @@ impl Correlator {
     }
 }
 
+plan_methods!(Correlator);
+
 #[pymethods]
 impl Correlator {
     #[new]
     #[pyo3(signature = (
-        inputs, channels, encoding="ci8", layout="tcn", device="auto", kernel="auto", gates=1, shifts=None
+        inputs, channels, encoding="ci8", layout=None, device="auto", kernel="auto", gates=1, shifts=None
     ))]
     #[expect(clippy::too_many_arguments, reason = "Python names them")]
     fn new(
@@ -154,13 +170,14 @@ impl Correlator {
         inputs: usize,
         channels: usize,
         encoding: &str,
-        layout: &str,
+        layout: Option<&str>,
         device: &str,
         kernel: &str,
         gates: usize,
         shifts: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
-        let shape = Shape { inputs, channels, encoding: parse(encoding)?, layout: parse(layout)? };
+        let encoding = parse(encoding)?;
+        let shape = Shape { inputs, channels, encoding, layout: order(layout, encoding)? };
         let setup = Setup { shape, kernel: parse(kernel)?, gates, shifts: delays(shifts)? };
         Self::build(py, setup, plan::open(py, device)?)
     }
@@ -168,15 +185,15 @@ impl Correlator {
     /// A plan for an array's shape, fed with the array: what ``corrust.correlate`` begins with.
     #[staticmethod]
     #[pyo3(signature = (
-        x, *, encoding=None, layout="tcn", device="auto", kernel="auto", missing=None, gates=None,
-        gate_count=1, shifts=None, stream=None
+        x, *, encoding=None, layout=None, device="auto", kernel="auto", missing=None, gates=None,
+        gate_count=1, shifts=None, stream=None, times=None
     ))]
     #[expect(clippy::too_many_arguments, reason = "Python names them")]
     fn of(
         py: Python<'_>,
         x: &Bound<'_, PyAny>,
         encoding: Option<&str>,
-        layout: &str,
+        layout: Option<&str>,
         device: &str,
         kernel: &str,
         missing: Option<&Bound<'_, PyAny>>,
@@ -184,18 +201,20 @@ impl Correlator {
         gate_count: usize,
         shifts: Option<&Bound<'_, PyAny>>,
         stream: Option<&Bound<'_, PyAny>>,
+        times: Option<usize>,
     ) -> PyResult<Self> {
         let raw = self::stream(stream)?;
         let array = Array::of("x", x, raw)?;
         let encoding: Encoding = encoding.map_or_else(|| implied(&array), parse)?;
-        let layout: Layout = parse(layout)?;
-        let extents = View::voltages(&array, encoding, layout)?.extents;
-        let shape = Shape { inputs: extents.inputs, channels: extents.channels, encoding, layout };
+        let layout = order(layout, encoding)?;
+        let Extents { channels, inputs, .. } =
+            View::voltages(&array, encoding, layout, times)?.extents;
+        let shape = Shape { inputs: inputs / encoding.planes(), channels, encoding, layout };
         let gpus = place(py, &array, device)?;
         let setup =
             Setup { shape, kernel: parse(kernel)?, gates: gate_count, shifts: delays(shifts)? };
         let correlator = Self::build(py, setup, gpus)?;
-        correlator.feed(py, (array, raw), missing, gates)?;
+        correlator.feed(py, (array, raw, times), missing, gates)?;
         Ok(correlator)
     }
 
@@ -206,21 +225,24 @@ impl Correlator {
     /// x : array
     ///     NumPy's, or any that speaks DLPack or ``__cuda_array_interface__``, in host memory or on the plan's GPU,
     ///     where it is not copied: int8 ``[T, C, N, 2]`` of ``ci8`` in ``tcn`` (``[C, N, T, 2]`` in ``cnt``), float16
-    ///     the same of ``cf16``, uint8 without the last axis of ``ci4`` and ``ci4-offset``. Strides may be any that
-    ///     are not negative. Cut the stream where you like.
+    ///     the same of ``cf16``, uint8 without the last axis of ``ci4`` and ``ci4-offset``; of ``b1`` and ``b2`` what
+    ///     ``corrust.planes`` makes. Strides may be any that are not negative. Cut the stream where you like.
     /// missing : iterable of tuple, optional
     ///     Samples that count as zero: ``(start, stop)`` of times, counted from the first of ``x``, or ``(start,
-    ///     stop, (first channel, end), (first input, end))``, None for all.
+    ///     stop, (first channel, end), (first input, end))``, None for all. Of ``b1`` and ``b2`` they are words, 128
+    ///     times each.
     /// gates : array of uint8, optional
     ///     The gate of each time, or ``corrust.DROP``.
     /// stream : int or object, optional
     ///     CUDA stream in whose order an array on a GPU is read: its address, or CuPy's or PyTorch's. By default
     ///     the legacy default stream. The array is to stay as it is until the stream has come so far.
+    /// times : int, optional
+    ///     Of ``b1`` and ``b2``, how many times the words hold, where the last holds fewer than 128.
     ///
     /// Notes
     /// -----
     /// Interrupted by Ctrl-C, it has added the times before; ``times`` says how many.
-    #[pyo3(signature = (x, missing=None, gates=None, stream=None))]
+    #[pyo3(signature = (x, missing=None, gates=None, stream=None, times=None))]
     fn accumulate(
         &self,
         py: Python<'_>,
@@ -228,9 +250,10 @@ impl Correlator {
         missing: Option<&Bound<'_, PyAny>>,
         gates: Option<&Bound<'_, PyAny>>,
         stream: Option<&Bound<'_, PyAny>>,
+        times: Option<usize>,
     ) -> PyResult<()> {
         let raw = self::stream(stream)?;
-        self.feed(py, (Array::of("x", x, raw)?, raw), missing, gates)
+        self.feed(py, (Array::of("x", x, raw)?, raw, times), missing, gates)
     }
 
     /// The sums since the last dump; the integration starts again from zero.
@@ -271,24 +294,12 @@ impl Correlator {
         Ok(dumps.into_iter().next().expect("a plan has at least one gate"))
     }
 
-    /// Waits until the device has summed everything that it was given.
-    fn wait(&self, py: Python<'_>) -> PyResult<()> {
-        self.plan.with(py, |plan| Ok(plan.wait()?))?;
-        self.plan.let_go();
-        Ok(())
-    }
-
     /// Forgets everything since the last dump. What shifts hold stays.
     fn reset(&self, py: Python<'_>) -> PyResult<()> {
         self.plan.with(py, |plan| {
             plan.reset();
             Ok(())
         })
-    }
-
-    /// Gives back the plan's memory; it can do no more. ``with`` does so at its end.
-    fn close(&self, py: Python<'_>) -> PyResult<()> {
-        self.plan.close(py)
     }
 
     /// Times fed since the last dump.
@@ -323,25 +334,10 @@ impl Correlator {
         self.shape.layout.name()
     }
 
-    /// The device, as a person would name it.
-    #[getter]
-    fn device(&self) -> &str {
-        &self.device
-    }
-
     /// The kernel, never ``"auto"``.
     #[getter]
     fn kernel(&self) -> &'static str {
         self.kernel.name()
-    }
-
-    fn __enter__(slf: Py<Self>) -> Py<Self> {
-        slf
-    }
-
-    #[pyo3(signature = (*_exception))]
-    fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyTuple>) -> PyResult<()> {
-        self.close(py)
     }
 
     fn __repr__(&self) -> String {
@@ -365,7 +361,7 @@ impl Correlator {
     }
 
     fn dump_host<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyAny>>> {
-        let dumps = self.plan.with(py, |plan| Ok(crate::fork::compute(|| plan.dump_gates())?))?;
+        let dumps = self.plan.with(py, |plan| Ok(compute(|| plan.dump_gates())?))?;
         self.plan.let_go();
         dumps.into_iter().map(|dump| self.host_dump(py, dump)).collect()
     }
@@ -383,7 +379,7 @@ impl Correlator {
         out: &Bound<'py, PyAny>,
     ) -> PyResult<Vec<Bound<'py, PyAny>>> {
         let each = self.check_out(room)?;
-        let dumps = self.plan.with(py, |plan| Ok(crate::fork::compute(|| plan.dump_gates())?))?;
+        let dumps = self.plan.with(py, |plan| Ok(compute(|| plan.dump_gates())?))?;
         self.plan.let_go();
         let mut bytes = Vec::with_capacity(each * dumps.len());
         for dump in &dumps {
@@ -477,6 +473,86 @@ impl Correlator {
         });
         dumps.collect()
     }
+}
+
+/// The order of axes that is asked for, or that suits the encoding.
+fn order(layout: Option<&str>, encoding: Encoding) -> PyResult<Layout> {
+    let by_default = if encoding.is_bits() { Layout::Cnt } else { Layout::Tcn };
+    layout.map_or(Ok(by_default), parse)
+}
+
+/// Samples of 1- or 2-bit values as the words that ``Correlator`` multiplies as bits.
+///
+/// Parameters
+/// ----------
+/// x : array of uint8
+///     ``ci4`` samples in host memory, ``[T, C, N]`` in ``tcn``, ``[C, N, T]`` in ``cnt``, whose parts are values ``v``
+///     of so many bits, -1 and 0 or -2 to 1, as ``corrust quantise --bits`` makes them. They stand for the levels
+///     ``2 v + 1``.
+/// bits : {1, 2}
+/// layout : {"tcn", "cnt"}
+///
+/// Returns
+/// -------
+/// numpy.ndarray
+///     uint8 ``[C, N, W, 32]`` of ``b1``, ``[C, N, 2, W, 32]`` of ``b2``: ``W`` words of 128 times. Where ``T`` is no
+///     multiple of 128, ``Correlator.accumulate`` is to be told ``times=T``.
+///
+/// Examples
+/// --------
+/// >>> import corrust, numpy
+/// >>> x = numpy.zeros((200, 1, 2), numpy.uint8)        # values 0 + 0j, levels 1 + 1j
+/// >>> x[:50, 0, 1] = 0xff                              # for 50 times -1 - 1j of input 1
+/// >>> words = corrust.planes(x, bits=1)
+/// >>> words.shape
+/// (1, 2, 2, 32)
+/// >>> dump = corrust.correlate(words, encoding="b1", times=200, device="cpu")
+/// >>> dump.visibilities[0, corrust.baseline(1, 0)]     # 100 times 2
+/// array([200,   0])
+#[pyfunction]
+#[pyo3(signature = (x, bits, layout="tcn"))]
+pub fn planes<'py>(
+    py: Python<'py>,
+    x: &Bound<'py, PyAny>,
+    bits: u32,
+    layout: &str,
+) -> PyResult<Bound<'py, PyAny>> {
+    let array = Array::of("x", x, stream(None)?)?;
+    let view = View::voltages(&array, Encoding::Ci4, parse(layout)?, None)?;
+    let samples = Samples::strided(array.bytes()?, view.element, view.extents, view.strides);
+    let samples = samples.map_err(Fault::from)?;
+    let words = py.detach(|| compute(|| quantise::planes(&samples, bits))).map_err(Fault::from)?;
+    let Extents { channels, inputs, times } = view.extents;
+    let encoding = if bits == 1 { Encoding::B1 } else { Encoding::B2 };
+    let mut axes = vec![channels, inputs, times.div_ceil(encoding.times()), encoding.bytes()];
+    if encoding.planes() > 1 {
+        axes.insert(2, encoding.planes());
+    }
+    numpy_array(py, words, Dtype::UINT8, &axes)
+}
+
+/// Seconds of each of so many calls of ``accumulate`` with the same array, and of the wait for the device after it, as
+/// a program in Rust makes them: what ``benches/resident.py`` compares calls from Python with.
+#[pyfunction]
+pub fn seconds_in_rust(
+    py: Python<'_>,
+    plan: &Bound<'_, Correlator>,
+    x: &Bound<'_, PyAny>,
+    calls: usize,
+) -> PyResult<Vec<f64>> {
+    let (plan, array) = (plan.get(), Array::of("x", x, stream(None)?)?);
+    let Shape { encoding, layout, .. } = plan.shape;
+    let turn = plan.plan.turn(stream(None)?)?;
+    let samples = View::voltages(&array, encoding, layout, None)?.samples(&array, &turn, &[])?;
+    plan.plan.with(py, |plan| {
+        let call = |_| {
+            let start = Instant::now();
+            plan.accumulate(samples)?;
+            plan.wait()?;
+            Ok(start.elapsed().as_secs_f64())
+        };
+        (0..calls).map(call).collect()
+    })
 }
 
 /// The GPUs for an array: its own where the device is left open.

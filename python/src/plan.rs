@@ -219,6 +219,46 @@ impl<T> Drop for Plan<T> {
     }
 }
 
+/// What the classes of all plans have: fields `plan`, a [`Plan`], and `device`.
+macro_rules! plan_methods {
+    ($class:ident) => {
+        #[pymethods]
+        impl $class {
+            /// Waits until the device has done everything that it was given.
+            fn wait(&self, py: Python<'_>) -> PyResult<()> {
+                self.plan.with(py, |plan| Ok(plan.wait()?))?;
+                self.plan.let_go();
+                Ok(())
+            }
+
+            /// Gives back the plan's memory; it can do no more. ``with`` does so at its end.
+            fn close(&self, py: Python<'_>) -> PyResult<()> {
+                self.plan.close(py)
+            }
+
+            /// The device, as a person would name it.
+            #[getter]
+            fn device(&self) -> &str {
+                &self.device
+            }
+
+            fn __enter__(slf: Py<Self>) -> Py<Self> {
+                slf
+            }
+
+            #[pyo3(signature = (*_exception))]
+            fn __exit__(
+                &self,
+                py: Python<'_>,
+                _exception: &Bound<'_, pyo3::types::PyTuple>,
+            ) -> PyResult<()> {
+                self.close(py)
+            }
+        }
+    };
+}
+pub(crate) use plan_methods;
+
 /// What a call enqueues on the GPUs: on the plan's own streams, after all that is in the caller's stream when it
 /// begins and before all that comes there when it has ended, well or not. The caller's stream is used by the call
 /// alone, as it may be destroyed after.

@@ -2,6 +2,7 @@
 
 use std::{
     collections::HashMap,
+    ffi::CString,
     path::PathBuf,
     sync::{
         Arc, Mutex,
@@ -16,7 +17,7 @@ use corrust::{
     run,
     samples::RawLayout,
 };
-use pyo3::{prelude::*, sync::PyOnceLock, types::PyTuple};
+use pyo3::{exceptions::PyUserWarning, prelude::*, sync::PyOnceLock, types::PyTuple};
 
 use crate::{
     array::Dtype,
@@ -119,7 +120,8 @@ fn open_kind(
 /// layout : {"tcn", "cnt", "nt", "tn"}, optional
 ///     By default what the files say; of NumPy files ``tcn``, or ``nt`` of raw ones.
 /// rate : float, optional
-///     Raw samples of an input a second, where the files do not say.
+///     Times a second, of raw voltages samples of an input, where the files do not say. Where they say another number,
+///     this one counts.
 /// inputs, bits : int, optional
 ///     Of Mark 5B, which does not say: inputs, and bits of a sample, 1 or 2 (by default 2).
 /// near : str, optional
@@ -132,6 +134,11 @@ fn open_kind(
 /// Returns
 /// -------
 /// Recording
+///
+/// Warns
+/// -----
+/// UserWarning
+///     Where the rate is not that of the files, or a last block is left out.
 ///
 /// Examples
 /// --------
@@ -190,7 +197,7 @@ pub fn open(
         }
     };
     if let Some(rate) = rate.filter(|rate| !(*rate > 0.0 && rate.is_finite())) {
-        return Err(value(format!("rate={rate}: expected raw samples a second, more than 0")));
+        return Err(value(format!("rate={rate}: expected times a second, more than 0")));
     }
     let near = near.map(format::moment).transpose().map_err(Fault::from)?;
     let options =
@@ -200,15 +207,18 @@ pub fn open(
         AnyRecording::Raw(raw) => Held::Raw(raw.shape()),
         AnyRecording::Channels(channels) => Held::Channels(channels.shape()),
     };
-    // NumPy files are of the rate that is said.
-    let raw_rate = rate.filter(|_| matches!(shape, Held::Raw(_)));
-    let (times, start, interval, gaps, facts) = of_each!(&inner, inner => (
+    let (times, start, interval, gaps, facts, faults) = of_each!(&inner, inner => (
         inner.times(),
         inner.start().map(|start| start.to_string()),
-        inner.interval().or(raw_rate.map(f64::recip)),
+        inner.interval(),
         inner.gaps().iter().map(|gap| (gap.start, gap.end)).collect(),
-        inner.facts()
+        inner.facts(),
+        [inner.left_out().map(|fault| format!("{fault}; it is left out")), inner.contradiction().map(str::to_owned)]
     ));
+    for fault in faults.into_iter().flatten() {
+        let text = CString::new(fault).map_err(|_| value("a name of zeros: expected another"))?;
+        PyErr::warn(py, &py.get_type::<PyUserWarning>(), &text, 1)?;
+    }
     let fresh = Mutex::new(Some(inner));
     Ok(Recording { paths, options, kind, fresh, shape, times, start, interval, gaps, facts })
 }

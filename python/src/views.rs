@@ -18,16 +18,78 @@ use crate::{
 #[derive(Clone, Copy)]
 pub struct View {
     pub element: Element,
+    /// Of bits, words for times and planes for inputs.
     pub extents: Extents,
     pub strides: Strides,
+    /// Times in the samples.
+    pub held: usize,
 }
 
 impl View {
-    /// Voltages of a correlator: the three axes of `layout`, and for `ci8` and `cf16` one of (re, im).
+    /// Voltages of a correlator: the three axes of `layout`, and for `ci8` and `cf16` one of (re, im); of bits those of
+    /// [`words`](Self::words), which may hold fewer `times`.
     ///
     /// # Errors
     /// `TypeError` of another type of elements, or strides that samples cannot have; `ValueError` of other axes.
-    pub fn voltages(array: &Array, encoding: Encoding, layout: Layout) -> PyResult<Self> {
+    pub fn voltages(
+        array: &Array,
+        encoding: Encoding,
+        layout: Layout,
+        times: Option<usize>,
+    ) -> PyResult<Self> {
+        let view = match encoding.is_bits() {
+            true => Self::words(array, encoding)?,
+            false => Self::of_times(array, encoding, layout)?,
+        };
+        Ok(Self { held: times.unwrap_or(view.held), ..view })
+    }
+
+    /// Words of bits: `[channel][input][word][byte]`, of `b2` with an axis of two planes after the input.
+    fn words(array: &Array, encoding: Encoding) -> PyResult<Self> {
+        let (planes, bytes) = (encoding.planes(), encoding.bytes());
+        let axes = match planes {
+            1 => format!("[channel][input][word][{bytes}]"),
+            _ => format!("[channel][input][{planes}][word][{bytes}]"),
+        };
+        expect(array, Dtype::UINT8, &axes)?;
+        let wrong = || {
+            value(format!(
+                "{} of shape {:?}: expected {axes} of {encoding} samples, as corrust.planes makes them",
+                array.name(),
+                array.shape
+            ))
+        };
+        let (&[channels, inputs, .., words, last], rank) = (&array.shape[..], array.shape.len())
+        else {
+            return Err(wrong());
+        };
+        if last != bytes || rank != 3 + planes || planes == 2 && array.shape[2] != 2 {
+            return Err(wrong());
+        }
+        let [channel, input] = axis_strides(array, [0, 1])?;
+        let [plane, word, byte] = axis_strides(array, [2, rank - 2, rank - 1])?;
+        let there = !array.shape.contains(&0);
+        if there && (byte != 1 || planes == 2 && inputs > 1 && input != 2 * plane) {
+            return Err(kind(format!(
+                "{} has words or planes with gaps: expected those that follow each other, as in \
+                 numpy.ascontiguousarray({})",
+                array.name(),
+                array.name()
+            )));
+        }
+        Ok(Self {
+            element: encoding.into(),
+            extents: Extents { channels, inputs: inputs * planes, times: words },
+            strides: Strides {
+                channel,
+                input: if planes == 2 { plane } else { input },
+                time: word,
+            },
+            held: words * encoding.times(),
+        })
+    }
+
+    fn of_times(array: &Array, encoding: Encoding, layout: Layout) -> PyResult<Self> {
         let axes = match layout {
             Layout::Tcn => "[time][channel][input]",
             Layout::Cnt => "[channel][input][time]",
@@ -54,7 +116,7 @@ impl View {
                 Strides { channel: a, input: b, time: c },
             ),
         };
-        Ok(Self { element: encoding.into(), extents, strides })
+        Ok(Self { element: encoding.into(), extents, strides, held: extents.times })
     }
 
     /// `ci4` voltages of a beamformer, `[T][F][P][D]`: a channel for each pair of a channel and a polarisation.
@@ -88,6 +150,7 @@ impl View {
             element: Encoding::Ci4.into(),
             extents: Extents { channels: channels * polarisations, inputs, times },
             strides: Strides { channel: stride, input, time },
+            held: times,
         })
     }
 
@@ -114,7 +177,7 @@ impl View {
                 )));
             }
         };
-        Ok(Self { element: Element::Count, extents, strides })
+        Ok(Self { element: Element::Count, extents, strides, held: extents.times })
     }
 
     /// The samples of an array, for a call of a plan on GPUs or on the CPU.
@@ -133,7 +196,9 @@ impl View {
             Memory::Device(array.slice(turn)?)
         };
         let samples = Samples::strided(memory, self.element, self.extents, self.strides);
-        Ok(samples.map_err(Fault::from)?.missing(missing))
+        let samples =
+            samples.and_then(|samples| samples.holding(self.held)).map_err(Fault::from)?;
+        Ok(samples.missing(missing))
     }
 }
 
@@ -145,11 +210,7 @@ fn is_pairs(array: &Array, encoding: Encoding, axes: &str) -> PyResult<bool> {
         // Some libraries have complex numbers of two halves.
         Encoding::Cf16 if array.dtype == Dtype::COMPLEX32 => return Ok(false),
         Encoding::Cf16 => (Dtype::FLOAT16, true),
-        Encoding::B1 | Encoding::B2 => {
-            return Err(value(format!(
-                "encoding {encoding}: expected ci8, ci4, ci4-offset or cf16"
-            )));
-        }
+        Encoding::B1 | Encoding::B2 => unreachable!("bits have words"),
     };
     if array.dtype != dtype {
         return Err(kind(format!(

@@ -14,7 +14,7 @@ import corrust
 PACKAGE = Path(__file__).resolve().parent.parent
 
 
-@pytest.mark.parametrize("name", ["Channeliser", "Correlator", "open", "to_device", "devices", "write_uvh5"])
+@pytest.mark.parametrize("name", ["Channeliser", "Correlator", "open", "planes", "to_device", "devices", "write_uvh5"])
 def test_docstrings_of_what_is_in_rust(name: str) -> None:
     function = getattr(corrust, name)
     found = doctest.DocTestParser().get_doctest(function.__doc__ or "", {}, name, None, None)
@@ -45,4 +45,8 @@ def test_notebooks(path: Path, tmp_path: Path) -> None:
     nbformat = pytest.importorskip("nbformat")
     pytest.importorskip("matplotlib")
     notebook = nbformat.read(path, as_version=4)
+    if any("import cupy" in cell.source for cell in notebook.cells):
+        pytest.importorskip("cupy", reason=f"{path.name} needs a GPU and CuPy: no CuPy")
+        if not any(device["device"] == "cuda:0" for device in corrust.devices()):
+            pytest.skip(f"{path.name} needs a GPU and CuPy: no GPU")
     nbclient.NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(tmp_path)}}).execute()

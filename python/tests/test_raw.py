@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +92,75 @@ def test_dada(tmp_path: Path, rng: np.random.Generator) -> None:
     (block,) = recording.blocks()
     found = corrust.channelise(block.samples, 16, layout=recording.layout, device="cpu")
     np.testing.assert_array_equal(found.samples, corrust.channelise(x, 16, layout="tn", device="cpu").samples)
+
+
+def test_mark5b_with_a_gap(tmp_path: Path, rng: np.random.Generator) -> None:
+    codes = rng.integers(0, 4, (6, 10_000, 4))  # [frame][time][input], sign low and magnitude high
+    path = tmp_path / "scan.m5b"
+    with path.open("wb") as file:
+        for number, frame in enumerate(codes):
+            if number != 3:
+                # Day 821 of 1000, 19801 s and hundredths.
+                fraction = 0x0100 * number
+                file.write(struct.pack("<4I", 0xABADDEED, number, 0x82119801, fraction << 16))
+                file.write((frame << (2 * np.arange(4))).sum(axis=1).astype(np.uint8).tobytes())
+    with pytest.raises(ValueError, match="expected --inputs"):
+        corrust.open(path)
+    recording = corrust.open(path, inputs=4, near="2014-06-13")
+    assert (recording.kind, recording.encoding, recording.shape) == ("raw", "vdif-2", (4, 15_000))
+    assert (recording.times, recording.start, recording.rate) == (60_000, "2014-06-13T05:30:01Z", 1e6)
+    levels = np.array([-3.3165, 1.0, -1.0, 3.3165], np.float32)
+    values = np.ascontiguousarray(levels[codes.reshape(-1, 4)].T)
+    with corrust.Channeliser(4, 32, encoding="vdif-2", output="cf32", device="cpu") as plan:
+        blocks = recording.blocks(times=7777)
+        parts = [plan.channelise(block.samples, missing=block.missing, times=block.times) for block in blocks]
+    found = np.concatenate([part.complex() for part in parts])
+    whole = corrust.channelise(values, 32, missing=[(30_000, 40_000)], output="cf32", device="cpu")
+    np.testing.assert_array_equal(found, whole.complex())
+
+
+@pytest.mark.parametrize("bits", [8, 16])
+def test_guppi_with_a_gap(bits: int, tmp_path: Path, rng: np.random.Generator) -> None:
+    dtype = np.int8 if bits == 8 else np.int16
+    x = rng.integers(-128, 128, (4, 1000, 2), dtype)  # [channel and polarisation][time][re, im]
+    path = tmp_path / "scan.raw"
+    with path.open("wb") as file:
+        for first in (0, 200, 400, 800):
+            block = x[:, first : first + 200].reshape(2, 2, 200, 2).transpose(0, 2, 1, 3).tobytes()
+            cards: dict[str, float] = {"OBSNCHAN": 2, "NPOL": 4, "NBITS": bits, "BLOCSIZE": len(block)}
+            cards |= {"PKTSIZE": bits, "PKTIDX": first, "TBIN": 1e-3, "STT_IMJD": 61100, "STT_SMJD": 43200}
+            lines = [f"{name:8}= {value:>20}" for name, value in cards.items()]
+            file.write("".join(f"{line:80}" for line in [*lines, "END"]).encode() + block)
+    recording = corrust.open(path, kind="raw")
+    assert (recording.kind, recording.layout, recording.encoding) == ("raw", "nt", "ci8" if bits == 8 else "ci16")
+    assert (recording.times, recording.inputs, recording.gaps) == (1000, 4, [(600, 800)])
+    assert (recording.start, recording.rate) == ("2026-03-01T12:00:00Z", 1e3)
+    with corrust.Channeliser(4, 16, 4, encoding=recording.encoding, device="cpu") as plan:
+        blocks = recording.blocks(times=77)
+        parts = [plan.channelise(block.samples, missing=block.missing).samples for block in blocks]
+    whole = corrust.channelise(x, 16, 4, missing=[(600, 800)], device="cpu")
+    np.testing.assert_array_equal(np.concatenate(parts), whole.samples)
+    if bits == 8:
+        # The same file holds channels.
+        channels = corrust.open(path)
+        assert (channels.kind, channels.channels, channels.inputs) == ("channels", 2, 2)
+
+
+def test_rates_that_contradict_each_other_are_said(tmp_path: Path, rng: np.random.Generator) -> None:
+    np.save(tmp_path / "x.npy", np.zeros((40, 3, 4, 2), np.int8))
+    assert corrust.open(tmp_path / "x.npy", rate=1e3).interval == 1e-3
+    text = "HDR_SIZE 4096\nNBIT 8\nNDIM 1\nNPOL 1\nTSAMP 0.5\n"
+    (tmp_path / "scan.dada").write_bytes(text.encode().ljust(4096, b"\0") + bytes(1000))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert corrust.open(tmp_path / "scan.dada", rate=2e6).rate == 2e6
+    with pytest.warns(UserWarning, match=r"scan.dada: a rate of 1000000 Hz \(--rate\), where TSAMP says 2000000 Hz"):
+        assert corrust.open(tmp_path / "scan.dada", rate=1e6).rate == 1e6
+    vdif(tmp_path / "scan.vdif", rng.integers(0, 4, 3 * 4000), lost=9)
+    with (tmp_path / "scan.vdif").open("ab") as file:
+        file.write(bytes(20))
+    with pytest.warns(UserWarning, match=r"truncated: 20 bytes.*it is left out"):
+        corrust.open(tmp_path / "scan.vdif", rate=4e6, keep_going=True)
 
 
 def test_kinds(tmp_path: Path) -> None:

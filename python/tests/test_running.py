@@ -131,6 +131,7 @@ def test_plans_leave_no_memory_behind(count: int, device: str, rng: np.random.Ge
     if device == "sim":
         count //= 10
     x = samples(rng, "ci8", "tcn", 2, 8, 64)
+    raw = rng.integers(-128, 128, (2, 1024), np.int8)
     sums = 8 * 64 * 65 * 8  # bytes of a dump
 
     def once() -> None:
@@ -141,11 +142,14 @@ def test_plans_leave_no_memory_behind(count: int, device: str, rng: np.random.Ge
         beamformer = corrust.Beamformer(16, 4, device=device)
         beamformer.set_weights(np.zeros((1, 1, 4, 16, 2), np.int8))
         beamformer.beamform(np.zeros((3, 1, 1, 16), np.uint8))
+        channeliser = corrust.Channeliser(2, 64, 4, device=device)
+        channeliser.channelise(raw, missing=[(3, 5)])
         with pytest.raises(TypeError):
             plan.accumulate(x.astype(np.int16))
         if device != "cpu":
             plan.accumulate(corrust.to_device(x, device))
             plan.dump(device=True)
+            channeliser.channelise(corrust.to_device(raw, device), device=True)
 
     for _ in range(20):
         once()
