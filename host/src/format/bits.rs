@@ -108,22 +108,17 @@ impl Channels {
         self.part_columns(columns, 8 / BITS);
     }
 
-    /// Parts each of `groups` runs of bytes into its columns, from the lowest bit of a column's number to the highest.
+    /// Parts each of `groups` runs of bytes into its columns, from the lowest bit of a column's number to the highest:
+    /// what stands at even places of all that is parted already comes before what stands at odd ones.
     fn part_columns(&mut self, groups: usize, columns: usize) {
         let group = self.parted.len() / groups;
-        let mut streams = 1;
-        while streams < columns && group > 0 {
-            let stream = group / streams;
-            let parts = self.spare.chunks_exact_mut(group);
-            for (bytes, parts) in self.parted.chunks_exact(group).zip(parts) {
+        for _ in 0..columns.ilog2() {
+            let parts = self.spare.chunks_exact_mut(group.max(1));
+            for (bytes, parts) in self.parted.chunks_exact(group.max(1)).zip(parts) {
                 let (even, odd) = parts.split_at_mut(group / 2);
-                let parts = even.chunks_exact_mut(stream / 2).zip(odd.chunks_exact_mut(stream / 2));
-                for (bytes, (even, odd)) in bytes.chunks_exact(stream).zip(parts) {
-                    part::<8>(bytes, even, odd);
-                }
+                part::<8>(bytes, even, odd);
             }
             std::mem::swap(&mut self.parted, &mut self.spare);
-            streams *= 2;
         }
     }
 }
