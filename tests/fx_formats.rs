@@ -151,7 +151,7 @@ fn mark5b(folder: &Path, lost: Lost) -> Vec<u8> {
         // Day 41 of 1000 is 2026-01-01.
         let tenths = u32::try_from(number * 100).unwrap();
         let decimal =
-            (0..4).rev().fold(0, |code, digit| code << 4 | tenths / 10_u32.pow(digit) % 10);
+            (0..4).rev().fold(0, |code, digit| (code << 4) | (tenths / 10_u32.pow(digit) % 10));
         let words = [0xabad_deed, number as u32, 0x0410_0000, decimal << 16];
         let mut bytes: Vec<u8> = words.into_iter().flat_map(u32::to_le_bytes).collect();
         for time in number * FRAME..(number + 1) * FRAME {
@@ -309,7 +309,8 @@ fn frames_numbers_contradict_a_rate() {
     );
     // Without the header's word for the rate.
     let mut bytes = fs::read(folder.join("scan.vdif")).unwrap();
-    let frame = 8 * u32::from_le_bytes(bytes[8..12].try_into().unwrap()) as usize & 0x7ff_ffff;
+    let word = u32::from_le_bytes(bytes[8..12].try_into().unwrap());
+    let frame = 8 * (word & 0xff_ffff) as usize;
     bytes.chunks_exact_mut(frame).for_each(|frame| frame[16..32].fill(0));
     fs::write(folder.join("scan.vdif"), bytes).unwrap();
     let text = done(folder, "info scan.vdif");

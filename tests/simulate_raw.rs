@@ -349,7 +349,10 @@ fn what_cannot_be_simulated_gets_one_sentence_and_leaves_nothing() {
         (RawSimulation { rate: f64::NAN, ..good() }, "rate of NaN samples/s"),
         (RawSimulation { sky_frequency: -1.0, ..good() }, "sky frequency of -1 Hz: expected 0"),
         (RawSimulation { encoding: encoding("ci4"), ..good() }, "encoding ci4: expected i8, i16"),
-        (RawSimulation { encoding: encoding("vdif-2"), ..good() }, "encoding vdif-2: expected"),
+        (
+            RawSimulation { encoding: encoding("vdif-2"), ..good() },
+            "131072 times in VDIF: expected a multiple of 20000",
+        ),
         (RawSimulation { bits: Some(1), ..good() }, "1 bits of i8: expected 2 to 8"),
         (RawSimulation { bits: Some(9), ..good() }, "9 bits of i8: expected 2 to 8"),
         (

@@ -281,7 +281,7 @@ impl Writer {
         let header = [
             u32::try_from(seconds).map_or(u32::MAX, |seconds| seconds & ((1 << 30) - 1)),
             u32::from(epoch) << 24,
-            1 << 29 | (HEADER + payload) as u32 / 8,
+            (1 << 29) | ((HEADER + payload) as u32 / 8),
             u32::from(complex) << 31
                 | u32::from(bits - 1) << 26
                 | u32::from(u16::from_be_bytes(*b"co")),
