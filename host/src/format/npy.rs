@@ -683,7 +683,20 @@ impl Arrays<RawShape> {
         };
         let times = files.iter().map(|(_, length)| *length as u64).sum();
         let (missing, gaps) = (Vec::new(), Vec::new());
-        Ok(Self { shape, rows, unit, times, files, position: 0, done: 0, absent: 0, missing, gaps })
+        let interval = options.rate.map(f64::recip);
+        Ok(Self {
+            shape,
+            rows,
+            unit,
+            times,
+            files,
+            position: 0,
+            done: 0,
+            absent: 0,
+            missing,
+            gaps,
+            interval,
+        })
     }
 }
 
