@@ -252,7 +252,8 @@ parameters! {
         pub samples: u64,
         /// Prototype `h` (real samples: `h / 2`), f32, `K P` of them.
         pub taps: u64,
-        /// [`unit()`]`(t, K)` for `t < K / 2`, pairs of f32.
+        /// Pairs of f32: entry `s + i` is the [`twiddle`] of the bin at position `i` of a column of span `s`
+        /// ([`bin_at`]), for all spans from the first merge's to `Z`.
         pub table: u64,
         /// Gains, pairs of f32.
         pub gains: u64,
@@ -351,18 +352,49 @@ pub const LEVELS_SIZE: u32 = 12288;
 
 /// Spectra of each input of a lot.
 pub const FUSED_SPECTRA: u32 = 3;
-/// Threads of it at most, and of a launch where two blocks share a multiprocessor.
-pub const FUSED_THREADS: [u32; 2] = [512, 256];
-/// Points of a transform between which one place of shared memory stays empty, so that passes of any
-/// stride touch all banks.
+/// Threads of a multiprocessor, which its blocks share: of one of them at most.
+pub const FUSED_THREADS: u32 = 384;
+/// Points of a transform after which two places of shared memory stay empty, so that passes of most strides
+/// touch all banks, and two points next to each other lie in 16 aligned bytes.
 pub const PAD: u32 = 16;
+
+/// Where point `index` of a spectrum lies in shared memory, in bytes.
+pub const fn point_offset(index: u32) -> u32 {
+    8 * (index + index / PAD * 2)
+}
 
 /// Bytes of a spectrum of `size` points in shared memory.
 pub const fn spectrum_bytes(size: u32) -> u32 {
-    8 * (size + size / PAD)
+    point_offset(size.next_multiple_of(PAD))
 }
 
-/// Whether [`FUSED`] makes transforms of `size` points: a first pass of 16 or 12, others of 2 to 16.
+/// The lowest `bits` bits of `value`, reversed.
+#[inline(always)]
+const fn reversed(value: u32, bits: u32) -> u32 {
+    // Twice, as a shift by 32 is none.
+    value.reverse_bits() >> 1 >> (31 - bits)
+}
+
+/// Bin that lies at a position of a column of `span` bins, a power of two or three times one.
+#[inline(always)]
+pub const fn bin_at(position: u32, span: u32) -> u32 {
+    let bits = span.trailing_zeros();
+    let (third, rest) = (position >> bits, position & ((1 << bits) - 1));
+    if span >> bits == 3 { third + 3 * reversed(rest, bits) } else { reversed(position, bits) }
+}
+
+/// Position of a bin of a column of `span` bins.
+#[inline(always)]
+pub const fn position_of(bin: u32, span: u32) -> u32 {
+    let bits = span.trailing_zeros();
+    if span >> bits == 3 {
+        ((bin % 3) << bits) + reversed(bin / 3, bits)
+    } else {
+        reversed(bin, bits)
+    }
+}
+
+/// Whether [`FUSED`] makes transforms of `size` points: a first pass of 8 to 32 or of 12, others of 2 to 16.
 pub const fn is_fused(size: u32) -> bool {
     size >= 32
         && (size.is_power_of_two() || size.is_multiple_of(24) && (size / 3).is_power_of_two())
@@ -377,14 +409,14 @@ kernels! { KERNELS:
     LEVELS: Kernel<Channelise> = Kernel::new("channelise_levels", 256);
     /// Spectra of sizes that [`is_fused`], whose passes take several levels each. Launched with
     /// `FUSED_SPECTRA * group` times [`spectrum_bytes`] of shared memory. Grid: a block for each lot.
-    FUSED: Kernel<Channelise> = Kernel::new("channelise_fused", FUSED_THREADS[0]);
+    FUSED: Kernel<Channelise> = Kernel::new("channelise_fused", FUSED_THREADS);
     /// Columns of `span` of transforms of any size, to `points`. Launched with `FUSED_SPECTRA * 2` times
     /// [`spectrum_bytes`] of `span * columns` of shared memory. Grid: for each lot a block for every two
     /// inputs and every `columns` of the `Z / span` columns, a power of two of them.
-    COLUMNS: Kernel<Channelise> = Kernel::new("channelise_columns", FUSED_THREADS[0]);
+    COLUMNS: Kernel<Channelise> = Kernel::new("channelise_columns", FUSED_THREADS);
     /// Spectra of those points. Launched with `2 * group` times [`spectrum_bytes`] of `Z / span` of shared
     /// memory. Grid: for each lot a block for each of its spectra and each of `span / 2` pairs of bins.
-    BINS: Kernel<Channelise> = Kernel::new("channelise_bins", FUSED_THREADS[0]);
+    BINS: Kernel<Channelise> = Kernel::new("channelise_bins", FUSED_THREADS);
 }
 
 /// Entries of this module.

@@ -6,10 +6,10 @@
 use crate::{
     abi::channelise::{Channelise, FUSED_SPECTRA, MISSING, Place, Real, raw},
     channelise::{
-        pass::{Shared, store_point},
+        pass::{Share, Shared, divide, store_point, store_points},
         sample, value,
     },
-    isa::common::{from_i32, load_global, load_global_4, thread, threads},
+    isa::common::{load_global, load_global_4, thread, threads},
 };
 
 /// [`FUSED_SPECTRA`], for arrays.
@@ -47,17 +47,16 @@ impl Filter {
     /// The parameters are as declared; the block has room for the rows.
     #[inline(always)]
     pub unsafe fn filter(&self, p: &Channelise) {
-        let mut pair = 0;
-        while pair < self.group {
-            // SAFETY: the parameters are as declared.
-            unsafe {
-                match self.regular(p, pair) {
-                    Some(first) if p.tap_count == 8 => self.filter_whole::<8>(p, pair, first),
-                    Some(first) if p.tap_count == 4 => self.filter_whole::<4>(p, pair, first),
-                    _ => self.filter_any(p, pair),
-                }
+        // SAFETY: the parameters are as declared.
+        unsafe {
+            let regular = self.regular(p);
+            if regular && p.tap_count == 8 {
+                self.filter_whole::<8>(p);
+            } else if regular && p.tap_count == 4 {
+                self.filter_whole::<4>(p);
+            } else {
+                self.filter_any(p);
             }
-            pair += 2;
         }
     }
 
@@ -68,61 +67,77 @@ impl Filter {
         if input < p.inputs { input } else { p.inputs - 1 }
     }
 
-    /// Addresses of the samples of a pair of inputs, if they are int8, next to each other, and all spectra
-    /// of the block begin `K` after the one before, at whole words.
+    /// Whether all samples are int8, next to each other, and all spectra of the block begin `K` after the one
+    /// before, at whole words.
     #[inline(always)]
-    unsafe fn regular(&self, p: &Channelise, pair: u32) -> Option<[u64; 2]> {
-        let plain = p.encoding == raw::I8
+    unsafe fn regular(&self, p: &Channelise) -> bool {
+        let mut regular = p.encoding == raw::I8
             && p.complex == 0
             && p.time_stride == 1
             && p.hop == p.residues
-            && p.turn == 0
-            && self.spectrum + FUSED_SPECTRA <= p.count;
-        if !plain {
-            return None;
-        }
-        let inputs = [self.input(p, pair), self.input(p, pair + 1)];
-        let mut regular = true;
-        let mut addresses = [0; 2];
-        for index in 0..2 {
+            && p.turn == 0;
+        let mut index = 0;
+        while regular && index < self.group {
             // SAFETY: the input and the spectra are below their counts.
             unsafe {
-                let first = value::place(p, inputs[index], self.spectrum).first;
+                let input = self.input(p, index);
+                let first = value::place(p, input, self.spectrum).first;
                 regular &= first != MISSING;
                 if p.places != 0 {
-                    for later in 1..FUSED_SPECTRA {
-                        let next = value::place(p, inputs[index], self.spectrum + later).first;
+                    for later in 1..self.spectra(p) {
+                        let next = value::place(p, input, self.spectrum + later).first;
                         regular &= next == first.wrapping_add((later * p.residues) as i64);
                     }
                 }
-                addresses[index] =
-                    (p.samples + inputs[index] as u64 * p.input_stride).wrapping_add(first as u64);
+                regular &= self.samples(p, index) % 4 == 0;
             }
-            regular &= addresses[index] % 4 == 0;
+            index += 1;
         }
-        if regular { Some(addresses) } else { None }
+        regular
     }
 
-    /// The FIR of two inputs: four residues at a time.
+    /// Spectra that there are.
     #[inline(always)]
-    unsafe fn filter_whole<const TAPS: usize>(&self, p: &Channelise, pair: u32, first: [u64; 2]) {
-        let mut quad = thread();
-        while quad < self.room.size / 2 {
+    fn spectra(&self, p: &Channelise) -> u32 {
+        let left = p.count - self.spectrum;
+        if left < FUSED_SPECTRA { left } else { FUSED_SPECTRA }
+    }
+
+    /// Address of the first sample of an input of the group, of int8 next to each other.
+    #[inline(always)]
+    unsafe fn samples(&self, p: &Channelise, index: u32) -> u64 {
+        let input = self.input(p, index);
+        // SAFETY: the input and the spectrum are below their counts.
+        let first = unsafe { value::place(p, input, self.spectrum).first };
+        (p.samples + input as u64 * p.input_stride).wrapping_add(first as u64)
+    }
+
+    /// The FIR of two inputs at a time, four residues of each.
+    #[inline(always)]
+    unsafe fn filter_whole<const TAPS: usize>(&self, p: &Channelise) {
+        // Spectra that are not there are made of samples that are.
+        let most = TAPS as u32 - 1 + self.spectra(p) - 1;
+        let mut share = Share::new(self.room.size / 2);
+        while share.row < self.group / 2 {
+            let (quad, pair) = (share.item, 2 * share.row);
             let residue = 2 * self.point(2 * quad);
             let mut sums = [[[0.0_f32; 4]; SPECTRA]; 2];
             let mut taps = [[0.0_f32; 4]; TAPS];
             for tap in 0..TAPS {
                 let index = tap as u32 * p.residues + residue;
                 // SAFETY: taps of residues.
-                taps[tap] = unsafe { load_global_4(p.taps + 4 * index as u64).map(f32::from_bits) };
+                taps[tap] =
+                    unsafe { load_global_4(p.taps + (4 * index) as u64).map(f32::from_bits) };
             }
-            for block in 0..TAPS + SPECTRA - 1 {
-                let offset = block as u32 * p.residues + residue;
-                for input in 0..2 {
+            for input in 0..2 {
+                // SAFETY: an input of the group.
+                let first = unsafe { self.samples(p, pair + input as u32) } + residue as u64;
+                for block in 0..TAPS + SPECTRA - 1 {
+                    let there = if (block as u32) < most { block as u32 } else { most };
                     // SAFETY: samples of the block's spectra.
-                    let word = unsafe { load_global(first[input] + offset as u64) };
+                    let word = unsafe { load_global(first + (there * p.residues) as u64) };
                     for part in 0..4 {
-                        let x = from_i32((word >> (8 * part)) as i8 as i32);
+                        let x = sample::byte(word, part);
                         for spectrum in 0..SPECTRA {
                             if block >= spectrum && block - spectrum < TAPS {
                                 let sum = &mut sums[input][spectrum][part];
@@ -131,31 +146,24 @@ impl Filter {
                         }
                     }
                 }
-            }
-            for input in 0..2 {
                 for spectrum in 0..SPECTRA {
                     let row = spectrum as u32 * self.group + pair + input as u32;
-                    let place = self.room.address(row, 2 * quad);
                     let [a, b, c, d] = sums[input][spectrum];
                     // SAFETY: points of the block's: the group is even.
-                    unsafe {
-                        store_point(place, [a, b]);
-                        store_point(place + 8, [c, d]);
-                    }
+                    unsafe { store_points(self.room.address(row, 2 * quad), [[a, b], [c, d]]) };
                 }
             }
-            quad += threads();
+            share.advance();
         }
     }
 
-    /// The FIR of two inputs, of any samples, a spectrum at a time.
+    /// The FIR of any samples, a spectrum of an input at a time.
     #[inline(always)]
-    unsafe fn filter_any(&self, p: &Channelise, pair: u32) {
-        let mut part = 0;
-        while part < 2 * FUSED_SPECTRA {
-            let (index, later) = (part % 2, part / 2);
-            let (input, spectrum) = (self.input(p, pair + index), self.spectrum + later);
-            part += 1;
+    unsafe fn filter_any(&self, p: &Channelise) {
+        let mut row = 0;
+        while row < self.group * FUSED_SPECTRA {
+            let [later, index] = divide(row, self.group);
+            let (input, spectrum) = (self.input(p, index), self.spectrum + later);
             let none = Place { first: MISSING, phase: 0, slope: 0 };
             let place = if spectrum < p.count {
                 // SAFETY: the input and the spectrum are below their counts.
@@ -172,11 +180,11 @@ impl Filter {
                     if place.first != MISSING {
                         value = sample::point(p, input, turn, &place, self.point(item));
                     }
-                    let row = later * self.group + pair + index;
                     store_point(self.room.address(row, item), value);
                 }
                 item += threads();
             }
+            row += 1;
         }
     }
 }

@@ -1,25 +1,38 @@
-//! From bins in shared memory to spectra: untangles, applies gains and rotations, quantises and stores.
+//! From the last pass to spectra: untangles real samples, applies gains and rotations, quantises and stores.
 //!
-//! What quantises takes a channel of several inputs together, which lie side by side in `tcn`.
+//! The last pass takes two butterflies together whose bins are mirrors of each other's, so that real samples are
+//! untangled where they are, in registers. Spectra of int8 in `tcn` leave from there, several inputs side by
+//! side; all others by way of shared memory.
 
 use crate::{
-    abi::channelise::{Channelise, Complex, Real, multiply, output, untangle},
+    abi::channelise::{
+        Channelise, Complex, Place, Real, bin_at, multiply, output, position_of, spectrum_bytes,
+        unit, untangle,
+    },
     channelise::{
-        pass::{Shared, load_point, share},
+        pass::{
+            LAST, Share, Shared, butterflies, divide, load_point, load_points, roots, store_points,
+        },
         root, value,
     },
-    isa::common::{add_global_64, prmt, round, store_global, store_global_2, thread, threads},
+    isa::common::{
+        add_global_64, barrier, opaque, prmt, store_global, store_global_2, thread, threads,
+    },
     tile::divisor,
 };
 
-/// Two bins that are mirrors of each other, of real samples. Bin 0 is its own; with it comes bin `Z / 2`,
-/// whose mirror is its own, too.
+/// Two butterflies of the last pass, which merges columns of `span`: of bin `k`, and of its mirror `span - k`; or of
+/// bins 0 and `span / 2`, which mirror themselves.
 #[derive(Clone, Copy)]
-pub struct Pair {
-    /// The bin below `Z / 2`, and the row and the point of it.
-    pub low: (u32, u32, u32),
-    /// The other, likewise.
-    pub high: (u32, u32, u32),
+pub struct Twins {
+    /// The bins.
+    pub bins: [u32; 2],
+    /// Their positions among the span's.
+    pub positions: [u32; 2],
+    /// The rows they are in.
+    pub rows: [u32; 2],
+    /// Their positions among those of the row.
+    pub places: [u32; 2],
 }
 
 /// What a block has made, by inputs: of an input the rows are `group` apart.
@@ -27,10 +40,10 @@ pub trait Bins: Copy {
     /// Bins of an input.
     fn count(self) -> u32;
 
-    /// Pair `item` of half as many, of real samples.
-    fn pair(self, p: &Channelise, item: u32) -> Pair;
+    /// Twins `item` of columns of `span`, of half as many as there are bins.
+    fn twins(self, p: &Channelise, span: u32, item: u32) -> Twins;
 
-    /// Bin `item`, its row and its point, of complex samples.
+    /// Bin `item`, its row and its point.
     fn bin(self, p: &Channelise, item: u32) -> (u32, u32, u32);
 }
 
@@ -41,82 +54,91 @@ pub struct Finish<B> {
     pub input: u32,
     /// The spectrum.
     pub spectrum: u32,
-    /// The row of the first input; the next inputs' follow.
-    pub row: u32,
-    /// Where the rows are.
+    /// Where the rows are; from row 0 on.
     pub room: Shared,
     /// Which bins they hold.
     pub bins: B,
 }
 
 impl<B: Bins> Finish<B> {
-    /// Stores all spectra from this to the one `spectra` later, whose rows are `group` on each.
+    /// Makes all spectra from this to the one `spectra` later, whose rows are `group` on each: of real samples by
+    /// a pass of `radix`, of complex ones of what is whole.
     ///
     /// # Safety
     /// Parameters are as declared; the block has the rows, and no other block stores these bins.
     #[inline(always)]
-    pub unsafe fn finish(self, p: &Channelise, spectra: u32) {
-        let plain = p.complex == 0
-            && p.inverted == 0
+    pub unsafe fn finish(self, p: &Channelise, radix: u32, spectra: u32) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            if p.complex == 0 {
+                if radix == LAST && self.packed(p, spectra) {
+                    return;
+                }
+                if radix == LAST {
+                    self.kept::<8>(p, spectra);
+                } else {
+                    self.kept::<4>(p, spectra);
+                }
+                barrier();
+            }
+            self.any(p, spectra);
+        }
+    }
+
+    /// The last pass of most real samples, which stores int8 of several inputs together. Says whether it did.
+    #[inline(always)]
+    unsafe fn packed(self, p: &Channelise, spectra: u32) -> bool {
+        let plain = p.inverted == 0
             && p.output == output::CI8
             && p.places == 0
             && p.value_stride == 1
             && self.input + p.group <= p.inputs;
         let aligned = p.spectra | (2 * (p.spectrum_stride | p.channel_stride));
-        // SAFETY: what is stored is this block's.
+        // Offsets in a block's spectra have 32 bits.
+        let near = p.spectrum_stride < 1 << 28;
+        let four = p.group.is_multiple_of(4) && aligned.is_multiple_of(8);
+        // SAFETY: the caller's promise.
         unsafe {
-            if plain && p.group.is_multiple_of(4) && aligned.is_multiple_of(8) {
-                self.packed::<4>(p, spectra);
-            } else if plain && aligned.is_multiple_of(4) {
-                self.packed::<2>(p, spectra);
-            } else {
-                self.any(p, spectra);
+            match (plain && near && aligned.is_multiple_of(4), four, p.gain_stride) {
+                (false, _, _) => return false,
+                (_, true, 0) => self.packed_of::<4, true>(p, spectra),
+                (_, true, _) => self.packed_of::<4, false>(p, spectra),
+                (_, _, 0) => self.packed_of::<2, true>(p, spectra),
+                _ => self.packed_of::<2, false>(p, spectra),
             }
+        }
+        true
+    }
+
+    /// See [`packed`](Self::packed): of `INPUTS` inputs, each of which has one gain for all channels if `FLAT`.
+    #[inline(always)]
+    unsafe fn packed_of<const INPUTS: u32, const FLAT: bool>(self, p: &Channelise, spectra: u32) {
+        let sets = p.group / divisor(INPUTS);
+        let mut share = Share::new(self.bins.count() / (2 * LAST));
+        while share.row < spectra * sets {
+            let [later, set] = divide(share.row, sets);
+            let input = set * INPUTS;
+            // SAFETY: bins of the block's, channels that no other thread stores.
+            unsafe {
+                let pair = Pair::<{ LAST as usize }>::new(p, self.room, self.bins, share.item);
+                let row = later * p.group + input;
+                pair.store::<INPUTS, FLAT>(p, [self.spectrum, later], self.input + input, row);
+            }
+            share.advance();
         }
     }
 
-    /// int8, of `INPUTS` inputs together.
+    /// The last pass of real samples: leaves channels in the places of their bins.
     #[inline(always)]
-    unsafe fn packed<const INPUTS: usize>(self, p: &Channelise, spectra: u32) {
-        let items = self.bins.count() / 2;
-        let share = share(items, spectra);
-        let mut later = share.row;
-        while later < spectra {
-            let spectrum = (self.spectrum + later) as u64 * p.spectrum_stride;
-            let mut item = share.item;
-            while item < items {
-                let pair = self.bins.pair(p, item);
-                let channels = [pair.low.0, pair.high.0];
-                let mut index = 0;
-                while index < p.group {
-                    // SAFETY: bins of the block's, channels that no other thread stores.
-                    unsafe {
-                        let w = root(p, pair.low.0);
-                        let mut words = [[0; 2]; 2];
-                        for part in 0..INPUTS {
-                            let row = self.row + later * p.group + index + part as u32;
-                            let values = self.channels(p, row, pair, w);
-                            for side in 0..2 {
-                                let input = self.input + index + part as u32;
-                                let value = quantised(p, input, channels[side], values[side]);
-                                words[side][part / 2] |= value << (16 * (part % 2));
-                            }
-                        }
-                        let base = spectrum + (self.input + index) as u64;
-                        for side in 0..2 {
-                            let at = base + channels[side] as u64 * p.channel_stride;
-                            if INPUTS == 4 {
-                                store_global_2(p.spectra + 2 * at, words[side]);
-                            } else {
-                                store_global(p.spectra + 2 * at, words[side][0]);
-                            }
-                        }
-                    }
-                    index += INPUTS as u32;
-                }
-                item += share.item_step;
+    unsafe fn kept<const R: usize>(self, p: &Channelise, spectra: u32) {
+        let mut share = Share::new(self.bins.count() / (2 * R as u32));
+        while share.row < spectra * p.group {
+            // SAFETY: bins of the block's, each of one thread.
+            unsafe {
+                let pair = Pair::<R>::new(p, self.room, self.bins, share.item);
+                pair.keep(share.row, pair.channels(share.row));
             }
-            later += share.row_step;
+            share.advance();
         }
     }
 
@@ -124,31 +146,21 @@ impl<B: Bins> Finish<B> {
     #[inline(always)]
     unsafe fn any(self, p: &Channelise, spectra: u32) {
         let inputs = if p.inputs - self.input < p.group { p.inputs - self.input } else { p.group };
-        let items = if p.complex != 0 { self.bins.count() } else { self.bins.count() / 2 };
+        let items = self.bins.count();
         let mut index = 0;
         while index < spectra * inputs {
-            let (later, part) = (index / divisor(inputs), index % divisor(inputs));
+            let [later, part] = divide(index, inputs);
             let (input, spectrum) = (self.input + part, self.spectrum + later);
-            let from = self.row + later * p.group + part;
+            let from = later * p.group + part;
             let mut clipped = 0;
             // SAFETY: bins of the block's, channels that no other thread stores.
             unsafe {
                 let place = value::place(p, input, spectrum);
                 let mut item = thread();
                 while item < items {
-                    if p.complex != 0 {
-                        let (k, row, point) = self.bins.bin(p, item);
-                        let bin = load_point(self.room.address(from + row, point));
-                        clipped += value::store(p, input, spectrum, k, &place, bin) as u64;
-                    } else {
-                        let pair = self.bins.pair(p, item);
-                        let values = self.channels(p, from, pair, root(p, pair.low.0));
-                        let channels = [pair.low.0, pair.high.0];
-                        for side in 0..2 {
-                            let (k, value) = (channels[side], values[side]);
-                            clipped += value::store(p, input, spectrum, k, &place, value) as u64;
-                        }
-                    }
+                    let (k, row, point) = self.bins.bin(p, item);
+                    let bin = load_point(self.room.address(from + row, point));
+                    clipped += value::store(p, input, spectrum, k, &place, bin) as u64;
                     item += threads();
                 }
                 if clipped != 0 {
@@ -158,53 +170,264 @@ impl<B: Bins> Finish<B> {
             index += 1;
         }
     }
+}
 
-    /// The channels of a pair of bins, of the input whose rows begin at `row`.
+/// The points of twins, and what they are multiplied by.
+struct Pair<const R: usize> {
+    /// Their bins, of columns of `span`.
+    bins: [u32; 2],
+    span: u32,
+    /// Where they are in row 0.
+    places: [u32; 2],
+    room: Shared,
+    /// Of the butterflies.
+    roots: [[Complex<f32>; R]; 2],
+    /// Of the lower half of their bins, which are at even positions.
+    untangling: [[Complex<f32>; R]; 2],
+}
+
+impl<const R: usize> Pair<R> {
     #[inline(always)]
-    unsafe fn channels(
-        self,
-        p: &Channelise,
-        row: u32,
-        pair: Pair,
-        w: Complex<f32>,
-    ) -> [Complex<f32>; 2] {
-        let load = |(_, of, point): (u32, u32, u32)| {
-            // SAFETY: a bin of the block's.
-            unsafe { load_point(self.room.address(row + of, point)) }
+    unsafe fn new(p: &Channelise, room: Shared, bins: impl Bins, item: u32) -> Self {
+        let span = p.size / divisor(R as u32);
+        let twins = bins.twins(p, span, item);
+        let place = |side: usize| room.address(twins.rows[side], twins.places[side] * R as u32);
+        let mut pair = Self {
+            bins: twins.bins,
+            span,
+            places: [place(0), place(1)],
+            room,
+            roots: [[[0.0; 2]; R]; 2],
+            untangling: [[[0.0; 2]; R]; 2],
         };
-        let (low, high) = (load(pair.low), load(pair.high));
-        if pair.low.0 == 0 {
-            // SAFETY: below the table's size.
-            let quarter = unsafe { root(p, p.size / 2) };
-            [untangle(low, low, w)[0], untangle(high, high, quarter)[0]]
-        } else {
-            untangle(low, high, w)
+        // SAFETY: positions of the span's.
+        unsafe {
+            for side in 0..2 {
+                let position = twins.positions[side];
+                pair.roots[side] = roots(p, span, position);
+                for even in 0..R / 2 {
+                    let at = position * R as u32 + 2 * even as u32;
+                    pair.untangling[side][even] = root(p, p.size, at);
+                }
+            }
+        }
+        pair
+    }
+
+    /// Whether the two mirror themselves.
+    #[inline(always)]
+    fn own(&self) -> bool {
+        self.bins[0] == 0
+    }
+
+    /// Where the points of a side are, of the input whose rows begin at `row`.
+    #[inline(always)]
+    fn address(&self, row: u32, side: usize) -> u32 {
+        self.places[side] + row * spectrum_bytes(self.room.size)
+    }
+
+    /// The channels of an input: at `[side][i]`, `i` even, that of a bin below `Z / 2`, at `[1 - side][R - 1 - i]`
+    /// its mirror's.
+    #[inline(always)]
+    unsafe fn channels(&self, row: u32) -> [[Complex<f32>; R]; 2] {
+        let mut bins = [[[0.0_f32; 2]; R]; 2];
+        for side in 0..2 {
+            let address = self.address(row, side);
+            for two in 0..R / 2 {
+                // SAFETY: points of the block's, the first at an even place.
+                let points = unsafe { load_points(address + 16 * two as u32) };
+                [bins[side][2 * two], bins[side][2 * two + 1]] = points;
+            }
+            butterflies(&mut bins[side], &self.roots[side]);
+        }
+        let own = self.own();
+        let middle = bins[0][1];
+        if own {
+            bins = pair_up(bins);
+        }
+        let first = bins[0][0];
+        for side in 0..2 {
+            for even in 0..R / 2 {
+                let (low, high) = (2 * even, R - 1 - 2 * even);
+                let w = self.untangling[side][even];
+                let channels = untangle(bins[side][low], bins[1 - side][high], w);
+                [bins[side][low], bins[1 - side][high]] = channels;
+            }
+        }
+        if own {
+            let w = self.untangling[0][0];
+            bins[0][0] = untangle(first, first, w)[0];
+            bins[1][R - 1] = untangle(middle, middle, unit(1, 4))[0];
+        }
+        bins
+    }
+
+    /// Leaves channels where their bins were.
+    #[inline(always)]
+    unsafe fn keep(&self, row: u32, channels: [[Complex<f32>; R]; 2]) {
+        let channels = if self.own() { put_apart(channels) } else { channels };
+        for side in 0..2 {
+            let address = self.address(row, side);
+            for two in 0..R / 2 {
+                let points = [channels[side][2 * two], channels[side][2 * two + 1]];
+                // SAFETY: points of the block's, which this thread loaded.
+                unsafe { store_points(address + 16 * two as u32, points) };
+            }
         }
     }
+
+    /// The bin whose channel [`channels`](Self::channels) has at `[side][index]`, of the bins of twins.
+    #[inline(always)]
+    fn channel(&self, p: &Channelise, bins: [u32; 2], side: usize, index: usize) -> u32 {
+        let low =
+            |side: usize, index: usize| bins[side] + self.span * bin_at(index as u32, R as u32);
+        if index % 2 == 0 {
+            low(side, index)
+        } else {
+            let low = low(1 - side, R - 1 - index);
+            if low == 0 { p.size / 2 } else { p.size - low }
+        }
+    }
+
+    /// Stores a spectrum of `INPUTS` inputs, whose rows begin at `row`, as int8.
+    #[inline(always)]
+    unsafe fn store<const INPUTS: u32, const FLAT: bool>(
+        &self,
+        p: &Channelise,
+        [spectrum, later]: [u32; 2],
+        input: u32,
+        row: u32,
+    ) {
+        let mut words = [[[0_u32; 2]; R]; 2];
+        let mut clipped = 0;
+        // Not unrolled: the code is long.
+        let (mut part, end) = (0, opaque(INPUTS));
+        while part < end {
+            // SAFETY: an input of the block's.
+            unsafe {
+                let channels = self.channels(row + part);
+                let flat = value::gain(p, input + part, 0);
+                // Channels that are known only here take no registers outside.
+                let bins = self.bins.map(opaque);
+                let mut outside = 0;
+                for side in 0..2 {
+                    for index in 0..R {
+                        let k = self.channel(p, bins, side, index);
+                        let gain = if FLAT { flat } else { value::gain(p, input + part, k) };
+                        let whole = whole(multiply(channels[side][index], gain));
+                        outside = most(outside, whole);
+                        words[side][index] = append::<INPUTS>(words[side][index], whole);
+                    }
+                }
+                if outside > MOST {
+                    self.keep(row + part, channels);
+                    clipped |= 1 << part;
+                }
+            }
+            part += 1;
+        }
+        let spectra = p.spectra + 2 * spectrum as u64 * p.spectrum_stride;
+        for side in 0..2 {
+            for index in 0..R {
+                let at = later * p.spectrum_stride as u32
+                    + self.channel(p, self.bins, side, index) * p.channel_stride as u32
+                    + input;
+                let to = spectra + (2 * at) as u64;
+                // SAFETY: channels of this thread's; aligned as they were found to be.
+                unsafe {
+                    if INPUTS == 4 {
+                        store_global_2(to, words[side][index]);
+                    } else {
+                        store_global(to, words[side][index][1]);
+                    }
+                }
+            }
+        }
+        let mut at = 0;
+        while clipped >> at != 0 {
+            if clipped >> at & 1 == 1 {
+                // SAFETY: an input whose channels were kept.
+                unsafe { self.store_kept(p, spectrum + later, input + at, row + at) };
+            }
+            at += 1;
+        }
+    }
+
+    /// Stores channels that were kept, a value at a time: of those that are clipped some.
+    #[inline(always)]
+    unsafe fn store_kept(&self, p: &Channelise, spectrum: u32, input: u32, row: u32) {
+        let place = Place { first: 0, phase: 0, slope: 0 };
+        let mut clipped = 0;
+        let (mut item, end) = (0, opaque(2 * R as u32));
+        while item < end {
+            let index = item % R as u32;
+            let [first, second] = self.bins;
+            let [low, high] = [self.address(row, 0), self.address(row, 1)];
+            let (bin, address) = if item == index { (first, low) } else { (second, high) };
+            // SAFETY: this thread kept them, and stores them alone.
+            unsafe {
+                let channel = load_point(address + 8 * index);
+                let k = bin + self.span * bin_at(index, R as u32);
+                clipped += value::store(p, input, spectrum, k, &place, channel) as u64;
+            }
+            item += 1;
+        }
+        // SAFETY: an input's count.
+        unsafe { add_global_64(p.clipped + 8 * input as u64, clipped) };
+    }
+}
+
+/// Brings bins of two columns that mirror themselves to where twins have them.
+#[inline(always)]
+fn pair_up<const R: usize>(bins: [[Complex<f32>; R]; 2]) -> [[Complex<f32>; R]; 2] {
+    let mut paired = bins;
+    // Bins of the upper half are at odd positions.
+    for index in (1..R).step_by(2) {
+        paired[0][index] = bins[1][index];
+        let next = (bin_at(index as u32, R as u32) + 1) % R as u32;
+        let next = if next == 0 { R as u32 / 2 } else { next };
+        paired[1][index] = bins[0][position_of(next, R as u32) as usize];
+    }
+    paired
+}
+
+/// The inverse of [`pair_up`].
+#[inline(always)]
+fn put_apart<const R: usize>(paired: [[Complex<f32>; R]; 2]) -> [[Complex<f32>; R]; 2] {
+    let mut bins = paired;
+    for index in (1..R).step_by(2) {
+        bins[1][index] = paired[0][index];
+        let next = (bin_at(index as u32, R as u32) + 1) % R as u32;
+        let next = if next == 0 { R as u32 / 2 } else { next };
+        bins[0][position_of(next, R as u32) as usize] = paired[1][index];
+    }
+    bins
 }
 
 /// Added to a number, this leaves the nearest integer, half to even, in the lowest bits.
 const WHOLE: f32 = 12_582_912.0;
 /// Bits of the sum for the least of int8.
 const LEAST: u32 = WHOLE.to_bits() - 127;
+/// From there to the greatest.
+const MOST: u32 = 254;
 
-/// A channel as int8, after its gain; counted if it was clipped.
+/// Bits whose lowest byte is the nearest int8, if there is one.
 #[inline(always)]
-unsafe fn quantised(p: &Channelise, input: u32, channel: u32, bin: Complex<f32>) -> u32 {
-    // SAFETY: both are below their counts.
-    unsafe {
-        let value = multiply(bin, value::gain(p, input, channel));
-        let whole = value.map(|part| part.add(WHOLE).to_bits());
-        // Whatever is not in range, or no number, is none of these.
-        let inside = whole.map(|bits| bits.wrapping_sub(LEAST) <= 254);
-        if inside[0] && inside[1] {
-            return prmt::<0x7740>(whole[0], whole[1]) & 0xffff;
-        }
-        let whole = value.map(round);
-        let clamped = whole.map(|part| part.clamp(-127, 127));
-        if clamped[0] != whole[0] || clamped[1] != whole[1] {
-            add_global_64(p.clipped + 8 * input as u64, 1);
-        }
-        clamped[0] as u32 & 0xff | (clamped[1] as u32 & 0xff) << 8
-    }
+fn whole(value: Complex<f32>) -> [u32; 2] {
+    value.map(|part| part.add(WHOLE).to_bits())
+}
+
+/// What is farthest from [`LEAST`]: above [`MOST`] where a number is no int8, or no number.
+#[inline(always)]
+fn most(before: u32, whole: [u32; 2]) -> u32 {
+    let [a, b] = whole.map(|bits| bits.wrapping_sub(LEAST));
+    before.max(a).max(b)
+}
+
+/// The samples of `INPUTS` inputs in words, after another: the lowest bytes of `whole`.
+#[inline(always)]
+fn append<const INPUTS: u32>([low, high]: [u32; 2], whole: [u32; 2]) -> [u32; 2] {
+    let sample = prmt::<0x0040>(whole[0], whole[1]);
+    let low = if INPUTS == 4 { prmt::<0x5432>(low, high) } else { low };
+    [low, prmt::<0x5432>(high, sample)]
 }

@@ -2,20 +2,18 @@
 //! in its shared memory.
 //!
 //! ```text
-//! samples -> [FIR] -> [first pass: 16 or 12] -> [passes of 16, the last of 2 to 16] -> [untangle, quantise]
+//! samples -> [FIR] -> [first pass: 8 to 32] -> [passes of 16 or 8] -> [last pass of 8, untangle, quantise]
 //! ```
 //!
-//! Bound by FP32 instructions and shared memory about alike: about 45 instructions and 32 bytes of shared
-//! memory for each real sample with 8 taps and 4096 channels.
+//! Bound by the latency of memory and by instructions: about 40 of those, and 28 bytes of shared memory, for each
+//! real sample with 8 taps and 4096 channels.
 
 use crate::{
-    abi::channelise::{Channelise, FUSED_SPECTRA},
+    abi::channelise::{Channelise, FUSED_SPECTRA, bin_at, position_of},
     channelise::{
-        bin_at,
         filter::Filter,
-        finish::{Bins, Finish, Pair},
-        pass::{Merge, Shared, first, pass},
-        position_of,
+        finish::{Bins, Finish, Twins},
+        pass::{LAST, Merge, Shared, first, first_radix, next_radix, pass},
     },
     isa::common::{barrier, block},
     tile::divisor,
@@ -34,23 +32,23 @@ kernel! {
         filter.filter(&p);
         barrier();
         let rows = FUSED_SPECTRA * p.group;
-        let mut span = if p.size.is_power_of_two() {
-            first::<16>(room, rows);
-            16
-        } else {
-            first::<12>(room, rows);
-            12
-        };
+        let mut span = first_radix(p.size);
+        first(span, room, rows);
         barrier();
-        while span < p.size {
-            let merge = Merge { size: p.size, rows, row: 0, span, bin: 0, step: 1 };
-            pass(&p, p.size / divisor(span), merge, room, room);
+        // Real samples' last pass untangles them.
+        let last = if p.complex != 0 { 1 } else { LAST };
+        let mut left = p.size / divisor(span);
+        while left > last {
+            let radix = if left > LAST { next_radix(left) } else { left };
+            let merge = Merge { size: p.size, rows, row: 0, span, part: 0, parts: 1 };
+            pass(&p, radix, merge, room, room);
             barrier();
-            span *= 16;
+            span *= radix;
+            left /= divisor(radix);
         }
-        let left = p.count - spectrum;
-        let spectra = if left < FUSED_SPECTRA { left } else { FUSED_SPECTRA };
-        Finish { input, spectrum, row: 0, room, bins: Whole(p.size) }.finish(&p, spectra);
+        let count = p.count - spectrum;
+        let spectra = if count < FUSED_SPECTRA { count } else { FUSED_SPECTRA };
+        Finish { input, spectrum, room, bins: Whole(p.size) }.finish(&p, left, spectra);
     }
 }
 
@@ -65,12 +63,13 @@ impl Bins for Whole {
     }
 
     #[inline(always)]
-    fn pair(self, p: &Channelise, item: u32) -> Pair {
-        let k = bin_at(item, p.size / 2);
-        // Bin `Z / 2` is at position 1.
-        let (other, at) =
-            if k == 0 { (p.size / 2, 1) } else { (p.size - k, position_of(p.size - k, p.size)) };
-        Pair { low: (k, 0, 2 * item), high: (other, 0, at) }
+    fn twins(self, _: &Channelise, span: u32, item: u32) -> Twins {
+        // Bins below half the span are at even positions, bin `span / 2` at position 1.
+        let k = bin_at(2 * item, span);
+        let (mirror, at) =
+            if k == 0 { (span / 2, 1) } else { (span - k, position_of(span - k, span)) };
+        let positions = [2 * item, at];
+        Twins { bins: [k, mirror], positions, rows: [0; 2], places: positions }
     }
 
     #[inline(always)]

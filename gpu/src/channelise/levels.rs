@@ -4,8 +4,10 @@
 //! `P` times.
 
 use crate::{
-    abi::channelise::{Channelise, Complex, MISSING, Place, merge, triple, untangle},
-    channelise::{bin_at, position_of, root, sample, value},
+    abi::channelise::{
+        Channelise, Complex, MISSING, Place, bin_at, merge, position_of, triple, untangle,
+    },
+    channelise::{root, sample, value},
     isa::common::{
         add_global_64, barrier, block, blocks, dynamic_shared, load_shared_2, store_shared_2,
         thread, threads,
@@ -93,7 +95,7 @@ unsafe fn transform(p: &Channelise) {
             let low = column + 2 * position * columns;
             // SAFETY: all are below the size, as is the entry of the table's.
             unsafe {
-                let w = root(p, k * (p.residues / divisor(2 * span)));
+                let w = root(p, span, position);
                 let [a, b] = merge(load(low), load(low + columns), span, k, w);
                 store(low, a);
                 store(low + columns, b);
@@ -122,7 +124,8 @@ unsafe fn finish(p: &Channelise, input: u32, spectrum: u32, place: &Place) {
             while k <= p.size / 2 {
                 let mirror = if k == 0 { 0 } else { p.size - k };
                 let [bin, other] = [k, mirror].map(|bin| load(position_of(bin, p.size)));
-                let [low, high] = untangle(bin, other, root(p, k));
+                let w = root(p, p.size, position_of(k, p.size));
+                let [low, high] = untangle(bin, other, w);
                 clipped += value::store(p, input, spectrum, k, place, low) as u64;
                 if k != 0 && 2 * k != p.size {
                     clipped += value::store(p, input, spectrum, mirror, place, high) as u64;

@@ -10,7 +10,7 @@
 //! [`filter`], [`pass`] and [`finish`] are the parts that [`fused`] and [`two_pass`] are made of.
 //!
 //! Transforms are made in place: bin `k` of a column `p` of span `s` lies at `p + at(k) Z / s`
-//! ([`bin_at`] is the inverse of `at`), which bit reversal gives.
+//! ([`bin_at`](crate::abi::channelise::bin_at) is the inverse of `at`), which bit reversal gives.
 
 #[cfg(not(corrust_target = "sm_90a"))]
 pub mod decode;
@@ -66,45 +66,20 @@ impl Real for f32 {
     }
 }
 
-/// The lowest `bits` bits of `value`, reversed.
-#[inline(always)]
-const fn reversed(value: u32, bits: u32) -> u32 {
-    // Twice, as a shift by 32 is none.
-    value.reverse_bits() >> 1 >> (31 - bits)
-}
-
-/// Bin that lies at a position of a column of `span` bins, a power of two or three times one.
-#[inline(always)]
-pub const fn bin_at(position: u32, span: u32) -> u32 {
-    let bits = span.trailing_zeros();
-    let (third, rest) = (position >> bits, position & ((1 << bits) - 1));
-    if span >> bits == 3 { third + 3 * reversed(rest, bits) } else { reversed(position, bits) }
-}
-
-/// Position of a bin of a column of `span` bins.
-#[inline(always)]
-pub const fn position_of(bin: u32, span: u32) -> u32 {
-    let bits = span.trailing_zeros();
-    if span >> bits == 3 {
-        ((bin % 3) << bits) + reversed(bin / 3, bits)
-    } else {
-        reversed(bin, bits)
-    }
-}
-
-/// Entry `index` of the table.
+/// What bin `position` of a column of `span` bins is multiplied by in a merge; of span `Z`, where real samples
+/// are untangled.
 ///
 /// # Safety
-/// The index is below the table's size.
+/// The position is below the span, which is one of the table's.
 #[inline(always)]
-unsafe fn root(p: &Channelise, index: u32) -> Complex<f32> {
+unsafe fn root(p: &Channelise, span: u32, position: u32) -> Complex<f32> {
     // SAFETY: the caller's promise.
-    unsafe { load_global_2(p.table + 8 * index as u64).map(f32::from_bits) }
+    unsafe { load_global_2(p.table + (8 * (span + position)) as u64).map(f32::from_bits) }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::abi::channelise::{bin_at, position_of};
 
     #[test]
     fn positions_are_bins_elsewhere() {

@@ -5,12 +5,13 @@
 
 use crate::{
     abi::channelise::{
-        Channelise, Complex, PAD, Real, butterfly, merge, spectrum_bytes, triple, unit,
+        Channelise, Complex, Real, bin_at, butterfly, merge, point_offset, spectrum_bytes, triple,
+        unit,
     },
-    channelise::{bin_at, root},
+    channelise::root,
     isa::common::{
-        dynamic_shared, load_global_2, load_shared_2, opaque, store_global_2, store_shared_2,
-        thread, threads,
+        dynamic_shared, load_global_2, load_shared_2, load_shared_4, opaque, store_global_2,
+        store_shared_2, store_shared_4, thread, threads,
     },
     tile::divisor,
 };
@@ -47,7 +48,7 @@ impl Shared {
     /// Where point `index` of `row` lies.
     #[inline(always)]
     pub fn address(self, row: u32, index: u32) -> u32 {
-        dynamic_shared() + row * spectrum_bytes(self.size) + 8 * (index + index / PAD)
+        dynamic_shared() + row * spectrum_bytes(self.size) + point_offset(index)
     }
 }
 
@@ -62,13 +63,13 @@ impl Room for Shared {
     #[inline(always)]
     unsafe fn load(self, start: u32, step: u32) -> Complex<f32> {
         // SAFETY: the caller's promise.
-        unsafe { load_point(start + 8 * (step + step / PAD)) }
+        unsafe { load_point(start + point_offset(step)) }
     }
 
     #[inline(always)]
     unsafe fn store(self, start: u32, step: u32, point: Complex<f32>) {
         // SAFETY: the caller's promise.
-        unsafe { store_point(start + 8 * (step + step / PAD), point) };
+        unsafe { store_point(start + point_offset(step), point) };
     }
 }
 
@@ -162,86 +163,170 @@ pub unsafe fn store_point(address: u32, point: Complex<f32>) {
     unsafe { store_shared_2(address, point.map(f32::to_bits)) }
 }
 
-/// How threads share what is to be done for every row: from `item` of `row` on, by these steps.
-pub struct Share {
-    /// The first.
-    pub item: u32,
-    /// From one to the next.
-    pub item_step: u32,
-    /// The first.
-    pub row: u32,
-    /// From one to the next.
-    pub row_step: u32,
+/// Loads two points next to each other, the first an even one.
+///
+/// # Safety
+/// They are of the block's.
+#[inline(always)]
+pub unsafe fn load_points(address: u32) -> [Complex<f32>; 2] {
+    // SAFETY: the caller's promise; even points lie in 16 aligned bytes with the next.
+    let [a, b, c, d] = unsafe { load_shared_4(address).map(f32::from_bits) };
+    [[a, b], [c, d]]
 }
 
-/// Shares `items` of every row; of few, several rows at a time.
+/// See [`load_points`].
+///
+/// # Safety
+/// They are of the block's.
 #[inline(always)]
-pub fn share(items: u32, rows: u32) -> Share {
-    if items >= threads() {
-        Share { item: thread(), item_step: threads(), row: 0, row_step: 1 }
+pub unsafe fn store_points(address: u32, [[a, b], [c, d]]: [Complex<f32>; 2]) {
+    // SAFETY: the caller's promise; even points lie in 16 aligned bytes with the next.
+    unsafe { store_shared_4(address, [a, b, c, d].map(f32::to_bits)) }
+}
+
+/// `value` divided, and the rest. Most divisors are powers of two.
+#[inline(always)]
+pub fn divide(value: u32, by: u32) -> [u32; 2] {
+    if by.is_power_of_two() {
+        [value >> by.trailing_zeros(), value & (by - 1)]
     } else {
-        let at_once = threads() / divisor(items);
-        let row = thread() / divisor(items);
-        let row = if row < at_once { row } else { rows };
-        Share { item: thread() % divisor(items), item_step: items, row, row_step: at_once }
+        [value / divisor(by), value % divisor(by)]
     }
 }
 
-/// The levels of the first pass: columns of span `R` of samples, in place.
+/// What a thread does of `items` of each of some rows: every one that is [`threads`] after the one before.
+pub struct Share {
+    /// An item.
+    pub item: u32,
+    /// Its row.
+    pub row: u32,
+    items: u32,
+    step: [u32; 2],
+}
+
+impl Share {
+    /// The first.
+    #[inline(always)]
+    pub fn new(items: u32) -> Self {
+        let [row, item] = divide(thread(), items);
+        Self { item, row, items, step: divide(threads(), items) }
+    }
+
+    /// The next.
+    #[inline(always)]
+    pub fn advance(&mut self) {
+        self.item += self.step[1];
+        self.row += self.step[0];
+        if self.item >= self.items {
+            self.item -= self.items;
+            self.row += 1;
+        }
+    }
+}
+
+/// Radix of the first pass of a transform that [`is_fused`](crate::abi::channelise::is_fused): the rest goes by
+/// passes of 8, which touch all banks of shared memory.
+#[inline(always)]
+pub const fn first_radix(size: u32) -> u32 {
+    if !size.is_power_of_two() {
+        return 12;
+    }
+    match (size.trailing_zeros(), size.trailing_zeros() % 3) {
+        (0..6, _) => 8,
+        // Rather one pass of 16 than two.
+        (12.., 0) => 32,
+        (_, 0) => 8,
+        (_, 1) => 16,
+        _ => 32,
+    }
+}
+
+/// Radix of the next pass where columns are still to become `left` times as long, of which the last pass takes
+/// [`last_radix`].
+#[inline(always)]
+pub const fn next_radix(left: u32) -> u32 {
+    let levels = (left / 8).trailing_zeros();
+    if levels >= 4 && levels != 5 && !levels.is_multiple_of(3) {
+        16
+    } else if levels >= 3 {
+        8
+    } else {
+        1 << levels
+    }
+}
+
+/// Most that a last pass makes columns longer.
+pub const LAST: u32 = 8;
+
+/// The levels of the first pass: columns of span [`first_radix`] of samples, in place.
 ///
 /// # Safety
 /// The room has `rows` rows.
 #[inline(always)]
-pub unsafe fn first<const R: usize>(room: Shared, rows: u32) {
-    let columns = room.size / divisor(R as u32);
-    let share = share(columns, rows);
-    let mut item = share.item;
-    while item < columns {
-        let mut row = share.row;
-        while row < rows {
-            let mut points = [[0.0_f32; 2]; R];
-            let mut places = [0; R];
-            for index in 0..R {
-                places[index] = room.address(row, item + index as u32 * columns);
-                // SAFETY: a point of the row's.
-                points[index] = unsafe { load_point(places[index]) };
-            }
-            let mut span = 1;
-            if R.is_multiple_of(3) {
-                for column in 0..R / 3 {
-                    let three = [column, column + R / 3, column + 2 * R / 3];
-                    let bins = triple(three.map(|index| points[index]));
-                    for index in 0..3 {
-                        points[three[index]] = bins[index];
-                    }
-                }
-                span = 3;
-            }
-            for _ in 0..R.trailing_zeros() {
-                let half = R / (2 * span);
-                for position in 0..span {
-                    let k = bin_at(position as u32, span as u32);
-                    let w = unit(k, 2 * span as u32);
-                    for column in 0..half {
-                        let low = column + 2 * position * half;
-                        let merged = merge(points[low], points[low + half], span as u32, k, w);
-                        [points[low], points[low + half]] = merged;
-                    }
-                }
-                span *= 2;
-            }
-            for index in 0..R {
-                // SAFETY: a point of the row's, of this thread only.
-                unsafe { store_point(places[index], points[index]) };
-            }
-            row += share.row_step;
+pub unsafe fn first(radix: u32, room: Shared, rows: u32) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match radix {
+            32 => first_of::<32>(room, rows),
+            16 => first_of::<16>(room, rows),
+            12 => first_of::<12>(room, rows),
+            _ => first_of::<8>(room, rows),
         }
-        item += share.item_step;
     }
 }
 
-/// What a pass merges: the bins `bin + step i`, `i = 0, 1 ..`, of columns of `span`, of which a row holds all
-/// columns there are or a power of two of them.
+/// A first pass of `R`.
+#[inline(always)]
+unsafe fn first_of<const R: usize>(room: Shared, rows: u32) {
+    let columns = room.size / divisor(R as u32);
+    let mut share = Share::new(columns);
+    while share.row < rows {
+        let start = room.start(share.row, share.item);
+        let mut points = [[0.0_f32; 2]; R];
+        for index in 0..R {
+            // SAFETY: a point of the row's.
+            points[index] = unsafe { room.load(start, index as u32 * columns) };
+        }
+        samples_to_bins(&mut points);
+        for index in 0..R {
+            // SAFETY: a point of the row's, of this thread only.
+            unsafe { room.store(start, index as u32 * columns, points[index]) };
+        }
+        share.advance();
+    }
+}
+
+/// The transform of `R` samples, in place: all twiddles are known here.
+#[inline(always)]
+fn samples_to_bins<const R: usize>(points: &mut [Complex<f32>; R]) {
+    let mut span = 1;
+    if R.is_multiple_of(3) {
+        for column in 0..R / 3 {
+            let three = [column, column + R / 3, column + 2 * R / 3];
+            let bins = triple(three.map(|index| points[index]));
+            for index in 0..3 {
+                points[three[index]] = bins[index];
+            }
+        }
+        span = 3;
+    }
+    for _ in 0..R.trailing_zeros() {
+        let half = R / (2 * span);
+        for position in 0..span {
+            let k = bin_at(position as u32, span as u32);
+            let w = unit(k, 2 * span as u32);
+            for column in 0..half {
+                let low = column + 2 * position * half;
+                [points[low], points[low + half]] =
+                    merge(points[low], points[low + half], span as u32, k, w);
+            }
+        }
+        span *= 2;
+    }
+}
+
+/// What a pass merges: columns of `span` bins, of which each row has those at one of `parts` equal parts of
+/// their positions, and all columns there are or a power of two of them.
 #[derive(Clone, Copy)]
 pub struct Merge {
     /// Points of a row.
@@ -252,10 +337,10 @@ pub struct Merge {
     pub row: u32,
     /// The span of the columns that there are.
     pub span: u32,
-    /// The first bin.
-    pub bin: u32,
-    /// From one bin to the next.
-    pub step: u32,
+    /// Which part of a column's positions the rows have.
+    pub part: u32,
+    /// Of how many.
+    pub parts: u32,
 }
 
 /// The pass that makes columns of `span R` of those of `span`.
@@ -267,73 +352,97 @@ pub unsafe fn pass(p: &Channelise, radix: u32, merge: Merge, from: impl Room, to
     // SAFETY: the caller's promise.
     unsafe {
         match radix {
-            2 => pass_of::<2, 1>(p, merge, from, to),
-            4 => pass_of::<4, 2>(p, merge, from, to),
-            8 => pass_of::<8, 3>(p, merge, from, to),
-            _ => pass_of::<16, 4>(p, merge, from, to),
+            2 => pass_of::<2>(p, merge, from, to),
+            4 => pass_of::<4>(p, merge, from, to),
+            8 => pass_of::<8>(p, merge, from, to),
+            _ => pass_of::<16>(p, merge, from, to),
         }
     }
 }
 
-/// A pass of `R = 1 << LEVELS`.
+/// A pass of `R`.
 #[inline(always)]
-unsafe fn pass_of<const R: usize, const LEVELS: usize>(
+unsafe fn pass_of<const R: usize>(p: &Channelise, merge: Merge, from: impl Room, to: impl Room) {
+    // Columns that are made, a power of two: the first pass took the three. Before the last pass they are
+    // as many as it merges.
+    let columns = merge.size / divisor(merge.span / divisor(merge.parts) * R as u32);
+    // SAFETY: the caller's promise.
+    unsafe {
+        if columns == LAST {
+            pass_to::<R>(p, merge, LAST, from, to);
+        } else {
+            pass_to::<R>(p, merge, columns, from, to);
+        }
+    }
+}
+
+/// A pass of `R` that leaves so many columns.
+#[inline(always)]
+unsafe fn pass_to<const R: usize>(
     p: &Channelise,
     merge: Merge,
+    columns: u32,
     from: impl Room,
     to: impl Room,
 ) {
     let Merge { size, span, .. } = merge;
     // Bins of a column that a row has.
-    let bins = span / divisor(merge.step);
-    // Columns that are made, a power of two: the first pass took the three.
-    let columns = size / divisor(bins * R as u32);
+    let bins = span / divisor(merge.parts);
     let shift = columns.trailing_zeros();
-    let share = share(size / R as u32, merge.rows);
-    let mut item = share.item;
-    while item < size / R as u32 {
-        let position = item >> shift;
-        let base = position * R as u32 * columns + (item & (columns - 1));
-        let k = merge.bin + merge.step * bin_at(position, bins);
-        // Those of a level's first half of bins; the others are a quarter turn on.
-        let mut roots = [[0.0_f32; 2]; R];
-        for level in 0..LEVELS {
-            let parts: usize = 1 << level;
-            let step = p.residues / divisor((2 * span) << level);
-            for part in 0..parts.div_ceil(2) {
-                // SAFETY: below half the table's turn.
-                roots[parts / 2 + part] = unsafe { root(p, (k + part as u32 * span) * step) };
+    let mut share = Share::new(size / R as u32);
+    while share.row < merge.rows {
+        let position = share.item >> shift;
+        let base = position * R as u32 * columns + (share.item & (columns - 1));
+        let row = merge.row + share.row;
+        let mut points = [[0.0_f32; 2]; R];
+        // SAFETY: points of the row's, which this thread alone stores; a position of the span's.
+        unsafe {
+            let roots = roots::<R>(p, span, merge.part * bins + position);
+            let start = from.start(row, base);
+            for index in 0..R {
+                points[index] = from.load(start, index as u32 * columns);
+            }
+            butterflies(&mut points, &roots);
+            let start = to.start(row, base);
+            for index in 0..R {
+                to.store(start, index as u32 * columns, points[index]);
             }
         }
-        let mut row = share.row;
-        while row < merge.rows {
-            let mut points = [[0.0_f32; 2]; R];
-            let start = from.start(merge.row + row, base);
-            for index in 0..R {
-                // SAFETY: a point of the row's.
-                points[index] = unsafe { from.load(start, index as u32 * columns) };
-            }
-            for level in 0..LEVELS {
-                let (parts, half): (usize, usize) = (1 << level, R >> (level + 1));
-                for position in 0..parts {
-                    let part = bin_at(position as u32, parts as u32) as usize;
-                    let quarter = part >= parts.div_ceil(2);
-                    let w = roots[parts / 2 + if quarter { part - parts / 2 } else { part }];
-                    let w = if quarter { [w[1], w[0].neg()] } else { w };
-                    for column in 0..half {
-                        let low = column + 2 * position * half;
-                        [points[low], points[low + half]] =
-                            butterfly(points[low], points[low + half], w);
-                    }
-                }
-            }
-            let start = to.start(merge.row + row, base);
-            for index in 0..R {
-                // SAFETY: a point of the row's, of this thread only.
-                unsafe { to.store(start, index as u32 * columns, points[index]) };
-            }
-            row += share.row_step;
+        share.advance();
+    }
+}
+
+/// The twiddles of a butterfly of `R` points of the bin at `position` of columns of `span`: those of the first
+/// half of each level's positions that are even from `parts / 2` on, as the next position's is a quarter turn on.
+///
+/// # Safety
+/// The position is below the span, which is one of the table's.
+#[inline(always)]
+pub unsafe fn roots<const R: usize>(p: &Channelise, span: u32, position: u32) -> [Complex<f32>; R] {
+    let mut roots = [[0.0_f32; 2]; R];
+    for level in 0..R.trailing_zeros() {
+        let parts: usize = 1 << level;
+        for part in 0..parts.div_ceil(2) {
+            let at = (position << level) + 2 * part as u32;
+            // SAFETY: the caller's promise.
+            roots[parts / 2 + part] = unsafe { root(p, span << level, at) };
         }
-        item += share.item_step;
+    }
+    roots
+}
+
+/// The levels of a pass, in place, by its [`roots`].
+#[inline(always)]
+pub fn butterflies<const R: usize>(points: &mut [Complex<f32>; R], roots: &[Complex<f32>; R]) {
+    for level in 0..R.trailing_zeros() as usize {
+        let (parts, half): (usize, usize) = (1 << level, R >> (level + 1));
+        for part in 0..parts {
+            let w = roots[parts / 2 + part / 2];
+            let w = if part % 2 == 1 { [w[1], w[0].neg()] } else { w };
+            for column in 0..half {
+                let low = column + 2 * part * half;
+                [points[low], points[low + half]] = butterfly(points[low], points[low + half], w);
+            }
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::{
     abi::channelise::{Channelise, Complex, LEVELS_2, Place, Real, raw},
-    isa::common::{from_half, from_i32, load_global, load_global_8, load_global_16},
+    isa::common::{from_half, from_i32, load_global, load_global_8, load_global_16, prmt},
     tile::divisor,
 };
 
@@ -47,6 +47,20 @@ pub unsafe fn component(address: u64, index: u64, encoding: u32) -> f32 {
             }
         }
     }
+}
+
+/// Byte `part` of a word as a number. Conversions from bytes are slow: two of four are made from sign-extended
+/// ones.
+#[inline(always)]
+pub fn byte(word: u32, part: usize) -> f32 {
+    let whole = match part {
+        0 => word as i8 as i32,
+        1 => (word >> 8) as i8 as i32,
+        // A byte, and its sign three times.
+        2 => prmt::<0xaaa2>(word, 0) as i32,
+        _ => prmt::<0xbbb3>(word, 0) as i32,
+    };
+    from_i32(whole)
 }
 
 /// The number of these bits, or zero for infinity and what is no number.

@@ -13,13 +13,11 @@
 //! the L2 cache for every pair of inputs.
 
 use crate::{
-    abi::channelise::{Channelise, FUSED_SPECTRA},
+    abi::channelise::{Channelise, FUSED_SPECTRA, bin_at, position_of},
     channelise::{
-        bin_at,
         filter::Filter,
-        finish::{Bins, Finish, Pair},
-        pass::{Columns, Line, Merge, Shared, first, pass},
-        position_of,
+        finish::{Bins, Finish, Twins},
+        pass::{Columns, LAST, Line, Merge, Room, Shared, first, first_radix, next_radix, pass},
     },
     isa::common::{barrier, block},
     tile::divisor,
@@ -78,13 +76,8 @@ kernel! {
         filter.filter(&p);
         barrier();
         let rows = FUSED_SPECTRA * 2;
-        let mut span = if p.span.is_power_of_two() {
-            first::<16>(room, rows);
-            16
-        } else {
-            first::<12>(room, rows);
-            12
-        };
+        let mut span = first_radix(p.span);
+        first(span, room, rows);
         barrier();
         let to = Columns {
             line: Line { address: lot.points(&p, 0, pair) + 8 * column as u64, pitch: p.size },
@@ -92,14 +85,17 @@ kernel! {
             shift,
             all,
         };
-        let mut merge = Merge { size: room.size, rows, row: 0, span, bin: 0, step: 1 };
-        while p.span / divisor(span) > 16 {
-            pass(&p, 16, merge, room, room);
+        let mut merge = Merge { size: room.size, rows, row: 0, span, part: 0, parts: 1 };
+        let mut left = p.span / divisor(span);
+        while left > LAST {
+            let radix = next_radix(left);
+            pass(&p, radix, merge, room, room);
             barrier();
-            span *= 16;
+            span *= radix;
+            left /= divisor(radix);
             merge = Merge { span, ..merge };
         }
-        pass(&p, p.span / divisor(span), merge, room, to);
+        pass(&p, left, merge, room, to);
     }
 }
 
@@ -113,39 +109,25 @@ kernel! {
         if lot.spectrum + later < p.count {
             let columns = p.size / divisor(p.span);
             let bins = [j, if j == 0 { pairs } else { p.span - j }];
-            let room = Shared { size: columns };
-            let mut half = 0;
-            while half < 2 {
-                let bin = if half == 0 { bins[0] } else { bins[1] };
+            let halves = Halves { bins, columns, group: p.group };
+            let mut radix = next_radix(columns);
+            halves.pass(&p, radix, p.span, |half| {
                 // Where the row of the half's first input would begin, were it row 0.
-                let row = half * p.group;
-                let points = lot.points(&p, later, 0)
-                    + 8 * (position_of(bin, p.span) * columns) as u64;
-                let before = 8 * row as u64 * p.size as u64;
-                let from = Line { address: points.wrapping_sub(before), pitch: p.size };
-                let merge =
-                    Merge { size: columns, rows: p.group, row, span: p.span, bin, step: p.span };
-                pass(&p, columns, merge, from, room);
-                half += 1;
-            }
-            barrier();
-            let mut span = 16 * p.span;
-            while span < p.size {
-                let mut half = 0;
-                while half < 2 {
-                    let bin = if half == 0 { bins[0] } else { bins[1] };
-                    let row = half * p.group;
-                    let merge =
-                        Merge { size: columns, rows: p.group, row, span, bin, step: p.span };
-                    pass(&p, p.size / divisor(span), merge, room, room);
-                    half += 1;
-                }
-                barrier();
-                span *= 16;
+                let at = position_of(halves.bin_of(half), p.span);
+                let points = lot.points(&p, later, 0) + 8 * (at * columns) as u64;
+                let before = 8 * (half * p.group) as u64 * p.size as u64;
+                Line { address: points.wrapping_sub(before), pitch: p.size }
+            });
+            let last = if p.complex != 0 { 1 } else { LAST };
+            let (mut span, mut left) = (p.span * radix, columns / divisor(radix));
+            while left > last {
+                radix = if left > LAST { next_radix(left) } else { left };
+                halves.pass(&p, radix, span, |_| halves.room());
+                span *= radix;
+                left /= divisor(radix);
             }
             let (input, spectrum) = (lot.input, lot.spectrum + later);
-            let bins = Halves { bins, columns, group: p.group };
-            Finish { input, spectrum, row: 0, room, bins }.finish(&p, 1);
+            Finish { input, spectrum, room: halves.room(), bins: halves }.finish(&p, left, 1);
         }
     }
 }
@@ -158,6 +140,36 @@ struct Halves {
     group: u32,
 }
 
+impl Halves {
+    /// Where the rows are.
+    #[inline(always)]
+    fn room(self) -> Shared {
+        Shared { size: self.columns }
+    }
+
+    /// The bin of a half.
+    #[inline(always)]
+    fn bin_of(self, half: u32) -> u32 {
+        if half == 0 { self.bins[0] } else { self.bins[1] }
+    }
+
+    /// A pass of both, from where each is.
+    #[inline(always)]
+    unsafe fn pass<R: Room>(self, p: &Channelise, radix: u32, span: u32, from: impl Fn(u32) -> R) {
+        let mut half = 0;
+        while half < 2 {
+            let bin = self.bin_of(half);
+            let (row, part) = (half * self.group, position_of(bin, p.span));
+            let merge =
+                Merge { size: self.columns, rows: self.group, row, span, part, parts: p.span };
+            // SAFETY: the rows are the block's.
+            unsafe { pass(p, radix, merge, from(half), self.room()) };
+            half += 1;
+        }
+        barrier();
+    }
+}
+
 impl Bins for Halves {
     #[inline(always)]
     fn count(self) -> u32 {
@@ -165,28 +177,33 @@ impl Bins for Halves {
     }
 
     #[inline(always)]
-    fn pair(self, p: &Channelise, item: u32) -> Pair {
-        let [first, second] = self.bins;
-        let pairs = self.columns / 2;
-        let half = if item < pairs { 0 } else { 1 };
-        let at = if half == 0 { item } else { item - pairs };
-        let k = if half == 0 { first } else { second } + p.span * bin_at(at, pairs);
-        // Bits of the mirror of `i` are those of `B - 1 - i`, but where `j` is 0.
-        let whole = position_of(self.columns - bin_at(at, pairs), self.columns);
-        let (row, mirror) = match (first, half) {
-            (0, 0) => (0, if at == 0 { 1 } else { whole }),
-            (0, _) => (1, self.columns - 1 - 2 * at),
-            _ => (1 - half, self.columns - 1 - 2 * at),
+    fn twins(self, p: &Channelise, span: u32, item: u32) -> Twins {
+        // Of a row.
+        let count = span / divisor(p.span);
+        let (halves, places) = if self.bins[0] != 0 {
+            // The mirror of `t` is `count - 1 - t`, and so are its bits.
+            ([0, 1], [item, count - 1 - item])
+        } else if item >= count / 2 {
+            let at = 2 * item - count;
+            ([1, 1], [at, count - 1 - at])
+        } else {
+            let t = bin_at(2 * item, count);
+            ([0, 0], [2 * item, if t == 0 { 1 } else { position_of(count - t, count) }])
         };
-        let other = if k == 0 { p.size / 2 } else { p.size - k };
-        Pair { low: (k, half * self.group, 2 * at), high: (other, row * self.group, mirror) }
+        let of = |half: u32, place: u32| {
+            let bin = self.bin_of(half);
+            (bin + p.span * bin_at(place, count), position_of(bin, p.span) * count + place)
+        };
+        let ((k, position), (mirror, other)) = (of(halves[0], places[0]), of(halves[1], places[1]));
+        let rows = [halves[0] * self.group, halves[1] * self.group];
+        Twins { bins: [k, mirror], positions: [position, other], rows, places }
     }
 
     #[inline(always)]
     fn bin(self, p: &Channelise, item: u32) -> (u32, u32, u32) {
         let half = if item < self.columns { 0 } else { 1 };
         let at = if half == 0 { item } else { item - self.columns };
-        let bin = if half == 0 { self.bins[0] } else { self.bins[1] };
+        let bin = self.bin_of(half);
         (bin + p.span * bin_at(at, self.columns), half * self.group, at)
     }
 }

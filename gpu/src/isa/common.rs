@@ -442,7 +442,8 @@ pub fn lop3<const TABLE: u32>(a: u32, b: u32, c: u32) -> u32 {
     value
 }
 
-/// `prmt.b32`: result byte `i` is byte `selector >> 4i & 7` of the eight in `(low, high)`.
+/// `prmt.b32`: result byte `i` is byte `selector >> 4i & 7` of the eight in `(low, high)`, or its sign eight
+/// times if `selector >> 4i & 8` is set.
 ///
 /// On a CPU it is computed too, for the tests of what is made of it.
 #[inline(always)]
@@ -463,7 +464,12 @@ pub fn prmt<const SELECTOR: u32>(low: u32, high: u32) -> u32 {
     #[cfg(not(target_arch = "nvptx64"))]
     {
         let bytes = (high as u64) << 32 | low as u64;
-        let byte = |index: u32| (bytes >> (8 * (SELECTOR >> (4 * index) & 7)) & 0xff) as u32;
+        let byte = |index: u32| {
+            let selector = SELECTOR >> (4 * index);
+            let byte = (bytes >> (8 * (selector & 7))) as u8;
+            let sign = (byte as i8 >> 7) as u8;
+            (if selector & 8 == 0 { byte } else { sign }) as u32
+        };
         byte(0) | byte(1) << 8 | byte(2) << 16 | byte(3) << 24
     }
 }

@@ -16,7 +16,7 @@ use corrust_gpu::abi::{
     Kernel as Entry,
     channelise::{
         BINS, COLUMNS, Channelise, DECODE, Decode, FUSED, FUSED_SPECTRA, FUSED_THREADS, LEVELS,
-        LEVELS_SIZE, MISSING, Place, is_fused, output, raw, spectrum_bytes, unit,
+        LEVELS_SIZE, MISSING, Place, bin_at, is_fused, output, raw, spectrum_bytes, twiddle, unit,
     },
 };
 use num_complex::Complex;
@@ -41,6 +41,10 @@ const COLUMNS_OF_BLOCK: [usize; 4] = [16, 8, 4, 2];
 
 /// Sets of buffers for samples from host memory: one is filled while the other is channelised.
 const SETS: usize = 2;
+
+/// Inputs, or columns, of a block with which several of them on a multiprocessor are better than one with more:
+/// four int8 samples are 8 bytes, which are stored together.
+const ENOUGH: usize = 4;
 
 /// Bytes that rows of samples on the device are aligned to.
 const ALIGNMENT: usize = 16;
@@ -93,8 +97,7 @@ impl GpuBackend {
         let kernel = choose(&gpu, &shape, setup.kernel)?;
         let factor = if shape.raw.is_complex() { 1.0 } else { 0.5 };
         let taps: Vec<f32> = setup.prototype.iter().map(|h| (factor * h) as f32).collect();
-        let table: Vec<[f32; 2]> =
-            (0..residues as u32 / 2).map(|t| unit(t, residues as u32)).collect();
+        let table = table(residues as u32, shape.channels as u32);
         let buffer = |bytes| Buffer::new(&gpu, bytes);
         let mut backend = Self {
             taps: buffer(4 * taps.len())?,
@@ -487,6 +490,21 @@ impl Backend for GpuBackend {
     }
 }
 
+/// Twiddles by spans and positions: [`Channelise::table`].
+fn table(residues: u32, size: u32) -> Vec<[f32; 2]> {
+    let mut table = vec![[0.0; 2]; 2 * size as usize];
+    let mut span = if size.is_multiple_of(3) { 3 } else { 1 };
+    // Of real samples up to the span of the whole transform, which is then untangled.
+    while 2 * span <= residues {
+        for position in 0..span {
+            let t = twiddle(residues, span, bin_at(position, span));
+            table[(span + position) as usize] = unit(t, residues);
+        }
+        span *= 2;
+    }
+    table
+}
+
 /// How the fused kernel is launched.
 struct Geometry {
     kernel: Entry<Channelise>,
@@ -500,7 +518,7 @@ fn fused(gpu: &Arc<dyn Gpu>, shape: &Shape) -> Option<Geometry> {
         return None;
     }
     let of_input = (FUSED_SPECTRA * spectrum_bytes(shape.channels as u32)) as usize;
-    let (kernel, fit) = fit(gpu, &FUSED, of_input, &groups(shape))?;
+    let (kernel, fit) = fit(gpu, &FUSED, of_input, &groups(shape), &[4, 2])?;
     Some(Geometry { kernel, group: fit })
 }
 
@@ -510,23 +528,29 @@ fn groups(shape: &Shape) -> Vec<usize> {
     (2..=most).rev().filter(|group| group % 4 == 0 || *group == 2).collect()
 }
 
-/// The launch of `kernel` with the first of `counts` for which it has shared memory: with two blocks on a
-/// multiprocessor, if each has room.
+/// The launch of `kernel` with the first of `counts` for which it has shared memory: with as many of `blocks` on
+/// a multiprocessor as leave each room for [`ENOUGH`], or with one alone.
 fn fit(
     gpu: &Arc<dyn Gpu>,
     kernel: &Entry<Channelise>,
     bytes: usize,
     counts: &[usize],
+    blocks: &[usize],
 ) -> Option<(Entry<Channelise>, usize)> {
-    let most = gpu.facts().shared_bytes as usize;
     // The hardware keeps 1 KiB of each block's shared memory for itself.
-    let half = (most - 1024) / 2;
-    [(half, FUSED_THREADS[1]), (most, FUSED_THREADS[0])].into_iter().find_map(|(room, threads)| {
-        let count = *counts.iter().find(|&&count| count * bytes <= room)?;
-        let mut kernel = kernel.shared_bytes((count * bytes) as u32);
-        kernel.entry.threads = threads;
-        Some((kernel, count))
-    })
+    const KEPT: usize = 1024;
+    let most = gpu.facts().shared_bytes as usize;
+    let find = |blocks: usize| {
+        let room = (most + KEPT) / blocks - KEPT;
+        counts.iter().copied().find(|count| count * bytes <= room)
+    };
+    let alone = find(1)?;
+    let mut several = blocks.iter().filter_map(|&blocks| Some((blocks, find(blocks)?)));
+    let enough = several.find(|&(_, count)| count >= ENOUGH.min(alone));
+    let (blocks, count) = enough.unwrap_or((1, alone));
+    let mut kernel = kernel.shared_bytes((count * bytes) as u32);
+    kernel.entry.threads = FUSED_THREADS / blocks as u32;
+    Some((kernel, count))
 }
 
 /// How the two-pass kernel is launched.
@@ -551,9 +575,9 @@ fn two_pass(gpu: &Arc<dyn Gpu>, shape: &Shape) -> Option<Split> {
         return None;
     }
     let of_column = 2 * FUSED_SPECTRA as usize * spectrum_bytes(span as u32) as usize;
-    let (of_columns, columns) = fit(gpu, &COLUMNS, of_column, &COLUMNS_OF_BLOCK)?;
+    let (of_columns, columns) = fit(gpu, &COLUMNS, of_column, &COLUMNS_OF_BLOCK, &[2])?;
     let (of_bins, group) =
-        fit(gpu, &BINS, 2 * spectrum_bytes(all as u32) as usize, &groups(shape))?;
+        fit(gpu, &BINS, 2 * spectrum_bytes(all as u32) as usize, &groups(shape), &[2])?;
     Some(Split { of_columns, of_bins, group, span, columns })
 }
 
