@@ -33,12 +33,15 @@ struct Run {
     missing: Vec<Missing>,
     /// Whether all samples are zero.
     zeros: bool,
+    /// Whether an input has one gain for all channels.
+    flat: bool,
 }
 
 fn run(name: &'static str, inputs: usize, channels: usize, times: usize) -> Run {
     let builder = Channeliser::builder(inputs, channels);
     let encoding = RawEncoding::I8;
-    Run { name, builder, inputs, encoding, times, cuts: vec![], missing: vec![], zeros: false }
+    let (cuts, missing) = (vec![], vec![]);
+    Run { name, builder, inputs, encoding, times, cuts, missing, zeros: false, flat: false }
 }
 
 impl Run {
@@ -62,9 +65,12 @@ impl Run {
     fn on(&self, device: Device, kernel: Kernel, bytes: &[u8], pitch: usize) -> Vec<Spectra> {
         let shape = self.builder.shape().unwrap();
         let mut rng = StdRng::seed_from_u64(7);
-        let gains: Vec<Complex<f32>> = (0..inputs_channels(&shape))
+        let mut gains: Vec<Complex<f32>> = (0..inputs_channels(&shape))
             .map(|_| Complex::new(rng.random_range(0.2..0.6), rng.random_range(-0.1..0.1)))
             .collect();
+        if self.flat {
+            gains.chunks_exact_mut(shape.channels).for_each(|row| row.fill(row[0]));
+        }
         let builder = self.builder.clone().gains(&gains).device(device).kernel(kernel);
         let mut plan = builder.build().unwrap();
         let samples = RawSamples::strided(
@@ -179,6 +185,13 @@ fn of_fused() -> Vec<Run> {
     }
     for inputs in [1, 3, 4, 5, 8, 17] {
         runs.push(run("inputs", inputs, 32, 64 * 12));
+    }
+    // A last pass of 8, of two inputs together and of four.
+    for inputs in [1, 2, 3, 4, 8] {
+        let mut flat = run("one gain", inputs, 64, 128 * 12);
+        flat.flat = true;
+        runs.push(flat);
+        runs.push(run("gains", inputs, 64, 128 * 12));
     }
     for taps in [1, 4, 5, 8] {
         runs.push(run("taps", 2, 32, 64 * 12).with(|b| b.taps(taps).output(cf32)));

@@ -23,7 +23,7 @@ kernel! {
             let to = p.decoded + 4 * input as u64 * p.decoded_stride * parts;
             let words = p.encoding == raw::I8
                 && p.time_stride == 1
-                && ((p.samples + from) | row | (to / 4)) % 4 == 0;
+                && ((p.samples + from) | row | (to / 4)).is_multiple_of(4);
             let mut item = (block() % divisor(share)) as u64 * threads() as u64 + thread() as u64;
             let step = share as u64 * threads() as u64;
             if words {

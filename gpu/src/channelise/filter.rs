@@ -89,7 +89,7 @@ impl Filter {
                         regular &= next == first.wrapping_add((later * p.residues) as i64);
                     }
                 }
-                regular &= self.samples(p, index) % 4 == 0;
+                regular &= self.samples(p, index).is_multiple_of(4);
             }
             index += 1;
         }

@@ -281,7 +281,7 @@ impl<const R: usize> Pair<R> {
     fn channel(&self, p: &Channelise, bins: [u32; 2], side: usize, index: usize) -> u32 {
         let low =
             |side: usize, index: usize| bins[side] + self.span * bin_at(index as u32, R as u32);
-        if index % 2 == 0 {
+        if index.is_multiple_of(2) {
             low(side, index)
         } else {
             let low = low(1 - side, R - 1 - index);
