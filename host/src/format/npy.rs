@@ -1073,6 +1073,23 @@ impl<S: Copy + Send> Recording<S> for Arrays<S> {
         self.done = range.end;
         Ok(times)
     }
+
+    fn skip(&mut self, mut times: u64) -> Result<()> {
+        if self.files.iter().any(|(reader, _)| reader.input.length().is_none()) {
+            return super::read_past(self, times, self.rows * self.unit);
+        }
+        while let Some((_, length)) = self.files.last() {
+            let left = (*length - self.position) as u64;
+            if times < left {
+                self.position += times as usize;
+                break;
+            }
+            times -= left;
+            self.files.pop();
+            self.position = 0;
+        }
+        Ok(())
+    }
 }
 
 impl<S> Arrays<S> {
