@@ -11,6 +11,7 @@ Needs ``pip install corrust[distributed]``.
 from __future__ import annotations
 
 import argparse
+import asyncio
 import concurrent.futures
 import contextlib
 import hashlib
@@ -57,6 +58,12 @@ _WINDOW = 3
 
 # By default tasks for each that can run at a time: the last ones end at about one time.
 _EACH = 8
+
+# Seconds in which a scheduler is to answer.
+_PATIENCE = 10
+
+_GONE = "the scheduler has gone or begun anew: expected it to stay; the same call goes on with the dumps that are done"
+_KILLED = "workers died again and again of one task: expected more memory for each, or a smaller memory of a task"
 
 # The standard deviations of `--level`.
 _LEVELS = {"ci8": 20.0, "ci4": 2.8, "ci4-offset": 2.8}
@@ -446,14 +453,21 @@ def _fault(future: distributed.Future) -> Exception:
     except Exception as other:  # The scheduler is gone, or has forgotten it.
         error = other
     if isinstance(error, distributed.KilledWorker):
-        return RuntimeError(
-            f"{future.key}: workers died of it again and again: expected more memory for a worker, or a smaller memory="
-        )
+        return RuntimeError(_KILLED)
     if isinstance(error, (ValueError, TypeError, OSError, RuntimeError, MemoryError)) and future.status == "error":
         return error
-    return RuntimeError(
-        "the scheduler has gone or begun anew: expected it to stay; the same call goes on with the dumps that are done"
-    )
+    return RuntimeError(_GONE)
+
+
+@contextlib.contextmanager
+def _lost() -> Iterator[None]:
+    """Say in words that the cluster has gone."""
+    try:
+        yield
+    except (distributed.comm.CommClosedError, concurrent.futures.CancelledError, asyncio.CancelledError) as error:
+        raise RuntimeError(_GONE) from error
+    except distributed.KilledWorker as error:
+        raise RuntimeError(_KILLED) from error
 
 
 @contextlib.contextmanager
@@ -476,7 +490,7 @@ def _local(device: str, workers: int | None) -> Iterator[distributed.Client]:
         specifications[number] = {"cls": distributed.Nanny, "options": {**options, "silence_logs": logging.ERROR}}
     scheduler = {
         "cls": distributed.Scheduler,
-        "options": {"host": "127.0.0.1", "port": 0, "dashboard": False, "dashboard_address": None},
+        "options": {"host": "127.0.0.1", "port": 0, "dashboard": False, "dashboard_address": ":0"},
     }
     with (
         distributed.SpecCluster(specifications, scheduler, silence_logs=logging.CRITICAL) as cluster,
@@ -508,6 +522,27 @@ def _whole_numbers(name: str, given: Any) -> npt.NDArray[np.int64]:
     if numbers.ndim != 1 or numbers.dtype.kind not in "iu":
         raise ValueError(f"{name} of {numbers.dtype} {list(numbers.shape)}: expected whole numbers on one axis")
     return numbers.astype(np.int64)
+
+
+def _gate_numbers(given: Any, times: int) -> npt.NDArray[np.uint8]:
+    numbers = _whole_numbers("gates", given)
+    if len(numbers) != times or ((numbers < 0) | (numbers > corrust.DROP)).any():
+        raise ValueError(
+            f"{len(numbers)} gates from {numbers.min(initial=corrust.DROP)} to {numbers.max(initial=0)}: expected "
+            f"{times}, one for each time, from 0 to {corrust.DROP}"
+        )
+    if (numbers == corrust.DROP).all():
+        raise ValueError(f"gates of {corrust.DROP} alone: expected a time that is not dropped")
+    return numbers.astype(np.uint8)
+
+
+def _shifts(given: Any, found: _Found) -> list[int]:
+    shifts: list[int] = _whole_numbers("shifts", given).tolist()
+    if len(shifts) != found.inputs or not all(0 <= shift < found.times for shift in shifts):
+        raise ValueError(
+            f"shifts {shifts}: expected {found.inputs}, one for each input, from 0 to {found.times - 1}"
+        )
+    return shifts
 
 
 def _check(paths: Sequence[str], output: Path, counts: Path | None, others: Sequence[str]) -> None:
@@ -692,12 +727,10 @@ def correlate(
     options["kind"] = "channels" if channelise is None else "raw"
     job = _Job(names, options, channelise, engine, None, 1, "cpu", kernel, memory or _MEMORY)
     with contextlib.ExitStack() as stack:
-        if client is None:
-            # What is wrong with the recording shows at once.
-            found = _look(_first_look(job), beside)
-            client = stack.enter_context(_local(device, workers))
-        else:
-            found = client.submit(_look, _first_look(job), beside, pure=False).result()
+        stack.enter_context(_lost())
+        # What is wrong with the recording shows before there is a cluster.
+        looked = (_first_look(job), beside)
+        found = _look(*looked) if client is None else client.submit(_look, *looked, pure=False).result()
         rate = engine.get("rate") or options.get("rate") or (1 / found.interval if found.interval else None)
         if delays is not None:
             if rate is None:
@@ -719,26 +752,12 @@ def correlate(
             raise ValueError(
                 f"integrate {integrate}: the recording has only {found.times} times, expected at most as many"
             )
-        numbers = None
-        if gates is not None:
-            given = _whole_numbers("gates", gates)
-            if len(given) != found.times or ((given < 0) | (given > corrust.DROP)).any():
-                raise ValueError(
-                    f"{len(given)} gates up to {given.max(initial=0)}: expected {found.times}, one for each time, of 0 "
-                    f"to {corrust.DROP}"
-                )
-            if (given == corrust.DROP).all():
-                raise ValueError(f"gates of {corrust.DROP} alone: expected a time that is not dropped")
-            numbers = given.astype(np.uint8)
-        delayed = None
-        if shifts is not None:
-            delayed = _whole_numbers("shifts", shifts).tolist()
-            if len(delayed) != found.inputs or not all(0 <= shift < found.times for shift in delayed):
-                raise ValueError(
-                    f"shifts {delayed}: expected {found.inputs}, one for each input, of 0 to {found.times - 1}"
-                )
+        numbers = None if gates is None else _gate_numbers(gates, found.times)
+        delayed = None if shifts is None else _shifts(shifts, found)
         count = 1 if numbers is None else int(numbers[numbers != corrust.DROP].max()) + 1
 
+        if client is None:
+            client = stack.enter_context(_local(device, workers))
         workers_known = client.scheduler_info()["workers"].values()
         offered = any(worker["resources"].get("GPU") for worker in workers_known)
         if device == "auto":
@@ -979,11 +998,13 @@ def _run(arguments: argparse.Namespace) -> Summary:
     with contextlib.ExitStack() as stack:
         client = None
         if arguments.scheduler:
+            if arguments.scheduler.endswith(".json") and not os.path.exists(arguments.scheduler):
+                raise ValueError(f"--scheduler {arguments.scheduler}: no such file: expected that of a scheduler")
             where = {"scheduler_file" if arguments.scheduler.endswith(".json") else "address": arguments.scheduler}
             try:
-                client = stack.enter_context(distributed.Client(**where, set_as_default=False))
-            except OSError as error:
-                raise ValueError(f"--scheduler {arguments.scheduler}: {error}: expected a scheduler there") from None
+                client = stack.enter_context(distributed.Client(**where, set_as_default=False, timeout=_PATIENCE))
+            except (OSError, ValueError):
+                raise ValueError(f"--scheduler {arguments.scheduler}: no scheduler answers: expected one there") from None
         return correlate(
             arguments.inputs,
             arguments.output,
@@ -1015,7 +1036,10 @@ def _run(arguments: argparse.Namespace) -> Summary:
 def main(words: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code: 0, 2 for bad input, 130 when interrupted."""
     arguments = _arguments().parse_args(words)
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    # Dask's loggers have levels of their own; what they say of lost connections comes back as a sentence.
+    for name in list(logging.root.manager.loggerDict):
+        if name.partition(".")[0] in ("distributed", "tornado", "asyncio"):
+            logging.getLogger(name).setLevel(logging.CRITICAL + 1)
     try:
         done = _run(arguments)
     except KeyboardInterrupt:

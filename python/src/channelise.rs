@@ -668,7 +668,8 @@ fn numbers<T: numpy::Element + Copy>(
             ))
         })?;
     }
-    let array = numpy.call_method1("ascontiguousarray", (array, dtype))?;
+    // Arrays that came in messages may lie anywhere.
+    let array = numpy.call_method1("require", (array, dtype, ["C_CONTIGUOUS", "ALIGNED"]))?;
     let array: PyReadonlyArrayDyn<'_, T> = array.extract()?;
     Ok(array.as_slice().map_err(|_| value(format!("{name}: expected numbers")))?.to_vec())
 }
