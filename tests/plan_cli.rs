@@ -34,7 +34,11 @@ fn the_page_says_what_the_command_does() {
         rest.split_once("\n```").unwrap().0
     };
     let printed = done(block("\n```sh\n", 1));
-    assert_eq!(block("\n```text\n", 1), printed.trim_end(), "expected in docs/scaling.md:\n{printed}");
+    assert_eq!(
+        block("\n```text\n", 1),
+        printed.trim_end(),
+        "expected in docs/scaling.md:\n{printed}"
+    );
     let printed = done(block("\n```sh\n", 2));
     let table = text.split_once("|---|\n").unwrap().1.split_once("\n\n").unwrap().0;
     assert_eq!(table, printed.trim_end(), "expected in docs/scaling.md:\n{printed}");
@@ -99,7 +103,10 @@ fn rates_are_those_of_the_record() {
     let found = row("--inputs 100 --bandwidth 1GHz --network 200Gb/s");
     assert_eq!(
         cells(&found),
-        ["X", "100", "1.00 GHz", "ci8", "200 GB/s", "0.404", "-", "8.00", "4.00", "**10**", "network"]
+        [
+            "X", "100", "1.00 GHz", "ci8", "200 GB/s", "0.404", "-", "8.00", "4.00", "**10**",
+            "network"
+        ]
     );
     // Half way, on the scale of factors; half of the bytes, and PCIe as slow as the network.
     let found = row("--inputs 200 --bandwidth 1GHz --network 50GB/s --load 100");
@@ -109,10 +116,17 @@ fn rates_are_those_of_the_record() {
     assert_eq!(cells(&row("--inputs 20 --bandwidth 1GHz"))[5], "0.0840");
     // 2e11 real samples of 2 bits, which the F-engine makes 4e9 a second of.
     let found = row("--inputs 100 --bandwidth 1GHz --channelise --raw-bits 2 --load 100");
-    assert_eq!(cells(&found)[4..], ["50.0 GB/s", "0.404", "50.0", "1.00", "1.00", "**51**", "memory"]);
-    let found = planned(folder.path(), false, "--inputs 400 --bandwidth 1kHz --channels 1000000 --dump 1ms");
-    assert!(found.contains("dumps, PCIe"), "{found}");
-    assert!(found.ends_with("PCIe of dumps, PCIe binds\n"), "{found}");
+    assert_eq!(
+        cells(&found)[4..],
+        ["50.0 GB/s", "0.404", "50.0", "1.00", "1.00", "**51**", "memory"]
+    );
+    let found = planned(
+        folder.path(),
+        false,
+        "--inputs 400 --bandwidth 1kHz --channels 1000000 --dump 1ms",
+    );
+    assert!(found.contains("\ndumps "), "{found}");
+    assert!(found.ends_with("dumps binds, by PCIe\n"), "{found}");
 }
 
 #[test]
@@ -132,9 +146,15 @@ fn bad_input_is_one_sentence() {
         (format!("{ok} --raw-bits 2"), "--channelise"),
         (format!("{ok} --channels 8"), "--dump"),
         (format!("{ok} --record nothing.json"), "nothing.json: cannot read"),
-        (format!("{ok} --record {}", none.display()), "expected a record of `corrust bench --json`"),
+        (
+            format!("{ok} --record {}", none.display()),
+            "expected a record of `corrust bench --json`",
+        ),
         (format!("{ok} --record {record} --bits 4"), "has no correlation of ci4 from tcn"),
-        (format!("{ok} --record {record} --channelise"), "has no F-engine (corrust bench channelise)"),
+        (
+            format!("{ok} --record {record} --channelise"),
+            "has no F-engine (corrust bench channelise)",
+        ),
     ] {
         let (code, out, err) = shell(&format!("corrust plan {arguments}"));
         assert_eq!((code, &out[..]), (Some(2), ""), "{arguments}: {err}");

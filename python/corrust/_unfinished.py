@@ -130,13 +130,12 @@ class Unfinished:
         """Keep the sums ``[dump, gate, channel, baseline, 2]`` of dumps and channels, and the samples behind them."""
         dumps = len(sums)
         _, gates, _, baselines, _ = self._shape
-        rest, checksum = memoryview(np.ascontiguousarray(sums, "<i8")).cast("B"), 0
+        rest, checksum = _bytes(np.ascontiguousarray(sums, "<i8")), 0
         for offset, length in self._places(dump, dumps, channels):
             _write(self._sums, rest[:length], offset)
             checksum = zlib.crc32(rest[:length], checksum)
             rest = rest[length:]
-        counts = memoryview(np.ascontiguousarray(valid, "<u8")).cast("B")
-        _write(self._valid, counts, 8 * dump * gates * baselines)
+        _write(self._valid, _bytes(np.ascontiguousarray(valid, "<u8")), 8 * dump * gates * baselines)
         os.fsync(self._sums)
         os.fsync(self._valid)
         self._journal.write(f"{dump} {dumps} {channels[0]} {channels[1]} {checksum}\n".encode())
@@ -168,6 +167,10 @@ class Unfinished:
             os.close(self._sums)
             os.close(self._valid)
             self._journal.close()
+
+
+def _bytes(array: npt.NDArray[Any]) -> memoryview:
+    return array.data.cast("B")
 
 
 def _write(file: int, data: memoryview, offset: int) -> None:

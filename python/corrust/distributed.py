@@ -24,7 +24,7 @@ import sys
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -37,8 +37,8 @@ from ._unfinished import Unfinished
 
 try:
     import distributed
-except ImportError as error:
-    raise ImportError("corrust.distributed needs Dask: expected pip install corrust[distributed]") from error
+except ImportError as _error:
+    raise ImportError("corrust.distributed needs Dask: expected pip install corrust[distributed]") from _error
 
 __all__ = ["Summary", "correlate"]
 
@@ -220,21 +220,25 @@ def _voltages(job: _Job, recording: corrust.Recording, start: int, stop: int) ->
 
 
 def _spectra(
-    job: _Job, recording: corrust.Recording, engine: corrust.Channeliser, start: int, stop: int
+    job: _Job, recording: corrust.Recording, engine: corrust.Channeliser, start: int, stop: int, longest: int
 ) -> Iterator[_Batch]:
-    """Spectra of a recording of raw voltages: the bits that the whole recording gives."""
+    """Spectra of a recording of raw voltages: the bits that the whole recording gives; dumps have at most ``longest``."""
     on_device = job.device.startswith("cuda")
     first = engine.begin_at(start)
     window = len(engine.prototype)
     # Where inputs are advanced, spectra need samples from further on.
     end = min((stop - 1) * engine.hop + window, recording.times)
     times = max(job.memory // _BLOCK_PART // _bytes_per_time(recording), 2 * window)
+    if on_device:
+        # What is there is not cut but gone through once for each dump that it touches.
+        times = min(times, max(longest * engine.hop, 2 * window))
     times = -(-times // 64) * 64
-    blocks = itertools.chain(
-        _ahead(recording.blocks(times, min(first, end), end)),
-        (block for _ in range(1) for block in recording.blocks(window, end)),
-    )
-    for block in blocks:
+
+    def blocks() -> Iterator[corrust.Block]:
+        yield from _ahead(recording.blocks(times, min(first, end), end))
+        yield from recording.blocks(window, end)
+
+    for block in blocks():
         spectra = engine.channelise(block.samples, missing=block.missing, times=block.times, device=on_device)
         if spectra.times:
             yield spectra.first, spectra.samples, spectra.missing, spectra.times
@@ -276,11 +280,12 @@ def _part(
         batches = (
             _voltages(job, recording, begin, stop)
             if engine is None
-            else _spectra(job, recording, engine, begin, stop)
+            else _spectra(job, recording, engine, begin, stop, max(end - start for start, end in spans))
         )
         borders = iter([first] * (begin < first) + [end for _, end in spans])
         border = next(borders)
         dumps: list[list[corrust.Dump]] = []
+        start, times = begin, 0
         for start, samples, missing, times in batches:
             at, end = start, min(start + times, stop)
             whole = _of_channels(samples, layout, channels, plan.channels)
@@ -396,7 +401,7 @@ class _Run:
         workers = self._client.scheduler_info()["workers"].values()
         if self._resources:
             return max(1, int(sum(worker["resources"].get("GPU", 0) for worker in workers)))
-        return max(1, sum(worker["nthreads"] for worker in workers))
+        return max(1, int(sum(worker["nthreads"] for worker in workers)))
 
     def submit(self, what: Callable[..., Any], *arguments: Any, priority: int = 0) -> distributed.Future:
         key = f"corrust{what.__name__}-{self._name}-{next(self._number)}"
@@ -765,9 +770,9 @@ def correlate(
         if memory is None:
             limits = [worker["memory_limit"] // max(1, worker["nthreads"]) for worker in workers_known]
             memory = min([limit for limit in limits if limit], default=2 * _MEMORY) // 2
-        job = _Job(names, options, channelise, engine, delayed, count, device, kernel, memory)
+        job = replace(job, shifts=delayed, gates=count, device=device, memory=memory)
         if level is not None:
-            engine["gains"] = client.submit(_level, _on_cpu(job), level, pure=False).result()
+            engine["gains"] = client.submit(_level, replace(job, device="cpu"), level, pure=False).result()
 
         baselines = found.inputs * (found.inputs + 1) // 2
         shape = (dumps, count, found.channels, baselines, 2)
@@ -775,7 +780,7 @@ def correlate(
             "corrust": corrust.__version__,
             "files": found.files,
             "integrate": integrate,
-            **{name: asdict(job)[name] for name in ("paths", "options", "channelise", "engine", "shifts")},
+            **{name: getattr(job, name) for name in ("paths", "options", "channelise", "engine", "shifts")},
             "gates": numbers,
         }
         unfinished = Unfinished(output, _plain(what), shape, numbers is not None, not resume)
@@ -811,14 +816,10 @@ def correlate(
     )
 
 
-def _on_cpu(job: _Job) -> _Job:
-    return _Job(**{**{name: getattr(job, name) for name in asdict(job)}, "device": "cpu"})
-
-
 def _first_look(job: _Job) -> _Job:
     """The job without what may not be known before the recording is."""
     engine = {name: value for name, value in job.engine.items() if name not in ("delays", "start", "rate")}
-    return _Job(**{**{name: getattr(job, name) for name in asdict(job)}, "engine": engine})
+    return replace(job, engine=engine)
 
 
 def _finish(

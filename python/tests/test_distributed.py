@@ -197,11 +197,12 @@ def test_an_f_engine_and_its_delays(
     )
     sky = {"rate": 1e6, "sky_frequency": 1.4e9}
     spoken = ["--rate", "1MHz", "--sky-frequency", "1.4GHz"]
-    for engine, words, level in [
+    cases: list[tuple[dict[str, Any], list[Any], float | None]] = [
         ({"taps": 4}, ["--taps", "4"], None),
         ({"taps": 4, "delays": delays, **sky}, ["--taps", "4", "--delays", delays, *spoken], None),
         ({"hop": 24, "delays": delays, **sky}, ["--oversample", "32/24", "--delays", delays, *spoken], 20.0),
-    ]:
+    ]
+    for engine, words, level in cases:
         levelled = ["--level", level] if level else []
         said = ["--channelise", 16, *words, *levelled]
         command(raw, "-o", tmp_path / "w.npy", "--integrate", 300, "--counts", tmp_path / "d.npy", *said)
@@ -220,13 +221,13 @@ def test_an_f_engine_and_its_delays(
             )
             for mine, theirs in [("v.npy", "w.npy"), ("c.npy", "d.npy")]:
                 np.testing.assert_array_equal(np.load(tmp_path / mine), np.load(tmp_path / theirs))
-    named = ["--array", array, "--integrate", 300]
+    named: list[Any] = ["--array", array, "--integrate", 300]
     command(raw, "-o", tmp_path / "w.uvh5", *named, *said)
     words = [raw, "-o", tmp_path / "v.uvh5", *named, *said, "--tasks", 9, "--device", "cpu"]
     assert many.main(["correlate", *map(str, words)]) == 0
-    mine, theirs = (corrust.read_uvh5(tmp_path / name) for name in ("v.uvh5", "w.uvh5"))
+    one, other = (corrust.read_uvh5(tmp_path / name) for name in ("v.uvh5", "w.uvh5"))
     for field in ("visibilities", "times", "frequencies", "pairs", "polarisations"):
-        np.testing.assert_array_equal(getattr(mine, field), getattr(theirs, field))
+        np.testing.assert_array_equal(getattr(one, field), getattr(other, field))
 
 
 def run(*words: object, **options: Any) -> subprocess.Popen[str]:

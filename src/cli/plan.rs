@@ -106,7 +106,7 @@ impl Args {
             Some(path) => (Record::read(path)?, path.display().to_string()),
             None => {
                 let record = serde_json::from_str(RECORD);
-                (record.expect("the record is one"), "the record of an NVIDIA H200".to_owned())
+                (record.expect("the record is one"), "the record that is built in".to_owned())
             }
         };
         if self.inputs == 0 {
@@ -161,7 +161,7 @@ impl Args {
             return Ok(());
         }
         say(format_args!(
-            "{} of {}Hz, {encoding} in {}, rates of {source} ({})",
+            "{} of {}Hz, {encoding} in {}, on {}s, by {source}",
             count(inputs, "input"),
             si(bandwidth.0),
             self.layout,
@@ -179,11 +179,14 @@ impl Args {
             ));
         }
         say(format_args!(
-            "{} at up to {} % of these rates: {} of {} binds",
+            "{} at up to {} % of these rates: {} binds{}",
             count(gpus, "GPU"),
             self.load,
-            binding.binds,
-            binding.name
+            binding.name,
+            match binding.binds == binding.name {
+                true => String::new(),
+                false => format!(", by {}", binding.binds),
+            }
         ));
         Ok(())
     }
@@ -227,14 +230,18 @@ impl Args {
             });
         }
         let (unit, network) = ("B/s", self.network.0);
-        let load = |name, needed, given, binds: &str| {
-            Load { name, needed, given, unit, binds: binds.to_owned() }
+        let load = |name, needed, given, binds: &str| Load {
+            name,
+            needed,
+            given,
+            unit,
+            binds: binds.to_owned(),
         };
         loads.push(load(NETWORK, incoming, network, "network"));
         loads.push(load(PCIE, incoming, limit("host to device")?, "PCIe"));
         if let (Some(channels), Some(dump)) = (self.channels, self.dump) {
             let sums = 16.0 * channels as f64 * baselines(self.inputs) as f64 / dump.0;
-            loads.push(load("dumps, PCIe", sums, limit("device to host")?, "PCIe"));
+            loads.push(load("dumps", sums, limit("device to host")?, "PCIe"));
         }
         Ok(loads)
     }

@@ -88,7 +88,10 @@ mod tests {
             assert!(text.parse::<Seconds>().is_err(), "{text}");
         }
         let rate = |text: &str| text.parse::<BytesPerSecond>().unwrap().0;
-        assert_eq!(["400Gb/s", "100 Gbps", "50GB/s", "8Mb/s"].map(rate), [5e10, 1.25e10, 5e10, 1e6]);
+        assert_eq!(
+            ["400Gb/s", "100 Gbps", "50GB/s", "8Mb/s"].map(rate),
+            [5e10, 1.25e10, 5e10, 1e6]
+        );
         for text in ["", "400", "0Gb/s", "-1GB/s", "4 lanes"] {
             assert!(text.parse::<BytesPerSecond>().is_err(), "{text}");
         }
