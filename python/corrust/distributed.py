@@ -434,7 +434,8 @@ class _Run:
         begin()
         for future in coming:
             piece, is_part = of_piece.pop(future)
-            if future.status != "finished":
+            # One whose worker has died since is made again for those who need it.
+            if future.status in ("error", "cancelled"):
                 raise _fault(future)
             piece.waiting -= 1
             piece.sums.append(future)
@@ -461,7 +462,9 @@ def _fault(future: distributed.Future) -> Exception:
         return RuntimeError(_KILLED)
     if isinstance(error, (ValueError, TypeError, OSError, RuntimeError, MemoryError)) and future.status == "error":
         return error
-    return RuntimeError(_GONE)
+    fault = RuntimeError(_GONE)
+    fault.__cause__ = error
+    return fault
 
 
 @contextlib.contextmanager
@@ -1047,8 +1050,9 @@ def main(words: Sequence[str] | None = None) -> int:
         _say("interrupted: the same command goes on with the dumps that are done")
         return 130
     except (ValueError, TypeError, OSError, RuntimeError, MemoryError) as error:
-        where = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) and error.filename else error
-        _say(where)
+        of_system = isinstance(error, OSError) and error.strerror
+        where = f"{error.filename}: " if of_system and error.filename else ""
+        _say(f"{where}{error.strerror}" if of_system else error)
         return 2
     if done.left_out:
         _say(f"the last {done.left_out} times do not fill a dump and are left out")
