@@ -222,7 +222,7 @@ def _voltages(job: _Job, recording: corrust.Recording, start: int, stop: int) ->
 def _spectra(
     job: _Job, recording: corrust.Recording, engine: corrust.Channeliser, start: int, stop: int, longest: int
 ) -> Iterator[_Batch]:
-    """Spectra of a recording of raw voltages: the bits that the whole recording gives; dumps have at most ``longest``."""
+    """Spectra of a recording of raw voltages, the bits that all of it gives; dumps have at most ``longest`` of them."""
     on_device = job.device.startswith("cuda")
     first = engine.begin_at(start)
     window = len(engine.prototype)
@@ -651,8 +651,8 @@ def correlate(
     array : path or dict
         What the inputs, channels and times are, for UVH5.
     counts : path, optional
-        NumPy file for the number of valid times behind each dump, uint64 ``[dump]``; ``[dump][baseline]`` with shifts or
-        raw voltages.
+        NumPy file for the number of valid times behind each dump, uint64 ``[dump]``; ``[dump][baseline]`` with shifts
+        or raw voltages.
     gates : array of uint8 or path, optional
         The gate of each time, or `corrust.DROP`; the output has an axis of gates then, ``[dump][gate]...``.
     shifts : sequence of int or path, optional
@@ -664,8 +664,8 @@ def correlate(
     level : float, optional
         Gains that give channels this standard deviation, measured of the first block.
     device : str
-        ``"auto"``: workers that offer the resource ``GPU`` take a task for each, on their first GPU; without such workers
-        the CPU. Or ``"cuda"``, ``"cpu"``.
+        ``"auto"``: workers that offer the resource ``GPU`` take a task for each, on their first GPU; without such
+        workers the CPU. Or ``"cuda"``, ``"cpu"``.
     kernel : str
         As of `corrust.Correlator`.
     tasks : int, optional
@@ -941,7 +941,7 @@ def _arguments() -> argparse.ArgumentParser:
     add("--near", metavar="DATE", help="a day within 500 days of a Mark 5B recording")
     many = correlate.add_argument_group("many machines")
     add = many.add_argument
-    add("--scheduler", metavar="ADDRESS", help="of the Dask cluster that works, as tcp://head:8786, or its file (.json)")
+    add("--scheduler", metavar="ADDRESS", help="of the Dask cluster that works, tcp://head:8786, or its file (.json)")
     add("--workers", type=int, help="of this machine, without --scheduler")
     add("--device", default="auto", help="auto (workers that offer the resource GPU, else CPUs), cuda or cpu")
     add("--tasks", type=int, help="about how many parts to cut the recording into")
@@ -1004,11 +1004,12 @@ def _run(arguments: argparse.Namespace) -> Summary:
         if arguments.scheduler:
             if arguments.scheduler.endswith(".json") and not os.path.exists(arguments.scheduler):
                 raise ValueError(f"--scheduler {arguments.scheduler}: no such file: expected that of a scheduler")
-            where = {"scheduler_file" if arguments.scheduler.endswith(".json") else "address": arguments.scheduler}
+            named = {"scheduler_file" if arguments.scheduler.endswith(".json") else "address": arguments.scheduler}
             try:
-                client = stack.enter_context(distributed.Client(**where, set_as_default=False, timeout=_PATIENCE))
+                client = stack.enter_context(distributed.Client(**named, set_as_default=False, timeout=_PATIENCE))
             except (OSError, ValueError):
-                raise ValueError(f"--scheduler {arguments.scheduler}: no scheduler answers: expected one there") from None
+                where = f"--scheduler {arguments.scheduler}"
+                raise ValueError(f"{where}: no scheduler answers: expected one there") from None
         return correlate(
             arguments.inputs,
             arguments.output,
@@ -1050,9 +1051,10 @@ def main(words: Sequence[str] | None = None) -> int:
         _say("interrupted: the same command goes on with the dumps that are done")
         return 130
     except (ValueError, TypeError, OSError, RuntimeError, MemoryError) as error:
-        of_system = isinstance(error, OSError) and error.strerror
-        where = f"{error.filename}: " if of_system and error.filename else ""
-        _say(f"{where}{error.strerror}" if of_system else error)
+        said = str(error)
+        if isinstance(error, OSError) and error.strerror:
+            said = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+        _say(said)
         return 2
     if done.left_out:
         _say(f"the last {done.left_out} times do not fill a dump and are left out")
@@ -1067,6 +1069,6 @@ def main(words: Sequence[str] | None = None) -> int:
 
 if __name__ == "__main__":
     # Tasks are to find their functions in the module of this name, not in the program's.
-    from corrust.distributed import main as command
+    from corrust.distributed import main as _command
 
-    sys.exit(command())
+    sys.exit(_command())

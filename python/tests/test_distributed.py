@@ -129,7 +129,9 @@ def test_workers_that_die_lose_nothing(
     np.testing.assert_array_equal(np.load(tmp_path / "counts.npy"), [times])
 
 
-def test_dumps_gates_and_shifts(clients: dict[int, distributed.Client], tmp_path: Path, rng: np.random.Generator) -> None:
+def test_dumps_gates_and_shifts(
+    clients: dict[int, distributed.Client], tmp_path: Path, rng: np.random.Generator
+) -> None:
     for encoding, layout in [("ci8", "cnt"), ("ci4-offset", "tcn"), ("ci4", "cnt")]:
         x = samples(rng, encoding, layout, 1000, 3, 5)
         recording, gates, shifts = (tmp_path / name for name in ("x.npy", "gates.npy", "shifts.npy"))
@@ -293,11 +295,15 @@ def test_another_scheduler_goes_on(tmp_path: Path, rng: np.random.Generator) -> 
         address.unlink(missing_ok=True)
         of = [sys.executable, "-m"]
         file = ["--scheduler-file", str(address)]
-        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": tmp_path}
         local = ["--host", "127.0.0.1", "--no-dashboard"]
-        scheduler = subprocess.Popen([*of, "distributed.cli.dask_scheduler", *file, "--port", "0", *local], **quiet)  # type: ignore[call-overload]
+
+        def begin(*words: str) -> subprocess.Popen[bytes]:
+            quiet = subprocess.DEVNULL
+            return subprocess.Popen([*of, *words, *file, *local], stdout=quiet, stderr=quiet, cwd=tmp_path)
+
+        scheduler = begin("distributed.cli.dask_scheduler", "--port", "0")
         workers = ["--nthreads", "1", "--no-nanny", "--death-timeout", "60"]
-        worker = subprocess.Popen([*of, "distributed.cli.dask_worker", *file, *workers, *local], **quiet)  # type: ignore[call-overload]
+        worker = begin("distributed.cli.dask_worker", *workers)
         limit = time.monotonic() + 60
         while not address.exists():
             assert time.monotonic() < limit
