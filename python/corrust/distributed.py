@@ -306,7 +306,7 @@ def _part(
     if len(dumps) != len(spans):
         raise ValueError(f"{job.paths[-1]}: ended at time {start + times}: expected {stop} times")
     sums = np.stack([np.stack([gate.visibilities for gate in dump]) for dump in dumps])
-    # Recordings lack times, and inputs of them, never channels.
+    # What is missing is missing in all channels.
     valid = np.stack([np.stack([gate.counts[0] for gate in dump]) for dump in dumps])
     return sums, valid
 
@@ -346,7 +346,8 @@ def _feed(
             marked = np.full(times, corrust.DROP, np.uint8)
             marked[start:stop] = 0 if gates is None else gates
             gates = marked
-    missing = [(first, end, None, *others[1:]) if others else (first, end) for first, end, *others in missing]
+    if any(others and others[0] is not None for _, _, *others in missing):
+        raise ValueError("samples that are missing in some of the channels: expected all, which tasks share out")
     plan.accumulate(samples, missing=missing, gates=gates)
 
 

@@ -1033,15 +1033,19 @@ impl<S: Copy + Send> Recording<S> for Arrays<S> {
         &self.gaps
     }
 
-    fn skip(&mut self, mut times: u64) {
-        self.done += times;
+    fn skip(&mut self, mut times: u64) -> Result<()> {
+        if self.files.iter().any(|(reader, _)| reader.input.length().is_none()) {
+            return super::read_past(self, times, self.rows * self.unit);
+        }
         while times > 0
             && let Some((_, length)) = self.files.last()
         {
             let count = ((*length - self.position) as u64).min(times);
             times -= count;
+            self.done += count;
             self.pass(count as usize);
         }
+        Ok(())
     }
 
     fn read_block(&mut self, times: usize, block: &mut Block) -> Result<usize> {
@@ -1072,23 +1076,6 @@ impl<S: Copy + Send> Recording<S> for Arrays<S> {
         block.missing.extend(self.missing.iter().filter_map(within));
         self.done = range.end;
         Ok(times)
-    }
-
-    fn skip(&mut self, mut times: u64) -> Result<()> {
-        if self.files.iter().any(|(reader, _)| reader.input.length().is_none()) {
-            return super::read_past(self, times, self.rows * self.unit);
-        }
-        while let Some((_, length)) = self.files.last() {
-            let left = (*length - self.position) as u64;
-            if times < left {
-                self.position += times as usize;
-                break;
-            }
-            times -= left;
-            self.files.pop();
-            self.position = 0;
-        }
-        Ok(())
     }
 }
 
