@@ -86,8 +86,9 @@ impl Recording for Held {
         &self.gaps
     }
 
-    fn skip(&mut self, times: u64) {
+    fn skip(&mut self, times: u64) -> Result<()> {
         self.position += times as usize;
+        Ok(())
     }
 }
 

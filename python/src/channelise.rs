@@ -10,8 +10,9 @@ use corrust::{
     channelise::{Builder, Kernel, Shape, Spectra, SpectraMut, SpectrumEncoding},
     delays::{DelayModel, Piece, Polynomials},
     device::{Buffer, Gpu},
-    format::moment,
-    samples::{Missing, RawEncoding, RawLayout},
+    format::{AnyRecording, moment},
+    run::Voltages,
+    samples::{Missing, RawEncoding, RawLayout, RawSamples},
 };
 use num_complex::Complex;
 use numpy::{IntoPyArray, PyArrayDescrMethods, PyReadonlyArrayDyn};
@@ -25,6 +26,7 @@ use crate::{
     fork::compute,
     plan::{self, Plan, patience, pieces, plan_methods},
     raw::RawView,
+    recording::Recording,
     views::{missing, missing_tuples},
 };
 
@@ -340,7 +342,8 @@ impl Channeliser {
     /// Parameters
     /// ----------
     /// x, missing, times, stream
-    ///     As of ``channelise``, enough for a spectrum.
+    ///     As of ``channelise``, enough for a spectrum; or a ``Recording``, whose first block is taken, as
+    ///     ``corrust correlate --level`` does.
     /// sigma : float
     ///     The standard deviation: 20 suits ``ci8``, 2.8 suits 4 bits.
     ///
@@ -358,18 +361,27 @@ impl Channeliser {
         times: Option<usize>,
         stream: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let raw = self::stream(stream)?;
-        let array = Array::of("x", x, raw)?;
-        let view = RawView::of(&array, self.shape.raw, self.shape.raw_layout, times)?;
-        let gone = self::missing(missing)?;
-        let turn = self.plan.turn(raw)?;
-        let samples = view.samples(&array, &turn, &gone)?;
         let gpus = self.plan.gpus().to_vec();
-        let gains = self.plan.with(py, |plan| {
+        let level = |plan: &mut Inner, samples: RawSamples<'_>| {
             let levelled = compute(|| on(&self.builder, gpus).level(sigma, samples))?;
             compute(|| plan.set_gains(levelled.gains_set()))?;
             Ok(levelled.gains_set().to_vec())
-        });
+        };
+        let gains = if let Ok(recording) = x.cast::<Recording>() {
+            let AnyRecording::Raw(recording) = recording.get().begin(py)? else {
+                return Err(value("levels of a recording of channels: expected raw voltages"));
+            };
+            let mut voltages = Voltages::over(recording, &self.shape);
+            self.plan.with(py, |plan| level(plan, voltages.first()?))
+        } else {
+            let raw = self::stream(stream)?;
+            let array = Array::of("x", x, raw)?;
+            let view = RawView::of(&array, self.shape.raw, self.shape.raw_layout, times)?;
+            let gone = self::missing(missing)?;
+            let turn = self.plan.turn(raw)?;
+            let samples = view.samples(&array, &turn, &gone)?;
+            self.plan.with(py, |plan| level(plan, samples))
+        };
         self.raised()?;
         let gains = gains?.into_pyarray(py);
         gains.call_method1("reshape", (self.shape.inputs, self.shape.channels))
@@ -381,6 +393,25 @@ impl Channeliser {
             plan.reset();
             Ok(())
         })
+    }
+
+    /// Forgets the stream and begins within another, of which a spectrum comes next: a part of a recording gives the
+    /// bits that the whole would.
+    ///
+    /// Parameters
+    /// ----------
+    /// spectrum : int
+    ///     Its number, counted from the whole stream's first.
+    ///
+    /// Returns
+    /// -------
+    /// int
+    ///     Which of the whole stream's samples is to be fed first. Of delays that a function gives it asks for all
+    ///     spectra back to where the longest delay there may be, ``2**28`` samples, reaches.
+    fn begin_at(&self, py: Python<'_>, spectrum: u64) -> PyResult<u64> {
+        let first = self.plan.with(py, |plan| Ok(compute(|| plan.begin_at(spectrum))?));
+        self.raised()?;
+        first
     }
 
     /// Raw samples of each input so far.
@@ -637,7 +668,8 @@ fn numbers<T: numpy::Element + Copy>(
             ))
         })?;
     }
-    let array = numpy.call_method1("ascontiguousarray", (array, dtype))?;
+    // Arrays that came in messages may lie anywhere.
+    let array = numpy.call_method1("require", (array, dtype, ["C_CONTIGUOUS", "ALIGNED"]))?;
     let array: PyReadonlyArrayDyn<'_, T> = array.extract()?;
     Ok(array.as_slice().map_err(|_| value(format!("{name}: expected numbers")))?.to_vec())
 }

@@ -13,7 +13,7 @@ use std::{
 use corrust::{
     Correlator, Encoding, Layout,
     correlate::Shape,
-    format::{self, AnyRecording, Block, Options, RawShape},
+    format::{self, AnyRecording, Block, Options, RawShape, array::Channels as Frequencies},
     run,
     samples::RawLayout,
 };
@@ -51,6 +51,8 @@ const BLOCK_BYTES: usize = 64 << 20;
 ///     When its first time was taken, UTC in ISO 8601, where the files say so.
 /// interval, rate : float or None
 ///     Seconds from one time to the next, and times a second, where the files say so.
+/// frequencies : list of float or None
+///     Of the channels, hertz, where the files say so.
 /// gaps : list of (int, int)
 ///     Times that are missing, ``(start, stop)``. Of VDIF and Mark 5B only the blocks say what is.
 /// facts : dict of str
@@ -66,6 +68,7 @@ pub struct Recording {
     times: u64,
     start: Option<String>,
     interval: Option<f64>,
+    frequencies: Option<Vec<f64>>,
     gaps: Vec<(u64, u64)>,
     facts: Vec<(&'static str, String)>,
 }
@@ -207,10 +210,20 @@ pub fn open(
         AnyRecording::Raw(raw) => Held::Raw(raw.shape()),
         AnyRecording::Channels(channels) => Held::Channels(channels.shape()),
     };
-    let (times, start, interval, gaps, facts, faults) = of_each!(&inner, inner => (
+    let channels = match shape {
+        Held::Channels(shape) => shape.channels,
+        Held::Raw(_) => 0,
+    };
+    let (times, start, interval, frequencies, gaps, facts, faults) = of_each!(&inner, inner => (
         inner.times(),
         inner.start().map(|start| start.to_string()),
         inner.interval(),
+        (channels > 0).then(|| inner.frequencies()).flatten().map(|said| match said {
+            Frequencies::Each(each) => each,
+            Frequencies::Even { first, width } => {
+                (0..channels).map(|channel| first + width * channel as f64).collect()
+            }
+        }),
         inner.gaps().iter().map(|gap| (gap.start, gap.end)).collect(),
         inner.facts(),
         [inner.left_out().map(|fault| format!("{fault}; it is left out")), inner.contradiction().map(str::to_owned)]
@@ -220,12 +233,24 @@ pub fn open(
         PyErr::warn(py, &py.get_type::<PyUserWarning>(), &text, 1)?;
     }
     let fresh = Mutex::new(Some(inner));
-    Ok(Recording { paths, options, kind, fresh, shape, times, start, interval, gaps, facts })
+    Ok(Recording {
+        paths,
+        options,
+        kind,
+        fresh,
+        shape,
+        times,
+        start,
+        interval,
+        frequencies,
+        gaps,
+        facts,
+    })
 }
 
 impl Recording {
     /// The recording from its first time on.
-    fn begin(&self, py: Python<'_>) -> PyResult<AnyRecording> {
+    pub fn begin(&self, py: Python<'_>) -> PyResult<AnyRecording> {
         let fresh = self.fresh.lock().map(|mut fresh| fresh.take()).ok().flatten();
         match fresh {
             Some(inner) => Ok(inner),
@@ -302,6 +327,11 @@ impl Recording {
     }
 
     #[getter]
+    fn frequencies(&self) -> Option<Vec<f64>> {
+        self.frequencies.clone()
+    }
+
+    #[getter]
     fn gaps(&self) -> Vec<(u64, u64)> {
         self.gaps.clone()
     }
@@ -317,22 +347,40 @@ impl Recording {
     /// ----------
     /// times : int, optional
     ///     Times of a block; by default about 64 MiB of them.
+    /// start, stop : int, optional
+    ///     The first time, and the one after the last; by default all. What is before is not read.
     ///
     /// Returns
     /// -------
     /// iterator of Block
-    #[pyo3(signature = (times=None))]
-    fn blocks(&self, py: Python<'_>, times: Option<usize>) -> PyResult<Blocks> {
+    #[pyo3(signature = (times=None, start=0, stop=None))]
+    fn blocks(
+        &self,
+        py: Python<'_>,
+        times: Option<usize>,
+        start: u64,
+        stop: Option<u64>,
+    ) -> PyResult<Blocks> {
         let times = times.unwrap_or_else(|| self.shape.times_of(BLOCK_BYTES));
         if times == 0 {
             return Err(value("blocks of 0 times: expected at least 1"));
         }
-        let inner = self.begin(py)?;
-        Ok(Blocks { shape: self.shape, times, at: Mutex::new((inner, 0)) })
+        let stop = stop.map_or(self.times, |stop| stop.min(self.times));
+        if start > stop {
+            return Err(value(format!(
+                "blocks from time {start} to {stop}: expected a start no later than that"
+            )));
+        }
+        let mut inner = self.begin(py)?;
+        if start > 0 {
+            let skip = || of_each!(&mut inner, inner => inner.skip(start));
+            py.detach(skip).map_err(|error| exception(&error))?;
+        }
+        Ok(Blocks { shape: self.shape, times, stop, at: Mutex::new((inner, start)) })
     }
 
     fn __iter__(&self, py: Python<'_>) -> PyResult<Blocks> {
-        self.blocks(py, None)
+        self.blocks(py, None, 0, None)
     }
 
     /// The dumps of its integrations, read ahead while the device computes: what ``corrust correlate`` writes.
@@ -497,6 +545,8 @@ impl Held {
 pub struct Blocks {
     shape: Held,
     times: usize,
+    /// The time after the last one.
+    stop: u64,
     /// The recording, and the next block's first time.
     at: Mutex<(AnyRecording, u64)>,
 }
@@ -514,8 +564,13 @@ impl Blocks {
         };
         let mut block = Block::new();
         let (inner, start) = &mut *at;
+        let left = self.stop - *start;
+        let times = usize::try_from(left).map_or(self.times, |left| left.min(self.times));
+        if times == 0 {
+            return Ok(None);
+        }
         let count = py
-            .detach(|| of_each!(inner, inner => inner.read_block(self.times, &mut block)))
+            .detach(|| of_each!(inner, inner => inner.read_block(times, &mut block)))
             .map_err(|error| exception(&error))?;
         if count == 0 {
             return Ok(None);

@@ -98,6 +98,13 @@ pub struct Oversampling {
     below: usize,
 }
 
+impl Oversampling {
+    /// `A/B`, at least 1.
+    pub fn ratio(self) -> f64 {
+        self.above as f64 / self.below as f64
+    }
+}
+
 impl std::str::FromStr for Oversampling {
     type Err = Error;
 

@@ -28,6 +28,7 @@ mod files;
 mod filterbank;
 mod fringes;
 mod info;
+mod plan;
 mod planes;
 mod plot;
 mod progress;
@@ -80,6 +81,7 @@ Examples:
   corrust correlate scan.raw -o visibilities.npy    a GUPPI RAW recording
   corrust autocorrelate counts.npy -o g.npy         photon counts, multi-tau
   corrust bench                                     how quick it is, against what the chip can do
+  corrust plan --inputs 128 --bandwidth 856MHz      how many GPUs an array needs
   corrust help correlate                            options and more examples
 
 Exit codes: 0 done, 1 slower (bench --against), 2 bad input or arguments (one sentence says what), 130 interrupted.";
@@ -89,6 +91,7 @@ enum Command {
     Devices(devices::Args),
     Demo(demo::Args),
     Info(info::Args),
+    Plan(plan::Args),
     Simulate(simulate::Args),
     Quantise(quantise::Args),
     Channelise(channelise::Args),
@@ -114,6 +117,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
             Command::Devices(args) => args.run(),
             Command::Demo(args) => args.run(),
             Command::Info(args) => args.run(),
+            Command::Plan(args) => args.run(),
             Command::Simulate(args) => args.run(),
             Command::Quantise(args) => args.run(),
             Command::Channelise(args) => args.run(),

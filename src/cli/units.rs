@@ -42,6 +42,22 @@ impl FromStr for Hertz {
     }
 }
 
+/// A rate in bytes a second: a number with its unit.
+#[derive(Clone, Copy, Debug)]
+pub struct BytesPerSecond(pub f64);
+
+impl FromStr for BytesPerSecond {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        // Bits are the network's, eight of them a byte.
+        let bits = [("Gb/s", 1e9), ("Gbps", 1e9), ("Mb/s", 1e6), ("Mbps", 1e6)];
+        let bytes = [("GB/s", 1e9), ("MB/s", 1e6)];
+        let found = positive(text, &bits).map(|bits| bits / 8.0).or_else(|| positive(text, &bytes));
+        found.map(Self).ok_or("expected a positive number with Gb/s or GB/s, as in 400Gb/s")
+    }
+}
+
 /// A number with one of the units, the first that it ends in, times what the unit is worth.
 fn positive(text: &str, units: &[(&str, f64)]) -> Option<f64> {
     let (number, worth) =
@@ -70,6 +86,14 @@ mod tests {
         assert_eq!(["800MHz", "1.4 GHz", "12", "5e3Hz"].map(hertz), [8e8, 1.4e9, 12.0, 5e3]);
         for text in ["", "s", "5", "-1s", "0s", "infs", "nans", "1 day"] {
             assert!(text.parse::<Seconds>().is_err(), "{text}");
+        }
+        let rate = |text: &str| text.parse::<BytesPerSecond>().unwrap().0;
+        assert_eq!(
+            ["400Gb/s", "100 Gbps", "50GB/s", "8Mb/s"].map(rate),
+            [5e10, 1.25e10, 5e10, 1e6]
+        );
+        for text in ["", "400", "0Gb/s", "-1GB/s", "4 lanes"] {
+            assert!(text.parse::<BytesPerSecond>().is_err(), "{text}");
         }
         for text in ["", "Hz", "-1", "0", "inf", "1mHz", "1s"] {
             assert!(text.parse::<Hertz>().is_err(), "{text}");

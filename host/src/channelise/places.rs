@@ -36,6 +36,16 @@ struct Input {
     floor: i64,
 }
 
+impl Input {
+    /// Goes on after the spectrum that would begin at sample `start`, and has this place.
+    fn pass(&mut self, place: Option<Place>, start: i64) {
+        // Where there is no delay, or it leaps, samples are kept for as long as one may be.
+        let first = place.map_or(i64::MIN, |place| place.first);
+        let floor = first.max(start - MAX_DELAY_SAMPLES);
+        self.floor = self.floor.max(floor.min(start + MAX_DELAY_SAMPLES));
+    }
+}
+
 /// The spectra to come.
 #[derive(Clone, Debug)]
 pub(super) struct Places {
@@ -93,6 +103,39 @@ impl Places {
     /// Forgets the stream.
     pub(super) fn reset(&mut self) {
         *self = Self::new(&self.shape, self.delays.take());
+    }
+
+    /// Forgets the stream and begins within another one, of which spectrum `number` comes next; the sample of
+    /// it that is to be fed first.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for delays that are no numbers or too long.
+    pub(super) fn begin_at(&mut self, number: u64) -> Result<u64> {
+        self.reset();
+        let hop = self.shape.hop as u64;
+        let first = number.saturating_mul(hop);
+        if first > i64::MAX as u64 / 2 {
+            return Err(Error::invalid(format!(
+                "spectrum {number}: expected one whose samples can be counted"
+            )));
+        }
+        self.next = number;
+        if let Some(delays) = self.delays.clone() {
+            for index in 0..self.shape.inputs {
+                // Spectra longer ago are made of samples before those of the one before this.
+                let longest = (delays.model.longest(index) * delays.rate).ceil() + 1.0;
+                let longest = longest.min(MAX_DELAY_SAMPLES as f64) as u64;
+                let reach = 1 + (2 * longest).div_ceil(hop);
+                for earlier in number.saturating_sub(reach)..number {
+                    let start = (earlier * hop) as i64;
+                    let place = self.turned(&delays, index, start)?;
+                    self.inputs[index].pass(place, start);
+                }
+            }
+        }
+        self.total = u64::MAX;
+        self.total = self.keep()?;
+        Ok(self.total)
     }
 
     /// The spectra that `times` more samples complete, of which `gaps` are missing; all that begin within the
@@ -191,11 +234,7 @@ impl Places {
             });
             rows.push(there.unwrap_or(Place { first: MISSING, phase: 0, slope: 0 }));
             if self.delays.is_some() {
-                // Where there is no delay, or it leaps, samples are kept for as long as one may be.
-                let first = place.map_or(i64::MIN, |place| place.first);
-                let floor = first.max(start - MAX_DELAY_SAMPLES);
-                let input = &mut self.inputs[index];
-                input.floor = input.floor.max(floor.min(start + MAX_DELAY_SAMPLES));
+                self.inputs[index].pass(place, start);
             }
         }
         Ok(true)

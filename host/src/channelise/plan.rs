@@ -503,6 +503,30 @@ impl Channeliser {
         self.backend.reset();
     }
 
+    /// Forgets the stream and begins within another, of which spectrum `spectrum` comes next: a part of a
+    /// recording gives the bits that the whole would. Returns which of the whole stream's samples is to be fed
+    /// first.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for delays that are no numbers or too long, or a number beyond all samples.
+    ///
+    /// ```
+    /// use corrust_host::{Channeliser, Device};
+    ///
+    /// let stream: Vec<i8> = (0..4000).map(|n| (n * n % 251) as i8).collect();
+    /// let mut channeliser = Channeliser::builder(1, 8).taps(4).device(Device::Cpu).build()?;
+    /// let whole = channeliser.channelise(&stream)?;
+    /// let first = channeliser.begin_at(100)? as usize;
+    /// assert_eq!(first, 1600); // the window of spectrum 100 begins there, 64 samples long
+    /// let part = channeliser.channelise(&stream[first..])?;
+    /// assert_eq!((part.first, part.get(0, 3, 0)), (100, whole.get(100, 3, 0)));
+    /// # Ok::<(), corrust_host::Error>(())
+    /// ```
+    pub fn begin_at(&mut self, spectrum: u64) -> Result<u64> {
+        self.backend.reset();
+        self.places.begin_at(spectrum)
+    }
+
     fn batch(&mut self, block: &RawSamples<'_>, ends: bool) -> Result<(u64, Batch)> {
         let start = self.places.total();
         Ok((start, self.places.advance(block.len(), block.gaps(), ends)?))

@@ -266,6 +266,12 @@ impl DelayModel for Geometric {
         let antenna = self.inputs.get(input)?;
         Some(antenna.delay(self.direction(seconds)?))
     }
+
+    fn longest(&self, input: usize) -> f64 {
+        let square = |antenna: &Antenna| dot(antenna.baseline, antenna.baseline);
+        // Antennas move at some millionths of the speed of light.
+        self.inputs.get(input).map_or(0.0, square).sqrt() / SPEED_OF_LIGHT * 1.001
+    }
 }
 
 impl Antenna {

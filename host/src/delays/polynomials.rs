@@ -59,6 +59,14 @@ impl Piece {
             .fold(*last, |sum, coefficient| sum * (seconds - self.start) + coefficient)
     }
 
+    /// Seconds that its delay is no longer than, either way.
+    fn longest(&self) -> f64 {
+        let Some((last, others)) = self.coefficients.split_last() else { return 0.0 };
+        // Of a constant, the piece may have no end.
+        let length = self.end - self.start;
+        others.iter().rev().fold(last.abs(), |sum, coefficient| sum * length + coefficient.abs())
+    }
+
     /// Says what is wrong with the piece, if anything is.
     fn check(&self) -> Result<(), String> {
         let Self { start, end, coefficients } = self;
@@ -257,6 +265,11 @@ impl DelayModel for Polynomials {
         let pieces = self.inputs.get(input)?;
         let piece = pieces.get(pieces.partition_point(|piece| piece.end < seconds))?;
         (piece.start <= seconds).then(|| piece.delay(seconds))
+    }
+
+    fn longest(&self, input: usize) -> f64 {
+        let pieces = self.inputs.get(input).map_or(&[][..], |pieces| pieces);
+        pieces.iter().map(Piece::longest).fold(0.0, f64::max)
     }
 }
 

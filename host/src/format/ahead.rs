@@ -36,13 +36,13 @@ impl ReadAhead {
             loop {
                 let gap = gaps.next_if(|gap| gap.start == position).unwrap_or(position..position);
                 let skipped = gap.end - gap.start;
-                recording.skip(skipped);
                 position = gap.end;
                 let present = gaps.peek().map_or(u64::MAX, |gap| gap.start - position);
                 let count = usize::try_from(present).map_or(times, |present| present.min(times));
 
                 let mut block = empty.try_recv().unwrap_or_default();
-                let read = recording.read_block(count, &mut block);
+                let passed = recording.skip(skipped);
+                let read = passed.and_then(|()| recording.read_block(count, &mut block));
                 block.gap = skipped;
                 position += block.times as u64;
                 let last = !matches!(read, Ok(count) if count > 0);

@@ -287,6 +287,16 @@ pub(super) struct Frames<F> {
     scratch: Vec<u8>,
 }
 
+/// Frames of a thread from the recording's first to one, if they can be counted.
+fn frames_since(stamp: &Stamp, first: (i64, u32), per_second: Option<u64>) -> Option<i64> {
+    let seconds = stamp.second - first.0;
+    let frames = match per_second {
+        Some(per_second) => seconds.checked_mul(per_second as i64),
+        None => (seconds == 0).then_some(0),
+    };
+    frames?.checked_add(i64::from(stamp.number) - i64::from(first.1))
+}
+
 /// What is known of a thread's frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Seen {
@@ -420,20 +430,16 @@ impl<F: Framing> Frames<F> {
                 list(&self.threads)
             ))
         })?;
+        if let Some(per_second) = self.per_second
+            && u64::from(stamp.number) >= per_second
+        {
+            return Err(fault(format!(
+                "frame {} of a second: expected less than the {per_second} of the rate",
+                stamp.number
+            )));
+        }
+        let index = frames_since(stamp, self.first, self.per_second);
         let seconds = stamp.second - self.first.0;
-        let frames = match self.per_second {
-            Some(per_second) if u64::from(stamp.number) >= per_second => {
-                return Err(fault(format!(
-                    "frame {} of a second: expected less than the {per_second} of the rate",
-                    stamp.number
-                )));
-            }
-            Some(per_second) => seconds.checked_mul(per_second as i64),
-            None => (seconds == 0).then_some(0),
-        };
-        let index = frames.and_then(|frames| {
-            frames.checked_add(i64::from(stamp.number) - i64::from(self.first.1))
-        });
         let end = self.times / self.geometry.samples;
         let next = self.position / self.geometry.samples;
         // What is a little too late has been read before, and comes again.
@@ -447,6 +453,59 @@ impl<F: Framing> Frames<F> {
             ))
         })?;
         Ok((thread, index as u64))
+    }
+
+    /// Goes on in a sequence to the frame `frame`, without reading what is further before it than frames that
+    /// come early stand.
+    fn pass(&mut self, sequence: usize, frame: u64) -> Result<()> {
+        let Sequence { cursor, early, .. } = &mut self.sequences[sequence];
+        early.retain(|place| place.index >= frame);
+        let (files, at) = (cursor.files.clone(), cursor.at);
+        let (first, per_second) = (self.first, self.per_second);
+        let since = |stamp: &Stamp| frames_since(stamp, first, per_second);
+        let is_before = |stamp: &Stamp| since(stamp).is_none_or(|index| index < frame as i64);
+        // The last file that begins before the frame, and where it would be there.
+        let size = self.geometry.frame as u64;
+        let mut current = files.len();
+        for (index, &file) in files.iter().enumerate().rev() {
+            let mut start = Cursor::new(vec![file], 0, 2 * size as usize);
+            let first = start.next(&mut self.files, &self.framing)?;
+            if index + 1 < files.len() && !first.is_some_and(|(_, _, stamp)| is_before(&stamp)) {
+                break;
+            }
+            current = index;
+        }
+        let Some(&file) = files.get(current) else { return Ok(()) };
+        let goal = size * first_after(&mut self.files, file, &self.framing, is_before)?;
+        // As much before it as frames that come early may stand.
+        let (mut start, mut from, mut reach) = (current, goal, AHEAD as u64);
+        while from < reach && start + 1 < files.len() {
+            reach -= from;
+            start += 1;
+            from = self.files.lengths[files[start]];
+        }
+        from = from.saturating_sub(reach);
+        if start + 1 == files.len() {
+            from = from.max(at);
+        }
+        let mut cursor = Cursor::new(files[..=start].to_vec(), from, CHUNK);
+        let mut early = Vec::new();
+        while let Some((found, at, stamp)) = cursor.next(&mut self.files, &self.framing)? {
+            if found == file && at >= goal || files[..current].contains(&found) {
+                // It is still to come.
+                cursor.at = at;
+                break;
+            }
+            let thread = self.threads.binary_search(&stamp.thread).ok();
+            let index = since(&stamp).and_then(|index| u64::try_from(index).ok());
+            if let (Some(thread), Some(index)) = (thread, index.filter(|&index| index >= frame)) {
+                early.push(Place { file: found, at, thread, index, validity: stamp.validity });
+            }
+        }
+        let sequence = &mut self.sequences[sequence];
+        sequence.cursor = cursor;
+        sequence.early.extend(early);
+        Ok(())
     }
 
     /// Puts what of a frame lies within the block's times where it belongs.
@@ -665,6 +724,15 @@ impl<F: Framing> Recording<RawShape> for Frames<F> {
         Ok(times)
     }
 
+    fn skip(&mut self, times: u64) -> Result<()> {
+        if times == 0 {
+            return Ok(());
+        }
+        self.position = self.position.saturating_add(times).min(self.times);
+        let frame = self.position / self.geometry.samples;
+        (0..self.sequences.len()).try_for_each(|sequence| self.pass(sequence, frame))
+    }
+
     fn left_out(&self) -> Option<&str> {
         self.left_out.as_deref()
     }
@@ -850,6 +918,27 @@ fn counted(
     Ok(Some(u64::from(highest) + 1))
 }
 
+/// Which frame of a file is the first that is not before something; a few may be out of order.
+fn first_after(
+    files: &mut Files,
+    file: usize,
+    framing: &impl Framing,
+    is_before: impl Fn(&Stamp) -> bool,
+) -> Result<u64> {
+    let size = framing.geometry().frame as u64;
+    // Frames before `low` are before it, those from `high` on are not.
+    let (mut low, mut high) = (0, files.lengths[file] / size);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        let mut cursor = Cursor::new(vec![file], middle * size, 2 * size as usize);
+        match cursor.next(files, framing)? {
+            Some((_, _, stamp)) if is_before(&stamp) => low = middle + 1,
+            _ => high = middle,
+        }
+    }
+    Ok(low)
+}
+
 /// The highest number of the frames around where a second ends in a file.
 fn highest_near(
     files: &mut Files,
@@ -858,17 +947,7 @@ fn highest_near(
     second: i64,
 ) -> Result<u32> {
     let size = framing.geometry().frame as u64;
-    // Frames before `low` are of that second or earlier ones, those from `high` on of later ones, but for a
-    // few that are out of order.
-    let (mut low, mut high) = (0, files.lengths[file] / size);
-    while low < high {
-        let middle = low + (high - low) / 2;
-        let mut cursor = Cursor::new(vec![file], middle * size, 2 * size as usize);
-        match cursor.next(files, framing)? {
-            Some((_, _, stamp)) if stamp.second <= second => low = middle + 1,
-            _ => high = middle,
-        }
-    }
+    let low = first_after(files, file, framing, |stamp| stamp.second <= second)?;
     let around = (SCANNED_BETWEEN as u64 / size).max(64);
     let mut cursor = Cursor::new(vec![file], low.saturating_sub(around) * size, SCANNED_BETWEEN);
     let mut highest = 0;

@@ -329,8 +329,9 @@ impl<S: Copy + Send> Recording<S> for Guppi<S> {
         &self.gaps
     }
 
-    fn skip(&mut self, times: u64) {
-        self.position += times;
+    fn skip(&mut self, times: u64) -> Result<()> {
+        self.position = self.position.saturating_add(times).min(self.times);
+        Ok(())
     }
 
     fn left_out(&self) -> Option<&str> {

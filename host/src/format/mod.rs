@@ -86,9 +86,13 @@ pub trait Recording<S = Shape>: Send {
         &[]
     }
 
-    /// Passes over times that are missing, without a sample for each: the next `times` times, which are
-    /// to lie in one of the [gaps](Self::gaps).
-    fn skip(&mut self, _times: u64) {}
+    /// Passes over the next `times` times, or all that are left, without reading them; what comes through a
+    /// pipe is read all the same, and of VDIF and Mark 5B up to 64 MiB before the time that comes next, where
+    /// its frames may stand if they are early.
+    ///
+    /// # Errors
+    /// As for [`read_block`](Self::read_block).
+    fn skip(&mut self, times: u64) -> Result<()>;
 
     /// What the recording should have had and is read without, in words.
     fn left_out(&self) -> Option<&str> {
@@ -357,6 +361,24 @@ pub fn description(path: &Path) -> Result<Option<PathBuf>> {
         ));
     }
     Ok((!is_stream(path)).then_some(description))
+}
+
+/// Bytes of a pipe that are passed over at once.
+const PASSED_BYTES: usize = 1 << 20;
+
+/// Reads the next `times` times of what comes through a pipe, `step` bytes each, for nobody.
+fn read_past<S>(recording: &mut impl Recording<S>, mut times: u64, step: usize) -> Result<()> {
+    let at_once = (PASSED_BYTES / step.max(1)).max(1);
+    let mut block = Block::new();
+    while times > 0 {
+        let count = usize::try_from(times).map_or(at_once, |times| times.min(at_once));
+        let read = recording.read_block(count, &mut block)?;
+        if read == 0 {
+            break;
+        }
+        times -= read as u64;
+    }
+    Ok(())
 }
 
 /// Bytes in which a DADA header shows that it is one.

@@ -1033,15 +1033,19 @@ impl<S: Copy + Send> Recording<S> for Arrays<S> {
         &self.gaps
     }
 
-    fn skip(&mut self, mut times: u64) {
-        self.done += times;
+    fn skip(&mut self, mut times: u64) -> Result<()> {
+        if self.files.iter().any(|(reader, _)| reader.input.length().is_none()) {
+            return super::read_past(self, times, self.rows * self.unit);
+        }
         while times > 0
             && let Some((_, length)) = self.files.last()
         {
             let count = ((*length - self.position) as u64).min(times);
             times -= count;
+            self.done += count;
             self.pass(count as usize);
         }
+        Ok(())
     }
 
     fn read_block(&mut self, times: usize, block: &mut Block) -> Result<usize> {

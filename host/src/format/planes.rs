@@ -122,6 +122,10 @@ impl Recording for Planes {
         Ok(words)
     }
 
+    fn skip(&mut self, times: u64) -> Result<()> {
+        self.raw.skip(times.saturating_mul(self.shape.encoding.times() as u64))
+    }
+
     fn left_out(&self) -> Option<&str> {
         self.raw.left_out()
     }
