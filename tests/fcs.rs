@@ -67,7 +67,8 @@ fn witnesses_agree() {
         }
         let (unit, dwell) = if t3 { (12.5e-9, 80) } else { (1e-12, 1_000_000) };
         let name = format!("{kind:08x}.ptu");
-        ptu::write(&at(&name), kind, unit, 16e-12, &records);
+        // To tttrlib 0 overflows are none.
+        ptu::write_new(&at(&name), kind, unit, 16e-12, &records);
         let counts = format!("{kind:08x}.npy");
         keep_counts(&at(&name), dwell as f64 * unit, &at(&counts));
         cases.push(json!({
@@ -80,7 +81,7 @@ fn witnesses_agree() {
     done(
         folder.path(),
         "simulate --diffusion -o photons.ptu --molecules 1.5 --diffusion-time 60us --axial-ratio 4 \
-         --brightness 150kHz --duration 6s --seed 3",
+         --brightness 150kHz --duration 4s --seed 3",
     );
     done(
         folder.path(),
@@ -88,11 +89,12 @@ fn witnesses_agree() {
          g.csv --device cpu",
     );
     // Lags in pulses.
+    done(folder.path(), "simulate --diffusion -o units.ptu --plane --duration 200ms --seed 6");
     done(
         folder.path(),
-        "autocorrelate photons.ptu -o units.npy --dwell 12.5ns --groups 5 --lags 16 --device cpu",
+        "autocorrelate units.ptu -o units.npy --dwell 12.5ns --groups 5 --lags 16 --device cpu",
     );
-    keep_counts(&at("photons.ptu"), 12.5e-9, &at("units_counts.npy"));
+    keep_counts(&at("units.ptu"), 12.5e-9, &at("units_counts.npy"));
 
     let mut random = StdRng::seed_from_u64(5);
     let wide: Vec<u8> =

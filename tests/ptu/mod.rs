@@ -31,8 +31,13 @@ pub const KINDS: [(u32, &str, bool); 12] = [
     (0x0001_0307, "MultiHarp T3", true),
 ];
 
-/// The records' words, overflows in between.
+/// The records' words, overflows in between; a lone overflow says 0, as old firmware writes it.
 pub fn words(kind: u32, records: &[Record]) -> Vec<u32> {
+    words_of(kind, records, 0)
+}
+
+/// [`words`] with what a lone overflow says: 0 or 1.
+fn words_of(kind: u32, records: &[Record], lone: u32) -> Vec<u32> {
     let t3 = kind & 0xff00 == 0x0300;
     let pico = matches!(kind, 0x0001_0203 | 0x0001_0303);
     let first = matches!(kind, 0x0001_0204 | 0x0001_0304);
@@ -57,8 +62,7 @@ pub fn words(kind: u32, records: &[Record]) -> Vec<u32> {
             words.push(match (pico, first, t3) {
                 (true, _, _) => 0xf000_0000,
                 (_, true, _) => 1 << 31 | 63 << 25,
-                // One overflow may also be said by none.
-                (_, _, _) => 1 << 31 | 63 << 25 | if count == 1 { 0 } else { count as u32 },
+                (_, _, _) => 1 << 31 | 63 << 25 | if count == 1 { lone } else { count as u32 },
             });
         }
         let now = (time - base) as u32;
@@ -127,7 +131,15 @@ pub fn header(tags: &[Tag]) -> Vec<u8> {
 
 /// Writes a file.
 pub fn write(path: &Path, kind: u32, unit: f64, microtime: f64, records: &[Record]) {
-    let words = words(kind, records);
+    write_words(path, kind, unit, microtime, &words(kind, records));
+}
+
+/// Writes a file in which a lone overflow says 1, which every reader takes for one.
+pub fn write_new(path: &Path, kind: u32, unit: f64, microtime: f64, records: &[Record]) {
+    write_words(path, kind, unit, microtime, &words_of(kind, records, 1));
+}
+
+fn write_words(path: &Path, kind: u32, unit: f64, microtime: f64, words: &[u32]) {
     let mut bytes = header(&tags(kind, unit, microtime, words.len()));
     bytes.extend(words.iter().flat_map(|word| word.to_le_bytes()));
     fs::write(path, bytes).unwrap();

@@ -46,7 +46,7 @@ for case in json.loads((folder / "cases.json").read_text()):
     print("counts equal:", case["file"])
 
 # Curves: lags that both have are those in bins of equal length, on the same grid.
-theirs = tttrlib.TTTR(str(folder / "photons.ptu"), "PTU")
+theirs = tttrlib.TTTR(str(folder / "units.ptu"), "PTU")
 times = np.array(theirs.macro_times)
 correlator = tttrlib.Correlator(channels=([0], [0]), tttr=theirs, n_bins=16, n_casc=5, method="wahl")
 period = theirs.header.macro_time_resolution
@@ -82,14 +82,15 @@ assert compared > 100, compared
 print("sums of large counts equal:", compared, "lags")
 
 # PyCorrFit reads curves, weights and traces; a fit with these weights gives what was simulated.
-made = json.loads((folder / "photons.json").read_text())["diffusion"]
+description = json.loads((folder / "photons.json").read_text())
+made = description["diffusion"]
 read = pycorrfit.readfiles.openCSV(folder / "g.csv")
 assert read["Type"] == ["AC"] and read["Weight Name"] == ["ext. blocks"], (read["Type"], read["Weight Name"])
 tau, g = read["Correlation"][0].T
 sigma = read["Weight"][0]
 trace = read["Trace"][0]
 assert len(tau) == len(g) == len(sigma) > 100 and (sigma > 0).all()
-rate = len(times) / made["seconds"] / 1e3
+rate = description["photons"] / made["seconds"] / 1e3
 assert abs(trace[:, 1].mean() / rate - 1) < 0.01, (trace[:, 1].mean(), rate)
 # Milliseconds.
 assert np.isclose(tau[0], 1e-3, rtol=1e-3), tau[0]

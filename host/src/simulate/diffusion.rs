@@ -8,7 +8,7 @@
 //! `g(tau) = 1 + 1/N / (1 + tau / tau_D) / sqrt(1 + tau / (k^2 tau_D))`,
 //!
 //! in a plane without the root. The molecules are in a box without walls, which leaves on one side what enters on
-//! the other. Their number is fixed, which takes `1 / number` from `g`: 1 % of its amplitude, 2 % in a plane.
+//! the other. Their number is fixed, which takes `1 / number` from `g`: 0.1 % of its amplitude, 0.3 % in a plane.
 //!
 //! A step is a 64th of the diffusion time; molecules out of the light take as many at once as keep them there.
 //! Photons between steps are anywhere, as of a Poisson process whose rate is the step's. Every molecule has random
@@ -35,9 +35,9 @@ use crate::{
 const STEPS: f64 = 64.0;
 
 /// Side of the box in the plane, and along the axis by the focus's length.
-const SIDE: f64 = 8.0;
+const SIDE: f64 = 16.0;
 /// Side of the box where all is in a plane.
-const PLANE: f64 = 12.0;
+const PLANE: f64 = 32.0;
 
 /// Where light ends, in units of the focus: 6e-5 of its centre's.
 const DARK: f64 = 2.2;
