@@ -89,7 +89,10 @@ fn witnesses_agree() {
          g.csv --device cpu",
     );
     // Lags in pulses.
-    done(folder.path(), "simulate --diffusion -o units.ptu --plane --duration 200ms --seed 6");
+    done(
+        folder.path(),
+        "simulate --diffusion -o units.ptu --plane --brightness 5MHz --molecules 4 --duration 200ms --seed 6",
+    );
     done(
         folder.path(),
         "autocorrelate units.ptu -o units.npy --dwell 12.5ns --groups 5 --lags 16 --device cpu",
