@@ -1,9 +1,6 @@
 //! Curves and count rates as files.
 
-use std::{
-    fmt::Write as _,
-    path::{Path, PathBuf},
-};
+use std::{fmt::Write as _, path::Path};
 
 use corrust::{
     Result,
@@ -111,7 +108,7 @@ impl Curves<'_> {
         Ok(())
     }
 
-    fn write_one(&self, path: &PathBuf, row: usize) -> Result<()> {
+    fn write_one(&self, path: &Path, row: usize) -> Result<()> {
         let [direct, delayed] = self.pairs[row].map(|sensor| sensor as usize);
         let kind = if direct == delayed { "Autocorrelation" } else { "Cross-correlation" };
         let mut text = format!("# Written by corrust {}\n", env!("CARGO_PKG_VERSION"));
