@@ -57,9 +57,12 @@ fn correlate(counts: &[u8]) -> (Sums, Blocks) {
     (plan.snapshot().unwrap(), blocks)
 }
 
+/// A trace's curve, its bars, and the lags.
+type Trace = (Vec<f64>, Vec<f64>, Vec<u64>);
+
 #[test]
 fn bars_are_as_long_as_the_scatter() {
-    let found: Vec<(Vec<f64>, Vec<f64>, Vec<u64>)> = (0..TRACES as u64)
+    let found: Vec<Trace> = (0..TRACES as u64)
         .into_par_iter()
         .map(|seed| {
             let (sums, blocks) = correlate(&trace(seed));
@@ -75,9 +78,7 @@ fn bars_are_as_long_as_the_scatter() {
     assert!(*lags.last().unwrap() > 1900);
     let mut wrong = Vec::new();
     for (point, lag) in lags.iter().enumerate() {
-        let over = |f: &dyn Fn(&(Vec<f64>, Vec<f64>, Vec<u64>)) -> f64| {
-            found.iter().map(f).sum::<f64>() / TRACES as f64
-        };
+        let over = |f: &dyn Fn(&Trace) -> f64| found.iter().map(f).sum::<f64>() / TRACES as f64;
         let mean = over(&|trace| trace.0[point]);
         let scatter = over(&|trace| (trace.0[point] - mean).powi(2)).sqrt()
             * (TRACES as f64 / (TRACES - 1) as f64).sqrt();
