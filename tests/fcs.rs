@@ -3,7 +3,6 @@
 
 mod command;
 mod ptu;
-#[allow(dead_code, reason = "each test takes what it needs")]
 mod witness;
 
 use std::{fs, path::Path};
