@@ -479,8 +479,8 @@ fn bad_shapes_are_refused() {
         "7 counts: expected a multiple of the 3 sensors"
     );
     assert_eq!(
-        plan.accumulate(&[0_u16; 6]).unwrap_err().to_string(),
-        "counts in elements of 2 bytes: expected bytes"
+        plan.accumulate(&[0_u32; 6]).unwrap_err().to_string(),
+        "counts in elements of 4 bytes: expected bytes, or two bytes each"
     );
     let state = builder(2).device(Device::Cpu).build().unwrap().state().unwrap();
     refuse(builder(3).resume(state), "a state of 2 sensors: expected 3");

@@ -81,6 +81,13 @@ fn autocorrelate() {
 }
 
 #[test]
+fn fcs() {
+    let folder = tempfile::tempdir().unwrap();
+    let outputs = ["photons.ptu", "g_pair_0_1.csv", "table.csv", "g.svg", "rate.svg", "gated.npy"];
+    wrote("fcs.md", folder.path(), &outputs);
+}
+
+#[test]
 fn delays() {
     let folder = tempfile::tempdir().unwrap();
     wrote("delays.md", folder.path(), &["delays.json", "raw.npy", "raw.json", "few.npy"]);

@@ -27,16 +27,18 @@ from ._corrust import (
     Channeliser,
     Correlator,
     DeviceArray,
+    Photons,
     Recording,
     __version__,
     devices,
     open,
+    open_photons,
     planes,
     read_uvh5,
     to_device,
     write_uvh5,
 )
-from ._results import Beams, Block, Dump, Spectra, Sums, Uvh5
+from ._results import Beams, Block, Dump, Spectra, Sums, Uvh5, standard_error
 
 __all__ = [
     "DROP",
@@ -48,6 +50,7 @@ __all__ = [
     "Correlator",
     "DeviceArray",
     "Dump",
+    "Photons",
     "Recording",
     "Spectra",
     "Sums",
@@ -60,9 +63,11 @@ __all__ = [
     "correlate",
     "devices",
     "open",
+    "open_photons",
     "planes",
     "progress_bar",
     "read_uvh5",
+    "standard_error",
     "to_device",
     "write_uvh5",
 ]

@@ -9,6 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ._corrust import DeviceArray
 
 
@@ -273,6 +275,54 @@ class Sums:
     def __repr__(self) -> str:
         rows, points = self.products.shape
         return f"Sums({self.instants} instants, {rows} rows, {points} points)"
+
+
+def standard_error(ends: Sequence[Sums], row: int | None = None) -> npt.NDArray[np.float64]:
+    """Find how well a curve is known, from blocks of the stream.
+
+    Leaving out one block after the other gives as many curves (the jackknife). Blocks are to be equally long, longer
+    than what is correlated and not much shorter than the lag.
+
+    Parameters
+    ----------
+    ends : sequence of Sums
+        Sums at the end of each block: snapshots of one stream.
+    row : int, optional
+        By default the mean of the curves of all rows.
+
+    Returns
+    -------
+    numpy.ndarray
+        The standard error of ``g`` at each of ``Sums.lags``; NaN where fewer than two blocks have the lag. Those of the
+        points that ``Sums.curve`` leaves out are NaN.
+    """
+    last = ends[-1]
+    names = ("curve_products", "direct", "delayed")
+    rows = slice(None) if row is None else [row]
+    starts = [None, *ends[:-1]]
+    curves = []
+    for start, end in zip(starts, ends, strict=True):
+        bins = last.bins - (end.bins - (start.bins if start is not None else 0))
+        own = bins < last.bins
+        products, direct, delayed = (
+            (getattr(last, name) - getattr(end, name))[rows].astype(np.float64)
+            + (getattr(start, name)[rows] if start is not None else 0)
+            for name in names
+        )
+        there = (direct > 0) & (delayed > 0) & own
+        g = np.full(direct.shape, np.nan)
+        np.divide(products * bins.astype(np.float64), direct, out=g, where=there)
+        np.divide(g, delayed, out=g, where=there)
+        counted = there.sum(axis=0)
+        mean = np.where(there, g, 0.0).sum(axis=0) / np.maximum(counted, 1)
+        curves.append(np.where(counted > 0, mean, np.nan))
+    values = np.array(curves)
+    known = ~np.isnan(values)
+    count = known.sum(axis=0)
+    mean = np.where(known, values, 0.0).sum(axis=0) / np.maximum(count, 1)
+    squares = np.where(known, values - mean, 0.0) ** 2
+    error = np.sqrt(squares.sum(axis=0) * (count - 1) / np.maximum(count, 1))
+    return np.where(count >= 2, error, np.nan)
 
 
 @dataclass(frozen=True, repr=False)

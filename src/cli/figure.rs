@@ -1,10 +1,15 @@
 //! `corrust plot`.
 
-use std::{f64::consts::PI, path::PathBuf};
+use std::{
+    f64::consts::PI,
+    fs,
+    path::{Path, PathBuf},
+};
 
 use clap::ValueEnum;
 use corrust::{
     Error, Result,
+    autocorrelate::Curve,
     correlate::{baseline, baselines},
     format::{
         npy::{Dtype, Reader},
@@ -21,7 +26,7 @@ use plotters::{
 use super::{
     correlate::UVH5,
     plot::{
-        Area, COLOURS, Drawn, ENDINGS, GREY, SIZE, coherence, label, matrix, phase_colour,
+        Area, COLOURS, Drawn, ENDINGS, GREY, SIZE, coherence, curves, label, matrix, phase_colour,
         phase_name, save,
     },
     run_files::{Existing, RunFiles, ending, input, output},
@@ -34,14 +39,14 @@ const CELLS: usize = 256;
 /// Spectra and closure phases that are drawn.
 const LINES: usize = 12;
 
-/// Draw visibilities: their matrix, spectra, waterfall or closure phases
+/// Draw visibilities: their matrix, spectra, waterfall or closure phases; or correlation curves
 ///
-/// Reads what `corrust correlate` writes, NumPy or UVH5, and writes an SVG file, or a PNG file where the
+/// Reads what `corrust correlate` writes, NumPy or UVH5, or `corrust autocorrelate --curves` in CSV, and writes an SVG file, or a PNG file where the
 /// output's name ends in .png.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// Visibilities: .npy [dump][channel][baseline][2], or .uvh5
+    /// Visibilities: .npy [dump][channel][baseline][2], or .uvh5; curves: .csv
     #[arg(value_name = "FILE", value_parser = input())]
     input: PathBuf,
     /// Figure to write: a name ending in .svg or .png
@@ -83,13 +88,19 @@ const EXAMPLES: &str = "\
 Examples:
   corrust plot visibilities.npy -o matrix.svg
   corrust plot scan.uvh5 -o spectra.png --kind spectra --dump 3
-  corrust plot scan.uvh5 -o waterfall.svg --kind waterfall --baseline 4,2";
+  corrust plot scan.uvh5 -o waterfall.svg --kind waterfall --baseline 4,2
+  corrust plot g.csv -o g.svg";
 
 impl Args {
     /// Draws the figure.
     pub fn run(self) -> Result<()> {
         let files = RunFiles::default().reads([&self.input]);
         files.writes_as([&self.output], ENDINGS).check(self.existing)?;
+        if ending(&self.input) == "csv" {
+            draw_curves(&self.input, &self.output)?;
+            say(format_args!("figure: {}", self.output.display()));
+            return Ok(());
+        }
         let mut file = Measured::open(&self.input, self.polarisation)?;
         let below = |what: &str, found: usize, count: usize| {
             if found < count {
@@ -168,6 +179,65 @@ impl Args {
         say(format_args!("figure: {}", self.output.display()));
         Ok(())
     }
+}
+
+/// Draws the curves of a table that `corrust autocorrelate --curves` wrote: all where there are few of them, else
+/// their mean.
+fn draw_curves(input: &Path, output: &Path) -> Result<()> {
+    let text = fs::read_to_string(input).map_err(Error::io(input, "read"))?;
+    let mut lines = text.lines();
+    let names: Vec<&str> = lines.next().unwrap_or_default().split(',').collect();
+    if names.get(..2) != Some(&["lag_seconds", "mean"]) {
+        let start: String = text.chars().take(24).collect();
+        return Err(Error::file(
+            input,
+            format!(
+                "starts with \"{}\": expected a table of curves, \"lag_seconds,mean\", as of corrust \
+                 autocorrelate --curves",
+                start.escape_debug()
+            ),
+        ));
+    }
+    let mut columns = vec![Vec::new(); names.len()];
+    for (number, line) in lines.enumerate() {
+        let values: Vec<&str> = line.split(',').collect();
+        let fault = || {
+            let reason = format!(
+                "line {} is \"{}\": expected {} numbers",
+                number + 2,
+                line.escape_debug(),
+                names.len()
+            );
+            Error::file(input, reason)
+        };
+        if values.len() != names.len() {
+            return Err(fault());
+        }
+        for (column, value) in columns.iter_mut().zip(values) {
+            let value = if value.is_empty() { Some(f64::NAN) } else { value.parse::<f64>().ok() };
+            column.push(value.filter(|value| !value.is_infinite()).ok_or_else(fault)?);
+        }
+    }
+    let own: Vec<usize> =
+        (2..names.len()).filter(|&column| !names[column].ends_with("_error")).collect();
+    let drawn = if own.len() > COLOURS.len() { vec![1] } else { own };
+    let curve = |&column: &usize| {
+        let error = format!("{}_error", names[column]);
+        let errors = names.iter().position(|name| *name == error);
+        let mut curve = Curve::default();
+        for (place, &g) in columns[column].iter().enumerate().filter(|(_, g)| !g.is_nan()) {
+            curve.lags.push(columns[0][place]);
+            curve.values.push(g);
+            curve.errors.push(errors.map_or(f64::NAN, |errors| columns[errors][place]));
+        }
+        (names[column].replace('_', " "), curve)
+    };
+    let curves_drawn: Vec<(String, Curve)> = drawn.iter().map(curve).collect();
+    let lags = columns[0].iter().copied().filter(|lag| *lag > 0.0);
+    let (first, last) =
+        lags.fold((f64::INFINITY, 0.0_f64), |(first, last), lag| (lag.min(first), lag.max(last)));
+    let all = if first < last { first..last } else { 1e-6..1.0 };
+    curves(output, &curves_drawn, all, "")
 }
 
 /// Visibilities in a file.

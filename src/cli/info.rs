@@ -1,11 +1,14 @@
 //! `corrust info`.
 
-use std::ops::Range;
+use std::{ops::Range, path::Path};
 
 use corrust::{
     Layout, Result,
     correlate::Shape,
-    format::{self, AnyRecording, Block, ReadAhead, Recording},
+    format::{
+        self, AnyRecording, Block, ReadAhead, Recording,
+        ptu::{self, CHANNELS, SYNC, channel_name},
+    },
     samples::{Missing, RawEncoding},
 };
 use num_complex::Complex;
@@ -29,7 +32,7 @@ const LINES: usize = 16;
 /// Most gaps that are listed.
 const GAPS: usize = 10_000;
 
-/// Say what a recording is: format, times, rate, inputs, bits, gaps, first levels
+/// Say what a recording is: format, times, rate, inputs, bits, gaps, first levels; photons of each channel
 ///
 /// The whole recording is read to find what is missing, unless --quick says not to.
 #[derive(Debug, clap::Args)]
@@ -50,6 +53,7 @@ pub struct Args {
 const EXAMPLES: &str = "\
 Examples:
   corrust info scan.vdif
+  corrust info photons.ptu
   corrust info scan.m5b --inputs 8 --near 2014-06-13
   corrust info --json --quick scan_*.dada";
 
@@ -153,6 +157,11 @@ impl Args {
     /// Prints what the recording is.
     pub fn run(self) -> Result<()> {
         let options = self.raw.with(self.files.options());
+        if let [path] = &self.files.inputs[..]
+            && ptu::is_ptu(path)?
+        {
+            return Photons::of(path, options.keep_going, self.quick)?.print(self.json);
+        }
         let info = match format::open_any(&self.files.inputs, options)? {
             AnyRecording::Raw(recording) => {
                 let shape = recording.shape();
@@ -240,6 +249,101 @@ fn of_word(bytes: &[u8], shape: &Shape, words: usize, input: usize, time: usize)
         })
     };
     Complex::new(part(0), part(1))
+}
+
+/// What is known of a file of photons.
+#[derive(Debug, Serialize)]
+struct Photons {
+    format: &'static str,
+    instrument: &'static str,
+    /// T2 or T3.
+    mode: &'static str,
+    records: u64,
+    /// Of a unit of time; in T3 of a sync period.
+    unit_seconds: f64,
+    /// Of a unit of microtimes.
+    microtime_seconds: Option<f64>,
+    start: Option<String>,
+    /// Unknown where they were not read.
+    seconds: Option<f64>,
+    channels: Option<Vec<Channel>>,
+    markers: Option<u64>,
+    overflows: Option<u64>,
+    left_out: Option<String>,
+}
+
+/// Photons of a channel.
+#[derive(Debug, Serialize)]
+struct Channel {
+    channel: String,
+    photons: u64,
+    /// Photons a second.
+    rate: f64,
+}
+
+impl Photons {
+    /// Reads the header and, unless told not to, all records.
+    fn of(path: &Path, keep_going: bool, quick: bool) -> Result<Self> {
+        let mut reader = ptu::Reader::open(path, keep_going)?;
+        let survey = (!quick).then(|| reader.survey()).transpose()?;
+        let header = reader.header();
+        let seconds = survey.as_ref().map(|survey| survey.units as f64 * header.unit);
+        let channels = survey.as_ref().zip(seconds).map(|(survey, seconds)| {
+            let there = (0..CHANNELS).filter(|&channel| survey.photons[channel] > 0);
+            let channel = |channel| {
+                let photons = survey.photons[channel];
+                let rate = photons as f64 / seconds;
+                Channel { channel: channel_name(channel), photons, rate }
+            };
+            there.map(channel).collect()
+        });
+        Ok(Self {
+            format: "PTU",
+            instrument: header.kind.instrument,
+            mode: header.kind.mode(),
+            records: header.records,
+            unit_seconds: header.unit,
+            microtime_seconds: header.microtime,
+            start: header.created.map(|created| created.to_string()),
+            seconds,
+            channels,
+            markers: survey.as_ref().map(|survey| survey.markers),
+            overflows: survey.as_ref().map(|survey| survey.overflows),
+            left_out: header.left_out.clone(),
+        })
+    }
+
+    fn print(&self, json: bool) -> Result<()> {
+        if let Some(fault) = &self.left_out {
+            warn(format_args!("{fault}; it is left out"));
+        }
+        if json {
+            say(serde_json::to_string_pretty(self).expect("text and numbers"));
+            return Ok(());
+        }
+        let line = |name: &str, value: String| say(format_args!("{name:<21}{value}"));
+        line("format", self.format.into());
+        line("records", format!("{}, {} of {}", self.records, self.mode, self.instrument));
+        let unit = if self.mode == "T3" { "sync period" } else { "unit of time" };
+        line(unit, format!("{:e} s", self.unit_seconds));
+        if let Some(microtime) = self.microtime_seconds {
+            line("unit of microtimes", format!("{microtime:e} s"));
+        }
+        if let Some(start) = &self.start {
+            line("start", start.clone());
+        }
+        if let Some(seconds) = self.seconds {
+            line("length", format!("{}s", si_small(seconds)));
+        }
+        for Channel { channel, photons, rate } in self.channels.iter().flatten() {
+            let what = if *channel == channel_name(SYNC) { "pulses" } else { "photons" };
+            line(&format!("channel {channel}"), format!("{photons} {what}, {}Hz", si(*rate)));
+        }
+        if let Some(markers) = self.markers {
+            line("markers", markers.to_string());
+        }
+        Ok(())
+    }
 }
 
 impl Info {

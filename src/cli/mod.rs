@@ -80,6 +80,7 @@ Examples:
   corrust info scan.vdif                            what a recording is, and what it lacks
   corrust correlate scan.raw -o visibilities.npy    a GUPPI RAW recording
   corrust autocorrelate counts.npy -o g.npy         photon counts, multi-tau
+  corrust autocorrelate x.ptu -o g.npy --plot g.svg photons of PicoQuant's (FCS)
   corrust bench                                     how quick it is, against what the chip can do
   corrust plan --inputs 128 --bandwidth 856MHz      how many GPUs an array needs
   corrust help correlate                            options and more examples

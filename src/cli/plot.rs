@@ -81,19 +81,27 @@ pub(super) fn save(
     file.finish()
 }
 
-/// Draws a correlation curve against the logarithm of the lag; `what` says more about it. A curve without
-/// points gets axes over the lags `all`, in seconds.
-pub fn curve(path: &Path, curve: &Curve, all: Range<f64>, what: &str) -> Result<()> {
-    let points = curve.lags.iter().copied().zip(curve.values.iter().copied());
-    let points: Vec<(f64, f64)> = points.filter(|(lag, _)| *lag > 0.0).collect();
-    let [first, last] = match [points.first(), points.last()] {
-        [Some(first), Some(last)] => [first.0, last.0],
-        _ => [all.start, all.end],
+/// Draws correlation curves with their names and error bars against the logarithm of the lag; `what` says more
+/// about them. Curves without points get axes over the lags `all`, in seconds.
+pub fn curves(path: &Path, curves: &[(String, Curve)], all: Range<f64>, what: &str) -> Result<()> {
+    /// A point: lag, value, standard error.
+    type Point = (f64, f64, f64);
+    let points = |curve: &Curve| -> Vec<Point> {
+        let errors = curve.errors.iter().copied().chain(std::iter::repeat(f64::NAN));
+        let points = curve.lags.iter().zip(&curve.values).zip(errors);
+        let points = points.map(|((&lag, &g), error)| (lag, g, error));
+        points.filter(|(lag, ..)| *lag > 0.0).collect()
     };
+    let lines: Vec<(&str, Vec<Point>)> =
+        curves.iter().map(|(name, curve)| (&name[..], points(curve))).collect();
+    let each = || lines.iter().flat_map(|(_, points)| points);
+    let first = each().map(|point| point.0).reduce(f64::min).unwrap_or(all.start);
+    let last = each().map(|point| point.0).reduce(f64::max).unwrap_or(all.end);
     let lags = first / 1.3..last * 1.3;
     let (low, high) =
-        points.iter().fold((1.0_f64, 1.0_f64), |(low, high), (_, g)| (low.min(*g), high.max(*g)));
-    let margin = if points.is_empty() { 0.5 } else { 0.06 * (high - low).max(1e-6) };
+        each().fold((1.0_f64, 1.0_f64), |(low, high), (_, g, _)| (low.min(*g), high.max(*g)));
+    let empty = each().next().is_none();
+    let margin = if empty { 0.5 } else { 0.06 * (high - low).max(1e-6) };
     let values = low - margin..high + margin;
     let decimals = decimals(&values);
     save(path, SIZE, |root| {
@@ -125,17 +133,68 @@ pub fn curve(path: &Path, curve: &Curve, all: Range<f64>, what: &str) -> Result<
             [(first / 1.3, 1.0), (last * 1.3, 1.0)],
             GREY.stroke_width(1),
         ))?;
-        chart.draw_series(LineSeries::new(
-            points.iter().copied(),
-            COLOURS[0].mix(0.5).stroke_width(1),
-        ))?;
-        chart
-            .draw_series(points.iter().map(|point| Circle::new(*point, 3, COLOURS[0].filled())))?;
-        if points.is_empty() {
+        for (index, (name, points)) in lines.iter().enumerate() {
+            let colour = COLOURS[index % COLOURS.len()];
+            let places = points.iter().map(|&(lag, g, _)| (lag, g));
+            chart.draw_series(LineSeries::new(places.clone(), colour.mix(0.5).stroke_width(1)))?;
+            // A bar may reach beyond the axes, which end at the points.
+            let clipped = |g: f64| g.clamp(values.start, values.end);
+            let bars = points.iter().filter(|(.., error)| *error > 0.0);
+            chart.draw_series(bars.map(|&(lag, g, error)| {
+                let ends = [(lag, clipped(g - error)), (lag, clipped(g + error))];
+                PathElement::new(ends, colour.stroke_width(1))
+            }))?;
+            chart.draw_series(places.map(|place| Circle::new(place, 3, colour.filled())))?;
+            let style = label(15).color(&colour).pos(Pos::new(HPos::Right, VPos::Top));
+            root.draw_text(name, &style, (SIZE.0 as i32 - 44, 62 + 22 * index as i32))?;
+        }
+        if empty {
             let centred = label(18).pos(Pos::new(HPos::Center, VPos::Center));
             let (x, y) = chart.plotting_area().get_pixel_range();
             let middle = ((x.start + x.end) / 2, y.start + (y.end - y.start) / 4);
             root.draw_text("no lag above 0 has counts on both sides", &centred, middle)?;
+        }
+        Ok(())
+    })
+}
+
+/// Draws count rates, in bins of so many seconds, with the names of their sensors.
+pub fn rates(path: &Path, bin: f64, rates: &[(String, Vec<f64>)]) -> Result<()> {
+    let length = rates.iter().map(|(_, rates)| rates.len()).max().unwrap_or(0).max(1);
+    let highest = rates.iter().flat_map(|(_, rates)| rates).copied().fold(1.0, f64::max) / 1e3;
+    let range = 0.0..1.05 * highest;
+    let decimals = decimals(&range);
+    save(path, SIZE, |root| {
+        let centred = Pos::new(HPos::Center, VPos::Top);
+        let title = format!("Count rate, bins of {}", duration(bin));
+        root.draw_text(&title, &label(20).pos(centred), (SIZE.0 as i32 / 2, 18))?;
+        let mut chart = ChartBuilder::on(root)
+            .margin_top(56)
+            .margin_right(36)
+            .margin_bottom(14)
+            .margin_left(14)
+            .x_label_area_size(56)
+            .y_label_area_size(86)
+            .build_cartesian_2d(0.0..length as f64 * bin, range.clone())?;
+        chart
+            .configure_mesh()
+            .x_desc("time (s)")
+            .y_desc("rate (kHz)")
+            .y_labels(TICKS)
+            .y_label_formatter(&|rate| format!("{rate:.decimals$}"))
+            .label_style(label(15))
+            .axis_desc_style(label(18))
+            .light_line_style(TRANSPARENT)
+            .bold_line_style(BLACK.mix(0.12))
+            .axis_style(GREY)
+            .draw()?;
+        for (index, (name, rates)) in rates.iter().take(COLOURS.len()).enumerate() {
+            let colour = COLOURS[index];
+            let points = rates.iter().enumerate();
+            let points = points.map(|(place, rate)| ((place as f64 + 0.5) * bin, rate / 1e3));
+            chart.draw_series(LineSeries::new(points, colour.stroke_width(1)))?;
+            let style = label(15).color(&colour).pos(Pos::new(HPos::Right, VPos::Top));
+            root.draw_text(name, &style, (SIZE.0 as i32 - 44, 62 + 22 * index as i32))?;
         }
         Ok(())
     })

@@ -1,6 +1,10 @@
 //! `corrust simulate`.
 
-use std::{path::PathBuf, str::FromStr, time::Instant};
+use std::{
+    path::{Path, PathBuf},
+    str::FromStr,
+    time::Instant,
+};
 
 use corrust::{
     Encoding, Error, Layout, Result,
@@ -8,7 +12,7 @@ use corrust::{
     delays::Polynomials,
     format::{array::Array, description, vdif},
     samples::{RawEncoding, RawLayout},
-    simulate::{RawSimulation, RawSource, Simulation, Source, Tone},
+    simulate::{Diffusion, RawSimulation, RawSource, Simulation, Source, Tone},
 };
 
 use super::{
@@ -29,6 +33,10 @@ use super::{
 /// With --raw, the recording has no channels: voltages as digitisers deliver them, of an array that turns with
 /// Earth below the sources, so that delays change. The description is an array file, a file of the first
 /// source's delays for --delays, and says all else that was simulated.
+///
+/// With --diffusion, photons of molecules that diffuse through the focus of a microscope: a PTU file (T3, a
+/// channel for each detector) where the name ends in .ptu, else a NumPy file of arrival times in picoseconds. The
+/// description says what a fit of the correlation is to give back.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, allow_negative_numbers = true)]
 pub struct Args {
@@ -42,6 +50,8 @@ pub struct Args {
     recording: RecordingArgs,
     #[command(flatten)]
     raw: RawArgs,
+    #[command(flatten)]
+    diffusion: DiffusionArgs,
 }
 
 /// What the names of VDIF files end in.
@@ -54,7 +64,7 @@ struct RecordingArgs {
     #[arg(long, value_name = "N")]
     inputs: Option<usize>,
     /// Frequency channels
-    #[arg(long, default_value_t = 128, value_name = "C", conflicts_with = "raw")]
+    #[arg(long, default_value_t = 128, value_name = "C", conflicts_with_all = ["raw", "diffusion"])]
     channels: usize,
     /// Samples of every input and channel [default: 8192, or 1048576 with --raw, of VDIF more if need be for whole
     /// frames]
@@ -125,13 +135,54 @@ struct RawArgs {
     tone: Vec<Tone>,
 }
 
+/// Photons of molecules.
+#[derive(Debug, clap::Args)]
+#[group(skip)]
+#[command(next_help_heading = "Diffusing molecules")]
+struct DiffusionArgs {
+    /// Photons of molecules that diffuse, instead of voltages
+    #[arg(long, conflicts_with_all = ["raw", "inputs", "times", "encoding", "layout", "sources"])]
+    diffusion: bool,
+    /// Molecules in the effective volume, in the mean
+    #[arg(long, value_name = "N", default_value_t = 1.0, requires = "diffusion")]
+    molecules: f64,
+    /// Time that a molecule takes through the focus, tau_D = w^2 / 4 D
+    #[arg(long, value_name = "TIME", default_value = "100us", requires = "diffusion")]
+    diffusion_time: Seconds,
+    /// Length of the focus by its radius
+    #[arg(
+        long,
+        value_name = "K",
+        default_value_t = 5.0,
+        requires = "diffusion",
+        conflicts_with = "plane"
+    )]
+    axial_ratio: f64,
+    /// All molecules in the focal plane, as in a membrane
+    #[arg(long, requires = "diffusion")]
+    plane: bool,
+    /// Photons a second of a molecule in the centre
+    #[arg(long, value_name = "RATE", default_value = "100kHz", requires = "diffusion")]
+    brightness: Hertz,
+    /// Photons a second of each detector besides [default: 0]
+    #[arg(long, value_name = "RATE", requires = "diffusion")]
+    background: Option<Hertz>,
+    /// Detectors, which share the photons at random
+    #[arg(long, value_name = "D", default_value_t = 1, requires = "diffusion")]
+    detectors: usize,
+    /// How long it takes
+    #[arg(long, value_name = "TIME", default_value = "10s", requires = "diffusion")]
+    duration: Seconds,
+}
+
 const EXAMPLES: &str = "\
 Examples:
   corrust simulate -o rec.npy
   corrust simulate -o rec.npy --inputs 256 --channels 20 --times 3072 --encoding ci4 --seed 7
   corrust simulate --raw -o raw.npy --rate 32MHz --sky-frequency 1.4GHz --inputs 8
   corrust simulate --raw -o scan.vdif --encoding vdif-2 --rate 8MHz --sky-frequency 1.4GHz --inputs 4
-  corrust simulate --raw -o raw.npy --array array.json --encoding ci8 --tone 1.4MHz:10:20ms:1ms";
+  corrust simulate --raw -o raw.npy --array array.json --encoding ci8 --tone 1.4MHz:10:20ms:1ms
+  corrust simulate --diffusion -o photons.ptu --molecules 2 --diffusion-time 50us --detectors 2";
 
 /// Reads a tone.
 fn tone(text: &str) -> Result<Tone, String> {
@@ -158,6 +209,12 @@ impl Args {
         let description = description(&self.output)?;
         let files = RunFiles::default().reads(&self.raw.array).reads(&self.raw.delays);
         let files = files.writes([&self.output]).writes(&description);
+        if self.diffusion.diffusion {
+            let simulation = self.diffusion.simulation(self.recording.seed);
+            simulation.check()?;
+            files.check(self.existing)?;
+            return write_photons(&simulation, &self.output);
+        }
         if self.raw.raw {
             files.check(self.existing)?;
             return self.write_raw();
@@ -244,6 +301,44 @@ impl Args {
         ));
         Ok(())
     }
+}
+
+impl DiffusionArgs {
+    /// What the arguments describe.
+    fn simulation(&self, seed: u64) -> Diffusion {
+        Diffusion {
+            molecules: self.molecules,
+            diffusion_time: self.diffusion_time.0,
+            axial_ratio: (!self.plane).then_some(self.axial_ratio),
+            brightness: self.brightness.0,
+            background: self.background.map_or(0.0, |rate| rate.0),
+            detectors: self.detectors,
+            seconds: self.duration.0,
+            seed,
+        }
+    }
+}
+
+/// Writes photons with a progress bar and a summary.
+fn write_photons(simulation: &Diffusion, output: &Path) -> Result<()> {
+    let begun = Instant::now();
+    let progress = Progress::over("simulating", 1.0, (simulation.seconds * 1e3).ceil() as u64);
+    let photons = simulation.write(output, |seconds| {
+        progress.set((seconds * 1e3) as u64);
+        Ok(())
+    })?;
+    drop(progress);
+    say(format_args!(
+        "simulated {} in {} s, {}photons/s, of {} molecules in the focus that diffuse in {:e} s, in {:.2} s: {}",
+        count(photons, "photon"),
+        super::digits(simulation.seconds),
+        si(photons as f64 / simulation.seconds),
+        simulation.molecules,
+        simulation.diffusion_time,
+        begun.elapsed().as_secs_f64(),
+        output.display()
+    ));
+    Ok(())
 }
 
 /// An argument of a type that depends on others.

@@ -3,12 +3,12 @@
 
 /// Counts `[instant][sensor]`.
 #[derive(Clone, Debug)]
-pub struct Stream {
+pub struct Stream<Count = u8> {
     pub sensors: usize,
-    pub counts: Vec<u8>,
+    pub counts: Vec<Count>,
 }
 
-impl Stream {
+impl<Count: Copy + Into<u64>> Stream<Count> {
     pub fn instants(&self) -> usize {
         self.counts.len() / self.sensors
     }
@@ -17,7 +17,7 @@ impl Stream {
     fn sums(&self, sensor: usize) -> Vec<u64> {
         let mut sums = vec![0];
         for n in 0..self.instants() {
-            sums.push(sums[n] + u64::from(self.counts[n * self.sensors + sensor]));
+            sums.push(sums[n] + self.counts[n * self.sensors + sensor].into());
         }
         sums
     }
@@ -61,8 +61,8 @@ fn point(direct: &[u64], delayed: &[u64], width: i64, lag: i64) -> Point {
 }
 
 /// Bin groups: group `k` has bins of `2^k` samples and lags `S (2^k - 1) + c 2^k`, `c = 0..S-1`.
-pub fn bin_groups(
-    stream: &Stream,
+pub fn bin_groups<Count: Copy + Into<u64>>(
+    stream: &Stream<Count>,
     (direct, delayed): (usize, usize),
     groups: usize,
     lags: usize,
@@ -79,8 +79,8 @@ pub fn bin_groups(
 }
 
 /// The classic scheme: lags `0..=m`, then `n 2^k` for `n = m/2 + 1..=m` with bins of `2^k` samples.
-pub fn classic(
-    stream: &Stream,
+pub fn classic<Count: Copy + Into<u64>>(
+    stream: &Stream<Count>,
     (direct, delayed): (usize, usize),
     groups: usize,
     m: usize,

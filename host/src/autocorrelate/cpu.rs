@@ -25,6 +25,9 @@ const RUN: usize = 4096;
 /// Rows of a tile: as many bytes as a cache line, where sensors are neighbours.
 const TILE: usize = 64;
 
+/// Rows for each sensor above which counts are turned for all rows together.
+const SHARED: usize = 2;
+
 /// Groups whose bins are held in 16 bits: `255 * 2^6 < 2^15`, and dot products of at least 16 terms
 /// fit 32 bits.
 const NARROW_GROUPS: usize = 7;
@@ -60,32 +63,48 @@ impl Cpu {
         let line = groups * shape.cells();
         let (begin, advance) = (self.state.instants, self.advance);
         let instants = counts.len() / shape.sensors;
-        let tile = TILE.min(self.state.pairs.len().div_ceil(rayon::current_num_threads()));
-        (
-            self.state.pairs.par_chunks(tile),
-            self.state.products.par_chunks_mut(tile * points),
-            self.state.totals.par_chunks_mut(tile),
-            self.state.partial.par_chunks_mut(tile * groups),
-            self.state.cells.par_chunks_mut(tile * line),
-        )
-            .into_par_iter()
-            .for_each_init(Scratch::default, |scratch, tile| {
-                let (pairs, products, totals, partial, cells) = tile;
-                for first in (0..instants).step_by(RUN) {
-                    let run = RUN.min(instants - first);
-                    let part = &counts[first * shape.sensors..(first + run) * shape.sensors];
-                    scratch.turn(part, shape.sensors, pairs);
-                    let rows = products
-                        .chunks_mut(points)
-                        .zip(totals.iter_mut())
-                        .zip(partial.chunks_mut(groups).zip(cells.chunks_mut(line)));
-                    for (index, ((products, totals), (partial, cells))) in rows.enumerate() {
-                        let mut row = Row { products, totals, partial, cells };
-                        scratch.begin(index, run);
-                        advance(&shape, &mut row, scratch, begin + first as u64);
+        let rows = self.state.pairs.len();
+        let tile = TILE.min(rows.div_ceil(rayon::current_num_threads()));
+        // Where a sensor has many rows its counts are turned once for all of them, a run at a time.
+        let shared = rows > SHARED * shape.sensors;
+        let stretch = if shared { RUN } else { instants.max(1) };
+        for start in (0..instants).step_by(stretch) {
+            let counts =
+                &counts[start * shape.sensors..instants.min(start + stretch) * shape.sensors];
+            let (begin, instants) = (begin + start as u64, counts.len() / shape.sensors);
+            let turned = if shared { turned(counts, shape.sensors) } else { Vec::new() };
+            (
+                self.state.pairs.par_chunks(tile),
+                self.state.products.par_chunks_mut(tile * points),
+                self.state.totals.par_chunks_mut(tile),
+                self.state.partial.par_chunks_mut(tile * groups),
+                self.state.cells.par_chunks_mut(tile * line),
+            )
+                .into_par_iter()
+                .for_each_init(Scratch::default, |scratch, tile| {
+                    let (pairs, products, totals, partial, cells) = tile;
+                    for first in (0..instants).step_by(RUN) {
+                        let run = RUN.min(instants - first);
+                        if !shared {
+                            let part = first * shape.sensors..(first + run) * shape.sensors;
+                            scratch.turn(&counts[part], shape.sensors, pairs);
+                        }
+                        let rows = products
+                            .chunks_mut(points)
+                            .zip(totals.iter_mut())
+                            .zip(partial.chunks_mut(groups).zip(cells.chunks_mut(line)));
+                        for (index, ((products, totals), (partial, cells))) in rows.enumerate() {
+                            let mut row = Row { products, totals, partial, cells };
+                            if shared {
+                                scratch.take(&turned, pairs[index], run);
+                            } else {
+                                scratch.begin(index, run);
+                            }
+                            advance(&shape, &mut row, scratch, begin + first as u64);
+                        }
                     }
-                }
-            });
+                });
+        }
         self.state.instants += instants as u64;
     }
 }
@@ -151,15 +170,15 @@ impl Scratch {
         for side in 0..if auto { 1 } else { 2 } {
             let turned = &mut self.turned[side];
             turned.resize(pairs.len() * instants, 0);
-            // 64 instants of all rows of the tile at a time: what is read stays in the cache.
-            for first in (0..instants).step_by(64) {
-                let last = instants.min(first + 64);
-                for (row, pair) in pairs.iter().enumerate() {
-                    let to = &mut turned[row * instants + first..row * instants + last];
-                    let from = counts[first * sensors + pair[side] as usize..].iter();
-                    to.iter_mut().zip(from.step_by(sensors)).for_each(|(to, from)| *to = *from);
-                }
-            }
+            corner_turn(counts, sensors, pairs.iter().map(|pair| pair[side] as usize), turned);
+        }
+    }
+
+    /// The runs of a row's sensors, from the counts of all sensors.
+    fn take(&mut self, turned: &[u8], pair: [u32; 2], run: usize) {
+        for (to, sensor) in [&mut self.direct, &mut self.delayed].into_iter().zip(pair) {
+            to.clear();
+            to.extend_from_slice(&turned[sensor as usize * run..][..run]);
         }
     }
 
@@ -173,6 +192,36 @@ impl Scratch {
         let delayed = if self.turned[1].is_empty() { &self.turned[0] } else { &self.turned[1] };
         part(delayed, &mut self.delayed);
     }
+}
+
+/// Counts `[instant][sensor]` of some sensors as `[sensor][instant]`.
+fn corner_turn(
+    counts: &[u8],
+    sensors: usize,
+    wanted: impl Iterator<Item = usize> + Clone,
+    turned: &mut [u8],
+) {
+    let instants = counts.len() / sensors;
+    // 64 instants of all of them at a time: what is read stays in the cache.
+    for first in (0..instants).step_by(64) {
+        let last = instants.min(first + 64);
+        for (row, sensor) in wanted.clone().enumerate() {
+            let to = &mut turned[row * instants + first..row * instants + last];
+            let from = counts[first * sensors + sensor..].iter();
+            to.iter_mut().zip(from.step_by(sensors)).for_each(|(to, from)| *to = *from);
+        }
+    }
+}
+
+/// Counts `[instant][sensor]` of all sensors as `[sensor][instant]`.
+fn turned(counts: &[u8], sensors: usize) -> Vec<u8> {
+    let instants = counts.len() / sensors;
+    let mut turned = vec![0; counts.len()];
+    turned.par_chunks_mut(TILE * instants).enumerate().for_each(|(tile, turned)| {
+        let first = tile * TILE;
+        corner_turn(counts, sensors, first..first + turned.len() / instants, turned);
+    });
+    turned
 }
 
 /// Dot products of 16-bit numbers with the instructions of a CPU.

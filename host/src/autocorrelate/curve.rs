@@ -3,6 +3,7 @@
 use ndarray::Array2;
 
 use super::{Point, Scheme, Shape, State, shape::First};
+use crate::{Error, Result};
 
 /// All sums of a stream.
 ///
@@ -31,19 +32,23 @@ pub struct Sums {
 
 impl Sums {
     /// The sums of a stream in the state it is in.
-    pub fn of(state: &State) -> Self {
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when one of counts of two bytes is beyond 64 bits.
+    pub fn of(state: &State) -> Result<Self> {
         let mut sums = Self::default();
-        sums.set(state);
-        sums
+        sums.set(state)?;
+        Ok(sums)
     }
 
     /// Replaces the sums by those of a state; their memory is used again.
-    pub(super) fn set(&mut self, state: &State) {
+    pub(super) fn set(&mut self, state: &State) -> Result<()> {
         let State { shape, instants, .. } = *state;
         self.points.clear();
         self.points.extend(shape.curve());
         let points = &self.points;
-        let size = (state.pairs.len(), points.len());
+        let rows = state.pairs.len() / if state.wide { 4 } else { 1 };
+        let size = (rows, points.len());
         let array = |sums| Array2::from_shape_vec(size, sums).expect("as many sums as points");
         let complete = |point: &Point| instants >> point.group;
         let first = |point: &Point| point.first().instant >> point.group;
@@ -78,10 +83,19 @@ impl Sums {
                 curve_products.push(zy);
             }
         }
-        (self.shape, self.instants) = (shape, instants);
+        if state.wide {
+            let products = [65_536, 256, 256, 1];
+            all_products = of_digits(&all_products, points.len(), products)?;
+            curve_products = of_digits(&curve_products, points.len(), products)?;
+            // High digits are direct in the first two rows, delayed in the first and the third.
+            direct = of_digits(&direct, points.len(), [256, 0, 1, 0])?;
+            delayed = of_digits(&delayed, points.len(), [256, 1, 0, 0])?;
+        }
+        (self.shape, self.instants) = (state.shape(), instants);
         self.products = array(all_products);
         self.curve_products = array(curve_products);
         (self.direct, self.delayed) = (array(direct), array(delayed));
+        Ok(())
     }
 
     /// `g(tau) = A' M' / (sum' Z * sum' Y)` of a row at one point, symmetric normalisation: the products
@@ -141,6 +155,31 @@ pub struct Curve {
     pub lags: Vec<f64>,
     /// `g(tau)`: 1 where there is no correlation.
     pub values: Vec<f64>,
+    /// Standard errors of the values, where they are known ([`Blocks`](super::Blocks)); NaN of single ones
+    /// that are not.
+    pub errors: Vec<f64>,
+}
+
+/// Rows of sums of counts of two bytes from the four rows of their digits each, times these weights.
+fn of_digits(sums: &[u64], points: usize, weights: [u128; 4]) -> Result<Vec<u64>> {
+    let rows = sums.chunks_exact(4 * points);
+    let row = |rows: &[u64]| {
+        let sum = |point: usize| {
+            let digits = weights.iter().enumerate();
+            digits
+                .map(|(row, weight)| weight * u128::from(rows[row * points + point]))
+                .sum::<u128>()
+        };
+        (0..points).map(sum).collect::<Vec<_>>()
+    };
+    let narrow = |sum: u128| {
+        u64::try_from(sum).map_err(|_| {
+            Error::invalid(format!(
+                "a sum of products of {sum}: expected at most 2^64 - 1, begin a new stream"
+            ))
+        })
+    };
+    rows.flat_map(row).map(narrow).collect()
 }
 
 /// `sum_m Y` of every point of a row, from the total of the delayed sensor's counts less those that

@@ -99,6 +99,15 @@ impl Head {
         }
     }
 
+    /// Takes over the sums of a head of the same curves whose sensors are the low digits of this one's.
+    pub(super) fn widen(&mut self, low: &Self) {
+        let columns = self.sums.chunks_exact_mut(self.sensors.len());
+        for (wide, low) in columns.zip(low.sums.chunks_exact(low.sensors.len())) {
+            // Both digits of a sensor have rows, the low one first.
+            wide.iter_mut().step_by(2).zip(low).for_each(|(to, from)| *to = *from);
+        }
+    }
+
     /// Counts of a sensor that has a row before each of the marks.
     pub(super) fn before(&self, sensor: u32) -> Before<'_> {
         let column = self.sensors.binary_search(&sensor).expect("a sensor that has a row");

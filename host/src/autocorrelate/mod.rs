@@ -15,6 +15,7 @@
 //! Source: "AutocorrelationCUDA" (bin groups); Schaetzel, "Noise on photon correlation data"
 //! (symmetric normalisation).
 
+mod blocks;
 mod cpu;
 mod curve;
 mod gpu;
@@ -26,6 +27,7 @@ mod split;
 mod state;
 mod sums_mut;
 
+pub use blocks::{Blocks, Errors};
 pub use curve::{Curve, Sums};
 pub use kernel::Kernel;
 pub use plan::{Autocorrelator, Builder};

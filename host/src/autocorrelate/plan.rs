@@ -7,7 +7,7 @@ use crate::{
     Device, Devices, Error, Layout, Result,
     device::Gpu,
     place::{Place, place_setters},
-    samples::{Element, Feed, Memory, Samples},
+    samples::{Element, Extents, Feed, Memory, Samples},
 };
 
 /// Bytes of a stream's first counts that are copied from a GPU at a time.
@@ -90,12 +90,11 @@ impl Builder {
             return Autocorrelator::at(state, &place);
         }
         shape.check()?;
-        if u32::try_from(shape.sensors).is_err() {
-            return Err(Error::invalid(format!(
-                "{} sensors: expected at most {}",
-                shape.sensors,
-                u32::MAX
-            )));
+        // Counts of two bytes are two sensors' of one.
+        let most = u32::MAX / 2;
+        if shape.sensors > most as usize {
+            let reason = format!("{} sensors: expected at most {most}", shape.sensors);
+            return Err(Error::invalid(reason));
         }
         let pairs = match pairs {
             None => (0..shape.sensors as u32).map(|sensor| [sensor; 2]).collect(),
@@ -139,10 +138,13 @@ impl Builder {
 /// ```
 pub struct Autocorrelator {
     shape: Shape,
+    /// That of bytes: counts of two are two sensors'.
+    bytes: Shape,
+    wide: bool,
     instants: u64,
     backend: Box<dyn Backend>,
-    /// The GPUs where there are any: one may have the stream's first counts in its memory.
-    gpus: Vec<Arc<dyn Gpu>>,
+    /// Where the backend is. Of its GPUs one may have the stream's first counts in its memory.
+    place: Place<Kernel>,
     /// Kept here whatever the backend: it is no part of the backend's state.
     head: Head,
     /// The state at the last snapshot, whose memory the next one uses again.
@@ -162,14 +164,16 @@ impl Autocorrelator {
 
     /// Continues a stream somewhere.
     fn at(mut state: State, place: &Place<Kernel>) -> Result<Self> {
-        let (shape, instants) = (state.shape, state.instants);
+        let (shape, bytes, wide, instants) =
+            (state.shape(), state.shape, state.wide, state.instants);
         // What no GPU computes, the CPU does where the choice is free.
         let free = place.gpus.is_empty() && place.device == Device::Auto.into();
         let gpus =
             if free && shape.scheme == Scheme::Classic { Vec::new() } else { place.open()? };
         let head = std::mem::take(&mut state.head);
         let backend = backend(state, gpus.clone(), place.kernel, place.tuning.as_deref())?;
-        Ok(Self { shape, instants, backend, gpus, head, room: None })
+        let place = Place { gpus, device: Device::Cpu.into(), ..place.clone() };
+        Ok(Self { shape, bytes, wide, instants, backend, place, head, room: None })
     }
 
     /// What is autocorrelated.
@@ -196,6 +200,9 @@ impl Autocorrelator {
     /// one channel, as many inputs as there are sensors, and [`Element::Count`] that say where they are, in
     /// host or device memory, how they lie and what of them is missing and counts as zero.
     ///
+    /// Slices of `u16` have counts up to 65535. From the first one above 255 on, each row is computed as four
+    /// rows of its counts' bytes ([`State`]), and all sums are as exact.
+    ///
     /// The device may still be computing when this returns; the caller's host memory is free for other
     /// use then. Counts in a GPU's memory are to stay as they are until their stream has come so far. Up to
     /// the longest lag, a stream's first counts there are also copied to the host, which waits for them.
@@ -218,9 +225,64 @@ impl Autocorrelator {
     /// [`Error::Invalid`] when the last instant is incomplete, [`Samples`](crate::samples::Samples) are not
     /// the plan's, or the stream grows beyond [`Shape::max_instants`]; the device's own errors.
     pub fn accumulate<'a>(&mut self, counts: impl Into<Feed<'a>>) -> Result<()> {
-        let axes = (1, self.shape.sensors);
-        let instants = |bytes| self.shape.instants(bytes);
-        let counts = counts.into().samples(Element::Count, Layout::Tcn, axes, instants)?;
+        match counts.into() {
+            Feed::Bytes(counts, 2) => self.accumulate_wide(counts),
+            counts if !self.wide => self.take(counts),
+            Feed::Bytes(counts, 1) => {
+                self.shape.instants(counts.len())?;
+                let piece = (HEAD_BYTES / self.shape.sensors).max(1) * self.shape.sensors;
+                counts.chunks(piece).try_for_each(|counts| self.take_widened(counts))
+            }
+            // Refused.
+            Feed::Bytes(counts, size) => self.take(Feed::Bytes(counts, size)),
+            Feed::Samples(counts) => {
+                let Extents { channels, inputs, times } = counts.extents();
+                if (counts.element(), channels, inputs) != (Element::Count, 1, self.shape.sensors) {
+                    return Err(Error::invalid(format!(
+                        "{} of {channels} channels and {inputs} inputs: expected counts of 1 and {}",
+                        counts.element(),
+                        self.shape.sensors
+                    )));
+                }
+                let piece = (HEAD_BYTES / inputs).max(1);
+                for first in (0..times).step_by(piece) {
+                    let counts = self.gathered(&counts.times(first..times.min(first + piece)))?;
+                    self.take_widened(&counts)?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Adds counts of two bytes, as bytes.
+    fn accumulate_wide(&mut self, counts: &[u8]) -> Result<()> {
+        let words: &[[u8; 2]] = counts.as_chunks().0;
+        self.shape.instants(words.len())?;
+        if !self.wide {
+            if words.iter().all(|&count| u16::from_ne_bytes(count) < 256) {
+                let piece = (HEAD_BYTES / self.shape.sensors).max(1) * self.shape.sensors;
+                return words.chunks(piece).try_for_each(|words| {
+                    let counts = words.iter().map(|&count| u16::from_ne_bytes(count) as u8);
+                    self.take(Feed::Bytes(&counts.collect::<Vec<_>>(), 1))
+                });
+            }
+            let state = self.state()?.widened();
+            *self = Self::at(state, &self.place)?;
+        }
+        self.take(Feed::Bytes(counts, 1))
+    }
+
+    /// Adds counts of one byte to a stream that has some of two.
+    fn take_widened(&mut self, counts: &[u8]) -> Result<()> {
+        let wide: Vec<u8> = counts.iter().flat_map(|&count| [count, 0]).collect();
+        self.take(Feed::Bytes(&wide, 1))
+    }
+
+    /// Adds bytes, digits of wide counts.
+    fn take(&mut self, counts: Feed<'_>) -> Result<()> {
+        let axes = (1, self.bytes.sensors);
+        let instants = |bytes| self.bytes.instants(bytes);
+        let counts = counts.samples(Element::Count, Layout::Tcn, axes, instants)?;
         let instants = self.grown(counts.extents().times)?;
         if instants > self.instants {
             self.backend.accumulate(&counts)?;
@@ -230,19 +292,24 @@ impl Autocorrelator {
         Ok(())
     }
 
+    /// The bytes of some counts, wherever they are, `[instant][sensor]`.
+    fn gathered(&self, counts: &Samples<'_>) -> Result<Vec<u8>> {
+        match counts.memory() {
+            Memory::Device(slice) if !self.place.gpus.is_empty() => {
+                counts.gather_from(slice.owner(&self.place.gpus)?, Layout::Tcn)
+            }
+            _ => counts.gather(Layout::Tcn),
+        }
+    }
+
     /// Takes in what the head still needs of counts that come now.
     fn advance_head(&mut self, counts: &Samples<'_>) -> Result<()> {
-        let sensors = self.shape.sensors;
+        let sensors = self.bytes.sensors;
         let needed = usize::try_from(self.head.missing(self.instants)).unwrap_or(usize::MAX);
         let (needed, piece) = (needed.min(counts.extents().times), (HEAD_BYTES / sensors).max(1));
         for first in (0..needed).step_by(piece) {
             let part = counts.times(first..needed.min(first + piece));
-            let bytes = match part.memory() {
-                Memory::Device(slice) if !self.gpus.is_empty() => {
-                    part.gather_from(slice.owner(&self.gpus)?, Layout::Tcn)?
-                }
-                _ => part.gather(Layout::Tcn)?,
-            };
+            let bytes = self.gathered(&part)?;
             self.head.advance(sensors, self.instants + first as u64, &bytes);
         }
         Ok(())
@@ -272,7 +339,7 @@ impl Autocorrelator {
     /// All sums of the stream so far; it goes on.
     ///
     /// # Errors
-    /// The device's own.
+    /// [`Error::Invalid`] when a sum of counts above 255 is beyond 64 bits; the device's own.
     pub fn snapshot(&mut self) -> Result<Sums> {
         let mut sums = Sums::default();
         self.snapshot_into(&mut sums)?;
@@ -298,12 +365,12 @@ impl Autocorrelator {
     /// # Errors
     /// As for [`snapshot`](Self::snapshot); what `sums` holds is of no use then.
     pub fn snapshot_into(&mut self, sums: &mut Sums) -> Result<()> {
-        let new = || State::new(self.shape, Vec::new());
+        let new = || State::new(self.bytes, Vec::new());
         let mut state = self.room.take().unwrap_or_else(new);
         self.state_into(&mut state)?;
-        sums.set(&state);
+        let set = sums.set(&state);
         self.room = Some(state);
-        Ok(())
+        set
     }
 
     /// The products, and the totals where [`SumsMut`] says so, of the stream so far into the memory of the
@@ -324,9 +391,15 @@ impl Autocorrelator {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Invalid`] when the plan is the CPU's or that of several GPUs, or the room is not that of its
+    /// [`Error::Invalid`] when the plan is the CPU's, that of several GPUs, or has had a count above 255, or the room is not that of its
     /// sums; the device's own errors.
     pub fn snapshot_device<'a>(&mut self, room: impl Into<SumsMut<'a>>) -> Result<()> {
+        if self.wide {
+            return Err(Error::invalid(
+                "sums of counts above 255 in a GPU's memory: expected a snapshot to the host, which puts the \
+                 sums of their bytes together",
+            ));
+        }
         self.backend.snapshot_device(&room.into())
     }
 
@@ -335,7 +408,7 @@ impl Autocorrelator {
     /// # Errors
     /// The device's own.
     pub fn state(&mut self) -> Result<State> {
-        let mut state = State::new(self.shape, Vec::new());
+        let mut state = State::new(self.bytes, Vec::new());
         self.state_into(&mut state)?;
         Ok(state)
     }
@@ -347,6 +420,7 @@ impl Autocorrelator {
     /// As for [`state`](Self::state); what `state` holds is of no use then.
     pub fn state_into(&mut self, state: &mut State) -> Result<()> {
         self.backend.state_into(state)?;
+        state.wide = self.wide;
         state.head.clone_from(&self.head);
         Ok(())
     }

@@ -55,7 +55,7 @@ impl FromStr for Scheme {
 /// What is autocorrelated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Shape {
-    /// Sensors of an instant, one byte each.
+    /// Sensors of an instant.
     pub sensors: usize,
     /// `G`, groups of bins that double in length.
     pub groups: usize,

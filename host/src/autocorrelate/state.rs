@@ -30,6 +30,9 @@ struct Header {
     /// Rows.
     curves: usize,
     instants: u64,
+    /// Whether counts have two bytes; every sensor is two then, and every row four.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    wide: bool,
 }
 
 impl Header {
@@ -78,9 +81,17 @@ impl Header {
 /// come need. The same on every device.
 ///
 /// A *row* is one curve: the autocorrelation of a sensor, or the cross-correlation of a pair.
+///
+/// Counts of two bytes are two sensors' of one byte, the low digit `l` and the high digit `h` of `x = 256 h +
+/// l`. As sums of products are linear in both counts, four rows of digits make the row of such a pair:
+/// `A(x, y) = 65536 A(h, h') + 256 (A(h, l') + A(l, h')) + A(l, l')`. So whatever computes bytes computes
+/// these, and every number here is one of bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct State {
+    /// Of bytes: sensors are digits.
     pub(crate) shape: Shape,
+    /// Whether counts have two bytes.
+    pub(crate) wide: bool,
     /// For each row the sensor that is not delayed and the one that is.
     pub(crate) pairs: Vec<[u32; 2]>,
     /// `T`, instants seen.
@@ -108,6 +119,7 @@ impl State {
         let head = Head::new(&shape, &pairs);
         Self {
             shape,
+            wide: false,
             pairs,
             instants: 0,
             products: vec![0; rows * shape.points()],
@@ -116,6 +128,57 @@ impl State {
             cells: vec![0; rows * shape.groups * shape.cells()],
             head,
         }
+    }
+
+    /// A stream of counts of two bytes that has not begun.
+    pub(crate) fn new_wide(shape: Shape, pairs: &[[u32; 2]]) -> Self {
+        let shape = Shape { sensors: 2 * shape.sensors, ..shape };
+        let pairs = pairs.iter().flat_map(|&pair| digits(pair)).collect();
+        Self { wide: true, ..Self::new(shape, pairs) }
+    }
+
+    /// The same stream, whose next counts may have two bytes; one that has such counts already stays as it
+    /// is.
+    ///
+    /// ```
+    /// use corrust_host::{Autocorrelator, Device};
+    ///
+    /// let mut plan = Autocorrelator::builder(1).device(Device::Cpu).build()?;
+    /// plan.accumulate(&[1_u8, 2])?;
+    /// let wide = plan.state()?.widened();
+    /// let mut plan = Autocorrelator::builder(1).resume(wide).device(Device::Cpu).build()?;
+    /// plan.accumulate(&[1000_u16])?;
+    /// assert_eq!(plan.snapshot()?.products[[0, 1]], 2 * 1 + 1000 * 2);
+    /// # Ok::<(), corrust_host::Error>(())
+    /// ```
+    pub fn widened(self) -> Self {
+        if self.wide {
+            return self;
+        }
+        let mut wide = Self::new_wide(self.shape, &self.pairs);
+        wide.instants = self.instants;
+        let Shape { groups, .. } = self.shape;
+        let (points, cells) = (self.shape.points(), groups * self.shape.cells());
+        let copy64 = |to: &mut [u64], from: &[u64], size: usize| {
+            let rows = to.chunks_exact_mut(4 * size).zip(from.chunks_exact(size));
+            rows.for_each(|(rows, from)| rows[3 * size..].copy_from_slice(from));
+        };
+        copy64(&mut wide.products, &self.products, points);
+        // The delay lines and sums of a low digit are needed wherever it is in a row.
+        for (rows, &[direct, delayed]) in wide.totals.chunks_exact_mut(4).zip(&self.totals) {
+            rows.copy_from_slice(&[[0, 0], [0, delayed], [direct, 0], [direct, delayed]]);
+        }
+        let copy32 = |to: &mut [u32], from: &[u32], size: usize, place: usize| {
+            let rows = to.chunks_exact_mut(4 * size).zip(from.chunks_exact(size));
+            rows.for_each(|(rows, from)| rows[place * size..][..size].copy_from_slice(from));
+        };
+        // Rows 2 and 3 have a direct low digit, 1 and 3 a delayed one.
+        copy32(&mut wide.partial, &self.partial, groups, 2);
+        copy32(&mut wide.partial, &self.partial, groups, 3);
+        copy32(&mut wide.cells, &self.cells, cells, 1);
+        copy32(&mut wide.cells, &self.cells, cells, 3);
+        wide.head.widen(&self.head);
+        wide
     }
 
     /// Makes room for a stream's, in the same memory where it fits.
@@ -132,6 +195,7 @@ impl State {
         let pairs = self.pairs[rows.clone()].iter().map(|pair| pair.map(|sensor| sensor - first));
         Self {
             shape: Shape { sensors, ..self.shape },
+            wide: false,
             pairs: pairs.collect(),
             instants: self.instants,
             products: self.products[cut(self.shape.points())].to_vec(),
@@ -154,8 +218,13 @@ impl State {
     }
 
     /// What is autocorrelated.
-    pub fn shape(&self) -> &Shape {
-        &self.shape
+    pub fn shape(&self) -> Shape {
+        Shape { sensors: self.shape.sensors / if self.wide { 2 } else { 1 }, ..self.shape }
+    }
+
+    /// Whether counts have two bytes.
+    pub fn is_wide(&self) -> bool {
+        self.wide
     }
 
     /// Instants seen.
@@ -165,8 +234,11 @@ impl State {
 
     /// For each row the sensor that is not delayed and the one that is: equal in an
     /// autocorrelation.
-    pub fn pairs(&self) -> &[[u32; 2]] {
-        &self.pairs
+    pub fn pairs(&self) -> Vec<[u32; 2]> {
+        if !self.wide {
+            return self.pairs.clone();
+        }
+        self.pairs.iter().step_by(4).map(|pair| pair.map(|digit| digit / 2)).collect()
     }
 
     /// Whether the rows are the autocorrelations of all sensors, in order.
@@ -178,7 +250,7 @@ impl State {
     /// The state as bytes: a line of JSON that says what it is of, the numbers, little-endian, and a
     /// checksum of all of it (CRC-32, as of zip).
     pub fn to_bytes(&self) -> Vec<u8> {
-        let Shape { sensors, groups, lags, scheme } = self.shape;
+        let Shape { sensors, groups, lags, scheme } = self.shape();
         let header = Header {
             corrust: Header::KIND.to_owned(),
             version: VERSION,
@@ -186,8 +258,9 @@ impl State {
             sensors,
             groups,
             lags,
-            curves: self.pairs.len(),
+            curves: self.pairs.len() / if self.wide { 4 } else { 1 },
             instants: self.instants,
+            wide: self.wide,
         };
         let mut bytes = serde_json::to_vec(&header).expect("text and numbers");
         bytes.push(b'\n');
@@ -221,9 +294,17 @@ impl State {
         let start = line.map_or(content.len(), |line| line + 1).min(content.len());
         let mut body = &content[start..];
 
-        let Header { sensors, groups, lags, curves: rows, instants, .. } = header;
+        let Header { sensors, groups, lags, curves: rows, instants, wide, .. } = header;
         let shape = Shape { sensors, groups, lags, scheme: header.scheme.parse()? };
         shape.check()?;
+        let (shape, rows) = match wide {
+            false => (shape, rows),
+            true => {
+                let shape = Shape { sensors: sensors.saturating_mul(2), ..shape };
+                shape.check()?;
+                (shape, rows.saturating_mul(4))
+            }
+        };
         // The head comes last: how many sensors it has is known once the pairs are.
         let row = 8 + 8 * shape.points() + 16 + 4 * shape.groups * (1 + shape.cells());
         let wrong_size = |expected: u128| {
@@ -257,9 +338,17 @@ impl State {
                 shape.sensors
             )));
         }
+        let digits_of = |rows: &[[u32; 2]]| digits(rows[0].map(|digit| digit / 2)) == rows;
+        if wide && !pairs.chunks(4).all(digits_of) {
+            return Err(Error::invalid(
+                "an autocorrelation state of wide counts whose rows are not those of digits: expected \
+                 high and high, high and low, low and high, low and low",
+            ));
+        }
         let mut head = Head::new(&shape, &pairs);
         let mut state = Self {
             shape,
+            wide,
             pairs,
             instants,
             products: words64(take(8 * rows * shape.points())),
@@ -340,6 +429,13 @@ impl State {
         let bytes = fs::read(path).map_err(Error::io(path, "read"))?;
         Self::from_bytes(&bytes).map_err(|error| Error::file(path, error.to_string()))
     }
+}
+
+/// The pairs of digits of a pair of sensors whose counts have two bytes, the low one first: high and high, high
+/// and low, low and high, low and low.
+fn digits([direct, delayed]: [u32; 2]) -> [[u32; 2]; 4] {
+    let [direct, delayed] = [2 * direct, 2 * delayed];
+    [[direct + 1, delayed + 1], [direct + 1, delayed], [direct, delayed + 1], [direct, delayed]]
 }
 
 /// CRC-32 of IEEE 802.3, reflected: finds every change of up to 32 neighbouring bits.

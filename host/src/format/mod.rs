@@ -12,6 +12,7 @@ use std::{
 use crate::{
     Encoding, Error, Layout, Result,
     correlate::Shape,
+    photons::CountShape,
     samples::{Extents, Missing, RawLayout, Samples},
 };
 use input::Input;
@@ -28,6 +29,7 @@ mod moment;
 pub mod npy;
 mod partial;
 mod planes;
+pub mod ptu;
 mod raw;
 pub mod sigproc;
 pub mod uvh5;
@@ -170,11 +172,34 @@ impl Block {
     }
 
     /// [`reset`](Self::reset) of times that take so many bytes.
-    fn reset_bytes(&mut self, bytes: usize, times: usize) {
+    pub(crate) fn reset_bytes(&mut self, bytes: usize, times: usize) {
         self.samples.resize(bytes, 0);
         self.times = times;
         self.missing.clear();
         self.gap = 0;
+    }
+
+    /// Makes room for counts of two bytes, all of them 0, and has them filled in.
+    pub(crate) fn fill_counts(
+        &mut self,
+        shape: CountShape,
+        times: usize,
+        fill: impl FnOnce(&mut [u16]) -> Result<()>,
+    ) -> Result<()> {
+        self.samples.clear();
+        self.reset_bytes(times * shape.bytes(), times);
+        if let Ok(counts) = bytemuck::try_cast_slice_mut(&mut self.samples) {
+            fill(counts)?;
+            // The low byte comes first, whatever the machine.
+            counts.iter_mut().for_each(|count| *count = count.to_le());
+            return Ok(());
+        }
+        // The memory is not where numbers of 16 bits can be.
+        let mut counts = vec![0_u16; times * shape.sensors];
+        fill(&mut counts)?;
+        let bytes = self.samples.as_chunks_mut().0;
+        bytes.iter_mut().zip(counts).for_each(|(to, count)| *to = count.to_le_bytes());
+        Ok(())
     }
 
     /// Marks `range` as missing and gives its samples the value zero.
@@ -363,11 +388,15 @@ pub fn description(path: &Path) -> Result<Option<PathBuf>> {
     Ok((!is_stream(path)).then_some(description))
 }
 
-/// Bytes of a pipe that are passed over at once.
+/// Bytes that are passed over at once.
 const PASSED_BYTES: usize = 1 << 20;
 
-/// Reads the next `times` times of what comes through a pipe, `step` bytes each, for nobody.
-fn read_past<S>(recording: &mut impl Recording<S>, mut times: u64, step: usize) -> Result<()> {
+/// Reads the next `times` times, `step` bytes each, for nobody: of a pipe, or where nothing says where they end.
+pub(crate) fn read_past<S>(
+    recording: &mut impl Recording<S>,
+    mut times: u64,
+    step: usize,
+) -> Result<()> {
     let at_once = (PASSED_BYTES / step.max(1)).max(1);
     let mut block = Block::new();
     while times > 0 {
@@ -414,6 +443,10 @@ impl Format {
             Ok(Self::Npy)
         } else if guppi::is_card(&start) {
             Ok(Self::Guppi)
+        } else if start.starts_with(ptu::MAGIC) {
+            let reason =
+                "PTU, which holds photons: expected voltages; corrust autocorrelate reads photons";
+            Err(Error::file(path, reason))
         } else if start.starts_with(&mark5b::SYNC) {
             Ok(Self::Mark5b)
         } else if dada::is_header(input.peek(DADA_START)?) {

@@ -519,9 +519,9 @@ impl<'a> Feed<'a> {
         times: impl FnOnce(usize) -> Result<usize>,
     ) -> Result<Samples<'a>> {
         match self {
-            Self::Bytes(_, size) if element == Element::Count && size != 1 => {
-                Err(Error::invalid(format!("counts in elements of {size} bytes: expected bytes")))
-            }
+            Self::Bytes(_, size) if element == Element::Count && size != 1 => Err(Error::invalid(
+                format!("counts in elements of {size} bytes: expected bytes, or two bytes each"),
+            )),
             Self::Bytes(bytes, _) => {
                 let extents = Extents { channels, inputs, times: times(bytes.len())? };
                 Ok(Samples::dense(Memory::Host(bytes), element, layout, extents))

@@ -41,8 +41,10 @@ use crate::{
     },
 };
 
+mod diffusion;
 mod raw;
 
+pub use diffusion::{Diffusion, Photon};
 pub use raw::{RawSimulation, RawSource, Tone, raw_level};
 
 /// Hertz of the band.
