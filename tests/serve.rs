@@ -12,7 +12,10 @@ use std::{
     net::{SocketAddr, SocketAddrV4, TcpStream, UdpSocket},
     path::Path,
     process::{Child, ChildStderr, Command, Stdio},
-    sync::mpsc::{self, Receiver},
+    sync::{
+        atomic::{AtomicBool, Ordering},
+        mpsc::{self, Receiver},
+    },
     time::{Duration, Instant},
 };
 
@@ -183,7 +186,6 @@ impl Case {
 
 /// A receiver without sockets.
 struct Bench {
-    geometry: Geometry,
     assembler: Assembler,
     window: Window,
     passed: Receiver<Passed>,
@@ -198,7 +200,7 @@ impl Bench {
     fn new(geometry: &Geometry, integration: u64, expected: u64) -> Self {
         let ((spent, empty), (sender, passed)) = (mpsc::channel(), mpsc::channel());
         let memory =
-            (0..geometry.window + 2).map(|_| Box::new(vec![0x55; geometry.chunk_bytes()]) as _);
+            (0..geometry.window + 2).map(|_| Box::new(vec![0x55_u8; geometry.chunk_bytes()]) as _);
         Window::chunks(geometry, memory).for_each(|chunk| spent.send(chunk).unwrap());
         let shape = geometry.shape();
         let correlator = Correlator::builder(shape.inputs, shape.channels)
@@ -207,7 +209,6 @@ impl Bench {
             .build()
             .unwrap();
         Self {
-            geometry: geometry.clone(),
             assembler: Assembler::new(1 << 16, 1 << 20),
             window: Window::new(geometry.clone(), expected, empty, sender),
             passed,
@@ -900,15 +901,15 @@ fn the_last_complete_dump_is_written_and_uvh5_has_absolute_times() {
 #[test]
 fn metrics_and_page_tell_the_same() {
     let folder = tempfile::tempdir().unwrap();
-    let mut case = Case::new(8, 31);
+    let mut case = Case::new(24, 31);
     case.present.fill(true);
     let service = Service::start(folder.path(), &format!("{STREAM} --integrate 64"));
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.send_to(b"not a packet", service.listen).unwrap();
     send(&case, &service, 0..3);
     // The fourth slot does not come.
-    send(&case, &service, 4..8);
-    service.wait("corrust_heaps_total{fate=\"placed\"}", 63.0);
+    send(&case, &service, 4..24);
+    service.wait("corrust_heaps_total{fate=\"placed\"}", 207.0);
     service.wait("corrust_dumps_total{fate=\"done\"}", 1.0);
     // A browser that leaves in the middle of its question, and of the answer.
     for question in ["GET /live.js", "GET /live.json HTTP/1.1\r\nHost: a\r\n\r\n"] {
@@ -922,7 +923,7 @@ fn metrics_and_page_tell_the_same() {
         assert!(metrics.lines().any(|found| found == line), "{line}: {metrics}");
     }
     assert_eq!(service.metric("corrust_bad_packets_total{fault=\"foreign\"}"), 1.0);
-    assert_eq!(service.metric("corrust_feng_heaps_total{feng=\"2\"}"), 21.0);
+    assert_eq!(service.metric("corrust_feng_heaps_total{feng=\"2\"}"), 69.0);
     for query in ["channel=99999999999999999999", "first=-1", "a=x"] {
         let mut stream = TcpStream::connect(service.http).unwrap();
         write!(stream, "GET /live.json?{query} HTTP/1.0\r\n\r\n").unwrap();
@@ -1059,7 +1060,7 @@ fn the_page_shows_what_metrics_say() {
     let service = Service::start(folder.path(), &format!("{STREAM} --integrate 64"));
     send(&case, &service, 0..20);
     service.wait("corrust_heaps_total{fate=\"placed\"}", 180.0);
-    service.wait("corrust_dumps_total{fate=\"done\"}", 4.0);
+    service.wait("corrust_dumps_total{fate=\"done\"}", 1.0);
     let mut chromium = Command::new(browser);
     chromium
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--v=0"])
@@ -1103,7 +1104,7 @@ fn send_and_serve_fit_each_other() {
     service.wait("corrust_heaps_total{fate=\"placed\"}", 256.0);
     service.end();
     for (arguments, sentence) in [
-        ("send nothing.npy", "no such file"),
+        ("send nothing.npy", "nothing.npy: cannot read: No such file"),
         ("send --packet 0", "0 bytes of payload in a packet"),
         ("send --polarisations 3", "expected a divisor of the recording's 16 inputs"),
         ("send --to nowhere", "expected an IPv4 address and a port"),
@@ -1113,86 +1114,123 @@ fn send_and_serve_fit_each_other() {
     }
 }
 
-/// What one thread receives on loopback while another sends as quickly as it can, and what spead2's receiver
-/// does with the same sender: bytes of samples a second, that come whole.
+/// What one thread receives on loopback of what another sends at several rates, and what spead2's receiver does
+/// with the same sender: bytes a second of the heaps that come whole.
 #[test]
 #[ignore = "a measurement"]
 fn rate() {
-    const SECONDS: f64 = 5.0;
-    let geometry = Geometry {
-        fengs: 4,
-        polarisations: 2,
-        channels: 128,
-        first_channel: 0,
-        heap_times: 256,
-        step: 256,
-        chunk_heaps: 32,
-        window: 4,
-    };
-    let inputs = geometry.shape().inputs;
-    let samples = vec![3_u8; geometry.heap_bytes() * geometry.fengs * 8];
-    let stop = std::sync::atomic::AtomicBool::new(false);
-    let flood = |to: SocketAddrV4| {
-        let view = Samples::new(&samples[..], Encoding::Ci8, Layout::Tcn, 128, inputs).unwrap();
-        let mut sender = Sender::new(vec![to], None, geometry.clone(), 128, 8192).unwrap();
-        let mut slots = 0;
-        while !stop.load(std::sync::atomic::Ordering::Relaxed) {
-            sender.send(&view, slots).unwrap();
-            slots += 8;
+    const SECONDS: f64 = 2.0;
+    for gigabytes in [0.5, 1.0, 1.5, 2.0, 2.5, 3.0, f64::INFINITY] {
+        let (whole, sent) = received(gigabytes * 1e9, SECONDS);
+        println!("sent {sent:.2} GB/s: corrust {whole:.2} GB/s");
+        let Some(python) = witness::python(&["spead2==4.5.1", "numpy"]) else { return };
+        let (whole, sent) = received_by_spead2(&python, gigabytes * 1e9, SECONDS);
+        println!("sent {sent:.2} GB/s: spead2  {whole:.2} GB/s");
+    }
+}
+
+const FLOOD: Geometry = Geometry {
+    fengs: 4,
+    polarisations: 2,
+    channels: 128,
+    first_channel: 0,
+    heap_times: 256,
+    step: 256,
+    chunk_heaps: 32,
+    window: 4,
+};
+
+/// Sends heaps of [`FLOOD`] until it is to stop, at most so many bytes a second, and returns their bytes.
+fn flood(to: SocketAddrV4, rate: f64, stop: &AtomicBool) -> f64 {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let payload = vec![3_u8; FLOOD.heap_bytes()];
+    // Packets are made once: their heaps and timestamps are put in when they are sent.
+    let mut ready: Vec<Vec<u8>> = Vec::new();
+    for feng in 0..FLOOD.fengs as u64 {
+        let items = [
+            Item::immediate(id::TIMESTAMP, 0),
+            Item::immediate(id::FENG, feng),
+            Item::immediate(id::CHANNEL, 0),
+            Item::absolute(id::SAMPLES, 0),
+        ];
+        packets(feng, &items, &payload, 8192, |packet| {
+            ready.push(packet.to_vec());
+            Ok(())
+        })
+        .unwrap();
+    }
+    let each = ready.len() / FLOOD.fengs;
+    let bytes = (FLOOD.heap_bytes() * FLOOD.fengs) as f64;
+    let (mut slots, begun) = (0_u64, Instant::now());
+    while !stop.load(Ordering::Relaxed) {
+        for (number, packet) in ready.iter_mut().enumerate() {
+            let heap = slots * FLOOD.fengs as u64 + (number / each) as u64;
+            let time = slots * FLOOD.heap_times as u64 * FLOOD.step;
+            packet[10..16].copy_from_slice(&heap.to_be_bytes()[2..]);
+            packet[42..48].copy_from_slice(&time.to_be_bytes()[2..]);
+            // Refused where nobody listens any more.
+            let _ = socket.send_to(packet, to);
         }
-        slots as f64 * (geometry.heap_bytes() * geometry.fengs) as f64
-    };
+        slots += 1;
+        while begun.elapsed().as_secs_f64() < slots as f64 * bytes / rate {
+            std::hint::spin_loop();
+        }
+    }
+    slots as f64 * bytes
+}
+
+/// Gigabytes a second of whole heaps, and of those sent.
+fn received(rate: f64, seconds: f64) -> (f64, f64) {
     let socket = corrust::live::open("127.0.0.1:0".parse().unwrap(), None, 64 << 20).unwrap();
     let SocketAddr::V4(address) = socket.local_addr().unwrap() else { unreachable!() };
     let ((spent, empty), (sender, passed)) = (mpsc::channel(), mpsc::channel());
-    let memory = (0..8).map(|_| geometry.memory(None).unwrap());
-    Window::chunks(&geometry, memory).for_each(|chunk| spent.send(chunk).unwrap());
-    let window = Window::new(geometry.clone(), 1 << 47, empty, sender);
+    let memory = (0..8).map(|_| FLOOD.memory(None).unwrap());
+    Window::chunks(&FLOOD, memory).for_each(|chunk| spent.send(chunk).unwrap());
+    let window = Window::new(FLOOD, 1 << 47, empty, sender);
     let receiver = corrust::live::Receiver::start(vec![socket], window, 1 << 18, 1 << 24).unwrap();
+    let watch = receiver.watch();
+    let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let sending = scope.spawn(|| flood(address));
+        let sending = scope.spawn(|| flood(address, rate, &stop));
         let begun = Instant::now();
-        while begun.elapsed().as_secs_f64() < SECONDS {
-            if let Ok(Passed { chunk: Some(chunk), .. }) =
-                passed.recv_timeout(Duration::from_millis(10))
-            {
+        while begun.elapsed().as_secs_f64() < seconds {
+            let passed = passed.recv_timeout(Duration::from_millis(10));
+            if let Ok(Passed { chunk: Some(chunk), .. }) = passed {
                 spent.send(chunk).unwrap();
             }
         }
-        let tally = receiver.tally();
-        let seconds = begun.elapsed().as_secs_f64();
-        let bytes = tally.heaps(Fate::Placed) as f64 * geometry.heap_bytes() as f64;
-        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        stop.store(true, Ordering::Relaxed);
         let sent = sending.join().unwrap();
-        println!(
-            "corrust: {:.2} GB/s whole of {:.2} GB/s sent; {} packets dropped by the system",
-            bytes / seconds / 1e9,
-            sent / seconds / 1e9,
-            tally.dropped
-        );
-    });
-    receiver.stop();
-    stop.store(false, std::sync::atomic::Ordering::Relaxed);
-    let Some(python) = witness::python(&["spead2==4.5.1", "numpy"]) else { return };
+        let seconds = begun.elapsed().as_secs_f64();
+        receiver.stop();
+        let whole = watch.tally().heaps(Fate::Placed) as f64 * FLOOD.heap_bytes() as f64;
+        (whole / seconds / 1e9, sent / seconds / 1e9)
+    })
+}
+
+/// [`received`], by spead2.
+fn received_by_spead2(python: &Path, rate: f64, seconds: f64) -> (f64, f64) {
+    let free = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let SocketAddr::V4(address) = free else { unreachable!() };
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/python/spead2_rate.py");
-    let port = address.port().to_string();
     let mut child = Command::new(python)
         .arg(script)
-        .args([&port, &SECONDS.to_string()])
+        .args([address.port().to_string(), seconds.to_string()])
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
     let mut output = BufReader::new(child.stdout.take().unwrap());
     let mut line = String::new();
     output.read_line(&mut line).unwrap();
-    std::thread::scope(|scope| {
-        let sending = scope.spawn(|| flood(address));
-        line.clear();
+    line.clear();
+    let stop = AtomicBool::new(false);
+    let sent = std::thread::scope(|scope| {
+        let begun = Instant::now();
+        let sending = scope.spawn(|| flood(address, rate, &stop));
         output.read_line(&mut line).unwrap();
-        stop.store(true, std::sync::atomic::Ordering::Relaxed);
-        let sent = sending.join().unwrap() / SECONDS / 1e9;
-        let rate: f64 = line.trim().parse().unwrap();
-        println!("spead2: {:.2} GB/s whole of about {sent:.2} GB/s sent", rate / 1e9);
+        stop.store(true, Ordering::Relaxed);
+        sending.join().unwrap() / begun.elapsed().as_secs_f64()
     });
     child.wait().unwrap();
+    (line.trim().parse::<f64>().unwrap() / 1e9, sent / 1e9)
 }

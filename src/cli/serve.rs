@@ -83,8 +83,10 @@ Examples:
   corrust serve --listen 239.1.2.0+3:7148 --interface 10.0.0.2 --fengs 64 --channels 256 --first-channel 512 \\
       --rate 1712MHz --step 8192 --sync 2026-03-01T04:00:00 --seconds 8 -o live/vis.uvh5 --array array.json";
 
-/// Chunks that are being correlated, or wait for it.
-const WAITING: usize = 4;
+/// Fewest and most chunks that are being correlated, or wait for it, and the bytes that those between have: what
+/// comes while the device is busy with something else.
+const WAITING: [usize; 2] = [4, 256];
+const WAITING_BYTES: usize = 256 << 20;
 
 /// Bytes that come with a heap's samples: other items, and descriptions.
 const EXTRA_BYTES: usize = 64 << 10;
@@ -124,7 +126,9 @@ impl Args {
             .build()?;
 
         let ((spent, empty), (sender, passed)) = (mpsc::channel(), mpsc::channel());
-        for _ in 0..geometry.window + WAITING {
+        let [fewest, most] = WAITING;
+        let waiting = (WAITING_BYTES / geometry.chunk_bytes()).clamp(fewest, most);
+        for _ in 0..geometry.window + waiting {
             let memory = geometry.memory(gpus.first())?;
             Window::chunks(&geometry, [memory]).for_each(|chunk| drop(spent.send(chunk)));
         }

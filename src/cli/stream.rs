@@ -29,8 +29,9 @@ pub struct Stream {
     pub interface: Option<Ipv4Addr>,
 }
 
-/// Chunks that are open at a time.
+/// Fewest chunks, and heaps one after the other, that are open at a time.
 const WINDOW: usize = 4;
+const WINDOW_HEAPS: usize = 16;
 
 /// Bytes of a chunk, where a heap of every F-engine is not more: what is correlated at a time.
 const CHUNK_BYTES: usize = 16 << 20;
@@ -55,6 +56,8 @@ impl Stream {
         let most = (times / (2 * WINDOW * heap_times) as u64).max(1);
         let heaps = (CHUNK_BYTES / geometry.chunk_bytes().max(1)).max(1) as u64;
         geometry.chunk_heaps = heaps.min(most) as usize;
+        // Sockets are not always looked after in the order in which packets come.
+        geometry.window = WINDOW.max(WINDOW_HEAPS / geometry.chunk_heaps);
         geometry.check()?;
         Ok(geometry)
     }
