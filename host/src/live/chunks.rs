@@ -278,6 +278,9 @@ struct Place {
     source: u16,
 }
 
+/// The fate of a heap that has no place, and whose it is.
+type Refused = (Fate, Option<usize>);
+
 /// The open chunks.
 pub struct Window {
     geometry: Geometry,
@@ -354,7 +357,7 @@ impl Window {
     fn understand<'a>(
         &self,
         heap: &'a Heap,
-    ) -> std::result::Result<(Place, Cow<'a, [u8]>), (Fate, Option<usize>)> {
+    ) -> std::result::Result<(Place, Cow<'a, [u8]>), Refused> {
         let Geometry { fengs, polarisations, channels, heap_times, first_channel, step, .. } =
             self.geometry;
         if !heap.has(id::SAMPLES) && (heap.has(id::DESCRIPTOR) || heap.has(id::CONTROL)) {

@@ -86,7 +86,7 @@ struct Open {
 }
 
 enum Format {
-    Npy { visibilities: Writer, valid: Writer, description: PathBuf },
+    Npy { visibilities: Box<Writer>, valid: Box<Writer>, description: PathBuf },
     Uvh5(Box<uvh5::Writer>),
 }
 
@@ -201,8 +201,8 @@ impl Files {
                 let entry = [self.shape.channels, baselines(self.shape.inputs)];
                 let sums = [&entry[..], &[2]].concat();
                 Format::Npy {
-                    visibilities: Writer::appending(path("npy"), Dtype::Int64, &sums)?,
-                    valid: Writer::appending(path("valid.npy"), Dtype::Uint64, &entry)?,
+                    visibilities: Box::new(Writer::appending(path("npy"), Dtype::Int64, &sums)?),
+                    valid: Box::new(Writer::appending(path("valid.npy"), Dtype::Uint64, &entry)?),
                     description: path("json"),
                 }
             }
