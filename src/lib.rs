@@ -16,6 +16,7 @@
 //! - [`quantise`] makes few-bit samples of voltages; [`reorder`] and [`shift`] bring samples into order
 //!   on a GPU.
 //! - [`delays`] are those of inputs that change with time: polynomials, and of an array that turns with Earth.
+//! - [`live`] correlates what comes from the network.
 //! - [`simulate`] makes recordings of point sources with known delays, of channels or raw voltages.
 //! - [`device`] tells what there is to run on.
 //!
@@ -45,6 +46,9 @@ pub mod bench;
 
 #[cfg(feature = "cli")]
 pub mod cli;
+
+#[cfg(feature = "serve")]
+pub mod serve;
 
 /// The command speaks of the library as its other users do.
 #[cfg(feature = "cli")]

@@ -16,6 +16,7 @@ mod error;
 pub mod format;
 mod kernel;
 mod layout;
+pub mod live;
 pub mod photons;
 mod place;
 pub mod quantise;

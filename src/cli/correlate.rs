@@ -10,7 +10,7 @@ use std::{
 use corrust::{
     Correlator, Devices, Encoding, Error, Result, channelise,
     channelise::SpectrumEncoding,
-    correlate::{Kernel, Shape, Visibilities, baselines, useful_operations},
+    correlate::{Kernel, Shape, baselines, useful_operations},
     device::Gpu,
     format::{
         self, RawShape, Recording,
@@ -100,7 +100,7 @@ pub struct Args {
 }
 
 /// A positive number of seconds.
-fn seconds(text: &str) -> std::result::Result<f64, &'static str> {
+pub(super) fn seconds(text: &str) -> std::result::Result<f64, &'static str> {
     let found = text.parse().ok().filter(|seconds: &f64| *seconds > 0.0 && seconds.is_finite());
     found.ok_or("expected a positive number of seconds")
 }
@@ -574,7 +574,7 @@ impl Outputs {
             let coefficients = coefficients.transpose()?;
             let visibilities = coefficients.as_ref().unwrap_or(&dump.visibilities);
             match &mut self.visibilities {
-                Output::Npy(file) => append(file, visibilities)?,
+                Output::Npy(file) => file.append(visibilities.bytes())?,
                 Output::Uvh5(file) => file.append(visibilities, &dump.valid, start, times)?,
             }
             if let Some(counts) = &mut self.counts {
@@ -656,18 +656,5 @@ impl Totals {
             self.unit.count(self.times),
             count(self.dumps, "dump")
         )
-    }
-}
-
-/// Appends one dump.
-fn append(writer: &mut Writer, visibilities: &Visibilities) -> Result<()> {
-    const CONTIGUOUS: &str = "a dump is stored in standard order";
-    match visibilities {
-        Visibilities::Integer(sums) => {
-            writer.append(bytemuck::cast_slice(sums.as_slice().expect(CONTIGUOUS)))
-        }
-        Visibilities::Float(sums) => {
-            writer.append(bytemuck::cast_slice(sums.as_slice().expect(CONTIGUOUS)))
-        }
     }
 }

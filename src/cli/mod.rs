@@ -5,6 +5,8 @@ use std::{
     fmt::Display,
     io::{IsTerminal, Write},
     path::PathBuf,
+    sync::atomic::{AtomicBool, Ordering},
+    time::{Duration, Instant},
 };
 
 use clap::{Parser, Subcommand, error::ErrorKind};
@@ -36,8 +38,12 @@ mod quantise;
 mod response;
 mod run_files;
 mod selection;
+mod send;
 mod sensitivity;
+#[cfg(feature = "serve")]
+mod serve;
 mod simulate;
+mod stream;
 mod units;
 mod weights;
 
@@ -94,9 +100,12 @@ enum Command {
     Info(info::Args),
     Plan(plan::Args),
     Simulate(simulate::Args),
+    Send(send::Args),
     Quantise(quantise::Args),
     Channelise(channelise::Args),
     Correlate(correlate::Args),
+    #[cfg(feature = "serve")]
+    Serve(Box<serve::Args>),
     Filterbank(filterbank::Args),
     Beamform(beamform::Args),
     Weights(weights::Args),
@@ -120,9 +129,12 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
             Command::Info(args) => args.run(),
             Command::Plan(args) => args.run(),
             Command::Simulate(args) => args.run(),
+            Command::Send(args) => args.run(),
             Command::Quantise(args) => args.run(),
             Command::Channelise(args) => args.run(),
             Command::Correlate(args) => args.run(),
+            #[cfg(feature = "serve")]
+            Command::Serve(args) => args.run(),
             Command::Filterbank(args) => args.run(),
             Command::Beamform(args) => args.run(),
             Command::Weights(args) => args.run(),
@@ -194,7 +206,15 @@ fn obey_signals() -> Result<()> {
     let obeyed = [SIGINT, SIGTERM].into_iter().chain((!is_ignored(SIGHUP)).then_some(SIGHUP));
     let mut signals = Signals::new(obeyed).map_err(fault)?;
     let listen = move || {
-        if signals.forever().next().is_some() {
+        let mut first = None;
+        for _ in &mut signals {
+            // A service has what is complete written first; who cannot wait says it again. Some say it to the
+            // process and to its group at once.
+            let asked: &mut Instant = first.get_or_insert_with(Instant::now);
+            if SERVING.load(Ordering::Relaxed) && asked.elapsed() < Duration::from_secs(1) {
+                STOPPING.store(true, Ordering::Relaxed);
+                continue;
+            }
             abandon_partial_files();
             if std::io::stderr().is_terminal() {
                 let _ = write!(std::io::stderr(), "\r\x1b[2K");
@@ -205,6 +225,10 @@ fn obey_signals() -> Result<()> {
     };
     std::thread::Builder::new().name("signals".into()).spawn(listen).map(drop).map_err(fault)
 }
+
+/// Whether a service runs that ends by itself when it is to stop, and whether it is.
+static SERVING: AtomicBool = AtomicBool::new(false);
+static STOPPING: AtomicBool = AtomicBool::new(false);
 
 /// Whether a signal is ignored.
 #[cfg(unix)]

@@ -52,6 +52,18 @@ impl Visibilities {
         }
     }
 
+    /// Their bytes, `[channel][baseline][re, im]`, as files hold them.
+    ///
+    /// # Panics
+    /// When they are in another order, which those of a plan are not.
+    pub fn bytes(&self) -> &[u8] {
+        const WHY: &str = "visibilities in standard order";
+        match self {
+            Self::Integer(sums) => bytemuck::cast_slice(sums.as_slice().expect(WHY)),
+            Self::Float(sums) => bytemuck::cast_slice(sums.as_slice().expect(WHY)),
+        }
+    }
+
     /// The exact sums, if the samples were integers.
     pub fn integer(&self) -> Option<&Array2<Complex<i64>>> {
         match self {

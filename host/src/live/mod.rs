@@ -1,0 +1,70 @@
+//! A correlator that listens: F-engines' heaps from the network, dumps at absolute times.
+//!
+//! - [`Receiver`] has a thread for each socket, which understands packets ([`spead`]) and puts heaps together.
+//! - A [`Window`] puts heaps into [`Chunk`]s by their timestamps, whatever the order in which they come, and
+//!   hands chunks out with what is missing.
+//! - An [`Integrator`] correlates chunks, and cuts dumps at multiples of the integration since the sync time.
+//! - [`Files`] are what dumps are written to.
+//! - A [`Sender`] does what F-engines do.
+//!
+//! Memory is bounded whatever comes: chunks are used again, and heaps that stay incomplete are given up.
+//!
+//! ```
+//! use std::{sync::mpsc::channel, time::Duration};
+//!
+//! use corrust_host::{
+//!     Correlator, Device, Encoding, Layout,
+//!     live::{Geometry, Integrator, Receiver, Sender, Window, open},
+//!     samples::Samples,
+//! };
+//!
+//! let geometry = Geometry {
+//!     fengs: 2, polarisations: 1, channels: 4, first_channel: 0,
+//!     heap_times: 8, step: 8, chunk_heaps: 2, window: 2,
+//! };
+//! let socket = open("127.0.0.1:0".parse()?, None, 1 << 20)?;
+//! let std::net::SocketAddr::V4(address) = socket.local_addr()? else { unreachable!() };
+//! let ((spent, empty), (sender, passed)) = (channel(), channel());
+//! let memory = (0..4).map(|_| Box::new(vec![0; geometry.chunk_bytes()]) as _);
+//! Window::chunks(&geometry, memory).for_each(|chunk| spent.send(chunk).unwrap());
+//! let window = Window::new(geometry.clone(), 1 << 47, empty, sender);
+//! let receiver = Receiver::start(vec![socket], window, 1 << 16, 1 << 20)?;
+//!
+//! let samples = [[[[1_i8, 2]; 2]; 4]; 32]; // [time][channel][input][re, im]
+//! let view = Samples::new(&samples[..], Encoding::Ci8, Layout::Tcn, 4, 2)?;
+//! Sender::new(vec![address], None, geometry.clone(), 4, 1024)?.send(&view, 0)?;
+//! while receiver.tally().packets < 8 {
+//!     std::thread::sleep(Duration::from_millis(1));
+//! }
+//! let end = receiver.stop();
+//!
+//! let correlator = Correlator::builder(2, 4).layout(Layout::Cnt).device(Device::Cpu).build()?;
+//! let mut integrator = Integrator::new(correlator, geometry, 16)?;
+//! let mut powers = Vec::new();
+//! for chunk in passed {
+//!     integrator.take(chunk, |dump| {
+//!         powers.push(dump.dump.visibilities.integer().unwrap()[[0, 0]].re);
+//!         Ok(())
+//!     })?;
+//! }
+//! assert_eq!((end, powers), (32, vec![16 * 5; 2]));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod batch;
+mod chunks;
+mod dumps;
+mod files;
+mod heaps;
+mod receive;
+mod send;
+pub mod spead;
+mod tally;
+
+pub use chunks::{Chunk, Geometry, Memory, Passed, Sources, Window};
+pub use dumps::{Integrator, LiveDump};
+pub use files::{Clock, Files};
+pub use heaps::{Assembler, Heap};
+pub use receive::{Endpoints, Receiver, Watch, open};
+pub use send::Sender;
+pub use tally::{Fate, Tally};

@@ -1,0 +1,117 @@
+//! What came of all that was received.
+
+use super::spead::Fault;
+
+/// What became of a heap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// Its samples are correlated.
+    Placed,
+    /// Its time was over when it came.
+    Late,
+    /// Its samples, or some of them, were there already, from the same sender.
+    Repeated,
+    /// Its samples were there already, from another sender: two F-engines have one number.
+    Conflicting,
+    /// Packets of it never came.
+    Incomplete,
+    /// Its timestamp is far from all others.
+    Astray,
+    /// There was no memory for it, as the device is too slow.
+    Overrun,
+    /// It has no timestamp, F-engine, first channel or samples.
+    Lacking,
+    /// Its F-engine is none of those that are listened to.
+    Unknown,
+    /// Its channels are not, or not all, among those that are correlated.
+    Outside,
+    /// Its timestamp is no multiple of a heap's times.
+    Misaligned,
+    /// Its samples do not fill whole channels.
+    WrongSize,
+    /// It describes items, or starts or stops a stream, and has no samples.
+    Control,
+}
+
+impl Fate {
+    /// All of them.
+    pub const ALL: [Self; 13] = [
+        Self::Placed,
+        Self::Late,
+        Self::Repeated,
+        Self::Conflicting,
+        Self::Incomplete,
+        Self::Astray,
+        Self::Overrun,
+        Self::Lacking,
+        Self::Unknown,
+        Self::Outside,
+        Self::Misaligned,
+        Self::WrongSize,
+        Self::Control,
+    ];
+
+    /// One word.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Placed => "placed",
+            Self::Late => "late",
+            Self::Repeated => "repeated",
+            Self::Conflicting => "conflicting",
+            Self::Incomplete => "incomplete",
+            Self::Astray => "astray",
+            Self::Overrun => "overrun",
+            Self::Lacking => "lacking",
+            Self::Unknown => "unknown",
+            Self::Outside => "outside",
+            Self::Misaligned => "misaligned",
+            Self::WrongSize => "size",
+            Self::Control => "control",
+        }
+    }
+}
+
+/// Counts of packets and heaps.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Packets received, whatever they are.
+    pub packets: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Packets that the system dropped, as nobody fetched them in time.
+    pub dropped: u64,
+    /// Jumps of the time: senders that began again.
+    pub jumps: u64,
+    faults: [u64; Fault::ALL.len()],
+    heaps: [u64; Fate::ALL.len()],
+    /// Heaps of each F-engine that were placed, and those that were not.
+    pub fengs: Vec<[u64; 2]>,
+}
+
+impl Tally {
+    /// Nothing yet, of so many F-engines.
+    pub(super) fn of(fengs: usize) -> Self {
+        Self { fengs: vec![[0; 2]; fengs], ..Self::default() }
+    }
+
+    /// Packets that were none.
+    pub fn faults(&self, fault: Fault) -> u64 {
+        self.faults[fault as usize]
+    }
+
+    /// Heaps that met a fate.
+    pub fn heaps(&self, fate: Fate) -> u64 {
+        self.heaps[fate as usize]
+    }
+
+    pub(super) fn count_fault(&mut self, fault: Fault) {
+        self.faults[fault as usize] += 1;
+    }
+
+    pub(super) fn count(&mut self, fate: Fate, feng: Option<usize>) {
+        self.heaps[fate as usize] += 1;
+        if let Some(counts) = feng.and_then(|feng| self.fengs.get_mut(feng)) {
+            counts[usize::from(fate != Fate::Placed)] += 1;
+        }
+    }
+}

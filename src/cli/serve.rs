@@ -1,0 +1,278 @@
+//! `corrust serve`.
+
+use std::{
+    net::{SocketAddr, TcpListener},
+    num::NonZeroU64,
+    path::PathBuf,
+    sync::{Arc, atomic::Ordering, mpsc},
+    time::Duration,
+};
+
+use corrust::{
+    Correlator, Error, Result,
+    format::{self, Timestamp, array::Array},
+    live::{self, Clock, Endpoints, Fate, Files, Geometry, Integrator, LiveDump, Receiver, Window},
+    serve::{Board, start},
+};
+
+use super::{
+    SERVING, STOPPING, correlate::Place, correlate::UVH5, correlate::seconds, count, digits,
+    run_files::ending, run_files::input, say, stream::Stream, warn,
+};
+
+/// Correlate what F-engines send: SPEAD 64-48 heaps over UDP, IPv4 unicast or multicast
+///
+/// Heaps are those of MeerKAT's F-engines: items 0x1600 timestamp (48 bits, which wrap), 0x4101 F-engine, 0x4103
+/// first channel, 0x4300 samples int8 [channel][time][polarisation][2]. They may come in any order; what is
+/// lost, late or malformed is counted, and the valid samples behind every visibility are exact. Dumps begin at
+/// multiples of the integration since the sync time.
+///
+/// Metrics for Prometheus are at /metrics of --http, a page with spectra, visibilities and losses at /. SIGINT and
+/// SIGTERM end it: the last complete dump is written.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// Address to listen to: 127.0.0.1:7148, or several, 239.1.2.0+3:7148 (four addresses), 10.0.0.1:7148+3
+    /// (four ports); a socket and a thread for each
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7148")]
+    listen: Vec<Endpoints>,
+    /// F-engines, which are numbered from 0
+    #[arg(long, default_value_t = 8, value_name = "N")]
+    fengs: usize,
+    /// Channels to correlate
+    #[arg(long, default_value_t = 128, value_name = "C")]
+    channels: usize,
+    #[command(flatten)]
+    stream: Stream,
+    /// When timestamps were 0, UTC, as in 2026-03-01T12:00:00 [default: when this starts]
+    #[arg(long, value_name = "TIME", value_parser = format::moment)]
+    sync: Option<Timestamp>,
+    /// How often timestamps have wrapped since then [default: as often as makes the first heap that of now]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(..32768),
+          requires = "sync")]
+    wraps: Option<u64>,
+    /// Files to write, live/vis.npy or live/vis.uvh5: their names get the time of their first dump, as in
+    /// vis-20260301T120000.000000Z.npy
+    #[arg(short, long, value_name = "NAME")]
+    output: Option<PathBuf>,
+    /// Array file, for UVH5: telescope, location, antennas, frequencies (JSON)
+    #[arg(long, value_name = "ARRAY.json", value_parser = input())]
+    array: Option<PathBuf>,
+    /// Dumps of a file
+    #[arg(long, default_value_t = 1, value_name = "DUMPS")]
+    file_dumps: usize,
+    /// Times of a dump
+    #[arg(long, value_name = "T", conflicts_with = "seconds")]
+    integrate: Option<NonZeroU64>,
+    /// Seconds of a dump, to the nearest whole number of times [default: 1]
+    #[arg(long, value_name = "S", value_parser = seconds)]
+    seconds: Option<f64>,
+    #[command(flatten)]
+    place: Place,
+    /// Where metrics and page are served; 0.0.0.0:8148 to other machines, too
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8148")]
+    http: SocketAddr,
+    /// Bytes of packets that the system keeps for each socket, where it allows so many
+    #[arg(long, value_name = "BYTES", default_value_t = 64 << 20)]
+    buffer: usize,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  corrust serve                                     what corrust send sends; see http://127.0.0.1:8148
+  corrust serve --listen 239.1.2.0+3:7148 --interface 10.0.0.2 --fengs 64 --channels 256 --first-channel 512 \\
+      --rate 1712MHz --step 8192 --sync 2026-03-01T04:00:00 --seconds 8 -o live/vis.uvh5 --array array.json";
+
+/// Fewest and most chunks that are being correlated, or wait for it, and the bytes that those between have: what
+/// comes while the device is busy with something else.
+const WAITING: [usize; 2] = [4, 256];
+const WAITING_BYTES: usize = 256 << 20;
+
+/// Bytes that come with a heap's samples: other items, and descriptions.
+const EXTRA_BYTES: usize = 64 << 10;
+
+impl Args {
+    /// Serves until it is told to end.
+    pub fn run(self) -> Result<()> {
+        let interval = self.stream.interval(self.channels);
+        let integration = match self.integrate {
+            Some(times) => times.get(),
+            None => {
+                let seconds = self.seconds.unwrap_or(1.0);
+                let times = (seconds / interval).round() as u64;
+                NonZeroU64::new(times).map(NonZeroU64::get).ok_or_else(|| {
+                    Error::invalid(format!(
+                        "--seconds {seconds}: expected at least {interval}, from one time to the next"
+                    ))
+                })?
+            }
+        };
+        let geometry = self.stream.geometry(self.fengs, self.channels, integration)?;
+        let array = self.array()?;
+        let http = TcpListener::bind(self.http).map_err(|error| {
+            Error::invalid(format!("--http {}: cannot listen there: {error}", self.http))
+        })?;
+        let addresses = self.listen.iter().flat_map(Endpoints::iter);
+        let sockets = addresses
+            .map(|address| live::open(address, self.stream.interface, self.buffer))
+            .collect::<Result<Vec<_>>>()?;
+        let shape = geometry.shape();
+        let gpus = self.place.device.open()?;
+        let correlator = Correlator::builder(shape.inputs, shape.channels)
+            .layout(shape.layout)
+            .gpus(gpus.clone())
+            .device(self.place.device.clone())
+            .kernel(self.place.kernel)
+            .build()?;
+
+        let ((spent, empty), (sender, passed)) = (mpsc::channel(), mpsc::channel());
+        let [fewest, most] = WAITING;
+        let waiting = (WAITING_BYTES / geometry.chunk_bytes()).clamp(fewest, most);
+        for _ in 0..geometry.window + waiting {
+            let memory = geometry.memory(gpus.first())?;
+            Window::chunks(&geometry, [memory]).for_each(|chunk| drop(spent.send(chunk)));
+        }
+        let (clock, expected) = self.clock(&geometry);
+        let files = self.output.as_ref().map(|output| {
+            let first_channel = geometry.first_channel;
+            Files::new(output, shape, first_channel, clock, array, self.file_dumps)
+        });
+        let mut files = files.transpose()?;
+        let window = Window::new(geometry.clone(), expected, empty, sender);
+        let heap_bytes = geometry.heap_bytes() + EXTRA_BYTES;
+        let held_bytes = (2 * geometry.fengs + 8) * heap_bytes;
+        SERVING.store(true, Ordering::Relaxed);
+        let first = sockets[0].local_addr().map_err(Error::io("a socket", "read"))?;
+        let more = match sockets.len() {
+            1 => String::new(),
+            all => format!(" and {} more", all - 1),
+        };
+        let receiver = Receiver::start(sockets, window, heap_bytes, held_bytes)?;
+        let board = Arc::new(Board::new(geometry.clone(), clock, receiver.watch()));
+        let address = http.local_addr().unwrap_or(self.http);
+        start(http, board.clone())?;
+        say(format_args!(
+            "listening to {first}{more}, {} x {}, dumps of {} s on {} ({}): http://{address}",
+            count(shape.inputs, "input"),
+            count(shape.channels, "channel"),
+            digits(integration as f64 * interval),
+            correlator.device_name(),
+            correlator.kernel()
+        ));
+
+        let mut integrator = Integrator::new(correlator, geometry, integration)?;
+        let mut faults = Faults::default();
+        let mut done = |dump: &LiveDump| {
+            board.show(dump);
+            board.dumps.done.fetch_add(1, Ordering::Relaxed);
+            if let Some(files) = &mut files {
+                faults.said(files.append(dump));
+                board.dumps.written.store(files.written(), Ordering::Relaxed);
+                board.dumps.dropped.store(files.dropped(), Ordering::Relaxed);
+            }
+            Ok(())
+        };
+        let mut receiver = Some(receiver);
+        let mut end = 0;
+        loop {
+            match passed.recv_timeout(Duration::from_millis(50)) {
+                Ok(chunk) => {
+                    if let Some(chunk) = integrator.take(chunk, &mut done)? {
+                        let _ = spent.send(chunk);
+                    }
+                    board.dumps.empty.store(integrator.empty(), Ordering::Relaxed);
+                }
+                Err(_) if receiver.is_none() => break,
+                Err(_) => {}
+            }
+            if STOPPING.load(Ordering::Relaxed)
+                && let Some(receiver) = receiver.take()
+            {
+                end = receiver.stop();
+            }
+        }
+        integrator.end(end, &mut done)?;
+        if let Some(files) = &mut files {
+            faults.said(files.finish());
+            board.dumps.written.store(files.written(), Ordering::Relaxed);
+            board.dumps.dropped.store(files.dropped(), Ordering::Relaxed);
+        }
+        summary(&board);
+        Ok(())
+    }
+
+    /// The array, for UVH5.
+    fn array(&self) -> Result<Option<Array>> {
+        let is_uvh5 = self.output.as_ref().is_some_and(|output| ending(output) == UVH5);
+        match (&self.array, &self.output) {
+            (Some(array), Some(_)) if is_uvh5 => Array::read(array).map(Some),
+            (None, Some(output)) if is_uvh5 => Err(Error::file(
+                output,
+                "is to be UVH5: expected --array ARRAY.json, which says what the inputs and channels are",
+            )),
+            (Some(array), _) => Err(Error::invalid(format!(
+                "--array {}: expected an --output whose name ends in .{UVH5}",
+                array.display()
+            ))),
+            (None, Some(output)) if ending(output) != "npy" => {
+                Err(Error::file(output, "expected a name that ends in .npy or .uvh5"))
+            }
+            (None, _) => Ok(None),
+        }
+    }
+
+    /// When timestamps are, and what the first one is next to.
+    fn clock(&self, geometry: &Geometry) -> (Clock, u64) {
+        let rate = self.stream.rate.0;
+        let clock = |sync| Clock { sync, rate, step: geometry.step };
+        let now = Timestamp::now();
+        // Of the timestamps that do not wrap.
+        let half = 1_u64 << (live::spead::VALUE_BITS - 1);
+        let Some(sync) = self.sync else { return (clock(now), half) };
+        let since = now.duration_since(sync).as_secs_f64().max(0.0) * rate;
+        let expected = self.wraps.map_or(since as u64, |wraps| (2 * wraps + 1) * half);
+        (clock(sync), expected)
+    }
+}
+
+/// Says the first of many errors that follow each other, and when they are over.
+#[derive(Default)]
+struct Faults {
+    lasting: bool,
+}
+
+impl Faults {
+    fn said(&mut self, result: Result<()>) {
+        match (result, self.lasting) {
+            (Err(error), false) => {
+                warn(format_args!("{error}; dumps are dropped until it is over"))
+            }
+            (Ok(()), true) => warn("dumps are written again"),
+            (Ok(()), false) => return,
+            (Err(_), true) => return,
+        }
+        self.lasting = !self.lasting;
+    }
+}
+
+/// Says what came of all.
+fn summary(board: &Board) {
+    let tally = board.tally();
+    let load = |count: &std::sync::atomic::AtomicU64| count.load(Ordering::Relaxed);
+    let lost: Vec<_> = Fate::ALL[1..]
+        .iter()
+        .filter(|fate| tally.heaps(**fate) > 0)
+        .map(|fate| format!("{} {}", tally.heaps(*fate), fate.name()))
+        .collect();
+    say(format_args!(
+        "{} in {}, {} placed{}{}; {}: {} written, {} dropped",
+        count(tally.packets, "packet"),
+        count(Fate::ALL.iter().map(|fate| tally.heaps(*fate)).sum::<u64>(), "heap"),
+        tally.heaps(Fate::Placed),
+        if lost.is_empty() { "" } else { ", " },
+        lost.join(", "),
+        count(load(&board.dumps.done), "dump"),
+        load(&board.dumps.written),
+        load(&board.dumps.dropped),
+    ));
+}

@@ -1,0 +1,324 @@
+//! What there is to show of a live correlator.
+
+use std::{
+    fmt::Write,
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use corrust::{
+    correlate::{Visibilities, baseline},
+    live::{Clock, Fate, Geometry, LiveDump, Tally, Watch, spead::Fault},
+};
+use num_complex::Complex;
+use serde::{Deserialize, Serialize};
+
+/// Most points of a spectrum, spectra, and inputs of a matrix that are shown at a time.
+const MOST_POINTS: usize = 1024;
+const MOST_SPECTRA: usize = 32;
+const MOST_INPUTS: usize = 64;
+
+/// Counts of dumps.
+#[derive(Debug, Default)]
+pub struct Dumps {
+    /// Correlated.
+    pub done: AtomicU64,
+    /// In files that are complete.
+    pub written: AtomicU64,
+    /// That could not be written.
+    pub dropped: AtomicU64,
+    /// Of which nothing came, between others.
+    pub empty: AtomicU64,
+}
+
+/// What is shown: the last dump, and counts.
+pub struct Board {
+    geometry: Geometry,
+    clock: Clock,
+    watch: Watch,
+    /// Counts of dumps.
+    pub dumps: Dumps,
+    latest: Mutex<Option<LiveDump>>,
+}
+
+/// What someone looks at.
+#[derive(Debug, Deserialize)]
+#[serde(default)]
+pub struct Look {
+    /// The channel of the matrix.
+    channel: usize,
+    /// The first input of the spectra and the matrix.
+    first: usize,
+    /// The baseline whose channels are shown.
+    a: usize,
+    b: usize,
+}
+
+impl Default for Look {
+    fn default() -> Self {
+        Self { channel: usize::MAX, first: 0, a: 1, b: 0 }
+    }
+}
+
+/// What the page draws.
+#[derive(Debug, Serialize)]
+pub struct Live {
+    inputs: usize,
+    channels: usize,
+    first_channel: u64,
+    /// Names and labels of metrics, as `/metrics` has them, and their values.
+    metrics: Vec<(String, String)>,
+    dump: Option<Shown>,
+}
+
+#[derive(Debug, Serialize)]
+struct Shown {
+    start: String,
+    seconds: f64,
+    /// The input of the first spectrum, and of the matrix's first row.
+    first: usize,
+    /// Channels behind a point of a spectrum.
+    grain: usize,
+    /// Mean power of a sample `[input][point]`; nothing where none came.
+    spectra: Vec<Vec<Option<f64>>>,
+    channel: usize,
+    /// Rows `[i][j]`, j <= i: mean amplitude and phase in turns.
+    amplitude: Vec<Vec<Option<f64>>>,
+    phase: Vec<Vec<Option<f64>>>,
+    baseline: [usize; 2],
+    /// Of the baseline, `[point]`.
+    baseline_amplitude: Vec<Option<f64>>,
+    baseline_phase: Vec<Option<f64>>,
+    /// The part of each input's samples that is missing.
+    losses: Vec<f64>,
+}
+
+/// A metric of a family.
+struct Metric {
+    labels: String,
+    value: String,
+}
+
+/// Metrics of one name.
+struct Family {
+    name: &'static str,
+    help: &'static str,
+    kind: &'static str,
+    metrics: Vec<Metric>,
+}
+
+impl Family {
+    fn new(name: &'static str, kind: &'static str, help: &'static str) -> Self {
+        Self { name, help, kind, metrics: Vec::new() }
+    }
+
+    fn one(mut self, value: impl ToString) -> Self {
+        self.metrics.push(Metric { labels: String::new(), value: value.to_string() });
+        self
+    }
+
+    fn of(mut self, label: &str, name: impl ToString, value: impl ToString) -> Self {
+        let labels = format!("{{{label}=\"{}\"}}", name.to_string());
+        self.metrics.push(Metric { labels, value: value.to_string() });
+        self
+    }
+}
+
+impl Board {
+    /// Nothing yet of a stream.
+    pub fn new(geometry: Geometry, clock: Clock, watch: Watch) -> Self {
+        Self { geometry, clock, watch, dumps: Dumps::default(), latest: Mutex::new(None) }
+    }
+
+    /// What has come so far.
+    pub fn tally(&self) -> Tally {
+        self.watch.tally()
+    }
+
+    /// Shows a dump from now on.
+    pub fn show(&self, dump: &LiveDump) {
+        match &mut *self.latest() {
+            Some(latest) => latest.clone_from(dump),
+            none => *none = Some(dump.clone()),
+        }
+    }
+
+    fn latest(&self) -> MutexGuard<'_, Option<LiveDump>> {
+        self.latest.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn families(&self) -> Vec<Family> {
+        let tally = self.tally();
+        let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        let mut heaps = Family::new("corrust_heaps_total", "counter", "Heaps, by their fate.");
+        for fate in Fate::ALL {
+            heaps = heaps.of("fate", fate.name(), tally.heaps(fate));
+        }
+        let mut faults = Family::new(
+            "corrust_bad_packets_total",
+            "counter",
+            "Packets that were none, by fault.",
+        );
+        for fault in Fault::ALL {
+            faults = faults.of("fault", fault.name(), tally.faults(fault));
+        }
+        let names = ["corrust_feng_heaps_total", "corrust_feng_lost_heaps_total"];
+        let help = ["Heaps of an F-engine that were placed.", "Its heaps that came and were not."];
+        let [mut placed, mut lost] = [0, 1].map(|i| Family::new(names[i], "counter", help[i]));
+        for (feng, counts) in tally.fengs.iter().enumerate() {
+            placed = placed.of("feng", feng, counts[0]);
+            lost = lost.of("feng", feng, counts[1]);
+        }
+        let counter = |name, help| Family::new(name, "counter", help);
+        let mut families = vec![
+            counter("corrust_packets_total", "Packets received.").one(tally.packets),
+            counter("corrust_bytes_total", "Bytes of packets received.").one(tally.bytes),
+            counter("corrust_dropped_packets_total", "Packets that the system dropped.")
+                .one(tally.dropped),
+            faults,
+            heaps,
+            placed,
+            lost,
+            counter("corrust_jumps_total", "Jumps of the timestamps.").one(tally.jumps),
+            counter("corrust_dumps_total", "Dumps, by their fate.")
+                .of("fate", "done", count(&self.dumps.done))
+                .of("fate", "written", count(&self.dumps.written))
+                .of("fate", "dropped", count(&self.dumps.dropped))
+                .of("fate", "empty", count(&self.dumps.empty)),
+        ];
+        if let Some(dump) = &*self.latest() {
+            let start = self.clock.moment(dump.start).as_duration().as_secs_f64();
+            let gauge = |name, help| Family::new(name, "gauge", help);
+            families.push(
+                gauge("corrust_dump_start_seconds", "Start of the last dump, Unix time.")
+                    .one(start),
+            );
+            let mut missing = gauge(
+                "corrust_input_missing_ratio",
+                "The part of an input's samples of the last dump that is missing.",
+            );
+            let mut power =
+                gauge("corrust_input_power", "Mean power of an input's samples of the last dump.");
+            for input in 0..self.geometry.shape().inputs {
+                let (sum, valid) = self.sums(dump, (input, input), 0..self.geometry.channels);
+                let all = dump.times * self.geometry.channels as u64;
+                missing = missing.of("input", input, 1.0 - valid as f64 / all as f64);
+                power = power.of("input", input, mean(sum, valid).map_or(0.0, |mean| mean.re));
+            }
+            families.extend([missing, power]);
+        }
+        families
+    }
+
+    /// All metrics in Prometheus' format.
+    pub fn metrics_text(&self) -> String {
+        let mut text = String::new();
+        for Family { name, help, kind, metrics } in self.families() {
+            let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
+            for Metric { labels, value } in metrics {
+                let _ = writeln!(text, "{name}{labels} {value}");
+            }
+        }
+        text
+    }
+
+    /// What the page draws, as someone looks at it.
+    pub fn live(&self, look: &Look) -> Live {
+        let metrics = self.families().into_iter().flat_map(|family| {
+            let name = family.name;
+            family
+                .metrics
+                .into_iter()
+                .map(move |Metric { labels, value }| (format!("{name}{labels}"), value))
+        });
+        let shape = self.geometry.shape();
+        Live {
+            inputs: shape.inputs,
+            channels: shape.channels,
+            first_channel: self.geometry.first_channel,
+            metrics: metrics.collect(),
+            dump: self.latest().as_ref().map(|dump| self.shown(dump, look)),
+        }
+    }
+
+    fn shown(&self, dump: &LiveDump, look: &Look) -> Shown {
+        let shape = self.geometry.shape();
+        let (inputs, channels) = (shape.inputs, shape.channels);
+        let first = look.first.min(inputs - 1);
+        let channel = if look.channel < channels { look.channel } else { channels / 2 };
+        let [a, b] = [look.a, look.b].map(|input| input.min(inputs - 1));
+        let pair = (a.max(b), a.min(b));
+        let grain = channels.div_ceil(MOST_POINTS);
+        let points = |pair| -> Vec<Option<Complex<f64>>> {
+            let starts = (0..channels).step_by(grain);
+            let point = |start: usize| {
+                let (sum, valid) = self.sums(dump, pair, start..channels.min(start + grain));
+                mean(sum, valid)
+            };
+            starts.map(point).collect()
+        };
+        let spectrum = |input| points((input, input)).iter().map(|p| p.map(|p| p.re)).collect();
+        let shown = first..inputs.min(first + MOST_INPUTS);
+        let rows = |part: fn(Complex<f64>) -> f64| -> Vec<Vec<Option<f64>>> {
+            let number = |i, j| {
+                let (sum, valid) = self.sums(dump, (i, j), channel..channel + 1);
+                mean(sum, valid).map(part)
+            };
+            shown.clone().map(|i| (shown.start..=i).map(|j| number(i, j)).collect()).collect()
+        };
+        let line = points(pair);
+        let all = dump.times * channels as u64;
+        let loss = |input| {
+            let (_, valid) = self.sums(dump, (input, input), 0..channels);
+            1.0 - valid as f64 / all as f64
+        };
+        Shown {
+            start: self.clock.moment(dump.start).to_string(),
+            seconds: dump.times as f64 * self.clock.interval(),
+            first,
+            grain,
+            spectra: (first..inputs.min(first + MOST_SPECTRA)).map(spectrum).collect(),
+            channel,
+            amplitude: rows(|mean| mean.norm()),
+            phase: rows(turns),
+            baseline: [pair.0, pair.1],
+            baseline_amplitude: line.iter().map(|point| point.map(|mean| mean.norm())).collect(),
+            baseline_phase: line.iter().map(|point| point.map(turns)).collect(),
+            losses: (0..inputs).map(loss).collect(),
+        }
+    }
+
+    /// The sum of a baseline over channels, and the samples behind it.
+    fn sums(
+        &self,
+        dump: &LiveDump,
+        (i, j): (usize, usize),
+        channels: std::ops::Range<usize>,
+    ) -> (Complex<f64>, u64) {
+        let baseline = baseline(i, j);
+        let sum = |channel: usize| match &dump.dump.visibilities {
+            Visibilities::Integer(sums) => {
+                let Complex { re, im } = sums[[channel, baseline]];
+                Complex::new(re as f64, im as f64)
+            }
+            Visibilities::Float(sums) => {
+                let Complex { re, im } = sums[[channel, baseline]];
+                Complex::new(re.into(), im.into())
+            }
+        };
+        let valid = channels.clone().map(|channel| dump.dump.valid.get(channel, baseline)).sum();
+        (channels.map(sum).sum(), valid)
+    }
+}
+
+/// What one sample gives; nothing where there is none.
+fn mean(sum: Complex<f64>, valid: u64) -> Option<Complex<f64>> {
+    (valid > 0).then(|| sum / valid as f64)
+}
+
+/// A phase in turns, -1/2 to 1/2.
+fn turns(number: Complex<f64>) -> f64 {
+    number.arg() / std::f64::consts::TAU
+}

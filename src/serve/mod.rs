@@ -1,0 +1,63 @@
+//! What `corrust serve` shows: metrics for Prometheus, and a page for browsers. All of the page is in the
+//! program, and it asks nobody else for anything.
+
+mod board;
+
+use std::{net::TcpListener, sync::Arc};
+
+use axum::{
+    Json, Router,
+    extract::{Query, State},
+    http::header,
+    response::IntoResponse,
+    routing::get,
+};
+
+use board::Look;
+pub use board::{Board, Dumps};
+use corrust::{Error, Result};
+
+/// Serves `board` to whoever comes to `listener`, in a thread of its own, until the program ends.
+///
+/// # Errors
+/// [`Error::Invalid`] when the system has no thread or no events for it.
+pub fn start(listener: TcpListener, board: Arc<Board>) -> Result<()> {
+    let fault = |error| Error::invalid(format!("cannot serve pages: {error}"));
+    listener.set_nonblocking(true).map_err(fault)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(fault)?;
+    let serve = move || {
+        runtime.block_on(async {
+            // A browser that leaves, or asks for nonsense, ends its own connection only.
+            if let Ok(listener) = tokio::net::TcpListener::from_std(listener) {
+                let _ = axum::serve(listener, routes(board)).await;
+            }
+        });
+    };
+    std::thread::Builder::new().name("http".into()).spawn(serve).map(drop).map_err(fault)
+}
+
+fn routes(board: Arc<Board>) -> Router {
+    let text = |kind: &'static str, text: &'static str| {
+        get(move || async move {
+            // No script or style but these, from nowhere else.
+            let policy = (header::CONTENT_SECURITY_POLICY, "default-src 'self'; img-src data:");
+            ([(header::CONTENT_TYPE, kind), policy], text)
+        })
+    };
+    Router::new()
+        .route("/", text("text/html; charset=utf-8", include_str!("page.html")))
+        .route("/page.js", text("text/javascript; charset=utf-8", include_str!("page.js")))
+        .route("/page.css", text("text/css; charset=utf-8", include_str!("page.css")))
+        .route("/metrics", get(metrics))
+        .route("/live.json", get(live))
+        .with_state(board)
+}
+
+async fn metrics(State(board): State<Arc<Board>>) -> impl IntoResponse {
+    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], board.metrics_text())
+}
+
+async fn live(State(board): State<Arc<Board>>, Query(look): Query<Look>) -> impl IntoResponse {
+    Json(board.live(&look))
+}
