@@ -210,6 +210,25 @@ fn of_fused() -> Vec<Run> {
         runs.push(run("encoding", 2, 32, 64 * 12).of(encoding).with(|b| b.output(cf32)));
         runs.push(run("encoding", 4, 64, 128 * 12).of(encoding));
     }
+    // Real samples of every kind, four at a load and one by one.
+    for encoding in [
+        RawEncoding::I16,
+        RawEncoding::F32,
+        RawEncoding::Vdif { bits: 1, complex: false },
+        RawEncoding::Vdif { bits: 2, complex: false },
+        RawEncoding::Vdif { bits: 4, complex: false },
+        RawEncoding::Vdif { bits: 8, complex: false },
+        RawEncoding::Vdif { bits: 16, complex: false },
+    ] {
+        for taps in [4, 8] {
+            runs.push(
+                run("four", 3, 64, 128 * 12)
+                    .of(encoding)
+                    .with(|b| b.taps(taps).output(cf32))
+                    .cut(&[128 * 5, 128 * 9 + 8]),
+            );
+        }
+    }
     let mut gap = run("missing", 4, 32, 64 * 30);
     gap.missing = vec![Missing::times(700..705).of_inputs(1..2)];
     runs.push(gap);

@@ -25,7 +25,7 @@ fn other_table() -> Tuning {
 }
 
 /// A run of the benchmark whose plan chooses its kernel.
-const CHOOSING: &str = "bench correlate --device sim --inputs 64 --channels 1 --times 32 --encoding ci8 \
+const CHOOSING: &str = "bench correlate --device sim --inputs 32 --channels 1 --times 32 --encoding ci8 \
                         --kernel auto --repeats 1 --sustain 0 --json r.json";
 
 /// The kernel that it chose.

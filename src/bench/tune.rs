@@ -313,8 +313,13 @@ mod tests {
         }
         let found = correlation_of(&all);
         assert_eq!(found.speeds, [(Mma64, 1.0), (Wgmma128, 2.0)].into());
-        let range = Range { samples: Delivered, inputs: (1, Some(64)), kernel: Wgmma128 };
+        // It goes on where the speeds take the same, up to where another is quicker.
+        let range = Range { samples: Delivered, inputs: (1, None), kernel: Wgmma128 };
         assert_eq!(found.ranges, [range]);
+        let mut ends = all.clone();
+        ends.push(seconds(Delivered, 256, Mma64, 1000e-12));
+        let found = correlation_of(&ends);
+        assert_eq!(found.ranges[0].inputs, (1, Some(128)));
         // Where it misleads at the most inputs, above them too; neighbours are one range.
         for one in &mut all {
             if (one.order, one.kernel) == (Rows, Mma64) && one.inputs > 64 {

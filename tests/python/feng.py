@@ -1,6 +1,7 @@
 """Sends a recording as F-engines do, with spead2, as a JSON file says; see tests/serve.rs."""
 
 import json
+import os
 import sys
 
 import numpy
@@ -22,7 +23,7 @@ def connect():
 
 
 streams = connect()
-heaps = [0] * len(streams)
+ended = []
 groups = {}
 
 
@@ -38,6 +39,7 @@ def group(feng, shape):
 
 for slot, feng, first, count, times in plan["heaps"]:
     if slot < 0:  # All senders begin again.
+        ended.append(streams)
         streams = connect()
         continue
     samples = x[slot * t : (slot + 1) * t, first : first + count, feng * p : (feng + 1) * p]
@@ -53,3 +55,5 @@ for slot, feng, first, count, times in plan["heaps"]:
         streams[feng].send_heap(heap)
 for feng, stream in enumerate(streams):
     stream.send_heap(group(feng, tuple(samples.shape)).get_end())
+# All is sent. What takes streams down waits, now and then forever.
+os._exit(0)

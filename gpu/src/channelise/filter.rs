@@ -9,7 +9,7 @@ use crate::{
         pass::{Share, Shared, divide, store_point, store_points},
         sample, value,
     },
-    isa::common::{load_global, load_global_4, thread, threads},
+    isa::common::{load_global_4, thread, threads},
 };
 
 /// [`FUSED_SPECTRA`], for arrays.
@@ -50,12 +50,12 @@ impl Filter {
         // SAFETY: the parameters are as declared.
         unsafe {
             let regular = self.regular(p);
-            if regular && p.tap_count == 8 {
-                self.filter_whole::<8>(p);
-            } else if regular && p.tap_count == 4 {
-                self.filter_whole::<4>(p);
-            } else {
-                self.filter_any(p);
+            match (regular, p.tap_count, p.encoding == raw::I8) {
+                (true, 8, true) => self.filter_whole::<8, true>(p),
+                (true, 8, false) => self.filter_whole::<8, false>(p),
+                (true, 4, true) => self.filter_whole::<4, true>(p),
+                (true, 4, false) => self.filter_whole::<4, false>(p),
+                _ => self.filter_any(p),
             }
         }
     }
@@ -67,11 +67,21 @@ impl Filter {
         if input < p.inputs { input } else { p.inputs - 1 }
     }
 
-    /// Whether all samples are int8, next to each other, and all spectra of the block begin `K` after the one
-    /// before, at whole words.
+    /// Whether all samples are real ones next to each other, and all spectra of the block begin `K` after the one
+    /// before, where [`sample::four`] takes four.
     #[inline(always)]
     unsafe fn regular(&self, p: &Channelise) -> bool {
-        let mut regular = p.encoding == raw::I8
+        // Of codes of bits the address counts less than the index.
+        let aligned = match p.encoding {
+            raw::I16 => 8,
+            raw::F32 => 16,
+            raw::I8 => 4,
+            _ if p.encoding == raw::CODES + 8 => 4,
+            _ if p.encoding == raw::CODES + 4 => 2,
+            _ => 1,
+        };
+        let mut regular = sample::has_four(p.encoding)
+            && p.samples.is_multiple_of(aligned)
             && p.complex == 0
             && p.time_stride == 1
             && p.hop == p.residues
@@ -89,7 +99,7 @@ impl Filter {
                         regular &= next == first.wrapping_add((later * p.residues) as i64);
                     }
                 }
-                regular &= self.samples(p, index).is_multiple_of(4);
+                regular &= self.sample(p, index).is_multiple_of(4);
             }
             index += 1;
         }
@@ -103,18 +113,18 @@ impl Filter {
         if left < FUSED_SPECTRA { left } else { FUSED_SPECTRA }
     }
 
-    /// Address of the first sample of an input of the group, of int8 next to each other.
+    /// The first sample of an input of the group, of samples next to each other.
     #[inline(always)]
-    unsafe fn samples(&self, p: &Channelise, index: u32) -> u64 {
+    unsafe fn sample(&self, p: &Channelise, index: u32) -> u64 {
         let input = self.input(p, index);
         // SAFETY: the input and the spectrum are below their counts.
         let first = unsafe { value::place(p, input, self.spectrum).first };
-        (p.samples + input as u64 * p.input_stride).wrapping_add(first as u64)
+        (input as u64 * p.input_stride).wrapping_add(first as u64)
     }
 
-    /// The FIR of two inputs at a time, four residues of each.
+    /// The FIR of two inputs at a time, four residues of each; `BYTES`: of int8.
     #[inline(always)]
-    unsafe fn filter_whole<const TAPS: usize>(&self, p: &Channelise) {
+    unsafe fn filter_whole<const TAPS: usize, const BYTES: bool>(&self, p: &Channelise) {
         // Spectra that are not there are made of samples that are.
         let most = TAPS as u32 - 1 + self.spectra(p) - 1;
         let mut share = Share::new(self.room.size / 2);
@@ -131,13 +141,15 @@ impl Filter {
             }
             for input in 0..2 {
                 // SAFETY: an input of the group.
-                let first = unsafe { self.samples(p, pair + input as u32) } + residue as u64;
+                let first = unsafe { self.sample(p, pair + input as u32) } + residue as u64;
+                let encoding = if BYTES { raw::I8 } else { p.encoding };
                 for block in 0..TAPS + SPECTRA - 1 {
                     let there = if (block as u32) < most { block as u32 } else { most };
+                    let index = first + (there * p.residues) as u64;
                     // SAFETY: samples of the block's spectra.
-                    let word = unsafe { load_global(first + (there * p.residues) as u64) };
+                    let four = unsafe { sample::four(p.samples, index, encoding) };
                     for part in 0..4 {
-                        let x = sample::byte(word, part);
+                        let x = four[part];
                         for spectrum in 0..SPECTRA {
                             if block >= spectrum && block - spectrum < TAPS {
                                 let sum = &mut sums[input][spectrum][part];

@@ -2,7 +2,10 @@
 
 use crate::{
     abi::channelise::{Channelise, Complex, LEVELS_2, Place, Real, raw},
-    isa::common::{from_half, from_i32, load_global, load_global_8, load_global_16, prmt},
+    isa::common::{
+        from_half, from_i32, load_global, load_global_2, load_global_4, load_global_8,
+        load_global_16, prmt,
+    },
     tile::divisor,
 };
 
@@ -31,19 +34,67 @@ pub unsafe fn component(address: u64, index: u64, encoding: u32) -> f32 {
                 let code = if bits == 16 {
                     load_global_16(address + 2 * index)
                 } else {
-                    load_global_8(address + bit / 8) >> (bit as u32 % 8) & ((1 << bits) - 1)
-                } as i32;
-                match bits {
-                    // Twice the level is whole, and half of it exact.
-                    8 | 16 => 0.5 * from_i32(2 * code + 1 - (1 << bits)),
-                    4 => from_i32(code - 8),
-                    2 => {
-                        let outer = if code == 3 { LEVELS_2[3] } else { LEVELS_2[2] };
-                        let lower = if code == 0 { LEVELS_2[0] } else { LEVELS_2[1] };
-                        if code >= 2 { outer } else { lower }
-                    }
-                    _ => from_i32(2 * code - 1),
-                }
+                    load_global_8(address + bit / 8) >> (bit as u32 % 8)
+                };
+                level(code, bits)
+            }
+        }
+    }
+}
+
+/// The level of the code in the lowest bits.
+#[inline(always)]
+fn level(code: u32, bits: u32) -> f32 {
+    let code = (code & ((1 << bits) - 1)) as i32;
+    match bits {
+        // Twice the level is whole, and half of it exact.
+        8 | 16 => 0.5 * from_i32(2 * code + 1 - (1 << bits)),
+        4 => from_i32(code - 8),
+        2 => {
+            let outer = if code == 3 { LEVELS_2[3] } else { LEVELS_2[2] };
+            let lower = if code == 0 { LEVELS_2[0] } else { LEVELS_2[1] };
+            if code >= 2 { outer } else { lower }
+        }
+        _ => from_i32(2 * code - 1),
+    }
+}
+
+/// Whether [`four`] takes samples of an encoding.
+#[inline(always)]
+pub fn has_four(encoding: u32) -> bool {
+    matches!(encoding, raw::I8 | raw::I16 | raw::F32)
+        || (encoding > raw::CODES && encoding <= raw::CODES + 8)
+}
+
+/// Four real samples next to each other, from sample `index` on, at one load.
+///
+/// # Safety
+/// They are those of global memory that no thread of the grid writes, [`has_four`] holds, and their bytes
+/// lie at a multiple of their length; of one bit, at half a byte.
+#[inline(always)]
+pub unsafe fn four(address: u64, index: u64, encoding: u32) -> [f32; 4] {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match encoding {
+            raw::I8 => {
+                let word = load_global(address + index);
+                [byte(word, 0), byte(word, 1), byte(word, 2), byte(word, 3)]
+            }
+            raw::I16 => {
+                let [low, high] = load_global_2(address + 2 * index);
+                let parts = [low, low >> 16, high, high >> 16];
+                parts.map(|part| from_i32(part as i16 as i32))
+            }
+            raw::F32 => load_global_4(address + 4 * index).map(finite),
+            _ => {
+                let bits = encoding - raw::CODES;
+                let codes = match bits {
+                    8 => load_global(address + index),
+                    4 => load_global_16(address + index / 2),
+                    2 => load_global_8(address + index / 4),
+                    _ => load_global_8(address + index / 8) >> (index as u32 & 4),
+                };
+                [0, 1, 2, 3].map(|part| level(codes >> (part * bits), bits))
             }
         }
     }

@@ -23,7 +23,7 @@ use crate::{Error, Result};
 ///     blocks.add(&plan.snapshot()?)?;
 /// }
 /// let errors = blocks.errors();
-/// assert!(errors.rows[[0, 1]] > 0.05); // g is no better known than that
+/// assert!(errors.rows[[0, 1]] > 0.03); // g is no better known than that
 /// # Ok::<(), corrust_host::Error>(())
 /// ```
 #[derive(Clone, Debug, Default)]

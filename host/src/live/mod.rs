@@ -25,7 +25,7 @@
 //! let socket = open("127.0.0.1:0".parse()?, None, 1 << 20)?;
 //! let std::net::SocketAddr::V4(address) = socket.local_addr()? else { unreachable!() };
 //! let ((spent, empty), (sender, passed)) = (channel(), channel());
-//! let memory = (0..4).map(|_| Box::new(vec![0; geometry.chunk_bytes()]) as _);
+//! let memory = (0..4).map(|_| Box::new(vec![0_u8; geometry.chunk_bytes()]) as _);
 //! Window::chunks(&geometry, memory).for_each(|chunk| spent.send(chunk).unwrap());
 //! let window = Window::new(geometry.clone(), 1 << 47, empty, sender);
 //! let receiver = Receiver::start(vec![socket], window, 1 << 16, 1 << 20)?;

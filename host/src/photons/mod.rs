@@ -112,7 +112,7 @@ pub fn open<P: AsRef<Path>>(paths: &[P], options: &Options) -> Result<Counts> {
         return refuse("--channels");
     }
     let reader = Reader::open(first)?;
-    if reader.dtype() == Some(Dtype::Uint64) {
+    if reader.dtype() == Some(Dtype::Uint64) && reader.shape().len() == 1 {
         let times = times::Times::open(reader, &paths[1..], options)?;
         let sensors = (0..paths.len()).map(|channel| format!("channel {channel}")).collect();
         return Ok(Counts { recording: Box::new(times), sensors, photons: true });
