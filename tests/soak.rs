@@ -38,12 +38,15 @@ struct Scale {
     samples: usize,
 }
 
+/// Builds a plan at a place, feeds it, and says what came of it.
+type Run = dyn Fn(&Devices) -> Result<Outcome>;
+
 /// A plan, and what it is fed with.
 struct Plan {
     /// For people.
     name: String,
     samples: usize,
-    run: Box<dyn Fn(&Devices) -> Result<Outcome>>,
+    run: Box<Run>,
 }
 
 impl fmt::Display for Plan {
@@ -109,8 +112,7 @@ fn correlation(random: &mut StdRng, scale: Scale) -> Plan {
         .windows(2)
         .map(|cut| {
             let times = cut[1] - cut[0];
-            let gates: Vec<u8> =
-                (0..times).map(|_| one(random, &[0, 1, 2, DROP]).min(DROP)).collect();
+            let gates: Vec<u8> = (0..times).map(|_| one(random, &[0, 1, 2, DROP])).collect();
             let lost = missing(random, times, channels, inputs);
             (bytes(random, times * of_time), gates, lost)
         })
