@@ -14,7 +14,8 @@ mod parsers;
 /// The inputs of a parser, by name.
 fn corpus(target: &str) -> Vec<(PathBuf, Vec<u8>)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus").join(target);
-    let entries = fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    let entries =
+        fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
     let mut files: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
     files.sort();
     assert!(!files.is_empty(), "{} is empty", folder.display());
@@ -23,8 +24,16 @@ fn corpus(target: &str) -> Vec<(PathBuf, Vec<u8>)> {
 
 /// Some bytes others, taken out, put in, or numbers that are at the end of their range.
 fn changed(bytes: &[u8], random: &mut ChaCha8Rng) -> Vec<u8> {
-    const NUMBERS: [&[u8]; 8] =
-        [b"0", b"-1", b"1e400", b"18446744073709551615", b"9223372036854775807", b"nan", b"4294967296", &[255; 4]];
+    const NUMBERS: [&[u8]; 8] = [
+        b"0",
+        b"-1",
+        b"1e400",
+        b"18446744073709551615",
+        b"9223372036854775807",
+        b"nan",
+        b"4294967296",
+        &[255; 4],
+    ];
     let mut bytes = bytes.to_vec();
     for _ in 0..random.random_range(1..5) {
         // Half of them where headers are.

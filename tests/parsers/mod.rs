@@ -17,7 +17,7 @@ use corrust::{
     delays::{DelayModel, Geometric, Polynomials},
     device::Tuning,
     format::{self, AnyRecording, Block, Options, Recording, array::Array, npy, ptu, uvh5, vdif},
-    live::{Assembler, Geometry, Passed, Sources, Window, spead::Packet},
+    live::{self, Assembler, Geometry, Passed, Sources, spead::Packet},
     photons::{self, Gate},
     samples::{RawEncoding, RawLayout},
 };
@@ -50,14 +50,8 @@ pub const TARGETS: &[Target] = &[
 /// Bytes at the end of a recording's input that choose the options.
 const CHOICES: usize = 3;
 
-const ENCODINGS: [Encoding; 6] = [
-    Encoding::Ci8,
-    Encoding::Ci4,
-    Encoding::Ci4Offset,
-    Encoding::Cf16,
-    Encoding::B1,
-    Encoding::B2,
-];
+const ENCODINGS: [Encoding; 6] =
+    [Encoding::Ci8, Encoding::Ci4, Encoding::Ci4Offset, Encoding::Cf16, Encoding::B1, Encoding::B2];
 
 /// Times of a block, and blocks read at most.
 const TIMES: usize = 40;
@@ -79,7 +73,7 @@ fn file(name: &str, bytes: &[u8]) -> (tempfile::TempDir, PathBuf) {
 
 /// What recordings are read from: a file, or a pipe for every time that it is opened.
 enum Source<'a> {
-    File(tempfile::TempDir, PathBuf),
+    File { _folder: tempfile::TempDir, path: PathBuf },
     Pipe(&'a [u8]),
 }
 
@@ -87,7 +81,7 @@ impl Source<'_> {
     /// Opens it by `open`.
     fn with<T>(&self, open: impl Fn(&Path) -> T) -> T {
         match self {
-            Self::File(_, path) => open(path),
+            Self::File { path, .. } => open(path),
             Self::Pipe(bytes) => through_pipe(bytes, open),
         }
     }
@@ -111,8 +105,8 @@ fn through_pipe<T>(_: &[u8], _: impl Fn(&Path) -> T) -> T {
     unreachable!("nothing is short enough for it")
 }
 
-/// The bytes of a recording, and the options and the source that the last bytes choose.
-fn chosen(bytes: &[u8]) -> Option<(Options, Source<'_>, &[u8])> {
+/// The options and the source that the last bytes choose, of those before them.
+fn chosen(bytes: &[u8]) -> Option<(Options, Source<'_>)> {
     let (bytes, &[flags, kind, number]) = bytes.split_last_chunk::<CHOICES>()?;
     let flag = |bit: u8| flags >> bit & 1 == 1;
     let options = Options {
@@ -129,10 +123,10 @@ fn chosen(bytes: &[u8]) -> Option<(Options, Source<'_>, &[u8])> {
     let source = if flag(6) && bytes.len() <= PIPE {
         Source::Pipe(bytes)
     } else {
-        let (folder, path) = file("scan", bytes);
-        Source::File(folder, path)
+        let (_folder, path) = file("scan", bytes);
+        Source::File { _folder, path }
     };
-    Some((options, source, bytes))
+    Some((options, source))
 }
 
 /// Reads the start of a recording.
@@ -153,7 +147,7 @@ fn drain<S>(mut recording: Box<dyn Recording<S>>) {
 
 /// A recording of any format, by everything that opens one.
 fn recording(bytes: &[u8]) {
-    let Some((options, source, _)) = chosen(bytes) else { return };
+    let Some((options, source)) = chosen(bytes) else { return };
     match source.with(|path| sentence(format::open_any(&[path], options))) {
         Some(AnyRecording::Raw(recording)) => drain(recording),
         Some(AnyRecording::Channels(recording)) => drain(recording),
@@ -165,16 +159,12 @@ fn recording(bytes: &[u8]) {
 
 fn npy(bytes: &[u8]) {
     recording(bytes);
-    let Some((_, Source::File(_, path), _)) = chosen(bytes) else { return };
-    if let Some(mut reader) = sentence(npy::Reader::open(&path))
-        && reader.dtype().is_some()
-    {
-        let all = sentence(reader.read_all());
-        // What was checked when it was opened is there.
-        let elements: usize = reader.shape().iter().product();
-        let bytes = reader.dtype().map_or(0, |dtype| dtype.bytes());
-        assert_eq!(all.map(|all| all.len()), Some(elements * bytes));
-    }
+    let (_folder, path) = file("array.npy", bytes);
+    let Some(mut reader) = sentence(npy::Reader::open(path)) else { return };
+    let Some(dtype) = reader.dtype() else { return };
+    // What was checked when it was opened is there.
+    let all = sentence(reader.read_all()).map(|all| all.len());
+    assert_eq!(all, Some(reader.shape().iter().product::<usize>() * dtype.bytes()));
 }
 
 fn vdif(bytes: &[u8]) {
@@ -219,10 +209,10 @@ fn spead(bytes: &[u8]) {
     let (give_back, spent) = mpsc::channel();
     let (pass, passed) = mpsc::channel::<Passed>();
     let memory = (0..3).map(|_| geometry.memory(None).expect("memory of a chunk"));
-    for chunk in Window::chunks(&geometry, memory) {
+    for chunk in live::Window::chunks(&geometry, memory) {
         give_back.send(chunk).expect("the window is there");
     }
-    let mut window = Window::new(geometry.clone(), 0, spent, pass);
+    let mut window = live::Window::new(geometry.clone(), 0, spent, pass);
     let mut assembler = Assembler::new(geometry.heap_bytes(), 4 * geometry.heap_bytes());
     let mut sources = Sources::default();
     let look = || {
@@ -283,7 +273,11 @@ fn uvh5(bytes: &[u8]) {
     let (changes, rest) = bytes.as_chunks::<5>();
     for &[a, b, c, d, value] in changes {
         let place = u32::from_le_bytes([a, b, c, d]) as usize;
-        let at = if place & 1 == 1 { used[(place >> 1) % used.len()] } else { (place >> 1) % whole.len() };
+        let at = if place & 1 == 1 {
+            used[(place >> 1) % used.len()]
+        } else {
+            (place >> 1) % whole.len()
+        };
         content[at] = value;
     }
     if let [number] = rest {
