@@ -171,7 +171,7 @@ fn vdif(bytes: &[u8]) {
     recording(bytes);
     if let Some((header, _)) = bytes.split_first_chunk() {
         let header = vdif::Header::parse(header);
-        (header.rate(), header.extended_version(), header.header_bytes());
+        let _ = (header.rate(), header.extended_version(), header.header_bytes());
     }
 }
 
