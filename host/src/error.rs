@@ -63,12 +63,12 @@ pub enum Error {
 impl Error {
     /// An [`Error::Invalid`] saying `message`.
     pub fn invalid(message: impl Into<String>) -> Self {
-        Self::Invalid(message.into())
+        Self::Invalid(plain(message.into()))
     }
 
     /// An [`Error::File`] about `path`.
     pub fn file(path: impl AsRef<Path>, reason: impl Into<String>) -> Self {
-        Self::File { path: path.as_ref().to_owned(), reason: reason.into() }
+        Self::File { path: path.as_ref().to_owned(), reason: plain(reason.into()) }
     }
 
     /// A closure for `map_err` that makes an [`Error::Io`] about `path`.
@@ -86,4 +86,16 @@ impl Error {
             Self::Io { path, action, source }
         }
     }
+}
+
+/// What a message says, where it may quote a file: without what ends lines or moves a terminal's cursor.
+fn plain(message: String) -> String {
+    if !message.contains(char::is_control) {
+        return message;
+    }
+    let escape = |letter: char| match letter.is_control() {
+        true => letter.escape_default().to_string(),
+        false => letter.to_string(),
+    };
+    message.chars().map(escape).collect()
 }

@@ -484,7 +484,7 @@ impl<S: Copy + Send> Recording<S> for Dada<S> {
     fn read_block(&mut self, times: usize, block: &mut Block) -> Result<usize> {
         let left = self.times - self.position;
         let times = usize::try_from(left).map_or(times, |left| times.min(left));
-        block.reset_bytes(times * self.step, times);
+        block.reset_bytes(times * self.step, times)?;
         let filled = self.read(times, &mut block.samples, &mut block.missing)?;
         block.samples.truncate(filled * self.step);
         block.times = filled;

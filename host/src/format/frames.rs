@@ -706,7 +706,7 @@ impl<F: Framing> Recording<RawShape> for Frames<F> {
     fn read_block(&mut self, times: usize, block: &mut Block) -> Result<usize> {
         let left = self.times - self.position;
         let times = usize::try_from(left).map_or(times, |left| times.min(left));
-        block.reset_bytes(self.shape.bytes(times), times);
+        block.reset_bytes(self.shape.bytes(times), times)?;
         if times == 0 {
             return Ok(0);
         }

@@ -298,7 +298,7 @@ impl<S: Copy + Send> Recording<S> for Guppi<S> {
         let times = usize::try_from(left).map_or(times, |left| times.min(left));
         let Header { antennas, channels, polarisations, .. } = self.header;
         let step = antennas * channels * polarisations * self.header.sample() as usize;
-        block.reset_bytes(step * times, times);
+        block.reset_bytes(step * times, times)?;
         let mut filled = 0;
         while filled < times {
             let Some(current) = &self.current else {

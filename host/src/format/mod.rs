@@ -12,6 +12,7 @@ use std::{
 use crate::{
     Encoding, Error, Layout, Result,
     correlate::Shape,
+    device::host,
     photons::CountShape,
     samples::{Extents, Missing, RawLayout, Samples},
 };
@@ -80,7 +81,7 @@ pub trait Recording<S = Shape>: Send {
     ///
     /// # Errors
     /// [`Error::Io`] and [`Error::File`] when a file cannot be read or has changed since it was
-    /// opened.
+    /// opened; [`Error::OutOfMemory`] when a pipe promises more than fits into memory.
     fn read_block(&mut self, times: usize, block: &mut Block) -> Result<usize>;
 
     /// The stretches of times of the whole recording that are missing, ascending and apart.
@@ -140,13 +141,16 @@ impl Block {
     }
 
     /// A block of `times` times that are all missing.
-    pub fn missing(shape: &Shape, times: usize) -> Self {
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`].
+    pub fn missing(shape: &Shape, times: usize) -> Result<Self> {
         let mut block = Self::new();
-        block.reset(shape, times);
+        block.reset(shape, times)?;
         if times > 0 {
             block.mark_missing(shape, 0..times);
         }
-        block
+        Ok(block)
     }
 
     /// Number of times within `range` that are missing, of an input at least.
@@ -167,16 +171,25 @@ impl Block {
     }
 
     /// Makes room for `times` times of `shape`, nothing missing; the samples are to be filled in.
-    fn reset(&mut self, shape: &Shape, times: usize) {
-        self.reset_bytes(times * shape.bytes_per_time(), times);
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`]: through a pipe a header can promise more than there will be.
+    fn reset(&mut self, shape: &Shape, times: usize) -> Result<()> {
+        self.reset_bytes(times.saturating_mul(shape.bytes_per_time()), times)
     }
 
     /// [`reset`](Self::reset) of times that take so many bytes.
-    pub(crate) fn reset_bytes(&mut self, bytes: usize, times: usize) {
+    pub(crate) fn reset_bytes(&mut self, bytes: usize, times: usize) -> Result<()> {
+        if bytes > self.samples.capacity() {
+            // What does not fit is freed first.
+            self.samples = Vec::new();
+            self.samples = host::zeros(bytes)?;
+        }
         self.samples.resize(bytes, 0);
         self.times = times;
         self.missing.clear();
         self.gap = 0;
+        Ok(())
     }
 
     /// Makes room for counts of two bytes, all of them 0, and has them filled in.
@@ -187,7 +200,7 @@ impl Block {
         fill: impl FnOnce(&mut [u16]) -> Result<()>,
     ) -> Result<()> {
         self.samples.clear();
-        self.reset_bytes(times * shape.bytes(), times);
+        self.reset_bytes(times * shape.bytes(), times)?;
         if let Ok(counts) = bytemuck::try_cast_slice_mut(&mut self.samples) {
             fill(counts)?;
             // The low byte comes first, whatever the machine.

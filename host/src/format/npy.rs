@@ -19,6 +19,7 @@ use super::{Block, Options, PartialFile, RawShape, Recording, input::Input};
 use crate::{
     Encoding, Error, Layout, Result,
     correlate::Shape,
+    device::host,
     samples::{Missing, RawEncoding, RawLayout},
 };
 
@@ -300,9 +301,9 @@ impl Reader {
     /// Bytes of the whole array.
     ///
     /// # Errors
-    /// As for [`read_at`](Self::read_at).
+    /// As for [`read_at`](Self::read_at); [`Error::OutOfMemory`] when they do not fit into memory.
     pub fn read_all(&mut self) -> Result<Vec<u8>> {
-        let mut bytes = vec![0; self.shape.iter().product::<usize>() * self.element_bytes()];
+        let mut bytes = host::zeros(self.shape.iter().product::<usize>() * self.element_bytes())?;
         self.read_at(0, &mut bytes)?;
         Ok(bytes)
     }
@@ -1052,7 +1053,7 @@ impl<S: Copy + Send> Recording<S> for Arrays<S> {
         let held: usize = self.files.iter().map(|(_, length)| length).sum();
         let times = times.min(held - self.position);
         let Self { rows, unit, .. } = *self;
-        block.reset_bytes(rows * times * unit, times);
+        block.reset_bytes(rows * times * unit, times)?;
         let mut filled = 0;
         while filled < times
             && let Some((reader, length)) = self.files.last_mut()

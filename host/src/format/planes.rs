@@ -87,7 +87,7 @@ impl Recording for Planes {
         let (word, word_bytes, planes) = (encoding.times(), encoding.bytes(), encoding.planes());
         let read = self.raw.read_block(times.saturating_mul(word), &mut self.block)?;
         let words = read.div_ceil(word);
-        block.reset(&self.shape, words);
+        block.reset(&self.shape, words)?;
         let raw = self.raw.shape();
         for (row, samples) in self.block.samples.chunks_exact(raw.pitch(read).max(1)).enumerate() {
             let (input, channel) = (row / channels, row % channels);

@@ -63,7 +63,7 @@ impl Recording<CountShape> for Kept {
     fn read_block(&mut self, times: usize, block: &mut Block) -> Result<usize> {
         let left = usize::try_from(self.instants - self.position).unwrap_or(usize::MAX);
         let times = times.min(left);
-        block.reset_bytes(times * self.shape.bytes(), times);
+        block.reset_bytes(times * self.shape.bytes(), times)?;
         self.reader.read_at(self.position * self.shape.sensors as u64, &mut block.samples)?;
         self.position += times as u64;
         Ok(times)

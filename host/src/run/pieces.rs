@@ -263,7 +263,7 @@ impl<'a> Pieces<'a> {
         let (missing, samples) = match part {
             0 => {
                 if self.delayed.times < count as usize {
-                    self.delayed = Block::missing(&self.shape, count as usize);
+                    self.delayed = Block::missing(&self.shape, count as usize)?;
                 }
                 (
                     count,
