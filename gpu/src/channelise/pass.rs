@@ -241,8 +241,7 @@ pub const fn first_radix(size: u32) -> u32 {
     }
 }
 
-/// Radix of the next pass where columns are still to become `left` times as long, of which the last pass takes
-/// [`last_radix`].
+/// Radix of the next pass where columns are still to become `left` times as long, of which the last pass takes [`LAST`].
 #[inline(always)]
 pub const fn next_radix(left: u32) -> u32 {
     let levels = (left / 8).trailing_zeros();
