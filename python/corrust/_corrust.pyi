@@ -27,6 +27,8 @@ __all__ = [
     "write_uvh5",
     "read_uvh5",
     "run_command",
+    "Photons",
+    "open_photons",
 ]
 
 # Of each input seconds, or pieces of polynomials: start, end, coefficients.
