@@ -188,6 +188,7 @@ fn every_call_fails<T: PartialEq>(name: &str, work: impl Fn(Place) -> Result<T>)
             assert_eq!(alive, 0, "{name}, call {call}: memory stays reserved");
         }
     }
+    println!("{name}: {calls} calls, each failed twice: {failed} errors");
     assert!(failed > calls, "{name}: {failed} of {calls} calls, twice, failed");
     // Nothing is left that would disturb another plan.
     assert!(work(Place::Cpu).unwrap() == expected, "{name}");
