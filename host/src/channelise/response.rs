@@ -59,8 +59,8 @@ impl Builder {
         }
         // The first tone is that which others are relative to.
         let tones: Vec<f64> = [0.0].iter().chain(offsets).copied().collect();
-        let window = self.shape()?.window();
-        let at_once = (TONE_BYTES / (8 * window)).max(1);
+        let shape = self.shape()?;
+        let at_once = (TONE_BYTES / (8 * shape.window())).max(1);
         let mut powers = Vec::with_capacity(tones.len());
         let mut prototype = Vec::new();
         for some in tones.chunks(at_once) {
@@ -68,7 +68,7 @@ impl Builder {
             powers.extend(measure(&mut plan, some)?);
             prototype = plan.prototype().to_vec();
         }
-        let residues = window / self.shape()?.taps;
+        let residues = shape.residues();
         let designed: Vec<f64> =
             tones.par_iter().map(|&offset| design(&prototype, residues, offset)).collect();
         let relative = |powers: &[f64]| powers[1..].iter().map(|power| power / powers[0]).collect();

@@ -497,6 +497,30 @@ pub struct Arrays<S> {
     interval: Option<f64>,
 }
 
+impl<S> Arrays<S> {
+    /// Files, in reverse, of which nothing is missing; rows of times, and bytes of a time of a row.
+    fn over(
+        shape: S,
+        (rows, unit): (usize, usize),
+        files: Vec<(Reader, usize)>,
+        rate: Option<f64>,
+    ) -> Self {
+        Self {
+            shape,
+            rows,
+            unit,
+            times: files.iter().map(|(_, length)| *length as u64).sum(),
+            files,
+            position: 0,
+            done: 0,
+            absent: 0,
+            missing: Vec::new(),
+            gaps: Vec::new(),
+            interval: rate.map(f64::recip),
+        }
+    }
+}
+
 impl Arrays<Shape> {
     /// Opens `paths` as one recording.
     ///
@@ -571,22 +595,8 @@ impl Arrays<Shape> {
         }
         let shape = first.ok_or_else(|| Error::invalid("no input file: expected at least 1"))?;
         files.reverse();
-        let (rows, unit) = rows(&shape);
         let gaps = lost(&missing, &shape);
-        let interval = options.rate.map(f64::recip);
-        Ok(Self {
-            shape,
-            rows,
-            unit,
-            times,
-            files,
-            position: 0,
-            done: 0,
-            absent,
-            missing,
-            gaps,
-            interval,
-        })
+        Ok(Self { absent, missing, gaps, ..Self::over(shape, rows(&shape), files, options.rate) })
     }
 
     /// An array whose slowest axis is time, and whose other axes are the channels and inputs of `shape`,
@@ -607,22 +617,7 @@ impl Arrays<Shape> {
                 format!("{bytes} bytes for each index of the first axis: expected {expected}");
             return Err(Error::file(reader.path(), reason));
         }
-        let files = vec![(reader, times)];
-        let (missing, gaps) = (Vec::new(), Vec::new());
-        let times = times as u64;
-        Ok(Self {
-            shape,
-            rows: 1,
-            unit: expected,
-            times,
-            files,
-            position: 0,
-            done: 0,
-            absent: 0,
-            missing,
-            gaps,
-            interval: None,
-        })
+        Ok(Self::over(shape, (1, expected), vec![(reader, times)], None))
     }
 }
 
@@ -678,26 +673,11 @@ impl Arrays<RawShape> {
             first.ok_or_else(|| Error::invalid("no input file: expected at least 1"))?;
         files.reverse();
         let sample = shape.encoding.bytes(1);
-        let (rows, unit) = match shape.layout {
+        let rows = match shape.layout {
             RawLayout::Tn => (1, shape.inputs * sample),
             RawLayout::Nt => (shape.inputs, sample),
         };
-        let times = files.iter().map(|(_, length)| *length as u64).sum();
-        let (missing, gaps) = (Vec::new(), Vec::new());
-        let interval = options.rate.map(f64::recip);
-        Ok(Self {
-            shape,
-            rows,
-            unit,
-            times,
-            files,
-            position: 0,
-            done: 0,
-            absent: 0,
-            missing,
-            gaps,
-            interval,
-        })
+        Ok(Self::over(shape, rows, files, options.rate))
     }
 }
 
