@@ -236,11 +236,11 @@ impl Part<'_> {
         let row = p.inputs * F::BYTES;
         let units = divisor(self.channels * row / divisor(p.unit));
         let start = p.samples + (self.first_channel * row) as u64;
-        // Where byte `byte` of a time goes: the chunk of the row, and the byte of the chunk.
-        let place = |byte: u32| {
+        // Where byte `byte` of a time goes.
+        let place = |time: u32, byte: u32| {
             let (channel, within) = (byte / divisor(row), byte % divisor(row));
             let byte = channel * self.room * F::BYTES + within;
-            (byte / CHUNK, byte % CHUNK)
+            stage + F::chunk(time, byte / CHUNK) + byte % CHUNK
         };
         if p.unit >= 4 {
             // A pass: as many whole times as there are lanes for.
@@ -249,7 +249,9 @@ impl Part<'_> {
             if time >= together.get() {
                 return;
             }
-            let (chunk, rest) = place(byte);
+            let (channel, within) = (byte / divisor(row), byte % divisor(row));
+            let byte_of_row = channel * self.room * F::BYTES + within;
+            let (chunk, rest) = (byte_of_row / CHUNK, byte_of_row % CHUNK);
             let mut time = time;
             let mut from = start + (first + time) as u64 * p.stride + byte as u64;
             while time < F::TIMES {
@@ -277,7 +279,6 @@ impl Part<'_> {
             let mut unit = lane();
             while unit < units.get() {
                 let byte = unit * F::BYTES;
-                let (chunk, rest) = place(byte);
                 let mut time = 0;
                 // Several on their way before the first is waited for.
                 while time < opaque(F::TIMES) {
@@ -297,7 +298,7 @@ impl Part<'_> {
                         }
                     }
                     for n in 0..4 {
-                        let to = stage + F::chunk(time + n as u32, chunk) + rest;
+                        let to = place(time + n as u32, byte);
                         // SAFETY: within the stage.
                         unsafe {
                             if F::BYTES == 2 {
@@ -408,28 +409,6 @@ unsafe fn multiply<F: Form, const FRAGMENTS: usize>(
     }
 }
 
-/// Adds numbers to those at `address`, or writes them there, as the mode says.
-///
-/// # Safety
-/// As for [`store`].
-#[inline(always)]
-unsafe fn put<const COUNT: usize>(p: &CorrelateFew, address: u64, values: [u32; COUNT]) {
-    // SAFETY: the caller's promise.
-    unsafe {
-        if p.mode == mode::ADD {
-            for n in 0..COUNT {
-                add_global(address + 4 * n as u64, values[n]);
-            }
-        } else if COUNT == 2 {
-            store_global_2(address, [values[0], values[1]]);
-        } else {
-            for n in 0..COUNT {
-                store_global(address + 4 * n as u64, values[n]);
-            }
-        }
-    }
-}
-
 /// Writes the sums of a channel. `past` is what is taken from real parts.
 ///
 /// # Safety
@@ -447,6 +426,16 @@ unsafe fn store<F: Form, const FRAGMENTS: usize>(
     let columns = 16 * FRAGMENTS as u32;
     let visibilities = p.visibilities + 8 * channel as u64 * triangle::baselines(p.inputs);
     let scaled = |sum: u32| (sum as i32 >> (2 * F::Samples::SCALE)) as u32;
+    let put = |address: u64, value: u32| {
+        // SAFETY: the caller's promise.
+        unsafe {
+            if p.mode == mode::ADD {
+                add_global(address, value);
+            } else {
+                store_global(address, value);
+            }
+        }
+    };
     each!(i < FRAGMENTS, of 4 {
         warp_barrier();
         each!(j < i + 1, of 4 {
@@ -471,7 +460,15 @@ unsafe fn store<F: Form, const FRAGMENTS: usize>(
             while input < p.inputs && column <= input {
                 let address = visibilities + 8 * triangle::baseline(input, column);
                 // SAFETY: within the patch; a baseline.
-                unsafe { put(p, address, load_shared_2(patch + 8 * (row * columns + column))) };
+                unsafe {
+                    let sum = load_shared_2(patch + 8 * (row * columns + column));
+                    if p.mode == mode::ADD {
+                        add_global(address, sum[0]);
+                        add_global(address + 4, sum[1]);
+                    } else {
+                        store_global_2(address, sum);
+                    }
+                }
                 column += 32;
             }
             row += 1;
@@ -483,9 +480,7 @@ unsafe fn store<F: Form, const FRAGMENTS: usize>(
             let input = 16 * i as u32 + F::input(half as u32, lane / 4);
             if lane.is_multiple_of(4) && input < p.inputs {
                 let sum = (sum as i32 >> F::Samples::SCALE) as u32;
-                let address = p.row_sums + 4 * (channel as u64 * p.inputs as u64 + input as u64);
-                // SAFETY: the sums of a row that is there.
-                unsafe { put(p, address, [sum]) };
+                put(p.row_sums + 4 * (channel as u64 * p.inputs as u64 + input as u64), sum);
             }
         }
     });
