@@ -77,7 +77,7 @@ fn recording(path: &Path, encoding: Encoding, layout: Layout) -> oracle::Block {
         times,
         encoding,
         layout,
-        bytes: block.samples,
+        bytes: block.samples.into_vec(),
     }
 }
 

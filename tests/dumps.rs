@@ -72,7 +72,7 @@ impl Recording for Held {
         }
         let end = self.ends.unwrap_or(self.samples.times).min(self.position + times);
         let first = std::mem::replace(&mut self.position, end);
-        block.samples = self.samples.cut(first, end).bytes;
+        block.samples = self.samples.cut(first, end).bytes.into();
         block.times = end - first;
         // Bytes of what is missing mean nothing.
         let missing = (first..end).filter(|&time| self.is_missing(time));

@@ -69,8 +69,8 @@ impl Recording<RawShape> for Held {
         let first = self.position;
         let end = (first + times).min(self.samples.ncols());
         self.position = end;
-        block.samples =
-            self.samples.slice(ndarray::s![.., first..end]).iter().map(|&x| x as u8).collect();
+        let samples = self.samples.slice(ndarray::s![.., first..end]);
+        block.samples = samples.iter().map(|&x| x as u8).collect::<Vec<_>>().into();
         block.times = end - first;
         block.missing.clear();
         for input in 0..INPUTS {

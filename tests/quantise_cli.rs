@@ -40,7 +40,7 @@ fn recordings_are_quantised_and_correlated() {
                 times: 50,
                 encoding,
                 layout,
-                bytes: block.samples,
+                bytes: block.samples.into_vec(),
             };
             let found: Array3<u8> = ndarray_npy::read_npy(folder.join("few.npy")).unwrap();
             let value = |voltage: f64| ((voltage / 1.5).floor().clamp(-4.0, 3.0) as i8 as u8) & 15;

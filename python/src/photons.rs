@@ -127,7 +127,7 @@ impl Photons {
         }
         let shape = [times, self.shape.sensors];
         if !self.shape.wide {
-            return Ok(Some(samples.into_pyarray(py).reshape(shape)?.into_any()));
+            return Ok(Some(samples.into_vec().into_pyarray(py).reshape(shape)?.into_any()));
         }
         let words: &[[u8; 2]] = samples.as_chunks().0;
         let counts: Vec<u16> = words.iter().copied().map(u16::from_le_bytes).collect();

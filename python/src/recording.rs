@@ -579,7 +579,8 @@ impl Blocks {
         *start += count as u64;
         let gone = block.missing.iter().map(|gap| missing_tuples(py, gap));
         let gone = gone.collect::<PyResult<Vec<_>>>()?;
-        let samples = numpy_array(py, block.samples, self.shape.dtype(), &self.shape.axes(count))?;
+        let samples =
+            numpy_array(py, block.samples.into_vec(), self.shape.dtype(), &self.shape.axes(count))?;
         Ok(Some(result(py, &BLOCK, "Block")?.call1((first, samples, gone, count))?))
     }
 }

@@ -128,6 +128,7 @@ impl Args {
         let start = Instant::now();
         let bar = Progress::new("beamforming", &voltages.shape(), times);
         let mut pieces = Pieces::over(Box::new(voltages), block_times(&shape))
+            .locked_for(plan.gpu())
             .progress(|progress| bar.set(progress.done));
         let mut formed = Beams::default();
         while let Some(piece) = pieces.next_piece(u64::MAX)? {

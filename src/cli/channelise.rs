@@ -129,13 +129,15 @@ impl Args {
         let (of, known) = ((&*recording, &*self.raw[0]), Known::default());
         let rate = self.recording.rate();
         let builder = self.engine.builder(self.channels, of, rate, &known)?.0;
-        let mut builder = builder.device(self.device.clone()).kernel(self.kernel);
+        let gpus = self.device.open()?;
+        let builder = builder.device(self.device.clone()).gpus(gpus.clone());
+        let mut builder = builder.kernel(self.kernel);
         let shape = builder.shape()?;
         let mut output = Output::create(self, path, &shape, times)?;
 
         let start = Instant::now();
         let bar = Progress::over("channelising", raw.inputs as f64, times);
-        let mut voltages = Voltages::over(recording, &shape);
+        let mut voltages = Voltages::over(recording, &shape).locked_for(gpus.first());
         if let Some(sigma) = self.engine.level() {
             builder = builder.level(sigma, voltages.first()?)?;
         }

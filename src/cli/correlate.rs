@@ -431,7 +431,8 @@ pub fn correlate(
     let bar = Progress::new("correlating", &shape, times);
     let engine = raw.as_ref().map(|raw| raw.engine);
     let found = match (raw, recording) {
-        (Some(Raw { mut voltages, mut builder, level, .. }), _) => {
+        (Some(Raw { voltages, mut builder, level, .. }), _) => {
+            let mut voltages = voltages.locked_for(gpus.first());
             builder = builder.device(place.device).gpus(gpus);
             if let Some(sigma) = level {
                 builder = builder.level(sigma, voltages.first()?)?;

@@ -114,12 +114,14 @@ impl Builder {
         if !matches!(weights, Encoding::Ci8 | Encoding::Ci4) {
             return Err(Error::invalid(format!("{weights} weights: expected ci8 or ci4")));
         }
+        let gpus = place.open()?;
         Ok(Beamformer {
+            gpu: gpus.first().cloned(),
             backend: backend(
                 &shape,
                 weights,
                 rounding,
-                place.open()?,
+                gpus,
                 place.kernel,
                 place.tuning.as_deref(),
             )?,
@@ -164,6 +166,7 @@ pub struct Beamformer {
     incoherent: bool,
     has_weights: bool,
     backend: Box<dyn Backend>,
+    gpu: Option<Arc<dyn Gpu>>,
 }
 
 impl Beamformer {
@@ -186,6 +189,12 @@ impl Beamformer {
     /// How sums are shifted down.
     pub fn rounding(&self) -> Rounding {
         self.rounding
+    }
+
+    /// The GPU that beamforms, the first of several; [`None`] on the CPU. It copies quickest from memory that
+    /// it has locked ([`Gpu::locked_bytes`]).
+    pub fn gpu(&self) -> Option<&Arc<dyn Gpu>> {
+        self.gpu.as_ref()
     }
 
     /// The device that beamforms, as a person would name it.

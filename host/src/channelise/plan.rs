@@ -357,8 +357,9 @@ impl Channeliser {
         self.backend.device_name()
     }
 
-    /// The GPU that channelises, if one does.
-    pub(crate) fn gpu(&self) -> Option<&Arc<dyn Gpu>> {
+    /// The GPU that channelises; [`None`] on the CPU. It copies quickest from memory that it has locked
+    /// ([`Gpu::locked_bytes`]).
+    pub fn gpu(&self) -> Option<&Arc<dyn Gpu>> {
         self.backend.gpu()
     }
 

@@ -101,6 +101,7 @@ impl Builder {
             shifts: &shifts,
         };
         Ok(Correlator {
+            gpu: gpus.first().cloned(),
             backend: backend(gpus, &setup)?,
             counters: (0..gates).map(|_| Counter::default()).collect(),
             delays: shifts.iter().any(|&shift| shift > 0).then(|| DelayedGaps::new(&shifts)),
@@ -142,6 +143,7 @@ impl Builder {
 pub struct Correlator {
     shape: Shape,
     backend: Box<dyn Backend>,
+    gpu: Option<Arc<dyn Gpu>>,
     /// The samples behind each gate's sums.
     counters: Vec<Counter>,
     delays: Option<DelayedGaps>,
@@ -162,6 +164,12 @@ impl Correlator {
     /// What is correlated.
     pub fn shape(&self) -> &Shape {
         &self.shape
+    }
+
+    /// The GPU that correlates, the first of several; [`None`] on the CPU. It copies quickest from memory that
+    /// it has locked ([`Gpu::locked_bytes`]).
+    pub fn gpu(&self) -> Option<&Arc<dyn Gpu>> {
+        self.gpu.as_ref()
     }
 
     /// The device that correlates, as a person would name it.

@@ -96,11 +96,11 @@ pub struct TensorMap {
 /// assert_eq!(beamformer.beamform(&voltages)?.samples[[0, 0, 0, 0]], 0x23);
 /// # Ok::<(), corrust_host::Error>(())
 /// ```
-pub struct LockedBytes(Box<dyn DerefMut<Target = [u8]> + Send>);
+pub struct LockedBytes(Box<dyn DerefMut<Target = [u8]> + Send + Sync>);
 
 impl LockedBytes {
     /// Memory that some owner keeps in place.
-    pub(super) fn new(bytes: impl DerefMut<Target = [u8]> + Send + 'static) -> Self {
+    pub(super) fn new(bytes: impl DerefMut<Target = [u8]> + Send + Sync + 'static) -> Self {
         Self(Box::new(bytes))
     }
 }

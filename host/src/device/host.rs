@@ -1,6 +1,148 @@
 //! The memory of the machine itself.
 
+use std::{
+    fmt,
+    ops::{Deref, DerefMut},
+    sync::Arc,
+};
+
+use super::{Gpu, LockedBytes};
 use crate::{Error, Result};
+
+/// Bytes in the machine's memory that are filled again and again: page-locked for a GPU, which copies them
+/// from where they are, or ordinary ones.
+///
+/// ```
+/// use corrust_host::{Device, device::HostBytes};
+///
+/// let gpu = Device::Sim.open()?;
+/// let mut bytes = HostBytes::locked_for(gpu.as_ref());
+/// bytes.resize(3)?;
+/// bytes.copy_from_slice(&[1, 2, 3]);
+/// assert_eq!(bytes, HostBytes::from(vec![1, 2, 3]));
+/// # Ok::<(), corrust_host::Error>(())
+/// ```
+#[derive(Default)]
+pub struct HostBytes {
+    memory: HostMemory,
+    /// Bytes in use of those there are.
+    length: usize,
+    gpu: Option<Arc<dyn Gpu>>,
+}
+
+enum HostMemory {
+    Ordinary(Vec<u8>),
+    Locked(LockedBytes),
+}
+
+impl HostBytes {
+    /// No bytes yet, to be page-locked for a GPU, if there is one.
+    pub fn locked_for(gpu: Option<&Arc<dyn Gpu>>) -> Self {
+        Self { gpu: gpu.cloned(), ..Self::default() }
+    }
+
+    /// Makes them `length` bytes: what they hold is of no meaning then. Where no more memory can be locked
+    /// they are ordinary ones.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`].
+    pub fn resize(&mut self, length: usize) -> Result<()> {
+        if length > self.memory.len() {
+            // What does not fit is freed first.
+            self.memory = HostMemory::default();
+            self.length = 0;
+            let locked = self.gpu.as_ref().and_then(|gpu| gpu.locked_bytes(length).ok());
+            self.memory = match locked {
+                Some(bytes) => HostMemory::Locked(bytes),
+                None => HostMemory::Ordinary(zeros(length)?),
+            };
+        }
+        self.length = length;
+        Ok(())
+    }
+
+    /// Keeps the first `length` bytes.
+    pub fn truncate(&mut self, length: usize) {
+        self.length = self.length.min(length);
+    }
+
+    /// The bytes, copied where they are page-locked.
+    pub fn into_vec(self) -> Vec<u8> {
+        match self.memory {
+            HostMemory::Ordinary(mut bytes) => {
+                bytes.truncate(self.length);
+                bytes
+            }
+            HostMemory::Locked(bytes) => bytes[..self.length].to_vec(),
+        }
+    }
+}
+
+impl HostMemory {
+    fn len(&self) -> usize {
+        match self {
+            Self::Ordinary(bytes) => bytes.len(),
+            Self::Locked(bytes) => bytes.len(),
+        }
+    }
+}
+
+impl Default for HostMemory {
+    fn default() -> Self {
+        Self::Ordinary(Vec::new())
+    }
+}
+
+impl Deref for HostBytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match &self.memory {
+            HostMemory::Ordinary(bytes) => &bytes[..self.length],
+            HostMemory::Locked(bytes) => &bytes[..self.length],
+        }
+    }
+}
+
+impl DerefMut for HostBytes {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        match &mut self.memory {
+            HostMemory::Ordinary(bytes) => &mut bytes[..self.length],
+            HostMemory::Locked(bytes) => &mut bytes[..self.length],
+        }
+    }
+}
+
+impl From<Vec<u8>> for HostBytes {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self { length: bytes.len(), memory: HostMemory::Ordinary(bytes), gpu: None }
+    }
+}
+
+impl Clone for HostBytes {
+    /// An ordinary copy.
+    fn clone(&self) -> Self {
+        self.to_vec().into()
+    }
+}
+
+impl AsRef<[u8]> for HostBytes {
+    fn as_ref(&self) -> &[u8] {
+        self
+    }
+}
+
+impl<T: AsRef<[u8]>> PartialEq<T> for HostBytes {
+    fn eq(&self, other: &T) -> bool {
+        **self == *other.as_ref()
+    }
+}
+
+impl fmt::Debug for HostBytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}
 
 /// A vector of `count` default values, if there is memory for it.
 ///

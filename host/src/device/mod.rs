@@ -27,6 +27,7 @@ use std::{fmt, str::FromStr, sync::Arc};
 pub use gpu::{
     Buffer, DeviceSlice, DeviceSliceMut, Facts, Gpu, LockedBytes, Rows, Stream, TensorMap,
 };
+pub use host::HostBytes;
 pub use kernels::{Kernels, PTX_VARIABLE};
 pub use several::Devices;
 #[cfg(feature = "sim")]

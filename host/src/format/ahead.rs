@@ -2,12 +2,15 @@
 
 use std::{
     ops::Range,
-    sync::mpsc::{Receiver, Sender, channel, sync_channel},
+    sync::{
+        Arc,
+        mpsc::{Receiver, Sender, channel, sync_channel},
+    },
     thread,
 };
 
 use super::{Block, Recording};
-use crate::Result;
+use crate::{Result, device::Gpu};
 
 /// Blocks that wait to be used while the next one is being read.
 const WAITING: usize = 1;
@@ -24,7 +27,18 @@ pub struct ReadAhead {
 impl ReadAhead {
     /// Starts to read `recording` in blocks of `times` times. Fewer are in the block before a gap that is
     /// longer than a block; the block after it says how long it is.
-    pub fn new<S: 'static>(mut recording: Box<dyn Recording<S>>, times: usize) -> Self {
+    pub fn new<S: 'static>(recording: Box<dyn Recording<S>>, times: usize) -> Self {
+        Self::locked_for(None, recording, times)
+    }
+
+    /// [`new`](Self::new) into memory that a GPU has locked, if there is one: what is read into it goes to the
+    /// GPU without another copy.
+    pub fn locked_for<S: 'static>(
+        gpu: Option<&Arc<dyn Gpu>>,
+        mut recording: Box<dyn Recording<S>>,
+        times: usize,
+    ) -> Self {
+        let gpu = gpu.cloned();
         let (sender, blocks) = sync_channel(WAITING);
         let (spent, empty) = channel::<Block>();
         // The thread ends with the recording, with an error, or when its user is gone.
@@ -40,7 +54,8 @@ impl ReadAhead {
                 let present = gaps.peek().map_or(u64::MAX, |gap| gap.start - position);
                 let count = usize::try_from(present).map_or(times, |present| present.min(times));
 
-                let mut block = empty.try_recv().unwrap_or_default();
+                let mut block =
+                    empty.try_recv().unwrap_or_else(|_| Block::locked_for(gpu.as_ref()));
                 let passed = recording.skip(skipped);
                 let read = passed.and_then(|()| recording.read_block(count, &mut block));
                 block.gap = skipped;

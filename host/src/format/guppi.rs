@@ -34,7 +34,9 @@ use std::{
 
 use rayon::prelude::*;
 
-use super::{Block, Options, Pace, RawShape, Recording, Timestamp, array::Channels, moment};
+use super::{
+    Block, Options, Pace, RawShape, Recording, Timestamp, array::Channels, input::read_rows, moment,
+};
 use crate::{
     Encoding, Error, Layout, Result,
     correlate::Shape,
@@ -197,12 +199,11 @@ impl<S> Guppi<S> {
         self.scratch.resize(streams * count * group, 0);
         if header.time_major {
             let from = data + offset * (streams * group) as u64;
-            self.blocks.read(current, from, &mut self.scratch)?;
+            self.blocks.read(current, from, 0, [&mut self.scratch[..]])?;
         } else {
-            for (stream, bytes) in self.scratch.chunks_exact_mut(count * group).enumerate() {
-                let from = data + (stream as u64 * header.times + offset) * group as u64;
-                self.blocks.read(current, from, bytes)?;
-            }
+            let from = data + offset * group as u64;
+            let pitch = header.times * group as u64;
+            self.blocks.read(current, from, pitch, self.scratch.chunks_exact_mut(count * group))?;
         }
 
         // Pick each row, a channel of an input, out of its stream.
@@ -612,8 +613,14 @@ impl Blocks {
         }
     }
 
-    /// Fills `bytes` from byte `from` of the file that `block` is in.
-    fn read(&mut self, block: &DataBlock, from: u64, bytes: &mut [u8]) -> Result<()> {
+    /// Fills rows with the bytes of the file that `block` is in, from byte `from` on and `pitch` bytes apart.
+    fn read<'a>(
+        &mut self,
+        block: &DataBlock,
+        from: u64,
+        pitch: u64,
+        rows: impl IntoIterator<Item = &'a mut [u8]>,
+    ) -> Result<()> {
         let path = &self.paths[block.file];
         let file = match &mut self.data {
             Some((index, file)) if *index == block.file => file,
@@ -622,9 +629,7 @@ impl Blocks {
                 &mut slot.insert((block.file, file)).1
             }
         };
-        file.seek(SeekFrom::Start(from))
-            .and_then(|_| file.read_exact(bytes))
-            .map_err(Error::io(path, "read"))
+        read_rows(file, from, pitch, rows).map_err(Error::io(path, "read"))
     }
 
     /// The error for a recording that ends earlier than when it was opened.

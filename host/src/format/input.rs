@@ -2,11 +2,17 @@
 
 use std::{
     fs::File,
-    io::{ErrorKind, Read, Seek, SeekFrom},
+    io::{self, ErrorKind, Read},
     path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
+    thread,
 };
 
 use crate::{Error, Result};
+
+/// Bytes of a file that one thread reads at a time, and most threads.
+const PART_BYTES: usize = 4 << 20;
+const MOST_THREADS: usize = 8;
 
 /// A file, or what comes through a pipe.
 #[derive(Debug)]
@@ -66,10 +72,7 @@ impl Input {
     /// ends before, or `position` is not where it has been read to.
     pub fn read_at(&mut self, position: u64, bytes: &mut [u8]) -> Result<()> {
         if self.length.is_some() {
-            return self
-                .file
-                .seek(SeekFrom::Start(position))
-                .and_then(|_| self.file.read_exact(bytes))
+            return read_rows(&self.file, position, 0, [bytes])
                 .map_err(Error::io(&self.path, "read"));
         }
         // What was looked at may be left out.
@@ -95,6 +98,24 @@ impl Input {
         })?;
         self.position = position + bytes.len() as u64;
         Ok(())
+    }
+
+    /// [`read_at`](Self::read_at) of rows that begin `pitch` bytes apart.
+    ///
+    /// # Errors
+    /// As for `read_at`.
+    pub fn read_rows<'a>(
+        &mut self,
+        position: u64,
+        pitch: u64,
+        rows: impl IntoIterator<Item = &'a mut [u8]>,
+    ) -> Result<()> {
+        if self.length.is_some() {
+            return read_rows(&self.file, position, pitch, rows)
+                .map_err(Error::io(&self.path, "read"));
+        }
+        let rows = rows.into_iter().zip(0..);
+        rows.map(|(row, index)| self.read_at(position + index * pitch, row)).collect()
     }
 
     /// Fills `bytes` with what follows in a pipe, and returns how many there are, fewer where it ends.
@@ -126,5 +147,95 @@ impl Input {
         let read = self.start.is_empty().then(|| (&self.file).take(1).read_to_end(&mut self.start));
         read.transpose().map_err(Error::io(&self.path, "read"))?;
         Ok(self.start.is_empty())
+    }
+}
+
+/// Fills rows with the bytes of a file that begin at `position` and `pitch` bytes apart, from several threads
+/// where they are many: one alone copies them more slowly than memory gives them, and good disks.
+///
+/// # Errors
+/// Those of the file; [`ErrorKind::UnexpectedEof`] when it ends before.
+pub(super) fn read_rows<'a>(
+    file: &File,
+    position: u64,
+    pitch: u64,
+    rows: impl IntoIterator<Item = &'a mut [u8]>,
+) -> io::Result<()> {
+    let mut parts = Vec::new();
+    let mut bytes = 0;
+    for (row, index) in rows.into_iter().zip(0..) {
+        bytes += row.len();
+        let first = position + index * pitch;
+        let places = (first..).step_by(PART_BYTES);
+        parts.extend(row.chunks_mut(PART_BYTES).zip(places));
+    }
+    let threads = thread::available_parallelism().map_or(1, |count| count.get().min(MOST_THREADS));
+    let threads = threads.min(bytes / PART_BYTES).max(1);
+    let parts = Mutex::new(parts.into_iter());
+    let next = || parts.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let read = || {
+        while let Some((part, at)) = next() {
+            read_exact_at(file, at, part)?;
+        }
+        Ok(())
+    };
+    if threads == 1 {
+        return read();
+    }
+    // Not on rayon's threads, which compute while these wait.
+    thread::scope(|scope| {
+        let readers: Vec<_> = (0..threads).map(|_| scope.spawn(read)).collect();
+        readers.into_iter().try_for_each(|reader| reader.join().expect("reading does not panic"))
+    })
+}
+
+#[cfg(unix)]
+fn read_exact_at(file: &File, position: u64, bytes: &mut [u8]) -> io::Result<()> {
+    std::os::unix::fs::FileExt::read_exact_at(file, bytes, position)
+}
+
+#[cfg(windows)]
+fn read_exact_at(file: &File, mut position: u64, mut bytes: &mut [u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match std::os::windows::fs::FileExt::seek_read(file, bytes, position) {
+            Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+            Ok(count) => {
+                bytes = &mut bytes[count..];
+                position += count as u64;
+            }
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_bytes_are_those_of_the_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("bytes");
+        let length = 3 * PART_BYTES + 77;
+        let bytes: Vec<u8> =
+            (0..length as u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+        std::fs::write(&path, &bytes).unwrap();
+        let mut input = Input::open(&path).unwrap();
+        for (at, count) in [(0, length), (5, length - 5), (PART_BYTES, PART_BYTES + 1), (9, 0)] {
+            let mut found = vec![0; count];
+            input.read_at(at as u64, &mut found).unwrap();
+            assert!(found == bytes[at..at + count], "{count} from {at}");
+        }
+        for (count, pitch) in [(PART_BYTES + 3, 5), (1000, 1 << 20)] {
+            let mut rows = vec![0; 3 * count];
+            input.read_rows(7, pitch, rows.chunks_mut(count)).unwrap();
+            for (row, at) in rows.chunks(count).zip((7..).step_by(pitch as usize)) {
+                assert!(row == &bytes[at..at + count], "rows of {count} from {at}");
+            }
+        }
+        let error = input.read_at(1, &mut vec![0; length]).unwrap_err();
+        assert!(matches!(&error, Error::Io { .. }), "{error}");
     }
 }

@@ -7,12 +7,13 @@
 use std::{
     ops::Range,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use crate::{
     Encoding, Error, Layout, Result,
     correlate::Shape,
-    device::host,
+    device::{Gpu, HostBytes},
     photons::CountShape,
     samples::{Extents, Missing, RawLayout, Samples},
 };
@@ -122,7 +123,7 @@ impl dyn Recording {
 pub struct Block {
     /// Samples in the recording's encoding and layout; missing ones of channelised voltages have the value
     /// zero.
-    pub samples: Vec<u8>,
+    pub samples: HostBytes,
     /// Number of times.
     pub times: usize,
     /// What is missing, counted from the block's start. Of channelised voltages, ranges of times are
@@ -138,6 +139,11 @@ impl Block {
     /// An empty block.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// An empty block whose samples are to be in memory that a GPU has locked, if there is one.
+    pub fn locked_for(gpu: Option<&Arc<dyn Gpu>>) -> Self {
+        Self { samples: HostBytes::locked_for(gpu), ..Self::default() }
     }
 
     /// A block of `times` times that are all missing.
@@ -180,12 +186,7 @@ impl Block {
 
     /// [`reset`](Self::reset) of times that take so many bytes.
     pub(crate) fn reset_bytes(&mut self, bytes: usize, times: usize) -> Result<()> {
-        if bytes > self.samples.capacity() {
-            // What does not fit is freed first.
-            self.samples = Vec::new();
-            self.samples = host::zeros(bytes)?;
-        }
-        self.samples.resize(bytes, 0);
+        self.samples.resize(bytes)?;
         self.times = times;
         self.missing.clear();
         self.gap = 0;
@@ -199,8 +200,8 @@ impl Block {
         times: usize,
         fill: impl FnOnce(&mut [u16]) -> Result<()>,
     ) -> Result<()> {
-        self.samples.clear();
         self.reset_bytes(times * shape.bytes(), times)?;
+        self.samples.fill(0);
         if let Ok(counts) = bytemuck::try_cast_slice_mut(&mut self.samples) {
             fill(counts)?;
             // The low byte comes first, whatever the machine.

@@ -287,11 +287,31 @@ impl Reader {
             let reason = format!("too long: more bytes of elements than {name} {shape:?} has");
             return Err(Error::file(self.path(), reason));
         }
+        self.order(bytes);
+        Ok(())
+    }
+
+    /// [`read_at`](Self::read_at) of rows that begin `pitch` elements apart.
+    ///
+    /// # Errors
+    /// As for `read_at`.
+    fn read_rows(&mut self, element: u64, pitch: u64, rows: &mut [&mut [u8]]) -> Result<()> {
+        if let [row] = rows {
+            return self.read_at(element, row);
+        }
+        let size = self.element_bytes() as u64;
+        let each = rows.iter_mut().map(|row| &mut **row);
+        self.input.read_rows(self.start + element * size, pitch * size, each)?;
+        rows.iter_mut().for_each(|row| self.order(row));
+        Ok(())
+    }
+
+    /// Brings the bytes of elements into little-endian order.
+    fn order(&self, bytes: &mut [u8]) {
         if self.big_endian {
             let parts = if self.dtype == Some(Dtype::Complex64) { 2 } else { 1 };
-            bytes.chunks_exact_mut(size / parts).for_each(<[u8]>::reverse);
+            bytes.chunks_exact_mut(self.element_bytes() / parts).for_each(<[u8]>::reverse);
         }
-        Ok(())
     }
 
     fn element_bytes(&self) -> usize {
@@ -1041,10 +1061,10 @@ impl<S: Copy + Send> Recording<S> for Arrays<S> {
             let count = (*length - self.position).min(times - filled);
             let elements = |times: usize| (times * unit / reader.element_bytes()) as u64;
             let (per_row, offset) = (elements(*length), elements(self.position));
-            for (index, row) in block.samples.chunks_exact_mut(times * unit).enumerate() {
-                let bytes = &mut row[filled * unit..(filled + count) * unit];
-                reader.read_at(index as u64 * per_row + offset, bytes)?;
-            }
+            let rows = block.samples.chunks_exact_mut(times * unit);
+            let within = filled * unit..(filled + count) * unit;
+            let mut rows: Vec<_> = rows.map(|row| &mut row[within.clone()]).collect();
+            reader.read_rows(offset, per_row, &mut rows)?;
             filled += count;
             self.pass(count);
         }

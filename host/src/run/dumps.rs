@@ -81,7 +81,7 @@ impl<'a, C: BorrowMut<Correlator>> Dumps<'a, C> {
     /// The one dump of all of a recording, which is read in blocks of 64 to 256 MiB.
     pub fn over(recording: Box<dyn Recording>, correlator: C) -> Self {
         let integration = recording.held();
-        let pieces = Pieces::over(recording, 1);
+        let pieces = Pieces::over(recording, 1).locked_for(correlator.borrow().gpu());
         let block_times = block_times(pieces.shape());
         Self { pieces, correlator, integration, gates: None, index: 0, ended: false }
             .blocks(block_times)

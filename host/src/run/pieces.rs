@@ -3,13 +3,17 @@
 use std::{
     borrow::Borrow,
     ops::Range,
-    sync::atomic::{AtomicBool, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use super::{Voltages, spectra::SpectraOf};
 use crate::{
     Channeliser, Error, Result,
     correlate::Shape,
+    device::Gpu,
     format::{Block, ReadAhead, Recording},
     samples::Samples,
 };
@@ -67,6 +71,8 @@ pub struct Pieces<'a> {
     /// Times of a gap that have samples, because delayed ones still come out there.
     delay: u64,
     source: Source,
+    /// What the blocks' memory is locked for.
+    gpu: Option<Arc<dyn Gpu>>,
     /// What has such samples.
     delayed: Block,
     /// What is left of the current gap's times with samples, of those without, and of the block after it.
@@ -89,10 +95,14 @@ impl Source {
     /// Goes on to the next block, and says how long the gap before it is and how many times it has;
     /// [`None`] after the last. What is read is read in blocks of `times` times, which begin now if they have
     /// not yet.
-    fn next_block(&mut self, times: usize) -> Result<Option<(u64, usize)>> {
+    fn next_block(
+        &mut self,
+        times: usize,
+        gpu: Option<&Arc<dyn Gpu>>,
+    ) -> Result<Option<(u64, usize)>> {
         if let Self::Unread(recording) = self {
             let recording = recording.take().expect("a recording begins once");
-            *self = Self::Reading(ReadAhead::new(recording, times));
+            *self = Self::Reading(ReadAhead::locked_for(gpu, recording, times));
         }
         match self {
             Self::Reading(blocks) => Ok(blocks.next_block()?.map(|block| (block.gap, block.times))),
@@ -152,12 +162,21 @@ impl<'a> Pieces<'a> {
             done: 0,
             delay: 0,
             source,
+            gpu: None,
             delayed: Block::new(),
             left: [0; 3],
             block: 0,
             cancel: None,
             progress: None,
         }
+    }
+
+    /// Reads into memory that a GPU has locked, if there is one: a plan on that GPU is fed from it without
+    /// another copy.
+    #[must_use]
+    pub fn locked_for(mut self, gpu: Option<&Arc<dyn Gpu>>) -> Self {
+        self.gpu = gpu.cloned();
+        self
     }
 
     /// Reads the first `times` times only, or all where there are fewer.
@@ -283,7 +302,7 @@ impl<'a> Pieces<'a> {
     /// Goes on to the next block and the gap before it; whether there is one, of a stream whose length
     /// nobody knows.
     fn next_block(&mut self) -> Result<bool> {
-        match self.source.next_block(self.block_times)? {
+        match self.source.next_block(self.block_times, self.gpu.as_ref())? {
             Some((gap, times)) => {
                 let delayed = gap.min(self.delay);
                 self.left = [delayed, gap - delayed, times as u64];

@@ -1,8 +1,11 @@
 //! A recording of raw voltages, piece by piece.
 
+use std::sync::Arc;
+
 use crate::{
     Result, channelise,
     correlate::baselines,
+    device::Gpu,
     format::{Block, RawShape, ReadAhead, Recording},
     samples::{Missing, RawSamples},
 };
@@ -38,6 +41,8 @@ pub struct Voltages {
     /// The recording, until it is read.
     recording: Option<Box<dyn Recording<RawShape>>>,
     blocks: Option<ReadAhead>,
+    /// What the blocks' memory is locked for.
+    gpu: Option<Arc<dyn Gpu>>,
     /// Times of the gap before the current block that are left, and whether the block is.
     gap: u64,
     block: bool,
@@ -63,6 +68,7 @@ impl Voltages {
             block_times: times.next_multiple_of(64),
             recording: Some(recording),
             blocks: None,
+            gpu: None,
             gap: 0,
             block: false,
             nothing: Block::new(),
@@ -73,6 +79,13 @@ impl Voltages {
     #[must_use]
     pub fn blocks(mut self, times: usize) -> Self {
         self.block_times = times.max(1);
+        self
+    }
+
+    /// Reads into memory that a GPU has locked, if there is one, before anything is read.
+    #[must_use]
+    pub fn locked_for(mut self, gpu: Option<&Arc<dyn Gpu>>) -> Self {
+        self.gpu = gpu.cloned();
         self
     }
 
@@ -115,7 +128,7 @@ impl Voltages {
             self.gap -= times as u64;
             if self.nothing.times != times {
                 let missing = vec![Missing::times(0..times)];
-                let samples = vec![0; self.shape.bytes(times)];
+                let samples = vec![0; self.shape.bytes(times)].into();
                 self.nothing = Block { samples, times, missing, gap: 0 };
             }
             return Ok(Some(self.nothing.raw(&self.shape)));
@@ -128,7 +141,7 @@ impl Voltages {
             (Some(blocks), _) => blocks,
             (none, recording) => {
                 let recording = recording.expect("a recording begins once");
-                none.insert(ReadAhead::new(recording, self.block_times))
+                none.insert(ReadAhead::locked_for(self.gpu.as_ref(), recording, self.block_times))
             }
         };
         if let Some(block) = blocks.next_block()? {
