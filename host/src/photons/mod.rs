@@ -12,11 +12,13 @@
 mod bins;
 mod counts;
 mod ptu;
+mod source;
 mod times;
 mod trace;
 
 use std::path::{Path, PathBuf};
 
+use self::source::{Reading, Source};
 pub use self::trace::Trace;
 use crate::{
     Error, Result,
@@ -97,11 +99,20 @@ pub fn open<P: AsRef<Path>>(paths: &[P], options: &Options) -> Result<Counts> {
             Err(Error::file(more, format!("a file beside {what}: expected one file alone")))
         }
     };
+    fn counts(
+        source: impl Source + 'static,
+        sensors: Vec<String>,
+        photons: bool,
+    ) -> Result<Counts> {
+        Ok(Counts { recording: Box::new(Reading::new(source)), sensors, photons })
+    }
+    let numbered =
+        |what: &str, count| (0..count).map(|number| format!("{what} {number}")).collect();
     if is_ptu(first)? {
         lone("PTU")?;
         let photons = ptu::Photons::open(first, options)?;
         let sensors = photons.sensor_names();
-        return Ok(Counts { recording: Box::new(photons), sensors, photons: true });
+        return counts(photons, sensors, true);
     }
     let refuse =
         |what: &str| Err(Error::file(first, format!("{what} of a NumPy file: expected PTU")));
@@ -114,13 +125,12 @@ pub fn open<P: AsRef<Path>>(paths: &[P], options: &Options) -> Result<Counts> {
     let reader = Reader::open(first)?;
     if reader.dtype() == Some(Dtype::Uint64) && reader.shape().len() == 1 {
         let times = times::Times::open(reader, &paths[1..], options)?;
-        let sensors = (0..paths.len()).map(|channel| format!("channel {channel}")).collect();
-        return Ok(Counts { recording: Box::new(times), sensors, photons: true });
+        return counts(times, numbered("channel", paths.len()), true);
     }
     lone("counts")?;
-    let counts = counts::Kept::open(reader, options.dwell.unwrap_or(DWELL))?;
-    let sensors = (0..counts.shape().sensors).map(|sensor| format!("sensor {sensor}")).collect();
-    Ok(Counts { recording: Box::new(counts), sensors, photons: false })
+    let kept = counts::Kept::open(reader, options.dwell.unwrap_or(DWELL))?;
+    let sensors = numbered("sensor", kept.shape().sensors);
+    counts(kept, sensors, false)
 }
 
 /// A dwell time in whole units of a file's.
