@@ -21,7 +21,7 @@ use std::{fmt, path::Path};
 use jiff::{SignedDuration, Timestamp};
 use rayon::prelude::*;
 
-use super::{PartialFile, input::Input};
+use super::{PartialFile, begins, input::Input};
 use crate::{Error, Result};
 
 /// First bytes of every file.
@@ -54,11 +54,7 @@ pub const SYNC: usize = 64;
 /// # Errors
 /// [`Error::Io`] when it cannot be read.
 pub fn is_ptu(path: impl AsRef<Path>) -> Result<bool> {
-    // What comes through a pipe would be gone.
-    if std::fs::metadata(&path).is_ok_and(|found| !found.is_file()) {
-        return Ok(false);
-    }
-    Ok(Input::open(path)?.peek(MAGIC.len())? == MAGIC)
+    begins(path, MAGIC)
 }
 
 /// What a record is that is no photon.

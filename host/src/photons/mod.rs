@@ -3,7 +3,7 @@
 //!
 //! [`open`] recognises a file by its contents: PicoQuant's PTU ([`format::ptu`](crate::format::ptu)), NumPy
 //! files of arrival times (uint64, a file for each channel), or of counts (uint8 or uint16,
-//! `[instant][sensor]`). Times become counts as they are read, in one pass over the counts' memory: a sensor
+//! `[instant][sensor]`), which HDF5 files have as well. Times become counts as they are read, in one pass over the counts' memory: a sensor
 //! is a channel, or a channel within a gate of microtimes, and an instant a whole number of the file's units
 //! of time.
 //!
@@ -11,6 +11,7 @@
 
 mod bins;
 mod counts;
+mod hdf5;
 mod ptu;
 mod source;
 mod times;
@@ -114,13 +115,19 @@ pub fn open<P: AsRef<Path>>(paths: &[P], options: &Options) -> Result<Counts> {
         let sensors = photons.sensor_names();
         return counts(photons, sensors, true);
     }
-    let refuse =
-        |what: &str| Err(Error::file(first, format!("{what} of a NumPy file: expected PTU")));
+    let refuse = |what: &str| Err(Error::file(first, format!("{what}: expected a PTU file")));
     if !options.gates.is_empty() {
-        return refuse("microtimes for a gate");
+        return refuse("has no microtimes for a gate");
     }
     if !options.channels.is_empty() {
-        return refuse("--channels");
+        return refuse("has no channels to choose from");
+    }
+    let dwell = options.dwell.unwrap_or(DWELL);
+    if hdf5::is_hdf5(first)? {
+        lone("counts")?;
+        let kept = hdf5::Hdf5::open(first, dwell)?;
+        let sensors = numbered("sensor", kept.shape().sensors);
+        return counts(kept, sensors, false);
     }
     let reader = Reader::open(first)?;
     if reader.dtype() == Some(Dtype::Uint64) && reader.shape().len() == 1 {
@@ -128,7 +135,7 @@ pub fn open<P: AsRef<Path>>(paths: &[P], options: &Options) -> Result<Counts> {
         return counts(times, numbered("channel", paths.len()), true);
     }
     lone("counts")?;
-    let kept = counts::Kept::open(reader, options.dwell.unwrap_or(DWELL))?;
+    let kept = counts::Kept::open(reader, dwell)?;
     let sensors = numbered("sensor", kept.shape().sensors);
     counts(kept, sensors, false)
 }
