@@ -49,7 +49,9 @@ fn counts_are_those_that_h5py_wrote() {
     for file in ["image.h5", "image.npy"] {
         done(
             folder.path(),
-            &format!("autocorrelate {file} -o {file}.sums --groups 3 --lags 4 --pairs all --device cpu"),
+            &format!(
+                "autocorrelate {file} -o {file}.sums --groups 3 --lags 4 --pairs all --device cpu"
+            ),
         );
     }
     let sums = |file: &str| std::fs::read(folder.path().join(file)).unwrap();

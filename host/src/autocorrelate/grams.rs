@@ -34,17 +34,19 @@ use crate::{
     stream::Feeder,
 };
 
-/// Most instants of a launch.
-const MOST_INSTANTS: usize = 1 << 16;
-
-/// Most bytes of counts of a launch.
+/// Most instants that are multiplied at once, and most bytes of their counts.
+const MOST_INSTANTS: usize = 1 << 18;
 const MOST_BYTES: usize = 64 << 20;
+
+/// Fewest instants of a part of them: each has corner turns of its own.
+const LEAST_PART: usize = 256;
 
 /// Rows of a tile of the kernels, about.
 const TILE: usize = 128;
 
-/// Sums of all rows with all rows take as much time as those of so many fewer pairs by bin groups.
-const SHARE: usize = 64;
+/// The products of all sensors take as long as those of so many times fewer pairs by bin groups, about: an H200
+/// computes 207 T of them a second, of which bin groups do 50 G to 200 G.
+const SHARE: usize = 1024;
 
 /// What the bytes are less than counts.
 const OFFSET: i64 = 128;
@@ -194,21 +196,22 @@ impl Grams {
         }
 
         let correlate::Shape { channels, inputs, .. } = *self.correlator.shape();
-        let part = count.div_ceil(channels).next_multiple_of(ROW_ALIGNMENT);
+        let part = count.div_ceil(channels).next_multiple_of(ROW_ALIGNMENT).max(LEAST_PART);
+        let parts = count.div_ceil(part);
         self.rows.reserve(channels * inputs * part)?;
         let row = |row: usize| self.rows.address() + (row * part) as u64;
-        for channel in 0..channels {
-            let first = (channel * part).min(count);
+        // SAFETY: the rows of the parts that there are not.
+        unsafe {
+            let empty = Rows::one((channels - parts) * inputs * part);
+            self.gpu.set_rows(stream, row(parts * inputs), &empty, 0)?;
+        }
+        for channel in 0..parts {
+            let first = channel * part;
             let there = part.min(count - first);
             let ones = row((channel + 1) * inputs - 1);
             let bytes = |width| Rows { width, ..Rows::one(part) };
             // SAFETY: rows of the channel; the window begins early enough for all marks.
             unsafe {
-                if there == 0 {
-                    let all = Rows::one(inputs * part);
-                    self.gpu.set_rows(stream, row(channel * inputs), &all, 0)?;
-                    continue;
-                }
                 self.gpu.set_rows(stream, ones, &bytes(part), 0)?;
                 self.gpu.set_rows(stream, ones, &bytes(there), 1)?;
                 for (number, mark) in self.ruler.marks.iter().enumerate() {

@@ -39,9 +39,10 @@ const MOST_TAGS: usize = 1 << 16;
 /// Bytes of a record.
 pub(crate) const RECORD: usize = 4;
 
-/// Bytes that a survey reads at once, and those that a thread takes of them.
-const SURVEYED: usize = 16 << 20;
-const SHARE: usize = 1 << 20;
+/// Bytes of records that a thread takes at once in a survey, and how many such shares are read for each: they stay
+/// in the cache.
+const SHARE: usize = 1 << 18;
+const SHARES: usize = 4;
 
 /// Places of channels: numbers 0 to 63, and [`SYNC`].
 pub const CHANNELS: usize = 65;
@@ -70,8 +71,6 @@ pub(crate) enum Event {
 
 /// How the 32 bits of a record are divided.
 pub(crate) trait Words {
-    /// Whether special records of channel 0 are pulses of the sync input.
-    const HAS_SYNC: bool;
     /// Whether it is no photon.
     fn is_special(word: u32) -> bool;
     /// Channel of a photon.
@@ -88,8 +87,6 @@ pub(crate) trait Words {
 pub(crate) struct Pico<const T3: bool>;
 
 impl<const T3: bool> Words for Pico<T3> {
-    const HAS_SYNC: bool = false;
-
     #[inline(always)]
     fn is_special(word: u32) -> bool {
         word >> 28 == 15
@@ -122,8 +119,6 @@ impl<const T3: bool> Words for Pico<T3> {
 pub(crate) struct Hydra<const T3: bool, const FIRST: bool>;
 
 impl<const T3: bool, const FIRST: bool> Words for Hydra<T3, FIRST> {
-    const HAS_SYNC: bool = !T3;
-
     #[inline(always)]
     fn is_special(word: u32) -> bool {
         word >> 31 == 1
@@ -153,7 +148,7 @@ impl<const T3: bool, const FIRST: bool> Words for Hydra<T3, FIRST> {
                 (true, false) => 1024 * Self::time(word).max(1),
                 (false, false) => (1 << 25) * Self::time(word).max(1),
             }),
-            0 if Self::HAS_SYNC => Event::Sync,
+            0 if !T3 => Event::Sync,
             _ => Event::Marker,
         }
     }
@@ -413,7 +408,8 @@ impl Reader {
 
     fn survey_of<W: Words>(&mut self, records: u64) -> Result<Survey> {
         let mut counted = Counted::default();
-        let mut bytes = vec![0; SURVEYED.min(records as usize * RECORD)];
+        let most = SHARES * SHARE * rayon::current_num_threads();
+        let mut bytes = vec![0; (most as u64).min(records * RECORD as u64) as usize];
         let step = (bytes.len() / RECORD).max(1) as u64;
         for first in (0..records).step_by(step as usize) {
             let bytes = &mut bytes[..(records - first).min(step) as usize * RECORD];
@@ -453,40 +449,23 @@ impl Default for Counted {
 
 impl Counted {
     fn of<W: Words>(bytes: &[u8]) -> Self {
-        /// Records whose overflows fit 64 bits: each is at most 2^25 times 2^25.
-        const TOGETHER: usize = 1 << 12;
-        let words: &[[u8; RECORD]] = bytes.as_chunks().0;
-        // Neighbours are counted apart: a number that was just written is not to be waited for. And nothing
-        // is asked of a record whose answer is as good as random.
-        let mut codes = [[0_u64; 2 * SYNC]; 4];
-        let (mut units, mut overflows) = (0, 0);
-        for words in words.chunks(TOGETHER) {
-            let mut sum = 0;
-            for words in words.chunks(codes.len()) {
-                for (&word, codes) in words.iter().zip(&mut codes) {
-                    let word = u32::from_le_bytes(word);
-                    let special = W::is_special(word);
-                    codes[usize::from(special) * SYNC + W::channel(word) % SYNC] += 1;
-                    let overflow = match W::event(word) {
-                        Event::Overflow(units) if special => units,
-                        _ => 0,
-                    };
-                    sum += overflow;
-                    overflows += u64::from(overflow > 0);
-                }
+        let mut counted = Self::default();
+        for &word in bytes.as_chunks().0 {
+            let word = u32::from_le_bytes(word);
+            if !W::is_special(word) {
+                counted.photons[W::channel(word)] += 1;
+                continue;
             }
-            units += u128::from(sum);
+            match W::event(word) {
+                Event::Overflow(units) => {
+                    counted.overflows += 1;
+                    counted.units += u128::from(units);
+                }
+                Event::Marker => counted.markers += 1,
+                Event::Sync => counted.photons[SYNC] += 1,
+            }
         }
-        let count = |code: usize| codes.iter().map(|codes| codes[code]).sum::<u64>();
-        let mut photons = [0; CHANNELS];
-        photons
-            .iter_mut()
-            .take(SYNC)
-            .enumerate()
-            .for_each(|(code, photons)| *photons = count(code));
-        photons[SYNC] = if W::HAS_SYNC { count(SYNC) } else { 0 };
-        let specials: u64 = (SYNC..2 * SYNC).map(count).sum();
-        Self { photons, markers: specials - overflows - photons[SYNC], overflows, units, last: 0 }
+        counted
     }
 
     fn and(mut self, other: Self) -> Self {

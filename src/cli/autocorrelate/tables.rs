@@ -35,11 +35,7 @@ pub struct Curves<'a> {
 
 /// The name of a curve: the sensor that is not delayed, and the one that is.
 fn name([direct, delayed]: [u32; 2]) -> String {
-    if direct == delayed {
-        format!("sensor_{direct}")
-    } else {
-        format!("pair_{direct}_{delayed}")
-    }
+    if direct == delayed { format!("sensor_{direct}") } else { format!("pair_{direct}_{delayed}") }
 }
 
 /// The files of curves for PyCorrFit: `path`, or of several one each, named after it.
