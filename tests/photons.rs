@@ -192,7 +192,7 @@ fn arrival_times_of_channels_are_counted() {
     let error = |options: Options| open(&paths, &options).err().unwrap().to_string();
     assert!(error(Options::default()).contains("unknown unit: expected --unit"));
     let gates = vec![Gate { start: 0.0, end: 1e-9 }];
-    assert!(error(Options { gates, ..options.clone() }).contains("expected PTU"));
+    assert!(error(Options { gates, ..options.clone() }).contains("expected a PTU file"));
     write_times(&paths[1], &[5, 1_000_000, 999_999, 2_000_000]);
     let error = read(open(&paths, &options).unwrap(), 1 << 20).unwrap_err().to_string();
     assert!(error.contains("photon 2 at time 999999 comes after time 1000000"), "{error}");

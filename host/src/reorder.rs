@@ -16,7 +16,7 @@ use corrust_gpu::abi::{
 use crate::{
     Encoding, Layout, Result,
     device::{Gpu, Stream},
-    samples::{Extents, Samples},
+    samples::{Element, Extents, Samples},
 };
 
 /// Bytes that native rows are aligned to.
@@ -63,7 +63,8 @@ pub struct ToNative<'a> {
     pub samples: Samples<'a>,
     /// Which of these.
     pub layout: Layout,
-    /// What they become: what [`Native::of`] gives for their encoding, or [`Native::Nibbles`] of 4-bit ones.
+    /// What they become: what [`Native::of`] gives for their encoding, or [`Native::Nibbles`] of 4-bit ones, and
+    /// of counts, which become int8: 128 less.
     pub form: Native,
     /// Device address of the native samples, `[channel][input][row_bytes]`, 16-byte aligned.
     pub native: u64,
@@ -143,7 +144,11 @@ impl Variant {
             channels: channels as u32,
             times: times as u32,
             native_times: (way.row_bytes / way.form.bytes()) as u32,
-            flip: if way.samples.element() == Encoding::Ci4Offset.into() { 0x88 } else { 0 },
+            flip: match way.samples.element() {
+                Element::Voltage(Encoding::Ci4Offset) => 0x88,
+                Element::Count => 0x80,
+                Element::Voltage(_) => 0,
+            },
             reserved: 0,
         };
         let blocks = match self.tile {

@@ -39,8 +39,8 @@ pub struct Photons {
 /// Parameters
 /// ----------
 /// paths : path or sequence of paths
-///     A PTU file; a NumPy file of counts, uint8 or uint16 ``[instant][sensor]``; or NumPy files of arrival times,
-///     uint64 ``[photon]``, one for each channel.
+///     A PTU file; a NumPy file of counts, uint8 or uint16 ``[instant][sensor]``, or an HDF5 file of them (dataset
+///     ``data``); or NumPy files of arrival times, uint64 ``[photon]``, one for each channel.
 /// dwell : float
 ///     Seconds of an instant, rounded to whole units of the file; ``Photons.dwell`` says what they are.
 /// channels : sequence of int, optional

@@ -124,8 +124,8 @@ impl GpuBackend {
         if kernel == Kernel::TensorCores && !pipes {
             return Err(Error::invalid(format!(
                 "kernel tensor-cores: expected autocorrelations with at most {MAX_LOW_LAGS} lags a \
-                 group, found {}{lags}",
-                if state.is_auto() { "" } else { "pairs of sensors with " }
+                 group, or pairs of sensors in one group, found {}{lags} lags in {groups}",
+                if state.is_auto() { "" } else { "pairs with " }
             )));
         }
         // The counts under way would not fit an A40 or another GPU of capability 8.6 or 8.9.

@@ -13,7 +13,7 @@ kernels! {
         BinGroups = "bin-groups",
         /// `tensor-cores`: short bins on tensor cores, long ones from them, many instants at a time.
         /// Autocorrelations with at most 64 lags a group; the more twos divide the number of lags, the
-        /// quicker.
+        /// quicker. Pairs of sensors in one group: Gram matrices of all of them.
         TensorCores = "tensor-cores",
     }
 }

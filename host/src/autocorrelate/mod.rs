@@ -19,6 +19,7 @@ mod blocks;
 mod cpu;
 mod curve;
 mod gpu;
+mod grams;
 mod head;
 mod kernel;
 mod plan;
@@ -78,12 +79,15 @@ fn backend(
     kernel: Kernel,
     tuning: Option<&Tuning>,
 ) -> Result<Box<dyn Backend>> {
-    let on = |gpu: Arc<dyn Gpu>, state| {
+    let on = |gpu: Arc<dyn Gpu>, state| -> Result<Box<dyn Backend>> {
+        if grams::Grams::takes(&gpu, &state, kernel)? {
+            return Ok(Box::new(grams::Grams::new(gpu, state)?));
+        }
         let tuned = Tuning::or_of(tuning, gpu.facts())?.autocorrelate;
-        gpu::GpuBackend::new(gpu, state, kernel, tuned)
+        Ok(Box::new(gpu::GpuBackend::new(gpu, state, kernel, tuned)?))
     };
     match &gpus[..] {
-        [gpu] => Ok(Box::new(on(gpu.clone(), state)?)),
+        [gpu] => on(gpu.clone(), state),
         [_, _, ..] => Ok(Box::new(split::Split::new(gpus, state, on)?)),
         [] if kernel == Kernel::Auto => Ok(Box::new(cpu::Cpu::new(state))),
         [] => Err(Error::invalid(format!(

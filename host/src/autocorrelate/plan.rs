@@ -374,7 +374,8 @@ impl Autocorrelator {
     }
 
     /// The products, and the totals where [`SumsMut`] says so, of the stream so far into the memory of the
-    /// plan's GPU; it goes on. Enqueued in the order of the room's streams without waiting.
+    /// plan's GPU; it goes on. Enqueued in the order of the room's streams without waiting, but for pairs of
+    /// sensors by [`Kernel::TensorCores`], whose sums the host puts together.
     ///
     /// ```
     /// use corrust_host::{Autocorrelator, Device, device::{Buffer, Stream}};

@@ -3,7 +3,7 @@
 
 use std::{ops::Range, sync::Arc};
 
-use super::{Backend, Kernel, Shape, State, gpu::GpuBackend};
+use super::{Backend, Kernel, Shape, State};
 use crate::{Layout, Result, device::Gpu, samples::Samples, split::Parts};
 
 /// The state of a stream, each row of which is on one of the GPUs.
@@ -16,7 +16,7 @@ pub(super) struct Split {
 
 /// Some of the rows.
 struct Part {
-    backend: GpuBackend,
+    backend: Box<dyn Backend>,
     sensors: Range<usize>,
     /// The state as it was asked for last, whose memory is used again.
     state: State,
@@ -27,7 +27,7 @@ impl Split {
     pub(super) fn new(
         gpus: Vec<Arc<dyn Gpu>>,
         state: State,
-        on: impl Fn(Arc<dyn Gpu>, State) -> Result<GpuBackend>,
+        on: impl Fn(Arc<dyn Gpu>, State) -> Result<Box<dyn Backend>>,
     ) -> Result<Self> {
         let parts = Parts::new(gpus, state.pairs.len(), |gpu, rows| {
             let needed = state.pairs[rows.clone()].as_flattened();

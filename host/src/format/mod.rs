@@ -387,6 +387,14 @@ fn recognise<P: AsRef<Path>>(paths: &[P]) -> Result<Recognised> {
     Ok(Recognised { paths, format, inputs })
 }
 
+/// Whether a file begins with these bytes; a pipe does not, as they would be gone.
+pub(crate) fn begins(path: impl AsRef<Path>, magic: &[u8]) -> Result<bool> {
+    if std::fs::metadata(&path).is_ok_and(|found| !found.is_file()) {
+        return Ok(false);
+    }
+    Ok(Input::open(path)?.peek(magic.len())? == magic)
+}
+
 /// The name of the description, in JSON, that stands beside the recording `path`; [`None`] beside a pipe.
 ///
 /// # Errors

@@ -21,7 +21,7 @@ use std::{fmt, path::Path};
 use jiff::{SignedDuration, Timestamp};
 use rayon::prelude::*;
 
-use super::{PartialFile, input::Input};
+use super::{PartialFile, begins, input::Input};
 use crate::{Error, Result};
 
 /// First bytes of every file.
@@ -39,9 +39,10 @@ const MOST_TAGS: usize = 1 << 16;
 /// Bytes of a record.
 pub(crate) const RECORD: usize = 4;
 
-/// Bytes that a survey reads at once, and those that a thread takes of them.
-const SURVEYED: usize = 16 << 20;
-const SHARE: usize = 1 << 20;
+/// Bytes of records that a thread takes at once in a survey, and how many such shares are read for each: they stay
+/// in the cache.
+const SHARE: usize = 1 << 18;
+const SHARES: usize = 4;
 
 /// Places of channels: numbers 0 to 63, and [`SYNC`].
 pub const CHANNELS: usize = 65;
@@ -54,11 +55,7 @@ pub const SYNC: usize = 64;
 /// # Errors
 /// [`Error::Io`] when it cannot be read.
 pub fn is_ptu(path: impl AsRef<Path>) -> Result<bool> {
-    // What comes through a pipe would be gone.
-    if std::fs::metadata(&path).is_ok_and(|found| !found.is_file()) {
-        return Ok(false);
-    }
-    Ok(Input::open(path)?.peek(MAGIC.len())? == MAGIC)
+    begins(path, MAGIC)
 }
 
 /// What a record is that is no photon.
@@ -411,7 +408,8 @@ impl Reader {
 
     fn survey_of<W: Words>(&mut self, records: u64) -> Result<Survey> {
         let mut counted = Counted::default();
-        let mut bytes = vec![0; SURVEYED.min(records as usize * RECORD)];
+        let most = SHARES * SHARE * rayon::current_num_threads();
+        let mut bytes = vec![0; (most as u64).min(records * RECORD as u64) as usize];
         let step = (bytes.len() / RECORD).max(1) as u64;
         for first in (0..records).step_by(step as usize) {
             let bytes = &mut bytes[..(records - first).min(step) as usize * RECORD];

@@ -22,23 +22,31 @@ impl<'a> Bins<'a> {
         Self { counts, sensors, start, end, dwell, reciprocal }
     }
 
-    /// Adds a photon of a time between start and end. False where the count is as large as counts can be.
+    /// Where the counts of the instant of a time are, which is between start and end.
     #[inline(always)]
-    #[must_use]
-    pub fn add(&mut self, time: u64, sensor: usize) -> bool {
+    pub fn place(&self, time: u64) -> usize {
         let since = time - self.start;
         // A division by multiplication: rounded down, the reciprocal gives a quotient that is right or too
         // small by 1.
         let quotient = ((u128::from(since) * u128::from(self.reciprocal)) >> 64) as u64;
         let instant = quotient + u64::from(since - quotient * self.dwell >= self.dwell);
-        let count = &mut self.counts[instant as usize * self.sensors + sensor];
-        match count.checked_add(1) {
-            Some(sum) => {
-                *count = sum;
-                true
-            }
-            None => false,
+        instant as usize * self.sensors
+    }
+
+    /// Adds a photon, or none, to the count at a place. False where the count is as large as counts can be.
+    ///
+    /// None is added as one is: whether a photon is wanted is often as good as random, and a branch that no CPU
+    /// foresees takes longer than all the rest.
+    #[inline(always)]
+    #[must_use]
+    pub fn add(&mut self, place: usize, wanted: bool) -> bool {
+        let count = &mut self.counts[place];
+        let (sum, full) = count.overflowing_add(u16::from(wanted));
+        if full {
+            return false;
         }
+        *count = sum;
+        true
     }
 
     /// The instant of a time.
@@ -69,7 +77,8 @@ mod tests {
                 let place = (offset * (INSTANTS as f64) * dwell as f64) as u64;
                 // Both ends of an instant, too.
                 for place in [place, place / dwell * dwell, place / dwell * dwell + dwell - 1] {
-                    prop_assert!(bins.add(first * dwell + place, 0));
+                    let at = bins.place(first * dwell + place);
+                    prop_assert!(bins.add(at, true) && bins.add(at, false));
                     expected[(place / dwell) as usize] += 1;
                 }
             }

@@ -1,10 +1,10 @@
 //! Counts that are kept in a NumPy file.
 
-use super::CountShape;
+use super::{CountShape, source::Source};
 use crate::{
     Result,
     format::{
-        Block, Recording,
+        Block,
         npy::{Dtype, Reader},
     },
 };
@@ -14,7 +14,6 @@ pub(super) struct Kept {
     reader: Reader,
     shape: CountShape,
     instants: u64,
-    position: u64,
     dwell: f64,
 }
 
@@ -34,38 +33,31 @@ impl Kept {
             }
         };
         let shape = CountShape { sensors, wide };
-        Ok(Self { reader, shape, instants: instants as u64, position: 0, dwell })
+        Ok(Self { reader, shape, instants: instants as u64, dwell })
     }
 }
 
-impl Recording<CountShape> for Kept {
+impl Source for Kept {
+    const SEEKS: bool = true;
+
     fn shape(&self) -> CountShape {
         self.shape
     }
 
-    fn times(&self) -> u64 {
+    fn instants(&self) -> u64 {
         self.instants
     }
 
-    fn interval(&self) -> Option<f64> {
-        Some(self.dwell)
+    fn dwell(&self) -> f64 {
+        self.dwell
     }
 
     fn facts(&self) -> Vec<(&'static str, String)> {
         vec![("format", "NumPy, counts".to_owned())]
     }
 
-    fn skip(&mut self, times: u64) -> Result<()> {
-        self.position += times.min(self.instants - self.position);
-        Ok(())
-    }
-
-    fn read_block(&mut self, times: usize, block: &mut Block) -> Result<usize> {
-        let left = usize::try_from(self.instants - self.position).unwrap_or(usize::MAX);
-        let times = times.min(left);
+    fn read(&mut self, first: u64, times: usize, block: &mut Block) -> Result<()> {
         block.reset_bytes(times * self.shape.bytes(), times)?;
-        self.reader.read_at(self.position * self.shape.sensors as u64, &mut block.samples)?;
-        self.position += times as u64;
-        Ok(times)
+        self.reader.read_at(first * self.shape.sensors as u64, &mut block.samples)
     }
 }

@@ -3,20 +3,25 @@
 //!
 //! [`open`] recognises a file by its contents: PicoQuant's PTU ([`format::ptu`](crate::format::ptu)), NumPy
 //! files of arrival times (uint64, a file for each channel), or of counts (uint8 or uint16,
-//! `[instant][sensor]`). Times become counts as they are read, in one pass over the counts' memory: a sensor
+//! `[instant][sensor]`), which HDF5 files have as well. Times become counts as they are read, in one pass over the counts' memory: a sensor
 //! is a channel, or a channel within a gate of microtimes, and an instant a whole number of the file's units
 //! of time.
 //!
-//! What bounds it: some fifteen instructions a photon, none of which waits for the one before.
+//! What bounds it: some fifteen instructions a photon, none of which waits for the one before. A core does more than 1
+//! GB/s of records, which a GPU could not take over for less: it would need the same bytes from the host, and each
+//! photon's time is the sum of all overflows before it.
 
 mod bins;
 mod counts;
+mod hdf5;
 mod ptu;
+mod source;
 mod times;
 mod trace;
 
 use std::path::{Path, PathBuf};
 
+use self::source::{Reading, Source};
 pub use self::trace::Trace;
 use crate::{
     Error, Result,
@@ -97,30 +102,44 @@ pub fn open<P: AsRef<Path>>(paths: &[P], options: &Options) -> Result<Counts> {
             Err(Error::file(more, format!("a file beside {what}: expected one file alone")))
         }
     };
+    fn counts(
+        source: impl Source + 'static,
+        sensors: Vec<String>,
+        photons: bool,
+    ) -> Result<Counts> {
+        Ok(Counts { recording: Box::new(Reading::new(source)), sensors, photons })
+    }
+    let numbered =
+        |what: &str, count| (0..count).map(|number| format!("{what} {number}")).collect();
     if is_ptu(first)? {
         lone("PTU")?;
         let photons = ptu::Photons::open(first, options)?;
         let sensors = photons.sensor_names();
-        return Ok(Counts { recording: Box::new(photons), sensors, photons: true });
+        return counts(photons, sensors, true);
     }
-    let refuse =
-        |what: &str| Err(Error::file(first, format!("{what} of a NumPy file: expected PTU")));
+    let refuse = |what: &str| Err(Error::file(first, format!("{what}: expected a PTU file")));
     if !options.gates.is_empty() {
-        return refuse("microtimes for a gate");
+        return refuse("has no microtimes for a gate");
     }
     if !options.channels.is_empty() {
-        return refuse("--channels");
+        return refuse("has no channels to choose from");
+    }
+    let dwell = options.dwell.unwrap_or(DWELL);
+    if hdf5::is_hdf5(first)? {
+        lone("counts")?;
+        let kept = hdf5::Hdf5::open(first, dwell)?;
+        let sensors = numbered("sensor", kept.shape().sensors);
+        return counts(kept, sensors, false);
     }
     let reader = Reader::open(first)?;
     if reader.dtype() == Some(Dtype::Uint64) && reader.shape().len() == 1 {
         let times = times::Times::open(reader, &paths[1..], options)?;
-        let sensors = (0..paths.len()).map(|channel| format!("channel {channel}")).collect();
-        return Ok(Counts { recording: Box::new(times), sensors, photons: true });
+        return counts(times, numbered("channel", paths.len()), true);
     }
     lone("counts")?;
-    let counts = counts::Kept::open(reader, options.dwell.unwrap_or(DWELL))?;
-    let sensors = (0..counts.shape().sensors).map(|sensor| format!("sensor {sensor}")).collect();
-    Ok(Counts { recording: Box::new(counts), sensors, photons: false })
+    let kept = counts::Kept::open(reader, dwell)?;
+    let sensors = numbered("sensor", kept.shape().sensors);
+    counts(kept, sensors, false)
 }
 
 /// A dwell time in whole units of a file's.

@@ -3,28 +3,38 @@
 use std::path::Path;
 
 use super::{
-    CountShape, DWELL, Gate, Options, bins::Bins, chosen_channels, dwell_units, whole_instants,
+    CountShape, DWELL, Gate, Options, bins::Bins, chosen_channels, dwell_units, source::Source,
+    whole_instants,
 };
 use crate::{
     Error, Result,
     format::{
-        Block, Recording, Timestamp,
+        Block, Timestamp,
         ptu::{CHANNELS, Event, Kind, RECORD, Reader, SYNC, Survey, Words, channel_name, of_words},
-        read_past,
     },
 };
 
 /// Bytes of records that are read at once: they stay in the cache.
 const READ: usize = 1 << 18;
 
-/// A channel of no sensor.
-const NONE: u16 = u16::MAX;
+/// Most gates, and most sensors.
+const MOST_GATES: usize = 1024;
+const MOST_SENSORS: usize = 1 << 16;
+
+/// What becomes of a channel's photons.
+#[derive(Clone, Copy, Default)]
+struct Place {
+    /// The first of its sensors.
+    sensor: u16,
+    /// Whether it has any.
+    wanted: bool,
+}
 
 /// A gate in units of microtime.
 #[derive(Clone, Copy)]
 struct Units {
     start: u32,
-    end: u32,
+    length: u32,
 }
 
 /// The photons of a file as counts.
@@ -33,14 +43,11 @@ pub(super) struct Photons {
     survey: Survey,
     channels: Vec<usize>,
     gates: Vec<Gate>,
-    /// First sensor of each channel.
-    places: [u16; CHANNELS],
+    places: [Place; CHANNELS],
     units: Vec<Units>,
     /// Units of an instant.
     dwell: u64,
     instants: u64,
-    /// Instants that have been read.
-    position: u64,
     clock: Clock,
     /// Records that wait, from `used` on; the file's next record comes after them.
     records: Vec<u8>,
@@ -79,15 +86,16 @@ impl Photons {
         let all = survey.channels();
         let channels = chosen_channels(path, &survey.photons, &options.channels, all)?;
         let instants = whole_instants(path, survey.units, dwell, header.unit)?;
-        let mut places = [NONE; CHANNELS];
+        let mut places = [Place::default(); CHANNELS];
         let each = units.len().max(1);
+        if each > MOST_GATES || channels.len() * each > MOST_SENSORS {
+            return Err(Error::invalid(format!(
+                "{each} gates of {} channels: expected at most {MOST_GATES}, and {MOST_SENSORS} sensors",
+                channels.len()
+            )));
+        }
         for (index, &channel) in channels.iter().enumerate() {
-            let place = u16::try_from(index * each).ok().filter(|&place| place < NONE - 1024);
-            places[channel] = place.filter(|_| each <= 1024).ok_or_else(|| {
-                Error::invalid(format!(
-                    "{each} gates: expected at most 1024, of fewer sensors in all than 64511"
-                ))
-            })?;
+            places[channel] = Place { sensor: (index * each) as u16, wanted: true };
         }
         Ok(Self {
             reader,
@@ -98,7 +106,6 @@ impl Photons {
             units,
             dwell,
             instants,
-            position: 0,
             clock: Clock::default(),
             records: Vec::new(),
             used: 0,
@@ -127,10 +134,10 @@ impl Photons {
         self.channels.len() * self.units.len().max(1)
     }
 
-    /// Adds the records that wait, and those after them, to counts that begin at the position.
-    fn fill(&mut self, counts: &mut [u16]) -> Result<()> {
+    /// Adds the records that wait, and those after them, to counts that begin at an instant.
+    fn fill(&mut self, first: u64, counts: &mut [u16]) -> Result<()> {
         let kind = self.reader.header().kind;
-        let mut bins = Bins::new(counts, self.sensors(), self.position, self.dwell);
+        let mut bins = Bins::new(counts, self.sensors(), first, self.dwell);
         loop {
             let records = &self.records[self.used..];
             let (clock, places, units) = (&mut self.clock, &self.places, &self.units[..]);
@@ -187,7 +194,7 @@ impl Photons {
 fn take<W: Words, const GATED: bool>(
     records: &[u8],
     clock: &mut Clock,
-    places: &[u16; CHANNELS],
+    places: &[Place; CHANNELS],
     gates: &[Units],
     bins: &mut Bins<'_>,
 ) -> (usize, Stop) {
@@ -222,22 +229,19 @@ fn take<W: Words, const GATED: bool>(
             break;
         }
         last = time;
-        let place = places[channel];
-        if place == NONE {
-            continue;
-        }
-        let first = usize::from(place);
-        if GATED {
+        let Place { sensor, wanted } = places[channel];
+        let (first, sensor) = (bins.place(time), usize::from(sensor));
+        let full = if GATED {
             let microtime = W::microtime(word);
-            let within = |gate: &Units| (gate.start..gate.end).contains(&microtime);
-            let full = (0..gates.len())
-                .find(|&gate| within(&gates[gate]) && !bins.add(time, first + gate));
-            if let Some(gate) = full {
-                (used, stop) = (index, Stop::Full(time, first + gate));
-                break;
-            }
-        } else if !bins.add(time, first) {
-            (used, stop) = (index, Stop::Full(time, first));
+            (sensor..).zip(gates).find_map(|(sensor, gate)| {
+                let within = microtime.wrapping_sub(gate.start) < gate.length;
+                (!bins.add(first + sensor, within & wanted)).then_some(sensor)
+            })
+        } else {
+            (!bins.add(first + sensor, wanted)).then_some(sensor)
+        };
+        if let Some(sensor) = full {
+            (used, stop) = (index, Stop::Full(time, sensor));
             break;
         }
     }
@@ -277,22 +281,25 @@ fn gate_units(
                 format!("{}: expected at least a unit of microtime, {unit:e} s", shown(gate));
             return Err(Error::file(path, reason));
         }
-        Ok(Units { start, end })
+        Ok(Units { start, length: end - start })
     };
     gates.iter().map(units).collect()
 }
 
-impl Recording<CountShape> for Photons {
+impl Source for Photons {
+    // Photons are counted one after the other: where an instant begins, nothing says.
+    const SEEKS: bool = false;
+
     fn shape(&self) -> CountShape {
         CountShape { sensors: self.sensors(), wide: true }
     }
 
-    fn times(&self) -> u64 {
+    fn instants(&self) -> u64 {
         self.instants
     }
 
-    fn interval(&self) -> Option<f64> {
-        Some(self.dwell as f64 * self.reader.header().unit)
+    fn dwell(&self) -> f64 {
+        self.dwell as f64 * self.reader.header().unit
     }
 
     fn start(&self) -> Option<Timestamp> {
@@ -309,22 +316,12 @@ impl Recording<CountShape> for Photons {
         ]
     }
 
-    fn skip(&mut self, times: u64) -> Result<()> {
-        // Photons are counted one after the other: where an instant begins, nothing says.
-        let bytes = self.shape().bytes();
-        read_past(self, times, bytes)
-    }
-
-    fn read_block(&mut self, times: usize, block: &mut Block) -> Result<usize> {
-        let left = usize::try_from(self.instants - self.position).unwrap_or(usize::MAX);
-        let times = times.min(left);
-        let shape = self.shape();
-        block.fill_counts(shape, times, |counts| self.fill(counts))?;
-        self.position += times as u64;
-        Ok(times)
-    }
-
     fn left_out(&self) -> Option<&str> {
         self.reader.header().left_out.as_deref()
+    }
+
+    fn read(&mut self, first: u64, times: usize, block: &mut Block) -> Result<()> {
+        let shape = self.shape();
+        block.fill_counts(shape, times, |counts| self.fill(first, counts))
     }
 }

@@ -2,13 +2,12 @@
 
 use std::path::PathBuf;
 
-use super::{CountShape, DWELL, Options, bins::Bins, dwell_units, whole_instants};
+use super::{CountShape, DWELL, Options, bins::Bins, dwell_units, source::Source, whole_instants};
 use crate::{
     Error, Result,
     format::{
-        Block, Recording,
+        Block,
         npy::{Dtype, Reader},
-        read_past,
     },
 };
 
@@ -22,7 +21,6 @@ pub(super) struct Times {
     /// Units of an instant.
     dwell: u64,
     instants: u64,
-    position: u64,
 }
 
 /// A file of arrival times.
@@ -72,7 +70,7 @@ impl Times {
             });
         }
         let instants = whole_instants(&path, units, dwell, unit)?;
-        Ok(Self { channels, unit, dwell, instants, position: 0 })
+        Ok(Self { channels, unit, dwell, instants })
     }
 }
 
@@ -94,7 +92,7 @@ impl Channel {
                     return Ok(());
                 }
                 self.last = time;
-                if !bins.add(time, sensor) {
+                if !bins.add(bins.place(time) + sensor, true) {
                     let reason = format!(
                         "more than {} photons in instant {}: expected a shorter dwell time",
                         u16::MAX,
@@ -116,17 +114,20 @@ impl Channel {
     }
 }
 
-impl Recording<CountShape> for Times {
+impl Source for Times {
+    // As in PTU.
+    const SEEKS: bool = false;
+
     fn shape(&self) -> CountShape {
         CountShape { sensors: self.channels.len(), wide: true }
     }
 
-    fn times(&self) -> u64 {
+    fn instants(&self) -> u64 {
         self.instants
     }
 
-    fn interval(&self) -> Option<f64> {
-        Some(self.dwell as f64 * self.unit)
+    fn dwell(&self) -> f64 {
+        self.dwell as f64 * self.unit
     }
 
     fn facts(&self) -> Vec<(&'static str, String)> {
@@ -134,23 +135,12 @@ impl Recording<CountShape> for Times {
         vec![("format", "NumPy, arrival times".to_owned()), ("photons", photons.to_string())]
     }
 
-    fn skip(&mut self, times: u64) -> Result<()> {
-        // Photons are counted one after the other: where an instant begins, nothing says.
-        let bytes = self.shape().bytes();
-        read_past(self, times, bytes)
-    }
-
-    fn read_block(&mut self, times: usize, block: &mut Block) -> Result<usize> {
-        let left = usize::try_from(self.instants - self.position).unwrap_or(usize::MAX);
-        let times = times.min(left);
+    fn read(&mut self, first: u64, times: usize, block: &mut Block) -> Result<()> {
         let shape = self.shape();
-        let (dwell, first) = (self.dwell, self.position);
         block.fill_counts(shape, times, |counts| {
-            let mut bins = Bins::new(counts, shape.sensors, first, dwell);
+            let mut bins = Bins::new(counts, shape.sensors, first, self.dwell);
             let mut channels = self.channels.iter_mut().enumerate();
             channels.try_for_each(|(sensor, channel)| channel.fill(sensor, &mut bins))
-        })?;
-        self.position += times as u64;
-        Ok(times)
+        })
     }
 }

@@ -19,7 +19,7 @@ use corrust::{
     photons::{self, CountShape, Gate, Trace},
 };
 use pairs::{Grid, Pair, Pairs};
-use tables::{Curves, TABLES, TRACES};
+use tables::{Curves, TABLES, TRACES, pycorrfit_files};
 
 use super::{
     count, digits, plot,
@@ -36,14 +36,14 @@ const BLOCK_BYTES: usize = 1 << 26;
 /// Autocorrelate photons or their counts: sums of products at lags spread over decades (multi-tau)
 ///
 /// Photons are a PTU file of PicoQuant's (T2 or T3), whose channels become sensors, or NumPy files of arrival
-/// times, uint64 [photon], one for each channel. Counts are a NumPy file, uint8 or uint16 [T][sensor]. The
-/// output is a NumPy file, uint64 [sensor][group][lag]: A_k[c] = sum over m of Z_k[m] Y_k,c[m], bins of 2^k
+/// times, uint64 [photon], one for each channel. Counts are a NumPy file, uint8 or uint16 [T][sensor], or an
+/// HDF5 file whose dataset "data" has sensors last, as BrightEyes-MCS writes them. The output is a NumPy file, uint64 [sensor][group][lag]: A_k[c] = sum over m of Z_k[m] Y_k,c[m], bins of 2^k
 /// samples, lag S (2^k - 1) + c 2^k samples. Sums are exact and the same on every device.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     /// PTU file; NumPy file of counts, uint8 or uint16 [T][sensor], or [T] of one sensor, - for the standard
-    /// input; or NumPy files of arrival times, uint64 [photon], one for each channel
+    /// input; HDF5 file of counts; or NumPy files of arrival times, uint64 [photon], one for each channel
     #[arg(required = true, value_name = "IN", value_parser = input())]
     inputs: Vec<PathBuf>,
     /// NumPy file to write the sums to, - for the standard output
@@ -174,12 +174,7 @@ In Python:
 impl Args {
     /// Autocorrelates the photons or counts.
     pub fn run(self) -> Result<()> {
-        let files = RunFiles::default().reads(&self.inputs).reads(&self.resume);
-        let files = files.writes([&self.output]).writes(&self.save);
-        let files = files.writes_as(&self.curves, TABLES).writes_as(&self.plot, plot::ENDINGS);
-        let files =
-            files.writes_as(&self.photons.trace, TRACES).writes_as(&self.pycorrfit, &["csv"]);
-        files.check(self.existing)?;
+        self.files(&[]).check(self.existing)?;
 
         let PhotonArgs { channels, gate, unit, keep_going, .. } = &self.photons;
         let options = photons::Options {
@@ -200,7 +195,11 @@ impl Args {
         if (dwell / self.dwell.0 - 1.0).abs() > 1e-9 {
             warn(format_args!("a dwell time of {} ns, whole units of the file", dwell * 1e9));
         }
-        let mut plan = self.plan(sensors)?;
+        let (mut plan, pairs) = self.plan(sensors)?;
+        // How many curves there are is known only now.
+        let pycorrfit =
+            self.pycorrfit.as_ref().map_or(Vec::new(), |path| pycorrfit_files(path, &pairs));
+        self.files(&pycorrfit).check(self.existing)?;
         let writer = Output::create(&self.output, &plan)?;
         let traced = self.photons.trace.is_some() || self.pycorrfit.is_some();
         let mut trace = traced.then(|| Trace::new(sensors, dwell, self.photons.trace_bin.0));
@@ -237,7 +236,7 @@ impl Args {
         let errors = blocks.map(|blocks| blocks.blocks.errors());
         let curves = Curves {
             sums: &sums,
-            pairs: &state.pairs(),
+            pairs: &pairs,
             errors: errors.as_ref(),
             dwell,
             trace: trace.as_ref(),
@@ -246,7 +245,7 @@ impl Args {
         all([
             writer.write(&sums),
             self.curves.as_ref().map_or(Ok(()), |path| curves.write(path)),
-            self.pycorrfit.as_ref().map_or(Ok(()), |path| curves.write_pycorrfit(path)),
+            curves.write_pycorrfit(&pycorrfit),
             self.photons.trace.as_ref().map_or(Ok(()), |path| curves.write_trace(path)),
             self.plot
                 .as_ref()
@@ -284,7 +283,18 @@ impl Args {
         plot::curves(path, &[(String::new(), curve)], lags[0] * dwell..lags[1] * dwell, &what)
     }
 
-    fn plan(&self, sensors: usize) -> Result<Autocorrelator> {
+    /// What is read and written; of the curves for PyCorrFit these files.
+    fn files<'a>(&'a self, pycorrfit: &'a [PathBuf]) -> RunFiles<'a> {
+        let files = RunFiles::default().reads(&self.inputs).reads(&self.resume);
+        let files = files.writes([&self.output]).writes(&self.save);
+        let files = files.writes_as(&self.curves, TABLES).writes_as(&self.plot, plot::ENDINGS);
+        files.writes_as(&self.photons.trace, TRACES).writes_as(pycorrfit, &["csv"])
+    }
+
+    /// The plan, and the sensors of each curve.
+    fn plan(&self, sensors: usize) -> Result<(Autocorrelator, Vec<[u32; 2]>)> {
+        let builder =
+            Autocorrelator::builder(sensors).device(self.device.clone()).kernel(self.kernel);
         if let Some(path) = &self.resume {
             let state = State::load(path)?;
             if state.shape().sensors != sensors {
@@ -297,25 +307,24 @@ impl Args {
                     ),
                 ));
             }
-            return Autocorrelator::builder(sensors)
-                .resume(state)
-                .device(self.device.clone())
-                .kernel(self.kernel)
-                .build();
+            let pairs = state.pairs();
+            return Ok((builder.resume(state).build()?, pairs));
         }
-        let mut builder = Autocorrelator::builder(sensors)
+        let builder = builder
             .groups(self.groups.unwrap_or(10))
             .lags(self.lags.unwrap_or(32))
-            .scheme(self.scheme.unwrap_or_default())
-            .device(self.device.clone())
-            .kernel(self.kernel);
-        if let Some(pairs) = self.pairs {
-            builder = builder.pairs(&pairs.of(sensors, self.grid)?);
-        } else if !self.pair.is_empty() {
-            let pairs: Vec<_> = self.pair.iter().map(|&Pair(a, b)| (a, b)).collect();
-            builder = builder.pairs(&pairs);
+            .scheme(self.scheme.unwrap_or_default());
+        let pairs = match self.pairs {
+            Some(pairs) => pairs.of(sensors, self.grid)?,
+            None => self.pair.iter().map(|&Pair(a, b)| (a, b)).collect(),
+        };
+        if pairs.is_empty() {
+            let autos = (0..sensors as u32).map(|sensor| [sensor; 2]).collect();
+            return Ok((builder.build()?, autos));
         }
-        builder.build()
+        let plan = builder.pairs(&pairs).build()?;
+        // All of them are sensors, or there was no plan.
+        Ok((plan, pairs.into_iter().map(|(a, b)| [a as u32, b as u32]).collect()))
     }
 }
 

@@ -1,6 +1,9 @@
 //! Curves and count rates as files.
 
-use std::{fmt::Write as _, path::Path};
+use std::{
+    fmt::Write as _,
+    path::{Path, PathBuf},
+};
 
 use corrust::{
     Result,
@@ -30,15 +33,26 @@ pub struct Curves<'a> {
     pub sensors: &'a [String],
 }
 
+/// The name of a curve: the sensor that is not delayed, and the one that is.
+fn name([direct, delayed]: [u32; 2]) -> String {
+    if direct == delayed { format!("sensor_{direct}") } else { format!("pair_{direct}_{delayed}") }
+}
+
+/// The files of curves for PyCorrFit: `path`, or of several one each, named after it.
+pub fn pycorrfit_files(path: &Path, pairs: &[[u32; 2]]) -> Vec<PathBuf> {
+    if pairs.len() == 1 {
+        return vec![path.to_owned()];
+    }
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    let ending = path.extension().map_or(String::new(), |it| format!(".{}", it.to_string_lossy()));
+    let named = |&pair| path.with_file_name(format!("{stem}_{}{ending}", name(pair)));
+    pairs.iter().map(named).collect()
+}
+
 impl Curves<'_> {
     /// The name of a row.
     fn name(&self, row: usize) -> String {
-        let [direct, delayed] = self.pairs[row];
-        if direct == delayed {
-            format!("sensor_{direct}")
-        } else {
-            format!("pair_{direct}_{delayed}")
-        }
+        name(self.pairs[row])
     }
 
     fn lag(&self, point: usize) -> f64 {
@@ -95,17 +109,8 @@ impl Curves<'_> {
     }
 
     /// Writes `g - 1` as PyCorrFit reads it, a file for each curve.
-    pub fn write_pycorrfit(&self, path: &Path) -> Result<()> {
-        let rows = self.sums.products.nrows();
-        let stem = path.file_stem().unwrap_or_default().to_string_lossy();
-        for row in 0..rows {
-            let path = match rows {
-                1 => path.to_owned(),
-                _ => path.with_file_name(format!("{stem}_{}.csv", self.name(row))),
-            };
-            self.write_one(&path, row)?;
-        }
-        Ok(())
+    pub fn write_pycorrfit(&self, files: &[PathBuf]) -> Result<()> {
+        files.iter().enumerate().try_for_each(|(row, path)| self.write_one(path, row))
     }
 
     fn write_one(&self, path: &Path, row: usize) -> Result<()> {

@@ -144,7 +144,7 @@ impl<T: H5Type> H5Type for Number<T> {
 }
 
 /// A closure for `map_err` that makes an error about a file of a fault in it.
-fn fault(path: &Path, action: &'static str) -> impl Fn(Hdf5Error) -> Error {
+pub(crate) fn fault(path: &Path, action: &'static str) -> impl Fn(Hdf5Error) -> Error {
     let path = path.to_owned();
     move |error| match error {
         Hdf5Error::Io(error) => Error::io(&path, action)(error),
