@@ -18,6 +18,7 @@ use std::{
 use super::{
     heaps::Heap,
     spead::{VALUE_BITS, id},
+    stores::{self, SAMPLE},
     tally::{Fate, Tally},
 };
 use crate::{
@@ -26,9 +27,6 @@ use crate::{
     device::{Gpu, host},
     samples::{Extents, Missing, Samples, Strides},
 };
-
-/// Bytes of a sample, `ci8`.
-const SAMPLE: usize = 2;
 
 /// Heaps that agree before a jump of their time is believed, at least.
 const AGREEING: usize = 16;
@@ -231,17 +229,10 @@ impl Chunk {
             let start = ((first + channel) * inputs + feng * polarisations) * row + slot * part;
             let rows = &mut self.memory[start..start + (polarisations - 1) * row + part];
             match polarisations {
-                1 => rows.copy_from_slice(bytes),
+                1 => stores::copy(rows, bytes),
                 2 => {
                     let (x, y) = rows.split_at_mut(row);
-                    // As words, of which compilers take many at a time.
-                    let (x, y) = (x[..part].as_chunks_mut::<SAMPLE>().0, y.as_chunks_mut().0);
-                    let both = bytes.as_chunks::<{ 2 * SAMPLE }>().0;
-                    for ((x, y), &both) in x.iter_mut().zip(y).zip(both) {
-                        let both = u32::from_le_bytes(both);
-                        *x = (both as u16).to_le_bytes();
-                        *y = ((both >> 16) as u16).to_le_bytes();
-                    }
+                    stores::part(&mut x[..part], y, bytes);
                 }
                 _ => {
                     for (time, samples) in bytes.chunks_exact(polarisations * SAMPLE).enumerate() {
@@ -252,6 +243,7 @@ impl Chunk {
                 }
             }
         }
+        stores::settle();
     }
 }
 

@@ -59,6 +59,7 @@ mod heaps;
 mod receive;
 mod send;
 pub mod spead;
+mod stores;
 mod tally;
 
 pub use chunks::{Chunk, Geometry, Memory, Passed, Sources, Window};
