@@ -2,6 +2,8 @@
 
 #[path = "command/mod.rs"]
 mod command;
+#[path = "service/mod.rs"]
+mod service;
 #[path = "witness/mod.rs"]
 mod witness;
 
@@ -11,7 +13,7 @@ use std::{
     io::{BufRead, BufReader, Read, Write},
     net::{SocketAddr, SocketAddrV4, TcpStream, UdpSocket},
     path::Path,
-    process::{Child, ChildStderr, Command, Stdio},
+    process::{Command, Stdio},
     sync::{
         atomic::{AtomicBool, Ordering},
         mpsc::{self, Receiver},
@@ -22,7 +24,7 @@ use std::{
 use corrust::{
     Correlator, Device, Encoding, Layout,
     correlate::baselines,
-    format::npy::{Dtype, Reader, Writer},
+    format::npy::{Dtype, Writer},
     live::{
         Assembler, Chunk, Fate, Geometry, Integrator, LiveDump, Passed, Sender, Window,
         spead::{Fault, Item, Packet, id, packets},
@@ -31,6 +33,7 @@ use corrust::{
 };
 use proptest::prelude::*;
 use rand::{RngExt, SeedableRng, rngs::StdRng, seq::SliceRandom};
+use service::{Service, numbers};
 
 const GEOMETRY: Geometry = Geometry {
     fengs: 3,
@@ -631,92 +634,6 @@ fn resident() -> u64 {
     line.and_then(|line| line.split_whitespace().nth(1)?.parse().ok()).unwrap_or(0)
 }
 
-/// `corrust serve`, running.
-struct Service {
-    child: Child,
-    /// Where it receives.
-    listen: SocketAddrV4,
-    /// Where it shows what it does.
-    http: SocketAddr,
-    errors: Option<ChildStderr>,
-    output: BufReader<std::process::ChildStdout>,
-}
-
-impl Service {
-    fn start(folder: &Path, arguments: &str) -> Self {
-        let arguments = format!("serve --listen 127.0.0.1:0 --http 127.0.0.1:0 {arguments}");
-        let mut child = command::command(folder, &arguments)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut output = BufReader::new(child.stdout.take().unwrap());
-        let mut line = String::new();
-        output.read_line(&mut line).unwrap();
-        let mut errors = child.stderr.take().unwrap();
-        if !line.starts_with("listening to ") {
-            let mut said = String::new();
-            errors.read_to_string(&mut said).unwrap();
-            panic!("{arguments}: {line}{said}");
-        }
-        let listen = line["listening to ".len()..].split([' ', ',']).next().unwrap();
-        let http = line.trim().rsplit("http://").next().unwrap();
-        Self {
-            listen: listen.parse().unwrap(),
-            http: http.parse().unwrap(),
-            child,
-            errors: Some(errors),
-            output,
-        }
-    }
-
-    /// The body of a page.
-    fn get(&self, path: &str) -> String {
-        let mut stream = TcpStream::connect(self.http).unwrap();
-        write!(stream, "GET {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", self.http)
-            .unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
-        answer.split_once("\r\n\r\n").unwrap().1.to_owned()
-    }
-
-    /// The value of a metric.
-    fn metric(&self, name: &str) -> f64 {
-        let text = self.get("/metrics");
-        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-        line.unwrap_or_else(|| panic!("{name}: {text}")).parse().unwrap()
-    }
-
-    /// Waits until a metric has so large a value.
-    fn wait(&self, name: &str, value: f64) {
-        let begun = Instant::now();
-        while self.metric(name) < value {
-            assert!(begun.elapsed() < Duration::from_secs(60), "{name}: {}", self.get("/metrics"));
-            std::thread::sleep(Duration::from_millis(20));
-        }
-    }
-
-    /// Ends it as service managers do, and returns what it said.
-    fn end(mut self) -> String {
-        let id = self.child.id().to_string();
-        witness::run(Command::new("kill").args(["-TERM", &id])).unwrap();
-        let mut said = String::new();
-        self.output.read_to_string(&mut said).unwrap();
-        self.errors.take().unwrap().read_to_string(&mut said).unwrap();
-        assert!(self.child.wait().unwrap().success(), "{said}");
-        said
-    }
-}
-
-impl Drop for Service {
-    fn drop(&mut self) {
-        // It may have ended.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
 const STREAM: &str = "--fengs 3 --channels 10 --first-channel 40 --heap-times 16 --step 20 --rate 1MHz \
                       --device cpu";
 
@@ -755,11 +672,6 @@ impl Case {
             assert_eq!(facts["first_time"], first + number as u64 * integration);
         }
     }
-}
-
-fn numbers<T: bytemuck::Pod>(path: &Path) -> Vec<T> {
-    let bytes = Reader::open(path).unwrap().read_all().unwrap();
-    bytes.chunks_exact(size_of::<T>()).map(bytemuck::pod_read_unaligned).collect()
 }
 
 /// Sends heaps with spead2 as F-engines: `[slot, F-engine, first channel, channels, times]`.

@@ -119,7 +119,9 @@ mod tests {
                     copy(row, &samples[..row.len()]);
                     assert_eq!(*row, samples[..row.len()], "{times} from {start}");
                 }
-                assert!(rows.iter().all(|row| row[start + SAMPLE * times..].iter().all(|&b| b == 0)));
+                assert!(
+                    rows.iter().all(|row| row[start + SAMPLE * times..].iter().all(|&b| b == 0))
+                );
             }
         }
     }
