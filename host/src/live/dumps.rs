@@ -3,7 +3,7 @@
 use super::chunks::{Chunk, Geometry, Passed};
 use crate::{
     Correlator, Error, Result,
-    correlate::{Dump, Shape},
+    correlate::{Dump, Shape, ValidCounts},
     samples::Samples,
 };
 
@@ -19,6 +19,8 @@ pub struct Sums {
     integration: u64,
     /// Its number, once samples of it came.
     current: Option<u64>,
+    /// The number of the last one that was handed out.
+    last: Option<u64>,
     dump: LiveDump,
     empty: u64,
 }
@@ -148,7 +150,14 @@ impl Sums {
         if integration == 0 {
             return Err(Error::invalid("an integration of 0 times: expected at least 1"));
         }
-        Ok(Self { correlator, integration, current: None, dump: LiveDump::default(), empty: 0 })
+        Ok(Self {
+            correlator,
+            integration,
+            current: None,
+            last: None,
+            dump: LiveDump::default(),
+            empty: 0,
+        })
     }
 
     /// Adds samples from time `start` on.
@@ -191,14 +200,19 @@ impl Sums {
 
     fn finish(&mut self, done: &mut dyn FnMut(&LiveDump) -> Result<()>) -> Result<()> {
         let Some(number) = self.current.take() else { return Ok(()) };
-        let (start, times) = (number.saturating_mul(self.integration), self.integration);
-        // Those between this and the last one had no heap.
-        let skipped = start.saturating_sub(self.dump.start + times) / times;
-        if self.dump.times > 0 {
-            self.empty += skipped;
-        }
         self.correlator.dump_into(&mut self.dump.dump)?;
-        (self.dump.start, self.dump.times) = (start, times);
+        let nothing = match &self.dump.dump.valid {
+            ValidCounts::Complete(count) => *count == 0,
+            ValidCounts::Each(counts) => counts.iter().all(|&count| count == 0),
+        };
+        if nothing {
+            return Ok(());
+        }
+        // Those between this and the last one had nothing.
+        self.empty += self.last.map_or(0, |last| number.saturating_sub(last + 1));
+        self.last = Some(number);
+        self.dump.start = number.saturating_mul(self.integration);
+        self.dump.times = self.integration;
         done(&self.dump)
     }
 }

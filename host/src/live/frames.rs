@@ -261,19 +261,34 @@ impl Stream for Frames {
 }
 
 impl Window<Frames> {
-    /// Puts a frame's samples where they belong, and says what became of it.
-    fn take(&mut self, source: u16, header: &Header, payload: &[u8]) {
-        match self.stream().understand(header, payload) {
+    /// Puts the samples of a packet from a sender where they belong. It holds a frame, with the number of VTP before
+    /// it or without.
+    ///
+    /// # Errors
+    /// [`Fault`] of a packet that holds none; a frame that has no place is counted.
+    pub fn packet(&mut self, source: u16, packet: &[u8]) -> std::result::Result<(), Fault> {
+        let places = [0, VTP].map(|start| packet.get(start..).unwrap_or(&[]));
+        let Some((header, payload)) = places.iter().find_map(|bytes| vdif::frame(bytes)) else {
+            let is_longer = |bytes: &[u8]| {
+                let header = bytes.first_chunk().map(Header::parse);
+                let is_of = |header: &Header| self.stream().is_of(header);
+                header.is_some_and(|header| header.bytes > bytes.len() && is_of(&header))
+            };
+            let cut = packet.len() < vdif::HEADER || places.into_iter().any(is_longer);
+            return Err(if cut { Fault::Cut } else { Fault::Foreign });
+        };
+        match self.stream().understand(&header, &payload) {
             Ok((slot, sender, part)) => {
-                self.take_at(Place { slot, sender, part, source }, payload);
+                self.take_at(Place { slot, sender, part, source }, &payload);
             }
             Err((fate, thread)) => self.tally_mut().count(fate, thread),
         }
+        Ok(())
     }
 }
 
-/// Takes in packets of a frame each, with the number of VTP before it or without.
-pub(super) struct FramesOnly(pub Frames);
+/// Takes in packets of a frame each.
+pub(super) struct FramesOnly;
 
 impl Intake<Frames> for FramesOnly {
     fn take(
@@ -282,17 +297,7 @@ impl Intake<Frames> for FramesOnly {
         source: u16,
         packet: &[u8],
     ) -> std::result::Result<(), Fault> {
-        let places = [0, VTP].map(|start| packet.get(start..).unwrap_or(&[]));
-        let Some((header, payload)) = places.iter().find_map(|bytes| vdif::frame(bytes)) else {
-            let is_longer = |bytes: &[u8]| {
-                let header = bytes.first_chunk().map(Header::parse);
-                header.is_some_and(|header| header.bytes > bytes.len() && self.0.is_of(&header))
-            };
-            let cut = packet.len() < vdif::HEADER || places.into_iter().any(is_longer);
-            return Err(if cut { Fault::Cut } else { Fault::Foreign });
-        };
-        lock(window).take(source, &header, &payload);
-        Ok(())
+        lock(window).packet(source, packet)
     }
 
     fn clear(&mut self, _: &Mutex<Window<Frames>>) {}

@@ -221,8 +221,7 @@ impl Receiver {
     /// # Errors
     /// As for [`start`](Self::start).
     pub fn frames(sockets: Vec<UdpSocket>, window: Window<Frames>) -> Result<Self> {
-        let frames = window.stream().clone();
-        Self::over(sockets, window, || FramesOnly(frames.clone()))
+        Self::over(sockets, window, || FramesOnly)
     }
 
     fn over<S: Stream, I: Intake<S>>(
