@@ -2,6 +2,8 @@
 
 #[path = "command/mod.rs"]
 mod command;
+#[path = "service/mod.rs"]
+mod service;
 #[path = "witness/mod.rs"]
 mod witness;
 
@@ -11,7 +13,7 @@ use std::{
     io::{BufRead, BufReader, Read, Write},
     net::{SocketAddr, SocketAddrV4, TcpStream, UdpSocket},
     path::Path,
-    process::{Child, ChildStderr, Command, Stdio},
+    process::{Command, Stdio},
     sync::{
         atomic::{AtomicBool, Ordering},
         mpsc::{self, Receiver},
@@ -22,7 +24,7 @@ use std::{
 use corrust::{
     Correlator, Device, Encoding, Layout,
     correlate::baselines,
-    format::npy::{Dtype, Reader, Writer},
+    format::npy::{Dtype, Writer},
     live::{
         Assembler, Chunk, Fate, Geometry, Integrator, LiveDump, Passed, Sender, Window,
         spead::{Fault, Item, Packet, id, packets},
@@ -31,6 +33,7 @@ use corrust::{
 };
 use proptest::prelude::*;
 use rand::{RngExt, SeedableRng, rngs::StdRng, seq::SliceRandom};
+use service::{Service, numbers};
 
 const GEOMETRY: Geometry = Geometry {
     fengs: 3,
@@ -631,92 +634,6 @@ fn resident() -> u64 {
     line.and_then(|line| line.split_whitespace().nth(1)?.parse().ok()).unwrap_or(0)
 }
 
-/// `corrust serve`, running.
-struct Service {
-    child: Child,
-    /// Where it receives.
-    listen: SocketAddrV4,
-    /// Where it shows what it does.
-    http: SocketAddr,
-    errors: Option<ChildStderr>,
-    output: BufReader<std::process::ChildStdout>,
-}
-
-impl Service {
-    fn start(folder: &Path, arguments: &str) -> Self {
-        let arguments = format!("serve --listen 127.0.0.1:0 --http 127.0.0.1:0 {arguments}");
-        let mut child = command::command(folder, &arguments)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut output = BufReader::new(child.stdout.take().unwrap());
-        let mut line = String::new();
-        output.read_line(&mut line).unwrap();
-        let mut errors = child.stderr.take().unwrap();
-        if !line.starts_with("listening to ") {
-            let mut said = String::new();
-            errors.read_to_string(&mut said).unwrap();
-            panic!("{arguments}: {line}{said}");
-        }
-        let listen = line["listening to ".len()..].split([' ', ',']).next().unwrap();
-        let http = line.trim().rsplit("http://").next().unwrap();
-        Self {
-            listen: listen.parse().unwrap(),
-            http: http.parse().unwrap(),
-            child,
-            errors: Some(errors),
-            output,
-        }
-    }
-
-    /// The body of a page.
-    fn get(&self, path: &str) -> String {
-        let mut stream = TcpStream::connect(self.http).unwrap();
-        write!(stream, "GET {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", self.http)
-            .unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
-        answer.split_once("\r\n\r\n").unwrap().1.to_owned()
-    }
-
-    /// The value of a metric.
-    fn metric(&self, name: &str) -> f64 {
-        let text = self.get("/metrics");
-        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-        line.unwrap_or_else(|| panic!("{name}: {text}")).parse().unwrap()
-    }
-
-    /// Waits until a metric has so large a value.
-    fn wait(&self, name: &str, value: f64) {
-        let begun = Instant::now();
-        while self.metric(name) < value {
-            assert!(begun.elapsed() < Duration::from_secs(60), "{name}: {}", self.get("/metrics"));
-            std::thread::sleep(Duration::from_millis(20));
-        }
-    }
-
-    /// Ends it as service managers do, and returns what it said.
-    fn end(mut self) -> String {
-        let id = self.child.id().to_string();
-        witness::run(Command::new("kill").args(["-TERM", &id])).unwrap();
-        let mut said = String::new();
-        self.output.read_to_string(&mut said).unwrap();
-        self.errors.take().unwrap().read_to_string(&mut said).unwrap();
-        assert!(self.child.wait().unwrap().success(), "{said}");
-        said
-    }
-}
-
-impl Drop for Service {
-    fn drop(&mut self) {
-        // It may have ended.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
 const STREAM: &str = "--fengs 3 --channels 10 --first-channel 40 --heap-times 16 --step 20 --rate 1MHz \
                       --device cpu";
 
@@ -757,47 +674,18 @@ impl Case {
     }
 }
 
-fn numbers<T: bytemuck::Pod>(path: &Path) -> Vec<T> {
-    let bytes = Reader::open(path).unwrap().read_all().unwrap();
-    bytes.chunks_exact(size_of::<T>()).map(bytemuck::pod_read_unaligned).collect()
+/// What F-engines send: heaps `[slot, F-engine, first channel, channels, times]`, and how.
+struct Plan {
+    heaps: Vec<[i64; 5]>,
+    /// Heaps that come twice.
+    repeated: u64,
+    repeat_pointers: bool,
+    descriptors: &'static str,
 }
 
-/// Sends heaps with spead2 as F-engines: `[slot, F-engine, first channel, channels, times]`.
-fn spead2(
-    python: &Path,
-    folder: &Path,
-    service: &Service,
-    geometry: &Geometry,
-    (heaps, repeat_pointers, descriptors): (&[[i64; 5]], bool, &str),
-) {
-    let plan = serde_json::json!({
-        "recording": folder.join("rec.npy"),
-        "heap_times": geometry.heap_times,
-        "polarisations": geometry.polarisations,
-        "step": geometry.step,
-        "first_channel": geometry.first_channel,
-        "first_time": 0,
-        "packet": 300,
-        "rate": 4e6,
-        "port": service.listen.port(),
-        "heaps": heaps,
-        "repeat_pointers": repeat_pointers,
-        "descriptors": descriptors,
-    });
-    fs::write(folder.join("plan.json"), plan.to_string()).unwrap();
-    witness::script(python, "feng.py", &[folder.join("plan.json").to_str().unwrap()]);
-}
-
-#[test]
-fn what_spead2_sends_is_correlated_exactly() {
-    let Some(python) = witness::python(&["spead2==4.5.1", "numpy"]) else { return };
-    // Everything; then with losses, repeats, another order and senders that begin again.
-    for (seed, lossy, pointers, descriptors) in
-        [(20, false, true, "none"), (21, true, true, "none"), (22, true, false, "all")]
-    {
-        let folder = tempfile::tempdir().unwrap();
-        let mut case = Case::new(120, seed);
-        case.write(&folder.path().join("rec.npy"));
+impl Plan {
+    /// All heaps of a case; or with losses, repeats, another order, and senders that begin again.
+    fn new(case: &mut Case, seed: u64, lossy: bool) -> Self {
         let mut random = StdRng::seed_from_u64(seed);
         let (mut heaps, mut repeated) = (Vec::new(), 0);
         for heap in case.heaps() {
@@ -820,12 +708,55 @@ fn what_spead2_sends_is_correlated_exactly() {
             }
             heaps.insert(heaps.len() / 2, [-1; 5]);
         }
+        Self { heaps, repeated, repeat_pointers: true, descriptors: "none" }
+    }
+
+    /// Heaps that are to be placed.
+    fn placed(&self) -> f64 {
+        self.heaps.iter().filter(|heap| heap[0] >= 0).count() as f64
+    }
+
+    /// Has spead2 send them, by a command such as Python.
+    fn send(&self, python: &mut Command, folder: &Path, to: SocketAddrV4) {
+        let plan = serde_json::json!({
+            "recording": folder.join("rec.npy"),
+            "heap_times": GEOMETRY.heap_times,
+            "polarisations": GEOMETRY.polarisations,
+            "step": GEOMETRY.step,
+            "first_channel": GEOMETRY.first_channel,
+            "first_time": 0,
+            "packet": 300,
+            "rate": 4e6,
+            "host": to.ip(),
+            "port": to.port(),
+            "heaps": self.heaps,
+            "repeat_pointers": self.repeat_pointers,
+            "descriptors": self.descriptors,
+        });
+        let path = folder.join("plan.json");
+        fs::write(&path, plan.to_string()).unwrap();
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/python/feng.py");
+        witness::run(python.arg(script).arg(path)).unwrap();
+    }
+}
+
+#[test]
+fn what_spead2_sends_is_correlated_exactly() {
+    let Some(python) = witness::python(&["spead2==4.5.1", "numpy"]) else { return };
+    // Everything; then with losses, repeats, another order and senders that begin again.
+    for (seed, lossy, repeat_pointers, descriptors) in
+        [(20, false, true, "none"), (21, true, true, "none"), (22, true, false, "all")]
+    {
+        let folder = tempfile::tempdir().unwrap();
+        let mut case = Case::new(120, seed);
+        case.write(&folder.path().join("rec.npy"));
+        let plan = Plan { repeat_pointers, descriptors, ..Plan::new(&mut case, seed, lossy) };
         let arguments =
             format!("{STREAM} --sync 2026-03-01 --integrate 64 -o vis.npy --file-dumps 1");
         let service = Service::start(folder.path(), &arguments);
-        let placed = heaps.iter().filter(|heap| heap[0] >= 0).count() as f64;
         // Others send, too: bytes of no meaning, and heaps of other channels.
         let corrupt = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let mut random = StdRng::seed_from_u64(seed);
         for number in 0..20 {
             let noise: Vec<u8> = (0..100).map(|_| random.random()).collect();
             corrupt.send_to(&noise, service.listen).unwrap();
@@ -837,10 +768,9 @@ fn what_spead2_sends_is_correlated_exactly() {
             })
             .unwrap();
         }
-        let how = (&heaps[..], pointers, descriptors);
-        spead2(&python, folder.path(), &service, &case.geometry, how);
-        service.wait("corrust_heaps_total{fate=\"placed\"}", placed);
-        service.wait("corrust_heaps_total{fate=\"repeated\"}", repeated as f64);
+        plan.send(&mut Command::new(&python), folder.path(), service.listen);
+        service.wait("corrust_heaps_total{fate=\"placed\"}", plan.placed());
+        service.wait("corrust_heaps_total{fate=\"repeated\"}", plan.repeated as f64);
         assert_eq!(service.metric("corrust_heaps_total{fate=\"late\"}"), 0.0);
         assert_eq!(service.metric("corrust_heaps_total{fate=\"outside\"}"), 20.0);
         assert_eq!(service.metric("corrust_bad_packets_total{fault=\"foreign\"}"), 20.0);
@@ -855,6 +785,76 @@ fn what_spead2_sends_is_correlated_exactly() {
             assert_eq!(numbers::<i64>(&folder.path().join(name)), offline[..each]);
         }
     }
+}
+
+/// A network of its own, on a link to this one.
+struct Network {
+    name: String,
+    /// This end of the link.
+    address: std::net::Ipv4Addr,
+}
+
+impl Network {
+    /// Makes one; the reason where that is not permitted.
+    fn new() -> Result<Self, String> {
+        let number = std::process::id();
+        // Addresses for measurements between networks, of which other tests may have some.
+        let [a, b] = [1, 2].map(|end| {
+            std::net::Ipv4Addr::new(198, 18, (number >> 6) as u8, (number << 2) as u8 | end)
+        });
+        let [here, there] = ["a", "b"].map(|end| format!("crst{number:x}{end}"));
+        let network = Self { name: format!("corrust-{number}"), address: a };
+        let ip =
+            |arguments: &str| witness::run(Command::new("ip").args(arguments.split(' '))).map(drop);
+        let name = &network.name;
+        ip(&format!("netns add {name}"))?;
+        ip(&format!("link add {here} type veth peer name {there} netns {name}"))?;
+        ip(&format!("address add {a}/30 dev {here}"))?;
+        ip(&format!("link set {here} up"))?;
+        ip(&format!("-n {name} address add {b}/30 dev {there}"))?;
+        ip(&format!("-n {name} link set {there} up"))?;
+        Ok(network)
+    }
+
+    /// A command within it.
+    fn command(&self, program: &Path) -> Command {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &self.name]).arg(program);
+        command
+    }
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        // The link goes with it.
+        let _ = witness::run(Command::new("ip").args(["netns", "delete", &self.name]));
+    }
+}
+
+#[test]
+fn f_engines_of_another_network_are_correlated_exactly() {
+    let Some(python) = witness::python(&["spead2==4.5.1", "numpy"]) else { return };
+    let network = match Network::new() {
+        Ok(network) => network,
+        Err(reason) => {
+            eprintln!("skipped: needs network namespaces: {reason}");
+            return;
+        }
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let mut case = Case::new(120, 23);
+    case.write(&folder.path().join("rec.npy"));
+    let plan = Plan::new(&mut case, 23, true);
+    let port = UdpSocket::bind((network.address, 0)).unwrap().local_addr().unwrap().port();
+    let listen = SocketAddrV4::new(network.address, port);
+    let arguments =
+        format!("{STREAM} --listen {listen} --sync 2026-03-01 --integrate 64 -o vis.npy");
+    let service = Service::start(folder.path(), &arguments);
+    plan.send(&mut network.command(&python), folder.path(), listen);
+    service.wait("corrust_heaps_total{fate=\"placed\"}", plan.placed());
+    service.wait("corrust_heaps_total{fate=\"repeated\"}", plan.repeated as f64);
+    service.end();
+    case.check_files(folder.path(), 64, 0);
 }
 
 /// Sends a case's heaps at once, in order.
@@ -1115,18 +1115,39 @@ fn send_and_serve_fit_each_other() {
 }
 
 /// What one thread receives on loopback of what another sends at several rates, and what spead2's receiver does
-/// with the same sender: bytes a second of the heaps that come whole.
+/// with the same sender, in turns: medians of the bytes a second of the heaps that come whole, and of the seconds that a
+/// processor worked for a gigabyte of them.
 #[test]
 #[ignore = "a measurement"]
 fn rate() {
-    const SECONDS: f64 = 2.0;
+    const SECONDS: f64 = 1.0;
+    const ROUNDS: usize = 5;
+    let Some(python) = witness::python(&["spead2==4.5.1", "numpy"]) else { return };
     for gigabytes in [0.5, 1.0, 1.5, 2.0, 2.5, 3.0, f64::INFINITY] {
-        let (whole, sent) = received(gigabytes * 1e9, SECONDS);
-        println!("sent {sent:.2} GB/s: corrust {whole:.2} GB/s");
-        let Some(python) = witness::python(&["spead2==4.5.1", "numpy"]) else { return };
-        let (whole, sent) = received_by_spead2(&python, gigabytes * 1e9, SECONDS);
-        println!("sent {sent:.2} GB/s: spead2  {whole:.2} GB/s");
+        let rate = gigabytes * 1e9;
+        let rounds: Vec<_> = (0..ROUNDS)
+            .map(|_| [received(rate, SECONDS), received_by_spead2(&python, rate, SECONDS)])
+            .collect();
+        for (who, name) in ["corrust", "spead2 "].into_iter().enumerate() {
+            let [sent, whole, worked] = [0, 1, 2].map(|part| {
+                let mut found: Vec<f64> = rounds.iter().map(|round| round[who][part]).collect();
+                found.sort_by(f64::total_cmp);
+                found[ROUNDS / 2]
+            });
+            println!("sent {sent:.2} GB/s: {name} {whole:.2} GB/s, {worked:.3} s of a core a GB");
+        }
     }
+}
+
+/// Seconds that threads of a name have worked.
+fn worked(name: &str) -> f64 {
+    let tasks = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let seconds = tasks.filter_map(|task| {
+        let read = |file: &str| fs::read_to_string(task.path().join(file)).ok();
+        let nanoseconds = read("schedstat")?.split(' ').next()?.parse::<f64>().ok()?;
+        (read("comm")?.trim() == name).then_some(nanoseconds / 1e9)
+    });
+    seconds.sum()
 }
 
 const FLOOD: Geometry = Geometry {
@@ -1179,8 +1200,8 @@ fn flood(to: SocketAddrV4, rate: f64, stop: &AtomicBool) -> f64 {
     slots as f64 * bytes
 }
 
-/// Gigabytes a second of whole heaps, and of those sent.
-fn received(rate: f64, seconds: f64) -> (f64, f64) {
+/// Gigabytes a second that were sent and of whole heaps, and seconds of work for a gigabyte.
+fn received(rate: f64, seconds: f64) -> [f64; 3] {
     let socket = corrust::live::open("127.0.0.1:0".parse().unwrap(), None, 64 << 20).unwrap();
     let SocketAddr::V4(address) = socket.local_addr().unwrap() else { unreachable!() };
     let ((spent, empty), (sender, passed)) = (mpsc::channel(), mpsc::channel());
@@ -1202,14 +1223,15 @@ fn received(rate: f64, seconds: f64) -> (f64, f64) {
         stop.store(true, Ordering::Relaxed);
         let sent = sending.join().unwrap();
         let seconds = begun.elapsed().as_secs_f64();
+        let worked = worked("receive");
+        let whole = watch.tally().heaps(Fate::Placed) as f64 * FLOOD.heap_bytes() as f64 / 1e9;
         receiver.stop();
-        let whole = watch.tally().heaps(Fate::Placed) as f64 * FLOOD.heap_bytes() as f64;
-        (whole / seconds / 1e9, sent / seconds / 1e9)
+        [sent / seconds / 1e9, whole / seconds, worked / whole]
     })
 }
 
 /// [`received`], by spead2.
-fn received_by_spead2(python: &Path, rate: f64, seconds: f64) -> (f64, f64) {
+fn received_by_spead2(python: &Path, rate: f64, seconds: f64) -> [f64; 3] {
     let free = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let SocketAddr::V4(address) = free else { unreachable!() };
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/python/spead2_rate.py");
@@ -1232,5 +1254,6 @@ fn received_by_spead2(python: &Path, rate: f64, seconds: f64) -> (f64, f64) {
         sending.join().unwrap() / begun.elapsed().as_secs_f64()
     });
     child.wait().unwrap();
-    (line.trim().parse::<f64>().unwrap() / 1e9, sent / 1e9)
+    let found: Vec<f64> = line.split_whitespace().map(|word| word.parse().unwrap()).collect();
+    [sent / 1e9, found[0], found[1]]
 }

@@ -126,9 +126,9 @@ impl Args {
         let recording = Engine::open(&self.raw, options)?;
         let raw = recording.shape();
         let times = recording.times();
-        let (of, known) = ((&*recording, &*self.raw[0]), Known::default());
+        let (of, known) = (engine::Raw::of(&*recording, &self.raw[0]), Known::default());
         let rate = self.recording.rate();
-        let builder = self.engine.builder(self.channels, of, rate, &known)?.0;
+        let builder = self.engine.builder(self.channels, &of, rate, &known)?.0;
         let gpus = self.device.open()?;
         let builder = builder.device(self.device.clone()).gpus(gpus.clone());
         let mut builder = builder.kernel(self.kernel);

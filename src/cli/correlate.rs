@@ -9,7 +9,6 @@ use std::{
 
 use corrust::{
     Correlator, Devices, Encoding, Error, Result, channelise,
-    channelise::SpectrumEncoding,
     correlate::{Kernel, Shape, baselines, useful_operations},
     device::Gpu,
     format::{
@@ -24,7 +23,7 @@ use corrust::{
 
 use super::{
     count, digits,
-    engine::{Engine, Known, Sky, spectra, warn_of_clipped},
+    engine::{self, Engine, Known, Sky, spectra, warn_of_clipped},
     files::{Files, RawOptions},
     progress::Progress,
     run_files::{Existing, RunFiles, all, ending, input, output},
@@ -179,14 +178,9 @@ impl Args {
     fn raw_input(&self, channels: usize, array: Option<&Array>) -> Result<Input> {
         let options = self.raw.with(self.files.options());
         let recording = Engine::open(&self.files.inputs, options)?;
-        let known = array.map_or(Ok(Known::default()), |array| {
-            let first =
-                array.channels.is_some().then(|| array.frequencies(channels)).transpose()?;
-            let first_channel = first.and_then(|frequencies| frequencies.first().copied());
-            Ok::<_, Error>(Known { start: array.start, first_channel })
-        })?;
-        let of = (&*recording, &*self.files.inputs[0]);
-        let (builder, sky) = self.engine.builder(channels, of, self.raw.rate(), &known)?;
+        let known = Known::of(array, channels)?;
+        let of = engine::Raw::of(&*recording, &self.files.inputs[0]);
+        let (builder, sky) = self.engine.builder(channels, &of, self.raw.rate(), &known)?;
         Input::raw(recording, builder, self.engine.level(), sky)
     }
 }
@@ -225,21 +219,10 @@ impl Input {
         sky: Sky,
     ) -> Result<Self> {
         let engine = builder.shape()?;
-        let SpectrumEncoding::Voltage(encoding) = engine.encoding else {
-            return Err(Error::invalid(format!(
-                "--output-encoding {}: expected ci8, ci4, ci4-offset or cf16, which are correlated",
-                engine.encoding
-            )));
-        };
+        let shape = engine::correlated(&engine)?;
         let recorded = match recording.times() {
             u64::MAX => u64::MAX,
             times => engine.spectra(times),
-        };
-        let shape = Shape {
-            inputs: engine.inputs,
-            channels: engine.channels,
-            encoding,
-            layout: engine.layout,
         };
         let voltages = Voltages::over(recording, &engine);
         let raw = Raw { voltages, builder, level, sky, engine };
@@ -326,52 +309,16 @@ pub(super) const UVH5: &str = "uvh5";
 /// The array with what the recording says and its file does not; where they contradict each other the file
 /// counts, and that is said.
 fn completed(mut array: Array, input: &Input) -> Result<Array> {
-    let differ = |a: f64, b: f64| (a - b).abs() > 1e-9 * b.abs();
     let sky = match &input.source {
         Source::Channels(recording) => {
             array.complete(&**recording, input.shape.channels).into_iter().for_each(warn);
             None
         }
         Source::Raw(raw) => {
-            if let Some(interval) = input.interval {
-                let seconds = *array.sample_time.get_or_insert(interval);
-                if differ(seconds, interval) {
-                    warn(array.error(format_args!(
-                        "\"sample_time\" {seconds} s, where the spectra have {interval} s: the former \
-                         counts"
-                    )));
-                }
-            }
+            complete(&mut array, &raw.sky, input.shape.channels)?;
             Some(raw.sky)
         }
     };
-    if let Some(sky) = sky {
-        // As the delays are: what was said on the command line counts first.
-        array.start = sky.start.or(array.start);
-        array.start = array.start.and_then(|start| format::later(start, sky.offset));
-        match (&array.channels, sky.channel_width) {
-            (Some(channels), Some(width)) => {
-                let found = channels.width(0).unwrap_or(width);
-                let first = array.frequencies(input.shape.channels)?[0];
-                let expected = sky.first_channel.unwrap_or(first);
-                if differ(found, width) || (first - expected).abs() > 1e-6 * width {
-                    warn(array.error(format_args!(
-                        "channels of {found} Hz from {first} Hz on, where the F-engine makes those of \
-                         {width} Hz from {expected} Hz on: the former count"
-                    )));
-                }
-            }
-            (None, Some(width)) => {
-                let first = sky.first_channel.ok_or_else(|| {
-                    let reason =
-                        "lacks \"frequencies\": expected them, or --sky-frequency, for UVH5";
-                    array.error(reason)
-                })?;
-                array.channels = Some(Channels::Even { first, width });
-            }
-            (_, None) => {}
-        }
-    }
     if array.phase_center.is_some() && !sky.is_some_and(|sky| sky.delayed) {
         warn(array.error(
             "\"phase_center\": the recording's samples were not delayed towards it, so the output is \
@@ -379,6 +326,44 @@ fn completed(mut array: Array, input: &Input) -> Result<Array> {
         ));
     }
     Ok(array)
+}
+
+/// Adds to the array what an F-engine's spectra say and its file does not.
+pub(super) fn complete(array: &mut Array, sky: &Sky, channels: usize) -> Result<()> {
+    let differ = |a: f64, b: f64| (a - b).abs() > 1e-9 * b.abs();
+    if let Some(interval) = sky.interval {
+        let seconds = *array.sample_time.get_or_insert(interval);
+        if differ(seconds, interval) {
+            warn(array.error(format_args!(
+                "\"sample_time\" {seconds} s, where the spectra have {interval} s: the former counts"
+            )));
+        }
+    }
+    // As the delays are: what was said on the command line counts first.
+    array.start = sky.start.or(array.start);
+    array.start = array.start.and_then(|start| format::later(start, sky.offset));
+    match (&array.channels, sky.channel_width) {
+        (Some(known), Some(width)) => {
+            let found = known.width(0).unwrap_or(width);
+            let first = array.frequencies(channels)?[0];
+            let expected = sky.first_channel.unwrap_or(first);
+            if differ(found, width) || (first - expected).abs() > 1e-6 * width {
+                warn(array.error(format_args!(
+                    "channels of {found} Hz from {first} Hz on, where the F-engine makes those of {width} Hz \
+                     from {expected} Hz on: the former count"
+                )));
+            }
+        }
+        (None, Some(width)) => {
+            let first = sky.first_channel.ok_or_else(|| {
+                let reason = "lacks \"frequencies\": expected them, or --sky-frequency, for UVH5";
+                array.error(reason)
+            })?;
+            array.channels = Some(Channels::Even { first, width });
+        }
+        (_, None) => {}
+    }
+    Ok(())
 }
 
 /// The files that a correlation is written to, and what to them.

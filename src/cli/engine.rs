@@ -8,9 +8,11 @@ use std::{
 use corrust::{
     Channeliser, Error, Layout, Result,
     channelise::{Builder, Shape, SpectrumEncoding, Window},
+    correlate,
     delays::Polynomials,
     format::{
         self, Options, RawShape, Recording, Timestamp,
+        array::Array,
         npy::{Dtype, Reader},
     },
 };
@@ -72,6 +74,55 @@ pub struct Known {
     pub start: Option<Timestamp>,
     /// Frequency of the first channel, hertz.
     pub first_channel: Option<f64>,
+}
+
+impl Known {
+    /// What an array file says of `channels` channels.
+    pub fn of(array: Option<&Array>, channels: usize) -> Result<Self> {
+        let Some(array) = array else { return Ok(Self::default()) };
+        let first = array.channels.is_some().then(|| array.frequencies(channels)).transpose()?;
+        let first_channel = first.and_then(|frequencies| frequencies.first().copied());
+        Ok(Self { start: array.start, first_channel })
+    }
+}
+
+/// Raw voltages that are channelised.
+#[derive(Clone, Copy, Debug)]
+pub struct Raw<'a> {
+    pub shape: RawShape,
+    /// Samples of each input; `u64::MAX` where nobody knows.
+    pub times: u64,
+    /// Seconds from one to the next.
+    pub interval: Option<f64>,
+    /// When the first one was taken.
+    pub start: Option<Timestamp>,
+    /// Where they are.
+    pub path: &'a Path,
+}
+
+impl<'a> Raw<'a> {
+    /// Those of a recording.
+    pub fn of(recording: &dyn Recording<RawShape>, path: &'a Path) -> Self {
+        Self {
+            shape: recording.shape(),
+            times: recording.times(),
+            interval: recording.interval(),
+            start: recording.start(),
+            path,
+        }
+    }
+}
+
+/// What a correlator takes an F-engine's spectra for.
+pub fn correlated(engine: &Shape) -> Result<correlate::Shape> {
+    let SpectrumEncoding::Voltage(encoding) = engine.encoding else {
+        return Err(Error::invalid(format!(
+            "--output-encoding {}: expected ci8, ci4, ci4-offset or cf16, which are correlated",
+            engine.encoding
+        )));
+    };
+    let Shape { inputs, channels, layout, .. } = *engine;
+    Ok(correlate::Shape { inputs, channels, encoding, layout })
 }
 
 /// What an F-engine's spectra are on the sky.
@@ -136,16 +187,16 @@ impl Engine {
         Ok(recording)
     }
 
-    /// The plan for `channels` channels of a recording of `path`, but for gains that are to be measured, and
-    /// what its spectra are. A `rate` counts in place of the recording's.
+    /// The plan for `channels` channels of raw voltages, but for gains that are to be measured, and
+    /// what their spectra are. A `rate` counts in place of theirs.
     pub fn builder(
         &self,
         channels: usize,
-        (recording, path): (&dyn Recording<RawShape>, &Path),
+        raw: &Raw<'_>,
         rate: Option<f64>,
         known: &Known,
     ) -> Result<(Builder, Sky)> {
-        let RawShape { inputs, encoding, layout } = recording.shape();
+        let Raw { shape: RawShape { inputs, encoding, layout }, times, path, .. } = *raw;
         let builder = Channeliser::builder(inputs, channels)
             .encoding(encoding)
             .layout(layout)
@@ -168,7 +219,6 @@ impl Engine {
             builder = builder.gains(&read_gains(path, inputs, channels)?);
         }
         let shape = builder.shape()?;
-        let times = recording.times();
         if times < shape.window() as u64 {
             return Err(Error::file(
                 path,
@@ -178,18 +228,14 @@ impl Engine {
                 ),
             ));
         }
-        let rate = rate.or(recording.interval().map(|interval| 1.0 / interval));
+        let rate = rate.or(raw.interval.map(|interval| 1.0 / interval));
         let width = rate.map(|rate| rate / residues as f64);
         let of_first = width.map(|width| shape.frequency(0) as f64 * width);
         let by_array = known.first_channel.zip(of_first).map(|(first, of_first)| first - of_first);
         let dc = self.sky_frequency.map(|sky| sky.0).or(by_array);
         let sample = rate.map_or(1e-6, f64::recip);
         let start = start(
-            [
-                (self.start, "--start"),
-                (known.start, "array file"),
-                (recording.start(), "recording"),
-            ],
+            [(self.start, "--start"), (known.start, "array file"), (raw.start, "recording")],
             (sample, path),
         );
         let sky = Sky {

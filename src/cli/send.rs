@@ -8,23 +8,24 @@ use std::{
 use corrust::{
     Encoding, Error, Layout, Result,
     correlate::Shape,
-    format::{self, Block, Options},
-    live::{Endpoints, Sender},
+    format::{self, Block, Options, Recording, vdif},
+    live::{Endpoints, Packets, Sender},
+    samples::Samples,
     simulate::Simulation,
 };
 
 use super::{count, run_files::input, say, si, stream::Stream, warn};
 
-/// Send a recording as F-engines do: SPEAD 64-48 heaps over UDP
+/// Send a recording as F-engines do: SPEAD 64-48 heaps over UDP, or frames of VDIF
 ///
 /// Heaps are those of MeerKAT's F-engines: items 0x1600 timestamp, 0x4101 F-engine, 0x4103 first channel, 0x4300
 /// samples int8 [channel][time][polarisation][2]. Without a recording one of 16 inputs, 128 channels and three
 /// point sources is simulated. It is sent at the pace of its rate; its last times that do not fill a heap are
-/// left out.
+/// left out. Frames of VDIF are sent as they stand in their files, one in each packet, with the times that they say.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// Files of a recording of ci8 samples [default: one that is simulated]
+    /// Files of a recording of ci8 samples, or of VDIF [default: one that is simulated]
     #[arg(value_name = "REC", value_parser = input())]
     recording: Vec<PathBuf>,
     /// Addresses to send to, ranges of channels to each in turn: 127.0.0.1:7148, or 239.1.2.0+3:7148
@@ -55,52 +56,160 @@ pub struct Args {
 const EXAMPLES: &str = "\
 Examples:
   corrust send                                      to corrust serve on this machine, until interrupted
-  corrust send rec.npy --to 239.1.2.0+3:7148 --rate 1712MHz --step 8192 --heap-channels 32";
+  corrust send rec.npy --to 239.1.2.0+3:7148 --rate 1712MHz --step 8192 --heap-channels 32
+  corrust send scan.vdif                            raw voltages, for corrust serve --vdif 0-7 --channelise 1024";
 
-/// Where the simulated recording goes.
-const SIMULATED: &str = "corrust-send.npy";
+/// What is sent.
+enum Source {
+    /// From memory, as often as is asked for.
+    Simulated { block: Block, shape: Shape },
+    /// From files, which are opened anew when all was sent.
+    Recorded { recording: Box<dyn Recording>, options: Options, block: Block },
+}
+
+impl Source {
+    fn simulated() -> Result<Self> {
+        let shape =
+            Shape { inputs: 16, channels: 128, encoding: Encoding::Ci8, layout: Layout::Tcn };
+        let times = 8192;
+        let mut block = Block { times, ..Block::new() };
+        Simulation { shape, times: times as u64, sources: 3, seed: 1 }.blocks(|_, samples| {
+            block.samples.extend_from_slice(samples);
+            Ok(())
+        })?;
+        Ok(Self::Simulated { block, shape })
+    }
+
+    fn shape(&self) -> Shape {
+        match self {
+            Self::Simulated { shape, .. } => *shape,
+            Self::Recorded { recording, .. } => recording.shape(),
+        }
+    }
+
+    fn times(&self) -> u64 {
+        match self {
+            Self::Simulated { block, .. } => block.times as u64,
+            Self::Recorded { recording, .. } => recording.times(),
+        }
+    }
+
+    /// Begins again.
+    fn rewind(&mut self, paths: &[PathBuf]) -> Result<()> {
+        match self {
+            Self::Simulated { .. } => {}
+            Self::Recorded { recording, options, .. } => {
+                *recording = format::open(paths, *options)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The `most` times from `start` on, or fewer at the end.
+    fn read(&mut self, start: usize, most: usize) -> Result<Samples<'_>> {
+        match self {
+            Self::Simulated { block, shape } => {
+                Ok(block.view(shape).times(start..block.times.min(start + most)))
+            }
+            Self::Recorded { recording, block, .. } => {
+                recording.read_block(most, block)?;
+                Ok(block.view(&recording.shape()))
+            }
+        }
+    }
+}
+
+/// Waits until what is sent is due.
+struct Pace {
+    begun: Instant,
+    unpaced: bool,
+}
+
+impl Pace {
+    fn wait(&self, seconds: f64) {
+        let due = Duration::try_from_secs_f64(seconds).unwrap_or_default();
+        if !self.unpaced
+            && let Some(rest) = due.checked_sub(self.begun.elapsed())
+        {
+            std::thread::sleep(rest);
+        }
+    }
+}
 
 impl Args {
     /// Sends the recording.
     pub fn run(self) -> Result<()> {
-        let folder = std::env::temp_dir().join(format!("corrust-send-{}", std::process::id()));
-        let simulated = self.recording.is_empty();
-        let paths = if simulated {
-            std::fs::create_dir_all(&folder).map_err(Error::io(&folder, "write"))?;
-            vec![folder.join(SIMULATED)]
-        } else {
-            self.recording.clone()
-        };
-        let sent = self.send(&paths, simulated, &folder);
-        if simulated {
-            // A folder that somebody removed is gone.
-            let _ = std::fs::remove_dir_all(&folder);
+        if self.recording.is_empty() {
+            let source = Source::simulated()?;
+            return self.send_heaps(source, "the simulated recording", self.repeat.unwrap_or(0));
         }
-        sent
-    }
-
-    fn send(&self, paths: &[PathBuf], simulated: bool, folder: &PathBuf) -> Result<()> {
-        if simulated {
-            let shape =
-                Shape { inputs: 16, channels: 128, encoding: Encoding::Ci8, layout: Layout::Tcn };
-            Simulation { shape, times: 8192, sources: 3, seed: 1 }.write(&paths[0], |_| Ok(()))?;
+        let repeat = self.repeat.unwrap_or(1);
+        let options = Options { rate: self.stream.rate_said(), ..Options::default() };
+        if let Some(frames) = vdif::Reader::open(&self.recording, &options)? {
+            return self.send_frames(frames, options, repeat);
         }
         let options = Options { layout: self.layout, ..Options::default() };
-        // Small: all of it is read before anything is sent, and the folder need not stay.
-        let mut kept = simulated.then(|| format::open(paths, options)).transpose()?;
-        let mut all = Block::new();
-        if let Some(recording) = &mut kept {
-            recording.read_block(recording.times() as usize, &mut all)?;
-            let _ = std::fs::remove_dir_all(folder);
+        let recording = format::open(&self.recording, options)?;
+        let source = Source::Recorded { recording, options, block: Block::new() };
+        self.send_heaps(source, &self.recording[0].display().to_string(), repeat)
+    }
+
+    /// What is sent at the pace of its rate.
+    fn pace(&self) -> Pace {
+        Pace { begun: Instant::now(), unpaced: self.unpaced }
+    }
+
+    /// Where to, in words.
+    fn targets(&self) -> String {
+        self.to.iter().map(Endpoints::to_string).collect::<Vec<_>>().join(", ")
+    }
+
+    /// Sends frames of VDIF, each thread's to an address.
+    fn send_frames(&self, mut frames: vdif::Reader, options: Options, repeat: u64) -> Result<()> {
+        let addresses = self.to.iter().flat_map(Endpoints::iter);
+        let sockets = addresses.map(|to| Packets::new(to, self.stream.interface));
+        let sockets = sockets.collect::<Result<Vec<_>>>()?;
+        say(format_args!(
+            "sending {} of {} to {}",
+            count(frames.recording().times(), "time"),
+            frames.recording().shape(),
+            self.targets()
+        ));
+        let pace = self.pace();
+        let (mut sent, mut bytes, mut round, mut before) = (0_u64, 0, 0, 0.0);
+        loop {
+            let mut last = 0.0;
+            while let Some((seconds, frame)) = frames.next_frame()? {
+                pace.wait(before + seconds);
+                let thread = vdif::thread(frame);
+                sockets[thread % sockets.len()].send(frame)?;
+                (sent, bytes, last) = (sent + 1, bytes + frame.len(), seconds);
+            }
+            before += last;
+            round += 1;
+            if round == repeat {
+                break;
+            }
+            let again = vdif::Reader::open(&self.recording, &options)?;
+            frames = again.ok_or_else(|| {
+                Error::file(&self.recording[0], "is no longer VDIF: expected what was sent before")
+            })?;
         }
-        let mut recording = match kept {
-            Some(recording) => recording,
-            None => format::open(paths, options)?,
-        };
-        let shape = recording.shape();
-        let Shape { inputs, channels, encoding, .. } = shape;
+        let seconds = pace.begun.elapsed().as_secs_f64();
+        say(format_args!(
+            "sent {} in {seconds:.2} s, {}B/s",
+            count(sent, "frame"),
+            si(bytes as f64 / seconds)
+        ));
+        Ok(())
+    }
+
+    /// Sends heaps of samples, of which `name` is where they are from.
+    fn send_heaps(&self, mut source: Source, name: &str, repeat: u64) -> Result<()> {
+        let Shape { inputs, channels, encoding, .. } = source.shape();
+        let fault = |reason: String| Error::invalid(format!("{name}: {reason}"));
         if encoding != Encoding::Ci8 {
-            return Err(Error::file(&paths[0], format!("{encoding} samples: expected ci8")));
+            return Err(fault(format!("{encoding} samples: expected ci8")));
         }
         let polarisations = self.stream.polarisations;
         if polarisations == 0 || !inputs.is_multiple_of(polarisations) {
@@ -108,70 +217,54 @@ impl Args {
                 "--polarisations {polarisations}: expected a divisor of the recording's {inputs} inputs"
             )));
         }
-        let fengs = inputs / polarisations;
-        let geometry = self.stream.geometry(fengs, channels, u64::MAX)?;
-        let heap_times = geometry.heap_times;
-        let times = recording.times();
+        let geometry = self.stream.geometry(inputs / polarisations, channels, u64::MAX)?;
+        let (heap_times, times) = (geometry.heap_times, source.times());
         if times < heap_times as u64 {
-            return Err(Error::file(
-                &paths[0],
-                format!("{times} times: expected at least {heap_times}, those of a heap"),
-            ));
+            return Err(fault(format!(
+                "{times} times: expected at least {heap_times}, those of a heap"
+            )));
         }
         let to = self.to.iter().flat_map(Endpoints::iter).collect();
         let heap_channels = self.heap_channels.unwrap_or(channels);
         let mut sender =
             Sender::new(to, self.stream.interface, geometry, heap_channels, self.packet)?;
         let interval = self.stream.interval(channels);
-        let begun = Instant::now();
-        let (mut heaps, mut slots) = (0, 0);
-        // What is sent at a time: about ten milliseconds.
-        let step = ((0.01 / interval / heap_times as f64) as usize).clamp(1, 1024);
-        let repeat = self.repeat.unwrap_or(u64::from(!simulated));
         say(format_args!(
             "sending {} x {} x {}, {}B/s, to {}",
             count(inputs, "input"),
             count(channels, "channel"),
             count(times, "time"),
             si(2.0 * (inputs * channels) as f64 / interval),
-            self.to.iter().map(Endpoints::to_string).collect::<Vec<_>>().join(", ")
+            self.targets()
         ));
-        let mut block = Block::new();
-        let mut round = 0;
-        while repeat == 0 || round < repeat {
+        // What is sent at a time: about ten milliseconds.
+        let step = ((0.01 / interval / heap_times as f64) as usize).clamp(1, 1024);
+        let pace = self.pace();
+        let (mut heaps, mut slots, mut round) = (0, 0, 0);
+        loop {
             let mut done = 0;
             loop {
-                let view = if simulated {
-                    let end = (done + step * heap_times).min(times as usize);
-                    all.view(&shape).times(done..end)
-                } else {
-                    recording.read_block(step * heap_times, &mut block)?;
-                    block.view(&shape)
-                };
-                let now = view.extents().times / heap_times;
+                let samples = source.read(done, step * heap_times)?;
+                let now = samples.extents().times / heap_times;
                 if now == 0 {
                     break;
                 }
-                heaps += sender.send(&view, self.first + slots)?;
+                heaps += sender.send(&samples, self.first + slots)?;
                 slots += now as u64;
                 done += now * heap_times;
-                let due = Duration::try_from_secs_f64(slots as f64 * heap_times as f64 * interval);
-                if !self.unpaced
-                    && let Some(rest) = due.unwrap_or_default().checked_sub(begun.elapsed())
-                {
-                    std::thread::sleep(rest);
-                }
+                pace.wait(slots as f64 * heap_times as f64 * interval);
             }
             round += 1;
-            if !simulated && (repeat == 0 || round < repeat) {
-                recording = format::open(paths, options)?;
+            if round == repeat {
+                break;
             }
+            source.rewind(&self.recording)?;
         }
         let rest = times % heap_times as u64;
         if rest > 0 {
             warn(format_args!("{} that do not fill a heap were left out", count(rest, "time")));
         }
-        let seconds = begun.elapsed().as_secs_f64();
+        let seconds = pace.begun.elapsed().as_secs_f64();
         let samples = slots as f64 * (heap_times * inputs * channels) as f64;
         say(format_args!(
             "sent {} in {seconds:.2} s, {}B/s",

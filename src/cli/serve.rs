@@ -1,36 +1,56 @@
 //! `corrust serve`.
 
 use std::{
-    net::{SocketAddr, TcpListener},
+    net::{SocketAddr, TcpListener, UdpSocket},
     num::NonZeroU64,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{Arc, atomic::Ordering, mpsc},
     time::Duration,
 };
 
 use corrust::{
     Correlator, Error, Result,
+    correlate::Shape,
+    device::Gpu,
     format::{self, Timestamp, array::Array},
-    live::{self, Clock, Endpoints, Fate, Files, Geometry, Integrator, LiveDump, Receiver, Window},
-    serve::{Board, start},
+    live::{
+        self, Channels, Clock, Endpoints, Fate, Files, Frames, Geometry, Integrator, LiveDump,
+        Passed, RawChunk, Receiver, Spectra, Window,
+    },
+    serve::{About, Board, start},
 };
 
 use super::{
-    SERVING, STOPPING, correlate::Place, correlate::UVH5, correlate::seconds, count, digits,
-    run_files::ending, run_files::input, say, stream::Stream, warn,
+    SERVING, STOPPING,
+    correlate::{Place, UVH5, complete, seconds},
+    count, digits,
+    engine::{Engine, Known, Raw, correlated},
+    run_files::{ending, input},
+    say,
+    stream::{Stream, Vdif, in_chunks},
+    warn,
 };
 
-/// Correlate what F-engines send: SPEAD 64-48 heaps over UDP, IPv4 unicast or multicast
+/// Correlate what F-engines send: SPEAD 64-48 heaps over UDP, or VDIF, IPv4 unicast or multicast
 ///
 /// Heaps are those of MeerKAT's F-engines: items 0x1600 timestamp (48 bits, which wrap), 0x4101 F-engine, 0x4103
 /// first channel, 0x4300 samples int8 [channel][time][polarisation][2]. They may come in any order; what is
 /// lost, late or malformed is counted, and the valid samples behind every visibility are exact. Dumps begin at
 /// multiples of the integration since the sync time.
 ///
+/// With --vdif frames of raw voltages come, one in each packet, with or without VTP's number before it: inputs are
+/// channels of threads, and --channelise makes what is correlated, as corrust correlate does. Spectra, too, count from
+/// the sync time.
+///
 /// Metrics for Prometheus are at /metrics of --http, a page with spectra, visibilities and losses at /. SIGINT and
 /// SIGTERM end it: the last complete dump is written.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(
+    after_help = EXAMPLES,
+    allow_negative_numbers = true,
+    mut_group("Engine", |group| group.requires("vdif")),
+    mut_arg("start", |arg| arg.hide(true).conflicts_with("vdif"))
+)]
 pub struct Args {
     /// Address to listen to: 127.0.0.1:7148, or several, 239.1.2.0+3:7148 (four addresses), 10.0.0.1:7148+3
     /// (four ports); a socket and a thread for each
@@ -44,7 +64,8 @@ pub struct Args {
     channels: usize,
     #[command(flatten)]
     stream: Stream,
-    /// When timestamps were 0, UTC, as in 2026-03-01T12:00:00 [default: when this starts]
+    /// When timestamps were 0, UTC, as in 2026-03-01T12:00:00 [default: when this starts; of VDIF, whose frames say
+    /// their times, 2000-01-01]
     #[arg(long, value_name = "TIME", value_parser = format::moment)]
     sync: Option<Timestamp>,
     /// How often timestamps have wrapped since then [default: as often as makes the first heap that of now]
@@ -75,13 +96,21 @@ pub struct Args {
     /// Bytes of packets that the system keeps for each socket, where it allows so many
     #[arg(long, value_name = "BYTES", default_value_t = 64 << 20)]
     buffer: usize,
+    #[command(flatten)]
+    vdif: Vdif,
+    #[command(flatten)]
+    engine: Engine,
 }
 
 const EXAMPLES: &str = "\
 Examples:
   corrust serve                                     what corrust send sends; see http://127.0.0.1:8148
   corrust serve --listen 239.1.2.0+3:7148 --interface 10.0.0.2 --fengs 64 --channels 256 --first-channel 512 \\
-      --rate 1712MHz --step 8192 --sync 2026-03-01T04:00:00 --seconds 8 -o live/vis.uvh5 --array array.json";
+      --rate 1712MHz --step 8192 --sync 2026-03-01T04:00:00 --seconds 8 -o live/vis.uvh5 --array array.json
+  corrust serve --vdif 0-7 --rate 64MHz --channelise 1024 --level -o live/vis.npy";
+
+/// When VDIF's times are counted from: its first reference epoch.
+const VDIF_SYNC: &str = "2000-01-01";
 
 /// Fewest and most chunks that are being correlated, or wait for it, and the bytes that those between have: what
 /// comes while the device is busy with something else.
@@ -91,24 +120,141 @@ const WAITING_BYTES: usize = 256 << 20;
 /// Bytes that come with a heap's samples: other items, and descriptions.
 const EXTRA_BYTES: usize = 64 << 10;
 
+/// What is opened before anything is served.
+struct Ready {
+    sockets: Vec<UdpSocket>,
+    http: TcpListener,
+    gpus: Vec<Arc<dyn Gpu>>,
+    correlator: Correlator,
+}
+
+/// What is served.
+struct Live<C: Channels> {
+    about: About,
+    files: Option<Files>,
+    http: TcpListener,
+    /// Where it listens, in words.
+    listening: String,
+    integrator: Integrator<C>,
+    receiver: Receiver,
+    spent: mpsc::Sender<C::Chunk>,
+    passed: mpsc::Receiver<Passed<C::Chunk>>,
+    integration: u64,
+}
+
 impl Args {
     /// Serves until it is told to end.
     pub fn run(self) -> Result<()> {
-        let interval = self.stream.interval(self.channels);
-        let integration = match self.integrate {
-            Some(times) => times.get(),
-            None => {
-                let seconds = self.seconds.unwrap_or(1.0);
-                let times = (seconds / interval).round() as u64;
-                NonZeroU64::new(times).map(NonZeroU64::get).ok_or_else(|| {
-                    Error::invalid(format!(
-                        "--seconds {seconds}: expected at least {interval}, from one time to the next"
-                    ))
-                })?
-            }
+        let sync = match self.sync {
+            Some(sync) => sync,
+            None => format::moment(VDIF_SYNC)?,
         };
+        match self.vdif.frames(self.stream.rate(), sync)? {
+            Some((channels, frames)) => self.serve_frames(channels, frames, sync),
+            None => self.serve_heaps(),
+        }
+    }
+
+    /// Serves heaps.
+    fn serve_heaps(self) -> Result<()> {
+        let integration = self.integration(self.stream.interval(self.channels))?;
         let geometry = self.stream.geometry(self.fengs, self.channels, integration)?;
         let array = self.array()?;
+        let Ready { sockets, http, gpus, correlator } = self.ready(&geometry.shape())?;
+        let ((spent, empty), (sender, passed)) = (mpsc::channel(), mpsc::channel());
+        for _ in 0..geometry.window + waiting(geometry.chunk_bytes()) {
+            let memory = geometry.memory(gpus.first())?;
+            Window::chunks(&geometry, [memory]).for_each(|chunk| drop(spent.send(chunk)));
+        }
+        let (clock, expected) = self.clock(&geometry);
+        let about = About {
+            shape: geometry.shape(),
+            first_channel: geometry.first_channel,
+            senders: (0..geometry.fengs as u64).collect(),
+            clock,
+        };
+        let files = self.files(&about, array)?;
+        let window = Window::new(geometry.clone(), expected, empty, sender);
+        let heap_bytes = geometry.heap_bytes() + EXTRA_BYTES;
+        let held_bytes = (2 * geometry.fengs + 8) * heap_bytes;
+        SERVING.store(true, Ordering::Relaxed);
+        let listening = listening(&sockets)?;
+        let receiver = Receiver::start(sockets, window, heap_bytes, held_bytes)?;
+        let integrator = Integrator::new(correlator, geometry, integration)?;
+        Live { about, files, http, listening, integrator, receiver, spent, passed, integration }
+            .serve()
+    }
+
+    /// Serves frames of VDIF, which an F-engine makes `channels` channels of.
+    fn serve_frames(self, channels: usize, mut frames: Frames, sync: Timestamp) -> Result<()> {
+        let array = self.array()?;
+        let rate = self.stream.rate();
+        let raw = Raw {
+            shape: frames.shape(),
+            times: u64::MAX,
+            interval: Some(1.0 / rate),
+            start: Some(sync),
+            path: Path::new("--vdif"),
+        };
+        // What an array file says of the start is no matter here.
+        let known = Known { start: None, ..Known::of(array.as_ref(), channels)? };
+        let (builder, sky) = self.engine.builder(channels, &raw, None, &known)?;
+        if sky.delayed && self.sync.is_none() {
+            return Err(Error::invalid("--delays: expected --sync, from which they count"));
+        }
+        let engine = builder.shape()?;
+        let shape = correlated(&engine)?;
+        let integration = self.integration(engine.hop as f64 / rate)?;
+        let level = self.engine.level();
+        // Levels are measured of a chunk.
+        let least = level.map_or(0, |_| 2 * engine.window());
+        in_chunks(&mut frames, integration.saturating_mul(engine.hop as u64), least);
+        let array = array.map(|mut array| complete(&mut array, &sky, channels).map(|()| array));
+        let array = array.transpose()?;
+        let Ready { sockets, http, gpus, correlator } = self.ready(&shape)?;
+        let builder = builder.device(self.place.device.clone()).gpus(gpus);
+        let mut spectra = Spectra::new(builder.clone().build()?, frames.clone())?;
+        if let Some(sigma) = level {
+            spectra = spectra.level(builder, sigma);
+        }
+        let ((spent, empty), (sender, passed)) = (mpsc::channel(), mpsc::channel());
+        for _ in 0..frames.window + waiting(frames.chunk_bytes()) {
+            let _ = spent.send(RawChunk::new(&frames)?);
+        }
+        // As dumps of recordings: a spectrum's centre is where the filter bank has it.
+        let sync = format::later(sync, sky.offset).unwrap_or(sync);
+        let about = About {
+            shape,
+            first_channel: 0,
+            senders: frames.threads().iter().map(|&thread| thread.into()).collect(),
+            clock: Clock { sync, rate, step: engine.hop as u64 },
+        };
+        let files = self.files(&about, array)?;
+        let files = files.map(|files| if sky.delayed { files.phased() } else { files });
+        SERVING.store(true, Ordering::Relaxed);
+        let listening = listening(&sockets)?;
+        let receiver = Receiver::frames(sockets, Window::of(frames, empty, sender))?;
+        let integrator = Integrator::channelised(correlator, spectra, integration)?;
+        Live { about, files, http, listening, integrator, receiver, spent, passed, integration }
+            .serve()
+    }
+
+    /// Times of a dump, which are so many seconds apart.
+    fn integration(&self, interval: f64) -> Result<u64> {
+        if let Some(times) = self.integrate {
+            return Ok(times.get());
+        }
+        let seconds = self.seconds.unwrap_or(1.0);
+        let times = (seconds / interval).round() as u64;
+        NonZeroU64::new(times).map(NonZeroU64::get).ok_or_else(|| {
+            Error::invalid(format!(
+                "--seconds {seconds}: expected at least {interval}, from one time to the next"
+            ))
+        })
+    }
+
+    /// Opens what is listened to and what it is correlated with.
+    fn ready(&self, shape: &Shape) -> Result<Ready> {
         let http = TcpListener::bind(self.http).map_err(|error| {
             Error::invalid(format!("--http {}: cannot listen there: {error}", self.http))
         })?;
@@ -116,51 +262,94 @@ impl Args {
         let sockets = addresses
             .map(|address| live::open(address, self.stream.interface, self.buffer))
             .collect::<Result<Vec<_>>>()?;
-        let shape = geometry.shape();
         let gpus = self.place.device.open()?;
         let correlator = Correlator::builder(shape.inputs, shape.channels)
+            .encoding(shape.encoding)
             .layout(shape.layout)
             .gpus(gpus.clone())
             .device(self.place.device.clone())
             .kernel(self.place.kernel)
             .build()?;
+        Ok(Ready { sockets, http, gpus, correlator })
+    }
 
-        let ((spent, empty), (sender, passed)) = (mpsc::channel(), mpsc::channel());
-        let [fewest, most] = WAITING;
-        let waiting = (WAITING_BYTES / geometry.chunk_bytes()).clamp(fewest, most);
-        for _ in 0..geometry.window + waiting {
-            let memory = geometry.memory(gpus.first())?;
-            Window::chunks(&geometry, [memory]).for_each(|chunk| drop(spent.send(chunk)));
+    /// What dumps are written to.
+    fn files(&self, about: &About, array: Option<Array>) -> Result<Option<Files>> {
+        let About { shape, first_channel, clock, .. } = *about;
+        let files = self
+            .output
+            .as_ref()
+            .map(|output| Files::new(output, shape, first_channel, clock, array, self.file_dumps));
+        files.transpose()
+    }
+
+    /// The array, for UVH5.
+    fn array(&self) -> Result<Option<Array>> {
+        let is_uvh5 = self.output.as_ref().is_some_and(|output| ending(output) == UVH5);
+        match (&self.array, &self.output) {
+            (Some(array), Some(_)) if is_uvh5 => Array::read(array).map(Some),
+            (None, Some(output)) if is_uvh5 => Err(Error::file(
+                output,
+                "is to be UVH5: expected --array ARRAY.json, which says what the inputs and channels are",
+            )),
+            (Some(array), _) => Err(Error::invalid(format!(
+                "--array {}: expected an --output whose name ends in .{UVH5}",
+                array.display()
+            ))),
+            (None, Some(output)) if ending(output) != "npy" => {
+                Err(Error::file(output, "expected a name that ends in .npy or .uvh5"))
+            }
+            (None, _) => Ok(None),
         }
-        let (clock, expected) = self.clock(&geometry);
-        let files = self.output.as_ref().map(|output| {
-            let first_channel = geometry.first_channel;
-            Files::new(output, shape, first_channel, clock, array, self.file_dumps)
-        });
-        let mut files = files.transpose()?;
-        let window = Window::new(geometry.clone(), expected, empty, sender);
-        let heap_bytes = geometry.heap_bytes() + EXTRA_BYTES;
-        let held_bytes = (2 * geometry.fengs + 8) * heap_bytes;
-        SERVING.store(true, Ordering::Relaxed);
-        let first = sockets[0].local_addr().map_err(Error::io("a socket", "read"))?;
-        let more = match sockets.len() {
-            1 => String::new(),
-            all => format!(" and {} more", all - 1),
-        };
-        let receiver = Receiver::start(sockets, window, heap_bytes, held_bytes)?;
-        let board = Arc::new(Board::new(geometry.clone(), clock, receiver.watch()));
-        let address = http.local_addr().unwrap_or(self.http);
+    }
+
+    /// When timestamps are, and what the first one is next to.
+    fn clock(&self, geometry: &Geometry) -> (Clock, u64) {
+        let rate = self.stream.rate();
+        let clock = |sync| Clock { sync, rate, step: geometry.step };
+        let now = Timestamp::now();
+        // Of the timestamps that do not wrap.
+        let half = 1_u64 << (live::spead::VALUE_BITS - 1);
+        let Some(sync) = self.sync else { return (clock(now), half) };
+        let since = now.duration_since(sync).as_secs_f64().max(0.0) * rate;
+        let expected = self.wraps.map_or(since as u64, |wraps| (2 * wraps + 1) * half);
+        (clock(sync), expected)
+    }
+}
+
+/// Chunks of so many bytes that are being correlated, or wait for it.
+fn waiting(chunk_bytes: usize) -> usize {
+    let [fewest, most] = WAITING;
+    (WAITING_BYTES / chunk_bytes.max(1)).clamp(fewest, most)
+}
+
+/// Where sockets listen, in words.
+fn listening(sockets: &[UdpSocket]) -> Result<String> {
+    let first = sockets[0].local_addr().map_err(Error::io("a socket", "read"))?;
+    Ok(match sockets.len() {
+        1 => first.to_string(),
+        all => format!("{first} and {} more", all - 1),
+    })
+}
+
+impl<C: Channels> Live<C> {
+    /// Correlates what comes until it is to end.
+    fn serve(self) -> Result<()> {
+        let Self { about, mut files, http, mut integrator, receiver, spent, passed, .. } = self;
+        let (shape, interval) = (about.shape, about.clock.interval());
+        let board = Arc::new(Board::new(about, receiver.watch()));
+        let address = http.local_addr().map_err(Error::io("a socket", "read"))?;
         start(http, board.clone())?;
         say(format_args!(
-            "listening to {first}{more}, {} x {}, dumps of {} s on {} ({}): http://{address}",
+            "listening to {}, {} x {}, dumps of {} s on {} ({}): http://{address}",
+            self.listening,
             count(shape.inputs, "input"),
             count(shape.channels, "channel"),
-            digits(integration as f64 * interval),
-            correlator.device_name(),
-            correlator.kernel()
+            digits(self.integration as f64 * interval),
+            integrator.correlator().device_name(),
+            integrator.correlator().kernel()
         ));
 
-        let mut integrator = Integrator::new(correlator, geometry, integration)?;
         let mut faults = Faults::default();
         let mut done = |dump: &LiveDump| {
             board.show(dump);
@@ -199,39 +388,6 @@ impl Args {
         }
         summary(&board);
         Ok(())
-    }
-
-    /// The array, for UVH5.
-    fn array(&self) -> Result<Option<Array>> {
-        let is_uvh5 = self.output.as_ref().is_some_and(|output| ending(output) == UVH5);
-        match (&self.array, &self.output) {
-            (Some(array), Some(_)) if is_uvh5 => Array::read(array).map(Some),
-            (None, Some(output)) if is_uvh5 => Err(Error::file(
-                output,
-                "is to be UVH5: expected --array ARRAY.json, which says what the inputs and channels are",
-            )),
-            (Some(array), _) => Err(Error::invalid(format!(
-                "--array {}: expected an --output whose name ends in .{UVH5}",
-                array.display()
-            ))),
-            (None, Some(output)) if ending(output) != "npy" => {
-                Err(Error::file(output, "expected a name that ends in .npy or .uvh5"))
-            }
-            (None, _) => Ok(None),
-        }
-    }
-
-    /// When timestamps are, and what the first one is next to.
-    fn clock(&self, geometry: &Geometry) -> (Clock, u64) {
-        let rate = self.stream.rate.0;
-        let clock = |sync| Clock { sync, rate, step: geometry.step };
-        let now = Timestamp::now();
-        // Of the timestamps that do not wrap.
-        let half = 1_u64 << (live::spead::VALUE_BITS - 1);
-        let Some(sync) = self.sync else { return (clock(now), half) };
-        let since = now.duration_since(sync).as_secs_f64().max(0.0) * rate;
-        let expected = self.wraps.map_or(since as u64, |wraps| (2 * wraps + 1) * half);
-        (clock(sync), expected)
     }
 }
 

@@ -1,7 +1,14 @@
-//! A stream of F-engines' heaps, as `corrust send` and `corrust serve` name it.
+//! A stream of F-engines' heaps, or frames, as `corrust send` and `corrust serve` name it.
 
 use std::net::Ipv4Addr;
 
+#[cfg(feature = "serve")]
+use corrust::{
+    Error,
+    format::{self, Timestamp},
+    live::Frames,
+    samples::RawEncoding,
+};
 use corrust::{Result, live::Geometry};
 
 use super::units::Hertz;
@@ -9,9 +16,9 @@ use super::units::Hertz;
 /// How samples lie in heaps.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub struct Stream {
-    /// Timestamps a second: the digitisers' sample rate
-    #[arg(long, default_value = "1MHz")]
-    pub rate: Hertz,
+    /// Timestamps a second: the digitisers' sample rate. Of VDIF samples of a channel [default: 1MHz]
+    #[arg(long)]
+    rate: Option<Hertz>,
     /// Timestamps from one time to the next [default: twice the channels]
     #[arg(long, value_name = "STEP")]
     step: Option<u64>,
@@ -28,6 +35,9 @@ pub struct Stream {
     #[arg(long, value_name = "IP")]
     pub interface: Option<Ipv4Addr>,
 }
+
+/// Timestamps a second, where nobody says it.
+const RATE: f64 = 1e6;
 
 /// Fewest chunks, and heaps one after the other, that are open at a time.
 const WINDOW: usize = 4;
@@ -52,18 +62,116 @@ impl Stream {
             window: WINDOW,
         };
         geometry.check()?;
-        // Dumps are late by as many chunks as are open.
-        let most = (times / (2 * WINDOW * heap_times) as u64).max(1);
-        let heaps = (CHUNK_BYTES / geometry.chunk_bytes().max(1)).max(1) as u64;
-        geometry.chunk_heaps = heaps.min(most) as usize;
-        // Sockets are not always looked after in the order in which packets come.
-        geometry.window = WINDOW.max(WINDOW_HEAPS / geometry.chunk_heaps);
+        (geometry.chunk_heaps, geometry.window) = chunks(geometry.chunk_bytes(), heap_times, times);
         geometry.check()?;
         Ok(geometry)
     }
 
+    /// Timestamps a second, where they were said.
+    pub fn rate_said(&self) -> Option<f64> {
+        self.rate.map(|rate| rate.0)
+    }
+
+    /// Timestamps a second.
+    pub fn rate(&self) -> f64 {
+        self.rate_said().unwrap_or(RATE)
+    }
+
     /// Seconds from one time to the next.
     pub fn interval(&self, channels: usize) -> f64 {
-        self.step.unwrap_or((channels as u64).saturating_mul(2)) as f64 / self.rate.0
+        self.step.unwrap_or((channels as u64).saturating_mul(2)) as f64 / self.rate()
+    }
+}
+
+/// Slots of a chunk, and chunks that are open: for slots of so many bytes and times, and dumps of so many.
+fn chunks(bytes: usize, slot_times: usize, times: u64) -> (usize, usize) {
+    // Dumps are late by as many chunks as are open.
+    let most = (times / (2 * WINDOW * slot_times) as u64).max(1);
+    let slots = (CHUNK_BYTES / bytes.max(1)).max(1) as u64;
+    let slots = slots.min(most) as usize;
+    // Sockets are not always looked after in the order in which packets come.
+    (slots, WINDOW.max(WINDOW_HEAPS / slots))
+}
+
+/// Frames of VDIF, as `corrust serve` names them.
+#[cfg(feature = "serve")]
+#[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "VDIF")]
+pub struct Vdif {
+    /// Frames of VDIF come, one in each packet, in place of heaps: the numbers of their threads, as 0-7 or 0,2,5
+    #[arg(long, value_name = "THREADS", requires = "channelise",
+          conflicts_with_all = ["fengs", "channels", "step", "polarisations", "first_channel", "heap_times", "wraps"])]
+    vdif: Option<Threads>,
+    /// Make so many channels of the raw voltages in frames. Of real samples from DC up, without the Nyquist channel;
+    /// of complex ones around DC. Twice (real) or once (complex) their number is to be 2^a or 3 x 2^a, 8 to 1048576
+    #[arg(long, value_name = "C", requires = "vdif")]
+    channelise: Option<usize>,
+    /// Channels of a thread, each of them an input
+    #[arg(long, value_name = "COUNT", default_value_t = 1)]
+    thread_channels: usize,
+    /// Samples of frames: vdif-2, vdif-2-complex and so on, of 1, 2, 4, 8 or 16 bits
+    #[arg(long, value_name = "ENCODING", default_value = "vdif-2")]
+    encoding: RawEncoding,
+    /// Bytes of samples of a frame [default: as corrust simulate has them, at most 8000]
+    #[arg(long, value_name = "BYTES")]
+    frame_bytes: Option<usize>,
+}
+
+#[cfg(feature = "serve")]
+impl Vdif {
+    /// The channels that are to be made, and the frames that they are made of, `rate` samples a second since `sync`;
+    /// [`None`] where heaps come.
+    pub fn frames(&self, rate: f64, sync: Timestamp) -> Result<Option<(usize, Frames)>> {
+        let (Some(Threads(threads)), Some(channels)) = (&self.vdif, self.channelise) else {
+            return Ok(None);
+        };
+        let encoding = self.encoding;
+        let payload = self.frame_bytes.or_else(|| {
+            format::vdif::frame_samples(encoding, rate).map(|samples| samples * encoding.bits() / 8)
+        });
+        let payload = payload.ok_or_else(|| {
+            Error::invalid(format!(
+                "--rate {rate} Hz: expected one of which frames of whole words are a whole number a second, or \
+                 --frame-bytes"
+            ))
+        })?;
+        let (threads, each) = (threads.clone(), self.thread_channels);
+        let frames = Frames::new(threads, each, encoding, payload, rate, sync)?;
+        Ok(Some((channels, frames)))
+    }
+}
+
+/// Has frames be in chunks for dumps of so many samples, `least` of them at least.
+#[cfg(feature = "serve")]
+pub fn in_chunks(frames: &mut Frames, times: u64, least: usize) {
+    let (slots, window) = chunks(frames.chunk_bytes(), frames.frame_times(), times);
+    frames.chunk_frames = slots.max(least.div_ceil(frames.frame_times()));
+    frames.window = window;
+}
+
+/// Numbers of threads.
+#[cfg(feature = "serve")]
+#[derive(Clone, Debug)]
+pub struct Threads(Vec<u16>);
+
+#[cfg(feature = "serve")]
+impl std::str::FromStr for Threads {
+    type Err = String;
+
+    fn from_str(text: &str) -> std::result::Result<Self, String> {
+        let range = |part: &str| {
+            let (first, last) = part.split_once('-').unwrap_or((part, part));
+            let [first, last] = [first, last].map(|number| number.parse::<u16>().ok());
+            let (first, last) = (first?, last.filter(|&last| last < format::vdif::THREADS as u16)?);
+            (first <= last).then_some(first..=last)
+        };
+        let ranges: Option<Vec<_>> = text.split(',').map(range).collect();
+        let threads = ranges.map(|ranges| Self(ranges.into_iter().flatten().collect()));
+        threads.ok_or_else(|| {
+            format!(
+                "{text:?}: expected numbers of threads from 0 to {}, as 0-7 or 0,2,5",
+                format::vdif::THREADS - 1
+            )
+        })
     }
 }

@@ -9,8 +9,8 @@ use std::{
 };
 
 use corrust::{
-    correlate::{Visibilities, baseline},
-    live::{Clock, Fate, Geometry, LiveDump, Tally, Watch, spead::Fault},
+    correlate::{Shape, Visibilities, baseline},
+    live::{Clock, Fate, LiveDump, Tally, Watch, spead::Fault},
 };
 use num_complex::Complex;
 use serde::{Deserialize, Serialize};
@@ -33,10 +33,22 @@ pub struct Dumps {
     pub empty: AtomicU64,
 }
 
+/// What a stream is of.
+#[derive(Clone, Debug)]
+pub struct About {
+    /// What is correlated.
+    pub shape: Shape,
+    /// The number of the first channel.
+    pub first_channel: u64,
+    /// Numbers of the F-engines, or of threads.
+    pub senders: Vec<u64>,
+    /// When times are.
+    pub clock: Clock,
+}
+
 /// What is shown: the last dump, and counts.
 pub struct Board {
-    geometry: Geometry,
-    clock: Clock,
+    about: About,
     watch: Watch,
     /// Counts of dumps.
     pub dumps: Dumps,
@@ -128,8 +140,8 @@ impl Family {
 
 impl Board {
     /// Nothing yet of a stream.
-    pub fn new(geometry: Geometry, clock: Clock, watch: Watch) -> Self {
-        Self { geometry, clock, watch, dumps: Dumps::default(), latest: Mutex::new(None) }
+    pub fn new(about: About, watch: Watch) -> Self {
+        Self { about, watch, dumps: Dumps::default(), latest: Mutex::new(None) }
     }
 
     /// What has come so far.
@@ -152,7 +164,8 @@ impl Board {
     fn families(&self) -> Vec<Family> {
         let tally = self.tally();
         let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        let mut heaps = Family::new("corrust_heaps_total", "counter", "Heaps, by their fate.");
+        let mut heaps =
+            Family::new("corrust_heaps_total", "counter", "Heaps or frames, by their fate.");
         for fate in Fate::ALL {
             heaps = heaps.of("fate", fate.name(), tally.heaps(fate));
         }
@@ -167,7 +180,7 @@ impl Board {
         let names = ["corrust_feng_heaps_total", "corrust_feng_lost_heaps_total"];
         let help = ["Heaps of an F-engine that were placed.", "Its heaps that came and were not."];
         let [mut placed, mut lost] = [0, 1].map(|i| Family::new(names[i], "counter", help[i]));
-        for (feng, counts) in tally.fengs.iter().enumerate() {
+        for (feng, counts) in self.about.senders.iter().zip(&tally.fengs) {
             placed = placed.of("feng", feng, counts[0]);
             lost = lost.of("feng", feng, counts[1]);
         }
@@ -189,7 +202,7 @@ impl Board {
                 .of("fate", "empty", count(&self.dumps.empty)),
         ];
         if let Some(dump) = &*self.latest() {
-            let start = self.clock.moment(dump.start).as_duration().as_secs_f64();
+            let start = self.about.clock.moment(dump.start).as_duration().as_secs_f64();
             let gauge = |name, help| Family::new(name, "gauge", help);
             families.push(
                 gauge("corrust_dump_start_seconds", "Start of the last dump, Unix time.")
@@ -201,9 +214,9 @@ impl Board {
             );
             let mut power =
                 gauge("corrust_input_power", "Mean power of an input's samples of the last dump.");
-            for input in 0..self.geometry.shape().inputs {
-                let (sum, valid) = self.sums(dump, (input, input), 0..self.geometry.channels);
-                let all = dump.times * self.geometry.channels as u64;
+            for input in 0..self.about.shape.inputs {
+                let (sum, valid) = self.sums(dump, (input, input), 0..self.about.shape.channels);
+                let all = dump.times * self.about.shape.channels as u64;
                 missing = missing.of("input", input, 1.0 - valid as f64 / all as f64);
                 power = power.of("input", input, mean(sum, valid).map_or(0.0, |mean| mean.re));
             }
@@ -233,18 +246,18 @@ impl Board {
                 .into_iter()
                 .map(move |Metric { labels, value }| (format!("{name}{labels}"), value))
         });
-        let shape = self.geometry.shape();
+        let shape = self.about.shape;
         Live {
             inputs: shape.inputs,
             channels: shape.channels,
-            first_channel: self.geometry.first_channel,
+            first_channel: self.about.first_channel,
             metrics: metrics.collect(),
             dump: self.latest().as_ref().map(|dump| self.shown(dump, look)),
         }
     }
 
     fn shown(&self, dump: &LiveDump, look: &Look) -> Shown {
-        let shape = self.geometry.shape();
+        let shape = self.about.shape;
         let (inputs, channels) = (shape.inputs, shape.channels);
         let first = look.first.min(inputs - 1);
         let channel = if look.channel < channels { look.channel } else { channels / 2 };
@@ -275,8 +288,8 @@ impl Board {
             1.0 - valid as f64 / all as f64
         };
         Shown {
-            start: self.clock.moment(dump.start).to_string(),
-            seconds: dump.times as f64 * self.clock.interval(),
+            start: self.about.clock.moment(dump.start).to_string(),
+            seconds: dump.times as f64 * self.about.clock.interval(),
             first,
             grain,
             spectra: (first..inputs.min(first + MOST_SPECTRA)).map(spectrum).collect(),

@@ -14,7 +14,7 @@ use axum::{
 };
 
 use board::Look;
-pub use board::{Board, Dumps};
+pub use board::{About, Board, Dumps};
 use corrust::{Error, Result};
 
 /// Serves `board` to whoever comes to `listener`, in a thread of its own, until the program ends.

@@ -17,7 +17,7 @@ use corrust::{
     delays::{DelayModel, Geometric, Polynomials},
     device::Tuning,
     format::{self, AnyRecording, Block, Options, Recording, array::Array, npy, ptu, uvh5, vdif},
-    live::{self, Assembler, Geometry, Passed, Sources, spead::Packet},
+    live::{self, Assembler, Fate, Frames, Geometry, Passed, RawChunk, Sources, spead::Packet},
     photons::{self, Gate},
     samples::{RawEncoding, RawLayout},
 };
@@ -37,6 +37,7 @@ pub const TARGETS: &[Target] = &[
     ("mark5b", recording),
     ("ptu", ptu),
     ("spead", spead),
+    ("frames", frames),
     ("description", description),
     ("uvh5", uvh5),
     ("array", array),
@@ -194,7 +195,42 @@ fn ptu(bytes: &[u8]) {
     counts.into_iter().for_each(|counts| drain(counts.recording));
 }
 
-/// Packets as they come from a network, each after two bytes of its length, taken to where they belong.
+/// Packets as they come from a network, each after two bytes of its length.
+fn packets(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut rest = bytes;
+    std::iter::from_fn(move || {
+        let (length, after) = rest.split_first_chunk()?;
+        let (packet, after) = after.split_at(after.len().min(u16::from_le_bytes(*length).into()));
+        rest = after;
+        Some(packet)
+    })
+}
+
+/// Packets of frames of VDIF, taken to where they belong.
+fn frames(bytes: &[u8]) {
+    let encoding = RawEncoding::Vdif { bits: 2, complex: false };
+    let sync = format::moment("2026-01-01").expect("a moment");
+    let frames = Frames::new(vec![0, 1], 2, encoding, 16, 3200.0, sync).expect("frames");
+    let (give_back, spent) = mpsc::channel();
+    let (pass, passed) = mpsc::channel::<Passed<RawChunk>>();
+    for _ in 0..3 {
+        let chunk = RawChunk::new(&frames).expect("memory of a chunk");
+        give_back.send(chunk).expect("the window is there");
+    }
+    let mut window = live::Window::of(frames, spent, pass);
+    for (number, packet) in packets(bytes).enumerate() {
+        drop(window.packet(1 + number as u16 % 2, packet).map_err(|fault| fault.to_string()));
+        for chunk in passed.try_iter().filter_map(|passed| passed.chunk) {
+            chunk.view(&chunk.missing());
+            let _ = give_back.send(chunk);
+        }
+    }
+    window.flush(false);
+    let counted: u64 = Fate::ALL.iter().map(|&fate| window.tally().heaps(fate)).sum();
+    assert!(counted <= packets(bytes).count() as u64);
+}
+
+/// Packets of heaps, taken to where they belong.
 fn spead(bytes: &[u8]) {
     let geometry = Geometry {
         fengs: 2,
@@ -222,10 +258,7 @@ fn spead(bytes: &[u8]) {
             let _ = give_back.send(chunk);
         }
     };
-    let mut rest = bytes;
-    while let Some((length, after)) = rest.split_first_chunk() {
-        let (packet, after) = after.split_at(after.len().min(u16::from_le_bytes(*length).into()));
-        rest = after;
+    for packet in packets(bytes) {
         match Packet::parse(packet) {
             Ok(packet) => {
                 let source = sources.number(packet.heap & 1);

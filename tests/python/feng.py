@@ -19,7 +19,7 @@ config = spead2.send.StreamConfig(max_packet_size=plan["packet"], rate=plan["rat
 def connect():
     """A stream of each F-engine's own, from a port of its own."""
     fengs = x.shape[2] // p
-    return [spead2.send.UdpStream(pool, [("127.0.0.1", plan["port"])], config) for _ in range(fengs)]
+    return [spead2.send.UdpStream(pool, [(plan["host"], plan["port"])], config) for _ in range(fengs)]
 
 
 streams = connect()

@@ -1,4 +1,5 @@
-"""Receives heaps with spead2 on a port for some seconds, and prints bytes of complete heaps a second."""
+"""Receives heaps with spead2 on a port for some seconds, and prints gigabytes of complete heaps a second, and how many
+seconds its thread worked for a gigabyte."""
 
 import sys
 import time
@@ -15,12 +16,20 @@ stream = spead2.recv.Stream(
 )
 stream.add_udp_reader(port, bind_hostname="127.0.0.1", buffer_size=64 << 20, max_size=9172)
 print("ready", flush=True)
+
+
+def worked():
+    """Seconds of all threads but this one, which only counts."""
+    return time.process_time() - time.thread_time()
+
+
 total, begun = 0, None
 for heap in stream:
-    begun = begun or time.monotonic()
+    begun = begun or (time.monotonic(), worked())
     items = heap.get_items()
     total += sum(len(memoryview(item)) for item in items if item.id == 0x4300)
-    if time.monotonic() - begun > seconds:
+    if time.monotonic() - begun[0] > seconds:
         break
-print(total / (time.monotonic() - begun))
+total /= 1e9
+print(total / (time.monotonic() - begun[0]), (worked() - begun[1]) / total)
 stream.stop()

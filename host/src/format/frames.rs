@@ -1,19 +1,21 @@
 //! Recordings in frames of one length, each with a header that says its time and thread.
 //!
-//! A format says what its headers mean ([`Framing`]); [`Frames`] puts frames in order. Frames of a block of
-//! times are looked for from where the last block left off. Those that come too early are remembered by
+//! A format says what its headers mean ([`Framing`]); [`Frames`] looks for the frames of a block of times, and has
+//! them [placed](super::placing). They are looked for from where the last block left off. Those that come too early are remembered by
 //! their place in the file, up to [`AHEAD`] bytes of them, and read when their time comes: what is not found
 //! by then is missing. Of a frame that comes twice the first one counts, and an invalid one gives way to a
 //! valid one that is in reach. Bytes that are no frame, as
 //! recorders write them where data were lost, are passed over up to the next header.
 
-use std::{collections::BTreeSet, ops::Range, path::PathBuf};
+use std::{collections::BTreeSet, path::PathBuf};
 
-use super::{Block, Options, Pace, RawShape, Recording, Timestamp, bits, input::Input, moment};
-use crate::{
-    Error, Result,
-    samples::{Missing, RawEncoding, RawLayout},
+use super::{
+    Block, Options, Pace, RawShape, Recording, Timestamp,
+    input::Input,
+    moment,
+    placing::{Axis, Filling, Geometry, Stamp, Validity},
 };
+use crate::{Error, Result};
 
 /// Bytes that are read at once: so many stay in a processor's cache until they are copied.
 const CHUNK: usize = 512 << 10;
@@ -51,44 +53,6 @@ pub(super) trait Framing: Send + 'static {
 
     /// What else the first header says.
     fn facts(&self) -> Vec<(&'static str, String)>;
-}
-
-/// What every frame of a recording shares.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Geometry {
-    /// Bytes of the header.
-    pub header: usize,
-    /// Bytes of the frame, header included.
-    pub frame: usize,
-    /// Channels, each of them an input.
-    pub channels: usize,
-    pub encoding: RawEncoding,
-    /// Samples of each channel.
-    pub samples: u64,
-}
-
-/// What one frame's header says.
-#[derive(Clone, Debug)]
-pub(super) struct Stamp {
-    pub thread: u16,
-    pub second: i64,
-    /// Within the second.
-    pub number: u32,
-    /// Tenths of a millisecond of the second, rounded down, where the header says so.
-    pub fraction: Option<u32>,
-    pub validity: Validity,
-}
-
-/// Which samples of a frame are valid.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Validity {
-    All,
-    None,
-    /// Groups of so many channels, those of bit 0 first.
-    Mask {
-        mask: u64,
-        channels: usize,
-    },
 }
 
 /// Why a frame cannot be taken.
@@ -232,6 +196,8 @@ struct Sequence {
     /// Which threads are in it.
     threads: Vec<bool>,
     early: Vec<Place>,
+    /// The cursor's last frame, until it is [handed out](Frames::next_frame).
+    standing: Option<u64>,
 }
 
 /// What the files' starts and ends say.
@@ -270,39 +236,15 @@ pub(super) struct Frames<F> {
     shape: RawShape,
     files: Files,
     sequences: Vec<Sequence>,
-    /// The threads' numbers, ascending.
-    threads: Vec<u16>,
-    first: (i64, u32),
-    /// Frames of a thread a second, where they are known.
-    per_second: Option<u64>,
+    axis: Axis,
     times: u64,
     position: u64,
     /// Frames of a thread that may be remembered; one from before them is not late, its clock is wrong.
     window: u64,
     left_out: Option<String>,
     pace: Pace,
-    channels: bits::Channels,
-    /// What is known of each frame of a block: by thread and frame.
-    seen: Vec<Seen>,
+    filling: Filling,
     scratch: Vec<u8>,
-}
-
-/// Frames of a thread from the recording's first to one, if they can be counted.
-fn frames_since(stamp: &Stamp, first: (i64, u32), per_second: Option<u64>) -> Option<i64> {
-    let seconds = stamp.second - first.0;
-    let frames = match per_second {
-        Some(per_second) => seconds.checked_mul(per_second as i64),
-        None => (seconds == 0).then_some(0),
-    };
-    frames?.checked_add(i64::from(stamp.number) - i64::from(first.1))
-}
-
-/// What is known of a thread's frame.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Seen {
-    No,
-    Invalid,
-    Yes(Validity),
 }
 
 impl<F: Framing> Frames<F> {
@@ -382,9 +324,7 @@ impl<F: Framing> Frames<F> {
         if span - held.min(span) > held && !options.long_gaps {
             return Err(far(Some(span)));
         }
-        let Geometry { channels, encoding, .. } = geometry;
-        let layout =
-            if encoding.bits() < 8 || channels == 1 { RawLayout::Nt } else { RawLayout::Tn };
+        let (Geometry { channels, encoding, .. }, layout) = (geometry, geometry.layout());
         if let Some(asked) = options.raw_layout.filter(|&asked| asked != layout) {
             let reason =
                 format!("{} of {encoding} is read as {layout}, not {asked}", framing.name());
@@ -395,21 +335,19 @@ impl<F: Framing> Frames<F> {
             Error::file(&paths[0], format!("{channels} channels: expected at most {}", 1 << 24))
         })?;
         let remembered = (AHEAD / geometry.frame).clamp(16, REMEMBERED) as u64;
+        let shape = RawShape { inputs, encoding, layout };
         Ok(Self {
-            shape: RawShape { inputs, encoding, layout },
+            shape,
             geometry,
             files,
             sequences,
             window: remembered.div_ceil(threads.len() as u64) + 1,
-            threads,
-            first,
-            per_second,
+            axis: Axis { threads, first, per_second },
             times,
             position: 0,
             left_out,
             pace,
-            channels: bits::Channels::default(),
-            seen: Vec::new(),
+            filling: Filling::new(geometry, shape),
             scratch: Vec::new(),
             framing,
         })
@@ -420,17 +358,45 @@ impl<F: Framing> Frames<F> {
         self.geometry.channels
     }
 
+    /// The next frame as it stands in its file, and its number counted from the recording's first, of files side by
+    /// side the earliest one's; [`None`] after the last. Blocks are to be read of another one.
+    ///
+    /// # Errors
+    /// As for [`read_block`](Recording::read_block).
+    pub fn next_frame(&mut self) -> Result<Option<(u64, &[u8])>> {
+        for sequence in 0..self.sequences.len() {
+            let Self { sequences, files, framing, .. } = self;
+            let Sequence { cursor, standing, .. } = &mut sequences[sequence];
+            if standing.is_none()
+                && let Some((file, at, stamp)) = cursor.next(files, framing)?
+            {
+                let (_, index) = self.index(file, at, &stamp)?;
+                self.sequences[sequence].standing = Some(index);
+            }
+        }
+        let standing = self.sequences.iter_mut().filter(|sequence| sequence.standing.is_some());
+        let Some(next) = standing.min_by_key(|sequence| sequence.standing) else { return Ok(None) };
+        let index = next.standing.take().expect("it stands there");
+        self.position = self.position.max(index * self.geometry.samples);
+        Ok(Some((index, next.cursor.frame(self.geometry.frame))))
+    }
+
+    /// Samples of a frame.
+    pub fn samples(&self) -> u64 {
+        self.geometry.samples
+    }
+
     /// The frame of a thread, counted from the recording's first.
     fn index(&self, file: usize, at: u64, stamp: &Stamp) -> Result<(usize, u64)> {
         let fault = |reason: String| self.files.fault(file, at, &reason);
-        let thread = self.threads.binary_search(&stamp.thread).map_err(|_| {
+        let thread = self.axis.thread(stamp.thread).ok_or_else(|| {
             fault(format!(
                 "a frame of thread {}: expected one of the threads {} at the recording's start and end",
                 stamp.thread,
-                list(&self.threads)
+                list(&self.axis.threads)
             ))
         })?;
-        if let Some(per_second) = self.per_second
+        if let Some(per_second) = self.axis.per_second
             && u64::from(stamp.number) >= per_second
         {
             return Err(fault(format!(
@@ -438,8 +404,8 @@ impl<F: Framing> Frames<F> {
                 stamp.number
             )));
         }
-        let index = frames_since(stamp, self.first, self.per_second);
-        let seconds = stamp.second - self.first.0;
+        let index = self.axis.frame(stamp);
+        let seconds = stamp.second - self.axis.first.0;
         let end = self.times / self.geometry.samples;
         let next = self.position / self.geometry.samples;
         // What is a little too late has been read before, and comes again.
@@ -461,9 +427,8 @@ impl<F: Framing> Frames<F> {
         let Sequence { cursor, early, .. } = &mut self.sequences[sequence];
         early.retain(|place| place.index >= frame);
         let (files, at) = (cursor.files.clone(), cursor.at);
-        let (first, per_second) = (self.first, self.per_second);
-        let since = |stamp: &Stamp| frames_since(stamp, first, per_second);
-        let is_before = |stamp: &Stamp| since(stamp).is_none_or(|index| index < frame as i64);
+        let axis = &self.axis;
+        let is_before = |stamp: &Stamp| axis.frame(stamp).is_none_or(|index| index < frame as i64);
         // The last file that begins before the frame, and where it would be there.
         let size = self.geometry.frame as u64;
         let mut current = files.len();
@@ -496,8 +461,8 @@ impl<F: Framing> Frames<F> {
                 cursor.at = at;
                 break;
             }
-            let thread = self.threads.binary_search(&stamp.thread).ok();
-            let index = since(&stamp).and_then(|index| u64::try_from(index).ok());
+            let thread = axis.thread(stamp.thread);
+            let index = axis.frame(&stamp).and_then(|index| u64::try_from(index).ok());
             if let (Some(thread), Some(index)) = (thread, index.filter(|&index| index >= frame)) {
                 early.push(Place { file: found, at, thread, index, validity: stamp.validity });
             }
@@ -508,94 +473,42 @@ impl<F: Framing> Frames<F> {
         Ok(())
     }
 
-    /// Puts what of a frame lies within the block's times where it belongs.
-    fn put(&mut self, block: &mut Block, place: &Place, from_scratch: bool, sequence: usize) {
-        let Geometry { header, frame, channels, encoding, samples } = self.geometry;
-        let bytes = match from_scratch {
-            true => &mut self.scratch[..],
-            false => self.sequences[sequence].cursor.frame(frame),
-        };
-        let payload = &mut bytes[header..];
-        self.framing.recode(payload);
-        let start = place.index * samples;
-        let first = self.position.max(start);
-        let end = (self.position + block.times as u64).min(start + samples);
-        let count = (end - first) as usize;
-        let (from, to) = ((first - start) as usize, (first - self.position) as usize);
-        let bits = encoding.bits();
-        let pitch = self.shape.pitch(block.times);
-        match self.shape.layout {
-            RawLayout::Nt => {
-                let rows = &mut block.samples[place.thread * channels * pitch..];
-                let (parted, length) = match channels {
-                    1 => (&*payload, payload.len()),
-                    _ => self.channels.part(payload, bits, channels),
-                };
-                for (row, part) in
-                    rows.chunks_exact_mut(pitch).zip(parted.chunks_exact(length)).take(channels)
-                {
-                    bits::copy(row, to * bits, part, from * bits, count * bits);
-                }
-            }
-            RawLayout::Tn => {
-                let run = channels * bits / 8;
-                let payload = &payload[from * run..(from + count) * run];
-                let rows = &mut block.samples[to * pitch..(to + count) * pitch];
-                if run == pitch {
-                    rows.copy_from_slice(payload);
-                } else {
-                    let offset = place.thread * run;
-                    let rows = rows.chunks_exact_mut(pitch);
-                    for (row, part) in rows.zip(payload.chunks_exact(run)) {
-                        row[offset..offset + run].copy_from_slice(part);
-                    }
-                }
-            }
-        }
-    }
-
-    /// Takes in a frame whose time is within the block, from `first` on.
+    /// Takes in a frame whose time is within the block; whether nothing was known of it.
     fn take(
         &mut self,
         block: &mut Block,
         place: &Place,
-        frames: &Range<u64>,
         sequence: usize,
         remembered: bool,
     ) -> Result<bool> {
-        let count = (frames.end - frames.start) as usize;
-        let slot = place.thread * count + (place.index - frames.start) as usize;
-        let before = self.seen[slot];
-        if place.validity == Validity::None {
-            if before == Seen::No {
-                self.seen[slot] = Seen::Invalid;
-            }
-        } else if !matches!(before, Seen::Yes(_)) {
-            self.seen[slot] = Seen::Yes(place.validity);
-            if remembered {
-                self.scratch.resize(self.geometry.frame, 0);
-                self.files.read(place.file, place.at, &mut self.scratch)?;
-            }
-            self.put(block, place, remembered, sequence);
+        let claim = self.filling.claim(place.thread, place.index, place.validity);
+        if claim.wanted {
+            let Geometry { header, frame, .. } = self.geometry;
+            let bytes = match remembered {
+                true => {
+                    self.scratch.resize(frame, 0);
+                    self.files.read(place.file, place.at, &mut self.scratch)?;
+                    &mut self.scratch[..]
+                }
+                false => self.sequences[sequence].cursor.frame(frame),
+            };
+            let payload = &mut bytes[header..];
+            self.framing.recode(payload);
+            self.filling.put(&mut block.samples, place.thread, place.index, payload);
         }
-        Ok(before == Seen::No)
+        Ok(claim.new)
     }
 
     /// Brings in the frames of a block that a sequence of files has.
-    fn gather(&mut self, block: &mut Block, frames: &Range<u64>, sequence: usize) -> Result<()> {
-        let count = (frames.end - frames.start) as usize;
-        let slots = self.seen.chunks_exact(count).zip(&self.sequences[sequence].threads);
-        let mut wanted: usize = slots
-            .filter(|(_, here)| **here)
-            .map(|(slots, _)| slots.iter().filter(|&&seen| seen == Seen::No).count())
-            .sum();
+    fn gather(&mut self, block: &mut Block, sequence: usize) -> Result<()> {
+        let mut wanted = self.filling.wanted(&self.sequences[sequence].threads);
         // The block's last frame may reach into the next block.
         let after = (self.position + block.times as u64) / self.geometry.samples;
 
         let mut early = Vec::new();
         for place in std::mem::take(&mut self.sequences[sequence].early) {
-            if frames.contains(&place.index) {
-                let new = self.take(block, &place, frames, sequence, true)?;
+            if self.filling.holds(place.index) {
+                let new = self.take(block, &place, sequence, true)?;
                 wanted = wanted.saturating_sub(usize::from(new));
             }
             if place.index >= after {
@@ -603,15 +516,15 @@ impl<F: Framing> Frames<F> {
             }
         }
 
-        while wanted > 0 && (early.len() as u64) < self.window * self.threads.len() as u64 {
+        while wanted > 0 && (early.len() as u64) < self.window * self.axis.threads.len() as u64 {
             let Self { sequences, files, framing, .. } = self;
             let Some((file, at, stamp)) = sequences[sequence].cursor.next(files, framing)? else {
                 break;
             };
             let (thread, index) = self.index(file, at, &stamp)?;
             let place = Place { file, at, thread, index, validity: stamp.validity };
-            if frames.contains(&index) {
-                let new = self.take(block, &place, frames, sequence, false)?;
+            if self.filling.holds(index) {
+                let new = self.take(block, &place, sequence, false)?;
                 wanted = wanted.saturating_sub(usize::from(new));
             }
             if index >= after {
@@ -620,48 +533,6 @@ impl<F: Framing> Frames<F> {
         }
         self.sequences[sequence].early = early;
         Ok(())
-    }
-
-    /// Writes down what of a block is missing.
-    fn mark(&self, block: &mut Block, frames: &Range<u64>) {
-        let Geometry { samples, channels, .. } = self.geometry;
-        let count = (frames.end - frames.start) as usize;
-        let times = |frames: Range<u64>| {
-            let time = |frame: u64| (frame * samples).saturating_sub(self.position) as usize;
-            time(frames.start)..time(frames.end).min(block.times)
-        };
-        let mut missing: Vec<Missing> = Vec::new();
-        let mut mark = |range: Range<usize>, inputs: Range<usize>| match missing.last_mut() {
-            Some(last) if last.times.end == range.start && last.inputs == inputs => {
-                last.times.end = range.end;
-            }
-            _ => missing.push(Missing::times(range).of_inputs(inputs)),
-        };
-        // What all threads lack is missing as a whole.
-        let threads: Vec<&[Seen]> = self.seen.chunks_exact(count).collect();
-        let lacks = |thread: usize, frame: usize| !matches!(threads[thread][frame], Seen::Yes(_));
-        let all: Vec<bool> =
-            (0..count).map(|frame| (0..threads.len()).all(|thread| lacks(thread, frame))).collect();
-        for frame in (0..count).filter(|&frame| all[frame]) {
-            let index = frames.start + frame as u64;
-            mark(times(index..index + 1), 0..usize::MAX);
-        }
-        for (thread, slots) in threads.iter().enumerate() {
-            let inputs = thread * channels..(thread + 1) * channels;
-            for frame in (0..count).filter(|&frame| !all[frame] && lacks(thread, frame)) {
-                let index = frames.start + frame as u64;
-                mark(times(index..index + 1), inputs.clone());
-            }
-            for (frame, seen) in slots.iter().enumerate() {
-                let Seen::Yes(Validity::Mask { mask, channels: group }) = *seen else { continue };
-                let index = frames.start + frame as u64;
-                for part in (0..channels / group).filter(|&part| mask >> part & 1 == 0) {
-                    let first = inputs.start + part * group;
-                    mark(times(index..index + 1), first..first + group);
-                }
-            }
-        }
-        block.missing = missing;
     }
 }
 
@@ -679,9 +550,9 @@ impl<F: Framing> Recording<RawShape> for Frames<F> {
     }
 
     fn start(&self) -> Option<Timestamp> {
-        let (second, number) = self.first;
+        let (second, number) = self.axis.first;
         let day = self.framing.first_day()? + second.div_euclid(86_400);
-        let fraction = match (self.per_second, number) {
+        let fraction = match (self.axis.per_second, number) {
             (_, 0) => 0,
             (Some(frames), number) => {
                 (u128::from(number) * 1_000_000_000_000 / u128::from(frames)) as u64
@@ -694,7 +565,7 @@ impl<F: Framing> Recording<RawShape> for Frames<F> {
     fn facts(&self) -> Vec<(&'static str, String)> {
         let mut facts = vec![("format", self.framing.name().to_owned())];
         facts.extend(self.framing.facts());
-        facts.push(("threads", list(&self.threads)));
+        facts.push(("threads", list(&self.axis.threads)));
         facts.push(("channels of a thread", self.geometry.channels.to_string()));
         facts.push((
             "frames",
@@ -710,17 +581,12 @@ impl<F: Framing> Recording<RawShape> for Frames<F> {
         if times == 0 {
             return Ok(0);
         }
-        let samples = self.geometry.samples;
-        let end = self.position + times as u64;
-        let frames = self.position / samples..end.div_ceil(samples);
-        let count = (frames.end - frames.start) as usize;
-        self.seen.clear();
-        self.seen.resize(count * self.threads.len(), Seen::No);
+        self.filling.begin(self.position, times);
         for sequence in 0..self.sequences.len() {
-            self.gather(block, &frames, sequence)?;
+            self.gather(block, sequence)?;
         }
-        self.mark(block, &frames);
-        self.position = end;
+        block.missing = self.filling.missing();
+        self.position += times as u64;
         Ok(times)
     }
 
@@ -827,7 +693,12 @@ fn sequences(scans: &[Scan], threads: &[u16]) -> (Vec<Sequence>, Vec<usize>) {
         let here = |thread| files.iter().any(|&file| scans[file].threads.contains(thread));
         let threads = threads.iter().map(here).collect();
         files.reverse();
-        Sequence { cursor: Cursor::new(files, 0, CHUNK), threads, early: Vec::new() }
+        Sequence {
+            cursor: Cursor::new(files, 0, CHUNK),
+            threads,
+            early: Vec::new(),
+            standing: None,
+        }
     };
     (sequences.into_iter().map(sequence).collect(), order)
 }

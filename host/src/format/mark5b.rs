@@ -14,8 +14,9 @@
 
 use super::{
     Options, Timestamp,
-    frames::{Fault, Framing, Geometry, Stamp, Validity},
+    frames::{Fault, Framing},
     moment,
+    placing::{Geometry, Stamp, Validity},
 };
 use crate::samples::RawEncoding;
 

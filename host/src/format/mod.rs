@@ -30,6 +30,7 @@ mod mark5b;
 mod moment;
 pub mod npy;
 mod partial;
+pub(crate) mod placing;
 mod planes;
 pub mod ptu;
 mod raw;

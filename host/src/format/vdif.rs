@@ -14,20 +14,22 @@
 //!
 //! Source: VDIF Specification, release 1.1.1, 2014; the registry of extended data versions of vlbi.org.
 
-use std::path::Path;
+use std::{borrow::Cow, path::Path};
 
 use jiff::{civil, tz::TimeZone};
 
 use super::{
-    PartialFile, Timestamp,
-    frames::{Fault, Framing, Geometry, Stamp, Validity},
+    Format, Options, PartialFile, RawShape, Recognised, Recording, Timestamp,
+    frames::{Fault, Frames, Framing},
     input::Input,
     mark5b, moment,
+    placing::{Geometry, Stamp, Validity},
+    recognise,
 };
 use crate::{Error, Result, samples::RawEncoding};
 
 /// Bytes of a full header.
-pub(super) const HEADER: usize = 32;
+pub(crate) const HEADER: usize = 32;
 
 /// Bytes of a legacy header.
 const LEGACY: usize = 16;
@@ -115,7 +117,7 @@ impl Header {
     }
 
     /// Which of the channels are valid.
-    fn validity(&self, channels: usize) -> Validity {
+    pub(crate) fn validity(&self, channels: usize) -> Validity {
         if self.invalid {
             return Validity::None;
         }
@@ -135,7 +137,7 @@ impl Header {
     }
 
     /// Seconds since the first Modified Julian Day.
-    fn second(&self) -> i64 {
+    pub(crate) fn second(&self) -> i64 {
         moment::day(reference(self.epoch)) * SECONDS_PER_DAY + i64::from(self.seconds)
     }
 
@@ -164,6 +166,33 @@ impl Header {
             self.bits
         )
     }
+}
+
+/// The number of a frame's thread; 0 of bytes that end before it.
+pub fn thread(frame: &[u8]) -> usize {
+    start_of(frame).map_or(0, |start| Header::parse(&start).thread.into())
+}
+
+/// Seconds from the first Modified Julian Day to a moment, without the parts of a second.
+pub(crate) fn second_of(moment: Timestamp) -> i64 {
+    moment::day(moment) * SECONDS_PER_DAY + moment.as_second().rem_euclid(SECONDS_PER_DAY)
+}
+
+/// A whole frame, by itself: its header, and its samples in VDIF's order; [`None`] where bytes are none.
+pub(crate) fn frame(bytes: &[u8]) -> Option<(Header, Cow<'_, [u8]>)> {
+    let start = start_of(bytes)?;
+    let header = Header::parse(&start);
+    let payload = bytes.get(header.header_bytes()..)?;
+    // Of what is no header, the reserved bits are seldom zero.
+    if header.bytes != bytes.len() || payload.is_empty() || start[7] >> 6 != 0 {
+        return None;
+    }
+    if header.extended_version() != Some(mark5b::EXTENDED) {
+        return Some((header, payload.into()));
+    }
+    let mut payload = payload.to_vec();
+    mark5b::recode(header.bits, &mut payload);
+    Some((header, payload.into()))
 }
 
 /// When a reference epoch is, of so many half years from 2000 on.
@@ -212,7 +241,7 @@ pub(super) fn is_vdif(input: &mut Input) -> Result<bool> {
 const PAYLOAD: usize = 8000;
 
 /// Threads that a header can number.
-const THREADS: usize = 1 << 10;
+pub const THREADS: usize = 1 << 10;
 
 /// Samples of a frame that [`Writer`] writes: the most whose frames are a whole number a second, and whole words;
 /// [`None`] where there is no such number.
@@ -363,6 +392,42 @@ impl Writer {
     pub fn finish(self) -> Result<()> {
         assert!(self.pending.iter().all(Vec::is_empty), "part of a frame");
         self.file.finish()
+    }
+}
+
+/// The frames of a recording as they stand in its files, to be sent on.
+pub struct Reader(Frames<Vdif>);
+
+impl Reader {
+    /// Opens files that follow each other in time as one recording; [`None`] where they are no VDIF.
+    ///
+    /// # Errors
+    /// As for [`open_raw`](super::open_raw); [`Error::File`] of VDIF that does not show its rate.
+    pub fn open<P: AsRef<Path>>(paths: &[P], options: &Options) -> Result<Option<Self>> {
+        let Recognised { paths, format, .. } = recognise(paths)?;
+        if format != Format::Vdif {
+            return Ok(None);
+        }
+        let frames = Frames::open(&paths, options, Vdif::new)?;
+        if frames.interval().is_none() {
+            let reason = "does not say how many samples a second it has: expected --rate";
+            return Err(Error::file(&paths[0], reason));
+        }
+        Ok(Some(Self(frames)))
+    }
+
+    /// What the frames hold.
+    pub fn recording(&self) -> &dyn Recording<RawShape> {
+        &self.0
+    }
+
+    /// The next frame, and when it begins, seconds after the first; [`None`] after the last.
+    ///
+    /// # Errors
+    /// As for [`Recording::read_block`].
+    pub fn next_frame(&mut self) -> Result<Option<(f64, &[u8])>> {
+        let seconds = self.0.samples() as f64 * self.0.interval().unwrap_or(0.0);
+        Ok(self.0.next_frame()?.map(|(index, bytes)| (index as f64 * seconds, bytes)))
     }
 }
 

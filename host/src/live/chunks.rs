@@ -1,4 +1,4 @@
-//! Chunks of samples, which heaps are put into by their timestamps.
+//! Chunks of samples, which heaps, or frames, are put into by their timestamps.
 //!
 //! A window of consecutive chunks is open: a heap for one of them is copied there, whatever the order in
 //! which heaps come. A heap for a later chunk moves the window on, and chunks that leave it are handed out,
@@ -18,6 +18,7 @@ use std::{
 use super::{
     heaps::Heap,
     spead::{VALUE_BITS, id},
+    stores::{self, SAMPLE},
     tally::{Fate, Tally},
 };
 use crate::{
@@ -26,9 +27,6 @@ use crate::{
     device::{Gpu, host},
     samples::{Extents, Missing, Samples, Strides},
 };
-
-/// Bytes of a sample, `ci8`.
-const SAMPLE: usize = 2;
 
 /// Heaps that agree before a jump of their time is believed, at least.
 const AGREEING: usize = 16;
@@ -160,13 +158,13 @@ pub struct Chunk {
 }
 
 /// A chunk that left the window.
-pub struct Passed {
+pub struct Passed<C = Chunk> {
     /// Its first time, counted from timestamp 0.
     pub start: u64,
     /// The time after its last one, or after the latest that came, where nothing else comes.
     pub end: u64,
-    /// Its samples; [`None`] where no heap came.
-    pub chunk: Option<Chunk>,
+    /// Its samples; [`None`] where nothing came.
+    pub chunk: Option<C>,
     /// Whether the time jumped after it, so that nothing else of its dump comes.
     pub jumped: bool,
 }
@@ -231,17 +229,10 @@ impl Chunk {
             let start = ((first + channel) * inputs + feng * polarisations) * row + slot * part;
             let rows = &mut self.memory[start..start + (polarisations - 1) * row + part];
             match polarisations {
-                1 => rows.copy_from_slice(bytes),
+                1 => stores::copy(rows, bytes),
                 2 => {
                     let (x, y) = rows.split_at_mut(row);
-                    // As words, of which compilers take many at a time.
-                    let (x, y) = (x[..part].as_chunks_mut::<SAMPLE>().0, y.as_chunks_mut().0);
-                    let both = bytes.as_chunks::<{ 2 * SAMPLE }>().0;
-                    for ((x, y), &both) in x.iter_mut().zip(y).zip(both) {
-                        let both = u32::from_le_bytes(both);
-                        *x = (both as u16).to_le_bytes();
-                        *y = ((both >> 16) as u16).to_le_bytes();
-                    }
+                    stores::part(&mut x[..part], y, bytes);
                 }
                 _ => {
                     for (time, samples) in bytes.chunks_exact(polarisations * SAMPLE).enumerate() {
@@ -252,6 +243,7 @@ impl Chunk {
                 }
             }
         }
+        stores::settle();
     }
 }
 
@@ -267,34 +259,105 @@ fn absent(cells: &[u16]) -> Vec<Range<usize>> {
     ranges
 }
 
-/// Where a heap's samples belong.
+/// Where samples belong.
 #[derive(Clone, Copy)]
-struct Place {
-    /// Unwrapped, in heaps.
-    heap: u64,
-    feng: usize,
-    /// Counted from the first that is correlated.
-    channel: usize,
-    source: u16,
+pub struct Place<P> {
+    /// Unwrapped, in heaps or frames.
+    pub slot: u64,
+    /// The F-engine or thread.
+    pub sender: usize,
+    /// What else there is to know.
+    pub part: P,
+    /// The number of the address that they came from.
+    pub source: u16,
+}
+
+/// What a window is of: heaps ([`Geometry`]), or frames ([`Frames`](super::Frames)).
+pub trait Stream: Clone + Send + 'static {
+    /// What samples are put into.
+    type Chunk: Send;
+
+    /// What there is to know of samples beside their time and sender.
+    type Part: Copy + Send;
+
+    /// Heaps or frames of a chunk, one after the other.
+    fn slots(&self) -> usize;
+
+    /// Times of one of them.
+    fn slot_times(&self) -> usize;
+
+    /// Chunks that are open at a time.
+    fn window(&self) -> usize;
+
+    /// F-engines or threads.
+    fn senders(&self) -> usize;
+
+    /// Has a used chunk be the empty one of a number.
+    fn begin(&self, chunk: &mut Self::Chunk, number: u64);
+
+    /// Puts samples into the chunk that they belong to.
+    fn put(&self, chunk: &mut Self::Chunk, place: &Place<Self::Part>, bytes: &[u8]) -> Fate;
+}
+
+impl Stream for Geometry {
+    type Chunk = Chunk;
+    /// The first channel, counted from the first that is correlated.
+    type Part = usize;
+
+    fn slots(&self) -> usize {
+        self.chunk_heaps
+    }
+
+    fn slot_times(&self) -> usize {
+        self.heap_times
+    }
+
+    fn window(&self) -> usize {
+        self.window
+    }
+
+    fn senders(&self) -> usize {
+        self.fengs
+    }
+
+    fn begin(&self, chunk: &mut Chunk, _: u64) {
+        chunk.present.fill(0);
+        chunk.count = 0;
+    }
+
+    fn put(&self, chunk: &mut Chunk, place: &Place<usize>, bytes: &[u8]) -> Fate {
+        let Place { slot, sender: feng, part: channel, source } = *place;
+        let slot = (slot % self.chunk_heaps as u64) as usize;
+        let count = bytes.len() / (self.heap_times * self.polarisations * SAMPLE);
+        let first = (slot * self.fengs + feng) * self.channels + channel;
+        let cells = &mut chunk.present[first..first + count];
+        if let Some(&other) = cells.iter().find(|&&other| other > 0) {
+            return if other == source { Fate::Repeated } else { Fate::Conflicting };
+        }
+        cells.fill(source);
+        chunk.count += count;
+        chunk.copy(self, slot, feng, channel, bytes);
+        Fate::Placed
+    }
 }
 
 /// The fate of a heap that has no place, and whose it is.
 type Refused = (Fate, Option<usize>);
 
 /// The open chunks.
-pub struct Window {
-    geometry: Geometry,
+pub struct Window<S: Stream = Geometry> {
+    stream: S,
     /// What the first heap's timestamp would be next to, had it not wrapped.
     expected: u64,
     /// The number of the first open chunk, once a heap came.
     base: Option<u64>,
     /// The heap after the latest that came.
     end: u64,
-    open: VecDeque<Option<Chunk>>,
-    /// Heaps from outside of the window that agree with each other.
-    held: Vec<(Place, Vec<u8>)>,
-    spent: Receiver<Chunk>,
-    passed: Sender<Passed>,
+    open: VecDeque<Option<S::Chunk>>,
+    /// What came from outside of the window and agrees with each other.
+    held: Vec<(Place<S::Part>, Vec<u8>)>,
+    spent: Receiver<S::Chunk>,
+    passed: Sender<Passed<S::Chunk>>,
     tally: Tally,
 }
 
@@ -307,20 +370,8 @@ impl Window {
         spent: Receiver<Chunk>,
         passed: Sender<Passed>,
     ) -> Self {
-        let tally = Tally::of(geometry.fengs);
         // Far from where times could not be counted on.
-        let expected = expected.min(1 << 62);
-        Self {
-            geometry,
-            expected,
-            base: None,
-            end: 0,
-            open: VecDeque::new(),
-            held: Vec::new(),
-            spent,
-            passed,
-            tally,
-        }
+        Self::over(geometry, expected.min(1 << 62), spent, passed)
     }
 
     /// Empty chunks, one for each piece of memory.
@@ -329,20 +380,6 @@ impl Window {
         memory: impl IntoIterator<Item = Memory>,
     ) -> impl Iterator<Item = Chunk> {
         memory.into_iter().map(|memory| Chunk::new(memory, geometry))
-    }
-
-    /// What has come so far.
-    pub fn tally(&self) -> &Tally {
-        &self.tally
-    }
-
-    pub(super) fn tally_mut(&mut self) -> &mut Tally {
-        &mut self.tally
-    }
-
-    /// The time after the latest that came, counted from timestamp 0.
-    pub fn end(&self) -> u64 {
-        self.end * self.geometry.heap_times as u64
     }
 
     /// Puts a heap's samples where they belong, and says what became of it.
@@ -357,9 +394,9 @@ impl Window {
     fn understand<'a>(
         &self,
         heap: &'a Heap,
-    ) -> std::result::Result<(Place, Cow<'a, [u8]>), Refused> {
+    ) -> std::result::Result<(Place<usize>, Cow<'a, [u8]>), Refused> {
         let Geometry { fengs, polarisations, channels, heap_times, first_channel, step, .. } =
-            self.geometry;
+            self.stream;
         if !heap.has(id::SAMPLES) && (heap.has(id::DESCRIPTOR) || heap.has(id::CONTROL)) {
             return Err((Fate::Control, None));
         }
@@ -389,20 +426,8 @@ impl Window {
         if !time.is_multiple_of(span) {
             return Err(fault(Fate::Misaligned));
         }
-        let place = Place { heap: time / span, feng, channel, source: heap.source };
+        let place = Place { slot: time / span, sender: feng, part: channel, source: heap.source };
         Ok((place, bytes))
-    }
-
-    /// A chunk's number and the place in it of a heap.
-    fn chunk_of(&self, heap: u64) -> (u64, usize) {
-        let heaps = self.geometry.chunk_heaps as u64;
-        (heap / heaps, (heap % heaps) as usize)
-    }
-
-    /// The cells of an F-engine's heaps of one time.
-    fn cells(&self, slot: usize, feng: usize) -> Range<usize> {
-        let start = (slot * self.geometry.fengs + feng) * self.geometry.channels;
-        start..start + self.geometry.channels
     }
 
     /// The timestamp next to the latest that ends in these bits; [`None`] before timestamp 0.
@@ -410,7 +435,7 @@ impl Window {
         let time = time & ((1 << VALUE_BITS) - 1);
         let now = match self.base {
             None => self.expected,
-            Some(_) => self.end * self.geometry.heap_times as u64 * self.geometry.step,
+            Some(_) => self.end() * self.stream.step,
         };
         // Sign-extended: up to half of all timestamps later or earlier.
         let unused = u64::BITS - VALUE_BITS;
@@ -419,11 +444,62 @@ impl Window {
         let first = self.base.is_none().then_some(time);
         now.checked_add_signed(ahead).or(first)
     }
+}
 
-    /// [`take`](Self::take) of samples whose place is known.
-    fn take_at(&mut self, place: Place, bytes: &[u8]) {
-        let (chunk, _) = self.chunk_of(place.heap);
-        let window = self.geometry.window as u64;
+impl<S: Stream> Window<S> {
+    /// A window whose first heap's timestamp is next to `expected`.
+    fn over(
+        stream: S,
+        expected: u64,
+        spent: Receiver<S::Chunk>,
+        passed: Sender<Passed<S::Chunk>>,
+    ) -> Self {
+        Self {
+            tally: Tally::of(stream.senders()),
+            stream,
+            expected,
+            base: None,
+            end: 0,
+            open: VecDeque::new(),
+            held: Vec::new(),
+            spent,
+            passed,
+        }
+    }
+
+    /// A window of frames or the like, whose times do not wrap, that takes empty chunks from `spent` and hands chunks
+    /// to `passed`.
+    pub fn of(stream: S, spent: Receiver<S::Chunk>, passed: Sender<Passed<S::Chunk>>) -> Self {
+        Self::over(stream, 0, spent, passed)
+    }
+
+    pub(super) fn stream(&self) -> &S {
+        &self.stream
+    }
+
+    /// What has come so far.
+    pub fn tally(&self) -> &Tally {
+        &self.tally
+    }
+
+    pub(super) fn tally_mut(&mut self) -> &mut Tally {
+        &mut self.tally
+    }
+
+    /// The time after the latest that came, counted from timestamp 0.
+    pub fn end(&self) -> u64 {
+        self.end * self.stream.slot_times() as u64
+    }
+
+    /// The number of the chunk of a heap or frame.
+    fn chunk_of(&self, slot: u64) -> u64 {
+        slot / self.stream.slots() as u64
+    }
+
+    /// Puts samples where they belong.
+    pub(super) fn take_at(&mut self, place: Place<S::Part>, bytes: &[u8]) {
+        let chunk = self.chunk_of(place.slot);
+        let window = self.stream.window() as u64;
         // What comes first may not be the earliest.
         let base = *self.base.get_or_insert(chunk.saturating_sub(window - 1));
         if chunk >= base && chunk - base < 2 * window {
@@ -432,27 +508,27 @@ impl Window {
                 self.pass(false, false);
             }
             let fate = self.put(place, bytes);
-            self.tally.count(fate, Some(place.feng));
+            self.tally.count(fate, Some(place.sender));
             return;
         }
         if chunk < base && base - chunk <= LATE_WINDOWS * window {
-            self.tally.count(Fate::Late, Some(place.feng));
+            self.tally.count(Fate::Late, Some(place.sender));
             return;
         }
         let agrees = self
             .held
             .last()
-            .is_none_or(|(last, _)| self.chunk_of(last.heap).0.abs_diff(chunk) < window);
+            .is_none_or(|(last, _)| self.chunk_of(last.slot).abs_diff(chunk) < window);
         if !agrees {
             self.forget_held();
         }
         self.held.push((place, bytes.to_vec()));
-        if self.held.len() < AGREEING.max(2 * self.geometry.fengs) {
+        if self.held.len() < AGREEING.max(2 * self.stream.senders()) {
             return;
         }
         // All agree: the time has jumped.
         let held = std::mem::take(&mut self.held);
-        let first = held.iter().map(|(place, _)| self.chunk_of(place.heap).0).min();
+        let first = held.iter().map(|(place, _)| self.chunk_of(place.slot)).min();
         self.flush(true);
         (self.base, self.end) = (first.map(|first| first.saturating_sub(window - 1)), 0);
         self.tally.jumps += 1;
@@ -461,45 +537,33 @@ impl Window {
 
     fn forget_held(&mut self) {
         for (place, _) in std::mem::take(&mut self.held) {
-            self.tally.count(Fate::Astray, Some(place.feng));
+            self.tally.count(Fate::Astray, Some(place.sender));
         }
     }
 
     /// Copies samples into their chunk, which is open.
-    fn put(&mut self, place: Place, bytes: &[u8]) -> Fate {
-        let Place { heap, feng, channel, source } = place;
-        let (chunk, slot) = self.chunk_of(heap);
+    fn put(&mut self, place: Place<S::Part>, bytes: &[u8]) -> Fate {
+        let chunk = self.chunk_of(place.slot);
         let open = (chunk - self.base.expect("it is set")) as usize;
         if self.open.len() <= open {
             self.open.resize_with(open + 1, || None);
         }
-        let cells = self.cells(slot, feng);
-        self.end = self.end.max(heap + 1);
-        let geometry = &self.geometry;
+        self.end = self.end.max(place.slot + 1);
         let entry = &mut self.open[open];
         if entry.is_none() {
-            *entry = self.spent.try_recv().ok().map(|mut chunk| {
-                chunk.present.fill(0);
-                chunk.count = 0;
-                chunk
+            *entry = self.spent.try_recv().ok().map(|mut empty| {
+                self.stream.begin(&mut empty, chunk);
+                empty
             });
         }
         let Some(chunk) = entry else { return Fate::Overrun };
-        let count = bytes.len() / (geometry.heap_times * geometry.polarisations * SAMPLE);
-        let cells = &mut chunk.present[cells][channel..channel + count];
-        if let Some(&other) = cells.iter().find(|&&other| other > 0) {
-            return if other == source { Fate::Repeated } else { Fate::Conflicting };
-        }
-        cells.fill(source);
-        chunk.count += count;
-        chunk.copy(geometry, slot, feng, channel, bytes);
-        Fate::Placed
+        self.stream.put(chunk, &place, bytes)
     }
 
     /// Hands out the first open chunk, which is over; or the `last` ones, which are as long as what came.
     fn pass(&mut self, last: bool, jumped: bool) {
         let Some(base) = &mut self.base else { return };
-        let times = self.geometry.chunk_times() as u64;
+        let times = (self.stream.slots() * self.stream.slot_times()) as u64;
         let start = *base * times;
         *base += 1;
         let end = if last { self.end().min(start + times) } else { start + times };

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use jiff::SignedDuration;
 use serde::Serialize;
 
 use super::LiveDump;
@@ -34,11 +35,21 @@ impl Clock {
         self.step as f64 / self.rate
     }
 
-    /// When a time was, to the nanosecond within two months of the sync time; the sync time of one beyond the
-    /// year 9999.
+    /// When a time was, to the nanosecond where the rate is a whole number of hertz, and else within two months of
+    /// the sync time; the sync time of one beyond the year 9999.
     pub fn moment(&self, time: u64) -> Timestamp {
-        let seconds = time as f64 * self.step as f64 / self.rate;
-        later(self.sync, seconds).unwrap_or(self.sync)
+        let ticks = u128::from(time) * u128::from(self.step);
+        let found = if self.rate.fract() == 0.0 && self.rate < u64::MAX as f64 {
+            let rate = self.rate as u128;
+            let rest = (ticks % rate) as f64 / self.rate;
+            // Beyond all years where they are more.
+            let seconds = i64::try_from(ticks / rate).unwrap_or(i64::MAX);
+            let whole = self.sync.checked_add(SignedDuration::from_secs(seconds)).ok();
+            whole.and_then(|whole| later(whole, rest))
+        } else {
+            later(self.sync, ticks as f64 / self.rate)
+        };
+        found.unwrap_or(self.sync)
     }
 }
 
@@ -69,6 +80,7 @@ pub struct Files {
     first_channel: u64,
     clock: Clock,
     array: Option<Array>,
+    phased: bool,
     most: usize,
     open: Option<Open>,
     written: u64,
@@ -115,6 +127,7 @@ impl Files {
             first_channel,
             clock,
             array,
+            phased: false,
             most: most.max(1),
             open: None,
             written: 0,
@@ -124,6 +137,13 @@ impl Files {
         files.open(0, 1)?;
         files.open = None;
         Ok(files)
+    }
+
+    /// Says that the samples were delayed towards the array's phase centre, where it has one.
+    #[must_use]
+    pub fn phased(mut self) -> Self {
+        self.phased = self.array.as_ref().is_some_and(|array| array.phase_center.is_some());
+        self
     }
 
     /// Dumps in files that are complete.
@@ -195,7 +215,8 @@ impl Files {
         let format = match &self.array {
             Some(array) => {
                 let array = Array { start: Some(start), ..array.clone() };
-                Format::Uvh5(Box::new(uvh5::Writer::create(path("uvh5"), &array, &self.shape)?))
+                let create = if self.phased { uvh5::Writer::phased } else { uvh5::Writer::create };
+                Format::Uvh5(Box::new(create(path("uvh5"), &array, &self.shape)?))
             }
             None => {
                 let entry = [self.shape.channels, baselines(self.shape.inputs)];

@@ -1,10 +1,12 @@
-//! A correlator that listens: F-engines' heaps from the network, dumps at absolute times.
+//! A correlator that listens: F-engines' heaps from the network, or frames of VDIF; dumps at absolute times.
 //!
 //! - [`Receiver`] has a thread for each socket, which understands packets ([`spead`]) and puts heaps together.
 //! - A [`Window`] puts heaps into [`Chunk`]s by their timestamps, whatever the order in which they come, and
 //!   hands chunks out with what is missing.
 //! - An [`Integrator`] correlates chunks, and cuts dumps at multiples of the integration since the sync time.
 //! - [`Files`] are what dumps are written to.
+//! - [`Frames`] of VDIF, which hold raw voltages, are put into chunks of their own, and an F-engine, [`Spectra`],
+//!   makes samples of channels of these.
 //! - A [`Sender`] does what F-engines do.
 //!
 //! Memory is bounded whatever comes: chunks are used again, and heaps that stay incomplete are given up.
@@ -55,16 +57,21 @@ mod batch;
 mod chunks;
 mod dumps;
 mod files;
+mod frames;
 mod heaps;
 mod receive;
 mod send;
 pub mod spead;
+mod spectra;
+mod stores;
 mod tally;
 
-pub use chunks::{Chunk, Geometry, Memory, Passed, Sources, Window};
-pub use dumps::{Integrator, LiveDump};
+pub use chunks::{Chunk, Geometry, Memory, Passed, Place, Sources, Stream, Window};
+pub use dumps::{Channels, Integrator, LiveDump, Sums};
 pub use files::{Clock, Files};
+pub use frames::{Frames, RawChunk};
 pub use heaps::{Assembler, Heap};
 pub use receive::{Endpoints, Receiver, Watch, open};
-pub use send::Sender;
+pub use send::{Packets, Sender};
+pub use spectra::Spectra;
 pub use tally::{Fate, Tally};

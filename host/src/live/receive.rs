@@ -17,7 +17,8 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use super::{
     batch::Batch,
-    chunks::{Sources, Window},
+    chunks::{Geometry, Sources, Stream, Window},
+    frames::{Frames, FramesOnly},
     heaps::Assembler,
     spead::{Fault, Packet},
     tally::Tally,
@@ -127,20 +128,76 @@ pub fn open(
 }
 
 /// Locks what no thread leaves half done.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// What understands the packets of one socket.
+pub(super) trait Intake<S: Stream>: Send + 'static {
+    /// Takes in a packet from a sender.
+    ///
+    /// # Errors
+    /// [`Fault`] of a packet that is none.
+    fn take(
+        &mut self,
+        window: &Mutex<Window<S>>,
+        source: u16,
+        packet: &[u8],
+    ) -> std::result::Result<(), Fault>;
+
+    /// Gives up what is incomplete.
+    fn clear(&mut self, window: &Mutex<Window<S>>);
+}
+
+impl Intake<Geometry> for Assembler {
+    fn take(
+        &mut self,
+        window: &Mutex<Window>,
+        source: u16,
+        packet: &[u8],
+    ) -> std::result::Result<(), Fault> {
+        let packet = Packet::parse(packet)?;
+        self.take(source, &packet, |heap| lock(window).take(heap))
+    }
+
+    fn clear(&mut self, window: &Mutex<Window>) {
+        self.clear(|heap| lock(window).take(heap));
+    }
+}
+
 /// What all sockets share.
-struct Shared {
-    window: Mutex<Window>,
+struct Shared<S: Stream> {
+    window: Mutex<Window<S>>,
     sources: Mutex<Sources>,
     stop: AtomicBool,
 }
 
+/// What is shared, of any stream.
+trait Share: Send + Sync {
+    fn stop(&self);
+    fn tally(&self) -> Tally;
+    fn flush(&self) -> u64;
+}
+
+impl<S: Stream> Share for Shared<S> {
+    fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+
+    fn tally(&self) -> Tally {
+        lock(&self.window).tally().clone()
+    }
+
+    fn flush(&self) -> u64 {
+        let mut window = lock(&self.window);
+        window.flush(false);
+        window.end()
+    }
+}
+
 /// Threads that receive; see [`Receiver::start`].
 pub struct Receiver {
-    shared: Arc<Shared>,
+    shared: Arc<dyn Share>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -156,18 +213,33 @@ impl Receiver {
         heap_bytes: usize,
         held_bytes: usize,
     ) -> Result<Self> {
+        Self::over(sockets, window, || Assembler::new(heap_bytes, held_bytes))
+    }
+
+    /// [`start`](Self::start) of frames of VDIF, one in each packet.
+    ///
+    /// # Errors
+    /// As for [`start`](Self::start).
+    pub fn frames(sockets: Vec<UdpSocket>, window: Window<Frames>) -> Result<Self> {
+        Self::over(sockets, window, || FramesOnly)
+    }
+
+    fn over<S: Stream, I: Intake<S>>(
+        sockets: Vec<UdpSocket>,
+        window: Window<S>,
+        intake: impl Fn() -> I,
+    ) -> Result<Self> {
         let shared = Arc::new(Shared {
             window: Mutex::new(window),
             sources: Mutex::default(),
             stop: AtomicBool::new(false),
         });
-        let mut receiver = Self { shared, threads: Vec::new() };
+        let mut receiver = Self { shared: shared.clone(), threads: Vec::new() };
         for socket in sockets {
-            let shared = receiver.shared.clone();
-            let assembler = Assembler::new(heap_bytes, held_bytes);
+            let (shared, intake) = (shared.clone(), intake());
             let thread = std::thread::Builder::new()
                 .name("receive".into())
-                .spawn(move || shared.receive(&socket, assembler));
+                .spawn(move || shared.receive(&socket, intake));
             let fault = |error| Error::invalid(format!("a thread for a socket: {error}"));
             receiver.threads.push(thread.map_err(fault)?);
         }
@@ -176,7 +248,7 @@ impl Receiver {
 
     /// What has come so far.
     pub fn tally(&self) -> Tally {
-        self.watch().tally()
+        self.shared.tally()
     }
 
     /// Someone who may look at what has come from elsewhere.
@@ -186,37 +258,35 @@ impl Receiver {
 
     /// Receives no more and hands out what is there. Returns the time after the latest that came.
     pub fn stop(mut self) -> u64 {
-        self.shared.stop.store(true, Ordering::Relaxed);
+        self.shared.stop();
         for thread in std::mem::take(&mut self.threads) {
             let _ = thread.join();
         }
-        let mut window = lock(&self.shared.window);
-        window.flush(false);
-        window.end()
+        self.shared.flush()
     }
 }
 
 /// Looks at what a [`Receiver`] gets, from another thread.
 #[derive(Clone)]
-pub struct Watch(Arc<Shared>);
+pub struct Watch(Arc<dyn Share>);
 
 impl Watch {
     /// What has come so far.
     pub fn tally(&self) -> Tally {
-        lock(&self.0.window).tally().clone()
+        self.0.tally()
     }
 }
 
 /// A thread that could not be started leaves others running.
 impl Drop for Receiver {
     fn drop(&mut self) {
-        self.shared.stop.store(true, Ordering::Relaxed);
+        self.shared.stop();
     }
 }
 
-impl Shared {
+impl<S: Stream> Shared<S> {
     /// Receives until it is to stop.
-    fn receive(&self, socket: &UdpSocket, mut assembler: Assembler) {
+    fn receive(&self, socket: &UdpSocket, mut intake: impl Intake<S>) {
         let mut batch = Batch::new(socket);
         let mut known = HashMap::new();
         let mut ends: Option<Instant> = None;
@@ -238,10 +308,8 @@ impl Shared {
                 bytes += packet.map_or(0, |packet| packet.len() as u64);
                 let source =
                     *known.entry(address).or_insert_with(|| lock(&self.sources).number(address));
-                let parsed = packet.ok_or(Fault::Cut).and_then(Packet::parse);
-                let taken = parsed.and_then(|packet| {
-                    assembler.take(source, &packet, |heap| lock(&self.window).take(heap))
-                });
+                let taken = packet.ok_or(Fault::Cut);
+                let taken = taken.and_then(|packet| intake.take(&self.window, source, packet));
                 faults.extend(taken.err());
             }
             // Senders come and go.
@@ -255,6 +323,6 @@ impl Shared {
             tally.dropped += batch.dropped();
             faults.into_iter().for_each(|fault| tally.count_fault(fault));
         }
-        assembler.clear(|heap| lock(&self.window).take(heap));
+        intake.clear(&self.window);
     }
 }

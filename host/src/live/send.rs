@@ -14,6 +14,53 @@ use crate::{
     samples::{Memory, Samples},
 };
 
+/// A socket to send from; to multicast groups from the interface that has the address `interface`, where one is
+/// given.
+fn open(interface: Option<Ipv4Addr>) -> Result<UdpSocket> {
+    let open = || -> io::Result<UdpSocket> {
+        let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
+        if let Some(interface) = interface {
+            socket2::SockRef::from(&socket).set_multicast_if_v4(&interface)?;
+        }
+        Ok(socket)
+    };
+    open().map_err(|error| Error::invalid(format!("a socket to send from: {error}")))
+}
+
+fn send(socket: &UdpSocket, packet: &[u8], to: SocketAddrV4) -> io::Result<()> {
+    match socket.send_to(packet, to) {
+        // What an earlier packet met: nobody listens yet, or no longer.
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Ok(()),
+        other => other.map(drop),
+    }
+}
+
+/// Sends packets as they are, such as frames of VDIF.
+pub struct Packets {
+    socket: UdpSocket,
+    to: SocketAddrV4,
+}
+
+impl Packets {
+    /// Packets to an address; to a multicast group from the interface that has the address `interface`, where one is
+    /// given.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when no socket is to be had.
+    pub fn new(to: SocketAddrV4, interface: Option<Ipv4Addr>) -> Result<Self> {
+        Ok(Self { socket: open(interface)?, to })
+    }
+
+    /// Sends a packet.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when the system refuses to send it.
+    pub fn send(&self, packet: &[u8]) -> Result<()> {
+        let fault = |error| Error::invalid(format!("cannot send to {}: {error}", self.to));
+        send(&self.socket, packet, self.to).map_err(fault)
+    }
+}
+
 /// Sends the heaps of F-engines, from a socket for each of them.
 pub struct Sender {
     sockets: Vec<UdpSocket>,
@@ -54,16 +101,7 @@ impl Sender {
             return Err(Error::invalid("0 channels of a heap, or addresses: expected at least 1"));
         }
         geometry.check()?;
-        let open = || -> io::Result<UdpSocket> {
-            let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
-            if let Some(interface) = interface {
-                socket2::SockRef::from(&socket).set_multicast_if_v4(&interface)?;
-            }
-            Ok(socket)
-        };
-        let sockets = (0..geometry.fengs).map(|_| open()).collect::<io::Result<_>>();
-        let sockets =
-            sockets.map_err(|error| Error::invalid(format!("a socket to send from: {error}")))?;
+        let sockets = (0..geometry.fengs).map(|_| open(interface)).collect::<Result<_>>()?;
         let payload = Vec::new();
         Ok(Self { sockets, to, geometry, heap_channels, packet_bytes, heap: 0, payload })
     }
@@ -129,13 +167,7 @@ impl Sender {
                     self.heap += 1;
                     let socket = &self.sockets[feng];
                     packets(self.heap, &items, &self.payload, self.packet_bytes, |packet| {
-                        match socket.send_to(packet, to) {
-                            // What an earlier packet met: nobody listens yet, or no longer.
-                            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-                                Ok(())
-                            }
-                            other => other.map(drop),
-                        }
+                        send(socket, packet, to)
                     })
                     .map_err(|error| Error::invalid(format!("cannot send to {to}: {error}")))?;
                     sent += 1;

@@ -1,4 +1,4 @@
-//! What came of all that was received.
+//! What came of all that was received: of heaps, or of frames of VDIF, which are counted as heaps are.
 
 use super::spead::Fault;
 
@@ -21,21 +21,24 @@ pub enum Fate {
     Overrun,
     /// It has no timestamp, F-engine, first channel or samples.
     Lacking,
-    /// Its F-engine is none of those that are listened to.
+    /// Its F-engine, or its thread, is none of those that are listened to.
     Unknown,
     /// Its channels are not, or not all, among those that are correlated.
     Outside,
-    /// Its timestamp is no multiple of a heap's times.
+    /// Its timestamp is no multiple of a heap's times; its number is beyond those of a second, or its header says
+    /// another rate.
     Misaligned,
-    /// Its samples do not fill whole channels.
+    /// Its samples do not fill whole channels, or are others than the stream's.
     WrongSize,
     /// It describes items, or starts or stops a stream, and has no samples.
     Control,
+    /// Its header says that its samples are invalid.
+    Invalid,
 }
 
 impl Fate {
     /// All of them.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Placed,
         Self::Late,
         Self::Repeated,
@@ -49,6 +52,7 @@ impl Fate {
         Self::Misaligned,
         Self::WrongSize,
         Self::Control,
+        Self::Invalid,
     ];
 
     /// One word.
@@ -67,11 +71,12 @@ impl Fate {
             Self::Misaligned => "misaligned",
             Self::WrongSize => "size",
             Self::Control => "control",
+            Self::Invalid => "invalid",
         }
     }
 }
 
-/// Counts of packets and heaps.
+/// Counts of packets, and of heaps or frames.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Packets received, whatever they are.
@@ -84,7 +89,7 @@ pub struct Tally {
     pub jumps: u64,
     faults: [u64; Fault::ALL.len()],
     heaps: [u64; Fate::ALL.len()],
-    /// Heaps of each F-engine that were placed, and those that were not.
+    /// Heaps of each F-engine, or frames of each thread, that were placed, and those that were not.
     pub fengs: Vec<[u64; 2]>,
 }
 

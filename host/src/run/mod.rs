@@ -12,4 +12,5 @@ mod voltages;
 
 pub use dumps::{Dumps, Integration};
 pub use pieces::{Piece, Pieces, Progress};
+pub(crate) use spectra::Engine;
 pub use voltages::Voltages;

@@ -118,7 +118,10 @@ impl Source {
                 let block = blocks.current();
                 (block.missing_within(&range), block.view(shape))
             }
-            Self::Channelising(spectra) => (spectra.missing_within(&range), spectra.view()),
+            Self::Channelising(spectra) => {
+                let engine = spectra.engine();
+                (engine.missing_within(&range), engine.view())
+            }
             Self::Unread(_) => unreachable!("reading has begun"),
         };
         (missing, view.times(range))
@@ -148,7 +151,7 @@ impl<'a> Pieces<'a> {
             )));
         }
         let spectra = SpectraOf::new(voltages, plan)?;
-        let (shape, recorded) = (spectra.shape()?, spectra.recorded());
+        let (shape, recorded) = (spectra.engine().shape()?, spectra.recorded());
         Ok(Self::of(Source::Channelising(Box::new(spectra)), shape, recorded, 1))
     }
 
@@ -228,7 +231,7 @@ impl<'a> Pieces<'a> {
     /// The device's own.
     pub fn clipped(&self) -> Result<Vec<u64>> {
         match &self.source {
-            Source::Channelising(spectra) => spectra.clipped(),
+            Source::Channelising(spectra) => spectra.engine().clipped(),
             Source::Unread(_) | Source::Reading(_) => Ok(Vec::new()),
         }
     }

@@ -9,24 +9,24 @@ use crate::{
     correlate::Shape,
     device::{Buffer, Stream},
     format::missing_within,
-    samples::{Memory, Samples},
+    samples::{Memory, RawSamples, Samples},
 };
 
-/// An F-engine that is fed with a recording. On a GPU spectra stay there.
-pub(super) struct SpectraOf {
-    voltages: Voltages,
+/// An F-engine whose spectra are correlated. On a GPU they stay there.
+pub(crate) struct Engine {
     plan: Channeliser,
     /// On a GPU: room for the spectra of a block, and for the counts of clipped samples.
     room: Option<[Buffer; 2]>,
     /// Of the current block, without samples where they are in the room.
     spectra: Spectra,
     clipped: Vec<u64>,
-    ended: bool,
+    /// Whether the current spectra are in the room.
+    on_device: bool,
 }
 
-impl SpectraOf {
-    /// Spectra of a stream that begins with the recording.
-    pub(super) fn new(voltages: Voltages, mut plan: Channeliser) -> Result<Self> {
+impl Engine {
+    /// A stream that begins.
+    pub fn new(mut plan: Channeliser) -> Result<Self> {
         plan.reset();
         let inputs = plan.shape().inputs;
         let room = match plan.gpu() {
@@ -37,12 +37,17 @@ impl SpectraOf {
                 Some([Buffer::new(gpu, 0)?, counts])
             }
         };
-        let spectra = Spectra::default();
-        Ok(Self { voltages, plan, room, spectra, clipped: vec![0; inputs], ended: false })
+        let (spectra, clipped) = (Spectra::default(), vec![0; inputs]);
+        Ok(Self { plan, room, spectra, clipped, on_device: false })
     }
 
-    /// What a correlator takes them for.
-    pub(super) fn shape(&self) -> Result<Shape> {
+    /// The plan.
+    pub fn plan(&mut self) -> &mut Channeliser {
+        &mut self.plan
+    }
+
+    /// What a correlator takes spectra for.
+    pub fn shape(&self) -> Result<Shape> {
         let shape = self.plan.shape();
         let SpectrumEncoding::Voltage(encoding) = shape.encoding else {
             return Err(Error::invalid(
@@ -54,41 +59,41 @@ impl SpectraOf {
         Ok(Shape { inputs, channels, encoding, layout: shape.layout })
     }
 
-    /// Spectra of the whole recording; `u64::MAX` of a stream whose length nobody knows.
-    pub(super) fn recorded(&self) -> u64 {
-        match self.voltages.recorded() {
-            u64::MAX => u64::MAX,
-            times => self.plan.shape().spectra(times),
-        }
-    }
-
-    /// Goes on to the next block of spectra and says how many they are; [`None`] after the last.
-    pub(super) fn next_block(&mut self) -> Result<Option<usize>> {
-        while !self.ended {
-            match (self.voltages.next_piece()?, &mut self.room) {
-                (Some(samples), None) => self.plan.channelise_into(samples, &mut self.spectra)?,
-                (Some(samples), Some([room, counts])) => {
-                    self.spectra = self.plan.channelise_buffer(samples, room, counts)?;
-                }
-                (None, _) => {
-                    self.ended = true;
-                    self.spectra = self.plan.finish()?;
-                }
-            }
-            let counts = self.clipped.iter_mut().zip(&self.spectra.clipped);
-            counts.for_each(|(sum, count)| *sum += count);
-            if self.spectra.times() > 0 {
-                return Ok(Some(self.spectra.times()));
+    /// Makes the spectra that more samples complete; how many they are.
+    pub fn feed(&mut self, samples: RawSamples<'_>) -> Result<usize> {
+        match &mut self.room {
+            None => self.plan.channelise_into(samples, &mut self.spectra)?,
+            Some([room, counts]) => {
+                self.spectra = self.plan.channelise_buffer(samples, room, counts)?;
             }
         }
-        Ok(None)
+        self.on_device = self.room.is_some();
+        Ok(self.count())
     }
 
-    /// The current block.
-    pub(super) fn view(&self) -> Samples<'_> {
+    /// Makes those that are left at the stream's end; how many they are.
+    pub fn finish(&mut self) -> Result<usize> {
+        self.spectra = self.plan.finish()?;
+        // They are few, and come to the host.
+        self.on_device = false;
+        Ok(self.count())
+    }
+
+    fn count(&mut self) -> usize {
+        let counts = self.clipped.iter_mut().zip(&self.spectra.clipped);
+        counts.for_each(|(sum, count)| *sum += count);
+        self.spectra.times()
+    }
+
+    /// The number of the first of the spectra that were made last.
+    pub fn first(&self) -> u64 {
+        self.spectra.first
+    }
+
+    /// The spectra that were made last.
+    pub fn view(&self) -> Samples<'_> {
         match &self.room {
-            // Those that are left at the end are few, and come to the host.
-            Some([room, _]) if !self.ended => {
+            Some([room, _]) if self.on_device => {
                 let Spectra { encoding, layout, extents, .. } = self.spectra;
                 let SpectrumEncoding::Voltage(encoding) = encoding else { unreachable!("checked") };
                 let memory = Memory::Device(room.slice());
@@ -99,13 +104,13 @@ impl SpectraOf {
         }
     }
 
-    /// Spectra of the current block within `range` of which an input is missing.
-    pub(super) fn missing_within(&self, range: &Range<usize>) -> usize {
+    /// Those among them within `range` of which an input is missing.
+    pub fn missing_within(&self, range: &Range<usize>) -> usize {
         missing_within(&self.spectra.missing, range)
     }
 
     /// Samples of each input that were clipped so far.
-    pub(super) fn clipped(&self) -> Result<Vec<u64>> {
+    pub fn clipped(&self) -> Result<Vec<u64>> {
         let mut clipped = self.clipped.clone();
         if let Some([_, counts]) = &self.room {
             let mut on_device = vec![0; clipped.len()];
@@ -113,5 +118,48 @@ impl SpectraOf {
             clipped.iter_mut().zip(on_device).for_each(|(sum, count)| *sum += count);
         }
         Ok(clipped)
+    }
+}
+
+/// An F-engine that is fed with a recording.
+pub(super) struct SpectraOf {
+    voltages: Voltages,
+    engine: Engine,
+    ended: bool,
+}
+
+impl SpectraOf {
+    /// Spectra of a stream that begins with the recording.
+    pub(super) fn new(voltages: Voltages, plan: Channeliser) -> Result<Self> {
+        Ok(Self { voltages, engine: Engine::new(plan)?, ended: false })
+    }
+
+    pub(super) fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// Spectra of the whole recording; `u64::MAX` of a stream whose length nobody knows.
+    pub(super) fn recorded(&self) -> u64 {
+        match self.voltages.recorded() {
+            u64::MAX => u64::MAX,
+            times => self.engine.plan.shape().spectra(times),
+        }
+    }
+
+    /// Goes on to the next block of spectra and says how many they are; [`None`] after the last.
+    pub(super) fn next_block(&mut self) -> Result<Option<usize>> {
+        while !self.ended {
+            let made = match self.voltages.next_piece()? {
+                Some(samples) => self.engine.feed(samples)?,
+                None => {
+                    self.ended = true;
+                    self.engine.finish()?
+                }
+            };
+            if made > 0 {
+                return Ok(Some(made));
+            }
+        }
+        Ok(None)
     }
 }

@@ -182,11 +182,6 @@ impl Simulation {
         self.check()?;
         let description = description(path)?;
         let Shape { inputs, channels, encoding, layout } = self.shape;
-        // First the largest array: if there is memory for it, there is for the rest.
-        let phases = host::zeros(channels.saturating_mul(inputs).saturating_mul(self.sources))?;
-        let sky = self.sky();
-        let receiver = Receiver::new(self, &sky, phases);
-
         let times = self.times as usize;
         let dtype = match encoding {
             Encoding::Ci8 => Dtype::Int8,
@@ -206,15 +201,8 @@ impl Simulation {
         let sample = encoding.bytes();
         let elements = |samples: usize| (samples * sample / dtype.bytes()) as u64;
         let step = self.shape.bytes_per_time();
-        let block_times = (BLOCK_BYTES / step).clamp(1, times);
-        let (mut block, mut row) = (vec![0; block_times * step], Vec::new());
-        let mut start = 0;
-        while start < times {
-            let count = block_times.min(times - start);
-            let block = &mut block[..count * step];
-            block.par_chunks_exact_mut(step).enumerate().for_each(|(time, samples)| {
-                receiver.receive((start + time) as u64, samples);
-            });
+        let mut row = Vec::new();
+        let sky = self.blocks(|start, block| {
             match layout {
                 Layout::Tcn => writer.write_at(elements(start * channels * inputs), block)?,
                 Layout::Cnt => {
@@ -227,11 +215,39 @@ impl Simulation {
                     }
                 }
             }
-            start += count;
-            progress(start as u64)?;
-        }
+            progress((start + block.len() / step) as u64)
+        })?;
         let described = write_description(description, || self.describe(&sky));
         writer.finish().and(described)?;
+        Ok(sky)
+    }
+
+    /// Hands the samples to `take` block by block, each with its first time, in the order of `tcn` whatever the
+    /// layout, and returns the sky.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] as for [`check`](Self::check); [`Error::OutOfMemory`] for too many sources, inputs and
+    /// channels; whatever `take` returns to stop the simulation.
+    pub fn blocks(&self, mut take: impl FnMut(usize, &[u8]) -> Result<()>) -> Result<Vec<Source>> {
+        self.check()?;
+        let Shape { inputs, channels, .. } = self.shape;
+        // First the largest array: if there is memory for it, there is for the rest.
+        let phases = host::zeros(channels.saturating_mul(inputs).saturating_mul(self.sources))?;
+        let sky = self.sky();
+        let receiver = Receiver::new(self, &sky, phases);
+        let (times, step) = (self.times as usize, self.shape.bytes_per_time());
+        let block_times = (BLOCK_BYTES / step).clamp(1, times);
+        let mut block = vec![0; block_times * step];
+        let mut start = 0;
+        while start < times {
+            let count = block_times.min(times - start);
+            let block = &mut block[..count * step];
+            block.par_chunks_exact_mut(step).enumerate().for_each(|(time, samples)| {
+                receiver.receive((start + time) as u64, samples);
+            });
+            take(start, block)?;
+            start += count;
+        }
         Ok(sky)
     }
 
