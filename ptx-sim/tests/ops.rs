@@ -1,4 +1,4 @@
-//! Every instruction on the simulator against its expectation in plain Rust, with operands of four seeds, or of as
+//! Every instruction on the simulator against its expectation in plain Rust, with operands of 40 seeds, or of as
 //! many as `PTX_SIM_SEEDS` says.
 
 use std::collections::BTreeSet;
@@ -32,7 +32,7 @@ fn run(case: &Case) -> Result<Vec<u8>, ptx_sim::Error> {
 
 #[test]
 fn every_instruction_gives_the_expected_bits() {
-    let seeds = std::env::var("PTX_SIM_SEEDS").map_or(4, |text| text.parse().unwrap());
+    let seeds = std::env::var("PTX_SIM_SEEDS").map_or(40, |text| text.parse().unwrap());
     let mut failures = Vec::new();
     for seed in 0..seeds {
         for case in cases(seed) {
