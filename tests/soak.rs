@@ -1,13 +1,25 @@
-//! Random plans on a GPU against the CPU, for as long as wished: `scripts/soak`.
+//! Random plans on a GPU against the CPU, on the CPU against the oracles, and on a simulated GPU whose streams run in
+//! any order that was not forbidden, for as long as wished: `scripts/soak`.
 //!
 //! `CORRUST_SOAK_DEVICE` (default `sim`), `CORRUST_SOAK` seconds (default 10) and `CORRUST_SOAK_SEED` say where, how long and
 //! which; a plan that differs is named with its seed, by which it comes again.
 
 #[allow(dead_code, reason = "each test takes what it needs")]
 mod device;
+mod lazy_gpu;
+#[allow(dead_code, reason = "each test takes what it needs")]
+mod oracle;
+#[path = "oracle/beamform.rs"]
+mod oracle_of_beams;
+#[path = "oracle/autocorrelate.rs"]
+#[allow(dead_code, reason = "each test takes what it needs")]
+mod oracle_of_curves;
 
 use std::{
     fmt,
+    panic::{AssertUnwindSafe, catch_unwind},
+    rc::Rc,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -16,9 +28,11 @@ use corrust::{
     autocorrelate::{Scheme, Sums},
     beamform::{Beams, Rounding},
     channelise::Spectra,
-    correlate::{DROP, Dump},
+    correlate::{DROP, Dump, baseline},
+    device::Gpu,
     samples::{Memory, Missing, RawEncoding, RawLayout, RawSamples, Samples},
 };
+use num_complex::Complex;
 use rand::{Rng, RngExt, SeedableRng, rngs::StdRng};
 
 /// What a plan gave.
@@ -38,8 +52,27 @@ struct Scale {
     samples: usize,
 }
 
+/// Where a plan runs.
+enum Place {
+    Devices(Devices),
+    Gpu(Arc<dyn Gpu>),
+}
+
+/// The builder at the place.
+macro_rules! at {
+    ($place:expr, $builder:expr) => {
+        match $place {
+            Place::Devices(devices) => $builder.device(devices.clone()),
+            Place::Gpu(gpu) => $builder.gpu(gpu.clone()),
+        }
+    };
+}
+
 /// Builds a plan at a place, feeds it, and says what came of it.
-type Run = dyn Fn(&Devices) -> Result<Outcome>;
+type Run = dyn Fn(&Place) -> Result<Outcome>;
+
+/// Asserts that an outcome is what the plain loops of `tests/oracle` give.
+type Judge = dyn Fn(&Outcome);
 
 /// A plan, and what it is fed with.
 struct Plan {
@@ -47,6 +80,8 @@ struct Plan {
     name: String,
     samples: usize,
     run: Box<Run>,
+    /// None for spectra, of which the oracle has bounds instead of bits (`tests/channelise.rs`).
+    judge: Option<Box<Judge>>,
 }
 
 impl fmt::Display for Plan {
@@ -75,6 +110,11 @@ fn bytes(random: &mut StdRng, count: usize) -> Vec<u8> {
     bytes
 }
 
+/// Spoils what a plan has no right to read any more.
+fn used(bytes: &mut [u8]) {
+    bytes.fill(0x5a);
+}
+
 /// Cuts of `0..times` into a few pieces.
 fn cuts(random: &mut StdRng, times: usize) -> Vec<usize> {
     let mut cuts: Vec<usize> =
@@ -94,6 +134,12 @@ fn missing(random: &mut StdRng, times: usize, channels: usize, inputs: usize) ->
         .map(|_| Missing { times: range(times), channels: range(channels), inputs: range(inputs) })
         .collect();
     all.into_iter().take(random.random_range(0..4)).collect()
+}
+
+/// Channels, and in each the pairs of inputs in the order of baselines.
+fn every_baseline(channels: usize, inputs: usize) -> impl Iterator<Item = (usize, usize, usize)> {
+    let pairs = move |channel| (0..inputs).flat_map(move |i| (0..=i).map(move |j| (channel, i, j)));
+    (0..channels).flat_map(pairs)
 }
 
 fn correlation(random: &mut StdRng, scale: Scale) -> Plan {
@@ -120,11 +166,57 @@ fn correlation(random: &mut StdRng, scale: Scale) -> Plan {
     let name = format!(
         "correlate {inputs} x {channels} x {times} {encoding} {layout}, {gates} gates, shifts {shifts:?}"
     );
-    let run = move |device: &Devices| {
+    let fed = Rc::new(pieces);
+    let (pieces, delays) = (fed.clone(), shifts.clone());
+    let judge = move |outcome: &Outcome| {
+        let Outcome::Dumps(dumps) = outcome else { panic!("dumps") };
+        assert_eq!(dumps.len(), gates);
+        // Each time's piece, and its number there.
+        let mut places = Vec::new();
+        let mut blocks = Vec::new();
+        for (number, (bytes, _, lost)) in fed.iter().enumerate() {
+            let times = bytes.len() / of_time;
+            places.extend((0..times).map(|time| (number, time)));
+            let bytes = bytes.clone();
+            blocks.push((oracle::Block { inputs, channels, times, encoding, layout, bytes }, lost));
+        }
+        let sample = |channel: usize, input: usize, time: usize| {
+            let time = time.checked_sub(delays.get(input).copied().unwrap_or(0))?;
+            let (piece, time) = places[time];
+            let (block, lost) = &blocks[piece];
+            let gone = lost.iter().any(|gap| {
+                gap.times.contains(&time)
+                    && gap.channels.contains(&channel)
+                    && gap.inputs.contains(&input)
+            });
+            (!gone).then(|| block.sample(channel, input, time))
+        };
+        for (gate, dump) in dumps.iter().enumerate() {
+            let of_gate = |&time: &usize| {
+                let (piece, within) = places[time];
+                gates == 1 || usize::from(fed[piece].1[within]) == gate
+            };
+            let times: Vec<usize> = (0..places.len()).filter(of_gate).collect();
+            assert_eq!(dump.times, times.len() as u64, "times of gate {gate}");
+            let expected = oracle::correlate(inputs, channels, times.into_iter(), sample);
+            let sums = dump.visibilities.integer().expect("integers");
+            for (channel, i, j) in every_baseline(channels, inputs) {
+                let expected = expected[channel][baseline(i, j)];
+                let found = sums[[channel, baseline(i, j)]];
+                let what = format!("gate {gate}, channel {channel}, inputs {i} and {j}");
+                let exact = Complex::new(expected.re as i64, expected.im as i64);
+                assert_eq!(found, exact, "{what}");
+                let count = dump.valid.get(channel, baseline(i, j));
+                assert_eq!(count, expected.count, "samples of {what}");
+            }
+        }
+    };
+    let run = move |place: &Place| {
         let builder = Correlator::builder(inputs, channels).encoding(encoding).layout(layout);
         let builder = builder.gates(gates).shifts(&shifts);
-        let mut plan = builder.device(device.clone()).build()?;
-        for (bytes, of_times, lost) in &pieces {
+        let mut plan = at!(place, builder).build()?;
+        for (bytes, of_times, lost) in pieces.iter() {
+            let mut bytes = bytes.clone();
             let samples = Samples::new(&bytes[..], encoding, layout, channels, inputs)?;
             let samples = samples.missing(lost);
             if gates == 1 {
@@ -134,10 +226,12 @@ fn correlation(random: &mut StdRng, scale: Scale) -> Plan {
                 let of_times: Vec<u8> = of_times.iter().map(known).collect();
                 plan.accumulate_gated(samples, &of_times)?;
             }
+            used(&mut bytes);
         }
         Ok(Outcome::Dumps(plan.dump_gates()?))
     };
-    Plan { name, samples: inputs * channels * times, run: Box::new(run) }
+    let judge: Box<Judge> = Box::new(judge);
+    Plan { name, samples: inputs * channels * times, run: Box::new(run), judge: Some(judge) }
 }
 
 fn beams(random: &mut StdRng, scale: Scale) -> Plan {
@@ -154,16 +248,51 @@ fn beams(random: &mut StdRng, scale: Scale) -> Plan {
         .map(|cut| bytes(random, (cut[1] - cut[0]) * of_time))
         .collect();
     let name = format!("beamform {dishes} x {beams} x {channels} x {polarisations} x {times}");
-    let run = move |device: &Devices| {
+    let fed = Rc::new((pieces, weights, shifts));
+    let given = fed.clone();
+    let judge = move |outcome: &Outcome| {
+        let Outcome::Beams(found) = outcome else { panic!("beams") };
+        let (pieces, weights, shifts) = &*given;
+        assert_eq!(found.len(), pieces.len());
+        let signed = |byte: u8| i8::from_ne_bytes([byte]);
+        let (weights, _) = weights.as_chunks::<2>();
+        for (found, voltages) in found.iter().zip(pieces) {
+            let case = oracle_of_beams::Case {
+                dishes,
+                beams,
+                channels,
+                polarisations,
+                times: voltages.len() / of_time,
+                voltages: voltages.clone(),
+                weights: weights.iter().map(|&[re, im]| (signed(re), signed(im))).collect(),
+                shifts: shifts.clone(),
+            };
+            let rounding = match rounding {
+                Rounding::Nearest => oracle_of_beams::Rounding::Nearest,
+                Rounding::Floor => oracle_of_beams::Rounding::Floor,
+            };
+            let expected = oracle_of_beams::beamform(&case, rounding);
+            assert!(found.samples.iter().eq(&expected.samples), "samples");
+            assert!(found.clipped.iter().eq(&expected.clipped), "clipped");
+        }
+    };
+    let run = move |place: &Place| {
+        let (pieces, weights, shifts) = &*fed;
         let builder = Beamformer::builder(dishes, beams).channels(channels);
         let builder = builder.polarisations(polarisations).rounding(rounding);
-        let mut plan = builder.device(device.clone()).build()?;
-        plan.set_weights(&weights)?;
-        plan.set_shifts(&shifts)?;
-        let beams: Result<_> = pieces.iter().map(|piece| plan.beamform(&piece[..])).collect();
-        Ok(Outcome::Beams(beams?))
+        let mut plan = at!(place, builder).build()?;
+        plan.set_weights(weights)?;
+        plan.set_shifts(shifts)?;
+        let beams = pieces.iter().map(|piece| {
+            let mut piece = piece.clone();
+            let beams = plan.beamform(&piece[..])?;
+            used(&mut piece);
+            Ok(beams)
+        });
+        Ok(Outcome::Beams(beams.collect::<Result<_>>()?))
     };
-    Plan { name, samples: of_time * times, run: Box::new(run) }
+    let judge: Box<Judge> = Box::new(judge);
+    Plan { name, samples: of_time * times, run: Box::new(run), judge: Some(judge) }
 }
 
 fn curves(random: &mut StdRng, scale: Scale) -> Plan {
@@ -185,20 +314,52 @@ fn curves(random: &mut StdRng, scale: Scale) -> Plan {
         })
         .collect();
     let name = format!("autocorrelate {sensors} x {times}, {groups} x {lags} {scheme} {pairs:?}");
-    let run = move |device: &Devices| {
+    let fed = Rc::new((pieces, pairs));
+    let given = fed.clone();
+    let judge = move |outcome: &Outcome| {
+        let Outcome::Sums(found) = outcome else { panic!("sums") };
+        let (pieces, pairs) = &*given;
+        let each: Vec<_> = (0..sensors).map(|sensor| (sensor, sensor)).collect();
+        let rows = pairs.as_ref().unwrap_or(&each);
+        // After every piece, what came until then.
+        let mut stream = oracle_of_curves::Stream::<u8> { sensors, counts: Vec::new() };
+        for (sums, piece) in found.iter().zip(pieces) {
+            stream.counts.extend(piece);
+            for (row, &pair) in rows.iter().enumerate() {
+                let expected = oracle_of_curves::bin_groups(&stream, pair, groups, lags);
+                assert_eq!(sums.points.len(), expected.len());
+                for (index, expected) in expected.into_iter().enumerate() {
+                    let found = oracle_of_curves::Point {
+                        lag: sums.points[index].lag,
+                        products: sums.products[[row, index]],
+                        curve_products: sums.curve_products[[row, index]],
+                        direct: sums.direct[[row, index]],
+                        delayed: sums.delayed[[row, index]],
+                        bins: sums.bins[index],
+                    };
+                    assert_eq!(found, expected, "row {row}, point {index}");
+                }
+            }
+        }
+    };
+    let run = move |place: &Place| {
+        let (pieces, pairs) = &*fed;
         let builder = Autocorrelator::builder(sensors).groups(groups).lags(lags).scheme(scheme);
-        let builder = match &pairs {
+        let builder = match pairs {
             Some(pairs) => builder.pairs(pairs),
             None => builder,
         };
-        let mut plan = builder.device(device.clone()).build()?;
+        let mut plan = at!(place, builder).build()?;
         let sums = pieces.iter().map(|piece| {
+            let mut piece = piece.clone();
             plan.accumulate(&piece[..])?;
+            used(&mut piece);
             plan.snapshot()
         });
         Ok(Outcome::Sums(sums.collect::<Result<_>>()?))
     };
-    Plan { name, samples: sensors * times, run: Box::new(run) }
+    let judge: Box<Judge> = Box::new(judge);
+    Plan { name, samples: sensors * times, run: Box::new(run), judge: Some(judge) }
 }
 
 fn spectra(random: &mut StdRng, scale: Scale) -> Plan {
@@ -235,18 +396,20 @@ fn spectra(random: &mut StdRng, scale: Scale) -> Plan {
     let name = format!(
         "channelise {inputs} x {times} {encoding} {layout} to {channels}, {taps} taps, hop {hop}"
     );
-    let run = move |device: &Devices| {
+    let run = move |place: &Place| {
         let builder = Channeliser::builder(inputs, channels).encoding(encoding).layout(layout);
-        let mut plan = builder.taps(taps).hop(hop).device(device.clone()).build()?;
+        let mut plan = at!(place, builder.taps(taps).hop(hop)).build()?;
         let mut found = Vec::new();
         for (bytes, lost) in &pieces {
-            let samples = RawSamples::new(Memory::Host(bytes), encoding, layout, inputs)?;
+            let mut bytes = bytes.clone();
+            let samples = RawSamples::new(Memory::Host(&bytes), encoding, layout, inputs)?;
             found.push(plan.channelise(samples.missing(lost))?);
+            used(&mut bytes);
         }
         found.push(plan.finish()?);
         Ok(Outcome::Spectra(found))
     };
-    Plan { name, samples: inputs * times, run: Box::new(run) }
+    Plan { name, samples: inputs * times, run: Box::new(run), judge: None }
 }
 
 /// What an environment variable says.
@@ -257,22 +420,35 @@ fn setting<T: std::str::FromStr>(name: &str, by_default: T) -> T {
     }
 }
 
-#[test]
-fn random_plans_give_what_the_cpu_gives() {
-    let name: String = setting("CORRUST_SOAK_DEVICE", "sim".to_owned());
-    let devices: Devices = name.parse().unwrap();
-    let Some(_) = device::there(&name, Correlator::builder(1, 1).device(devices.clone()).build())
-    else {
-        return;
-    };
-    let simulated = name == "sim";
-    let scale = match simulated {
-        true => Scale { inputs: 70, samples: 4000 },
-        false => Scale { inputs: 600, samples: 1 << 24 },
-    };
+/// Sizes that a simulator and the oracles compute in milliseconds.
+const SMALL: Scale = Scale { inputs: 70, samples: 4000 };
+
+/// Plans made, by system, and their samples.
+#[derive(Default)]
+struct Made {
+    plans: [u64; 4],
+    samples: f64,
+}
+
+impl fmt::Display for Made {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [correlate, beamform, autocorrelate, channelise] = self.plans;
+        write!(
+            f,
+            "{} plans ({correlate} correlate, {beamform} beamform, {autocorrelate} autocorrelate, \
+             {channelise} channelise), {:.3e} samples",
+            self.plans.iter().sum::<u64>(),
+            self.samples
+        )
+    }
+}
+
+/// Random plans from the seed that was asked for, until the time is over: each by `look`, which says whether it
+/// was compared.
+fn soak(name: &str, scale: Scale, look: impl Fn(u64, &Plan) -> bool) {
     let time = Duration::from_secs(setting("CORRUST_SOAK", 10));
     let first: u64 = setting("CORRUST_SOAK_SEED", 1);
-    let (start, mut plans, mut samples) = (Instant::now(), [0_u64; 4], 0.0);
+    let (start, mut made) = (Instant::now(), Made::default());
     for seed in first.. {
         if start.elapsed() >= time {
             break;
@@ -281,33 +457,67 @@ fn random_plans_give_what_the_cpu_gives() {
         let system = random.random_range(0..4);
         let make = [correlation, beams, curves, spectra][system];
         let plan = make(&mut random, scale);
-        let expected = (plan.run)(&Device::Cpu.into());
-        let found = (plan.run)(&devices);
-        match (expected, found) {
-            (Ok(expected), Ok(found)) => {
-                assert!(found == expected, "CORRUST_SOAK_SEED={seed}: {plan}: not the CPU's");
-            }
-            (Err(expected), Err(found)) => {
-                assert_eq!(found.to_string(), expected.to_string(), "seed {seed}: {plan}");
-            }
-            (expected, found) => panic!(
-                "CORRUST_SOAK_SEED={seed}: {plan}: the CPU says {:?}, {name} {:?}",
-                expected.err(),
-                found.err()
-            ),
+        if look(seed, &plan) {
+            made.plans[system] += 1;
+            made.samples += plan.samples as f64;
         }
-        plans[system] += 1;
-        samples += plan.samples as f64;
     }
-    println!(
-        "{name}: {} plans ({} correlate, {} beamform, {} autocorrelate, {} channelise), {:.3e} samples, \
-         0 mismatches in {:.0} s",
-        plans.iter().sum::<u64>(),
-        plans[0],
-        plans[1],
-        plans[2],
-        plans[3],
-        samples,
-        start.elapsed().as_secs_f64()
-    );
+    println!("{name}: {made}, 0 mismatches in {:.0} s", start.elapsed().as_secs_f64());
+}
+
+/// What a plan gives at a place is what it gives on the CPU, an error too.
+fn compare(name: &str, place: &Place, seed: u64, plan: &Plan) -> bool {
+    let expected = (plan.run)(&Place::Devices(Device::Cpu.into()));
+    match (expected, (plan.run)(place)) {
+        (Ok(expected), Ok(found)) => {
+            assert!(found == expected, "CORRUST_SOAK_SEED={seed}: {plan}: not the CPU's");
+        }
+        (Err(expected), Err(found)) => {
+            assert_eq!(found.to_string(), expected.to_string(), "seed {seed}: {plan}");
+        }
+        (expected, found) => panic!(
+            "CORRUST_SOAK_SEED={seed}: {plan}: the CPU says {:?}, {name} {:?}",
+            expected.err(),
+            found.err()
+        ),
+    }
+    true
+}
+
+#[test]
+fn random_plans_give_what_the_cpu_gives() {
+    let name: String = setting("CORRUST_SOAK_DEVICE", "sim".to_owned());
+    let devices: Devices = name.parse().unwrap();
+    let Some(_) = device::there(&name, Correlator::builder(1, 1).device(devices.clone()).build())
+    else {
+        return;
+    };
+    let scale = match name == "sim" {
+        true => SMALL,
+        false => Scale { inputs: 600, samples: 1 << 24 },
+    };
+    let place = Place::Devices(devices);
+    soak(&name, scale, |seed, plan| compare(&name, &place, seed, plan));
+}
+
+#[test]
+fn streams_in_any_order_give_what_the_cpu_gives() {
+    soak("any order", SMALL, |seed, plan| {
+        let gpu = Arc::new(lazy_gpu::LazyGpu::new(seed));
+        compare("a GPU in any order", &Place::Gpu(gpu), seed, plan)
+    });
+}
+
+#[test]
+fn random_plans_on_the_cpu_give_what_the_oracles_give() {
+    soak("oracle", SMALL, |seed, plan| {
+        let Some(judge) = &plan.judge else { return false };
+        let found = (plan.run)(&Place::Devices(Device::Cpu.into()));
+        let found =
+            found.unwrap_or_else(|error| panic!("CORRUST_SOAK_SEED={seed}: {plan}: {error}"));
+        // The loops say what differs, this which plan it was.
+        let judged = catch_unwind(AssertUnwindSafe(|| judge(&found)));
+        assert!(judged.is_ok(), "CORRUST_SOAK_SEED={seed}: {plan}: not the oracle's");
+        true
+    });
 }

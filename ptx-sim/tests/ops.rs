@@ -1,4 +1,5 @@
-//! Every instruction on the simulator against its expectation in plain Rust.
+//! Every instruction on the simulator against its expectation in plain Rust, with operands of 40 seeds, or of as
+//! many as `PTX_SIM_SEEDS` says.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -31,8 +32,9 @@ fn run(case: &Case) -> Result<Vec<u8>, ptx_sim::Error> {
 
 #[test]
 fn every_instruction_gives_the_expected_bits() {
+    let seeds = std::env::var("PTX_SIM_SEEDS").map_or(40, |text| text.parse().unwrap());
     let mut failures = Vec::new();
-    for seed in 0..4 {
+    for seed in 0..seeds {
         for case in cases(seed) {
             match run(&case) {
                 Err(e) => failures.push(format!("{}: {e}", case.entry)),

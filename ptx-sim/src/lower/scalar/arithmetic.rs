@@ -123,8 +123,8 @@ pub(super) fn small<T: Float>(op: &str) -> Option<(AluFn, usize)> {
 pub(super) fn paired(op: &str) -> Option<(AluFn, usize)> {
     fn each(a: u32, b: u32, c: u32, f: impl Fn(f64, f64, f64) -> f64) -> u32 {
         let part = |v: u32, s: u32| f16::from_bits((v >> s) as u16).to_f64();
-        let one =
-            |s| u32::from(f16::from_f64(f(part(a, s), part(b, s), part(c, s))).to_bits()) << s;
+        let rounded = |v: f64| u32::from(<f16 as Float>::from_f64(v).to_bits());
+        let one = |s| rounded(f(part(a, s), part(b, s), part(c, s))) << s;
         one(0) | one(16)
     }
     Some(match op {

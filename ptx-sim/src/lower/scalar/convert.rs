@@ -53,7 +53,7 @@ pub(super) fn int_to_float<S: Int>(to: Type) -> Lowered<AluFn> {
     Ok(match to {
         Type::F32 => alu!(|a: S| -> f32 { a.to_f32() }),
         Type::F64 => alu!(|a: S| -> f64 { a.to_f64() }),
-        Type::F16 => alu!(|a: S| -> f16 { f16::from_f64(a.to_f64()) }),
+        Type::F16 => alu!(|a: S| -> f16 { <f16 as Float>::from_f64(a.to_f64()) }),
         _ => return unknown("cvt", to),
     })
 }

@@ -170,6 +170,40 @@ macro_rules! float {
 float! {
     f64: |v| v, |v| v;
     f32: f64::from, |v| v as f32;
-    f16: f16::to_f64, f16::from_f64;
-    bf16: bf16::to_f64, bf16::from_f64;
+    f16: f16::to_f64, |v| f16::from_f32(to_odd(v));
+    bf16: bf16::to_f64, |v| bf16::from_f32(to_odd(v));
+}
+
+/// The nearest `f32` that is no further from zero, its last bit set where it is not the value itself: what is rounded
+/// to fewer bits from it is what would be from the value. `half` forgets the last 32 bits of an `f64`.
+fn to_odd(v: f64) -> f32 {
+    let near = v as f32;
+    if f64::from(near) == v || v.is_nan() {
+        return near;
+    }
+    let beyond = f64::from(near).abs() > v.abs();
+    f32::from_bits((near.to_bits() - u32::from(beyond)) | 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_lies_beside_the_middle_of_two_is_rounded_to_the_nearer() {
+        for (tie, least) in [(1.0 + 2f64.powi(-11), 0x3c00), (1.0 + 3.0 * 2f64.powi(-11), 0x3c01)] {
+            let bits = |v: f64| <f16 as Float>::from_f64(v).to_bits();
+            // To an even one in the middle itself.
+            assert_eq!(bits(tie), least + (least & 1));
+            assert_eq!(bits(tie + 2f64.powi(-45)), least + 1);
+            assert_eq!(bits(tie - 2f64.powi(-45)), least);
+            assert_eq!(bits(-tie - 2f64.powi(-45)), 0x8000 | (least + 1));
+        }
+        let bits = |v: f64| <bf16 as Float>::from_f64(v).to_bits();
+        assert_eq!(bits(f64::from(f32::from_bits(0x3f80_8001))), 0x3f81);
+        assert_eq!(bits(f64::from(f32::from_bits(0x3f80_8000))), 0x3f80);
+        assert_eq!(bits(f64::MAX), 0x7f80);
+        assert_eq!(bits(-f64::MIN_POSITIVE), 0x8000);
+        assert!(<bf16 as Float>::from_f64(f64::NAN).is_nan());
+    }
 }
