@@ -72,11 +72,12 @@ impl Source {
         let shape =
             Shape { inputs: 16, channels: 128, encoding: Encoding::Ci8, layout: Layout::Tcn };
         let times = 8192;
-        let mut block = Block { times, ..Block::new() };
+        let mut bytes = Vec::new();
         Simulation { shape, times: times as u64, sources: 3, seed: 1 }.blocks(|_, samples| {
-            block.samples.extend_from_slice(samples);
+            bytes.extend_from_slice(samples);
             Ok(())
         })?;
+        let block = Block { times, samples: bytes.into(), ..Block::new() };
         Ok(Self::Simulated { block, shape })
     }
 
