@@ -186,6 +186,12 @@ impl Autocorrelator {
         self.instants
     }
 
+    /// The GPU that autocorrelates, the first of several; [`None`] on the CPU. It copies quickest from memory
+    /// that it has locked ([`Gpu::locked_bytes`]).
+    pub fn gpu(&self) -> Option<&Arc<dyn Gpu>> {
+        self.place.gpus.first()
+    }
+
     /// The device that computes, as a person would name it.
     pub fn device_name(&self) -> &str {
         self.backend.device_name()

@@ -11,6 +11,6 @@ mod spectra;
 mod voltages;
 
 pub use dumps::{Dumps, Integration};
-pub use pieces::{Piece, Pieces, Progress};
+pub use pieces::{Piece, Pieces, Progress, Recorded};
 pub(crate) use spectra::Engine;
 pub use voltages::Voltages;

@@ -14,8 +14,9 @@ use crate::{
     Channeliser, Error, Result,
     correlate::Shape,
     device::Gpu,
-    format::{Block, ReadAhead, Recording},
-    samples::Samples,
+    format::{Block, RawShape, ReadAhead, Recording},
+    photons::CountShape,
+    samples::{Missing, RawSamples, Samples},
 };
 
 /// How far the work on a recording has come; of bits in times, not in words.
@@ -27,9 +28,89 @@ pub struct Progress {
     pub times: u64,
 }
 
+/// What a recording holds that can be read piece by piece: voltages of channels ([`Shape`]), raw ones
+/// ([`RawShape`]), counts of photons ([`CountShape`]).
+pub trait Recorded: Copy + Send + 'static {
+    /// Some times of a block.
+    type View<'a>;
+
+    /// Times of a sample: more than 1 in words of bits.
+    fn word(&self) -> u64 {
+        1
+    }
+
+    /// The samples in `range` of a block, which hold `held` times.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when they do not hold so many.
+    fn view<'a>(
+        &self,
+        block: &'a Block,
+        range: Range<usize>,
+        held: usize,
+    ) -> Result<Self::View<'a>>;
+
+    /// A block of `times` times, all missing.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`].
+    fn nothing(&self, times: usize) -> Result<Block>;
+}
+
+impl Recorded for Shape {
+    type View<'a> = Samples<'a>;
+
+    fn word(&self) -> u64 {
+        self.encoding.times() as u64
+    }
+
+    fn view<'a>(&self, block: &'a Block, range: Range<usize>, held: usize) -> Result<Samples<'a>> {
+        block.view(self).times(range).holding(held)
+    }
+
+    fn nothing(&self, times: usize) -> Result<Block> {
+        Block::missing(self, times)
+    }
+}
+
+impl Recorded for RawShape {
+    type View<'a> = RawSamples<'a>;
+
+    fn view<'a>(
+        &self,
+        block: &'a Block,
+        range: Range<usize>,
+        _held: usize,
+    ) -> Result<RawSamples<'a>> {
+        Ok(block.raw(self).times(range))
+    }
+
+    fn nothing(&self, times: usize) -> Result<Block> {
+        let mut block = Block::new();
+        block.reset_bytes(self.bytes(times), times)?;
+        block.missing.push(Missing::times(0..times));
+        Ok(block)
+    }
+}
+
+impl Recorded for CountShape {
+    /// Counts `[instant][sensor]`; of two bytes the low one comes first.
+    type View<'a> = &'a [u8];
+
+    fn view<'a>(&self, block: &'a Block, range: Range<usize>, _held: usize) -> Result<&'a [u8]> {
+        Ok(&block.samples[range.start * self.bytes()..range.end * self.bytes()])
+    }
+
+    fn nothing(&self, times: usize) -> Result<Block> {
+        let mut block = Block::new();
+        block.fill_counts(*self, times, |_| Ok(()))?;
+        Ok(block)
+    }
+}
+
 /// Consecutive times of a recording; of bits words.
 #[derive(Clone, Copy, Debug)]
-pub struct Piece<'a> {
+pub struct Piece<View> {
     /// The first of them, counted from the recording's first.
     pub start: u64,
     /// How many they are.
@@ -40,7 +121,7 @@ pub struct Piece<'a> {
     /// memory, but for a piece of `cnt` samples cut out of a longer block; spectra in the memory of the
     /// F-engine's GPU. [`None`] within a gap longer than a block: all are missing, and nothing is to be
     /// computed.
-    pub samples: Option<Samples<'a>>,
+    pub samples: Option<View>,
 }
 
 /// Cuts a recording into pieces for a plan. It reads ahead, in a thread of its own, from the first piece
@@ -59,8 +140,8 @@ pub struct Piece<'a> {
 ///     Ok(bytes)
 /// }
 /// ```
-pub struct Pieces<'a> {
-    shape: Shape,
+pub struct Pieces<'a, S: Recorded = Shape> {
+    shape: S,
     recorded: u64,
     /// Times that the last word of bits lacks.
     absent: usize,
@@ -70,7 +151,7 @@ pub struct Pieces<'a> {
     done: u64,
     /// Times of a gap that have samples, because delayed ones still come out there.
     delay: u64,
-    source: Source,
+    source: Source<S>,
     /// What the blocks' memory is locked for.
     gpu: Option<Arc<dyn Gpu>>,
     /// What has such samples.
@@ -84,59 +165,59 @@ pub struct Pieces<'a> {
 }
 
 /// Where blocks come from.
-enum Source {
+enum Source<S> {
     /// Nothing has been read.
-    Unread(Option<Box<dyn Recording>>),
-    Reading(ReadAhead),
-    Channelising(Box<SpectraOf>),
+    Unread(Option<Box<dyn Recording<S>>>),
+    Begun(Box<dyn Blocks<S>>),
 }
 
-impl Source {
-    /// Goes on to the next block, and says how long the gap before it is and how many times it has;
-    /// [`None`] after the last. What is read is read in blocks of `times` times, which begin now if they have
-    /// not yet.
-    fn next_block(
-        &mut self,
-        times: usize,
-        gpu: Option<&Arc<dyn Gpu>>,
-    ) -> Result<Option<(u64, usize)>> {
+/// Blocks of a recording, one after the other.
+pub(super) trait Blocks<S: Recorded>: Send {
+    /// Goes on to the next block, and says how long the gap before it is and how many times it has; [`None`]
+    /// after the last.
+    fn next_block(&mut self) -> Result<Option<(u64, usize)>>;
+
+    /// Times of the current block within `range` that are missing.
+    fn missing_within(&self, range: &Range<usize>) -> usize;
+
+    /// The samples in `range` of the current block, which hold `held` times.
+    fn view(&self, shape: &S, range: Range<usize>, held: usize) -> Result<S::View<'_>>;
+
+    /// Samples of each input that an F-engine has clipped so far; none without one.
+    fn clipped(&self) -> Result<Vec<u64>> {
+        Ok(Vec::new())
+    }
+}
+
+impl<S: Recorded> Blocks<S> for ReadAhead {
+    fn next_block(&mut self) -> Result<Option<(u64, usize)>> {
+        Ok(self.next_block()?.map(|block| (block.gap, block.times)))
+    }
+
+    fn missing_within(&self, range: &Range<usize>) -> usize {
+        self.current().missing_within(range)
+    }
+
+    fn view(&self, shape: &S, range: Range<usize>, held: usize) -> Result<S::View<'_>> {
+        shape.view(self.current(), range, held)
+    }
+}
+
+impl<S: Recorded> Source<S> {
+    /// The blocks, of `times` times each, which are read from now on if they have not been.
+    fn begin(&mut self, times: usize, gpu: Option<&Arc<dyn Gpu>>) -> &mut dyn Blocks<S> {
         if let Self::Unread(recording) = self {
             let recording = recording.take().expect("a recording begins once");
-            *self = Self::Reading(ReadAhead::locked_for(gpu, recording, times));
+            *self = Self::Begun(Box::new(ReadAhead::locked_for(gpu, recording, times)));
         }
         match self {
-            Self::Reading(blocks) => Ok(blocks.next_block()?.map(|block| (block.gap, block.times))),
-            Self::Channelising(spectra) => Ok(spectra.next_block()?.map(|times| (0, times))),
+            Self::Begun(blocks) => &mut **blocks,
             Self::Unread(_) => unreachable!("reading has begun"),
         }
-    }
-
-    /// Times of the current block that are missing, and its samples.
-    fn current(&self, shape: &Shape, range: Range<usize>) -> (usize, Samples<'_>) {
-        let (missing, view) = match self {
-            Self::Reading(blocks) => {
-                let block = blocks.current();
-                (block.missing_within(&range), block.view(shape))
-            }
-            Self::Channelising(spectra) => {
-                let engine = spectra.engine();
-                (engine.missing_within(&range), engine.view())
-            }
-            Self::Unread(_) => unreachable!("reading has begun"),
-        };
-        (missing, view.times(range))
     }
 }
 
-impl<'a> Pieces<'a> {
-    /// Pieces of a recording, read in blocks of `block_times` times, at least 1.
-    pub fn over(recording: Box<dyn Recording>, block_times: usize) -> Self {
-        let (shape, recorded) = (recording.shape(), recording.times());
-        let absent = recording.absent();
-        let source = Source::Unread(Some(recording));
-        Self { absent, ..Self::of(source, shape, recorded, block_times.max(1)) }
-    }
-
+impl Pieces<'_> {
     /// Pieces of the spectra that an F-engine makes of raw voltages; a spectrum is a time. The plan begins
     /// another stream. On a GPU spectra stay there, for a plan on the same one.
     ///
@@ -152,10 +233,31 @@ impl<'a> Pieces<'a> {
         }
         let spectra = SpectraOf::new(voltages, plan)?;
         let (shape, recorded) = (spectra.engine().shape()?, spectra.recorded());
-        Ok(Self::of(Source::Channelising(Box::new(spectra)), shape, recorded, 1))
+        Ok(Self::of(Source::Begun(Box::new(spectra)), shape, recorded, 1))
     }
 
-    fn of(source: Source, shape: Shape, recorded: u64, block_times: usize) -> Self {
+    /// Samples of each input that the F-engine has clipped so far; none without one.
+    ///
+    /// # Errors
+    /// The device's own.
+    pub fn clipped(&self) -> Result<Vec<u64>> {
+        match &self.source {
+            Source::Begun(blocks) => blocks.clipped(),
+            Source::Unread(_) => Ok(Vec::new()),
+        }
+    }
+}
+
+impl<'a, S: Recorded> Pieces<'a, S> {
+    /// Pieces of a recording, read in blocks of `block_times` times, at least 1.
+    pub fn over(recording: Box<dyn Recording<S>>, block_times: usize) -> Self {
+        let (shape, recorded) = (recording.shape(), recording.times());
+        let absent = recording.absent();
+        let source = Source::Unread(Some(recording));
+        Self { absent, ..Self::of(source, shape, recorded, block_times.max(1)) }
+    }
+
+    fn of(source: Source<S>, shape: S, recorded: u64, block_times: usize) -> Self {
         Self {
             shape,
             recorded,
@@ -205,7 +307,7 @@ impl<'a> Pieces<'a> {
     }
 
     /// What the recording's samples are.
-    pub fn shape(&self) -> &Shape {
+    pub fn shape(&self) -> &S {
         &self.shape
     }
 
@@ -217,23 +319,12 @@ impl<'a> Pieces<'a> {
     /// Times that the first `words` words of bits hold; of other samples as many.
     pub fn held(&self, words: u64) -> u64 {
         let absent = if words == self.recorded { self.absent as u64 } else { 0 };
-        words.saturating_mul(self.shape.encoding.times() as u64).saturating_sub(absent)
+        words.saturating_mul(self.shape.word()).saturating_sub(absent)
     }
 
     /// Times that have been handed out.
     pub fn done(&self) -> u64 {
         self.done
-    }
-
-    /// Samples of each input that the F-engine has clipped so far; none without one.
-    ///
-    /// # Errors
-    /// The device's own.
-    pub fn clipped(&self) -> Result<Vec<u64>> {
-        match &self.source {
-            Source::Channelising(spectra) => spectra.engine().clipped(),
-            Source::Unread(_) | Source::Reading(_) => Ok(Vec::new()),
-        }
     }
 
     pub(super) fn set_end(&mut self, times: u64) {
@@ -250,6 +341,21 @@ impl<'a> Pieces<'a> {
         self.delay = times;
     }
 
+    /// All of the block that comes next, which stays to be handed out; nothing where there is none.
+    pub(super) fn ahead(&mut self) -> Result<S::View<'_>> {
+        if self.done < self.times {
+            self.fill()?;
+        }
+        let [_, _, block] = self.left;
+        match &self.source {
+            Source::Begun(blocks) if block > 0 => {
+                let range = self.block - block as usize..self.block;
+                blocks.view(&self.shape, range, block as usize)
+            }
+            _ => self.shape.view(&self.delayed, 0..0, 0),
+        }
+    }
+
     /// The next piece, of at most `most` times, at least 1; [`None`] when all times are done, or a stream of
     /// unknown length has ended. Its end is
     /// also that of a block or of a gap.
@@ -257,7 +363,7 @@ impl<'a> Pieces<'a> {
     /// # Errors
     /// [`Error::Cancelled`]; [`Error::Invalid`] when the recording ends before its last time; as for
     /// [`Recording::read_block`].
-    pub fn next_piece(&mut self, most: u64) -> Result<Option<Piece<'_>>> {
+    pub fn next_piece(&mut self, most: u64) -> Result<Option<Piece<S::View<'_>>>> {
         let (start, times) = (self.done, self.times);
         let progress = Progress { done: self.held(start), times: self.held(times) };
         if let Some(tell) = &mut self.progress {
@@ -270,10 +376,8 @@ impl<'a> Pieces<'a> {
             let Progress { done, times } = progress;
             return Err(Error::Cancelled { done, times });
         }
-        while self.left == [0; 3] {
-            if !self.next_block()? {
-                return Ok(None);
-            }
+        if !self.fill()? {
+            return Ok(None);
         }
         let part = self.left.iter().position(|&left| left > 0).expect("something is left");
         let longest = if part == 0 { self.block_times as u64 } else { u64::MAX };
@@ -282,41 +386,44 @@ impl<'a> Pieces<'a> {
         self.left[part] -= count;
         self.done += count;
         let held = (self.held(self.done) - self.held(start)) as usize;
-        let (missing, samples) = match part {
-            0 => {
-                if self.delayed.times < count as usize {
-                    self.delayed = Block::missing(&self.shape, count as usize)?;
+        let (missing, samples) = match (part, &self.source) {
+            (0, _) => {
+                let count = count as usize;
+                if self.delayed.times < count {
+                    self.delayed = self.shape.nothing(count)?;
                 }
-                (
-                    count,
-                    Some(self.delayed.view(&self.shape).times(0..count as usize).holding(held)?),
-                )
+                (count as u64, Some(self.shape.view(&self.delayed, 0..count, held)?))
             }
-            1 => (count, None),
-            _ => {
+            (2, Source::Begun(blocks)) => {
                 let range = first..first + count as usize;
-                let (missing, samples) = self.source.current(&self.shape, range);
-                (missing as u64, Some(samples.holding(held)?))
+                let missing = blocks.missing_within(&range);
+                (missing as u64, Some(blocks.view(&self.shape, range, held)?))
             }
+            _ => (count, None),
         };
         Ok(Some(Piece { start, times: count, missing, samples }))
     }
 
-    /// Goes on to the next block and the gap before it; whether there is one, of a stream whose length
-    /// nobody knows.
-    fn next_block(&mut self) -> Result<bool> {
-        match self.source.next_block(self.block_times, self.gpu.as_ref())? {
-            Some((gap, times)) => {
-                let delayed = gap.min(self.delay);
-                self.left = [delayed, gap - delayed, times as u64];
-                self.block = times;
-                Ok(true)
+    /// Goes on to the next block, and the gap before it, where nothing is left of the one before; whether
+    /// there is something, of a stream whose length nobody knows.
+    fn fill(&mut self) -> Result<bool> {
+        while self.left == [0; 3] {
+            let blocks = self.source.begin(self.block_times, self.gpu.as_ref());
+            match blocks.next_block()? {
+                Some((gap, times)) => {
+                    let delayed = gap.min(self.delay);
+                    self.left = [delayed, gap - delayed, times as u64];
+                    self.block = times;
+                }
+                None if self.times == u64::MAX => return Ok(false),
+                None => {
+                    return Err(Error::invalid(format!(
+                        "the recording ended at time {} of {}",
+                        self.done, self.times
+                    )));
+                }
             }
-            None if self.times == u64::MAX => Ok(false),
-            None => Err(Error::invalid(format!(
-                "the recording ended at time {} of {}",
-                self.done, self.times
-            ))),
         }
+        Ok(true)
     }
 }

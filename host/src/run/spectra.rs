@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::Voltages;
+use super::{Voltages, pieces::Blocks};
 use crate::{
     Channeliser, Error, Result,
     channelise::{Spectra, SpectrumEncoding},
@@ -145,9 +145,10 @@ impl SpectraOf {
             times => self.engine.plan.shape().spectra(times),
         }
     }
+}
 
-    /// Goes on to the next block of spectra and says how many they are; [`None`] after the last.
-    pub(super) fn next_block(&mut self) -> Result<Option<usize>> {
+impl Blocks<Shape> for SpectraOf {
+    fn next_block(&mut self) -> Result<Option<(u64, usize)>> {
         while !self.ended {
             let made = match self.voltages.next_piece()? {
                 Some(samples) => self.engine.feed(samples)?,
@@ -157,9 +158,21 @@ impl SpectraOf {
                 }
             };
             if made > 0 {
-                return Ok(Some(made));
+                return Ok(Some((0, made)));
             }
         }
         Ok(None)
+    }
+
+    fn missing_within(&self, range: &Range<usize>) -> usize {
+        self.engine.missing_within(range)
+    }
+
+    fn view(&self, _: &Shape, range: Range<usize>, held: usize) -> Result<Samples<'_>> {
+        self.engine.view().times(range).holding(held)
+    }
+
+    fn clipped(&self) -> Result<Vec<u64>> {
+        self.engine.clipped()
     }
 }

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use super::Pieces;
 use crate::{
     Result, channelise,
     correlate::baselines,
     device::Gpu,
-    format::{Block, RawShape, ReadAhead, Recording},
-    samples::{Missing, RawSamples},
+    format::{RawShape, Recording},
+    samples::RawSamples,
 };
 
 /// Bytes of raw samples that are read at a time, and the most of sums that a block is to be worth.
@@ -34,21 +35,7 @@ const MOST_BYTES: usize = 1 << 28;
 ///     Ok(plan.spectra())
 /// }
 /// ```
-pub struct Voltages {
-    shape: RawShape,
-    times: u64,
-    block_times: usize,
-    /// The recording, until it is read.
-    recording: Option<Box<dyn Recording<RawShape>>>,
-    blocks: Option<ReadAhead>,
-    /// What the blocks' memory is locked for.
-    gpu: Option<Arc<dyn Gpu>>,
-    /// Times of the gap before the current block that are left, and whether the block is.
-    gap: u64,
-    block: bool,
-    /// Samples of which all are missing.
-    nothing: Block,
-}
+pub struct Voltages(Pieces<'static, RawShape>);
 
 impl Voltages {
     /// A recording for an F-engine of `shape`, in blocks of 64 MiB, or more where its spectra are long.
@@ -62,41 +49,33 @@ impl Voltages {
         let window = shape.window().saturating_mul(8).min(of_bytes(MOST_BYTES));
         let times = of_bytes(BLOCK_BYTES).max(window).max(2 * shape.window());
         let times = times.max(spectra.saturating_mul(shape.hop));
-        Self {
-            shape: raw,
-            times: recording.times(),
-            block_times: times.next_multiple_of(64),
-            recording: Some(recording),
-            blocks: None,
-            gpu: None,
-            gap: 0,
-            block: false,
-            nothing: Block::new(),
-        }
+        let mut pieces = Pieces::over(recording, times.next_multiple_of(64));
+        // Spectra of missing samples are missing, not left out.
+        pieces.set_delay(u64::MAX);
+        Self(pieces)
     }
 
     /// Reads blocks of `times` times, at least 1.
     #[must_use]
     pub fn blocks(mut self, times: usize) -> Self {
-        self.block_times = times.max(1);
+        self.0.set_block_times(times);
         self
     }
 
     /// Reads into memory that a GPU has locked, if there is one, before anything is read.
     #[must_use]
-    pub fn locked_for(mut self, gpu: Option<&Arc<dyn Gpu>>) -> Self {
-        self.gpu = gpu.cloned();
-        self
+    pub fn locked_for(self, gpu: Option<&Arc<dyn Gpu>>) -> Self {
+        Self(self.0.locked_for(gpu))
     }
 
     /// What the recording's samples are.
     pub fn shape(&self) -> &RawShape {
-        &self.shape
+        self.0.shape()
     }
 
     /// Times of the recording; `u64::MAX` for a stream that shows only at its end how long it is.
     pub fn recorded(&self) -> u64 {
-        self.times
+        self.0.recorded()
     }
 
     /// The first block, which is not handed out by this: what levels can be measured of. Empty where the
@@ -108,49 +87,15 @@ impl Voltages {
     /// # Panics
     /// When a piece was handed out.
     pub fn first(&mut self) -> Result<RawSamples<'_>> {
-        assert!(self.blocks.is_none() || self.block, "the first block has been handed out");
-        if self.blocks.is_none() {
-            self.next_block()?;
-        }
-        Ok(self.current().raw(&self.shape))
+        assert_eq!(self.0.done(), 0, "the first block has been handed out");
+        self.0.ahead()
     }
 
     /// The next samples; [`None`] when there are no more.
     ///
     /// # Errors
-    /// As for [`Recording::read_block`].
+    /// As for [`Pieces::next_piece`].
     pub fn next_piece(&mut self) -> Result<Option<RawSamples<'_>>> {
-        if self.gap == 0 && !self.block {
-            self.next_block()?;
-        }
-        if self.gap > 0 {
-            let times = self.gap.min(self.block_times as u64) as usize;
-            self.gap -= times as u64;
-            if self.nothing.times != times {
-                let missing = vec![Missing::times(0..times)];
-                let samples = vec![0; self.shape.bytes(times)].into();
-                self.nothing = Block { samples, times, missing, gap: 0 };
-            }
-            return Ok(Some(self.nothing.raw(&self.shape)));
-        }
-        Ok(std::mem::take(&mut self.block).then(|| self.current().raw(&self.shape)))
-    }
-
-    fn next_block(&mut self) -> Result<()> {
-        let blocks = match (&mut self.blocks, self.recording.take()) {
-            (Some(blocks), _) => blocks,
-            (none, recording) => {
-                let recording = recording.expect("a recording begins once");
-                none.insert(ReadAhead::locked_for(self.gpu.as_ref(), recording, self.block_times))
-            }
-        };
-        if let Some(block) = blocks.next_block()? {
-            (self.gap, self.block) = (block.gap, true);
-        }
-        Ok(())
-    }
-
-    fn current(&self) -> &Block {
-        self.blocks.as_ref().expect("a block was read").current()
+        Ok(self.0.next_piece(u64::MAX)?.and_then(|piece| piece.samples))
     }
 }

@@ -12,11 +12,12 @@ use corrust::{
     Autocorrelator, Devices, Error, Result,
     autocorrelate::{Blocks, Errors, Kernel, Scheme, State, Sums},
     format::{
-        ReadAhead,
+        Recording,
         npy::{Dtype, Writer},
         ptu::SYNC,
     },
     photons::{self, CountShape, Gate, Trace},
+    run::Pieces,
 };
 use pairs::{Grid, Pair, Pairs};
 use tables::{Curves, TABLES, TRACES, pycorrfit_files};
@@ -176,25 +177,10 @@ impl Args {
     pub fn run(self) -> Result<()> {
         self.files(&[]).check(self.existing)?;
 
-        let PhotonArgs { channels, gate, unit, keep_going, .. } = &self.photons;
-        let options = photons::Options {
-            dwell: Some(self.dwell.0),
-            channels: channels.clone(),
-            gates: gate.clone(),
-            unit: unit.map(|unit| unit.0),
-            keep_going: *keep_going,
-        };
-        let counts = photons::open(&self.inputs, &options)?;
+        let counts = self.open()?;
         let recording = counts.recording;
-        let (shape, instants) = (recording.shape(), recording.times());
-        let CountShape { sensors, .. } = shape;
+        let (sensors, instants) = (recording.shape().sensors, recording.times());
         let dwell = recording.interval().unwrap_or(self.dwell.0);
-        if let Some(fault) = recording.left_out() {
-            warn(format_args!("{}: {fault}; it is left out", self.inputs[0].display()));
-        }
-        if (dwell / self.dwell.0 - 1.0).abs() > 1e-9 {
-            warn(format_args!("a dwell time of {} ns, whole units of the file", dwell * 1e9));
-        }
         let (mut plan, pairs) = self.plan(sensors)?;
         // How many curves there are is known only now.
         let pycorrfit =
@@ -206,30 +192,8 @@ impl Args {
         let mut blocks = self.blocks.map(|count| Ends::new(count, instants)).transpose()?;
 
         let start = Instant::now();
-        let progress = Progress::over("autocorrelating", sensors as f64, instants);
-        let mut read = ReadAhead::new(recording, (BLOCK_BYTES / shape.bytes()).max(1));
-        let mut position = 0;
-        while let Some(block) = read.next_block()? {
-            let mut rest = &block.samples[..];
-            if let Some(trace) = &mut trace {
-                trace.add(&shape, rest);
-            }
-            while !rest.is_empty() {
-                let there = rest.len() / shape.bytes();
-                let next = blocks.as_ref().map_or(there as u64, |blocks| blocks.next() - position);
-                let count = usize::try_from(next).unwrap_or(there).min(there);
-                let (part, after) = rest.split_at(count * shape.bytes());
-                accumulate(&mut plan, &shape, part)?;
-                position += count as u64;
-                rest = after;
-                if let Some(blocks) = blocks.as_mut().filter(|blocks| blocks.next() == position) {
-                    blocks.end(&plan.snapshot()?)?;
-                }
-            }
-            progress.set(position);
-        }
+        sum(recording, &mut plan, trace.as_mut(), blocks.as_mut())?;
         let state = plan.state()?;
-        drop(progress);
         let seconds = start.elapsed().as_secs_f64();
 
         let sums = Sums::of(&state)?;
@@ -263,6 +227,27 @@ impl Args {
             self.output.display()
         ));
         Ok(())
+    }
+
+    /// Opens the photons or counts.
+    fn open(&self) -> Result<photons::Counts> {
+        let PhotonArgs { channels, gate, unit, keep_going, .. } = &self.photons;
+        let options = photons::Options {
+            dwell: Some(self.dwell.0),
+            channels: channels.clone(),
+            gates: gate.clone(),
+            unit: unit.map(|unit| unit.0),
+            keep_going: *keep_going,
+        };
+        let counts = photons::open(&self.inputs, &options)?;
+        if let Some(fault) = counts.recording.left_out() {
+            warn(format_args!("{}: {fault}; it is left out", self.inputs[0].display()));
+        }
+        let dwell = counts.recording.interval().unwrap_or(self.dwell.0);
+        if (dwell / self.dwell.0 - 1.0).abs() > 1e-9 {
+            warn(format_args!("a dwell time of {} ns, whole units of the file", dwell * 1e9));
+        }
+        Ok(counts)
     }
 
     /// Draws the mean curve.
@@ -347,6 +332,35 @@ impl Output {
             self.0.append(&bytes)?;
         }
         self.0.finish()
+    }
+}
+
+/// Sums up a recording, and what a trace and blocks want of it.
+fn sum(
+    recording: Box<dyn Recording<CountShape>>,
+    plan: &mut Autocorrelator,
+    mut trace: Option<&mut Trace>,
+    mut blocks: Option<&mut Ends>,
+) -> Result<()> {
+    let (shape, instants) = (recording.shape(), recording.times());
+    let progress = Progress::over("autocorrelating", shape.sensors as f64, instants);
+    let mut pieces = Pieces::over(recording, BLOCK_BYTES / shape.bytes())
+        .locked_for(plan.gpu())
+        .progress(|done| progress.set(done.done));
+    let mut position = 0;
+    loop {
+        let most = blocks.as_ref().map_or(u64::MAX, |blocks| blocks.next() - position);
+        let Some(piece) = pieces.next_piece(most)? else { return Ok(()) };
+        if let Some(counts) = piece.samples {
+            accumulate(plan, &shape, counts)?;
+            if let Some(trace) = &mut trace {
+                trace.add(&shape, counts);
+            }
+        }
+        position = piece.start + piece.times;
+        if let Some(blocks) = blocks.as_mut().filter(|blocks| blocks.next() == position) {
+            blocks.end(&plan.snapshot()?)?;
+        }
     }
 }
 
