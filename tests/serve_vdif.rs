@@ -72,7 +72,7 @@ impl Case {
             u32::from(self.legacy) << 30 | second,
             // Half years since 2000.
             52 << 24 | number,
-            self.channels.ilog2() << 24 | (header + payload.len()) as u32 / 8,
+            (self.channels.ilog2() << 24) | ((header + payload.len()) as u32 / 8),
             u32::from(self.complex) << 31
                 | (self.bits as u32 - 1) << 26
                 | u32::from(thread) << 16

@@ -114,8 +114,8 @@ impl Input {
             return read_rows(&self.file, position, pitch, rows)
                 .map_err(Error::io(&self.path, "read"));
         }
-        let rows = rows.into_iter().zip(0..);
-        rows.map(|(row, index)| self.read_at(position + index * pitch, row)).collect()
+        let mut rows = rows.into_iter().zip(0..);
+        rows.try_for_each(|(row, index)| self.read_at(position + index * pitch, row))
     }
 
     /// Fills `bytes` with what follows in a pipe, and returns how many there are, fewer where it ends.
