@@ -291,6 +291,9 @@ fn what_cannot_be_done_is_said() {
     says("autocorrelate photons.ptu -o g.npy --pairs all", "--pairs of 1 sensor");
     says("autocorrelate photons.ptu -o g.npy --pycorrfit g.txt", "ends in .csv");
     says("autocorrelate photons.ptu photons.ptu -o g.npy", "a file beside PTU");
+    says("autocorrelate photons.ptu -o g.npy --unit 1ns", "expected no --unit");
+    fs::write(folder.path().join("words.ptu"), "words alone").unwrap();
+    says("autocorrelate words.ptu -o g.npy", "expected a file of PTU, HDF5 or NumPy");
     says("simulate --diffusion -o a.npy --detectors 2", "expected a name that ends in .ptu");
     says("simulate --diffusion -o a.npy --molecules 0", "molecules 0: expected one above 0");
     says("plot photons.json -o g.svg", "photons.json");
@@ -298,5 +301,19 @@ fn what_cannot_be_done_is_said() {
     says("plot bad.csv -o g.svg", "line 2 is \"1,x\": expected 2 numbers");
     says("correlate photons.ptu -o v.npy", "PTU");
     assert!(!folder.path().join("g.npy").exists());
+
+    // The files of several curves, known once it is known how many there are.
+    done(folder.path(), "simulate --diffusion -o two.ptu --plane --duration 5ms --detectors 2");
+    let two = "autocorrelate two.ptu -o g.npy --dwell 10us --groups 2 --device cpu --pycorrfit";
+    fs::write(folder.path().join("h_sensor_1.csv"), "mine").unwrap();
+    says(&format!("{two} h.csv --no-clobber"), "h_sensor_1.csv: exists: expected a new name");
+    says(&format!("{two} h.csv --curves h_sensor_0.csv"), "is to hold two outputs");
+    says(&format!("{two} h.csv --pair 0,1 --pair 0,1"), "is to hold two outputs");
+    says(&format!("{two} h.txt"), "h_sensor_0.txt: expected a name that ends in .csv");
+    assert!(!folder.path().join("g.npy").exists());
+    assert!(fs::read(folder.path().join("h_sensor_1.csv")).unwrap() == b"mine");
+    let said = done(folder.path(), &format!("{two} k.csv --no-clobber"));
+    assert!(said.contains("autocorrelated 2 sensors"), "{said}");
+    assert!(folder.path().join("k_sensor_1.csv").exists());
     let _ = corrust(folder.path(), "info photons.ptu --quick");
 }

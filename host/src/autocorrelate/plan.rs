@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use rayon::prelude::*;
+
 use super::{Backend, Kernel, Scheme, Shape, State, Sums, SumsMut, backend, head::Head};
 use crate::{
     Device, Devices, Error, Layout, Result,
@@ -149,6 +151,22 @@ pub struct Autocorrelator {
     head: Head,
     /// The state at the last snapshot, whose memory the next one uses again.
     room: Option<State>,
+    /// Counts of two bytes as bytes, memory that is used again.
+    narrow: Vec<u8>,
+}
+
+/// Counts of two bytes as bytes. False where one is above 255.
+fn narrow(counts: &[[u8; 2]], bytes: &mut [u8]) -> bool {
+    /// Counts that a thread takes at once: they stay in the cache.
+    const TOGETHER: usize = 1 << 14;
+    let parts = counts.par_chunks(TOGETHER).zip(bytes.par_chunks_mut(TOGETHER));
+    // No branch for each: vectors of them.
+    let any = parts.map(|(counts, bytes)| {
+        let counts = || counts.iter().map(|&count| u16::from_ne_bytes(count));
+        bytes.iter_mut().zip(counts()).for_each(|(byte, count)| *byte = count as u8);
+        counts().fold(0, |any, count| any | count)
+    });
+    any.reduce(|| 0, |a, b| a | b) < 256
 }
 
 impl Autocorrelator {
@@ -173,7 +191,17 @@ impl Autocorrelator {
         let head = std::mem::take(&mut state.head);
         let backend = backend(state, gpus.clone(), place.kernel, place.tuning.as_deref())?;
         let place = Place { gpus, device: Device::Cpu.into(), ..place.clone() };
-        Ok(Self { shape, bytes, wide, instants, backend, place, head, room: None })
+        Ok(Self {
+            shape,
+            bytes,
+            wide,
+            instants,
+            backend,
+            place,
+            head,
+            room: None,
+            narrow: Vec::new(),
+        })
     }
 
     /// What is autocorrelated.
@@ -264,18 +292,22 @@ impl Autocorrelator {
     fn accumulate_wide(&mut self, counts: &[u8]) -> Result<()> {
         let words: &[[u8; 2]] = counts.as_chunks().0;
         self.shape.instants(words.len())?;
-        if !self.wide {
-            if words.iter().all(|&count| u16::from_ne_bytes(count) < 256) {
-                let piece = (HEAD_BYTES / self.shape.sensors).max(1) * self.shape.sensors;
-                return words.chunks(piece).try_for_each(|words| {
-                    let counts = words.iter().map(|&count| u16::from_ne_bytes(count) as u8);
-                    self.take(Feed::Bytes(&counts.collect::<Vec<_>>(), 1))
-                });
+        let mut bytes = std::mem::take(&mut self.narrow);
+        let mut rest = words;
+        let piece = (HEAD_BYTES / self.shape.sensors).max(1) * self.shape.sensors;
+        while !self.wide && !rest.is_empty() {
+            let (words, after) = rest.split_at(piece.min(rest.len()));
+            bytes.resize(words.len(), 0);
+            if !narrow(words, &mut bytes) {
+                let state = self.state()?.widened();
+                *self = Self::at(state, &self.place)?;
+                break;
             }
-            let state = self.state()?.widened();
-            *self = Self::at(state, &self.place)?;
+            self.take(Feed::Bytes(&bytes, 1))?;
+            rest = after;
         }
-        self.take(Feed::Bytes(counts, 1))
+        self.narrow = bytes;
+        self.take(Feed::Bytes(rest.as_flattened(), 1))
     }
 
     /// Adds counts of one byte to a stream that has some of two.

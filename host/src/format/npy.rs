@@ -24,7 +24,7 @@ use crate::{
 };
 
 /// First bytes of every file.
-pub(super) const MAGIC: &[u8] = b"\x93NUMPY";
+pub(crate) const MAGIC: &[u8] = b"\x93NUMPY";
 
 /// Longest header that is read; one of a plain array has about a hundred bytes.
 const HEADER_LIMIT: usize = 1 << 16;

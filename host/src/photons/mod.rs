@@ -26,8 +26,8 @@ pub use self::trace::Trace;
 use crate::{
     Error, Result,
     format::{
-        Recording,
-        npy::{Dtype, Reader},
+        Recording, begins,
+        npy::{self, Dtype, Reader},
         ptu::{CHANNELS, channel_name, is_ptu},
     },
 };
@@ -111,25 +111,35 @@ pub fn open<P: AsRef<Path>>(paths: &[P], options: &Options) -> Result<Counts> {
     }
     let numbered =
         |what: &str, count| (0..count).map(|number| format!("{what} {number}")).collect();
+    let refuse = |what: &str| Err(Error::file(first, what));
+    let no_unit = |what: &str| match options.unit {
+        None => Ok(()),
+        Some(_) => Err(Error::file(first, what)),
+    };
     if is_ptu(first)? {
         lone("PTU")?;
+        no_unit("says what its unit of time is: expected no --unit")?;
         let photons = ptu::Photons::open(first, options)?;
         let sensors = photons.sensor_names();
         return counts(photons, sensors, true);
     }
-    let refuse = |what: &str| Err(Error::file(first, format!("{what}: expected a PTU file")));
     if !options.gates.is_empty() {
-        return refuse("has no microtimes for a gate");
+        return refuse("has no microtimes for a gate: expected a PTU file");
     }
     if !options.channels.is_empty() {
-        return refuse("has no channels to choose from");
+        return refuse("has no channels to choose from: expected a PTU file");
     }
     let dwell = options.dwell.unwrap_or(DWELL);
+    let no_times = "has counts, no arrival times: expected no --unit";
     if hdf5::is_hdf5(first)? {
         lone("counts")?;
+        no_unit(no_times)?;
         let kept = hdf5::Hdf5::open(first, dwell)?;
         let sensors = numbered("sensor", kept.shape().sensors);
         return counts(kept, sensors, false);
+    }
+    if first.is_file() && !begins(first, npy::MAGIC)? {
+        return refuse("is none that corrust knows: expected a file of PTU, HDF5 or NumPy");
     }
     let reader = Reader::open(first)?;
     if reader.dtype() == Some(Dtype::Uint64) && reader.shape().len() == 1 {
@@ -137,6 +147,7 @@ pub fn open<P: AsRef<Path>>(paths: &[P], options: &Options) -> Result<Counts> {
         return counts(times, numbered("channel", paths.len()), true);
     }
     lone("counts")?;
+    no_unit(no_times)?;
     let kept = counts::Kept::open(reader, dwell)?;
     let sensors = numbered("sensor", kept.shape().sensors);
     counts(kept, sensors, false)
