@@ -65,9 +65,8 @@ fn block(layout: Layout, times: usize) -> (Block, Sums) {
     let mut sums =
         Sums { visibilities: vec![Complex::default(); count], magnitudes: vec![0.0; count] };
     for time in 0..times {
-        let samples = inputs(&mut rng, time).map(|sample| {
-            [sample.re, sample.im].map(f16::from_f64)
-        });
+        let samples =
+            inputs(&mut rng, time).map(|sample| [sample.re, sample.im].map(f16::from_f64));
         for (input, sample) in samples.iter().enumerate() {
             let at = 4 * block.position(0, input, time);
             block.bytes[at..][..2].copy_from_slice(&sample[0].to_le_bytes());

@@ -199,8 +199,7 @@ pub const TILE_128_128: WarpgroupTile = WarpgroupTile {
 };
 
 /// 128 x 128 baselines of half-precision samples: beside the sums of both components a thread has fresh ones of one.
-pub const TILE_128_128_CF16: WarpgroupTile =
-    WarpgroupTile { registers: (40, 232), ..TILE_128_128 };
+pub const TILE_128_128_CF16: WarpgroupTile = WarpgroupTile { registers: (40, 232), ..TILE_128_128 };
 
 /// 128 x 128 baselines of 4-bit samples: planes of the real and the imaginary parts.
 pub const TILE_CI4: WarpgroupTile = WarpgroupTile {

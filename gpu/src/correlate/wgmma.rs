@@ -303,9 +303,12 @@ macro_rules! load_step {
     () => {
         concat!(
             load!(rows, "first", "{row}"),
-            "xor.b32 at, {row}, {row_1};", load!(rows, "second", "at"),
-            "xor.b32 at, {row}, {row_2};", load!(rows, "third", "at"),
-            "xor.b32 at, {row}, {row_3};", load!(rows, "fourth", "at"),
+            "xor.b32 at, {row}, {row_1};",
+            load!(rows, "second", "at"),
+            "xor.b32 at, {row}, {row_2};",
+            load!(rows, "third", "at"),
+            "xor.b32 at, {row}, {row_3};",
+            load!(rows, "fourth", "at"),
         )
     };
 }

@@ -20,10 +20,10 @@ use corrust_gpu::abi::{
     self, Target,
     correlate::{
         Correlate, CorrelateFew, CorrelateWarpgroup, FEW_CORRELATORS, FEW_INPUTS, FEW_STAGE_BYTES,
-        FEW_WARPS, LAUNCH_HALVES, LAUNCH_TIMES, LAUNCH_WORDS, OFFSET, Offset, PACKED_COMPLEX, PACKED_PAIRS,
-        PACKED_TIMES, PackedTile, RUNNING_SUMS, RunningSums, STEP_BYTES, TILE_64, TILE_128,
-        TILE_128_128, TILE_128_192, TILE_CI4, Tile, WIDEN, WIDEN_BASELINES, WIDEN_BITS, WIDEN_F32,
-        WarpgroupTile, Widen, WidenBits, across, mode,
+        FEW_WARPS, LAUNCH_HALVES, LAUNCH_TIMES, LAUNCH_WORDS, OFFSET, Offset, PACKED_COMPLEX,
+        PACKED_PAIRS, PACKED_TIMES, PackedTile, RUNNING_SUMS, RunningSums, STEP_BYTES, TILE_64,
+        TILE_128, TILE_128_128, TILE_128_192, TILE_CI4, Tile, WIDEN, WIDEN_BASELINES, WIDEN_BITS,
+        WIDEN_F32, WarpgroupTile, Widen, WidenBits, across, mode,
     },
 };
 use num_complex::Complex;

@@ -318,7 +318,9 @@ impl Multiplier {
                 };
                 half(at, c & 0xffff) | half(at + 1, c >> 16) << 16
             }),
-            (Type::F32, _) => store(registers, None, d, |lane, r, _| floats[place(lane, r)].to_bits()),
+            (Type::F32, _) => {
+                store(registers, None, d, |lane, r, _| floats[place(lane, r)].to_bits())
+            }
             (_, true) => store(registers, c, d, |lane, r, c| {
                 (c as i32).saturating_add(counts[place(lane, r)] as i32) as u32
             }),
@@ -363,8 +365,7 @@ mod tests {
 
     #[test]
     fn addends_are_truncated_where_they_are_aligned() {
-        let [hopper, ampere] =
-            [(16, 2), (8, 1)].map(|(products, bits)| Adder { products, bits });
+        let [hopper, ampere] = [(16, 2), (8, 1)].map(|(products, bits)| Adder { products, bits });
         for (adder, kept) in [(hopper, 0.25), (ampere, 0.5)] {
             // As many as are a unit together; just less of each is nothing.
             let count = (1.0 / kept) as usize;
