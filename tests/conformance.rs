@@ -152,7 +152,13 @@ impl Backend {
             inputs: GPU_INPUTS,
             times: GPU_TIMES,
             long_times: LONG_TIMES,
-            encodings: &Encoding::ALL,
+            // Sums of `cf16` have no registers there to leave the matrix units.
+            encodings: match kernel {
+                Kernel::Mma128 | Kernel::Wgmma192 => {
+                    &[Encoding::Ci8, Encoding::Ci4, Encoding::Ci4Offset]
+                }
+                _ => &Encoding::ALL,
+            },
             bits: 8,
         }
     }

@@ -16,6 +16,10 @@ pub const LAUNCH_TIMES: u32 = 65_535 / TIMES_PER_STEP * TIMES_PER_STEP;
 /// steps.
 pub const LAUNCH_WORDS: u32 = (1 << 23) - STEP_BYTES / 32;
 
+/// Most times of `cf16` that a launch adds to sums of single precision, and most launches that add to them before they
+/// are added to sums of double precision: so few additions are rounded that their errors stay below a millionth.
+pub const LAUNCH_HALVES: (u32, u32) = (8192, 8);
+
 /// Times of one step of `ci8` samples.
 pub const TIMES_PER_STEP: u32 = STEP_BYTES / 2;
 
@@ -194,6 +198,9 @@ pub const TILE_128_128: WarpgroupTile = WarpgroupTile {
     registers: (40, 200),
 };
 
+/// 128 x 128 baselines of half-precision samples: beside the sums of both components a thread has fresh ones of one.
+pub const TILE_128_128_CF16: WarpgroupTile = WarpgroupTile { registers: (40, 232), ..TILE_128_128 };
+
 /// 128 x 128 baselines of 4-bit samples: planes of the real and the imaginary parts.
 pub const TILE_CI4: WarpgroupTile = WarpgroupTile {
     rows: 128,
@@ -210,6 +217,8 @@ pub mod mode {
     pub const STORE: u32 = 0;
     /// Adds to them.
     pub const ADD: u32 = 1;
+    /// Of [`WIDEN_F32`](super::WIDEN_F32): the 64-bit sums are rounded to the 32-bit ones.
+    pub const ROUND: u32 = 2;
 }
 
 parameters! {
@@ -382,7 +391,7 @@ pub const FEW_CORRELATORS: [[&[Kernel<CorrelateFew>]; 2]; 2] = [
 ];
 
 parameters! {
-    /// Parameters of [`WIDEN`].
+    /// Parameters of [`WIDEN`] and [`WIDEN_F32`].
     ///
     /// Grid: `ceil(N(N+1)/2 / WIDEN_BASELINES)` blocks for each channel.
     pub struct Widen {
@@ -390,7 +399,7 @@ parameters! {
         pub partial: u64,
         /// 64-bit sums that they are added to (stored to, in [`mode::STORE`]).
         pub total: u64,
-        /// Sums `[channel][input]` of i32 that the imaginary parts of an input's column lack; 0: none.
+        /// For [`WIDEN`], sums `[channel][input]` of i32 that the imaginary parts of an input's column lack; 0: none.
         pub row_sums: u64,
         /// `N`.
         pub inputs: u32,
@@ -435,10 +444,8 @@ macro_rules! mma_correlators {
             MMA_S4 correlate_mma_s4: Nibbles<false>, TILE_64, 2 blocks;
             /// The same for excess-8 nibbles.
             MMA_S4_OFFSET correlate_mma_s4_offset: Nibbles<true>, TILE_64, 2 blocks;
-            /// Half-precision samples on `mma.sync.m16n8k16`, tiles of 128 x 64 baselines.
-            MMA_F16_128 correlate_mma_f16_128: Half, TILE_128, 2 blocks;
             /// Half-precision samples on `mma.sync.m16n8k16`, tiles of 64 x 64 baselines.
-            MMA_F16_64 correlate_mma_f16_64: Half, TILE_64, 3 blocks;
+            MMA_F16_64 correlate_mma_f16_64: Half, TILE_64, 2 blocks;
             /// Bits on `mma.sync.m16n8k256`, tiles of 128 x 64 baselines.
             MMA_B1_128 correlate_mma_b1_128: Bits, TILE_128, 1 blocks;
             /// Bits on `mma.sync.m16n8k256`, tiles of 64 x 64 baselines.
@@ -506,10 +513,8 @@ macro_rules! warpgroup_correlators {
             WGMMA_S8_192 correlate_wgmma_s8_192: Ci8 Rows, TILE_128_192;
             /// int8 samples, tiles of 128 x 128 baselines.
             WGMMA_S8_128 correlate_wgmma_s8_128: Ci8 Rows, TILE_128_128;
-            /// Half-precision samples, tiles of 128 x 192 baselines.
-            WGMMA_F16_192 correlate_wgmma_f16_192: Cf16 Rows, TILE_128_192;
             /// Half-precision samples, tiles of 128 x 128 baselines.
-            WGMMA_F16_128 correlate_wgmma_f16_128: Cf16 Rows, TILE_128_128;
+            WGMMA_F16_128 correlate_wgmma_f16_128: Cf16 Rows, TILE_128_128_CF16;
             /// Bits, tiles of 128 x 192 baselines.
             WGMMA_B1_192 correlate_wgmma_b1_192: B1 Rows, TILE_128_192;
             /// Bits, tiles of 128 x 128 baselines.
@@ -521,7 +526,7 @@ macro_rules! warpgroup_correlators {
             /// `ci4` and `ci4-offset` samples as delivered, tiles of 128 x 128 baselines.
             WGMMA_TCN_CI4_128 correlate_wgmma_tcn_ci4_128: Ci4 Delivered, TILE_128_128;
             /// `cf16` samples as delivered, tiles of 128 x 128 baselines.
-            WGMMA_TCN_F16_128 correlate_wgmma_tcn_f16_128: Cf16 Delivered, TILE_128_128;
+            WGMMA_TCN_F16_128 correlate_wgmma_tcn_f16_128: Cf16 Delivered, TILE_128_128_CF16;
         }
     };
 }
@@ -560,6 +565,8 @@ pub const WIDEN_BASELINES: u32 = 2048;
 kernels! { SUMS:
     /// Adds 32-bit sums to 64-bit ones, and what the imaginary parts lack.
     WIDEN: Kernel<Widen> = Kernel::new("correlate_widen", 256);
+    /// Adds sums of single precision to those of double precision, or rounds these.
+    WIDEN_F32: Kernel<Widen> = Kernel::new("correlate_widen_f32", 256);
     /// Adds what 32-bit sums of ones stand for to 64-bit sums.
     WIDEN_BITS: Kernel<WidenBits> = Kernel::new("correlate_widen_bits", 256);
 }

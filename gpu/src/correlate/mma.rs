@@ -25,6 +25,10 @@
 //! and copies ask for three quarters of the time that the `mma` of [`TILE_128`] take there, and for a sixth
 //! more than those of [`TILE_64`].
 //!
+//! Matrix units truncate sums of half precision. These leave them every two steps, to be added to others rounded to
+//! nearest: 64 times, as Ampere's truncate at twice as many places as Hopper's. Two sets of sums fill the registers
+//! of [`TILE_64`].
+//!
 //! Tried and lost on an H200 (docs/notebook/correlate-mma.md): rotated columns; one block with tiles of 128 x 128 on a
 //! multiprocessor, where nothing hides the first copies and the visibilities; four or five stages; copies
 //! at the beginning of a step; fragments four pairs ahead; tiles of 128 x 192, which spill.
@@ -60,6 +64,9 @@ const FRAGMENTS: usize = STEP_BYTES as usize / 32;
 trait Multiply: Samples {
     /// Whether laps of the ring are straight code. Not where a product may be a hundred instructions.
     const STRAIGHT: bool = true;
+    /// Whether sums leave the matrix unit, which truncates them, every two steps at the latest: they are added to
+    /// others, rounded to nearest.
+    const LEAVE: bool = false;
 
     /// `d += a * b`.
     fn multiply(d: &mut [u32; 4], a: [u32; 4], b: [u32; 2]);
@@ -88,6 +95,9 @@ impl<const OFFSET: bool> Multiply for Nibbles<OFFSET> {
 }
 
 impl Multiply for Half {
+    const STRAIGHT: bool = false;
+    const LEAVE: bool = true;
+
     #[inline(always)]
     fn multiply(d: &mut [u32; 4], a: [u32; 4], b: [u32; 2]) {
         mma_m16n8k16_f16(d, a, b);
@@ -111,10 +121,25 @@ impl Multiply for Bits {
 /// Pairs of fragments of 8 columns of a tile.
 const PAIRS: usize = 4;
 
+/// Sums of a warp's fragments.
+type Fragments<const ROWS: usize> = [[[[u32; 4]; 2]; PAIRS]; ROWS];
+
+/// Adds one of `sums` to that of `left`, and begins again.
+#[inline(always)]
+fn take<S: Samples, const ROWS: usize>(
+    sums: &mut Fragments<ROWS>,
+    left: &mut Fragments<ROWS>,
+    (m, pair, half, word): (usize, usize, usize, usize),
+) {
+    let sum = core::mem::take(&mut sums[m][pair][half][word]);
+    let left = &mut left[m][pair][half][word];
+    *left = S::add(*left, sum);
+}
+
 /// Sums of one warp: `ROWS` fragments of 16 rows by the columns of a tile.
 struct Sums<const ROWS: usize> {
-    real: [[[[u32; 4]; 2]; PAIRS]; ROWS],
-    imaginary: [[[[u32; 4]; 2]; PAIRS]; ROWS],
+    real: Fragments<ROWS>,
+    imaginary: Fragments<ROWS>,
     /// Sums of the imaginary parts of the rows, in every column.
     rows: [[u32; 4]; ROWS],
 }
@@ -401,6 +426,8 @@ impl Addresses {
 /// `AHEAD` pairs before.
 struct Part<const ROWS: usize, const OWN: usize, const AHEAD: usize> {
     sums: Sums<ROWS>,
+    /// What has left the matrix unit, if sums leave it.
+    left: Sums<ROWS>,
     addresses: Addresses,
     /// What is multiplied next.
     rows: [[u32; 4]; ROWS],
@@ -424,6 +451,25 @@ impl<const ROWS: usize, const OWN: usize, const AHEAD: usize> Part<ROWS, OWN, AH
         }
         for half in 0..2 {
             S::multiply_rotated(&mut self.sums.imaginary[m][pair][half], rotated, halves[half]);
+        }
+    }
+
+    /// Has the sums leave the matrix unit, if they do.
+    #[inline(always)]
+    fn leave<S: Multiply>(&mut self) {
+        if S::LEAVE {
+            let (sums, left) = (&mut self.sums, &mut self.left);
+            each!(m < ROWS, {
+                each!(pair < OWN, {
+                    for half in 0..2 {
+                        for word in 0..4 {
+                            let place = (m, pair, half, word);
+                            take::<S, ROWS>(&mut sums.real, &mut left.real, place);
+                            take::<S, ROWS>(&mut sums.imaginary, &mut left.imaginary, place);
+                        }
+                    }
+                });
+            });
         }
     }
 
@@ -503,11 +549,8 @@ impl<const ROWS: usize, const OWN: usize, const AHEAD: usize> Part<ROWS, OWN, AH
                 columns[pair] = addresses.load_columns::<S>(0, 0, pair);
             }
             let mut part = Self {
-                sums: Sums {
-                    real: [[[[S::start(past); 4]; 2]; PAIRS]; ROWS],
-                    imaginary: [[[[0; 4]; 2]; PAIRS]; ROWS],
-                    rows: [[0; 4]; ROWS],
-                },
+                sums: Sums::new(S::start(past)),
+                left: Sums::new(0),
                 rows: addresses.load_rows::<S, ROWS>(0, 0),
                 addresses,
                 columns,
@@ -533,21 +576,35 @@ impl<const ROWS: usize, const OWN: usize, const AHEAD: usize> Part<ROWS, OWN, AH
                 panels.advance(1);
                 slot = next;
                 step += 1;
+                if step % 2 == 0 {
+                    part.leave::<S>();
+                }
             }
             while step < all {
                 panels.copy_end(p, step + STAGES as u32 - 1, steps.before(slot));
                 // After the last step, any slot will do.
                 let next = if step + 1 < all { steps.after(slot) } else { slot };
                 part.step::<S, SUMMING, PENDING>(slot, next, |_| ());
+                part.leave::<S>();
                 slot = next;
                 step += 1;
             }
-            part.sums
+            if S::LEAVE { part.left } else { part.sums }
         }
     }
 }
 
 impl<const ROWS: usize> Sums<ROWS> {
+    /// Of which the real parts start from `real`.
+    #[inline(always)]
+    fn new(real: u32) -> Self {
+        Self {
+            real: [[[[real; 4]; 2]; PAIRS]; ROWS],
+            imaginary: [[[[0; 4]; 2]; PAIRS]; ROWS],
+            rows: [[0; 4]; ROWS],
+        }
+    }
+
     /// Writes the sums to the visibilities.
     ///
     /// # Safety

@@ -35,6 +35,9 @@
 //! fragments or writes its sums, the other multiplies. Near the diagonal a warpgroup multiplies only
 //! as many columns, in whole 64s, as lie on or left of it, and one panel serves as rows and columns.
 //!
+//! Matrix units truncate sums of half precision. These leave them every [`STEPS_IN_UNITS`] steps, to be added to others
+//! rounded to nearest ([`Correlator::multiply_leaving`]), so that tiles of them have 128 columns at most.
+//!
 //! Tried and lost: leaving the last multiplications of a step under way over the next step's barrier
 //! (1161 against 1157 useful TOPS). Writing visibilities straight from the registers, 16 bytes a lane,
 //! took a fifth of the time: sectors were written in parts. Summing the columns beside, by the other
@@ -45,8 +48,8 @@ use core::marker::PhantomData;
 
 use crate::{
     abi::correlate::{
-        CorrelateWarpgroup, STEP_BYTES, TILE_128_128, TILE_128_192, WarpgroupShared, WarpgroupTile,
-        mode, warpgroup_correlators,
+        CorrelateWarpgroup, STEP_BYTES, TILE_128_128, TILE_128_128_CF16, TILE_128_192,
+        WarpgroupShared, WarpgroupTile, mode, warpgroup_correlators,
     },
     correlate::{
         feed::{B1, Cf16, Ci4, Ci8, Delivered, Encoding, FRAGMENT_BYTES, Feed, Panels, Rows},
@@ -282,15 +285,160 @@ multiply! {
     Int8, Rows: s8 int8, rows();
     Int8, Delivered<Ci8>: s8 int8, delivered();
     TopNibbles, Delivered<Ci4>: s8 int8, delivered_nibbles(excess);
-    Half, Rows: f16 none, rows();
     Bits, Rows: b1 none, rows();
-    Half, Delivered<Cf16>: f16 none, rows();
 }
 
-/// A sample type on `wgmma`, with parts of 64, 128 and 192 columns.
-trait Parts<F: Feed>: Multiply<F, 32> + Multiply<F, 64> + Multiply<F, 96> {}
+/// A sample type whose sums leave the matrix units, with parts of `2 * WORDS` columns: real parts, or imaginary ones.
+trait Leave<F: Feed, const WORDS: usize, const IMAGINARY: bool>: Samples {
+    /// A step of one component: `fresh += a . b`, or `a* . b`, of what [`Multiply::multiply`] multiplies. What was in
+    /// `fresh` is overwritten if `begun` is zero.
+    ///
+    /// # Safety
+    /// As [`Multiply::multiply`]'s.
+    unsafe fn multiply_component(fresh: &mut [u32; WORDS], row: u32, b: u64, begun: u32);
+}
 
-impl<F: Feed, S: Multiply<F, 32> + Multiply<F, 64> + Multiply<F, 96>> Parts<F> for S {}
+/// Text that loads the four fragments of a step of halves from where the feed left them.
+macro_rules! load_step {
+    () => {
+        concat!(
+            load!(rows, "first", "{row}"),
+            "xor.b32 at, {row}, {row_1};",
+            load!(rows, "second", "at"),
+            "xor.b32 at, {row}, {row_2};",
+            load!(rows, "third", "at"),
+            "xor.b32 at, {row}, {row_3};",
+            load!(rows, "fourth", "at"),
+        )
+    };
+}
+
+/// Text of the product of a fragment, `$step` on, which it rotates before if it is of imaginary parts.
+macro_rules! product {
+    ($columns:tt, $imaginary:tt, $a:literal, $step:literal, $accumulate:literal) => {
+        concat!(
+            product!(@ $imaginary $a),
+            "add.u32 next, {b}, ", $step, "; mov.b64 b, {{next, {descriptor_bits}}};",
+            wgmma_fence!(),
+            wgmma!(f16, (0, $columns), fragment $a, "b", $accumulate),
+        )
+    };
+    (@ true $a:literal) => { rotate!(f16, $a, $a) };
+    (@ false $a:literal) => { "/* {selector} {flip} */" };
+}
+
+/// Stamps [`Leave`] for halves in rows of time.
+macro_rules! leave {
+    ($($feed:ty, $columns:tt;)*) => {$(
+        leave!(@ $columns false, $feed);
+        leave!(@ $columns true, $feed);
+    )*};
+    (@ $columns:tt $imaginary:tt, $feed:ty) => {
+        impl Leave<$feed, { $columns / 2 }, $imaginary> for Half {
+            #[inline(always)]
+            unsafe fn multiply_component(
+                fresh: &mut [u32; $columns / 2],
+                row: u32,
+                b: u64,
+                begun: u32,
+            ) {
+                // SAFETY: the caller's promise.
+                unsafe {
+                    asm_scope! {
+                        inout fresh: (0, $columns);
+                        [
+                            ".reg .pred accumulate, begun; .reg .b64 b; .reg .b32 at, next;",
+                            ".reg .b32 first<4>, second<4>, third<4>, fourth<4>;",
+                            "setp.eq.u32 accumulate, 0, 0; setp.ne.u32 begun, {begun}, 0;",
+                            load_step!(),
+                            product!($columns, $imaginary, "first", "0", "begun"),
+                            product!($columns, $imaginary, "second", "{b_1}", "accumulate"),
+                            product!($columns, $imaginary, "third", "{b_2}", "accumulate"),
+                            product!($columns, $imaginary, "fourth", "{b_3}", "accumulate"),
+                            wgmma_commit!(),
+                            wgmma_wait!(0),
+                        ]
+                        [
+                            row = in(reg32) row,
+                            b = in(reg32) b as u32,
+                            begun = in(reg32) begun,
+                        ]
+                        [
+                            descriptor_bits: (descriptor(0) >> 32) as u32,
+                            row_1: FRAGMENT_BYTES,
+                            row_2: 2 * FRAGMENT_BYTES,
+                            row_3: 3 * FRAGMENT_BYTES,
+                            b_1: descriptor_step(FRAGMENT_BYTES),
+                            b_2: descriptor_step(2 * FRAGMENT_BYTES),
+                            b_3: descriptor_step(3 * FRAGMENT_BYTES),
+                            selector: Half::SELECTOR,
+                            flip: Half::FLIP,
+                        ]
+                    }
+                };
+            }
+        }
+    };
+}
+
+leave! {
+    Rows, 64;
+    Rows, 128;
+    Delivered<Cf16>, 64;
+    Delivered<Cf16>, 128;
+}
+
+/// A sample type on `wgmma`, with parts of 64, 128 and, in tiles of so many, 192 columns.
+trait Parts<F: Feed>: Samples + Sized {
+    /// [`Correlator::multiply_part`], or [`Correlator::multiply_leaving`], of the first columns, of which there are
+    /// at least `columns`.
+    ///
+    /// # Safety
+    /// As these'.
+    unsafe fn multiply_columns(
+        work: &Correlator<Self, F>,
+        columns: u32,
+        index: u32,
+        tile: &Place,
+        ring: &mut Ring,
+    );
+}
+
+/// Stamps [`Parts`] for samples as a feed leaves them, whose sums stay in the matrix units or leave them.
+macro_rules! parts {
+    ($($samples:ident, $feed:ty: $multiply:ident of $($columns:literal)*;)*) => {$(
+        impl Parts<$feed> for $samples {
+            #[inline(always)]
+            unsafe fn multiply_columns(
+                work: &Correlator<Self, $feed>,
+                columns: u32,
+                index: u32,
+                tile: &Place,
+                ring: &mut Ring,
+            ) {
+                // SAFETY: the caller's promise.
+                unsafe {
+                    $(if columns <= $columns || work.shape.columns == $columns {
+                        return work.$multiply::<{ $columns / 2 }>(index, tile, ring);
+                    })*
+                }
+            }
+        }
+    )*};
+}
+
+parts! {
+    Int8, Rows: multiply_part of 64 128 192;
+    Int8, Delivered<Ci8>: multiply_part of 64 128 192;
+    TopNibbles, Delivered<Ci4>: multiply_part of 64 128 192;
+    Bits, Rows: multiply_part of 64 128 192;
+    Half, Rows: multiply_leaving of 64 128;
+    Half, Delivered<Cf16>: multiply_leaving of 64 128;
+}
+
+/// Steps after which sums leave the matrix units, where they do: 128 times of halves, in which a power loses 9e-7
+/// of itself. A stage is read until its steps are done: two of six are left to load ahead.
+const STEPS_IN_UNITS: u32 = 4;
 
 /// Warps that transpose delivered samples: those of the staging warpgroup that have nothing else to do.
 const TRANSPOSING_WARPS: u32 = WARPGROUP / 32 - 1;
@@ -394,12 +542,8 @@ impl<S: Parts<F>, F: Feed> Work for Correlator<'_, S, F> {
         unsafe {
             if first_row >= self.p.inputs || columns == 0 {
                 self.pipeline.skip(self, ring);
-            } else if columns <= 64 {
-                self.multiply_part::<32>(index, &tile, ring);
-            } else if columns <= 128 || self.shape.columns == 128 {
-                self.multiply_part::<64>(index, &tile, ring);
             } else {
-                self.multiply_part::<96>(index, &tile, ring);
+                S::multiply_columns(self, columns, index, &tile, ring);
             }
         }
     }
@@ -436,6 +580,73 @@ impl<S: Parts<F>, F: Feed> Correlator<'_, S, F> {
             pipeline.advance(ring);
             byte += STEP_BYTES;
         }
+        // SAFETY: the caller's promise.
+        unsafe { self.store(index, &real, &imaginary, row_sums) };
+    }
+
+    /// The same of samples whose sums leave the matrix units, which truncate them, every [`STEPS_IN_UNITS`] steps: they
+    /// are added to others, rounded to nearest. There are no registers for two sets of both components; so
+    /// one is multiplied after the other, in the same stages.
+    #[inline(always)]
+    unsafe fn multiply_leaving<const WORDS: usize>(&self, index: u32, tile: &Place, ring: &mut Ring)
+    where
+        S: Leave<F, WORDS, false> + Leave<F, WORDS, true>,
+    {
+        let Self { p, shape, pipeline, .. } = *self;
+        let warp = (thread() - WARPGROUP) / 32;
+        let rows = F::row_address(Panels { at: 0, shape, tile }, 16 * warp);
+        // What is fresh is overwritten before it is read.
+        let (mut real, mut imaginary, mut fresh) = ([0; WORDS], [0; WORDS], [0; WORDS]);
+        let mut left = p.row_bytes.div_ceil(STEP_BYTES);
+        while left > 0 {
+            let steps = if left < STEPS_IN_UNITS { left } else { STEPS_IN_UNITS };
+            left -= steps;
+            let mut again = Ring { ..*ring };
+            let mut step = 0;
+            while step < steps {
+                // SAFETY: the stage holds samples, as its barriers say.
+                unsafe {
+                    pipeline.wait_ready::<Self>(&again);
+                    let stage = pipeline.stage(&again);
+                    let (row, b) = (stage + rows, descriptor(stage));
+                    <S as Leave<F, WORDS, false>>::multiply_component(&mut fresh, row, b, step);
+                }
+                pipeline.advance(&mut again);
+                step += 1;
+            }
+            add_here::<S, WORDS>(&mut real, &fresh);
+            let mut step = 0;
+            while step < steps {
+                // SAFETY: as above.
+                unsafe {
+                    let stage = pipeline.stage(ring);
+                    let (row, b) = (stage + rows, descriptor(stage));
+                    <S as Leave<F, WORDS, true>>::multiply_component(&mut fresh, row, b, step);
+                    pipeline.arrive_empty(ring);
+                }
+                pipeline.advance(ring);
+                step += 1;
+            }
+            add_here::<S, WORDS>(&mut imaginary, &fresh);
+        }
+        // SAFETY: the caller's promise.
+        unsafe { self.store(index, &real, &imaginary, [0; 2]) };
+    }
+
+    /// Writes the sums of the warpgroup's rows by the first `2 * WORDS` columns of tile `index` to the
+    /// visibilities.
+    ///
+    /// # Safety
+    /// No other warp has these baselines.
+    #[inline(always)]
+    unsafe fn store<const WORDS: usize>(
+        &self,
+        index: u32,
+        real: &[u32; WORDS],
+        imaginary: &[u32; WORDS],
+        row_sums: [u32; 2],
+    ) {
+        let p = self.p;
         // Recomputed, as registers are scarce above: where the tile is, and who this is.
         let tile = &self.tile(opaque(index));
         let warp = (opaque(thread()) - WARPGROUP) / 32;
@@ -448,7 +659,7 @@ impl<S: Parts<F>, F: Feed> Correlator<'_, S, F> {
                 |sum: u32| if S::SCALE == 0 { sum } else { (sum as i32 >> (2 * S::SCALE)) as u32 };
             let value = |word: usize| [scaled(real[word]), scaled(imaginary[word])];
             let (corner, patch) =
-                (&corner(p, tile, warp), self.shared.patches.at(pipeline.base, warp));
+                (&corner(p, tile, warp), self.shared.patches.at(self.pipeline.base, warp));
             match WORDS {
                 32 => patch::store_rows::<64>(corner, patch, F::row, value, S::add),
                 64 => patch::store_rows::<128>(corner, patch, F::row, value, S::add),
@@ -488,6 +699,14 @@ impl<S: Parts<F>, F: Feed> Correlator<'_, S, F> {
                 }
             }
         }
+    }
+}
+
+/// Adds `fresh` to `sums`. Here and now: put off, it would take registers.
+#[inline(always)]
+fn add_here<S: Samples, const WORDS: usize>(sums: &mut [u32; WORDS], fresh: &[u32; WORDS]) {
+    for word in 0..WORDS {
+        sums[word] = opaque(S::add(sums[word], fresh[word]));
     }
 }
 

@@ -1,4 +1,4 @@
-//! 32-bit sums added to 64-bit ones, before the former can overflow.
+//! 32-bit sums added to 64-bit ones, before the former can overflow or are rounded too often.
 //!
 //! Bound by memory: 20 bytes read and written for each value.
 
@@ -6,7 +6,8 @@ use crate::{
     abi::correlate::{WIDEN_BASELINES, Widen, WidenBits, mode},
     correlate::triangle,
     isa::common::{
-        block, load_global, read_global_2, read_global_64, store_global_64, thread, threads,
+        block, load_global, read_global_2, read_global_64, store_global_2, store_global_64, thread,
+        threads,
     },
     tile::divisor,
 };
@@ -35,6 +36,34 @@ kernel! {
                 let before = if p.mode == mode::STORE { 0 } else { read_global_64(address) };
                 let sum = partial[component] as i32 as i64 + lacking[component];
                 store_global_64(address, before.wrapping_add(sum as u64));
+            }
+            baseline += threads();
+        }
+    }
+}
+
+kernel! {
+    /// The same of floating numbers, single precision added to double precision; or these rounded to single precision,
+    /// in [`mode::ROUND`].
+    fn correlate_widen_f32(p: Widen) {
+        let baselines = triangle::baselines(p.inputs) as u32;
+        let chunks = divisor(baselines.div_ceil(WIDEN_BASELINES));
+        let channel = (block() / chunks) as u64;
+        let first = block() % chunks * WIDEN_BASELINES;
+        let mut baseline = first + thread();
+        while baseline < baselines && baseline < first + WIDEN_BASELINES {
+            let visibility = channel * baselines as u64 + baseline as u64;
+            let (partial, total) = (p.partial + 8 * visibility, p.total + 16 * visibility);
+            let mut before = [0.0; 2];
+            if p.mode != mode::STORE {
+                before = [total, total + 8].map(|address| f64::from_bits(read_global_64(address)));
+            }
+            if p.mode == mode::ROUND {
+                store_global_2(partial, before.map(|sum| (sum as f32).to_bits()));
+            } else {
+                let sums = read_global_2(partial).map(|sum| f32::from_bits(sum) as f64);
+                store_global_64(total, (before[0] + sums[0]).to_bits());
+                store_global_64(total + 8, (before[1] + sums[1]).to_bits());
             }
             baseline += threads();
         }

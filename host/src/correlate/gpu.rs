@@ -10,10 +10,9 @@
 //! Sums are `[gate][channel][baseline]`.
 //!
 //! Integer sums stay in 32 bits only as long as they cannot overflow whatever the samples, and are
-//! then added to 64-bit ones. `cf16` sums are kept in f32: over `T` products in any order, the
-//! components of a visibility are off by at most
-//! `(2 T + 8) * 2^-24 * sum_t (|re_i| + |im_i|) (|re_j| + |im_j|)`, within the matrix units'
-//! own rounding of their partial sums.
+//! then added to 64-bit ones. Those of `cf16` do so before they are rounded too often: they stay in the matrix units,
+//! which truncate, for 128 times, are added in f32 over at most 64 such sums and 8 launches ([`LAUNCH_HALVES`]), and in f64
+//! beyond. `docs/layouts.md` has the bound.
 
 use std::sync::Arc;
 
@@ -21,10 +20,10 @@ use corrust_gpu::abi::{
     self, Target,
     correlate::{
         Correlate, CorrelateFew, CorrelateWarpgroup, FEW_CORRELATORS, FEW_INPUTS, FEW_STAGE_BYTES,
-        FEW_WARPS, LAUNCH_TIMES, LAUNCH_WORDS, OFFSET, Offset, PACKED_COMPLEX, PACKED_PAIRS,
-        PACKED_TIMES, PackedTile, RUNNING_SUMS, RunningSums, STEP_BYTES, TILE_64, TILE_128,
-        TILE_128_128, TILE_128_192, TILE_CI4, Tile, WIDEN, WIDEN_BASELINES, WIDEN_BITS,
-        WarpgroupTile, Widen, WidenBits, across, mode,
+        FEW_WARPS, LAUNCH_HALVES, LAUNCH_TIMES, LAUNCH_WORDS, OFFSET, Offset, PACKED_COMPLEX,
+        PACKED_PAIRS, PACKED_TIMES, PackedTile, RUNNING_SUMS, RunningSums, STEP_BYTES, TILE_64,
+        TILE_128, TILE_128_128, TILE_128_192, TILE_CI4, Tile, WIDEN, WIDEN_BASELINES, WIDEN_BITS,
+        WIDEN_F32, WarpgroupTile, Widen, WidenBits, across, mode,
     },
 };
 use num_complex::Complex;
@@ -91,14 +90,15 @@ fn fits(samples: &Samples<'_>, layout: Layout) -> bool {
     }
 }
 
-/// The kernels of one tile: for integer samples, for `cf16` and for `b1`, or for 4-bit samples alone.
+/// The kernels of one tile: for integer samples, for `cf16`, where sums have the registers to leave the matrix units, and
+/// for `b1`, or for 4-bit samples alone.
 #[derive(Clone, Copy)]
 enum Variant {
-    Mma(Tile, [&'static abi::Kernel<Correlate>; 3]),
+    Mma(Tile, Rowwise<Correlate>),
     /// For values, and for values + 8.
     MmaS4(Tile, [&'static abi::Kernel<Correlate>; 2]),
     /// With those that take samples as delivered, for encodings that have one.
-    Wgmma(WarpgroupTile, [&'static abi::Kernel<CorrelateWarpgroup>; 3], Delivered),
+    Wgmma(WarpgroupTile, Rowwise<CorrelateWarpgroup>, Delivered),
     WgmmaCi4(WarpgroupTile, &'static abi::Kernel<CorrelateWarpgroup>),
     Packed(PackedTile, &'static abi::Kernel<Correlate>, Option<Codes>),
     /// For few inputs.
@@ -107,6 +107,41 @@ enum Variant {
 
 /// `[encoding][layout][size]`: [`FEW_CORRELATORS`].
 type FewKernels = [[&'static [abi::Kernel<CorrelateFew>]; 2]; 2];
+
+/// Kernels that take rows of time, of `ci8`, `cf16` and `b1`.
+struct Rowwise<P: 'static> {
+    ci8: &'static abi::Kernel<P>,
+    cf16: Option<&'static abi::Kernel<P>>,
+    b1: &'static abi::Kernel<P>,
+}
+
+impl<P> Clone for Rowwise<P> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<P> Copy for Rowwise<P> {}
+
+impl<P> Rowwise<P> {
+    /// Encodings of samples that they take.
+    fn encodings(&self) -> &'static [Encoding] {
+        use Encoding::{B1, Cf16, Ci4, Ci4Offset, Ci8};
+        match self.cf16 {
+            Some(_) => &[Ci8, Ci4, Ci4Offset, Cf16, B1],
+            None => &[Ci8, Ci4, Ci4Offset, B1],
+        }
+    }
+
+    /// The kernel of an encoding that they take.
+    fn of(&self, encoding: Encoding) -> &'static abi::Kernel<P> {
+        match encoding {
+            Encoding::Ci8 | Encoding::Ci4 | Encoding::Ci4Offset => self.ci8,
+            Encoding::Cf16 => self.cf16.expect("an encoding that they take"),
+            Encoding::B1 | Encoding::B2 => self.b1,
+        }
+    }
+}
 
 /// Kernels that take `tcn` samples as they are, for `ci8`, 4-bit samples and `cf16`.
 type Delivered = [Option<&'static abi::Kernel<CorrelateWarpgroup>>; 3];
@@ -125,12 +160,13 @@ impl Variant {
     fn of(kernel: Kernel) -> Option<Self> {
         use abi::correlate as entries;
         Some(match kernel {
-            Kernel::Mma128 => Self::Mma(
-                TILE_128,
-                [&entries::MMA_S8_128, &entries::MMA_F16_128, &entries::MMA_B1_128],
-            ),
+            Kernel::Mma128 => {
+                let (ci8, b1) = (&entries::MMA_S8_128, &entries::MMA_B1_128);
+                Self::Mma(TILE_128, Rowwise { ci8, cf16: None, b1 })
+            }
             Kernel::Mma64 => {
-                Self::Mma(TILE_64, [&entries::MMA_S8_64, &entries::MMA_F16_64, &entries::MMA_B1_64])
+                let (ci8, b1) = (&entries::MMA_S8_64, &entries::MMA_B1_64);
+                Self::Mma(TILE_64, Rowwise { ci8, cf16: Some(&entries::MMA_F16_64), b1 })
             }
             Kernel::MmaS4 => Self::MmaS4(TILE_64, [&entries::MMA_S4, &entries::MMA_S4_OFFSET]),
             Kernel::Wgmma192 => Self::wgmma(TILE_128_192)?,
@@ -155,12 +191,18 @@ impl Variant {
         use abi::correlate::{Encoding, Order, WARPGROUP_CORRELATORS};
         let of = |encoding, order| {
             let chosen = WARPGROUP_CORRELATORS.iter().find(|declared| {
-                (declared.tile, declared.encoding, declared.order) == (tile, encoding, order)
+                let sides = (declared.tile.rows, declared.tile.columns);
+                (sides, declared.encoding, declared.order)
+                    == ((tile.rows, tile.columns), encoding, order)
             });
             chosen.map(|declared| &declared.kernel)
         };
         let rows = |encoding| of(encoding, Order::Rows);
-        let rows = [rows(Encoding::Ci8)?, rows(Encoding::Cf16)?, rows(Encoding::B1)?];
+        let rows = Rowwise {
+            ci8: rows(Encoding::Ci8)?,
+            cf16: rows(Encoding::Cf16),
+            b1: rows(Encoding::B1)?,
+        };
         let delivered = [Encoding::Ci8, Encoding::Ci4, Encoding::Cf16];
         Some(Self::Wgmma(tile, rows, delivered.map(|encoding| of(encoding, Order::Delivered))))
     }
@@ -175,9 +217,9 @@ impl Variant {
     /// The module that the kernels are in.
     fn target(&self) -> Target {
         match self {
-            Self::Mma(_, kernels) => kernels[0].entry.target,
+            Self::Mma(_, kernels) => kernels.ci8.entry.target,
             Self::MmaS4(_, kernels) => kernels[0].entry.target,
-            Self::Wgmma(_, kernels, _) => kernels[0].entry.target,
+            Self::Wgmma(_, kernels, _) => kernels.ci8.entry.target,
             Self::WgmmaCi4(_, kernel) => kernel.entry.target,
             Self::Packed(_, kernel, _) => kernel.entry.target,
             Self::Few(kernels) => kernels[0][0][0].entry().target,
@@ -191,9 +233,8 @@ impl Variant {
                 &[Encoding::Ci4, Encoding::Ci4Offset]
             }
             Self::Few(_) => &[Encoding::Ci8, Encoding::Ci4, Encoding::Ci4Offset],
-            Self::Mma(..) | Self::Wgmma(..) => {
-                &[Encoding::Ci8, Encoding::Ci4, Encoding::Ci4Offset, Encoding::Cf16, Encoding::B1]
-            }
+            Self::Mma(_, kernels) => kernels.encodings(),
+            Self::Wgmma(_, kernels, _) => kernels.encodings(),
         }
     }
 
@@ -220,7 +261,7 @@ impl Variant {
         /// Bytes of each block's shared memory that the hardware keeps for itself.
         const KEPT: u32 = 1024;
         let entry = match self {
-            Self::Mma(_, [kernel, ..]) | Self::MmaS4(_, [kernel, _]) => kernel.entry,
+            Self::Mma(_, Rowwise { ci8: kernel, .. }) | Self::MmaS4(_, [kernel, _]) => kernel.entry,
             Self::Wgmma(..) | Self::WgmmaCi4(..) | Self::Packed(..) | Self::Few(_) => return true,
         };
         2 * (entry.shared_bytes + KEPT) <= facts.shared_bytes + KEPT
@@ -265,6 +306,8 @@ struct Companions {
 struct GateSums {
     /// Times summed in the gate's 32-bit sums: none means that their contents are undefined.
     partial_times: usize,
+    /// Launches that did so.
+    partial_launches: usize,
     /// Whether the gate's 64-bit sums hold any.
     total_used: bool,
 }
@@ -481,7 +524,11 @@ impl GpuBackend {
 
     /// Most times, of bits words, that 32-bit sums hold.
     fn launch_times(&self) -> usize {
-        let times = if self.shape.encoding == Encoding::B1 { LAUNCH_WORDS } else { LAUNCH_TIMES };
+        let times = match self.shape.encoding {
+            Encoding::B1 => LAUNCH_WORDS,
+            Encoding::Cf16 => LAUNCH_HALVES.0,
+            _ => LAUNCH_TIMES,
+        };
         times as usize
     }
 
@@ -523,10 +570,12 @@ impl GpuBackend {
         let first_part = piece.first_channel == 0;
         let (gate, first_channel) = (piece.gate, piece.first_channel);
         let limit = self.launch_times();
-        if first_part
-            && self.shape.encoding.is_integer()
-            && self.gates[gate].partial_times + piece.times() > limit
-        {
+        let sums = self.gates[gate];
+        let full = match self.shape.encoding {
+            Encoding::Cf16 => sums.partial_launches == LAUNCH_HALVES.1 as usize,
+            _ => sums.partial_times + piece.times() > limit,
+        };
+        if first_part && full {
             self.widen(gate, stream)?;
         }
         let mode = if self.gates[gate].partial_times == 0 { mode::STORE } else { mode::ADD };
@@ -546,15 +595,10 @@ impl GpuBackend {
             opaque_zero: 0,
         };
         let blocks = self.variant.tiles(self.shape.inputs) as u32 * piece.channels() as u32;
-        let number = match self.shape.encoding {
-            Encoding::Ci8 | Encoding::Ci4 | Encoding::Ci4Offset => 0,
-            Encoding::Cf16 => 1,
-            Encoding::B1 | Encoding::B2 => 2,
-        };
         match self.variant {
             // SAFETY: the samples are rows of `row_stride` bytes, the visibilities the shape's.
             Variant::Mma(_, kernels) => unsafe {
-                self.gpu.launch(stream, kernels[number], blocks, &parameters)?;
+                self.gpu.launch(stream, kernels.of(self.shape.encoding), blocks, &parameters)?;
             },
             // SAFETY: as above.
             Variant::MmaS4(_, kernels) => unsafe {
@@ -566,7 +610,7 @@ impl GpuBackend {
                     Some(_) => self.delivered_maps(piece),
                     None => row_maps(tile, piece, &parameters),
                 };
-                let kernel = delivered.unwrap_or(kernels[number]);
+                let kernel = delivered.unwrap_or(kernels.of(self.shape.encoding));
                 self.launch_warpgroup(stream, (tile, kernel), maps, piece, &parameters)?;
             }
             Variant::WgmmaCi4(tile, kernel) => {
@@ -585,6 +629,7 @@ impl GpuBackend {
         }
         if piece.first_channel + piece.channels() == self.shape.channels {
             self.gates[gate].partial_times += piece.times();
+            self.gates[gate].partial_launches += 1;
         }
         Ok(())
     }
@@ -810,11 +855,33 @@ impl GpuBackend {
             let row_sums = sums.map_or(0, |sums| place(sums, 4 * inputs * channels));
             let inputs = inputs as u32;
             let parameters = Widen { partial, total, row_sums, inputs, mode };
+            let kernel = if encoding == Encoding::Cf16 { &WIDEN_F32 } else { &WIDEN };
             // SAFETY: the buffers hold the shape's sums.
-            unsafe { self.gpu.launch(stream, &WIDEN, blocks, &parameters)? };
+            unsafe { self.gpu.launch(stream, kernel, blocks, &parameters)? };
         }
-        self.gates[gate] = GateSums { partial_times: 0, total_used: true };
+        self.gates[gate] = GateSums { total_used: true, ..GateSums::default() };
         Ok(())
+    }
+
+    /// Has the sums of single precision of a gate be all that was summed, rounded once.
+    fn round(&mut self, gate: usize, stream: Stream) -> Result<()> {
+        if !self.gates[gate].total_used {
+            return Ok(());
+        }
+        self.widen(gate, stream)?;
+        let total = self.total.as_ref().expect("total_used");
+        let Shape { inputs, channels, .. } = self.shape;
+        let values = self.values();
+        let parameters = Widen {
+            partial: self.partial.address() + (4 * values * gate) as u64,
+            total: total.address() + (8 * values * gate) as u64,
+            row_sums: 0,
+            inputs: inputs as u32,
+            mode: mode::ROUND,
+        };
+        let blocks = baselines(inputs).div_ceil(WIDEN_BASELINES as usize) * channels;
+        // SAFETY: the buffers hold the shape's sums.
+        unsafe { self.gpu.launch(stream, &WIDEN_F32, blocks as u32, &parameters) }
     }
 
     /// The 32-bit sums of a gate, brought to the host and widened there.
@@ -899,9 +966,10 @@ impl GpuBackend {
     pub(super) fn dump_room(&mut self, gate: usize, room: Room<'_>) -> Result<()> {
         let stream = self.feeder.last();
         self.check_bits(gate, stream)?;
-        let GateSums { partial_times, total_used } = self.gates[gate];
+        let GateSums { partial_times, total_used, .. } = self.gates[gate];
         match room {
-            Room::Float(sums) if partial_times > 0 => {
+            Room::Float(sums) if !self.gates[gate].is_empty() => {
+                self.round(gate, stream)?;
                 self.download(&self.partial, gate, stream, sums)?;
             }
             Room::Float(sums) => sums.fill(Complex::default()),
@@ -945,8 +1013,9 @@ impl Backend for GpuBackend {
             self.check_bits(gate, stream)?;
             let to = address + (gate * bytes) as u64;
             let empty = self.gates[gate].is_empty();
-            if size == 8 {
-                self.widen(gate, stream)?;
+            match size {
+                8 => self.widen(gate, stream)?,
+                _ => self.round(gate, stream)?,
             }
             let sums = if size == 8 { self.total.as_ref() } else { Some(&self.partial) };
             match sums.filter(|_| !empty) {

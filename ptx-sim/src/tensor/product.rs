@@ -104,41 +104,32 @@ impl Panel {
 /// Columns of B that are multiplied at a time; every shape's `n` is a multiple.
 const BLOCK: usize = 8;
 
-/// The arithmetic of a product: f32 for integers, f64 for halves.
-///
-/// Sums of integer products are exact in f32: at most 255 * 255 * 32 < 2^24.
-trait Number: Copy + Default + From<f32> + std::ops::Mul<Output = Self> + std::ops::AddAssign {}
-
-impl Number for f32 {}
-impl Number for f64 {}
-
-/// Every row of `a` with every column of `b`, row-major; every sum runs in ascending k. `columns` is
-/// room for B cut into blocks of columns.
-fn multiply_numbers<T: Number>(
-    kind: &MmaKind,
-    a: &[f32],
-    b: &[f32],
-    columns: &mut Vec<[T; BLOCK]>,
-    out: &mut Vec<T>,
-) {
+/// B cut into blocks of columns, `[block][k]`.
+fn cut(kind: &MmaKind, b: &[f32], columns: &mut Vec<[f32; BLOCK]>) {
     let (n, k) = (kind.n as usize, kind.k as usize);
     columns.clear();
-    columns.resize(n / BLOCK * k, [T::default(); BLOCK]);
+    columns.resize(n / BLOCK * k, [0.0; BLOCK]);
     for (column, values) in b.chunks_exact(k).enumerate() {
         let block = &mut columns[column / BLOCK * k..][..k];
         for (place, &value) in block.iter_mut().zip(values) {
-            place[column % BLOCK] = T::from(value);
+            place[column % BLOCK] = value;
         }
     }
+}
+
+/// Every row of `a` with every column of B, row-major.
+///
+/// Sums of integer products are exact in f32: at most 255 * 255 * 32 < 2^24.
+fn multiply_integers(kind: &MmaKind, a: &[f32], columns: &[[f32; BLOCK]], out: &mut Vec<f32>) {
+    let (n, k) = (kind.n as usize, kind.k as usize);
     out.clear();
-    out.resize(a.len() / k * n, T::default());
+    out.resize(a.len() / k * n, 0.0);
     // Two rows at a time keep more sums in flight.
     for (rows, sums) in a.chunks_exact(2 * k).zip(out.chunks_exact_mut(2 * n)) {
         let (first, second) = rows.split_at(k);
         for (at, block) in columns.chunks_exact(k).enumerate() {
-            let mut sum = [[T::default(); BLOCK]; 2];
+            let mut sum = [[0.0; BLOCK]; 2];
             for ((&x, &y), b) in first.iter().zip(second).zip(block) {
-                let (x, y) = (T::from(x), T::from(y));
                 for c in 0..BLOCK {
                     sum[0][c] += x * b[c];
                     sum[1][c] += y * b[c];
@@ -150,17 +141,92 @@ fn multiply_numbers<T: Number>(
     }
 }
 
+/// How a matrix unit adds products of floating numbers to a sum of single precision.
+///
+/// Products are exact. It takes some at a time: all addends, the sum so far among them, are aligned to the largest and
+/// truncated there, added, and the result is truncated to single precision. Sources: Fasi, Higham, Mikaitis,
+/// Pranesh, "Numerical behavior of NVIDIA tensor cores" (2021); Li et al., "FTTN" (2024).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Adder {
+    /// Products that it takes at a time.
+    products: usize,
+    /// Bits that aligned addends keep beyond those of single precision.
+    bits: i32,
+}
+
+impl Adder {
+    /// Hopper's for its own instructions. For `mma.sync`, which any GPU runs, that of Ampere, the coarsest of them.
+    fn of(kind: &MmaKind) -> Self {
+        let bytes = (kind.a.bits() / 8) as usize;
+        if kind.m == 64 {
+            Self { products: 32 / bytes, bits: 2 }
+        } else {
+            Self { products: 16 / bytes, bits: 1 }
+        }
+    }
+
+    /// Most products at a time.
+    const MOST: usize = 16;
+
+    /// Adds to the sums of a block of columns the products of a row with them.
+    fn add(self, sums: &mut [f32; BLOCK], row: &[f32], columns: &[[f32; BLOCK]]) {
+        for (row, columns) in row.chunks(self.products).zip(columns.chunks(self.products)) {
+            let first = sums.map(f64::from);
+            let mut products = [[0.0_f64; BLOCK]; Self::MOST];
+            let products = &mut products[..row.len()];
+            let (mut plain, mut largest) = (first, first.map(f64::abs));
+            for ((products, &x), column) in products.iter_mut().zip(row).zip(columns) {
+                for c in 0..BLOCK {
+                    products[c] = f64::from(x) * f64::from(column[c]);
+                    plain[c] += products[c];
+                    largest[c] = largest[c].max(products[c].abs());
+                }
+            }
+            let exponents = largest.map(|value| (value.to_bits() >> 52) as i32 - 1023);
+            let scales = exponents.map(|exponent| power_of_two(23 + self.bits - exponent));
+            let mut totals = [0_i64; BLOCK];
+            for addends in products.iter().chain([&first]) {
+                for c in 0..BLOCK {
+                    totals[c] += i64::from((addends[c] * scales[c]) as i32);
+                }
+            }
+            for c in 0..BLOCK {
+                sums[c] = if plain[c].is_finite() && largest[c] > 0.0 {
+                    truncate(totals[c] as f64 * power_of_two(exponents[c] - 23 - self.bits))
+                } else {
+                    plain[c] as f32
+                };
+            }
+        }
+    }
+}
+
+/// `2^exponent`, of a normal number.
+fn power_of_two(exponent: i32) -> f64 {
+    f64::from_bits(((exponent + 1023).clamp(0, 0x7ff) as u64) << 52)
+}
+
+/// The number of single precision next to `value`, toward zero; infinity stays.
+fn truncate(value: f64) -> f32 {
+    let nearest = value as f32;
+    if f64::from(nearest).abs() > value.abs() && nearest.is_finite() {
+        f32::from_bits(nearest.to_bits() - 1)
+    } else {
+        nearest
+    }
+}
+
 /// Sums of products, row-major.
 #[derive(Debug, Default)]
 pub struct Products {
     counts: Vec<u32>,
     integers: Vec<f32>,
-    integer_columns: Vec<[f32; BLOCK]>,
-    floats: Vec<f64>,
-    float_columns: Vec<[f64; BLOCK]>,
+    floats: Vec<f32>,
+    columns: Vec<[f32; BLOCK]>,
 }
 
 impl Products {
+    /// Of floating numbers added to what `floats` holds.
     fn compute(&mut self, kind: &MmaKind, a: &Panel, b: &Panel) {
         match kind.a {
             Element::B1 => {
@@ -172,12 +238,20 @@ impl Products {
                 }
             }
             Element::F16 | Element::Bf16 | Element::Tf32 => {
-                let Self { floats, float_columns, .. } = self;
-                multiply_numbers(kind, &a.numbers, &b.numbers, float_columns, floats);
+                let (n, k) = (kind.n as usize, kind.k as usize);
+                let adder = Adder::of(kind);
+                cut(kind, &b.numbers, &mut self.columns);
+                for (row, sums) in a.numbers.chunks_exact(k).zip(self.floats.chunks_exact_mut(n)) {
+                    let (blocks, _) = sums.as_chunks_mut();
+                    for (sums, columns) in blocks.iter_mut().zip(self.columns.chunks_exact(k)) {
+                        adder.add(sums, row, columns);
+                    }
+                }
             }
             _ => {
-                let Self { integers, integer_columns, counts, .. } = self;
-                multiply_numbers(kind, &a.numbers, &b.numbers, integer_columns, integers);
+                let Self { integers, columns, counts, .. } = self;
+                cut(kind, &b.numbers, columns);
+                multiply_integers(kind, &a.numbers, columns, integers);
                 counts.clear();
                 // Below 2^22 the sum's own bits, at exponent 23, are the integer.
                 const SHIFT: f32 = 12_582_912.0;
@@ -213,28 +287,40 @@ impl Multiplier {
         c: Option<&[u32]>,
         d: &[u32],
     ) {
-        self.products.compute(kind, &self.a, &self.b);
-        let Products { counts, floats, .. } = &self.products;
         let rows = fragment::rows(kind);
         let place = |lane: usize, r: usize| {
             let (row, column) = fragment::c32(rows, lane as u32, r as u32);
             (row * kind.n + column) as usize
         };
-        // Integers wrap unless `.satfinite`. Floating sums are rounded once; tensor cores align and
-        // truncate, so their last bits may differ.
+        let place_of_half = |lane: usize, r: usize| {
+            let (row, column) = fragment::c16(lane as u32, r as u32);
+            (row * kind.n + column) as usize
+        };
+        let floats = &mut self.products.floats;
+        floats.clear();
+        floats.resize((rows * kind.n) as usize, 0.0);
+        if let (Some(c), Type::F32) = (c, kind.accumulator) {
+            for (r, &slot) in c.iter().enumerate() {
+                for (lane, &sum) in registers.narrow[slot as usize].iter().enumerate() {
+                    floats[place(lane, r)] = f32::from_bits(sum);
+                }
+            }
+        }
+        self.products.compute(kind, &self.a, &self.b);
+        let Products { counts, floats, .. } = &self.products;
+        // Integers wrap unless `.satfinite`.
         match (kind.accumulator, kind.saturate) {
             (Type::F16, _) => store(registers, c, d, |lane, r, c| {
-                let (row, column) = fragment::c16(lane as u32, r as u32);
-                let at = (row * kind.n + column) as usize;
+                let at = place_of_half(lane, r);
                 let half = |at: usize, c: u32| {
-                    let sum = floats[at] + f16::from_bits(c as u16).to_f64();
+                    let sum = f64::from(floats[at]) + f16::from_bits(c as u16).to_f64();
                     u32::from(f16::from_f64(sum).to_bits())
                 };
                 half(at, c & 0xffff) | half(at + 1, c >> 16) << 16
             }),
-            (Type::F32, _) => store(registers, c, d, |lane, r, c| {
-                ((floats[place(lane, r)] + f64::from(f32::from_bits(c))) as f32).to_bits()
-            }),
+            (Type::F32, _) => {
+                store(registers, None, d, |lane, r, _| floats[place(lane, r)].to_bits())
+            }
             (_, true) => store(registers, c, d, |lane, r, c| {
                 (c as i32).saturating_add(counts[place(lane, r)] as i32) as u32
             }),
@@ -258,5 +344,61 @@ fn store(
         for (lane, out) in registers.narrow[slot as usize].iter_mut().enumerate() {
             *out = f(lane, r, old[lane]);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const UNIT: f32 = 1.0 / (1 << 23) as f32;
+
+    /// What is added to a sum of one by a step of 16 products with one.
+    fn added(adder: Adder, first: f32, products: &[f32]) -> f32 {
+        let mut row = [0.0; 16];
+        row[..products.len()].copy_from_slice(products);
+        let mut sums = [first; BLOCK];
+        adder.add(&mut sums, &row, &[[1.0; BLOCK]; 16]);
+        assert!(sums.iter().all(|&sum| sum == sums[0]));
+        (sums[0] - first) / UNIT
+    }
+
+    #[test]
+    fn addends_are_truncated_where_they_are_aligned() {
+        let [hopper, ampere] = [(16, 2), (8, 1)].map(|(products, bits)| Adder { products, bits });
+        for (adder, kept) in [(hopper, 0.25), (ampere, 0.5)] {
+            // As many as are a unit together; just less of each is nothing.
+            let count = (1.0 / kept) as usize;
+            assert_eq!(added(adder, 1.0, &vec![kept * UNIT; count]), 1.0);
+            assert_eq!(added(adder, 1.0, &vec![kept * UNIT; count - 1]), 0.0);
+            assert_eq!(added(adder, 1.0, &[0.99 * kept * UNIT; 16]), 0.0);
+            assert_eq!(added(adder, -1.0, &[-0.99 * kept * UNIT; 16]), 0.0);
+        }
+        // The sum is truncated after each of two parts.
+        let halves = [[0.5 * UNIT; 1], [0.5 * UNIT; 1]];
+        let mut apart = [0.0; 16];
+        (apart[0], apart[8]) = (halves[0][0], halves[1][0]);
+        assert_eq!(added(hopper, 1.0, &apart), 1.0);
+        assert_eq!(added(ampere, 1.0, &apart), 0.0);
+        // Toward zero.
+        assert_eq!(added(hopper, 1.0, &[1.75 * UNIT]), 1.0);
+        assert_eq!(added(hopper, -1.0, &[-1.75 * UNIT]), -1.0);
+        assert_eq!(added(hopper, 0.0, &[3.0]), 3.0 / UNIT);
+    }
+
+    #[test]
+    fn what_is_not_a_number_stays_so() {
+        let adder = Adder { products: 16, bits: 2 };
+        let sum = |first: f32, product: f32| {
+            let mut sums = [first; BLOCK];
+            adder.add(&mut sums, &[product; 16], &[[1.0; BLOCK]; 16]);
+            sums[0]
+        };
+        assert!(sum(f32::NAN, 1.0).is_nan() && sum(1.0, f32::NAN).is_nan());
+        assert_eq!(sum(1.0, f32::INFINITY), f32::INFINITY);
+        assert!(sum(f32::NEG_INFINITY, f32::INFINITY).is_nan());
+        assert_eq!(sum(0.0, 0.0), 0.0);
+        // Subnormal sums.
+        assert_eq!(sum(0.0, 1e-44), 16.0 * 1e-44);
     }
 }
