@@ -179,7 +179,7 @@ fn of_fused() -> Vec<Run> {
     let cf32 = SpectrumEncoding::Cf32;
     let mut runs = Vec::new();
     // First passes of 16 and 12, others of 2, 4, 8, 16, and two of them.
-    for channels in [32, 64, 128, 256, 512, 4096, 48, 96, 192, 384] {
+    for channels in [32, 64, 128, 256, 512, 1024, 2048, 4096, 48, 96, 192, 384] {
         runs.push(run("size", 4, channels, 2 * channels * 11));
         runs.push(run("size", 2, channels, 2 * channels * 9).with(|b| b.output(cf32)));
     }

@@ -353,7 +353,7 @@ pub const LEVELS_SIZE: u32 = 12288;
 /// Spectra of each input of a lot.
 pub const FUSED_SPECTRA: u32 = 3;
 /// Threads of a multiprocessor, which its blocks share: of one of them at most.
-pub const FUSED_THREADS: u32 = 384;
+pub const FUSED_THREADS: u32 = 512;
 /// Points of a transform after which two places of shared memory stay empty, so that passes of most strides
 /// touch all banks, and two points next to each other lie in 16 aligned bytes.
 pub const PAD: u32 = 16;

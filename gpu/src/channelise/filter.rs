@@ -6,14 +6,18 @@
 use crate::{
     abi::channelise::{Channelise, FUSED_SPECTRA, MISSING, Place, Real, raw},
     channelise::{
-        pass::{Share, Shared, divide, store_point, store_points},
-        sample, value,
+        pass::{Shared, divide, store_point, store_points},
+        sample::{self, CODES_2, CODES_4},
+        value,
     },
     isa::common::{load_global_4, thread, threads},
 };
 
 /// [`FUSED_SPECTRA`], for arrays.
 const SPECTRA: usize = FUSED_SPECTRA as usize;
+
+/// Any encoding, which is looked up.
+const ANY: u32 = u32::MAX;
 
 /// What a block filters.
 #[derive(Clone, Copy)]
@@ -50,11 +54,21 @@ impl Filter {
         // SAFETY: the parameters are as declared.
         unsafe {
             let regular = self.regular(p);
-            match (regular, p.tap_count, p.encoding == raw::I8) {
-                (true, 8, true) => self.filter_whole::<8, true>(p),
-                (true, 8, false) => self.filter_whole::<8, false>(p),
-                (true, 4, true) => self.filter_whole::<4, true>(p),
-                (true, 4, false) => self.filter_whole::<4, false>(p),
+            let whole = self.spectra(p) == FUSED_SPECTRA && p.places == 0;
+            match (regular, p.tap_count, p.encoding) {
+                (true, 8, raw::I8) => match (whole, p.residues) {
+                    (true, 1024) => self.filter_whole::<8, { raw::I8 }, 1024>(p),
+                    (true, 2048) => self.filter_whole::<8, { raw::I8 }, 2048>(p),
+                    (true, 4096) => self.filter_whole::<8, { raw::I8 }, 4096>(p),
+                    (true, 8192) => self.filter_whole::<8, { raw::I8 }, 8192>(p),
+                    _ => self.filter_whole::<8, { raw::I8 }, 0>(p),
+                },
+                (true, 8, raw::I16) => self.filter_whole::<8, { raw::I16 }, 0>(p),
+                (true, 8, CODES_2) => self.filter_whole::<8, CODES_2, 0>(p),
+                (true, 8, CODES_4) => self.filter_whole::<8, CODES_4, 0>(p),
+                (true, 8, _) => self.filter_whole::<8, ANY, 0>(p),
+                (true, 4, raw::I8) => self.filter_whole::<4, { raw::I8 }, 0>(p),
+                (true, 4, _) => self.filter_whole::<4, ANY, 0>(p),
                 _ => self.filter_any(p),
             }
         }
@@ -68,40 +82,33 @@ impl Filter {
     }
 
     /// Whether all samples are real ones next to each other, and all spectra of the block begin `K` after the one
-    /// before, where [`sample::four`] takes four.
+    /// before, where [`sample::load_four`] takes four.
     #[inline(always)]
     unsafe fn regular(&self, p: &Channelise) -> bool {
-        // Of codes of bits the address counts less than the index.
-        let aligned = match p.encoding {
-            raw::I16 => 8,
-            raw::F32 => 16,
-            raw::I8 => 4,
-            _ if p.encoding == raw::CODES + 8 => 4,
-            _ if p.encoding == raw::CODES + 4 => 2,
-            _ => 1,
-        };
-        let mut regular = sample::has_four(p.encoding)
-            && p.samples.is_multiple_of(aligned)
+        let regular = sample::takes_four(p.samples, p.encoding)
             && p.complex == 0
             && p.time_stride == 1
             && p.hop == p.residues
             && p.turn == 0;
-        let mut index = 0;
-        while regular && index < self.group {
-            // SAFETY: the input and the spectra are below their counts.
-            unsafe {
+        // SAFETY: the inputs and the spectra are below their counts.
+        unsafe {
+            if p.places == 0 {
+                return regular
+                    && self.sample(p, 0).is_multiple_of(4)
+                    && (p.inputs == 1 || p.input_stride.is_multiple_of(4));
+            }
+            let (mut regular, mut index) = (regular, 0);
+            while regular && index < self.group {
                 let input = self.input(p, index);
                 let first = value::place(p, input, self.spectrum).first;
                 regular &= first != MISSING;
-                if p.places != 0 {
-                    for later in 1..self.spectra(p) {
-                        let next = value::place(p, input, self.spectrum + later).first;
-                        regular &= next == first.wrapping_add((later * p.residues) as i64);
-                    }
+                for later in 1..self.spectra(p) {
+                    let next = value::place(p, input, self.spectrum + later).first;
+                    regular &= next == first.wrapping_add((later * p.residues) as i64);
                 }
                 regular &= self.sample(p, index).is_multiple_of(4);
+                index += 1;
             }
-            index += 1;
         }
         regular
     }
@@ -122,50 +129,92 @@ impl Filter {
         (input as u64 * p.input_stride).wrapping_add(first as u64)
     }
 
-    /// The FIR of two inputs at a time, four residues of each; `BYTES`: of int8.
+    /// Leaves the sums of four residues of an input.
     #[inline(always)]
-    unsafe fn filter_whole<const TAPS: usize, const BYTES: bool>(&self, p: &Channelise) {
+    unsafe fn add<const TAPS: usize, const ENCODING: u32>(
+        &self,
+        p: &Channelise,
+        words: &[[u32; 4]; 16],
+        taps: &[[f32; 4]; TAPS],
+        input: u32,
+        quad: u32,
+    ) {
+        let sums = sums::<TAPS, ENCODING>(p, words, taps);
+        for spectrum in 0..SPECTRA {
+            let row = spectrum as u32 * self.group + input;
+            let [a, b, c, d] = sums[spectrum];
+            // SAFETY: points of the block's.
+            unsafe { store_points(self.room.address(row, 2 * quad), [[a, b], [c, d]]) };
+        }
+    }
+
+    /// The sample of the input after `input` that `first` is of it; after the last, that of the last again.
+    #[inline(always)]
+    unsafe fn next(
+        &self,
+        p: &Channelise,
+        first: u64,
+        input: u32,
+        residue: u32,
+        plain: bool,
+    ) -> u64 {
+        if !plain && p.places != 0 {
+            // SAFETY: the caller's promise.
+            unsafe { self.sample(p, input + 1) + residue as u64 }
+        } else {
+            first + if self.input + input + 1 < p.inputs { p.input_stride } else { 0 }
+        }
+    }
+
+    /// The FIR of four residues at a time: a thread loads their taps once for all inputs, and each sample once.
+    /// `ENCODING`: one of [`raw`]. `RESIDUES`: all residues, or 0 if any; with as many spectra as a block has.
+    #[inline(always)]
+    unsafe fn filter_whole<const TAPS: usize, const ENCODING: u32, const RESIDUES: u32>(
+        &self,
+        p: &Channelise,
+    ) {
+        let residues = if RESIDUES > 0 { RESIDUES } else { p.residues };
         // Spectra that are not there are made of samples that are.
-        let most = TAPS as u32 - 1 + self.spectra(p) - 1;
-        let mut share = Share::new(self.room.size / 2);
-        while share.row < self.group / 2 {
-            let (quad, pair) = (share.item, 2 * share.row);
+        let most = if RESIDUES > 0 { u32::MAX } else { TAPS as u32 + self.spectra(p) - 2 };
+        let mut quad = thread();
+        while quad < self.room.size / 2 {
             let residue = 2 * self.point(2 * quad);
-            let mut sums = [[[0.0_f32; 4]; SPECTRA]; 2];
             let mut taps = [[0.0_f32; 4]; TAPS];
-            for tap in 0..TAPS {
-                let index = tap as u32 * p.residues + residue;
-                // SAFETY: taps of residues.
-                taps[tap] =
-                    unsafe { load_global_4(p.taps + (4 * index) as u64).map(f32::from_bits) };
+            // SAFETY: taps of residues.
+            unsafe {
+                let from = p.taps + (4 * residue) as u64;
+                for tap in 0..TAPS {
+                    let at = from + (4 * tap as u32 * residues) as u64;
+                    taps[tap] = load_global_4(at).map(f32::from_bits);
+                }
             }
-            for input in 0..2 {
-                // SAFETY: an input of the group.
-                let first = unsafe { self.sample(p, pair + input as u32) } + residue as u64;
-                let encoding = if BYTES { raw::I8 } else { p.encoding };
-                for block in 0..TAPS + SPECTRA - 1 {
-                    let there = if (block as u32) < most { block as u32 } else { most };
-                    let index = first + (there * p.residues) as u64;
-                    // SAFETY: samples of the block's spectra.
-                    let four = unsafe { sample::four(p.samples, index, encoding) };
-                    for part in 0..4 {
-                        let x = four[part];
-                        for spectrum in 0..SPECTRA {
-                            if block >= spectrum && block - spectrum < TAPS {
-                                let sum = &mut sums[input][spectrum][part];
-                                *sum = taps[block - spectrum][part].fma(x, *sum);
-                            }
-                        }
+            // The samples of an input are on their way while those of the one before are added.
+            // SAFETY: inputs of the group; of the one after the last nothing is added.
+            unsafe {
+                let mut first = self.sample(p, 0) + residue as u64;
+                let mut input = 0;
+                if ENCODING == ANY {
+                    // Four words each: there is no room for two inputs'.
+                    while input < self.group {
+                        let words = words_of::<TAPS, ENCODING>(p, first, residues, most);
+                        self.add::<TAPS, ENCODING>(p, &words, &taps, input, quad);
+                        first = self.next(p, first, input, residue, false);
+                        input += 1;
+                    }
+                } else {
+                    let mut words = words_of::<TAPS, ENCODING>(p, first, residues, most);
+                    while input < self.group {
+                        first = self.next(p, first, input, residue, RESIDUES > 0);
+                        let second = words_of::<TAPS, ENCODING>(p, first, residues, most);
+                        self.add::<TAPS, ENCODING>(p, &words, &taps, input, quad);
+                        first = self.next(p, first, input + 1, residue, RESIDUES > 0);
+                        words = words_of::<TAPS, ENCODING>(p, first, residues, most);
+                        self.add::<TAPS, ENCODING>(p, &second, &taps, input + 1, quad);
+                        input += 2;
                     }
                 }
-                for spectrum in 0..SPECTRA {
-                    let row = spectrum as u32 * self.group + pair + input as u32;
-                    let [a, b, c, d] = sums[input][spectrum];
-                    // SAFETY: points of the block's: the group is even.
-                    unsafe { store_points(self.room.address(row, 2 * quad), [[a, b], [c, d]]) };
-                }
             }
-            share.advance();
+            quad += threads();
         }
     }
 
@@ -199,4 +248,48 @@ impl Filter {
             row += 1;
         }
     }
+}
+
+/// Four samples of each block of `residues` that the spectra of a lot have, from `first` on; of blocks after `most`
+/// those of that one.
+#[inline(always)]
+unsafe fn words_of<const TAPS: usize, const ENCODING: u32>(
+    p: &Channelise,
+    first: u64,
+    residues: u32,
+    most: u32,
+) -> [[u32; 4]; 16] {
+    let encoding = if ENCODING == ANY { p.encoding } else { ENCODING };
+    // Long enough for eight taps.
+    let mut words = [[0_u32; 4]; 16];
+    for block in 0..TAPS + SPECTRA - 1 {
+        let there = if (block as u32) < most { block as u32 } else { most };
+        let index = first + (there * residues) as u64;
+        // SAFETY: the caller's promise.
+        words[block] = unsafe { sample::load_four(p.samples, index, encoding) };
+    }
+    words
+}
+
+/// The sums of four residues.
+#[inline(always)]
+fn sums<const TAPS: usize, const ENCODING: u32>(
+    p: &Channelise,
+    words: &[[u32; 4]; 16],
+    taps: &[[f32; 4]; TAPS],
+) -> [[f32; 4]; SPECTRA] {
+    let encoding = if ENCODING == ANY { p.encoding } else { ENCODING };
+    let mut sums = [[0.0_f32; 4]; SPECTRA];
+    for block in 0..TAPS + SPECTRA - 1 {
+        let four = sample::decode_four(words[block], encoding);
+        for part in 0..4 {
+            for spectrum in 0..SPECTRA {
+                if block >= spectrum && block - spectrum < TAPS {
+                    let sum = &mut sums[spectrum][part];
+                    *sum = taps[block - spectrum][part].fma(four[part], *sum);
+                }
+            }
+        }
+    }
+    sums
 }

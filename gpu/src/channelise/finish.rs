@@ -6,8 +6,8 @@
 
 use crate::{
     abi::channelise::{
-        Channelise, Complex, Place, Real, bin_at, multiply, output, position_of, spectrum_bytes,
-        unit, untangle,
+        Channelise, Complex, Real, bin_at, multiply, output, position_of, spectrum_bytes, unit,
+        untangle,
     },
     channelise::{
         pass::{
@@ -15,9 +15,7 @@ use crate::{
         },
         root, value,
     },
-    isa::common::{
-        add_global_64, barrier, opaque, prmt, store_global, store_global_2, thread, threads,
-    },
+    isa::common::{add_global_64, barrier, opaque, prmt, round, store_global_16, thread, threads},
     tile::divisor,
 };
 
@@ -74,71 +72,99 @@ impl<B: Bins> Finish<B> {
                 if radix == LAST && self.packed(p, spectra) {
                     return;
                 }
+                barrier();
                 if radix == LAST {
                     self.kept::<8>(p, spectra);
                 } else {
                     self.kept::<4>(p, spectra);
                 }
-                barrier();
             }
+            barrier();
             self.any(p, spectra);
         }
     }
 
-    /// The last pass of most real samples, which stores int8 of several inputs together. Says whether it did.
+    /// The last pass of most real samples, whose int8 leave from registers. Says whether it did.
     #[inline(always)]
     unsafe fn packed(self, p: &Channelise, spectra: u32) -> bool {
+        // Offsets in a spectrum have 32 bits.
+        let near = p.spectrum_stride < 1 << 30;
         let plain = p.inverted == 0
             && p.output == output::CI8
             && p.places == 0
             && p.value_stride == 1
-            && self.input + p.group <= p.inputs;
-        let aligned = p.spectra | (2 * (p.spectrum_stride | p.channel_stride));
-        // Offsets in a block's spectra have 32 bits.
-        let near = p.spectrum_stride < 1 << 28;
-        let four = p.group.is_multiple_of(4) && aligned.is_multiple_of(8);
+            && near;
         // SAFETY: the caller's promise.
         unsafe {
-            match (plain && near && aligned.is_multiple_of(4), four, p.gain_stride) {
-                (false, _, _) => return false,
-                (_, true, 0) => self.packed_of::<4, true>(p, spectra),
-                (_, true, _) => self.packed_of::<4, false>(p, spectra),
-                (_, _, 0) => self.packed_of::<2, true>(p, spectra),
-                _ => self.packed_of::<2, false>(p, spectra),
+            match (plain, p.gain_stride) {
+                (false, _) => return false,
+                (_, 0) => self.packed_of::<true>(p, spectra),
+                _ => self.packed_of::<false>(p, spectra),
             }
         }
         true
     }
 
-    /// See [`packed`](Self::packed): of `INPUTS` inputs, each of which has one gain for all channels if `FLAT`.
+    /// See [`packed`](Self::packed): `FLAT` if each input has one gain for all channels.
+    ///
+    /// Lanes of a warp are eight items, if there are as many, of the inputs side by side, whose samples are stored
+    /// together; a thread makes the same item of all spectra.
     #[inline(always)]
-    unsafe fn packed_of<const INPUTS: u32, const FLAT: bool>(self, p: &Channelise, spectra: u32) {
-        let sets = p.group / divisor(INPUTS);
-        let mut share = Share::new(self.bins.count() / (2 * LAST));
-        while share.row < spectra * sets {
-            let [later, set] = divide(share.row, sets);
-            let input = set * INPUTS;
-            // SAFETY: bins of the block's, channels that no other thread stores.
-            unsafe {
-                let pair = Pair::<{ LAST as usize }>::new(p, self.room, self.bins, share.item);
-                let row = later * p.group + input;
-                pair.store::<INPUTS, FLAT>(p, [self.spectrum, later], self.input + input, row);
+    unsafe fn packed_of<const FLAT: bool>(self, p: &Channelise, spectra: u32) {
+        let items = self.bins.count() / (2 * LAST);
+        // Items next to each other: their points lie in all banks of shared memory.
+        let low = items.trailing_zeros().min(3);
+        let place = |task: u32| {
+            let [high, input] = divide(task >> low, p.group);
+            ((high << low) + (task & ((1 << low) - 1)), input)
+        };
+        // SAFETY: bins of the block's, channels that no other thread stores.
+        unsafe {
+            let pair = |item| Pair::new(p, self.room, self.bins, item);
+            let mut task = thread();
+            let (item, mut input) = place(task);
+            // On their way while the block waits.
+            let mut made = pair(if item < items { item } else { 0 });
+            barrier();
+            while task < items * p.group {
+                if self.input + input < p.inputs {
+                    let flat = value::gain(p, self.input + input, 0);
+                    let gain = if FLAT { Some(flat) } else { None };
+                    let mut later = 0;
+                    while later < spectra {
+                        let spectrum = self.spectrum + later;
+                        let row = later * p.group + input;
+                        made.store(p, spectrum, self.input + input, row, gain);
+                        later += 1;
+                    }
+                }
+                task += threads();
+                if task < items * p.group {
+                    let item;
+                    (item, input) = place(task);
+                    made = pair(item);
+                }
             }
-            share.advance();
         }
     }
 
     /// The last pass of real samples: leaves channels in the places of their bins.
     #[inline(always)]
     unsafe fn kept<const R: usize>(self, p: &Channelise, spectra: u32) {
-        let mut share = Share::new(self.bins.count() / (2 * R as u32));
-        while share.row < spectra * p.group {
+        let items = self.bins.count() / (2 * R as u32);
+        let share = Share::new(items);
+        let mut item = share.item;
+        while item < items {
             // SAFETY: bins of the block's, each of one thread.
             unsafe {
-                let pair = Pair::<R>::new(p, self.room, self.bins, share.item);
-                pair.keep(share.row, pair.channels(share.row));
+                let pair = Pair::<R>::new(p, self.room, self.bins, item);
+                let mut row = share.team;
+                while row < spectra * p.group {
+                    pair.keep(row, pair.channels(row));
+                    row += share.teams;
+                }
             }
-            share.advance();
+            item += share.step;
         }
     }
 
@@ -240,12 +266,21 @@ impl<const R: usize> Pair<R> {
             }
             butterflies(&mut bins[side], &self.roots[side]);
         }
-        let own = self.own();
-        let middle = bins[0][1];
-        if own {
-            bins = pair_up(bins);
+        if self.own() {
+            let (first, middle) = (bins[0][0], bins[0][1]);
+            let mut channels = self.untangled(pair_up(bins));
+            let w = self.untangling[0][0];
+            channels[0][0] = untangle(first, first, w)[0];
+            channels[1][R - 1] = untangle(middle, middle, unit(1, 4))[0];
+            channels
+        } else {
+            self.untangled(bins)
         }
-        let first = bins[0][0];
+    }
+
+    /// Channels of bins and their mirrors.
+    #[inline(always)]
+    fn untangled(&self, mut bins: [[Complex<f32>; R]; 2]) -> [[Complex<f32>; R]; 2] {
         for side in 0..2 {
             for even in 0..R / 2 {
                 let (low, high) = (2 * even, R - 1 - 2 * even);
@@ -253,11 +288,6 @@ impl<const R: usize> Pair<R> {
                 let channels = untangle(bins[side][low], bins[1 - side][high], w);
                 [bins[side][low], bins[1 - side][high]] = channels;
             }
-        }
-        if own {
-            let w = self.untangling[0][0];
-            bins[0][0] = untangle(first, first, w)[0];
-            bins[1][R - 1] = untangle(middle, middle, unit(1, 4))[0];
         }
         bins
     }
@@ -275,105 +305,90 @@ impl<const R: usize> Pair<R> {
             }
         }
     }
+}
 
-    /// The bin whose channel [`channels`](Self::channels) has at `[side][index]`, of the bins of twins.
+impl Pair<{ LAST as usize }> {
+    /// The channels of an input as int8, re below im, in 16 bits each.
     #[inline(always)]
-    fn channel(&self, p: &Channelise, bins: [u32; 2], side: usize, index: usize) -> u32 {
+    unsafe fn samples(
+        &self,
+        p: &Channelise,
+        input: u32,
+        row: u32,
+        flat: Option<Complex<f32>>,
+    ) -> [[u32; LAST as usize]; 2] {
+        let mut samples = [[0; LAST as usize]; 2];
+        // SAFETY: a row of the block's.
+        unsafe {
+            let channels = self.channels(row);
+            let value = |side: usize, index: usize| {
+                let gain = match flat {
+                    Some(gain) => gain,
+                    // Made where it is used: sixteen would fill the registers.
+                    None => value::gain(p, input, opaque(self.channel(p, side, index))),
+                };
+                multiply(channels[side][index], gain)
+            };
+            let mut outside = 0;
+            for side in 0..2 {
+                for index in 0..LAST as usize {
+                    let whole = whole(value(side, index));
+                    outside = most(outside, whole);
+                    samples[side][index] = prmt::<0x0040>(whole[0], whole[1]);
+                }
+            }
+            if outside > MOST {
+                let mut clipped = 0;
+                for side in 0..2 {
+                    for index in 0..LAST as usize {
+                        let whole = value(side, index).map(round);
+                        let clamped = whole.map(|part| part.clamp(-127, 127));
+                        clipped += (clamped != whole) as u64;
+                        samples[side][index] = prmt::<0x0040>(clamped[0] as u32, clamped[1] as u32);
+                    }
+                }
+                add_global_64(p.clipped + 8 * input as u64, clipped);
+            }
+        }
+        samples
+    }
+
+    /// The channel that [`channels`](Self::channels) has at `[side][index]`.
+    #[inline(always)]
+    fn channel(&self, p: &Channelise, side: usize, index: usize) -> u32 {
         let low =
-            |side: usize, index: usize| bins[side] + self.span * bin_at(index as u32, R as u32);
+            |side: usize, index: usize| self.bins[side] + self.span * bin_at(index as u32, LAST);
         if index.is_multiple_of(2) {
             low(side, index)
         } else {
-            let low = low(1 - side, R - 1 - index);
+            let low = low(1 - side, LAST as usize - 1 - index);
             if low == 0 { p.size / 2 } else { p.size - low }
         }
     }
 
-    /// Stores a spectrum of `INPUTS` inputs, whose rows begin at `row`, as int8.
+    /// Stores a spectrum of an input, which is in `row`, as int8; `flat`: its gain, if it is the same for all
+    /// channels.
     #[inline(always)]
-    unsafe fn store<const INPUTS: u32, const FLAT: bool>(
+    unsafe fn store(
         &self,
         p: &Channelise,
-        [spectrum, later]: [u32; 2],
+        spectrum: u32,
         input: u32,
         row: u32,
+        flat: Option<Complex<f32>>,
     ) {
-        let mut words = [[[0_u32; 2]; R]; 2];
-        let mut clipped = 0;
-        // Not unrolled: the code is long.
-        let (mut part, end) = (0, opaque(INPUTS));
-        while part < end {
-            // SAFETY: an input of the block's.
-            unsafe {
-                let channels = self.channels(row + part);
-                let flat = value::gain(p, input + part, 0);
-                // Channels that are known only here take no registers outside.
-                let bins = self.bins.map(opaque);
-                let mut outside = 0;
-                for side in 0..2 {
-                    for index in 0..R {
-                        let k = self.channel(p, bins, side, index);
-                        let gain = if FLAT { flat } else { value::gain(p, input + part, k) };
-                        let whole = whole(multiply(channels[side][index], gain));
-                        outside = most(outside, whole);
-                        words[side][index] = append::<INPUTS>(words[side][index], whole);
-                    }
-                }
-                if outside > MOST {
-                    self.keep(row + part, channels);
-                    clipped |= 1 << part;
-                }
-            }
-            part += 1;
-        }
-        let spectra = p.spectra + 2 * spectrum as u64 * p.spectrum_stride;
-        for side in 0..2 {
-            for index in 0..R {
-                let at = later * p.spectrum_stride as u32
-                    + self.channel(p, self.bins, side, index) * p.channel_stride as u32
-                    + input;
-                let to = spectra + (2 * at) as u64;
-                // SAFETY: channels of this thread's; aligned as they were found to be.
-                unsafe {
-                    if INPUTS == 4 {
-                        store_global_2(to, words[side][index]);
-                    } else {
-                        store_global(to, words[side][index][1]);
-                    }
+        // SAFETY: a row of the block's, channels of this thread's.
+        unsafe {
+            let samples = self.samples(p, input, row, flat);
+            let pitch = 2 * p.channel_stride as u32;
+            let spectra = p.spectra + 2 * (spectrum as u64 * p.spectrum_stride + input as u64);
+            for side in 0..2 {
+                for index in 0..LAST as usize {
+                    let at = self.channel(p, side, index) * pitch;
+                    store_global_16(spectra + at as u64, samples[side][index] as u16);
                 }
             }
         }
-        let mut at = 0;
-        while clipped >> at != 0 {
-            if clipped >> at & 1 == 1 {
-                // SAFETY: an input whose channels were kept.
-                unsafe { self.store_kept(p, spectrum + later, input + at, row + at) };
-            }
-            at += 1;
-        }
-    }
-
-    /// Stores channels that were kept, a value at a time: of those that are clipped some.
-    #[inline(always)]
-    unsafe fn store_kept(&self, p: &Channelise, spectrum: u32, input: u32, row: u32) {
-        let place = Place { first: 0, phase: 0, slope: 0 };
-        let mut clipped = 0;
-        let (mut item, end) = (0, opaque(2 * R as u32));
-        while item < end {
-            let index = item % R as u32;
-            let [first, second] = self.bins;
-            let [low, high] = [self.address(row, 0), self.address(row, 1)];
-            let (bin, address) = if item == index { (first, low) } else { (second, high) };
-            // SAFETY: this thread kept them, and stores them alone.
-            unsafe {
-                let channel = load_point(address + 8 * index);
-                let k = bin + self.span * bin_at(index, R as u32);
-                clipped += value::store(p, input, spectrum, k, &place, channel) as u64;
-            }
-            item += 1;
-        }
-        // SAFETY: an input's count.
-        unsafe { add_global_64(p.clipped + 8 * input as u64, clipped) };
     }
 }
 
@@ -422,12 +437,4 @@ fn whole(value: Complex<f32>) -> [u32; 2] {
 fn most(before: u32, whole: [u32; 2]) -> u32 {
     let [a, b] = whole.map(|bits| bits.wrapping_sub(LEAST));
     before.max(a).max(b)
-}
-
-/// The samples of `INPUTS` inputs in words, after another: the lowest bytes of `whole`.
-#[inline(always)]
-fn append<const INPUTS: u32>([low, high]: [u32; 2], whole: [u32; 2]) -> [u32; 2] {
-    let sample = prmt::<0x0040>(whole[0], whole[1]);
-    let low = if INPUTS == 4 { prmt::<0x5432>(low, high) } else { low };
-    [low, prmt::<0x5432>(high, sample)]
 }

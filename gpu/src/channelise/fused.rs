@@ -13,18 +13,17 @@ use crate::{
     channelise::{
         filter::Filter,
         finish::{Bins, Finish, Twins},
-        pass::{LAST, Merge, Shared, first, first_radix, next_radix, pass},
+        pass::{LAST, Merge, Shared, divide, first, first_radix, next_radix, pass, power},
     },
     isa::common::{barrier, block},
-    tile::divisor,
 };
 
 kernel! {
     /// A group of inputs, a run of spectra.
     fn channelise_fused(p: Channelise) {
-        let groups = p.inputs.div_ceil(divisor(p.group).get());
-        let input = block() % divisor(groups) * p.group;
-        let spectrum = block() / divisor(groups) * FUSED_SPECTRA;
+        let [groups, _] = divide(p.inputs + p.group - 1, p.group);
+        let [run, group] = divide(block(), groups);
+        let (input, spectrum) = (group * p.group, run * FUSED_SPECTRA);
         let room = Shared { size: p.size };
         // All points, as one run.
         let filter =
@@ -34,17 +33,15 @@ kernel! {
         let rows = FUSED_SPECTRA * p.group;
         let mut span = first_radix(p.size);
         first(span, room, rows);
-        barrier();
         // Real samples' last pass untangles them.
         let last = if p.complex != 0 { 1 } else { LAST };
-        let mut left = p.size / divisor(span);
+        let mut left = power(p.size, span);
         while left > last {
             let radix = if left > LAST { next_radix(left) } else { left };
-            let merge = Merge { size: p.size, rows, row: 0, span, part: 0, parts: 1 };
+            let merge = Merge { size: p.size, rows, row: 0, span, part: 0, parts: 1, wait: true };
             pass(&p, radix, merge, room, room);
-            barrier();
             span *= radix;
-            left /= divisor(radix);
+            left = power(left, radix);
         }
         let count = p.count - spectrum;
         let spectra = if count < FUSED_SPECTRA { count } else { FUSED_SPECTRA };

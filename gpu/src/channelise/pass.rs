@@ -10,8 +10,8 @@ use crate::{
     },
     channelise::root,
     isa::common::{
-        dynamic_shared, load_global_2, load_shared_2, load_shared_4, opaque, store_global_2,
-        store_shared_2, store_shared_4, thread, threads,
+        barrier, dynamic_shared, load_global_2, load_shared_2, load_shared_4, opaque,
+        store_global_2, store_shared_2, store_shared_4, thread, threads,
     },
     tile::divisor,
 };
@@ -194,33 +194,38 @@ pub fn divide(value: u32, by: u32) -> [u32; 2] {
     }
 }
 
-/// What a thread does of `items` of each of some rows: every one that is [`threads`] after the one before.
+/// `value / by`, a power of two. A division would take tens of instructions.
+#[inline(always)]
+pub const fn power(value: u32, by: u32) -> u32 {
+    1 << (value.trailing_zeros() - by.trailing_zeros())
+}
+
+/// What a thread does of `items` of each of some rows: the same items of all rows that its team takes, so that
+/// what depends on the item alone is made once.
+#[derive(Clone, Copy)]
 pub struct Share {
-    /// An item.
+    /// The first item.
     pub item: u32,
-    /// Its row.
-    pub row: u32,
-    items: u32,
-    step: [u32; 2],
+    /// From an item to the next.
+    pub step: u32,
+    /// The first row.
+    pub team: u32,
+    /// From a row to the next.
+    pub teams: u32,
 }
 
 impl Share {
-    /// The first.
+    /// Of so many items.
     #[inline(always)]
     pub fn new(items: u32) -> Self {
-        let [row, item] = divide(thread(), items);
-        Self { item, row, items, step: divide(threads(), items) }
-    }
-
-    /// The next.
-    #[inline(always)]
-    pub fn advance(&mut self) {
-        self.item += self.step[1];
-        self.row += self.step[0];
-        if self.item >= self.items {
-            self.item -= self.items;
-            self.row += 1;
+        if items >= threads() {
+            return Self { item: thread(), step: threads(), team: 0, teams: 1 };
         }
+        let [teams, _] = divide(threads(), items);
+        let [team, item] = divide(thread(), items);
+        // Threads that no whole team is left of have no item.
+        let item = if team < teams { item } else { items };
+        Self { item, step: items, team, teams }
     }
 }
 
@@ -268,7 +273,7 @@ pub unsafe fn first(radix: u32, room: Shared, rows: u32) {
         match radix {
             32 => first_of::<32>(room, rows),
             16 => first_of::<16>(room, rows),
-            12 => first_of::<12>(room, rows),
+            12 => first_to::<12>(room, room.size / 12, rows),
             _ => first_of::<8>(room, rows),
         }
     }
@@ -277,21 +282,74 @@ pub unsafe fn first(radix: u32, room: Shared, rows: u32) {
 /// A first pass of `R`.
 #[inline(always)]
 unsafe fn first_of<const R: usize>(room: Shared, rows: u32) {
-    let columns = room.size / divisor(R as u32);
-    let mut share = Share::new(columns);
-    while share.row < rows {
-        let start = room.start(share.row, share.item);
-        let mut points = [[0.0_f32; 2]; R];
-        for index in 0..R {
-            // SAFETY: a point of the row's.
-            points[index] = unsafe { room.load(start, index as u32 * columns) };
+    // Where these are known, places of points are.
+    // SAFETY: the caller's promise.
+    unsafe {
+        match room.size / R as u32 {
+            8 => first_to::<R>(room, 8, rows),
+            64 => first_to::<R>(room, 64, rows),
+            128 => first_to::<R>(room, 128, rows),
+            columns if R > 16 => first_along::<R>(room, columns, rows),
+            columns => first_to::<R>(room, columns, rows),
         }
-        samples_to_bins(&mut points);
-        for index in 0..R {
-            // SAFETY: a point of the row's, of this thread only.
-            unsafe { room.store(start, index as u32 * columns, points[index]) };
+    }
+}
+
+/// A first pass of `R` that leaves so many columns.
+#[inline(always)]
+unsafe fn first_to<const R: usize>(room: Shared, columns: u32, rows: u32) {
+    let share = Share::new(columns);
+    let mut item = share.item;
+    while item < columns {
+        let mut row = share.team;
+        while row < rows {
+            let start = room.start(row, item);
+            let mut points = [[0.0_f32; 2]; R];
+            // SAFETY: points of the row's, of this thread only.
+            unsafe {
+                for index in 0..R {
+                    points[index] = room.load(start, index as u32 * columns);
+                }
+                samples_to_bins(&mut points);
+                for index in 0..R {
+                    room.store(start, index as u32 * columns, points[index]);
+                }
+            }
+            row += share.teams;
         }
-        share.advance();
+        item += share.step;
+    }
+}
+
+/// A first pass of `R` that leaves so many columns, a multiple of what lies between pads: a place is made from the one before, as
+/// all would fill the registers.
+#[inline(always)]
+unsafe fn first_along<const R: usize>(room: Shared, columns: u32, rows: u32) {
+    let share = Share::new(columns);
+    let step = point_offset(columns);
+    let mut item = share.item;
+    while item < columns {
+        let mut row = share.team;
+        while row < rows {
+            let start = room.start(row, item);
+            let mut points = [[0.0_f32; 2]; R];
+            // SAFETY: points of the row's, of this thread only.
+            unsafe {
+                let mut place = start;
+                for index in 0..R {
+                    points[index] = load_point(place);
+                    place = opaque(place + step);
+                }
+                samples_to_bins(&mut points);
+                let mut place = start;
+                for index in 0..R {
+                    store_point(place, points[index]);
+                    place = opaque(place + step);
+                }
+            }
+            row += share.teams;
+        }
+        item += share.step;
     }
 }
 
@@ -340,6 +398,8 @@ pub struct Merge {
     pub part: u32,
     /// Of how many.
     pub parts: u32,
+    /// Whether points are those that other threads of the block store before.
+    pub wait: bool,
 }
 
 /// The pass that makes columns of `span R` of those of `span`.
@@ -364,7 +424,7 @@ pub unsafe fn pass(p: &Channelise, radix: u32, merge: Merge, from: impl Room, to
 unsafe fn pass_of<const R: usize>(p: &Channelise, merge: Merge, from: impl Room, to: impl Room) {
     // Columns that are made, a power of two: the first pass took the three. Before the last pass they are
     // as many as it merges.
-    let columns = merge.size / divisor(merge.span / divisor(merge.parts) * R as u32);
+    let columns = power(merge.size << merge.parts.trailing_zeros(), merge.span * R as u32);
     // SAFETY: the caller's promise.
     unsafe {
         if columns == LAST {
@@ -385,29 +445,42 @@ unsafe fn pass_to<const R: usize>(
     to: impl Room,
 ) {
     let Merge { size, span, .. } = merge;
-    // Bins of a column that a row has.
-    let bins = span / divisor(merge.parts);
+    // The first of the bins of a column that a row has.
+    let first = if merge.parts == 1 { 0 } else { merge.part * power(span, merge.parts) };
     let shift = columns.trailing_zeros();
-    let mut share = Share::new(size / R as u32);
-    while share.row < merge.rows {
-        let position = share.item >> shift;
-        let base = position * R as u32 * columns + (share.item & (columns - 1));
-        let row = merge.row + share.row;
-        let mut points = [[0.0_f32; 2]; R];
-        // SAFETY: points of the row's, which this thread alone stores; a position of the span's.
+    let items = size / R as u32;
+    let share = Share::new(items);
+    let mut item = share.item;
+    // SAFETY: a position of the span's.
+    let of = |item: u32| unsafe { roots::<R>(p, span, first + (item >> shift)) };
+    // On their way while the block waits.
+    let mut roots = of(if item < items { item } else { 0 });
+    if merge.wait {
+        barrier();
+    }
+    while item < items {
+        let base = (item >> shift) * R as u32 * columns + (item & (columns - 1));
+        // SAFETY: points of the row's, which this thread alone stores.
         unsafe {
-            let roots = roots::<R>(p, span, merge.part * bins + position);
-            let start = from.start(row, base);
-            for index in 0..R {
-                points[index] = from.load(start, index as u32 * columns);
-            }
-            butterflies(&mut points, &roots);
-            let start = to.start(row, base);
-            for index in 0..R {
-                to.store(start, index as u32 * columns, points[index]);
+            let mut row = share.team;
+            while row < merge.rows {
+                let mut points = [[0.0_f32; 2]; R];
+                let start = from.start(merge.row + row, base);
+                for index in 0..R {
+                    points[index] = from.load(start, index as u32 * columns);
+                }
+                butterflies(&mut points, &roots);
+                let start = to.start(merge.row + row, base);
+                for index in 0..R {
+                    to.store(start, index as u32 * columns, points[index]);
+                }
+                row += share.teams;
             }
         }
-        share.advance();
+        item += share.step;
+        if item < items {
+            roots = of(item);
+        }
     }
 }
 

@@ -59,43 +59,67 @@ fn level(code: u32, bits: u32) -> f32 {
     }
 }
 
-/// Whether [`four`] takes samples of an encoding.
+/// Whether [`load_four`] takes samples of an encoding at `address`, from every fourth on.
 #[inline(always)]
-pub fn has_four(encoding: u32) -> bool {
-    matches!(encoding, raw::I8 | raw::I16 | raw::F32)
-        || (encoding > raw::CODES && encoding <= raw::CODES + 8)
+pub fn takes_four(address: u64, encoding: u32) -> bool {
+    let bytes = match encoding {
+        raw::I8 | CODES_8 => 4,
+        raw::I16 => 8,
+        raw::F32 => 16,
+        CODES_4 => 2,
+        CODES_1 | CODES_2 => 1,
+        _ => return false,
+    };
+    address.is_multiple_of(bytes)
 }
 
-/// Four real samples next to each other, from sample `index` on, at one load.
+/// Codes of 1 bit.
+const CODES_1: u32 = raw::CODES + 1;
+/// Codes of 2 bits.
+pub const CODES_2: u32 = raw::CODES + 2;
+/// Codes of 4 bits.
+pub const CODES_4: u32 = raw::CODES + 4;
+/// Codes of 8 bits.
+const CODES_8: u32 = raw::CODES + 8;
+
+/// Four real samples next to each other, from sample `index` on, at one load: what [`decode_four`] takes.
 ///
 /// # Safety
-/// They are those of global memory that no thread of the grid writes, [`has_four`] holds, and their bytes
-/// lie at a multiple of their length; of one bit, at half a byte.
+/// They are those of global memory that no thread of the grid writes, [`takes_four`] holds, and the index
+/// is a multiple of four.
 #[inline(always)]
-pub unsafe fn four(address: u64, index: u64, encoding: u32) -> [f32; 4] {
+pub unsafe fn load_four(address: u64, index: u64, encoding: u32) -> [u32; 4] {
     // SAFETY: the caller's promise.
-    unsafe {
+    let word = unsafe {
         match encoding {
-            raw::I8 => {
-                let word = load_global(address + index);
-                [byte(word, 0), byte(word, 1), byte(word, 2), byte(word, 3)]
-            }
             raw::I16 => {
                 let [low, high] = load_global_2(address + 2 * index);
-                let parts = [low, low >> 16, high, high >> 16];
-                parts.map(|part| from_i32(part as i16 as i32))
+                return [low, high, 0, 0];
             }
-            raw::F32 => load_global_4(address + 4 * index).map(finite),
-            _ => {
-                let bits = encoding - raw::CODES;
-                let codes = match bits {
-                    8 => load_global(address + index),
-                    4 => load_global_16(address + index / 2),
-                    2 => load_global_8(address + index / 4),
-                    _ => load_global_8(address + index / 8) >> (index as u32 & 4),
-                };
-                [0, 1, 2, 3].map(|part| level(codes >> (part * bits), bits))
-            }
+            raw::F32 => return load_global_4(address + 4 * index),
+            raw::I8 | CODES_8 => load_global(address + index),
+            CODES_4 => load_global_16(address + index / 2),
+            CODES_2 => load_global_8(address + index / 4),
+            _ => load_global_8(address + index / 8) >> (index as u32 & 4),
+        }
+    };
+    [word, 0, 0, 0]
+}
+
+/// The samples of [`load_four`].
+#[inline(always)]
+pub fn decode_four(words: [u32; 4], encoding: u32) -> [f32; 4] {
+    let [word, high, ..] = words;
+    match encoding {
+        raw::I8 => [byte(word, 0), byte(word, 1), byte(word, 2), byte(word, 3)],
+        raw::I16 => {
+            let parts = [word, word >> 16, high, high >> 16];
+            parts.map(|part| from_i32(part as i16 as i32))
+        }
+        raw::F32 => words.map(finite),
+        _ => {
+            let bits = encoding - raw::CODES;
+            [0, 1, 2, 3].map(|part| level(word >> (part * bits), bits))
         }
     }
 }
@@ -105,8 +129,8 @@ pub unsafe fn four(address: u64, index: u64, encoding: u32) -> [f32; 4] {
 #[inline(always)]
 pub fn byte(word: u32, part: usize) -> f32 {
     let whole = match part {
-        0 => word as i8 as i32,
-        1 => (word >> 8) as i8 as i32,
+        0 => prmt::<0x8880>(word, 0) as i32,
+        1 => prmt::<0x9991>(word, 0) as i32,
         // A byte, and its sign three times.
         2 => prmt::<0xaaa2>(word, 0) as i32,
         _ => prmt::<0xbbb3>(word, 0) as i32,

@@ -17,10 +17,12 @@ use crate::{
     channelise::{
         filter::Filter,
         finish::{Bins, Finish, Twins},
-        pass::{Columns, LAST, Line, Merge, Room, Shared, first, first_radix, next_radix, pass},
+        pass::{
+            Columns, LAST, Line, Merge, Room, Shared, divide, first, first_radix, next_radix, pass,
+            power,
+        },
     },
     isa::common::{barrier, block},
-    tile::divisor,
 };
 
 /// The lot that a block has a part of: the same inputs and spectra for both kernels.
@@ -36,13 +38,9 @@ struct Lot {
 impl Lot {
     #[inline(always)]
     fn new(p: &Channelise, number: u32) -> Self {
-        let groups = p.inputs.div_ceil(divisor(p.group).get());
-        let lot = p.first_lot + number;
-        Self {
-            number,
-            input: lot % divisor(groups) * p.group,
-            spectrum: lot / divisor(groups) * FUSED_SPECTRA,
-        }
+        let [groups, _] = divide(p.inputs + p.group - 1, p.group);
+        let [run, group] = divide(p.first_lot + number, groups);
+        Self { number, input: group * p.group, spectrum: run * FUSED_SPECTRA }
     }
 
     /// Where the points of an input of a spectrum of the lot are kept.
@@ -57,10 +55,10 @@ kernel! {
     /// Columns of two inputs, a run of spectra.
     fn channelise_columns(p: Channelise) {
         // Columns that there are.
-        let all = p.size / divisor(p.span);
-        let tiles = all / divisor(p.columns);
-        let (tile, rest) = (block() % divisor(tiles), block() / divisor(tiles));
-        let (pair, number) = (2 * (rest % divisor(p.group / 2)), rest / divisor(p.group / 2));
+        let all = power(p.size, p.span);
+        let [rest, tile] = divide(block(), power(all, p.columns));
+        let [number, pair] = divide(rest, p.group / 2);
+        let pair = 2 * pair;
         let lot = Lot::new(&p, number);
         let (column, shift) = (tile * p.columns, p.columns.trailing_zeros());
         let room = Shared { size: p.span * p.columns };
@@ -78,21 +76,19 @@ kernel! {
         let rows = FUSED_SPECTRA * 2;
         let mut span = first_radix(p.span);
         first(span, room, rows);
-        barrier();
         let to = Columns {
             line: Line { address: lot.points(&p, 0, pair) + 8 * column as u64, pitch: p.size },
             apart: p.group,
             shift,
             all,
         };
-        let mut merge = Merge { size: room.size, rows, row: 0, span, part: 0, parts: 1 };
-        let mut left = p.span / divisor(span);
+        let mut merge = Merge { size: room.size, rows, row: 0, span, part: 0, parts: 1, wait: true };
+        let mut left = power(p.span, span);
         while left > LAST {
             let radix = next_radix(left);
             pass(&p, radix, merge, room, room);
-            barrier();
             span *= radix;
-            left /= divisor(radix);
+            left = power(left, radix);
             merge = Merge { span, ..merge };
         }
         pass(&p, left, merge, room, to);
@@ -103,11 +99,11 @@ kernel! {
     /// A pair of bins of all columns, of a spectrum of the inputs of a lot.
     fn channelise_bins(p: Channelise) {
         let pairs = p.span / 2;
-        let (j, rest) = (block() % divisor(pairs), block() / divisor(pairs));
-        let (later, number) = (rest % divisor(FUSED_SPECTRA), rest / divisor(FUSED_SPECTRA));
+        let [rest, j] = divide(block(), pairs);
+        let (later, number) = (rest % FUSED_SPECTRA, rest / FUSED_SPECTRA);
         let lot = Lot::new(&p, number);
         if lot.spectrum + later < p.count {
-            let columns = p.size / divisor(p.span);
+            let columns = power(p.size, p.span);
             let bins = [j, if j == 0 { pairs } else { p.span - j }];
             let halves = Halves { bins, columns, group: p.group };
             let mut radix = next_radix(columns);
@@ -119,12 +115,12 @@ kernel! {
                 Line { address: points.wrapping_sub(before), pitch: p.size }
             });
             let last = if p.complex != 0 { 1 } else { LAST };
-            let (mut span, mut left) = (p.span * radix, columns / divisor(radix));
+            let (mut span, mut left) = (p.span * radix, power(columns, radix));
             while left > last {
                 radix = if left > LAST { next_radix(left) } else { left };
                 halves.pass(&p, radix, span, |_| halves.room());
                 span *= radix;
-                left /= divisor(radix);
+                left = power(left, radix);
             }
             let (input, spectrum) = (lot.input, lot.spectrum + later);
             Finish { input, spectrum, room: halves.room(), bins: halves }.finish(&p, left, 1);
@@ -156,17 +152,25 @@ impl Halves {
     /// A pass of both, from where each is.
     #[inline(always)]
     unsafe fn pass<R: Room>(self, p: &Channelise, radix: u32, span: u32, from: impl Fn(u32) -> R) {
+        // The first pass has points of another kernel.
+        let wait = span > p.span;
         let mut half = 0;
         while half < 2 {
             let bin = self.bin_of(half);
             let (row, part) = (half * self.group, position_of(bin, p.span));
-            let merge =
-                Merge { size: self.columns, rows: self.group, row, span, part, parts: p.span };
+            let merge = Merge {
+                size: self.columns,
+                rows: self.group,
+                row,
+                span,
+                part,
+                parts: p.span,
+                wait,
+            };
             // SAFETY: the rows are the block's.
             unsafe { pass(p, radix, merge, from(half), self.room()) };
             half += 1;
         }
-        barrier();
     }
 }
 
@@ -179,7 +183,7 @@ impl Bins for Halves {
     #[inline(always)]
     fn twins(self, p: &Channelise, span: u32, item: u32) -> Twins {
         // Of a row.
-        let count = span / divisor(p.span);
+        let count = power(span, p.span);
         let (halves, places) = if self.bins[0] != 0 {
             // The mirror of `t` is `count - 1 - t`, and so are its bits.
             ([0, 1], [item, count - 1 - item])
