@@ -11,14 +11,19 @@ use rand::{RngExt, SeedableRng, rngs::ChaCha8Rng};
 
 mod parsers;
 
-/// The inputs of a parser, by name.
+/// The inputs of a parser, by name; of PTX the kernels of every instruction, too.
 fn corpus(target: &str) -> Vec<(PathBuf, Vec<u8>)> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus").join(target);
-    let entries =
-        fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
-    let mut files: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let kernels = (target == "ptx").then(|| root.join("ptx-sim/tests/ops"));
+    let mut files = Vec::new();
+    for folder in [Some(root.join("tests/corpus").join(target)), kernels].into_iter().flatten() {
+        let entries =
+            fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+        let before = files.len();
+        files.extend(entries.map(|entry| entry.unwrap().path()));
+        assert!(files.len() > before, "{} is empty", folder.display());
+    }
     files.sort();
-    assert!(!files.is_empty(), "{} is empty", folder.display());
     files.into_iter().map(|path| (path.clone(), fs::read(path).unwrap())).collect()
 }
 

@@ -100,7 +100,8 @@ fn correlate(gpu: Option<&Arc<dyn Gpu>>, size: Size) -> Took {
     // Sums of 64 bits, in the plan and in the dump, those of 32 bits in the plan; a block, turned to the kernel's order.
     let sums = (16 + 16 + 8) * (channels * baselines(inputs)) as u64;
     let expected = sums + 4 * (2 * block.len() as u64) + (256 << 20);
-    assert!(host - before <= expected, "{what}: {} bytes of memory beside {before}", host - before);
+    let more = host.saturating_sub(before);
+    assert!(more <= expected, "{what}: {more} bytes of memory beside {before}");
     assert!(device <= 2 * expected, "{what}: {device} bytes of the GPU's memory");
     Took { seconds, host, device }
 }
