@@ -1,7 +1,7 @@
 //! The FIR of the first kernel: of all spectra and inputs of a block.
 //!
-//! A thread that filters four residues of two inputs loads each sample and each tap of theirs once for all
-//! spectra of the block.
+//! A thread that filters four residues loads each of their taps once for all inputs and spectra of the block, and
+//! each sample once for all spectra.
 
 use crate::{
     abi::channelise::{Channelise, FUSED_SPECTRA, MISSING, Place, Real, raw},
@@ -85,7 +85,7 @@ impl Filter {
     /// before, where [`sample::load_four`] takes four.
     #[inline(always)]
     unsafe fn regular(&self, p: &Channelise) -> bool {
-        let regular = sample::takes_four(p.samples, p.encoding)
+        let mut regular = sample::takes_four(p.samples, p.encoding)
             && p.complex == 0
             && p.time_stride == 1
             && p.hop == p.residues
@@ -97,7 +97,7 @@ impl Filter {
                     && self.sample(p, 0).is_multiple_of(4)
                     && (p.inputs == 1 || p.input_stride.is_multiple_of(4));
             }
-            let (mut regular, mut index) = (regular, 0);
+            let mut index = 0;
             while regular && index < self.group {
                 let input = self.input(p, index);
                 let first = value::place(p, input, self.spectrum).first;
@@ -148,7 +148,8 @@ impl Filter {
         }
     }
 
-    /// The sample of the input after `input` that `first` is of it; after the last, that of the last again.
+    /// The sample of the input after `input` that `first` is of it; after the last of all, or of those of a group with
+    /// places of their own, `first` again.
     #[inline(always)]
     unsafe fn next(
         &self,
@@ -159,6 +160,9 @@ impl Filter {
         plain: bool,
     ) -> u64 {
         if !plain && p.places != 0 {
+            if input + 1 == self.group {
+                return first;
+            }
             // SAFETY: the caller's promise.
             unsafe { self.sample(p, input + 1) + residue as u64 }
         } else {
