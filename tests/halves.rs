@@ -19,20 +19,17 @@ use half::f16;
 use num_complex::Complex;
 use oracle::Block;
 use rand::{RngExt, SeedableRng, rngs::StdRng};
+use rand_distr::StandardNormal;
 
 // So many that a copy engine can bring times as delivered.
 const INPUTS: usize = 8;
 const MOST: f64 = 2e-6;
 
-/// A normal deviate, by the sum of twelve uniform ones.
-fn normal(rng: &mut StdRng) -> f64 {
-    (0..12).map(|_| rng.random::<f64>()).sum::<f64>() - 6.0
-}
-
 /// The samples of a time: noise of three powers; twice a signal in noise; a tone; noise with a burst, 10^4 times as
 /// strong, every 997 times; noise beside its mean.
 fn inputs(rng: &mut StdRng, time: usize) -> [Complex<f64>; INPUTS] {
-    let mut noise = |size: f64| Complex::new(normal(rng), normal(rng)) * size;
+    let mut normal = || rng.sample::<f64, _>(StandardNormal);
+    let mut noise = |size: f64| Complex::new(normal(), normal()) * size;
     let signal = noise(1.0);
     let tone = Complex::from_polar(0.73, 0.3 * time as f64);
     let burst = if time.is_multiple_of(997) { 100.0 } else { 1.0 };
@@ -119,7 +116,7 @@ macro_rules! halves {
 }
 
 halves! {
-    cpu: "cpu", Auto, [3000, 100_000];
+    cpu: "cpu", Auto, [3000, 100_000, 3_000_000];
     // The last goes on in f64.
     sim_wgmma_128: "sim", Wgmma128, [3000, 70_000];
     sim_mma_64: "sim", Mma64, [3000];

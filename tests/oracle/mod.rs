@@ -76,8 +76,10 @@ impl Block {
             Encoding::Cf16 => 4,
             Encoding::B1 | Encoding::B2 => panic!("words are not cut"),
         };
-        let mut cut = Self { times: to - from, bytes: Vec::new(), ..self.clone() };
-        cut.bytes.resize(size * cut.channels * cut.inputs * cut.times, 0);
+        let Self { inputs, channels, encoding, layout, .. } = *self;
+        let times = to - from;
+        let bytes = vec![0; size * channels * inputs * times];
+        let mut cut = Self { inputs, channels, times, encoding, layout, bytes };
         for channel in 0..self.channels {
             for input in 0..self.inputs {
                 for time in from..to {

@@ -4,7 +4,7 @@
 //! To those a row of counts, a byte each, is a row of half as many complex samples, and with all times in it
 //! `Re V[i][j] = sum_t re_i re_j + im_i im_j` is the sum of products of two such rows. There is a row for each
 //! sensor and each *mark* of a sparse ruler, by which it is delayed; every lag is the difference of two marks
-//! (lags 0 to 7: marks 0, 1, 2, 5 and 7).
+//! (lags 0 to 7: marks 0, 1, 3, 5 and 7).
 //!
 //! ```text
 //! the last S - 1 instants, counts -> window -> [corner turn, of each mark] -> rows [mark][sensor][time] -> [correlate]
@@ -368,6 +368,6 @@ mod tests {
             }
             assert!(marks.len() <= 2 + 2 * lags.isqrt(), "{lags} lags: {marks:?}");
         }
-        assert_eq!(Ruler::new(8).marks, [0, 1, 2, 5, 7]);
+        assert_eq!(Ruler::new(8).marks, [0, 1, 3, 5, 7]);
     }
 }
