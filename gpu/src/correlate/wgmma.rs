@@ -35,8 +35,8 @@
 //! fragments or writes its sums, the other multiplies. Near the diagonal a warpgroup multiplies only
 //! as many columns, in whole 64s, as lie on or left of it, and one panel serves as rows and columns.
 //!
-//! Matrix units truncate sums of half precision. These leave them every [`STEPS_IN_UNITS`] steps, to be added to others
-//! rounded to nearest ([`Correlator::multiply_leaving`]), so that tiles of them have 128 columns at most.
+//! Matrix units truncate sums of half precision. These leave them every `STEPS_IN_UNITS` steps, to be added to others
+//! rounded to nearest (`Correlator::multiply_leaving`), so that tiles of them have 128 columns at most.
 //!
 //! Tried and lost: leaving the last multiplications of a step under way over the next step's barrier
 //! (1161 against 1157 useful TOPS). Writing visibilities straight from the registers, 16 bytes a lane,
