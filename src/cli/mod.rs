@@ -122,7 +122,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         Ok(cli) => cli,
         Err(error) => return explain(&error),
     };
-    let result = obey_signals().and_then(|()| cli.kernels.set()).and_then(|()| {
+    let ready = obey_signals().and_then(|()| start_threads()).and_then(|()| cli.kernels.set());
+    let result = ready.and_then(|()| {
         let done = match cli.command {
             Command::Devices(args) => args.run(),
             Command::Demo(args) => args.run(),
@@ -160,6 +161,17 @@ const EXIT_BAD_INPUT: u8 = 2;
 /// What shells report for a program that Ctrl-C ended.
 #[cfg(unix)]
 const EXIT_INTERRUPTED: i32 = 130;
+
+/// Starts the threads that compute: where there is no memory for them, rayon would panic when they are needed.
+fn start_threads() -> Result<()> {
+    match rayon::ThreadPoolBuilder::new().build_global() {
+        // Without a cause they run already.
+        Err(error) if std::error::Error::source(&error).is_some() => {
+            Err(Error::Device(format!("CPU: the threads that compute cannot be started: {error}")))
+        }
+        _ => Ok(()),
+    }
+}
 
 /// Prints the help that was asked for, or one sentence on what is wrong with the arguments.
 fn explain(error: &clap::Error) -> u8 {

@@ -10,7 +10,7 @@ use std::{
 };
 
 use super::{Block, Recording};
-use crate::{Result, device::Gpu};
+use crate::{Error, Result, device::Gpu};
 
 /// Blocks that wait to be used while the next one is being read.
 const WAITING: usize = 1;
@@ -41,8 +41,9 @@ impl ReadAhead {
         let gpu = gpu.cloned();
         let (sender, blocks) = sync_channel(WAITING);
         let (spent, empty) = channel::<Block>();
+        let refused = sender.clone();
         // The thread ends with the recording, with an error, or when its user is gone.
-        thread::spawn(move || {
+        let started = thread::Builder::new().spawn(move || {
             let long = |gap: &&Range<u64>| gap.end - gap.start > times as u64;
             let gaps: Vec<Range<u64>> = recording.gaps().iter().filter(long).cloned().collect();
             let mut gaps = gaps.into_iter().peekable();
@@ -66,6 +67,10 @@ impl ReadAhead {
                 }
             }
         });
+        if let Err(error) = started {
+            let reason = format!("CPU: the thread that reads cannot be started: {error}");
+            let _ = refused.send(Err(Error::Device(reason)));
+        }
         Self { blocks, spent, current: Block::new() }
     }
 

@@ -179,13 +179,14 @@ pub(super) fn read_rows<'a>(
         }
         Ok(())
     };
-    if threads == 1 {
-        return read();
-    }
-    // Not on rayon's threads, which compute while these wait.
+    // Not on rayon's threads, which compute while these wait; as many as there is memory for.
     thread::scope(|scope| {
-        let readers: Vec<_> = (0..threads).map(|_| scope.spawn(read)).collect();
-        readers.into_iter().try_for_each(|reader| reader.join().expect("reading does not panic"))
+        let more =
+            (1..threads).map_while(|_| thread::Builder::new().spawn_scoped(scope, read).ok());
+        let more: Vec<_> = more.collect();
+        let first = read();
+        let rest = more.into_iter().map(|reader| reader.join().expect("reading does not panic"));
+        rest.fold(first, io::Result::and)
     })
 }
 
