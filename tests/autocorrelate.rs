@@ -124,14 +124,7 @@ fn curve(
 fn compare(what: &str, sums: &Sums, row: usize, expected: &[oracle::Point]) {
     assert_eq!(sums.points.len(), expected.len(), "{what}");
     for (index, &expected) in expected.iter().enumerate() {
-        let found = oracle::Point {
-            lag: sums.points[index].lag,
-            products: sums.products[[row, index]],
-            curve_products: sums.curve_products[[row, index]],
-            direct: sums.direct[[row, index]],
-            delayed: sums.delayed[[row, index]],
-            bins: sums.bins[index],
-        };
+        let found = oracle::Point::of(sums, row, index);
         assert_eq!(found, expected, "{what}: row {row}, point {index}");
     }
 }

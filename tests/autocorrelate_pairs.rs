@@ -54,15 +54,7 @@ fn judge<Count: Copy + Into<u64>>(stream: &Stream<Count>, plan: &mut Autocorrela
     for (row, &pair) in all(stream.sensors).iter().enumerate() {
         let expected = oracle::bin_groups(stream, pair, 1, lags);
         for (point, expected) in expected.iter().enumerate() {
-            let at = [row, point];
-            let found = oracle::Point {
-                lag: sums.points[point].lag,
-                products: sums.products[at],
-                curve_products: sums.curve_products[at],
-                direct: sums.direct[at],
-                delayed: sums.delayed[at],
-                bins: sums.bins[point],
-            };
+            let found = oracle::Point::of(&sums, row, point);
             assert_eq!(found, *expected, "pair {pair:?}, point {point}");
         }
     }

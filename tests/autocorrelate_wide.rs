@@ -57,15 +57,7 @@ fn judge(stream: &Stream<u16>, pairs: &[(usize, usize)], plan: &mut Autocorrelat
 
 fn compare(sums: &Sums, row: usize, expected: &[oracle::Point]) {
     for (point, expected) in expected.iter().enumerate() {
-        let at = [row, point];
-        let found = oracle::Point {
-            lag: sums.points[point].lag,
-            products: sums.products[at],
-            curve_products: sums.curve_products[at],
-            direct: sums.direct[at],
-            delayed: sums.delayed[at],
-            bins: sums.bins[point],
-        };
+        let found = oracle::Point::of(sums, row, point);
         assert_eq!(found, *expected, "row {row}, point {point}");
     }
 }

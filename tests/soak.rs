@@ -329,14 +329,7 @@ fn curves(random: &mut StdRng, scale: Scale) -> Plan {
                 let expected = oracle_of_curves::bin_groups(&stream, pair, groups, lags);
                 assert_eq!(sums.points.len(), expected.len());
                 for (index, expected) in expected.into_iter().enumerate() {
-                    let found = oracle_of_curves::Point {
-                        lag: sums.points[index].lag,
-                        products: sums.products[[row, index]],
-                        curve_products: sums.curve_products[[row, index]],
-                        direct: sums.direct[[row, index]],
-                        delayed: sums.delayed[[row, index]],
-                        bins: sums.bins[index],
-                    };
+                    let found = oracle_of_curves::Point::of(sums, row, index);
                     assert_eq!(found, expected, "row {row}, point {index}");
                 }
             }

@@ -1,6 +1,8 @@
 //! Plain loops that say what the right answer is, straight from the definitions: every bin is a
 //! difference of sums of counts up to two samples. They share no code with what they judge.
 
+use corrust::autocorrelate::Sums;
+
 /// Counts `[instant][sensor]`.
 #[derive(Clone, Debug)]
 pub struct Stream<Count = u8> {
@@ -34,6 +36,21 @@ pub struct Point {
     pub direct: u64,
     pub delayed: u64,
     pub bins: u64,
+}
+
+impl Point {
+    /// What a plan found.
+    pub fn of(sums: &Sums, row: usize, point: usize) -> Self {
+        let at = [row, point];
+        Self {
+            lag: sums.points[point].lag,
+            products: sums.products[at],
+            curve_products: sums.curve_products[at],
+            direct: sums.direct[at],
+            delayed: sums.delayed[at],
+            bins: sums.bins[point],
+        }
+    }
 }
 
 /// `A = sum_m Z[m] Y[m]` at one lag with bins of `width` samples.
