@@ -290,7 +290,8 @@ fn pairs(backend: Backend) {
     }
 }
 
-/// Counts that are in the GPU's memory, at any address, on streams that take turns.
+/// Counts that are in the GPU's memory, of several in that of one, at any address, on streams that take turns; sums
+/// that are left there.
 fn device_memory(backend: Backend) {
     let gpu = backend.devices().open().unwrap().pop().expect("a GPU");
     for sensors in [3, 8] {
@@ -434,18 +435,18 @@ conformance!(
 conformance!(
     sim_two,
     Backend { device: "sim,sim", ..Backend::sim("sim_two", Kernel::TensorCores) },
-    many_sensors
+    device_memory many_sensors
 );
 conformance!(
     sim_three,
     Backend { device: "sim,sim,sim", ..Backend::sim("sim_three", Kernel::BinGroups) },
-    pairs
+    pairs device_memory
 );
 // Of its own name: it needs two GPUs.
 conformance!(
     two_cuda_auto,
     Backend { device: "cuda:0,cuda:1", ..Backend::cuda("two_cuda_auto", Kernel::Auto) },
-    pairs many_sensors
+    pairs device_memory many_sensors
 );
 
 /// What cannot be computed is refused in a sentence that names it.

@@ -418,8 +418,8 @@ bits!(sim_mma_64_b2, "sim", Mma64 B2:
     sizes patterns cuts_and_dumps selections views device_memory);
 bits!(sim_wgmma_128_b2, "sim", Wgmma128 B2:
     sizes patterns cuts_and_dumps selections views device_memory);
-bits!(sim_two_b1, "sim,sim", Auto B1: patterns cuts_and_dumps selections views);
-bits!(sim_three_b2, "sim,sim,sim", Auto B2: patterns cuts_and_dumps selections views);
+bits!(sim_two_b1, "sim,sim", Auto B1: patterns cuts_and_dumps selections views device_memory);
+bits!(sim_three_b2, "sim,sim,sim", Auto B2: patterns cuts_and_dumps selections views device_memory);
 bits!(cuda_mma_128_b1, "cuda", Mma128 B1:
     sizes patterns cuts_and_dumps selections views device_memory long);
 bits!(cuda_mma_128_b2, "cuda", Mma128 B2:

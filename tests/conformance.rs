@@ -529,8 +529,8 @@ fn views(backend: Backend) {
     }
 }
 
-/// Samples that are in the GPU's memory, where they lie and unpacked, on streams that take turns; sums
-/// that are left there.
+/// Samples that are in the GPU's memory, of several in that of one, where they lie and unpacked, on streams that take
+/// turns; sums that are left there.
 fn device_memory(backend: Backend) {
     let gpu = backend.place.devices().open().unwrap().pop().expect("a GPU");
     if backend.encodings.contains(&Encoding::Cf16) {
@@ -658,7 +658,7 @@ macro_rules! conformance {
             const BACKEND: Backend =
                 Backend::$device(stringify!($name), Kernel::$kernel).on($devices);
 
-            conformance!(@tests sizes bytes cuts_and_dumps selections views);
+            conformance!(@tests sizes bytes cuts_and_dumps selections views device_memory);
         }
     };
     (few $name:ident, $device:ident) => {

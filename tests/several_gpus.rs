@@ -44,7 +44,7 @@ fn errors_name_the_gpu() {
     assert!(error.starts_with("sim (simulator) is out of memory"), "{error}");
 }
 
-/// Device memory of a GPU that is none of the plan's, and results that would be on several.
+/// Device memory of a GPU that is none of the plan's, for samples and for results.
 #[test]
 fn device_memory_that_does_not_fit_is_refused() {
     let other: Arc<dyn Gpu> = Arc::new(SimGpu::new());
@@ -55,11 +55,9 @@ fn device_memory_that_does_not_fit_is_refused() {
     let error = plan.accumulate(samples).unwrap_err().to_string();
     assert!(error.contains("of another GPU"), "{error}");
 
-    let gpu = Device::Sim.open().unwrap().unwrap();
-    let mut room = Buffer::new(&gpu, 2 * 16).unwrap();
+    let mut room = Buffer::new(&other, 2 * 16).unwrap();
     let error = plan.dump_device(room.slice_mut::<num_complex::Complex<i64>>()).unwrap_err();
-    let expected = "2 x simulator: leaves visibilities in host memory, not in a GPU's";
-    assert_eq!(error.to_string(), expected);
+    assert!(error.to_string().contains("of another GPU"), "{error}");
 }
 
 /// Samples that are where they are correlated, some in host memory, some of them missing: the dump is that of

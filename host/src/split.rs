@@ -49,6 +49,11 @@ impl<B: Send> Parts<B> {
         &self.name
     }
 
+    /// The GPUs of the parts, and others that may have samples in their memory, or room for results.
+    pub(crate) fn gpus(&self) -> &[Arc<dyn Gpu>] {
+        &self.gpus
+    }
+
     /// The backend of the first part.
     pub(crate) fn first(&self) -> &B {
         &self.parts[0].backend

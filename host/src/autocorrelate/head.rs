@@ -6,6 +6,8 @@ use super::Shape;
 
 /// Sensors whose counts are added together: as many bytes as a cache line.
 const TILE: usize = 64;
+/// Most counts whose sum fits 16 bits: a vector adds twice as many of them as of 32 bits.
+const SHORT: usize = u16::MAX as usize / u8::MAX as usize;
 /// Fewest bytes of counts that threads share.
 const LEAST_SHARED: usize = 1 << 20;
 
@@ -80,14 +82,21 @@ impl Head {
             // Ascending, so that as many as there are sensors are all of them.
             let all = sensors.len() == width;
             let add = |(sums, sensors): (&mut [u32], &[u32])| {
-                for instant in counts.chunks_exact(width) {
-                    if all {
-                        let counts = &instant[sensors[0] as usize..];
-                        sums.iter_mut().zip(counts).for_each(|(sum, &c)| *sum += u32::from(c));
-                    } else {
-                        let counts = sensors.iter().map(|&sensor| instant[sensor as usize]);
-                        sums.iter_mut().zip(counts).for_each(|(sum, c)| *sum += u32::from(c));
+                for instants in counts.chunks(SHORT * width) {
+                    let mut short = [0_u16; TILE];
+                    let short = &mut short[..sensors.len()];
+                    for instant in instants.chunks_exact(width) {
+                        if all {
+                            let counts = &instant[sensors[0] as usize..];
+                            short.iter_mut().zip(counts).for_each(|(sum, &c)| *sum += u16::from(c));
+                        } else {
+                            let counts = sensors.iter().map(|&sensor| instant[sensor as usize]);
+                            short.iter_mut().zip(counts).for_each(|(sum, c)| *sum += u16::from(c));
+                        }
                     }
+                    sums.iter_mut()
+                        .zip(short)
+                        .for_each(|(sum, &mut short)| *sum += u32::from(short));
                 }
             };
             // Threads are worth their start only where there is much to add: marks of short lags are close.

@@ -3,7 +3,7 @@
 
 use std::{ops::Range, sync::Arc};
 
-use super::{Backend, Kernel, Shape, State};
+use super::{Backend, Kernel, Shape, State, SumsMut};
 use crate::{Layout, Result, device::Gpu, samples::Samples, split::Parts};
 
 /// The state of a stream, each row of which is on one of the GPUs.
@@ -12,6 +12,8 @@ pub(super) struct Split {
     pairs: Vec<[u32; 2]>,
     instants: u64,
     parts: Parts<Part>,
+    /// The state on its way to one of the GPUs, whose memory the next one uses again.
+    state: Option<State>,
 }
 
 /// Some of the rows.
@@ -39,7 +41,7 @@ impl Split {
             Ok(Part { backend: on(gpu, state)?, sensors, state: room })
         })?;
         let State { shape, pairs, instants, .. } = state;
-        Ok(Self { shape, pairs, instants, parts })
+        Ok(Self { shape, pairs, instants, parts, state: None })
     }
 }
 
@@ -68,6 +70,25 @@ impl Backend for Split {
         for (rows, part) in rows.iter().zip(self.parts.backends()) {
             state.set_rows(rows, &part.state);
         }
+        Ok(())
+    }
+
+    /// Through the host, wherever the room is.
+    fn snapshot_device(&mut self, room: &SumsMut<'_>) -> Result<()> {
+        let (gpus, rows) = (self.parts.gpus(), self.pairs.len());
+        let products = room.products.owner(gpus, "sums", self.shape.points() * rows)?.clone();
+        let totals = match &room.totals {
+            Some(totals) => Some((totals, totals.owner(gpus, "totals", 2 * rows)?.clone())),
+            None => None,
+        };
+        let state = self.state.take();
+        let mut state = state.unwrap_or_else(|| State::new(self.shape, self.pairs.clone()));
+        self.state_into(&mut state)?;
+        room.products.upload(&products, 0, &state.products)?;
+        if let Some((totals, owner)) = totals {
+            totals.upload(&owner, 0, state.totals.as_flattened())?;
+        }
+        self.state = Some(state);
         Ok(())
     }
 

@@ -310,7 +310,8 @@ impl Beamformer {
 
     /// [`beamform`](Self::beamform) into the memory of the plan's GPU: samples `[B][F][P][T]` and, where
     /// [`BeamsMut`] says so, counts of clipped ones; no incoherent beam. Enqueued in the order of the
-    /// streams of the voltages and of the room without waiting.
+    /// streams of the voltages and of the room without waiting; of several GPUs the room is in the memory of one, which
+    /// the beams of all reach through the host.
     ///
     /// Voltages in the GPU's memory without gaps, in rows of a multiple of 16 dishes at an address that is
     /// one too, are read where they lie.
@@ -330,8 +331,8 @@ impl Beamformer {
     /// ```
     ///
     /// # Errors
-    /// As for [`beamform`](Self::beamform), and [`Error::Invalid`] when the plan is the CPU's or that of
-    /// several GPUs, or the room is not that of the beams.
+    /// As for [`beamform`](Self::beamform), and [`Error::Invalid`] when the plan is the CPU's, or the
+    /// room is not that of the beams.
     pub fn beamform_device<'a, 'b>(
         &mut self,
         voltages: impl Into<Feed<'a>>,

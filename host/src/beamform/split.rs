@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
-use super::{Backend, Beams, Kernel, Shape, Weight, gpu::GpuBackend};
+use super::{Backend, Beams, BeamsMut, Kernel, Shape, Weight, gpu::GpuBackend};
 use crate::{Layout, Result, device::Gpu, samples::Samples, split::Parts};
 
 /// A beamformer of which each channel is on one of the GPUs.
 pub(super) struct Split {
     shape: Shape,
     parts: Parts<GpuBackend>,
+    /// Beams on their way to one of the GPUs, whose memory the next ones use again.
+    beams: Beams,
 }
 
 impl Split {
@@ -21,7 +23,7 @@ impl Split {
         let parts = Parts::new(gpus, shape.channels, |gpu, channels| {
             on(gpu, &Shape { channels: channels.len(), ..*shape })
         })?;
-        Ok(Self { shape: *shape, parts })
+        Ok(Self { shape: *shape, parts, beams: Beams::default() })
     }
 }
 
@@ -59,6 +61,33 @@ impl Backend for Split {
             },
             |backend, voltages, mut room| backend.beamform_room(voltages, &mut room),
         )
+    }
+
+    /// Through the host, wherever the room is.
+    fn beamform_device(&mut self, voltages: &Samples<'_>, room: &BeamsMut<'_>) -> Result<()> {
+        let (gpus, times) = (self.parts.gpus(), voltages.extents().times);
+        let samples = room.samples.owner(gpus, "samples", self.shape.shifts() * times)?.clone();
+        let counts = match &room.clipped {
+            Some(counts) => Some((counts, counts.owner(gpus, "counts", self.shape.shifts())?)),
+            None => None,
+        };
+        let counts = counts.map(|(counts, owner)| (counts, owner.clone()));
+        let mut beams = std::mem::take(&mut self.beams);
+        beams.make_room(&self.shape, times, false);
+        self.beamform(voltages, &mut beams)?;
+        const WHY: &str = "room was made in standard order";
+        room.samples.upload(&samples, 0, beams.samples.as_slice().expect(WHY))?;
+        if let Some((counts, owner)) = counts {
+            let mut sums = vec![0_u64; self.shape.shifts()];
+            let there = counts.read();
+            let bytes = bytemuck::cast_slice_mut(&mut sums);
+            // SAFETY: as many counts as were checked.
+            unsafe { owner.download(there.stream(), there.address(), bytes)? };
+            sums.iter_mut().zip(&beams.clipped).for_each(|(sum, clipped)| *sum += clipped);
+            counts.upload(&owner, 0, &sums)?;
+        }
+        self.beams = beams;
+        Ok(())
     }
 
     fn wait(&mut self) -> Result<()> {

@@ -242,7 +242,7 @@ impl Backend for Bits {
         }
         let VisibilitiesMut::Integer(room) = room else { return Ok(()) };
         if self.used {
-            let gpu = self.gpus[0].clone();
+            let gpu = room.read().owner(&self.gpus)?.clone();
             let (address, stream) = (room.read().address(), room.read().stream());
             let count = self.shape.channels * baselines(self.shape.inputs);
             let mut sums = host::zeros::<Complex<i64>>(count)?;

@@ -412,7 +412,8 @@ impl Correlator {
 
     /// [`dump`](Self::dump) or [`dump_gates`](Self::dump_gates) into the memory of the plan's GPU: room
     /// for `Complex<i64>`, or `Complex<f32>` of a plan of `cf16` samples, `[gate][channel][baseline]`.
-    /// Enqueued on the stream of the room without waiting. Returns what stands behind each gate's sums.
+    /// Enqueued on the stream of the room without waiting; of several GPUs the room is in the memory of one, which
+    /// the sums of all reach through the host. Returns what stands behind each gate's sums.
     ///
     /// ```
     /// use corrust_host::{Correlator, Device, device::{Buffer, Stream}};
@@ -432,7 +433,7 @@ impl Correlator {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Invalid`] when the plan is the CPU's or that of several GPUs, or the room is not that of its
+    /// [`Error::Invalid`] when the plan is the CPU's, or the room is not that of its
     /// sums; the device's own errors.
     pub fn dump_device<'a>(
         &mut self,

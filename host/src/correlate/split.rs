@@ -2,13 +2,19 @@
 
 use std::{ops::Range, sync::Arc};
 
-use super::{Backend, Kernel, Setup, Shape, Visibilities, baselines, gpu::GpuBackend};
+use super::{
+    Backend, Kernel, Setup, Shape, Visibilities, VisibilitiesMut, baselines, gpu::GpuBackend,
+    visibilities::Room,
+};
 use crate::{Result, device::Gpu, samples::Samples, split::Parts};
 
 /// The visibilities of integrations in the making, each channel's on one of the GPUs.
 pub(super) struct Split {
     shape: Shape,
+    gates: usize,
     parts: Parts<GpuBackend>,
+    /// A dump on its way to one of the GPUs, whose memory the next one uses again.
+    visibilities: Visibilities,
 }
 
 impl Split {
@@ -19,7 +25,7 @@ impl Split {
             let shape = Shape { channels: channels.len(), ..shape };
             GpuBackend::new(gpu, &Setup { shape: &shape, ..*setup })
         })?;
-        Ok(Self { shape, parts })
+        Ok(Self { shape, gates: setup.gates, parts, visibilities: Visibilities::default() })
     }
 }
 
@@ -52,6 +58,34 @@ impl Backend for Split {
             rest = after;
         }
         self.parts.each(rooms, |part, room| part.backend.dump_room(gate, room))
+    }
+
+    /// Through the host, wherever the room is.
+    fn dump_device(&mut self, room: &VisibilitiesMut<'_>) -> Result<()> {
+        const WHAT: &str = "visibilities";
+        let sums = self.shape.channels * baselines(self.shape.inputs);
+        let expected = self.gates * sums;
+        let owner = match room {
+            VisibilitiesMut::Integer(room) => room.owner(self.parts.gpus(), WHAT, expected)?,
+            VisibilitiesMut::Float(room) => room.owner(self.parts.gpus(), WHAT, expected)?,
+        };
+        let owner = owner.clone();
+        let mut visibilities = std::mem::take(&mut self.visibilities);
+        visibilities.make_room(&self.shape)?;
+        for gate in 0..self.gates {
+            self.dump_into(gate, &mut visibilities)?;
+            match (room, visibilities.room()) {
+                (VisibilitiesMut::Integer(to), Room::Integer(from)) => {
+                    to.upload(&owner, gate * sums, from)?;
+                }
+                (VisibilitiesMut::Float(to), Room::Float(from)) => {
+                    to.upload(&owner, gate * sums, from)?;
+                }
+                _ => unreachable!("the plan checked which sums there are"),
+            }
+        }
+        self.visibilities = visibilities;
+        Ok(())
     }
 
     fn reset(&mut self) {

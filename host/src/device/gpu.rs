@@ -498,14 +498,18 @@ impl<'a, T: Pod> DeviceSlice<'a, T> {
         self.stream
     }
 
-    /// The one of some GPUs that has the elements in its memory: the first where the caller vouches.
+    /// The one of some GPUs that has the elements in its memory: where the caller vouches and none knows the address,
+    /// the first.
     ///
     /// # Errors
     /// [`Error::Invalid`].
     pub(crate) fn owner<'b>(&self, gpus: &'b [Arc<dyn Gpu>]) -> Result<&'b Arc<dyn Gpu>> {
         match gpus.iter().find(|gpu| self.gpu == identity(gpu)) {
             Some(gpu) => Ok(gpu),
-            None => self.check(&gpus[0]).map(|()| &gpus[0]),
+            None => {
+                self.check(&gpus[0])?;
+                Ok(gpus.iter().find(|gpu| gpu.holds(self.address)).unwrap_or(&gpus[0]))
+            }
         }
     }
 
@@ -556,6 +560,31 @@ impl<T: Pod> DeviceSliceMut<'_, T> {
     /// To be read only.
     pub(crate) const fn read(&self) -> DeviceSlice<'_, T> {
         self.0
+    }
+
+    /// The one of some GPUs that has the elements, `expected` of them, in its memory; see
+    /// [`DeviceSlice::owner`].
+    ///
+    /// # Errors
+    /// [`Error::Invalid`], with `what` they are to be.
+    pub(crate) fn owner<'b>(
+        &self,
+        gpus: &'b [Arc<dyn Gpu>],
+        what: &str,
+        expected: usize,
+    ) -> Result<&'b Arc<dyn Gpu>> {
+        let gpu = self.0.owner(gpus)?;
+        self.check(gpu, what, expected)?;
+        Ok(gpu)
+    }
+
+    /// Copies `values` to the elements from `first` on, in the order of the stream. `gpu` is their
+    /// [`owner`](Self::owner).
+    pub(crate) fn upload(&self, gpu: &Arc<dyn Gpu>, first: usize, values: &[T]) -> Result<()> {
+        assert!(first + values.len() <= self.0.len, "upload beyond the room");
+        let address = self.0.address + (first * size_of::<T>()) as u64;
+        // SAFETY: within the elements, which are in the memory of `gpu`.
+        unsafe { gpu.upload(self.0.stream, address, bytemuck::cast_slice(values)) }
     }
 
     /// Checks that there are `expected` elements, in the memory of `gpu`.
