@@ -222,6 +222,15 @@ fn sizes(backend: Backend) {
     }
 }
 
+/// Tiles of which a part of the weights lies in shared memory: whole, with edges, over several streams for each
+/// block, and with sums that go on to another launch.
+fn weights_in_shared_memory(backend: Backend) {
+    for (dishes, beams) in [(1024, 96), (1000, 65), (1025, 96), (512, 128), (400, 97), (1100, 128)]
+    {
+        backend.judge(&random((dishes, beams, 3, 1, 70)));
+    }
+}
+
 /// Every voltage times every real and every imaginary part of a weight, to the last bit: two dishes
 /// see the same, and their weights all but cancel.
 fn cancelling(backend: Backend) {
@@ -253,7 +262,7 @@ fn shifts(backend: Backend) {
 /// that do not.
 fn saturating(backend: Backend) {
     let extremes = [(-128, -128), (-128, 127), (127, -128), (127, 127)];
-    for dishes in [1, 513] {
+    for dishes in [1, 513, 1024] {
         let mut case = random((dishes, 4 * 32, 1, 1, 4));
         for (beam, weights) in case.weights.chunks_exact_mut(dishes).enumerate() {
             weights.fill(extremes[beam % 4]);
@@ -455,7 +464,7 @@ macro_rules! conformance {
             const BACKEND: Backend = Backend::$backend(stringify!($name), Kernel::$kernel);
 
             conformance!(
-                @tests sizes cancelling shifts saturating most_dishes cuts views four_bit_weights $($test)?
+                @tests sizes weights_in_shared_memory cancelling shifts saturating most_dishes cuts views four_bit_weights $($test)?
             );
         }
     };

@@ -12,7 +12,7 @@ use corrust_host::{
     samples::{Element, Samples},
 };
 
-use super::{Bound, Case, Clock, Place, Ring, Subject, Work, kernels, random_bytes};
+use super::{Bound, Case, Clock, Place, Ring, Subject, Work, kernels, locked, random_bytes};
 
 /// Groups of bins.
 const GROUPS: usize = 10;
@@ -87,7 +87,7 @@ impl Case for Counts {
                 None => builder.device(Device::Cpu),
             }
         };
-        let counts: Rc<[u8]> = random_bytes(self.sensors * self.instants).into();
+        let counts = Rc::new(random_bytes(self.sensors * self.instants));
         let mut plan = self.builder().device(Device::Cpu).build()?;
         plan.accumulate(&counts[..])?;
         let expected = Rc::new(plan.snapshot()?);
@@ -115,9 +115,7 @@ impl Case for Counts {
             && self.instants > PACKET
         {
             let named = self.kernels.first().copied().unwrap_or(Kernel::Auto);
-            let mut locked = gpu.locked_bytes(counts.len())?;
-            locked.copy_from_slice(&counts);
-            let locked = Source::Locked(Rc::new(locked));
+            let locked = Source::Locked(Rc::new(locked(gpu, &counts)?));
             for (what, source) in [("from host", Source::Host(counts)), ("page-locked", locked)] {
                 subjects.push(self.subject(builder(named), named, what, source, &expected)?);
             }
@@ -139,7 +137,7 @@ impl Counts {
     /// Whether a kernel is for blocks of this length: bin groups go an instant at a time, seconds for
     /// what others do in milliseconds.
     fn suits(&self, kernel: Kernel) -> bool {
-        kernel != Kernel::BinGroups || self.instants <= 1 << 16
+        kernel != Kernel::BinGroups || self.instants <= 1 << 14
     }
 
     fn subject(
@@ -189,7 +187,7 @@ impl Counts {
 #[derive(Clone)]
 enum Source {
     Device(Rc<Ring>),
-    Host(Rc<[u8]>),
+    Host(Rc<Vec<u8>>),
     /// In page-locked memory.
     Locked(Rc<LockedBytes>),
 }

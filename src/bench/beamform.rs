@@ -9,7 +9,9 @@ use corrust_host::{
     samples::Samples,
 };
 
-use super::{Bound, Case, Clock, Place, Ring, Subject, Work, kernels, random_bytes, tune::Tile};
+use super::{
+    Bound, Case, Clock, Place, Ring, Subject, Work, kernels, locked, random_bytes, tune::Tile,
+};
 
 /// The instrument's frequency channels.
 const CHANNELS: usize = 16;
@@ -101,7 +103,7 @@ impl Case for Size {
         let build = |kernel| self.prepared(builder(kernel));
         let auto = build(Kernel::Auto)?;
         let auto_kernel = auto.kernel();
-        let voltages: Rc<[u8]> = random_bytes(auto.shape().bytes_per_time() * self.times).into();
+        let voltages = Rc::new(random_bytes(auto.shape().bytes_per_time() * self.times));
         let expected: Rc<[u8]> = self.expected(&voltages)?.into();
 
         let mut subjects = Vec::new();
@@ -123,8 +125,7 @@ impl Case for Size {
             subjects.push(self.subject(plan, auto_kernel, "kernel", source, &expected));
         }
         if let Some(gpu) = place.gpu.as_ref().filter(|_| self.tile.is_none()) {
-            let mut locked = gpu.locked_bytes(voltages.len())?;
-            locked.copy_from_slice(&voltages);
+            let locked = locked(gpu, &voltages)?;
             let source = Source::Host(voltages);
             subjects.push(self.subject(auto, auto_kernel, "from host", source, &expected));
             let (plan, source) = (build(Kernel::Auto)?, Source::Locked(locked));
@@ -231,7 +232,7 @@ enum Source {
     /// In rings, voltages and samples; the run that is checked leaves its samples in `samples`.
     Device { rings: Rc<(Ring, Ring)>, samples: Buffer },
     /// In ordinary memory.
-    Host(Rc<[u8]>),
+    Host(Rc<Vec<u8>>),
     /// In page-locked memory.
     Locked(LockedBytes),
 }

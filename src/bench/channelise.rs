@@ -3,13 +3,13 @@
 //! Useful operations: `2 P` a raw sample for the filter, and the `5 Z log2 Z` of a complex transform of `Z`
 //! points with the 10 a channel that untangle it.
 
-use std::{collections::BTreeMap, rc::Rc};
+use std::{collections::BTreeMap, rc::Rc, sync::Arc};
 
 use corrust_host::{
     Channeliser, Device, Result,
     channelise::{Builder, Kernel},
     correlate::{baselines, useful_operations as useful_operations_of_correlation},
-    device::{Buffer, DeviceSlice, DeviceSliceMut, Stream},
+    device::{Buffer, DeviceSlice, DeviceSliceMut, Gpu, Stream},
     samples::{RawEncoding, RawLayout, RawSamples},
 };
 use num_complex::Complex;
@@ -17,7 +17,7 @@ use num_complex::Complex;
 use super::{
     Bound, Case, Clock, Place, Ring, Subject, Work,
     fx::{self, Fx},
-    kernels, random_bytes,
+    kernels, locked, random_bytes,
 };
 
 /// Spectra of either end of a block that are compared with the CPU's.
@@ -167,7 +167,7 @@ impl Case for Size {
             .build()
         };
         let auto = build(Kernel::Auto)?.kernel();
-        let bytes: Rc<[u8]> = random_bytes(self.bytes()).into();
+        let bytes = Rc::new(random_bytes(self.bytes()));
         let expected: Rc<[u8]> = self.expected(&bytes)?.into();
         let size = self.channels * self.inputs * self.spectra() * 2;
         let memory = match &place.gpu {
@@ -186,7 +186,8 @@ impl Case for Size {
             let name = plan.kernel();
             let source = match (&place.gpu, &memory) {
                 (Some(gpu), Some(rings)) => {
-                    Source::Device { rings: rings.clone(), spectra: Buffer::new(gpu, size)? }
+                    let spectra = Buffer::new(gpu, size)?;
+                    Source::Device { rings: rings.clone(), spectra, gpu: gpu.clone() }
                 }
                 _ => Source::Host(bytes.clone()),
             };
@@ -229,16 +230,14 @@ impl Size {
         place: &Place,
         useful_operations: f64,
         memory: Option<Rc<(Ring, Ring)>>,
-        bytes: &Rc<[u8]>,
+        bytes: &Rc<Vec<u8>>,
         expected: &[u8],
     ) -> Result<Vec<Subject>> {
         let expected = Rc::new(Fx::expected(self, expected)?);
         let whole = fx::Whole::default();
         let sources = match (&place.gpu, memory) {
             (Some(gpu), Some(rings)) => {
-                let mut locked = gpu.locked_bytes(bytes.len())?;
-                locked.copy_from_slice(bytes);
-                let locked = fx::Source::Locked(Rc::new(locked));
+                let locked = fx::Source::Locked(Rc::new(locked(gpu, bytes)?));
                 vec![("FX", fx::Source::Device(rings)), ("FX page-locked", locked)]
             }
             _ => vec![("FX", fx::Source::Host(bytes.clone()))],
@@ -271,9 +270,9 @@ impl Size {
 /// Where the samples are.
 enum Source {
     /// In rings, samples and spectra; the run that is checked leaves its spectra in `spectra`.
-    Device { rings: Rc<(Ring, Ring)>, spectra: Buffer },
+    Device { rings: Rc<(Ring, Ring)>, spectra: Buffer, gpu: Arc<dyn Gpu> },
     /// In ordinary memory.
-    Host(Rc<[u8]>),
+    Host(Rc<Vec<u8>>),
 }
 
 struct Channelising {
@@ -318,15 +317,19 @@ impl Work for Channelising {
     }
 
     fn check(&mut self) -> Result<bool> {
-        if let Source::Device { rings, spectra } = &self.source {
-            let (from, to) = (rings.0.next(), spectra.address());
-            self.found.resize(spectra.bytes(), 0);
+        let part = self.expected.len() / 2;
+        if let Source::Device { rings, spectra, gpu } = &self.source {
+            let (from, to, last) = (rings.0.next(), spectra.address(), spectra.bytes() - part);
+            let gpu = gpu.clone();
             self.on_device(from, to)?;
-            if let Source::Device { spectra, .. } = &self.source {
-                spectra.download(Stream::default(), &mut self.found)?;
+            self.found.resize(2 * part, 0);
+            let (first, end) = self.found.split_at_mut(part);
+            // SAFETY: either end of the spectra.
+            unsafe {
+                gpu.download(Stream::default(), to, first)?;
+                gpu.download(Stream::default(), to + last as u64, end)?;
             }
         }
-        let part = self.expected.len() / 2;
         let last = self.found.len() - part;
         Ok(self.found[..part] == self.expected[..part]
             && self.found[last..] == self.expected[part..])

@@ -4,19 +4,50 @@ use std::{cell::Cell, sync::Arc};
 
 use corrust_host::{
     Encoding, Result,
-    device::{Buffer, Gpu, Stream},
+    device::{Buffer, Gpu, LockedBytes, Rows, Stream},
 };
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 use rayon::prelude::*;
 
+/// Bytes that a thread makes at a time.
+const PIECE: usize = 1 << 20;
+
 /// Random bytes, the same at every call.
 pub fn random_bytes(length: usize) -> Vec<u8> {
-    const PIECE: usize = 1 << 20;
     let mut bytes = vec![0; length];
     bytes.par_chunks_mut(PIECE).enumerate().for_each(|(seed, piece)| {
         StdRng::seed_from_u64(seed as u64).fill(piece);
     });
     bytes
+}
+
+/// `units` times the bytes that `make` makes of random codes.
+fn coded<const CODES: usize, const BYTES: usize>(
+    units: usize,
+    make: impl Fn(&[u8; CODES]) -> [u8; BYTES] + Sync,
+) -> Vec<u8> {
+    let mut bytes = vec![0; units * BYTES];
+    // Codes of a piece do not leave a core's cache.
+    let codes = || vec![0; PIECE * CODES / BYTES];
+    let pieces = bytes.par_chunks_mut(PIECE / BYTES * BYTES).enumerate();
+    pieces.for_each_init(codes, |codes, (seed, piece)| {
+        let units = piece.as_chunks_mut::<BYTES>().0;
+        let codes = &mut codes[..CODES * units.len()];
+        StdRng::seed_from_u64(seed as u64).fill(codes);
+        units.iter_mut().zip(codes.as_chunks().0).for_each(|(unit, codes)| *unit = make(codes));
+    });
+    bytes
+}
+
+/// The same bytes in page-locked memory.
+///
+/// # Errors
+/// As [`Gpu::locked_bytes`].
+pub fn locked(gpu: &Arc<dyn Gpu>, bytes: &[u8]) -> Result<LockedBytes> {
+    let mut locked = gpu.locked_bytes(bytes.len())?;
+    let pieces = locked.par_chunks_mut(PIECE).zip(bytes.par_chunks(PIECE));
+    pieces.for_each(|(to, from)| to.copy_from_slice(from));
+    Ok(locked)
 }
 
 /// Random halves between -2 and 2.
@@ -37,23 +68,22 @@ pub fn gaussian(encoding: Encoding, samples: usize) -> Vec<u8> {
     };
     normal.sort_by(f64::total_cmp);
     let value = |code: u8| normal[256 * usize::from(code) + 128];
-    let codes = random_bytes(2 * samples);
     match encoding {
         Encoding::Ci8 => {
             let table: Vec<u8> = (0..=255).map(|c| (20.0 * value(c)).round() as i8 as u8).collect();
-            codes.par_iter().map(|&code| table[usize::from(code)]).collect()
+            coded(2 * samples, |&[code]| [table[usize::from(code)]])
         }
         Encoding::Ci4 | Encoding::Ci4Offset => {
             let flip = if encoding == Encoding::Ci4Offset { 8 } else { 0 };
             let nibble = |c| (2.8 * value(c)).round().clamp(-7.0, 7.0) as i8 as u8 & 15 ^ flip;
             let table: Vec<u8> = (0..=255).map(nibble).collect();
-            let pairs = codes.par_chunks_exact(2);
-            pairs.map(|pair| table[pair[0] as usize] << 4 | table[pair[1] as usize]).collect()
+            let code = |code: u8| table[usize::from(code)];
+            coded(samples, |&[re, im]| [code(re) << 4 | code(im)])
         }
         Encoding::Cf16 => {
             let half = |c| half::f16::from_f64(value(c)).to_le_bytes();
             let table: Vec<[u8; 2]> = (0..=255).map(half).collect();
-            codes.par_iter().flat_map_iter(|&code| table[usize::from(code)]).collect()
+            coded(2 * samples, |&[code]| table[usize::from(code)])
         }
         // Of noise as many are set as clear.
         Encoding::B1 | Encoding::B2 => {
@@ -73,18 +103,22 @@ pub struct Ring {
 }
 
 impl Ring {
-    /// Uploads `bytes` to every place of the ring.
+    /// Brings `bytes` to every place of the ring.
     ///
     /// # Errors
     /// [`corrust_host::Error::OutOfMemory`]; the device's own.
     pub fn new(gpu: &Arc<dyn Gpu>, bytes: &[u8]) -> Result<Self> {
         let ring = Self::empty(gpu, bytes.len())?;
-        for slot in 0..ring.slots {
-            let address = ring.buffer.address() + (slot * ring.slot) as u64;
-            // SAFETY: a slot has room for the bytes.
-            unsafe { gpu.upload(Stream::default(), address, bytes)? };
+        let (first, stream) = (ring.buffer.address(), Stream::default());
+        // SAFETY: a slot has room for the bytes, and the slots lie side by side.
+        unsafe {
+            gpu.upload(stream, first, bytes)?;
+            for slot in 1..ring.slots {
+                let address = first + (slot * ring.slot) as u64;
+                gpu.copy_rows(stream, address, first, &Rows::one(bytes.len()))?;
+            }
         }
-        gpu.wait(Stream::default())?;
+        gpu.wait(stream)?;
         Ok(ring)
     }
 

@@ -23,7 +23,7 @@ pub(super) enum Source {
     Device(Rc<(Ring, Ring)>),
     /// In page-locked memory.
     Locked(Rc<LockedBytes>),
-    Host(Rc<[u8]>),
+    Host(Rc<Vec<u8>>),
 }
 
 /// Visibilities of a whole run, from whichever way ran first.

@@ -31,7 +31,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use corrust_host::{Error, Result, device::Gpu};
 
-pub use data::{Ring, gaussian, random_bytes, random_halves};
+pub use data::{Ring, gaussian, locked, random_bytes, random_halves};
 pub use energy::Meter;
 pub use limits::Limits;
 pub use measure::{Settings, measure};

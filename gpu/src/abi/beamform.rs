@@ -158,13 +158,13 @@ impl Beam {
     /// nearest or down.
     ///
     /// In launches with a [`pass`] sums come at their own scale. Otherwise they come `1 << scale` times
-    /// as large, are those of at most 512 dishes, at most 2^20 before scaling, so that shifts of 22 and
+    /// as large, are those of at most 1024 dishes, at most 2^21 before scaling, so that shifts of 23 and
     /// more all give the same; and what they become is in excess of [`EXCESS`].
     pub const fn new(bias: [i32; 2], shift: u32, nearest: bool, scale: u32, passes: bool) -> Self {
         let (shift, scale) = match (passes, shift) {
             (true, shift) => (shift, 0),
-            (false, 0..22) => (shift, scale),
-            (false, _) => (22, scale),
+            (false, 0..23) => (shift, scale),
+            (false, _) => (23, scale),
         };
         let half = if nearest && shift > 0 { 1 << (shift - 1) } else { 0 };
         let more = if passes { half } else { half + (EXCESS << shift) };
@@ -266,14 +266,23 @@ mma_beamformers!(declare_mma);
 
 /// Geometry of a block of the beamformers on warpgroups: a warpgroup that unpacks, and one for each 32
 /// beams.
+///
+/// The dishes come in parts, a stage each. Weights of the first `held` parts are in registers, those of the
+/// others in shared memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WarpgroupTile {
     /// Beams of a block, a multiple of 32.
     pub beams: u32,
-    /// Dishes of a block, and of one launch: 128, 256 or 512.
+    /// Dishes of a block, and of one launch.
     pub dishes: u32,
-    /// Units in int8, and as delivered, in flight.
+    /// Dishes of a part: 128, 256 or 512, with weights in shared memory 128 or 256.
+    pub part: u32,
+    /// Parts whose weights are in registers: 1 or 2.
+    pub held: u32,
+    /// Parts in int8 in flight.
     pub stages: u32,
+    /// Parts as delivered in flight.
+    pub packed: u32,
 }
 
 impl WarpgroupTile {
@@ -281,6 +290,8 @@ impl WarpgroupTile {
     pub const PANEL_DISHES: u32 = 128;
     /// Columns of the operand: the real, then the imaginary parts of a unit's voltages.
     pub const COLUMNS: u32 = 2 * UNIT_TIMES;
+    /// Rows of a warpgroup's weights: real and imaginary parts of 32 beams.
+    pub const ROWS: u32 = 64;
     /// Bytes of K of a fragment of weights.
     pub const FRAGMENT_DISHES: u32 = 32;
     /// Registers of a thread that unpacks.
@@ -288,23 +299,37 @@ impl WarpgroupTile {
 
     /// Registers of a thread that multiplies.
     pub const fn registers(self) -> u32 {
-        if self.beams < 96 { 200 } else { 160 }
+        match self.beams {
+            0..96 => 200,
+            96 => 160,
+            _ => 112,
+        }
     }
 
-    /// Where, in a unit in int8, the panel's rows have the dishes of fragment `fragment` of the weights.
-    pub const fn fragment_offset(fragment: u32) -> u32 {
+    /// Parts of the dishes.
+    pub const fn parts(self) -> u32 {
+        self.dishes / self.part
+    }
+
+    /// Where, in panels of `rows` rows, fragment `fragment` begins.
+    pub const fn fragment_offset(fragment: u32, rows: u32) -> u32 {
         let dish = fragment * Self::FRAGMENT_DISHES;
-        dish / Self::PANEL_DISHES * Self::COLUMNS * Self::PANEL_DISHES + dish % Self::PANEL_DISHES
+        dish / Self::PANEL_DISHES * rows * Self::PANEL_DISHES + dish % Self::PANEL_DISHES
     }
 
-    /// Bytes of a unit of voltages in int8.
-    pub const fn unit_bytes(self) -> u32 {
-        Self::COLUMNS * self.dishes
+    /// Bytes of a part of a unit of voltages in int8.
+    pub const fn part_bytes(self) -> u32 {
+        Self::COLUMNS * self.part
     }
 
-    /// Bytes of a unit of voltages as delivered.
+    /// Bytes of a part of a unit of voltages as delivered.
     pub const fn packed_bytes(self) -> u32 {
-        UNIT_TIMES * self.dishes
+        UNIT_TIMES * self.part
+    }
+
+    /// Bytes of a warpgroup's weights of a part in shared memory.
+    pub const fn weight_bytes(self) -> u32 {
+        Self::ROWS * self.part
     }
 
     /// Threads that multiply: a warpgroup for each 32 beams.
@@ -320,19 +345,23 @@ impl WarpgroupTile {
     /// What lies where in a block's shared memory.
     pub const fn shared(self) -> WarpgroupShared {
         let mut plan = Plan::EMPTY;
-        let data = plan.region(self.stages, self.unit_bytes());
-        let packed = plan.region(self.stages, self.packed_bytes());
+        let data = plan.region(self.stages, self.part_bytes());
+        let kept = self.parts() - self.held;
+        let weights = plan.region(self.beams / 32 * kept, self.weight_bytes());
+        let packed = plan.region(self.packed, self.packed_bytes());
         let ring = plan.ring(data, self.stages, false, false);
-        WarpgroupShared { ring, packed, bytes: plan.bytes() }
+        WarpgroupShared { ring, weights, packed, bytes: plan.bytes() }
     }
 }
 
 /// The shared memory of a block of the beamformers on warpgroups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WarpgroupShared {
-    /// Units in int8, and their barriers.
+    /// Parts in int8, and their barriers.
     pub ring: RingPlan,
-    /// Units as delivered.
+    /// Weights that are not in registers: a warpgroup's parts one after the other.
+    pub weights: Region,
+    /// Parts as delivered.
     pub packed: Region,
     /// Bytes of all.
     pub bytes: u32,
@@ -343,12 +372,14 @@ pub struct WarpgroupShared {
 macro_rules! warpgroup_beamformers {
     ($then:ident) => {
         $then! {
-            WARPGROUP_32X512 WGMMA_32X512 beamform_wgmma_32x512: 32 x 512, 2 stages;
-            WARPGROUP_64X512 WGMMA_64X512 beamform_wgmma_64x512: 64 x 512, 2 stages;
-            WARPGROUP_96X512 WGMMA_96X512 beamform_wgmma_96x512: 96 x 512, 2 stages;
-            WARPGROUP_64X256 WGMMA_64X256 beamform_wgmma_64x256: 64 x 256, 4 stages;
-            WARPGROUP_96X256 WGMMA_96X256 beamform_wgmma_96x256: 96 x 256, 4 stages;
-            WARPGROUP_96X128 WGMMA_96X128 beamform_wgmma_96x128: 96 x 128, 8 stages;
+            WARPGROUP_32X512 WGMMA_32X512 beamform_wgmma_32x512: 32 x 512 by 512, 1 held, 2 stages, 2 packed;
+            WARPGROUP_64X512 WGMMA_64X512 beamform_wgmma_64x512: 64 x 512 by 512, 1 held, 2 stages, 2 packed;
+            WARPGROUP_96X512 WGMMA_96X512 beamform_wgmma_96x512: 96 x 512 by 512, 1 held, 2 stages, 2 packed;
+            WARPGROUP_128X512 WGMMA_128X512 beamform_wgmma_128x512: 128 x 512 by 128, 1 held, 4 stages, 8 packed;
+            WARPGROUP_96X1024 WGMMA_96X1024 beamform_wgmma_96x1024: 96 x 1024 by 256, 2 held, 2 stages, 4 packed;
+            WARPGROUP_64X256 WGMMA_64X256 beamform_wgmma_64x256: 64 x 256 by 256, 1 held, 4 stages, 4 packed;
+            WARPGROUP_96X256 WGMMA_96X256 beamform_wgmma_96x256: 96 x 256 by 256, 1 held, 4 stages, 4 packed;
+            WARPGROUP_96X128 WGMMA_96X128 beamform_wgmma_96x128: 96 x 128 by 128, 1 held, 8 stages, 8 packed;
         }
     };
 }
@@ -356,12 +387,18 @@ macro_rules! warpgroup_beamformers {
 pub(crate) use warpgroup_beamformers;
 
 macro_rules! declare_warpgroup {
-    ($($tile:ident $kernel:ident $name:ident: $beams:literal x $dishes:literal,
-       $stages:literal stages;)*) => {
+    ($($tile:ident $kernel:ident $name:ident: $beams:literal x $dishes:literal by $part:literal,
+       $held:literal held, $stages:literal stages, $packed:literal packed;)*) => {
         $(
             #[doc = concat!("Tile of [`", stringify!($kernel), "`].")]
-            pub const $tile: WarpgroupTile =
-                WarpgroupTile { beams: $beams, dishes: $dishes, stages: $stages };
+            pub const $tile: WarpgroupTile = WarpgroupTile {
+                beams: $beams,
+                dishes: $dishes,
+                part: $part,
+                held: $held,
+                stages: $stages,
+                packed: $packed,
+            };
         )*
         kernels! { WARPGROUP:
             $(

@@ -1,8 +1,8 @@
 //! The beamformer on Hopper's warpgroup instructions (`wgmma`, sm_90a).
 //!
-//! The weights of up to 96 beams by 512 dishes stay in the registers of three warpgroups: a row of the
-//! operand is the real or the imaginary part of a beam's weights. A column is the real or the
-//! imaginary part of the voltages of one time, so that the sums
+//! The weights of up to 96 beams by 512 dishes stay in the registers of three warpgroups, and of as many
+//! again in shared memory: a row of the operand is the real or the imaginary part of a beam's weights. A
+//! column is the real or the imaginary part of the voltages of one time, so that the sums
 //!
 //! ```text
 //! rr = A_re . E_re    ri = A_re . E_im    ir = A_im . E_re    ii = A_im . E_im
@@ -13,8 +13,8 @@
 //! lane has all four of a beam and time, and columns ([`map::warpgroup_row`]) so that it has 16
 //! consecutive times: one store of 16 bytes.
 //!
-//! Another warpgroup unpacks: each thread copies its part of a unit of 64 times asynchronously, a
-//! unit ahead, makes int8 of the nibbles by masking (sixteen times as large, as in
+//! Another warpgroup unpacks: each thread copies its share of a part of the dishes of a unit of 64 times
+//! asynchronously, some ahead, makes int8 of the nibbles by masking (sixteen times as large, as in
 //! [`super::mma`]), and writes them where `wgmma` reads its operand.
 //!
 //! Bound by the tensor cores: a unit takes a warpgroup 16 `wgmma` of 64 cycles; while one warpgroup
@@ -33,8 +33,8 @@ use crate::{
     },
     isa::{
         common::{
-            barrier, block, blocks, dynamic_shared, lane, load_global_4, load_shared_4, opaque,
-            store_shared_4, thread, warp_barrier,
+            barrier, block, blocks, dynamic_shared, lane, load_global_4, load_shared_4,
+            named_barrier, opaque, shfl, store_shared, store_shared_4, thread, warp_barrier,
         },
         sm_80::{cp_async_16, cp_async_commit, cp_async_wait},
         sm_90a::{
@@ -43,7 +43,7 @@ use crate::{
         },
     },
     tile::{
-        divisor, panel,
+        divisor, fragment, panel,
         pipeline::{self, Pipeline, Ring, WARPGROUP},
     },
 };
@@ -77,13 +77,18 @@ impl Units {
     }
 }
 
-/// The whole of a block's work. `STEPS` is that of 32 dishes, `PENDING` one less than the stages,
-/// `REGISTERS` those of a thread that multiplies.
+/// The whole of a block's work. `STEPS` are those of 32 dishes of a part, `HELD` the parts whose weights are
+/// in registers, `PENDING` one less than the parts as delivered, `REGISTERS` those of a thread that multiplies.
 ///
 /// # Safety
 /// As the kernels'.
 #[inline(always)]
-unsafe fn beamform<const STEPS: usize, const PENDING: u32, const REGISTERS: u32>(
+unsafe fn beamform<
+    const STEPS: usize,
+    const HELD: usize,
+    const PENDING: u32,
+    const REGISTERS: u32,
+>(
     p: &Beamform,
     tile: WarpgroupTile,
 ) where
@@ -105,9 +110,9 @@ unsafe fn beamform<const STEPS: usize, const PENDING: u32, const REGISTERS: u32>
         } else {
             take_registers::<REGISTERS>();
             if p.pass == 0 {
-                multiply_units::<STEPS, false>(p, units, tile, pipeline);
+                multiply_units::<STEPS, HELD, false>(p, units, tile, shared.weights, pipeline);
             } else {
-                multiply_units::<STEPS, true>(p, units, tile, pipeline);
+                multiply_units::<STEPS, HELD, true>(p, units, tile, shared.weights, pipeline);
             }
         }
     }
@@ -115,12 +120,18 @@ unsafe fn beamform<const STEPS: usize, const PENDING: u32, const REGISTERS: u32>
 
 /// The kernels that [`warpgroup_beamformers`](crate::abi::beamform) declares.
 macro_rules! beamformers {
-    ($($tile:ident $kernel:ident $name:ident: $beams:literal x $dishes:literal, $stages:literal stages;)*) => {$(
+    ($($tile:ident $kernel:ident $name:ident: $beams:literal x $dishes:literal by $part:literal, $held:literal held,
+       $stages:literal stages, $packed:literal packed;)*) => {$(
         kernel! {
             #[doc = concat!(stringify!($beams), " beams by ", stringify!($dishes), " dishes.")]
             fn $name(p: Beamform) {
                 const TILE: WarpgroupTile = beamform::$tile;
-                beamform::<{ TILE.dishes as usize / 32 }, { TILE.stages - 1 }, { TILE.registers() }>(&p, TILE)
+                beamform::<
+                    { TILE.part as usize / 32 },
+                    { TILE.held as usize },
+                    { TILE.packed - 1 },
+                    { TILE.registers() },
+                >(&p, TILE)
             }
         }
     )*};
@@ -128,9 +139,9 @@ macro_rules! beamformers {
 
 beamform::warpgroup_beamformers!(beamformers);
 
-/// A warpgroup: brings the block's units to shared memory, in int8.
+/// A warpgroup: brings the block's units to shared memory, in int8, part by part.
 ///
-/// Long, as copying a unit ahead and unpacking share where the thread's bytes are.
+/// Long, as copying ahead and unpacking share where the thread's bytes are.
 ///
 /// # Safety
 /// As the kernel's.
@@ -142,26 +153,27 @@ unsafe fn unpack_units<const PENDING: u32>(
     packed: Region,
     pipeline: Pipeline,
 ) {
-    let stages = tile.stages;
-    // A thread has the same dishes of every `times`-th time.
-    let copies = tile.dishes / COPY_DISHES;
+    // A thread has the same dishes of every part of every `times`-th time.
+    let copies = tile.part / COPY_DISHES;
     let dish = thread() % copies * COPY_DISHES;
     let first_time = thread() / copies;
     let times = WARPGROUP / copies;
-    let left = p.dishes.saturating_sub(dish);
-    let bytes = if left < COPY_DISHES { left } else { COPY_DISHES };
     let each = divisor(units.each);
     let time_pitch = p.streams as u64 * p.voltage_pitch;
-    let place = first_time * tile.dishes + dish;
+    let place = first_time * tile.part + dish;
+    let end = units.end * tile.parts();
 
-    let copy = |unit: u32| {
-        if unit < units.end {
+    let copy = |step: u32| {
+        if step < end {
+            let (unit, dish) = (step / tile.parts(), step % tile.parts() * tile.part + dish);
+            let left = p.dishes.saturating_sub(dish);
+            let bytes = if left < COPY_DISHES { left } else { COPY_DISHES };
             let (stream, start) = (unit / each, unit % each * UNIT_TIMES + first_time);
             let mut address = p.voltages
                 + stream as u64 * p.voltage_pitch
                 + start as u64 * time_pitch
                 + dish as u64;
-            let mut to = packed.at(pipeline.base, unit % stages) + place;
+            let mut to = packed.at(pipeline.base, step % tile.packed) + place;
             let mut time = 0;
             while time < opaque(UNIT_TIMES) {
                 let there = start + time < p.times && bytes > 0;
@@ -174,7 +186,7 @@ unsafe fn unpack_units<const PENDING: u32>(
                     );
                 }
                 address += times as u64 * time_pitch;
-                to += times * tile.dishes;
+                to += times * tile.part;
                 time += times;
             }
         }
@@ -183,26 +195,26 @@ unsafe fn unpack_units<const PENDING: u32>(
 
     let (panel, chunk) = (dish / PANEL_DISHES, dish % PANEL_DISHES / COPY_DISHES);
     let panel = panel * WarpgroupTile::COLUMNS * PANEL_DISHES;
+    let first = units.first * tile.parts();
     let mut ahead = 0;
-    while ahead < stages {
-        copy(units.first + ahead);
+    while ahead < tile.packed {
+        copy(first + ahead);
         ahead += 1;
     }
     // In the first lap, every stage is empty.
-    let (mut unit, mut ring) = (units.first, Ring { stage: 0, parity: 1 });
-    while unit < units.end {
+    let (mut step, mut ring) = (first, Ring { stage: 0, parity: 1 });
+    while step < end {
         cp_async_wait::<PENDING>();
         // SAFETY: the thread's own copies, waited for; the stage was read by all, as its barrier says.
         unsafe {
             mbarrier_wait(pipeline.plan.empty.at(pipeline.base, ring.stage), ring.parity);
-            let from = packed.at(pipeline.base, unit % stages) + place;
+            let from = packed.at(pipeline.base, step % tile.packed) + place;
             let to = pipeline.stage(&ring) + panel;
             let mut time = 0;
             while time < opaque(UNIT_TIMES) {
                 // Two at a time: the second load hides behind the first.
-                let pair = [0, times].map(|later| {
-                    (time + later, load_shared_4(from + (time + later) * tile.dishes))
-                });
+                let pair = [0, times]
+                    .map(|later| (time + later, load_shared_4(from + (time + later) * tile.part)));
                 for (time, words) in pair {
                     let row = map::warpgroup_row(first_time + time);
                     let real = to + panel::offset(row, chunk);
@@ -217,9 +229,9 @@ unsafe fn unpack_units<const PENDING: u32>(
             fence_proxy_async();
             pipeline.arrive_full(&ring);
         }
-        copy(unit + stages);
+        copy(step + tile.packed);
         pipeline.advance(&mut ring);
-        unit += 1;
+        step += 1;
     }
     cp_async_wait::<0>();
 }
@@ -229,10 +241,11 @@ unsafe fn unpack_units<const PENDING: u32>(
 /// # Safety
 /// As the kernel's.
 #[inline(always)]
-unsafe fn multiply_units<const STEPS: usize, const PASSES: bool>(
+unsafe fn multiply_units<const STEPS: usize, const HELD: usize, const PASSES: bool>(
     p: &Beamform,
     units: Units,
     tile: WarpgroupTile,
+    kept: Region,
     pipeline: Pipeline,
 ) where
     [[u32; 4]; STEPS]: Weights,
@@ -243,7 +256,7 @@ unsafe fn multiply_units<const STEPS: usize, const PASSES: bool>(
     let (mut stream, mut unit) = (units.first / each, units.first % each);
     let mut left = units.end - units.first;
 
-    let mut weights = [[0u32; 4]; STEPS];
+    let mut weights = [[[0u32; 4]; STEPS]; HELD];
     let mut clipped = [0u32];
     let mut fresh = true;
     // The ring, as two words: of a `Ring` the assembler makes one register more than the 32 x 512 tile has.
@@ -252,17 +265,56 @@ unsafe fn multiply_units<const STEPS: usize, const PASSES: bool>(
         // Registers are short: what a thread can make of its index is not kept.
         let warp_beam = units.group * beams + 8 * (opaque(thread() - WARPGROUP) / 32);
         if fresh {
-            // SAFETY: the caller's promise.
-            weights = unsafe { load_weights(p, (stream * padded_beams + warp_beam) / 8) };
+            let group = (stream * padded_beams + warp_beam) / 8;
+            for part in 0..HELD {
+                // SAFETY: the caller's promise.
+                weights[part] = unsafe { load_weights(p, group, part as u32 * tile.part) };
+            }
+            if tile.held < tile.parts() {
+                // SAFETY: the caller's promise; this warpgroup's part of the shared memory.
+                unsafe { keep_weights(p, group, tile, kept, pipeline.base) };
+            }
             fresh = false;
         }
-        // SAFETY: the stage holds a unit, as its barrier says.
-        let sums = unsafe {
-            mbarrier_wait(pipeline.plan.full.at(pipeline.base, stage), parity);
-            let sums = weights.multiply(descriptor(pipeline.plan.data.at(pipeline.base, stage)));
+        // The stage's columns, when they are there.
+        let columns = |stage: u32, parity: u32| {
+            // SAFETY: the barriers are there.
+            unsafe { mbarrier_wait(pipeline.plan.full.at(pipeline.base, stage), parity) };
+            descriptor(pipeline.plan.data.at(pipeline.base, stage))
+        };
+        // Lets the stage be filled anew, and goes on to the next.
+        let next = |stage: &mut u32, parity: &mut u32| {
             warp_barrier();
             if lane() == 0 {
-                mbarrier_arrive(pipeline.plan.empty.at(pipeline.base, stage));
+                // SAFETY: the barriers are there.
+                unsafe { mbarrier_arrive(pipeline.plan.empty.at(pipeline.base, *stage)) };
+            }
+            *stage += 1;
+            if *stage == tile.stages {
+                *stage = 0;
+                *parity ^= 1;
+            }
+        };
+        // SAFETY: a stage holds a part of the unit, as its barrier says; the weights are there.
+        let sums = unsafe {
+            let mut sums = weights[0].multiply(columns(stage, parity));
+            next(&mut stage, &mut parity);
+            for part in 1..HELD {
+                weights[part].add(&mut sums, columns(stage, parity));
+                next(&mut stage, &mut parity);
+            }
+            let mut part = tile.held;
+            while part < tile.parts() {
+                // From one lane, so that the assembler knows that it is the same in all.
+                let group = shfl(opaque(thread() - WARPGROUP) / WARPGROUP, 0);
+                let index = group * (tile.parts() - tile.held) + part - tile.held;
+                let rows = descriptor(kept.at(pipeline.base, index));
+                match tile.part {
+                    128 => add_128(&mut sums, rows, columns(stage, parity)),
+                    _ => add_256(&mut sums, rows, columns(stage, parity)),
+                }
+                next(&mut stage, &mut parity);
+                part += 1;
             }
             sums
         };
@@ -294,11 +346,6 @@ unsafe fn multiply_units<const STEPS: usize, const PASSES: bool>(
             unsafe { store::<4>(row, time, p.times, &words) };
         }
 
-        stage += 1;
-        if stage == tile.stages {
-            stage = 0;
-            parity ^= 1;
-        }
         unit += 1;
         left -= 1;
         if unit == units.each || left == 0 {
@@ -309,7 +356,7 @@ unsafe fn multiply_units<const STEPS: usize, const PASSES: bool>(
     }
 }
 
-/// The fragments of a warp's rows of the weights: as many as there are 32 dishes.
+/// The fragments of a warp's rows of a part of the weights: as many as there are 32 dishes.
 trait Weights {
     /// The sums of 64 rows and the 128 columns of the unit that the descriptor `b` describes, in panels of
     /// [`PANEL_DISHES`]: one fragment after the other, and nothing waits between.
@@ -317,6 +364,12 @@ trait Weights {
     /// # Safety
     /// The whole warpgroup calls it; the panels are complete and visible to `wgmma`.
     unsafe fn multiply(&self, b: u64) -> [u32; 64];
+
+    /// Adds those sums.
+    ///
+    /// # Safety
+    /// As [`multiply`](Self::multiply)'s.
+    unsafe fn add(&self, sums: &mut [u32; 64], b: u64);
 }
 
 /// Stamps [`Weights`] for so many fragments: words of operands in sixteens, those behind the sums, then the
@@ -334,41 +387,49 @@ macro_rules! multiply {
         multiply! { @ $fragments [$($word)*] [$($more)*]
             [$($done)* ($number $columns $a $b $c $d)] }
     };
-    (@ $fragments:literal [] []
-        [$(($number:tt $columns:ident $a:tt $b:tt $c:tt $d:tt))*]) => {
+    (@ $fragments:literal [] [] $done:tt) => {
         impl Weights for [[u32; 4]; $fragments] {
             #[inline(always)]
             unsafe fn multiply(&self, b: u64) -> [u32; 64] {
                 let mut sums = [0; 64];
-                // SAFETY: the caller's promise.
-                unsafe {
-                    asm_scope! {
-                        out sums: (0, 128);
-                        [
-                            ".reg .pred first, more; .reg .b64 b;",
-                            "setp.ne.u32 first, 0, 0; setp.eq.u32 more, 0, 0;",
-                            wgmma_fence!(),
-                            $(multiply!(@fragment $number, $columns, $a $b $c $d),)*
-                            wgmma_commit!(),
-                            wgmma_wait!(0),
-                        ]
-                        [
-                            $(
-                                in(reg32) self[$number][0], in(reg32) self[$number][1],
-                                in(reg32) self[$number][2], in(reg32) self[$number][3],
-                            )*
-                            b = in(reg64) b,
-                        ]
-                        [
-                            $($columns: descriptor_step(WarpgroupTile::fragment_offset($number)),)*
-                        ]
-                    }
-                };
+                // SAFETY: the caller's promise. The first product overwrites the sums.
+                unsafe { multiply!(@scope out self sums b "setp.ne.u32 first, 0, 0;" $done) };
                 sums
+            }
+
+            #[inline(always)]
+            unsafe fn add(&self, sums: &mut [u32; 64], b: u64) {
+                // SAFETY: the caller's promise.
+                unsafe { multiply!(@scope inout self sums b "setp.eq.u32 first, 0, 0;" $done) };
             }
         }
     };
-    // The first product overwrites the sums.
+    (@scope $direction:ident $self:ident $sums:ident $b:ident $first:literal
+        [$(($number:tt $columns:ident $w0:tt $w1:tt $w2:tt $w3:tt))*]) => {
+        asm_scope! {
+            $direction $sums: (0, 128);
+            [
+                ".reg .pred first, more; .reg .b64 b;",
+                $first, "setp.eq.u32 more, 0, 0;",
+                wgmma_fence!(),
+                $(multiply!(@fragment $number, $columns, $w0 $w1 $w2 $w3),)*
+                wgmma_commit!(),
+                wgmma_wait!(0),
+            ]
+            [
+                $(
+                    in(reg32) $self[$number][0], in(reg32) $self[$number][1],
+                    in(reg32) $self[$number][2], in(reg32) $self[$number][3],
+                )*
+                b = in(reg64) $b,
+            ]
+            [
+                $($columns: descriptor_step(
+                    WarpgroupTile::fragment_offset($number, WarpgroupTile::COLUMNS)
+                ),)*
+            ]
+        }
+    };
     (@fragment 0, $columns:ident, $($a:tt)*) => {
         multiply!(@product $columns, "first", $($a)*)
     };
@@ -392,25 +453,124 @@ multiply! {
     ];
 }
 
-/// The fragments of a warp's eight beams, `group` of them in the order of
-/// [`map::warpgroup_weight`].
+/// Stamps functions that add the sums of the 64 rows that the descriptor `a` describes, in panels as those of the
+/// 128 columns `b`: the dishes of a part, the number of each fragment and the names of its steps.
+macro_rules! add_parts {
+    ($($name:ident: $dishes:literal, [$($number:literal $rows:ident $columns:ident),*];)*) => {$(
+        /// # Safety
+        /// As [`Weights::multiply`]'s.
+        #[inline(always)]
+        unsafe fn $name(sums: &mut [u32; 64], a: u64, b: u64) {
+            const FRAGMENTS: &[u32] = &[$($number),*];
+            const { assert!($dishes == FRAGMENTS.len() as u32 * WarpgroupTile::FRAGMENT_DISHES) };
+            // SAFETY: the caller's promise.
+            unsafe {
+                asm_scope! {
+                    inout sums: (0, 128);
+                    [
+                        ".reg .pred more; .reg .b64 a; .reg .b64 b;",
+                        "setp.eq.u32 more, 0, 0;",
+                        wgmma_fence!(),
+                        $(
+                            concat!("add.s64 a, {a}, {", stringify!($rows), "};"),
+                            concat!("add.s64 b, {b}, {", stringify!($columns), "};"),
+                            wgmma!(s8, (0, 128), panel "a", "b", "more"),
+                        )*
+                        wgmma_commit!(),
+                        wgmma_wait!(0),
+                    ]
+                    [
+                        a = in(reg64) a,
+                        b = in(reg64) b,
+                    ]
+                    [
+                        $(
+                            $rows: descriptor_step(
+                                WarpgroupTile::fragment_offset($number, WarpgroupTile::ROWS)
+                            ),
+                            $columns: descriptor_step(
+                                WarpgroupTile::fragment_offset($number, WarpgroupTile::COLUMNS)
+                            ),
+                        )*
+                    ]
+                }
+            };
+        }
+    )*};
+}
+
+add_parts! {
+    add_128: 128, [0 a0 b0, 1 a1 b1, 2 a2 b2, 3 a3 b3];
+    add_256: 256, [0 a0 b0, 1 a1 b1, 2 a2 b2, 3 a3 b3, 4 a4 b4, 5 a5 b5, 6 a6 b6, 7 a7 b7];
+}
+
+/// Fragment `step` of a warp's eight beams, `group` of them in the order of [`map::warpgroup_weight`].
 ///
 /// # Safety
 /// The weights are readable.
 #[inline(always)]
-unsafe fn load_weights<const STEPS: usize>(p: &Beamform, group: u32) -> [[u32; 4]; STEPS] {
+unsafe fn load_fragment(p: &Beamform, group: u32, step: u32) -> [u32; 4] {
     const WARP_BYTES: u32 = CHUNK_BYTES * 8 / ROW_BEAMS;
     let address = p.weights
         + (group / 2) as u64 * p.weight_chunks as u64 * CHUNK_BYTES as u64
         + (group % 2 * WARP_BYTES + 16 * lane()) as u64;
+    let offset = step / map::STEPS * CHUNK_BYTES + step % map::STEPS * 512;
+    // SAFETY: the caller's promise.
+    unsafe { load_global_4(address + offset as u64) }
+}
+
+/// The fragments of a part of the dishes, from `dish` on.
+///
+/// # Safety
+/// As [`load_fragment`]'s.
+#[inline(always)]
+unsafe fn load_weights<const STEPS: usize>(
+    p: &Beamform,
+    group: u32,
+    dish: u32,
+) -> [[u32; 4]; STEPS] {
     let mut weights = [[0; 4]; STEPS];
     for step in 0..STEPS {
-        let chunk = step as u32 / map::STEPS;
-        let offset = chunk * CHUNK_BYTES + step as u32 % map::STEPS * 512;
         // SAFETY: the caller's promise.
-        weights[step] = unsafe { load_global_4(address + offset as u64) };
+        weights[step] = unsafe { load_fragment(p, group, dish / 32 + step as u32) };
     }
     weights
+}
+
+/// Brings a warpgroup's weights that are not in registers to its part of the shared memory, as panels.
+///
+/// # Safety
+/// As [`load_fragment`]'s; the whole warpgroup calls it, and nobody else uses its part.
+#[inline(always)]
+unsafe fn keep_weights(p: &Beamform, group: u32, tile: WarpgroupTile, kept: Region, base: u32) {
+    let thread = opaque(thread() - WARPGROUP);
+    let warpgroup = thread / WARPGROUP;
+    let parts = tile.parts() - tile.held;
+    let to = kept.at(base, warpgroup * parts);
+    // Products still read the weights before these.
+    named_barrier::<WARPGROUP>(1 + warpgroup);
+    let steps = tile.part / 32;
+    let mut step = 0;
+    while step < opaque(parts * steps) {
+        // SAFETY: the caller's promise.
+        let words = unsafe { load_fragment(p, group, tile.held * steps + step) };
+        let panel = to + step / 4 * WarpgroupTile::ROWS * PANEL_DISHES;
+        for word in 0..4 {
+            let place = fragment::a(lane(), word, 0);
+            let row = thread % WARPGROUP / 32 * 16 + place.row;
+            let byte = step % 4 * 32 + place.column;
+            // SAFETY: the caller's promise.
+            unsafe {
+                store_shared(
+                    panel + panel::offset(row, byte / COPY_DISHES) + byte % COPY_DISHES,
+                    words[word as usize],
+                );
+            }
+        }
+        step += 1;
+    }
+    fence_proxy_async();
+    named_barrier::<WARPGROUP>(1 + warpgroup);
 }
 
 /// Times `4 index..4 index + 4` of a lane's 16: from the four products of each.
