@@ -134,7 +134,10 @@ fn warps_and_barriers() {
         ("elect.sync %r0, %r1;", "operands do not fit"),
         ("setmaxnreg.sync.aligned.u32 40;", "expected .inc or .dec"),
         ("setmaxnreg.inc.sync.aligned.u32 %r0;", "operands do not fit"),
-        ("setmaxnreg.inc.sync.aligned.u32 41;", "41 registers: expected a multiple of 8 in 24..=256"),
+        (
+            "setmaxnreg.inc.sync.aligned.u32 41;",
+            "41 registers: expected a multiple of 8 in 24..=256",
+        ),
         ("bar.warp.sync;", "expected a member mask"),
         ("barrier.cluster.arrive;", "thread block clusters are not modelled"),
         ("bar.red.xor.pred %p0, 0, %p1;", "expected .popc, .and or .or"),
@@ -160,16 +163,31 @@ fn asynchronous_copies() {
         ("cp.async.ca.shared.global [mem], [%d1], 16, %r0, %r1;", "operands do not fit"),
         ("cp.async.bulk.wait_group %r0;", "expected a count"),
         ("cp.async.bulk.prefetch.L2.global [%d0], 16;", "cp.async.bulk.prefetch is not modelled"),
-        ("cp.async.bulk.multicast::cluster.shared.global [mem], [%d0], 16, [mem];", "multicast needs"),
+        (
+            "cp.async.bulk.multicast::cluster.shared.global [mem], [%d0], 16, [mem];",
+            "multicast needs",
+        ),
         ("cp.async.bulk.tensor.6d.shared.global [mem], [%d0], [mem];", "expected .1d to .5d"),
-        ("cp.async.bulk.global.global [%d0], [%d1], 16;", "expected .shared.global or .global.shared"),
-        ("cp.async.bulk.shared.global [mem], [%d0], 16;", "expected .mbarrier::complete_tx::bytes or .bulk_group"),
-        ("cp.async.bulk.shared.global.bulk_group [mem], [%d0], 16;", "copies to shared complete through an mbarrier"),
+        (
+            "cp.async.bulk.global.global [%d0], [%d1], 16;",
+            "expected .shared.global or .global.shared",
+        ),
+        (
+            "cp.async.bulk.shared.global [mem], [%d0], 16;",
+            "expected .mbarrier::complete_tx::bytes or .bulk_group",
+        ),
+        (
+            "cp.async.bulk.shared.global.bulk_group [mem], [%d0], 16;",
+            "copies to shared complete through an mbarrier",
+        ),
         (
             "cp.reduce.async.bulk.tensor.1d.global.shared.bulk_group.add [%d0], [mem];",
             "cp.reduce.async.bulk.tensor is not modelled",
         ),
-        ("cp.reduce.async.bulk.global.shared.bulk_group.add.f16 [%d0], [mem], 16;", "a reduction of F16 is not modelled"),
+        (
+            "cp.reduce.async.bulk.global.shared.bulk_group.add.f16 [%d0], [mem], 16;",
+            "a reduction of F16 is not modelled",
+        ),
         ("cp.reduce.async.bulk.global.shared.bulk_group.u32 [%d0], [mem], 16;", "no operation"),
         ("cp.async.bulk.global.shared.bulk_group [%d0];", "operands do not fit"),
         ("cp.async.bulk.global.shared.bulk_group [%d0], [mem];", "the size is missing"),
@@ -196,7 +214,10 @@ fn asynchronous_copies() {
 fn tensor_cores() {
     check(&[
         ("ldmatrix.sync.m8n8.x1.shared.b16 {%r0}, [mem];", "expected .aligned"),
-        ("ldmatrix.sync.aligned.m16n16.x1.shared.b16 {%r0}, [mem];", "only the shape m8n8 is modelled"),
+        (
+            "ldmatrix.sync.aligned.m16n16.x1.shared.b16 {%r0}, [mem];",
+            "only the shape m8n8 is modelled",
+        ),
         ("ldmatrix.sync.aligned.m8n8.shared.b16 {%r0}, [mem];", "expected .x1, .x2 or .x4"),
         ("ldmatrix.sync.aligned.m8n8.x1.global.b16 {%r0}, [mem];", "expected .shared"),
         ("ldmatrix.sync.aligned.m8n8.x1.shared.b8 {%r0}, [mem];", "expected .b16"),
@@ -204,15 +225,24 @@ fn tensor_cores() {
         ("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%r0}, [mem];", "expected 2 registers, found 1"),
         ("mma.sync.aligned.row.col.s32.s8.s8.s32 {%r0};", "no shape"),
         ("mma.sync.aligned.m16n8k32.col.row.s32.s8.s8.s32 {%r0};", "only .row.col is modelled"),
-        ("mma.sync.aligned.m16n8k32.row.col.b8.s8.s8.s32 {%r0};", "is not modelled"),
+        ("mma.sync.aligned.m16n8k32.row.col.b8.s8.s8.s32 {%r0};", "no type of C"),
         ("mma.sync.aligned.m16n8k32.row.col;", "no accumulator type"),
         ("mma.sync.aligned.m16n8k32.row.col.s32;", "no type of A"),
         ("mma.sync.aligned.m16n8k32.row.col.s32.s8;", "no type of B"),
         ("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8;", "no type of C"),
-        ("mma.sync.aligned.m16n8k16.row.col.s32.s4.s4.s32 {%r0};", "m16n8k16 with S4, S4 into S32 is not modelled"),
-        ("mma.sync.aligned.m16n8k256.row.col.s32.b1.b1.s32 {%r0};", "b1 needs .and.popc or .xor.popc"),
+        (
+            "mma.sync.aligned.m16n8k16.row.col.s32.s4.s4.s32 {%r0};",
+            "m16n8k16 with S4, S4 into S32 is not modelled",
+        ),
+        (
+            "mma.sync.aligned.m16n8k256.row.col.s32.b1.b1.s32 {%r0};",
+            "b1 needs .and.popc or .xor.popc",
+        ),
         ("mma.sync.aligned.m16n8k256.row.col.s32.b1.b1.s32.xor {%r0};", "expected .popc"),
-        ("mma.sync.aligned.m16n8k16.row.col.satfinite.f32.f16.f16.f32 {%f0};", "unknown modifier `.satfinite`"),
+        (
+            "mma.sync.aligned.m16n8k16.row.col.satfinite.f32.f16.f16.f32 {%f0};",
+            "unknown modifier `.satfinite`",
+        ),
         ("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%r0};", "expected 4 operands, found 1"),
         (
             "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%r0}, {%r1}, {%r2}, {%r3};",

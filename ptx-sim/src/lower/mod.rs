@@ -507,7 +507,9 @@ impl<'a> Lower<'a> {
             return Err(format!("calls nest deeper than {CALL_DEPTH}: recursion is not modelled"));
         }
         if self.program.insts.len() > MAX_INSTRUCTIONS {
-            return Err(format!("more than {MAX_INSTRUCTIONS} instructions once calls are expanded"));
+            return Err(format!(
+                "more than {MAX_INSTRUCTIONS} instructions once calls are expanded"
+            ));
         }
         if returns.len() != callee.returns.len() || arguments.len() != callee.params.len() {
             return Err(format!(
