@@ -1175,16 +1175,9 @@ fn rate() {
     for gigabytes in rates {
         let rate = gigabytes * 1e9;
         let rounds: Vec<_> = (0..ROUNDS)
-            .map(|_| {
-                [
-                    received(rate, SECONDS, false),
-                    received(rate, SECONDS, true),
-                    received_by_spead2(&python, rate, SECONDS),
-                ]
-            })
+            .map(|_| [received(rate, SECONDS), received_by_spead2(&python, rate, SECONDS)])
             .collect();
-        let names = ["corrust", "corrust, of heaps that hold more than samples", "spead2"];
-        for (who, name) in names.into_iter().enumerate() {
+        for (who, name) in ["corrust", "spead2"].into_iter().enumerate() {
             let [sent, whole, worked] = [0, 1, 2].map(|part| {
                 let mut found: Vec<f64> = rounds.iter().map(|round| round[who][part]).collect();
                 found.sort_by(f64::total_cmp);
@@ -1220,9 +1213,8 @@ const FLOOD: Geometry = Geometry {
     window: 4,
 };
 
-/// Sends heaps of [`FLOOD`] until it is to stop, at most so many bytes a second, and returns their bytes. They may hold
-/// `more` than samples: another item, of no bytes.
-fn flood(to: SocketAddrV4, rate: f64, more: bool, stop: &AtomicBool) -> f64 {
+/// Sends heaps of [`FLOOD`] until it is to stop, at most so many bytes a second, and returns their bytes.
+fn flood(to: SocketAddrV4, rate: f64, stop: &AtomicBool) -> f64 {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let payload = vec![3_u8; FLOOD.heap_bytes()];
     // Packets are made once: their heaps and timestamps are put in when they are sent.
@@ -1233,9 +1225,8 @@ fn flood(to: SocketAddrV4, rate: f64, more: bool, stop: &AtomicBool) -> f64 {
             Item::immediate(id::FENG, feng),
             Item::immediate(id::CHANNEL, 0),
             Item::absolute(id::SAMPLES, 0),
-            Item::absolute(id::SAMPLES + 1, payload.len() as u64),
         ];
-        packets(feng, &items[..4 + usize::from(more)], &payload, 8192, |packet| {
+        packets(feng, &items, &payload, 8192, |packet| {
             ready.push(packet.to_vec());
             Ok(())
         })
@@ -1262,7 +1253,7 @@ fn flood(to: SocketAddrV4, rate: f64, more: bool, stop: &AtomicBool) -> f64 {
 }
 
 /// Gigabytes a second that were sent and of whole heaps, and seconds of work for a gigabyte.
-fn received(rate: f64, seconds: f64, more: bool) -> [f64; 3] {
+fn received(rate: f64, seconds: f64) -> [f64; 3] {
     let socket = corrust::live::open("127.0.0.1:0".parse().unwrap(), None, 64 << 20).unwrap();
     let SocketAddr::V4(address) = socket.local_addr().unwrap() else { unreachable!() };
     let ((spent, empty), (sender, passed)) = (mpsc::channel(), mpsc::channel());
@@ -1273,7 +1264,7 @@ fn received(rate: f64, seconds: f64, more: bool) -> [f64; 3] {
     let watch = receiver.watch();
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let sending = scope.spawn(|| flood(address, rate, more, &stop));
+        let sending = scope.spawn(|| flood(address, rate, &stop));
         let begun = Instant::now();
         while begun.elapsed().as_secs_f64() < seconds {
             let passed = passed.recv_timeout(Duration::from_millis(10));
@@ -1309,7 +1300,7 @@ fn received_by_spead2(python: &Path, rate: f64, seconds: f64) -> [f64; 3] {
     let stop = AtomicBool::new(false);
     let sent = std::thread::scope(|scope| {
         let begun = Instant::now();
-        let sending = scope.spawn(|| flood(address, rate, false, &stop));
+        let sending = scope.spawn(|| flood(address, rate, &stop));
         output.read_line(&mut line).unwrap();
         stop.store(true, Ordering::Relaxed);
         sending.join().unwrap() / begun.elapsed().as_secs_f64()
