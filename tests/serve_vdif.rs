@@ -15,6 +15,14 @@ use std::{
     time::Duration,
 };
 
+use corrust::{
+    Channeliser, Device,
+    format::{
+        self, Options, RawShape,
+        npy::{Dtype, Writer},
+    },
+    run::Voltages,
+};
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 use service::{Service, numbers};
 
@@ -51,14 +59,13 @@ impl Case {
         format!("vdif-{}{}", self.bits, if self.complex { "-complex" } else { "" })
     }
 
-    /// Options of `corrust serve`.
-    fn options(&self) -> String {
+    /// Options of `corrust serve`, which receives samples of an encoding.
+    fn options(&self, encoding: &str) -> String {
         let threads: Vec<_> = self.threads.iter().map(u16::to_string).collect();
         format!(
-            "--vdif {} --thread-channels {} --encoding {} --rate {} --frame-bytes {PAYLOAD} --device cpu",
+            "--vdif {} --thread-channels {} --encoding {encoding} --rate {} --frame-bytes {PAYLOAD} --device cpu",
             threads.join(","),
             self.channels,
-            self.encoding(),
             self.rate()
         )
     }
@@ -180,6 +187,21 @@ impl Case {
     /// Has it sent and correlated, `before` seconds after the sync time, and checks every dump against what the file
     /// gives.
     fn check(&mut self, before: u32, engine: &str, integration: usize, vtp: bool) {
+        let (encoding, rate) = (self.encoding(), self.rate());
+        let offline = |_: &Path| format!("{engine} --rate {rate}");
+        self.compare(before, [&encoding, engine], integration, vtp, offline);
+    }
+
+    /// [`check`](Self::check) of samples of an encoding with an engine, against the file with the options that a folder
+    /// with it gives.
+    fn compare(
+        &mut self,
+        before: u32,
+        [encoding, engine]: [&str; 2],
+        integration: usize,
+        vtp: bool,
+        offline: impl FnOnce(&Path) -> String,
+    ) {
         let folder = tempfile::tempdir().unwrap();
         let sent = self.send();
         fs::write(folder.path().join("scan.vdif"), &sent.kept).unwrap();
@@ -187,8 +209,9 @@ impl Case {
             format!("2026-01-01T00:{:02}:{:02}", (SECOND - before) / 60, (SECOND - before) % 60);
         let arguments = format!(
             "{} {engine} --sync {sync} --integrate {integration} -o live/vis.npy",
-            self.options()
+            self.options(encoding)
         );
+        fs::write(folder.path().join("delays.json"), DELAYS).unwrap();
         fs::create_dir(folder.path().join("live")).unwrap();
         let service = Service::start(folder.path(), &arguments);
         let sockets = [0, 1].map(|_| UdpSocket::bind("127.0.0.1:0").unwrap());
@@ -218,9 +241,8 @@ impl Case {
         let said = service.end();
 
         let offline = format!(
-            "correlate scan.vdif -o off.npy --counts counts.npy --integrate {integration} --rate {} --device cpu \
-             {engine}",
-            self.rate()
+            "correlate scan.vdif -o off.npy --counts counts.npy --integrate {integration} --device cpu {}",
+            offline(folder.path())
         );
         command::done(folder.path(), &offline);
         let sums: Vec<i64> = numbers(&folder.path().join("off.npy"));
@@ -255,19 +277,8 @@ fn dumps(folder: &Path) -> Vec<PathBuf> {
 
 #[test]
 fn frames_of_few_bits_give_what_their_file_gives() {
-    let mut case = Case {
-        threads: vec![0, 1, 2, 5],
-        channels: 1,
-        bits: 2,
-        complex: false,
-        legacy: false,
-        per_second: 4000,
-        first: 3990,
-        frames: 150,
-        random: StdRng::seed_from_u64(1),
-    };
     // 3990 frames of 256 samples are 1064 dumps.
-    case.check(0, "--channelise 16", 30, false);
+    sampled(1).check(0, "--channelise 16", 30, false);
 }
 
 #[test]
@@ -287,6 +298,78 @@ fn complex_frames_of_several_channels_too() {
     case.check(1, "--channelise 8 --taps 4 --oversample 8/4", 100, true);
     case.random = StdRng::seed_from_u64(3);
     case.check(1, "--channelise 8 --output-encoding ci4", 250, false);
+}
+
+/// Of four inputs: none, a cable's, one that changes, and one that turns.
+const DELAYS: &str = r#"{"epoch": "2026-01-01T00:01:40Z", "delays": [0, 1.5e-6,
+    [{"start": -10, "end": 600, "coefficients": [2.1e-6, -3e-7, 1e-9]}], -4e-7]}"#;
+
+/// A sampler's two bits of four antennas, on both sides of a second's end.
+fn sampled(seed: u64) -> Case {
+    Case {
+        threads: vec![0, 1, 2, 5],
+        channels: 1,
+        bits: 2,
+        complex: false,
+        legacy: false,
+        per_second: 4000,
+        first: 3990,
+        frames: 150,
+        random: StdRng::seed_from_u64(seed),
+    }
+}
+
+#[test]
+fn delays_count_from_their_epoch() {
+    let engine = "--channelise 16 --delays delays.json --sky-frequency 150MHz";
+    sampled(4).check(0, engine, 30, false);
+    sampled(5).check(0, &format!("{engine} --taps 1 --oversample 4/3"), 40, false);
+}
+
+#[test]
+fn levels_are_those_of_the_first_chunk() {
+    let mut case = sampled(6);
+    let (rate, encoding) = (case.rate() as f64, case.encoding());
+    let gains = |folder: &Path| {
+        let options = Options { rate: Some(rate), ..Options::default() };
+        let recording = format::open_raw(&[folder.join("scan.vdif")], options).unwrap();
+        let RawShape { inputs, encoding, layout } = recording.shape();
+        let builder = Channeliser::builder(inputs, 16).encoding(encoding).layout(layout);
+        let builder = builder.device(Device::Cpu);
+        let shape = builder.shape().unwrap();
+        // As many frames as have twice a spectrum's samples.
+        let mut voltages = Voltages::over(recording, &shape).blocks(2 * shape.window());
+        let leveled = builder.level(25.0, voltages.first().unwrap()).unwrap();
+        let mut file =
+            Writer::appending(folder.join("gains.npy"), Dtype::Complex64, &[16]).unwrap();
+        file.append(bytemuck::cast_slice(leveled.gains_set())).unwrap();
+        file.finish().unwrap();
+        format!("--channelise 16 --gains gains.npy --rate {rate}")
+    };
+    case.compare(0, [&encoding, "--channelise 16 --level 25"], 30, false, gains);
+}
+
+#[test]
+fn channels_of_one_and_two_bits_are_correlated_as_they_are() {
+    // Words of 128 times are of one frame, and of four.
+    for (bits, channels, frames, before, vtp) in
+        [(1, 2, 200, 0, false), (2, 4, 800, 1, true), (2, 1, 300, 0, false)]
+    {
+        let mut case = Case {
+            threads: vec![0, 3, 4],
+            channels,
+            bits,
+            complex: true,
+            legacy: vtp,
+            per_second: 4000,
+            first: 0,
+            frames,
+            random: StdRng::seed_from_u64(7),
+        };
+        let encoding = format!("b{bits}");
+        let offline = format!("--encoding {encoding}");
+        case.compare(before, [&encoding, ""], 1280, vtp, |_| offline);
+    }
 }
 
 #[test]
@@ -336,6 +419,15 @@ fn what_cannot_be_served_gets_a_sentence() {
         ("--vdif 0 --channelise 7", "7 channels"),
         ("--vdif 0 --channelise 64 --output-encoding cf32", "which are correlated"),
         ("--taps 4", "--vdif"),
+        ("--vdif 0 --encoding b1 --taps 4", "--channelise"),
+        (
+            "--vdif 0 --encoding b1 --channelise 64",
+            "--channelise of b1: expected an encoding such as vdif-2-complex",
+        ),
+        (
+            "--vdif 0 --encoding b2 --integrate 100 --listen 127.0.0.1:0 --http 127.0.0.1:0",
+            "an integration of 100 times of b2: expected a multiple of 128",
+        ),
     ] {
         let said = command::refused(folder.path(), &format!("serve --device cpu {arguments}"));
         assert!(said.contains(sentence), "{arguments}: {said}");

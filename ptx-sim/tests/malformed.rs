@@ -1,4 +1,4 @@
-//! Broken PTX is an error, never a panic.
+//! Broken PTX is an error, never a panic, and never without end.
 
 use ptx_sim::Module;
 use ptx_sim::ops::cases;
@@ -48,4 +48,40 @@ fn with_numbers_out_of_range() {
             }
         }
     }
+}
+
+/// What a text is refused for.
+fn refused(text: &str) -> String {
+    Module::parse(text).expect_err("it is refused").to_string()
+}
+
+#[test]
+fn nested_deeply() {
+    let deep = |open: &str| open.repeat(200_000);
+    for text in [
+        format!(".global .b32 x = {};", deep("{")),
+        format!(".entry k() {}", deep("{")),
+        format!(".entry k() {{ mov {};", deep("{")),
+        format!(".entry k() {{ mov {};", deep("(")),
+    ] {
+        let said = refused(&text);
+        assert!(said.contains("expected at most 64 braces within each other"), "{said}");
+    }
+}
+
+#[test]
+fn attributes_that_do_not_end() {
+    let said = refused(".global .attribute(.managed");
+    assert!(said.contains("expected `)`, found the end of the text"), "{said}");
+}
+
+#[test]
+fn calls_that_double_at_each_step() {
+    let mut text = String::from(".func f0() { ret; }\n");
+    for step in 1..30 {
+        text += &format!(".func f{step}() {{ call f{}; call f{}; ret; }}\n", step - 1, step - 1);
+    }
+    text += ".entry k() { call f29; ret; }";
+    let said = refused(&text);
+    assert!(said.contains("more than 1048576 instructions once calls are expanded"), "{said}");
 }

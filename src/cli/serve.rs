@@ -9,13 +9,13 @@ use std::{
 };
 
 use corrust::{
-    Correlator, Error, Result,
+    Correlator, Encoding, Error, Result,
     correlate::Shape,
     device::Gpu,
     format::{self, Timestamp, array::Array},
     live::{
         self, Channels, Clock, Endpoints, Fate, Files, Frames, Geometry, Integrator, LiveDump,
-        Passed, RawChunk, Receiver, Spectra, Window,
+        Passed, RawChunk, Receiver, Spectra, Window, Words,
     },
     serve::{About, Board, start},
 };
@@ -27,7 +27,7 @@ use super::{
     engine::{Engine, Known, Raw, correlated},
     run_files::{ending, input},
     say,
-    stream::{Stream, Vdif, in_chunks},
+    stream::{Made, Stream, Vdif, in_chunks},
     warn,
 };
 
@@ -40,7 +40,7 @@ use super::{
 ///
 /// With --vdif frames of raw voltages come, one in each packet, with or without VTP's number before it: inputs are
 /// channels of threads, and --channelise makes what is correlated, as corrust correlate does. Spectra, too, count from
-/// the sync time.
+/// the sync time. Channels of 1 or 2 bits are correlated as they are: --encoding b1 or b2.
 ///
 /// Metrics for Prometheus are at /metrics of --http, a page with spectra, visibilities and losses at /. SIGINT and
 /// SIGTERM end it: the last complete dump is written.
@@ -48,7 +48,7 @@ use super::{
 #[command(
     after_help = EXAMPLES,
     allow_negative_numbers = true,
-    mut_group("Engine", |group| group.requires("vdif")),
+    mut_group("Engine", |group| group.requires("channelise")),
     mut_arg("start", |arg| arg.hide(true).conflicts_with("vdif"))
 )]
 pub struct Args {
@@ -150,7 +150,8 @@ impl Args {
             None => format::moment(VDIF_SYNC)?,
         };
         match self.vdif.frames(self.stream.rate(), sync)? {
-            Some((channels, frames)) => self.serve_frames(channels, frames, sync),
+            Some((Made::Channels(channels), frames)) => self.serve_frames(channels, frames, sync),
+            Some((Made::Bits(encoding), frames)) => self.serve_bits(encoding, frames, sync),
             None => self.serve_heaps(),
         }
     }
@@ -208,7 +209,7 @@ impl Args {
         let level = self.engine.level();
         // Levels are measured of a chunk.
         let least = level.map_or(0, |_| 2 * engine.window());
-        in_chunks(&mut frames, integration.saturating_mul(engine.hop as u64), least);
+        in_chunks(&mut frames, integration.saturating_mul(engine.hop as u64), least, 1);
         let array = array.map(|mut array| complete(&mut array, &sky, channels).map(|()| array));
         let array = array.transpose()?;
         let Ready { sockets, http, gpus, correlator } = self.ready(&shape)?;
@@ -216,10 +217,6 @@ impl Args {
         let mut spectra = Spectra::new(builder.clone().build()?, frames.clone())?;
         if let Some(sigma) = level {
             spectra = spectra.level(builder, sigma);
-        }
-        let ((spent, empty), (sender, passed)) = (mpsc::channel(), mpsc::channel());
-        for _ in 0..frames.window + waiting(frames.chunk_bytes()) {
-            let _ = spent.send(RawChunk::new(&frames)?);
         }
         // As dumps of recordings: a spectrum's centre is where the filter bank has it.
         let sync = format::later(sync, sky.offset).unwrap_or(sync);
@@ -231,12 +228,31 @@ impl Args {
         };
         let files = self.files(&about, array)?;
         let files = files.map(|files| if sky.delayed { files.phased() } else { files });
-        SERVING.store(true, Ordering::Relaxed);
-        let listening = listening(&sockets)?;
-        let receiver = Receiver::frames(sockets, Window::of(frames, empty, sender))?;
         let integrator = Integrator::channelised(correlator, spectra, integration)?;
-        Live { about, files, http, listening, integrator, receiver, spent, passed, integration }
-            .serve()
+        serve_chunks(frames, (sockets, http), about, files, integrator, integration)
+    }
+
+    /// Serves frames whose channels, of few bits, are those to correlate.
+    fn serve_bits(self, encoding: Encoding, mut frames: Frames, sync: Timestamp) -> Result<()> {
+        let array = self.array()?;
+        let (rate, word) = (self.stream.rate(), encoding.times());
+        let integration = match self.integrate {
+            Some(times) => times.get(),
+            None => self.integration(word as f64 / rate)?.saturating_mul(word as u64),
+        };
+        in_chunks(&mut frames, integration, 0, word);
+        let words = Words::new(encoding, &frames)?;
+        let shape = words.shape();
+        let Ready { sockets, http, correlator, .. } = self.ready(&shape)?;
+        let about = About {
+            shape,
+            first_channel: 0,
+            senders: frames.threads().iter().map(|&thread| thread.into()).collect(),
+            clock: Clock { sync, rate, step: 1 },
+        };
+        let files = self.files(&about, array)?;
+        let integrator = Integrator::words(correlator, words, integration)?;
+        serve_chunks(frames, (sockets, http), about, files, integrator, integration)
     }
 
     /// Times of a dump, which are so many seconds apart.
@@ -330,6 +346,25 @@ fn listening(sockets: &[UdpSocket]) -> Result<String> {
         1 => first.to_string(),
         all => format!("{first} and {} more", all - 1),
     })
+}
+
+/// Serves what is made of frames.
+fn serve_chunks<C: Channels<Chunk = RawChunk>>(
+    frames: Frames,
+    (sockets, http): (Vec<UdpSocket>, TcpListener),
+    about: About,
+    files: Option<Files>,
+    integrator: Integrator<C>,
+    integration: u64,
+) -> Result<()> {
+    let ((spent, empty), (sender, passed)) = (mpsc::channel(), mpsc::channel());
+    for _ in 0..frames.window + waiting(frames.chunk_bytes()) {
+        let _ = spent.send(RawChunk::new(&frames)?);
+    }
+    SERVING.store(true, Ordering::Relaxed);
+    let listening = listening(&sockets)?;
+    let receiver = Receiver::frames(sockets, Window::of(frames, empty, sender))?;
+    Live { about, files, http, listening, integrator, receiver, spent, passed, integration }.serve()
 }
 
 impl<C: Channels> Live<C> {

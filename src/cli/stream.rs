@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 
 #[cfg(feature = "serve")]
 use corrust::{
-    Error,
+    Encoding, Error,
     format::{self, Timestamp},
     live::Frames,
     samples::RawEncoding,
@@ -99,33 +99,79 @@ fn chunks(bytes: usize, slot_times: usize, times: u64) -> (usize, usize) {
 #[command(next_help_heading = "VDIF")]
 pub struct Vdif {
     /// Frames of VDIF come, one in each packet, in place of heaps: the numbers of their threads, as 0-7 or 0,2,5
-    #[arg(long, value_name = "THREADS", requires = "channelise",
+    #[arg(long, value_name = "THREADS",
           conflicts_with_all = ["fengs", "channels", "step", "polarisations", "first_channel", "heap_times", "wraps"])]
     vdif: Option<Threads>,
     /// Make so many channels of the raw voltages in frames. Of real samples from DC up, without the Nyquist channel;
     /// of complex ones around DC. Twice (real) or once (complex) their number is to be 2^a or 3 x 2^a, 8 to 1048576
     #[arg(long, value_name = "C", requires = "vdif")]
     channelise: Option<usize>,
-    /// Channels of a thread, each of them an input
+    /// Channels of a thread, each of them an input; with --encoding b1 or b2 those to correlate
     #[arg(long, value_name = "COUNT", default_value_t = 1)]
     thread_channels: usize,
-    /// Samples of frames: vdif-2, vdif-2-complex and so on, of 1, 2, 4, 8 or 16 bits
+    /// Samples of frames: vdif-2, vdif-2-complex and so on, of 1, 2, 4, 8 or 16 bits; or b1 or b2, complex ones of 1 or
+    /// 2 bits whose channels are correlated as they are, a thread an input, without --channelise
     #[arg(long, value_name = "ENCODING", default_value = "vdif-2")]
-    encoding: RawEncoding,
+    encoding: FrameEncoding,
     /// Bytes of samples of a frame [default: as corrust simulate has them, at most 8000]
     #[arg(long, value_name = "BYTES")]
     frame_bytes: Option<usize>,
 }
 
+/// What frames hold.
+#[cfg(feature = "serve")]
+#[derive(Clone, Copy, Debug)]
+enum FrameEncoding {
+    Raw(RawEncoding),
+    Bits(Encoding),
+}
+
+#[cfg(feature = "serve")]
+impl std::str::FromStr for FrameEncoding {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match text.parse() {
+            Ok(bits) if Encoding::is_bits(bits) => Ok(Self::Bits(bits)),
+            _ => text.parse().map(Self::Raw),
+        }
+    }
+}
+
+/// What is correlated of frames.
+#[cfg(feature = "serve")]
+#[derive(Clone, Copy, Debug)]
+pub enum Made {
+    /// So many channels, which an F-engine makes.
+    Channels(usize),
+    /// Their own channels.
+    Bits(Encoding),
+}
+
 #[cfg(feature = "serve")]
 impl Vdif {
-    /// The channels that are to be made, and the frames that they are made of, `rate` samples a second since `sync`;
-    /// [`None`] where heaps come.
-    pub fn frames(&self, rate: f64, sync: Timestamp) -> Result<Option<(usize, Frames)>> {
-        let (Some(Threads(threads)), Some(channels)) = (&self.vdif, self.channelise) else {
-            return Ok(None);
+    /// What is to be correlated, and the frames that it is made of, `rate` samples a second since `sync`; [`None`] where
+    /// heaps come.
+    pub fn frames(&self, rate: f64, sync: Timestamp) -> Result<Option<(Made, Frames)>> {
+        let Some(Threads(threads)) = &self.vdif else { return Ok(None) };
+        let (encoding, made) = match (self.encoding, self.channelise) {
+            (FrameEncoding::Raw(encoding), Some(channels)) => (encoding, Made::Channels(channels)),
+            (FrameEncoding::Bits(bits), None) => {
+                let raw = RawEncoding::Vdif { bits: bits.planes() as u8, complex: true };
+                (raw, Made::Bits(bits))
+            }
+            (FrameEncoding::Raw(encoding), None) => {
+                return Err(Error::invalid(format!(
+                    "--vdif of {encoding}: expected --channelise, or --encoding b1 or b2, whose channels are correlated \
+                     as they are"
+                )));
+            }
+            (FrameEncoding::Bits(bits), Some(_)) => {
+                return Err(Error::invalid(format!(
+                    "--channelise of {bits}: expected an encoding such as vdif-2-complex"
+                )));
+            }
         };
-        let encoding = self.encoding;
         let payload = self.frame_bytes.or_else(|| {
             format::vdif::frame_samples(encoding, rate).map(|samples| samples * encoding.bits() / 8)
         });
@@ -137,15 +183,18 @@ impl Vdif {
         })?;
         let (threads, each) = (threads.clone(), self.thread_channels);
         let frames = Frames::new(threads, each, encoding, payload, rate, sync)?;
-        Ok(Some((channels, frames)))
+        Ok(Some((made, frames)))
     }
 }
 
-/// Has frames be in chunks for dumps of so many samples, `least` of them at least.
+/// Has frames be in chunks for dumps of so many samples, `least` of them at least, and a multiple of `word`, a power of
+/// two.
 #[cfg(feature = "serve")]
-pub fn in_chunks(frames: &mut Frames, times: u64, least: usize) {
-    let (slots, window) = chunks(frames.chunk_bytes(), frames.frame_times(), times);
-    frames.chunk_frames = slots.max(least.div_ceil(frames.frame_times()));
+pub fn in_chunks(frames: &mut Frames, times: u64, least: usize, word: usize) {
+    let of_frame = frames.frame_times();
+    let (slots, window) = chunks(frames.chunk_bytes(), of_frame, times);
+    let whole = word >> of_frame.trailing_zeros().min(word.trailing_zeros());
+    frames.chunk_frames = slots.max(least.div_ceil(of_frame)).next_multiple_of(whole);
     frames.window = window;
 }
 

@@ -43,6 +43,7 @@ pub use jiff::Timestamp;
 pub(crate) use moment::parse as parse_moment;
 pub use moment::{later, moment};
 pub use partial::{PartialFile, abandon_partial_files, folder, is_stream, resolve};
+pub(crate) use planes::Words;
 pub use raw::{AnyRecording, RawShape, open_any, open_raw};
 
 /// A recording of voltages, read once from its first time to its last: channelised ones (`S` is

@@ -9,18 +9,91 @@ use super::{
     Block, Options, RawShape, Recording, Timestamp, array, bits, frames::Frames, vdif::Vdif,
 };
 use crate::{
-    Error, Layout, Result,
+    Encoding, Error, Layout, Result,
     correlate::Shape,
     samples::{Missing, RawEncoding},
 };
+
+/// What makes words of bits of raw samples, each row of which is a channel of a thread.
+pub(crate) struct Words {
+    raw: RawShape,
+    shape: Shape,
+    parts: bits::Channels,
+}
+
+impl Words {
+    /// Words of `encoding` of raw samples, `channels` of each thread; or what is amiss.
+    pub fn new(raw: RawShape, channels: usize, encoding: Encoding) -> Result<Self, String> {
+        let bits = encoding.planes() as u8;
+        if raw.encoding != (RawEncoding::Vdif { bits, complex: true }) {
+            return Err(format!(
+                "samples of {}: expected vdif-{bits}-complex, to be read as {encoding}",
+                raw.encoding
+            ));
+        }
+        let inputs = raw.inputs / channels;
+        let shape = Shape { inputs, channels, encoding, layout: Layout::Cnt };
+        Ok(Self { raw, shape, parts: bits::Channels::default() })
+    }
+
+    /// What a correlator takes the words for.
+    pub fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    /// Makes a block of the words of `times` raw samples of each row, of which some are missing. Returns how many words
+    /// there are; one of which a time is missing is missing.
+    pub fn make(
+        &mut self,
+        samples: &[u8],
+        times: usize,
+        gaps: &[Missing],
+        block: &mut Block,
+    ) -> Result<usize> {
+        let Shape { inputs, channels, encoding, .. } = self.shape;
+        let (word, word_bytes, planes) = (encoding.times(), encoding.bytes(), encoding.planes());
+        let words = times.div_ceil(word);
+        block.reset(&self.shape, words)?;
+        let pitch = self.raw.pitch(times).max(1);
+        for (row, samples) in samples.chunks_exact(pitch).enumerate() {
+            let (input, channel) = (row / channels, row % channels);
+            // Real parts by bits, the lowest first, then imaginary ones.
+            let (parted, length) = self.parts.part(samples, 1, 2 * planes);
+            for (stream, bits) in parted.chunks_exact(length).enumerate() {
+                let (part, plane) = (stream / planes, planes - 1 - stream % planes);
+                let first = ((channel * inputs + input) * planes + plane) * words;
+                let to = &mut block.samples[first * word_bytes..(first + words) * word_bytes];
+                let halves = to.chunks_exact_mut(word_bytes / 2).skip(part).step_by(2);
+                for (to, bits) in halves.zip(bits.chunks(word_bytes / 2)) {
+                    to[..bits.len()].copy_from_slice(bits);
+                    to[bits.len()..].fill(0);
+                }
+            }
+        }
+        for gap in gaps {
+            let times = gap.times.start / word..gap.times.end.div_ceil(word).min(words);
+            let rows = gap.inputs.start..gap.inputs.end.min(inputs * channels);
+            if rows == (0..inputs * channels) {
+                block.missing.push(Missing::times(times));
+                continue;
+            }
+            for input in rows.start / channels..rows.end.div_ceil(channels) {
+                let first = rows.start.max(input * channels) - input * channels;
+                let last = rows.end.min((input + 1) * channels) - input * channels;
+                let missing = Missing::times(times.clone()).of_channels(first..last);
+                block.missing.push(missing.of_inputs(planes * input..planes * (input + 1)));
+            }
+        }
+        Ok(words)
+    }
+}
 
 /// A recording of raw voltages, as words of bits.
 pub(super) struct Planes {
     raw: Box<dyn Recording<RawShape>>,
     /// What was read last.
     block: Block,
-    shape: Shape,
-    parts: bits::Channels,
+    words: Words,
 }
 
 impl Planes {
@@ -38,31 +111,22 @@ impl Planes {
         }
         let frames = Frames::open(paths, &options, Vdif::new)?;
         let (raw, channels) = (frames.shape(), frames.channels());
-        let bits = encoding.planes() as u8;
-        if raw.encoding != (RawEncoding::Vdif { bits, complex: true }) {
-            return Err(fault(format!(
-                "samples of {}: expected vdif-{bits}-complex, to be read as {encoding}",
-                raw.encoding
-            )));
-        }
-        let shape =
-            Shape { inputs: raw.inputs / channels, channels, encoding, layout: Layout::Cnt };
-        let parts = bits::Channels::default();
-        Ok(Self { raw: Box::new(frames), block: Block::new(), shape, parts })
+        let words = Words::new(raw, channels, encoding).map_err(fault)?;
+        Ok(Self { raw: Box::new(frames), block: Block::new(), words })
     }
 }
 
 impl Recording for Planes {
     fn shape(&self) -> Shape {
-        self.shape
+        self.words.shape
     }
 
     fn times(&self) -> u64 {
-        self.raw.times().div_ceil(self.shape.encoding.times() as u64)
+        self.raw.times().div_ceil(self.words.shape.encoding.times() as u64)
     }
 
     fn absent(&self) -> usize {
-        let word = self.shape.encoding.times() as u64;
+        let word = self.words.shape.encoding.times() as u64;
         (self.raw.times().next_multiple_of(word) - self.raw.times()) as usize
     }
 
@@ -83,47 +147,13 @@ impl Recording for Planes {
     }
 
     fn read_block(&mut self, times: usize, block: &mut Block) -> Result<usize> {
-        let Shape { inputs, channels, encoding, .. } = self.shape;
-        let (word, word_bytes, planes) = (encoding.times(), encoding.bytes(), encoding.planes());
-        let read = self.raw.read_block(times.saturating_mul(word), &mut self.block)?;
-        let words = read.div_ceil(word);
-        block.reset(&self.shape, words)?;
-        let raw = self.raw.shape();
-        for (row, samples) in self.block.samples.chunks_exact(raw.pitch(read).max(1)).enumerate() {
-            let (input, channel) = (row / channels, row % channels);
-            // Real parts by bits, the lowest first, then imaginary ones.
-            let (parted, length) = self.parts.part(samples, 1, 2 * planes);
-            for (stream, bits) in parted.chunks_exact(length).enumerate() {
-                let (part, plane) = (stream / planes, planes - 1 - stream % planes);
-                let first = ((channel * inputs + input) * planes + plane) * words;
-                let to = &mut block.samples[first * word_bytes..(first + words) * word_bytes];
-                let halves = to.chunks_exact_mut(word_bytes / 2).skip(part).step_by(2);
-                for (to, bits) in halves.zip(bits.chunks(word_bytes / 2)) {
-                    to[..bits.len()].copy_from_slice(bits);
-                    to[bits.len()..].fill(0);
-                }
-            }
-        }
-        // A word of which a time is missing is missing.
-        for gap in &self.block.missing {
-            let times = gap.times.start / word..gap.times.end.div_ceil(word);
-            let rows = gap.inputs.start..gap.inputs.end.min(inputs * channels);
-            if rows == (0..inputs * channels) {
-                block.missing.push(Missing::times(times));
-                continue;
-            }
-            for input in rows.start / channels..rows.end.div_ceil(channels) {
-                let first = rows.start.max(input * channels) - input * channels;
-                let last = rows.end.min((input + 1) * channels) - input * channels;
-                let missing = Missing::times(times.clone()).of_channels(first..last);
-                block.missing.push(missing.of_inputs(planes * input..planes * (input + 1)));
-            }
-        }
-        Ok(words)
+        let Self { raw, block: found, words } = self;
+        let read = raw.read_block(times.saturating_mul(words.shape.encoding.times()), found)?;
+        words.make(&found.samples, read, &found.missing, block)
     }
 
     fn skip(&mut self, times: u64) -> Result<()> {
-        self.raw.skip(times.saturating_mul(self.shape.encoding.times() as u64))
+        self.raw.skip(times.saturating_mul(self.words.shape.encoding.times() as u64))
     }
 
     fn left_out(&self) -> Option<&str> {

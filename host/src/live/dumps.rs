@@ -139,7 +139,8 @@ impl Sums {
     /// Dumps of `integration` times of samples of `shape`.
     ///
     /// # Errors
-    /// [`Error::Invalid`] when the correlator's shape is another, or the integration has no times.
+    /// [`Error::Invalid`] when the correlator's shape is another, or the integration has no times or, of words of
+    /// bits, is no whole number of words.
     pub(super) fn new(correlator: Correlator, shape: &Shape, integration: u64) -> Result<Self> {
         if correlator.shape() != shape {
             return Err(Error::invalid(format!(
@@ -149,6 +150,13 @@ impl Sums {
         }
         if integration == 0 {
             return Err(Error::invalid("an integration of 0 times: expected at least 1"));
+        }
+        let word = shape.encoding.times();
+        if !integration.is_multiple_of(word as u64) {
+            return Err(Error::invalid(format!(
+                "an integration of {integration} times of {}: expected a multiple of {word}",
+                shape.encoding
+            )));
         }
         Ok(Self {
             correlator,
@@ -160,14 +168,15 @@ impl Sums {
         })
     }
 
-    /// Adds samples from time `start` on.
+    /// Adds samples from time `start` on; of words of bits both are whole words.
     pub(super) fn add(
         &mut self,
         samples: Samples<'_>,
         start: u64,
         done: &mut dyn FnMut(&LiveDump) -> Result<()>,
     ) -> Result<()> {
-        let end = start + samples.extents().times as u64;
+        let word = self.correlator.shape().encoding.times() as u64;
+        let end = start + samples.extents().times as u64 * word;
         let mut from = start;
         while from < end {
             let number = from / self.integration;
@@ -176,7 +185,8 @@ impl Sums {
             }
             self.current = Some(number);
             let to = end.min((number + 1).saturating_mul(self.integration));
-            let piece = samples.times((from - start) as usize..(to - start) as usize);
+            let [first, last] = [from, to].map(|time| ((time - start) / word) as usize);
+            let piece = samples.times(first..last);
             self.correlator.accumulate(piece)?;
             from = to;
             self.finish_before(to, done)?;

@@ -113,6 +113,11 @@ impl Frames {
         &self.axis.threads
     }
 
+    /// Channels of a thread.
+    pub fn channels(&self) -> usize {
+        self.geometry.channels
+    }
+
     /// Samples of a channel in a frame.
     pub fn frame_times(&self) -> usize {
         self.geometry.samples as usize
@@ -204,6 +209,11 @@ impl RawChunk {
     /// What is missing.
     pub fn missing(&self) -> Vec<Missing> {
         self.filling.missing()
+    }
+
+    /// All samples, as they lie.
+    pub(super) fn samples(&self) -> &[u8] {
+        &self.samples
     }
 
     /// The samples as a view, of which `missing` are missing.

@@ -6,7 +6,7 @@
 //! - An [`Integrator`] correlates chunks, and cuts dumps at multiples of the integration since the sync time.
 //! - [`Files`] are what dumps are written to.
 //! - [`Frames`] of VDIF, which hold raw voltages, are put into chunks of their own, and an F-engine, [`Spectra`],
-//!   makes samples of channels of these.
+//!   makes samples of channels of these; or [`Words`] takes their channels as they are, of 1 or 2 bits.
 //! - A [`Sender`] does what F-engines do.
 //!
 //! Memory is bounded whatever comes: chunks are used again, and heaps that stay incomplete are given up.
@@ -65,6 +65,7 @@ pub mod spead;
 mod spectra;
 mod stores;
 mod tally;
+mod words;
 
 pub use chunks::{Chunk, Geometry, Memory, Passed, Place, Sources, Stream, Window};
 pub use dumps::{Channels, Integrator, LiveDump, Sums};
@@ -75,3 +76,4 @@ pub use receive::{Endpoints, Receiver, Watch, open};
 pub use send::{Packets, Sender};
 pub use spectra::Spectra;
 pub use tally::{Fate, Tally};
+pub use words::Words;

@@ -27,6 +27,8 @@ type Lowered<T = ()> = Result<T, String>;
 const MAX_PARAMS: u64 = 32_764;
 /// Static shared memory, and local memory of a thread, at most, in bytes.
 const MAX_FRAME: u64 = 512 * 1024;
+/// Most instructions of an entry with the functions that it calls, which are expanded in place.
+const MAX_INSTRUCTIONS: usize = 1 << 20;
 /// Deepest nesting of calls; deeper means recursion, which has no place in a kernel of ours.
 const CALL_DEPTH: usize = 32;
 
@@ -503,6 +505,11 @@ impl<'a> Lower<'a> {
         };
         if self.calls.len() == CALL_DEPTH {
             return Err(format!("calls nest deeper than {CALL_DEPTH}: recursion is not modelled"));
+        }
+        if self.program.insts.len() > MAX_INSTRUCTIONS {
+            return Err(format!(
+                "more than {MAX_INSTRUCTIONS} instructions once calls are expanded"
+            ));
         }
         if returns.len() != callee.returns.len() || arguments.len() != callee.params.len() {
             return Err(format!(

@@ -152,7 +152,8 @@ impl Lower<'_> {
     fn mma(&mut self, words: &mut Words, operands: &[Operand]) -> Lowered {
         self.aligned(words)?;
         let (m, n, k) = words.pick(shape).ok_or("no shape")?;
-        if !words.take("row") || !words.take("col") {
+        let mut order = || words.pick(|w| matches!(w, "row" | "col").then(|| w == "row"));
+        if [order(), order()] != [Some(true), Some(false)] {
             return Err("only .row.col is modelled".into());
         }
         let saturate = words.take("satfinite");

@@ -8,19 +8,23 @@ use crate::Error;
 const MAX_ALIGN: u64 = 1 << 16;
 /// Elements of a variable at most; far more than any GPU's memory is an error and not an attempt.
 const MAX_BYTES: u64 = 1 << 40;
+/// Braces and parentheses within each other at most; LLVM's code has a few.
+const MAX_DEPTH: u32 = 64;
 /// Registers of one declaration at most.
 const MAX_REGISTERS: u64 = 1 << 20;
 
 /// Parses a translation unit.
 pub fn parse(text: &str) -> Result<Unit, Error> {
     let tokens = lex(text)?;
-    Parser { text, tokens, at: 0 }.unit()
+    Parser { text, tokens, at: 0, depth: 0 }.unit()
 }
 
 struct Parser<'a> {
     text: &'a str,
     tokens: Vec<Token>,
     at: usize,
+    /// Braces and parentheses that are open.
+    depth: u32,
 }
 
 type Parsed<T> = Result<T, Error>;
@@ -91,6 +95,17 @@ impl Parser<'_> {
             }
             _ => self.error("an integer"),
         }
+    }
+
+    /// What stands in braces or parentheses, of which the first was read.
+    fn nested<T>(&mut self, parse: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
+        if self.depth == MAX_DEPTH {
+            return self.error(&format!("at most {MAX_DEPTH} braces within each other"));
+        }
+        self.depth += 1;
+        let found = parse(self);
+        self.depth -= 1;
+        found
     }
 
     fn unit(mut self) -> Parsed<Unit> {
@@ -224,6 +239,9 @@ impl Parser<'_> {
                     self.at += 1;
                     if self.eat('(') {
                         while !self.eat(')') {
+                            if self.peek().is_none() {
+                                return self.error("`)`");
+                            }
                             self.at += 1;
                         }
                     }
@@ -296,7 +314,7 @@ impl Parser<'_> {
         if self.eat('{') {
             let mut values = Vec::new();
             while !self.eat('}') {
-                values.extend(self.initialiser(element)?);
+                values.extend(self.nested(|parser| parser.initialiser(element))?);
                 if !self.eat(',') && !self.is('}') {
                     return self.error("`,` or `}`");
                 }
@@ -428,7 +446,7 @@ impl Parser<'_> {
                 None => return self.error("`}`"),
                 Some(Kind::Punct('{')) => {
                     self.at += 1;
-                    body.push(Statement::Block(self.block()?));
+                    body.push(Statement::Block(self.nested(Self::block)?));
                 }
                 Some(Kind::Punct(';')) => self.at += 1,
                 Some(Kind::Dotted(word)) => match word.as_str() {
@@ -538,11 +556,11 @@ impl Parser<'_> {
         match self.peek().cloned() {
             Some(Kind::Punct('{')) => {
                 self.at += 1;
-                Ok(Operand::Vector(self.list('}')?))
+                Ok(Operand::Vector(self.nested(|parser| parser.list('}'))?))
             }
             Some(Kind::Punct('(')) => {
                 self.at += 1;
-                Ok(Operand::List(self.list(')')?))
+                Ok(Operand::List(self.nested(|parser| parser.list(')'))?))
             }
             Some(Kind::Punct('!')) => {
                 self.at += 1;
