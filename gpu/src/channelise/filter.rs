@@ -45,8 +45,9 @@ impl Filter {
         self.first + (index & ((1 << self.shift) - 1)) + (index >> self.shift) * self.pitch
     }
 
-    /// The FIR, of all rows: row `j * group + i` is spectrum `j` of input `i`. `KNOWN`: whether samples are
-    /// those that [`known`](super::known) says. `RESIDUES`: all residues where they are known too, or 0.
+    /// The FIR, of all rows: row `j * group + i` is spectrum `j` of input `i`. `KNOWN`: whether samples are those
+    /// that [`is_known`](crate::abi::channelise::is_known) says. `RESIDUES`: all residues where they are known
+    /// too, or 0.
     ///
     /// # Safety
     /// The parameters are as declared; the block has room for the rows.
