@@ -57,6 +57,9 @@ fn finish_kernel(ptx: &str, entry: &Entry) -> Result<String, String> {
         if line == "{" {
             text +=
                 &format!(".maxntid {}, 1, 1\n.minnctapersm {}\n", entry.threads, entry.min_blocks);
+            if entry.cluster > 1 {
+                text += &format!(".reqnctapercluster {}, 1, 1\n", entry.cluster);
+            }
         }
         text += line;
         text.push('\n');

@@ -193,6 +193,14 @@ fn of_fused() -> Vec<Run> {
         runs.push(flat);
         runs.push(run("gains", inputs, 64, 128 * 12));
     }
+    // Sixteen inputs: blocks of a cluster that store together, where the GPU has them.
+    for channels in [512, 1024, 2048, 4096] {
+        runs.push(run("together", 16, channels, 2 * channels * 11));
+        let mut flat = run("together", 16, channels, 2 * channels * 10);
+        flat.flat = true;
+        runs.push(flat);
+    }
+    runs.push(run("together", 48, 512, 1024 * 14).cut(&[1024 * 12]));
     for taps in [1, 4, 5, 8] {
         runs.push(run("taps", 2, 32, 64 * 12).with(|b| b.taps(taps).output(cf32)));
     }

@@ -3,6 +3,9 @@
 use crate::lanes::{AluFn, Reg, Slots};
 use crate::syntax::ast::{Space, Type};
 
+/// Shared addresses of block `b` of a cluster begin at `(b + 1) << CLUSTER_SHIFT`.
+pub const CLUSTER_SHIFT: u32 = 24;
+
 /// First address of the window through which generic addresses see shared memory.
 pub const SHARED_WINDOW: u64 = 0x0100_0000_0000;
 /// The same for local memory.
@@ -36,6 +39,8 @@ pub struct Program {
     pub dynamic_base: u32,
     pub maxntid: Option<[u32; 3]>,
     pub reqntid: bool,
+    /// Blocks of a cluster, along x.
+    pub cluster: u32,
     /// Bytes per record of the shared-memory checks: the smallest access in the entry, 1 to 16.
     pub granule: u32,
     /// Registers that wgmma reads or writes while it is in flight, per instruction that touches one.
@@ -100,6 +105,10 @@ pub enum Special {
     LanemaskGe,
     DynamicShared,
     TotalShared,
+    ClusterId(u8),
+    ClusterCount(u8),
+    ClusterRank,
+    ClusterSize,
 }
 
 /// A predicate in front of an instruction.
@@ -165,6 +174,14 @@ pub enum Op {
         members: u32,
     },
     Barrier(Box<Barrier>),
+    ClusterArrive,
+    ClusterWait,
+    /// Where a block of the cluster has what lies at a shared address.
+    MapToBlock {
+        d: u32,
+        a: u32,
+        block: u32,
+    },
     Matrix(Box<Matrix>),
     Mma(Box<Mma>),
     CpAsync(Box<CpAsync>),

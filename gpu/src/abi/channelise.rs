@@ -19,7 +19,7 @@
 //! 6. Quantised: rounded to nearest, half to even, then clamped. A complex sample of which re or im was
 //!    clamped is clipped. What is no number is zero.
 
-use super::{Entry, Kernel, kernels, parameters};
+use super::{Entry, Kernel, Target, kernels, parameters};
 
 /// f32 numbers that one operation takes together: one on a GPU, one for each input on a CPU.
 pub trait Real: Copy {
@@ -320,30 +320,35 @@ parameters! {
 }
 
 parameters! {
-    /// Parameters of [`DECODE`]. Grid: any; the threads share the numbers.
-    pub struct Decode {
-        /// Raw samples.
+    /// Parameters of [`KEEP`]. Rows are of an input each: samples one after the other, the first in the lowest bits.
+    /// Grid: any; the threads share the words.
+    pub struct Keep {
+        /// Rows that were kept before.
+        pub before: u64,
+        /// Raw samples that came after them.
         pub samples: u64,
-        /// f32 numbers `[input][time]`.
-        pub decoded: u64,
-        /// Time of the first sample.
+        /// Rows that are made.
+        pub kept: u64,
+        /// The first sample of the rows before that is kept.
+        pub first: u64,
+        /// Samples of the rows before that are kept.
+        pub common: u64,
+        /// Time of the first of the new samples.
         pub origin: u64,
-        /// Samples from one input to the next.
+        /// New samples from one input to the next.
         pub input_stride: u64,
-        /// Samples from one time to the next.
+        /// New samples from one time to the next.
         pub time_stride: u64,
-        /// Decoded samples from one input to the next.
-        pub decoded_stride: u64,
-        /// Times.
+        /// Bytes from one row before to the next.
+        pub before_pitch: u64,
+        /// Bytes from one row to the next, a multiple of 4.
+        pub kept_pitch: u64,
+        /// Samples of a row.
         pub times: u64,
         /// Inputs.
         pub inputs: u32,
-        /// One of [`raw`].
-        pub encoding: u32,
-        /// Components of a sample.
-        pub parts: u32,
-        /// Zero.
-        pub reserved: u32,
+        /// Bits of a sample, a power of two up to 64.
+        pub bits: u32,
     }
 }
 
@@ -401,8 +406,8 @@ pub const fn is_fused(size: u32) -> bool {
 }
 
 kernels! { KERNELS:
-    /// Raw samples as f32.
-    DECODE: Kernel<Decode> = Kernel::new("channelise_decode", 256);
+    /// Raw samples that later spectra need.
+    KEEP: Kernel<Keep> = Kernel::new("channelise_keep", 256);
     /// Spectra of any size up to [`LEVELS_SIZE`], level by level. Launched with 8 bytes of shared memory for
     /// each point. Grid: any; the blocks share the spectra of
     /// every input.
@@ -410,13 +415,68 @@ kernels! { KERNELS:
     /// Spectra of sizes that [`is_fused`], whose passes take several levels each. Launched with
     /// `FUSED_SPECTRA * group` times [`spectrum_bytes`] of shared memory. Grid: a block for each lot.
     FUSED: Kernel<Channelise> = Kernel::new("channelise_fused", FUSED_THREADS);
+    /// [`FUSED`], for samples that are known: see [`is_known`].
+    FUSED_I8: Kernel<Channelise> = Kernel::new("channelise_fused_i8", FUSED_THREADS);
+    /// [`FUSED`], for one `K` and [`is_known`] samples.
+    FUSED_1024: Kernel<Channelise> = Kernel::new("channelise_fused_1024", FUSED_THREADS);
+    /// See [`FUSED_1024`].
+    FUSED_2048: Kernel<Channelise> = Kernel::new("channelise_fused_2048", FUSED_THREADS);
+    /// See [`FUSED_1024`].
+    FUSED_4096: Kernel<Channelise> = Kernel::new("channelise_fused_4096", FUSED_THREADS);
+    /// See [`FUSED_1024`].
+    FUSED_8192: Kernel<Channelise> = Kernel::new("channelise_fused_8192", FUSED_THREADS);
+    /// [`FUSED_1024`], whose blocks of a cluster store together: [`CLUSTER_INPUTS`] inputs.
+    CLUSTER_1024: Kernel<Channelise> = cluster("channelise_cluster_1024", 1024);
+    /// See [`CLUSTER_1024`].
+    CLUSTER_2048: Kernel<Channelise> = cluster("channelise_cluster_2048", 2048);
+    /// See [`CLUSTER_1024`].
+    CLUSTER_4096: Kernel<Channelise> = cluster("channelise_cluster_4096", 4096);
+    /// See [`CLUSTER_1024`].
+    CLUSTER_8192: Kernel<Channelise> = cluster("channelise_cluster_8192", 8192);
     /// Columns of `span` of transforms of any size, to `points`. Launched with `FUSED_SPECTRA * 2` times
     /// [`spectrum_bytes`] of `span * columns` of shared memory. Grid: for each lot a block for every two
     /// inputs and every `columns` of the `Z / span` columns, a power of two of them.
     COLUMNS: Kernel<Channelise> = Kernel::new("channelise_columns", FUSED_THREADS);
+    /// [`COLUMNS`], for samples that are known: see [`is_known`].
+    COLUMNS_I8: Kernel<Channelise> = Kernel::new("channelise_columns_i8", FUSED_THREADS);
     /// Spectra of those points. Launched with `2 * group` times [`spectrum_bytes`] of `Z / span` of shared
     /// memory. Grid: for each lot a block for each of its spectra and each of `span / 2` pairs of bins.
     BINS: Kernel<Channelise> = Kernel::new("channelise_bins", FUSED_THREADS);
+}
+
+/// The kernels for one `K`, beside [`FUSED`].
+pub const FUSED_OF: [(u32, Kernel<Channelise>); 4] =
+    [(1024, FUSED_1024), (2048, FUSED_2048), (4096, FUSED_4096), (8192, FUSED_8192)];
+/// Those in clusters.
+pub const CLUSTERS: [(u32, Kernel<Channelise>); 4] =
+    [(1024, CLUSTER_1024), (2048, CLUSTER_2048), (4096, CLUSTER_4096), (8192, CLUSTER_8192)];
+
+/// Inputs of a cluster, whose int8 fill a sector of memory.
+pub const CLUSTER_INPUTS: u32 = 16;
+
+/// Inputs of a block of a cluster.
+pub const fn cluster_group(residues: u32) -> u32 {
+    if residues > 4096 { 2 } else { 4 }
+}
+
+/// A kernel in clusters: a thread for each task of the last pass.
+const fn cluster(name: &'static str, residues: u32) -> Kernel<Channelise> {
+    let (size, group) = (residues / 2, cluster_group(residues));
+    Kernel::new(name, size / 16 * group)
+        .target(Target::Sm90a)
+        .min_blocks(FUSED_THREADS / (size / 16 * group))
+        .cluster(CLUSTER_INPUTS / group)
+        .shared_bytes(FUSED_SPECTRA * group * spectrum_bytes(size))
+}
+
+/// Whether samples are those of [`FUSED_OF`], and spectra one after the other.
+pub const fn is_known(p: &Channelise) -> bool {
+    p.encoding == raw::I8
+        && p.complex == 0
+        && p.tap_count == 8
+        && p.hop == p.residues
+        && p.turn == 0
+        && p.time_stride == 1
 }
 
 /// Entries of this module.

@@ -48,6 +48,8 @@ pub struct Entry {
     pub min_blocks: u32,
     /// Bytes of dynamic shared memory of a block.
     pub shared_bytes: u32,
+    /// Blocks of a cluster, which reach each other's shared memory; the grid is a multiple of it. 1: no clusters.
+    pub cluster: u32,
 }
 
 /// A kernel that takes `P`.
@@ -61,7 +63,14 @@ pub struct Kernel<P> {
 impl<P> Kernel<P> {
     /// Describes a kernel of [`Target::Sm80`] with no dynamic shared memory.
     pub const fn new(name: &'static str, threads: u32) -> Self {
-        let entry = Entry { name, target: Target::Sm80, threads, min_blocks: 1, shared_bytes: 0 };
+        let entry = Entry {
+            name,
+            target: Target::Sm80,
+            threads,
+            min_blocks: 1,
+            shared_bytes: 0,
+            cluster: 1,
+        };
         Self { entry, parameters: PhantomData }
     }
 
@@ -79,6 +88,12 @@ impl<P> Kernel<P> {
     /// The same kernel with registers for `blocks` blocks on a multiprocessor.
     pub const fn min_blocks(mut self, blocks: u32) -> Self {
         self.entry.min_blocks = blocks;
+        self
+    }
+
+    /// The same kernel in clusters of `blocks` blocks.
+    pub const fn cluster(mut self, blocks: u32) -> Self {
+        self.entry.cluster = blocks;
         self
     }
 

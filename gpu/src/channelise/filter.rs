@@ -45,24 +45,23 @@ impl Filter {
         self.first + (index & ((1 << self.shift) - 1)) + (index >> self.shift) * self.pitch
     }
 
-    /// The FIR, of all rows: row `j * group + i` is spectrum `j` of input `i`.
+    /// The FIR, of all rows: row `j * group + i` is spectrum `j` of input `i`. `KNOWN`: whether samples are those
+    /// that [`is_known`](crate::abi::channelise::is_known) says. `RESIDUES`: all residues where they are known
+    /// too, or 0.
     ///
     /// # Safety
     /// The parameters are as declared; the block has room for the rows.
     #[inline(always)]
-    pub unsafe fn filter(&self, p: &Channelise) {
+    pub unsafe fn filter<const KNOWN: bool, const RESIDUES: u32>(&self, p: &Channelise) {
         // SAFETY: the parameters are as declared.
         unsafe {
             let regular = self.regular(p);
             let whole = self.spectra(p) == FUSED_SPECTRA && p.places == 0;
             match (regular, p.tap_count, p.encoding) {
-                (true, 8, raw::I8) => match (whole, p.residues) {
-                    (true, 1024) => self.filter_whole::<8, { raw::I8 }, 1024>(p),
-                    (true, 2048) => self.filter_whole::<8, { raw::I8 }, 2048>(p),
-                    (true, 4096) => self.filter_whole::<8, { raw::I8 }, 4096>(p),
-                    (true, 8192) => self.filter_whole::<8, { raw::I8 }, 8192>(p),
-                    _ => self.filter_whole::<8, { raw::I8 }, 0>(p),
-                },
+                (true, 8, raw::I8) if KNOWN && RESIDUES > 0 && whole => {
+                    self.filter_whole::<8, { raw::I8 }, RESIDUES>(p)
+                }
+                (true, 8, raw::I8) if KNOWN => self.filter_whole::<8, { raw::I8 }, 0>(p),
                 (true, 8, raw::I16) => self.filter_whole::<8, { raw::I16 }, 0>(p),
                 (true, 8, CODES_2) => self.filter_whole::<8, CODES_2, 0>(p),
                 (true, 8, CODES_4) => self.filter_whole::<8, CODES_4, 0>(p),

@@ -4,6 +4,17 @@
 //! untangled where they are, in registers. Spectra of int8 in `tcn` leave from there, several inputs side by
 //! side; all others by way of shared memory.
 
+#[cfg(not(corrust_target = "sm_80"))]
+use crate::{
+    abi::channelise::{CLUSTER_INPUTS, FUSED_SPECTRA},
+    isa::{
+        common::{store_global_4, store_shared_16},
+        sm_90a::{
+            cluster_arrive, cluster_arrive_relaxed, cluster_rank, cluster_wait, load_cluster,
+            load_cluster_2, of_block,
+        },
+    },
+};
 use crate::{
     abi::channelise::{
         Channelise, Complex, Real, bin_at, multiply, output, position_of, spectrum_bytes, unit,
@@ -145,6 +156,117 @@ impl<B: Bins> Finish<B> {
                     made = pair(item);
                 }
             }
+        }
+    }
+
+    /// The last pass of real samples whose int8 the blocks of a cluster bring together: each stores a part of
+    /// the channels of all their inputs.
+    ///
+    /// ```text
+    /// block 0: [spectrum][channel][its inputs] --+
+    /// block 1: [spectrum][channel][its inputs] --+--> channels of block 0: [inputs of the cluster], 32 bytes
+    /// ```
+    ///
+    /// A thread has one item of one input. The int8 take the place of the first spectrum's points.
+    ///
+    /// # Safety
+    /// See [`finish`](Self::finish). The block has as many threads as there are tasks.
+    #[cfg(not(corrust_target = "sm_80"))]
+    #[inline(always)]
+    pub unsafe fn gathered(self, p: &Channelise, spectra: u32) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            if p.gain_stride == 0 {
+                self.gathered_of::<true>(p, spectra);
+            } else {
+                self.gathered_of::<false>(p, spectra);
+            }
+        }
+    }
+
+    /// See [`gathered`](Self::gathered).
+    #[cfg(not(corrust_target = "sm_80"))]
+    #[inline(always)]
+    unsafe fn gathered_of<const FLAT: bool>(self, p: &Channelise, spectra: u32) {
+        let [high, input] = divide(thread() >> 3, p.group);
+        let item = (high << 3) + (thread() & 7);
+        let piece = 2 * p.group;
+        // Eight bytes stay empty after 16 channels: items of a warp lie in different banks.
+        let offset = |channel: u32| channel * piece + channel / 16 * 8;
+        let stage = |later: u32| self.room.address(0, 0) + later * offset(p.size);
+        // SAFETY: tasks of the block's, channels that no other thread stores.
+        unsafe {
+            let pair = Pair::<{ LAST as usize }>::new(p, self.room, self.bins, item);
+            barrier();
+            let flat = value::gain(p, self.input + input, 0);
+            let gain = if FLAT { Some(flat) } else { None };
+            let mut later = 0;
+            while later < spectra {
+                let row = later * p.group + input;
+                let samples = pair.samples(p, self.input + input, row, gain);
+                if later == 0 {
+                    barrier();
+                }
+                let to = stage(later) + 2 * input;
+                for side in 0..2 {
+                    // Of bins `k + span i`, and of their mirrors: spans are multiples of 16 channels.
+                    let (bin, mirrored) = (pair.bins[side], pair.bins[1 - side]);
+                    let low = to + offset(bin);
+                    let high = to + offset(p.size) - mirrored * piece - mirrored.div_ceil(16) * 8;
+                    for index in 0..LAST as usize {
+                        let (even, odd) = (index as u32, LAST - 1 - index as u32);
+                        let at = if even.is_multiple_of(2) {
+                            low + bin_at(even, LAST) * offset(pair.span)
+                        } else if odd == 0 && mirrored == 0 {
+                            to + offset(p.size / 2)
+                        } else {
+                            high - bin_at(odd, LAST) * offset(pair.span)
+                        };
+                        store_shared_16(at, samples[side][index] as u16);
+                    }
+                }
+                later += 1;
+            }
+            cluster_arrive();
+            let blocks = CLUSTER_INPUTS / divisor(p.group);
+            let (rank, part) = (cluster_rank(), p.size / divisor(blocks));
+            let cluster = self.input - rank * p.group;
+            let side = thread() & 1;
+            let mut channel = rank * part + thread() / 2;
+            // Those that this thread has half of the inputs of.
+            let mut from = [0; 4];
+            for index in 0..4 {
+                let of = (side * blocks / 2 + index as u32) % divisor(blocks);
+                from[index] = of_block(stage(0), of);
+            }
+            cluster_wait();
+            let pitch = 2 * p.channel_stride as u32;
+            while channel < (rank + 1) * part {
+                let mut words = [[0; 4]; 3];
+                for later in 0..FUSED_SPECTRA as usize {
+                    if later as u32 >= spectra {
+                        continue;
+                    }
+                    let at = offset(channel) + later as u32 * offset(p.size);
+                    if p.group == 4 {
+                        let [a, b] = [0, 1].map(|index| load_cluster_2(from[index] + at));
+                        words[later] = [a[0], a[1], b[0], b[1]];
+                    } else {
+                        words[later] = from.map(|from| load_cluster(from + at));
+                    }
+                }
+                for later in 0..FUSED_SPECTRA {
+                    if later < spectra {
+                        let spectrum = (self.spectrum + later) as u64 * p.spectrum_stride;
+                        let to = p.spectra + 2 * (spectrum + (cluster + 8 * side) as u64);
+                        store_global_4(to + (channel * pitch) as u64, words[later as usize]);
+                    }
+                }
+                channel += threads() / 2;
+            }
+            // A block stays until none reads what it has; what was loaded has been stored.
+            cluster_arrive_relaxed();
+            cluster_wait();
         }
     }
 
@@ -362,7 +484,9 @@ impl Pair<{ LAST as usize }> {
             low(side, index)
         } else {
             let low = low(1 - side, LAST as usize - 1 - index);
-            if low == 0 { p.size / 2 } else { p.size - low }
+            // Bin 0 is at position 0.
+            let own = index == LAST as usize - 1 && low == 0;
+            if own { p.size / 2 } else { p.size - low }
         }
     }
 

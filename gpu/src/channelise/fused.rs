@@ -9,26 +9,69 @@
 //! bytes of shared memory, for each real sample with 8 taps.
 
 use crate::{
-    abi::channelise::{Channelise, FUSED_SPECTRA, bin_at, position_of},
+    abi::channelise::{Channelise, FUSED_SPECTRA, bin_at, cluster_group, position_of},
     channelise::{
         filter::Filter,
         finish::{Bins, Finish, Twins},
+        known,
         pass::{LAST, Merge, Shared, divide, first, first_radix, next_radix, pass, power},
     },
     isa::common::{barrier, block},
 };
 
+#[cfg(not(corrust_target = "sm_90a"))]
 kernel! {
     /// A group of inputs, a run of spectra.
     fn channelise_fused(p: Channelise) {
-        let [groups, _] = divide(p.inputs + p.group - 1, p.group);
-        let [run, group] = divide(block(), groups);
-        let (input, spectrum) = (group * p.group, run * FUSED_SPECTRA);
-        let room = Shared { size: p.size };
-        // All points, as one run.
-        let filter =
-            Filter { input, group: p.group, spectrum, room, first: 0, shift: 31, pitch: 0 };
-        filter.filter(&p);
+        fused::<false, 0>(&p, false)
+    }
+}
+
+#[cfg(not(corrust_target = "sm_90a"))]
+kernel! {
+    /// A group of inputs, a run of spectra, of known samples.
+    fn channelise_fused_i8(p: Channelise) {
+        fused::<true, 0>(&known(p, p.residues), false)
+    }
+}
+
+/// Kernels for one `K`, of which all is known but where samples and spectra lie.
+macro_rules! of_known {
+    ($($name:ident, $residues:literal, $cluster:literal, $target:literal;)*) => {$(
+        #[cfg(not(corrust_target = $target))]
+        kernel! {
+            /// A group of inputs, a run of spectra.
+            fn $name(p: Channelise) {
+                let group = if $cluster { cluster_group($residues) } else { p.group };
+                fused::<true, $residues>(&Channelise { group, ..known(p, $residues) }, $cluster)
+            }
+        }
+    )*};
+}
+
+of_known! {
+    channelise_fused_1024, 1024, false, "sm_90a";
+    channelise_fused_2048, 2048, false, "sm_90a";
+    channelise_fused_4096, 4096, false, "sm_90a";
+    channelise_fused_8192, 8192, false, "sm_90a";
+    channelise_cluster_1024, 1024, true, "sm_80";
+    channelise_cluster_2048, 2048, true, "sm_80";
+    channelise_cluster_4096, 4096, true, "sm_80";
+    channelise_cluster_8192, 8192, true, "sm_80";
+}
+
+/// A group of inputs, a run of spectra. `KNOWN`, `RESIDUES`: see [`Filter::filter`].
+#[inline(always)]
+unsafe fn fused<const KNOWN: bool, const RESIDUES: u32>(p: &Channelise, cluster: bool) {
+    let [groups, _] = divide(p.inputs + p.group - 1, p.group);
+    let [run, group] = divide(block(), groups);
+    let (input, spectrum) = (group * p.group, run * FUSED_SPECTRA);
+    let room = Shared { size: p.size };
+    // All points, as one run.
+    let filter = Filter { input, group: p.group, spectrum, room, first: 0, shift: 31, pitch: 0 };
+    // SAFETY: the parameters are as declared, the block has the rows.
+    unsafe {
+        filter.filter::<KNOWN, RESIDUES>(p);
         barrier();
         let rows = FUSED_SPECTRA * p.group;
         let mut span = first_radix(p.size);
@@ -39,13 +82,18 @@ kernel! {
         while left > last {
             let radix = if left > LAST { next_radix(left) } else { left };
             let merge = Merge { size: p.size, rows, row: 0, span, part: 0, parts: 1, wait: true };
-            pass(&p, radix, merge, room, room);
+            pass(p, radix, merge, room, room);
             span *= radix;
             left = power(left, radix);
         }
         let count = p.count - spectrum;
         let spectra = if count < FUSED_SPECTRA { count } else { FUSED_SPECTRA };
-        Finish { input, spectrum, room, bins: Whole(p.size) }.finish(&p, left, spectra);
+        let finish = Finish { input, spectrum, room, bins: Whole(p.size) };
+        #[cfg(not(corrust_target = "sm_80"))]
+        if cluster {
+            return finish.gathered(p, spectra);
+        }
+        finish.finish(p, left, spectra);
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! | file | kernels | bound by |
 //! |---|---|---|
-//! | [`decode`] | raw samples as f32 | memory |
+//! | [`keep`] | raw samples that later spectra need | memory |
 //! | [`fused`] | several levels a pass, several spectra a block | FP32 instructions, shared memory |
 //! | [`two_pass`] | several levels a pass, points kept in global memory once | memory, L2 cache |
 //! | [`levels`] | any size that fits shared memory, a level at a time | shared memory |
@@ -12,17 +12,13 @@
 //! Transforms are made in place: bin `k` of a column `p` of span `s` lies at `p + at(k) Z / s`
 //! ([`bin_at`](crate::abi::channelise::bin_at) is the inverse of `at`), which bit reversal gives.
 
-#[cfg(not(corrust_target = "sm_90a"))]
-pub mod decode;
-#[cfg(not(corrust_target = "sm_90a"))]
 pub mod filter;
-#[cfg(not(corrust_target = "sm_90a"))]
 pub mod finish;
-#[cfg(not(corrust_target = "sm_90a"))]
 pub mod fused;
 #[cfg(not(corrust_target = "sm_90a"))]
-pub mod levels;
+pub mod keep;
 #[cfg(not(corrust_target = "sm_90a"))]
+pub mod levels;
 pub mod pass;
 pub mod sample;
 #[cfg(not(corrust_target = "sm_90a"))]
@@ -30,7 +26,7 @@ pub mod two_pass;
 pub mod value;
 
 use crate::{
-    abi::channelise::{Channelise, Complex, Real},
+    abi::channelise::{Channelise, Complex, Real, raw},
     isa::common::{add_f32, fma_f32, load_global_2, mul_f32, neg_f32, sub_f32},
 };
 
@@ -63,6 +59,22 @@ impl Real for f32 {
     #[inline(always)]
     fn neg(self) -> f32 {
         neg_f32(self)
+    }
+}
+
+/// The same parameters, of which the compiler knows what [`is_known`](crate::abi::channelise::is_known) says.
+#[inline(always)]
+const fn known(p: Channelise, residues: u32) -> Channelise {
+    Channelise {
+        residues,
+        size: residues / 2,
+        tap_count: 8,
+        hop: residues,
+        turn: 0,
+        encoding: raw::I8,
+        complex: 0,
+        time_stride: 1,
+        ..p
     }
 }
 

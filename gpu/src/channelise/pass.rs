@@ -273,7 +273,7 @@ pub unsafe fn first(radix: u32, room: Shared, rows: u32) {
         match radix {
             32 => first_of::<32>(room, rows),
             16 => first_of::<16>(room, rows),
-            12 => first_to::<12>(room, room.size / 12, rows),
+            12 => first_to::<12, false>(room, room.size / 12, rows),
             _ => first_of::<8>(room, rows),
         }
     }
@@ -286,65 +286,42 @@ unsafe fn first_of<const R: usize>(room: Shared, rows: u32) {
     // SAFETY: the caller's promise.
     unsafe {
         match room.size / R as u32 {
-            8 => first_to::<R>(room, 8, rows),
-            64 => first_to::<R>(room, 64, rows),
-            128 => first_to::<R>(room, 128, rows),
-            columns if R > 16 => first_along::<R>(room, columns, rows),
-            columns => first_to::<R>(room, columns, rows),
+            8 => first_to::<R, false>(room, 8, rows),
+            64 => first_to::<R, false>(room, 64, rows),
+            128 => first_to::<R, false>(room, 128, rows),
+            columns if R > 16 => first_to::<R, true>(room, columns, rows),
+            columns => first_to::<R, false>(room, columns, rows),
         }
     }
 }
 
-/// A first pass of `R` that leaves so many columns.
+/// A first pass of `R` that leaves so many columns. `ALONG`: a place is made from the one before, as all would fill
+/// the registers; columns are then a multiple of what lies between pads.
 #[inline(always)]
-unsafe fn first_to<const R: usize>(room: Shared, columns: u32, rows: u32) {
+unsafe fn first_to<const R: usize, const ALONG: bool>(room: Shared, columns: u32, rows: u32) {
     let share = Share::new(columns);
     let mut item = share.item;
     while item < columns {
         let mut row = share.team;
         while row < rows {
             let start = room.start(row, item);
-            let mut points = [[0.0_f32; 2]; R];
-            // SAFETY: points of the row's, of this thread only.
-            unsafe {
-                for index in 0..R {
-                    points[index] = room.load(start, index as u32 * columns);
-                }
-                samples_to_bins(&mut points);
-                for index in 0..R {
-                    room.store(start, index as u32 * columns, points[index]);
-                }
-            }
-            row += share.teams;
-        }
-        item += share.step;
-    }
-}
-
-/// A first pass of `R` that leaves so many columns, a multiple of what lies between pads: a place is made from the one before, as
-/// all would fill the registers.
-#[inline(always)]
-unsafe fn first_along<const R: usize>(room: Shared, columns: u32, rows: u32) {
-    let share = Share::new(columns);
-    let step = point_offset(columns);
-    let mut item = share.item;
-    while item < columns {
-        let mut row = share.team;
-        while row < rows {
-            let start = room.start(row, item);
+            let next = |place: u32, index: usize| match ALONG {
+                true => opaque(place + point_offset(columns)),
+                false => start + point_offset(index as u32 * columns),
+            };
             let mut points = [[0.0_f32; 2]; R];
             // SAFETY: points of the row's, of this thread only.
             unsafe {
                 let mut place = start;
                 for index in 0..R {
                     points[index] = load_point(place);
-                    place = opaque(place + step);
+                    place = next(place, index + 1);
                 }
                 samples_to_bins(&mut points);
                 let mut place = start;
                 for index in 0..R {
                     store_point(place, points[index]);
-                    place = opaque(place + step);
+                    place = next(place, index + 1);
                 }
             }
             row += share.teams;

@@ -17,6 +17,7 @@ use crate::{
     channelise::{
         filter::Filter,
         finish::{Bins, Finish, Twins},
+        known,
         pass::{
             Columns, LAST, Line, Merge, Room, Shared, divide, first, first_radix, next_radix, pass,
             power,
@@ -54,12 +55,28 @@ impl Lot {
 kernel! {
     /// Columns of two inputs, a run of spectra.
     fn channelise_columns(p: Channelise) {
+        columns::<false>(&p)
+    }
+}
+
+kernel! {
+    /// Columns of two inputs, a run of spectra, of known samples.
+    fn channelise_columns_i8(p: Channelise) {
+        columns::<true>(&known(p, p.residues))
+    }
+}
+
+/// Columns of two inputs, a run of spectra. `KNOWN`: see [`Filter::filter`].
+#[inline(always)]
+unsafe fn columns<const KNOWN: bool>(p: &Channelise) {
+    // SAFETY: the parameters are as declared, the block has the rows.
+    unsafe {
         // Columns that there are.
         let all = power(p.size, p.span);
         let [rest, tile] = divide(block(), power(all, p.columns));
         let [number, pair] = divide(rest, p.group / 2);
         let pair = 2 * pair;
-        let lot = Lot::new(&p, number);
+        let lot = Lot::new(p, number);
         let (column, shift) = (tile * p.columns, p.columns.trailing_zeros());
         let room = Shared { size: p.span * p.columns };
         let filter = Filter {
@@ -71,27 +88,29 @@ kernel! {
             shift,
             pitch: all,
         };
-        filter.filter(&p);
+        filter.filter::<KNOWN, 0>(p);
         barrier();
-        let rows = FUSED_SPECTRA * 2;
+        let there = p.count - lot.spectrum;
+        let rows = 2 * if there < FUSED_SPECTRA { there } else { FUSED_SPECTRA };
         let mut span = first_radix(p.span);
         first(span, room, rows);
         let to = Columns {
-            line: Line { address: lot.points(&p, 0, pair) + 8 * column as u64, pitch: p.size },
+            line: Line { address: lot.points(p, 0, pair) + 8 * column as u64, pitch: p.size },
             apart: p.group,
             shift,
             all,
         };
-        let mut merge = Merge { size: room.size, rows, row: 0, span, part: 0, parts: 1, wait: true };
+        let mut merge =
+            Merge { size: room.size, rows, row: 0, span, part: 0, parts: 1, wait: true };
         let mut left = power(p.span, span);
         while left > LAST {
             let radix = next_radix(left);
-            pass(&p, radix, merge, room, room);
+            pass(p, radix, merge, room, room);
             span *= radix;
             left = power(left, radix);
             merge = Merge { span, ..merge };
         }
-        pass(&p, left, merge, room, to);
+        pass(p, left, merge, room, to);
     }
 }
 

@@ -101,6 +101,89 @@ pub unsafe fn copy_tensor_3d(shared: u32, map: u64, [x, y, z]: [u32; 3], barrier
     };
 }
 
+/// `%cluster_ctarank`: the block's number in its cluster.
+#[inline(always)]
+pub fn cluster_rank() -> u32 {
+    let rank: u32;
+    // SAFETY: reads a register.
+    unsafe {
+        ptx!("mov.u32 {}, %cluster_ctarank;", out(reg32) rank, options(pure, nomem, nostack))
+    };
+    rank
+}
+
+/// `barrier.cluster.arrive.release.aligned`: what the thread stored to shared memory before is seen by those of
+/// the cluster that [`cluster_wait`].
+///
+/// Cluster-wise: all threads of all its blocks.
+#[inline(always)]
+pub fn cluster_arrive() {
+    // SAFETY: the kernels call it with all threads.
+    unsafe { ptx!("barrier.cluster.arrive.release.aligned;") };
+}
+
+/// `barrier.cluster.arrive.relaxed.aligned`: as [`cluster_arrive`], but what the thread stored need not be seen.
+///
+/// Cluster-wise: all threads of all its blocks.
+#[inline(always)]
+pub fn cluster_arrive_relaxed() {
+    // SAFETY: the kernels call it with all threads.
+    unsafe { ptx!("barrier.cluster.arrive.relaxed.aligned;") };
+}
+
+/// `barrier.cluster.wait.acquire.aligned`: waits until all threads of the cluster have arrived.
+///
+/// Cluster-wise: all threads of all its blocks.
+#[inline(always)]
+pub fn cluster_wait() {
+    // SAFETY: the kernels call it with all threads, each once after it arrived.
+    unsafe { ptx!("barrier.cluster.wait.acquire.aligned;") };
+}
+
+/// `mapa.shared::cluster.u32`: where block `rank` of the cluster has what lies at `shared`.
+#[inline(always)]
+pub fn of_block(shared: u32, rank: u32) -> u32 {
+    let address: u32;
+    // SAFETY: computes an address.
+    unsafe {
+        ptx!(
+            "mapa.shared::cluster.u32 {}, {}, {};",
+            out(reg32) address, in(reg32) shared, in(reg32) rank,
+            options(pure, nomem, nostack),
+        )
+    };
+    address
+}
+
+/// `ld.shared::cluster.u32`.
+///
+/// # Safety
+/// `address` is 4-byte aligned shared memory of a block of the cluster, which has not ended.
+#[inline(always)]
+pub unsafe fn load_cluster(address: u32) -> u32 {
+    let value: u32;
+    // SAFETY: the caller's promise.
+    unsafe { ptx!("ld.shared::cluster.u32 {}, [{}];", out(reg32) value, in(reg32) address) };
+    value
+}
+
+/// `ld.shared::cluster.v2.u32`.
+///
+/// # Safety
+/// As [`load_cluster`]'s, 8-byte aligned.
+#[inline(always)]
+pub unsafe fn load_cluster_2(address: u32) -> [u32; 2] {
+    let [a, b]: [u32; 2];
+    // SAFETY: the caller's promise.
+    unsafe {
+        ptx!(
+            "ld.shared::cluster.v2.u32 {{{}, {}}}, [{}];",
+            out(reg32) a, out(reg32) b, in(reg32) address,
+        )
+    };
+    [a, b]
+}
+
 /// `elect.sync`: true in one lane of the warp. In what that lane does alone the assembler knows that what
 /// is the same in all lanes is so.
 ///

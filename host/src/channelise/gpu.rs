@@ -2,21 +2,22 @@
 //!
 //! ```text
 //! block ------------------------------------------> spectra that begin in it
-//! [decode] its last samples, and those before -> seam -> spectra that began before the next block
+//! [keep] its last samples, and those before -> seam -> spectra that began before the next block
 //! ```
 //!
 //! Kernel `two-pass` makes a few lots at a time, so that what lies between its two launches stays small.
 //!
-//! Samples in the GPU's memory are read where they lie. Those that later spectra need are kept as f32 in the
-//! seam, to which the first of the next block are joined.
+//! Samples in the GPU's memory are read where they lie. Those that later spectra need are kept in the seam as they
+//! are, in rows of an input each, to which the first of the next block are joined.
 
 use std::sync::Arc;
 
 use corrust_gpu::abi::{
     Kernel as Entry,
     channelise::{
-        BINS, COLUMNS, Channelise, DECODE, Decode, FUSED, FUSED_SPECTRA, FUSED_THREADS, LEVELS,
-        LEVELS_SIZE, MISSING, Place, bin_at, is_fused, output, raw, spectrum_bytes, twiddle, unit,
+        BINS, CLUSTER_INPUTS, CLUSTERS, COLUMNS, COLUMNS_I8, Channelise, FUSED, FUSED_I8, FUSED_OF,
+        FUSED_SPECTRA, FUSED_THREADS, KEEP, Keep, LEVELS, LEVELS_SIZE, MISSING, Place, bin_at,
+        is_fused, is_known, output, raw, spectrum_bytes, twiddle, unit,
     },
 };
 use num_complex::Complex;
@@ -33,7 +34,7 @@ use crate::{
 const MOST_INPUTS: usize = 16;
 
 /// Bytes between the launches of the two-pass kernel, unless one lot has more.
-const POINTS_BYTES: usize = 256 << 20;
+const POINTS_BYTES: usize = 1 << 30;
 /// Most points of a column of the two-pass kernel.
 const MOST_SPAN: usize = 512;
 /// Columns that a block of it may have, from most to least: 32 real samples are four sectors of memory.
@@ -81,7 +82,7 @@ pub(super) struct GpuBackend {
     /// Brings samples from host memory.
     feeder: Feeder,
     spectra: Buffer,
-    /// Samples `kept` to `kept + held` of the stream, f32, `[input][time]`.
+    /// Samples `kept` to `kept + held` of the stream, `[input][time]`.
     seam: Buffer,
     /// What the seam is next made in.
     spare: Buffer,
@@ -272,12 +273,15 @@ impl GpuBackend {
         };
         match self.kernel {
             Kernel::Fused => {
-                let geometry = fused(gpu, &self.shape).expect("checked when it was chosen");
+                let geometry = together(gpu, &parameters)
+                    .or_else(|| fused(gpu, &self.shape, is_known(&parameters)))
+                    .expect("checked when it was chosen");
                 parameters.group = geometry.group as u32;
                 enqueue(&geometry.kernel, lots(geometry.group), &parameters)
             }
             Kernel::TwoPass => {
-                let geometry = two_pass(gpu, &self.shape).expect("checked when it was chosen");
+                let geometry = two_pass(gpu, &self.shape, is_known(&parameters))
+                    .expect("checked when it was chosen");
                 let Split { group, span, columns, .. } = geometry;
                 let lot = FUSED_SPECTRA as usize * group * 8 * channels;
                 let lots = lots(group);
@@ -349,19 +353,19 @@ impl GpuBackend {
         Ok(stream)
     }
 
-    /// f32 numbers of a sample in the seam.
-    fn parts(&self) -> usize {
-        if self.shape.raw.is_complex() { 2 } else { 1 }
+    /// Bytes of a row of the seam that holds so many samples.
+    fn row_bytes(&self, held: usize) -> usize {
+        (held * self.shape.raw.bits()).div_ceil(8).next_multiple_of(ALIGNMENT)
     }
 
     /// The samples in the seam.
     fn seam_view(&self) -> View {
         View {
-            encoding: raw::F32,
+            encoding: encoding(self.shape.raw),
             address: self.seam.address(),
             start: self.kept as i64,
             origin: 0,
-            input_stride: self.held as u64,
+            input_stride: (8 * self.row_bytes(self.held) / self.shape.raw.bits()) as u64,
             time_stride: 1,
         }
     }
@@ -369,45 +373,29 @@ impl GpuBackend {
     /// Makes the seam hold samples `first` to `end`: those of them that it has, and others of `view`.
     fn resize(&mut self, stream: Stream, view: &View, first: u64, end: u64) -> Result<()> {
         let Shape { inputs, .. } = self.shape;
-        let size = 4 * self.parts();
         let held = (end - first) as usize;
-        self.spare.reserve(inputs * held * size)?;
         let have = self.kept + self.held as u64;
-        let common = have.saturating_sub(first).min(held as u64) as usize;
-        if common > 0 {
-            let rows = Rows {
-                from: (first - self.kept) as usize * size,
-                from_pitch: self.held * size,
-                to: 0,
-                to_pitch: held * size,
-                width: common * size,
-                count: inputs,
-            };
-            // SAFETY: both buffers hold these rows.
-            unsafe {
-                self.gpu.copy_rows(stream, self.spare.address(), self.seam.address(), &rows)?;
-            }
-        }
-        let rest = held - common;
-        if rest > 0 {
-            let parameters = Decode {
-                samples: view.address,
-                decoded: self.spare.address() + (common * size) as u64,
-                origin: ((first + common as u64) as i64 - view.start) as u64 + view.origin,
-                input_stride: view.input_stride,
-                time_stride: view.time_stride,
-                decoded_stride: held as u64,
-                times: rest as u64,
-                inputs: inputs as u32,
-                encoding: view.encoding,
-                parts: self.parts() as u32,
-                reserved: 0,
-            };
-            let items = inputs * rest * self.parts();
-            let blocks = items.div_ceil(DECODE.entry.threads as usize).min(1 << 16);
-            // SAFETY: the view has these samples, the buffer room for them.
-            unsafe { self.gpu.launch(stream, &DECODE, blocks as u32, &parameters)? };
-        }
+        let common = have.saturating_sub(first).min(held as u64);
+        let pitch = self.row_bytes(held);
+        self.spare.reserve(inputs * pitch)?;
+        let parameters = Keep {
+            before: self.seam.address(),
+            samples: view.address,
+            kept: self.spare.address(),
+            first: first - self.kept,
+            common,
+            origin: ((first + common) as i64 - view.start) as u64 + view.origin,
+            input_stride: view.input_stride,
+            time_stride: view.time_stride,
+            before_pitch: self.row_bytes(self.held) as u64,
+            kept_pitch: pitch as u64,
+            times: held as u64,
+            inputs: inputs as u32,
+            bits: self.shape.raw.bits() as u32,
+        };
+        let blocks = (inputs * pitch / 4).div_ceil(KEEP.entry.threads as usize).min(1 << 16);
+        // SAFETY: the view has these samples, the buffers room for them.
+        unsafe { self.gpu.launch(stream, &KEEP, blocks as u32, &parameters)? };
         std::mem::swap(&mut self.seam, &mut self.spare);
         (self.kept, self.held) = (first, held);
         Ok(())
@@ -512,14 +500,38 @@ struct Geometry {
     group: usize,
 }
 
-/// The launch of the fused kernel for a shape, if it takes it.
-fn fused(gpu: &Arc<dyn Gpu>, shape: &Shape) -> Option<Geometry> {
+/// The kernel of a list that is for so many residues.
+fn of(kernels: &[(u32, Entry<Channelise>)], residues: u32) -> Option<&Entry<Channelise>> {
+    kernels.iter().find(|(of, _)| *of == residues).map(|(_, kernel)| kernel)
+}
+
+/// The launch of the fused kernel for a shape, if it takes it; `known`: for samples that [`is_known`].
+fn fused(gpu: &Arc<dyn Gpu>, shape: &Shape, known: bool) -> Option<Geometry> {
     if !is_fused(shape.channels as u32) {
         return None;
     }
+    let kernel =
+        if known { of(&FUSED_OF, shape.residues() as u32).unwrap_or(&FUSED_I8) } else { &FUSED };
     let of_input = (FUSED_SPECTRA * spectrum_bytes(shape.channels as u32)) as usize;
-    let (kernel, fit) = fit(gpu, &FUSED, of_input, &groups(shape), &[4, 2])?;
+    let (kernel, fit) = fit(gpu, kernel, of_input, &groups(shape), &[4, 2])?;
     Some(Geometry { kernel, group: fit })
+}
+
+/// The launch of the fused kernel in clusters, if it takes these samples and makes these spectra.
+fn together(gpu: &Arc<dyn Gpu>, p: &Channelise) -> Option<Geometry> {
+    let takes = is_known(p)
+        && p.inputs.is_multiple_of(CLUSTER_INPUTS)
+        && p.spectra.is_multiple_of(16)
+        && p.output == output::CI8
+        && p.value_stride == 1
+        && p.spectrum_stride < 1 << 30
+        && p.places == 0
+        && p.inverted == 0;
+    let kernel = of(&CLUSTERS, p.residues).filter(|_| takes)?;
+    let facts = gpu.facts();
+    let fits = facts.runs(kernel.entry.target) && kernel.entry.shared_bytes <= facts.shared_bytes;
+    let group = (CLUSTER_INPUTS / kernel.entry.cluster) as usize;
+    fits.then_some(Geometry { kernel: *kernel, group })
 }
 
 /// Numbers of inputs that a block may have, from most to least.
@@ -565,8 +577,8 @@ struct Split {
     columns: usize,
 }
 
-/// The launches of the two-pass kernel for a shape, if it takes it.
-fn two_pass(gpu: &Arc<dyn Gpu>, shape: &Shape) -> Option<Split> {
+/// The launches of the two-pass kernel for a shape, if it takes it; `known`: for samples that [`is_known`].
+fn two_pass(gpu: &Arc<dyn Gpu>, shape: &Shape, known: bool) -> Option<Split> {
     let size = shape.channels;
     // As many columns as a column has points, or more where points are many.
     let all = (1_usize << size.ilog2().div_ceil(2)).max((size / MOST_SPAN).next_power_of_two());
@@ -574,8 +586,9 @@ fn two_pass(gpu: &Arc<dyn Gpu>, shape: &Shape) -> Option<Split> {
     if !size.is_multiple_of(all) || !is_fused(span as u32) {
         return None;
     }
+    let kernel = if known { &COLUMNS_I8 } else { &COLUMNS };
     let of_column = 2 * FUSED_SPECTRA as usize * spectrum_bytes(span as u32) as usize;
-    let (of_columns, columns) = fit(gpu, &COLUMNS, of_column, &COLUMNS_OF_BLOCK, &[2])?;
+    let (of_columns, columns) = fit(gpu, kernel, of_column, &COLUMNS_OF_BLOCK, &[2])?;
     let (of_bins, group) =
         fit(gpu, &BINS, 2 * spectrum_bytes(all as u32) as usize, &groups(shape), &[2])?;
     Some(Split { of_columns, of_bins, group, span, columns })
@@ -586,8 +599,8 @@ fn choose(gpu: &Arc<dyn Gpu>, shape: &Shape, wanted: Kernel) -> Result<Kernel> {
     let levels = shape.channels <= LEVELS_SIZE as usize
         && 8 * shape.channels <= gpu.facts().shared_bytes as usize;
     let takes = |kernel| match kernel {
-        Kernel::Fused => fused(gpu, shape).is_some(),
-        Kernel::TwoPass => two_pass(gpu, shape).is_some(),
+        Kernel::Fused => fused(gpu, shape, false).is_some(),
+        Kernel::TwoPass => two_pass(gpu, shape, false).is_some(),
         _ => levels,
     };
     let kernels = [Kernel::Fused, Kernel::TwoPass, Kernel::Levels];

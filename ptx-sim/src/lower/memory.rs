@@ -17,6 +17,19 @@ impl Lower<'_> {
             "ld" | "ldu" => self.load(words, operands)?,
             "st" => self.store(words, operands)?,
             "atom" | "red" => self.atomic(opcode == "red", words, operands)?,
+            "mapa" => {
+                self.class(Class::Other);
+                if !words.take("shared::cluster") || words.ty()?.bytes() != 4 {
+                    return Err("expected .shared::cluster.u32".into());
+                }
+                let [d, a, block] = operands else {
+                    return Err(format!("expected 3 operands, found {}", operands.len()));
+                };
+                let d = self.destination(d, Type::U32)?;
+                let a = self.source(a, Type::U32)?;
+                let block = self.source(block, Type::U32)?;
+                self.emit(Op::MapToBlock { d, a, block });
+            }
             "prefetch" | "prefetchu" => {
                 self.class(Class::Other);
                 words.space();

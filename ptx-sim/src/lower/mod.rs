@@ -107,6 +107,7 @@ impl<'a> Lower<'a> {
                 dynamic_base: 0,
                 maxntid: None,
                 reqntid: false,
+                cluster: 1,
                 granule: 4,
                 touches: Vec::new(),
             },
@@ -137,6 +138,7 @@ impl<'a> Lower<'a> {
         self.program.name.clone_from(&entry.name);
         self.program.maxntid = entry.maxntid;
         self.program.reqntid = entry.reqntid;
+        self.program.cluster = entry.cluster;
         let mut scope = Scope::default();
         let mut offset = 0u32;
         for param in &entry.params {
@@ -729,8 +731,8 @@ fn special(name: &str) -> Option<Constant> {
     let value = match (stem, axis) {
         ("%tid", 0..3) => Special::Tid(axis),
         ("%ntid", 0..3) => Special::Ntid(axis),
-        ("%ctaid" | "%clusterid", 0..3) => Special::Ctaid(axis),
-        ("%nctaid" | "%nclusterid", 0..3) => Special::Nctaid(axis),
+        ("%ctaid", 0..3) => Special::Ctaid(axis),
+        ("%nctaid", 0..3) => Special::Nctaid(axis),
         ("%laneid", 3) => Special::Laneid,
         ("%warpid", 3) => Special::Warpid,
         ("%nwarpid", 3) => Special::Nwarpid,
@@ -741,13 +743,14 @@ fn special(name: &str) -> Option<Constant> {
         ("%lanemask_ge", 3) => Special::LanemaskGe,
         ("%dynamic_smem_size", 3) => Special::DynamicShared,
         ("%total_smem_size", 3) => Special::TotalShared,
-        // One block is a cluster of its own; one multiprocessor runs the grid.
-        ("%cluster_ctaid", 0..3) | ("%cluster_ctarank" | "%smid" | "%gridid", 3) => {
-            return Some(Constant::Bits(0));
-        }
-        ("%cluster_nctaid", 0..3) | ("%cluster_nctarank" | "%nsmid", 3) => {
-            return Some(Constant::Bits(1));
-        }
+        ("%clusterid", 0..3) => Special::ClusterId(axis),
+        ("%nclusterid", 0..3) => Special::ClusterCount(axis),
+        // Clusters lie along x.
+        ("%cluster_ctaid", 0) | ("%cluster_ctarank", 3) => Special::ClusterRank,
+        ("%cluster_nctaid", 0) | ("%cluster_nctarank", 3) => Special::ClusterSize,
+        // One multiprocessor runs the grid.
+        ("%cluster_ctaid", 1..3) | ("%smid" | "%gridid", 3) => return Some(Constant::Bits(0)),
+        ("%cluster_nctaid", 1..3) | ("%nsmid", 3) => return Some(Constant::Bits(1)),
         ("%is_explicit_cluster", 3) => return Some(Constant::Bits(0)),
         ("WARP_SZ", 3) => return Some(Constant::Bits(32)),
         _ => return None,

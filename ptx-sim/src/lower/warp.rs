@@ -170,7 +170,17 @@ impl Lower<'_> {
             return Ok(());
         }
         if words.take("cluster") {
-            return Err("thread block clusters are not modelled".into());
+            words.take("aligned");
+            let op = if words.take("arrive") {
+                Op::ClusterArrive
+            } else if words.take("wait") {
+                Op::ClusterWait
+            } else {
+                return Err("expected .arrive or .wait".into());
+            };
+            words.ordering();
+            self.emit(op);
+            return Ok(());
         }
         words.take("cta");
         words.take("aligned");

@@ -7,7 +7,8 @@ use crate::lanes::{Class, LANES, Mask, lanes};
 use crate::measure;
 use crate::memory::Region;
 use crate::program::{
-    Address, Atomic, LOCAL_WINDOW, Load, PARAM_WINDOW, Rmw, SHARED_WINDOW, Store, WINDOW,
+    Address, Atomic, CLUSTER_SHIFT, LOCAL_WINDOW, Load, PARAM_WINDOW, Rmw, SHARED_WINDOW, Store,
+    WINDOW,
 };
 use crate::syntax::ast::{Space, Type};
 
@@ -185,8 +186,16 @@ impl Team<'_> {
             Space::Shared => {
                 self.count_shared(at, mask, total);
                 for lane in lanes(mask) {
-                    let address = self.shared.locate(lane, at[lane], total, total)?;
                     let actor = self.actor(warp, lane);
+                    if at[lane] >> CLUSTER_SHIFT != 0 {
+                        let (peer, address) = self.peer(lane, at[lane], total)?;
+                        peer.has(address, total).map_err(|c| self.refuse(actor, c))?;
+                        for (e, values) in values[..count].iter_mut().enumerate() {
+                            values[lane] = peer.load(address + e as u32 * bytes, bytes);
+                        }
+                        continue;
+                    }
+                    let address = self.shared.locate(lane, at[lane], total, total)?;
                     self.shared
                         .read(&self.clocks, actor, address, total)
                         .map_err(|c| self.refuse(actor, c))?;

@@ -91,6 +91,12 @@ pub fn launch_with(
     if blocks == 0 || x > MAX_GRID[0] || y > MAX_GRID[1] || z > MAX_GRID[2] {
         return Err(refuse(format!("a grid of {:?}, expected 1 to {MAX_GRID:?}", launch.grid)));
     }
+    let cluster = program.cluster;
+    if !x.is_multiple_of(cluster) {
+        return Err(refuse(format!(
+            "a grid of {x} blocks along x, expected a multiple of {cluster}: a cluster"
+        )));
+    }
     let blocks = blocks as u64;
     if launch.params.len() != program.param_bytes as usize {
         return Err(refuse(format!(
@@ -136,22 +142,31 @@ pub fn launch_with(
         checks,
     };
     let [width, height, _] = launch.grid.map(u64::from);
-    let counts = (0..blocks)
+    let counts = (0..blocks / u64::from(cluster))
         .into_par_iter()
         .try_fold(
-            || Team::new(&env),
-            |mut team, index| {
+            || (0..cluster).map(|_| Team::new(&env)).collect::<Vec<_>>(),
+            |mut teams, index| {
+                let index = index * u64::from(cluster);
                 let block = [index % width, index / width % height, index / width / height];
-                team.run(block.map(|i| i as u32))?;
-                Ok(team)
+                Team::run(&mut teams, block.map(|i| i as u32))?;
+                Ok(teams)
             },
         )
-        .map(|team: Result<Team, Error>| team.map(Team::into_counts))
+        .map(|teams: Result<Vec<Team>, Error>| {
+            let counts = teams?.into_iter().map(Team::into_counts);
+            Ok(counts.reduce(|a, b| sum(&a, &b)).unwrap_or_default())
+        })
         .try_reduce(Vec::new, |a, b| {
             if a.is_empty() {
                 return Ok(b);
             }
-            Ok(a.iter().zip(&b).map(|(a, b)| a.plus(b)).collect::<Vec<Counts>>())
+            Ok(sum(&a, &b))
         })?;
     Ok(Report::new(launch.entry, blocks, &program.sources, &counts))
+}
+
+/// Counts of all sources, added.
+fn sum(a: &[Counts], b: &[Counts]) -> Vec<Counts> {
+    a.iter().zip(b).map(|(a, b)| a.plus(b)).collect()
 }

@@ -2,6 +2,7 @@
 
 mod access;
 pub(crate) mod clocks;
+mod cluster;
 mod collective;
 mod copies;
 mod engine;

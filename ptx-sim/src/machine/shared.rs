@@ -169,6 +169,23 @@ impl Shared {
         &mut self.data[at as usize..(at + bytes) as usize]
     }
 
+    /// What other blocks of a cluster may read: the bytes, and which of them were written.
+    pub fn published(&self) -> Self {
+        let Self { shift, granules, warps, checks, .. } = *self;
+        let (data, writes) = (self.data.clone(), self.writes.clone());
+        Self { data, shift, writes, reads: Vec::new(), granules, warps, checks }
+    }
+
+    /// Whether all of these bytes may be read of what a block has [`published`](Self::published).
+    pub fn has(&self, at: u32, bytes: u32) -> Result<(), Conflict> {
+        match self.span(at, bytes).find(|&g| self.writes[g].clock == 0) {
+            Some(g) if self.checks.uninitialised => {
+                Err(Conflict::Uninitialised { at: (g << self.shift) as u32 })
+            }
+            _ => Ok(()),
+        }
+    }
+
     #[inline(always)]
     fn span(&self, at: u32, bytes: u32) -> std::ops::RangeInclusive<usize> {
         (at >> self.shift) as usize..=((at + bytes - 1) >> self.shift) as usize

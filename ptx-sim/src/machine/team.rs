@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use super::clocks::Clocks;
+use super::cluster::Cluster;
 use super::collective::BarrierState;
 use super::copies::Copies;
 use super::engine::{MbarrierState, Transfer};
@@ -55,8 +56,9 @@ pub struct Team<'a> {
     pub multiplier: Multiplier,
     pub source: u32,
     executed: u64,
-    /// The warps of the last block, whose room the next one takes.
-    warps: Vec<Warp>,
+    pub cluster: Cluster,
+    /// The warps of the block; those of the last one give their room to the next.
+    pub warps: Vec<Warp>,
 }
 
 impl<'a> Team<'a> {
@@ -78,6 +80,7 @@ impl<'a> Team<'a> {
             multiplier: Multiplier::default(),
             source: 0,
             executed: 0,
+            cluster: Cluster::default(),
             warps: Vec::new(),
         }
     }
@@ -86,8 +89,8 @@ impl<'a> Team<'a> {
         self.counts
     }
 
-    /// Runs one block to its end.
-    pub fn run(&mut self, block: [u32; 3]) -> Result<(), Error> {
+    /// Begins a block.
+    pub fn start(&mut self, block: [u32; 3]) {
         let env = self.env;
         let threads: u32 = env.block.iter().product();
         let count = (threads as usize).div_ceil(LANES);
@@ -110,6 +113,12 @@ impl<'a> Team<'a> {
         let mut warps = std::mem::take(&mut self.warps);
         warps.extend((warps.len()..count).map(Warp::new));
         warps.iter_mut().for_each(|warp| warp.start(env, block));
+        self.warps = warps;
+    }
+
+    /// Runs the block until all its warps wait or have ended.
+    pub fn go_on(&mut self) -> Result<(), Error> {
+        let mut warps = std::mem::take(&mut self.warps);
         loop {
             let mut moved = false;
             for warp in &mut warps {
@@ -118,12 +127,9 @@ impl<'a> Team<'a> {
                     self.advance(warp)?;
                 }
             }
-            if self.live_warps == 0 {
+            if !moved || self.live_warps == 0 {
                 self.warps = warps;
                 return Ok(());
-            }
-            if !moved {
-                return Err(self.deadlock(&warps));
             }
         }
     }
@@ -151,10 +157,18 @@ impl<'a> Team<'a> {
                 warp.state = State::Ready;
                 true
             }
+            State::Cluster => {
+                let completed = self.cluster_completed(warp);
+                if completed {
+                    warp.state = State::Ready;
+                }
+                completed
+            }
         }
     }
 
-    fn deadlock(&self, warps: &[Warp]) -> Error {
+    pub fn deadlock(&self) -> Error {
+        let warps = &self.warps;
         let waits: Vec<String> = warps
             .iter()
             .filter_map(|warp| {
@@ -169,10 +183,11 @@ impl<'a> Team<'a> {
                         });
                         format!("for the mbarrier at shared address 0x{address:x}{state}")
                     }
+                    State::Cluster => "at the barrier of the cluster".to_owned(),
                     State::Ready | State::Done => return None,
                 };
                 let inst = &self.env.program.insts[warp.pc.saturating_sub(match warp.state {
-                    State::Barrier { .. } => 1,
+                    State::Barrier { .. } | State::Cluster => 1,
                     _ => 0,
                 }) as usize];
                 let line = self.env.program.sources[inst.source as usize].line;
@@ -183,7 +198,7 @@ impl<'a> Team<'a> {
         let message = format!("deadlock: {}", waits.join("; "));
         let warp = &warps[stuck];
         let pc = match warp.state {
-            State::Barrier { .. } => warp.pc - 1,
+            State::Barrier { .. } | State::Cluster => warp.pc - 1,
             _ => warp.pc,
         };
         self.fault(warp, pc, &Stop::new(FaultKind::Deadlock, message))
@@ -331,6 +346,9 @@ impl<'a> Team<'a> {
             }
             Op::WarpSync { members } => self.warp_sync(warp, *members, mask)?,
             Op::Barrier(op) => return self.barrier(warp, op, mask),
+            Op::ClusterArrive => self.cluster_arrive(warp, mask)?,
+            Op::ClusterWait => return self.cluster_wait(warp, mask),
+            Op::MapToBlock { d, a, block } => Self::map_to_block(warp, [*d, *a, *block], mask),
             Op::CpAsync(op) => self.cp_async(warp, op, mask)?,
             Op::CpAsyncCommit => self.copies[warp.index].commit(mask),
             Op::CpAsyncWait { pending } => self.cp_async_wait(warp, mask, Some(*pending)),

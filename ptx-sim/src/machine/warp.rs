@@ -28,6 +28,8 @@ pub enum State {
         address: u32,
         seen: u64,
     },
+    /// At the barrier of the cluster.
+    Cluster,
     Done,
 }
 
@@ -71,6 +73,8 @@ pub struct Warp {
     pub wgmma: WgmmaState,
     /// Failures of `mbarrier.test_wait` in a row.
     pub spins: u32,
+    /// How often it arrived at the barrier of the cluster.
+    pub arrivals: u32,
 }
 
 impl Warp {
@@ -88,6 +92,7 @@ impl Warp {
             local: Vec::new(),
             wgmma: WgmmaState::default(),
             spins: 0,
+            arrivals: 0,
         }
     }
 
@@ -116,6 +121,7 @@ impl Warp {
         self.local.resize(program.local_bytes as usize * LANES, 0);
         self.wgmma = WgmmaState::default();
         self.spins = 0;
+        self.arrivals = 0;
     }
 
     /// Whether the lanes at hand have come to where they wait for the others.
@@ -203,6 +209,12 @@ fn special_value(special: Special, env: &Env, block: [u32; 3], thread: u32) -> u
         Special::LanemaskGe => !((1 << lane) - 1),
         Special::DynamicShared => env.dynamic_bytes,
         Special::TotalShared => env.shared_bytes,
+        Special::ClusterId(0) => block[0] / env.program.cluster,
+        Special::ClusterId(axis) => block[axis as usize],
+        Special::ClusterCount(0) => env.grid[0] / env.program.cluster,
+        Special::ClusterCount(axis) => env.grid[axis as usize],
+        Special::ClusterRank => block[0] % env.program.cluster,
+        Special::ClusterSize => env.program.cluster,
     };
     u64::from(value)
 }

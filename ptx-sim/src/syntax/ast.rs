@@ -120,6 +120,8 @@ pub struct Function {
     pub params: Vec<Variable>,
     pub maxntid: Option<[u32; 3]>,
     pub reqntid: bool,
+    /// Blocks of a cluster, along x.
+    pub cluster: u32,
     /// `None` for a declaration.
     pub body: Option<Vec<Statement>>,
     pub line: u32,

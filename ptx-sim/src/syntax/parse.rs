@@ -4,6 +4,9 @@ use super::ast::{Function, Init, Instruction, Operand, Space, Statement, Type, U
 use super::lex::{Kind, Token, lex};
 use crate::Error;
 
+/// Blocks of a cluster that every GPU with clusters allows.
+const MOST_BLOCKS: u32 = 8;
+
 /// Alignment of a variable at most.
 const MAX_ALIGN: u64 = 1 << 16;
 /// Elements of a variable at most; far more than any GPU's memory is an error and not an attempt.
@@ -382,6 +385,7 @@ impl Parser<'_> {
         let params = if self.is('(') { self.parameters()? } else { Vec::new() };
         let mut maxntid = None;
         let mut reqntid = false;
+        let mut cluster = 1;
         while let Some(word) = self.dotted().map(str::to_owned) {
             self.at += 1;
             match word.as_str() {
@@ -400,10 +404,31 @@ impl Parser<'_> {
                     self.int()?;
                 }
                 "noreturn" | "explicitcluster" => {}
-                "blocksareclusters" | "reqnctapercluster" => {
+                "reqnctapercluster" => {
+                    cluster = self.int()? as u32;
+                    while self.eat(',') {
+                        if self.int()? != 1 {
+                            return Err(Error::Syntax {
+                                line: self.line(),
+                                message: format!(
+                                    ".{word}: clusters along y and z are not modelled"
+                                ),
+                            });
+                        }
+                    }
+                    if !(1..=MOST_BLOCKS).contains(&cluster) {
+                        return Err(Error::Syntax {
+                            line: self.line(),
+                            message: format!(
+                                ".{word} {cluster}: expected 1 to {MOST_BLOCKS} blocks"
+                            ),
+                        });
+                    }
+                }
+                "blocksareclusters" => {
                     return Err(Error::Syntax {
                         line: self.line(),
-                        message: format!(".{word}: thread block clusters are not modelled"),
+                        message: format!(".{word}: grids counted in clusters are not modelled"),
                     });
                 }
                 "pragma" => self.skip_statement()?,
@@ -419,7 +444,7 @@ impl Parser<'_> {
             self.expect('{')?;
             Some(self.block()?)
         };
-        Ok(Function { name, is_entry, returns, params, maxntid, reqntid, body, line })
+        Ok(Function { name, is_entry, returns, params, maxntid, reqntid, cluster, body, line })
     }
 
     fn parameters(&mut self) -> Parsed<Vec<Variable>> {
