@@ -19,6 +19,10 @@
     allow(internal_features)
 )]
 #![cfg_attr(
+    all(target_arch = "nvptx64", feature = "rust-cuda"),
+    feature(link_llvm_intrinsics)
+)]
+#![cfg_attr(
     not(target_arch = "nvptx64"),
     allow(unreachable_code, unused_macros, unused_variables, unused_mut, unused_unsafe)
 )]
