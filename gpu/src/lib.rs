@@ -18,6 +18,7 @@
     feature(abi_ptx, asm_experimental_arch, stdarch_nvptx),
     allow(internal_features)
 )]
+#![cfg_attr(all(target_arch = "nvptx64", feature = "rust-cuda"), feature(link_llvm_intrinsics))]
 #![cfg_attr(
     not(target_arch = "nvptx64"),
     allow(unreachable_code, unused_macros, unused_variables, unused_mut, unused_unsafe)

@@ -15,15 +15,20 @@ fn main() -> Result<(), Box<dyn Error>> {
     let here = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     let folder = env::args_os().nth(1).map_or_else(|| here.join("target/ptx"), PathBuf::from);
     fs::create_dir_all(&folder)?;
-    let target = Target::Sm80;
-    // SAFETY: nothing else runs yet. The variable is for the kernels' build script.
-    unsafe { env::set_var("CORRUST_TARGET", target.name()) };
-    let kernels = CudaBuilder::new(here.join("kernels")).arch(NvvmArch::Compute80);
-    let compiled = kernels.build().map_err(|error| error.to_string())?;
-    for (name, ptx) in finish::finish(&fs::read_to_string(compiled)?, target)? {
-        let path = folder.join(format!("{name}.ptx"));
-        fs::write(&path, ptx)?;
-        println!("{}", path.display());
+    for target in Target::ALL {
+        let arch = match target {
+            Target::Sm80 => NvvmArch::Compute80,
+            Target::Sm90a => NvvmArch::Compute90a,
+        };
+        // SAFETY: nothing else runs. The variable is for the kernels' build script.
+        unsafe { env::set_var("CORRUST_TARGET", target.name()) };
+        let kernels = CudaBuilder::new(here.join("kernels")).arch(arch);
+        let compiled = kernels.build().map_err(|error| error.to_string())?;
+        for (name, ptx) in finish::finish(&fs::read_to_string(compiled)?, target)? {
+            let path = folder.join(format!("{name}.ptx"));
+            fs::write(&path, ptx)?;
+            println!("{}", path.display());
+        }
     }
     Ok(())
 }

@@ -181,7 +181,7 @@ parameters! {
 /// Bytes of shared memory of one row of [`BIN_GROUPS`]: products, zero-delay registers, and delay
 /// lines of a power of two.
 pub const fn row_bytes(groups: u32, lags: u32) -> u64 {
-    groups as u64 * (8 * lags as u64 + 8 + 4 * (lags as u64).next_power_of_two())
+    groups as u64 * (8 * lags as u64 + 8 + 4 * lags.next_power_of_two() as u64)
 }
 
 parameters! {

@@ -142,8 +142,9 @@ unsafe fn advance(p: &BinGroups, warp: u32, row: u64) {
             }
             warp_barrier();
 
-            // Compute: group k is due when the last k bits of the instant's number are ones.
-            let ones = (!now).trailing_zeros();
+            // Compute: group k is due when the last k bits of the instant's number are ones. There are no
+            // more groups than lanes.
+            let ones = (!now as u32).trailing_zeros();
             let due = if ones + 1 < p.groups { ones + 1 } else { p.groups };
             let mut group = 0;
             while group < due {

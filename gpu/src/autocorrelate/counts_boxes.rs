@@ -355,11 +355,11 @@ unsafe fn finish(p: &Counts, sums: &[[u32; 4]; TILES], gram: Gram<TILES>, sensor
             let half = lag / APART;
             // Of the rows of even instants, and of odd ones.
             let mut totals = [0u64; 2];
-            for row in 0..8 {
-                let column = APART + row - lag % APART;
-                let sum = gram.load(column / 8, 8 * half + row, column % 8);
-                totals[row as usize % 2] += sum as u64;
-            }
+            each!(row < 8, {
+                let column = APART + row as u32 - lag % APART;
+                let sum = gram.load(column / 8, 8 * half + row as u32, column % 8);
+                totals[row % 2] += sum as u64;
+            });
             transposed::add_products(p, sensor, lag, totals);
             lag += 32;
         }

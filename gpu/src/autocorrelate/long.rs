@@ -323,21 +323,21 @@ unsafe fn multiply<const NARROW: bool>(
         // SAFETY: the caller's promise.
         unsafe {
             let mut older = eight(shifted);
-            for half in 0..2 {
-                let z = eight(direct + 32 * half);
-                let newer = eight(shifted + 32 + 32 * half);
-                for i in 0..LAGS {
-                    for lag in 0..LAGS {
+            each!(half < 2, of 2 {
+                let z = eight(direct + 32 * half as u32);
+                let newer = eight(shifted + 32 + 32 * half as u32);
+                each!(i < LAGS, {
+                    each!(lag < LAGS, {
                         let f = if i < lag { older[LAGS + i - lag] } else { newer[i - lag] };
                         if NARROW {
                             narrow[lag] += z[i] * f;
                         } else {
                             sums[lag] += z[i] as u64 * f as u64;
                         }
-                    }
-                }
+                    });
+                });
                 older = newer;
-            }
+            });
         }
         if NARROW {
             for lag in 0..LAGS {

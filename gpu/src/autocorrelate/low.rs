@@ -352,6 +352,9 @@ impl Role {
     }
 }
 
+/// The most eights of bins that are multiplied together.
+const LONGEST_RUN: usize = 4;
+
 /// Adds the products of 8 `RUN` bins of two digits, from `bin` on, with those of the line, each 8
 /// with the 40 that begin `window` bins earlier.
 ///
@@ -370,24 +373,21 @@ unsafe fn multiply<const RUN: usize>(
     // As operand A low and high digits of either half, as operand B the halves of either digit.
     let direct = line.at(bin, row, matrix % 2 * 2 + matrix / 2);
     let delayed = line.row(bin.wrapping_sub(window) + row, matrix);
-    let mut b = [[0; 4]; COLUMNS];
+    let mut b = [[0; 4]; COLUMNS - 1 + LONGEST_RUN];
     // SAFETY: all lanes of the warp are here.
     unsafe {
         for tile in 0..COLUMNS - 1 {
             b[tile] = delayed.load(tile as u32);
         }
-        for i in 0..RUN {
+        each!(i < RUN, of 4 {
             let a = ldmatrix_x4(direct + 8 * i as u32 * BIN_BYTES);
-            b[COLUMNS - 1] = delayed.load((i + COLUMNS - 1) as u32);
-            for tile in 0..COLUMNS {
-                let [low0, low1, high0, high1] = b[tile];
+            b[i + COLUMNS - 1] = delayed.load((i + COLUMNS - 1) as u32);
+            each!(tile < COLUMNS, {
+                let [low0, low1, high0, high1] = b[i + tile];
                 mma_m16n8k32_u8(&mut sums[2 * tile], a, [low0, low1]);
                 mma_m16n8k32_u8(&mut sums[2 * tile + 1], a, [high0, high1]);
-            }
-            for tile in 0..COLUMNS - 1 {
-                b[tile] = b[tile + 1];
-            }
-        }
+            });
+        });
     }
 }
 
@@ -464,7 +464,7 @@ kernel! {
                 let bins = STEP >> role.group;
                 let mut run = 32 * role.part;
                 while run + 32 <= bins {
-                    multiply::<4>(&mut sums, line, first + run, window);
+                    multiply::<LONGEST_RUN>(&mut sums, line, first + run, window);
                     run += 32 * role.parts;
                 }
                 if bins < 32 {

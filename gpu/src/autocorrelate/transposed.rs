@@ -62,13 +62,15 @@ pub unsafe fn keep<const STEP: u32>(
     let mut kept = 0;
     while kept < STEP >> p.low {
         let bin = ((step * STEP) >> p.low) + kept;
-        let mut words = 0u128;
+        // The newest bin enters at the top.
+        let [mut low, mut high] = [0u64; 2];
         let mut sum = 0;
         let mut i = 0;
         while i < opaque(keep::BINS) {
             let instant = (bin + i) << p.low;
             let value = count(instant) + if p.low > 0 { count(instant + 1) } else { 0 };
-            words = words >> 16 | (value as u128) << 112;
+            low = low >> 16 | high << 48;
+            high = high >> 16 | (value as u64) << 48;
             sum += value;
             i += 1;
         }
@@ -78,7 +80,7 @@ pub unsafe fn keep<const STEP: u32>(
             halo: p.halo >> p.low,
             per_subsegment: p.subsegment >> p.low,
         };
-        let words = [0, 32, 64, 96].map(|shift| (words >> shift) as u32);
+        let words = [low as u32, (low >> 32) as u32, high as u32, (high >> 32) as u32];
         // SAFETY: the bins exist, and no other lane has them.
         if unsafe { bins.write(segment * SUBSEGMENTS + subsegment_at(lane), bin, words) } {
             total += sum;

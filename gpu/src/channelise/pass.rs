@@ -344,7 +344,7 @@ fn samples_to_bins<const R: usize>(points: &mut [Complex<f32>; R]) {
         }
         span = 3;
     }
-    for _ in 0..R.trailing_zeros() {
+    for _ in 0..(R as u32).trailing_zeros() {
         let half = R / (2 * span);
         for position in 0..span {
             let k = bin_at(position as u32, span as u32);
@@ -469,7 +469,7 @@ unsafe fn pass_to<const R: usize>(
 #[inline(always)]
 pub unsafe fn roots<const R: usize>(p: &Channelise, span: u32, position: u32) -> [Complex<f32>; R] {
     let mut roots = [[0.0_f32; 2]; R];
-    for level in 0..R.trailing_zeros() {
+    for level in 0..(R as u32).trailing_zeros() {
         let parts: usize = 1 << level;
         for part in 0..parts.div_ceil(2) {
             let at = (position << level) + 2 * part as u32;
@@ -483,7 +483,7 @@ pub unsafe fn roots<const R: usize>(p: &Channelise, span: u32, position: u32) ->
 /// The levels of a pass, in place, by its [`roots`].
 #[inline(always)]
 pub fn butterflies<const R: usize>(points: &mut [Complex<f32>; R], roots: &[Complex<f32>; R]) {
-    for level in 0..R.trailing_zeros() as usize {
+    for level in 0..(R as u32).trailing_zeros() as usize {
         let (parts, half): (usize, usize) = (1 << level, R >> (level + 1));
         for part in 0..parts {
             let w = roots[parts / 2 + part / 2];

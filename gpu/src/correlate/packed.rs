@@ -284,12 +284,12 @@ fn split<P: Packing, const ROWS: usize, const COLUMNS: usize>(
     fields: &mut [[P::Fields; COLUMNS]; ROWS],
     opaque_zero: u32,
 ) {
-    for row in 0..ROWS {
-        for column in 0..COLUMNS {
+    each!(row < ROWS, {
+        each!(column < COLUMNS, of 4 {
             sums[row][column] = P::split(sums[row][column], fields[row][column], opaque_zero);
             fields[row][column] = P::START;
-        }
-    }
+        });
+    });
 }
 
 /// The whole of a block's work: `ROWS` x `COLUMNS` baselines a thread (multiples of 4), of which

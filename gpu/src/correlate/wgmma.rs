@@ -53,7 +53,7 @@ use crate::{
     },
     correlate::{
         feed::{B1, Cf16, Ci4, Ci8, Delivered, Encoding, FRAGMENT_BYTES, Feed, Panels, Rows},
-        patch,
+        patch::{self, Corner},
         samples::{Bits, Half, Int8, Samples, TopNibbles},
         warpgroup::{Place, corner, take_tile},
     },
@@ -663,7 +663,13 @@ impl<S: Parts<F>, F: Feed> Correlator<'_, S, F> {
             match WORDS {
                 32 => patch::store_rows::<64>(corner, patch, F::row, value, S::add),
                 64 => patch::store_rows::<128>(corner, patch, F::row, value, S::add),
-                _ => patch::store_rows::<192>(corner, patch, F::row, value, S::add),
+                _ => {
+                    // In two parts: Rust-CUDA's LLVM unrolls no loop over the pieces of all.
+                    patch::store_rows::<128>(corner, patch, F::row, value, S::add);
+                    let right = &Corner { column: corner.column + 128, ..*corner };
+                    let value = |word: usize| value(64 + word);
+                    patch::store_rows::<64>(right, patch, F::row, value, S::add);
+                }
             }
         }
     }

@@ -31,7 +31,20 @@ pub fn blocks() -> u32 {
 
 /// `bar.sync 0`: every thread of the block waits here, and sees what the others stored to shared
 /// memory before.
+///
+/// `cuda_std::thread::sync_threads` calls a function that LLVM does not know to be convergent, and may
+/// make two of one in the sides of a branch (docs/rust-cuda.md).
 #[inline(always)]
 pub fn barrier() {
-    thread::sync_threads();
+    #[cfg(target_arch = "nvptx64")]
+    {
+        unsafe extern "C" {
+            #[link_name = "llvm.nvvm.barrier0"]
+            fn barrier0();
+        }
+        // SAFETY: the kernels call it where no thread of the block has left.
+        unsafe { barrier0() }
+    }
+    #[cfg(not(target_arch = "nvptx64"))]
+    unreachable!("device code runs on a GPU or in a simulator")
 }
