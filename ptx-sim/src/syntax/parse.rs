@@ -405,7 +405,8 @@ impl Parser<'_> {
                 }
                 "noreturn" | "explicitcluster" => {}
                 "reqnctapercluster" => {
-                    cluster = self.int()? as u32;
+                    let count = self.int()?;
+                    cluster = u32::try_from(count).unwrap_or(0);
                     while self.eat(',') {
                         if self.int()? != 1 {
                             return Err(Error::Syntax {
@@ -419,9 +420,7 @@ impl Parser<'_> {
                     if !(1..=MOST_BLOCKS).contains(&cluster) {
                         return Err(Error::Syntax {
                             line: self.line(),
-                            message: format!(
-                                ".{word} {cluster}: expected 1 to {MOST_BLOCKS} blocks"
-                            ),
+                            message: format!(".{word} {count}: expected 1 to {MOST_BLOCKS} blocks"),
                         });
                     }
                 }
