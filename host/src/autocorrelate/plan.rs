@@ -1,6 +1,6 @@
 //! The plan: shapes, checks, and the device that does the work.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use rayon::prelude::*;
 
@@ -347,7 +347,10 @@ impl Autocorrelator {
         let (needed, piece) = (needed.min(counts.extents().times), (HEAD_BYTES / sensors).max(1));
         for first in (0..needed).step_by(piece) {
             let part = counts.times(first..needed.min(first + piece));
-            let bytes = self.gathered(&part)?;
+            let bytes = match part.plain(Layout::Tcn) {
+                Some(bytes) => Cow::Borrowed(bytes),
+                None => Cow::Owned(self.gathered(&part)?),
+            };
             self.head.advance(sensors, self.instants + first as u64, &bytes);
         }
         Ok(())
