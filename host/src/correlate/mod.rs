@@ -62,7 +62,7 @@ pub(crate) trait Backend: Send {
     /// starts again from zero.
     fn dump_into(&mut self, gate: usize, visibilities: &mut Visibilities) -> Result<()>;
 
-    /// Brings all gates' sums to the memory of the plan's only GPU.
+    /// Brings all gates' sums to the memory of one of the plan's GPUs.
     fn dump_device(&mut self, _room: &VisibilitiesMut<'_>) -> Result<()> {
         Err(Error::invalid(format!(
             "{}: leaves visibilities in host memory, not in a GPU's",
