@@ -193,14 +193,6 @@ fn of_fused() -> Vec<Run> {
         runs.push(flat);
         runs.push(run("gains", inputs, 64, 128 * 12));
     }
-    // Sixteen inputs: blocks of a cluster that store together, where the GPU has them.
-    for channels in [512, 1024, 2048, 4096] {
-        runs.push(run("together", 16, channels, 2 * channels * 11));
-        let mut flat = run("together", 16, channels, 2 * channels * 10);
-        flat.flat = true;
-        runs.push(flat);
-    }
-    runs.push(run("together", 48, 512, 1024 * 14).cut(&[1024 * 12]));
     for taps in [1, 4, 5, 8] {
         runs.push(run("taps", 2, 32, 64 * 12).with(|b| b.taps(taps).output(cf32)));
     }
@@ -240,6 +232,19 @@ fn of_fused() -> Vec<Run> {
     let mut gap = run("missing", 4, 32, 64 * 30);
     gap.missing = vec![Missing::times(700..705).of_inputs(1..2)];
     runs.push(gap);
+    runs
+}
+
+/// Sixteen inputs: blocks of a cluster that store together, where the GPU has them.
+fn of_clusters() -> Vec<Run> {
+    let mut runs = Vec::new();
+    for channels in [512, 1024, 2048, 4096] {
+        runs.push(run("together", 16, channels, 2 * channels * 11));
+        let mut flat = run("together", 16, channels, 2 * channels * 10);
+        flat.flat = true;
+        runs.push(flat);
+    }
+    runs.push(run("together", 48, 512, 1024 * 14).cut(&[1024 * 12]));
     runs
 }
 
@@ -290,25 +295,49 @@ fn every_size(device: Device) {
     }
 }
 
-fn judge(device: Device) {
-    if device::open(device).is_none() {
-        return;
+fn judge(device: Device, kernel: Kernel, runs: Vec<Run>) {
+    if device::open(device).is_some() {
+        runs.iter().for_each(|run| run.judge(device, kernel));
     }
-    of_levels().iter().for_each(|run| run.judge(device, Kernel::Levels));
-    of_fused().iter().for_each(|run| run.judge(device, Kernel::Fused));
-    of_two_pass().iter().for_each(|run| run.judge(device, Kernel::TwoPass));
-    every_size(device);
 }
 
-#[test]
-fn sim() {
-    judge(Device::Sim);
-}
+/// The tests of a device.
+macro_rules! on {
+    ($module:ident, $device:expr) => {
+        mod $module {
+            use super::*;
 
-#[test]
-fn cuda() {
-    judge(Device::Cuda(0));
+            #[test]
+            fn levels() {
+                judge($device, Kernel::Levels, of_levels());
+            }
+
+            #[test]
+            fn fused() {
+                judge($device, Kernel::Fused, of_fused());
+            }
+
+            #[test]
+            fn together() {
+                judge($device, Kernel::Fused, of_clusters());
+            }
+
+            #[test]
+            fn two_pass() {
+                judge($device, Kernel::TwoPass, of_two_pass());
+            }
+
+            #[test]
+            fn every_size() {
+                if device::open($device).is_some() {
+                    super::every_size($device);
+                }
+            }
+        }
+    };
 }
+on!(sim, Device::Sim);
+on!(cuda_0, Device::Cuda(0));
 
 /// What follows the last row in staging memory may begin a part of it.
 #[test]

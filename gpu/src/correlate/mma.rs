@@ -45,7 +45,8 @@ use crate::{
     },
     isa::{
         common::{
-            barrier, block, dynamic_shared, lane, opaque, read_global, shfl, store_global, thread,
+            barrier, block, dynamic_shared, lane, named_barrier, opaque, read_global, shfl,
+            store_global, thread,
         },
         sm_80::{
             cp_async_16, cp_async_commit, cp_async_wait, cp_async_whole_16, ldmatrix_x4,
@@ -57,6 +58,8 @@ use crate::{
 
 /// Bytes of 16 inputs of a panel.
 const FRAGMENT: u32 = 16 * STEP_BYTES;
+/// The barrier at the end of a step.
+const STEP: u32 = 1;
 /// Chunks of 32 bytes of time of a step: what a fragment holds.
 const FRAGMENTS: usize = STEP_BYTES as usize / 32;
 
@@ -333,12 +336,13 @@ impl Steps {
 
 /// All have read the step: its slot is free, and the next one full.
 ///
-/// All warps of the block call it together.
+/// All warps of the block call it together, each from the code of its part: a barrier that counts them, not one
+/// that all threads meet at the same instruction.
 #[inline(always)]
-fn end_step<const PENDING: u32>() {
+fn end_step<const THREADS: u32, const PENDING: u32>() {
     cp_async_commit();
     cp_async_wait::<PENDING>();
-    barrier();
+    named_barrier::<THREADS>(STEP);
 }
 
 /// All steps of a warp that has no baselines: it only copies.
@@ -346,7 +350,12 @@ fn end_step<const PENDING: u32>() {
 /// # Safety
 /// All warps of the block call it or [`Part::correlate`]; the samples are readable.
 #[inline(always)]
-unsafe fn attend<const COPIES: usize, const STAGES: usize, const PENDING: u32>(
+unsafe fn attend<
+    const COPIES: usize,
+    const STAGES: usize,
+    const THREADS: u32,
+    const PENDING: u32,
+>(
     p: &Correlate,
     panels: &mut Panels<COPIES>,
 ) {
@@ -361,12 +370,12 @@ unsafe fn attend<const COPIES: usize, const STAGES: usize, const PENDING: u32>(
             } else {
                 panels.copy_end(p, step + STAGES as u32 - 1, steps.before(slot));
             }
-            end_step::<PENDING>();
+            end_step::<THREADS, PENDING>();
             slot = steps.after(slot);
             step += 1;
         }
     }
-    barrier();
+    named_barrier::<THREADS>(STEP);
 }
 
 /// Where a warp's lanes load the fragments of the first slot from, chunk by chunk.
@@ -479,7 +488,7 @@ impl<const ROWS: usize, const OWN: usize, const AHEAD: usize> Part<ROWS, OWN, AH
     /// # Safety
     /// All warps of the block call it; the slot is complete, the next was asked for.
     #[inline(always)]
-    unsafe fn step<S: Multiply, const SUMMING: bool, const PENDING: u32>(
+    unsafe fn step<S: Multiply, const SUMMING: bool, const THREADS: u32, const PENDING: u32>(
         &mut self,
         slot: u32,
         next_slot: u32,
@@ -501,7 +510,7 @@ impl<const ROWS: usize, const OWN: usize, const AHEAD: usize> Part<ROWS, OWN, AH
                 each!(pair < OWN, {
                     if pair + AHEAD == OWN {
                         if last {
-                            end_step::<PENDING>();
+                            end_step::<THREADS, PENDING>();
                         }
                         self.rows = self.addresses.load_rows::<S, ROWS>(next.0, next.1);
                     }
@@ -530,6 +539,7 @@ impl<const ROWS: usize, const OWN: usize, const AHEAD: usize> Part<ROWS, OWN, AH
         const SUMMING: bool,
         const RING: bool,
         const STAGES: usize,
+        const THREADS: u32,
         const PENDING: u32,
     >(
         p: &Correlate,
@@ -560,7 +570,7 @@ impl<const ROWS: usize, const OWN: usize, const AHEAD: usize> Part<ROWS, OWN, AH
             while RING && S::STRAIGHT && step + STAGES as u32 <= whole {
                 each!(index < STAGES, {
                     let slot = |after: usize| ((index + after) % STAGES) as u32 * stage;
-                    part.step::<S, SUMMING, PENDING>(slot(0), slot(1), |chunk| {
+                    part.step::<S, SUMMING, THREADS, PENDING>(slot(0), slot(1), |chunk| {
                         panels.copy_part(slot(STAGES - 1), index as u32, chunk, FRAGMENTS);
                     });
                 });
@@ -570,7 +580,7 @@ impl<const ROWS: usize, const OWN: usize, const AHEAD: usize> Part<ROWS, OWN, AH
             while step < whole {
                 let next = steps.after(slot);
                 let free = steps.before(slot);
-                part.step::<S, SUMMING, PENDING>(slot, next, |chunk| {
+                part.step::<S, SUMMING, THREADS, PENDING>(slot, next, |chunk| {
                     panels.copy_part(free, 0, chunk, FRAGMENTS);
                 });
                 panels.advance(1);
@@ -584,7 +594,7 @@ impl<const ROWS: usize, const OWN: usize, const AHEAD: usize> Part<ROWS, OWN, AH
                 panels.copy_end(p, step + STAGES as u32 - 1, steps.before(slot));
                 // After the last step, any slot will do.
                 let next = if step + 1 < all { steps.after(slot) } else { slot };
-                part.step::<S, SUMMING, PENDING>(slot, next, |_| ());
+                part.step::<S, SUMMING, THREADS, PENDING>(slot, next, |_| ());
                 part.leave::<S>();
                 slot = next;
                 step += 1;
@@ -611,11 +621,11 @@ impl<const ROWS: usize> Sums<ROWS> {
     /// All threads of the block call it, having done with the panels but for what they wait for; no other
     /// warp writes these baselines.
     #[inline(always)]
-    unsafe fn store<S: Multiply>(&self, p: &Correlate, tile: &Warp) {
+    unsafe fn store<S: Multiply, const THREADS: u32>(&self, p: &Correlate, tile: &Warp) {
         let Place { channel, column, .. } = tile.place;
         let visibilities = p.visibilities + 8 * channel as u64 * triangle::baselines(p.inputs);
         let patch = dynamic_shared() + thread() / 32 * PATCH_BYTES;
-        barrier();
+        named_barrier::<THREADS>(STEP);
         each!(m < ROWS, {
             let row = tile.row + 16 * m as u32;
             let corner = Corner { visibilities, inputs: p.inputs, mode: p.mode, row, column };
@@ -683,6 +693,7 @@ unsafe fn correlate<
     const ROWS: usize,
     const COPIES: usize,
     const STAGES: usize,
+    const THREADS: u32,
     const PENDING: u32,
 >(
     p: &Correlate,
@@ -709,6 +720,7 @@ unsafe fn correlate<
                     $summing,
                     $ring,
                     STAGES,
+                    THREADS,
                     PENDING,
                 >(p, &tile, &mut panels)
             };
@@ -716,7 +728,7 @@ unsafe fn correlate<
         // Pairs, how many are loaded ahead (by whose number they can be counted), summing, ring.
         let sums = match pairs {
             4.. if place.column > 0 || !S::SUMS => part!(4, 2, false, true),
-            0 => return attend::<COPIES, STAGES, PENDING>(p, &mut panels),
+            0 => return attend::<COPIES, STAGES, THREADS, PENDING>(p, &mut panels),
             1 if ROWS == 1 => part!(1, 1, true, false),
             1 | 2 => part!(2, 2, true, false),
             3 if ROWS == 1 => part!(3, 3, true, false),
@@ -728,7 +740,7 @@ unsafe fn correlate<
         if S::SUMS && tile.place.column == 0 {
             sums.store_row_sums(p, tile);
         }
-        sums.store::<S>(p, tile);
+        sums.store::<S, THREADS>(p, tile);
     }
 }
 
@@ -755,6 +767,7 @@ macro_rules! correlators {
                     { $tile.warp_rows as usize / 16 },
                     { (($tile.rows + $tile.columns) / $tile.inputs_at_once()) as usize },
                     { $tile.stages as usize },
+                    { $tile.threads() },
                     { $tile.stages - 2 },
                 >(&p, $tile)
             }

@@ -798,9 +798,9 @@ impl GpuBackend {
         if self.gates[gate].is_empty() {
             return Ok(());
         }
-        let mut counts = vec![0_u64; self.gates.len()];
-        beyond.download(stream, &mut counts)?;
-        if counts[gate] == 0 {
+        let mut count = [0_u64];
+        self.download(beyond, gate, stream, &mut count)?;
+        if count[0] == 0 {
             return Ok(());
         }
         let limit = 1 << (codes.bits - 1);
