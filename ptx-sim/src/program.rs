@@ -334,6 +334,8 @@ pub enum BarrierMode {
 #[derive(Debug)]
 pub struct Barrier {
     pub mode: BarrierMode,
+    /// `.aligned`: all threads of the block that wait do so at one instruction.
+    pub aligned: bool,
     /// Register of the barrier number.
     pub id: u32,
     /// Register of the thread count, all threads of the block if absent.

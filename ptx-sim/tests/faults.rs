@@ -266,6 +266,34 @@ SKIP:
 }
 
 #[test]
+fn warps_meet_at_one_aligned_barrier() {
+    let ptx = kernel(
+        "sm_80",
+        "",
+        "
+    .reg .b32 %r<4>;
+    .reg .pred %p<2>;
+    mov.u32 %r1, %tid.x;
+    setp.lt.u32 %p1, %r1, 32;
+    @%p1 bra OTHER;
+    bar.sync 1, 64;
+    bra.uni END;
+OTHER:
+    bar.sync 1, 64;
+END:
+    ret;",
+    );
+    let aligned = ptx.replace("bar.sync", "barrier.sync.aligned");
+    for (ptx, word) in [(&ptx, "bar.sync 1"), (&aligned, "barrier.sync.aligned 1")] {
+        let f = fault(ptx, 64, 0, &[0; 16]);
+        expect(ptx, &f, FaultKind::Divergence, word, &["at the barrier on line", "aligned"]);
+    }
+    run(&ptx.replace("bar.sync", "barrier.sync"), 64, 0, &[0; 16]).unwrap();
+    // Who only arrives does so elsewhere.
+    run(&ptx.replacen("bar.sync", "bar.arrive", 1), 64, 0, &[0; 16]).unwrap();
+}
+
+#[test]
 fn collectives_need_their_lanes() {
     let ptx = kernel(
         "sm_80",

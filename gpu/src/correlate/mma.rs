@@ -45,7 +45,7 @@ use crate::{
     },
     isa::{
         common::{
-            barrier, block, dynamic_shared, lane, named_barrier, opaque, read_global, shfl,
+            barrier, barrier_apart, block, dynamic_shared, lane, opaque, read_global, shfl,
             store_global, thread,
         },
         sm_80::{
@@ -336,13 +336,12 @@ impl Steps {
 
 /// All have read the step: its slot is free, and the next one full.
 ///
-/// All warps of the block call it together, each from the code of its part: a barrier that counts them, not one
-/// that all threads meet at the same instruction.
+/// All warps of the block call it together, each from the code of its part.
 #[inline(always)]
 fn end_step<const THREADS: u32, const PENDING: u32>() {
     cp_async_commit();
     cp_async_wait::<PENDING>();
-    named_barrier::<THREADS>(STEP);
+    barrier_apart::<THREADS>(STEP);
 }
 
 /// All steps of a warp that has no baselines: it only copies.
@@ -375,7 +374,7 @@ unsafe fn attend<
             step += 1;
         }
     }
-    named_barrier::<THREADS>(STEP);
+    barrier_apart::<THREADS>(STEP);
 }
 
 /// Where a warp's lanes load the fragments of the first slot from, chunk by chunk.
@@ -625,7 +624,7 @@ impl<const ROWS: usize> Sums<ROWS> {
         let Place { channel, column, .. } = tile.place;
         let visibilities = p.visibilities + 8 * channel as u64 * triangle::baselines(p.inputs);
         let patch = dynamic_shared() + thread() / 32 * PATCH_BYTES;
-        named_barrier::<THREADS>(STEP);
+        barrier_apart::<THREADS>(STEP);
         each!(m < ROWS, {
             let row = tile.row + 16 * m as u32;
             let corner = Corner { visibilities, inputs: p.inputs, mode: p.mode, row, column };

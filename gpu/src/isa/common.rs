@@ -39,6 +39,14 @@ pub fn named_barrier<const THREADS: u32>(id: u32) {
     unsafe { ptx!("bar.sync {}, {};", in(reg32) id, const THREADS) };
 }
 
+/// `barrier.sync id, THREADS`: as [`named_barrier`], for warps that wait at instructions of their own: one that
+/// is `.aligned`, as `bar.sync` is, stands for all threads of the block in one place.
+#[inline(always)]
+pub fn barrier_apart<const THREADS: u32>(id: u32) {
+    // SAFETY: waits; the kernels call it with as many warps as it says.
+    unsafe { ptx!("barrier.sync {}, {};", in(reg32) id, const THREADS) };
+}
+
 /// `trap`: ends the grid with an error.
 #[inline(always)]
 pub fn trap() -> ! {

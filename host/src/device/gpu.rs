@@ -21,7 +21,8 @@ use crate::{Error, Result};
 pub struct Stream(u64);
 
 impl Stream {
-    /// The stream of a `CUstream`'s address; 0 is the GPU's default stream.
+    /// The stream of a `CUstream`'s address; 0 is the GPU's default stream. A plan that has worked on it
+    /// waits for it when it next works on another: destroy it after that, or after the plan is gone.
     pub const fn from_raw(stream: u64) -> Self {
         Self(stream)
     }
@@ -453,7 +454,7 @@ impl<'a, T: Pod> DeviceSlice<'a, T> {
     ///
     /// # Safety
     /// They are in the memory of the GPU of the plan that they are given to, and stay there until the
-    /// stream has come so far.
+    /// stream has come so far. The stream lives as long as [`Stream::from_raw`] says.
     pub const unsafe fn from_raw(address: u64, len: usize, stream: Stream) -> Self {
         Self { address, len, stream, gpu: 0, elements: PhantomData }
     }

@@ -119,7 +119,9 @@ impl Lower<'_> {
                 let p = self.destination(p, Type::Pred)?;
                 self.emit(Op::Elect { d, p, members });
             }
-            "bar" | "barrier" => self.barrier(words, operands)?,
+            // `bar` is `barrier` that is aligned.
+            "bar" => self.barrier(words, operands, true)?,
+            "barrier" => self.barrier(words, operands, false)?,
             "nanosleep" | "griddepcontrol" => {
                 self.class(Class::Other);
                 words.take("launch_dependents");
@@ -160,7 +162,7 @@ impl Lower<'_> {
         }
     }
 
-    fn barrier(&mut self, words: &mut Words, operands: &[Operand]) -> Lowered {
+    fn barrier(&mut self, words: &mut Words, operands: &[Operand], aligned: bool) -> Lowered {
         self.class(Class::Barrier);
         if words.take("warp") {
             self.sync(words)?;
@@ -183,7 +185,7 @@ impl Lower<'_> {
             return Ok(());
         }
         words.take("cta");
-        words.take("aligned");
+        let aligned = words.take("aligned") || aligned;
         let mode = if words.take("sync") {
             BarrierMode::Sync
         } else if words.take("arrive") {
@@ -224,7 +226,7 @@ impl Lower<'_> {
         let p = p.map(|p| self.source(p, Type::Pred)).transpose()?;
         let ty = if mode == BarrierMode::Popc { Type::U32 } else { Type::Pred };
         let d = d.map(|d| self.destination_reg(d, ty)).transpose()?;
-        self.emit(Op::Barrier(Box::new(Barrier { mode, id, threads, d, p })));
+        self.emit(Op::Barrier(Box::new(Barrier { mode, aligned, id, threads, d, p })));
         Ok(())
     }
 }

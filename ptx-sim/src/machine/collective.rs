@@ -17,6 +17,8 @@ pub struct BarrierState {
     expected: Option<u32>,
     /// Warps that wait, and what is made of the vote for each.
     waiting: Vec<(usize, BarrierMode)>,
+    /// The aligned instruction that the first of them waits at, if it is one.
+    at: Option<u32>,
     /// What those who arrived had seen.
     view: Vec<u32>,
     votes: u32,
@@ -240,6 +242,20 @@ impl Team<'_> {
         if op.mode == BarrierMode::Arrive {
             self.complete_barrier(id as usize);
             return Ok(Flow::Next);
+        }
+        if op.aligned {
+            let at = *barrier.at.get_or_insert(warp.pc);
+            if at != warp.pc {
+                let program = self.env.program;
+                let line = program.sources[program.insts[at as usize].source as usize].line;
+                let first = barrier.waiting[0].0;
+                return Err(Stop::new(
+                    FaultKind::Divergence,
+                    format!(
+                        "warp {first} waits for this at the barrier on line {line}: aligned barriers are one instruction"
+                    ),
+                ));
+            }
         }
         barrier.waiting.push((warp.index, op.mode));
         self.complete_barrier(id as usize);
