@@ -278,6 +278,11 @@ fn of_two_pass() -> Vec<Run> {
     runs
 }
 
+/// Runs of kernels for one `K`, with inputs that fill no whole lots.
+fn of_split(shifts: std::ops::RangeInclusive<usize>) -> Vec<Run> {
+    shifts.map(|shift| run("split", 9, 1 << (shift - 1), 11 << shift)).collect()
+}
+
 /// Every size has a kernel.
 fn every_size(device: Device) {
     for shift in 0..=20 {
@@ -325,6 +330,13 @@ macro_rules! on {
             #[test]
             fn two_pass() {
                 judge($device, Kernel::TwoPass, of_two_pass());
+            }
+
+            #[test]
+            fn split() {
+                // The simulator would take minutes for the longest.
+                let most = if $device == Device::Sim { 15 } else { 20 };
+                judge($device, Kernel::TwoPass, of_split(14..=most));
             }
 
             #[test]

@@ -23,6 +23,9 @@ use super::{
 /// Spectra of either end of a block that are compared with the CPU's.
 pub(super) const CHECKED: usize = 4;
 
+/// Most bytes of visibilities that raw samples are made to: a CPU makes them too.
+const MOST_VISIBILITIES: usize = 1 << 30;
+
 /// What to measure.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -113,6 +116,11 @@ impl Size {
     /// Raw bytes of all inputs.
     pub(super) fn bytes(&self) -> usize {
         self.inputs * self.encoding.bytes(self.times())
+    }
+
+    /// Bytes of their visibilities.
+    fn visibilities(&self) -> usize {
+        8 * baselines(self.inputs) * self.channels
     }
 
     pub(super) fn raw<'a>(
@@ -210,7 +218,8 @@ impl Case for Size {
                 }),
             });
         }
-        if self.kernels.is_empty() || self.kernels.contains(&auto) {
+        let asked = self.kernels.is_empty() || self.kernels.contains(&auto);
+        if asked && self.visibilities() <= MOST_VISIBILITIES {
             let operations = useful_operations
                 + useful_operations_of_correlation(
                     self.inputs,
@@ -242,7 +251,7 @@ impl Size {
             }
             _ => vec![("FX", fx::Source::Host(bytes.clone()))],
         };
-        let moved = (bytes.len() + 8 * baselines(self.inputs) * self.channels) as f64;
+        let moved = (bytes.len() + self.visibilities()) as f64;
         let subjects = sources.into_iter().map(|(what, source)| {
             let on_device = matches!(source, fx::Source::Device(_));
             let mut bounds = vec![Bound::memory(moved)];

@@ -307,6 +307,10 @@ parameters! {
         pub group: u32,
         /// [`COLUMNS`], [`BINS`]: the first lot.
         pub first_lot: u32,
+        /// [`COLUMNS`], [`BINS`]: lots of the launch that have the same spectra; all, or those of one run.
+        pub wide: u32,
+        /// [`BINS`]: spectra of a block, 1 or [`FUSED_SPECTRA`].
+        pub together: u32,
         /// [`COLUMNS`], [`BINS`]: span of the columns between the two, one that [`is_fused`].
         pub span: u32,
         /// [`COLUMNS`]: columns of a block, a power of two, 2 or more.
@@ -439,8 +443,37 @@ kernels! { KERNELS:
     COLUMNS: Kernel<Channelise> = Kernel::new("channelise_columns", FUSED_THREADS);
     /// [`COLUMNS`], for samples that are known: see [`is_known`].
     COLUMNS_I8: Kernel<Channelise> = Kernel::new("channelise_columns_i8", FUSED_THREADS);
-    /// Spectra of those points. Launched with `2 * group` times [`spectrum_bytes`] of `Z / span` of shared
-    /// memory. Grid: for each lot a block for each of its spectra and each of `span / 2` pairs of bins.
+    /// [`COLUMNS`], for one `K` and [`is_known`] samples: see [`split_of`].
+    COLUMNS_16384: Kernel<Channelise> = columns_of("channelise_columns_16384", 16384);
+    /// See [`COLUMNS_16384`].
+    COLUMNS_32768: Kernel<Channelise> = columns_of("channelise_columns_32768", 32768);
+    /// See [`COLUMNS_16384`].
+    COLUMNS_65536: Kernel<Channelise> = columns_of("channelise_columns_65536", 65536);
+    /// See [`COLUMNS_16384`].
+    COLUMNS_131072: Kernel<Channelise> = columns_of("channelise_columns_131072", 131072);
+    /// See [`COLUMNS_16384`].
+    COLUMNS_262144: Kernel<Channelise> = columns_of("channelise_columns_262144", 262144);
+    /// See [`COLUMNS_16384`].
+    COLUMNS_524288: Kernel<Channelise> = columns_of("channelise_columns_524288", 524288);
+    /// See [`COLUMNS_16384`].
+    COLUMNS_1048576: Kernel<Channelise> = columns_of("channelise_columns_1048576", 1048576);
+    /// [`BINS`] of [`COLUMNS_16384`].
+    BINS_16384: Kernel<Channelise> = bins_of("channelise_bins_16384", 16384);
+    /// See [`BINS_16384`].
+    BINS_32768: Kernel<Channelise> = bins_of("channelise_bins_32768", 32768);
+    /// See [`BINS_16384`].
+    BINS_65536: Kernel<Channelise> = bins_of("channelise_bins_65536", 65536);
+    /// See [`BINS_16384`].
+    BINS_131072: Kernel<Channelise> = bins_of("channelise_bins_131072", 131072);
+    /// See [`BINS_16384`].
+    BINS_262144: Kernel<Channelise> = bins_of("channelise_bins_262144", 262144);
+    /// See [`BINS_16384`].
+    BINS_524288: Kernel<Channelise> = bins_of("channelise_bins_524288", 524288);
+    /// See [`BINS_16384`].
+    BINS_1048576: Kernel<Channelise> = bins_of("channelise_bins_1048576", 1048576);
+    /// Spectra of those points. Launched with `2 * together * group` times [`spectrum_bytes`] of `Z / span` of
+    /// shared memory. Grid: for each lot a block for every `together` of its spectra and each of `span / 2` pairs
+    /// of bins.
     BINS: Kernel<Channelise> = Kernel::new("channelise_bins", FUSED_THREADS);
 }
 
@@ -451,12 +484,82 @@ pub const FUSED_OF: [(u32, Kernel<Channelise>); 4] =
 pub const CLUSTERS: [(u32, Kernel<Channelise>); 4] =
     [(1024, CLUSTER_1024), (2048, CLUSTER_2048), (4096, CLUSTER_4096), (8192, CLUSTER_8192)];
 
+/// The kernels for one `K`, beside [`COLUMNS`] and [`BINS`].
+pub const SPLIT_OF: [(u32, [Kernel<Channelise>; 2]); 7] = [
+    (16384, [COLUMNS_16384, BINS_16384]),
+    (32768, [COLUMNS_32768, BINS_32768]),
+    (65536, [COLUMNS_65536, BINS_65536]),
+    (131072, [COLUMNS_131072, BINS_131072]),
+    (262144, [COLUMNS_262144, BINS_262144]),
+    (524288, [COLUMNS_524288, BINS_524288]),
+    (1048576, [COLUMNS_1048576, BINS_1048576]),
+];
+
+/// What a transform is split into, by [`COLUMNS_16384`] and the like and where else a block has the room.
+#[derive(Clone, Copy, Debug)]
+pub struct Split {
+    /// [`Channelise::span`].
+    pub span: u32,
+    /// [`Channelise::columns`].
+    pub columns: u32,
+    /// [`Channelise::group`].
+    pub group: u32,
+    /// [`Channelise::together`].
+    pub together: u32,
+    /// Blocks of columns, and of bins, on a multiprocessor.
+    pub blocks: [u32; 2],
+}
+
+impl Split {
+    /// Shared memory of a block of columns, and of bins, of transforms of `size` points.
+    pub const fn shared_bytes(&self, size: u32) -> [u32; 2] {
+        let of_columns = FUSED_SPECTRA * 2 * self.columns * spectrum_bytes(self.span);
+        [of_columns, 2 * self.together * self.group * spectrum_bytes(size / self.span)]
+    }
+}
+
+/// What a transform of `size` points, a power of two from 2^13 on, is split into.
+///
+/// Samples of a block's columns lie in pieces of two for each column: many columns go before long ones. Blocks of
+/// bins store pieces of the inputs of a lot.
+pub const fn split_of(size: u32) -> Split {
+    let (span, columns, blocks) = match size.trailing_zeros() {
+        ..=13 => (32, 64, 2),
+        14..=16 => (64, 32, 2),
+        17..=18 => (128, 16, 2),
+        _ => (256, 16, 1),
+    };
+    let (group, together, of_bins) = match size / span {
+        ..=256 => (4, FUSED_SPECTRA, 4),
+        257..=512 => (4, FUSED_SPECTRA, 2),
+        513..=1024 => (4, 1, 2),
+        _ => (2, 1, 2),
+    };
+    Split { span, columns, group, together, blocks: [blocks, of_bins] }
+}
+
+/// [`COLUMNS`] for one `K`.
+const fn columns_of(name: &'static str, residues: u32) -> Kernel<Channelise> {
+    let split = split_of(residues / 2);
+    Kernel::new(name, FUSED_THREADS / split.blocks[0])
+        .min_blocks(split.blocks[0])
+        .shared_bytes(split.shared_bytes(residues / 2)[0])
+}
+
+/// [`BINS`] for one `K`.
+const fn bins_of(name: &'static str, residues: u32) -> Kernel<Channelise> {
+    let split = split_of(residues / 2);
+    Kernel::new(name, FUSED_THREADS / split.blocks[1])
+        .min_blocks(split.blocks[1])
+        .shared_bytes(split.shared_bytes(residues / 2)[1])
+}
+
 /// Inputs of a cluster, whose int8 fill a sector of memory.
 pub const CLUSTER_INPUTS: u32 = 16;
 
 /// Inputs of a block of a cluster.
 pub const fn cluster_group(residues: u32) -> u32 {
-    if residues > 4096 { 2 } else { 4 }
+    if residues > 2048 { 2 } else { 4 }
 }
 
 /// A kernel in clusters: a thread for each task of the last pass.

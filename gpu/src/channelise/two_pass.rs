@@ -9,11 +9,11 @@
 //! next to each other. Bin `j` of all columns lies in a row, from which come the bins `j + A i`; their mirrors come
 //! from bin `A - j`. Bins 0 and `A / 2` are their own mirrors and go together.
 //!
-//! Bound by memory: 16 bytes for each point beside the samples and the spectra, and the taps, which come from
-//! the L2 cache for every pair of inputs.
+//! Bound by the L1 cache's pipe, in which samples, taps and points of few columns and int8 of few inputs are many
+//! small pieces, and by waiting; then by memory: 16 bytes for each point beside the samples and the spectra.
 
 use crate::{
-    abi::channelise::{Channelise, FUSED_SPECTRA, bin_at, position_of},
+    abi::channelise::{Channelise, FUSED_SPECTRA, Split, bin_at, position_of, split_of},
     channelise::{
         filter::Filter,
         finish::{Bins, Finish, Twins},
@@ -23,8 +23,12 @@ use crate::{
             power,
         },
     },
-    isa::common::{barrier, block},
+    isa::common::{barrier, block, blocks},
+    tile::divisor,
 };
+
+/// Columns whose samples share a line of memory, if they are bytes.
+const NEAR: u32 = 64;
 
 /// The lot that a block has a part of: the same inputs and spectra for both kernels.
 struct Lot {
@@ -55,28 +59,35 @@ impl Lot {
 kernel! {
     /// Columns of two inputs, a run of spectra.
     fn channelise_columns(p: Channelise) {
-        columns::<false>(&p)
+        columns::<false, 0>(&p)
     }
 }
 
 kernel! {
     /// Columns of two inputs, a run of spectra, of known samples.
     fn channelise_columns_i8(p: Channelise) {
-        columns::<true>(&known(p, p.residues))
+        columns::<true, 0>(&known(p, p.residues))
     }
 }
 
-/// Columns of two inputs, a run of spectra. `KNOWN`: see [`Filter::filter`].
+/// Columns of two inputs, a run of spectra. `KNOWN`, `RESIDUES`: see [`Filter::filter`].
+///
+/// Blocks next to each other have the columns of all inputs: their taps are the same. Those after them have columns
+/// that share a line of samples' memory, and next the spectra that share samples.
 #[inline(always)]
-unsafe fn columns<const KNOWN: bool>(p: &Channelise) {
+unsafe fn columns<const KNOWN: bool, const RESIDUES: u32>(p: &Channelise) {
     // SAFETY: the parameters are as declared, the block has the rows.
     unsafe {
         // Columns that there are.
         let all = power(p.size, p.span);
-        let [rest, tile] = divide(block(), power(all, p.columns));
-        let [number, pair] = divide(rest, p.group / 2);
-        let pair = 2 * pair;
-        let lot = Lot::new(p, number);
+        let tiles = power(all, p.columns);
+        let near = if p.columns * tiles > NEAR { NEAR / divisor(p.columns) } else { tiles };
+        let [rest, pair] = divide(block(), p.group / 2);
+        let [rest, wide] = divide(rest, p.wide);
+        let [rest, low] = divide(rest, near);
+        let [high, run] = divide(rest, blocks() / divisor(tiles * p.wide * (p.group / 2)));
+        let (pair, tile) = (2 * pair, high * near + low);
+        let lot = Lot::new(p, run * p.wide + wide);
         let (column, shift) = (tile * p.columns, p.columns.trailing_zeros());
         let room = Shared { size: p.span * p.columns };
         let filter = Filter {
@@ -88,7 +99,7 @@ unsafe fn columns<const KNOWN: bool>(p: &Channelise) {
             shift,
             pitch: all,
         };
-        filter.filter::<KNOWN, 0>(p);
+        filter.filter::<KNOWN, RESIDUES>(p);
         barrier();
         let there = p.count - lot.spectrum;
         let rows = 2 * if there < FUSED_SPECTRA { there } else { FUSED_SPECTRA };
@@ -115,44 +126,100 @@ unsafe fn columns<const KNOWN: bool>(p: &Channelise) {
 }
 
 kernel! {
-    /// A pair of bins of all columns, of a spectrum of the inputs of a lot.
+    /// A pair of bins of all columns.
     fn channelise_bins(p: Channelise) {
+        bins(&p)
+    }
+}
+
+/// Kernels for one `K`, of which all is known but where samples and spectra lie.
+macro_rules! of_known {
+    ($($columns:ident, $bins:ident, $residues:literal;)*) => {$(
+        kernel! {
+            /// Columns of two inputs, a run of spectra.
+            fn $columns(p: Channelise) {
+                columns::<true, $residues>(&split(p, $residues))
+            }
+        }
+
+        kernel! {
+            /// A pair of bins of all columns.
+            fn $bins(p: Channelise) {
+                bins(&split(p, $residues))
+            }
+        }
+    )*};
+}
+
+of_known! {
+    channelise_columns_16384, channelise_bins_16384, 16384;
+    channelise_columns_32768, channelise_bins_32768, 32768;
+    channelise_columns_65536, channelise_bins_65536, 65536;
+    channelise_columns_131072, channelise_bins_131072, 131072;
+    channelise_columns_262144, channelise_bins_262144, 262144;
+    channelise_columns_524288, channelise_bins_524288, 524288;
+    channelise_columns_1048576, channelise_bins_1048576, 1048576;
+}
+
+/// [`known`] parameters, and what [`split_of`] says.
+#[inline(always)]
+const fn split(p: Channelise, residues: u32) -> Channelise {
+    let Split { span, columns, group, together, .. } = split_of(residues / 2);
+    Channelise { span, columns, group, together, ..known(p, residues) }
+}
+
+/// A pair of bins of all columns, of a spectrum or all of them of the inputs of a lot.
+///
+/// Blocks next to each other have all inputs of the same channels, which share lines of memory.
+#[inline(always)]
+unsafe fn bins(p: &Channelise) {
+    // SAFETY: the parameters are as declared, the block has the rows.
+    unsafe {
         let pairs = p.span / 2;
-        let [rest, j] = divide(block(), pairs);
-        let (later, number) = (rest % FUSED_SPECTRA, rest / FUSED_SPECTRA);
-        let lot = Lot::new(&p, number);
-        if lot.spectrum + later < p.count {
+        let [rest, wide] = divide(block(), p.wide);
+        let [rest, j] = divide(rest, pairs);
+        let [run, later] = divide(rest, FUSED_SPECTRA / divisor(p.together));
+        let later = later * p.together;
+        let lot = Lot::new(p, run * p.wide + wide);
+        let (input, spectrum) = (lot.input, lot.spectrum + later);
+        if spectrum < p.count {
+            let left = p.count - spectrum;
+            let spectra = if left < p.together { left } else { p.together };
             let columns = power(p.size, p.span);
             let bins = [j, if j == 0 { pairs } else { p.span - j }];
-            let halves = Halves { bins, columns, group: p.group };
+            let (apart, rows) = (p.together * p.group, spectra * p.group);
+            let halves = Halves { bins, columns, apart, rows };
             let mut radix = next_radix(columns);
-            halves.pass(&p, radix, p.span, |half| {
-                // Where the row of the half's first input would begin, were it row 0.
+            halves.pass(p, radix, p.span, |half| {
+                // Where the half's first row would begin, were it row 0.
                 let at = position_of(halves.bin_of(half), p.span);
-                let points = lot.points(&p, later, 0) + 8 * (at * columns) as u64;
-                let before = 8 * (half * p.group) as u64 * p.size as u64;
+                let points = lot.points(p, later, 0) + 8 * (at * columns) as u64;
+                let before = 8 * (half * apart) as u64 * p.size as u64;
                 Line { address: points.wrapping_sub(before), pitch: p.size }
             });
             let last = if p.complex != 0 { 1 } else { LAST };
             let (mut span, mut left) = (p.span * radix, power(columns, radix));
             while left > last {
                 radix = if left > LAST { next_radix(left) } else { left };
-                halves.pass(&p, radix, span, |_| halves.room());
+                halves.pass(p, radix, span, |_| halves.room());
                 span *= radix;
                 left = power(left, radix);
             }
-            let (input, spectrum) = (lot.input, lot.spectrum + later);
-            Finish { input, spectrum, room: halves.room(), bins: halves }.finish(&p, left, 1);
+            let finish = Finish { input, spectrum, room: halves.room(), bins: halves };
+            finish.finish(p, left, spectra);
         }
     }
 }
 
-/// The bins that two bins of all columns become: `bins[half] + A i` in row `group * half`.
+/// The bins that two bins of all columns become: `bins[half] + A i` in rows from `apart * half` on.
 #[derive(Clone, Copy)]
 struct Halves {
     bins: [u32; 2],
     columns: u32,
-    group: u32,
+    /// Rows from a half's to the other's.
+    apart: u32,
+    /// Rows of each.
+    rows: u32,
 }
 
 impl Halves {
@@ -171,20 +238,19 @@ impl Halves {
     /// A pass of both, from where each is.
     #[inline(always)]
     unsafe fn pass<R: Room>(self, p: &Channelise, radix: u32, span: u32, from: impl Fn(u32) -> R) {
-        // The first pass has points of another kernel.
-        let wait = span > p.span;
         let mut half = 0;
         while half < 2 {
             let bin = self.bin_of(half);
-            let (row, part) = (half * self.group, position_of(bin, p.span));
+            let (row, part) = (half * self.apart, position_of(bin, p.span));
             let merge = Merge {
                 size: self.columns,
-                rows: self.group,
+                rows: self.rows,
                 row,
                 span,
                 part,
                 parts: p.span,
-                wait,
+                // The first pass has points of another kernel; the halves share no points.
+                wait: span > p.span && half == 0,
             };
             // SAFETY: the rows are the block's.
             unsafe { pass(p, radix, merge, from(half), self.room()) };
@@ -218,7 +284,7 @@ impl Bins for Halves {
             (bin + p.span * bin_at(place, count), position_of(bin, p.span) * count + place)
         };
         let ((k, position), (mirror, other)) = (of(halves[0], places[0]), of(halves[1], places[1]));
-        let rows = [halves[0] * self.group, halves[1] * self.group];
+        let rows = [halves[0] * self.apart, halves[1] * self.apart];
         Twins { bins: [k, mirror], positions: [position, other], rows, places }
     }
 
@@ -227,6 +293,6 @@ impl Bins for Halves {
         let half = if item < self.columns { 0 } else { 1 };
         let at = if half == 0 { item } else { item - self.columns };
         let bin = self.bin_of(half);
-        (bin + p.span * bin_at(at, self.columns), half * self.group, at)
+        (bin + p.span * bin_at(at, self.columns), half * self.apart, at)
     }
 }

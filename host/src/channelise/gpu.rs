@@ -10,14 +10,14 @@
 //! Samples in the GPU's memory are read where they lie. Those that later spectra need are kept in the seam as they
 //! are, in rows of an input each, to which the first of the next block are joined.
 
-use std::sync::Arc;
+use std::{ops::Range, sync::Arc};
 
 use corrust_gpu::abi::{
     Kernel as Entry,
     channelise::{
         BINS, CLUSTER_INPUTS, CLUSTERS, COLUMNS, COLUMNS_I8, Channelise, FUSED, FUSED_I8, FUSED_OF,
-        FUSED_SPECTRA, FUSED_THREADS, KEEP, Keep, LEVELS, LEVELS_SIZE, MISSING, Place, bin_at,
-        is_fused, is_known, output, raw, spectrum_bytes, twiddle, unit,
+        FUSED_SPECTRA, FUSED_THREADS, KEEP, Keep, LEVELS, LEVELS_SIZE, MISSING, Place, SPLIT_OF,
+        Split, bin_at, is_fused, is_known, output, raw, spectrum_bytes, split_of, twiddle, unit,
     },
 };
 use num_complex::Complex;
@@ -37,6 +37,8 @@ const MOST_INPUTS: usize = 16;
 const POINTS_BYTES: usize = 1 << 30;
 /// Most points of a column of the two-pass kernel.
 const MOST_SPAN: usize = 512;
+/// Fewest points of a transform that [`split_of`] splits.
+const LEAST_SPLIT: usize = 1 << 13;
 /// Columns that a block of it may have, from most to least: 32 real samples are four sectors of memory.
 const COLUMNS_OF_BLOCK: [usize; 4] = [16, 8, 4, 2];
 
@@ -200,7 +202,7 @@ impl GpuBackend {
         stream: Stream,
         view: &View,
         batch: &Batch,
-        range: std::ops::Range<usize>,
+        range: Range<usize>,
         (spectra, times): (u64, usize),
         clipped: u64,
     ) -> Result<()> {
@@ -260,6 +262,8 @@ impl GpuBackend {
             gain_pitch: if self.flat { 1 } else { channels as u32 },
             group: 0,
             first_lot: 0,
+            wide: 0,
+            together: 0,
             span: 0,
             columns: 0,
             turned: u32::from(self.turns),
@@ -280,24 +284,31 @@ impl GpuBackend {
                 enqueue(&geometry.kernel, lots(geometry.group), &parameters)
             }
             Kernel::TwoPass => {
-                let geometry = two_pass(gpu, &self.shape, is_known(&parameters))
-                    .expect("checked when it was chosen");
-                let Split { group, span, columns, .. } = geometry;
-                let lot = FUSED_SPECTRA as usize * group * 8 * channels;
-                let lots = lots(group);
-                let at_once = (POINTS_BYTES / lot).clamp(1, lots);
-                self.points.reserve(at_once * lot)?;
-                parameters.points = self.points.address();
-                parameters.group = group as u32;
-                parameters.span = span as u32;
-                parameters.columns = columns as u32;
-                for first in (0..lots).step_by(at_once) {
-                    parameters.first_lot = first as u32;
-                    let some = at_once.min(lots - first);
-                    let of_columns = some * group / 2 * (channels / span / columns);
-                    enqueue(&geometry.of_columns, of_columns, &parameters)?;
-                    let of_bins = some * FUSED_SPECTRA as usize * (span / 2);
-                    enqueue(&geometry.of_bins, of_bins, &parameters)?;
+                let TwoPass { of_columns, of_bins, split } =
+                    two_pass(gpu, &self.shape, is_known(&parameters))
+                        .expect("checked when it was chosen");
+                let Split { span, columns, group, together, .. } = split;
+                let lot = (FUSED_SPECTRA * group) as usize * 8 * channels;
+                let (lots, of_run) = (lots(group as usize), inputs.div_ceil(group as usize));
+                let parts = parts(lots, of_run, POINTS_BYTES / lot);
+                self.points.reserve(parts.iter().map(Range::len).max().unwrap_or(0) * lot)?;
+                parameters = Channelise {
+                    points: self.points.address(),
+                    span,
+                    columns,
+                    group,
+                    together,
+                    ..parameters
+                };
+                for part in parts {
+                    parameters.first_lot = part.start as u32;
+                    let lots = part.len() as u32;
+                    parameters.wide = lots.min(of_run as u32);
+                    let tiles = parameters.size / span / columns;
+                    let blocks = lots * (group / 2) * tiles;
+                    enqueue(&of_columns, blocks as usize, &parameters)?;
+                    let blocks = lots * (FUSED_SPECTRA / together) * (span / 2);
+                    enqueue(&of_bins, blocks as usize, &parameters)?;
                 }
                 Ok(())
             }
@@ -565,33 +576,70 @@ fn fit(
     Some((kernel, count))
 }
 
+/// The lots of each launch of the two-pass kernel: whole runs, of `of_run` lots each, or a part of one where
+/// `most` are fewer.
+fn parts(lots: usize, of_run: usize, most: usize) -> Vec<Range<usize>> {
+    let at_once = if most < of_run { most.max(1) } else { most / of_run * of_run };
+    let mut parts: Vec<Range<usize>> = Vec::new();
+    let mut first = 0;
+    while first < lots {
+        let left = if most < of_run { of_run - first % of_run } else { lots - first };
+        parts.push(first..first + at_once.min(left));
+        first += at_once.min(left);
+    }
+    parts
+}
+
 /// How the two-pass kernel is launched.
-struct Split {
+struct TwoPass {
     of_columns: Entry<Channelise>,
     of_bins: Entry<Channelise>,
-    /// Inputs of a lot.
-    group: usize,
-    /// Points of a column.
-    span: usize,
-    /// Columns of a block.
-    columns: usize,
+    split: Split,
 }
 
 /// The launches of the two-pass kernel for a shape, if it takes it; `known`: for samples that [`is_known`].
-fn two_pass(gpu: &Arc<dyn Gpu>, shape: &Shape, known: bool) -> Option<Split> {
+fn two_pass(gpu: &Arc<dyn Gpu>, shape: &Shape, known: bool) -> Option<TwoPass> {
     let size = shape.channels;
+    let kernel = if known { &COLUMNS_I8 } else { &COLUMNS };
+    if size.is_power_of_two() && size >= LEAST_SPLIT {
+        let split = split_of(size as u32);
+        let [of_columns, of_bins] = split.shared_bytes(size as u32);
+        let fits = of_columns.max(of_bins) <= gpu.facts().shared_bytes;
+        if fits && shape.inputs >= split.group as usize {
+            let own = SPLIT_OF.iter().find(|(of, _)| known && *of == shape.residues() as u32);
+            let any = || {
+                let mut kernels = [kernel.shared_bytes(of_columns), BINS.shared_bytes(of_bins)];
+                for (kernel, blocks) in kernels.iter_mut().zip(split.blocks) {
+                    kernel.entry.threads = FUSED_THREADS / blocks;
+                }
+                kernels
+            };
+            let [of_columns, of_bins] = own.map_or_else(any, |&(_, kernels)| kernels);
+            return Some(TwoPass { of_columns, of_bins, split });
+        }
+    }
     // As many columns as a column has points, or more where points are many.
     let all = (1_usize << size.ilog2().div_ceil(2)).max((size / MOST_SPAN).next_power_of_two());
     let span = size / all;
     if !size.is_multiple_of(all) || !is_fused(span as u32) {
         return None;
     }
-    let kernel = if known { &COLUMNS_I8 } else { &COLUMNS };
     let of_column = 2 * FUSED_SPECTRA as usize * spectrum_bytes(span as u32) as usize;
     let (of_columns, columns) = fit(gpu, kernel, of_column, &COLUMNS_OF_BLOCK, &[2])?;
-    let (of_bins, group) =
-        fit(gpu, &BINS, 2 * spectrum_bytes(all as u32) as usize, &groups(shape), &[2])?;
-    Some(Split { of_columns, of_bins, group, span, columns })
+    let of_input = 2 * spectrum_bytes(all as u32) as usize;
+    let bins = |together: u32, blocks: &[usize]| {
+        let (kernel, group) =
+            fit(gpu, &BINS, together as usize * of_input, &groups(shape), blocks)?;
+        Some((kernel, group, together))
+    };
+    // Spectra share twiddles, but several blocks on a multiprocessor are worth more.
+    let several =
+        bins(FUSED_SPECTRA, &[4, 2]).filter(|(kernel, ..)| kernel.entry.threads < FUSED_THREADS);
+    let (of_bins, group, together) = several.or_else(|| bins(1, &[2]))?;
+    let blocks = [&of_columns, &of_bins].map(|kernel| FUSED_THREADS / kernel.entry.threads);
+    let split =
+        Split { span: span as u32, columns: columns as u32, group: group as u32, together, blocks };
+    Some(TwoPass { of_columns, of_bins, split })
 }
 
 /// The kernel for a shape.
@@ -646,5 +694,19 @@ fn output_of(encoding: SpectrumEncoding) -> u32 {
         SpectrumEncoding::Voltage(Encoding::Cf16) => output::CF16,
         SpectrumEncoding::Voltage(Encoding::B1 | Encoding::B2) => unreachable!("checked"),
         SpectrumEncoding::Cf32 => output::CF32,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn launches_have_whole_runs_or_parts_of_one() {
+        assert_eq!(parts(12, 4, 100), [0..12]);
+        assert_eq!(parts(12, 4, 11), [0..8, 8..12]);
+        assert_eq!(parts(8, 4, 3), [0..3, 3..4, 4..7, 7..8]);
+        assert_eq!(parts(2, 1, 0), [0..1, 1..2]);
+        assert_eq!(parts(0, 4, 3), []);
     }
 }
