@@ -220,23 +220,24 @@ impl Task<'_> {
             + tile * TILE_BYTES
             + Self::word(sensor, tile, word);
         let mut bins = [[[0; 2]; 2]; 2];
-        for i in 0..4 {
+        each!(i < 4, of 4 {
             // SAFETY: rows of the slot.
-            let pairs = unsafe { ldmatrix_x4_trans(from ^ (i * BOX_SENSORS)) };
-            for four in 0..2 {
+            let pairs = unsafe { ldmatrix_x4_trans(from ^ (i as u32 * BOX_SENSORS)) };
+            each!(four < 2, of 2 {
                 let [low, high] = [pairs[2 * four], pairs[2 * four + 1]];
-                let to = to ^ (i * SUBSEGMENTS) ^ place(4 * four as u32, 0);
+                let to = to ^ (i as u32 * SUBSEGMENTS) ^ place(4 * four as u32, 0);
                 // SAFETY: the rings have the places, and no other lane has them.
                 unsafe {
                     store_shared(to, prmt::<0x6420>(low, high));
                     store_shared(to + RING_BYTES, prmt::<0x7531>(low, high));
                 }
-                for (part, pair) in [low, high].into_iter().enumerate() {
+                each!(part < 2, of 2 {
+                    let pair = pairs[2 * four + part];
                     bins[0][four][part] += pair & 0x00ff_00ff;
                     bins[1][four][part] += prmt::<0x4341>(pair, 0);
-                }
-            }
-        }
+                });
+            });
+        });
         let is_before = round < self.before;
         let (step, word) =
             if is_before { Self::before(round, word) } else { (self.step(round), word) };
@@ -245,7 +246,7 @@ impl Task<'_> {
         }
         let to = transposed::bins(p, self.sensor + sensor, self.segment, step)
             + (word * 2 * 4 * 8 + tile * 8) as u64;
-        for sensor in 0..2 {
+        each!(sensor < 2, of 2 {
             let [[a, b], [c, d]] = bins[sensor];
             let to = to + sensor as u64 * transposed::bins_of_sensor(p);
             // SAFETY: the bins are this lane's own.
@@ -253,7 +254,7 @@ impl Task<'_> {
                 store_global_2(to, [prmt::<0x6420>(a, b), prmt::<0x6420>(c, d)]);
                 store_global_2(to + 4 * 8, [prmt::<0x7531>(a, b), prmt::<0x7531>(c, d)]);
             }
-        }
+        });
     }
 
     /// Puts zeros in the rings for a step after the last.
@@ -292,50 +293,49 @@ impl Task<'_> {
             let columns = early[half] + matrix / 2 * TILE_BYTES + place(row, matrix % 2);
             let rows = if matrix % 2 == 0 { early[half] } else { late[half] };
             let rows = rows + place(row, matrix / 2);
-            [0, RING_BYTES].map(|ring| {
-                // SAFETY: tiles of the ring.
-                unsafe {
-                    (
-                        ldmatrix_x4(columns + ring),
-                        [ldmatrix_x4(rows + ring), ldmatrix_x4(rows + ring + TILE_BYTES)],
-                    )
-                }
-            })
+            // SAFETY: tiles of the ring.
+            let of = |ring: u32| unsafe {
+                (
+                    ldmatrix_x4(columns + ring),
+                    [ldmatrix_x4(rows + ring), ldmatrix_x4(rows + ring + TILE_BYTES)],
+                )
+            };
+            [of(0), of(RING_BYTES)]
         };
         let mut next = load(0);
-        for half in 0..2 {
+        each!(half < 2, of 2 {
             if half == 1 && begins {
-                for sensor in 0..WARP_SENSORS {
-                    for tile in 0..TILES {
+                each!(sensor < WARP_SENSORS, of 2 {
+                    each!(tile < TILES, {
                         sums[sensor][tile][0] = 0;
                         sums[sensor][tile][1] = 0;
-                    }
-                }
+                    });
+                });
             }
             let operands = next;
-            for sensor in 0..WARP_SENSORS {
+            each!(sensor < WARP_SENSORS, of 2 {
                 let (b, a) = operands[sensor];
                 let new = [[b[0], b[1]], [b[2], b[3]]];
-                for i in 0..TOGETHER {
-                    for tile in 0..TILES {
+                each!(i < TOGETHER, of 2 {
+                    each!(tile < TILES, {
                         let column = tile + i;
                         let b =
                             if column < HELD { held[sensor][column] } else { new[column - HELD] };
                         mma_m16n8k32_u8(&mut sums[sensor][tile], a[i], b);
-                    }
-                }
-                for tile in 0..HELD - TOGETHER {
+                    });
+                });
+                each!(tile < HELD - TOGETHER, {
                     held[sensor][tile] = held[sensor][tile + TOGETHER];
-                }
-                for i in 0..TOGETHER {
+                });
+                each!(i < TOGETHER, of 2 {
                     held[sensor][HELD - TOGETHER + i] = new[i];
-                }
-            }
+                });
+            });
             if half == 0 {
                 // Before the branch, so that they come while the first half is multiplied.
                 next = load(1);
             }
-        }
+        });
     }
 }
 

@@ -139,12 +139,12 @@ impl Filter {
         quad: u32,
     ) {
         let sums = sums::<TAPS, ENCODING>(p, words, taps);
-        for spectrum in 0..SPECTRA {
+        each!(spectrum < SPECTRA, of 4 {
             let row = spectrum as u32 * self.group + input;
             let [a, b, c, d] = sums[spectrum];
             // SAFETY: points of the block's.
             unsafe { store_points(self.room.address(row, 2 * quad), [[a, b], [c, d]]) };
-        }
+        });
     }
 
     /// The sample of the input after `input` that `first` is of it; after the last of all, or of those of a group with
@@ -186,10 +186,10 @@ impl Filter {
             // SAFETY: taps of residues.
             unsafe {
                 let from = p.taps + (4 * residue) as u64;
-                for tap in 0..TAPS {
+                each!(tap < TAPS, of 8 {
                     let at = from + (4 * tap as u32 * residues) as u64;
                     taps[tap] = load_global_4(at).map(f32::from_bits);
-                }
+                });
             }
             // The samples of an input are on their way while those of the one before are added.
             // SAFETY: inputs of the group; of the one after the last nothing is added.
@@ -265,12 +265,12 @@ unsafe fn words_of<const TAPS: usize, const ENCODING: u32>(
     let encoding = if ENCODING == ANY { p.encoding } else { ENCODING };
     // Long enough for eight taps.
     let mut words = [[0_u32; 4]; 16];
-    for block in 0..TAPS + SPECTRA - 1 {
+    each!(block < TAPS + SPECTRA - 1, {
         let there = if (block as u32) < most { block as u32 } else { most };
         let index = first + (there * residues) as u64;
         // SAFETY: the caller's promise.
         words[block] = unsafe { sample::load_four(p.samples, index, encoding) };
-    }
+    });
     words
 }
 
@@ -283,16 +283,16 @@ fn sums<const TAPS: usize, const ENCODING: u32>(
 ) -> [[f32; 4]; SPECTRA] {
     let encoding = if ENCODING == ANY { p.encoding } else { ENCODING };
     let mut sums = [[0.0_f32; 4]; SPECTRA];
-    for block in 0..TAPS + SPECTRA - 1 {
+    each!(block < TAPS + SPECTRA - 1, {
         let four = sample::decode_four(words[block], encoding);
-        for part in 0..4 {
-            for spectrum in 0..SPECTRA {
+        each!(part < 4, of 4 {
+            each!(spectrum < SPECTRA, of 4 {
                 if block >= spectrum && block - spectrum < TAPS {
                     let sum = &mut sums[spectrum][part];
                     *sum = taps[block - spectrum][part].fma(four[part], *sum);
                 }
-            }
-        }
-    }
+            });
+        });
+    });
     sums
 }

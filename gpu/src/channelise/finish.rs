@@ -131,11 +131,11 @@ impl<B: Bins> Finish<B> {
         };
         // SAFETY: bins of the block's, channels that no other thread stores.
         unsafe {
-            let pair = |item| Pair::new(p, self.room, self.bins, item);
             let mut task = thread();
             let (item, mut input) = place(task);
             // On their way while the block waits.
-            let mut made = pair(if item < items { item } else { 0 });
+            let item = if item < items { item } else { 0 };
+            let mut made = Pair::new(p, self.room, self.bins, item);
             barrier();
             while task < items * p.group {
                 if self.input + input < p.inputs {
@@ -153,7 +153,7 @@ impl<B: Bins> Finish<B> {
                 if task < items * p.group {
                     let item;
                     (item, input) = place(task);
-                    made = pair(item);
+                    made = Pair::new(p, self.room, self.bins, item);
                 }
             }
         }
@@ -208,12 +208,12 @@ impl<B: Bins> Finish<B> {
                     barrier();
                 }
                 let to = stage(later) + 2 * input;
-                for side in 0..2 {
+                each!(side < 2, of 2 {
                     // Of bins `k + span i`, and of their mirrors: spans are multiples of 16 channels.
                     let (bin, mirrored) = (pair.bins[side], pair.bins[1 - side]);
                     let low = to + offset(bin);
                     let high = to + offset(p.size) - mirrored * piece - mirrored.div_ceil(16) * 8;
-                    for index in 0..LAST as usize {
+                    each!(index < LAST as usize, of 8 {
                         let (even, odd) = (index as u32, LAST - 1 - index as u32);
                         let at = if even.is_multiple_of(2) {
                             low + bin_at(even, LAST) * offset(pair.span)
@@ -223,8 +223,8 @@ impl<B: Bins> Finish<B> {
                             high - bin_at(odd, LAST) * offset(pair.span)
                         };
                         store_shared_16(at, samples[side][index] as u16);
-                    }
-                }
+                    });
+                });
                 later += 1;
             }
             cluster_arrive();
@@ -235,33 +235,32 @@ impl<B: Bins> Finish<B> {
             let mut channel = rank * part + thread() / 2;
             // Those that this thread has half of the inputs of.
             let mut from = [0; 4];
-            for index in 0..4 {
+            each!(index < 4, of 4 {
                 let of = (side * blocks / 2 + index as u32) % divisor(blocks);
                 from[index] = of_block(stage(0), of);
-            }
+            });
             cluster_wait();
             let pitch = 2 * p.channel_stride as u32;
             while channel < (rank + 1) * part {
                 let mut words = [[0; 4]; 3];
-                for later in 0..FUSED_SPECTRA as usize {
-                    if later as u32 >= spectra {
-                        continue;
+                each!(later < FUSED_SPECTRA as usize, of 4 {
+                    if (later as u32) < spectra {
+                        let at = offset(channel) + later as u32 * offset(p.size);
+                        if p.group == 4 {
+                            let [a, b] = [0, 1].map(|index| load_cluster_2(from[index] + at));
+                            words[later] = [a[0], a[1], b[0], b[1]];
+                        } else {
+                            words[later] = from.map(|from| load_cluster(from + at));
+                        }
                     }
-                    let at = offset(channel) + later as u32 * offset(p.size);
-                    if p.group == 4 {
-                        let [a, b] = [0, 1].map(|index| load_cluster_2(from[index] + at));
-                        words[later] = [a[0], a[1], b[0], b[1]];
-                    } else {
-                        words[later] = from.map(|from| load_cluster(from + at));
-                    }
-                }
-                for later in 0..FUSED_SPECTRA {
-                    if later < spectra {
-                        let spectrum = (self.spectrum + later) as u64 * p.spectrum_stride;
+                });
+                each!(later < FUSED_SPECTRA as usize, of 4 {
+                    if (later as u32) < spectra {
+                        let spectrum = (self.spectrum + later as u32) as u64 * p.spectrum_stride;
                         let to = p.spectra + 2 * (spectrum + (cluster + 8 * side) as u64);
-                        store_global_4(to + (channel * pitch) as u64, words[later as usize]);
+                        store_global_4(to + (channel * pitch) as u64, words[later]);
                     }
-                }
+                });
                 channel += threads() / 2;
             }
             // A block stays until none reads what it has; what was loaded has been stored.
@@ -379,15 +378,15 @@ impl<const R: usize> Pair<R> {
     #[inline(always)]
     unsafe fn channels(&self, row: u32) -> [[Complex<f32>; R]; 2] {
         let mut bins = [[[0.0_f32; 2]; R]; 2];
-        for side in 0..2 {
+        each!(side < 2, of 2 {
             let address = self.address(row, side);
-            for two in 0..R / 2 {
+            each!(two < R / 2, of 4 {
                 // SAFETY: points of the block's, the first at an even place.
                 let points = unsafe { load_points(address + 16 * two as u32) };
                 [bins[side][2 * two], bins[side][2 * two + 1]] = points;
-            }
+            });
             butterflies(&mut bins[side], &self.roots[side]);
-        }
+        });
         if self.own() {
             let (first, middle) = (bins[0][0], bins[0][1]);
             let mut channels = self.untangled(pair_up(bins));
@@ -403,29 +402,42 @@ impl<const R: usize> Pair<R> {
     /// Channels of bins and their mirrors.
     #[inline(always)]
     fn untangled(&self, mut bins: [[Complex<f32>; R]; 2]) -> [[Complex<f32>; R]; 2] {
-        for side in 0..2 {
-            for even in 0..R / 2 {
+        each!(side < 2, of 2 {
+            each!(even < R / 2, of 4 {
                 let (low, high) = (2 * even, R - 1 - 2 * even);
                 let w = self.untangling[side][even];
                 let channels = untangle(bins[side][low], bins[1 - side][high], w);
                 [bins[side][low], bins[1 - side][high]] = channels;
-            }
-        }
+            });
+        });
         bins
     }
 
     /// Leaves channels where their bins were.
     #[inline(always)]
     unsafe fn keep(&self, row: u32, channels: [[Complex<f32>; R]; 2]) {
-        let channels = if self.own() { put_apart(channels) } else { channels };
-        for side in 0..2 {
+        // SAFETY: the caller's promise.
+        unsafe {
+            // Not one of two arrays, which would lie in memory.
+            if self.own() {
+                self.leave(row, put_apart(channels));
+            } else {
+                self.leave(row, channels);
+            }
+        }
+    }
+
+    /// Stores two columns.
+    #[inline(always)]
+    unsafe fn leave(&self, row: u32, channels: [[Complex<f32>; R]; 2]) {
+        each!(side < 2, of 2 {
             let address = self.address(row, side);
-            for two in 0..R / 2 {
+            each!(two < R / 2, of 4 {
                 let points = [channels[side][2 * two], channels[side][2 * two + 1]];
                 // SAFETY: points of the block's, which this thread loaded.
                 unsafe { store_points(address + 16 * two as u32, points) };
-            }
-        }
+            });
+        });
     }
 }
 
@@ -452,23 +464,23 @@ impl Pair<{ LAST as usize }> {
                 multiply(channels[side][index], gain)
             };
             let mut outside = 0;
-            for side in 0..2 {
-                for index in 0..LAST as usize {
+            each!(side < 2, of 2 {
+                each!(index < LAST as usize, of 8 {
                     let whole = whole(value(side, index));
                     outside = most(outside, whole);
                     samples[side][index] = prmt::<0x0040>(whole[0], whole[1]);
-                }
-            }
+                });
+            });
             if outside > MOST {
                 let mut clipped = 0;
-                for side in 0..2 {
-                    for index in 0..LAST as usize {
+                each!(side < 2, of 2 {
+                    each!(index < LAST as usize, of 8 {
                         let whole = value(side, index).map(round);
                         let clamped = whole.map(|part| part.clamp(-127, 127));
                         clipped += (clamped != whole) as u64;
                         samples[side][index] = prmt::<0x0040>(clamped[0] as u32, clamped[1] as u32);
-                    }
-                }
+                    });
+                });
                 add_global_64(p.clipped + 8 * input as u64, clipped);
             }
         }
@@ -506,12 +518,12 @@ impl Pair<{ LAST as usize }> {
             let samples = self.samples(p, input, row, flat);
             let pitch = 2 * p.channel_stride as u32;
             let spectra = p.spectra + 2 * (spectrum as u64 * p.spectrum_stride + input as u64);
-            for side in 0..2 {
-                for index in 0..LAST as usize {
+            each!(side < 2, of 2 {
+                each!(index < LAST as usize, of 8 {
                     let at = self.channel(p, side, index) * pitch;
                     store_global_16(spectra + at as u64, samples[side][index] as u16);
-                }
-            }
+                });
+            });
         }
     }
 }
@@ -521,12 +533,13 @@ impl Pair<{ LAST as usize }> {
 fn pair_up<const R: usize>(bins: [[Complex<f32>; R]; 2]) -> [[Complex<f32>; R]; 2] {
     let mut paired = bins;
     // Bins of the upper half are at odd positions.
-    for index in (1..R).step_by(2) {
+    each!(upper < R / 2, of 4 {
+        let index = 2 * upper + 1;
         paired[0][index] = bins[1][index];
         let next = (bin_at(index as u32, R as u32) + 1) % R as u32;
         let next = if next == 0 { R as u32 / 2 } else { next };
         paired[1][index] = bins[0][position_of(next, R as u32) as usize];
-    }
+    });
     paired
 }
 
@@ -534,12 +547,13 @@ fn pair_up<const R: usize>(bins: [[Complex<f32>; R]; 2]) -> [[Complex<f32>; R]; 
 #[inline(always)]
 fn put_apart<const R: usize>(paired: [[Complex<f32>; R]; 2]) -> [[Complex<f32>; R]; 2] {
     let mut bins = paired;
-    for index in (1..R).step_by(2) {
+    each!(upper < R / 2, of 4 {
+        let index = 2 * upper + 1;
         bins[1][index] = paired[0][index];
         let next = (bin_at(index as u32, R as u32) + 1) % R as u32;
         let next = if next == 0 { R as u32 / 2 } else { next };
         bins[0][position_of(next, R as u32) as usize] = paired[1][index];
-    }
+    });
     bins
 }
 

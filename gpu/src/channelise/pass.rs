@@ -313,16 +313,20 @@ unsafe fn first_to<const R: usize, const ALONG: bool>(room: Shared, columns: u32
             // SAFETY: points of the row's, of this thread only.
             unsafe {
                 let mut place = start;
-                for index in 0..R {
+                each!(index < R, of 32 {
+                    if index > 0 {
+                        place = next(place, index);
+                    }
                     points[index] = load_point(place);
-                    place = next(place, index + 1);
-                }
+                });
                 samples_to_bins(&mut points);
                 let mut place = start;
-                for index in 0..R {
+                each!(index < R, of 32 {
+                    if index > 0 {
+                        place = next(place, index);
+                    }
                     store_point(place, points[index]);
-                    place = next(place, index + 1);
-                }
+                });
             }
             row += share.teams;
         }
@@ -330,33 +334,44 @@ unsafe fn first_to<const R: usize, const ALONG: bool>(room: Shared, columns: u32
     }
 }
 
+/// [`unit`] of all parts of a turn.
+struct Circle<const PARTS: usize>;
+
+impl<const PARTS: usize> Circle<PARTS> {
+    const UNITS: [Complex<f32>; PARTS] = {
+        let mut units = [[0.0; 2]; PARTS];
+        let mut part = 0;
+        while part < PARTS {
+            units[part] = unit(part as u32, PARTS as u32);
+            part += 1;
+        }
+        units
+    };
+}
+
 /// The transform of `R` samples, in place: all twiddles are known here.
 #[inline(always)]
 fn samples_to_bins<const R: usize>(points: &mut [Complex<f32>; R]) {
-    let mut span = 1;
-    if R.is_multiple_of(3) {
-        for column in 0..R / 3 {
-            let three = [column, column + R / 3, column + 2 * R / 3];
-            let bins = triple(three.map(|index| points[index]));
-            for index in 0..3 {
-                points[three[index]] = bins[index];
-            }
-        }
-        span = 3;
+    let first = if R.is_multiple_of(3) { 3 } else { 1 };
+    if first == 3 {
+        each!(column < R / 3, of 4 {
+            let [a, b, c] = [column, column + R / 3, column + 2 * R / 3];
+            [points[a], points[b], points[c]] = triple([points[a], points[b], points[c]]);
+        });
     }
-    for _ in 0..(R as u32).trailing_zeros() {
+    let units = &Circle::<R>::UNITS;
+    each!(level < (R as u32).trailing_zeros() as usize, of 8 {
+        let span = first << level;
         let half = R / (2 * span);
-        for position in 0..span {
+        each!(merged < R / 2, of 16 {
+            let (position, column) = (merged / half, merged % half);
             let k = bin_at(position as u32, span as u32);
-            let w = unit(k, 2 * span as u32);
-            for column in 0..half {
-                let low = column + 2 * position * half;
-                [points[low], points[low + half]] =
-                    merge(points[low], points[low + half], span as u32, k, w);
-            }
-        }
-        span *= 2;
-    }
+            let w = units[k as usize * half];
+            let low = column + 2 * position * half;
+            [points[low], points[low + half]] =
+                merge(points[low], points[low + half], span as u32, k, w);
+        });
+    });
 }
 
 /// What a pass merges: columns of `span` bins, of which each row has those at one of `parts` equal parts of
@@ -405,16 +420,16 @@ unsafe fn pass_of<const R: usize>(p: &Channelise, merge: Merge, from: impl Room,
     // SAFETY: the caller's promise.
     unsafe {
         if columns == LAST {
-            pass_to::<R>(p, merge, LAST, from, to);
+            pass_to::<R, true>(p, merge, LAST, from, to);
         } else {
-            pass_to::<R>(p, merge, columns, from, to);
+            pass_to::<R, false>(p, merge, columns, from, to);
         }
     }
 }
 
-/// A pass of `R` that leaves so many columns.
+/// A pass of `R` that leaves so many columns. `KNOWN`: whether the compiler knows how many.
 #[inline(always)]
-unsafe fn pass_to<const R: usize>(
+unsafe fn pass_to<const R: usize, const KNOWN: bool>(
     p: &Channelise,
     merge: Merge,
     columns: u32,
@@ -441,16 +456,18 @@ unsafe fn pass_to<const R: usize>(
         unsafe {
             let mut row = share.team;
             while row < merge.rows {
+                // Places are made where they are used: those of all points would fill the registers.
+                let columns = if KNOWN { columns } else { opaque(columns) };
                 let mut points = [[0.0_f32; 2]; R];
                 let start = from.start(merge.row + row, base);
-                for index in 0..R {
+                each!(index < R, of 16 {
                     points[index] = from.load(start, index as u32 * columns);
-                }
+                });
                 butterflies(&mut points, &roots);
                 let start = to.start(merge.row + row, base);
-                for index in 0..R {
+                each!(index < R, of 16 {
                     to.store(start, index as u32 * columns, points[index]);
-                }
+                });
                 row += share.teams;
             }
         }
@@ -469,14 +486,14 @@ unsafe fn pass_to<const R: usize>(
 #[inline(always)]
 pub unsafe fn roots<const R: usize>(p: &Channelise, span: u32, position: u32) -> [Complex<f32>; R] {
     let mut roots = [[0.0_f32; 2]; R];
-    for level in 0..(R as u32).trailing_zeros() {
+    each!(level < (R as u32).trailing_zeros() as usize, of 4 {
         let parts: usize = 1 << level;
-        for part in 0..parts.div_ceil(2) {
+        each!(part < parts.div_ceil(2), of 4 {
             let at = (position << level) + 2 * part as u32;
             // SAFETY: the caller's promise.
             roots[parts / 2 + part] = unsafe { root(p, span << level, at) };
-        }
-    }
+        });
+    });
     roots
 }
 

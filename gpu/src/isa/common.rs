@@ -3,7 +3,7 @@
 //! Shared-memory addresses are the 32-bit ones of PTX's `.shared` space, global addresses the 64-bit
 //! ones of its `.global` space.
 
-pub use super::thread::{barrier, block, blocks, thread, threads};
+pub use super::thread::{barrier, block, blocks, shfl, shfl_xor, thread, threads};
 
 /// Index of the calling thread in its warp.
 #[inline(always)]
@@ -556,34 +556,6 @@ pub fn mad(a: u32, b: u32, c: u32) -> u32 {
         )
     };
     value
-}
-
-/// `shfl.sync.bfly.b32` among all 32 lanes: the value of lane `lane ^ MASK`.
-#[inline(always)]
-pub fn shfl_xor<const MASK: u32>(value: u32) -> u32 {
-    let other: u32;
-    // SAFETY: the kernels call it with all 32 lanes together.
-    unsafe {
-        ptx!(
-            "shfl.sync.bfly.b32 {}, {}, {}, 31, -1;",
-            out(reg32) other, in(reg32) value, const MASK, options(nomem, nostack)
-        )
-    };
-    other
-}
-
-/// `shfl.sync.idx.b32` among all 32 lanes: the value of lane `source`.
-#[inline(always)]
-pub fn shfl(value: u32, source: u32) -> u32 {
-    let other: u32;
-    // SAFETY: the kernels call it with all 32 lanes together.
-    unsafe {
-        ptx!(
-            "shfl.sync.idx.b32 {}, {}, {}, 31, -1;",
-            out(reg32) other, in(reg32) value, in(reg32) source, options(nomem, nostack)
-        )
-    };
-    other
 }
 
 /// `cvt.rmi.s32.f32`: the largest integer not above `x`; the ends of i32 beyond them, 0 for what is no

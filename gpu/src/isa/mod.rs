@@ -7,7 +7,7 @@
 //! | module | instructions of |
 //! |---|---|
 //! | [`common`] | every GPU this crate supports |
-//! | [`thread`] | thread indices and the barrier, which the feature `rust-cuda` takes from `cuda_std` |
+//! | [`thread`] | thread indices, the barrier and shuffles, of which the feature `rust-cuda` has its own |
 //! | [`sm_80`] | Ampere: `mma.sync`, `ldmatrix`, `cp.async` |
 //! | [`sm_90a`] | Hopper: `wgmma`, tensor maps, `mbarrier`, `setmaxnreg` |
 //! | `scope` | text of instructions, for steps that kernels compose and that must be one `asm!` |

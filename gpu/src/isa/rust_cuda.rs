@@ -1,7 +1,10 @@
-//! Where a thread stands in its grid, and the barrier of its block, by way of `cuda_std`: what
-//! Rust-CUDA's compiler takes in place of `thread.rs`.
+//! Where a thread stands in its grid, the barrier of its block and the shuffles of its warp, by way of `cuda_std` and of
+//! LLVM's intrinsics: what Rust-CUDA's compiler takes in place of `thread.rs`.
 //!
-//! `cuda_std` 0.2.2 has no shuffles: those stay the PTX of [`super::common`].
+//! Its LLVM does not take inline PTX for convergent: a shuffle that stands between two branches on one condition
+//! becomes two, in their sides, where other lanes are missing. The intrinsics are convergent. But before LLVM,
+//! rustc's own jump threading does the same with calls, which they are; it stops at inline assembly, of which
+//! each therefore has an empty one beside it (docs/rust-cuda.md).
 
 use cuda_std::thread;
 
@@ -29,22 +32,50 @@ pub fn blocks() -> u32 {
     thread::grid_dim_x()
 }
 
+/// Calls an intrinsic of LLVM that threads wait in, where it stands.
+macro_rules! together {
+    ($name:literal, ($($parameter:ident: $value:expr),*) $(-> $result:ty)?) => {{
+        #[cfg(target_arch = "nvptx64")]
+        {
+            unsafe extern "C" {
+                #[link_name = $name]
+                fn intrinsic($($parameter: u32),*) $(-> $result)?;
+            }
+            // SAFETY: the kernels call it where no thread is missing; the assembly is empty.
+            unsafe {
+                ptx!("", options(nomem, nostack));
+                intrinsic($($value),*)
+            }
+        }
+        #[cfg(not(target_arch = "nvptx64"))]
+        {
+            $(let _ = $value;)*
+            unreachable!("device code runs on a GPU or in a simulator")
+        }
+    }};
+}
+
 /// `bar.sync 0`: every thread of the block waits here, and sees what the others stored to shared
 /// memory before.
-///
-/// `cuda_std::thread::sync_threads` calls a function that LLVM does not know to be convergent, and may
-/// make two of one in the sides of a branch (docs/rust-cuda.md).
 #[inline(always)]
 pub fn barrier() {
-    #[cfg(target_arch = "nvptx64")]
-    {
-        unsafe extern "C" {
-            #[link_name = "llvm.nvvm.barrier0"]
-            fn barrier0();
-        }
-        // SAFETY: the kernels call it where no thread of the block has left.
-        unsafe { barrier0() }
-    }
-    #[cfg(not(target_arch = "nvptx64"))]
-    unreachable!("device code runs on a GPU or in a simulator")
+    together!("llvm.nvvm.barrier0", ())
+}
+
+/// `shfl.sync.bfly.b32` among all 32 lanes: the value of lane `lane ^ MASK`.
+#[inline(always)]
+pub fn shfl_xor<const MASK: u32>(value: u32) -> u32 {
+    together!(
+        "llvm.nvvm.shfl.sync.bfly.i32",
+        (members: !0, value: value, mask: MASK, clamp: 31) -> u32
+    )
+}
+
+/// `shfl.sync.idx.b32` among all 32 lanes: the value of lane `source`.
+#[inline(always)]
+pub fn shfl(value: u32, source: u32) -> u32 {
+    together!(
+        "llvm.nvvm.shfl.sync.idx.i32",
+        (members: !0, value: value, source: source, clamp: 31) -> u32
+    )
 }

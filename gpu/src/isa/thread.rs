@@ -1,4 +1,4 @@
-//! Where a thread stands in its grid, and the barrier of its block, as PTX.
+//! Where a thread stands in its grid, the barrier of its block and the shuffles of its warp, as PTX.
 //!
 //! With the feature `rust-cuda`, `rust_cuda.rs` stands in for this file.
 
@@ -49,4 +49,32 @@ pub fn barrier() {
     }
     #[cfg(not(target_arch = "nvptx64"))]
     unreachable!("device code runs on a GPU or in a simulator")
+}
+
+/// `shfl.sync.bfly.b32` among all 32 lanes: the value of lane `lane ^ MASK`.
+#[inline(always)]
+pub fn shfl_xor<const MASK: u32>(value: u32) -> u32 {
+    let other: u32;
+    // SAFETY: the kernels call it with all 32 lanes together.
+    unsafe {
+        ptx!(
+            "shfl.sync.bfly.b32 {}, {}, {}, 31, -1;",
+            out(reg32) other, in(reg32) value, const MASK, options(nomem, nostack)
+        )
+    };
+    other
+}
+
+/// `shfl.sync.idx.b32` among all 32 lanes: the value of lane `source`.
+#[inline(always)]
+pub fn shfl(value: u32, source: u32) -> u32 {
+    let other: u32;
+    // SAFETY: the kernels call it with all 32 lanes together.
+    unsafe {
+        ptx!(
+            "shfl.sync.idx.b32 {}, {}, {}, 31, -1;",
+            out(reg32) other, in(reg32) value, in(reg32) source, options(nomem, nostack)
+        )
+    };
+    other
 }
