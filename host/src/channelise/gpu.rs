@@ -49,6 +49,9 @@ const SETS: usize = 2;
 /// four int8 samples are 8 bytes, which are stored together.
 const ENOUGH: usize = 4;
 
+/// Shared memory of each block that the hardware keeps for itself.
+const KEPT: usize = 1024;
+
 /// Bytes that rows of samples on the device are aligned to.
 const ALIGNMENT: usize = 16;
 
@@ -560,8 +563,6 @@ fn fit(
     counts: &[usize],
     blocks: &[usize],
 ) -> Option<(Entry<Channelise>, usize)> {
-    // The hardware keeps 1 KiB of each block's shared memory for itself.
-    const KEPT: usize = 1024;
     let most = gpu.facts().shared_bytes as usize;
     let find = |blocks: usize| {
         let room = (most + KEPT) / blocks - KEPT;
@@ -604,7 +605,9 @@ fn two_pass(gpu: &Arc<dyn Gpu>, shape: &Shape, known: bool) -> Option<TwoPass> {
     if size.is_power_of_two() && size >= LEAST_SPLIT {
         let split = split_of(size as u32);
         let [of_columns, of_bins] = split.shared_bytes(size as u32);
-        let fits = of_columns.max(of_bins) <= gpu.facts().shared_bytes;
+        let most = gpu.facts().shared_bytes as usize + KEPT;
+        let mut blocks = split.blocks.iter().zip([of_columns, of_bins]);
+        let fits = blocks.all(|(&blocks, bytes)| blocks as usize * (bytes as usize + KEPT) <= most);
         if fits && shape.inputs >= split.group as usize {
             let own = SPLIT_OF.iter().find(|(of, _)| known && *of == shape.residues() as u32);
             let any = || {
