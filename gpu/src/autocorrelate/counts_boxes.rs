@@ -302,8 +302,9 @@ impl Task<'_> {
             };
             [of(0), of(RING_BYTES)]
         };
-        let mut next = load(0);
         each!(half < 2, of 2 {
+            // Before the branch, so that they come while the first half is multiplied.
+            let operands = load(half);
             if half == 1 && begins {
                 each!(sensor < WARP_SENSORS, of 2 {
                     each!(tile < TILES, {
@@ -312,7 +313,6 @@ impl Task<'_> {
                     });
                 });
             }
-            let operands = next;
             each!(sensor < WARP_SENSORS, of 2 {
                 let (b, a) = operands[sensor];
                 let new = [[b[0], b[1]], [b[2], b[3]]];
@@ -331,10 +331,6 @@ impl Task<'_> {
                     held[sensor][HELD - TOGETHER + i] = new[i];
                 });
             });
-            if half == 0 {
-                // Before the branch, so that they come while the first half is multiplied.
-                next = load(1);
-            }
         });
     }
 }
