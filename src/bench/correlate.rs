@@ -19,8 +19,8 @@ use num_complex::Complex;
 use rayon::prelude::*;
 
 use super::{
-    Bound, Case, Clock, Place, Ring, Subject, Work, gaussian, kernels, locked, random_bytes,
-    random_halves,
+    Bound, Case, Clock, Place, Ring, Subject, Work, gaussian, is_simulated, kernels, locked,
+    random_bytes, random_halves,
 };
 
 /// What to measure.
@@ -285,21 +285,22 @@ impl Correlation {
         })
     }
 
-    /// A kernel as it runs for hours: on sums that are there already, and on noise as telescopes have it, of
-    /// which fewer bits flip and for which the chip needs less power.
+    /// A kernel as it runs for hours: on sums that are there already, in integrations that end, and on noise as
+    /// telescopes have it, of which fewer bits flip and for which the chip needs less power.
     fn as_used(
         &self,
         place: &Place,
         (kernel, auto): (Kernel, Kernel),
         (source, expected): &(Source, Rc<Visibilities>),
-    ) -> Result<[Subject; 2]> {
+    ) -> Result<[Subject; 3]> {
         let build = || self.builder(place, Layout::Cnt, kernel).build();
-        let adding = self.subject(build()?, auto, "adding", source.clone(), expected);
+        let adding = self.subject(build()?, auto, ADDING, source.clone(), expected);
+        let whole = self.subject(build()?, auto, WHOLE, source.clone(), expected);
         let noise: Rc<Vec<u8>> =
             gaussian(self.encoding, self.inputs * self.channels * self.times).into();
         let expected = Rc::new(self.end_channels(&noise, Layout::Cnt)?);
         let source = self.placed(place, &noise)?;
-        Ok([adding, self.subject(build()?, auto, "gaussian", source, &expected)])
+        Ok([adding, whole, self.subject(build()?, auto, "gaussian", source, &expected)])
     }
 
     /// From samples as packets deliver them: where the device has them, and from the host's memory to a GPU.
@@ -333,8 +334,18 @@ impl Correlation {
     ) -> Subject {
         let kernel = plan.kernel();
         let name = kernel.to_string();
-        let operations = useful_operations(self.inputs, self.channels, self.times as u64);
-        let input = self.bytes() as f64;
+        let sums = match what {
+            ADDING => Sums::Added,
+            WHOLE => {
+                let simulated = plan.gpu().is_some_and(is_simulated);
+                let times = if simulated { 2 * self.times } else { WHOLE_TIMES };
+                Sums::Dumped { calls: times.div_ceil(self.times), room: None }
+            }
+            _ => Sums::Fresh,
+        };
+        let calls = sums.calls() as f64;
+        let operations = calls * useful_operations(self.inputs, self.channels, self.times as u64);
+        let input = calls * self.bytes() as f64;
         let output = (8 * baselines(self.inputs) * self.channels) as f64;
         let values = match self.encoding {
             Encoding::Cf16 => "f16",
@@ -360,12 +371,12 @@ impl Correlation {
                 && (kernel == auto || !self.kernels.is_empty()),
             useful_operations: operations,
             bytes: input + output,
-            items: ((self.channels * self.times) as f64, "matrices"),
+            items: (calls * (self.channels * self.times) as f64, "matrices"),
             bounds,
             work: Box::new(Correlating {
                 plan,
                 source,
-                adds: what == "adding",
+                sums,
                 channels: self.channels,
                 times: self.times,
                 expected: expected.clone(),
@@ -553,11 +564,37 @@ enum Source {
     Locked(Rc<LockedBytes>),
 }
 
+/// Runs that add to the sums of those before.
+const ADDING: &str = "adding";
+/// Runs of integrations, dumps included.
+const WHOLE: &str = "integration";
+/// Least times of such an integration.
+const WHOLE_TIMES: usize = 98_304;
+
+/// What a run does with sums.
+enum Sums {
+    /// Starts anew.
+    Fresh,
+    /// Adds to what the runs before left.
+    Added,
+    /// Starts anew, feeds the samples so many times and dumps the sums to device memory.
+    Dumped { calls: usize, room: Option<Buffer> },
+}
+
+impl Sums {
+    /// How many times a run feeds the samples.
+    fn calls(&self) -> usize {
+        match self {
+            Self::Fresh | Self::Added => 1,
+            Self::Dumped { calls, .. } => *calls,
+        }
+    }
+}
+
 struct Correlating {
     plan: Correlator,
     source: Source,
-    /// Whether runs add to what those before left.
-    adds: bool,
+    sums: Sums,
     channels: usize,
     times: usize,
     /// Visibilities of the first and the last channel.
@@ -566,7 +603,7 @@ struct Correlating {
 
 impl Correlating {
     /// Runs of which the sums are compared with the CPU's where they add up.
-    const ADDED: i64 = 3;
+    const ADDED: usize = 3;
 
     /// The visibilities of the first and the last channel: to bring all of them from a GPU takes longer than
     /// many runs.
@@ -578,19 +615,60 @@ impl Correlating {
                 Visibilities::Float(sums) => Visibilities::Float(sums.select(Axis(0), &ends)),
             });
         };
-        let plan = &mut self.plan;
-        let baselines = baselines(plan.shape().inputs);
-        let count = self.channels * baselines;
-        Ok(if plan.shape().encoding.is_integer() {
-            let mut room = Buffer::new(&gpu, count * size_of::<Complex<i64>>())?;
-            plan.dump_device(room.slice_mut::<Complex<i64>>())?;
-            Visibilities::Integer(rows(&gpu, &room, ends, baselines)?)
-        } else {
-            let mut room = Buffer::new(&gpu, count * size_of::<Complex<f32>>())?;
-            plan.dump_device(room.slice_mut::<Complex<f32>>())?;
-            Visibilities::Float(rows(&gpu, &room, ends, baselines)?)
+        let mut fresh = None;
+        let room = match &self.sums {
+            Sums::Dumped { room, .. } => room.as_ref().expect("a run made it"),
+            _ => dump_device(&mut self.plan, &gpu, &mut fresh)?,
+        };
+        let baselines = baselines(self.plan.shape().inputs);
+        Ok(match self.plan.shape().encoding.is_integer() {
+            true => Visibilities::Integer(rows(&gpu, room, ends, baselines)?),
+            false => Visibilities::Float(rows(&gpu, room, ends, baselines)?),
         })
     }
+
+    /// Adds the samples to the sums.
+    fn feed(&mut self) -> Result<()> {
+        match &self.source {
+            Source::Device(ring) => {
+                let shape = *self.plan.shape();
+                let Shape { channels, encoding, layout, .. } = shape;
+                let bytes = self.times / encoding.times() * shape.bytes_per_time();
+                // SAFETY: the ring holds the samples as long as the plan.
+                let slice = unsafe { DeviceSlice::from_raw(ring.next(), bytes, Stream::default()) };
+                let samples = Samples::new(slice, encoding, layout, channels, shape.rows())?;
+                self.plan.accumulate(samples)
+            }
+            Source::Host(samples) => {
+                self.plan.accumulate(&samples[..])?;
+                self.plan.wait()
+            }
+            Source::Locked(samples) => {
+                self.plan.accumulate(&**samples)?;
+                self.plan.wait()
+            }
+        }
+    }
+}
+
+/// Has the device write the visibilities of all channels to memory of its own, made if need be.
+fn dump_device<'a>(
+    plan: &mut Correlator,
+    gpu: &Arc<dyn Gpu>,
+    room: &'a mut Option<Buffer>,
+) -> Result<&'a Buffer> {
+    let Shape { inputs, channels, encoding, .. } = *plan.shape();
+    let exact = encoding.is_integer();
+    let size = if exact { size_of::<Complex<i64>>() } else { size_of::<Complex<f32>>() };
+    let room = match room {
+        Some(room) => room,
+        none => none.insert(Buffer::new(gpu, channels * baselines(inputs) * size)?),
+    };
+    match exact {
+        true => plan.dump_device(room.slice_mut::<Complex<i64>>())?,
+        false => plan.dump_device(room.slice_mut::<Complex<f32>>())?,
+    };
+    Ok(room)
 }
 
 /// Some rows of as many values in device memory.
@@ -613,40 +691,27 @@ fn rows<T: Pod>(
 impl Work for Correlating {
     fn run(&mut self) -> Result<()> {
         // An integration of so many times has an end.
-        if !self.adds || self.plan.times() > 1 << 32 {
+        if !matches!(self.sums, Sums::Added) || self.plan.times() > 1 << 32 {
             self.plan.reset();
         }
-        match &self.source {
-            Source::Device(ring) => {
-                let shape = *self.plan.shape();
-                let Shape { channels, encoding, layout, .. } = shape;
-                let bytes = self.times / encoding.times() * shape.bytes_per_time();
-                // SAFETY: the ring holds the samples as long as the plan.
-                let slice = unsafe { DeviceSlice::from_raw(ring.next(), bytes, Stream::default()) };
-                let samples = Samples::new(slice, encoding, layout, channels, shape.rows())?;
-                self.plan.accumulate(samples)
-            }
-            Source::Host(samples) => {
-                self.plan.accumulate(&samples[..])?;
-                self.plan.wait()
-            }
-            Source::Locked(samples) => {
-                self.plan.accumulate(&**samples)?;
-                self.plan.wait()
-            }
+        (0..self.sums.calls()).try_for_each(|_| self.feed())?;
+        if let (Sums::Dumped { room, .. }, Some(gpu)) = (&mut self.sums, self.plan.gpu().cloned()) {
+            dump_device(&mut self.plan, &gpu, room)?;
         }
+        Ok(())
     }
 
     /// Exactly, or to a thousandth for `cf16`.
     fn check(&mut self) -> Result<bool> {
-        let runs = if self.adds { Self::ADDED } else { 1 };
-        if self.adds {
+        let mut runs = self.sums.calls();
+        if matches!(self.sums, Sums::Added) {
+            runs = Self::ADDED;
             self.plan.reset();
             (0..runs).try_for_each(|_| self.run())?;
         }
         Ok(match (&self.ends()?, &*self.expected) {
             (Visibilities::Integer(found), Visibilities::Integer(expected)) => {
-                *found == expected.mapv(|sum| sum * runs)
+                *found == expected.mapv(|sum| sum * runs as i64)
             }
             (Visibilities::Float(found), Visibilities::Float(expected)) => {
                 let expected = expected.mapv(|sum| sum * runs as f32);

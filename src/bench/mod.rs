@@ -49,9 +49,14 @@ pub struct Place {
 impl Place {
     /// Whether sizes must suit the simulator.
     pub fn simulated(&self) -> bool {
-        // Every GPU has a driver.
-        self.gpu.as_ref().is_some_and(|gpu| gpu.facts().driver == (0, 0))
+        self.gpu.as_ref().is_some_and(is_simulated)
     }
+}
+
+/// Whether a GPU is the simulator.
+fn is_simulated(gpu: &Arc<dyn Gpu>) -> bool {
+    // Every GPU has a driver.
+    gpu.facts().driver == (0, 0)
 }
 
 /// One size of one system.

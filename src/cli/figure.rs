@@ -26,8 +26,8 @@ use plotters::{
 use super::{
     correlate::UVH5,
     plot::{
-        Area, COLOURS, Drawn, ENDINGS, GREY, SIZE, coherence, curves, label, matrix, phase_colour,
-        phase_name, save,
+        Area, COLOURS, Drawn, ENDINGS, GREY, SIZE, Styled, coherence, curves, label, matrix,
+        phase_colour, phase_name, save,
     },
     run_files::{Existing, RunFiles, ending, input, output},
     say,
@@ -418,12 +418,7 @@ pub fn chart(
         .y_desc(look.y)
         .y_labels(if joined { 8 } else { 3 })
         .y_label_formatter(&|y| if joined { format!("{y:.1}") } else { phase_name(*y).to_owned() })
-        .label_style(label(15))
-        .axis_desc_style(label(18))
-        .light_line_style(TRANSPARENT)
-        .bold_line_style(BLACK.mix(0.12))
-        .axis_style(GREY)
-        .draw()?;
+        .draw_styled(15, 18)?;
     for (index, (name, line)) in lines.iter().enumerate() {
         let colour = COLOURS[index % COLOURS.len()];
         let points = axis.values.iter().copied().zip(line.iter().copied());

@@ -6,7 +6,12 @@ use corrust::{Error, Result, autocorrelate::Curve, correlate::baseline, format::
 use ndarray::ArrayView2;
 use num_complex::Complex;
 use plotters::{
-    coord::{Shift, ranged1d::Ranged, types::RangedCoordf64},
+    chart::MeshStyle,
+    coord::{
+        Shift,
+        ranged1d::{Ranged, ValueFormatter},
+        types::RangedCoordf64,
+    },
     prelude::*,
     style::text_anchor::{HPos, Pos, VPos},
 };
@@ -123,12 +128,7 @@ pub fn curves(path: &Path, curves: &[(String, Curve)], all: Range<f64>, what: &s
             .x_label_formatter(&|lag| duration(*lag))
             .y_labels(TICKS)
             .y_label_formatter(&|g| format!("{g:.decimals$}"))
-            .label_style(label(15))
-            .axis_desc_style(label(18))
-            .light_line_style(TRANSPARENT)
-            .bold_line_style(BLACK.mix(0.12))
-            .axis_style(GREY)
-            .draw()?;
+            .draw_styled(15, 18)?;
         chart.draw_series(LineSeries::new(
             [(first / 1.3, 1.0), (last * 1.3, 1.0)],
             GREY.stroke_width(1),
@@ -182,12 +182,7 @@ pub fn rates(path: &Path, bin: f64, rates: &[(String, Vec<f64>)]) -> Result<()> 
             .y_desc("rate (kHz)")
             .y_labels(TICKS)
             .y_label_formatter(&|rate| format!("{rate:.decimals$}"))
-            .label_style(label(15))
-            .axis_desc_style(label(18))
-            .light_line_style(TRANSPARENT)
-            .bold_line_style(BLACK.mix(0.12))
-            .axis_style(GREY)
-            .draw()?;
+            .draw_styled(15, 18)?;
         for (index, (name, rates)) in rates.iter().take(COLOURS.len()).enumerate() {
             let colour = COLOURS[index];
             let points = rates.iter().enumerate();
@@ -227,6 +222,28 @@ fn duration(seconds: f64) -> String {
 
 pub(super) fn label(size: u32) -> TextStyle<'static> {
     (FONT, size).into_font().color(&BLACK)
+}
+
+/// Meshes in the style of all figures.
+pub(super) trait Styled {
+    /// Draws it, with labels and names of axes of such sizes.
+    fn draw_styled(&mut self, labels: u32, names: u32) -> Drawn;
+}
+
+impl<X, Y> Styled for MeshStyle<'_, '_, X, Y, Canvas<'_>>
+where
+    X: Ranged + ValueFormatter<X::ValueType>,
+    Y: Ranged + ValueFormatter<Y::ValueType>,
+{
+    fn draw_styled(&mut self, labels: u32, names: u32) -> Drawn {
+        self.label_style(label(labels))
+            .axis_desc_style(label(names))
+            .light_line_style(TRANSPARENT)
+            .bold_line_style(BLACK.mix(0.12))
+            .axis_style(GREY)
+            .draw()?;
+        Ok(())
+    }
 }
 
 /// Pixels of a side of the visibility matrix, and its upper left corner.
@@ -368,12 +385,7 @@ fn phase(
         .y_labels(3)
         .x_label_formatter(&|channel| if last { format!("{channel:.0}") } else { String::new() })
         .y_label_formatter(&|turn| phase_name(*turn).to_owned())
-        .label_style(label(14))
-        .axis_desc_style(label(16))
-        .light_line_style(TRANSPARENT)
-        .bold_line_style(BLACK.mix(0.12))
-        .axis_style(GREY)
-        .draw()?;
+        .draw_styled(14, 16)?;
     let expected = |x: f64| -> f64 {
         let frequency = x / channels as f64;
         let sum: Complex<f64> = found.iter().map(|source| source.visibility(i, j, frequency)).sum();

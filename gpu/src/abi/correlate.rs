@@ -9,8 +9,11 @@ use super::{
 pub const STEP_BYTES: u32 = 128;
 
 /// Most times that a launch may add to 32-bit sums: `2 * 128^2 * T < 2^31` whatever the `ci8` samples,
-/// in whole steps.
+/// in whole steps. Those of 4 bits are 16 times as large in some kernels till a launch ends.
 pub const LAUNCH_TIMES: u32 = 65_535 / TIMES_PER_STEP * TIMES_PER_STEP;
+
+/// Most times of 4-bit samples that 32-bit sums hold, whose launches follow each other: `2 * 8^2 * T < 2^31`.
+pub const NIBBLE_TIMES: u32 = (1 << 24) - 1;
 
 /// Most words of `b1` that a launch may add to 32-bit sums: `2 * 128` ones of a word stay below `2^31`, in whole
 /// steps.

@@ -634,7 +634,10 @@ impl<const ROWS: usize> Sums<ROWS> {
                 [real[pair][half][word], imaginary[pair][half][word]]
             };
             // SAFETY: nobody reads the panels after the barrier; the warp's patch; the caller's promise.
-            unsafe { patch::store::<{ 16 * PAIRS }>(&corner, patch, value, S::add) };
+            unsafe {
+                let add = |address, sum| S::add_global(address, sum);
+                patch::store::<{ 16 * PAIRS }>(&corner, patch, value, add);
+            }
         });
     }
 

@@ -8,7 +8,7 @@ use crate::{
     abi::correlate::{PATCH_COLUMNS, PATCH_PITCH, mode},
     correlate::triangle,
     isa::common::{
-        lane, load_shared_2, opaque, read_global_2, store_global_2, store_shared_4, warp_barrier,
+        lane, load_shared, load_shared_2, opaque, store_global_2, store_shared_4, warp_barrier,
     },
     tile::fragment,
 };
@@ -31,7 +31,7 @@ pub struct Corner {
 /// ([`crate::abi::correlate::PATCH_BYTES`]) at `patch`.
 ///
 /// `value(word)` is the (real, imaginary) pair of word `word` of the accumulator, `2 * COLUMNS / 4`
-/// words in all; `add` adds two 32-bit sums.
+/// words in all; `add` adds a 32-bit sum to that at an address.
 ///
 /// # Safety
 /// The whole warp calls it; `patch` is its own; no other warp writes these baselines.
@@ -40,7 +40,7 @@ pub unsafe fn store<const COLUMNS: usize>(
     corner: &Corner,
     patch: u32,
     value: impl Fn(usize) -> [u32; 2],
-    add: impl Fn(u32, u32) -> u32,
+    add: impl Fn(u64, u32),
 ) {
     // SAFETY: the caller's promise.
     unsafe { store_rows::<COLUMNS>(corner, patch, |half, row| 8 * half + row, value, add) }
@@ -57,7 +57,7 @@ pub unsafe fn store_rows<const COLUMNS: usize>(
     patch: u32,
     row_of: impl Fn(u32, u32) -> u32,
     value: impl Fn(usize) -> [u32; 2],
-    add: impl Fn(u32, u32) -> u32,
+    add: impl Fn(u64, u32),
 ) {
     // What follows from the lane takes no register before.
     let lane = opaque(lane());
@@ -82,36 +82,49 @@ pub unsafe fn store_rows<const COLUMNS: usize>(
         }
         warp_barrier();
         let (group, half) = (piece / 2, piece % 2);
-        let j = corner.column + group * PATCH_COLUMNS + lane;
-        let i = corner.row;
-        // The rows from and to which (i + row, j) is a baseline.
-        let rows = j.saturating_sub(i)..corner.inputs.saturating_sub(i);
+        let (i, first) = (corner.row, corner.column + group * PATCH_COLUMNS);
+        // The rows from and to which (i + row, j) is a baseline, and where (i, j) would be.
+        let column = |j: u32| {
+            let rows = j.saturating_sub(i)..corner.inputs.saturating_sub(i);
+            (rows, corner.visibilities + 8 * triangle::baseline(i, j))
+        };
         // Row after row has a baseline more.
-        let first = corner.visibilities + 8 * triangle::baseline(i, j);
-        let address = |row: u32| first + 8 * (row * i + row * (row + 1) / 2) as u64;
-        // All rows are on their way before the first is waited for.
-        let mut sums = [[0; 2]; 8];
-        for row in 0..8 {
-            // SAFETY: within the patch.
-            sums[row] = unsafe { load_shared_2(patch + row as u32 * PATCH_PITCH + 8 * lane) };
-        }
+        let below = |row: u32| 8 * (row * i + row * (row + 1) / 2) as u64;
         if corner.mode == mode::ADD {
-            let mut before = [[0; 2]; 8];
-            for row in 0..8 {
-                if rows.contains(&row_of(half, row as u32)) {
-                    // SAFETY: (i + row, j) is a baseline, this warp's alone.
-                    before[row] = unsafe { read_global_2(address(row_of(half, row as u32))) };
+            // A component a lane, so that sectors are whole. Nobody waits for them.
+            let mut part = 0;
+            while part < opaque(2) {
+                let word = 32 * part + lane;
+                let (rows, at) = column(first + word / 2);
+                let at = at + (word % 2 * 4) as u64;
+                let mut sums = [0; 8];
+                for row in 0..8 {
+                    // SAFETY: within the patch.
+                    sums[row] = unsafe { load_shared(patch + row as u32 * PATCH_PITCH + 4 * word) };
                 }
+                for row in 0..8 {
+                    let below_row = row_of(half, row as u32);
+                    if rows.contains(&below_row) {
+                        // (i + row, j) is a baseline, this warp's alone.
+                        add(at + below(below_row), sums[row]);
+                    }
+                }
+                part += 1;
+            }
+        } else {
+            let (rows, at) = column(first + lane);
+            // All rows are on their way before the first is waited for.
+            let mut sums = [[0; 2]; 8];
+            for row in 0..8 {
+                // SAFETY: within the patch.
+                sums[row] = unsafe { load_shared_2(patch + row as u32 * PATCH_PITCH + 8 * lane) };
             }
             for row in 0..8 {
-                let (sum, before) = (&mut sums[row], before[row]);
-                *sum = [add(before[0], sum[0]), add(before[1], sum[1])];
-            }
-        }
-        for row in 0..8 {
-            if rows.contains(&row_of(half, row as u32)) {
-                // SAFETY: as above.
-                unsafe { store_global_2(address(row_of(half, row as u32)), sums[row]) };
+                let below_row = row_of(half, row as u32);
+                if rows.contains(&below_row) {
+                    // SAFETY: as above.
+                    unsafe { store_global_2(at + below(below_row), sums[row]) };
+                }
             }
         }
         warp_barrier();

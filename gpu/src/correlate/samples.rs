@@ -6,7 +6,7 @@
 //! `~x = -x - 1` stands for it, and what that adds is taken out again with the sum of one component of
 //! the other operand: exact for every sample.
 
-use crate::isa::common::{lop3, prmt};
+use crate::isa::common::{add_global, add_global_f32, lop3, prmt};
 
 /// One sample type on the matrix units.
 pub trait Samples {
@@ -35,6 +35,16 @@ pub trait Samples {
     fn rotate_row(a: u32) -> u32;
     /// `a + b` of two accumulators.
     fn add(a: u32, b: u32) -> u32;
+
+    /// Adds an accumulator to that in memory, in one piece.
+    ///
+    /// # Safety
+    /// `address` is 4-byte aligned global memory that the grid uses by this alone.
+    #[inline(always)]
+    unsafe fn add_global(address: u64, sum: u32) {
+        // SAFETY: the caller's promise.
+        unsafe { add_global(address, sum) };
+    }
 }
 
 /// `ci8`: pairs of int8, summed in 32 bits.
@@ -170,5 +180,11 @@ impl Samples for Half {
     #[inline(always)]
     fn add(a: u32, b: u32) -> u32 {
         (f32::from_bits(a) + f32::from_bits(b)).to_bits()
+    }
+
+    #[inline(always)]
+    unsafe fn add_global(address: u64, sum: u32) {
+        // SAFETY: the caller's promise.
+        unsafe { add_global_f32(address, f32::from_bits(sum)) };
     }
 }

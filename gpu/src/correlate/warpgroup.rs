@@ -111,7 +111,7 @@ pub unsafe fn store<const COLUMNS: usize>(
     warp: u32,
     patch: u32,
     value: impl Fn(usize) -> [u32; 2],
-    add: impl Fn(u32, u32) -> u32,
+    add: impl Fn(u64, u32),
 ) {
     // SAFETY: the caller's promise.
     unsafe { patch::store::<COLUMNS>(&corner(p, tile, warp), patch, value, add) };

@@ -658,17 +658,18 @@ impl<S: Parts<F>, F: Feed> Correlator<'_, S, F> {
             let scaled =
                 |sum: u32| if S::SCALE == 0 { sum } else { (sum as i32 >> (2 * S::SCALE)) as u32 };
             let value = |word: usize| [scaled(real[word]), scaled(imaginary[word])];
+            let add = |address, sum| S::add_global(address, sum);
             let (corner, patch) =
                 (&corner(p, tile, warp), self.shared.patches.at(self.pipeline.base, warp));
             match WORDS {
-                32 => patch::store_rows::<64>(corner, patch, F::row, value, S::add),
-                64 => patch::store_rows::<128>(corner, patch, F::row, value, S::add),
+                32 => patch::store_rows::<64>(corner, patch, F::row, value, add),
+                64 => patch::store_rows::<128>(corner, patch, F::row, value, add),
                 _ => {
                     // In two parts: Rust-CUDA's LLVM unrolls no loop over the pieces of all.
-                    patch::store_rows::<128>(corner, patch, F::row, value, S::add);
+                    patch::store_rows::<128>(corner, patch, F::row, value, add);
                     let right = &Corner { column: corner.column + 128, ..*corner };
                     let value = |word: usize| value(64 + word);
-                    patch::store_rows::<64>(right, patch, F::row, value, S::add);
+                    patch::store_rows::<64>(right, patch, F::row, value, add);
                 }
             }
         }

@@ -65,7 +65,7 @@ use crate::{
     },
     isa::{
         common::{
-            barrier, dp4a_unsigned, dynamic_shared, lane, load_shared, load_shared_2,
+            add_global, barrier, dp4a_unsigned, dynamic_shared, lane, load_shared, load_shared_2,
             load_shared_4, opaque, shfl, shfl_xor, store_shared, store_shared_4, thread,
         },
         sm_90a::{
@@ -538,10 +538,11 @@ impl Correlator<'_> {
         let patch = self.shared.patches.at(pipeline.base, warp);
         // SAFETY: no other warp has these baselines.
         unsafe {
+            let add = |address, sum| add_global(address, sum);
             if WORDS == 32 {
-                store::<64>(p, tile, warp, patch, value, u32::wrapping_add);
+                store::<64>(p, tile, warp, patch, value, add);
             } else {
-                store::<128>(p, tile, warp, patch, value, u32::wrapping_add);
+                store::<128>(p, tile, warp, patch, value, add);
             }
         }
     }

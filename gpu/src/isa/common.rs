@@ -425,6 +425,17 @@ pub unsafe fn add_global(address: u64, value: u32) {
     unsafe { ptx!("red.global.add.u32 [{}], {};", in(reg64) address, in(reg32) value) };
 }
 
+/// `red.global.add.f32`: adds `value` to what is in memory, in one piece, rounded to nearest even; numbers too small
+/// to be normal are zero.
+///
+/// # Safety
+/// `address` is 4-byte aligned global memory that the grid uses by this instruction only.
+#[inline(always)]
+pub unsafe fn add_global_f32(address: u64, value: f32) {
+    // SAFETY: the caller's promise.
+    unsafe { ptx!("red.global.add.f32 [{}], {};", in(reg64) address, in(reg32) value) };
+}
+
 /// `red.global.add.u64`: adds `value` to what is in memory, in one piece.
 ///
 /// # Safety

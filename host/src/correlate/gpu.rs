@@ -20,10 +20,10 @@ use corrust_gpu::abi::{
     self, Target,
     correlate::{
         Correlate, CorrelateFew, CorrelateWarpgroup, FEW_CORRELATORS, FEW_INPUTS, FEW_STAGE_BYTES,
-        FEW_WARPS, LAUNCH_HALVES, LAUNCH_TIMES, LAUNCH_WORDS, OFFSET, Offset, PACKED_COMPLEX,
-        PACKED_PAIRS, PACKED_TIMES, PackedTile, RUNNING_SUMS, RunningSums, STEP_BYTES, TILE_64,
-        TILE_128, TILE_128_128, TILE_128_192, TILE_CI4, Tile, WIDEN, WIDEN_BASELINES, WIDEN_BITS,
-        WIDEN_F32, WarpgroupTile, Widen, WidenBits, across, mode,
+        FEW_WARPS, LAUNCH_HALVES, LAUNCH_TIMES, LAUNCH_WORDS, NIBBLE_TIMES, OFFSET, Offset,
+        PACKED_COMPLEX, PACKED_PAIRS, PACKED_TIMES, PackedTile, RUNNING_SUMS, RunningSums,
+        STEP_BYTES, TILE_64, TILE_128, TILE_128_128, TILE_128_192, TILE_CI4, Tile, WIDEN,
+        WIDEN_BASELINES, WIDEN_BITS, WIDEN_F32, WarpgroupTile, Widen, WidenBits, across, mode,
     },
 };
 use num_complex::Complex;
@@ -522,7 +522,7 @@ impl GpuBackend {
         Ok((0..times).step_by(most).map(cut).collect())
     }
 
-    /// Most times, of bits words, that 32-bit sums hold.
+    /// Most times, of bits words, of a launch: 32-bit sums hold as many.
     fn launch_times(&self) -> usize {
         let times = match self.shape.encoding {
             Encoding::B1 => LAUNCH_WORDS,
@@ -530,6 +530,16 @@ impl GpuBackend {
             _ => LAUNCH_TIMES,
         };
         times as usize
+    }
+
+    /// Whether the 32-bit sums of a gate are to be widened before so many times are added.
+    fn are_full(&self, sums: &GateSums, times: usize) -> bool {
+        let most = match self.shape.encoding {
+            Encoding::Cf16 => return sums.partial_launches == LAUNCH_HALVES.1 as usize,
+            Encoding::Ci4 | Encoding::Ci4Offset => NIBBLE_TIMES as usize,
+            Encoding::Ci8 | Encoding::B1 | Encoding::B2 => self.launch_times(),
+        };
+        sums.partial_times + times > most
     }
 
     /// Whether samples are used where they lie.
@@ -569,13 +579,7 @@ impl GpuBackend {
         // One piece may be a part of the channels: all parts of a time belong together.
         let first_part = piece.first_channel == 0;
         let (gate, first_channel) = (piece.gate, piece.first_channel);
-        let limit = self.launch_times();
-        let sums = self.gates[gate];
-        let full = match self.shape.encoding {
-            Encoding::Cf16 => sums.partial_launches == LAUNCH_HALVES.1 as usize,
-            _ => sums.partial_times + piece.times() > limit,
-        };
-        if first_part && full {
+        if first_part && self.are_full(&self.gates[gate], piece.times()) {
             self.widen(gate, stream)?;
         }
         let mode = if self.gates[gate].partial_times == 0 { mode::STORE } else { mode::ADD };
@@ -1168,9 +1172,9 @@ mod tests {
         let tuning = Tuning::built_in().iter().find(|table| table.model == "H200").unwrap();
         use Encoding::{B1, Cf16, Ci4, Ci8};
         use Layout::{Cnt, Tcn};
-        let measured: [(_, _, std::ops::RangeInclusive<usize>, _); 16] = [
-            (Ci8, Tcn, 16..=32, Kernel::Few),
-            (Ci8, Tcn, 64..=2048, Kernel::Wgmma128),
+        let measured: [(_, _, std::ops::RangeInclusive<usize>, _); 17] = [
+            (Ci8, Tcn, 16..=64, Kernel::Few),
+            (Ci8, Tcn, 80..=2048, Kernel::Wgmma128),
             (Ci8, Cnt, 1..=16, Kernel::Few),
             (Ci8, Cnt, 32..=64, Kernel::Mma64),
             (Ci8, Cnt, 192..=192, Kernel::Wgmma192),
@@ -1181,7 +1185,8 @@ mod tests {
             (Ci4, Tcn, 512..=2048, Kernel::WgmmaCi4),
             (Ci4, Cnt, 16..=32, Kernel::Few),
             (Ci4, Cnt, 64..=2048, Kernel::WgmmaCi4),
-            (Cf16, Tcn, 32..=2048, Kernel::Wgmma128),
+            (Cf16, Tcn, 16..=32, Kernel::Mma64),
+            (Cf16, Tcn, 48..=2048, Kernel::Wgmma128),
             (Cf16, Cnt, 16..=64, Kernel::Mma64),
             (B1, Cnt, 16..=64, Kernel::Mma64),
             (B1, Cnt, 1024..=2048, Kernel::Wgmma192),
@@ -1192,6 +1197,27 @@ mod tests {
                 let shape = Shape { inputs, channels: 1, encoding, layout };
                 let chosen = choose(&facts, tuning, &shape);
                 assert_eq!(chosen, quickest, "{encoding} {layout}, {inputs} inputs");
+            }
+        }
+    }
+
+    #[test]
+    fn sums_are_widened_before_one_of_the_largest_products_is_too_many() {
+        let gpu: Arc<dyn Gpu> = Arc::new(SimGpu::new());
+        for (encoding, power) in
+            [(Encoding::Ci8, 2 * 128_u64.pow(2)), (Encoding::Ci4, 128), (Encoding::Ci4Offset, 128)]
+        {
+            let shape = Shape { inputs: 1, channels: 1, encoding, layout: Layout::Cnt };
+            let setup =
+                Setup { shape: &shape, kernel: Kernel::Mma64, tuning: None, gates: 1, shifts: &[] };
+            let plan = GpuBackend::new(gpu.clone(), &setup).unwrap();
+            let after = |partial_times| GateSums { partial_times, ..GateSums::default() };
+            // Whole steps of 64 times.
+            let most = ((1 << 31) - 1) / power as usize;
+            let most = if encoding == Encoding::Ci8 { most / 64 * 64 } else { most };
+            for times in [1, 3072] {
+                assert!(!plan.are_full(&after(most - times), times), "{encoding}");
+                assert!(plan.are_full(&after(most - times + 1), times), "{encoding}");
             }
         }
     }

@@ -177,10 +177,9 @@ impl Args {
     pub fn run(self) -> Result<()> {
         self.files(&[]).check(self.existing)?;
 
-        let counts = self.open()?;
+        let (counts, dwell) = self.open()?;
         let recording = counts.recording;
         let (sensors, instants) = (recording.shape().sensors, recording.times());
-        let dwell = recording.interval().unwrap_or(self.dwell.0);
         let (mut plan, pairs) = self.plan(sensors)?;
         // How many curves there are is known only now.
         let pycorrfit =
@@ -229,8 +228,8 @@ impl Args {
         Ok(())
     }
 
-    /// Opens the photons or counts.
-    fn open(&self) -> Result<photons::Counts> {
+    /// Opens the photons or counts; how long a sample of them is, in seconds.
+    fn open(&self) -> Result<(photons::Counts, f64)> {
         let PhotonArgs { channels, gate, unit, keep_going, .. } = &self.photons;
         let options = photons::Options {
             dwell: Some(self.dwell.0),
@@ -247,7 +246,7 @@ impl Args {
         if (dwell / self.dwell.0 - 1.0).abs() > 1e-9 {
             warn(format_args!("a dwell time of {} ns, whole units of the file", dwell * 1e9));
         }
-        Ok(counts)
+        Ok((counts, dwell))
     }
 
     /// Draws the mean curve.

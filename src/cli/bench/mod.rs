@@ -112,6 +112,7 @@ enum System {
     ///
     /// `kernel`: the kernel alone, on time-contiguous samples in device memory, all values equally likely.
     /// `adding`: the same, added to the sums of the runs before, as all but an integration's first.
+    /// `integration`: the same till 98,304 times are summed, and the sums dumped to device memory.
     /// `gaussian`: on noise as telescopes have it, which takes less power. `from tcn`: from samples
     /// in the order of packets in device memory, corner turn included. `from host`: from tcn samples
     /// in host memory to sums in device memory, copies included. `page-locked`: the same from page-locked

@@ -17,7 +17,7 @@ use plotters::{
 
 use super::{
     super::canvas::{Canvas, FONT},
-    super::plot::{Area, COLOURS, Drawn, GREY, TICKS, decimals, label, save},
+    super::plot::{Area, COLOURS, Drawn, GREY, Styled, TICKS, decimals, label, save},
     super::si,
     peers, table,
 };
@@ -153,12 +153,7 @@ fn matrices(area: &Area<'_>, rows: &[&Row]) -> Drawn {
         .x_label_formatter(&|inputs| format!("{inputs:.0}"))
         // Powers of ten.
         .y_label_formatter(&|rate| si(*rate).replace(".00 ", " ").replace(".0 ", " "))
-        .label_style(label(15))
-        .axis_desc_style(label(17))
-        .light_line_style(TRANSPARENT)
-        .bold_line_style(BLACK.mix(0.12))
-        .axis_style(GREY)
-        .draw()?;
+        .draw_styled(15, 17)?;
     if !share.is_empty() {
         chart
             .configure_secondary_axes()
@@ -228,12 +223,7 @@ fn roofline(area: &Area<'_>, record: &Record) -> Drawn {
         .y_desc("useful TOPS")
         .x_label_formatter(&|value| format!("{value:.0}"))
         .y_label_formatter(&|value| format!("{value:.0}"))
-        .label_style(label(15))
-        .axis_desc_style(label(17))
-        .light_line_style(TRANSPARENT)
-        .bold_line_style(BLACK.mix(0.12))
-        .axis_style(GREY)
-        .draw()?;
+        .draw_styled(15, 17)?;
     draw_roofs(&mut chart, &roofs, memory, (intensities, rates))?;
     for series in points.iter().filter(|series| !series.points.is_empty()) {
         let dots = series.points.iter().map(|point| dot(*point, series.colour, false));
@@ -313,12 +303,7 @@ fn lines(area: &Area<'_>, title: &str, what: &str, high: f64, series: &[Series])
         .x_label_formatter(&|inputs| format!("{inputs:.0}"))
         .y_labels(TICKS)
         .y_label_formatter(&|value| format!("{value:.decimals$}"))
-        .label_style(label(15))
-        .axis_desc_style(label(17))
-        .light_line_style(TRANSPARENT)
-        .bold_line_style(BLACK.mix(0.12))
-        .axis_style(GREY)
-        .draw()?;
+        .draw_styled(15, 17)?;
     for series in series {
         let (colour, hollow) = (series.colour, series.hollow);
         if hollow {
