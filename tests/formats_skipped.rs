@@ -6,9 +6,12 @@ use std::{fs, path::PathBuf};
 use corrust::{
     Device, Encoding, Layout,
     autocorrelate::{Autocorrelator, State},
-    format::{self, Block, Options, RawShape, Recording, vdif::Writer},
+    correlate::{Shape, ValidCounts, Visibilities},
+    delays::{DelayModel, Geometric},
+    format::{self, Block, Options, RawShape, Recording, array::Array, uvh5, vdif::Writer},
     samples::RawEncoding,
 };
+use ndarray::Array2;
 use num_complex::Complex;
 use proptest::prelude::*;
 
@@ -138,10 +141,7 @@ fn what_vdif_cannot_hold_is_refused() {
     };
     let day = "2026-03-20";
     for (said, expected) in [
-        (
-            refusal(1, RawEncoding::I8, 1e3, day),
-            "i8 in VDIF: expected one of its own encodings",
-        ),
+        (refusal(1, RawEncoding::I8, 1e3, day), "i8 in VDIF: expected one of its own encodings"),
         (refusal(0, ENCODING, 1e3, day), "0 inputs in VDIF: expected 1 to 1024, a thread each"),
         (refusal(1025, ENCODING, 1e3, day), "1025 inputs in VDIF"),
         (refusal(1, ENCODING, 0.5, day), "rate of 0.5 Hz in VDIF"),
@@ -168,20 +168,54 @@ fn what_vdif_cannot_hold_is_refused() {
 #[test]
 fn a_block_can_be_all_missing() {
     for (layout, encoding) in [(Layout::Tcn, Encoding::Ci4Offset), (Layout::Cnt, Encoding::Ci8)] {
-        let shape = corrust::correlate::Shape { inputs: 2, channels: 3, encoding, layout };
+        let shape = Shape { inputs: 2, channels: 3, encoding, layout };
         let block = Block::missing(&shape, 5).unwrap();
         assert_eq!(block.missing_within(&(0..5)), 5);
         let zero = encoding.zero();
         assert_eq!(block.samples.len(), 2 * 3 * 5 * zero.len());
         assert!(block.samples.chunks(zero.len()).all(|sample| sample == zero));
     }
-    let shape = corrust::correlate::Shape {
-        inputs: 1,
-        channels: 1,
-        encoding: Encoding::Ci8,
-        layout: Layout::Tcn,
-    };
+    let shape = Shape { inputs: 1, channels: 1, encoding: Encoding::Ci8, layout: Layout::Tcn };
     assert_eq!(Block::missing(&shape, 0).unwrap().missing_within(&(0..1)), 0);
+}
+
+#[test]
+fn dumps_and_delays_that_are_not_there_are_refused() {
+    let array = Array::parse(include_str!("corpus/array/whole")).unwrap();
+    let shape = Shape { inputs: 4, channels: 3, encoding: Encoding::Ci8, layout: Layout::Tcn };
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("scan.uvh5");
+    let mut writer = uvh5::Writer::create(&path, &array, &shape).unwrap();
+    let sums = Visibilities::Integer(Array2::from_elem((3, 10), Complex::new(3, -4)));
+    writer.append(&sums, &ValidCounts::Complete(8), 0, 8).unwrap();
+    writer.finish().unwrap();
+    let reader = uvh5::Reader::open(&path).unwrap();
+    reader.read(0).unwrap();
+    assert!(reader.read(1).unwrap_err().to_string().contains("dump 1: expected one below 1"));
+
+    let delays = Geometric::of(&array, 4, None).unwrap();
+    assert_eq!((delays.inputs(), delays.delay(4, 0.0), delays.longest(4)), (4, None, 0.0));
+    for input in 0..4 {
+        for hour in 0..24 {
+            let delay = delays.delay(input, 3600.0 * f64::from(hour)).unwrap();
+            assert!(delay.abs() <= delays.longest(input), "{delay} s of input {input}");
+        }
+    }
+    let refusal =
+        |from, to, tolerance| delays.polynomials(from..to, tolerance).unwrap_err().to_string();
+    assert!(refusal(5.0, 5.0, 1e-12).contains("expected an end after the start"));
+    assert!(refusal(0.0, 1e12, 1e-12).contains("expected times of 1900 to 2099"));
+    assert!(refusal(0.0, 1.0, 0.0).contains("expected a positive tolerance"));
+    assert!(refusal(0.0, 1.0, f64::NAN).contains("expected a positive tolerance"));
+
+    // Who writes a model of their own need not know.
+    struct Still;
+    impl DelayModel for Still {
+        fn delay(&self, _: usize, _: f64) -> Option<f64> {
+            Some(0.0)
+        }
+    }
+    assert_eq!((Still.delay(0, 0.0), Still.longest(0)), (Some(0.0), f64::INFINITY));
 }
 
 /// CRC-32 of IEEE 802.3, bit by bit.
