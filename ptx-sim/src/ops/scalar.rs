@@ -234,6 +234,63 @@ fn greatest(a: f32, b: f32) -> f32 {
     -least(-a, -b)
 }
 
+/// A floating type of 16 bits: the bits of infinity, and the value of what is below.
+#[derive(Clone, Copy)]
+struct Small {
+    infinity: u16,
+    fraction_bits: u32,
+}
+
+const HALF: Small = Small { infinity: 0x7c00, fraction_bits: 10 };
+const BRAIN: Small = Small { infinity: 0x7f80, fraction_bits: 7 };
+
+impl Small {
+    /// The value of finite bits; of infinity's what would come after the largest.
+    fn value(self, bits: u16) -> f64 {
+        let size = i32::from(bits & 0x7fff);
+        let (exponent, fraction) =
+            (size >> self.fraction_bits, size & ((1 << self.fraction_bits) - 1));
+        let bias = (1 << (14 - self.fraction_bits)) - 1;
+        let whole = fraction + (i32::from(exponent > 0) << self.fraction_bits);
+        let power = exponent.max(1) - bias - self.fraction_bits as i32;
+        let value = f64::from(whole) * 2f64.powi(power);
+        if bits >> 15 == 1 { -value } else { value }
+    }
+}
+
+/// The sum of two numbers, rounded, and what it lacks (Knuth).
+fn exact_sum(a: f64, b: f64) -> (f64, f64) {
+    let sum = a + b;
+    let part = sum - a;
+    (sum, (a - (sum - part)) + (b - part))
+}
+
+/// The bits nearest to a number and a rest of no more than half its last bit, to even in the middle.
+fn nearest(number: f64, rest: f64, small: Small) -> u64 {
+    let (size, rest) = (number.abs(), rest * number.signum());
+    let (mut below, mut above) = (0, small.infinity);
+    if size >= small.value(above) {
+        below = above;
+    }
+    while above - below > 1 && below < small.infinity {
+        let middle = below + (above - below) / 2;
+        if small.value(middle) <= size { below = middle } else { above = middle }
+    }
+    let mut bits = below;
+    if below < small.infinity {
+        let middle = (small.value(below) + small.value(below + 1)) / 2.0;
+        let up = size > middle || size == middle && (rest > 0.0 || rest == 0.0 && below % 2 == 1);
+        bits += u16::from(up);
+    }
+    u64::from(bits | u16::from(number.is_sign_negative()) << 15)
+}
+
+/// Product and sum with one rounding.
+fn fused([a, b, c]: [f32; 3], small: Small) -> u64 {
+    let (sum, rest) = exact_sum(f64::from(a) * f64::from(b), c.into());
+    nearest(sum, rest, small)
+}
+
 fn collatz(start: u32) -> u32 {
     let (mut n, mut steps) = (start & 15 | 1, 0);
     while n != 1 {
@@ -301,6 +358,8 @@ pub fn cases(random: &mut Random) -> Vec<Case> {
                 wide.wrapping_add(v.l(2)) as u64,
                 v.x[0].wrapping_mul(v.x[1]).wrapping_add(v.x[2]),
                 u64::from((u32::from(v.h(0)) * u32::from(v.h(1))).wrapping_add(v.u(2))),
+                s((i32::from(v.h(0) as i16) * i32::from(v.h(1) as i16)).wrapping_add(v.s(2))),
+                s(((wide >> 32) as i32).saturating_add(v.s(2))),
             ]
         }),
         op!(random, "mul24", Any, |v| {
@@ -451,6 +510,7 @@ pub fn cases(random: &mut Random) -> Vec<Case> {
         op!(random, "setp", Any, |v| {
             let c = v.s(2) > v.s(3);
             let (x, y) = (v.f(0), v.f(1));
+            let ordered = !x.is_nan() && !y.is_nan();
             vec![
                 bit(v.u(0) < v.u(1)),
                 bit(v.s(0) >= v.s(1)),
@@ -465,6 +525,29 @@ pub fn cases(random: &mut Random) -> Vec<Case> {
                 bit(x.is_nan() || y.is_nan()),
                 bit(x != y || x.is_nan() || y.is_nan()),
                 if v.s(0) < v.s(1) { 0xffff_ffff } else { 0 },
+                bit(x.is_finite()),
+                bit(x.is_infinite()),
+                bit(!x.is_nan()),
+                bit(x.is_nan()),
+                // Zeros are normal to PTX.
+                bit(x.is_normal() || x == 0.0),
+                bit(x.is_subnormal()),
+                bit(x == y),
+                bit(x != y && ordered),
+                bit(x <= y),
+                bit(x > y),
+                bit(x >= y),
+                bit(x == y || !ordered),
+                bit(x <= y || !ordered),
+                bit(x > y || !ordered),
+                bit(x >= y || !ordered),
+                bit(ordered),
+                bit(v.d(0) < v.d(1)),
+                bit(v.f16(0) >= v.f16(1) || v.f16(0).is_nan() || v.f16(1).is_nan()),
+                f(if x > y { 1.0 } else { 0.0 }),
+                bit(v.u(0) < v.u(1)),
+                bit(v.h(0) <= v.h(1)),
+                bit(v.x[0] >= v.x[1]),
             ]
         }),
         op!(random, "select", Any, |v| {
@@ -490,6 +573,22 @@ pub fn cases(random: &mut Random) -> Vec<Case> {
             u64::from(v.u(0) as u8),
             u64::from(v.u(0) as u16),
         ]),
+        op!(random, "cvt_nan", Any, |v| {
+            let (x, d, h) = (v.f(0), v.d(0), v.f16(0));
+            // What is no number becomes 0, or the highest bit alone where either side has 64 bits.
+            let top =
+                |nan: bool, number: u64, bits: u32| if nan { 1 << (bits - 1) } else { number };
+            vec![
+                s(x as i32),
+                top(x.is_nan(), x as i64 as u64, 64),
+                top(x.is_nan(), x as u64, 64),
+                top(d.is_nan(), s(d as i32), 32),
+                top(d.is_nan(), u64::from(d as u32), 32),
+                top(d.is_nan(), d as i64 as u64, 64),
+                s(h as i32),
+                top(h.is_nan(), h as i64 as u64, 64),
+            ]
+        }),
         op!(random, "cvt_pack", Any, |v| vec![
             pack(v, -32768, 32767, 16, false),
             pack(v, 0, 65535, 16, false),
@@ -497,6 +596,8 @@ pub fn cases(random: &mut Random) -> Vec<Case> {
             pack(v, 0, 255, 8, true),
             pack(v, -8, 7, 4, true),
             pack(v, 0, 15, 4, true),
+            pack(v, -2, 1, 2, true),
+            pack(v, 0, 3, 2, true),
         ]),
         op!(random, "cvt_float", Finite, |v| {
             const I32: (i64, i64) = (i32::MIN as i64, i32::MAX as i64);
@@ -518,6 +619,23 @@ pub fn cases(random: &mut Random) -> Vec<Case> {
                 integer(v.f(0).trunc(), 0, 255),
                 f(v.f(0).round_ties_even()),
                 f(saturate(v.f(0))),
+                v.f(0) as u64,
+                v.f(0).round_ties_even() as i64 as u64,
+                s(v.f16(0) as i32),
+                v.f16(0).floor() as i64 as u64,
+                nearest(f64::from(v.s(0)), 0.0, HALF),
+                nearest(v.x[0] as f64, 0.0, HALF),
+                (v.x[0] as f64).to_bits(),
+                f(v.l(0) as f32),
+                f64::from(v.f16(0)).to_bits(),
+                nearest(v.d(0), 0.0, HALF),
+                f(v.f(0).trunc()),
+                f(v.f(0).floor()),
+                f(v.f(0).ceil()),
+                u64::from(half(v.f16(0).round_ties_even())),
+                u64::from(half(saturate(v.f(0)))),
+                f(v.f(0).abs()),
+                f(-v.f(0)),
             ]
         }),
         op!(random, "float", Any, |v| {
@@ -538,17 +656,83 @@ pub fn cases(random: &mut Random) -> Vec<Case> {
         }),
         op!(random, "double", Doubles, |v| {
             let (a, b, c) = (v.d(0), v.d(1), v.d(2));
-            [a + b, a * b, a.mul_add(b, c), a / b, a.min(b)].map(f64::to_bits).to_vec()
+            let mut all: Vec<u64> = [
+                a + b,
+                a * b,
+                a.mul_add(b, c),
+                a / b,
+                a.min(b),
+                a - b,
+                a.max(b),
+                1.0 / a,
+                a.abs().sqrt(),
+                -a,
+                b.copysign(a),
+                a.round_ties_even(),
+                a.trunc(),
+                a.floor(),
+                a.ceil(),
+            ]
+            .map(f64::to_bits)
+            .to_vec();
+            all.extend([
+                a as i64 as u64,
+                s(a.round_ties_even() as i32),
+                a.floor() as i64 as u64,
+                u64::from(a.ceil() as u32),
+                if a > 0.0 { a.min(1.0).to_bits() } else { 0 },
+            ]);
+            all
         }),
         op!(random, "half", Finite, |v| {
+            let part = |i: usize, high: u32| (v.u(i) >> (16 * high)) as u16;
+            let value = |i: usize, high: u32| HALF.value(part(i, high)) as f32;
             let round = |x: f32| u64::from(f16::from_f32(x).to_bits());
-            let high = |i: usize| f16::from_bits((v.u(i) >> 16) as u16).to_f32();
+            let one = |high: u32| {
+                let (a, b, c) = (value(0, high), value(1, high), value(2, high));
+                [
+                    round(a + b),
+                    round(a * b),
+                    round(a - b),
+                    fused([a, b, c], HALF),
+                    round(least(a, b)),
+                    round(greatest(a, b)),
+                    u64::from(part(0, high) ^ 0x8000),
+                    u64::from(part(0, high) & 0x7fff),
+                ]
+            };
+            let (low, high) = (one(0), one(1));
+            let both = |i: usize| high[i] << 16 | low[i];
+            let [add, mul, sub, fma, min, max, neg, abs] = std::array::from_fn(both);
             vec![
-                round(v.f16(0) + v.f16(1)),
-                round(v.f16(0) * v.f16(1)),
-                round(high(0) - high(1)) << 16 | round(v.f16(0) - v.f16(1)),
-                round(high(0) * high(1)) << 16 | round(v.f16(0) * v.f16(1)),
+                low[0], low[1], sub, mul, low[2], low[3], low[4], low[5], low[6], low[7], add, fma,
+                min, max, neg, abs,
             ]
+        }),
+        op!(random, "bf16", Finite, |v| {
+            let [a, b, c] = [0, 1, 2].map(|i| BRAIN.value(v.h(i)) as f32);
+            let (x, y) = (f64::from(a), f64::from(b));
+            let round = |x: f32| u64::from(bf16::from_f32(x).to_bits());
+            let sum = |x, y| {
+                let (sum, rest) = exact_sum(x, y);
+                nearest(sum, rest, BRAIN)
+            };
+            vec![
+                fused([a, b, c], BRAIN),
+                sum(x, y),
+                sum(x, -y),
+                nearest(x * y, 0.0, BRAIN),
+                round(least(a, b)),
+                round(greatest(a, b)),
+                u64::from(v.h(0) ^ 0x8000),
+                u64::from(v.h(0) & 0x7fff),
+                f(a),
+                round(v.f(0)) << 16 | round(v.f(1)),
+            ]
+        }),
+        op!(random, "space", Doubles, |v| {
+            let (first, second) = (v.s(0) < 0, v.s(1) < 0);
+            vec![bit(first && second), bit(!first && second), bit(!second), 0, 0, 0]
         }),
         op!(random, "mov", Any, |v| {
             let (thread, lane) = (v.thread % THREADS, v.thread % 32);
@@ -563,6 +747,14 @@ pub fn cases(random: &mut Random) -> Vec<Case> {
                 (1 << lane) - 1,
                 u64::from(THREADS),
                 u64::from(v.thread / THREADS),
+                u64::from(v.u(0) >> 16),
+                v.x[0] >> 32 & 0xffff,
+                u64::from(v.u(0).swap_bytes()),
+                u64::from(v.h(0).swap_bytes()),
+                {
+                    let [a, b] = v.h(0).to_le_bytes();
+                    u64::from(u32::from_le_bytes([b, a, a, b]))
+                },
             ]
         }),
         op!(random, "branch", Any, |v| {

@@ -332,10 +332,11 @@ impl Parser<'_> {
             }
             Some(Kind::F32(v)) => {
                 self.at += 1;
-                Init::Bits(u64::from(v))
+                Init::Bits(u64::from(v ^ u32::from(negative) << 31))
             }
             Some(Kind::F64(v)) => {
                 self.at += 1;
+                let v = v ^ u64::from(negative) << 63;
                 Init::Bits(if element == Type::F32 {
                     u64::from((f64::from_bits(v) as f32).to_bits())
                 } else {

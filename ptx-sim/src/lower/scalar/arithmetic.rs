@@ -36,7 +36,6 @@ pub(super) fn integer<T: Int>(op: &str) -> Option<(AluFn, usize)> {
         "not" => (alu!(|a: T| -> T { a.not() }), 1),
         "cnot" => (alu!(|a: T| -> T { T::wrap(i128::from(a == T::default())) }), 1),
         "brev" => (alu!(|a: T| -> T { a.reverse() }), 1),
-        "mov" => (alu!(|a: T| -> T { a }), 1),
         "mul24.lo" => (alu!(|a: T, b: T| -> T { T::wrap(low24(a).wrapping_mul(low24(b))) }), 2),
         "mad24.lo" => {
             (alu!(|a: T, b: T, c: T| -> T { T::wrap(low24(a).wrapping_mul(low24(b))).add(c) }), 3)
@@ -75,7 +74,6 @@ pub(super) fn single(op: &str) -> Option<(AluFn, usize)> {
         "min" => (alu!(|a: f32, b: f32| -> f32 { float_min(a.into(), b.into()) as f32 }), 2),
         "max" => (alu!(|a: f32, b: f32| -> f32 { float_max(a.into(), b.into()) as f32 }), 2),
         "copysign" => (alu!(|a: u32, b: u32| -> u32 { a & 1 << 31 | b & !(1 << 31) }), 2),
-        "mov" => (alu!(|a: u32| -> u32 { a }), 1),
         _ => return None,
     })
 }
@@ -96,9 +94,21 @@ pub(super) fn double(op: &str) -> Option<(AluFn, usize)> {
         "min" => (alu!(|a: f64, b: f64| -> f64 { float_min(a, b) }), 2),
         "max" => (alu!(|a: f64, b: f64| -> f64 { float_max(a, b) }), 2),
         "copysign" => (alu!(|a: f64, b: f64| -> f64 { b.copysign(a) }), 2),
-        "mov" => (alu!(|a: u64| -> u64 { a }), 1),
         _ => return None,
     })
+}
+
+/// A product of halves and a third one, so that it can be rounded once: the last bit is set where bits are lost.
+fn fused(a: f64, b: f64, c: f64) -> f64 {
+    let product = a * b;
+    let sum = product + c;
+    let part = sum - product;
+    let lost = (product - (sum - part)) + (c - part);
+    if lost == 0.0 || !sum.is_finite() {
+        return sum;
+    }
+    let beyond = (lost < 0.0) == (sum > 0.0);
+    f64::from_bits((sum.to_bits() - u64::from(beyond)) | 1)
 }
 
 /// f16 and bf16 arithmetic. Sums and products of two are exact enough in f64 for one rounding.
@@ -107,14 +117,16 @@ pub(super) fn small<T: Float>(op: &str) -> Option<(AluFn, usize)> {
         "add" => (alu!(|a: T, b: T| -> T { T::from_f64(a.to_f64() + b.to_f64()) }), 2),
         "sub" => (alu!(|a: T, b: T| -> T { T::from_f64(a.to_f64() - b.to_f64()) }), 2),
         "mul" => (alu!(|a: T, b: T| -> T { T::from_f64(a.to_f64() * b.to_f64()) }), 2),
-        "fma" => {
-            (alu!(|a: T, b: T, c: T| -> T { T::from_f64(a.to_f64() * b.to_f64() + c.to_f64()) }), 3)
-        }
+        "fma" => (
+            alu!(|a: T, b: T, c: T| -> T {
+                T::from_f64(fused(a.to_f64(), b.to_f64(), c.to_f64()))
+            }),
+            3,
+        ),
         "neg" => (alu!(|a: T| -> T { T::from_f64(-a.to_f64()) }), 1),
         "abs" => (alu!(|a: T| -> T { T::from_f64(a.to_f64().abs()) }), 1),
         "min" => (alu!(|a: T, b: T| -> T { T::from_f64(float_min(a.to_f64(), b.to_f64())) }), 2),
         "max" => (alu!(|a: T, b: T| -> T { T::from_f64(float_max(a.to_f64(), b.to_f64())) }), 2),
-        "mov" => (alu!(|a: u16| -> u16 { a }), 1),
         _ => return None,
     })
 }
@@ -131,7 +143,7 @@ pub(super) fn paired(op: &str) -> Option<(AluFn, usize)> {
         "add" => (alu!(|a: u32, b: u32| -> u32 { each(a, b, 0, |a, b, _| a + b) }), 2),
         "sub" => (alu!(|a: u32, b: u32| -> u32 { each(a, b, 0, |a, b, _| a - b) }), 2),
         "mul" => (alu!(|a: u32, b: u32| -> u32 { each(a, b, 0, |a, b, _| a * b) }), 2),
-        "fma" => (alu!(|a: u32, b: u32, c: u32| -> u32 { each(a, b, c, |a, b, c| a * b + c) }), 3),
+        "fma" => (alu!(|a: u32, b: u32, c: u32| -> u32 { each(a, b, c, fused) }), 3),
         "neg" => (alu!(|a: u32| -> u32 { a ^ 0x8000_8000 }), 1),
         "abs" => (alu!(|a: u32| -> u32 { a & 0x7fff_7fff }), 1),
         "min" => (alu!(|a: u32, b: u32| -> u32 { each(a, b, 0, |a, b, _| float_min(a, b)) }), 2),

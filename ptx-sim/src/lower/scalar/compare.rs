@@ -120,7 +120,8 @@ impl Lower<'_> {
                     "infinite" => alu!(|a: f32| -> bool { a.is_infinite() }),
                     "number" => alu!(|a: f32| -> bool { !a.is_nan() }),
                     "notanumber" => alu!(|a: f32| -> bool { a.is_nan() }),
-                    "normal" => alu!(|a: f32| -> bool { a.is_normal() }),
+                    // Zeros count as normal.
+                    "normal" => alu!(|a: f32| -> bool { a.is_normal() || a == 0.0 }),
                     _ => alu!(|a: f32| -> bool { a.is_subnormal() }),
                 };
                 self.mixed(f, &[Type::Pred, ty], operands)

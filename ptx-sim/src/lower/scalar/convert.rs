@@ -40,12 +40,21 @@ impl Integral {
     }
 }
 
+/// What is no number becomes 0, or the highest bit alone where either side has 64 bits.
+fn to_int<D: Int, S: Float>(a: S, round: impl Fn(f64) -> f64) -> D {
+    let v = a.to_f64();
+    match v.is_nan() && (S::IS_DOUBLE || D::BITS == 64) {
+        true => D::wrap(1 << (D::BITS - 1)),
+        false => D::from_f64(round(v)),
+    }
+}
+
 pub(super) fn float_to_int<D: Int, S: Float>(round: Integral) -> AluFn {
     match round {
-        Integral::Nearest => alu!(|a: S| -> D { D::from_f64(a.to_f64().round_ties_even()) }),
-        Integral::Zero => alu!(|a: S| -> D { D::from_f64(a.to_f64()) }),
-        Integral::Down => alu!(|a: S| -> D { D::from_f64(a.to_f64().floor()) }),
-        Integral::Up => alu!(|a: S| -> D { D::from_f64(a.to_f64().ceil()) }),
+        Integral::Nearest => alu!(|a: S| -> D { to_int(a, f64::round_ties_even) }),
+        Integral::Zero => alu!(|a: S| -> D { to_int(a, f64::trunc) }),
+        Integral::Down => alu!(|a: S| -> D { to_int(a, f64::floor) }),
+        Integral::Up => alu!(|a: S| -> D { to_int(a, f64::ceil) }),
     }
 }
 

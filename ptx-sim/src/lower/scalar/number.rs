@@ -154,6 +154,7 @@ pub(super) use with_int;
 
 /// Floating types as `cvt` sees them; every one fits in f64 exactly.
 pub(super) trait Float: Lane {
+    const IS_DOUBLE: bool;
     fn to_f64(self) -> f64;
     fn from_f64(v: f64) -> Self;
 }
@@ -161,6 +162,7 @@ pub(super) trait Float: Lane {
 macro_rules! float {
     ($($t:ty: $to:expr, $from:expr;)*) => {$(
         impl Float for $t {
+            const IS_DOUBLE: bool = size_of::<$t>() == 8;
             #[inline(always)] fn to_f64(self) -> f64 { let f: fn($t) -> f64 = $to; f(self) }
             #[inline(always)] fn from_f64(v: f64) -> Self { let f: fn(f64) -> $t = $from; f(v) }
         }
