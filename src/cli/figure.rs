@@ -26,7 +26,7 @@ use plotters::{
 use super::{
     correlate::UVH5,
     plot::{
-        Area, COLOURS, Drawn, ENDINGS, GREY, SIZE, Styled, coherence, curves, label, matrix,
+        Area, COLOURS, Drawn, ENDINGS, SIZE, Styled, coherence, curves, label, matrix,
         phase_colour, phase_name, save,
     },
     run_files::{Existing, RunFiles, ending, input, output},
