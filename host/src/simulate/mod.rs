@@ -231,13 +231,13 @@ impl Simulation {
     pub fn blocks(&self, mut take: impl FnMut(usize, &[u8]) -> Result<()>) -> Result<Vec<Source>> {
         self.check()?;
         let Shape { inputs, channels, .. } = self.shape;
-        // First the largest array: if there is memory for it, there is for the rest.
+        // First what may be large: a sentence where there is no memory for it.
         let phases = host::zeros(channels.saturating_mul(inputs).saturating_mul(self.sources))?;
         let sky = self.sky();
         let receiver = Receiver::new(self, &sky, phases);
         let (times, step) = (self.times as usize, self.shape.bytes_per_time());
         let block_times = (BLOCK_BYTES / step).clamp(1, times);
-        let mut block = vec![0; block_times * step];
+        let mut block = host::zeros(block_times * step)?;
         let mut start = 0;
         while start < times {
             let count = block_times.min(times - start);
