@@ -265,12 +265,13 @@ SKIP:
     run(&warps, 64, 0, &[0; 16]).unwrap();
 }
 
-#[test]
-fn warps_meet_at_one_aligned_barrier() {
-    let ptx = kernel(
+/// Warp 1 waits at barrier 1 for 64 threads, warp 0 at another instruction, at barrier `number`.
+fn apart(number: u32) -> String {
+    kernel(
         "sm_80",
         "",
-        "
+        &format!(
+            "
     .reg .b32 %r<4>;
     .reg .pred %p<2>;
     mov.u32 %r1, %tid.x;
@@ -279,10 +280,16 @@ fn warps_meet_at_one_aligned_barrier() {
     bar.sync 1, 64;
     bra.uni END;
 OTHER:
-    bar.sync 1, 64;
+    bar.sync {number}, 64;
 END:
-    ret;",
-    );
+    ret;"
+        ),
+    )
+}
+
+#[test]
+fn warps_meet_at_one_aligned_barrier() {
+    let ptx = apart(1);
     let aligned = ptx.replace("bar.sync", "barrier.sync.aligned");
     for (ptx, word) in [(&ptx, "bar.sync 1"), (&aligned, "barrier.sync.aligned 1")] {
         let f = fault(ptx, 64, 0, &[0; 16]);
@@ -322,22 +329,7 @@ SKIP:
 
 #[test]
 fn deadlocks_name_what_each_warp_waits_for() {
-    let ptx = kernel(
-        "sm_80",
-        "",
-        "
-    .reg .b32 %r<4>;
-    .reg .pred %p<2>;
-    mov.u32 %r1, %tid.x;
-    setp.lt.u32 %p1, %r1, 32;
-    @%p1 bra OTHER;
-    bar.sync 1, 64;
-    bra.uni END;
-OTHER:
-    bar.sync 2, 64;
-END:
-    ret;",
-    );
+    let ptx = apart(2);
     let f = fault(&ptx, 64, 0, &[0; 16]);
     let waits = ["warp 0 waits at barrier 2 on line", "warp 1 waits at barrier 1 on line"];
     expect(&ptx, &f, FaultKind::Deadlock, "bar.sync 2", &waits);
