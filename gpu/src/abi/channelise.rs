@@ -415,7 +415,7 @@ kernels! { KERNELS:
     /// Spectra of any size up to [`LEVELS_SIZE`], level by level. Launched with 8 bytes of shared memory for
     /// each point. Grid: any; the blocks share the spectra of
     /// every input.
-    LEVELS: Kernel<Channelise> = Kernel::new("channelise_levels", 256);
+    LEVELS: Kernel<Channelise> = Kernel::new("channelise_levels", 256).min_blocks(4);
     /// Spectra of sizes that [`is_fused`], whose passes take several levels each. Launched with
     /// `FUSED_SPECTRA * group` times [`spectrum_bytes`] of shared memory. Grid: a block for each lot.
     FUSED: Kernel<Channelise> = Kernel::new("channelise_fused", FUSED_THREADS);
