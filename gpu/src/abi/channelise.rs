@@ -415,87 +415,95 @@ kernels! { KERNELS:
     /// Spectra of any size up to [`LEVELS_SIZE`], level by level. Launched with 8 bytes of shared memory for
     /// each point. Grid: any; the blocks share the spectra of
     /// every input.
-    LEVELS: Kernel<Channelise> = Kernel::new("channelise_levels", 256);
+    LEVELS: Kernel<Channelise> = Kernel::new("channelise_levels", 256).min_blocks(4);
     /// Spectra of sizes that [`is_fused`], whose passes take several levels each. Launched with
     /// `FUSED_SPECTRA * group` times [`spectrum_bytes`] of shared memory. Grid: a block for each lot.
     FUSED: Kernel<Channelise> = Kernel::new("channelise_fused", FUSED_THREADS);
     /// [`FUSED`], for samples that are known: see [`is_known`].
     FUSED_I8: Kernel<Channelise> = Kernel::new("channelise_fused_i8", FUSED_THREADS);
-    /// [`FUSED`], for one `K` and [`is_known`] samples.
-    FUSED_1024: Kernel<Channelise> = Kernel::new("channelise_fused_1024", FUSED_THREADS);
-    /// See [`FUSED_1024`].
-    FUSED_2048: Kernel<Channelise> = Kernel::new("channelise_fused_2048", FUSED_THREADS);
-    /// See [`FUSED_1024`].
-    FUSED_4096: Kernel<Channelise> = Kernel::new("channelise_fused_4096", FUSED_THREADS);
-    /// See [`FUSED_1024`].
-    FUSED_8192: Kernel<Channelise> = Kernel::new("channelise_fused_8192", FUSED_THREADS);
-    /// [`FUSED_1024`], whose blocks of a cluster store together: [`CLUSTER_INPUTS`] inputs.
-    CLUSTER_1024: Kernel<Channelise> = cluster("channelise_cluster_1024", 1024);
-    /// See [`CLUSTER_1024`].
-    CLUSTER_2048: Kernel<Channelise> = cluster("channelise_cluster_2048", 2048);
-    /// See [`CLUSTER_1024`].
-    CLUSTER_4096: Kernel<Channelise> = cluster("channelise_cluster_4096", 4096);
-    /// See [`CLUSTER_1024`].
-    CLUSTER_8192: Kernel<Channelise> = cluster("channelise_cluster_8192", 8192);
     /// Columns of `span` of transforms of any size, to `points`. Launched with `FUSED_SPECTRA * 2` times
     /// [`spectrum_bytes`] of `span * columns` of shared memory. Grid: for each lot a block for every two
     /// inputs and every `columns` of the `Z / span` columns, a power of two of them.
     COLUMNS: Kernel<Channelise> = Kernel::new("channelise_columns", FUSED_THREADS);
     /// [`COLUMNS`], for samples that are known: see [`is_known`].
     COLUMNS_I8: Kernel<Channelise> = Kernel::new("channelise_columns_i8", FUSED_THREADS);
-    /// [`COLUMNS`], for one `K` and [`is_known`] samples: see [`split_of`].
-    COLUMNS_16384: Kernel<Channelise> = columns_of("channelise_columns_16384", 16384);
-    /// See [`COLUMNS_16384`].
-    COLUMNS_32768: Kernel<Channelise> = columns_of("channelise_columns_32768", 32768);
-    /// See [`COLUMNS_16384`].
-    COLUMNS_65536: Kernel<Channelise> = columns_of("channelise_columns_65536", 65536);
-    /// See [`COLUMNS_16384`].
-    COLUMNS_131072: Kernel<Channelise> = columns_of("channelise_columns_131072", 131072);
-    /// See [`COLUMNS_16384`].
-    COLUMNS_262144: Kernel<Channelise> = columns_of("channelise_columns_262144", 262144);
-    /// See [`COLUMNS_16384`].
-    COLUMNS_524288: Kernel<Channelise> = columns_of("channelise_columns_524288", 524288);
-    /// See [`COLUMNS_16384`].
-    COLUMNS_1048576: Kernel<Channelise> = columns_of("channelise_columns_1048576", 1048576);
-    /// [`BINS`] of [`COLUMNS_16384`].
-    BINS_16384: Kernel<Channelise> = bins_of("channelise_bins_16384", 16384);
-    /// See [`BINS_16384`].
-    BINS_32768: Kernel<Channelise> = bins_of("channelise_bins_32768", 32768);
-    /// See [`BINS_16384`].
-    BINS_65536: Kernel<Channelise> = bins_of("channelise_bins_65536", 65536);
-    /// See [`BINS_16384`].
-    BINS_131072: Kernel<Channelise> = bins_of("channelise_bins_131072", 131072);
-    /// See [`BINS_16384`].
-    BINS_262144: Kernel<Channelise> = bins_of("channelise_bins_262144", 262144);
-    /// See [`BINS_16384`].
-    BINS_524288: Kernel<Channelise> = bins_of("channelise_bins_524288", 524288);
-    /// See [`BINS_16384`].
-    BINS_1048576: Kernel<Channelise> = bins_of("channelise_bins_1048576", 1048576);
     /// Spectra of those points. Launched with `2 * together * group` times [`spectrum_bytes`] of `Z / span` of
     /// shared memory. Grid: for each lot a block for every `together` of its spectra and each of `span / 2` pairs
     /// of bins.
     BINS: Kernel<Channelise> = Kernel::new("channelise_bins", FUSED_THREADS);
 }
 
-/// The kernels for one `K`, beside [`FUSED`].
-pub const FUSED_OF: [(u32, Kernel<Channelise>); 4] =
-    [(1024, FUSED_1024), (2048, FUSED_2048), (4096, FUSED_4096), (8192, FUSED_8192)];
-/// Those in clusters.
-pub const CLUSTERS: [(u32, Kernel<Channelise>); 4] =
-    [(1024, CLUSTER_1024), (2048, CLUSTER_2048), (4096, CLUSTER_4096), (8192, CLUSTER_8192)];
+/// The kernels for one `K` and [`is_known`] samples, beside [`FUSED`]: `K`, then the constant and the entry of that
+/// by itself, and of that whose blocks of a cluster store together, [`CLUSTER_INPUTS`] inputs. Handed to `$then!`: here,
+/// and by the kernels' file.
+macro_rules! fused_channelisers {
+    ($then:ident) => {
+        $then! {
+            1024: FUSED_1024 channelise_fused_1024, CLUSTER_1024 channelise_cluster_1024;
+            2048: FUSED_2048 channelise_fused_2048, CLUSTER_2048 channelise_cluster_2048;
+            4096: FUSED_4096 channelise_fused_4096, CLUSTER_4096 channelise_cluster_4096;
+            8192: FUSED_8192 channelise_fused_8192, CLUSTER_8192 channelise_cluster_8192;
+        }
+    };
+}
+#[allow(unused_imports)]
+pub(crate) use fused_channelisers;
 
-/// The kernels for one `K`, beside [`COLUMNS`] and [`BINS`].
-pub const SPLIT_OF: [(u32, [Kernel<Channelise>; 2]); 7] = [
-    (16384, [COLUMNS_16384, BINS_16384]),
-    (32768, [COLUMNS_32768, BINS_32768]),
-    (65536, [COLUMNS_65536, BINS_65536]),
-    (131072, [COLUMNS_131072, BINS_131072]),
-    (262144, [COLUMNS_262144, BINS_262144]),
-    (524288, [COLUMNS_524288, BINS_524288]),
-    (1048576, [COLUMNS_1048576, BINS_1048576]),
-];
+macro_rules! declare_fused {
+    ($($residues:literal: $fused:ident $fused_name:ident, $cluster:ident $cluster_name:ident;)*) => {
+        kernels! { WHOLE:
+            $(
+                #[doc = concat!("[`FUSED`], for `K` = ", $residues, " and [`is_known`] samples.")]
+                $fused: Kernel<Channelise> = Kernel::new(stringify!($fused_name), FUSED_THREADS);
+                #[doc = concat!("[`", stringify!($fused), "`] in clusters.")]
+                $cluster: Kernel<Channelise> = cluster(stringify!($cluster_name), $residues);
+            )*
+        }
 
-/// What a transform is split into, by [`COLUMNS_16384`] and the like and where else a block has the room.
+        /// The kernels for one `K`, beside [`FUSED`].
+        pub const FUSED_OF: &[(u32, Kernel<Channelise>)] = &[$(($residues, $fused)),*];
+        /// Those in clusters.
+        pub const CLUSTERS: &[(u32, Kernel<Channelise>)] = &[$(($residues, $cluster)),*];
+    };
+}
+fused_channelisers!(declare_fused);
+
+/// The kernels for one `K` and [`is_known`] samples, beside [`COLUMNS`] and [`BINS`]: `K`, then the constants and the
+/// entries of the two; see [`split_of`]. Handed to `$then!`: here, and by the kernels' file.
+macro_rules! split_channelisers {
+    ($then:ident) => {
+        $then! {
+            16384: COLUMNS_16384 channelise_columns_16384, BINS_16384 channelise_bins_16384;
+            32768: COLUMNS_32768 channelise_columns_32768, BINS_32768 channelise_bins_32768;
+            65536: COLUMNS_65536 channelise_columns_65536, BINS_65536 channelise_bins_65536;
+            131072: COLUMNS_131072 channelise_columns_131072, BINS_131072 channelise_bins_131072;
+            262144: COLUMNS_262144 channelise_columns_262144, BINS_262144 channelise_bins_262144;
+            524288: COLUMNS_524288 channelise_columns_524288, BINS_524288 channelise_bins_524288;
+            1048576: COLUMNS_1048576 channelise_columns_1048576, BINS_1048576 channelise_bins_1048576;
+        }
+    };
+}
+#[allow(unused_imports)]
+pub(crate) use split_channelisers;
+
+macro_rules! declare_split {
+    ($($residues:literal: $columns:ident $columns_name:ident, $bins:ident $bins_name:ident;)*) => {
+        kernels! { SPLIT:
+            $(
+                #[doc = concat!("[`COLUMNS`], for `K` = ", $residues, " and [`is_known`] samples.")]
+                $columns: Kernel<Channelise> = columns_of(stringify!($columns_name), $residues);
+                #[doc = concat!("[`BINS`] of [`", stringify!($columns), "`].")]
+                $bins: Kernel<Channelise> = bins_of(stringify!($bins_name), $residues);
+            )*
+        }
+
+        /// The kernels for one `K`, beside [`COLUMNS`] and [`BINS`].
+        pub const SPLIT_OF: &[(u32, [Kernel<Channelise>; 2])] = &[$(($residues, [$columns, $bins])),*];
+    };
+}
+split_channelisers!(declare_split);
+
+/// What a transform is split into, by the kernels of [`SPLIT_OF`] and where else a block has the room.
 #[derive(Clone, Copy, Debug)]
 pub struct Split {
     /// [`Channelise::span`].
@@ -583,4 +591,4 @@ pub const fn is_known(p: &Channelise) -> bool {
 }
 
 /// Entries of this module.
-pub const ENTRIES: &[&[Entry]] = &[KERNELS];
+pub const ENTRIES: &[&[Entry]] = &[KERNELS, WHOLE, SPLIT];

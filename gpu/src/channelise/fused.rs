@@ -9,7 +9,9 @@
 //! bytes of shared memory, for each real sample with 8 taps.
 
 use crate::{
-    abi::channelise::{Channelise, FUSED_SPECTRA, bin_at, cluster_group, position_of},
+    abi::channelise::{
+        Channelise, FUSED_SPECTRA, bin_at, cluster_group, fused_channelisers, position_of,
+    },
     channelise::{
         filter::Filter,
         finish::{Bins, Finish, Twins},
@@ -35,30 +37,29 @@ kernel! {
     }
 }
 
-/// Kernels for one `K`, of which all is known but where samples and spectra lie.
+/// The kernels that [`fused_channelisers`] declares, of which all is known but where samples and spectra lie.
 macro_rules! of_known {
-    ($($name:ident, $residues:literal, $cluster:literal, $target:literal;)*) => {$(
-        #[cfg(not(corrust_target = $target))]
+    ($($residues:literal: $fused:ident $fused_name:ident, $cluster:ident $cluster_name:ident;)*) => {$(
+        #[cfg(not(corrust_target = "sm_90a"))]
         kernel! {
             /// A group of inputs, a run of spectra.
-            fn $name(p: Channelise) {
-                let group = if $cluster { cluster_group($residues) } else { p.group };
-                fused::<true, $residues>(&Channelise { group, ..known(p, $residues) }, $cluster)
+            fn $fused_name(p: Channelise) {
+                fused::<true, $residues>(&known(p, $residues), false)
+            }
+        }
+
+        #[cfg(not(corrust_target = "sm_80"))]
+        kernel! {
+            /// A group of inputs, a run of spectra, of which the blocks of a cluster store a part each.
+            fn $cluster_name(p: Channelise) {
+                let group = cluster_group($residues);
+                fused::<true, $residues>(&Channelise { group, ..known(p, $residues) }, true)
             }
         }
     )*};
 }
 
-of_known! {
-    channelise_fused_1024, 1024, false, "sm_90a";
-    channelise_fused_2048, 2048, false, "sm_90a";
-    channelise_fused_4096, 4096, false, "sm_90a";
-    channelise_fused_8192, 8192, false, "sm_90a";
-    channelise_cluster_1024, 1024, true, "sm_80";
-    channelise_cluster_2048, 2048, true, "sm_80";
-    channelise_cluster_4096, 4096, true, "sm_80";
-    channelise_cluster_8192, 8192, true, "sm_80";
-}
+fused_channelisers!(of_known);
 
 /// A group of inputs, a run of spectra. `KNOWN`, `RESIDUES`: see [`Filter::filter`].
 #[inline(always)]

@@ -13,7 +13,9 @@
 //! small pieces, and by waiting; then by memory: 16 bytes for each point beside the samples and the spectra.
 
 use crate::{
-    abi::channelise::{Channelise, FUSED_SPECTRA, Split, bin_at, position_of, split_of},
+    abi::channelise::{
+        Channelise, FUSED_SPECTRA, Split, bin_at, position_of, split_channelisers, split_of,
+    },
     channelise::{
         filter::Filter,
         finish::{Bins, Finish, Twins},
@@ -132,34 +134,26 @@ kernel! {
     }
 }
 
-/// Kernels for one `K`, of which all is known but where samples and spectra lie.
+/// The kernels that [`split_channelisers`] declares, of which all is known but where samples and spectra lie.
 macro_rules! of_known {
-    ($($columns:ident, $bins:ident, $residues:literal;)*) => {$(
+    ($($residues:literal: $columns:ident $columns_name:ident, $bins:ident $bins_name:ident;)*) => {$(
         kernel! {
             /// Columns of two inputs, a run of spectra.
-            fn $columns(p: Channelise) {
+            fn $columns_name(p: Channelise) {
                 columns::<true, $residues>(&split(p, $residues))
             }
         }
 
         kernel! {
             /// A pair of bins of all columns.
-            fn $bins(p: Channelise) {
+            fn $bins_name(p: Channelise) {
                 bins(&split(p, $residues))
             }
         }
     )*};
 }
 
-of_known! {
-    channelise_columns_16384, channelise_bins_16384, 16384;
-    channelise_columns_32768, channelise_bins_32768, 32768;
-    channelise_columns_65536, channelise_bins_65536, 65536;
-    channelise_columns_131072, channelise_bins_131072, 131072;
-    channelise_columns_262144, channelise_bins_262144, 262144;
-    channelise_columns_524288, channelise_bins_524288, 524288;
-    channelise_columns_1048576, channelise_bins_1048576, 1048576;
-}
+split_channelisers!(of_known);
 
 /// [`known`] parameters, and what [`split_of`] says.
 #[inline(always)]

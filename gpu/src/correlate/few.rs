@@ -77,10 +77,16 @@ trait Form {
         row * Self::ROW + (chunk ^ turn) * CHUNK
     }
 
-    /// Offset of the row that the lane gives to `ldmatrix` for the first four matrices of a stage.
+    /// Whether fragments lie in memory as they are multiplied, so that columns are loaded by themselves: made of the
+    /// rows' they would cost two moves for each product.
+    const APART: bool = Self::BYTES == 2;
+
+    /// Offset of the row that the lane gives to `ldmatrix` for the first four matrices of a stage. `columns`: matrices 1
+    /// and 2 change places.
     #[inline(always)]
-    fn lane_offset(lane: u32) -> u32 {
+    fn lane_offset(lane: u32, columns: bool) -> u32 {
         let (matrix, row) = (lane / 8, lane % 8);
+        let matrix = if columns { matrix % 2 * 2 + matrix / 2 } else { matrix };
         if Self::ROWS {
             Self::chunk(matrix % 2 * 8 + row, matrix / 2)
         } else if Self::BYTES == 2 {
@@ -372,33 +378,57 @@ impl Part<'_> {
 #[inline(always)]
 unsafe fn multiply<F: Form, const FRAGMENTS: usize>(
     sums: &mut [Sums; MOST],
-    first: u32,
+    stage: u32,
+    lane_offset: u32,
     excess: u32,
 ) {
+    let apart = F::APART && FRAGMENTS > 1;
+    let columns = if apart { stage + F::lane_offset(opaque(lane()), true) } else { 0 };
+    let first = stage + lane_offset;
+    // 0, of which the assembler does not know.
+    let none = excess & 1;
     let mut q = 0;
     while q < 2 {
         // Addresses are made anew, as registers are scarce.
-        let first = opaque(first);
+        let (first, columns) = (opaque(first), if apart { opaque(columns) } else { 0 });
         each!(channel < MOST / FRAGMENTS, of 4 {
             each!(n < F::FRAGMENTS, of 2 {
-                let mut a = [[0; 4]; MOST];
+                // Columns: of either half, two words.
+                let mut b = [[0; 4]; MOST];
                 // Loaded for each fragment anew: registers are scarcer.
                 each!(i < FRAGMENTS, of 4 {
                     let f = (channel * FRAGMENTS + i) as u32;
                     // SAFETY: the caller's promise.
-                    a[i] = F::fragment(unsafe { F::load(F::address(first, f, q)) }, n, excess);
+                    b[i] = unsafe {
+                        if apart {
+                            F::load(F::address(columns, f, q))
+                        } else {
+                            let a = F::fragment(F::load(F::address(first, f, q)), n, excess);
+                            [a[0], a[2], a[1], a[3]]
+                        }
+                    };
                 });
                 each!(i < FRAGMENTS, of 4 {
-                    let rotated = a[i].map(F::Samples::rotate_row);
+                    let f = (channel * FRAGMENTS + i) as u32;
+                    let a = if apart {
+                        // SAFETY: the caller's promise.
+                        unsafe { F::load(F::address(first, f, q)) }
+                    } else {
+                        let rows = [b[i][0], b[i][2], b[i][1], b[i][3]];
+                        // An instruction that is no move: those are made for each product. 64 inputs have no
+                        // registers for it.
+                        if FRAGMENTS == 2 { rows.map(|word| word ^ none) } else { rows }
+                    };
+                    let rotated = a.map(F::Samples::rotate_row);
                     let Sums { real, imaginary, rows } = &mut sums[channel];
                     for word in 0..4 {
                         let sum = &mut rows[i][word % 2];
-                        *sum = dp4a(a[i][word], F::Samples::IMAGINARY, *sum);
+                        *sum = dp4a(a[word], F::Samples::IMAGINARY, *sum);
                     }
                     each!(j < i + 1, of 4 {
                         for half in 0..2 {
-                            let b = [a[j][half], a[j][half + 2]];
-                            mma_m16n8k32_s8(&mut real[i][j][half], a[i], b);
+                            let b = [b[j][2 * half], b[j][2 * half + 1]];
+                            mma_m16n8k32_s8(&mut real[i][j][half], a, b);
                             mma_m16n8k32_s8(&mut imaginary[i][j][half], rotated, b);
                         }
                     });
@@ -514,7 +544,7 @@ unsafe fn correlate<F: Form, const FRAGMENTS: usize>(p: &CorrelateFew) {
         rows: [[0; 2]; MOST],
     };
     let mut sums = [empty; MOST];
-    let lane_offset = F::lane_offset(lane());
+    let lane_offset = F::lane_offset(lane(), false);
     let mut stage = part.ring;
     let last = part.ring + (FEW_STAGES - 1) * FEW_STAGE_BYTES;
     let after = |stage: u32| if stage == last { part.ring } else { stage + FEW_STAGE_BYTES };
@@ -540,7 +570,7 @@ unsafe fn correlate<F: Form, const FRAGMENTS: usize>(p: &CorrelateFew) {
             cp_async_commit();
             (next, free) = (next + F::TIMES, after(free));
             if step >= AHEAD {
-                multiply::<F, FRAGMENTS>(&mut sums, stage + lane_offset, p.excess);
+                multiply::<F, FRAGMENTS>(&mut sums, stage, lane_offset, p.excess);
                 (first, stage) = (first + F::TIMES, after(stage));
             }
             step += 1;

@@ -525,7 +525,7 @@ fn fused(gpu: &Arc<dyn Gpu>, shape: &Shape, known: bool) -> Option<Geometry> {
         return None;
     }
     let kernel =
-        if known { of(&FUSED_OF, shape.residues() as u32).unwrap_or(&FUSED_I8) } else { &FUSED };
+        if known { of(FUSED_OF, shape.residues() as u32).unwrap_or(&FUSED_I8) } else { &FUSED };
     let of_input = (FUSED_SPECTRA * spectrum_bytes(shape.channels as u32)) as usize;
     let (kernel, fit) = fit(gpu, kernel, of_input, &groups(shape), &[4, 2])?;
     Some(Geometry { kernel, group: fit })
@@ -541,7 +541,7 @@ fn together(gpu: &Arc<dyn Gpu>, p: &Channelise) -> Option<Geometry> {
         && p.spectrum_stride < 1 << 30
         && p.places == 0
         && p.inverted == 0;
-    let kernel = of(&CLUSTERS, p.residues).filter(|_| takes)?;
+    let kernel = of(CLUSTERS, p.residues).filter(|_| takes)?;
     let facts = gpu.facts();
     let fits = facts.runs(kernel.entry.target) && kernel.entry.shared_bytes <= facts.shared_bytes;
     let group = (CLUSTER_INPUTS / kernel.entry.cluster) as usize;
