@@ -500,7 +500,7 @@ impl<const ROWS: usize, const OWN: usize, const AHEAD: usize> Part<ROWS, OWN, AH
                 let next = if last { (next_slot, 0) } else { (slot, chunk + 1) };
                 copy(chunk);
                 let a = self.rows;
-                let rotated = map!(a, of ROWS, |words| map!(words, of 4, S::rotate_row));
+                let rotated = map!(a, of ROWS, |words: [u32; 4]| map!(words, of 4, S::rotate_row));
                 if S::SUMS && SUMMING {
                     each!(m < ROWS, {
                         S::multiply(&mut self.sums.rows[m], a[m], [S::IMAGINARY; 2]);
