@@ -42,8 +42,8 @@ use crate::{
         COUNT_LAGS, COUNT_SLOTS, COUNT_STEP, COUNT_WARPS, Counts, RING_BYTES, SUBSEGMENTS,
     },
     isa::common::{
-        barrier, block, dynamic_shared, lane, load_global_8, load_shared, opaque, prmt,
-        store_global, store_shared, store_shared_2, thread, warp_barrier,
+        barrier, block, dynamic_shared, keep_branch, lane, load_global_8, load_shared, opaque,
+        prmt, store_global, store_shared, store_shared_2, thread, warp_barrier,
     },
     isa::sm_80::{
         cp_async_4, cp_async_16, cp_async_commit, cp_async_wait, ldmatrix_x4, mma_m16n8k32_u8,
@@ -410,6 +410,7 @@ kernel! {
                 // `held`.
                 if step + 2 >= halo_steps {
                     if step == halo_steps {
+                        keep_branch();
                         sums = [[0; 4]; TILES];
                     }
                     multiply(&task, &mut sums, &mut held, sensor, step, chunk);

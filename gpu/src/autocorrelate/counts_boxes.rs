@@ -48,8 +48,8 @@ use crate::{
         RING_BYTES, SUBSEGMENTS,
     },
     isa::common::{
-        barrier, block, dynamic_shared, lane, opaque, prmt, shfl, store_global_2, store_shared,
-        store_shared_4, thread, warp_barrier,
+        barrier, block, dynamic_shared, keep_branch, lane, opaque, prmt, shfl, store_global_2,
+        store_shared, store_shared_4, thread, warp_barrier,
     },
     isa::sm_80::{ldmatrix_x4, ldmatrix_x4_trans, mma_m16n8k32_u8},
     isa::sm_90a::{
@@ -306,6 +306,7 @@ impl Task<'_> {
             // Before the branch, so that they come while the first half is multiplied.
             let operands = load(half);
             if half == 1 && begins {
+                keep_branch();
                 each!(sensor < WARP_SENSORS, of 2 {
                     each!(tile < TILES, {
                         sums[sensor][tile][0] = 0;
@@ -438,6 +439,7 @@ kernel! {
                 // `held`.
                 if step + 2 >= first {
                     if step == first {
+                        keep_branch();
                         sums = [[[0; 4]; TILES]; WARP_SENSORS];
                     }
                     let begins = step == first + APART / BOX_STEP;

@@ -92,7 +92,10 @@ impl Precision<{ map::STEPS as usize }> for Int8 {
     #[inline(always)]
     fn split(voltages: [u32; 4], step: usize, low: u32) -> [[u32; 2]; 2] {
         let words = [voltages[2 * step], voltages[2 * step + 1]];
-        [words.map(|word| word & 0xf0f0_f0f0), words.map(|word| word & low ^ 0x0808_0808)]
+        [
+            map!(words, of 2, |word: u32| word & 0xf0f0_f0f0),
+            map!(words, of 2, |word: u32| word & low ^ 0x0808_0808),
+        ]
     }
 
     #[inline(always)]
@@ -249,7 +252,7 @@ unsafe fn multiply<
                 loaded[fragment] = unsafe { load_shared_4(voltages + offset) };
             }
             for step in 0..STEPS {
-                let split = loaded.map(|words| P::split(words, step, low));
+                let split = map!(loaded, of FRAGMENTS to [[0; 2]; 2], |words: [u32; 4]| P::split(words, step, low));
                 let [a_real, a_imaginary] = weights[chunk][step];
                 // The same weights one after the other: registers are read once for them.
                 for fragment in 0..FRAGMENTS {

@@ -413,7 +413,7 @@ impl Addresses {
         each!(m < ROWS, {
             let at = opaque(self.rows[chunk]) + slot + m as u32 * FRAGMENT;
             // SAFETY: the caller's promise.
-            rows[m] = unsafe { ldmatrix_x4(at).map(S::value) };
+            rows[m] = unsafe { map!(ldmatrix_x4(at), of 4, S::value) };
         });
         rows
     }
@@ -426,7 +426,7 @@ impl Addresses {
     unsafe fn load_columns<S: Multiply>(&self, slot: u32, chunk: usize, pair: usize) -> [u32; 4] {
         let at = opaque(self.columns[chunk]) + slot + pair as u32 * FRAGMENT;
         // SAFETY: the caller's promise.
-        unsafe { ldmatrix_x4(at).map(S::value) }
+        unsafe { map!(ldmatrix_x4(at), of 4, S::value) }
     }
 }
 
@@ -500,7 +500,7 @@ impl<const ROWS: usize, const OWN: usize, const AHEAD: usize> Part<ROWS, OWN, AH
                 let next = if last { (next_slot, 0) } else { (slot, chunk + 1) };
                 copy(chunk);
                 let a = self.rows;
-                let rotated = a.map(|words| words.map(S::rotate_row));
+                let rotated = map!(a, of ROWS, |words: [u32; 4]| map!(words, of 4, S::rotate_row));
                 if S::SUMS && SUMMING {
                     each!(m < ROWS, {
                         S::multiply(&mut self.sums.rows[m], a[m], [S::IMAGINARY; 2]);

@@ -369,7 +369,7 @@ unsafe fn correlate<P: Packing, const ROWS: usize, const COLUMNS: usize, const I
         step += 1;
         load(&mut next, step);
         barrier();
-        for time in 0..PACKED_TIMES {
+        unroll!(time as u32 < PACKED_TIMES, of 8 {
             // SAFETY: within the stage, stored before the barrier.
             let (rows, columns) = unsafe {
                 let at = stage + time * pitch;
@@ -381,25 +381,25 @@ unsafe fn correlate<P: Packing, const ROWS: usize, const COLUMNS: usize, const I
                     ),
                 )
             };
-            for row in 0..ROWS {
-                for column in 0..COLUMNS {
+            unroll!(row < ROWS, of 8 {
+                unroll!(column < COLUMNS, of 4 {
                     fields[row][column] =
                         P::multiply(fields[row][column], rows[row], columns[column]);
-                }
-            }
+                });
+            });
             if P::TIMES <= PACKED_TIMES && (time + 1) % P::TIMES == 0 {
                 split::<P, ROWS, COLUMNS>(&mut sums, &mut fields, p.opaque_zero);
             }
-        }
+        });
         if P::TIMES > PACKED_TIMES && (step % (P::TIMES / PACKED_TIMES) == 0 || step == steps) {
             split::<P, ROWS, COLUMNS>(&mut sums, &mut fields, p.opaque_zero);
         }
     }
 
     let visibilities = p.visibilities + 8 * channel * triangle::baselines(p.inputs);
-    for row in 0..ROWS {
+    unroll!(row < ROWS, of 8 {
         let i = tile_row + row_of(row as u32);
-        for column in 0..COLUMNS {
+        unroll!(column < COLUMNS, of 4 {
             let j = tile_column + column_of(column as u32);
             if i < p.inputs && j <= i {
                 let address = visibilities + 8 * triangle::baseline(i, j);
@@ -413,8 +413,8 @@ unsafe fn correlate<P: Packing, const ROWS: usize, const COLUMNS: usize, const I
                     store_global_2(address, sum);
                 }
             }
-        }
-    }
+        });
+    });
 }
 
 /// The kernels that [`packed_correlators`] declares.

@@ -3,7 +3,7 @@
 //! Shared-memory addresses are the 32-bit ones of PTX's `.shared` space, global addresses the 64-bit
 //! ones of its `.global` space.
 
-pub use super::thread::{barrier, block, blocks, shfl, shfl_xor, thread, threads};
+pub use super::thread::{barrier, block, blocks, keep_branch, shfl, shfl_xor, thread, threads};
 
 /// Index of the calling thread in its warp.
 #[inline(always)]

@@ -79,3 +79,11 @@ pub fn shfl(value: u32, source: u32) -> u32 {
         (members: !0, value: value, source: source, clamp: 31) -> u32
     )
 }
+
+/// Keeps the branch that it stands in. LLVM 7 would choose between the values of both its sides, register by register
+/// and for every thread, where the branch is hardly ever taken.
+#[inline(always)]
+pub fn keep_branch() {
+    // SAFETY: the assembly is empty.
+    unsafe { ptx!("", options(nomem, nostack)) }
+}

@@ -31,6 +31,52 @@ macro_rules! each {
     )*};
 }
 
+/// `array.map(f)` of so many elements, at most twelve, to others of their type or of that of `zero`. What core makes of
+/// it passes memory that LLVM 7 knows as bytes, and copies byte by byte: with the feature `rust-cuda` it is straight
+/// code.
+#[cfg(not(feature = "rust-cuda"))]
+macro_rules! map {
+    ($array:expr, of $length:tt $(to $zero:expr)?, $f:expr) => {
+        $array.map($f)
+    };
+}
+#[cfg(feature = "rust-cuda")]
+macro_rules! map {
+    ($array:expr, of $length:tt, $f:expr) => {{
+        let (mut array, f) = ($array, $f);
+        each!(index < $length, {
+            array[index] = f(array[index]);
+        });
+        array
+    }};
+    ($array:expr, of $length:tt to $zero:expr, $f:expr) => {{
+        let (array, f) = ($array, $f);
+        let mut mapped = [$zero; $length];
+        each!(index < $length, {
+            mapped[index] = f(array[index]);
+        });
+        mapped
+    }};
+}
+
+/// A loop of `n`, of type `usize` if none is named, below a constant. LLVM 7 leaves it one where its body is long: with
+/// the feature `rust-cuda` it is straight code.
+#[cfg(not(feature = "rust-cuda"))]
+macro_rules! unroll {
+    ($n:ident $(as $type:ident)? < $end:expr, of $most:tt $body:block) => {
+        for $n in 0..$end $body
+    };
+}
+#[cfg(feature = "rust-cuda")]
+macro_rules! unroll {
+    ($n:ident $(as $type:ident)? < $end:expr, of $most:tt $body:block) => {
+        each!(number < $end as usize, of $most {
+            let $n = number $(as $type)?;
+            $body
+        })
+    };
+}
+
 pub mod fragment;
 pub mod panel;
 #[cfg(not(corrust_target = "sm_80"))]
