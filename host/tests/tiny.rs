@@ -35,7 +35,7 @@ fn correlators() {
             [Encoding::Ci8, Encoding::Ci4, Encoding::Ci4Offset, Encoding::B1, Encoding::B2]
         {
             for layout in Layout::ALL {
-                let (inputs, channels) = (19, 1);
+                let (inputs, channels) = (9, 1);
                 let (times, rows, bytes) = match encoding {
                     Encoding::B1 => (130, inputs, 64 * inputs),
                     Encoding::B2 => (130, 2 * inputs, 128 * inputs),
