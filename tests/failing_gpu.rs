@@ -1,179 +1,32 @@
-//! GPUs that fail in the middle: whichever call it is, there is an error, nothing hangs or stays reserved, and
-//! what comes after is right.
+//! GPUs that fail in the middle: whichever call it is, there is an error, nothing hangs or stays reserved or reads the
+//! caller's memory, and what comes after is right. And streams that are gone before the plan that worked on them.
 #![cfg(feature = "sim")]
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicI64, Ordering},
-};
+mod lazy_gpu;
+
+use std::sync::Arc;
 
 use corrust::{
-    Autocorrelator, Beamformer, Channeliser, Correlator, Device, Error, Layout, Result,
-    device::{Facts, Gpu, LockedBytes, Rows, SimGpu, Stream, TensorMap},
+    Autocorrelator, Beamformer, Channeliser, Correlator, Device, Encoding, Layout, Result,
+    device::{Buffer, DeviceSlice, DeviceSliceMut, Gpu, Stream},
+    samples::{Element, RawSamples, Samples},
 };
-use corrust_gpu::abi::Entry;
-
-/// The simulator, until `left` calls were made: then every call fails.
-#[derive(Debug)]
-struct Failing {
-    gpu: SimGpu,
-    left: AtomicI64,
-    /// Whether one call alone fails.
-    once: bool,
-    /// Allocations that live.
-    alive: AtomicI64,
-}
-
-impl Failing {
-    fn after(calls: i64, once: bool) -> Arc<Self> {
-        let (left, alive) = (AtomicI64::new(calls), AtomicI64::new(0));
-        Arc::new(Self { gpu: SimGpu::new(), left, once, alive })
-    }
-
-    /// Counts a call.
-    fn called(&self, what: &str) -> Result<()> {
-        let left = self.left.fetch_sub(1, Ordering::Relaxed);
-        match (left, self.once) {
-            (0, _) | (..0, false) => Err(Error::Device(format!("{what}: the GPU is lost"))),
-            _ => Ok(()),
-        }
-    }
-}
-
-impl Gpu for Failing {
-    fn name(&self) -> &str {
-        self.gpu.name()
-    }
-
-    fn facts(&self) -> &Facts {
-        self.gpu.facts()
-    }
-
-    fn free_bytes(&self) -> Result<u64> {
-        self.called("free bytes")?;
-        self.gpu.free_bytes()
-    }
-
-    fn allocate(&self, bytes: usize) -> Result<u64> {
-        self.called("allocation")?;
-        let address = self.gpu.allocate(bytes)?;
-        self.alive.fetch_add(1, Ordering::Relaxed);
-        Ok(address)
-    }
-
-    unsafe fn free(&self, address: u64) {
-        self.alive.fetch_sub(1, Ordering::Relaxed);
-        // SAFETY: the caller's promise.
-        unsafe { self.gpu.free(address) }
-    }
-
-    fn holds(&self, address: u64) -> bool {
-        self.gpu.holds(address)
-    }
-
-    fn create_stream(&self) -> Result<Stream> {
-        self.called("stream")?;
-        self.gpu.create_stream()
-    }
-
-    fn order(&self, earlier: Stream, later: Stream) -> Result<()> {
-        self.called("order")?;
-        self.gpu.order(earlier, later)
-    }
-
-    unsafe fn upload_filled(
-        &self,
-        stream: Stream,
-        address: u64,
-        bytes: usize,
-        fill: &(dyn Fn(usize, &mut [u8]) + Sync),
-    ) -> Result<()> {
-        self.called("upload")?;
-        // SAFETY: the caller's promise.
-        unsafe { self.gpu.upload_filled(stream, address, bytes, fill) }
-    }
-
-    unsafe fn download(&self, stream: Stream, address: u64, bytes: &mut [u8]) -> Result<()> {
-        self.called("download")?;
-        // SAFETY: the caller's promise.
-        unsafe { self.gpu.download(stream, address, bytes) }
-    }
-
-    fn locked_bytes(&self, bytes: usize) -> Result<LockedBytes> {
-        self.called("page-locked memory")?;
-        self.gpu.locked_bytes(bytes)
-    }
-
-    fn is_locked(&self, bytes: &[u8]) -> bool {
-        self.gpu.is_locked(bytes)
-    }
-
-    unsafe fn copy_in(
-        &self,
-        stream: Stream,
-        address: u64,
-        bytes: &[u8],
-        rows: &Rows,
-    ) -> Result<()> {
-        self.called("copy in")?;
-        // SAFETY: the caller's promise.
-        unsafe { self.gpu.copy_in(stream, address, bytes, rows) }
-    }
-
-    unsafe fn copy_rows(&self, stream: Stream, to: u64, from: u64, rows: &Rows) -> Result<()> {
-        self.called("copy")?;
-        // SAFETY: the caller's promise.
-        unsafe { self.gpu.copy_rows(stream, to, from, rows) }
-    }
-
-    unsafe fn copy_out(&self, stream: Stream, address: u64, bytes: &mut [u8]) -> Result<()> {
-        self.called("copy out")?;
-        // SAFETY: the caller's promise.
-        unsafe { self.gpu.copy_out(stream, address, bytes) }
-    }
-
-    unsafe fn set_rows(&self, stream: Stream, address: u64, rows: &Rows, byte: u8) -> Result<()> {
-        self.called("set")?;
-        // SAFETY: the caller's promise.
-        unsafe { self.gpu.set_rows(stream, address, rows, byte) }
-    }
-
-    fn tensor_map(&self, map: &TensorMap) -> Result<[u8; 128]> {
-        self.called("tensor map")?;
-        self.gpu.tensor_map(map)
-    }
-
-    unsafe fn launch_bytes(
-        &self,
-        stream: Stream,
-        entry: &Entry,
-        blocks: u32,
-        parameters: &[u8],
-    ) -> Result<()> {
-        self.called("launch")?;
-        // SAFETY: the caller's promise.
-        unsafe { self.gpu.launch_bytes(stream, entry, blocks, parameters) }
-    }
-
-    fn wait(&self, stream: Stream) -> Result<()> {
-        self.called("wait")?;
-        self.gpu.wait(stream)
-    }
-}
+use lazy_gpu::LazyGpu;
+use num_complex::Complex;
 
 /// Makes every call fail in turn, and all after it or that one alone, of what `work` does with a GPU; without a
 /// fault it gives what it does elsewhere.
 fn every_call_fails<T: PartialEq>(name: &str, work: impl Fn(Place) -> Result<T>) {
     let expected = work(Place::Cpu).unwrap();
-    let whole = Failing::after(i64::MAX, true);
+    let whole = Arc::new(LazyGpu::failing(0, u64::MAX, true));
     assert!(work(Place::Gpu(whole.clone())).unwrap() == expected, "{name}");
-    let calls = i64::MAX - whole.left.load(Ordering::Relaxed);
+    let calls = u64::MAX - whole.calls_left();
     assert!(calls > 8, "{name}: {calls} calls");
-    assert_eq!(whole.alive.load(Ordering::Relaxed), 0, "{name}: memory stays reserved");
+    assert_eq!(whole.alive(), 0, "{name}: memory stays reserved");
     let mut failed = 0;
     for once in [false, true] {
         for call in 0..calls {
-            let gpu = Failing::after(call, once);
+            let gpu = Arc::new(LazyGpu::failing(call, call, once));
             match work(Place::Gpu(gpu.clone())) {
                 // Some waits come too late to change anything: what was computed is right then.
                 Ok(found) => assert!(found == expected, "{name}: wrong after call {call}"),
@@ -184,8 +37,7 @@ fn every_call_fails<T: PartialEq>(name: &str, work: impl Fn(Place) -> Result<T>)
                     assert_eq!(error.lines().count(), 1, "{error}");
                 }
             }
-            let alive = gpu.alive.load(Ordering::Relaxed);
-            assert_eq!(alive, 0, "{name}, call {call}: memory stays reserved");
+            assert_eq!(gpu.alive(), 0, "{name}, call {call}: memory stays reserved");
         }
     }
     println!("{name}: {calls} calls, each failed twice: {failed} errors");
@@ -194,18 +46,27 @@ fn every_call_fails<T: PartialEq>(name: &str, work: impl Fn(Place) -> Result<T>)
     assert!(work(Place::Cpu).unwrap() == expected, "{name}");
 }
 
-#[derive(Clone)]
 enum Place {
     Cpu,
-    Gpu(Arc<Failing>),
+    Gpu(Arc<LazyGpu>),
+}
+
+impl Place {
+    /// What a call gave, after which nothing of the caller's is in use any more, whether it failed or not.
+    fn after<T>(&self, result: Result<T>) -> Result<T> {
+        if let Self::Gpu(gpu) = self {
+            assert_eq!(gpu.lent(), 0, "copies of the caller's memory after {:?}", result.err());
+        }
+        result
+    }
 }
 
 /// The builder at the place.
 macro_rules! at {
     ($place:expr, $builder:expr) => {
-        match $place {
+        match &$place {
             Place::Cpu => $builder.device(Device::Cpu),
-            Place::Gpu(gpu) => $builder.gpu(gpu),
+            Place::Gpu(gpu) => $builder.gpu(gpu.clone()),
         }
     };
 }
@@ -220,8 +81,8 @@ fn correlators() {
     for layout in [Layout::Tcn, Layout::Cnt] {
         every_call_fails("correlate", |place| {
             let mut plan = at!(place, Correlator::builder(5, 3).layout(layout)).build()?;
-            plan.accumulate(&samples[..])?;
-            plan.accumulate(&samples[..])?;
+            place.after(plan.accumulate(&samples[..]))?;
+            place.after(plan.accumulate(&samples[..]))?;
             let dump = plan.dump()?;
             Ok((dump.visibilities.integer().expect("sums").clone(), plan.times()))
         });
@@ -233,8 +94,8 @@ fn channelisers() {
     let samples = noise(2 * 600);
     every_call_fails("channelise", |place| {
         let mut plan = at!(place, Channeliser::builder(2, 16).taps(4)).build()?;
-        let first = plan.channelise(&samples[..])?;
-        Ok((first, plan.channelise(&samples[..])?))
+        let first = place.after(plan.channelise(&samples[..]))?;
+        Ok((first, place.after(plan.channelise(&samples[..]))?))
     });
 }
 
@@ -246,7 +107,7 @@ fn beamformers() {
         let mut plan = at!(place, builder).build()?;
         plan.set_weights(&weights)?;
         plan.set_shifts(&[6; 2 * 2 * 3])?;
-        plan.beamform(&samples[..])
+        place.after(plan.beamform(&samples[..]))
     });
 }
 
@@ -255,8 +116,116 @@ fn autocorrelators() {
     let counts = noise(300 * 7);
     every_call_fails("autocorrelate", |place| {
         let mut plan = at!(place, Autocorrelator::builder(7)).build()?;
-        plan.accumulate(&counts[..])?;
-        plan.accumulate(&counts[..])?;
+        place.after(plan.accumulate(&counts[..]))?;
+        place.after(plan.accumulate(&counts[..]))?;
         plan.snapshot()
     });
+}
+
+/// Bytes in a GPU's memory, on a stream that is gone with them.
+struct Passing<'a> {
+    gpu: &'a LazyGpu,
+    stream: Stream,
+    buffer: Buffer,
+}
+
+impl<'a> Passing<'a> {
+    fn new(gpu: &'a Arc<LazyGpu>, bytes: &[u8]) -> Self {
+        let stream = gpu.create_stream().unwrap();
+        let shared: Arc<dyn Gpu> = gpu.clone();
+        let buffer = Buffer::new(&shared, bytes.len()).unwrap();
+        buffer.upload(stream, bytes).unwrap();
+        Self { gpu, stream, buffer }
+    }
+
+    fn slice<T: bytemuck::Pod>(&self) -> DeviceSlice<'_, T> {
+        self.buffer.slice().on(self.stream)
+    }
+
+    fn slice_mut<T: bytemuck::Pod>(&mut self) -> DeviceSliceMut<'_, T> {
+        self.buffer.slice_mut().on(self.stream)
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        let mut bytes = vec![0; self.buffer.bytes()];
+        self.buffer.download(self.stream, &mut bytes).unwrap();
+        bytes
+    }
+}
+
+impl Drop for Passing<'_> {
+    fn drop(&mut self) {
+        self.gpu.destroy(self.stream);
+    }
+}
+
+#[test]
+fn streams_may_go_before_plans() {
+    let samples = noise(40 * 3 * 5 * 2);
+    for seed in 0..20 {
+        let gpu = Arc::new(LazyGpu::new(seed));
+        let given = || Passing::new(&gpu, &samples);
+        fn shaped<'a>(
+            of: &'a Passing<'_>,
+            element: impl Into<Element>,
+            rows: usize,
+        ) -> Samples<'a> {
+            Samples::new(of.slice(), element, Layout::Tcn, rows, 5).unwrap()
+        }
+        let correlated = |plan: &mut Correlator| {
+            plan.accumulate(shaped(&given(), Encoding::Ci8, 3)).unwrap();
+        };
+        let counted = |plan: &mut Autocorrelator| {
+            plan.accumulate(shaped(&given(), Element::Count, 1)).unwrap();
+        };
+
+        let mut plan = Correlator::builder(5, 3).gpu(gpu.clone()).build().unwrap();
+        correlated(&mut plan);
+        plan.accumulate(&samples[..]).unwrap();
+        let once = plan.dump().unwrap();
+        correlated(&mut plan);
+        let values = 2 * once.visibilities.integer().unwrap().len();
+        let mut room = Passing::new(&gpu, &vec![0; 8 * values]);
+        plan.dump_device(room.slice_mut::<Complex<i64>>()).unwrap();
+        let bytes = room.bytes();
+        let (sums, _) = bytes.as_chunks::<16>();
+        let mut sums = sums.iter().map(|sum| bytemuck::pod_read_unaligned::<Complex<i64>>(sum) * 2);
+        drop(room);
+        assert!(once.visibilities.integer().unwrap().iter().all(|sum| Some(*sum) == sums.next()));
+        correlated(&mut plan);
+        correlated(&mut plan);
+        assert!(plan.dump().unwrap().visibilities == once.visibilities);
+
+        let mut plan = Autocorrelator::builder(5).gpu(gpu.clone()).build().unwrap();
+        counted(&mut plan);
+        let points = plan.shape().points();
+        let mut room = Passing::new(&gpu, &vec![0; 8 * 5 * points]);
+        plan.snapshot_device(room.slice_mut::<u64>()).unwrap();
+        drop(room);
+        counted(&mut plan);
+        let mut whole = Autocorrelator::builder(5).device(Device::Cpu).build().unwrap();
+        whole.accumulate(&samples[..]).unwrap();
+        whole.accumulate(&samples[..]).unwrap();
+        assert!(plan.snapshot().unwrap() == whole.snapshot().unwrap());
+
+        let mut plan = Channeliser::builder(2, 16).taps(4).gpu(gpu.clone()).build().unwrap();
+        let mut whole = Channeliser::builder(2, 16).taps(4).device(Device::Cpu).build().unwrap();
+        for _ in 0..2 {
+            let passing = given();
+            let (encoding, layout) = (plan.shape().raw, plan.shape().raw_layout);
+            let raw = RawSamples::new(passing.slice(), encoding, layout, 2).unwrap();
+            assert!(plan.channelise(raw).unwrap() == whole.channelise(&samples[..]).unwrap());
+        }
+
+        let weights = noise(2 * 3 * 5 * 2);
+        let mut plan = Beamformer::builder(5, 3).channels(2).gpu(gpu.clone()).build().unwrap();
+        plan.set_weights(&weights).unwrap();
+        let found = plan.beamform(shaped(&given(), Encoding::Ci4, 2)).unwrap();
+        let mut room = Passing::new(&gpu, &vec![0; found.samples.len()]);
+        plan.beamform_device(shaped(&given(), Encoding::Ci4, 2), room.slice_mut::<u8>()).unwrap();
+        assert!(room.bytes().iter().eq(&found.samples));
+        drop(room);
+        plan.set_weights(&weights).unwrap();
+        assert!(plan.beamform(shaped(&given(), Encoding::Ci4, 2)).unwrap() == found);
+    }
 }

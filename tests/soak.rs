@@ -16,6 +16,7 @@ mod oracle_of_beams;
 mod oracle_of_curves;
 
 use std::{
+    collections::BTreeMap,
     fmt,
     panic::{AssertUnwindSafe, catch_unwind},
     rc::Rc,
@@ -25,11 +26,12 @@ use std::{
 
 use corrust::{
     Autocorrelator, Beamformer, Channeliser, Correlator, Device, Devices, Encoding, Layout, Result,
-    autocorrelate::{Scheme, Sums},
-    beamform::{Beams, Rounding},
-    channelise::Spectra,
-    correlate::{DROP, Dump, baseline},
+    autocorrelate::{self, Scheme, Sums},
+    beamform::{self, Beams, Rounding},
+    channelise::{self, Spectra},
+    correlate::{self, DROP, Dump, baseline},
     device::Gpu,
+    quantise,
     samples::{Memory, Missing, RawEncoding, RawLayout, RawSamples, Samples},
 };
 use num_complex::Complex;
@@ -42,6 +44,8 @@ enum Outcome {
     Beams(Vec<Beams>),
     Sums(Vec<Sums>),
     Spectra(Vec<Spectra>),
+    /// Planes of bits.
+    Planes(Vec<Vec<u8>>),
 }
 
 /// How large plans may be.
@@ -50,26 +54,34 @@ struct Scale {
     inputs: usize,
     /// Samples of all inputs.
     samples: usize,
+    /// Sensors whose counts are correlated.
+    sensors: usize,
+    /// Channels that an F-engine makes.
+    channels: usize,
 }
 
 /// Where a plan runs.
 enum Place {
+    /// The CPU, by the kernel that it chooses.
+    Reference,
     Devices(Devices),
     Gpu(Arc<dyn Gpu>),
 }
 
-/// The builder at the place.
-macro_rules! at {
-    ($place:expr, $builder:expr) => {
-        match $place {
-            Place::Devices(devices) => $builder.device(devices.clone()),
-            Place::Gpu(gpu) => $builder.gpu(gpu.clone()),
-        }
-    };
+/// The builder's plan at the place: by the kernel that is wanted, if it takes the shape there.
+macro_rules! plan {
+    ($place:expr, $kernel:expr, $builder:expr) => {{
+        let builder = match $place {
+            Place::Reference => $builder.device(Device::Cpu),
+            Place::Devices(devices) => $builder.device(devices.clone()).kernel($kernel),
+            Place::Gpu(gpu) => $builder.gpu(gpu.clone()).kernel($kernel),
+        };
+        builder.clone().build().or_else(|_| builder.kernel(Default::default()).build())?
+    }};
 }
 
-/// Builds a plan at a place, feeds it, and says what came of it.
-type Run = dyn Fn(&Place) -> Result<Outcome>;
+/// Builds a plan at a place, feeds it, and says what came of it, and of which kernel.
+type Run = dyn Fn(&Place) -> Result<(Outcome, String)>;
 
 /// Asserts that an outcome is what the plain loops of `tests/oracle` give.
 type Judge = dyn Fn(&Outcome);
@@ -108,6 +120,19 @@ fn bytes(random: &mut StdRng, count: usize) -> Vec<u8> {
     let mut bytes = vec![0; count];
     random.fill_bytes(&mut bytes);
     bytes
+}
+
+/// Half of the time the kernel that a plan chooses, else any.
+fn kernel<K: Copy + Default>(random: &mut StdRng, all: &[K]) -> K {
+    if random.random() { K::default() } else { one(random, all) }
+}
+
+/// Makes nibbles values of so many bits.
+fn narrow(samples: &mut [u8], encoding: Encoding, bits: u32) {
+    let zero = if encoding == Encoding::Ci4Offset { 8 } else { 0 };
+    let legal =
+        |part: u8| (part % (1 << bits)).wrapping_sub(1 << (bits - 1)).wrapping_add(zero) & 15;
+    samples.iter_mut().for_each(|byte| *byte = legal(*byte >> 4) << 4 | legal(*byte & 15));
 }
 
 /// Spoils what a plan has no right to read any more.
@@ -149,6 +174,7 @@ fn correlation(random: &mut StdRng, scale: Scale) -> Plan {
     let encoding = one(random, &[Encoding::Ci8, Encoding::Ci4, Encoding::Ci4Offset]);
     let layout = one(random, &Layout::ALL);
     let gates = random.random_range(1..4);
+    let kernel = kernel(random, correlate::Kernel::ALL);
     let shifts: Vec<usize> = match random.random_range(0..3) {
         0 => (0..inputs).map(|_| random.random_range(0..20)).collect(),
         _ => Vec::new(),
@@ -160,11 +186,22 @@ fn correlation(random: &mut StdRng, scale: Scale) -> Plan {
             let times = cut[1] - cut[0];
             let gates: Vec<u8> = (0..times).map(|_| one(random, &[0, 1, 2, DROP])).collect();
             let lost = missing(random, times, channels, inputs);
-            (bytes(random, times * of_time), gates, lost)
+            let mut bytes = bytes(random, times * of_time);
+            // What some kernels take alone.
+            let bits = match kernel {
+                correlate::Kernel::PackedComplex1 => 1,
+                correlate::Kernel::PackedComplex2 => 2,
+                correlate::Kernel::PackedComplex3 => 3,
+                _ => 4,
+            };
+            if encoding != Encoding::Ci8 {
+                narrow(&mut bytes, encoding, bits);
+            }
+            (bytes, gates, lost)
         })
         .collect();
     let name = format!(
-        "correlate {inputs} x {channels} x {times} {encoding} {layout}, {gates} gates, shifts {shifts:?}"
+        "correlate {inputs} x {channels} x {times} {encoding} {layout}, {gates} gates, shifts {shifts:?}, {kernel}"
     );
     let fed = Rc::new(pieces);
     let (pieces, delays) = (fed.clone(), shifts.clone());
@@ -214,7 +251,7 @@ fn correlation(random: &mut StdRng, scale: Scale) -> Plan {
     let run = move |place: &Place| {
         let builder = Correlator::builder(inputs, channels).encoding(encoding).layout(layout);
         let builder = builder.gates(gates).shifts(&shifts);
-        let mut plan = at!(place, builder).build()?;
+        let mut plan = plan!(place, kernel, builder);
         for (bytes, of_times, lost) in pieces.iter() {
             let mut bytes = bytes.clone();
             let samples = Samples::new(&bytes[..], encoding, layout, channels, inputs)?;
@@ -228,10 +265,88 @@ fn correlation(random: &mut StdRng, scale: Scale) -> Plan {
             }
             used(&mut bytes);
         }
-        Ok(Outcome::Dumps(plan.dump_gates()?))
+        Ok((Outcome::Dumps(plan.dump_gates()?), format!("correlate {}", plan.kernel())))
     };
     let judge: Box<Judge> = Box::new(judge);
     Plan { name, samples: inputs * channels * times, run: Box::new(run), judge: Some(judge) }
+}
+
+/// Samples of one bit or two, 128 times in a word.
+fn bits(random: &mut StdRng, scale: Scale) -> Plan {
+    const WORD: usize = 128;
+    let inputs = size(random, 2 * scale.inputs);
+    let channels = size(random, 4);
+    let times = size(random, (8 * scale.samples / inputs / channels).max(1));
+    let encoding = one(random, &[Encoding::B1, Encoding::B2]);
+    let rows = if encoding == Encoding::B2 { 2 * inputs } else { inputs };
+    let kernel = kernel(random, correlate::Kernel::ALL);
+    let blocks: Vec<oracle::Block> = cuts(random, times / WORD)
+        .windows(2)
+        .map(|cut| WORD * (cut[1] - cut[0]))
+        .chain([times % WORD])
+        .map(|times| {
+            let bytes = bytes(random, 32 * rows * channels * times.div_ceil(WORD));
+            oracle::Block { inputs, channels, times, encoding, layout: Layout::Cnt, bytes }
+        })
+        .collect();
+    let name = format!("correlate {inputs} x {channels} x {times} {encoding}, {kernel}");
+    let fed = Rc::new(blocks);
+    let given = fed.clone();
+    let judge = move |outcome: &Outcome| {
+        let Outcome::Dumps(dumps) = outcome else { panic!("dumps") };
+        let [dump] = &dumps[..] else { panic!("one dump") };
+        assert_eq!(dump.times, times as u64);
+        let sums = dump.visibilities.integer().expect("integers");
+        let each: Vec<_> = given.iter().map(oracle::correlate_block).collect();
+        for (channel, i, j) in every_baseline(channels, inputs) {
+            let of = |part: fn(&oracle::Visibility) -> f64| -> i64 {
+                each.iter().map(|block| part(&block[channel][baseline(i, j)]) as i64).sum()
+            };
+            let exact = Complex::new(of(|sum| sum.re), of(|sum| sum.im));
+            let found = sums[[channel, baseline(i, j)]];
+            assert_eq!(found, exact, "channel {channel}, inputs {i} and {j}");
+        }
+    };
+    let run = move |place: &Place| {
+        let builder = Correlator::builder(inputs, channels).encoding(encoding).layout(Layout::Cnt);
+        let mut plan = plan!(place, kernel, builder);
+        for block in fed.iter() {
+            let mut bytes = block.bytes.clone();
+            let samples = Samples::new(&bytes[..], encoding, Layout::Cnt, channels, rows)?;
+            plan.accumulate(samples.holding(block.times)?)?;
+            used(&mut bytes);
+        }
+        Ok((Outcome::Dumps(vec![plan.dump()?]), format!("correlate {}", plan.kernel())))
+    };
+    let judge: Box<Judge> = Box::new(judge);
+    Plan { name, samples: inputs * channels * times, run: Box::new(run), judge: Some(judge) }
+}
+
+/// Nibbles that become planes of bits.
+fn planes(random: &mut StdRng, scale: Scale) -> Plan {
+    let (inputs, channels) = (size(random, scale.inputs), size(random, 4));
+    let times = size(random, (scale.samples / inputs / channels).max(1));
+    let encoding = one(random, &[Encoding::Ci4, Encoding::Ci4Offset]);
+    let (layout, count) = (one(random, &Layout::ALL), random.random_range(1..3));
+    let mut samples = bytes(random, inputs * channels * times);
+    narrow(&mut samples, encoding, count);
+    let name = format!("planes {inputs} x {channels} x {times} {encoding} {layout}, {count} bits");
+    let run = move |place: &Place| {
+        let samples = Samples::new(&samples[..], encoding, layout, channels, inputs)?;
+        let gpu = match place {
+            Place::Reference => None,
+            Place::Gpu(gpu) => Some(gpu.clone()),
+            Place::Devices(devices) => {
+                Correlator::builder(1, 1).device(devices.clone()).build()?.gpu().cloned()
+            }
+        };
+        let words = match gpu {
+            Some(gpu) => quantise::planes_on(&gpu, &samples, count)?,
+            None => quantise::planes(&samples, count)?,
+        };
+        Ok((Outcome::Planes(vec![words]), format!("planes of {count} bits")))
+    };
+    Plan { name, samples: inputs * channels * times, run: Box::new(run), judge: None }
 }
 
 fn beams(random: &mut StdRng, scale: Scale) -> Plan {
@@ -240,14 +355,18 @@ fn beams(random: &mut StdRng, scale: Scale) -> Plan {
     let of_time = dishes * channels * polarisations;
     let times = size(random, (scale.samples / of_time / 8).max(1));
     let rounding = one(random, &Rounding::ALL);
-    let weights = bytes(random, 2 * channels * polarisations * beams * dishes);
+    let encoding = one(random, &[Encoding::Ci8, Encoding::Ci4]);
+    let weights = bytes(random, encoding.bytes() * channels * polarisations * beams * dishes);
     let count = channels * polarisations * beams;
     let shifts: Vec<u32> = (0..count).map(|_| random.random_range(0..20)).collect();
     let pieces: Vec<Vec<u8>> = cuts(random, times)
         .windows(2)
         .map(|cut| bytes(random, (cut[1] - cut[0]) * of_time))
         .collect();
-    let name = format!("beamform {dishes} x {beams} x {channels} x {polarisations} x {times}");
+    let kernel = kernel(random, beamform::Kernel::ALL);
+    let name = format!(
+        "beamform {dishes} x {beams} x {channels} x {polarisations} x {times}, weights {encoding}, {kernel}"
+    );
     let fed = Rc::new((pieces, weights, shifts));
     let given = fed.clone();
     let judge = move |outcome: &Outcome| {
@@ -255,7 +374,12 @@ fn beams(random: &mut StdRng, scale: Scale) -> Plan {
         let (pieces, weights, shifts) = &*given;
         assert_eq!(found.len(), pieces.len());
         let signed = |byte: u8| i8::from_ne_bytes([byte]);
-        let (weights, _) = weights.as_chunks::<2>();
+        let weights: Vec<(i8, i8)> = match encoding {
+            Encoding::Ci8 => {
+                weights.as_chunks().0.iter().map(|&[re, im]| (signed(re), signed(im))).collect()
+            }
+            _ => weights.iter().map(|&both| (signed(both) >> 4, signed(both << 4) >> 4)).collect(),
+        };
         for (found, voltages) in found.iter().zip(pieces) {
             let case = oracle_of_beams::Case {
                 dishes,
@@ -264,7 +388,7 @@ fn beams(random: &mut StdRng, scale: Scale) -> Plan {
                 polarisations,
                 times: voltages.len() / of_time,
                 voltages: voltages.clone(),
-                weights: weights.iter().map(|&[re, im]| (signed(re), signed(im))).collect(),
+                weights: weights.clone(),
                 shifts: shifts.clone(),
             };
             let rounding = match rounding {
@@ -279,8 +403,8 @@ fn beams(random: &mut StdRng, scale: Scale) -> Plan {
     let run = move |place: &Place| {
         let (pieces, weights, shifts) = &*fed;
         let builder = Beamformer::builder(dishes, beams).channels(channels);
-        let builder = builder.polarisations(polarisations).rounding(rounding);
-        let mut plan = at!(place, builder).build()?;
+        let builder = builder.polarisations(polarisations).rounding(rounding).weights(encoding);
+        let mut plan = plan!(place, kernel, builder);
         plan.set_weights(weights)?;
         plan.set_shifts(shifts)?;
         let beams = pieces.iter().map(|piece| {
@@ -289,14 +413,17 @@ fn beams(random: &mut StdRng, scale: Scale) -> Plan {
             used(&mut piece);
             Ok(beams)
         });
-        Ok(Outcome::Beams(beams.collect::<Result<_>>()?))
+        let beams = Outcome::Beams(beams.collect::<Result<_>>()?);
+        Ok((beams, format!("beamform {}", plan.kernel())))
     };
     let judge: Box<Judge> = Box::new(judge);
     Plan { name, samples: of_time * times, run: Box::new(run), judge: Some(judge) }
 }
 
 fn curves(random: &mut StdRng, scale: Scale) -> Plan {
-    let sensors = size(random, scale.inputs);
+    let most = if random.random_range(0..4) == 0 { scale.sensors } else { scale.inputs };
+    let sensors = size(random, most);
+    let kernel = kernel(random, autocorrelate::Kernel::ALL);
     let times = size(random, (scale.samples / sensors / 4).max(1));
     let (groups, lags) = (random.random_range(1..9), 2 * random.random_range(2..20));
     // The only scheme of GPUs.
@@ -313,7 +440,9 @@ fn curves(random: &mut StdRng, scale: Scale) -> Plan {
             counts.into_iter().map(|count| count & most).collect()
         })
         .collect();
-    let name = format!("autocorrelate {sensors} x {times}, {groups} x {lags} {scheme} {pairs:?}");
+    let name = format!(
+        "autocorrelate {sensors} x {times}, {groups} x {lags} {scheme} {pairs:?}, {kernel}"
+    );
     let fed = Rc::new((pieces, pairs));
     let given = fed.clone();
     let judge = move |outcome: &Outcome| {
@@ -342,22 +471,27 @@ fn curves(random: &mut StdRng, scale: Scale) -> Plan {
             Some(pairs) => builder.pairs(pairs),
             None => builder,
         };
-        let mut plan = at!(place, builder).build()?;
+        let mut plan = plan!(place, kernel, builder);
         let sums = pieces.iter().map(|piece| {
             let mut piece = piece.clone();
             plan.accumulate(&piece[..])?;
             used(&mut piece);
             plan.snapshot()
         });
-        Ok(Outcome::Sums(sums.collect::<Result<_>>()?))
+        let sums = Outcome::Sums(sums.collect::<Result<_>>()?);
+        Ok((sums, format!("autocorrelate {}", plan.kernel())))
     };
     let judge: Box<Judge> = Box::new(judge);
     Plan { name, samples: sensors * times, run: Box::new(run), judge: Some(judge) }
 }
 
 fn spectra(random: &mut StdRng, scale: Scale) -> Plan {
-    let inputs = size(random, scale.inputs.min(70));
-    let channels = one(random, &[4, 8, 12, 16, 24, 32, 64, 96, 128, 256, 512, 1024, 2048, 4096]);
+    // 4 to the most of a scale, by twos and threes; few inputs where there are many.
+    let channels = (1 + 2 * usize::from(random.random_range(0..4) == 0))
+        << random.random_range(2..=scale.channels.ilog2() - 1);
+    let most = (4 * scale.samples / channels / 16).clamp(2, scale.inputs.min(70));
+    let inputs = size(random, most);
+    let kernel = kernel(random, channelise::Kernel::ALL);
     let encoding = one(
         random,
         &[
@@ -370,6 +504,8 @@ fn spectra(random: &mut StdRng, scale: Scale) -> Plan {
         ],
     );
     let (taps, layout) = (random.random_range(1..9), one(random, &RawLayout::ALL));
+    let output = one(random, &[Encoding::Ci8, Encoding::Ci4, Encoding::Ci4Offset]);
+    let output_layout = one(random, &Layout::ALL);
     let residues = if encoding.is_complex() { channels } else { 2 * channels };
     let hop = if random.random_range(0..3) == 0 { residues * 7 / 8 } else { residues };
     let least = residues * taps;
@@ -387,11 +523,12 @@ fn spectra(random: &mut StdRng, scale: Scale) -> Plan {
         })
         .collect();
     let name = format!(
-        "channelise {inputs} x {times} {encoding} {layout} to {channels}, {taps} taps, hop {hop}"
+        "channelise {inputs} x {times} {encoding} {layout} to {channels} {output} {output_layout}, {taps} taps, hop {hop}, {kernel}"
     );
     let run = move |place: &Place| {
         let builder = Channeliser::builder(inputs, channels).encoding(encoding).layout(layout);
-        let mut plan = at!(place, builder.taps(taps).hop(hop)).build()?;
+        let builder = builder.taps(taps).hop(hop).output(output).output_layout(output_layout);
+        let mut plan = plan!(place, kernel, builder);
         let mut found = Vec::new();
         for (bytes, lost) in &pieces {
             let mut bytes = bytes.clone();
@@ -400,7 +537,11 @@ fn spectra(random: &mut StdRng, scale: Scale) -> Plan {
             used(&mut bytes);
         }
         found.push(plan.finish()?);
-        Ok(Outcome::Spectra(found))
+        let of = match plan.kernel() {
+            channelise::Kernel::TwoPass => format!(" to {channels}"),
+            _ => String::new(),
+        };
+        Ok((Outcome::Spectra(found), format!("channelise {}{of}", plan.kernel())))
     };
     Plan { name, samples: inputs * times, run: Box::new(run), judge: None }
 }
@@ -414,31 +555,28 @@ fn setting<T: std::str::FromStr>(name: &str, by_default: T) -> T {
 }
 
 /// Sizes that a simulator and the oracles compute in milliseconds.
-const SMALL: Scale = Scale { inputs: 70, samples: 4000 };
+const SMALL: Scale = Scale { inputs: 70, samples: 4000, sensors: 300, channels: 1 << 13 };
+/// What a GPU computes in milliseconds, and shapes that every one of its kernels takes.
+const LARGE: Scale = Scale { inputs: 600, samples: 1 << 24, sensors: 1 << 14, channels: 1 << 21 };
 
-/// Plans made, by system, and their samples.
+/// Plans made, by the kernel that ran, and their samples.
 #[derive(Default)]
 struct Made {
-    plans: [u64; 4],
+    plans: BTreeMap<String, u64>,
     samples: f64,
 }
 
 impl fmt::Display for Made {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [correlate, beamform, autocorrelate, channelise] = self.plans;
-        write!(
-            f,
-            "{} plans ({correlate} correlate, {beamform} beamform, {autocorrelate} autocorrelate, \
-             {channelise} channelise), {:.3e} samples",
-            self.plans.iter().sum::<u64>(),
-            self.samples
-        )
+        let plans: u64 = self.plans.values().sum();
+        write!(f, "{plans} plans, {:.3e} samples", self.samples)?;
+        self.plans.iter().try_for_each(|(kernel, plans)| write!(f, "\n  {kernel}: {plans}"))
     }
 }
 
-/// Random plans from the seed that was asked for, until the time is over: each by `look`, which says whether it
-/// was compared.
-fn soak(name: &str, scale: Scale, look: impl Fn(u64, &Plan) -> bool) {
+/// Random plans from the seed that was asked for, until the time is over: each by `look`, which says by which kernel
+/// it was made if it was compared.
+fn soak(name: &str, scale: Scale, look: impl Fn(u64, &Plan) -> Option<String>) {
     let time = Duration::from_secs(setting("CORRUST_SOAK", 10));
     let first: u64 = setting("CORRUST_SOAK_SEED", 1);
     let (start, mut made) = (Instant::now(), Made::default());
@@ -447,26 +585,28 @@ fn soak(name: &str, scale: Scale, look: impl Fn(u64, &Plan) -> bool) {
             break;
         }
         let mut random = StdRng::seed_from_u64(seed);
-        let system = random.random_range(0..4);
-        let make = [correlation, beams, curves, spectra][system];
+        let make =
+            one(&mut random, &[correlation, correlation, bits, planes, beams, curves, spectra]);
         let plan = make(&mut random, scale);
-        if look(seed, &plan) {
-            made.plans[system] += 1;
+        if let Some(kernel) = look(seed, &plan) {
+            *made.plans.entry(kernel).or_default() += 1;
             made.samples += plan.samples as f64;
         }
     }
-    println!("{name}: {made}, 0 mismatches in {:.0} s", start.elapsed().as_secs_f64());
+    println!("{name}: 0 mismatches in {:.0} s, {made}", start.elapsed().as_secs_f64());
 }
 
 /// What a plan gives at a place is what it gives on the CPU, an error too.
-fn compare(name: &str, place: &Place, seed: u64, plan: &Plan) -> bool {
-    let expected = (plan.run)(&Place::Devices(Device::Cpu.into()));
+fn compare(name: &str, place: &Place, seed: u64, plan: &Plan) -> Option<String> {
+    let expected = (plan.run)(&Place::Reference);
     match (expected, (plan.run)(place)) {
-        (Ok(expected), Ok(found)) => {
-            assert!(found == expected, "CORRUST_SOAK_SEED={seed}: {plan}: not the CPU's");
+        (Ok((expected, _)), Ok((found, kernel))) => {
+            assert!(found == expected, "CORRUST_SOAK_SEED={seed}: {plan}: {kernel}: not the CPU's");
+            Some(kernel)
         }
         (Err(expected), Err(found)) => {
             assert_eq!(found.to_string(), expected.to_string(), "seed {seed}: {plan}");
+            Some("refused".into())
         }
         (expected, found) => panic!(
             "CORRUST_SOAK_SEED={seed}: {plan}: the CPU says {:?}, {name} {:?}",
@@ -474,7 +614,6 @@ fn compare(name: &str, place: &Place, seed: u64, plan: &Plan) -> bool {
             found.err()
         ),
     }
-    true
 }
 
 #[test]
@@ -487,7 +626,7 @@ fn random_plans_give_what_the_cpu_gives() {
     };
     let scale = match name == "sim" {
         true => SMALL,
-        false => Scale { inputs: 600, samples: 1 << 24 },
+        false => LARGE,
     };
     let place = Place::Devices(devices);
     soak(&name, scale, |seed, plan| compare(&name, &place, seed, plan));
@@ -504,13 +643,13 @@ fn streams_in_any_order_give_what_the_cpu_gives() {
 #[test]
 fn random_plans_on_the_cpu_give_what_the_oracles_give() {
     soak("oracle", SMALL, |seed, plan| {
-        let Some(judge) = &plan.judge else { return false };
+        let judge = plan.judge.as_ref()?;
         let found = (plan.run)(&Place::Devices(Device::Cpu.into()));
-        let found =
+        let (found, kernel) =
             found.unwrap_or_else(|error| panic!("CORRUST_SOAK_SEED={seed}: {plan}: {error}"));
         // The loops say what differs, this which plan it was.
         let judged = catch_unwind(AssertUnwindSafe(|| judge(&found)));
-        assert!(judged.is_ok(), "CORRUST_SOAK_SEED={seed}: {plan}: not the oracle's");
-        true
+        assert!(judged.is_ok(), "CORRUST_SOAK_SEED={seed}: {plan}: {kernel}: not the oracle's");
+        Some(kernel)
     });
 }

@@ -59,7 +59,7 @@ fn refused(text: &str) -> String {
 fn nested_deeply() {
     let deep = |open: &str| open.repeat(200_000);
     for text in [
-        format!(".global .b32 x = {};", deep("{")),
+        format!(".global .b32 x{} = {};", deep("[1]"), deep("{")),
         format!(".entry k() {}", deep("{")),
         format!(".entry k() {{ mov {};", deep("{")),
         format!(".entry k() {{ mov {};", deep("(")),

@@ -292,7 +292,7 @@ fn declarations_and_words() {
         (".global .blue x;", "expected a type"),
         (".global .b32 .blue x;", "expected a name"),
         (".global .b8 x[99999999999999];", "expected at most 1099511627776 elements"),
-        (".global .b32 x = {1 2};", "expected `,` or `}`"),
+        (".global .b32 x[2] = {1 2};", "expected `,` or `}`"),
         (".global .b32 x = ;", "expected a value"),
         (".func f(.reg .b32 %a) { ret; }", "parameters in registers are not modelled"),
         (".func f(.param .b32 a .param .b32 b) { ret; }", "expected `,` or `)`"),

@@ -47,6 +47,44 @@ fn variables_hold_their_numbers() {
     assert_eq!(words(&back), expected);
 }
 
+/// What `ptxas` 13.0 puts into the cubin.
+#[test]
+fn rows_of_initialisers_follow_each_other() {
+    for (variable, expected) in [
+        ("v[2][3] = {{1}, {2, 3}}", &[1, 2, 3, 0, 0, 0][..]),
+        ("v[2][3] = {{1, 2, 3}, {4, 5}}", &[1, 2, 3, 4, 5, 0]),
+        ("v[2][2][2] = {{{1}, {2}}, {{3, 4}}}", &[1, 2, 3, 4, 0, 0, 0, 0]),
+        ("v[2][3] = {}", &[0; 6]),
+        ("v[] = {1, 2, 3}", &[1, 2, 3]),
+        ("v[][2] = {{1}, {2}, {3}}", &[1, 2, 3, 0, 0, 0]),
+    ] {
+        let variables = format!(".global .b32 {variable};");
+        let mut body = ".reg .b64 %d<3>;\n.reg .b32 %r0;\nld.param.u64 %d0, [buffer];\n".to_owned();
+        for at in (0..4 * expected.len()).step_by(4) {
+            body += &format!("ld.global.u32 %r0, [v+{at}];\nst.global.u32 [%d0+{at}], %r0;\n");
+        }
+        let (back, _) =
+            run(&kernel("sm_80", &variables, &(body + "ret;")), 1, 0, &vec![9; 4 * expected.len()])
+                .unwrap();
+        assert_eq!(words(&back), expected, "{variable}");
+    }
+    for (variable, said) in [
+        ("v[2][2] = {1, 2}", "expected `{`, found `1`"),
+        ("v[2] = {1, 2, 3}", "expected at most 2 values in these braces, found `3`"),
+        ("v[2][2] = {{1}, {2}, {3}}", "expected at most 2 values in these braces, found `{`"),
+        ("v[2] = {{1}, {2}}", "expected a value, found `{`"),
+        ("v = {1}", "expected a value, found `{`"),
+        ("v[2] = 1", "expected `{`, found `1`"),
+    ] {
+        let error = Module::parse(&kernel("sm_80", &format!(".global .b32 {variable};"), "ret;"));
+        let error = error.unwrap_err().to_string();
+        assert!(error.contains(said), "{variable}: {error}");
+    }
+    let text = kernel("sm_80", ".global .v2 .b32 v[2] = {{1, 2}, {3}};", "ret;");
+    let error = Module::parse(&text).unwrap_err().to_string();
+    assert!(error.contains("expected 2 values in these braces, found `}`"), "{error}");
+}
+
 #[test]
 fn what_is_for_debuggers_is_passed_over() {
     let text = ".version 8.3\n.target sm_90a, debug\n.address_size 64

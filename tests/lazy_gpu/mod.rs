@@ -1,5 +1,6 @@
 //! The simulator with streams that do nothing until somebody waits, and then in any order that nothing forbids:
-//! what a plan forgot to put in order comes out wrong.
+//! what a plan forgot to put in order comes out wrong. Every call can be made to fail, and streams to be gone.
+#![allow(dead_code, reason = "each test takes what it needs")]
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -8,7 +9,7 @@ use std::{
 };
 
 use corrust::{
-    Result,
+    Error, Result,
     device::{Facts, Gpu, LockedBytes, Rows, SimGpu, Stream, TensorMap},
 };
 use corrust_gpu::abi::Entry;
@@ -33,6 +34,17 @@ enum Operation {
 struct Queue {
     waiting: VecDeque<Operation>,
     done: usize,
+    /// Whether its owner destroyed it.
+    gone: bool,
+}
+
+/// Which calls fail.
+#[derive(Debug)]
+struct Faults {
+    /// Calls until then.
+    left: u64,
+    /// Whether one call alone does.
+    once: bool,
 }
 
 #[derive(Debug)]
@@ -41,9 +53,32 @@ struct State {
     random: StdRng,
     /// Whether the caller's memory is page-locked, so that it is read and written late.
     locked: bool,
+    faults: Faults,
+    /// Allocations that live.
+    alive: usize,
 }
 
 impl State {
+    /// The operations of a stream that is there.
+    fn queue(&mut self, stream: Stream) -> Result<&mut Queue> {
+        let queue = self.queues.get_mut(&stream.raw()).filter(|queue| !queue.gone);
+        queue.ok_or_else(|| Error::Device(format!("stream {}: it is gone", stream.raw())))
+    }
+
+    /// Counts a call; whether it fails.
+    fn fails(&mut self) -> bool {
+        let Faults { left, once } = &mut self.faults;
+        let (fails, over) = (*left == 0, *left == 0 && !*once);
+        *left = if fails && *once { u64::MAX } else { left.saturating_sub(1) };
+        if over {
+            // A GPU that is lost does nothing any more.
+            for queue in self.queues.values_mut() {
+                queue.done += queue.waiting.drain(..).count();
+            }
+        }
+        fails
+    }
+
     /// Whether the next operation of a stream has all that it waits for.
     fn can_run(&self, stream: u64) -> bool {
         let done = |of: Stream| self.queues.get(&of.raw()).map_or(0, |queue| queue.done);
@@ -67,17 +102,62 @@ impl LazyGpu {
     pub fn new(seed: u64) -> Self {
         let mut random = StdRng::seed_from_u64(seed);
         let locked = random.random();
-        let state = State { queues: BTreeMap::new(), random, locked };
+        let faults = Faults { left: u64::MAX, once: true };
+        let queues = [(Stream::default().raw(), Queue::default())].into();
+        let state = State { queues, random, locked, faults, alive: 0 };
         Self { gpu: SimGpu::new(), state: Mutex::new(state) }
+    }
+
+    /// The same, with page-locked memory; after `calls` calls the next one fails, or all.
+    pub fn failing(seed: u64, calls: u64, once: bool) -> Self {
+        let gpu = Self::new(seed);
+        let mut state = gpu.state();
+        (state.faults, state.locked) = (Faults { left: calls, once }, true);
+        drop(state);
+        gpu
+    }
+
+    /// Calls until one fails.
+    pub fn calls_left(&self) -> u64 {
+        self.state().faults.left
+    }
+
+    /// Allocations that live.
+    pub fn alive(&self) -> usize {
+        self.state().alive
+    }
+
+    /// Copies from and to the memory of others that are still to come.
+    pub fn lent(&self) -> usize {
+        let state = self.state();
+        let operations = state.queues.values().flat_map(|queue| &queue.waiting);
+        let lent = |operation: &&Operation| {
+            matches!(operation, Operation::CopyIn(..) | Operation::CopyOut(..))
+        };
+        operations.filter(lent).count()
+    }
+
+    /// What an owner of a stream does at its end: what is on it is done yet.
+    pub fn destroy(&self, stream: Stream) {
+        self.finish(Some(stream)).expect("what was enqueued can be done");
+        self.state().queue(stream).expect("it was there").gone = true;
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().expect("nothing panics with it")
     }
 
-    fn enqueue(&self, stream: Stream, operation: Operation) -> Result<()> {
-        let mut state = self.state();
-        state.queues.entry(stream.raw()).or_default().waiting.push_back(operation);
+    /// Counts a call, which may be the one that fails.
+    fn called(&self, what: &str) -> Result<()> {
+        match self.state().fails() {
+            true => Err(Error::Device(format!("{what}: the GPU is lost"))),
+            false => Ok(()),
+        }
+    }
+
+    fn enqueue(&self, stream: Stream, what: &str, operation: Operation) -> Result<()> {
+        self.called(what)?;
+        self.state().queue(stream)?.waiting.push_back(operation);
         Ok(())
     }
 
@@ -153,11 +233,14 @@ impl Gpu for LazyGpu {
     }
 
     fn free_bytes(&self) -> Result<u64> {
+        self.called("free bytes")?;
         self.gpu.free_bytes()
     }
 
     fn allocate(&self, bytes: usize) -> Result<u64> {
+        self.called("allocation")?;
         let address = self.gpu.allocate(bytes)?;
+        self.state().alive += 1;
         // Undefined it is to be.
         // SAFETY: it was just reserved.
         unsafe { self.gpu.set_rows(Stream::default(), address, &Rows::one(bytes), 0xa5)? };
@@ -167,6 +250,7 @@ impl Gpu for LazyGpu {
     unsafe fn free(&self, address: u64) {
         // As a driver does.
         self.finish(None).expect("what was enqueued can be done");
+        self.state().alive -= 1;
         // SAFETY: the caller's promise.
         unsafe { self.gpu.free(address) }
     }
@@ -176,9 +260,8 @@ impl Gpu for LazyGpu {
     }
 
     fn create_stream(&self) -> Result<Stream> {
+        self.called("stream")?;
         let mut state = self.state();
-        // The default stream is the one that nobody makes.
-        state.queues.entry(Stream::default().raw()).or_default();
         let stream = state.queues.len() as u64;
         state.queues.insert(stream, Queue::default());
         Ok(Stream::from_raw(stream))
@@ -186,11 +269,11 @@ impl Gpu for LazyGpu {
 
     fn order(&self, earlier: Stream, later: Stream) -> Result<()> {
         let enqueued = {
-            let state = self.state();
-            let queue = state.queues.get(&earlier.raw());
-            queue.map_or(0, |queue| queue.done + queue.waiting.len())
+            let mut state = self.state();
+            let queue = state.queue(earlier)?;
+            queue.done + queue.waiting.len()
         };
-        self.enqueue(later, Operation::After(earlier, enqueued))
+        self.enqueue(later, "order", Operation::After(earlier, enqueued))
     }
 
     unsafe fn upload_filled(
@@ -202,16 +285,18 @@ impl Gpu for LazyGpu {
     ) -> Result<()> {
         let mut filled = vec![0; bytes];
         fill(0, &mut filled);
-        self.enqueue(stream, Operation::Write(address, filled))
+        self.enqueue(stream, "upload", Operation::Write(address, filled))
     }
 
     unsafe fn download(&self, stream: Stream, address: u64, bytes: &mut [u8]) -> Result<()> {
+        self.called("download")?;
         self.finish(Some(stream))?;
         // SAFETY: the caller's promise.
         unsafe { self.gpu.download(stream, address, bytes) }
     }
 
     fn locked_bytes(&self, bytes: usize) -> Result<LockedBytes> {
+        self.called("page-locked memory")?;
         self.gpu.locked_bytes(bytes)
     }
 
@@ -227,25 +312,26 @@ impl Gpu for LazyGpu {
         rows: &Rows,
     ) -> Result<()> {
         let lent = (bytes.as_ptr() as usize, bytes.len());
-        self.enqueue(stream, Operation::CopyIn(address, lent, *rows))?;
+        self.enqueue(stream, "copy in", Operation::CopyIn(address, lent, *rows))?;
         self.unless_locked(stream)
     }
 
     unsafe fn copy_rows(&self, stream: Stream, to: u64, from: u64, rows: &Rows) -> Result<()> {
-        self.enqueue(stream, Operation::CopyRows(to, from, *rows))
+        self.enqueue(stream, "copy", Operation::CopyRows(to, from, *rows))
     }
 
     unsafe fn copy_out(&self, stream: Stream, address: u64, bytes: &mut [u8]) -> Result<()> {
         let lent = (bytes.as_mut_ptr() as usize, bytes.len());
-        self.enqueue(stream, Operation::CopyOut(address, lent))?;
+        self.enqueue(stream, "copy out", Operation::CopyOut(address, lent))?;
         self.unless_locked(stream)
     }
 
     unsafe fn set_rows(&self, stream: Stream, address: u64, rows: &Rows, byte: u8) -> Result<()> {
-        self.enqueue(stream, Operation::Set(address, *rows, byte))
+        self.enqueue(stream, "set", Operation::Set(address, *rows, byte))
     }
 
     fn tensor_map(&self, map: &TensorMap) -> Result<[u8; 128]> {
+        self.called("tensor map")?;
         self.gpu.tensor_map(map)
     }
 
@@ -256,10 +342,13 @@ impl Gpu for LazyGpu {
         blocks: u32,
         parameters: &[u8],
     ) -> Result<()> {
-        self.enqueue(stream, Operation::Launch(*entry, blocks, parameters.to_vec()))
+        self.enqueue(stream, "launch", Operation::Launch(*entry, blocks, parameters.to_vec()))
     }
 
     fn wait(&self, stream: Stream) -> Result<()> {
-        self.finish(Some(stream))
+        // What fails then is what came before, of which nothing is left to do.
+        let failed = self.called("wait");
+        self.state().queue(stream)?;
+        self.finish(Some(stream)).and(failed)
     }
 }

@@ -265,6 +265,24 @@ impl GpuBackend {
         }
         Ok(())
     }
+
+    /// [`Backend::snapshot_device`].
+    fn copy_sums(&mut self, room: &SumsMut<'_>) -> Result<()> {
+        let points = self.shape.points() * self.pairs.len();
+        room.products.check(&self.gpu, "sums", points)?;
+        let mut copies = vec![(&self.products, room.products.read(), points)];
+        if let Some(totals) = &room.totals {
+            totals.check(&self.gpu, "totals", 2 * self.pairs.len())?;
+            copies.push((&self.totals, totals.read(), 2 * self.pairs.len()));
+        }
+        for (from, to, count) in copies {
+            self.feeder.continue_on(to.stream())?;
+            let rows = Rows::one(8 * count);
+            // SAFETY: the room was checked; the state has as many sums.
+            unsafe { self.gpu.copy_rows(to.stream(), to.address(), from.address(), &rows)? };
+        }
+        Ok(())
+    }
 }
 
 impl Backend for GpuBackend {
@@ -288,20 +306,8 @@ impl Backend for GpuBackend {
     }
 
     fn snapshot_device(&mut self, room: &SumsMut<'_>) -> Result<()> {
-        let points = self.shape.points() * self.pairs.len();
-        room.products.check(&self.gpu, "sums", points)?;
-        let mut copies = vec![(&self.products, room.products.read(), points)];
-        if let Some(totals) = &room.totals {
-            totals.check(&self.gpu, "totals", 2 * self.pairs.len())?;
-            copies.push((&self.totals, totals.read(), 2 * self.pairs.len()));
-        }
-        for (from, to, count) in copies {
-            self.feeder.continue_on(to.stream())?;
-            let rows = Rows::one(8 * count);
-            // SAFETY: the room was checked; the state has as many sums.
-            unsafe { self.gpu.copy_rows(to.stream(), to.address(), from.address(), &rows)? };
-        }
-        Ok(())
+        let result = self.copy_sums(room);
+        result.and(self.feeder.give_back())
     }
 
     fn device_name(&self) -> &str {

@@ -429,7 +429,7 @@ impl Geometry {
 
     fn of_tile((kernel, tile): (abi::Kernel<Beamform>, Tile)) -> Self {
         Self {
-            name: Kernel::Mma,
+            name: if tile.int4 { Kernel::MmaS4 } else { Kernel::Mma },
             kernel,
             beams: tile.beams() as usize,
             dishes: tile.dishes() as usize,
@@ -758,6 +758,16 @@ mod tests {
         assert_eq!(chosen(512, 96, Encoding::Ci4, (10, 0)), "beamform_mma_96x512");
         assert_eq!(chosen(64, 64, Encoding::Ci4, (8, 0)), "beamform_mma_s4_64x64");
         assert_eq!(chosen(MAX_DISHES, 1, Encoding::Ci8, (8, 0)), "beamform_mma_16x512");
+    }
+
+    #[test]
+    fn kernels_go_by_their_own_names() {
+        let facts = SimGpu::new().facts().clone();
+        let shape = Shape { dishes: 64, beams: 64, channels: 1, polarisations: 1 };
+        for kernel in [Kernel::Mma, Kernel::MmaS4, Kernel::Wgmma] {
+            let geometry = choose(&facts, Tuning::nearest(&facts), &shape, Encoding::Ci4, kernel);
+            assert_eq!(geometry.unwrap().name, kernel);
+        }
     }
 
     /// Section 7 of the note, at its size: what the kernel does a time, counted by the simulator.

@@ -323,8 +323,22 @@ impl GpuBackend {
     }
 
     /// Enqueues a batch into room for `times` spectra at `room`, before and after what is on stream `order`;
-    /// on the stream that is returned.
+    /// on the stream that is returned. Samples and streams are the caller's again.
     fn enqueue(
+        &mut self,
+        block: &RawSamples<'_>,
+        start: u64,
+        batch: &Batch,
+        to: (u64, usize),
+        clipped: u64,
+        order: Option<Stream>,
+    ) -> Result<Stream> {
+        let result = self.enqueue_block(block, start, batch, to, clipped, order);
+        let given = self.feeder.give_back();
+        result.and_then(|stream| given.map(|()| stream))
+    }
+
+    fn enqueue_block(
         &mut self,
         block: &RawSamples<'_>,
         start: u64,
@@ -363,7 +377,6 @@ impl GpuBackend {
         if let Some(other) = order {
             self.gpu.order(stream, other)?;
         }
-        self.feeder.give_back()?;
         Ok(stream)
     }
 

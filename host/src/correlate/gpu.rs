@@ -988,19 +988,9 @@ impl GpuBackend {
         self.gates[gate] = GateSums::default();
         Ok(())
     }
-}
 
-impl Backend for GpuBackend {
-    fn accumulate(&mut self, samples: &Samples<'_>, gates: Option<&[u8]>) -> Result<()> {
-        let result = self.accumulate_pieces(samples, gates);
-        result.and(self.feeder.give_back())
-    }
-
-    fn dump_into(&mut self, gate: usize, visibilities: &mut Visibilities) -> Result<()> {
-        self.dump_room(gate, visibilities.room())
-    }
-
-    fn dump_device(&mut self, room: &VisibilitiesMut<'_>) -> Result<()> {
+    /// [`Backend::dump_device`].
+    fn copy_sums(&mut self, room: &VisibilitiesMut<'_>) -> Result<()> {
         let (address, stream, size) = match room {
             VisibilitiesMut::Integer(room) => {
                 room.check(&self.gpu, "visibilities", self.totals() / 2 * self.gates.len())?;
@@ -1034,6 +1024,22 @@ impl Backend for GpuBackend {
             self.gates[gate] = GateSums::default();
         }
         Ok(())
+    }
+}
+
+impl Backend for GpuBackend {
+    fn accumulate(&mut self, samples: &Samples<'_>, gates: Option<&[u8]>) -> Result<()> {
+        let result = self.accumulate_pieces(samples, gates);
+        result.and(self.feeder.give_back())
+    }
+
+    fn dump_into(&mut self, gate: usize, visibilities: &mut Visibilities) -> Result<()> {
+        self.dump_room(gate, visibilities.room())
+    }
+
+    fn dump_device(&mut self, room: &VisibilitiesMut<'_>) -> Result<()> {
+        let result = self.copy_sums(room);
+        result.and(self.feeder.give_back())
     }
 
     fn reset(&mut self) {

@@ -21,8 +21,8 @@ use crate::{Error, Result};
 pub struct Stream(u64);
 
 impl Stream {
-    /// The stream of a `CUstream`'s address; 0 is the GPU's default stream. A plan that has worked on it
-    /// waits for it when it next works on another: destroy it after that, or after the plan is gone.
+    /// The stream of a `CUstream`'s address; 0 is the GPU's default stream. It has to live until the call that it
+    /// is given to returns: what a plan does later waits on a stream of the plan's own.
     pub const fn from_raw(stream: u64) -> Self {
         Self(stream)
     }

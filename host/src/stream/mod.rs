@@ -52,8 +52,8 @@ pub(crate) struct Feeder {
     count: usize,
     sets: Vec<Set>,
     next: usize,
-    /// The stream of the copies.
-    copies: Stream,
+    /// The stream of the copies, and of what comes after work on a caller's stream.
+    copies: Option<Stream>,
     /// Whether the caller's own memory may still be read.
     lent: bool,
     /// The stream of the last work on what the plan has once only.
@@ -69,15 +69,14 @@ struct Set {
 impl Feeder {
     /// Sets of buffers, `count` of them, made when they are needed.
     pub(crate) fn new(gpu: &Arc<dyn Gpu>, count: usize) -> Self {
-        let stream = Stream::default();
         Self {
             gpu: gpu.clone(),
             count,
             sets: Vec::new(),
             next: 0,
-            copies: stream,
+            copies: None,
             lent: false,
-            last: stream,
+            last: Stream::default(),
         }
     }
 
@@ -198,18 +197,31 @@ impl Feeder {
     }
 
     fn copies(&mut self) -> Result<Stream> {
-        if self.sets.is_empty() {
-            self.copies = self.gpu.create_stream()?;
-        }
-        Ok(self.copies)
+        let stream = self.copies.map_or_else(|| self.gpu.create_stream(), Ok)?;
+        self.copies = Some(stream);
+        Ok(stream)
     }
 
-    /// Waits until the caller's own memory is read no more.
+    /// Gives back what is the caller's: waits until its memory is read no more, and has what comes later wait on
+    /// a stream of the plan's own, as the caller's need not live any longer. To be called at the end of all that
+    /// was given memory or a stream, after errors too.
     ///
     /// # Errors
     /// The device's own.
     pub(crate) fn give_back(&mut self) -> Result<()> {
-        if std::mem::take(&mut self.lent) { self.gpu.wait(self.copies) } else { Ok(()) }
+        let read = self.finish_copies();
+        let own = |stream| self.sets.iter().any(|set| set.stream == stream);
+        if self.last != Stream::default() && Some(self.last) != self.copies && !own(self.last) {
+            let copies = self.copies()?;
+            self.continue_on(copies)?;
+        }
+        read
+    }
+
+    /// Waits until the caller's memory is read no more.
+    fn finish_copies(&mut self) -> Result<()> {
+        let lent = std::mem::take(&mut self.lent);
+        self.copies.filter(|_| lent).map_or(Ok(()), |copies| self.gpu.wait(copies))
     }
 
     /// Makes `stream` wait for the work so far on what the plan has once only.
@@ -240,7 +252,7 @@ impl Feeder {
 
 impl Drop for Feeder {
     fn drop(&mut self) {
-        // After an error the caller's memory may still be on its way.
-        let _ = self.give_back();
+        // After a panic the caller's memory may still be on its way.
+        let _ = self.finish_copies();
     }
 }

@@ -11,6 +11,8 @@ const MOST_BLOCKS: u32 = 8;
 const MAX_ALIGN: u64 = 1 << 16;
 /// Elements of a variable at most; far more than any GPU's memory is an error and not an attempt.
 const MAX_BYTES: u64 = 1 << 40;
+/// The extent of `[]`.
+const OPEN: u64 = 0;
 /// Braces and parentheses within each other at most; LLVM's code has a few.
 const MAX_DEPTH: u32 = 64;
 /// Registers of one declaration at most.
@@ -211,10 +213,17 @@ impl Parser<'_> {
         let (space, align, element, lanes) = self.variable_head()?;
         let mut variables = Vec::new();
         loop {
-            let mut variable = self.variable_tail(space, align, element, lanes)?;
+            let (mut variable, mut extents) = self.variable_tail(space, align, element, lanes)?;
             variable.is_extern = is_extern;
             if self.eat('=') {
-                variable.init = self.initialiser(element)?;
+                if lanes > 1 {
+                    extents.push(lanes);
+                }
+                let rows = self.initialiser(element, &extents, lanes > 1, &mut variable.init)?;
+                // `name[] = {...}` is as long as what is in the braces.
+                if let [OPEN, row @ ..] = &extents[..] {
+                    variable.count = rows * row.iter().product::<u64>();
+                }
             }
             variables.push(variable);
             if !self.eat(',') {
@@ -298,11 +307,13 @@ impl Parser<'_> {
         align: Option<u32>,
         element: Type,
         lanes: u64,
-    ) -> Parsed<Variable> {
+    ) -> Parsed<(Variable, Vec<u64>)> {
         let name = self.word()?;
         let mut count = lanes;
+        let mut extents = Vec::new();
         while self.eat('[') {
-            let extent = if self.is(']') { 0 } else { self.int()? };
+            let extent = if self.is(']') { OPEN } else { self.int()? };
+            extents.push(extent);
             count = match count.checked_mul(extent) {
                 Some(n) if n <= MAX_BYTES => n,
                 _ => return self.error(&format!("at most {MAX_BYTES} elements")),
@@ -310,20 +321,45 @@ impl Parser<'_> {
             self.expect(']')?;
         }
         let align = align.unwrap_or(element.bytes() * lanes as u32).max(1);
-        Ok(Variable { name, space, align, element, count, is_extern: false, init: Vec::new() })
+        let variable =
+            Variable { name, space, align, element, count, is_extern: false, init: Vec::new() };
+        Ok((variable, extents))
     }
 
-    fn initialiser(&mut self, element: Type) -> Parsed<Vec<Init>> {
-        if self.eat('{') {
-            let mut values = Vec::new();
-            while !self.eat('}') {
-                values.extend(self.nested(|parser| parser.initialiser(element))?);
-                if !self.eat(',') && !self.is('}') {
-                    return self.error("`,` or `}`");
-                }
+    /// Braces within braces, one level for each extent, the innermost a vector's if there is one; returns what the
+    /// outermost hold. Rows that are not full are not filled up: `ptxas` puts the next row's values right behind.
+    fn initialiser(
+        &mut self,
+        element: Type,
+        extents: &[u64],
+        vector: bool,
+        values: &mut Vec<Init>,
+    ) -> Parsed<u64> {
+        let Some((&extent, rows)) = extents.split_first() else {
+            values.push(self.value(element)?);
+            return Ok(1);
+        };
+        self.expect('{')?;
+        let mut found = 0;
+        while !self.eat('}') {
+            if found == extent && extent != OPEN {
+                return self.error(&format!("at most {extent} values in these braces"));
             }
-            return Ok(values);
+            self.nested(|parser| parser.initialiser(element, rows, vector, values))?;
+            found += 1;
+            if !self.eat(',') && !self.is('}') {
+                return self.error("`,` or `}`");
+            }
         }
+        if vector && rows.is_empty() && found != extent {
+            self.at -= 1;
+            return self.error(&format!("{extent} values in these braces"));
+        }
+        Ok(found)
+    }
+
+    /// One value of an initialiser.
+    fn value(&mut self, element: Type) -> Parsed<Init> {
         let negative = self.eat('-');
         let init = match self.peek().cloned() {
             Some(Kind::Int(v)) => {
@@ -356,7 +392,7 @@ impl Parser<'_> {
             }
             _ => return self.error("a value"),
         };
-        Ok(vec![init])
+        Ok(init)
     }
 
     /// An optional `+ n` or `- n`.
@@ -455,7 +491,7 @@ impl Parser<'_> {
                 return self.error("`.param` (parameters in registers are not modelled)");
             }
             let (space, align, element, lanes) = self.variable_head()?;
-            list.push(self.variable_tail(space, align, element, lanes)?);
+            list.push(self.variable_tail(space, align, element, lanes)?.0);
             if !self.eat(',') && !self.is(')') {
                 return self.error("`,` or `)`");
             }
