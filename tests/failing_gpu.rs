@@ -71,13 +71,16 @@ macro_rules! at {
     };
 }
 
+/// Bytes of a row that is copied from the caller's page-locked memory without passing through other memory.
+const LENT: usize = 4200;
+
 fn noise(count: usize) -> Vec<u8> {
     (0..count as u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 23) as u8).collect()
 }
 
 #[test]
 fn correlators() {
-    let samples = noise(40 * 3 * 5 * 2);
+    let samples = noise(LENT.next_multiple_of(3 * 5 * 2));
     for layout in [Layout::Tcn, Layout::Cnt] {
         every_call_fails("correlate", |place| {
             let mut plan = at!(place, Correlator::builder(5, 3).layout(layout)).build()?;
@@ -91,7 +94,7 @@ fn correlators() {
 
 #[test]
 fn channelisers() {
-    let samples = noise(2 * 600);
+    let samples = noise(2 * LENT);
     every_call_fails("channelise", |place| {
         let mut plan = at!(place, Channeliser::builder(2, 16).taps(4)).build()?;
         let first = place.after(plan.channelise(&samples[..]))?;
@@ -101,7 +104,7 @@ fn channelisers() {
 
 #[test]
 fn beamformers() {
-    let (samples, weights) = (noise(33 * 2 * 2 * 5), noise(2 * 2 * 3 * 5 * 2));
+    let (samples, weights) = (noise(LENT.next_multiple_of(2 * 2 * 5)), noise(2 * 2 * 3 * 5 * 2));
     every_call_fails("beamform", |place| {
         let builder = Beamformer::builder(5, 3).channels(2).polarisations(2);
         let mut plan = at!(place, builder).build()?;
@@ -113,7 +116,7 @@ fn beamformers() {
 
 #[test]
 fn autocorrelators() {
-    let counts = noise(300 * 7);
+    let counts = noise(LENT.next_multiple_of(7));
     every_call_fails("autocorrelate", |place| {
         let mut plan = at!(place, Autocorrelator::builder(7)).build()?;
         place.after(plan.accumulate(&counts[..]))?;
