@@ -300,6 +300,8 @@ fn split<P: Packing, const ROWS: usize, const COLUMNS: usize>(
 /// # Safety
 /// As the kernels'.
 #[inline(always)]
+// What clippy sees where `unroll!` is straight code.
+#[allow(clippy::manual_is_multiple_of)]
 unsafe fn correlate<P: Packing, const ROWS: usize, const COLUMNS: usize, const INPUTS: usize>(
     p: &Correlate,
     shape: PackedTile,
