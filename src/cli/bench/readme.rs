@@ -70,9 +70,8 @@ fn section(record: &Record) -> Result<String, String> {
     let mut add = |(what, rows, figure, peer): Line<'_>| {
         let rows = measured.iter().filter(|row| rows(row));
         // What `auto` takes is what users get, and what was sustained.
-        let first = rows.min_by(|a, b| {
-            b.auto.cmp(&a.auto).then(a.seconds.median.total_cmp(&b.seconds.median))
-        });
+        let first = rows
+            .min_by(|a, b| b.auto.cmp(&a.auto).then(a.seconds.median.total_cmp(&b.seconds.median)));
         let row = first.ok_or(what)?;
         let (limit, efficiency) = (limit(row), efficiency(row));
         text += &format!("| {what} | {} | {limit} | {efficiency} | {peer} |\n", figure(row));
