@@ -15,6 +15,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     let here = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     let folder = env::args_os().nth(1).map_or_else(|| here.join("target/ptx"), PathBuf::from);
     fs::create_dir_all(&folder)?;
+    // cuda_builder looks for its code generator below this folder, and else below one that is relative to another.
+    // SAFETY: nothing else runs.
+    unsafe { env::set_var("CARGO_WORKSPACE_DIR", &here) };
     for target in Target::ALL {
         let arch = match target {
             Target::Sm80 => NvvmArch::Compute80,
