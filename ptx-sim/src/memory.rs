@@ -10,7 +10,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, RwLock};
 
-use crate::Error;
+use crate::error::Error;
 
 /// First device address.
 const BASE: u64 = 0x7f00_0000_0000;

@@ -2,10 +2,12 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::error::Error;
 use crate::lower::lower;
+use crate::memory::Memory;
 use crate::program::{Parameter, Program};
+use crate::syntax;
 use crate::syntax::ast::{Init, Space, Variable};
-use crate::{Error, Memory, syntax};
 
 /// Bytes of a module variable at most.
 const MAX_VARIABLE: u64 = 1 << 32;

@@ -1,5 +1,7 @@
 //! The decoded form of an entry: a flat list of instructions with register slots, which the machine runs.
 
+use serde::Serialize;
+
 use crate::lanes::{AluFn, Reg, Slots};
 use crate::syntax::ast::{Space, Type};
 
@@ -47,6 +49,52 @@ pub struct Program {
     pub touches: Vec<Vec<(Reg, bool)>>,
 }
 
+/// Classes of instructions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Class {
+    /// Integer arithmetic.
+    Integer,
+    /// Bitwise operations, shifts, bit fields, permutations.
+    Logic,
+    /// `dp4a`, `dp2a`.
+    DotProduct,
+    /// Floating-point arithmetic.
+    Float,
+    /// `cvt`
+    Convert,
+    /// `mov`, `cvta`
+    Move,
+    /// Comparisons and selections.
+    Compare,
+    /// Branches, calls, exits.
+    Control,
+    /// Loads from global, const or generic addresses.
+    GlobalLoad,
+    /// Stores to global or generic addresses.
+    GlobalStore,
+    /// Loads from shared memory, `ldmatrix` included.
+    SharedLoad,
+    /// Stores to shared memory.
+    SharedStore,
+    /// Loads and stores of the local frame: spills and arrays that found no register.
+    Local,
+    /// Loads of parameters.
+    Parameter,
+    /// Atomics and reductions.
+    Atomic,
+    /// Barriers and fences.
+    Barrier,
+    /// Exchanges and votes in a warp.
+    Warp,
+    /// Matrix multiply-adds.
+    Tensor,
+    /// Asynchronous copies.
+    AsyncCopy,
+    /// Everything else.
+    Other,
+}
+
 /// A kernel parameter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parameter {
@@ -67,7 +115,7 @@ pub struct Source {
     pub text: String,
     /// Opcode with its modifiers.
     pub opcode: String,
-    pub class: crate::report::Class,
+    pub class: Class,
     /// Multiply-adds times two that one execution by a warp performs on tensor cores.
     pub tensor_operations: u64,
 }

@@ -6,53 +6,7 @@ use std::fmt;
 use serde::Serialize;
 
 use crate::error::brief;
-use crate::program::Source;
-
-/// Classes of instructions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Class {
-    /// Integer arithmetic.
-    Integer,
-    /// Bitwise operations, shifts, bit fields, permutations.
-    Logic,
-    /// `dp4a`, `dp2a`.
-    DotProduct,
-    /// Floating-point arithmetic.
-    Float,
-    /// `cvt`
-    Convert,
-    /// `mov`, `cvta`
-    Move,
-    /// Comparisons and selections.
-    Compare,
-    /// Branches, calls, exits.
-    Control,
-    /// Loads from global, const or generic addresses.
-    GlobalLoad,
-    /// Stores to global or generic addresses.
-    GlobalStore,
-    /// Loads from shared memory, `ldmatrix` included.
-    SharedLoad,
-    /// Stores to shared memory.
-    SharedStore,
-    /// Loads and stores of the local frame: spills and arrays that found no register.
-    Local,
-    /// Loads of parameters.
-    Parameter,
-    /// Atomics and reductions.
-    Atomic,
-    /// Barriers and fences.
-    Barrier,
-    /// Exchanges and votes in a warp.
-    Warp,
-    /// Matrix multiply-adds.
-    Tensor,
-    /// Asynchronous copies.
-    AsyncCopy,
-    /// Everything else.
-    Other,
-}
+use crate::program::{Class, Source};
 
 /// Counts of one PTX statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]

@@ -1,6 +1,6 @@
 //! Tensor maps: what `cuTensorMapEncodeTiled` describes, in a format of our own.
 
-use crate::Error;
+use crate::error::Error;
 
 /// Bytes of an encoded map, as on hardware.
 pub const TENSOR_MAP_BYTES: usize = 128;

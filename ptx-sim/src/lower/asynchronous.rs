@@ -1,10 +1,9 @@
 //! Asynchronous copies and the barriers that complete them.
 
+use super::builder::{Lower, Lowered};
 use super::words::Words;
-use super::{Lower, Lowered};
 use crate::lanes::{Slots, alu};
-use crate::program::{Bulk, CpAsync, Mbarrier, MbarrierOp, Op, Rmw, WaitBy};
-use crate::report::Class;
+use crate::program::{Bulk, Class, CpAsync, Mbarrier, MbarrierOp, Op, Rmw, WaitBy};
 use crate::syntax::ast::{Operand, Space, Type};
 
 impl Lower<'_> {

@@ -1,9 +1,8 @@
 //! Loads, stores, atomics, fences.
 
+use super::builder::{Lower, Lowered};
 use super::words::Words;
-use super::{Lower, Lowered};
-use crate::program::{Atomic, Load, Op, Rmw, Store};
-use crate::report::Class;
+use crate::program::{Atomic, Class, Load, Op, Rmw, Store};
 use crate::syntax::ast::{Operand, Space, Type};
 
 impl Lower<'_> {

@@ -1,9 +1,8 @@
 //! Matrix instructions: `mma.sync`, `wgmma`, `ldmatrix`, `stmatrix`.
 
+use super::builder::{Lower, Lowered};
 use super::words::Words;
-use super::{Lower, Lowered};
-use crate::program::{BitOp, Element, Matrix, Mma, MmaKind, Op, Wgmma, WgmmaA};
-use crate::report::Class;
+use crate::program::{BitOp, Class, Element, Matrix, Mma, MmaKind, Op, Wgmma, WgmmaA};
 use crate::syntax::ast::{Operand, Space, Type};
 use crate::tensor::fragment;
 

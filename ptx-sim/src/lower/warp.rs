@@ -1,11 +1,10 @@
 //! Instructions of a whole warp or block: exchanges, votes, barriers.
 
+use super::builder::{Lower, Lowered};
 use super::words::Words;
-use super::{Lower, Lowered};
 use crate::program::{
-    Barrier, BarrierMode, Match, Op, Redux, Rmw, Shuffle, ShuffleMode, Vote, VoteMode,
+    Barrier, BarrierMode, Class, Match, Op, Redux, Rmw, Shuffle, ShuffleMode, Vote, VoteMode,
 };
-use crate::report::Class;
 use crate::syntax::ast::{Operand, Type};
 
 impl Lower<'_> {

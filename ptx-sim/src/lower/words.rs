@@ -1,6 +1,6 @@
 //! The modifiers of an instruction, consumed one by one; what is left over is unknown.
 
-use super::Lowered;
+use super::builder::Lowered;
 use crate::syntax::ast::{Space, Type};
 
 pub struct Words<'a> {

@@ -1,14 +1,12 @@
-//! Blocks of a cluster: each runs until all its warps wait, then the next.
+//! Instructions that reach other blocks of a cluster.
 //!
 //! A block sees of another's shared memory what was there when the last barrier of the cluster completed. That a
 //! block stores there what others still read is not found; that it ends before they have read is.
 
-use std::sync::Arc;
-
 use super::shared::Shared;
-use super::team::{Flow, Team};
+use super::state::Flow;
+use super::team::Team;
 use super::warp::{State, Warp};
-use crate::Error;
 use crate::error::{FaultKind, Step, Stop};
 use crate::lanes::{Class, LANES, Mask, Reg};
 use crate::program::CLUSTER_SHIFT;
@@ -16,57 +14,7 @@ use crate::program::CLUSTER_SHIFT;
 /// The highest number of a block that addresses have room for.
 const MOST_RANK: u32 = (1 << (32 - CLUSTER_SHIFT)) - 2;
 
-/// What a block knows of its cluster.
-#[derive(Default)]
-pub struct Cluster {
-    /// Barriers of the cluster that have completed.
-    phase: u32,
-    /// What the blocks had in shared memory then.
-    peers: Arc<[Shared]>,
-    /// Blocks that have ended, a bit each.
-    ended: u32,
-    /// What the warps that arrived had seen.
-    view: Vec<u32>,
-}
-
 impl Team<'_> {
-    /// Runs the blocks of a cluster to their end, from `first` on along x.
-    pub fn run(teams: &mut [Self], first: [u32; 3]) -> Result<(), Error> {
-        for (rank, team) in teams.iter_mut().enumerate() {
-            team.cluster = Cluster::default();
-            team.start([first[0] + rank as u32, first[1], first[2]]);
-        }
-        loop {
-            let mut ended = 0;
-            for rank in 0..teams.len() {
-                if teams[rank].live_warps > 0 {
-                    teams[rank].go_on()?;
-                }
-                if teams[rank].live_warps == 0 {
-                    ended |= 1 << rank;
-                }
-                teams.iter_mut().for_each(|team| team.cluster.ended = ended);
-            }
-            if teams.iter().all(|team| team.live_warps == 0) {
-                return Ok(());
-            }
-            if let Some(stuck) = teams.iter().find(|team| !team.all_arrived()) {
-                return Err(stuck.deadlock());
-            }
-            let peers: Arc<[Shared]> = teams.iter().map(|team| team.shared.published()).collect();
-            for team in &mut *teams {
-                team.cluster.phase += 1;
-                team.cluster.peers = Arc::clone(&peers);
-            }
-        }
-    }
-
-    /// Whether all warps that have not ended are at the barrier of the cluster.
-    fn all_arrived(&self) -> bool {
-        let mut live = self.warps.iter().filter(|warp| warp.state != State::Done);
-        live.all(|warp| warp.arrivals > self.cluster.phase)
-    }
-
     /// `barrier.cluster.arrive`.
     pub fn cluster_arrive(&mut self, warp: &mut Warp, mask: Mask) -> Step {
         Self::converged(warp, mask)?;

@@ -1,29 +1,13 @@
 //! Instructions in which the lanes of a warp or the warps of a block take part together.
 
-use super::team::{Flow, Team};
+use super::state::Flow;
+use super::team::Team;
 use super::warp::{State, Warp};
 use crate::error::{FaultKind, Step, Stop};
 use crate::lanes::{LANES, Lane, Mask, lanes};
 use crate::program::{
     Barrier, BarrierMode, Match, Redux, Rmw, Shuffle, ShuffleMode, Vote, VoteMode,
 };
-
-/// One of the block's barriers.
-#[derive(Debug, Default)]
-pub struct BarrierState {
-    /// Threads arrived.
-    arrived: u32,
-    /// Threads expected; none means every thread that has not exited.
-    expected: Option<u32>,
-    /// Warps that wait, and what is made of the vote for each.
-    waiting: Vec<(usize, BarrierMode)>,
-    /// The aligned instruction that the first of them waits at, if it is one.
-    at: Option<u32>,
-    /// What those who arrived had seen.
-    view: Vec<u32>,
-    votes: u32,
-    threads: u32,
-}
 
 impl Team<'_> {
     /// The members of a `.sync` instruction: every lane names the same, is one of them, and all that have

@@ -2,56 +2,12 @@
 //! at the wait that covers it, not before.
 
 use super::shared::Actor;
+use super::state::{Copies, Copy, OPEN};
 use super::team::Team;
 use super::warp::Warp;
 use crate::error::{FaultKind, Step, Stop};
 use crate::lanes::{LANES, Mask, lanes};
 use crate::program::CpAsync;
-
-/// Not committed to a group.
-const OPEN: u32 = u32::MAX;
-
-/// One copy on its way.
-#[derive(Debug, Clone, Copy)]
-struct Copy {
-    lane: u8,
-    bytes: u8,
-    to: u32,
-    data: [u8; 16],
-    /// Number of the group of its thread.
-    group: u32,
-    /// Number of the copy in its warp.
-    number: u64,
-    source: u32,
-}
-
-/// The copies of one warp.
-#[derive(Debug, Default)]
-pub struct Copies {
-    list: Vec<Copy>,
-    /// Groups committed by each lane.
-    committed: [u32; LANES],
-    issued: u64,
-}
-
-impl Copies {
-    /// `cp.async.commit_group`
-    pub fn commit(&mut self, mask: Mask) {
-        for copy in &mut self.list {
-            if copy.group == OPEN && mask >> copy.lane & 1 != 0 {
-                copy.group = self.committed[copy.lane as usize];
-            }
-        }
-        for lane in lanes(mask) {
-            self.committed[lane] += 1;
-        }
-    }
-
-    /// Copies issued so far.
-    pub fn issued(&self) -> u64 {
-        self.issued
-    }
-}
 
 impl Team<'_> {
     pub fn cp_async(&mut self, warp: &Warp, op: &CpAsync, mask: Mask) -> Step {

@@ -4,9 +4,9 @@
 //! as it may: when a warp waits on its mbarrier. Until then its destination may not be touched, so that a
 //! missing wait shows in every run and not only in unlucky ones.
 
-use std::collections::VecDeque;
-
-use super::team::{Flow, Team};
+use super::access::modify;
+use super::state::{Flow, MbarrierState, Transfer, Work};
+use super::team::Team;
 use super::warp::{State, Warp};
 use crate::error::{FaultKind, Step, Stop};
 use crate::lanes::{LANES, Lane, Mask, lanes};
@@ -17,42 +17,6 @@ use crate::tensor_map::{TENSOR_MAP_BYTES, TensorMap};
 
 /// Times that `test_wait` may fail in a row before the warp sleeps until an mbarrier changes.
 const SPINS: u32 = 1024;
-
-/// An mbarrier object.
-#[derive(Debug)]
-pub struct MbarrierState {
-    count: u32,
-    pub pending: u32,
-    pub tx: i64,
-    pub phase: u64,
-    /// What those who arrived have seen, and what it was when the last phase ended.
-    view: Vec<u32>,
-    done: Vec<u32>,
-    initialised: (usize, u32),
-}
-
-/// Work of the engine that completes on an mbarrier.
-#[derive(Debug)]
-pub struct Transfer {
-    mbarrier: u32,
-    source: u32,
-    work: Work,
-}
-
-#[derive(Debug)]
-enum Work {
-    /// Bytes for shared memory.
-    Write { to: u32, data: Vec<u8> },
-    /// `cp.async.mbarrier.arrive`: an arrival once the thread's copies are done.
-    Arrive { warp: usize, lane: usize, before: u64 },
-}
-
-/// Bulk groups of a thread: ranges of shared memory being read.
-#[derive(Debug, Default)]
-pub struct BulkReads {
-    open: Vec<(u32, u32)>,
-    groups: VecDeque<Vec<(u32, u32)>>,
-}
 
 impl Team<'_> {
     fn mbarrier_at(&mut self, warp: &Warp, lane: usize, address: u64) -> Step<&mut MbarrierState> {
@@ -375,7 +339,7 @@ impl Team<'_> {
                     value[..width as usize].copy_from_slice(chunk);
                     let value = u64::from_le_bytes(value);
                     region.update(global + i as u64 * u64::from(width), width, |old| {
-                        super::access::modify(rmw, ty, old, value, 0)
+                        modify(rmw, ty, old, value, 0)
                     });
                 }
             }

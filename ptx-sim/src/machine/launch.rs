@@ -2,13 +2,15 @@
 
 use rayon::prelude::*;
 
+use super::env::Env;
 use super::shared::Checks;
 use super::team::Team;
+use crate::error::Error;
 use crate::lanes::{LANES, Mask, Registers};
-use crate::memory::{Memory, View};
-use crate::program::{Constant, Program};
+use crate::memory::Memory;
+use crate::module::Module;
+use crate::program::Constant;
 use crate::report::{Counts, Report};
-use crate::{Error, Module};
 
 /// Threads of a block at most.
 const MAX_THREADS: u128 = 1024;
@@ -30,20 +32,6 @@ pub struct Launch<'a> {
     pub shared_bytes: u32,
     /// The parameters, packed as [`crate::Entry::params`] says.
     pub params: &'a [u8],
-}
-
-/// What every block of a launch shares.
-pub struct Env<'a> {
-    pub program: &'a Program,
-    pub view: &'a View,
-    pub params: &'a [u8],
-    pub grid: [u32; 3],
-    pub block: [u32; 3],
-    pub shared_bytes: u32,
-    pub dynamic_bytes: u32,
-    /// What every warp's registers hold at first, but for special registers.
-    pub registers: Registers,
-    pub checks: Checks,
 }
 
 /// Runs a kernel to its end, with every check.

@@ -6,9 +6,12 @@ mod cluster;
 mod collective;
 mod copies;
 mod engine;
+mod env;
 mod launch;
 mod matrix;
+mod schedule;
 pub(crate) mod shared;
+mod state;
 mod team;
 mod warp;
 

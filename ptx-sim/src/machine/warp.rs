@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
-use super::launch::Env;
+use super::env::Env;
 use crate::lanes::{LANES, Mask, Reg, Registers, lanes};
 use crate::program::{Constant, NOWHERE, Special};
 

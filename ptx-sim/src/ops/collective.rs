@@ -1,6 +1,6 @@
 //! Instructions of a warp or a block, and those that move bytes.
 
-use super::{Case, Random, to_bytes};
+use super::case::{Case, Random, to_bytes};
 
 macro_rules! op {
     ($random:ident, $name:literal, $target:literal, $threads:literal, $inputs:literal, $formula:expr) => {{

@@ -2,7 +2,7 @@
 
 use half::{bf16, f16};
 
-use super::{Case, Random, to_bytes};
+use super::case::{Case, Random, to_bytes};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Type {

@@ -2,7 +2,7 @@
 
 use half::{bf16, f16};
 
-use super::{Case, Random};
+use super::case::{Case, Random};
 
 /// What operands an instruction is tried with.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! Tokens.
 
-use crate::Error;
+use crate::error::Error;
 
 /// A token and where it stands.
 #[derive(Debug, Clone, PartialEq)]

@@ -2,7 +2,7 @@
 
 use super::ast::{Function, Init, Instruction, Operand, Space, Statement, Type, Unit, Variable};
 use super::lex::{Kind, Token, lex};
-use crate::Error;
+use crate::error::Error;
 
 /// Blocks of a cluster that every GPU with clusters allows.
 const MOST_BLOCKS: u32 = 8;

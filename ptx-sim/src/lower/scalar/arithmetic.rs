@@ -5,10 +5,10 @@ use half::{bf16, f16};
 use super::number::{Float, Int, with_int};
 use super::{is_float, unknown};
 use crate::lanes::{AluFn, Class, alu};
+use crate::lower::builder::{Lower, Lowered};
 use crate::lower::words::Words;
-use crate::lower::{Lower, Lowered};
+use crate::program;
 use crate::program::Constant;
-use crate::report;
 use crate::syntax::ast::{Operand, Type};
 
 /// Instructions whose operands all have the instruction's integer type.
@@ -260,7 +260,7 @@ impl Lower<'_> {
         words: &mut Words,
         operands: &[Operand],
     ) -> Lowered {
-        self.class(report::Class::Float);
+        self.class(program::Class::Float);
         // Approximations are computed to full precision: hardware may differ in the last bits.
         let approximate = words.take("approx") || words.take("full");
         if !approximate && !matches!(opcode, "min" | "max" | "abs" | "neg" | "copysign") {

@@ -5,8 +5,8 @@ use half::{bf16, f16};
 use super::number::{Float, Int, with_int};
 use super::unknown;
 use crate::lanes::{AluFn, alu};
+use crate::lower::builder::{Lower, Lowered};
 use crate::lower::words::Words;
-use crate::lower::{Lower, Lowered};
 use crate::syntax::ast::{Operand, Type};
 
 /// Comparisons that give a predicate.

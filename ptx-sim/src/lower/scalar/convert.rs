@@ -6,8 +6,8 @@ use super::arithmetic::unit;
 use super::number::{Float, Int, with_int};
 use super::{is_float, unknown};
 use crate::lanes::{AluFn, Class, Reg, alu};
+use crate::lower::builder::{Lower, Lowered};
 use crate::lower::words::Words;
-use crate::lower::{Lower, Lowered};
 use crate::syntax::ast::{Operand, Type};
 
 /// `cvt` between integer types.

@@ -4,8 +4,8 @@ use super::arithmetic::integer;
 use super::number::{Int, with_int};
 use super::unknown;
 use crate::lanes::{AluFn, alu};
+use crate::lower::builder::{Lower, Lowered};
 use crate::lower::words::Words;
-use crate::lower::{Lower, Lowered};
 use crate::syntax::ast::{Operand, Type};
 
 /// Selects and permutes bytes: the generic mode of `prmt`.

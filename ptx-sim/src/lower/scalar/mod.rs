@@ -7,11 +7,11 @@ mod logic;
 mod movement;
 mod number;
 
-use super::words::Words;
-use super::{Lower, Lowered};
 use crate::lanes::{AluFn, Slots};
+use crate::lower::builder::{Lower, Lowered};
+use crate::lower::words::Words;
+use crate::program;
 use crate::program::Op;
-use crate::report;
 use crate::syntax::ast::{Operand, Type};
 
 fn is_float(ty: Type) -> bool {
@@ -61,7 +61,7 @@ impl Lower<'_> {
         words: &mut Words,
         operands: &[Operand],
     ) -> Lowered<bool> {
-        use report::Class as C;
+        use program::Class as C;
         let (class, done) = match opcode {
             "add" | "sub" | "mul" | "mad" | "fma" | "div" | "rem" | "sad" | "min" | "max"
             | "abs" | "neg" | "mul24" | "mad24" | "copysign" | "rcp" | "sqrt" | "rsqrt" | "sin"

@@ -2,8 +2,8 @@
 
 use super::unknown;
 use crate::lanes::{AluFn, Class, Lane, Mask, Registers, Slots, alu};
+use crate::lower::builder::{Lower, Lowered};
 use crate::lower::words::Words;
-use crate::lower::{Lower, Lowered};
 use crate::program::{LOCAL_WINDOW, Op, PARAM_WINDOW, SHARED_WINDOW, WINDOW};
 use crate::syntax::ast::{Operand, Space, Type};
 

@@ -1,0 +1,305 @@
+//! The scheduler: the warps of a block take turns, each runs until it must wait; so do the blocks of a cluster.
+
+use std::sync::Arc;
+
+use super::shared::Shared;
+use super::state::{Cluster, Flow};
+use super::team::Team;
+use super::warp::{State, Warp};
+use crate::error::{Error, FaultKind, Step, Stop};
+use crate::lanes::{Class, LANES, Mask, Reg};
+use crate::program::{Inst, NOWHERE, Op};
+
+/// Branches that the warps of a block may take before it counts as stuck.
+const BRANCH_LIMIT: u64 = 1 << 30;
+
+impl Team<'_> {
+    /// Runs the blocks of a cluster to their end, from `first` on along x.
+    pub fn run(teams: &mut [Self], first: [u32; 3]) -> Result<(), Error> {
+        for (rank, team) in teams.iter_mut().enumerate() {
+            team.cluster = Cluster::default();
+            team.start([first[0] + rank as u32, first[1], first[2]]);
+        }
+        loop {
+            let mut ended = 0;
+            for rank in 0..teams.len() {
+                if teams[rank].live_warps > 0 {
+                    teams[rank].go_on()?;
+                }
+                if teams[rank].live_warps == 0 {
+                    ended |= 1 << rank;
+                }
+                teams.iter_mut().for_each(|team| team.cluster.ended = ended);
+            }
+            if teams.iter().all(|team| team.live_warps == 0) {
+                return Ok(());
+            }
+            if let Some(stuck) = teams.iter().find(|team| !team.all_arrived()) {
+                return Err(stuck.deadlock());
+            }
+            let peers: Arc<[Shared]> = teams.iter().map(|team| team.shared.published()).collect();
+            for team in &mut *teams {
+                team.cluster.phase += 1;
+                team.cluster.peers = Arc::clone(&peers);
+            }
+        }
+    }
+
+    /// Whether all warps that have not ended are at the barrier of the cluster.
+    fn all_arrived(&self) -> bool {
+        let mut live = self.warps.iter().filter(|warp| warp.state != State::Done);
+        live.all(|warp| warp.arrivals > self.cluster.phase)
+    }
+
+    /// Runs the block until all its warps wait or have ended.
+    pub fn go_on(&mut self) -> Result<(), Error> {
+        let mut warps = std::mem::take(&mut self.warps);
+        loop {
+            let mut moved = false;
+            for warp in &mut warps {
+                if self.ready(warp) {
+                    moved = true;
+                    self.advance(warp)?;
+                }
+            }
+            if !moved || self.live_warps == 0 {
+                self.warps = warps;
+                return Ok(());
+            }
+        }
+    }
+
+    /// Whether a warp can go on; takes it out of a wait that is over.
+    fn ready(&mut self, warp: &mut Warp) -> bool {
+        match warp.state {
+            State::Ready => true,
+            State::Done => false,
+            State::Barrier { result, .. } => match self.released[warp.index].take() {
+                Some(value) => {
+                    if let Some(reg) = result {
+                        let mask = warp.mask;
+                        warp.registers.set_bits(reg, mask, &[u64::from(value); LANES]);
+                    }
+                    warp.state = State::Ready;
+                    true
+                }
+                None => false,
+            },
+            State::Mbarrier { seen, .. } => {
+                if seen == self.events {
+                    return false;
+                }
+                warp.state = State::Ready;
+                true
+            }
+            State::Cluster => {
+                let completed = self.cluster_completed(warp);
+                if completed {
+                    warp.state = State::Ready;
+                }
+                completed
+            }
+        }
+    }
+
+    pub fn deadlock(&self) -> Error {
+        let warps = &self.warps;
+        let waits: Vec<String> = warps
+            .iter()
+            .filter_map(|warp| {
+                let what = match warp.state {
+                    State::Barrier { id, .. } => format!("at barrier {id}"),
+                    State::Mbarrier { address, .. } => {
+                        let state = self.mbarriers.get(&address).map_or(String::new(), |m| {
+                            format!(
+                                " (phase {}, {} arrivals and {} bytes missing)",
+                                m.phase, m.pending, m.tx
+                            )
+                        });
+                        format!("for the mbarrier at shared address 0x{address:x}{state}")
+                    }
+                    State::Cluster => "at the barrier of the cluster".to_owned(),
+                    State::Ready | State::Done => return None,
+                };
+                let inst = &self.env.program.insts[warp.pc.saturating_sub(match warp.state {
+                    State::Barrier { .. } | State::Cluster => 1,
+                    _ => 0,
+                }) as usize];
+                let line = self.env.program.sources[inst.source as usize].line;
+                Some(format!("warp {} waits {what} on line {line}", warp.index))
+            })
+            .collect();
+        let stuck = warps.iter().find(|w| w.state != State::Done).map_or(0, |w| w.index);
+        let message = format!("deadlock: {}", waits.join("; "));
+        let warp = &warps[stuck];
+        let pc = match warp.state {
+            State::Barrier { .. } | State::Cluster => warp.pc - 1,
+            _ => warp.pc,
+        };
+        self.fault(warp, pc, &Stop::new(FaultKind::Deadlock, message))
+    }
+
+    /// Runs a warp until it waits or ends.
+    fn advance(&mut self, warp: &mut Warp) -> Result<(), Error> {
+        let program = self.env.program;
+        loop {
+            if warp.at_reconvergence() {
+                warp.pop();
+                if warp.state == State::Done {
+                    self.live_warps -= 1;
+                    self.warp_exited();
+                    return Ok(());
+                }
+                continue;
+            }
+            let pc = warp.pc;
+            let inst = &program.insts[pc as usize];
+            let mask = match inst.guard {
+                None => warp.mask,
+                Some(guard) => {
+                    let p = warp.registers.predicates[guard.slot as usize];
+                    warp.mask & if guard.negated { !p } else { p }
+                }
+            };
+            if inst.counted {
+                let counts = &mut self.counts[inst.source as usize];
+                counts.warps += 1;
+                counts.lanes += u64::from(mask.count_ones());
+            }
+            if inst.touches != NOWHERE {
+                self.touch(warp, inst, mask).map_err(|stop| self.fault(warp, pc, &stop))?;
+            }
+            match &inst.op {
+                Op::Alu(f, slots) => {
+                    f(&mut warp.registers, slots, mask);
+                    warp.pc += 1;
+                }
+                Op::Branch { target, reconverge } => {
+                    self.executed += 1;
+                    if self.executed > BRANCH_LIMIT {
+                        let message =
+                            "the block does not come to an end: 2^30 branches taken".to_owned();
+                        return Err(self.fault(warp, pc, &Stop::new(FaultKind::Trap, message)));
+                    }
+                    if warp.branch(&[(*target, mask)], *reconverge) {
+                        self.counts[inst.source as usize].divergent += 1;
+                    }
+                }
+                _ if mask == 0 => warp.pc += 1,
+                Op::Exit => {
+                    warp.exit(mask);
+                    if warp.state == State::Done {
+                        self.live_warps -= 1;
+                        self.warp_exited();
+                        return Ok(());
+                    }
+                }
+                Op::BranchIndexed(op) => {
+                    let index = warp.registers.narrow[op.index as usize];
+                    let mut parts: Vec<(u32, Mask)> = Vec::new();
+                    for lane in Warp::lanes(mask) {
+                        let Some(&target) = op.targets.get(index[lane] as usize) else {
+                            let message = format!(
+                                "index {} into {} branch targets",
+                                index[lane],
+                                op.targets.len()
+                            );
+                            let stop = Stop::at(FaultKind::Invalid, lane, message);
+                            return Err(self.fault(warp, pc, &stop));
+                        };
+                        match parts.iter_mut().find(|(t, _)| *t == target) {
+                            Some((_, mask)) => *mask |= 1 << lane,
+                            None => parts.push((target, 1 << lane)),
+                        }
+                    }
+                    if warp.branch(&parts, op.reconverge) {
+                        self.counts[inst.source as usize].divergent += 1;
+                    }
+                }
+                _ => {
+                    self.source = inst.source;
+                    let flow = self
+                        .execute(warp, inst, mask)
+                        .map_err(|stop| self.fault(warp, pc, &stop))?;
+                    match flow {
+                        Flow::Next => warp.pc += 1,
+                        Flow::Yield => {
+                            warp.pc += 1;
+                            return Ok(());
+                        }
+                        Flow::WaitNext(state) => {
+                            warp.pc += 1;
+                            warp.state = state;
+                            return Ok(());
+                        }
+                        Flow::WaitHere(state) => {
+                            warp.state = state;
+                            // It will be counted again when it is run again.
+                            if inst.counted {
+                                let counts = &mut self.counts[inst.source as usize];
+                                counts.warps -= 1;
+                                counts.lanes -= u64::from(mask.count_ones());
+                            }
+                            return Ok(());
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn execute(&mut self, warp: &mut Warp, inst: &Inst, mask: Mask) -> Step<Flow> {
+        match &inst.op {
+            Op::Load(op) => self.load(warp, op, mask)?,
+            Op::Store(op) => self.store(warp, op, mask)?,
+            Op::Atomic(op) => self.atomic(warp, op, mask)?,
+            Op::Matrix(op) => self.matrix(warp, op, mask)?,
+            Op::Mma(op) => self.mma(warp, op, mask)?,
+            Op::Shuffle(op) => self.shuffle(warp, op, mask)?,
+            Op::Vote(op) => self.vote(warp, op, mask)?,
+            Op::Match(op) => self.match_lanes(warp, op, mask)?,
+            Op::Redux(op) => self.redux(warp, op, mask)?,
+            Op::Elect { d, p, members } => self.elect(warp, *d, *p, *members, mask)?,
+            Op::ActiveMask { d } => {
+                let reg = Reg { class: Class::Narrow, slot: *d };
+                warp.registers.set_bits(reg, mask, &[u64::from(mask); LANES]);
+            }
+            Op::WarpSync { members } => self.warp_sync(warp, *members, mask)?,
+            Op::Barrier(op) => return self.barrier(warp, op, mask),
+            Op::ClusterArrive => self.cluster_arrive(warp, mask)?,
+            Op::ClusterWait => return self.cluster_wait(warp, mask),
+            Op::MapToBlock { d, a, block } => Self::map_to_block(warp, [*d, *a, *block], mask),
+            Op::CpAsync(op) => self.cp_async(warp, op, mask)?,
+            Op::CpAsyncCommit => self.copies[warp.index].commit(mask),
+            Op::CpAsyncWait { pending } => self.cp_async_wait(warp, mask, Some(*pending)),
+            Op::CpAsyncWaitAll => self.cp_async_wait(warp, mask, None),
+            Op::CpAsyncArrive { address, noinc } => {
+                self.cp_async_arrive(warp, address, *noinc, mask)?;
+            }
+            Op::Mbarrier(op) => return self.mbarrier(warp, op, mask),
+            Op::ProxyFence => self.clocks.proxy_fence(warp.index),
+            Op::Bulk(op) => self.bulk(warp, op, mask)?,
+            Op::BulkCommit => self.bulk_commit(warp, mask),
+            Op::BulkWait { pending } => self.bulk_wait(warp, *pending, mask),
+            Op::WgmmaFence => self.wgmma_fence(warp, mask)?,
+            Op::WgmmaCommit => self.wgmma_commit(warp, mask)?,
+            Op::WgmmaWait { pending } => self.wgmma_wait(warp, *pending, mask)?,
+            Op::Wgmma(op) => self.wgmma(warp, op, mask)?,
+            Op::SetMaxNReg => Self::converged(warp, mask)?,
+            Op::Clock { d } => {
+                let now = [self.executed; LANES];
+                warp.registers.set_bits(*d, mask, &now);
+                self.executed += 1;
+            }
+            Op::Trap => {
+                let lane = mask.trailing_zeros() as usize;
+                return Err(Stop::at(FaultKind::Trap, lane, "the kernel trapped"));
+            }
+            Op::Nop => {}
+            Op::Alu(..) | Op::Branch { .. } | Op::BranchIndexed(_) | Op::Exit => {
+                unreachable!("handled by the caller")
+            }
+        }
+        Ok(Flow::Next)
+    }
+}

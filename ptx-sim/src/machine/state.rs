@@ -1,0 +1,131 @@
+//! State of a block beside its warps and its shared memory: barriers, mbarriers, copies on their way, the cluster.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::shared::Shared;
+use super::warp::State;
+use crate::lanes::{LANES, Mask, lanes};
+use crate::program::BarrierMode;
+
+/// Course of a warp after an instruction.
+pub enum Flow {
+    Next,
+    /// Wait behind the instruction.
+    WaitNext(State),
+    /// Wait, then run the instruction again.
+    WaitHere(State),
+    /// Go on behind the instruction after the others had a turn.
+    Yield,
+}
+
+/// One of the block's barriers.
+#[derive(Debug, Default)]
+pub struct BarrierState {
+    /// Threads arrived.
+    pub arrived: u32,
+    /// Threads expected; none means every thread that has not exited.
+    pub expected: Option<u32>,
+    /// Warps that wait, each with the result that it takes from the vote.
+    pub waiting: Vec<(usize, BarrierMode)>,
+    /// The aligned instruction that the first of them waits at, if it is one.
+    pub at: Option<u32>,
+    /// View of the warps that have arrived.
+    pub view: Vec<u32>,
+    pub votes: u32,
+    pub threads: u32,
+}
+
+/// An mbarrier object.
+#[derive(Debug)]
+pub struct MbarrierState {
+    pub count: u32,
+    pub pending: u32,
+    pub tx: i64,
+    pub phase: u64,
+    /// View of the warps that have arrived, and that view when the last phase ended.
+    pub view: Vec<u32>,
+    pub done: Vec<u32>,
+    pub initialised: (usize, u32),
+}
+
+/// Work of the engine that completes on an mbarrier.
+#[derive(Debug)]
+pub struct Transfer {
+    pub mbarrier: u32,
+    pub source: u32,
+    pub work: Work,
+}
+
+#[derive(Debug)]
+pub enum Work {
+    /// Bytes for shared memory.
+    Write { to: u32, data: Vec<u8> },
+    /// `cp.async.mbarrier.arrive`: an arrival once the thread's copies are done.
+    Arrive { warp: usize, lane: usize, before: u64 },
+}
+
+/// Bulk groups of a thread: ranges of shared memory being read.
+#[derive(Debug, Default)]
+pub struct BulkReads {
+    pub open: Vec<(u32, u32)>,
+    pub groups: VecDeque<Vec<(u32, u32)>>,
+}
+
+/// Not committed to a group.
+pub const OPEN: u32 = u32::MAX;
+
+/// One copy on its way.
+#[derive(Debug, Clone, Copy)]
+pub struct Copy {
+    pub lane: u8,
+    pub bytes: u8,
+    pub to: u32,
+    pub data: [u8; 16],
+    /// Number of the group of its thread.
+    pub group: u32,
+    /// Number of the copy in its warp.
+    pub number: u64,
+    pub source: u32,
+}
+
+/// The copies of one warp.
+#[derive(Debug, Default)]
+pub struct Copies {
+    pub list: Vec<Copy>,
+    /// Groups committed by each lane.
+    pub committed: [u32; LANES],
+    pub issued: u64,
+}
+
+impl Copies {
+    /// `cp.async.commit_group`
+    pub fn commit(&mut self, mask: Mask) {
+        for copy in &mut self.list {
+            if copy.group == OPEN && mask >> copy.lane & 1 != 0 {
+                copy.group = self.committed[copy.lane as usize];
+            }
+        }
+        for lane in lanes(mask) {
+            self.committed[lane] += 1;
+        }
+    }
+
+    /// Copies issued so far.
+    pub fn issued(&self) -> u64 {
+        self.issued
+    }
+}
+
+/// State of a cluster, as one of its blocks knows it.
+#[derive(Default)]
+pub struct Cluster {
+    /// Barriers of the cluster that have completed.
+    pub phase: u32,
+    /// Shared memory of the blocks at that time.
+    pub peers: Arc<[Shared]>,
+    /// Blocks that have ended, a bit each.
+    pub ended: u32,
+    /// View of the warps that have arrived.
+    pub view: Vec<u32>,
+}
