@@ -11,12 +11,15 @@ use numpy::IntoPyArray;
 use pyo3::{prelude::*, sync::PyOnceLock, types::PyDict};
 
 use crate::{
-    array::{Array, Dtype, stream},
+    array::Array,
     correlate::result,
+    device,
     device_array::{DeviceArray, Memory},
+    dtype::Dtype,
     error::{Fault, parse, value},
     fork::compute,
-    plan::{self, Plan, patience, pieces, plan_methods},
+    plan::{Plan, patience, pieces, plan_methods},
+    stream::stream,
     views::{View, missing},
 };
 
@@ -67,7 +70,7 @@ impl Autocorrelator {
     ) -> PyResult<Self> {
         // What no GPU computes, the CPU does where the choice is free.
         let free = device == "auto" && scheme == Scheme::Classic;
-        let gpus = if free { Vec::new() } else { plan::open(py, device)? };
+        let gpus = if free { Vec::new() } else { device::open(py, device)? };
         let plan = Plan::new(py, gpus, |gpus| {
             let builder = builder.kernel(kernel);
             let cpu = gpus.is_empty();

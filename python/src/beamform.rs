@@ -10,12 +10,15 @@ use numpy::IntoPyArray;
 use pyo3::{prelude::*, sync::PyOnceLock};
 
 use crate::{
-    array::{Array, Dtype, stream},
+    array::Array,
     correlate::{place, result},
+    device,
     device_array::{DeviceArray, Memory},
+    dtype::Dtype,
     error::{kind, parse, value},
     fork::compute,
-    plan::{self, Plan, Turn, patience, pieces, plan_methods},
+    plan::{Plan, patience, pieces, plan_methods},
+    stream::{Turn, stream},
     views::{View, missing, whole_numbers},
 };
 
@@ -151,7 +154,7 @@ impl Beamformer {
     ) -> PyResult<Self> {
         let shape = Shape { dishes, beams, channels, polarisations };
         let how = (parse(weights)?, parse(rounding)?, incoherent);
-        Self::build(py, shape, how, plan::open(py, device)?, parse(kernel)?)
+        Self::build(py, shape, how, device::open(py, device)?, parse(kernel)?)
     }
 
     /// A plan for the shapes of voltages and weights, with the weights: what ``corrust.beamform`` begins with.

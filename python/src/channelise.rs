@@ -19,14 +19,17 @@ use numpy::{IntoPyArray, PyArrayDescrMethods, PyReadonlyArrayDyn};
 use pyo3::{prelude::*, sync::PyOnceLock};
 
 use crate::{
-    array::{Array, Dtype, stream},
+    array::Array,
     correlate::result,
+    device,
     device_array::{DeviceArray, Memory, numpy_array},
+    dtype::Dtype,
     error::{Fault, kind, parse, value},
     fork::compute,
-    plan::{self, Plan, patience, pieces, plan_methods},
+    plan::{Plan, patience, pieces, plan_methods},
     raw::RawView,
     recording::Recording,
+    stream::stream,
     views::{missing, missing_tuples},
 };
 
@@ -215,7 +218,7 @@ impl Channeliser {
             };
             builder = builder.delays(model, rate, sky_frequency);
         }
-        let gpus = plan::open(py, device)?;
+        let gpus = device::open(py, device)?;
         let plan = Plan::new(py, gpus, |gpus| on(&builder, gpus).build())?;
         let about = |plan: &mut Inner| {
             Ok((plan.device_name().to_owned(), plan.kernel(), plan.prototype().to_vec()))

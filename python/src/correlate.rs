@@ -15,11 +15,14 @@ use numpy::IntoPyArray;
 use pyo3::{prelude::*, sync::PyOnceLock};
 
 use crate::{
-    array::{Array, Dtype, stream},
+    array::Array,
+    device,
     device_array::{DeviceArray, Memory, numpy_array},
+    dtype::Dtype,
     error::{Fault, kind, parse, value},
     fork::compute,
-    plan::{self, Plan, patience, pieces, plan_methods},
+    plan::{Plan, patience, pieces, plan_methods},
+    stream::stream,
     views::{View, implied, missing, whole_numbers},
 };
 
@@ -179,7 +182,7 @@ impl Correlator {
         let encoding = parse(encoding)?;
         let shape = Shape { inputs, channels, encoding, layout: order(layout, encoding)? };
         let setup = Setup { shape, kernel: parse(kernel)?, gates, shifts: delays(shifts)? };
-        Self::build(py, setup, plan::open(py, device)?)
+        Self::build(py, setup, device::open(py, device)?)
     }
 
     /// A plan for an array's shape, fed with the array: what ``corrust.correlate`` begins with.
@@ -562,7 +565,7 @@ pub fn place(py: Python<'_>, array: &Array, device: &str) -> PyResult<Vec<Arc<dy
     {
         return Ok(gpus);
     }
-    plan::open(py, device)
+    device::open(py, device)
 }
 
 /// Whole numbers of samples that inputs are delayed by.

@@ -1,20 +1,12 @@
-//! Arrays of corrust's own in a GPU's memory, and what there is to compute on.
+//! Arrays of corrust's own in a GPU's memory.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use corrust::{
-    Correlator, Device,
-    device::{Buffer, Gpu, Stream, cuda},
-};
+use corrust::device::{Buffer, Gpu, Stream};
 use numpy::IntoPyArray;
 use pyo3::{exceptions::PyAttributeError, prelude::*, types::PyDict};
 
-use crate::{
-    array::{Array, Dtype, LEGACY_STREAM, stream},
-    dlpack,
-    error::{Fault, value},
-    plan,
-};
+use crate::{dlpack, dtype::Dtype, error::Fault, stream::LEGACY_STREAM};
 
 /// Memory on a GPU, and the stream of the library's last work on it: one of the library's own, which stays.
 pub struct Memory {
@@ -228,92 +220,6 @@ impl DeviceArray {
     fn __repr__(&self) -> String {
         format!("DeviceArray({}, shape={:?}, device={:?})", self.dtype, self.shape, self.device())
     }
-}
-
-/// Copies an array to a GPU.
-///
-/// Parameters
-/// ----------
-/// array : array
-///     In host memory, without gaps: NumPy's, or any that speaks DLPack.
-/// device : str, default "cuda"
-///     ``"cuda"``, ``"cuda:1"`` or ``"sim"``.
-///
-/// Returns
-/// -------
-/// DeviceArray
-///
-/// Examples
-/// --------
-/// >>> import corrust, numpy
-/// >>> corrust.to_device(numpy.zeros(3, numpy.uint8), "sim")
-/// DeviceArray(uint8, shape=[3], device="sim")
-#[pyfunction]
-#[pyo3(signature = (array, device="cuda"))]
-pub fn to_device(py: Python<'_>, array: &Bound<'_, PyAny>, device: &str) -> PyResult<DeviceArray> {
-    let array = Array::of("array", array, stream(None)?)?;
-    if !array.is_dense() {
-        return Err(crate::error::kind(
-            "array has gaps or another order: expected elements that follow each other, as in \
-             numpy.ascontiguousarray(array)",
-        ));
-    }
-    let gpus = plan::open(py, device)?;
-    let [gpu] = &gpus[..] else {
-        return Err(value(format!("device {device:?}: expected one GPU")));
-    };
-    let bytes = array.bytes()?;
-    let upload = || {
-        let buffer = Buffer::new(gpu, bytes.len())?;
-        if !bytes.is_empty() {
-            buffer.upload(Stream::default(), bytes)?;
-        }
-        Ok::<_, corrust::Error>(buffer)
-    };
-    let buffer = py.detach(upload).map_err(Fault::from)?;
-    Ok(DeviceArray {
-        memory: Memory::new(gpu.clone(), buffer, Stream::default()),
-        first: 0,
-        dtype: array.dtype,
-        shape: array.shape.clone(),
-    })
-}
-
-/// What there is to compute on.
-///
-/// Returns
-/// -------
-/// list of dict
-///     For each device ``"device"``, what plans take, and ``"name"``; for a GPU also ``"memory"`` (bytes),
-///     ``"capability"`` and ``"multiprocessors"``.
-///
-/// Examples
-/// --------
-/// >>> import corrust
-/// >>> [device["device"] for device in corrust.devices()][0]
-/// 'cpu'
-#[pyfunction]
-pub fn devices(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
-    let describe = |device: &str, name: &str| {
-        let about = PyDict::new(py);
-        about.set_item("device", device)?;
-        about.set_item("name", name)?;
-        PyResult::Ok(about)
-    };
-    let cpu = Correlator::builder(1, 1).device(Device::Cpu).build().map_err(Fault::from)?;
-    let mut all = vec![describe("cpu", cpu.device_name())?];
-    for ordinal in 0..py.detach(cuda::count).unwrap_or(0) {
-        let facts = py.detach(|| cuda::facts(ordinal)).map_err(Fault::from)?;
-        let about = describe(&format!("cuda:{ordinal}"), &facts.name)?;
-        about.set_item("memory", facts.memory)?;
-        about.set_item("capability", facts.capability)?;
-        about.set_item("multiprocessors", facts.multiprocessors)?;
-        all.push(about);
-    }
-    if cfg!(feature = "sim") {
-        all.push(describe("sim", "the GPU kernels on the CPU, for tests")?);
-    }
-    Ok(all)
 }
 
 /// Bytes as a NumPy array.

@@ -11,14 +11,18 @@ mod channelise;
 #[path = "../../src/commit.rs"]
 mod commit;
 mod correlate;
+mod device;
 mod device_array;
 mod dlpack;
+mod dtype;
 mod error;
 mod fork;
 mod photons;
 mod plan;
 mod raw;
 mod recording;
+mod stream;
+mod to_device;
 mod uvh5;
 mod views;
 
@@ -58,9 +62,9 @@ fn _corrust(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<recording::Blocks>()?;
     module.add_class::<recording::Dumps>()?;
     module.add_class::<device_array::DeviceArray>()?;
-    module.add_function(wrap_pyfunction!(device_array::to_device, module)?)?;
+    module.add_function(wrap_pyfunction!(to_device::to_device, module)?)?;
     module.add_function(wrap_pyfunction!(photons::open_photons, module)?)?;
-    module.add_function(wrap_pyfunction!(device_array::devices, module)?)?;
+    module.add_function(wrap_pyfunction!(device::devices, module)?)?;
     module.add_function(wrap_pyfunction!(recording::open, module)?)?;
     module.add_function(wrap_pyfunction!(raw::raw_shape, module)?)?;
     module.add_function(wrap_pyfunction!(correlate::planes, module)?)?;

@@ -1,27 +1,24 @@
 //! What all plans have in common: one call at a time, without holding up Python's other threads.
 
 use std::{
-    cell::RefCell,
     ops::Range,
     process,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak,
+        Arc, Mutex, TryLockError,
         atomic::{AtomicUsize, Ordering},
     },
     thread,
     time::Duration,
 };
 
-use corrust::{
-    Devices,
-    device::{Gpu, Stream},
-};
+use corrust::device::{Gpu, Stream};
 use pyo3::prelude::*;
 
 use crate::{
     array::Array,
-    error::{Fault, parse, runtime, value},
+    error::{Fault, runtime, value},
     fork::compute,
+    stream::{Turn, lock, retire},
 };
 
 /// How long a call waits for another thread's before it looks for signals.
@@ -42,12 +39,6 @@ pub struct Plan<T> {
     process: u32,
     /// Arrays that the GPU may still read or write.
     held: Mutex<Vec<Array>>,
-}
-
-/// Opens the GPUs that a device names: none for the CPU.
-pub fn open(py: Python<'_>, device: &str) -> PyResult<Vec<Arc<dyn Gpu>>> {
-    let devices: Devices = parse(device)?;
-    Ok(py.detach(|| devices.open()).map_err(Fault::from)?)
 }
 
 impl<T: Send> Plan<T> {
@@ -94,8 +85,7 @@ impl<T: Send> Plan<T> {
     /// `RuntimeError` of a plan that a fork has cut off.
     pub fn turn(&self, stream: u64) -> PyResult<Turn<'_>> {
         self.check_process()?;
-        let caller = Stream::from_raw(stream);
-        Ok(Turn { gpus: &self.gpus, own: &self.own, caller, begun: RefCell::default() })
+        Ok(Turn::new(&self.gpus, &self.own, Stream::from_raw(stream)))
     }
 
     /// Calls `work` with the plan, alone and without Python's lock.
@@ -206,16 +196,9 @@ impl<T: Send> Plan<T> {
     }
 }
 
-/// Own streams of plans that are no more: a GPU keeps streams for good, so that the next plans take them over.
-static IDLE: Mutex<Vec<(Weak<dyn Gpu>, Stream)>> = Mutex::new(Vec::new());
-
 impl<T> Drop for Plan<T> {
     fn drop(&mut self) {
-        for (gpu, own) in self.gpus.iter().zip(&self.own) {
-            if let Some(stream) = lock(own).take() {
-                lock(&IDLE).push((Arc::downgrade(gpu), stream));
-            }
-        }
+        retire(&self.gpus, &self.own);
     }
 }
 
@@ -258,72 +241,6 @@ macro_rules! plan_methods {
     };
 }
 pub(crate) use plan_methods;
-
-/// What a call enqueues on the GPUs: on the plan's own streams, after all that is in the caller's stream when it
-/// begins and before all that comes there when it has ended, well or not. The caller's stream is used by the call
-/// alone, as it may be destroyed after.
-pub struct Turn<'a> {
-    gpus: &'a [Arc<dyn Gpu>],
-    own: &'a [Mutex<Option<Stream>>],
-    caller: Stream,
-    /// The numbers of the GPUs that were used, and their own streams.
-    begun: RefCell<Vec<(usize, Stream)>>,
-}
-
-impl Turn<'_> {
-    /// The plan's GPUs.
-    pub fn gpus(&self) -> &[Arc<dyn Gpu>] {
-        self.gpus
-    }
-
-    /// The stream of the call's work on the plan's GPU of this number.
-    ///
-    /// # Errors
-    /// The device's own.
-    pub fn on(&self, index: usize) -> PyResult<Stream> {
-        let mut begun = self.begun.borrow_mut();
-        if let Some(&(_, own)) = begun.iter().find(|&&(other, _)| other == index) {
-            return Ok(own);
-        }
-        let gpu = &self.gpus[index];
-        let own = self.own(index)?;
-        gpu.order(self.caller, own).map_err(Fault::from)?;
-        begun.push((index, own));
-        Ok(own)
-    }
-
-    fn own(&self, index: usize) -> PyResult<Stream> {
-        let mut own = lock(&self.own[index]);
-        if let Some(stream) = *own {
-            return Ok(stream);
-        }
-        let gpu = &self.gpus[index];
-        let mut idle = lock(&IDLE);
-        idle.retain(|(other, _)| other.strong_count() > 0);
-        let place = idle.iter().position(|(other, _)| other.ptr_eq(&Arc::downgrade(gpu)));
-        let stream = match place {
-            Some(place) => idle.swap_remove(place).1,
-            None => gpu.create_stream().map_err(Fault::from)?,
-        };
-        *own = Some(stream);
-        Ok(stream)
-    }
-}
-
-impl Drop for Turn<'_> {
-    fn drop(&mut self) {
-        for &(index, own) in self.begun.borrow().iter() {
-            let gpu = &self.gpus[index];
-            if gpu.order(own, self.caller).is_err() {
-                let _ = gpu.wait(own);
-            }
-        }
-    }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// Operations that a call does between two looks for signals: a tenth of a second or so.
 pub fn patience(gpus: &[Arc<dyn Gpu>]) -> f64 {

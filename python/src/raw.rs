@@ -7,9 +7,10 @@ use corrust::{
 use pyo3::prelude::*;
 
 use crate::{
-    array::{Array, Dtype, Kind, stream},
+    array::Array,
+    dtype::{Dtype, Kind},
     error::{Fault, kind, parse, value},
-    plan::Turn,
+    stream::{Turn, stream},
 };
 
 /// How raw samples lie in an array.

@@ -20,12 +20,12 @@ use corrust::{
 use pyo3::{exceptions::PyUserWarning, prelude::*, sync::PyOnceLock, types::PyTuple};
 
 use crate::{
-    array::Dtype,
     correlate::{delays, gate_numbers, host_dump, result},
+    device,
     device_array::numpy_array,
+    dtype::Dtype,
     error::{Fault, exception, parse, runtime, value},
     fork::compute,
-    plan,
     raw::element,
     views::missing_tuples,
 };
@@ -416,7 +416,7 @@ impl Recording {
         shifts: Option<&Bound<'_, PyAny>>,
         progress: Option<Py<PyAny>>,
     ) -> PyResult<Dumps> {
-        let gpus = plan::open(py, device)?;
+        let gpus = device::open(py, device)?;
         let kernel = parse(kernel)?;
         let shifts = delays(shifts)?;
         let numbers = gates.map(gate_numbers).transpose()?;

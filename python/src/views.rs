@@ -9,9 +9,10 @@ use corrust::{
 use pyo3::{prelude::*, types::PyTuple};
 
 use crate::{
-    array::{Array, Dtype, Kind},
+    array::Array,
+    dtype::{Dtype, Kind},
     error::{Fault, kind, value},
-    plan::Turn,
+    stream::Turn,
 };
 
 /// How samples lie in an array.

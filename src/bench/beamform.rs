@@ -2,16 +2,18 @@
 
 use std::{collections::BTreeMap, rc::Rc};
 
+use corrust_gpu::abi::{
+    Target,
+    beamform::{BEAMFORMERS, WARPGROUP_BEAMFORMERS},
+};
 use corrust_host::{
     Beamformer, Device, Encoding, Layout, Result,
     beamform::{Beams, Builder, Kernel, useful_operations},
-    device::{Buffer, DeviceSlice, DeviceSliceMut, LockedBytes, Stream},
+    device::{Buffer, DeviceSlice, DeviceSliceMut, LockedBytes, Stream, Tuning},
     samples::Samples,
 };
 
-use super::{
-    Bound, Case, Clock, Place, Ring, Subject, Work, kernels, locked, random_bytes, tune::Tile,
-};
+use super::{Bound, Case, Clock, Place, Ring, Subject, Work, kernels, locked, random_bytes};
 
 /// The instrument's frequency channels.
 const CHANNELS: usize = 16;
@@ -49,6 +51,54 @@ pub fn cases(options: &Options, place: &Place) -> Vec<Box<dyn Case>> {
         Box::new(Size { dishes, beams, streams, times, kernels, tile: None }) as Box<dyn Case>
     };
     options.sizes.iter().map(case).collect()
+}
+
+/// A beamformer's tile.
+#[derive(Clone, Debug)]
+pub(super) struct Tile {
+    /// Of its kernel.
+    pub name: &'static str,
+    pub beams: usize,
+    pub dishes: usize,
+    pub int4: bool,
+    pub(super) target: Target,
+}
+
+impl Tile {
+    /// All of them.
+    pub(super) fn all() -> impl Iterator<Item = Self> {
+        let mma = BEAMFORMERS.iter().map(|(kernel, tile)| Self {
+            name: kernel.entry.name,
+            beams: tile.beams() as usize,
+            dishes: tile.dishes() as usize,
+            int4: tile.int4,
+            target: kernel.entry.target,
+        });
+        mma.chain(WARPGROUP_BEAMFORMERS.iter().map(|(kernel, tile)| Self {
+            name: kernel.entry.name,
+            beams: tile.beams as usize,
+            dishes: tile.dishes as usize,
+            int4: false,
+            target: kernel.entry.target,
+        }))
+    }
+
+    /// A table by which the tile is the quickest for everything.
+    pub(super) fn alone(&self) -> Tuning {
+        let mut tuning = Tuning::built_in()[0].clone();
+        for tile in Self::all() {
+            let cost = if tile.name == self.name { 1e-9 } else { 1e9 };
+            tuning.beamform.tiles.insert(tile.name.to_owned(), cost);
+        }
+        tuning.beamform.pass = 0.0;
+        tuning
+    }
+
+    /// The tile whose passes are measured: the widest that every GPU has.
+    pub(super) fn of_passes() -> Self {
+        let wide = Self::all().filter(|tile| tile.target == Target::Sm80 && !tile.int4);
+        wide.max_by_key(|tile| (tile.dishes, tile.beams)).expect("there are tiles")
+    }
 }
 
 /// A tile's beams, and its dishes `passes` times, by that tile.

@@ -7,21 +7,18 @@ use std::{collections::BTreeMap, rc::Rc, sync::Arc};
 
 use corrust_host::{
     Channeliser, Device, Result,
-    channelise::{Builder, Kernel},
-    correlate::{baselines, useful_operations as useful_operations_of_correlation},
+    channelise::Kernel,
+    correlate::useful_operations as useful_operations_of_correlation,
     device::{Buffer, DeviceSlice, DeviceSliceMut, Gpu, Stream},
-    samples::{RawEncoding, RawLayout, RawSamples},
+    samples::RawEncoding,
 };
-use num_complex::Complex;
 
 use super::{
     Bound, Case, Clock, Place, Ring, Subject, Work,
     fx::{self, Fx},
     kernels, locked, random_bytes,
+    size::Size,
 };
-
-/// Spectra of either end of a block that are compared with the CPU's.
-pub(super) const CHECKED: usize = 4;
 
 /// Most bytes of visibilities that raw samples are made to: a CPU makes them too.
 const MOST_VISIBILITIES: usize = 1 << 30;
@@ -79,71 +76,6 @@ pub fn cases(options: &Options, place: &Place) -> Vec<Box<dyn Case>> {
         }
     }
     cases
-}
-
-#[derive(Clone)]
-pub(super) struct Size {
-    pub inputs: usize,
-    pub channels: usize,
-    pub taps: usize,
-    samples: usize,
-    pub encoding: RawEncoding,
-    kernels: Vec<Kernel>,
-}
-
-impl Size {
-    pub(super) fn builder(&self) -> Builder {
-        let gains = vec![Complex::new(0.3, 0.0); self.inputs * self.channels];
-        let builder = Channeliser::builder(self.inputs, self.channels).taps(self.taps);
-        builder.encoding(self.encoding).gains(&gains)
-    }
-
-    /// `K`.
-    pub(super) fn residues(&self) -> usize {
-        if self.encoding.is_complex() { self.channels } else { 2 * self.channels }
-    }
-
-    /// Spectra of a run.
-    pub(super) fn spectra(&self) -> usize {
-        (self.samples / self.inputs / self.residues()).max(2 * CHECKED)
-    }
-
-    /// Raw samples of an input: what comes before the second spectrum's own, and a spectrum's for each.
-    pub(super) fn times(&self) -> usize {
-        (self.spectra() + self.taps - 1) * self.residues()
-    }
-
-    /// Raw bytes of all inputs.
-    pub(super) fn bytes(&self) -> usize {
-        self.inputs * self.encoding.bytes(self.times())
-    }
-
-    /// Bytes of their visibilities.
-    fn visibilities(&self) -> usize {
-        8 * baselines(self.inputs) * self.channels
-    }
-
-    pub(super) fn raw<'a>(
-        &self,
-        memory: impl Into<corrust_host::samples::Memory<'a>>,
-    ) -> Result<RawSamples<'a>> {
-        let pitch = self.encoding.bytes(self.times());
-        let shape = [self.inputs, self.times()];
-        RawSamples::strided(memory, self.encoding, RawLayout::Nt, shape, pitch)
-    }
-
-    /// The first and the last spectra, by the CPU.
-    fn expected(&self, bytes: &[u8]) -> Result<Vec<u8>> {
-        let mut plan = self.builder().device(Device::Cpu).build()?;
-        let part = (CHECKED + self.taps - 1) * self.residues();
-        let mut spectra = Vec::new();
-        for first in [0, self.times() - part] {
-            plan.reset();
-            let samples = self.raw(bytes)?.times(first..first + part);
-            spectra.extend(plan.channelise(samples)?.bytes);
-        }
-        Ok(spectra)
-    }
 }
 
 impl Case for Size {

@@ -12,7 +12,7 @@ use corrust_host::{
 
 use super::{
     Place, Ring, Work,
-    channelise::{CHECKED, Size},
+    size::{CHECKED, Size},
 };
 
 /// Raw bytes of all inputs that are brought from host memory at once.

@@ -19,6 +19,7 @@ pub mod channelise;
 pub mod correlate;
 pub mod limits;
 pub mod reorder;
+mod size;
 pub mod tune;
 
 mod data;

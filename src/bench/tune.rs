@@ -1,9 +1,5 @@
 //! What a GPU's [table](Tuning) is made of: the kernels that a plan may choose, each where others do the same.
 
-use corrust_gpu::abi::{
-    Target,
-    beamform::{BEAMFORMERS, WARPGROUP_BEAMFORMERS},
-};
 use corrust_host::{
     Encoding, Error, Result,
     autocorrelate::Kernel as CountsKernel,
@@ -14,7 +10,11 @@ use corrust_host::{
     },
 };
 
-use super::{Case, Facts, Place, Row, autocorrelate, beamform, correlate};
+use super::{
+    Case, Facts, Place, Row, autocorrelate,
+    beamform::{self, Tile},
+    correlate,
+};
 
 /// Numbers of inputs: the most of a tile's padding, and whole tiles.
 const INPUTS: [usize; 11] = [16, 32, 48, 64, 96, 128, 192, 256, 512, 1024, 2048];
@@ -28,54 +28,6 @@ const SIMULATED_INSTANTS: [usize; 1] = [64];
 
 /// How much quicker than what speeds say a kernel must be for a range of its own.
 const WORTH: f64 = 1.02;
-
-/// A beamformer's tile.
-#[derive(Clone, Debug)]
-pub(super) struct Tile {
-    /// Of its kernel.
-    pub name: &'static str,
-    pub beams: usize,
-    pub dishes: usize,
-    pub int4: bool,
-    target: Target,
-}
-
-impl Tile {
-    /// All of them.
-    fn all() -> impl Iterator<Item = Self> {
-        let mma = BEAMFORMERS.iter().map(|(kernel, tile)| Self {
-            name: kernel.entry.name,
-            beams: tile.beams() as usize,
-            dishes: tile.dishes() as usize,
-            int4: tile.int4,
-            target: kernel.entry.target,
-        });
-        mma.chain(WARPGROUP_BEAMFORMERS.iter().map(|(kernel, tile)| Self {
-            name: kernel.entry.name,
-            beams: tile.beams as usize,
-            dishes: tile.dishes as usize,
-            int4: false,
-            target: kernel.entry.target,
-        }))
-    }
-
-    /// A table by which the tile is the quickest for everything.
-    pub(super) fn alone(&self) -> Tuning {
-        let mut tuning = Tuning::built_in()[0].clone();
-        for tile in Self::all() {
-            let cost = if tile.name == self.name { 1e-9 } else { 1e9 };
-            tuning.beamform.tiles.insert(tile.name.to_owned(), cost);
-        }
-        tuning.beamform.pass = 0.0;
-        tuning
-    }
-
-    /// The tile whose passes are measured: the widest that every GPU has.
-    fn of_passes() -> Self {
-        let wide = Self::all().filter(|tile| tile.target == Target::Sm80 && !tile.int4);
-        wide.max_by_key(|tile| (tile.dishes, tile.beams)).expect("there are tiles")
-    }
-}
 
 /// What to measure for the table of a place's GPU.
 ///

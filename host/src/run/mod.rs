@@ -5,12 +5,14 @@
 //! reads ahead meanwhile, and passes over long gaps. Of raw voltages, which [`Voltages`] reads, both feed the
 //! spectra that a [`Channeliser`](crate::Channeliser) makes on the way.
 
+mod blocks;
 mod dumps;
 mod pieces;
 mod spectra;
 mod voltages;
 
+pub use blocks::Recorded;
 pub use dumps::{Dumps, Integration};
-pub use pieces::{Piece, Pieces, Progress, Recorded};
+pub use pieces::{Piece, Pieces, Progress};
 pub(crate) use spectra::Engine;
 pub use voltages::Voltages;

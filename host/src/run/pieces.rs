@@ -2,21 +2,18 @@
 
 use std::{
     borrow::Borrow,
-    ops::Range,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
 };
 
-use super::{Voltages, spectra::SpectraOf};
+use super::blocks::{Blocks, Recorded};
 use crate::{
-    Channeliser, Error, Result,
+    Error, Result,
     correlate::Shape,
     device::Gpu,
-    format::{Block, RawShape, ReadAhead, Recording},
-    photons::CountShape,
-    samples::{Missing, RawSamples, Samples},
+    format::{Block, ReadAhead, Recording},
 };
 
 /// How far the work on a recording has come; of bits in times, not in words.
@@ -26,86 +23,6 @@ pub struct Progress {
     pub done: u64,
     /// Times to do.
     pub times: u64,
-}
-
-/// What a recording holds that can be read piece by piece: voltages of channels ([`Shape`]), raw ones
-/// ([`RawShape`]), counts of photons ([`CountShape`]).
-pub trait Recorded: Copy + Send + 'static {
-    /// Some times of a block.
-    type View<'a>;
-
-    /// Times of a sample: more than 1 in words of bits.
-    fn word(&self) -> u64 {
-        1
-    }
-
-    /// The samples in `range` of a block, which hold `held` times.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] when they do not hold so many.
-    fn view<'a>(
-        &self,
-        block: &'a Block,
-        range: Range<usize>,
-        held: usize,
-    ) -> Result<Self::View<'a>>;
-
-    /// A block of `times` times, all missing.
-    ///
-    /// # Errors
-    /// [`Error::OutOfMemory`].
-    fn nothing(&self, times: usize) -> Result<Block>;
-}
-
-impl Recorded for Shape {
-    type View<'a> = Samples<'a>;
-
-    fn word(&self) -> u64 {
-        self.encoding.times() as u64
-    }
-
-    fn view<'a>(&self, block: &'a Block, range: Range<usize>, held: usize) -> Result<Samples<'a>> {
-        block.view(self).times(range).holding(held)
-    }
-
-    fn nothing(&self, times: usize) -> Result<Block> {
-        Block::missing(self, times)
-    }
-}
-
-impl Recorded for RawShape {
-    type View<'a> = RawSamples<'a>;
-
-    fn view<'a>(
-        &self,
-        block: &'a Block,
-        range: Range<usize>,
-        _held: usize,
-    ) -> Result<RawSamples<'a>> {
-        Ok(block.raw(self).times(range))
-    }
-
-    fn nothing(&self, times: usize) -> Result<Block> {
-        let mut block = Block::new();
-        block.reset_bytes(self.bytes(times), times)?;
-        block.missing.push(Missing::times(0..times));
-        Ok(block)
-    }
-}
-
-impl Recorded for CountShape {
-    /// Counts `[instant][sensor]`; of two bytes the low one comes first.
-    type View<'a> = &'a [u8];
-
-    fn view<'a>(&self, block: &'a Block, range: Range<usize>, _held: usize) -> Result<&'a [u8]> {
-        Ok(&block.samples[range.start * self.bytes()..range.end * self.bytes()])
-    }
-
-    fn nothing(&self, times: usize) -> Result<Block> {
-        let mut block = Block::new();
-        block.fill_counts(*self, times, |_| Ok(()))?;
-        Ok(block)
-    }
 }
 
 /// Consecutive times of a recording; of bits words.
@@ -165,42 +82,10 @@ pub struct Pieces<'a, S: Recorded = Shape> {
 }
 
 /// Where blocks come from.
-enum Source<S> {
+pub(super) enum Source<S> {
     /// Nothing has been read.
     Unread(Option<Box<dyn Recording<S>>>),
     Begun(Box<dyn Blocks<S>>),
-}
-
-/// Blocks of a recording, one after the other.
-pub(super) trait Blocks<S: Recorded>: Send {
-    /// Goes on to the next block, and says how long the gap before it is and how many times it has; [`None`]
-    /// after the last.
-    fn next_block(&mut self) -> Result<Option<(u64, usize)>>;
-
-    /// Times of the current block within `range` that are missing.
-    fn missing_within(&self, range: &Range<usize>) -> usize;
-
-    /// The samples in `range` of the current block, which hold `held` times.
-    fn view(&self, shape: &S, range: Range<usize>, held: usize) -> Result<S::View<'_>>;
-
-    /// Samples of each input that an F-engine has clipped so far; none without one.
-    fn clipped(&self) -> Result<Vec<u64>> {
-        Ok(Vec::new())
-    }
-}
-
-impl<S: Recorded> Blocks<S> for ReadAhead {
-    fn next_block(&mut self) -> Result<Option<(u64, usize)>> {
-        Ok(self.next_block()?.map(|block| (block.gap, block.times)))
-    }
-
-    fn missing_within(&self, range: &Range<usize>) -> usize {
-        self.current().missing_within(range)
-    }
-
-    fn view(&self, shape: &S, range: Range<usize>, held: usize) -> Result<S::View<'_>> {
-        shape.view(self.current(), range, held)
-    }
 }
 
 impl<S: Recorded> Source<S> {
@@ -218,24 +103,6 @@ impl<S: Recorded> Source<S> {
 }
 
 impl Pieces<'_> {
-    /// Pieces of the spectra that an F-engine makes of raw voltages; a spectrum is a time. The plan begins
-    /// another stream. On a GPU spectra stay there, for a plan on the same one.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] when the spectra are of `cf32`, which no other plan takes, or the recording is
-    /// shorter than one; [`Error::OutOfMemory`].
-    pub fn channelised(voltages: Voltages, plan: Channeliser) -> Result<Self> {
-        let (window, times) = (plan.shape().window(), voltages.recorded());
-        if times < window as u64 {
-            return Err(Error::invalid(format!(
-                "{times} samples of each input: expected at least the {window} of a spectrum"
-            )));
-        }
-        let spectra = SpectraOf::new(voltages, plan)?;
-        let (shape, recorded) = (spectra.engine().shape()?, spectra.recorded());
-        Ok(Self::of(Source::Begun(Box::new(spectra)), shape, recorded, 1))
-    }
-
     /// Samples of each input that the F-engine has clipped so far; none without one.
     ///
     /// # Errors
@@ -257,7 +124,7 @@ impl<'a, S: Recorded> Pieces<'a, S> {
         Self { absent, ..Self::of(source, shape, recorded, block_times.max(1)) }
     }
 
-    fn of(source: Source<S>, shape: S, recorded: u64, block_times: usize) -> Self {
+    pub(super) fn of(source: Source<S>, shape: S, recorded: u64, block_times: usize) -> Self {
         Self {
             shape,
             recorded,

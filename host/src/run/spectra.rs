@@ -2,7 +2,11 @@
 
 use std::ops::Range;
 
-use super::{Voltages, pieces::Blocks};
+use super::{
+    blocks::Blocks,
+    pieces::{Pieces, Source},
+    voltages::Voltages,
+};
 use crate::{
     Channeliser, Error, Result,
     channelise::{Spectra, SpectrumEncoding},
@@ -144,6 +148,26 @@ impl SpectraOf {
             u64::MAX => u64::MAX,
             times => self.engine.plan.shape().spectra(times),
         }
+    }
+}
+
+impl Pieces<'_> {
+    /// Pieces of the spectra that an F-engine makes of raw voltages; a spectrum is a time. The plan begins
+    /// another stream. On a GPU spectra stay there, for a plan on the same one.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when the spectra are of `cf32`, which no other plan takes, or the recording is
+    /// shorter than one; [`Error::OutOfMemory`].
+    pub fn channelised(voltages: Voltages, plan: Channeliser) -> Result<Self> {
+        let (window, times) = (plan.shape().window(), voltages.recorded());
+        if times < window as u64 {
+            return Err(Error::invalid(format!(
+                "{times} samples of each input: expected at least the {window} of a spectrum"
+            )));
+        }
+        let spectra = SpectraOf::new(voltages, plan)?;
+        let (shape, recorded) = (spectra.engine().shape()?, spectra.recorded());
+        Ok(Self::of(Source::Begun(Box::new(spectra)), shape, recorded, 1))
     }
 }
 
