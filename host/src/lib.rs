@@ -17,6 +17,7 @@ pub mod format;
 mod kernel;
 mod layout;
 pub mod live;
+mod partial;
 pub mod photons;
 mod place;
 pub mod quantise;

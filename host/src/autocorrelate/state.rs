@@ -5,7 +5,7 @@ use std::{fs, ops::Range, path::Path};
 use serde::{Deserialize, Serialize};
 
 use super::{Shape, head::Head};
-use crate::{Error, Result, format::PartialFile};
+use crate::{Error, Result, partial::PartialFile};
 
 /// Version of the files that states are saved to.
 const VERSION: u64 = 2;

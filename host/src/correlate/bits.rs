@@ -20,12 +20,12 @@ use num_complex::Complex;
 use rayon::prelude::*;
 
 use super::{
-    Backend, DROP, Kernel, Setup, Shape, Visibilities, VisibilitiesMut, baseline, baselines, plain,
+    Backend, DROP, Kernel, Setup, Visibilities, VisibilitiesMut, baseline, baselines, plain,
 };
 use crate::{
     Encoding, Error, Layout, Result,
     device::{Gpu, Tuning, host},
-    samples::{Extents, Memory, Missing, Samples},
+    samples::{Extents, Memory, Missing, Samples, Shape},
 };
 
 /// Bytes of a word, and the times in it.

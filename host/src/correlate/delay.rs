@@ -2,10 +2,9 @@
 
 use rayon::prelude::*;
 
-use super::Shape;
 use crate::{
     Error, Layout, Result,
-    samples::{Extents, Strides},
+    samples::{Extents, Shape, Strides},
 };
 
 /// `x_i'[t] = x_i[t - s_i]`: a queue of the last `s_i` samples of every channel and input. What

@@ -30,14 +30,14 @@ use num_complex::Complex;
 use rayon::prelude::*;
 
 use super::{
-    Backend, Kernel, Setup, Shape, Visibilities, VisibilitiesMut, baselines, bits,
-    on_device::OnDevice, valid, visibilities::Room,
+    Backend, Kernel, Setup, Visibilities, VisibilitiesMut, baselines, bits, on_device::OnDevice,
+    valid, visibilities::Room,
 };
 use crate::{
     Encoding, Error, Layout, Result,
     device::{Buffer, Facts, Gpu, Rows, Stream, TensorMap, Tuning},
     reorder::{self, Native, ROW_ALIGNMENT, ToNative},
-    samples::{Memory, Samples},
+    samples::{Memory, Samples, Shape},
     stream::{Feeder, Maps, PIECE_BYTES},
 };
 

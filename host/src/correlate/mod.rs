@@ -6,6 +6,7 @@
 //! Source: Klages et al., "GPU Kernels for High-Speed 4-Bit Astrophysical Data Processing", eq. 1;
 //! Romein, "The Tensor-Core Correlator", section 2.
 
+mod baselines;
 mod bits;
 mod cpu;
 mod delay;
@@ -13,14 +14,14 @@ mod gpu;
 mod kernel;
 mod on_device;
 mod plan;
-mod shape;
 mod split;
 mod valid;
 mod visibilities;
 
+pub use crate::samples::Shape;
+pub use baselines::{baseline, baselines, useful_operations};
 pub use kernel::Kernel;
 pub use plan::{Builder, Correlator, DROP};
-pub use shape::{Shape, baseline, baselines, useful_operations};
 pub use visibilities::{Dump, ValidCounts, Visibilities, VisibilitiesMut};
 
 use std::{ops::Range, sync::Arc};

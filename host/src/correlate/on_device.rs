@@ -4,11 +4,10 @@ use std::sync::Arc;
 
 use corrust_gpu::abi::reorder::{GATHER, Gather};
 
-use super::Shape;
 use crate::{
     Error, Layout, Result,
     device::{Buffer, DeviceSlice, Gpu, Rows, Stream},
-    samples::{Extents, Samples},
+    samples::{Extents, Samples, Shape},
     shift::{self, Window},
 };
 

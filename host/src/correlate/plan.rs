@@ -3,14 +3,14 @@
 use std::{ops::Range, sync::Arc};
 
 use super::{
-    Backend, Dump, Kernel, Setup, Shape, VisibilitiesMut, backend,
+    Backend, Dump, Kernel, Setup, VisibilitiesMut, backend,
     valid::{Counter, DelayedGaps, check_gates},
 };
 use crate::{
     Devices, Encoding, Error, Layout, Result,
     device::Gpu,
     place::{Place, place_setters},
-    samples::{Feed, Missing, Samples},
+    samples::{Feed, Missing, Samples, Shape},
 };
 
 /// Times that may be accumulated before a dump: beyond them a 64-bit sum of `ci8` products,

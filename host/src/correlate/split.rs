@@ -3,10 +3,15 @@
 use std::{ops::Range, sync::Arc};
 
 use super::{
-    Backend, Kernel, Setup, Shape, Visibilities, VisibilitiesMut, baselines, gpu::GpuBackend,
+    Backend, Kernel, Setup, Visibilities, VisibilitiesMut, baselines, gpu::GpuBackend,
     visibilities::Room,
 };
-use crate::{Result, device::Gpu, samples::Samples, split::Parts};
+use crate::{
+    Result,
+    device::Gpu,
+    samples::{Samples, Shape},
+    split::Parts,
+};
 
 /// The visibilities of integrations in the making, each channel's on one of the GPUs.
 pub(super) struct Split {

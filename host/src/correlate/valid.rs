@@ -8,8 +8,11 @@ use std::{collections::HashMap, ops::Range};
 use ndarray::Array2;
 use rayon::prelude::*;
 
-use super::{DROP, Shape, ValidCounts, baseline, baselines};
-use crate::{Error, Result, samples::Missing};
+use super::{DROP, ValidCounts, baseline, baselines};
+use crate::{
+    Error, Result,
+    samples::{Missing, Shape},
+};
 
 /// Checks that the gate numbers of `times` times fit a plan with `gates` gates.
 pub(super) fn check_gates(numbers: Option<&[u8]>, times: usize, gates: usize) -> Result<()> {

@@ -3,10 +3,11 @@
 use ndarray::Array2;
 use num_complex::Complex;
 
-use super::{Shape, baselines};
+use super::baselines;
 use crate::{
     Encoding, Result,
     device::{DeviceSliceMut, host},
+    samples::Shape,
 };
 
 /// The visibilities of one integration, `[channel][baseline]`, the baselines in the order of

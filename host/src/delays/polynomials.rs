@@ -6,10 +6,7 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use super::{DelayModel, moment::Moment};
-use crate::{
-    Error, Result,
-    format::{PartialFile, parse_moment},
-};
+use crate::{Error, Result, format::parse_moment, partial::PartialFile};
 
 /// Piecewise polynomials, a list of pieces for each input.
 ///

@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, fs, path::Path, sync::LazyLock};
 use serde::{Deserialize, Serialize};
 
 use super::{Facts, named::Named};
-use crate::{Encoding, Error, Result, beamform, correlate::Kernel, format::PartialFile};
+use crate::{Encoding, Error, Result, beamform, correlate::Kernel, partial::PartialFile};
 
 /// Names a file whose table all GPUs go by in place of those built in.
 pub const TUNING_VARIABLE: &str = "CORRUST_TUNING";

@@ -16,13 +16,10 @@
 
 use std::ops::Range;
 
-use super::{
-    Block, Options, Pace, RawShape, Recording, Timestamp, array::Channels, input::Input, moment,
-};
+use super::{Block, Options, Pace, Recording, Timestamp, array::Channels, input::Input, moment};
 use crate::{
     Encoding, Error, Layout, Result,
-    correlate::Shape,
-    samples::{Missing, RawEncoding, RawLayout},
+    samples::{Missing, RawEncoding, RawLayout, RawShape, Shape},
 };
 
 /// Bytes of a header that does not say.

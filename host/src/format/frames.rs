@@ -10,12 +10,12 @@
 use std::{collections::BTreeSet, path::PathBuf};
 
 use super::{
-    Block, Options, Pace, RawShape, Recording, Timestamp,
+    Block, Options, Pace, Recording, Timestamp,
     input::Input,
     moment,
     placing::{Axis, Filling, Geometry, Stamp, Validity},
 };
-use crate::{Error, Result};
+use crate::{Error, Result, samples::RawShape};
 
 /// Bytes that are read at once: so many stay in a processor's cache until they are copied.
 const CHUNK: usize = 512 << 10;

@@ -35,12 +35,11 @@ use std::{
 use rayon::prelude::*;
 
 use super::{
-    Block, Options, Pace, RawShape, Recording, Timestamp, array::Channels, input::read_rows, moment,
+    Block, Options, Pace, Recording, Timestamp, array::Channels, input::read_rows, moment,
 };
 use crate::{
     Encoding, Error, Layout, Result,
-    correlate::Shape,
-    samples::{Missing, RawEncoding, RawLayout},
+    samples::{Missing, RawEncoding, RawLayout, RawShape, Shape},
 };
 
 /// Bytes of a header card.

@@ -12,10 +12,8 @@ use std::{
 
 use crate::{
     Encoding, Error, Layout, Result,
-    correlate::Shape,
     device::{Gpu, HostBytes},
-    photons::CountShape,
-    samples::{Extents, Missing, RawLayout, Samples},
+    samples::{CountShape, Extents, Missing, RawLayout, Samples, Shape, missing_within},
 };
 use input::Input;
 
@@ -29,7 +27,6 @@ mod input;
 mod mark5b;
 mod moment;
 pub mod npy;
-mod partial;
 pub(crate) mod placing;
 mod planes;
 pub mod ptu;
@@ -38,13 +35,16 @@ pub mod sigproc;
 pub mod uvh5;
 pub mod vdif;
 
+pub use crate::{
+    partial::{PartialFile, abandon_partial_files, folder, is_stream, resolve},
+    samples::RawShape,
+};
 pub use ahead::ReadAhead;
 pub use jiff::Timestamp;
 pub(crate) use moment::parse as parse_moment;
 pub use moment::{later, moment};
-pub use partial::{PartialFile, abandon_partial_files, folder, is_stream, resolve};
 pub(crate) use planes::Words;
-pub use raw::{AnyRecording, RawShape, open_any, open_raw};
+pub use raw::{AnyRecording, open_any, open_raw};
 
 /// A recording of voltages, read once from its first time to its last: channelised ones (`S` is
 /// [`Shape`]), or raw ones ([`RawShape`]), of which a time is a sample of every input.
@@ -241,20 +241,6 @@ impl Block {
             _ => self.missing.push(Missing::times(range)),
         }
     }
-}
-
-/// Number of times within `range` at which something is missing.
-pub(crate) fn missing_within(missing: &[Missing], range: &Range<usize>) -> usize {
-    let clip = |gap: &Missing| gap.times.start.max(range.start)..gap.times.end.min(range.end);
-    let mut gaps: Vec<_> = missing.iter().map(clip).collect();
-    gaps.sort_unstable_by_key(|gap| gap.start);
-    let mut end = range.start;
-    let mut count = 0;
-    for gap in gaps {
-        count += gap.end.saturating_sub(gap.start.max(end));
-        end = end.max(gap.end);
-    }
-    count
 }
 
 /// What the caller knows about a recording that its files may not say.

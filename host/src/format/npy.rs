@@ -15,12 +15,12 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use super::{Block, Options, PartialFile, RawShape, Recording, input::Input};
+use super::{Block, Options, Recording, input::Input};
 use crate::{
     Encoding, Error, Layout, Result,
-    correlate::Shape,
     device::host,
-    samples::{Missing, RawEncoding, RawLayout},
+    partial::PartialFile,
+    samples::{Missing, RawEncoding, RawLayout, RawShape, Shape},
 };
 
 /// First bytes of every file.

@@ -6,8 +6,8 @@
 
 use std::ops::Range;
 
-use super::{RawShape, bits};
-use crate::samples::{Missing, RawEncoding, RawLayout};
+use super::bits;
+use crate::samples::{Missing, RawEncoding, RawLayout, RawShape};
 
 /// What every frame of a recording shares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,13 +5,10 @@
 
 use std::path::PathBuf;
 
-use super::{
-    Block, Options, RawShape, Recording, Timestamp, array, bits, frames::Frames, vdif::Vdif,
-};
+use super::{Block, Options, Recording, Timestamp, array, bits, frames::Frames, vdif::Vdif};
 use crate::{
     Encoding, Error, Layout, Result,
-    correlate::Shape,
-    samples::{Missing, RawEncoding},
+    samples::{Missing, RawEncoding, RawShape, Shape},
 };
 
 /// What makes words of bits of raw samples, each row of which is a channel of a thread.

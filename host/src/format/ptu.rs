@@ -21,8 +21,8 @@ use std::{fmt, path::Path};
 use jiff::{SignedDuration, Timestamp};
 use rayon::prelude::*;
 
-use super::{PartialFile, begins, input::Input};
-use crate::{Error, Result};
+use super::{begins, input::Input};
+use crate::{Error, Result, partial::PartialFile};
 
 /// First bytes of every file.
 pub(super) const MAGIC: &[u8] = b"PQTTTR\0\0";

@@ -1,6 +1,6 @@
 //! Recordings of raw voltages.
 
-use std::{fmt, path::Path};
+use std::path::Path;
 
 use super::{
     Block, Format, Options, Recognised, Recording, dada::Dada, frames::Frames, guppi::Guppi,
@@ -8,45 +8,8 @@ use super::{
 };
 use crate::{
     Result,
-    samples::{RawEncoding, RawLayout, RawSamples},
+    samples::{RawSamples, RawShape},
 };
-
-/// What a recording of raw voltages holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RawShape {
-    /// `N`: digitised signal paths.
-    pub inputs: usize,
-    /// How a sample is stored.
-    pub encoding: RawEncoding,
-    /// Order of the axes of a block.
-    pub layout: RawLayout,
-}
-
-impl RawShape {
-    /// Bytes from one input's samples (`nt`) of a block of `times` times to the next, or from one time's
-    /// (`tn`).
-    pub const fn pitch(&self, times: usize) -> usize {
-        match self.layout {
-            RawLayout::Nt => self.encoding.bytes(times),
-            RawLayout::Tn => self.encoding.bytes(self.inputs),
-        }
-    }
-
-    /// Bytes of a block of `times` times.
-    pub const fn bytes(&self, times: usize) -> usize {
-        let rows = match self.layout {
-            RawLayout::Nt => self.inputs,
-            RawLayout::Tn => times,
-        };
-        rows * self.pitch(times)
-    }
-}
-
-impl fmt::Display for RawShape {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} inputs of {}", self.inputs, self.encoding)
-    }
-}
 
 impl Block {
     /// The raw samples as a view, with what is missing.

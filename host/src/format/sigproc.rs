@@ -4,8 +4,7 @@
 
 use std::path::Path;
 
-use super::PartialFile;
-use crate::{Error, Result};
+use crate::{Error, Result, partial::PartialFile};
 
 /// What a sample is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -19,14 +19,18 @@ use std::{borrow::Cow, path::Path};
 use jiff::{civil, tz::TimeZone};
 
 use super::{
-    Format, Options, PartialFile, RawShape, Recognised, Recording, Timestamp,
+    Format, Options, Recognised, Recording, Timestamp,
     frames::{Fault, Frames, Framing},
     input::Input,
     mark5b, moment,
     placing::{Geometry, Stamp, Validity},
     recognise,
 };
-use crate::{Error, Result, samples::RawEncoding};
+use crate::{
+    Error, Result,
+    partial::PartialFile,
+    samples::{RawEncoding, RawShape},
+};
 
 /// Bytes of a full header.
 pub(crate) const HEADER: usize = 32;

@@ -23,9 +23,8 @@ use super::{
 };
 use crate::{
     Encoding, Error, Layout, Result,
-    correlate::Shape,
     device::{Gpu, host},
-    samples::{Extents, Missing, Samples, Strides},
+    samples::{Extents, Missing, Samples, Shape, Strides},
 };
 
 /// Heaps that agree before a jump of their time is believed, at least.

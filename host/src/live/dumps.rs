@@ -3,8 +3,8 @@
 use super::chunks::{Chunk, Geometry, Passed};
 use crate::{
     Correlator, Error, Result,
-    correlate::{Dump, Shape, ValidCounts},
-    samples::Samples,
+    correlate::{Dump, ValidCounts},
+    samples::{Samples, Shape},
 };
 
 /// Correlates chunks as they come: of samples of channels, or with the F-engine [`Spectra`](super::Spectra) before.

@@ -8,14 +8,16 @@ use serde::Serialize;
 use super::LiveDump;
 use crate::{
     Error, Result,
-    correlate::{Shape, ValidCounts, baselines},
+    correlate::{ValidCounts, baselines},
     format::{
-        PartialFile, Timestamp,
+        Timestamp,
         array::Array,
-        folder, later,
+        later,
         npy::{Dtype, Writer},
         uvh5,
     },
+    partial::{PartialFile, folder},
+    samples::Shape,
 };
 
 /// When a stream's times are.

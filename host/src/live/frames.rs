@@ -12,11 +12,11 @@ use crate::{
     Error, Result,
     device::host,
     format::{
-        RawShape, Timestamp,
+        Timestamp,
         placing::{Axis, Filling, Geometry, Stamp, Validity},
         vdif::{self, Header},
     },
-    samples::{Missing, RawEncoding, RawSamples},
+    samples::{Missing, RawEncoding, RawSamples, RawShape},
 };
 
 /// Bytes of the number of VTP, the VDIF Transport Protocol, which may stand before a frame.

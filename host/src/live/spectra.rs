@@ -8,9 +8,8 @@ use super::{
 use crate::{
     Channeliser, Correlator, Error, Result, channelise,
     device::host,
-    format::{RawShape, missing_within},
     run::Engine,
-    samples::{Missing, RawSamples},
+    samples::{Missing, RawSamples, RawShape, missing_within},
 };
 
 /// Makes spectra of frames. Spectrum `m` begins at sample `m x hop` after the sync time, whenever the service starts.

@@ -7,8 +7,8 @@ use super::{
 };
 use crate::{
     Correlator, Encoding, Error, Result,
-    correlate::Shape,
     format::{self, Block},
+    samples::Shape,
 };
 
 /// Makes words of bits of frames of complex samples of 1 or 2 bits: a thread is an input, its channels are those that

@@ -1,12 +1,13 @@
 //! Counts that are kept in a NumPy file.
 
-use super::{CountShape, source::Source};
+use super::source::Source;
 use crate::{
     Result,
     format::{
         Block,
         npy::{Dtype, Reader},
     },
+    samples::CountShape,
 };
 
 /// The counts of a file.

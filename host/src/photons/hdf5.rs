@@ -4,10 +4,11 @@ use std::path::{Path, PathBuf};
 
 use rust_hdf5::{DatatypeMessage, H5Dataset, H5File, Hdf5Error};
 
-use super::{CountShape, source::Source};
+use super::source::Source;
 use crate::{
     Error, Result,
     format::{Block, begins, uvh5::fault},
+    samples::CountShape,
 };
 
 /// First bytes of every file without a user block.

@@ -23,6 +23,7 @@ use std::path::{Path, PathBuf};
 
 use self::source::{Reading, Source};
 pub use self::trace::Trace;
+pub use crate::samples::CountShape;
 use crate::{
     Error, Result,
     format::{
@@ -31,22 +32,6 @@ use crate::{
         ptu::{CHANNELS, channel_name, is_ptu},
     },
 };
-
-/// What a recording of counts holds, `[instant][sensor]`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CountShape {
-    /// Sensors of an instant.
-    pub sensors: usize,
-    /// Whether a count has two bytes, the low one first, instead of one.
-    pub wide: bool,
-}
-
-impl CountShape {
-    /// Bytes of the counts of an instant.
-    pub const fn bytes(&self) -> usize {
-        self.sensors * if self.wide { 2 } else { 1 }
-    }
-}
 
 /// A stretch of microtimes, in seconds since the pulse.
 #[derive(Clone, Copy, Debug, PartialEq)]

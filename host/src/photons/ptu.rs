@@ -3,8 +3,7 @@
 use std::path::Path;
 
 use super::{
-    CountShape, DWELL, Gate, Options, bins::Bins, chosen_channels, dwell_units, source::Source,
-    whole_instants,
+    DWELL, Gate, Options, bins::Bins, chosen_channels, dwell_units, source::Source, whole_instants,
 };
 use crate::{
     Error, Result,
@@ -12,6 +11,7 @@ use crate::{
         Block, Timestamp,
         ptu::{CHANNELS, Event, Kind, RECORD, Reader, SYNC, Survey, Words, channel_name, of_words},
     },
+    samples::CountShape,
 };
 
 /// Bytes of records that are read at once: they stay in the cache.

@@ -1,9 +1,9 @@
 //! Counts from wherever they come, as a recording.
 
-use super::CountShape;
 use crate::{
     Result,
     format::{Block, Recording, Timestamp, read_past},
+    samples::CountShape,
 };
 
 /// What has the counts of so many instants.

@@ -2,13 +2,14 @@
 
 use std::path::PathBuf;
 
-use super::{CountShape, DWELL, Options, bins::Bins, dwell_units, source::Source, whole_instants};
+use super::{DWELL, Options, bins::Bins, dwell_units, source::Source, whole_instants};
 use crate::{
     Error, Result,
     format::{
         Block,
         npy::{Dtype, Reader},
     },
+    samples::CountShape,
 };
 
 /// Times that are read at once.

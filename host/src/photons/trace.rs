@@ -1,6 +1,6 @@
 //! How the rate of photons goes with time.
 
-use super::CountShape;
+use crate::samples::CountShape;
 
 /// Counts of each sensor in bins of many instants.
 ///

@@ -3,11 +3,9 @@
 use std::ops::Range;
 
 use crate::{
-    correlate::Shape,
     error::Result,
-    format::{Block, RawShape, ReadAhead},
-    photons::CountShape,
-    samples::{Missing, RawSamples, Samples},
+    format::{Block, ReadAhead},
+    samples::{CountShape, Missing, RawSamples, RawShape, Samples, Shape},
 };
 
 /// What a recording holds that can be read piece by piece: voltages of channels ([`Shape`]), raw ones

@@ -8,9 +8,9 @@ use std::{
 use super::{Pieces, Progress, Voltages};
 use crate::{
     Channeliser, Correlator, Error, Result,
-    correlate::{DROP, Dump, Shape, baselines},
+    correlate::{DROP, Dump, baselines},
     format::Recording,
-    samples::Samples,
+    samples::{Samples, Shape},
 };
 
 /// Fewest and most bytes of samples that are read and correlated at a time.

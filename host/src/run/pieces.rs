@@ -11,9 +11,9 @@ use std::{
 use super::blocks::{Blocks, Recorded};
 use crate::{
     Error, Result,
-    correlate::Shape,
     device::Gpu,
     format::{Block, ReadAhead, Recording},
+    samples::Shape,
 };
 
 /// How far the work on a recording has come; of bits in times, not in words.

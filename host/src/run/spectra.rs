@@ -10,10 +10,8 @@ use super::{
 use crate::{
     Channeliser, Error, Result,
     channelise::{Spectra, SpectrumEncoding},
-    correlate::Shape,
     device::{Buffer, Stream},
-    format::missing_within,
-    samples::{Memory, RawSamples, Samples},
+    samples::{Memory, RawSamples, Samples, Shape, missing_within},
 };
 
 /// An F-engine whose spectra are correlated. On a GPU they stay there.

@@ -7,8 +7,8 @@ use crate::{
     Result, channelise,
     correlate::baselines,
     device::Gpu,
-    format::{RawShape, Recording},
-    samples::RawSamples,
+    format::Recording,
+    samples::{RawSamples, RawShape},
 };
 
 /// Bytes of raw samples that are read at a time, and the most of sums that a block is to be worth.

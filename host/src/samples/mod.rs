@@ -8,15 +8,17 @@
 mod gather;
 mod missing;
 mod raw;
+mod shape;
 
 use std::{fmt, ops::Range, sync::Arc};
 
 use bytemuck::NoUninit;
 
-pub(crate) use self::gather::Gather;
+pub(crate) use self::{gather::Gather, missing::missing_within};
 pub use self::{
     missing::Missing,
     raw::{RawEncoding, RawLayout, RawSamples},
+    shape::{CountShape, RawShape, Shape},
 };
 use crate::{
     Encoding, Error, Layout, Result,

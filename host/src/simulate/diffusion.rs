@@ -25,10 +25,11 @@ use super::random;
 use crate::{
     Error, Result,
     format::{
-        PartialFile, description,
+        description,
         npy::{Dtype, Writer},
         ptu,
     },
+    partial::PartialFile,
 };
 
 /// Steps of a diffusion time.

@@ -31,14 +31,14 @@ use serde::Serialize;
 use crate::{
     Encoding, Error, Layout, Result,
     beamform::{Pointing, SPEED_OF_LIGHT},
-    correlate::Shape,
     device::host,
     format::{
-        PartialFile,
         array::{Antenna, Array, Channels, Input, Polarisation},
         description,
         npy::{Dtype, Writer},
     },
+    partial::PartialFile,
+    samples::Shape,
 };
 
 mod diffusion;

@@ -13,9 +13,9 @@ use super::{Sums, name, zeros};
 use crate::{
     Encoding, Result,
     correlate::{
-        Kernel, Setup, Shape, Visibilities, baseline, baselines, bits::widen_ones,
-        visibilities::Room,
+        Kernel, Setup, Visibilities, baseline, baselines, bits::widen_ones, visibilities::Room,
     },
+    samples::Shape,
 };
 
 /// Pairs of words between two additions to the sums.

@@ -47,13 +47,11 @@ use self::{
     format::{Floats, Format, Halves},
     panel::{ColumnPanel, Delivered, PanelShape, RowBlock, Sample},
 };
-use super::{
-    Backend, Kernel, Setup, Shape, Visibilities, baseline, baselines, delay::DelayLine, valid,
-};
+use super::{Backend, Kernel, Setup, Visibilities, baseline, baselines, delay::DelayLine, valid};
 use crate::{
     Encoding, Error, Result,
     device::host,
-    samples::{Gather, Samples},
+    samples::{Gather, Samples, Shape},
 };
 
 /// Bytes of samples that are brought together at once where they cannot be read as they lie.

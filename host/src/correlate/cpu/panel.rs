@@ -5,13 +5,13 @@ use std::ops::Range;
 use num_complex::Complex;
 
 use super::{
-    super::{Shape, baseline},
+    super::baseline,
     RUN,
     decode::Decode,
     dot::{Columns, Dot, MAX_WIDTH, ROWS, Work, tile},
     format::Format,
 };
-use crate::Layout;
+use crate::{Layout, samples::Shape};
 
 /// Times of one signal that are decoded in one go, of time-contiguous samples.
 const DECODED: usize = 64;

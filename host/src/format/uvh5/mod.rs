@@ -15,13 +15,12 @@ use rust_hdf5::{
     types::{CompoundType, HBool},
 };
 
-use super::{
-    PartialFile,
-    array::{Antenna, Array, Field, PhaseCenter, Polarisation},
-};
+use super::array::{Antenna, Array, Field, PhaseCenter, Polarisation};
 use crate::{
     Error, Result,
-    correlate::{Shape, ValidCounts, Visibilities},
+    correlate::{ValidCounts, Visibilities},
+    partial::PartialFile,
+    samples::Shape,
 };
 use products::{Products, Source};
 use sky::{Apparent, Moment, Site};

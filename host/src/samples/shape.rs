@@ -1,24 +1,11 @@
-//! Shapes of a correlation and the checks on them.
+//! Shapes of channelised voltages, of raw voltages, and of counts.
 
+use std::fmt;
+
+use super::{RawEncoding, RawLayout};
 use crate::{Encoding, Error, Layout, Result};
 
-/// Index of the baseline of inputs `j <= i`: `i(i+1)/2 + j`.
-pub const fn baseline(i: usize, j: usize) -> usize {
-    i * (i + 1) / 2 + j
-}
-
-/// Number of baselines of `inputs`, autocorrelations included: `N(N+1)/2`.
-pub const fn baselines(inputs: usize) -> usize {
-    inputs * (inputs + 1) / 2
-}
-
-/// Useful operations of a correlation: `8 * N(N+1)/2 * C * T`. Redundant work, padding and address
-/// arithmetic never count.
-pub fn useful_operations(inputs: usize, channels: usize, times: u64) -> f64 {
-    8.0 * baselines(inputs) as f64 * channels as f64 * times as f64
-}
-
-/// What is correlated.
+/// Shape of channelised voltages: inputs, channels, encoding and order of the axes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
     /// `N`: digitised signal paths (antenna x polarisation).
@@ -99,5 +86,58 @@ impl Shape {
             )));
         }
         Ok(bytes / step)
+    }
+}
+
+/// Shape of raw voltages: inputs, encoding and order of the axes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RawShape {
+    /// `N`: digitised signal paths.
+    pub inputs: usize,
+    /// How a sample is stored.
+    pub encoding: RawEncoding,
+    /// Order of the axes of a block.
+    pub layout: RawLayout,
+}
+
+impl RawShape {
+    /// Bytes from one input's samples (`nt`) of a block of `times` times to the next, or from one time's
+    /// (`tn`).
+    pub const fn pitch(&self, times: usize) -> usize {
+        match self.layout {
+            RawLayout::Nt => self.encoding.bytes(times),
+            RawLayout::Tn => self.encoding.bytes(self.inputs),
+        }
+    }
+
+    /// Bytes of a block of `times` times.
+    pub const fn bytes(&self, times: usize) -> usize {
+        let rows = match self.layout {
+            RawLayout::Nt => self.inputs,
+            RawLayout::Tn => times,
+        };
+        rows * self.pitch(times)
+    }
+}
+
+impl fmt::Display for RawShape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} inputs of {}", self.inputs, self.encoding)
+    }
+}
+
+/// Shape of counts of photons, `[instant][sensor]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CountShape {
+    /// Sensors of an instant.
+    pub sensors: usize,
+    /// Whether a count has two bytes, the low one first, instead of one.
+    pub wide: bool,
+}
+
+impl CountShape {
+    /// Bytes of the counts of an instant.
+    pub const fn bytes(&self) -> usize {
+        self.sensors * if self.wide { 2 } else { 1 }
     }
 }
