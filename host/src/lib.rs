@@ -6,11 +6,18 @@
 
 #![cfg_attr(not(any(cuda, feature = "sim")), allow(dead_code, reason = "nothing drives a GPU"))]
 
+mod array;
 pub mod autocorrelate;
 pub mod beamform;
 pub mod channelise;
 pub mod correlate;
-pub mod delays;
+/// Delays of inputs that change with time.
+pub mod delays {
+    pub use crate::{
+        array::{EarthOrientation, Geometric, Piece, Polynomials},
+        channelise::DelayModel,
+    };
+}
 pub mod device;
 mod error;
 pub mod format;

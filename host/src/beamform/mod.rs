@@ -16,12 +16,13 @@ mod shape;
 mod split;
 mod weights;
 
+pub use crate::array::{Pointing, SPEED_OF_LIGHT, delays};
 pub use beams::{Beams, BeamsMut};
 pub(crate) use gpu::{tiles, tiles_of_every_gpu};
 pub use kernel::Kernel;
 pub use plan::{Beamformer, Builder, Rounding};
 pub use shape::{MAX_DISHES, MAX_SHIFT, Shape, useful_operations};
-pub use weights::{Pointing, SPEED_OF_LIGHT, delays, noise_shift, weights};
+pub use weights::{noise_shift, weights};
 
 use std::sync::Arc;
 

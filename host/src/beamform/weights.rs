@@ -7,169 +7,22 @@
 //!
 //! [`Array`] holds the coordinates.
 
-use std::{f64::consts::TAU, str::FromStr};
+use std::f64::consts::TAU;
 
-use ndarray::{Array2, Array5, ArrayView2, Axis};
+use ndarray::{Array5, ArrayView2, Axis};
 use rayon::prelude::*;
-use serde::{Deserialize, Serialize};
 
 use super::MAX_SHIFT;
-use crate::{
-    Error, Result,
-    device::host,
-    format::array::{Array, Channels, Field},
-};
-
-/// Metres per second.
-pub const SPEED_OF_LIGHT: f64 = 299_792_458.0;
+use crate::{Error, Result, device::host};
 
 /// Magnitude of a weight: the largest that int8 holds at every phase.
 const MAGNITUDE: f64 = 127.0;
-
-impl Array {
-    /// The [`weights`] `[F][P][B][D][re, im]` that point beams at the array's pointings, and at `more`.
-    ///
-    /// # Errors
-    /// [`Error::File`] or [`Error::Invalid`] when the array lacks antennas, frequencies or pointings;
-    /// [`Error::Invalid`] for 0 polarisations, coordinates that are not finite numbers, or a direction of
-    /// length 0; [`Error::OutOfMemory`].
-    ///
-    /// ```
-    /// use corrust_host::format::array::Array;
-    ///
-    /// let array = Array::parse(
-    ///     r#"{
-    ///         "positions": [[0, 0, 0], [6.3, 0, 0], [0, 8.5, 0]],
-    ///         "frequencies": [4.0e8, 6.0e8],
-    ///         "pointings": [[0, 0, 1], [180, 45]]
-    ///     }"#,
-    /// )?;
-    /// assert_eq!(array.weights(1, &[])?.dim(), (2, 1, 2, 3, 2));
-    /// # Ok::<(), corrust_host::Error>(())
-    /// ```
-    pub fn weights(&self, polarisations: usize, more: &[Pointing]) -> Result<Array5<i8>> {
-        const ASKER: &str = "weights";
-        let (Some(antennas), Some(Channels::Each(frequencies))) = (&self.antennas, &self.channels)
-        else {
-            if let (Some(_), Some(Channels::Even { .. })) = (&self.antennas, &self.channels) {
-                return Err(self.error(
-                    "\"first_channel\" and \"channel_width\": expected \"frequencies\", for weights \
-                     have no other number of channels",
-                ));
-            }
-            return Err(self.lacks(&[Field::Antennas, Field::Frequencies], ASKER));
-        };
-        if self.pointings.is_none() && more.is_empty() {
-            return Err(self.lacks(&[Field::Pointings], ASKER));
-        }
-        let pointings: Vec<_> = self.pointings.iter().flatten().chain(more).collect();
-        for (what, found) in [
-            ("dishes", antennas.len()),
-            ("frequencies", frequencies.len()),
-            ("pointings", pointings.len()),
-        ] {
-            if found == 0 {
-                return Err(self.error(format_args!("0 {what}: expected at least 1")));
-            }
-        }
-        if polarisations == 0 {
-            return Err(Error::invalid("0 polarisations: expected at least 1"));
-        }
-        let positions: Vec<_> = antennas.iter().map(|antenna| antenna.position).collect();
-        let directions: Result<Vec<_>> = pointings.into_iter().map(Pointing::direction).collect();
-        weights(delays(&positions, &directions?).view(), frequencies, polarisations)
-    }
-}
-
-/// Where a beam points.
-///
-/// ```
-/// use corrust_host::beamform::Pointing;
-///
-/// // Azimuth and altitude: 90 degrees from north is east.
-/// let [east, north, up] = "90,0".parse::<Pointing>()?.direction()?;
-/// assert!((east - 1.0).abs() < 1e-12 && north.abs() < 1e-12 && up.abs() < 1e-12);
-/// assert_eq!("0,3,4".parse::<Pointing>()?.direction()?, [0.0, 0.6, 0.8]);
-/// # Ok::<(), corrust_host::Error>(())
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(untagged)]
-pub enum Pointing {
-    /// Towards east, north and up; of any length but 0.
-    Direction([f64; 3]),
-    /// Azimuth, from north through east, and altitude, in degrees.
-    Horizontal([f64; 2]),
-}
-
-impl Pointing {
-    /// The unit vector east, north, up.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] when a coordinate is not a finite number, or the length is 0.
-    pub fn direction(&self) -> Result<[f64; 3]> {
-        match *self {
-            Self::Direction(direction) => {
-                let length = direction.iter().map(|part| part * part).sum::<f64>().sqrt();
-                if length == 0.0 || !length.is_finite() {
-                    return Err(Error::invalid(format!(
-                        "pointing {direction:?}: expected numbers east, north and up, not all 0"
-                    )));
-                }
-                Ok(direction.map(|part| part / length))
-            }
-            Self::Horizontal([azimuth, altitude]) => {
-                if !azimuth.is_finite() || !altitude.is_finite() {
-                    return Err(Error::invalid(format!(
-                        "pointing [{azimuth}, {altitude}]: expected azimuth and altitude in degrees"
-                    )));
-                }
-                let (east, north) = azimuth.to_radians().sin_cos();
-                let (up, level) = altitude.to_radians().sin_cos();
-                Ok([level * east, level * north, up])
-            }
-        }
-    }
-}
-
-impl FromStr for Pointing {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        let numbers: Option<Vec<f64>> =
-            text.split(',').map(|number| number.trim().parse().ok()).collect();
-        match numbers.as_deref() {
-            Some(&[azimuth, altitude]) => Ok(Self::Horizontal([azimuth, altitude])),
-            Some(&[east, north, up]) => Ok(Self::Direction([east, north, up])),
-            _ => Err(Error::invalid(format!(
-                "pointing {text:?}: expected east,north,up or azimuth,altitude"
-            ))),
-        }
-    }
-}
 
 /// The shift at which noise that the dishes do not share has about the same level in the beams as in
 /// the voltages: [`weights`] make it `127 sqrt(D)` times as large.
 pub fn noise_shift(dishes: usize) -> u32 {
     let bits = (MAGNITUDE * (dishes.max(1) as f64).sqrt()).log2();
     (bits.round() as u32).min(MAX_SHIFT)
-}
-
-/// Delays `[beam][dish]` in seconds of plane waves from `directions` (unit vectors towards the
-/// sources) at dishes at `positions` (metres, same axes), after the origin.
-///
-/// ```
-/// use corrust_host::beamform::{SPEED_OF_LIGHT, delays};
-///
-/// // A dish one light-second east of the origin hears the east one second early.
-/// let delays = delays(&[[SPEED_OF_LIGHT, 0.0, 0.0]], &[[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]);
-/// assert_eq!(delays[[0, 0]], -1.0);
-/// assert_eq!(delays[[1, 0]], 0.0);
-/// ```
-pub fn delays(positions: &[[f64; 3]], directions: &[[f64; 3]]) -> Array2<f64> {
-    Array2::from_shape_fn((directions.len(), positions.len()), |(beam, dish)| {
-        let (r, n) = (positions[dish], directions[beam]);
-        -(r[0] * n[0] + r[1] * n[1] + r[2] * n[2]) / SPEED_OF_LIGHT
-    })
 }
 
 /// Weights `[F][P][B][D][re, im]` that undo `delays` (`[beam][dish]`, seconds) in channels at

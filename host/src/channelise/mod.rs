@@ -9,6 +9,7 @@
 //! ([`corrust_gpu::abi::channelise`]), so that all backends give the same bits.
 
 mod cpu;
+pub(crate) mod delays;
 mod gpu;
 mod kernel;
 mod places;
@@ -18,6 +19,7 @@ mod response;
 mod shape;
 mod spectra;
 
+pub use delays::DelayModel;
 pub use kernel::Kernel;
 pub use places::MAX_DELAY_SAMPLES;
 pub use plan::{Builder, Channeliser};

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     Devices, Encoding, Error, Layout, Result,
-    delays::DelayModel,
+    channelise::delays::DelayModel,
     device::{Buffer, Gpu},
     place::{Place, place_setters},
     samples::{Feed, Memory, RawEncoding, RawLayout, RawSamples},

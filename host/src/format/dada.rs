@@ -16,9 +16,13 @@
 
 use std::ops::Range;
 
-use super::{Block, Options, Pace, Recording, Timestamp, array::Channels, input::Input, moment};
+use super::{Block, Options, Pace, Recording, input::Input};
 use crate::{
     Encoding, Error, Layout, Result,
+    array::{
+        file::Channels,
+        time::{self, Timestamp},
+    },
     samples::{Missing, RawEncoding, RawLayout, RawShape, Shape},
 };
 
@@ -127,7 +131,7 @@ impl Header {
                 .ok_or_else(|| format!("TSAMP {text:?}: expected microseconds"))
         };
         let start = match find("UTC_START") {
-            Some(text) => match moment::parse(&text) {
+            Some(text) => match time::parse_moment(&text) {
                 Ok(start) => Some(start),
                 Err(_) if text.chars().all(char::is_alphabetic) => None,
                 Err(error) => return Err(format!("UTC_START {error}")),
@@ -463,7 +467,7 @@ impl<S: Copy + Send> Recording<S> for Dada<S> {
 
     fn start(&self) -> Option<Timestamp> {
         let seconds = (self.header.offset / self.step as u64) as f64 * self.pace.interval?;
-        moment::later(self.header.start?, seconds)
+        time::later(self.header.start?, seconds)
     }
 
     fn frequencies(&self) -> Option<Channels> {

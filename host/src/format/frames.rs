@@ -10,12 +10,15 @@
 use std::{collections::BTreeSet, path::PathBuf};
 
 use super::{
-    Block, Options, Pace, Recording, Timestamp,
+    Block, Options, Pace, Recording,
     input::Input,
-    moment,
     placing::{Axis, Filling, Geometry, Stamp, Validity},
 };
-use crate::{Error, Result, samples::RawShape};
+use crate::{
+    Error, Result,
+    array::time::{self, Timestamp},
+    samples::RawShape,
+};
 
 /// Bytes that are read at once: so many stay in a processor's cache until they are copied.
 const CHUNK: usize = 512 << 10;
@@ -559,7 +562,7 @@ impl<F: Framing> Recording<RawShape> for Frames<F> {
             }
             (None, _) => return None,
         };
-        moment::of_day(day, second.rem_euclid(86_400), fraction)
+        time::of_day(day, second.rem_euclid(86_400), fraction)
     }
 
     fn facts(&self) -> Vec<(&'static str, String)> {

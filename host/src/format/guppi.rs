@@ -34,11 +34,13 @@ use std::{
 
 use rayon::prelude::*;
 
-use super::{
-    Block, Options, Pace, Recording, Timestamp, array::Channels, input::read_rows, moment,
-};
+use super::{Block, Options, Pace, Recording, input::read_rows};
 use crate::{
     Encoding, Error, Layout, Result,
+    array::{
+        file::Channels,
+        time::{self, Timestamp},
+    },
     samples::{Missing, RawEncoding, RawLayout, RawShape, Shape},
 };
 
@@ -278,7 +280,7 @@ impl<S: Copy + Send> Recording<S> for Guppi<S> {
         }
         let packets = packet as f64 / self.header.packets_per_block? as f64;
         let times = packets * (self.header.times - self.header.overlap) as f64;
-        moment::later(start, times * self.pace.interval?)
+        time::later(start, times * self.pace.interval?)
     }
 
     fn frequencies(&self) -> Option<Channels> {
@@ -423,7 +425,7 @@ impl Header {
         Ok(Self {
             bits,
             start: start.and_then(|(first, second)| {
-                moment::later(moment::of_day(day(first)?, 0, 0)?, seconds(second + offset)?)
+                time::later(time::of_day(day(first)?, 0, 0)?, seconds(second + offset)?)
             }),
             frequencies: number("OBSFREQ").zip(number("OBSBW")).and_then(|(centre, width)| {
                 Channels::of_band(1e6 * centre, 1e6 * width, all_channels / antennas)

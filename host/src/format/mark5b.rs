@@ -13,12 +13,14 @@
 //! Source: Mark 5B User's Manual, Haystack Observatory, 2006; Mark 5 Memo 19.
 
 use super::{
-    Options, Timestamp,
+    Options,
     frames::{Fault, Framing},
-    moment,
     placing::{Geometry, Stamp, Validity},
 };
-use crate::samples::RawEncoding;
+use crate::{
+    array::time::{self, Timestamp},
+    samples::RawEncoding,
+};
 
 /// The first word of a frame.
 pub(super) const SYNC: [u8; 4] = 0xabad_deed_u32.to_le_bytes();
@@ -126,7 +128,7 @@ impl Framing for Mark5b {
     }
 
     fn first_day(&self) -> Option<i64> {
-        let near = moment::day(self.near?);
+        let near = time::day(self.near?);
         Some((near - self.day + 500).div_euclid(1000) * 1000)
     }
 

@@ -12,20 +12,20 @@ use std::{
 
 use crate::{
     Encoding, Error, Layout, Result,
+    array::{TOLERANCE, file::Channels},
     device::{Gpu, HostBytes},
     samples::{CountShape, Extents, Missing, RawLayout, Samples, Shape, missing_within},
 };
 use input::Input;
 
 mod ahead;
-pub mod array;
 mod bits;
+mod complete;
 mod dada;
 mod frames;
 pub mod guppi;
 mod input;
 mod mark5b;
-mod moment;
 pub mod npy;
 pub(crate) mod placing;
 mod planes;
@@ -36,13 +36,14 @@ pub mod uvh5;
 pub mod vdif;
 
 pub use crate::{
+    array::{
+        file as array,
+        time::{Timestamp, later, moment},
+    },
     partial::{PartialFile, abandon_partial_files, folder, is_stream, resolve},
     samples::RawShape,
 };
 pub use ahead::ReadAhead;
-pub use jiff::Timestamp;
-pub(crate) use moment::parse as parse_moment;
-pub use moment::{later, moment};
 pub(crate) use planes::Words;
 pub use raw::{AnyRecording, open_any, open_raw};
 
@@ -70,7 +71,7 @@ pub trait Recording<S = Shape>: Send {
     }
 
     /// Frequencies of the channels, where the file says so.
-    fn frequencies(&self) -> Option<array::Channels> {
+    fn frequencies(&self) -> Option<Channels> {
         None
     }
 
@@ -307,9 +308,6 @@ fn channels_of(files: Recognised, options: Options) -> Result<Box<dyn Recording>
         }
     })
 }
-
-/// Largest relative difference of two numbers that say the same.
-const TOLERANCE: f64 = 1e-9;
 
 /// How far apart the times of a recording are.
 #[derive(Clone, Debug, Default)]

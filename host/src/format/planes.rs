@@ -5,9 +5,10 @@
 
 use std::path::PathBuf;
 
-use super::{Block, Options, Recording, Timestamp, array, bits, frames::Frames, vdif::Vdif};
+use super::{Block, Options, Recording, bits, frames::Frames, vdif::Vdif};
 use crate::{
     Encoding, Error, Layout, Result,
+    array::{file::Channels, time::Timestamp},
     samples::{Missing, RawEncoding, RawShape, Shape},
 };
 
@@ -135,7 +136,7 @@ impl Recording for Planes {
         self.raw.start()
     }
 
-    fn frequencies(&self) -> Option<array::Channels> {
+    fn frequencies(&self) -> Option<Channels> {
         self.raw.frequencies()
     }
 

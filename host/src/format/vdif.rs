@@ -19,15 +19,16 @@ use std::{borrow::Cow, path::Path};
 use jiff::{civil, tz::TimeZone};
 
 use super::{
-    Format, Options, Recognised, Recording, Timestamp,
+    Format, Options, Recognised, Recording,
     frames::{Fault, Frames, Framing},
     input::Input,
-    mark5b, moment,
+    mark5b,
     placing::{Geometry, Stamp, Validity},
     recognise,
 };
 use crate::{
     Error, Result,
+    array::time::{self, Timestamp},
     partial::PartialFile,
     samples::{RawEncoding, RawShape},
 };
@@ -142,7 +143,7 @@ impl Header {
 
     /// Seconds since the first Modified Julian Day.
     pub(crate) fn second(&self) -> i64 {
-        moment::day(reference(self.epoch)) * SECONDS_PER_DAY + i64::from(self.seconds)
+        time::day(reference(self.epoch)) * SECONDS_PER_DAY + i64::from(self.seconds)
     }
 
     /// Whether a frame may follow that of `self` in a recording: apart from the station and the meaning of
@@ -179,7 +180,7 @@ pub fn thread(frame: &[u8]) -> usize {
 
 /// Seconds from the first Modified Julian Day to a moment, without the parts of a second.
 pub(crate) fn second_of(moment: Timestamp) -> i64 {
-    moment::day(moment) * SECONDS_PER_DAY + moment.as_second().rem_euclid(SECONDS_PER_DAY)
+    time::day(moment) * SECONDS_PER_DAY + moment.as_second().rem_euclid(SECONDS_PER_DAY)
 }
 
 /// A whole frame, by itself: its header, and its samples in VDIF's order; [`None`] where bytes are none.
@@ -568,7 +569,7 @@ mod tests {
         assert_eq!((header.complex, header.legacy, header.invalid), (false, false, false));
         assert_eq!((header.extended_version(), header.rate()), (Some(3), Some(32e6)));
         assert_eq!(header.station(), "0xfffc");
-        let start = moment::of_day(0, header.second(), 0).unwrap();
+        let start = time::of_day(0, header.second(), 0).unwrap();
         assert_eq!(start.to_string(), "2014-06-16T05:56:07Z");
     }
 

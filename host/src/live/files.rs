@@ -8,11 +8,12 @@ use serde::Serialize;
 use super::LiveDump;
 use crate::{
     Error, Result,
+    array::{
+        file::Array,
+        time::{Timestamp, later},
+    },
     correlate::{ValidCounts, baselines},
     format::{
-        Timestamp,
-        array::Array,
-        later,
         npy::{Dtype, Writer},
         uvh5,
     },

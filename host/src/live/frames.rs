@@ -10,9 +10,9 @@ use super::{
 };
 use crate::{
     Error, Result,
+    array::time::Timestamp,
     device::host,
     format::{
-        Timestamp,
         placing::{Axis, Filling, Geometry, Stamp, Validity},
         vdif::{self, Header},
     },

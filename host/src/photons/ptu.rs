@@ -7,8 +7,9 @@ use super::{
 };
 use crate::{
     Error, Result,
+    array::time::Timestamp,
     format::{
-        Block, Timestamp,
+        Block,
         ptu::{CHANNELS, Event, Kind, RECORD, Reader, SYNC, Survey, Words, channel_name, of_words},
     },
     samples::CountShape,

@@ -2,7 +2,8 @@
 
 use crate::{
     Result,
-    format::{Block, Recording, Timestamp, read_past},
+    array::time::Timestamp,
+    format::{Block, Recording, read_past},
     samples::CountShape,
 };
 

@@ -30,10 +30,12 @@ use serde::Serialize;
 
 use crate::{
     Encoding, Error, Layout, Result,
-    beamform::{Pointing, SPEED_OF_LIGHT},
+    array::{
+        file::{Antenna, Array, Channels, Input, Polarisation},
+        pointing::{Pointing, SPEED_OF_LIGHT},
+    },
     device::host,
     format::{
-        array::{Antenna, Array, Channels, Input, Polarisation},
         description,
         npy::{Dtype, Writer},
     },

@@ -32,10 +32,14 @@ use serde_json::{Value, json};
 use super::{GEOMETRY_STREAM, random, write_description};
 use crate::{
     Encoding, Error, Result,
-    delays::{DelayModel, Geometric, Polynomials},
+    array::{
+        file::{Antenna, Array, Field, Input, Location, PhaseCenter, Polarisation},
+        geometric::Geometric,
+        polynomials::Polynomials,
+    },
+    channelise::delays::DelayModel,
     device::host,
     format::{
-        array::{self, Antenna, Array, Input, Location, PhaseCenter, Polarisation},
         description,
         npy::{self, Dtype},
         vdif,
@@ -451,7 +455,7 @@ impl Output {
         let RawSimulation { inputs, encoding, layout, rate, .. } = *simulation;
         let Some(dtype) = element(encoding) else {
             let start = simulation.array.start.ok_or_else(|| {
-                simulation.array.lacks(&[array::Field::Start], "the times of VDIF's frames")
+                simulation.array.lacks(&[Field::Start], "the times of VDIF's frames")
             })?;
             return Ok(Self::Vdif(vdif::Writer::create(path, inputs, encoding, rate, start)?));
         };

@@ -15,19 +15,20 @@ use rust_hdf5::{
     types::{CompoundType, HBool},
 };
 
-use super::array::{Antenna, Array, Field, PhaseCenter, Polarisation};
 use crate::{
     Error, Result,
+    array::{
+        file::{Antenna, Array, Field, PhaseCenter, Polarisation},
+        sky::{Apparent, Moment, Site},
+    },
     correlate::{ValidCounts, Visibilities},
     partial::PartialFile,
     samples::Shape,
 };
 use products::{Products, Source};
-use sky::{Apparent, Moment, Site};
 
 mod products;
 mod reader;
-mod sky;
 
 pub use reader::Reader;
 

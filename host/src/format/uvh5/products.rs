@@ -1,8 +1,8 @@
 //! Which visibility of the correlator is which baseline and polarisation of the file.
 
 use crate::{
+    array::file::{Input, Polarisation},
     correlate::baseline,
-    format::array::{Input, Polarisation},
 };
 
 /// Where a number of the file comes from.

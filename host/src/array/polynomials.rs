@@ -5,8 +5,12 @@ use std::{fs, path::Path};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use super::{DelayModel, moment::Moment};
-use crate::{Error, Result, format::parse_moment, partial::PartialFile};
+use crate::{
+    Error, Result,
+    array::{tai::Moment, time::parse_moment},
+    channelise::delays::DelayModel,
+    partial::PartialFile,
+};
 
 /// Piecewise polynomials, a list of pieces for each input.
 ///

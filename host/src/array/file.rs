@@ -8,14 +8,17 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{Recording, TOLERANCE, parse_moment};
-use crate::{Error, Result, beamform::Pointing};
+use super::{
+    TOLERANCE,
+    pointing::Pointing,
+    time::{Timestamp, parse_moment},
+};
+use crate::error::{Error, Result};
 
 /// Largest difference of two frequencies that say the same, in widths of a channel: headers round.
-const ROUNDED: f64 = 0.01;
+pub(crate) const ROUNDED: f64 = 0.01;
 
 /// What is known of an array and of a recording of it.
 ///
@@ -205,48 +208,6 @@ impl Array {
         fields.check()
     }
 
-    /// Takes over what a recording of `channels` channels says of its times and frequencies and the array
-    /// does not. Returns where the two contradict each other: there the array counts.
-    pub fn complete<S>(&mut self, recording: &dyn Recording<S>, channels: usize) -> Vec<Error> {
-        let mut faults = Vec::new();
-        let interval = recording.interval();
-        if let Some(interval) = interval {
-            let seconds = *self.sample_time.get_or_insert(interval);
-            if (seconds - interval).abs() > TOLERANCE * interval {
-                faults.push(self.error(format_args!(
-                    "\"sample_time\" {seconds} s, where the recording has {interval} s: the former counts"
-                )));
-            }
-        }
-        if let Some(start) = recording.start() {
-            let begin = *self.start.get_or_insert(start);
-            let seconds = begin.duration_since(start).as_secs_f64();
-            // Headers round to a sample.
-            if seconds.abs() > interval.unwrap_or(1e-6) {
-                faults.push(self.error(format_args!(
-                    "\"start\" {begin}, where the recording has {start}: the former counts"
-                )));
-            }
-        }
-        if let Some(said) = recording.frequencies() {
-            let listed = self.channels.get_or_insert_with(|| said.clone());
-            let width = listed.width(0).map_or(1.0, f64::abs);
-            let said = Self { channels: Some(said), ..Self::default() };
-            // Those of another number of channels are refused where they are needed.
-            if let (Ok(listed), Ok(said)) = (self.frequencies(channels), said.frequencies(channels))
-                && let Some(channel) =
-                    (0..channels).find(|&c| (listed[c] - said[c]).abs() > ROUNDED * width)
-            {
-                faults.push(self.error(format_args!(
-                    "frequency {} Hz of channel {channel}, where the recording has {} Hz: the former \
-                     counts",
-                    listed[channel], said[channel]
-                )));
-            }
-        }
-        faults
-    }
-
     /// An error about the array.
     pub fn error(&self, reason: impl fmt::Display) -> Error {
         match &self.path {
@@ -335,7 +296,7 @@ impl Array {
 impl Channels {
     /// `channels` channels side by side in a band of a centre and a width, hertz, the width negative where
     /// they descend; [`None`] of what is no band.
-    pub(super) fn of_band(centre: f64, band: f64, channels: u64) -> Option<Self> {
+    pub(crate) fn of_band(centre: f64, band: f64, channels: u64) -> Option<Self> {
         let width = band / channels as f64;
         let first = centre - (band - width) / 2.0;
         (first.is_finite() && width.is_normal()).then_some(Self::Even { first, width })

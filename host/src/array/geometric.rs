@@ -27,11 +27,15 @@ use sofars::{
     vm::s2c,
 };
 
-use super::{DelayModel, Piece, Polynomials, moment::Moment};
 use crate::{
     Error, Result,
-    beamform::SPEED_OF_LIGHT,
-    format::array::{Array, Field, Location},
+    array::{
+        file::{Array, Field, Location},
+        pointing::SPEED_OF_LIGHT,
+        polynomials::{Piece, Polynomials},
+        tai::Moment,
+    },
+    channelise::delays::DelayModel,
 };
 
 /// Radians per second by which Earth turns (the derivative of its rotation angle).

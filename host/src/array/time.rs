@@ -1,8 +1,9 @@
 //! Moments, as headers and people give them.
 
-use jiff::{SignedDuration, Timestamp, civil::DateTime, tz::TimeZone};
+pub use jiff::Timestamp;
+use jiff::{SignedDuration, civil::DateTime, tz::TimeZone};
 
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 
 /// The Modified Julian Day 1970-01-01.
 const UNIX_DAY: i64 = 40_587;
@@ -25,11 +26,11 @@ const DAY: i64 = 86_400;
 /// # Errors
 /// [`Error::Invalid`] when it is none.
 pub fn moment(text: &str) -> Result<Timestamp> {
-    parse(text).map_err(Error::invalid)
+    parse_moment(text).map_err(Error::invalid)
 }
 
 /// [`moment`], or what is wrong with it.
-pub(crate) fn parse(text: &str) -> Result<Timestamp, String> {
+pub(crate) fn parse_moment(text: &str) -> Result<Timestamp, String> {
     understand(text.trim()).ok_or_else(|| {
         format!("{text:?}: expected UTC in ISO 8601, as in \"2026-03-01T12:00:00.5Z\"")
     })
@@ -63,7 +64,7 @@ pub fn later(moment: Timestamp, seconds: f64) -> Option<Timestamp> {
 }
 
 /// The moment `seconds` and `picoseconds` after the start of a Modified Julian Day, to the nanosecond.
-pub(super) fn of_day(day: i64, seconds: i64, picoseconds: u64) -> Option<Timestamp> {
+pub(crate) fn of_day(day: i64, seconds: i64, picoseconds: u64) -> Option<Timestamp> {
     let seconds = day.checked_sub(UNIX_DAY)?.checked_mul(DAY)?.checked_add(seconds)?;
     let start = Timestamp::from_second(seconds).ok()?;
     let nanoseconds = i64::try_from(picoseconds.saturating_add(500) / 1000).ok()?;
@@ -71,7 +72,7 @@ pub(super) fn of_day(day: i64, seconds: i64, picoseconds: u64) -> Option<Timesta
 }
 
 /// The Modified Julian Day of a moment.
-pub(super) fn day(moment: Timestamp) -> i64 {
+pub(crate) fn day(moment: Timestamp) -> i64 {
     moment.as_second().div_euclid(DAY) + UNIX_DAY
 }
 

@@ -12,7 +12,7 @@ use sofars::{
     ts::{taitt, utctai, utcut1},
 };
 
-use crate::format::array::{Location, PhaseCenter};
+use crate::array::file::{Location, PhaseCenter};
 
 /// SOFA's number of the ellipsoid WGS84.
 const WGS84: i32 = 1;
@@ -27,11 +27,11 @@ const DAY: f64 = 86_400.0;
 
 /// A Julian date in UTC, in two parts.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Moment(f64, f64);
+pub(crate) struct Moment(f64, f64);
 
 impl Moment {
     /// The moment `seconds` after `start`; [`None`] outside of 1972 to 2100.
-    pub(super) fn after(start: Timestamp, seconds: f64) -> Option<Self> {
+    pub(crate) fn after(start: Timestamp, seconds: f64) -> Option<Self> {
         let whole = seconds.floor();
         let second = start.as_second().checked_add(whole as i64)?;
         let fraction = f64::from(start.subsec_nanosecond()) * 1e-9 + (seconds - whole);
@@ -42,14 +42,14 @@ impl Moment {
         Some(Self(UNIX_0 + day as f64, (second as f64 + fraction) / DAY))
     }
 
-    pub(super) fn julian_date(self) -> f64 {
+    pub(crate) fn julian_date(self) -> f64 {
         self.0 + self.1
     }
 }
 
 /// A place on Earth from which the sky is seen.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Site {
+pub(crate) struct Site {
     /// Radians.
     pub latitude: f64,
     longitude: f64,
@@ -60,7 +60,7 @@ pub(super) struct Site {
 
 /// Where a phase centre is at a moment, in radians.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Apparent {
+pub(crate) struct Apparent {
     pub ra: f64,
     pub dec: f64,
     /// Angle of the frame of the catalogue.
@@ -69,7 +69,7 @@ pub(super) struct Apparent {
 
 impl Site {
     /// The site; [`None`] where there is no such place.
-    pub(super) fn new(location: &Location, dut1: f64) -> Option<Self> {
+    pub(crate) fn new(location: &Location, dut1: f64) -> Option<Self> {
         let Location { latitude, longitude, altitude } = *location;
         let [longitude, latitude] = [longitude, latitude].map(f64::to_radians);
         gd2gc(WGS84, longitude, latitude, altitude).ok()?;
@@ -77,7 +77,7 @@ impl Site {
     }
 
     /// From east, north and up to the axes of ITRS.
-    pub(super) fn to_earth(self, [east, north, up]: [f64; 3]) -> [f64; 3] {
+    pub(crate) fn to_earth(self, [east, north, up]: [f64; 3]) -> [f64; 3] {
         let (sin_lon, cos_lon) = self.longitude.sin_cos();
         let (sin_lat, cos_lat) = self.latitude.sin_cos();
         let outward = cos_lat * up - sin_lat * north;
@@ -89,7 +89,7 @@ impl Site {
     }
 
     /// Local apparent sidereal time in radians; [`None`] where SOFA does not know the moment.
-    pub(super) fn sidereal_time(self, moment: Moment) -> Option<f64> {
+    pub(crate) fn sidereal_time(self, moment: Moment) -> Option<f64> {
         let (tai, tai_fraction) = utctai(moment.0, moment.1).ok()?;
         let tt = taitt(tai, tai_fraction).ok()?;
         let ut1 = utcut1(moment.0, moment.1, self.dut1).ok()?;
@@ -98,7 +98,7 @@ impl Site {
     }
 
     /// Where `center` is; [`None`] where SOFA does not know the moment.
-    pub(super) fn apparent(self, center: &PhaseCenter, moment: Moment) -> Option<Apparent> {
+    pub(crate) fn apparent(self, center: &PhaseCenter, moment: Moment) -> Option<Apparent> {
         let Self { latitude, longitude, altitude, dut1 } = self;
         let [ra, dec] = [center.ra, center.dec].map(f64::to_radians);
         let (.., dec, ra, origin) = atco13(
@@ -129,7 +129,7 @@ impl Site {
     }
 
     /// u, v and w, in metres, of a baseline in ITRS for a phase centre at a sidereal time.
-    pub(super) fn uvw(
+    pub(crate) fn uvw(
         self,
         baseline: [f64; 3],
         apparent: &Apparent,
