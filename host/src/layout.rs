@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 
 /// Order of the axes of a block of samples, slowest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

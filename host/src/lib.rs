@@ -6,7 +6,7 @@
 
 #![cfg_attr(not(any(cuda, feature = "sim")), allow(dead_code, reason = "nothing drives a GPU"))]
 
-mod array;
+pub(crate) mod array;
 pub mod autocorrelate;
 pub mod beamform;
 pub mod channelise;
@@ -19,23 +19,24 @@ pub mod delays {
     };
 }
 pub mod device;
-mod error;
+pub(crate) mod error;
 pub mod format;
-mod kernel;
-mod layout;
+pub(crate) mod kernels;
+pub(crate) mod layout;
 pub mod live;
-mod partial;
+pub(crate) mod named;
+pub(crate) mod partial;
 pub mod photons;
-mod place;
 pub mod quantise;
 pub mod reorder;
 pub mod run;
-mod sample;
+pub(crate) mod sample;
 pub mod samples;
 pub mod shift;
 pub mod simulate;
-mod split;
-mod stream;
+pub(crate) mod split;
+pub(crate) mod stream;
+pub mod tuning;
 
 pub use autocorrelate::Autocorrelator;
 pub use beamform::Beamformer;

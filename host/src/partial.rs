@@ -9,7 +9,7 @@ use std::{
 
 use tempfile::TempPath;
 
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 
 /// Names of the process's standard output.
 const STDOUT: [&str; 3] = ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"];

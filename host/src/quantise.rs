@@ -46,8 +46,9 @@ use num_complex::Complex;
 use rayon::prelude::*;
 
 use crate::{
-    Encoding, Error, Result,
-    device::{Gpu, Stream},
+    device::gpu::{Gpu, Stream},
+    error::{Error, Result},
+    sample::Encoding,
 };
 
 /// Bits that a quantised real or imaginary part may have.

@@ -14,9 +14,14 @@ use corrust_gpu::abi::{
 };
 
 use crate::{
-    Encoding, Layout, Result,
-    device::{Gpu, Stream},
-    samples::{Element, Extents, Samples},
+    device::gpu::{Gpu, Stream},
+    error::Result,
+    layout::Layout,
+    sample::Encoding,
+    samples::{
+        extents::{Element, Extents},
+        view::Samples,
+    },
 };
 
 /// Bytes that native rows are aligned to.

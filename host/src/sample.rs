@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 
 /// Encoding of one complex voltage sample, or of a word of several times. Every bit pattern is legal and
 /// computed exactly.

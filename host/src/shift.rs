@@ -8,9 +8,10 @@ use corrust_gpu::abi::{
 };
 
 use crate::{
-    Layout, Result,
-    device::{Gpu, Stream},
-    samples::{Extents, Samples},
+    device::gpu::{Gpu, Stream},
+    error::Result,
+    layout::Layout,
+    samples::{extents::Extents, view::Samples},
 };
 
 /// Samples in device memory that follow each other, both in the order of one layout without gaps.

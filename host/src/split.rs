@@ -5,9 +5,10 @@
 use std::{ops::Range, panic::resume_unwind, sync::Arc, thread};
 
 use crate::{
-    Error, Layout, Result,
-    device::Gpu,
-    samples::{Memory, Samples},
+    device::gpu::Gpu,
+    error::{Error, Result},
+    layout::Layout,
+    samples::{extents::Memory, view::Samples},
 };
 
 /// The parts of a plan.

@@ -28,7 +28,6 @@ use sofars::{
 };
 
 use crate::{
-    Error, Result,
     array::{
         file::{Array, Field, Location},
         pointing::SPEED_OF_LIGHT,
@@ -36,6 +35,7 @@ use crate::{
         tai::Moment,
     },
     channelise::delays::DelayModel,
+    error::{Error, Result},
 };
 
 /// Radians per second by which Earth turns (the derivative of its rotation angle).

@@ -15,7 +15,7 @@ pub mod polynomials;
 pub(crate) mod sky;
 pub(crate) mod tai;
 pub mod time;
-mod weights;
+pub(crate) mod weights;
 
 pub use geometric::{EarthOrientation, Geometric};
 pub use pointing::{Pointing, SPEED_OF_LIGHT, delays};

@@ -6,9 +6,9 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use crate::{
-    Error, Result,
     array::{tai::Moment, time::parse_moment},
     channelise::delays::DelayModel,
+    error::{Error, Result},
     partial::PartialFile,
 };
 

@@ -7,7 +7,7 @@ use super::{
     pointing::{Pointing, delays},
 };
 use crate::{
-    beamform::weights,
+    beamform::weights::weights,
     error::{Error, Result},
 };
 

@@ -2,8 +2,10 @@
 
 use ndarray::Array2;
 
-use super::Sums;
-use crate::{Error, Result};
+use crate::{
+    autocorrelate::curve::Sums,
+    error::{Error, Result},
+};
 
 /// Standard errors of `g` from blocks of a stream, equally long.
 ///

@@ -13,8 +13,17 @@
 
 use rayon::prelude::*;
 
-use super::{Backend, Kernel, Scheme, Shape, State};
-use crate::{Layout, Result, samples::Samples};
+use crate::{
+    autocorrelate::{
+        backend::Backend,
+        shape::{Scheme, Shape},
+        state::State,
+    },
+    error::Result,
+    kernels::autocorrelate::Kernel,
+    layout::Layout,
+    samples::view::Samples,
+};
 
 /// Bytes of counts that are brought together at once where they cannot be read as they lie.
 const PIECE_BYTES: usize = 16 << 20;

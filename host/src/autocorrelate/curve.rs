@@ -2,8 +2,14 @@
 
 use ndarray::Array2;
 
-use super::{Point, Scheme, Shape, State, shape::First};
-use crate::{Error, Result};
+use super::shape::First;
+use crate::{
+    autocorrelate::{
+        shape::{Point, Scheme, Shape},
+        state::State,
+    },
+    error::{Error, Result},
+};
 
 /// All sums of a stream.
 ///

@@ -24,12 +24,20 @@ use corrust_gpu::abi::autocorrelate::{
     WARP_LAGS, history, role, row_bytes,
 };
 
-use super::{Backend, Kernel, Scheme, Shape, State, SumsMut};
 use crate::{
-    Error, Layout, Result,
-    device::{Buffer, Gpu, Rows, Stream, TensorMap, tuning::Autocorrelate},
-    samples::{Memory, Samples},
-    stream::{Feeder, Maps, PIECE_BYTES},
+    autocorrelate::{
+        backend::Backend,
+        shape::{Scheme, Shape},
+        state::State,
+        sums_mut::SumsMut,
+    },
+    device::gpu::{Buffer, Gpu, Rows, Stream, TensorMap},
+    error::{Error, Result},
+    kernels::autocorrelate::Kernel,
+    layout::Layout,
+    samples::{extents::Memory, view::Samples},
+    stream::{Feeder, PIECE_BYTES, maps::Maps},
+    tuning::autocorrelate::Autocorrelate,
 };
 
 /// Most bytes of counts that are brought to the device at a time.

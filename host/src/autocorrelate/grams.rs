@@ -24,13 +24,29 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
-use super::{Backend, Kernel, Scheme, Shape, State, SumsMut};
 use crate::{
-    Correlator, Encoding, Layout, Result,
-    correlate::{self, Dump, baseline, baselines},
-    device::{Buffer, DeviceSlice, Gpu, Rows, Stream},
+    autocorrelate::{
+        backend::Backend,
+        shape::{Scheme, Shape},
+        state::State,
+        sums_mut::SumsMut,
+    },
+    correlate::{
+        self,
+        baselines::{baseline, baselines},
+        plan::Correlator,
+        visibilities::Dump,
+    },
+    device::gpu::{Buffer, DeviceSlice, Gpu, Rows, Stream},
+    error::Result,
+    kernels::autocorrelate::Kernel,
+    layout::Layout,
     reorder::{Native, ROW_ALIGNMENT, ToNative, Variant},
-    samples::{Element, Extents, Samples},
+    sample::Encoding,
+    samples::{
+        extents::{Element, Extents},
+        view::Samples,
+    },
     stream::Feeder,
 };
 

@@ -2,7 +2,7 @@
 
 use rayon::prelude::*;
 
-use super::Shape;
+use crate::autocorrelate::shape::Shape;
 
 /// Sensors whose counts are added together: as many bytes as a cache line.
 const TILE: usize = 64;

@@ -4,12 +4,28 @@ use std::{borrow::Cow, sync::Arc};
 
 use rayon::prelude::*;
 
-use super::{Backend, Kernel, Scheme, Shape, State, Sums, SumsMut, backend, head::Head};
+use super::{cpu::Cpu, gpu::GpuBackend, grams::Grams, head::Head, split::Split};
 use crate::{
-    Device, Devices, Error, Layout, Result,
-    device::Gpu,
-    place::{Place, place_setters},
-    samples::{Element, Extents, Feed, Memory, Samples},
+    autocorrelate::{
+        backend::Backend,
+        curve::Sums,
+        shape::{Scheme, Shape},
+        state::State,
+        sums_mut::SumsMut,
+    },
+    device::{Device, gpu::Gpu, several::Devices},
+    error::{Error, Result},
+    kernels::autocorrelate::Kernel,
+    layout::Layout,
+    samples::{
+        extents::{Element, Extents, Memory},
+        feed::Feed,
+        view::Samples,
+    },
+    tuning::{
+        Tuning,
+        place::{Place, place_setters},
+    },
 };
 
 /// Bytes of a stream's first counts that are copied from a GPU at a time.
@@ -465,5 +481,29 @@ impl Autocorrelator {
         state.wide = self.wide;
         state.head.clone_from(&self.head);
         Ok(())
+    }
+}
+
+/// The backend on some GPUs, or on the CPU where there is none, continuing from `state`.
+fn backend(
+    state: State,
+    gpus: Vec<Arc<dyn Gpu>>,
+    kernel: Kernel,
+    tuning: Option<&Tuning>,
+) -> Result<Box<dyn Backend>> {
+    let on = |gpu: Arc<dyn Gpu>, state| -> Result<Box<dyn Backend>> {
+        if Grams::takes(&gpu, &state, kernel)? {
+            return Ok(Box::new(Grams::new(gpu, state)?));
+        }
+        let tuned = Tuning::or_of(tuning, gpu.facts())?.autocorrelate;
+        Ok(Box::new(GpuBackend::new(gpu, state, kernel, tuned)?))
+    };
+    match &gpus[..] {
+        [gpu] => on(gpu.clone(), state),
+        [_, _, ..] => Ok(Box::new(Split::new(gpus, state, on)?)),
+        [] if kernel == Kernel::Auto => Ok(Box::new(Cpu::new(state))),
+        [] => Err(Error::invalid(format!(
+            "kernel {kernel} does not run on a CPU: expected kernel auto"
+        ))),
     }
 }

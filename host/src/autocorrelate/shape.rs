@@ -2,7 +2,7 @@
 
 use std::{fmt, ops::RangeInclusive, str::FromStr};
 
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 
 /// Most groups: a bin of the last one holds `255 * 2^23 < 2^31`.
 pub const MAX_GROUPS: usize = 24;

@@ -3,8 +3,15 @@
 
 use std::{ops::Range, sync::Arc};
 
-use super::{Backend, Kernel, Shape, State, SumsMut};
-use crate::{Layout, Result, device::Gpu, samples::Samples, split::Parts};
+use crate::{
+    autocorrelate::{backend::Backend, shape::Shape, state::State, sums_mut::SumsMut},
+    device::gpu::Gpu,
+    error::Result,
+    kernels::autocorrelate::Kernel,
+    layout::Layout,
+    samples::view::Samples,
+    split::Parts,
+};
 
 /// The state of a stream, each row of which is on one of the GPUs.
 pub(super) struct Split {

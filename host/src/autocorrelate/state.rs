@@ -4,8 +4,12 @@ use std::{fs, ops::Range, path::Path};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Shape, head::Head};
-use crate::{Error, Result, partial::PartialFile};
+use super::head::Head;
+use crate::{
+    autocorrelate::shape::Shape,
+    error::{Error, Result},
+    partial::PartialFile,
+};
 
 /// Version of the files that states are saved to.
 const VERSION: u64 = 2;

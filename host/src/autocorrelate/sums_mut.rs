@@ -1,6 +1,6 @@
 //! Sums that stay in a GPU's memory.
 
-use crate::device::DeviceSliceMut;
+use crate::device::gpu::DeviceSliceMut;
 
 /// Room on a GPU for the sums of a stream.
 #[derive(Debug)]

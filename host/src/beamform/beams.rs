@@ -2,8 +2,7 @@
 
 use ndarray::{Array3, Array4, ArrayViewMut3, ArrayViewMut4, Axis};
 
-use super::Shape;
-use crate::device::DeviceSliceMut;
+use crate::{beamform::shape::Shape, device::gpu::DeviceSliceMut};
 
 /// Beams of a block of voltages.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -10,10 +10,17 @@
 use ndarray::Axis;
 use rayon::prelude::*;
 
-use super::{Backend, Beams, Kernel, Rounding, Shape, Weight, plan::unpack};
 use crate::{
-    Error, Layout, Result,
-    samples::{Gather, Samples},
+    beamform::{
+        backend::{Backend, Weight},
+        beams::Beams,
+        rounding::{Rounding, unpack},
+        shape::Shape,
+    },
+    error::{Error, Result},
+    kernels::beamform::Kernel,
+    layout::Layout,
+    samples::{gather::Gather, view::Samples},
 };
 
 /// Beams in a group: the lanes of a vector.

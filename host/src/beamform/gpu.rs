@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use corrust_gpu::{
     abi::{
-        self, Entry, Target,
+        self, Target,
         beamform::{
             BEAMFORMERS, Beam, Beamform, CHUNK_BYTES, CHUNK_DISHES, INCOHERENT_TIMES, Incoherent,
             LOW_NIBBLES, ROW_BEAMS, Tile, UNIT_TIMES, WARPGROUP_BEAMFORMERS, WarpgroupTile, pass,
@@ -26,12 +26,22 @@ use corrust_gpu::{
 };
 use rayon::prelude::*;
 
-use super::{Backend, Beams, BeamsMut, Kernel, Rounding, Shape, Weight, beams::Room};
+use super::beams::Room;
 use crate::{
-    Encoding, Error, Layout, Result,
-    device::{Buffer, Facts, Gpu, LockedBytes, Stream, Tuning, tuning},
-    samples::{Memory, Samples},
+    beamform::{
+        backend::{Backend, Weight},
+        beams::{Beams, BeamsMut},
+        rounding::Rounding,
+        shape::Shape,
+    },
+    device::gpu::{Buffer, Facts, Gpu, LockedBytes, Stream},
+    error::{Error, Result},
+    kernels::beamform::Kernel,
+    layout::Layout,
+    sample::Encoding,
+    samples::{extents::Memory, view::Samples},
     stream::{Feeder, PIECE_BYTES},
+    tuning::{self, Tuning},
 };
 
 /// Why what lies in a room is a slice.
@@ -657,17 +667,6 @@ impl Backend for GpuBackend {
     fn kernel(&self) -> Kernel {
         self.geometry.name
     }
-}
-
-/// The beamformers that tables tell of.
-pub(crate) fn tiles() -> impl Iterator<Item = Entry> {
-    let warpgroups = WARPGROUP_BEAMFORMERS.iter().map(|(kernel, _)| kernel.entry);
-    BEAMFORMERS.iter().map(|(kernel, _)| kernel.entry).chain(warpgroups)
-}
-
-/// Those for weights of any encoding that every GPU runs.
-pub(crate) fn tiles_of_every_gpu() -> impl Iterator<Item = Entry> {
-    BEAMFORMERS.iter().filter(|(_, tile)| !tile.int4).map(|(kernel, _)| kernel.entry)
 }
 
 /// The kernel that `kernel` names for a shape and weights of an encoding, or the quickest: of the tiles

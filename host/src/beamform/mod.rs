@@ -7,83 +7,20 @@
 //! Source: Smith, "CHORD 8-bit baseband beamformer" (2022), eq. 1. The note shifts twice, before and
 //! after its reduction over dishes (eqs. 19 and 25), and so loses bits; here the sum is shifted once.
 
-mod beams;
-mod cpu;
-mod gpu;
-mod kernel;
-mod plan;
-mod shape;
-mod split;
-mod weights;
+pub(crate) mod backend;
+pub(crate) mod beams;
+pub(crate) mod cpu;
+pub(crate) mod gpu;
+pub(crate) mod plan;
+pub(crate) mod rounding;
+pub(crate) mod shape;
+pub(crate) mod split;
+pub(crate) mod weights;
 
 pub use crate::array::{Pointing, SPEED_OF_LIGHT, delays};
+pub use crate::kernels::beamform::Kernel;
 pub use beams::{Beams, BeamsMut};
-pub(crate) use gpu::{tiles, tiles_of_every_gpu};
-pub use kernel::Kernel;
-pub use plan::{Beamformer, Builder, Rounding};
+pub use plan::{Beamformer, Builder};
+pub use rounding::Rounding;
 pub use shape::{MAX_DISHES, MAX_SHIFT, Shape, useful_operations};
 pub use weights::{noise_shift, weights};
-
-use std::sync::Arc;
-
-use crate::{
-    Encoding, Error, Result,
-    device::{Gpu, Tuning},
-    samples::Samples,
-};
-
-/// Complex int8 weight, `[real, imaginary]`.
-type Weight = [i8; 2];
-
-/// A place that forms beams: the CPU, a GPU, or the simulator.
-pub(crate) trait Backend: Send {
-    /// Replaces the weights, `[F][P][B][D]`.
-    fn set_weights(&mut self, weights: &[Weight]) -> Result<()>;
-
-    /// Replaces the shifts, `[F][P][B]`, each at most [`MAX_SHIFT`].
-    fn set_shifts(&mut self, shifts: &[u32]) -> Result<()>;
-
-    /// Forms the beams of `beams.times()` times of `ci4` voltages, a channel for each pair of a channel and
-    /// a polarisation: fills the samples, the counts, and the incoherent beam if `beams` has one.
-    fn beamform(&mut self, voltages: &Samples<'_>, beams: &mut Beams) -> Result<()>;
-
-    /// Enqueues the beams of voltages, samples `[B][F][P][T]` and added counts `[F][P][B]` to be left in
-    /// device memory.
-    fn beamform_device(&mut self, _voltages: &Samples<'_>, _room: &BeamsMut<'_>) -> Result<()> {
-        Err(Error::invalid(format!(
-            "{}: leaves beams in host memory, not in a GPU's",
-            self.device_name()
-        )))
-    }
-
-    /// Waits until everything enqueued is done.
-    fn wait(&mut self) -> Result<()> {
-        Ok(())
-    }
-
-    /// The device, as a person would name it.
-    fn device_name(&self) -> &str;
-
-    /// The kernel, never [`Kernel::Auto`].
-    fn kernel(&self) -> Kernel;
-}
-
-/// The backend on some GPUs, or on the CPU where there is none, for a kernel.
-fn backend(
-    shape: &Shape,
-    weights: Encoding,
-    rounding: Rounding,
-    gpus: Vec<Arc<dyn Gpu>>,
-    kernel: Kernel,
-    tuning: Option<&Tuning>,
-) -> Result<Box<dyn Backend>> {
-    let on = |gpu: Arc<dyn Gpu>, shape: &Shape| {
-        let tuning = Tuning::or_of(tuning, gpu.facts())?;
-        gpu::GpuBackend::new(gpu, shape, weights, rounding, (kernel, tuning))
-    };
-    match &gpus[..] {
-        [] => cpu::backend(shape, rounding, kernel),
-        [gpu] => Ok(Box::new(on(gpu.clone(), shape)?)),
-        _ => Ok(Box::new(split::Split::new(gpus, shape, on)?)),
-    }
-}

@@ -1,62 +1,32 @@
 //! The plan of a beamformer: built once, then fed any number of times.
 
-use std::{fmt, str::FromStr, sync::Arc};
+use std::sync::Arc;
 
 use bytemuck::NoUninit;
 
-use super::{Backend, Beams, BeamsMut, Kernel, MAX_SHIFT, Shape, Weight, backend};
-use crate::{
-    Devices, Encoding, Error, Layout, Result,
-    device::Gpu,
-    place::{Place, place_setters},
-    samples::{Feed, Samples},
+use super::{
+    cpu,
+    gpu::GpuBackend,
+    rounding::{Rounding, unpack},
+    split::Split,
 };
-
-/// How a sum is shifted down by `s` bits.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Rounding {
-    /// `nearest`: `(x + 2^(s-1)) >> s`, to the nearest multiple of `2^s`, halves upwards.
-    #[default]
-    Nearest,
-    /// `floor`: `x >> s`, as eq. 1 of the note has it.
-    Floor,
-}
-
-impl Rounding {
-    /// Both ways.
-    pub const ALL: [Self; 2] = [Self::Nearest, Self::Floor];
-
-    /// What is added to a sum before it is shifted by `shift`.
-    pub(super) const fn bias(self, shift: u32) -> i32 {
-        match self {
-            Self::Nearest if shift > 0 => 1 << (shift - 1),
-            _ => 0,
-        }
-    }
-}
-
-impl fmt::Display for Rounding {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Nearest => "nearest",
-            Self::Floor => "floor",
-        })
-    }
-}
-
-impl FromStr for Rounding {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        match text {
-            "nearest" => Ok(Self::Nearest),
-            "floor" => Ok(Self::Floor),
-            _ => {
-                Err(Error::invalid(format!("unknown rounding {text:?}: expected nearest or floor")))
-            }
-        }
-    }
-}
+use crate::{
+    beamform::{
+        backend::{Backend, Weight},
+        beams::{Beams, BeamsMut},
+        shape::{MAX_SHIFT, Shape},
+    },
+    device::{gpu::Gpu, several::Devices},
+    error::{Error, Result},
+    kernels::beamform::Kernel,
+    layout::Layout,
+    sample::Encoding,
+    samples::{feed::Feed, view::Samples},
+    tuning::{
+        Tuning,
+        place::{Place, place_setters},
+    },
+};
 
 /// What to beamform and where; see [`Beamformer::builder`].
 #[derive(Clone, Debug)]
@@ -369,7 +339,22 @@ impl Beamformer {
     }
 }
 
-/// The two's-complement nibbles of a byte, the high one first.
-pub(super) const fn unpack(byte: u8) -> [i8; 2] {
-    [byte as i8 >> 4, (byte << 4) as i8 >> 4]
+/// The backend on some GPUs, or on the CPU where there is none, for a kernel.
+fn backend(
+    shape: &Shape,
+    weights: Encoding,
+    rounding: Rounding,
+    gpus: Vec<Arc<dyn Gpu>>,
+    kernel: Kernel,
+    tuning: Option<&Tuning>,
+) -> Result<Box<dyn Backend>> {
+    let on = |gpu: Arc<dyn Gpu>, shape: &Shape| {
+        let tuning = Tuning::or_of(tuning, gpu.facts())?;
+        GpuBackend::new(gpu, shape, weights, rounding, (kernel, tuning))
+    };
+    match &gpus[..] {
+        [] => cpu::backend(shape, rounding, kernel),
+        [gpu] => Ok(Box::new(on(gpu.clone(), shape)?)),
+        _ => Ok(Box::new(Split::new(gpus, shape, on)?)),
+    }
 }

@@ -1,6 +1,6 @@
 //! Shapes of a beamformer and the checks on them.
 
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 
 /// The most dishes whose sums are exact: a component of `A * E` is at most `2 * 128 * 8` in
 /// magnitude, and the sum of 2^19 of them and half of 2^31, which rounding adds, would not fit in 32

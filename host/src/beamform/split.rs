@@ -2,8 +2,20 @@
 
 use std::sync::Arc;
 
-use super::{Backend, Beams, BeamsMut, Kernel, Shape, Weight, gpu::GpuBackend};
-use crate::{Layout, Result, device::Gpu, samples::Samples, split::Parts};
+use super::gpu::GpuBackend;
+use crate::{
+    beamform::{
+        backend::{Backend, Weight},
+        beams::{Beams, BeamsMut},
+        shape::Shape,
+    },
+    device::gpu::Gpu,
+    error::Result,
+    kernels::beamform::Kernel,
+    layout::Layout,
+    samples::view::Samples,
+    split::Parts,
+};
 
 /// A beamformer of which each channel is on one of the GPUs.
 pub(super) struct Split {

@@ -12,8 +12,11 @@ use std::f64::consts::TAU;
 use ndarray::{Array5, ArrayView2, Axis};
 use rayon::prelude::*;
 
-use super::MAX_SHIFT;
-use crate::{Error, Result, device::host};
+use crate::{
+    beamform::shape::MAX_SHIFT,
+    device::host,
+    error::{Error, Result},
+};
 
 /// Magnitude of a weight: the largest that int8 holds at every phase.
 const MAGNITUDE: f64 = 127.0;

@@ -22,11 +22,22 @@ use corrust_gpu::abi::{
 };
 use num_complex::Complex;
 
-use super::{Backend, Kernel, Setup, Shape, Spectra, SpectraMut, SpectrumEncoding, places::Batch};
+use super::places::Batch;
 use crate::{
-    Encoding, Error, Layout, Result,
-    device::{Buffer, Gpu, Rows, Stream},
-    samples::{Memory, RawEncoding, RawLayout, RawSamples},
+    channelise::{
+        backend::{Backend, Setup},
+        shape::{Shape, SpectrumEncoding},
+        spectra::{Spectra, SpectraMut},
+    },
+    device::gpu::{Buffer, Gpu, Rows, Stream},
+    error::{Error, Result},
+    kernels::channelise::Kernel,
+    layout::Layout,
+    sample::Encoding,
+    samples::{
+        extents::Memory,
+        raw::{RawEncoding, RawLayout, RawSamples},
+    },
     stream::{Feeder, LEAST_ROW, Parcel},
 };
 

@@ -4,8 +4,11 @@ use std::{fmt, ops::Range, sync::Arc};
 
 use corrust_gpu::abi::channelise::{MISSING, Place};
 
-use super::Shape;
-use crate::{Error, Result, channelise::delays::DelayModel, samples::Missing};
+use crate::{
+    channelise::{delays::DelayModel, shape::Shape},
+    error::{Error, Result},
+    samples::missing::Missing,
+};
 
 /// The most samples by which an input may be delayed or advanced.
 pub const MAX_DELAY_SAMPLES: i64 = 1 << 28;

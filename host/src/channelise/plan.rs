@@ -5,16 +5,32 @@ use std::sync::Arc;
 use num_complex::Complex;
 
 use super::{
-    Backend, Kernel, Setup, Shape, Spectra, SpectraMut, SpectrumEncoding, Window, backend,
+    cpu,
+    gpu::GpuBackend,
     places::{Batch, Delays, Places},
-    prototype::{normalise, prototype},
 };
 use crate::{
-    Devices, Encoding, Error, Layout, Result,
-    channelise::delays::DelayModel,
-    device::{Buffer, Gpu},
-    place::{Place, place_setters},
-    samples::{Feed, Memory, RawEncoding, RawLayout, RawSamples},
+    channelise::{
+        backend::{Backend, Setup},
+        delays::DelayModel,
+        prototype::{Window, normalise, prototype},
+        shape::{Shape, SpectrumEncoding},
+        spectra::{Spectra, SpectraMut},
+    },
+    device::{
+        gpu::{Buffer, Gpu},
+        several::Devices,
+    },
+    error::{Error, Result},
+    kernels::channelise::Kernel,
+    layout::Layout,
+    sample::Encoding,
+    samples::{
+        extents::Memory,
+        feed::Feed,
+        raw::{RawEncoding, RawLayout, RawSamples},
+    },
+    tuning::place::{Place, place_setters},
 };
 
 /// What to channelise and where; see [`Channeliser::builder`].
@@ -562,5 +578,14 @@ impl Channeliser {
                 Ok(samples)
             }
         }
+    }
+}
+
+/// The backend on a GPU, or on the CPU where there is none.
+fn backend(gpus: Vec<Arc<dyn Gpu>>, setup: &Setup<'_>) -> Result<Box<dyn Backend>> {
+    match &gpus[..] {
+        [] => cpu::backend(setup),
+        [gpu] => Ok(Box::new(GpuBackend::new(gpu.clone(), setup)?)),
+        _ => Err(Error::invalid(format!("{} GPUs for one F-engine: expected one", gpus.len()))),
     }
 }

@@ -5,7 +5,7 @@
 
 use std::{f64::consts::PI, fmt, str::FromStr};
 
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 
 /// The most that a Kaiser window's beta may be.
 const MAX_BETA: f64 = 100.0;

@@ -5,8 +5,10 @@ use std::f64::consts::TAU;
 use num_complex::Complex;
 use rayon::prelude::*;
 
-use super::{Builder, Channeliser};
-use crate::{Error, Result};
+use crate::{
+    channelise::plan::{Builder, Channeliser},
+    error::{Error, Result},
+};
 
 /// Bytes of tones that are channelised at once.
 const TONE_BYTES: usize = 256 << 20;

@@ -3,8 +3,10 @@
 use std::{fmt, ops::RangeInclusive, str::FromStr};
 
 use crate::{
-    Encoding, Error, Layout, Result,
-    samples::{RawEncoding, RawLayout},
+    error::{Error, Result},
+    layout::Layout,
+    sample::Encoding,
+    samples::raw::{RawEncoding, RawLayout},
 };
 
 /// Numbers of residues `K` that there may be: those of them that are `2^a` or `3 * 2^a`.

@@ -2,11 +2,17 @@
 
 use num_complex::Complex;
 
-use super::{Shape, SpectrumEncoding};
 use crate::{
-    Encoding, Error, Layout, Result,
-    device::{DeviceSliceMut, host},
-    samples::{Extents, Memory, Missing, Samples},
+    channelise::shape::{Shape, SpectrumEncoding},
+    device::{gpu::DeviceSliceMut, host},
+    error::{Error, Result},
+    layout::Layout,
+    sample::Encoding,
+    samples::{
+        extents::{Extents, Memory},
+        missing::Missing,
+        view::Samples,
+    },
 };
 
 /// Spectra that a block of raw samples completed.

@@ -7,7 +7,7 @@
 //! re S(i, j) = sum_t ones(a & b)      im S(i, j) = sum_t ones(a* & b)
 //! ```
 //!
-//! What these stand for, [`widen_ones`] knows: nothing else is needed, for an input's own ones are its
+//! [`widen_ones`] makes visibilities of them: nothing else is needed, for an input's own ones are its
 //! autocorrelation. Samples of two bits are two planes, each correlated with all as if it were an input.
 //!
 //! Words are multiplied as such where they are whole, of one gate, and no input misses them. Bits have no zero:
@@ -19,13 +19,26 @@ use std::{ops::Range, sync::Arc};
 use num_complex::Complex;
 use rayon::prelude::*;
 
-use super::{
-    Backend, DROP, Kernel, Setup, Visibilities, VisibilitiesMut, baseline, baselines, plain,
-};
 use crate::{
-    Encoding, Error, Layout, Result,
-    device::{Gpu, Tuning, host},
-    samples::{Extents, Memory, Missing, Samples, Shape},
+    correlate::{
+        backend::{Backend, Setup},
+        baselines::{baseline, baselines},
+        split::plain,
+        valid::DROP,
+        visibilities::{Visibilities, VisibilitiesMut},
+    },
+    device::{gpu::Gpu, host},
+    error::{Error, Result},
+    kernels::correlate::Kernel,
+    layout::Layout,
+    sample::Encoding,
+    samples::{
+        extents::{Extents, Memory},
+        missing::Missing,
+        shape::Shape,
+        view::Samples,
+    },
+    tuning::Tuning,
 };
 
 /// Bytes of a word, and the times in it.
@@ -349,52 +362,4 @@ impl Piece {
         let samples = Samples::dense(bytes[..].into(), Encoding::Ci8.into(), Layout::Cnt, *extents);
         samples.times(0..*held).missing(missing)
     }
-}
-
-/// What counts of ones over `times` times, of channels of `rows` rows, `planes` of them an input's, stand for:
-///
-/// ```text
-/// re V(p, q) = 2 T - 2 re D(p) - 2 re D(q) + 4 re S(p, q)
-/// im V(p, q) = 2 re D(p) - 4 im D(p) - 2 re D(q) + 4 im S(p, q)      D(p) = S(p, p)
-/// ```
-///
-/// and of two planes `V(i, j) = 4 V(2i, 2j) + 2 V(2i, 2j+1) + 2 V(2i+1, 2j) + V(2i+1, 2j+1)`.
-pub(super) fn widen_ones<N: Copy + Sync + Into<i64>>(
-    ones: &[Complex<N>],
-    (rows, planes): (usize, usize),
-    times: i64,
-    sums: &mut [Complex<i64>],
-) {
-    let inputs = rows / planes;
-    let channels = sums.par_chunks_exact_mut(baselines(inputs));
-    channels.zip(ones.par_chunks_exact(baselines(rows))).for_each(|(sums, ones)| {
-        let ones = |p: usize, q: usize| {
-            let Complex { re, im } = ones[baseline(p, q)];
-            Complex::<i64>::new(re.into(), im.into())
-        };
-        let own: Vec<_> = (0..rows).map(|row| ones(row, row)).collect();
-        let visibility = |p: usize, q: usize| {
-            let (of_row, of_column, both) = (own[p], own[q], ones(p, q));
-            Complex::new(
-                2 * (times - of_row.re - of_column.re) + 4 * both.re,
-                2 * (of_row.re - of_column.re) + 4 * (both.im - of_row.im),
-            )
-        };
-        let mut sums = sums.iter_mut();
-        for i in 0..inputs {
-            for (j, sum) in (0..=i).zip(&mut sums) {
-                *sum = if planes == 1 {
-                    visibility(i, j)
-                } else {
-                    let (p, q) = (2 * i, 2 * j);
-                    // What lies right of the diagonal is the conjugate of what lies left of it.
-                    let right =
-                        if i == j { visibility(p + 1, q).conj() } else { visibility(p, q + 1) };
-                    visibility(p, q) * 4
-                        + (right + visibility(p + 1, q)) * 2
-                        + visibility(p + 1, q + 1)
-                };
-            }
-        }
-    });
 }

@@ -3,8 +3,12 @@
 use rayon::prelude::*;
 
 use crate::{
-    Error, Layout, Result,
-    samples::{Extents, Shape, Strides},
+    error::{Error, Result},
+    layout::Layout,
+    samples::{
+        extents::{Extents, Strides},
+        shape::Shape,
+    },
 };
 
 /// `x_i'[t] = x_i[t - s_i]`: a queue of the last `s_i` samples of every channel and input. What

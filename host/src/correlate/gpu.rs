@@ -29,16 +29,22 @@ use corrust_gpu::abi::{
 use num_complex::Complex;
 use rayon::prelude::*;
 
-use super::{
-    Backend, Kernel, Setup, Visibilities, VisibilitiesMut, baselines, bits, on_device::OnDevice,
-    valid, visibilities::Room,
-};
+use super::{on_device::OnDevice, ones::widen_ones, valid, visibilities::Room};
 use crate::{
-    Encoding, Error, Layout, Result,
-    device::{Buffer, Facts, Gpu, Rows, Stream, TensorMap, Tuning},
+    correlate::{
+        backend::{Backend, Setup},
+        baselines::baselines,
+        visibilities::{Visibilities, VisibilitiesMut},
+    },
+    device::gpu::{Buffer, Facts, Gpu, Rows, Stream, TensorMap},
+    error::{Error, Result},
+    kernels::correlate::Kernel,
+    layout::Layout,
     reorder::{self, Native, ROW_ALIGNMENT, ToNative},
-    samples::{Memory, Samples, Shape},
-    stream::{Feeder, Maps, PIECE_BYTES},
+    sample::Encoding,
+    samples::{extents::Memory, shape::Shape, view::Samples},
+    stream::{Feeder, PIECE_BYTES, maps::Maps},
+    tuning::Tuning,
 };
 
 /// Most bytes of samples that are brought to the device at once, however large the sums.
@@ -124,15 +130,6 @@ impl<P> Clone for Rowwise<P> {
 impl<P> Copy for Rowwise<P> {}
 
 impl<P> Rowwise<P> {
-    /// Encodings of samples that they take.
-    fn encodings(&self) -> &'static [Encoding] {
-        use Encoding::{B1, Cf16, Ci4, Ci4Offset, Ci8};
-        match self.cf16 {
-            Some(_) => &[Ci8, Ci4, Ci4Offset, Cf16, B1],
-            None => &[Ci8, Ci4, Ci4Offset, B1],
-        }
-    }
-
     /// The kernel of an encoding that they take.
     fn of(&self, encoding: Encoding) -> &'static abi::Kernel<P> {
         match encoding {
@@ -223,18 +220,6 @@ impl Variant {
             Self::WgmmaCi4(_, kernel) => kernel.entry.target,
             Self::Packed(_, kernel, _) => kernel.entry.target,
             Self::Few(kernels) => kernels[0][0][0].entry().target,
-        }
-    }
-
-    /// Encodings of samples that the kernels take.
-    fn encodings(&self) -> &'static [Encoding] {
-        match self {
-            Self::MmaS4(..) | Self::WgmmaCi4(..) | Self::Packed(..) => {
-                &[Encoding::Ci4, Encoding::Ci4Offset]
-            }
-            Self::Few(_) => &[Encoding::Ci8, Encoding::Ci4, Encoding::Ci4Offset],
-            Self::Mma(_, kernels) => kernels.encodings(),
-            Self::Wgmma(_, kernels, _) => kernels.encodings(),
         }
     }
 
@@ -375,8 +360,8 @@ impl GpuBackend {
                 gpu.facts().name
             )));
         }
-        if !variant.encodings().contains(&shape.encoding) {
-            let names: Vec<_> = variant.encodings().iter().map(|e| e.name()).collect();
+        if !kernel.encodings().contains(&shape.encoding) {
+            let names: Vec<_> = kernel.encodings().iter().map(|e| e.name()).collect();
             return Err(Error::invalid(format!(
                 "kernel {kernel} with {encoding} samples: expected {}",
                 names.join(" or ")
@@ -895,7 +880,7 @@ impl GpuBackend {
         self.download(&self.partial, gate, stream, &mut partial)?;
         if encoding == Encoding::B1 {
             let times = self.gates[gate].partial_times * encoding.times();
-            bits::widen_ones(&partial, (inputs, self.planes), times as i64, sums);
+            widen_ones(&partial, (inputs, self.planes), times as i64, sums);
             return Ok(());
         }
         let mut row_sums = vec![0i32; channels * inputs];
@@ -1119,18 +1104,6 @@ fn choose(facts: &Facts, tuning: &Tuning, shape: &Shape) -> Kernel {
 }
 
 impl Kernel {
-    /// Whether the kernel takes samples of an encoding.
-    pub fn takes(self, encoding: Encoding) -> bool {
-        // Two bits are two planes of one.
-        let planes = if encoding.is_bits() { Encoding::B1 } else { encoding };
-        Variant::of(self).is_none_or(|variant| variant.encodings().contains(&planes))
-    }
-
-    /// Whether the kernel is a GPU's.
-    pub(crate) fn is_of_gpus(self) -> bool {
-        Variant::of(self).is_some()
-    }
-
     /// Baselines of a channel that the kernel computes of `inputs` inputs on a GPU, whole tiles with their
     /// padding; none for a CPU's.
     pub fn computed_baselines(self, inputs: usize) -> Option<u64> {
@@ -1142,10 +1115,24 @@ impl Kernel {
 #[cfg(all(test, feature = "sim"))]
 mod tests {
     use super::*;
-    use crate::device::{
-        SimGpu,
+    use crate::{
+        device::SimGpu,
         tuning::{Order, Range},
     };
+
+    #[test]
+    fn names_tell_what_the_kernels_take() {
+        for &kernel in Kernel::ALL {
+            let variant = Variant::of(kernel);
+            assert_eq!(variant.is_some(), kernel.is_of_gpus(), "{kernel}");
+            if let Some(Variant::Mma(_, kernels)) = variant {
+                assert_eq!(kernels.cf16.is_some(), kernel.takes(Encoding::Cf16), "{kernel}");
+            }
+            if let Some(Variant::Wgmma(_, kernels, _)) = variant {
+                assert_eq!(kernels.cf16.is_some(), kernel.takes(Encoding::Cf16), "{kernel}");
+            }
+        }
+    }
 
     #[test]
     fn samples_of_4_bits_are_multiplied_as_such_where_tensor_cores_do_so() {

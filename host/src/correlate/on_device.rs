@@ -5,9 +5,10 @@ use std::sync::Arc;
 use corrust_gpu::abi::reorder::{GATHER, Gather};
 
 use crate::{
-    Error, Layout, Result,
-    device::{Buffer, DeviceSlice, Gpu, Rows, Stream},
-    samples::{Extents, Samples, Shape},
+    device::gpu::{Buffer, DeviceSlice, Gpu, Rows, Stream},
+    error::{Error, Result},
+    layout::Layout,
+    samples::{extents::Extents, shape::Shape, view::Samples},
     shift::{self, Window},
 };
 

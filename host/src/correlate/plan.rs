@@ -3,14 +3,22 @@
 use std::{ops::Range, sync::Arc};
 
 use super::{
-    Backend, Dump, Kernel, Setup, VisibilitiesMut, backend,
-    valid::{Counter, DelayedGaps, check_gates},
+    bits::Bits,
+    split::plain,
+    valid::{Counter, DROP, DelayedGaps, check_gates},
 };
 use crate::{
-    Devices, Encoding, Error, Layout, Result,
-    device::Gpu,
-    place::{Place, place_setters},
-    samples::{Feed, Missing, Samples, Shape},
+    correlate::{
+        backend::{Backend, Setup},
+        visibilities::{Dump, VisibilitiesMut},
+    },
+    device::{gpu::Gpu, several::Devices},
+    error::{Error, Result},
+    kernels::correlate::Kernel,
+    layout::Layout,
+    sample::Encoding,
+    samples::{feed::Feed, missing::Missing, shape::Shape, view::Samples},
+    tuning::place::{Place, place_setters},
 };
 
 /// Times that may be accumulated before a dump: beyond them a 64-bit sum of `ci8` products,
@@ -27,9 +35,6 @@ fn check_times(times: u64) -> Result<()> {
     }
     Ok(())
 }
-
-/// The gate number of a time sample that belongs to no gate.
-pub const DROP: u8 = 255;
 
 /// What to correlate and where; see [`Correlator::builder`].
 #[derive(Clone, Debug)]
@@ -476,5 +481,13 @@ impl Correlator {
         self.times = 0;
         self.backend.reset();
         self.counters.fill_with(Counter::default);
+    }
+}
+
+/// The backend on some GPUs, or on the CPU where there is none.
+fn backend(gpus: Vec<Arc<dyn Gpu>>, setup: &Setup<'_>) -> Result<Box<dyn Backend>> {
+    match setup.shape.encoding.is_bits() {
+        true => Ok(Box::new(Bits::new(gpus, setup)?)),
+        false => plain(gpus, setup),
     }
 }

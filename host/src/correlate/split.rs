@@ -2,14 +2,17 @@
 
 use std::{ops::Range, sync::Arc};
 
-use super::{
-    Backend, Kernel, Setup, Visibilities, VisibilitiesMut, baselines, gpu::GpuBackend,
-    visibilities::Room,
-};
+use super::{cpu, gpu::GpuBackend, visibilities::Room};
 use crate::{
-    Result,
-    device::Gpu,
-    samples::{Samples, Shape},
+    correlate::{
+        backend::{Backend, Setup},
+        baselines::baselines,
+        visibilities::{Visibilities, VisibilitiesMut},
+    },
+    device::gpu::Gpu,
+    error::Result,
+    kernels::correlate::Kernel,
+    samples::{shape::Shape, view::Samples},
     split::Parts,
 };
 
@@ -108,5 +111,14 @@ impl Backend for Split {
 
     fn kernel(&self) -> Kernel {
         self.parts.first().kernel()
+    }
+}
+
+/// The backend of samples all of which it multiplies alike.
+pub(super) fn plain(gpus: Vec<Arc<dyn Gpu>>, setup: &Setup<'_>) -> Result<Box<dyn Backend>> {
+    match &gpus[..] {
+        [] => cpu::backend(setup),
+        [gpu] => Ok(Box::new(GpuBackend::new(gpu.clone(), setup)?)),
+        _ => Ok(Box::new(Split::new(gpus, setup)?)),
     }
 }

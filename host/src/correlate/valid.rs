@@ -8,11 +8,17 @@ use std::{collections::HashMap, ops::Range};
 use ndarray::Array2;
 use rayon::prelude::*;
 
-use super::{DROP, ValidCounts, baseline, baselines};
 use crate::{
-    Error, Result,
-    samples::{Missing, Shape},
+    correlate::{
+        baselines::{baseline, baselines},
+        visibilities::ValidCounts,
+    },
+    error::{Error, Result},
+    samples::{missing::Missing, shape::Shape},
 };
+
+/// The gate number of a time sample that belongs to no gate.
+pub const DROP: u8 = 255;
 
 /// Checks that the gate numbers of `times` times fit a plan with `gates` gates.
 pub(super) fn check_gates(numbers: Option<&[u8]>, times: usize, gates: usize) -> Result<()> {

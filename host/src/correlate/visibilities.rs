@@ -3,11 +3,12 @@
 use ndarray::Array2;
 use num_complex::Complex;
 
-use super::baselines;
 use crate::{
-    Encoding, Result,
-    device::{DeviceSliceMut, host},
-    samples::Shape,
+    correlate::baselines::baselines,
+    device::{gpu::DeviceSliceMut, host},
+    error::Result,
+    sample::Encoding,
+    samples::shape::Shape,
 };
 
 /// The visibilities of one integration, `[channel][baseline]`, the baselines in the order of

@@ -27,9 +27,9 @@ use rayon::prelude::*;
 use super::{
     driver,
     gpu::{Facts, Gpu, LockedBytes, Rows, Stream, TensorMap, lock},
-    kernels::Kernels,
+    ptx::Kernels,
 };
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 
 /// Bytes that one thread copies at a time.
 const PART: usize = 1 << 18;

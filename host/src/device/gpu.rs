@@ -11,7 +11,7 @@ use std::{
 use bytemuck::Pod;
 use corrust_gpu::abi::{Entry, Kernel, Target};
 
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 
 /// A sequence of operations on a GPU: those of one stream run in order, those of different streams
 /// may overlap.

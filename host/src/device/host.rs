@@ -6,8 +6,10 @@ use std::{
     sync::Arc,
 };
 
-use super::{Gpu, LockedBytes};
-use crate::{Error, Result};
+use crate::{
+    device::gpu::{Gpu, LockedBytes},
+    error::{Error, Result},
+};
 
 /// Bytes in the machine's memory that are filled again and again: page-locked for a GPU, which copies them
 /// from where they are, or ordinary ones.

@@ -9,18 +9,16 @@ pub mod cuda;
 #[path = "no_cuda.rs"]
 pub mod cuda;
 #[cfg(cuda)]
-mod driver;
-mod gpu;
+pub(crate) mod driver;
+pub(crate) mod gpu;
 pub(crate) mod host;
-mod kernels;
-mod named;
-mod several;
+pub(crate) mod ptx;
+pub(crate) mod several;
 #[cfg(feature = "sim")]
-mod sim;
+pub(crate) mod sim;
 #[cfg(not(feature = "sim"))]
 #[path = "no_sim.rs"]
-mod sim;
-pub mod tuning;
+pub(crate) mod sim;
 
 use std::{fmt, str::FromStr, sync::Arc};
 
@@ -28,13 +26,12 @@ pub use gpu::{
     Buffer, DeviceSlice, DeviceSliceMut, Facts, Gpu, LockedBytes, Rows, Stream, TensorMap,
 };
 pub use host::HostBytes;
-pub use kernels::{Kernels, PTX_VARIABLE};
+pub use ptx::{Kernels, PTX_VARIABLE};
 pub use several::Devices;
 #[cfg(feature = "sim")]
 pub use sim::SimGpu;
-pub use tuning::{TUNING_VARIABLE, Tuning};
 
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 
 /// The device a plan is built for.
 ///

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use super::{
     gpu::{Facts, Gpu},
-    kernels::Kernels,
+    ptx::Kernels,
 };
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 
 fn absent() -> Error {
     Error::Device(

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::{gpu::Gpu, kernels::Kernels};
-use crate::{Error, Result};
+use super::{gpu::Gpu, ptx::Kernels};
+use crate::error::{Error, Result};
 
 fn absent() -> Error {
     Error::Device("no device sim: this build of corrust has no simulator (feature sim)".to_owned())

@@ -4,8 +4,11 @@ use std::{fmt, str::FromStr, sync::Arc};
 
 use corrust_gpu::abi::Target;
 
-use super::{Device, Gpu, cuda, sim};
-use crate::{Error, Result};
+use super::{Device, cuda, sim};
+use crate::{
+    device::gpu::Gpu,
+    error::{Error, Result},
+};
 
 /// Where a plan computes: one [`Device`], or several GPUs of this host that share the work.
 ///

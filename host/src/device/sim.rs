@@ -15,9 +15,9 @@ use ptx_sim::{Launch, Memory, Module, Report};
 
 use super::{
     gpu::{Facts, Gpu, Rows, Stream, TensorMap, lock},
-    kernels::Kernels,
+    ptx::Kernels,
 };
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 
 /// The simulators that [`crate::Device::Sim`] opens, the first alone and the others in a list, with the
 /// kernels that `CORRUST_PTX` names.

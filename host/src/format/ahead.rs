@@ -10,7 +10,10 @@ use std::{
 };
 
 use super::{Block, Recording};
-use crate::{Error, Result, device::Gpu};
+use crate::{
+    device::gpu::Gpu,
+    error::{Error, Result},
+};
 
 /// Blocks that wait to be used while the next one is being read.
 const WAITING: usize = 1;

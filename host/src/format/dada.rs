@@ -18,12 +18,18 @@ use std::ops::Range;
 
 use super::{Block, Options, Pace, Recording, input::Input};
 use crate::{
-    Encoding, Error, Layout, Result,
     array::{
         file::Channels,
         time::{self, Timestamp},
     },
-    samples::{Missing, RawEncoding, RawLayout, RawShape, Shape},
+    error::{Error, Result},
+    layout::Layout,
+    sample::Encoding,
+    samples::{
+        missing::Missing,
+        raw::{RawEncoding, RawLayout},
+        shape::{RawShape, Shape},
+    },
 };
 
 /// Bytes of a header that does not say.

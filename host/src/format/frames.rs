@@ -15,9 +15,9 @@ use super::{
     placing::{Axis, Filling, Geometry, Stamp, Validity},
 };
 use crate::{
-    Error, Result,
     array::time::{self, Timestamp},
-    samples::RawShape,
+    error::{Error, Result},
+    samples::shape::RawShape,
 };
 
 /// Bytes that are read at once: so many stay in a processor's cache until they are copied.

@@ -36,12 +36,18 @@ use rayon::prelude::*;
 
 use super::{Block, Options, Pace, Recording, input::read_rows};
 use crate::{
-    Encoding, Error, Layout, Result,
     array::{
         file::Channels,
         time::{self, Timestamp},
     },
-    samples::{Missing, RawEncoding, RawLayout, RawShape, Shape},
+    error::{Error, Result},
+    layout::Layout,
+    sample::Encoding,
+    samples::{
+        missing::Missing,
+        raw::{RawEncoding, RawLayout},
+        shape::{RawShape, Shape},
+    },
 };
 
 /// Bytes of a header card.

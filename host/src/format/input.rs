@@ -8,7 +8,7 @@ use std::{
     thread,
 };
 
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 
 /// Bytes of a file that one thread reads at a time, and most threads.
 const PART_BYTES: usize = 4 << 20;

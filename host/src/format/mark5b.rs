@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     array::time::{self, Timestamp},
-    samples::RawEncoding,
+    samples::raw::RawEncoding,
 };
 
 /// The first word of a frame.

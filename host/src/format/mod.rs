@@ -11,26 +11,34 @@ use std::{
 };
 
 use crate::{
-    Encoding, Error, Layout, Result,
     array::{TOLERANCE, file::Channels},
-    device::{Gpu, HostBytes},
-    samples::{CountShape, Extents, Missing, RawLayout, Samples, Shape, missing_within},
+    device::{gpu::Gpu, host::HostBytes},
+    error::{Error, Result},
+    layout::Layout,
+    sample::Encoding,
+    samples::{
+        extents::Extents,
+        missing::{Missing, missing_within},
+        raw::RawLayout,
+        shape::{CountShape, Shape},
+        view::Samples,
+    },
 };
 use input::Input;
 
-mod ahead;
-mod bits;
-mod complete;
-mod dada;
-mod frames;
+pub(crate) mod ahead;
+pub(crate) mod bits;
+pub(crate) mod complete;
+pub(crate) mod dada;
+pub(crate) mod frames;
 pub mod guppi;
-mod input;
-mod mark5b;
+pub(crate) mod input;
+pub(crate) mod mark5b;
 pub mod npy;
 pub(crate) mod placing;
-mod planes;
+pub(crate) mod planes;
 pub mod ptu;
-mod raw;
+pub(crate) mod raw;
 pub mod sigproc;
 pub mod uvh5;
 pub mod vdif;

@@ -17,10 +17,16 @@ use serde::{Deserialize, Serialize};
 
 use super::{Block, Options, Recording, input::Input};
 use crate::{
-    Encoding, Error, Layout, Result,
     device::host,
+    error::{Error, Result},
+    layout::Layout,
     partial::PartialFile,
-    samples::{Missing, RawEncoding, RawLayout, RawShape, Shape},
+    sample::Encoding,
+    samples::{
+        missing::Missing,
+        raw::{RawEncoding, RawLayout},
+        shape::{RawShape, Shape},
+    },
 };
 
 /// First bytes of every file.

@@ -7,7 +7,11 @@
 use std::ops::Range;
 
 use super::bits;
-use crate::samples::{Missing, RawEncoding, RawLayout, RawShape};
+use crate::samples::{
+    missing::Missing,
+    raw::{RawEncoding, RawLayout},
+    shape::RawShape,
+};
 
 /// What every frame of a recording shares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

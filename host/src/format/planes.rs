@@ -7,9 +7,15 @@ use std::path::PathBuf;
 
 use super::{Block, Options, Recording, bits, frames::Frames, vdif::Vdif};
 use crate::{
-    Encoding, Error, Layout, Result,
     array::{file::Channels, time::Timestamp},
-    samples::{Missing, RawEncoding, RawShape, Shape},
+    error::{Error, Result},
+    layout::Layout,
+    sample::Encoding,
+    samples::{
+        missing::Missing,
+        raw::RawEncoding,
+        shape::{RawShape, Shape},
+    },
 };
 
 /// What makes words of bits of raw samples, each row of which is a channel of a thread.

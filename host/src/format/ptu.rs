@@ -22,7 +22,10 @@ use jiff::{SignedDuration, Timestamp};
 use rayon::prelude::*;
 
 use super::{begins, input::Input};
-use crate::{Error, Result, partial::PartialFile};
+use crate::{
+    error::{Error, Result},
+    partial::PartialFile,
+};
 
 /// First bytes of every file.
 pub(super) const MAGIC: &[u8] = b"PQTTTR\0\0";

@@ -7,8 +7,8 @@ use super::{
     mark5b::Mark5b, npy, recognise, vdif::Vdif,
 };
 use crate::{
-    Result,
-    samples::{RawSamples, RawShape},
+    error::Result,
+    samples::{raw::RawSamples, shape::RawShape},
 };
 
 impl Block {

@@ -4,7 +4,10 @@
 
 use std::path::Path;
 
-use crate::{Error, Result, partial::PartialFile};
+use crate::{
+    error::{Error, Result},
+    partial::PartialFile,
+};
 
 /// What a sample is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -27,10 +27,10 @@ use super::{
     recognise,
 };
 use crate::{
-    Error, Result,
     array::time::{self, Timestamp},
+    error::{Error, Result},
     partial::PartialFile,
-    samples::{RawEncoding, RawShape},
+    samples::{raw::RawEncoding, shape::RawShape},
 };
 
 /// Bytes of a full header.

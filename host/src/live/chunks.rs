@@ -22,9 +22,16 @@ use super::{
     tally::{Fate, Tally},
 };
 use crate::{
-    Encoding, Error, Layout, Result,
-    device::{Gpu, host},
-    samples::{Extents, Missing, Samples, Shape, Strides},
+    device::{gpu::Gpu, host},
+    error::{Error, Result},
+    layout::Layout,
+    sample::Encoding,
+    samples::{
+        extents::{Extents, Strides},
+        missing::Missing,
+        shape::Shape,
+        view::Samples,
+    },
 };
 
 /// Heaps that agree before a jump of their time is believed, at least.

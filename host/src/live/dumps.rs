@@ -2,9 +2,12 @@
 
 use super::chunks::{Chunk, Geometry, Passed};
 use crate::{
-    Correlator, Error, Result,
-    correlate::{Dump, ValidCounts},
-    samples::{Samples, Shape},
+    correlate::{
+        plan::Correlator,
+        visibilities::{Dump, ValidCounts},
+    },
+    error::{Error, Result},
+    samples::{shape::Shape, view::Samples},
 };
 
 /// Correlates chunks as they come: of samples of channels, or with the F-engine [`Spectra`](super::Spectra) before.

@@ -5,20 +5,20 @@ use std::path::{Path, PathBuf};
 use jiff::SignedDuration;
 use serde::Serialize;
 
-use super::LiveDump;
 use crate::{
-    Error, Result,
     array::{
         file::Array,
         time::{Timestamp, later},
     },
-    correlate::{ValidCounts, baselines},
+    correlate::{baselines::baselines, visibilities::ValidCounts},
+    error::{Error, Result},
     format::{
         npy::{Dtype, Writer},
         uvh5,
     },
+    live::dumps::LiveDump,
     partial::{PartialFile, folder},
-    samples::Shape,
+    samples::shape::Shape,
 };
 
 /// When a stream's times are.

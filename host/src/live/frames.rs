@@ -9,14 +9,18 @@ use super::{
     tally::Fate,
 };
 use crate::{
-    Error, Result,
     array::time::Timestamp,
     device::host,
+    error::{Error, Result},
     format::{
         placing::{Axis, Filling, Geometry, Stamp, Validity},
         vdif::{self, Header},
     },
-    samples::{Missing, RawEncoding, RawSamples, RawShape},
+    samples::{
+        missing::Missing,
+        raw::{RawEncoding, RawSamples},
+        shape::RawShape,
+    },
 };
 
 /// Bytes of the number of VTP, the VDIF Transport Protocol, which may stand before a frame.

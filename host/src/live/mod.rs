@@ -53,19 +53,19 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod batch;
-mod chunks;
-mod dumps;
-mod files;
-mod frames;
-mod heaps;
-mod receive;
-mod send;
+pub(crate) mod batch;
+pub(crate) mod chunks;
+pub(crate) mod dumps;
+pub(crate) mod files;
+pub(crate) mod frames;
+pub(crate) mod heaps;
+pub(crate) mod receive;
+pub(crate) mod send;
 pub mod spead;
-mod spectra;
-mod stores;
-mod tally;
-mod words;
+pub(crate) mod spectra;
+pub(crate) mod stores;
+pub(crate) mod tally;
+pub(crate) mod words;
 
 pub use chunks::{Chunk, Geometry, Memory, Passed, Place, Sources, Stream, Window};
 pub use dumps::{Channels, Integrator, LiveDump, Sums};

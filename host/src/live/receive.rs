@@ -23,7 +23,7 @@ use super::{
     spead::{Fault, Packet},
     tally::Tally,
 };
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 
 /// How long a thread waits for a packet before it looks whether it is to end.
 const WAIT: Duration = Duration::from_millis(50);

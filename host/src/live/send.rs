@@ -10,8 +10,8 @@ use super::{
     spead::{Item, id, packets},
 };
 use crate::{
-    Error, Result,
-    samples::{Memory, Samples},
+    error::{Error, Result},
+    samples::{extents::Memory, view::Samples},
 };
 
 /// A socket to send from; to multicast groups from the interface that has the address `interface`, where one is

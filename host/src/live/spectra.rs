@@ -6,10 +6,16 @@ use super::{
     frames::{Frames, RawChunk},
 };
 use crate::{
-    Channeliser, Correlator, Error, Result, channelise,
+    channelise::{self, plan::Channeliser},
+    correlate::plan::Correlator,
     device::host,
-    run::Engine,
-    samples::{Missing, RawSamples, RawShape, missing_within},
+    error::{Error, Result},
+    run::spectra::Engine,
+    samples::{
+        missing::{Missing, missing_within},
+        raw::RawSamples,
+        shape::RawShape,
+    },
 };
 
 /// Makes spectra of frames. Spectrum `m` begins at sample `m x hop` after the sync time, whenever the service starts.

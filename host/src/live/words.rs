@@ -6,9 +6,11 @@ use super::{
     frames::{Frames, RawChunk},
 };
 use crate::{
-    Correlator, Encoding, Error, Result,
+    correlate::plan::Correlator,
+    error::{Error, Result},
     format::{self, Block},
-    samples::Shape,
+    sample::Encoding,
+    samples::shape::Shape,
 };
 
 /// Makes words of bits of frames of complex samples of 1 or 2 bits: a thread is an input, its channels are those that

@@ -2,12 +2,12 @@
 
 use super::source::Source;
 use crate::{
-    Result,
+    error::Result,
     format::{
         Block,
         npy::{Dtype, Reader},
     },
-    samples::CountShape,
+    samples::shape::CountShape,
 };
 
 /// The counts of a file.

@@ -6,9 +6,9 @@ use rust_hdf5::{DatatypeMessage, H5Dataset, H5File, Hdf5Error};
 
 use super::source::Source;
 use crate::{
-    Error, Result,
+    error::{Error, Result},
     format::{Block, begins, uvh5::fault},
-    samples::CountShape,
+    samples::shape::CountShape,
 };
 
 /// First bytes of every file without a user block.

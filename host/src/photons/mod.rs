@@ -11,13 +11,13 @@
 //! GB/s of records, which a GPU could not take over for less: it would need the same bytes from the host, and each
 //! photon's time is the sum of all overflows before it.
 
-mod bins;
-mod counts;
-mod hdf5;
-mod ptu;
-mod source;
-mod times;
-mod trace;
+pub(crate) mod bins;
+pub(crate) mod counts;
+pub(crate) mod hdf5;
+pub(crate) mod ptu;
+pub(crate) mod source;
+pub(crate) mod times;
+pub(crate) mod trace;
 
 use std::path::{Path, PathBuf};
 
@@ -25,7 +25,7 @@ use self::source::{Reading, Source};
 pub use self::trace::Trace;
 pub use crate::samples::CountShape;
 use crate::{
-    Error, Result,
+    error::{Error, Result},
     format::{
         Recording, begins,
         npy::{self, Dtype, Reader},

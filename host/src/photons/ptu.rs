@@ -6,13 +6,13 @@ use super::{
     DWELL, Gate, Options, bins::Bins, chosen_channels, dwell_units, source::Source, whole_instants,
 };
 use crate::{
-    Error, Result,
     array::time::Timestamp,
+    error::{Error, Result},
     format::{
         Block,
         ptu::{CHANNELS, Event, Kind, RECORD, Reader, SYNC, Survey, Words, channel_name, of_words},
     },
-    samples::CountShape,
+    samples::shape::CountShape,
 };
 
 /// Bytes of records that are read at once: they stay in the cache.

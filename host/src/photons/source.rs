@@ -1,10 +1,10 @@
 //! Counts from wherever they come, as a recording.
 
 use crate::{
-    Result,
     array::time::Timestamp,
+    error::Result,
     format::{Block, Recording, read_past},
-    samples::CountShape,
+    samples::shape::CountShape,
 };
 
 /// What has the counts of so many instants.

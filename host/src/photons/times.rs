@@ -4,12 +4,12 @@ use std::path::PathBuf;
 
 use super::{DWELL, Options, bins::Bins, dwell_units, source::Source, whole_instants};
 use crate::{
-    Error, Result,
+    error::{Error, Result},
     format::{
         Block,
         npy::{Dtype, Reader},
     },
-    samples::CountShape,
+    samples::shape::CountShape,
 };
 
 /// Times that are read at once.

@@ -1,6 +1,6 @@
 //! How the rate of photons goes with time.
 
-use crate::samples::CountShape;
+use crate::samples::shape::CountShape;
 
 /// Counts of each sensor in bins of many instants.
 ///

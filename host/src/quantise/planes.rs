@@ -5,10 +5,15 @@ use std::sync::Arc;
 use rayon::prelude::*;
 
 use crate::{
-    Encoding, Error, Layout, Result,
-    device::{Buffer, Gpu, Stream, host},
+    device::{
+        gpu::{Buffer, Gpu, Stream},
+        host,
+    },
+    error::{Error, Result},
+    layout::Layout,
     reorder::{PlaneVariant, ToPlanes},
-    samples::{Extents, Samples},
+    sample::Encoding,
+    samples::{extents::Extents, view::Samples},
 };
 
 /// What makes excess-8 nibbles of those of an encoding.

@@ -6,8 +6,8 @@ use rayon::prelude::*;
 
 use super::Quantiser;
 use crate::{
-    Error, Result,
-    correlate::{Dump, Visibilities},
+    correlate::visibilities::{Dump, Visibilities},
+    error::{Error, Result},
 };
 
 /// Intervals of the angle at whose ends the mean product is known.

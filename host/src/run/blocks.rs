@@ -4,8 +4,13 @@ use std::ops::Range;
 
 use crate::{
     error::Result,
-    format::{Block, ReadAhead},
-    samples::{CountShape, Missing, RawSamples, RawShape, Samples, Shape},
+    format::{Block, ahead::ReadAhead},
+    samples::{
+        missing::Missing,
+        raw::RawSamples,
+        shape::{CountShape, RawShape, Shape},
+        view::Samples,
+    },
 };
 
 /// What a recording holds that can be read piece by piece: voltages of channels ([`Shape`]), raw ones

@@ -5,12 +5,16 @@ use std::{
     sync::atomic::AtomicBool,
 };
 
-use super::{Pieces, Progress, Voltages};
 use crate::{
-    Channeliser, Correlator, Error, Result,
-    correlate::{DROP, Dump, baselines},
+    channelise::plan::Channeliser,
+    correlate::{baselines::baselines, plan::Correlator, valid::DROP, visibilities::Dump},
+    error::{Error, Result},
     format::Recording,
-    samples::{Samples, Shape},
+    run::{
+        pieces::{Pieces, Progress},
+        voltages::Voltages,
+    },
+    samples::{shape::Shape, view::Samples},
 };
 
 /// Fewest and most bytes of samples that are read and correlated at a time.

@@ -5,14 +5,13 @@
 //! reads ahead meanwhile, and passes over long gaps. Of raw voltages, which [`Voltages`] reads, both feed the
 //! spectra that a [`Channeliser`](crate::Channeliser) makes on the way.
 
-mod blocks;
-mod dumps;
-mod pieces;
-mod spectra;
-mod voltages;
+pub(crate) mod blocks;
+pub(crate) mod dumps;
+pub(crate) mod pieces;
+pub(crate) mod spectra;
+pub(crate) mod voltages;
 
 pub use blocks::Recorded;
 pub use dumps::{Dumps, Integration};
 pub use pieces::{Piece, Pieces, Progress};
-pub(crate) use spectra::Engine;
 pub use voltages::Voltages;

@@ -10,10 +10,10 @@ use std::{
 
 use super::blocks::{Blocks, Recorded};
 use crate::{
-    Error, Result,
-    device::Gpu,
-    format::{Block, ReadAhead, Recording},
-    samples::Shape,
+    device::gpu::Gpu,
+    error::{Error, Result},
+    format::{Block, Recording, ahead::ReadAhead},
+    samples::shape::Shape,
 };
 
 /// How far the work on a recording has come; of bits in times, not in words.

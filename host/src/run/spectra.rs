@@ -8,10 +8,12 @@ use super::{
     voltages::Voltages,
 };
 use crate::{
-    Channeliser, Error, Result,
-    channelise::{Spectra, SpectrumEncoding},
-    device::{Buffer, Stream},
-    samples::{Memory, RawSamples, Samples, Shape, missing_within},
+    channelise::{plan::Channeliser, shape::SpectrumEncoding, spectra::Spectra},
+    device::gpu::{Buffer, Stream},
+    error::{Error, Result},
+    samples::{
+        extents::Memory, missing::missing_within, raw::RawSamples, shape::Shape, view::Samples,
+    },
 };
 
 /// An F-engine whose spectra are correlated. On a GPU they stay there.

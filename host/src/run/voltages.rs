@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use super::Pieces;
 use crate::{
-    Result, channelise,
-    correlate::baselines,
-    device::Gpu,
+    channelise,
+    correlate::baselines::baselines,
+    device::gpu::Gpu,
+    error::Result,
     format::Recording,
-    samples::{RawSamples, RawShape},
+    run::pieces::Pieces,
+    samples::{raw::RawSamples, shape::RawShape},
 };
 
 /// Bytes of raw samples that are read at a time, and the most of sums that a block is to be worth.

@@ -1,13 +1,21 @@
 //! Bringing samples together.
 
-use std::ops::Range;
+use std::{ops::Range, sync::Arc};
 
 use rayon::prelude::*;
 
-use super::{Memory, Missing, Samples};
 use crate::{
-    Layout, Result,
-    device::{Rows, host},
+    device::{
+        gpu::{Gpu, Rows},
+        host,
+    },
+    error::Result,
+    layout::Layout,
+    samples::{
+        extents::{Extents, Memory},
+        missing::Missing,
+        view::Samples,
+    },
 };
 
 /// Bytes that one thread copies at a time.
@@ -278,6 +286,34 @@ impl Zeros {
             let range = row.max(first)..(row + width).min(end);
             (!range.is_empty()).then(|| range.start - first..range.end - first)
         })
+    }
+}
+
+impl Samples<'_> {
+    /// A copy of samples in host memory in the order of `layout`, without gaps; missing ones are zero.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when they are in a GPU's memory; [`Error::OutOfMemory`].
+    pub fn gather(&self, layout: Layout) -> Result<Vec<u8>> {
+        self.check_host()?;
+        Gather::new(self, layout, None).collect()
+    }
+
+    /// [`gather`](Self::gather) of samples that may also be in the memory of `gpu`, whose stream is waited
+    /// for.
+    pub(crate) fn gather_from(&self, gpu: &Arc<dyn Gpu>, layout: Layout) -> Result<Vec<u8>> {
+        let Memory::Device(slice) = self.memory else { return self.gather(layout) };
+        let (Extents { channels, inputs, times }, strides) = (self.extents, self.strides);
+        if times == 0 {
+            return Ok(Vec::new());
+        }
+        let last = (channels - 1) * strides.channel
+            + (inputs - 1) * strides.input
+            + (times - 1) * strides.time;
+        let mut bytes = host::zeros(last + self.element.bytes())?;
+        // SAFETY: the samples reach so far, and whoever gave them keeps them.
+        unsafe { gpu.download(slice.stream(), slice.address(), &mut bytes)? };
+        Samples { memory: Memory::Host(&bytes), ..*self }.gather(layout)
     }
 }
 

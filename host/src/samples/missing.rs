@@ -2,8 +2,7 @@
 
 use std::ops::Range;
 
-use super::Extents;
-use crate::Encoding;
+use crate::{sample::Encoding, samples::extents::Extents};
 
 /// Samples that are missing: all those of some times, channels and inputs.
 #[derive(Clone, Debug, PartialEq, Eq)]

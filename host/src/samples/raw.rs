@@ -6,8 +6,14 @@ use corrust_gpu::abi::channelise::LEVELS_2;
 use half::f16;
 use num_complex::Complex;
 
-use super::{Extents, Memory, Missing, memory_bytes};
-use crate::{Encoding, Error, Result};
+use crate::{
+    error::{Error, Result},
+    sample::Encoding,
+    samples::{
+        extents::{Extents, Memory, memory_bytes},
+        missing::Missing,
+    },
+};
 
 /// How one raw sample of one input is stored. Numbers are little-endian; bits fill bytes from the least
 /// significant one on.

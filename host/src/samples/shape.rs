@@ -2,8 +2,12 @@
 
 use std::fmt;
 
-use super::{RawEncoding, RawLayout};
-use crate::{Encoding, Error, Layout, Result};
+use crate::{
+    error::{Error, Result},
+    layout::Layout,
+    sample::Encoding,
+    samples::raw::{RawEncoding, RawLayout},
+};
 
 /// Shape of channelised voltages: inputs, channels, encoding and order of the axes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -23,7 +23,7 @@ use serde::Serialize;
 
 use super::random;
 use crate::{
-    Error, Result,
+    error::{Error, Result},
     format::{
         description,
         npy::{Dtype, Writer},

@@ -29,22 +29,24 @@ use rayon::prelude::*;
 use serde::Serialize;
 
 use crate::{
-    Encoding, Error, Layout, Result,
     array::{
         file::{Antenna, Array, Channels, Input, Polarisation},
         pointing::{Pointing, SPEED_OF_LIGHT},
     },
     device::host,
+    error::{Error, Result},
     format::{
         description,
         npy::{Dtype, Writer},
     },
+    layout::Layout,
     partial::PartialFile,
-    samples::Shape,
+    sample::Encoding,
+    samples::shape::Shape,
 };
 
-mod diffusion;
-mod raw;
+pub(crate) mod diffusion;
+pub(crate) mod raw;
 
 pub use diffusion::{Diffusion, Photon};
 pub use raw::{RawSimulation, RawSource, Tone, raw_level};

@@ -31,7 +31,6 @@ use serde_json::{Value, json};
 
 use super::{GEOMETRY_STREAM, random, write_description};
 use crate::{
-    Encoding, Error, Result,
     array::{
         file::{Antenna, Array, Field, Input, Location, PhaseCenter, Polarisation},
         geometric::Geometric,
@@ -39,12 +38,14 @@ use crate::{
     },
     channelise::delays::DelayModel,
     device::host,
+    error::{Error, Result},
     format::{
         description,
         npy::{self, Dtype},
         vdif,
     },
-    samples::{RawEncoding, RawLayout},
+    sample::Encoding,
+    samples::raw::{RawEncoding, RawLayout},
 };
 
 /// Samples that the prototype of a source is long.

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::{
-    Result,
-    device::{Buffer, Gpu, Stream, TensorMap},
+    device::gpu::{Buffer, Gpu, Stream, TensorMap},
+    error::Result,
 };
 
 /// Pairs of tensor maps in device memory, made once for as long as they are in use.

@@ -10,15 +10,15 @@
 //! before is computed on the stream of its set. Samples that are missing become zero on the way, those that
 //! lie in another order or apart are brought together.
 
-mod maps;
+pub(crate) mod maps;
 
 use std::sync::Arc;
 
-pub(crate) use self::maps::Maps;
 use crate::{
-    Layout, Result,
-    device::{Buffer, DeviceSlice, Gpu, Rows, Stream},
-    samples::{Gather, Memory, Samples},
+    device::gpu::{Buffer, DeviceSlice, Gpu, Rows, Stream},
+    error::Result,
+    layout::Layout,
+    samples::{extents::Memory, gather::Gather, view::Samples},
 };
 
 /// Bytes of samples that are copied at once where nothing asks for more: enough to amortise a launch, few

@@ -3,8 +3,7 @@
 use corrust_gpu::abi::channelise::LEVELS_2;
 use half::f16;
 
-use super::super::SpectrumEncoding;
-use crate::{Encoding, samples::RawEncoding};
+use crate::{channelise::shape::SpectrumEncoding, sample::Encoding, samples::raw::RawEncoding};
 
 /// Components from number `first` on of an input's row of `bytes`; what is no finite number is zero. A real
 /// component stands before its imaginary one, whatever the bytes' order.

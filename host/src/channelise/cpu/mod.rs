@@ -3,9 +3,9 @@
 //! Spectra of every input, so many at a time that they stay in cache, are made in rows of their own, which are
 //! then brought to the order of the output.
 
-mod encode;
-mod transform;
-mod vector;
+pub(crate) mod encode;
+pub(crate) mod transform;
+pub(crate) mod vector;
 
 use corrust_gpu::abi::channelise::{MISSING, unit};
 use num_complex::Complex;
@@ -16,11 +16,21 @@ use self::{
     transform::{Engine, Lane, MAX_LANES, Scratch, Transform},
     vector::{Portable, Vector},
 };
-use super::{Backend, Kernel, Setup, Shape, Spectra, places::Batch};
+use super::places::Batch;
 use crate::{
-    Error, Layout, Result,
+    channelise::{
+        backend::{Backend, Setup},
+        shape::Shape,
+        spectra::Spectra,
+    },
     device::host,
-    samples::{Memory, RawLayout, RawSamples},
+    error::{Error, Result},
+    kernels::channelise::Kernel,
+    layout::Layout,
+    samples::{
+        extents::Memory,
+        raw::{RawLayout, RawSamples},
+    },
 };
 
 /// Bytes of rows that are brought to the output's order at a time.

@@ -10,7 +10,8 @@ use corrust_gpu::abi::channelise::{
     untangle,
 };
 
-use super::{super::Shape, encode::encode, vector::Vector};
+use super::{encode::encode, vector::Vector};
+use crate::channelise::shape::Shape;
 
 /// Numbers of a lane that are brought to, or from, the other lanes' at a time.
 pub(super) const TILE: usize = 64;

@@ -11,11 +11,16 @@ use rayon::prelude::*;
 
 use super::{Sums, name, zeros};
 use crate::{
-    Encoding, Result,
     correlate::{
-        Kernel, Setup, Visibilities, baseline, baselines, bits::widen_ones, visibilities::Room,
+        backend::Setup,
+        baselines::{baseline, baselines},
+        ones::widen_ones,
+        visibilities::{Room, Visibilities},
     },
-    samples::Shape,
+    error::Result,
+    kernels::correlate::Kernel,
+    sample::Encoding,
+    samples::shape::Shape,
 };
 
 /// Pairs of words between two additions to the sums.

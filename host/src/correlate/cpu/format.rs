@@ -5,7 +5,7 @@
 use ndarray::Array2;
 use num_complex::Complex;
 
-use super::super::Visibilities;
+use crate::correlate::visibilities::Visibilities;
 
 /// An arithmetic for products of samples.
 pub(super) trait Format: Send + Sync + 'static {

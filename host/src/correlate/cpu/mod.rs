@@ -27,13 +27,13 @@
 //! `RUN * 2^-24 * sum_t (|re_i| + |im_i|) (|re_j| + |im_j|) + 2^-24 |V|`, whatever the length of
 //! the integration (below 2^29 runs).
 
-mod bits;
-mod decode;
-mod dot;
-mod format;
-mod panel;
+pub(crate) mod bits;
+pub(crate) mod decode;
+pub(crate) mod dot;
+pub(crate) mod format;
+pub(crate) mod panel;
 #[cfg(target_arch = "x86_64")]
-mod x86;
+pub(crate) mod x86;
 
 use std::{cell::Cell, marker::PhantomData, ops::Range};
 
@@ -47,11 +47,18 @@ use self::{
     format::{Floats, Format, Halves},
     panel::{ColumnPanel, Delivered, PanelShape, RowBlock, Sample},
 };
-use super::{Backend, Kernel, Setup, Visibilities, baseline, baselines, delay::DelayLine, valid};
+use super::{delay::DelayLine, valid};
 use crate::{
-    Encoding, Error, Result,
+    correlate::{
+        backend::{Backend, Setup},
+        baselines::{baseline, baselines},
+        visibilities::Visibilities,
+    },
     device::host,
-    samples::{Gather, Samples, Shape},
+    error::{Error, Result},
+    kernels::correlate::Kernel,
+    sample::Encoding,
+    samples::{gather::Gather, shape::Shape, view::Samples},
 };
 
 /// Bytes of samples that are brought together at once where they cannot be read as they lie.

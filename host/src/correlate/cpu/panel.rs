@@ -5,13 +5,12 @@ use std::ops::Range;
 use num_complex::Complex;
 
 use super::{
-    super::baseline,
     RUN,
     decode::Decode,
     dot::{Columns, Dot, MAX_WIDTH, ROWS, Work, tile},
     format::Format,
 };
-use crate::{Layout, samples::Shape};
+use crate::{correlate::baselines::baseline, layout::Layout, samples::shape::Shape};
 
 /// Times of one signal that are decoded in one go, of time-contiguous samples.
 const DECODED: usize = 64;

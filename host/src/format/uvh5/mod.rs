@@ -16,19 +16,19 @@ use rust_hdf5::{
 };
 
 use crate::{
-    Error, Result,
     array::{
         file::{Antenna, Array, Field, PhaseCenter, Polarisation},
         sky::{Apparent, Moment, Site},
     },
-    correlate::{ValidCounts, Visibilities},
+    correlate::visibilities::{ValidCounts, Visibilities},
+    error::{Error, Result},
     partial::PartialFile,
-    samples::Shape,
+    samples::shape::Shape,
 };
 use products::{Products, Source};
 
-mod products;
-mod reader;
+pub(crate) mod products;
+pub(crate) mod reader;
 
 pub use reader::Reader;
 

@@ -2,7 +2,7 @@
 
 use crate::{
     array::file::{Input, Polarisation},
-    correlate::baseline,
+    correlate::baselines::baseline,
 };
 
 /// Where a number of the file comes from.

@@ -7,7 +7,7 @@ use num_complex::Complex;
 use rust_hdf5::{H5Dataset, H5File, H5Type, Hdf5Error};
 
 use super::{Number, fault};
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 
 /// A UVH5 file whose rows are dumps of all baselines, one dump after the other, as [`super::Writer`] writes
 /// them.

@@ -1,4 +1,9 @@
-//! What the enums of kernels have in common.
+//! Names of kernels, and what each takes.
+
+pub mod autocorrelate;
+pub mod beamform;
+pub mod channelise;
+pub mod correlate;
 
 /// Defines `Kernel`, an enum whose variants are known by their names on the command line: `ALL`, `name`,
 /// `Display`, and `FromStr`, whose error lists the names.
@@ -39,20 +44,20 @@ macro_rules! kernels {
         }
 
         impl std::str::FromStr for Kernel {
-            type Err = crate::Error;
+            type Err = crate::error::Error;
 
-            fn from_str(text: &str) -> crate::Result<Self> {
+            fn from_str(text: &str) -> crate::error::Result<Self> {
                 Self::ALL.iter().copied().find(|kernel| kernel.name() == text).ok_or_else(|| {
                     let names = [$($name),*].join(", ");
-                    crate::Error::invalid(format!("unknown kernel {text:?}: expected one of {names}"))
+                    crate::error::Error::invalid(format!("unknown kernel {text:?}: expected one of {names}"))
                 })
             }
         }
 
         impl TryFrom<String> for Kernel {
-            type Error = crate::Error;
+            type Error = crate::error::Error;
 
-            fn try_from(text: String) -> crate::Result<Self> {
+            fn try_from(text: String) -> crate::error::Result<Self> {
                 text.parse()
             }
         }

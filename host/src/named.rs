@@ -5,18 +5,18 @@ use std::{
     sync::OnceLock,
 };
 
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 
 /// A file's contents that all devices go by: those that the program sets, or those of the file that a
 /// variable of the environment names, or none. Found out once.
-pub(super) struct Named<T> {
+pub(crate) struct Named<T> {
     variable: &'static str,
     read: fn(&Path) -> Result<T>,
     contents: OnceLock<Result<Option<T>, String>>,
 }
 
 impl<T> Named<T> {
-    pub(super) const fn new(variable: &'static str, read: fn(&Path) -> Result<T>) -> Self {
+    pub(crate) const fn new(variable: &'static str, read: fn(&Path) -> Result<T>) -> Self {
         Self { variable, read, contents: OnceLock::new() }
     }
 
@@ -24,7 +24,7 @@ impl<T> Named<T> {
     ///
     /// # Errors
     /// [`Error::Device`] when devices go by others already.
-    pub(super) fn set(&self, contents: T) -> Result<()> {
+    pub(crate) fn set(&self, contents: T) -> Result<()> {
         self.contents.set(Ok(Some(contents))).map_err(|_| {
             Error::Device(format!(
                 "{}: devices go by what it names already, expected others before the first plan",
@@ -37,7 +37,7 @@ impl<T> Named<T> {
     ///
     /// # Errors
     /// [`Error::Device`] when the file cannot be read.
-    pub(super) fn get(&self) -> Result<Option<&T>> {
+    pub(crate) fn get(&self) -> Result<Option<&T>> {
         let contents = self.contents.get_or_init(|| {
             let path = std::env::var_os(self.variable).filter(|path| !path.is_empty());
             path.map(|path| (self.read)(&PathBuf::from(path)))

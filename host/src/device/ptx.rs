@@ -12,8 +12,10 @@ use corrust_gpu::{
     ptx,
 };
 
-use super::named::Named;
-use crate::{Error, Result};
+use crate::{
+    error::{Error, Result},
+    named::Named,
+};
 
 /// Names a file or folder of PTX whose kernels every device takes in place of those shipped.
 pub const PTX_VARIABLE: &str = "CORRUST_PTX";

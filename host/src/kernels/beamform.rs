@@ -1,6 +1,11 @@
 //! The implementations of the beamformer, by name.
 
-use crate::kernel::kernels;
+use corrust_gpu::abi::{
+    Entry,
+    beamform::{BEAMFORMERS, WARPGROUP_BEAMFORMERS},
+};
+
+use super::kernels;
 
 kernels! {
     /// Which implementation of the beamformer a plan uses. All of them give the same bits; they differ
@@ -23,4 +28,15 @@ kernels! {
         /// `wgmma`: tensor cores of Hopper by warpgroups.
         Wgmma = "wgmma",
     }
+}
+
+/// The beamformers that tables tell of.
+pub(crate) fn tiles() -> impl Iterator<Item = Entry> {
+    let warpgroups = WARPGROUP_BEAMFORMERS.iter().map(|(kernel, _)| kernel.entry);
+    BEAMFORMERS.iter().map(|(kernel, _)| kernel.entry).chain(warpgroups)
+}
+
+/// Those for weights of any encoding that every GPU runs.
+pub(crate) fn tiles_of_every_gpu() -> impl Iterator<Item = Entry> {
+    BEAMFORMERS.iter().filter(|(_, tile)| !tile.int4).map(|(kernel, _)| kernel.entry)
 }

@@ -1,6 +1,6 @@
 //! The implementations of the autocorrelation on a GPU, by name.
 
-use crate::kernel::kernels;
+use super::kernels;
 
 kernels! {
     /// Which implementation of the autocorrelation a plan uses on a GPU. All of them give the same

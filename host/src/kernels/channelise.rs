@@ -1,6 +1,6 @@
 //! The implementations of the F-engine, by name.
 
-use crate::kernel::kernels;
+use super::kernels;
 
 kernels! {
     /// Which implementation of the F-engine a plan uses. All of them give the same bits; they differ in speed

@@ -1,6 +1,7 @@
 //! The implementations of the correlation, by name.
 
-use crate::kernel::kernels;
+use super::kernels;
+use crate::sample::Encoding;
 
 kernels! {
     /// Which implementation of the correlation a plan uses. All of them give the same bits for integer
@@ -64,5 +65,55 @@ impl Kernel {
             Self::PackedComplex1 => Some(1),
             _ => None,
         }
+    }
+
+    /// Encodings of samples that the kernel takes, `b2` as planes of `b1`.
+    pub(crate) const fn encodings(self) -> &'static [Encoding] {
+        use Encoding::{B1, Cf16, Ci4, Ci4Offset, Ci8};
+        match self {
+            Self::Mma64 | Self::Wgmma128 => &[Ci8, Ci4, Ci4Offset, Cf16, B1],
+            Self::Mma128 | Self::Wgmma192 => &[Ci8, Ci4, Ci4Offset, B1],
+            Self::Few => &[Ci8, Ci4, Ci4Offset],
+            Self::MmaS4
+            | Self::WgmmaCi4
+            | Self::Packed
+            | Self::PackedSigned
+            | Self::PackedComplex
+            | Self::PackedComplex3
+            | Self::PackedComplex2
+            | Self::PackedComplex1 => &[Ci4, Ci4Offset],
+            Self::Auto
+            | Self::CpuPortable
+            | Self::CpuAvx2
+            | Self::CpuAvxVnni
+            | Self::CpuAvx512
+            | Self::CpuAvx512Vnni => &[Ci8, Ci4, Ci4Offset, Cf16, B1],
+        }
+    }
+
+    /// Whether the kernel takes samples of an encoding.
+    pub fn takes(self, encoding: Encoding) -> bool {
+        // Two bits are two planes of one.
+        let planes = if encoding.is_bits() { Encoding::B1 } else { encoding };
+        self.encodings().contains(&planes)
+    }
+
+    /// Whether the kernel runs on GPUs.
+    pub(crate) const fn is_of_gpus(self) -> bool {
+        !matches!(
+            self,
+            Self::Auto
+                | Self::CpuPortable
+                | Self::CpuAvx2
+                | Self::CpuAvxVnni
+                | Self::CpuAvx512
+                | Self::CpuAvx512Vnni
+        )
+    }
+
+    /// Whether a table may name the kernel for samples of an encoding: one that runs on GPUs, for all values of
+    /// the encoding.
+    pub fn may_be_chosen(self, encoding: Encoding) -> bool {
+        self.is_of_gpus() && self.takes(encoding) && self.value_bits().is_none()
     }
 }

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use crate::{
-    Devices, Result,
-    device::{Gpu, Tuning},
+    device::{gpu::Gpu, several::Devices},
+    error::Result,
+    tuning::Tuning,
 };
 
 /// Where a plan computes and by which kernel: the field `place` of every builder.
@@ -54,9 +55,9 @@ macro_rules! place_setters {
             self
         }
 
-        /// The table by which a GPU's kernels are chosen (default: [`Tuning::of`](crate::device::Tuning::of)
+        /// The table by which a GPU's kernels are chosen (default: [`Tuning::of`](crate::tuning::Tuning::of)
         /// the GPU).
-        pub fn tuning(mut self, tuning: crate::device::Tuning) -> Self {
+        pub fn tuning(mut self, tuning: crate::tuning::Tuning) -> Self {
             self.place.tuning = Some(Arc::new(tuning));
             self
         }

@@ -3,12 +3,27 @@
 //! Plans whose kernel is `auto` choose by it, and so do kernels among their tiles. Whatever a table says, the
 //! bits are the same.
 
+pub(crate) mod autocorrelate;
+pub(crate) mod beamform;
+pub(crate) mod correlate;
+pub(crate) mod fault;
+pub(crate) mod place;
+
 use std::{collections::BTreeMap, fs, path::Path, sync::LazyLock};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Facts, named::Named};
-use crate::{Encoding, Error, Result, beamform, correlate::Kernel, partial::PartialFile};
+pub use self::{
+    autocorrelate::Autocorrelate,
+    beamform::Beamform,
+    correlate::{Correlate, Correlation, Order, Range},
+};
+use crate::{
+    device::gpu::Facts,
+    error::{Error, Result},
+    named::Named,
+    partial::PartialFile,
+};
 
 /// Names a file whose table all GPUs go by in place of those built in.
 pub const TUNING_VARIABLE: &str = "CORRUST_TUNING";
@@ -30,7 +45,7 @@ pub enum Basis {
 /// The table of a model of GPU, as `corrust bench --tune` writes it.
 ///
 /// ```
-/// use corrust_host::{Correlator, Device, correlate::Kernel, device::Tuning};
+/// use corrust_host::{Correlator, Device, correlate::Kernel, tuning::Tuning};
 ///
 /// let gpu = Device::Sim.open()?.expect("the simulator is a GPU");
 /// let mut tuning = Tuning::of(gpu.facts())?.clone();
@@ -58,111 +73,6 @@ pub struct Tuning {
     pub beamform: Beamform,
     /// The autocorrelator's.
     pub autocorrelate: Autocorrelate,
-}
-
-/// What the correlator goes by, for each encoding.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Correlate {
-    /// `ci8`.
-    pub ci8: Correlation,
-    /// `ci4` and `ci4-offset`.
-    pub ci4: Correlation,
-    /// `cf16`.
-    pub cf16: Correlation,
-    /// `b1` and `b2`.
-    pub b1: Correlation,
-}
-
-impl Correlate {
-    /// What samples of an encoding go by.
-    pub const fn of(&self, encoding: Encoding) -> &Correlation {
-        match encoding {
-            Encoding::Ci8 => &self.ci8,
-            Encoding::Ci4 | Encoding::Ci4Offset => &self.ci4,
-            Encoding::Cf16 => &self.cf16,
-            Encoding::B1 | Encoding::B2 => &self.b1,
-        }
-    }
-}
-
-/// How the kernel for samples of an encoding is found: by the first of the ranges that the samples are in,
-/// else by the least padding, at these speeds. Kernels that do not run on the GPU are passed over.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Correlation {
-    /// Where a kernel is quickest whatever it pads.
-    #[serde(default)]
-    pub ranges: Vec<Range>,
-    /// The kernels' speeds over all that they compute, padding included, in any unit.
-    pub speeds: BTreeMap<Kernel, f64>,
-}
-
-/// Numbers of inputs for which a kernel is quickest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Range {
-    /// Of which samples.
-    pub samples: Order,
-    /// The least and the most inputs; none for any number above.
-    pub inputs: (usize, Option<usize>),
-    /// The kernel.
-    pub kernel: Kernel,
-}
-
-impl Range {
-    /// Whether samples are in the range: of so many inputs, that the copy engine brings as delivered or not.
-    pub(crate) fn holds(&self, inputs: usize, delivered: bool) -> bool {
-        let (least, most) = self.inputs;
-        let order = match self.samples {
-            Order::Any => true,
-            Order::Delivered => delivered,
-            Order::Rows => !delivered,
-        };
-        order && least <= inputs && most.is_none_or(|most| inputs <= most)
-    }
-}
-
-/// How samples come to the kernels of [`Range`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Order {
-    /// Whatever they are.
-    Any,
-    /// `tcn` samples whose times are multiples of 16 bytes, which some kernels take without a corner turn.
-    Delivered,
-    /// All others: `cnt`, or turned to it.
-    Rows,
-}
-
-/// What the beamformer goes by: the kernel is the one whose tiles, and passes over them, take the least time.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Beamform {
-    /// Microseconds that 2^20 times of one tile's beams and dishes take, by the name of the tile's kernel.
-    /// Those that are not here are not chosen.
-    pub tiles: BTreeMap<String, f64>,
-    /// Microseconds, per beam, by which every further pass over dishes takes longer for 2^20 times than its
-    /// products alone: sums go to memory and come back.
-    pub pass: f64,
-}
-
-impl Beamform {
-    /// What a tile costs; what is not known costs more than all others.
-    pub(crate) fn tile(&self, kernel: &str) -> f64 {
-        self.tiles.get(kernel).copied().unwrap_or(f64::INFINITY)
-    }
-}
-
-/// What the autocorrelator goes by.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Autocorrelate {
-    /// Instants of a block from which tensor cores are quicker than bin groups.
-    pub tensor_core_instants: usize,
-    /// How much longer an instant takes a block of the first kernel, of counts, than those of the second, of
-    /// bins, on a multiprocessor: by it segments are cut.
-    pub counts_over_bins: f64,
 }
 
 impl Tuning {
@@ -220,11 +130,6 @@ impl Tuning {
             || name.split(|letter: char| !letter.is_alphanumeric()).any(|word| word == self.model)
     }
 
-    /// Whether a table may name a kernel for samples of an encoding: a GPU's for all values of it.
-    pub fn may_choose(kernel: Kernel, encoding: Encoding) -> bool {
-        kernel.is_of_gpus() && kernel.takes(encoding) && kernel.value_bits().is_none()
-    }
-
     /// Reads a table.
     ///
     /// # Errors
@@ -247,55 +152,11 @@ impl Tuning {
     /// A table, or what is wrong with it.
     fn parse(text: &str) -> Result<Self, String> {
         let tuning: Self = serde_json::from_str(text).map_err(|error| error.to_string())?;
-        tuning.check().map_err(|(place, reason)| format!("{place}: {reason}"))?;
+        let checked = tuning.correlate.check().and_then(|()| tuning.beamform.check());
+        checked
+            .and_then(|()| tuning.autocorrelate.check())
+            .map_err(|(place, reason)| format!("{place}: {reason}"))?;
         Ok(tuning)
-    }
-
-    /// Where something is that plans cannot go by, and what.
-    fn check(&self) -> Result<(), (String, String)> {
-        let positive = |place: String, number: f64| match number > 0.0 && number.is_finite() {
-            true => Ok(()),
-            false => Err((place, format!("found {number}, a number above 0 is needed"))),
-        };
-        for encoding in [Encoding::Ci8, Encoding::Ci4, Encoding::Cf16, Encoding::B1] {
-            let Correlation { ranges, speeds } = self.correlate.of(encoding);
-            let named = ranges.iter().map(|range| ("ranges", range.kernel));
-            for (field, kernel) in named.chain(speeds.keys().map(|&kernel| ("speeds", kernel))) {
-                if !Self::may_choose(kernel, encoding) {
-                    let reason = format!("kernel {kernel} is no GPU's for {encoding} samples");
-                    return Err((format!("correlate.{encoding}.{field}"), reason));
-                }
-            }
-            for (kernel, &speed) in speeds {
-                positive(format!("correlate.{encoding}.speeds.{kernel}"), speed)?;
-            }
-            // Every GPU runs it.
-            if !speeds.contains_key(&Kernel::Mma64) {
-                let place = format!("correlate.{encoding}.speeds");
-                return Err((place, "kernel mma-64 is missing".to_owned()));
-            }
-        }
-        for (tile, &cost) in &self.beamform.tiles {
-            if !beamform::tiles().any(|known| known.name == tile) {
-                return Err(("beamform.tiles".to_owned(), format!("unknown kernel {tile:?}")));
-            }
-            positive(format!("beamform.tiles.{tile}"), cost)?;
-        }
-        let missing = beamform::tiles_of_every_gpu()
-            .find(|known| !self.beamform.tiles.contains_key(known.name));
-        if let Some(missing) = missing {
-            let reason = format!("kernel {} is missing", missing.name);
-            return Err(("beamform.tiles".to_owned(), reason));
-        }
-        if !(self.beamform.pass >= 0.0 && self.beamform.pass.is_finite()) {
-            let found = self.beamform.pass;
-            return Err((
-                "beamform.pass".to_owned(),
-                format!("found {found}, 0 or more is needed"),
-            ));
-        }
-        let Autocorrelate { counts_over_bins, .. } = self.autocorrelate;
-        positive("autocorrelate.counts_over_bins".to_owned(), counts_over_bins)
     }
 }
 

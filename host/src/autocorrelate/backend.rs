@@ -1,0 +1,36 @@
+//! A place that computes: the CPU, a GPU, or several.
+
+use super::{state::State, sums_mut::SumsMut};
+use crate::{
+    error::{Error, Result},
+    kernels::autocorrelate::Kernel,
+    samples::view::Samples,
+};
+
+/// A place that autocorrelates: the CPU, a GPU, or the simulator.
+pub(crate) trait Backend: Send {
+    /// Advances the state by counts, one channel of as many inputs as there are sensors.
+    fn accumulate(&mut self, counts: &Samples<'_>) -> Result<()>;
+
+    /// Waits until all sums are up to date.
+    fn wait(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Brings the state as it is now to `state`, whose memory is used again; the stream goes on.
+    fn state_into(&mut self, state: &mut State) -> Result<()>;
+
+    /// Brings the sums as they are now to device memory.
+    fn snapshot_device(&mut self, _room: &SumsMut<'_>) -> Result<()> {
+        Err(Error::invalid(format!(
+            "{}: leaves sums in host memory, not in a GPU's",
+            self.device_name()
+        )))
+    }
+
+    /// The device, as a person would name it.
+    fn device_name(&self) -> &str;
+
+    /// The kernel: [`Kernel::Auto`] where it depends on the blocks of counts.
+    fn kernel(&self) -> Kernel;
+}

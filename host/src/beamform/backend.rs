@@ -1,0 +1,44 @@
+//! A place that computes: the CPU, a GPU, or several.
+
+use super::beams::{Beams, BeamsMut};
+use crate::{
+    error::{Error, Result},
+    kernels::beamform::Kernel,
+    samples::view::Samples,
+};
+
+/// Complex int8 weight, `[real, imaginary]`.
+pub(crate) type Weight = [i8; 2];
+
+/// A place that forms beams: the CPU, a GPU, or the simulator.
+pub(crate) trait Backend: Send {
+    /// Replaces the weights, `[F][P][B][D]`.
+    fn set_weights(&mut self, weights: &[Weight]) -> Result<()>;
+
+    /// Replaces the shifts, `[F][P][B]`, each at most [`MAX_SHIFT`].
+    fn set_shifts(&mut self, shifts: &[u32]) -> Result<()>;
+
+    /// Forms the beams of `beams.times()` times of `ci4` voltages, a channel for each pair of a channel and
+    /// a polarisation: fills the samples, the counts, and the incoherent beam if `beams` has one.
+    fn beamform(&mut self, voltages: &Samples<'_>, beams: &mut Beams) -> Result<()>;
+
+    /// Enqueues the beams of voltages, samples `[B][F][P][T]` and added counts `[F][P][B]` to be left in
+    /// device memory.
+    fn beamform_device(&mut self, _voltages: &Samples<'_>, _room: &BeamsMut<'_>) -> Result<()> {
+        Err(Error::invalid(format!(
+            "{}: leaves beams in host memory, not in a GPU's",
+            self.device_name()
+        )))
+    }
+
+    /// Waits until everything enqueued is done.
+    fn wait(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    /// The device, as a person would name it.
+    fn device_name(&self) -> &str;
+
+    /// The kernel, never [`Kernel::Auto`].
+    fn kernel(&self) -> Kernel;
+}

@@ -1,0 +1,65 @@
+//! A place that computes: the CPU, a GPU, or several.
+
+use std::ops::Range;
+
+use super::visibilities::{Visibilities, VisibilitiesMut};
+use crate::{
+    error::{Error, Result},
+    kernels::correlate::Kernel,
+    samples::{shape::Shape, view::Samples},
+    tuning::Tuning,
+};
+
+/// Setup of a backend.
+pub(crate) struct Setup<'a> {
+    pub(super) shape: &'a Shape,
+    pub(super) kernel: Kernel,
+    /// What GPUs go by, instead of what [`Tuning::of`] says.
+    pub(super) tuning: Option<&'a Tuning>,
+    pub(super) gates: usize,
+    /// One per input, or none at all.
+    pub(super) shifts: &'a [usize],
+}
+
+/// A place that correlates: the CPU, a GPU, or the simulator. It holds the sums of all gates.
+pub(crate) trait Backend: Send {
+    /// Adds the products of samples, at least one time of them, of the plan's encoding, channels and
+    /// inputs, to the gate that has each time's number, or all to gate 0.
+    fn accumulate(&mut self, samples: &Samples<'_>, gates: Option<&[u8]>) -> Result<()>;
+
+    /// [`accumulate`](Self::accumulate) of the [`shares`](Self::shares) of several GPUs.
+    fn accumulate_shares(&mut self, shares: &[Samples<'_>]) -> Result<()> {
+        shares.iter().try_for_each(|all| self.accumulate(all, None))
+    }
+
+    /// The channels that each of several GPUs correlates; none where all are in one place.
+    fn shares(&self) -> Vec<Range<usize>> {
+        Vec::new()
+    }
+
+    /// Brings a gate's sums since its last dump to `visibilities`, which has room for them; the gate
+    /// starts again from zero.
+    fn dump_into(&mut self, gate: usize, visibilities: &mut Visibilities) -> Result<()>;
+
+    /// Brings all gates' sums to the memory of one of the plan's GPUs.
+    fn dump_device(&mut self, _room: &VisibilitiesMut<'_>) -> Result<()> {
+        Err(Error::invalid(format!(
+            "{}: leaves visibilities in host memory, not in a GPU's",
+            self.device_name()
+        )))
+    }
+
+    /// Forgets the sums since the last dump.
+    fn reset(&mut self);
+
+    /// Waits until everything accumulated is summed.
+    fn wait(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    /// The device, as a person would name it.
+    fn device_name(&self) -> &str;
+
+    /// The kernel, never [`Kernel::Auto`].
+    fn kernel(&self) -> Kernel;
+}

@@ -1,0 +1,123 @@
+//! Elements, extents, strides and memory of samples.
+
+use std::fmt;
+
+use bytemuck::NoUninit;
+
+use crate::{device::gpu::DeviceSlice, layout::Layout, sample::Encoding};
+
+/// What one sample is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Element {
+    /// A complex voltage.
+    Voltage(Encoding),
+    /// A count of photons, one byte.
+    Count,
+}
+
+impl Element {
+    /// Bytes of one sample.
+    pub const fn bytes(self) -> usize {
+        match self {
+            Self::Voltage(encoding) => encoding.bytes(),
+            Self::Count => 1,
+        }
+    }
+
+    /// Times in [`bytes`](Self::bytes): more than 1 in words of bits.
+    pub const fn times(self) -> usize {
+        match self {
+            Self::Voltage(encoding) => encoding.times(),
+            Self::Count => 1,
+        }
+    }
+
+    /// The byte that a sample of value zero consists of.
+    pub const fn zero(self) -> u8 {
+        match self {
+            Self::Voltage(encoding) => encoding.zero()[0],
+            Self::Count => 0,
+        }
+    }
+}
+
+impl From<Encoding> for Element {
+    fn from(encoding: Encoding) -> Self {
+        Self::Voltage(encoding)
+    }
+}
+
+impl fmt::Display for Element {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Voltage(encoding) => encoding.fmt(f),
+            Self::Count => f.pad("counts"),
+        }
+    }
+}
+
+/// How many samples there are along each axis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extents {
+    /// `C`; channels and polarisations, channel slower, of a beamformer.
+    pub channels: usize,
+    /// `N`: inputs, dishes or sensors; of [`Encoding::B2`] the rows of words, two for each input.
+    pub inputs: usize,
+    /// `T`; of [`Encoding::B1`] words, each of 128 times.
+    pub times: usize,
+}
+
+/// Bytes from a sample to its neighbour along each axis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Strides {
+    /// From one channel to the next.
+    pub channel: usize,
+    /// From one input to the next.
+    pub input: usize,
+    /// From one time to the next.
+    pub time: usize,
+}
+
+impl Strides {
+    /// Those of samples of `bytes` bytes that lie in the order of `layout` without gaps.
+    pub const fn dense(layout: Layout, extents: Extents, bytes: usize) -> Self {
+        let Extents { channels, inputs, times } = extents;
+        match layout {
+            Layout::Tcn => {
+                Self { channel: inputs * bytes, input: bytes, time: channels * inputs * bytes }
+            }
+            Layout::Cnt => {
+                Self { channel: inputs * times * bytes, input: times * bytes, time: bytes }
+            }
+        }
+    }
+}
+
+/// Where samples are, from the first one on.
+#[derive(Clone, Copy, Debug)]
+pub enum Memory<'a> {
+    /// In the host's memory. The fastest way to a GPU is from what it locked
+    /// ([`LockedBytes`]).
+    Host(&'a [u8]),
+    /// In a GPU's memory, for work in the order of the slice's stream.
+    Device(DeviceSlice<'a>),
+}
+
+impl<'a, S: NoUninit> From<&'a [S]> for Memory<'a> {
+    fn from(samples: &'a [S]) -> Self {
+        Self::Host(bytemuck::cast_slice(samples))
+    }
+}
+
+impl<'a> From<DeviceSlice<'a>> for Memory<'a> {
+    fn from(slice: DeviceSlice<'a>) -> Self {
+        Self::Device(slice)
+    }
+}
+
+pub(super) fn memory_bytes(memory: &Memory<'_>) -> usize {
+    match memory {
+        Memory::Host(bytes) => bytes.len(),
+        Memory::Device(slice) => slice.len(),
+    }
+}

@@ -1,0 +1,307 @@
+//! Views of samples.
+
+use std::ops::Range;
+
+use super::{
+    extents::{Element, Extents, Memory, Strides, memory_bytes},
+    missing::Missing,
+};
+use crate::{
+    device::gpu::{DeviceSlice, Stream},
+    error::{Error, Result},
+    layout::Layout,
+};
+
+/// A view of samples: see the [module](self).
+///
+/// ```
+/// use corrust_host::{Encoding, samples::{Extents, Missing, Samples, Strides}};
+///
+/// // Two polarisations that alternate, as GUPPI RAW holds them: [time][polarisation], ci8.
+/// let bytes = [1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6_u8];
+/// let extents = Extents { channels: 1, inputs: 2, times: 3 };
+/// let strides = Strides { channel: 12, input: 2, time: 4 };
+/// let missing = [Missing::times(1..2)];
+/// let samples = Samples::strided(&bytes[..], Encoding::Ci8, extents, strides)?.missing(&missing);
+///
+/// assert_eq!(samples.gather(corrust_host::Layout::Cnt)?, [1, 1, 0, 0, 5, 5, 2, 2, 0, 0, 6, 6]);
+/// let later = samples.times(1..3).inputs(1..2);
+/// assert_eq!(later.gather(corrust_host::Layout::Cnt)?, [0, 0, 6, 6]);
+/// # Ok::<(), corrust_host::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Samples<'a> {
+    pub(super) memory: Memory<'a>,
+    pub(super) element: Element,
+    pub(super) extents: Extents,
+    pub(super) strides: Strides,
+    pub(super) missing: &'a [Missing],
+    /// Where the view begins among the samples that `missing` counts.
+    pub(super) origin: Extents,
+    /// Times that the last word of bits lacks.
+    pub(super) absent: usize,
+}
+
+impl<'a> Samples<'a> {
+    /// Samples without gaps, in the order of `layout`, of as many times as `memory` holds.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when `memory` does not hold a whole number of times.
+    pub fn new(
+        memory: impl Into<Memory<'a>>,
+        element: impl Into<Element>,
+        layout: Layout,
+        channels: usize,
+        inputs: usize,
+    ) -> Result<Self> {
+        let (memory, element) = (memory.into(), element.into());
+        let bytes = memory_bytes(&memory);
+        let step = channels.saturating_mul(inputs).saturating_mul(element.bytes());
+        if step == 0 || !bytes.is_multiple_of(step) {
+            return Err(Error::invalid(format!(
+                "{bytes} bytes of samples: expected a multiple of {step} ({channels} channels x \
+                 {inputs} inputs x {} bytes)",
+                element.bytes()
+            )));
+        }
+        let extents = Extents { channels, inputs, times: bytes / step };
+        Ok(Self::dense(memory, element, layout, extents))
+    }
+
+    /// Samples of which neighbours along each axis are as far apart as `strides` says.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when an extent of channels or inputs is 0, or the last sample lies beyond
+    /// `memory`.
+    pub fn strided(
+        memory: impl Into<Memory<'a>>,
+        element: impl Into<Element>,
+        extents: Extents,
+        strides: Strides,
+    ) -> Result<Self> {
+        let (memory, element) = (memory.into(), element.into());
+        let Extents { channels, inputs, times } = extents;
+        if channels == 0 || inputs == 0 {
+            return Err(Error::invalid(format!(
+                "samples of {channels} channels and {inputs} inputs: expected at least 1 of each"
+            )));
+        }
+        let axes =
+            [(channels, strides.channel), (inputs, strides.input), (times.max(1), strides.time)];
+        let end = axes.into_iter().try_fold(element.bytes(), |end, (count, stride)| {
+            (count - 1).checked_mul(stride)?.checked_add(end)
+        });
+        let bytes = memory_bytes(&memory);
+        if times > 0 && end.is_none_or(|end| end > bytes) {
+            return Err(Error::invalid(format!(
+                "{bytes} bytes of samples: expected {} for {channels} channels, {inputs} inputs and \
+                 {times} times {}, {} and {} bytes apart",
+                end.map_or("more than can be addressed".to_owned(), |end| end.to_string()),
+                strides.channel,
+                strides.input,
+                strides.time
+            )));
+        }
+        let origin = Extents { channels: 0, inputs: 0, times: 0 };
+        Ok(Self { memory, element, extents, strides, missing: &[], origin, absent: 0 })
+    }
+
+    /// Samples without gaps; the memory holds as many.
+    pub(crate) fn dense(
+        memory: Memory<'a>,
+        element: Element,
+        layout: Layout,
+        extents: Extents,
+    ) -> Self {
+        let strides = Strides::dense(layout, extents, element.bytes());
+        let origin = Extents { channels: 0, inputs: 0, times: 0 };
+        Self { memory, element, extents, strides, missing: &[], origin, absent: 0 }
+    }
+
+    /// Samples that lie in the same way in a GPU's memory, complete.
+    pub(crate) fn elsewhere<'b>(&self, slice: DeviceSlice<'b>) -> Samples<'b> {
+        let memory = Memory::Device(slice);
+        let Self { element, extents, strides, origin, absent, .. } = *self;
+        Samples { memory, element, extents, strides, missing: &[], origin, absent }
+    }
+
+    /// Checks that the samples are in host memory.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`].
+    pub(crate) fn check_host(&self) -> Result<()> {
+        match self.memory {
+            Memory::Host(_) => Ok(()),
+            Memory::Device(slice) => Err(Error::invalid(format!(
+                "samples at device address {:#x}: expected samples in host memory",
+                slice.address()
+            ))),
+        }
+    }
+
+    /// Device address and stream of samples in a GPU's memory.
+    ///
+    /// # Panics
+    /// When they are in host memory.
+    pub(crate) fn on_device(&self) -> (u64, Stream) {
+        match self.memory {
+            Memory::Device(slice) => (slice.address(), slice.stream()),
+            Memory::Host(_) => panic!("samples in host memory"),
+        }
+    }
+
+    /// The same samples, of which those within `missing` count as zero, whatever their bytes.
+    pub fn missing(self, missing: &'a [Missing]) -> Self {
+        let origin = Extents { channels: 0, inputs: 0, times: 0 };
+        Self { missing, origin, ..self }
+    }
+
+    /// The same words of bits, which hold `times` times only: what the last word has beyond them counts for
+    /// nothing.
+    ///
+    /// ```
+    /// use corrust_host::{Encoding, Layout, samples::Samples};
+    ///
+    /// let words = [0_u8; 64]; // two words of one input
+    /// let samples = Samples::new(&words[..], Encoding::B1, Layout::Cnt, 1, 1)?;
+    /// assert_eq!((samples.held(), samples.holding(130)?.held()), (256, 130));
+    /// assert!(samples.holding(128).is_err()); // one word would do
+    /// # Ok::<(), corrust_host::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when so many times take more or fewer words (of other samples: are not as many as the
+    /// samples).
+    pub fn holding(self, times: usize) -> Result<Self> {
+        let (words, word) = (self.extents.times, self.element.times());
+        if times.div_ceil(word) != words {
+            return Err(Error::invalid(format!(
+                "{times} times in {words} samples of {}, which hold up to {word} each: expected {} to {}",
+                self.element,
+                ((words * word) + 1).saturating_sub(word).min(words * word),
+                words * word
+            )));
+        }
+        Ok(Self { absent: words * word - times, ..self })
+    }
+
+    /// Times that the samples hold: as many as there are samples, or of [`Encoding::B1`] those in the words.
+    pub fn held(&self) -> usize {
+        self.extents.times * self.element.times() - self.absent
+    }
+
+    /// What a sample is.
+    pub fn element(&self) -> Element {
+        self.element
+    }
+
+    /// How many samples there are.
+    pub fn extents(&self) -> Extents {
+        self.extents
+    }
+
+    /// How far apart they are.
+    pub fn strides(&self) -> Strides {
+        self.strides
+    }
+
+    /// Where they are.
+    pub fn memory(&self) -> Memory<'a> {
+        self.memory
+    }
+
+    /// Bytes of the samples, whatever lies between them.
+    pub fn bytes(&self) -> usize {
+        let Extents { channels, inputs, times } = self.extents;
+        channels * inputs * times * self.element.bytes()
+    }
+
+    /// What is missing, counted from the first sample of the view and within it; rectangles may overlap.
+    pub fn gaps(&self) -> impl Iterator<Item = Missing> + use<'a> {
+        let (origin, extents) = (self.origin, self.extents);
+        self.missing.iter().filter_map(move |missing| missing.within(&origin, &extents))
+    }
+
+    /// Whether nothing is missing.
+    pub fn is_complete(&self) -> bool {
+        self.gaps().next().is_none()
+    }
+
+    /// The samples of a range of times.
+    ///
+    /// # Panics
+    /// When there are not so many.
+    pub fn times(self, range: Range<usize>) -> Self {
+        assert!(range.start <= range.end && range.end <= self.extents.times, "times {range:?}");
+        let mut cut = self.from(range.start * self.strides.time, range.is_empty());
+        cut.origin.times += range.start;
+        if range.is_empty() || range.end < self.extents.times {
+            cut.absent = 0;
+        }
+        cut.extents.times = range.len();
+        cut
+    }
+
+    /// The samples of a range of channels.
+    ///
+    /// # Panics
+    /// When it is empty, or there are not so many.
+    pub fn channels(self, range: Range<usize>) -> Self {
+        assert!(
+            range.start < range.end && range.end <= self.extents.channels,
+            "channels {range:?}"
+        );
+        let mut cut = self.from(range.start * self.strides.channel, self.extents.times == 0);
+        cut.origin.channels += range.start;
+        cut.extents.channels = range.len();
+        cut
+    }
+
+    /// The samples of a range of inputs.
+    ///
+    /// # Panics
+    /// When it is empty, or there are not so many.
+    pub fn inputs(self, range: Range<usize>) -> Self {
+        assert!(range.start < range.end && range.end <= self.extents.inputs, "inputs {range:?}");
+        let mut cut = self.from(range.start * self.strides.input, self.extents.times == 0);
+        cut.origin.inputs += range.start;
+        cut.extents.inputs = range.len();
+        cut
+    }
+
+    /// The view from `offset` bytes on, or an empty one.
+    fn from(self, offset: usize, empty: bool) -> Self {
+        let offset = if empty { 0 } else { offset };
+        let memory = match self.memory {
+            Memory::Host(bytes) => Memory::Host(&bytes[offset..]),
+            Memory::Device(slice) => Memory::Device(slice.from(offset)),
+        };
+        Self { memory, ..self }
+    }
+
+    /// Bytes from one row of times to the next, of rows that are equally far apart.
+    pub(crate) fn row_stride(&self) -> usize {
+        if self.extents.inputs > 1 { self.strides.input } else { self.strides.channel }
+    }
+
+    /// Whether the samples lie in the order of `layout` without gaps, wherever that makes a difference.
+    pub fn is_dense(&self, layout: Layout) -> bool {
+        let dense = Strides::dense(layout, self.extents, self.element.bytes());
+        let Extents { channels, inputs, times } = self.extents;
+        let same = |count: usize, a: usize, b: usize| count <= 1 || a == b;
+        same(channels, self.strides.channel, dense.channel)
+            && same(inputs, self.strides.input, dense.input)
+            && same(times, self.strides.time, dense.time)
+    }
+
+    /// The samples as they lie, if they are in host memory, in the order of `layout` without gaps, and
+    /// complete.
+    pub(crate) fn plain(&self, layout: Layout) -> Option<&'a [u8]> {
+        match self.memory {
+            Memory::Host(bytes) if self.is_dense(layout) && self.is_complete() => {
+                Some(&bytes[..self.bytes()])
+            }
+            _ => None,
+        }
+    }
+}
