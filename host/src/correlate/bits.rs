@@ -22,7 +22,7 @@ use rayon::prelude::*;
 use crate::{
     correlate::{
         backend::{Backend, Setup},
-        baselines::{baseline, baselines},
+        baselines::baselines,
         split::plain,
         valid::DROP,
         visibilities::{Visibilities, VisibilitiesMut},
