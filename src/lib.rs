@@ -39,7 +39,36 @@
 //!
 //! The command `corrust` does the same from files to files; `corrust help` explains it.
 
-pub use corrust_host::*;
+pub use corrust_host::{
+    Autocorrelator, Beamformer, Channeliser, Correlator, Device, Devices, Encoding, Error, Layout,
+    Result, Samples, autocorrelate, channelise, correlate, quantise, reorder, samples, shift,
+};
+#[cfg(feature = "live")]
+pub use corrust_live as live;
+#[cfg(feature = "simulate")]
+pub use corrust_recordings::simulate;
+#[cfg(feature = "recordings")]
+pub use corrust_recordings::{formats as format, photons, run};
+
+/// Beamforming: plans, shapes, weights.
+pub mod beamform {
+    pub use corrust_host::beamform::*;
+    #[cfg(feature = "recordings")]
+    pub use corrust_recordings::array::{Pointing, SPEED_OF_LIGHT, delays};
+}
+
+/// Delays of inputs that change with time.
+pub mod delays {
+    pub use corrust_host::channelise::DelayModel;
+    #[cfg(feature = "recordings")]
+    pub use corrust_recordings::array::{EarthOrientation, Geometric, Piece, Polynomials};
+}
+
+/// Devices, and the tables by which kernels are chosen there.
+pub mod device {
+    pub use corrust_host::device::*;
+    pub use corrust_host::tuning::{self, TUNING_VARIABLE, Tuning};
+}
 
 #[cfg(feature = "bench")]
 pub mod bench;

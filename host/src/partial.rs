@@ -94,7 +94,7 @@ impl PartialFile {
     }
 
     /// The name until the file is finished, for those who write it by name; [`None`] for what goes to a pipe.
-    pub(super) fn unfinished_name(&self) -> Option<&Path> {
+    pub fn unfinished_name(&self) -> Option<&Path> {
         match &self.destination {
             Destination::Name { unfinished, .. } => unfinished.0.as_deref(),
             Destination::Stream => None,

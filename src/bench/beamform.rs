@@ -9,8 +9,9 @@ use corrust_gpu::abi::{
 use corrust_host::{
     Beamformer, Device, Encoding, Layout, Result,
     beamform::{Beams, Builder, Kernel, useful_operations},
-    device::{Buffer, DeviceSlice, DeviceSliceMut, LockedBytes, Stream, Tuning},
+    device::{Buffer, DeviceSlice, DeviceSliceMut, LockedBytes, Stream},
     samples::Samples,
+    tuning::Tuning,
 };
 
 use super::{Bound, Case, Clock, Place, Ring, Subject, Work, kernels, locked, random_bytes};

@@ -11,7 +11,7 @@ use corrust_gpu::abi::correlate::{OFFSET, Offset, RUNNING_SUMS, RunningSums, mod
 use corrust_host::{
     Correlator, Device, Encoding, Error, Layout, Result,
     correlate::{Builder, Kernel, Shape, Visibilities, baselines, useful_operations},
-    device::{Buffer, DeviceSlice, Gpu, LockedBytes, Stream, Tuning},
+    device::{Buffer, DeviceSlice, Gpu, LockedBytes, Stream},
     samples::Samples,
 };
 use ndarray::{Array2, Axis};
@@ -164,7 +164,7 @@ impl Case for Candidates {
             for (kernel, plan) in kernels(Kernel::ALL, Kernel::Auto, &[], build)? {
                 // Integer multiply-adds are no match for tensor cores.
                 let packed = kernel.name().starts_with("packed");
-                if !packed && Tuning::may_choose(kernel, case.encoding) {
+                if !packed && kernel.may_be_chosen(case.encoding) {
                     subjects.push(case.subject(plan, auto, what, source.clone(), &expected));
                 }
             }

@@ -8,7 +8,7 @@
 //! |---|---|
 //! | [`limits`] | the GPU's own ceilings |
 //! | [`channelise`], [`correlate`], [`beamform`], [`autocorrelate`], [`reorder`] | the systems |
-//! | [`tune`] | what a GPU's [table](corrust_host::device::Tuning) is made of |
+//! | [`tune`] | what a GPU's [table](corrust_host::tuning::Tuning) is made of |
 //!
 //! Times are between GPU events where the work is a GPU's; what kernels read was not read since more
 //! than twice the L2 cache went by ([`Ring`]).

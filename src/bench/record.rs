@@ -7,7 +7,7 @@ use std::{
     time::SystemTime,
 };
 
-use corrust_host::{Error, Result, format::PartialFile};
+use corrust_host::{Error, Result, partial::PartialFile};
 use serde::{Deserialize, Serialize};
 
 use super::{Case, Clock, Meter, Place, Subject, energy::Reading};

@@ -4,10 +4,8 @@ use corrust_host::{
     Encoding, Error, Result,
     autocorrelate::Kernel as CountsKernel,
     correlate::Kernel,
-    device::{
-        self, Tuning,
-        tuning::{Basis, Correlation, Order, Range},
-    },
+    device::{self},
+    tuning::{self, Basis, Correlation, Order, Range, Tuning},
 };
 
 use super::{
@@ -183,7 +181,7 @@ fn correlation_of(measured: &[Correlated]) -> Correlation {
 }
 
 /// What the beamformer goes by.
-fn beams(known: &mut device::tuning::Beamform, rows: &[Row]) {
+fn beams(known: &mut tuning::Beamform, rows: &[Row]) {
     // Microseconds of 2^20 times.
     let cost = |tile: &Tile, passes: usize| {
         let is_its = |row: &&Row| {
@@ -207,7 +205,7 @@ fn beams(known: &mut device::tuning::Beamform, rows: &[Row]) {
 }
 
 /// What the autocorrelator goes by: the least instants from which tensor cores were quicker throughout.
-fn counts(known: &mut device::tuning::Autocorrelate, rows: &[Row]) {
+fn counts(known: &mut tuning::Autocorrelate, rows: &[Row]) {
     let seconds = |instants: u64, kernel: CountsKernel| {
         let is_its = |row: &&Row| {
             (&row.system[..], &row.what[..]) == ("autocorrelate", "kernel")

@@ -17,7 +17,6 @@ pub(crate) mod shape;
 pub(crate) mod split;
 pub(crate) mod weights;
 
-pub use crate::array::{Pointing, SPEED_OF_LIGHT, delays};
 pub use crate::kernels::beamform::Kernel;
 pub use beams::{Beams, BeamsMut};
 pub use plan::{Beamformer, Builder};

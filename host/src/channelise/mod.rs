@@ -11,6 +11,7 @@
 pub(crate) mod backend;
 pub(crate) mod cpu;
 pub(crate) mod delays;
+pub(crate) mod engine;
 pub(crate) mod gpu;
 pub(crate) mod places;
 pub(crate) mod plan;
@@ -21,6 +22,7 @@ pub(crate) mod spectra;
 
 pub use crate::kernels::channelise::Kernel;
 pub use delays::DelayModel;
+pub use engine::Engine;
 pub use places::MAX_DELAY_SAMPLES;
 pub use plan::{Builder, Channeliser};
 pub use prototype::{Window, prototype};

@@ -188,7 +188,7 @@ impl Correlator {
     }
 
     /// The largest number of times by which an input is delayed.
-    pub(crate) fn longest_shift(&self) -> usize {
+    pub fn longest_shift(&self) -> usize {
         self.delays.as_ref().map_or(0, DelayedGaps::longest)
     }
 

@@ -150,7 +150,7 @@ impl fmt::Debug for HostBytes {
 ///
 /// # Errors
 /// [`Error::OutOfMemory`].
-pub(crate) fn zeros<T: Copy + Default>(count: usize) -> Result<Vec<T>> {
+pub fn zeros<T: Copy + Default>(count: usize) -> Result<Vec<T>> {
     let needed = (count as u64).saturating_mul(size_of::<T>() as u64);
     let available = available_bytes();
     let mut values = Vec::new();

@@ -58,7 +58,7 @@ impl Missing {
 }
 
 /// Number of times within `range` at which something is missing.
-pub(crate) fn missing_within(missing: &[Missing], range: &Range<usize>) -> usize {
+pub fn missing_within(missing: &[Missing], range: &Range<usize>) -> usize {
     let clip = |gap: &Missing| gap.times.start.max(range.start)..gap.times.end.min(range.end);
     let mut gaps: Vec<_> = missing.iter().map(clip).collect();
     gaps.sort_unstable_by_key(|gap| gap.start);

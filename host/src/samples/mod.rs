@@ -16,7 +16,7 @@ pub(crate) mod view;
 pub use self::{
     extents::{Element, Extents, Memory, Strides},
     feed::Feed,
-    missing::Missing,
+    missing::{Missing, missing_within},
     raw::{RawEncoding, RawLayout, RawSamples},
     shape::{CountShape, RawShape, Shape},
     view::Samples,

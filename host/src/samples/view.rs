@@ -107,12 +107,7 @@ impl<'a> Samples<'a> {
     }
 
     /// Samples without gaps; the memory holds as many.
-    pub(crate) fn dense(
-        memory: Memory<'a>,
-        element: Element,
-        layout: Layout,
-        extents: Extents,
-    ) -> Self {
+    pub fn dense(memory: Memory<'a>, element: Element, layout: Layout, extents: Extents) -> Self {
         let strides = Strides::dense(layout, extents, element.bytes());
         let origin = Extents { channels: 0, inputs: 0, times: 0 };
         Self { memory, element, extents, strides, missing: &[], origin, absent: 0 }

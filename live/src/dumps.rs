@@ -1,0 +1,228 @@
+//! Dumps at multiples of the integration since the sync time.
+
+use super::chunks::{Chunk, Geometry, Passed};
+use corrust_host::{
+    Correlator, Error, Result, Samples,
+    correlate::{Dump, ValidCounts},
+    samples::Shape,
+};
+
+/// Correlates chunks as they come: of samples of channels, or with the F-engine [`Spectra`](super::Spectra) before.
+pub struct Integrator<C = Geometry> {
+    sums: Sums,
+    channels: C,
+}
+
+/// The dump that is being summed.
+pub struct Sums {
+    correlator: Correlator,
+    integration: u64,
+    /// Its number, once samples of it came.
+    current: Option<u64>,
+    /// The number of the last one that was handed out.
+    last: Option<u64>,
+    dump: LiveDump,
+    empty: u64,
+}
+
+/// What makes samples of channels of chunks.
+pub trait Channels {
+    /// What they are made of.
+    type Chunk;
+
+    /// Adds what a chunk gives to `sums`; `done` gets every dump that is over.
+    ///
+    /// # Errors
+    /// The device's own, and what `done` returns.
+    fn add(
+        &mut self,
+        passed: &Passed<Self::Chunk>,
+        sums: &mut Sums,
+        done: &mut dyn FnMut(&LiveDump) -> Result<()>,
+    ) -> Result<()>;
+
+    /// The time of samples of channels before which nothing else comes, as nothing comes before time `end` of chunks.
+    fn time(&self, end: u64) -> u64;
+}
+
+impl Channels for Geometry {
+    type Chunk = Chunk;
+
+    fn add(
+        &mut self,
+        passed: &Passed,
+        sums: &mut Sums,
+        done: &mut dyn FnMut(&LiveDump) -> Result<()>,
+    ) -> Result<()> {
+        let Some(chunk) = &passed.chunk else { return Ok(()) };
+        let missing = chunk.missing(self);
+        let times = (passed.end - passed.start) as usize;
+        sums.add(chunk.view(self, &missing).times(0..times), passed.start, done)
+    }
+
+    fn time(&self, end: u64) -> u64 {
+        end
+    }
+}
+
+/// A dump of a stream.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LiveDump {
+    /// Its first time, counted from timestamp 0: a multiple of `times`.
+    pub start: u64,
+    /// Its times, whether samples of them came or not.
+    pub times: u64,
+    /// Visibilities, and how many samples are behind them. Its own times leave out those of which nothing
+    /// came.
+    pub dump: Dump,
+}
+
+impl Integrator {
+    /// Dumps of `integration` times.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when the correlator's shape is not that of the chunks, or the integration has no
+    /// times.
+    pub fn new(correlator: Correlator, geometry: Geometry, integration: u64) -> Result<Self> {
+        let sums = Sums::new(correlator, &geometry.shape(), integration)?;
+        Ok(Self { sums, channels: geometry })
+    }
+}
+
+impl<C: Channels> Integrator<C> {
+    /// Dumps of what an F-engine or the like makes.
+    pub(super) fn over(sums: Sums, channels: C) -> Self {
+        Self { sums, channels }
+    }
+
+    /// The plan.
+    pub fn correlator(&self) -> &Correlator {
+        &self.sums.correlator
+    }
+
+    /// Dumps of which nothing came, between others: they are not handed out.
+    pub fn empty(&self) -> u64 {
+        self.sums.empty
+    }
+
+    /// Correlates a chunk, whose memory is returned; `done` gets every dump that is over.
+    ///
+    /// # Errors
+    /// The device's own, and what `done` returns.
+    pub fn take(
+        &mut self,
+        passed: Passed<C::Chunk>,
+        mut done: impl FnMut(&LiveDump) -> Result<()>,
+    ) -> Result<Option<C::Chunk>> {
+        let Self { sums, channels } = self;
+        channels.add(&passed, sums, &mut done)?;
+        sums.finish_before(channels.time(passed.end), &mut done)?;
+        if passed.jumped {
+            sums.finish(&mut done)?;
+        }
+        Ok(passed.chunk)
+    }
+
+    /// The stream has ended before time `end`: the last dump is handed out if it is complete, else forgotten.
+    ///
+    /// # Errors
+    /// As for [`take`](Self::take).
+    pub fn end(&mut self, end: u64, mut done: impl FnMut(&LiveDump) -> Result<()>) -> Result<()> {
+        self.sums.finish_before(self.channels.time(end), &mut done)?;
+        self.sums.correlator.reset();
+        self.sums.current = None;
+        Ok(())
+    }
+}
+
+impl Sums {
+    /// Dumps of `integration` times of samples of `shape`.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when the correlator's shape is another, or the integration has no times or, of words of
+    /// bits, is no whole number of words.
+    pub(super) fn new(correlator: Correlator, shape: &Shape, integration: u64) -> Result<Self> {
+        if correlator.shape() != shape {
+            return Err(Error::invalid(format!(
+                "a correlator of {:?}: expected one of {shape:?}",
+                correlator.shape(),
+            )));
+        }
+        if integration == 0 {
+            return Err(Error::invalid("an integration of 0 times: expected at least 1"));
+        }
+        let word = shape.encoding.times();
+        if !integration.is_multiple_of(word as u64) {
+            return Err(Error::invalid(format!(
+                "an integration of {integration} times of {}: expected a multiple of {word}",
+                shape.encoding
+            )));
+        }
+        Ok(Self {
+            correlator,
+            integration,
+            current: None,
+            last: None,
+            dump: LiveDump::default(),
+            empty: 0,
+        })
+    }
+
+    /// Adds samples from time `start` on; of words of bits both are whole words.
+    pub(super) fn add(
+        &mut self,
+        samples: Samples<'_>,
+        start: u64,
+        done: &mut dyn FnMut(&LiveDump) -> Result<()>,
+    ) -> Result<()> {
+        let word = self.correlator.shape().encoding.times() as u64;
+        let end = start + samples.extents().times as u64 * word;
+        let mut from = start;
+        while from < end {
+            let number = from / self.integration;
+            if self.current.is_some_and(|current| current != number) {
+                self.finish(done)?;
+            }
+            self.current = Some(number);
+            let to = end.min((number + 1).saturating_mul(self.integration));
+            let [first, last] = [from, to].map(|time| ((time - start) / word) as usize);
+            let piece = samples.times(first..last);
+            self.correlator.accumulate(piece)?;
+            from = to;
+            self.finish_before(to, done)?;
+        }
+        Ok(())
+    }
+
+    /// Hands out the dump that is being summed if it is over at time `now`.
+    fn finish_before(
+        &mut self,
+        now: u64,
+        done: &mut dyn FnMut(&LiveDump) -> Result<()>,
+    ) -> Result<()> {
+        match self.current {
+            Some(current) if (current + 1).saturating_mul(self.integration) <= now => {
+                self.finish(done)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn finish(&mut self, done: &mut dyn FnMut(&LiveDump) -> Result<()>) -> Result<()> {
+        let Some(number) = self.current.take() else { return Ok(()) };
+        self.correlator.dump_into(&mut self.dump.dump)?;
+        let nothing = match &self.dump.dump.valid {
+            ValidCounts::Complete(count) => *count == 0,
+            ValidCounts::Each(counts) => counts.iter().all(|&count| count == 0),
+        };
+        if nothing {
+            return Ok(());
+        }
+        // Those between this and the last one had nothing.
+        self.empty += self.last.map_or(0, |last| number.saturating_sub(last + 1));
+        self.last = Some(number);
+        self.dump.start = number.saturating_mul(self.integration);
+        self.dump.times = self.integration;
+        done(&self.dump)
+    }
+}

@@ -1,0 +1,328 @@
+//! Sockets, each with a thread that fetches packets and puts heaps together.
+
+use std::{
+    collections::HashMap,
+    fmt, io,
+    net::{Ipv4Addr, SocketAddrV4, UdpSocket},
+    str::FromStr,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::JoinHandle,
+    time::{Duration, Instant},
+};
+
+use corrust_host::{Error, Result};
+use socket2::{Domain, Protocol, Socket, Type};
+
+use super::{
+    batch::Batch,
+    chunks::{Geometry, Sources, Stream, Window},
+    frames::{Frames, FramesOnly},
+    heaps::Assembler,
+    spead::{Fault, Packet},
+    tally::Tally,
+};
+
+/// How long a thread waits for a packet before it looks whether it is to end.
+const WAIT: Duration = Duration::from_millis(50);
+
+/// How long it fetches what the system still has when it is to end.
+const REST: Duration = Duration::from_millis(500);
+
+/// Addresses to listen to: `127.0.0.1:7148`, or several, `239.1.2.0+3:7148` (four addresses, the field's way)
+/// and `127.0.0.1:7148+3` (four ports).
+///
+/// ```
+/// use corrust_live::Endpoints;
+///
+/// let groups: Endpoints = "239.1.2.254+2:7148".parse().map_err(corrust_host::Error::invalid)?;
+/// let groups: Vec<_> = groups.iter().map(|address| address.to_string()).collect();
+/// assert_eq!(groups, ["239.1.2.254:7148", "239.1.2.255:7148", "239.1.3.0:7148"]);
+/// assert_eq!("10.0.0.1:7148+3".parse::<Endpoints>().unwrap().iter().count(), 4);
+/// # Ok::<(), corrust_host::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Endpoints {
+    first: SocketAddrV4,
+    more_addresses: u16,
+    more_ports: u16,
+}
+
+impl Endpoints {
+    /// Each of them.
+    pub fn iter(&self) -> impl Iterator<Item = SocketAddrV4> + use<> {
+        let Self { first, more_addresses, more_ports } = *self;
+        (0..=more_addresses).flat_map(move |address| {
+            let ip = Ipv4Addr::from_bits(first.ip().to_bits() + u32::from(address));
+            (0..=more_ports).map(move |port| SocketAddrV4::new(ip, first.port() + port))
+        })
+    }
+}
+
+impl FromStr for Endpoints {
+    type Err = String;
+
+    fn from_str(text: &str) -> std::result::Result<Self, String> {
+        let understand = || {
+            let more = |text: &str| match text.split_once('+') {
+                Some((one, more)) => Some((one.to_owned(), more.parse::<u16>().ok()?)),
+                None => Some((text.to_owned(), 0)),
+            };
+            let (address, port) = text.split_once(':')?;
+            let ((address, more_addresses), (port, more_ports)) = (more(address)?, more(port)?);
+            let first = SocketAddrV4::new(address.parse().ok()?, port.parse().ok()?);
+            first.port().checked_add(more_ports)?;
+            first.ip().to_bits().checked_add(more_addresses.into())?;
+            Some(Self { first, more_addresses, more_ports })
+        };
+        understand().ok_or_else(|| {
+            format!(
+                "{text:?}: expected an IPv4 address and a port, as in 127.0.0.1:7148, 239.1.2.0+3:7148 (four \
+                 addresses) or 127.0.0.1:7148+3 (four ports)"
+            )
+        })
+    }
+}
+
+impl fmt::Display for Endpoints {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let plus = |more: u16| if more > 0 { format!("+{more}") } else { String::new() };
+        let Self { first, more_addresses, more_ports } = self;
+        write!(f, "{}{}:{}{}", first.ip(), plus(*more_addresses), first.port(), plus(*more_ports))
+    }
+}
+
+/// Opens a socket at `address`, of `buffer` bytes in the system if it allows; a multicast group is joined on
+/// the interface that has the address `interface`, or the one that routes lead to.
+///
+/// # Errors
+/// [`Error::Invalid`] naming the address: it is in use or not this machine's, or the group cannot be joined.
+pub fn open(
+    address: SocketAddrV4,
+    interface: Option<Ipv4Addr>,
+    buffer: usize,
+) -> Result<UdpSocket> {
+    let fault = |action: &str, error: io::Error| {
+        Error::invalid(format!("--listen {address}: cannot {action}: {error}"))
+    };
+    let socket = Socket::new(Domain::IPV4, Type::DGRAM, Some(Protocol::UDP))
+        .map_err(|error| fault("open a socket", error))?;
+    let multicast = address.ip().is_multicast();
+    if multicast {
+        // Several programs may listen to one group.
+        socket.set_reuse_address(true).map_err(|error| fault("share the port", error))?;
+    }
+    // As much as the system allows.
+    super::batch::set_buffer(&socket, buffer);
+    socket.bind(&address.into()).map_err(|error| fault("listen there", error))?;
+    if multicast {
+        let interface = interface.unwrap_or(Ipv4Addr::UNSPECIFIED);
+        socket.join_multicast_v4(address.ip(), &interface).map_err(|error| {
+            fault(&format!("join the multicast group on interface {interface}"), error)
+        })?;
+    }
+    socket.set_read_timeout(Some(WAIT)).map_err(|error| fault("set a time limit", error))?;
+    Ok(socket.into())
+}
+
+/// Locks what no thread leaves half done.
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What understands the packets of one socket.
+pub(super) trait Intake<S: Stream>: Send + 'static {
+    /// Takes in a packet from a sender.
+    ///
+    /// # Errors
+    /// [`Fault`] of a packet that is none.
+    fn take(
+        &mut self,
+        window: &Mutex<Window<S>>,
+        source: u16,
+        packet: &[u8],
+    ) -> std::result::Result<(), Fault>;
+
+    /// Gives up what is incomplete.
+    fn clear(&mut self, window: &Mutex<Window<S>>);
+}
+
+impl Intake<Geometry> for Assembler {
+    fn take(
+        &mut self,
+        window: &Mutex<Window>,
+        source: u16,
+        packet: &[u8],
+    ) -> std::result::Result<(), Fault> {
+        let packet = Packet::parse(packet)?;
+        self.take(source, &packet, |heap| lock(window).take(heap))
+    }
+
+    fn clear(&mut self, window: &Mutex<Window>) {
+        self.clear(|heap| lock(window).take(heap));
+    }
+}
+
+/// What all sockets share.
+struct Shared<S: Stream> {
+    window: Mutex<Window<S>>,
+    sources: Mutex<Sources>,
+    stop: AtomicBool,
+}
+
+/// What is shared, of any stream.
+trait Share: Send + Sync {
+    fn stop(&self);
+    fn tally(&self) -> Tally;
+    fn flush(&self) -> u64;
+}
+
+impl<S: Stream> Share for Shared<S> {
+    fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+
+    fn tally(&self) -> Tally {
+        lock(&self.window).tally().clone()
+    }
+
+    fn flush(&self) -> u64 {
+        let mut window = lock(&self.window);
+        window.flush(false);
+        window.end()
+    }
+}
+
+/// Threads that receive; see [`Receiver::start`].
+pub struct Receiver {
+    shared: Arc<dyn Share>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Receiver {
+    /// Starts a thread for each socket, which puts what it receives into `window`. Heaps have at most
+    /// `heap_bytes` bytes, and at most `held_bytes` of a socket's are incomplete at a time.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when there is no thread to be had.
+    pub fn start(
+        sockets: Vec<UdpSocket>,
+        window: Window,
+        heap_bytes: usize,
+        held_bytes: usize,
+    ) -> Result<Self> {
+        Self::over(sockets, window, || Assembler::new(heap_bytes, held_bytes))
+    }
+
+    /// [`start`](Self::start) of frames of VDIF, one in each packet.
+    ///
+    /// # Errors
+    /// As for [`start`](Self::start).
+    pub fn frames(sockets: Vec<UdpSocket>, window: Window<Frames>) -> Result<Self> {
+        Self::over(sockets, window, || FramesOnly)
+    }
+
+    fn over<S: Stream, I: Intake<S>>(
+        sockets: Vec<UdpSocket>,
+        window: Window<S>,
+        intake: impl Fn() -> I,
+    ) -> Result<Self> {
+        let shared = Arc::new(Shared {
+            window: Mutex::new(window),
+            sources: Mutex::default(),
+            stop: AtomicBool::new(false),
+        });
+        let mut receiver = Self { shared: shared.clone(), threads: Vec::new() };
+        for socket in sockets {
+            let (shared, intake) = (shared.clone(), intake());
+            let thread = std::thread::Builder::new()
+                .name("receive".into())
+                .spawn(move || shared.receive(&socket, intake));
+            let fault = |error| Error::invalid(format!("a thread for a socket: {error}"));
+            receiver.threads.push(thread.map_err(fault)?);
+        }
+        Ok(receiver)
+    }
+
+    /// What has come so far.
+    pub fn tally(&self) -> Tally {
+        self.shared.tally()
+    }
+
+    /// Someone who may look at what has come from elsewhere.
+    pub fn watch(&self) -> Watch {
+        Watch(self.shared.clone())
+    }
+
+    /// Receives no more and hands out what is there. Returns the time after the latest that came.
+    pub fn stop(mut self) -> u64 {
+        self.shared.stop();
+        for thread in std::mem::take(&mut self.threads) {
+            let _ = thread.join();
+        }
+        self.shared.flush()
+    }
+}
+
+/// Looks at what a [`Receiver`] gets, from another thread.
+#[derive(Clone)]
+pub struct Watch(Arc<dyn Share>);
+
+impl Watch {
+    /// What has come so far.
+    pub fn tally(&self) -> Tally {
+        self.0.tally()
+    }
+}
+
+/// A thread that could not be started leaves others running.
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        self.shared.stop();
+    }
+}
+
+impl<S: Stream> Shared<S> {
+    /// Receives until it is to stop.
+    fn receive(&self, socket: &UdpSocket, mut intake: impl Intake<S>) {
+        let mut batch = Batch::new(socket);
+        let mut known = HashMap::new();
+        let mut ends: Option<Instant> = None;
+        while ends.is_none_or(|end| Instant::now() < end) {
+            if self.stop.load(Ordering::Relaxed) {
+                // What has come but was not fetched is taken along.
+                ends.get_or_insert_with(|| Instant::now() + REST);
+            }
+            match batch.receive(socket) {
+                Ok(()) => {}
+                // A time limit, or an error of a packet that was sent from here: it concerns no other.
+                Err(_) if ends.is_none() => continue,
+                Err(_) => break,
+            }
+            let (mut packets, mut bytes) = (0, 0);
+            let mut faults: Vec<Fault> = Vec::new();
+            for (address, packet) in batch.packets() {
+                packets += 1;
+                bytes += packet.map_or(0, |packet| packet.len() as u64);
+                let source =
+                    *known.entry(address).or_insert_with(|| lock(&self.sources).number(address));
+                let taken = packet.ok_or(Fault::Cut);
+                let taken = taken.and_then(|packet| intake.take(&self.window, source, packet));
+                faults.extend(taken.err());
+            }
+            // Senders come and go.
+            if known.len() > usize::from(u16::MAX) {
+                known.clear();
+            }
+            let mut window = lock(&self.window);
+            let tally = window.tally_mut();
+            tally.packets += packets;
+            tally.bytes += bytes;
+            tally.dropped += batch.dropped();
+            faults.into_iter().for_each(|fault| tally.count_fault(fault));
+        }
+        intake.clear(&self.window);
+    }
+}

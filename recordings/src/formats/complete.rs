@@ -1,0 +1,52 @@
+//! Recordings that complete an array file.
+
+use super::Recording;
+use crate::array::{
+    TOLERANCE,
+    file::{Array, ROUNDED},
+};
+use corrust_host::Error;
+
+impl Array {
+    /// Takes over what a recording of `channels` channels says of its times and frequencies and the array
+    /// does not. Returns where the two contradict each other: there the array counts.
+    pub fn complete<S>(&mut self, recording: &dyn Recording<S>, channels: usize) -> Vec<Error> {
+        let mut faults = Vec::new();
+        let interval = recording.interval();
+        if let Some(interval) = interval {
+            let seconds = *self.sample_time.get_or_insert(interval);
+            if (seconds - interval).abs() > TOLERANCE * interval {
+                faults.push(self.error(format_args!(
+                    "\"sample_time\" {seconds} s, where the recording has {interval} s: the former counts"
+                )));
+            }
+        }
+        if let Some(start) = recording.start() {
+            let begin = *self.start.get_or_insert(start);
+            let seconds = begin.duration_since(start).as_secs_f64();
+            // Headers round to a sample.
+            if seconds.abs() > interval.unwrap_or(1e-6) {
+                faults.push(self.error(format_args!(
+                    "\"start\" {begin}, where the recording has {start}: the former counts"
+                )));
+            }
+        }
+        if let Some(said) = recording.frequencies() {
+            let listed = self.channels.get_or_insert_with(|| said.clone());
+            let width = listed.width(0).map_or(1.0, f64::abs);
+            let said = Self { channels: Some(said), ..Self::default() };
+            // Those of another number of channels are refused where they are needed.
+            if let (Ok(listed), Ok(said)) = (self.frequencies(channels), said.frequencies(channels))
+                && let Some(channel) =
+                    (0..channels).find(|&c| (listed[c] - said[c]).abs() > ROUNDED * width)
+            {
+                faults.push(self.error(format_args!(
+                    "frequency {} Hz of channel {channel}, where the recording has {} Hz: the former \
+                     counts",
+                    listed[channel], said[channel]
+                )));
+            }
+        }
+        faults
+    }
+}

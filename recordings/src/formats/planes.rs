@@ -1,0 +1,160 @@
+//! VDIF's complex samples of 1 or 2 bits as words of bits.
+//!
+//! The lowest of its codes stands for the lowest level, so that a code's bits are those of the planes, the highest one
+//! first: of 1 bit -1 and 1, of 2 bits -3, -1, 1 and 3. A thread is an input, its channels are the recording's.
+
+use std::path::PathBuf;
+
+use super::{Block, Options, Recording, bits, frames::Frames, vdif::Vdif};
+use crate::array::{file::Channels, time::Timestamp};
+use corrust_host::{
+    Encoding, Error, Layout, Result,
+    samples::{Missing, RawEncoding, RawShape, Shape},
+};
+
+/// What makes words of bits of raw samples, each row of which is a channel of a thread.
+pub struct Words {
+    raw: RawShape,
+    shape: Shape,
+    parts: bits::Channels,
+}
+
+impl Words {
+    /// Words of `encoding` of raw samples, `channels` of each thread; or what is amiss.
+    pub fn new(raw: RawShape, channels: usize, encoding: Encoding) -> Result<Self, String> {
+        let bits = encoding.planes() as u8;
+        if raw.encoding != (RawEncoding::Vdif { bits, complex: true }) {
+            return Err(format!(
+                "samples of {}: expected vdif-{bits}-complex, to be read as {encoding}",
+                raw.encoding
+            ));
+        }
+        let inputs = raw.inputs / channels;
+        let shape = Shape { inputs, channels, encoding, layout: Layout::Cnt };
+        Ok(Self { raw, shape, parts: bits::Channels::default() })
+    }
+
+    /// What a correlator takes the words for.
+    pub fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    /// Makes a block of the words of `times` raw samples of each row, of which some are missing. Returns how many words
+    /// there are; one of which a time is missing is missing.
+    pub fn make(
+        &mut self,
+        samples: &[u8],
+        times: usize,
+        gaps: &[Missing],
+        block: &mut Block,
+    ) -> Result<usize> {
+        let Shape { inputs, channels, encoding, .. } = self.shape;
+        let (word, word_bytes, planes) = (encoding.times(), encoding.bytes(), encoding.planes());
+        let words = times.div_ceil(word);
+        block.reset(&self.shape, words)?;
+        let pitch = self.raw.pitch(times).max(1);
+        for (row, samples) in samples.chunks_exact(pitch).enumerate() {
+            let (input, channel) = (row / channels, row % channels);
+            // Real parts by bits, the lowest first, then imaginary ones.
+            let (parted, length) = self.parts.part(samples, 1, 2 * planes);
+            for (stream, bits) in parted.chunks_exact(length).enumerate() {
+                let (part, plane) = (stream / planes, planes - 1 - stream % planes);
+                let first = ((channel * inputs + input) * planes + plane) * words;
+                let to = &mut block.samples[first * word_bytes..(first + words) * word_bytes];
+                let halves = to.chunks_exact_mut(word_bytes / 2).skip(part).step_by(2);
+                for (to, bits) in halves.zip(bits.chunks(word_bytes / 2)) {
+                    to[..bits.len()].copy_from_slice(bits);
+                    to[bits.len()..].fill(0);
+                }
+            }
+        }
+        for gap in gaps {
+            let times = gap.times.start / word..gap.times.end.div_ceil(word).min(words);
+            let rows = gap.inputs.start..gap.inputs.end.min(inputs * channels);
+            if rows == (0..inputs * channels) {
+                block.missing.push(Missing::times(times));
+                continue;
+            }
+            for input in rows.start / channels..rows.end.div_ceil(channels) {
+                let first = rows.start.max(input * channels) - input * channels;
+                let last = rows.end.min((input + 1) * channels) - input * channels;
+                let missing = Missing::times(times.clone()).of_channels(first..last);
+                block.missing.push(missing.of_inputs(planes * input..planes * (input + 1)));
+            }
+        }
+        Ok(words)
+    }
+}
+
+/// A recording of raw voltages, as words of bits.
+pub(super) struct Planes {
+    raw: Box<dyn Recording<RawShape>>,
+    /// What was read last.
+    block: Block,
+    words: Words,
+}
+
+impl Planes {
+    /// Opens VDIF files as one recording of the bits that `options` say.
+    ///
+    /// # Errors
+    /// As for [`open`](super::open).
+    pub fn open(paths: &[PathBuf], options: Options) -> Result<Self> {
+        let fault = |reason: String| Error::file(&paths[0], reason);
+        let encoding = options.encoding.expect("what is to be read as bits was said to be");
+        if let Some(layout) = options.layout.filter(|&layout| layout != Layout::Cnt) {
+            return Err(fault(format!(
+                "{encoding} in the layout {layout}: expected cnt, as words lie along time"
+            )));
+        }
+        let frames = Frames::open(paths, &options, Vdif::new)?;
+        let (raw, channels) = (frames.shape(), frames.channels());
+        let words = Words::new(raw, channels, encoding).map_err(fault)?;
+        Ok(Self { raw: Box::new(frames), block: Block::new(), words })
+    }
+}
+
+impl Recording for Planes {
+    fn shape(&self) -> Shape {
+        self.words.shape
+    }
+
+    fn times(&self) -> u64 {
+        self.raw.times().div_ceil(self.words.shape.encoding.times() as u64)
+    }
+
+    fn absent(&self) -> usize {
+        let word = self.words.shape.encoding.times() as u64;
+        (self.raw.times().next_multiple_of(word) - self.raw.times()) as usize
+    }
+
+    fn interval(&self) -> Option<f64> {
+        self.raw.interval()
+    }
+
+    fn start(&self) -> Option<Timestamp> {
+        self.raw.start()
+    }
+
+    fn frequencies(&self) -> Option<Channels> {
+        self.raw.frequencies()
+    }
+
+    fn facts(&self) -> Vec<(&'static str, String)> {
+        self.raw.facts()
+    }
+
+    fn read_block(&mut self, times: usize, block: &mut Block) -> Result<usize> {
+        let Self { raw, block: found, words } = self;
+        let read = raw.read_block(times.saturating_mul(words.shape.encoding.times()), found)?;
+        words.make(&found.samples, read, &found.missing, block)
+    }
+
+    fn skip(&mut self, times: u64) -> Result<()> {
+        self.raw.skip(times.saturating_mul(self.words.shape.encoding.times() as u64))
+    }
+
+    fn left_out(&self) -> Option<&str> {
+        self.raw.left_out()
+    }
+}

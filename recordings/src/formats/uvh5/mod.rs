@@ -1,0 +1,613 @@
+//! UVH5: visibilities with all that a radio astronomer's software asks about them, in HDF5 (the UVH5 memo of
+//! pyuvdata, version 1.2).
+//!
+//! `ant_1` is antenna `j` and `ant_2` antenna `i` of `V(i, j) = sum x_i conj(x_j)`, unconjugated: what
+//! pyuvdata expects for baselines that point from `ant_1` to `ant_2`.
+
+use std::{fmt, path::Path};
+
+use corrust_host::{
+    Error, Result,
+    correlate::{ValidCounts, Visibilities},
+    partial::PartialFile,
+    samples::Shape,
+};
+use jiff::Timestamp;
+use num_complex::Complex;
+use rust_hdf5::{
+    H5Dataset, H5File, H5Group, H5Type, Hdf5Error,
+    file::H5FileOptions,
+    format::messages::datatype::DatatypeMessage,
+    types::{CompoundType, HBool},
+};
+
+use crate::array::{
+    file::{Antenna, Array, Field, PhaseCenter, Polarisation},
+    sky::{Apparent, Moment, Site},
+};
+use products::{Products, Source};
+
+pub(crate) mod products;
+pub(crate) mod reader;
+
+pub use reader::Reader;
+
+/// Bytes of visibilities that are written at a time, and that a chunk of them holds.
+const PIECE_BYTES: usize = 1 << 18;
+
+/// Rows of a chunk of what has one number or three in a row.
+const COLUMN_ROWS: usize = 2048;
+
+/// Most bytes of a chunk in HDF5.
+const MOST_BYTES: usize = u32::MAX as usize;
+
+/// Writes dumps as they come. The file appears under its final name when it is [finished](Self::finish);
+/// dropped before that, after an error for example, it leaves nothing.
+///
+/// ```
+/// use corrust_host::{
+///     Correlator, Device,
+///     format::{array::Array, uvh5},
+/// };
+///
+/// let array = Array::parse(
+///     r#"{
+///         "telescope": "example",
+///         "location": {"latitude": -30.7, "longitude": 21.4, "altitude": 1050},
+///         "positions": [[0, 0, 0], [29, 0, 0]],
+///         "frequencies": [1e8, 1.1e8],
+///         "start": "2026-03-01T00:00:00Z", "sample_time": 1e-3
+///     }"#,
+/// )?;
+/// let mut correlator = Correlator::builder(2, 2).device(Device::Cpu).build()?;
+/// # let folder = std::env::temp_dir().join(format!("corrust-doc-uvh5-{}", std::process::id()));
+/// # std::fs::create_dir_all(&folder)?;
+/// # let path = folder.join("x.uvh5");
+/// let mut file = uvh5::Writer::create(&path, &array, correlator.shape())?;
+/// for start in [0, 100] {
+///     correlator.accumulate(&[[[[1_i8, -1]; 2]; 2]; 100])?;
+///     let dump = correlator.dump()?;
+///     file.append(&dump.visibilities, &dump.valid, start, 100)?;
+/// }
+/// file.finish()?;
+/// assert_eq!(uvh5::Reader::open(&path)?.dumps(), 2);
+/// # std::fs::remove_dir_all(&folder)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Writer {
+    // Closed before the file that it is written to goes away.
+    hdf5: H5File,
+    file: PartialFile,
+    columns: Columns,
+    products: Products,
+    /// Of `ant_1` and `ant_2`, numbers.
+    numbers: Vec<[i64; 2]>,
+    /// East, north and up, and in ITRS, of each pair.
+    baselines: Vec<[[f64; 3]; 2]>,
+    channels: usize,
+    integer: bool,
+    start: Timestamp,
+    sample_time: f64,
+    site: Site,
+    /// Whether UT1, and so the sidereal time, is known.
+    sidereal: bool,
+    center: Option<PhaseCenter>,
+    dumps: u64,
+}
+
+impl fmt::Debug for Writer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Writer")
+            .field("path", &self.file.path())
+            .field("dumps", &self.dumps)
+            .finish()
+    }
+}
+
+/// The datasets with a row for each baseline of each dump.
+struct Columns {
+    visibilities: H5Dataset,
+    flags: H5Dataset,
+    samples: H5Dataset,
+    time: H5Dataset,
+    integration: H5Dataset,
+    sidereal_time: Option<H5Dataset>,
+    first: H5Dataset,
+    second: H5Dataset,
+    uvw: H5Dataset,
+    center: H5Dataset,
+    ra: H5Dataset,
+    dec: H5Dataset,
+    angle: H5Dataset,
+}
+
+/// Complex numbers as they lie in a file.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+struct Number<T>(Complex<T>);
+
+/// A complex type whose parts have the names that UVH5 gives them.
+fn complex(part: DatatypeMessage) -> DatatypeMessage {
+    let size = part.element_size();
+    let members = vec![("r".into(), part.clone(), 0), ("i".into(), part, size)];
+    CompoundType { members, total_size: 2 * size }.to_datatype()
+}
+
+impl<T: H5Type> H5Type for Number<T> {
+    fn hdf5_type() -> DatatypeMessage {
+        complex(T::hdf5_type())
+    }
+
+    fn element_size() -> usize {
+        2 * T::element_size()
+    }
+}
+
+/// A closure for `map_err` that makes an error about a file of a fault in it.
+pub(crate) fn fault(path: &Path, action: &'static str) -> impl Fn(Hdf5Error) -> Error {
+    let path = path.to_owned();
+    move |error| match error {
+        Hdf5Error::Io(error) => Error::io(&path, action)(error),
+        error => Error::file(&path, format!("cannot {action}: {error}")),
+    }
+}
+
+impl Writer {
+    /// Starts a file of the visibilities of a correlation of `shape`, which are not phased: `array` says what
+    /// its inputs, channels and times are.
+    ///
+    /// # Errors
+    /// [`Error::File`] or [`Error::Invalid`] when the array lacks a telescope, location, antennas,
+    /// frequencies, start or sample time, or has others than the correlation; [`Error::File`] when `path` is
+    /// a pipe; [`Error::Io`] when it cannot be written.
+    pub fn create(path: impl AsRef<Path>, array: &Array, shape: &Shape) -> Result<Self> {
+        Self::start(path.as_ref(), array, shape, None)
+    }
+
+    /// Starts a file of visibilities of samples that were delayed so that the array's phase centre arrives
+    /// everywhere at once.
+    ///
+    /// # Errors
+    /// As for [`create`](Self::create), and when the array lacks a phase centre.
+    pub fn phased(path: impl AsRef<Path>, array: &Array, shape: &Shape) -> Result<Self> {
+        let Some(center) = &array.phase_center else {
+            return Err(array.lacks(&[Field::PhaseCenter], "phased UVH5"));
+        };
+        Self::start(path.as_ref(), array, shape, Some(center))
+    }
+
+    fn start(
+        path: &Path,
+        array: &Array,
+        shape: &Shape,
+        center: Option<&PhaseCenter>,
+    ) -> Result<Self> {
+        let Array {
+            telescope: Some(telescope),
+            location: Some(location),
+            antennas: Some(antennas),
+            channels: Some(_),
+            start: Some(start),
+            sample_time: Some(sample_time),
+            ..
+        } = array
+        else {
+            let fields = [
+                Field::Telescope,
+                Field::Location,
+                Field::Antennas,
+                Field::Frequencies,
+                Field::Start,
+                Field::SampleTime,
+            ];
+            return Err(array.lacks(&fields, "UVH5"));
+        };
+        let inputs = array.inputs(shape.inputs)?;
+        let products = Products::new(&inputs).map_err(|reason| array.error(reason))?;
+        if let Some(input) = inputs.iter().find(|input| input.antenna >= antennas.len()) {
+            return Err(array.error(format_args!(
+                "\"inputs\" of antenna {}: expected one below {}",
+                input.antenna,
+                antennas.len()
+            )));
+        }
+        let frequencies = array.frequencies(shape.channels)?;
+        let dut1 = array.dut1.unwrap_or(0.0);
+        let site = Site::new(location, dut1).ok_or_else(|| {
+            array.error(format_args!("\"location\" {location:?}: expected a place on Earth"))
+        })?;
+        let row = shape.channels.saturating_mul(products.polarisations.len()).saturating_mul(16);
+        if row > MOST_BYTES {
+            return Err(Error::file(
+                path,
+                format!(
+                    "{row} bytes of a baseline: expected at most {MOST_BYTES}, as UVH5 has them in a \
+                     piece"
+                ),
+            ));
+        }
+
+        let file = PartialFile::create(path)?;
+        let Some(name) = file.unfinished_name() else {
+            let reason = "is a pipe: expected the name of a file, for UVH5 is not written from its \
+                          beginning to its end";
+            return Err(Error::file(path, reason));
+        };
+        // The unfinished file has a lock of its own.
+        let hdf5 = H5FileOptions::new().no_locking().create(name).map_err(fault(path, "write"))?;
+        let integer = shape.encoding.is_integer();
+        let header = Header {
+            telescope,
+            instrument: array.instrument.as_deref().unwrap_or(telescope),
+            location: [location.latitude, location.longitude, location.altitude],
+            antennas,
+            frequencies: &frequencies,
+            width: |channel| {
+                let width = array.channels.as_ref().and_then(|channels| channels.width(channel));
+                width.map_or(1.0 / sample_time, f64::abs)
+            },
+            dut1: array.dut1,
+            center,
+        };
+        let columns =
+            header.write(&hdf5, &site, &products, integer).map_err(fault(path, "write"))?;
+        let antenna = |index: usize| &antennas[index];
+        let numbers = products
+            .pairs
+            .iter()
+            .map(|&(first, second)| [first, second].map(|index| i64::from(antenna(index).number)));
+        let baselines = products.pairs.iter().map(|&(first, second)| {
+            let (from, to) = (antenna(first).position, antenna(second).position);
+            let local: [f64; 3] = std::array::from_fn(|axis| to[axis] - from[axis]);
+            [local, site.to_earth(local)]
+        });
+        Ok(Self {
+            hdf5,
+            file,
+            columns,
+            numbers: numbers.collect(),
+            baselines: baselines.collect(),
+            products,
+            channels: shape.channels,
+            integer,
+            start: *start,
+            sample_time: *sample_time,
+            site,
+            sidereal: array.dut1.is_some(),
+            center: center.cloned(),
+            dumps: 0,
+        })
+    }
+
+    /// Appends a dump of `times` times, of which the first is time `start` of the recording. `valid` are the
+    /// samples behind its visibilities.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when the dump is of another shape, or lies outside of the years 1972 to 2100;
+    /// [`Error::Io`] and [`Error::File`] when it cannot be written.
+    pub fn append(
+        &mut self,
+        visibilities: &Visibilities,
+        valid: &ValidCounts,
+        start: u64,
+        times: u64,
+    ) -> Result<()> {
+        let found = match visibilities {
+            Visibilities::Integer(sums) => (sums.dim(), true),
+            Visibilities::Float(sums) => (sums.dim(), false),
+        };
+        let inputs = self.products.sources.iter().filter_map(|source| match *source {
+            Source::Plain(baseline) | Source::Conjugate(baseline) => Some(baseline + 1),
+            Source::None => None,
+        });
+        let expected = ((self.channels, inputs.max().unwrap_or(0)), self.integer);
+        if found != expected {
+            return Err(Error::invalid(format!(
+                "visibilities of {found:?} (channels and baselines, whether integers): expected \
+                 {expected:?}"
+            )));
+        }
+        let middle = (start as f64 + times as f64 / 2.0) * self.sample_time;
+        let unknown = || {
+            Error::invalid(format!(
+                "a dump {middle} s after {}: expected one in the years 1972 to 2100",
+                self.start
+            ))
+        };
+        let moment = Moment::after(self.start, middle).ok_or_else(unknown)?;
+        let sidereal_time = self.site.sidereal_time(moment).ok_or_else(unknown)?;
+        let zenith = Apparent { ra: sidereal_time, dec: self.site.latitude, angle: 0.0 };
+        let apparent = match &self.center {
+            None => zenith,
+            Some(center) => self.site.apparent(center, moment).ok_or_else(unknown)?,
+        };
+        let uvw = self.baselines.iter().flat_map(|&[local, earth]| match &self.center {
+            None => local,
+            Some(_) => self.site.uvw(earth, &apparent, sidereal_time),
+        });
+        let columns = &self.columns;
+        let rows = self.numbers.len();
+        let column = |numbers: usize| self.numbers.iter().map(move |pair| pair[numbers]);
+        let fill = || -> std::result::Result<(), Hdf5Error> {
+            columns.time.append(&vec![moment.julian_date(); rows])?;
+            columns.integration.append(&vec![times as f64 * self.sample_time; rows])?;
+            if let Some(column) = columns.sidereal_time.as_ref().filter(|_| self.sidereal) {
+                column.append(&vec![sidereal_time; rows])?;
+            }
+            columns.first.append(&column(0).collect::<Vec<i64>>())?;
+            columns.second.append(&column(1).collect::<Vec<i64>>())?;
+            columns.uvw.append(&uvw.collect::<Vec<f64>>())?;
+            columns.center.append(&vec![0_i64; rows])?;
+            columns.ra.append(&vec![apparent.ra; rows])?;
+            columns.dec.append(&vec![apparent.dec; rows])?;
+            columns.angle.append(&vec![apparent.angle; rows])?;
+            match visibilities {
+                Visibilities::Integer(sums) => {
+                    self.append_rows(valid, times, |channel, baseline| sums[[channel, baseline]])
+                }
+                Visibilities::Float(sums) => {
+                    self.append_rows(valid, times, |channel, baseline| sums[[channel, baseline]])
+                }
+            }
+        };
+        fill().map_err(fault(self.file.path(), "write"))?;
+        self.dumps += 1;
+        Ok(())
+    }
+
+    /// Appends the visibilities of all baselines, their flags and their samples.
+    fn append_rows<T>(
+        &self,
+        valid: &ValidCounts,
+        times: u64,
+        sum: impl Fn(usize, usize) -> Complex<T>,
+    ) -> std::result::Result<(), Hdf5Error>
+    where
+        T: H5Type + Default + std::ops::Neg<Output = T>,
+    {
+        let polarisations = self.products.polarisations.len();
+        let row = self.channels * polarisations;
+        let rows = rows_of_piece(row * Number::<i64>::element_size());
+        let capacity = row * rows.min(self.numbers.len());
+        let mut numbers = Vec::with_capacity(capacity);
+        let mut flags = Vec::with_capacity(capacity);
+        let mut samples = Vec::with_capacity(capacity);
+        for sources in self.products.sources.chunks(rows * polarisations) {
+            numbers.clear();
+            flags.clear();
+            samples.clear();
+            for sources in sources.chunks_exact(polarisations) {
+                for channel in 0..self.channels {
+                    for source in sources {
+                        let (number, count) = match *source {
+                            Source::Plain(baseline) => {
+                                (sum(channel, baseline), valid.get(channel, baseline))
+                            }
+                            Source::Conjugate(baseline) => {
+                                let Complex { re, im } = sum(channel, baseline);
+                                (Complex::new(re, -im), valid.get(channel, baseline))
+                            }
+                            Source::None => (Complex::new(T::default(), T::default()), 0),
+                        };
+                        numbers.push(Number(number));
+                        flags.push(HBool::from(count == 0));
+                        samples.push((count as f64 / times as f64) as f32);
+                    }
+                }
+            }
+            self.columns.visibilities.append(&numbers)?;
+            self.columns.flags.append(&flags)?;
+            self.columns.samples.append(&samples)?;
+        }
+        Ok(())
+    }
+
+    /// Completes the file and gives it its final name, replacing a file of that name.
+    ///
+    /// # Errors
+    /// [`Error::Io`] and [`Error::File`] when the file cannot be completed or renamed; nothing is left of it
+    /// then.
+    pub fn finish(self) -> Result<()> {
+        let Self { hdf5, file, columns, products, numbers, dumps, .. } = self;
+        drop(columns);
+        let antennas: std::collections::HashSet<_> =
+            products.pairs.iter().flat_map(|&(first, second)| [first, second]).collect();
+        let finish = || -> std::result::Result<(), Hdf5Error> {
+            let header = hdf5.root_group().group("Header")?;
+            let rows = numbers.len() as i64 * dumps as i64;
+            scalar(&header, "Nants_data", antennas.len() as i64)?;
+            scalar(&header, "Nbls", numbers.len() as i64)?;
+            scalar(&header, "Nblts", rows)?;
+            scalar(&header, "Ntimes", dumps as i64)?;
+            drop(header);
+            hdf5.close_no_sync()
+        };
+        finish().map_err(fault(file.path(), "write"))?;
+        file.finish()
+    }
+}
+
+/// Rows of so many bytes that are written at a time.
+fn rows_of_piece(bytes: usize) -> usize {
+    (PIECE_BYTES / bytes.max(1)).max(1)
+}
+
+/// What a file says once.
+struct Header<'a, W> {
+    telescope: &'a str,
+    instrument: &'a str,
+    location: [f64; 3],
+    antennas: &'a [Antenna],
+    frequencies: &'a [f64],
+    /// Hertz of a channel.
+    width: W,
+    dut1: Option<f64>,
+    center: Option<&'a PhaseCenter>,
+}
+
+impl<W: Fn(usize) -> f64> Header<'_, W> {
+    /// Writes it, and makes the datasets that grow.
+    fn write(
+        self,
+        hdf5: &H5File,
+        site: &Site,
+        products: &Products,
+        integer: bool,
+    ) -> std::result::Result<Columns, Hdf5Error> {
+        let header = hdf5.create_group("Header")?;
+        let channels = self.frequencies.len();
+        let polarisations = products.polarisations.len();
+        for (name, value) in [
+            ("version", "1.2"),
+            ("telescope_name", self.telescope),
+            ("instrument", self.instrument),
+            ("telescope_frame", "itrs"),
+            ("vis_units", "uncalib"),
+            ("history", concat!("Written by corrust ", env!("CARGO_PKG_VERSION"), ".")),
+        ] {
+            text(&header, name, value)?;
+        }
+        for (name, value) in ["latitude", "longitude", "altitude"].into_iter().zip(self.location) {
+            scalar(&header, name, value)?;
+        }
+        for (name, value) in [
+            ("Nants_telescope", self.antennas.len()),
+            ("Nfreqs", channels),
+            ("Npols", polarisations),
+            ("Nspws", 1),
+            ("Nphase", 1),
+            ("Nfeeds", products.feeds.len()),
+        ] {
+            scalar(&header, name, value as i64)?;
+        }
+        scalar(&header, "blts_are_rectangular", HBool::from(true))?;
+        scalar(&header, "time_axis_faster_than_bls", HBool::from(false))?;
+        if let Some(dut1) = self.dut1 {
+            scalar(&header, "dut1", dut1)?;
+        }
+        let widths: Vec<f64> = (0..channels).map(self.width).collect();
+        list(&header, "freq_array", &[channels], self.frequencies)?;
+        list(&header, "channel_width", &[channels], &widths)?;
+        list(&header, "spw_array", &[1], &[0_i64])?;
+        list(&header, "polarization_array", &[polarisations], &products.numbers())?;
+
+        let antennas = self.antennas.len();
+        let numbers: Vec<i64> =
+            self.antennas.iter().map(|antenna| i64::from(antenna.number)).collect();
+        list(&header, "antenna_numbers", &[antennas], &numbers)?;
+        let names: Vec<&str> = self.antennas.iter().map(|antenna| &antenna.name[..]).collect();
+        texts(&header, "antenna_names", &[antennas], &names)?;
+        let positions: Vec<f64> =
+            self.antennas.iter().flat_map(|antenna| site.to_earth(antenna.position)).collect();
+        list(&header, "antenna_positions", &[antennas, 3], &positions)?;
+        // What feeds are, how they are turned, and how antennas are mounted.
+        let feeds = || (0..antennas).flat_map(|_| &products.feeds);
+        let feed = |polarisation: &Polarisation| match polarisation {
+            Polarisation::X => ("x", std::f64::consts::FRAC_PI_2),
+            Polarisation::Y => ("y", 0.0),
+            Polarisation::R => ("r", 0.0),
+            Polarisation::L => ("l", 0.0),
+        };
+        let shape = [antennas, products.feeds.len()];
+        texts(&header, "feed_array", &shape, &feeds().map(|of| feed(of).0).collect::<Vec<_>>())?;
+        list(&header, "feed_angle", &shape, &feeds().map(|of| feed(of).1).collect::<Vec<_>>())?;
+        texts(&header, "mount_type", &[antennas], &vec!["other"; antennas])?;
+
+        let catalogue = header.create_group("phase_center_catalog")?.create_group("0")?;
+        let (name, kind, frame, [longitude, latitude]) = match self.center {
+            None => ("unprojected", "unprojected", "altaz", [0.0, std::f64::consts::FRAC_PI_2]),
+            Some(PhaseCenter { name, ra, dec }) => {
+                (&name[..], "sidereal", "icrs", [ra, dec].map(|degrees| degrees.to_radians()))
+            }
+        };
+        text(&catalogue, "cat_name", name)?;
+        text(&catalogue, "cat_type", kind)?;
+        text(&catalogue, "cat_frame", frame)?;
+        text(&catalogue, "info_source", "corrust")?;
+        scalar(&catalogue, "cat_lon", longitude)?;
+        scalar(&catalogue, "cat_lat", latitude)?;
+
+        let data = hdf5.create_group("Data")?;
+        let row = [channels, polarisations];
+        let rows = rows_of_piece(channels * polarisations * Number::<i64>::element_size());
+        let visibilities = if integer {
+            column::<Number<i64>>(&data, "visdata", &row, rows)?
+        } else {
+            column::<Number<f32>>(&data, "visdata", &row, rows)?
+        };
+        Ok(Columns {
+            visibilities,
+            flags: column::<HBool>(&data, "flags", &row, rows)?,
+            samples: column::<f32>(&data, "nsamples", &row, rows)?,
+            time: column::<f64>(&header, "time_array", &[], COLUMN_ROWS)?,
+            integration: column::<f64>(&header, "integration_time", &[], COLUMN_ROWS)?,
+            // Without UT1 readers know it better.
+            sidereal_time: match self.dut1 {
+                Some(_) => Some(column::<f64>(&header, "lst_array", &[], COLUMN_ROWS)?),
+                None => None,
+            },
+            first: column::<i64>(&header, "ant_1_array", &[], COLUMN_ROWS)?,
+            second: column::<i64>(&header, "ant_2_array", &[], COLUMN_ROWS)?,
+            uvw: column::<f64>(&header, "uvw_array", &[3], COLUMN_ROWS)?,
+            center: column::<i64>(&header, "phase_center_id_array", &[], COLUMN_ROWS)?,
+            ra: column::<f64>(&header, "phase_center_app_ra", &[], COLUMN_ROWS)?,
+            dec: column::<f64>(&header, "phase_center_app_dec", &[], COLUMN_ROWS)?,
+            angle: column::<f64>(&header, "phase_center_frame_pa", &[], COLUMN_ROWS)?,
+        })
+    }
+}
+
+/// A dataset that grows by rows of this shape, so many to a chunk.
+fn column<T: H5Type>(
+    group: &H5Group,
+    name: &str,
+    row: &[usize],
+    rows: usize,
+) -> std::result::Result<H5Dataset, Hdf5Error> {
+    let shape = [&[0], row].concat();
+    let chunk = [&[rows], row].concat();
+    let most: Vec<Option<usize>> =
+        [None].into_iter().chain(row.iter().copied().map(Some)).collect();
+    group.new_dataset::<T>().shape(shape).chunk(&chunk).max_shape(&most).create(name)
+}
+
+fn scalar<T: H5Type>(group: &H5Group, name: &str, value: T) -> std::result::Result<(), Hdf5Error> {
+    group.new_dataset::<T>().scalar().create(name)?.write_raw(&[value])
+}
+
+fn list<T: H5Type>(
+    group: &H5Group,
+    name: &str,
+    shape: &[usize],
+    values: &[T],
+) -> std::result::Result<(), Hdf5Error> {
+    group.new_dataset::<T>().shape(shape).create(name)?.write_raw(values)
+}
+
+/// Text of one length, which ends where zeros begin.
+fn text_type(length: usize) -> DatatypeMessage {
+    DatatypeMessage::FixedString { size: length.max(1) as u32, padding: 1, charset: 0 }
+}
+
+fn text(group: &H5Group, name: &str, value: &str) -> std::result::Result<(), Hdf5Error> {
+    let mut bytes = value.as_bytes().to_vec();
+    bytes.resize(bytes.len().max(1), 0);
+    let dataset = group.new_dataset::<u8>().datatype(text_type(bytes.len())).scalar();
+    dataset.create(name)?.write_raw_bytes(&bytes)
+}
+
+fn texts(
+    group: &H5Group,
+    name: &str,
+    shape: &[usize],
+    values: &[&str],
+) -> std::result::Result<(), Hdf5Error> {
+    let length = values.iter().map(|value| value.len()).max().unwrap_or(0).max(1);
+    let mut bytes = Vec::with_capacity(length * values.len());
+    for (index, value) in values.iter().enumerate() {
+        bytes.extend(value.as_bytes());
+        bytes.resize((index + 1) * length, 0);
+    }
+    let dataset = group.new_dataset::<u8>().datatype(text_type(length)).shape(shape);
+    dataset.create(name)?.write_raw_bytes(&bytes)
+}

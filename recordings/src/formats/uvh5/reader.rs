@@ -1,0 +1,143 @@
+//! Reading what was written.
+
+use std::path::{Path, PathBuf};
+
+use corrust_host::{Error, Result};
+use ndarray::Array3;
+use num_complex::Complex;
+use rust_hdf5::{H5Dataset, H5File, H5Type, Hdf5Error};
+
+use super::{Number, fault};
+
+/// A UVH5 file whose rows are dumps of all baselines, one dump after the other, as [`super::Writer`] writes
+/// them.
+pub struct Reader {
+    path: PathBuf,
+    visibilities: H5Dataset,
+    integer: bool,
+    frequencies: Vec<f64>,
+    polarisations: Vec<i64>,
+    pairs: Vec<[i64; 2]>,
+    times: Vec<f64>,
+}
+
+impl Reader {
+    /// Opens a file.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when it cannot be read; [`Error::File`] when it is no such file.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
+        // The system's word on a file that is not there or may not be read.
+        std::fs::File::open(path).map_err(Error::io(path, "read"))?;
+        let open = || -> std::result::Result<_, Hdf5Error> {
+            let file = H5File::open(path)?;
+            let column = |name: &str| file.dataset(&format!("Header/{name}"));
+            let visibilities = file.dataset("Data/visdata")?;
+            let frequencies: Vec<f64> = column("freq_array")?.read_raw()?;
+            let polarisations: Vec<i64> = column("polarization_array")?.read_raw()?;
+            let times: Vec<f64> = column("time_array")?.read_raw()?;
+            let first: Vec<i64> = column("ant_1_array")?.read_raw()?;
+            let second: Vec<i64> = column("ant_2_array")?.read_raw()?;
+            Ok((visibilities, frequencies, polarisations, times, first, second))
+        };
+        let (visibilities, frequencies, polarisations, times, first, second) =
+            open().map_err(fault(path, "read"))?;
+        let refuse = |reason: String| Err(Error::file(path, reason));
+        let rows = times.len();
+        let expected = [rows, frequencies.len(), polarisations.len()];
+        if visibilities.shape() != expected || first.len() != rows || second.len() != rows {
+            return refuse(format!(
+                "visibilities of shape {:?}: expected {expected:?}, times by frequencies by \
+                 polarisations",
+                visibilities.shape()
+            ));
+        }
+        let integer = match visibilities.element_size() {
+            16 => true,
+            8 => false,
+            size => return refuse(format!("visibilities of {size} bytes: expected 16 or 8")),
+        };
+        let pairs: Vec<[i64; 2]> = first.into_iter().zip(second).map(<[i64; 2]>::from).collect();
+        let of_dump = times.iter().take_while(|&time| *time == times[0]).count().max(1);
+        let same = |(row, pair): (usize, &[i64; 2])| *pair == pairs[row % of_dump];
+        if !rows.is_multiple_of(of_dump) || !pairs.iter().enumerate().all(same) {
+            return refuse(
+                "rows in another order: expected all baselines of a time, then of the \
+                           next"
+                    .into(),
+            );
+        }
+        let times = times.into_iter().step_by(of_dump).collect();
+        let mut pairs = pairs;
+        pairs.truncate(of_dump);
+        Ok(Self {
+            path: path.to_owned(),
+            visibilities,
+            integer,
+            frequencies,
+            polarisations,
+            pairs,
+            times,
+        })
+    }
+
+    /// Number of dumps.
+    pub fn dumps(&self) -> usize {
+        self.times.len()
+    }
+
+    /// Frequencies of channels, hertz.
+    pub fn frequencies(&self) -> &[f64] {
+        &self.frequencies
+    }
+
+    /// Centres of dumps, Julian dates in UTC.
+    pub fn times(&self) -> &[f64] {
+        &self.times
+    }
+
+    /// Numbers of `ant_1` and `ant_2` of each baseline.
+    pub fn pairs(&self) -> &[[i64; 2]] {
+        &self.pairs
+    }
+
+    /// Polarisations by their numbers: -1 to -4 RR, LL, RL, LR; -5 to -8 XX, YY, XY, YX.
+    pub fn polarisations(&self) -> &[i64] {
+        &self.polarisations
+    }
+
+    /// The visibilities of a dump, `[baseline][channel][polarisation]`.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for a dump that there is not; [`Error::Io`] and [`Error::File`] when the file
+    /// cannot be read.
+    pub fn read(&self, dump: usize) -> Result<Array3<Complex<f64>>> {
+        if dump >= self.dumps() {
+            return Err(Error::invalid(format!(
+                "dump {dump}: expected one below {}",
+                self.dumps()
+            )));
+        }
+        let counts = [self.pairs.len(), self.frequencies.len(), self.polarisations.len()];
+        let starts = [dump * self.pairs.len(), 0, 0];
+        let numbers = if self.integer {
+            self.numbers::<i64>(&starts, &counts, |part| part as f64)
+        } else {
+            self.numbers::<f32>(&starts, &counts, f64::from)
+        };
+        Ok(Array3::from_shape_vec(counts, numbers?).expect("as many as the axes say"))
+    }
+
+    fn numbers<T: H5Type>(
+        &self,
+        starts: &[usize],
+        counts: &[usize],
+        wide: impl Fn(T) -> f64,
+    ) -> Result<Vec<Complex<f64>>> {
+        let read = self.visibilities.read_slice::<Number<T>>(starts, counts);
+        let numbers = read.map_err(fault(&self.path, "read"))?;
+        let number = |Number(number): Number<T>| Complex::new(wide(number.re), wide(number.im));
+        Ok(numbers.into_iter().map(number).collect())
+    }
+}

@@ -1,0 +1,196 @@
+//! Photons that were timed one by one, and counts, as recordings of counts: how many photons each sensor saw
+//! in each instant.
+//!
+//! [`open`] recognises a file by its contents: PicoQuant's PTU ([`format::ptu`](crate::formats::ptu)), NumPy
+//! files of arrival times (uint64, a file for each channel), or of counts (uint8 or uint16,
+//! `[instant][sensor]`), which HDF5 files have as well. Times become counts as they are read, in one pass over the counts' memory: a sensor
+//! is a channel, or a channel within a gate of microtimes, and an instant a whole number of the file's units
+//! of time.
+//!
+//! What bounds it: some fifteen instructions a photon, none of which waits for the one before. A core does more than 1
+//! GB/s of records, which a GPU could not take over for less: it would need the same bytes from the host, and each
+//! photon's time is the sum of all overflows before it.
+
+pub(crate) mod bins;
+pub(crate) mod counts;
+pub(crate) mod hdf5;
+pub(crate) mod ptu;
+pub(crate) mod source;
+pub(crate) mod times;
+pub(crate) mod trace;
+
+use std::path::{Path, PathBuf};
+
+use self::source::{Reading, Source};
+pub use self::trace::Trace;
+use crate::formats::{
+    Recording, begins,
+    npy::{self, Dtype, Reader},
+    ptu::{CHANNELS, channel_name, is_ptu},
+};
+pub use corrust_host::samples::CountShape;
+use corrust_host::{Error, Result};
+
+/// A stretch of microtimes, in seconds since the pulse.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Gate {
+    /// Where it begins.
+    pub start: f64,
+    /// Where it ends; microtimes there are beyond it.
+    pub end: f64,
+}
+
+/// What is made of the photons.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Seconds of an instant, rounded to whole units of the file's; of counts, what they are (by default
+    /// [`DWELL`]).
+    pub dwell: Option<f64>,
+    /// Which channels, in this order ([`SYNC`](crate::formats::ptu::SYNC) among them); none for all that have
+    /// photons.
+    pub channels: Vec<usize>,
+    /// A sensor of each channel for each of these; none for one sensor of all its photons.
+    pub gates: Vec<Gate>,
+    /// Seconds of a unit of arrival times in NumPy files, which do not say.
+    pub unit: Option<f64>,
+    /// Whether to read what there is of a file that is cut short.
+    pub keep_going: bool,
+}
+
+/// Seconds of an instant where nothing else is said.
+pub const DWELL: f64 = 1.6e-6;
+
+/// A recording of counts.
+pub struct Counts {
+    /// The counts; [`interval`](Recording::interval) is the dwell time.
+    pub recording: Box<dyn Recording<CountShape>>,
+    /// What each sensor is, in words.
+    pub sensors: Vec<String>,
+    /// Whether it was made of photons one by one.
+    pub photons: bool,
+}
+
+/// Opens a file of photons or of counts, or files of arrival times, one for each channel.
+///
+/// # Errors
+/// [`Error::File`] for a file that is none of these, or damaged; a dwell time shorter than a unit of time or
+/// longer than the recording; a channel that has no photons; a gate that is empty, or beyond the sync period.
+/// [`Error::Invalid`] without a file, or when `options` do not suit it; [`Error::Io`] when it cannot be read.
+pub fn open<P: AsRef<Path>>(paths: &[P], options: &Options) -> Result<Counts> {
+    let paths: Vec<PathBuf> = paths.iter().map(|path| path.as_ref().to_owned()).collect();
+    let first = paths.first().ok_or_else(|| Error::invalid("no file of photons: expected 1"))?;
+    let lone = |what: &str| match paths.get(1) {
+        None => Ok(()),
+        Some(more) => {
+            Err(Error::file(more, format!("a file beside {what}: expected one file alone")))
+        }
+    };
+    fn counts(
+        source: impl Source + 'static,
+        sensors: Vec<String>,
+        photons: bool,
+    ) -> Result<Counts> {
+        Ok(Counts { recording: Box::new(Reading::new(source)), sensors, photons })
+    }
+    let numbered =
+        |what: &str, count| (0..count).map(|number| format!("{what} {number}")).collect();
+    let refuse = |what: &str| Err(Error::file(first, what));
+    let no_unit = |what: &str| match options.unit {
+        None => Ok(()),
+        Some(_) => Err(Error::file(first, what)),
+    };
+    if is_ptu(first)? {
+        lone("PTU")?;
+        no_unit("says what its unit of time is: expected no --unit")?;
+        let photons = ptu::Photons::open(first, options)?;
+        let sensors = photons.sensor_names();
+        return counts(photons, sensors, true);
+    }
+    if !options.gates.is_empty() {
+        return refuse("has no microtimes for a gate: expected a PTU file");
+    }
+    if !options.channels.is_empty() {
+        return refuse("has no channels to choose from: expected a PTU file");
+    }
+    let dwell = options.dwell.unwrap_or(DWELL);
+    let no_times = "has counts, no arrival times: expected no --unit";
+    if hdf5::is_hdf5(first)? {
+        lone("counts")?;
+        no_unit(no_times)?;
+        let kept = hdf5::Hdf5::open(first, dwell)?;
+        let sensors = numbered("sensor", kept.shape().sensors);
+        return counts(kept, sensors, false);
+    }
+    if first.is_file() && !begins(first, npy::MAGIC)? {
+        return refuse("is none that corrust knows: expected a file of PTU, HDF5 or NumPy");
+    }
+    let reader = Reader::open(first)?;
+    if reader.dtype() == Some(Dtype::Uint64) && reader.shape().len() == 1 {
+        let times = times::Times::open(reader, &paths[1..], options)?;
+        return counts(times, numbered("channel", paths.len()), true);
+    }
+    lone("counts")?;
+    no_unit(no_times)?;
+    let kept = counts::Kept::open(reader, dwell)?;
+    let sensors = numbered("sensor", kept.shape().sensors);
+    counts(kept, sensors, false)
+}
+
+/// A dwell time in whole units of a file's.
+fn dwell_units(path: &Path, seconds: f64, unit: f64) -> Result<u64> {
+    let units = (seconds / unit).round();
+    if !(1.0..=9e18).contains(&units) {
+        return Err(Error::file(
+            path,
+            format!("a dwell time of {seconds:e} s: expected at least a unit of time, {unit:e} s"),
+        ));
+    }
+    Ok(units as u64)
+}
+
+/// Whole instants in so many units.
+fn whole_instants(path: &Path, units: u64, dwell: u64, unit: f64) -> Result<u64> {
+    match units / dwell {
+        0 => Err(Error::file(
+            path,
+            format!(
+                "{:e} s of photons: expected at least a dwell time, {:e} s",
+                units as f64 * unit,
+                dwell as f64 * unit
+            ),
+        )),
+        instants => Ok(instants),
+    }
+}
+
+/// Finds the channels asked for, or all that have photons.
+fn chosen_channels(
+    path: &Path,
+    photons: &[u64; CHANNELS],
+    asked: &[usize],
+    all: Vec<usize>,
+) -> Result<Vec<usize>> {
+    let list = |channels: &[usize]| {
+        channels.iter().map(|&channel| channel_name(channel)).collect::<Vec<_>>().join(", ")
+    };
+    if all.is_empty() && asked.is_empty() {
+        return Err(Error::file(path, "no photons: expected some"));
+    }
+    for (place, &channel) in asked.iter().enumerate() {
+        if photons.get(channel).is_none_or(|&count| count == 0) {
+            return Err(Error::file(
+                path,
+                format!(
+                    "no photons of channel {}: there are of {}",
+                    channel_name(channel),
+                    list(&all)
+                ),
+            ));
+        }
+        if asked[..place].contains(&channel) {
+            let reason = format!("channel {} twice: expected it once", channel_name(channel));
+            return Err(Error::invalid(reason));
+        }
+    }
+    Ok(if asked.is_empty() { all } else { asked.to_vec() })
+}

@@ -1,0 +1,327 @@
+//! Photons of a PTU file.
+
+use std::path::Path;
+
+use super::{
+    DWELL, Gate, Options, bins::Bins, chosen_channels, dwell_units, source::Source, whole_instants,
+};
+use crate::{
+    array::time::Timestamp,
+    formats::{
+        Block,
+        ptu::{CHANNELS, Event, Kind, RECORD, Reader, SYNC, Survey, Words, channel_name, of_words},
+    },
+};
+use corrust_host::{Error, Result, samples::CountShape};
+
+/// Bytes of records that are read at once: they stay in the cache.
+const READ: usize = 1 << 18;
+
+/// Most gates, and most sensors.
+const MOST_GATES: usize = 1024;
+const MOST_SENSORS: usize = 1 << 16;
+
+/// What becomes of a channel's photons.
+#[derive(Clone, Copy, Default)]
+struct Place {
+    /// The first of its sensors.
+    sensor: u16,
+    /// Whether it has any.
+    wanted: bool,
+}
+
+/// A gate in units of microtime.
+#[derive(Clone, Copy)]
+struct Units {
+    start: u32,
+    length: u32,
+}
+
+/// The photons of a file as counts.
+pub(super) struct Photons {
+    reader: Reader,
+    survey: Survey,
+    channels: Vec<usize>,
+    gates: Vec<Gate>,
+    places: [Place; CHANNELS],
+    units: Vec<Units>,
+    /// Units of an instant.
+    dwell: u64,
+    instants: u64,
+    clock: Clock,
+    /// Records that wait, from `used` on; the file's next record comes after them.
+    records: Vec<u8>,
+    used: usize,
+    next: u64,
+}
+
+/// Where a file's time stands.
+#[derive(Clone, Copy, Default)]
+struct Clock {
+    /// Units of all overflows.
+    base: u64,
+    /// Of the last photon or marker.
+    last: u64,
+}
+
+/// Why a stretch of records was left.
+enum Stop {
+    /// All are used up.
+    Empty,
+    /// The next photon is beyond the bins.
+    Beyond,
+    /// A time before the one before.
+    Backwards(u64),
+    /// The count of an instant's sensor is full.
+    Full(u64, usize),
+}
+
+impl Photons {
+    pub fn open(path: &Path, options: &Options) -> Result<Self> {
+        let mut reader = Reader::open(path, options.keep_going)?;
+        let header = reader.header().clone();
+        let units = gate_units(path, header.kind, header.unit, header.microtime, &options.gates)?;
+        let dwell = dwell_units(path, options.dwell.unwrap_or(DWELL), header.unit)?;
+        let survey = reader.survey()?;
+        let all = survey.channels();
+        let channels = chosen_channels(path, &survey.photons, &options.channels, all)?;
+        let instants = whole_instants(path, survey.units, dwell, header.unit)?;
+        let mut places = [Place::default(); CHANNELS];
+        let each = units.len().max(1);
+        if each > MOST_GATES || channels.len() * each > MOST_SENSORS {
+            return Err(Error::invalid(format!(
+                "{each} gates of {} channels: expected at most {MOST_GATES}, and {MOST_SENSORS} sensors",
+                channels.len()
+            )));
+        }
+        for (index, &channel) in channels.iter().enumerate() {
+            places[channel] = Place { sensor: (index * each) as u16, wanted: true };
+        }
+        Ok(Self {
+            reader,
+            survey,
+            channels,
+            gates: options.gates.clone(),
+            places,
+            units,
+            dwell,
+            instants,
+            clock: Clock::default(),
+            records: Vec::new(),
+            used: 0,
+            next: 0,
+        })
+    }
+
+    /// What each sensor is.
+    pub fn sensor_names(&self) -> Vec<String> {
+        let nanoseconds = |seconds: f64| (seconds * 1e12).round() / 1e3;
+        let names = |&channel: &usize| {
+            let channel = channel_name(channel);
+            if self.gates.is_empty() {
+                return vec![format!("channel {channel}")];
+            }
+            let gates = self.gates.iter().map(|gate| {
+                let [start, end] = [gate.start, gate.end].map(nanoseconds);
+                format!("channel {channel} {start}..{end} ns")
+            });
+            gates.collect()
+        };
+        self.channels.iter().flat_map(names).collect()
+    }
+
+    fn sensors(&self) -> usize {
+        self.channels.len() * self.units.len().max(1)
+    }
+
+    /// Adds the records that wait, and those after them, to counts that begin at an instant.
+    fn fill(&mut self, first: u64, counts: &mut [u16]) -> Result<()> {
+        let kind = self.reader.header().kind;
+        let mut bins = Bins::new(counts, self.sensors(), first, self.dwell);
+        loop {
+            let records = &self.records[self.used..];
+            let (clock, places, units) = (&mut self.clock, &self.places, &self.units[..]);
+            let (used, stop) = match units.is_empty() {
+                true => {
+                    of_words!(kind, W => take::<W, false>(records, clock, places, units, &mut bins))
+                }
+                false => {
+                    of_words!(kind, W => take::<W, true>(records, clock, places, units, &mut bins))
+                }
+            };
+            self.used += used * RECORD;
+            match stop {
+                Stop::Beyond => return Ok(()),
+                Stop::Empty => {
+                    let left = self.reader.header().records - self.next;
+                    if left == 0 {
+                        return Ok(());
+                    }
+                    let count = left.min((READ / RECORD) as u64);
+                    self.records.resize(count as usize * RECORD, 0);
+                    self.reader.read_at(self.next, &mut self.records)?;
+                    self.next += count;
+                    self.used = 0;
+                }
+                Stop::Backwards(time) => {
+                    let record = self.next - ((self.records.len() - self.used) / RECORD) as u64;
+                    return Err(Error::file(
+                        self.reader.path(),
+                        format!(
+                            "record {record} at time {time} comes after time {}: expected times that never \
+                             run backwards",
+                            self.clock.last
+                        ),
+                    ));
+                }
+                Stop::Full(time, sensor) => {
+                    let name = &self.sensor_names()[sensor];
+                    return Err(Error::file(
+                        self.reader.path(),
+                        format!(
+                            "more than {} photons of {name} in instant {}: expected a shorter dwell time",
+                            u16::MAX,
+                            bins.instant(time)
+                        ),
+                    ));
+                }
+            }
+        }
+    }
+}
+
+/// Adds records to bins, and returns how many, and why no more.
+fn take<W: Words, const GATED: bool>(
+    records: &[u8],
+    clock: &mut Clock,
+    places: &[Place; CHANNELS],
+    gates: &[Units],
+    bins: &mut Bins<'_>,
+) -> (usize, Stop) {
+    // Kept in registers.
+    let Clock { mut base, mut last } = *clock;
+    let end = bins.end;
+    let words: &[[u8; RECORD]] = records.as_chunks().0;
+    let mut stop = Stop::Empty;
+    let mut used = words.len();
+    for (index, &word) in words.iter().enumerate() {
+        let word = u32::from_le_bytes(word);
+        let special = W::is_special(word);
+        let mut channel = W::channel(word);
+        if special {
+            match W::event(word) {
+                Event::Overflow(units) => {
+                    // The survey found that all of them fit.
+                    base += units;
+                    continue;
+                }
+                Event::Marker => continue,
+                Event::Sync => channel = SYNC,
+            }
+        }
+        let time = base + W::time(word);
+        if time < last {
+            (used, stop) = (index, Stop::Backwards(time));
+            break;
+        }
+        if time >= end {
+            (used, stop) = (index, Stop::Beyond);
+            break;
+        }
+        last = time;
+        let Place { sensor, wanted } = places[channel];
+        let (first, sensor) = (bins.place(time), usize::from(sensor));
+        let full = if GATED {
+            let microtime = W::microtime(word);
+            (sensor..).zip(gates).find_map(|(sensor, gate)| {
+                let within = microtime.wrapping_sub(gate.start) < gate.length;
+                (!bins.add(first + sensor, within & wanted)).then_some(sensor)
+            })
+        } else {
+            (!bins.add(first + sensor, wanted)).then_some(sensor)
+        };
+        if let Some(sensor) = full {
+            (used, stop) = (index, Stop::Full(time, sensor));
+            break;
+        }
+    }
+    *clock = Clock { base, last };
+    (used, stop)
+}
+
+/// The gates in units of microtime, to the nearest.
+fn gate_units(
+    path: &Path,
+    kind: Kind,
+    period: f64,
+    microtime: Option<f64>,
+    gates: &[Gate],
+) -> Result<Vec<Units>> {
+    let Some(first) = gates.first() else { return Ok(Vec::new()) };
+    let shown = |gate: &Gate| format!("gate {:e}..{:e} s", gate.start, gate.end);
+    let unit = microtime.ok_or_else(|| {
+        let reason = match kind.is_t3() {
+            false => format!("{}: records of T2 have no microtimes, expected T3", shown(first)),
+            true => format!(
+                "{}: expected a unit of microtimes, MeasDesc_Resolution above 0",
+                shown(first)
+            ),
+        };
+        Error::file(path, reason)
+    })?;
+    let units = |gate: &Gate| {
+        let [start, end] = [gate.start, gate.end].map(|seconds| (seconds / unit).round() as u32);
+        if gate.end > period * (1.0 + 1e-9) {
+            let reason =
+                format!("{}: expected one within the sync period, {period:e} s", shown(gate));
+            return Err(Error::file(path, reason));
+        }
+        if start >= end {
+            let reason =
+                format!("{}: expected at least a unit of microtime, {unit:e} s", shown(gate));
+            return Err(Error::file(path, reason));
+        }
+        Ok(Units { start, length: end - start })
+    };
+    gates.iter().map(units).collect()
+}
+
+impl Source for Photons {
+    // Photons are counted one after the other: where an instant begins, nothing says.
+    const SEEKS: bool = false;
+
+    fn shape(&self) -> CountShape {
+        CountShape { sensors: self.sensors(), wide: true }
+    }
+
+    fn instants(&self) -> u64 {
+        self.instants
+    }
+
+    fn dwell(&self) -> f64 {
+        self.dwell as f64 * self.reader.header().unit
+    }
+
+    fn start(&self) -> Option<Timestamp> {
+        self.reader.header().created
+    }
+
+    fn facts(&self) -> Vec<(&'static str, String)> {
+        let header = self.reader.header();
+        let photons: u64 = self.channels.iter().map(|&channel| self.survey.photons[channel]).sum();
+        vec![
+            ("format", "PTU".to_owned()),
+            ("records", header.kind.to_string()),
+            ("photons", photons.to_string()),
+        ]
+    }
+
+    fn left_out(&self) -> Option<&str> {
+        self.reader.header().left_out.as_deref()
+    }
+
+    fn read(&mut self, first: u64, times: usize, block: &mut Block) -> Result<()> {
+        let shape = self.shape();
+        block.fill_counts(shape, times, |counts| self.fill(first, counts))
+    }
+}

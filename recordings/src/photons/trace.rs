@@ -1,0 +1,94 @@
+//! How the rate of photons goes with time.
+
+use corrust_host::samples::CountShape;
+
+/// Counts of each sensor in bins of many instants.
+///
+/// ```
+/// use corrust_recordings::photons::{CountShape, Trace};
+///
+/// // Two sensors, three instants of 1 ms, bins of 2 ms.
+/// let mut trace = Trace::new(2, 1e-3, 2e-3);
+/// trace.add(&CountShape { sensors: 2, wide: false }, &[1, 10, 2, 20, 3, 30]);
+/// assert_eq!(trace.rates(0), [1500.0]); // whole bins alone
+/// assert_eq!(trace.rates(1), [15_000.0]);
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Trace {
+    sensors: usize,
+    /// Instants of a bin.
+    bin: usize,
+    dwell: f64,
+    /// `[bin][sensor]`, the last one in the making.
+    counts: Vec<u64>,
+    /// Instants in the last bin.
+    begun: usize,
+}
+
+impl Trace {
+    /// An empty trace of instants of `dwell` seconds, in bins of about `bin` seconds.
+    pub fn new(sensors: usize, dwell: f64, bin: f64) -> Self {
+        let bin = ((bin / dwell).round() as usize).max(1);
+        Self { sensors, bin, dwell, counts: vec![0; sensors], begun: 0 }
+    }
+
+    /// Seconds of a bin.
+    pub fn seconds(&self) -> f64 {
+        self.bin as f64 * self.dwell
+    }
+
+    /// Takes in counts `[instant][sensor]`, of as many sensors.
+    pub fn add(&mut self, shape: &CountShape, counts: &[u8]) {
+        let mut rest = counts;
+        while !rest.is_empty() {
+            if self.begun == self.bin {
+                self.counts.resize(self.counts.len() + self.sensors, 0);
+                self.begun = 0;
+            }
+            let instants = (self.bin - self.begun).min(rest.len() / shape.bytes());
+            let (part, after) = rest.split_at(instants * shape.bytes());
+            let place = self.counts.len() - self.sensors;
+            let sums = &mut self.counts[place..];
+            if shape.wide {
+                let counts: &[[u8; 2]] = part.as_chunks().0;
+                let number = |count: &[u8; 2]| u64::from(u16::from_le_bytes(*count));
+                add(sums, counts, number);
+            } else {
+                add(sums, part, |&count| u64::from(count));
+            }
+            self.begun += instants;
+            rest = after;
+        }
+    }
+
+    /// Whole bins.
+    pub fn len(&self) -> usize {
+        self.counts.len() / self.sensors - usize::from(self.begun < self.bin)
+    }
+
+    /// Whether there is no whole bin.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Photons a second of a sensor, in each whole bin.
+    ///
+    /// # Panics
+    /// When there is no such sensor.
+    pub fn rates(&self, sensor: usize) -> Vec<f64> {
+        assert!(sensor < self.sensors, "sensor {sensor} of {}", self.sensors);
+        let counts = self.counts.chunks_exact(self.sensors).take(self.len());
+        counts.map(|counts| counts[sensor] as f64 / self.seconds()).collect()
+    }
+}
+
+/// Adds counts `[instant][sensor]` to sums of each sensor.
+fn add<T>(sums: &mut [u64], counts: &[T], number: impl Fn(&T) -> u64) {
+    if let [sum] = sums {
+        *sum += counts.iter().map(number).sum::<u64>();
+        return;
+    }
+    for instant in counts.chunks_exact(sums.len()) {
+        sums.iter_mut().zip(instant).for_each(|(sum, count)| *sum += number(count));
+    }
+}

@@ -1,0 +1,17 @@
+//! A recording through a plan: the loop that reads, feeds and counts, which can be watched and stopped.
+//!
+//! [`Dumps`] correlates a recording: an iterator of the dumps of its integrations. It stands on
+//! [`Pieces`], which cuts any [`Recording`](crate::formats::Recording) into pieces that a plan takes,
+//! reads ahead meanwhile, and passes over long gaps. Of raw voltages, which [`Voltages`] reads, both feed the
+//! spectra that a [`Channeliser`](crate::Channeliser) makes on the way.
+
+pub(crate) mod blocks;
+pub(crate) mod dumps;
+pub(crate) mod pieces;
+pub(crate) mod spectra;
+pub(crate) mod voltages;
+
+pub use blocks::Recorded;
+pub use dumps::{Dumps, Integration};
+pub use pieces::{Piece, Pieces, Progress};
+pub use voltages::Voltages;
