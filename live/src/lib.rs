@@ -14,11 +14,8 @@
 //! ```
 //! use std::{sync::mpsc::channel, time::Duration};
 //!
-//! use corrust_host::{
-//!     Correlator, Device, Encoding, Layout,
-//!     live::{Geometry, Integrator, Receiver, Sender, Window, open},
-//!     samples::Samples,
-//! };
+//! use corrust_host::{Correlator, Device, Encoding, Layout, Samples};
+//! use corrust_live::{Geometry, Integrator, Receiver, Sender, Window, open};
 //!
 //! let geometry = Geometry {
 //!     fengs: 2, polarisations: 1, channels: 4, first_channel: 0,

@@ -1,6 +1,6 @@
 //! Recordings of corrust: file formats, arrays and the sky, photons, simulation, and the loop over a recording.
 //!
-//! [`formats`] reads and writes files as streams, [`array`] knows antennas, times and the sky, [`photons`] makes
+//! [`formats`] reads and writes files as streams, [`mod@array`] knows antennas, times and the sky, [`photons`] makes
 //! counts of photons, [`simulate`] makes recordings, and [`run`] takes a recording through a plan.
 
 pub mod array;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use corrust_host::format::uvh5::Reader;
+use corrust_recordings::formats::uvh5::Reader;
 use rust_hdf5::{H5File, H5Type};
 
 fn list<T: H5Type>(file: &H5File, group: &str, name: &str, shape: &[usize], values: &[T]) {

@@ -97,7 +97,7 @@ impl Strides {
 #[derive(Clone, Copy, Debug)]
 pub enum Memory<'a> {
     /// In the host's memory. The fastest way to a GPU is from what it locked
-    /// ([`LockedBytes`]).
+    /// ([`LockedBytes`](crate::device::LockedBytes)).
     Host(&'a [u8]),
     /// In a GPU's memory, for work in the order of the slice's stream.
     Device(DeviceSlice<'a>),

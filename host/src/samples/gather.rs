@@ -293,7 +293,7 @@ impl Samples<'_> {
     /// A copy of samples in host memory in the order of `layout`, without gaps; missing ones are zero.
     ///
     /// # Errors
-    /// [`Error::Invalid`] when they are in a GPU's memory; [`Error::OutOfMemory`].
+    /// [`Error::Invalid`](crate::Error::Invalid) when they are in a GPU's memory; [`Error::OutOfMemory`](crate::Error::OutOfMemory).
     pub fn gather(&self, layout: Layout) -> Result<Vec<u8>> {
         self.check_host()?;
         Gather::new(self, layout, None).collect()

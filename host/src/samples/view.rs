@@ -12,7 +12,7 @@ use crate::{
     layout::Layout,
 };
 
-/// A view of samples: see the [module](self).
+/// A view of samples: see the [module](crate::samples).
 ///
 /// ```
 /// use corrust_host::{Encoding, samples::{Extents, Missing, Samples, Strides}};
@@ -180,7 +180,7 @@ impl<'a> Samples<'a> {
         Ok(Self { absent: words * word - times, ..self })
     }
 
-    /// Times that the samples hold: as many as there are samples, or of [`Encoding::B1`] those in the words.
+    /// Times that the samples hold: as many as there are samples, or of [`Encoding::B1`](crate::Encoding::B1) those in the words.
     pub fn held(&self) -> usize {
         self.extents.times * self.element.times() - self.absent
     }

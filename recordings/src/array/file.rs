@@ -1,7 +1,6 @@
 //! The array file: where antennas are, what the inputs, channels and times of a recording are, in JSON.
 //!
-//! It is what [`simulate`](crate::simulate) writes beside a recording. All of it is optional until something
-//! asks for it.
+//! `simulate` writes it beside a recording. All of it is optional until something asks for it.
 
 use std::{
     fmt, fs,

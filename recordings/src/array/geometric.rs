@@ -89,10 +89,8 @@ impl Geometric {
     /// UT1 - UTC of 1 s or more, or numbers that are not finite.
     ///
     /// ```
-    /// use corrust_host::{
-    ///     delays::{DelayModel, EarthOrientation, Geometric},
-    ///     format::array::Location,
-    /// };
+    /// use corrust_host::channelise::DelayModel;
+    /// use corrust_recordings::array::{EarthOrientation, Geometric, file::Location};
     ///
     /// let location = Location { latitude: 19.1, longitude: 74.05, altitude: 650.0 };
     /// let positions = [[0.0, 0.0, 0.0], [14_000.0, 0.0, 0.0]]; // the second 14 km east

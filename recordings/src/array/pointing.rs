@@ -12,7 +12,7 @@ pub const SPEED_OF_LIGHT: f64 = 299_792_458.0;
 /// Where a beam points.
 ///
 /// ```
-/// use corrust_host::beamform::Pointing;
+/// use corrust_recordings::array::Pointing;
 ///
 /// // Azimuth and altitude: 90 degrees from north is east.
 /// let [east, north, up] = "90,0".parse::<Pointing>()?.direction()?;
@@ -79,7 +79,7 @@ impl FromStr for Pointing {
 /// sources) at dishes at `positions` (metres, same axes), after the origin.
 ///
 /// ```
-/// use corrust_host::beamform::{SPEED_OF_LIGHT, delays};
+/// use corrust_recordings::array::{SPEED_OF_LIGHT, delays};
 ///
 /// // A dish one light-second east of the origin hears the east one second early.
 /// let delays = delays(&[[SPEED_OF_LIGHT, 0.0, 0.0]], &[[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]);

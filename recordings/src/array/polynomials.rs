@@ -122,7 +122,8 @@ impl Polynomials {
     /// know when the recording started and that is not known.
     ///
     /// ```
-    /// use corrust_host::delays::{DelayModel, Polynomials};
+    /// use corrust_host::channelise::DelayModel;
+    /// use corrust_recordings::array::Polynomials;
     ///
     /// # let folder = std::env::temp_dir().join(format!("corrust-doc-delays-{}", std::process::id()));
     /// # std::fs::create_dir_all(&folder)?;

@@ -223,7 +223,7 @@ fn start_of(bytes: &[u8]) -> Option<[u8; HEADER]> {
 /// Whether a file begins with a frame, and another one follows it or nothing does.
 ///
 /// # Errors
-/// [`crate::Error::Io`].
+/// [`Error::Io`](corrust_host::Error::Io).
 pub(super) fn is_vdif(input: &mut Input) -> Result<bool> {
     let Some(length) = input.length() else { return Ok(false) };
     let start = input.peek(HEADER)?;

@@ -22,7 +22,7 @@ pub trait Recorded: Copy + Send + 'static {
     /// The samples in `range` of a block, which hold `held` times.
     ///
     /// # Errors
-    /// [`Error::Invalid`] when they do not hold so many.
+    /// [`Error::Invalid`](corrust_host::Error::Invalid) when they do not hold so many.
     fn view<'a>(
         &self,
         block: &'a Block,
@@ -33,7 +33,7 @@ pub trait Recorded: Copy + Send + 'static {
     /// A block of `times` times, all missing.
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`].
+    /// [`Error::OutOfMemory`](corrust_host::Error::OutOfMemory).
     fn nothing(&self, times: usize) -> Result<Block>;
 }
 

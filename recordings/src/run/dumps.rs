@@ -52,9 +52,10 @@ pub struct Integration {
 /// ```no_run
 /// use std::sync::atomic::AtomicBool;
 ///
-/// use corrust_host::{Correlator, format::{self, Options}, run::Dumps};
+/// use corrust_host::Correlator;
+/// use corrust_recordings::{formats::{self, Options}, run::Dumps};
 ///
-/// let recording = format::open(&["scan.0000.raw", "scan.0001.raw"], Options::default())?;
+/// let recording = formats::open(&["scan.0000.raw", "scan.0001.raw"], Options::default())?;
 /// let shape = recording.shape();
 /// let mut correlator = Correlator::builder(shape.inputs, shape.channels)
 ///     .encoding(shape.encoding)
@@ -96,13 +97,13 @@ impl<'a, C: BorrowMut<Correlator>> Dumps<'a, C> {
     /// spectra do not leave it: the correlator is to be on the same one. The F-engine begins another stream.
     ///
     /// ```no_run
-    /// use corrust_host::{
-    ///     Channeliser, Correlator, Device,
-    ///     format::{self, Options},
+    /// use corrust_host::{Channeliser, Correlator, Device};
+    /// use corrust_recordings::{
+    ///     formats::{self, Options},
     ///     run::{Dumps, Voltages},
     /// };
     ///
-    /// let recording = format::open_raw(&["scan.vdif"], Options::default())?;
+    /// let recording = formats::open_raw(&["scan.vdif"], Options::default())?;
     /// let raw = recording.shape();
     /// let gpus = Device::Auto.open()?; // none: the CPU
     /// let channeliser = Channeliser::builder(raw.inputs, 1024)

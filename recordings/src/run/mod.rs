@@ -3,7 +3,7 @@
 //! [`Dumps`] correlates a recording: an iterator of the dumps of its integrations. It stands on
 //! [`Pieces`], which cuts any [`Recording`](crate::formats::Recording) into pieces that a plan takes,
 //! reads ahead meanwhile, and passes over long gaps. Of raw voltages, which [`Voltages`] reads, both feed the
-//! spectra that a [`Channeliser`](crate::Channeliser) makes on the way.
+//! spectra that a [`Channeliser`](corrust_host::Channeliser) makes on the way.
 
 pub(crate) mod blocks;
 pub(crate) mod dumps;

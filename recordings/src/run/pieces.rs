@@ -41,7 +41,8 @@ pub struct Piece<View> {
 /// on: at most three blocks are in memory.
 ///
 /// ```
-/// use corrust_host::{Result, format::Recording, run::Pieces};
+/// use corrust_host::Result;
+/// use corrust_recordings::{formats::Recording, run::Pieces};
 ///
 /// /// Bytes of the samples that a recording holds.
 /// fn bytes(recording: Box<dyn Recording>) -> Result<usize> {

@@ -18,9 +18,9 @@ const MOST_BYTES: usize = 1 << 28;
 /// ahead, in a thread of its own, from the first piece on: at most three blocks are in memory.
 ///
 /// ```
-/// use corrust_host::{
-///     Channeliser, Result,
-///     format::{RawShape, Recording},
+/// use corrust_host::{Channeliser, Result};
+/// use corrust_recordings::{
+///     formats::{RawShape, Recording},
 ///     run::Voltages,
 /// };
 ///

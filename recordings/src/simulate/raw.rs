@@ -1,7 +1,7 @@
 //! Recordings of raw voltages: what digitisers deliver of point sources that move.
 //!
 //! Input `i` with receiver noise `n_i` hears source `k` when its delay (what would be put in to undo it,
-//! [`crate::delays`]) says:
+//! [`crate::array`]) says:
 //!
 //! `x_i(u) = n_i(u) + sum_k sqrt(p_k) s_k(t) exp(2 pi i f0 (t - u))`, `t = u + d_k,i(t)`,
 //!

@@ -45,10 +45,8 @@ const MOST_BYTES: usize = u32::MAX as usize;
 /// dropped before that, after an error for example, it leaves nothing.
 ///
 /// ```
-/// use corrust_host::{
-///     Correlator, Device,
-///     format::{array::Array, uvh5},
-/// };
+/// use corrust_host::{Correlator, Device};
+/// use corrust_recordings::formats::{array::Array, uvh5};
 ///
 /// let array = Array::parse(
 ///     r#"{
