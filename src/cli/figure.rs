@@ -25,6 +25,7 @@ use plotters::{
 
 use super::{
     correlate::UVH5,
+    given,
     plot::{
         Area, COLOURS, Drawn, ENDINGS, SIZE, Styled, coherence, curves, label, matrix,
         phase_colour, phase_name, save,
@@ -96,6 +97,7 @@ impl Args {
     pub fn run(self) -> Result<()> {
         let files = RunFiles::default().reads([&self.input]);
         files.writes_as([&self.output], ENDINGS).check(self.existing)?;
+        self.check_given()?;
         if ending(&self.input) == "csv" {
             draw_curves(&self.input, &self.output)?;
             say(format_args!("figure: {}", self.output.display()));
@@ -177,6 +179,34 @@ impl Args {
             }
         }
         say(format_args!("figure: {}", self.output.display()));
+        Ok(())
+    }
+}
+
+impl Args {
+    /// Refuses options that this figure does not go by.
+    fn check_given(&self) -> Result<()> {
+        if ending(&self.input) == "csv" {
+            let all = ["kind", "dump", "channel", "baseline", "polarisation"];
+            return given::refuse(&all, "correlation curves have none, expected visibilities");
+        }
+        let name = self.kind.to_possible_value().expect("all kinds have names");
+        let refuse = |option: &str, expected: &str| {
+            let why =
+                format!("a figure of {} does not go by it, expected {expected}", name.get_name());
+            given::refuse(&[option], why)
+        };
+        if self.kind != Kind::Waterfall {
+            refuse("baseline", "--kind waterfall")?;
+        } else {
+            refuse("dump", "another --kind, as it shows all dumps")?;
+        }
+        if self.kind != Kind::Matrix {
+            refuse("channel", "--kind matrix")?;
+        }
+        if ending(&self.input) != UVH5 {
+            given::refuse(&["polarisation"], "NumPy files have none, expected a UVH5 file")?;
+        }
         Ok(())
     }
 }
