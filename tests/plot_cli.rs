@@ -94,7 +94,7 @@ fn options_that_do_not_apply_are_refused() {
     done(folder, "simulate --raw -o raw.npy --inputs 2 --times 4000");
     done(
         folder,
-        "simulate --raw -o scan.vdif --encoding vdif-2 --inputs 2 --rate 8MHz --times 80000",
+        "simulate --raw -o scan.vdif --encoding vdif-2 --inputs 2 --rate 8MHz --times 64000",
     );
     done(folder, "simulate --diffusion -o photons.ptu --duration 100ms");
     done(folder, "correlate rec.npy -o v.npy --device cpu");
