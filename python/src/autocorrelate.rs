@@ -14,7 +14,7 @@ use crate::{
     array::{Array, Dtype, stream},
     correlate::result,
     device_array::{DeviceArray, Memory},
-    error::{Fault, parse, value},
+    error::{Fault, count, parse, value},
     fork::compute,
     plan::{self, Plan, patience, pieces, plan_methods},
     views::{View, missing},
@@ -130,9 +130,9 @@ impl Autocorrelator {
     #[expect(clippy::too_many_arguments, reason = "Python names them")]
     fn new(
         py: Python<'_>,
-        sensors: usize,
-        groups: usize,
-        lags: usize,
+        #[pyo3(from_py_with = count)] sensors: usize,
+        #[pyo3(from_py_with = count)] groups: usize,
+        #[pyo3(from_py_with = count)] lags: usize,
         scheme: &str,
         pairs: Option<Vec<(usize, usize)>>,
         device: &str,

@@ -13,7 +13,7 @@ use crate::{
     array::{Array, Dtype, stream},
     correlate::{place, result},
     device_array::{DeviceArray, Memory},
-    error::{kind, parse, value},
+    error::{count, kind, parse, value},
     fork::compute,
     plan::{self, Plan, Turn, patience, pieces, plan_methods},
     views::{View, missing, whole_numbers},
@@ -139,10 +139,10 @@ impl Beamformer {
     #[expect(clippy::too_many_arguments, reason = "Python names them")]
     fn new(
         py: Python<'_>,
-        dishes: usize,
-        beams: usize,
-        channels: usize,
-        polarisations: usize,
+        #[pyo3(from_py_with = count)] dishes: usize,
+        #[pyo3(from_py_with = count)] beams: usize,
+        #[pyo3(from_py_with = count)] channels: usize,
+        #[pyo3(from_py_with = count)] polarisations: usize,
         weights: &str,
         rounding: &str,
         incoherent: bool,

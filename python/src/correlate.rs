@@ -17,7 +17,7 @@ use pyo3::{prelude::*, sync::PyOnceLock};
 use crate::{
     array::{Array, Dtype, stream},
     device_array::{DeviceArray, Memory, numpy_array},
-    error::{Fault, kind, parse, value},
+    error::{Fault, count, kind, optional_count, parse, value},
     fork::compute,
     plan::{self, Plan, patience, pieces, plan_methods},
     views::{View, implied, missing, whole_numbers},
@@ -167,13 +167,13 @@ impl Correlator {
     #[expect(clippy::too_many_arguments, reason = "Python names them")]
     fn new(
         py: Python<'_>,
-        inputs: usize,
-        channels: usize,
+        #[pyo3(from_py_with = count)] inputs: usize,
+        #[pyo3(from_py_with = count)] channels: usize,
         encoding: &str,
         layout: Option<&str>,
         device: &str,
         kernel: &str,
-        gates: usize,
+        #[pyo3(from_py_with = count)] gates: usize,
         shifts: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
         let encoding = parse(encoding)?;
@@ -198,10 +198,10 @@ impl Correlator {
         kernel: &str,
         missing: Option<&Bound<'_, PyAny>>,
         gates: Option<&Bound<'_, PyAny>>,
-        gate_count: usize,
+        #[pyo3(from_py_with = count)] gate_count: usize,
         shifts: Option<&Bound<'_, PyAny>>,
         stream: Option<&Bound<'_, PyAny>>,
-        times: Option<usize>,
+        #[pyo3(from_py_with = optional_count)] times: Option<usize>,
     ) -> PyResult<Self> {
         let raw = self::stream(stream)?;
         let array = Array::of("x", x, raw)?;
@@ -250,7 +250,7 @@ impl Correlator {
         missing: Option<&Bound<'_, PyAny>>,
         gates: Option<&Bound<'_, PyAny>>,
         stream: Option<&Bound<'_, PyAny>>,
-        times: Option<usize>,
+        #[pyo3(from_py_with = optional_count)] times: Option<usize>,
     ) -> PyResult<()> {
         let raw = self::stream(stream)?;
         self.feed(py, (Array::of("x", x, raw)?, raw, times), missing, gates)
@@ -514,7 +514,7 @@ fn order(layout: Option<&str>, encoding: Encoding) -> PyResult<Layout> {
 pub fn planes<'py>(
     py: Python<'py>,
     x: &Bound<'py, PyAny>,
-    bits: u32,
+    #[pyo3(from_py_with = count)] bits: u32,
     layout: &str,
 ) -> PyResult<Bound<'py, PyAny>> {
     let array = Array::of("x", x, stream(None)?)?;

@@ -23,7 +23,7 @@ use crate::{
     array::Dtype,
     correlate::{delays, gate_numbers, host_dump, result},
     device_array::numpy_array,
-    error::{Fault, exception, parse, runtime, value},
+    error::{Fault, count, exception, optional_count, parse, runtime, value},
     fork::compute,
     plan,
     raw::element,
@@ -170,8 +170,8 @@ pub fn open(
     encoding: Option<&str>,
     layout: Option<&str>,
     rate: Option<f64>,
-    inputs: Option<usize>,
-    bits: Option<u8>,
+    #[pyo3(from_py_with = optional_count)] inputs: Option<usize>,
+    #[pyo3(from_py_with = optional_count)] bits: Option<u8>,
     near: Option<&str>,
     keep_going: bool,
     long_gaps: bool,
@@ -357,9 +357,9 @@ impl Recording {
     fn blocks(
         &self,
         py: Python<'_>,
-        times: Option<usize>,
-        start: u64,
-        stop: Option<u64>,
+        #[pyo3(from_py_with = optional_count)] times: Option<usize>,
+        #[pyo3(from_py_with = count)] start: u64,
+        #[pyo3(from_py_with = optional_count)] stop: Option<u64>,
     ) -> PyResult<Blocks> {
         let times = times.unwrap_or_else(|| self.shape.times_of(BLOCK_BYTES));
         if times == 0 {
@@ -409,7 +409,7 @@ impl Recording {
     fn dumps(
         &self,
         py: Python<'_>,
-        integrate: Option<u64>,
+        #[pyo3(from_py_with = optional_count)] integrate: Option<u64>,
         device: &str,
         kernel: &str,
         gates: Option<&Bound<'_, PyAny>>,

@@ -9,7 +9,7 @@ use corrust::{
 use pyo3::{prelude::*, types::PyTuple};
 
 use crate::{
-    array::{Array, Dtype, Kind},
+    array::{Array, Dtype, Kind, refuse_masked},
     error::{Fault, kind, value},
     plan::Turn,
 };
@@ -314,6 +314,7 @@ pub fn whole_numbers<T: TryFrom<i64>>(
     given: &Bound<'_, PyAny>,
     most: i64,
 ) -> PyResult<(Vec<T>, Vec<usize>)> {
+    refuse_masked(name, given)?;
     let py = given.py();
     let array = py.import("numpy")?.call_method1("asarray", (given,))?;
     let letter: String = array.getattr("dtype")?.getattr("kind")?.extract()?;
