@@ -57,6 +57,62 @@ fn every_figure_is_drawn_of_both_formats() {
     assert_ne!(figure(&format!("{waterfall} 3,1")), figure(&format!("{waterfall} 3,2")));
 }
 
+/// Texts of a figure in SVG, in order.
+fn texts(svg: &str) -> Vec<String> {
+    let mut lines = svg.lines();
+    let mut texts = Vec::new();
+    while lines.by_ref().any(|line| line.starts_with("<text")) {
+        texts.extend(lines.next().map(str::to_owned));
+    }
+    texts
+}
+
+#[test]
+fn scales_have_names_and_lines_colours_of_their_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    done(folder, "simulate -o rec.npy --inputs 16 --channels 21 --times 8192");
+    done(folder, "correlate rec.npy -o v.npy --device cpu --integrate 2048");
+    let figure = |kind: &str| {
+        done(folder, &format!("plot v.npy -o x.svg --kind {kind}"));
+        let svg = fs::read_to_string(folder.join("x.svg")).unwrap();
+        let found = texts(&svg);
+        (svg, found)
+    };
+    for (kind, names) in [
+        ("matrix", &["phase (radians)", "coherence"][..]),
+        ("waterfall", &["phase (radians)", "amplitude, part of the largest"]),
+        ("closure", &["phase (radians)"]),
+    ] {
+        let (_, texts) = figure(kind);
+        for name in names {
+            assert_eq!(texts.iter().filter(|text| text == name).count(), 1, "{kind}: {texts:?}");
+        }
+    }
+    let (svg, texts) = figure("spectra");
+    // Ticks of power differ from each other; channels are whole, and all inputs are named.
+    let powers: Vec<&String> = texts.iter().filter(|text| text.contains('.')).collect();
+    assert!(powers.len() > 2, "{texts:?}");
+    assert!(powers.windows(2).all(|pair| pair[0] != pair[1]), "{powers:?}");
+    assert!(
+        ["20", "0", "15"].iter().all(|name| texts.iter().any(|text| text == name)),
+        "{texts:?}"
+    );
+    let names = texts.iter().skip_while(|text| *text != "input").skip(1);
+    assert!(
+        names.eq((0..16).map(|input| input.to_string()).collect::<Vec<_>>().iter()),
+        "{texts:?}"
+    );
+    let colours: std::collections::BTreeSet<&str> = svg
+        .lines()
+        .filter(|line| line.starts_with("<polyline"))
+        .filter_map(|line| line.split_once("stroke=\"")?.1.split('"').next())
+        .collect();
+    assert!(colours.len() >= 16, "{colours:?}");
+    // Of more lines than have room it is said how many.
+    assert!(figure("closure").1.iter().any(|text| text.contains("the first 20 of 105")));
+}
+
 #[test]
 fn what_cannot_be_drawn_is_refused_in_one_sentence() {
     let folder = tempfile::tempdir().unwrap();
