@@ -253,6 +253,19 @@ fn every_limit_and_every_system_is_checked_on_sim() {
     assert!(text.contains("tcn-words-ci8") && text.contains("pad-rows"), "{text}");
 }
 
+/// The repository's own table is the one that its record gives.
+#[test]
+fn the_readme_has_the_table_of_the_record() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let readme = folder.path().join("README.md");
+    fs::copy(root.join("README.md"), &readme).unwrap();
+    fs::copy(root.join("benches/record/h200/all.json"), folder.path().join("r.json")).unwrap();
+    done(folder.path(), "bench report r.json --readme README.md");
+    let expected = fs::read_to_string(root.join("README.md")).unwrap();
+    assert_eq!(fs::read_to_string(readme).unwrap(), expected);
+}
+
 /// A record as an H200 could have given it, with all that plots and tables want.
 fn synthetic() -> String {
     let times = serde_json::json!({"median": 1e-3, "lower": 1e-3, "upper": 1e-3, "least": 1e-3,
@@ -286,7 +299,8 @@ fn synthetic() -> String {
         (256, "ci8", "wgmma-128", 800.0),
         (2048, "ci8", "wgmma-128", 1300.0),
         (2048, "ci4", "wgmma-ci4", 1500.0),
-        (2048, "ci4", "packed", 90.0),
+        (2048, "ci4", "packed", 58.0),
+        (2048, "ci4", "packed-signed", 90.0),
         (2048, "cf16", "wgmma-128", 700.0),
     ] {
         let sizes = serde_json::json!({"N": inputs, "C": 20, "T": 3072});
@@ -326,6 +340,10 @@ fn a_record_is_drawn_and_fills_the_readme() {
         readme.contains("543, Tensor-Core Correlator") && readme.contains("kotekan"),
         "{readme}"
     );
+    // Peers stand beside what is like them.
+    assert!(readme.contains("543 of int8; 39 of int4, emulated"), "{readme}");
+    let two = readme.lines().find(|line| line.contains("two products an instruction")).unwrap();
+    assert!(two.contains("58 TOPS") && two.contains("131 % of its GPU's, CHIME"), "{two}");
     // Drawing it again changes nothing.
     done(folder.path(), "bench report r.json --readme R.md");
     assert_eq!(fs::read_to_string(folder.path().join("R.md")).unwrap(), readme);

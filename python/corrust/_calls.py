@@ -233,6 +233,8 @@ def channelise(
 
 def _counts(a: Any) -> npt.NDArray[np.uint8]:
     """Return a trace as bytes, which hold it exactly."""
+    if np.ma.is_masked(a):
+        raise ValueError("a is a masked array of which some counts are masked: expected a plain array of all counts")
     trace = np.asarray(a)
     if trace.ndim != 1:
         raise ValueError(f"a of {trace.ndim} axes: expected one, a trace of counts")
@@ -309,6 +311,8 @@ def autocorrelate(
         raise ValueError("normalize and ret_sum are both True: expected at most one of them")
     if compress != "average":
         raise ValueError(f'compress={compress!r}: expected "average"')
+    if not (deltat > 0 and np.isfinite(deltat)):
+        raise ValueError(f"deltat={deltat}: expected the time between two counts, more than 0")
     if m % 2:
         even = (m // 2 + 1) * 2
         warnings.warn(f"m={m} is odd: {even} is taken", stacklevel=2)

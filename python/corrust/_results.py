@@ -242,6 +242,8 @@ class Sums:
             Lags in seconds, and ``g``, which is 1 without correlation; points that the stream is too short for, or
             without counts, are left out.
         """
+        if not (dwell > 0 and np.isfinite(dwell)):
+            raise ValueError(f"dwell={dwell}: expected seconds, more than 0")
         direct, delayed = self.direct.astype(np.float64), self.delayed.astype(np.float64)
         there = (direct > 0) & (delayed > 0)
         g = np.full(direct.shape, np.nan)

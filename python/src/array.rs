@@ -53,6 +53,7 @@ impl Array {
     /// `TypeError` of an object that is no array; whatever the object raises.
     pub fn of(name: &'static str, object: &Bound<'_, PyAny>, stream: u64) -> PyResult<Self> {
         if let Ok(array) = object.cast::<PyUntypedArray>() {
+            refuse_masked(name, object)?;
             return Ok(Self::of_numpy(name, array));
         }
         if let Ok(array) = object.cast::<DeviceArray>() {
@@ -390,6 +391,21 @@ impl Array {
         };
         value(format!("{} is on {found}: expected {expected}", self.name))
     }
+}
+
+/// Refuses a masked array of NumPy's some of whose elements are masked: they would be taken for samples.
+///
+/// # Errors
+/// `ValueError`.
+pub fn refuse_masked(name: &str, object: &Bound<'_, PyAny>) -> PyResult<()> {
+    let Some(mask) = object.getattr_opt("mask")? else { return Ok(()) };
+    if !object.py().import("numpy")?.call_method1("any", (mask,))?.is_truthy()? {
+        return Ok(());
+    }
+    Err(value(format!(
+        "{name} is a masked array of which some elements are masked: expected a plain array, and ranges of samples \
+         that are not there in missing="
+    )))
 }
 
 /// The strides, in bytes, of an array without gaps.

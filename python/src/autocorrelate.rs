@@ -1,5 +1,17 @@
 //! `corrust.Autocorrelator`.
 
+use crate::{
+    array::Array,
+    correlate::result,
+    device,
+    device_array::{DeviceArray, Memory},
+    dtype::Dtype,
+    error::{Fault, count, parse, value},
+    fork::compute,
+    plan::{Plan, patience, pieces, plan_methods},
+    stream::stream,
+    views::{View, missing},
+};
 use std::path::PathBuf;
 
 use corrust::{
@@ -9,19 +21,6 @@ use corrust::{
 };
 use numpy::IntoPyArray;
 use pyo3::{prelude::*, sync::PyOnceLock, types::PyDict};
-
-use crate::{
-    array::Array,
-    correlate::result,
-    device,
-    device_array::{DeviceArray, Memory},
-    dtype::Dtype,
-    error::{Fault, parse, value},
-    fork::compute,
-    plan::{Plan, patience, pieces, plan_methods},
-    stream::stream,
-    views::{View, missing},
-};
 
 /// A multi-tau autocorrelation of photon counts, planned for a number of sensors and a device.
 ///
@@ -133,9 +132,9 @@ impl Autocorrelator {
     #[expect(clippy::too_many_arguments, reason = "Python names them")]
     fn new(
         py: Python<'_>,
-        sensors: usize,
-        groups: usize,
-        lags: usize,
+        #[pyo3(from_py_with = count)] sensors: usize,
+        #[pyo3(from_py_with = count)] groups: usize,
+        #[pyo3(from_py_with = count)] lags: usize,
         scheme: &str,
         pairs: Option<Vec<(usize, usize)>>,
         device: &str,

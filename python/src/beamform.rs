@@ -1,5 +1,17 @@
 //! `corrust.Beamformer`.
 
+use crate::{
+    array::Array,
+    correlate::{place, result},
+    device,
+    device_array::{DeviceArray, Memory},
+    dtype::Dtype,
+    error::{count, kind, parse, value},
+    fork::compute,
+    plan::{Plan, patience, pieces, plan_methods},
+    stream::{Turn, stream},
+    views::{View, missing, whole_numbers},
+};
 use corrust::{
     Beamformer as Inner, Encoding,
     beamform::{Beams, BeamsMut, Kernel, MAX_SHIFT, Rounding, Shape, useful_operations},
@@ -8,19 +20,6 @@ use corrust::{
 use ndarray::{Axis, Slice};
 use numpy::IntoPyArray;
 use pyo3::{prelude::*, sync::PyOnceLock};
-
-use crate::{
-    array::Array,
-    correlate::{place, result},
-    device,
-    device_array::{DeviceArray, Memory},
-    dtype::Dtype,
-    error::{kind, parse, value},
-    fork::compute,
-    plan::{Plan, patience, pieces, plan_methods},
-    stream::{Turn, stream},
-    views::{View, missing, whole_numbers},
-};
 
 /// A beamformer planned for one shape and device.
 ///
@@ -142,10 +141,10 @@ impl Beamformer {
     #[expect(clippy::too_many_arguments, reason = "Python names them")]
     fn new(
         py: Python<'_>,
-        dishes: usize,
-        beams: usize,
-        channels: usize,
-        polarisations: usize,
+        #[pyo3(from_py_with = count)] dishes: usize,
+        #[pyo3(from_py_with = count)] beams: usize,
+        #[pyo3(from_py_with = count)] channels: usize,
+        #[pyo3(from_py_with = count)] polarisations: usize,
         weights: &str,
         rounding: &str,
         incoherent: bool,

@@ -1,5 +1,19 @@
 //! `corrust.Channeliser`.
 
+use crate::{
+    array::{Array, refuse_masked},
+    correlate::result,
+    device,
+    device_array::{DeviceArray, Memory, numpy_array},
+    dtype::Dtype,
+    error::{Fault, count, kind, optional_count, parse, value},
+    fork::compute,
+    plan::{Plan, patience, pieces, plan_methods},
+    raw::RawView,
+    recording::Recording,
+    stream::stream,
+    views::{missing, missing_tuples},
+};
 use std::{
     path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
@@ -17,21 +31,6 @@ use corrust::{
 use num_complex::Complex;
 use numpy::{IntoPyArray, PyArrayDescrMethods, PyReadonlyArrayDyn};
 use pyo3::{prelude::*, sync::PyOnceLock};
-
-use crate::{
-    array::Array,
-    correlate::result,
-    device,
-    device_array::{DeviceArray, Memory, numpy_array},
-    dtype::Dtype,
-    error::{Fault, kind, parse, value},
-    fork::compute,
-    plan::{Plan, patience, pieces, plan_methods},
-    raw::RawView,
-    recording::Recording,
-    stream::stream,
-    views::{missing, missing_tuples},
-};
 
 /// An F-engine planned for one shape and device: raw voltages in, spectra out.
 ///
@@ -157,13 +156,13 @@ impl Channeliser {
     #[expect(clippy::too_many_arguments, reason = "Python names them")]
     fn new(
         py: Python<'_>,
-        inputs: usize,
-        channels: usize,
-        taps: usize,
+        #[pyo3(from_py_with = count)] inputs: usize,
+        #[pyo3(from_py_with = count)] channels: usize,
+        #[pyo3(from_py_with = count)] taps: usize,
         window: Option<&str>,
         encoding: &str,
         layout: &str,
-        hop: Option<usize>,
+        #[pyo3(from_py_with = optional_count)] hop: Option<usize>,
         output: &str,
         output_layout: &str,
         inverted: bool,
@@ -203,11 +202,19 @@ impl Channeliser {
         if let Some(gains) = gains {
             builder = builder.gains(&numbers("gains", gains, Some([inputs, channels]))?);
         }
+        if let Some(rate) = rate.filter(|rate| !(*rate > 0.0 && rate.is_finite())) {
+            return Err(value(format!("rate={rate}: expected raw samples a second, more than 0")));
+        }
         let mut called = None;
         if let Some(delays) = delays {
             let Some(rate) = rate else {
                 return Err(value("delays without rate: expected rate=, raw samples a second"));
             };
+            if !sky_frequency.is_finite() {
+                return Err(value(format!(
+                    "sky_frequency={sky_frequency}: expected hertz, a finite number"
+                )));
+            }
             let model: Arc<dyn DelayModel> = if delays.is_callable() {
                 let function = delays.clone().unbind();
                 let model = Arc::new(Called { function, raised: Mutex::default() });
@@ -264,7 +271,7 @@ impl Channeliser {
         py: Python<'py>,
         x: &Bound<'py, PyAny>,
         missing: Option<&Bound<'py, PyAny>>,
-        times: Option<usize>,
+        #[pyo3(from_py_with = optional_count)] times: Option<usize>,
         device: bool,
         out: Option<&Bound<'py, PyAny>>,
         stream: Option<&Bound<'py, PyAny>>,
@@ -361,7 +368,7 @@ impl Channeliser {
         x: &Bound<'py, PyAny>,
         sigma: f32,
         missing: Option<&Bound<'py, PyAny>>,
-        times: Option<usize>,
+        #[pyo3(from_py_with = optional_count)] times: Option<usize>,
         stream: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let gpus = self.plan.gpus().to_vec();
@@ -652,6 +659,7 @@ fn numbers<T: numpy::Element + Copy>(
     given: &Bound<'_, PyAny>,
     shape: Option<[usize; 2]>,
 ) -> PyResult<Vec<T>> {
+    refuse_masked(name, given)?;
     let py = given.py();
     let numpy = py.import("numpy")?;
     let mut array = numpy.call_method1("asarray", (given,))?;

@@ -1,5 +1,16 @@
 //! `corrust.Correlator`.
 
+use crate::{
+    array::Array,
+    device,
+    device_array::{DeviceArray, Memory, numpy_array},
+    dtype::Dtype,
+    error::{Fault, count, kind, optional_count, parse, value},
+    fork::compute,
+    plan::{Plan, patience, pieces, plan_methods},
+    stream::stream,
+    views::{View, implied, missing, whole_numbers},
+};
 use std::{ops::Range, sync::Arc, time::Instant};
 
 use corrust::{
@@ -13,18 +24,6 @@ use ndarray::Array3;
 use num_complex::Complex;
 use numpy::IntoPyArray;
 use pyo3::{prelude::*, sync::PyOnceLock};
-
-use crate::{
-    array::Array,
-    device,
-    device_array::{DeviceArray, Memory, numpy_array},
-    dtype::Dtype,
-    error::{Fault, kind, parse, value},
-    fork::compute,
-    plan::{Plan, patience, pieces, plan_methods},
-    stream::stream,
-    views::{View, implied, missing, whole_numbers},
-};
 
 /// A correlation planned for one shape and device.
 ///
@@ -170,13 +169,13 @@ impl Correlator {
     #[expect(clippy::too_many_arguments, reason = "Python names them")]
     fn new(
         py: Python<'_>,
-        inputs: usize,
-        channels: usize,
+        #[pyo3(from_py_with = count)] inputs: usize,
+        #[pyo3(from_py_with = count)] channels: usize,
         encoding: &str,
         layout: Option<&str>,
         device: &str,
         kernel: &str,
-        gates: usize,
+        #[pyo3(from_py_with = count)] gates: usize,
         shifts: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
         let encoding = parse(encoding)?;
@@ -201,10 +200,10 @@ impl Correlator {
         kernel: &str,
         missing: Option<&Bound<'_, PyAny>>,
         gates: Option<&Bound<'_, PyAny>>,
-        gate_count: usize,
+        #[pyo3(from_py_with = count)] gate_count: usize,
         shifts: Option<&Bound<'_, PyAny>>,
         stream: Option<&Bound<'_, PyAny>>,
-        times: Option<usize>,
+        #[pyo3(from_py_with = optional_count)] times: Option<usize>,
     ) -> PyResult<Self> {
         let raw = self::stream(stream)?;
         let array = Array::of("x", x, raw)?;
@@ -253,7 +252,7 @@ impl Correlator {
         missing: Option<&Bound<'_, PyAny>>,
         gates: Option<&Bound<'_, PyAny>>,
         stream: Option<&Bound<'_, PyAny>>,
-        times: Option<usize>,
+        #[pyo3(from_py_with = optional_count)] times: Option<usize>,
     ) -> PyResult<()> {
         let raw = self::stream(stream)?;
         self.feed(py, (Array::of("x", x, raw)?, raw, times), missing, gates)
@@ -517,7 +516,7 @@ fn order(layout: Option<&str>, encoding: Encoding) -> PyResult<Layout> {
 pub fn planes<'py>(
     py: Python<'py>,
     x: &Bound<'py, PyAny>,
-    bits: u32,
+    #[pyo3(from_py_with = count)] bits: u32,
     layout: &str,
 ) -> PyResult<Bound<'py, PyAny>> {
     let array = Array::of("x", x, stream(None)?)?;

@@ -3,7 +3,8 @@
 use corrust::Error;
 use pyo3::{
     exceptions::{
-        PyKeyboardInterrupt, PyMemoryError, PyOSError, PyRuntimeError, PyTypeError, PyValueError,
+        PyKeyboardInterrupt, PyMemoryError, PyOSError, PyOverflowError, PyRuntimeError,
+        PyTypeError, PyValueError,
     },
     prelude::*,
 };
@@ -70,4 +71,24 @@ pub fn runtime(sentence: impl Into<String>) -> PyErr {
 /// What a word names, one of the library's.
 pub fn parse<T: std::str::FromStr<Err = Error>>(word: &str) -> PyResult<T> {
     word.parse().map_err(|error| exception(&error))
+}
+
+/// A number of things that was given as an argument: `ValueError` of one that is negative or too large, which PyO3 by
+/// itself makes an `OverflowError`.
+pub fn count<T: TryFrom<u64>>(given: &Bound<'_, PyAny>) -> PyResult<T> {
+    let wide = match given.extract::<u64>() {
+        Err(error) if error.is_instance_of::<PyOverflowError>(given.py()) => None,
+        found => Some(found?),
+    };
+    wide.and_then(|wide| T::try_from(wide).ok()).ok_or_else(|| {
+        let bits = 8 * size_of::<T>();
+        value(format!(
+            "a count of {given}: expected a whole number from 0 on, of at most {bits} bits"
+        ))
+    })
+}
+
+/// [`count`] of what may be left out.
+pub fn optional_count<T: TryFrom<u64>>(given: &Bound<'_, PyAny>) -> PyResult<Option<T>> {
+    if given.is_none() { Ok(None) } else { count(given).map(Some) }
 }

@@ -1,5 +1,15 @@
 //! `corrust.open`: recordings, their blocks and their dumps.
 
+use crate::{
+    correlate::{delays, gate_numbers, host_dump, result},
+    device,
+    device_array::numpy_array,
+    dtype::Dtype,
+    error::{Fault, count, exception, optional_count, parse, runtime, value},
+    fork::compute,
+    raw::element,
+    views::missing_tuples,
+};
 use std::{
     collections::HashMap,
     ffi::CString,
@@ -18,17 +28,6 @@ use corrust::{
     samples::RawLayout,
 };
 use pyo3::{exceptions::PyUserWarning, prelude::*, sync::PyOnceLock, types::PyTuple};
-
-use crate::{
-    correlate::{delays, gate_numbers, host_dump, result},
-    device,
-    device_array::numpy_array,
-    dtype::Dtype,
-    error::{Fault, exception, parse, runtime, value},
-    fork::compute,
-    raw::element,
-    views::missing_tuples,
-};
 
 /// Bytes of the blocks that are read where nothing else is asked for.
 const BLOCK_BYTES: usize = 64 << 20;
@@ -170,8 +169,8 @@ pub fn open(
     encoding: Option<&str>,
     layout: Option<&str>,
     rate: Option<f64>,
-    inputs: Option<usize>,
-    bits: Option<u8>,
+    #[pyo3(from_py_with = optional_count)] inputs: Option<usize>,
+    #[pyo3(from_py_with = optional_count)] bits: Option<u8>,
     near: Option<&str>,
     keep_going: bool,
     long_gaps: bool,
@@ -357,9 +356,9 @@ impl Recording {
     fn blocks(
         &self,
         py: Python<'_>,
-        times: Option<usize>,
-        start: u64,
-        stop: Option<u64>,
+        #[pyo3(from_py_with = optional_count)] times: Option<usize>,
+        #[pyo3(from_py_with = count)] start: u64,
+        #[pyo3(from_py_with = optional_count)] stop: Option<u64>,
     ) -> PyResult<Blocks> {
         let times = times.unwrap_or_else(|| self.shape.times_of(BLOCK_BYTES));
         if times == 0 {
@@ -409,7 +408,7 @@ impl Recording {
     fn dumps(
         &self,
         py: Python<'_>,
-        integrate: Option<u64>,
+        #[pyo3(from_py_with = optional_count)] integrate: Option<u64>,
         device: &str,
         kernel: &str,
         gates: Option<&Bound<'_, PyAny>>,

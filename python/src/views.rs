@@ -1,5 +1,11 @@
 //! What an array's axes are to a plan: extents and strides of samples, and what is missing.
 
+use crate::{
+    array::{Array, refuse_masked},
+    dtype::{Dtype, Kind},
+    error::{Fault, kind, value},
+    stream::Turn,
+};
 use std::ops::Range;
 
 use corrust::{
@@ -7,13 +13,6 @@ use corrust::{
     samples::{Element, Extents, Memory, Missing, Strides},
 };
 use pyo3::{prelude::*, types::PyTuple};
-
-use crate::{
-    array::Array,
-    dtype::{Dtype, Kind},
-    error::{Fault, kind, value},
-    stream::Turn,
-};
 
 /// How samples lie in an array.
 #[derive(Clone, Copy)]
@@ -315,6 +314,7 @@ pub fn whole_numbers<T: TryFrom<i64>>(
     given: &Bound<'_, PyAny>,
     most: i64,
 ) -> PyResult<(Vec<T>, Vec<usize>)> {
+    refuse_masked(name, given)?;
     let py = given.py();
     let array = py.import("numpy")?.call_method1("asarray", (given,))?;
     let letter: String = array.getattr("dtype")?.getattr("kind")?.extract()?;

@@ -246,3 +246,50 @@ def test_arrays_on_another_device() -> None:
     Cuda.__cuda_array_interface__ = {"shape": (4, 1, 1, 2), "typestr": "|i1"}
     with pytest.raises(ValueError, match='without "data"'):
         corrust.Correlator(1, 1, device="cpu").accumulate(Cuda())
+
+
+def test_masked_arrays_are_refused() -> None:
+    x = np.ma.masked_array(np.ones((8, 1, 2, 2), np.int8))
+    # Nothing is masked: an array as others are.
+    assert corrust.correlate(x, device="cpu").visibilities[0, 1, 0] == 16
+    x[3, 0, 1, 0] = np.ma.masked
+    with pytest.raises(ValueError, match="x is a masked array .* expected a plain array"):
+        corrust.correlate(x, device="cpu")
+    gates = np.ma.masked_array(np.zeros(8, np.uint8), [False] * 7 + [True])
+    with pytest.raises(ValueError, match="is a masked array"):
+        corrust.Correlator(2, 1, gates=1, device="cpu").accumulate(x.data, gates=gates)
+    counts = np.ma.masked_array(np.ones(64, np.uint8), [True] + [False] * 63)
+    with pytest.raises(ValueError, match="a is a masked array"):
+        corrust.autocorrelate(counts, m=4)
+
+
+@pytest.mark.parametrize("number", [-1, 2**64, 2**200])
+def test_counts_out_of_range_are_values(number: int) -> None:
+    calls: list[Any] = [
+        lambda: corrust.Correlator(number, 2, device="cpu"),
+        lambda: corrust.Correlator(2, number, device="cpu"),
+        lambda: corrust.Beamformer(number, 2, device="cpu"),
+        lambda: corrust.Autocorrelator(number, device="cpu"),
+        lambda: corrust.Autocorrelator(1, groups=number, device="cpu"),
+        lambda: corrust.Channeliser(number, 8, device="cpu"),
+        lambda: corrust.Channeliser(1, 8, hop=number, device="cpu"),
+    ]
+    for call in calls:
+        with pytest.raises(ValueError, match=f"{number}: expected a whole number"):
+            call()
+    with pytest.raises(TypeError):
+        corrust.Correlator("two", 2, device="cpu")
+
+
+@pytest.mark.parametrize("number", [-1.0, 0.0, float("nan"), float("inf")])
+def test_rates_and_times_are_positive(number: float) -> None:
+    with pytest.raises(ValueError, match="rate=.*more than 0"):
+        corrust.Channeliser(1, 8, rate=number, device="cpu")
+    with pytest.raises(ValueError, match="rate=.*more than 0"):
+        corrust.Channeliser(1, 8, rate=number, delays=[0.0], device="cpu")
+    with pytest.raises(ValueError, match="deltat=.*more than 0"):
+        corrust.autocorrelate(np.ones(64, np.uint8), m=4, deltat=number)
+    with corrust.Autocorrelator(1, groups=2, lags=4, device="cpu") as plan:
+        plan.accumulate(np.ones((64, 1), np.uint8))
+        with pytest.raises(ValueError, match="dwell=.*more than 0"):
+            plan.snapshot().curve(0, dwell=number)

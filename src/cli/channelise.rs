@@ -19,7 +19,8 @@ use corrust::{
 use super::{
     count, digits,
     engine::{self, Engine, Known, warn_of_clipped},
-    files::{RawOptions, Tolerance},
+    files::{RAW_OPTIONS, RawOptions, TOLERANCE, Tolerance},
+    given,
     plot::ENDINGS,
     progress::Progress,
     response,
@@ -105,6 +106,8 @@ impl Args {
         match (&self.output, &self.response) {
             (Some(output), _) => self.channelise(output),
             (None, Some(figure)) => {
+                self.engine.refuse_all_but_the_bank()?;
+                given::refuse(&[RAW_OPTIONS, TOLERANCE].concat(), "--response has no recording")?;
                 let files = RunFiles::default().reads(self.engine.files());
                 files.writes_as([figure], ENDINGS).check(self.existing)?;
                 let builder = self.engine.bank(self.channels)?;
@@ -122,6 +125,7 @@ impl Args {
         let files = RunFiles::default().reads(&self.raw).reads(self.engine.files());
         files.writes([path]).writes(&description).check(self.existing)?;
 
+        self.engine.refuse_sky_but_for("--delays", false)?;
         let options = self.recording.with(self.tolerance.with(Options::default()));
         let recording = Engine::open(&self.raw, options)?;
         let raw = recording.shape();

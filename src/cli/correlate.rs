@@ -176,6 +176,7 @@ impl Args {
 
     /// Raw voltages and their F-engine.
     fn raw_input(&self, channels: usize, array: Option<&Array>) -> Result<Input> {
+        self.engine.refuse_sky_but_for("--delays, or --array for UVH5", array.is_some())?;
         let options = self.raw.with(self.files.options());
         let recording = Engine::open(&self.files.inputs, options)?;
         let known = Known::of(array, channels)?;

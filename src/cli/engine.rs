@@ -18,7 +18,7 @@ use corrust::{
 };
 use num_complex::Complex;
 
-use super::{count, digits, run_files::input, units::Hertz, warn};
+use super::{count, digits, given, run_files::input, units::Hertz, warn};
 
 /// Where more of an input's samples than this part of them are clipped, it is said.
 const MUCH_CLIPPED: f64 = 0.02;
@@ -263,6 +263,34 @@ impl Engine {
             builder = builder.delays(Arc::new(polynomials), rate, dc.unwrap_or(0.0));
         }
         Ok((builder, sky))
+    }
+
+    /// Refuses what has no part in a filter bank alone.
+    pub fn refuse_all_but_the_bank(&self) -> Result<()> {
+        let rest = [
+            "oversample",
+            "inverted",
+            "delays",
+            "start",
+            "sky-frequency",
+            "gains",
+            "level",
+            "output-encoding",
+            "output-layout",
+        ];
+        given::refuse(&rest, "a filter bank's response does not go by it, expected a recording")
+    }
+
+    /// Refuses what only delays, or a file that says when and at which frequencies (`dated`), go by; `expected` names
+    /// their options.
+    pub fn refuse_sky_but_for(&self, expected: &str, dated: bool) -> Result<()> {
+        if self.delays.is_some() || dated {
+            return Ok(());
+        }
+        given::refuse(
+            &["start", "sky-frequency"],
+            format!("nothing goes by it, expected {expected}"),
+        )
     }
 
     /// The filter bank alone, of real samples.

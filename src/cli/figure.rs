@@ -25,9 +25,10 @@ use plotters::{
 
 use super::{
     correlate::UVH5,
+    given,
     plot::{
-        Area, COLOURS, Drawn, ENDINGS, SIZE, Styled, coherence, curves, label, matrix,
-        phase_colour, phase_name, save,
+        Area, COLOURS, Drawn, ENDINGS, PHASE, SIZE, Styled, TICKS, coherence, curves, decimals,
+        label, level_bar, matrix, phase_bar, phase_colour, phase_name, save, upwards,
     },
     run_files::{Existing, RunFiles, ending, input, output},
     say,
@@ -36,8 +37,8 @@ use super::{
 /// Cells of a waterfall, in time and in frequency: finer data are averaged.
 const CELLS: usize = 256;
 
-/// Spectra and closure phases that are drawn.
-const LINES: usize = 12;
+/// Spectra and closure phases that are drawn: as many as have room for their names.
+const LINES: usize = 20;
 
 /// Draw visibilities: their matrix, spectra, waterfall or closure phases; or correlation curves
 ///
@@ -96,6 +97,7 @@ impl Args {
     pub fn run(self) -> Result<()> {
         let files = RunFiles::default().reads([&self.input]);
         files.writes_as([&self.output], ENDINGS).check(self.existing)?;
+        self.check_given()?;
         if ending(&self.input) == "csv" {
             draw_curves(&self.input, &self.output)?;
             say(format_args!("figure: {}", self.output.display()));
@@ -116,12 +118,12 @@ impl Args {
                 let channel = self.channel.unwrap_or(channels / 2);
                 below("--channel", channel, channels)?;
                 let visibilities = coherences(&file.dump(self.dump)?, file.inputs);
-                let size = (600, SIZE.1);
+                let size = (620, SIZE.1);
                 save(path, size, |root| matrix(root, visibilities.view(), file.inputs, channel))?;
             }
             Kind::Spectra => {
                 let sums = file.dump(self.dump)?;
-                let title = format!("Power of inputs, dump {}", self.dump);
+                let title = format!("Power of inputs, dump {}{}", self.dump, first_of(file.inputs));
                 let lines = (0..file.inputs.min(LINES)).map(|input| {
                     let power = |channel: usize| {
                         10.0 * sums[[channel, baseline(input, input)]].re.max(1e-30).log10()
@@ -133,7 +135,8 @@ impl Args {
                 let (low, high) =
                     (all().fold(f64::INFINITY, f64::min), all().fold(f64::NEG_INFINITY, f64::max));
                 let margin = 0.05 * (high - low).max(1.0);
-                let look = Look { title, y: "power (dB)", range: low - margin..high + margin };
+                let range = low - margin..high + margin;
+                let look = Look { title, y: "power (dB)", range, lines: "input" };
                 save(path, SIZE, |root| chart(root, &file.axis, &look, &lines, true))?;
             }
             Kind::Closure => {
@@ -155,8 +158,9 @@ impl Args {
                         (format!("0,{j},{k}"), (0..channels).map(phase).collect())
                     })
                     .collect();
-                let title = format!("Closure phases, dump {}", self.dump);
-                let look = Look { title, y: "", range: -1.0..1.0 };
+                let all = (file.inputs - 1) * (file.inputs - 2) / 2;
+                let title = format!("Closure phases, dump {}{}", self.dump, first_of(all));
+                let look = Look { title, y: PHASE, range: -1.0..1.0, lines: "inputs" };
                 save(path, SIZE, |root| chart(root, &file.axis, &look, &lines, false))?;
             }
             Kind::Waterfall => {
@@ -177,6 +181,34 @@ impl Args {
             }
         }
         say(format_args!("figure: {}", self.output.display()));
+        Ok(())
+    }
+}
+
+impl Args {
+    /// Refuses options that this figure does not go by.
+    fn check_given(&self) -> Result<()> {
+        if ending(&self.input) == "csv" {
+            let all = ["kind", "dump", "channel", "baseline", "polarisation"];
+            return given::refuse(&all, "correlation curves have none, expected visibilities");
+        }
+        let name = self.kind.to_possible_value().expect("all kinds have names");
+        let refuse = |option: &str, expected: &str| {
+            let why =
+                format!("a figure of {} does not go by it, expected {expected}", name.get_name());
+            given::refuse(&[option], why)
+        };
+        if self.kind != Kind::Waterfall {
+            refuse("baseline", "--kind waterfall")?;
+        } else {
+            refuse("dump", "another --kind, as it shows all dumps")?;
+        }
+        if self.kind != Kind::Matrix {
+            refuse("channel", "--kind matrix")?;
+        }
+        if ending(&self.input) != UVH5 {
+            given::refuse(&["polarisation"], "NumPy files have none, expected a UVH5 file")?;
+        }
         Ok(())
     }
 }
@@ -249,6 +281,9 @@ pub struct Measured {
     axis: Axis,
 }
 
+/// The name of an axis of channels' numbers.
+const CHANNEL: &str = "channel";
+
 /// What lines are drawn against.
 pub struct Axis {
     pub values: Vec<f64>,
@@ -261,6 +296,14 @@ impl Axis {
         let low = self.values.iter().copied().fold(f64::INFINITY, f64::min);
         let high = self.values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         if low < high { low..high } else { low - 0.5..high + 0.5 }
+    }
+
+    /// What a tick says; nothing between channels.
+    fn tick(&self, value: f64) -> String {
+        if self.name == CHANNEL && value.fract() != 0.0 {
+            return String::new();
+        }
+        format!("{value:.*}", decimals(&self.range()))
     }
 }
 
@@ -302,7 +345,7 @@ impl Measured {
             };
             (dumps, baselines_found) = (found, pairs);
             let values = (0..channels).map(|channel| channel as f64).collect();
-            axis = Axis { values, name: "channel" };
+            axis = Axis { values, name: CHANNEL };
             source = Source::Npy(reader, dtype);
         }
         let inputs = ((2.0 * baselines_found as f64).sqrt()) as usize;
@@ -387,11 +430,27 @@ pub fn coherences(sums: &Array2<Complex<f64>>, inputs: usize) -> Array2<Complex<
     coherences
 }
 
-/// What a chart's axes say.
+/// What a title says where not all of so many lines are drawn.
+fn first_of(all: usize) -> String {
+    if all > LINES { format!(", the first {LINES} of {all}") } else { String::new() }
+}
+
+/// What a chart's axes say, and what its lines are of.
 pub struct Look {
     pub title: String,
     pub y: &'static str,
     pub range: std::ops::Range<f64>,
+    pub lines: &'static str,
+}
+
+/// The colour of a line, another for each of so many.
+fn line_colour(index: usize, count: usize) -> RGBColor {
+    /// The yellow end is too light for a line on white.
+    const END: f64 = 0.9;
+    if count <= COLOURS.len() {
+        return COLOURS[index];
+    }
+    coherence(END * index as f64 / (count - 1) as f64)
 }
 
 /// Joined lines, or points of phases in units of pi.
@@ -404,6 +463,7 @@ pub fn chart(
 ) -> Drawn {
     let centred = Pos::new(HPos::Center, VPos::Top);
     root.draw_text(&look.title, &label(20).pos(centred), (SIZE.0 as i32 / 2, 18))?;
+    let of_powers = decimals(&look.range);
     let mut chart = ChartBuilder::on(root)
         .margin_top(56)
         .margin_right(110)
@@ -415,12 +475,20 @@ pub fn chart(
     chart
         .configure_mesh()
         .x_desc(axis.name)
+        .x_labels(TICKS)
+        .x_label_formatter(&|x| axis.tick(*x))
         .y_desc(look.y)
-        .y_labels(if joined { 8 } else { 3 })
-        .y_label_formatter(&|y| if joined { format!("{y:.1}") } else { phase_name(*y).to_owned() })
+        .y_labels(if joined { TICKS } else { 3 })
+        .y_label_formatter(&|y| match joined {
+            true => format!("{y:.of_powers$}"),
+            false => phase_name(*y).to_owned(),
+        })
         .draw_styled(15, 18)?;
+    let left = SIZE.0 as i32 - 96;
+    let style = label(15).pos(Pos::new(HPos::Left, VPos::Top));
+    root.draw_text(look.lines, &style, (left, 36))?;
     for (index, (name, line)) in lines.iter().enumerate() {
-        let colour = COLOURS[index % COLOURS.len()];
+        let colour = line_colour(index, lines.len());
         let points = axis.values.iter().copied().zip(line.iter().copied());
         if joined && line.len() > 1 {
             chart.draw_series(LineSeries::new(points, colour.stroke_width(1)))?;
@@ -428,7 +496,7 @@ pub fn chart(
             chart.draw_series(points.map(|point| Circle::new(point, 2, colour.filled())))?;
         }
         let style = label(15).color(&colour).pos(Pos::new(HPos::Left, VPos::Top));
-        root.draw_text(name, &style, (SIZE.0 as i32 - 96, 60 + 22 * index as i32))?;
+        root.draw_text(name, &style, (left, 60 + 22 * index as i32))?;
     }
     Ok(())
 }
@@ -440,7 +508,7 @@ fn waterfall(
     cells: &Array2<Complex<f64>>,
     (i, j): (usize, usize),
 ) -> Drawn {
-    const WIDTH: i32 = 500;
+    const WIDTH: i32 = 430;
     const HEIGHT: i32 = 420;
     const TOP: i32 = 62;
     let largest = cells.iter().map(|cell| cell.norm()).fold(f64::MIN_POSITIVE, f64::max);
@@ -451,7 +519,7 @@ fn waterfall(
     };
     // Low frequencies are on the left whichever way channels run.
     let flipped = file.axis.values.first() > file.axis.values.last();
-    for (left, title) in [(90, "amplitude"), (690, "phase")] {
+    for (left, title) in [(90, "amplitude"), (710, "phase")] {
         for ((row, column), cell) in cells.indexed_iter() {
             let colour = match title {
                 "phase" => phase_colour(cell.arg()),
@@ -473,14 +541,19 @@ fn waterfall(
         let range = file.axis.range();
         for (value, x) in [(range.start, left), (range.end, left + WIDTH)] {
             let style = label(14).pos(centred);
-            root.draw_text(&super::digits(value), &style, (x, bottom + 8))?;
+            root.draw_text(&file.axis.tick(value), &style, (x, bottom + 8))?;
         }
         let middle = (left + WIDTH / 2, bottom + 28);
         root.draw_text(file.axis.name, &label(16).pos(centred), middle)?;
         let right = label(14).pos(Pos::new(HPos::Right, VPos::Center));
         root.draw_text("0", &right, (left - 8, TOP))?;
         root.draw_text(&file.dumps.to_string(), &right, (left - 8, bottom))?;
-        root.draw_text("dump", &right, (left - 8, TOP + HEIGHT / 2))?;
+        upwards(root, "dump", (left - 42, TOP + HEIGHT / 2))?;
+        let (bar, heights) = (left + WIDTH + 20, TOP..bottom);
+        match title {
+            "phase" => phase_bar(root, bar, heights)?,
+            _ => level_bar(root, bar, heights, ("amplitude, part of the largest", 1.0))?,
+        }
     }
     Ok(())
 }

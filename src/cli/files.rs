@@ -38,6 +38,10 @@ pub struct Files {
     tolerance: Tolerance,
 }
 
+/// Names of the options of [`Tolerance`] and [`RawOptions`].
+pub const TOLERANCE: &[&str] = &["keep-going", "long-gaps"];
+pub const RAW_OPTIONS: &[&str] = &["rate", "raw-layout", "inputs", "bits", "near"];
+
 /// What is put up with in a recording.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub struct Tolerance {

@@ -16,8 +16,8 @@ use serde::Serialize;
 
 use super::{
     count, digits,
-    files::{Files, RawOptions},
-    say, si, warn,
+    files::{Files, RAW_OPTIONS, RawOptions},
+    given, say, si, warn,
 };
 
 /// Bytes of samples that are read at once.
@@ -160,6 +160,8 @@ impl Args {
         if let [path] = &self.files.inputs[..]
             && ptu::is_ptu(path)?
         {
+            let voltages = [&["encoding", "layout", "long-gaps"], RAW_OPTIONS].concat();
+            given::refuse(&voltages, "PTU holds photons, expected a recording of voltages")?;
             return Photons::of(path, options.keep_going, self.quick)?.print(self.json);
         }
         let info = match format::open_any(&self.files.inputs, options)? {

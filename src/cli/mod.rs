@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use clap::{Parser, Subcommand, error::ErrorKind};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, error::ErrorKind};
 use corrust::{
     Error, Result,
     device::{Kernels, Tuning},
@@ -29,6 +29,7 @@ mod figure;
 mod files;
 mod filterbank;
 mod fringes;
+mod given;
 mod info;
 mod plan;
 mod planes;
@@ -118,7 +119,12 @@ enum Command {
 /// Runs the command that the arguments ask for, the first of which is the program's name, and returns its
 /// exit code. From then on signals that end programs end this one.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
-    let cli = match Cli::try_parse_from(arguments) {
+    let mut command = Cli::command();
+    let parsed = command.try_get_matches_from_mut(arguments).and_then(|matches| {
+        given::note(&command, &matches);
+        Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
+    });
+    let cli = match parsed {
         Ok(cli) => cli,
         Err(error) => return explain(&error),
     };

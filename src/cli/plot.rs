@@ -50,7 +50,7 @@ pub fn visibilities(
     found: &[Found],
 ) -> Result<()> {
     save(path, SIZE, |root| {
-        let (left, right) = root.split_horizontally(560);
+        let (left, right) = root.split_horizontally(590);
         matrix(&left, visibilities, inputs, visibilities.nrows() / 2)?;
         phases(&right, visibilities, inputs, found)
     })
@@ -286,8 +286,7 @@ pub(super) fn matrix(
     let title = format!("(a)  Visibilities of channel {channel}");
     area.draw_text(&title, &label(20).pos(centred), (CORNER.0 + SIDE / 2, 22))?;
     area.draw_text("input j", &label(16).pos(centred), (CORNER.0 + SIDE / 2, FAR.1 + 26))?;
-    let upwards = (FONT, 16).into_font().transform(FontTransform::Rotate270).color(&BLACK);
-    area.draw_text("input i", &upwards.pos(centred), (CORNER.0 - 54, CORNER.1 + SIDE / 2))?;
+    upwards(area, "input i", (CORNER.0 - 54, CORNER.1 + SIDE / 2))?;
     let every = inputs.div_ceil(8);
     for index in (0..inputs).step_by(every) {
         let middle = (edge(index) + edge(index + 1)) / 2;
@@ -304,28 +303,59 @@ pub(super) fn matrix(
 
 /// The scales beside the matrix: coherence, up to `highest`, on the lower half, phase on the upper one.
 fn scales(area: &Area<'_>, highest: f64) -> Drawn {
-    let bar = |top: i32, bottom: i32, colour: &dyn Fn(f64) -> RGBColor| -> Drawn {
-        for y in top..bottom {
-            let value = f64::from(bottom - 1 - y) / f64::from(bottom - 1 - top);
-            // Down to the end, for the next one to cover: where edges meet, the paper would show.
-            let line = [(FAR.0 + 22, y), (FAR.0 + 38, bottom)];
-            area.draw(&Rectangle::new(line, colour(value).filled()))?;
-        }
-        area.draw(&Rectangle::new([(FAR.0 + 22, top), (FAR.0 + 38, bottom)], BLACK))?;
-        Ok(())
-    };
-    let tick = |text: &str, y: i32| {
-        let style = label(13).pos(Pos::new(HPos::Left, VPos::Center));
-        area.draw_text(text, &style, (FAR.0 + 43, y))
-    };
-    let (middle, gap) = (CORNER.1 + SIDE / 2, 14);
-    bar(CORNER.1, middle - gap, &|value| phase_colour((value * 2.0 - 1.0) * PI))?;
-    tick("π", CORNER.1)?;
-    tick("0", (CORNER.1 + middle - gap) / 2)?;
-    tick("−π", middle - gap)?;
-    bar(middle + gap, FAR.1, &coherence)?;
-    tick(&super::digits(highest), middle + gap)?;
-    tick("0", FAR.1)?;
+    let (left, middle, gap) = (FAR.0 + 22, CORNER.1 + SIDE / 2, 14);
+    phase_bar(area, left, CORNER.1..middle - gap)?;
+    level_bar(area, left, middle + gap..FAR.1, ("coherence", highest))
+}
+
+/// A bar of the colours of phases, between these heights.
+pub(super) fn phase_bar(area: &Area<'_>, left: i32, heights: Range<i32>) -> Drawn {
+    bar(area, (left, heights), PHASE, ["−π", "0", "π"], &|value| {
+        phase_colour((value * 2.0 - 1.0) * PI)
+    })
+}
+
+/// A bar of the colours from 0 to a highest value, of such a name.
+pub(super) fn level_bar(
+    area: &Area<'_>,
+    left: i32,
+    heights: Range<i32>,
+    (name, highest): (&str, f64),
+) -> Drawn {
+    bar(area, (left, heights), name, ["0", "", &super::digits(highest)], &coherence)
+}
+
+/// What axes and scales of phases are called.
+pub(super) const PHASE: &str = "phase (radians)";
+
+/// A bar of colours with its ticks, at the bottom, in the middle and at the top, and its name.
+fn bar(
+    area: &Area<'_>,
+    (left, heights): (i32, Range<i32>),
+    name: &str,
+    ticks: [&str; 3],
+    colour: &dyn Fn(f64) -> RGBColor,
+) -> Drawn {
+    const WIDTH: i32 = 16;
+    let Range { start: top, end: bottom } = heights;
+    for y in top..bottom {
+        let value = f64::from(bottom - 1 - y) / f64::from(bottom - 1 - top);
+        // Down to the end, for the next one to cover: where edges meet, the paper would show.
+        let line = [(left, y), (left + WIDTH, bottom)];
+        area.draw(&Rectangle::new(line, colour(value).filled()))?;
+    }
+    area.draw(&Rectangle::new([(left, top), (left + WIDTH, bottom)], BLACK))?;
+    let style = label(13).pos(Pos::new(HPos::Left, VPos::Center));
+    for (text, y) in ticks.into_iter().zip([bottom, i32::midpoint(top, bottom), top]) {
+        area.draw_text(text, &style, (left + WIDTH + 5, y))?;
+    }
+    upwards(area, name, (left + WIDTH + 46, i32::midpoint(top, bottom)))
+}
+
+/// Writes upwards, to the right of a place and around its height.
+pub(super) fn upwards(area: &Area<'_>, text: &str, at: (i32, i32)) -> Drawn {
+    let style = (FONT, 15).into_font().transform(FontTransform::Rotate270).color(&BLACK);
+    area.draw_text(text, &style.pos(Pos::new(HPos::Center, VPos::Top)), at)?;
     Ok(())
 }
 
@@ -352,6 +382,8 @@ fn phases(
         let pair = ((index + 1) * (inputs - 1) / count, 0);
         phase(panel, colour, visibilities, pair, found, index + 1 == count)?;
     }
+    // All panels have one axis of phases.
+    upwards(&area, PHASE, (0, i32::midpoint(0, height as i32 * count as i32)))?;
     let note = format!("points: correlated; lines: the {} sources recovered", found.len());
     let bottom = area.dim_in_pixel().1 as i32 - 48;
     area.draw_text(&note, &label(13).pos(centred), (middle, bottom))?;
@@ -376,7 +408,7 @@ fn phase(
         .margin_top(6)
         .margin_right(90)
         .x_label_area_size(if last { AXIS } else { GAP })
-        .y_label_area_size(54)
+        .y_label_area_size(58)
         .build_cartesian_2d(0.0..channels as f64, -1.0..1.0)?;
     chart
         .configure_mesh()

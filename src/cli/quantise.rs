@@ -17,6 +17,7 @@ use corrust::{
 use super::{
     count, digits,
     files::Files,
+    given,
     planes::PlaneFile,
     progress::Progress,
     run_files::{Existing, RunFiles, all, output},
@@ -140,6 +141,10 @@ impl Args {
         let recording = self.files.open()?;
         let (shape, times) = (recording.shape(), recording.held());
         self.check_bits(&shape)?;
+        if shape.encoding.is_bits() {
+            let why = "the recording's own bits are copied, expected samples of more bits";
+            given::refuse(&["step", "noise", "device"], why)?;
+        }
         let gpu = if shape.encoding.is_bits() { None } else { self.device.open()? };
         let mut file = PlaneFile::create(&self.output, &shape, times, self.bits, gpu)?;
 

@@ -29,6 +29,7 @@ pub fn draw(path: &Path, builder: &Builder) -> Result<()> {
         title: format!("Response of a channel of {}, {} taps", shape.channels, shape.taps),
         y: "power (dB)",
         range: FLOOR..5.0,
+        lines: "",
     };
     let lines = [
         ("measured".to_owned(), line(&response.measured)),

@@ -14,7 +14,7 @@ use corrust::{
     simulate::Simulation,
 };
 
-use super::{count, run_files::input, say, si, stream::Stream, warn};
+use super::{count, given, run_files::input, say, si, stream::Stream, warn};
 
 /// Send a recording as F-engines do: SPEAD 64-48 heaps over UDP, or frames of VDIF
 ///
@@ -141,12 +141,26 @@ impl Args {
     /// Sends the recording.
     pub fn run(self) -> Result<()> {
         if self.recording.is_empty() {
+            given::refuse(&["layout"], "the recording is simulated, expected files")?;
             let source = Source::simulated()?;
             return self.send_heaps(source, "the simulated recording", self.repeat.unwrap_or(0));
         }
         let repeat = self.repeat.unwrap_or(1);
         let options = Options { rate: self.stream.rate_said(), ..Options::default() };
         if let Some(frames) = vdif::Reader::open(&self.recording, &options)? {
+            let of_heaps = [
+                "layout",
+                "step",
+                "polarisations",
+                "first-channel",
+                "heap-times",
+                "heap-channels",
+                "packet",
+                "first",
+            ];
+            let why =
+                "frames of VDIF are sent as they stand in their files, expected none of heaps";
+            given::refuse(&of_heaps, why)?;
             return self.send_frames(frames, options, repeat);
         }
         let options = Options { layout: self.layout, ..Options::default() };

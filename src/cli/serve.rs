@@ -25,6 +25,7 @@ use super::{
     correlate::{Place, UVH5, complete, seconds},
     count, digits,
     engine::{Engine, Known, Raw, correlated},
+    given,
     run_files::{ending, input},
     say,
     stream::{Made, Stream, Vdif, in_chunks},
@@ -145,6 +146,14 @@ struct Live<C: Channels> {
 impl Args {
     /// Serves until it is told to end.
     pub fn run(self) -> Result<()> {
+        if self.output.is_none() {
+            given::refuse(&["file-dumps"], "no files are written, expected --output")?;
+        }
+        self.vdif.check_given()?;
+        if self.vdif.raw() {
+            self.engine
+                .refuse_sky_but_for("--delays, or --array for UVH5", self.array.is_some())?;
+        }
         let sync = match self.sync {
             Some(sync) => sync,
             None => format::moment(VDIF_SYNC)?,

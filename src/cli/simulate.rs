@@ -61,25 +61,25 @@ const VDIF: &str = "vdif";
 #[derive(Debug, clap::Args)]
 struct RecordingArgs {
     /// Inputs: antennas times polarisations [default: 16, or as many as the --array or --delays have]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", conflicts_with = "diffusion")]
     inputs: Option<usize>,
     /// Frequency channels
     #[arg(long, default_value_t = 128, value_name = "C", conflicts_with_all = ["raw", "diffusion"])]
     channels: usize,
     /// Samples of every input and channel [default: 8192, or 1048576 with --raw, of VDIF more if need be for whole
     /// frames]
-    #[arg(long, value_name = "T")]
+    #[arg(long, value_name = "T", conflicts_with = "diffusion")]
     times: Option<u64>,
     /// How a sample is stored: ci8, ci4, ci4-offset or cf16; with --raw i8, i16, f32, ci8, ci16 or cf32, or in VDIF
     /// vdif-2, vdif-2-complex and so on, of 1, 2, 4, 8 or 16 bits [default: ci8, i8, or vdif-8]
-    #[arg(long)]
+    #[arg(long, conflicts_with = "diffusion")]
     encoding: Option<String>,
     /// Order of the axes: tcn (time, channel, input) or cnt (channel, input, time); with --raw nt (input,
     /// time) or tn (time, input) [default: tcn, or nt]
-    #[arg(long)]
+    #[arg(long, conflicts_with = "diffusion")]
     layout: Option<String>,
     /// Point sources, each half as strong as the one before; with --raw the first is at the phase centre
-    #[arg(long, default_value_t = 3, value_name = "K")]
+    #[arg(long, default_value_t = 3, value_name = "K", conflicts_with = "diffusion")]
     sources: usize,
     /// Equal seeds give equal recordings
     #[arg(long, default_value_t = 1)]
@@ -119,11 +119,12 @@ struct RawArgs {
         value_name = "METRES",
         default_value_t = 1000.0,
         requires = "raw",
-        conflicts_with = "array"
+        conflicts_with = "array",
+        value_parser = metres
     )]
     radius: f64,
     /// Degrees from the phase centre within which sources are
-    #[arg(long, value_name = "DEGREES", default_value_t = 1.0, requires = "raw")]
+    #[arg(long, value_name = "DEGREES", default_value_t = 1.0, requires = "raw", value_parser = degrees)]
     field: f64,
     /// One source with these delays to put in, a JSON file, instead of sources in the sky
     #[arg(long, value_name = "D.json", value_parser = input(), requires = "raw",
@@ -183,6 +184,18 @@ Examples:
   corrust simulate --raw -o scan.vdif --encoding vdif-2 --rate 8MHz --sky-frequency 1.4GHz --inputs 4
   corrust simulate --raw -o raw.npy --array array.json --encoding ci8 --tone 1.4MHz:10:20ms:1ms
   corrust simulate --diffusion -o photons.ptu --molecules 2 --diffusion-time 50us --detectors 2";
+
+/// Reads a distance.
+fn metres(text: &str) -> Result<f64, &'static str> {
+    let found = text.parse().ok().filter(|metres: &f64| *metres >= 0.0 && metres.is_finite());
+    found.ok_or("expected metres, 0 or more")
+}
+
+/// Reads an angle from a point of the sky, at most to the point opposite.
+fn degrees(text: &str) -> Result<f64, &'static str> {
+    let found = text.parse().ok().filter(|degrees: &f64| (0.0..=180.0).contains(degrees));
+    found.ok_or("expected degrees, 0 to 180")
+}
 
 /// Reads a tone.
 fn tone(text: &str) -> Result<Tone, String> {

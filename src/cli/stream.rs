@@ -11,6 +11,8 @@ use corrust::{
 };
 use corrust::{Result, live::Geometry};
 
+#[cfg(feature = "serve")]
+use super::given;
 use super::units::Hertz;
 
 /// How samples lie in heaps.
@@ -150,6 +152,20 @@ pub enum Made {
 
 #[cfg(feature = "serve")]
 impl Vdif {
+    /// Refuses what only frames go by, where heaps come.
+    pub fn check_given(&self) -> Result<()> {
+        if self.vdif.is_some() {
+            return Ok(());
+        }
+        let of_frames = ["thread-channels", "encoding", "frame-bytes"];
+        given::refuse(&of_frames, "heaps do not go by it, expected --vdif")
+    }
+
+    /// Whether an F-engine makes channels of frames.
+    pub fn raw(&self) -> bool {
+        self.channelise.is_some()
+    }
+
     /// What is to be correlated, and the frames that it is made of, `rate` samples a second since `sync`; [`None`] where
     /// heaps come.
     pub fn frames(&self, rate: f64, sync: Timestamp) -> Result<Option<(Made, Frames)>> {

@@ -57,6 +57,36 @@ function spectra(dump, firstChannel) {
   });
 }
 
+// The lines' colours and inputs, beside their axes.
+function legend(first, count) {
+  const names = Array.from({ length: count }, (_, index) => {
+    const name = document.createElement("span");
+    name.textContent = first + index;
+    name.style.color = line(first + index);
+    return name;
+  });
+  element("legend").replaceChildren("input", ...names);
+}
+
+// A bar of colours from 0 to 1, with its ticks and name.
+function bar(id, colour, ticks, name) {
+  const canvas = element(id);
+  const pen = canvas.getContext("2d");
+  const [left, width, height] = [12, canvas.width - 24, 12];
+  pen.clearRect(0, 0, canvas.width, canvas.height);
+  for (let x = 0; x < width; x++) {
+    pen.fillStyle = colour(x / (width - 1));
+    pen.fillRect(left + x, 0, 1, height);
+  }
+  pen.fillStyle = getComputedStyle(document.body).color;
+  pen.font = "12px system-ui, sans-serif";
+  pen.textAlign = "center";
+  ticks.forEach((tick, index) =>
+    pen.fillText(tick, left + (index / (ticks.length - 1)) * width, height + 13),
+  );
+  pen.fillText(name, left + width / 2, height + 28);
+}
+
 function matrix(id, rows, colour) {
   const canvas = element(id);
   const pen = canvas.getContext("2d");
@@ -123,6 +153,9 @@ function draw(live) {
     level(Math.min(1, value / Math.sqrt(power(i) * power(j)))),
   );
   matrix("phase", dump.phase, hue);
+  bar("amplitude-bar", level, ["0", "0.5", "1"], "amplitude over the root of both powers");
+  bar("phase-bar", (part) => hue(part - 0.5), ["−0.5", "0", "0.5"], "phase (turns)");
+  legend(dump.first, dump.spectra.length);
   fringes(dump, live.first_channel);
   losses(dump);
   document.body.dataset.dump = dump.start;

@@ -285,9 +285,38 @@ pub fn open<P: AsRef<Path>>(paths: &[P], options: Options) -> Result<Box<dyn Rec
     channels_of(recognise(paths)?, options)
 }
 
+impl Options {
+    /// Refuses what is said of recordings of other formats, or of raw voltages (`raw`) where there are channels, or of
+    /// channels where there are raw voltages: nothing would go by it.
+    fn check(&self, path: &Path, format: Format, raw: bool) -> Result<()> {
+        let refuse = |name: &str, value: &dyn std::fmt::Display, expected: &str| {
+            let reason = format!("{name} {value} of {format}: expected it only of {expected}");
+            Err(Error::file(path, reason))
+        };
+        if format != Format::Mark5b {
+            let mark5b = "Mark 5B, which does not say";
+            if let Some(inputs) = self.inputs {
+                return refuse("--inputs", &inputs, mark5b);
+            }
+            if let Some(bits) = self.bits {
+                return refuse("--bits", &bits, mark5b);
+            }
+            if let Some(near) = self.near {
+                return refuse("--near", &near, "Mark 5B, which counts days by thousands");
+            }
+        }
+        match (raw, self.layout, self.raw_layout) {
+            (true, Some(layout), _) => refuse("--layout", &layout, "channels"),
+            (false, _, Some(layout)) => refuse("--raw-layout", &layout, "raw voltages"),
+            _ => Ok(()),
+        }
+    }
+}
+
 /// Files of one format as a recording of channels.
 fn channels_of(files: Recognised, options: Options) -> Result<Box<dyn Recording>> {
     let Recognised { paths, format, inputs } = files;
+    options.check(&paths[0], format, false)?;
     Ok(match format {
         Format::Npy => Box::new(npy::Voltages::of(inputs, options)?),
         Format::Guppi => Box::new(guppi::Guppi::open(&paths, options)?),

@@ -1,14 +1,14 @@
 //! Recordings of raw voltages.
 
+use corrust_host::{
+    Encoding, Error, Result,
+    samples::{RawEncoding, RawSamples, RawShape},
+};
 use std::path::Path;
 
 use super::{
     Block, Format, Options, Recognised, Recording, dada::Dada, frames::Frames, guppi::Guppi,
     mark5b::Mark5b, npy, recognise, vdif::Vdif,
-};
-use corrust_host::{
-    Result,
-    samples::{RawSamples, RawShape},
 };
 
 impl Block {
@@ -43,7 +43,8 @@ pub fn open_raw<P: AsRef<Path>>(
 /// Files of one format as a recording of raw voltages.
 fn raw_of(files: Recognised, options: Options) -> Result<Box<dyn Recording<RawShape>>> {
     let Recognised { paths, format, inputs } = files;
-    Ok(match format {
+    options.check(&paths[0], format, true)?;
+    let recording: Box<dyn Recording<RawShape>> = match format {
         Format::Npy => Box::new(npy::RawVoltages::of_raw(inputs, options)?),
         Format::Guppi => Box::new(Guppi::raw(&paths, options)?),
         Format::Dada => Box::new(Dada::raw(inputs, &options)?),
@@ -52,7 +53,16 @@ fn raw_of(files: Recognised, options: Options) -> Result<Box<dyn Recording<RawSh
             let framing = |start: &[u8]| Mark5b::new(start, &options);
             Box::new(Frames::open(&paths, &options, framing)?)
         }
-    })
+    };
+    let found = recording.shape().encoding;
+    match options.encoding.filter(|&asked| RawEncoding::from(asked) != found) {
+        None => Ok(recording),
+        Some(asked) => {
+            let reason =
+                format!("--encoding {asked}: {format} says itself that samples are {found}");
+            Err(Error::file(&paths[0], reason))
+        }
+    }
 }
 
 /// A recording of one kind or the other.
@@ -74,7 +84,9 @@ pub fn open_any<P: AsRef<Path>>(paths: &[P], options: Options) -> Result<AnyReco
         Format::Guppi => false,
         // The number of axes and their type tell; what is of neither kind is no channels, too.
         Format::Npy => npy::holds_raw(&mut files.inputs, options)?,
-        Format::Vdif | Format::Mark5b | Format::Dada => true,
+        // As for `open`: bits that are to be correlated as they are.
+        Format::Vdif => !options.encoding.is_some_and(Encoding::is_bits),
+        Format::Mark5b | Format::Dada => true,
     };
     Ok(match is_raw {
         true => AnyRecording::Raw(raw_of(files, options)?),

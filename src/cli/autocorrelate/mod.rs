@@ -23,7 +23,7 @@ use pairs::{Grid, Pair, Pairs};
 use tables::{Curves, TABLES, TRACES, pycorrfit_files};
 
 use super::{
-    count, digits, plot,
+    count, digits, given, plot,
     progress::Progress,
     run_files::{Existing, RunFiles, all, input, output},
     say, si,
@@ -176,6 +176,7 @@ impl Args {
     /// Autocorrelates the photons or counts.
     pub fn run(self) -> Result<()> {
         self.files(&[]).check(self.existing)?;
+        self.check_given()?;
 
         let (counts, dwell) = self.open()?;
         let recording = counts.recording;
@@ -225,6 +226,24 @@ impl Args {
             plan.device_name(),
             self.output.display()
         ));
+        Ok(())
+    }
+
+    /// Refuses options that no output of this run goes by.
+    fn check_given(&self) -> Result<()> {
+        if self.photons.trace.is_none() && self.pycorrfit.is_none() {
+            given::refuse(&["trace-bin"], "there is no trace, expected --trace or --pycorrfit")?;
+        }
+        if self.curves.is_none() && self.pycorrfit.is_none() && self.plot.is_none() {
+            let why = "nothing shows error bars, expected --curves, --pycorrfit or --plot";
+            given::refuse(&["blocks"], why)?;
+        }
+        if self.pairs == Some(Pairs::All) {
+            given::refuse(
+                &["grid"],
+                "all pairs are the same in any grid, expected --pairs neighbours",
+            )?;
+        }
         Ok(())
     }
 

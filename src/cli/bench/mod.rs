@@ -20,7 +20,7 @@ use corrust::{
 };
 
 use super::{
-    digits, plot as pictures,
+    digits, given, plot as pictures,
     run_files::{Existing, RunFiles, all},
     say, warn,
 };
@@ -260,6 +260,13 @@ impl Args {
 
     /// Refuses what cannot be measured before anything is said.
     fn check(&self) -> Result<()> {
+        if matches!(self.system, Some(System::Report { .. })) {
+            let measuring = ["device", "repeats", "sustain", "tune"];
+            given::refuse(&measuring, "a report measures nothing, expected it without")?;
+        }
+        if self.common.tune.is_some() {
+            given::refuse(&["sustain"], "kernels are chosen by short runs, expected no --tune")?;
+        }
         if self.common.repeats == 0 {
             return Err(Error::invalid("--repeats: expected 1 or more, found 0"));
         }

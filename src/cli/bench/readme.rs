@@ -104,10 +104,14 @@ fn correlator_lines(
     let nibbles = correlate("ci4", 2048);
     let halves = correlate("cf16", 2048);
     // Not those that take fewer than four bits.
-    let whole = ["packed", "packed-signed", "packed-complex"];
-    let packed = |row: &Row| nibbles(row) && whole.contains(&row.kernel.as_str());
+    let four = |row: &Row| {
+        nibbles(row) && ["packed-signed", "packed-complex"].contains(&row.kernel.as_str())
+    };
+    let two = |row: &Row| nibbles(row) && row.kernel == "packed";
     let [largest, smaller] = [4, 1].map(|index: usize| format!("{:.0}", peers::TCC_INT8[index].1));
-    let lines: [Line<'_>; 5] = [
+    // On Hopper nobody would use what is emulated.
+    let beside = format!("{largest} of int8; {:.0} of int4, emulated", peers::TCC_INT4.1);
+    let lines: [Line<'_>; 6] = [
         (
             "correlate `ci8`, N = 2048",
             &large,
@@ -115,11 +119,17 @@ fn correlator_lines(
             peer(format!("{largest}, Tensor-Core Correlator")),
         ),
         ("correlate `ci8`, N = 256", &medium, &tops, peer(smaller)),
-        ("correlate `ci4`, N = 2048", &nibbles, &tops, String::new()),
+        ("correlate `ci4`, N = 2048", &nibbles, &tops, peer(beside)),
         ("correlate `cf16`, N = 2048", &halves, &flops, peer(format!("{:.0}", peers::TCC_FP16.1))),
         (
-            "correlate `ci4` without tensor cores, N = 2048",
-            &packed,
+            "correlate `ci4` without tensor cores, N = 2048, four products an instruction",
+            &four,
+            &tops,
+            String::new(),
+        ),
+        (
+            "the same, two products an instruction",
+            &two,
             &tops,
             peer(format!("{} % of its GPU's, CHIME", peers::KLAGES_PERCENT)),
         ),
