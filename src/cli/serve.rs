@@ -1,7 +1,7 @@
 //! `corrust serve`.
 
 use std::{
-    net::{SocketAddr, TcpListener, UdpSocket},
+    net::{IpAddr, SocketAddr, TcpListener, UdpSocket},
     num::NonZeroU64,
     path::{Path, PathBuf},
     sync::{Arc, atomic::Ordering, mpsc},
@@ -12,7 +12,7 @@ use corrust::{
     Correlator, Encoding, Error, Result,
     correlate::Shape,
     device::Gpu,
-    format::{self, Timestamp, array::Array},
+    format::{self, PartialFile, Timestamp, array::Array},
     live::{
         self, Channels, Clock, Endpoints, Fate, Files, Frames, Geometry, Integrator, LiveDump,
         Passed, RawChunk, Receiver, Spectra, Window, Words,
@@ -93,6 +93,10 @@ pub struct Args {
     /// Where metrics and page are served; 0.0.0.0:8148 to other machines, too
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8148")]
     http: SocketAddr,
+    /// A name that browsers reach the page by, as head.example.org; requests for other hosts than it, the address and
+    /// localhost are refused. May be repeated
+    #[arg(long, value_name = "NAME", value_parser = host)]
+    http_host: Vec<String>,
     /// Bytes of packets that the system keeps for each socket, where it allows so many
     #[arg(long, value_name = "BYTES", default_value_t = 64 << 20)]
     buffer: usize,
@@ -109,6 +113,16 @@ Examples:
       --rate 1712MHz --step 8192 --sync 2026-03-01T04:00:00 --seconds 8 -o live/vis.uvh5 --array array.json
   corrust serve --vdif 0-7 --rate 64MHz --channelise 1024 --level -o live/vis.npy";
 
+/// Reads a host's name or address.
+fn host(text: &str) -> Result<String, String> {
+    let is_name = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
+    let is_host = text.contains(is_name) && text.chars().all(is_name);
+    match is_host || text.parse::<IpAddr>().is_ok() {
+        true => Ok(text.trim_end_matches('.').to_owned()),
+        false => Err(format!("{text:?}: expected a name without a port, as in head.example.org")),
+    }
+}
+
 /// When VDIF's times are counted from: its first reference epoch.
 const VDIF_SYNC: &str = "2000-01-01";
 
@@ -123,16 +137,22 @@ const EXTRA_BYTES: usize = 64 << 10;
 /// What is opened before anything is served.
 struct Ready {
     sockets: Vec<UdpSocket>,
-    http: TcpListener,
+    http: Http,
     gpus: Vec<Arc<dyn Gpu>>,
     correlator: Correlator,
+}
+
+/// Where pages are served, and by which names.
+struct Http {
+    listener: TcpListener,
+    names: Vec<String>,
 }
 
 /// What is served.
 struct Live<C: Channels> {
     about: About,
     files: Option<Files>,
-    http: TcpListener,
+    http: Http,
     /// Where it listens, in words.
     listening: String,
     integrator: Integrator<C>,
@@ -145,6 +165,7 @@ struct Live<C: Channels> {
 impl Args {
     /// Serves until it is told to end.
     pub fn run(self) -> Result<()> {
+        self.check_output()?;
         let sync = match self.sync {
             Some(sync) => sync,
             None => format::moment(VDIF_SYNC)?,
@@ -271,9 +292,10 @@ impl Args {
 
     /// Opens what is listened to and what it is correlated with.
     fn ready(&self, shape: &Shape) -> Result<Ready> {
-        let http = TcpListener::bind(self.http).map_err(|error| {
+        let listener = TcpListener::bind(self.http).map_err(|error| {
             Error::invalid(format!("--http {}: cannot listen there: {error}", self.http))
         })?;
+        let http = Http { listener, names: self.http_host.clone() };
         let addresses = self.listen.iter().flat_map(Endpoints::iter);
         let sockets = addresses
             .map(|address| live::open(address, self.stream.interface, self.buffer))
@@ -287,6 +309,17 @@ impl Args {
             .kernel(self.place.kernel)
             .build()?;
         Ok(Ready { sockets, http, gpus, correlator })
+    }
+
+    /// Checks, before anything else is done, that files can be written where they are to be.
+    fn check_output(&self) -> Result<()> {
+        let Some(output) = &self.output else { return Ok(()) };
+        let folder = format::folder(output);
+        if !folder.is_dir() {
+            let reason = format!("no such folder: expected that of --output {}", output.display());
+            return Err(Error::file(folder, reason));
+        }
+        PartialFile::create(output).map(drop)
     }
 
     /// What dumps are written to.
@@ -351,7 +384,7 @@ fn listening(sockets: &[UdpSocket]) -> Result<String> {
 /// Serves what is made of frames.
 fn serve_chunks<C: Channels<Chunk = RawChunk>>(
     frames: Frames,
-    (sockets, http): (Vec<UdpSocket>, TcpListener),
+    (sockets, http): (Vec<UdpSocket>, Http),
     about: About,
     files: Option<Files>,
     integrator: Integrator<C>,
@@ -373,8 +406,9 @@ impl<C: Channels> Live<C> {
         let Self { about, mut files, http, mut integrator, receiver, spent, passed, .. } = self;
         let (shape, interval) = (about.shape, about.clock.interval());
         let board = Arc::new(Board::new(about, receiver.watch()));
-        let address = http.local_addr().map_err(Error::io("a socket", "read"))?;
-        start(http, board.clone())?;
+        let Http { listener, names } = http;
+        let address = listener.local_addr().map_err(Error::io("a socket", "read"))?;
+        start(listener, board.clone(), names)?;
         say(format_args!(
             "listening to {}, {} x {}, dumps of {} s on {} ({}): http://{address}",
             self.listening,

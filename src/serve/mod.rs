@@ -2,6 +2,8 @@
 //! program, and it asks nobody else for anything.
 
 mod board;
+mod descriptors;
+mod door;
 
 use std::{net::TcpListener, sync::Arc};
 
@@ -17,20 +19,24 @@ use board::Look;
 pub use board::{About, Board, Dumps};
 use corrust::{Error, Result};
 
-/// Serves `board` to whoever comes to `listener`, in a thread of its own, until the program ends.
+/// Most connections that are open at a time.
+const CONNECTIONS: usize = 64;
+
+/// Serves `board` to whoever comes to `listener` and asks for its address, `localhost`, or one of `names`, in a thread of
+/// its own, until the program ends. Connections are bounded in number and time; descriptors for files stay free.
 ///
 /// # Errors
-/// [`Error::Invalid`] when the system has no thread or no events for it.
-pub fn start(listener: TcpListener, board: Arc<Board>) -> Result<()> {
+/// [`Error::Invalid`] when the system has no thread, no events or no descriptors for it.
+pub fn start(listener: TcpListener, board: Arc<Board>, names: Vec<String>) -> Result<()> {
     let fault = |error| Error::invalid(format!("cannot serve pages: {error}"));
     listener.set_nonblocking(true).map_err(fault)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(fault)?;
+    let most = descriptors::for_connections(CONNECTIONS).map_err(fault)?;
     let serve = move || {
         runtime.block_on(async {
-            // A browser that leaves, or asks for nonsense, ends its own connection only.
             if let Ok(listener) = tokio::net::TcpListener::from_std(listener) {
-                let _ = axum::serve(listener, routes(board)).await;
+                door::keep(listener, routes(board), names, most).await;
             }
         });
     };
@@ -39,11 +45,7 @@ pub fn start(listener: TcpListener, board: Arc<Board>) -> Result<()> {
 
 fn routes(board: Arc<Board>) -> Router {
     let text = |kind: &'static str, text: &'static str| {
-        get(move || async move {
-            // No script or style but these, from nowhere else.
-            let policy = (header::CONTENT_SECURITY_POLICY, "default-src 'self'; img-src data:");
-            ([(header::CONTENT_TYPE, kind), policy], text)
-        })
+        get(move || async move { ([(header::CONTENT_TYPE, kind)], text) })
     };
     Router::new()
         .route("/", text("text/html; charset=utf-8", include_str!("page.html")))
