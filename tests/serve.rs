@@ -2,6 +2,8 @@
 
 #[path = "command/mod.rs"]
 mod command;
+#[path = "live_counts/mod.rs"]
+mod live_counts;
 #[path = "service/mod.rs"]
 mod service;
 #[path = "witness/mod.rs"]
@@ -972,8 +974,9 @@ fn what_cannot_be_served_gets_a_sentence() {
         ("-o vis.uvh5".into(), "expected --array ARRAY.json".into()),
         ("-o vis.txt".into(), "expected a name that ends in .npy or .uvh5".into()),
         (
-            "-o missing/vis.npy --listen 127.0.0.1:0 --http 127.0.0.1:0".into(),
-            "cannot write".into(),
+            // Before the sockets are opened: this one is taken.
+            format!("-o missing/vis.npy --listen {taken} --http 127.0.0.1:0"),
+            "missing: no such folder: expected that of --output missing/vis.npy".into(),
         ),
     ] {
         let said = command::refused(folder.path(), &format!("serve --device cpu {arguments}"));

@@ -1,5 +1,7 @@
 //! `corrust serve`.
 
+mod counts;
+
 use std::{
     net::{IpAddr, SocketAddr, TcpListener, UdpSocket},
     num::NonZeroU64,
@@ -42,6 +44,9 @@ use super::{
 /// channels of threads, and --channelise makes what is correlated, as corrust correlate does. Spectra, too, count from
 /// the sync time. Channels of 1 or 2 bits are correlated as they are: --encoding b1 or b2.
 ///
+/// With --counts counts of photons come, in packets, by TCP or through a pipe: curves g(tau) with error bars, count rates and
+/// losses are on the page, and in files at multiples of --seconds.
+///
 /// Metrics for Prometheus are at /metrics of --http, a page with spectra, visibilities and losses at /. SIGINT and
 /// SIGTERM end it: the last complete dump is written.
 #[derive(Debug, clap::Args)]
@@ -72,20 +77,20 @@ pub struct Args {
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(..32768),
           requires = "sync")]
     wraps: Option<u64>,
-    /// Files to write, live/vis.npy or live/vis.uvh5: their names get the time of their first dump, as in
-    /// vis-20260301T120000.000000Z.npy
+    /// Files to write, live/vis.npy or live/vis.uvh5, of curves live/g.csv or live/g.npy: their names get the time of their
+    /// first dump, of curves of their look, as in vis-20260301T120000.000000Z.npy
     #[arg(short, long, value_name = "NAME")]
     output: Option<PathBuf>,
     /// Array file, for UVH5: telescope, location, antennas, frequencies (JSON)
     #[arg(long, value_name = "ARRAY.json", value_parser = input())]
     array: Option<PathBuf>,
-    /// Dumps of a file
+    /// Dumps of a file; of curves looks from one file to the next
     #[arg(long, default_value_t = 1, value_name = "DUMPS")]
     file_dumps: usize,
     /// Times of a dump
     #[arg(long, value_name = "T", conflicts_with = "seconds")]
     integrate: Option<NonZeroU64>,
-    /// Seconds of a dump, to the nearest whole number of times [default: 1]
+    /// Seconds of a dump, to the nearest whole number of times; of curves from one look to the next [default: 1]
     #[arg(long, value_name = "S", value_parser = seconds)]
     seconds: Option<f64>,
     #[command(flatten)]
@@ -103,6 +108,8 @@ pub struct Args {
     #[command(flatten)]
     vdif: Vdif,
     #[command(flatten)]
+    counts: counts::CountArgs,
+    #[command(flatten)]
     engine: Engine,
 }
 
@@ -111,7 +118,8 @@ Examples:
   corrust serve                                     what corrust send sends; see http://127.0.0.1:8148
   corrust serve --listen 239.1.2.0+3:7148 --interface 10.0.0.2 --fengs 64 --channels 256 --first-channel 512 \\
       --rate 1712MHz --step 8192 --sync 2026-03-01T04:00:00 --seconds 8 -o live/vis.uvh5 --array array.json
-  corrust serve --vdif 0-7 --rate 64MHz --channelise 1024 --level -o live/vis.npy";
+  corrust serve --vdif 0-7 --rate 64MHz --channelise 1024 --level -o live/vis.npy
+  corrust serve --counts 1024 --dwell 1.6us -o live/g.csv --file-dumps 10    what corrust send --counts 1024 sends";
 
 /// Reads a host's name or address.
 fn host(text: &str) -> Result<String, String> {
@@ -166,6 +174,9 @@ impl Args {
     /// Serves until it is told to end.
     pub fn run(self) -> Result<()> {
         self.check_output()?;
+        if let Some(sensors) = self.counts.counts {
+            return self.serve_counts(sensors);
+        }
         let sync = match self.sync {
             Some(sync) => sync,
             None => format::moment(VDIF_SYNC)?,
@@ -419,7 +430,7 @@ impl<C: Channels> Live<C> {
             integrator.correlator().kernel()
         ));
 
-        let mut faults = Faults::default();
+        let mut faults = Faults::of("dumps");
         let mut done = |dump: &LiveDump| {
             board.show(dump);
             board.dumps.done.fetch_add(1, Ordering::Relaxed);
@@ -461,18 +472,23 @@ impl<C: Channels> Live<C> {
 }
 
 /// Says the first of many errors that follow each other, and when they are over.
-#[derive(Default)]
 struct Faults {
     lasting: bool,
+    /// What is written.
+    what: &'static str,
 }
 
 impl Faults {
+    fn of(what: &'static str) -> Self {
+        Self { lasting: false, what }
+    }
+
     fn said(&mut self, result: Result<()>) {
         match (result, self.lasting) {
             (Err(error), false) => {
-                warn(format_args!("{error}; dumps are dropped until it is over"))
+                warn(format_args!("{error}; {} are dropped until it is over", self.what))
             }
-            (Ok(()), true) => warn("dumps are written again"),
+            (Ok(()), true) => warn(format_args!("{} are written again", self.what)),
             (Ok(()), false) => return,
             (Err(_), true) => return,
         }

@@ -2,8 +2,10 @@
 //! program, and it asks nobody else for anything.
 
 mod board;
+mod curves;
 mod descriptors;
 mod door;
+mod metrics;
 
 use std::{net::TcpListener, sync::Arc};
 
@@ -15,9 +17,10 @@ use axum::{
     routing::get,
 };
 
-use board::Look;
 pub use board::{About, Board, Dumps};
 use corrust::{Error, Result};
+pub use curves::{AboutCounts, CurveBoard};
+use metrics::Show;
 
 /// Most connections that are open at a time.
 const CONNECTIONS: usize = 64;
@@ -27,7 +30,7 @@ const CONNECTIONS: usize = 64;
 ///
 /// # Errors
 /// [`Error::Invalid`] when the system has no thread, no events or no descriptors for it.
-pub fn start(listener: TcpListener, board: Arc<Board>, names: Vec<String>) -> Result<()> {
+pub fn start<B: Show>(listener: TcpListener, board: Arc<B>, names: Vec<String>) -> Result<()> {
     let fault = |error| Error::invalid(format!("cannot serve pages: {error}"));
     listener.set_nonblocking(true).map_err(fault)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -43,23 +46,29 @@ pub fn start(listener: TcpListener, board: Arc<Board>, names: Vec<String>) -> Re
     std::thread::Builder::new().name("http".into()).spawn(serve).map(drop).map_err(fault)
 }
 
-fn routes(board: Arc<Board>) -> Router {
+fn routes<B: Show>(board: Arc<B>) -> Router {
     let text = |kind: &'static str, text: &'static str| {
         get(move || async move { ([(header::CONTENT_TYPE, kind)], text) })
     };
+    let [page, script] = B::PAGE;
+    let figures = include_str!("figures.js");
     Router::new()
-        .route("/", text("text/html; charset=utf-8", include_str!("page.html")))
-        .route("/page.js", text("text/javascript; charset=utf-8", include_str!("page.js")))
+        .route("/", text("text/html; charset=utf-8", page))
+        .route("/figures.js", text("text/javascript; charset=utf-8", figures))
+        .route("/page.js", text("text/javascript; charset=utf-8", script))
         .route("/page.css", text("text/css; charset=utf-8", include_str!("page.css")))
-        .route("/metrics", get(metrics))
-        .route("/live.json", get(live))
+        .route("/metrics", get(metrics::<B>))
+        .route("/live.json", get(live::<B>))
         .with_state(board)
 }
 
-async fn metrics(State(board): State<Arc<Board>>) -> impl IntoResponse {
+async fn metrics<B: Show>(State(board): State<Arc<B>>) -> impl IntoResponse {
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], board.metrics_text())
 }
 
-async fn live(State(board): State<Arc<Board>>, Query(look): Query<Look>) -> impl IntoResponse {
+async fn live<B: Show>(
+    State(board): State<Arc<B>>,
+    Query(look): Query<B::Look>,
+) -> impl IntoResponse {
     Json(board.live(&look))
 }

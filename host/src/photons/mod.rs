@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 use self::source::{Reading, Source};
 pub use self::trace::Trace;
 use crate::{
-    Error, Result,
+    Autocorrelator, Error, Result,
     format::{
         Recording, begins,
         npy::{self, Dtype, Reader},
@@ -45,6 +45,25 @@ impl CountShape {
     /// Bytes of the counts of an instant.
     pub const fn bytes(&self) -> usize {
         self.sensors * if self.wide { 2 } else { 1 }
+    }
+
+    /// Feeds counts of this shape to a plan.
+    ///
+    /// # Errors
+    /// As for [`Autocorrelator::accumulate`].
+    pub fn feed(&self, plan: &mut Autocorrelator, counts: &[u8]) -> Result<()> {
+        if !self.wide {
+            return plan.accumulate(counts);
+        }
+        match bytemuck::try_cast_slice::<u8, u16>(counts) {
+            Ok(counts) if cfg!(target_endian = "little") => plan.accumulate(counts),
+            // Memory that is not where numbers of 16 bits can be.
+            _ => {
+                let words: &[[u8; 2]] = counts.as_chunks().0;
+                let counts: Vec<u16> = words.iter().copied().map(u16::from_le_bytes).collect();
+                plan.accumulate(&counts)
+            }
+        }
     }
 }
 
