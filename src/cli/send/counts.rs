@@ -131,6 +131,10 @@ impl Args {
         // About a millisecond at a time.
         let step =
             ((1e-3 / dwell) as usize).clamp(1, (1 << 20) / shape.bytes().min(1 << 20)).max(1);
+        let step = match &sink {
+            Sink::Packets(_, instants, _) => step.next_multiple_of(*instants),
+            Sink::Plain(..) => step,
+        };
         let repeat = self.repeat.unwrap_or(u64::from(recorded.is_some()));
         let pace = self.pace();
         let (mut first, mut round) = (0, 0);
