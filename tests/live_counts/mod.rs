@@ -283,3 +283,34 @@ fn counts_that_cannot_be_served_get_a_sentence() {
         assert_eq!(said.lines().count(), 1, "{said}");
     }
 }
+
+#[test]
+fn long_gaps_are_zeros_and_numbers_that_go_back_begin_anew() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    // Beyond all chunks that are open; 5 s.
+    const GAP: usize = 5000;
+    let (early, late) = (random_counts(4000, false, 7), random_counts(6000, false, 8));
+    let service = Service::start(folder, &format!("{ARGUMENTS} -o g.csv --save state"));
+    let (first, _) = send(&service, &early, SENSORS, 1000, 9, false);
+    service.wait("corrust_packets_total", first as f64);
+    let (second, _) = send(&service, &late, SENSORS, (1000 + 4000 + GAP) as u64, 10, false);
+    service.wait("corrust_packets_total", (first + second) as f64);
+    service.wait("corrust_instants_total", 14_000.0 - 2000.0);
+    assert_eq!(service.metric("corrust_jumps_total"), 1.0);
+    assert_eq!(service.metric("corrust_streams_total"), 0.0);
+    service.end();
+    let counts = [&early[..], &vec![0; GAP * SENSORS], &late].concat();
+    let mask = [vec![1_u8; 4000], vec![0; GAP], vec![1; 6000]].concat();
+    check(folder, &counts, false, Some(&mask));
+
+    curve_files(folder).into_iter().for_each(|file| fs::remove_file(file).unwrap());
+    let service = Service::start(folder, &format!("{ARGUMENTS} -o g.csv --save state"));
+    let (first, _) = send(&service, &early, SENSORS, 900_000, 11, false);
+    service.wait("corrust_packets_total", first as f64);
+    let (second, _) = send(&service, &late, SENSORS, 0, 12, false);
+    service.wait("corrust_packets_total", (first + second) as f64);
+    service.wait("corrust_streams_total", 1.0);
+    service.end();
+    check(folder, &late, false, None);
+}
