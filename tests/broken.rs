@@ -168,6 +168,48 @@ fn a_disk_that_is_full_leaves_what_was_there() {
 }
 
 #[test]
+fn uvh5_on_a_full_disk_gets_one_sentence() {
+    let folder = inputs();
+    let folder = folder.path();
+    let array = r#"{
+        "telescope": "example", "location": {"latitude": -30.7, "longitude": 21.4, "altitude": 1050},
+        "positions": [[0, 0, 0], [29, 0, 0], [0, 30, 0], [7, 8, 0], [9, 70, 0], [11, 12, 0], [13, 14, 0], [15, 16, 0]],
+        "first_channel": 1e8, "channel_width": 1e5, "start": "2026-03-01T00:00:00Z", "sample_time": 1e-3
+    }"#;
+    fs::write(folder.join("array.json"), array).unwrap();
+    done(folder, "simulate -o eight.npy --inputs 8 --channels 32 --times 4000");
+    let before = names(folder);
+    let arguments = "correlate eight.npy -o v.uvh5 --array array.json --integrate 100 --device cpu";
+    done(folder, arguments);
+    let whole = fs::metadata(folder.join("v.uvh5")).unwrap().len();
+    fs::remove_file(folder.join("v.uvh5")).unwrap();
+    for part in 0..24 {
+        let limit = whole * part / 24;
+        let output = limited(folder, arguments, libc::RLIMIT_FSIZE, limit);
+        let said = text(&output);
+        assert_eq!(output.status.code(), Some(2), "{limit} of {whole} bytes: {said}");
+        assert_eq!(said.lines().count(), 1, "{limit} of {whole} bytes: {said}");
+        assert!(said.contains("v.uvh5: cannot write: "), "{said}");
+        assert_eq!(names(folder), before);
+    }
+}
+
+#[test]
+fn too_many_open_files_are_said_to_be() {
+    let folder = inputs();
+    let folder = folder.path();
+    let mut told = 0;
+    for limit in 3..30 {
+        let output = limited(folder, COMMANDS[0].0, libc::RLIMIT_NOFILE, limit);
+        let said = text(&output);
+        let _ = fs::remove_file(folder.join("v.npy"));
+        assert!(!said.contains("uncategorized"), "{limit}: {said}");
+        told += u32::from(said.contains("v.npy: cannot write: Too many open files"));
+    }
+    assert!(told > 0);
+}
+
+#[test]
 fn without_memory_there_is_a_sentence() {
     let folder = inputs();
     let folder = folder.path();

@@ -468,3 +468,55 @@ fn counts_are_autocorrelated() {
     }
     assert_eq!(files_in(folder), before);
 }
+
+#[test]
+#[cfg(target_os = "linux")]
+fn results_that_cannot_be_written_are_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    done(folder, "simulate -o rec.npy --inputs 2 --channels 2 --times 100");
+    let run = |arguments: &str, stdout: Stdio| {
+        let mut command = Command::new(CORRUST);
+        command.args(arguments.split_whitespace()).current_dir(folder).stdin(Stdio::null());
+        command.stdout(stdout).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    for arguments in [
+        "info rec.npy",
+        "info --json rec.npy",
+        "devices",
+        "plan --inputs 8 --bandwidth 1MHz",
+        "correlate rec.npy -o v.npy --device cpu",
+        "simulate -o again.npy --inputs 2 --channels 2 --times 100",
+        "help correlate",
+        "--help",
+        "--version",
+    ] {
+        let full = fs::File::options().write(true).open("/dev/full").unwrap();
+        let output = run(arguments, full.into()).wait_with_output().unwrap();
+        let (_, said) = texts(&output);
+        assert_eq!(output.status.code(), Some(2), "{arguments}: {said}");
+        let sentence = "corrust: the standard output: cannot write: No space left on device";
+        assert!(said.lines().last().unwrap().starts_with(sentence), "{arguments}: {said}");
+        // A reader that has seen enough.
+        let mut child = run(arguments, Stdio::piped());
+        drop(child.stdout.take());
+        let output = child.wait_with_output().unwrap();
+        let (_, said) = texts(&output);
+        assert!(output.status.success(), "{arguments}: {said}");
+        assert!(!said.contains("cannot write"), "{arguments}: {said}");
+    }
+}
+
+#[test]
+fn numbers_that_are_none_are_shown_as_such() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut file =
+        Writer::appending(folder.path().join("rec.npy"), Dtype::Float16, &[1, 1, 2]).unwrap();
+    // NaN and NaN, 1 and NaN, -1 and -infinity, in IEEE halves.
+    for half in [0x7e00_u16, 0x7e00, 0x3c00, 0xfe00, 0xbc00, 0xfc00] {
+        file.append(&half.to_le_bytes()).unwrap();
+    }
+    file.finish().unwrap();
+    let (said, _) = done(folder.path(), "info rec.npy");
+    assert!(said.contains("NaN+NaNj 1+NaNj -1-infj"), "{said}");
+}

@@ -2,6 +2,8 @@
 
 #[path = "command/mod.rs"]
 mod command;
+#[path = "live_counts/mod.rs"]
+mod live_counts;
 #[path = "service/mod.rs"]
 mod service;
 #[path = "witness/mod.rs"]
@@ -972,8 +974,9 @@ fn what_cannot_be_served_gets_a_sentence() {
         ("-o vis.uvh5".into(), "expected --array ARRAY.json".into()),
         ("-o vis.txt".into(), "expected a name that ends in .npy or .uvh5".into()),
         (
-            "-o missing/vis.npy --listen 127.0.0.1:0 --http 127.0.0.1:0".into(),
-            "cannot write".into(),
+            // Before the sockets are opened: this one is taken.
+            format!("-o missing/vis.npy --listen {taken} --http 127.0.0.1:0"),
+            "missing: no such folder: expected that of --output missing/vis.npy".into(),
         ),
     ] {
         let said = command::refused(folder.path(), &format!("serve --device cpu {arguments}"));
@@ -1014,6 +1017,132 @@ fn a_full_disk_drops_dumps_and_the_service_goes_on() {
     });
     witness::run(Command::new("umount").arg(path)).unwrap();
     ended.unwrap();
+}
+
+/// `corrust serve` that may open so many files.
+#[cfg(unix)]
+fn limited(folder: &Path, arguments: &str, soft: u64, hard: u64) -> Command {
+    use std::os::unix::process::CommandExt;
+    let arguments = format!("serve --listen 127.0.0.1:0 --http 127.0.0.1:0 {arguments}");
+    let mut command = command::command(folder, &arguments);
+    let set = move || {
+        let limit = libc::rlimit { rlim_cur: soft, rlim_max: hard };
+        // SAFETY: nothing but a system call between fork and exec, and the limits live until it returns.
+        match unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) } {
+            0 => Ok(()),
+            _ => Err(std::io::Error::last_os_error()),
+        }
+    };
+    // SAFETY: as above.
+    unsafe { command.pre_exec(set) };
+    command
+}
+
+/// What the service answers to some bytes, until it closes the connection.
+fn answer(service: &Service, request: &str) -> String {
+    let mut stream = TcpStream::connect(service.http).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+#[cfg(unix)]
+fn idle_connections_cost_no_dumps() {
+    // A limit that is left as it is, and one that the service raises.
+    for (soft, hard) in [(128, 128), (32, 1024)] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut case = Case::new(60, 33);
+        case.present.fill(true);
+        let arguments = format!("{STREAM} --sync 2026-03-01 --integrate 64 -o vis.npy");
+        let service = Service::of(&mut limited(folder.path(), &arguments, soft, hard));
+        // Connections that send half a header, and such that ask and never read.
+        let idle: Vec<_> = (0..300)
+            .map(|number| {
+                let mut stream = TcpStream::connect(service.http).unwrap();
+                let half = if number % 2 == 0 { "" } else { "Host: localhost\r\n\r\n" };
+                // Those that came first have left, perhaps.
+                let _ = write!(stream, "GET /live.json HTTP/1.1\r\n{half}");
+                stream
+            })
+            .collect();
+        send(&case, &service, 0..60);
+        // They do not keep others out either.
+        service.wait("corrust_heaps_total{fate=\"placed\"}", 540.0);
+        let said = service.end();
+        assert!(said.contains("15 dumps: 15 written, 0 dropped"), "{said}");
+        case.check_files(folder.path(), 64, 0);
+        drop(idle);
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let output = limited(folder.path(), STREAM, 70, 70).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("files are open of the 70 that the system allows"), "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+}
+
+#[test]
+fn half_a_header_and_an_answer_that_nobody_reads_end_in_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let service = Service::start(folder.path(), STREAM);
+    let begun = Instant::now();
+    for half in ["", "GET / HTTP/1.1\r\nHost: loc"] {
+        answer(&service, half);
+    }
+    assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
+    // One request a connection, of a bounded length.
+    let twice = answer(&service, &"GET /page.css HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(2));
+    assert_eq!(twice.matches("HTTP/1.1 200").count(), 1, "{twice}");
+    let long = format!("GET / HTTP/1.1\r\nHost: localhost\r\nA: {}\r\n\r\n", "a".repeat(1 << 14));
+    assert!(answer(&service, &long).starts_with("HTTP/1.1 431"));
+}
+
+#[test]
+fn other_hosts_and_frames_around_the_page_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let service = Service::start(folder.path(), &format!("{STREAM} --http-host head.example.org"));
+    let port = service.http.port();
+    let ask = |path: &str, host: &str| {
+        answer(
+            &service,
+            &format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"),
+        )
+    };
+    for path in ["/", "/metrics", "/live.json", "/page.js"] {
+        for host in [
+            &format!("127.0.0.1:{port}"),
+            "localhost:9",
+            "LOCALHOST",
+            "[::1]:80",
+            "head.example.org",
+        ] {
+            let answer = ask(path, host).to_lowercase();
+            assert!(answer.starts_with("http/1.1 200"), "{host}: {answer}");
+            assert!(answer.contains("frame-ancestors 'none'"), "{answer}");
+        }
+        for host in
+            ["evil.example", "localhost.evil.example", "192.0.2.7", "head.example.org.", "", "a b"]
+        {
+            let answer = ask(path, host);
+            let refused =
+                ["HTTP/1.1 421", "HTTP/1.1 400"].iter().any(|begin| answer.starts_with(begin));
+            assert_eq!(refused, host != "head.example.org.", "{host}: {answer}");
+            assert!(!answer.contains("corrust_packets_total") || !refused, "{answer}");
+        }
+    }
+    // The target's host counts, too, and every Host.
+    for request in [
+        "GET http://evil.example/metrics HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        "GET /metrics HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\n\r\n",
+    ] {
+        let answer = answer(&service, request);
+        assert!(answer.starts_with("HTTP/1.1 421"), "{answer}");
+    }
+    let said = command::refused(folder.path(), "serve --http-host head:8148");
+    assert!(said.contains("expected a name without a port"), "{said}");
 }
 
 #[test]

@@ -164,9 +164,14 @@ pub fn abandon_partial_files() {
     std::mem::forget(unfinished);
 }
 
-/// An error without the name of the temporary file, which is to tell of the destination.
+/// An error without the name of the temporary file, which is to tell of the destination: the system's own words.
 fn without_name(error: io::Error) -> io::Error {
-    if error.raw_os_error().is_some() { error } else { error.kind().into() }
+    if error.raw_os_error().is_some() {
+        return error;
+    }
+    let text = error.to_string();
+    let (reason, _) = text.split_once(" at path ").unwrap_or((&text, ""));
+    io::Error::new(error.kind(), reason)
 }
 
 /// What a name stands for before it is written.

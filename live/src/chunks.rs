@@ -247,7 +247,7 @@ impl Chunk {
 }
 
 /// The ranges of cells in which nothing is.
-fn absent(cells: &[u16]) -> Vec<Range<usize>> {
+pub(super) fn absent(cells: &[u16]) -> Vec<Range<usize>> {
     let mut ranges: Vec<Range<usize>> = Vec::new();
     for (cell, _) in cells.iter().enumerate().filter(|(_, source)| **source == 0) {
         match ranges.last_mut() {
@@ -290,6 +290,11 @@ pub trait Stream: Clone + Send + 'static {
 
     /// F-engines or threads.
     fn senders(&self) -> usize;
+
+    /// Slots that samples fill, all of one chunk.
+    fn slots_of(_: &Self::Part) -> u64 {
+        1
+    }
 
     /// Has a used chunk be the empty one of a number.
     fn begin(&self, chunk: &mut Self::Chunk, number: u64);
@@ -356,6 +361,8 @@ pub struct Window<S: Stream = Geometry> {
     /// What came from outside of the window and agrees with each other.
     held: Vec<(Place<S::Part>, Vec<u8>)>,
     spent: Receiver<S::Chunk>,
+    /// One of these that somebody has asked for.
+    spare: Option<S::Chunk>,
     passed: Sender<Passed<S::Chunk>>,
     tally: Tally,
 }
@@ -462,6 +469,7 @@ impl<S: Stream> Window<S> {
             open: VecDeque::new(),
             held: Vec::new(),
             spent,
+            spare: None,
             passed,
         }
     }
@@ -547,16 +555,37 @@ impl<S: Stream> Window<S> {
         if self.open.len() <= open {
             self.open.resize_with(open + 1, || None);
         }
-        self.end = self.end.max(place.slot + 1);
+        self.end = self.end.max(place.slot + S::slots_of(&place.part));
         let entry = &mut self.open[open];
         if entry.is_none() {
-            *entry = self.spent.try_recv().ok().map(|mut empty| {
+            let empty = self.spare.take().or_else(|| self.spent.try_recv().ok());
+            *entry = empty.map(|mut empty| {
                 self.stream.begin(&mut empty, chunk);
                 empty
             });
         }
         let Some(chunk) = entry else { return Fate::Overrun };
         self.stream.put(chunk, &place, bytes)
+    }
+
+    /// Whether there is memory for a slot's chunk, whichever it is.
+    pub(super) fn has_room(&mut self, slot: u64) -> bool {
+        let open = self.base.and_then(|base| self.chunk_of(slot).checked_sub(base));
+        let open = open.and_then(|open| self.open.get(usize::try_from(open).ok()?));
+        if open.is_some_and(Option::is_some) {
+            return true;
+        }
+        if self.spare.is_none() {
+            self.spare = self.spent.try_recv().ok();
+        }
+        self.spare.is_some()
+    }
+
+    /// Hands out all open chunks, and has the next slot that comes be the first of another stream.
+    pub(super) fn begin_anew(&mut self) {
+        self.flush(true);
+        (self.base, self.end) = (None, 0);
+        self.tally.jumps += 1;
     }
 
     /// Hands out the first open chunk, which is over; or the `last` ones, which are as long as what came.

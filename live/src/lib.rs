@@ -7,6 +7,7 @@
 //! - [`Files`] are what dumps are written to.
 //! - [`Frames`] of VDIF, which hold raw voltages, are put into chunks of their own, and an F-engine, [`Spectra`],
 //!   makes samples of channels of these; or [`Words`] takes their channels as they are, of 1 or 2 bits.
+//! - [`Counts`] of photons come in packets or as a plain stream, and are [`Correlated`] at lags spread over decades.
 //! - A [`Sender`] does what F-engines do.
 //!
 //! Memory is bounded whatever comes: chunks are used again, and heaps that stay incomplete are given up.
@@ -52,6 +53,8 @@
 
 pub(crate) mod batch;
 pub(crate) mod chunks;
+pub(crate) mod counts;
+pub(crate) mod curves;
 pub(crate) mod dumps;
 pub(crate) mod files;
 pub(crate) mod frames;
@@ -65,11 +68,13 @@ pub(crate) mod tally;
 pub(crate) mod words;
 
 pub use chunks::{Chunk, Geometry, Memory, Passed, Place, Sources, Stream, Window};
+pub use counts::{CountChunk, Counts};
+pub use curves::{Correlated, LiveCurves};
 pub use dumps::{Channels, Integrator, LiveDump, Sums};
 pub use files::{Clock, Files};
 pub use frames::{Frames, RawChunk};
 pub use heaps::{Assembler, Heap};
-pub use receive::{Endpoints, Receiver, Watch, open};
+pub use receive::{Endpoints, Plain, Receiver, Watch, open};
 pub use send::{Packets, Sender};
 pub use spectra::Spectra;
 pub use tally::{Fate, Tally};

@@ -2,8 +2,9 @@
 
 use std::{
     collections::HashMap,
-    fmt, io,
-    net::{Ipv4Addr, SocketAddrV4, UdpSocket},
+    fmt,
+    io::{self, Read},
+    net::{Ipv4Addr, SocketAddrV4, TcpListener, UdpSocket},
     str::FromStr,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -19,6 +20,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use super::{
     batch::Batch,
     chunks::{Geometry, Sources, Stream, Window},
+    counts::{self, Counts, CountsOnly},
     frames::{Frames, FramesOnly},
     heaps::Assembler,
     spead::{Fault, Packet},
@@ -170,6 +172,27 @@ struct Shared<S: Stream> {
     window: Mutex<Window<S>>,
     sources: Mutex<Sources>,
     stop: AtomicBool,
+    /// Whether nothing else comes.
+    ended: AtomicBool,
+}
+
+impl<S: Stream> Shared<S> {
+    fn new(window: Window<S>) -> Arc<Self> {
+        Arc::new(Self {
+            window: Mutex::new(window),
+            sources: Mutex::default(),
+            stop: AtomicBool::new(false),
+            ended: AtomicBool::new(false),
+        })
+    }
+}
+
+/// Plain streams, such as connections, one after the other, or a single pipe.
+pub enum Plain {
+    /// Who connects is listened to until they leave, and then the next one.
+    Connections(TcpListener),
+    /// Its end is that of all.
+    Pipe(Box<dyn Read + Send>),
 }
 
 /// What is shared, of any stream.
@@ -177,6 +200,7 @@ trait Share: Send + Sync {
     fn stop(&self);
     fn tally(&self) -> Tally;
     fn flush(&self) -> u64;
+    fn ended(&self) -> bool;
 }
 
 impl<S: Stream> Share for Shared<S> {
@@ -192,6 +216,10 @@ impl<S: Stream> Share for Shared<S> {
         let mut window = lock(&self.window);
         window.flush(false);
         window.end()
+    }
+
+    fn ended(&self) -> bool {
+        self.ended.load(Ordering::Relaxed)
     }
 }
 
@@ -224,16 +252,51 @@ impl Receiver {
         Self::over(sockets, window, || FramesOnly)
     }
 
+    /// [`start`](Self::start) of packets of counts.
+    ///
+    /// # Errors
+    /// As for [`start`](Self::start).
+    pub fn counts(sockets: Vec<UdpSocket>, window: Window<Counts>) -> Result<Self> {
+        Self::over(sockets, window, || CountsOnly)
+    }
+
+    /// Counts `[instant][sensor]` of plain streams, numbered from 0. Whoever sends them waits where they are taken in more
+    /// slowly.
+    ///
+    /// # Errors
+    /// As for [`start`](Self::start).
+    pub fn plain(plain: Plain, window: Window<Counts>) -> Result<Self> {
+        let shared = Shared::new(window);
+        let fault = |error: io::Error| Error::invalid(format!("a thread for a stream: {error}"));
+        let mut receiver = Self { shared: shared.clone(), threads: Vec::new() };
+        let thread = std::thread::Builder::new().name("receive".into());
+        match plain {
+            Plain::Connections(listener) => {
+                listener.set_nonblocking(true).map_err(fault)?;
+                receiver
+                    .threads
+                    .push(thread.spawn(move || shared.connections(&listener)).map_err(fault)?);
+            }
+            Plain::Pipe(pipe) => {
+                // It may wait for ever, and is not waited for.
+                let pour = move || {
+                    let stop = || shared.stop.load(Ordering::Relaxed);
+                    let rest = counts::pour(pipe, &shared.window, stop);
+                    shared.cut(rest);
+                    shared.ended.store(true, Ordering::Relaxed);
+                };
+                thread.spawn(pour).map_err(fault)?;
+            }
+        }
+        Ok(receiver)
+    }
+
     fn over<S: Stream, I: Intake<S>>(
         sockets: Vec<UdpSocket>,
         window: Window<S>,
         intake: impl Fn() -> I,
     ) -> Result<Self> {
-        let shared = Arc::new(Shared {
-            window: Mutex::new(window),
-            sources: Mutex::default(),
-            stop: AtomicBool::new(false),
-        });
+        let shared = Shared::new(window);
         let mut receiver = Self { shared: shared.clone(), threads: Vec::new() };
         for socket in sockets {
             let (shared, intake) = (shared.clone(), intake());
@@ -249,6 +312,11 @@ impl Receiver {
     /// What has come so far.
     pub fn tally(&self) -> Tally {
         self.shared.tally()
+    }
+
+    /// Whether nothing else can come, as a pipe has ended.
+    pub fn ended(&self) -> bool {
+        self.shared.ended()
     }
 
     /// Someone who may look at what has come from elsewhere.
@@ -281,6 +349,39 @@ impl Watch {
 impl Drop for Receiver {
     fn drop(&mut self) {
         self.shared.stop();
+    }
+}
+
+impl Shared<Counts> {
+    /// Takes in one connection after the other.
+    fn connections(&self, listener: &TcpListener) {
+        let stop = || self.stop.load(Ordering::Relaxed);
+        let mut first = true;
+        while !stop() {
+            let Ok((stream, _)) = listener.accept() else {
+                std::thread::sleep(WAIT);
+                continue;
+            };
+            let set =
+                stream.set_nonblocking(false).and_then(|()| stream.set_read_timeout(Some(WAIT)));
+            if set.is_err() {
+                continue;
+            }
+            if !std::mem::take(&mut first) {
+                lock(&self.window).begin_anew();
+            }
+            let rest = counts::pour(stream, &self.window, stop);
+            self.cut(rest);
+            // What came is not to wait for the next one.
+            lock(&self.window).flush(false);
+        }
+    }
+
+    /// Counts bytes at the end that fill no instant.
+    fn cut(&self, rest: usize) {
+        if rest > 0 {
+            lock(&self.window).tally_mut().count_fault(Fault::Cut);
+        }
     }
 }
 

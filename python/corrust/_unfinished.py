@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
 import shutil
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -50,9 +51,14 @@ class Unfinished:
         self.folder = output.with_name(output.name + ".parts")
         self._sums_path = self.folder / "sums.npy"
         self._shape = shape
-        dumps, gates, channels, baselines, _ = shape
-        self.done = np.zeros((dumps, channels), bool)
+        self.done = np.zeros((shape[0], shape[2]), bool)
         text = json.dumps(job, sort_keys=True, indent=1)
+        with named(self.folder):
+            self._begin(text, gated, fresh)
+
+    def _begin(self, text: str, gated: bool, fresh: bool) -> None:
+        """Make the folder, or go on with the one that is there."""
+        dumps, gates, channels, baselines, _ = self._shape
         if fresh and self.folder.exists():
             shutil.rmtree(self.folder)
         known = self.folder / "job.json"
@@ -78,7 +84,7 @@ class Unfinished:
                 np.lib.format.read_magic(file)  # type: ignore[no-untyped-call]
                 np.lib.format.read_array_header_1_0(file)  # type: ignore[no-untyped-call]
             self._start = file.tell()
-            file.truncate(self._start + 8 * int(np.prod(shape)))
+            file.truncate(self._start + 8 * int(np.prod(self._shape)))
         self._sums = os.open(self._sums_path, os.O_RDWR)
         self._valid = os.open(self.folder / "valid", os.O_RDWR | os.O_CREAT)
         os.truncate(self._valid, 8 * dumps * gates * baselines)
@@ -128,6 +134,16 @@ class Unfinished:
         valid: npt.NDArray[np.uint64],
     ) -> None:
         """Keep the sums ``[dump, gate, channel, baseline, 2]`` of dumps and channels, and the samples behind them."""
+        with named(self.folder):
+            self._add(dump, channels, sums, valid)
+
+    def _add(
+        self,
+        dump: int,
+        channels: tuple[int, int],
+        sums: npt.NDArray[np.int64],
+        valid: npt.NDArray[np.uint64],
+    ) -> None:
         dumps = len(sums)
         _, gates, _, baselines, _ = self._shape
         rest, checksum = _bytes(np.ascontiguousarray(sums, "<i8")), 0
@@ -167,6 +183,20 @@ class Unfinished:
             os.close(self._sums)
             os.close(self._valid)
             self._journal.close()
+
+
+@contextlib.contextmanager
+def named(path: Path) -> Iterator[None]:
+    """Have errors of the system say what could not be written, where they do not say it themselves."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is not None:
+            raise
+        if error.errno is None:
+            # NumPy's own, of a file that could not be written to its end.
+            raise OSError(f"{path}: cannot be written: {error}") from error
+        raise OSError(error.errno, error.strerror, os.fspath(path)) from error
 
 
 def _bytes(array: npt.NDArray[Any]) -> memoryview:

@@ -21,6 +21,7 @@ import logging
 import math
 import os
 import sys
+import threading
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -33,7 +34,7 @@ import numpy.typing as npt
 
 import corrust
 
-from ._unfinished import Unfinished
+from ._unfinished import Unfinished, named
 
 try:
     import distributed
@@ -61,6 +62,11 @@ _EACH = 8
 
 # Seconds in which a scheduler is to answer.
 _PATIENCE = 10
+
+# Seconds without workers after which it is said, and said again.
+_QUIET = [5.0, 30.0]
+
+_LOG = logging.getLogger("corrust.distributed")
 
 _GONE = "the scheduler has gone or begun anew: expected it to stay; the same call goes on with the dumps that are done"
 _KILLED = "workers died again and again of one task: expected more memory for each, or a smaller memory of a task"
@@ -386,6 +392,72 @@ def _spans(piece: _Piece, part: int, integrate: int) -> list[tuple[int, int]]:
     return [(start + part * integrate // piece.parts, start + (part + 1) * integrate // piece.parts)]
 
 
+class _Workers:
+    """Looks whether a cluster has workers for the tasks, and says when it has none.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    gpus : bool
+        Whether tasks need workers that offer the resource GPU.
+    wait : float or None
+        Seconds to wait for the first worker; None for ever.
+    """
+
+    def __init__(self, client: distributed.Client, gpus: bool, wait: float | None) -> None:
+        self._client, self._gpus, self._wait = client, gpus, wait
+        self._since = self._said = time.monotonic()
+        self._quiet = itertools.chain(_QUIET, itertools.repeat(_QUIET[-1]))
+        self._next = next(self._quiet)
+
+    def there(self) -> bool:
+        """Whether there are any."""
+        workers = self._client.scheduler_info(n_workers=-1)["workers"].values()
+        now = time.monotonic()
+        if any(not self._gpus or worker["resources"].get("GPU") for worker in workers):
+            self._since = self._said = now
+            return True
+        offering = " that offer the resource GPU" if self._gpus else ""
+        if self._wait is not None and now - self._since >= self._wait:
+            raise ValueError(f"the scheduler has had no workers{offering} for {self._wait:g} s: expected at least one")
+        if now - self._said >= self._next:
+            self._said, self._next = now, next(self._quiet)
+            address = self._client.scheduler.address
+            _LOG.warning(
+                "the scheduler %s has no workers%s since %.0f s: waiting for one (dask worker %s)",
+                address,
+                offering,
+                now - self._since,
+                address,
+            )
+        return False
+
+    def come(self) -> None:
+        """Wait for the first."""
+        while not self.there():
+            time.sleep(0.1)
+
+    @contextlib.contextmanager
+    def watched(self) -> Iterator[None]:
+        """Look again and again, while something else waits for the tasks."""
+        done = threading.Event()
+        self._wait = None
+
+        def watch() -> None:
+            while not done.wait(1):
+                # Whoever waits for the tasks hears that the scheduler has gone.
+                with contextlib.suppress(Exception):
+                    self.there()
+
+        thread = threading.Thread(target=watch, name="corrust-workers", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            done.set()
+            thread.join()
+
+
 class _Run:
     """The tasks of a job on a cluster."""
 
@@ -616,6 +688,7 @@ def correlate(
     *,
     client: distributed.Client | None = None,
     workers: int | None = None,
+    wait: float | None = None,
     integrate: int | None = None,
     array: Any = None,
     counts: str | os.PathLike[str] | None = None,
@@ -647,6 +720,9 @@ def correlate(
         Of the cluster that works; by default a cluster of this machine is made for the time of the call.
     workers : int, optional
         Of that cluster; by default one for each GPU, or one that has all cores.
+    wait : float, optional
+        Seconds to wait for a client's first worker; by default for ever. While there is none, the logger
+        ``corrust.distributed`` says so.
     integrate : int, optional
         Times of a dump; by default all are one. Times at the end that do not fill a dump are left out.
     array : path or dict
@@ -737,6 +813,8 @@ def correlate(
     job = _Job(names, options, channelise, engine, None, 1, "cpu", kernel, memory or _MEMORY)
     with contextlib.ExitStack() as stack:
         stack.enter_context(_lost())
+        if client is not None:
+            _Workers(client, device.startswith("cuda"), wait).come()
         # What is wrong with the recording shows before there is a cluster.
         looked = (_first_look(job), beside)
         found = _look(*looked) if client is None else client.submit(_look, *looked, pure=False).result()
@@ -791,6 +869,7 @@ def correlate(
         stack.callback(unfinished.close)
         resumed = int(unfinished.done.all(axis=1).sum())
         run = _Run(client, job)
+        stack.enter_context(_Workers(client, device.startswith("cuda"), None).watched())
         pieces = _pieces(found, integrate, count, tasks or _EACH * run.slots(), memory, unfinished.done)
         parts = sum(piece.parts for piece in pieces)
         done_parts, all_times = 0, dumps * integrate
@@ -840,7 +919,8 @@ def _finish(
     if counts is not None:
         each = valid if job.shifts is not None or job.channelise is not None else valid[..., 0]
         partial = unfinished.folder / "counts.npy"
-        np.save(partial, each if job.gates > 1 else each[:, 0])
+        with named(partial):
+            np.save(partial, each if job.gates > 1 else each[:, 0])
         os.replace(partial, counts)
     if not array:
         unfinished.become()
@@ -872,6 +952,13 @@ def _say(line: object) -> None:
     print(f"corrust: {line}", file=sys.stderr, flush=True)
 
 
+class _Saying(logging.Handler):
+    """Says what the library has to say, as all else is said."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        _say(record.getMessage())
+
+
 def _quantity(units: Mapping[str, float]) -> Callable[[str], float]:
     """The parser of a positive number with one of the units behind it."""
 
@@ -892,6 +979,7 @@ def _quantity(units: Mapping[str, float]) -> Callable[[str], float]:
     return quantity
 
 
+_SECONDS = _quantity({"s": 1, "": 1})
 _HERTZ = _quantity({"GHz": 1e9, "MHz": 1e6, "kHz": 1e3, "Hz": 1, "": 1})
 _BYTES = _quantity({"TiB": 1 << 40, "GiB": 1 << 30, "MiB": 1 << 20, "KiB": 1 << 10, "": 1})
 
@@ -944,6 +1032,7 @@ def _arguments() -> argparse.ArgumentParser:
     add = many.add_argument
     add("--scheduler", metavar="ADDRESS", help="of the Dask cluster that works, tcp://head:8786, or its file (.json)")
     add("--workers", type=int, help="of this machine, without --scheduler")
+    add("--wait", type=_SECONDS, metavar="SECONDS", help="for the first of the scheduler's workers [default: for ever]")
     add("--device", default="auto", help="auto (workers that offer the resource GPU, else CPUs), cuda or cpu")
     add("--tasks", type=int, help="about how many parts to cut the recording into")
     add("--memory", type=_BYTES, metavar="BYTES", help="that a task may take, as 4GiB [default: half of the worker's]")
@@ -1023,6 +1112,7 @@ def _run(arguments: argparse.Namespace) -> Summary:
             **{
                 name: given[name]
                 for name in (
+                    "wait",
                     "workers",
                     "integrate",
                     "array",
@@ -1042,6 +1132,8 @@ def _run(arguments: argparse.Namespace) -> Summary:
 def main(words: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code: 0, 2 for bad input, 130 when interrupted."""
     arguments = _arguments().parse_args(words)
+    if not _LOG.handlers:
+        _LOG.addHandler(_Saying())
     # Dask's loggers have levels of their own; what they say of lost connections comes back as a sentence.
     for name in list(logging.root.manager.loggerDict):
         if name.partition(".")[0] in ("distributed", "tornado", "asyncio"):
@@ -1061,10 +1153,19 @@ def main(words: Sequence[str] | None = None) -> int:
         _say(f"the last {done.left_out} times do not fill a dump and are left out")
     went_on = f", {done.resumed} of them by an earlier run" if done.resumed else ""
     plural = "" if done.tasks == 1 else "s"
-    print(
-        f"correlated {done.times} times into {done.dumps} dump{'' if done.dumps == 1 else 's'}{went_on} in "
-        f"{done.tasks} task{plural} and {done.seconds:.2f} s: {arguments.output}"
-    )
+    try:
+        print(
+            f"correlated {done.times} times into {done.dumps} dump{'' if done.dumps == 1 else 's'}{went_on} in "
+            f"{done.tasks} task{plural} and {done.seconds:.2f} s: {arguments.output}",
+            flush=True,
+        )
+    except OSError as error:
+        # What is left of it is not tried again when the program ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(error, BrokenPipeError):
+            return 0
+        _say(f"the standard output: cannot write: {error.strerror}")
+        return 2
     return 0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import signal
 import subprocess
@@ -424,3 +425,64 @@ def test_bad_input_is_one_sentence(
     assert said.err.startswith("corrust: ") and said.err.count("\n") == 1
     assert expected in said.err
     assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_scheduler_without_workers_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(many, "_QUIET", [0.2, 0.3])
+    x = np.ones((100, 2, 3, 2), np.int8)
+    np.save("x.npy", x)
+    options = {"host": "127.0.0.1", "port": 0, "dashboard": False, "dashboard_address": ":0"}
+    scheduler = {"cls": distributed.Scheduler, "options": options}
+    with distributed.SpecCluster({}, scheduler, silence_logs=50) as cluster:
+        address = cluster.scheduler_address
+        words = ["correlate", "x.npy", "-o", "v.npy", "--scheduler", address, "--device", "cpu"]
+        assert many.main([*words, "--wait", "1.2s"]) == 2
+        said = capfd.readouterr().err.splitlines()
+        assert 2 <= sum("has no workers since" in line for line in said) <= 5, said
+        assert said[-1].endswith("has had no workers for 1.2 s: expected at least one")
+        assert all(line.startswith("corrust: ") for line in said)
+        assert not Path("v.npy").exists()
+        # Without a limit it goes on when one comes.
+        worker = {"cls": distributed.Nanny, "options": {"nthreads": 1, "silence_logs": logging.ERROR}}
+        cluster.new_spec = worker
+
+        def begin() -> None:
+            time.sleep(1)
+            cluster.scale(1)
+
+        thread = threading.Thread(target=begin)
+        thread.start()
+        assert many.main(words) == 0
+        thread.join()
+    said = capfd.readouterr().err.splitlines()
+    assert any("has no workers since" in line for line in said), said
+    np.testing.assert_array_equal(np.load("v.npy")[0], visibilities(x, "ci8", "tcn"))
+
+
+def test_a_full_disk_is_named(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    np.save(tmp_path / "x.npy", np.ones((100, 2, 3, 2), np.int8))
+    limits = "import resource, signal, sys; signal.signal(signal.SIGXFSZ, signal.SIG_IGN); "
+    limits += "resource.setrlimit(resource.RLIMIT_FSIZE, (200, 200)); "
+    words = ["correlate", str(tmp_path / "x.npy"), "-o", str(tmp_path / "v.npy"), "--device", "cpu"]
+    # Tasks run in this process, as its workers could not even have a folder of their own.
+    code = "import numpy as np; from corrust._unfinished import Unfinished; from pathlib import Path; import sys\n"
+    code += "try:\n    Unfinished(Path(sys.argv[1]), {}, (100, 1, 2, 6, 2), False, True)\n"
+    code += "except OSError as error:\n    print(error); sys.exit(2)\n"
+    ended = subprocess.run(
+        [sys.executable, "-c", limits + code, words[3]], capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 2, ended
+    assert str(tmp_path / "v.npy.parts") in ended.stdout and "File too large" in ended.stdout, ended
+
+
+def test_a_full_standard_output_is_said(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.ones((100, 2, 3, 2), np.int8))
+    words = ["correlate", str(tmp_path / "x.npy"), "-o", str(tmp_path / "v.npy"), "--device", "cpu", "--workers", "1"]
+    with open("/dev/full", "w") as full:
+        program = [sys.executable, "-m", "corrust.distributed", *words]
+        ended = subprocess.run(program, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert ended.returncode == 2
+    assert ended.stderr == "corrust: the standard output: cannot write: No space left on device\n"

@@ -434,7 +434,8 @@ pub fn correlate(
     if let Some(gates) = gates {
         found = found.gates(gates.numbers);
     }
-    let mut totals = Totals { unit, bits: shape.encoding.is_bits(), ..Totals::default() };
+    let bits = shape.encoding.is_bits();
+    let mut totals = Totals { unit, bits, delayed: phased, ..Totals::default() };
     let mut dump = Integration::default();
     while found.next_into(&mut dump)? {
         outputs.append(&dump)?;
@@ -588,6 +589,8 @@ struct Totals {
     unit: Unit,
     /// Whether samples are bits, which have no zero.
     bits: bool,
+    /// Whether inputs are delayed, so that spectra at the ends ask for samples that there are not.
+    delayed: bool,
     dumps: u64,
     times: u64,
     missing: u64,
@@ -620,7 +623,13 @@ impl Totals {
         if missing > 0 {
             let of = if unit == Unit::Spectrum || self.bits { " for an input" } else { "" };
             let worth = if self.bits { "are left out" } else { "count as zero" };
-            warn(format_args!("{missing} of {times} {all} are missing{of} and {worth}"));
+            let why = match self.delayed {
+                true => {
+                    ": delayed inputs lack samples at the recording's ends, or samples are missing"
+                }
+                false => "",
+            };
+            warn(format_args!("{missing} of {times} {all} are missing{of} and {worth}{why}"));
         }
         if kept < times {
             warn(format_args!(

@@ -140,7 +140,8 @@ fn stop_fringes(raw: &PathBuf, output: &PathBuf, place: Place) -> Result<()> {
     simulation.write(raw, |_| Ok(()))?;
     let builder = Channeliser::builder(RAW_INPUTS, RAW_CHANNELS);
     let builder = builder.delays(Arc::new(delays), RAW_RATE, RAW_SKY);
-    let sky = Sky { interval: Some(2.0 * RAW_CHANNELS as f64 / RAW_RATE), ..Sky::default() };
+    let interval = Some(2.0 * RAW_CHANNELS as f64 / RAW_RATE);
+    let sky = Sky { interval, delayed: true, ..Sky::default() };
     let recording = format::open_raw(&[raw], Options::default())?;
     let input = Input::raw(recording, builder, Some(20.0), sky)?;
     let names = Names { output, array: None, counts: None, van_vleck: None };

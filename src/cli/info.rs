@@ -495,6 +495,8 @@ impl Info {
             let level = |level: &Option<[f32; 2]>| match level {
                 None => "-".to_owned(),
                 Some([re, _]) if !self.complex => re.to_string(),
+                // A number that is none has no sign of its own.
+                Some([re, im]) if im.is_nan() => format!("{re}+NaNj"),
                 Some([re, im]) => format!("{re}{im:+}j"),
             };
             let levels: Vec<String> = levels.iter().map(level).collect();

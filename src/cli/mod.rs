@@ -5,7 +5,10 @@ use std::{
     fmt::Display,
     io::{IsTerminal, Write},
     path::PathBuf,
-    sync::atomic::{AtomicBool, Ordering},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -152,6 +155,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         };
         done.map(|()| 0)
     });
+    let result = result.and_then(|code| said().map(|()| code));
     if result.is_ok() {
         run_files::mention_replaced();
     }
@@ -185,8 +189,14 @@ fn explain(error: &clap::Error) -> u8 {
     | ErrorKind::DisplayVersion
     | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand = error.kind()
     {
-        let _ = error.print();
-        return error.exit_code() as u8;
+        keep(error.print());
+        return match said() {
+            Ok(()) => error.exit_code() as u8,
+            Err(error) => {
+                warn(error);
+                EXIT_BAD_INPUT
+            }
+        };
     }
     // What is wrong, what it is about, hints; then a usage of several lines, which the help has too.
     let text = error.to_string();
@@ -266,13 +276,34 @@ fn obey_signals() -> Result<()> {
     Ok(())
 }
 
-/// Prints a line of results, where the standard output is not taken by a file. A reader that has seen
-/// enough is no error.
+/// Prints a line of results, where the standard output is not taken by a file; [`said`] tells whether all of them
+/// arrived.
 fn say(line: impl Display) {
-    let _ = match run_files::stdout_is_free() {
-        true => writeln!(std::io::stdout(), "{line}"),
-        false => writeln!(std::io::stderr(), "{line}"),
-    };
+    match run_files::stdout_is_free() {
+        true => keep(writeln!(std::io::stdout(), "{line}")),
+        false => drop(writeln!(std::io::stderr(), "{line}")),
+    }
+}
+
+/// The first error of the standard output.
+static UNSAID: Mutex<Option<std::io::Error>> = Mutex::new(None);
+
+/// Keeps the first error of the standard output in mind.
+fn keep(result: std::io::Result<()>) {
+    if let Err(error) = result {
+        UNSAID.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+    }
+}
+
+/// Whether all lines of results could be written. A reader that has seen enough is no error.
+fn said() -> Result<()> {
+    keep(std::io::stdout().flush());
+    match UNSAID.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        Some(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(Error::io("the standard output", "write")(error))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Prints a line about the work, apart from its results.

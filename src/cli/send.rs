@@ -1,5 +1,7 @@
 //! `corrust send`.
 
+mod counts;
+
 use std::{
     path::PathBuf,
     time::{Duration, Instant},
@@ -22,6 +24,9 @@ use super::{count, given, run_files::input, say, si, stream::Stream, warn};
 /// samples int8 [channel][time][polarisation][2]. Without a recording one of 16 inputs, 128 channels and three
 /// point sources is simulated. It is sent at the pace of its rate; its last times that do not fill a heap are
 /// left out. Frames of VDIF are sent as they stand in their files, one in each packet, with the times that they say.
+///
+/// With --counts counts of photons are sent, as corrust serve --counts takes them: of files, or of molecules that are
+/// simulated to diffuse.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
@@ -51,13 +56,16 @@ pub struct Args {
     /// Send as quickly as it goes, not at the pace of the rate
     #[arg(long)]
     unpaced: bool,
+    #[command(flatten)]
+    counts: counts::CountArgs,
 }
 
 const EXAMPLES: &str = "\
 Examples:
   corrust send                                      to corrust serve on this machine, until interrupted
   corrust send rec.npy --to 239.1.2.0+3:7148 --rate 1712MHz --step 8192 --heap-channels 32
-  corrust send scan.vdif                            raw voltages, for corrust serve --vdif 0-7 --channelise 1024";
+  corrust send scan.vdif                            raw voltages, for corrust serve --vdif 0-7 --channelise 1024
+  corrust send --counts 1024                        photons of diffusing molecules, for corrust serve --counts 1024";
 
 /// What is sent.
 enum Source {
@@ -140,6 +148,9 @@ impl Pace {
 impl Args {
     /// Sends the recording.
     pub fn run(self) -> Result<()> {
+        if let Some(sensors) = self.counts.counts {
+            return self.send_counts(sensors);
+        }
         if self.recording.is_empty() {
             given::refuse(&["layout"], "the recording is simulated, expected files")?;
             let source = Source::simulated()?;

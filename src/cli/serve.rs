@@ -1,7 +1,9 @@
 //! `corrust serve`.
 
+mod counts;
+
 use std::{
-    net::{SocketAddr, TcpListener, UdpSocket},
+    net::{IpAddr, SocketAddr, TcpListener, UdpSocket},
     num::NonZeroU64,
     path::{Path, PathBuf},
     sync::{Arc, atomic::Ordering, mpsc},
@@ -12,7 +14,7 @@ use corrust::{
     Correlator, Encoding, Error, Result,
     correlate::Shape,
     device::Gpu,
-    format::{self, Timestamp, array::Array},
+    format::{self, PartialFile, Timestamp, array::Array},
     live::{
         self, Channels, Clock, Endpoints, Fate, Files, Frames, Geometry, Integrator, LiveDump,
         Passed, RawChunk, Receiver, Spectra, Window, Words,
@@ -42,6 +44,9 @@ use super::{
 /// With --vdif frames of raw voltages come, one in each packet, with or without VTP's number before it: inputs are
 /// channels of threads, and --channelise makes what is correlated, as corrust correlate does. Spectra, too, count from
 /// the sync time. Channels of 1 or 2 bits are correlated as they are: --encoding b1 or b2.
+///
+/// With --counts counts of photons come, in packets, by TCP or through a pipe: curves g(tau) with error bars, count rates and
+/// losses are on the page, and in files at multiples of --seconds.
 ///
 /// Metrics for Prometheus are at /metrics of --http, a page with spectra, visibilities and losses at /. SIGINT and
 /// SIGTERM end it: the last complete dump is written.
@@ -73,20 +78,20 @@ pub struct Args {
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(..32768),
           requires = "sync")]
     wraps: Option<u64>,
-    /// Files to write, live/vis.npy or live/vis.uvh5: their names get the time of their first dump, as in
-    /// vis-20260301T120000.000000Z.npy
+    /// Files to write, live/vis.npy or live/vis.uvh5, of curves live/g.csv or live/g.npy: their names get the time of their
+    /// first dump, of curves of their look, as in vis-20260301T120000.000000Z.npy
     #[arg(short, long, value_name = "NAME")]
     output: Option<PathBuf>,
     /// Array file, for UVH5: telescope, location, antennas, frequencies (JSON)
     #[arg(long, value_name = "ARRAY.json", value_parser = input())]
     array: Option<PathBuf>,
-    /// Dumps of a file
+    /// Dumps of a file; of curves looks from one file to the next
     #[arg(long, default_value_t = 1, value_name = "DUMPS")]
     file_dumps: usize,
     /// Times of a dump
     #[arg(long, value_name = "T", conflicts_with = "seconds")]
     integrate: Option<NonZeroU64>,
-    /// Seconds of a dump, to the nearest whole number of times [default: 1]
+    /// Seconds of a dump, to the nearest whole number of times; of curves from one look to the next [default: 1]
     #[arg(long, value_name = "S", value_parser = seconds)]
     seconds: Option<f64>,
     #[command(flatten)]
@@ -94,11 +99,17 @@ pub struct Args {
     /// Where metrics and page are served; 0.0.0.0:8148 to other machines, too
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8148")]
     http: SocketAddr,
+    /// A name that browsers reach the page by, as head.example.org; requests for other hosts than it, the address and
+    /// localhost are refused. May be repeated
+    #[arg(long, value_name = "NAME", value_parser = host)]
+    http_host: Vec<String>,
     /// Bytes of packets that the system keeps for each socket, where it allows so many
     #[arg(long, value_name = "BYTES", default_value_t = 64 << 20)]
     buffer: usize,
     #[command(flatten)]
     vdif: Vdif,
+    #[command(flatten)]
+    counts: counts::CountArgs,
     #[command(flatten)]
     engine: Engine,
 }
@@ -108,7 +119,18 @@ Examples:
   corrust serve                                     what corrust send sends; see http://127.0.0.1:8148
   corrust serve --listen 239.1.2.0+3:7148 --interface 10.0.0.2 --fengs 64 --channels 256 --first-channel 512 \\
       --rate 1712MHz --step 8192 --sync 2026-03-01T04:00:00 --seconds 8 -o live/vis.uvh5 --array array.json
-  corrust serve --vdif 0-7 --rate 64MHz --channelise 1024 --level -o live/vis.npy";
+  corrust serve --vdif 0-7 --rate 64MHz --channelise 1024 --level -o live/vis.npy
+  corrust serve --counts 1024 --dwell 1.6us -o live/g.csv --file-dumps 10    what corrust send --counts 1024 sends";
+
+/// Reads a host's name or address.
+fn host(text: &str) -> Result<String, String> {
+    let is_name = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
+    let is_host = text.contains(is_name) && text.chars().all(is_name);
+    match is_host || text.parse::<IpAddr>().is_ok() {
+        true => Ok(text.trim_end_matches('.').to_owned()),
+        false => Err(format!("{text:?}: expected a name without a port, as in head.example.org")),
+    }
+}
 
 /// When VDIF's times are counted from: its first reference epoch.
 const VDIF_SYNC: &str = "2000-01-01";
@@ -124,16 +146,22 @@ const EXTRA_BYTES: usize = 64 << 10;
 /// What is opened before anything is served.
 struct Ready {
     sockets: Vec<UdpSocket>,
-    http: TcpListener,
+    http: Http,
     gpus: Vec<Arc<dyn Gpu>>,
     correlator: Correlator,
+}
+
+/// Where pages are served, and by which names.
+struct Http {
+    listener: TcpListener,
+    names: Vec<String>,
 }
 
 /// What is served.
 struct Live<C: Channels> {
     about: About,
     files: Option<Files>,
-    http: TcpListener,
+    http: Http,
     /// Where it listens, in words.
     listening: String,
     integrator: Integrator<C>,
@@ -148,6 +176,10 @@ impl Args {
     pub fn run(self) -> Result<()> {
         if self.output.is_none() {
             given::refuse(&["file-dumps"], "no files are written, expected --output")?;
+        }
+        self.check_output()?;
+        if let Some(sensors) = self.counts.counts {
+            return self.serve_counts(sensors);
         }
         self.vdif.check_given()?;
         if self.vdif.raw() {
@@ -280,9 +312,10 @@ impl Args {
 
     /// Opens what is listened to and what it is correlated with.
     fn ready(&self, shape: &Shape) -> Result<Ready> {
-        let http = TcpListener::bind(self.http).map_err(|error| {
+        let listener = TcpListener::bind(self.http).map_err(|error| {
             Error::invalid(format!("--http {}: cannot listen there: {error}", self.http))
         })?;
+        let http = Http { listener, names: self.http_host.clone() };
         let addresses = self.listen.iter().flat_map(Endpoints::iter);
         let sockets = addresses
             .map(|address| live::open(address, self.stream.interface, self.buffer))
@@ -296,6 +329,17 @@ impl Args {
             .kernel(self.place.kernel)
             .build()?;
         Ok(Ready { sockets, http, gpus, correlator })
+    }
+
+    /// Checks, before anything else is done, that files can be written where they are to be.
+    fn check_output(&self) -> Result<()> {
+        let Some(output) = &self.output else { return Ok(()) };
+        let folder = format::folder(output);
+        if !folder.is_dir() {
+            let reason = format!("no such folder: expected that of --output {}", output.display());
+            return Err(Error::file(folder, reason));
+        }
+        PartialFile::create(output).map(drop)
     }
 
     /// What dumps are written to.
@@ -360,7 +404,7 @@ fn listening(sockets: &[UdpSocket]) -> Result<String> {
 /// Serves what is made of frames.
 fn serve_chunks<C: Channels<Chunk = RawChunk>>(
     frames: Frames,
-    (sockets, http): (Vec<UdpSocket>, TcpListener),
+    (sockets, http): (Vec<UdpSocket>, Http),
     about: About,
     files: Option<Files>,
     integrator: Integrator<C>,
@@ -382,8 +426,9 @@ impl<C: Channels> Live<C> {
         let Self { about, mut files, http, mut integrator, receiver, spent, passed, .. } = self;
         let (shape, interval) = (about.shape, about.clock.interval());
         let board = Arc::new(Board::new(about, receiver.watch()));
-        let address = http.local_addr().map_err(Error::io("a socket", "read"))?;
-        start(http, board.clone())?;
+        let Http { listener, names } = http;
+        let address = listener.local_addr().map_err(Error::io("a socket", "read"))?;
+        start(listener, board.clone(), names)?;
         say(format_args!(
             "listening to {}, {} x {}, dumps of {} s on {} ({}): http://{address}",
             self.listening,
@@ -394,7 +439,7 @@ impl<C: Channels> Live<C> {
             integrator.correlator().kernel()
         ));
 
-        let mut faults = Faults::default();
+        let mut faults = Faults::of("dumps");
         let mut done = |dump: &LiveDump| {
             board.show(dump);
             board.dumps.done.fetch_add(1, Ordering::Relaxed);
@@ -436,18 +481,23 @@ impl<C: Channels> Live<C> {
 }
 
 /// Says the first of many errors that follow each other, and when they are over.
-#[derive(Default)]
 struct Faults {
     lasting: bool,
+    /// What is written.
+    what: &'static str,
 }
 
 impl Faults {
+    fn of(what: &'static str) -> Self {
+        Self { lasting: false, what }
+    }
+
     fn said(&mut self, result: Result<()>) {
         match (result, self.lasting) {
             (Err(error), false) => {
-                warn(format_args!("{error}; dumps are dropped until it is over"))
+                warn(format_args!("{error}; {} are dropped until it is over", self.what))
             }
-            (Ok(()), true) => warn("dumps are written again"),
+            (Ok(()), true) => warn(format_args!("{} are written again", self.what)),
             (Ok(()), false) => return,
             (Err(_), true) => return,
         }

@@ -1,19 +1,18 @@
 //! What there is to show of a live correlator.
 
-use std::{
-    fmt::Write,
-    sync::{
-        Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
+use std::sync::{
+    Mutex, MutexGuard, PoisonError,
+    atomic::{AtomicU64, Ordering},
 };
 
 use corrust::{
     correlate::{Shape, Visibilities, baseline},
-    live::{Clock, Fate, LiveDump, Tally, Watch, spead::Fault},
+    live::{Clock, LiveDump, Tally, Watch},
 };
 use num_complex::Complex;
 use serde::{Deserialize, Serialize};
+
+use super::metrics::{Family, Show, received};
 
 /// Most points of a spectrum, spectra, and inputs of a matrix that are shown at a time.
 const MOST_POINTS: usize = 1024;
@@ -107,37 +106,6 @@ struct Shown {
     losses: Vec<f64>,
 }
 
-/// A metric of a family.
-struct Metric {
-    labels: String,
-    value: String,
-}
-
-/// Metrics of one name.
-struct Family {
-    name: &'static str,
-    help: &'static str,
-    kind: &'static str,
-    metrics: Vec<Metric>,
-}
-
-impl Family {
-    fn new(name: &'static str, kind: &'static str, help: &'static str) -> Self {
-        Self { name, help, kind, metrics: Vec::new() }
-    }
-
-    fn one(mut self, value: impl ToString) -> Self {
-        self.metrics.push(Metric { labels: String::new(), value: value.to_string() });
-        self
-    }
-
-    fn of(mut self, label: &str, name: impl ToString, value: impl ToString) -> Self {
-        let labels = format!("{{{label}=\"{}\"}}", name.to_string());
-        self.metrics.push(Metric { labels, value: value.to_string() });
-        self
-    }
-}
-
 impl Board {
     /// Nothing yet of a stream.
     pub fn new(about: About, watch: Watch) -> Self {
@@ -161,22 +129,9 @@ impl Board {
         self.latest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn families(&self) -> Vec<Family> {
+    fn known(&self) -> Vec<Family> {
         let tally = self.tally();
         let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        let mut heaps =
-            Family::new("corrust_heaps_total", "counter", "Heaps or frames, by their fate.");
-        for fate in Fate::ALL {
-            heaps = heaps.of("fate", fate.name(), tally.heaps(fate));
-        }
-        let mut faults = Family::new(
-            "corrust_bad_packets_total",
-            "counter",
-            "Packets that were none, by fault.",
-        );
-        for fault in Fault::ALL {
-            faults = faults.of("fault", fault.name(), tally.faults(fault));
-        }
         let names = ["corrust_feng_heaps_total", "corrust_feng_lost_heaps_total"];
         let help = ["Heaps of an F-engine that were placed.", "Its heaps that came and were not."];
         let [mut placed, mut lost] = [0, 1].map(|i| Family::new(names[i], "counter", help[i]));
@@ -184,23 +139,16 @@ impl Board {
             placed = placed.of("feng", feng, counts[0]);
             lost = lost.of("feng", feng, counts[1]);
         }
-        let counter = |name, help| Family::new(name, "counter", help);
-        let mut families = vec![
-            counter("corrust_packets_total", "Packets received.").one(tally.packets),
-            counter("corrust_bytes_total", "Bytes of packets received.").one(tally.bytes),
-            counter("corrust_dropped_packets_total", "Packets that the system dropped.")
-                .one(tally.dropped),
-            faults,
-            heaps,
+        let mut families = received(&tally);
+        families.extend([
             placed,
             lost,
-            counter("corrust_jumps_total", "Jumps of the timestamps.").one(tally.jumps),
-            counter("corrust_dumps_total", "Dumps, by their fate.")
+            Family::new("corrust_dumps_total", "counter", "Dumps, by their fate.")
                 .of("fate", "done", count(&self.dumps.done))
                 .of("fate", "written", count(&self.dumps.written))
                 .of("fate", "dropped", count(&self.dumps.dropped))
                 .of("fate", "empty", count(&self.dumps.empty)),
-        ];
+        ]);
         if let Some(dump) = &*self.latest() {
             let start = self.about.clock.moment(dump.start).as_duration().as_secs_f64();
             let gauge = |name, help| Family::new(name, "gauge", help);
@@ -223,37 +171,6 @@ impl Board {
             families.extend([missing, power]);
         }
         families
-    }
-
-    /// All metrics in Prometheus' format.
-    pub fn metrics_text(&self) -> String {
-        let mut text = String::new();
-        for Family { name, help, kind, metrics } in self.families() {
-            let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
-            for Metric { labels, value } in metrics {
-                let _ = writeln!(text, "{name}{labels} {value}");
-            }
-        }
-        text
-    }
-
-    /// What the page draws, as someone looks at it.
-    pub fn live(&self, look: &Look) -> Live {
-        let metrics = self.families().into_iter().flat_map(|family| {
-            let name = family.name;
-            family
-                .metrics
-                .into_iter()
-                .map(move |Metric { labels, value }| (format!("{name}{labels}"), value))
-        });
-        let shape = self.about.shape;
-        Live {
-            inputs: shape.inputs,
-            channels: shape.channels,
-            first_channel: self.about.first_channel,
-            metrics: metrics.collect(),
-            dump: self.latest().as_ref().map(|dump| self.shown(dump, look)),
-        }
     }
 
     fn shown(&self, dump: &LiveDump, look: &Look) -> Shown {
@@ -323,6 +240,29 @@ impl Board {
         };
         let valid = channels.clone().map(|channel| dump.dump.valid.get(channel, baseline)).sum();
         (channels.map(sum).sum(), valid)
+    }
+}
+
+impl Show for Board {
+    type Look = Look;
+    type Live = Live;
+
+    const PAGE: [&str; 2] = [include_str!("page.html"), include_str!("page.js")];
+
+    fn families(&self) -> Vec<Family> {
+        self.known()
+    }
+
+    /// What the page draws, as someone looks at it.
+    fn live(&self, look: &Look) -> Live {
+        let shape = self.about.shape;
+        Live {
+            inputs: shape.inputs,
+            channels: shape.channels,
+            first_channel: self.about.first_channel,
+            metrics: self.values(),
+            dump: self.latest().as_ref().map(|dump| self.shown(dump, look)),
+        }
     }
 }
 

@@ -29,11 +29,13 @@ impl Service {
     /// Starts it where it finds ports that are free.
     pub fn start(folder: &Path, arguments: &str) -> Self {
         let arguments = format!("serve --listen 127.0.0.1:0 --http 127.0.0.1:0 {arguments}");
-        let mut child = command::command(folder, &arguments)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+        Self::of(&mut command::command(folder, &arguments))
+    }
+
+    /// Starts it by a command, which ends with its arguments.
+    pub fn of(command: &mut Command) -> Self {
+        let arguments = format!("{command:?}");
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut output = BufReader::new(child.stdout.take().unwrap());
         let mut line = String::new();
         output.read_line(&mut line).unwrap();

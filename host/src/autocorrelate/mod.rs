@@ -17,6 +17,7 @@
 
 pub(crate) mod backend;
 pub(crate) mod blocks;
+pub(crate) mod counts;
 pub(crate) mod cpu;
 pub(crate) mod curve;
 pub(crate) mod gpu;

@@ -1,7 +1,7 @@
 //! `corrust autocorrelate`.
 
 mod pairs;
-mod tables;
+pub mod tables;
 
 use std::{
     path::{Path, PathBuf},
@@ -200,6 +200,7 @@ impl Args {
         let errors = blocks.map(|blocks| blocks.blocks.errors());
         let curves = Curves {
             sums: &sums,
+            mask: None,
             pairs: &pairs,
             errors: errors.as_ref(),
             dwell,
@@ -370,7 +371,7 @@ fn sum(
         let most = blocks.as_ref().map_or(u64::MAX, |blocks| blocks.next() - position);
         let Some(piece) = pieces.next_piece(most)? else { return Ok(()) };
         if let Some(counts) = piece.samples {
-            accumulate(plan, &shape, counts)?;
+            shape.feed(plan, counts)?;
             if let Some(trace) = &mut trace {
                 trace.add(&shape, counts);
             }
@@ -378,21 +379,6 @@ fn sum(
         position = piece.start + piece.times;
         if let Some(blocks) = blocks.as_mut().filter(|blocks| blocks.next() == position) {
             blocks.end(&plan.snapshot()?)?;
-        }
-    }
-}
-
-/// Feeds counts of one or two bytes.
-fn accumulate(plan: &mut Autocorrelator, shape: &CountShape, counts: &[u8]) -> Result<()> {
-    if !shape.wide {
-        return plan.accumulate(counts);
-    }
-    match bytemuck::try_cast_slice::<u8, u16>(counts) {
-        Ok(counts) => plan.accumulate(counts),
-        // Memory that is not where numbers of 16 bits can be.
-        Err(_) => {
-            let words: &[[u8; 2]] = counts.as_chunks().0;
-            plan.accumulate(&words.iter().copied().map(u16::from_ne_bytes).collect::<Vec<_>>())
         }
     }
 }

@@ -24,6 +24,8 @@ pub const TRACES: &[&str] = &["npy", "svg", "png"];
 /// What is written of a stream.
 pub struct Curves<'a> {
     pub sums: &'a Sums,
+    /// Sums of the stream's mask, 1 where an instant came: normalised curves are divided by its own.
+    pub mask: Option<&'a Sums>,
     pub pairs: &'a [[u32; 2]],
     pub errors: Option<&'a Errors>,
     /// Seconds of an instant.
@@ -63,16 +65,21 @@ impl Curves<'_> {
     pub fn write(&self, path: &Path) -> Result<()> {
         let rows = self.sums.products.nrows();
         let points = 0..self.sums.points.len();
+        let masked = |point, value: Option<f64>| match self.mask {
+            Some(mask) => Some(value? / mask.g(0, point)?),
+            None => value,
+        };
         let mut columns: Vec<Box<dyn Fn(usize) -> Option<f64> + '_>> =
-            vec![Box::new(|point| self.sums.mean_g(point))];
+            vec![Box::new(move |point| masked(point, self.sums.mean_g(point)))];
         for row in 0..rows {
-            columns.push(Box::new(move |point| self.sums.g(row, point)));
+            columns.push(Box::new(move |point| masked(point, self.sums.g(row, point))));
         }
         if let Some(errors) = self.errors {
             let known = |error: f64| Some(error).filter(|error| !error.is_nan());
-            columns.push(Box::new(move |point| known(errors.mean[point])));
+            columns.push(Box::new(move |point| masked(point, known(errors.mean[point]))));
             for row in 0..rows {
-                columns.push(Box::new(move |point| known(errors.rows[[row, point]])));
+                let error = move |point| masked(point, known(errors.rows[[row, point]]));
+                columns.push(Box::new(error));
             }
         }
         if ending(path) == "npy" {

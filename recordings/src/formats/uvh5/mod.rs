@@ -4,7 +4,10 @@
 //! `ant_1` is antenna `j` and `ant_2` antenna `i` of `V(i, j) = sum x_i conj(x_j)`, unconjugated: what
 //! pyuvdata expects for baselines that point from `ant_1` to `ant_2`.
 
-use std::{fmt, path::Path};
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+};
 
 use corrust_host::{
     Error, Result,
@@ -73,9 +76,7 @@ const MOST_BYTES: usize = u32::MAX as usize;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Writer {
-    // Closed before the file that it is written to goes away.
-    hdf5: H5File,
-    file: PartialFile,
+    unfinished: Unfinished,
     columns: Columns,
     products: Products,
     /// Of `ant_1` and `ant_2`, numbers.
@@ -96,9 +97,41 @@ pub struct Writer {
 impl fmt::Debug for Writer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Writer")
-            .field("path", &self.file.path())
+            .field("path", &self.unfinished.path)
             .field("dumps", &self.dumps)
             .finish()
+    }
+}
+
+/// A file that is being written. Dropped before its end, after an error for example, it says nothing of its own.
+struct Unfinished {
+    path: PathBuf,
+    /// None once it is complete or given up.
+    hdf5: Option<H5File>,
+    file: Option<PartialFile>,
+}
+
+impl Unfinished {
+    /// What is written by HDF5.
+    fn hdf5(&self) -> &H5File {
+        self.hdf5.as_ref().expect("it is closed at its end alone")
+    }
+
+    /// Completes what HDF5 holds.
+    fn close(&mut self) -> std::result::Result<(), Hdf5Error> {
+        self.hdf5.take().map_or(Ok(()), H5File::close_no_sync)
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        if let (Some(hdf5), Some(file)) = (&self.hdf5, &mut self.file) {
+            // Dropped as it is, the crate would complete the file, and print where it cannot. What is cut off makes room
+            // for the end, which goes with the file.
+            let _ = file.set_length(0);
+            let _ = hdf5.flush();
+            let _ = self.close();
+        }
     }
 }
 
@@ -233,6 +266,7 @@ impl Writer {
         };
         // The unfinished file has a lock of its own.
         let hdf5 = H5FileOptions::new().no_locking().create(name).map_err(fault(path, "write"))?;
+        let unfinished = Unfinished { path: path.to_owned(), hdf5: Some(hdf5), file: Some(file) };
         let integer = shape.encoding.is_integer();
         let header = Header {
             telescope,
@@ -247,8 +281,9 @@ impl Writer {
             dut1: array.dut1,
             center,
         };
-        let columns =
-            header.write(&hdf5, &site, &products, integer).map_err(fault(path, "write"))?;
+        let columns = header
+            .write(unfinished.hdf5(), &site, &products, integer)
+            .map_err(fault(path, "write"))?;
         let antenna = |index: usize| &antennas[index];
         let numbers = products
             .pairs
@@ -260,8 +295,7 @@ impl Writer {
             [local, site.to_earth(local)]
         });
         Ok(Self {
-            hdf5,
-            file,
+            unfinished,
             columns,
             numbers: numbers.collect(),
             baselines: baselines.collect(),
@@ -348,7 +382,7 @@ impl Writer {
                 }
             }
         };
-        fill().map_err(fault(self.file.path(), "write"))?;
+        fill().map_err(fault(&self.unfinished.path, "write"))?;
         self.dumps += 1;
         Ok(())
     }
@@ -406,22 +440,22 @@ impl Writer {
     /// [`Error::Io`] and [`Error::File`] when the file cannot be completed or renamed; nothing is left of it
     /// then.
     pub fn finish(self) -> Result<()> {
-        let Self { hdf5, file, columns, products, numbers, dumps, .. } = self;
+        let Self { mut unfinished, columns, products, numbers, dumps, .. } = self;
         drop(columns);
         let antennas: std::collections::HashSet<_> =
             products.pairs.iter().flat_map(|&(first, second)| [first, second]).collect();
-        let finish = || -> std::result::Result<(), Hdf5Error> {
-            let header = hdf5.root_group().group("Header")?;
+        let mut finish = || -> std::result::Result<(), Hdf5Error> {
+            let header = unfinished.hdf5().root_group().group("Header")?;
             let rows = numbers.len() as i64 * dumps as i64;
             scalar(&header, "Nants_data", antennas.len() as i64)?;
             scalar(&header, "Nbls", numbers.len() as i64)?;
             scalar(&header, "Nblts", rows)?;
             scalar(&header, "Ntimes", dumps as i64)?;
             drop(header);
-            hdf5.close_no_sync()
+            unfinished.close()
         };
-        finish().map_err(fault(file.path(), "write"))?;
-        file.finish()
+        finish().map_err(fault(&unfinished.path, "write"))?;
+        unfinished.file.take().map_or(Ok(()), PartialFile::finish)
     }
 }
 

@@ -1,0 +1,102 @@
+//! Metrics, and what shows them.
+
+use std::fmt::Write;
+
+use corrust::live::{Fate, Tally, spead::Fault};
+use serde::{Serialize, de::DeserializeOwned};
+
+/// Something live that metrics and a page show.
+pub trait Show: Send + Sync + 'static {
+    /// What someone looks at.
+    type Look: DeserializeOwned + Send;
+    /// What the page draws.
+    type Live: Serialize;
+
+    /// The page, and its script.
+    const PAGE: [&str; 2];
+
+    /// All metrics.
+    fn families(&self) -> Vec<Family>;
+
+    /// What the page draws, as someone looks at it.
+    fn live(&self, look: &Self::Look) -> Self::Live;
+
+    /// All metrics in Prometheus' format.
+    fn metrics_text(&self) -> String {
+        let mut text = String::new();
+        for Family { name, help, kind, metrics } in self.families() {
+            let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
+            for Metric { labels, value } in metrics {
+                let _ = writeln!(text, "{name}{labels} {value}");
+            }
+        }
+        text
+    }
+
+    /// Names and labels of metrics, as `/metrics` has them, and their values.
+    fn values(&self) -> Vec<(String, String)> {
+        let values = self.families().into_iter().flat_map(|family| {
+            let name = family.name;
+            let metrics = family.metrics.into_iter();
+            metrics.map(move |Metric { labels, value }| (format!("{name}{labels}"), value))
+        });
+        values.collect()
+    }
+}
+
+/// A metric of a family.
+struct Metric {
+    labels: String,
+    value: String,
+}
+
+/// Metrics of one name.
+pub struct Family {
+    name: &'static str,
+    help: &'static str,
+    kind: &'static str,
+    metrics: Vec<Metric>,
+}
+
+impl Family {
+    /// None yet.
+    pub fn new(name: &'static str, kind: &'static str, help: &'static str) -> Self {
+        Self { name, help, kind, metrics: Vec::new() }
+    }
+
+    /// With a value.
+    pub fn one(mut self, value: impl ToString) -> Self {
+        self.metrics.push(Metric { labels: String::new(), value: value.to_string() });
+        self
+    }
+
+    /// With the value of one of several.
+    pub fn of(mut self, label: &str, name: impl ToString, value: impl ToString) -> Self {
+        let labels = format!("{{{label}=\"{}\"}}", name.to_string());
+        self.metrics.push(Metric { labels, value: value.to_string() });
+        self
+    }
+}
+
+/// What has come, whatever it is of.
+pub fn received(tally: &Tally) -> Vec<Family> {
+    let counter = |name, help| Family::new(name, "counter", help);
+    let mut faults = counter("corrust_bad_packets_total", "Packets that were none, by fault.");
+    for fault in Fault::ALL {
+        faults = faults.of("fault", fault.name(), tally.faults(fault));
+    }
+    let mut heaps =
+        counter("corrust_heaps_total", "Heaps, frames or packets of counts, by their fate.");
+    for fate in Fate::ALL {
+        heaps = heaps.of("fate", fate.name(), tally.heaps(fate));
+    }
+    vec![
+        counter("corrust_packets_total", "Packets received.").one(tally.packets),
+        counter("corrust_bytes_total", "Bytes received.").one(tally.bytes),
+        counter("corrust_dropped_packets_total", "Packets that the system dropped.")
+            .one(tally.dropped),
+        faults,
+        heaps,
+        counter("corrust_jumps_total", "Jumps of the timestamps.").one(tally.jumps),
+    ]
+}
