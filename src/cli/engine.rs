@@ -18,7 +18,7 @@ use corrust::{
 };
 use num_complex::Complex;
 
-use super::{count, digits, run_files::input, units::Hertz, warn};
+use super::{count, digits, run_files::input, units::Frequency, warn};
 
 /// Where more of an input's samples than this part of them are clipped, it is said.
 const MUCH_CLIPPED: f64 = 0.02;
@@ -51,7 +51,7 @@ pub struct Engine {
     start: Option<Timestamp>,
     /// Sky frequency that DC of the samples stands for, as 1.4GHz; delays turn it [default: 0]
     #[arg(long)]
-    sky_frequency: Option<Hertz>,
+    sky_frequency: Option<Frequency>,
     /// NumPy file of gains: complex64 [N][C]; by default 1
     #[arg(long, value_name = "G.npy", value_parser = input(), conflicts_with = "level")]
     gains: Option<PathBuf>,

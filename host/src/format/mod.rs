@@ -15,6 +15,7 @@ use crate::{
     correlate::Shape,
     device::{Gpu, HostBytes},
     photons::CountShape,
+    quantise::Quantised,
     samples::{Extents, Missing, RawLayout, Samples},
 };
 use input::Input;
@@ -72,6 +73,11 @@ pub trait Recording<S = Shape>: Send {
     /// Frequencies of the channels, where the file says so.
     fn frequencies(&self) -> Option<array::Channels> {
         None
+    }
+
+    /// How samples of few bits were made of others, where the files say so: as each of them says.
+    fn quantised(&self) -> &[Quantised] {
+        &[]
     }
 
     /// What else the headers say, for people to read: names and values, the format first.
