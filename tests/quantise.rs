@@ -149,17 +149,18 @@ fn samples_of_other_encodings_are_quantised_as_their_voltages() {
             for layout in Layout::ALL {
                 let shape = Shape { inputs, channels, encoding, layout };
                 let times = count / (channels * inputs);
-                let expected = plain.iter().zip(&voltages).enumerate().map(|(index, (&plain, v))| {
-                    let (time, row) = match layout {
-                        Layout::Tcn => (index / 8, index % 8),
-                        Layout::Cnt => (index % times, index / times),
-                    };
-                    let up = up(first + time as u64, row as u64 / 4, row as u64 % 4);
-                    let part = |at: usize, voltage: f32, value: u8| {
-                        if voltage == 0.0 && !up[at] { 15 } else { value & 15 }
-                    };
-                    part(0, v.re, plain >> 4) << 4 | part(1, v.im, plain)
-                });
+                let expected =
+                    plain.iter().zip(&voltages).enumerate().map(|(index, (&plain, v))| {
+                        let (time, row) = match layout {
+                            Layout::Tcn => (index / 8, index % 8),
+                            Layout::Cnt => (index % times, index / times),
+                        };
+                        let up = up(first + time as u64, row as u64 / 4, row as u64 % 4);
+                        let part = |at: usize, voltage: f32, value: u8| {
+                            if voltage == 0.0 && !up[at] { 15 } else { value & 15 }
+                        };
+                        part(0, v.re, plain >> 4) << 4 | part(1, v.im, plain)
+                    });
                 let expected: Vec<u8> = expected.collect();
                 // In one piece and in several.
                 for piece in [count, 101] {
@@ -212,7 +213,9 @@ fn transitions_lie_between_integers() {
     let wide = [[-19.5, 1.0], [-0.5, 0.5], [0.5, 0.5], [19.5, 1.0]];
     assert_eq!(transitions(2, 0.9957, Encoding::Ci8, 20.0), wide);
     // On integers: steps of 10, however they are rounded.
-    for (step, noise) in [(1.0, 10.0), (0.1, 100.0), (10.0 / 3.0, 3.0), (10.0 / f64::from(3.3_f32), 3.3)] {
+    for (step, noise) in
+        [(1.0, 10.0), (0.1, 100.0), (10.0 / 3.0, 3.0), (10.0 / f64::from(3.3_f32), 3.3)]
+    {
         let half = |place: f64| [[place - 0.5, 0.5], [place + 0.5, 0.5]];
         let expected = [half(-10.0), half(0.0), half(10.0)].concat();
         assert_eq!(transitions(2, step, Encoding::Ci8, noise), expected, "{step}, {noise}");

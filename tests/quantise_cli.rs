@@ -5,7 +5,10 @@ mod command;
 #[allow(dead_code, reason = "each test takes what it needs")]
 mod oracle;
 
-use std::fs;
+use std::{
+    fs,
+    io::{Read, Seek, SeekFrom},
+};
 
 use command::{corrust, done};
 use corrust::{
@@ -116,9 +119,18 @@ fn samples_that_are_no_numbers_are_counted() {
     let said = done(folder, "quantise rec.npy -o few.npy --bits 3 --step 1 --noise 3");
     assert!(said.contains("3 of 5 samples have a part that is not a number"), "{said}");
     let found: Array3<u8> = ndarray_npy::read_npy(folder.join("few.npy")).unwrap();
-    // The zero beside infinity is on a threshold.
-    let zero = if quantise::split(4, 0, 0)[1] { 0x0 } else { 0xf };
-    assert_eq!(found.as_slice().unwrap(), [0x1f, 0x01, 0xf0, 0x00, 0x30 | zero]);
+    // A step is 3: all but infinity are on a threshold.
+    let part = |input: u32, at: usize, value: u8| {
+        (if quantise::split(0, 0, input)[at] { value } else { value.wrapping_sub(1) }) & 15
+    };
+    let expected = [
+        part(0, 0, 1) << 4 | part(0, 1, 15),
+        part(1, 1, 1),
+        part(2, 0, 15) << 4,
+        0,
+        0x30 | part(4, 1, 0),
+    ];
+    assert_eq!(found.as_slice().unwrap(), expected);
 
     // Without infinity, the numbers have a standard deviation of 3.
     let last = bytes.len() - 4;
@@ -163,6 +175,19 @@ fn memory_is_bounded() {
     };
     let output = limit(320 << 10);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    // Zeros are split by where they are in the recording, not in a block.
+    let mut file = fs::File::open(folder.join("few.npy")).unwrap();
+    let header = fs::metadata(folder.join("few.npy")).unwrap().len() - (1 << 28);
+    for time in [0_u64, 4_194_303, 8_388_607, 8_388_608, 8_388_609, 20_000_000, 33_554_431] {
+        let mut found = [0; 8];
+        file.seek(SeekFrom::Start(header + 8 * time)).unwrap();
+        file.read_exact(&mut found).unwrap();
+        for (row, found) in (0..).zip(found) {
+            let nibble = |up: bool| if up { 0 } else { 15 };
+            let [re, im] = quantise::split(time, row / 4, row % 4).map(nibble);
+            assert_eq!(found, re << 4 | im, "{time}, {row}");
+        }
+    }
 }
 
 #[test]

@@ -28,8 +28,7 @@ impl FromStr for Seconds {
 }
 
 /// Units of frequencies and rates.
-const HERTZ: [(&str, f64); 5] =
-    [("GHz", 1e9), ("MHz", 1e6), ("kHz", 1e3), ("Hz", 1.0), ("", 1.0)];
+const HERTZ: [(&str, f64); 5] = [("GHz", 1e9), ("MHz", 1e6), ("kHz", 1e3), ("Hz", 1.0), ("", 1.0)];
 
 /// A rate or bandwidth in hertz: a positive number, perhaps with its unit.
 #[derive(Clone, Copy, Debug)]
@@ -122,7 +121,10 @@ mod tests {
             assert!(text.parse::<Hertz>().is_err(), "{text}");
         }
         let frequency = |text: &str| text.parse::<Frequency>().unwrap().0;
-        assert_eq!(["0", "0Hz", "0.0 GHz", "0e3", "1.4GHz"].map(frequency), [0.0, 0.0, 0.0, 0.0, 1.4e9]);
+        assert_eq!(
+            ["0", "0Hz", "0.0 GHz", "0e3", "1.4GHz"].map(frequency),
+            [0.0, 0.0, 0.0, 0.0, 1.4e9]
+        );
         for text in ["", "Hz", "-1", "-0.1MHz", "inf", "nan", "0s", "1mHz"] {
             assert!(text.parse::<Frequency>().is_err(), "{text}");
         }

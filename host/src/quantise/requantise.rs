@@ -192,7 +192,9 @@ impl Requantiser {
                 let (time, channel, input) = places.of(k);
                 let up = split(time, channel, input);
                 for (part, up) in [&mut re, &mut im].into_iter().zip(up) {
-                    *part = part.wrapping_sub((*part & SPLIT != 0 && !up).into());
+                    if *part & SPLIT != 0 && !up {
+                        *part = part.wrapping_sub(1) & 15;
+                    }
                 }
             }
             *to = re << 4 | im & 15;
@@ -259,7 +261,8 @@ impl Quantised {
             all.iter().zip(all.iter().rev()).all(|(a, b)| near(a[0], -b[0]) && near(a[1], b[1]))
         };
         let bits = all.iter().map(|[_, step]| step).sum::<f64>() <= 15.0;
-        if all.is_empty() || all.len() > Self::MOST || !(ascending && steps && bits && symmetric()) {
+        if all.is_empty() || all.len() > Self::MOST || !(ascending && steps && bits && symmetric())
+        {
             return Err("\"transitions\": expected voltages and the steps up there, ascending, symmetric about \
                         zero, at most 15 steps together"
                 .into());

@@ -71,7 +71,8 @@ impl Quantised {
         self.check().map_err(Error::invalid)?;
         let rounded = most(self.of).map(|most| Rounded::new(most, self.noise));
         let deviation = rounded.as_ref().map_or(self.noise, |rounded| rounded.deviation);
-        let transitions = self.transitions.iter().map(|[place, step]| (place / deviation, 2.0 * step));
+        let transitions =
+            self.transitions.iter().map(|[place, step]| (place / deviation, 2.0 * step));
         let transitions: Vec<_> = transitions.collect();
         let levels = Curve::new(&transitions, INTERVALS, 1.0);
         Ok(VanVleck { levels, samples: rounded.map(|rounded| rounded.coefficients()) })
@@ -149,7 +150,8 @@ impl Rounded {
     /// Mean square of the integers.
     fn mean_square(&self) -> f64 {
         // v^2 is the sum of 2k - 1 over k from 1 to v; the last one has no counterpart above zero.
-        let beyond = |k: i32| f64::from(2 * k - 1) * upper_tail((f64::from(k) - 0.5) / self.deviation);
+        let beyond =
+            |k: i32| f64::from(2 * k - 1) * upper_tail((f64::from(k) - 0.5) / self.deviation);
         2.0 * (1..=self.most).map(beyond).sum::<f64>() + beyond(self.most + 1)
     }
 
