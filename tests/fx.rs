@@ -271,6 +271,41 @@ fn the_command_gives_what_two_commands_give() {
     }
 }
 
+/// Baseband begins at DC: a sky frequency of 0 is one like others.
+#[test]
+fn the_sky_may_begin_at_zero() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    done(folder, "simulate --raw -o raw.npy --inputs 3 --times 3000");
+    let (plain, simulated) = (read(folder, "raw.npy"), read(folder, "raw.json"));
+    for zero in ["0", "0Hz", "0.0 GHz"] {
+        let with = |arguments: &str| {
+            let arguments = arguments.split_whitespace().chain(["--sky-frequency", zero]);
+            let output = std::process::Command::new(env!("CARGO_BIN_EXE_corrust"))
+                .args(arguments)
+                .current_dir(folder)
+                .output()
+                .unwrap();
+            assert!(output.status.success(), "{zero}: {}", String::from_utf8_lossy(&output.stderr));
+        };
+        with("simulate --raw -o raw.npy --inputs 3 --times 3000");
+        assert!(read(folder, "raw.npy") == plain && read(folder, "raw.json") == simulated);
+        let engine =
+            "--level --delays raw.json --rate 1MHz --start 2026-01-01T00:00:00 --device cpu";
+        done(folder, &format!("channelise raw.npy -o a.npy --channels 16 {engine}"));
+        with(&format!("channelise raw.npy -o b.npy --channels 16 {engine}"));
+        assert_eq!(read(folder, "a.npy"), read(folder, "b.npy"), "{zero}");
+        done(folder, &format!("correlate raw.npy --channelise 16 -o a.npy {engine}"));
+        with(&format!("correlate raw.npy --channelise 16 -o b.npy {engine}"));
+        assert_eq!(read(folder, "a.npy"), read(folder, "b.npy"), "{zero}");
+    }
+    for bad in ["-1", "-1MHz", "nan", "inf", "1s", "Hz"] {
+        let command = format!("channelise raw.npy -o c.npy --channels 16 --sky-frequency={bad}");
+        let text = command::refused(folder, &command);
+        assert!(text.contains("expected 0 or a positive number of Hz"), "{bad}: {text}");
+    }
+}
+
 fn read(folder: &Path, name: &str) -> Vec<u8> {
     fs::read(folder.join(name)).unwrap()
 }

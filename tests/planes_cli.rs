@@ -114,6 +114,86 @@ fn recordings_become_planes() {
     }
 }
 
+/// Coefficients of planes are those of the samples that they were made of: integers are thresholds' neighbours, and what
+/// stands beside planes says so.
+#[test]
+fn coefficients_are_those_of_the_samples() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    for encoding in ["ci8", "ci4"] {
+        let size = "--inputs 8 --channels 4 --times 100000 --seed 3";
+        done(folder, &format!("simulate -o rec.npy {size} --encoding {encoding}"));
+        done(folder, &format!("correlate rec.npy -o v.npy --encoding {encoding} --device cpu"));
+        let v: Array4<i64> = ndarray_npy::read_npy(folder.join("v.npy")).unwrap();
+        for bits in [1, 2] {
+            let what = format!("{encoding}, {bits} bits");
+            done(
+                folder,
+                &format!(
+                    "quantise rec.npy -o planes.npy --encoding {encoding} --bits {bits} --planes --device cpu"
+                ),
+            );
+            done(folder, "correlate planes.npy -o c.npy --van-vleck --device cpu");
+            let c: Array4<f32> = ndarray_npy::read_npy(folder.join("c.npy")).unwrap();
+            let (mut product, mut square) = (0.0, 0.0);
+            for channel in 0..4 {
+                for i in 0..8 {
+                    for j in 0..i {
+                        let at = |i: usize, j: usize| i * (i + 1) / 2 + j;
+                        let power = |i: usize| v[[0, channel, at(i, i), 0]] as f64;
+                        for part in 0..2 {
+                            let own = v[[0, channel, at(i, j), part]] as f64
+                                / (power(i) * power(j)).sqrt();
+                            let found = f64::from(c[[0, channel, at(i, j), part]]);
+                            // Five standard deviations of what one bit adds.
+                            assert!((found - own).abs() < 0.017, "{what}: {found}, {own}");
+                            product += found * own;
+                            square += own * own;
+                        }
+                    }
+                }
+            }
+            // Together they are off by no scale.
+            let scale = product / square;
+            println!("{what}: {scale:.4}");
+            assert!((scale - 1.0).abs() < 0.006, "{what}: {scale}");
+        }
+    }
+
+    // Beside the planes stands what the levels are.
+    let said = &description(&folder.join("planes.npy.json"))["quantised"];
+    assert_eq!(said["of"], "ci4");
+    let noise = said["noise"].as_f64().unwrap();
+    assert!((noise - 2.5).abs() < 0.1, "{noise}");
+    let expected = serde_json::json!([[-2.5, 1.0], [-0.5, 0.5], [0.5, 0.5], [2.5, 1.0]]);
+    assert_eq!(said["transitions"], expected);
+    // Copies keep it, --van-vleck=STEP counts before it, files that differ are refused, and older ones are read.
+    done(folder, "quantise planes.npy -o copy.npy --bits 2 --planes");
+    assert_eq!(&description(&folder.join("copy.npy.json"))["quantised"], said);
+    let coefficient = |file: &str, more: &str| {
+        done(folder, &format!("correlate {file} -o c.npy --van-vleck{more} --device cpu"));
+        let c: Array4<f32> = ndarray_npy::read_npy(folder.join("c.npy")).unwrap();
+        c[[0, 0, 1, 0]]
+    };
+    let known = coefficient("copy.npy", "");
+    let nominal = coefficient("copy.npy", "=0.9957");
+    assert!((known - nominal).abs() > 1e-4, "{known}, {nominal}");
+    let path = folder.join("copy.npy.json");
+    let mut older = description(&path);
+    older.as_object_mut().unwrap().remove("quantised").unwrap();
+    fs::write(&path, older.to_string()).unwrap();
+    assert!((coefficient("copy.npy", "") - nominal).abs() < 1e-4);
+    done(folder, "simulate -o rec.npy --inputs 8 --channels 4 --times 128");
+    done(folder, "quantise rec.npy -o other.npy --bits 2 --planes");
+    done(folder, "quantise rec.npy -o third.npy --bits 2 --planes --noise 9");
+    let text = refused(folder, "correlate other.npy third.npy -o c.npy --van-vleck");
+    assert!(text.contains("files quantised from ci8 noise of "), "{text}");
+    older["quantised"] = serde_json::json!({"of": "ci8", "noise": -1, "transitions": [[0, 1]]});
+    fs::write(&path, older.to_string()).unwrap();
+    let text = refused(folder, "correlate copy.npy -o c.npy");
+    assert!(text.contains("copy.npy.json: \"noise\" of -1: expected 1e-30 to 1e30"), "{text}");
+}
+
 /// Dumps of whole words, gates that cut words, delays, and files one after the other.
 #[test]
 fn planes_are_correlated_as_other_recordings_are() {
@@ -387,12 +467,14 @@ fn coefficients_are_those_of_the_voltages() {
         let [a, b, c, d] = [noise(), noise(), noise(), noise()];
         let second = [re * a - im * b + rest * c, im * a + re * b + rest * d];
         for (part, value) in [a, b].into_iter().enumerate() {
-            samples[[time, 0, 0, part]] = (20.0 * value).floor() as i8;
-            samples[[time, 0, 1, part]] = (20.0 * second[part]).floor() as i8;
+            samples[[time, 0, 0, part]] = (20.0 * value).round() as i8;
+            samples[[time, 0, 1, part]] = (20.0 * second[part]).round() as i8;
         }
     }
     ndarray_npy::write_npy(folder.join("rec.npy"), &samples).unwrap();
-    for (bits, step, option) in [(1, "", ""), (2, "", ""), (2, "--step 1.5", "=1.5")] {
+    for (bits, step, option) in
+        [(1, "", ""), (2, "", ""), (2, "--step 1.5", ""), (2, "--step 1.5", "=1.5")]
+    {
         done(
             folder,
             &format!("quantise rec.npy -o planes.npy --bits {bits} --planes --noise 20 {step}"),
@@ -411,7 +493,7 @@ fn coefficients_are_those_of_the_voltages() {
         );
     }
     // The wrong step shows.
-    done(folder, "correlate planes.npy -o c.npy --van-vleck --device cpu");
+    done(folder, "correlate planes.npy -o c.npy --van-vleck=0.9957 --device cpu");
     let found: Array4<f32> = ndarray_npy::read_npy(folder.join("c.npy")).unwrap();
     assert!((f64::from(found[[0, 0, 1, 0]]) - re).abs() > 0.03, "{}", found[[0, 0, 1, 0]]);
 }

@@ -4,9 +4,9 @@ mod device;
 
 use corrust::{
     Correlator, Device, Encoding, Layout,
-    correlate::{Kernel, baseline},
+    correlate::{Kernel, Shape, baseline},
     device::{Buffer, Stream},
-    quantise::{self, Quantiser, pack, unpack},
+    quantise::{self, Places, Quantised, Quantiser, pack, unpack},
 };
 use num_complex::Complex;
 use rand::{RngExt, SeedableRng, rngs::StdRng};
@@ -64,7 +64,47 @@ fn values_are_steps_below_a_voltage() {
     assert_eq!(quantiser.samples(&voltages, 10.0), [0x3f, 0xc3]);
 }
 
-/// What is looked up is what is computed, for every code of every encoding.
+/// Bits of the samples on a threshold, as the documents define them.
+fn up(time: u64, channel: u64, input: u64) -> [bool; 2] {
+    let mix = |x: u64| {
+        let modulo = |x: u128| x % (1 << 64);
+        let mut z = modulo(u128::from(x) + 0x9e37_79b9_7f4a_7c15);
+        z = modulo((z ^ z / (1 << 30)) * 0xbf58_476d_1ce4_e5b9);
+        z = modulo((z ^ z / (1 << 27)) * 0x94d0_49bb_1331_11eb);
+        (z ^ z / (1 << 31)) as u64
+    };
+    let hash = mix(mix(time) ^ (channel * (1 << 32) + input));
+    [hash / (1 << 63) == 1, hash / (1 << 62) % 2 == 1]
+}
+
+#[test]
+fn splits_are_those_of_the_documents() {
+    let known = [
+        ((0, 0, 0), [true, false]),
+        ((1, 0, 0), [false, true]),
+        ((0, 1, 0), [false, false]),
+        ((123_456_789_012_345, 1023, 4095), [false, true]),
+        ((7, 2, 3), [true, true]),
+    ];
+    for ((time, channel, input), expected) in known {
+        assert_eq!(quantise::split(time, channel, input), expected);
+    }
+    let mut ups = [[0_i32; 2]; 2];
+    for time in 0..10_000 {
+        let [a, b] = [(0, 0), (0, 1)].map(|(channel, input)| quantise::split(time, channel, input));
+        assert_eq!(a, up(time, 0, 0));
+        assert_eq!(quantise::split(time << 40, 77, 4095), up(time << 40, 77, 4095));
+        for (sum, up) in ups[0].iter_mut().zip([a[0], a[1]]) {
+            *sum += if up { 1 } else { -1 };
+        }
+        // Neither parts nor inputs have anything in common.
+        ups[1][0] += if a[0] == a[1] { 1 } else { -1 };
+        ups[1][1] += if a[0] == b[0] { 1 } else { -1 };
+    }
+    assert!(ups.as_flattened().iter().all(|sum| sum.abs() < 400), "{ups:?}");
+}
+
+/// What is looked up is what is computed, for every code of every encoding; what is on a threshold is split.
 #[test]
 fn samples_of_other_encodings_are_quantised_as_their_voltages() {
     let half = |code: u16| half::f16::from_bits(code).to_f32();
@@ -101,14 +141,53 @@ fn samples_of_other_encodings_are_quantised_as_their_voltages() {
                 }
                 Encoding::B1 | Encoding::B2 => unreachable!("words are not among them"),
             };
-            let mut found = vec![0; voltages.len()];
+            let count = voltages.len();
             let requantiser = quantiser.requantiser(encoding, noise);
-            let numberless = requantiser.requantise(&samples, &mut found).unwrap();
-            assert!(found == quantiser.samples(&voltages, noise), "{bits} bits of {encoding}");
+            let plain = quantiser.samples(&voltages, noise);
+            let (channels, inputs, first) = (2, 4, 1_000_000_007);
+            let mut numberless = 0;
+            for layout in Layout::ALL {
+                let shape = Shape { inputs, channels, encoding, layout };
+                let times = count / (channels * inputs);
+                let expected =
+                    plain.iter().zip(&voltages).enumerate().map(|(index, (&plain, v))| {
+                        let (time, row) = match layout {
+                            Layout::Tcn => (index / 8, index % 8),
+                            Layout::Cnt => (index % times, index / times),
+                        };
+                        let up = up(first + time as u64, row as u64 / 4, row as u64 % 4);
+                        let part = |at: usize, voltage: f32, value: u8| {
+                            if voltage == 0.0 && !up[at] { 15 } else { value & 15 }
+                        };
+                        part(0, v.re, plain >> 4) << 4 | part(1, v.im, plain)
+                    });
+                let expected: Vec<u8> = expected.collect();
+                // In one piece and in several.
+                for piece in [count, 101] {
+                    let mut found = vec![0; count];
+                    let size = samples.len() / count;
+                    let pieces = found.chunks_mut(piece).zip(samples.chunks(piece * size));
+                    numberless = 0;
+                    for (index, (found, samples)) in pieces.enumerate() {
+                        let places = Places { shape, first, times, start: index * piece };
+                        numberless += requantiser.requantise(samples, places, found).unwrap();
+                    }
+                    assert!(found == expected, "{bits} bits of {encoding} {layout} by {piece}");
+                }
+                let places = Places { shape, first, times, start: 0 };
+                let mut found = vec![0; count];
+                let refused = |samples: &[u8], places, found: &mut [u8], expected: &str| {
+                    let error = requantiser.requantise(samples, places, found).unwrap_err();
+                    assert!(error.to_string().contains(expected), "{error}");
+                };
+                refused(&samples[1..], places, &mut found, "samples: expected ");
+                let after = Places { start: 1, ..places };
+                refused(&samples, after, &mut found, "expected no more than the");
+                let b1 = Places { shape: Shape { encoding: Encoding::B1, ..shape }, ..places };
+                refused(&samples, b1, &mut found, "places of b1 samples: expected ");
+            }
             let expected = voltages.iter().filter(|v| v.re.is_nan() || v.im.is_nan()).count();
             assert_eq!(numberless, expected as u64);
-            let error = requantiser.requantise(&samples[1..], &mut found).unwrap_err().to_string();
-            assert!(error.contains("samples: expected "), "{error}");
 
             let parts = voltages.iter().flat_map(|v| [f64::from(v.re), f64::from(v.im)]);
             let parts: Vec<f64> = parts.filter(|part| !part.is_nan()).collect();
@@ -118,6 +197,76 @@ fn samples_of_other_encodings_are_quantised_as_their_voltages() {
                 found == expected || (found / expected - 1.0).abs() < 1e-6,
                 "{found}, {expected}"
             );
+        }
+    }
+}
+
+/// Thresholds lie between integers, where they can; an integer on one is split between both its sides.
+#[test]
+fn transitions_lie_between_integers() {
+    let transitions = |bits: u32, step: f64, encoding, noise: f32| {
+        let requantiser = Quantiser::new(bits, step).unwrap().requantiser(encoding, noise);
+        let Quantised { of, noise: said, transitions } = requantiser.quantised().clone();
+        assert_eq!((of, said), (encoding, f64::from(noise)));
+        transitions
+    };
+    let wide = [[-19.5, 1.0], [-0.5, 0.5], [0.5, 0.5], [19.5, 1.0]];
+    assert_eq!(transitions(2, 0.9957, Encoding::Ci8, 20.0), wide);
+    // On integers: steps of 10, however they are rounded.
+    for (step, noise) in
+        [(1.0, 10.0), (0.1, 100.0), (10.0 / 3.0, 3.0), (10.0 / f64::from(3.3_f32), 3.3)]
+    {
+        let half = |place: f64| [[place - 0.5, 0.5], [place + 0.5, 0.5]];
+        let expected = [half(-10.0), half(0.0), half(10.0)].concat();
+        assert_eq!(transitions(2, step, Encoding::Ci8, noise), expected, "{step}, {noise}");
+    }
+    // Narrower than integers; beyond the largest, of which the least has no counterpart.
+    let narrow = [[-0.5, 1.5], [0.5, 1.5]];
+    assert_eq!(transitions(2, 0.5, Encoding::Ci4, 1.0), narrow);
+    assert_eq!(transitions(2, 1.0, Encoding::Ci4Offset, 7.3), [[-0.5, 0.5], [0.5, 0.5]]);
+    // Halves are numbers of their own.
+    assert_eq!(transitions(2, 0.5, Encoding::Cf16, 3.0), [[-1.5, 1.0], [0.0, 1.0], [1.5, 1.0]]);
+}
+
+/// What files may say is checked before it is used.
+#[test]
+fn transitions_of_files_are_checked() {
+    let good = Quantised {
+        of: Encoding::Ci8,
+        noise: 20.0,
+        transitions: vec![[-19.5, 1.0], [-0.5, 0.5], [0.5, 0.5], [19.5, 1.0]],
+    };
+    assert!(good.check().is_ok() && good.agrees(&good.clone()));
+    assert!(good.agrees(&Quantised { noise: 20.1, ..good.clone() }));
+    assert!(!good.agrees(&Quantised { noise: 21.0, ..good.clone() }));
+    assert!(!good.agrees(&Quantised { of: Encoding::Ci4, ..good.clone() }));
+    for noise in [0.0, -1.0, 1e-31, 1e31, f64::NAN, f64::INFINITY] {
+        let error = Quantised { noise, ..good.clone() }.van_vleck().unwrap_err().to_string();
+        assert!(error.contains("\"noise\" of "), "{error}");
+    }
+    let bits = Quantised { of: Encoding::B2, ..good.clone() };
+    assert!(bits.check().unwrap_err().contains("\"of\" b2: expected ci8"));
+    let crowd: Vec<_> = (0..31).map(|k| [f64::from(k) - 15.0, 0.1]).collect();
+    for transitions in [
+        vec![],
+        vec![[0.0, 0.0]],
+        vec![[0.0, 16.0]],
+        vec![[0.0, f64::NAN]],
+        vec![[f64::NAN, 1.0]],
+        vec![[1.0, 1.0], [-1.0, 1.0]],
+        vec![[-1.0, 1.0], [2.0, 1.0]],
+        vec![[-1.0, 1.0], [1.0, 2.0]],
+        vec![[f64::NEG_INFINITY, 1.0], [f64::INFINITY, 1.0]],
+        crowd,
+    ] {
+        let error = Quantised { transitions, ..good.clone() }.check().unwrap_err();
+        assert!(error.contains("\"transitions\": expected voltages"), "{error}");
+    }
+    // Odd, and yet numbers: what they say is finite.
+    for (of, noise) in [(Encoding::Ci8, 1e-30), (Encoding::Ci4, 1e30), (Encoding::Cf16, 1e-30)] {
+        let known = Quantised { of, noise, ..good.clone() }.van_vleck().unwrap();
+        for product in [-2.0, -0.1, 0.0, 1e-9, 3.0] {
+            assert!(known.coefficient(product).abs() <= 1.0, "{of} {noise} {product}");
         }
     }
 }

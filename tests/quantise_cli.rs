@@ -5,12 +5,16 @@ mod command;
 #[allow(dead_code, reason = "each test takes what it needs")]
 mod oracle;
 
-use std::fs;
+use std::{
+    fs,
+    io::{Read, Seek, SeekFrom},
+};
 
 use command::{corrust, done};
 use corrust::{
     Encoding, Layout,
     format::{self, Block, Options},
+    quantise,
 };
 use ndarray::{Array3, Array4};
 
@@ -43,7 +47,12 @@ fn recordings_are_quantised_and_correlated() {
                 bytes: block.samples.into_vec(),
             };
             let found: Array3<u8> = ndarray_npy::read_npy(folder.join("few.npy")).unwrap();
-            let value = |voltage: f64| ((voltage / 1.5).floor().clamp(-4.0, 3.0) as i8 as u8) & 15;
+            // Steps of 1.5: a multiple of them is on a threshold, and split.
+            let value = |voltage: f64, up: bool| {
+                let on = voltage % 1.5 == 0.0 && voltage.abs() < 6.0;
+                let less = if on && !up { 1.0 } else { 0.0 };
+                (((voltage / 1.5).floor() - less).clamp(-4.0, 3.0) as i8 as u8) & 15
+            };
             let mut few = Vec::new();
             for time in 0..50 {
                 for channel in 0..2 {
@@ -53,7 +62,9 @@ fn recordings_are_quantised_and_correlated() {
                             Layout::Cnt => [channel, input, time],
                         };
                         let (re, im) = block.sample(channel, input, time);
-                        assert_eq!(found[at], value(re) << 4 | value(im), "{encoding} {layout}");
+                        let up = quantise::split(time as u64, channel as u32, input as u32);
+                        let expected = value(re, up[0]) << 4 | value(im, up[1]);
+                        assert_eq!(found[at], expected, "{encoding} {layout}");
                         few.push(found[at]);
                     }
                 }
@@ -108,7 +119,18 @@ fn samples_that_are_no_numbers_are_counted() {
     let said = done(folder, "quantise rec.npy -o few.npy --bits 3 --step 1 --noise 3");
     assert!(said.contains("3 of 5 samples have a part that is not a number"), "{said}");
     let found: Array3<u8> = ndarray_npy::read_npy(folder.join("few.npy")).unwrap();
-    assert_eq!(found.as_slice().unwrap(), [0x1f, 0x01, 0xf0, 0x00, 0x30]);
+    // A step is 3: all but infinity are on a threshold.
+    let part = |input: u32, at: usize, value: u8| {
+        (if quantise::split(0, 0, input)[at] { value } else { value.wrapping_sub(1) }) & 15
+    };
+    let expected = [
+        part(0, 0, 1) << 4 | part(0, 1, 15),
+        part(1, 1, 1),
+        part(2, 0, 15) << 4,
+        0,
+        0x30 | part(4, 1, 0),
+    ];
+    assert_eq!(found.as_slice().unwrap(), expected);
 
     // Without infinity, the numbers have a standard deviation of 3.
     let last = bytes.len() - 4;
@@ -153,6 +175,19 @@ fn memory_is_bounded() {
     };
     let output = limit(320 << 10);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    // Zeros are split by where they are in the recording, not in a block.
+    let mut file = fs::File::open(folder.join("few.npy")).unwrap();
+    let header = fs::metadata(folder.join("few.npy")).unwrap().len() - (1 << 28);
+    for time in [0_u64, 4_194_303, 8_388_607, 8_388_608, 8_388_609, 20_000_000, 33_554_431] {
+        let mut found = [0; 8];
+        file.seek(SeekFrom::Start(header + 8 * time)).unwrap();
+        file.read_exact(&mut found).unwrap();
+        for (row, found) in (0..).zip(found) {
+            let nibble = |up: bool| if up { 0 } else { 15 };
+            let [re, im] = quantise::split(time, row / 4, row % 4).map(nibble);
+            assert_eq!(found, re << 4 | im, "{time}, {row}");
+        }
+    }
 }
 
 #[test]

@@ -31,24 +31,24 @@
 //! ```
 
 mod planes;
+mod requantise;
 mod van_vleck;
 
 use std::sync::Arc;
 
 pub use self::{
     planes::{planes, planes_device, planes_on},
+    requantise::{Places, Quantised, Requantiser, deviation, split},
     van_vleck::VanVleck,
 };
 
 use corrust_gpu::abi::reorder::{QUANTISE, Quantise};
-use half::f16;
 use num_complex::Complex;
 use rayon::prelude::*;
 
 use crate::{
     device::gpu::{Gpu, Stream},
     error::{Error, Result},
-    sample::Encoding,
 };
 
 /// Bits that a quantised real or imaginary part may have.
@@ -180,25 +180,6 @@ impl Quantiser {
 }
 
 impl Quantiser {
-    /// What turns samples of another encoding into [`samples`](Self::samples).
-    pub fn requantiser(&self, encoding: Encoding, noise: f32) -> Requantiser {
-        let scale = self.scale(noise);
-        let part = |voltage: f32| self.value_of_steps(voltage * scale) as u8 & 15;
-        let entry = |code: u16| match encoding {
-            Encoding::Cf16 => {
-                let voltage = f16::from_bits(code).to_f32();
-                part(voltage) | if voltage.is_nan() { NAN } else { 0 }
-            }
-            _ => {
-                let [re, im] = parts(code.to_le_bytes(), encoding);
-                part(re) << 4 | part(im)
-            }
-        };
-        let entries: Box<[u8]> = (0..=u16::MAX).map(entry).collect();
-        let table = entries.try_into().expect("as many entries as codes");
-        Requantiser { encoding, table }
-    }
-
     /// [`samples`](Self::samples) of `count` voltages in a GPU's memory, enqueued on `stream`: `voltages` is
     /// the device address of pairs of f32 (16-byte aligned), `samples` that of the bytes they become
     /// (4-byte aligned). Both give the same bits.
@@ -240,133 +221,6 @@ impl Quantiser {
     fn scale(&self, noise: f32) -> f32 {
         (1.0 / (f64::from(noise) * self.step)) as f32
     }
-}
-
-/// The bit of a part's table entry that says that it is no number.
-const NAN: u8 = 0x10;
-
-/// Makes [`Ci4`](crate::Encoding::Ci4) samples of few bits of samples of another encoding: what
-/// [`Quantiser::requantiser`] gives. It looks them up, so that it is as quick as their bytes.
-#[derive(Clone, Debug)]
-pub struct Requantiser {
-    encoding: Encoding,
-    /// What 16 bits become: a sample of `ci8`, or with nothing in the high byte one of `ci4` or
-    /// `ci4-offset`; of `cf16` a part, and [`NAN`].
-    table: Box<[u8; 1 << 16]>,
-}
-
-impl Requantiser {
-    /// Samples looked up by a thread at a time.
-    const GRAIN: usize = 1 << 16;
-
-    /// Quantises the voltages that `samples` stand for into `quantised`, a byte each, and returns how many
-    /// of them have a part that is not a number, which becomes the value 0.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] when `samples` is not as many whole samples as `quantised` has bytes, or of bits.
-    pub fn requantise(&self, samples: &[u8], quantised: &mut [u8]) -> Result<u64> {
-        let size = self.encoding.bytes();
-        if self.encoding.is_bits() {
-            return Err(Error::invalid(format!(
-                "samples of {} to be quantised: expected ci8, ci4, ci4-offset or cf16",
-                self.encoding
-            )));
-        }
-        if samples.len() != quantised.len() * size {
-            return Err(Error::invalid(format!(
-                "{} bytes of {} samples: expected {} for {} samples",
-                samples.len(),
-                self.encoding,
-                quantised.len() * size,
-                quantised.len()
-            )));
-        }
-        let pieces = samples.par_chunks(Self::GRAIN * size);
-        let pieces = pieces.zip(quantised.par_chunks_mut(Self::GRAIN));
-        Ok(pieces.map(|(samples, quantised)| self.look_up(samples, quantised)).sum())
-    }
-
-    fn look_up(&self, samples: &[u8], quantised: &mut [u8]) -> u64 {
-        let value = |code: u16| self.table[usize::from(code)];
-        match self.encoding {
-            Encoding::Ci4 | Encoding::Ci4Offset => {
-                for (to, &byte) in quantised.iter_mut().zip(samples) {
-                    *to = value(byte.into());
-                }
-                0
-            }
-            Encoding::Ci8 => {
-                for (to, &sample) in quantised.iter_mut().zip(samples.as_chunks().0) {
-                    *to = value(u16::from_le_bytes(sample));
-                }
-                0
-            }
-            Encoding::Cf16 => {
-                let mut numberless = 0;
-                for (to, &[a, b, c, d]) in quantised.iter_mut().zip(samples.as_chunks().0) {
-                    let (re, im) =
-                        (value(u16::from_le_bytes([a, b])), value(u16::from_le_bytes([c, d])));
-                    *to = re << 4 | im & 15;
-                    numberless += u64::from((re | im) & NAN != 0);
-                }
-                numberless
-            }
-            Encoding::B1 | Encoding::B2 => unreachable!("bits are refused"),
-        }
-    }
-}
-
-/// Real and imaginary part of the integer sample that a code of 16 bits stands for.
-fn parts(code: [u8; 2], encoding: Encoding) -> [f32; 2] {
-    let nibbles = |flip: u8| {
-        let byte = code[0] ^ flip;
-        [byte as i8 >> 4, (byte << 4) as i8 >> 4].map(f32::from)
-    };
-    match encoding {
-        Encoding::Ci4 => nibbles(0),
-        Encoding::Ci4Offset => nibbles(0x88),
-        Encoding::Ci8 => code.map(|byte| f32::from(byte as i8)),
-        Encoding::Cf16 => unreachable!("a code is one of its parts"),
-        // What is refused later has no parts.
-        Encoding::B1 | Encoding::B2 => [0.0; 2],
-    }
-}
-
-/// Standard deviation around zero of the real and imaginary parts that `samples` stand for, of those that
-/// are numbers; NaN where there is none.
-pub fn deviation(samples: &[u8], encoding: Encoding) -> f32 {
-    /// Bytes that a thread takes at a time.
-    const GRAIN: usize = 1 << 22;
-    // How often each code occurs: much quicker to find than as many squares, and in any order.
-    let histogram = |samples: &[u8]| {
-        let mut counts = vec![0_u64; 1 << 16];
-        match encoding.bytes() {
-            1 => samples.iter().for_each(|&code| counts[usize::from(code)] += 1),
-            _ => samples
-                .as_chunks()
-                .0
-                .iter()
-                .for_each(|&code| counts[usize::from(u16::from_le_bytes(code))] += 1),
-        }
-        counts
-    };
-    let add = |mut sums: Vec<u64>, counts: Vec<u64>| {
-        sums.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
-        sums
-    };
-    let counts = samples.par_chunks(GRAIN).map(histogram).reduce_with(add).unwrap_or_default();
-    let (mut power, mut numbers) = (0.0, 0);
-    for (code, &count) in (0..=u16::MAX).zip(&counts).filter(|(_, count)| **count > 0) {
-        let parts = match encoding {
-            Encoding::Cf16 => vec![f16::from_bits(code).to_f32()],
-            _ => parts(code.to_le_bytes(), encoding).to_vec(),
-        };
-        for part in parts.into_iter().filter(|part| !part.is_nan()) {
-            power += count as f64 * f64::from(part).powi(2);
-            numbers += count;
-        }
-    }
-    (power / numbers as f64).sqrt() as f32
 }
 
 /// The Gaussian probability of lying above `x`, `x >= 0`, to about 1e-15.

@@ -1,12 +1,14 @@
 //! How one complex sample is stored.
 
+use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
 
 use crate::error::{Error, Result};
 
 /// Encoding of one complex voltage sample, or of a word of several times. Every bit pattern is legal and
 /// computed exactly.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Encoding {
     /// `ci8`: two bytes, int8 real then int8 imaginary.
     Ci8,

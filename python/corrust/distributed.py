@@ -959,8 +959,8 @@ class _Saying(logging.Handler):
         _say(record.getMessage())
 
 
-def _quantity(units: Mapping[str, float]) -> Callable[[str], float]:
-    """The parser of a positive number with one of the units behind it."""
+def _quantity(units: Mapping[str, float], zero: bool = False) -> Callable[[str], float]:
+    """The parser of a positive number, or perhaps zero, with one of the units behind it."""
 
     def quantity(text: str) -> float:
         for unit, worth in units.items():
@@ -971,16 +971,19 @@ def _quantity(units: Mapping[str, float]) -> Callable[[str], float]:
                 value = float(number) * worth
             except ValueError:
                 break
-            if value > 0 and math.isfinite(value):
+            if (value > 0 or zero and value == 0) and math.isfinite(value):
                 return value
         expected = ", ".join(unit for unit in units if unit)
-        raise argparse.ArgumentTypeError(f"{text!r}: expected a positive number, perhaps with {expected}")
+        least = "0 or a positive" if zero else "a positive"
+        raise argparse.ArgumentTypeError(f"{text!r}: expected {least} number, perhaps with {expected}")
 
     return quantity
 
 
 _SECONDS = _quantity({"s": 1, "": 1})
-_HERTZ = _quantity({"GHz": 1e9, "MHz": 1e6, "kHz": 1e3, "Hz": 1, "": 1})
+_UNITS = {"GHz": 1e9, "MHz": 1e6, "kHz": 1e3, "Hz": 1, "": 1}
+_HERTZ = _quantity(_UNITS)
+_FREQUENCY = _quantity(_UNITS, zero=True)
 _BYTES = _quantity({"TiB": 1 << 40, "GiB": 1 << 30, "MiB": 1 << 20, "KiB": 1 << 10, "": 1})
 
 
@@ -1019,7 +1022,7 @@ def _arguments() -> argparse.ArgumentParser:
     add("--inverted", action="store_true", help="the band runs downwards")
     add("--delays", metavar="D.json", help="file of delays of the inputs")
     add("--start", metavar="TIME", help="when the first sample was taken, UTC, for delays that count from a date")
-    add("--sky-frequency", type=_HERTZ, metavar="F", help="sky frequency that DC of the samples stands for")
+    add("--sky-frequency", type=_FREQUENCY, metavar="F", help="sky frequency that DC of the samples stands for")
     add("--gains", metavar="G.npy", help="file of gains, complex64 [N][C]")
     add("--level", nargs="?", type=float, const=0.0, metavar="SIGMA", help="measure gains that give this deviation")
     add("--output-encoding", metavar="E", help="channelised samples: ci8, ci4 or ci4-offset [default: ci8]")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import logging
 import os
@@ -100,6 +101,13 @@ def test_any_cut_gives_the_same_bits(
         assert told[0][0] == 0 and told[-1] == (done.times, done.times) and len(told) == tasks + 1
         assert told == sorted(told)
         assert [file.name for file in tmp_path.iterdir()] == ["v.npy"]
+
+
+def test_frequencies_may_be_zero_and_rates_not() -> None:
+    assert [many._FREQUENCY(text) for text in ("0", "0Hz", "0.0GHz", "1.5GHz")] == [0, 0, 0, 1.5e9]
+    for quantity, text in ((many._FREQUENCY, "-1Hz"), (many._FREQUENCY, "nan"), (many._HERTZ, "0Hz")):
+        with pytest.raises(argparse.ArgumentTypeError, match="positive number"):
+            quantity(text)
 
 
 @pytest.mark.parametrize("workers", WORKERS)

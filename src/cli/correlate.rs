@@ -17,7 +17,7 @@ use corrust::{
         npy::{Dtype, Writer},
         uvh5,
     },
-    quantise::{Quantiser, VanVleck},
+    quantise::{Quantised, Quantiser, VanVleck},
     run::{Dumps, Integration, Voltages},
 };
 
@@ -76,11 +76,11 @@ pub struct Args {
     /// bits behind each baseline (of the first channel), [dump][baseline]
     #[arg(long, value_name = "COUNTS.npy", value_parser = output())]
     counts: Option<PathBuf>,
-    /// Write correlation coefficients of the voltages that samples of b1 or b2 were, of Gaussian noise, -1 to 1, in
-    /// place of sums; of an input with itself 1
+    /// Write correlation coefficients of the samples that those of b1 or b2 were made of, of Gaussian noise, -1 to 1,
+    /// in place of sums; of an input with itself 1
     ///
-    /// STEP is the quantiser's, in standard deviations: of 2 bits what quantise --step was given; by default the
-    /// optimal one, as quantise has it. Of 1 bit it does not matter.
+    /// quantise writes beside its output which voltages its levels stand for. STEP counts before that: the step in
+    /// standard deviations of voltages that were no integers. Without either it is the optimal one.
     #[arg(long, value_name = "STEP", num_args = 0..=1, require_equals = true)]
     van_vleck: Option<Option<f64>>,
     #[command(flatten)]
@@ -193,6 +193,8 @@ pub struct Input {
     recorded: u64,
     /// Seconds from one time to the next.
     interval: Option<f64>,
+    /// How its samples were made of others, as its files say.
+    quantised: Vec<Quantised>,
     source: Source,
 }
 
@@ -227,7 +229,8 @@ impl Input {
         };
         let voltages = Voltages::over(recording, &engine);
         let raw = Raw { voltages, builder, level, sky, engine };
-        Ok(Self { shape, recorded, interval: sky.interval, source: Source::Raw(Box::new(raw)) })
+        let (interval, source) = (sky.interval, Source::Raw(Box::new(raw)));
+        Ok(Self { shape, recorded, interval, quantised: Vec::new(), source })
     }
 
     /// A recording of channels.
@@ -236,11 +239,13 @@ impl Input {
             shape: recording.shape(),
             recorded: recording.held(),
             interval: recording.interval(),
+            quantised: recording.quantised().to_vec(),
             source: Source::Channels(recording),
         }
     }
 
-    /// What makes coefficients of sums of samples that a quantiser of this step, or the optimal one, made.
+    /// What makes coefficients of sums of samples: of those that a quantiser of this step made, or the one that their
+    /// files name, or the optimal one.
     fn van_vleck(&self, step: Option<f64>) -> Result<VanVleck> {
         let encoding = self.shape.encoding;
         if !encoding.is_bits() {
@@ -249,11 +254,14 @@ impl Input {
             )));
         }
         let bits = encoding.planes() as u32;
-        let quantiser = match step {
-            Some(step) => Quantiser::new(bits, step)?,
-            None => Quantiser::optimal(bits)?,
-        };
-        Ok(quantiser.van_vleck())
+        match (step, &self.quantised[..]) {
+            (Some(step), _) => Ok(Quantiser::new(bits, step)?.van_vleck()),
+            (None, []) => Ok(Quantiser::optimal(bits)?.van_vleck()),
+            (None, [first, others @ ..]) => {
+                let other = others.iter().find(|other| !first.agrees(other));
+                other.map_or_else(|| first.van_vleck(), |other| Err(differ(first, other)))
+            }
+        }
     }
 
     /// What a time is, and several of them.
@@ -280,6 +288,21 @@ impl Input {
             ))
         })
     }
+}
+
+/// Says that files were quantised in different ways.
+fn differ(first: &Quantised, other: &Quantised) -> Error {
+    let told = |made: &Quantised| {
+        let Quantised { of, noise, transitions } = made;
+        let places: Vec<_> = transitions.iter().map(|[place, _]| digits(*place)).collect();
+        format!("{of} noise of {} at {}", digits(*noise), places.join(", "))
+    };
+    Error::invalid(format!(
+        "--van-vleck of files quantised from {} and from {}: expected the same of all, by quantise --noise, or \
+         --van-vleck=STEP",
+        told(first),
+        told(other)
+    ))
 }
 
 /// What a time of a correlation is.
@@ -387,7 +410,7 @@ pub fn correlate(
     names: Names<'_>,
 ) -> Result<()> {
     let (unit, output) = (input.unit(), names.output);
-    let Input { shape, recorded, interval, source } = input;
+    let Input { shape, recorded, interval, source, .. } = input;
     let integration = integrate.map_or(recorded, NonZeroU64::get);
     let dumps = recorded / integration;
     if dumps == 0 {

@@ -1,5 +1,6 @@
 //! The F-engine's options, which every command that takes raw voltages has.
 
+use crate::cli::units::Frequency;
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
@@ -18,7 +19,7 @@ use corrust::{
 };
 use num_complex::Complex;
 
-use super::{count, digits, given, run_files::input, units::Hertz, warn};
+use super::{count, digits, given, run_files::input, warn};
 
 /// Where more of an input's samples than this part of them are clipped, it is said.
 const MUCH_CLIPPED: f64 = 0.02;
@@ -51,7 +52,7 @@ pub struct Engine {
     start: Option<Timestamp>,
     /// Sky frequency that DC of the samples stands for, as 1.4GHz; delays turn it [default: 0]
     #[arg(long)]
-    sky_frequency: Option<Hertz>,
+    sky_frequency: Option<Frequency>,
     /// NumPy file of gains: complex64 [N][C]; by default 1
     #[arg(long, value_name = "G.npy", value_parser = input(), conflicts_with = "level")]
     gains: Option<PathBuf>,

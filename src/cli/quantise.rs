@@ -9,7 +9,7 @@ use corrust::{
         is_stream,
         npy::{Description, Dtype, Writer},
     },
-    quantise::{self, Quantiser, Requantiser},
+    quantise::{self, Places, Quantised, Quantiser, Requantiser},
     run::Pieces,
     samples::{Memory, Samples},
 };
@@ -37,8 +37,9 @@ const PIECE: usize = 1 << 20;
 ///
 /// The output is a NumPy file of ci4 samples, uint8 [T][C][N] (or [C][N][T], as the recording): value v
 /// of n bits, -2^(n-1) to 2^(n-1) - 1, stands for voltages from v to v + 1 steps, the outermost for all
-/// beyond. The kernels packed-complex, -3, -2 and -1 correlate them. OUT.npy.json beside it says what it
-/// holds, so that corrust need not be told.
+/// beyond. Half of the samples that are on a threshold, as 0 always is, are quantised up and half down, by a hash of
+/// their time, channel and input: always the same. The kernels packed-complex, -3, -2 and -1 correlate them.
+/// OUT.npy.json beside it says what it holds, so that corrust need not be told.
 ///
 /// With --planes it is a file of planes along time, a bit a time, which tensor cores multiply as bits: uint8
 /// [C][N][word][32] of 1 bit (b1), [C][N][2][word][32] of 2 bits (b2), words of 128 times. OUT.npy.json says
@@ -121,8 +122,10 @@ impl Args {
         drop(pieces);
         drop(bar);
         let Output { writer, values, .. } = output;
-        let describe =
-            |output: &PathBuf| Description::new(Encoding::Ci4, shape.layout, &axes).write(output);
+        let describe = |output: &PathBuf| {
+            let description = Description::new(Encoding::Ci4, shape.layout, &axes);
+            description.quantised(values.quantised()).write(output)
+        };
         all([writer.finish(), described.map_or(Ok(()), describe)])?;
         self.report(&values, times, start.elapsed().as_secs_f64());
         Ok(())
@@ -139,6 +142,7 @@ impl Args {
         let files = RunFiles::default().reads(&self.files.inputs);
         files.writes([&self.output, &description]).check(self.existing)?;
         let recording = self.files.open()?;
+        let copied = recording.quantised().first().cloned();
         let (shape, times) = (recording.shape(), recording.held());
         self.check_bits(&shape)?;
         if shape.encoding.is_bits() {
@@ -171,6 +175,7 @@ impl Args {
         drop(pieces);
         drop(bar);
         let (writer, description, lost) = file.finish();
+        let description = description.quantised(values.quantised().or(copied));
         all([writer.finish(), description.write(&self.output)])?;
         if lost > 0 {
             warn(format_args!(
@@ -275,20 +280,27 @@ impl<'a> Values<'a> {
     }
 
     /// Values of samples, once they have been learnt from.
-    fn make(&mut self, samples: &[u8], values: &mut [u8]) -> Result<()> {
+    fn make(&mut self, samples: &[u8], places: Places, values: &mut [u8]) -> Result<()> {
         let requantiser = self.requantiser.as_ref().expect("learnt");
-        self.numberless += requantiser.requantise(samples, values)?;
+        self.numberless += requantiser.requantise(samples, places, values)?;
         Ok(())
+    }
+
+    /// Which voltages the values stand for, where there are any and numbers can say it.
+    fn quantised(&self) -> Option<Quantised> {
+        let quantised = self.requantiser.as_ref().map(|made| made.quantised().clone());
+        quantised.filter(|quantised| quantised.check().is_ok())
     }
 
     /// Quantises samples from the time `first` on, which lie without gaps, to planes.
     fn write(&mut self, file: &mut PlaneFile, first: u64, samples: &Samples<'_>) -> Result<()> {
         let bytes = in_memory(samples);
         self.learn(bytes)?;
-        let Shape { encoding, layout, .. } = self.shape;
-        file.write(first, samples.extents().times, layout, |start, values| {
-            let size = encoding.bytes();
-            self.make(&bytes[start * size..(start + values.len()) * size], values)
+        let (shape, times) = (self.shape, samples.extents().times);
+        file.write(first, times, shape.layout, |start, values| {
+            let size = shape.encoding.bytes();
+            let places = Places { shape, first, times, start };
+            self.make(&bytes[start * size..(start + values.len()) * size], places, values)
         })
     }
 }
@@ -321,12 +333,14 @@ impl Output<'_> {
             Layout::Tcn => (times * channels * inputs, first * (channels * inputs) as u64, 0),
             Layout::Cnt => (times, first, self.times),
         };
+        let mut places = Places { shape: self.shape, first, times, start: 0 };
         for (index, samples) in bytes.chunks_exact(row * encoding.bytes()).enumerate() {
             let mut place = start + index as u64 * step;
             for samples in samples.chunks(PIECE * encoding.bytes()) {
                 let piece = &mut self.piece[..samples.len() / encoding.bytes()];
-                self.values.make(samples, piece)?;
+                self.values.make(samples, places, piece)?;
                 self.writer.write_at(place, piece)?;
+                places.start += piece.len();
                 place += piece.len() as u64;
             }
         }

@@ -20,7 +20,7 @@ use super::{
     progress::Progress,
     run_files::{Existing, RunFiles, ending, input, output},
     say, si,
-    units::{Hertz, Seconds},
+    units::{Frequency, Hertz, Seconds},
 };
 
 /// Write a recording of point sources with known delays
@@ -99,7 +99,7 @@ struct RawArgs {
     rate: Hertz,
     /// What frequency on the sky becomes DC [default: 0]
     #[arg(long, value_name = "FREQUENCY", requires = "raw")]
-    sky_frequency: Option<Hertz>,
+    sky_frequency: Option<Frequency>,
     /// Bits of a real or imaginary part, 2 or more; VDIF's encoding says its own [default: all of the encoding]
     #[arg(long, value_name = "BITS", requires = "raw")]
     bits: Option<u32>,
@@ -167,7 +167,7 @@ struct DiffusionArgs {
     brightness: Hertz,
     /// Photons a second of each detector besides [default: 0]
     #[arg(long, value_name = "RATE", requires = "diffusion")]
-    background: Option<Hertz>,
+    background: Option<Frequency>,
     /// Detectors, which share the photons at random
     #[arg(long, value_name = "D", default_value_t = 1, requires = "diffusion")]
     detectors: usize,
@@ -207,7 +207,7 @@ fn tone(text: &str) -> Result<Tone, String> {
     };
     let seconds = |text: &str| text.parse::<Seconds>().map(|seconds| seconds.0);
     Ok(Tone {
-        frequency: frequency.parse::<Hertz>()?.0,
+        frequency: frequency.parse::<Frequency>()?.0,
         power: power.parse().map_err(|_| format!("power {power:?}: expected a number"))?,
         pulses: match pulses {
             Some([period, length]) => Some([seconds(period)?, seconds(length)?]),

@@ -27,7 +27,10 @@ impl FromStr for Seconds {
     }
 }
 
-/// A frequency or rate in hertz: a number, perhaps with its unit.
+/// Units of frequencies and rates.
+const HERTZ: [(&str, f64); 5] = [("GHz", 1e9), ("MHz", 1e6), ("kHz", 1e3), ("Hz", 1.0), ("", 1.0)];
+
+/// A rate or bandwidth in hertz: a positive number, perhaps with its unit.
 #[derive(Clone, Copy, Debug)]
 pub struct Hertz(pub f64);
 
@@ -35,10 +38,24 @@ impl FromStr for Hertz {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let units = [("GHz", 1e9), ("MHz", 1e6), ("kHz", 1e3), ("Hz", 1.0), ("", 1.0)];
-        positive(text, &units)
+        positive(text, &HERTZ)
             .map(Self)
             .ok_or("expected a positive number of Hz, or with kHz, MHz or GHz, as in 800MHz")
+    }
+}
+
+/// A frequency, or a rate of what may be absent, in hertz: 0 or a positive number, perhaps with its unit.
+#[derive(Clone, Copy, Debug)]
+pub struct Frequency(pub f64);
+
+impl FromStr for Frequency {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        quantity(text, &HERTZ)
+            .filter(|hertz| *hertz >= 0.0)
+            .map(|hertz| Self(hertz.abs()))
+            .ok_or("expected 0 or a positive number of Hz, or with kHz, MHz or GHz, as in 800MHz")
     }
 }
 
@@ -58,8 +75,13 @@ impl FromStr for BytesPerSecond {
     }
 }
 
-/// A number with one of the units, the first that it ends in, times what the unit is worth.
+/// A positive [`quantity`].
 fn positive(text: &str, units: &[(&str, f64)]) -> Option<f64> {
+    quantity(text, units).filter(|value| *value > 0.0)
+}
+
+/// A finite number with one of the units, the first that it ends in, times what the unit is worth.
+fn quantity(text: &str, units: &[(&str, f64)]) -> Option<f64> {
     let (number, worth) =
         units.iter().find_map(|(unit, worth)| Some((text.strip_suffix(unit)?, worth)))?;
     let number = number.trim();
@@ -69,7 +91,7 @@ fn positive(text: &str, units: &[(&str, f64)]) -> Option<f64> {
         true => format!("{number}e{power}").parse().ok()?,
         false => number.parse::<f64>().ok()? * worth,
     };
-    (value.is_finite() && value > 0.0).then_some(value)
+    value.is_finite().then_some(value)
 }
 
 #[cfg(test)]
@@ -97,6 +119,14 @@ mod tests {
         }
         for text in ["", "Hz", "-1", "0", "inf", "1mHz", "1s"] {
             assert!(text.parse::<Hertz>().is_err(), "{text}");
+        }
+        let frequency = |text: &str| text.parse::<Frequency>().unwrap().0;
+        assert_eq!(
+            ["0", "0Hz", "0.0 GHz", "0e3", "1.4GHz"].map(frequency),
+            [0.0, 0.0, 0.0, 0.0, 1.4e9]
+        );
+        for text in ["", "Hz", "-1", "-0.1MHz", "inf", "nan", "0s", "1mHz"] {
+            assert!(text.parse::<Frequency>().is_err(), "{text}");
         }
     }
 }

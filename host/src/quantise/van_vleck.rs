@@ -1,29 +1,37 @@
 //! Correlation coefficients of voltages from sums of their levels.
 
+use std::f64::consts::{FRAC_PI_2, TAU};
+
 use ndarray::Array2;
 use num_complex::Complex;
 use rayon::prelude::*;
 
-use super::Quantiser;
+use super::{Quantised, Quantiser, requantise::most, upper_tail};
 use crate::{
     correlate::visibilities::{Dump, Visibilities},
     error::{Error, Result},
 };
 
-/// Intervals of the angle at whose ends the mean product is known.
+/// Intervals of the angle at whose ends a mean product is known.
 const INTERVALS: usize = 1024;
 
 /// What the mean product of the levels of two quantised noises says about the correlation coefficient of the
-/// noises: the correction named after Van Vleck ("The Spectrum of Clipped Noise"), for 1 to 4 bits.
+/// samples that were quantised: the correction named after Van Vleck ("The Spectrum of Clipped Noise"), for 1 to 4 bits.
 ///
-/// Noises of coefficient `rho = sin a`, Gaussian and of the standard deviation that the quantiser is for, have
-/// thresholds `t` and `u` both crossed with the density that Price's theorem integrates:
+/// Noises of coefficient `sin a`, Gaussian and of the standard deviation that the quantiser is for, have
+/// transitions `t` and `u`, where their mean levels change by `j_t` and `j_u`, both crossed with the density that
+/// Price's theorem integrates:
 ///
 /// ```text
-/// E(rho) = 2 / pi  sum over t, u  integral from 0 to a of exp(-(t^2 + u^2 - 2 t u sin a) / (2 cos^2 a)) da
+/// E(a) = 1 / 2 pi  sum over t, u  j_t j_u  integral from 0 to a of exp(-(t^2 + u^2 - 2 t u sin a) / (2 cos^2 a)) da
 /// ```
 ///
-/// Levels are odd numbers, 2 apart. Of 1 bit, `E = 2 / pi asin rho` and `rho = sin(pi / 2 E)`.
+/// Levels are odd numbers, 2 apart. Of 1 bit, `E = 2 / pi a` and `sin a = sin(pi / 2 E)`.
+///
+/// Integer samples are noise that was quantised before: their transitions lie between the integers, the coefficient of
+/// their voltages is `sin a`, and their own is the same sum over their own transitions, divided by their mean square.
+/// That is the one returned: what the samples themselves, correlated, would have given. It is less than `sin a` by
+/// the noise of their rounding, `1 / 12` in power, and by what their encoding clips.
 ///
 /// A visibility of T times has four such mean products, of real and imaginary parts that are circular noise:
 /// [`coefficient`](Self::coefficient) of `re V / 2 T` is the real part of the coefficient, that of `im V / 2 T` the
@@ -40,52 +48,54 @@ const INTERVALS: usize = 1024;
 /// ```
 #[derive(Clone, Debug)]
 pub struct VanVleck {
-    thresholds: Vec<f64>,
-    /// Mean products at the ends of the intervals of the angle from 0 to a right one.
-    products: Vec<f64>,
+    /// Mean products of levels.
+    levels: Curve,
+    /// Coefficients of integer samples; of real numbers they are sines.
+    samples: Option<Curve>,
 }
 
 impl Quantiser {
     /// What correlations of its levels say about those of voltages.
     pub fn van_vleck(&self) -> VanVleck {
-        let mut known = VanVleck { thresholds: self.thresholds(), products: vec![0.0] };
-        for interval in 0..INTERVALS {
-            let more = known.integral(angle(interval), angle(interval + 1));
-            known.products.push(known.products[interval] + more);
-        }
-        known
+        let transitions: Vec<_> = self.thresholds().into_iter().map(|t| (t, 2.0)).collect();
+        VanVleck { levels: Curve::new(&transitions, INTERVALS, 1.0), samples: None }
+    }
+}
+
+impl Quantised {
+    /// What correlations of the levels say about those of the samples that they were made of.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] as [`check`](Self::check).
+    pub fn van_vleck(&self) -> Result<VanVleck> {
+        self.check().map_err(Error::invalid)?;
+        let rounded = most(self.of).map(|most| Rounded::new(most, self.noise));
+        let deviation = rounded.as_ref().map_or(self.noise, |rounded| rounded.deviation);
+        let transitions =
+            self.transitions.iter().map(|[place, step]| (place / deviation, 2.0 * step));
+        let transitions: Vec<_> = transitions.collect();
+        let levels = Curve::new(&transitions, INTERVALS, 1.0);
+        Ok(VanVleck { levels, samples: rounded.map(|rounded| rounded.coefficients()) })
     }
 }
 
 impl VanVleck {
-    /// The mean product of levels of noises with a correlation coefficient, -1 to 1.
+    /// The mean product of levels of samples with a correlation coefficient, -1 to 1.
     pub fn mean_product(&self, coefficient: f64) -> f64 {
-        let target = coefficient.abs().min(1.0).asin();
-        let interval = ((target / angle(1)) as usize).min(INTERVALS - 1);
-        let product = self.products[interval] + self.integral(angle(interval), target);
-        product.copysign(coefficient)
+        let size = coefficient.abs().min(1.0);
+        let angle = self.samples.as_ref().map_or_else(|| size.asin(), |curve| curve.angle(size));
+        self.levels.at(angle).copysign(coefficient)
     }
 
-    /// The correlation coefficient, -1 to 1, of noises whose levels have a mean product; what no coefficient
+    /// The correlation coefficient, -1 to 1, of samples whose levels have a mean product; what no coefficient
     /// gives is taken for the nearest that one does.
     pub fn coefficient(&self, mean_product: f64) -> f64 {
-        let product = mean_product.abs().min(self.products[INTERVALS]);
-        let above = self.products.partition_point(|&known| known <= product);
-        let interval = above.saturating_sub(1).min(INTERVALS - 1);
-        let (start, end) = (angle(interval), angle(interval + 1));
-        // Newton's steps, of which the first leaves little: the density hardly changes over an interval.
-        let mut found = start;
-        for _ in 0..4 {
-            let missing = product - self.products[interval] - self.integral(start, found);
-            found = (found + missing / self.density(found)).clamp(start, end);
-            if missing.abs() < 1e-15 {
-                break;
-            }
-        }
-        found.sin().copysign(mean_product)
+        let angle = self.levels.angle(mean_product.abs());
+        let found = self.samples.as_ref().map_or_else(|| angle.sin(), |curve| curve.at(angle));
+        found.min(1.0).copysign(mean_product)
     }
 
-    /// The correlation coefficients of the voltages whose levels, of [`B1`](crate::Encoding::B1) or
+    /// The correlation coefficients of the samples whose levels, of [`B1`](crate::Encoding::B1) or
     /// [`B2`](crate::Encoding::B2), gave a dump, `[channel][baseline]`: 1 of an input with itself, and NaN where no
     /// time was valid.
     ///
@@ -116,27 +126,125 @@ impl VanVleck {
         });
         Ok(Visibilities::Float(coefficients))
     }
+}
 
-    /// By how much the mean product grows with the angle.
-    fn density(&self, angle: f64) -> f64 {
-        let (sine, cosine) = angle.sin_cos();
-        let term = |t: f64, u: f64| {
-            // The exponent of the formula, in terms that stay exact near a right angle.
-            (-(t - u).powi(2) / (2.0 * cosine * cosine) - t * u / (1.0 + sine)).exp()
-        };
-        let all = self.thresholds.iter();
-        let terms = all.flat_map(|&t| self.thresholds.iter().map(move |&u| term(t, u)));
-        std::f64::consts::FRAC_2_PI * terms.sum::<f64>()
+/// Gaussian noise that was rounded to integers from `-most - 1` to `most`.
+struct Rounded {
+    most: i32,
+    /// Standard deviation before it was rounded.
+    deviation: f64,
+}
+
+impl Rounded {
+    /// Noise that has a standard deviation of `noise` after it was rounded, or the most that integers can have.
+    fn new(most: i32, noise: f64) -> Self {
+        let (mut less, mut more) = (1e-2, 1e4 * f64::from(most));
+        for _ in 0..100 {
+            let deviation = (less * more).sqrt();
+            let square = Self { most, deviation }.mean_square();
+            *(if square < noise * noise { &mut less } else { &mut more }) = deviation;
+        }
+        Self { most, deviation: (less * more).sqrt() }
     }
 
-    /// The integral of the density over no more than an interval, by Simpson's rule.
-    fn integral(&self, from: f64, to: f64) -> f64 {
-        let middle = self.density((from + to) / 2.0);
-        (to - from) / 6.0 * (self.density(from) + 4.0 * middle + self.density(to))
+    /// Mean square of the integers.
+    fn mean_square(&self) -> f64 {
+        // v^2 is the sum of 2k - 1 over k from 1 to v; the last one has no counterpart above zero.
+        let beyond =
+            |k: i32| f64::from(2 * k - 1) * upper_tail((f64::from(k) - 0.5) / self.deviation);
+        2.0 * (1..=self.most).map(beyond).sum::<f64>() + beyond(self.most + 1)
+    }
+
+    /// Coefficients of the integers.
+    ///
+    /// They are those of the part of the levels that is odd; the rest is that of the integer without a counterpart,
+    /// which adds less than a quarter of how often it occurs to real parts.
+    fn coefficients(&self) -> Curve {
+        let most = f64::from(self.most);
+        let inner = (-self.most..self.most).map(|v| (f64::from(v) + 0.5, 1.0));
+        let all = [(-most - 0.5, 0.5)].into_iter().chain(inner).chain([(most + 0.5, 0.5)]);
+        let transitions: Vec<_> = all.map(|(t, jump)| (t / self.deviation, jump)).collect();
+        // Many transitions make smooth curves: a quarter of the intervals will do.
+        Curve::new(&transitions, INTERVALS / 4, self.mean_square())
     }
 }
 
-/// The angle at which an interval begins.
-fn angle(interval: usize) -> f64 {
-    std::f64::consts::FRAC_PI_2 * interval as f64 / INTERVALS as f64
+/// A mean product as a function of the angle, 0 to a right one: between the ends of intervals the polynomial of third
+/// degree that has its values and slopes there.
+#[derive(Clone, Debug)]
+struct Curve {
+    /// Values and slopes, of a whole interval, at the ends of intervals.
+    ends: Vec<[f64; 2]>,
+}
+
+impl Curve {
+    /// That of transitions, in standard deviations, ascending, with the jumps there, divided by `unit`.
+    fn new(transitions: &[(f64, f64)], intervals: usize, unit: f64) -> Self {
+        let width = FRAC_PI_2 / intervals as f64;
+        let density = |half: usize| density(transitions, half as f64 * width / 2.0) * width / unit;
+        let densities: Vec<f64> = (0..=2 * intervals).into_par_iter().map(density).collect();
+        let mut value = 0.0;
+        let mut ends = vec![[value, densities[0]]];
+        for three in densities.windows(3).step_by(2) {
+            // Simpson's rule.
+            value += (three[0] + 4.0 * three[1] + three[2]) / 6.0;
+            ends.push([value, three[2]]);
+        }
+        Self { ends }
+    }
+
+    /// Value and slope, of a whole interval, at a part of an interval.
+    fn within(&self, interval: usize, part: f64) -> [f64; 2] {
+        let ([a, c], [b, d]) = (self.ends[interval], self.ends[interval + 1]);
+        // a + c x + q x^2 + r x^3
+        let (q, r) = (3.0 * (b - a) - 2.0 * c - d, 2.0 * (a - b) + c + d);
+        [a + part * (c + part * (q + part * r)), c + part * (2.0 * q + part * 3.0 * r)]
+    }
+
+    /// The value at an angle.
+    fn at(&self, angle: f64) -> f64 {
+        let intervals = self.ends.len() - 1;
+        let place = angle / FRAC_PI_2 * intervals as f64;
+        let interval = (place as usize).min(intervals - 1);
+        self.within(interval, place - interval as f64)[0]
+    }
+
+    /// The angle at which it has a value, or comes nearest to it.
+    fn angle(&self, value: f64) -> f64 {
+        let intervals = self.ends.len() - 1;
+        let above = self.ends.partition_point(|[known, _]| *known <= value);
+        let interval = above.saturating_sub(1).min(intervals - 1);
+        let (start, end) = (self.ends[interval][0], self.ends[interval + 1][0]);
+        let part = (value - start) / (end - start);
+        let mut part = if part.is_nan() { 0.0 } else { part.clamp(0.0, 1.0) };
+        // Newton's steps, of which the first leaves little: a curve is nearly straight over an interval.
+        for _ in 0..4 {
+            let [found, slope] = self.within(interval, part);
+            let step = (value - found) / slope;
+            if step.is_finite() {
+                part = (part + step).clamp(0.0, 1.0);
+            }
+        }
+        (interval as f64 + part) * FRAC_PI_2 / intervals as f64
+    }
+}
+
+/// By how much the mean product of transitions and jumps grows with the angle.
+fn density(transitions: &[(f64, f64)], angle: f64) -> f64 {
+    /// Standard deviations beyond which the density counts for nothing: 1e-14.
+    const FAR: f64 = 8.0;
+    let (sine, cosine) = angle.sin_cos();
+    let sum_of = |&(t, jump): &(f64, f64)| {
+        // Those that are crossed with this one lie around `t sin a`.
+        let least = transitions.partition_point(|&(u, _)| u < t * sine - FAR * cosine);
+        let near = transitions[least..].iter();
+        let near = near.take_while(|&&(u, _)| u <= t * sine + FAR * cosine);
+        let term = |&(u, other): &(f64, f64)| {
+            // The exponent of the formula, in terms that stay exact near a right angle.
+            other * (-(t - u).powi(2) / (2.0 * cosine * cosine) - t * u / (1.0 + sine)).exp()
+        };
+        jump * near.map(term).sum::<f64>()
+    };
+    let all = transitions.iter().filter(|(t, _)| t.abs() < FAR);
+    all.map(sum_of).sum::<f64>() / TAU
 }

@@ -4,6 +4,12 @@
 //! samples of channels; [`open_raw`] does so for raw voltages. [`npy::Writer`] and [`PartialFile`] write results that appear under their final name
 //! only when complete.
 
+use corrust_host::{
+    Encoding, Error, Layout, Result, Samples,
+    device::{Gpu, HostBytes},
+    quantise::Quantised,
+    samples::{CountShape, Extents, Missing, RawLayout, Shape, missing_within},
+};
 use std::{
     ops::Range,
     path::{Path, PathBuf},
@@ -11,11 +17,6 @@ use std::{
 };
 
 use crate::array::{TOLERANCE, file::Channels};
-use corrust_host::{
-    Encoding, Error, Layout, Result, Samples,
-    device::{Gpu, HostBytes},
-    samples::{CountShape, Extents, Missing, RawLayout, Shape, missing_within},
-};
 use input::Input;
 
 pub(crate) mod ahead;
@@ -74,6 +75,11 @@ pub trait Recording<S = Shape>: Send {
     /// Frequencies of the channels, where the file says so.
     fn frequencies(&self) -> Option<Channels> {
         None
+    }
+
+    /// How samples of few bits were made of others, where the files say so: as each of them says.
+    fn quantised(&self) -> &[Quantised] {
+        &[]
     }
 
     /// What else the headers say, for people to read: names and values, the format first.

@@ -7,17 +7,18 @@
 //! - [`Voltages`] and [`RawVoltages`] are [`Recording`]s kept in one or more such files.
 //! - [`Writer`] writes an array that appears under its final name when it is complete.
 
+use corrust_host::{
+    Encoding, Error, Layout, Result, device,
+    partial::PartialFile,
+    quantise::Quantised,
+    samples::{Missing, RawEncoding, RawLayout, RawShape, Shape},
+};
 use std::{
     fmt,
     ops::Range,
     path::{Path, PathBuf},
 };
 
-use corrust_host::{
-    Encoding, Error, Layout, Result, device,
-    partial::PartialFile,
-    samples::{Missing, RawEncoding, RawLayout, RawShape, Shape},
-};
 use serde::{Deserialize, Serialize};
 
 use super::{Block, Options, Recording, input::Input};
@@ -512,6 +513,8 @@ pub struct Arrays<S> {
     missing: Vec<Missing>,
     /// Those of them that all inputs miss.
     gaps: Vec<Range<u64>>,
+    /// How values of few bits were made, of each file that says so.
+    quantised: Vec<Quantised>,
     /// Seconds from one time to the next, where the caller says it.
     interval: Option<f64>,
 }
@@ -535,6 +538,7 @@ impl<S> Arrays<S> {
             absent: 0,
             missing: Vec::new(),
             gaps: Vec::new(),
+            quantised: Vec::new(),
             interval: rate.map(f64::recip),
         }
     }
@@ -555,11 +559,17 @@ impl Arrays<Shape> {
         let mut files = Vec::with_capacity(paths.len());
         let mut times = 0_u64;
         let mut first: Option<Shape> = None;
-        let (mut absent, mut missing) = (0, Vec::new());
+        let (mut absent, mut missing, mut quantised) = (0, Vec::new(), Vec::new());
         for (input, path) in inputs.into_iter().zip(&paths) {
             let reader = Reader::of(input)?;
             let description = Description::beside(&reader);
             let (shape, length) = voltage_shape(&reader, description.as_ref(), options)?;
+            let made = description.as_ref().and_then(|description| description.quantised.clone());
+            if let Some(made) = made {
+                let at = |reason| Error::file(Description::path(path), reason);
+                made.check().map_err(at)?;
+                quantised.push(made);
+            }
             let expected = *first.get_or_insert(shape);
             if shape.encoding != expected.encoding {
                 return Err(Error::file(
@@ -615,7 +625,8 @@ impl Arrays<Shape> {
         let shape = first.ok_or_else(|| Error::invalid("no input file: expected at least 1"))?;
         files.reverse();
         let gaps = lost(&missing, &shape);
-        Ok(Self { absent, missing, gaps, ..Self::over(shape, rows(&shape), files, options.rate) })
+        let over = Self::over(shape, rows(&shape), files, options.rate);
+        Ok(Self { absent, missing, gaps, quantised, ..over })
     }
 
     /// An array whose slowest axis is time, and whose other axes are the channels and inputs of `shape`,
@@ -714,6 +725,9 @@ pub struct Description {
     /// Words of bits that are missing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     missing: Vec<MissingWords>,
+    /// How values of few bits were made, where `corrust quantise` made them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    quantised: Option<Quantised>,
 }
 
 /// Words of bits that are missing, each range from a first number to one past the last.
@@ -732,7 +746,13 @@ impl Description {
     /// The description of an array of shape `shape`.
     pub fn new(encoding: Encoding, layout: Layout, shape: &[usize]) -> Self {
         let (encoding, layout) = (encoding.name().to_owned(), layout.name().to_owned());
-        Self { encoding, layout, shape: shape.to_vec(), times: None, missing: Vec::new() }
+        let shape = shape.to_vec();
+        Self { encoding, layout, shape, times: None, missing: Vec::new(), quantised: None }
+    }
+
+    /// The same, of values that were made so.
+    pub fn quantised(self, quantised: Option<Quantised>) -> Self {
+        Self { quantised, ..self }
     }
 
     /// That of words of bits: of planes of `shape`, which hold `times` times, and of which words are missing.
@@ -1019,6 +1039,10 @@ impl<S: Copy + Send> Recording<S> for Arrays<S> {
 
     fn interval(&self) -> Option<f64> {
         self.interval
+    }
+
+    fn quantised(&self) -> &[Quantised] {
+        &self.quantised
     }
 
     fn facts(&self) -> Vec<(&'static str, String)> {
