@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Backend, Beams, BeamsMut, Kernel, Shape, Weight, gpu::GpuBackend};
+use super::{Backend, Beams, BeamsMut, Kernel, Shape, gpu::GpuBackend, weight_bytes};
 use crate::{Layout, Result, device::Gpu, samples::Samples, split::Parts};
 
 /// A beamformer of which each channel is on one of the GPUs.
@@ -28,8 +28,9 @@ impl Split {
 }
 
 impl Backend for Split {
-    fn set_weights(&mut self, weights: &[Weight]) -> Result<()> {
-        let channel = self.shape.weights() / self.shape.channels;
+    fn set_weights(&mut self, weights: &[u8]) -> Result<()> {
+        let weight = weight_bytes(self.shape.encoding);
+        let channel = self.shape.weights() / self.shape.channels * weight;
         let all = self.parts.ranges().map(|range| range.start * channel..range.end * channel);
         let all: Vec<_> = all.map(|range| &weights[range]).collect();
         self.parts.each(all, |part, weights| part.backend.set_weights(weights))
@@ -66,7 +67,8 @@ impl Backend for Split {
     /// Through the host, wherever the room is.
     fn beamform_device(&mut self, voltages: &Samples<'_>, room: &BeamsMut<'_>) -> Result<()> {
         let (gpus, times) = (self.parts.gpus(), voltages.extents().times);
-        let samples = room.samples.owner(gpus, "samples", self.shape.shifts() * times)?.clone();
+        let bytes = self.shape.shifts() * times * self.shape.output.bytes();
+        let samples = room.samples.owner(gpus, "samples", bytes)?.clone();
         let counts = match &room.clipped {
             Some(counts) => Some((counts, counts.owner(gpus, "counts", self.shape.shifts())?)),
             None => None,
