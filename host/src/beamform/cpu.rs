@@ -271,8 +271,8 @@ impl Backend for Cpu {
                 weights.as_chunks().0.iter().map(encode::half_pair).collect();
             let zero = FloatColumn([[0.0; LANES]; 2]);
             self.float_columns = self.columns(&weights, zero, |column, lane, weight| {
-                for part in 0..2 {
-                    column.0[part][lane] = weight[part];
+                for (lanes, part) in column.0.iter_mut().zip(weight) {
+                    lanes[lane] = *part;
                 }
             });
         } else {
