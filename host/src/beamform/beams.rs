@@ -138,7 +138,8 @@ impl Room<'_> {
 /// Room on a GPU for the beams of a block of voltages.
 #[derive(Debug)]
 pub struct BeamsMut<'a> {
-    /// For the bytes of the samples `[B][F][P][T]`, aligned to 4 bytes or those of a sample; what is enqueued goes in the order of its stream.
+    /// For the bytes of the samples `[B][F][P][T]`, aligned to 4 bytes or those of a sample; what is enqueued
+    /// goes in the order of its stream.
     pub samples: DeviceSliceMut<'a>,
     /// Counts `[F][P][B]` that those of clipped samples are added to, if they are wanted.
     pub clipped: Option<DeviceSliceMut<'a, u64>>,

@@ -256,7 +256,8 @@ impl Beamformer {
     }
 
     /// Replaces the weights `A`, `[F][P][B][D]`: (real, imaginary) pairs of int8, or bytes of two
-    /// nibbles, real in the high one, in a plan of `ci4` weights, or pairs of halves of `cf16` ones. The elements may have any type
+    /// nibbles, real in the high one, in a plan of `ci4` weights, or pairs of halves of `cf16` ones. The elements
+    /// may have any type
     /// whose bytes are these. Every value is legal, -128 too.
     ///
     /// # Errors
