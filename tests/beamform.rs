@@ -11,11 +11,12 @@ mod oracle;
 
 use corrust::{
     Beamformer, Device, Devices, Encoding, Error, Layout,
-    beamform::{self, BeamsMut, Kernel, MAX_DISHES, Rounding},
+    beamform::{self, BeamsMut, Kernel, MAX_DISHES, MAX_DISHES_CI8, Rounding},
+    channelise::SpectrumEncoding,
     device::{Buffer, Stream},
     samples::{Extents, Missing, Samples, Strides},
 };
-use oracle::{Answer, Case};
+use oracle::{Answer, Case, Output, Wide};
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
 /// A backend, and the sizes at which to test it.
@@ -87,6 +88,16 @@ impl Backend {
 
     const fn cpu(name: &'static str, kernel: Kernel) -> Self {
         Self { name, kernel, ..CPU }
+    }
+
+    /// Whether the backend's kernel takes such voltages.
+    fn takes(&self, voltages: Encoding) -> bool {
+        match self.kernel {
+            // Its weights are of four bits.
+            Kernel::MmaS4 => false,
+            Kernel::Wgmma => voltages == Encoding::Ci4,
+            _ => true,
+        }
     }
 
     /// Where it computes.
@@ -449,6 +460,297 @@ fn four_bit_weights(backend: Backend) {
     }
 }
 
+/// Beams of `ci8` and `ci4` voltages in every encoding, at sizes around the edges of the tiles of either, bit for
+/// bit; and the incoherent beam.
+fn wide(backend: Backend) {
+    let shapes = [
+        (1, 1, 1, 1, 1),
+        (31, 15, 1, 2, 63),
+        (32, 16, 2, 1, 64),
+        (33, 17, 2, 2, 65),
+        (255, 64, 1, 1, 15),
+        (256, 65, 1, 1, 66),
+        (257, 97, 1, 1, 5),
+        (600, 3, 2, 1, 130),
+    ];
+    for (index, &shape) in shapes.iter().enumerate() {
+        for voltages in [Encoding::Ci8, Encoding::Ci4] {
+            if !backend.takes(voltages) {
+                continue;
+            }
+            let case = wide_case(shape, voltages, index as u64);
+            for (rounding, output) in [
+                (Rounding::Nearest, Output::Ci8),
+                (Rounding::Floor, Output::Ci8),
+                (Rounding::Floor, Output::Ci4),
+                (Rounding::Nearest, Output::Ci4),
+                (Rounding::Nearest, Output::Cf16),
+                (Rounding::Floor, Output::Cf32),
+            ] {
+                judge_wide(backend, &case, voltages, rounding, output);
+            }
+        }
+    }
+}
+
+/// Every `ci8` byte times every byte of a weight, to the last bit, and the largest sums there are.
+fn wide_bytes(backend: Backend) {
+    if !backend.takes(Encoding::Ci8) {
+        return;
+    }
+    let mut case = wide_case((2, 256, 1, 1, 256), Encoding::Ci8, 9);
+    let byte = |value: usize| f64::from(value as u8 as i8);
+    for index in 0..256 {
+        let pair = (byte(index), byte(index * 37 + 11));
+        case.weights[2 * index..][..2].fill(pair);
+        // The second dish takes away what the first gives, but for some.
+        case.voltages[2 * index] = pair;
+        let less = |part: f64| (-part - 1.0).clamp(-128.0, 127.0);
+        case.voltages[2 * index + 1] = (less(pair.0), less(pair.1));
+    }
+    case.shifts.iter_mut().enumerate().for_each(|(beam, shift)| *shift = beam as u32 % 3);
+    judge_wide(backend, &case, Encoding::Ci8, Rounding::Nearest, Output::Ci8);
+    judge_wide(backend, &case, Encoding::Ci8, Rounding::Floor, Output::Cf32);
+
+    let dishes = MAX_DISHES_CI8.min(backend.most_dishes / 8);
+    let mut case = wide_case((dishes, 4, 1, 1, 2), Encoding::Ci8, 10);
+    for (beam, weights) in case.weights.chunks_exact_mut(dishes).enumerate() {
+        weights.fill([(-128.0, -128.0), (-128.0, 127.0), (127.0, -128.0), (-128.0, -128.0)][beam]);
+        case.shifts[beam] = [31, 30, 25, 23][beam];
+    }
+    for (time, voltages) in case.voltages.chunks_exact_mut(dishes).enumerate() {
+        voltages.fill([(-128.0, -128.0), (127.0, -128.0)][time]);
+    }
+    for output in [Output::Ci8, Output::Cf16, Output::Cf32] {
+        judge_wide(backend, &case, Encoding::Ci8, Rounding::Nearest, output);
+    }
+}
+
+/// Beams of halves are as near to exact sums as is said, and the same every time and however the stream is cut.
+fn halves(backend: Backend) {
+    if !backend.takes(Encoding::Cf16) {
+        return;
+    }
+    for (index, shape) in [
+        (1, 1, 1, 1, 1),
+        (15, 15, 2, 1, 63),
+        (127, 16, 1, 2, 65),
+        (129, 65, 1, 1, 70),
+        (300, 97, 2, 1, 5),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let case = wide_case(shape, Encoding::Cf16, index as u64);
+        let (dishes, beams, channels, polarisations, times) = shape;
+        for (rounding, output) in [
+            (Rounding::Nearest, Output::Cf32),
+            (Rounding::Nearest, Output::Cf16),
+            (Rounding::Nearest, Output::Ci8),
+            (Rounding::Floor, Output::Ci4),
+        ] {
+            let what = format!("{}, {shape:?}, {output:?}", backend.name);
+            let mut plan = wide_plan(backend, &case, Encoding::Cf16, rounding, output);
+            let bytes = wide_bytes_of(&case.voltages, Encoding::Cf16);
+            let found = plan.beamform(&bytes).unwrap();
+            assert_eq!(plan.beamform(&bytes).unwrap(), found, "{what}");
+            let most = match output {
+                Output::Ci4 => 7.0,
+                Output::Ci8 => 127.0,
+                _ => 65504.0,
+            };
+            for b in 0..beams {
+                for (f, p) in (0..channels).flat_map(|f| (0..polarisations).map(move |p| (f, p))) {
+                    for t in 0..times {
+                        let (sum, size) = case.sum(b, f, p, t);
+                        let scale = 2f64.powi(-(case.shift(b, f, p) as i32));
+                        let sample = found.get(b, f, p, t);
+                        for (part, found) in [sample.re, sample.im].into_iter().enumerate() {
+                            let exact = sum[part] * scale;
+                            let bound = (dishes + 32) as f64 * 2f64.powi(-23) * size[part] * scale;
+                            // What the encoding rounds away.
+                            let (low, high) = match output {
+                                Output::Cf32 => (0.0, 0.0),
+                                Output::Cf16 => {
+                                    (exact.abs() * 5e-4 + 1e-7, exact.abs() * 5e-4 + 1e-7)
+                                }
+                                _ if rounding == Rounding::Floor => (1.0, 0.0),
+                                _ => (0.5, 0.5),
+                            };
+                            let (low, high) = (exact - bound - low, exact + bound + high);
+                            let (low, high) = (low.clamp(-most, most), high.clamp(-most, most));
+                            let found = f64::from(found);
+                            assert!(
+                                (low..=high).contains(&found),
+                                "{what}: {found} of {exact}, {low} to {high}"
+                            );
+                        }
+                    }
+                }
+            }
+            let step = channels * polarisations * dishes * 4;
+            let mut parts = Vec::new();
+            for cut in bytes.chunks(step * 7) {
+                parts.push(plan.beamform(cut).unwrap());
+            }
+            for (time, sample) in found.samples.lanes(ndarray::Axis(3)).into_iter().enumerate() {
+                let lane = |beams: &beamform::Beams| {
+                    let lanes = beams.samples.lanes(ndarray::Axis(3));
+                    lanes.into_iter().nth(time).expect("as many rows").to_vec()
+                };
+                let joined: Vec<u8> = parts.iter().flat_map(lane).collect();
+                assert_eq!(sample.to_vec(), joined, "{what}");
+            }
+        }
+    }
+}
+
+/// Random voltages and weights of an encoding, and shifts that bring most of the sums to some tens.
+fn wide_case(shape: (usize, usize, usize, usize, usize), voltages: Encoding, seed: u64) -> Wide {
+    let (dishes, beams, channels, polarisations, times) = shape;
+    let mut rng = StdRng::seed_from_u64(100 + seed);
+    let mut number = |encoding: Encoding| match encoding {
+        Encoding::Ci4 => f64::from(rng.random_range(-8..8)),
+        Encoding::Ci8 => f64::from(rng.random::<i8>()),
+        // Halves below 64, subnormal ones too, of which every bit is used.
+        _ => {
+            f64::from(half::f16::from_bits(rng.random::<u16>() % 0x5400)) * 0.5
+                - f64::from(half::f16::from_bits(rng.random::<u16>() % 0x5000))
+        }
+    };
+    let half = voltages == Encoding::Cf16;
+    let rounded = |value: f64| if half { f64::from(half::f16::from_f64(value)) } else { value };
+    let mut pairs = |count: usize, encoding| -> Vec<(f64, f64)> {
+        (0..count).map(|_| (rounded(number(encoding)), rounded(number(encoding)))).collect()
+    };
+    let streams = channels * polarisations;
+    let case = Wide {
+        dishes,
+        beams,
+        channels,
+        polarisations,
+        times,
+        voltages: pairs(times * streams * dishes, voltages),
+        weights: pairs(streams * beams * dishes, if half { Encoding::Cf16 } else { Encoding::Ci8 }),
+        shifts: Vec::new(),
+    };
+    let size = match voltages {
+        Encoding::Ci4 => 480.0,
+        Encoding::Ci8 => 7700.0,
+        _ => 100.0,
+    };
+    let typical = (size * (dishes as f64).sqrt() / 60.0).log2().max(1.0) as u32;
+    let shifts = (0..streams * beams).map(|beam| typical + beam as u32 % 6 - 1).collect();
+    Wide { shifts, ..case }
+}
+
+/// The bytes of numbers.
+fn wide_bytes_of(numbers: &[(f64, f64)], encoding: Encoding) -> Vec<u8> {
+    let pair = |&(re, im): &(f64, f64)| match encoding {
+        Encoding::Ci4 => {
+            vec![(re as i8) << 4 | im as i8 & 15].into_iter().map(|b| b as u8).collect()
+        }
+        Encoding::Ci8 => vec![re as i8 as u8, im as i8 as u8],
+        _ => {
+            [re, im].into_iter().flat_map(|part| half::f16::from_f64(part).to_le_bytes()).collect()
+        }
+    };
+    numbers.iter().flat_map(pair).collect()
+}
+
+fn wide_plan(
+    backend: Backend,
+    case: &Wide,
+    voltages: Encoding,
+    rounding: Rounding,
+    output: Output,
+) -> Beamformer {
+    let weights = if voltages == Encoding::Cf16 { Encoding::Cf16 } else { Encoding::Ci8 };
+    let output: SpectrumEncoding = match output {
+        Output::Ci4 => Encoding::Ci4.into(),
+        Output::Ci8 => Encoding::Ci8.into(),
+        Output::Cf16 => Encoding::Cf16.into(),
+        Output::Cf32 => SpectrumEncoding::Cf32,
+    };
+    let plan = Beamformer::builder(case.dishes, case.beams)
+        .channels(case.channels)
+        .polarisations(case.polarisations)
+        .encoding(voltages)
+        .output(output)
+        .rounding(rounding)
+        .incoherent(voltages != Encoding::Cf16)
+        .device(backend.devices())
+        .kernel(if voltages == Encoding::Cf16 && backend.device == "cpu" {
+            Kernel::Auto
+        } else {
+            backend.kernel
+        });
+    let mut plan = plan.build().unwrap();
+    plan.set_weights(&wide_bytes_of(&case.weights, weights)).unwrap();
+    plan.set_shifts(&case.shifts).unwrap();
+    plan
+}
+
+fn judge_wide(
+    backend: Backend,
+    case: &Wide,
+    voltages: Encoding,
+    rounding: Rounding,
+    output: Output,
+) {
+    let Wide { dishes, beams, channels, polarisations, times, .. } = *case;
+    let what = format!(
+        "{}, {voltages} to {output:?}, {rounding}: D = {dishes}, B = {beams}, F = {channels}, P = {polarisations}, T = {times}",
+        backend.name
+    );
+    let mut plan = wide_plan(backend, case, voltages, rounding, output);
+    let bytes = wide_bytes_of(&case.voltages, voltages);
+    let found = plan.beamform(&bytes).unwrap();
+    let (samples, clipped) = case.integers(judged_by(rounding), output);
+    assert_eq!(found.times(), times, "{what}");
+    let place = found.samples.iter().zip(&samples).position(|(found, expected)| found != expected);
+    assert_eq!(place, None, "{what}: byte of the samples");
+    assert_eq!(found.samples.len(), samples.len(), "{what}");
+    assert!(found.clipped.iter().eq(&clipped), "{what}: {:?}, {clipped:?}", found.clipped);
+    let square = |&(re, im): &(f64, f64)| (re * re + im * im) as u32;
+    let rows = case.voltages.chunks_exact(dishes);
+    let powers: Vec<u32> = rows.map(|row| row.iter().map(square).sum()).collect();
+    let streams = channels * polarisations;
+    for (index, &power) in found.incoherent.as_ref().expect("asked for").iter().enumerate() {
+        assert_eq!(power, powers[index % times * streams + index / times], "{what}: incoherent");
+    }
+    // Beams that stay in the device's memory.
+    let Some(gpu) =
+        backend.devices().open().unwrap().pop().filter(|_| !backend.device.contains(','))
+    else {
+        return;
+    };
+    let mut room = Buffer::new(&gpu, samples.len()).unwrap();
+    plan.beamform_device(&bytes, room.slice_mut::<u8>()).unwrap();
+    let mut left = vec![0; samples.len()];
+    room.download(Stream::default(), &mut left).unwrap();
+    assert!(left == samples, "{what}: on the device");
+}
+
+/// The transposes of the note give the same beams, where there are at most 512 dishes.
+#[test]
+fn shuffles_give_the_same_beams() {
+    for (name, device) in [("sim_mma_shuffle", "sim"), ("cuda_mma_shuffle", "cuda")] {
+        let backend = Backend { name, device, kernel: Kernel::MmaShuffle, ..GPU };
+        if !backend.is_there() {
+            continue;
+        }
+        for shape in
+            [(1, 1, 1, 1, 1), (511, 96, 1, 1, 129), (512, 97, 2, 1, 63), (65, 15, 1, 3, 64)]
+        {
+            backend.judge(&random(shape));
+        }
+        let too_many = Beamformer::builder(513, 1).device(backend.devices());
+        let error = too_many.kernel(Kernel::MmaShuffle).build().err().expect("refused");
+        assert!(error.to_string().contains("expected at most 512 dishes"), "{error}");
+    }
+}
+
 /// Stamps the suite for a backend.
 macro_rules! conformance {
     (cpu $name:ident, $kernel:ident) => {
@@ -464,7 +766,8 @@ macro_rules! conformance {
             const BACKEND: Backend = Backend::$backend(stringify!($name), Kernel::$kernel);
 
             conformance!(
-                @tests sizes weights_in_shared_memory cancelling shifts saturating most_dishes cuts views four_bit_weights $($test)?
+                @tests sizes weights_in_shared_memory cancelling shifts saturating most_dishes cuts views four_bit_weights wide
+                wide_bytes halves $($test)?
             );
         }
     };
@@ -506,6 +809,23 @@ fn errors_name_found_and_expected() {
     assert!(message(cpu(MAX_DISHES + 1, 1).build()).contains("expected at most 524287"));
     assert!(message(cpu(1, usize::MAX).build()).contains("cannot be addressed"));
     assert!(message(cpu(1, 1).weights(Encoding::Cf16).build()).contains("expected ci8 or ci4"));
+    let wide = |encoding| cpu(3, 2).encoding(encoding);
+    assert!(message(wide(Encoding::B1).build()).contains("expected ci4, ci8 or cf16"));
+    let many = cpu(MAX_DISHES_CI8 + 1, 1).encoding(Encoding::Ci8);
+    assert!(message(many.build()).contains("expected at most 32767 of ci8 voltages"));
+    let halves = wide(Encoding::Cf16);
+    assert_eq!(
+        message(halves.clone().weights(Encoding::Ci8).build()),
+        "ci8 weights: expected cf16, as the voltages are"
+    );
+    assert!(message(halves.clone().incoherent(true).build()).contains("expected ci4 or ci8"));
+    assert!(message(halves.kernel(Kernel::CpuAvx2).build()).contains("expected kernel auto"));
+    let offset = cpu(1, 1).output(Encoding::Ci4Offset).build();
+    assert!(message(offset).contains("expected ci4, ci8, cf16 or cf32"));
+    for kernel in [Kernel::Wgmma, Kernel::MmaS4, Kernel::MmaShuffle] {
+        let plan = Beamformer::builder(1, 1).device(Device::Sim).encoding(Encoding::Ci8);
+        assert!(message(plan.kernel(kernel).build()).contains("of ci8"), "{kernel}");
+    }
     assert!(message(cpu(1, 1).kernel(Kernel::Mma).build()).contains("does not run on a CPU"));
     let simulator = Beamformer::builder(1, 1).device(Device::Sim).kernel(Kernel::MmaS4);
     assert_eq!(

@@ -88,6 +88,90 @@ fn beams_are_what_plain_loops_give() {
     }
 }
 
+/// Voltages of 8 bits, told by the type of the file, to beams of every encoding; their powers; and what is refused.
+#[test]
+fn voltages_of_eight_bits_make_beams_of_every_encoding() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let (dishes, beams, channels, times) = (21, 3, 2, 70);
+    write(folder, &random((dishes, beams, channels, 1, times), 11));
+    let mut rng = StdRng::seed_from_u64(8);
+    let bytes: Vec<i8> = (0..times * channels * dishes * 2).map(|_| rng.random()).collect();
+    // Without an axis of polarisations.
+    let voltages = Array4::from_shape_vec((times, channels, dishes, 2), bytes.clone()).unwrap();
+    ndarray_npy::write_npy(folder.join("e.npy"), &voltages).unwrap();
+    let weights: Array5<i8> = ndarray_npy::read_npy(folder.join("a.npy")).unwrap();
+    let shifts: Array3<i32> = ndarray_npy::read_npy(folder.join("s.npy")).unwrap();
+    let pairs = |parts: &[i8]| -> Vec<(f64, f64)> {
+        parts.chunks_exact(2).map(|pair| (pair[0].into(), pair[1].into())).collect()
+    };
+    let case = oracle::Wide {
+        dishes,
+        beams,
+        channels,
+        polarisations: 1,
+        times,
+        voltages: pairs(&bytes),
+        weights: pairs(weights.as_slice().unwrap()),
+        shifts: shifts.iter().map(|&shift| shift as u32).collect(),
+    };
+    let command = "beamform e.npy --weights a.npy --shifts s.npy --device cpu";
+    for (name, output) in [
+        ("ci4", oracle::Output::Ci4),
+        ("ci8", oracle::Output::Ci8),
+        ("cf16", oracle::Output::Cf16),
+        ("cf32", oracle::Output::Cf32),
+    ] {
+        done(folder, &format!("{command} -o j.npy --clipped c.npy --output-encoding {name}"));
+        let (expected, clipped) = case.integers(Rounding::Nearest, output);
+        let file = fs::read(folder.join("j.npy")).unwrap();
+        let start = file.len() - expected.len();
+        assert!(file[start..] == expected, "{name}");
+        let header = String::from_utf8_lossy(&file[..start]).into_owned();
+        let (descriptor, axes) = match name {
+            "ci4" => ("'|u1'", "(3, 2, 1, 70,)"),
+            "ci8" => ("'|i1'", "(3, 2, 1, 70, 2,)"),
+            "cf16" => ("'<f2'", "(3, 2, 1, 70, 2,)"),
+            _ => ("'<f4'", "(3, 2, 1, 70, 2,)"),
+        };
+        assert!(header.contains(descriptor) && header.contains(axes), "{header}");
+        let found: Array3<u64> = ndarray_npy::read_npy(folder.join("c.npy")).unwrap();
+        assert!(found.iter().eq(&clipped), "{name}");
+        fs::remove_file(folder.join("j.npy")).unwrap();
+    }
+    let array =
+        r#"{"frequencies": [6e8, 5e8], "start": "2025-05-04T10:00:00Z", "sample_time": 1e-6}"#;
+    fs::write(folder.join("array.json"), array).unwrap();
+    done(
+        folder,
+        &format!(
+            "{command} -o j.fil --array array.json --beam 1 --integrate 70 --output-encoding ci8"
+        ),
+    );
+    let file = fs::read(folder.join("j.fil")).unwrap();
+    let (samples, _) = case.integers(Rounding::Nearest, oracle::Output::Ci8);
+    let power = |channel: usize| -> f32 {
+        let row = &samples[(channels + channel) * times * 2..][..times * 2];
+        row.iter().map(|&part| f32::from(part as i8) * f32::from(part as i8)).sum()
+    };
+    let found = file[file.len() - 8..].chunks_exact(4);
+    let found: Vec<f32> = found.map(|b| f32::from_le_bytes(b.try_into().unwrap())).collect();
+    assert_eq!(found, [power(0), power(1)]);
+
+    for (arguments, expected) in [
+        ("--output-encoding ci4-offset", "beams of ci4-offset: expected ci4, ci8, cf16 or cf32"),
+        ("--output-encoding i8", "unknown encoding of spectra or beams"),
+        ("--kernel mma", "does not run on a CPU"),
+    ] {
+        let error = refused(folder, &format!("{command} -o j.npy {arguments}"));
+        assert!(error.contains(expected), "{error}");
+    }
+    ndarray_npy::write_npy(folder.join("e.npy"), &voltages.slice(ndarray::s![.., .., .., ..1]))
+        .unwrap();
+    let error = refused(folder, &format!("{command} -o j.npy"));
+    assert!(error.contains("last axis of 1: expected 2, real and imaginary parts"), "{error}");
+}
+
 /// Shifts are integers of any type that holds them.
 #[test]
 fn shifts_are_of_any_integer_type() {

@@ -201,6 +201,7 @@ fn a_wrong_answer_is_no_measurement() {
     // something else.
     for (kernel, from, to, name) in [
         ("limits_multiply_add", "mad.lo.u32", "mad.hi.u32", "integer multiply-add"),
+        ("limits_shuffle", "shfl.sync.idx", "shfl.sync.bfly", "shuffle"),
         ("limits_mma_s8", "s32.s8.s8.s32", "s32.u8.s8.s32", "mma.sync s8"),
         ("limits_wgmma_b1", "popc", "popc", "wgmma b1"),
         ("limits_copy", "st.global.v4.u32", "// st.global.v4.u32", "device copy"),
@@ -236,6 +237,7 @@ fn every_limit_and_every_system_is_checked_on_sim() {
         "mma.sync b1",
         "dp4a",
         "integer multiply-add",
+        "shuffle",
         "shared memory",
         "device copy",
         "host to device",

@@ -9,6 +9,7 @@ mod device;
 mod lazy_gpu;
 #[allow(dead_code, reason = "each test takes what it needs")]
 mod oracle;
+#[allow(dead_code, reason = "each test takes what it needs")]
 #[path = "oracle/beamform.rs"]
 mod oracle_of_beams;
 #[path = "oracle/autocorrelate.rs"]

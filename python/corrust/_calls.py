@@ -108,18 +108,20 @@ def beamform(
     stream: Any = None,
     on_device: bool = False,
     out: Any = None,
+    output: str = "ci4",
 ) -> Beams:
-    """Beams of one array of 4-bit voltages.
+    """Beams of one array of voltages.
 
     Parameters
     ----------
-    voltages : array of uint8
-        ``E``, ``[T, F, P, D]``.
+    voltages : array
+        ``E``, ``[T, F, P, D]``: uint8 of ``ci4``; int8 of ``ci8`` and float16 of ``cf16`` with a last axis of 2.
     weights : array
-        ``A``, int8 ``[F, P, B, D, 2]`` or uint8 (``ci4``) ``[F, P, B, D]``.
+        ``A``, int8 ``[F, P, B, D, 2]`` or uint8 (``ci4``) ``[F, P, B, D]``; float16 ``[F, P, B, D, 2]`` for ``cf16``
+        voltages.
     shifts : array of int, optional
         ``s``, ``[F, P, B]``, 0 to 31; 0 by default.
-    rounding, incoherent, device, kernel
+    rounding, incoherent, device, kernel, output
         As of `Beamformer`.
     missing, stream, out
         As of `Beamformer.beamform`, and ``on_device`` as its ``device``.
@@ -137,7 +139,7 @@ def beamform(
     array([6.+0.j, 6.+0.j, 6.+0.j, 6.+0.j], dtype=complex64)
     """
     with Beamformer.of(
-        voltages, weights, rounding=rounding, incoherent=incoherent, device=device, kernel=kernel
+        voltages, weights, rounding=rounding, incoherent=incoherent, device=device, kernel=kernel, output=output
     ) as plan:
         if shifts is not None:
             plan.set_shifts(shifts)

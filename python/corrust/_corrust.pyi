@@ -106,11 +106,13 @@ class Beamformer:
         beams: int,
         channels: int = 1,
         polarisations: int = 1,
-        weights: str = "ci8",
+        weights: str | None = None,
         rounding: str = "nearest",
         incoherent: bool = False,
         device: str = "auto",
         kernel: str = "auto",
+        encoding: str = "ci4",
+        output: str = "ci4",
     ) -> Self: ...
     @staticmethod
     def of(
@@ -121,6 +123,7 @@ class Beamformer:
         incoherent: bool = False,
         device: str = "auto",
         kernel: str = "auto",
+        output: str = "ci4",
     ) -> Beamformer: ...
     def set_weights(self, weights: Any) -> None: ...
     def set_shifts(self, shifts: Any) -> None: ...

@@ -162,8 +162,9 @@ class Beams:
 
     Attributes
     ----------
-    samples : array of uint8
-        ``ci4``, ``[beam, channel, polarisation, time]``: nibbles, real in the high one, each -7..7.
+    samples : array
+        ``[beam, channel, polarisation, time]``: of ``ci4`` uint8, nibbles, real in the high one, each -7..7; of
+        ``ci8``, ``cf16`` and ``cf32`` int8, float16 and float32, with a last axis of (re, im).
     clipped : array of uint64
         Samples that were clamped, ``[channel, polarisation, beam]``.
     incoherent : array of uint32 or None
@@ -190,10 +191,13 @@ class Beams:
         >>> corrust.Beams(numpy.array([0x2f], numpy.uint8), None, None).complex()
         array([2.-1.j], dtype=complex64)
         """
-        return _nibbles(self.samples)
+        samples = _host(self.samples)
+        if samples.dtype == np.uint8:
+            return _nibbles(samples)
+        return np.ascontiguousarray(samples, np.float32).view(np.complex64)[..., 0]
 
     def __repr__(self) -> str:
-        beams, channels, polarisations, times = self.samples.shape
+        beams, channels, polarisations, times = self.samples.shape[:4]
         return f"Beams({beams} beams, {channels} channels, {polarisations} polarisations, {times} times)"
 
 

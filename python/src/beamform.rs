@@ -2,9 +2,10 @@
 
 use crate::{
     array::Array,
+    channelise::element,
     correlate::{place, result},
     device,
-    device_array::{DeviceArray, Memory},
+    device_array::{DeviceArray, Memory, numpy_array},
     dtype::Dtype,
     error::{count, kind, parse, value},
     fork::compute,
@@ -23,21 +24,26 @@ use pyo3::{prelude::*, sync::PyOnceLock};
 
 /// A beamformer planned for one shape and device.
 ///
-/// ``J[b, f, p, t] = clamp(sum over d of A[f, p, b, d] * E[t, f, p, d] >> s[f, p, b])``: complex products of 4-bit
-/// voltages and weights, summed exactly, shifted down with rounding, each component clamped to -7..7.
+/// ``J[b, f, p, t] = clamp(sum over d of A[f, p, b, d] * E[t, f, p, d] >> s[f, p, b])``: complex products of voltages
+/// of 4 or 8 bits and weights, summed exactly, shifted down with rounding, each component clamped to -7..7 or, of
+/// ``ci8`` beams, -127..127. Beams of floats are ``sum * 2**-s``; sums of ``cf16`` voltages are float32.
 ///
 /// Parameters
 /// ----------
 /// dishes, beams : int
 /// channels, polarisations : int
-/// weights : {"ci8", "ci4"}
-///     How a weight is stored.
+/// weights : {"ci8", "ci4", "cf16"}, optional
+///     How a weight is stored: by default ``ci8``, or ``cf16`` of such voltages, which have no others.
 /// rounding : {"nearest", "floor"}
 ///     How sums are shifted down.
 /// incoherent : bool
 ///     Whether to form the incoherent beam, ``sum over d of abs(E)**2``, too.
 /// device, kernel : str
 ///     As of ``corrust.Correlator``.
+/// encoding : {"ci4", "ci8", "cf16"}
+///     How a voltage is stored.
+/// output : {"ci4", "ci8", "cf16", "cf32"}
+///     How a sample of a beam is stored.
 ///
 /// Examples
 /// --------
@@ -61,7 +67,7 @@ impl Beamformer {
     fn build(
         py: Python<'_>,
         shape: Shape,
-        (weights, rounding, incoherent): (Encoding, Rounding, bool),
+        (weights, rounding, incoherent): (Option<Encoding>, Rounding, bool),
         gpus: Vec<std::sync::Arc<dyn corrust::device::Gpu>>,
         kernel: Kernel,
     ) -> PyResult<Self> {
@@ -69,15 +75,21 @@ impl Beamformer {
             let builder = Inner::builder(shape.dishes, shape.beams)
                 .channels(shape.channels)
                 .polarisations(shape.polarisations)
-                .weights(weights)
+                .encoding(shape.encoding)
+                .output(shape.output)
                 .rounding(rounding)
                 .incoherent(incoherent)
                 .kernel(kernel);
+            let builder = match weights {
+                Some(weights) => builder.weights(weights),
+                None => builder,
+            };
             let cpu = gpus.is_empty();
             if cpu { builder.device(corrust::Device::Cpu) } else { builder.gpus(gpus) }.build()
         })?;
-        let about = |plan: &mut Inner| Ok((plan.device_name().to_owned(), plan.kernel()));
-        let (device, kernel) = plan.with(py, about)?;
+        let about =
+            |plan: &mut Inner| Ok((plan.device_name().to_owned(), plan.kernel(), plan.weights()));
+        let (device, kernel, weights) = plan.with(py, about)?;
         Ok(Self { plan, shape, weights, incoherent, device, kernel })
     }
 
@@ -89,11 +101,11 @@ impl Beamformer {
         turn: &Turn<'_>,
         gone: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Beams> {
-        let view = View::dishes(array)?;
+        let view = View::dishes(array, self.shape.encoding)?;
         let gone = missing(gone)?;
         let samples = view.samples(array, turn, &gone)?;
         let (operations, most) = (useful_operations(&self.shape, 1), patience(self.plan.gpus()));
-        let times = view.extents.times;
+        let (times, bytes) = (view.extents.times, self.shape.output.bytes());
         let beams = self.plan.with(py, |plan| {
             let mut all = Beams::default();
             pieces(times, operations, most, |range| {
@@ -104,13 +116,15 @@ impl Beamformer {
                 }
                 if range.start == 0 {
                     let (b, f, p, _) = part.samples.dim();
-                    all.samples = ndarray::Array4::zeros((b, f, p, times));
+                    all.encoding = part.encoding;
+                    all.samples = ndarray::Array4::zeros((b, f, p, times * bytes));
                     all.clipped = ndarray::Array3::zeros((f, p, b));
                     all.incoherent =
                         part.incoherent.as_ref().map(|_| ndarray::Array3::zeros((f, p, times)));
                 }
-                let cut = Slice::from(range);
+                let cut = Slice::from(range.start * bytes..range.end * bytes);
                 all.samples.slice_axis_mut(Axis(3), cut).assign(&part.samples);
+                let cut = Slice::from(range);
                 all.clipped += &part.clipped;
                 if let (Some(all), Some(part)) = (&mut all.incoherent, &part.incoherent) {
                     all.slice_axis_mut(Axis(2), cut).assign(part);
@@ -123,9 +137,13 @@ impl Beamformer {
         Ok(beams)
     }
 
-    /// `[B][F][P][T]`.
-    fn rows(&self, times: usize) -> Vec<usize> {
-        vec![self.shape.beams, self.shape.channels, self.shape.polarisations, times]
+    /// The type and shape of beams: `[B][F][P][T]`, with an axis of (re, im) unless they are nibbles.
+    fn room(&self, times: usize) -> (Dtype, Vec<usize>) {
+        let Shape { beams, channels, polarisations, output, .. } = self.shape;
+        let (dtype, pairs) = element(output);
+        let mut shape = vec![beams, channels, polarisations, times];
+        shape.extend(pairs.then_some(2));
+        (dtype, shape)
     }
 }
 
@@ -135,8 +153,8 @@ plan_methods!(Beamformer);
 impl Beamformer {
     #[new]
     #[pyo3(signature = (
-        dishes, beams, channels=1, polarisations=1, weights="ci8", rounding="nearest", incoherent=false,
-        device="auto", kernel="auto"
+        dishes, beams, channels=1, polarisations=1, weights=None, rounding="nearest", incoherent=false,
+        device="auto", kernel="auto", encoding="ci4", output="ci4"
     ))]
     #[expect(clippy::too_many_arguments, reason = "Python names them")]
     fn new(
@@ -145,22 +163,27 @@ impl Beamformer {
         #[pyo3(from_py_with = count)] beams: usize,
         #[pyo3(from_py_with = count)] channels: usize,
         #[pyo3(from_py_with = count)] polarisations: usize,
-        weights: &str,
+        weights: Option<&str>,
         rounding: &str,
         incoherent: bool,
         device: &str,
         kernel: &str,
+        encoding: &str,
+        output: &str,
     ) -> PyResult<Self> {
-        let shape = Shape { dishes, beams, channels, polarisations };
-        let how = (parse(weights)?, parse(rounding)?, incoherent);
+        let (encoding, output) = (parse(encoding)?, parse(output)?);
+        let shape = Shape { dishes, beams, channels, polarisations, encoding, output };
+        let how = (weights.map(parse).transpose()?, parse(rounding)?, incoherent);
         Self::build(py, shape, how, device::open(py, device)?, parse(kernel)?)
     }
 
     /// A plan for the shapes of voltages and weights, with the weights: what ``corrust.beamform`` begins with.
     #[staticmethod]
     #[pyo3(signature = (
-        voltages, weights, *, rounding="nearest", incoherent=false, device="auto", kernel="auto"
+        voltages, weights, *, rounding="nearest", incoherent=false, device="auto", kernel="auto",
+        output="ci4"
     ))]
+    #[expect(clippy::too_many_arguments, reason = "Python names them")]
     fn of(
         py: Python<'_>,
         voltages: &Bound<'_, PyAny>,
@@ -169,20 +192,33 @@ impl Beamformer {
         incoherent: bool,
         device: &str,
         kernel: &str,
+        output: &str,
     ) -> PyResult<Self> {
         let array = Array::of("voltages", voltages, stream(None)?)?;
-        View::dishes(&array)?;
-        let [_, channels, polarisations, dishes] = array.shape[..] else { unreachable!("a view") };
+        let encoding = match array.dtype {
+            Dtype::INT8 => Encoding::Ci8,
+            Dtype::FLOAT16 | Dtype::COMPLEX32 => Encoding::Cf16,
+            _ => Encoding::Ci4,
+        };
+        View::dishes(&array, encoding)?;
+        let [_, channels, polarisations, dishes, ..] = array.shape[..] else {
+            unreachable!("a view")
+        };
         let given = Array::of("weights", weights, stream(None)?)?;
-        let encoding = if given.dtype == Dtype::UINT8 { Encoding::Ci4 } else { Encoding::Ci8 };
+        let of_weights = match given.dtype {
+            _ if encoding == Encoding::Cf16 => Encoding::Cf16,
+            Dtype::UINT8 => Encoding::Ci4,
+            _ => Encoding::Ci8,
+        };
         let &[_, _, beams, _, ..] = &given.shape[..] else {
             return Err(value(format!(
                 "weights of shape {:?}: expected [channel][polarisation][beam][dish]",
                 given.shape
             )));
         };
-        let shape = Shape { dishes, beams, channels, polarisations };
-        let how = (encoding, parse(rounding)?, incoherent);
+        let output = parse(output)?;
+        let shape = Shape { dishes, beams, channels, polarisations, encoding, output };
+        let how = (Some(of_weights), parse(rounding)?, incoherent);
         let plan = Self::build(py, shape, how, place(py, &array, device)?, parse(kernel)?)?;
         plan.set_weights(py, weights)?;
         Ok(plan)
@@ -194,17 +230,14 @@ impl Beamformer {
     /// ----------
     /// weights : array
     ///     In host memory, without gaps: int8 ``[F, P, B, D, 2]``, or uint8 ``[F, P, B, D]`` of a plan of ``ci4``
-    ///     weights, nibbles with the real part in the high one. Every value is legal.
+    ///     weights, nibbles with the real part in the high one, or float16 ``[F, P, B, D, 2]`` of ``cf16``. Every
+    ///     value is legal.
     fn set_weights(&self, py: Python<'_>, weights: &Bound<'_, PyAny>) -> PyResult<()> {
         let array = Array::of("weights", weights, stream(None)?)?;
-        let Shape { dishes, beams, channels, polarisations } = self.shape;
+        let Shape { dishes, beams, channels, polarisations, .. } = self.shape;
         let mut expected = vec![channels, polarisations, beams, dishes];
-        let dtype = if self.weights == Encoding::Ci8 {
-            expected.push(2);
-            Dtype::INT8
-        } else {
-            Dtype::UINT8
-        };
+        let (dtype, pairs) = element(self.weights.into());
+        expected.extend(pairs.then_some(2));
         if array.dtype != dtype {
             return Err(kind(format!(
                 "weights of {}: expected {dtype} of {} weights",
@@ -249,14 +282,16 @@ impl Beamformer {
     ///
     /// Parameters
     /// ----------
-    /// voltages : array of uint8
-    ///     ``ci4``, ``[T, F, P, D]``, in host memory or on the plan's GPU. Cut the stream where you like.
+    /// voltages : array
+    ///     ``[T, F, P, D]``, uint8 of ``ci4``; int8 of ``ci8`` and float16 of ``cf16`` with a last axis of 2. In host
+    ///     memory or on the plan's GPU. Cut the stream where you like.
     /// missing : iterable of tuple, optional
     ///     As of ``Correlator.accumulate``; channels are pairs of a channel and a polarisation, inputs are dishes.
     /// device : bool
     ///     Leave the samples in the memory of the plan's GPU, as a ``DeviceArray``, without waiting for it.
-    /// out : array of uint8, optional
-    ///     Where to write the samples instead: ``[B, F, P, T]``, in host memory or on the plan's GPU.
+    /// out : array, optional
+    ///     Where to write the samples instead: ``[B, F, P, T]`` of uint8 for ``ci4``, with a last axis of 2 of int8 for
+    ///     ``ci8``, float16 for ``cf16``, float32 for ``cf32``; in host memory or on the plan's GPU.
     /// stream : int or object, optional
     ///     As of ``Correlator.accumulate``.
     ///
@@ -278,15 +313,15 @@ impl Beamformer {
         let array = Array::of("voltages", voltages, raw)?;
         let room = out.map(|out| Array::of("out", out, raw)).transpose()?;
         if let Some(room) = &room {
-            let times = View::dishes(&array)?.extents.times;
-            let expected = self.rows(times);
-            if room.dtype != Dtype::UINT8 || room.shape != expected {
+            let times = View::dishes(&array, self.shape.encoding)?.extents.times;
+            let (dtype, expected) = self.room(times);
+            if room.dtype != dtype || room.shape != expected {
                 return Err(value(format!(
-                    "out of {} and shape {:?}: expected uint8 and {expected:?}",
+                    "out of {} and shape {:?}: expected {dtype} and {expected:?}",
                     room.dtype, room.shape
                 )));
             }
-            room.check_room(expected.iter().product())?;
+            room.check_room(expected.iter().product::<usize>() * dtype.bytes)?;
         }
         if device || room.as_ref().is_some_and(|room| !room.is_host()) {
             let (samples, clipped) = self.leave(py, array, missing, room, raw)?;
@@ -298,12 +333,16 @@ impl Beamformer {
             return result(py, &BEAMS, "Beams")?.call1((samples, clipped, py.None()));
         }
         let beams = self.form(py, &array, &self.plan.turn(raw)?, missing)?;
+        let (dtype, shape) = self.room(beams.times());
         let samples = match (room, out) {
             (Some(room), Some(out)) => {
                 room.write(beams.samples.as_slice().expect("beams are in standard order"))?;
                 out.clone()
             }
-            _ => beams.samples.into_pyarray(py).into_any(),
+            _ => {
+                let (bytes, _) = beams.samples.into_raw_vec_and_offset();
+                numpy_array(py, bytes, dtype, &shape)?
+            }
         };
         let clipped = beams.clipped.into_pyarray(py);
         let incoherent = beams.incoherent.map(|powers| powers.into_pyarray(py));
@@ -337,7 +376,7 @@ impl Beamformer {
     }
 
     fn __repr__(&self) -> String {
-        let Shape { dishes, beams, channels, polarisations } = self.shape;
+        let Shape { dishes, beams, channels, polarisations, .. } = self.shape;
         format!(
             "Beamformer(dishes={dishes}, beams={beams}, channels={channels}, polarisations={polarisations}) on {} \
              ({})",
@@ -360,13 +399,13 @@ impl Beamformer {
         if self.incoherent {
             return Err(value("the incoherent beam is not left on a GPU: expected device=False"));
         }
-        let view = View::dishes(&array)?;
+        let view = View::dishes(&array, self.shape.encoding)?;
         let gone = missing(gone)?;
         let turn = self.plan.turn(raw)?;
         let stream = turn.on(0)?;
         let samples = view.samples(&array, &turn, &gone)?;
-        let shape = self.rows(view.extents.times);
-        let bytes: usize = shape.iter().product();
+        let (dtype, shape) = self.room(view.extents.times);
+        let bytes = shape.iter().product::<usize>() * dtype.bytes;
         let given = room.as_ref().map(|room| room.room::<u8>(&turn, bytes)).transpose()?;
         let (buffer, counts) = self.plan.with(py, |plan| {
             let mut counts = Buffer::new(gpu, 8 * self.shape.shifts())?;
@@ -383,7 +422,7 @@ impl Beamformer {
         let new = room.is_none().then(|| DeviceArray {
             memory: Memory::new(gpu.clone(), buffer, stream),
             first: 0,
-            dtype: Dtype::UINT8,
+            dtype,
             shape,
         });
         let Shape { beams, channels, polarisations, .. } = self.shape;

@@ -510,18 +510,8 @@ impl Channeliser {
             Layout::Tcn => vec![count, channels, inputs],
             Layout::Cnt => vec![channels, inputs, count],
         };
-        let dtype = match encoding {
-            SpectrumEncoding::Voltage(Encoding::Ci8) => Dtype::INT8,
-            // No spectra are bits.
-            SpectrumEncoding::Voltage(
-                Encoding::Ci4 | Encoding::Ci4Offset | Encoding::B1 | Encoding::B2,
-            ) => Dtype::UINT8,
-            SpectrumEncoding::Voltage(Encoding::Cf16) => Dtype::FLOAT16,
-            SpectrumEncoding::Cf32 => Dtype::FLOAT32,
-        };
-        if encoding.bytes() > dtype.bytes {
-            axes.push(2);
-        }
+        let (dtype, pairs) = element(encoding);
+        axes.extend(pairs.then_some(2));
         (dtype, axes)
     }
 
@@ -720,4 +710,18 @@ fn polynomials(
         return Err(value(format!("delays of {} inputs: expected {inputs}", model.inputs())));
     }
     Ok(model)
+}
+
+/// The type of the numbers of spectra or beams, and whether a sample has two of them.
+pub fn element(encoding: SpectrumEncoding) -> (Dtype, bool) {
+    let dtype = match encoding {
+        SpectrumEncoding::Voltage(Encoding::Ci8) => Dtype::INT8,
+        // Neither spectra nor beams are bits.
+        SpectrumEncoding::Voltage(
+            Encoding::Ci4 | Encoding::Ci4Offset | Encoding::B1 | Encoding::B2,
+        ) => Dtype::UINT8,
+        SpectrumEncoding::Voltage(Encoding::Cf16) => Dtype::FLOAT16,
+        SpectrumEncoding::Cf32 => Dtype::FLOAT32,
+    };
+    (dtype, encoding.bytes() > dtype.bytes)
 }

@@ -119,18 +119,29 @@ impl View {
         Ok(Self { element: encoding.into(), extents, strides, held: extents.times })
     }
 
-    /// `ci4` voltages of a beamformer, `[T][F][P][D]`: a channel for each pair of a channel and a polarisation.
+    /// Voltages of a beamformer, `[T][F][P][D]`, and for `ci8` and `cf16` an axis of (re, im): a channel for each pair of a channel and a polarisation.
     ///
     /// # Errors
     /// As [`voltages`](Self::voltages)'s.
-    pub fn dishes(array: &Array) -> PyResult<Self> {
-        expect(array, Dtype::UINT8, "[time][channel][polarisation][dish]")?;
-        let [times, channels, polarisations, inputs] = array.shape[..] else {
-            return Err(value(format!(
-                "{} of shape {:?}: expected [time][channel][polarisation][dish]",
+    pub fn dishes(array: &Array, encoding: Encoding) -> PyResult<Self> {
+        const AXES: &str = "[time][channel][polarisation][dish]";
+        let pairs = is_pairs(array, encoding, AXES)?;
+        let wrong = || {
+            value(format!(
+                "{} of shape {:?}: expected {AXES}{}",
                 array.name(),
-                array.shape
-            )));
+                array.shape,
+                if pairs { "[2]" } else { "" }
+            ))
+        };
+        let (times, channels, polarisations, inputs) = match array.shape[..] {
+            [times, channels, polarisations, dishes] if !pairs => {
+                (times, channels, polarisations, dishes)
+            }
+            [times, channels, polarisations, dishes, 2] if pairs => {
+                (times, channels, polarisations, dishes)
+            }
+            _ => return Err(wrong()),
         };
         let [time, channel, polarisation, input] = axis_strides(array, [0, 1, 2, 3])?;
         let stride = match (channels, polarisations) {
@@ -147,7 +158,7 @@ impl View {
             }
         };
         Ok(Self {
-            element: Encoding::Ci4.into(),
+            element: encoding.into(),
             extents: Extents { channels: channels * polarisations, inputs, times },
             strides: Strides { channel: stride, input, time },
             held: times,

@@ -81,6 +81,40 @@ def test_left_on_the_device(gpu: str, rng: np.random.Generator) -> None:
         np.testing.assert_array_equal(room.numpy(), samples)
 
 
+@pytest.mark.parametrize("output", ["ci8", "ci4", "cf16", "cf32"])
+def test_eight_bits_and_halves(output: str, device: str, rng: np.random.Generator) -> None:
+    voltages = rng.integers(-128, 128, (30, 2, 2, 37, 2), np.int8)
+    weights = rng.integers(-128, 128, (2, 2, 5, 37, 2), np.int8)
+    shifts = rng.integers(8, 13, (2, 2, 5))
+    found = corrust.beamform(voltages, weights, shifts, output=output, incoherent=True, device=device)
+    (er, ei), (ar, ai) = integers(voltages, "ci8"), integers(weights, "ci8")
+    order = "fpbd,tfpd->bfpt"
+    sums = [np.einsum(order, ar, er) - np.einsum(order, ai, ei), np.einsum(order, ar, ei) + np.einsum(order, ai, er)]
+    s = shifts.transpose(2, 0, 1)[..., None].astype(np.int64)
+    if output in ("ci8", "ci4"):
+        most = 127 if output == "ci8" else 7
+        parts = [((part + (1 << (s - 1))) >> s).clip(-most, most) for part in sums]
+    else:
+        parts = [part.astype(np.float32) * np.float32(2.0) ** -s.astype(np.float32) for part in sums]
+        if output == "cf16":
+            parts = [part.clip(-65504, 65504).astype(np.float16) for part in parts]
+    np.testing.assert_array_equal(found.complex(), (parts[0] + 1j * parts[1]).astype(np.complex64))
+    np.testing.assert_array_equal(found.incoherent, (er**2 + ei**2).sum(axis=3).transpose(1, 2, 0))
+    dtypes = {"ci8": np.int8, "ci4": np.uint8, "cf16": np.float16, "cf32": np.float32}
+    assert found.samples.dtype == dtypes[output]
+    if output != "ci4":
+        assert found.samples.shape == (5, 2, 2, 30, 2)
+    out = np.empty_like(found.samples)
+    assert corrust.beamform(voltages, weights, shifts, output=output, out=out, device=device).samples is out
+    np.testing.assert_array_equal(out, found.samples)
+
+    halves = (voltages / 64).astype(np.float16)
+    phases = (weights / 64).astype(np.float16)
+    beams = corrust.beamform(halves, phases, output="cf32", device=device).complex()
+    exact = np.einsum(order, phases @ [1, 1j], halves @ [1, 1j])
+    np.testing.assert_allclose(beams, exact, atol=1e-3)
+
+
 def test_bad_input() -> None:
     plan = corrust.Beamformer(3, 2, device="cpu")
     voltages = np.zeros((4, 1, 1, 3), np.uint8)
@@ -97,6 +131,12 @@ def test_bad_input() -> None:
     plan.set_weights(np.zeros((1, 1, 2, 3, 2), np.int8))
     with pytest.raises(TypeError, match="voltages of int8: expected uint8"):
         plan.beamform(voltages.astype(np.int8))
+    with pytest.raises(ValueError, match="expected ci4, ci8, cf16 or cf32"):
+        corrust.Beamformer(3, 2, output="ci4-offset", device="cpu")
+    with pytest.raises(ValueError, match="ci8 weights: expected cf16"):
+        corrust.Beamformer(3, 2, encoding="cf16", weights="ci8", device="cpu")
+    with pytest.raises(ValueError, match=r"voltages of shape \[4, 1, 3, 2\]"):
+        corrust.beamform(np.zeros((4, 1, 3, 2), np.int8), np.zeros((1, 1, 2, 3, 2), np.int8))
     with pytest.raises(ValueError, match="3 dishes|3 inputs|expected"):
         plan.beamform(np.zeros((4, 1, 1, 4), np.uint8))
     with pytest.raises(ValueError, match="on the CPU"):

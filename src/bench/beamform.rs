@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, rc::Rc};
 
 use corrust_gpu::abi::{
     Target,
-    beamform::{BEAMFORMERS, WARPGROUP_BEAMFORMERS},
+    beamform::{BEAMFORMERS, Operands, WARPGROUP_BEAMFORMERS},
 };
 use corrust_host::{
     Beamformer, Device, Encoding, Layout, Result,
@@ -68,11 +68,13 @@ pub(super) struct Tile {
 impl Tile {
     /// All of them.
     pub(super) fn all() -> impl Iterator<Item = Self> {
-        let mma = BEAMFORMERS.iter().map(|(kernel, tile)| Self {
+        // Of `ci4` voltages; the tiles of others go by their costs.
+        let mma = BEAMFORMERS.iter().filter(|(_, tile)| tile.operands.voltage_bytes() == 1);
+        let mma = mma.map(|(kernel, tile)| Self {
             name: kernel.entry.name,
             beams: tile.beams() as usize,
             dishes: tile.dishes() as usize,
-            int4: tile.int4,
+            int4: tile.operands == Operands::Int4,
             target: kernel.entry.target,
         });
         mma.chain(WARPGROUP_BEAMFORMERS.iter().map(|(kernel, tile)| Self {

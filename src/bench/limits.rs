@@ -7,8 +7,8 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use corrust_gpu::{
     abi::limits::{
-        CEILINGS, CHAINS, COPY, Ceiling, CopyWords, PANEL_ROW_BYTES, PANELS, Repeat, SHARED_READS,
-        STEPS, WARP_FRAGMENTS,
+        CEILINGS, CHAINS, COPY, Ceiling, CopyWords, PANEL_ROW_BYTES, PANELS, ROTATED_LANES, Repeat,
+        SHARED_READS, STEPS, WARP_FRAGMENTS,
     },
     tile::fragment,
 };
@@ -254,6 +254,7 @@ impl Repetition {
             "integer multiply-add" => self.chains(thread, |factor, constant, sum| {
                 factor.wrapping_mul(constant).wrapping_add(sum)
             }),
+            "shuffle" => self.rotated(thread, 2 * steps),
             "shared memory" => self.reads(thread),
             name if name.starts_with("mma") => self.fragments(thread, steps),
             _ => self.panels(thread, steps / 4),
@@ -287,6 +288,23 @@ impl Repetition {
                     y = step(x, b, y);
                 }
                 [Word::Exactly(x), Word::Exactly(y)]
+            })
+            .collect()
+    }
+
+    /// The second words of chains after `shuffles` rotations, and one before.
+    fn rotated(&self, thread: usize, shuffles: u64) -> Vec<Word> {
+        let (warp, lane) = (thread / 32 * 32, thread % 32);
+        let rotated = ROTATED_LANES as usize;
+        let source = |shuffles: u64| match lane < rotated {
+            true => warp + (lane + (shuffles % rotated as u64) as usize) % rotated,
+            false => thread,
+        };
+        (0..2 * CHAINS as usize)
+            .map(|index| {
+                let second = index | 1;
+                let from = source(if index == second { shuffles } else { shuffles - 1 });
+                Word::Exactly(self.word(from, 1 + second / 4, second % 4))
             })
             .collect()
     }

@@ -5,6 +5,7 @@ use std::{path::PathBuf, time::Instant};
 use corrust::{
     Beamformer, Devices, Encoding, Error, Layout, Result,
     beamform::{Beams, Kernel, Rounding, Shape, useful_operations},
+    channelise::SpectrumEncoding,
     correlate,
     format::{
         Recording,
@@ -16,6 +17,7 @@ use corrust::{
 use ndarray::Array3;
 
 use super::{
+    channelise::element,
     count, digits,
     filterbank::{Powers, Scaling, power, warn_of},
     progress::Progress,
@@ -38,17 +40,19 @@ const MUCH_CLIPPED: f64 = 0.02;
 /// Form beams: J = clamp((sum over d of A[f][p][b][d] E[t][f][p][d]) >> s[f][p][b])
 ///
 /// The output is a NumPy file, uint8 [B][F][P][T]: real part in the high nibble, imaginary part in
-/// the low one, each -7..7. Sums are exact and the same on every device. Where its name ends in .fil, it is
+/// the low one, each -7..7; or as --output-encoding says. Sums of integers are exact and the same on every
+/// device; those of cf16 are f32. Where its name ends in .fil, it is
 /// a SIGPROC filterbank file of a beam's power |J|^2, polarisations added: of several beams x.fil becomes
 /// x.0.fil, x.1.fil and so on.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     /// Voltages, a NumPy file, - for the standard input: ci4 as uint8 [T][F][P][D], or [T][F][D] for one
-    /// polarisation
+    /// polarisation; ci8 as int8 and cf16 as float16 with a last axis of 2
     #[arg(value_name = "E.npy", value_parser = input())]
     voltages: PathBuf,
-    /// Weights, a NumPy file: int8 [F][P][B][D][2], or ci4 as uint8 [F][P][B][D]
+    /// Weights, a NumPy file: int8 [F][P][B][D][2], or ci4 as uint8 [F][P][B][D]; for cf16 voltages float16
+    /// [F][P][B][D][2]
     #[arg(long, value_name = "A.npy", value_parser = input())]
     weights: PathBuf,
     /// Bits to shift the sums down by, a NumPy file: any integers [F][P][B], 0 to 31
@@ -67,10 +71,14 @@ pub struct Args {
     chosen: Vec<usize>,
     #[command(flatten)]
     scaling: Scaling,
-    /// nearest: (x + 2^(s-1)) >> s; floor: x >> s
+    /// Samples of the beams: ci4; ci8, int8 [B][F][P][T][2], each -127..127; cf16 and cf32, float16 and float32
+    /// [B][F][P][T][2]: x 2^-s
+    #[arg(long, value_name = "ENCODING", default_value_t = Encoding::Ci4.into())]
+    output_encoding: SpectrumEncoding,
+    /// nearest: (x + 2^(s-1)) >> s; floor: x >> s; of cf16 and cf32 beams neither
     #[arg(long, default_value_t)]
     rounding: Rounding,
-    /// NumPy file to write the incoherent beam to, int64 [F][P][T]: the sum over d of |E|^2
+    /// NumPy file to write the incoherent beam to, int64 [F][P][T]: the sum over d of |E|^2; not of cf16
     #[arg(long, value_name = "I.npy", value_parser = output())]
     incoherent: Option<PathBuf>,
     /// NumPy file to write the number of clipped samples to, uint64 [F][P][B]
@@ -97,6 +105,7 @@ Examples:
       --incoherent power.npy --clipped clipped.npy --device cpu
   corrust beamform voltages.npy --weights weights.npy --shifts shifts.npy -o beam.fil \\
       --array array.json --integrate 64 --bits 8 --scale 0.01
+  corrust beamform int8.npy --weights weights.npy --shifts shifts.npy -o beams.npy --output-encoding ci8
 
 In Python:
   j = numpy.load('beams.npy').view('int8')
@@ -119,8 +128,8 @@ impl Args {
         let files = files.reads(&self.array).writes(&names);
         files.writes(&self.incoherent).writes(&self.clipped).check(self.existing)?;
 
-        let (voltages, streams) = self.open_voltages()?;
-        let (mut plan, shape) = self.plan(weights, streams)?;
+        let (voltages, encoding, streams) = self.open_voltages()?;
+        let (mut plan, shape) = self.plan(weights, encoding, streams)?;
         let voltages = Voltages::of_array(voltages, voltage_shape(&shape))?;
         let times = voltages.times();
         let mut outputs = Outputs::create(&self, &shape, times as usize, array.as_ref(), &beams)?;
@@ -209,59 +218,79 @@ impl Args {
         Ok(chosen.iter().map(|&beam| (beam, name(beam))).collect())
     }
 
-    /// Opens the voltages, and returns them with the lengths of their axes `[F, P, D]`.
-    fn open_voltages(&self) -> Result<(Reader, [usize; 3])> {
+    /// Opens the voltages, and returns them with their encoding and the lengths of their axes `[F, P, D]`.
+    fn open_voltages(&self) -> Result<(Reader, Encoding, [usize; 3])> {
         let voltages = Reader::open(&self.voltages)?;
-        let streams = match *voltages.shape() {
-            [_, channels, dishes] => {
-                voltages.expect(Dtype::Uint8, &["T", "F", "D"])?;
-                [channels, 1, dishes]
-            }
-            _ => {
-                voltages.expect(Dtype::Uint8, &["T", "F", "P", "D"])?;
-                let axes = voltages.shape();
-                [axes[1], axes[2], axes[3]]
-            }
+        let encoding = encoding_of(&voltages, Encoding::Ci4);
+        let (dtype, parts) = element(encoding.into());
+        let pair = &["2"][..parts - 1];
+        let with_pair = |axes: &[&'static str]| [axes, pair].concat();
+        if voltages.shape().len() == 2 + parts {
+            voltages.expect(dtype, &with_pair(&["T", "F", "D"]))?;
+        } else {
+            voltages.expect(dtype, &with_pair(&["T", "F", "P", "D"]))?;
+        }
+        let axes = voltages.shape();
+        if let (true, Some(&found)) = (parts == 2, axes.last())
+            && found != 2
+        {
+            let reason = format!("last axis of {found}: expected 2, real and imaginary parts");
+            return Err(Error::file(&self.voltages, reason));
+        }
+        let streams = match axes[1..axes.len() + 1 - parts] {
+            [channels, dishes] => [channels, 1, dishes],
+            [channels, polarisations, dishes] => [channels, polarisations, dishes],
+            _ => unreachable!("as many axes as were expected"),
         };
-        Ok((voltages, streams))
+        Ok((voltages, encoding, streams))
     }
 
-    /// The plan for voltages of axes `[F, P, D]`, with weights and shifts, and its shape.
-    fn plan(&self, mut weights: Reader, streams: [usize; 3]) -> Result<(Beamformer, Shape)> {
+    /// The plan for voltages of an encoding and axes `[F, P, D]`, with weights and shifts, and its shape.
+    fn plan(
+        &self,
+        mut weights: Reader,
+        encoding: Encoding,
+        streams: [usize; 3],
+    ) -> Result<(Beamformer, Shape)> {
         let [channels, polarisations, dishes] = streams;
-        let encoding = self.check_weights(&weights, streams)?;
+        let of_weights = self.check_weights(&weights, encoding, streams)?;
         let beams = weights.shape()[2];
-        let shape = Shape { dishes, beams, channels, polarisations };
         let mut plan = Beamformer::builder(dishes, beams)
             .channels(channels)
             .polarisations(polarisations)
-            .weights(encoding)
+            .encoding(encoding)
+            .output(self.output_encoding)
+            .weights(of_weights)
             .rounding(self.rounding)
             .incoherent(self.incoherent.is_some())
             .device(self.device.clone())
             .kernel(self.kernel)
             .build()?;
+        let shape = *plan.shape();
         plan.set_weights(&weights.read_all()?)?;
         plan.set_shifts(&self.read_shifts(&shape)?)?;
         Ok((plan, shape))
     }
 
-    /// Checks the weights against the axes `[F, P, D]` of the voltages, and returns how a weight is
+    /// Checks the weights against the voltages' encoding and axes `[F, P, D]`, and returns how a weight is
     /// stored.
-    fn check_weights(&self, weights: &Reader, streams: [usize; 3]) -> Result<Encoding> {
-        let encoding = if weights.dtype() == Some(Dtype::Uint8) {
-            weights.expect(Dtype::Uint8, &["F", "P", "B", "D"])?;
-            Encoding::Ci4
-        } else {
-            weights.expect(Dtype::Int8, &["F", "P", "B", "D", "2"])?;
-            Encoding::Ci8
+    fn check_weights(
+        &self,
+        weights: &Reader,
+        voltages: Encoding,
+        streams: [usize; 3],
+    ) -> Result<Encoding> {
+        let encoding = match voltages {
+            Encoding::Cf16 => Encoding::Cf16,
+            _ if weights.dtype() == Some(Dtype::Uint8) => Encoding::Ci4,
+            _ => Encoding::Ci8,
         };
+        let (dtype, parts) = element(encoding.into());
+        weights.expect(dtype, &["F", "P", "B", "D", "2"][..3 + parts])?;
         let [channels, polarisations, dishes] = streams;
         let axes = weights.shape();
-        let mut expected = vec![channels, polarisations, axes[2], dishes];
-        if encoding == Encoding::Ci8 {
-            expected.push(2);
-        }
+        let expected = [channels, polarisations, axes[2], dishes, 2];
+        let expected = &expected[..3 + parts];
         if axes != expected {
             return Err(Error::file(
                 &self.weights,
@@ -301,6 +330,15 @@ impl Args {
     }
 }
 
+/// The encoding of pairs of int8 or of float16, or `other`.
+fn encoding_of(array: &Reader, other: Encoding) -> Encoding {
+    match array.dtype() {
+        Some(Dtype::Int8) => Encoding::Ci8,
+        Some(Dtype::Float16) => Encoding::Cf16,
+        _ => other,
+    }
+}
+
 /// Times of the blocks that are read.
 fn block_times(shape: &Shape) -> usize {
     let times = (BLOCK_BYTES / shape.bytes_per_time()).max(1);
@@ -312,7 +350,7 @@ fn voltage_shape(shape: &Shape) -> correlate::Shape {
     correlate::Shape {
         inputs: shape.dishes,
         channels: shape.streams(),
-        encoding: Encoding::Ci4,
+        encoding: shape.encoding,
         layout: Layout::Tcn,
     }
 }
@@ -354,11 +392,15 @@ impl Outputs {
         array: Option<&Array>,
         named: &[(usize, PathBuf)],
     ) -> Result<Self> {
-        let Shape { beams, channels, polarisations, .. } = *shape;
+        let Shape { beams, channels, polarisations, output, .. } = *shape;
         let rows = [beams, channels, polarisations, times];
+        let (dtype, parts) = element(output);
         let counted = [channels, polarisations, beams];
         let samples = match array {
-            None => Samples::Npy(Writer::with_shape(&args.output, Dtype::Uint8, &rows)?),
+            None => {
+                let axes = [&rows[..], &[2][..parts - 1]].concat();
+                Samples::Npy(Writer::with_shape(&args.output, dtype, &axes)?)
+            }
             Some(array) => {
                 let create = |(beam, path): &(usize, PathBuf)| {
                     let number = (*beam as u32 + 1, beams as u32);
@@ -378,20 +420,22 @@ impl Outputs {
 
     /// Writes the beams of the times from `first` on.
     fn write(&mut self, first: usize, formed: &Beams) -> Result<()> {
-        let (_, channels, polarisations, count) = formed.samples.dim();
+        let (_, channels, polarisations, row) = formed.samples.dim();
+        let (count, encoding) = (formed.times(), formed.encoding);
         let place = |row: usize| (row * self.times + first) as u64;
         let samples = formed.samples.as_slice().expect("beams are stored in standard order");
         match &mut self.samples {
             Samples::Npy(writer) => {
-                for (row, samples) in samples.chunks_exact(count).enumerate() {
-                    writer.write_at(place(row), samples)?;
+                let (_, parts) = element(encoding);
+                for (index, samples) in samples.chunks_exact(row).enumerate() {
+                    writer.write_at(place(index) * parts as u64, samples)?;
                 }
             }
             Samples::Fil(beams, files) => {
-                let beam_samples = channels * polarisations * count;
+                let beam_bytes = channels * polarisations * row;
                 for (&beam, file) in beams.iter().zip(files) {
-                    let samples = &samples[beam * beam_samples..][..beam_samples];
-                    add_powers(file, samples, polarisations * count, count)?;
+                    let samples = &samples[beam * beam_bytes..][..beam_bytes];
+                    add_powers(file, samples, encoding, polarisations * row, row)?;
                 }
             }
         }
@@ -441,16 +485,23 @@ impl Outputs {
     }
 }
 
-/// Adds the powers of a beam's samples `[F][P][T]`, `channel` of them a channel and `times` a row.
-fn add_powers(file: &mut Powers, samples: &[u8], channel: usize, times: usize) -> Result<()> {
-    let mut first = 0;
+/// Adds the powers of a beam's samples `[F][P][T]`, `channel` bytes a channel and `row` bytes a row.
+fn add_powers(
+    file: &mut Powers,
+    samples: &[u8],
+    encoding: SpectrumEncoding,
+    channel: usize,
+    row: usize,
+) -> Result<()> {
+    let bytes = encoding.bytes();
+    let (mut first, times) = (0, row / bytes);
     while first < times {
         let left = times - first;
         let count = usize::try_from(file.lack()).map_or(left, |lack| lack.min(left));
         for (sum, rows) in file.sums.iter_mut().zip(samples.chunks_exact(channel)) {
-            for row in rows.chunks_exact(times) {
-                let samples = row[first..first + count].chunks_exact(1);
-                *sum += samples.map(|sample| power(sample, Encoding::Ci4)).sum::<f64>();
+            for row in rows.chunks_exact(row) {
+                let samples = row[first * bytes..(first + count) * bytes].chunks_exact(bytes);
+                *sum += samples.map(|sample| power(sample, encoding)).sum::<f64>();
             }
         }
         file.pass(count as u64)?;

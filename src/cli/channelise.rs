@@ -267,13 +267,13 @@ impl<'a> Output<'a> {
 }
 
 /// The type of the output's numbers, and how many a sample has.
-fn element(encoding: SpectrumEncoding) -> (Dtype, usize) {
+pub(super) fn element(encoding: SpectrumEncoding) -> (Dtype, usize) {
     use corrust::Encoding::{B1, B2, Cf16, Ci4, Ci4Offset, Ci8};
     match encoding {
         SpectrumEncoding::Voltage(Ci8) => (Dtype::Int8, 2),
         SpectrumEncoding::Voltage(Ci4 | Ci4Offset) => (Dtype::Uint8, 1),
         SpectrumEncoding::Voltage(Cf16) => (Dtype::Float16, 2),
-        SpectrumEncoding::Voltage(B1 | B2) => unreachable!("no spectra are bits"),
+        SpectrumEncoding::Voltage(B1 | B2) => unreachable!("neither spectra nor beams are bits"),
         SpectrumEncoding::Cf32 => (Dtype::Float32, 2),
     }
 }

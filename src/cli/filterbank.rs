@@ -7,6 +7,7 @@ use std::{
 
 use corrust::{
     Encoding, Error, Layout, Result,
+    channelise::SpectrumEncoding,
     format::{
         array::{Array, Channels, Field},
         sigproc::{Bits, Header, Writer},
@@ -113,7 +114,7 @@ impl Args {
                 for (sum, channel) in powers.sums.iter_mut().zip(channels) {
                     for &input in &chosen {
                         let start = input * shape.encoding.bytes();
-                        *sum += power(&channel[start..], shape.encoding);
+                        *sum += power(&channel[start..], shape.encoding.into());
                     }
                 }
                 powers.pass(1)?;
@@ -257,19 +258,29 @@ fn header(array: &Array, channels: usize, step: u64) -> Result<Header> {
 }
 
 /// The power of the sample that bytes begin with.
-pub fn power(bytes: &[u8], encoding: Encoding) -> f64 {
+pub fn power(bytes: &[u8], encoding: SpectrumEncoding) -> f64 {
     let (re, im) = match encoding {
-        Encoding::Ci8 => (f64::from(bytes[0] as i8), f64::from(bytes[1] as i8)),
-        Encoding::Ci4 => {
+        SpectrumEncoding::Voltage(Encoding::Ci8) => {
+            (f64::from(bytes[0] as i8), f64::from(bytes[1] as i8))
+        }
+        SpectrumEncoding::Voltage(Encoding::Ci4) => {
             let nibble = |byte: u8| f64::from(byte as i8 >> 4);
             (nibble(bytes[0]), nibble(bytes[0] << 4))
         }
-        Encoding::Ci4Offset => (f64::from(bytes[0] >> 4) - 8.0, f64::from(bytes[0] & 15) - 8.0),
-        Encoding::Cf16 => {
+        SpectrumEncoding::Voltage(Encoding::Ci4Offset) => {
+            (f64::from(bytes[0] >> 4) - 8.0, f64::from(bytes[0] & 15) - 8.0)
+        }
+        SpectrumEncoding::Voltage(Encoding::Cf16) => {
             let half = |at: usize| f64::from(half::f16::from_le_bytes([bytes[at], bytes[at + 1]]));
             (half(0), half(2))
         }
-        Encoding::B1 | Encoding::B2 => unreachable!("bits are refused"),
+        SpectrumEncoding::Voltage(Encoding::B1 | Encoding::B2) => {
+            unreachable!("bits are refused")
+        }
+        SpectrumEncoding::Cf32 => {
+            let (pairs, _) = bytes.as_chunks::<4>();
+            (f64::from(f32::from_le_bytes(pairs[0])), f64::from(f32::from_le_bytes(pairs[1])))
+        }
     };
     re * re + im * im
 }

@@ -7,12 +7,46 @@ use super::{
 
 /// Beams of one matrix fragment: a row tile.
 pub const ROW_BEAMS: u32 = 16;
-/// Dishes of one 16-byte load of voltages by each lane: two fragments.
-pub const CHUNK_DISHES: u32 = 64;
+/// Bytes of one 16-byte load of voltages by each lane.
+pub const CHUNK_VOLTAGES: u32 = 64;
+/// Dishes of [`CHUNK_VOLTAGES`] bytes of `ci4`.
+pub const CHUNK_DISHES: u32 = CHUNK_VOLTAGES;
 /// Times that a block stages and beamforms at a time.
 pub const UNIT_TIMES: u32 = 64;
 /// Bytes of prepared int8 weights of [`ROW_BEAMS`] beams and [`CHUNK_DISHES`] dishes.
 pub const CHUNK_BYTES: u32 = ROW_BEAMS * CHUNK_DISHES * 2;
+
+/// Operands of the beamformers on `mma.sync`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operands {
+    /// int8 weights, `ci4` voltages.
+    Int8,
+    /// int4 weights, `ci4` voltages.
+    Int4,
+    /// int8 weights, `ci8` voltages.
+    Ci8,
+    /// Weights and voltages of halves.
+    Cf16,
+}
+
+impl Operands {
+    /// Bytes of a voltage.
+    pub const fn voltage_bytes(self) -> u32 {
+        match self {
+            Self::Int8 | Self::Int4 => 1,
+            Self::Ci8 => 2,
+            Self::Cf16 => 4,
+        }
+    }
+
+    /// Bytes of prepared weights of [`ROW_BEAMS`] beams and [`CHUNK_VOLTAGES`] bytes of dishes.
+    pub const fn chunk_bytes(self) -> u32 {
+        match self {
+            Self::Int8 => CHUNK_BYTES,
+            Self::Int4 | Self::Ci8 | Self::Cf16 => CHUNK_BYTES / 2,
+        }
+    }
+}
 
 /// Geometry of a block: `W_b x W_d` warps hold the tile of weights (Smith, section 2), and as many
 /// such sets as `time_warps` share the times of a unit.
@@ -24,15 +58,18 @@ pub struct Tile {
     pub dish_warps: u32,
     /// Warps along the times of a unit: 1, 2 or 4.
     pub time_warps: u32,
-    /// Chunks of [`CHUNK_DISHES`] dishes of one warp: its weights take 16 registers each, or 8 if they
-    /// are int4.
+    /// Chunks of [`CHUNK_VOLTAGES`] bytes of dishes of one warp: its weights take 16 registers each of
+    /// [`Operands::Int8`], 8 of the others.
     pub chunks: u32,
     /// Fragments of 8 times, 1 or 2, that a warp multiplies at once; each takes 16 registers.
     pub fragments: u32,
     /// Units of time in flight.
     pub stages: u32,
-    /// Whether weights are int4.
-    pub int4: bool,
+    /// Weights and voltages.
+    pub operands: Operands,
+    /// Whether fragments have consecutive times, and the samples of a unit are brought into the order of
+    /// memory by warp and local transposes (Smith, section 6); of one warp along the times.
+    pub transposes: bool,
 }
 
 impl Tile {
@@ -51,15 +88,20 @@ impl Tile {
         self.beam_warps * ROW_BEAMS
     }
 
+    /// Bytes of voltages of one time of a block, and of one launch.
+    pub const fn row_bytes(self) -> u32 {
+        self.dish_warps * self.chunks * CHUNK_VOLTAGES
+    }
+
     /// Dishes of a block, and of one launch.
     pub const fn dishes(self) -> u32 {
-        self.dish_warps * self.chunks * CHUNK_DISHES
+        self.row_bytes() / self.operands.voltage_bytes()
     }
 
     /// Bytes from one time to the next in shared memory: an odd multiple of 64, so that the lanes
     /// that read together, four chunks of 16 bytes of two neighbouring times, touch all banks once.
     pub const fn pitch(self) -> u32 {
-        self.dishes() / 64 / 2 * 128 + 64
+        self.row_bytes() / 64 / 2 * 128 + 64
     }
 
     /// Bytes of the voltages of one unit in shared memory.
@@ -98,20 +140,20 @@ parameters! {
     /// Grid: any multiple of `groups`; block `i` forms the beams of group `i % groups`, and the
     /// blocks of a group share its units. Padded beams: `groups * Tile::beams()`.
     pub struct Beamform {
-        /// `ci4` voltages `[time][stream][voltage_pitch bytes]`, 16-byte aligned, from the first
-        /// dish of this launch on.
+        /// Voltages `[time][stream][voltage_pitch bytes]`, 16-byte aligned, from the first dish of this
+        /// launch on.
         pub voltages: u64,
-        /// Prepared weights `[stream][padded beams / 16][weight_chunks][`[`CHUNK_BYTES`]`, int4: half]`,
+        /// Prepared weights `[stream][padded beams / 16][weight_chunks][`[`Operands::chunk_bytes`]`]`,
         /// from the first chunk of this launch on, in the order of [`crate::beamform::map`].
         pub weights: u64,
         /// [`Beam`]s, `[stream][padded beams]`.
         pub beams: u64,
-        /// `ci4` samples `[beam][stream][sample_pitch bytes]`.
+        /// Samples `[beam][stream][sample_pitch bytes]`, aligned to 4 bytes or those of a sample.
         pub samples: u64,
         /// Clipped samples `[stream][beam]`, u64, added to.
         pub clipped: u64,
-        /// Sums `[stream][padded beams][units * 64]`, (real, imaginary) pairs of i32; only in
-        /// launches with a [`pass`].
+        /// Sums `[stream][padded beams][units * 64]`, (real, imaginary) pairs of i32, of f32 for
+        /// [`Operands::Cf16`]; only in launches with a [`pass`].
         pub partial: u64,
         /// Bytes from one row of voltages to the next, a multiple of 16.
         pub voltage_pitch: u64,
@@ -125,14 +167,18 @@ parameters! {
         pub beam_count: u32,
         /// Groups of beams: `ceil(beam_count / Tile::beams())`.
         pub groups: u32,
-        /// Dishes of this launch, at most `Tile::dishes()`.
-        pub dishes: u32,
+        /// Bytes of a row's voltages in this launch, at most `Tile::row_bytes()`.
+        pub row_bytes: u32,
         /// Chunks of weights from one row tile of 16 beams to the next.
         pub weight_chunks: u32,
         /// Any of [`pass`].
         pub pass: u32,
         /// [`LOW_NIBBLES`].
         pub low_nibbles: u32,
+        /// One of [`output`](super::channelise::output): no excess-8 nibbles.
+        pub output: u32,
+        /// Zero.
+        pub reserved: u32,
     }
 }
 
@@ -145,8 +191,8 @@ parameters! {
         pub imaginary_bias: i32,
         /// Bits to shift by, at most 31.
         pub shift: u32,
-        /// Zero.
-        pub reserved: u32,
+        /// Whether sums of halves are rounded to the nearest.
+        pub nearest: u32,
     }
 }
 
@@ -157,22 +203,23 @@ impl Beam {
     /// The beam whose sums lack `bias` (real, imaginary) and are to be shifted by `shift`, to the
     /// nearest or down.
     ///
-    /// In launches with a [`pass`] sums come at their own scale. Otherwise they come `1 << scale` times
-    /// as large, are those of at most 1024 dishes, at most 2^21 before scaling, so that shifts of 23 and
-    /// more all give the same; and what they become is in excess of [`EXCESS`].
-    pub const fn new(bias: [i32; 2], shift: u32, nearest: bool, scale: u32, passes: bool) -> Self {
-        let (shift, scale) = match (passes, shift) {
+    /// In general launches (with a [`pass`], with voltages or samples other than `ci4`) sums come at their
+    /// own scale. Otherwise they come `1 << scale` times as large, are those of at most 1024 dishes, at most
+    /// 2^21 before scaling, so that shifts of 23 and more all give the same; and what they become is in
+    /// excess of [`EXCESS`].
+    pub const fn new(bias: [i32; 2], shift: u32, nearest: bool, scale: u32, general: bool) -> Self {
+        let (shift, scale) = match (general, shift) {
             (true, shift) => (shift, 0),
             (false, 0..23) => (shift, scale),
             (false, _) => (23, scale),
         };
         let half = if nearest && shift > 0 { 1 << (shift - 1) } else { 0 };
-        let more = if passes { half } else { half + (EXCESS << shift) };
+        let more = if general { half } else { half + (EXCESS << shift) };
         Self {
             real_bias: (more + bias[0]) << scale,
             imaginary_bias: (more + bias[1]) << scale,
             shift: shift + scale,
-            reserved: 0,
+            nearest: nearest as u32,
         }
     }
 }
@@ -185,21 +232,21 @@ parameters! {
     ///
     /// Grid: any; the warps share the runs of [`INCOHERENT_TIMES`] times of every stream.
     pub struct Incoherent {
-        /// `ci4` voltages `[time][stream][pitch bytes]`, 16-byte aligned.
+        /// `ci4` or `ci8` voltages `[time][stream][pitch bytes]`, 16-byte aligned.
         pub voltages: u64,
         /// `sum_d |E|^2`, u32, `[stream][time]`.
         pub powers: u64,
-        /// Bytes from one row of voltages to the next, a multiple of 16; those past `dishes` are
+        /// Bytes from one row of voltages to the next, a multiple of 16; those past `row_bytes` are
         /// zero.
         pub pitch: u64,
-        /// `D`.
-        pub dishes: u32,
+        /// Bytes of a row: of `D` dishes.
+        pub row_bytes: u32,
         /// `F * P`.
         pub streams: u32,
         /// `T`.
         pub times: u32,
-        /// Zero.
-        pub reserved: u32,
+        /// Bytes of a voltage: 1 or 2.
+        pub voltage_bytes: u32,
     }
 }
 
@@ -227,6 +274,14 @@ macro_rules! mma_beamformers {
             TILE_S4_96X512 MMA_S4_96X512 beamform_mma_s4_96x512: 6 x 1 x 2, 8 chunks of int4, 1 at once, 2 stages, 1 blocks;
             TILE_S4_192X512 MMA_S4_192X512 beamform_mma_s4_192x512: 12 x 1 x 1, 8 chunks of int4, 1 at once, 2 stages, 1 blocks;
             TILE_S4_64X64 MMA_S4_64X64 beamform_mma_s4_64x64: 4 x 1 x 1, 1 chunks of int4, 1 at once, 8 stages, 4 blocks;
+            TILE_CI8_16X256 MMA_CI8_16X256 beamform_mma_ci8_16x256: 1 x 1 x 4, 8 chunks of ci8, 1 at once, 2 stages, 2 blocks;
+            TILE_CI8_64X256 MMA_CI8_64X256 beamform_mma_ci8_64x256: 4 x 1 x 1, 8 chunks of ci8, 1 at once, 2 stages, 2 blocks;
+            TILE_CI8_96X256 MMA_CI8_96X256 beamform_mma_ci8_96x256: 6 x 1 x 1, 8 chunks of ci8, 1 at once, 2 stages, 1 blocks;
+            TILE_CI8_64X32 MMA_CI8_64X32 beamform_mma_ci8_64x32: 4 x 1 x 1, 1 chunks of ci8, 1 at once, 8 stages, 3 blocks;
+            TILE_CF16_16X128 MMA_CF16_16X128 beamform_mma_cf16_16x128: 1 x 1 x 4, 8 chunks of cf16, 1 at once, 2 stages, 2 blocks;
+            TILE_CF16_64X128 MMA_CF16_64X128 beamform_mma_cf16_64x128: 4 x 1 x 1, 8 chunks of cf16, 1 at once, 2 stages, 2 blocks;
+            TILE_CF16_96X128 MMA_CF16_96X128 beamform_mma_cf16_96x128: 6 x 1 x 1, 8 chunks of cf16, 1 at once, 2 stages, 1 blocks;
+            TILE_CF16_64X16 MMA_CF16_64X16 beamform_mma_cf16_64x16: 4 x 1 x 1, 1 chunks of cf16, 1 at once, 8 stages, 3 blocks;
         }
     };
 }
@@ -246,7 +301,8 @@ macro_rules! declare_mma {
                 chunks: $chunks,
                 fragments: $fragments,
                 stages: $stages,
-                int4: declare_mma!(@ $weights),
+                operands: declare_mma!(@ $weights),
+                transposes: false,
             };
         )*
         kernels! { MMA:
@@ -259,10 +315,21 @@ macro_rules! declare_mma {
         /// Every beamformer kernel with its tile.
         pub const BEAMFORMERS: &[(Kernel<Beamform>, Tile)] = &[$(($kernel, $tile)),*];
     };
-    (@ int8) => { false };
-    (@ int4) => { true };
+    (@ int8) => { Operands::Int8 };
+    (@ int4) => { Operands::Int4 };
+    (@ ci8) => { Operands::Ci8 };
+    (@ cf16) => { Operands::Cf16 };
 }
 mma_beamformers!(declare_mma);
+
+/// Tile of [`MMA_SHUFFLE_96X512`].
+pub const TILE_SHUFFLE_96X512: Tile = Tile { transposes: true, ..TILE_96X512 };
+
+kernels! { SHUFFLED:
+    /// [`MMA_96X512`] with the transposes of the note, for launches of all dishes, of `ci4` samples.
+    MMA_SHUFFLE_96X512: Kernel<Beamform> =
+        beamformer("beamform_mma_shuffle_96x512", TILE_SHUFFLE_96X512, 1);
+}
 
 /// Geometry of a block of the beamformers on warpgroups: a warpgroup that unpacks, and one for each 32
 /// beams.
@@ -422,4 +489,4 @@ kernels! { OTHERS:
 }
 
 /// Entries of all.
-pub(super) const ENTRIES: &[&[Entry]] = &[MMA, WARPGROUP, OTHERS];
+pub(super) const ENTRIES: &[&[Entry]] = &[MMA, SHUFFLED, WARPGROUP, OTHERS];

@@ -216,7 +216,7 @@ pub mod raw {
 /// Levels of 2-bit codes.
 pub const LEVELS_2: [f32; 4] = [-3.3165, -1.0, 1.0, 3.3165];
 
-/// What spectra are made of.
+/// What spectra and beams are made of.
 pub mod output {
     /// int8 re, im.
     pub const CI8: u32 = 0;
@@ -228,6 +228,21 @@ pub mod output {
     pub const CF16: u32 = 3;
     /// f32 re, im.
     pub const CF32: u32 = 4;
+
+    /// Whether samples are integers.
+    pub const fn is_integer(output: u32) -> bool {
+        output < CF16
+    }
+
+    /// Bytes of a sample.
+    pub const fn bytes(output: u32) -> u32 {
+        match output {
+            CI4 | CI4_OFFSET => 1,
+            CI8 => 2,
+            CF16 => 4,
+            _ => 8,
+        }
+    }
 }
 
 /// `Place::first` of a spectrum that is missing.

@@ -45,6 +45,10 @@ pub const STEPS: u32 = 16;
 /// Chains of multiply-adds of a thread: pairs of words that are operand and sum alternately.
 pub const CHAINS: u32 = 8;
 
+/// Lanes that [`SHUFFLE`] rotates among; the last one gets its own word. 31, so that only multiples of 31
+/// shuffles bring all words home.
+pub const ROTATED_LANES: u32 = 31;
+
 /// Two operands of all chains (the first two words of a quad), then the chains' words.
 const CHAIN_QUADS: u32 = 1 + 2 * CHAINS / 4;
 
@@ -64,6 +68,8 @@ kernels! { CHAINED:
     DP4A: Ceiling = chains("limits_dp4a", 8);
     /// `mad.lo.u32`: 32-bit integer multiply-add.
     MULTIPLY_ADD: Ceiling = chains("limits_multiply_add", 2);
+    /// `shfl.sync`: a word that a lane gets from another, counted as one.
+    SHUFFLE: Ceiling = chains("limits_shuffle", 1);
 }
 
 /// Fragments of rows and of columns that a warp of the `mma.sync` kernels holds.
@@ -147,6 +153,7 @@ pub const CEILINGS: &[(&str, Ceiling)] = &[
     ("mma.sync b1", MMA_B1),
     ("dp4a", DP4A),
     ("integer multiply-add", MULTIPLY_ADD),
+    ("shuffle", SHUFFLE),
     ("shared memory", SHARED),
 ];
 

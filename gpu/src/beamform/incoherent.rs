@@ -1,7 +1,7 @@
 //! The incoherent beam: `I[f][p][t] = sum_d |E[t][f][p][d]|^2`.
 //!
-//! A warp takes 16 consecutive times of a stream, 16 bytes a lane of each, all on their way together:
-//! masked nibbles are int8 sixteen times as large, whose squares `dp4a` sums. Each lane then has a part
+//! A warp takes 16 consecutive times of a stream, 16 bytes a lane of each, all on their way together.
+//! `dp4a` sums the squares of bytes; masked nibbles of `ci4` are int8 sixteen times as large. Each lane then has a part
 //! of 16 sums. Warp transposes ([`crate::reorder::transpose`]) add them up while they deal them out, in
 //! 16 shuffles instead of 80, and neighbouring lanes store neighbouring times.
 //!
@@ -16,16 +16,23 @@ use crate::{
     tile::divisor,
 };
 
-/// 256 times the sum of `|E|^2` of 16 voltages.
+/// The sum of `|E|^2` of 16 bytes of voltages of 1 or 2 bytes.
 #[inline(always)]
-fn squares(words: [u32; 4]) -> u32 {
+fn squares(words: [u32; 4], voltage_bytes: u32) -> u32 {
     let mut sum = 0;
+    if voltage_bytes == 2 {
+        for word in words {
+            sum = dp4a(word, word, sum);
+        }
+        return sum as u32;
+    }
+    // At most 2 * 16 * 2^14: exact, and a multiple of 256.
     for word in words {
         for nibbles in [word & 0xf0f0_f0f0, word << 4 & 0xf0f0_f0f0] {
             sum = dp4a(nibbles, nibbles, sum);
         }
     }
-    sum as u32
+    sum as u32 / 256
 }
 
 /// Item `lane % 16` of 16, summed over all lanes.
@@ -57,21 +64,20 @@ kernel! {
             let stream = run % streams.get() as u64;
             let first = (run / streams.get() as u64) as u32 * INCOHERENT_TIMES;
             let mut powers = [0; INCOHERENT_TIMES as usize];
-            let mut dish = 16 * lane();
-            while dish < p.dishes {
+            let mut byte = 16 * lane();
+            while byte < p.row_bytes {
                 let mut words = [[0; 4]; INCOHERENT_TIMES as usize];
                 for time in 0..INCOHERENT_TIMES {
                     if first + time < p.times {
                         let row = (first + time) as u64 * streams.get() as u64 + stream;
                         words[time as usize] =
-                            load_global_4(p.voltages + row * p.pitch + dish as u64);
+                            load_global_4(p.voltages + row * p.pitch + byte as u64);
                     }
                 }
                 for time in 0..INCOHERENT_TIMES as usize {
-                    // At most 2 * 16 * 2^14: exact, and a multiple of 256.
-                    powers[time] += squares(words[time]) / 256;
+                    powers[time] += squares(words[time], p.voltage_bytes);
                 }
-                dish += 16 * 32;
+                byte += 16 * 32;
             }
             let power = sum_items(powers);
             let time = first + lane();

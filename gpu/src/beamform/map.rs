@@ -12,7 +12,7 @@
 //!   one store of 16 bytes as they come: the exchanges of section 6 (eqs. 28 to 33) fall away.
 
 use crate::{
-    abi::beamform::{CHUNK_BYTES, CHUNK_DISHES, ROW_BEAMS, Tile, UNIT_TIMES},
+    abi::beamform::{CHUNK_BYTES, CHUNK_DISHES, CHUNK_VOLTAGES, ROW_BEAMS, Tile, UNIT_TIMES},
     tile::fragment,
 };
 
@@ -49,6 +49,21 @@ pub const fn time(
         + iteration * 4
         + fragment * 2
         + column % 2
+}
+
+/// [`time`] in a tile: where it transposes, consecutive times are in consecutive columns.
+pub const fn tile_time(
+    tile: Tile,
+    time_warp: u32,
+    iteration: u32,
+    fragment: u32,
+    column: u32,
+) -> u32 {
+    if tile.transposes {
+        iteration * 16 + fragment * 8 + column
+    } else {
+        time(tile.time_warps, time_warp, iteration, fragment, column)
+    }
 }
 
 /// A component of a weight.
@@ -91,6 +106,31 @@ pub const fn nibble_weight(offset: u32, nibble: u32, dish_warp: u32) -> Weight {
     }
 }
 
+/// What lies at byte `offset` of a chunk of prepared weights of `component_bytes` bytes a part, 1 or 2, for
+/// voltages as large: `[part][lane][word][byte]`, eq. 17 for `m16n8k32` or `m16n8k16`; and the byte of the
+/// component. Voltages come from the pairs of words that [`bytes`](crate::reorder::transpose::bytes) or
+/// [`halves`](crate::reorder::transpose::halves) takes apart.
+pub const fn wide_weight(offset: u32, component_bytes: u32, dish_warp: u32) -> (Weight, u32) {
+    let (lane, word, byte) = (offset / 16 % 32, offset / 4 % 4, offset % 4);
+    let element = fragment::a(lane, word, byte);
+    let place = wide_dish(element.column / 16, byte, component_bytes);
+    let weight = Weight {
+        beam: (element.row + 8 * dish_warp) % ROW_BEAMS,
+        dish: lane % 4 * (8 / component_bytes) + place,
+        part: offset / (ROW_BEAMS * 32),
+    };
+    (weight, byte % component_bytes)
+}
+
+/// Dish, of those of a lane's 16-byte load, in byte `byte` of word `word` (0, 1) of its fragment of voltages
+/// of `component_bytes` bytes a part. Taken apart, two words of `ci8` give the dishes 0, 2, 1, 3.
+const fn wide_dish(word: u32, byte: u32, component_bytes: u32) -> u32 {
+    match component_bytes {
+        1 => 4 * word + byte % 2 * 2 + byte / 2,
+        _ => 2 * word + byte / 2,
+    }
+}
+
 /// [`weight`] for warpgroups: `[warp][step][lane][word][byte]`, the fragments of 8 beams' real parts
 /// above the same beams' imaginary parts. The dishes are in their own order.
 pub const fn warpgroup_weight(offset: u32) -> Weight {
@@ -123,8 +163,8 @@ pub const fn weight_offset(step: u32, part: u32, lane: u32) -> u32 {
 /// Offset in a unit of voltages in shared memory of the 16 bytes that a lane loads in iteration 0,
 /// fragment 0, of the warp's first chunk.
 pub const fn voltage_offset(tile: Tile, time_warp: u32, dish_warp: u32, lane: u32) -> u32 {
-    time(tile.time_warps, time_warp, 0, 0, lane / 4) * tile.pitch()
-        + dish_warp * tile.chunks * CHUNK_DISHES
+    tile_time(tile, time_warp, 0, 0, lane / 4) * tile.pitch()
+        + dish_warp * tile.chunks * CHUNK_VOLTAGES
         + loaded_dish(lane, 0, 0)
 }
 
@@ -136,7 +176,10 @@ mod tests {
     use std::{collections::BTreeSet, vec::Vec};
 
     use super::*;
-    use crate::{abi::beamform::BEAMFORMERS, reorder::transpose};
+    use crate::{
+        abi::beamform::{BEAMFORMERS, TILE_SHUFFLE_96X512},
+        reorder::transpose,
+    };
 
     fn distinct<T: Ord>(items: impl Iterator<Item = T>) -> usize {
         let items: Vec<T> = items.collect();
@@ -204,6 +247,39 @@ mod tests {
         }
     }
 
+    /// The bytes of wide weights are those of what the voltages become.
+    #[test]
+    fn wide_weights_are_those_of_voltages() {
+        for component in [1, 2] {
+            let all = (0..CHUNK_BYTES / 2).map(|offset| wide_weight(offset, component, 0));
+            assert!(all.clone().all(|(w, _)| w.beam < ROW_BEAMS));
+            assert!(all.clone().all(|(w, _)| w.dish < CHUNK_VOLTAGES / 2 / component));
+            assert_eq!(distinct(all) as u32, CHUNK_BYTES / 2);
+            for lane in 0..32 {
+                for half in 0..2 {
+                    // Each byte of two words of voltages a number of its own.
+                    let pair = [0x0302_0100, 0x0706_0504];
+                    let taken = match component {
+                        1 => transpose::bytes(pair),
+                        _ => transpose::halves(pair),
+                    };
+                    for (part, word) in taken.into_iter().enumerate() {
+                        for (byte, number) in word.to_le_bytes().into_iter().enumerate() {
+                            let number = u32::from(number);
+                            let dish = lane % 4 * (8 / component)
+                                + half * (4 / component)
+                                + number / (2 * component);
+                            let offset = part as u32 * 512 + lane * 16 + 2 * half * 4 + byte as u32;
+                            let (weight, at) = wide_weight(offset, component, 0);
+                            assert_eq!((weight.dish, weight.part), (dish, part as u32));
+                            assert_eq!(number % (2 * component), part as u32 * component + at);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
     #[test]
     fn weights_of_warpgroups_are_permuted() {
         let weights = (0..CHUNK_BYTES).map(warpgroup_weight);
@@ -251,12 +327,22 @@ mod tests {
         }
     }
 
+    /// The loads of consecutive times, too, have no bank conflicts.
+    #[test]
+    fn loads_of_consecutive_times_touch_every_bank_once() {
+        for lanes in 0..4 {
+            let chunks = (8 * lanes..8 * lanes + 8)
+                .map(|lane| voltage_offset(TILE_SHUFFLE_96X512, 0, 0, lane) / 16 % 8);
+            assert_eq!(distinct(chunks), 8);
+        }
+    }
+
     #[test]
     fn tiles_fit_the_smallest_gpu() {
         for (kernel, tile) in BEAMFORMERS {
             assert!(tile.shared_bytes() <= 99 << 10, "{}", kernel.entry.name);
-            assert!(tile.threads() <= 1024 && tile.pitch() >= tile.dishes());
-            assert!(tile.threads() % (tile.dishes() / 16) == 0, "{}", kernel.entry.name);
+            assert!(tile.threads() <= 1024 && tile.pitch() >= tile.row_bytes());
+            assert!(tile.threads() % (tile.row_bytes() / 16) == 0, "{}", kernel.entry.name);
         }
     }
 }

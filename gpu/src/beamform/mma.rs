@@ -31,42 +31,63 @@
 //! shifts partial sums to 16 bits, eq. 19, which is not.) With int4 weights (`Int4`) the nibbles of
 //! two words become one of real and one of imaginary parts ([`transpose::nibbles`]).
 //!
+//! With voltages of `ci8` (`Ci8`) and halves (`Cf16`), byte and 16-bit transposes take two words apart into one of
+//! real and one of imaginary parts. Their samples, and those of other encodings than `ci4`, are made and stored
+//! four times together.
+//!
 //! Bound by the tensor cores and the integer units of a scheduler together: on an H200 the cycles of its
 //! `mma` and of its integer instructions add up to those that it takes. So weights come one after the
 //! other as often as they are wanted, and instructions are few: 64 for the nibbles of a warp's 16 beams
 //! by 256 dishes by 16 times, which are 64 `mma`, and 12 for each sample of a lane.
+//!
+//! With [`beamform_mma_shuffle_96x512`] fragments have consecutive times and the samples of a unit pass through
+//! four shuffles, 16 selections and four `prmt` for each 16 samples of a lane, on top of the 192 instructions that
+//! make them: no access of memory is better for it.
 //!
 //! Tried and lost: `E & 0xf0`, `E << 4 & 0xf0` and the complement of that for the negation, into two
 //! sums instead of four (112 instructions for the nibbles); 32 beams by 128 dishes a warp (half the
 //! unpacking, three times the exchange: 3 % slower); making the samples of an iteration during the
 //! next, by the warps of a scheduler at different points of it (3 % slower).
 
+use core::marker::PhantomData;
+
 use crate::{
-    abi::beamform::{self, Beamform, CHUNK_BYTES, CHUNK_DISHES, Tile, UNIT_TIMES, pass},
+    abi::{
+        beamform::{
+            self, Beamform, CHUNK_BYTES, CHUNK_VOLTAGES, TILE_SHUFFLE_96X512, Tile, UNIT_TIMES,
+            pass,
+        },
+        channelise::output,
+    },
     beamform::{
-        finish::{Quad, add_clipped, add_passes, quantise, store},
+        finish::{
+            Float32, Int32, Quad, Sum, add_clipped, add_passes, consecutive, finish_times,
+            quantise, store,
+        },
         map,
     },
     isa::{
         common::{
-            barrier, block, blocks, dynamic_shared, lane, load_global_4, load_shared_4,
-            named_barrier, opaque, store_shared_4, thread,
+            add_f32, barrier, block, blocks, dynamic_shared, lane, load_global_4, load_shared_4,
+            named_barrier, opaque, store_shared_4, sub_f32, thread,
         },
         sm_80::{
-            cp_async_16, cp_async_commit, cp_async_wait, cp_async_whole_16, mma_m16n8k32_s8,
-            mma_m16n8k64_s4,
+            cp_async_16, cp_async_commit, cp_async_wait, cp_async_whole_16, mma_m16n8k16_f16,
+            mma_m16n8k32_s8, mma_m16n8k64_s4,
         },
     },
     reorder::transpose,
     tile::divisor,
 };
 
-/// Dishes of one 16-byte copy.
-const COPY_DISHES: u32 = 16;
+/// Bytes of one copy.
+const COPY_BYTES: u32 = 16;
 
 /// What weights are made of, and how voltages become the other operand: in `STEPS` multiplications a
 /// chunk of dishes.
 trait Precision<const STEPS: usize> {
+    /// Its sums, of which those that are no integers have no scale.
+    type Sum: Sum;
     /// Its sums are `1 << SCALE` times those of the voltages.
     const SCALE: u32;
     /// Bytes of a chunk of prepared weights.
@@ -80,12 +101,19 @@ trait Precision<const STEPS: usize> {
 
     /// `d += a * b`. Warp-wise.
     fn multiply(d: &mut [u32; 4], a: [u32; 4], b: [u32; 2]);
+
+    /// The parts of a complex sum, from `[rr, ii, ri, ir]`.
+    #[inline(always)]
+    fn parts([rr, ii, ri, ir]: [u32; 4]) -> [u32; 2] {
+        [rr.wrapping_sub(ii << Self::SCALE), ir.wrapping_add(ri << Self::SCALE)]
+    }
 }
 
 /// int8 weights: 32 dishes a step.
 struct Int8;
 
 impl Precision<{ map::STEPS as usize }> for Int8 {
+    type Sum = Int32;
     const SCALE: u32 = 4;
     const CHUNK_BYTES: u32 = CHUNK_BYTES;
 
@@ -108,6 +136,7 @@ impl Precision<{ map::STEPS as usize }> for Int8 {
 struct Int4;
 
 impl Precision<1> for Int4 {
+    type Sum = Int32;
     const SCALE: u32 = 0;
     const CHUNK_BYTES: u32 = CHUNK_BYTES / 2;
 
@@ -121,6 +150,55 @@ impl Precision<1> for Int4 {
     #[inline(always)]
     fn multiply(d: &mut [u32; 4], a: [u32; 4], b: [u32; 2]) {
         mma_m16n8k64_s4(d, a, b);
+    }
+}
+
+/// int8 weights and `ci8` voltages: 32 dishes a step, taken apart by local transposes.
+struct Ci8;
+
+impl Precision<1> for Ci8 {
+    type Sum = Int32;
+    const SCALE: u32 = 0;
+    const CHUNK_BYTES: u32 = CHUNK_BYTES / 2;
+
+    #[inline(always)]
+    fn split([a, b, c, d]: [u32; 4], _: usize, _: u32) -> [[u32; 2]; 2] {
+        let ([low_real, low_imaginary], [high_real, high_imaginary]) =
+            (transpose::bytes([a, b]), transpose::bytes([c, d]));
+        [[low_real, high_real], [low_imaginary, high_imaginary]]
+    }
+
+    #[inline(always)]
+    fn multiply(d: &mut [u32; 4], a: [u32; 4], b: [u32; 2]) {
+        mma_m16n8k32_s8(d, a, b);
+    }
+}
+
+/// Weights and voltages of halves: 16 dishes a step, taken apart by local transposes. At most 128 dishes are
+/// summed by the tensor cores, which truncate; sums of more are added as f32.
+struct Cf16;
+
+impl Precision<1> for Cf16 {
+    type Sum = Float32;
+    const SCALE: u32 = 0;
+    const CHUNK_BYTES: u32 = CHUNK_BYTES / 2;
+
+    #[inline(always)]
+    fn split([a, b, c, d]: [u32; 4], _: usize, _: u32) -> [[u32; 2]; 2] {
+        let ([low_real, low_imaginary], [high_real, high_imaginary]) =
+            (transpose::halves([a, b]), transpose::halves([c, d]));
+        [[low_real, high_real], [low_imaginary, high_imaginary]]
+    }
+
+    #[inline(always)]
+    fn multiply(d: &mut [u32; 4], a: [u32; 4], b: [u32; 2]) {
+        mma_m16n8k16_f16(d, a, b);
+    }
+
+    #[inline(always)]
+    fn parts(products: [u32; 4]) -> [u32; 2] {
+        let [rr, ii, ri, ir] = map!(products, of 4 to 0.0, |bits: u32| f32::from_bits(bits));
+        [sub_f32(rr, ii).to_bits(), add_f32(ri, ir).to_bits()]
     }
 }
 
@@ -160,17 +238,17 @@ impl Role {
 /// Every thread of the block calls it; the unit has room; the voltages are what [`Beamform`] says.
 #[inline(always)]
 unsafe fn stage(p: &Beamform, tile: Tile, shared: u32, Place { stream, time }: Place) {
-    let copies = tile.dishes() / COPY_DISHES;
+    let copies = tile.row_bytes() / COPY_BYTES;
     let rows = tile.threads() / copies;
     let thread = opaque(thread());
-    let (first_row, dish) = (thread / copies, thread % copies * COPY_DISHES);
-    let whole = p.dishes == tile.dishes() && p.times - time >= UNIT_TIMES;
+    let (first_row, byte) = (thread / copies, thread % copies * COPY_BYTES);
+    let whole = p.row_bytes == tile.row_bytes() && p.times - time >= UNIT_TIMES;
     let time_pitch = p.streams as u64 * p.voltage_pitch;
     let mut address = p.voltages
         + stream as u64 * p.voltage_pitch
         + (time + first_row) as u64 * time_pitch
-        + dish as u64;
-    let mut shared = shared + first_row * tile.pitch() + dish;
+        + byte as u64;
+    let mut shared = shared + first_row * tile.pitch() + byte;
     let within =
         |row: u32| rows * (UNIT_TIMES / rows) == UNIT_TIMES || first_row + row < UNIT_TIMES;
     let mut row = 0;
@@ -189,8 +267,8 @@ unsafe fn stage(p: &Beamform, tile: Tile, shared: u32, Place { stream, time }: P
     // The few units at an edge need no straight code.
     while row < opaque(UNIT_TIMES) {
         if within(row) {
-            let read = time + first_row + row < p.times && dish < p.dishes;
-            let bytes = if read { (p.dishes - dish).min(COPY_DISHES) } else { 0 };
+            let read = time + first_row + row < p.times && byte < p.row_bytes;
+            let bytes = if read { (p.row_bytes - byte).min(COPY_BYTES) } else { 0 };
             // SAFETY: as above; what is not read has an address inside the voltages.
             unsafe { cp_async_16(shared, if read { address } else { p.voltages }, bytes) };
         }
@@ -246,8 +324,8 @@ unsafe fn multiply<
         for chunk in 0..CHUNKS {
             let mut loaded = [[0; 4]; FRAGMENTS];
             for fragment in 0..FRAGMENTS {
-                let time = map::time(tile.time_warps, 0, 0, (first + fragment) as u32, 0);
-                let offset = time * tile.pitch() + chunk as u32 * CHUNK_DISHES;
+                let time = map::tile_time(tile, 0, 0, (first + fragment) as u32, 0);
+                let offset = time * tile.pitch() + chunk as u32 * CHUNK_VOLTAGES;
                 // SAFETY: the caller's promise.
                 loaded[fragment] = unsafe { load_shared_4(voltages + offset) };
             }
@@ -270,8 +348,12 @@ unsafe fn multiply<
         for fragment in 0..FRAGMENTS {
             let [real, imaginary] = &mut sums[first + fragment];
             for word in 0..4 {
-                real[word] = rr[fragment][word].wrapping_sub(ii[fragment][word] << P::SCALE);
-                imaginary[word] = ir[fragment][word].wrapping_add(ri[fragment][word] << P::SCALE);
+                [real[word], imaginary[word]] = P::parts([
+                    rr[fragment][word],
+                    ii[fragment][word],
+                    ri[fragment][word],
+                    ir[fragment][word],
+                ]);
             }
         }
     }
@@ -338,15 +420,16 @@ struct Place {
 }
 
 /// The beams of a lane: their number `index`, and what becomes of their sums.
-struct Lane<'a, const LANE_BEAMS: usize, const WORDS: usize, const PASSES: bool> {
+struct Lane<'a, S, const LANE_BEAMS: usize, const WORDS: usize, const GENERAL: bool> {
     p: &'a Beamform,
     tile: Tile,
     group: u32,
     scale: u32,
+    sums: PhantomData<S>,
 }
 
-impl<const LANE_BEAMS: usize, const WORDS: usize, const PASSES: bool>
-    Lane<'_, LANE_BEAMS, WORDS, PASSES>
+impl<S: Sum, const LANE_BEAMS: usize, const WORDS: usize, const GENERAL: bool>
+    Lane<'_, S, LANE_BEAMS, WORDS, GENERAL>
 {
     // Registers are short: what can be made again of the thread's index is not kept.
     #[inline(always)]
@@ -377,21 +460,35 @@ impl<const LANE_BEAMS: usize, const WORDS: usize, const PASSES: bool>
         (stream * (self.p.groups * self.tile.beams()) + self.beam(index)) as u64
     }
 
-    /// In launches with passes, adds what the others summed and keeps what they need, in iteration
-    /// `iteration` of a unit.
+    /// In general launches, adds what others summed over other dishes and keeps what they need, or makes
+    /// samples and stores them, in iteration `iteration` of a unit.
     ///
     /// # Safety
     /// As the kernels'.
     #[inline(always)]
-    unsafe fn pass(&self, place: Place, iteration: u32, sums: &mut [Quad; LANE_BEAMS]) {
-        if PASSES {
-            let units = self.p.times.div_ceil(UNIT_TIMES);
-            let time = place.time + self.first_time() + 4 * iteration;
-            for index in 0..LANE_BEAMS {
-                let first = self.row(place.stream, index) * (units * UNIT_TIMES) as u64;
-                let address = self.p.partial + 8 * (first + time as u64);
-                // SAFETY: the caller's promise: these four sums are this lane's.
-                unsafe { add_passes(&mut sums[index], self.scale, address, self.p.pass) };
+    unsafe fn finish(
+        &self,
+        place: Place,
+        iteration: u32,
+        sums: &mut [Quad; LANE_BEAMS],
+        clipped: &mut [u32; LANE_BEAMS],
+    ) {
+        let p = self.p;
+        let time = place.time + self.first_time() + 4 * iteration;
+        for index in 0..LANE_BEAMS {
+            let row = self.row(place.stream, index);
+            let units = p.times.div_ceil(UNIT_TIMES);
+            let first = row * (units * UNIT_TIMES) as u64;
+            let address = p.partial + 8 * (first + time as u64);
+            // SAFETY: the caller's promise: these four sums, and samples, are this lane's.
+            unsafe {
+                add_passes::<S>(&mut sums[index], self.scale, address, p.pass);
+                let beam = self.beam(index);
+                if p.pass & pass::KEEP == 0 && beam < p.beam_count {
+                    let how = load_global_4(p.beams + 16 * row);
+                    let row = beam as u64 * p.streams as u64 + place.stream as u64;
+                    clipped[index] += finish_times::<S>(p, &sums[index], how, row, time);
+                }
             }
         }
     }
@@ -411,7 +508,7 @@ impl<const LANE_BEAMS: usize, const WORDS: usize, const PASSES: bool>
         for index in 0..LANE_BEAMS {
             // SAFETY: the caller's promise.
             let beam = unsafe { load_global_4(self.p.beams + 16 * self.row(stream, index)) };
-            let (word, count) = quantise::<PASSES>(&sums[index], beam);
+            let (word, count) = quantise(&sums[index], beam);
             let [_, b, c, d] = words[index];
             words[index] = [b, c, d, word];
             clipped[index] += count;
@@ -425,17 +522,15 @@ impl<const LANE_BEAMS: usize, const WORDS: usize, const PASSES: bool>
     #[inline(always)]
     unsafe fn store(&self, place: Place, words: &[[u32; 4]; LANE_BEAMS]) {
         let p = self.p;
-        if PASSES && p.pass & pass::KEEP != 0 {
-            return;
-        }
         for index in 0..LANE_BEAMS {
             let beam = self.beam(index);
+            let words = if self.tile.transposes { consecutive(words[index]) } else { words[index] };
             if beam < p.beam_count {
                 let row = beam as u64 * p.streams as u64 + place.stream as u64;
                 let (address, time) =
                     (p.samples + row * p.sample_pitch, place.time + self.first_time());
                 // SAFETY: the caller's promise: no other lane has these times of this beam.
-                unsafe { store::<WORDS>(address, time, p.times, &words[index]) };
+                unsafe { store::<WORDS>(address, time, p.times, &words) };
             }
         }
     }
@@ -446,9 +541,6 @@ impl<const LANE_BEAMS: usize, const WORDS: usize, const PASSES: bool>
     /// As the kernels'.
     #[inline(always)]
     unsafe fn count(&self, stream: u32, clipped: &mut [u32; LANE_BEAMS]) {
-        if PASSES && self.p.pass & pass::KEEP != 0 {
-            *clipped = [0; LANE_BEAMS];
-        }
         // SAFETY: the caller's promise.
         unsafe { add_clipped(self.p, stream, clipped, |index| self.beam(index)) };
     }
@@ -469,7 +561,7 @@ unsafe fn beamform<
     const LANE_BEAMS: usize,
     const WORDS: usize,
     const PENDING: u32,
-    const PASSES: bool,
+    const GENERAL: bool,
 >(
     p: &Beamform,
     tile: Tile,
@@ -486,7 +578,13 @@ unsafe fn beamform<
     let mut left = each + (part < more) as u32;
     let mut place = Place { stream: first / units, time: first % units * UNIT_TIMES };
     let mut slot = 0;
-    let lanes = Lane::<LANE_BEAMS, WORDS, PASSES> { p, tile, group, scale: P::SCALE };
+    let lanes = Lane::<P::Sum, LANE_BEAMS, WORDS, GENERAL> {
+        p,
+        tile,
+        group,
+        scale: P::SCALE,
+        sums: PhantomData,
+    };
 
     let unit_address = |slot: u32| shared + slot % tile.stages * tile.unit_bytes();
     // Of the units left, the first of which is at `place`, stages the one `ahead` of it.
@@ -538,7 +636,7 @@ unsafe fn beamform<
         let mut words = [[0u32; 4]; LANE_BEAMS];
         let mut iteration = 0;
         while iteration < opaque(WORDS as u32) {
-            let rows = 4 * iteration * tile.pitch();
+            let rows = map::tile_time(tile, 0, iteration, 0, 0) * tile.pitch();
             let address = unit_address(slot) + voltages + rows;
             // SAFETY: the unit was waited for; all warps come here together.
             unsafe {
@@ -551,16 +649,21 @@ unsafe fn beamform<
                 if LANE_BEAMS == 1 {
                     give(&quad(&all, 1), exchange(which));
                     named_barrier::<64>(1 + lanes.role().pair);
-                    add(&mut sums[0], &receive(exchange(which)));
+                    add::<P::Sum>(&mut sums[0], &receive(exchange(which)));
                     which ^= 1;
                 }
-                lanes.pass(place, iteration, &mut sums);
-                lanes.quantise(place.stream, &sums, &mut words, &mut clipped);
+                if GENERAL {
+                    lanes.finish(place, iteration, &mut sums, &mut clipped);
+                } else {
+                    lanes.quantise(place.stream, &sums, &mut words, &mut clipped);
+                }
             }
             iteration += 1;
         }
-        // SAFETY: the caller's promise.
-        unsafe { lanes.store(place, &words) };
+        if !GENERAL {
+            // SAFETY: the caller's promise.
+            unsafe { lanes.store(place, &words) };
+        }
 
         slot = (slot + 1) % tile.stages;
         left -= 1;
@@ -579,10 +682,10 @@ unsafe fn beamform<
 
 /// Adds sums to those of the other dishes.
 #[inline(always)]
-fn add(sums: &mut Quad, others: &Quad) {
+fn add<S: Sum>(sums: &mut Quad, others: &Quad) {
     for time in 0..4 {
         for part in 0..2 {
-            sums[time][part] = sums[time][part].wrapping_add(others[time][part]);
+            sums[time][part] = S::add(sums[time][part], others[time][part]);
         }
     }
 }
@@ -607,15 +710,27 @@ macro_rules! beamformers {
     )*};
     (@ int8 $($constant:ident)*) => { beamformers!(@@ Int8 2 $($constant)*) };
     (@ int4 $($constant:ident)*) => { beamformers!(@@ Int4 1 $($constant)*) };
-    // Weights, and `mma` of a chunk.
-    (@@ $precision:ident $steps:literal $p:ident $tile:ident $chunks:ident $fragments:ident $beams:ident
-        $words:ident $pending:ident) => {
-        if $p.pass == 0 {
-            beamform::<$precision, $steps, $chunks, $fragments, $beams, $words, $pending, false>(&$p, $tile)
+    (@ ci8 $($constant:ident)*) => { beamformers!(@@@ Ci8 1 true $($constant)*) };
+    (@ cf16 $($constant:ident)*) => { beamformers!(@@@ Cf16 1 true $($constant)*) };
+    // Operands, and `mma` of a chunk.
+    (@@ $operands:ident $steps:literal $p:ident $($constant:ident)*) => {
+        if $p.pass == 0 && $p.output == output::CI4 {
+            beamformers!(@@@ $operands $steps false $p $($constant)*)
         } else {
-            beamform::<$precision, $steps, $chunks, $fragments, $beams, $words, $pending, true>(&$p, $tile)
+            beamformers!(@@@ $operands $steps true $p $($constant)*)
         }
+    };
+    (@@@ $operands:ident $steps:literal $general:literal $p:ident $tile:ident $chunks:ident
+        $fragments:ident $beams:ident $words:ident $pending:ident) => {
+        beamform::<$operands, $steps, $chunks, $fragments, $beams, $words, $pending, $general>(&$p, $tile)
     };
 }
 
 beamform::mma_beamformers!(beamformers);
+
+kernel! {
+    /// [`beamform_mma_96x512`] with the transposes of section 6, which the order of times in [`map`] spares.
+    fn beamform_mma_shuffle_96x512(p: Beamform) {
+        beamform::<Int8, 2, 4, 2, 1, 4, 0, false>(&p, TILE_SHUFFLE_96X512)
+    }
+}

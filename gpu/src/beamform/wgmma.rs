@@ -25,10 +25,11 @@ use crate::{
         beamform::{
             self, Beamform, CHUNK_BYTES, CHUNK_DISHES, ROW_BEAMS, UNIT_TIMES, WarpgroupTile, pass,
         },
+        channelise::output,
         shared::Region,
     },
     beamform::{
-        finish::{Quad, add_clipped, add_passes, quantise, store},
+        finish::{Int32, Quad, add_clipped, add_passes, finish_times, quantise, store},
         map,
     },
     isa::{
@@ -109,7 +110,7 @@ unsafe fn beamform<
             unpack_units::<PENDING>(p, units, tile, shared.packed, pipeline);
         } else {
             take_registers::<REGISTERS>();
-            if p.pass == 0 {
+            if p.pass == 0 && p.output == output::CI4 {
                 multiply_units::<STEPS, HELD, false>(p, units, tile, shared.weights, pipeline);
             } else {
                 multiply_units::<STEPS, HELD, true>(p, units, tile, shared.weights, pipeline);
@@ -166,7 +167,7 @@ unsafe fn unpack_units<const PENDING: u32>(
     let copy = |step: u32| {
         if step < end {
             let (unit, dish) = (step / tile.parts(), step % tile.parts() * tile.part + dish);
-            let left = p.dishes.saturating_sub(dish);
+            let left = p.row_bytes.saturating_sub(dish);
             let bytes = if left < COPY_DISHES { left } else { COPY_DISHES };
             let (stream, start) = (unit / each, unit % each * UNIT_TIMES + first_time);
             let mut address = p.voltages
@@ -241,7 +242,7 @@ unsafe fn unpack_units<const PENDING: u32>(
 /// # Safety
 /// As the kernel's.
 #[inline(always)]
-unsafe fn multiply_units<const STEPS: usize, const HELD: usize, const PASSES: bool>(
+unsafe fn multiply_units<const STEPS: usize, const HELD: usize, const GENERAL: bool>(
     p: &Beamform,
     units: Units,
     tile: WarpgroupTile,
@@ -325,25 +326,29 @@ unsafe fn multiply_units<const STEPS: usize, const HELD: usize, const PASSES: bo
         let time = unit * UNIT_TIMES + 16 * (thread % 4);
         // SAFETY: the caller's promise.
         let beam_words = unsafe { load_global_4(p.beams + 16 * row) };
+        let sample_row = beam as u64 * p.streams as u64 + stream as u64;
         let mut words = [0; 4];
         for word in 0..4 {
             let mut quad = quad(&sums, word);
-            if PASSES {
-                let first =
-                    row * (units.each * UNIT_TIMES) as u64 + (time + 4 * word as u32) as u64;
-                // SAFETY: the caller's promise: these four sums are this lane's.
-                unsafe { add_passes(&mut quad, 4, p.partial + 8 * first, p.pass) };
-            }
-            let (samples, count) = quantise::<PASSES>(&quad, beam_words);
-            words[word] = samples;
-            if !(PASSES && p.pass & pass::KEEP != 0) {
+            if GENERAL {
+                let time = time + 4 * word as u32;
+                let first = row * (units.each * UNIT_TIMES) as u64 + time as u64;
+                // SAFETY: the caller's promise: these four sums, and samples, are this lane's.
+                unsafe {
+                    add_passes::<Int32>(&mut quad, 4, p.partial + 8 * first, p.pass);
+                    if p.pass & pass::KEEP == 0 && beam < p.beam_count {
+                        clipped[0] += finish_times::<Int32>(p, &quad, beam_words, sample_row, time);
+                    }
+                }
+            } else {
+                let (samples, count) = quantise(&quad, beam_words);
+                words[word] = samples;
                 clipped[0] += count;
             }
         }
-        if !(PASSES && p.pass & pass::KEEP != 0) && beam < p.beam_count {
-            let row = p.samples + (beam as u64 * p.streams as u64 + stream as u64) * p.sample_pitch;
+        if !GENERAL && beam < p.beam_count {
             // SAFETY: the caller's promise: no other lane has these times of this beam.
-            unsafe { store::<4>(row, time, p.times, &words) };
+            unsafe { store::<4>(p.samples + sample_row * p.sample_pitch, time, p.times, &words) };
         }
 
         unit += 1;

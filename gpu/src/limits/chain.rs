@@ -1,14 +1,15 @@
 //! Instructions of single threads: chains `x += y a`, `y += x b`.
 //!
 //! The two words of a chain are factor and sum alternately, so that no product is ever asked for twice:
-//! nothing can be computed once and kept.
+//! nothing can be computed once and kept. Of shuffles: `x` is what another lane has as `y`, then `y` what
+//! another has as `x`.
 //!
 //! Bound by the instruction's rate.
 
 use super::store;
 use crate::{
-    abi::limits::{CHAINS, Repeat, STEPS},
-    isa::common::{dp4a, load_global_4, mad, opaque, thread, threads},
+    abi::limits::{CHAINS, ROTATED_LANES, Repeat, STEPS},
+    isa::common::{dp4a, lane, load_global_4, mad, opaque, shfl, thread, threads},
 };
 
 /// Repeats the chains of `step(factor, constant, sum)`.
@@ -57,5 +58,15 @@ kernel! {
     /// `mad.lo.u32`.
     fn limits_multiply_add(p: Repeat) {
         repeat(&p, mad)
+    }
+}
+
+kernel! {
+    /// `shfl.sync.idx`: a rotation of all lanes but one.
+    fn limits_shuffle(p: Repeat) {
+        let last = ROTATED_LANES - 1;
+        let source = if lane() < last { lane() + 1 } else { 0 };
+        let source = if lane() > last { lane() } else { source };
+        repeat(&p, |factor, _, _| shfl(factor, source))
     }
 }

@@ -6,7 +6,7 @@
 //!
 //! | file | instruction |
 //! |---|---|
-//! | [`chain`] | `dp4a`, 32-bit integer multiply-add |
+//! | [`chain`] | `dp4a`, 32-bit integer multiply-add, `shfl.sync` |
 //! | [`mma`] | `mma.sync`: int8, int4, half precision, single bits |
 //! | [`wgmma`] | `wgmma`: int8, half precision, single bits (sm_90a) |
 //! | [`memory`] | device memory copied, shared memory read |

@@ -15,8 +15,8 @@
 //! lane bit is [`lanes`] and an addition: [`sum_lanes`].
 //!
 //! Section 6 of the note brings beams into the order of memory by three warp and two local
-//! transposes (eqs. 28 to 33, a test below). The beamformers here need none of them: the order of
-//! times in [`crate::beamform::map`] leaves samples where they are stored.
+//! transposes (eqs. 28 to 33, a test below). The order of times in [`crate::beamform::map`] leaves samples where
+//! they are stored; [`crate::beamform::finish::consecutive`] are the transposes of a beamformer without it.
 
 use crate::isa::common::{lane, prmt, shfl_xor};
 

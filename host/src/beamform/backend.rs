@@ -7,18 +7,15 @@ use crate::{
     samples::view::Samples,
 };
 
-/// Complex int8 weight, `[real, imaginary]`.
-pub(crate) type Weight = [i8; 2];
-
 /// A place that forms beams: the CPU, a GPU, or the simulator.
 pub(crate) trait Backend: Send {
-    /// Replaces the weights, `[F][P][B][D]`.
-    fn set_weights(&mut self, weights: &[Weight]) -> Result<()>;
+    /// Replaces the weights, `[F][P][B][D]`: pairs of int8, of halves for `cf16` voltages.
+    fn set_weights(&mut self, weights: &[u8]) -> Result<()>;
 
     /// Replaces the shifts, `[F][P][B]`, each at most [`MAX_SHIFT`].
     fn set_shifts(&mut self, shifts: &[u32]) -> Result<()>;
 
-    /// Forms the beams of `beams.times()` times of `ci4` voltages, a channel for each pair of a channel and
+    /// Forms the beams of `beams.times()` times of voltages, a channel for each pair of a channel and
     /// a polarisation: fills the samples, the counts, and the incoherent beam if `beams` has one.
     fn beamform(&mut self, voltages: &Samples<'_>, beams: &mut Beams) -> Result<()>;
 

@@ -1,14 +1,20 @@
 //! What a beamformer gives.
 
-use ndarray::{Array3, Array4, ArrayViewMut3, ArrayViewMut4, Axis};
-
-use crate::{beamform::shape::Shape, device::gpu::DeviceSliceMut};
+use crate::{
+    beamform::shape::Shape, channelise::shape::SpectrumEncoding, device::gpu::DeviceSliceMut,
+    sample::Encoding,
+};
+use ndarray::{Array3, Array4, ArrayViewMut3, ArrayViewMut4, Axis, s};
+use num_complex::Complex;
 
 /// Beams of a block of voltages.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Beams {
-    /// `J`: `ci4` samples `[B][F][P][T]`, each component -7..7, real in the high nibble.
+    /// `J`: bytes of samples `[B][F][P][T]`, a row of times along the last axis. Components are -7..7 of
+    /// `ci4`, real in the high nibble, and -127..127 of `ci8`.
     pub samples: Array4<u8>,
+    /// How a sample is stored.
+    pub encoding: SpectrumEncoding,
     /// Samples of which at least one component was clamped, `[F][P][B]`: as many as the shift of
     /// this channel, polarisation and beam is responsible for.
     pub clipped: Array3<u64>,
@@ -16,12 +22,24 @@ pub struct Beams {
     pub incoherent: Option<Array3<u32>>,
 }
 
-impl Beams {
-    /// Beams of `times` times, all zero.
-    pub(super) fn zeros(shape: &Shape, times: usize, incoherent: bool) -> Self {
-        let Shape { beams, channels, polarisations, .. } = *shape;
+impl Default for Beams {
+    fn default() -> Self {
         Self {
-            samples: Array4::zeros((beams, channels, polarisations, times)),
+            samples: Array4::default((0, 0, 0, 0)),
+            encoding: Encoding::Ci4.into(),
+            clipped: Array3::default((0, 0, 0)),
+            incoherent: None,
+        }
+    }
+}
+
+impl Beams {
+    /// Beams of `times` times, all of bytes of zero.
+    pub(super) fn zeros(shape: &Shape, times: usize, incoherent: bool) -> Self {
+        let Shape { beams, channels, polarisations, output, .. } = *shape;
+        Self {
+            samples: Array4::zeros((beams, channels, polarisations, times * output.bytes())),
+            encoding: output,
             clipped: Array3::zeros((channels, polarisations, beams)),
             incoherent: incoherent.then(|| Array3::zeros((channels, polarisations, times))),
         }
@@ -30,8 +48,10 @@ impl Beams {
     /// Makes room for the beams of `times` times, with counts of zero; samples stay what they are where
     /// there is room for them already.
     pub(super) fn make_room(&mut self, shape: &Shape, times: usize, incoherent: bool) {
-        let Shape { beams, channels, polarisations, .. } = *shape;
-        let fits = self.samples.dim() == (beams, channels, polarisations, times)
+        let Shape { beams, channels, polarisations, output, .. } = *shape;
+        let bytes = times * output.bytes();
+        let fits = self.samples.dim() == (beams, channels, polarisations, bytes)
+            && self.encoding == output
             && self.samples.is_standard_layout()
             && self.clipped.dim() == (channels, polarisations, beams)
             && self.clipped.is_standard_layout()
@@ -61,7 +81,22 @@ impl Beams {
 
     /// `T`.
     pub fn times(&self) -> usize {
-        self.samples.dim().3
+        self.samples.dim().3 / self.encoding.bytes()
+    }
+
+    /// A sample.
+    ///
+    /// # Panics
+    /// When there are not so many.
+    pub fn get(
+        &self,
+        beam: usize,
+        channel: usize,
+        polarisation: usize,
+        time: usize,
+    ) -> Complex<f32> {
+        let row = self.samples.slice(s![beam, channel, polarisation, ..]);
+        self.encoding.decode(row.as_slice().expect("rows are in one piece"), time)
     }
 
     /// Clipped samples of each beam, over all channels and polarisations.
@@ -104,7 +139,8 @@ impl Room<'_> {
 /// Room on a GPU for the beams of a block of voltages.
 #[derive(Debug)]
 pub struct BeamsMut<'a> {
-    /// For the samples `[B][F][P][T]`; what is enqueued goes in the order of its stream.
+    /// For the bytes of the samples `[B][F][P][T]`, aligned to 4 bytes or those of a sample; what is enqueued
+    /// goes in the order of its stream.
     pub samples: DeviceSliceMut<'a>,
     /// Counts `[F][P][B]` that those of clipped samples are added to, if they are wanted.
     pub clipped: Option<DeviceSliceMut<'a, u64>>,

@@ -3,25 +3,27 @@
 //! Lanes of a vector are beams. A multiply-add takes pairs of `i16`: the weights come as the pairs
 //! `(re, -im)`, whose product with a voltage `(re, im)` is the real part of the beam's, and
 //! `(im, re)`, which give the imaginary part. -(-128) is no matter in 16 bits, and the sums fit in 32
-//! bits for every number of dishes that a plan takes.
+//! bits for every number of dishes that a plan takes. Weights and voltages of halves are multiplied and summed
+//! as f32, dish after dish.
 //!
 //! Bound by the multiply-adds: four real ones for each weight and time.
 
-use ndarray::Axis;
-use rayon::prelude::*;
-
 use crate::{
     beamform::{
-        backend::{Backend, Weight},
+        backend::Backend,
         beams::Beams,
+        encode,
         rounding::{Rounding, unpack},
         shape::Shape,
     },
     error::{Error, Result},
     kernels::beamform::Kernel,
     layout::Layout,
+    sample::Encoding,
     samples::{gather::Gather, view::Samples},
 };
+use ndarray::Axis;
+use rayon::prelude::*;
 
 /// Beams in a group: the lanes of a vector.
 const LANES: usize = 16;
@@ -32,7 +34,7 @@ const TILE_TIMES: usize = 4;
 /// Times of one task.
 const BLOCK_TIMES: usize = 64;
 
-/// A voltage: the pair (real, imaginary).
+/// An integer voltage: the pair (real, imaginary).
 type Voltage = [i16; 2];
 
 /// Weights of one dish in a group of beams.
@@ -47,12 +49,17 @@ struct Column {
 
 const ZERO: Column = Column { real: [[0; 2]; LANES], imaginary: [[0; 2]; LANES] };
 
+/// Weights of one dish in a group of beams, of halves: real parts, imaginary parts.
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+struct FloatColumn([[f32; LANES]; 2]);
+
 /// Sums of a group of beams.
 #[derive(Clone, Copy, Default)]
 #[repr(C, align(64))]
-struct Sums {
-    real: [i32; LANES],
-    imaginary: [i32; LANES],
+struct Sums<T = i32> {
+    real: [T; LANES],
+    imaginary: [T; LANES],
 }
 
 /// `sum_d A E` of a group of beams for [`TILE_TIMES`] times; `voltages[t]` are those of one time.
@@ -64,9 +71,17 @@ pub(super) fn backend(
     rounding: Rounding,
     kernel: Kernel,
 ) -> Result<Box<dyn Backend>> {
-    let candidates = [Kernel::CpuAvx512Vnni, Kernel::CpuAvx2, Kernel::CpuPortable];
+    let mut candidates = &[Kernel::CpuAvx512Vnni, Kernel::CpuAvx2, Kernel::CpuPortable][..];
+    if shape.encoding == Encoding::Cf16 {
+        if matches!(kernel, Kernel::CpuAvx512Vnni | Kernel::CpuAvx2) {
+            return Err(Error::invalid(format!(
+                "kernel {kernel} with voltages of cf16: expected kernel auto or cpu-portable"
+            )));
+        }
+        candidates = &[Kernel::CpuPortable];
+    }
     let found = match kernel {
-        Kernel::Auto => candidates.into_iter().find_map(|kernel| Some((kernel, tile(kernel)?))),
+        Kernel::Auto => candidates.iter().find_map(|&kernel| Some((kernel, tile(kernel)?))),
         named if !candidates.contains(&named) => {
             return Err(Error::invalid(format!("kernel {named} does not run on a CPU")));
         }
@@ -86,6 +101,7 @@ pub(super) fn backend(
         tile,
         name: format!("CPU ({threads} thread{plural})"),
         columns: Vec::new(),
+        float_columns: Vec::new(),
         shifts: vec![0; shape.shifts()],
     }))
 }
@@ -112,6 +128,8 @@ struct Cpu {
     name: String,
     /// `[F P][group][D]`.
     columns: Vec<Column>,
+    /// The same, of `cf16` weights.
+    float_columns: Vec<FloatColumn>,
     /// `[F P][B]`.
     shifts: Vec<u32>,
 }
@@ -121,7 +139,7 @@ struct Block {
     stream: usize,
     first_time: usize,
     times: usize,
-    /// `[B][times]`.
+    /// Bytes of samples `[B][times]`.
     samples: Vec<u8>,
     /// `[B]`.
     clipped: Vec<u64>,
@@ -143,65 +161,136 @@ impl Cpu {
         times: usize,
         incoherent: bool,
     ) -> Block {
-        let Shape { dishes, beams, .. } = self.shape;
         let part = voltages.channels(stream..stream + 1).times(first_time..first_time + times);
-        let mut bytes = vec![0; times * dishes];
+        let mut bytes = vec![0; times * self.shape.row_bytes()];
         Gather::new(&part, Layout::Tcn, None).fill(0, &mut bytes);
-        let mut unpacked: Vec<Voltage> = Vec::with_capacity(times * dishes);
-        let mut power = Vec::new();
-        for bytes in bytes.chunks_exact(dishes) {
-            let row = unpacked.len();
-            unpacked.extend(bytes.iter().map(|&byte| unpack(byte).map(i16::from)));
-            if incoherent {
-                let squares = unpacked[row..].iter().map(|&[re, im]| (re * re + im * im) as u32);
-                power.push(squares.sum());
-            }
+        let mut block = Block {
+            stream,
+            first_time,
+            times,
+            samples: vec![0; self.shape.beams * times * self.shape.output.bytes()],
+            clipped: vec![0; self.shape.beams],
+            incoherent: Vec::new(),
+        };
+        if self.shape.encoding == Encoding::Cf16 {
+            self.floats(&bytes, &mut block);
+        } else {
+            self.integers(&bytes, &mut block, incoherent);
         }
+        block
+    }
 
-        let mut samples = vec![0; beams * times];
-        let mut clipped = vec![0; beams];
+    /// The beams of a block of integer voltages.
+    fn integers(&self, bytes: &[u8], block: &mut Block, incoherent: bool) {
+        let voltages: Vec<Voltage> = match self.shape.encoding {
+            Encoding::Ci8 => bytes
+                .as_chunks()
+                .0
+                .iter()
+                .map(|pair: &[u8; 2]| pair.map(|b| (b as i8).into()))
+                .collect(),
+            _ => bytes.iter().map(|&byte| unpack(byte).map(i16::from)).collect(),
+        };
+        if incoherent {
+            let square = |part: i16| i32::from(part) * i32::from(part);
+            let power = |row: &[Voltage]| {
+                row.iter().map(|&[re, im]| (square(re) + square(im)) as u32).sum()
+            };
+            block.incoherent = voltages.chunks_exact(self.shape.dishes).map(power).collect();
+        }
+        let Self { rounding, tile, .. } = *self;
+        let output = self.shape.output;
+        self.groups_of(block, &self.columns, &voltages, tile, |sum, shift, to| {
+            encode::integers(sum, shift, rounding, output, to)
+        });
+    }
+
+    /// The beams of a block of halves.
+    fn floats(&self, bytes: &[u8], block: &mut Block) {
+        let halves = bytes.as_chunks().0.iter();
+        let voltages: Vec<[f32; 2]> = halves.map(encode::half_pair).collect();
+        let Self { rounding, .. } = *self;
+        let output = self.shape.output;
+        self.groups_of(block, &self.float_columns, &voltages, float_tile, |sum, shift, to| {
+            encode::floats(sum, shift, rounding, output, to)
+        });
+    }
+
+    /// The beams of `voltages`, `[times][D]`: `tile` gives the sums of a group of beams, `encode` writes a
+    /// sample and tells whether it was clipped.
+    fn groups_of<C, V, S: Copy>(
+        &self,
+        block: &mut Block,
+        columns: &[C],
+        voltages: &[V],
+        tile: impl Fn(&[C], [&[V]; TILE_TIMES]) -> [Sums<S>; TILE_TIMES],
+        encode: impl Fn([S; 2], u32, &mut [u8]) -> bool,
+    ) {
+        let Shape { dishes, beams, output, .. } = self.shape;
+        let Block { stream, times, .. } = *block;
+        let bytes = output.bytes();
         for group in 0..self.groups() {
-            let columns = &self.columns[(stream * self.groups() + group) * dishes..][..dishes];
+            let columns = &columns[(stream * self.groups() + group) * dishes..][..dishes];
             for time in (0..times).step_by(TILE_TIMES) {
                 // What lies beyond the block is computed from its last time and dropped.
                 let rows = std::array::from_fn(|t| {
-                    &unpacked[(time + t).min(times - 1) * dishes..][..dishes]
+                    &voltages[(time + t).min(times - 1) * dishes..][..dishes]
                 });
-                let sums = (self.tile)(columns, rows);
+                let sums = tile(columns, rows);
                 for (time, sums) in (time..times).zip(&sums) {
                     for (beam, lane) in (group * LANES..beams).zip(0..LANES) {
                         let shift = self.shifts[stream * beams + beam];
-                        let bias = self.rounding.bias(shift);
-                        let [re, im] = [sums.real[lane], sums.imaginary[lane]]
-                            .map(|sum| (sum + bias) >> shift);
-                        let clamped = [re, im].map(|component| component.clamp(-7, 7));
-                        samples[beam * times + time] =
-                            (clamped[0] << 4) as u8 | (clamped[1] & 15) as u8;
-                        clipped[beam] += u64::from([re, im] != clamped);
+                        let sum = [sums.real[lane], sums.imaginary[lane]];
+                        let to = &mut block.samples[(beam * times + time) * bytes..][..bytes];
+                        block.clipped[beam] += u64::from(encode(sum, shift, to));
                     }
                 }
             }
         }
-        Block { stream, first_time, times, samples, clipped, incoherent: power }
     }
-}
 
-impl Backend for Cpu {
-    fn set_weights(&mut self, weights: &[Weight]) -> Result<()> {
+    /// Weights `[F][P][B][D]` by groups of beams: `set` sets a lane of a column.
+    fn columns<W: Sync, C: Copy + Send>(
+        &self,
+        weights: &[W],
+        zero: C,
+        set: impl Fn(&mut C, usize, &W) + Sync,
+    ) -> Vec<C> {
         let Shape { dishes, beams, .. } = self.shape;
         let groups = self.groups();
-        self.columns.resize(self.shape.streams() * groups * dishes, ZERO);
-        self.columns.par_chunks_exact_mut(dishes).enumerate().for_each(|(index, columns)| {
+        let mut columns = vec![zero; self.shape.streams() * groups * dishes];
+        columns.par_chunks_exact_mut(dishes).enumerate().for_each(|(index, columns)| {
             let (stream, group) = (index / groups, index % groups);
             for (beam, lane) in (group * LANES..beams).zip(0..LANES) {
                 let row = &weights[(stream * beams + beam) * dishes..][..dishes];
                 for (column, weight) in columns.iter_mut().zip(row) {
-                    let [re, im] = weight.map(i16::from);
-                    column.real[lane] = [re, -im];
-                    column.imaginary[lane] = [im, re];
+                    set(column, lane, weight);
                 }
             }
         });
+        columns
+    }
+}
+
+impl Backend for Cpu {
+    fn set_weights(&mut self, weights: &[u8]) -> Result<()> {
+        if self.shape.encoding == Encoding::Cf16 {
+            let weights: Vec<[f32; 2]> =
+                weights.as_chunks().0.iter().map(encode::half_pair).collect();
+            let zero = FloatColumn([[0.0; LANES]; 2]);
+            self.float_columns = self.columns(&weights, zero, |column, lane, weight| {
+                for (lanes, part) in column.0.iter_mut().zip(weight) {
+                    lanes[lane] = *part;
+                }
+            });
+        } else {
+            let weights: &[[i8; 2]] = bytemuck::cast_slice(weights);
+            self.columns = self.columns(weights, ZERO, |column, lane, weight| {
+                let [re, im] = weight.map(i16::from);
+                column.real[lane] = [re, -im];
+                column.imaginary[lane] = [im, re];
+            });
+        }
         Ok(())
     }
 
@@ -226,10 +315,12 @@ impl Backend for Cpu {
             .collect();
 
         let rows = beams.samples.as_slice_mut().expect("a fresh array is contiguous");
-        rows.par_chunks_exact_mut(streams * times).enumerate().for_each(|(beam, rows)| {
+        let bytes = self.shape.output.bytes();
+        rows.par_chunks_exact_mut(streams * times * bytes).enumerate().for_each(|(beam, rows)| {
             for block in &blocks {
-                let row = &mut rows[block.stream * times + block.first_time..][..block.times];
-                row.copy_from_slice(&block.samples[beam * block.times..][..block.times]);
+                let (first, size) = (block.stream * times + block.first_time, block.times * bytes);
+                rows[first * bytes..][..size]
+                    .copy_from_slice(&block.samples[beam * size..][..size]);
             }
         });
         let mut clipped: Vec<_> = beams.clipped.lanes_mut(Axis(2)).into_iter().collect();
@@ -277,6 +368,26 @@ fn portable_tile(columns: &[Column], voltages: [&[Voltage]; TILE_TIMES]) -> [Sum
     sums
 }
 
+/// The sums of halves: dish after dish, real before imaginary products.
+fn float_tile(
+    columns: &[FloatColumn],
+    voltages: [&[[f32; 2]]; TILE_TIMES],
+) -> [Sums<f32>; TILE_TIMES] {
+    let mut sums = [Sums::default(); TILE_TIMES];
+    for (dish, FloatColumn([real, imaginary])) in columns.iter().enumerate() {
+        for (sums, voltages) in sums.iter_mut().zip(voltages) {
+            let [re, im] = voltages[dish];
+            for lane in 0..LANES {
+                sums.real[lane] += real[lane] * re;
+                sums.real[lane] -= imaginary[lane] * im;
+                sums.imaginary[lane] += real[lane] * im;
+                sums.imaginary[lane] += imaginary[lane] * re;
+            }
+        }
+    }
+    sums
+}
+
 /// The multiply-adds of x86-64.
 #[cfg(target_arch = "x86_64")]
 mod x86 {
@@ -300,7 +411,7 @@ mod x86 {
                 #[target_feature(enable = $features)]
                 fn run(columns: &[Column], voltages: [&[Voltage]; TILE_TIMES]) -> [Sums; TILE_TIMES] {
                     let multiply_add = $multiply_add;
-                    let mut result = [Sums::default(); TILE_TIMES];
+                    let mut result = [Sums::<i32>::default(); TILE_TIMES];
                     // As many times together as their sums fit in the registers.
                     for first in (0..TILE_TIMES).step_by($times) {
                         let rows: [&[Voltage]; $times] =

@@ -8,28 +8,29 @@
 //! voltages -> [pad rows] -> [beamform] samples -> [download] locked samples -> [place]
 //! ```
 //!
-//! More dishes than a tile has are summed in several launches, exact 32-bit sums passing from one to
-//! the next.
+//! More dishes than a tile has are summed in several launches, 32-bit sums passing from one to the next.
 
+use super::{beams::Room, encode::weight_bytes};
 use std::sync::Arc;
 
 use corrust_gpu::{
     abi::{
         self, Target,
         beamform::{
-            BEAMFORMERS, Beam, Beamform, CHUNK_BYTES, CHUNK_DISHES, INCOHERENT_TIMES, Incoherent,
-            LOW_NIBBLES, ROW_BEAMS, Tile, UNIT_TIMES, WARPGROUP_BEAMFORMERS, WarpgroupTile, pass,
+            BEAMFORMERS, Beam, Beamform, CHUNK_VOLTAGES, INCOHERENT_TIMES, Incoherent, LOW_NIBBLES,
+            MMA_SHUFFLE_96X512, Operands, ROW_BEAMS, TILE_SHUFFLE_96X512, Tile, UNIT_TIMES,
+            WARPGROUP_BEAMFORMERS, WarpgroupTile, pass,
         },
+        channelise::output,
         reorder::PadRows,
     },
     beamform::map,
 };
 use rayon::prelude::*;
 
-use super::beams::Room;
 use crate::{
     beamform::{
-        backend::{Backend, Weight},
+        backend::Backend,
         beams::{Beams, BeamsMut},
         rounding::Rounding,
         shape::Shape,
@@ -141,8 +142,12 @@ impl GpuBackend {
         let layout = self.layout();
         let padded = layout.padded_beams();
         let nearest = self.rounding == Rounding::Nearest;
+        let general = layout.passes > 1 || self.geometry.general(&self.shape);
+        // Integers that become floats are not rounded before.
+        let float = !output::is_integer(self.shape.output.output());
+        let rounded = nearest && (!float || self.shape.encoding == Encoding::Cf16);
         let entry_of =
-            |bias, shift| Beam::new(bias, shift, nearest, self.geometry.scale(), layout.passes > 1);
+            |bias, shift| Beam::new(bias, shift, rounded, self.geometry.scale(), general);
         let mut table = vec![entry_of([0; 2], 0); layout.rows()];
         for (stream, row) in table.chunks_exact_mut(padded).enumerate() {
             for (beam, entry) in row[..self.shape.beams].iter_mut().enumerate() {
@@ -180,12 +185,18 @@ impl GpuBackend {
         Ok(())
     }
 
+    /// Bytes from one row of `times` times of samples to the next.
+    fn pitch(&self, times: usize) -> usize {
+        times.next_multiple_of(UNIT_TIMES as usize) * self.shape.output.bytes()
+    }
+
     /// Times that a set of buffers takes at once, at most of `bytes` bytes and at least one.
     fn piece_times(&self, bytes: usize) -> Result<usize> {
         let layout = self.layout();
         let streams = self.shape.streams();
         // Voltages, padded voltages, samples, powers and partial sums.
-        let row = 2 * self.shape.dishes + ROW_ALIGNMENT + self.shape.beams + 4 + layout.partial();
+        let samples = self.shape.beams * (self.shape.output.bytes() + layout.partial());
+        let row = 2 * self.shape.row_bytes() + ROW_ALIGNMENT + samples + 4;
         let free = usize::try_from(self.gpu.free_bytes()?).unwrap_or(usize::MAX);
         let times = (bytes / self.shape.bytes_per_time()).min(free / (SETS + 2) / (row * streams));
         let units = times / UNIT_TIMES as usize;
@@ -208,18 +219,19 @@ impl GpuBackend {
         clipped: u64,
     ) -> Result<Rows> {
         let layout = self.layout();
-        let Shape { dishes, beams, .. } = self.shape;
+        let (beams, row_bytes) = (self.shape.beams, self.shape.row_bytes());
         let streams = self.shape.streams();
-        let mut rows = Rows { address: voltages, pitch: dishes };
-        if !dishes.is_multiple_of(ROW_ALIGNMENT) || !voltages.is_multiple_of(ROW_ALIGNMENT as u64) {
-            let pitch = dishes.next_multiple_of(ROW_ALIGNMENT);
+        let mut rows = Rows { address: voltages, pitch: row_bytes };
+        let aligned = row_bytes.is_multiple_of(ROW_ALIGNMENT);
+        if !aligned || !voltages.is_multiple_of(ROW_ALIGNMENT as u64) {
+            let pitch = row_bytes.next_multiple_of(ROW_ALIGNMENT);
             scratch.padded.reserve(times * streams * pitch)?;
             rows = Rows { address: scratch.padded.address(), pitch };
             let parameters = PadRows {
                 source: voltages,
                 padded: rows.address,
                 rows: (times * streams) as u32,
-                row_bytes: dishes as u32,
+                row_bytes: row_bytes as u32,
                 pitch: pitch as u32,
                 reserved: 0,
             };
@@ -236,9 +248,9 @@ impl GpuBackend {
                 .partial
                 .reserve(layout.rows() * units * UNIT_TIMES as usize * layout.partial())?;
         }
-        let tile_dishes = self.geometry.dishes;
+        let tile_bytes = self.geometry.row_bytes;
         for index in 0..layout.passes {
-            let first = index * tile_dishes;
+            let first = index * tile_bytes;
             let mut pass = 0;
             if index > 0 {
                 pass |= pass::ADD;
@@ -246,7 +258,7 @@ impl GpuBackend {
             if index + 1 < layout.passes {
                 pass |= pass::KEEP;
             }
-            let chunks = first / CHUNK_DISHES as usize;
+            let chunks = first / CHUNK_VOLTAGES as usize;
             let parameters = Beamform {
                 voltages: rows.address + first as u64,
                 weights: self.weights.address() + (chunks * self.geometry.chunk_bytes()) as u64,
@@ -260,10 +272,12 @@ impl GpuBackend {
                 streams: streams as u32,
                 beam_count: beams as u32,
                 groups: layout.groups as u32,
-                dishes: tile_dishes.min(dishes - first) as u32,
+                row_bytes: tile_bytes.min(row_bytes - first) as u32,
                 weight_chunks: layout.weight_chunks as u32,
                 pass,
                 low_nibbles: LOW_NIBBLES,
+                output: self.shape.output.output(),
+                reserved: 0,
             };
             let blocks = self.blocks(layout.groups, units * streams);
             // SAFETY: the caller's promise; the rest is the plan's own.
@@ -285,14 +299,14 @@ impl GpuBackend {
 
     /// Enqueues a piece of voltages in device memory, and its results' way to the host.
     fn enqueue(&self, output: &mut Output, voltages: &Samples<'_>, incoherent: bool) -> Result<()> {
-        let Shape { beams, dishes, .. } = self.shape;
+        let beams = self.shape.beams;
         let (address, stream) = voltages.on_device();
         let times = voltages.extents().times;
         let streams = self.shape.streams();
-        let pitch = times.next_multiple_of(UNIT_TIMES as usize);
+        let pitch = self.pitch(times);
         output.samples.reserve(beams * streams * pitch)?;
         self.reserve(&mut output.host_samples, beams * streams * pitch)?;
-        if pitch > times {
+        if !times.is_multiple_of(UNIT_TIMES as usize) {
             // What no kernel writes is copied to the host with the rows, too.
             output.samples.clear(stream)?;
         }
@@ -314,10 +328,10 @@ impl GpuBackend {
                 voltages: rows.address,
                 powers: output.powers.address(),
                 pitch: rows.pitch as u64,
-                dishes: dishes as u32,
+                row_bytes: self.shape.row_bytes() as u32,
                 streams: streams as u32,
                 times: times as u32,
-                reserved: 0,
+                voltage_bytes: self.shape.encoding.bytes() as u32,
             };
             let kernel = &abi::beamform::INCOHERENT;
             let warps = kernel.entry.threads as usize / 32;
@@ -340,21 +354,23 @@ impl GpuBackend {
     /// Waits for a piece and copies its results to their place in the room.
     fn place(&self, output: &Output, piece: &Pending, room: &mut Room<'_>) -> Result<()> {
         self.gpu.wait(piece.stream)?;
-        let (.., times) = room.samples.dim();
+        let (.., row_bytes) = room.samples.dim();
+        let sample_bytes = self.shape.output.bytes();
+        let times = row_bytes / sample_bytes;
         let copy = |row: &mut [u8], from: &[u8], size: usize| {
             row[size * piece.first_time..][..size * piece.times]
                 .copy_from_slice(&from[..size * piece.times]);
         };
-        let pitch = piece.times.next_multiple_of(UNIT_TIMES as usize);
+        let pitch = self.pitch(piece.times);
         let (samples, powers): (&[u8], &[u8]) = (&output.host_samples, &output.host_powers);
         // Rows of times of all beams.
         let beams = room.samples.outer_iter_mut().into_par_iter();
         beams.zip(samples.par_chunks_exact(pitch * self.shape.streams())).for_each(
             |(beam, samples)| {
                 let rows = beam.into_slice().expect(IN_ORDER);
-                rows.par_chunks_exact_mut(times)
+                rows.par_chunks_exact_mut(row_bytes)
                     .zip(samples.par_chunks_exact(pitch))
-                    .for_each(|(row, from)| copy(row, from, 1));
+                    .for_each(|(row, from)| copy(row, from, sample_bytes));
             },
         );
         if let Some(incoherent) = &mut room.incoherent {
@@ -421,7 +437,8 @@ struct Geometry {
     name: Kernel,
     kernel: abi::Kernel<Beamform>,
     beams: usize,
-    dishes: usize,
+    /// Bytes of a row of voltages.
+    row_bytes: usize,
     /// The tile of warps; none for warpgroups.
     tile: Option<Tile>,
 }
@@ -432,64 +449,96 @@ impl Geometry {
             name: Kernel::Wgmma,
             kernel,
             beams: tile.beams as usize,
-            dishes: tile.dishes as usize,
+            row_bytes: tile.dishes as usize,
             tile: None,
         }
     }
 
     fn of_tile((kernel, tile): (abi::Kernel<Beamform>, Tile)) -> Self {
         Self {
-            name: if tile.int4 { Kernel::MmaS4 } else { Kernel::Mma },
+            name: match tile.operands {
+                Operands::Int4 => Kernel::MmaS4,
+                _ if tile.transposes => Kernel::MmaShuffle,
+                _ => Kernel::Mma,
+            },
             kernel,
             beams: tile.beams() as usize,
-            dishes: tile.dishes() as usize,
+            row_bytes: tile.row_bytes() as usize,
             tile: Some(tile),
         }
     }
 
     /// About the microseconds of a GPU for 2^20 times of a shape: of all its tiles, and of passing sums on.
     fn cost(&self, tuning: &tuning::Beamform, shape: &Shape) -> f64 {
-        let (groups, passes) =
-            (shape.beams.div_ceil(self.beams), shape.dishes.div_ceil(self.dishes));
+        let groups = shape.beams.div_ceil(self.beams);
+        let passes = shape.row_bytes().div_ceil(self.row_bytes);
         let (tiles, beams) = (groups * passes, groups * self.beams);
-        tiles as f64 * tuning.tile(self.kernel.entry.name)
-            + ((passes - 1) * beams) as f64 * tuning.pass
+        tiles as f64 * tuning.tile(self.told_of()) + ((passes - 1) * beams) as f64 * tuning.pass
     }
 
-    /// Whether the prepared weights are int4.
-    fn int4(&self) -> bool {
-        self.tile.is_some_and(|tile| tile.int4)
+    /// The kernel whose cost a table tells: for `ci8` and `cf16` voltages, of which tables have none, that of as
+    /// many beams and bytes of `ci4`.
+    fn told_of(&self) -> &'static str {
+        let alike = |tile: Tile| {
+            tile.operands == Operands::Int8
+                && (tile.beams() as usize, tile.row_bytes() as usize)
+                    == (self.beams, self.row_bytes)
+        };
+        match self.operands() {
+            Operands::Int8 | Operands::Int4 => self.kernel.entry.name,
+            Operands::Ci8 | Operands::Cf16 => {
+                let mut tiles = BEAMFORMERS.iter().filter(|(_, tile)| alike(*tile));
+                tiles.next().map_or(self.kernel.entry.name, |(kernel, _)| kernel.entry.name)
+            }
+        }
+    }
+
+    fn operands(&self) -> Operands {
+        self.tile.map_or(Operands::Int8, |tile| tile.operands)
     }
 
     /// Bytes of a chunk of prepared weights.
     fn chunk_bytes(&self) -> usize {
-        CHUNK_BYTES as usize / if self.int4() { 2 } else { 1 }
+        self.operands().chunk_bytes() as usize
+    }
+
+    /// Whether launches are general even where they take all dishes.
+    fn general(&self, shape: &Shape) -> bool {
+        shape.encoding != Encoding::Ci4 || shape.output != Encoding::Ci4.into()
     }
 
     /// Sums come `1 << scale` times as large as they are.
     fn scale(&self) -> u32 {
-        if self.int4() { 0 } else { 4 }
+        if self.operands() == Operands::Int8 { 4 } else { 0 }
     }
 
     /// What the sums of a beam lack, from the sums of the parts of its weights.
     fn bias(&self, [real, imaginary]: [i32; 2]) -> [i32; 2] {
         match self.tile {
             // Imaginary parts of voltages are in excess of 8.
-            Some(tile) if !tile.int4 => [8 * imaginary, -8 * real],
+            Some(tile) if tile.operands == Operands::Int8 => [8 * imaginary, -8 * real],
             _ => [0; 2],
         }
     }
 
-    /// What the bytes of chunk `chunk` of the prepared weights are, or their nibbles, the low ones first.
-    fn order(&self, chunk: usize) -> Vec<map::Weight> {
+    /// What the bytes of chunk `chunk` of the prepared weights are, and which byte of it; or their nibbles, the
+    /// low ones first.
+    fn order(&self, chunk: usize) -> Vec<(map::Weight, u32)> {
         let bytes = 0..self.chunk_bytes() as u32;
-        let Some(tile) = self.tile else { return bytes.map(map::warpgroup_weight).collect() };
+        let Some(tile) = self.tile else {
+            return bytes.map(|byte| (map::warpgroup_weight(byte), 0)).collect();
+        };
         let dish_warp = chunk as u32 / tile.chunks % tile.dish_warps;
-        if tile.int4 {
-            let nibbles = bytes.flat_map(|byte| [(byte, 0), (byte, 1)]);
-            nibbles.map(|(byte, nibble)| map::nibble_weight(byte, nibble, dish_warp)).collect()
-        } else {
-            bytes.map(|byte| map::weight(byte, dish_warp)).collect()
+        match tile.operands {
+            Operands::Int8 => bytes.map(|byte| (map::weight(byte, dish_warp), 0)).collect(),
+            Operands::Int4 => bytes
+                .flat_map(|byte| [(byte, 0), (byte, 1)])
+                .map(|(byte, nibble)| (map::nibble_weight(byte, nibble, dish_warp), 0))
+                .collect(),
+            Operands::Ci8 | Operands::Cf16 => {
+                let component = tile.operands.voltage_bytes() / 2;
+                bytes.map(|byte| map::wide_weight(byte, component, dish_warp)).collect()
+            }
         }
     }
 }
@@ -508,13 +557,13 @@ struct Tiling {
 
 impl Tiling {
     fn new(shape: &Shape, geometry: Geometry) -> Self {
-        let passes = shape.dishes.div_ceil(geometry.dishes);
+        let passes = shape.row_bytes().div_ceil(geometry.row_bytes);
         Self {
             geometry,
             streams: shape.streams(),
             groups: shape.beams.div_ceil(geometry.beams),
             passes,
-            weight_chunks: passes * geometry.dishes / CHUNK_DISHES as usize,
+            weight_chunks: passes * geometry.row_bytes / CHUNK_VOLTAGES as usize,
         }
     }
 
@@ -537,8 +586,10 @@ impl Tiling {
     }
 
     /// The weights as the kernels read them.
-    fn prepare(&self, shape: &Shape, weights: &[Weight]) -> Vec<u8> {
-        let orders: Vec<Vec<map::Weight>> =
+    fn prepare(&self, shape: &Shape, weights: &[u8]) -> Vec<u8> {
+        let (weight, component) = (weight_bytes(shape.encoding), weight_bytes(shape.encoding) / 2);
+        let chunk_dishes = CHUNK_VOLTAGES as usize / shape.encoding.bytes();
+        let orders: Vec<Vec<(map::Weight, u32)>> =
             (0..self.weight_chunks).map(|chunk| self.geometry.order(chunk)).collect();
         let tiles = self.padded_beams() / ROW_BEAMS as usize;
         let mut prepared = vec![0; self.weight_bytes()];
@@ -547,18 +598,18 @@ impl Tiling {
                 let (tile, chunk) = (index / self.weight_chunks, index % self.weight_chunks);
                 let (stream, tile) = (tile / tiles, tile % tiles);
                 let first_beam = tile * ROW_BEAMS as usize;
-                let value = |place: &map::Weight| {
+                let value = |&(place, byte): &(map::Weight, u32)| {
                     let beam = first_beam + place.beam as usize;
-                    let dish = chunk * CHUNK_DISHES as usize + place.dish as usize;
+                    let dish = chunk * chunk_dishes + place.dish as usize;
                     if beam < shape.beams && dish < shape.dishes {
-                        let weight = weights[(stream * shape.beams + beam) * shape.dishes + dish];
-                        weight[place.part as usize] as u8
+                        let index = (stream * shape.beams + beam) * shape.dishes + dish;
+                        weights[index * weight + place.part as usize * component + byte as usize]
                     } else {
                         0
                     }
                 };
                 let order = &orders[chunk];
-                if self.geometry.int4() {
+                if self.geometry.operands() == Operands::Int4 {
                     for (byte, [low, high]) in bytes.iter_mut().zip(order.as_chunks().0) {
                         *byte = value(low) & 15 | value(high) << 4;
                     }
@@ -592,12 +643,16 @@ impl GpuBackend {
 }
 
 impl Backend for GpuBackend {
-    fn set_weights(&mut self, weights: &[Weight]) -> Result<()> {
+    fn set_weights(&mut self, weights: &[u8]) -> Result<()> {
         let prepared = self.layout().prepare(&self.shape, weights);
-        self.weight_sums = weights
-            .par_chunks_exact(self.shape.dishes)
-            .map(|row| [0, 1].map(|part| row.iter().map(|weight| i32::from(weight[part])).sum()))
-            .collect();
+        if self.shape.encoding == Encoding::Ci4 {
+            let weights: &[[i8; 2]] = bytemuck::cast_slice(weights);
+            let sum = |row: &[[i8; 2]], part: usize| {
+                row.iter().map(|weight| i32::from(weight[part])).sum()
+            };
+            let rows = weights.par_chunks_exact(self.shape.dishes);
+            self.weight_sums = rows.map(|row| [0, 1].map(|part| sum(row, part))).collect();
+        }
         self.settle()?;
         self.weights.upload(Stream::default(), &prepared)?;
         self.upload_beams()
@@ -614,7 +669,10 @@ impl Backend for GpuBackend {
 
     fn beamform_device(&mut self, voltages: &Samples<'_>, room: &BeamsMut<'_>) -> Result<()> {
         let times = voltages.extents().times;
-        room.samples.check(&self.gpu, "samples", self.shape.shifts() * times)?;
+        let sample_bytes = self.shape.output.bytes();
+        let bytes = self.shape.shifts() * times * sample_bytes;
+        let what = if sample_bytes == 1 { "samples" } else { "bytes of samples" };
+        room.samples.check(&self.gpu, what, bytes)?;
         if let Some(clipped) = &room.clipped {
             clipped.check(&self.gpu, "counts", self.shape.shifts())?;
         }
@@ -623,13 +681,20 @@ impl Backend for GpuBackend {
             None => self.clipped.address(),
         };
         let (address, later) = (room.samples.read().address(), room.samples.read().stream());
+        let alignment = sample_bytes.min(4) as u64;
+        if !address.is_multiple_of(alignment) {
+            return Err(Error::invalid(format!(
+                "room for samples of {} at the address {address:#x}: expected a multiple of {alignment}",
+                self.shape.output
+            )));
+        }
         let stays = voltages.is_dense(Layout::Tcn) && voltages.is_complete();
         // Without partial sums or padding, all times are one launch.
         let one_launch = match voltages.memory() {
             Memory::Device(slice) => {
                 stays
                     && self.layout().passes == 1
-                    && self.shape.dishes.is_multiple_of(ROW_ALIGNMENT)
+                    && self.shape.row_bytes().is_multiple_of(ROW_ALIGNMENT)
                     && slice.address().is_multiple_of(ROW_ALIGNMENT as u64)
             }
             Memory::Host(_) => false,
@@ -644,7 +709,10 @@ impl Backend for GpuBackend {
                 let brought = self.feeder.bring(&piece, Layout::Tcn, dense)?;
                 let (from, stream) = brought.on_device();
                 self.feeder.continue_on(stream)?;
-                let rows = Rows { address: address + first as u64, pitch: times };
+                let rows = Rows {
+                    address: address + (first * sample_bytes) as u64,
+                    pitch: times * sample_bytes,
+                };
                 let times = piece.extents().times;
                 // SAFETY: the room was checked, the voltages were brought.
                 unsafe { self.launch(&mut scratch, stream, from, times, rows, clipped)? };
@@ -678,20 +746,41 @@ fn choose(
     weights: Encoding,
     kernel: Kernel,
 ) -> Result<Geometry> {
-    let tiles = |int4: bool| {
-        let tiles = BEAMFORMERS.iter().filter(move |(_, tile)| tile.int4 == int4);
+    let tiles = |operands: Operands| {
+        let tiles = BEAMFORMERS.iter().filter(move |(_, tile)| tile.operands == operands);
         tiles.map(|&row| Geometry::of_tile(row))
     };
+    let of_voltages = match shape.encoding {
+        Encoding::Ci8 => Operands::Ci8,
+        Encoding::Cf16 => Operands::Cf16,
+        _ => Operands::Int8,
+    };
+    let four_bits = of_voltages == Operands::Int8;
     let warpgroups = || WARPGROUP_BEAMFORMERS.iter().map(|&row| Geometry::of_warpgroups(row));
     let best = |geometries: &mut dyn Iterator<Item = Geometry>| {
         let cost = |geometry: &Geometry| geometry.cost(&tuning.beamform, shape);
         let best = geometries.min_by(|a, b| cost(a).total_cmp(&cost(b)));
         best.expect("every kernel has tiles")
     };
-    let (hopper, int4) = (facts.runs(Target::Sm90a), weights == Encoding::Ci4);
+    let (hopper, int4) = (facts.runs(Target::Sm90a), weights == Encoding::Ci4 && four_bits);
     match kernel {
-        Kernel::Mma => Ok(best(&mut tiles(false))),
-        Kernel::MmaS4 if int4 => Ok(best(&mut tiles(true))),
+        Kernel::Mma => Ok(best(&mut tiles(of_voltages))),
+        Kernel::MmaShuffle => {
+            let geometry = Geometry::of_tile((MMA_SHUFFLE_96X512, TILE_SHUFFLE_96X512));
+            if geometry.general(shape) || shape.dishes > geometry.row_bytes {
+                return Err(Error::invalid(format!(
+                    "kernel mma-shuffle with {} dishes, voltages of {}, beams of {}: expected at most {} \
+                     dishes, ci4 and ci4",
+                    shape.dishes, shape.encoding, shape.output, geometry.row_bytes
+                )));
+            }
+            Ok(geometry)
+        }
+        Kernel::MmaS4 | Kernel::Wgmma if !four_bits => Err(Error::invalid(format!(
+            "kernel {kernel} with voltages of {}: expected voltages of ci4, or kernel auto or mma",
+            shape.encoding
+        ))),
+        Kernel::MmaS4 if int4 => Ok(best(&mut tiles(Operands::Int4))),
         Kernel::MmaS4 => Err(Error::invalid(format!(
             "kernel mma-s4 with weights of {weights}: expected weights of ci4"
         ))),
@@ -701,21 +790,28 @@ fn choose(
             facts.name
         ))),
         Kernel::Auto => {
-            let others = tiles(true).filter(|_| int4).chain(warpgroups().filter(|_| hopper));
-            Ok(best(&mut tiles(false).chain(others)))
+            let others = tiles(Operands::Int4).filter(|_| int4);
+            let others = others.chain(warpgroups().filter(|_| hopper && four_bits));
+            Ok(best(&mut tiles(of_voltages).chain(others)))
         }
         other => Err(Error::invalid(format!(
-            "kernel {other} does not run on a GPU: expected auto, mma, mma-s4 or wgmma"
+            "kernel {other} does not run on a GPU: expected auto, mma, mma-s4, mma-shuffle or wgmma"
         ))),
     }
 }
 
 #[cfg(all(test, feature = "sim"))]
 mod tests {
-    use ptx_sim::Class;
+    use ptx_sim::{Class, Report};
 
     use super::*;
     use crate::{beamform::MAX_DISHES, device::SimGpu};
+
+    /// Of `ci4` voltages and beams.
+    fn shape(dishes: usize, beams: usize, channels: usize, polarisations: usize) -> Shape {
+        let encoding = Encoding::Ci4;
+        Shape { dishes, beams, channels, polarisations, encoding, output: encoding.into() }
+    }
 
     /// Dishes, beams, and what is quickest for them on an H200.
     const CHOICES: [(usize, usize, &str); 13] = [
@@ -739,7 +835,7 @@ mod tests {
     fn tiles_are_chosen_by_what_they_cost() {
         let facts = |capability| Facts { capability, ..SimGpu::new().facts().clone() };
         let chosen = |dishes, beams, weights, capability| {
-            let shape = Shape { dishes, beams, channels: 16, polarisations: 2 };
+            let shape = shape(dishes, beams, 16, 2);
             let facts = facts(capability);
             let tuning = Tuning::nearest(&facts);
             choose(&facts, tuning, &shape, weights, Kernel::Auto).unwrap().kernel.entry.name
@@ -762,36 +858,44 @@ mod tests {
     #[test]
     fn kernels_go_by_their_own_names() {
         let facts = SimGpu::new().facts().clone();
-        let shape = Shape { dishes: 64, beams: 64, channels: 1, polarisations: 1 };
+        let shape = shape(64, 64, 1, 1);
         for kernel in [Kernel::Mma, Kernel::MmaS4, Kernel::Wgmma] {
             let geometry = choose(&facts, Tuning::nearest(&facts), &shape, Encoding::Ci4, kernel);
             assert_eq!(geometry.unwrap().name, kernel);
         }
     }
 
-    /// Section 7 of the note, at its size: what the kernel does a time, counted by the simulator.
-    #[test]
-    fn the_work_of_the_chord_beamformer_is_what_the_note_estimates() {
-        const TIMES: u64 = 256;
-        let shape = Shape { dishes: 512, beams: 96, channels: 1, polarisations: 1 };
-        let (dishes, beams) = (shape.dishes as u64, shape.beams as u64);
+    /// Times of a measured run.
+    const TIMES: u64 = 256;
+
+    /// What a kernel does for the note's 96 beams of 512 dishes, counted by the simulator; and its tile.
+    fn work_of_chord(kernel: Kernel) -> (Report, Tile) {
+        let shape = shape(512, 96, 1, 1);
         let simulator = Arc::new(SimGpu::new());
-        let mut backend = GpuBackend::new(
-            simulator.clone(),
-            &shape,
-            Encoding::Ci8,
-            Rounding::Nearest,
-            (Kernel::Mma, Tuning::nearest(simulator.facts())),
-        )
-        .unwrap();
-        assert_eq!(backend.geometry.kernel.entry, abi::beamform::MMA_96X512.entry);
-        let tile = backend.geometry.tile.unwrap();
-        backend.set_weights(&vec![[1, -128]; shape.weights()]).unwrap();
+        let how = (kernel, Tuning::nearest(simulator.facts()));
+        let gpu = simulator.clone();
+        let backend = GpuBackend::new(gpu, &shape, Encoding::Ci8, Rounding::Nearest, how);
+        let mut backend = backend.unwrap();
+        backend.set_weights(&[1, 128].repeat(shape.weights())).unwrap();
         let voltages = vec![0x78_u8; shape.dishes * TIMES as usize];
         let voltages =
             Samples::new(&voltages[..], Encoding::Ci4, Layout::Tcn, 1, shape.dishes).unwrap();
         backend.beamform(&voltages, &mut Beams::zeros(&shape, TIMES as usize, false)).unwrap();
         let report = simulator.report(&backend.geometry.kernel.entry).unwrap();
+        (report, backend.geometry.tile.unwrap())
+    }
+
+    /// Shuffles of all warps.
+    fn shuffles(report: &Report) -> u64 {
+        report.sum(|site| site.opcode.starts_with("shfl")).warps
+    }
+
+    /// Section 7 of the note, at its size: what the kernel does a time.
+    #[test]
+    fn the_work_of_the_chord_beamformer_is_what_the_note_estimates() {
+        let (dishes, beams) = (512, 96);
+        let (report, tile) = work_of_chord(Kernel::Mma);
+        assert_eq!(tile, abi::beamform::TILE_96X512);
         let (beam_warps, dish_warps) = (u64::from(tile.beam_warps), u64::from(tile.dish_warps));
 
         // Eq. 36: nothing is computed twice.
@@ -811,7 +915,34 @@ mod tests {
         assert_eq!(stores.sectors, stores.ideal_sectors);
         // Eq. 37: no shuffles but two a warp and block, for the clipped samples.
         let warps = u64::from(tile.warps());
-        let shuffles = report.sum(|site| site.opcode.starts_with("shfl")).warps;
-        assert!(shuffles <= 2 * 2 * warps * report.blocks, "{shuffles}");
+        assert!(shuffles(&report) <= 2 * 2 * warps * report.blocks, "{}", shuffles(&report));
+    }
+
+    /// Section 6 of the note: with its transposes the kernel does the same accesses, none with a bank
+    /// conflict, and four shuffles for each 16 samples of a lane more.
+    #[test]
+    fn the_transposes_of_the_note_cost_shuffles_and_save_nothing() {
+        let (plain, _) = work_of_chord(Kernel::Mma);
+        let (shuffled, tile) = work_of_chord(Kernel::MmaShuffle);
+        assert_eq!(shuffled.bank_conflicts().count(), 0, "{shuffled}");
+        let units = TIMES / u64::from(UNIT_TIMES);
+        let more = shuffles(&shuffled) - shuffles(&plain);
+        assert_eq!(more, 4 * u64::from(tile.warps()) * units);
+        // A lane's, for the note's 4 beams and 128 times: 192 by eq. 37.
+        assert_eq!(32 * more, TIMES / 128 * 96 / 4 * 128);
+        for class in [Class::SharedLoad, Class::SharedStore, Class::GlobalStore, Class::GlobalLoad]
+        {
+            let (plain, shuffled) = (plain.class(class), shuffled.class(class));
+            assert_eq!(plain.wavefronts, shuffled.wavefronts, "{class:?}");
+            assert_eq!(plain.sectors, shuffled.sectors, "{class:?}");
+        }
+        assert_eq!(shuffled.tensor_operations, plain.tensor_operations);
+        let all = |report: &Report| report.sum(|_| true).warps;
+        assert!(all(&shuffled) > all(&plain));
+        println!(
+            "instructions of warps for {TIMES} times: {} and, with transposes, {}",
+            all(&plain),
+            all(&shuffled)
+        );
     }
 }

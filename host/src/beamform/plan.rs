@@ -1,21 +1,12 @@
 //! The plan of a beamformer: built once, then fed any number of times.
 
-use std::sync::Arc;
-
-use bytemuck::NoUninit;
-
-use super::{
-    cpu,
-    gpu::GpuBackend,
-    rounding::{Rounding, unpack},
-    split::Split,
-};
 use crate::{
     beamform::{
-        backend::{Backend, Weight},
+        backend::Backend,
         beams::{Beams, BeamsMut},
         shape::{MAX_SHIFT, Shape},
     },
+    channelise::shape::SpectrumEncoding,
     device::{gpu::Gpu, several::Devices},
     error::{Error, Result},
     kernels::beamform::Kernel,
@@ -27,13 +18,26 @@ use crate::{
         place::{Place, place_setters},
     },
 };
+use std::sync::Arc;
+
+use bytemuck::NoUninit;
+
+use super::{
+    cpu,
+    gpu::GpuBackend,
+    rounding::{Rounding, unpack},
+    split::Split,
+};
+
+/// Encodings of voltages that beams may have, besides `cf32`.
+const BEAMS: [Encoding; 3] = [Encoding::Ci4, Encoding::Ci8, Encoding::Cf16];
 
 /// What to beamform and where; see [`Beamformer::builder`].
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Builder {
     shape: Shape,
-    weights: Encoding,
+    weights: Option<Encoding>,
     rounding: Rounding,
     incoherent: bool,
     place: Place<Kernel>,
@@ -52,9 +56,21 @@ impl Builder {
         self
     }
 
-    /// How a weight is stored: `ci8` (the default) or `ci4`.
+    /// How a voltage is stored: `ci4` (the default), `ci8` or `cf16`.
+    pub fn encoding(mut self, encoding: Encoding) -> Self {
+        self.shape.encoding = encoding;
+        self
+    }
+
+    /// How a sample of a beam is stored: `ci4` (the default), `ci8`, `cf16` or `cf32`.
+    pub fn output(mut self, encoding: impl Into<SpectrumEncoding>) -> Self {
+        self.shape.output = encoding.into();
+        self
+    }
+
+    /// How a weight is stored: `ci8` or `ci4`; of `cf16` voltages `cf16`. The default is `ci8`, or `cf16`.
     pub fn weights(mut self, encoding: Encoding) -> Self {
-        self.weights = encoding;
+        self.weights = Some(encoding);
         self
     }
 
@@ -75,14 +91,32 @@ impl Builder {
     /// Builds the plan.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for a shape that cannot be beamformed, weights of an encoding that is
-    /// neither `ci8` nor `ci4`, or a kernel that does not run on the device; [`Error::Device`] when
+    /// [`Error::Invalid`] for a shape that cannot be beamformed, weights or beams of another encoding, an
+    /// incoherent beam of `cf16`, or a kernel that does not run on the device; [`Error::Device`] when
     /// the device is not there; [`Error::OutOfMemory`].
     pub fn build(self) -> Result<Beamformer> {
         let Self { shape, weights, rounding, incoherent, place } = self;
         shape.check()?;
-        if !matches!(weights, Encoding::Ci8 | Encoding::Ci4) {
+        if matches!(shape.output, SpectrumEncoding::Voltage(output) if !BEAMS.contains(&output)) {
+            return Err(Error::invalid(format!(
+                "beams of {}: expected ci4, ci8, cf16 or cf32",
+                shape.output
+            )));
+        }
+        let half = shape.encoding == Encoding::Cf16;
+        let weights = weights.unwrap_or(if half { Encoding::Cf16 } else { Encoding::Ci8 });
+        if half && weights != Encoding::Cf16 {
+            return Err(Error::invalid(format!(
+                "{weights} weights: expected cf16, as the voltages are"
+            )));
+        }
+        if !half && !matches!(weights, Encoding::Ci8 | Encoding::Ci4) {
             return Err(Error::invalid(format!("{weights} weights: expected ci8 or ci4")));
+        }
+        if half && incoherent {
+            return Err(Error::invalid(
+                "the incoherent beam of cf16 voltages: expected ci4 or ci8 voltages, of which it is exact",
+            ));
         }
         let gpus = place.open()?;
         Ok(Beamformer {
@@ -109,7 +143,9 @@ impl Builder {
 /// times. Weights and shifts may be replaced between blocks.
 ///
 /// `J[b][f][p][t] = quantise((sum_d A[f][p][b][d] * E[t][f][p][d]) >> s[f][p][b])`: the complex
-/// product summed exactly, shifted with [`Rounding`], and each component clamped to -7..7.
+/// product summed exactly, shifted with [`Rounding`], and each component clamped to -7..7, of `ci8` beams to
+/// -127..127. Beams of floats are `sum * 2^-s`; sums of `cf16` voltages are f32
+/// ([rules and bound](crate::beamform)).
 ///
 /// ```
 /// use corrust_host::{Beamformer, Device};
@@ -143,8 +179,15 @@ impl Beamformer {
     /// Starts a plan that forms `beams` beams of `dishes` dishes.
     pub fn builder(dishes: usize, beams: usize) -> Builder {
         Builder {
-            shape: Shape { dishes, beams, channels: 1, polarisations: 1 },
-            weights: Encoding::Ci8,
+            shape: Shape {
+                dishes,
+                beams,
+                channels: 1,
+                polarisations: 1,
+                encoding: Encoding::Ci4,
+                output: Encoding::Ci4.into(),
+            },
+            weights: None,
             rounding: Rounding::Nearest,
             incoherent: false,
             place: Place::default(),
@@ -154,6 +197,11 @@ impl Beamformer {
     /// What is beamformed.
     pub fn shape(&self) -> &Shape {
         &self.shape
+    }
+
+    /// How a weight is stored.
+    pub fn weights(&self) -> Encoding {
+        self.weights
     }
 
     /// How sums are shifted down.
@@ -178,7 +226,8 @@ impl Beamformer {
     }
 
     /// Replaces the weights `A`, `[F][P][B][D]`: (real, imaginary) pairs of int8, or bytes of two
-    /// nibbles, real in the high one, in a plan of `ci4` weights. The elements may have any type
+    /// nibbles, real in the high one, in a plan of `ci4` weights, or pairs of halves of `cf16` ones. The elements
+    /// may have any type
     /// whose bytes are these. Every value is legal, -128 too.
     ///
     /// # Errors
@@ -188,7 +237,7 @@ impl Beamformer {
         let weights: &[u8] = bytemuck::cast_slice(weights);
         let expected = self.shape.weights() * self.weights.bytes();
         if weights.len() != expected {
-            let Shape { dishes, beams, channels, polarisations } = self.shape;
+            let Shape { dishes, beams, channels, polarisations, .. } = self.shape;
             return Err(Error::invalid(format!(
                 "{} bytes of weights: expected {expected}, for {channels} channels, {polarisations} \
                  polarisations, {beams} beams and {dishes} dishes of {}",
@@ -196,14 +245,12 @@ impl Beamformer {
                 self.weights
             )));
         }
-        let unpacked: Vec<Weight>;
-        let weights: &[Weight] = if self.weights == Encoding::Ci4 {
-            unpacked = weights.iter().map(|&byte| unpack(byte)).collect();
-            &unpacked
+        if self.weights == Encoding::Ci4 {
+            let unpacked: Vec<[i8; 2]> = weights.iter().map(|&byte| unpack(byte)).collect();
+            self.backend.set_weights(bytemuck::cast_slice(&unpacked))?;
         } else {
-            bytemuck::cast_slice(weights)
-        };
-        self.backend.set_weights(weights)?;
+            self.backend.set_weights(weights)?;
+        }
         self.has_weights = true;
         Ok(())
     }
@@ -231,7 +278,7 @@ impl Beamformer {
         self.backend.set_shifts(shifts)
     }
 
-    /// Forms the beams of `ci4` voltages `E`, `[T][F][P][D]`: a slice of elements of any type whose bytes
+    /// Forms the beams of voltages `E`, `[T][F][P][D]`: a slice of elements of any type whose bytes
     /// these are, or [`Samples`] of `F P` channels (polarisation faster) and `D` inputs that say where they
     /// are, in host or device memory, how they lie and what of them is missing and counts as zero. Blocks
     /// may cut the stream anywhere.
@@ -283,8 +330,9 @@ impl Beamformer {
     /// streams of the voltages and of the room without waiting; of several GPUs the room is in the memory of one, which
     /// the beams of all reach through the host.
     ///
-    /// Voltages in the GPU's memory without gaps, in rows of a multiple of 16 dishes at an address that is
-    /// one too, are read where they lie.
+    /// Voltages in the GPU's memory without gaps, in rows of a multiple of 16 bytes at an address that is
+    /// one too, are read where they lie. Of the room, the address is a multiple of 2 for `ci8`, of 4 for `cf16`
+    /// and `cf32`.
     ///
     /// ```
     /// use corrust_host::{Beamformer, Device, device::{Buffer, Stream}};
@@ -326,7 +374,8 @@ impl Beamformer {
     fn voltages<'a>(&self, voltages: Feed<'a>) -> Result<Samples<'a>> {
         self.check_weights()?;
         let axes = (self.shape.streams(), self.shape.dishes);
-        voltages.samples(Encoding::Ci4.into(), Layout::Tcn, axes, |bytes| self.shape.times(bytes))
+        voltages
+            .samples(self.shape.encoding.into(), Layout::Tcn, axes, |bytes| self.shape.times(bytes))
     }
 
     fn check_weights(&self) -> Result<()> {

@@ -1,11 +1,18 @@
 //! Shapes of a beamformer and the checks on them.
 
-use crate::error::{Error, Result};
+use crate::{
+    channelise::shape::SpectrumEncoding,
+    error::{Error, Result},
+    sample::Encoding,
+};
 
-/// The most dishes whose sums are exact: a component of `A * E` is at most `2 * 128 * 8` in
-/// magnitude, and the sum of 2^19 of them and half of 2^31, which rounding adds, would not fit in 32
-/// bits.
+/// The most dishes of any voltages, and those whose sums of `ci4` are exact: a component of `A * E` is at
+/// most `2 * 128 * 8` in magnitude, and the sum of 2^19 of them and half of 2^31, which rounding adds, would
+/// not fit in 32 bits.
 pub const MAX_DISHES: usize = (1 << 19) - 1;
+
+/// The most dishes whose sums of `ci8` are exact: a component of `A * E` is at most `2 * 128 * 128`.
+pub const MAX_DISHES_CI8: usize = (1 << 15) - 1;
 
 /// The largest shift.
 pub const MAX_SHIFT: u32 = 31;
@@ -13,7 +20,7 @@ pub const MAX_SHIFT: u32 = 31;
 /// What is beamformed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// `D`: dishes, 1 to [`MAX_DISHES`].
+    /// `D`: dishes, 1 to [`MAX_DISHES`], of `ci8` to [`MAX_DISHES_CI8`].
     pub dishes: usize,
     /// `B`: beams formed of every channel and polarisation.
     pub beams: usize,
@@ -21,16 +28,29 @@ pub struct Shape {
     pub channels: usize,
     /// `P`: polarisations, each beamformed by itself.
     pub polarisations: usize,
+    /// Voltages: `ci4`, `ci8` or `cf16`.
+    pub encoding: Encoding,
+    /// Samples of beams: any.
+    pub output: SpectrumEncoding,
 }
 
 impl Shape {
     /// Checks that the shape can be beamformed.
     ///
     /// # Errors
-    /// [`Error::Invalid`] when an axis is empty, there are more dishes than 32-bit sums allow, or
-    /// the weights cannot be addressed.
+    /// [`Error::Invalid`] for voltages of another encoding, when an axis is empty, there are more dishes than
+    /// 32-bit sums allow, or the weights cannot be addressed.
     pub fn check(&self) -> Result<()> {
-        let Self { dishes, beams, channels, polarisations } = *self;
+        let Self { dishes, beams, channels, polarisations, encoding, .. } = *self;
+        let most = match encoding {
+            Encoding::Ci4 | Encoding::Cf16 => MAX_DISHES,
+            Encoding::Ci8 => MAX_DISHES_CI8,
+            _ => {
+                return Err(Error::invalid(format!(
+                    "voltages of {encoding}: expected ci4, ci8 or cf16"
+                )));
+            }
+        };
         for (name, size) in [
             ("dishes", dishes),
             ("beams", beams),
@@ -41,10 +61,10 @@ impl Shape {
                 return Err(Error::invalid(format!("0 {name}: a beamformer needs at least 1")));
             }
         }
-        if dishes > MAX_DISHES {
+        if dishes > most {
             return Err(Error::invalid(format!(
-                "{dishes} dishes: expected at most {MAX_DISHES}, beyond which 32-bit sums could \
-                 overflow"
+                "{dishes} dishes: expected at most {most} of {encoding} voltages, beyond which 32-bit \
+                 sums could overflow"
             )));
         }
         // Unpacked, a weight takes 8 bytes; padding at most multiplies by 16 * 256.
@@ -76,9 +96,14 @@ impl Shape {
         self.streams() * self.beams
     }
 
-    /// Bytes of voltages of one time: `F * P * D`.
+    /// Bytes of voltages of one time: those of `F * P * D`.
     pub const fn bytes_per_time(&self) -> usize {
-        self.streams() * self.dishes
+        self.streams() * self.row_bytes()
+    }
+
+    /// Bytes of the voltages of one time, channel and polarisation.
+    pub(super) const fn row_bytes(&self) -> usize {
+        self.dishes * self.encoding.bytes()
     }
 
     /// Times in `bytes` bytes of voltages.

@@ -1,11 +1,11 @@
 //! Beamforming on several GPUs, which share the channels.
 
+use super::{encode::weight_bytes, gpu::GpuBackend};
 use std::sync::Arc;
 
-use super::gpu::GpuBackend;
 use crate::{
     beamform::{
-        backend::{Backend, Weight},
+        backend::Backend,
         beams::{Beams, BeamsMut},
         shape::Shape,
     },
@@ -40,8 +40,9 @@ impl Split {
 }
 
 impl Backend for Split {
-    fn set_weights(&mut self, weights: &[Weight]) -> Result<()> {
-        let channel = self.shape.weights() / self.shape.channels;
+    fn set_weights(&mut self, weights: &[u8]) -> Result<()> {
+        let weight = weight_bytes(self.shape.encoding);
+        let channel = self.shape.weights() / self.shape.channels * weight;
         let all = self.parts.ranges().map(|range| range.start * channel..range.end * channel);
         let all: Vec<_> = all.map(|range| &weights[range]).collect();
         self.parts.each(all, |part, weights| part.backend.set_weights(weights))
@@ -78,7 +79,8 @@ impl Backend for Split {
     /// Through the host, wherever the room is.
     fn beamform_device(&mut self, voltages: &Samples<'_>, room: &BeamsMut<'_>) -> Result<()> {
         let (gpus, times) = (self.parts.gpus(), voltages.extents().times);
-        let samples = room.samples.owner(gpus, "samples", self.shape.shifts() * times)?.clone();
+        let bytes = self.shape.shifts() * times * self.shape.output.bytes();
+        let samples = room.samples.owner(gpus, "samples", bytes)?.clone();
         let counts = match &room.clipped {
             Some(counts) => Some((counts, counts.owner(gpus, "counts", self.shape.shifts())?)),
             None => None,

@@ -26,7 +26,7 @@ use super::places::Batch;
 use crate::{
     channelise::{
         backend::{Backend, Setup},
-        shape::{Shape, SpectrumEncoding},
+        shape::Shape,
         spectra::{Spectra, SpectraMut},
     },
     device::gpu::{Buffer, Gpu, Rows, Stream},
@@ -271,7 +271,7 @@ impl GpuBackend {
             count: count as u32,
             encoding: view.encoding,
             complex: u32::from(self.shape.raw.is_complex()),
-            output: output_of(self.shape.encoding),
+            output: self.shape.encoding.output(),
             gain_stride: u32::from(!self.flat),
             gain_pitch: if self.flat { 1 } else { channels as u32 },
             group: 0,
@@ -709,18 +709,6 @@ fn encoding(encoding: RawEncoding) -> u32 {
         RawEncoding::Complex(Encoding::Ci4) => raw::NIBBLES,
         RawEncoding::Complex(Encoding::Ci4Offset) => raw::NIBBLES_OFFSET,
         RawEncoding::Vdif { bits, .. } => raw::CODES + u32::from(bits),
-    }
-}
-
-/// The kernels' number of what spectra are made of.
-fn output_of(encoding: SpectrumEncoding) -> u32 {
-    match encoding {
-        SpectrumEncoding::Voltage(Encoding::Ci8) => output::CI8,
-        SpectrumEncoding::Voltage(Encoding::Ci4) => output::CI4,
-        SpectrumEncoding::Voltage(Encoding::Ci4Offset) => output::CI4_OFFSET,
-        SpectrumEncoding::Voltage(Encoding::Cf16) => output::CF16,
-        SpectrumEncoding::Voltage(Encoding::B1 | Encoding::B2) => unreachable!("checked"),
-        SpectrumEncoding::Cf32 => output::CF32,
     }
 }
 

@@ -2,6 +2,9 @@
 
 use std::{fmt, ops::RangeInclusive, str::FromStr};
 
+use corrust_gpu::abi::channelise::output;
+use num_complex::Complex;
+
 use crate::{
     error::{Error, Result},
     layout::Layout,
@@ -51,6 +54,30 @@ impl SpectrumEncoding {
         }
     }
 
+    /// The kernels' number of it.
+    pub(crate) fn output(self) -> u32 {
+        match self {
+            Self::Voltage(Encoding::Ci8) => output::CI8,
+            Self::Voltage(Encoding::Ci4) => output::CI4,
+            Self::Voltage(Encoding::Ci4Offset) => output::CI4_OFFSET,
+            Self::Voltage(Encoding::Cf16) => output::CF16,
+            Self::Voltage(Encoding::B1 | Encoding::B2) => unreachable!("checked"),
+            Self::Cf32 => output::CF32,
+        }
+    }
+
+    /// Sample number `index` of `bytes`.
+    ///
+    /// # Panics
+    /// When there are not so many.
+    pub(crate) fn decode(self, bytes: &[u8], index: usize) -> Complex<f32> {
+        let bytes = &bytes[index * self.bytes()..];
+        match self {
+            Self::Voltage(encoding) => RawEncoding::from(encoding).decode(bytes, 0),
+            Self::Cf32 => RawEncoding::Cf32.decode(bytes, 0),
+        }
+    }
+
     /// The byte that a missing sample consists of.
     pub const fn zero(self) -> u8 {
         match self {
@@ -81,7 +108,7 @@ impl FromStr for SpectrumEncoding {
     fn from_str(text: &str) -> Result<Self> {
         Self::ALL.into_iter().find(|encoding| encoding.to_string() == text).ok_or_else(|| {
             Error::invalid(format!(
-                "unknown encoding of spectra {text:?}: expected ci8, ci4, ci4-offset, cf16 or cf32"
+                "unknown encoding of spectra or beams {text:?}: expected ci8, ci4, ci4-offset, cf16 or cf32"
             ))
         })
     }

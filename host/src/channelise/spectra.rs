@@ -96,13 +96,7 @@ impl Spectra {
             Layout::Tcn => (spectrum * channels + channel) * inputs + input,
             Layout::Cnt => (channel * inputs + input) * times + spectrum,
         };
-        let bytes = &self.bytes[index * self.encoding.bytes()..];
-        match self.encoding {
-            SpectrumEncoding::Voltage(encoding) => {
-                crate::samples::RawEncoding::from(encoding).decode(bytes, 0)
-            }
-            SpectrumEncoding::Cf32 => crate::samples::RawEncoding::Cf32.decode(bytes, 0),
-        }
+        self.encoding.decode(&self.bytes, index)
     }
 }
 

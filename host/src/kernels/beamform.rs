@@ -2,7 +2,7 @@
 
 use corrust_gpu::abi::{
     Entry,
-    beamform::{BEAMFORMERS, WARPGROUP_BEAMFORMERS},
+    beamform::{BEAMFORMERS, Operands, WARPGROUP_BEAMFORMERS},
 };
 
 use super::kernels;
@@ -25,18 +25,25 @@ kernels! {
         /// `mma-s4`: tensor cores with weights of four bits; quick where they multiply such numbers,
         /// before Hopper.
         MmaS4 = "mma-s4",
+        /// `mma-shuffle`: [`Mma`](Self::Mma) for 96 beams and 512 dishes of `ci4`, its samples brought into
+        /// order by the warp shuffles of the note, which the others spare; never the automatic choice.
+        MmaShuffle = "mma-shuffle",
         /// `wgmma`: tensor cores of Hopper by warpgroups.
         Wgmma = "wgmma",
     }
 }
 
-/// The beamformers that tables tell of.
+/// The beamformers that tables tell of: of `ci4` voltages.
 pub(crate) fn tiles() -> impl Iterator<Item = Entry> {
     let warpgroups = WARPGROUP_BEAMFORMERS.iter().map(|(kernel, _)| kernel.entry);
-    BEAMFORMERS.iter().map(|(kernel, _)| kernel.entry).chain(warpgroups)
+    let tiles = BEAMFORMERS.iter().filter(|(_, tile)| tile.operands.voltage_bytes() == 1);
+    tiles.map(|(kernel, _)| kernel.entry).chain(warpgroups)
 }
 
 /// Those for weights of any encoding that every GPU runs.
 pub(crate) fn tiles_of_every_gpu() -> impl Iterator<Item = Entry> {
-    BEAMFORMERS.iter().filter(|(_, tile)| !tile.int4).map(|(kernel, _)| kernel.entry)
+    BEAMFORMERS
+        .iter()
+        .filter(|(_, tile)| tile.operands == Operands::Int8)
+        .map(|(kernel, _)| kernel.entry)
 }
