@@ -91,7 +91,7 @@ impl Places {
 }
 
 /// Makes [`Ci4`](Encoding::Ci4) samples of few bits of samples of another encoding: the result of
-/// [`Quantiser::requantiser`]. It looks their parts up, so that it is as quick as their bytes.
+/// [`Quantiser::requantiser`]. It looks their parts up, and hashes the place of those that are on a threshold.
 #[derive(Clone, Debug)]
 pub struct Requantiser {
     encoding: Encoding,
