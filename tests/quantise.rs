@@ -69,9 +69,9 @@ fn up(time: u64, channel: u64, input: u64) -> [bool; 2] {
     let mix = |x: u64| {
         let modulo = |x: u128| x % (1 << 64);
         let mut z = modulo(u128::from(x) + 0x9e37_79b9_7f4a_7c15);
-        z = modulo((z ^ z / (1 << 30)) * 0xbf58_476d_1ce4_e5b9);
-        z = modulo((z ^ z / (1 << 27)) * 0x94d0_49bb_1331_11eb);
-        (z ^ z / (1 << 31)) as u64
+        z = modulo((z ^ (z / (1 << 30))) * 0xbf58_476d_1ce4_e5b9);
+        z = modulo((z ^ (z / (1 << 27))) * 0x94d0_49bb_1331_11eb);
+        (z ^ (z / (1 << 31))) as u64
     };
     let hash = mix(mix(time) ^ (channel * (1 << 32) + input));
     [hash / (1 << 63) == 1, hash / (1 << 62) % 2 == 1]

@@ -202,7 +202,7 @@ fn noise_of_integers_keeps_its_coefficients() {
                     [re, im].map(|part| half::f16::from_f64(part).to_le_bytes()).concat()
                 }
                 Encoding::Ci8 => vec![re as i8 as u8, im as i8 as u8],
-                _ => vec![(re as i8) << 4, im as i8 & 15].iter().map(|n| *n as u8).collect(),
+                _ => [(re as i8) << 4, im as i8 & 15].map(|nibble| nibble as u8).to_vec(),
             });
             let mut bytes: Vec<u8> = bytes.collect();
             if encoding == Encoding::Ci4 {

@@ -60,20 +60,38 @@ pub struct Places {
 }
 
 impl Places {
-    /// Time, channel and input of sample `k`.
-    fn of(&self, k: usize) -> (u64, u32, u32) {
+    /// Time of the block, channel and input of the first sample.
+    fn first_place(&self) -> [usize; 3] {
         let Shape { inputs, channels, layout, .. } = self.shape;
-        let index = self.start + k;
         let (time, row) = match layout {
-            Layout::Tcn => (index / (channels * inputs), index % (channels * inputs)),
-            Layout::Cnt => (index % self.times, index / self.times),
+            Layout::Tcn => (self.start / (channels * inputs), self.start % (channels * inputs)),
+            Layout::Cnt => (self.start % self.times, self.start / self.times),
         };
-        (self.first + time as u64, (row / inputs) as u32, (row % inputs) as u32)
+        [time, row / inputs, row % inputs]
+    }
+
+    /// Goes on from a sample's place to that of the next.
+    fn advance(&self, [time, channel, input]: &mut [usize; 3]) {
+        let Shape { inputs, channels, layout, .. } = self.shape;
+        // Whether the index comes round to 0.
+        let next = |index: &mut usize, length: usize| {
+            *index += 1;
+            let ended = *index == length;
+            if ended {
+                *index = 0;
+            }
+            ended
+        };
+        match layout {
+            Layout::Tcn if next(input, inputs) && next(channel, channels) => *time += 1,
+            Layout::Cnt if next(time, self.times) && next(input, inputs) => *channel += 1,
+            _ => {}
+        }
     }
 }
 
 /// Makes [`Ci4`](Encoding::Ci4) samples of few bits of samples of another encoding: the result of
-/// [`Quantiser::requantiser`]. It looks their parts up, so that it is as quick as their bytes.
+/// [`Quantiser::requantiser`]. It looks their parts up, and hashes the place of those that are on a threshold.
 #[derive(Clone, Debug)]
 pub struct Requantiser {
     encoding: Encoding,
@@ -186,11 +204,12 @@ impl Requantiser {
 
     fn look_up(&self, samples: &[u8], places: Places, quantised: &mut [u8]) -> u64 {
         let mut numberless = 0;
-        let mut put = |to: &mut u8, k: usize, codes: [usize; 2]| {
+        let mut place = places.first_place();
+        let mut put = |to: &mut u8, codes: [usize; 2]| {
             let [mut re, mut im] = codes.map(|code| self.table[code]);
             if (re | im) & SPLIT != 0 {
-                let (time, channel, input) = places.of(k);
-                let up = split(time, channel, input);
+                let [time, channel, input] = place;
+                let up = split(places.first + time as u64, channel as u32, input as u32);
                 for (part, up) in [&mut re, &mut im].into_iter().zip(up) {
                     if *part & SPLIT != 0 && !up {
                         *part = part.wrapping_sub(1) & 15;
@@ -199,22 +218,23 @@ impl Requantiser {
             }
             *to = re << 4 | im & 15;
             numberless += u64::from((re | im) & NAN != 0);
+            places.advance(&mut place);
         };
-        let quantised = quantised.iter_mut().enumerate();
+        let quantised = quantised.iter_mut();
         match self.encoding {
             Encoding::Ci4 | Encoding::Ci4Offset => {
-                for ((k, to), &byte) in quantised.zip(samples) {
-                    put(to, k, [byte >> 4, byte & 15].map(usize::from));
+                for (to, &byte) in quantised.zip(samples) {
+                    put(to, [byte >> 4, byte & 15].map(usize::from));
                 }
             }
             Encoding::Ci8 => {
-                for ((k, to), &parts) in quantised.zip(samples.as_chunks::<2>().0) {
-                    put(to, k, parts.map(usize::from));
+                for (to, &parts) in quantised.zip(samples.as_chunks::<2>().0) {
+                    put(to, parts.map(usize::from));
                 }
             }
             Encoding::Cf16 => {
-                for ((k, to), &[a, b, c, d]) in quantised.zip(samples.as_chunks().0) {
-                    put(to, k, [[a, b], [c, d]].map(|part| u16::from_le_bytes(part).into()));
+                for (to, &[a, b, c, d]) in quantised.zip(samples.as_chunks().0) {
+                    put(to, [[a, b], [c, d]].map(|part| u16::from_le_bytes(part).into()));
                 }
             }
             Encoding::B1 | Encoding::B2 => unreachable!("bits are refused"),
