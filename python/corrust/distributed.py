@@ -471,7 +471,7 @@ class _Run:
 
     def slots(self) -> int:
         """Tasks that can run at a time."""
-        workers = self._client.scheduler_info()["workers"].values()
+        workers = self._client.scheduler_info(n_workers=-1)["workers"].values()
         if self._resources:
             return max(1, int(sum(worker["resources"].get("GPU", 0) for worker in workers)))
         return max(1, int(sum(worker["nthreads"] for worker in workers)))
@@ -845,7 +845,7 @@ def correlate(
 
         if client is None:
             client = stack.enter_context(_local(device, workers))
-        workers_known = client.scheduler_info()["workers"].values()
+        workers_known = client.scheduler_info(n_workers=-1)["workers"].values()
         offered = any(worker["resources"].get("GPU") for worker in workers_known)
         if device == "auto":
             device = "cuda" if offered else "cpu"
