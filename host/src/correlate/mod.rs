@@ -9,6 +9,8 @@
 mod bits;
 mod cpu;
 mod delay;
+mod folding;
+mod gates;
 mod gpu;
 mod kernel;
 mod on_device;
@@ -18,6 +20,8 @@ mod split;
 mod valid;
 mod visibilities;
 
+pub use folding::{DISPERSION, Folding};
+pub use gates::Gates;
 pub use kernel::Kernel;
 pub use plan::{Builder, Correlator, DROP};
 pub use shape::{Shape, baseline, baselines, useful_operations};
@@ -26,9 +30,10 @@ pub use visibilities::{Dump, ValidCounts, Visibilities, VisibilitiesMut};
 use std::{ops::Range, sync::Arc};
 
 use crate::{
-    Error, Result,
+    Encoding, Error, Layout, Result,
     device::{Gpu, Tuning},
-    samples::Samples,
+    quantise::Packed,
+    samples::{Extents, Samples},
 };
 
 /// What a backend is made for.
@@ -45,8 +50,13 @@ pub(crate) struct Setup<'a> {
 /// A place that correlates: the CPU, a GPU, or the simulator. It holds the sums of all gates.
 pub(crate) trait Backend: Send {
     /// Adds the products of samples, at least one time of them, of the plan's encoding, channels and
-    /// inputs, to the gate that has each time's number, or all to gate 0.
-    fn accumulate(&mut self, samples: &Samples<'_>, gates: Option<&[u8]>) -> Result<()>;
+    /// inputs, to the gate that has the number of each time (and channel), or all to gate 0.
+    fn accumulate(&mut self, samples: &Samples<'_>, gates: Option<Gates<'_>>) -> Result<()>;
+
+    /// Adds the products of words, at least one time of them, to gate 0.
+    fn accumulate_packed(&mut self, packed: &Packed<'_>) -> Result<()> {
+        accumulate_unpacked(self, packed)
+    }
 
     /// [`accumulate`](Self::accumulate) of the [`shares`](Self::shares) of several GPUs.
     fn accumulate_shares(&mut self, shares: &[Samples<'_>]) -> Result<()> {
@@ -83,6 +93,14 @@ pub(crate) trait Backend: Send {
 
     /// The kernel, never [`Kernel::Auto`].
     fn kernel(&self) -> Kernel;
+}
+
+/// [`Backend::accumulate_packed`] of a backend that takes no words.
+fn accumulate_unpacked(backend: &mut (impl Backend + ?Sized), packed: &Packed<'_>) -> Result<()> {
+    let Extents { channels, inputs, .. } = packed.extents();
+    let samples = packed.unpack()?;
+    let samples = Samples::new(&samples[..], Encoding::Ci4, Layout::Cnt, channels, inputs)?;
+    backend.accumulate(&samples, None)
 }
 
 /// The backend on some GPUs, or on the CPU where there is none.

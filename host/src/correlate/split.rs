@@ -3,8 +3,8 @@
 use std::{ops::Range, sync::Arc};
 
 use super::{
-    Backend, Kernel, Setup, Shape, Visibilities, VisibilitiesMut, baselines, gpu::GpuBackend,
-    visibilities::Room,
+    Backend, Gates, Kernel, Setup, Shape, Visibilities, VisibilitiesMut, baselines,
+    gpu::GpuBackend, visibilities::Room,
 };
 use crate::{Result, device::Gpu, samples::Samples, split::Parts};
 
@@ -30,11 +30,14 @@ impl Split {
 }
 
 impl Backend for Split {
-    fn accumulate(&mut self, samples: &Samples<'_>, gates: Option<&[u8]>) -> Result<()> {
+    fn accumulate(&mut self, samples: &Samples<'_>, gates: Option<Gates<'_>>) -> Result<()> {
         self.parts.feed(
             samples,
             self.shape.layout,
-            std::iter::repeat(gates),
+            self.parts
+                .ranges()
+                .map(|channels| gates.map(|gates| gates.channels(channels)))
+                .collect::<Vec<_>>(),
             |part, samples| samples.channels(part.range.clone()),
             |backend, samples, gates| backend.accumulate(samples, gates),
         )

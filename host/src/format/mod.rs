@@ -32,6 +32,7 @@ pub mod npy;
 mod partial;
 pub(crate) mod placing;
 mod planes;
+pub mod polyco;
 pub mod ptu;
 mod raw;
 pub mod sigproc;

@@ -13,7 +13,7 @@ use std::{fmt, ops::Range, sync::Arc};
 
 use bytemuck::NoUninit;
 
-pub(crate) use self::gather::Gather;
+pub(crate) use self::gather::{Gather, gather_lists};
 pub use self::{
     missing::Missing,
     raw::{RawEncoding, RawLayout, RawSamples},

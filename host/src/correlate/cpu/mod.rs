@@ -48,12 +48,12 @@ use self::{
     panel::{ColumnPanel, Delivered, PanelShape, RowBlock, Sample},
 };
 use super::{
-    Backend, Kernel, Setup, Shape, Visibilities, baseline, baselines, delay::DelayLine, valid,
+    Backend, Gates, Kernel, Setup, Shape, Visibilities, baseline, baselines, delay::DelayLine,
 };
 use crate::{
     Encoding, Error, Result,
     device::host,
-    samples::{Gather, Samples},
+    samples::{Samples, gather_lists},
 };
 
 /// Bytes of samples that are brought together at once where they cannot be read as they lie.
@@ -93,7 +93,7 @@ trait Sums: Send {
 }
 
 impl Backend for Selecting {
-    fn accumulate(&mut self, samples: &Samples<'_>, gates: Option<&[u8]>) -> Result<()> {
+    fn accumulate(&mut self, samples: &Samples<'_>, gates: Option<Gates<'_>>) -> Result<()> {
         samples.check_host()?;
         let Shape { layout, .. } = self.shape;
         let times = samples.extents().times;
@@ -123,12 +123,11 @@ impl Backend for Selecting {
                 self.sums.accumulate(0, &piece.gather(layout)?, part.len());
                 continue;
             };
-            for gate in 0..self.sums.gates() {
-                let chosen = valid::times_of(&numbers[part.clone()], gate);
-                if !chosen.is_empty() {
-                    let gathered = Gather::new(&piece, layout, Some(&chosen)).collect()?;
-                    self.sums.accumulate(gate, &gathered, chosen.len());
-                }
+            let numbers = numbers.times(part.clone());
+            let lists = numbers.lists(self.sums.gates(), self.shape.channels);
+            for (gate, lists) in lists.iter().enumerate().filter(|(_, lists)| lists.longest() > 0) {
+                let gathered = gather_lists(&piece, layout, &lists.times)?;
+                self.sums.accumulate(gate, &gathered, lists.longest());
             }
         }
         Ok(())
