@@ -72,11 +72,6 @@ impl Selection {
         self.gate_period.is_some() || self.gate_polyco.is_some()
     }
 
-    /// Whether there are gates.
-    pub fn is_gated(&self) -> bool {
-        self.gates.is_some() || self.folds()
-    }
-
     /// The gates of a recording of `times` times.
     pub fn read_gates(&self, times: u64, timing: impl FnOnce() -> Timing) -> Result<Option<Gates>> {
         if let Some(folding) = self.folding(timing)? {

@@ -213,7 +213,7 @@ impl Folding {
                 let last = end.min(start.saturating_add(self.stretch));
                 let mut phase = phase.wrapping_add(step.wrapping_mul(time - start));
                 for number in row.by_ref().take((last - time) as usize) {
-                    *number = (u128::from(phase) * self.bins as u128 >> 64) as u8;
+                    *number = ((u128::from(phase) * self.bins as u128) >> 64) as u8;
                     phase = phase.wrapping_add(step);
                 }
                 time = last;

@@ -1294,7 +1294,8 @@ mod tests {
             let facts = Facts { capability, shared_bytes, ..SimGpu::new().facts().clone() };
             for (encoding, layout, times) in MEASURED {
                 let nibbles = encoding == Encoding::Ci4;
-                for inputs in (8..=128).filter(|inputs| inputs % 16 == 0 || layout == Layout::Cnt) {
+                let all = 8..=128_usize;
+                for inputs in all.filter(|inputs| inputs % 16 == 0 || layout == Layout::Cnt) {
                     let bytes = encoding.bytes() as f64 * inputs as f64 * SAMPLES;
                     // What either does at best: all bytes at the memory's peak, a corner turn twice more.
                     let passes = if layout == Layout::Tcn { 3.0 } else { 1.0 };
