@@ -41,7 +41,7 @@
 
 pub use corrust_host::{
     Autocorrelator, Beamformer, Channeliser, Correlator, Device, Devices, Encoding, Error, Layout,
-    Result, Samples, autocorrelate, channelise, correlate, quantise, reorder, samples, shift,
+    Result, Samples, autocorrelate, channelise, quantise, reorder, samples, shift,
 };
 #[cfg(feature = "live")]
 pub use corrust_live as live;
@@ -49,6 +49,13 @@ pub use corrust_live as live;
 pub use corrust_recordings::simulate;
 #[cfg(feature = "recordings")]
 pub use corrust_recordings::{formats as format, photons, run};
+
+/// Correlation: plans, shapes, gates, visibilities.
+pub mod correlate {
+    pub use corrust_host::correlate::*;
+    #[cfg(feature = "recordings")]
+    pub use corrust_recordings::run::{DISPERSION, Folding};
+}
 
 /// Beamforming: plans, shapes, weights.
 pub mod beamform {

@@ -9,15 +9,19 @@ mod backend;
 mod device;
 mod oracle;
 
+use std::sync::Arc;
+
 use backend::{Place, compare};
 use corrust::{
     Correlator, Encoding, Layout,
-    correlate::{DROP, Dump, Kernel, Visibilities, baselines},
-    device::{Buffer, DeviceSlice, Stream},
+    correlate::{DROP, Dump, Gates, Kernel, Visibilities, baselines},
+    device::{Buffer, DeviceSlice, SimGpu, Stream},
+    quantise::{Packed, pack_rows},
     samples::{Extents, Missing, Samples, Strides},
 };
-use corrust_gpu::abi::correlate::{
-    PACKED_COMPLEX, PACKED_PAIRS, TILE_64, TILE_128, TILE_128_192, TIMES_PER_STEP,
+use corrust_gpu::abi::{
+    self,
+    correlate::{PACKED_COMPLEX, PACKED_PAIRS, TILE_64, TILE_128, TILE_128_192, TIMES_PER_STEP},
 };
 use ndarray::Array2;
 use num_complex::Complex;
@@ -383,20 +387,34 @@ fn selections(backend: Backend) {
                     && missing.inputs.contains(&input)
             })
         };
-        let numbers: Vec<u8> =
-            (0..block.times).map(|_| [0, 1, 2, DROP][rng.random_range(0..4)]).collect();
-        let shifts = [0, 1, 7, 40, 200, 3];
+        // Of every channel; those of the first are all channels' where they do not differ.
+        let numbers: Vec<u8> = (0..block.channels * block.times)
+            .map(|_| [0, 1, 2, DROP][rng.random_range(0..4)])
+            .collect();
+        // Relative to the least, which is negative every other time.
+        let shifts = [0, 1, 7, 40, 200, 3].map(|shift: i64| shift - 5 * (case as i64 % 2));
+        let least = shifts.into_iter().min().unwrap().min(0);
+        let delays = shifts.map(|shift| (shift - least) as usize);
 
-        for (masked, gated, shifted) in [
-            (true, false, false),
-            (false, true, false),
-            (false, false, true),
-            (true, true, false),
-            (true, false, true),
-            (true, true, true),
+        for (masked, gated, own, shifted) in [
+            (true, false, false, false),
+            (false, true, false, false),
+            (false, true, true, false),
+            (false, false, false, true),
+            (true, true, false, false),
+            (true, true, true, false),
+            (true, false, false, true),
+            (true, true, false, true),
+            (true, true, true, true),
         ] {
+            let number = |channel: usize, time: usize| {
+                numbers[if own { channel * block.times + time } else { time }]
+            };
+            let is_in = |gate: usize, channel: usize, time: usize| {
+                !gated || usize::from(number(channel, time)) == gate
+            };
             let what = format!(
-                "{}, missing {masked}, gates {gated}, shifts {shifted}",
+                "{}, missing {masked}, gates {gated} by channel {own}, shifts {shifted}",
                 backend.what(&block)
             );
             let mut builder = backend.place.builder(&block);
@@ -415,7 +433,14 @@ fn selections(backend: Backend) {
                     let samples = view(&part);
                     let samples = if masked { samples.missing(&missing[index]) } else { samples };
                     if gated {
-                        plan.accumulate_gated(samples, &numbers[cut[0]..cut[1]]).unwrap();
+                        let channels = if own { block.channels } else { 1 };
+                        let numbers: Vec<u8> = (0..channels)
+                            .flat_map(|channel| {
+                                (cut[0]..cut[1]).map(move |time| number(channel, time))
+                            })
+                            .collect();
+                        let gates = Gates::by_channel(&numbers, channels).unwrap();
+                        plan.accumulate_gated(samples, gates).unwrap();
                     } else {
                         plan.accumulate(samples).unwrap();
                     }
@@ -425,17 +450,22 @@ fn selections(backend: Backend) {
                 assert_eq!(dumps.len(), if gated { GATES } else { 1 });
 
                 for (gate, dump) in dumps.iter().enumerate() {
-                    let times = (0..block.times)
-                        .filter(|&time| !gated || usize::from(numbers[time]) == gate);
-                    assert_eq!(dump.times, times.clone().count() as u64, "{what}");
+                    let times =
+                        |channel| (0..block.times).filter(move |&time| is_in(gate, channel, time));
+                    let most = (0..block.channels).map(|channel| times(channel).count()).max();
+                    assert_eq!(dump.times, most.unwrap() as u64, "{what}");
                     let sample = |channel, input: usize, time: usize| {
+                        if !is_in(gate, channel, time) {
+                            return None;
+                        }
                         let now = round * block.times + time;
-                        let source = now.checked_sub(if shifted { shifts[input] } else { 0 })?;
+                        let source = now.checked_sub(if shifted { delays[input] } else { 0 })?;
                         let time = source % block.times;
                         let there = !masked || !is_missing(channel, input, time);
                         there.then(|| block.sample(channel, input, time))
                     };
-                    let expected = oracle::correlate(block.inputs, block.channels, times, sample);
+                    let all = 0..block.times;
+                    let expected = oracle::correlate(block.inputs, block.channels, all, sample);
                     compare(&what, dump, &expected);
                 }
             }
@@ -737,3 +767,139 @@ conformance!(packed cuda_packed_complex_2, cuda, PackedComplex2, 2);
 conformance!(packed cuda_packed_complex_1, cuda, PackedComplex1, 1);
 // Of their own name: they need two GPUs.
 conformance!(split two_cuda_auto, "cuda:0,cuda:1", cuda, Auto);
+
+/// Samples of few bits as they were packed, with anything in the bits that no code has: what the kernel of as many bits
+/// reads, and what others unpack.
+fn packed_words(name: &'static str) {
+    let mut rng = StdRng::seed_from_u64(35);
+    for bits in 1..=4_u32 {
+        let of_word = (32 / bits) as usize;
+        let kernel: Kernel = match (name, bits) {
+            ("cpu", _) => Kernel::Auto,
+            (_, 4) => Kernel::PackedComplex,
+            (_, 3) => Kernel::PackedComplex3,
+            (_, 2) => Kernel::PackedComplex2,
+            _ => Kernel::PackedComplex1,
+        };
+        let place = Place { name, devices: name, kernel };
+        // One off the tiles, the words, and the times after which fields are split.
+        for (inputs, channels, times) in [
+            (1, 1, 1),
+            (3, 2, of_word - 1),
+            (2, 3, of_word),
+            (PACKED_COMPLEX.inputs as usize - 1, 1, 2 * of_word + 1),
+            (PACKED_COMPLEX.inputs as usize, 1, 121),
+            (PACKED_COMPLEX.inputs as usize + 1, 2, 33),
+            (2, 1, 1100),
+        ] {
+            let row = 2 * times.div_ceil(of_word);
+            let words: Vec<u32> = (0..channels * inputs * row).map(|_| rng.random()).collect();
+            let code = |row_of: usize, time: usize, part: usize| {
+                let word = words[row_of * row + time / of_word * 2 + part];
+                word / 2_u32.pow(bits * (time % of_word) as u32) % 2_u32.pow(bits)
+            };
+            let value = |row_of, time, part| {
+                f64::from(code(row_of, time, part)) - f64::from(1 << (bits - 1))
+            };
+            let expected = oracle::correlate(inputs, channels, 0..times, |channel, input, time| {
+                let row_of = channel * inputs + input;
+                Some((value(row_of, time, 0), value(row_of, time, 1)))
+            });
+            let shape = Block {
+                inputs,
+                channels,
+                times,
+                encoding: Encoding::Ci4,
+                layout: Layout::Cnt,
+                bytes: Vec::new(),
+            };
+            if !place.is_there(&shape) {
+                return;
+            }
+            let mut plan = place.builder(&shape).build().unwrap();
+            let packed = Packed::new(&words, bits, channels, inputs, times).unwrap();
+            let what =
+                format!("{name}, {bits} bits, {inputs} inputs, {channels} channels, {times} times");
+            for _ in 0..2 {
+                plan.accumulate_packed(&packed).unwrap();
+                compare(&what, &plan.dump().unwrap(), &expected);
+            }
+            // Twice into one dump, and once as samples of their own.
+            plan.accumulate_packed(&packed).unwrap();
+            let samples = packed.unpack().unwrap();
+            plan.accumulate(&samples[..]).unwrap();
+            let twice = plan.dump().unwrap();
+            let sums = twice.visibilities.integer().unwrap();
+            let first = sums[[channels - 1, baselines(inputs) - 1]];
+            let last = &expected[channels - 1][baselines(inputs) - 1];
+            assert_eq!(
+                (first.re as f64, first.im as f64),
+                (2.0 * last.re, 2.0 * last.im),
+                "{what}"
+            );
+            let view =
+                Samples::new(&samples[..], Encoding::Ci4, Layout::Cnt, channels, inputs).unwrap();
+            let again = pack_rows(&view, bits).unwrap();
+            let again = Packed::new(&again, bits, channels, inputs, times).unwrap();
+            assert_eq!(again.unpack().unwrap(), samples, "{what}");
+        }
+    }
+    let refused = Packed::new(&[0; 3], 3, 1, 1, 5).unwrap_err().to_string();
+    assert!(refused.contains("3 words of 3-bit samples: expected 2"), "{refused}");
+    assert!(Packed::new(&[0; 2], 5, 1, 1, 5).unwrap_err().to_string().contains("5 bits"));
+    let samples = [0x70_u8];
+    let view = Samples::new(&samples[..], Encoding::Ci4, Layout::Cnt, 1, 1).unwrap();
+    assert!(pack_rows(&view, 3).unwrap_err().to_string().contains("a part of 7"));
+}
+
+#[test]
+fn cpu_takes_packed_words() {
+    packed_words("cpu");
+}
+
+#[test]
+fn sim_takes_packed_words() {
+    packed_words("sim");
+}
+
+#[test]
+fn cuda_takes_packed_words() {
+    packed_words("cuda");
+}
+
+/// What the simulator counts of 64 inputs of 3 bits (GMRT's), in words and as native samples made of `ci4`: instructions
+/// of warps, and bytes of device memory that hold samples.
+#[test]
+fn words_of_3_bits_take_fewer_bytes_and_instructions() {
+    let (inputs, channels, times) = (64, 1, 960);
+    let mut rng = StdRng::seed_from_u64(3);
+    let words: Vec<u32> = (0..inputs * times / 5).map(|_| rng.random()).collect();
+    let packed = Packed::new(&words, 3, channels, inputs, times).unwrap();
+    let samples = packed.unpack().unwrap();
+    let counts = [true, false].map(|in_words| {
+        let gpu = Arc::new(SimGpu::new());
+        let plan = Correlator::builder(inputs, channels).encoding(Encoding::Ci4);
+        let plan = plan.layout(Layout::Cnt).gpu(gpu.clone()).kernel(Kernel::PackedComplex3);
+        let mut plan = plan.build().unwrap();
+        match in_words {
+            true => plan.accumulate_packed(&packed).unwrap(),
+            false => plan.accumulate(&samples[..]).unwrap(),
+        }
+        plan.wait().unwrap();
+        let mut all = 0;
+        for entry in abi::ENTRIES {
+            if let Some(report) = gpu.report(entry) {
+                println!("{}: {} instructions of warps", entry.name, report.total().warps);
+                all += report.total().warps;
+            }
+        }
+        all
+    });
+    let bytes = [4 * words.len(), samples.len() + 2 * samples.len()];
+    println!(
+        "in words {} instructions, {} bytes; ci4 {}, {}",
+        counts[0], bytes[0], counts[1], bytes[1]
+    );
+    assert!(counts[0] < counts[1], "{counts:?}");
+    assert_eq!(words.len() * 4 * 10, 8 * samples.len());
+}

@@ -384,9 +384,11 @@ fn bad_gates_and_shifts_get_one_sentence() {
     write(&folder.join("square.npy"), &Array::<u8, _>::zeros((10, 10)));
     numbers(folder, "long.npy", &[0_i64, 1, 100, 0]);
     numbers(folder, "huge.npy", &[0_u64, 1, u64::MAX, 0]);
-    numbers(folder, "back.npy", &[0_i32, -3, 0, 0]);
+    numbers(folder, "back.npy", &[0_i32, -100, 0, 0]);
+    numbers(folder, "apart.npy", &[60_i32, -40, 0, 0]);
     numbers(folder, "three.npy", &[0_i64; 3]);
     fs::write(folder.join("text.npy"), "0 1 2").unwrap();
+    fs::write(folder.join("array.json"), r#"{"sample_time": 1e-3}"#).unwrap();
     let mut before: Vec<_> = fs::read_dir(folder).unwrap().map(|f| f.unwrap().path()).collect();
     before.sort();
     for (arguments, expected) in [
@@ -401,9 +403,34 @@ fn bad_gates_and_shifts_get_one_sentence() {
         ("--gates square.npy", "square.npy: 2 axes"),
         ("--gates text.npy", "text.npy: truncated"),
         ("--gates missing.npy", "missing.npy: cannot read"),
-        ("--shifts long.npy", "long.npy: shift 100 of input 2: expected 0 to 99, as the recording"),
+        (
+            "--shifts long.npy",
+            "long.npy: shift 100 of input 2: expected -99 to 99, as the recording",
+        ),
         ("--shifts huge.npy", "huge.npy: shift 18446744073709551615 of input 2: expected"),
-        ("--shifts back.npy", "back.npy: shift -3 of input 1: expected 0 to 99"),
+        ("--shifts back.npy", "back.npy: shift -100 of input 1: expected -99 to 99"),
+        ("--shifts apart.npy", "apart.npy: shifts from -40 to 60: expected them at most 99 apart"),
+        ("--gate-bins 4", "--gate-bins 4: expected --gate-period or --gate-polyco"),
+        (
+            "--gate-bins 4 --gate-period 1ms",
+            "--gate-period: the samples do not say how far times are apart: expected",
+        ),
+        (
+            "--gate-bins 4 --gate-period 1ms --array array.json --dispersion 10",
+            "--gate-period: the samples do not say the channels' frequencies: expected",
+        ),
+        (
+            "--gate-bins 4 --gate-period 1ms --array array.json --gate-epoch 2026-01-01",
+            "--gate-period: the samples do not say when they begin: expected",
+        ),
+        (
+            "--gate-bins 300 --gate-period 1ms --array array.json",
+            "300 gates of a period: expected 1 to 255",
+        ),
+        (
+            "--gate-bins 3 --gate-polyco text.npy --array array.json",
+            "text.npy: line 1: 3 words, expected at least 5 of a polyco file",
+        ),
         (
             "--shifts three.npy",
             "three.npy: 3 numbers: expected 4, as many as the recording has inputs",
@@ -419,4 +446,82 @@ fn bad_gates_and_shifts_get_one_sentence() {
     }
     let text = refused(folder, "correlate rec.npy -o long.npy --shifts long.npy");
     assert!(text.contains("long.npy: is an input: expected another file to write"), "{text}");
+}
+
+/// Gates of a period and of a polyco, in each channel as late as dispersion makes them, and negative shifts: what plain
+/// loops give, and as many valid samples of each channel.
+#[test]
+fn gates_of_a_period_are_what_plain_loops_give() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let block = random(Encoding::Ci8, Layout::Tcn);
+    record(&folder.join("rec.npy"), &block);
+    // 8 times a period; a delay of 2.987 times at 100 MHz, none at 10^9 MHz.
+    let array =
+        r#"{"sample_time": 1e-3, "frequencies": [1e15, 1e8], "start": "2026-09-07T01:00:00"}"#;
+    fs::write(folder.join("array.json"), array).unwrap();
+    let polyco = "\
+0531+21     7-SEP-26   10000.00   61290.04166666666667           0.0072000  0.123 -7.412
+           17.500000  125.000000000000    1   30    1     0.000
+  0.00000000000000000D+00
+";
+    fs::write(folder.join("polyco.dat"), polyco).unwrap();
+    let shifts = [-2_i64, 0, 5, -1];
+    numbers(folder, "shifts.npy", &shifts);
+    let bins = 4;
+    for (options, half, dispersed, shifted) in [
+        ("--gate-period 8ms", 0.0, false, false),
+        ("--gate-period 8ms --dispersion 0.0072", 0.0, true, false),
+        (
+            "--gate-period 8ms --dispersion 0.0072 --gate-epoch 2026-09-07T00:59:59.996",
+            0.5,
+            true,
+            true,
+        ),
+        ("--gate-polyco polyco.dat", 0.5, true, false),
+        ("--gate-polyco polyco.dat --dispersion 0", 0.5, false, true),
+    ] {
+        let shift = if shifted { " --shifts shifts.npy" } else { "" };
+        let arguments = format!(
+            "correlate rec.npy -o v.npy --counts n.npy --integrate {DUMP} --device cpu --array array.json \
+             --gate-bins {bins} {options}{shift}"
+        );
+        let said = done(folder, &arguments);
+        assert!(said.contains("3 dumps of 4 gates") && !said.contains("dropped"), "{said}");
+        let found: ArrayD<i64> = ndarray_npy::read_npy(folder.join("v.npy")).unwrap();
+        let counts: ArrayD<u64> = ndarray_npy::read_npy(folder.join("n.npy")).unwrap();
+        let baselines = INPUTS * (INPUTS + 1) / 2;
+        assert_eq!(found.shape(), [3, bins, CHANNELS, baselines, 2]);
+        let channel_axis = if dispersed { &[CHANNELS][..] } else { &[] };
+        let baseline_axis = if shifted { &[baselines][..] } else { &[] };
+        assert_eq!(counts.shape(), [&[3, bins], channel_axis, baseline_axis].concat());
+        let gate = |channel: usize, time: usize| {
+            let delay = if dispersed && channel == 1 { 4.148808 * 0.72 } else { 0.0 };
+            let phase = ((time as f64 + 0.5 - delay) / 8.0 + half).rem_euclid(1.0);
+            (phase * bins as f64) as usize
+        };
+        for dump in 0..3 {
+            for bin in 0..bins {
+                let all = dump * DUMP..(dump + 1) * DUMP;
+                let expected = oracle::correlate(INPUTS, CHANNELS, all, |channel, input, time| {
+                    let there = (gate(channel, time) == bin).then_some(time)?;
+                    let late = if shifted { (shifts[input] + 2) as usize } else { 0 };
+                    Some(block.sample(channel, input, there.checked_sub(late)?))
+                });
+                for (channel, row) in expected.iter().enumerate() {
+                    for (baseline, v) in row.iter().enumerate() {
+                        let part = |part| found[IxDyn(&[dump, bin, channel, baseline, part])];
+                        let what = format!("{options}: {dump}, {bin}, {channel}, {baseline}");
+                        assert_eq!((part(0), part(1)), (v.re as i64, v.im as i64), "{what}");
+                        let mut place = vec![dump, bin];
+                        place.extend(dispersed.then_some(channel));
+                        place.extend(shifted.then_some(baseline));
+                        if dispersed || channel == 0 {
+                            assert_eq!(counts[IxDyn(&place)], v.count, "{what}");
+                        }
+                    }
+                }
+            }
+        }
+    }
 }

@@ -7,7 +7,7 @@ mod oracle;
 
 use corrust::{
     Correlator, Device, Encoding, Layout,
-    correlate::{DROP, Kernel},
+    correlate::{DROP, Gates, Kernel},
     device::{Buffer, DeviceSlice, Stream},
     samples::{Memory, Samples},
 };
@@ -51,8 +51,13 @@ fn judge(device: Device) {
         let block = Block { inputs, channels, times, encoding, layout, bytes };
         let mut shifts: Vec<usize> = (0..inputs).map(|_| rng.random_range(0..=largest)).collect();
         shifts[inputs / 2] = largest;
-        let numbers: Vec<u8> = (0..times).map(|_| [0, 1, DROP][rng.random_range(0..3)]).collect();
-        for gates in [1, 2] {
+        // Of every channel; those of the first are all channels' where they do not differ.
+        let numbers: Vec<u8> =
+            (0..channels * times).map(|_| [0, 1, DROP][rng.random_range(0..3)]).collect();
+        for (gates, own) in [(1, false), (2, false), (2, true)] {
+            let number = |channel: usize, time: usize| {
+                numbers[if own { channel * times + time } else { time }]
+            };
             let mut plan = Correlator::builder(inputs, channels)
                 .encoding(encoding)
                 .layout(layout)
@@ -62,12 +67,14 @@ fn judge(device: Device) {
                 .shifts(&shifts)
                 .build()
                 .unwrap();
-            let chosen = (gates > 1).then_some(&numbers[..]);
             let cuts = [0, 1, times / 3, times / 3 + 1, times - 2, times];
             let mut kept = Vec::new();
             for (index, cut) in cuts.windows(2).enumerate() {
                 let part = block.cut(cut[0], cut[1]);
-                let chosen = chosen.map(|numbers| &numbers[cut[0]..cut[1]]);
+                let chosen: Vec<u8> = (0..if own { channels } else { 1 })
+                    .flat_map(|channel| (cut[0]..cut[1]).map(move |time| number(channel, time)))
+                    .collect();
+                let chosen = Gates::by_channel(&chosen, if own { channels } else { 1 }).unwrap();
                 let buffer = Buffer::new(&gpu, part.bytes.len()).unwrap();
                 let bytes = if index % 2 == 0 {
                     (&part.bytes[..]).into()
@@ -77,20 +84,25 @@ fn judge(device: Device) {
                     Memory::Device(buffer.slice().on(stream))
                 };
                 let samples = Samples::new(bytes, encoding, layout, channels, inputs).unwrap();
-                match chosen {
-                    Some(chosen) => plan.accumulate_gated(samples, chosen).unwrap(),
-                    None => plan.accumulate(samples).unwrap(),
+                match gates {
+                    1 => plan.accumulate(samples).unwrap(),
+                    _ => plan.accumulate_gated(samples, chosen).unwrap(),
                 }
                 // Until the sums are read.
                 kept.push(buffer);
             }
             assert_eq!(plan.times(), times as u64);
             for (gate, dump) in plan.dump_gates().unwrap().into_iter().enumerate() {
-                let of_gate =
-                    (0..times).filter(|&time| gates == 1 || usize::from(numbers[time]) == gate);
+                let is_in = |channel: usize, time: usize| {
+                    gates == 1 || usize::from(number(channel, time)) == gate
+                };
+                let most = (0..channels)
+                    .map(|channel| (0..times).filter(|&time| is_in(channel, time)).count());
+                assert_eq!(dump.times, most.max().unwrap() as u64, "{what}");
                 let expected =
-                    oracle::correlate(inputs, channels, of_gate, |channel, input, time| {
-                        let time = time.checked_sub(shifts[input])?;
+                    oracle::correlate(inputs, channels, 0..times, |channel, input, time| {
+                        let there = is_in(channel, time).then_some(time)?;
+                        let time = there.checked_sub(shifts[input])?;
                         Some(block.sample(channel, input, time))
                     });
                 let sums = dump.visibilities.integer().unwrap();

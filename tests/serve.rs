@@ -25,7 +25,7 @@ use std::{
 
 use corrust::{
     Correlator, Device, Encoding, Layout,
-    correlate::baselines,
+    correlate::{Folding, baselines},
     format::npy::{Dtype, Writer},
     live::{
         Assembler, Chunk, Fate, Geometry, Integrator, LiveDump, Passed, Sender, Window,
@@ -132,6 +132,16 @@ impl Case {
     /// What a dump of `times` times from slot time `start` on is, by plain loops: sums and counts
     /// `[channel][baseline]`. Times before and after the recording are missing.
     fn dump(&self, start: i64, times: i64) -> (Vec<[i64; 2]>, Vec<u64>) {
+        self.dump_of(start, times, |_| true)
+    }
+
+    /// The same of the times that a gate has.
+    fn dump_of(
+        &self,
+        start: i64,
+        times: i64,
+        is_in: impl Fn(usize) -> bool,
+    ) -> (Vec<[i64; 2]>, Vec<u64>) {
         let Geometry { channels, heap_times, polarisations, .. } = self.geometry;
         let inputs = self.geometry.shape().inputs;
         let (mut sums, mut counts) = (Vec::new(), Vec::new());
@@ -146,7 +156,7 @@ impl Case {
                             let feng = input / polarisations;
                             self.present[self.cell(time / heap_times, feng, channel)]
                         };
-                        if !there(i) || !there(j) {
+                        if !there(i) || !there(j) || !is_in(time) {
                             continue;
                         }
                         let [a, b] = self.sample(time, channel, i).map(i64::from);
@@ -323,6 +333,39 @@ fn packets_in_any_order_give_exact_dumps() {
         assert_eq!(bench.count(Fate::Placed), heaps - dropped - cut);
         assert_eq!(bench.count(Fate::Incomplete), cut);
         case.check(&bench.dumps, integration, 0);
+    }
+}
+
+/// Gate numbers repeat from the sync time on, whatever the chunks and dumps; a gate has dumps of its own.
+#[test]
+fn gates_count_from_the_sync_time() {
+    const CYCLE: [u8; 5] = [0, 1, 1, 255, 0];
+    let mut case = Case::new(23, 9);
+    let mut bench = Bench::new(&GEOMETRY, 32, 1 << 47);
+    let shape = GEOMETRY.shape();
+    let plan = Correlator::builder(shape.inputs, shape.channels).layout(shape.layout);
+    let plan = plan.device(Device::Cpu).gates(2).build().unwrap();
+    let gates = Folding::cycle(CYCLE.to_vec()).unwrap();
+    bench.integrator = Integrator::new(plan, GEOMETRY.clone(), 32).unwrap().gated(gates);
+    for heap in case.heaps() {
+        case.mark(heap);
+        bench.heap(heap.feng as u16 + 1, &case.items(heap, 0), &case.payload(heap), 40);
+    }
+    bench.end();
+    assert!(bench.dumps.len() > 3);
+    for dump in &bench.dumps {
+        assert_eq!(dump.gates().count(), 2);
+        for (gate, found) in dump.gates().enumerate() {
+            let is_in = |time: usize| usize::from(CYCLE[time % 5]) == gate;
+            let (sums, counts) = case.dump_of(dump.start as i64, 32, is_in);
+            let found_sums = found.visibilities.integer().unwrap();
+            let found_sums: Vec<_> = found_sums.iter().map(|sum| [sum.re, sum.im]).collect();
+            assert_eq!(found_sums, sums, "gate {gate} of the dump from {}", dump.start);
+            let width = baselines(shape.inputs);
+            let valid: Vec<_> =
+                (0..sums.len()).map(|k| found.valid.get(k / width, k % width)).collect();
+            assert_eq!(valid, counts, "gate {gate} of the dump from {}", dump.start);
+        }
     }
 }
 

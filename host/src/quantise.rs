@@ -12,7 +12,7 @@
 //! | 4 | 16 | 0.3352 | 0.9885 |
 //!
 //! The values are those that the kernels `packed-complex` multiply, in samples encoded as
-//! [`Ci4`](crate::Encoding::Ci4). On the wire they stand closer: [`pack`]. Of 1 and 2 bits, [`planes`] are what tensor
+//! [`Ci4`](crate::Encoding::Ci4). In words they stand closer: [`pack_rows`], [`Packed`]. Of 1 and 2 bits, [`planes`] are what tensor
 //! cores multiply as bits; what their correlations say about voltages, [`VanVleck`] knows.
 //!
 //! ```
@@ -30,6 +30,7 @@
 //! # Ok::<(), corrust_host::Error>(())
 //! ```
 
+mod packed;
 mod planes;
 mod requantise;
 mod van_vleck;
@@ -37,6 +38,7 @@ mod van_vleck;
 use std::sync::Arc;
 
 pub use self::{
+    packed::{Packed, pack_rows},
     planes::{planes, planes_device, planes_on},
     requantise::{Places, Quantised, Requantiser, deviation, split},
     van_vleck::VanVleck,

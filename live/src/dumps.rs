@@ -6,6 +6,7 @@ use corrust_host::{
     correlate::{Dump, ValidCounts},
     samples::Shape,
 };
+use corrust_recordings::run::Folding;
 
 /// Correlates chunks as they come: of samples of channels, or with the F-engine [`Spectra`](super::Spectra) before.
 pub struct Integrator<C = Geometry> {
@@ -16,6 +17,10 @@ pub struct Integrator<C = Geometry> {
 /// The dump that is being summed.
 pub struct Sums {
     correlator: Correlator,
+    /// Gates of the times since timestamp 0, and room for their numbers.
+    gates: Option<(Folding, Vec<u8>)>,
+    /// What the gates are dumped to.
+    dumped: Vec<Dump>,
     integration: u64,
     /// Its number, once samples of it came.
     current: Option<u64>,
@@ -73,8 +78,17 @@ pub struct LiveDump {
     /// Its times, whether samples of them came or not.
     pub times: u64,
     /// Visibilities, and how many samples are behind them. Its own times leave out those of which nothing
-    /// came.
+    /// came. Of a gated plan those of gate 0.
     pub dump: Dump,
+    /// Those of the other gates.
+    pub others: Vec<Dump>,
+}
+
+impl LiveDump {
+    /// All gates, gate 0 first.
+    pub fn gates(&self) -> impl Iterator<Item = &Dump> {
+        std::iter::once(&self.dump).chain(&self.others)
+    }
 }
 
 impl Integrator {
@@ -93,6 +107,13 @@ impl<C: Channels> Integrator<C> {
     /// Dumps of what an F-engine or the like makes.
     pub(super) fn over(sums: Sums, channels: C) -> Self {
         Self { sums, channels }
+    }
+
+    /// Feeds a gated plan: time 0 of the gates is that of timestamp 0.
+    #[must_use]
+    pub fn gated(mut self, gates: Folding) -> Self {
+        self.sums.gates = Some((gates, Vec::new()));
+        self
     }
 
     /// The plan.
@@ -160,6 +181,8 @@ impl Sums {
         }
         Ok(Self {
             correlator,
+            gates: None,
+            dumped: Vec::new(),
             integration,
             current: None,
             last: None,
@@ -187,7 +210,13 @@ impl Sums {
             let to = end.min((number + 1).saturating_mul(self.integration));
             let [first, last] = [from, to].map(|time| ((time - start) / word) as usize);
             let piece = samples.times(first..last);
-            self.correlator.accumulate(piece)?;
+            match &mut self.gates {
+                None => self.correlator.accumulate(piece)?,
+                Some((gates, numbers)) => {
+                    gates.fill(from, (to - from) as usize, numbers)?;
+                    self.correlator.accumulate_gated(piece, gates.gates(numbers)?)?;
+                }
+            }
             from = to;
             self.finish_before(to, done)?;
         }
@@ -210,12 +239,18 @@ impl Sums {
 
     fn finish(&mut self, done: &mut dyn FnMut(&LiveDump) -> Result<()>) -> Result<()> {
         let Some(number) = self.current.take() else { return Ok(()) };
-        self.correlator.dump_into(&mut self.dump.dump)?;
-        let nothing = match &self.dump.dump.valid {
+        // The memory of the dump before is used again.
+        let LiveDump { dump, others, .. } = &mut self.dump;
+        self.dumped.push(std::mem::take(dump));
+        self.dumped.append(others);
+        self.correlator.dump_gates_into(&mut self.dumped)?;
+        others.extend(self.dumped.drain(1..));
+        *dump = self.dumped.pop().expect("a plan has a gate");
+        let nothing = |dump: &Dump| match &dump.valid {
             ValidCounts::Complete(count) => *count == 0,
             ValidCounts::Each(counts) => counts.iter().all(|&count| count == 0),
         };
-        if nothing {
+        if self.dump.gates().all(nothing) {
             return Ok(());
         }
         // Those between this and the last one had nothing.

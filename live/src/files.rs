@@ -77,7 +77,7 @@ struct Description {
 /// `20260301T120000.500000Z`.
 ///
 /// Beside `STEM-TIME.npy`, int64 `[dump][channel][baseline][2]`, are `STEM-TIME.valid.npy`, the valid samples
-/// uint64 `[dump][channel][baseline]`, and `STEM-TIME.json`; the former appears last. A gap between dumps
+/// uint64 `[dump][channel][baseline]` (with gates `[dump][gate]...` both), and `STEM-TIME.json`; the former appears last. A gap between dumps
 /// begins another file.
 pub struct Files {
     pattern: PathBuf,
@@ -86,6 +86,8 @@ pub struct Files {
     clock: Clock,
     array: Option<Array>,
     phased: bool,
+    /// Gates, where there are some.
+    gates: Option<usize>,
     most: usize,
     open: Option<Open>,
     written: u64,
@@ -133,6 +135,7 @@ impl Files {
             clock,
             array,
             phased: false,
+            gates: None,
             most: most.max(1),
             open: None,
             written: 0,
@@ -149,6 +152,19 @@ impl Files {
     pub fn phased(mut self) -> Self {
         self.phased = self.array.as_ref().is_some_and(|array| array.phase_center.is_some());
         self
+    }
+
+    /// Says that the dumps are those of so many gates: `[dump][gate][channel][baseline]`.
+    ///
+    /// # Errors
+    /// [`Error::File`] of UVH5, which knows no gates.
+    pub fn gated(mut self, gates: usize) -> Result<Self> {
+        if self.array.is_some() {
+            let reason = "is to be UVH5, which knows no gates: expected a name that ends in .npy";
+            return Err(Error::file(&self.pattern, reason));
+        }
+        self.gates = Some(gates);
+        Ok(self)
     }
 
     /// Dumps in files that are complete.
@@ -187,22 +203,15 @@ impl Files {
             self.open(dump.start, dump.times)?;
         }
         let open = self.open.as_mut().expect("it was opened");
-        let (sums, counts) = (&dump.dump.visibilities, &dump.dump.valid);
-        match &mut open.format {
-            Format::Uvh5(file) => file.append(sums, counts, dump.start - open.first, dump.times)?,
-            Format::Npy { visibilities, valid, .. } => {
-                visibilities.append(sums.bytes())?;
-                match counts {
-                    ValidCounts::Each(counts) => {
-                        let counts = counts.as_slice().expect("counts lie in standard order");
-                        valid.append(bytemuck::cast_slice(counts))?;
-                    }
-                    ValidCounts::Complete(count) => {
-                        let row = vec![*count; baselines(self.shape.inputs)];
-                        for _ in 0..self.shape.channels {
-                            valid.append(bytemuck::cast_slice(&row))?;
-                        }
-                    }
+        for gate in dump.gates() {
+            let (sums, counts) = (&gate.visibilities, &gate.valid);
+            match &mut open.format {
+                Format::Uvh5(file) => {
+                    file.append(sums, counts, dump.start - open.first, dump.times)?;
+                }
+                Format::Npy { visibilities, valid, .. } => {
+                    visibilities.append(sums.bytes())?;
+                    append_counts(valid, counts, &self.shape)?;
                 }
             }
         }
@@ -225,6 +234,7 @@ impl Files {
             }
             None => {
                 let entry = [self.shape.channels, baselines(self.shape.inputs)];
+                let entry: Vec<usize> = self.gates.into_iter().chain(entry).collect();
                 let sums = [&entry[..], &[2]].concat();
                 Format::Npy {
                     visibilities: Box::new(Writer::appending(path("npy"), Dtype::Int64, &sums)?),
@@ -263,5 +273,19 @@ impl Files {
         let count = if finished.is_ok() { &mut self.written } else { &mut self.dropped };
         *count += open.dumps as u64;
         finished
+    }
+}
+
+/// Writes the valid samples of a gate, `[channel][baseline]`.
+fn append_counts(valid: &mut Writer, counts: &ValidCounts, shape: &Shape) -> Result<()> {
+    match counts {
+        ValidCounts::Each(counts) => {
+            let counts = counts.as_slice().expect("counts lie in standard order");
+            valid.append(bytemuck::cast_slice(counts))
+        }
+        ValidCounts::Complete(count) => {
+            let row = vec![*count; baselines(shape.inputs)];
+            (0..shape.channels).try_for_each(|_| valid.append(bytemuck::cast_slice(&row)))
+        }
     }
 }

@@ -11,6 +11,7 @@ __all__ = [
     "__version__",
     "DROP",
     "Correlator",
+    "Folding",
     "Beamformer",
     "Autocorrelator",
     "Channeliser",
@@ -39,6 +40,23 @@ __version__: Final[str]
 DROP: Final[int]
 
 @final
+class Folding:
+    def __new__(
+        cls,
+        bins: int,
+        interval: float,
+        *,
+        period: float | None = None,
+        polyco: str | PathLike[str] | None = None,
+        start: str | None = None,
+        epoch: str | None = None,
+        dispersion: float | None = None,
+        frequencies: Sequence[float] | None = None,
+    ) -> Self: ...
+    @property
+    def bins(self) -> int: ...
+    def numbers(self, first: int, times: int) -> Any: ...
+
 class Correlator:
     def __new__(
         cls,

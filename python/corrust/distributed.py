@@ -619,9 +619,12 @@ def _gate_numbers(given: Any, times: int) -> npt.NDArray[np.uint8]:
 
 def _shifts(given: Any, found: _Found) -> list[int]:
     shifts: list[int] = _whole_numbers("shifts", given).tolist()
+    # Relative to the least, where one is negative.
+    least = min([0, *shifts])
+    shifts = [shift - least for shift in shifts]
     if len(shifts) != found.inputs or not all(0 <= shift < found.times for shift in shifts):
         raise ValueError(
-            f"shifts {shifts}: expected {found.inputs}, one for each input, from 0 to {found.times - 1}"
+            f"shifts {shifts}: expected {found.inputs}, one for each input, at most {found.times - 1} apart"
         )
     return shifts
 

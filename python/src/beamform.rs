@@ -267,7 +267,7 @@ impl Beamformer {
     /// shifts : array of int
     ///     ``[F, P, B]``, 0 to 31.
     fn set_shifts(&self, py: Python<'_>, shifts: &Bound<'_, PyAny>) -> PyResult<()> {
-        let (shifts, shape): (Vec<u32>, _) = whole_numbers("shifts", shifts, MAX_SHIFT.into())?;
+        let (shifts, shape): (Vec<u32>, _) = whole_numbers("shifts", shifts, 0..=MAX_SHIFT.into())?;
         let Shape { beams, channels, polarisations, .. } = self.shape;
         if shape != [channels, polarisations, beams] {
             return Err(value(format!(

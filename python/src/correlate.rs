@@ -15,7 +15,7 @@ use std::{ops::Range, sync::Arc, time::Instant};
 
 use corrust::{
     Correlator as Inner, Encoding, Layout, Samples,
-    correlate::{self, Dump, Kernel, Shape, ValidCounts, Visibilities, baselines},
+    correlate::{self, Dump, Gates, Kernel, Shape, ValidCounts, Visibilities, baselines},
     device::{Buffer, Gpu},
     quantise,
     samples::Extents,
@@ -50,7 +50,8 @@ use pyo3::{prelude::*, sync::PyOnceLock};
 /// gates : int
 ///     Visibilities of so many gates are kept apart, 1 to 255.
 /// shifts : sequence of int, optional
-///     A delay in whole samples for each input: ``x'[t, c, i] = x[t - shifts[i], c, i]``, continuous over calls.
+///     A delay in whole samples for each input: ``x'[t, c, i] = x[t - shifts[i], c, i]``, continuous over calls. Where
+///     one is negative, all inputs are delayed by as much more as makes the least 0.
 ///
 /// Raises
 /// ------
@@ -88,7 +89,7 @@ struct Setup {
     shape: Shape,
     kernel: Kernel,
     gates: usize,
-    shifts: Vec<usize>,
+    shifts: Vec<i64>,
 }
 
 impl Correlator {
@@ -133,20 +134,27 @@ impl Correlator {
         let operations =
             correlate::useful_operations(self.shape.inputs, self.shape.channels, word as u64);
         let most = patience(self.plan.gpus());
-        if let Some(numbers) = &numbers
-            && numbers.len() != view.held
-        {
-            return Err(value(format!(
-                "{} gates: expected {}, one for each time",
-                numbers.len(),
-                view.held
-            )));
+        if let Some((_, axes)) = &numbers {
+            let channels = self.shape.channels;
+            let expected =
+                if axes.len() == 2 { vec![channels, view.held] } else { vec![view.held] };
+            if *axes != expected {
+                return Err(value(format!(
+                    "gates of shape {axes:?}: expected {expected:?}, one for each time, or {:?}, one for each channel \
+                     and time",
+                    [channels, view.held]
+                )));
+            }
         }
         self.plan.with(py, |plan| {
             pieces(view.extents.times, operations, most, |range| match &numbers {
-                Some(numbers) => {
+                Some((numbers, axes)) => {
                     let times = range.start * word..(range.end * word).min(view.held);
-                    plan.accumulate_gated(samples.times(range), &numbers[times])
+                    let rows = numbers.chunks_exact(view.held.max(1));
+                    let part: Vec<u8> = rows.flat_map(|row| &row[times.clone()]).copied().collect();
+                    let channels = if axes.len() == 2 { axes[0] } else { 1 };
+                    let gates = Gates::by_channel(&part, channels)?;
+                    plan.accumulate_gated(samples.times(range), gates)
                 }
                 None => plan.accumulate(samples.times(range)),
             })
@@ -234,7 +242,8 @@ impl Correlator {
     ///     stop, (first channel, end), (first input, end))``, None for all. Of ``b1`` and ``b2`` they are words, 128
     ///     times each.
     /// gates : array of uint8, optional
-    ///     The gate of each time, or ``corrust.DROP``.
+    ///     The gate of each time, or ``corrust.DROP``; or of each channel and time, ``[C, T]``, as
+    ///     ``corrust.Folding.numbers`` gives them.
     /// stream : int or object, optional
     ///     CUDA stream in whose order an array on a GPU is read: its address, or CuPy's or PyTorch's. By default
     ///     the legacy default stream. The array is to stay as it is until the stream has come so far.
@@ -568,24 +577,24 @@ pub fn place(py: Python<'_>, array: &Array, device: &str) -> PyResult<Vec<Arc<dy
 }
 
 /// Whole numbers of samples that inputs are delayed by.
-pub fn delays(given: Option<&Bound<'_, PyAny>>) -> PyResult<Vec<usize>> {
+pub fn delays(given: Option<&Bound<'_, PyAny>>) -> PyResult<Vec<i64>> {
     Ok(given
-        .map(|shifts| whole_numbers("shifts", shifts, i64::MAX))
+        .map(|shifts| whole_numbers("shifts", shifts, i64::MIN + 1..=i64::MAX))
         .transpose()?
         .unwrap_or_default()
         .0)
 }
 
-/// The gate numbers of times.
-pub fn gate_numbers(given: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
+/// The gate numbers of times, or of channels and times, and how many there are along each axis.
+pub fn gate_numbers(given: &Bound<'_, PyAny>) -> PyResult<(Vec<u8>, Vec<usize>)> {
     if let Ok(array) = Array::of("gates", given, stream(None)?)
         && array.is_host()
         && array.dtype == Dtype::UINT8
         && array.is_dense()
     {
-        return Ok(array.bytes()?.to_vec());
+        return Ok((array.bytes()?.to_vec(), array.shape.clone()));
     }
-    Ok(whole_numbers("gates", given, u8::MAX.into())?.0)
+    whole_numbers("gates", given, 0..=u8::MAX.into())
 }
 
 fn bytes_of(visibilities: &Visibilities) -> &[u8] {

@@ -16,6 +16,7 @@ mod device_array;
 mod dlpack;
 mod dtype;
 mod error;
+mod folding;
 mod fork;
 mod photons;
 mod plan;
@@ -58,6 +59,7 @@ fn _corrust(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<autocorrelate::Autocorrelator>()?;
     module.add_class::<channelise::Channeliser>()?;
     module.add_class::<photons::Photons>()?;
+    module.add_class::<folding::Folding>()?;
     module.add_class::<recording::Recording>()?;
     module.add_class::<recording::Blocks>()?;
     module.add_class::<recording::Dumps>()?;

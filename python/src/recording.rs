@@ -6,9 +6,17 @@ use crate::{
     device_array::numpy_array,
     dtype::Dtype,
     error::{Fault, count, exception, optional_count, parse, runtime, value},
+    folding::Folding,
     fork::compute,
     raw::element,
     views::missing_tuples,
+};
+use corrust::{
+    Correlator, Encoding, Layout,
+    correlate::Shape,
+    format::{self, AnyRecording, Block, Options, RawShape, array::Channels as Frequencies},
+    run,
+    samples::RawLayout,
 };
 use std::{
     collections::HashMap,
@@ -20,13 +28,6 @@ use std::{
     },
 };
 
-use corrust::{
-    Correlator, Encoding, Layout,
-    correlate::Shape,
-    format::{self, AnyRecording, Block, Options, RawShape, array::Channels as Frequencies},
-    run,
-    samples::RawLayout,
-};
 use pyo3::{exceptions::PyUserWarning, prelude::*, sync::PyOnceLock, types::PyTuple};
 
 /// Bytes of the blocks that are read where nothing else is asked for.
@@ -390,8 +391,9 @@ impl Recording {
     ///     Times of a dump; by default all are one. Times at the end that do not fill a dump are left out.
     /// device, kernel : str
     ///     As of ``corrust.Correlator``.
-    /// gates : array of uint8, optional
-    ///     The gate of each time of the recording, or ``corrust.DROP``: items are lists then, a dump for each gate.
+    /// gates : array of uint8 or Folding, optional
+    ///     The gate of each time of the recording, or ``corrust.DROP``, or a period's: items are lists then, a dump for
+    ///     each gate.
     /// shifts : sequence of int, optional
     ///     As of ``corrust.Correlator``.
     /// progress : callable, optional
@@ -418,9 +420,13 @@ impl Recording {
         let gpus = device::open(py, device)?;
         let kernel = parse(kernel)?;
         let shifts = delays(shifts)?;
-        let numbers = gates.map(gate_numbers).transpose()?;
+        let folding = gates.and_then(|gates| gates.cast::<Folding>().ok());
+        let folding = folding.map(|folding| folding.get().inner.clone());
+        let gates = gates.filter(|_| folding.is_none());
+        let numbers = gates.map(gate_numbers).transpose()?.map(|(numbers, _)| numbers);
         let kept = numbers.iter().flatten().filter(|&&gate| gate != corrust::correlate::DROP);
         let count = kept.max().map_or(1, |&gate| usize::from(gate) + 1);
+        let count = folding.as_ref().map_or(count, corrust::correlate::Folding::bins);
         let (inner, shape) = match (self.begin(py)?, self.shape) {
             (AnyRecording::Channels(inner), Held::Channels(shape)) => (inner, shape),
             _ => {
@@ -446,7 +452,10 @@ impl Recording {
         if let Some(times) = integrate {
             inner = inner.integrate(times);
         }
-        let gated = numbers.is_some();
+        let gated = numbers.is_some() || folding.is_some();
+        if let Some(folding) = folding {
+            inner = inner.folding(folding);
+        }
         if let Some(numbers) = numbers {
             inner = inner.gates(numbers);
         }

@@ -7,6 +7,7 @@ use crate::{
     stream::Turn,
 };
 use std::ops::Range;
+use std::ops::RangeInclusive;
 
 use corrust::{
     Encoding, Layout, Samples,
@@ -323,9 +324,10 @@ pub fn missing_tuples<'py>(py: Python<'py>, gap: &Missing) -> PyResult<Bound<'py
 pub fn whole_numbers<T: TryFrom<i64>>(
     name: &str,
     given: &Bound<'_, PyAny>,
-    most: i64,
+    expected: RangeInclusive<i64>,
 ) -> PyResult<(Vec<T>, Vec<usize>)> {
     refuse_masked(name, given)?;
+    let range = format!("expected {} to {}", expected.start(), expected.end());
     let py = given.py();
     let array = py.import("numpy")?.call_method1("asarray", (given,))?;
     let letter: String = array.getattr("dtype")?.getattr("kind")?.extract()?;
@@ -339,12 +341,13 @@ pub fn whole_numbers<T: TryFrom<i64>>(
     let values = array.call_method0("ravel")?.call_method0("tolist")?;
     let values: Vec<i64> = values
         .extract()
-        .map_err(|_| value(format!("{name} has a number beyond 64 bits: expected 0 to {most}")))?;
+        .map_err(|_| value(format!("{name} has a number beyond 64 bits: {range}")))?;
     let numbers = values.into_iter().enumerate().map(|(index, number)| {
-        let fits = (0..=most).contains(&number);
-        T::try_from(number).ok().filter(|_| fits).ok_or_else(|| {
-            value(format!("{name} has {number} at index {index}: expected 0 to {most}"))
-        })
+        let fits = expected.contains(&number);
+        T::try_from(number)
+            .ok()
+            .filter(|_| fits)
+            .ok_or_else(|| value(format!("{name} has {number} at index {index}: {range}")))
     });
     Ok((numbers.collect::<PyResult<_>>()?, shape))
 }

@@ -140,3 +140,39 @@ def test_labels_and_plots(rng: np.random.Generator) -> None:
     matplotlib = pytest.importorskip("matplotlib")
     matplotlib.use("svg")
     assert len(dump.plot(channel=1)) == 2
+
+
+def test_gates_of_a_period(device: str, rng: np.random.Generator) -> None:
+    x = rng.integers(-128, 128, (200, 2, 3, 2), np.int8)
+    folding = corrust.Folding(4, 1e-3, period=8e-3, dispersion=0.0072, frequencies=[1e15, 1e8])
+    numbers = folding.numbers(0, 200)
+    assert (folding.bins, numbers.shape, numbers.dtype) == (4, (2, 200), np.uint8)
+    late = 4.148808e3 * 0.0072 / 100**2 / 1e-3  # times
+    time = np.arange(200) + 0.5
+    expected = [np.floor((time - delay) / 8 % 1 * 4) for delay in (0.0, late)]
+    np.testing.assert_array_equal(numbers, expected)
+    np.testing.assert_array_equal(folding.numbers(50, 70), numbers[:, 50:120])
+    with corrust.Correlator(3, 2, device=device, gates=4) as plan:
+        plan.accumulate(x[:90], gates=numbers[:, :90])
+        plan.accumulate(x[90:], gates=numbers[:, 90:])
+        dumps = plan.dump()
+    for gate, dump in enumerate(dumps):
+        z = x[..., 0] + 1j * x[..., 1]
+        z = np.where(numbers.T[..., None] == gate, z, 0)
+        sums = np.einsum("tci,tcj->cij", z, z.conj())
+        np.testing.assert_array_equal(dump.matrix(), sums)
+        assert dump.counts[1, 0] == (numbers[1] == gate).sum()
+    with pytest.raises(ValueError, match="gates of shape"):
+        corrust.correlate(x, gates=numbers[:, :10], device=device)
+    with pytest.raises(ValueError, match="expected period or polyco"):
+        corrust.Folding(4, 1e-3)
+    with pytest.raises(ValueError, match="without frequencies"):
+        corrust.Folding(4, 1e-3, period=1.0, dispersion=3.0)
+
+
+def test_negative_shifts(device: str, rng: np.random.Generator) -> None:
+    x = rng.integers(-128, 128, (50, 2, 3, 2), np.int8)
+    found = corrust.correlate(x, shifts=[-2, 0, 3], device=device)
+    expected = corrust.correlate(x, shifts=[0, 2, 5], device=device)
+    np.testing.assert_array_equal(found.visibilities, expected.visibilities)
+    np.testing.assert_array_equal(found.counts, expected.counts)

@@ -14,7 +14,9 @@ import corrust
 PACKAGE = Path(__file__).resolve().parent.parent
 
 
-@pytest.mark.parametrize("name", ["Channeliser", "Correlator", "open", "planes", "to_device", "devices", "write_uvh5"])
+@pytest.mark.parametrize(
+    "name", ["Channeliser", "Correlator", "Folding", "open", "planes", "to_device", "devices", "write_uvh5"]
+)
 def test_docstrings_of_what_is_in_rust(name: str) -> None:
     function = getattr(corrust, name)
     found = doctest.DocTestParser().get_doctest(function.__doc__ or "", {}, name, None, None)

@@ -28,7 +28,7 @@ use super::{
     progress::Progress,
     run_files::{Existing, RunFiles, all, ending, input, output},
     say,
-    selection::Selection,
+    selection::{Gates, Selection, Timing},
     si, warn,
 };
 
@@ -127,6 +127,7 @@ Examples:
   corrust correlate nibbles.npy -o visibilities.npy --encoding ci4-offset --layout cnt
   corrust correlate scan.raw -o scan.uvh5 --array array.json --integrate 4096
   corrust correlate pulsar.raw -o visibilities.npy --gates phase-bins.npy --shifts delays.npy
+  corrust correlate pulsar.raw -o visibilities.npy --gate-period 33.4ms --gate-bins 32 --dispersion 56.77
   corrust correlate bits.npy -o coefficients.npy --van-vleck
   corrust correlate scan.vdif --channelise 1024 -o scan.uvh5 --array array.json --seconds 1 \
       --delays delays.json --sky-frequency 1.4GHz --level
@@ -143,15 +144,16 @@ impl Args {
         let run_files = run_files.reads(array).reads(self.engine.files());
         run_files.writes([output]).writes(&self.counts).check(self.existing)?;
         let is_uvh5 = ending(output) == UVH5;
+        let known = self.selection.folds();
         let array = match (array, is_uvh5) {
-            (Some(array), true) => Some(Array::read(array)?),
+            (Some(array), _) if is_uvh5 || known => Some(Array::read(array)?),
             (None, false) => None,
             (None, true) => {
                 let reason = "is to be UVH5: expected --array ARRAY.json, which says what the inputs, \
                               channels and times are";
                 return Err(Error::file(output, reason));
             }
-            (Some(array), false) => {
+            (Some(array), _) => {
                 return Err(Error::invalid(format!(
                     "--array {}: expected an output whose name ends in .{UVH5}, found {}",
                     array.display(),
@@ -163,7 +165,8 @@ impl Args {
             Some(channels) => self.raw_input(channels, array.as_ref())?,
             None => Input::channels(self.files.open()?),
         };
-        let array = array.map(|array| completed(array, &input)).transpose()?;
+        let timing = input.timing(array.as_ref());
+        let array = array.filter(|_| is_uvh5).map(|array| completed(array, &input)).transpose()?;
         let integrate = match (self.integrate, self.seconds) {
             (None, Some(seconds)) => Some(input.times_of(seconds)?),
             (integrate, _) => integrate,
@@ -171,7 +174,8 @@ impl Args {
         let van_vleck = self.van_vleck.map(|step| input.van_vleck(step)).transpose()?;
         let array = array.as_ref();
         let outputs = Names { output, array, counts: self.counts.as_deref(), van_vleck };
-        correlate(input, integrate, &self.selection, self.place.clone(), outputs)
+        let gates = self.selection.read_gates(input.recorded, || timing)?;
+        correlate(input, integrate, (gates, &self.selection), self.place.clone(), outputs)
     }
 
     /// Raw voltages and their F-engine.
@@ -243,6 +247,34 @@ impl Input {
             source: Source::Channels(recording),
         }
     }
+
+    /// What gates of a period have to know of the samples; what the array's file says counts.
+    fn timing(&self, array: Option<&Array>) -> Timing {
+        let channels = self.shape.channels;
+        let listed = |channels_of: Option<Channels>| {
+            Array { channels: channels_of, ..Array::default() }.frequencies(channels).ok()
+        };
+        let of_file = array.and_then(|array| array.start);
+        let (start, frequencies) = match &self.source {
+            Source::Channels(recording) => {
+                (of_file.or(recording.start()), listed(recording.frequencies()))
+            }
+            Source::Raw(raw) => {
+                let Sky { start, offset, first_channel, channel_width, .. } = raw.sky;
+                let even = first_channel.zip(channel_width);
+                let even = even.map(|(first, width)| Channels::Even { first, width });
+                (start.and_then(|start| format::later(start, offset)), listed(even))
+            }
+        };
+        let of_file = array.and_then(|array| array.frequencies(channels).ok());
+        Timing {
+            start,
+            interval: array.and_then(|array| array.sample_time).or(self.interval),
+            frequencies: of_file.or(frequencies),
+        }
+    }
+
+    /// What makes coefficients of sums of samples that a quantiser of this step, or the optimal one, made.
 
     /// What makes coefficients of sums of samples: of those that a quantiser of this step made, or the one that their
     /// files name, or the optimal one.
@@ -405,7 +437,7 @@ pub struct Names<'a> {
 pub fn correlate(
     input: Input,
     integrate: Option<NonZeroU64>,
-    selection: &Selection,
+    (gates, selection): (Option<Gates>, &Selection),
     place: Place,
     names: Names<'_>,
 ) -> Result<()> {
@@ -420,9 +452,9 @@ pub fn correlate(
             unit.several()
         )));
     }
-    let gates = selection.read_gates(recorded)?;
     let shifts = selection.read_shifts(shape.inputs, recorded)?;
-    let gate_count = gates.as_ref().map(|gates| gates.count);
+    let gate_count = gates.as_ref().map(Gates::count);
+    let by_channel = gates.as_ref().is_some_and(Gates::differ_by_channel);
     // An F-engine is on the correlator's own GPU.
     let gpus = place.device.open()?;
     let plan = Plan { recorded, unit, gpus: gpus.clone() };
@@ -433,7 +465,9 @@ pub fn correlate(
     };
     let by_baseline = shifts.is_some() || raw.is_some() || shape.encoding.is_bits();
     let phased = raw.as_ref().is_some_and(|raw| raw.sky.delayed);
-    let mut outputs = Outputs::create(&shape, gate_count, by_baseline, phased, names)?;
+    let counted =
+        [by_channel.then_some(shape.channels), by_baseline.then(|| baselines(shape.inputs))];
+    let mut outputs = Outputs::create(&shape, gate_count, counted, phased, names)?;
 
     let start = Instant::now();
     let times = if recorded == u64::MAX { recorded } else { dumps * integration };
@@ -454,9 +488,11 @@ pub fn correlate(
         }
     };
     let mut found = found.integrate(integration).progress(|progress| bar.set(progress.done));
-    if let Some(gates) = gates {
-        found = found.gates(gates.numbers);
-    }
+    found = match gates {
+        None => found,
+        Some(Gates::Numbers { numbers, .. }) => found.gates(numbers),
+        Some(Gates::Folding(folding)) => found.folding(folding),
+    };
     let bits = shape.encoding.is_bits();
     let mut totals = Totals { unit, bits, delayed: phased, ..Totals::default() };
     let mut dump = Integration::default();
@@ -501,7 +537,7 @@ impl Plan {
         shape: &Shape,
         place: Place,
         gates: Option<usize>,
-        shifts: Option<&[usize]>,
+        shifts: Option<&[i64]>,
     ) -> Result<Correlator> {
         let Shape { inputs, channels, encoding, layout } = *shape;
         let builder = Correlator::builder(inputs, channels)
@@ -529,8 +565,9 @@ impl Plan {
 struct Outputs {
     visibilities: Output,
     counts: Option<Writer>,
-    /// Baselines whose times are counted: delays, raw samples and bits make them differ from one to the other.
-    counted: usize,
+    /// Channels and baselines whose times are counted: dispersion makes them differ from one channel to the other,
+    /// delays, raw samples and bits from one baseline to the other.
+    counted: [usize; 2],
     van_vleck: Option<VanVleck>,
 }
 
@@ -544,7 +581,7 @@ impl Outputs {
     fn create(
         shape: &Shape,
         gates: Option<usize>,
-        by_baseline: bool,
+        counted: [Option<usize>; 2],
         phased: bool,
         names: Names<'_>,
     ) -> Result<Self> {
@@ -557,7 +594,7 @@ impl Outputs {
         let visibilities = match names.array {
             Some(_) if gates.is_some() => {
                 let reason = "is to be UVH5, which knows no gates: expected a name ending in .npy, \
-                              because of --gates";
+                              because of the gates";
                 return Err(Error::file(names.output, reason));
             }
             Some(array) => {
@@ -571,10 +608,10 @@ impl Outputs {
             }
         };
         let entry: Vec<usize> =
-            gate_axis.into_iter().chain(by_baseline.then_some(baselines)).collect();
+            gate_axis.into_iter().chain(counted.into_iter().flatten()).collect();
         let counts =
             names.counts.map(|path| Writer::appending(path, Dtype::Uint64, &entry)).transpose()?;
-        let counted = if by_baseline { baselines } else { 1 };
+        let counted = counted.map(|count| count.unwrap_or(1));
         Ok(Self { visibilities, counts, counted, van_vleck: names.van_vleck })
     }
 
@@ -589,8 +626,10 @@ impl Outputs {
                 Output::Uvh5(file) => file.append(visibilities, &dump.valid, start, times)?,
             }
             if let Some(counts) = &mut self.counts {
-                let each: Vec<u64> =
-                    (0..self.counted).map(|baseline| dump.valid.get(0, baseline)).collect();
+                let [channels, baselines] = self.counted;
+                let of =
+                    |channel| (0..baselines).map(move |baseline| dump.valid.get(channel, baseline));
+                let each: Vec<u64> = (0..channels).flat_map(of).collect();
                 counts.append(bytemuck::cast_slice(&each))?;
             }
         }

@@ -94,7 +94,7 @@ impl Args {
         correlate(
             Input::channels(format::open(&[&recording], Options::default())?),
             None,
-            &Selection::default(),
+            (None, &Selection::default()),
             place.clone(),
             Names { output: &output, array: None, counts: None, van_vleck: None },
         )?;
@@ -145,7 +145,7 @@ fn stop_fringes(raw: &PathBuf, output: &PathBuf, place: Place) -> Result<()> {
     let recording = format::open_raw(&[raw], Options::default())?;
     let input = Input::raw(recording, builder, Some(20.0), sky)?;
     let names = Names { output, array: None, counts: None, van_vleck: None };
-    correlate(input, None, &Selection::default(), place, names)?;
+    correlate(input, None, (None, &Selection::default()), place, names)?;
 
     let found = coherences(&Measured::open(output, 0)?.dump(0)?, RAW_INPUTS);
     let pairs = (0..RAW_INPUTS).flat_map(|i| (0..i).map(move |j| baseline(i, j)));

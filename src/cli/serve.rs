@@ -12,9 +12,12 @@ use std::{
 
 use corrust::{
     Correlator, Encoding, Error, Result,
-    correlate::Shape,
+    correlate::{Folding, Shape},
     device::Gpu,
-    format::{self, PartialFile, Timestamp, array::Array},
+    format::{
+        self, PartialFile, Timestamp,
+        array::{self, Array},
+    },
     live::{
         self, Channels, Clock, Endpoints, Fate, Files, Frames, Geometry, Integrator, LiveDump,
         Passed, RawChunk, Receiver, Spectra, Window, Words,
@@ -30,6 +33,7 @@ use super::{
     given,
     run_files::{ending, input},
     say,
+    selection::{Selection, Timing},
     stream::{Made, Stream, Vdif, in_chunks},
     warn,
 };
@@ -95,6 +99,8 @@ pub struct Args {
     #[arg(long, value_name = "S", value_parser = seconds)]
     seconds: Option<f64>,
     #[command(flatten)]
+    selection: Selection,
+    #[command(flatten)]
     place: Place,
     /// Where metrics and page are served; 0.0.0.0:8148 to other machines, too
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8148")]
@@ -139,6 +145,9 @@ const VDIF_SYNC: &str = "2000-01-01";
 /// comes while the device is busy with something else.
 const WAITING: [usize; 2] = [4, 256];
 const WAITING_BYTES: usize = 256 << 20;
+
+/// Times of the longest delay of an input: those of a live stream have to be held.
+const LONGEST_SHIFT: u64 = 1 << 24;
 
 /// Bytes that come with a heap's samples: other items, and descriptions.
 const EXTRA_BYTES: usize = 64 << 10;
@@ -202,27 +211,28 @@ impl Args {
         let integration = self.integration(self.stream.interval(self.channels))?;
         let geometry = self.stream.geometry(self.fengs, self.channels, integration)?;
         let array = self.array()?;
-        let Ready { sockets, http, gpus, correlator } = self.ready(&geometry.shape())?;
+        let (clock, expected) = self.clock(&geometry);
+        let gates = self.gates(&clock, geometry.channels, array.as_ref())?;
+        let Ready { sockets, http, gpus, correlator } = self.ready(&geometry.shape(), &gates)?;
         let ((spent, empty), (sender, passed)) = (mpsc::channel(), mpsc::channel());
         for _ in 0..geometry.window + waiting(geometry.chunk_bytes()) {
             let memory = geometry.memory(gpus.first())?;
             Window::chunks(&geometry, [memory]).for_each(|chunk| drop(spent.send(chunk)));
         }
-        let (clock, expected) = self.clock(&geometry);
         let about = About {
             shape: geometry.shape(),
             first_channel: geometry.first_channel,
             senders: (0..geometry.fengs as u64).collect(),
             clock,
         };
-        let files = self.files(&about, array)?;
+        let files = self.files(&about, array, &gates)?;
         let window = Window::new(geometry.clone(), expected, empty, sender);
         let heap_bytes = geometry.heap_bytes() + EXTRA_BYTES;
         let held_bytes = (2 * geometry.fengs + 8) * heap_bytes;
         SERVING.store(true, Ordering::Relaxed);
         let listening = listening(&sockets)?;
         let receiver = Receiver::start(sockets, window, heap_bytes, held_bytes)?;
-        let integrator = Integrator::new(correlator, geometry, integration)?;
+        let integrator = gated(Integrator::new(correlator, geometry, integration)?, gates);
         Live { about, files, http, listening, integrator, receiver, spent, passed, integration }
             .serve()
     }
@@ -253,23 +263,28 @@ impl Args {
         in_chunks(&mut frames, integration.saturating_mul(engine.hop as u64), least, 1);
         let array = array.map(|mut array| complete(&mut array, &sky, channels).map(|()| array));
         let array = array.transpose()?;
-        let Ready { sockets, http, gpus, correlator } = self.ready(&shape)?;
+        // As dumps of recordings: a spectrum's centre is where the filter bank has it.
+        let sync = format::later(sync, sky.offset).unwrap_or(sync);
+        let clock = Clock { sync, rate, step: engine.hop as u64 };
+        let even = sky.first_channel.zip(sky.channel_width);
+        let even = even.map(|(first, width)| array::Channels::Even { first, width });
+        let bands = array.clone().or(Some(Array { channels: even, ..Array::default() }));
+        let gates = self.gates(&clock, channels, bands.as_ref())?;
+        let Ready { sockets, http, gpus, correlator } = self.ready(&shape, &gates)?;
         let builder = builder.device(self.place.device.clone()).gpus(gpus);
         let mut spectra = Spectra::new(builder.clone().build()?, frames.clone())?;
         if let Some(sigma) = level {
             spectra = spectra.level(builder, sigma);
         }
-        // As dumps of recordings: a spectrum's centre is where the filter bank has it.
-        let sync = format::later(sync, sky.offset).unwrap_or(sync);
         let about = About {
             shape,
             first_channel: 0,
             senders: frames.threads().iter().map(|&thread| thread.into()).collect(),
-            clock: Clock { sync, rate, step: engine.hop as u64 },
+            clock,
         };
-        let files = self.files(&about, array)?;
+        let files = self.files(&about, array, &gates)?;
         let files = files.map(|files| if sky.delayed { files.phased() } else { files });
-        let integrator = Integrator::channelised(correlator, spectra, integration)?;
+        let integrator = gated(Integrator::channelised(correlator, spectra, integration)?, gates);
         serve_chunks(frames, (sockets, http), about, files, integrator, integration)
     }
 
@@ -284,15 +299,17 @@ impl Args {
         in_chunks(&mut frames, integration, 0, word);
         let words = Words::new(encoding, &frames)?;
         let shape = words.shape();
-        let Ready { sockets, http, correlator, .. } = self.ready(&shape)?;
+        let clock = Clock { sync, rate, step: 1 };
+        let gates = self.gates(&clock, shape.channels, array.as_ref())?;
+        let Ready { sockets, http, correlator, .. } = self.ready(&shape, &gates)?;
         let about = About {
             shape,
             first_channel: 0,
             senders: frames.threads().iter().map(|&thread| thread.into()).collect(),
-            clock: Clock { sync, rate, step: 1 },
+            clock,
         };
-        let files = self.files(&about, array)?;
-        let integrator = Integrator::words(correlator, words, integration)?;
+        let files = self.files(&about, array, &gates)?;
+        let integrator = gated(Integrator::words(correlator, words, integration)?, gates);
         serve_chunks(frames, (sockets, http), about, files, integrator, integration)
     }
 
@@ -311,7 +328,8 @@ impl Args {
     }
 
     /// Opens what is listened to and what it is correlated with.
-    fn ready(&self, shape: &Shape) -> Result<Ready> {
+    fn ready(&self, shape: &Shape, gates: &Option<Folding>) -> Result<Ready> {
+        let shifts = self.selection.read_shifts(shape.inputs, LONGEST_SHIFT)?;
         let listener = TcpListener::bind(self.http).map_err(|error| {
             Error::invalid(format!("--http {}: cannot listen there: {error}", self.http))
         })?;
@@ -327,8 +345,24 @@ impl Args {
             .gpus(gpus.clone())
             .device(self.place.device.clone())
             .kernel(self.place.kernel)
+            .gates(gates.as_ref().map_or(1, Folding::bins))
+            .shifts(shifts.as_deref().unwrap_or_default())
             .build()?;
         Ok(Ready { sockets, http, gpus, correlator })
+    }
+
+    /// The gates of times that a clock counts.
+    fn gates(
+        &self,
+        clock: &Clock,
+        channels: usize,
+        array: Option<&Array>,
+    ) -> Result<Option<Folding>> {
+        self.selection.live_gates(|| Timing {
+            start: Some(clock.sync),
+            interval: Some(clock.interval()),
+            frequencies: array.and_then(|array| array.frequencies(channels).ok()),
+        })
     }
 
     /// Checks, before anything else is done, that files can be written where they are to be.
@@ -343,16 +377,26 @@ impl Args {
     }
 
     /// What dumps are written to.
-    fn files(&self, about: &About, array: Option<Array>) -> Result<Option<Files>> {
+    fn files(
+        &self,
+        about: &About,
+        array: Option<Array>,
+        gates: &Option<Folding>,
+    ) -> Result<Option<Files>> {
+        let array = array.filter(|_| self.output.as_ref().is_some_and(|name| ending(name) == UVH5));
         let About { shape, first_channel, clock, .. } = *about;
         let files = self
             .output
             .as_ref()
             .map(|output| Files::new(output, shape, first_channel, clock, array, self.file_dumps));
-        files.transpose()
+        let files: Option<Files> = files.transpose()?;
+        match gates {
+            Some(gates) => files.map(|files| files.gated(gates.bins())).transpose(),
+            None => Ok(files),
+        }
     }
 
-    /// The array, for UVH5.
+    /// The array, for UVH5 and the frequencies of gates.
     fn array(&self) -> Result<Option<Array>> {
         let is_uvh5 = self.output.as_ref().is_some_and(|output| ending(output) == UVH5);
         match (&self.array, &self.output) {
@@ -361,6 +405,7 @@ impl Args {
                 output,
                 "is to be UVH5: expected --array ARRAY.json, which says what the inputs and channels are",
             )),
+            (Some(array), _) if self.selection.folds() => Array::read(array).map(Some),
             (Some(array), _) => Err(Error::invalid(format!(
                 "--array {}: expected an --output whose name ends in .{UVH5}",
                 array.display()
@@ -383,6 +428,14 @@ impl Args {
         let since = now.duration_since(sync).as_secs_f64().max(0.0) * rate;
         let expected = self.wraps.map_or(since as u64, |wraps| (2 * wraps + 1) * half);
         (clock(sync), expected)
+    }
+}
+
+/// An integrator that is fed with gates, if there are any.
+fn gated<C: Channels>(integrator: Integrator<C>, gates: Option<Folding>) -> Integrator<C> {
+    match gates {
+        Some(gates) => integrator.gated(gates),
+        None => integrator,
     }
 }
 

@@ -574,8 +574,10 @@ kernels! { SUMS:
     WIDEN_BITS: Kernel<WidenBits> = Kernel::new("correlate_widen_bits", 256);
 }
 
-/// Times that a block of the packed correlators stages at once: 16 bytes of native samples.
+/// Times that a block of the packed correlators stages at once: 16 bytes of native samples, or codes of a word.
 pub const PACKED_TIMES: u32 = 8;
+/// The same of codes of 3 bits, of which a word of 32 bits has ten.
+pub const PACKED_TIMES_3: u32 = 10;
 
 /// Geometry of a packed correlator's block: a square tile of baselines, some rows and columns a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -586,6 +588,8 @@ pub struct PackedTile {
     pub rows: u32,
     /// Columns (the conjugated input) of a thread, a multiple of 4.
     pub columns: u32,
+    /// Times of a stage.
+    pub times: u32,
 }
 
 impl PackedTile {
@@ -606,7 +610,7 @@ impl PackedTile {
 
     /// Bytes of shared memory of a block: a word for every row and column, twice.
     pub const fn shared_bytes(self) -> u32 {
-        2 * PACKED_TIMES * 8 * self.inputs
+        2 * self.times * 8 * self.inputs
     }
 
     /// Tiles of the lower triangle.
@@ -617,32 +621,44 @@ impl PackedTile {
 }
 
 /// 32 x 32 baselines, 8 x 8 threads (Klages et al., section III-A).
-pub const PACKED_PAIRS: PackedTile = PackedTile { inputs: 32, rows: 4, columns: 4 };
+pub const PACKED_PAIRS: PackedTile =
+    PackedTile { inputs: 32, rows: 4, columns: 4, times: PACKED_TIMES };
 /// 64 x 64 baselines, 8 x 16 threads.
-pub const PACKED_COMPLEX: PackedTile = PackedTile { inputs: 64, rows: 8, columns: 4 };
+pub const PACKED_COMPLEX: PackedTile =
+    PackedTile { inputs: 64, rows: 8, columns: 4, times: PACKED_TIMES };
+/// The same of words of ten codes of 3 bits.
+pub const PACKED_COMPLEX_3: PackedTile = PackedTile { times: PACKED_TIMES_3, ..PACKED_COMPLEX };
 
 const fn packed(name: &'static str, tile: PackedTile, min_blocks: u32) -> Kernel<Correlate> {
     Kernel::new(name, tile.threads()).shared_bytes(tile.shared_bytes()).min_blocks(min_blocks)
 }
 
-/// The packed correlators: a kernel's constant, entry, packing of [`crate::correlate::packed`], tile, and blocks that a
+/// The packed correlators: a kernel's constant, entry, packing and source of [`crate::correlate::packed`], tile, and blocks that a
 /// multiprocessor must have registers for. Handed to `$then!`: here, and by the kernels' file.
 macro_rules! packed_correlators {
     ($then:ident) => {
         $then! {
             /// 4-bit samples as excess-8 pairs, 4 x 4 baselines a thread. Adds to what `correlate_offset` seeds:
             /// [`mode::ADD`].
-            PACKED correlate_packed_pairs: Pairs, PACKED_PAIRS, 8 blocks;
+            PACKED correlate_packed_pairs: Pairs of Native, PACKED_PAIRS, 8 blocks;
             /// 4-bit samples as signed complex numbers in one word, 8 x 4 baselines a thread.
-            PACKED_SIGNED correlate_packed_signed: Signed, PACKED_COMPLEX, 2 blocks;
+            PACKED_SIGNED correlate_packed_signed: Signed of Native, PACKED_COMPLEX, 2 blocks;
             /// Codes of 4 bits in one word, as are the next of fewer. All add to what `correlate_offset` seeds.
-            PACKED_CODES_4 correlate_packed_complex_4: Codes<4>, PACKED_COMPLEX, 2 blocks;
+            PACKED_CODES_4 correlate_packed_complex_4: Codes<4> of Native, PACKED_COMPLEX, 2 blocks;
             /// Codes of 3 bits: 16 multiplications before the fields are split.
-            PACKED_CODES_3 correlate_packed_complex_3: Codes<3>, PACKED_COMPLEX, 2 blocks;
+            PACKED_CODES_3 correlate_packed_complex_3: Codes<3> of Native, PACKED_COMPLEX, 2 blocks;
             /// Codes of 2 bits.
-            PACKED_CODES_2 correlate_packed_complex_2: Codes<2>, PACKED_COMPLEX, 2 blocks;
+            PACKED_CODES_2 correlate_packed_complex_2: Codes<2> of Native, PACKED_COMPLEX, 2 blocks;
             /// Codes of 1 bit.
-            PACKED_CODES_1 correlate_packed_complex_1: Codes<1>, PACKED_COMPLEX, 2 blocks;
+            PACKED_CODES_1 correlate_packed_complex_1: Codes<1> of Native, PACKED_COMPLEX, 2 blocks;
+            /// Codes of 4 bits, eight in a word, as are the next of fewer: memory is read as it was packed.
+            PACKED_WORDS_4 correlate_packed_words_4: Codes<4> of Words<4>, PACKED_COMPLEX, 2 blocks;
+            /// Codes of 3 bits, ten in a word.
+            PACKED_WORDS_3 correlate_packed_words_3: Codes<3> of Words<3>, PACKED_COMPLEX_3, 2 blocks;
+            /// Codes of 2 bits, sixteen in a word.
+            PACKED_WORDS_2 correlate_packed_words_2: Codes<2> of Words<2>, PACKED_COMPLEX, 2 blocks;
+            /// Codes of 1 bit, 32 in a word.
+            PACKED_WORDS_1 correlate_packed_words_1: Codes<1> of Words<1>, PACKED_COMPLEX, 2 blocks;
         }
     };
 }
@@ -650,7 +666,7 @@ macro_rules! packed_correlators {
 pub(crate) use packed_correlators;
 
 macro_rules! declare_packed {
-    ($($(#[$attribute:meta])* $kernel:ident $name:ident: $packing:ty, $tile:ident, $blocks:literal blocks;)*) => {
+    ($($(#[$attribute:meta])* $kernel:ident $name:ident: $packing:ident$(<$bits:literal>)? of $source:ident$(<$of:literal>)?, $tile:ident, $blocks:literal blocks;)*) => {
         kernels! { PACKINGS:
             $($(#[$attribute])* $kernel: Kernel<Correlate> = packed(stringify!($name), $tile, $blocks);)*
         }
@@ -662,14 +678,21 @@ packed_correlators!(declare_packed);
 pub const PACKED_CODES: [Kernel<Correlate>; 4] =
     [PACKED_CODES_1, PACKED_CODES_2, PACKED_CODES_3, PACKED_CODES_4];
 
+/// The same kernels of codes in words: `[channel][input][word][2]`, a word of real and one of imaginary parts, code `k` in
+/// bits `k n` and up. Codes past the last time are zero, the rest of a word anything. [`Correlate::row_bytes`] are
+/// those of whole pairs, which with the stride are 8-byte aligned.
+pub const PACKED_WORDS: [Kernel<Correlate>; 4] =
+    [PACKED_WORDS_1, PACKED_WORDS_2, PACKED_WORDS_3, PACKED_WORDS_4];
+
 parameters! {
-    /// Parameters of [`RUNNING_SUMS`]. Grid: any; the warps share the rows.
+    /// Parameters of [`RUNNING_SUMS`] and [`WORD_SUMS`]. Grid: any; the warps share the rows.
     pub struct RunningSums {
-        /// Native int8 samples: rows of `row_bytes` bytes, zero to the next multiple of 16.
+        /// Native int8 samples: rows of `row_bytes` bytes, zero to the next multiple of 16; or rows of [`PACKED_WORDS`].
         pub samples: u64,
         /// Sum and difference of each row's codes, pairs of i32.
         pub sums: u64,
-        /// u64 to which the number of words is added that hold a value of more than `bits` bits.
+        /// u64 to which the number of words is added that hold a value of more than `bits` bits; none do of
+        /// [`WORD_SUMS`].
         pub beyond: u64,
         /// Bytes from one row to the next, a multiple of 16.
         pub row_stride: u64,
@@ -695,7 +718,7 @@ parameters! {
         pub inputs: u32,
         /// `C`.
         pub channels: u32,
-        /// Times of the sums, whole groups of [`PACKED_TIMES`].
+        /// Times of the sums; of native samples whole groups of [`PACKED_TIMES`].
         pub times: u32,
         /// Bits of a code, 1 to 4.
         pub bits: u32,
@@ -709,6 +732,8 @@ parameters! {
 kernels! { CODES:
     /// Running sums and differences of the codes of each input.
     RUNNING_SUMS: Kernel<RunningSums> = Kernel::new("correlate_running_sums", 256);
+    /// The same of codes in words.
+    WORD_SUMS: Kernel<RunningSums> = Kernel::new("correlate_word_sums", 256);
     /// Seeds the visibilities with the correction of the codes' offset.
     OFFSET: Kernel<Offset> = Kernel::new("correlate_offset", 256);
 }

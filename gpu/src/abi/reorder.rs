@@ -213,25 +213,37 @@ kernels! { SHIFTS:
 parameters! {
     /// Parameters of [`GATHER`]. Grid: any; the threads share the runs.
     pub struct Gather {
-        /// `rows` rows of `times` runs of `run` bytes.
+        /// `rows` rows of `times` times of `parts` runs of `run` bytes.
         pub source: u64,
-        /// `rows` rows of `chosen` runs.
+        /// `rows` rows of `chosen` times.
         pub gathered: u64,
-        /// Which of a row's runs, u32 each.
+        /// Lists of `chosen` u32 each: which of a row's times, or [`NO_TIME`]. Run `part` of row `row` has list
+        /// `row / rows_of_list + part`.
         pub numbers: u64,
         /// Rows.
         pub rows: u32,
-        /// Runs of a row of the source.
+        /// Times of a row of the source.
         pub times: u32,
-        /// Runs that are chosen.
+        /// Times that are chosen.
         pub chosen: u32,
+        /// Runs of a time; more than one where there is one row, and each has a list.
+        pub parts: u32,
+        /// Rows of a list.
+        pub rows_of_list: u32,
         /// Bytes of a run.
         pub run: u32,
+        /// Four bytes of what is written for [`NO_TIME`].
+        pub zero: u32,
+        /// Zero.
+        pub reserved: u32,
     }
 }
 
+/// A time of [`Gather::numbers`] that no list has.
+pub const NO_TIME: u32 = u32::MAX;
+
 kernels! { GATHERING:
-    /// Chosen times of a block, copied together.
+    /// Chosen times of a block, of all channels or of each its own, copied together.
     GATHER: Kernel<Gather> = Kernel::new("reorder_gather", 256);
 }
 

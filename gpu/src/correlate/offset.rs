@@ -75,6 +75,39 @@ kernel! {
 }
 
 kernel! {
+    /// `S` and `D` of every row of codes in words; one warp takes a row.
+    fn correlate_word_sums(p: RunningSums) {
+        let bits = divisor(p.bits);
+        let mask = (1 << p.bits) - 1;
+        let warps = threads() / 32;
+        let mut row = block() * warps + thread() / 32;
+        while row < p.rows {
+            let samples = p.samples + row as u64 * p.row_stride;
+            let (mut reals, mut imaginaries) = (0_u32, 0_u32);
+            let mut byte = 8 * lane();
+            while byte < p.row_bytes {
+                let [mut real, mut imaginary] = load_global_2(samples + byte as u64);
+                let mut code = 0;
+                while code < 32 / bits {
+                    reals += real & mask;
+                    imaginaries += imaginary & mask;
+                    real >>= p.bits;
+                    imaginary >>= p.bits;
+                    code += 1;
+                }
+                byte += 8 * 32;
+            }
+            let (reals, imaginaries) = (warp_sum(reals as i32), warp_sum(imaginaries as i32));
+            if lane() == 0 {
+                let sums = [reals.wrapping_add(imaginaries), reals.wrapping_sub(imaginaries)];
+                store_global_2(p.sums + 8 * row as u64, sums);
+            }
+            row += blocks() * warps;
+        }
+    }
+}
+
+kernel! {
     /// Seeds the visibilities with the correction, or adds it to them. The blocks share the rows of the
     /// triangles.
     fn correlate_offset(p: Offset) {

@@ -16,6 +16,10 @@
 //! adds is undone by [`super::offset`]. `Signed` needs no such thing and splits its register by
 //! three additions.
 //!
+//! `Codes` come as native int8 samples too, or in words as they were packed: ten of 3 bits in 32 (Sievers, "1 unsigned int
+//! has 10 time samples in it"), real and imaginary parts in words of their own. Memory then holds 6.4 bits a complex
+//! sample of 3 bits, native samples 16.
+//!
 //! Blocks own their baselines for all times, so that results are added without atomics.
 //!
 //! Bound by integer multiply-adds: a multiprocessor of compute capability 8.0 or 9.0 does 64 a clock,
@@ -24,11 +28,12 @@
 use super::triangle;
 use crate::{
     abi::correlate::{
-        Correlate, PACKED_COMPLEX, PACKED_PAIRS, PACKED_TIMES, PackedTile, mode, packed_correlators,
+        Correlate, PACKED_COMPLEX, PACKED_COMPLEX_3, PACKED_PAIRS, PACKED_TIMES, PACKED_TIMES_3,
+        PackedTile, mode, packed_correlators,
     },
     isa::common::{
-        barrier, block, dynamic_shared, load_global_4, load_shared_4, prmt, read_global_2,
-        store_global_2, store_shared, thread,
+        barrier, block, dynamic_shared, load_global_2, load_global_4, load_shared_4, prmt,
+        read_global_2, store_global_2, store_shared, thread,
     },
     tile::divisor,
 };
@@ -43,7 +48,7 @@ trait Packing {
     type Fields: Copy;
     /// What they start with.
     const START: Self::Fields;
-    /// Times until fields could overflow: a divisor or a multiple of [`PACKED_TIMES`].
+    /// Times until fields could overflow: of native samples a divisor or a multiple of [`PACKED_TIMES`].
     const TIMES: u32;
     /// No sums.
     const ZERO: Self::Sums;
@@ -57,6 +62,98 @@ trait Packing {
     fn split(sums: Self::Sums, fields: Self::Fields, opaque_zero: u32) -> Self::Sums;
     /// Real and imaginary part, from the sums of `times` times.
     fn finish(sums: Self::Sums, times: u32) -> [u32; 2];
+}
+
+/// How samples lie in memory.
+trait Source<P: Packing> {
+    /// What a thread loads of an input for a stage.
+    type Loaded: Copy;
+    /// Samples that are not there.
+    const NONE: Self::Loaded;
+    /// Times of a stage.
+    const STAGE: u32;
+    /// Times until fields are split: a divisor or a multiple of [`STAGE`](Self::STAGE), at most [`Packing::TIMES`] or
+    /// what the fields hold.
+    const TIMES: u32;
+    /// Stages of a row of so many bytes.
+    fn steps(row_bytes: u32) -> u32;
+    /// Loads the samples of stage `step` of the row at `row`.
+    ///
+    /// # Safety
+    /// The row has such a stage.
+    unsafe fn load(row: u64, step: u32) -> Self::Loaded;
+    /// Unpacks a stage for the unconjugated side or the conjugated one, and has each time stored.
+    fn stage(loaded: Self::Loaded, is_row: bool, store: impl FnMut(u32, u32));
+}
+
+/// Native int8 samples, 16 bytes a stage; rows are padded to as much.
+struct Native;
+
+impl<P: Packing> Source<P> for Native {
+    type Loaded = [u32; 4];
+    const NONE: [u32; 4] = [0; 4];
+    const STAGE: u32 = PACKED_TIMES;
+    const TIMES: u32 = P::TIMES;
+
+    #[inline(always)]
+    fn steps(row_bytes: u32) -> u32 {
+        row_bytes.div_ceil(2 * PACKED_TIMES)
+    }
+
+    #[inline(always)]
+    unsafe fn load(row: u64, step: u32) -> [u32; 4] {
+        // SAFETY: within the row, whose end is padded to 16 bytes.
+        unsafe { load_global_4(row + 2 * (PACKED_TIMES * step) as u64) }
+    }
+
+    #[inline(always)]
+    fn stage(loaded: [u32; 4], is_row: bool, mut store: impl FnMut(u32, u32)) {
+        for word in 0..4 {
+            let pair = if is_row { P::row(loaded[word]) } else { P::column(loaded[word]) };
+            for half in 0..2 {
+                store(2 * word as u32 + half as u32, pair[half]);
+            }
+        }
+    }
+}
+
+/// Pairs of words of codes, real and imaginary parts: a stage is ten codes of 3 bits, else eight. Codes past the last time
+/// are zero, and add nothing: those of rows are a factor of every product.
+struct Words<const BITS: u32>;
+
+impl<const BITS: u32> Words<BITS> {
+    /// Stages of a word.
+    const STEPS: u32 = if BITS == 3 { 1 } else { 4 / BITS };
+}
+
+impl<const BITS: u32> Source<Codes<BITS>> for Words<BITS> {
+    type Loaded = [u32; 2];
+    const NONE: [u32; 2] = [0; 2];
+    const STAGE: u32 = if BITS == 3 { PACKED_TIMES_3 } else { PACKED_TIMES };
+    // Fields of 3 bits hold 1023 / 49 = 20 times.
+    const TIMES: u32 = if BITS == 3 { 2 * PACKED_TIMES_3 } else { <Codes<BITS> as Packing>::TIMES };
+
+    #[inline(always)]
+    fn steps(row_bytes: u32) -> u32 {
+        row_bytes / 8 * Self::STEPS
+    }
+
+    #[inline(always)]
+    unsafe fn load(row: u64, step: u32) -> [u32; 2] {
+        // SAFETY: the pair of words that the stage lies in, 8-byte aligned.
+        let words = unsafe { load_global_2(row + 8 * (step / Self::STEPS) as u64) };
+        let shift = step % Self::STEPS * PACKED_TIMES * BITS;
+        [words[0] >> shift, words[1] >> shift]
+    }
+
+    #[inline(always)]
+    fn stage([real, imaginary]: [u32; 2], is_row: bool, mut store: impl FnMut(u32, u32)) {
+        let imaginary = if is_row { imaginary } else { !imaginary };
+        let code = |word: u32, time: u32| word >> (time * BITS) & Codes::<BITS>::LARGEST;
+        for time in 0..<Self as Source<Codes<BITS>>>::STAGE {
+            store(time, code(real, time) | code(imaginary, time) << 11);
+        }
+    }
 }
 
 /// The low four bits of bytes, as excess-8 codes: value + 8.
@@ -302,7 +399,13 @@ fn split<P: Packing, const ROWS: usize, const COLUMNS: usize>(
 #[inline(always)]
 // What clippy sees where `unroll!` is straight code.
 #[allow(clippy::manual_is_multiple_of)]
-unsafe fn correlate<P: Packing, const ROWS: usize, const COLUMNS: usize, const INPUTS: usize>(
+unsafe fn correlate<
+    P: Packing,
+    S: Source<P>,
+    const ROWS: usize,
+    const COLUMNS: usize,
+    const INPUTS: usize,
+>(
     p: &Correlate,
     shape: PackedTile,
 ) {
@@ -325,12 +428,12 @@ unsafe fn correlate<P: Packing, const ROWS: usize, const COLUMNS: usize, const I
     // A time in shared memory: a word for each row, then one for each column.
     let pitch = 8 * shape.inputs;
     let shared = dynamic_shared();
-    let steps = p.row_bytes.div_ceil(2 * PACKED_TIMES);
+    let steps = S::steps(p.row_bytes);
     let samples = p.samples + channel * p.inputs as u64 * p.row_stride;
 
     // The inputs that this thread stages.
-    let mut next = [[0; 4]; INPUTS];
-    let load = |next: &mut [[u32; 4]; INPUTS], step: u32| {
+    let mut next = [S::NONE; INPUTS];
+    let load = |next: &mut [S::Loaded; INPUTS], step: u32| {
         for staged in 0..INPUTS {
             let number = staged as u32 * threads + thread();
             let input = if number < shape.inputs {
@@ -340,8 +443,8 @@ unsafe fn correlate<P: Packing, const ROWS: usize, const COLUMNS: usize, const I
             };
             if step < steps && input < p.inputs {
                 let row = samples + input as u64 * p.row_stride;
-                // SAFETY: within the row, whose end is padded to 16 bytes.
-                next[staged] = unsafe { load_global_4(row + 2 * (PACKED_TIMES * step) as u64) };
+                // SAFETY: one of the row's stages.
+                next[staged] = unsafe { S::load(row, step) };
             }
         }
     };
@@ -352,26 +455,18 @@ unsafe fn correlate<P: Packing, const ROWS: usize, const COLUMNS: usize, const I
     let mut step = 0;
     while step < steps {
         // Two stages alternate: this one was read before the last barrier.
-        let stage = shared + step % 2 * PACKED_TIMES * pitch;
+        let stage = shared + step % 2 * S::STAGE * pitch;
         for staged in 0..INPUTS {
             let number = staged as u32 * threads + thread();
-            for word in 0..4 {
-                let pair = if number < shape.inputs {
-                    P::row(next[staged][word])
-                } else {
-                    P::column(next[staged][word])
-                };
-                for half in 0..2 {
-                    let time = 2 * word as u32 + half as u32;
-                    // SAFETY: within the stage.
-                    unsafe { store_shared(stage + time * pitch + 4 * number, pair[half]) };
-                }
-            }
+            S::stage(next[staged], number < shape.inputs, |time, word| {
+                // SAFETY: within the stage.
+                unsafe { store_shared(stage + time * pitch + 4 * number, word) };
+            });
         }
         step += 1;
         load(&mut next, step);
         barrier();
-        unroll!(time as u32 < PACKED_TIMES, of 8 {
+        unroll!(time as u32 < S::STAGE, of 16 {
             // SAFETY: within the stage, stored before the barrier.
             let (rows, columns) = unsafe {
                 let at = stage + time * pitch;
@@ -389,11 +484,11 @@ unsafe fn correlate<P: Packing, const ROWS: usize, const COLUMNS: usize, const I
                         P::multiply(fields[row][column], rows[row], columns[column]);
                 });
             });
-            if P::TIMES <= PACKED_TIMES && (time + 1) % P::TIMES == 0 {
+            if S::TIMES <= S::STAGE && (time + 1) % S::TIMES == 0 {
                 split::<P, ROWS, COLUMNS>(&mut sums, &mut fields, p.opaque_zero);
             }
         });
-        if P::TIMES > PACKED_TIMES && (step % (P::TIMES / PACKED_TIMES) == 0 || step == steps) {
+        if S::TIMES > S::STAGE && (step % (S::TIMES / S::STAGE) == 0 || step == steps) {
             split::<P, ROWS, COLUMNS>(&mut sums, &mut fields, p.opaque_zero);
         }
     }
@@ -405,7 +500,7 @@ unsafe fn correlate<P: Packing, const ROWS: usize, const COLUMNS: usize, const I
             let j = tile_column + column_of(column as u32);
             if i < p.inputs && j <= i {
                 let address = visibilities + 8 * triangle::baseline(i, j);
-                let mut sum = P::finish(sums[row][column], steps * PACKED_TIMES);
+                let mut sum = P::finish(sums[row][column], steps * S::STAGE);
                 // SAFETY: (i, j) is a baseline, and this thread's alone.
                 unsafe {
                     if p.mode == mode::ADD {
@@ -421,12 +516,13 @@ unsafe fn correlate<P: Packing, const ROWS: usize, const COLUMNS: usize, const I
 
 /// The kernels that [`packed_correlators`] declares.
 macro_rules! correlators {
-    ($($(#[$attribute:meta])* $kernel:ident $name:ident: $packing:ty, $tile:ident, $blocks:literal blocks;)*) => {$(
+    ($($(#[$attribute:meta])* $kernel:ident $name:ident: $packing:ident$(<$bits:literal>)? of $source:ident$(<$of:literal>)?, $tile:ident, $blocks:literal blocks;)*) => {$(
         kernel! {
             $(#[$attribute])*
             fn $name(p: Correlate) {
                 correlate::<
-                    $packing,
+                    $packing$(<$bits>)?,
+                    $source$(<$of>)?,
                     { $tile.rows as usize },
                     { $tile.columns as usize },
                     { 2 * $tile.inputs as usize / $tile.threads() as usize },

@@ -2,11 +2,17 @@
 
 use std::ops::Range;
 
-use super::visibilities::{Visibilities, VisibilitiesMut};
+use super::{
+    gates::Gates,
+    visibilities::{Visibilities, VisibilitiesMut},
+};
 use crate::{
     error::{Error, Result},
     kernels::correlate::Kernel,
-    samples::{shape::Shape, view::Samples},
+    layout::Layout,
+    quantise::Packed,
+    sample::Encoding,
+    samples::{extents::Extents, shape::Shape, view::Samples},
     tuning::Tuning,
 };
 
@@ -24,8 +30,13 @@ pub(crate) struct Setup<'a> {
 /// A place that correlates: the CPU, a GPU, or the simulator. It holds the sums of all gates.
 pub(crate) trait Backend: Send {
     /// Adds the products of samples, at least one time of them, of the plan's encoding, channels and
-    /// inputs, to the gate that has each time's number, or all to gate 0.
-    fn accumulate(&mut self, samples: &Samples<'_>, gates: Option<&[u8]>) -> Result<()>;
+    /// inputs, to the gate that has the number of each time (and channel), or all to gate 0.
+    fn accumulate(&mut self, samples: &Samples<'_>, gates: Option<Gates<'_>>) -> Result<()>;
+
+    /// Adds the products of words, at least one time of them, to gate 0.
+    fn accumulate_packed(&mut self, packed: &Packed<'_>) -> Result<()> {
+        accumulate_unpacked(self, packed)
+    }
 
     /// [`accumulate`](Self::accumulate) of the [`shares`](Self::shares) of several GPUs.
     fn accumulate_shares(&mut self, shares: &[Samples<'_>]) -> Result<()> {
@@ -62,4 +73,15 @@ pub(crate) trait Backend: Send {
 
     /// The kernel, never [`Kernel::Auto`].
     fn kernel(&self) -> Kernel;
+}
+
+/// [`Backend::accumulate_packed`] of a backend that takes no words.
+pub(super) fn accumulate_unpacked(
+    backend: &mut (impl Backend + ?Sized),
+    packed: &Packed<'_>,
+) -> Result<()> {
+    let Extents { channels, inputs, .. } = packed.extents();
+    let samples = packed.unpack()?;
+    let samples = Samples::new(&samples[..], Encoding::Ci4, Layout::Cnt, channels, inputs)?;
+    backend.accumulate(&samples, None)
 }

@@ -14,17 +14,13 @@
 //! all others become `ci8` first, which has one, and go another way. So do all of a plan that delays inputs,
 //! for the words of inputs that are delayed apart do not begin together.
 
-use std::{ops::Range, sync::Arc};
-
-use num_complex::Complex;
-use rayon::prelude::*;
-
 use crate::{
     correlate::{
         backend::{Backend, Setup},
         baselines::baselines,
+        gates::DROP,
+        gates::Gates,
         split::plain,
-        valid::DROP,
         visibilities::{Visibilities, VisibilitiesMut},
     },
     device::{gpu::Gpu, host},
@@ -40,6 +36,10 @@ use crate::{
     },
     tuning::Tuning,
 };
+use std::{ops::Range, sync::Arc};
+
+use num_complex::Complex;
+use rayon::prelude::*;
 
 /// Bytes of a word, and the times in it.
 const WORD: usize = Encoding::B1.bytes();
@@ -121,7 +121,11 @@ impl Bits {
 
     /// The gate of each word that can be multiplied as such, [`DROP`] of all others; and those of these that
     /// are to be multiplied a time at a time. `shares` are of the same times.
-    fn divide(&self, shares: &[Samples<'_>], gates: Option<&[u8]>) -> (Vec<u8>, Vec<Range<usize>>) {
+    fn divide(
+        &self,
+        shares: &[Samples<'_>],
+        gates: Option<Gates<'_>>,
+    ) -> (Vec<u8>, Vec<Range<usize>>) {
         let (count, held) = (shares[0].extents().times, shares[0].held());
         if self.words.is_none() {
             return (vec![DROP; count], std::iter::once(0..count).collect());
@@ -130,10 +134,7 @@ impl Bits {
         let (mut numbers, mut parts) = (Vec::with_capacity(count), Vec::<Range<usize>>::new());
         for word in 0..count {
             let times = word * TIMES..held.min((word + 1) * TIMES);
-            let one = |gates: &[u8]| {
-                let gate = gates[times.start];
-                gates[times.clone()].iter().all(|&number| number == gate).then_some(gate)
-            };
+            let one = |gates: Gates<'_>| gates.one(times.clone(), self.shape.channels);
             let gate = gates.map_or(Some(0), one);
             let state = states[0][word];
             let alike = states.iter().all(|states| states[word] == state);
@@ -190,18 +191,18 @@ impl Bits {
 }
 
 impl Backend for Bits {
-    fn accumulate(&mut self, samples: &Samples<'_>, gates: Option<&[u8]>) -> Result<()> {
+    fn accumulate(&mut self, samples: &Samples<'_>, gates: Option<Gates<'_>>) -> Result<()> {
         let shares = std::slice::from_ref(samples);
         let (numbers, parts) = self.divide(shares, gates);
         if let Some(words) = &mut self.words
             && numbers.iter().any(|&number| number != DROP)
         {
             let all = numbers.iter().all(|&number| number == 0);
-            words.accumulate(&samples.missing(&[]), (!all).then_some(&numbers))?;
+            words.accumulate(&samples.missing(&[]), (!all).then_some((&numbers).into()))?;
         }
         for part in parts {
             self.add_times(shares, part, |backend, views, times| {
-                backend.accumulate(&views[0], gates.map(|gates| &gates[times]))
+                backend.accumulate(&views[0], gates.map(|gates| gates.times(times)))
             })?;
         }
         Ok(())

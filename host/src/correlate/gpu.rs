@@ -14,24 +14,12 @@
 //! which truncate, for 128 times, are added in f32 over at most 64 such sums and 8 launches ([`LAUNCH_HALVES`]), and in f64
 //! beyond. `docs/layouts.md` has the bound.
 
-use std::sync::Arc;
-
-use corrust_gpu::abi::{
-    self, Target,
-    correlate::{
-        Correlate, CorrelateFew, CorrelateWarpgroup, FEW_CORRELATORS, FEW_INPUTS, FEW_STAGE_BYTES,
-        FEW_WARPS, LAUNCH_HALVES, LAUNCH_TIMES, LAUNCH_WORDS, NIBBLE_TIMES, OFFSET, Offset,
-        PACKED_COMPLEX, PACKED_PAIRS, PACKED_TIMES, PackedTile, RUNNING_SUMS, RunningSums,
-        STEP_BYTES, TILE_64, TILE_128, TILE_128_128, TILE_128_192, TILE_CI4, Tile, WIDEN,
-        WIDEN_BASELINES, WIDEN_BITS, WIDEN_F32, WarpgroupTile, Widen, WidenBits, across, mode,
-    },
+use super::{
+    backend::accumulate_unpacked, on_device::OnDevice, ones::widen_ones, visibilities::Room,
 };
-use num_complex::Complex;
-use rayon::prelude::*;
-
-use super::{on_device::OnDevice, ones::widen_ones, valid, visibilities::Room};
 use crate::{
     correlate::{
+        Gates,
         backend::{Backend, Setup},
         baselines::baselines,
         visibilities::{Visibilities, VisibilitiesMut},
@@ -40,12 +28,28 @@ use crate::{
     error::{Error, Result},
     kernels::correlate::Kernel,
     layout::Layout,
+    quantise::Packed,
     reorder::{self, Native, ROW_ALIGNMENT, ToNative},
     sample::Encoding,
     samples::{extents::Memory, shape::Shape, view::Samples},
     stream::{Feeder, PIECE_BYTES, maps::Maps},
     tuning::Tuning,
 };
+use std::sync::Arc;
+
+use corrust_gpu::abi::{
+    self, Target,
+    correlate::{
+        Correlate, CorrelateFew, CorrelateWarpgroup, FEW_CORRELATORS, FEW_INPUTS, FEW_STAGE_BYTES,
+        FEW_WARPS, LAUNCH_HALVES, LAUNCH_TIMES, LAUNCH_WORDS, NIBBLE_TIMES, OFFSET, Offset,
+        PACKED_COMPLEX, PACKED_PAIRS, PACKED_TIMES, PACKED_WORDS, PackedTile, RUNNING_SUMS,
+        RunningSums, STEP_BYTES, TILE_64, TILE_128, TILE_128_128, TILE_128_192, TILE_CI4, Tile,
+        WIDEN, WIDEN_BASELINES, WIDEN_BITS, WIDEN_F32, WORD_SUMS, WarpgroupTile, Widen, WidenBits,
+        across, mode,
+    },
+};
+use num_complex::Complex;
+use rayon::prelude::*;
 
 /// Most bytes of samples that are brought to the device at once, however large the sums.
 const MOST_BYTES: usize = 1 << 30;
@@ -275,6 +279,9 @@ impl Variant {
         (0..rows).map(|row| u128::from(across(tile, row, inputs as u32))).sum()
     }
 }
+
+/// The kernels of codes in words, of 1 to 4 bits.
+static WORDS: [abi::Kernel<Correlate>; 4] = PACKED_WORDS;
 
 /// What kernels of codes need beside the samples.
 struct Companions {
@@ -608,7 +615,9 @@ impl GpuBackend {
             }
             Variant::Few(kernels) => self.launch_few(stream, kernels, piece, &parameters)?,
             Variant::Packed(_, kernel, _) => {
-                self.seed(stream, piece, mode, &parameters)?;
+                let times = (parameters.row_bytes / 2).next_multiple_of(PACKED_TIMES);
+                let part = (gate, first_channel, piece.channels() as u32);
+                self.seed(stream, part, mode, &parameters, (&RUNNING_SUMS, times))?;
                 let mode = if self.companions.is_some() { mode::ADD } else { mode };
                 // SAFETY: as above.
                 unsafe {
@@ -740,18 +749,18 @@ impl GpuBackend {
     fn seed(
         &mut self,
         stream: Stream,
-        piece: &Piece<'_>,
+        (gate, first_channel, channels): (usize, usize, u32),
         mode: u32,
         correlate: &Correlate,
+        (running_sums, times): (&abi::Kernel<RunningSums>, u32),
     ) -> Result<()> {
-        let fresh = self.gates[piece.gate].is_empty() && piece.first_channel == 0;
+        let fresh = self.gates[gate].is_empty() && first_channel == 0;
         let Some(Companions { codes, sums, beyond }) = &mut self.companions else { return Ok(()) };
-        let beyond = beyond.address() + 8 * piece.gate as u64;
+        let beyond = beyond.address() + 8 * gate as u64;
         if fresh {
             // SAFETY: the gate's count.
             unsafe { self.gpu.set_rows(stream, beyond, &Rows::one(8), 0)? };
         }
-        let channels = piece.channels() as u32;
         let rows = channels * correlate.inputs;
         sums.reserve(8 * rows as usize)?;
         let parameters = RunningSums {
@@ -764,21 +773,66 @@ impl GpuBackend {
             bits: codes.bits,
             reserved: 0,
         };
-        let blocks = rows.div_ceil(RUNNING_SUMS.entry.threads / 32).min(1 << 16);
+        let blocks = rows.div_ceil(running_sums.entry.threads / 32).min(1 << 16);
         // SAFETY: a pair of sums for each row of the samples, and a count.
-        unsafe { self.gpu.launch(stream, &RUNNING_SUMS, blocks, &parameters)? };
+        unsafe { self.gpu.launch(stream, running_sums, blocks, &parameters)? };
         let parameters = Offset {
             sums: sums.address(),
             visibilities: correlate.visibilities,
             inputs: correlate.inputs,
             channels,
-            times: (correlate.row_bytes / 2).next_multiple_of(PACKED_TIMES),
+            times,
             bits: codes.bits,
             complement: codes.complement.into(),
             mode,
         };
         // SAFETY: the sums made above, the visibilities those of the kernel that adds to them.
         unsafe { self.gpu.launch(stream, &OFFSET, rows.min(1 << 16), &parameters) }
+    }
+
+    /// Correlates words of codes as they were packed, in pieces that are brought one after the other.
+    fn correlate_words(&mut self, packed: &Packed<'_>) -> Result<()> {
+        let (Shape { inputs, channels, .. }, of_word) = (self.shape, packed.times_of_word());
+        let (pairs, stream) = (packed.row() / 2, self.feeder.last());
+        let together = MOST_BYTES / (8 * inputs * channels);
+        let most = together.min(self.launch_times() / of_word).max(1);
+        for first in (0..pairs).step_by(most) {
+            let count = most.min(pairs - first);
+            let times = (count * of_word).min(packed.extents().times - first * of_word);
+            let part;
+            let words = match packed.whole().filter(|_| count == pairs) {
+                Some(words) => words,
+                None => {
+                    part = packed.part(first, count)?;
+                    &part[..]
+                }
+            };
+            self.native.reserve(4 * words.len())?;
+            self.native.upload(stream, words)?;
+            if self.are_full(&self.gates[0], times) {
+                self.widen(0, stream)?;
+            }
+            let mode = if self.gates[0].partial_times == 0 { mode::STORE } else { mode::ADD };
+            let parameters = Correlate {
+                samples: self.native.address(),
+                visibilities: self.partial.address(),
+                row_sums: 0,
+                row_stride: 8 * count as u64,
+                row_bytes: 8 * count as u32,
+                inputs: inputs as u32,
+                mode: mode::ADD,
+                opaque_zero: 0,
+            };
+            let part = (0, 0, channels as u32);
+            self.seed(stream, part, mode, &parameters, (&WORD_SUMS, times as u32))?;
+            let blocks = self.variant.tiles(inputs) as u32 * channels as u32;
+            let kernel = &WORDS[packed.bits() as usize - 1];
+            // SAFETY: the words are rows of `row_stride` bytes, the visibilities the shape's.
+            unsafe { self.gpu.launch(stream, kernel, blocks, &parameters)? };
+            self.gates[0].partial_times += times;
+            self.gates[0].partial_launches += 1;
+        }
+        Ok(())
     }
 
     /// An error if a sample of a gate had a value of more bits than the kernel's codes.
@@ -918,12 +972,12 @@ impl GpuBackend {
     }
 
     /// Delays, gates and correlates pieces of samples.
-    fn accumulate_pieces(&mut self, samples: &Samples<'_>, gates: Option<&[u8]>) -> Result<()> {
+    fn accumulate_pieces(&mut self, samples: &Samples<'_>, gates: Option<Gates<'_>>) -> Result<()> {
         let layout = self.shape.layout;
         let selects = self.on_device.delays() || gates.is_some();
         let mut done = 0;
         for piece in self.pieces(samples, selects)? {
-            let gates = gates.map(|gates| &gates[done..done + piece.times()]);
+            let gates = gates.map(|gates| gates.times(done..done + piece.times()));
             done += piece.times();
             let brought = self.feeder.bring(&piece.samples, layout, |samples| {
                 if selects { samples.is_dense(layout) } else { fits(samples, layout) }
@@ -938,12 +992,10 @@ impl GpuBackend {
                 self.correlate(&Piece { samples: delayed, ..piece })?;
                 continue;
             };
-            for gate in 0..self.gates.len() {
-                let chosen = valid::times_of(numbers, gate);
-                if !chosen.is_empty() {
-                    let samples = self.on_device.gather(&delayed, &chosen)?;
-                    self.correlate(&Piece { samples, first_channel: 0, gate })?;
-                }
+            let lists = numbers.lists(self.gates.len(), self.shape.channels);
+            for (gate, lists) in lists.iter().enumerate().filter(|(_, lists)| lists.longest() > 0) {
+                let samples = self.on_device.gather(&delayed, lists)?;
+                self.correlate(&Piece { samples, first_channel: 0, gate })?;
             }
         }
         Ok(())
@@ -1013,9 +1065,18 @@ impl GpuBackend {
 }
 
 impl Backend for GpuBackend {
-    fn accumulate(&mut self, samples: &Samples<'_>, gates: Option<&[u8]>) -> Result<()> {
+    fn accumulate(&mut self, samples: &Samples<'_>, gates: Option<Gates<'_>>) -> Result<()> {
         let result = self.accumulate_pieces(samples, gates);
         result.and(self.feeder.give_back())
+    }
+
+    fn accumulate_packed(&mut self, packed: &Packed<'_>) -> Result<()> {
+        let codes = self.companions.as_ref().map(|companions| companions.codes);
+        let reads = codes.is_some_and(|codes| codes.complement && codes.bits == packed.bits());
+        if reads && !self.on_device.delays() {
+            return self.correlate_words(packed);
+        }
+        accumulate_unpacked(self, packed)
     }
 
     fn dump_into(&mut self, gate: usize, visibilities: &mut Visibilities) -> Result<()> {
@@ -1143,8 +1204,11 @@ mod tests {
         };
         for encoding in [Encoding::Ci4, Encoding::Ci4Offset] {
             for capability in [(8, 0), (8, 6), (8, 9)] {
-                for inputs in [64, 128, 2048] {
+                for inputs in [72, 128, 2048] {
                     assert_eq!(chosen(capability, encoding, inputs), Kernel::MmaS4);
+                }
+                for inputs in [16, 48, 64] {
+                    assert_eq!(chosen(capability, encoding, inputs), Kernel::Few);
                 }
             }
             assert_eq!(chosen((9, 0), encoding, 16), Kernel::Few);
@@ -1192,6 +1256,62 @@ mod tests {
                 assert_eq!(chosen, quickest, "{encoding} {layout}, {inputs} inputs");
             }
         }
+    }
+
+    /// `few` and tiles on GPUs that nobody measured: what is predicted to be quicker by more than the prediction may be
+    /// wrong is chosen, whatever the number of inputs (docs/notebook/correlate-few.md).
+    #[test]
+    fn few_inputs_of_an_a100_and_an_a40_go_where_they_are_predicted_to_be_quicker() {
+        /// Multiprocessors, clocks (GHz), multiply-adds of int8 a clock and multiprocessor, GB/s of memory.
+        type Chip = (&'static str, (u32, u32), u32, [f64; 4]);
+        const CHIPS: [Chip; 2] = [
+            ("A100", (8, 0), 164 << 10, [108.0, 1.41, 2048.0, 1555.0]),
+            ("A40", (8, 6), 100 << 10, [84.0, 1.74, 1024.0, 696.0]),
+        ];
+        const H200: [f64; 2] = [132.0, 1.98];
+        /// The H200's milliseconds at 16, 32 and 64 inputs, 2048 channels and 3072 times.
+        const MEASURED: [(Encoding, Layout, &[f64]); 4] = [
+            (Encoding::Ci8, Layout::Tcn, &[0.068, 0.143, 0.317]),
+            (Encoding::Ci8, Layout::Cnt, &[0.101, 0.201, 0.384]),
+            (Encoding::Ci4, Layout::Tcn, &[0.057, 0.105, 0.302]),
+            (Encoding::Ci4, Layout::Cnt, &[0.061, 0.108]),
+        ];
+        const SAMPLES: f64 = 2048.0 * 3072.0;
+        let mut taken = 0;
+        for (model, capability, shared_bytes, [sms, clock, macs, memory]) in CHIPS {
+            let tuning = Tuning::built_in().iter().find(|table| table.model == model).unwrap();
+            let facts = Facts { capability, shared_bytes, ..SimGpu::new().facts().clone() };
+            for (encoding, layout, times) in MEASURED {
+                let nibbles = encoding == Encoding::Ci4;
+                let all = 8..=128_usize;
+                for inputs in all.filter(|inputs| inputs % 16 == 0 || layout == Layout::Cnt) {
+                    let bytes = encoding.bytes() as f64 * inputs as f64 * SAMPLES;
+                    // What either does at best: all bytes at the memory's peak, a corner turn twice more.
+                    let passes = if layout == Layout::Tcn { 3.0 } else { 1.0 };
+                    let tiles = inputs.div_ceil(64) * (inputs.div_ceil(64) + 1) / 2;
+                    let products = 4.0 * 64.0 * 64.0 * tiles as f64 * SAMPLES;
+                    let rate = sms * clock * 1e9 * macs * if nibbles { 2.0 } else { 1.0 };
+                    let tile = f64::max(passes * bytes / memory / 1e6, products / rate * 1e3);
+                    // What `few` does: the H200's time by clocks; int8 tensor cores of an A40 have half the rate, and
+                    // products are half of the kernel's clocks.
+                    let slower =
+                        H200[0] * H200[1] / (sms * clock) * if macs < 2048.0 { 1.5 } else { 1.0 };
+                    let size = inputs.div_ceil(16).next_power_of_two().ilog2() as usize;
+                    let few = times.get(size).map(|ms| f64::max(ms * slower, bytes / memory / 1e6));
+                    let chosen =
+                        choose(&facts, tuning, &Shape { inputs, channels: 1, encoding, layout });
+                    let what =
+                        format!("{model}, {inputs} inputs of {encoding} {layout}: {few:?} {tile}");
+                    if chosen == Kernel::Few {
+                        taken += 1;
+                        assert!(few.is_some_and(|few| 1.1 * few < tile), "{what}");
+                    } else {
+                        assert!(few.is_none_or(|few| few > 0.5 * tile), "{what}");
+                    }
+                }
+            }
+        }
+        assert_eq!(taken, 2 * (2 * 4 + 2 * 9));
     }
 
     #[test]

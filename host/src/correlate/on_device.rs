@@ -1,5 +1,6 @@
 //! Delays and gates of samples that are in a GPU's memory.
 
+use super::gates::Lists;
 use std::sync::Arc;
 
 use corrust_gpu::abi::reorder::{GATHER, Gather};
@@ -118,36 +119,44 @@ impl OnDevice {
         Ok(made(&self.shape, address, times, stream))
     }
 
-    /// The times `chosen` of samples without gaps.
+    /// The times of a gate, at least one, of samples without gaps; where channels have lists of their own, zero for what
+    /// the shorter ones lack.
     pub(super) fn gather(
         &mut self,
         samples: &Samples<'static>,
-        chosen: &[usize],
+        lists: &Lists,
     ) -> Result<Samples<'static>> {
         let (address, stream) = samples.on_device();
-        let element = self.shape.encoding.bytes();
-        let (rows, run) = match self.shape.layout {
-            Layout::Tcn => (1, self.shape.bytes_per_time()),
-            Layout::Cnt => (self.shape.channels * self.shape.inputs, element),
+        let Shape { inputs, channels, encoding, layout } = self.shape;
+        let own = lists.times.len() > 1;
+        let step = self.shape.bytes_per_time();
+        let (rows, parts, rows_of_list) = match layout {
+            Layout::Tcn => (1, if own { channels } else { 1 }, 1),
+            Layout::Cnt => (channels * inputs, 1, if own { inputs } else { channels * inputs }),
         };
-        let numbers: Vec<u32> = chosen.iter().map(|&time| time as u32).collect();
+        let run = step / (rows * parts);
+        let (numbers, chosen) = (lists.padded(), lists.longest());
         self.numbers.reserve(4 * numbers.len())?;
         self.numbers.upload(stream, &numbers)?;
-        self.gathered.reserve(rows * run * chosen.len())?;
+        self.gathered.reserve(step * chosen)?;
         let parameters = Gather {
             source: address,
             gathered: self.gathered.address(),
             numbers: self.numbers.address(),
             rows: rows as u32,
             times: samples.extents().times as u32,
-            chosen: chosen.len() as u32,
+            chosen: chosen as u32,
+            parts: parts as u32,
+            rows_of_list: rows_of_list as u32,
             run: run as u32,
+            zero: u32::from(encoding.zero()[0]) * 0x0101_0101,
+            reserved: 0,
         };
-        let runs = (rows * chosen.len()).saturating_mul(run / 4 + 1);
+        let runs = (rows * parts * chosen).saturating_mul(run / 4 + 1);
         let blocks = runs.div_ceil(GATHER.entry.threads as usize).min(1 << 16);
-        // SAFETY: the numbers are below the samples' times, and the gathered samples have room.
+        // SAFETY: the numbers are below the samples' times, or none, and the gathered samples have room.
         unsafe { self.gpu.launch(stream, &GATHER, blocks as u32, &parameters)? };
-        Ok(made(&self.shape, self.gathered.address(), chosen.len(), stream))
+        Ok(made(&self.shape, self.gathered.address(), chosen, stream))
     }
 }
 

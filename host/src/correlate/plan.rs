@@ -1,24 +1,26 @@
 //! The plan of a correlation: built once, then fed any number of times.
 
-use std::{ops::Range, sync::Arc};
-
-use super::{
-    bits::Bits,
-    split::plain,
-    valid::{Counter, DROP, DelayedGaps, check_gates},
-};
 use crate::{
     correlate::{
         backend::{Backend, Setup},
+        gates::{DROP, Gates},
         visibilities::{Dump, VisibilitiesMut},
     },
     device::{gpu::Gpu, several::Devices},
     error::{Error, Result},
     kernels::correlate::Kernel,
     layout::Layout,
+    quantise::Packed,
     sample::Encoding,
     samples::{feed::Feed, missing::Missing, shape::Shape, view::Samples},
     tuning::place::{Place, place_setters},
+};
+use std::{ops::Range, sync::Arc};
+
+use super::{
+    bits::Bits,
+    split::plain,
+    valid::{Counter, DelayedGaps},
 };
 
 /// Times that may be accumulated before a dump: beyond them a 64-bit sum of `ci8` products,
@@ -43,7 +45,7 @@ pub struct Builder {
     shape: Shape,
     place: Place<Kernel>,
     gates: usize,
-    shifts: Vec<usize>,
+    shifts: Vec<i64>,
 }
 
 impl Builder {
@@ -70,10 +72,11 @@ impl Builder {
 
     /// Delays each input by a whole number of samples: `x_i'[t] = x_i[t - shifts[i]]` (default: no
     /// delay). The delay line runs on from call to call and across dumps; what lies before the
-    /// first sample is missing. To advance an input, delay the others: a shift common to all
-    /// inputs changes nothing but the edges.
-    pub fn shifts(mut self, shifts: &[usize]) -> Self {
-        self.shifts = shifts.to_vec();
+    /// first sample is missing. Negative shifts advance an input: as no sample comes before it is taken, all inputs are
+    /// delayed by as much more as makes the least shift 0.
+    pub fn shifts<S: Copy + TryInto<i64>>(mut self, shifts: &[S]) -> Self {
+        // More than there are is refused where the delays are made.
+        self.shifts = shifts.iter().map(|&shift| shift.try_into().unwrap_or(i64::MAX)).collect();
         self
     }
 
@@ -98,6 +101,9 @@ impl Builder {
                 shape.inputs
             )));
         }
+        let least = shifts.iter().copied().min().unwrap_or(0).min(0);
+        let shifts: Vec<usize> =
+            shifts.iter().map(|shift| shift.abs_diff(least) as usize).collect();
         let setup = Setup {
             shape: &shape,
             kernel: place.kernel,
@@ -232,8 +238,27 @@ impl Correlator {
         self.add(samples.into(), None)
     }
 
+    /// [`accumulate`](Self::accumulate) of samples of few bits as they were packed. A plan of one GPU with the kernel
+    /// `packed-complex` of as many bits, and without delays, reads them so; all others unpack them first.
+    ///
+    /// # Errors
+    /// Those of [`accumulate`](Self::accumulate); [`Error::Invalid`] when the plan is not one of `ci4`.
+    pub fn accumulate_packed(&mut self, packed: &Packed<'_>) -> Result<()> {
+        let Shape { inputs, channels, encoding, .. } = self.shape;
+        let found = packed.extents();
+        if encoding != Encoding::Ci4 || (found.inputs, found.channels) != (inputs, channels) {
+            return Err(Error::invalid(format!(
+                "packed samples of {} inputs and {} channels for a plan of {inputs} and {channels} of {encoding}: \
+                 expected as many, of ci4",
+                found.inputs, found.channels
+            )));
+        }
+        let none = std::iter::empty();
+        self.sum(found.times, None, none, |backend| backend.accumulate_packed(packed))
+    }
+
     /// [`accumulate`](Self::accumulate) into the gates of a gated plan: one gate number, in host memory,
-    /// for each time, or [`DROP`] for none.
+    /// for each time, or [`DROP`] for none; or one for each time of each channel ([`Gates::by_channel`]).
     ///
     /// ```
     /// use corrust_host::{Correlator, Device, correlate::DROP};
@@ -250,15 +275,15 @@ impl Correlator {
     /// # Errors
     /// Those of [`accumulate`](Self::accumulate), and [`Error::Invalid`] when there are more or fewer
     /// numbers than times, or one is neither a gate of the plan's nor [`DROP`].
-    pub fn accumulate_gated<'a>(
+    pub fn accumulate_gated<'a, 'b>(
         &mut self,
         samples: impl Into<Feed<'a>>,
-        gates: &[u8],
+        gates: impl Into<Gates<'b>>,
     ) -> Result<()> {
-        self.add(samples.into(), Some(gates))
+        self.add(samples.into(), Some(gates.into()))
     }
 
-    fn add(&mut self, samples: Feed<'_>, gates: Option<&[u8]>) -> Result<()> {
+    fn add(&mut self, samples: Feed<'_>, gates: Option<Gates<'_>>) -> Result<()> {
         let Shape { channels, encoding, layout, .. } = self.shape;
         let times = |bytes| self.shape.times(bytes);
         let axes = (channels, self.shape.rows());
@@ -336,11 +361,20 @@ impl Correlator {
     fn sum(
         &mut self,
         times: usize,
-        gates: Option<&[u8]>,
+        gates: Option<Gates<'_>>,
         gaps: impl Iterator<Item = Missing>,
         accumulate: impl FnOnce(&mut dyn Backend) -> Result<()>,
     ) -> Result<()> {
-        check_gates(gates, times, self.counters.len())?;
+        let count = self.counters.len();
+        match gates {
+            Some(gates) => gates.check(times, self.shape.channels, count)?,
+            None if count > 1 => {
+                return Err(Error::invalid(format!(
+                    "no gate numbers: expected one per time for a plan of {count} gates"
+                )));
+            }
+            None => {}
+        }
         check_times(self.times + times as u64)?;
         if times == 0 {
             return Ok(());
@@ -407,7 +441,7 @@ impl Correlator {
         let result = dumps.iter_mut().enumerate().try_for_each(|(gate, dump)| {
             dump.visibilities.make_room(&self.shape)?;
             self.backend.dump_into(gate, &mut dump.visibilities)?;
-            (dump.times, dump.valid) = std::mem::take(&mut self.counters[gate]).finish();
+            (dump.times, dump.valid) = std::mem::take(&mut self.counters[gate]).finish(&self.shape);
             Ok(())
         });
         // What cannot be dumped is forgotten.
@@ -457,11 +491,9 @@ impl Correlator {
         }
         self.backend.dump_device(&room)?;
         let counters = self.counters.iter_mut().map(std::mem::take);
-        let behind = counters.map(Counter::finish).map(|(times, valid)| Dump {
-            visibilities: (),
-            valid,
-            times,
-        });
+        let behind = counters
+            .map(|counter| counter.finish(&self.shape))
+            .map(|(times, valid)| Dump { visibilities: (), valid, times });
         let behind = behind.collect();
         self.reset();
         Ok(behind)

@@ -1,12 +1,10 @@
 //! Correlation on several GPUs, which share the channels.
 
-use std::{ops::Range, sync::Arc};
-
-use super::{cpu, gpu::GpuBackend, visibilities::Room};
 use crate::{
     correlate::{
         backend::{Backend, Setup},
         baselines::baselines,
+        gates::Gates,
         visibilities::{Visibilities, VisibilitiesMut},
     },
     device::gpu::Gpu,
@@ -15,6 +13,9 @@ use crate::{
     samples::{shape::Shape, view::Samples},
     split::Parts,
 };
+use std::{ops::Range, sync::Arc};
+
+use super::{cpu, gpu::GpuBackend, visibilities::Room};
 
 /// The visibilities of integrations in the making, each channel's on one of the GPUs.
 pub(super) struct Split {
@@ -38,11 +39,14 @@ impl Split {
 }
 
 impl Backend for Split {
-    fn accumulate(&mut self, samples: &Samples<'_>, gates: Option<&[u8]>) -> Result<()> {
+    fn accumulate(&mut self, samples: &Samples<'_>, gates: Option<Gates<'_>>) -> Result<()> {
         self.parts.feed(
             samples,
             self.shape.layout,
-            std::iter::repeat(gates),
+            self.parts
+                .ranges()
+                .map(|channels| gates.map(|gates| gates.channels(channels)))
+                .collect::<Vec<_>>(),
             |part, samples| samples.channels(part.range.clone()),
             |backend, samples, gates| backend.accumulate(samples, gates),
         )

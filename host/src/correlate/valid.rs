@@ -1,4 +1,4 @@
-//! Which samples count: gates, and what is missing.
+//! Which samples count: what is missing of a gate's.
 //!
 //! The samples behind each baseline, `sum_t valid_i[t] and valid_j[t]`, are counted from the ranges that
 //! are missing: at a baseline of a channel as many as at input i, and at input j, less those at both.
@@ -8,47 +8,12 @@ use std::{collections::HashMap, ops::Range};
 use ndarray::Array2;
 use rayon::prelude::*;
 
-use crate::{
-    correlate::{
-        baselines::{baseline, baselines},
-        visibilities::ValidCounts,
-    },
-    error::{Error, Result},
-    samples::{missing::Missing, shape::Shape},
+use super::{
+    baselines::{baseline, baselines},
+    gates::Gates,
+    visibilities::ValidCounts,
 };
-
-/// The gate number of a time sample that belongs to no gate.
-pub const DROP: u8 = 255;
-
-/// Checks that the gate numbers of `times` times fit a plan with `gates` gates.
-pub(super) fn check_gates(numbers: Option<&[u8]>, times: usize, gates: usize) -> Result<()> {
-    let Some(numbers) = numbers else {
-        if gates > 1 {
-            return Err(Error::invalid(format!(
-                "no gate numbers: expected one per time for a plan of {gates} gates"
-            )));
-        }
-        return Ok(());
-    };
-    if numbers.len() != times {
-        return Err(Error::invalid(format!(
-            "{} gate numbers: expected {times}, one per time",
-            numbers.len()
-        )));
-    }
-    match numbers.iter().position(|&gate| gate != DROP && usize::from(gate) >= gates) {
-        None => Ok(()),
-        Some(time) => Err(Error::invalid(format!(
-            "gate number {} at time {time}: expected one below {gates}, or {DROP} to drop the time",
-            numbers[time]
-        ))),
-    }
-}
-
-/// The times of gate `gate`.
-pub(super) fn times_of(numbers: &[u8], gate: usize) -> Vec<usize> {
-    (0..numbers.len()).filter(|&time| usize::from(numbers[time]) == gate).collect()
-}
+use crate::samples::{missing::Missing, shape::Shape};
 
 /// Moves what is missing with the inputs that are delayed.
 pub(super) struct DelayedGaps {
@@ -112,12 +77,21 @@ impl DelayedGaps {
 /// Counts the valid samples behind each baseline of a gate's integration.
 #[derive(Default)]
 pub(super) struct Counter {
-    /// All times of the integration.
+    /// All times of the integration at which all channels belong to the same gate.
     times: u64,
     /// Those at which all inputs of all channels are missing, of blocks that miss nothing else.
     lost: u64,
+    /// Of blocks whose channels have gates of their own, the same of each channel.
+    channels: Option<Vec<OfChannel>>,
     /// Those at which one input of a baseline or the other is missing, of the other blocks.
     lost_each: Option<Array2<u64>>,
+}
+
+/// What [`Counter`] counts of a channel.
+#[derive(Clone, Copy, Default)]
+struct OfChannel {
+    times: u64,
+    lost: u64,
 }
 
 impl Counter {
@@ -126,46 +100,80 @@ impl Counter {
         &mut self,
         shape: &Shape,
         gaps: &[Missing],
-        (numbers, gate): (Option<&[u8]>, usize),
+        (numbers, gate): (Option<Gates<'_>>, usize),
         times: usize,
     ) {
-        let of_gate = |range: Range<usize>| match numbers {
+        let apart = numbers.is_some_and(|numbers| numbers.differ_by_channel());
+        let of_gate = |channel: usize, range: Range<usize>| match numbers {
             None => range.len() as u64,
             Some(numbers) => {
-                let count = numbers[range].iter().filter(|&&number| usize::from(number) == gate);
-                count.count() as u64
+                let numbers = &numbers.of(channel)[range];
+                numbers.iter().filter(|&&number| usize::from(number) == gate).count() as u64
             }
         };
-        self.times += of_gate(0..times);
         let whole = |gap: &Missing| {
             let all = |range: &Range<usize>, count| range.start == 0 && range.end >= count;
             all(&gap.channels, shape.channels) && all(&gap.inputs, shape.inputs)
         };
-        if gaps.iter().all(whole) {
-            let gaps = join(gaps.iter().map(|gap| gap.times.clone()));
-            self.lost += gaps.into_iter().map(of_gate).sum::<u64>();
-            return;
+        let whole = gaps.iter().all(whole);
+        let lost = if whole { join(gaps.iter().map(|gap| gap.times.clone())) } else { Vec::new() };
+        let lost_of =
+            |channel| lost.iter().map(|range| of_gate(channel, range.clone())).sum::<u64>();
+        if apart {
+            let none = || vec![OfChannel::default(); shape.channels];
+            let channels = self.channels.get_or_insert_with(none);
+            channels.par_iter_mut().enumerate().for_each(|(channel, counts)| {
+                counts.times += of_gate(channel, 0..times);
+                counts.lost += lost_of(channel);
+            });
+        } else {
+            self.times += of_gate(0, 0..times);
+            self.lost += lost_of(0);
         }
+        if !whole {
+            self.add_each(shape, gaps, (numbers, gate), times);
+        }
+    }
+
+    /// Counts what gaps of some inputs or channels take.
+    fn add_each(
+        &mut self,
+        shape: &Shape,
+        gaps: &[Missing],
+        (numbers, gate): (Option<Gates<'_>>, usize),
+        times: usize,
+    ) {
         // How many times of the gate lie before each time: a range's count is a difference.
-        let mut before = Vec::with_capacity(times + 1);
-        before.push(0_u64);
-        for time in 0..times {
-            let counts = numbers.is_none_or(|numbers| usize::from(numbers[time]) == gate);
-            before.push(before[time] + u64::from(counts));
-        }
+        let before = |channel| {
+            let mut before = Vec::with_capacity(times + 1);
+            before.push(0_u64);
+            let numbers = numbers.map(|numbers| numbers.of(channel));
+            for time in 0..times {
+                let counts = numbers.is_none_or(|numbers| usize::from(numbers[time]) == gate);
+                before.push(before[time] + u64::from(counts));
+            }
+            before
+        };
+        let apart = numbers.is_some_and(|numbers| numbers.differ_by_channel());
+        let of_all = (!apart).then(|| before(0));
         let counts = self
             .lost_each
             .get_or_insert_with(|| Array2::zeros((shape.channels, baselines(shape.inputs))));
         let counts = counts.as_slice_mut().expect("counts lie in one piece");
-        // Channels between two edges of gaps miss the same.
+        // Channels between two edges of gaps miss the same, where they belong to the same gates.
         let edges = gaps.iter().flat_map(|gap| [gap.channels.start, gap.channels.end]);
         let mut edges: Vec<usize> = edges.chain([0, shape.channels]).collect();
+        if apart {
+            edges.extend(0..shape.channels);
+        }
         edges.retain(|&edge| edge <= shape.channels);
         edges.sort_unstable();
         edges.dedup();
         for channels in edges.windows(2) {
             let gaps = gaps.iter().filter(|gap| gap.channels.contains(&channels[0]));
-            let lost = Lost::new(&gaps.collect::<Vec<_>>(), shape.inputs, &before);
+            let own = of_all.is_none().then(|| before(channels[0]));
+            let before = own.as_ref().or(of_all.as_ref()).expect("one of them");
+            let lost = Lost::new(&gaps.collect::<Vec<_>>(), shape.inputs, before);
             if lost.is_nothing() {
                 continue;
             }
@@ -176,14 +184,26 @@ impl Counter {
         }
     }
 
-    /// The times of the integration, and the valid samples among them.
-    pub(super) fn finish(self) -> (u64, ValidCounts) {
-        let rest = self.times - self.lost;
-        let valid = match self.lost_each {
-            None => ValidCounts::Complete(rest),
-            Some(lost) => ValidCounts::Each(lost.mapv_into(|lost| rest - lost)),
+    /// The times of the integration, of channels that differ those of the channel that has most, and the valid
+    /// samples among them.
+    pub(super) fn finish(self, shape: &Shape) -> (u64, ValidCounts) {
+        let Some(channels) = self.channels else {
+            let rest = self.times - self.lost;
+            let valid = match self.lost_each {
+                None => ValidCounts::Complete(rest),
+                Some(lost) => ValidCounts::Each(lost.mapv_into(|lost| rest - lost)),
+            };
+            return (self.times, valid);
         };
-        (self.times, valid)
+        let most = channels.iter().map(|channel| channel.times).max().unwrap_or(0);
+        let lost = self.lost_each;
+        let mut counts =
+            lost.unwrap_or_else(|| Array2::zeros((shape.channels, baselines(shape.inputs))));
+        for (mut row, channel) in counts.outer_iter_mut().zip(&channels) {
+            let rest = self.times - self.lost + channel.times - channel.lost;
+            row.mapv_inplace(|lost| rest - lost);
+        }
+        (self.times + most, ValidCounts::Each(counts))
     }
 }
 

@@ -205,6 +205,52 @@ impl<'a> Gather<'a> {
     }
 }
 
+/// The times of a list, ascending, of all channels of samples in host memory; or, of as many lists as channels, those of
+/// its own list for each: what shorter lists lack is zero.
+///
+/// # Errors
+/// [`crate::Error::OutOfMemory`].
+pub(crate) fn gather_lists(
+    samples: &Samples<'_>,
+    layout: Layout,
+    lists: &[Vec<u32>],
+) -> Result<Vec<u8>> {
+    let times = |list: &[u32]| list.iter().map(|&time| time as usize).collect::<Vec<_>>();
+    if let [all] = lists {
+        return Gather::new(samples, layout, Some(&times(all))).collect();
+    }
+    let longest = lists.iter().map(Vec::len).max().unwrap_or(0);
+    let (size, Extents { channels, inputs, .. }) = (samples.element.bytes(), samples.extents());
+    let gather = |channel: usize| {
+        let (channel, times) = (samples.channels(channel..channel + 1), times(&lists[channel]));
+        Gather::new(&channel, layout, Some(&times)).collect()
+    };
+    let parts: Vec<Vec<u8>> = (0..channels).into_par_iter().map(gather).collect::<Result<_>>()?;
+    let mut gathered = host::zeros(longest * channels * inputs * size)?;
+    // Rows of a channel: of inputs, a time each, or of times, an input each.
+    let run = match layout {
+        Layout::Tcn => inputs * size,
+        Layout::Cnt => longest * size,
+    };
+    gathered.par_chunks_mut(run).enumerate().with_min_len(64).for_each(|(index, to)| {
+        let (channel, from) = match layout {
+            Layout::Tcn => (index % channels, index / channels * run),
+            Layout::Cnt => {
+                let row = parts[index / inputs].len() / inputs;
+                (index / inputs, index % inputs * row)
+            }
+        };
+        let part = &parts[channel];
+        let held = match layout {
+            Layout::Tcn => part.len().saturating_sub(from).min(run),
+            Layout::Cnt => part.len() / inputs,
+        };
+        to[..held].copy_from_slice(&part[from.min(part.len())..][..held]);
+        to[held..].fill(samples.element.zero());
+    });
+    Ok(gathered)
+}
+
 /// Copies samples of `B` bytes that are `place(index)` bytes from the start.
 fn copy_each<const B: usize>(
     to: &mut [u8],
@@ -322,10 +368,7 @@ mod tests {
     use rand::{RngExt, SeedableRng, rngs::StdRng};
 
     use super::*;
-    use crate::{
-        Encoding,
-        samples::{Extents, Strides},
-    };
+    use crate::{Encoding, samples::Strides};
 
     /// Every byte of a gathered view is the one that indices lead to, in one go and in parts.
     #[test]

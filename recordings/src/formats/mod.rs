@@ -32,6 +32,7 @@ pub mod npy;
 pub mod placing;
 #[doc(hidden)]
 pub mod planes;
+pub mod polyco;
 pub mod ptu;
 pub(crate) mod raw;
 pub mod sigproc;

@@ -1,5 +1,11 @@
 //! The dumps of a recording.
 
+use super::folding::Folding;
+use corrust_host::{
+    Channeliser, Correlator, Error, Result, Samples,
+    correlate::{DROP, Dump, Gates, baselines},
+    samples::Shape,
+};
 use std::{
     borrow::{BorrowMut, Cow},
     sync::atomic::AtomicBool,
@@ -11,11 +17,6 @@ use crate::{
         pieces::{Pieces, Progress},
         voltages::Voltages,
     },
-};
-use corrust_host::{
-    Channeliser, Correlator, Error, Result, Samples,
-    correlate::{DROP, Dump, baselines},
-    samples::Shape,
 };
 
 /// Fewest and most bytes of samples that are read and correlated at a time.
@@ -78,7 +79,7 @@ pub struct Dumps<'a, C = Correlator> {
     pieces: Pieces<'a>,
     correlator: C,
     integration: u64,
-    gates: Option<Cow<'a, [u8]>>,
+    gates: Option<Source<'a>>,
     index: u64,
     ended: bool,
 }
@@ -140,7 +141,13 @@ impl<'a, C: BorrowMut<Correlator>> Dumps<'a, C> {
 
     /// Feeds a gated plan: the gate of each time of the recording, or [`DROP`].
     pub fn gates(mut self, numbers: impl Into<Cow<'a, [u8]>>) -> Self {
-        self.gates = Some(numbers.into());
+        self.gates = Some(Source::Numbers(numbers.into()));
+        self
+    }
+
+    /// Feeds a gated plan: the gates of a periodic signal, time 0 of which is the recording's first.
+    pub fn folding(mut self, folding: Folding) -> Self {
+        self.gates = Some(Source::Folding(folding, Vec::new()));
         self
     }
 
@@ -223,8 +230,18 @@ impl<'a, C: BorrowMut<Correlator>> Dumps<'a, C> {
             };
             let lacks = last == recorded && piece.samples.is_none_or(at_end);
             let missing = piece.missing * word - if lacks { recorded * word - all } else { 0 };
-            let numbers = (self.gates.as_ref())
-                .map(|numbers| &numbers[first as usize..(first + times) as usize]);
+            let numbers = match &mut self.gates {
+                None => None,
+                Some(Source::Numbers(numbers)) => {
+                    Some(Gates::from(&numbers[first as usize..(first + times) as usize]))
+                }
+                // A long gap takes no numbers: all of its times belong to some gate.
+                Some(Source::Folding(..)) if piece.samples.is_none() => None,
+                Some(Source::Folding(folding, numbers)) => {
+                    folding.fill(first, times as usize, numbers)?;
+                    Some(folding.gates(numbers)?)
+                }
+            };
             match (piece.samples, numbers) {
                 (Some(samples), Some(numbers)) => correlator.accumulate_gated(samples, numbers)?,
                 (Some(samples), None) => correlator.accumulate(samples)?,
@@ -248,7 +265,7 @@ impl<'a, C: BorrowMut<Correlator>> Dumps<'a, C> {
                  {recorded} times"
             )));
         }
-        if let Some(numbers) = &self.gates
+        if let Some(Source::Numbers(numbers)) = &self.gates
             && numbers.len() as u64 != recorded
         {
             return Err(Error::invalid(format!(
@@ -290,8 +307,20 @@ impl<C: BorrowMut<Correlator>> Iterator for Dumps<'_, C> {
 impl<C: BorrowMut<Correlator>> std::iter::FusedIterator for Dumps<'_, C> {}
 
 /// Times that belong to a gate.
-fn kept(numbers: &[u8]) -> u64 {
-    numbers.iter().filter(|&&number| number != DROP).count() as u64
+fn kept(numbers: Gates<'_>) -> u64 {
+    match numbers.differ_by_channel() {
+        // Those of a period, which drop none.
+        true => numbers.len() as u64,
+        false => numbers.of(0).iter().filter(|&&number| number != DROP).count() as u64,
+    }
+}
+
+/// The gates of a recording's times.
+enum Source<'a> {
+    /// One for each.
+    Numbers(Cow<'a, [u8]>),
+    /// Those of a periodic signal, and room for some.
+    Folding(Folding, Vec<u8>),
 }
 
 /// Times of the blocks that are read. A device goes through its sums once per block, so a block is

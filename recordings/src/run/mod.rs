@@ -7,11 +7,13 @@
 
 pub(crate) mod blocks;
 pub(crate) mod dumps;
+pub(crate) mod folding;
 pub(crate) mod pieces;
 pub(crate) mod spectra;
 pub(crate) mod voltages;
 
 pub use blocks::Recorded;
 pub use dumps::{Dumps, Integration};
+pub use folding::{DISPERSION, Folding};
 pub use pieces::{Piece, Pieces, Progress};
 pub use voltages::Voltages;

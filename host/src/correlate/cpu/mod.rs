@@ -35,6 +35,19 @@ pub(crate) mod panel;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod x86;
 
+use crate::{
+    correlate::{
+        backend::{Backend, Setup},
+        baselines::{baseline, baselines},
+        gates::Gates,
+        visibilities::Visibilities,
+    },
+    device::host,
+    error::{Error, Result},
+    kernels::correlate::Kernel,
+    sample::Encoding,
+    samples::{gather::gather_lists, shape::Shape, view::Samples},
+};
 use std::{cell::Cell, marker::PhantomData, ops::Range};
 
 use ndarray::Array2;
@@ -47,19 +60,7 @@ use self::{
     format::{Floats, Format, Halves},
     panel::{ColumnPanel, Delivered, PanelShape, RowBlock, Sample},
 };
-use super::{delay::DelayLine, valid};
-use crate::{
-    correlate::{
-        backend::{Backend, Setup},
-        baselines::{baseline, baselines},
-        visibilities::Visibilities,
-    },
-    device::host,
-    error::{Error, Result},
-    kernels::correlate::Kernel,
-    sample::Encoding,
-    samples::{gather::Gather, shape::Shape, view::Samples},
-};
+use super::delay::DelayLine;
 
 /// Bytes of samples that are brought together at once where they cannot be read as they lie.
 const PIECE_BYTES: usize = 64 << 20;
@@ -98,7 +99,7 @@ trait Sums: Send {
 }
 
 impl Backend for Selecting {
-    fn accumulate(&mut self, samples: &Samples<'_>, gates: Option<&[u8]>) -> Result<()> {
+    fn accumulate(&mut self, samples: &Samples<'_>, gates: Option<Gates<'_>>) -> Result<()> {
         samples.check_host()?;
         let Shape { layout, .. } = self.shape;
         let times = samples.extents().times;
@@ -128,12 +129,11 @@ impl Backend for Selecting {
                 self.sums.accumulate(0, &piece.gather(layout)?, part.len());
                 continue;
             };
-            for gate in 0..self.sums.gates() {
-                let chosen = valid::times_of(&numbers[part.clone()], gate);
-                if !chosen.is_empty() {
-                    let gathered = Gather::new(&piece, layout, Some(&chosen)).collect()?;
-                    self.sums.accumulate(gate, &gathered, chosen.len());
-                }
+            let numbers = numbers.times(part.clone());
+            let lists = numbers.lists(self.sums.gates(), self.shape.channels);
+            for (gate, lists) in lists.iter().enumerate().filter(|(_, lists)| lists.longest() > 0) {
+                let gathered = gather_lists(&piece, layout, &lists.times)?;
+                self.sums.accumulate(gate, &gathered, lists.longest());
             }
         }
         Ok(())
