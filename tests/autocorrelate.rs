@@ -12,7 +12,7 @@ mod oracle;
 use corrust::{
     Autocorrelator, Device, Devices, Layout,
     autocorrelate::{Kernel, Scheme, State, Sums, SumsMut},
-    device::{Buffer, Stream as GpuStream},
+    device::{Buffer, SimGpu, Stream as GpuStream},
     samples::{Element, Extents, Memory, Missing, Samples, Strides},
 };
 use oracle::Stream;
@@ -221,6 +221,43 @@ fn packets_of_all_lengths_are_exact() {
             backend.judge(&stream, 10, 32, Scheme::BinGroups, &cuts);
         }
         backend.judge(&random(2, 3 * most + 1), 24, 2, Scheme::BinGroups, &[most + 1]);
+    }
+}
+
+/// Work of a packet of the instrument: `cargo test --release --test autocorrelate -- --nocapture work` prints it.
+/// Less than a third of the instructions of bin groups, and hardly a bank conflict.
+#[test]
+fn packets_take_a_third_of_the_work_of_bin_groups() {
+    use corrust_gpu::abi::autocorrelate::{BIN_GROUPS, PACKETS};
+    let sensors = 32;
+    for instants in [100, 400] {
+        let stream = random(sensors, 20 * instants);
+        let work = [(Kernel::BinGroups, BIN_GROUPS.entry), (Kernel::Packets, PACKETS.entry)].map(
+            |(kernel, entry)| {
+                let gpu = std::sync::Arc::new(SimGpu::new());
+                let plan = Autocorrelator::builder(sensors).kernel(kernel).gpu(gpu.clone());
+                let mut plan = plan.build().unwrap();
+                for packet in stream.counts.chunks(sensors * instants) {
+                    plan.accumulate(packet).unwrap();
+                }
+                let report = gpu.report(&entry).unwrap();
+                let total = report.total();
+                let rows = (20 * sensors) as u64;
+                println!(
+                    "{kernel}, {instants} instants: {} instructions of a warp for a row, {} wavefronts of \
+                     shared memory ({} without conflicts), {} sectors ({})",
+                    total.warps / rows,
+                    total.wavefronts / rows,
+                    total.ideal_wavefronts / rows,
+                    total.sectors / rows,
+                    total.ideal_sectors / rows,
+                );
+                total
+            },
+        );
+        let [bins, packets] = work;
+        assert!(3 * packets.warps < bins.warps, "{} and {}", packets.warps, bins.warps);
+        assert!(5 * packets.wavefronts < 6 * packets.ideal_wavefronts, "{packets:?}");
     }
 }
 

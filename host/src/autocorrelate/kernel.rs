@@ -6,8 +6,8 @@ kernels! {
     /// Which implementation of the autocorrelation a plan uses on a GPU. All of them give the same
     /// bits.
     pub enum Kernel {
-        /// `auto`: `tensor-cores` for long blocks of counts and for many lags of one group, `packets` for short
-        /// blocks, `bin-groups` where a shape is too large for these.
+        /// `auto`: `tensor-cores` for long blocks of counts and for many lags of one group, else
+        /// `packets`.
         #[default]
         Auto = "auto",
         /// `bin-groups`: bin groups in shared memory, an instant at a time.
