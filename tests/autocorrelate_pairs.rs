@@ -281,6 +281,43 @@ fn pairs_are_shared_and_others_go_elsewhere() {
     );
 }
 
+/// Instants a second of counts in a GPU's memory at 10,000 lags of one group, by both kernels.
+#[test]
+#[ignore = "a measurement: cargo test --release --test autocorrelate_pairs -- --ignored --nocapture speed"]
+fn speed_of_many_lags() {
+    let Some(gpu) = Device::Cuda(0).open().ok().flatten() else {
+        println!("skipped: no GPU");
+        return;
+    };
+    println!("{}", gpu.facts().name);
+    let lags = 10_000;
+    for (sensors, instants) in [(1, 1 << 20), (64, 1 << 18), (1024, 1 << 15)] {
+        let stream = random::<u8>(sensors, instants, 255);
+        let buffer = Buffer::new(&gpu, stream.counts.len()).unwrap();
+        buffer.upload(Queue::default(), &stream.counts).unwrap();
+        let counts = Samples::new(buffer.slice(), Element::Count, Layout::Tcn, 1, sensors).unwrap();
+        for kernel in [Kernel::TensorCores, Kernel::Packets] {
+            let plan = Autocorrelator::builder(sensors).groups(1).lags(lags).gpu(gpu.clone());
+            let mut plan = plan.kernel(kernel).build().unwrap();
+            let mut once = || {
+                let start = Instant::now();
+                plan.accumulate(counts).unwrap();
+                plan.wait().unwrap();
+                start.elapsed().as_secs_f64()
+            };
+            let mut times: Vec<f64> = (0..4).map(|_| once()).skip(1).collect();
+            times.sort_by(f64::total_cmp);
+            let start = Instant::now();
+            plan.snapshot().unwrap();
+            println!(
+                "{sensors} sensors, {lags} lags, {kernel}: {:.3} M instants/s, {:.2} s a look",
+                instants as f64 / times[1] / 1e6,
+                start.elapsed().as_secs_f64()
+            );
+        }
+    }
+}
+
 /// Instants a second of counts in a GPU's memory, by both kernels and for all pairs and neighbours.
 #[test]
 #[ignore = "a measurement: cargo test --release --test autocorrelate_pairs -- --ignored --nocapture speed"]
