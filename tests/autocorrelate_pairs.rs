@@ -1,5 +1,5 @@
-//! All pairs of an array's sensors at short lags, by Gram matrices on a GPU: sums and states equal the oracle's
-//! plain loops and the other kernels', bit for bit, wherever the stream is cut and looked at.
+//! Pairs of an array's sensors, and many lags of one group, by Gram matrices on a GPU: sums and states equal the
+//! oracle's plain loops and the other kernels', bit for bit, wherever the stream is cut and looked at.
 //!
 //! A backend that is not there is skipped as in `autocorrelate.rs`.
 
@@ -47,11 +47,25 @@ fn builder(sensors: usize, lags: usize) -> Builder {
     Autocorrelator::builder(sensors).groups(1).lags(lags).pairs(&all(sensors))
 }
 
-/// Compares products and the sums that curves are normalised by.
+/// Each sensor with itself.
+fn each(sensors: usize) -> Vec<(usize, usize)> {
+    (0..sensors).map(|sensor| (sensor, sensor)).collect()
+}
+
+/// Compares products and the sums that curves are normalised by, of all pairs.
 fn judge<Count: Copy + Into<u64>>(stream: &Stream<Count>, plan: &mut Autocorrelator) {
+    judge_rows(stream, plan, &all(stream.sensors));
+}
+
+/// The same for some pairs.
+fn judge_rows<Count: Copy + Into<u64>>(
+    stream: &Stream<Count>,
+    plan: &mut Autocorrelator,
+    pairs: &[(usize, usize)],
+) {
     let sums = plan.snapshot().unwrap();
     let lags = plan.shape().lags;
-    for (row, &pair) in all(stream.sensors).iter().enumerate() {
+    for (row, &pair) in pairs.iter().enumerate() {
         let expected = oracle::bin_groups(stream, pair, 1, lags);
         for (point, expected) in expected.iter().enumerate() {
             let found = oracle::Point::of(&sums, row, point);
@@ -91,24 +105,25 @@ fn sums_are_those_of_plain_loops_wherever_the_stream_is_cut() {
 #[test]
 fn states_are_those_of_the_other_kernels() {
     for (devices, most) in backends() {
-        let (sensors, lags) = (6, 9);
-        let stream = random::<u8>(sensors, most / 2, 255);
-        let mut state =
-            builder(sensors, lags).device(Device::Cpu).build().unwrap().state().unwrap();
-        let mut cpu = builder(sensors, lags).device(Device::Cpu).build().unwrap();
-        let kernels = [Kernel::TensorCores, Kernel::BinGroups, Kernel::Auto];
-        let step = (stream.instants() / 9).next_multiple_of(2) * sensors + sensors;
-        for (index, counts) in stream.counts.chunks(step).enumerate() {
-            let mut plan = Autocorrelator::builder(sensors)
-                .resume(state)
-                .device(devices.clone())
-                .kernel(kernels[index % 3])
-                .build()
-                .unwrap();
-            plan.accumulate(counts).unwrap();
-            state = plan.state().unwrap();
-            cpu.accumulate(counts).unwrap();
-            assert!(state == cpu.state().unwrap(), "block {index}");
+        let many = Autocorrelator::builder(4).groups(1).lags(256);
+        for (sensors, builder) in [(6, builder(6, 9)), (4, many)] {
+            let stream = random::<u8>(sensors, most / 2, 255);
+            let mut state = builder.clone().device(Device::Cpu).build().unwrap().state().unwrap();
+            let mut cpu = builder.device(Device::Cpu).build().unwrap();
+            let kernels = [Kernel::TensorCores, Kernel::BinGroups, Kernel::Auto, Kernel::Packets];
+            let step = (stream.instants() / 9).next_multiple_of(2) * sensors + sensors;
+            for (index, counts) in stream.counts.chunks(step).enumerate() {
+                let mut plan = Autocorrelator::builder(sensors)
+                    .resume(state)
+                    .device(devices.clone())
+                    .kernel(kernels[index % 4])
+                    .build()
+                    .unwrap();
+                plan.accumulate(counts).unwrap();
+                state = plan.state().unwrap();
+                cpu.accumulate(counts).unwrap();
+                assert!(state == cpu.state().unwrap(), "block {index}");
+            }
         }
     }
 }
@@ -156,6 +171,86 @@ fn large_counts_and_counts_in_device_memory_are_exact() {
     }
 }
 
+/// The first instants of a stream.
+fn part<Count: Clone>(stream: &Stream<Count>, instants: usize) -> Stream<Count> {
+    let counts = stream.counts[..instants * stream.sensors].to_vec();
+    Stream { sensors: stream.sensors, counts }
+}
+
+/// Each sensor with itself, of one byte and of two, at lags around the fewest that go to matrices.
+#[test]
+fn many_lags_of_one_group_are_exact() {
+    for (devices, most) in backends() {
+        for (sensors, lags) in [(1, 256), (3, 257), (5, 300)] {
+            let stream = random::<u8>(sensors, 3 * most, 255);
+            let builder = Autocorrelator::builder(sensors).groups(1).lags(lags);
+            let mut plan = builder.clone().device(devices.clone()).build().unwrap();
+            assert_eq!(plan.kernel(), Kernel::TensorCores, "as there are many lags");
+            let mut from = 0;
+            for (to, look) in
+                [(1, true), (lags - 1, false), (lags, true), (lags + 1, true), (3 * most, true)]
+            {
+                plan.accumulate(&stream.counts[from * sensors..to * sensors]).unwrap();
+                if look {
+                    judge_rows(&part(&stream, to), &mut plan, &each(sensors));
+                }
+                from = to;
+            }
+
+            let mut wide = random::<u16>(sensors, most, 255);
+            let first_large = wide.counts.len() / 3;
+            wide.counts[first_large..].iter_mut().for_each(|count| *count *= 257);
+            let mut plan = builder.device(devices.clone()).build().unwrap();
+            plan.accumulate(&wide.counts).unwrap();
+            assert_eq!(plan.kernel(), Kernel::TensorCores);
+            judge_rows(&wide, &mut plan, &each(sensors));
+        }
+        // Fewer, if asked for.
+        let plan = Autocorrelator::builder(2).groups(1).lags(65).kernel(Kernel::TensorCores);
+        let mut plan = plan.device(devices.clone()).build().unwrap();
+        let stream = random::<u8>(2, most, 255);
+        plan.accumulate(&stream.counts).unwrap();
+        judge_rows(&stream, &mut plan, &each(2));
+    }
+}
+
+/// The form by definition of the FCS paper: 10,000 lags of one group.
+#[test]
+fn ten_thousand_lags_are_exact() {
+    for (devices, most) in backends() {
+        let lags = 10_000;
+        let stream = random::<u8>(1, lags + most, 255);
+        let builder = Autocorrelator::builder(1).groups(1).lags(lags);
+        let mut plan = builder.device(devices.clone()).build().unwrap();
+        assert_eq!(plan.kernel(), Kernel::TensorCores);
+        for counts in stream.counts.chunks(lags + 1) {
+            plan.accumulate(counts).unwrap();
+        }
+        judge_rows(&stream, &mut plan, &each(1));
+    }
+}
+
+/// Few pairs of many sensors at many lags: sensors that no pair connects never meet.
+#[test]
+fn few_pairs_at_many_lags_are_exact() {
+    for (devices, most) in backends() {
+        let (sensors, lags) = (11, 260);
+        for pairs in [
+            vec![(0, 1), (1, 0), (3, 3), (7, 9), (0, 1)],
+            (1..sensors).map(|sensor| (0, sensor)).collect(),
+        ] {
+            let stream = random::<u8>(sensors, 2 * most, 255);
+            let builder = Autocorrelator::builder(sensors).groups(1).lags(lags).pairs(&pairs);
+            let mut plan = builder.device(devices.clone()).build().unwrap();
+            assert_eq!(plan.kernel(), Kernel::TensorCores);
+            for counts in stream.counts.chunks(most / 2 * sensors) {
+                plan.accumulate(counts).unwrap();
+            }
+            judge_rows(&stream, &mut plan, &pairs);
+        }
+    }
+}
+
 /// Several GPUs share the pairs; what no matrix computes goes to bin groups or is refused.
 #[test]
 fn pairs_are_shared_and_others_go_elsewhere() {
@@ -169,14 +264,58 @@ fn pairs_are_shared_and_others_go_elsewhere() {
 
     let on_sim = |builder: Builder| builder.device(Device::Sim).build();
     let few = Autocorrelator::builder(64).groups(1).lags(8).pairs(&[(0, 1), (1, 0)]);
-    assert_eq!(on_sim(few).unwrap().kernel(), Kernel::BinGroups);
-    assert_eq!(on_sim(builder(sensors, lags).groups(2)).unwrap().kernel(), Kernel::BinGroups);
+    assert_eq!(on_sim(few).unwrap().kernel(), Kernel::Packets);
+    assert_eq!(on_sim(builder(sensors, lags).groups(2)).unwrap().kernel(), Kernel::Packets);
+    let large = on_sim(builder(sensors, 4000).groups(2));
+    assert_eq!(large.unwrap().kernel(), Kernel::Packets);
+    let larger = on_sim(builder(sensors, 4000).groups(2).kernel(Kernel::BinGroups));
+    assert_eq!(larger.unwrap().kernel(), Kernel::BinGroups);
+    let error = on_sim(builder(sensors, 20_000).groups(2)).err().unwrap().to_string();
+    assert!(error.contains("bytes of a GPU's shared memory: expected at most 98304"), "{error}");
     let error = on_sim(builder(sensors, lags).groups(2).kernel(Kernel::TensorCores));
     let error = error.err().unwrap().to_string();
     assert!(
-        error.contains("pairs of sensors in one group, found pairs with 4 lags in 2"),
+        error.contains("expected one group, or autocorrelations with at most 64 lags a group, found pairs with 4 \
+             lags in 2 groups"),
         "{error}"
     );
+}
+
+/// Instants a second of counts in a GPU's memory at 10,000 lags of one group, by both kernels.
+#[test]
+#[ignore = "a measurement: cargo test --release --test autocorrelate_pairs -- --ignored --nocapture speed"]
+fn speed_of_many_lags() {
+    let Some(gpu) = Device::Cuda(0).open().ok().flatten() else {
+        println!("skipped: no GPU");
+        return;
+    };
+    println!("{}", gpu.facts().name);
+    let lags = 10_000;
+    for (sensors, instants) in [(1, 1 << 20), (64, 1 << 18), (1024, 1 << 15)] {
+        let stream = random::<u8>(sensors, instants, 255);
+        let buffer = Buffer::new(&gpu, stream.counts.len()).unwrap();
+        buffer.upload(Queue::default(), &stream.counts).unwrap();
+        let counts = Samples::new(buffer.slice(), Element::Count, Layout::Tcn, 1, sensors).unwrap();
+        for kernel in [Kernel::TensorCores, Kernel::Packets] {
+            let plan = Autocorrelator::builder(sensors).groups(1).lags(lags).gpu(gpu.clone());
+            let mut plan = plan.kernel(kernel).build().unwrap();
+            let mut once = || {
+                let start = Instant::now();
+                plan.accumulate(counts).unwrap();
+                plan.wait().unwrap();
+                start.elapsed().as_secs_f64()
+            };
+            let mut times: Vec<f64> = (0..4).map(|_| once()).skip(1).collect();
+            times.sort_by(f64::total_cmp);
+            let start = Instant::now();
+            plan.snapshot().unwrap();
+            println!(
+                "{sensors} sensors, {lags} lags, {kernel}: {:.3} M instants/s, {:.2} s a look",
+                instants as f64 / times[1] / 1e6,
+                start.elapsed().as_secs_f64()
+            );
+        }
+    }
 }
 
 /// Instants a second of counts in a GPU's memory, by both kernels and for all pairs and neighbours.

@@ -18,15 +18,15 @@ use super::{Bound, Case, Clock, Place, Ring, Subject, Work, kernels, locked, ran
 const GROUPS: usize = 10;
 /// Lags of a group.
 const LAGS: usize = 32;
-/// Instants of a packet of the instrument.
-const PACKET: usize = 100;
+/// Instants of packets of the instrument.
+const PACKETS: [usize; 2] = [100, 400];
 
 /// What to measure.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Numbers of sensors.
     pub sensors: Vec<usize>,
-    /// Instants; by default 2^30 counts, fewer on a CPU, and packets of 100 instants.
+    /// Instants; by default 2^30 counts, fewer on a CPU, and packets of 100 and 400 instants.
     pub instants: Option<usize>,
     /// Kernels; none for all that the device runs.
     pub kernels: Vec<Kernel>,
@@ -47,16 +47,18 @@ pub fn cases(options: &Options, place: &Place) -> Vec<Box<dyn Case>> {
         cases.push(Box::new(Counts { sensors, instants, kernels: options.kernels.clone() }));
     }
     if options.instants.is_none() && options.sensors.contains(&1024) {
-        let kernels = options.kernels.clone();
-        cases.push(Box::new(Counts { sensors: 1024, instants: PACKET, kernels }));
+        for instants in PACKETS {
+            let kernels = options.kernels.clone();
+            cases.push(Box::new(Counts { sensors: 1024, instants, kernels }));
+        }
     }
     cases
 }
 
-/// Blocks of `instants` instants by both kernels.
+/// Blocks of `instants` instants by packets and by tensor cores.
 pub(super) fn candidates(instants: usize, place: &Place) -> Box<dyn Case> {
     let sensors = if place.simulated() { 2 } else { 1024 };
-    Box::new(Counts { sensors, instants, kernels: vec![Kernel::BinGroups, Kernel::TensorCores] })
+    Box::new(Counts { sensors, instants, kernels: vec![Kernel::Packets, Kernel::TensorCores] })
 }
 
 struct Counts {
@@ -112,7 +114,7 @@ impl Case for Counts {
             subjects.push(self.subject(make, kernel, "kernel", source.clone(), &expected)?);
         }
         if let Some(gpu) = &place.gpu
-            && self.instants > PACKET
+            && self.instants > PACKETS[1]
         {
             let named = self.kernels.first().copied().unwrap_or(Kernel::Auto);
             let locked = Source::Locked(Rc::new(locked(gpu, &counts)?));
@@ -134,10 +136,10 @@ impl Counts {
         Autocorrelator::builder(self.sensors).groups(GROUPS).lags(LAGS)
     }
 
-    /// Whether a kernel is for blocks of this length: bin groups go an instant at a time, seconds for
-    /// what others do in milliseconds.
+    /// Whether a kernel is for blocks of this length: bin groups go an instant or a packet at a
+    /// time, up to seconds for what others do in milliseconds.
     fn suits(&self, kernel: Kernel) -> bool {
-        kernel != Kernel::BinGroups || self.instants <= 1 << 14
+        !matches!(kernel, Kernel::BinGroups | Kernel::Packets) || self.instants <= 1 << 14
     }
 
     fn subject(
@@ -166,7 +168,7 @@ impl Counts {
                 Source::Host(_) | Source::Locked(_) => Clock::Host,
             },
             sustain: what == "kernel"
-                && self.instants > PACKET
+                && self.instants > PACKETS[1]
                 && (kernel == Kernel::Auto || !self.kernels.is_empty()),
             useful_operations: operations,
             bytes: counts,

@@ -219,10 +219,10 @@ fn counts(known: &mut tuning::Autocorrelate, rows: &[Row]) {
     all.dedup();
     let mut from = all.last().map(|most| 2 * most);
     for instants in all.into_iter().rev() {
-        let [bins, cores] = [CountsKernel::BinGroups, CountsKernel::TensorCores]
+        let [packets, cores] = [CountsKernel::Packets, CountsKernel::TensorCores]
             .map(|kernel| seconds(instants, kernel));
-        match (bins, cores) {
-            (Some(bins), Some(cores)) if cores < bins => from = Some(instants),
+        match (packets, cores) {
+            (Some(packets), Some(cores)) if cores < packets => from = Some(instants),
             (Some(_), Some(_)) => break,
             _ => return,
         }
@@ -296,7 +296,7 @@ mod tests {
         let threshold = |cores: [f64; 4]| {
             let mut rows = Vec::new();
             for (instants, cores) in [128, 256, 512, 1024].into_iter().zip(cores) {
-                rows.push(row(instants, CountsKernel::BinGroups, 1.0));
+                rows.push(row(instants, CountsKernel::Packets, 1.0));
                 rows.push(row(instants, CountsKernel::TensorCores, cores));
             }
             let mut known = Tuning::built_in()[0].autocorrelate;

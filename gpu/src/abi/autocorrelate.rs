@@ -6,10 +6,12 @@
 
 use super::{Entry, Kernel, Target, kernels, parameters};
 
-/// Bytes of shared memory that the bin groups of a block may take.
+/// Most bytes of shared memory that the bin groups of a block may take.
 pub const BIN_GROUP_BYTES: u32 = 96 << 10;
-/// Most rows of a block of [`BIN_GROUPS`]: a warp each.
+/// Most rows of a block of [`BIN_GROUPS`] or [`PACKETS`]: a warp each.
 pub const BIN_GROUP_ROWS: u32 = 8;
+/// Most instants of a launch of [`PACKETS`].
+pub const PACKET_INSTANTS: u32 = 512;
 
 /// Subsegments of time that a matrix product sums over: its K.
 pub const SUBSEGMENTS: u32 = 32;
@@ -64,6 +66,11 @@ pub const BOX_SLOT_BYTES: u32 = SUBSEGMENTS * BOX_STEP * BOX_SENSORS + SUBSEGMEN
 
 /// Bytes of 8 bins of group 2 of all subsegments of a segment.
 pub const QUARTERS_BYTES: u32 = 8 * BIN_BYTES;
+
+/// Warps of a block of [`DELAYS`]: a row each.
+pub const DELAY_WARPS: u32 = 8;
+/// In [`Delays::sensors`]: no sensor, whose counts are zero.
+pub const NO_SENSOR: u32 = u32::MAX;
 
 /// Which subsegment stands at `position` among the 32 bytes of an instant or a digit: a word holds every
 /// eighth.
@@ -147,7 +154,8 @@ pub mod role {
 }
 
 parameters! {
-    /// Parameters of [`BIN_GROUPS`]. Grid: `ceil(rows / rows_per_block)` blocks.
+    /// Parameters of [`BIN_GROUPS`] and [`PACKETS`]. Grid: `ceil(rows / rows_per_block)` blocks, launched with
+    /// the shared memory of so many rows.
     pub struct BinGroups {
         /// Counts `[instant][sensor]`.
         pub counts: u64,
@@ -173,7 +181,8 @@ parameters! {
         pub lags: u32,
         /// Instants.
         pub instants: u32,
-        /// Rows of a block, at most [`BIN_GROUP_ROWS`], whose [`row_bytes`] fit [`BIN_GROUP_BYTES`].
+        /// Rows of a block, at most [`BIN_GROUP_ROWS`], whose [`row_bytes`] or [`packet_row_bytes`] fit
+        /// [`BIN_GROUP_BYTES`].
         pub rows_per_block: u32,
     }
 }
@@ -182,6 +191,23 @@ parameters! {
 /// lines of a power of two.
 pub const fn row_bytes(groups: u32, lags: u32) -> u64 {
     groups as u64 * (8 * lags as u64 + 8 + 4 * lags.next_power_of_two() as u64)
+}
+
+/// Bins that a group of [`PACKETS`] has room for, in whole sixteens, with `count` new ones.
+pub const fn packet_room(count: u32) -> u32 {
+    count.next_multiple_of(16)
+}
+
+/// Delayed bins that a group of [`PACKETS`] has room for besides those of its new bins.
+pub const fn packet_line(lags: u32) -> u32 {
+    lags.next_multiple_of(4)
+}
+
+/// Most bytes of shared memory of one row of [`PACKETS`]: bins and delay lines. Group `k` gets no more than
+/// `instants / 2^k + 1` bins.
+pub const fn packet_row_bytes(groups: u32, lags: u32, instants: u32) -> u64 {
+    let bins = 2 * instants as u64 + 16 * groups as u64;
+    4 * (2 * bins + groups as u64 * packet_line(lags) as u64)
 }
 
 parameters! {
@@ -316,6 +342,38 @@ parameters! {
 }
 
 parameters! {
+    /// Parameters of [`DELAYS`]. Grid: a warp for every row, of which there are fewer than 2^31.
+    pub struct Delays {
+        /// Counts less 128, int8 `[sensor][before + count]`, 4 bytes or more behind each sensor's.
+        pub counts: u64,
+        /// Rows, int8 `[part][unit][row][part bytes]`: those of the marks, `[mark][slot]`, and one of ones.
+        pub rows: u64,
+        /// Sensors of the units, u32 `[unit][slot]`, or [`NO_SENSOR`].
+        pub sensors: u64,
+        /// Marks, u32: instants by which rows are delayed, at most `before`.
+        pub marks: u64,
+        /// Bytes from one sensor's counts to the next one's.
+        pub stride: u64,
+        /// Instants before the first one.
+        pub before: u32,
+        /// Instants.
+        pub count: u32,
+        /// Parts of the time.
+        pub parts: u32,
+        /// Instants of a part, a multiple of 4: bytes of a row.
+        pub part: u32,
+        /// Units of sensors.
+        pub units: u32,
+        /// Sensors of a unit.
+        pub slots: u32,
+        /// Number of marks.
+        pub marks_count: u32,
+        /// Zero.
+        pub reserved: u32,
+    }
+}
+
+parameters! {
     /// Parameters of [`CARRY`]. Grid: any; the blocks share the bytes of the tail and the cells.
     pub struct Carry {
         /// Counts `[instant][sensor]`.
@@ -348,6 +406,11 @@ kernels! { KERNELS:
     BIN_GROUPS: Kernel<BinGroups> =
         Kernel::new("autocorrelate_bin_groups", 32 * BIN_GROUP_ROWS)
             .shared_bytes(BIN_GROUP_BYTES);
+    /// Bin groups, all instants of a packet together: at most [`PACKET_INSTANTS`].
+    PACKETS: Kernel<BinGroups> =
+        Kernel::new("autocorrelate_packets", 32 * BIN_GROUP_ROWS)
+            .shared_bytes(BIN_GROUP_BYTES)
+            .min_blocks(4);
     /// Groups 0 and 1, and bins of group 2, from counts.
     COUNTS: Kernel<Counts> =
         Kernel::new("autocorrelate_counts", 32 * COUNT_WARPS)
@@ -367,6 +430,8 @@ kernels! { KERNELS:
         Kernel::new("autocorrelate_long", 32 * LONG_WARPS)
             .shared_bytes(4 * (LONG_RANGE + long_offset(LONG_LEVELS + 1, MAX_LOW_LAGS)))
             .min_blocks(4);
+    /// Delayed counts as inputs of a correlator.
+    DELAYS: Kernel<Delays> = Kernel::new("autocorrelate_delays", 32 * DELAY_WARPS);
     /// What the next instants need of these.
     CARRY: Kernel<Carry> = Kernel::new("autocorrelate_carry", 256);
 }

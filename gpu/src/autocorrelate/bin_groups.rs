@@ -210,7 +210,7 @@ unsafe fn advance(p: &BinGroups, warp: u32, row: u64) {
 
 /// Sum over the lanes of a warp.
 #[inline(always)]
-fn warp_sum(value: u64) -> u64 {
+pub(super) fn warp_sum(value: u64) -> u64 {
     let mut sum = value;
     sum += exchanged::<1>(sum);
     sum += exchanged::<2>(sum);
@@ -219,7 +219,8 @@ fn warp_sum(value: u64) -> u64 {
     sum + exchanged::<16>(sum)
 }
 
+/// Another lane's value.
 #[inline(always)]
-fn exchanged<const MASK: u32>(value: u64) -> u64 {
+pub(super) fn exchanged<const MASK: u32>(value: u64) -> u64 {
     (shfl_xor::<MASK>((value >> 32) as u32) as u64) << 32 | shfl_xor::<MASK>(value as u32) as u64
 }

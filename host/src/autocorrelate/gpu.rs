@@ -1,8 +1,8 @@
 //! Autocorrelation on a GPU, or on the simulator of one.
 //!
 //! The [`State`] lives in device memory, laid out as on the host, and two implementations advance it:
-//! bin groups any number of instants at a time, and the tensor-core pipeline, which begins and ends
-//! at multiples of `2^low` instants and leaves the rest to the bin groups:
+//! bin groups any number of instants at a time, one by one or in packets, and the tensor-core pipeline, which
+//! begins and ends at multiples of `2^low` instants and leaves the rest to the bin groups:
 //!
 //! ```text
 //! counts -> [counts] -> products of groups 0 and 1, bins of group 2
@@ -20,8 +20,8 @@ use corrust_gpu::abi::Target;
 use corrust_gpu::abi::autocorrelate::{
     BIN_BYTES, BIN_GROUP_BYTES, BIN_GROUP_ROWS, BIN_GROUPS, BOX_SENSORS, BOX_STEP, BinGroups,
     CARRY, COUNT_WARPS, COUNTS, COUNTS_BOXES, Carry, Counts, LONG, LONG_LEVELS, LONG_RANGE, LOW,
-    LOW_WARPS, Long, Low, MAX_LOW, MAX_LOW_LAGS, MAX_PART, MAX_SUBSEGMENT, STEP, SUBSEGMENTS,
-    WARP_LAGS, history, role, row_bytes,
+    LOW_WARPS, Long, Low, MAX_LOW, MAX_LOW_LAGS, MAX_PART, MAX_SUBSEGMENT, PACKET_INSTANTS,
+    PACKETS, STEP, SUBSEGMENTS, WARP_LAGS, history, packet_row_bytes, role, row_bytes,
 };
 
 use crate::{
@@ -49,8 +49,15 @@ const BROUGHT_INSTANTS: usize = 1 << 14;
 /// Most bytes of counts that one run of the pipeline takes.
 const RUN_BYTES: u64 = 2 << 30;
 
-/// Most instants of a launch of bin groups: a few milliseconds.
-const BIN_GROUP_INSTANTS: usize = 1 << 16;
+/// Most instants of a launch of bin groups one by one: a few milliseconds.
+const BIN_GROUP_INSTANTS: u32 = 1 << 16;
+
+/// Fewest instants that packets are worth their launches for.
+const LEAST_PACKET: u32 = 32;
+
+/// What part of the tail a block must be that keeps the tail: to carry it costs as much as a packet of fewer
+/// instants.
+const CARRIED_SHARE: usize = 8;
 
 /// Counts in device memory, `[instant][sensor]` without gaps.
 type Counted = Samples<'static>;
@@ -97,6 +104,8 @@ pub(super) struct GpuBackend {
     instants: u64,
     kernel: Kernel,
     tuned: Autocorrelate,
+    /// Instants of a packet, if bin groups take packets.
+    packet: Option<u32>,
     device_pairs: Buffer,
     products: Buffer,
     totals: Buffer,
@@ -121,18 +130,24 @@ impl GpuBackend {
                 "scheme {scheme} does not run on a GPU: expected device cpu, or scheme bin-groups"
             )));
         }
-        if row_bytes(groups as u32, lags as u32) > BIN_GROUP_BYTES.into() {
+        let (least_bytes, packet) = match kernel {
+            Kernel::BinGroups => (row_bytes(groups as u32, lags as u32), None),
+            _ => (
+                packet_row_bytes(groups as u32, lags as u32, LEAST_PACKET),
+                packet_instants(groups as u32, lags as u32),
+            ),
+        };
+        if least_bytes > BIN_GROUP_BYTES.into() {
             return Err(Error::invalid(format!(
-                "{groups} groups of {lags} lags take {} bytes of a GPU's shared memory: expected at \
-                 most {BIN_GROUP_BYTES}",
-                row_bytes(groups as u32, lags as u32)
+                "{groups} groups of {lags} lags take {least_bytes} bytes of a GPU's shared memory: \
+                 expected at most {BIN_GROUP_BYTES}"
             )));
         }
         let pipes = state.is_auto() && lags <= MAX_LOW_LAGS as usize;
         if kernel == Kernel::TensorCores && !pipes {
             return Err(Error::invalid(format!(
-                "kernel tensor-cores: expected autocorrelations with at most {MAX_LOW_LAGS} lags a \
-                 group, or pairs of sensors in one group, found {}{lags} lags in {groups}",
+                "kernel tensor-cores: expected one group, or autocorrelations with at most \
+                 {MAX_LOW_LAGS} lags a group, found {}{lags} lags in {groups} groups",
                 if state.is_auto() { "" } else { "pairs with " }
             )));
         }
@@ -146,7 +161,7 @@ impl GpuBackend {
         }
         let pipes = pipes && there >= needed;
         let stream = Stream::default();
-        let pipeline = if pipes && kernel != Kernel::BinGroups {
+        let pipeline = if pipes && !matches!(kernel, Kernel::BinGroups | Kernel::Packets) {
             Some(Pipeline::new(&gpu, &shape, instants)?)
         } else {
             None
@@ -170,6 +185,7 @@ impl GpuBackend {
             instants,
             kernel,
             tuned,
+            packet,
             pipeline,
         })
     }
@@ -191,7 +207,8 @@ impl GpuBackend {
             let missing = (pipeline.halo - pipeline.known) as u64;
             let first = (self.instants + missing).next_multiple_of(unit);
             let head = usize::try_from(first - self.instants).unwrap_or(usize::MAX);
-            if head.saturating_add(least.max(unit as usize)) <= instants(&block) {
+            let ran = head.saturating_add(least.max(unit as usize)) <= instants(&block);
+            if ran {
                 let (before, rest) = split(&block, head);
                 if head > 0 {
                     self.bin_groups(stream, before)?;
@@ -211,7 +228,12 @@ impl GpuBackend {
             }
             if instants(&block) > 0 {
                 self.bin_groups(stream, block)?;
-                pipeline.carry(self, stream, block, 0)?;
+                let few = instants(&block) < pipeline.halo / CARRIED_SHARE;
+                if few && !ran && self.kernel == Kernel::Auto {
+                    pipeline.known = 0;
+                } else {
+                    pipeline.carry(self, stream, block, 0)?;
+                }
             }
             Ok(())
         };
@@ -220,15 +242,23 @@ impl GpuBackend {
         result
     }
 
-    /// Advances the state by bin groups.
+    /// Advances the state by bin groups, in packets where they fit.
     fn bin_groups(&mut self, stream: Stream, mut block: Counted) -> Result<()> {
         let Shape { sensors, groups, lags, .. } = self.shape;
-        let bytes = row_bytes(groups as u32, lags as u32) as u32;
-        let rows_per_block = (BIN_GROUP_BYTES / bytes).min(BIN_GROUP_ROWS);
         let rows = self.pairs.len() as u32;
+        // No more rows in a block than all multiprocessors have work with.
+        let spread = rows.div_ceil(self.gpu.facts().multiprocessors).clamp(1, BIN_GROUP_ROWS);
+        let most = self.packet.unwrap_or(BIN_GROUP_INSTANTS) as usize;
         while instants(&block) > 0 {
-            let (part, rest) = split(&block, instants(&block).min(BIN_GROUP_INSTANTS));
+            let (part, rest) = split(&block, instants(&block).min(most));
             let count = instants(&part);
+            let (kernel, bytes) = match self.packet {
+                Some(_) => {
+                    (PACKETS, packet_row_bytes(groups as u32, lags as u32, count as u32) as u32)
+                }
+                None => (BIN_GROUPS, row_bytes(groups as u32, lags as u32) as u32),
+            };
+            let rows_per_block = (BIN_GROUP_BYTES / bytes).min(spread);
             let parameters = BinGroups {
                 counts: part.on_device().0,
                 pairs: self.device_pairs.address(),
@@ -245,8 +275,9 @@ impl GpuBackend {
                 rows_per_block,
             };
             let blocks = rows.div_ceil(rows_per_block);
+            let kernel = kernel.shared_bytes(rows_per_block * bytes);
             // SAFETY: the state's buffers are those of the shape, the block's counts are there.
-            unsafe { self.gpu.launch(stream, &BIN_GROUPS, blocks, &parameters)? };
+            unsafe { self.gpu.launch(stream, &kernel, blocks, &parameters)? };
             self.instants += count as u64;
             block = rest;
         }
@@ -323,7 +354,11 @@ impl Backend for GpuBackend {
     }
 
     fn kernel(&self) -> Kernel {
-        if self.pipeline.is_none() { Kernel::BinGroups } else { self.kernel }
+        match (&self.pipeline, self.packet) {
+            (Some(_), _) => self.kernel,
+            (None, Some(_)) => Kernel::Packets,
+            (None, None) => Kernel::BinGroups,
+        }
     }
 }
 
@@ -575,12 +610,21 @@ impl Pipeline {
     }
 }
 
+/// Most instants of a packet of this shape whose rows fit a block's shared memory, if any do.
+fn packet_instants(groups: u32, lags: u32) -> Option<u32> {
+    let halves = std::iter::successors(Some(PACKET_INSTANTS), |instants| Some(instants / 2));
+    halves
+        .take_while(|&instants| instants >= LEAST_PACKET)
+        .find(|&instants| packet_row_bytes(groups, lags, instants) <= BIN_GROUP_BYTES.into())
+}
+
 /// Whether the counts of four neighbouring sensors can be read as one word.
 fn words(address: u64, sensors: usize) -> bool {
     address.is_multiple_of(4) && sensors.is_multiple_of(4)
 }
 
-fn grid(blocks: usize) -> Result<u32> {
+/// A grid of so many blocks.
+pub(super) fn grid(blocks: usize) -> Result<u32> {
     u32::try_from(blocks).ok().filter(|&blocks| blocks <= i32::MAX as u32).ok_or_else(|| {
         Error::invalid(format!("{blocks} blocks are more than one launch takes ({})", i32::MAX))
     })

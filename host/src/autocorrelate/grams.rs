@@ -1,27 +1,36 @@
-//! Cross-correlations of many pairs of sensors at short lags on a GPU: Gram matrices of counts and delayed counts,
-//! by the correlator's integer kernels.
+//! Correlations at all lags of one group on a GPU, those of pairs of sensors and those of a sensor with itself: Gram
+//! matrices of counts and delayed counts, by the correlator's integer kernels.
 //!
 //! To those a row of counts, a byte each, is a row of half as many complex samples, and with all times in it
 //! `Re V[i][j] = sum_t re_i re_j + im_i im_j` is the sum of products of two such rows. There is a row for each
 //! sensor and each *mark* of a sparse ruler, by which it is delayed; every lag is the difference of two marks
-//! (lags 0 to 7: marks 0, 1, 3, 5 and 7).
+//! (lags 0 to 7: marks 0, 1, 3, 5 and 7; of 10,000 lags there are 200 marks). Only the sensors of a *unit* meet each
+//! other: a sensor by itself, those that pairs connect, or the two of a pair, whatever takes least. Units and parts of
+//! the time are the correlator's channels.
 //!
 //! ```text
-//! the last S - 1 instants, counts -> window -> [corner turn, of each mark] -> rows [mark][sensor][time] -> [correlate]
+//! the last S - 1 instants, counts -> window -> [corner turn] -> counts [sensor][time]
+//!     -> [delays] -> rows [part][unit][mark][sensor][time] -> [correlate]
 //! ```
 //!
 //! The bytes are counts less 128, and there is a row of ones: with `C_i` its product with row `i`, the sum of counts
 //! is `C_i + 128 T`, and that of products `V + 128 (C_i + C_j) + 128^2 T`.
 //!
-//! A *stretch* of the stream goes from one look at the sums to the next. To the matrices there are zeros before and
-//! behind it, so that all marks see all of its counts; the products of counts behind its beginning with those before
-//! are few, and added on the host.
+//! A row that is delayed by `m` ends `m` instants before the stream does: the matrices lack the products of the last
+//! `m` instants of the sensor that is not delayed. A look at the sums adds them: the products with `S - 1` zeros
+//! behind the stream, which are not kept. A stream that goes on from a state begins with those of the instants
+//! before it taken off.
 //!
-//! Bound by the tensor cores. Imaginary parts are of no use, nor are pairs of marks whose lag others have: of `M`
-//! marks a share of `S / M^2`, about a quarter.
+//! Bound by the tensor cores, or by memory, to which every count goes once for each mark. Imaginary parts are of no
+//! use, nor are pairs of marks whose lag others have: of `M` marks a share of `S / M^2`, about a quarter.
 
-use std::sync::Arc;
+use super::gpu::grid;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
+use corrust_gpu::abi::autocorrelate::{DELAY_WARPS, DELAYS, Delays, MAX_LOW_LAGS, NO_SENSOR};
 use rayon::prelude::*;
 
 use crate::{
@@ -50,19 +59,24 @@ use crate::{
     stream::Feeder,
 };
 
-/// Most instants that are multiplied at once, and most bytes of their counts.
+/// Most instants that are multiplied at once, most bytes of their counts, and of their rows.
 const MOST_INSTANTS: usize = 1 << 18;
 const MOST_BYTES: usize = 64 << 20;
+const MOST_ROW_BYTES: u64 = 2 << 30;
 
-/// Fewest instants of a part of them: each has corner turns of its own.
+/// Fewest instants of a part of them.
 const LEAST_PART: usize = 256;
 
 /// Rows of a tile of the kernels, about.
 const TILE: usize = 128;
 
-/// The products of all sensors take as long as those of so many times fewer pairs by bin groups, about: an H200
-/// computes 207 T of them a second, of which bin groups do 50 G to 200 G.
+/// The products of all sensors of the units take as long as those of so many times fewer rows by bin groups, about:
+/// an H200 computes 207 T of them a second, of which bin groups do 50 G to 200 G.
 const SHARE: usize = 1024;
+
+/// Fewest lags of autocorrelations, and of few pairs, from which matrices are quicker than bin groups for blocks of any
+/// length (predicted).
+const MANY_LAGS: usize = 256;
 
 /// What the bytes are less than counts.
 const OFFSET: i64 = 128;
@@ -96,23 +110,126 @@ impl Ruler {
     }
 }
 
+/// Which sensors are multiplied with each other.
+struct Units {
+    /// Sensors of each unit, ascending.
+    sensors: Vec<Vec<u32>>,
+    /// Of each row the unit, and the places in it of the sensor that is not delayed and of the one that is.
+    places: Vec<(usize, [usize; 2])>,
+}
+
+impl Units {
+    /// Units of rows, by way of sets of sensors: each row is in one of these, and as many of them as fill a tile
+    /// are a unit.
+    fn new(pairs: &[[u32; 2]], sets: &[BTreeSet<u32>], set_of: &[usize], marks: usize) -> Self {
+        let largest = sets.iter().map(BTreeSet::len).max().expect("a row at least");
+        let most = largest.max((TILE - 1) / marks);
+        let mut units: Vec<BTreeSet<u32>> = Vec::new();
+        let mut unit_of = Vec::with_capacity(sets.len());
+        for set in sets {
+            let joined = |unit: &BTreeSet<u32>| unit.len() + set.difference(unit).count();
+            match units.last_mut().filter(|unit| joined(unit) <= most) {
+                Some(unit) => unit.extend(set),
+                None => units.push(set.clone()),
+            }
+            unit_of.push(units.len() - 1);
+        }
+        let sensors: Vec<Vec<u32>> =
+            units.into_iter().map(|unit| unit.into_iter().collect()).collect();
+        let place = |(pair, set): (&[u32; 2], &usize)| {
+            let unit = unit_of[*set];
+            let slot = |sensor| sensors[unit].binary_search(&sensor).expect("a sensor of the unit");
+            (unit, pair.map(slot))
+        };
+        let places = pairs.iter().zip(set_of).map(place).collect();
+        Self { sensors, places }
+    }
+
+    /// The units that take least.
+    fn best(state: &State, marks: usize) -> Self {
+        let State { shape, pairs, .. } = state;
+        // Sets of sensors that pairs connect, each known by one of its sensors.
+        let mut parent: Vec<u32> = (0..shape.sensors as u32).collect();
+        fn root(parent: &mut [u32], mut sensor: u32) -> u32 {
+            while parent[sensor as usize] != sensor {
+                parent[sensor as usize] = parent[parent[sensor as usize] as usize];
+                sensor = parent[sensor as usize];
+            }
+            sensor
+        }
+        for &[direct, delayed] in pairs {
+            let roots = [root(&mut parent, direct), root(&mut parent, delayed)];
+            parent[roots[0] as usize] = roots[1];
+        }
+        let connected: Vec<u32> =
+            pairs.iter().map(|&[direct, _]| root(&mut parent, direct)).collect();
+        let by = |keys: Vec<[u32; 2]>| {
+            let mut number = BTreeMap::new();
+            let mut sets: Vec<BTreeSet<u32>> = Vec::new();
+            let mut set_of = Vec::with_capacity(keys.len());
+            for (key, pair) in keys.into_iter().zip(pairs) {
+                let set = *number.entry(key).or_insert(sets.len());
+                sets.resize(sets.len().max(set + 1), BTreeSet::new());
+                sets[set].extend(pair);
+                set_of.push(set);
+            }
+            Self::new(pairs, &sets, &set_of, marks)
+        };
+        let together = by(connected.into_iter().map(|root| [root; 2]).collect());
+        let apart = by(pairs.iter().map(|&[a, b]| [a.min(b), a.max(b)]).collect());
+        let cost =
+            |units: &Self| units.sensors.len() * baselines(units.inputs(marks).div_ceil(TILE));
+        if cost(&apart) < cost(&together) { apart } else { together }
+    }
+
+    /// Sensors of the largest unit.
+    fn slots(&self) -> usize {
+        self.sensors.iter().map(Vec::len).max().expect("a unit at least")
+    }
+
+    /// Rows of a unit's matrix.
+    fn inputs(&self, marks: usize) -> usize {
+        marks * self.slots() + 1
+    }
+
+    /// Sensors `[unit][slot]`.
+    fn table(&self) -> Vec<u32> {
+        let slots = self.slots();
+        let padded = |unit: &Vec<u32>| {
+            let missing = slots - unit.len();
+            unit.iter().copied().chain(std::iter::repeat_n(NO_SENSOR, missing)).collect::<Vec<_>>()
+        };
+        self.sensors.iter().flat_map(padded).collect()
+    }
+}
+
 /// The sums of a stream on a GPU.
 pub(super) struct Grams {
     gpu: Arc<dyn Gpu>,
     name: String,
     ruler: Ruler,
+    units: Units,
     feeder: Feeder,
-    /// Its channels are parts of a launch's times, so that there are tiles for all multiprocessors.
+    /// Its channels are parts of a launch's times, so that there are tiles for all multiprocessors, of every unit.
     correlator: Correlator,
-    /// The stream where the stretch begins.
+    /// The stream at the last look.
     state: State,
-    /// Instants of the stretch.
+    /// Sums of products of all rows up to the last look, but for those that a look adds.
+    kept: Vec<u64>,
+    /// Instants since then.
     instants: u64,
-    /// Its first and last `S - 1` instants, zeros where there are not so many.
-    first: Buffer,
+    /// Most instants that are multiplied at once.
+    most: usize,
+    /// The last `S - 1` instants, and the same while a look is behind the stream.
     last: Buffer,
+    stashed: Buffer,
     window: Buffer,
+    /// Counts less 128, `[sensor][time]`.
+    counts: Buffer,
     rows: Buffer,
+    /// Sensors `[unit][slot]`, and marks.
+    sensors: Buffer,
+    marks: Buffer,
     dump: Dump,
 }
 
@@ -120,49 +237,86 @@ impl Grams {
     /// Whether this computes a stream's sums, and with [`Kernel::Auto`] is the quickest that does.
     pub(super) fn takes(gpu: &Arc<dyn Gpu>, state: &State, kernel: Kernel) -> Result<bool> {
         let Shape { sensors, groups, lags, scheme } = state.shape;
-        let able = scheme == Scheme::BinGroups && groups == 1 && !state.is_auto();
-        if !able || kernel == Kernel::BinGroups {
+        // The other kernels on tensor cores need no rows of delayed counts.
+        let piped = state.is_auto() && lags <= MAX_LOW_LAGS as usize;
+        let able = scheme == Scheme::BinGroups && groups == 1 && !piped;
+        if !able || matches!(kernel, Kernel::BinGroups | Kernel::Packets) {
             return Ok(false);
         }
-        let inputs = Ruler::new(lags).marks.len().saturating_mul(sensors) + 1;
+        if kernel == Kernel::TensorCores {
+            return Ok(true);
+        }
+        let rows = state.pairs.len() as u128 * SHARE as u128;
+        let few = rows < sensors as u128 * sensors as u128;
+        if lags < MANY_LAGS && (few || state.is_auto()) {
+            return Ok(false);
+        }
+        let marks = Ruler::new(lags).marks.len();
+        let units = Units::best(state, marks);
+        let count = units.sensors.len() as u128;
         // Sums of 32 and of 64 bits.
-        let room = 3 * 8 * baselines(inputs.min(1 << 30)) as u128;
-        let many = state.pairs.len() as u128 * SHARE as u128 >= sensors as u128 * sensors as u128;
-        let quicker = many && room <= u128::from(gpu.free_bytes()? / 2);
-        Ok(kernel == Kernel::TensorCores || quicker)
+        let room = 3 * 8 * baselines(units.inputs(marks).min(1 << 30)) as u128 * count;
+        let products = count * units.slots() as u128 * units.slots() as u128;
+        Ok(products <= rows && room <= u128::from(gpu.free_bytes()? / 2))
     }
 
     /// Puts `state` on `gpu`.
     pub(super) fn new(gpu: Arc<dyn Gpu>, state: State) -> Result<Self> {
         let Shape { sensors, lags, .. } = state.shape;
         let ruler = Ruler::new(lags);
-        let inputs = ruler.marks.len() * sensors + 1;
-        let tiles = baselines(inputs.div_ceil(TILE));
-        let channels = (gpu.facts().multiprocessors as usize / tiles).max(1);
-        let correlator = Correlator::builder(inputs, channels)
+        let units = Units::best(&state, ruler.marks.len());
+        let (inputs, count) = (units.inputs(ruler.marks.len()), units.sensors.len());
+        let tiles = baselines(inputs.div_ceil(TILE)) * count;
+        let parts = (gpu.facts().multiprocessors as usize / tiles).max(1);
+        let correlator = Correlator::builder(inputs, parts * count)
             .encoding(Encoding::Ci8)
             .layout(Layout::Cnt)
             .gpu(gpu.clone())
             .build()?;
-        let buffer = || -> Result<Buffer> {
-            let buffer = Buffer::new(&gpu, (lags - 1) * sensors)?;
-            buffer.clear(Stream::default())?;
+        let buffer = |bytes: &[u8]| -> Result<Buffer> {
+            let buffer = Buffer::new(&gpu, bytes.len())?;
+            buffer.upload(Stream::default(), bytes)?;
             Ok(buffer)
         };
-        Ok(Self {
+        let table = units.table();
+        let marks: Vec<u32> = ruler.marks.iter().map(|&mark| mark as u32).collect();
+        // What delay lines remember: those of sensors that no row delays do not matter.
+        let before = lags - 1;
+        let mut last = vec![0_u8; before * sensors];
+        for (cells, pair) in state.cells.chunks(lags).zip(&state.pairs) {
+            for (cell, &count) in cells.iter().enumerate().skip(1) {
+                last[(before - cell) * sensors + pair[1] as usize] = count as u8;
+            }
+        }
+        let begun = last.iter().any(|&count| count > 0);
+        let row_bytes = MOST_ROW_BYTES.min(gpu.free_bytes()? / 8) as usize;
+        let most = MOST_INSTANTS.min(MOST_BYTES / sensors).min(row_bytes / (inputs * count));
+        let mut grams = Self {
             name: gpu.facts().name.clone(),
-            ruler,
             feeder: Feeder::new(&gpu, 2),
             correlator,
-            state,
             instants: 0,
-            first: buffer()?,
-            last: buffer()?,
+            most: most.max(LEAST_PART),
+            stashed: Buffer::new(&gpu, last.len())?,
+            last: buffer(&last)?,
             window: Buffer::new(&gpu, 0)?,
+            counts: Buffer::new(&gpu, 0)?,
             rows: Buffer::new(&gpu, 0)?,
+            sensors: buffer(bytemuck::cast_slice(&table))?,
+            marks: buffer(bytemuck::cast_slice(&marks))?,
             dump: Dump::default(),
+            kept: state.products.clone(),
+            state,
+            ruler,
+            units,
             gpu,
-        })
+        };
+        if begun {
+            let behind = grams.behind()?;
+            let sums = grams.kept.iter_mut().zip(behind);
+            sums.for_each(|(sum, behind)| *sum = sum.wrapping_sub(behind));
+        }
+        Ok(grams)
     }
 
     /// Bytes of so many instants, one after the other.
@@ -175,18 +329,11 @@ impl Grams {
         self.state.shape.lags - 1
     }
 
-    /// Takes in the next counts of the stretch.
+    /// Takes in the next counts.
     fn advance(&mut self, counts: &Samples<'static>) -> Result<()> {
         let (address, stream) = counts.on_device();
-        let (count, sensors) = (counts.extents().times, self.state.shape.sensors);
+        let count = counts.extents().times;
         self.feeder.continue_on(stream)?;
-        let known = usize::try_from(self.instants).unwrap_or(usize::MAX);
-        let missing = self.before().saturating_sub(known).min(count);
-        if missing > 0 {
-            let to = self.first.address() + (known * sensors) as u64;
-            // SAFETY: the first instants have room, and the counts are there.
-            unsafe { self.gpu.copy_rows(stream, to, address, &self.bytes(missing))? };
-        }
         self.multiply(stream, Some(address), count)?;
         self.instants += count as u64;
         Ok(())
@@ -211,106 +358,127 @@ impl Grams {
             self.gpu.copy_rows(stream, self.last.address(), at(count), &self.bytes(before))?;
         }
 
+        // Words that begin among the counts end behind them.
+        let stride = (before + count + 4).next_multiple_of(ROW_ALIGNMENT);
+        self.counts.reserve(sensors * stride)?;
+        let times = before + count;
+        // SAFETY: the window, which later work on this stream or after it changes.
+        let slice = unsafe { DeviceSlice::from_raw(window, times * sensors, stream) };
+        let extents = Extents { channels: 1, inputs: sensors, times };
+        let way = ToNative {
+            samples: Samples::dense(slice.into(), Element::Count, Layout::Tcn, extents),
+            layout: Layout::Tcn,
+            form: Native::Nibbles,
+            native: self.counts.address(),
+            row_bytes: stride,
+        };
+        // SAFETY: there is room for a row of each sensor.
+        unsafe { Variant::of(&way)[0].launch(&self.gpu, stream, &way)? };
+
         let correlate::Shape { channels, inputs, .. } = *self.correlator.shape();
-        let part = count.div_ceil(channels).next_multiple_of(ROW_ALIGNMENT).max(LEAST_PART);
-        let parts = count.div_ceil(part);
+        let parts = channels / self.units.sensors.len();
+        let part = count.div_ceil(parts).next_multiple_of(ROW_ALIGNMENT).max(LEAST_PART);
         self.rows.reserve(channels * inputs * part)?;
-        let row = |row: usize| self.rows.address() + (row * part) as u64;
-        // SAFETY: the rows of the parts that there are not.
-        unsafe {
-            let empty = Rows::one((channels - parts) * inputs * part);
-            self.gpu.set_rows(stream, row(parts * inputs), &empty, 0)?;
-        }
-        for channel in 0..parts {
-            let first = channel * part;
-            let there = part.min(count - first);
-            let ones = row((channel + 1) * inputs - 1);
-            let bytes = |width| Rows { width, ..Rows::one(part) };
-            // SAFETY: rows of the channel; the window begins early enough for all marks.
-            unsafe {
-                self.gpu.set_rows(stream, ones, &bytes(part), 0)?;
-                self.gpu.set_rows(stream, ones, &bytes(there), 1)?;
-                for (number, mark) in self.ruler.marks.iter().enumerate() {
-                    let from = at(before - mark + first);
-                    let slice = DeviceSlice::from_raw(from, there * sensors, stream);
-                    let extents = Extents { channels: 1, inputs: sensors, times: there };
-                    let way = ToNative {
-                        samples: Samples::dense(slice.into(), Element::Count, Layout::Tcn, extents),
-                        layout: Layout::Tcn,
-                        form: Native::Nibbles,
-                        native: row(channel * inputs + number * sensors),
-                        row_bytes: part,
-                    };
-                    Variant::of(&way)[0].launch(&self.gpu, stream, &way)?;
-                }
-            }
-        }
+        let parameters = Delays {
+            counts: self.counts.address(),
+            rows: self.rows.address(),
+            sensors: self.sensors.address(),
+            marks: self.marks.address(),
+            stride: stride as u64,
+            before: before as u32,
+            count: count as u32,
+            parts: parts as u32,
+            part: part as u32,
+            units: self.units.sensors.len() as u32,
+            slots: self.units.slots() as u32,
+            marks_count: self.ruler.marks.len() as u32,
+            reserved: 0,
+        };
+        let blocks = grid(channels * inputs)?.div_ceil(DELAY_WARPS);
+        // SAFETY: the rows have room, the counts begin early enough for all marks.
+        unsafe { self.gpu.launch(stream, &DELAYS, blocks, &parameters)? };
         // SAFETY: all rows, which later work on this stream or after it changes.
-        let slice = unsafe { DeviceSlice::from_raw(row(0), channels * inputs * part, stream) };
+        let slice =
+            unsafe { DeviceSlice::from_raw(self.rows.address(), channels * inputs * part, stream) };
         let times = part / Encoding::Ci8.bytes();
         let extents = Extents { channels, inputs, times };
         let rows = Samples::dense(slice.into(), Encoding::Ci8.into(), Layout::Cnt, extents);
         self.correlator.accumulate(rows)
     }
 
-    /// Adds the stretch's sums to the state; the next one begins.
-    fn end_stretch(&mut self) -> Result<()> {
+    /// The sums of products `[row][lag]` since they were asked for last, of so many instants, and those of counts
+    /// of each row's sensors.
+    fn take(&mut self, instants: u64) -> Result<(Vec<u64>, Vec<[u64; 2]>)> {
+        self.correlator.dump_into(&mut self.dump)?;
+        let sums = self.dump.visibilities.integer().expect("sums of integers");
+        let (units, times) = (self.units.sensors.len(), instants as i64);
+        let of = |unit: usize, i: usize, j: usize| -> i64 {
+            let parts = sums.column(baseline(i.max(j), i.min(j)));
+            parts.iter().skip(unit).step_by(units).map(|sum| sum.re).sum()
+        };
+        let ones = self.correlator.shape().inputs - 1;
+        let counted: Vec<i64> =
+            (0..units * ones).into_par_iter().map(|row| of(row / ones, ones, row % ones)).collect();
+        let (slots, lags) = (self.units.slots(), self.state.shape.lags);
+        let places = &self.units.places;
+        let mut products = vec![0; places.len() * lags];
+        products.par_chunks_mut(lags).zip(places).for_each(
+            |(products, &(unit, [direct, delayed]))| {
+                for (product, marks) in products.iter_mut().zip(&self.ruler.places) {
+                    let (i, j) = (marks[0] * slots + direct, marks[1] * slots + delayed);
+                    let counted = counted[unit * ones + i] + counted[unit * ones + j];
+                    *product = (of(unit, i, j) + OFFSET * counted + OFFSET * OFFSET * times) as u64;
+                }
+            },
+        );
+        // The first mark is 0.
+        let total =
+            |unit: usize, slot: usize| (counted[unit * ones + slot] + OFFSET * times) as u64;
+        let totals = places.iter().map(|&(unit, slots)| slots.map(|slot| total(unit, slot)));
+        Ok((products, totals.collect()))
+    }
+
+    /// The products that the matrices lack, with zeros behind the stream. The stream stays where it is.
+    fn behind(&mut self) -> Result<Vec<u64>> {
+        let (stream, before) = (self.feeder.last(), self.before());
+        let (last, stashed) = (self.last.address(), self.stashed.address());
+        // SAFETY: both have room for as many instants.
+        unsafe { self.gpu.copy_rows(stream, stashed, last, &self.bytes(before))? };
+        for first in (0..before).step_by(self.most) {
+            self.multiply(stream, None, self.most.min(before - first))?;
+        }
+        // SAFETY: as above.
+        unsafe { self.gpu.copy_rows(stream, last, stashed, &self.bytes(before))? };
+        Ok(self.take(before as u64)?.0)
+    }
+
+    /// Brings the state up to date.
+    fn look(&mut self) -> Result<()> {
         if self.instants == 0 {
             return Ok(());
         }
-        let (stream, before) = (self.feeder.last(), self.before());
-        let Shape { sensors, lags, .. } = self.state.shape;
-        let (mut first, mut last) = (vec![0_u8; before * sensors], vec![0_u8; before * sensors]);
-        self.first.download(stream, &mut first)?;
-        self.last.download(stream, &mut last)?;
-        self.multiply(stream, None, before)?;
-        self.first.clear(stream)?;
-        self.last.clear(stream)?;
         let instants = std::mem::take(&mut self.instants);
-        self.correlator.dump_into(&mut self.dump)?;
+        let (products, totals) = self.take(instants)?;
+        let sums = self.kept.iter_mut().zip(products);
+        sums.for_each(|(sum, product)| *sum = sum.wrapping_add(product));
+        let behind = self.behind()?;
 
-        let sums = self.dump.visibilities.integer().expect("sums of integers");
-        let of = |i: usize, j: usize| -> i64 {
-            sums.column(baseline(i.max(j), i.min(j))).iter().map(|sum| sum.re).sum()
-        };
-        let times = (instants + before as u64) as i64;
-        let ones = self.correlator.shape().inputs - 1;
-        let rows: Vec<i64> = (0..sensors).into_par_iter().map(|row| of(ones, row)).collect();
-        let Ruler { places, .. } = &self.ruler;
-        let State { pairs, products, totals, cells, .. } = &mut self.state;
-        let kept = usize::try_from(instants).unwrap_or(usize::MAX);
-        (
-            pairs.par_iter(),
-            products.par_chunks_mut(lags),
-            totals.par_iter_mut(),
-            cells.par_chunks_mut(lags),
-        )
-            .into_par_iter()
-            .for_each(|(pair, products, totals, cells)| {
-                let [direct, delayed] = pair.map(|sensor| sensor as usize);
-                for (total, sensor) in totals.iter_mut().zip([direct, delayed]) {
-                    *total += (rows[sensor] + OFFSET * times) as u64;
-                }
-                let offset = OFFSET * (rows[direct] + rows[delayed]) + OFFSET * OFFSET * times;
-                for (lag, (product, marks)) in products.iter_mut().zip(places).enumerate() {
-                    let row = marks[0] * sensors + direct;
-                    *product += (of(row, marks[1] * sensors + delayed) + offset) as u64;
-                    // Those delayed from before the stretch: cell c is the count c instants before it.
-                    *product += (0..lag)
-                        .map(|instant| {
-                            u64::from(first[instant * sensors + direct])
-                                * u64::from(cells[lag - instant])
-                        })
-                        .sum::<u64>();
-                }
-                for cell in (1..lags).rev() {
-                    cells[cell] = if cell > kept {
-                        cells[cell - kept]
-                    } else {
-                        last[(before - cell) * sensors + delayed].into()
-                    };
-                }
-            });
+        let Shape { sensors, lags, .. } = self.state.shape;
+        let before = self.before();
+        let mut last = vec![0_u8; before * sensors];
+        self.last.download(self.feeder.last(), &mut last)?;
+        let State { pairs, products, totals: sums, cells, .. } = &mut self.state;
+        for ((product, kept), behind) in products.iter_mut().zip(&self.kept).zip(behind) {
+            *product = kept.wrapping_add(behind);
+        }
+        for (sums, totals) in sums.iter_mut().zip(totals) {
+            sums.iter_mut().zip(totals).for_each(|(sum, total)| *sum += total);
+        }
+        for (cells, pair) in cells.chunks_mut(lags).zip(pairs) {
+            for (cell, count) in cells.iter_mut().enumerate().skip(1) {
+                *count = last[(before - cell) * sensors + pair[1] as usize].into();
+            }
+        }
         self.state.instants += instants;
         Ok(())
     }
@@ -320,10 +488,9 @@ impl Backend for Grams {
     fn accumulate(&mut self, counts: &Samples<'_>) -> Result<()> {
         let times = counts.extents().times;
         let dense = |counts: &Samples<'_>| counts.is_dense(Layout::Tcn);
-        let most = (MOST_BYTES / self.state.shape.sensors).clamp(1, MOST_INSTANTS);
         let mut result = Ok(());
-        for first in (0..times).step_by(most) {
-            let piece = counts.times(first..times.min(first + most));
+        for first in (0..times).step_by(self.most) {
+            let piece = counts.times(first..times.min(first + self.most));
             let brought = self.feeder.bring(&piece, Layout::Tcn, dense);
             result = brought.and_then(|brought| self.advance(&brought));
             if result.is_err() {
@@ -339,13 +506,13 @@ impl Backend for Grams {
     }
 
     fn state_into(&mut self, state: &mut State) -> Result<()> {
-        self.end_stretch()?;
+        self.look()?;
         state.clone_from(&self.state);
         Ok(())
     }
 
     fn snapshot_device(&mut self, room: &SumsMut<'_>) -> Result<()> {
-        self.end_stretch()?;
+        self.look()?;
         let State { products, totals, .. } = &self.state;
         room.products.check(&self.gpu, "sums", products.len())?;
         let mut copies = vec![(room.products.read(), &products[..])];

@@ -511,9 +511,26 @@ impl Gpu for CudaGpu {
         self.enter()?;
         let stream = self.stream(stream);
         let mut slots = self.filling()?;
+        let stream = SharedStream(stream);
+        // The slot is not written before its event has happened.
+        let send = |(buffer, event): &mut Slot, first: usize| -> Result<()> {
+            event.synchronize(&self.name)?;
+            let part = &mut buffer[..FILLING_BYTES.min(bytes - first)];
+            fill(first, part);
+            // SAFETY: the caller's promise; the slot stays as it is until the copy has ended.
+            self.check(unsafe {
+                let (to, from) = (address + first as u64, part.as_ptr().cast());
+                sys::cuMemcpyHtoDAsync_v2(to, from, part.len(), stream.raw())
+            })?;
+            event.record(&self.name, stream.raw())
+        };
+        if (1..=FILLING_BYTES).contains(&bytes) {
+            // Small uploads take the slots in turn: none waits for the one before.
+            slots.rotate_left(1);
+            return send(&mut slots[0], 0);
+        }
         // Each thread takes the next part as soon as a slot of its own is free: none waits for the others.
         let parts = AtomicUsize::new(0);
-        let stream = SharedStream(stream);
         slots.par_chunks_mut(SLOTS_OF_THREAD).try_for_each(|slots| {
             self.enter()?;
             for turn in 0.. {
@@ -521,21 +538,7 @@ impl Gpu for CudaGpu {
                 if first >= bytes {
                     break;
                 }
-                let (buffer, event) = &mut slots[turn % SLOTS_OF_THREAD];
-                event.synchronize(&self.name)?;
-                let part = &mut buffer[..FILLING_BYTES.min(bytes - first)];
-                fill(first, part);
-                // SAFETY: the caller's promise; the slot is not written before its event has happened.
-                self.check(unsafe {
-                    let from = part.as_ptr().cast();
-                    sys::cuMemcpyHtoDAsync_v2(
-                        address + first as u64,
-                        from,
-                        part.len(),
-                        stream.raw(),
-                    )
-                })?;
-                event.record(&self.name, stream.raw())?;
+                send(&mut slots[turn % SLOTS_OF_THREAD], first)?;
             }
             Ok(())
         })

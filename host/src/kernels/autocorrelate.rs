@@ -6,14 +6,17 @@ kernels! {
     /// Which implementation of the autocorrelation a plan uses on a GPU. All of them give the same
     /// bits.
     pub enum Kernel {
-        /// `auto`: `tensor-cores` for long blocks of counts, `bin-groups` for short ones.
+        /// `auto`: `tensor-cores` for long blocks of counts and for many lags of one group, else
+        /// `packets`.
         #[default]
         Auto = "auto",
-        /// `bin-groups`: bin groups in shared memory, an instant at a time. Least latency.
+        /// `bin-groups`: bin groups in shared memory, an instant at a time.
         BinGroups = "bin-groups",
+        /// `packets`: bin groups in shared memory, some hundred instants at a time. Least latency.
+        Packets = "packets",
         /// `tensor-cores`: short bins on tensor cores, long ones from them, many instants at a time.
         /// Autocorrelations with at most 64 lags a group; the more twos divide the number of lags, the
-        /// quicker. Pairs of sensors in one group: Gram matrices of all of them.
+        /// quicker. One group, of pairs of sensors or of many lags: Gram matrices.
         TensorCores = "tensor-cores",
     }
 }

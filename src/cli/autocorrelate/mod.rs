@@ -103,7 +103,7 @@ pub struct Args {
     /// several GPUs share the sensors or pairs
     #[arg(long, default_value_t)]
     device: Devices,
-    /// On a GPU: auto, bin-groups or tensor-cores
+    /// On a GPU: auto, bin-groups, packets or tensor-cores
     #[arg(long, default_value_t = Kernel::Auto)]
     kernel: Kernel,
     #[command(flatten)]

@@ -164,7 +164,7 @@ fn other_lines(
             peer(format!("{} ms, kotekan", peers::KOTEKAN_MS)),
         ),
         (
-            "autocorrelate 1024 sensors, 10 groups of 32 lags",
+            "autocorrelate 1024 sensors, 10 groups of 32 lags, 2^20 instants a call",
             &counts,
             &items,
             peer(format!("{:.2} M, AutocorrelationCUDA", peers::AUTOCORRELATION_CUDA * 1e-6)),
