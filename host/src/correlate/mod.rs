@@ -15,6 +15,7 @@ mod on_device;
 mod plan;
 mod shape;
 mod split;
+mod time_blocks;
 mod valid;
 mod visibilities;
 

@@ -4,13 +4,14 @@ use std::{ops::Range, sync::Arc};
 
 use super::{
     Backend, Dump, Kernel, Setup, Shape, VisibilitiesMut, backend,
+    time_blocks::{OnDevice, PIECE_BYTES},
     valid::{Counter, DelayedGaps, check_gates},
 };
 use crate::{
     Devices, Encoding, Error, Layout, Result,
     device::Gpu,
     place::{Place, place_setters},
-    samples::{Feed, Missing, Samples},
+    samples::{Feed, Memory, Missing, Samples, TimeBlocks},
 };
 
 /// Times that may be accumulated before a dump: beyond them a 64-bit sum of `ci8` products,
@@ -107,6 +108,7 @@ impl Builder {
             delays: shifts.iter().any(|&shift| shift > 0).then(|| DelayedGaps::new(&shifts)),
             shape,
             times: 0,
+            blocks: None,
         })
     }
 }
@@ -148,6 +150,8 @@ pub struct Correlator {
     counters: Vec<Counter>,
     delays: Option<DelayedGaps>,
     times: u64,
+    /// What brings blocks of times in a GPU's memory into order, once there were any.
+    blocks: Option<OnDevice>,
 }
 
 impl Correlator {
@@ -251,6 +255,64 @@ impl Correlator {
         gates: &[u8],
     ) -> Result<()> {
         self.add(samples.into(), Some(gates))
+    }
+
+    /// [`accumulate`](Self::accumulate) of samples in blocks of times, for a plan of `cnt`: they are copied into rows
+    /// of time first, by the host's threads or, in the memory of the plan's GPU, by the GPU in the order of their
+    /// stream. `missing` is as in [`Samples::missing`], `gates` as in [`accumulate_gated`](Self::accumulate_gated).
+    ///
+    /// # Errors
+    /// Those of [`accumulate_gated`](Self::accumulate_gated), and [`Error::Invalid`] when the plan's layout is `tcn`, or
+    /// blocks are in a GPU's memory and the plan is of several.
+    pub fn accumulate_blocks(
+        &mut self,
+        blocks: &TimeBlocks<'_>,
+        missing: &[Missing],
+        gates: Option<&[u8]>,
+    ) -> Result<()> {
+        let Shape { channels, inputs, encoding, layout } = self.shape;
+        blocks.check(encoding, channels, inputs)?;
+        if layout != Layout::Cnt {
+            return Err(Error::invalid(format!(
+                "blocks of times for a plan of {layout}: expected cnt, into which they are brought"
+            )));
+        }
+        check_gates(gates, blocks.times(), self.counters.len())?;
+        check_times(self.times.saturating_add(blocks.times() as u64))?;
+        let (words, size) = (blocks.words(), blocks.block_times());
+        for piece in blocks.pieces(PIECE_BYTES) {
+            let missing = blocks.gaps(missing, &piece);
+            let gates = gates.map(|gates| &gates[piece.start * size..piece.end * size]);
+            let part = words.times(piece);
+            match (words.memory(), &self.gpu) {
+                (Memory::Device(slice), Some(gpu)) => {
+                    if self.shares().len() > 1 {
+                        return Err(Error::invalid(
+                            "blocks of times in a GPU's memory for a plan of several GPUs: expected host memory",
+                        ));
+                    }
+                    slice.check(gpu)?;
+                    let mut ordering = match self.blocks.take() {
+                        Some(ordering) => ordering,
+                        None => OnDevice::new(gpu)?,
+                    };
+                    let rows = ordering.order(&part, words.extents().times);
+                    let result = rows.and_then(|rows| {
+                        let samples = Samples::new(rows, encoding, layout, channels, inputs)?;
+                        self.add(samples.missing(&missing).into(), gates)
+                    });
+                    ordering.used(slice.stream())?;
+                    self.blocks = Some(ordering);
+                    result?;
+                }
+                _ => {
+                    let rows = part.gather(layout)?;
+                    let samples = Samples::new(&rows[..], encoding, layout, channels, inputs)?;
+                    self.add(samples.missing(&missing).into(), gates)?;
+                }
+            }
+        }
+        Ok(())
     }
 
     fn add(&mut self, samples: Feed<'_>, gates: Option<&[u8]>) -> Result<()> {

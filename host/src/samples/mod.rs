@@ -8,6 +8,7 @@
 mod gather;
 mod missing;
 mod raw;
+mod time_blocks;
 
 use std::{fmt, ops::Range, sync::Arc};
 
@@ -17,6 +18,7 @@ pub(crate) use self::gather::Gather;
 pub use self::{
     missing::Missing,
     raw::{RawEncoding, RawLayout, RawSamples},
+    time_blocks::TimeBlocks,
 };
 use crate::{
     Encoding, Error, Layout, Result,
