@@ -223,6 +223,6 @@ mod tests {
             (before, last_error())
         });
         assert_eq!(other.join().unwrap(), (String::new(), "no GPU".to_owned()));
-        assert_eq!(last_error(), "one\\0zero");
+        assert_eq!(last_error(), "one\\u{0}zero");
     }
 }
