@@ -166,7 +166,7 @@ fn blocks_of_times() {
         let rows = oracle::Block { inputs, channels, times, encoding, layout, bytes };
         // Blocks `from` to `to`, [channel][block][input][time of the block].
         let blocks = |from: usize, to: usize| {
-            let mut bytes = Vec::new();
+            let mut bytes: Vec<u8> = Vec::new();
             for (channel, block) in (0..channels).flat_map(|c| (from..to).map(move |b| (c, b))) {
                 for (input, time) in (0..inputs).flat_map(|i| (0..block_times).map(move |t| (i, t)))
                 {
