@@ -78,7 +78,8 @@ pub unsafe extern "C" fn corrust_buffer_upload(
             return Ok(());
         }
         // SAFETY: within the buffer.
-        Ok(unsafe { memory.gpu.upload(Stream::default(), address, data)? })
+        unsafe { memory.gpu.upload(Stream::default(), address, data)? };
+        Ok(())
     };
     // SAFETY: the caller passes a buffer.
     unsafe { with(buffer, "corrust_buffer", work) }
@@ -103,7 +104,8 @@ pub unsafe extern "C" fn corrust_buffer_download(
         // SAFETY: checked above, and nobody else uses it during the call.
         let room = unsafe { std::slice::from_raw_parts_mut(data.cast::<u8>(), bytes) };
         // SAFETY: within the buffer.
-        Ok(unsafe { memory.gpu.download(Stream::default(), address, room)? })
+        unsafe { memory.gpu.download(Stream::default(), address, room)? };
+        Ok(())
     };
     // SAFETY: the caller passes a buffer.
     unsafe { with(buffer, "corrust_buffer", work) }
