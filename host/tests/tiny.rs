@@ -19,7 +19,8 @@ use corrust::{
     beamform::{self, Rounding},
     channelise,
     correlate::{self, baseline},
-    samples::{RawEncoding, RawLayout, Samples},
+    device::{Buffer, Stream},
+    samples::{Memory, Missing, RawEncoding, RawLayout, Samples, TimeBlocks},
 };
 use num_complex::Complex;
 
@@ -150,4 +151,100 @@ fn channelisers() {
             }
         }
     }
+}
+
+/// Samples in blocks of times give what the oracle says of the same samples in rows, on the CPU and, where it is built in,
+/// in the simulator's memory: in two calls, with gaps across blocks and gates.
+#[test]
+fn blocks_of_times() {
+    for encoding in [Encoding::Ci8, Encoding::Ci4, Encoding::Ci4Offset] {
+        let (inputs, channels, size) = (3, 2, encoding.bytes());
+        let block_times = 32 / size;
+        let times = 3 * block_times;
+        let bytes = noise(channels * inputs * times * size);
+        let layout = Layout::Cnt;
+        let rows = oracle::Block { inputs, channels, times, encoding, layout, bytes };
+        // Blocks `from` to `to`, [channel][block][input][time of the block].
+        let blocks = |from: usize, to: usize| {
+            let mut bytes: Vec<u8> = Vec::new();
+            for (channel, block) in (0..channels).flat_map(|c| (from..to).map(move |b| (c, b))) {
+                for (input, time) in (0..inputs).flat_map(|i| (0..block_times).map(move |t| (i, t)))
+                {
+                    let first = rows.position(channel, input, block * block_times + time) * size;
+                    bytes.extend(&rows.bytes[first..first + size]);
+                }
+            }
+            bytes
+        };
+        let lost = Missing::times(block_times - 1..2 * block_times + 2).of_inputs(1..2);
+        let gates: Vec<u8> = (0..times).map(|time| [0, 1, correlate::DROP][time % 3]).collect();
+        for (device, on_device) in [(Device::Cpu, false), (Device::Sim, false), (Device::Sim, true)]
+        {
+            let builder = Correlator::builder(inputs, channels).device(device).gates(2);
+            let Ok(mut plan) = builder.encoding(encoding).layout(layout).build() else { continue };
+            let gpu = plan.gpu().cloned().filter(|_| on_device);
+            for (from, to) in [(0, 1), (1, 3)] {
+                let bytes = blocks(from, to);
+                let first = from * block_times;
+                let missing = Missing {
+                    times: lost.times.start.saturating_sub(first)..lost.times.end - first,
+                    ..lost.clone()
+                };
+                let gates = Some(&gates[first..to * block_times]);
+                let buffer = gpu.as_ref().map(|gpu| {
+                    let buffer = Buffer::new(gpu, bytes.len()).unwrap();
+                    buffer.upload(Stream::default(), &bytes).unwrap();
+                    buffer
+                });
+                let memory: Memory<'_> = match &buffer {
+                    Some(buffer) => buffer.slice::<u8>().into(),
+                    None => bytes.as_slice().into(),
+                };
+                let blocks = TimeBlocks::new(memory, encoding, channels, inputs).unwrap();
+                plan.accumulate_blocks(&blocks, &[missing], gates).unwrap();
+                plan.wait().unwrap();
+            }
+            for (gate, dump) in plan.dump_gates().unwrap().iter().enumerate() {
+                let of_gate = (0..times).filter(|time| time % 3 == gate);
+                let expected =
+                    oracle::correlate(inputs, channels, of_gate, |channel, input, time| {
+                        let lost = lost.times.contains(&time) && lost.inputs.contains(&input);
+                        (!lost).then(|| rows.sample(channel, input, time))
+                    });
+                for (channel, baselines) in expected.iter().enumerate() {
+                    for (index, expected) in baselines.iter().enumerate() {
+                        let what = format!("{device}, {encoding}, gate {gate}, {channel}, {index}");
+                        let found = dump.visibilities.integer().unwrap()[[channel, index]];
+                        let sum = Complex::new(expected.re as i64, expected.im as i64);
+                        assert_eq!(found, sum, "{what}");
+                        assert_eq!(dump.valid.get(channel, index), expected.count, "{what}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What is no blocks of a plan is refused with a sentence.
+#[test]
+fn blocks_that_do_not_fit() {
+    let refused = |result: corrust::Result<()>| result.unwrap_err().to_string();
+    let bytes = [0_u8; 2 * 3 * 32];
+    let new = |encoding, channels, inputs| TimeBlocks::new(&bytes[..], encoding, channels, inputs);
+    assert!(refused(new(Encoding::B1, 1, 1).map(drop)).contains("expected ci8"));
+    assert!(refused(new(Encoding::Ci8, 1, 4).map(drop)).contains("a multiple of 128"));
+    assert!(refused(new(Encoding::Ci8, 0, 4).map(drop)).contains("a multiple of 0"));
+    let blocks = new(Encoding::Ci8, 2, 3).unwrap();
+    assert_eq!((blocks.times(), blocks.block_times()), (16, 16));
+    let plan = |channels, layout| {
+        let builder = Correlator::builder(3, channels).device(Device::Cpu);
+        builder.layout(layout).build().unwrap()
+    };
+    let mut wrong = plan(2, Layout::Tcn);
+    assert!(refused(wrong.accumulate_blocks(&blocks, &[], None)).contains("expected cnt"));
+    let mut wrong = plan(1, Layout::Cnt);
+    assert!(refused(wrong.accumulate_blocks(&blocks, &[], None)).contains("expected 1 and 3"));
+    let mut right = plan(2, Layout::Cnt);
+    assert!(refused(right.accumulate_blocks(&blocks, &[], Some(&[0; 15]))).contains("15"));
+    right.accumulate_blocks(&blocks, &[], None).unwrap();
 }

@@ -17,6 +17,7 @@ pub(crate) mod on_device;
 pub(crate) mod ones;
 pub(crate) mod plan;
 pub(crate) mod split;
+pub(crate) mod time_blocks;
 pub(crate) mod valid;
 pub(crate) mod visibilities;
 

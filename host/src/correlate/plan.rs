@@ -4,6 +4,7 @@ use crate::{
     correlate::{
         backend::{Backend, Setup},
         gates::{DROP, Gates},
+        time_blocks::{OnDevice, PIECE_BYTES},
         visibilities::{Dump, VisibilitiesMut},
     },
     device::{gpu::Gpu, several::Devices},
@@ -12,7 +13,10 @@ use crate::{
     layout::Layout,
     quantise::Packed,
     sample::Encoding,
-    samples::{feed::Feed, missing::Missing, shape::Shape, view::Samples},
+    samples::{
+        extents::Memory, feed::Feed, missing::Missing, shape::Shape, time_blocks::TimeBlocks,
+        view::Samples,
+    },
     tuning::place::{Place, place_setters},
 };
 use std::{ops::Range, sync::Arc};
@@ -118,6 +122,7 @@ impl Builder {
             delays: shifts.iter().any(|&shift| shift > 0).then(|| DelayedGaps::new(&shifts)),
             shape,
             times: 0,
+            blocks: None,
         })
     }
 }
@@ -159,6 +164,8 @@ pub struct Correlator {
     counters: Vec<Counter>,
     delays: Option<DelayedGaps>,
     times: u64,
+    /// What brings blocks of times in a GPU's memory into order, once there were any.
+    blocks: Option<OnDevice>,
 }
 
 impl Correlator {
@@ -283,6 +290,65 @@ impl Correlator {
         self.add(samples.into(), Some(gates.into()))
     }
 
+    /// [`accumulate`](Self::accumulate) of samples in blocks of times, for a plan of `cnt`: they are copied into rows
+    /// of time first, by the host's threads or, in the memory of the plan's GPU, by the GPU in the order of their
+    /// stream. `missing` is as in [`Samples::missing`], `gates` as in [`accumulate_gated`](Self::accumulate_gated).
+    ///
+    /// # Errors
+    /// Those of [`accumulate_gated`](Self::accumulate_gated), and [`Error::Invalid`] when the plan's layout is `tcn`, or
+    /// blocks are in a GPU's memory and the plan is of several.
+    pub fn accumulate_blocks(
+        &mut self,
+        blocks: &TimeBlocks<'_>,
+        missing: &[Missing],
+        gates: Option<&[u8]>,
+    ) -> Result<()> {
+        let Shape { channels, inputs, encoding, layout } = self.shape;
+        blocks.check(encoding, channels, inputs)?;
+        if layout != Layout::Cnt {
+            return Err(Error::invalid(format!(
+                "blocks of times for a plan of {layout}: expected cnt, into which they are brought"
+            )));
+        }
+        let gates = gates.map(Gates::from);
+        self.check_gates(gates, blocks.times())?;
+        check_times(self.times.saturating_add(blocks.times() as u64))?;
+        let (words, size) = (blocks.words(), blocks.block_times());
+        for piece in blocks.pieces(PIECE_BYTES) {
+            let missing = blocks.gaps(missing, &piece);
+            let gates = gates.map(|gates| gates.times(piece.start * size..piece.end * size));
+            let part = words.times(piece);
+            match (words.memory(), &self.gpu) {
+                (Memory::Device(slice), Some(gpu)) => {
+                    if self.shares().len() > 1 {
+                        return Err(Error::invalid(
+                            "blocks of times in a GPU's memory for a plan of several GPUs: expected host memory",
+                        ));
+                    }
+                    slice.check(gpu)?;
+                    let mut ordering = match self.blocks.take() {
+                        Some(ordering) => ordering,
+                        None => OnDevice::new(gpu)?,
+                    };
+                    let rows = ordering.order(&part, words.extents().times);
+                    let result = rows.and_then(|rows| {
+                        let samples = Samples::new(rows, encoding, layout, channels, inputs)?;
+                        self.add(samples.missing(&missing).into(), gates)
+                    });
+                    ordering.used(slice.stream())?;
+                    self.blocks = Some(ordering);
+                    result?;
+                }
+                _ => {
+                    let rows = part.gather(layout)?;
+                    let samples = Samples::new(&rows[..], encoding, layout, channels, inputs)?;
+                    self.add(samples.missing(&missing).into(), gates)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
     fn add(&mut self, samples: Feed<'_>, gates: Option<Gates<'_>>) -> Result<()> {
         let Shape { channels, encoding, layout, .. } = self.shape;
         let times = |bytes| self.shape.times(bytes);
@@ -357,6 +423,18 @@ impl Correlator {
         if shares.is_empty() { std::iter::once(0..self.shape.channels).collect() } else { shares }
     }
 
+    /// Checks that the gate numbers of `times` times fit the plan.
+    fn check_gates(&self, gates: Option<Gates<'_>>, times: usize) -> Result<()> {
+        let count = self.counters.len();
+        match gates {
+            Some(gates) => gates.check(times, self.shape.channels, count),
+            None if count > 1 => Err(Error::invalid(format!(
+                "no gate numbers: expected one per time for a plan of {count} gates"
+            ))),
+            None => Ok(()),
+        }
+    }
+
     /// Has the backend sum `times` times of which `gaps` are missing, and counts them.
     fn sum(
         &mut self,
@@ -365,16 +443,7 @@ impl Correlator {
         gaps: impl Iterator<Item = Missing>,
         accumulate: impl FnOnce(&mut dyn Backend) -> Result<()>,
     ) -> Result<()> {
-        let count = self.counters.len();
-        match gates {
-            Some(gates) => gates.check(times, self.shape.channels, count)?,
-            None if count > 1 => {
-                return Err(Error::invalid(format!(
-                    "no gate numbers: expected one per time for a plan of {count} gates"
-                )));
-            }
-            None => {}
-        }
+        self.check_gates(gates, times)?;
         check_times(self.times + times as u64)?;
         if times == 0 {
             return Ok(());

@@ -11,6 +11,7 @@ pub(crate) mod gather;
 pub(crate) mod missing;
 pub(crate) mod raw;
 pub(crate) mod shape;
+pub(crate) mod time_blocks;
 pub(crate) mod view;
 
 pub use self::{
@@ -19,5 +20,6 @@ pub use self::{
     missing::{Missing, missing_within},
     raw::{RawEncoding, RawLayout, RawSamples},
     shape::{CountShape, RawShape, Shape},
+    time_blocks::TimeBlocks,
     view::Samples,
 };
