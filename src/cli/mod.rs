@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use clap::{Parser, Subcommand, error::ErrorKind};
+use clap::{CommandFactory, Parser, Subcommand, error::ErrorKind};
 use corrust::{
     Error, Result,
     device::{Kernels, Tuning},
@@ -113,6 +113,12 @@ enum Command {
     Plot(figure::Args),
     Bench(bench::Args),
     Autocorrelate(autocorrelate::Args),
+}
+
+/// All commands with their options, for tests that draw command lines from them.
+#[doc(hidden)]
+pub fn parser() -> clap::Command {
+    Cli::command()
 }
 
 /// Runs the command that the arguments ask for, the first of which is the program's name, and returns its

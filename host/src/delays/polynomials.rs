@@ -1,6 +1,6 @@
 //! Delays as polynomials of time, in pieces.
 
-use std::{fs, path::Path};
+use std::path::Path;
 
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::{DelayModel, moment::Moment};
 use crate::{
     Error, Result,
-    format::{PartialFile, parse_moment},
+    format::{PartialFile, parse_moment, read_text},
 };
 
 /// Piecewise polynomials, a list of pieces for each input.
@@ -147,7 +147,7 @@ impl Polynomials {
     /// ```
     pub fn read(path: impl AsRef<Path>, start: Option<Timestamp>) -> Result<Self> {
         let path = path.as_ref();
-        let text = fs::read_to_string(path).map_err(Error::io(path, "read"))?;
+        let text = read_text(path)?;
         let value = serde_json::from_str(&text).map_err(|error| {
             Error::file(path, format!("{error}: expected JSON with \"delays\" [...]"))
         })?;

@@ -13,7 +13,7 @@ use corrust_gpu::{
 };
 
 use super::named::Named;
-use crate::{Error, Result};
+use crate::{Error, Result, format::read_text};
 
 /// Names a file or folder of PTX whose kernels every device takes in place of those shipped.
 pub const PTX_VARIABLE: &str = "CORRUST_PTX";
@@ -39,7 +39,7 @@ impl Kernels {
             return Err(Error::file(path, "no files in .ptx: expected a kernel's at least"));
         }
         for file in files {
-            let text = fs::read_to_string(&file).map_err(Error::io(&file, "read"))?;
+            let text = read_text(&file)?;
             let parts = ptx::split(&text);
             if parts.is_empty() {
                 return Err(Error::file(&file, "no kernels (.entry): expected PTX"));

@@ -3,12 +3,16 @@
 //! Plans whose kernel is `auto` choose by it, and so do kernels among their tiles. Whatever a table says, the
 //! bits are the same.
 
-use std::{collections::BTreeMap, fs, path::Path, sync::LazyLock};
+use std::{collections::BTreeMap, path::Path, sync::LazyLock};
 
 use serde::{Deserialize, Serialize};
 
 use super::{Facts, named::Named};
-use crate::{Encoding, Error, Result, beamform, correlate::Kernel, format::PartialFile};
+use crate::{
+    Encoding, Error, Result, beamform,
+    correlate::Kernel,
+    format::{PartialFile, read_text},
+};
 
 /// Names a file whose table all GPUs go by in place of those built in.
 pub const TUNING_VARIABLE: &str = "CORRUST_TUNING";
@@ -230,7 +234,7 @@ impl Tuning {
     /// # Errors
     /// [`Error::Io`]; [`Error::File`] when it is none.
     pub fn read(path: &Path) -> Result<Self> {
-        let text = fs::read_to_string(path).map_err(Error::io(path, "read"))?;
+        let text = read_text(path)?;
         Self::parse(&text).map_err(|reason| {
             Error::file(path, format!("{reason}, expected a table of `corrust bench --tune`"))
         })
@@ -301,6 +305,8 @@ impl Tuning {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn facts(name: &str, capability: (u32, u32)) -> Facts {

@@ -4,14 +4,14 @@
 //! asks for it.
 
 use std::{
-    fmt, fs,
+    fmt,
     path::{Path, PathBuf},
 };
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{Recording, TOLERANCE, parse_moment};
+use super::{Recording, TOLERANCE, parse_moment, read_text};
 use crate::{Error, Result, beamform::Pointing};
 
 /// Largest difference of two frequencies that say the same, in widths of a channel: headers round.
@@ -179,7 +179,7 @@ impl Array {
     /// contradicts itself.
     pub fn read(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
-        let text = fs::read_to_string(path).map_err(Error::io(path, "read"))?;
+        let text = read_text(path)?;
         let mut array = Self::of_text(&text).map_err(|reason| Error::file(path, reason))?;
         array.path = Some(path.to_owned());
         Ok(array)

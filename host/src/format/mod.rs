@@ -25,6 +25,7 @@ mod bits;
 mod dada;
 mod frames;
 pub mod guppi;
+pub(crate) mod hdf5;
 mod input;
 mod mark5b;
 mod moment;
@@ -34,6 +35,7 @@ pub(crate) mod placing;
 mod planes;
 pub mod ptu;
 mod raw;
+mod text;
 pub mod sigproc;
 pub mod uvh5;
 pub mod vdif;
@@ -45,6 +47,7 @@ pub use moment::{later, moment};
 pub use partial::{PartialFile, abandon_partial_files, folder, is_stream, resolve};
 pub(crate) use planes::Words;
 pub use raw::{AnyRecording, RawShape, open_any, open_raw};
+pub use text::{read_text, read_text_up_to};
 
 /// A recording of voltages, read once from its first time to its last: channelised ones (`S` is
 /// [`Shape`]), or raw ones ([`RawShape`]), of which a time is a sample of every input.

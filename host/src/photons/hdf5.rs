@@ -2,12 +2,15 @@
 
 use std::path::{Path, PathBuf};
 
-use rust_hdf5::{DatatypeMessage, H5Dataset, H5File, Hdf5Error};
+use rust_hdf5::{DatatypeMessage, H5Dataset, H5File};
 
 use super::{CountShape, source::Source};
 use crate::{
     Error, Result,
-    format::{Block, begins, uvh5::fault},
+    format::{
+        Block, begins,
+        hdf5::{guarded, stored},
+    },
 };
 
 /// First bytes of every file without a user block.
@@ -34,13 +37,11 @@ pub(super) struct Hdf5 {
 
 impl Hdf5 {
     pub fn open(path: &Path, dwell: f64) -> Result<Self> {
-        let open = || -> std::result::Result<_, Hdf5Error> {
+        let (data, kind) = guarded(path, "read counts, dataset \"data\"", || {
             let data = H5File::open(path)?.dataset(NAME)?;
             let kind = data.datatype()?;
             Ok((data, kind))
-        };
-        let (data, kind) = open().map_err(fault(path, "read counts, dataset \"data\""))?;
-        let axes = data.shape();
+        })?;
         let wide = match kind {
             DatatypeMessage::FixedPoint { size: 1, signed: false, .. } => false,
             DatatypeMessage::FixedPoint { size: 2, signed: false, .. } => true,
@@ -49,6 +50,7 @@ impl Hdf5 {
                 return Err(Error::file(path, reason));
             }
         };
+        let axes = stored(path, NAME, &data)?;
         let (&sensors, times) = match axes.split_last() {
             Some(split) if axes.len() > 1 && !axes.contains(&0) => split,
             _ => {
@@ -92,8 +94,7 @@ impl Hdf5 {
             let (part, after) = counts.split_at_mut(instants * sensors);
             starts.push(0);
             sizes.push(sensors);
-            let read = self.data.read_slice_into(part, &starts, &sizes);
-            read.map_err(fault(&self.path, "read"))?;
+            guarded(&self.path, "read", || self.data.read_slice_into(part, &starts, &sizes))?;
             (first, counts) = (first + instants as u64, after);
         }
         Ok(())

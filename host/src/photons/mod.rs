@@ -25,6 +25,7 @@ use self::source::{Reading, Source};
 pub use self::trace::Trace;
 use crate::{
     Error, Result,
+    device::host,
     format::{
         Recording, begins,
         npy::{self, Dtype, Reader},
@@ -77,6 +78,9 @@ pub struct Options {
 /// Seconds of an instant where nothing else is said.
 pub const DWELL: f64 = 1.6e-6;
 
+/// Sensors of a recording, at most.
+const MOST_SENSORS: usize = 1 << 20;
+
 /// A recording of counts.
 pub struct Counts {
     /// The counts; [`interval`](Recording::interval) is the dwell time.
@@ -109,8 +113,15 @@ pub fn open<P: AsRef<Path>>(paths: &[P], options: &Options) -> Result<Counts> {
     ) -> Result<Counts> {
         Ok(Counts { recording: Box::new(Reading::new(source)), sensors, photons })
     }
-    let numbered =
-        |what: &str, count| (0..count).map(|number| format!("{what} {number}")).collect();
+    let numbered = |what: &str, count| {
+        if count > MOST_SENSORS {
+            let reason = format!("counts of {count} sensors: expected at most {MOST_SENSORS}");
+            return Err(Error::file(first, reason));
+        }
+        let mut names = host::room(count)?;
+        names.extend((0..count).map(|number| format!("{what} {number}")));
+        Ok(names)
+    };
     let refuse = |what: &str| Err(Error::file(first, what));
     let no_unit = |what: &str| match options.unit {
         None => Ok(()),
@@ -135,7 +146,7 @@ pub fn open<P: AsRef<Path>>(paths: &[P], options: &Options) -> Result<Counts> {
         lone("counts")?;
         no_unit(no_times)?;
         let kept = hdf5::Hdf5::open(first, dwell)?;
-        let sensors = numbered("sensor", kept.shape().sensors);
+        let sensors = numbered("sensor", kept.shape().sensors)?;
         return counts(kept, sensors, false);
     }
     if first.is_file() && !begins(first, npy::MAGIC)? {
@@ -144,12 +155,12 @@ pub fn open<P: AsRef<Path>>(paths: &[P], options: &Options) -> Result<Counts> {
     let reader = Reader::open(first)?;
     if reader.dtype() == Some(Dtype::Uint64) && reader.shape().len() == 1 {
         let times = times::Times::open(reader, &paths[1..], options)?;
-        return counts(times, numbered("channel", paths.len()), true);
+        return counts(times, numbered("channel", paths.len())?, true);
     }
     lone("counts")?;
     no_unit(no_times)?;
     let kept = counts::Kept::open(reader, dwell)?;
-    let sensors = numbered("sensor", kept.shape().sensors);
+    let sensors = numbered("sensor", kept.shape().sensors)?;
     counts(kept, sensors, false)
 }
 

@@ -18,6 +18,7 @@ use rust_hdf5::{
 use super::{
     PartialFile,
     array::{Antenna, Array, Field, PhaseCenter, Polarisation},
+    hdf5::fault,
 };
 use crate::{
     Error, Result,
@@ -122,7 +123,7 @@ struct Columns {
 }
 
 /// Complex numbers as they lie in a file.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 #[repr(transparent)]
 struct Number<T>(Complex<T>);
 
@@ -140,15 +141,6 @@ impl<T: H5Type> H5Type for Number<T> {
 
     fn element_size() -> usize {
         2 * T::element_size()
-    }
-}
-
-/// A closure for `map_err` that makes an error about a file of a fault in it.
-pub(crate) fn fault(path: &Path, action: &'static str) -> impl Fn(Hdf5Error) -> Error {
-    let path = path.to_owned();
-    move |error| match error {
-        Hdf5Error::Io(error) => Error::io(&path, action)(error),
-        error => Error::file(&path, format!("cannot {action}: {error}")),
     }
 }
 
