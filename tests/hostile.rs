@@ -28,11 +28,8 @@ mod command;
 const ROUND: [u64; 3] = [4, 60, 1];
 
 /// Memory of a run, seconds of a processor, bytes of a file that it writes.
-const LIMITS: [(libc::__rlimit_resource_t, u64); 3] = [
-    (libc::RLIMIT_AS, 2_000_000_000),
-    (libc::RLIMIT_CPU, 10),
-    (libc::RLIMIT_FSIZE, 32 << 20),
-];
+const LIMITS: [(libc::__rlimit_resource_t, u64); 3] =
+    [(libc::RLIMIT_AS, 2_000_000_000), (libc::RLIMIT_CPU, 10), (libc::RLIMIT_FSIZE, 32 << 20)];
 
 /// Seconds after which a run that waits for something is ended: others may use the processors.
 const WAIT: Duration = Duration::from_secs(60);
@@ -114,7 +111,7 @@ fn formats(folder: &Path) -> BTreeMap<&'static str, Vec<u8>> {
     let make = |line: &str| drop(done(folder, line));
     make("simulate -o rec.npy --inputs 3 --channels 4 --times 200");
     make("simulate --raw -o raw.npy --inputs 2 --times 3000");
-    make("simulate --raw -o raw.vdif --inputs 2 --times 16000 --rate 1.6MHz --encoding vdif-2");
+    make("simulate --raw -o raw.vdif --inputs 2 --times 32000 --rate 1.6MHz --encoding vdif-2");
     make("simulate --diffusion -o photons.ptu --duration 0.02s --seed 3");
     let counts = ndarray::Array2::from_shape_fn((900, 4), |(t, i)| ((t * t + i) % 11) as u8);
     ndarray_npy::write_npy(folder.join("counts.npy"), &counts).unwrap();
@@ -147,13 +144,40 @@ fn formats(folder: &Path) -> BTreeMap<&'static str, Vec<u8>> {
 
 /// Files, and the commands that read them.
 const READERS: &[(&str, &[&str])] = &[
-    ("rec.npy", &["info F", "correlate F -o out.npy --device cpu", "filterbank F -o out.fil --array rec.json"]),
+    (
+        "rec.npy",
+        &[
+            "info F",
+            "correlate F -o out.npy --device cpu",
+            "filterbank F -o out.fil --array rec.json",
+        ],
+    ),
     ("raw.npy", &["info F", "channelise F -o out.npy --channels 8 --device cpu"]),
-    ("x.raw", &["info F", "correlate F -o out.npy --device cpu", "channelise F -o out.npy --channels 4 --device cpu"]),
+    (
+        "x.raw",
+        &[
+            "info F",
+            "correlate F -o out.npy --device cpu",
+            "channelise F -o out.npy --channels 4 --device cpu",
+        ],
+    ),
     ("raw.vdif", &["info F", "channelise F -o out.npy --channels 8 --device cpu"]),
     ("x.dada", &["info F", "correlate F -o out.npy --device cpu --keep-going"]),
-    ("x.m5b", &["info F", "channelise F -o out.npy --channels 8 --inputs 2 --bits 2 --rate 1MHz --device cpu"]),
-    ("photons.ptu", &["info F", "autocorrelate F -o out.npy --device cpu", "autocorrelate F -o out.npy --dwell 1ms --keep-going --device cpu"]),
+    (
+        "x.m5b",
+        &[
+            "info F",
+            "channelise F -o out.npy --channels 8 --inputs 2 --bits 2 --rate 1MHz --device cpu",
+        ],
+    ),
+    (
+        "photons.ptu",
+        &[
+            "info F",
+            "autocorrelate F -o out.npy --device cpu",
+            "autocorrelate F -o out.npy --dwell 1ms --keep-going --device cpu",
+        ],
+    ),
     ("counts.npy", &["info F", "autocorrelate F -o out.npy --device cpu --pairs all"]),
     ("counts.h5", &["info F", "autocorrelate F -o out.npy --device cpu"]),
     ("v.uvh5", &["info F", "plot F -o out.svg", "plot F -o out.png --kind spectra"]),
@@ -208,7 +232,8 @@ fn changed_files_are_read_or_refused_by_every_command() {
         for change in seed..seed + count {
             let mut random = ChaCha8Rng::seed_from_u64(change << 8 | number as u64);
             fs::write(folder.join(&hostile), changed(&files[name], &mut random)).unwrap();
-            let line = commands[random.random_range(0..commands.len())].replace(" F", &format!(" {hostile}"));
+            let line = commands[random.random_range(0..commands.len())]
+                .replace(" F", &format!(" {hostile}"));
             if let Err(fault) = run(folder, &words(&line)) {
                 faults.push(format!("{name} changed by seed {change}: {line}: {fault}"));
                 println!("{}", faults.last().unwrap());
@@ -223,12 +248,55 @@ fn changed_files_are_read_or_refused_by_every_command() {
 /// Values at the end of what numbers, names and files can be.
 fn extreme(random: &mut ChaCha8Rng) -> OsString {
     const VALUES: &[&str] = &[
-        "0", "-1", "1", "2", "2147483648", "4294967296", "4294967295", "9223372036854775807",
-        "18446744073709551616", "18446744073709551615", "1e308", "-1e308", "1e-308", "NaN", "inf", "-inf", "",
-        " ", ",", "0,0", "1,9223372036854775807", "0/0", "4/3", "9223372036854775807/1", "0x0",
-        "9223372036854775807x9223372036854775807", "1e308s", "0s", "-1Hz", "1e308Hz", "1ns..0ns", "NaNs",
-        "9999-12-31T23:59:59Z", "0000-00-00", "/dev/zero", "/dev/full", "/dev/urandom", "/dev/null", "folder",
-        "missing", "missing/file", "-", "--", "rec.npy", "raw.npy", "counts.npy", "🛰", "\u{1b}[31m", "%s%n",
+        "0",
+        "-1",
+        "1",
+        "2",
+        "2147483648",
+        "4294967296",
+        "4294967295",
+        "9223372036854775807",
+        "18446744073709551616",
+        "18446744073709551615",
+        "1e308",
+        "-1e308",
+        "1e-308",
+        "NaN",
+        "inf",
+        "-inf",
+        "",
+        " ",
+        ",",
+        "0,0",
+        "1,9223372036854775807",
+        "0/0",
+        "4/3",
+        "9223372036854775807/1",
+        "0x0",
+        "9223372036854775807x9223372036854775807",
+        "1e308s",
+        "0s",
+        "-1Hz",
+        "1e308Hz",
+        "1ns..0ns",
+        "NaNs",
+        "9999-12-31T23:59:59Z",
+        "0000-00-00",
+        "/dev/zero",
+        "/dev/full",
+        "/dev/urandom",
+        "/dev/null",
+        "folder",
+        "missing",
+        "missing/file",
+        "-",
+        "--",
+        "rec.npy",
+        "raw.npy",
+        "counts.npy",
+        "🛰",
+        "\u{1b}[31m",
+        "%s%n",
     ];
     match random.random_range(0..VALUES.len() + 2) {
         0 => OsString::from_vec(vec![0xff, 0xfe, b'a', 0x80]),
@@ -244,12 +312,18 @@ fn plausible(argument: &Arg, files: &[&str], random: &mut ChaCha8Rng) -> OsStrin
         return possible[random.random_range(0..possible.len())].get_name().to_owned().into();
     }
     let id = argument.get_id().as_str();
-    if argument.is_positional() || ["array", "weights", "shifts", "delays", "prototype", "gains"].contains(&id) {
+    if argument.is_positional()
+        || ["array", "weights", "shifts", "delays", "prototype", "gains"].contains(&id)
+    {
         return files[random.random_range(0..files.len())].into();
     }
     match id {
-        "output" => ["out.npy", "out.svg", "out.uvh5", "out.ptu", "out.fil", "out.vdif"][random.random_range(0..6)].into(),
-        "channels" | "times" | "inputs" | "channelise" => (1 << random.random_range(0..8)).to_string().into(),
+        "output" => ["out.npy", "out.svg", "out.uvh5", "out.ptu", "out.fil", "out.vdif"]
+            [random.random_range(0..6)]
+        .into(),
+        "channels" | "times" | "inputs" | "channelise" => {
+            (1 << random.random_range(0..8)).to_string().into()
+        }
         "duration" => "1ms".into(),
         "bandwidth" | "rate" => "1MHz".into(),
         "device" => "cpu".into(),
@@ -263,7 +337,8 @@ fn drawn(files: &[&str], random: &mut ChaCha8Rng) -> Vec<OsString> {
     let mut commands: Vec<_> = parser.get_subcommands().collect();
     // Those that work until they are stopped take their time.
     if !random.random_bool(0.02) {
-        commands.retain(|command| !["serve", "send", "bench", "demo"].contains(&command.get_name()));
+        commands
+            .retain(|command| !["serve", "send", "bench", "demo"].contains(&command.get_name()));
     }
     let mut command = commands[random.random_range(0..commands.len())];
     let mut line: Vec<OsString> = vec![command.get_name().into()];
@@ -274,14 +349,16 @@ fn drawn(files: &[&str], random: &mut ChaCha8Rng) -> Vec<OsString> {
         line.push(command.get_name().into());
     }
     let odds = [0.0, 0.1, 0.5][random.random_range(0..3)];
-    let value = |argument: &Arg, odds: f64, random: &mut ChaCha8Rng| match random.random_bool(odds) {
+    let value = |argument: &Arg, odds: f64, random: &mut ChaCha8Rng| match random.random_bool(odds)
+    {
         true => extreme(random),
         false => plausible(argument, files, random),
     };
     let all: Vec<&Arg> = command.get_arguments().chain(parser.get_arguments()).collect();
     let mut options = random.random_range(0..5);
     let optional: Vec<&&Arg> = all.iter().filter(|argument| !argument.is_positional()).collect();
-    let mut chosen: Vec<&Arg> = all.iter().copied().filter(|argument| argument.is_required_set()).collect();
+    let mut chosen: Vec<&Arg> =
+        all.iter().copied().filter(|argument| argument.is_required_set()).collect();
     chosen.extend(all.iter().filter(|argument| argument.get_id() == "device"));
     while options > 0 && !optional.is_empty() {
         chosen.push(optional[random.random_range(0..optional.len())]);
@@ -336,7 +413,9 @@ fn command_lines_of_any_values_end_in_a_sentence() {
         let mut fault = ended.err();
         for name in swept(folder, &files) {
             // A file that the line names once is an output alone.
-            let named = |word: &&OsString| word.to_string_lossy().split(['=', ',']).any(|part| part == name);
+            let named = |word: &&OsString| {
+                word.to_string_lossy().split(['=', ',']).any(|part| part == name)
+            };
             if line.iter().filter(named).count() > 1 {
                 fault = Some(format!("{name} is an input and was overwritten"));
             }
@@ -346,7 +425,12 @@ fn command_lines_of_any_values_end_in_a_sentence() {
             println!("{}", faults.last().unwrap());
         }
     }
-    assert!(faults.is_empty(), "{} of {count}, {done} as they should be: {:#?}", faults.len(), faults);
+    assert!(
+        faults.is_empty(),
+        "{} of {count}, {done} as they should be: {:#?}",
+        faults.len(),
+        faults
+    );
 }
 
 /// Arrays of a type that no reader knows, and numbers that ask for more memory than there is.
@@ -355,7 +439,8 @@ fn numbers_that_ask_for_memory_are_refused_first() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     done(folder, "simulate --raw -o raw.npy --inputs 2 --times 3000");
-    let header = format!("{:117}\n", "{'descr': '<f16', 'fortran_order': False, 'shape': (2, 8), }");
+    let header =
+        format!("{:117}\n", "{'descr': '<f16', 'fortran_order': False, 'shape': (2, 8), }");
     let mut array = b"\x93NUMPY\x01\x00\x76\x00".to_vec();
     array.extend(header.into_bytes());
     array.resize(array.len() + 2 * 8 * 16, 0);
@@ -363,7 +448,10 @@ fn numbers_that_ask_for_memory_are_refused_first() {
     let raw = "simulate --raw -o out.npy --times 10";
     let diffusion = "simulate --diffusion -o out.npy";
     for (line, expected) in [
-        ("channelise raw.npy -o out.npy --channels 8 --device cpu --prototype long.npy", "type '<f16'"),
+        (
+            "channelise raw.npy -o out.npy --channels 8 --device cpu --prototype long.npy",
+            "type '<f16'",
+        ),
         ("channelise raw.npy -o out.npy --channels 8 --device cpu --gains long.npy", "type '<f16'"),
         (&format!("{raw} --inputs 9223372036854775807"), "expected at most 65536"),
         (&format!("{raw} --inputs 4294967296"), "expected at most 65536"),
@@ -372,7 +460,10 @@ fn numbers_that_ask_for_memory_are_refused_first() {
         ("simulate -o out.npy --sources 1000000000", "expected at most 1021"),
         (&format!("{diffusion} --brightness 9e18"), "photons in a step"),
         (&format!("{diffusion} --background 9e18"), "photons in a step"),
-        ("delays raw.json -o out.json --duration 1s --tolerance 1e-300s", "expected at most 4194304 in all"),
+        (
+            "delays raw.json -o out.json --duration 100000000s --tolerance 1e-300s",
+            "expected at most 4194304 in all",
+        ),
     ] {
         let start = Instant::now();
         let said = refused(folder, line);
@@ -389,7 +480,8 @@ fn texts_without_an_end_are_refused() {
     let folder = folder.path();
     done(folder, "simulate --raw -o raw.npy --inputs 2 --times 3000");
     done(folder, "simulate -o rec.npy --inputs 2 --channels 4 --times 100");
-    ndarray_npy::write_npy(folder.join("counts.npy"), &ndarray::Array2::<u8>::zeros((900, 2))).unwrap();
+    ndarray_npy::write_npy(folder.join("counts.npy"), &ndarray::Array2::<u8>::zeros((900, 2)))
+        .unwrap();
     for device in ["/dev/zero", "/dev/urandom"] {
         for line in [
             "delays F -o out.json --duration 1s",

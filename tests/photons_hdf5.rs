@@ -78,8 +78,14 @@ fn counts_are_those_that_h5py_wrote() {
 fn files_that_promise_more_than_they_hold_are_refused() {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus/hdf5");
     for (name, expected) in [
-        ("wide_empty", "of shape [1000, 10000000000000], 10000000000000000 bytes: expected at most 1400"),
-        ("long_empty", "of shape [100000000000000, 2], 200000000000000 bytes: expected at most 1400"),
+        (
+            "wide_empty",
+            "of shape [1000, 10000000000000], 10000000000000000 bytes: expected at most 1400",
+        ),
+        (
+            "long_empty",
+            "of shape [100000000000000, 2], 200000000000000 bytes: expected at most 1400",
+        ),
         ("large_chunk", "in chunks of [268435456, 5], 2684354560 bytes: expected at most 5140392"),
     ] {
         let path = corpus.join(name);

@@ -7,7 +7,10 @@ use std::{
     time::SystemTime,
 };
 
-use corrust_host::{Error, Result, format::{PartialFile, read_text}};
+use corrust_host::{
+    Error, Result,
+    format::{PartialFile, read_text},
+};
 use serde::{Deserialize, Serialize};
 
 use super::{Case, Clock, Meter, Place, Subject, energy::Reading};

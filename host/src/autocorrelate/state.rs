@@ -448,7 +448,8 @@ impl State {
         let mut bytes = Vec::new();
         let start = (&mut file).take(HEADER_LIMIT as u64).read_to_end(&mut bytes);
         start.map_err(Error::io(path, "read"))?;
-        let most = Header::of(&bytes).and_then(|(header, _)| header.most_bytes()).map_err(of_file)?;
+        let most =
+            Header::of(&bytes).and_then(|(header, _)| header.most_bytes()).map_err(of_file)?;
         // A byte more, so that one that is too long is seen to be.
         let mut rest = file.take(most.saturating_add(1).saturating_sub(bytes.len() as u64));
         rest.read_to_end(&mut bytes).map_err(Error::io(path, "read"))?;

@@ -35,8 +35,8 @@ pub(crate) mod placing;
 mod planes;
 pub mod ptu;
 mod raw;
-mod text;
 pub mod sigproc;
+mod text;
 pub mod uvh5;
 pub mod vdif;
 

@@ -326,7 +326,8 @@ impl Reader {
     pub fn read_all(&mut self) -> Result<Vec<u8>> {
         if self.dtype.is_none() {
             let name = self.type_name();
-            let reason = format!("elements of type {name}: expected a type of numbers that is known");
+            let reason =
+                format!("elements of type {name}: expected a type of numbers that is known");
             return Err(Error::file(self.path(), reason));
         }
         let mut bytes = host::zeros(self.shape.iter().product::<usize>() * self.element_bytes())?;

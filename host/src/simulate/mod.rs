@@ -307,7 +307,9 @@ fn check_sources(count: usize) -> Result<()> {
     if count <= MOST {
         return Ok(());
     }
-    Err(Error::invalid(format!("{count} sources: expected at most {MOST}, each half as strong as the one before")))
+    Err(Error::invalid(format!(
+        "{count} sources: expected at most {MOST}, each half as strong as the one before"
+    )))
 }
 
 /// Writes what stands beside a recording, where anything can.
