@@ -118,7 +118,11 @@ fn formats(folder: &Path) -> BTreeMap<&'static str, Vec<u8>> {
     make("autocorrelate counts.npy -o g.npy --save state --curves curves.csv --device cpu");
     make("delays raw.json -o delays.json --duration 1s");
     make("correlate rec.npy -o v.npy --integrate 100 --device cpu");
-    make("correlate rec.npy -o v.uvh5 --integrate 100 --array rec.json --device cpu");
+    let array = r#"{"telescope": "hostile", "location": {"latitude": -30, "longitude": 21, "altitude": 1000},
+        "positions": [[0, 0, 0], [29, 0, 0], [0, 31, 0]], "frequencies": [1e8, 1.1e8, 1.2e8, 1.3e8],
+        "start": "2026-03-01T00:00:00Z", "sample_time": 1e-3}"#;
+    fs::write(folder.join("array.json"), array).unwrap();
+    make("correlate rec.npy -o v.uvh5 --integrate 100 --array array.json --device cpu");
     make("weights rec.json -o weights.npy --shifts shifts.npy");
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus");
     // Inputs of the parsers' recordings end in three bytes that choose options.
@@ -184,6 +188,7 @@ const READERS: &[(&str, &[&str])] = &[
     ("v.npy", &["info F", "plot F -o out.svg"]),
     ("curves.csv", &["plot F -o out.svg"]),
     ("raw.json", &["delays F -o out.json --duration 1s", "info F"]),
+    ("array.json", &["correlate rec.npy -o out.uvh5 --array F --device cpu"]),
     ("rec.json", &["weights F -o out.npy", "correlate rec.npy -o out.uvh5 --array F --device cpu"]),
     ("delays.json", &["channelise raw.npy -o out.npy --channels 8 --delays F --device cpu"]),
     ("state", &["autocorrelate counts.npy -o out.npy --resume F --device cpu"]),
