@@ -62,7 +62,9 @@ fn counts_are_those_that_h5py_wrote() {
         ("none.h5", "cannot read counts, dataset \"data\""),
         ("flat.h5", "of shape [10]: expected [T][sensor]"),
         ("empty.h5", "none of them empty"),
-        ("short.h5", "short.h5: cannot read"),
+        ("short.h5", "short.h5: "),
+        ("beside.h5", "with values in other files"),
+        ("virtual.h5", "with values in other files"),
         ("plain.h5 plain.h5", "a file beside counts"),
         ("plain.h5 --gate 2ns..5ns", "has no microtimes for a gate: expected a PTU file"),
     ] {
@@ -70,6 +72,26 @@ fn counts_are_those_that_h5py_wrote() {
         assert!(said.contains(expected) && said.trim().lines().count() == 1, "{said}");
     }
     assert!(!folder.path().join("g.npy").exists());
+}
+
+#[test]
+fn files_that_promise_more_than_they_hold_are_refused() {
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus/hdf5");
+    for (name, expected) in [
+        (
+            "wide_empty",
+            "of shape [1000, 10000000000000], 10000000000000000 bytes: expected at most 1400",
+        ),
+        (
+            "long_empty",
+            "of shape [100000000000000, 2], 200000000000000 bytes: expected at most 1400",
+        ),
+        ("large_chunk", "in chunks of [268435456, 5], 2684354560 bytes: expected at most 5140392"),
+    ] {
+        let path = corpus.join(name);
+        let error = open(&[&path], &Options::default()).err().unwrap().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
 }
 
 #[test]

@@ -26,7 +26,7 @@ fn simulation(encoding: &str) -> RawSimulation {
         sources: Vec::new(),
         tones: Vec::new(),
         seed: 5,
-        array: RawSimulation::array(2, 1000.0, 5),
+        array: RawSimulation::array(2, 1000.0, 5).unwrap(),
     }
 }
 
@@ -257,7 +257,7 @@ fn tones_stand_where_they_are_said_to() {
 fn equal_seeds_give_equal_recordings_of_any_order_and_length() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("raw.npy");
-    let array = RawSimulation::array(3, 1000.0, 5);
+    let array = RawSimulation::array(3, 1000.0, 5).unwrap();
     let sources = RawSimulation::sources(&array, 3, [2, 30_000], RATE, 1.0, 5).unwrap();
     let nt = RawSimulation {
         inputs: 3,
@@ -294,7 +294,7 @@ fn equal_seeds_give_equal_recordings_of_any_order_and_length() {
 fn the_description_is_an_array_file_and_a_file_of_delays() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("raw.npy");
-    let array = RawSimulation::array(2, 50_000.0, 5);
+    let array = RawSimulation::array(2, 50_000.0, 5).unwrap();
     let sources = RawSimulation::sources(&array, 2, [2, 1 << 17], RATE, 1.0, 5).unwrap();
     let expected = sources.clone();
     let simulation = RawSimulation {

@@ -22,6 +22,7 @@ pub mod samples;
 pub mod shift;
 pub(crate) mod split;
 pub(crate) mod stream;
+pub mod text;
 pub mod tuning;
 
 pub use autocorrelate::Autocorrelator;

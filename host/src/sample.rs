@@ -1,7 +1,8 @@
 //! How one complex sample is stored.
 
-use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
+
+use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 

@@ -15,16 +15,17 @@ use std::{
     },
 };
 
+use corrust_host::{
+    Encoding, Error, Layout, Result, Samples,
+    device::{self, Gpu},
+    samples::{Extents, Missing, Shape, Strides},
+};
+
 use super::{
     heaps::Heap,
     spead::{VALUE_BITS, id},
     stores::{self, SAMPLE},
     tally::{Fate, Tally},
-};
-use corrust_host::{
-    Encoding, Error, Layout, Result, Samples,
-    device::{self, Gpu},
-    samples::{Extents, Missing, Shape, Strides},
 };
 
 /// Heaps that agree before a jump of their time is believed, at least.

@@ -6,13 +6,14 @@
 
 use std::{io::Read, sync::Mutex};
 
+use corrust_host::{Error, Result, device, samples::CountShape};
+
 use super::{
     chunks::{Place, Stream, Window, absent},
     receive::{Intake, lock},
     spead::Fault,
     tally::Fate,
 };
-use corrust_host::{Error, Result, device, samples::CountShape};
 
 /// Bytes of the number before the counts of a packet.
 pub(super) const NUMBER: usize = 8;

@@ -6,13 +6,14 @@
 //! independent of the losses `m`, `<(m x)(m x)'> = <m m'> <x x'>`, so `g = g_mx / g_m` at every lag. Without a loss the mask's
 //! curve is 1.
 
-use super::{
-    chunks::Passed,
-    counts::{CountChunk, Counts},
-};
 use corrust_host::{
     Autocorrelator, Device, Error, Result,
     autocorrelate::{Blocks, Builder, Errors, Sums},
+};
+
+use super::{
+    chunks::Passed,
+    counts::{CountChunk, Counts},
 };
 
 /// Blocks that error bars are made of, at most: then each two become one.

@@ -1,12 +1,13 @@
 //! Dumps at multiples of the integration since the sync time.
 
-use super::chunks::{Chunk, Geometry, Passed};
 use corrust_host::{
     Correlator, Error, Result, Samples,
     correlate::{Dump, ValidCounts},
     samples::Shape,
 };
 use corrust_recordings::run::Folding;
+
+use super::chunks::{Chunk, Geometry, Passed};
 
 /// Correlates chunks as they come: of samples of channels, or with the F-engine [`Spectra`](super::Spectra) before.
 pub struct Integrator<C = Geometry> {

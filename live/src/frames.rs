@@ -2,12 +2,6 @@
 
 use std::sync::Mutex;
 
-use super::{
-    chunks::{Place, Stream, Window},
-    receive::{Intake, lock},
-    spead::Fault,
-    tally::Fate,
-};
 use corrust_host::{
     Error, Result, device,
     samples::{Missing, RawEncoding, RawSamples, RawShape},
@@ -18,6 +12,13 @@ use corrust_recordings::{
         placing::{Axis, Filling, Geometry, Stamp, Validity},
         vdif::{self, Header},
     },
+};
+
+use super::{
+    chunks::{Place, Stream, Window},
+    receive::{Intake, lock},
+    spead::Fault,
+    tally::Fate,
 };
 
 /// Bytes of the number of VTP, the VDIF Transport Protocol, which may stand before a frame.

@@ -5,11 +5,12 @@ use std::{
     net::{Ipv4Addr, SocketAddrV4, UdpSocket},
 };
 
+use corrust_host::{Error, Result, Samples, samples::Memory};
+
 use super::{
     chunks::Geometry,
     spead::{Item, id, packets},
 };
-use corrust_host::{Error, Result, Samples, samples::Memory};
 
 /// A socket to send from; to multicast groups from the interface that has the address `interface`, where one is
 /// given.

@@ -1,15 +1,16 @@
 //! An F-engine for frames as they come.
 
-use super::{
-    chunks::Passed,
-    dumps::{Channels, Integrator, LiveDump, Sums},
-    frames::{Frames, RawChunk},
-};
 use corrust_host::{
     Channeliser, Correlator, Error, Result,
     channelise::{self, Engine},
     device,
     samples::{Missing, RawSamples, RawShape, missing_within},
+};
+
+use super::{
+    chunks::Passed,
+    dumps::{Channels, Integrator, LiveDump, Sums},
+    frames::{Frames, RawChunk},
 };
 
 /// Makes spectra of frames. Spectrum `m` begins at sample `m x hop` after the sync time, whenever the service starts.

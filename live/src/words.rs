@@ -1,12 +1,13 @@
 //! Frames of few bits whose channels are those to correlate, without an F-engine.
 
+use corrust_host::{Correlator, Encoding, Error, Result, samples::Shape};
+use corrust_recordings::formats::{Block, planes};
+
 use super::{
     chunks::Passed,
     dumps::{Channels, Integrator, LiveDump, Sums},
     frames::{Frames, RawChunk},
 };
-use corrust_host::{Correlator, Encoding, Error, Result, samples::Shape};
-use corrust_recordings::formats::{Block, planes};
 
 /// Makes words of bits of frames of complex samples of 1 or 2 bits: a thread is an input, its channels are those that
 /// are correlated. Word `w` begins at sample `w x 128` after the sync time.

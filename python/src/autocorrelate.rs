@@ -1,5 +1,15 @@
 //! `corrust.Autocorrelator`.
 
+use std::path::PathBuf;
+
+use corrust::{
+    Autocorrelator as Inner, Device,
+    autocorrelate::{Kernel, Scheme, Shape, State, Sums},
+    device::Buffer,
+};
+use numpy::IntoPyArray;
+use pyo3::{prelude::*, sync::PyOnceLock, types::PyDict};
+
 use crate::{
     array::Array,
     correlate::result,
@@ -12,15 +22,6 @@ use crate::{
     stream::stream,
     views::{View, missing},
 };
-use std::path::PathBuf;
-
-use corrust::{
-    Autocorrelator as Inner, Device,
-    autocorrelate::{Kernel, Scheme, Shape, State, Sums},
-    device::Buffer,
-};
-use numpy::IntoPyArray;
-use pyo3::{prelude::*, sync::PyOnceLock, types::PyDict};
 
 /// A multi-tau autocorrelation of photon counts, planned for a number of sensors and a device.
 ///

@@ -1,5 +1,14 @@
 //! `corrust.Beamformer`.
 
+use corrust::{
+    Beamformer as Inner, Encoding,
+    beamform::{Beams, BeamsMut, Kernel, MAX_SHIFT, Rounding, Shape, useful_operations},
+    device::Buffer,
+};
+use ndarray::{Axis, Slice};
+use numpy::IntoPyArray;
+use pyo3::{prelude::*, sync::PyOnceLock};
+
 use crate::{
     array::Array,
     channelise::element,
@@ -13,14 +22,6 @@ use crate::{
     stream::{Turn, stream},
     views::{View, missing, whole_numbers},
 };
-use corrust::{
-    Beamformer as Inner, Encoding,
-    beamform::{Beams, BeamsMut, Kernel, MAX_SHIFT, Rounding, Shape, useful_operations},
-    device::Buffer,
-};
-use ndarray::{Axis, Slice};
-use numpy::IntoPyArray;
-use pyo3::{prelude::*, sync::PyOnceLock};
 
 /// A beamformer planned for one shape and device.
 ///

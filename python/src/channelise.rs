@@ -1,19 +1,5 @@
 //! `corrust.Channeliser`.
 
-use crate::{
-    array::{Array, refuse_masked},
-    correlate::result,
-    device,
-    device_array::{DeviceArray, Memory, numpy_array},
-    dtype::Dtype,
-    error::{Fault, count, kind, optional_count, parse, value},
-    fork::compute,
-    plan::{Plan, patience, pieces, plan_methods},
-    raw::RawView,
-    recording::Recording,
-    stream::stream,
-    views::{missing, missing_tuples},
-};
 use std::{
     path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
@@ -31,6 +17,21 @@ use corrust::{
 use num_complex::Complex;
 use numpy::{IntoPyArray, PyArrayDescrMethods, PyReadonlyArrayDyn};
 use pyo3::{prelude::*, sync::PyOnceLock};
+
+use crate::{
+    array::{Array, refuse_masked},
+    correlate::result,
+    device,
+    device_array::{DeviceArray, Memory, numpy_array},
+    dtype::Dtype,
+    error::{Fault, count, kind, optional_count, parse, value},
+    fork::compute,
+    plan::{Plan, patience, pieces, plan_methods},
+    raw::RawView,
+    recording::Recording,
+    stream::stream,
+    views::{missing, missing_tuples},
+};
 
 /// An F-engine planned for one shape and device: raw voltages in, spectra out.
 ///

@@ -1,16 +1,5 @@
 //! `corrust.Correlator`.
 
-use crate::{
-    array::Array,
-    device,
-    device_array::{DeviceArray, Memory, numpy_array},
-    dtype::Dtype,
-    error::{Fault, count, kind, optional_count, parse, value},
-    fork::compute,
-    plan::{Plan, patience, pieces, plan_methods},
-    stream::stream,
-    views::{View, implied, missing, whole_numbers},
-};
 use std::{ops::Range, sync::Arc, time::Instant};
 
 use corrust::{
@@ -24,6 +13,18 @@ use ndarray::Array3;
 use num_complex::Complex;
 use numpy::IntoPyArray;
 use pyo3::{prelude::*, sync::PyOnceLock};
+
+use crate::{
+    array::Array,
+    device,
+    device_array::{DeviceArray, Memory, numpy_array},
+    dtype::Dtype,
+    error::{Fault, count, kind, optional_count, parse, value},
+    fork::compute,
+    plan::{Plan, patience, pieces, plan_methods},
+    stream::stream,
+    views::{View, implied, missing, whole_numbers},
+};
 
 /// A correlation planned for one shape and device.
 ///

@@ -1,5 +1,24 @@
 //! `corrust.open`: recordings, their blocks and their dumps.
 
+use std::{
+    collections::HashMap,
+    ffi::CString,
+    path::PathBuf,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use corrust::{
+    Correlator, Encoding, Layout,
+    correlate::Shape,
+    format::{self, AnyRecording, Block, Options, RawShape, array::Channels as Frequencies},
+    run,
+    samples::RawLayout,
+};
+use pyo3::{exceptions::PyUserWarning, prelude::*, sync::PyOnceLock, types::PyTuple};
+
 use crate::{
     correlate::{delays, gate_numbers, host_dump, result},
     device,
@@ -11,24 +30,6 @@ use crate::{
     raw::element,
     views::missing_tuples,
 };
-use corrust::{
-    Correlator, Encoding, Layout,
-    correlate::Shape,
-    format::{self, AnyRecording, Block, Options, RawShape, array::Channels as Frequencies},
-    run,
-    samples::RawLayout,
-};
-use std::{
-    collections::HashMap,
-    ffi::CString,
-    path::PathBuf,
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicBool, Ordering},
-    },
-};
-
-use pyo3::{exceptions::PyUserWarning, prelude::*, sync::PyOnceLock, types::PyTuple};
 
 /// Bytes of the blocks that are read where nothing else is asked for.
 const BLOCK_BYTES: usize = 64 << 20;

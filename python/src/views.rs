@@ -1,19 +1,19 @@
 //! What an array's axes are to a plan: extents and strides of samples, and what is missing.
 
-use crate::{
-    array::{Array, refuse_masked},
-    dtype::{Dtype, Kind},
-    error::{Fault, kind, value},
-    stream::Turn,
-};
-use std::ops::Range;
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
 
 use corrust::{
     Encoding, Layout, Samples,
     samples::{Element, Extents, Memory, Missing, Strides},
 };
 use pyo3::{prelude::*, types::PyTuple};
+
+use crate::{
+    array::{Array, refuse_masked},
+    dtype::{Dtype, Kind},
+    error::{Fault, kind, value},
+    stream::Turn,
+};
 
 /// How samples lie in an array.
 #[derive(Clone, Copy)]

@@ -1,5 +1,6 @@
 //! What was measured, on what, and what changed since another time.
 
+use corrust_host::{Error, Result, partial::PartialFile, text::read_text};
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::Path,
@@ -7,7 +8,6 @@ use std::{
     time::SystemTime,
 };
 
-use corrust_host::{Error, Result, partial::PartialFile};
 use serde::{Deserialize, Serialize};
 
 use super::{Case, Clock, Meter, Place, Subject, energy::Reading};
@@ -112,7 +112,7 @@ impl Record {
     /// # Errors
     /// [`Error::Io`]; [`Error::File`] when it is no such record.
     pub fn read(path: &Path) -> Result<Self> {
-        let text = std::fs::read_to_string(path).map_err(Error::io(path, "read"))?;
+        let text = read_text(path)?;
         serde_json::from_str(&text).map_err(|error| {
             Error::file(path, format!("expected a record of `corrust bench --json`: {error}"))
         })

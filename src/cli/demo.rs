@@ -118,7 +118,7 @@ impl Args {
 
 /// Simulates raw voltages of a source in the sky and correlates them, delayed as it asks for.
 fn stop_fringes(raw: &PathBuf, output: &PathBuf, place: Place) -> Result<()> {
-    let array = RawSimulation::array(RAW_INPUTS, 10_000.0, 1);
+    let array = RawSimulation::array(RAW_INPUTS, 10_000.0, 1)?;
     let size = [1, RAW_TIMES as usize];
     let sources = RawSimulation::sources(&array, RAW_INPUTS, size, RAW_RATE, 1.0, 1)?;
     let delays = sources[0].delays.clone();

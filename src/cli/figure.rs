@@ -2,7 +2,6 @@
 
 use std::{
     f64::consts::PI,
-    fs,
     path::{Path, PathBuf},
 };
 
@@ -13,7 +12,7 @@ use corrust::{
     correlate::{baseline, baselines},
     format::{
         npy::{Dtype, Reader},
-        uvh5,
+        read_text_up_to, uvh5,
     },
 };
 use ndarray::Array2;
@@ -39,6 +38,9 @@ const CELLS: usize = 256;
 
 /// Spectra and closure phases that are drawn: as many as have room for their names.
 const LINES: usize = 20;
+
+/// Bytes of a table of curves, at most.
+const MOST_CURVES: u64 = 256 << 20;
 
 /// Draw visibilities: their matrix, spectra, waterfall or closure phases; or correlation curves
 ///
@@ -216,7 +218,7 @@ impl Args {
 /// Draws the curves of a table that `corrust autocorrelate --curves` wrote: all where there are few of them, else
 /// their mean.
 fn draw_curves(input: &Path, output: &Path) -> Result<()> {
-    let text = fs::read_to_string(input).map_err(Error::io(input, "read"))?;
+    let text = read_text_up_to(input, MOST_CURVES)?;
     let mut lines = text.lines();
     let names: Vec<&str> = lines.next().unwrap_or_default().split(',').collect();
     if names.get(..2) != Some(&["lag_seconds", "mean"]) {

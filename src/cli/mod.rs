@@ -119,6 +119,12 @@ enum Command {
     Autocorrelate(autocorrelate::Args),
 }
 
+/// All commands with their options, for tests that draw command lines from them.
+#[doc(hidden)]
+pub fn parser() -> clap::Command {
+    Cli::command()
+}
+
 /// Runs the command that the arguments ask for, the first of which is the program's name, and returns its
 /// exit code. From then on signals that end programs end this one.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {

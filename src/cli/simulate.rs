@@ -266,7 +266,7 @@ impl Args {
             array.inputs.as_ref().map(Vec::len).or(array.antennas.as_ref().map(Vec::len))
         });
         let inputs = inputs.or(listed).or(delays.as_ref().map(Polynomials::inputs)).unwrap_or(16);
-        let array = array.unwrap_or_else(|| RawSimulation::array(inputs, raw.radius, seed));
+        let array = array.map_or_else(|| RawSimulation::array(inputs, raw.radius, seed), Ok)?;
         let mut simulation = RawSimulation {
             inputs,
             times,

@@ -40,6 +40,7 @@ pub const TARGETS: &[Target] = &[
     ("frames", frames),
     ("description", description),
     ("uvh5", uvh5),
+    ("hdf5", hdf5),
     ("array", array),
     ("delays", delays),
     ("state", state),
@@ -192,6 +193,13 @@ fn ptu(bytes: &[u8]) {
         keep_going: flag(0),
     };
     let counts = sentence(photons::open(&[path], &options));
+    counts.into_iter().for_each(|counts| drain(counts.recording));
+}
+
+/// Counts of HDF5.
+fn hdf5(bytes: &[u8]) {
+    let (_folder, path) = file("counts.h5", bytes);
+    let counts = sentence(photons::open(&[path], &photons::Options::default()));
     counts.into_iter().for_each(|counts| drain(counts.recording));
 }
 

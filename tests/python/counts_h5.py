@@ -37,5 +37,12 @@ with h5py.File(folder / "flat.h5", "w") as file:
     file.create_dataset("data", data=np.ones(10, np.uint16))
 with h5py.File(folder / "empty.h5", "w") as file:
     file.create_dataset("data", shape=(0, 25), dtype=np.uint16, maxshape=(None, 25))
+with h5py.File(folder / "beside.h5", "w") as file:
+    (folder / "beside.raw").write_bytes(bytes(20))
+    file.create_dataset("data", (10, 2), np.uint8, external=[(str(folder / "beside.raw"), 0, 20)])
+with h5py.File(folder / "virtual.h5", "w") as file:
+    layout = h5py.VirtualLayout((4001, 25), np.uint16)
+    layout[...] = h5py.VirtualSource(str(folder / "plain.h5"), "data", (4001, 25))
+    file.create_virtual_dataset("data", layout)
 whole = (folder / "plain.h5").read_bytes()
 (folder / "short.h5").write_bytes(whole[: len(whole) // 2])

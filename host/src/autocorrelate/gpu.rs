@@ -16,12 +16,15 @@
 
 use std::sync::Arc;
 
-use corrust_gpu::abi::Target;
-use corrust_gpu::abi::autocorrelate::{
-    BIN_BYTES, BIN_GROUP_BYTES, BIN_GROUP_ROWS, BIN_GROUPS, BOX_SENSORS, BOX_STEP, BinGroups,
-    CARRY, COUNT_WARPS, COUNTS, COUNTS_BOXES, Carry, Counts, LONG, LONG_LEVELS, LONG_RANGE, LOW,
-    LOW_WARPS, Long, Low, MAX_LOW, MAX_LOW_LAGS, MAX_PART, MAX_SUBSEGMENT, PACKET_INSTANTS,
-    PACKETS, STEP, SUBSEGMENTS, WARP_LAGS, history, packet_row_bytes, role, row_bytes,
+use corrust_gpu::abi::{
+    Target,
+    autocorrelate::{
+        BIN_BYTES, BIN_GROUP_BYTES, BIN_GROUP_ROWS, BIN_GROUPS, BOX_SENSORS, BOX_STEP, BinGroups,
+        CARRY, COUNT_WARPS, COUNTS, COUNTS_BOXES, Carry, Counts, LONG, LONG_LEVELS, LONG_RANGE,
+        LOW, LOW_WARPS, Long, Low, MAX_LOW, MAX_LOW_LAGS, MAX_PART, MAX_SUBSEGMENT,
+        PACKET_INSTANTS, PACKETS, STEP, SUBSEGMENTS, WARP_LAGS, history, packet_row_bytes, role,
+        row_bytes,
+    },
 };
 
 use crate::{

@@ -24,7 +24,6 @@
 //! Bound by the tensor cores, or by memory, to which every count goes once for each mark. Imaginary parts are of no
 //! use, nor are pairs of marks whose lag others have: of `M` marks a share of `S / M^2`, about a quarter.
 
-use super::gpu::grid;
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -33,6 +32,7 @@ use std::{
 use corrust_gpu::abi::autocorrelate::{DELAY_WARPS, DELAYS, Delays, MAX_LOW_LAGS, NO_SENSOR};
 use rayon::prelude::*;
 
+use super::gpu::grid;
 use crate::{
     autocorrelate::{
         backend::Backend,

@@ -1,6 +1,6 @@
 //! All that an autocorrelation remembers.
 
-use std::{fs, ops::Range, path::Path};
+use std::{fs::File, io::Read, ops::Range, path::Path};
 
 use serde::{Deserialize, Serialize};
 
@@ -41,6 +41,33 @@ struct Header {
 
 impl Header {
     const KIND: &str = "autocorrelation state";
+
+    /// Reads the first line of a file's bytes, and where it ends, where that is among them.
+    fn of(bytes: &[u8]) -> Result<(Self, Option<usize>)> {
+        let line = bytes.iter().take(HEADER_LIMIT).position(|&byte| byte == b'\n');
+        let header = Self::parse(&bytes[..line.unwrap_or(bytes.len().min(HEADER_LIMIT))])?;
+        Ok((header, line))
+    }
+
+    /// The shape, and the number of rows, of counts of one byte.
+    fn shape(&self) -> Result<(Shape, usize)> {
+        let &Self { sensors, groups, lags, curves: rows, wide, .. } = self;
+        let shape = Shape { sensors, groups, lags, scheme: self.scheme.parse()? };
+        shape.check()?;
+        if !wide {
+            return Ok((shape, rows));
+        }
+        let shape = Shape { sensors: sensors.saturating_mul(2), ..shape };
+        shape.check()?;
+        Ok((shape, rows.saturating_mul(4)))
+    }
+
+    /// Bytes of its file, at most: a row's first sums are at three moments a point, of two sensors.
+    fn most_bytes(&self) -> Result<u64> {
+        let (shape, rows) = self.shape()?;
+        let row = (row_bytes(&shape) as u64).saturating_add(24 * shape.points() as u64);
+        Ok(row.saturating_mul(rows as u64).saturating_add((HEADER_LIMIT + CHECKSUM) as u64))
+    }
 
     /// Reads the first line, without its end.
     fn parse(line: &[u8]) -> Result<Self> {
@@ -290,27 +317,17 @@ impl State {
     /// [`Error::Invalid`] when the bytes are not those of a state, not all of them, or others than
     /// were written.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
-        let line = bytes.iter().take(HEADER_LIMIT).position(|&byte| byte == b'\n');
-        let header = Header::parse(&bytes[..line.unwrap_or(bytes.len().min(HEADER_LIMIT))])?;
+        let (header, line) = Header::of(bytes)?;
         let (content, checksum) =
             bytes.split_last_chunk::<CHECKSUM>().expect("as long as its first line");
         // Where there is no end of a line, nothing follows it.
         let start = line.map_or(content.len(), |line| line + 1).min(content.len());
         let mut body = &content[start..];
 
-        let Header { sensors, groups, lags, curves: rows, instants, wide, .. } = header;
-        let shape = Shape { sensors, groups, lags, scheme: header.scheme.parse()? };
-        shape.check()?;
-        let (shape, rows) = match wide {
-            false => (shape, rows),
-            true => {
-                let shape = Shape { sensors: sensors.saturating_mul(2), ..shape };
-                shape.check()?;
-                (shape, rows.saturating_mul(4))
-            }
-        };
+        let (shape, rows) = header.shape()?;
+        let Header { groups, lags, instants, wide, .. } = header;
         // The head comes last: how many sensors it has is known once the pairs are.
-        let row = 8 + 8 * shape.points() + 16 + 4 * shape.groups * (1 + shape.cells());
+        let row = row_bytes(&shape);
         let wrong_size = |expected: u128| {
             Error::invalid(format!(
                 "an autocorrelation state with {} bytes of numbers: expected {expected} for {rows} \
@@ -430,8 +447,17 @@ impl State {
     /// [`Error::Io`]; [`Error::File`] when the file is not a state, or not all of one.
     pub fn load(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
-        let bytes = fs::read(path).map_err(Error::io(path, "read"))?;
-        Self::from_bytes(&bytes).map_err(|error| Error::file(path, error.to_string()))
+        let of_file = |error: Error| Error::file(path, error.to_string());
+        let mut file = File::open(path).map_err(Error::io(path, "read"))?;
+        let mut bytes = Vec::new();
+        let start = (&mut file).take(HEADER_LIMIT as u64).read_to_end(&mut bytes);
+        start.map_err(Error::io(path, "read"))?;
+        let most =
+            Header::of(&bytes).and_then(|(header, _)| header.most_bytes()).map_err(of_file)?;
+        // A byte more, so that one that is too long is seen to be.
+        let mut rest = file.take(most.saturating_add(1).saturating_sub(bytes.len() as u64));
+        rest.read_to_end(&mut bytes).map_err(Error::io(path, "read"))?;
+        Self::from_bytes(&bytes).map_err(of_file)
     }
 }
 
@@ -462,6 +488,11 @@ fn crc32(bytes: &[u8]) -> u32 {
     };
     let step = |crc: u32, &byte: &u8| (crc >> 8) ^ TABLE[usize::from(crc as u8 ^ byte)];
     !bytes.iter().fold(!0, step)
+}
+
+/// Bytes of a row of a file, without its sensors' first sums.
+fn row_bytes(shape: &Shape) -> usize {
+    8 + 8 * shape.points() + 16 + 4 * shape.groups * (1 + shape.cells())
 }
 
 fn words32(bytes: &[u8]) -> Vec<u32> {

@@ -1,11 +1,12 @@
 //! What a beamformer gives.
 
+use ndarray::{Array3, Array4, ArrayViewMut3, ArrayViewMut4, Axis, s};
+use num_complex::Complex;
+
 use crate::{
     beamform::shape::Shape, channelise::shape::SpectrumEncoding, device::gpu::DeviceSliceMut,
     sample::Encoding,
 };
-use ndarray::{Array3, Array4, ArrayViewMut3, ArrayViewMut4, Axis, s};
-use num_complex::Complex;
 
 /// Beams of a block of voltages.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,6 +8,9 @@
 //!
 //! Bound by the multiply-adds: four real ones for each weight and time.
 
+use ndarray::Axis;
+use rayon::prelude::*;
+
 use crate::{
     beamform::{
         backend::Backend,
@@ -22,8 +25,6 @@ use crate::{
     sample::Encoding,
     samples::{gather::Gather, view::Samples},
 };
-use ndarray::Axis;
-use rayon::prelude::*;
 
 /// Beams in a group: the lanes of a vector.
 const LANES: usize = 16;

@@ -10,7 +10,6 @@
 //!
 //! More dishes than a tile has are summed in several launches, 32-bit sums passing from one to the next.
 
-use super::{beams::Room, encode::weight_bytes};
 use std::sync::Arc;
 
 use corrust_gpu::{
@@ -28,6 +27,7 @@ use corrust_gpu::{
 };
 use rayon::prelude::*;
 
+use super::{beams::Room, encode::weight_bytes};
 use crate::{
     beamform::{
         backend::Backend,

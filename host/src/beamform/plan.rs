@@ -1,5 +1,15 @@
 //! The plan of a beamformer: built once, then fed any number of times.
 
+use std::sync::Arc;
+
+use bytemuck::NoUninit;
+
+use super::{
+    cpu,
+    gpu::GpuBackend,
+    rounding::{Rounding, unpack},
+    split::Split,
+};
 use crate::{
     beamform::{
         backend::Backend,
@@ -17,16 +27,6 @@ use crate::{
         Tuning,
         place::{Place, place_setters},
     },
-};
-use std::sync::Arc;
-
-use bytemuck::NoUninit;
-
-use super::{
-    cpu,
-    gpu::GpuBackend,
-    rounding::{Rounding, unpack},
-    split::Split,
 };
 
 /// Encodings of voltages that beams may have, besides `cf32`.

@@ -1,8 +1,8 @@
 //! Beamforming on several GPUs, which share the channels.
 
-use super::{encode::weight_bytes, gpu::GpuBackend};
 use std::sync::Arc;
 
+use super::{encode::weight_bytes, gpu::GpuBackend};
 use crate::{
     beamform::{
         backend::Backend,

@@ -14,12 +14,16 @@
 //! all others become `ci8` first, which has one, and go another way. So do all of a plan that delays inputs,
 //! for the words of inputs that are delayed apart do not begin together.
 
+use std::{ops::Range, sync::Arc};
+
+use num_complex::Complex;
+use rayon::prelude::*;
+
 use crate::{
     correlate::{
         backend::{Backend, Setup},
         baselines::baselines,
-        gates::DROP,
-        gates::Gates,
+        gates::{DROP, Gates},
         split::plain,
         visibilities::{Visibilities, VisibilitiesMut},
     },
@@ -36,10 +40,6 @@ use crate::{
     },
     tuning::Tuning,
 };
-use std::{ops::Range, sync::Arc};
-
-use num_complex::Complex;
-use rayon::prelude::*;
 
 /// Bytes of a word, and the times in it.
 const WORD: usize = Encoding::B1.bytes();

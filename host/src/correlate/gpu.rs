@@ -14,6 +14,22 @@
 //! which truncate, for 128 times, are added in f32 over at most 64 such sums and 8 launches ([`LAUNCH_HALVES`]), and in f64
 //! beyond. `docs/layouts.md` has the bound.
 
+use std::sync::Arc;
+
+use corrust_gpu::abi::{
+    self, Target,
+    correlate::{
+        Correlate, CorrelateFew, CorrelateWarpgroup, FEW_CORRELATORS, FEW_INPUTS, FEW_STAGE_BYTES,
+        FEW_WARPS, LAUNCH_HALVES, LAUNCH_TIMES, LAUNCH_WORDS, NIBBLE_TIMES, OFFSET, Offset,
+        PACKED_COMPLEX, PACKED_PAIRS, PACKED_TIMES, PACKED_WORDS, PackedTile, RUNNING_SUMS,
+        RunningSums, STEP_BYTES, TILE_64, TILE_128, TILE_128_128, TILE_128_192, TILE_CI4, Tile,
+        WIDEN, WIDEN_BASELINES, WIDEN_BITS, WIDEN_F32, WORD_SUMS, WarpgroupTile, Widen, WidenBits,
+        across, mode,
+    },
+};
+use num_complex::Complex;
+use rayon::prelude::*;
+
 use super::{
     backend::accumulate_unpacked, on_device::OnDevice, ones::widen_ones, visibilities::Room,
 };
@@ -35,21 +51,6 @@ use crate::{
     stream::{Feeder, PIECE_BYTES, maps::Maps},
     tuning::Tuning,
 };
-use std::sync::Arc;
-
-use corrust_gpu::abi::{
-    self, Target,
-    correlate::{
-        Correlate, CorrelateFew, CorrelateWarpgroup, FEW_CORRELATORS, FEW_INPUTS, FEW_STAGE_BYTES,
-        FEW_WARPS, LAUNCH_HALVES, LAUNCH_TIMES, LAUNCH_WORDS, NIBBLE_TIMES, OFFSET, Offset,
-        PACKED_COMPLEX, PACKED_PAIRS, PACKED_TIMES, PACKED_WORDS, PackedTile, RUNNING_SUMS,
-        RunningSums, STEP_BYTES, TILE_64, TILE_128, TILE_128_128, TILE_128_192, TILE_CI4, Tile,
-        WIDEN, WIDEN_BASELINES, WIDEN_BITS, WIDEN_F32, WORD_SUMS, WarpgroupTile, Widen, WidenBits,
-        across, mode,
-    },
-};
-use num_complex::Complex;
-use rayon::prelude::*;
 
 /// Most bytes of samples that are brought to the device at once, however large the sums.
 const MOST_BYTES: usize = 1 << 30;

@@ -1,10 +1,10 @@
 //! Delays and gates of samples that are in a GPU's memory.
 
-use super::gates::Lists;
 use std::sync::Arc;
 
 use corrust_gpu::abi::reorder::{GATHER, Gather};
 
+use super::gates::Lists;
 use crate::{
     device::gpu::{Buffer, DeviceSlice, Gpu, Rows, Stream},
     error::{Error, Result},

@@ -1,5 +1,12 @@
 //! The plan of a correlation: built once, then fed any number of times.
 
+use std::{ops::Range, sync::Arc};
+
+use super::{
+    bits::Bits,
+    split::plain,
+    valid::{Counter, DelayedGaps},
+};
 use crate::{
     correlate::{
         backend::{Backend, Setup},
@@ -18,13 +25,6 @@ use crate::{
         view::Samples,
     },
     tuning::place::{Place, place_setters},
-};
-use std::{ops::Range, sync::Arc};
-
-use super::{
-    bits::Bits,
-    split::plain,
-    valid::{Counter, DelayedGaps},
 };
 
 /// Times that may be accumulated before a dump: beyond them a 64-bit sum of `ci8` products,

@@ -1,5 +1,8 @@
 //! Correlation on several GPUs, which share the channels.
 
+use std::{ops::Range, sync::Arc};
+
+use super::{cpu, gpu::GpuBackend, visibilities::Room};
 use crate::{
     correlate::{
         backend::{Backend, Setup},
@@ -13,9 +16,6 @@ use crate::{
     samples::{shape::Shape, view::Samples},
     split::Parts,
 };
-use std::{ops::Range, sync::Arc};
-
-use super::{cpu, gpu::GpuBackend, visibilities::Room};
 
 /// The visibilities of integrations in the making, each channel's on one of the GPUs.
 pub(super) struct Split {

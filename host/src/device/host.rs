@@ -151,6 +151,17 @@ impl fmt::Debug for HostBytes {
 /// # Errors
 /// [`Error::OutOfMemory`].
 pub fn zeros<T: Copy + Default>(count: usize) -> Result<Vec<T>> {
+    let mut values = room(count)?;
+    values.resize(count, T::default());
+    Ok(values)
+}
+
+/// An empty vector for `count` values, if there is memory for them: how all memory is asked for whose size a file,
+/// an option or an argument gives.
+///
+/// # Errors
+/// [`Error::OutOfMemory`].
+pub fn room<T>(count: usize) -> Result<Vec<T>> {
     let needed = (count as u64).saturating_mul(size_of::<T>() as u64);
     let available = available_bytes();
     let mut values = Vec::new();
@@ -160,7 +171,6 @@ pub fn zeros<T: Copy + Default>(count: usize) -> Result<Vec<T>> {
         let available = available.unwrap_or(0);
         return Err(Error::OutOfMemory { device: "CPU".to_owned(), needed, available });
     }
-    values.resize(count, T::default());
     Ok(values)
 }
 

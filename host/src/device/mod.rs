@@ -25,7 +25,7 @@ use std::{fmt, str::FromStr, sync::Arc};
 pub use gpu::{
     Buffer, DeviceSlice, DeviceSliceMut, Facts, Gpu, LockedBytes, Rows, Stream, TensorMap,
 };
-pub use host::{HostBytes, zeros};
+pub use host::{HostBytes, room, zeros};
 pub use ptx::{Kernels, PTX_VARIABLE};
 pub use several::Devices;
 #[cfg(feature = "sim")]

@@ -15,6 +15,7 @@ use corrust_gpu::{
 use crate::{
     error::{Error, Result},
     named::Named,
+    text::read_text,
 };
 
 /// Names a file or folder of PTX whose kernels every device takes in place of those shipped.
@@ -41,7 +42,7 @@ impl Kernels {
             return Err(Error::file(path, "no files in .ptx: expected a kernel's at least"));
         }
         for file in files {
-            let text = fs::read_to_string(&file).map_err(Error::io(&file, "read"))?;
+            let text = read_text(&file)?;
             let parts = ptx::split(&text);
             if parts.is_empty() {
                 return Err(Error::file(&file, "no kernels (.entry): expected PTX"));

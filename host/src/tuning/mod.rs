@@ -9,20 +9,22 @@ pub(crate) mod correlate;
 pub(crate) mod fault;
 pub(crate) mod place;
 
-use std::{collections::BTreeMap, fs, path::Path, sync::LazyLock};
+use std::{collections::BTreeMap, path::Path, sync::LazyLock};
 
 use serde::{Deserialize, Serialize};
 
-pub use self::{
-    autocorrelate::Autocorrelate,
-    beamform::Beamform,
-    correlate::{Correlate, Correlation, Order, Range},
-};
 use crate::{
     device::gpu::Facts,
     error::{Error, Result},
     named::Named,
     partial::PartialFile,
+    text::read_text,
+};
+
+pub use self::{
+    autocorrelate::Autocorrelate,
+    beamform::Beamform,
+    correlate::{Correlate, Correlation, Order, Range},
 };
 
 /// Names a file whose table all GPUs go by in place of those built in.
@@ -135,7 +137,7 @@ impl Tuning {
     /// # Errors
     /// [`Error::Io`]; [`Error::File`] when it is none.
     pub fn read(path: &Path) -> Result<Self> {
-        let text = fs::read_to_string(path).map_err(Error::io(path, "read"))?;
+        let text = read_text(path)?;
         Self::parse(&text).map_err(|reason| {
             Error::file(path, format!("{reason}, expected a table of `corrust bench --tune`"))
         })
@@ -162,6 +164,8 @@ impl Tuning {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn facts(name: &str, capability: (u32, u32)) -> Facts {

@@ -3,11 +3,11 @@
 //! `simulate` writes it beside a recording. All of it is optional until something asks for it.
 
 use std::{
-    fmt, fs,
+    fmt,
     path::{Path, PathBuf},
 };
 
-use corrust_host::{Error, Result};
+use corrust_host::{Error, Result, text::read_text};
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -181,7 +181,7 @@ impl Array {
     /// contradicts itself.
     pub fn read(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
-        let text = fs::read_to_string(path).map_err(Error::io(path, "read"))?;
+        let text = read_text(path)?;
         let mut array = Self::of_text(&text).map_err(|reason| Error::file(path, reason))?;
         array.path = Some(path.to_owned());
         Ok(array)

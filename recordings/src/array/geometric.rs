@@ -35,6 +35,9 @@ use crate::array::{
     tai::Moment,
 };
 
+/// Pieces of all inputs' delays, at most.
+const MOST_PIECES: usize = 1 << 22;
+
 /// Radians per second by which Earth turns (the derivative of its rotation angle).
 const EARTH_RATE: f64 = 7.292_115_146_706_98e-5;
 
@@ -200,7 +203,7 @@ impl Geometric {
     /// nowhere off by more than about `tolerance` seconds, or what double precision holds.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for a range that is empty or a tolerance that is not positive.
+    /// [`Error::Invalid`] for a range that is empty, a tolerance that is not positive, or more than 2^22 pieces in all.
     pub fn polynomials(&self, seconds: Range<f64>, tolerance: f64) -> Result<Polynomials> {
         let Range { start, end } = seconds;
         if !(start < end && start.is_finite() && end.is_finite()) {
@@ -219,6 +222,13 @@ impl Geometric {
             )));
         }
         let count = ((end - start) / self.piece_length(tolerance)).ceil().max(1.0) as usize;
+        if count.saturating_mul(self.inputs.len()) > MOST_PIECES {
+            return Err(Error::invalid(format!(
+                "delays of {} inputs from {start} to {end} s in {count} pieces each: expected at most \
+                 {MOST_PIECES} in all",
+                self.inputs.len()
+            )));
+        }
         let cut = |piece: usize| match piece {
             piece if piece == count => end,
             piece => start + (end - start) * piece as f64 / count as f64,

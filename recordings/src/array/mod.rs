@@ -12,6 +12,7 @@ pub mod file;
 pub mod geometric;
 pub mod pointing;
 pub mod polynomials;
+#[cfg(feature = "hdf5")]
 pub(crate) mod sky;
 pub(crate) mod tai;
 pub mod time;

@@ -1,8 +1,8 @@
 //! Delays as polynomials of time, in pieces.
 
-use std::{fs, path::Path};
+use std::path::Path;
 
-use corrust_host::{Error, Result, channelise::DelayModel, partial::PartialFile};
+use corrust_host::{Error, Result, channelise::DelayModel, partial::PartialFile, text::read_text};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
@@ -145,7 +145,7 @@ impl Polynomials {
     /// ```
     pub fn read(path: impl AsRef<Path>, start: Option<Timestamp>) -> Result<Self> {
         let path = path.as_ref();
-        let text = fs::read_to_string(path).map_err(Error::io(path, "read"))?;
+        let text = read_text(path)?;
         let value = serde_json::from_str(&text).map_err(|error| {
             Error::file(path, format!("{error}: expected JSON with \"delays\" [...]"))
         })?;

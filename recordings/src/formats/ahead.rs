@@ -9,8 +9,9 @@ use std::{
     thread,
 };
 
-use super::{Block, Recording};
 use corrust_host::{Error, Result, device::Gpu};
+
+use super::{Block, Recording};
 
 /// Blocks that wait to be used while the next one is being read.
 const WAITING: usize = 1;

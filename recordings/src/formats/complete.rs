@@ -1,11 +1,12 @@
 //! Recordings that complete an array file.
 
+use corrust_host::Error;
+
 use super::Recording;
 use crate::array::{
     TOLERANCE,
     file::{Array, ROUNDED},
 };
-use corrust_host::Error;
 
 impl Array {
     /// Takes over what a recording of `channels` channels says of its times and frequencies and the array

@@ -16,14 +16,15 @@
 
 use std::ops::Range;
 
+use corrust_host::{
+    Encoding, Error, Layout, Result,
+    samples::{Missing, RawEncoding, RawLayout, RawShape, Shape},
+};
+
 use super::{Block, Options, Pace, Recording, input::Input};
 use crate::array::{
     file::Channels,
     time::{self, Timestamp},
-};
-use corrust_host::{
-    Encoding, Error, Layout, Result,
-    samples::{Missing, RawEncoding, RawLayout, RawShape, Shape},
 };
 
 /// Bytes of a header that does not say.

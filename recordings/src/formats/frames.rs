@@ -9,13 +9,14 @@
 
 use std::{collections::BTreeSet, path::PathBuf};
 
+use corrust_host::{Error, Result, samples::RawShape};
+
 use super::{
     Block, Options, Pace, Recording,
     input::Input,
     placing::{Axis, Filling, Geometry, Stamp, Validity},
 };
 use crate::array::time::{self, Timestamp};
-use corrust_host::{Error, Result, samples::RawShape};
 
 /// Bytes that are read at once: so many stay in a processor's cache until they are copied.
 const CHUNK: usize = 512 << 10;

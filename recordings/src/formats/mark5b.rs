@@ -12,13 +12,14 @@
 //!
 //! Source: Mark 5B User's Manual, Haystack Observatory, 2006; Mark 5 Memo 19.
 
+use corrust_host::samples::RawEncoding;
+
 use super::{
     Options,
     frames::{Fault, Framing},
     placing::{Geometry, Stamp, Validity},
 };
 use crate::array::time::{self, Timestamp};
-use corrust_host::samples::RawEncoding;
 
 /// The first word of a frame.
 pub(super) const SYNC: [u8; 4] = 0xabad_deed_u32.to_le_bytes();

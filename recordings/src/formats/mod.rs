@@ -4,20 +4,21 @@
 //! samples of channels; [`open_raw`] does so for raw voltages. [`npy::Writer`] and [`PartialFile`] write results that appear under their final name
 //! only when complete.
 
-use corrust_host::{
-    Encoding, Error, Layout, Result, Samples,
-    device::{Gpu, HostBytes},
-    quantise::Quantised,
-    samples::{CountShape, Extents, Missing, RawLayout, Shape, missing_within},
-};
 use std::{
     ops::Range,
     path::{Path, PathBuf},
     sync::Arc,
 };
 
-use crate::array::{TOLERANCE, file::Channels};
+use corrust_host::{
+    Encoding, Error, Layout, Result, Samples,
+    device::{Gpu, HostBytes},
+    quantise::Quantised,
+    samples::{CountShape, Extents, Missing, RawLayout, Shape, missing_within},
+};
 use input::Input;
+
+use crate::array::{TOLERANCE, file::Channels};
 
 pub(crate) mod ahead;
 pub(crate) mod bits;
@@ -25,6 +26,8 @@ pub(crate) mod complete;
 pub(crate) mod dada;
 pub(crate) mod frames;
 pub mod guppi;
+#[cfg(feature = "hdf5")]
+pub(crate) mod hdf5;
 pub(crate) mod input;
 pub(crate) mod mark5b;
 pub mod npy;
@@ -36,6 +39,10 @@ pub mod polyco;
 pub mod ptu;
 pub(crate) mod raw;
 pub mod sigproc;
+#[cfg(feature = "hdf5")]
+pub mod uvh5;
+#[cfg(not(feature = "hdf5"))]
+#[path = "no_uvh5.rs"]
 pub mod uvh5;
 pub mod vdif;
 
@@ -47,6 +54,7 @@ pub use ahead::ReadAhead;
 pub use corrust_host::{
     partial::{PartialFile, abandon_partial_files, folder, is_stream, resolve},
     samples::RawShape,
+    text::{read_text, read_text_up_to},
 };
 pub use raw::{AnyRecording, open_any, open_raw};
 

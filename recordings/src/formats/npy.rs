@@ -7,18 +7,19 @@
 //! - [`Voltages`] and [`RawVoltages`] are [`Recording`]s kept in one or more such files.
 //! - [`Writer`] writes an array that appears under its final name when it is complete.
 
-use corrust_host::{
-    Encoding, Error, Layout, Result, device,
-    partial::PartialFile,
-    quantise::Quantised,
-    samples::{Missing, RawEncoding, RawLayout, RawShape, Shape},
-};
 use std::{
     fmt,
     ops::Range,
     path::{Path, PathBuf},
 };
 
+use corrust_host::{
+    Encoding, Error, Layout, Result, device,
+    partial::PartialFile,
+    quantise::Quantised,
+    samples::{Missing, RawEncoding, RawLayout, RawShape, Shape},
+    text::read_text,
+};
 use serde::{Deserialize, Serialize};
 
 use super::{Block, Options, Recording, input::Input};
@@ -321,8 +322,15 @@ impl Reader {
     /// Bytes of the whole array.
     ///
     /// # Errors
-    /// As for [`read_at`](Self::read_at); [`Error::OutOfMemory`] when they do not fit into memory.
+    /// As for [`read_at`](Self::read_at); [`Error::File`] when the elements are of no [`Dtype`];
+    /// [`Error::OutOfMemory`] when they do not fit into memory.
     pub fn read_all(&mut self) -> Result<Vec<u8>> {
+        if self.dtype.is_none() {
+            let name = self.type_name();
+            let reason =
+                format!("elements of type {name}: expected a type of numbers that is known");
+            return Err(Error::file(self.path(), reason));
+        }
         let mut bytes = device::zeros(self.shape.iter().product::<usize>() * self.element_bytes())?;
         self.read_at(0, &mut bytes)?;
         Ok(bytes)
@@ -843,8 +851,8 @@ impl Description {
         if reader.dtype() != Some(Dtype::Uint8) {
             return None;
         }
-        let bytes = std::fs::read(Self::path(reader.path())).ok()?;
-        let description: Self = serde_json::from_slice(&bytes).ok()?;
+        let text = read_text(&Self::path(reader.path())).ok()?;
+        let description: Self = serde_json::from_str(&text).ok()?;
         (description.shape == reader.shape()).then_some(description)
     }
 }

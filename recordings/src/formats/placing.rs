@@ -6,8 +6,9 @@
 
 use std::ops::Range;
 
-use super::bits;
 use corrust_host::samples::{Missing, RawEncoding, RawLayout, RawShape};
+
+use super::bits;
 
 /// What every frame of a recording shares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

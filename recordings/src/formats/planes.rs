@@ -5,12 +5,13 @@
 
 use std::path::PathBuf;
 
-use super::{Block, Options, Recording, bits, frames::Frames, vdif::Vdif};
-use crate::array::{file::Channels, time::Timestamp};
 use corrust_host::{
     Encoding, Error, Layout, Result,
     samples::{Missing, RawEncoding, RawShape, Shape},
 };
+
+use super::{Block, Options, Recording, bits, frames::Frames, vdif::Vdif};
+use crate::array::{file::Channels, time::Timestamp};
 
 /// What makes words of bits of raw samples, each row of which is a channel of a thread.
 pub struct Words {

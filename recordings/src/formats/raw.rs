@@ -1,10 +1,11 @@
 //! Recordings of raw voltages.
 
+use std::path::Path;
+
 use corrust_host::{
     Encoding, Error, Result,
     samples::{RawEncoding, RawSamples, RawShape},
 };
-use std::path::Path;
 
 use super::{
     Block, Format, Options, Recognised, Recording, dada::Dada, frames::Frames, guppi::Guppi,

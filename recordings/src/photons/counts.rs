@@ -1,11 +1,12 @@
 //! Counts that are kept in a NumPy file.
 
+use corrust_host::{Result, samples::CountShape};
+
 use super::source::Source;
 use crate::formats::{
     Block,
     npy::{Dtype, Reader},
 };
-use corrust_host::{Result, samples::CountShape};
 
 /// The counts of a file.
 pub(super) struct Kept {

@@ -3,21 +3,16 @@
 use std::path::{Path, PathBuf};
 
 use corrust_host::{Error, Result, samples::CountShape};
-use rust_hdf5::{DatatypeMessage, H5Dataset, H5File, Hdf5Error};
+use rust_hdf5::{DatatypeMessage, H5Dataset, H5File};
 
 use super::source::Source;
-use crate::formats::{Block, begins, uvh5::fault};
-
-/// First bytes of every file without a user block.
-const MAGIC: &[u8] = b"\x89HDF\r\n\x1a\n";
+use crate::formats::{
+    Block,
+    hdf5::{guarded, stored},
+};
 
 /// Name of the dataset of counts.
 const NAME: &str = "data";
-
-/// Whether a file begins as HDF5 does.
-pub(super) fn is_hdf5(path: &Path) -> Result<bool> {
-    begins(path, MAGIC)
-}
 
 /// The counts of a file: dataset `data` of uint8 or uint16, whose last axis is that of sensors. All axes before
 /// it (repetition, z, y, x, time) are time, the last of them the quickest.
@@ -32,13 +27,11 @@ pub(super) struct Hdf5 {
 
 impl Hdf5 {
     pub fn open(path: &Path, dwell: f64) -> Result<Self> {
-        let open = || -> std::result::Result<_, Hdf5Error> {
+        let (data, kind) = guarded(path, "read counts, dataset \"data\"", || {
             let data = H5File::open(path)?.dataset(NAME)?;
             let kind = data.datatype()?;
             Ok((data, kind))
-        };
-        let (data, kind) = open().map_err(fault(path, "read counts, dataset \"data\""))?;
-        let axes = data.shape();
+        })?;
         let wide = match kind {
             DatatypeMessage::FixedPoint { size: 1, signed: false, .. } => false,
             DatatypeMessage::FixedPoint { size: 2, signed: false, .. } => true,
@@ -47,6 +40,7 @@ impl Hdf5 {
                 return Err(Error::file(path, reason));
             }
         };
+        let axes = stored(path, NAME, &data)?;
         let (&sensors, times) = match axes.split_last() {
             Some(split) if axes.len() > 1 && !axes.contains(&0) => split,
             _ => {
@@ -90,8 +84,7 @@ impl Hdf5 {
             let (part, after) = counts.split_at_mut(instants * sensors);
             starts.push(0);
             sizes.push(sensors);
-            let read = self.data.read_slice_into(part, &starts, &sizes);
-            read.map_err(fault(&self.path, "read"))?;
+            guarded(&self.path, "read", || self.data.read_slice_into(part, &starts, &sizes))?;
             (first, counts) = (first + instants as u64, after);
         }
         Ok(())

@@ -13,6 +13,7 @@
 
 pub(crate) mod bins;
 pub(crate) mod counts;
+#[cfg(feature = "hdf5")]
 pub(crate) mod hdf5;
 pub(crate) mod ptu;
 pub(crate) mod source;
@@ -20,6 +21,8 @@ pub(crate) mod times;
 pub(crate) mod trace;
 
 use std::path::{Path, PathBuf};
+
+use corrust_host::{Error, Result, device};
 
 use self::source::{Reading, Source};
 pub use self::trace::Trace;
@@ -29,7 +32,6 @@ use crate::formats::{
     ptu::{CHANNELS, channel_name, is_ptu},
 };
 pub use corrust_host::samples::CountShape;
-use corrust_host::{Error, Result};
 
 /// A stretch of microtimes, in seconds since the pulse.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -57,8 +59,14 @@ pub struct Options {
     pub keep_going: bool,
 }
 
+/// First bytes of every HDF5 file without a user block.
+const HDF5: &[u8] = b"\x89HDF\r\n\x1a\n";
+
 /// Seconds of an instant where nothing else is said.
 pub const DWELL: f64 = 1.6e-6;
+
+/// Sensors of a recording, at most.
+const MOST_SENSORS: usize = 1 << 20;
 
 /// A recording of counts.
 pub struct Counts {
@@ -92,8 +100,15 @@ pub fn open<P: AsRef<Path>>(paths: &[P], options: &Options) -> Result<Counts> {
     ) -> Result<Counts> {
         Ok(Counts { recording: Box::new(Reading::new(source)), sensors, photons })
     }
-    let numbered =
-        |what: &str, count| (0..count).map(|number| format!("{what} {number}")).collect();
+    let numbered = |what: &str, count| {
+        if count > MOST_SENSORS {
+            let reason = format!("counts of {count} sensors: expected at most {MOST_SENSORS}");
+            return Err(Error::file(first, reason));
+        }
+        let mut names = device::room(count)?;
+        names.extend((0..count).map(|number| format!("{what} {number}")));
+        Ok(names)
+    };
     let refuse = |what: &str| Err(Error::file(first, what));
     let no_unit = |what: &str| match options.unit {
         None => Ok(()),
@@ -114,12 +129,17 @@ pub fn open<P: AsRef<Path>>(paths: &[P], options: &Options) -> Result<Counts> {
     }
     let dwell = options.dwell.unwrap_or(DWELL);
     let no_times = "has counts, no arrival times: expected no --unit";
-    if hdf5::is_hdf5(first)? {
+    if begins(first, HDF5)? {
         lone("counts")?;
         no_unit(no_times)?;
-        let kept = hdf5::Hdf5::open(first, dwell)?;
-        let sensors = numbered("sensor", kept.shape().sensors);
-        return counts(kept, sensors, false);
+        #[cfg(not(feature = "hdf5"))]
+        return refuse("is HDF5: expected a build of corrust with the feature hdf5");
+        #[cfg(feature = "hdf5")]
+        return {
+            let kept = hdf5::Hdf5::open(first, dwell)?;
+            let sensors = numbered("sensor", kept.shape().sensors)?;
+            counts(kept, sensors, false)
+        };
     }
     if first.is_file() && !begins(first, npy::MAGIC)? {
         return refuse("is none that corrust knows: expected a file of PTU, HDF5 or NumPy");
@@ -127,12 +147,12 @@ pub fn open<P: AsRef<Path>>(paths: &[P], options: &Options) -> Result<Counts> {
     let reader = Reader::open(first)?;
     if reader.dtype() == Some(Dtype::Uint64) && reader.shape().len() == 1 {
         let times = times::Times::open(reader, &paths[1..], options)?;
-        return counts(times, numbered("channel", paths.len()), true);
+        return counts(times, numbered("channel", paths.len())?, true);
     }
     lone("counts")?;
     no_unit(no_times)?;
     let kept = counts::Kept::open(reader, dwell)?;
-    let sensors = numbered("sensor", kept.shape().sensors);
+    let sensors = numbered("sensor", kept.shape().sensors)?;
     counts(kept, sensors, false)
 }
 

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use corrust_host::{Error, Result, samples::CountShape};
+
 use super::{
     DWELL, Gate, Options, bins::Bins, chosen_channels, dwell_units, source::Source, whole_instants,
 };
@@ -12,7 +14,6 @@ use crate::{
         ptu::{CHANNELS, Event, Kind, RECORD, Reader, SYNC, Survey, Words, channel_name, of_words},
     },
 };
-use corrust_host::{Error, Result, samples::CountShape};
 
 /// Bytes of records that are read at once: they stay in the cache.
 const READ: usize = 1 << 18;

@@ -1,10 +1,11 @@
 //! Counts from wherever they come, as a recording.
 
+use corrust_host::{Result, samples::CountShape};
+
 use crate::{
     array::time::Timestamp,
     formats::{Block, Recording, read_past},
 };
-use corrust_host::{Result, samples::CountShape};
 
 /// What has the counts of so many instants.
 pub(super) trait Source: Send {

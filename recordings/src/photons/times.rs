@@ -2,12 +2,13 @@
 
 use std::path::PathBuf;
 
+use corrust_host::{Error, Result, samples::CountShape};
+
 use super::{DWELL, Options, bins::Bins, dwell_units, source::Source, whole_instants};
 use crate::formats::{
     Block,
     npy::{Dtype, Reader},
 };
-use corrust_host::{Error, Result, samples::CountShape};
 
 /// Times that are read at once.
 const READ: usize = 1 << 15;

@@ -2,11 +2,12 @@
 
 use std::ops::Range;
 
-use crate::formats::{Block, ahead::ReadAhead};
 use corrust_host::{
     Result, Samples,
     samples::{CountShape, Missing, RawSamples, RawShape, Shape},
 };
+
+use crate::formats::{Block, ahead::ReadAhead};
 
 /// What a recording holds that can be read piece by piece: voltages of channels ([`Shape`]), raw ones
 /// ([`RawShape`]), counts of photons ([`CountShape`]).

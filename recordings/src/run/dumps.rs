@@ -1,16 +1,17 @@
 //! The dumps of a recording.
 
-use super::folding::Folding;
-use corrust_host::{
-    Channeliser, Correlator, Error, Result, Samples,
-    correlate::{DROP, Dump, Gates, baselines},
-    samples::Shape,
-};
 use std::{
     borrow::{BorrowMut, Cow},
     sync::atomic::AtomicBool,
 };
 
+use corrust_host::{
+    Channeliser, Correlator, Error, Result, Samples,
+    correlate::{DROP, Dump, Gates, baselines},
+    samples::Shape,
+};
+
+use super::folding::Folding;
 use crate::{
     formats::Recording,
     run::{

@@ -8,9 +8,10 @@ use std::{
     },
 };
 
+use corrust_host::{Error, Result, device::Gpu, samples::Shape};
+
 use super::blocks::{Blocks, Recorded};
 use crate::formats::{Block, Recording, ahead::ReadAhead};
-use corrust_host::{Error, Result, device::Gpu, samples::Shape};
 
 /// How far the work on a recording has come; of bits in times, not in words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,12 +2,13 @@
 
 use std::ops::Range;
 
+use corrust_host::{Channeliser, Error, Result, Samples, channelise::Engine, samples::Shape};
+
 use super::{
     blocks::Blocks,
     pieces::{Pieces, Source},
     voltages::Voltages,
 };
-use corrust_host::{Channeliser, Error, Result, Samples, channelise::Engine, samples::Shape};
 
 /// An F-engine that is fed with a recording.
 pub(super) struct SpectraOf {

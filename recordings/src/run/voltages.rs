@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use crate::{formats::Recording, run::pieces::Pieces};
 use corrust_host::{
     Result, channelise,
     correlate::baselines,
     device::Gpu,
     samples::{RawSamples, RawShape},
 };
+
+use crate::{formats::Recording, run::pieces::Pieces};
 
 /// Bytes of raw samples that are read at a time, and the most of sums that a block is to be worth.
 const BLOCK_BYTES: usize = 1 << 26;

@@ -46,6 +46,9 @@ const FAR: f64 = 5.0;
 /// Steps that are made at a time.
 const PIECE: u64 = 1 << 16;
 
+/// Photons of a piece in the mean, and of a step, at most.
+const MOST_PHOTONS: f64 = (1 << 22) as f64;
+
 /// Picoseconds of the laser's period: 80 MHz.
 const PERIOD: u64 = 12_500;
 
@@ -119,7 +122,7 @@ impl Diffusion {
     ///
     /// # Errors
     /// [`Error::Invalid`] for what is not above 0 (of the background: below it) or no number, more than 64
-    /// detectors, or more molecules or steps than can be counted.
+    /// detectors, more molecules or steps than can be counted, or more photons in a step than there is memory for.
     pub fn check(&self) -> Result<()> {
         let above = [
             ("molecules", self.molecules),
@@ -161,7 +164,25 @@ impl Diffusion {
                 self.seconds, self.diffusion_time
             )));
         }
+        let [mean, most] = self.step_photons();
+        if mean.max(most) > MOST_PHOTONS {
+            return Err(Error::invalid(format!(
+                "brightness {} and background {}: expected at most {MOST_PHOTONS} photons in a step of {:e} s, \
+                 found {:.3e}",
+                self.brightness,
+                self.background,
+                self.step(),
+                mean.max(most)
+            )));
+        }
         Ok(())
+    }
+
+    /// Photons of a step: of all in the mean, and of a molecule in the focus's centre.
+    fn step_photons(&self) -> [f64; 2] {
+        let molecules = self.brightness * self.molecules * self.seen();
+        let background = self.background * self.detectors as f64;
+        [(molecules + background) * self.step(), self.brightness * self.step()]
     }
 
     /// What `g(tau) - 1` is expected to be.
@@ -228,8 +249,10 @@ impl Diffusion {
         let steps = (self.seconds / self.step()).ceil() as u64;
         let end = (self.seconds * 1e12) as u64;
         let mut count = 0;
-        for first in (0..steps).step_by(PIECE as usize) {
-            let piece = PIECE.min(steps - first);
+        // Shorter where there are more photons.
+        let most = (MOST_PHOTONS / self.step_photons()[0]).clamp(1.0, PIECE as f64) as u64;
+        for first in (0..steps).step_by(most as usize) {
+            let piece = most.min(steps - first);
             let mut photons: Vec<Photon> = molecules
                 .par_iter_mut()
                 .flat_map_iter(|molecule| molecule.go(self, first, piece))

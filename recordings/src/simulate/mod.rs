@@ -91,6 +91,7 @@ impl Simulation {
     /// be addressed.
     pub fn check(&self) -> Result<()> {
         self.shape.check()?;
+        check_sources(self.sources)?;
         if self.times == 0 {
             return Err(Error::invalid("0 times: a recording needs at least 1"));
         }
@@ -297,6 +298,17 @@ fn random(seed: u64, stream: u64) -> ChaCha8Rng {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     random.set_stream(stream);
     random
+}
+
+/// Refuses sources of no power: each has half of the one before.
+fn check_sources(count: usize) -> Result<()> {
+    const MOST: usize = f64::MIN_EXP.unsigned_abs() as usize;
+    if count <= MOST {
+        return Ok(());
+    }
+    Err(Error::invalid(format!(
+        "{count} sources: expected at most {MOST}, each half as strong as the one before"
+    )))
 }
 
 /// Writes what stands beside a recording, where anything can.

@@ -35,7 +35,7 @@ use rayon::prelude::*;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{GEOMETRY_STREAM, random, write_description};
+use super::{GEOMETRY_STREAM, check_sources, random, write_description};
 use crate::{
     array::{
         file::{Antenna, Array, Field, Input, Location, PhaseCenter, Polarisation},
@@ -63,6 +63,9 @@ const CHUNK: usize = 4096;
 
 /// Bytes of samples that are made at a time.
 const BLOCK_BYTES: usize = 1 << 25;
+
+/// Inputs of an array, at most.
+const MOST_INPUTS: usize = 1 << 16;
 
 /// Decibels by which what lies outside the band is lower.
 const STOP_BAND: f64 = 80.0;
@@ -144,7 +147,11 @@ pub fn raw_level(bits: u32) -> f64 {
 impl RawSimulation {
     /// An array of one antenna for each of `inputs` inputs, anywhere within `radius` metres, whose phase
     /// centre stands high in the sky.
-    pub fn array(inputs: usize, radius: f64, seed: u64) -> Array {
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for more inputs than [`check`](Self::check) takes.
+    pub fn array(inputs: usize, radius: f64, seed: u64) -> Result<Array> {
+        check_inputs(inputs)?;
         let mut random = random(seed, GEOMETRY_STREAM);
         let antenna = |number: usize| {
             let [x, y]: [f64; 2] = UnitDisc.sample(&mut random);
@@ -152,7 +159,7 @@ impl RawSimulation {
             Antenna { name: number.to_string(), number: number as u32, position }
         };
         let input = |antenna| Input { antenna, polarisation: Polarisation::X };
-        Array {
+        Ok(Array {
             telescope: Some("simulated".into()),
             location: Some(Location { latitude: -30.0, longitude: 21.4, altitude: 1050.0 }),
             antennas: Some((0..inputs).map(antenna).collect()),
@@ -160,7 +167,7 @@ impl RawSimulation {
             start: Some("2026-01-01T00:00:00Z".parse().expect("a time")),
             phase_center: Some(PhaseCenter { name: "source 0".into(), ra: 122.0, dec: -30.0 }),
             ..Array::default()
-        }
+        })
     }
 
     /// Sources of half the noise's power and less, each half as strong as the one before: the first at the
@@ -168,7 +175,7 @@ impl RawSimulation {
     /// `times` samples, `rate` a second, from the array's start.
     ///
     /// # Errors
-    /// As [`Geometric::of`].
+    /// As [`Geometric::of`]; [`Error::Invalid`] for more sources than have any power.
     pub fn sources(
         array: &Array,
         inputs: usize,
@@ -177,6 +184,7 @@ impl RawSimulation {
         field: f64,
         seed: u64,
     ) -> Result<Vec<RawSource>> {
+        check_sources(count)?;
         let margin = MARGIN + RUN as f64 / rate;
         // Another stream than the array's.
         let mut random = random(seed, GEOMETRY_STREAM - 1);
@@ -242,6 +250,7 @@ impl RawSimulation {
                 "{inputs} inputs x {times} times: a recording needs at least 1 of each"
             ));
         }
+        check_inputs(inputs)?;
         let Some(made) = self.made() else {
             return fault(format!(
                 "encoding {encoding}: expected i8, i16, f32, ci8, ci16, cf32 or one of VDIF to simulate raw voltages"
@@ -434,6 +443,14 @@ impl RawSimulation {
         serde_json::to_string_pretty(&description).expect("numbers and names are always JSON")
             + "\n"
     }
+}
+
+/// Refuses more inputs than an array may have.
+fn check_inputs(inputs: usize) -> Result<()> {
+    if inputs <= MOST_INPUTS {
+        return Ok(());
+    }
+    Err(Error::invalid(format!("{inputs} inputs: expected at most {MOST_INPUTS} of raw voltages")))
 }
 
 /// The type of the elements of a NumPy array of raw samples.

@@ -17,6 +17,7 @@ use corrust::{
     },
     correlate,
     device::{self, Kernels},
+    format::read_text,
 };
 
 use super::{
@@ -566,7 +567,7 @@ impl Against {
 
     fn read(path: &Path) -> Result<Self> {
         if !path.is_dir() {
-            let text = std::fs::read_to_string(path).map_err(Error::io(path, "read"))?;
+            let text = read_text(path)?;
             if text.trim_start().starts_with('{') {
                 let record = Box::new(Record::read(path)?);
                 return Ok(Self::Record { path: path.to_owned(), record });

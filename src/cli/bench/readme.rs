@@ -5,7 +5,7 @@ use std::path::Path;
 use corrust::{
     Error, Result,
     bench::{Record, Row},
-    format::PartialFile,
+    format::{PartialFile, read_text},
 };
 
 use super::{super::digits, peers, table};
@@ -23,7 +23,7 @@ pub struct Text<'a> {
 impl<'a> Text<'a> {
     /// Reads the text at `path`.
     pub fn read(path: &'a Path) -> Result<Self> {
-        let text = std::fs::read_to_string(path).map_err(Error::io(path, "read"))?;
+        let text = read_text(path)?;
         let parts = text
             .split_once(BEGIN)
             .and_then(|(before, rest)| rest.split_once(END).map(|(_, after)| (before, after)));

@@ -35,19 +35,6 @@ pub(crate) mod panel;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod x86;
 
-use crate::{
-    correlate::{
-        backend::{Backend, Setup},
-        baselines::{baseline, baselines},
-        gates::Gates,
-        visibilities::Visibilities,
-    },
-    device::host,
-    error::{Error, Result},
-    kernels::correlate::Kernel,
-    sample::Encoding,
-    samples::{gather::gather_lists, shape::Shape, view::Samples},
-};
 use std::{cell::Cell, marker::PhantomData, ops::Range};
 
 use ndarray::Array2;
@@ -61,6 +48,19 @@ use self::{
     panel::{ColumnPanel, Delivered, PanelShape, RowBlock, Sample},
 };
 use super::delay::DelayLine;
+use crate::{
+    correlate::{
+        backend::{Backend, Setup},
+        baselines::{baseline, baselines},
+        gates::Gates,
+        visibilities::Visibilities,
+    },
+    device::host,
+    error::{Error, Result},
+    kernels::correlate::Kernel,
+    sample::Encoding,
+    samples::{gather::gather_lists, shape::Shape, view::Samples},
+};
 
 /// Bytes of samples that are brought together at once where they cannot be read as they lie.
 const PIECE_BYTES: usize = 64 << 20;

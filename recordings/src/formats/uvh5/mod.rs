@@ -17,6 +17,7 @@ use corrust_host::{
 };
 use jiff::Timestamp;
 use num_complex::Complex;
+use products::{Products, Source};
 use rust_hdf5::{
     H5Dataset, H5File, H5Group, H5Type, Hdf5Error,
     file::H5FileOptions,
@@ -24,11 +25,11 @@ use rust_hdf5::{
     types::{CompoundType, HBool},
 };
 
+use super::hdf5::fault;
 use crate::array::{
     file::{Antenna, Array, Field, PhaseCenter, Polarisation},
     sky::{Apparent, Moment, Site},
 };
-use products::{Products, Source};
 
 pub(crate) mod products;
 pub(crate) mod reader;
@@ -153,7 +154,7 @@ struct Columns {
 }
 
 /// Complex numbers as they lie in a file.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 #[repr(transparent)]
 struct Number<T>(Complex<T>);
 
@@ -171,15 +172,6 @@ impl<T: H5Type> H5Type for Number<T> {
 
     fn element_size() -> usize {
         2 * T::element_size()
-    }
-}
-
-/// A closure for `map_err` that makes an error about a file of a fault in it.
-pub(crate) fn fault(path: &Path, action: &'static str) -> impl Fn(Hdf5Error) -> Error {
-    let path = path.to_owned();
-    move |error| match error {
-        Hdf5Error::Io(error) => Error::io(&path, action)(error),
-        error => Error::file(&path, format!("cannot {action}: {error}")),
     }
 }
 

@@ -1,7 +1,8 @@
 //! Which visibility of the correlator is which baseline and polarisation of the file.
 
-use crate::array::file::{Input, Polarisation};
 use corrust_host::correlate::baseline;
+
+use crate::array::file::{Input, Polarisation};
 
 /// Where a number of the file comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,12 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use corrust_host::{Error, Result};
+use corrust_host::{Error, Result, device};
 use ndarray::Array3;
 use num_complex::Complex;
-use rust_hdf5::{H5Dataset, H5File, H5Type, Hdf5Error};
+use rust_hdf5::{H5Dataset, H5File, H5Type};
 
-use super::{Number, fault};
+use super::Number;
+use crate::formats::hdf5::{column, guarded, stored};
 
 /// A UVH5 file whose rows are dumps of all baselines, one dump after the other, as [`super::Writer`] writes
 /// them.
@@ -30,27 +31,23 @@ impl Reader {
         let path = path.as_ref();
         // The system's word on a file that is not there or may not be read.
         std::fs::File::open(path).map_err(Error::io(path, "read"))?;
-        let open = || -> std::result::Result<_, Hdf5Error> {
-            let file = H5File::open(path)?;
-            let column = |name: &str| file.dataset(&format!("Header/{name}"));
-            let visibilities = file.dataset("Data/visdata")?;
-            let frequencies: Vec<f64> = column("freq_array")?.read_raw()?;
-            let polarisations: Vec<i64> = column("polarization_array")?.read_raw()?;
-            let times: Vec<f64> = column("time_array")?.read_raw()?;
-            let first: Vec<i64> = column("ant_1_array")?.read_raw()?;
-            let second: Vec<i64> = column("ant_2_array")?.read_raw()?;
-            Ok((visibilities, frequencies, polarisations, times, first, second))
-        };
-        let (visibilities, frequencies, polarisations, times, first, second) =
-            open().map_err(fault(path, "read"))?;
+        let file = guarded(path, "read", || H5File::open(path))?;
+        let dataset = |name: &str| guarded(path, "read", || file.dataset(name));
+        let visibilities = dataset("Data/visdata")?;
+        let frequencies: Vec<f64> = read_column(path, &dataset, "freq_array")?;
+        let polarisations: Vec<i64> = read_column(path, &dataset, "polarization_array")?;
+        let times: Vec<f64> = read_column(path, &dataset, "time_array")?;
+        let first: Vec<i64> = read_column(path, &dataset, "ant_1_array")?;
+        let second: Vec<i64> = read_column(path, &dataset, "ant_2_array")?;
         let refuse = |reason: String| Err(Error::file(path, reason));
         let rows = times.len();
         let expected = [rows, frequencies.len(), polarisations.len()];
-        if visibilities.shape() != expected || first.len() != rows || second.len() != rows {
+        let found = stored(path, "Data/visdata", &visibilities)?;
+        if found != expected || first.len() != rows || second.len() != rows {
             return refuse(format!(
                 "visibilities of shape {:?}: expected {expected:?}, times by frequencies by \
                  polarisations",
-                visibilities.shape()
+                found
             ));
         }
         let integer = match visibilities.element_size() {
@@ -58,6 +55,9 @@ impl Reader {
             8 => false,
             size => return refuse(format!("visibilities of {size} bytes: expected 16 or 8")),
         };
+        if frequencies.is_empty() || polarisations.is_empty() || rows == 0 {
+            return refuse(format!("visibilities of shape {expected:?}: expected none of them 0"));
+        }
         let pairs: Vec<[i64; 2]> = first.into_iter().zip(second).map(<[i64; 2]>::from).collect();
         let of_dump = times.iter().take_while(|&time| *time == times[0]).count().max(1);
         let same = |(row, pair): (usize, &[i64; 2])| *pair == pairs[row % of_dump];
@@ -129,15 +129,30 @@ impl Reader {
         Ok(Array3::from_shape_vec(counts, numbers?).expect("as many as the axes say"))
     }
 
-    fn numbers<T: H5Type>(
+    fn numbers<T: H5Type + Default>(
         &self,
         starts: &[usize],
         counts: &[usize],
         wide: impl Fn(T) -> f64,
     ) -> Result<Vec<Complex<f64>>> {
-        let read = self.visibilities.read_slice::<Number<T>>(starts, counts);
-        let numbers = read.map_err(fault(&self.path, "read"))?;
+        let count = counts.iter().product();
+        let mut read: Vec<Number<T>> = device::zeros(count)?;
+        guarded(&self.path, "read", || {
+            self.visibilities.read_slice_into(&mut read, starts, counts)
+        })?;
+        let mut numbers = device::room(count)?;
         let number = |Number(number): Number<T>| Complex::new(wide(number.re), wide(number.im));
-        Ok(numbers.into_iter().map(number).collect())
+        numbers.extend(read.into_iter().map(number));
+        Ok(numbers)
     }
+}
+
+/// All values of a dataset of the header.
+fn read_column<T: H5Type + Default>(
+    path: &Path,
+    dataset: impl Fn(&str) -> Result<H5Dataset>,
+    name: &str,
+) -> Result<Vec<T>> {
+    let name = format!("Header/{name}");
+    column(path, &name, &dataset(&name)?)
 }
