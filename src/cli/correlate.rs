@@ -274,8 +274,6 @@ impl Input {
         }
     }
 
-    /// What makes coefficients of sums of samples that a quantiser of this step, or the optimal one, made.
-
     /// What makes coefficients of sums of samples: of those that a quantiser of this step made, or the one that their
     /// files name, or the optimal one.
     fn van_vleck(&self, step: Option<f64>) -> Result<VanVleck> {
