@@ -189,7 +189,7 @@ unsafe fn finish<S: Sum>(quad: &Quad, beam: [u32; 4], output: u32, address: u64,
     clipped
 }
 
-/// [`finish`] of the four times of a beam from `time` on, in row `row` of the samples.
+/// `finish` of the four times of a beam from `time` on, in row `row` of the samples.
 ///
 /// # Safety
 /// No other thread writes these times of the row.
