@@ -37,11 +37,11 @@ impl Reader {
         let file = guarded(path, "read", || H5File::open(path))?;
         let dataset = |name: &str| guarded(path, "read", || file.dataset(name));
         let visibilities = dataset("Data/visdata")?;
-        let frequencies: Vec<f64> = read_column(path, &dataset, "freq_array")?;
-        let polarisations: Vec<i64> = read_column(path, &dataset, "polarization_array")?;
-        let times: Vec<f64> = read_column(path, &dataset, "time_array")?;
-        let first: Vec<i64> = read_column(path, &dataset, "ant_1_array")?;
-        let second: Vec<i64> = read_column(path, &dataset, "ant_2_array")?;
+        let frequencies: Vec<f64> = read_column(path, dataset, "freq_array")?;
+        let polarisations: Vec<i64> = read_column(path, dataset, "polarization_array")?;
+        let times: Vec<f64> = read_column(path, dataset, "time_array")?;
+        let first: Vec<i64> = read_column(path, dataset, "ant_1_array")?;
+        let second: Vec<i64> = read_column(path, dataset, "ant_2_array")?;
         let refuse = |reason: String| Err(Error::file(path, reason));
         let rows = times.len();
         let expected = [rows, frequencies.len(), polarisations.len()];
