@@ -135,3 +135,18 @@ pub(crate) fn column<T: H5Type + Copy + Default>(
     guarded(path, "read", || data.read_raw_into(&mut values))?;
     Ok(values)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_of_the_crate_is_a_fault_of_the_file() {
+        let ended = guarded(Path::new("x.h5"), "read", || -> Result<(), Hdf5Error> {
+            panic!("index {} out of range", 7)
+        });
+        let said = ended.unwrap_err().to_string();
+        assert_eq!(said, "x.h5: cannot read: damaged HDF5 (index 7 out of range)");
+        assert!(!CAUGHT.get(), "later panics are printed");
+    }
+}
