@@ -285,7 +285,7 @@ fn what_cannot_be_done_is_said() {
     );
     says("autocorrelate photons.ptu -o g.npy --blocks 1", "1 is not in 2..=1000000");
     says(
-        "autocorrelate photons.ptu -o g.npy --blocks 900000",
+        "autocorrelate photons.ptu -o g.npy --blocks 900000 --curves c.csv",
         "expected at least one for each block",
     );
     says("autocorrelate photons.ptu -o g.npy --pairs all", "--pairs of 1 sensor");

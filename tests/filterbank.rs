@@ -210,7 +210,9 @@ fn beams_have_the_powers_of_their_samples() {
         let path = folder.join("x.1.fil");
         let found = witness::script(&python, "beam.py", &[path.to_str().unwrap()]);
         let sums: f64 = powers(folder, 1, 7).iter().map(|&power| f64::from(power)).sum();
-        assert_eq!(found, format!("21 x 3 samples, sum {sums}"));
+        // Libraries of the witness may speak first, of caches that they make.
+        let last = found.lines().last().unwrap_or_default();
+        assert_eq!(last, format!("21 x 3 samples, sum {sums}"));
     }
 }
 
