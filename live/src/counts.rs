@@ -10,7 +10,7 @@ use corrust_host::{Error, Result, device, samples::CountShape};
 
 use super::{
     chunks::{Place, Stream, Window, absent},
-    receive::{Intake, lock},
+    intake::{Intake, lock},
     spead::Fault,
     tally::Fate,
 };

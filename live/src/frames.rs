@@ -16,7 +16,7 @@ use corrust_recordings::{
 
 use super::{
     chunks::{Place, Stream, Window},
-    receive::{Intake, lock},
+    intake::{Intake, lock},
     spead::Fault,
     tally::Fate,
 };

@@ -59,6 +59,7 @@ pub(crate) mod dumps;
 pub(crate) mod files;
 pub(crate) mod frames;
 pub(crate) mod heaps;
+pub(crate) mod intake;
 pub(crate) mod receive;
 pub(crate) mod send;
 pub mod spead;

@@ -7,7 +7,7 @@ use std::{
     net::{Ipv4Addr, SocketAddrV4, TcpListener, UdpSocket},
     str::FromStr,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex,
         atomic::{AtomicBool, Ordering},
     },
     thread::JoinHandle,
@@ -23,6 +23,7 @@ use super::{
     counts::{self, Counts, CountsOnly},
     frames::{Frames, FramesOnly},
     heaps::Assembler,
+    intake::{Intake, lock},
     spead::{Fault, Packet},
     tally::Tally,
 };
@@ -127,28 +128,6 @@ pub fn open(
     }
     socket.set_read_timeout(Some(WAIT)).map_err(|error| fault("set a time limit", error))?;
     Ok(socket.into())
-}
-
-/// Locks what no thread leaves half done.
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// What understands the packets of one socket.
-pub(super) trait Intake<S: Stream>: Send + 'static {
-    /// Takes in a packet from a sender.
-    ///
-    /// # Errors
-    /// [`Fault`] of a packet that is none.
-    fn take(
-        &mut self,
-        window: &Mutex<Window<S>>,
-        source: u16,
-        packet: &[u8],
-    ) -> std::result::Result<(), Fault>;
-
-    /// Gives up what is incomplete.
-    fn clear(&mut self, window: &Mutex<Window<S>>);
 }
 
 impl Intake<Geometry> for Assembler {

@@ -37,13 +37,14 @@ pub fn noise_shift(dishes: usize) -> u32 {
 /// [`Error::OutOfMemory`].
 ///
 /// ```
-/// use corrust_host::{Beamformer, Device, beamform::{delays, weights}};
+/// use corrust_host::{Beamformer, Device, beamform::weights};
+/// use ndarray::Array2;
 ///
 /// // Four dishes 6 m apart along east; two beams at 600 MHz: the zenith, and 10 degrees east.
-/// let dishes: Vec<[f64; 3]> = (0..4).map(|d| [6.0 * f64::from(d), 0.0, 0.0]).collect();
-/// let (sin, cos) = 10f64.to_radians().sin_cos();
-/// let weights =
-///     weights(delays(&dishes, &[[0.0, 0.0, 1.0], [sin, 0.0, cos]]).view(), &[600e6], 1)?;
+/// let east = [0.0, 10f64.to_radians().sin()];
+/// let delays =
+///     Array2::from_shape_fn((2, 4), |(beam, dish)| -6.0 * dish as f64 * east[beam] / 299_792_458.0);
+/// let weights = weights(delays.view(), &[600e6], 1)?;
 /// assert_eq!(weights[[0, 0, 0, 3, 0]], 127); // towards the zenith all dishes are in phase
 ///
 /// let mut beamformer = Beamformer::builder(4, 2).device(Device::Cpu).build()?;
