@@ -180,7 +180,8 @@ impl Args {
 
     /// Raw voltages and their F-engine.
     fn raw_input(&self, channels: usize, array: Option<&Array>) -> Result<Input> {
-        self.engine.refuse_sky_but_for("--delays, or --array for UVH5", array.is_some())?;
+        let dated = array.is_some() || self.selection.folds();
+        self.engine.refuse_sky_but_for("--delays, --gate-period, or --array for UVH5", dated)?;
         let options = self.raw.with(self.files.options());
         let recording = Engine::open(&self.files.inputs, options)?;
         let known = Known::of(array, channels)?;

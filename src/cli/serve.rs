@@ -192,8 +192,9 @@ impl Args {
         }
         self.vdif.check_given()?;
         if self.vdif.raw() {
+            let dated = self.array.is_some() || self.selection.folds();
             self.engine
-                .refuse_sky_but_for("--delays, or --array for UVH5", self.array.is_some())?;
+                .refuse_sky_but_for("--delays, --gate-period, or --array for UVH5", dated)?;
         }
         let sync = match self.sync {
             Some(sync) => sync,
