@@ -57,6 +57,7 @@ class Folding:
     def bins(self) -> int: ...
     def numbers(self, first: int, times: int) -> Any: ...
 
+@final
 class Correlator:
     def __new__(
         cls,

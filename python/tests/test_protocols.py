@@ -198,7 +198,7 @@ def test_wrong_arguments() -> None:
         ((2, 2), {"device": "cpu", "gates": 0}, ValueError, "0 gates: expected 1 to 255"),
         ((2, 2), {"device": "cpu", "shifts": [1]}, ValueError, "1 time shifts"),
         ((2, 2), {"device": "cpu", "shifts": [0.5, 1]}, TypeError, "shifts of float64"),
-        ((-1, 2), {}, OverflowError, "negative"),
+        ((-1, 2), {}, ValueError, "-1: expected a whole number"),
     ]
     for arguments, options, error, text in cases:
         with pytest.raises(error, match=text):
@@ -215,7 +215,7 @@ def test_wrong_arguments() -> None:
     for missing, error, text in ranges:
         with pytest.raises(error, match=text):
             plan.accumulate(x, missing=missing)
-    with pytest.raises(ValueError, match="3 gates: expected 4"):
+    with pytest.raises(ValueError, match=r"gates of shape \[3\]: expected \[4\]"):
         plan.accumulate(x, gates=[0, 0, 0])
     with pytest.raises(ValueError, match="gate number 1 at time 1: expected one below 1"):
         plan.accumulate(x, gates=[0, 1, 0, 0])
@@ -248,16 +248,20 @@ def test_arrays_on_another_device() -> None:
 
 
 def test_masked_arrays_are_refused() -> None:
-    x = np.ma.masked_array(np.ones((8, 1, 2, 2), np.int8))
+    x = np.ma.masked_array(np.ones((8, 1, 2, 2), np.int8))  # type: ignore[no-untyped-call]
     # Nothing is masked: an array as others are.
     assert corrust.correlate(x, device="cpu").visibilities[0, 1, 0] == 16
     x[3, 0, 1, 0] = np.ma.masked
     with pytest.raises(ValueError, match="x is a masked array .* expected a plain array"):
         corrust.correlate(x, device="cpu")
-    gates = np.ma.masked_array(np.zeros(8, np.uint8), [False] * 7 + [True])
+    gates = np.ma.masked_array(  # type: ignore[no-untyped-call]
+        np.zeros(8, np.uint8), [False] * 7 + [True]
+    )
     with pytest.raises(ValueError, match="is a masked array"):
         corrust.Correlator(2, 1, gates=1, device="cpu").accumulate(x.data, gates=gates)
-    counts = np.ma.masked_array(np.ones(64, np.uint8), [True] + [False] * 63)
+    counts = np.ma.masked_array(  # type: ignore[no-untyped-call]
+        np.ones(64, np.uint8), [True] + [False] * 63
+    )
     with pytest.raises(ValueError, match="a is a masked array"):
         corrust.autocorrelate(counts, m=4)
 
@@ -277,7 +281,7 @@ def test_counts_out_of_range_are_values(number: int) -> None:
         with pytest.raises(ValueError, match=f"{number}: expected a whole number"):
             call()
     with pytest.raises(TypeError):
-        corrust.Correlator("two", 2, device="cpu")
+        corrust.Correlator("two", 2, device="cpu")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("number", [-1.0, 0.0, float("nan"), float("inf")])
