@@ -44,7 +44,7 @@ typedef struct Handle_Correlation Handle_Correlation;
 // State behind a handle, whose address alone C holds.
 typedef struct Handle_DeviceMemory Handle_DeviceMemory;
 
-// What to autocorrelate and where. Set to zero what is to be as it is by default.
+// Settings of an autocorrelator. Zero stands for a default, where there is one.
 typedef struct corrust_autocorrelator_config {
   // sizeof (struct corrust_autocorrelator_config).
   size_t size;
@@ -129,7 +129,7 @@ typedef struct corrust_room {
   uint32_t on_device;
 } corrust_room;
 
-// What to beamform and where. Set to zero what is to be as it is by default.
+// Settings of a beamformer. Zero stands for a default, where there is one.
 typedef struct corrust_beamformer_config {
   // sizeof (struct corrust_beamformer_config).
   size_t size;
@@ -159,7 +159,7 @@ typedef struct Handle_Beamforming corrust_beamformer;
 // Memory of a device, from corrust_buffer_new.
 typedef struct Handle_DeviceMemory corrust_buffer;
 
-// What to channelise and where. Set to zero what is to be as it is by default.
+// Settings of a channeliser. Zero stands for a default, where there is one.
 typedef struct corrust_channeliser_config {
   // sizeof (struct corrust_channeliser_config).
   size_t size;
@@ -196,7 +196,7 @@ typedef struct corrust_channeliser_config {
 // A channeliser, from corrust_channeliser_new.
 typedef struct Handle_Channelisation corrust_channeliser;
 
-// What to correlate and where. Set to zero what is to be as it is by default.
+// Settings of a correlator. Zero stands for a default, where there is one.
 typedef struct corrust_correlator_config {
   // sizeof (struct corrust_correlator_config).
   size_t size;

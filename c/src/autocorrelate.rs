@@ -16,7 +16,7 @@ use crate::{
     },
 };
 
-/// What to autocorrelate and where. Set to zero what is to be as it is by default.
+/// Settings of an autocorrelator. Zero stands for a default, where there is one.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct AutocorrelatorConfig {

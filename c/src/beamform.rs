@@ -15,7 +15,7 @@ use crate::{
     },
 };
 
-/// What to beamform and where. Set to zero what is to be as it is by default.
+/// Settings of a beamformer. Zero stands for a default, where there is one.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct BeamformerConfig {

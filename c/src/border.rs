@@ -25,7 +25,7 @@ pub enum Status {
     Internal = 4,
 }
 
-/// What ends a call.
+/// Failure of a call.
 pub enum Fault {
     /// The library's own error.
     Error(Error),
@@ -58,7 +58,7 @@ fn remember(sentence: &str) {
     let _ = LAST.try_with(|last| *last.borrow_mut() = text);
 }
 
-/// What a panic said.
+/// Message of a panic.
 fn said(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or(panic.downcast_ref::<&str>().copied()).unwrap_or("no message")

@@ -17,7 +17,7 @@ use crate::{
     },
 };
 
-/// What to channelise and where. Set to zero what is to be as it is by default.
+/// Settings of a channeliser. Zero stands for a default, where there is one.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct ChanneliserConfig {
@@ -170,7 +170,7 @@ impl SamplesView {
     /// Raw samples of an F-engine.
     ///
     /// # Safety
-    /// What it says is there.
+    /// The memory that it describes exists.
     unsafe fn raw<'a>(&self, shape: &Shape) -> Result<RawSamples<'a>> {
         let Shape { inputs, raw, raw_layout, .. } = *shape;
         // SAFETY: the caller's promise.

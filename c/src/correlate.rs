@@ -17,7 +17,7 @@ use crate::{
     },
 };
 
-/// What to correlate and where. Set to zero what is to be as it is by default.
+/// Settings of a correlator. Zero stands for a default, where there is one.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct CorrelatorConfig {

@@ -136,7 +136,7 @@ pub unsafe fn text<'a>(pointer: *const c_char, name: &str) -> Result<Option<&'a 
     Ok(Some(text))
 }
 
-/// What a text names; none for NULL.
+/// Value that a text names; none for NULL.
 ///
 /// # Safety
 /// As for [`text`].
@@ -250,7 +250,7 @@ impl SamplesView {
         Ok(Memory::Device(unsafe { DeviceSlice::from_raw(address, self.bytes, stream) }))
     }
 
-    /// What is missing.
+    /// Missing ranges.
     ///
     /// # Safety
     /// `missing` is NULL or leads to so many ranges.
@@ -282,7 +282,7 @@ impl SamplesView {
     /// Samples of a plan of so many channels and inputs.
     ///
     /// # Safety
-    /// What it says is there.
+    /// The memory that it describes exists.
     pub unsafe fn samples<'a>(
         &self,
         element: impl Into<Element>,
