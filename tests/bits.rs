@@ -110,9 +110,8 @@ fn planes(encoding: Encoding) -> usize {
 /// A view of a whole block.
 fn view(block: &Block) -> Samples<'_> {
     let Block { inputs, channels, times, encoding, .. } = *block;
-    let rows = inputs * planes(encoding);
-    let samples = Samples::new(&block.bytes[..], encoding, Layout::Cnt, channels, rows);
-    samples.unwrap().holding(times).unwrap()
+    let samples = Samples::new(&block.bytes[..], encoding, Layout::Cnt, channels, inputs);
+    samples.unwrap().times(0..times)
 }
 
 /// Every number of inputs, with a few times; every number of times, with a few inputs.
@@ -156,8 +155,9 @@ fn cuts_and_dumps(backend: Backend) {
     let whole = view(&block);
     for cuts in [&[0, 0, 1, 4, 4, 9, 10][..], &[0, 10, 10]] {
         for cut in cuts.windows(2) {
-            plan.accumulate(whole.times(cut[0]..cut[1])).unwrap();
-            assert_eq!(plan.times(), (cut[1] * WORD).min(block.times) as u64);
+            let [first, end] = [cut[0], cut[1]].map(|word| block.times.min(word * WORD));
+            plan.accumulate(whole.times(first..end)).unwrap();
+            assert_eq!(plan.times(), end as u64);
         }
         let dump = plan.dump().unwrap();
         assert_eq!((plan.times(), dump.times), (0, block.times as u64));
@@ -167,45 +167,43 @@ fn cuts_and_dumps(backend: Backend) {
     }
 }
 
-/// Random rectangles of missing words: some of all inputs and channels, some of a few.
-fn rectangles(rng: &mut StdRng, block: &Block, words: usize) -> Vec<Missing> {
+/// Random rectangles of missing samples within `times`: some of whole words, some of all inputs and channels.
+fn rectangles(rng: &mut StdRng, block: &Block, times: usize) -> Vec<Missing> {
     let mut range = |count: usize| {
         let start = rng.random_range(0..count);
         start..rng.random_range(start + 1..=count)
     };
-    (0..4)
+    (0..6)
         .map(|kind| {
-            let words = range(words);
-            let missing = Missing::times(words.start..words.end.min(words.start + 2));
+            let std::ops::Range { start, end } = range(times);
+            let missing = match kind {
+                0..4 => {
+                    let word = start / WORD * WORD;
+                    Missing::times(word..times.min(word + WORD * (1 + kind % 2)))
+                }
+                _ => Missing::times(start..end.min(start + 2 * WORD)),
+            };
             let missing =
                 if kind % 2 == 0 { missing } else { missing.of_channels(range(block.channels)) };
-            let rows = block.inputs * planes(block.encoding);
-            if kind % 4 == 0 { missing } else { missing.of_inputs(range(rows)) }
+            if kind % 4 == 0 { missing } else { missing.of_inputs(range(block.inputs)) }
         })
         .collect()
 }
 
-/// Whether one of the rows of an input is missing.
-fn lacks(missing: &Missing, encoding: Encoding, input: usize) -> bool {
-    let rows = input * planes(encoding)..(input + 1) * planes(encoding);
-    rows.into_iter().any(|row| missing.inputs.contains(&row))
-}
-
-/// Missing words, gates that cut words and gates that do not, and time shifts, apart and together.
+/// Missing samples, gates that cut words and gates that do not, and time shifts, apart and together.
 fn selections(backend: Backend) {
     const GATES: usize = 3;
     let block = backend.random(6, 2, 11 * WORD + 5);
     let mut rng = StdRng::seed_from_u64(1);
-    let cuts = [0, 1, 7, 12];
+    let cuts = [0, WORD, 7 * WORD, block.times];
     let missing: Vec<_> =
         cuts.windows(2).map(|cut| rectangles(&mut rng, &block, cut[1] - cut[0])).collect();
     let is_missing = |channel: usize, input: usize, time: usize| {
-        let word = time / WORD;
-        let part = cuts.iter().rposition(|&cut| cut <= word).unwrap();
+        let part = cuts.iter().rposition(|&cut| cut <= time).unwrap();
         missing[part].iter().any(|missing| {
-            missing.times.contains(&(word - cuts[part]))
+            missing.times.contains(&(time - cuts[part]))
                 && missing.channels.contains(&channel)
-                && lacks(missing, block.encoding, input)
+                && missing.inputs.contains(&input)
         })
     };
     // Some words are of one gate, some of several.
@@ -236,9 +234,8 @@ fn selections(backend: Backend) {
             let cuts = if round == 0 { &cuts[..2] } else { &cuts[cut..cut + 2] };
             let words = view(&block).times(cuts[0]..cuts[1]);
             let samples = if masked { words.missing(&missing[cut]) } else { words };
-            let first = cuts[0] * WORD;
             if gated {
-                plan.accumulate_gated(samples, &numbers[first..first + words.held()]).unwrap();
+                plan.accumulate_gated(samples, &numbers[cuts[0]..cuts[1]]).unwrap();
             } else {
                 plan.accumulate(samples).unwrap();
             }
@@ -287,9 +284,9 @@ fn views(backend: Backend) {
                 bytes[at..at + BYTES].copy_from_slice(from);
             }
         }
-        let extents = Extents { channels: 4, inputs: 8, times: 10 };
-        let strides = Strides { channel, input, time };
-        let missing = rectangles(&mut rng, &block, 10);
+        let extents = Extents { channels: 4, inputs: block.inputs, times: 10 * WORD };
+        let strides = Strides { channel, input: planes(block.encoding) * input, time };
+        let missing = rectangles(&mut rng, &block, 10 * WORD);
         for (lossy, device) in [(false, false), (true, false), (false, true), (true, true)] {
             let mut buffer = None;
             let samples = match &gpu {
@@ -305,12 +302,12 @@ fn views(backend: Backend) {
             let samples = if lossy { samples.missing(&missing) } else { samples };
             let part = Block { channels: 2, ..block.clone() };
             let mut plan = backend.place.builder(&part).build().unwrap();
-            plan.accumulate(samples.channels(1..3).times(2..9)).unwrap();
+            plan.accumulate(samples.channels(1..3).times(2 * WORD..9 * WORD)).unwrap();
             let expected = oracle::correlate(block.inputs, 2, 2 * WORD..9 * WORD, |c, n, time| {
                 let lost = missing.iter().any(|missing| {
-                    missing.times.contains(&(time / WORD))
+                    missing.times.contains(&time)
                         && missing.channels.contains(&(c + 1))
-                        && lacks(missing, block.encoding, n)
+                        && missing.inputs.contains(&n)
                 });
                 (!lossy || !lost).then(|| block.sample(c + 1, n, time))
             });
@@ -328,9 +325,8 @@ fn device_memory(backend: Backend) {
     let numbers: Vec<u8> = (0..block.times).map(|time| u8::from(time >= WORD / 2)).collect();
     let buffer = Buffer::new(&gpu, block.bytes.len()).unwrap();
     buffer.upload(Stream::default(), &block.bytes).unwrap();
-    let rows = 70 * planes(block.encoding);
-    let samples = Samples::new(buffer.slice(), block.encoding, Layout::Cnt, 2, rows).unwrap();
-    plan.accumulate_gated(samples.holding(block.times).unwrap(), &numbers).unwrap();
+    let samples = Samples::new(buffer.slice(), block.encoding, Layout::Cnt, 2, 70).unwrap();
+    plan.accumulate_gated(samples.times(0..block.times), &numbers).unwrap();
     let values = 2 * baselines(70);
     let mut room = Buffer::new(&gpu, 3 * values * 16).unwrap();
     let behind = plan.dump_device(room.slice_mut::<Complex<i64>>()).unwrap();
@@ -448,7 +444,9 @@ fn shares() {
         .gpus(gpus)
         .build()
         .unwrap();
-    let missing = [Missing::times(1..2).of_inputs(0..2), Missing::times(3..4)];
+    let lost = [WORD..2 * WORD, 3 * WORD..4 * WORD];
+    let missing =
+        [Missing::times(lost[0].clone()).of_inputs(0..2), Missing::times(lost[1].clone())];
     for lossy in [false, true] {
         let shares: Vec<_> = plan
             .shares()
@@ -484,11 +482,7 @@ fn what_cannot_be_is_refused_in_a_sentence() {
     assert!(text.contains("96 bytes of samples: expected a multiple of 64"), "{text}");
     let words = [0_u8; 128];
     let samples = Samples::new(&words[..], Encoding::B1, Layout::Cnt, 1, 2).unwrap();
-    for times in [128, 257] {
-        let text = samples.holding(times).unwrap_err().to_string();
-        assert!(text.contains(&format!("{times} times in 2 samples of b1")), "{text}");
-        assert!(text.contains("expected 129 to 256"), "{text}");
-    }
+    assert_eq!(samples.extents().times, 256);
     let text = plan.accumulate_gated(samples, &[0; 2]).unwrap_err().to_string();
     assert!(text.contains("2 gate numbers: expected 256"), "{text}");
 }

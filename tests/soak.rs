@@ -313,8 +313,8 @@ fn bits(random: &mut StdRng, scale: Scale) -> Plan {
         let mut plan = plan!(place, kernel, builder);
         for block in fed.iter() {
             let mut bytes = block.bytes.clone();
-            let samples = Samples::new(&bytes[..], encoding, Layout::Cnt, channels, rows)?;
-            plan.accumulate(samples.holding(block.times)?)?;
+            let samples = Samples::new(&bytes[..], encoding, Layout::Cnt, channels, inputs)?;
+            plan.accumulate(samples.times(0..block.times))?;
             used(&mut bytes);
         }
         Ok((Outcome::Dumps(vec![plan.dump()?]), format!("correlate {}", plan.kernel())))

@@ -181,7 +181,7 @@ impl Correlation {
             return Ok(self.plan.accumulate_blocks(&blocks, &missing, gates)?);
         }
         // SAFETY: the caller's promise.
-        let samples = unsafe { view.samples(encoding, layout, channels, shape.rows())? };
+        let samples = unsafe { view.samples(encoding, layout, channels, inputs)? };
         let samples = samples.missing(&missing);
         match gates {
             Some(gates) => self.plan.accumulate_gated(samples, gates)?,

@@ -302,14 +302,20 @@ impl SamplesView {
         let extents = Extents { channels, inputs, times: self.times };
         let strides = if self.is_dense() {
             // Whatever is beyond memory is refused below, if it can be counted.
-            let step = channels.saturating_mul(inputs).saturating_mul(element.bytes());
-            if self.times.checked_mul(step).is_none_or(|bytes| bytes > self.bytes) {
+            let step =
+                channels.saturating_mul(inputs).saturating_mul(element.planes() * element.bytes());
+            if self
+                .times
+                .div_ceil(element.times())
+                .checked_mul(step)
+                .is_none_or(|bytes| bytes > self.bytes)
+            {
                 return invalid(format!(
                     "samples.bytes: found {}, expected {step} for each of {} times",
                     self.bytes, self.times
                 ));
             }
-            Strides::dense(layout, extents, element.bytes())
+            Strides::dense(layout, extents, element)
         } else {
             Strides {
                 channel: self.channel_stride,

@@ -152,7 +152,7 @@ impl Variant {
             flip: match way.samples.element() {
                 Element::Voltage(Encoding::Ci4Offset) => 0x88,
                 Element::Count => 0x80,
-                Element::Voltage(_) => 0,
+                Element::Voltage(_) | Element::Word => 0,
             },
             reserved: 0,
         };

@@ -21,11 +21,10 @@ pub enum Encoding {
     Cf16,
     /// `b1`: a word of 32 bytes holds 128 times of an input, 16 bytes of real parts, then 16 of imaginary
     /// ones. A set bit is 1, a clear one -1; time `t` of a word is bit `t % 8` of byte `t / 8`. Words lie
-    /// along time: layout `cnt`. Wherever samples are counted ([`Extents`](crate::samples::Extents),
-    /// [`Missing`](crate::samples::Missing)) a word is one.
+    /// along time: layout `cnt`.
     B1,
     /// `b2`: two rows of words as of [`B1`](Self::B1) for each input, of which a component is twice the first and
-    /// once the second: -3, -1, 1 or 3. Wherever samples are counted each row is one of an input.
+    /// once the second: -3, -1, 1 or 3.
     B2,
 }
 

@@ -37,10 +37,10 @@ fn correlators() {
         {
             for layout in Layout::ALL {
                 let (inputs, channels) = (9, 1);
-                let (times, rows, bytes) = match encoding {
-                    Encoding::B1 => (130, inputs, 64 * inputs),
-                    Encoding::B2 => (130, 2 * inputs, 128 * inputs),
-                    _ => (5, inputs, 5 * inputs * encoding.bytes()),
+                let (times, bytes) = match encoding {
+                    Encoding::B1 => (130, 64 * inputs),
+                    Encoding::B2 => (130, 128 * inputs),
+                    _ => (5, 5 * inputs * encoding.bytes()),
                 };
                 let builder = Correlator::builder(inputs, channels).device(Device::Cpu);
                 let builder = builder.encoding(encoding).layout(layout).kernel(kernel);
@@ -48,8 +48,8 @@ fn correlators() {
                 kernels.push(kernel);
                 let bytes = noise(bytes);
                 let block = oracle::Block { inputs, channels, times, encoding, layout, bytes };
-                let samples = Samples::new(&block.bytes[..], encoding, layout, channels, rows);
-                plan.accumulate(samples.unwrap().holding(times).unwrap()).unwrap();
+                let samples = Samples::new(&block.bytes[..], encoding, layout, channels, inputs);
+                plan.accumulate(samples.unwrap().times(0..times)).unwrap();
                 let dump = plan.dump().unwrap();
                 let (found, expected) =
                     (dump.visibilities.integer(), oracle::correlate_block(&block));

@@ -215,7 +215,7 @@ impl Chunk {
     pub fn view<'a>(&'a self, geometry: &Geometry, missing: &'a [Missing]) -> Samples<'a> {
         let Shape { inputs, channels, encoding, layout } = geometry.shape();
         let extents = Extents { channels, inputs, times: geometry.chunk_times() };
-        let strides = Strides::dense(layout, extents, SAMPLE);
+        let strides = Strides::dense(layout, extents, Encoding::Ci8.into());
         let samples = Samples::strided(&self.memory[..], encoding, extents, strides);
         samples.expect("a chunk holds all of them").missing(missing)
     }

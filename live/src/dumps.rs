@@ -199,8 +199,7 @@ impl Sums {
         start: u64,
         done: &mut dyn FnMut(&LiveDump) -> Result<()>,
     ) -> Result<()> {
-        let word = self.correlator.shape().encoding.times() as u64;
-        let end = start + samples.extents().times as u64 * word;
+        let end = start + samples.extents().times as u64;
         let mut from = start;
         while from < end {
             let number = from / self.integration;
@@ -209,8 +208,7 @@ impl Sums {
             }
             self.current = Some(number);
             let to = end.min((number + 1).saturating_mul(self.integration));
-            let [first, last] = [from, to].map(|time| ((time - start) / word) as usize);
-            let piece = samples.times(first..last);
+            let piece = samples.times((from - start) as usize..(to - start) as usize);
             match &mut self.gates {
                 None => self.correlator.accumulate(piece)?,
                 Some((gates, numbers)) => {

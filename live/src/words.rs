@@ -55,7 +55,7 @@ impl Channels for Words {
         words.make(chunk.samples(), *times, &chunk.missing(), block)?;
         let shape = words.shape();
         // Of the last word what did not come is missing.
-        let came = (passed.end - passed.start).div_ceil(shape.encoding.times() as u64);
+        let came = (passed.end - passed.start).next_multiple_of(shape.encoding.times() as u64);
         sums.add(block.view(&shape).times(0..came as usize), passed.start, done)
     }
 

@@ -1,6 +1,6 @@
 //! `corrust.Correlator`.
 
-use std::{ops::Range, sync::Arc, time::Instant};
+use std::{sync::Arc, time::Instant};
 
 use corrust::{
     Correlator as Inner, Encoding, Layout, Samples,
@@ -121,38 +121,32 @@ impl Correlator {
     ) -> PyResult<()> {
         let Shape { encoding, layout, .. } = self.shape;
         let view = View::voltages(&array, encoding, layout, times)?;
-        let planes = encoding.planes();
-        let mut gone = missing(gone)?;
-        for gap in &mut gone {
-            // Of every plane of an input.
-            let Range { start, end } = gap.inputs;
-            gap.inputs = start.saturating_mul(planes)..end.saturating_mul(planes);
-        }
+        let gone = missing(gone)?;
         let numbers = gates.map(gate_numbers).transpose()?;
         let turn = self.plan.turn(raw)?;
         let samples = view.samples(&array, &turn, &gone)?;
-        let word = encoding.times();
-        let operations =
-            correlate::useful_operations(self.shape.inputs, self.shape.channels, word as u64);
+        let operations = correlate::useful_operations(self.shape.inputs, self.shape.channels, 1);
         let most = patience(self.plan.gpus());
         if let Some((_, axes)) = &numbers {
             let channels = self.shape.channels;
-            let expected =
-                if axes.len() == 2 { vec![channels, view.held] } else { vec![view.held] };
+            let expected = if axes.len() == 2 {
+                vec![channels, view.extents.times]
+            } else {
+                vec![view.extents.times]
+            };
             if *axes != expected {
                 return Err(value(format!(
                     "gates of shape {axes:?}: expected {expected:?}, one for each time, or {:?}, one for each channel \
                      and time",
-                    [channels, view.held]
+                    [channels, view.extents.times]
                 )));
             }
         }
         self.plan.with(py, |plan| {
             pieces(view.extents.times, operations, most, |range| match &numbers {
                 Some((numbers, axes)) => {
-                    let times = range.start * word..(range.end * word).min(view.held);
-                    let rows = numbers.chunks_exact(view.held.max(1));
-                    let part: Vec<u8> = rows.flat_map(|row| &row[times.clone()]).copied().collect();
+                    let rows = numbers.chunks_exact(view.extents.times.max(1));
+                    let part: Vec<u8> = rows.flat_map(|row| &row[range.clone()]).copied().collect();
                     let channels = if axes.len() == 2 { axes[0] } else { 1 };
                     let gates = Gates::by_channel(&part, channels)?;
                     plan.accumulate_gated(samples.times(range), gates)
@@ -240,8 +234,7 @@ impl Correlator {
     ///     ``corrust.planes`` makes. Strides may be any that are not negative. Cut the stream where you like.
     /// missing : iterable of tuple, optional
     ///     Samples that count as zero: ``(start, stop)`` of times, counted from the first of ``x``, or ``(start,
-    ///     stop, (first channel, end), (first input, end))``, None for all. Of ``b1`` and ``b2`` they are words, 128
-    ///     times each.
+    ///     stop, (first channel, end), (first input, end))``, None for all.
     /// gates : array of uint8, optional
     ///     The gate of each time, or ``corrust.DROP``; or of each channel and time, ``[C, T]``, as
     ///     ``corrust.Folding.numbers`` gives them.

@@ -22,8 +22,6 @@ pub struct View {
     /// Of bits, words for times and planes for inputs.
     pub extents: Extents,
     pub strides: Strides,
-    /// Times in the samples.
-    pub held: usize,
 }
 
 impl View {
@@ -42,7 +40,15 @@ impl View {
             true => Self::words(array, encoding)?,
             false => Self::of_times(array, encoding, layout)?,
         };
-        Ok(Self { held: times.unwrap_or(view.held), ..view })
+        let Some(times) = times else { return Ok(view) };
+        let (word, all) = (encoding.times(), view.extents.times);
+        if times.next_multiple_of(word) != all {
+            return Err(value(format!(
+                "times={times} of an array of {all} times of {encoding}: expected {} to {all}",
+                (all + 1).saturating_sub(word).min(all)
+            )));
+        }
+        Ok(Self { extents: Extents { times, ..view.extents }, ..view })
     }
 
     /// Words of bits: `[channel][input][word][byte]`, of `b2` with an axis of two planes after the input.
@@ -80,13 +86,12 @@ impl View {
         }
         Ok(Self {
             element: encoding.into(),
-            extents: Extents { channels, inputs: inputs * planes, times: words },
+            extents: Extents { channels, inputs, times: words * encoding.times() },
             strides: Strides {
                 channel,
-                input: if planes == 2 { plane } else { input },
+                input: if planes == 2 { 2 * plane } else { input },
                 time: word,
             },
-            held: words * encoding.times(),
         })
     }
 
@@ -117,7 +122,7 @@ impl View {
                 Strides { channel: a, input: b, time: c },
             ),
         };
-        Ok(Self { element: encoding.into(), extents, strides, held: extents.times })
+        Ok(Self { element: encoding.into(), extents, strides })
     }
 
     /// Voltages of a beamformer, `[T][F][P][D]`, and for `ci8` and `cf16` an axis of (re, im): a channel for each pair of a channel and a polarisation.
@@ -162,7 +167,6 @@ impl View {
             element: encoding.into(),
             extents: Extents { channels: channels * polarisations, inputs, times },
             strides: Strides { channel: stride, input, time },
-            held: times,
         })
     }
 
@@ -189,7 +193,7 @@ impl View {
                 )));
             }
         };
-        Ok(Self { element: Element::Count, extents, strides, held: extents.times })
+        Ok(Self { element: Element::Count, extents, strides })
     }
 
     /// The samples of an array, for a call of a plan on GPUs or on the CPU.
@@ -208,9 +212,7 @@ impl View {
             Memory::Device(array.slice(turn)?)
         };
         let samples = Samples::strided(memory, self.element, self.extents, self.strides);
-        let samples =
-            samples.and_then(|samples| samples.holding(self.held)).map_err(Fault::from)?;
-        Ok(samples.missing(missing))
+        Ok(samples.map_err(Fault::from)?.missing(missing))
     }
 }
 

@@ -83,7 +83,8 @@ def test_missing_words_and_gates(bits: int, device: str, rng: np.random.Generato
     valid = np.ones((times, channels, inputs), np.int64)
     valid[128:384] = 0
     valid[512:640, :, 2:5] = 0
-    missing = [(1, 3), (4, 5, None, (2, 5))]
+    valid[700:750, 1, 0] = 0
+    missing = [(128, 384), (512, 640, None, (2, 5)), (700, 750, (1, 2), (0, 1))]
     encoding = f"b{bits}"
     dump = corrust.correlate(x, encoding=encoding, times=times, missing=missing, device=device)
     np.testing.assert_array_equal(dump.visibilities, sums(parts, valid))

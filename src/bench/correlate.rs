@@ -636,7 +636,7 @@ impl Correlating {
                 let bytes = self.times / encoding.times() * shape.bytes_per_time();
                 // SAFETY: the ring holds the samples as long as the plan.
                 let slice = unsafe { DeviceSlice::from_raw(ring.next(), bytes, Stream::default()) };
-                let samples = Samples::new(slice, encoding, layout, channels, shape.rows())?;
+                let samples = Samples::new(slice, encoding, layout, channels, shape.inputs)?;
                 self.plan.accumulate(samples)
             }
             Source::Host(samples) => {

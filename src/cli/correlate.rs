@@ -242,7 +242,7 @@ impl Input {
     pub fn channels(recording: Box<dyn Recording>) -> Self {
         Self {
             shape: recording.shape(),
-            recorded: recording.held(),
+            recorded: recording.times(),
             interval: recording.interval(),
             quantised: recording.quantised().to_vec(),
             source: Source::Channels(recording),

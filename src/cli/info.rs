@@ -172,8 +172,7 @@ impl Args {
                     ..Info::new("raw", shape.inputs, None, shape.encoding, &*recording)
                 };
                 let step = shape.bytes(8).div_ceil(8);
-                let count = Count { word: 1, planes: 1, held: recording.times() };
-                info.survey(recording, count, step, self.quick, |block, input, time| {
+                info.survey(recording, step, self.quick, |block, input, time| {
                     block.raw(&shape).get(input, time)
                 })?
             }
@@ -181,19 +180,20 @@ impl Args {
                 let shape = recording.shape();
                 let encoding = RawEncoding::from(shape.encoding);
                 let (inputs, channels) = (shape.inputs, Some(shape.channels));
-                let (word, planes) = (shape.encoding.times(), shape.encoding.planes());
-                let count = Count { word, planes, held: recording.held() };
                 let plain = Info::new("channels", inputs, channels, encoding, &*recording);
                 let info = Info {
                     layout: shape.layout.to_string(),
-                    bits: if shape.encoding.is_bits() { planes } else { plain.bits },
-                    times: (count.held < u64::MAX).then_some(count.held),
+                    bits: if shape.encoding.is_bits() {
+                        shape.encoding.planes()
+                    } else {
+                        plain.bits
+                    },
                     ..plain
                 };
                 let step = shape.bytes_per_time();
-                info.survey(recording, count, step, self.quick, |block, input, time| {
+                info.survey(recording, step, self.quick, |block, input, time| {
                     if shape.encoding.is_bits() {
-                        return of_word(&block.samples, &shape, block.times, input, time);
+                        return of_word(block, &shape, input, time);
                     }
                     let sample = match shape.layout {
                         Layout::Tcn => time * shape.channels * inputs + input,
@@ -216,37 +216,14 @@ impl Args {
     }
 }
 
-/// How samples count: one each, or of bits those of words.
-#[derive(Clone, Copy)]
-struct Count {
-    /// Times of a word.
-    word: usize,
-    /// Rows of words of an input.
-    planes: usize,
-    /// Times of the whole recording.
-    held: u64,
-}
-
-impl Count {
-    /// What is missing, of times and inputs, where the first of the words is time `start`.
-    fn missing(self, gap: &Missing, start: u64) -> Missing {
-        let most = usize::try_from(self.held - start).unwrap_or(usize::MAX);
-        let edge = |word: usize| word.saturating_mul(self.word).min(most);
-        Missing {
-            times: edge(gap.times.start)..edge(gap.times.end),
-            inputs: gap.inputs.start / self.planes..gap.inputs.end.div_ceil(self.planes),
-            ..gap.clone()
-        }
-    }
-}
-
-/// The sample of bits at a time of the first channel, in words of `words` a row.
-fn of_word(bytes: &[u8], shape: &Shape, words: usize, input: usize, time: usize) -> Complex<f32> {
+/// The sample of bits of an input at a time of a block's first channel.
+fn of_word(block: &Block, shape: &Shape, input: usize, time: usize) -> Complex<f32> {
     let (word, planes) = (shape.encoding.times(), shape.encoding.planes());
+    let words = block.times.div_ceil(word);
     let part = |part: usize| {
         (0..planes).fold(0.0, |level, plane| {
             let row = ((input * planes + plane) * words + time / word) * shape.encoding.bytes();
-            let byte = bytes[row + part * word / 8 + time % word / 8];
+            let byte = block.samples[row + part * word / 8 + time % word / 8];
             2.0 * level + if byte >> (time % 8) & 1 == 1 { 1.0 } else { -1.0 }
         })
     };
@@ -390,7 +367,6 @@ impl Info {
     fn survey<S: 'static>(
         mut self,
         recording: Box<dyn Recording<S>>,
-        count: Count,
         step: usize,
         quick: bool,
         sample: impl Fn(&Block, usize, usize) -> Complex<f32>,
@@ -404,13 +380,11 @@ impl Info {
             if block.gap > 0 {
                 // A gap has no samples, however long it is.
                 let gap = Missing::times(0..usize::try_from(block.gap).unwrap_or(usize::MAX));
-                let gap = count.missing(&gap, position);
                 let end = position + gap.times.end as u64;
                 gaps.add(self.inputs, position..end, &[gap]);
                 position = end;
             }
-            let missing: Vec<_> =
-                block.missing.iter().map(|gap| count.missing(gap, position)).collect();
+            let missing = &block.missing;
             if self.first_levels.is_empty() {
                 let is_missing = |input: usize, time: usize| {
                     let within =
@@ -421,14 +395,13 @@ impl Info {
                     let value = sample(block, input, time);
                     (!is_missing(input, time)).then_some([value.re, value.im])
                 };
-                let left = usize::try_from(count.held - position).unwrap_or(usize::MAX);
-                let shown = (block.times * count.word).min(LEVELS).min(left);
+                let shown = block.times.min(LEVELS);
                 self.first_levels = (0..self.inputs)
                     .map(|input| (0..shown).map(|time| level(input, time)).collect())
                     .collect();
             }
-            let end = (position + (block.times * count.word) as u64).min(count.held);
-            gaps.add(self.inputs, position..end, &missing);
+            let end = position + block.times as u64;
+            gaps.add(self.inputs, position..end, missing);
             position = end;
             if quick {
                 break;

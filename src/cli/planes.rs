@@ -87,11 +87,11 @@ impl PlaneFile {
         Ok(())
     }
 
-    /// Writes words from word `first` on.
-    pub fn copy(&mut self, first: u64, words: &Samples<'_>) -> Result<()> {
-        let Memory::Host(_) = words.memory() else { unreachable!("blocks are in host memory") };
-        self.put(first, words.gather(Layout::Cnt)?)?;
-        for gap in words.gaps() {
+    /// Writes samples of bits from time `first` on, with which a word begins.
+    pub fn copy(&mut self, first: u64, samples: &Samples<'_>) -> Result<()> {
+        let Memory::Host(_) = samples.memory() else { unreachable!("blocks are in host memory") };
+        self.put(first / self.shape.encoding.times() as u64, samples.gather(Layout::Cnt)?)?;
+        for gap in samples.gaps() {
             let times = gap.times.start + first as usize..gap.times.end + first as usize;
             self.missing.push(Missing { times, ..gap });
         }
@@ -101,10 +101,11 @@ impl PlaneFile {
     /// Says that some times are missing: the words that hold one of them are.
     pub fn miss(&mut self, times: Range<u64>) {
         let word = self.shape.encoding.times() as u64;
-        let words = (times.start / word) as usize..times.end.div_ceil(word) as usize;
+        let start = (times.start / word * word) as usize;
+        let end = times.end.next_multiple_of(word).min(self.times) as usize;
         match self.missing.last_mut() {
-            Some(last) if words.start <= last.times.end => last.times.end = words.end,
-            _ => self.missing.push(Missing::times(words)),
+            Some(last) if start <= last.times.end => last.times.end = end,
+            _ => self.missing.push(Missing::times(start..end)),
         }
     }
 
@@ -134,7 +135,8 @@ impl PlaneFile {
     /// The file, what it holds, and how many words of it an input misses.
     pub fn finish(self) -> (Writer, Description, usize) {
         let description = Description::of_words(&self.shape, self.times, &self.missing);
-        let lost = self.missing.iter().map(|gap| gap.times.len()).sum();
+        let word = self.shape.encoding.times();
+        let lost = self.missing.iter().map(|gap| gap.times.len().div_ceil(word)).sum();
         (self.writer, description, lost)
     }
 }

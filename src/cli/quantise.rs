@@ -143,7 +143,7 @@ impl Args {
         files.writes([&self.output, &description]).check(self.existing)?;
         let recording = self.files.open()?;
         let copied = recording.quantised().first().cloned();
-        let (shape, times) = (recording.shape(), recording.held());
+        let (shape, times) = (recording.shape(), recording.times());
         self.check_bits(&shape)?;
         if shape.encoding.is_bits() {
             let why = "the recording's own bits are copied, expected samples of more bits";

@@ -126,7 +126,8 @@ impl Bits {
         shares: &[Samples<'_>],
         gates: Option<Gates<'_>>,
     ) -> (Vec<u8>, Vec<Range<usize>>) {
-        let (count, held) = (shares[0].extents().times, shares[0].held());
+        let held = shares[0].extents().times;
+        let count = held.div_ceil(TIMES);
         if self.words.is_none() {
             return (vec![DROP; count], std::iter::once(0..count).collect());
         }
@@ -166,13 +167,13 @@ impl Bits {
         let (gpus, encoding) = (self.gpus.clone(), self.shape.encoding);
         let backend = self.times()?;
         for first in part.clone().step_by(most) {
-            let words = first..part.end.min(first + most);
+            let times = shares[0].extents().times;
+            let times = first * TIMES..times.min(part.end.min(first + most) * TIMES);
             let pieces =
-                shares.iter().map(|share| Piece::new(&share.times(words.clone()), encoding, &gpus));
+                shares.iter().map(|share| Piece::new(&share.times(times.clone()), encoding, &gpus));
             let pieces: Vec<Piece> = pieces.collect::<Result<_>>()?;
             let views: Vec<_> = pieces.iter().map(Piece::view).collect();
-            let held = views[0].held();
-            add(&mut *backend, &views, first * TIMES..first * TIMES + held)?;
+            add(&mut *backend, &views, times)?;
         }
         self.used = true;
         Ok(())
@@ -198,7 +199,7 @@ impl Backend for Bits {
             && numbers.iter().any(|&number| number != DROP)
         {
             let all = numbers.iter().all(|&number| number == 0);
-            words.accumulate(&samples.missing(&[]), (!all).then_some((&numbers).into()))?;
+            words.accumulate(&samples.words(), (!all).then_some((&numbers).into()))?;
         }
         for part in parts {
             self.add_times(shares, part, |backend, views, times| {
@@ -216,7 +217,7 @@ impl Backend for Bits {
                 let range = first..first + run.len();
                 first = range.end;
                 if run[0] != DROP {
-                    let run = shares.iter().map(|share| share.times(range.clone()).missing(&[]));
+                    let run = shares.iter().map(|share| share.words().times(range.clone()));
                     words.accumulate_shares(&run.collect::<Vec<_>>())?;
                 }
             }
@@ -294,13 +295,15 @@ impl Backend for Bits {
 /// What there is of each of `count` words.
 fn states(samples: &Samples<'_>, count: usize) -> Vec<Word> {
     let mut states = vec![Word::Whole; count];
-    let Extents { channels, inputs, .. } = samples.extents();
+    let Extents { channels, inputs, times } = samples.extents();
     for gap in samples.gaps() {
         let all = gap.channels == (0..channels) && gap.inputs == (0..inputs);
-        for state in &mut states[gap.times] {
-            match all {
-                true => *state = Word::Lost,
-                false if *state == Word::Whole => *state = Word::Part,
+        for word in gap.times.start / TIMES..gap.times.end.div_ceil(TIMES) {
+            let whole =
+                gap.times.start <= word * TIMES && gap.times.end >= times.min((word + 1) * TIMES);
+            match all && whole {
+                true => states[word] = Word::Lost,
+                false if states[word] == Word::Whole => states[word] = Word::Part,
                 false => {}
             }
         }
@@ -312,17 +315,16 @@ fn states(samples: &Samples<'_>, count: usize) -> Vec<Word> {
 struct Piece {
     bytes: Vec<u8>,
     extents: Extents,
-    held: usize,
     missing: Vec<Missing>,
 }
 
 impl Piece {
-    /// Those of words of an encoding.
-    fn new(words: &Samples<'_>, encoding: Encoding, gpus: &[Arc<dyn Gpu>]) -> Result<Self> {
-        let Extents { channels, inputs: rows, times } = words.extents();
-        let (held, planes) = (words.held(), encoding.planes());
-        let gathered = match words.memory() {
-            Memory::Host(_) => words.gather(Layout::Cnt)?,
+    /// Makes samples of the words of an encoding.
+    fn new(samples: &Samples<'_>, encoding: Encoding, gpus: &[Arc<dyn Gpu>]) -> Result<Self> {
+        let Extents { channels, inputs, times: held } = samples.extents();
+        let (times, planes) = (held.div_ceil(TIMES), encoding.planes());
+        let gathered = match samples.memory() {
+            Memory::Host(_) => samples.gather(Layout::Cnt)?,
             Memory::Device(slice) => {
                 let gpu = gpus.iter().find(|gpu| slice.check(gpu).is_ok()).ok_or_else(|| {
                     Error::invalid(format!(
@@ -330,10 +332,9 @@ impl Piece {
                         slice.address()
                     ))
                 })?;
-                words.gather_from(gpu, Layout::Cnt)?
+                samples.gather_from(gpu, Layout::Cnt)?
             }
         };
-        let inputs = rows / planes;
         let mut bytes = host::zeros::<u8>(channels * inputs * times * 2 * TIMES)?;
         bytes.par_chunks_exact_mut(2 * TIMES).enumerate().with_min_len(256).for_each(
             |(index, samples)| {
@@ -352,15 +353,15 @@ impl Piece {
                 }
             },
         );
-        let missing = words.gaps().map(|gap| gap.of_words(encoding, held)).collect();
-        let extents = Extents { channels, inputs, times: times * TIMES };
-        Ok(Self { bytes, extents, held, missing })
+        let missing = samples.gaps().collect();
+        Ok(Self { bytes, extents: samples.extents(), missing })
     }
 
     /// The times that the words hold.
     fn view(&self) -> Samples<'_> {
-        let Self { bytes, extents, held, missing } = self;
-        let samples = Samples::dense(bytes[..].into(), Encoding::Ci8.into(), Layout::Cnt, *extents);
-        samples.times(0..*held).missing(missing)
+        let Self { bytes, extents, missing } = self;
+        let whole = Extents { times: extents.times.next_multiple_of(TIMES), ..*extents };
+        let samples = Samples::dense(bytes[..].into(), Encoding::Ci8.into(), Layout::Cnt, whole);
+        samples.times(0..extents.times).missing(missing)
     }
 }

@@ -6,7 +6,7 @@ use crate::{
     error::{Error, Result},
     layout::Layout,
     samples::{
-        extents::{Extents, Strides},
+        extents::{Element, Extents, Strides},
         shape::Shape,
     },
 };
@@ -72,7 +72,7 @@ impl DelayLine {
         let times = block.len() / (channels * inputs);
         let extents = Extents { channels, inputs, times };
         // Counted in samples.
-        let strides = Strides::dense(layout, extents, 1);
+        let strides = Strides::dense(layout, extents, Element::Count);
         let length = self.starts[inputs];
         let queue = |channel: usize, input: usize| {
             channel * length + self.starts[input]..channel * length + self.starts[input + 1]

@@ -47,7 +47,11 @@ use crate::{
     quantise::Packed,
     reorder::{self, Native, ROW_ALIGNMENT, ToNative},
     sample::Encoding,
-    samples::{extents::Memory, shape::Shape, view::Samples},
+    samples::{
+        extents::{Element, Memory},
+        shape::Shape,
+        view::Samples,
+    },
     stream::{Feeder, PIECE_BYTES, maps::Maps},
     tuning::Tuning,
 };
@@ -93,7 +97,7 @@ fn fits(samples: &Samples<'_>, layout: Layout) -> bool {
             (extents.times == 1 || strides.time == size)
                 && samples.row_stride() >= extents.times * size
                 // No kernel brings words to where others read them.
-                && (samples.element().times() == 1
+                && (samples.element() != Element::Word
                     || samples.row_stride().is_multiple_of(ROW_ALIGNMENT))
                 && (extents.channels == 1
                     || strides.channel == extents.inputs * samples.row_stride())

@@ -352,9 +352,9 @@ impl Correlator {
     fn add(&mut self, samples: Feed<'_>, gates: Option<Gates<'_>>) -> Result<()> {
         let Shape { channels, encoding, layout, .. } = self.shape;
         let times = |bytes| self.shape.times(bytes);
-        let axes = (channels, self.shape.rows());
+        let axes = (channels, self.shape.inputs);
         let samples = samples.samples(encoding.into(), layout, axes, times)?;
-        let times = samples.held();
+        let times = samples.extents().times;
         self.sum(times, gates, samples.gaps(), |backend| backend.accumulate(&samples, gates))
     }
 
@@ -397,16 +397,16 @@ impl Correlator {
             )));
         }
         let Shape { encoding, layout, .. } = self.shape;
-        let times = shares[0].held();
+        let times = shares[0].extents().times;
         let mut gaps = Vec::new();
         for (share, range) in shares.iter().zip(&ranges) {
             let whole = |bytes| self.shape.times(bytes);
-            let axes = (range.len(), self.shape.rows());
+            let axes = (range.len(), self.shape.inputs);
             Feed::from(*share).samples(encoding.into(), layout, axes, whole)?;
-            if share.held() != times {
+            if share.extents().times != times {
                 return Err(Error::invalid(format!(
                     "shares of {times} and of {} times: expected as many of all channels",
-                    share.held()
+                    share.extents().times
                 )));
             }
             gaps.extend(share.gaps().map(|gap| Missing {
@@ -449,7 +449,6 @@ impl Correlator {
             return Ok(());
         }
         accumulate(&mut *self.backend)?;
-        let gaps = gaps.map(|gap| gap.of_words(self.shape.encoding, times));
         let gaps = match &mut self.delays {
             Some(delays) => delays.apply(gaps, times),
             None => gaps.collect(),

@@ -13,22 +13,33 @@ pub enum Element {
     Voltage(Encoding),
     /// A count of photons, one byte.
     Count,
+    /// 32 bytes that are moved as they are: a word of bits of one plane, or a block of times of one input.
+    Word,
 }
 
 impl Element {
-    /// Bytes of one sample.
+    /// Bytes of one sample; of `b1` and `b2` of a word of one plane.
     pub const fn bytes(self) -> usize {
         match self {
             Self::Voltage(encoding) => encoding.bytes(),
             Self::Count => 1,
+            Self::Word => Encoding::B1.bytes(),
         }
     }
 
-    /// Times in [`bytes`](Self::bytes): more than 1 in words of bits.
+    /// Time samples that are stored together: 128 of `b1` and `b2`, else 1.
     pub const fn times(self) -> usize {
         match self {
             Self::Voltage(encoding) => encoding.times(),
-            Self::Count => 1,
+            Self::Count | Self::Word => 1,
+        }
+    }
+
+    /// Rows in which an input is stored: 2 of `b2`, else 1.
+    pub const fn planes(self) -> usize {
+        match self {
+            Self::Voltage(encoding) => encoding.planes(),
+            Self::Count | Self::Word => 1,
         }
     }
 
@@ -36,7 +47,7 @@ impl Element {
     pub const fn zero(self) -> u8 {
         match self {
             Self::Voltage(encoding) => encoding.zero()[0],
-            Self::Count => 0,
+            Self::Count | Self::Word => 0,
         }
     }
 }
@@ -52,6 +63,7 @@ impl fmt::Display for Element {
         match self {
             Self::Voltage(encoding) => encoding.fmt(f),
             Self::Count => f.pad("counts"),
+            Self::Word => f.pad("words"),
         }
     }
 }
@@ -61,9 +73,9 @@ impl fmt::Display for Element {
 pub struct Extents {
     /// `C`; channels and polarisations, channel slower, of a beamformer.
     pub channels: usize,
-    /// `N`: inputs, dishes or sensors; of [`Encoding::B2`] the rows of words, two for each input.
+    /// `N`: inputs, dishes or sensors.
     pub inputs: usize,
-    /// `T`; of [`Encoding::B1`] words, each of 128 times.
+    /// `T`: time samples, whatever number of them is stored together.
     pub times: usize,
 }
 
@@ -72,22 +84,25 @@ pub struct Extents {
 pub struct Strides {
     /// From one channel to the next.
     pub channel: usize,
-    /// From one input to the next.
+    /// From one input to the next. The two planes of an input of `b2` are half as far apart.
     pub input: usize,
-    /// From one time to the next.
+    /// From one time sample to the next; of `b1` and `b2` from one word of 128 to the next.
     pub time: usize,
 }
 
 impl Strides {
-    /// Those of samples of `bytes` bytes that lie in the order of `layout` without gaps.
-    pub const fn dense(layout: Layout, extents: Extents, bytes: usize) -> Self {
+    /// Strides of samples that lie in the order of `layout` without gaps.
+    pub const fn dense(layout: Layout, extents: Extents, element: Element) -> Self {
         let Extents { channels, inputs, times } = extents;
+        let times = times.div_ceil(element.times());
+        let bytes = element.bytes() * element.planes();
         match layout {
             Layout::Tcn => {
                 Self { channel: inputs * bytes, input: bytes, time: channels * inputs * bytes }
             }
             Layout::Cnt => {
-                Self { channel: inputs * times * bytes, input: times * bytes, time: bytes }
+                let time = element.bytes();
+                Self { channel: inputs * times * bytes, input: times * bytes, time }
             }
         }
     }

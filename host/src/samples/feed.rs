@@ -62,7 +62,7 @@ impl<'a> From<RawSamples<'a>> for Feed<'a, RawSamples<'a>> {
 
 impl<'a> Feed<'a> {
     /// The samples for a plan that takes `element` in the order of `layout`, `channels` x `inputs` a time.
-    /// `times` says how many times bytes are, in the plan's words.
+    /// `times` says how many times bytes are.
     pub(crate) fn samples(
         self,
         element: Element,

@@ -63,6 +63,7 @@ pub(crate) struct Zeros {
 impl<'a> Gather<'a> {
     /// The way of the times `chosen`, ascending, of some samples, or of all times.
     pub fn new(samples: &Samples<'a>, layout: Layout, chosen: Option<&'a [usize]>) -> Self {
+        let samples = &samples.words();
         let size = samples.element.bytes();
         let times = Axis {
             count: chosen.map_or(samples.extents.times, <[usize]>::len),
@@ -421,7 +422,7 @@ mod tests {
             {
                 let times = chosen.map_or(view.extents().times, <[usize]>::len);
                 let extents = Extents { times, ..view.extents() };
-                let dense = Strides::dense(layout, extents, size);
+                let dense = Strides::dense(layout, extents, encoding.into());
                 let mut expected = vec![0xee; view.bytes() / view.extents().times * times];
                 for c in 0..extents.channels {
                     for n in 0..extents.inputs {
@@ -478,7 +479,7 @@ mod tests {
     #[test]
     fn views_beyond_memory_are_refused() {
         let extents = Extents { channels: 2, inputs: 3, times: 4 };
-        let strides = Strides::dense(Layout::Tcn, extents, 1);
+        let strides = Strides::dense(Layout::Tcn, extents, Encoding::Ci4.into());
         let refused = |bytes: usize, strides| {
             Samples::strided(&vec![0_u8; bytes][..], Encoding::Ci4, extents, strides)
                 .unwrap_err()

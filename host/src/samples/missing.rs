@@ -2,16 +2,16 @@
 
 use std::ops::Range;
 
-use crate::{sample::Encoding, samples::extents::Extents};
+use crate::samples::extents::Extents;
 
 /// Samples that are missing: all those of some times, channels and inputs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Missing {
-    /// Times, counted from the first of the samples; of bits words.
+    /// Time samples, counted from the first of the samples.
     pub times: Range<usize>,
     /// Channels; what lies beyond the samples' counts for nothing.
     pub channels: Range<usize>,
-    /// Inputs, likewise; of [`Encoding::B2`] rows of words.
+    /// Inputs, likewise.
     pub inputs: Range<usize>,
 }
 
@@ -29,17 +29,6 @@ impl Missing {
     /// The same times of some channels only.
     pub const fn of_channels(self, channels: Range<usize>) -> Self {
         Self { times: self.times, channels, inputs: self.inputs }
-    }
-
-    /// The times, of `times` in all, and inputs whose samples are missing: those of a word, and of its planes.
-    pub(crate) fn of_words(self, encoding: Encoding, times: usize) -> Self {
-        let edge = |word: usize| word.saturating_mul(encoding.times()).min(times);
-        let inputs = &self.inputs;
-        Self {
-            times: edge(self.times.start)..edge(self.times.end),
-            inputs: inputs.start / encoding.planes()..inputs.end.div_ceil(encoding.planes()),
-            ..self
-        }
     }
 
     /// What of it lies within `extents` from `origin` on, counted from there.

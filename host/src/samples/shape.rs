@@ -55,7 +55,7 @@ impl Shape {
         Ok(())
     }
 
-    /// Bytes of one time step, or word of times: every channel and input.
+    /// Bytes of one time sample of every channel and input; of `b1` and `b2` of one word of 128.
     pub fn bytes_per_time(&self) -> usize {
         self.rows() * self.channels * self.encoding.bytes()
     }
@@ -74,7 +74,12 @@ impl Shape {
         }
     }
 
-    /// Number of time samples, or words of them, in `bytes` bytes.
+    /// Bytes of `times` time samples.
+    pub fn bytes(&self, times: usize) -> usize {
+        times.div_ceil(self.encoding.times()).saturating_mul(self.bytes_per_time())
+    }
+
+    /// Number of time samples in `bytes` bytes.
     ///
     /// # Errors
     /// [`Error::Invalid`] when `bytes` is not a whole number of time steps.
@@ -89,7 +94,7 @@ impl Shape {
                 self.encoding.bytes()
             )));
         }
-        Ok(bytes / step)
+        Ok(bytes / step * self.encoding.times())
     }
 }
 

@@ -32,13 +32,13 @@ use crate::{
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct TimeBlocks<'a> {
-    /// Each block of an input a word, as words of bits are, whose bytes nobody looks into.
+    /// Each block of an input as a word.
     words: Samples<'a>,
     encoding: Encoding,
 }
 
 /// Bytes of a block of an input.
-const WORD: usize = Encoding::B1.bytes();
+const WORD: usize = Element::Word.bytes();
 
 impl<'a> TimeBlocks<'a> {
     /// As many blocks as `memory` holds.
@@ -69,7 +69,7 @@ impl<'a> TimeBlocks<'a> {
         let extents = Extents { channels, inputs, times: bytes / step };
         let time = inputs * WORD;
         let strides = Strides { channel: extents.times * time, input: WORD, time };
-        Ok(Self { words: Samples::strided(memory, Encoding::B1, extents, strides)?, encoding })
+        Ok(Self { words: Samples::strided(memory, Element::Word, extents, strides)?, encoding })
     }
 
     /// Times of a block.

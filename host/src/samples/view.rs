@@ -38,12 +38,11 @@ pub struct Samples<'a> {
     pub(super) missing: &'a [Missing],
     /// Where the view begins among the samples that `missing` counts.
     pub(super) origin: Extents,
-    /// Times that the last word of bits lacks.
-    pub(super) absent: usize,
 }
 
 impl<'a> Samples<'a> {
-    /// Samples without gaps, in the order of `layout`, of as many times as `memory` holds.
+    /// Samples without gaps, in the order of `layout`, of as many times as `memory` holds; of `b1` and `b2` a
+    /// multiple of 128, of which [`times`](Self::times) takes fewer.
     ///
     /// # Errors
     /// [`Error::Invalid`] when `memory` does not hold a whole number of times.
@@ -56,15 +55,16 @@ impl<'a> Samples<'a> {
     ) -> Result<Self> {
         let (memory, element) = (memory.into(), element.into());
         let bytes = memory_bytes(&memory);
-        let step = channels.saturating_mul(inputs).saturating_mul(element.bytes());
+        let rows = inputs.saturating_mul(element.planes());
+        let step = channels.saturating_mul(rows).saturating_mul(element.bytes());
         if step == 0 || !bytes.is_multiple_of(step) {
             return Err(Error::invalid(format!(
                 "{bytes} bytes of samples: expected a multiple of {step} ({channels} channels x \
                  {inputs} inputs x {} bytes)",
-                element.bytes()
+                element.planes() * element.bytes()
             )));
         }
-        let extents = Extents { channels, inputs, times: bytes / step };
+        let extents = Extents { channels, inputs, times: bytes / step * element.times() };
         Ok(Self::dense(memory, element, layout, extents))
     }
 
@@ -86,8 +86,9 @@ impl<'a> Samples<'a> {
                 "samples of {channels} channels and {inputs} inputs: expected at least 1 of each"
             )));
         }
-        let axes =
-            [(channels, strides.channel), (inputs, strides.input), (times.max(1), strides.time)];
+        let (rows, row) = (inputs * element.planes(), strides.input / element.planes());
+        let units = times.div_ceil(element.times()).max(1);
+        let axes = [(channels, strides.channel), (rows, row), (units, strides.time)];
         let end = axes.into_iter().try_fold(element.bytes(), |end, (count, stride)| {
             (count - 1).checked_mul(stride)?.checked_add(end)
         });
@@ -103,21 +104,21 @@ impl<'a> Samples<'a> {
             )));
         }
         let origin = Extents { channels: 0, inputs: 0, times: 0 };
-        Ok(Self { memory, element, extents, strides, missing: &[], origin, absent: 0 })
+        Ok(Self { memory, element, extents, strides, missing: &[], origin })
     }
 
     /// Samples without gaps; the memory holds as many.
     pub fn dense(memory: Memory<'a>, element: Element, layout: Layout, extents: Extents) -> Self {
-        let strides = Strides::dense(layout, extents, element.bytes());
+        let strides = Strides::dense(layout, extents, element);
         let origin = Extents { channels: 0, inputs: 0, times: 0 };
-        Self { memory, element, extents, strides, missing: &[], origin, absent: 0 }
+        Self { memory, element, extents, strides, missing: &[], origin }
     }
 
     /// Samples that lie in the same way in a GPU's memory, complete.
     pub(crate) fn elsewhere<'b>(&self, slice: DeviceSlice<'b>) -> Samples<'b> {
         let memory = Memory::Device(slice);
-        let Self { element, extents, strides, origin, absent, .. } = *self;
-        Samples { memory, element, extents, strides, missing: &[], origin, absent }
+        let Self { element, extents, strides, origin, .. } = *self;
+        Samples { memory, element, extents, strides, missing: &[], origin }
     }
 
     /// Checks that the samples are in host memory.
@@ -151,40 +152,6 @@ impl<'a> Samples<'a> {
         Self { missing, origin, ..self }
     }
 
-    /// The same words of bits, which hold `times` times only: what the last word has beyond them counts for
-    /// nothing.
-    ///
-    /// ```
-    /// use corrust_host::{Encoding, Layout, samples::Samples};
-    ///
-    /// let words = [0_u8; 64]; // two words of one input
-    /// let samples = Samples::new(&words[..], Encoding::B1, Layout::Cnt, 1, 1)?;
-    /// assert_eq!((samples.held(), samples.holding(130)?.held()), (256, 130));
-    /// assert!(samples.holding(128).is_err()); // one word would do
-    /// # Ok::<(), corrust_host::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] when so many times take more or fewer words (of other samples: are not as many as the
-    /// samples).
-    pub fn holding(self, times: usize) -> Result<Self> {
-        let (words, word) = (self.extents.times, self.element.times());
-        if times.div_ceil(word) != words {
-            return Err(Error::invalid(format!(
-                "{times} times in {words} samples of {}, which hold up to {word} each: expected {} to {}",
-                self.element,
-                ((words * word) + 1).saturating_sub(word).min(words * word),
-                words * word
-            )));
-        }
-        Ok(Self { absent: words * word - times, ..self })
-    }
-
-    /// Times that the samples hold: as many as there are samples, or of [`Encoding::B1`](crate::Encoding::B1) those in the words.
-    pub fn held(&self) -> usize {
-        self.extents.times * self.element.times() - self.absent
-    }
-
     /// What a sample is.
     pub fn element(&self) -> Element {
         self.element
@@ -207,7 +174,7 @@ impl<'a> Samples<'a> {
 
     /// Bytes of the samples, whatever lies between them.
     pub fn bytes(&self) -> usize {
-        let Extents { channels, inputs, times } = self.extents;
+        let Extents { channels, inputs, times } = self.words().extents;
         channels * inputs * times * self.element.bytes()
     }
 
@@ -222,19 +189,46 @@ impl<'a> Samples<'a> {
         self.gaps().next().is_none()
     }
 
-    /// The samples of a range of times.
+    /// The samples of a range of times. Of `b1` and `b2` it begins with a word, and may end within one, of which the
+    /// rest counts for nothing then.
+    ///
+    /// ```
+    /// use corrust_host::{Encoding, Layout, samples::Samples};
+    ///
+    /// let words = [0_u8; 64]; // two words of one input
+    /// let samples = Samples::new(&words[..], Encoding::B1, Layout::Cnt, 1, 1)?;
+    /// assert_eq!(samples.extents().times, 256);
+    /// assert_eq!(samples.times(128..130).extents().times, 2);
+    /// # Ok::<(), corrust_host::Error>(())
+    /// ```
     ///
     /// # Panics
-    /// When there are not so many.
+    /// When there are not so many, or the range begins within a word.
     pub fn times(self, range: Range<usize>) -> Self {
         assert!(range.start <= range.end && range.end <= self.extents.times, "times {range:?}");
-        let mut cut = self.from(range.start * self.strides.time, range.is_empty());
+        let word = self.element.times();
+        assert!(range.is_empty() || range.start.is_multiple_of(word), "times {range:?} of words");
+        let mut cut = self.from(range.start / word * self.strides.time, range.is_empty());
         cut.origin.times += range.start;
-        if range.is_empty() || range.end < self.extents.times {
-            cut.absent = 0;
-        }
         cut.extents.times = range.len();
         cut
+    }
+
+    /// The samples as what is stored together, complete: of `b1` and `b2` their words, a row for each plane of an
+    /// input; else as they are.
+    pub(crate) fn words(&self) -> Self {
+        let (word, planes) = (self.element.times(), self.element.planes());
+        if word == 1 {
+            return *self;
+        }
+        let Extents { channels, inputs, times } = self.extents;
+        Self {
+            element: Element::Word,
+            extents: Extents { channels, inputs: inputs * planes, times: times.div_ceil(word) },
+            strides: Strides { input: self.strides.input / planes, ..self.strides },
+            missing: &[],
+            ..*self
+        }
     }
 
     /// The samples of a range of channels.
@@ -281,8 +275,9 @@ impl<'a> Samples<'a> {
 
     /// Whether the samples lie in the order of `layout` without gaps, wherever that makes a difference.
     pub fn is_dense(&self, layout: Layout) -> bool {
-        let dense = Strides::dense(layout, self.extents, self.element.bytes());
+        let dense = Strides::dense(layout, self.extents, self.element);
         let Extents { channels, inputs, times } = self.extents;
+        let times = times.div_ceil(self.element.times());
         let same = |count: usize, a: usize, b: usize| count <= 1 || a == b;
         same(channels, self.strides.channel, dense.channel)
             && same(inputs, self.strides.input, dense.input)

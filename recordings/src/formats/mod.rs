@@ -65,15 +65,10 @@ pub trait Recording<S = Shape>: Send {
     fn shape(&self) -> S;
 
     /// Number of times in the whole recording, missing ones included; `u64::MAX` for a stream that shows
-    /// only at its end how long it is. Of bits words, as wherever samples are counted.
+    /// only at its end how long it is.
     fn times(&self) -> u64;
 
-    /// Times that the last word of bits lacks.
-    fn absent(&self) -> usize {
-        0
-    }
-
-    /// Seconds from one time to the next, where the file says so; of bits the times in a word.
+    /// Seconds from one time to the next, where the file says so.
     fn interval(&self) -> Option<f64>;
 
     /// When the first time was taken, where the file says so.
@@ -97,7 +92,8 @@ pub trait Recording<S = Shape>: Send {
     }
 
     /// Reads the next `times` times, fewer at the end of the recording, into `block` and returns
-    /// how many; 0 means that the recording has ended.
+    /// how many; 0 means that the recording has ended. Of `b1` and `b2` `times` is rounded up to whole words, of which
+    /// all but the last are filled.
     ///
     /// # Errors
     /// [`Error::Io`] and [`Error::File`] when a file cannot be read or has changed since it was
@@ -109,7 +105,7 @@ pub trait Recording<S = Shape>: Send {
         &[]
     }
 
-    /// Passes over the next `times` times, or all that are left, without reading them; what comes through a
+    /// Passes over the next `times` times (whole words of `b1` and `b2`), or all that are left, without reading them; what comes through a
     /// pipe is read all the same, and of VDIF and Mark 5B up to 64 MiB before the time that comes next, where
     /// its frames may stand if they are early.
     ///
@@ -126,14 +122,6 @@ pub trait Recording<S = Shape>: Send {
     /// counts.
     fn contradiction(&self) -> Option<&str> {
         None
-    }
-}
-
-impl dyn Recording {
-    /// Times of the whole recording: [`times`](Recording::times), or of bits those in the words.
-    pub fn held(&self) -> u64 {
-        let word = self.shape().encoding.times() as u64;
-        self.times().saturating_mul(word).saturating_sub(self.absent() as u64)
     }
 }
 
@@ -188,9 +176,9 @@ impl Block {
     /// # Panics
     /// When the block is not of this shape.
     pub fn view(&self, shape: &Shape) -> Samples<'_> {
-        assert_eq!(self.samples.len(), self.times * shape.bytes_per_time(), "another shape");
+        assert_eq!(self.samples.len(), shape.bytes(self.times), "another shape");
         let Shape { channels, encoding, layout, .. } = *shape;
-        let extents = Extents { channels, inputs: shape.rows(), times: self.times };
+        let extents = Extents { channels, inputs: shape.inputs, times: self.times };
         Samples::dense(self.samples[..].into(), encoding.into(), layout, extents)
             .missing(&self.missing)
     }
@@ -200,7 +188,7 @@ impl Block {
     /// # Errors
     /// [`Error::OutOfMemory`]: through a pipe a header can promise more than there will be.
     fn reset(&mut self, shape: &Shape, times: usize) -> Result<()> {
-        self.reset_bytes(times.saturating_mul(shape.bytes_per_time()), times)
+        self.reset_bytes(shape.bytes(times), times)
     }
 
     /// [`reset`](Self::reset) of times that take so many bytes.
@@ -247,9 +235,10 @@ impl Block {
                 fill(&mut self.samples[range.start * step..range.end * step]);
             }
             Layout::Cnt => {
-                let row = self.times * zero.len();
-                for row in self.samples.chunks_exact_mut(row) {
-                    fill(&mut row[range.start * zero.len()..range.end * zero.len()]);
+                let word = shape.encoding.times();
+                let bytes = |times: usize| times.div_ceil(word) * zero.len();
+                for row in self.samples.chunks_exact_mut(bytes(self.times)) {
+                    fill(&mut row[range.start / word * zero.len()..bytes(range.end)]);
                 }
             }
         }

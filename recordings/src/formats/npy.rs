@@ -506,18 +506,18 @@ pub struct Arrays<S> {
     shape: S,
     /// Rows of times: 1 where time is the slowest axis.
     rows: usize,
-    /// Bytes of a time of a row.
+    /// Bytes of a unit of a row: a time, or a word of bits.
     unit: usize,
+    /// Times of a unit.
+    word: usize,
     times: u64,
-    /// Files still to be read, in reverse, each with its number of times.
+    /// Files still to be read, in reverse, each with its number of units.
     files: Vec<(Reader, usize)>,
-    /// Times of the last of `files` that have been read.
+    /// Units of the last of `files` that have been read.
     position: usize,
     /// Times of all files that have been read.
     done: u64,
-    /// Times that the last word of bits lacks.
-    absent: usize,
-    /// Words of bits that are missing, counted from the first file's first.
+    /// Bits that are missing, counted from the first file's first time.
     missing: Vec<Missing>,
     /// Those of them that all inputs miss.
     gaps: Vec<Range<u64>>,
@@ -539,11 +539,11 @@ impl<S> Arrays<S> {
             shape,
             rows,
             unit,
+            word: 1,
             times: files.iter().map(|(_, length)| *length as u64).sum(),
             files,
             position: 0,
             done: 0,
-            absent: 0,
             missing: Vec::new(),
             gaps: Vec::new(),
             quantised: Vec::new(),
@@ -567,7 +567,7 @@ impl Arrays<Shape> {
         let mut files = Vec::with_capacity(paths.len());
         let mut times = 0_u64;
         let mut first: Option<Shape> = None;
-        let (mut absent, mut missing, mut quantised) = (0, Vec::new(), Vec::new());
+        let (mut lacks, mut missing, mut quantised) = (0, Vec::new(), Vec::new());
         for (input, path) in inputs.into_iter().zip(&paths) {
             let reader = Reader::of(input)?;
             let description = Description::beside(&reader);
@@ -604,14 +604,14 @@ impl Arrays<Shape> {
                     ),
                 ));
             }
-            if absent > 0 {
+            if lacks > 0 {
                 let before: &PathBuf = &paths[files.len() - 1];
                 let word = shape.encoding.times();
                 let reason = format!(
                     "follows {}, whose last word of bits holds {} times: expected {word}, a whole word, of all \
                      but the last file",
                     before.display(),
-                    word - absent
+                    word - lacks
                 );
                 return Err(Error::file(path, reason));
             }
@@ -621,20 +621,21 @@ impl Arrays<Shape> {
                 let words = description
                     .words(&shape, length)
                     .map_err(|reason| Error::file(Description::path(path), reason))?;
-                absent = words.0;
+                lacks = words.0;
                 missing.extend(words.1.into_iter().map(|gap| Missing {
                     times: gap.times.start + times as usize..gap.times.end + times as usize,
                     ..gap
                 }));
             }
-            times += length as u64;
+            times += (length * shape.encoding.times()) as u64;
             files.push((reader, length));
         }
         let shape = first.ok_or_else(|| Error::invalid("no input file: expected at least 1"))?;
         files.reverse();
         let gaps = lost(&missing, &shape);
         let over = Self::over(shape, rows(&shape), files, options.rate);
-        Ok(Self { absent, missing, gaps, quantised, ..over })
+        let times = times - lacks as u64;
+        Ok(Self { word: shape.encoding.times(), times, missing, gaps, quantised, ..over })
     }
 
     /// An array whose slowest axis is time, and whose other axes are the channels and inputs of `shape`,
@@ -659,12 +660,12 @@ impl Arrays<Shape> {
     }
 }
 
-/// The stretches of words that all inputs and channels miss, ascending and apart.
+/// The stretches of times that all inputs and channels miss, ascending and apart.
 fn lost(missing: &[Missing], shape: &Shape) -> Vec<Range<u64>> {
     let whole = missing.iter().filter(|gap| {
         (gap.channels.start, gap.inputs.start) == (0, 0)
             && gap.channels.end >= shape.channels
-            && gap.inputs.end >= shape.rows()
+            && gap.inputs.end >= shape.inputs
     });
     let mut ranges: Vec<_> =
         whole.map(|gap| gap.times.start as u64..gap.times.end as u64).collect();
@@ -765,19 +766,16 @@ impl Description {
 
     /// That of words of bits: of planes of `shape`, which hold `times` times, and of which words are missing.
     pub fn of_words(shape: &Shape, times: u64, missing: &[Missing]) -> Self {
-        let words = times.div_ceil(shape.encoding.times() as u64) as usize;
-        let planes = shape.encoding.planes();
+        let word = shape.encoding.times();
+        let words = times.div_ceil(word as u64) as usize;
         // What reaches beyond the samples is all of them.
         let part = |range: &Range<usize>, all: usize| {
             (range.start > 0 || range.end < all).then(|| [range.start, range.end.min(all)])
         };
         let gaps = missing.iter().map(|gap| MissingWords {
-            words: [gap.times.start, gap.times.end],
+            words: [gap.times.start / word, gap.times.end.div_ceil(word)],
             channels: part(&gap.channels, shape.channels),
-            inputs: part(
-                &(gap.inputs.start / planes..gap.inputs.end.div_ceil(planes)),
-                shape.inputs,
-            ),
+            inputs: part(&gap.inputs, shape.inputs),
         });
         let axes = Self::axes_of_words(shape, words);
         let plain = Self::new(shape.encoding, shape.layout, &axes);
@@ -794,7 +792,7 @@ impl Description {
         axes
     }
 
-    /// Times that the last of `length` words lacks, and words that are missing; the error is the reason alone.
+    /// Times that the last of `length` words lacks, and what is missing; the error is the reason alone.
     fn words(&self, shape: &Shape, length: usize) -> Result<(usize, Vec<Missing>), String> {
         let word = shape.encoding.times();
         let room = length.saturating_mul(word);
@@ -806,7 +804,6 @@ impl Description {
                 (room + 1).saturating_sub(word).min(room)
             ));
         }
-        let planes = shape.encoding.planes();
         let gap = |gap: &MissingWords| {
             let range = |what: &str, [start, end]: [usize; 2], all: usize| {
                 if start < end && end <= all {
@@ -818,10 +815,11 @@ impl Description {
             };
             let channels = gap.channels.unwrap_or([0, shape.channels]);
             let inputs = range("inputs", gap.inputs.unwrap_or([0, shape.inputs]), shape.inputs)?;
+            let words = range("words", gap.words, length)?;
             Ok(Missing {
-                times: range("words", gap.words, length)?,
+                times: words.start * word..times.min(words.end * word),
                 channels: range("channels", channels, shape.channels)?,
-                inputs: planes * inputs.start..planes * inputs.end,
+                inputs,
             })
         };
         Ok((room - times, self.missing.iter().map(gap).collect::<Result<_, String>>()?))
@@ -1057,24 +1055,21 @@ impl<S: Copy + Send> Recording<S> for Arrays<S> {
         vec![("format", "NumPy".into())]
     }
 
-    fn absent(&self) -> usize {
-        self.absent
-    }
-
     fn gaps(&self) -> &[Range<u64>] {
         &self.gaps
     }
 
-    fn skip(&mut self, mut times: u64) -> Result<()> {
+    fn skip(&mut self, times: u64) -> Result<()> {
         if self.files.iter().any(|(reader, _)| reader.input.length().is_none()) {
-            return super::read_past(self, times, self.rows * self.unit);
+            return super::read_past(self, times, self.rows * self.unit / self.word);
         }
-        while times > 0
+        self.done += times;
+        let mut units = times.div_ceil(self.word as u64);
+        while units > 0
             && let Some((_, length)) = self.files.last()
         {
-            let count = ((*length - self.position) as u64).min(times);
-            times -= count;
-            self.done += count;
+            let count = ((*length - self.position) as u64).min(units);
+            units -= count;
             self.pass(count as usize);
         }
         Ok(())
@@ -1082,17 +1077,19 @@ impl<S: Copy + Send> Recording<S> for Arrays<S> {
 
     fn read_block(&mut self, times: usize, block: &mut Block) -> Result<usize> {
         let held: usize = self.files.iter().map(|(_, length)| length).sum();
-        let times = times.min(held - self.position);
-        let Self { rows, unit, .. } = *self;
-        block.reset_bytes(rows * times * unit, times)?;
+        let Self { rows, unit, word, .. } = *self;
+        let units = times.div_ceil(word).min(held - self.position);
+        let left = self.times.saturating_sub(self.done);
+        let times = usize::try_from(left).map_or(units * word, |left| left.min(units * word));
+        block.reset_bytes(rows * units * unit, times)?;
         let mut filled = 0;
-        while filled < times
+        while filled < units
             && let Some((reader, length)) = self.files.last_mut()
         {
-            let count = (*length - self.position).min(times - filled);
-            let elements = |times: usize| (times * unit / reader.element_bytes()) as u64;
+            let count = (*length - self.position).min(units - filled);
+            let elements = |units: usize| (units * unit / reader.element_bytes()) as u64;
             let (per_row, offset) = (elements(*length), elements(self.position));
-            let rows = block.samples.chunks_exact_mut(times * unit);
+            let rows = block.samples.chunks_exact_mut(units * unit);
             let within = filled * unit..(filled + count) * unit;
             let mut rows: Vec<_> = rows.map(|row| &mut row[within.clone()]).collect();
             reader.read_rows(offset, per_row, &mut rows)?;
@@ -1112,9 +1109,9 @@ impl<S: Copy + Send> Recording<S> for Arrays<S> {
 }
 
 impl<S> Arrays<S> {
-    /// Goes on by `times` times of the file that is being read.
-    fn pass(&mut self, times: usize) {
-        self.position += times;
+    /// Goes on by `units` units of the file that is being read.
+    fn pass(&mut self, units: usize) {
+        self.position += units;
         if self.files.last().is_some_and(|(_, length)| self.position == *length) {
             self.files.pop();
             self.position = 0;

@@ -40,19 +40,19 @@ impl Words {
         self.shape
     }
 
-    /// Makes a block of the words of `times` raw samples of each row, of which some are missing. Returns how many words
-    /// there are; one of which a time is missing is missing.
+    /// Makes a block of the words of `times` raw samples of each row, of which some are missing: all times of a word are
+    /// missing of which one is.
     pub fn make(
         &mut self,
         samples: &[u8],
         times: usize,
         gaps: &[Missing],
         block: &mut Block,
-    ) -> Result<usize> {
+    ) -> Result<()> {
         let Shape { inputs, channels, encoding, .. } = self.shape;
         let (word, word_bytes, planes) = (encoding.times(), encoding.bytes(), encoding.planes());
         let words = times.div_ceil(word);
-        block.reset(&self.shape, words)?;
+        block.reset(&self.shape, times)?;
         let pitch = self.raw.pitch(times).max(1);
         for (row, samples) in samples.chunks_exact(pitch).enumerate() {
             let (input, channel) = (row / channels, row % channels);
@@ -70,7 +70,8 @@ impl Words {
             }
         }
         for gap in gaps {
-            let times = gap.times.start / word..gap.times.end.div_ceil(word).min(words);
+            let [start, end] = [gap.times.start / word, gap.times.end.div_ceil(word)];
+            let times = start * word..times.min(end * word);
             let rows = gap.inputs.start..gap.inputs.end.min(inputs * channels);
             if rows == (0..inputs * channels) {
                 block.missing.push(Missing::times(times));
@@ -80,10 +81,10 @@ impl Words {
                 let first = rows.start.max(input * channels) - input * channels;
                 let last = rows.end.min((input + 1) * channels) - input * channels;
                 let missing = Missing::times(times.clone()).of_channels(first..last);
-                block.missing.push(missing.of_inputs(planes * input..planes * (input + 1)));
+                block.missing.push(missing.of_inputs(input..input + 1));
             }
         }
-        Ok(words)
+        Ok(())
     }
 }
 
@@ -121,12 +122,7 @@ impl Recording for Planes {
     }
 
     fn times(&self) -> u64 {
-        self.raw.times().div_ceil(self.words.shape.encoding.times() as u64)
-    }
-
-    fn absent(&self) -> usize {
-        let word = self.words.shape.encoding.times() as u64;
-        (self.raw.times().next_multiple_of(word) - self.raw.times()) as usize
+        self.raw.times()
     }
 
     fn interval(&self) -> Option<f64> {
@@ -147,12 +143,15 @@ impl Recording for Planes {
 
     fn read_block(&mut self, times: usize, block: &mut Block) -> Result<usize> {
         let Self { raw, block: found, words } = self;
-        let read = raw.read_block(times.saturating_mul(words.shape.encoding.times()), found)?;
-        words.make(&found.samples, read, &found.missing, block)
+        let word = words.shape.encoding.times();
+        let times = times.checked_next_multiple_of(word).unwrap_or(usize::MAX / word * word);
+        let read = raw.read_block(times, found)?;
+        words.make(&found.samples, read, &found.missing, block)?;
+        Ok(read)
     }
 
     fn skip(&mut self, times: u64) -> Result<()> {
-        self.raw.skip(times.saturating_mul(self.words.shape.encoding.times() as u64))
+        self.raw.skip(times)
     }
 
     fn left_out(&self) -> Option<&str> {

@@ -15,21 +15,13 @@ pub trait Recorded: Copy + Send + 'static {
     /// Some times of a block.
     type View<'a>;
 
-    /// Times of a sample: more than 1 in words of bits.
+    /// Times that are stored together: more than 1 of bits.
     fn word(&self) -> u64 {
         1
     }
 
-    /// The samples in `range` of a block, which hold `held` times.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`](corrust_host::Error::Invalid) when they do not hold so many.
-    fn view<'a>(
-        &self,
-        block: &'a Block,
-        range: Range<usize>,
-        held: usize,
-    ) -> Result<Self::View<'a>>;
+    /// The samples in `range` of a block.
+    fn view<'a>(&self, block: &'a Block, range: Range<usize>) -> Self::View<'a>;
 
     /// A block of `times` times, all missing.
     ///
@@ -45,8 +37,8 @@ impl Recorded for Shape {
         self.encoding.times() as u64
     }
 
-    fn view<'a>(&self, block: &'a Block, range: Range<usize>, held: usize) -> Result<Samples<'a>> {
-        block.view(self).times(range).holding(held)
+    fn view<'a>(&self, block: &'a Block, range: Range<usize>) -> Samples<'a> {
+        block.view(self).times(range)
     }
 
     fn nothing(&self, times: usize) -> Result<Block> {
@@ -57,13 +49,8 @@ impl Recorded for Shape {
 impl Recorded for RawShape {
     type View<'a> = RawSamples<'a>;
 
-    fn view<'a>(
-        &self,
-        block: &'a Block,
-        range: Range<usize>,
-        _held: usize,
-    ) -> Result<RawSamples<'a>> {
-        Ok(block.raw(self).times(range))
+    fn view<'a>(&self, block: &'a Block, range: Range<usize>) -> RawSamples<'a> {
+        block.raw(self).times(range)
     }
 
     fn nothing(&self, times: usize) -> Result<Block> {
@@ -78,8 +65,8 @@ impl Recorded for CountShape {
     /// Counts `[instant][sensor]`; of two bytes the low one comes first.
     type View<'a> = &'a [u8];
 
-    fn view<'a>(&self, block: &'a Block, range: Range<usize>, _held: usize) -> Result<&'a [u8]> {
-        Ok(&block.samples[range.start * self.bytes()..range.end * self.bytes()])
+    fn view<'a>(&self, block: &'a Block, range: Range<usize>) -> &'a [u8] {
+        &block.samples[range.start * self.bytes()..range.end * self.bytes()]
     }
 
     fn nothing(&self, times: usize) -> Result<Block> {
@@ -98,8 +85,8 @@ pub(super) trait Blocks<S: Recorded>: Send {
     /// Times of the current block within `range` that are missing.
     fn missing_within(&self, range: &Range<usize>) -> usize;
 
-    /// The samples in `range` of the current block, which hold `held` times.
-    fn view(&self, shape: &S, range: Range<usize>, held: usize) -> Result<S::View<'_>>;
+    /// The samples in `range` of the current block.
+    fn view(&self, shape: &S, range: Range<usize>) -> S::View<'_>;
 
     /// Samples of each input that an F-engine has clipped so far; none without one.
     fn clipped(&self) -> Result<Vec<u64>> {
@@ -116,7 +103,7 @@ impl<S: Recorded> Blocks<S> for ReadAhead {
         self.current().missing_within(range)
     }
 
-    fn view(&self, shape: &S, range: Range<usize>, held: usize) -> Result<S::View<'_>> {
-        shape.view(self.current(), range, held)
+    fn view(&self, shape: &S, range: Range<usize>) -> S::View<'_> {
+        shape.view(self.current(), range)
     }
 }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use corrust_host::{
-    Channeliser, Correlator, Error, Result, Samples,
+    Channeliser, Correlator, Error, Result,
     correlate::{DROP, Dump, Gates, baselines},
     samples::Shape,
 };
@@ -88,7 +88,7 @@ pub struct Dumps<'a, C = Correlator> {
 impl<'a, C: BorrowMut<Correlator>> Dumps<'a, C> {
     /// The one dump of all of a recording, which is read in blocks of 64 to 256 MiB.
     pub fn over(recording: Box<dyn Recording>, correlator: C) -> Self {
-        let integration = recording.held();
+        let integration = recording.times();
         let pieces = Pieces::over(recording, 1).locked_for(correlator.borrow().gpu());
         let block_times = block_times(pieces.shape());
         Self { pieces, correlator, integration, gates: None, index: 0, ended: false }
@@ -207,30 +207,18 @@ impl<'a, C: BorrowMut<Correlator>> Dumps<'a, C> {
             self.begin()?;
         }
         let correlator = self.correlator.borrow_mut();
-        let word = self.pieces.shape().encoding.times() as u64;
-        let start = self.pieces.held(self.pieces.done());
+        let start = self.pieces.done();
         let gates = std::mem::take(&mut to.gates);
         *to = Integration { index: self.index, start, gates, ..Integration::default() };
         while to.times < self.integration {
-            let first = start + to.times;
-            let left = (self.integration - to.times).div_ceil(word);
-            let recorded = self.pieces.recorded();
-            let all = self.pieces.held(recorded);
-            let Some(piece) = self.pieces.next_piece(left)? else {
+            let Some(piece) = self.pieces.next_piece(self.integration - to.times)? else {
                 // All of a stream whose length nobody knew is a dump, too.
                 if self.integration == u64::MAX && to.times > 0 {
                     break;
                 }
                 return Ok(false);
             };
-            let last = piece.start + piece.times;
-            let times = if last == recorded { all } else { last * word } - first;
-            // What the last word lacks is not missing.
-            let at_end = |samples: Samples<'_>| {
-                samples.gaps().any(|gap| gap.times.end == samples.extents().times)
-            };
-            let lacks = last == recorded && piece.samples.is_none_or(at_end);
-            let missing = piece.missing * word - if lacks { recorded * word - all } else { 0 };
+            let (first, times) = (piece.start, piece.times);
             let numbers = match &mut self.gates {
                 None => None,
                 Some(Source::Numbers(numbers)) => {
@@ -249,7 +237,7 @@ impl<'a, C: BorrowMut<Correlator>> Dumps<'a, C> {
                 (None, _) => to.skipped += times,
             }
             to.times += times;
-            to.missing += missing;
+            to.missing += piece.missing;
             to.kept += numbers.map_or(times, kept);
         }
         correlator.dump_gates_into(&mut to.gates)?;
@@ -259,7 +247,7 @@ impl<'a, C: BorrowMut<Correlator>> Dumps<'a, C> {
 
     /// Checks what was asked for.
     fn begin(&mut self) -> Result<()> {
-        let (integration, recorded) = (self.integration, self.pieces.held(self.pieces.recorded()));
+        let (integration, recorded) = (self.integration, self.pieces.recorded());
         if !(1..=recorded).contains(&integration) {
             return Err(Error::invalid(format!(
                 "an integration of {integration} times: expected 1 to {recorded}, as the recording has \
@@ -283,10 +271,10 @@ impl<'a, C: BorrowMut<Correlator>> Dumps<'a, C> {
             )));
         }
         if recorded < u64::MAX {
-            self.pieces.set_end((recorded / integration * integration).div_ceil(word));
+            self.pieces.set_end(recorded / integration * integration);
         }
         let correlator = self.correlator.borrow_mut();
-        self.pieces.set_delay((correlator.longest_shift() as u64).div_ceil(word));
+        self.pieces.set_delay((correlator.longest_shift() as u64).next_multiple_of(word));
         correlator.reset();
         Ok(())
     }

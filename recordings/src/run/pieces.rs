@@ -13,7 +13,7 @@ use corrust_host::{Error, Result, device::Gpu, samples::Shape};
 use super::blocks::{Blocks, Recorded};
 use crate::formats::{Block, Recording, ahead::ReadAhead};
 
-/// How far the work on a recording has come; of bits in times, not in words.
+/// How far the work on a recording has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
     /// Times that are done, missing ones included.
@@ -22,7 +22,7 @@ pub struct Progress {
     pub times: u64,
 }
 
-/// Consecutive times of a recording; of bits words.
+/// Consecutive times of a recording.
 #[derive(Clone, Copy, Debug)]
 pub struct Piece<View> {
     /// The first of them, counted from the recording's first.
@@ -58,8 +58,6 @@ pub struct Piece<View> {
 pub struct Pieces<'a, S: Recorded = Shape> {
     shape: S,
     recorded: u64,
-    /// Times that the last word of bits lacks.
-    absent: usize,
     block_times: usize,
     /// Times to read.
     times: u64,
@@ -117,16 +115,15 @@ impl<'a, S: Recorded> Pieces<'a, S> {
     /// Pieces of a recording, read in blocks of `block_times` times, at least 1.
     pub fn over(recording: Box<dyn Recording<S>>, block_times: usize) -> Self {
         let (shape, recorded) = (recording.shape(), recording.times());
-        let absent = recording.absent();
         let source = Source::Unread(Some(recording));
-        Self { absent, ..Self::of(source, shape, recorded, block_times.max(1)) }
+        Self::of(source, shape, recorded, block_times)
     }
 
     pub(super) fn of(source: Source<S>, shape: S, recorded: u64, block_times: usize) -> Self {
+        let block_times = block_times.max(1).next_multiple_of(shape.word() as usize);
         Self {
             shape,
             recorded,
-            absent: 0,
             block_times,
             times: recorded,
             done: 0,
@@ -176,15 +173,9 @@ impl<'a, S: Recorded> Pieces<'a, S> {
         &self.shape
     }
 
-    /// Times of the whole recording; of bits words, as wherever samples are counted.
+    /// Times of the whole recording.
     pub fn recorded(&self) -> u64 {
         self.recorded
-    }
-
-    /// Times that the first `words` words of bits hold; of other samples as many.
-    pub fn held(&self, words: u64) -> u64 {
-        let absent = if words == self.recorded { self.absent as u64 } else { 0 };
-        words.saturating_mul(self.shape.word()).saturating_sub(absent)
     }
 
     /// Times that have been handed out.
@@ -197,7 +188,7 @@ impl<'a, S: Recorded> Pieces<'a, S> {
     }
 
     pub(super) fn set_block_times(&mut self, times: usize) {
-        self.block_times = times.max(1);
+        self.block_times = times.max(1).next_multiple_of(self.shape.word() as usize);
     }
 
     /// Hands out samples, all missing, for the first `times` times of every gap, into which a plan delays
@@ -215,13 +206,13 @@ impl<'a, S: Recorded> Pieces<'a, S> {
         match &self.source {
             Source::Begun(blocks) if block > 0 => {
                 let range = self.block - block as usize..self.block;
-                blocks.view(&self.shape, range, block as usize)
+                Ok(blocks.view(&self.shape, range))
             }
-            _ => self.shape.view(&self.delayed, 0..0, 0),
+            _ => Ok(self.shape.view(&self.delayed, 0..0)),
         }
     }
 
-    /// The next piece, of at most `most` times, at least 1; [`None`] when all times are done, or a stream of
+    /// The next piece, of at most `most` times, at least 1, of bits rounded up to whole words; [`None`] when all times are done, or a stream of
     /// unknown length has ended. Its end is
     /// also that of a block or of a gap.
     ///
@@ -230,7 +221,7 @@ impl<'a, S: Recorded> Pieces<'a, S> {
     /// [`Recording::read_block`].
     pub fn next_piece(&mut self, most: u64) -> Result<Option<Piece<S::View<'_>>>> {
         let (start, times) = (self.done, self.times);
-        let progress = Progress { done: self.held(start), times: self.held(times) };
+        let progress = Progress { done: start, times };
         if let Some(tell) = &mut self.progress {
             tell(progress);
         }
@@ -246,23 +237,23 @@ impl<'a, S: Recorded> Pieces<'a, S> {
         }
         let part = self.left.iter().position(|&left| left > 0).expect("something is left");
         let longest = if part == 0 { self.block_times as u64 } else { u64::MAX };
-        let count = most.clamp(1, longest).min(self.left[part]).min(times - start);
+        let most = most.max(1).checked_next_multiple_of(self.shape.word()).unwrap_or(u64::MAX);
+        let count = most.min(longest).min(self.left[part]).min(times - start);
         let first = self.block - self.left[2] as usize;
         self.left[part] -= count;
         self.done += count;
-        let held = (self.held(self.done) - self.held(start)) as usize;
         let (missing, samples) = match (part, &self.source) {
             (0, _) => {
                 let count = count as usize;
                 if self.delayed.times < count {
                     self.delayed = self.shape.nothing(count)?;
                 }
-                (count as u64, Some(self.shape.view(&self.delayed, 0..count, held)?))
+                (count as u64, Some(self.shape.view(&self.delayed, 0..count)))
             }
             (2, Source::Begun(blocks)) => {
                 let range = first..first + count as usize;
                 let missing = blocks.missing_within(&range);
-                (missing as u64, Some(blocks.view(&self.shape, range, held)?))
+                (missing as u64, Some(blocks.view(&self.shape, range)))
             }
             _ => (count, None),
         };

@@ -77,8 +77,8 @@ impl Blocks<Shape> for SpectraOf {
         self.engine.missing_within(range)
     }
 
-    fn view(&self, _: &Shape, range: Range<usize>, held: usize) -> Result<Samples<'_>> {
-        self.engine.view().times(range).holding(held)
+    fn view(&self, _: &Shape, range: Range<usize>) -> Samples<'_> {
+        self.engine.view().times(range)
     }
 
     fn clipped(&self) -> Result<Vec<u64>> {
