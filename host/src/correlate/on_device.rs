@@ -9,7 +9,11 @@ use crate::{
     device::gpu::{Buffer, DeviceSlice, Gpu, Rows, Stream},
     error::{Error, Result},
     layout::Layout,
-    samples::{extents::Extents, shape::Shape, view::Samples},
+    samples::{
+        extents::{Element, Extents},
+        shape::Shape,
+        view::Samples,
+    },
     shift::{self, Window},
 };
 
@@ -167,5 +171,6 @@ fn made(shape: &Shape, address: u64, times: usize, stream: Stream) -> Samples<'s
     // waits for it.
     let slice = unsafe { DeviceSlice::from_raw(address, times * shape.bytes_per_time(), stream) };
     let extents = Extents { channels, inputs, times };
-    Samples::dense(slice.into(), encoding.into(), layout, extents)
+    let element = if encoding.is_bits() { Element::Word } else { encoding.into() };
+    Samples::dense(slice.into(), element, layout, extents)
 }

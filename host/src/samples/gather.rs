@@ -337,7 +337,8 @@ impl Zeros {
 }
 
 impl Samples<'_> {
-    /// A copy of samples in host memory in the order of `layout`, without gaps; missing ones are zero.
+    /// A copy of samples in host memory in the order of `layout`, without gaps; missing ones are zero,
+    /// but of `b1` and `b2`, which have no zero and are copied as they are.
     ///
     /// # Errors
     /// [`Error::Invalid`](crate::Error::Invalid) when they are in a GPU's memory; [`Error::OutOfMemory`](crate::Error::OutOfMemory).
@@ -350,7 +351,7 @@ impl Samples<'_> {
     /// for.
     pub(crate) fn gather_from(&self, gpu: &Arc<dyn Gpu>, layout: Layout) -> Result<Vec<u8>> {
         let Memory::Device(slice) = self.memory else { return self.gather(layout) };
-        let (Extents { channels, inputs, times }, strides) = (self.extents, self.strides);
+        let Samples { extents: Extents { channels, inputs, times }, strides, .. } = self.words();
         if times == 0 {
             return Ok(Vec::new());
         }
