@@ -298,12 +298,13 @@ fn states(samples: &Samples<'_>, count: usize) -> Vec<Word> {
     let Extents { channels, inputs, times } = samples.extents();
     for gap in samples.gaps() {
         let all = gap.channels == (0..channels) && gap.inputs == (0..inputs);
-        for word in gap.times.start / TIMES..gap.times.end.div_ceil(TIMES) {
+        let words = gap.times.start / TIMES..gap.times.end.div_ceil(TIMES);
+        for (word, state) in words.clone().zip(&mut states[words]) {
             let whole =
                 gap.times.start <= word * TIMES && gap.times.end >= times.min((word + 1) * TIMES);
             match all && whole {
-                true => states[word] = Word::Lost,
-                false if states[word] == Word::Whole => states[word] = Word::Part,
+                true => *state = Word::Lost,
+                false if *state == Word::Whole => *state = Word::Part,
                 false => {}
             }
         }
