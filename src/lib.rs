@@ -39,6 +39,8 @@
 //!
 //! The command `corrust` does the same from files to files; `corrust help` explains it.
 
+#[cfg(feature = "bench")]
+pub use corrust_bench as bench;
 pub use corrust_host::{
     Autocorrelator, Beamformer, Channeliser, Correlator, Device, Devices, Encoding, Error, Layout,
     Result, Samples, autocorrelate, channelise, quantise, reorder, samples, shift,
@@ -76,9 +78,6 @@ pub mod device {
     pub use corrust_host::device::*;
     pub use corrust_host::tuning::{self, TUNING_VARIABLE, Tuning};
 }
-
-#[cfg(feature = "bench")]
-pub mod bench;
 
 #[cfg(feature = "cli")]
 pub mod cli;

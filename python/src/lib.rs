@@ -35,7 +35,7 @@ use pyo3::prelude::*;
 #[cfg(feature = "cli")]
 #[pyfunction]
 fn run_command(py: Python<'_>, arguments: Vec<OsString>) -> u8 {
-    corrust::bench::built_from(commit::COMMIT);
+    corrust::bench::built_from(commit::COMMIT, commit::COMPILER);
     py.detach(|| corrust::cli::run(arguments))
 }
 

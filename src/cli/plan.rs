@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use corrust::{
     Encoding, Error, Layout, Result,
-    bench::{Limits, Record, Row},
+    bench::{Limits, RECORD_H200, Record, Row},
     correlate::{baselines, useful_operations},
 };
 
@@ -15,9 +15,6 @@ use super::{
     say, si,
     units::{BytesPerSecond, Hertz, Seconds},
 };
-
-/// What an H200 has been measured to do.
-const RECORD: &str = include_str!("../../benches/record/h200/all.json");
 
 /// Say how many GPUs an array needs, and what binds them
 ///
@@ -105,7 +102,7 @@ impl Args {
         let (record, source) = match &self.record {
             Some(path) => (Record::read(path)?, path.display().to_string()),
             None => {
-                let record = serde_json::from_str(RECORD);
+                let record = serde_json::from_str(RECORD_H200);
                 (record.expect("the record is one"), "the record that is built in".to_owned())
             }
         };

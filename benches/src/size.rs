@@ -9,59 +9,59 @@ use corrust_host::{
 use num_complex::Complex;
 
 /// Spectra of either end of a block that are compared with the CPU's.
-pub(super) const CHECKED: usize = 4;
+pub(crate) const CHECKED: usize = 4;
 
 /// Raw samples of a case, and the F-engine that they are for.
 #[derive(Clone)]
-pub(super) struct Size {
-    pub(super) inputs: usize,
-    pub(super) channels: usize,
-    pub(super) taps: usize,
-    pub(super) samples: usize,
-    pub(super) encoding: RawEncoding,
-    pub(super) kernels: Vec<Kernel>,
+pub(crate) struct Size {
+    pub(crate) inputs: usize,
+    pub(crate) channels: usize,
+    pub(crate) taps: usize,
+    pub(crate) samples: usize,
+    pub(crate) encoding: RawEncoding,
+    pub(crate) kernels: Vec<Kernel>,
 }
 
 impl Size {
-    pub(super) fn builder(&self) -> Builder {
+    pub(crate) fn builder(&self) -> Builder {
         let gains = vec![Complex::new(0.3, 0.0); self.inputs * self.channels];
         let builder = Channeliser::builder(self.inputs, self.channels).taps(self.taps);
         builder.encoding(self.encoding).gains(&gains)
     }
 
     /// `K`.
-    pub(super) fn residues(&self) -> usize {
+    pub(crate) fn residues(&self) -> usize {
         if self.encoding.is_complex() { self.channels } else { 2 * self.channels }
     }
 
     /// Spectra of a run.
-    pub(super) fn spectra(&self) -> usize {
+    pub(crate) fn spectra(&self) -> usize {
         (self.samples / self.inputs / self.residues()).max(2 * CHECKED)
     }
 
     /// Raw samples of an input: what comes before the second spectrum's own, and a spectrum's for each.
-    pub(super) fn times(&self) -> usize {
+    pub(crate) fn times(&self) -> usize {
         (self.spectra() + self.taps - 1) * self.residues()
     }
 
     /// Raw bytes of all inputs.
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.inputs * self.encoding.bytes(self.times())
     }
 
     /// Bytes of their visibilities.
-    pub(super) fn visibilities(&self) -> usize {
+    pub(crate) fn visibilities(&self) -> usize {
         8 * baselines(self.inputs) * self.channels
     }
 
-    pub(super) fn raw<'a>(&self, memory: impl Into<Memory<'a>>) -> Result<RawSamples<'a>> {
+    pub(crate) fn raw<'a>(&self, memory: impl Into<Memory<'a>>) -> Result<RawSamples<'a>> {
         let pitch = self.encoding.bytes(self.times());
         let shape = [self.inputs, self.times()];
         RawSamples::strided(memory, self.encoding, RawLayout::Nt, shape, pitch)
     }
 
     /// The first and the last spectra, by the CPU.
-    pub(super) fn expected(&self, bytes: &[u8]) -> Result<Vec<u8>> {
+    pub(crate) fn expected(&self, bytes: &[u8]) -> Result<Vec<u8>> {
         let mut plan = self.builder().device(Device::Cpu).build()?;
         let part = (CHECKED + self.taps - 1) * self.residues();
         let mut spectra = Vec::new();

@@ -12,7 +12,10 @@ use corrust_host::{
     samples::{Element, Samples},
 };
 
-use super::{Bound, Case, Clock, Place, Ring, Subject, Work, kernels, locked, random_bytes};
+use crate::{
+    case::{Bound, Case, Clock, Place, Subject, Work, kernels},
+    data::{Ring, locked, random_bytes},
+};
 
 /// Groups of bins.
 const GROUPS: usize = 10;
@@ -56,7 +59,7 @@ pub fn cases(options: &Options, place: &Place) -> Vec<Box<dyn Case>> {
 }
 
 /// Blocks of `instants` instants by packets and by tensor cores.
-pub(super) fn candidates(instants: usize, place: &Place) -> Box<dyn Case> {
+pub(crate) fn candidates(instants: usize, place: &Place) -> Box<dyn Case> {
     let sensors = if place.simulated() { 2 } else { 1024 };
     Box::new(Counts { sensors, instants, kernels: vec![Kernel::Packets, Kernel::TensorCores] })
 }

@@ -15,7 +15,10 @@ use corrust_host::{
 use num_complex::Complex;
 use rayon::prelude::*;
 
-use super::{Bound, Case, Clock, Place, Ring, Subject, Work, random_bytes};
+use crate::{
+    case::{Bound, Case, Clock, Place, Subject, Work},
+    data::{Ring, random_bytes},
+};
 
 /// Inputs at which corner turns run for longer: power depends little on their number.
 const SUSTAINED: usize = 256;

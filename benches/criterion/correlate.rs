@@ -1,8 +1,8 @@
-//! Useful operations per second of the correlators: `8 N(N+1)/2 C T`. `cargo bench --bench correlate`.
+//! Useful operations per second of the correlators: `8 N(N+1)/2 C T`. `cargo bench -p corrust-bench --bench correlate`.
 
 mod harness;
 
-use corrust::bench::correlate::cases;
+use corrust_bench::correlate::cases;
 use criterion::{Criterion, criterion_group, criterion_main};
 
 fn measure(criterion: &mut Criterion) {

@@ -14,7 +14,10 @@ use corrust_host::{
     tuning::Tuning,
 };
 
-use super::{Bound, Case, Clock, Place, Ring, Subject, Work, kernels, locked, random_bytes};
+use crate::{
+    case::{Bound, Case, Clock, Place, Subject, Work, kernels},
+    data::{Ring, locked, random_bytes},
+};
 
 /// The instrument's frequency channels.
 const CHANNELS: usize = 16;
@@ -56,18 +59,18 @@ pub fn cases(options: &Options, place: &Place) -> Vec<Box<dyn Case>> {
 
 /// A beamformer's tile.
 #[derive(Clone, Debug)]
-pub(super) struct Tile {
+pub(crate) struct Tile {
     /// Of its kernel.
     pub name: &'static str,
     pub beams: usize,
     pub dishes: usize,
     pub int4: bool,
-    pub(super) target: Target,
+    pub(crate) target: Target,
 }
 
 impl Tile {
     /// All of them.
-    pub(super) fn all() -> impl Iterator<Item = Self> {
+    pub(crate) fn all() -> impl Iterator<Item = Self> {
         // Of `ci4` voltages; the tiles of others go by their costs.
         let mma = BEAMFORMERS.iter().filter(|(_, tile)| tile.operands.voltage_bytes() == 1);
         let mma = mma.map(|(kernel, tile)| Self {
@@ -87,7 +90,7 @@ impl Tile {
     }
 
     /// A table by which the tile is the quickest for everything.
-    pub(super) fn alone(&self) -> Tuning {
+    pub(crate) fn alone(&self) -> Tuning {
         let mut tuning = Tuning::built_in()[0].clone();
         for tile in Self::all() {
             let cost = if tile.name == self.name { 1e-9 } else { 1e9 };
@@ -98,14 +101,14 @@ impl Tile {
     }
 
     /// The tile whose passes are measured: the widest that every GPU has.
-    pub(super) fn of_passes() -> Self {
+    pub(crate) fn of_passes() -> Self {
         let wide = Self::all().filter(|tile| tile.target == Target::Sm80 && !tile.int4);
         wide.max_by_key(|tile| (tile.dishes, tile.beams)).expect("there are tiles")
     }
 }
 
 /// A tile's beams, and its dishes `passes` times, by that tile.
-pub(super) fn candidate(tile: &Tile, passes: usize, place: &Place) -> Box<dyn Case> {
+pub(crate) fn candidate(tile: &Tile, passes: usize, place: &Place) -> Box<dyn Case> {
     // 2^20 times of a tile.
     let (streams, times) = match place.simulated() {
         true => ((1, 1), 64),

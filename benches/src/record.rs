@@ -10,15 +10,18 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use super::{Case, Clock, Meter, Place, Subject, energy::Reading};
+use crate::{
+    case::{Case, Clock, Place, Subject},
+    energy::{Meter, Reading},
+};
 
-/// What the program says that it was built from.
-static COMMIT: OnceLock<&str> = OnceLock::new();
+/// Commit and compiler of the program, for the [`Facts`] of its records.
+static BUILT: OnceLock<[&str; 2]> = OnceLock::new();
 
-/// Says which commit this program was built from, once, for the [`Facts`] of its records; of others the commit is
-/// `unknown`.
-pub fn built_from(commit: &'static str) {
-    COMMIT.get_or_init(|| commit);
+/// Sets the commit and the compiler of this program for the [`Facts`] of its records, once. Those of other programs
+/// are `unknown`.
+pub fn built_from(commit: &'static str, compiler: &'static str) {
+    BUILT.get_or_init(|| [commit, compiler]);
 }
 
 /// Where and with what a record was made.
@@ -61,6 +64,7 @@ impl Facts {
         let setup = meter.map(Meter::setup).unwrap_or_default();
         let cpu = cpu_name();
         let real = gpu.filter(|_| !place.simulated());
+        let [commit, compiler] = BUILT.get().unwrap_or(&["unknown"; 2]).map(str::to_owned);
         Self {
             device: gpu.map_or(cpu.clone(), |facts| facts.name.clone()),
             compute_capability: real.map(|facts| facts.capability),
@@ -74,8 +78,8 @@ impl Facts {
             threads: rayon::current_num_threads(),
             date: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            commit: COMMIT.get().unwrap_or(&"unknown").to_string(),
-            compiler: env!("CORRUST_COMPILER").to_owned(),
+            commit,
+            compiler,
         }
     }
 }
@@ -231,7 +235,7 @@ pub struct Sustained {
 }
 
 impl Sustained {
-    pub(super) fn new(subject: &Subject, seconds: f64, reading: &Reading) -> Self {
+    pub(crate) fn new(subject: &Subject, seconds: f64, reading: &Reading) -> Self {
         let useful_tops = subject.useful_operations / seconds * 1e-12;
         let efficiency = reading.watts.map(|watts| useful_tops / watts);
         Self {
@@ -290,7 +294,7 @@ pub struct Row {
 
 impl Row {
     /// A row of a subject's times.
-    pub(super) fn new(
+    pub(crate) fn new(
         case: &dyn Case,
         place: &Place,
         subject: &Subject,

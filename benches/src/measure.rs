@@ -10,7 +10,12 @@ use corrust_host::{
     device::{Gpu, Stream},
 };
 
-use super::{Case, Clock, Limits, Meter, Place, Row, Subject, Sustained, Times};
+use crate::{
+    case::{Case, Clock, Place, Subject},
+    energy::Meter,
+    limits::Limits,
+    record::{Row, Sustained, Times},
+};
 
 /// Least time of a measurement between GPU events: shorter runs are timed together.
 const LEAST: Duration = Duration::from_millis(1);

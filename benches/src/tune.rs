@@ -8,10 +8,12 @@ use corrust_host::{
     tuning::{self, Basis, Correlation, Order, Range, Tuning},
 };
 
-use super::{
-    Case, Facts, Place, Row, autocorrelate,
+use crate::{
+    autocorrelate,
     beamform::{self, Tile},
+    case::{Case, Place},
     correlate,
+    record::{Facts, Row},
 };
 
 /// Numbers of inputs: the most of a tile's padding, and whole tiles.
@@ -240,7 +242,7 @@ fn digits(value: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::Times;
+    use crate::record::Times;
 
     fn seconds(order: Order, inputs: usize, kernel: Kernel, seconds: f64) -> Correlated {
         Correlated { order, inputs, kernel, seconds }

@@ -1,8 +1,8 @@
-//! Useful operations per second of the autocorrelators. `cargo bench --bench autocorrelate`.
+//! Useful operations per second of the autocorrelators. `cargo bench -p corrust-bench --bench autocorrelate`.
 
 mod harness;
 
-use corrust::bench::autocorrelate::cases;
+use corrust_bench::autocorrelate::cases;
 use criterion::{Criterion, criterion_group, criterion_main};
 
 fn measure(criterion: &mut Criterion) {

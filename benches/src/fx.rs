@@ -10,8 +10,9 @@ use corrust_host::{
     samples::{Extents, Memory, RawSamples, Samples},
 };
 
-use super::{
-    Place, Ring, Work,
+use crate::{
+    case::{Place, Work},
+    data::Ring,
     size::{CHECKED, Size},
 };
 
@@ -19,7 +20,7 @@ use super::{
 const PIECE_BYTES: usize = 128 << 20;
 
 /// Where the raw samples are.
-pub(super) enum Source {
+pub(crate) enum Source {
     Device(Rc<(Ring, Ring)>),
     /// In page-locked memory.
     Locked(Rc<LockedBytes>),
@@ -27,10 +28,10 @@ pub(super) enum Source {
 }
 
 /// Visibilities of a whole run, from whichever way ran first.
-pub(super) type Whole = Rc<RefCell<Option<Visibilities>>>;
+pub(crate) type Whole = Rc<RefCell<Option<Visibilities>>>;
 
 /// An F-engine that feeds a correlator.
-pub(super) struct Fx {
+pub(crate) struct Fx {
     f: Channeliser,
     x: Correlator,
     source: Source,
@@ -45,7 +46,7 @@ pub(super) struct Fx {
 }
 
 impl Fx {
-    pub(super) fn new(
+    pub(crate) fn new(
         size: &Size,
         place: &Place,
         source: Source,
@@ -70,12 +71,12 @@ impl Fx {
     }
 
     /// The kernels: `fused + few`.
-    pub(super) fn kernel(&self) -> String {
+    pub(crate) fn kernel(&self) -> String {
         format!("{} + {}", self.f.kernel(), self.x.kernel())
     }
 
     /// What a CPU makes of the first spectra.
-    pub(super) fn expected(size: &Size, spectra: &[u8]) -> Result<Visibilities> {
+    pub(crate) fn expected(size: &Size, spectra: &[u8]) -> Result<Visibilities> {
         let mut x = Correlator::builder(size.inputs, size.channels)
             .layout(Layout::Tcn)
             .device(Device::Cpu)

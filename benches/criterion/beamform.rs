@@ -1,8 +1,8 @@
-//! Useful operations per second of the beamformers: `8 B D P F T`. `cargo bench --bench beamform`.
+//! Useful operations per second of the beamformers: `8 B D P F T`. `cargo bench -p corrust-bench --bench beamform`.
 
 mod harness;
 
-use corrust::bench::beamform::cases;
+use corrust_bench::beamform::cases;
 use criterion::{Criterion, criterion_group, criterion_main};
 
 fn measure(criterion: &mut Criterion) {

@@ -19,7 +19,11 @@ use corrust_host::{
 use half::f16;
 use rayon::prelude::*;
 
-use super::{Bound, Case, Clock, Place, Row, Share, Subject, Work, random_bytes, random_halves};
+use crate::{
+    case::{Bound, Case, Clock, Place, Subject, Work},
+    data::{random_bytes, random_halves},
+    record::{Row, Share},
+};
 
 /// Name of the system in records.
 pub const SYSTEM: &str = "limits";

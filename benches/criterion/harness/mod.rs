@@ -5,11 +5,8 @@
 
 use std::time::{Duration, Instant};
 
-use corrust::{
-    Device,
-    bench::{Case, Clock, Place},
-    device::Stream,
-};
+use corrust_bench::{Case, Clock, Place};
+use corrust_host::{Device, device::Stream};
 use criterion::{Criterion, SamplingMode, Throughput};
 
 /// Measures the cases of a system.

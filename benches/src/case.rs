@@ -1,42 +1,8 @@
-//! The benchmark harness: what `corrust bench` and `cargo bench` measure, and how.
-//!
-//! A [`Case`] is one size of one system. Its [`Subject`]s are what is compared there, on the same
-//! data: kernels, or one kernel of two builds. [`measure`] lets them take turns, A B A B, checks their
-//! answers, and gives a [`Row`] for each; [`Limits`] says how close each comes to what the GPU can do.
-//!
-//! | module | cases |
-//! |---|---|
-//! | [`limits`] | the GPU's own ceilings |
-//! | [`channelise`], [`correlate`], [`beamform`], [`autocorrelate`], [`reorder`] | the systems |
-//! | [`tune`] | what a GPU's [table](corrust_host::tuning::Tuning) is made of |
-//!
-//! Times are between GPU events where the work is a GPU's; what kernels read was not read since more
-//! than twice the L2 cache went by ([`Ring`]).
-
-pub mod autocorrelate;
-pub mod beamform;
-pub mod channelise;
-pub mod correlate;
-pub mod limits;
-pub mod reorder;
-mod size;
-pub mod tune;
-
-mod data;
-mod energy;
-mod fx;
-mod measure;
-mod record;
+//! Cases, their subjects, and where these run.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use corrust_host::{Error, Result, device::Gpu};
-
-pub use data::{Ring, gaussian, locked, random_bytes, random_halves};
-pub use energy::Meter;
-pub use limits::Limits;
-pub use measure::{Settings, measure};
-pub use record::{Change, Facts, Record, Row, Share, Sustained, Times, built_from, changes};
 
 /// Where subjects run: a GPU, or the CPU where there is none.
 #[derive(Clone, Debug, Default)]
@@ -55,7 +21,7 @@ impl Place {
 }
 
 /// Whether a GPU is the simulator.
-fn is_simulated(gpu: &Arc<dyn Gpu>) -> bool {
+pub(crate) fn is_simulated(gpu: &Arc<dyn Gpu>) -> bool {
     // Every GPU has a driver.
     gpu.facts().driver == (0, 0)
 }

@@ -13,10 +13,10 @@ use corrust_host::{
     samples::RawEncoding,
 };
 
-use super::{
-    Bound, Case, Clock, Place, Ring, Subject, Work,
+use crate::{
+    case::{Bound, Case, Clock, Place, Subject, Work, kernels},
+    data::{Ring, locked, random_bytes},
     fx::{self, Fx},
-    kernels, locked, random_bytes,
     size::Size,
 };
 

@@ -3,25 +3,25 @@
 use std::{
     collections::{BTreeMap, btree_map::Entry},
     rc::Rc,
-    sync::Arc,
 };
 
-use bytemuck::Pod;
-use corrust_gpu::abi::correlate::{OFFSET, Offset, RUNNING_SUMS, RunningSums, mode};
 use corrust_host::{
     Correlator, Device, Encoding, Error, Layout, Result,
-    correlate::{Builder, Kernel, Shape, Visibilities, baselines, useful_operations},
-    device::{Buffer, DeviceSlice, Gpu, LockedBytes, Stream},
-    samples::Samples,
+    correlate::{Builder, Kernel, Visibilities, baselines, useful_operations},
 };
-use ndarray::{Array2, Axis};
-use num_complex::Complex;
 use rayon::prelude::*;
 
-use super::{
-    Bound, Case, Clock, Place, Ring, Subject, Work, gaussian, is_simulated, kernels, locked,
-    random_bytes, random_halves,
+use self::{
+    companions::Companions,
+    work::{ADDING, Correlating, Source, Sums, WHOLE, WHOLE_TIMES},
 };
+use crate::{
+    case::{Bound, Case, Clock, Place, Subject, is_simulated, kernels},
+    data::{Ring, gaussian, locked, random_bytes, random_halves},
+};
+
+mod companions;
+mod work;
 
 /// What to measure.
 #[derive(Clone, Debug)]
@@ -112,7 +112,7 @@ pub fn cases(options: &Options, place: &Place) -> Vec<Box<dyn Case>> {
 }
 
 /// All kernels that a table may choose for a size, from `tcn` samples and from `cnt` ones.
-pub(super) fn candidates(encoding: Encoding, inputs: usize, place: &Place) -> Box<dyn Case> {
+pub(crate) fn candidates(encoding: Encoding, inputs: usize, place: &Place) -> Box<dyn Case> {
     /// Samples of a case: sizes of few inputs would take long to make.
     const MOST_SAMPLES: usize = 1 << 29;
     let (channels, times) = match place.simulated() {
@@ -128,9 +128,9 @@ pub(super) fn candidates(encoding: Encoding, inputs: usize, place: &Place) -> Bo
 struct Candidates(Correlation);
 
 /// Of the samples that [`Candidates`] are given, `tcn` ones.
-pub(super) const DELIVERED: &str = "delivered";
+pub(crate) const DELIVERED: &str = "delivered";
 /// And `cnt` ones.
-pub(super) const ROWS: &str = "rows";
+pub(crate) const ROWS: &str = "rows";
 
 impl Case for Candidates {
     fn system(&self) -> &'static str {
@@ -416,311 +416,5 @@ impl Correlation {
             .build()?;
         plan.accumulate(&ends)?;
         Ok(plan.dump()?.visibilities)
-    }
-}
-
-/// What the correlator on codes in excess of 8 takes beside its products: the running sums of the codes,
-/// and the visibilities seeded with them.
-struct Companions {
-    inputs: usize,
-    channels: usize,
-    times: usize,
-}
-
-impl Companions {
-    /// Bits of a code.
-    const BITS: u32 = 4;
-
-    /// The first channel's seeds: `128 T - 8 (S_i + S_j) + 8 i (D_i - D_j)`, with each input's sum `S` of
-    /// its codes and difference `D` of the real parts' and the imaginary parts'.
-    fn expected(&self, native: &[u8], row_bytes: usize) -> Vec<[i32; 2]> {
-        let code = |part: u8| i32::from(part as i8) + 8;
-        let sums = native.chunks(row_bytes).take(self.inputs).map(|row| {
-            row.as_chunks::<2>().0.iter().fold([0, 0], |[sum, difference], &[re, im]| {
-                [sum + code(re) + code(im), difference + code(re) - code(im)]
-            })
-        });
-        let sums: Vec<[i32; 2]> = sums.collect();
-        let seed = |i: usize, j: usize| {
-            let constant = 128 * self.times as i32;
-            [constant - 8 * (sums[i][0] + sums[j][0]), 8 * (sums[i][1] - sums[j][1])]
-        };
-        (0..self.inputs)
-            .flat_map(|i| (0..=i).map(move |j| (i, j)))
-            .map(|(i, j)| seed(i, j))
-            .collect()
-    }
-}
-
-impl Case for Companions {
-    fn system(&self) -> &'static str {
-        "correlate"
-    }
-
-    fn label(&self) -> String {
-        let Self { inputs, channels, times } = self;
-        format!("ci4, companions, N {inputs}, C {channels}, T {times}")
-    }
-
-    fn sizes(&self) -> BTreeMap<&'static str, u64> {
-        let sizes = [self.inputs, self.channels, self.times].map(|size| size as u64);
-        ["N", "C", "T"].into_iter().zip(sizes).collect()
-    }
-
-    fn subjects(&self, place: &Place) -> Result<Vec<Subject>> {
-        let Some(gpu) = &place.gpu else { return Ok(Vec::new()) };
-        let Self { inputs, channels, times } = *self;
-        let rows = channels * inputs;
-        let row_bytes = (2 * times).next_multiple_of(16);
-        let mut native = random_bytes(rows * row_bytes);
-        native.par_chunks_mut(row_bytes).for_each(|row| {
-            let (samples, rest) = row.split_at_mut(2 * times);
-            samples.iter_mut().for_each(|part| *part = ((*part << 4) as i8 >> 4) as u8);
-            rest.fill(0);
-        });
-        let visibilities = 8 * channels * baselines(inputs);
-        let bytes = (native.len() + visibilities) as f64;
-        let work = Seeding {
-            gpu: gpu.clone(),
-            expected: self.expected(&native, row_bytes),
-            native: Ring::new(gpu, &native)?,
-            sums: Buffer::new(gpu, 8 * rows)?,
-            beyond: Buffer::new(gpu, 8)?,
-            visibilities: Buffer::new(gpu, visibilities)?,
-            shape: [inputs, channels, times, row_bytes].map(|size| size as u32),
-        };
-        Ok(vec![Subject {
-            kernel: Kernel::Packed.to_string(),
-            auto: true,
-            what: "companions",
-            clock: Clock::Device,
-            sustain: false,
-            useful_operations: 0.0,
-            bytes,
-            items: ((channels * times) as f64, "matrices"),
-            bounds: vec![Bound::memory(bytes)],
-            work: Box::new(work),
-        }])
-    }
-}
-
-struct Seeding {
-    gpu: Arc<dyn Gpu>,
-    native: Ring,
-    sums: Buffer,
-    beyond: Buffer,
-    visibilities: Buffer,
-    /// `N`, `C`, `T` and the bytes of a native row.
-    shape: [u32; 4],
-    /// Visibilities of the first channel.
-    expected: Vec<[i32; 2]>,
-}
-
-impl Work for Seeding {
-    fn run(&mut self) -> Result<()> {
-        let [inputs, channels, times, row_bytes] = self.shape;
-        let (rows, stream) = (channels * inputs, Stream::default());
-        let sums = RunningSums {
-            samples: self.native.next(),
-            sums: self.sums.address(),
-            beyond: self.beyond.address(),
-            row_stride: row_bytes.into(),
-            row_bytes,
-            rows,
-            bits: Companions::BITS,
-            reserved: 0,
-        };
-        let offset = Offset {
-            sums: self.sums.address(),
-            visibilities: self.visibilities.address(),
-            inputs,
-            channels,
-            times,
-            bits: Companions::BITS,
-            complement: 0,
-            mode: mode::STORE,
-        };
-        let blocks = rows.div_ceil(RUNNING_SUMS.entry.threads / 32).min(1 << 16);
-        // SAFETY: the buffers hold the rows, their sums and the visibilities.
-        unsafe {
-            self.gpu.launch(stream, &RUNNING_SUMS, blocks, &sums)?;
-            self.gpu.launch(stream, &OFFSET, rows.min(1 << 16), &offset)
-        }
-    }
-
-    fn check(&mut self) -> Result<bool> {
-        let mut found = vec![[0_i32; 2]; self.expected.len()];
-        self.visibilities.download(Stream::default(), &mut found)?;
-        Ok(found == self.expected)
-    }
-}
-
-/// Where the samples are.
-#[derive(Clone)]
-enum Source {
-    Device(Rc<Ring>),
-    Host(Rc<Vec<u8>>),
-    /// In page-locked memory.
-    Locked(Rc<LockedBytes>),
-}
-
-/// Runs that add to the sums of those before.
-const ADDING: &str = "adding";
-/// Runs of integrations, dumps included.
-const WHOLE: &str = "integration";
-/// Least times of such an integration.
-const WHOLE_TIMES: usize = 98_304;
-
-/// What a run does with sums.
-enum Sums {
-    /// Starts anew.
-    Fresh,
-    /// Adds to what the runs before left.
-    Added,
-    /// Starts anew, feeds the samples so many times and dumps the sums to device memory.
-    Dumped { calls: usize, room: Option<Buffer> },
-}
-
-impl Sums {
-    /// How many times a run feeds the samples.
-    fn calls(&self) -> usize {
-        match self {
-            Self::Fresh | Self::Added => 1,
-            Self::Dumped { calls, .. } => *calls,
-        }
-    }
-}
-
-struct Correlating {
-    plan: Correlator,
-    source: Source,
-    sums: Sums,
-    channels: usize,
-    times: usize,
-    /// Visibilities of the first and the last channel.
-    expected: Rc<Visibilities>,
-}
-
-impl Correlating {
-    /// Runs of which the sums are compared with the CPU's where they add up.
-    const ADDED: usize = 3;
-
-    /// The visibilities of the first and the last channel: to bring all of them from a GPU takes longer than
-    /// many runs.
-    fn ends(&mut self) -> Result<Visibilities> {
-        let ends = [0, self.channels - 1];
-        let Some(gpu) = self.plan.gpu().cloned() else {
-            return Ok(match self.plan.dump()?.visibilities {
-                Visibilities::Integer(sums) => Visibilities::Integer(sums.select(Axis(0), &ends)),
-                Visibilities::Float(sums) => Visibilities::Float(sums.select(Axis(0), &ends)),
-            });
-        };
-        let mut fresh = None;
-        let room = match &self.sums {
-            Sums::Dumped { room, .. } => room.as_ref().expect("a run made it"),
-            _ => dump_device(&mut self.plan, &gpu, &mut fresh)?,
-        };
-        let baselines = baselines(self.plan.shape().inputs);
-        Ok(match self.plan.shape().encoding.is_integer() {
-            true => Visibilities::Integer(rows(&gpu, room, ends, baselines)?),
-            false => Visibilities::Float(rows(&gpu, room, ends, baselines)?),
-        })
-    }
-
-    /// Adds the samples to the sums.
-    fn feed(&mut self) -> Result<()> {
-        match &self.source {
-            Source::Device(ring) => {
-                let shape = *self.plan.shape();
-                let Shape { channels, encoding, layout, .. } = shape;
-                let bytes = self.times / encoding.times() * shape.bytes_per_time();
-                // SAFETY: the ring holds the samples as long as the plan.
-                let slice = unsafe { DeviceSlice::from_raw(ring.next(), bytes, Stream::default()) };
-                let samples = Samples::new(slice, encoding, layout, channels, shape.rows())?;
-                self.plan.accumulate(samples)
-            }
-            Source::Host(samples) => {
-                self.plan.accumulate(&samples[..])?;
-                self.plan.wait()
-            }
-            Source::Locked(samples) => {
-                self.plan.accumulate(&**samples)?;
-                self.plan.wait()
-            }
-        }
-    }
-}
-
-/// Has the device write the visibilities of all channels to memory of its own, made if need be.
-fn dump_device<'a>(
-    plan: &mut Correlator,
-    gpu: &Arc<dyn Gpu>,
-    room: &'a mut Option<Buffer>,
-) -> Result<&'a Buffer> {
-    let Shape { inputs, channels, encoding, .. } = *plan.shape();
-    let exact = encoding.is_integer();
-    let size = if exact { size_of::<Complex<i64>>() } else { size_of::<Complex<f32>>() };
-    let room = match room {
-        Some(room) => room,
-        none => none.insert(Buffer::new(gpu, channels * baselines(inputs) * size)?),
-    };
-    match exact {
-        true => plan.dump_device(room.slice_mut::<Complex<i64>>())?,
-        false => plan.dump_device(room.slice_mut::<Complex<f32>>())?,
-    };
-    Ok(room)
-}
-
-/// Some rows of as many values in device memory.
-fn rows<T: Pod>(
-    gpu: &Arc<dyn Gpu>,
-    room: &Buffer,
-    numbers: [usize; 2],
-    length: usize,
-) -> Result<Array2<T>> {
-    let mut values = vec![T::zeroed(); numbers.len() * length];
-    for (row, number) in values.chunks_exact_mut(length).zip(numbers) {
-        let bytes = bytemuck::cast_slice_mut(row);
-        let address = room.address() + (number * bytes.len()) as u64;
-        // SAFETY: the room has this row.
-        unsafe { gpu.download(Stream::default(), address, bytes)? };
-    }
-    Ok(Array2::from_shape_vec((numbers.len(), length), values).expect("rows of that length"))
-}
-
-impl Work for Correlating {
-    fn run(&mut self) -> Result<()> {
-        // An integration of so many times has an end.
-        if !matches!(self.sums, Sums::Added) || self.plan.times() > 1 << 32 {
-            self.plan.reset();
-        }
-        (0..self.sums.calls()).try_for_each(|_| self.feed())?;
-        if let (Sums::Dumped { room, .. }, Some(gpu)) = (&mut self.sums, self.plan.gpu().cloned()) {
-            dump_device(&mut self.plan, &gpu, room)?;
-        }
-        Ok(())
-    }
-
-    /// Exactly, or to a thousandth for `cf16`.
-    fn check(&mut self) -> Result<bool> {
-        let mut runs = self.sums.calls();
-        if matches!(self.sums, Sums::Added) {
-            runs = Self::ADDED;
-            self.plan.reset();
-            (0..runs).try_for_each(|_| self.run())?;
-        }
-        Ok(match (&self.ends()?, &*self.expected) {
-            (Visibilities::Integer(found), Visibilities::Integer(expected)) => {
-                *found == expected.mapv(|sum| sum * runs as i64)
-            }
-            (Visibilities::Float(found), Visibilities::Float(expected)) => {
-                let expected = expected.mapv(|sum| sum * runs as f32);
-                let norm = |values: &Array2<Complex<f32>>| {
-                    values.iter().map(|value| f64::from(value.norm_sqr())).sum::<f64>().sqrt()
-                };
-                norm(&(found - &expected)) <= 1e-3 * norm(&expected)
-            }
-            _ => false,
-        })
     }
 }

@@ -87,7 +87,7 @@ impl Meter {
     }
 
     /// Begins to watch.
-    pub(super) fn watch(&self) -> Watch {
+    pub(crate) fn watch(&self) -> Watch {
         let (meter, stop) = (self.clone(), Arc::new(AtomicBool::new(false)));
         let stopped = stop.clone();
         let samples = thread::spawn(move || {
@@ -110,7 +110,7 @@ impl Meter {
 }
 
 /// A meter at work.
-pub(super) struct Watch {
+pub(crate) struct Watch {
     start: Instant,
     stop: Arc<AtomicBool>,
     samples: JoinHandle<Vec<Sample>>,
@@ -118,7 +118,7 @@ pub(super) struct Watch {
 
 impl Watch {
     /// Ends it.
-    pub(super) fn read(self) -> Reading {
+    pub(crate) fn read(self) -> Reading {
         self.stop.store(true, Ordering::Relaxed);
         let samples = self.samples.join().unwrap_or_default();
         let settled: Vec<&Sample> =

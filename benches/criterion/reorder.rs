@@ -1,8 +1,8 @@
-//! Bytes per second of corner turns and unpacking, on a GPU. `cargo bench --bench reorder`.
+//! Bytes per second of corner turns and unpacking, on a GPU. `cargo bench -p corrust-bench --bench reorder`.
 
 mod harness;
 
-use corrust::bench::reorder::cases;
+use corrust_bench::reorder::cases;
 use criterion::{Criterion, criterion_group, criterion_main};
 
 fn measure(criterion: &mut Criterion) {
