@@ -1,0 +1,160 @@
+//! Arguments of `corrust serve`.
+
+use std::{
+    net::{IpAddr, SocketAddr},
+    num::NonZeroU64,
+    path::PathBuf,
+};
+
+use corrust::{
+    autocorrelate::Scheme,
+    format::{self, Timestamp},
+    live::Endpoints,
+};
+
+use crate::cli::options::{
+    engine::Engine,
+    place::Place,
+    run_files::{input, output},
+    selection::Selection,
+    stream::{Stream, Vdif},
+    units::{Seconds, seconds},
+};
+
+/// Correlate what F-engines send: SPEAD 64-48 heaps over UDP, or VDIF, IPv4 unicast or multicast
+///
+/// Heaps are those of MeerKAT's F-engines: items 0x1600 timestamp (48 bits, which wrap), 0x4101 F-engine, 0x4103
+/// first channel, 0x4300 samples int8 [channel][time][polarisation][2]. They may come in any order; what is
+/// lost, late or malformed is counted, and the valid samples behind every visibility are exact. Dumps begin at
+/// multiples of the integration since the sync time.
+///
+/// With --vdif frames of raw voltages come, one in each packet, with or without VTP's number before it: inputs are
+/// channels of threads, and --channelise makes what is correlated, as corrust correlate does. Spectra, too, count from
+/// the sync time. Channels of 1 or 2 bits are correlated as they are: --encoding b1 or b2.
+///
+/// With --counts counts of photons come, in packets, by TCP or through a pipe: curves g(tau) with error bars, count rates and
+/// losses are on the page, and in files at multiples of --seconds.
+///
+/// Metrics for Prometheus are at /metrics of --http, a page with spectra, visibilities and losses at /. SIGINT and
+/// SIGTERM end it: the last complete dump is written.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = EXAMPLES,
+    allow_negative_numbers = true,
+    mut_group("Engine", |group| group.requires("channelise")),
+    mut_arg("start", |arg| arg.hide(true).conflicts_with("vdif"))
+)]
+pub struct Args {
+    /// Address to listen to: 127.0.0.1:7148, or several, 239.1.2.0+3:7148 (four addresses), 10.0.0.1:7148+3
+    /// (four ports); a socket and a thread for each
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7148")]
+    pub listen: Vec<Endpoints>,
+    /// F-engines, which are numbered from 0
+    #[arg(long, default_value_t = 8, value_name = "N")]
+    pub fengs: usize,
+    /// Channels to correlate
+    #[arg(long, default_value_t = 128, value_name = "C")]
+    pub channels: usize,
+    #[command(flatten)]
+    pub stream: Stream,
+    /// When timestamps were 0, UTC, as in 2026-03-01T12:00:00 [default: when this starts; of VDIF, whose frames say
+    /// their times, 2000-01-01]
+    #[arg(long, value_name = "TIME", value_parser = format::moment)]
+    pub sync: Option<Timestamp>,
+    /// How often timestamps have wrapped since then [default: as often as makes the first heap that of now]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(..32768),
+          requires = "sync")]
+    pub wraps: Option<u64>,
+    /// Files to write, live/vis.npy or live/vis.uvh5, of curves live/g.csv or live/g.npy: their names get the time of their
+    /// first dump, of curves of their look, as in vis-20260301T120000.000000Z.npy
+    #[arg(short, long, value_name = "NAME")]
+    pub output: Option<PathBuf>,
+    /// Array file, for UVH5: telescope, location, antennas, frequencies (JSON)
+    #[arg(long, value_name = "ARRAY.json", value_parser = input())]
+    pub array: Option<PathBuf>,
+    /// Dumps of a file; of curves looks from one file to the next
+    #[arg(long, default_value_t = 1, value_name = "DUMPS")]
+    pub file_dumps: usize,
+    /// Times of a dump
+    #[arg(long, value_name = "T", conflicts_with = "seconds")]
+    pub integrate: Option<NonZeroU64>,
+    /// Seconds of a dump, to the nearest whole number of times; of curves from one look to the next [default: 1]
+    #[arg(long, value_name = "S", value_parser = seconds)]
+    pub seconds: Option<f64>,
+    #[command(flatten)]
+    pub selection: Selection,
+    #[command(flatten)]
+    pub place: Place,
+    /// Where metrics and page are served; 0.0.0.0:8148 to other machines, too
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8148")]
+    pub http: SocketAddr,
+    /// A name that browsers reach the page by, as head.example.org; requests for other hosts than it, the address and
+    /// localhost are refused. May be repeated
+    #[arg(long, value_name = "NAME", value_parser = host)]
+    pub http_host: Vec<String>,
+    /// Bytes of packets that the system keeps for each socket, where it allows so many
+    #[arg(long, value_name = "BYTES", default_value_t = 64 << 20)]
+    pub buffer: usize,
+    #[command(flatten)]
+    pub vdif: Vdif,
+    #[command(flatten)]
+    pub counts: CountArgs,
+    #[command(flatten)]
+    pub engine: Engine,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  corrust serve                                     what corrust send sends; see http://127.0.0.1:8148
+  corrust serve --listen 239.1.2.0+3:7148 --interface 10.0.0.2 --fengs 64 --channels 256 --first-channel 512 \\
+      --rate 1712MHz --step 8192 --sync 2026-03-01T04:00:00 --seconds 8 -o live/vis.uvh5 --array array.json
+  corrust serve --vdif 0-7 --rate 64MHz --channelise 1024 --level -o live/vis.npy
+  corrust serve --counts 1024 --dwell 1.6us -o live/g.csv --file-dumps 10    what corrust send --counts 1024 sends";
+
+/// Counts of photons that come in place of samples.
+#[derive(Debug, clap::Args)]
+#[group(skip)]
+#[command(next_help_heading = "Counts of photons")]
+pub struct CountArgs {
+    /// Counts of so many sensors come, in place of heaps: packets of the number of their first instant, 64 bits,
+    /// little-endian, and the counts of whole instants, [instant][sensor]; they are correlated as corrust autocorrelate does
+    #[arg(long, value_name = "SENSORS", conflicts_with_all = [
+        "vdif", "fengs", "channels", "step", "rate", "polarisations", "first_channel", "heap_times", "sync", "wraps", "array",
+        "integrate", "kernel",
+    ])]
+    pub counts: Option<usize>,
+    /// Counts of two bytes, the low one first
+    #[arg(long, requires = "counts")]
+    pub wide: bool,
+    /// Seconds of an instant
+    #[arg(long, value_name = "TIME", default_value = "1.6us", requires = "counts")]
+    pub dwell: Seconds,
+    /// Groups of bins, each twice as long as those of the group before
+    #[arg(long, value_name = "G", default_value_t = 10, requires = "counts")]
+    pub groups: usize,
+    /// Lags of a group
+    #[arg(long, value_name = "S", default_value_t = 32, requires = "counts")]
+    pub lags: usize,
+    /// bin-groups or classic
+    #[arg(long, default_value_t, requires = "counts")]
+    pub scheme: Scheme,
+    /// Take counts without numbers from TCP, where whoever connects to this address sends them; a connection is a stream
+    #[arg(long, value_name = "ADDR", requires = "counts", conflicts_with_all = ["listen", "pipe"])]
+    pub tcp: Option<SocketAddr>,
+    /// Take counts without numbers from a file or pipe, - for the standard input, up to its end
+    #[arg(long, value_name = "PIPE", requires = "counts", conflicts_with = "listen", value_parser = input())]
+    pub pipe: Option<PathBuf>,
+    /// Save the state of the stream at the end, for corrust autocorrelate --resume
+    #[arg(long, value_name = "STATE", requires = "counts", value_parser = output())]
+    pub save: Option<PathBuf>,
+}
+
+/// Reads a host's name or address.
+fn host(text: &str) -> Result<String, String> {
+    let is_name = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
+    let is_host = text.contains(is_name) && text.chars().all(is_name);
+    match is_host || text.parse::<IpAddr>().is_ok() {
+        true => Ok(text.trim_end_matches('.').to_owned()),
+        false => Err(format!("{text:?}: expected a name without a port, as in head.example.org")),
+    }
+}
