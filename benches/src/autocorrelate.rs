@@ -24,7 +24,7 @@ const LAGS: usize = 32;
 /// Instants of packets of the instrument.
 const PACKETS: [usize; 2] = [100, 400];
 
-/// What to measure.
+/// Sizes and kernels to measure.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Numbers of sensors.
@@ -188,7 +188,7 @@ impl Counts {
     }
 }
 
-/// Where the counts are.
+/// Memory of the counts.
 #[derive(Clone)]
 enum Source {
     Device(Rc<Ring>),

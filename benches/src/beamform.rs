@@ -26,7 +26,7 @@ const POLARISATIONS: usize = 2;
 /// Times that are compared with the CPU's, at either end of a block.
 const CHECKED: usize = 64;
 
-/// What to measure.
+/// Sizes and kernels to measure.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Dishes and beams.
@@ -60,7 +60,7 @@ pub fn cases(options: &Options, place: &Place) -> Vec<Box<dyn Case>> {
 /// A beamformer's tile.
 #[derive(Clone, Debug)]
 pub(crate) struct Tile {
-    /// Of its kernel.
+    /// Name of its kernel.
     pub name: &'static str,
     pub beams: usize,
     pub dishes: usize,
@@ -283,7 +283,7 @@ impl Size {
     }
 }
 
-/// Where the voltages are.
+/// Memory of the voltages.
 enum Source {
     /// In rings, voltages and samples; the run that is checked leaves its samples in `samples`.
     Device { rings: Rc<(Ring, Ring)>, samples: Buffer },
@@ -299,7 +299,7 @@ struct Beamforming {
     times: usize,
     checked: [std::ops::Range<usize>; 2],
     expected: Rc<[u8]>,
-    /// Those of the last run from host memory, whose place is used again.
+    /// Beams of the last run from host memory, whose memory is used again.
     beams: Beams,
 }
 

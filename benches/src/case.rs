@@ -4,12 +4,12 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use corrust_host::{Error, Result, device::Gpu};
 
-/// Where subjects run: a GPU, or the CPU where there is none.
+/// Device of subjects: a GPU, or the CPU without one.
 #[derive(Clone, Debug, Default)]
 pub struct Place {
     /// The GPU.
     pub gpu: Option<Arc<dyn Gpu>>,
-    /// What its kernels are called, where they are not this build's.
+    /// Name of its kernels, if they are not this build's.
     pub build: Option<String>,
 }
 
@@ -42,11 +42,11 @@ pub trait Case {
         String::new()
     }
 
-    /// What is measured in this case at `place`, ready to run.
+    /// Subjects of this case at `place`, ready to run.
     fn subjects(&self, place: &Place) -> Result<Vec<Subject>>;
 }
 
-/// What measures a subject's time.
+/// Clock of a subject's time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clock {
     /// The GPU's events: [`Work::run`] enqueues on the default stream.
@@ -55,7 +55,7 @@ pub enum Clock {
     Host,
 }
 
-/// What a subject does.
+/// Work of a subject.
 pub trait Work {
     /// Does it once.
     fn run(&mut self) -> Result<()>;
@@ -72,7 +72,7 @@ pub struct Subject {
     pub auto: bool,
     /// Which part of the way: `kernel` for the kernel alone on data in device memory.
     pub what: &'static str,
-    /// What measures it.
+    /// Clock that measures it.
     pub clock: Clock,
     /// Whether to run it for longer, too, and take its power.
     pub sustain: bool,
@@ -82,7 +82,7 @@ pub struct Subject {
     pub bytes: f64,
     /// How many of something users count a run gives: `matrices`, `instants`.
     pub items: (f64, &'static str),
-    /// What the GPU's limits apply to.
+    /// Work that the GPU's limits apply to.
     pub bounds: Vec<Bound>,
     /// The work.
     pub work: Box<dyn Work>,

@@ -23,7 +23,7 @@ use crate::{
 /// Most bytes of visibilities that raw samples are made to: a CPU makes them too.
 const MOST_VISIBILITIES: usize = 1 << 30;
 
-/// What to measure.
+/// Sizes and kernels to measure.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Numbers of inputs.
@@ -208,7 +208,7 @@ impl Size {
     }
 }
 
-/// Where the samples are.
+/// Memory of the samples.
 enum Source {
     /// In rings, samples and spectra; the run that is checked leaves its spectra in `spectra`.
     Device { rings: Rc<(Ring, Ring)>, spectra: Buffer, gpu: Arc<dyn Gpu> },

@@ -85,7 +85,7 @@ pub fn gaussian(encoding: Encoding, samples: usize) -> Vec<u8> {
             let table: Vec<[u8; 2]> = (0..=255).map(half).collect();
             coded(2 * samples, |&[code]| table[usize::from(code)])
         }
-        // Of noise as many are set as clear.
+        // Noise sets as many bits as it clears.
         Encoding::B1 | Encoding::B2 => {
             let words = samples.div_ceil(encoding.times()) * encoding.planes();
             random_bytes(words * encoding.bytes())

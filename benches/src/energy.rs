@@ -15,7 +15,7 @@ use nvml_wrapper::{Nvml, enum_wrappers::device::Clock};
 /// How often power and clocks are looked at.
 const PERIOD: Duration = Duration::from_millis(5);
 
-/// What a GPU takes to come to its power: not counted.
+/// Time in which a GPU comes to its power: not counted.
 const RAMP: Duration = Duration::from_millis(250);
 
 /// Reads a GPU's energy counter and clocks.
@@ -25,7 +25,7 @@ pub struct Meter {
     uuid: String,
 }
 
-/// What a meter saw during some work.
+/// Readings of a meter during some work.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Reading {
     /// Mean power in watts, if the counter moved often enough to tell.
@@ -36,7 +36,7 @@ pub struct Reading {
     pub memory_mhz: Option<f64>,
 }
 
-/// What does not change while a GPU works.
+/// Facts that do not change while a GPU works.
 #[derive(Clone, Debug, Default)]
 pub struct Setup {
     /// Version of the driver: `580.159.04`.
@@ -72,7 +72,7 @@ impl Meter {
         Ok(Self { nvml: Arc::new(nvml), uuid: uuid.to_owned() })
     }
 
-    /// What does not change.
+    /// Facts that do not change.
     pub fn setup(&self) -> Setup {
         let driver = self.nvml.sys_driver_version().ok();
         let Ok(device) = self.nvml.device_by_uuid(self.uuid.as_str()) else {

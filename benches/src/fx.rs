@@ -19,7 +19,7 @@ use crate::{
 /// Raw bytes of all inputs that are brought from host memory at once.
 const PIECE_BYTES: usize = 128 << 20;
 
-/// Where the raw samples are.
+/// Memory of the raw samples.
 pub(crate) enum Source {
     Device(Rc<(Ring, Ring)>),
     /// In page-locked memory.
@@ -40,7 +40,7 @@ pub(crate) struct Fx {
     room: Option<Buffer>,
     /// On a CPU: those spectra.
     spectra: Spectra,
-    /// Of the first spectra, by the CPU.
+    /// Visibilities of the first spectra, by the CPU.
     expected: Rc<Visibilities>,
     whole: Whole,
 }
@@ -75,7 +75,7 @@ impl Fx {
         format!("{} + {}", self.f.kernel(), self.x.kernel())
     }
 
-    /// What a CPU makes of the first spectra.
+    /// Visibilities of the first spectra, by the CPU.
     pub(crate) fn expected(size: &Size, spectra: &[u8]) -> Result<Visibilities> {
         let mut x = Correlator::builder(size.inputs, size.channels)
             .layout(Layout::Tcn)

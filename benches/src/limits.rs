@@ -1,4 +1,4 @@
-//! What a GPU can do: the rates of its instructions and memories.
+//! Limits of a GPU: the rates of its instructions and memories.
 //!
 //! Every kernel's answer is compared with plain loops on the host, so that no rate is of work that was
 //! left out.
@@ -33,7 +33,7 @@ pub const SYSTEM: &str = "limits";
 pub struct Limits(BTreeMap<String, f64>);
 
 impl Limits {
-    /// Those that rows of this system have measured.
+    /// Limits that rows of this system have measured.
     pub fn of<'a>(rows: impl IntoIterator<Item = &'a Row>) -> Self {
         let rate = |row: &Row| (row.useful_operations + row.bytes) / row.seconds.median;
         let rows = rows.into_iter().filter(|row| row.system == SYSTEM && row.build.is_none());
@@ -70,7 +70,7 @@ pub fn cases(place: &Place) -> Vec<Box<dyn Case>> {
     ceilings.chain(copies.map(|direction| Box::new(direction) as Box<dyn Case>)).collect()
 }
 
-/// What the results of a kernel are.
+/// Type of a kernel's results.
 #[derive(Clone, Copy, PartialEq)]
 enum Values {
     /// 8-bit integers.

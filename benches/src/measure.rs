@@ -32,9 +32,9 @@ pub struct Settings<'a> {
     pub repeats: usize,
     /// How long to run a subject for its sustained speed and power; zero for not at all.
     pub sustain: Duration,
-    /// What reads the power.
+    /// Meter of the power.
     pub meter: Option<&'a Meter>,
-    /// What the GPU can do.
+    /// Limits of the GPU.
     pub limits: &'a Limits,
 }
 

@@ -1,4 +1,4 @@
-//! What was measured, on what, and what changed since another time.
+//! Records: results, facts of the machine, and changes between two records.
 
 use corrust_host::{Error, Result, partial::PartialFile, text::read_text};
 use std::{
@@ -24,7 +24,7 @@ pub fn built_from(commit: &'static str, compiler: &'static str) {
     BUILT.get_or_init(|| [commit, compiler]);
 }
 
-/// Where and with what a record was made.
+/// Machine and software of a record.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Facts {
     /// The GPU, or the CPU where there is none.
@@ -58,7 +58,7 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// Those of this program at `place`, now.
+    /// Facts of this program at `place`, now.
     pub fn new(place: &Place, meter: Option<&Meter>) -> Self {
         let gpu = place.gpu.as_ref().map(|gpu| gpu.facts());
         let setup = meter.map(Meter::setup).unwrap_or_default();
@@ -96,9 +96,9 @@ fn cpu_name() -> String {
 /// Measurements with the facts about where they were made.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Record {
-    /// Where and with what.
+    /// Machine and software.
     pub machine: Facts,
-    /// What was measured.
+    /// Results.
     pub rows: Vec<Row>,
 }
 
@@ -125,7 +125,7 @@ impl Record {
     /// Reads several records of one machine as one: of what several have measured, the last counts.
     ///
     /// # Errors
-    /// Those of [`Self::read`]; [`Error::File`] when they are of different devices.
+    /// Errors of [`Self::read`]; [`Error::File`] when they are of different devices.
     pub fn read_all(paths: &[impl AsRef<Path>]) -> Result<Self> {
         let mut whole: Option<Self> = None;
         for path in paths {
@@ -152,7 +152,7 @@ impl Record {
                     None => whole.rows.push(row),
                 }
             }
-            // Of what may differ, all is said.
+            // Facts that may differ are listed.
             let mut commits: Vec<String> =
                 whole.machine.commit.split(", ").map(String::from).collect();
             if !commits.contains(&next.machine.commit) {
@@ -187,7 +187,7 @@ pub struct Times {
 }
 
 impl Times {
-    /// Of at least one time.
+    /// Statistics of at least one time.
     pub fn of(mut times: Vec<f64>) -> Self {
         times.sort_by(f64::total_cmp);
         let last = times.len() - 1;
@@ -217,7 +217,7 @@ pub struct Share {
     pub share: f64,
 }
 
-/// What a subject did when it ran for a while.
+/// Results of a subject that ran for a while.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sustained {
     /// Seconds of a run.
@@ -249,7 +249,7 @@ impl Sustained {
     }
 }
 
-/// What one kernel did in one case.
+/// Results of one kernel in one case.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Row {
     /// The system: `correlate`.
@@ -274,7 +274,7 @@ pub struct Row {
     pub useful_operations: f64,
     /// Bytes that a run must move at least.
     pub bytes: f64,
-    /// What users count.
+    /// Name of the items, as in "matrices".
     pub item: String,
     /// How many of those a run gives.
     pub items: f64,
@@ -288,7 +288,7 @@ pub struct Row {
     pub items_per_second: f64,
     /// How close to what the GPU can do.
     pub limit: Option<Share>,
-    /// What it does for longer.
+    /// Results of a longer run.
     pub sustained: Option<Sustained>,
 }
 
@@ -329,7 +329,7 @@ impl Row {
         self.sizes.get(name).copied()
     }
 
-    /// What must be the same in rows that are compared.
+    /// Fields that are equal in rows that are compared.
     fn identity(&self) -> [&str; 4] {
         [&self.system, &self.case, &self.kernel, &self.what]
     }
@@ -344,7 +344,7 @@ pub struct Change {
     pub before: Times,
     /// Times now.
     pub after: Times,
-    /// What such runs differ by, as a part of the time.
+    /// Noise between such runs, as a part of the time.
     pub least_noise: f64,
 }
 
@@ -379,7 +379,7 @@ const NOISE_OF_RUNS: f64 = 0.03;
 /// The same where the host has a part in the work: its memory and its other tasks.
 const NOISE_OF_HOSTS: f64 = 0.25;
 
-/// What two runs, or two builds in one run (`turns`), have both measured, and the cases that only
+/// Changes of cases that two runs, or two builds in one run (`turns`), have both measured, and the cases that only
 /// `before` has.
 pub fn changes(before: &[Row], after: &[Row], turns: bool) -> (Vec<Change>, Vec<String>) {
     let known: BTreeMap<_, _> = after.iter().map(|row| (row.identity(), row)).collect();

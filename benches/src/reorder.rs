@@ -25,7 +25,7 @@ const SUSTAINED: usize = 256;
 /// Channels times inputs.
 const ROWS: usize = 40960;
 
-/// What to measure.
+/// Sizes to measure.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Encodings of the samples.
@@ -282,7 +282,7 @@ struct Delays {
 }
 
 impl Delays {
-    /// What the delays give, where the history is zero.
+    /// Delayed samples, with a history of zeros.
     fn expected(&self, samples: &[u8], shifts: &[u32]) -> Vec<u8> {
         let Self { layout, inputs, times, .. } = *self;
         let mut delayed = vec![0; samples.len()];
@@ -517,8 +517,8 @@ struct Moving {
 }
 
 impl Moving {
-    /// What is measured of the kernel `name`, the only one unless the case says otherwise: it moves `bytes`
-    /// bytes, of so many `items`.
+    /// Subject of the kernel `name`, the only one unless the case says otherwise: it moves `bytes` bytes, of so many
+    /// `items`.
     fn subject(self, name: &str, bytes: f64, items: (f64, &'static str)) -> Subject {
         Subject {
             kernel: name.trim_start_matches("reorder_").replace('_', "-"),

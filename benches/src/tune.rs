@@ -1,4 +1,4 @@
-//! What a GPU's [table](Tuning) is made of: the kernels that a plan may choose, each where others do the same.
+//! Cases of a GPU's [table](Tuning): the kernels that a plan may choose, at equal sizes.
 
 use corrust_host::{
     Encoding, Error, Result,
@@ -18,18 +18,18 @@ use crate::{
 
 /// Numbers of inputs: the most of a tile's padding, and whole tiles.
 const INPUTS: [usize; 11] = [16, 32, 48, 64, 96, 128, 192, 256, 512, 1024, 2048];
-/// Those of the simulator, whose times mean nothing.
+/// Numbers of inputs for the simulator, whose times mean nothing.
 const SIMULATED_INPUTS: [usize; 2] = [16, 48];
 
 /// Instants of blocks of counts.
 const INSTANTS: [usize; 6] = [128, 256, 512, 1024, 2048, 4096];
-/// Those of the simulator.
+/// Numbers of instants for the simulator.
 const SIMULATED_INSTANTS: [usize; 1] = [64];
 
 /// How much quicker than what speeds say a kernel must be for a range of its own.
 const WORTH: f64 = 1.02;
 
-/// What to measure for the table of a place's GPU.
+/// Cases for the table of a place's GPU.
 ///
 /// # Errors
 /// [`Error::Invalid`] where there is none.
@@ -137,7 +137,7 @@ fn measured(rows: &[Row], encoding: Encoding) -> Vec<Correlated> {
     measured.collect()
 }
 
-/// What the correlator goes by: its kernels' speeds at the most inputs, where padding is least, and ranges up
+/// Section of the correlator: its kernels' speeds at the most inputs, where padding is least, and ranges up
 /// to the numbers of inputs where another kernel than these speeds say was quicker, as far as it is the quickest:
 /// between the numbers that were measured, speeds of rows say little about delivered samples.
 fn correlation_of(measured: &[Correlated]) -> Correlation {
@@ -182,7 +182,7 @@ fn correlation_of(measured: &[Correlated]) -> Correlation {
     correlation
 }
 
-/// What the beamformer goes by.
+/// Section of the beamformer.
 fn beams(known: &mut tuning::Beamform, rows: &[Row]) {
     // Microseconds of 2^20 times.
     let cost = |tile: &Tile, passes: usize| {
@@ -206,7 +206,7 @@ fn beams(known: &mut tuning::Beamform, rows: &[Row]) {
     }
 }
 
-/// What the autocorrelator goes by: the least instants from which tensor cores were quicker throughout.
+/// Section of the autocorrelator: the least instants from which tensor cores were quicker throughout.
 fn counts(known: &mut tuning::Autocorrelate, rows: &[Row]) {
     let seconds = |instants: u64, kernel: CountsKernel| {
         let is_its = |row: &&Row| {
@@ -272,7 +272,7 @@ mod tests {
         ends.push(seconds(Delivered, 256, Mma64, 1000e-12));
         let found = correlation_of(&ends);
         assert_eq!(found.ranges[0].inputs, (1, Some(128)));
-        // Where it misleads at the most inputs, above them too; neighbours are one range.
+        // A range that ends at the most inputs holds above them, too; neighbours are one range.
         for one in &mut all {
             if (one.order, one.kernel) == (Rows, Mma64) && one.inputs > 64 {
                 one.seconds /= 10.0;

@@ -37,20 +37,20 @@ struct Cli {
     kernels: KernelArgs,
 }
 
-/// What all GPUs go by.
+/// Kernels and tuning of all GPUs.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "GPU kernels")]
 struct KernelArgs {
-    /// File or folder of PTX whose kernels GPUs run in place of those built in (or CORRUST_PTX)
+    /// File or folder of PTX with kernels that replace the built-in ones (or CORRUST_PTX)
     #[arg(long, global = true, value_name = "PATH")]
     ptx: Option<PathBuf>,
-    /// File of `corrust bench --tune` that kernels are chosen by (or CORRUST_TUNING)
+    /// Table of `corrust bench --tune` for the choice of kernels (or CORRUST_TUNING)
     #[arg(long, global = true, value_name = "FILE")]
     tuning: Option<PathBuf>,
 }
 
 impl KernelArgs {
-    /// Has all GPUs go by what was named.
+    /// Sets the kernels and the tuning that were named for all GPUs.
     fn set(&self) -> Result<()> {
         if let Some(path) = &self.ptx {
             Kernels::read(path)?.set()?;
@@ -147,7 +147,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     })
 }
 
-/// Bad input or arguments.
+/// Exit code of bad input or arguments.
 const EXIT_BAD_INPUT: u8 = 2;
 
 /// Starts the threads that compute: where there is no memory for them, rayon would panic when they are needed.
@@ -176,7 +176,7 @@ fn explain(error: &clap::Error) -> u8 {
             }
         };
     }
-    // What is wrong, what it is about, hints; then a usage of several lines, which the help has too.
+    // clap writes the fault, its subject, hints, and then a usage of several lines, which the help has too.
     let text = error.to_string();
     let lines = text.lines().map(str::trim);
     let lines = lines.take_while(|line| {

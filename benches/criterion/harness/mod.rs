@@ -47,7 +47,7 @@ fn measure_case(criterion: &mut Criterion, case: &dyn Case, place: &Place, name:
                 .expect("the device works")
             });
         });
-        // What the user's filter leaves out has no answer.
+        // Subjects that the user's filter leaves out have no answer.
         assert!(!ran || subject.work.check().expect("the device works"), "a wrong answer");
     }
     group.finish();

@@ -23,7 +23,7 @@ use crate::{
 mod companions;
 mod work;
 
-/// What to measure.
+/// Sizes, encodings and kernels to measure.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Encodings of the samples.
@@ -33,8 +33,8 @@ pub struct Options {
     /// Numbers of channels; none for one number, about as many as make the work of 20 channels of 2048
     /// inputs.
     pub channels: Vec<usize>,
-    /// Times; by default 3072, of bits sixteen times as many: their samples are sixteen times shorter. On a CPU
-    /// fewer where channels are chosen and inputs many.
+    /// Number of time samples; by default 3072, for b1 and b2 16 x 3072, which have as many bytes. A CPU is given fewer
+    /// at many inputs, where channels are chosen automatically.
     pub times: Option<usize>,
     /// Kernels, for the encodings that they take; none for all that the device runs.
     pub kernels: Vec<Kernel>,
@@ -127,9 +127,9 @@ pub(crate) fn candidates(encoding: Encoding, inputs: usize, place: &Place) -> Bo
 
 struct Candidates(Correlation);
 
-/// Of the samples that [`Candidates`] are given, `tcn` ones.
+/// Name of subjects of [`Candidates`] that take `tcn` samples.
 pub(crate) const DELIVERED: &str = "delivered";
-/// And `cnt` ones.
+/// Name of subjects of [`Candidates`] that take `cnt` samples.
 pub(crate) const ROWS: &str = "rows";
 
 impl Case for Candidates {

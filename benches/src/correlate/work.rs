@@ -14,7 +14,7 @@ use num_complex::Complex;
 
 use crate::{case::Work, data::Ring};
 
-/// Where the samples are.
+/// Memory of the samples.
 #[derive(Clone)]
 pub(super) enum Source {
     Device(Rc<Ring>),

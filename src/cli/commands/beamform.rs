@@ -30,8 +30,7 @@ const BLOCK_BYTES: usize = 1 << 26;
 /// Times of a block are a multiple of this, where there are so many.
 const GRAIN: usize = 64;
 
-/// Where more of the samples than this part of them are clipped, it is said. Noise of the voltages' level
-/// loses half a percent.
+/// Part of the samples above which clipping is reported. Noise of the voltages' level loses half a percent.
 const MUCH_CLIPPED: f64 = 0.02;
 
 /// Form beams: J = clamp((sum over d of A[f][p][b][d] E[t][f][p][d]) >> s[f][p][b])
@@ -52,7 +51,7 @@ pub struct Args {
     /// [F][P][B][D][2]
     #[arg(long, value_name = "A.npy", value_parser = input())]
     weights: PathBuf,
-    /// Bits to shift the sums down by, a NumPy file: any integers [F][P][B], 0 to 31
+    /// NumPy file of the bits to shift the sums down by: any integers [F][P][B], 0 to 31
     #[arg(long, value_name = "s.npy", value_parser = input())]
     shifts: PathBuf,
     /// NumPy file to write, - for the standard output; or a filterbank file, whose name ends in .fil
@@ -68,20 +67,20 @@ pub struct Args {
     chosen: Vec<usize>,
     #[command(flatten)]
     scaling: Scaling,
-    /// Samples of the beams: ci4; ci8, int8 [B][F][P][T][2], each -127..127; cf16 and cf32, float16 and float32
+    /// Encoding of the beams: ci4; ci8, int8 [B][F][P][T][2], each -127..127; cf16 and cf32, float16 and float32
     /// [B][F][P][T][2]: x 2^-s
     #[arg(long, value_name = "ENCODING", default_value_t = Encoding::Ci4.into())]
     output_encoding: SpectrumEncoding,
-    /// nearest: (x + 2^(s-1)) >> s; floor: x >> s; of cf16 and cf32 beams neither
+    /// Rounding of integer beams: nearest, (x + 2^(s-1)) >> s; or floor, x >> s
     #[arg(long, default_value_t)]
     rounding: Rounding,
-    /// NumPy file to write the incoherent beam to, int64 [F][P][T]: the sum over d of |E|^2; not of cf16
+    /// NumPy file to write the incoherent beam to, int64 [F][P][T]: the sum over d of |E|^2; not for cf16
     #[arg(long, value_name = "I.npy", value_parser = output())]
     incoherent: Option<PathBuf>,
     /// NumPy file to write the number of clipped samples to, uint64 [F][P][B]
     #[arg(long, value_name = "COUNTS.npy", value_parser = output())]
     clipped: Option<PathBuf>,
-    /// auto (the first GPU, else the CPU), cuda, cuda:1, cpu or sim; cuda:0,cuda:1, cuda:all or sim,sim:
+    /// Device: auto (the first GPU, else the CPU), cuda, cuda:1, cpu or sim; cuda:0,cuda:1, cuda:all or sim,sim:
     /// several GPUs share the channels
     #[arg(long, default_value_t)]
     device: Devices,
@@ -352,7 +351,7 @@ fn voltage_shape(shape: &Shape) -> correlate::Shape {
     }
 }
 
-/// What the names of filterbank files end in.
+/// Ending of the names of filterbank files.
 const FIL: &str = "fil";
 
 /// The files that beams went to, in words.
@@ -374,7 +373,7 @@ struct Outputs {
     times: usize,
 }
 
-/// Where samples of beams go.
+/// Files for samples of beams.
 enum Samples {
     Npy(Writer),
     /// Their powers, of these beams.
@@ -446,7 +445,7 @@ impl Outputs {
         Ok(())
     }
 
-    /// Passes over times that are missing. Their beams are zero, as NumPy files are where nothing is written.
+    /// Skips missing time samples. Their beams are zero, as NumPy files are where nothing is written.
     fn skip(&mut self, times: u64) -> Result<()> {
         match &mut self.samples {
             Samples::Npy(_) => Ok(()),
@@ -454,7 +453,7 @@ impl Outputs {
         }
     }
 
-    /// Says what of the beams is not in their files.
+    /// Reports the parts of the beams that are not in their files.
     fn warn(&self) {
         if let Samples::Fil(_, files) = &self.samples {
             warn_of(files, self.times as u64);

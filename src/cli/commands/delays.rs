@@ -17,13 +17,13 @@ use crate::cli::terminal::say::say;
 ///
 /// The array is a JSON file with "location", "antennas" (or "positions"), perhaps "inputs", "start" and
 /// "phase_center", and perhaps "dut1" (UT1 - UTC in seconds) and "polar_motion" (x and y in arc seconds), as
-/// the IERS publishes them. Delays are those to put in: an antenna that hears the source early has a positive
-/// one. They follow Earth's rotation, precession, nutation, aberration, and what an antenna moves while the
-/// wave comes; the atmosphere and cables are not in them.
+/// the IERS publishes them. Delays are to be applied: an antenna that receives the wave early has a positive
+/// one. They follow Earth's rotation, precession, nutation, aberration, and the motion of antennas while the wave
+/// arrives; atmosphere and cables are not included.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// Where antennas are and where the source is, a JSON file
+    /// JSON file with the positions of the antennas and of the source
     #[arg(value_name = "ARRAY.json", value_parser = input())]
     array: PathBuf,
     /// JSON file to write: polynomials in pieces for each input
@@ -35,7 +35,7 @@ pub struct Args {
     /// second later
     #[arg(long, value_name = "TIME")]
     duration: Seconds,
-    /// Where polynomials may be off
+    /// Largest error of the polynomials, as 1fs or 0.1ps
     #[arg(long, value_name = "TIME", default_value = "1fs")]
     tolerance: Seconds,
     /// Inputs of the recording [default: as many as the array's "inputs", or antennas]

@@ -8,7 +8,7 @@ use corrust_gpu::abi::Target;
 
 use crate::cli::terminal::say::say;
 
-/// List what --device takes: the CPU and the GPUs, or why there is no GPU
+/// List the devices that --device accepts: the CPU and the GPUs, or why there is no GPU
 #[derive(Debug, clap::Args)]
 pub struct Args {}
 

@@ -60,7 +60,7 @@ pub struct Scaling {
     /// Bits of a sample of a filterbank file: 8, 16 or 32 (floating point) [default: 32]
     #[arg(long, requires = "array")]
     bits: Option<Bits>,
-    /// What powers are multiplied by before they are rounded to 8 or 16 bits [default: 1]
+    /// Factor of powers before they are rounded to 8 or 16 bits [default: 1]
     #[arg(long, requires = "array")]
     scale: Option<f64>,
 }
@@ -140,7 +140,7 @@ impl Args {
 /// A filterbank file, and the powers that are added to its next samples.
 pub struct Powers {
     writer: Writer,
-    /// Of each channel.
+    /// Sum of each channel.
     pub sums: Vec<f64>,
     /// Times that are added so far, of those of a sample.
     added: u64,
@@ -220,7 +220,7 @@ pub fn warn_of(files: &[Powers], times: u64) {
     }
 }
 
-/// What the array says of the file's samples.
+/// Header of the file, with the array's facts.
 fn header(array: &Array, channels: usize, step: u64) -> Result<Header> {
     let (Some(start), Some(sample_time), Some(listed)) =
         (array.start, array.sample_time, &array.channels)

@@ -31,15 +31,15 @@ const LINES: usize = 16;
 /// Most gaps that are listed.
 const GAPS: usize = 10_000;
 
-/// Say what a recording is: format, times, rate, inputs, bits, gaps, first levels; photons of each channel
+/// Describe a recording: format, times, rate, inputs, bits, gaps, first levels; photons of each channel
 ///
-/// The whole recording is read to find what is missing, unless --quick says not to.
+/// The whole recording is read to find gaps, unless --quick is given.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     #[command(flatten)]
     files: Files,
-    /// Read only the recording's start, and leave out what is missing
+    /// Read only the start of the recording, and leave out gaps
     #[arg(long)]
     quick: bool,
     /// Print JSON
@@ -56,33 +56,33 @@ Examples:
   corrust info scan.m5b --inputs 8 --near 2014-06-13
   corrust info --json --quick scan_*.dada";
 
-/// What is known of a recording.
+/// Facts of a recording.
 #[derive(Debug, Serialize)]
 struct Info {
     format: String,
-    /// What its headers say beyond that.
+    /// Further facts of its headers.
     headers: Vec<(&'static str, String)>,
     /// "raw" or "channels".
     voltages: &'static str,
     inputs: usize,
-    /// Of channelised voltages.
+    /// Channels; none for raw voltages.
     channels: Option<usize>,
     encoding: String,
-    /// Of a component.
+    /// Bits of a component of a sample.
     bits: usize,
     complex: bool,
     layout: String,
-    /// Of the whole recording; unknown of a stream that was not read.
+    /// Time samples of the whole recording; unknown for a stream that was not read.
     times: Option<u64>,
     /// Times a second, in hertz.
     rate: Option<f64>,
     start: Option<String>,
     end: Option<String>,
     seconds: Option<f64>,
-    /// Samples of all inputs that are missing, in parts of all; unknown where they were not looked for.
+    /// Missing samples of all inputs, as a part of all; unknown where they were not looked for.
     missing: Option<f64>,
     gaps: Option<Vec<Gap>>,
-    /// Those beyond the ones listed.
+    /// Number of gaps that are not listed.
     gaps_left_out: u64,
     /// Real and imaginary parts of each input's first samples, of the first channel; none that are missing.
     first_levels: Vec<Vec<Option<[f32; 2]>>>,
@@ -110,7 +110,7 @@ struct Gaps {
 }
 
 impl Gaps {
-    /// Takes in what is missing between `start` and `end`.
+    /// Adds the gaps between `start` and `end`.
     fn add(&mut self, inputs: usize, Range { start, end }: Range<u64>, missing: &[Missing]) {
         let mut open = Vec::new();
         for gap in missing {
@@ -153,7 +153,7 @@ impl Gaps {
 }
 
 impl Args {
-    /// Prints what the recording is.
+    /// Prints the facts of the recording.
     pub fn run(self) -> Result<()> {
         let options = self.raw.with(self.files.options());
         if let [path] = &self.files.inputs[..]
@@ -227,7 +227,7 @@ struct Count {
 }
 
 impl Count {
-    /// What is missing, of times and inputs, where the first of the words is time `start`.
+    /// Missing times and inputs, where the first of the words is time `start`.
     fn missing(self, gap: &Missing, start: u64) -> Missing {
         let most = usize::try_from(self.held - start).unwrap_or(usize::MAX);
         let edge = |word: usize| word.saturating_mul(self.word).min(most);
@@ -252,7 +252,7 @@ fn of_word(bytes: &[u8], shape: &Shape, words: usize, input: usize, time: usize)
     Complex::new(part(0), part(1))
 }
 
-/// What is known of a file of photons.
+/// Facts of a file of photons.
 #[derive(Debug, Serialize)]
 struct Photons {
     format: &'static str,
@@ -260,9 +260,9 @@ struct Photons {
     /// T2 or T3.
     mode: &'static str,
     records: u64,
-    /// Of a unit of time; in T3 of a sync period.
+    /// Seconds of a unit of time; in T3 of a sync period.
     unit_seconds: f64,
-    /// Of a unit of microtimes.
+    /// Seconds of a unit of microtimes.
     microtime_seconds: Option<f64>,
     start: Option<String>,
     /// Unknown where they were not read.
@@ -283,7 +283,7 @@ struct Channel {
 }
 
 impl Photons {
-    /// Reads the header and, unless told not to, all records.
+    /// Reads the header and, unless `quick`, all records.
     fn of(path: &Path, keep_going: bool, quick: bool) -> Result<Self> {
         let mut reader = ptu::Reader::open(path, keep_going)?;
         let survey = (!quick).then(|| reader.survey()).transpose()?;
@@ -348,7 +348,7 @@ impl Photons {
 }
 
 impl Info {
-    /// What opening a recording tells.
+    /// Facts that opening a recording tells.
     fn new<S>(
         voltages: &'static str,
         inputs: usize,
@@ -385,7 +385,7 @@ impl Info {
         }
     }
 
-    /// What reading it tells: first levels, and all of it what is missing.
+    /// Adds facts that reading tells: levels of the first samples, and gaps of all.
     fn survey<S: 'static>(
         mut self,
         recording: Box<dyn Recording<S>>,

@@ -14,15 +14,16 @@ use crate::cli::options::units::{BytesPerSecond, Hertz, Seconds};
 use crate::cli::terminal::numbers::{count, digits, si};
 use crate::cli::terminal::say::say;
 
-/// Say how many GPUs an array needs, and what binds them
+/// Estimate how many GPUs an array needs, and name the limit that binds them
 ///
 /// Channels are shared out over the GPUs. Rates are those of a record of `corrust bench --json`; between sizes
 /// that were measured they are interpolated. Samples come over the network and PCIe while the GPU computes, so
-/// that the slowest of the three counts; correlation and F-engine take turns on the GPU, so that theirs add up.
+/// that the slowest of the three counts; correlation and F-engine run one after the other on the GPU, so that theirs
+/// add up.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, mut_group("Raw", |group| group.requires("channelise")))]
 pub struct Args {
-    /// Signal paths: antennas x polarisations
+    /// Number of inputs: antennas x polarisations
     #[arg(long, value_name = "N")]
     inputs: usize,
     /// Bandwidth of an input, as 856MHz
@@ -31,27 +32,27 @@ pub struct Args {
     /// Bits of a component of a channelised sample: 4 (ci4), 8 (ci8) or 16 (cf16)
     #[arg(long, default_value_t = 8)]
     bits: u8,
-    /// Order in which samples come: tcn, as F-engines deliver them, or cnt
+    /// Order of the samples: tcn, as F-engines deliver them, or cnt
     #[arg(long, default_value_t = Layout::Tcn)]
     layout: Layout,
     /// Oversampling of the channels, as 32/27
     #[arg(long, value_name = "A/B", default_value = "1/1")]
     oversample: Oversampling,
-    /// Channels, for the rate of the dumps
+    /// Number of channels, for the rate of the dumps
     #[arg(long, value_name = "C", requires = "dump")]
     channels: Option<usize>,
     /// Time of a dump, as 1s
     #[arg(long, value_name = "TIME", requires = "channels")]
     dump: Option<Seconds>,
-    /// Raw voltages come, and the GPUs make the channels
+    /// Include the F-engine: the GPUs make channels of raw voltages
     #[arg(long)]
     channelise: bool,
     #[command(flatten)]
     raw: Raw,
-    /// What the network brings to each GPU, as 400Gb/s or 50GB/s
+    /// Rate of the network to each GPU, as 400Gb/s or 50GB/s
     #[arg(long, value_name = "RATE", default_value = "400Gb/s")]
     network: BytesPerSecond,
-    /// Part of what was measured that is to be used at most, in percent
+    /// Largest part of the measured rates to use, in percent
     #[arg(long, value_name = "PERCENT", default_value_t = 80.0)]
     load: f64,
     /// Record of `corrust bench --json` of the GPU [default: of an NVIDIA H200]
@@ -62,7 +63,7 @@ pub struct Args {
     row: Option<String>,
 }
 
-/// What raw voltages are.
+/// Encoding and filter bank of raw voltages.
 #[derive(Clone, Copy, Debug, clap::Args)]
 struct Raw {
     /// Bits of a real raw sample
@@ -83,7 +84,7 @@ struct Load {
     needed: f64,
     given: f64,
     unit: &'static str,
-    /// What binds it.
+    /// Limit that binds it.
     binds: String,
 }
 
@@ -124,7 +125,7 @@ impl Args {
             }
         };
         let loads = self.loads(&record, &source, encoding)?;
-        // What the GPU computes takes turns; what moves goes on meanwhile.
+        // Kernels run one after the other; transfers go on meanwhile.
         let (computed, moved): (Vec<&Load>, Vec<&Load>) =
             loads.iter().partition(|load| matches!(load.name, CORRELATION | F_ENGINE));
         let computing: f64 = computed.iter().map(|load| load.gpus()).sum();
@@ -271,7 +272,7 @@ fn interpolated<'a>(rows: impl Iterator<Item = &'a Row>, inputs: usize) -> Optio
     Some((1e12 * rate, binds))
 }
 
-/// What binds a kernel, in the words of a plan.
+/// Limit that binds a kernel, in the words of a plan.
 fn bound(row: &Row) -> String {
     match row.limit.as_ref().map(|share| &share.limit[..]) {
         Some("device copy") => "memory".to_owned(),

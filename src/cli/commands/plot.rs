@@ -46,7 +46,7 @@ pub struct Args {
     output: PathBuf,
     #[command(flatten)]
     existing: Existing,
-    /// What to draw
+    /// Figure to draw
     #[arg(long, value_enum, default_value_t = Kind::Matrix)]
     kind: Kind,
     /// Which dump, from 0; a waterfall has them all
@@ -263,7 +263,7 @@ fn draw_curves(input: &Path, output: &Path) -> Result<()> {
     curves(output, &curves_drawn, all, "")
 }
 
-/// What a title says where not all of so many lines are drawn.
+/// Part of a title for figures that leave out some of `all` lines.
 fn first_of(all: usize) -> String {
     if all > LINES { format!(", the first {LINES} of {all}") } else { String::new() }
 }

@@ -52,7 +52,7 @@ pub struct Args {
     diffusion: DiffusionArgs,
 }
 
-/// What the names of VDIF files end in.
+/// Ending of the names of VDIF files.
 const VDIF: &str = "vdif";
 
 /// The size and contents of a simulated recording.
@@ -84,7 +84,7 @@ struct RecordingArgs {
     seed: u64,
 }
 
-/// What raw voltages have besides.
+/// Further options of raw voltages.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 #[command(next_help_heading = "Raw voltages")]
@@ -95,7 +95,7 @@ struct RawArgs {
     /// Samples per second
     #[arg(long, value_name = "RATE", default_value = "1MHz", requires = "raw")]
     rate: Hertz,
-    /// What frequency on the sky becomes DC [default: 0]
+    /// Sky frequency at baseband 0 Hz, as 1.4GHz [default: 0]
     #[arg(long, value_name = "FREQUENCY", requires = "raw")]
     sky_frequency: Option<Frequency>,
     /// Bits of a real or imaginary part, 2 or more; VDIF's encoding says its own [default: all of the encoding]
@@ -315,7 +315,7 @@ impl Args {
 }
 
 impl DiffusionArgs {
-    /// What the arguments describe.
+    /// Diffusion that the arguments describe.
     fn simulation(&self, seed: u64) -> Diffusion {
         Diffusion {
             molecules: self.molecules,
@@ -358,7 +358,7 @@ fn parsed<T: FromStr<Err = Error>>(text: &Option<String>, default: T) -> Result<
 }
 
 impl RecordingArgs {
-    /// What the arguments describe.
+    /// Simulation that the arguments describe.
     fn simulation(&self) -> Result<Simulation> {
         let &Self { inputs, channels, times, sources, seed, .. } = self;
         let encoding = parsed(&self.encoding, Encoding::Ci8)?;

@@ -1,4 +1,4 @@
-//! The F-engine's options, which every command that takes raw voltages has.
+//! F-engine: options of every command that takes raw voltages.
 
 use crate::cli::options::given;
 use crate::cli::options::run_files::input;
@@ -23,7 +23,7 @@ use corrust::{
 };
 use num_complex::Complex;
 
-/// Where more of an input's samples than this part of them are clipped, it is said.
+/// Part of an input's samples above which clipping is reported.
 const MUCH_CLIPPED: f64 = 0.02;
 
 /// The options of an F-engine.
@@ -33,36 +33,36 @@ pub struct Engine {
     /// Taps of the filter bank; 1 is a plain FFT
     #[arg(long, default_value_t = 8)]
     taps: usize,
-    /// Window of the prototype: hann, hamming, rect or kaiser:BETA; by default hann, of one tap rect
+    /// Window of the prototype: hann, hamming, rect or kaiser:BETA, as kaiser:8 [default: hann; rect for one tap]
     #[arg(long, conflicts_with = "prototype")]
     window: Option<Window>,
-    /// NumPy file of a prototype of your own: float32 or float64, one number for each of the taps' samples
+    /// NumPy file of your own prototype: float32 or float64, one number for each sample of the taps
     #[arg(long, value_name = "H.npy", value_parser = input())]
     prototype: Option<PathBuf>,
-    /// Oversampling, as 32/27: spectra begin 27/32 of their channels' period after one another
+    /// Oversampling factor A/B, as 32/27: a spectrum begins B/A of a channel's period after the one before [default: 1]
     #[arg(long, value_name = "A/B")]
     oversample: Option<Oversampling>,
-    /// The band runs downwards: channels are conjugated and come out in ascending frequency
+    /// Invert a band that runs downwards: channels are conjugated and written in ascending frequency
     #[arg(long)]
     inverted: bool,
-    /// JSON file of delays of the inputs; --rate or the recording says how long a sample is
+    /// JSON file of delays of the inputs, in seconds; needs the sample rate, from the recording or --rate
     #[arg(long, value_name = "D.json", value_parser = input())]
     delays: Option<PathBuf>,
-    /// When the first sample was taken, in UTC, as 2026-03-20T14:46:00, for delays that count from a date; by
-    /// default what the recording says
+    /// Time of the first sample in UTC, as 2026-03-20T14:46:00, for delays that count from a date [default: the
+    /// recording's]
     #[arg(long, value_name = "TIME", value_parser = format::moment)]
     start: Option<Timestamp>,
-    /// Sky frequency that DC of the samples stands for, as 1.4GHz; delays turn it [default: 0]
+    /// Sky frequency at baseband 0 Hz, as 1.4GHz, for fringe rotation [default: 0]
     #[arg(long)]
     sky_frequency: Option<Frequency>,
-    /// NumPy file of gains: complex64 [N][C]; by default 1
+    /// NumPy file of gains: complex64 [N][C] [default: 1]
     #[arg(long, value_name = "G.npy", value_parser = input(), conflicts_with = "level")]
     gains: Option<PathBuf>,
-    /// Gains that give the real and imaginary parts of each input and channel this standard deviation, as the
-    /// first block shows; without a number 20 for ci8, 2.8 for 4 bits, 1 for floats
+    /// Measure gains in the first block that give the real and imaginary parts of each input and channel this standard
+    /// deviation; without a number 20 for ci8, 2.8 for 4 bits, 1 for floats
     #[arg(long, value_name = "SIGMA", num_args = 0..=1)]
     level: Option<Option<f32>>,
-    /// Channelised samples: ci8, ci4, ci4-offset, cf16 or cf32
+    /// Encoding of channelised samples: ci8, ci4, ci4-offset, cf16 or cf32
     #[arg(long, default_value = "ci8")]
     output_encoding: SpectrumEncoding,
     /// Order of the axes of spectra: tcn (spectrum, channel, input) or cnt (channel, input, spectrum)
@@ -70,17 +70,17 @@ pub struct Engine {
     output_layout: Layout,
 }
 
-/// What is known of the sky before the recording is opened, where options do not say.
+/// Facts of the sky that are known before the recording is opened, for options that are not given.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Known {
-    /// When the first sample was taken.
+    /// Time of the first sample.
     pub start: Option<Timestamp>,
     /// Frequency of the first channel, hertz.
     pub first_channel: Option<f64>,
 }
 
 impl Known {
-    /// What an array file says of `channels` channels.
+    /// Facts of an array file about `channels` channels.
     pub fn of(array: Option<&Array>, channels: usize) -> Result<Self> {
         let Some(array) = array else { return Ok(Self::default()) };
         let first = array.channels.is_some().then(|| array.frequencies(channels)).transpose()?;
@@ -93,18 +93,18 @@ impl Known {
 #[derive(Clone, Copy, Debug)]
 pub struct Raw<'a> {
     pub shape: RawShape,
-    /// Samples of each input; `u64::MAX` where nobody knows.
+    /// Samples of each input; `u64::MAX` if unknown.
     pub times: u64,
     /// Seconds from one to the next.
     pub interval: Option<f64>,
-    /// When the first one was taken.
+    /// Time of the first sample.
     pub start: Option<Timestamp>,
-    /// Where they are.
+    /// Their file.
     pub path: &'a Path,
 }
 
 impl<'a> Raw<'a> {
-    /// Those of a recording.
+    /// Voltages of a recording.
     pub fn of(recording: &dyn Recording<RawShape>, path: &'a Path) -> Self {
         Self {
             shape: recording.shape(),
@@ -116,7 +116,7 @@ impl<'a> Raw<'a> {
     }
 }
 
-/// What a correlator takes an F-engine's spectra for.
+/// Returns the shape of an F-engine's spectra as a correlator's samples.
 pub fn correlated(engine: &Shape) -> Result<correlate::Shape> {
     let SpectrumEncoding::Voltage(encoding) = engine.encoding else {
         return Err(Error::invalid(format!(
@@ -128,17 +128,17 @@ pub fn correlated(engine: &Shape) -> Result<correlate::Shape> {
     Ok(correlate::Shape { inputs, channels, encoding, layout })
 }
 
-/// What an F-engine's spectra are on the sky.
+/// Times and frequencies of an F-engine's spectra on the sky.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sky {
     /// Seconds from one spectrum to the next.
     pub interval: Option<f64>,
     /// When the first sample was taken.
     pub start: Option<Timestamp>,
-    /// Seconds from there to what counts as the first spectrum's start, so that it is as long as the interval
-    /// and has its centre where the filter bank's is.
+    /// Seconds from there to the nominal start of the first spectrum, which is as long as the interval and has its
+    /// centre at the filter bank's.
     pub offset: f64,
-    /// Frequency and width of the first channel, hertz, where somebody says what DC stands for.
+    /// Frequency and width of the first channel, hertz, if the sky frequency at 0 Hz is known.
     pub first_channel: Option<f64>,
     pub channel_width: Option<f64>,
     /// Whether inputs are delayed.
@@ -190,8 +190,8 @@ impl Engine {
         Ok(recording)
     }
 
-    /// The plan for `channels` channels of raw voltages, but for gains that are to be measured, and
-    /// what their spectra are. A `rate` counts in place of theirs.
+    /// Returns the plan for `channels` channels of raw voltages, without gains that are to be measured, and the facts
+    /// of its spectra. A `rate` replaces that of the voltages.
     pub fn builder(
         &self,
         channels: usize,
@@ -268,7 +268,7 @@ impl Engine {
         Ok((builder, sky))
     }
 
-    /// Refuses what has no part in a filter bank alone.
+    /// Refuses options that have no effect on a filter bank alone.
     pub fn refuse_all_but_the_bank(&self) -> Result<()> {
         let rest = [
             "oversample",
@@ -284,8 +284,8 @@ impl Engine {
         given::refuse(&rest, "a filter bank's response does not go by it, expected a recording")
     }
 
-    /// Refuses what only delays, or a file that says when and at which frequencies (`dated`), go by; `expected` names
-    /// their options.
+    /// Refuses options that only delays, or a file with times and frequencies (`dated`), use; `expected` names their
+    /// options.
     pub fn refuse_sky_but_for(&self, expected: &str, dated: bool) -> Result<()> {
         if self.delays.is_some() || dated {
             return Ok(());
@@ -301,7 +301,7 @@ impl Engine {
         self.filtered(Channeliser::builder(1, channels))
     }
 
-    /// With taps and their prototype.
+    /// Adds taps and their prototype.
     fn filtered(&self, builder: Builder) -> Result<Builder> {
         let mut builder = builder.taps(self.taps);
         if let Some(window) = self.window {
@@ -323,14 +323,14 @@ impl Engine {
         self.level.map(|level| level.unwrap_or(by_default))
     }
 
-    /// How spectra are stored.
+    /// Encoding of spectra.
     pub fn output_encoding(&self) -> SpectrumEncoding {
         self.output_encoding
     }
 }
 
-/// The first of several words on when the recording `path` starts; those that contradict it, by more than a sample,
-/// are said.
+/// Returns the first of several start times of the recording `path`; reports those that differ from it by more than a
+/// sample.
 fn start(said: [(Option<Timestamp>, &str); 3], (sample, path): (f64, &Path)) -> Option<Timestamp> {
     let mut said = said.into_iter().filter_map(|(start, whose)| Some((start?, whose)));
     let (start, first) = said.next()?;
@@ -345,7 +345,7 @@ fn start(said: [(Option<Timestamp>, &str); 3], (sample, path): (f64, &Path)) -> 
     Some(start)
 }
 
-/// Says which input is clipped too often, if one is; of `spectra` spectra of `shape`. Returns the percentage of
+/// Reports the input that is clipped too often, if any, among `spectra` spectra of `shape`. Returns the percentage of
 /// all samples that were clipped.
 pub fn warn_of_clipped(clipped: &[u64], shape: &Shape, spectra: u64) -> f64 {
     let of_each = spectra.saturating_mul(shape.channels as u64).max(1) as f64;
@@ -360,7 +360,7 @@ pub fn warn_of_clipped(clipped: &[u64], shape: &Shape, spectra: u64) -> f64 {
     100.0 * clipped.iter().sum::<u64>() as f64 / (of_each * clipped.len().max(1) as f64)
 }
 
-/// How many spectra, in words.
+/// Number of spectra, in words.
 pub fn spectra(number: u64) -> String {
     if number == 1 { "1 spectrum".to_owned() } else { format!("{number} spectra") }
 }

@@ -17,19 +17,19 @@ use crate::cli::terminal::say::warn;
 /// A recording.
 #[derive(Debug, clap::Args)]
 pub struct Files {
-    /// Files of one recording that follow each other in time, - for the standard input
+    /// Files of one recording in order of time, - for the standard input
     ///
     /// NumPy: ci8 is int8 [T][C][N][2] (tcn) or [C][N][T][2] (cnt), cf16 the same in float16, ci4
     /// and ci4-offset are uint8 without the last axis. GUPPI RAW: 8-bit samples are ci8, 4-bit ones ci4;
-    /// input index = antenna x polarisations + polarisation; times that no block holds count as missing.
+    /// input index = antenna x polarisations + polarisation; time samples that no block holds are missing.
     /// DADA: complex 8-bit samples, NPOL inputs. Bits, b1 and b2: NumPy files of corrust quantise --planes, or
     /// VDIF of complex samples of 1 or 2 bits, whose threads are inputs.
     #[arg(required = true, value_name = "IN", value_parser = input())]
     pub inputs: Vec<PathBuf>,
-    /// How a sample is stored: ci8, ci4, ci4-offset or cf16; b1 or b2, planes of bits
+    /// Encoding of a sample: ci8, ci4, ci4-offset or cf16; b1 or b2, planes of bits
     ///
-    /// By default int8 is ci8 and float16 is cf16; uint8 needs to be told, unless corrust quantise wrote
-    /// it. VDIF is read as channels where it is b1 or b2.
+    /// By default int8 is ci8 and float16 is cf16; uint8 needs this option, unless corrust quantise wrote
+    /// it. VDIF is read as channels for b1 and b2.
     #[arg(long)]
     encoding: Option<Encoding>,
     /// Order of the axes: tcn (time, channel, input) or cnt (channel, input, time)
@@ -48,13 +48,13 @@ pub const UVH5: &str = "uvh5";
 pub const TOLERANCE: &[&str] = &["keep-going", "long-gaps"];
 pub const RAW_OPTIONS: &[&str] = &["rate", "raw-layout", "inputs", "bits", "near"];
 
-/// What is put up with in a recording.
+/// Faults of a recording that are tolerated.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub struct Tolerance {
-    /// Leave out the last block, frame or time of a recording that is cut short, instead of refusing it
+    /// Leave out an incomplete block, frame or time sample at the end, instead of refusing the recording
     #[arg(long)]
     keep_going: bool,
-    /// Take headers at their word where more times in a row are missing than there are in all the data
+    /// Accept gaps longer than the data itself
     #[arg(long)]
     long_gaps: bool,
 }
@@ -67,30 +67,30 @@ impl Tolerance {
     }
 }
 
-/// What a recording of raw voltages may not say of itself.
+/// Facts that a recording of raw voltages may lack.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Raw voltages")]
 pub struct RawOptions {
-    /// Samples of each input a second, such as 32MHz: for formats that do not say, or in place of what they
-    /// say, with a warning where that is another number
+    /// Sample rate of each input, as 32MHz: for formats that lack it, or in place of theirs, with a warning if the two
+    /// differ
     #[arg(long)]
     rate: Option<Hertz>,
-    /// Order of the axes of raw samples in NumPy files: nt (input, time) or tn (time, input); by default nt
+    /// Order of the axes of raw samples in NumPy files: nt (input, time) or tn (time, input) [default: nt]
     #[arg(long, value_name = "nt|tn")]
     raw_layout: Option<RawLayout>,
-    /// Inputs of a Mark 5B recording, which does not say
+    /// Number of inputs of a Mark 5B recording, whose headers lack it
     #[arg(long = "inputs", value_name = "N")]
     recorded: Option<usize>,
-    /// Bits of a sample of a Mark 5B recording, which does not say: 1 or 2; by default 2
+    /// Bits of a sample of a Mark 5B recording, whose headers lack them: 1 or 2 [default: 2]
     #[arg(long)]
     bits: Option<u8>,
-    /// A day within 500 days of a Mark 5B recording, such as 2014-06-13: it counts days by thousands
+    /// Date within 500 days of a Mark 5B recording, as 2014-06-13: its headers count days modulo 1000
     #[arg(long, value_name = "DATE", value_parser = format::moment)]
     near: Option<Timestamp>,
 }
 
 impl RawOptions {
-    /// Samples of each input a second, where it was said.
+    /// Sample rate of each input in hertz, if given.
     pub fn rate(&self) -> Option<f64> {
         self.rate.map(|rate| rate.0)
     }
@@ -104,7 +104,7 @@ impl RawOptions {
 }
 
 impl Files {
-    /// What was said of the recording.
+    /// Options of the recording as they were given.
     pub fn options(&self) -> Options {
         let Self { encoding, layout, tolerance, .. } = *self;
         tolerance.with(Options { encoding, layout, ..Options::default() })
@@ -119,7 +119,7 @@ impl Files {
         }
         recording.contradiction().into_iter().for_each(warn);
         let (Shape { inputs, layout, .. }, times) = (recording.shape(), recording.times());
-        // Nobody said so, and recordings are longer than that.
+        // The layout is a guess, and recordings have more time samples than inputs.
         if options.layout.is_none() && layout == Layout::Tcn && times < inputs as u64 {
             warn(format_args!(
                 "{}: as tcn, its axes are {} and {}: if the last axis is time, say --layout cnt",

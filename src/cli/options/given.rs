@@ -1,5 +1,5 @@
-//! Options that were given and that nothing goes by are refused. Where the parser cannot know, as it has not seen
-//! the recording, the command says so here.
+//! Refusal of options that were given and have no effect, where the parser cannot tell because it has not seen the
+//! recording.
 
 use std::{
     fmt::Display,
@@ -31,7 +31,7 @@ pub fn note(command: &Command, matches: &ArgMatches) {
     *GIVEN.lock().unwrap_or_else(PoisonError::into_inner) = given;
 }
 
-/// Refuses the first of the options that was given: nothing goes by it, `why` says where something would.
+/// Refuses the first of the options that was given and has no effect; `why` says when it has one.
 ///
 /// # Errors
 /// [`Error::Invalid`].

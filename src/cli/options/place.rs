@@ -2,10 +2,10 @@
 
 use corrust::{Devices, correlate::Kernel};
 
-/// Where the work is done.
+/// Device and kernel of a correlation.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Place {
-    /// auto (the first GPU, else the CPU), cuda, cuda:1, cpu or sim; cuda:0,cuda:1, cuda:all or sim,sim:
+    /// Device: auto (the first GPU, else the CPU), cuda, cuda:1, cpu or sim; cuda:0,cuda:1, cuda:all or sim,sim:
     /// several GPUs share the channels
     #[arg(long, default_value_t)]
     pub device: Devices,

@@ -1,7 +1,7 @@
-//! The files of a run, all in one place: what it reads and what it writes.
+//! Files that a run reads and writes, checked together.
 //!
-//! A command names them before it computes anything. What would destroy an input, or fail when the
-//! work is done, is refused here.
+//! A command names them before it computes anything. Outputs that would destroy an input, or fail when the
+//! work is done, are refused here.
 
 use std::{
     fs,
@@ -17,7 +17,7 @@ use corrust::{
 
 use crate::cli::terminal::say::{take_stdout, warn};
 
-/// What `-` stands for.
+/// Paths that `-` stands for.
 const STDIN: &str = "/dev/stdin";
 const STDOUT: &str = "/dev/stdout";
 
@@ -47,7 +47,7 @@ fn dash(path: PathBuf, stream: &str) -> PathBuf {
     if path == Path::new("-") { stream.into() } else { path }
 }
 
-/// What to do with files that exist.
+/// Treatment of files that exist.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub struct Existing {
     /// Refuse to replace files that exist
@@ -133,7 +133,7 @@ impl<'a> RunFiles<'a> {
                 }
                 replaced.push(path.display().to_string());
             }
-            // No other answer is as good as that of the system itself.
+            // The system itself gives the most reliable answer.
             PartialFile::create(path)?;
             if path == Path::new(STDOUT) {
                 take_stdout();
@@ -145,7 +145,7 @@ impl<'a> RunFiles<'a> {
     }
 }
 
-/// What a name ends in after its last dot, in small letters.
+/// Returns the part of a name after its last dot, in small letters.
 pub fn ending(path: &Path) -> String {
     path.extension().unwrap_or_default().to_string_lossy().to_lowercase()
 }
@@ -155,7 +155,7 @@ enum Identity {
     /// A file's device and number, whatever its names.
     #[cfg(unix)]
     Number(u64, u64),
-    /// Where a file is or would be.
+    /// Path of a file, whether it exists or not.
     Name(PathBuf),
     /// `/dev/null`, a terminal: never the same as another.
     Device,

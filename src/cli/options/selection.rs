@@ -14,46 +14,46 @@ use corrust::{
 
 use crate::cli::options::units::Seconds;
 
-/// Which times belong together, and how far inputs are delayed.
+/// Gates of time samples, and delays of inputs.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct Selection {
-    /// NumPy file of gate numbers, one per time: keeps the visibilities of each gate apart; live, the numbers repeat
-    /// from the sync time on
+    /// NumPy file of gate numbers, one for each time sample: visibilities of each gate are kept apart; live, the numbers
+    /// repeat from the sync time on
     ///
-    /// Integers [T]: 0 to 254, or 255 to drop a time. As many gates are kept as the largest number
+    /// Integers [T]: 0 to 254, or 255 to drop a time sample. As many gates are kept as the largest number
     /// asks for, and the output becomes [dump][gate][channel][baseline][2], COUNTS [dump][gate].
     #[arg(long, value_name = "GATES.npy")]
     pub gates: Option<PathBuf>,
-    /// Period of a pulsar or of a calibrator that is switched, as 33.4ms: its --gate-bins parts are gates
+    /// Period of a pulsar or of a switched calibrator, as 33.4ms: its --gate-bins parts are gates
     #[arg(long, value_name = "P", requires = "gate_bins", conflicts_with = "gates")]
     pub gate_period: Option<Seconds>,
-    /// TEMPO's polyco.dat of a pulsar, in place of a period: its --gate-bins parts are gates
+    /// TEMPO's polyco.dat of a pulsar, in place of a period: --gate-bins parts of its period are gates
     #[arg(long, value_name = "POLYCO.dat", requires = "gate_bins", conflicts_with_all = ["gates", "gate_period"])]
     pub gate_polyco: Option<PathBuf>,
     /// Gates of a period, 1 to 255
     #[arg(long, value_name = "B")]
     pub gate_bins: Option<usize>,
-    /// When a period begins, UTC, as in 2026-03-01T12:00:00 [default: with the first time; live, at the sync time]
+    /// Start of a period in UTC, as 2026-03-01T12:00:00 [default: the first time sample; live, the sync time]
     #[arg(long, value_name = "TIME", value_parser = format::moment, requires = "gate_period")]
     pub gate_epoch: Option<Timestamp>,
-    /// Dispersion measure, pc / cm^3: gates of lower channels come later. Of a period against infinite frequency, of a
-    /// polyco against the file's [default: 0; the polyco's]
+    /// Dispersion measure in pc / cm^3, as 56.77: gates of lower channels come later, relative to infinite frequency for
+    /// a period, to the file's frequency for a polyco [default: 0; the polyco's]
     ///
     /// Needs the channels' frequencies: the recording's, or those of --array or --sky-frequency. COUNTS get another
     /// axis, [channel].
     #[arg(long, value_name = "DM", requires = "gate_bins")]
     pub dispersion: Option<f64>,
-    /// NumPy file of time shifts, one per input: x_i'[t] = x_i[t - s_i]
+    /// NumPy file of time shifts in samples, one for each input: x_i'[t] = x_i[t - s_i]
     ///
-    /// Integers [N]. Negative ones advance an input: all are delayed by as much as makes the least 0. What lies before
-    /// the recording's start is missing, and COUNTS get another axis, [baseline].
+    /// Integers [N]. Negative ones advance an input: all inputs are delayed until the least shift is 0. Samples before
+    /// the recording's start are missing, and COUNTS get another axis, [baseline].
     #[arg(long, value_name = "SHIFTS.npy")]
     pub shifts: Option<PathBuf>,
 }
 
-/// What gates of a period have to know of the times and channels of samples.
+/// Times and frequencies of samples that the gates of a period depend on.
 pub struct Timing {
-    /// When time 0 begins.
+    /// Start of time sample 0.
     pub start: Option<Timestamp>,
     /// Seconds from one time to the next.
     pub interval: Option<f64>,
@@ -184,7 +184,7 @@ fn read_numbers(path: &Path, expected: Option<u64>) -> Result<Vec<u8>> {
 pub enum Gates {
     /// One number per time, and the gates that they name.
     Numbers { numbers: Vec<u8>, count: usize },
-    /// Those of a period.
+    /// Gates of a period.
     Folding(Folding),
 }
 
@@ -203,11 +203,11 @@ impl Gates {
     }
 }
 
-/// What turns the bytes of an element into its value.
+/// Converts the bytes of an element to its value.
 type Decode = fn(&[u8]) -> i128;
 
-/// Checks that the elements are integers of any type, along axes of these names, and returns the type and
-/// what turns an element into its value.
+/// Checks that the elements are integers of any type, along axes of these names, and returns the type and the
+/// conversion of an element to its value.
 pub fn expect_integers(reader: &Reader, axes: &[&str]) -> Result<(Dtype, Decode)> {
     macro_rules! decoder {
         ($integer:ty) => {

@@ -1,4 +1,4 @@
-//! A stream of F-engines' heaps, or frames, as `corrust send` and `corrust serve` name it.
+//! Streams of F-engines' heaps, or of frames: options of `corrust send` and `corrust serve`.
 
 use std::net::Ipv4Addr;
 
@@ -14,30 +14,30 @@ use corrust::{Result, live::Geometry};
 #[cfg(feature = "serve")]
 use crate::cli::options::{given, units::Hertz};
 
-/// How samples lie in heaps.
+/// Layout of samples in heaps.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub struct Stream {
-    /// Timestamps a second: the digitisers' sample rate. Of VDIF samples of a channel [default: 1MHz]
+    /// Timestamps a second, as 1712MHz: the digitisers' sample rate; for VDIF, samples of a channel [default: 1MHz]
     #[arg(long)]
     rate: Option<Hertz>,
-    /// Timestamps from one time to the next [default: twice the channels]
+    /// Timestamps from one time sample to the next [default: twice the channels]
     #[arg(long, value_name = "STEP")]
     step: Option<u64>,
-    /// Inputs of an F-engine: of F-engine f they are f x polarisations + polarisation
+    /// Inputs of an F-engine; input = F-engine x polarisations + polarisation
     #[arg(long, default_value_t = 2, value_name = "P")]
     pub polarisations: usize,
-    /// The number that the stream gives the first of the channels
+    /// Number of the first channel in the stream
     #[arg(long, default_value_t = 0, value_name = "F")]
     first_channel: u64,
-    /// Times of a heap
+    /// Time samples of a heap
     #[arg(long, default_value_t = 256, value_name = "T")]
     heap_times: usize,
-    /// Address of the interface for multicast [default: where routes lead to]
+    /// Address of the interface for multicast [default: by the system's routes]
     #[arg(long, value_name = "IP")]
     pub interface: Option<Ipv4Addr>,
 }
 
-/// Timestamps a second, where nobody says it.
+/// Default number of timestamps a second.
 const RATE: f64 = 1e6;
 
 /// Fewest chunks, and heaps one after the other, that are open at a time.
@@ -48,7 +48,7 @@ const WINDOW_HEAPS: usize = 16;
 const CHUNK_BYTES: usize = 16 << 20;
 
 impl Stream {
-    /// How chunks of it lie, for dumps of `times` times.
+    /// Returns the layout of chunks, for dumps of `times` time samples.
     pub fn geometry(&self, fengs: usize, channels: usize, times: u64) -> Result<Geometry> {
         let Self { step, polarisations, first_channel, heap_times, .. } = *self;
         let step = step.unwrap_or((channels as u64).saturating_mul(2));
@@ -68,7 +68,7 @@ impl Stream {
         Ok(geometry)
     }
 
-    /// Timestamps a second, where they were said.
+    /// Timestamps a second, if given.
     pub fn rate_said(&self) -> Option<f64> {
         self.rate.map(|rate| rate.0)
     }
@@ -99,19 +99,19 @@ fn chunks(bytes: usize, slot_times: usize, times: u64) -> (usize, usize) {
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "VDIF")]
 pub struct Vdif {
-    /// Frames of VDIF come, one in each packet, in place of heaps: the numbers of their threads, as 0-7 or 0,2,5
+    /// Receive VDIF, a frame in each packet, in place of heaps: numbers of the threads, as 0-7 or 0,2,5
     #[arg(long, value_name = "THREADS",
           conflicts_with_all = ["fengs", "channels", "step", "polarisations", "first_channel", "heap_times", "wraps"])]
     vdif: Option<Threads>,
-    /// Make so many channels of the raw voltages in frames. Of real samples from DC up, without the Nyquist channel;
-    /// of complex ones around DC. Twice (real) or once (complex) their number is to be 2^a or 3 x 2^a, 8 to 1048576
+    /// Number of channels to make of the raw voltages in frames: from 0 Hz up without the Nyquist channel for real
+    /// samples, around 0 Hz for complex ones. Twice it (real) or it (complex) is 2^a or 3 x 2^a, 8 to 1048576
     #[arg(long, value_name = "C", requires = "vdif")]
     channelise: Option<usize>,
-    /// Channels of a thread, each of them an input; with --encoding b1 or b2 those to correlate
+    /// Channels of a thread, each of them an input; for b1 and b2, the channels to correlate
     #[arg(long, value_name = "COUNT", default_value_t = 1)]
     thread_channels: usize,
-    /// Samples of frames: vdif-2, vdif-2-complex and so on, of 1, 2, 4, 8 or 16 bits; or b1 or b2, complex ones of 1 or
-    /// 2 bits whose channels are correlated as they are, a thread an input, without --channelise
+    /// Encoding of frames: vdif-2, vdif-2-complex and so on, of 1, 2, 4, 8 or 16 bits; or b1 or b2, complex samples of 1
+    /// or 2 bits whose channels are correlated directly, a thread an input, without --channelise
     #[arg(long, value_name = "ENCODING", default_value = "vdif-2")]
     encoding: FrameEncoding,
     /// Bytes of samples of a frame [default: as corrust simulate has them, at most 8000]
@@ -119,7 +119,7 @@ pub struct Vdif {
     frame_bytes: Option<usize>,
 }
 
-/// What frames hold.
+/// Encoding of the samples in frames.
 #[cfg(feature = "serve")]
 #[derive(Clone, Copy, Debug)]
 enum FrameEncoding {
@@ -139,19 +139,19 @@ impl std::str::FromStr for FrameEncoding {
     }
 }
 
-/// What is correlated of frames.
+/// Samples that are correlated from frames.
 #[cfg(feature = "serve")]
 #[derive(Clone, Copy, Debug)]
 pub enum Made {
-    /// So many channels, which an F-engine makes.
+    /// Channels that an F-engine makes: their number.
     Channels(usize),
-    /// Their own channels.
+    /// Channels of the frames.
     Bits(Encoding),
 }
 
 #[cfg(feature = "serve")]
 impl Vdif {
-    /// Refuses what only frames go by, where heaps come.
+    /// Refuses options of frames, if heaps are received.
     pub fn check_given(&self) -> Result<()> {
         if self.vdif.is_some() {
             return Ok(());
@@ -165,8 +165,7 @@ impl Vdif {
         self.channelise.is_some()
     }
 
-    /// What is to be correlated, and the frames that it is made of, `rate` samples a second since `sync`; [`None`] where
-    /// heaps come.
+    /// Samples to correlate, and the frames that hold them, `rate` samples a second since `sync`; [`None`] for heaps.
     pub fn frames(&self, rate: f64, sync: Timestamp) -> Result<Option<(Made, Frames)>> {
         let Some(Threads(threads)) = &self.vdif else { return Ok(None) };
         let (encoding, made) = match (self.encoding, self.channelise) {

@@ -50,7 +50,7 @@ impl FromStr for Hertz {
     }
 }
 
-/// A frequency, or a rate of what may be absent, in hertz: 0 or a positive number, perhaps with its unit.
+/// A frequency, or a rate that may be 0, in hertz: 0 or a positive number, perhaps with its unit.
 #[derive(Clone, Copy, Debug)]
 pub struct Frequency(pub f64);
 
@@ -86,7 +86,7 @@ fn positive(text: &str, units: &[(&str, f64)]) -> Option<f64> {
     quantity(text, units).filter(|value| *value > 0.0)
 }
 
-/// A finite number with one of the units, the first that it ends in, times what the unit is worth.
+/// Value of a finite number with one of the units: the first that the text ends in.
 fn quantity(text: &str, units: &[(&str, f64)]) -> Option<f64> {
     let (number, worth) =
         units.iter().find_map(|(unit, worth)| Some((text.strip_suffix(unit)?, worth)))?;

@@ -1,4 +1,4 @@
-//! What plots are drawn on: a picture of lines (SVG) or of pixels (PNG).
+//! Canvas of plots: a picture of lines (SVG) or of pixels (PNG).
 
 use std::io;
 
@@ -44,7 +44,7 @@ fn register() {
     let _ = register_font(FONT, FontStyle::Normal, dejavu::sans::regular());
 }
 
-/// What either picture does.
+/// Calls the same method of either picture.
 macro_rules! both {
     ($canvas:expr, $picture:ident => $draw:expr) => {
         match $canvas {

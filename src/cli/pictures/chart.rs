@@ -12,21 +12,21 @@ use crate::cli::pictures::plot::{
 /// The name of an axis of channels' numbers.
 pub const CHANNEL: &str = "channel";
 
-/// What lines are drawn against.
+/// Horizontal axis of lines.
 pub struct Axis {
     pub values: Vec<f64>,
     pub name: &'static str,
 }
 
 impl Axis {
-    /// Its ends.
+    /// Range of its values.
     pub fn range(&self) -> std::ops::Range<f64> {
         let low = self.values.iter().copied().fold(f64::INFINITY, f64::min);
         let high = self.values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         if low < high { low..high } else { low - 0.5..high + 0.5 }
     }
 
-    /// What a tick says; nothing between channels.
+    /// Label of a tick; empty between channels.
     pub fn tick(&self, value: f64) -> String {
         if self.name == CHANNEL && value.fract() != 0.0 {
             return String::new();
@@ -35,7 +35,7 @@ impl Axis {
     }
 }
 
-/// What a chart's axes say, and what its lines are of.
+/// Texts and range of a chart.
 pub struct Look {
     pub title: String,
     pub y: &'static str,

@@ -3,8 +3,8 @@
 //! A source of power `p` with delays `tau_i` adds `p exp(-2 pi i (tau_i - tau_j) c / C)` to the
 //! visibility of inputs `i` and `j` in channel `c`: a peak in the Fourier transform over channels,
 //! the delay spectrum, as in fringe fitting. Sources are found one after the other, the strongest
-//! first, each in what the ones before leave. For one source, all baselines of an input are turned
-//! by the delays of their other inputs and added up, so that the source adds in phase and the others
+//! first, each in the residual of those before. For one source, the phases of all baselines of an input
+//! are rotated by the delays of their other inputs and added up, so that the source adds in phase and the others
 //! do not; the peak of the sum's delay spectrum is the input's delay. Repeating this over inputs and
 //! sources until nothing changes gives the least-squares fit.
 
@@ -21,7 +21,7 @@ const OVERSAMPLING: usize = 4;
 /// Rounds over the inputs when a source is found.
 const ROUNDS_TO_FIND: usize = 4;
 
-/// Rounds over all sources that remove what they leave in each other's spectra.
+/// Rounds over all sources that remove their remainders from each other's spectra.
 const ROUNDS_TO_SEPARATE: usize = 8;
 
 /// A source as the visibilities show it.
@@ -34,7 +34,7 @@ pub struct Found {
 }
 
 impl Found {
-    /// What the source adds to a visibility at a frequency in cycles per wideband sample.
+    /// Contribution of the source to a visibility at a frequency in cycles per wideband sample.
     pub fn visibility(&self, i: usize, j: usize, frequency: f64) -> Complex<f64> {
         Complex::from_polar(self.power, -TAU * (self.delays[i] - self.delays[j]) * frequency)
     }
@@ -124,7 +124,7 @@ fn fit(visibilities: &Array2<Complex<f64>>, source: &mut Found) {
     source.power = total / (channels * pairs(inputs).count().max(1)) as f64;
 }
 
-/// Adds `factor` times what a source adds to the visibilities, autocorrelations apart.
+/// Adds `factor` times the contribution of a source to the visibilities, autocorrelations apart.
 fn add(visibilities: &mut Array2<Complex<f64>>, source: &Found, factor: f64) {
     let channels = visibilities.nrows();
     debug_assert_eq!(visibilities.ncols(), baselines(source.delays.len()));

@@ -35,7 +35,7 @@ enum Source {
 }
 
 impl Measured {
-    /// Opens what `corrust correlate` wrote; of UVH5 the polarisation of this place.
+    /// Opens an output of `corrust correlate`; `polarisation` is an index, for UVH5 alone.
     pub fn open(path: &PathBuf, polarisation: usize) -> Result<Self> {
         let (source, dumps, baselines_found, axis);
         if ending(path) == UVH5 {

@@ -22,7 +22,7 @@ use crate::cli::pictures::fringes::Found;
 use crate::cli::terminal::numbers::digits;
 
 pub const SIZE: (u32, u32) = (1240, 580);
-/// What the name of a plot may end in.
+/// Endings of a plot's name.
 pub const ENDINGS: &[&str] = &["svg", "png"];
 /// Okabe and Ito's colours, which everyone can tell apart.
 pub const COLOURS: [RGBColor; 6] = [
@@ -320,7 +320,7 @@ pub fn level_bar(
     bar(area, (left, heights), name, ["0", "", &digits(highest)], &coherence)
 }
 
-/// What axes and scales of phases are called.
+/// Name of axes and scales of phases.
 pub const PHASE: &str = "phase (radians)";
 
 /// A bar of colours with its ticks, at the bottom, in the middle and at the top, and its name.

@@ -41,7 +41,7 @@ impl Drop for Progress {
     }
 }
 
-/// As much as fits on a line of so many columns: one that wraps would be drawn again and again.
+/// Longest template that fits on a line of this many columns: one that wraps would be drawn again and again.
 fn template(columns: usize) -> &'static str {
     // The longest verb is "autocorrelating", rates have up to six characters and times left three.
     match columns {

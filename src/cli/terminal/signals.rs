@@ -15,12 +15,12 @@ use corrust::Result;
 #[cfg(unix)]
 use crate::cli::terminal::say::warn;
 
-/// What shells report for a program that Ctrl-C ended.
+/// Exit code that shells report for a program that Ctrl-C ended.
 #[cfg(unix)]
 const EXIT_INTERRUPTED: i32 = 130;
 
-/// Makes Ctrl-C, the end of a batch job and a lost connection remove what is unfinished and end the
-/// program, whatever it is doing: computing, or waiting for a pipe or a device.
+/// Makes Ctrl-C, the end of a batch job and a lost connection remove unfinished files and end the program, whether it
+/// computes or waits for a pipe or a device.
 #[cfg(unix)]
 pub fn obey_signals() -> Result<()> {
     use corrust::format::abandon_partial_files;
@@ -36,8 +36,8 @@ pub fn obey_signals() -> Result<()> {
     let listen = move || {
         let mut first = None;
         for _ in &mut signals {
-            // A service has what is complete written first; who cannot wait says it again. Some say it to the
-            // process and to its group at once.
+            // A service first writes its complete dumps; a second signal ends it at once. Within a second both may
+            // come from one sender, to the process and to its group.
             let asked: &mut Instant = first.get_or_insert_with(Instant::now);
             if SERVING.load(Ordering::Relaxed) && asked.elapsed() < Duration::from_secs(1) {
                 STOPPING.store(true, Ordering::Relaxed);
@@ -70,7 +70,7 @@ fn is_ignored(signal: i32) -> bool {
     }
 }
 
-/// Elsewhere the system ends the program, and what it leaves is removed by the next run.
+/// Elsewhere the system ends the program, and the next run removes its unfinished files.
 #[cfg(not(unix))]
 pub fn obey_signals() -> Result<()> {
     Ok(())

@@ -51,13 +51,13 @@ pub struct Args {
     output: PathBuf,
     #[command(flatten)]
     existing: Existing,
-    /// Groups of bins, each twice as long as those of the group before: 1 to 24 [default: 10]
+    /// Groups of bins, each twice as long as in the group before: 1 to 24 [default: 10]
     #[arg(long, value_name = "G")]
     groups: Option<usize>,
     /// Lags of a group: 2 to 65536, an even number in the classic scheme [default: 32]
     #[arg(long, value_name = "S")]
     lags: Option<usize>,
-    /// bin-groups, or classic: lags 0..=S, then S/2 for every doubling, as hardware correlators and
+    /// Scheme of lags: bin-groups, or classic: lags 0..=S, then S/2 for every doubling, as hardware correlators and
     /// Python's multipletau have them; the output is then uint64 [sensor][point] [default: bin-groups]
     #[arg(long)]
     scheme: Option<Scheme>,
@@ -67,20 +67,21 @@ pub struct Args {
     /// Cross-correlate neighbours of an array (right, left, below, above), or all pairs, both ways
     #[arg(long, value_enum, conflicts_with = "pair")]
     pairs: Option<Pairs>,
-    /// Columns and rows of the array whose sensors these are [default: as many of both, or one row]
+    /// Columns and rows of the sensors' array, as 5,5 [default: as many of both, or one row]
     #[arg(long, value_name = "WxH", requires = "pairs")]
     grid: Option<Grid>,
-    /// Length of a sample: a number with ns, us, ms or s; photons' is rounded to whole units of their file
+    /// Length of a sample, a number with ns, us, ms or s, as 1.6us; for photons it is rounded to whole units of their
+    /// file
     #[arg(long, value_name = "TIME", default_value = "1.6us")]
     dwell: Seconds,
-    /// Error bars from so many blocks of the stream, 2 or more: columns in --curves, weights in --pycorrfit,
-    /// bars in --plot
+    /// Number of blocks of the stream for error bars, 2 or more: columns in --curves, weights in --pycorrfit, bars in
+    /// --plot
     #[arg(long, value_name = "B", value_parser = clap::value_parser!(u64).range(2..=1_000_000), conflicts_with = "resume")]
     blocks: Option<u64>,
     /// File for the normalised g(tau), .csv or .npy: lag in seconds, mean over all curves, every curve
     ///
     /// CSV: a column each. NumPy: float64 [column][point]. With --blocks, standard errors of the same
-    /// columns follow. What nothing was counted for is empty, or NaN.
+    /// columns follow. Values without counts are empty, or NaN.
     #[arg(long, value_name = "FILE", value_parser = output())]
     curves: Option<PathBuf>,
     /// File of g(tau) - 1 for PyCorrFit; of several curves, a file each, named after it
@@ -98,18 +99,18 @@ pub struct Args {
     /// Save the state of the stream to this file, to be resumed
     #[arg(long, value_name = "STATE", value_parser = output())]
     save: Option<PathBuf>,
-    /// auto (the first GPU, else the CPU), cuda, cuda:1, cpu or sim; cuda:0,cuda:1, cuda:all or sim,sim:
+    /// Device: auto (the first GPU, else the CPU), cuda, cuda:1, cpu or sim; cuda:0,cuda:1, cuda:all or sim,sim:
     /// several GPUs share the sensors or pairs
     #[arg(long, default_value_t)]
     device: Devices,
-    /// On a GPU: auto, bin-groups, packets or tensor-cores
+    /// Kernel of a GPU: auto, bin-groups, packets or tensor-cores
     #[arg(long, default_value_t = Kernel::Auto)]
     kernel: Kernel,
     #[command(flatten)]
     photons: PhotonArgs,
 }
 
-/// What is made of photons.
+/// Options for photons.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Photons")]
 struct PhotonArgs {
@@ -124,7 +125,7 @@ struct PhotonArgs {
     /// Unit of arrival times in NumPy files, as in 1ns
     #[arg(long, value_name = "TIME")]
     unit: Option<Seconds>,
-    /// Read a PTU file that is cut short as far as it goes, instead of refusing it
+    /// Read an incomplete PTU file up to its end, instead of refusing it
     #[arg(long)]
     keep_going: bool,
     /// File for the count rate of each sensor against time: .npy, float64 [column][bin], seconds first, or
@@ -229,7 +230,7 @@ impl Args {
         Ok(())
     }
 
-    /// Refuses options that no output of this run goes by.
+    /// Refuses options that no output of this run uses.
     fn check_given(&self) -> Result<()> {
         if self.photons.trace.is_none() && self.pycorrfit.is_none() {
             given::refuse(&["trace-bin"], "there is no trace, expected --trace or --pycorrfit")?;
@@ -247,7 +248,7 @@ impl Args {
         Ok(())
     }
 
-    /// Opens the photons or counts; how long a sample of them is, in seconds.
+    /// Opens the photons or counts; returns them and the seconds of a sample.
     fn open(&self) -> Result<(photons::Counts, f64)> {
         let PhotonArgs { channels, gate, unit, keep_going, .. } = &self.photons;
         let options = photons::Options {
@@ -286,7 +287,7 @@ impl Args {
         plot::curves(path, &[(String::new(), curve)], lags[0] * dwell..lags[1] * dwell, &what)
     }
 
-    /// What is read and written; of the curves for PyCorrFit these files.
+    /// Files that are read and written; `pycorrfit` are those of the curves for PyCorrFit.
     fn files<'a>(&'a self, pycorrfit: &'a [PathBuf]) -> RunFiles<'a> {
         let files = RunFiles::default().reads(&self.inputs).reads(&self.resume);
         let files = files.writes([&self.output]).writes(&self.save);
@@ -353,7 +354,7 @@ impl Output {
     }
 }
 
-/// Sums up a recording, and what a trace and blocks want of it.
+/// Sums up a recording, with its trace and blocks.
 fn sum(
     recording: Box<dyn Recording<CountShape>>,
     plan: &mut Autocorrelator,
@@ -382,7 +383,7 @@ fn sum(
     }
 }
 
-/// Where the blocks of a stream end.
+/// Ends of the blocks of a stream.
 struct Ends {
     blocks: Blocks,
     count: u64,

@@ -1,4 +1,4 @@
-//! Which sensors are cross-correlated.
+//! Pairs of sensors for cross-correlation.
 
 use std::str::FromStr;
 

@@ -22,7 +22,7 @@ use crate::cli::pictures::plot;
 pub const TABLES: &[&str] = &["csv", "npy"];
 pub const TRACES: &[&str] = &["npy", "svg", "png"];
 
-/// What is written of a stream.
+/// Curves of a stream, to be written.
 pub struct Curves<'a> {
     pub sums: &'a Sums,
     /// Sums of the stream's mask, 1 where an instant came: normalised curves are divided by its own.
@@ -32,7 +32,7 @@ pub struct Curves<'a> {
     /// Seconds of an instant.
     pub dwell: f64,
     pub trace: Option<&'a Trace>,
-    /// What each sensor is.
+    /// Names of the sensors.
     pub sensors: &'a [String],
 }
 

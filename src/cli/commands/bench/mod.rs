@@ -83,8 +83,8 @@ struct Common {
     /// File to write the results and the machine's facts to
     #[arg(long, global = true, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// What to compare with: a file that --json wrote, or a file or folder of PTX whose kernels take turns
-    /// with this build's
+    /// Compare with a file that --json wrote, or with a file or folder of PTX whose kernels alternate with this
+    /// build's
     #[arg(long, global = true, value_name = "PATH")]
     against: Option<PathBuf>,
     /// File to draw the papers' figures to, in .svg or .png
@@ -404,7 +404,7 @@ impl Args {
     }
 }
 
-/// What measures a GPU's power, if that can be done.
+/// Meter of a GPU's power, if it has one.
 fn meter(place: &Place) -> Option<Meter> {
     let gpu = place.gpu.as_ref().filter(|_| !place.simulated())?;
     Meter::open(&gpu.facts().uuid).map_err(warn).ok()
@@ -534,7 +534,7 @@ fn mention_misfits(options: &bench::correlate::Options) -> Result<()> {
     }
 }
 
-/// What a run is compared with.
+/// Object of a comparison.
 enum Against {
     /// An earlier run.
     Record { path: PathBuf, record: Box<Record> },

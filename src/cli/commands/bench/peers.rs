@@ -1,4 +1,4 @@
-//! What other programs reach, as measured on the same model of GPU: `docs/performance.md` says how.
+//! Figures of other programs, measured on the same model of GPU: `docs/performance.md` says how.
 
 /// The GPU that these figures are of.
 pub const DEVICE: &str = "H200";

@@ -109,7 +109,7 @@ fn efficiency(area: &Area<'_>, rows: &[&Row]) -> Drawn {
     lines(area, title, "useful TOPS / W, sustained", highest(&series), &series)
 }
 
-/// What the series are.
+/// Draws the key of the series.
 fn legend<'a, 'c: 'a, C: CoordTranslate>(
     chart: &mut ChartContext<'a, Canvas<'c>, C>,
     position: SeriesLabelPosition,

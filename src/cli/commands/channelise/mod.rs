@@ -39,7 +39,7 @@ use crate::cli::terminal::say::say;
     mut_arg("raw_layout", |arg| arg.visible_alias("layout"))
 )]
 pub struct Args {
-    /// Recordings of raw voltages that follow each other in time, - for the standard input: NumPy, VDIF,
+    /// Files of one recording of raw voltages in order of time, - for the standard input: NumPy, VDIF,
     /// DADA, Mark 5B
     ///
     /// NumPy: i8, i16, f32 are int8, int16, float32 [N][T] (nt) or [T][N] (tn); complex samples have a last
@@ -55,8 +55,8 @@ pub struct Args {
         value_parser = output()
     )]
     output: Option<PathBuf>,
-    /// Draw a channel's response instead: tones through the filter bank on the device, beside what its
-    /// prototype says; a name ending in .svg or .png
+    /// Draw a channel's response instead, to .svg or .png: tones through the filter bank on the device, beside the
+    /// design by its prototype
     #[arg(
         long,
         value_name = "FIGURE.svg",
@@ -66,13 +66,13 @@ pub struct Args {
     response: Option<PathBuf>,
     #[command(flatten)]
     existing: Existing,
-    /// Channels: of real samples from DC up, without the Nyquist channel; of complex ones around DC. Twice
-    /// (real) or once (complex) their number is to be 2^a or 3 x 2^a, 8 to 1048576
+    /// Number of channels: from 0 Hz up without the Nyquist channel for real samples, around 0 Hz for complex ones. Twice
+    /// it (real) or it (complex) is 2^a or 3 x 2^a, 8 to 1048576
     #[arg(long)]
     channels: usize,
     #[command(flatten)]
     tolerance: Tolerance,
-    /// auto (the first GPU, else the CPU), cuda, cuda:1, cpu or sim
+    /// Device: auto (the first GPU, else the CPU), cuda, cuda:1, cpu or sim
     #[arg(long, default_value_t)]
     device: Devices,
     #[arg(long, default_value_t = Kernel::Auto, help = kernels())]

@@ -8,7 +8,7 @@ use crate::cli::pictures::chart::{Axis, Look, chart};
 use crate::cli::pictures::plot::{SIZE, save};
 use crate::cli::terminal::say::say;
 
-/// How far tones are from the channel's centre, in channels, and how many there are to a channel.
+/// Largest distance of tones from the channel's centre, in channels, and tones for each channel.
 const REACH: i32 = 4;
 const FINENESS: i32 = 32;
 /// The lowest power that is drawn, decibels.

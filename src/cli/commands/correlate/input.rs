@@ -20,7 +20,7 @@ use crate::cli::options::selection::Timing;
 use crate::cli::terminal::numbers::digits;
 use crate::cli::terminal::say::warn;
 
-/// What is correlated.
+/// Samples to correlate and their facts.
 pub struct Input {
     pub shape: Shape,
     /// Times of all; `u64::MAX` where nobody knows.
@@ -102,7 +102,7 @@ impl Input {
         }
     }
 
-    /// What gates of a period have to know of the samples; what the array's file says counts.
+    /// Times and frequencies for the gates of a period; facts of the array's file come first.
     pub fn timing(&self, array: Option<&Array>) -> Timing {
         let channels = self.shape.channels;
         let listed = |channels_of: Option<Channels>| {
@@ -128,8 +128,8 @@ impl Input {
         }
     }
 
-    /// What makes coefficients of sums of samples: of those that a quantiser of this step made, or the one that their
-    /// files name, or the optimal one.
+    /// Returns the correction of sums to coefficients: for the quantiser of this step, else for the one that the files
+    /// name, else for the optimal one.
     pub fn van_vleck(&self, step: Option<f64>) -> Result<VanVleck> {
         let encoding = self.shape.encoding;
         if !encoding.is_bits() {
@@ -148,7 +148,7 @@ impl Input {
         }
     }
 
-    /// What a time is, and several of them.
+    /// Unit of the time axis.
     pub fn unit(&self) -> Unit {
         match self.source {
             Source::Channels(_) => Unit::Time,
@@ -211,7 +211,7 @@ pub fn completed(mut array: Array, input: &Input) -> Result<Array> {
     Ok(array)
 }
 
-/// Adds to the array what an F-engine's spectra say and its file does not.
+/// Completes the array by the facts of an F-engine's spectra that its file lacks.
 pub fn complete(array: &mut Array, sky: &Sky, channels: usize) -> Result<()> {
     let differ = |a: f64, b: f64| (a - b).abs() > 1e-9 * b.abs();
     if let Some(interval) = sky.interval {
@@ -222,7 +222,7 @@ pub fn complete(array: &mut Array, sky: &Sky, channels: usize) -> Result<()> {
             )));
         }
     }
-    // As the delays are: what was said on the command line counts first.
+    // As for delays, the command line comes first.
     array.start = sky.start.or(array.start);
     array.start = array.start.and_then(|start| format::later(start, sky.offset));
     match (&array.channels, sky.channel_width) {

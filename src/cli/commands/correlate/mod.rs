@@ -34,7 +34,7 @@ use crate::cli::options::{
 /// correlation coefficients of the voltages, float32 [dump][channel][baseline][2].
 ///
 /// With --channelise the recording is of raw voltages, NumPy, VDIF, DADA, Mark 5B or GUPPI RAW: spectra go
-/// from the F-engine to the correlator on the device, and a spectrum is a time.
+/// from the F-engine to the correlator on the device, and a spectrum is a time sample.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = EXAMPLES,
@@ -51,37 +51,36 @@ pub struct Args {
     output: PathBuf,
     #[command(flatten)]
     existing: Existing,
-    /// Array file, for UVH5: telescope, location, antennas, frequencies, start, sample time (JSON)
+    /// Array file for UVH5, JSON: telescope, location, antennas, frequencies, start, sample time
     ///
     /// The book's page on layouts and files has all its fields.
     #[arg(long, value_name = "ARRAY.json", value_parser = input())]
     array: Option<PathBuf>,
-    /// Times in a dump; by default the whole recording is one dump
+    /// Time samples in a dump, as 4096 [default: the whole recording is one dump]
     ///
-    /// Times at the end that do not fill a dump are left out, and their number is reported.
+    /// Time samples at the end that do not fill a dump are left out, and their number is reported.
     #[arg(long, value_name = "T", conflicts_with = "seconds")]
     integrate: Option<NonZeroU64>,
-    /// Seconds of a dump, to the nearest whole number of times
+    /// Seconds in a dump, rounded to a whole number of time samples, as 0.5
     #[arg(long, value_name = "S", value_parser = seconds)]
     seconds: Option<f64>,
-    /// NumPy file to write the number of valid times behind each dump to, uint64 [dump]; with --channelise and of
-    /// bits behind each baseline (of the first channel), [dump][baseline]
+    /// NumPy file to write the number of valid time samples of each dump to, uint64 [dump]; of each baseline (in the
+    /// first channel), [dump][baseline], with --channelise and for bits
     #[arg(long, value_name = "COUNTS.npy", value_parser = output())]
     counts: Option<PathBuf>,
-    /// Write correlation coefficients of the samples that those of b1 or b2 were made of, of Gaussian noise, -1 to 1,
-    /// in place of sums; of an input with itself 1
+    /// Write correlation coefficients, -1 to 1, in place of sums: for b1 and b2 made of Gaussian noise; 1 for an input
+    /// with itself
     ///
-    /// quantise writes beside its output which voltages its levels stand for. STEP counts before that: the step in
-    /// standard deviations of voltages that were no integers. Without either it is the optimal one.
+    /// quantise writes beside its output which voltages its levels stand for. STEP replaces that: the step in standard
+    /// deviations, of voltages that were no integers. Without either, the optimal step is assumed.
     #[arg(long, value_name = "STEP", num_args = 0..=1, require_equals = true)]
     van_vleck: Option<Option<f64>>,
     #[command(flatten)]
     selection: Selection,
     #[command(flatten)]
     place: Place,
-    /// The recording is of raw voltages: make so many channels of them. Of real samples from DC up, without
-    /// the Nyquist channel; of complex ones around DC. Twice (real) or once (complex) their number is to be
-    /// 2^a or 3 x 2^a, 8 to 1048576
+    /// Number of channels to make of a recording of raw voltages: from 0 Hz up without the Nyquist channel for real
+    /// samples, around 0 Hz for complex ones. Twice it (real) or it (complex) is 2^a or 3 x 2^a, 8 to 1048576
     #[arg(long, value_name = "C")]
     channelise: Option<usize>,
     #[command(flatten)]

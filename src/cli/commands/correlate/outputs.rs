@@ -16,13 +16,13 @@ use corrust::{
 
 use crate::cli::options::run_files::all;
 
-/// The files that a correlation is written to, and what to them.
+/// Files of a correlation, and facts for them.
 pub struct Names<'a> {
     pub output: &'a Path,
-    /// What is known of the array, for UVH5.
+    /// Facts of the array, for UVH5.
     pub array: Option<&'a Array>,
     pub counts: Option<&'a Path>,
-    /// What makes coefficients of sums, where these are to be written.
+    /// Correction of sums to coefficients, if coefficients are written.
     pub van_vleck: Option<VanVleck>,
 }
 
@@ -36,7 +36,7 @@ pub struct Outputs {
     van_vleck: Option<VanVleck>,
 }
 
-/// Where visibilities go.
+/// File for visibilities.
 enum Output {
     Npy(Writer),
     Uvh5(Box<uvh5::Writer>),
@@ -50,7 +50,7 @@ impl Outputs {
         phased: bool,
         names: Names<'_>,
     ) -> Result<Self> {
-        // Coefficients are what sums of cf16 are: pairs of float32.
+        // Coefficients are pairs of float32, as sums of cf16 are.
         let encoding = if names.van_vleck.is_some() { Encoding::Cf16 } else { shape.encoding };
         let shape = &Shape { encoding, ..*shape };
         let baselines = baselines(shape.inputs);

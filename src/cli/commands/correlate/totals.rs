@@ -6,7 +6,7 @@ use crate::cli::commands::correlate::unit::Unit;
 use crate::cli::terminal::numbers::{count, digits};
 use crate::cli::terminal::say::warn;
 
-/// What all dumps have together.
+/// Totals of all dumps.
 #[derive(Default)]
 pub struct Totals {
     pub unit: Unit,
@@ -62,7 +62,7 @@ impl Totals {
         }
     }
 
-    /// What was correlated into what.
+    /// Describes the samples and the dumps.
     pub fn describe(&self, shape: &Shape, interval: Option<f64>, gates: Option<usize>) -> String {
         let recorded = interval
             .map(|interval| format!(" ({} s of signal)", digits(interval * self.times as f64)))

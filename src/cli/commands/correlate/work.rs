@@ -96,7 +96,7 @@ pub fn correlate(
     Ok(())
 }
 
-/// What there is to plan for.
+/// Facts that a correlator is planned for.
 struct Plan {
     recorded: u64,
     unit: Unit,

@@ -53,7 +53,7 @@ Examples:
   corrust demo --out /tmp/demo --device cpu
   corrust demo --bits 1,2,3,4                       what few bits are worth";
 
-/// What the demo simulates.
+/// Simulation of the demo.
 const SIMULATION: Simulation = Simulation {
     shape: Shape { inputs: 16, channels: 128, encoding: Encoding::Ci8, layout: Layout::Tcn },
     times: 8192,
@@ -61,7 +61,7 @@ const SIMULATION: Simulation = Simulation {
     seed: 1,
 };
 
-/// What the demo's raw voltages are: a 64th of a second or so.
+/// Raw voltages of the demo: a 64th of a second or so.
 const RAW_INPUTS: usize = 4;
 const RAW_TIMES: u64 = 1 << 18;
 const RAW_RATE: f64 = 16e6;

@@ -1,4 +1,4 @@
-//! What few bits are worth, by simulation: `corrust demo --bits`.
+//! Sensitivity of few bits, by simulation: `corrust demo --bits`.
 
 use std::fmt::Write;
 
@@ -12,7 +12,7 @@ use num_complex::Complex;
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 use rayon::prelude::*;
 
-/// What is simulated: noise of inputs that have a little in common.
+/// Simulated samples: noise of inputs that have a little in common.
 const INPUTS: usize = 64;
 const CHANNELS: usize = 32;
 const TIMES: usize = 4096;
@@ -21,10 +21,10 @@ const COMMON: f32 = 0.05;
 /// Standard deviation of the parts of samples of 8 bits, which lose nothing that would show.
 const SIGMA: f32 = 20.0;
 
-/// What the correlator of the GMRT is said to keep with 1 to 4 bits, in percent.
+/// Sensitivity that the correlator of the GMRT is said to keep with 1 to 4 bits, in percent.
 const TALK: [u32; 4] = [65, 85, 96, 99];
 
-/// A table of what is kept of the sensitivity of correlations, in percent.
+/// Returns a table of the sensitivity that correlations keep, in percent.
 ///
 /// Sensitivity is the ratio of signal to noise: what correlates stands in the real parts of visibilities, noise alone
 /// in the imaginary ones.

@@ -39,11 +39,11 @@ const PIECE: usize = 1 << 20;
 /// of n bits, -2^(n-1) to 2^(n-1) - 1, stands for voltages from v to v + 1 steps, the outermost for all
 /// beyond. Half of the samples that are on a threshold, as 0 always is, are quantised up and half down, by a hash of
 /// their time, channel and input: always the same. The kernels packed-complex, -3, -2 and -1 correlate them.
-/// OUT.npy.json beside it says what it holds, so that corrust need not be told.
+/// OUT.npy.json beside it describes the file to other commands of corrust.
 ///
 /// With --planes it is a file of planes along time, a bit a time, which tensor cores multiply as bits: uint8
 /// [C][N][word][32] of 1 bit (b1), [C][N][2][word][32] of 2 bits (b2), words of 128 times. OUT.npy.json says
-/// how many times they hold and which words are missing: those of which a time is.
+/// how many time samples they hold and which words are missing: words with a missing time sample.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, allow_negative_numbers = true)]
 pub struct Args {
@@ -60,15 +60,14 @@ pub struct Args {
     /// Write planes of bits along time, of 1 or 2 bits, as correlate --encoding b1 or b2 reads them
     #[arg(long)]
     planes: bool,
-    /// Where planes are made: auto (the first GPU, else the CPU), cuda, cuda:1, cpu or sim
+    /// Device that makes the planes: auto (the first GPU, else the CPU), cuda, cuda:1, cpu or sim
     #[arg(long, default_value_t, requires = "planes")]
     device: Device,
-    /// Step in units of the noise's standard deviation; by default the one that keeps most of weak
-    /// correlations
+    /// Step in units of the noise's standard deviation, as 0.996 [default: the step that keeps most of weak correlations]
     #[arg(long)]
     step: Option<f64>,
-    /// Standard deviation of the noise in a real or imaginary part, in the recording's units; by default
-    /// what the first block shows
+    /// Standard deviation of the noise in a real or imaginary part, in the recording's units [default: measured in the
+    /// first block]
     #[arg(long)]
     noise: Option<f32>,
 }
@@ -114,7 +113,7 @@ impl Args {
         let values = Values::new(&shape, &quantiser, self.noise);
         let mut output = Output { shape, times, writer, values, piece: vec![0; PIECE] };
         while let Some(piece) = pieces.next_piece(u64::MAX)? {
-            // What is missing has the value zero, as the file has where nothing is written.
+            // Missing samples have the value zero, as the file has where nothing is written.
             if let Some(samples) = piece.samples {
                 output.write(piece.start, &samples)?;
             }
@@ -215,7 +214,7 @@ impl Args {
             ));
         }
         let steps = match encoding.is_bits() {
-            // Whose steps they are nobody knows.
+            // The steps belong to no known noise.
             true => String::new(),
             false => format!(
                 "steps of {} ({} standard deviations), ",
@@ -248,12 +247,12 @@ fn axes(shape: &Shape, times: u64) -> [usize; 3] {
     }
 }
 
-/// What makes values of samples.
+/// Quantiser of samples of any encoding.
 struct Values<'a> {
     /// The recording's.
     shape: Shape,
     quantiser: &'a Quantiser,
-    /// What quantises noise of this standard deviation, once that is known.
+    /// Quantiser for noise of the samples' standard deviation, once that is known.
     requantiser: Option<Requantiser>,
     /// Standard deviation of the noise, once it is known.
     noise: Option<f32>,
@@ -266,7 +265,7 @@ impl<'a> Values<'a> {
         Self { shape: *shape, quantiser, requantiser: None, noise, numberless: 0 }
     }
 
-    /// Learns from the first samples what the noise is, if nobody said it.
+    /// Measures the noise in the first samples, if it was not given.
     fn learn(&mut self, bytes: &[u8]) -> Result<()> {
         if self.requantiser.is_none() {
             let encoding = self.shape.encoding;

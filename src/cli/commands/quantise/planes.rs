@@ -1,4 +1,4 @@
-//! Planes of bits in a file: what `corrust quantise --planes` writes.
+//! Files of bit planes, written by `corrust quantise --planes`.
 
 use std::{ops::Range, path::Path, sync::Arc};
 
@@ -13,7 +13,7 @@ use corrust::{
 
 /// The file that planes go to.
 pub struct PlaneFile {
-    /// Of the words.
+    /// Shape of the words.
     shape: Shape,
     bits: u32,
     /// Times of all, and the words that hold them.

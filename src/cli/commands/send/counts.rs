@@ -27,9 +27,9 @@ const DETECTORS: usize = 64;
 /// The most bytes of counts in a packet: that of UDP, less the instant's number.
 const MOST_BYTES: usize = 65_507 - 8;
 
-/// Where counts go.
+/// Receiver of counts.
 enum Sink {
-    /// Packets to addresses in turn, of so many instants each.
+    /// Packets to each address in turn, and the instants of a packet.
     Packets(Vec<Packets>, usize, Vec<u8>),
     Plain(Box<dyn Write>, String),
 }
@@ -142,7 +142,7 @@ impl Args {
         Ok(())
     }
 
-    /// Where counts go, and that in words.
+    /// Opens the receiver of counts; returns it and its name.
     fn sink(&self, shape: &CountShape) -> Result<(Sink, String)> {
         if let Some(tcp) = self.counts.tcp {
             let fault = |error| Error::invalid(format!("--tcp {tcp}: cannot connect: {error}"));

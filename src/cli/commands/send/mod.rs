@@ -20,7 +20,7 @@ use crate::cli::options::given;
 use crate::cli::terminal::numbers::{count, si};
 use crate::cli::terminal::say::{say, warn};
 
-/// What is sent.
+/// Samples to send.
 enum Source {
     /// From memory, as often as is asked for.
     Simulated { block: Block, shape: Shape },
@@ -189,7 +189,7 @@ impl Args {
             si(2.0 * (inputs * channels) as f64 / interval),
             self.targets()
         ));
-        // What is sent at a time: about ten milliseconds.
+        // Heaps sent at a time: about ten milliseconds.
         let step = ((0.01 / interval / heap_times as f64) as usize).clamp(1, 1024);
         let pace = self.pace();
         let (mut heaps, mut slots, mut round) = (0, 0, 0);

@@ -21,19 +21,19 @@ use crate::cli::options::{
     units::{Seconds, seconds},
 };
 
-/// Correlate what F-engines send: SPEAD 64-48 heaps over UDP, or VDIF, IPv4 unicast or multicast
+/// Correlate streams of F-engines: SPEAD 64-48 heaps over UDP, or VDIF, IPv4 unicast or multicast
 ///
 /// Heaps are those of MeerKAT's F-engines: items 0x1600 timestamp (48 bits, which wrap), 0x4101 F-engine, 0x4103
-/// first channel, 0x4300 samples int8 [channel][time][polarisation][2]. They may come in any order; what is
-/// lost, late or malformed is counted, and the valid samples behind every visibility are exact. Dumps begin at
+/// first channel, 0x4300 samples int8 [channel][time][polarisation][2]. They may come in any order; lost, late and
+/// malformed heaps are counted, and the number of valid samples of every visibility is exact. Dumps begin at
 /// multiples of the integration since the sync time.
 ///
-/// With --vdif frames of raw voltages come, one in each packet, with or without VTP's number before it: inputs are
-/// channels of threads, and --channelise makes what is correlated, as corrust correlate does. Spectra, too, count from
-/// the sync time. Channels of 1 or 2 bits are correlated as they are: --encoding b1 or b2.
+/// With --vdif frames of raw voltages are received, one in each packet, with or without VTP's number before it: inputs
+/// are channels of threads, and --channelise makes spectra, as corrust correlate does. Spectra, too, count from the sync
+/// time. Channels of 1 or 2 bits are correlated directly: --encoding b1 or b2.
 ///
-/// With --counts counts of photons come, in packets, by TCP or through a pipe: curves g(tau) with error bars, count rates and
-/// losses are on the page, and in files at multiples of --seconds.
+/// With --counts counts of photons are received, in packets, by TCP or through a pipe: curves g(tau) with error bars,
+/// count rates and losses are on the page, and in files at multiples of --seconds.
 ///
 /// Metrics for Prometheus are at /metrics of --http, a page with spectra, visibilities and losses at /. SIGINT and
 /// SIGTERM end it: the last complete dump is written.
@@ -49,50 +49,51 @@ pub struct Args {
     /// (four ports); a socket and a thread for each
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7148")]
     pub listen: Vec<Endpoints>,
-    /// F-engines, which are numbered from 0
+    /// Number of F-engines, numbered from 0
     #[arg(long, default_value_t = 8, value_name = "N")]
     pub fengs: usize,
-    /// Channels to correlate
+    /// Number of channels to correlate
     #[arg(long, default_value_t = 128, value_name = "C")]
     pub channels: usize,
     #[command(flatten)]
     pub stream: Stream,
-    /// When timestamps were 0, UTC, as in 2026-03-01T12:00:00 [default: when this starts; of VDIF, whose frames say
-    /// their times, 2000-01-01]
+    /// Time of timestamp 0 in UTC, as 2026-03-01T12:00:00 [default: the start of this command; 2000-01-01 for VDIF,
+    /// whose frames carry their times]
     #[arg(long, value_name = "TIME", value_parser = format::moment)]
     pub sync: Option<Timestamp>,
-    /// How often timestamps have wrapped since then [default: as often as makes the first heap that of now]
+    /// Number of times that timestamps have wrapped since then [default: such that the first heap is of now]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(..32768),
           requires = "sync")]
     pub wraps: Option<u64>,
-    /// Files to write, live/vis.npy or live/vis.uvh5, of curves live/g.csv or live/g.npy: their names get the time of their
-    /// first dump, of curves of their look, as in vis-20260301T120000.000000Z.npy
+    /// Files to write, as live/vis.npy or live/vis.uvh5, for curves live/g.csv or live/g.npy: names get the time of the
+    /// first dump or of the look, as in vis-20260301T120000.000000Z.npy
     #[arg(short, long, value_name = "NAME")]
     pub output: Option<PathBuf>,
-    /// Array file, for UVH5: telescope, location, antennas, frequencies (JSON)
+    /// Array file for UVH5, JSON: telescope, location, antennas, frequencies
     #[arg(long, value_name = "ARRAY.json", value_parser = input())]
     pub array: Option<PathBuf>,
-    /// Dumps of a file; of curves looks from one file to the next
+    /// Dumps in a file; for curves, looks from one file to the next
     #[arg(long, default_value_t = 1, value_name = "DUMPS")]
     pub file_dumps: usize,
-    /// Times of a dump
+    /// Time samples in a dump
     #[arg(long, value_name = "T", conflicts_with = "seconds")]
     pub integrate: Option<NonZeroU64>,
-    /// Seconds of a dump, to the nearest whole number of times; of curves from one look to the next [default: 1]
+    /// Seconds in a dump, rounded to a whole number of time samples; for curves, seconds from one look to the next
+    /// [default: 1]
     #[arg(long, value_name = "S", value_parser = seconds)]
     pub seconds: Option<f64>,
     #[command(flatten)]
     pub selection: Selection,
     #[command(flatten)]
     pub place: Place,
-    /// Where metrics and page are served; 0.0.0.0:8148 to other machines, too
+    /// Address that metrics and the page are served at; 0.0.0.0:8148 serves other machines, too
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8148")]
     pub http: SocketAddr,
-    /// A name that browsers reach the page by, as head.example.org; requests for other hosts than it, the address and
-    /// localhost are refused. May be repeated
+    /// Host name of the page, as head.example.org; requests for hosts other than this, the address and localhost are
+    /// refused. May be repeated
     #[arg(long, value_name = "NAME", value_parser = host)]
     pub http_host: Vec<String>,
-    /// Bytes of packets that the system keeps for each socket, where it allows so many
+    /// Bytes of packets that the system keeps for each socket, if it allows so many
     #[arg(long, value_name = "BYTES", default_value_t = 64 << 20)]
     pub buffer: usize,
     #[command(flatten)]
@@ -116,32 +117,32 @@ Examples:
 #[group(skip)]
 #[command(next_help_heading = "Counts of photons")]
 pub struct CountArgs {
-    /// Counts of so many sensors come, in place of heaps: packets of the number of their first instant, 64 bits,
-    /// little-endian, and the counts of whole instants, [instant][sensor]; they are correlated as corrust autocorrelate does
+    /// Receive counts of this number of sensors in place of heaps: packets of the number of their first instant, 64 bits,
+    /// little-endian, and the counts of whole instants, [instant][sensor]; corrust autocorrelate gives the same sums
     #[arg(long, value_name = "SENSORS", conflicts_with_all = [
         "vdif", "fengs", "channels", "step", "rate", "polarisations", "first_channel", "heap_times", "sync", "wraps", "array",
         "integrate", "kernel",
     ])]
     pub counts: Option<usize>,
-    /// Counts of two bytes, the low one first
+    /// Receive counts of two bytes, the low byte first
     #[arg(long, requires = "counts")]
     pub wide: bool,
-    /// Seconds of an instant
+    /// Length of an instant, as 1.6us
     #[arg(long, value_name = "TIME", default_value = "1.6us", requires = "counts")]
     pub dwell: Seconds,
-    /// Groups of bins, each twice as long as those of the group before
+    /// Groups of bins, each twice as long as in the group before
     #[arg(long, value_name = "G", default_value_t = 10, requires = "counts")]
     pub groups: usize,
     /// Lags of a group
     #[arg(long, value_name = "S", default_value_t = 32, requires = "counts")]
     pub lags: usize,
-    /// bin-groups or classic
+    /// Scheme of lags: bin-groups or classic
     #[arg(long, default_value_t, requires = "counts")]
     pub scheme: Scheme,
-    /// Take counts without numbers from TCP, where whoever connects to this address sends them; a connection is a stream
+    /// Listen at this TCP address for counts without numbers; each connection is a stream
     #[arg(long, value_name = "ADDR", requires = "counts", conflicts_with_all = ["listen", "pipe"])]
     pub tcp: Option<SocketAddr>,
-    /// Take counts without numbers from a file or pipe, - for the standard input, up to its end
+    /// Read counts without numbers from a file or pipe up to its end, - for the standard input
     #[arg(long, value_name = "PIPE", requires = "counts", conflicts_with = "listen", value_parser = input())]
     pub pipe: Option<PathBuf>,
     /// Save the state of the stream at the end, for corrust autocorrelate --resume

@@ -1,4 +1,4 @@
-//! `corrust serve --counts`: correlation curves of photons that are counted.
+//! `corrust serve --counts`: correlation curves of photon counts.
 
 use std::{
     fs::File,
@@ -159,7 +159,7 @@ impl Args {
         Ok(())
     }
 
-    /// Opens what counts come from; where that is, in words.
+    /// Opens the source of counts; returns its name and its receiver.
     fn receive(&self, window: Window<Counts>) -> Result<(String, Receiver)> {
         if let Some(tcp) = self.counts.tcp {
             let fault =
@@ -184,7 +184,7 @@ impl Args {
     }
 }
 
-/// Correlates what comes until it ends, or is to end.
+/// Correlates counts until the stream ends or a signal comes.
 fn follow(
     correlated: &mut Correlated,
     receiver: Receiver,
@@ -213,7 +213,7 @@ fn follow(
     correlated.end(|look| shown(look, true))
 }
 
-/// Says what came of all.
+/// Prints the totals.
 fn summary(board: &CurveBoard, instants: u64) {
     let tally = board.tally();
     let lost: Vec<_> = Fate::ALL[1..]

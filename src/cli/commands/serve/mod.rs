@@ -41,7 +41,7 @@ use crate::cli::terminal::numbers::{count, digits};
 use crate::cli::terminal::say::say;
 use crate::cli::terminal::signals::{SERVING, STOPPING};
 
-/// When VDIF's times are counted from: its first reference epoch.
+/// Origin of VDIF's times: its first reference epoch.
 const VDIF_SYNC: &str = "2000-01-01";
 
 /// Times of the longest delay of an input: those of a live stream have to be held.
@@ -50,7 +50,7 @@ const LONGEST_SHIFT: u64 = 1 << 24;
 /// Bytes that come with a heap's samples: other items, and descriptions.
 const EXTRA_BYTES: usize = 64 << 10;
 
-/// What is opened before anything is served.
+/// Sockets, GPUs and plan, opened before anything is served.
 struct Ready {
     sockets: Vec<UdpSocket>,
     http: Http,
@@ -58,12 +58,12 @@ struct Ready {
     correlator: Correlator,
 }
 
-/// What is served.
+/// A live correlation and its service.
 struct Live<C: Channels> {
     about: About,
     files: Option<Files>,
     http: Http,
-    /// Where it listens, in words.
+    /// Addresses that it listens to, in words.
     listening: String,
     integrator: Integrator<C>,
     receiver: Receiver,
@@ -73,7 +73,7 @@ struct Live<C: Channels> {
 }
 
 impl Args {
-    /// Serves until it is told to end.
+    /// Serves until a signal ends it.
     pub fn run(self) -> Result<()> {
         if self.output.is_none() {
             given::refuse(&["file-dumps"], "no files are written, expected --output")?;
@@ -141,7 +141,7 @@ impl Args {
             start: Some(sync),
             path: Path::new("--vdif"),
         };
-        // What an array file says of the start is no matter here.
+        // The start in an array file does not matter here.
         let known = Known { start: None, ..Known::of(array.as_ref(), channels)? };
         let (builder, sky) = self.engine.builder(channels, &raw, None, &known)?;
         if sky.delayed && self.sync.is_none() {
@@ -220,7 +220,7 @@ impl Args {
         })
     }
 
-    /// Opens what is listened to and what it is correlated with.
+    /// Opens the sockets and the plan.
     fn ready(&self, shape: &Shape, gates: &Option<Folding>) -> Result<Ready> {
         let shifts = self.selection.read_shifts(shape.inputs, LONGEST_SHIFT)?;
         let listener = TcpListener::bind(self.http).map_err(|error| {
@@ -269,7 +269,7 @@ impl Args {
         PartialFile::create(output).map(drop)
     }
 
-    /// What dumps are written to.
+    /// Files for dumps.
     fn files(
         &self,
         about: &About,
@@ -310,12 +310,12 @@ impl Args {
         }
     }
 
-    /// When timestamps are, and what the first one is next to.
+    /// Returns the clock of timestamps, and the expected value of the first one.
     fn clock(&self, geometry: &Geometry) -> (Clock, u64) {
         let rate = self.stream.rate();
         let clock = |sync| Clock { sync, rate, step: geometry.step };
         let now = Timestamp::now();
-        // Of the timestamps that do not wrap.
+        // Half the range of timestamps.
         let half = 1_u64 << (live::spead::VALUE_BITS - 1);
         let Some(sync) = self.sync else { return (clock(now), half) };
         let since = now.duration_since(sync).as_secs_f64().max(0.0) * rate;
@@ -332,7 +332,7 @@ fn gated<C: Channels>(integrator: Integrator<C>, gates: Option<Folding>) -> Inte
     }
 }
 
-/// Serves what is made of frames.
+/// Serves samples of frames.
 fn serve_chunks<C: Channels<Chunk = RawChunk>>(
     frames: Frames,
     (sockets, http): (Vec<UdpSocket>, Http),
@@ -352,7 +352,7 @@ fn serve_chunks<C: Channels<Chunk = RawChunk>>(
 }
 
 impl<C: Channels> Live<C> {
-    /// Correlates what comes until it is to end.
+    /// Correlates chunks until a signal ends it.
     fn serve(self) -> Result<()> {
         let Self { about, mut files, http, mut integrator, receiver, spent, passed, .. } = self;
         let (shape, interval) = (about.shape, about.clock.interval());
@@ -411,7 +411,7 @@ impl<C: Channels> Live<C> {
     }
 }
 
-/// Says what came of all.
+/// Prints the totals.
 fn summary(board: &Board) {
     let tally = board.tally();
     let load = |count: &std::sync::atomic::AtomicU64| count.load(Ordering::Relaxed);

@@ -6,24 +6,24 @@ use corrust::{Error, Result};
 
 use crate::cli::terminal::say::warn;
 
-/// Fewest and most chunks that are being correlated, or wait for it, and the bytes that those between have: what
-/// comes while the device is busy with something else.
+/// Fewest and most chunks that are being correlated, or wait for it, and the bytes of those between: room for packets
+/// that come while the device is busy with something else.
 const WAITING: [usize; 2] = [4, 256];
 const WAITING_BYTES: usize = 256 << 20;
 
-/// Where pages are served, and by which names.
+/// Listener of the pages, and the host names that they are served by.
 pub struct Http {
     pub listener: TcpListener,
     pub names: Vec<String>,
 }
 
-/// Chunks of so many bytes that are being correlated, or wait for it.
+/// Number of chunks of `chunk_bytes` that are being correlated, or wait for it.
 pub fn waiting(chunk_bytes: usize) -> usize {
     let [fewest, most] = WAITING;
     (WAITING_BYTES / chunk_bytes.max(1)).clamp(fewest, most)
 }
 
-/// Where sockets listen, in words.
+/// Addresses of sockets, in words.
 pub fn listening(sockets: &[UdpSocket]) -> Result<String> {
     let first = sockets[0].local_addr().map_err(Error::io("a socket", "read"))?;
     Ok(match sockets.len() {
@@ -35,7 +35,7 @@ pub fn listening(sockets: &[UdpSocket]) -> Result<String> {
 /// Says the first of many errors that follow each other, and when they are over.
 pub struct Faults {
     lasting: bool,
-    /// What is written.
+    /// Name of the files, as in "dumps".
     what: &'static str,
 }
 
