@@ -68,7 +68,7 @@ impl Autocorrelator {
         scheme: Scheme,
         builder: corrust::autocorrelate::Builder,
     ) -> PyResult<Self> {
-        // What no GPU computes, the CPU does where the choice is free.
+        // The CPU computes schemes that no GPU does, if the device is a free choice.
         let free = device == "auto" && scheme == Scheme::Classic;
         let gpus = if free { Vec::new() } else { device::open(py, device)? };
         let plan = Plan::new(py, gpus, |gpus| {

@@ -51,7 +51,7 @@ use crate::{
 /// window : str, optional
 ///     ``"hann"``, ``"hamming"``, ``"rect"`` or ``"kaiser:BETA"``; by default ``"hann"``, of one tap ``"rect"``.
 /// encoding : str
-///     Of raw samples: ``"i8"``, ``"i16"``, ``"f32"``; complex ones ``"ci16"``, ``"cf32"``, ``"ci8"``, ``"ci4"``,
+///     Encoding of raw samples: ``"i8"``, ``"i16"``, ``"f32"``; complex ones ``"ci16"``, ``"cf32"``, ``"ci8"``, ``"ci4"``,
 ///     ``"ci4-offset"``, ``"cf16"``; ``"vdif-2"``, ``"vdif-2-complex"`` and so on, of 1, 2, 4, 8 or 16 bits.
 /// layout : {"nt", "tn"}
 ///     Order of the axes of raw samples, slowest first: input, time or time, input.
@@ -88,9 +88,9 @@ use crate::{
 /// ValueError
 ///     For a shape that cannot be channelised, or a kernel that does not run on the device.
 /// RuntimeError
-///     Where the device is not there.
+///     If the device is not there.
 /// MemoryError
-///     Where it has no room.
+///     If the device has no room.
 ///
 /// Examples
 /// --------
@@ -107,7 +107,7 @@ use crate::{
 #[pyclass(frozen, module = "corrust")]
 pub struct Channeliser {
     plan: Plan<Inner>,
-    /// What the plan was built of, but for its place.
+    /// Builder of the plan, without its device.
     builder: Builder,
     shape: Shape,
     prototype: Vec<f64>,
@@ -119,7 +119,7 @@ pub struct Channeliser {
 /// Delays that a function of Python's gives.
 struct Called {
     function: Py<PyAny>,
-    /// What it raised first.
+    /// First exception that it raised.
     raised: Mutex<Option<PyErr>>,
 }
 
@@ -249,11 +249,11 @@ impl Channeliser {
     ///     As of ``Correlator.accumulate``, without channels: a spectrum that touches a missing sample is zero, and
     ///     missing.
     /// times : int, optional
-    ///     Of samples of less than a byte, how many of an input's there are: ``Block.times``.
+    ///     Number of samples of each input, for samples of less than a byte: ``Block.times``.
     /// device : bool
     ///     Leave the spectra in the memory of the plan's GPU, as ``DeviceArray``, without waiting for it.
     /// out : array, optional
-    ///     Where to write the samples instead, ``upcoming(times)`` of them, in host memory or on the plan's GPU.
+    ///     Array to write the samples to, ``upcoming(times)`` spectra, in host memory or on the plan's GPU.
     /// stream : int or object, optional
     ///     As of ``Correlator.accumulate``.
     ///
@@ -333,7 +333,7 @@ impl Channeliser {
         self.host_spectra(py, spectra?)
     }
 
-    /// How many spectra so many more raw samples complete.
+    /// Number of spectra that ``times`` more raw samples of each input complete.
     fn upcoming(&self, py: Python<'_>, times: usize) -> PyResult<usize> {
         let count = self.plan.with(py, |plan| Ok(plan.upcoming(times)?));
         self.raised()?;
@@ -417,8 +417,8 @@ impl Channeliser {
     /// Returns
     /// -------
     /// int
-    ///     Which of the whole stream's samples is to be fed first. Of delays that a function gives it asks for all
-    ///     spectra back to where the longest delay there may be, ``2**28`` samples, reaches.
+    ///     Index in the whole stream of the first sample to feed. A function of delays is called for all spectra back to
+    ///     the reach of the longest possible delay, ``2**28`` samples.
     fn begin_at(&self, py: Python<'_>, spectrum: u64) -> PyResult<u64> {
         let first = self.plan.with(py, |plan| Ok(compute(|| plan.begin_at(spectrum))?));
         self.raised()?;
@@ -504,7 +504,7 @@ impl Channeliser {
         self.called.as_ref().map_or(Ok(()), |called| called.raised())
     }
 
-    /// The axes of so many spectra as an array, and the type of its elements.
+    /// Axes of a number of spectra as an array, and the type of its elements.
     fn axes(&self, count: usize) -> (Dtype, Vec<usize>) {
         let Shape { inputs, channels, encoding, layout, .. } = self.shape;
         let mut axes = match layout {

@@ -49,7 +49,7 @@ use crate::{
 /// kernel : str
 ///     ``"auto"``, or one of those that ``corrust help correlate`` lists.
 /// gates : int
-///     Visibilities of so many gates are kept apart, 1 to 255.
+///     Number of gates whose visibilities are kept apart, 1 to 255.
 /// shifts : sequence of int, optional
 ///     A delay in whole samples for each input: ``x'[t, c, i] = x[t - shifts[i], c, i]``, continuous over calls. Where
 ///     one is negative, all inputs are delayed by as much more as makes the least 0.
@@ -59,9 +59,9 @@ use crate::{
 /// ValueError
 ///     For a shape that cannot be correlated, or a kernel that does not run on the device.
 /// RuntimeError
-///     Where the device is not there.
+///     If the device is not there.
 /// MemoryError
-///     Where it has no room for the visibilities.
+///     If the device has no room for the visibilities.
 ///
 /// Examples
 /// --------
@@ -85,7 +85,7 @@ pub struct Correlator {
     kernel: Kernel,
 }
 
-/// What a plan is built from.
+/// Arguments that a plan is built from.
 struct Setup {
     shape: Shape,
     kernel: Kernel,
@@ -124,7 +124,7 @@ impl Correlator {
         let planes = encoding.planes();
         let mut gone = missing(gone)?;
         for gap in &mut gone {
-            // Of every plane of an input.
+            // Every plane of an input.
             let Range { start, end } = gap.inputs;
             gap.inputs = start.saturating_mul(planes)..end.saturating_mul(planes);
         }
@@ -247,9 +247,9 @@ impl Correlator {
     ///     ``corrust.Folding.numbers`` gives them.
     /// stream : int or object, optional
     ///     CUDA stream in whose order an array on a GPU is read: its address, or CuPy's or PyTorch's. By default
-    ///     the legacy default stream. The array is to stay as it is until the stream has come so far.
+    ///     the legacy default stream. The array must not change until the stream has read it.
     /// times : int, optional
-    ///     Of ``b1`` and ``b2``, how many times the words hold, where the last holds fewer than 128.
+    ///     Number of time samples in the words of ``b1`` and ``b2``, if the last word holds fewer than 128.
     ///
     /// Notes
     /// -----
@@ -275,8 +275,8 @@ impl Correlator {
     /// device : bool
     ///     Leave the visibilities in the memory of the plan's GPU, as a ``DeviceArray``, without waiting for it.
     /// out : array, optional
-    ///     Where to write the visibilities instead, without gaps: int64 ``[C, B, 2]`` (float32 of ``cf16``), in
-    ///     host memory or on the plan's GPU; with an axis of gates before, of a gated plan. The dump has it.
+    ///     Array without gaps to write the visibilities to: int64 ``[C, B, 2]`` (float32 for ``cf16``), in host memory
+    ///     or on the plan's GPU; a gated plan has an axis of gates before. The dump holds it.
     /// stream : int or object, optional
     ///     CUDA stream in whose order visibilities on a GPU are written.
     ///
@@ -306,7 +306,7 @@ impl Correlator {
         Ok(dumps.into_iter().next().expect("a plan has at least one gate"))
     }
 
-    /// Forgets everything since the last dump. What shifts hold stays.
+    /// Forgets all samples since the last dump, except those that shifts hold.
     fn reset(&self, py: Python<'_>) -> PyResult<()> {
         self.plan.with(py, |plan| {
             plan.reset();
@@ -499,7 +499,7 @@ fn order(layout: Option<&str>, encoding: Encoding) -> PyResult<Layout> {
 /// ----------
 /// x : array of uint8
 ///     ``ci4`` samples in host memory, ``[T, C, N]`` in ``tcn``, ``[C, N, T]`` in ``cnt``, whose parts are values ``v``
-///     of so many bits, -1 and 0 or -2 to 1, as ``corrust quantise --bits`` makes them. They stand for the levels
+///     of 1 or 2 bits, -1 and 0 or -2 to 1, as ``corrust quantise --bits`` makes them. They stand for the levels
 ///     ``2 v + 1``.
 /// bits : {1, 2}
 /// layout : {"tcn", "cnt"}
@@ -543,8 +543,8 @@ pub fn planes<'py>(
     numpy_array(py, words, Dtype::UINT8, &axes)
 }
 
-/// Seconds of each of so many calls of ``accumulate`` with the same array, and of the wait for the device after it, as
-/// a program in Rust makes them: what ``benches/resident.py`` compares calls from Python with.
+/// Seconds of each of a number of calls of ``accumulate`` from Rust with the same array, with the wait for the device
+/// after it. ``benches/resident.py`` compares calls from Python with them.
 #[pyfunction]
 pub fn seconds_in_rust(
     py: Python<'_>,

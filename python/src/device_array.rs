@@ -72,7 +72,7 @@ impl Memory {
 #[pyclass(frozen, module = "corrust")]
 pub struct DeviceArray {
     pub memory: Arc<Memory>,
-    /// Where it begins, in bytes.
+    /// Offset of its first element, in bytes.
     pub first: usize,
     pub dtype: Dtype,
     pub shape: Vec<usize>,
@@ -127,7 +127,7 @@ impl DeviceArray {
         let (gpu, last) = (self.memory.gpu(), self.memory.last());
         if !bytes.is_empty() {
             py.detach(|| {
-                // Who borrowed the array may have written to it.
+                // A borrower may have written to the array.
                 gpu.order(Stream::from_raw(LEGACY_STREAM), last)?;
                 // SAFETY: the array's own memory.
                 unsafe { gpu.download(last, self.address(), &mut bytes) }

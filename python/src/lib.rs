@@ -1,7 +1,7 @@
 //! The extension module of the Python package `corrust`: plans, recordings and arrays on a GPU.
 //!
-//! What is quicker to read in Python stands there (`corrust/`): results, one-call functions, plots. Every call
-//! that computes lets other Python threads run meanwhile, and looks for signals between pieces of its work.
+//! Results, one-call functions and plots are written in Python (`corrust/`). Every call that computes lets other
+//! Python threads run meanwhile, and looks for signals between pieces of its work.
 
 mod array;
 mod autocorrelate;

@@ -29,7 +29,7 @@ pub struct Photons {
     /// Instants in all.
     #[pyo3(get)]
     instants: u64,
-    /// What each sensor is.
+    /// Name of each sensor.
     #[pyo3(get)]
     names: Vec<String>,
 }

@@ -44,20 +44,20 @@ const BLOCK_BYTES: usize = 64 << 20;
 /// channels : int or None
 ///     None of raw voltages.
 /// shape : tuple of int
-///     Of all its samples as an array, in its layout: ``(times, channels, inputs)`` in ``tcn``, ``(inputs, times)`` in
-///     ``nt``, with 2 at the end where samples are pairs. Of raw samples of less than a byte ``(inputs, bytes)``.
+///     Shape of all its samples as an array, in its layout: ``(times, channels, inputs)`` in ``tcn``, ``(inputs, times)``
+///     in ``nt``, with 2 at the end if samples are pairs; ``(inputs, bytes)`` for raw samples of less than a byte.
 /// encoding, layout : str
 ///     As of ``corrust.Correlator``, or of ``corrust.Channeliser``.
 /// start : str or None
-///     When its first time was taken, UTC in ISO 8601, where the files say so.
+///     Time of its first sample, UTC in ISO 8601, if the files have it.
 /// interval, rate : float or None
-///     Seconds from one time to the next, and times a second, where the files say so.
+///     Seconds from one time sample to the next, and time samples a second, if the files have them.
 /// frequencies : list of float or None
-///     Of the channels, hertz, where the files say so.
+///     Frequencies of the channels, hertz, if the files have them.
 /// gaps : list of (int, int)
-///     Times that are missing, ``(start, stop)``. Of VDIF and Mark 5B only the blocks say what is.
+///     Missing time samples, ``(start, stop)``. Gaps of VDIF and Mark 5B are in the blocks alone.
 /// facts : dict of str
-///     What else the files say, for people to read.
+///     Further facts of the files, for people to read.
 #[pyclass(frozen, module = "corrust")]
 pub struct Recording {
     paths: Vec<PathBuf>,
@@ -81,7 +81,7 @@ enum Kind {
     Raw,
 }
 
-/// What a recording holds.
+/// Samples of a recording.
 #[derive(Clone, Copy)]
 enum Held {
     Channels(Shape),
@@ -122,18 +122,18 @@ fn open_kind(
 /// encoding : {"ci8", "ci4", "ci4-offset", "cf16"}, optional
 ///     By default what the files say: int8 is ``ci8``, float16 ``cf16``; uint8 needs to be told.
 /// layout : {"tcn", "cnt", "nt", "tn"}, optional
-///     By default what the files say; of NumPy files ``tcn``, or ``nt`` of raw ones.
+///     By default that of the files; for NumPy files ``tcn``, or ``nt`` for raw samples.
 /// rate : float, optional
-///     Times a second, of raw voltages samples of an input, where the files do not say. Where they say another number,
-///     this one counts.
+///     Time samples a second, for raw voltages samples of an input, if the files lack it. It replaces another number in
+///     the files.
 /// inputs, bits : int, optional
-///     Of Mark 5B, which does not say: inputs, and bits of a sample, 1 or 2 (by default 2).
+///     Number of inputs and bits of a sample, 1 or 2 (by default 2), of Mark 5B, whose headers lack them.
 /// near : str, optional
-///     A moment within 500 days of a Mark 5B recording, which counts days by thousands.
+///     A moment within 500 days of a Mark 5B recording, whose headers count days modulo 1000.
 /// keep_going : bool
 ///     Leave out a last block that is cut short, instead of refusing it.
 /// long_gaps : bool
-///     Take it as true where more times in a row are missing than there are in all the data.
+///     Accept gaps longer than the data itself.
 ///
 /// Returns
 /// -------
@@ -142,7 +142,7 @@ fn open_kind(
 /// Warns
 /// -----
 /// UserWarning
-///     Where the rate is not that of the files, or a last block is left out.
+///     If the rate is not that of the files, or a last block is left out.
 ///
 /// Examples
 /// --------
@@ -349,7 +349,7 @@ impl Recording {
     /// times : int, optional
     ///     Times of a block; by default about 64 MiB of them.
     /// start, stop : int, optional
-    ///     The first time, and the one after the last; by default all. What is before is not read.
+    ///     First time sample, and the one after the last; by default all. Samples before ``start`` are not read.
     ///
     /// Returns
     /// -------
@@ -537,11 +537,11 @@ impl Held {
         axes
     }
 
-    /// Times of a block of about so many bytes.
+    /// Time samples of a block of about `bytes` bytes.
     fn times_of(&self, bytes: usize) -> usize {
         match self {
             Self::Channels(shape) => (bytes / shape.bytes_per_time()).max(1),
-            // Of whole bytes.
+            // Blocks of whole bytes.
             Self::Raw(shape) => {
                 (bytes / (shape.inputs * shape.encoding.bits())).max(1).saturating_mul(8)
             }
@@ -600,7 +600,7 @@ pub struct Dumps {
     inner: Mutex<run::Dumps<'static, Correlator>>,
     inputs: usize,
     gated: bool,
-    /// What a signal or the caller's function raised.
+    /// Exception of a signal or of the caller's function.
     raised: Arc<Mutex<Option<PyErr>>>,
 }
 

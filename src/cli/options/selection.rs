@@ -88,6 +88,7 @@ impl Selection {
     }
 
     /// The gates of a stream: those of a period, or numbers that repeat.
+    #[cfg(feature = "serve")]
     pub fn live_gates(&self, timing: impl FnOnce() -> Timing) -> Result<Option<Folding>> {
         if let Some(folding) = self.folding(timing)? {
             return Ok(Some(folding));

@@ -12,7 +12,8 @@ use corrust::{
 use corrust::{Result, live::Geometry};
 
 #[cfg(feature = "serve")]
-use crate::cli::options::{given, units::Hertz};
+use crate::cli::options::given;
+use crate::cli::options::units::Hertz;
 
 /// Layout of samples in heaps.
 #[derive(Clone, Copy, Debug, clap::Args)]
