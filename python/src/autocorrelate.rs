@@ -12,13 +12,13 @@ use pyo3::{prelude::*, sync::PyOnceLock, types::PyDict};
 
 use crate::{
     array::Array,
-    correlate::result,
     device,
     device_array::{DeviceArray, Memory},
     dtype::Dtype,
     error::{Fault, count, parse, value},
     fork::compute,
     plan::{Plan, patience, pieces, plan_methods},
+    results::result,
     stream::stream,
     views::{View, missing},
 };

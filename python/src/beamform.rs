@@ -11,14 +11,14 @@ use pyo3::{prelude::*, sync::PyOnceLock};
 
 use crate::{
     array::Array,
-    channelise::element,
-    correlate::{place, result},
     device,
     device_array::{DeviceArray, Memory, numpy_array},
-    dtype::Dtype,
+    dtype::{Dtype, element},
     error::{count, kind, parse, value},
     fork::compute,
     plan::{Plan, patience, pieces, plan_methods},
+    results::result,
+    selection::place,
     stream::{Turn, stream},
     views::{View, missing, whole_numbers},
 };

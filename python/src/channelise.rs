@@ -1,34 +1,33 @@
 //! `corrust.Channeliser`.
 
-use std::{
-    path::PathBuf,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::sync::{Arc, Mutex};
 
 use corrust::{
-    Channeliser as Inner, Encoding, Layout,
+    Channeliser as Inner, Layout,
     channelise::{Builder, Kernel, Shape, Spectra, SpectraMut, SpectrumEncoding},
-    delays::{DelayModel, Piece, Polynomials},
+    delays::DelayModel,
     device::{Buffer, Gpu},
-    format::{AnyRecording, moment},
+    format::AnyRecording,
     run::Voltages,
     samples::{Missing, RawEncoding, RawLayout, RawSamples},
 };
 use num_complex::Complex;
-use numpy::{IntoPyArray, PyArrayDescrMethods, PyReadonlyArrayDyn};
+use numpy::IntoPyArray;
 use pyo3::{prelude::*, sync::PyOnceLock};
 
 use crate::{
-    array::{Array, refuse_masked},
-    correlate::result,
+    array::Array,
+    delays::{Called, polynomials},
     device,
     device_array::{DeviceArray, Memory, numpy_array},
-    dtype::Dtype,
+    dtype::{Dtype, element},
     error::{Fault, count, kind, optional_count, parse, value},
     fork::compute,
+    numbers::numbers,
     plan::{Plan, patience, pieces, plan_methods},
     raw::RawView,
     recording::Recording,
+    results::result,
     stream::stream,
     views::{missing, missing_tuples},
 };
@@ -114,34 +113,6 @@ pub struct Channeliser {
     device: String,
     kernel: Kernel,
     called: Option<Arc<Called>>,
-}
-
-/// Delays that a function of Python's gives.
-struct Called {
-    function: Py<PyAny>,
-    /// First exception that it raised.
-    raised: Mutex<Option<PyErr>>,
-}
-
-impl Called {
-    fn raised(&self) -> PyResult<()> {
-        let raised = self.raised.lock().unwrap_or_else(PoisonError::into_inner).take();
-        raised.map_or(Ok(()), Err)
-    }
-}
-
-impl DelayModel for Called {
-    fn delay(&self, input: usize, seconds: f64) -> Option<f64> {
-        let mut raised = self.raised.lock().unwrap_or_else(PoisonError::into_inner);
-        if raised.is_some() {
-            return None;
-        }
-        let call = |py: Python<'_>| self.function.call1(py, (input, seconds))?.extract(py);
-        Python::attach(call).unwrap_or_else(|error| {
-            *raised = Some(error);
-            None
-        })
-    }
 }
 
 plan_methods!(Channeliser);
@@ -642,87 +613,4 @@ fn joined(parts: Vec<Spectra>) -> Spectra {
         );
     }
     all
-}
-
-/// Numbers of any type of NumPy's, in order; broadcast to a shape if one is given.
-fn numbers<T: numpy::Element + Copy>(
-    name: &str,
-    given: &Bound<'_, PyAny>,
-    shape: Option<[usize; 2]>,
-) -> PyResult<Vec<T>> {
-    refuse_masked(name, given)?;
-    let py = given.py();
-    let numpy = py.import("numpy")?;
-    let mut array = numpy.call_method1("asarray", (given,))?;
-    let letter: String = array.getattr("dtype")?.getattr("kind")?.extract()?;
-    let dtype = numpy::dtype::<T>(py);
-    if !matches!(&letter[..], "i" | "u" | "f" | "b") && (letter != "c" || dtype.kind() != b'c') {
-        return Err(kind(format!(
-            "{name} of {}: expected {dtype} or what becomes it",
-            array.getattr("dtype")?.str()?
-        )));
-    }
-    if let Some(shape) = shape {
-        let found: Vec<usize> = array.getattr("shape")?.extract()?;
-        array = numpy.call_method1("broadcast_to", (array, shape)).map_err(|_| {
-            value(format!(
-                "{name} of shape {found:?}: expected {shape:?}, or what broadcasts to it"
-            ))
-        })?;
-    }
-    // Arrays that came in messages may lie anywhere.
-    let array = numpy.call_method1("require", (array, dtype, ["C_CONTIGUOUS", "ALIGNED"]))?;
-    let array: PyReadonlyArrayDyn<'_, T> = array.extract()?;
-    Ok(array.as_slice().map_err(|_| value(format!("{name}: expected numbers")))?.to_vec())
-}
-
-/// A number of seconds, or pieces of polynomials: start, end, coefficients.
-#[derive(FromPyObject)]
-enum Delay {
-    Constant(f64),
-    Pieces(Vec<(f64, f64, Vec<f64>)>),
-}
-
-/// Delays of a list, or of a file.
-fn polynomials(
-    given: &Bound<'_, PyAny>,
-    inputs: usize,
-    start: Option<&str>,
-) -> PyResult<Polynomials> {
-    let model = if let Ok(path) = given.extract::<PathBuf>() {
-        let start = start.map(moment).transpose().map_err(Fault::from)?;
-        given.py().detach(|| Polynomials::read(&path, start)).map_err(Fault::from)?
-    } else {
-        let delays: Vec<Delay> = given.extract().map_err(|_| {
-            kind(format!(
-                "delays is {}: expected a number or pieces (start, end, coefficients) for each input, a path, or a \
-                 function",
-                given.get_type()
-            ))
-        })?;
-        let piece = |(start, end, coefficients)| Piece { start, end, coefficients };
-        let pieces = |delay| match delay {
-            Delay::Constant(delay) => vec![Piece::constant(delay)],
-            Delay::Pieces(pieces) => pieces.into_iter().map(piece).collect(),
-        };
-        Polynomials::new(delays.into_iter().map(pieces).collect()).map_err(Fault::from)?
-    };
-    if model.inputs() != inputs {
-        return Err(value(format!("delays of {} inputs: expected {inputs}", model.inputs())));
-    }
-    Ok(model)
-}
-
-/// The type of the numbers of spectra or beams, and whether a sample has two of them.
-pub fn element(encoding: SpectrumEncoding) -> (Dtype, bool) {
-    let dtype = match encoding {
-        SpectrumEncoding::Voltage(Encoding::Ci8) => Dtype::INT8,
-        // Neither spectra nor beams are bits.
-        SpectrumEncoding::Voltage(
-            Encoding::Ci4 | Encoding::Ci4Offset | Encoding::B1 | Encoding::B2,
-        ) => Dtype::UINT8,
-        SpectrumEncoding::Voltage(Encoding::Cf16) => Dtype::FLOAT16,
-        SpectrumEncoding::Cf32 => Dtype::FLOAT32,
-    };
-    (dtype, encoding.bytes() > dtype.bytes)
 }

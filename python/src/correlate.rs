@@ -3,27 +3,26 @@
 use std::{ops::Range, sync::Arc, time::Instant};
 
 use corrust::{
-    Correlator as Inner, Encoding, Layout, Samples,
+    Correlator as Inner, Encoding, Layout,
     correlate::{self, Dump, Gates, Kernel, Shape, ValidCounts, Visibilities, baselines},
     device::{Buffer, Gpu},
-    quantise,
     samples::Extents,
 };
-use ndarray::Array3;
 use num_complex::Complex;
-use numpy::IntoPyArray;
-use pyo3::{prelude::*, sync::PyOnceLock};
+use pyo3::prelude::*;
 
 use crate::{
     array::Array,
     device,
-    device_array::{DeviceArray, Memory, numpy_array},
+    device_array::{DeviceArray, Memory},
     dtype::Dtype,
-    error::{Fault, count, kind, optional_count, parse, value},
+    error::{count, kind, optional_count, parse, value},
     fork::compute,
     plan::{Plan, patience, pieces, plan_methods},
+    results::{host_dump, python_dump},
+    selection::{delays, gate_numbers, place},
     stream::stream,
-    views::{View, implied, missing, whole_numbers},
+    views::{View, implied, missing},
 };
 
 /// A correlation planned for one shape and device.
@@ -493,56 +492,6 @@ fn order(layout: Option<&str>, encoding: Encoding) -> PyResult<Layout> {
     layout.map_or(Ok(by_default), parse)
 }
 
-/// Samples of 1- or 2-bit values as the words that ``Correlator`` multiplies as bits.
-///
-/// Parameters
-/// ----------
-/// x : array of uint8
-///     ``ci4`` samples in host memory, ``[T, C, N]`` in ``tcn``, ``[C, N, T]`` in ``cnt``, whose parts are values ``v``
-///     of 1 or 2 bits, -1 and 0 or -2 to 1, as ``corrust quantise --bits`` makes them. They stand for the levels
-///     ``2 v + 1``.
-/// bits : {1, 2}
-/// layout : {"tcn", "cnt"}
-///
-/// Returns
-/// -------
-/// numpy.ndarray
-///     uint8 ``[C, N, W, 32]`` of ``b1``, ``[C, N, 2, W, 32]`` of ``b2``: ``W`` words of 128 times. Where ``T`` is no
-///     multiple of 128, ``Correlator.accumulate`` is to be told ``times=T``.
-///
-/// Examples
-/// --------
-/// >>> import corrust, numpy
-/// >>> x = numpy.zeros((200, 1, 2), numpy.uint8)        # values 0 + 0j, levels 1 + 1j
-/// >>> x[:50, 0, 1] = 0xff                              # for 50 times -1 - 1j of input 1
-/// >>> words = corrust.planes(x, bits=1)
-/// >>> words.shape
-/// (1, 2, 2, 32)
-/// >>> dump = corrust.correlate(words, encoding="b1", times=200, device="cpu")
-/// >>> dump.visibilities[0, corrust.baseline(1, 0)]     # 100 times 2
-/// array([200,   0])
-#[pyfunction]
-#[pyo3(signature = (x, bits, layout="tcn"))]
-pub fn planes<'py>(
-    py: Python<'py>,
-    x: &Bound<'py, PyAny>,
-    #[pyo3(from_py_with = count)] bits: u32,
-    layout: &str,
-) -> PyResult<Bound<'py, PyAny>> {
-    let array = Array::of("x", x, stream(None)?)?;
-    let view = View::voltages(&array, Encoding::Ci4, parse(layout)?, None)?;
-    let samples = Samples::strided(array.bytes()?, view.element, view.extents, view.strides);
-    let samples = samples.map_err(Fault::from)?;
-    let words = py.detach(|| compute(|| quantise::planes(&samples, bits))).map_err(Fault::from)?;
-    let Extents { channels, inputs, times } = view.extents;
-    let encoding = if bits == 1 { Encoding::B1 } else { Encoding::B2 };
-    let mut axes = vec![channels, inputs, times.div_ceil(encoding.times()), encoding.bytes()];
-    if encoding.planes() > 1 {
-        axes.insert(2, encoding.planes());
-    }
-    numpy_array(py, words, Dtype::UINT8, &axes)
-}
-
 /// Seconds of each of a number of calls of ``accumulate`` from Rust with the same array, with the wait for the device
 /// after it. ``benches/resident.py`` compares calls from Python with them.
 #[pyfunction]
@@ -567,90 +516,10 @@ pub fn seconds_in_rust(
     })
 }
 
-/// The GPUs for an array: its own where the device is left open.
-pub fn place(py: Python<'_>, array: &Array, device: &str) -> PyResult<Vec<Arc<dyn Gpu>>> {
-    if device == "auto"
-        && let Some(gpus) = array.device()?
-    {
-        return Ok(gpus);
-    }
-    device::open(py, device)
-}
-
-/// Whole numbers of samples that inputs are delayed by.
-pub fn delays(given: Option<&Bound<'_, PyAny>>) -> PyResult<Vec<i64>> {
-    Ok(given
-        .map(|shifts| whole_numbers("shifts", shifts, i64::MIN + 1..=i64::MAX))
-        .transpose()?
-        .unwrap_or_default()
-        .0)
-}
-
-/// The gate numbers of times, or of channels and times, and how many there are along each axis.
-pub fn gate_numbers(given: &Bound<'_, PyAny>) -> PyResult<(Vec<u8>, Vec<usize>)> {
-    if let Ok(array) = Array::of("gates", given, stream(None)?)
-        && array.is_host()
-        && array.dtype == Dtype::UINT8
-        && array.is_dense()
-    {
-        return Ok((array.bytes()?.to_vec(), array.shape.clone()));
-    }
-    whole_numbers("gates", given, 0..=u8::MAX.into())
-}
-
 fn bytes_of(visibilities: &Visibilities) -> &[u8] {
     const WHY: &str = "a dump is stored in standard order";
     match visibilities {
         Visibilities::Integer(sums) => bytemuck::cast_slice(sums.as_slice().expect(WHY)),
         Visibilities::Float(sums) => bytemuck::cast_slice(sums.as_slice().expect(WHY)),
     }
-}
-
-/// A dump in host memory as Python's.
-pub fn host_dump<'py>(py: Python<'py>, dump: Dump, inputs: usize) -> PyResult<Bound<'py, PyAny>> {
-    fn pairs<'py, T: bytemuck::Pod + numpy::Element>(
-        py: Python<'py>,
-        sums: ndarray::Array2<Complex<T>>,
-    ) -> Bound<'py, PyAny>
-    where
-        Complex<T>: bytemuck::Pod,
-    {
-        let (channels, baselines) = sums.dim();
-        let values: Vec<T> = bytemuck::cast_vec(sums.into_raw_vec_and_offset().0);
-        let sums = Array3::from_shape_vec((channels, baselines, 2), values);
-        sums.expect("two numbers a sum").into_pyarray(py).into_any()
-    }
-    let sums = match dump.visibilities {
-        Visibilities::Integer(sums) => pairs(py, sums),
-        Visibilities::Float(sums) => pairs(py, sums),
-    };
-    python_dump(py, sums, &dump.valid, dump.times, inputs)
-}
-
-/// `corrust.Dump`.
-fn python_dump<'py>(
-    py: Python<'py>,
-    sums: Bound<'py, PyAny>,
-    valid: &ValidCounts,
-    times: u64,
-    inputs: usize,
-) -> PyResult<Bound<'py, PyAny>> {
-    static DUMP: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    let valid = match valid {
-        ValidCounts::Complete(count) => count.into_pyobject(py)?.into_any(),
-        ValidCounts::Each(counts) => counts.clone().into_pyarray(py).into_any(),
-    };
-    result(py, &DUMP, "Dump")?.call1((sums, valid, times, inputs))
-}
-
-/// A class of results, which stands in Python.
-pub fn result<'py>(
-    py: Python<'py>,
-    class: &'static PyOnceLock<Py<PyAny>>,
-    name: &str,
-) -> PyResult<Bound<'py, PyAny>> {
-    let class = class.get_or_try_init(py, || {
-        Ok::<_, PyErr>(py.import("corrust._results")?.getattr(name)?.unbind())
-    })?;
-    Ok(class.bind(py).clone())
 }

@@ -13,22 +13,20 @@ use std::{
 use corrust::{
     Correlator, Encoding, Layout,
     correlate::Shape,
-    format::{self, AnyRecording, Block, Options, RawShape, array::Channels as Frequencies},
+    format::{self, AnyRecording, Options, array::Channels as Frequencies},
     run,
     samples::RawLayout,
 };
-use pyo3::{exceptions::PyUserWarning, prelude::*, sync::PyOnceLock, types::PyTuple};
+use pyo3::{exceptions::PyUserWarning, prelude::*, types::PyTuple};
 
 use crate::{
-    correlate::{delays, gate_numbers, host_dump, result},
     device,
-    device_array::numpy_array,
-    dtype::Dtype,
-    error::{Fault, count, exception, optional_count, parse, runtime, value},
+    error::{Fault, count, exception, optional_count, parse, value},
     folding::Folding,
     fork::compute,
-    raw::element,
-    views::missing_tuples,
+    held::{Held, Kind, of_each, open_kind},
+    iterators::{Blocks, Dumps},
+    selection::{delays, gate_numbers},
 };
 
 /// Bytes of the blocks that are read where nothing else is asked for.
@@ -72,43 +70,6 @@ pub struct Recording {
     frequencies: Option<Vec<f64>>,
     gaps: Vec<(u64, u64)>,
     facts: Vec<(&'static str, String)>,
-}
-
-/// The kinds of voltages.
-#[derive(Clone, Copy)]
-enum Kind {
-    Channels,
-    Raw,
-}
-
-/// Samples of a recording.
-#[derive(Clone, Copy)]
-enum Held {
-    Channels(Shape),
-    Raw(RawShape),
-}
-
-/// The same of a recording of either kind.
-macro_rules! of_each {
-    ($recording:expr, $inner:ident => $what:expr) => {
-        match $recording {
-            AnyRecording::Raw($inner) => $what,
-            AnyRecording::Channels($inner) => $what,
-        }
-    };
-}
-
-/// Opens a recording, of what it holds unless the kind is said.
-fn open_kind(
-    paths: &[PathBuf],
-    options: Options,
-    kind: Option<Kind>,
-) -> corrust::Result<AnyRecording> {
-    match kind {
-        None => format::open_any(paths, options),
-        Some(Kind::Raw) => format::open_raw(paths, options).map(AnyRecording::Raw),
-        Some(Kind::Channels) => format::open(paths, options).map(AnyRecording::Channels),
-    }
 }
 
 /// Opens files that follow each other in time as one recording: NumPy, GUPPI RAW, DADA, VDIF or Mark 5B, recognised by
@@ -488,154 +449,5 @@ impl Recording {
             self.inputs(),
             self.encoding()
         )
-    }
-}
-
-impl Held {
-    fn inputs(&self) -> usize {
-        match self {
-            Self::Channels(shape) => shape.inputs,
-            Self::Raw(shape) => shape.inputs,
-        }
-    }
-
-    /// The type of the elements of samples.
-    fn dtype(&self) -> Dtype {
-        match self {
-            Self::Raw(shape) => element(shape.encoding).0,
-            Self::Channels(shape) => match shape.encoding {
-                Encoding::Ci8 => Dtype::INT8,
-                Encoding::Ci4 | Encoding::Ci4Offset => Dtype::UINT8,
-                Encoding::Cf16 => Dtype::FLOAT16,
-                Encoding::B1 | Encoding::B2 => Dtype::UINT8,
-            },
-        }
-    }
-
-    /// The axes of `times` times of samples as an array.
-    fn axes(&self, times: usize) -> Vec<usize> {
-        let (mut axes, pairs) = match *self {
-            Self::Channels(Shape { inputs, channels, encoding, layout }) => {
-                let axes = match layout {
-                    Layout::Tcn => vec![times, channels, inputs],
-                    Layout::Cnt => vec![channels, inputs, times],
-                };
-                (axes, encoding.bytes() > self.dtype().bytes)
-            }
-            Self::Raw(RawShape { inputs, encoding, layout }) => {
-                let axes = match layout {
-                    RawLayout::Nt if encoding.bits() < 8 => vec![inputs, encoding.bytes(times)],
-                    RawLayout::Nt => vec![inputs, times],
-                    RawLayout::Tn => vec![times, inputs],
-                };
-                (axes, element(encoding).1)
-            }
-        };
-        if pairs {
-            axes.push(2);
-        }
-        axes
-    }
-
-    /// Time samples of a block of about `bytes` bytes.
-    fn times_of(&self, bytes: usize) -> usize {
-        match self {
-            Self::Channels(shape) => (bytes / shape.bytes_per_time()).max(1),
-            // Blocks of whole bytes.
-            Self::Raw(shape) => {
-                (bytes / (shape.inputs * shape.encoding.bits())).max(1).saturating_mul(8)
-            }
-        }
-    }
-}
-
-/// The blocks of a recording.
-#[pyclass(frozen, module = "corrust")]
-pub struct Blocks {
-    shape: Held,
-    times: usize,
-    /// The time after the last one.
-    stop: u64,
-    /// The recording, and the next block's first time.
-    at: Mutex<(AnyRecording, u64)>,
-}
-
-#[pymethods]
-impl Blocks {
-    fn __iter__(slf: Py<Self>) -> Py<Self> {
-        slf
-    }
-
-    fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        static BLOCK: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-        let Ok(mut at) = self.at.try_lock() else {
-            return Err(runtime("blocks that another thread reads: expected one reader"));
-        };
-        let mut block = Block::new();
-        let (inner, start) = &mut *at;
-        let left = self.stop - *start;
-        let times = usize::try_from(left).map_or(self.times, |left| left.min(self.times));
-        if times == 0 {
-            return Ok(None);
-        }
-        let count = py
-            .detach(|| of_each!(inner, inner => inner.read_block(times, &mut block)))
-            .map_err(|error| exception(&error))?;
-        if count == 0 {
-            return Ok(None);
-        }
-        let first = *start;
-        *start += count as u64;
-        let gone = block.missing.iter().map(|gap| missing_tuples(py, gap));
-        let gone = gone.collect::<PyResult<Vec<_>>>()?;
-        let samples =
-            numpy_array(py, block.samples.into_vec(), self.shape.dtype(), &self.shape.axes(count))?;
-        Ok(Some(result(py, &BLOCK, "Block")?.call1((first, samples, gone, count))?))
-    }
-}
-
-/// The dumps of a recording.
-#[pyclass(frozen, module = "corrust")]
-pub struct Dumps {
-    inner: Mutex<run::Dumps<'static, Correlator>>,
-    inputs: usize,
-    gated: bool,
-    /// Exception of a signal or of the caller's function.
-    raised: Arc<Mutex<Option<PyErr>>>,
-}
-
-#[pymethods]
-impl Dumps {
-    fn __iter__(slf: Py<Self>) -> Py<Self> {
-        slf
-    }
-
-    fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let next = py.detach(|| {
-            let mut inner = self.inner.try_lock().ok()?;
-            let mut found = run::Integration::default();
-            let inner = &mut *inner;
-            let there = compute(|| inner.next_into(&mut found));
-            Some(there.map(|there| there.then_some(found)))
-        });
-        let Some(next) = next else {
-            return Err(runtime("dumps that another thread reads: expected one reader"));
-        };
-        if let Some(error) = self.raised.lock().ok().and_then(|mut raised| raised.take()) {
-            return Err(error);
-        }
-        let Some(found) = next.map_err(|error| exception(&error))? else { return Ok(None) };
-        let (start, missing) = (found.start, found.missing);
-        let dumps = found.gates.into_iter().map(|dump| {
-            let dump = host_dump(py, dump, self.inputs)?;
-            dump.setattr("start", start)?;
-            dump.setattr("missing", missing)?;
-            Ok(dump)
-        });
-        let mut dumps = dumps.collect::<PyResult<Vec<_>>>()?;
-        if self.gated {
-            return Ok(Some(dumps.into_pyobject(py)?.into_any()));
-        }
-        Ok(dumps.pop())
     }
 }

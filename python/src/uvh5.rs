@@ -13,8 +13,8 @@ use numpy::{IntoPyArray, PyReadonlyArray2, PyReadonlyArray3};
 use pyo3::{prelude::*, sync::PyOnceLock};
 
 use crate::{
-    correlate::result,
     error::{Fault, kind, value},
+    results::result,
 };
 
 /// Writes dumps as a UVH5 file, which pyuvdata, CASA and others read through pyuvdata.
