@@ -36,19 +36,19 @@ use crate::{
 ///
 /// ``X[m, k] = g[k] * exp(2j pi phi[m, k]) * sum over n < K P of h[n] * x[m D + n - s[m]] * exp(-2j pi k (m D + n) / K)``
 /// of every input: a polyphase filter bank of ``K = 2 channels`` (real samples) or ``channels`` (complex ones) residues
-/// and ``P`` taps. White noise of variance 1 gives ``E|X|**2 = 1``. However the stream is cut, and on every device, the
-/// bits are the same.
+/// and ``P`` taps. White noise of variance 1 gives ``E|X|**2 = 1``. The bits are the same on every device and for every
+/// cut of the stream.
 ///
 /// Parameters
 /// ----------
 /// inputs : int
 ///     Digitised signal paths.
 /// channels : int
-///     ``2**a`` or ``3 * 2**a``: of real samples from DC up, without the Nyquist channel; of complex ones around DC.
+///     ``2**a`` or ``3 * 2**a``: from 0 Hz up without the Nyquist channel for real samples, around 0 Hz for complex ones.
 /// taps : int
-///     1 is a plain windowed FFT.
+///     Taps of the filter bank; 1 is a plain windowed FFT.
 /// window : str, optional
-///     ``"hann"``, ``"hamming"``, ``"rect"`` or ``"kaiser:BETA"``; by default ``"hann"``, of one tap ``"rect"``.
+///     ``"hann"``, ``"hamming"``, ``"rect"`` or ``"kaiser:BETA"``; by default ``"hann"``, for one tap ``"rect"``.
 /// encoding : str
 ///     Encoding of raw samples: ``"i8"``, ``"i16"``, ``"f32"``; complex ones ``"ci16"``, ``"cf32"``, ``"ci8"``, ``"ci4"``,
 ///     ``"ci4-offset"``, ``"cf16"``; ``"vdif-2"``, ``"vdif-2-complex"`` and so on, of 1, 2, 4, 8 or 16 bits.
@@ -57,26 +57,26 @@ use crate::{
 /// hop : int, optional
 ///     Raw samples from one spectrum to the next; by default ``K``, fewer oversample.
 /// output : {"ci8", "ci4", "ci4-offset", "cf16", "cf32"}
-///     How a channelised sample is stored. Integers are rounded and clamped.
+///     Encoding of a channelised sample. Integers are rounded and clamped.
 /// output_layout : {"tcn", "cnt"}
 ///     Order of the axes of spectra, as of ``Correlator``.
 /// inverted : bool
-///     The band runs downwards: channels are conjugated, and come out in ascending frequency.
+///     Invert a band that runs downwards: channels are conjugated, and returned in ascending frequency.
 /// prototype : array of float, optional
 ///     ``h``, ``K P`` numbers in place of those of a window; scaled to ``sum h**2 = 1``.
 /// gains : array of complex, optional
 ///     ``g``, ``[input, channel]`` or what broadcasts to it; by default 1.
 /// delays : optional
-///     Seconds that each input is delayed by: a list with a number for each input, or a list of pieces ``(start, end,
+///     Delay of each input in seconds: a list with a number for each input, or a list of pieces ``(start, end,
 ///     coefficients)``, polynomials of the seconds after ``start``; the path of a JSON file (``corrust delays`` writes
 ///     them); or a function of the input and the seconds since the first sample, which returns a number, or None where
 ///     it knows none.
 /// rate : float, optional
 ///     Raw samples of an input a second: needed by delays.
 /// sky_frequency : float
-///     The frequency in hertz that DC of the samples stands for; delays turn it.
+///     Sky frequency in hertz at baseband 0 Hz, for fringe rotation.
 /// start : str, optional
-///     When the first sample was taken, UTC, for delays of a file that count from a date: ``Recording.start``.
+///     Time of the first sample, UTC, for delays of a file that count from a date: ``Recording.start``.
 /// device : str
 ///     As of ``Correlator``, one.
 /// kernel : str
@@ -206,7 +206,7 @@ impl Channeliser {
         Ok(Self { plan, builder, shape, prototype, device, kernel, called })
     }
 
-    /// The spectra that more raw samples complete; the rest is kept for the next call.
+    /// Returns the spectra that more raw samples complete; the other samples are kept for the next call.
     ///
     /// Parameters
     /// ----------
@@ -231,11 +231,11 @@ impl Channeliser {
     /// Returns
     /// -------
     /// Spectra
-    ///     What ``Correlator.accumulate`` takes: ``accumulate(spectra.samples, missing=spectra.missing)``.
+    ///     Samples for ``Correlator.accumulate``: ``accumulate(spectra.samples, missing=spectra.missing)``.
     ///
     /// Notes
     /// -----
-    /// After Ctrl-C, or what a function of delays raises, spectra are lost: ``reset()`` begins another stream.
+    /// After Ctrl-C, or an exception of a function of delays, spectra are lost: ``reset()`` begins another stream.
     #[pyo3(signature = (x, missing=None, times=None, device=false, out=None, stream=None))]
     #[expect(clippy::too_many_arguments, reason = "Python names them")]
     fn channelise<'py>(
@@ -291,8 +291,7 @@ impl Channeliser {
         }
     }
 
-    /// The spectra that are left, which would have needed later samples because inputs are advanced: missing. The
-    /// stream is over then.
+    /// Ends the stream and returns its last spectra, which need later samples because inputs are advanced: missing.
     ///
     /// Returns
     /// -------
@@ -332,7 +331,7 @@ impl Channeliser {
     /// Returns
     /// -------
     /// numpy.ndarray
-    ///     The gains: complex64 ``[input, channel]``; 1 where samples show nothing.
+    ///     The gains: complex64 ``[input, channel]``; 1 for channels without power.
     #[pyo3(signature = (x, sigma, missing=None, times=None, stream=None))]
     fn level<'py>(
         &self,
@@ -369,7 +368,7 @@ impl Channeliser {
         gains.call_method1("reshape", (self.shape.inputs, self.shape.channels))
     }
 
-    /// Forgets the stream: what is fed next begins another.
+    /// Forgets the stream: the next samples begin another.
     fn reset(&self, py: Python<'_>) -> PyResult<()> {
         self.plan.with(py, |plan| {
             plan.reset();
@@ -396,13 +395,13 @@ impl Channeliser {
         first
     }
 
-    /// Raw samples of each input so far.
+    /// Number of raw samples of each input so far.
     #[getter]
     fn times(&self, py: Python<'_>) -> PyResult<u64> {
         self.plan.with(py, |plan| Ok(plan.times()))
     }
 
-    /// Spectra so far.
+    /// Number of spectra so far.
     #[getter]
     fn spectra(&self, py: Python<'_>) -> PyResult<u64> {
         self.plan.with(py, |plan| Ok(plan.spectra()))

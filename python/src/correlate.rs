@@ -38,10 +38,10 @@ use crate::{
 /// channels : int
 ///     Frequency channels.
 /// encoding : {"ci8", "ci4", "ci4-offset", "cf16", "b1", "b2"}
-///     How a complex sample is stored.
+///     Encoding of a complex sample.
 /// layout : {"tcn", "cnt"}, optional
-///     Order of the axes, slowest first: time, channel, input or channel, input, time. By default ``"tcn"``, but of
-///     bits (``b1``, ``b2``) ``"cnt"``, the only one.
+///     Order of the axes, slowest first: time, channel, input or channel, input, time. By default ``"tcn"``; for bits
+///     (``b1``, ``b2``) ``"cnt"``, the only one.
 /// device : str
 ///     ``"auto"`` (the first GPU, else the CPU), ``"cpu"``, ``"cuda"``, ``"cuda:1"``, ``"cuda:0,cuda:1"``,
 ///     ``"cuda:all"`` or ``"sim"``.
@@ -192,7 +192,7 @@ impl Correlator {
         Self::build(py, setup, device::open(py, device)?)
     }
 
-    /// A plan for an array's shape, fed with the array: what ``corrust.correlate`` begins with.
+    /// Returns a plan for an array's shape, fed with the array, for ``corrust.correlate``.
     #[staticmethod]
     #[pyo3(signature = (
         x, *, encoding=None, layout=None, device="auto", kernel="auto", missing=None, gates=None,
@@ -242,7 +242,7 @@ impl Correlator {
     ///     stop, (first channel, end), (first input, end))``, None for all. Of ``b1`` and ``b2`` they are words, 128
     ///     times each.
     /// gates : array of uint8, optional
-    ///     The gate of each time, or ``corrust.DROP``; or of each channel and time, ``[C, T]``, as
+    ///     Gate of each time sample, or ``corrust.DROP``; or of each channel and time sample, ``[C, T]``, as
     ///     ``corrust.Folding.numbers`` gives them.
     /// stream : int or object, optional
     ///     CUDA stream in whose order an array on a GPU is read: its address, or CuPy's or PyTorch's. By default
@@ -252,7 +252,7 @@ impl Correlator {
     ///
     /// Notes
     /// -----
-    /// Interrupted by Ctrl-C, it has added the times before; ``times`` says how many.
+    /// After Ctrl-C the time samples before are added; ``times`` is their number.
     #[pyo3(signature = (x, missing=None, gates=None, stream=None, times=None))]
     fn accumulate(
         &self,
@@ -267,7 +267,7 @@ impl Correlator {
         self.feed(py, (Array::of("x", x, raw)?, raw, times), missing, gates)
     }
 
-    /// The sums since the last dump; the integration starts again from zero.
+    /// Returns the sums since the last dump; the integration starts again from zero.
     ///
     /// Parameters
     /// ----------
@@ -313,7 +313,7 @@ impl Correlator {
         })
     }
 
-    /// Times fed since the last dump.
+    /// Number of time samples fed since the last dump.
     #[getter]
     fn times(&self, py: Python<'_>) -> PyResult<u64> {
         self.plan.with(py, |plan| Ok(plan.times()))
@@ -455,7 +455,7 @@ impl Correlator {
         dumps.collect()
     }
 
-    /// Checks where sums are to be written, and returns the bytes of a gate's.
+    /// Checks the array for sums, and returns the bytes of a gate's sums.
     fn check_out(&self, room: &Array) -> PyResult<usize> {
         if room.dtype != self.dtype() {
             return Err(kind(format!("out of {}: expected {}", room.dtype, self.dtype())));
@@ -486,7 +486,7 @@ impl Correlator {
     }
 }
 
-/// The order of axes that is asked for, or that suits the encoding.
+/// Returns the order of axes as given, or the default of the encoding.
 fn order(layout: Option<&str>, encoding: Encoding) -> PyResult<Layout> {
     let by_default = if encoding.is_bits() { Layout::Cnt } else { Layout::Tcn };
     layout.map_or(Ok(by_default), parse)

@@ -29,7 +29,7 @@ impl Memory {
         &self.buffer
     }
 
-    /// Has the work on `stream`, one of the library's own, wait for what used the memory before.
+    /// Makes the work on `stream`, one of the library's own, wait for the memory's last use.
     pub fn use_on(&self, stream: Stream) -> PyResult<()> {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         if *last != stream {
@@ -39,7 +39,7 @@ impl Memory {
         Ok(())
     }
 
-    /// Has the work on a stream of others wait for the library's on the memory.
+    /// Makes the work on another's stream wait for the library's work on the memory.
     fn lend_on(&self, stream: u64) -> PyResult<()> {
         Ok(self.gpu.order(self.last(), Stream::from_raw(stream)).map_err(Fault::from)?)
     }

@@ -21,7 +21,7 @@ use crate::{
     stream::{Turn, lock, retire},
 };
 
-/// How long a call waits for another thread's before it looks for signals.
+/// Longest wait of a call for another thread's before it looks for signals.
 const PATIENCE: Duration = Duration::from_millis(2);
 
 /// Arrays in a GPU's memory that may be in use at a time: beyond, the oldest are waited for.

@@ -13,7 +13,7 @@ use crate::{
     stream::{Turn, stream},
 };
 
-/// How raw samples lie in an array.
+/// Layout of raw samples in an array.
 #[derive(Clone, Copy)]
 pub struct RawView {
     encoding: RawEncoding,

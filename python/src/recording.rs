@@ -32,7 +32,7 @@ use crate::{
 /// Bytes of the blocks that are read where nothing else is asked for.
 const BLOCK_BYTES: usize = 64 << 20;
 
-/// A recording of channelised or of raw voltages: what ``corrust.open`` returns.
+/// A recording of channelised or of raw voltages, opened by ``corrust.open``.
 ///
 /// Attributes
 /// ----------
@@ -79,9 +79,9 @@ pub struct Recording {
 /// ----------
 /// paths : path or sequence of path
 /// kind : {"channels", "raw"}, optional
-///     By default what the files hold; NumPy files of two axes, or three of which the last is (re, im), are raw.
+///     By default that of the files; NumPy files of two axes, or three of which the last is (re, im), are raw.
 /// encoding : {"ci8", "ci4", "ci4-offset", "cf16"}, optional
-///     By default what the files say: int8 is ``ci8``, float16 ``cf16``; uint8 needs to be told.
+///     By default that of the files: int8 is ``ci8``, float16 ``cf16``; uint8 needs this argument.
 /// layout : {"tcn", "cnt", "nt", "tn"}, optional
 ///     By default that of the files; for NumPy files ``tcn``, or ``nt`` for raw samples.
 /// rate : float, optional
@@ -345,17 +345,17 @@ impl Recording {
         self.blocks(py, None, 0, None)
     }
 
-    /// The dumps of its integrations, read ahead while the device computes: what ``corrust correlate`` writes.
+    /// Returns the dumps of its integrations as ``corrust correlate`` writes them, read ahead while the device computes.
     ///
     /// Parameters
     /// ----------
     /// integrate : int, optional
-    ///     Times of a dump; by default all are one. Times at the end that do not fill a dump are left out.
+    ///     Time samples of a dump; by default all are one. Those at the end that do not fill a dump are left out.
     /// device, kernel : str
     ///     As of ``corrust.Correlator``.
     /// gates : array of uint8 or Folding, optional
-    ///     The gate of each time of the recording, or ``corrust.DROP``, or a period's: items are lists then, a dump for
-    ///     each gate.
+    ///     Gate of each time sample of the recording, or ``corrust.DROP``, or gates of a period: items are then lists of
+    ///     a dump for each gate.
     /// shifts : sequence of int, optional
     ///     As of ``corrust.Correlator``.
     /// progress : callable, optional
@@ -364,7 +364,7 @@ impl Recording {
     /// Returns
     /// -------
     /// iterator of Dump
-    ///     With ``start``, the dump's first time, and ``missing``, how many of its times are.
+    ///     Dumps with ``start``, their first time sample, and ``missing``, the number of missing ones.
     #[pyo3(signature = (
         integrate=None, *, device="auto", kernel="auto", gates=None, shifts=None, progress=None
     ))]

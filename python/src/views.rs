@@ -15,7 +15,7 @@ use crate::{
     stream::Turn,
 };
 
-/// How samples lie in an array.
+/// Layout of samples in an array.
 #[derive(Clone, Copy)]
 pub struct View {
     pub element: Element,
