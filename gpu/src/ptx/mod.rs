@@ -40,7 +40,7 @@ impl Kernel {
 /// The module of one kernel.
 ///
 /// # Panics
-/// When the entry is none of [`ENTRIES`](crate::abi::ENTRIES).
+/// When the entry is none of [`ENTRIES`].
 pub fn of_entry(entry: &Entry) -> &'static str {
     match KERNELS.binary_search_by_key(&entry.name, |kernel| kernel.name) {
         Ok(index) => KERNELS[index].text(),
