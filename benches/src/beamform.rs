@@ -203,7 +203,7 @@ impl Size {
         }
     }
 
-    /// How weights are stored.
+    /// Encoding of weights.
     fn weights(&self) -> Encoding {
         let int4 = self.tile.as_ref().is_some_and(|tile| tile.int4);
         if int4 { Encoding::Ci4 } else { Encoding::Ci8 }

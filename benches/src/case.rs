@@ -60,7 +60,7 @@ pub trait Work {
     /// Does it once.
     fn run(&mut self) -> Result<()>;
 
-    /// Whether the last run gave what the CPU, or a plain loop, gives.
+    /// Whether the last run agrees with the CPU, or with a plain loop.
     fn check(&mut self) -> Result<bool>;
 }
 
@@ -80,7 +80,7 @@ pub struct Subject {
     pub useful_operations: f64,
     /// Bytes that a run must move at least: its input once and its output once.
     pub bytes: f64,
-    /// How many of something users count a run gives: `matrices`, `instants`.
+    /// Number of items of a run, and their name: `matrices`, `instants`.
     pub items: (f64, &'static str),
     /// Work that the GPU's limits apply to.
     pub bounds: Vec<Bound>,
@@ -131,9 +131,9 @@ impl Bound {
     }
 }
 
-/// The kernels to measure: those that were named, or all but `auto` that the device runs.
+/// Kernels to measure: the named ones, or all but `auto` that the device runs.
 ///
-/// `build` makes a plan; what a kernel that nobody named does not run on is left out.
+/// `build` makes a plan; kernels that were not named and do not run on the device are left out.
 pub fn kernels<K: Copy + PartialEq, P>(
     all: &[K],
     auto: K,

@@ -34,7 +34,7 @@ pub struct Options {
     pub taps: Vec<usize>,
     /// Raw samples of all inputs; by default 2^30, fewer on a CPU.
     pub samples: Option<usize>,
-    /// How raw samples are stored.
+    /// Encodings of raw samples.
     pub encodings: Vec<RawEncoding>,
     /// Kernels; none for all that the device runs.
     pub kernels: Vec<Kernel>,

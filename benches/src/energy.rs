@@ -12,7 +12,7 @@ use std::{
 
 use nvml_wrapper::{Nvml, enum_wrappers::device::Clock};
 
-/// How often power and clocks are looked at.
+/// Interval between readings of power and clocks.
 const PERIOD: Duration = Duration::from_millis(5);
 
 /// Time in which a GPU comes to its power: not counted.

@@ -1,4 +1,4 @@
-//! How subjects are timed.
+//! Timing of subjects.
 
 use std::{
     sync::Arc,
@@ -26,11 +26,11 @@ const MOST_TOGETHER: usize = 50;
 /// Time of the runs that are enqueued together while power is taken.
 const BATCH: Duration = Duration::from_millis(20);
 
-/// How to measure.
+/// Settings of measurements.
 pub struct Settings<'a> {
     /// Measurements that count.
     pub repeats: usize,
-    /// How long to run a subject for its sustained speed and power; zero for not at all.
+    /// Length of a run for a subject's sustained speed and power; zero for none.
     pub sustain: Duration,
     /// Meter of the power.
     pub meter: Option<&'a Meter>,
@@ -47,7 +47,7 @@ struct Entrant<'a> {
     seconds: Vec<f64>,
 }
 
-/// Measures all subjects of a case at all places, taking turns, and checks their answers.
+/// Measures all subjects of a case at all places alternately, and checks their answers.
 ///
 /// # Errors
 /// [`Error::Device`] when an answer is wrong; the device's own.

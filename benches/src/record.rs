@@ -111,7 +111,7 @@ impl Record {
         PartialFile::write_json(path, self)
     }
 
-    /// Reads what [`Self::write`] wrote.
+    /// Reads a file of [`Self::write`].
     ///
     /// # Errors
     /// [`Error::Io`]; [`Error::File`] when it is no such record.
@@ -122,7 +122,7 @@ impl Record {
         })
     }
 
-    /// Reads several records of one machine as one: of what several have measured, the last counts.
+    /// Reads several records of one machine as one: the last one counts for cases that several have.
     ///
     /// # Errors
     /// Errors of [`Self::read`]; [`Error::File`] when they are of different devices.
@@ -182,7 +182,7 @@ pub struct Times {
     pub least: f64,
     /// The most.
     pub most: f64,
-    /// How many.
+    /// Number of times.
     pub count: usize,
 }
 
@@ -208,10 +208,10 @@ impl Times {
     }
 }
 
-/// How much of a limit was used.
+/// Used part of a limit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Share {
-    /// Name of the limit: of those that apply, the one that takes longest.
+    /// Name of the limit: the one that takes longest.
     pub limit: String,
     /// The time that the limit alone asks for, as a part of the time taken.
     pub share: f64,
@@ -276,7 +276,7 @@ pub struct Row {
     pub bytes: f64,
     /// Name of the items, as in "matrices".
     pub item: String,
-    /// How many of those a run gives.
+    /// Number of items of a run.
     pub items: f64,
     /// Times of a run.
     pub seconds: Times,
@@ -286,7 +286,7 @@ pub struct Row {
     pub gigabytes_per_second: f64,
     /// Items a second.
     pub items_per_second: f64,
-    /// How close to what the GPU can do.
+    /// Used part of the GPU's limit.
     pub limit: Option<Share>,
     /// Results of a longer run.
     pub sustained: Option<Sustained>,
@@ -372,7 +372,7 @@ impl Change {
     }
 }
 
-/// Noise of measurements that took turns with each other.
+/// Noise of measurements that alternated.
 const NOISE_OF_TURNS: f64 = 0.01;
 /// Noise from one run of the program to another: temperature and clocks.
 const NOISE_OF_RUNS: f64 = 0.03;

@@ -92,7 +92,7 @@ pub fn cases(options: &Options, place: &Place) -> Vec<Box<dyn Case>> {
     cases
 }
 
-/// Samples of so many channels, inputs and times in a place that the case keeps.
+/// Samples of a number of channels, inputs and times in memory that the case keeps.
 fn placed(
     address: u64,
     encoding: Encoding,

@@ -26,7 +26,7 @@ const INSTANTS: [usize; 6] = [128, 256, 512, 1024, 2048, 4096];
 /// Numbers of instants for the simulator.
 const SIMULATED_INSTANTS: [usize; 1] = [64];
 
-/// How much quicker than what speeds say a kernel must be for a range of its own.
+/// Least gain over the prediction by speeds for which a kernel gets a range of its own.
 const WORTH: f64 = 1.02;
 
 /// Cases for the table of a place's GPU.
@@ -55,7 +55,7 @@ fn facts(place: &Place) -> Result<&device::Facts> {
     gpu.map(|gpu| gpu.facts()).ok_or_else(|| Error::invalid("--tune: found a CPU, expected a GPU"))
 }
 
-/// The table that measurements of [`cases`] make. Of what was not measured, it says what the GPU's table said.
+/// Table by measurements of [`cases`]. Entries that were not measured are those of the GPU's table.
 ///
 /// # Errors
 /// [`Error::Invalid`] where there is no GPU.

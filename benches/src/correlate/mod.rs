@@ -62,7 +62,7 @@ const TIMES: usize = 3072;
 /// Products of two samples that a CPU is given at a time: all its kernels at all sizes are to take seconds.
 const CPU_PRODUCTS: usize = 1 << 26;
 
-/// The channels and times of a case whose channels nobody named.
+/// Channels and times of a case whose channels were not named.
 fn usual_size(inputs: usize, place: &Place) -> (usize, usize) {
     let most = |work: usize| (work as f64 / baselines(inputs) as f64).round() as usize;
     if place.gpu.is_some() {

@@ -34,14 +34,14 @@ pub(super) const WHOLE_TIMES: usize = 98_304;
 pub(super) enum Sums {
     /// Starts anew.
     Fresh,
-    /// Adds to what the runs before left.
+    /// Adds to the sums of the runs before.
     Added,
-    /// Starts anew, feeds the samples so many times and dumps the sums to device memory.
+    /// Starts anew, feeds the samples `calls` times and dumps the sums to device memory.
     Dumped { calls: usize, room: Option<Buffer> },
 }
 
 impl Sums {
-    /// How many times a run feeds the samples.
+    /// Number of times that a run feeds the samples.
     pub(super) fn calls(&self) -> usize {
         match self {
             Self::Fresh | Self::Added => 1,
@@ -62,7 +62,7 @@ pub(super) struct Correlating {
 }
 
 impl Correlating {
-    /// Runs of which the sums are compared with the CPU's where they add up.
+    /// Number of runs whose added sums are compared with the CPU's.
     const ADDED: usize = 3;
 
     /// The visibilities of the first and the last channel: to bring all of them from a GPU takes longer than

@@ -51,7 +51,7 @@ pub struct Args {
     scaling: Scaling,
 }
 
-/// How powers become samples.
+/// Scaling of powers to samples.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub struct Scaling {
     /// Times whose powers are added to a sample of a filterbank file [default: 1]
@@ -202,7 +202,7 @@ impl Powers {
     }
 }
 
-/// Says what of `times` times, and of their powers, is not in the files of a run.
+/// Reports the time samples and powers that are not in the files of a run.
 pub fn warn_of(files: &[Powers], times: u64) {
     let Some(&Powers { added, step, bits, .. }) = files.first() else { return };
     if added > 0 {

@@ -33,7 +33,7 @@ const MOST_CURVES: u64 = 256 << 20;
 
 /// Draw visibilities: their matrix, spectra, waterfall or closure phases; or correlation curves
 ///
-/// Reads what `corrust correlate` writes, NumPy or UVH5, or `corrust autocorrelate --curves` in CSV, and writes an SVG file, or a PNG file where the
+/// Reads outputs of `corrust correlate`, NumPy or UVH5, or of `corrust autocorrelate --curves`, CSV, and writes an SVG file, or a PNG file where the
 /// output's name ends in .png.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -177,7 +177,7 @@ impl Args {
 }
 
 impl Args {
-    /// Refuses options that this figure does not go by.
+    /// Refuses options that this figure does not use.
     fn check_given(&self) -> Result<()> {
         if ending(&self.input) == "csv" {
             let all = ["kind", "dump", "channel", "baseline", "polarisation"];

@@ -34,7 +34,7 @@ use crate::cli::terminal::say::say;
 ///
 /// With --diffusion, photons of molecules that diffuse through the focus of a microscope: a PTU file (T3, a
 /// channel for each detector) where the name ends in .ptu, else a NumPy file of arrival times in picoseconds. The
-/// description says what a fit of the correlation is to give back.
+/// description has the values that a fit of the correlation should return.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, allow_negative_numbers = true)]
 pub struct Args {
@@ -169,7 +169,7 @@ struct DiffusionArgs {
     /// Detectors, which share the photons at random
     #[arg(long, value_name = "D", default_value_t = 1, requires = "diffusion")]
     detectors: usize,
-    /// How long it takes
+    /// Length of the recording
     #[arg(long, value_name = "TIME", default_value = "10s", requires = "diffusion")]
     duration: Seconds,
 }

@@ -1,4 +1,4 @@
-//! `corrust bench`: which cases to measure, and what to do with the results.
+//! `corrust bench`: choice of cases, and use of the results.
 
 mod peers;
 mod plot;
@@ -26,11 +26,11 @@ use crate::cli::pictures::plot as pictures;
 use crate::cli::terminal::numbers::digits;
 use crate::cli::terminal::say::{say, warn};
 
-/// Time the kernels against what the chip can do, with their answers checked in the same run
+/// Time the kernels against the limits of the chip, with their answers checked in the same run
 ///
 /// Without a system: the chip's limits and all systems. Where there is no GPU the CPU backends are
-/// measured. Times are medians between GPU events (on the CPU, of a clock) after a warm-up; what kernels
-/// read was not read since more than twice the L2 cache went by; kernels of one case take turns.
+/// measured. Times are medians between GPU events (on the CPU, of a clock) after a warm-up; buffers rotate through
+/// more than twice the L2 cache; kernels of one case alternate.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
@@ -103,7 +103,7 @@ struct Common {
 
 #[derive(Debug, clap::Subcommand)]
 enum System {
-    /// Measure what the GPU can do: tensor cores, integer arithmetic, memories, copies
+    /// Measure the limits of the GPU: tensor cores, integer arithmetic, memories, copies
     Limits {
         /// Which, spaces as `-`: `wgmma-s8,device-copy`; by default all
         #[arg(long, value_delimiter = ',')]
@@ -204,9 +204,9 @@ enum System {
         #[arg(long, value_delimiter = ',')]
         encoding: Option<Vec<Encoding>>,
     },
-    /// Print, draw or compare what --json wrote, measuring nothing
+    /// Print, draw or compare files of --json, measuring nothing
     Report {
-        /// Files that --json wrote on one machine; of what several have measured, the last counts
+        /// Files of --json from one machine; the last one counts for cases that several have
         #[arg(required = true)]
         records: Vec<PathBuf>,
     },
@@ -259,7 +259,7 @@ impl Args {
         Ok(u8::from(slower))
     }
 
-    /// Refuses what cannot be measured before anything is said.
+    /// Refuses options that cannot be measured, before anything is printed.
     fn check(&self) -> Result<()> {
         if matches!(self.system, Some(System::Report { .. })) {
             let measuring = ["device", "repeats", "sustain", "tune"];
@@ -315,7 +315,7 @@ impl Args {
         }
     }
 
-    /// Measures what was asked for, and prints it.
+    /// Measures the chosen cases, and prints the results.
     fn measure(&self, system: Option<&System>, places: &[Place]) -> Result<Record> {
         let place = &places[0];
         let cases = match &self.common.tune {
@@ -388,7 +388,7 @@ impl Args {
         Ok(places)
     }
 
-    /// Says what is measured, and why it is the CPU.
+    /// Prints the device that is measured, and why it is the CPU.
     fn announce(&self, place: &Place, machine: &Facts) -> Result<()> {
         if self.common.device == Device::Auto
             && let (None, Err(reason)) = (&place.gpu, device::cuda::count())
@@ -543,7 +543,7 @@ enum Against {
 }
 
 impl Against {
-    /// Says what changed in `record`, and whether something got slower.
+    /// Prints the changes in `record`; returns whether something got slower.
     fn finds_slower(self, record: &Record) -> bool {
         match self {
             Self::Record { path, record: before } => {
@@ -583,7 +583,7 @@ impl Against {
     }
 }
 
-/// Says what changed, and whether something got slower.
+/// Prints the changes; returns whether something got slower.
 fn compare(path: &Path, before: &[Row], after: &[Row], turns: bool) -> bool {
     let (changes, missing) = changes(before, after, turns);
     say(format_args!("\nagainst {}:", path.display()));

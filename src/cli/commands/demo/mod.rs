@@ -41,8 +41,7 @@ pub struct Args {
     existing: Existing,
     #[command(flatten)]
     place: Place,
-    /// Measure instead how much of the sensitivity samples of so many bits keep, 1 to 4; several with commas
-    /// between them
+    /// Measure instead the sensitivity that samples of 1 to 4 bits keep, as 1,2,4
     #[arg(long, value_delimiter = ',')]
     bits: Vec<u32>,
 }
