@@ -4,7 +4,14 @@ use std::path::{Path, PathBuf};
 
 use corrust_host::{Error, Result};
 
-use super::{dada, guppi, input::Input, mark5b, npy::header::MAGIC, ptu, vdif};
+use super::{
+    dada,
+    guppi::header::{CARD, is_card},
+    input::Input,
+    mark5b,
+    npy::header::MAGIC,
+    ptu, vdif,
+};
 
 /// Files that make one recording.
 pub(super) struct Recognised {
@@ -61,12 +68,12 @@ impl Format {
     /// Recognises the format of a file by its first bytes.
     fn of(input: &mut Input) -> Result<Self> {
         let path = &input.path().to_owned();
-        let start = input.peek(guppi::CARD)?.to_vec();
+        let start = input.peek(CARD)?.to_vec();
         if start.is_empty() {
             Err(Error::file(path, "0 bytes: expected a recording"))
         } else if start.starts_with(MAGIC) {
             Ok(Self::Npy)
-        } else if guppi::is_card(&start) {
+        } else if is_card(&start) {
             Ok(Self::Guppi)
         } else if start.starts_with(ptu::MAGIC) {
             let reason =
