@@ -27,7 +27,7 @@ use crate::{
 /// Bytes that native rows are aligned to.
 pub const ROW_ALIGNMENT: usize = 16;
 
-/// What native samples are.
+/// Form of native samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Native {
     /// Pairs of int8: `ci8` as it is, `ci4` and `ci4-offset` unpacked.
@@ -41,7 +41,7 @@ pub enum Native {
 }
 
 impl Native {
-    /// What samples of `encoding` are to most kernels.
+    /// Form that most kernels take samples of `encoding` in.
     pub const fn of(encoding: Encoding) -> Self {
         match encoding {
             Encoding::Cf16 => Self::Half,
@@ -68,8 +68,8 @@ pub struct ToNative<'a> {
     pub samples: Samples<'a>,
     /// Which of these.
     pub layout: Layout,
-    /// What they become: what [`Native::of`] gives for their encoding, or [`Native::Nibbles`] of 4-bit ones, and
-    /// of counts, which become int8: 128 less.
+    /// Form to convert to: what [`Native::of`] gives for their encoding, or [`Native::Nibbles`] for 4-bit samples and
+    /// for counts, which become int8: 128 less.
     pub form: Native,
     /// Device address of the native samples, `[channel][input][row_bytes]`, 16-byte aligned.
     pub native: u64,
@@ -98,7 +98,7 @@ impl Variant {
         Self { kernel, tile: None }
     }
 
-    /// Those that take the samples, the quickest first; at least one.
+    /// Kernels that take the samples, the quickest first; at least one.
     ///
     /// # Panics
     /// When the samples are in host memory, or [bits](Native::Bits).
@@ -189,7 +189,7 @@ pub struct PlaneVariant {
 }
 
 impl PlaneVariant {
-    /// Those that take the samples, the quickest first; at least one.
+    /// Kernels that take the samples, the quickest first; at least one.
     ///
     /// # Panics
     /// When the samples are in host memory.

@@ -19,9 +19,9 @@ use crate::{
 pub struct Window<'a> {
     /// Order of the axes.
     pub layout: Layout,
-    /// What came before.
+    /// Samples before the block.
     pub history: Samples<'a>,
-    /// What follows, of the same channels, inputs and encoding.
+    /// Samples that follow, of the same channels, inputs and encoding.
     pub block: Samples<'a>,
 }
 
@@ -47,7 +47,7 @@ pub struct Variant {
 }
 
 impl Variant {
-    /// Those that take a window, the quickest first; at least one.
+    /// Kernels that take a window, the quickest first; at least one.
     ///
     /// # Panics
     /// When its samples are in host memory.

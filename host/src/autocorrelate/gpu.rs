@@ -58,7 +58,7 @@ const BIN_GROUP_INSTANTS: u32 = 1 << 16;
 /// Fewest instants that packets are worth their launches for.
 const LEAST_PACKET: u32 = 32;
 
-/// What part of the tail a block must be that keeps the tail: to carry it costs as much as a packet of fewer
+/// Blocks keep the tail when they have this part of it at least: carrying it costs as much as a packet of fewer
 /// instants.
 const CARRIED_SHARE: usize = 8;
 

@@ -57,7 +57,7 @@ const SETS: usize = 3;
 /// Bytes that rows of voltages are aligned to.
 const ROW_ALIGNMENT: usize = 16;
 
-/// What a piece gives.
+/// Results of a piece.
 struct Output {
     samples: Buffer,
     powers: Buffer,
@@ -68,7 +68,7 @@ struct Output {
     pending: Option<Pending>,
 }
 
-/// What a launch needs beside its input and output.
+/// Memory of a launch beside its input and output.
 struct Scratch {
     /// Voltages in aligned rows, where those as delivered are not.
     padded: Buffer,
@@ -307,7 +307,7 @@ impl GpuBackend {
         output.samples.reserve(beams * streams * pitch)?;
         self.reserve(&mut output.host_samples, beams * streams * pitch)?;
         if !times.is_multiple_of(UNIT_TIMES as usize) {
-            // What no kernel writes is copied to the host with the rows, too.
+            // Bytes that no kernel writes are copied to the host with the rows, too.
             output.samples.clear(stream)?;
         }
         let samples = Rows { address: output.samples.address(), pitch };
@@ -512,7 +512,7 @@ impl Geometry {
         if self.operands() == Operands::Int8 { 4 } else { 0 }
     }
 
-    /// What the sums of a beam lack, from the sums of the parts of its weights.
+    /// Correction of the sums of a beam, from the sums of the parts of its weights.
     fn bias(&self, [real, imaginary]: [i32; 2]) -> [i32; 2] {
         match self.tile {
             // Imaginary parts of voltages are in excess of 8.
@@ -521,7 +521,7 @@ impl Geometry {
         }
     }
 
-    /// What the bytes of chunk `chunk` of the prepared weights are, and which byte of it; or their nibbles, the
+    /// Weight in each byte of chunk `chunk` of the prepared weights, and which byte of it; or in each nibble, the
     /// low ones first.
     fn order(&self, chunk: usize) -> Vec<(map::Weight, u32)> {
         let bytes = 0..self.chunk_bytes() as u32;
@@ -868,7 +868,7 @@ mod tests {
     /// Times of a measured run.
     const TIMES: u64 = 256;
 
-    /// What a kernel does for the note's 96 beams of 512 dishes, counted by the simulator; and its tile.
+    /// A kernel's work for the note's 96 beams of 512 dishes, counted by the simulator, and its tile.
     fn work_of_chord(kernel: Kernel) -> (Report, Tile) {
         let shape = shape(512, 96, 1, 1);
         let simulator = Arc::new(SimGpu::new());

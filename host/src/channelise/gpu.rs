@@ -100,7 +100,7 @@ pub(super) struct GpuBackend {
     spectra: Buffer,
     /// Samples `kept` to `kept + held` of the stream, `[input][time]`.
     seam: Buffer,
-    /// What the seam is next made in.
+    /// Memory in which the next seam is made.
     spare: Buffer,
     kept: u64,
     held: usize,
@@ -520,7 +520,7 @@ impl Backend for GpuBackend {
 fn table(residues: u32, size: u32) -> Vec<[f32; 2]> {
     let mut table = vec![[0.0; 2]; 2 * size as usize];
     let mut span = if size.is_multiple_of(3) { 3 } else { 1 };
-    // Of real samples up to the span of the whole transform, which is then untangled.
+    // Spans of real samples go up to that of the whole transform, which is then untangled.
     while 2 * span <= residues {
         for position in 0..span {
             let t = twiddle(residues, span, bin_at(position, span));

@@ -33,7 +33,7 @@ use crate::{
     tuning::place::{Place, place_setters},
 };
 
-/// What to channelise and where; see [`Channeliser::builder`].
+/// Settings of a channeliser; see [`Channeliser::builder`].
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Builder {
@@ -358,7 +358,7 @@ impl Channeliser {
         }
     }
 
-    /// What is channelised.
+    /// Axes, encodings and the filter's size.
     pub fn shape(&self) -> &Shape {
         &self.shape
     }

@@ -1,4 +1,4 @@
-//! What an F-engine gives.
+//! Results of an F-engine.
 
 use num_complex::Complex;
 

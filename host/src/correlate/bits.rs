@@ -66,7 +66,7 @@ pub(super) struct Bits {
     sums: Visibilities,
 }
 
-/// What is to be done with a word.
+/// Way in which a word is multiplied.
 #[derive(Clone, Copy, PartialEq)]
 enum Word {
     /// All of it is there.
@@ -101,7 +101,7 @@ impl Bits {
         Ok(bits)
     }
 
-    /// What multiplies times.
+    /// Backend of single time samples.
     fn times(&mut self) -> Result<&mut dyn Backend> {
         if self.times.is_none() {
             let shape = Shape { encoding: Encoding::Ci8, ..self.shape };
@@ -292,7 +292,7 @@ impl Backend for Bits {
     }
 }
 
-/// What there is of each of `count` words.
+/// State of each of `count` words.
 fn states(samples: &Samples<'_>, count: usize) -> Vec<Word> {
     let mut states = vec![Word::Whole; count];
     let Extents { channels, inputs, times } = samples.extents();

@@ -17,7 +17,7 @@ use crate::{
     shift::{self, Window},
 };
 
-/// What selects samples in a GPU's memory: the delays, and room for what they and the gates give. Its
+/// Selection of samples in a GPU's memory: the delays, and room for delayed and gated samples. Its
 /// work is done in the order of one stream after the other.
 pub(super) struct OnDevice {
     gpu: Arc<dyn Gpu>,

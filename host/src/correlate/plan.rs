@@ -42,7 +42,7 @@ fn check_times(times: u64) -> Result<()> {
     Ok(())
 }
 
-/// What to correlate and where; see [`Correlator::builder`].
+/// Settings of a correlator; see [`Correlator::builder`].
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Builder {
@@ -164,7 +164,7 @@ pub struct Correlator {
     counters: Vec<Counter>,
     delays: Option<DelayedGaps>,
     times: u64,
-    /// What brings blocks of times in a GPU's memory into order, once there were any.
+    /// Transposer of blocks of time samples in a GPU's memory, once there were any.
     blocks: Option<OnDevice>,
 }
 
@@ -179,7 +179,7 @@ impl Correlator {
         }
     }
 
-    /// What is correlated.
+    /// Axes and encoding of the samples.
     pub fn shape(&self) -> &Shape {
         &self.shape
     }
@@ -249,7 +249,7 @@ impl Correlator {
     /// `packed-complex` of as many bits, and without delays, reads them so; all others unpack them first.
     ///
     /// # Errors
-    /// Those of [`accumulate`](Self::accumulate); [`Error::Invalid`] when the plan is not one of `ci4`.
+    /// As [`accumulate`](Self::accumulate); [`Error::Invalid`] when the plan is not one of `ci4`.
     pub fn accumulate_packed(&mut self, packed: &Packed<'_>) -> Result<()> {
         let Shape { inputs, channels, encoding, .. } = self.shape;
         let found = packed.extents();
@@ -280,8 +280,8 @@ impl Correlator {
     /// ```
     ///
     /// # Errors
-    /// Those of [`accumulate`](Self::accumulate), and [`Error::Invalid`] when there are more or fewer
-    /// numbers than times, or one is neither a gate of the plan's nor [`DROP`].
+    /// As [`accumulate`](Self::accumulate), and [`Error::Invalid`] when there are more or fewer
+    /// numbers than time samples, or one is neither a gate of the plan's nor [`DROP`].
     pub fn accumulate_gated<'a, 'b>(
         &mut self,
         samples: impl Into<Feed<'a>>,
@@ -295,7 +295,7 @@ impl Correlator {
     /// stream. `missing` is as in [`Samples::missing`], `gates` as in [`accumulate_gated`](Self::accumulate_gated).
     ///
     /// # Errors
-    /// Those of [`accumulate_gated`](Self::accumulate_gated), and [`Error::Invalid`] when the plan's layout is `tcn`, or
+    /// As [`accumulate_gated`](Self::accumulate_gated), and [`Error::Invalid`] when the plan's layout is `tcn`, or
     /// blocks are in a GPU's memory and the plan is of several.
     pub fn accumulate_blocks(
         &mut self,
@@ -512,7 +512,7 @@ impl Correlator {
             (dump.times, dump.valid) = std::mem::take(&mut self.counters[gate]).finish(&self.shape);
             Ok(())
         });
-        // What cannot be dumped is forgotten.
+        // Visibilities that cannot be dumped are forgotten.
         self.reset();
         result
     }

@@ -61,7 +61,7 @@ impl OnDevice {
             let place = |input: usize| move |block: usize| (block * inputs + input) as u32;
             let numbers: Vec<u32> =
                 (0..inputs).flat_map(|input| (0..blocks).map(place(input))).collect();
-            // What is freed may be in use.
+            // Memory about to be freed may be in use.
             self.gpu.wait(stream)?;
             self.numbers.reserve(4 * numbers.len())?;
             self.numbers.upload(stream, &numbers)?;

@@ -1,4 +1,4 @@
-//! What a correlation gives.
+//! Results of a correlation.
 
 use ndarray::Array2;
 use num_complex::Complex;
@@ -38,7 +38,7 @@ impl Visibilities {
             Self::Float(sums) => float && sums.dim() == dim && sums.is_standard_layout(),
         };
         if !fits {
-            // What does not fit is freed first.
+            // Memory that is too small is freed first.
             *self = Self::default();
             *self = if float { Self::Float(zeros(dim)?) } else { Self::Integer(zeros(dim)?) };
         }

@@ -104,7 +104,7 @@ pub fn open_with(ordinal: u32, kernels: &Kernels) -> Result<Arc<dyn Gpu>> {
     Ok(Arc::new(CudaGpu::new(ordinal, kernels)?))
 }
 
-/// What device `ordinal` is, whether or not it runs the kernels.
+/// Facts of device `ordinal`, whether or not it runs the kernels.
 ///
 /// # Errors
 /// [`Error::Device`].
@@ -160,7 +160,7 @@ fn device_error(name: &str, error: CudaError) -> Error {
     Error::Device(format!("{name}: the CUDA driver reports {error:?}"))
 }
 
-/// What a driver function answered, as a result.
+/// A driver function's answer as a result.
 fn check(name: &str, result: sys::CUresult) -> Result<()> {
     if result == sys::cudaError_enum::CUDA_SUCCESS {
         return Ok(());
@@ -270,7 +270,7 @@ struct CudaGpu {
     default_stream: CudaStream,
     streams: Mutex<Vec<CudaStream>>,
     kernels: Mutex<HashMap<&'static str, Loaded>>,
-    /// What threads fill for uploads, [`SLOTS_OF_THREAD`] each.
+    /// Page-locked buffers that threads fill for uploads, [`SLOTS_OF_THREAD`] each.
     filling: OnceLock<Mutex<Vec<Slot>>>,
     staging: OnceLock<Mutex<Staging>>,
 }

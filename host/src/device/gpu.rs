@@ -33,7 +33,7 @@ impl Stream {
     }
 }
 
-/// What a GPU is.
+/// Name, size and capability of a GPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Facts {
     /// Name as the driver gives it.
@@ -152,10 +152,10 @@ impl Rows {
 
 /// A machine that runs the kernels.
 pub trait Gpu: Send + Sync + fmt::Debug {
-    /// What errors call it: `cuda:1`.
+    /// Name in errors: `cuda:1`.
     fn name(&self) -> &str;
 
-    /// What it is.
+    /// Name, size and capability.
     fn facts(&self) -> &Facts;
 
     /// Bytes of device memory free now.
@@ -415,7 +415,7 @@ impl fmt::Debug for Buffer {
     }
 }
 
-/// What tells GPUs apart that are open.
+/// Number that tells open GPUs apart.
 fn identity(gpu: &Arc<dyn Gpu>) -> usize {
     Arc::as_ptr(gpu).cast::<()>().addr()
 }

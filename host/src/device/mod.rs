@@ -1,4 +1,4 @@
-//! Where the work is done.
+//! Devices that plans compute on.
 //!
 //! [`Device`] and [`Devices`] are the user's choice, [`Gpu`] a machine that runs the kernels: a CUDA device
 //! or the simulator.

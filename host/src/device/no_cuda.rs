@@ -1,4 +1,4 @@
-//! What stands for CUDA in a build without it.
+//! Stand-in for CUDA in a build without it.
 
 use std::sync::Arc;
 

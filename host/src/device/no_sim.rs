@@ -1,4 +1,4 @@
-//! What stands for the simulator in a build without it.
+//! Stand-in for the simulator in a build without it.
 
 use std::sync::Arc;
 

@@ -10,7 +10,7 @@ use crate::{
     error::{Error, Result},
 };
 
-/// Where a plan computes: one [`Device`], or several GPUs of this host that share the work.
+/// Device of a plan: one [`Device`], or several GPUs of this host that share the work.
 ///
 /// ```
 /// use corrust_host::{Correlator, Device, Devices};
@@ -106,7 +106,7 @@ impl Devices {
                         able.push(cuda::open(ordinal)?);
                     }
                 }
-                // Where none is able, the first says why.
+                // Without an able GPU, the first gives the reason.
                 if able.is_empty() { Ok(vec![cuda::open(0)?]) } else { Ok(able) }
             }
         }

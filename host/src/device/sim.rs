@@ -78,7 +78,7 @@ impl SimGpu {
         }
     }
 
-    /// What all launches of a kernel did so far; nothing if there was none.
+    /// Counters of all launches of a kernel so far; nothing if there was none.
     pub fn report(&self, entry: &Entry) -> Option<Report> {
         lock(&self.reports).get(entry.name).cloned()
     }

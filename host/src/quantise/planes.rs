@@ -16,7 +16,7 @@ use crate::{
     samples::{extents::Extents, view::Samples},
 };
 
-/// What makes excess-8 nibbles of those of an encoding.
+/// Bits to flip to make excess-8 nibbles of those of an encoding.
 fn flip(encoding: Encoding) -> u8 {
     if encoding == Encoding::Ci4Offset { 0 } else { 0x88 }
 }

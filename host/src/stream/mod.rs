@@ -31,21 +31,21 @@ pub(crate) const LEAST_ROW: usize = 4096;
 /// Most copies of rows, and most rectangles of zeros, that are enqueued for one piece.
 const MOST_COPIES: usize = 64;
 
-/// What a [`Feeder`] carries from host memory.
+/// Samples in host memory that a [`Feeder`] carries.
 pub(crate) struct Parcel<'a> {
-    /// Where it lies.
+    /// Memory that they are copied from.
     pub memory: &'a [u8],
     /// Bytes on the device.
     pub bytes: usize,
     /// Rows that the copy engine can bring, if they are few and long enough to.
     pub rows: Option<Vec<Rows>>,
-    /// What is left to set after them, from an address on and on a stream.
+    /// Clears bytes after the copies, from an address on and on a stream.
     pub clear: &'a dyn Fn(u64, Stream) -> Result<()>,
     /// Writes a part of the whole, from its byte on.
     pub fill: &'a (dyn Fn(usize, &mut [u8]) + Sync),
 }
 
-/// What brings samples to a GPU, a piece at a time, and keeps the order of the work on them.
+/// Engine that brings samples to a GPU, a piece at a time, and keeps the order of the work on them.
 pub(crate) struct Feeder {
     gpu: Arc<dyn Gpu>,
     /// How many sets there are to be.
@@ -164,7 +164,7 @@ impl Feeder {
         let copies = self.copies()?;
         let set = self.set(parcel.bytes)?;
         let (stream, address) = (set.stream, set.source.address());
-        // What was computed of the set's samples comes first.
+        // Work on the set's earlier samples comes first.
         gpu.order(stream, copies)?;
         match parcel.rows.as_ref().filter(|rows| rows.len() <= MOST_COPIES) {
             Some(rows) if gpu.is_locked(parcel.memory) => {

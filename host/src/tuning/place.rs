@@ -1,4 +1,4 @@
-//! Where plans compute.
+//! Devices of plans.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::{
     tuning::Tuning,
 };
 
-/// Where a plan computes and by which kernel: the field `place` of every builder.
+/// Devices and kernel of a plan: the field `place` of every builder.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Place<Kernel> {
     pub device: Devices,
