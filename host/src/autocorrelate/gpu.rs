@@ -34,12 +34,18 @@ use crate::{
         state::State,
         sums_mut::SumsMut,
     },
-    device::gpu::{Buffer, Gpu, Rows, Stream, TensorMap},
+    device::{
+        gpu::{Gpu, Rows, Stream, TensorMap},
+        memory::Buffer,
+    },
     error::{Error, Result},
     kernels::autocorrelate::Kernel,
     layout::Layout,
     samples::{extents::Memory, view::Samples},
-    stream::{Feeder, PIECE_BYTES, maps::Maps},
+    stream::{
+        feeder::{Feeder, PIECE_BYTES},
+        maps::Maps,
+    },
     tuning::autocorrelate::Autocorrelate,
 };
 

@@ -46,7 +46,10 @@ use crate::{
         plan::Correlator,
         visibilities::Dump,
     },
-    device::gpu::{Buffer, DeviceSlice, Gpu, Rows, Stream},
+    device::{
+        gpu::{Gpu, Rows, Stream},
+        memory::{Buffer, DeviceSlice},
+    },
     error::Result,
     kernels::autocorrelate::Kernel,
     layout::Layout,
@@ -56,7 +59,7 @@ use crate::{
         extents::{Element, Extents},
         view::Samples,
     },
-    stream::Feeder,
+    stream::feeder::Feeder,
 };
 
 /// Most instants that are multiplied at once, most bytes of their counts, and of their rows.

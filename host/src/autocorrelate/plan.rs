@@ -13,7 +13,10 @@ use crate::{
         state::State,
         sums_mut::SumsMut,
     },
-    device::{Device, gpu::Gpu, several::Devices},
+    device::{
+        choice::{Device, Devices},
+        gpu::Gpu,
+    },
     error::{Error, Result},
     kernels::autocorrelate::Kernel,
     layout::Layout,

@@ -4,7 +4,7 @@ use ndarray::{Array3, Array4, ArrayViewMut3, ArrayViewMut4, Axis, s};
 use num_complex::Complex;
 
 use crate::{
-    beamform::shape::Shape, channelise::shape::SpectrumEncoding, device::gpu::DeviceSliceMut,
+    beamform::shape::Shape, channelise::shape::SpectrumEncoding, device::memory::DeviceSliceMut,
     sample::Encoding,
 };
 

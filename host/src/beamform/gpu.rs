@@ -1,6 +1,6 @@
 //! Beamforming on a GPU, or on the simulator of one.
 //!
-//! Voltages are cut in time into pieces that fit the device's memory and [brought](crate::stream) there,
+//! Voltages are cut in time into pieces that fit the device's memory and [brought](crate::stream::feeder) there,
 //! one while the one before is computed and copied back, and the host copies what the one before that gave
 //! to its place:
 //!
@@ -35,13 +35,16 @@ use crate::{
         rounding::Rounding,
         shape::Shape,
     },
-    device::gpu::{Buffer, Facts, Gpu, LockedBytes, Stream},
+    device::{
+        gpu::{Facts, Gpu, LockedBytes, Stream},
+        memory::Buffer,
+    },
     error::{Error, Result},
     kernels::beamform::Kernel,
     layout::Layout,
     sample::Encoding,
     samples::{extents::Memory, view::Samples},
-    stream::{Feeder, PIECE_BYTES},
+    stream::feeder::{Feeder, PIECE_BYTES},
     tuning::{self, Tuning},
 };
 

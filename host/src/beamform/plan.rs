@@ -17,7 +17,7 @@ use crate::{
         shape::{MAX_SHIFT, Shape},
     },
     channelise::shape::SpectrumEncoding,
-    device::{gpu::Gpu, several::Devices},
+    device::{choice::Devices, gpu::Gpu},
     error::{Error, Result},
     kernels::beamform::Kernel,
     layout::Layout,

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::{plan::Channeliser, shape::SpectrumEncoding, spectra::Spectra};
 use crate::{
-    device::gpu::{Buffer, Stream},
+    device::{gpu::Stream, memory::Buffer},
     error::{Error, Result},
     samples::{
         extents::Memory, missing::missing_within, raw::RawSamples, shape::Shape, view::Samples,

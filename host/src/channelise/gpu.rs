@@ -29,7 +29,10 @@ use crate::{
         shape::Shape,
         spectra::{Spectra, SpectraMut},
     },
-    device::gpu::{Buffer, Gpu, Rows, Stream},
+    device::{
+        gpu::{Gpu, Rows, Stream},
+        memory::Buffer,
+    },
     error::{Error, Result},
     kernels::channelise::Kernel,
     layout::Layout,
@@ -38,7 +41,7 @@ use crate::{
         extents::Memory,
         raw::{RawEncoding, RawLayout, RawSamples},
     },
-    stream::{Feeder, LEAST_ROW, Parcel},
+    stream::feeder::{Feeder, LEAST_ROW, Parcel},
 };
 
 /// Most inputs of a block of the fused kernel.

@@ -17,10 +17,7 @@ use crate::{
         shape::{Shape, SpectrumEncoding},
         spectra::{Spectra, SpectraMut},
     },
-    device::{
-        gpu::{Buffer, Gpu},
-        several::Devices,
-    },
+    device::{choice::Devices, gpu::Gpu, memory::Buffer},
     error::{Error, Result},
     kernels::channelise::Kernel,
     layout::Layout,

@@ -4,7 +4,7 @@ use num_complex::Complex;
 
 use crate::{
     channelise::shape::{Shape, SpectrumEncoding},
-    device::{gpu::DeviceSliceMut, host},
+    device::{host, memory::DeviceSliceMut},
     error::{Error, Result},
     layout::Layout,
     sample::Encoding,

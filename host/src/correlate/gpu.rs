@@ -1,6 +1,6 @@
 //! Correlation on a GPU, or on the simulator of one.
 //!
-//! Samples are cut into pieces that fit the device's memory and [brought](crate::stream) there, one while
+//! Samples are cut into pieces that fit the device's memory and [brought](crate::stream::feeder) there, one while
 //! the one before is computed:
 //!
 //! ```text
@@ -40,7 +40,10 @@ use crate::{
         baselines::baselines,
         visibilities::{Visibilities, VisibilitiesMut},
     },
-    device::gpu::{Buffer, Facts, Gpu, Rows, Stream, TensorMap},
+    device::{
+        gpu::{Facts, Gpu, Rows, Stream, TensorMap},
+        memory::Buffer,
+    },
     error::{Error, Result},
     kernels::correlate::Kernel,
     layout::Layout,
@@ -52,7 +55,10 @@ use crate::{
         shape::Shape,
         view::Samples,
     },
-    stream::{Feeder, PIECE_BYTES, maps::Maps},
+    stream::{
+        feeder::{Feeder, PIECE_BYTES},
+        maps::Maps,
+    },
     tuning::Tuning,
 };
 

@@ -6,7 +6,10 @@ use corrust_gpu::abi::reorder::{GATHER, Gather};
 
 use super::gates::Lists;
 use crate::{
-    device::gpu::{Buffer, DeviceSlice, Gpu, Rows, Stream},
+    device::{
+        gpu::{Gpu, Rows, Stream},
+        memory::{Buffer, DeviceSlice},
+    },
     error::{Error, Result},
     layout::Layout,
     samples::{

@@ -14,7 +14,7 @@ use crate::{
         time_blocks::{OnDevice, PIECE_BYTES},
         visibilities::{Dump, VisibilitiesMut},
     },
-    device::{gpu::Gpu, several::Devices},
+    device::{choice::Devices, gpu::Gpu},
     error::{Error, Result},
     kernels::correlate::Kernel,
     layout::Layout,

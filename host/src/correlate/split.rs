@@ -14,7 +14,7 @@ use crate::{
     error::Result,
     kernels::correlate::Kernel,
     samples::{shape::Shape, view::Samples},
-    split::Parts,
+    stream::parts::Parts,
 };
 
 /// The visibilities of integrations in the making, each channel's on one of the GPUs.

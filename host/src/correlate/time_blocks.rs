@@ -8,7 +8,10 @@ use std::sync::Arc;
 use corrust_gpu::abi::reorder::{GATHER, Gather};
 
 use crate::{
-    device::gpu::{Buffer, DeviceSlice, Gpu, Stream},
+    device::{
+        gpu::{Gpu, Stream},
+        memory::{Buffer, DeviceSlice},
+    },
     error::{Error, Result},
     samples::{extents::Extents, view::Samples},
 };

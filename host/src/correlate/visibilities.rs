@@ -5,7 +5,7 @@ use num_complex::Complex;
 
 use crate::{
     correlate::baselines::baselines,
-    device::{gpu::DeviceSliceMut, host},
+    device::{host, memory::DeviceSliceMut},
     error::Result,
     sample::Encoding,
     samples::shape::Shape,

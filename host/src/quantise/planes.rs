@@ -6,8 +6,9 @@ use rayon::prelude::*;
 
 use crate::{
     device::{
-        gpu::{Buffer, Gpu, Stream},
+        gpu::{Gpu, Stream},
         host,
+        memory::Buffer,
     },
     error::{Error, Result},
     layout::Layout,

@@ -4,7 +4,7 @@ use std::fmt;
 
 use bytemuck::NoUninit;
 
-use crate::{device::gpu::DeviceSlice, layout::Layout, sample::Encoding};
+use crate::{device::memory::DeviceSlice, layout::Layout, sample::Encoding};
 
 /// Type of one sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -7,7 +7,7 @@ use super::{
     missing::Missing,
 };
 use crate::{
-    device::gpu::{DeviceSlice, Stream},
+    device::{gpu::Stream, memory::DeviceSlice},
     error::{Error, Result},
     layout::Layout,
 };

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use crate::{
-    device::gpu::{Buffer, Gpu, Stream, TensorMap},
+    device::{
+        gpu::{Gpu, Stream, TensorMap},
+        memory::Buffer,
+    },
     error::Result,
 };
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::{
-    device::{gpu::Gpu, several::Devices},
+    device::{choice::Devices, gpu::Gpu},
     error::Result,
     tuning::Tuning,
 };

@@ -109,8 +109,8 @@ impl<B: Send> Parts<B> {
         self.each(alone, |part, ()| work(&mut part.backend))
     }
 
-    /// Feeds every part its share of some samples, with a thing of its own. What is in the memory of another of the GPUs reaches it
-    /// through the host, in the order of `layout`.
+    /// Feeds every part its share of some samples, with a thing of its own. Samples in the memory of another of the
+    /// GPUs reach it through the host, in the order of `layout`.
     ///
     /// # Errors
     /// [`Error::Invalid`] for samples in the memory of none of the GPUs; those of `work`.

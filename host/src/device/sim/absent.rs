@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
-use super::{gpu::Gpu, ptx::Kernels};
-use crate::error::{Error, Result};
+use crate::{
+    device::{gpu::Gpu, ptx::Kernels},
+    error::{Error, Result},
+};
 
 fn absent() -> Error {
     Error::Device("no device sim: this build of corrust has no simulator (feature sim)".to_owned())

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
-use super::{
-    gpu::{Facts, Gpu},
-    ptx::Kernels,
+use crate::{
+    device::{
+        gpu::{Facts, Gpu},
+        ptx::Kernels,
+    },
+    error::{Error, Result},
 };
-use crate::error::{Error, Result};
 
 fn absent() -> Error {
     Error::Device(
