@@ -121,6 +121,7 @@ impl Backend {
         let nibbles = matches!(encoding, Encoding::Ci4 | Encoding::Ci4Offset);
         match self.place.kernel {
             Kernel::Few if nibbles && layout == Layout::Cnt => 32,
+            Kernel::Few if layout == Layout::Cnt => 16,
             _ => self.inputs.iter().copied().max().expect("sizes"),
         }
     }

@@ -360,10 +360,6 @@ macro_rules! few_correlators {
             FEW_TCN_CI4_64 correlate_few_tcn_ci4_64: DeliveredNibbles, 4, 2 blocks;
             /// Rows of `ci8` samples, 16 inputs.
             FEW_CNT_S8_16 correlate_few_cnt_s8_16: RowsOfBytes, 1, 4 blocks;
-            /// Rows of `ci8` samples, 32 inputs.
-            FEW_CNT_S8_32 correlate_few_cnt_s8_32: RowsOfBytes, 2, 3 blocks;
-            /// Rows of `ci8` samples, 64 inputs.
-            FEW_CNT_S8_64 correlate_few_cnt_s8_64: RowsOfBytes, 4, 2 blocks;
             /// Rows of 4-bit samples, 16 inputs.
             FEW_CNT_CI4_16 correlate_few_cnt_ci4_16: RowsOfNibbles, 1, 3 blocks;
             /// Rows of 4-bit samples, 32 inputs.
@@ -383,13 +379,11 @@ macro_rules! declare_few {
 }
 few_correlators!(declare_few);
 
-/// The correlators of few inputs: of `ci8` samples and of 4-bit ones, as delivered and in rows, of at most 16, 32
-/// and 64 inputs; rows of 4-bit samples of 64 would take more registers than there are.
+/// Correlators of few inputs: of `ci8` samples and of 4-bit ones, as delivered and in rows, of at most 16, 32 and 64
+/// inputs. Rows of `ci8` samples of more than 16 are quicker in tiles; rows of 4-bit samples of 64 would take more registers
+/// than there are.
 pub const FEW_CORRELATORS: [[&[Kernel<CorrelateFew>]; 2]; 2] = [
-    [
-        &[FEW_TCN_S8_16, FEW_TCN_S8_32, FEW_TCN_S8_64],
-        &[FEW_CNT_S8_16, FEW_CNT_S8_32, FEW_CNT_S8_64],
-    ],
+    [&[FEW_TCN_S8_16, FEW_TCN_S8_32, FEW_TCN_S8_64], &[FEW_CNT_S8_16]],
     [&[FEW_TCN_CI4_16, FEW_TCN_CI4_32, FEW_TCN_CI4_64], &[FEW_CNT_CI4_16, FEW_CNT_CI4_32]],
 ];
 
@@ -429,50 +423,13 @@ parameters! {
     }
 }
 
-const fn correlator(name: &'static str, tile: Tile, min_blocks: u32) -> Kernel<Correlate> {
-    Kernel::new(name, tile.threads()).shared_bytes(tile.shared_bytes()).min_blocks(min_blocks)
-}
-
-/// The correlators on `mma.sync`: a kernel's constant, entry, type of [`crate::correlate::samples`], tile, and blocks
-/// that a multiprocessor must have registers for. Handed to `$then!`: here, and by the kernels' file.
-macro_rules! mma_correlators {
-    ($then:ident) => {
-        $then! {
-            /// int8 samples on `mma.sync.m16n8k32`, tiles of 128 x 64 baselines.
-            MMA_S8_128 correlate_mma_s8_128: Int8, TILE_128, 2 blocks;
-            /// int8 samples on `mma.sync.m16n8k32`, tiles of 64 x 64 baselines.
-            MMA_S8_64 correlate_mma_s8_64: Int8, TILE_64, 3 blocks;
-            /// 4-bit samples on `mma.sync.m16n8k64`, a byte a time, tiles of 64 x 64 baselines. Registers for
-            /// three blocks would not do where the instruction is emulated.
-            MMA_S4 correlate_mma_s4: Nibbles<false>, TILE_64, 2 blocks;
-            /// The same for excess-8 nibbles.
-            MMA_S4_OFFSET correlate_mma_s4_offset: Nibbles<true>, TILE_64, 2 blocks;
-            /// Half-precision samples on `mma.sync.m16n8k16`, tiles of 64 x 64 baselines.
-            MMA_F16_64 correlate_mma_f16_64: Half, TILE_64, 2 blocks;
-            /// Bits on `mma.sync.m16n8k256`, tiles of 128 x 64 baselines.
-            MMA_B1_128 correlate_mma_b1_128: Bits, TILE_128, 1 blocks;
-            /// Bits on `mma.sync.m16n8k256`, tiles of 64 x 64 baselines.
-            MMA_B1_64 correlate_mma_b1_64: Bits, TILE_64, 2 blocks;
-        }
-    };
-}
-#[allow(unused_imports)]
-pub(crate) use mma_correlators;
-
-macro_rules! declare_mma {
-    ($($(#[$attribute:meta])* $kernel:ident $name:ident: $samples:ty, $tile:ident, $blocks:literal blocks;)*) => {
-        kernels! { MMA:
-            $($(#[$attribute])* $kernel: Kernel<Correlate> = correlator(stringify!($name), $tile, $blocks);)*
-        }
-    };
-}
-mma_correlators!(declare_mma);
-
-/// Encodings of samples that the warpgroup correlators multiply.
+/// Encodings of samples that correlators read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Encoding {
-    /// `ci4` and `ci4-offset`, as delivered.
+    /// Nibbles, two's complement; kernels of delivered samples take excess-8 ones too.
     Ci4,
+    /// Nibbles that hold value + 8.
+    Ci4Offset,
     /// `ci8`, or 4-bit samples that became it.
     Ci8,
     /// `cf16`.
@@ -480,6 +437,89 @@ pub enum Encoding {
     /// `b1`: 128 times in 32 bytes.
     B1,
 }
+
+/// Codes that a correlator multiplies in place of values.
+#[derive(Clone, Copy, Debug)]
+pub struct Codes {
+    /// Bits of a code, which is a value plus `2^(bits - 1)`.
+    pub bits: u32,
+    /// Whether the complement of a code stands for its negative.
+    pub complement: bool,
+    /// Kernel that reads codes packed in words of 32 bits: `[channel][input][word][2]`, a word of real and one of
+    /// imaginary parts, code `k` in bits `k n` and up. Codes past the last time are zero, the rest of a word anything.
+    /// [`Correlate::row_bytes`] are those of whole pairs of words, which with the stride are 8-byte aligned.
+    pub words: Option<Kernel<Correlate>>,
+}
+
+/// A correlator of rows of time, `[channel][input][time]`, whose blocks have a tile of baselines each.
+///
+/// The host launches the declared kernel with [`Correlate`], a block for each tile of each channel, for every plan of
+/// the implementation `name`.
+#[derive(Clone, Copy, Debug)]
+pub struct RowCorrelator {
+    /// Name of the implementation: one kernel for each encoding that it reads.
+    pub name: &'static str,
+    /// The kernel.
+    pub kernel: Kernel<Correlate>,
+    /// Rows and columns of a tile.
+    pub tile: (u32, u32),
+    /// Encoding of the samples that it reads; other encodings are brought to it.
+    pub encoding: Encoding,
+    /// Whether it leaves [`Correlate::row_sums`] for the imaginary parts to be completed with.
+    pub sums_rows: bool,
+    /// Codes that it multiplies, whose offset [`OFFSET`] corrects; none where it multiplies values.
+    pub codes: Option<Codes>,
+}
+
+const fn correlator(name: &'static str, tile: Tile, min_blocks: u32) -> Kernel<Correlate> {
+    Kernel::new(name, tile.threads()).shared_bytes(tile.shared_bytes()).min_blocks(min_blocks)
+}
+
+/// Correlators on `mma.sync`: constant of the kernel, its entry, name of the implementation, encoding, type of
+/// [`crate::correlate::samples`], tile, and blocks that a multiprocessor must have registers for. Handed to `$then!`: here,
+/// and by the kernels' file.
+macro_rules! mma_correlators {
+    ($then:ident) => {
+        $then! {
+            /// int8 samples on `mma.sync.m16n8k32`, tiles of 128 x 64 baselines.
+            MMA_S8_128 correlate_mma_s8_128: "mma-128" of Ci8, Int8, TILE_128, 2 blocks;
+            /// int8 samples on `mma.sync.m16n8k32`, tiles of 64 x 64 baselines.
+            MMA_S8_64 correlate_mma_s8_64: "mma-64" of Ci8, Int8, TILE_64, 3 blocks;
+            /// 4-bit samples on `mma.sync.m16n8k64`, a byte a time, tiles of 64 x 64 baselines. Registers for
+            /// three blocks would not do where the instruction is emulated.
+            MMA_S4 correlate_mma_s4: "mma-s4" of Ci4, Nibbles<false>, TILE_64, 2 blocks;
+            /// The same for excess-8 nibbles.
+            MMA_S4_OFFSET correlate_mma_s4_offset: "mma-s4" of Ci4Offset, Nibbles<true>, TILE_64, 2 blocks;
+            /// Half-precision samples on `mma.sync.m16n8k16`, tiles of 64 x 64 baselines.
+            MMA_F16_64 correlate_mma_f16_64: "mma-64" of Cf16, Half, TILE_64, 2 blocks;
+            /// Bits on `mma.sync.m16n8k256`, tiles of 128 x 64 baselines.
+            MMA_B1_128 correlate_mma_b1_128: "mma-128" of B1, Bits, TILE_128, 1 blocks;
+            /// Bits on `mma.sync.m16n8k256`, tiles of 64 x 64 baselines.
+            MMA_B1_64 correlate_mma_b1_64: "mma-64" of B1, Bits, TILE_64, 2 blocks;
+        }
+    };
+}
+#[allow(unused_imports)]
+pub(crate) use mma_correlators;
+
+macro_rules! declare_mma {
+    ($($(#[$attribute:meta])* $kernel:ident $name:ident: $of:literal of $encoding:ident, $samples:ty, $tile:ident,
+       $blocks:literal blocks;)*) => {
+        kernels! { MMA:
+            $($(#[$attribute])* $kernel: Kernel<Correlate> = correlator(stringify!($name), $tile, $blocks);)*
+        }
+
+        const MMA_ROWS: &[RowCorrelator] = &[$(RowCorrelator {
+            name: $of,
+            kernel: $kernel,
+            tile: ($tile.rows, $tile.columns),
+            encoding: Encoding::$encoding,
+            sums_rows: true,
+            codes: None,
+        }),*];
+    };
+}
+mma_correlators!(declare_mma);
 
 /// How samples lie in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -490,16 +530,18 @@ pub enum Order {
     Delivered,
 }
 
-/// A warpgroup correlator, and what it is chosen by.
+/// A correlator on `wgmma`.
 #[derive(Clone, Copy, Debug)]
 pub struct WarpgroupCorrelator {
+    /// Name of the implementation: a kernel for each encoding and order that it reads.
+    pub name: &'static str,
     /// The kernel.
     pub kernel: Kernel<CorrelateWarpgroup>,
     /// Its tile.
     pub tile: WarpgroupTile,
-    /// What it multiplies.
+    /// Encoding of the samples that it reads.
     pub encoding: Encoding,
-    /// In which order.
+    /// Order of the samples that it reads.
     pub order: Order,
 }
 
@@ -507,29 +549,27 @@ const fn warpgroup(name: &'static str, tile: WarpgroupTile) -> Kernel<CorrelateW
     Kernel::new(name, tile.threads()).target(Target::Sm90a).shared_bytes(tile.shared().bytes)
 }
 
-/// The correlators on `wgmma`: a kernel's constant, entry, [`Encoding`], [`Order`] and tile. Handed to `$then!`: here,
-/// and by the kernels' file.
+/// Correlators on `wgmma`: constant of the kernel, its entry, name of the implementation, [`Encoding`], [`Order`] and tile.
+/// Handed to `$then!`: here, and by the kernels' file.
 macro_rules! warpgroup_correlators {
     ($then:ident) => {
         $then! {
             /// int8 samples, tiles of 128 x 192 baselines.
-            WGMMA_S8_192 correlate_wgmma_s8_192: Ci8 Rows, TILE_128_192;
+            WGMMA_S8_192 correlate_wgmma_s8_192: "wgmma-192" of Ci8 Rows, TILE_128_192;
             /// int8 samples, tiles of 128 x 128 baselines.
-            WGMMA_S8_128 correlate_wgmma_s8_128: Ci8 Rows, TILE_128_128;
+            WGMMA_S8_128 correlate_wgmma_s8_128: "wgmma-128" of Ci8 Rows, TILE_128_128;
             /// Half-precision samples, tiles of 128 x 128 baselines.
-            WGMMA_F16_128 correlate_wgmma_f16_128: Cf16 Rows, TILE_128_128_CF16;
+            WGMMA_F16_128 correlate_wgmma_f16_128: "wgmma-128" of Cf16 Rows, TILE_128_128_CF16;
             /// Bits, tiles of 128 x 192 baselines.
-            WGMMA_B1_192 correlate_wgmma_b1_192: B1 Rows, TILE_128_192;
+            WGMMA_B1_192 correlate_wgmma_b1_192: "wgmma-192" of B1 Rows, TILE_128_192;
             /// Bits, tiles of 128 x 128 baselines.
-            WGMMA_B1_128 correlate_wgmma_b1_128: B1 Rows, TILE_128_128;
-            /// `ci8` samples as delivered, tiles of 128 x 192 baselines.
-            WGMMA_TCN_S8_192 correlate_wgmma_tcn_s8_192: Ci8 Delivered, TILE_128_192;
+            WGMMA_B1_128 correlate_wgmma_b1_128: "wgmma-128" of B1 Rows, TILE_128_128;
             /// `ci8` samples as delivered, tiles of 128 x 128 baselines.
-            WGMMA_TCN_S8_128 correlate_wgmma_tcn_s8_128: Ci8 Delivered, TILE_128_128;
+            WGMMA_TCN_S8_128 correlate_wgmma_tcn_s8_128: "wgmma-128" of Ci8 Delivered, TILE_128_128;
             /// `ci4` and `ci4-offset` samples as delivered, tiles of 128 x 128 baselines.
-            WGMMA_TCN_CI4_128 correlate_wgmma_tcn_ci4_128: Ci4 Delivered, TILE_128_128;
+            WGMMA_TCN_CI4_128 correlate_wgmma_tcn_ci4_128: "wgmma-128" of Ci4 Delivered, TILE_128_128;
             /// `cf16` samples as delivered, tiles of 128 x 128 baselines.
-            WGMMA_TCN_F16_128 correlate_wgmma_tcn_f16_128: Cf16 Delivered, TILE_128_128_CF16;
+            WGMMA_TCN_F16_128 correlate_wgmma_tcn_f16_128: "wgmma-128" of Cf16 Delivered, TILE_128_128_CF16;
         }
     };
 }
@@ -537,7 +577,7 @@ macro_rules! warpgroup_correlators {
 pub(crate) use warpgroup_correlators;
 
 macro_rules! declare_warpgroup {
-    ($($(#[$attribute:meta])* $kernel:ident $name:ident: $encoding:ident $order:ident, $tile:ident;)*) => {
+    ($($(#[$attribute:meta])* $kernel:ident $name:ident: $of:literal of $encoding:ident $order:ident, $tile:ident;)*) => {
         kernels! { WARPGROUP:
             $(
                 $(#[$attribute])*
@@ -545,8 +585,8 @@ macro_rules! declare_warpgroup {
             )*
         }
 
-        /// Every correlator on `wgmma` but [`WGMMA_CI4`].
-        pub const WARPGROUP_CORRELATORS: &[WarpgroupCorrelator] = &[$(WarpgroupCorrelator {
+        const WARPGROUP_ROWS: &[WarpgroupCorrelator] = &[$(WarpgroupCorrelator {
+            name: $of,
             kernel: $kernel,
             tile: $tile,
             encoding: Encoding::$encoding,
@@ -561,6 +601,18 @@ kernels! { CI4:
     /// time.
     WGMMA_CI4: Kernel<CorrelateWarpgroup> = warpgroup("correlate_wgmma_ci4", TILE_CI4);
 }
+
+/// Every correlator on `wgmma`.
+pub const WARPGROUP_CORRELATORS: &[&[WarpgroupCorrelator]] = &[
+    WARPGROUP_ROWS,
+    &[WarpgroupCorrelator {
+        name: "wgmma-ci4",
+        kernel: WGMMA_CI4,
+        tile: TILE_CI4,
+        encoding: Encoding::Ci4,
+        order: Order::Rows,
+    }],
+];
 
 /// Baselines of a channel that a block of [`WIDEN`] adds.
 pub const WIDEN_BASELINES: u32 = 2048;
@@ -674,20 +726,41 @@ macro_rules! declare_packed {
 }
 packed_correlators!(declare_packed);
 
-/// The kernels of codes of 1 to 4 bits.
-pub const PACKED_CODES: [Kernel<Correlate>; 4] =
-    [PACKED_CODES_1, PACKED_CODES_2, PACKED_CODES_3, PACKED_CODES_4];
+const fn packed_rows(
+    name: &'static str,
+    kernel: Kernel<Correlate>,
+    tile: PackedTile,
+    codes: Option<Codes>,
+) -> RowCorrelator {
+    let tile = (tile.inputs, tile.inputs);
+    RowCorrelator { name, kernel, tile, encoding: Encoding::Ci8, sums_rows: false, codes }
+}
 
-/// The same kernels of codes in words: `[channel][input][word][2]`, a word of real and one of imaginary parts, code `k` in
-/// bits `k n` and up. Codes past the last time are zero, the rest of a word anything. [`Correlate::row_bytes`] are
-/// those of whole pairs, which with the stride are 8-byte aligned.
-pub const PACKED_WORDS: [Kernel<Correlate>; 4] =
-    [PACKED_WORDS_1, PACKED_WORDS_2, PACKED_WORDS_3, PACKED_WORDS_4];
+const fn codes(bits: u32, words: Kernel<Correlate>) -> Option<Codes> {
+    Some(Codes { bits, complement: true, words: Some(words) })
+}
+
+const PACKED_ROWS: &[RowCorrelator] = &[
+    packed_rows(
+        "packed",
+        PACKED,
+        PACKED_PAIRS,
+        Some(Codes { bits: 4, complement: false, words: None }),
+    ),
+    packed_rows("packed-signed", PACKED_SIGNED, PACKED_COMPLEX, None),
+    packed_rows("packed-complex", PACKED_CODES_4, PACKED_COMPLEX, codes(4, PACKED_WORDS_4)),
+    packed_rows("packed-complex-3", PACKED_CODES_3, PACKED_COMPLEX, codes(3, PACKED_WORDS_3)),
+    packed_rows("packed-complex-2", PACKED_CODES_2, PACKED_COMPLEX, codes(2, PACKED_WORDS_2)),
+    packed_rows("packed-complex-1", PACKED_CODES_1, PACKED_COMPLEX, codes(1, PACKED_WORDS_1)),
+];
+
+/// Every correlator of rows of time that is launched with [`Correlate`].
+pub const ROW_CORRELATORS: &[&[RowCorrelator]] = &[MMA_ROWS, PACKED_ROWS];
 
 parameters! {
     /// Parameters of [`RUNNING_SUMS`] and [`WORD_SUMS`]. Grid: any; the warps share the rows.
     pub struct RunningSums {
-        /// Native int8 samples: rows of `row_bytes` bytes, zero to the next multiple of 16; or rows of [`PACKED_WORDS`].
+        /// Native int8 samples: rows of `row_bytes` bytes, zero to the next multiple of 16; or rows of [`Codes::words`].
         pub samples: u64,
         /// Sum and difference of each row's codes, pairs of i32.
         pub sums: u64,

@@ -758,7 +758,8 @@ const fn check(tile: Tile) {
 
 /// The kernels that [`mma_correlators`] declares.
 macro_rules! correlators {
-    ($($(#[$attribute:meta])* $kernel:ident $name:ident: $samples:ty, $tile:ident, $blocks:literal blocks;)*) => {$(
+    ($($(#[$attribute:meta])* $kernel:ident $name:ident: $of:literal of $encoding:ident, $samples:ty, $tile:ident,
+       $blocks:literal blocks;)*) => {$(
         const _: () = check($tile);
 
         kernel! {

@@ -719,7 +719,7 @@ fn add_here<S: Samples, const WORDS: usize>(sums: &mut [u32; WORDS], fresh: &[u3
 
 /// The kernels that [`warpgroup_correlators`] declares.
 macro_rules! correlators {
-    ($($(#[$attribute:meta])* $kernel:ident $name:ident: $encoding:ident $order:ident, $tile:ident;)*) => {$(
+    ($($(#[$attribute:meta])* $kernel:ident $name:ident: $of:literal of $encoding:ident $order:ident, $tile:ident;)*) => {$(
         kernel! {
             $(#[$attribute])*
             fn $name(p: CorrelateWarpgroup) {

@@ -53,7 +53,7 @@ use crate::{
     error::Result,
     kernels::autocorrelate::Kernel,
     layout::Layout,
-    reorder::{Native, ROW_ALIGNMENT, ToNative, Variant},
+    reorder::native::{Native, ROW_ALIGNMENT, ToNative},
     sample::Encoding,
     samples::{
         extents::{Element, Extents},
@@ -376,7 +376,7 @@ impl Grams {
             row_bytes: stride,
         };
         // SAFETY: there is room for a row of each sensor.
-        unsafe { Variant::of(&way)[0].launch(&self.gpu, stream, &way)? };
+        unsafe { way.kernels()[0].launch(&self.gpu, stream)? };
 
         let correlate::Shape { channels, inputs, .. } = *self.correlator.shape();
         let parts = channels / self.units.sensors.len();

@@ -12,7 +12,7 @@ use crate::{
     },
     error::{Error, Result},
     layout::Layout,
-    reorder::{PlaneVariant, ToPlanes},
+    reorder::planes::ToPlanes,
     sample::Encoding,
     samples::{extents::Extents, view::Samples},
 };
@@ -185,5 +185,5 @@ pub unsafe fn planes_device(
     }
     let way = ToPlanes { samples: *samples, bits, words };
     // SAFETY: the caller's promise.
-    unsafe { PlaneVariant::of(&way)[0].launch(gpu, stream, &way) }
+    unsafe { way.kernels()[0].launch(gpu, stream) }
 }
