@@ -1,6 +1,6 @@
 //! The plan of a correlation: built once, then fed any number of times.
 
-use std::{ops::Range, sync::Arc};
+use std::sync::Arc;
 
 use super::{
     bits::Bits,
@@ -117,6 +117,7 @@ impl Builder {
         };
         Ok(Correlator {
             gpu: gpus.first().cloned(),
+            several: gpus.len().min(shape.channels) > 1,
             backend: backend(gpus, &setup)?,
             counters: (0..gates).map(|_| Counter::default()).collect(),
             delays: shifts.iter().any(|&shift| shift > 0).then(|| DelayedGaps::new(&shifts)),
@@ -160,6 +161,8 @@ pub struct Correlator {
     shape: Shape,
     backend: Box<dyn Backend>,
     gpu: Option<Arc<dyn Gpu>>,
+    /// Whether several GPUs share the channels.
+    several: bool,
     /// The samples behind each gate's sums.
     counters: Vec<Counter>,
     delays: Option<DelayedGaps>,
@@ -220,7 +223,7 @@ impl Correlator {
     /// which [`wait`](Self::wait) and [`dump`](Self::dump) wait for. They are correlated where they lie
     /// if they are complete, in the plan's layout and without gaps (`cnt`: in rows equally far apart),
     /// and copied by the GPU otherwise; what a plan of several GPUs correlates on another of them is copied
-    /// through the host ([`accumulate_shares`](Self::accumulate_shares) spares that).
+    /// through the host.
     ///
     /// ```
     /// use corrust_host::{Correlator, Device, Encoding, Layout, samples::{Missing, Samples}};
@@ -320,7 +323,7 @@ impl Correlator {
             let part = words.times(piece);
             match (words.memory(), &self.gpu) {
                 (Memory::Device(slice), Some(gpu)) => {
-                    if self.shares().len() > 1 {
+                    if self.several {
                         return Err(Error::invalid(
                             "blocks of times in a GPU's memory for a plan of several GPUs: expected host memory",
                         ));
@@ -356,71 +359,6 @@ impl Correlator {
         let samples = samples.samples(encoding.into(), layout, axes, times)?;
         let times = samples.extents().times;
         self.sum(times, gates, samples.gaps(), |backend| backend.accumulate(&samples, gates))
-    }
-
-    /// [`accumulate`](Self::accumulate) of samples that are already where a plan of several GPUs correlates
-    /// them: for each GPU the channels that [`shares`](Self::shares) says, in its own memory or the host's,
-    /// all of the same times.
-    ///
-    /// ```
-    /// use corrust_host::{
-    ///     Correlator, Devices, Encoding, Layout,
-    ///     device::{Buffer, Stream},
-    ///     samples::Samples,
-    /// };
-    ///
-    /// let gpus = "sim,sim".parse::<Devices>()?.open()?;
-    /// let mut correlator = Correlator::builder(1, 3).gpus(gpus.clone()).build()?;
-    /// assert_eq!(correlator.shares(), [0..1, 1..3]);
-    /// let buffers = [Buffer::new(&gpus[0], 2)?, Buffer::new(&gpus[1], 4)?];
-    /// buffers[0].upload(Stream::default(), &[1_i8, 2])?;
-    /// buffers[1].upload(Stream::default(), &[3_i8, 4, 5, 6])?;
-    /// correlator.accumulate_shares(&[
-    ///     Samples::new(buffers[0].slice(), Encoding::Ci8, Layout::Tcn, 1, 1)?,
-    ///     Samples::new(buffers[1].slice(), Encoding::Ci8, Layout::Tcn, 2, 1)?,
-    /// ])?;
-    /// let sums = correlator.dump()?.visibilities;
-    /// assert_eq!(sums.integer().unwrap()[[2, 0]].re, 25 + 36);
-    /// # Ok::<(), corrust_host::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// Those of [`accumulate`](Self::accumulate), and [`Error::Invalid`] when there are more or fewer shares
-    /// than the plan has, or they differ in their times.
-    pub fn accumulate_shares(&mut self, shares: &[Samples<'_>]) -> Result<()> {
-        let ranges = self.shares();
-        if shares.len() != ranges.len() {
-            return Err(Error::invalid(format!(
-                "{} shares of samples: expected {}, one for each GPU",
-                shares.len(),
-                ranges.len()
-            )));
-        }
-        let Shape { encoding, layout, .. } = self.shape;
-        let times = shares[0].extents().times;
-        let mut gaps = Vec::new();
-        for (share, range) in shares.iter().zip(&ranges) {
-            let whole = |bytes| self.shape.times(bytes);
-            let axes = (range.len(), self.shape.inputs);
-            Feed::from(*share).samples(encoding.into(), layout, axes, whole)?;
-            if share.extents().times != times {
-                return Err(Error::invalid(format!(
-                    "shares of {times} and of {} times: expected as many of all channels",
-                    share.extents().times
-                )));
-            }
-            gaps.extend(share.gaps().map(|gap| Missing {
-                channels: range.start + gap.channels.start..range.start + gap.channels.end,
-                ..gap
-            }));
-        }
-        self.sum(times, None, gaps.into_iter(), |backend| backend.accumulate_shares(shares))
-    }
-
-    /// The channels that each GPU of the plan correlates, in order; all of them where it is in one place.
-    pub fn shares(&self) -> Vec<Range<usize>> {
-        let shares = self.backend.shares();
-        if shares.is_empty() { std::iter::once(0..self.shape.channels).collect() } else { shares }
     }
 
     /// Checks that the gate numbers of `times` times fit the plan.
