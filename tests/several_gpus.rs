@@ -7,7 +7,7 @@ mod command;
 use std::{fs, path::Path, sync::Arc, time::Instant};
 
 use corrust::{
-    Autocorrelator, Beamformer, Correlator, Device, Devices, Encoding, Layout,
+    Autocorrelator, Beamformer, Correlator, Devices, Encoding, Layout,
     device::{Buffer, Gpu, SimGpu, Stream},
     samples::Samples,
 };
