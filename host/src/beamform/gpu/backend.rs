@@ -1,6 +1,6 @@
 //! Beamforming on a GPU, or on the simulator of one.
 //!
-//! Voltages are cut in time into pieces that fit the device's memory and [brought](crate::stream) there,
+//! Voltages are cut in time into pieces that fit the device's memory and [brought](crate::stream::feeder) there,
 //! one while the one before is computed and copied back, and the host copies what the one before that gave
 //! to its place:
 //!
@@ -12,41 +12,40 @@
 
 use std::sync::Arc;
 
-use corrust_gpu::{
-    abi::{
-        self, Target,
-        beamform::{
-            BEAMFORMERS, Beam, Beamform, CHUNK_VOLTAGES, INCOHERENT_TIMES, Incoherent, LOW_NIBBLES,
-            MMA_SHUFFLE_96X512, Operands, ROW_BEAMS, TILE_SHUFFLE_96X512, Tile, UNIT_TIMES,
-            WARPGROUP_BEAMFORMERS, WarpgroupTile, pass,
-        },
-        channelise::output,
-        reorder::PadRows,
+use corrust_gpu::abi::{
+    self,
+    beamform::{
+        Beam, Beamform, CHUNK_VOLTAGES, INCOHERENT_TIMES, Incoherent, LOW_NIBBLES, UNIT_TIMES, pass,
     },
-    beamform::map,
+    channelise::output,
+    reorder::PadRows,
 };
 use rayon::prelude::*;
 
-use super::{beams::Room, encode::weight_bytes};
+use super::{
+    choose::{Geometry, choose},
+    output::{IN_ORDER, Output, Pending, Scratch, pitch, reserve},
+    tiling::Tiling,
+};
 use crate::{
     beamform::{
         backend::Backend,
-        beams::{Beams, BeamsMut},
+        beams::{Beams, BeamsMut, Room},
         rounding::Rounding,
         shape::Shape,
     },
-    device::gpu::{Buffer, Facts, Gpu, LockedBytes, Stream},
+    device::{
+        gpu::{Gpu, Stream},
+        memory::Buffer,
+    },
     error::{Error, Result},
     kernels::beamform::Kernel,
     layout::Layout,
     sample::Encoding,
     samples::{extents::Memory, view::Samples},
-    stream::{Feeder, PIECE_BYTES},
-    tuning::{self, Tuning},
+    stream::feeder::{Feeder, PIECE_BYTES},
+    tuning::Tuning,
 };
-
-/// Why what lies in a room is a slice.
-const IN_ORDER: &str = "room was made in standard order";
 
 /// Bytes of a piece of voltages whose beams stay in device memory.
 const DEVICE_PIECE_BYTES: usize = 64 << 20;
@@ -57,34 +56,15 @@ const SETS: usize = 3;
 /// Bytes that rows of voltages are aligned to.
 const ROW_ALIGNMENT: usize = 16;
 
-/// What a piece gives.
-struct Output {
-    samples: Buffer,
-    powers: Buffer,
-    scratch: Scratch,
-    /// Samples and powers on the host.
-    host_samples: LockedBytes,
-    host_powers: LockedBytes,
-    pending: Option<Pending>,
-}
-
-/// What a launch needs beside its input and output.
-struct Scratch {
-    /// Voltages in aligned rows, where those as delivered are not.
-    padded: Buffer,
-    /// Sums over the dishes of earlier launches.
-    partial: Buffer,
-}
-
-/// A piece whose results are not in their place yet.
-struct Pending {
-    stream: Stream,
-    first_time: usize,
-    times: usize,
+/// Rows of bytes in device memory.
+#[derive(Clone, Copy)]
+struct Rows {
+    address: u64,
+    pitch: usize,
 }
 
 /// Beams on a GPU.
-pub(super) struct GpuBackend {
+pub(in crate::beamform) struct GpuBackend {
     gpu: Arc<dyn Gpu>,
     shape: Shape,
     rounding: Rounding,
@@ -105,7 +85,7 @@ pub(super) struct GpuBackend {
 
 impl GpuBackend {
     /// Reserves the weights of `shape` on `gpu`.
-    pub(super) fn new(
+    pub(in crate::beamform) fn new(
         gpu: Arc<dyn Gpu>,
         shape: &Shape,
         weights: Encoding,
@@ -164,30 +144,6 @@ impl GpuBackend {
     /// Waits for what still reads weights.
     fn settle(&self) -> Result<()> {
         self.feeder.wait()
-    }
-
-    fn new_output(&self) -> Result<Output> {
-        Ok(Output {
-            samples: Buffer::new(&self.gpu, 0)?,
-            powers: Buffer::new(&self.gpu, 0)?,
-            scratch: Scratch::new(&self.gpu)?,
-            host_samples: self.gpu.locked_bytes(1)?,
-            host_powers: self.gpu.locked_bytes(1)?,
-            pending: None,
-        })
-    }
-
-    /// Makes locked memory at least `bytes` long.
-    fn reserve(&self, memory: &mut LockedBytes, bytes: usize) -> Result<()> {
-        if memory.len() < bytes {
-            *memory = self.gpu.locked_bytes(bytes)?;
-        }
-        Ok(())
-    }
-
-    /// Bytes from one row of `times` times of samples to the next.
-    fn pitch(&self, times: usize) -> usize {
-        times.next_multiple_of(UNIT_TIMES as usize) * self.shape.output.bytes()
     }
 
     /// Times that a set of buffers takes at once, at most of `bytes` bytes and at least one.
@@ -303,11 +259,11 @@ impl GpuBackend {
         let (address, stream) = voltages.on_device();
         let times = voltages.extents().times;
         let streams = self.shape.streams();
-        let pitch = self.pitch(times);
+        let pitch = pitch(&self.shape, times);
         output.samples.reserve(beams * streams * pitch)?;
-        self.reserve(&mut output.host_samples, beams * streams * pitch)?;
+        reserve(&self.gpu, &mut output.host_samples, beams * streams * pitch)?;
         if !times.is_multiple_of(UNIT_TIMES as usize) {
-            // What no kernel writes is copied to the host with the rows, too.
+            // Bytes that no kernel writes are copied to the host with the rows, too.
             output.samples.clear(stream)?;
         }
         let samples = Rows { address: output.samples.address(), pitch };
@@ -337,7 +293,7 @@ impl GpuBackend {
             let warps = kernel.entry.threads as usize / 32;
             let runs = times.div_ceil(INCOHERENT_TIMES as usize) * streams;
             let blocks = runs.div_ceil(warps).min(1 << 16) as u32;
-            self.reserve(&mut output.host_powers, 4 * streams * times)?;
+            reserve(&self.gpu, &mut output.host_powers, 4 * streams * times)?;
             let powers = &mut output.host_powers[..4 * streams * times];
             // SAFETY: the rows are those of the launch above, the powers have room, and nothing uses
             // those on the host before the stream was waited for.
@@ -349,38 +305,6 @@ impl GpuBackend {
         let samples = &mut output.host_samples[..beams * streams * pitch];
         // SAFETY: nothing uses them before the stream was waited for.
         unsafe { self.gpu.copy_out(stream, output.samples.address(), samples) }
-    }
-
-    /// Waits for a piece and copies its results to their place in the room.
-    fn place(&self, output: &Output, piece: &Pending, room: &mut Room<'_>) -> Result<()> {
-        self.gpu.wait(piece.stream)?;
-        let (.., row_bytes) = room.samples.dim();
-        let sample_bytes = self.shape.output.bytes();
-        let times = row_bytes / sample_bytes;
-        let copy = |row: &mut [u8], from: &[u8], size: usize| {
-            row[size * piece.first_time..][..size * piece.times]
-                .copy_from_slice(&from[..size * piece.times]);
-        };
-        let pitch = self.pitch(piece.times);
-        let (samples, powers): (&[u8], &[u8]) = (&output.host_samples, &output.host_powers);
-        // Rows of times of all beams.
-        let beams = room.samples.outer_iter_mut().into_par_iter();
-        beams.zip(samples.par_chunks_exact(pitch * self.shape.streams())).for_each(
-            |(beam, samples)| {
-                let rows = beam.into_slice().expect(IN_ORDER);
-                rows.par_chunks_exact_mut(row_bytes)
-                    .zip(samples.par_chunks_exact(pitch))
-                    .for_each(|(row, from)| copy(row, from, sample_bytes));
-            },
-        );
-        if let Some(incoherent) = &mut room.incoherent {
-            let rows = incoherent.as_slice_mut().expect(IN_ORDER);
-            bytemuck::cast_slice_mut(rows)
-                .par_chunks_exact_mut(4 * times)
-                .zip(powers.par_chunks_exact(4 * piece.times))
-                .for_each(|(row, from)| copy(row, from, 4));
-        }
-        Ok(())
     }
 
     /// [`Backend::beamform`], whose results may still be on their way after an error.
@@ -401,7 +325,7 @@ impl GpuBackend {
         for (index, first_time) in pieces.chain([None; SETS]).enumerate() {
             let output = &mut outputs[index % SETS];
             if let Some(piece) = output.pending.take() {
-                self.place(output, &piece, room)?;
+                output.place(&self.gpu, &self.shape, &piece, room)?;
             }
             let Some(first_time) = first_time else { continue };
             let piece = voltages.times(first_time..times.min(first_time + most));
@@ -418,219 +342,15 @@ impl GpuBackend {
     }
 }
 
-impl Scratch {
-    fn new(gpu: &Arc<dyn Gpu>) -> Result<Self> {
-        Ok(Self { padded: Buffer::new(gpu, 0)?, partial: Buffer::new(gpu, 0)? })
-    }
-}
-
-/// Rows of bytes in device memory.
-#[derive(Clone, Copy)]
-struct Rows {
-    address: u64,
-    pitch: usize,
-}
-
-/// A kernel and what it computes at once.
-#[derive(Clone, Copy)]
-struct Geometry {
-    name: Kernel,
-    kernel: abi::Kernel<Beamform>,
-    beams: usize,
-    /// Bytes of a row of voltages.
-    row_bytes: usize,
-    /// The tile of warps; none for warpgroups.
-    tile: Option<Tile>,
-}
-
-impl Geometry {
-    fn of_warpgroups((kernel, tile): (abi::Kernel<Beamform>, WarpgroupTile)) -> Self {
-        Self {
-            name: Kernel::Wgmma,
-            kernel,
-            beams: tile.beams as usize,
-            row_bytes: tile.dishes as usize,
-            tile: None,
-        }
-    }
-
-    fn of_tile((kernel, tile): (abi::Kernel<Beamform>, Tile)) -> Self {
-        Self {
-            name: match tile.operands {
-                Operands::Int4 => Kernel::MmaS4,
-                _ if tile.transposes => Kernel::MmaShuffle,
-                _ => Kernel::Mma,
-            },
-            kernel,
-            beams: tile.beams() as usize,
-            row_bytes: tile.row_bytes() as usize,
-            tile: Some(tile),
-        }
-    }
-
-    /// About the microseconds of a GPU for 2^20 times of a shape: of all its tiles, and of passing sums on.
-    fn cost(&self, tuning: &tuning::Beamform, shape: &Shape) -> f64 {
-        let groups = shape.beams.div_ceil(self.beams);
-        let passes = shape.row_bytes().div_ceil(self.row_bytes);
-        let (tiles, beams) = (groups * passes, groups * self.beams);
-        tiles as f64 * tuning.tile(self.told_of()) + ((passes - 1) * beams) as f64 * tuning.pass
-    }
-
-    /// The kernel whose cost a table tells: for `ci8` and `cf16` voltages, of which tables have none, that of as
-    /// many beams and bytes of `ci4`.
-    fn told_of(&self) -> &'static str {
-        let alike = |tile: Tile| {
-            tile.operands == Operands::Int8
-                && (tile.beams() as usize, tile.row_bytes() as usize)
-                    == (self.beams, self.row_bytes)
-        };
-        match self.operands() {
-            Operands::Int8 | Operands::Int4 => self.kernel.entry.name,
-            Operands::Ci8 | Operands::Cf16 => {
-                let mut tiles = BEAMFORMERS.iter().filter(|(_, tile)| alike(*tile));
-                tiles.next().map_or(self.kernel.entry.name, |(kernel, _)| kernel.entry.name)
-            }
-        }
-    }
-
-    fn operands(&self) -> Operands {
-        self.tile.map_or(Operands::Int8, |tile| tile.operands)
-    }
-
-    /// Bytes of a chunk of prepared weights.
-    fn chunk_bytes(&self) -> usize {
-        self.operands().chunk_bytes() as usize
-    }
-
-    /// Whether launches are general even where they take all dishes.
-    fn general(&self, shape: &Shape) -> bool {
-        shape.encoding != Encoding::Ci4 || shape.output != Encoding::Ci4.into()
-    }
-
-    /// Sums come `1 << scale` times as large as they are.
-    fn scale(&self) -> u32 {
-        if self.operands() == Operands::Int8 { 4 } else { 0 }
-    }
-
-    /// What the sums of a beam lack, from the sums of the parts of its weights.
-    fn bias(&self, [real, imaginary]: [i32; 2]) -> [i32; 2] {
-        match self.tile {
-            // Imaginary parts of voltages are in excess of 8.
-            Some(tile) if tile.operands == Operands::Int8 => [8 * imaginary, -8 * real],
-            _ => [0; 2],
-        }
-    }
-
-    /// What the bytes of chunk `chunk` of the prepared weights are, and which byte of it; or their nibbles, the
-    /// low ones first.
-    fn order(&self, chunk: usize) -> Vec<(map::Weight, u32)> {
-        let bytes = 0..self.chunk_bytes() as u32;
-        let Some(tile) = self.tile else {
-            return bytes.map(|byte| (map::warpgroup_weight(byte), 0)).collect();
-        };
-        let dish_warp = chunk as u32 / tile.chunks % tile.dish_warps;
-        match tile.operands {
-            Operands::Int8 => bytes.map(|byte| (map::weight(byte, dish_warp), 0)).collect(),
-            Operands::Int4 => bytes
-                .flat_map(|byte| [(byte, 0), (byte, 1)])
-                .map(|(byte, nibble)| (map::nibble_weight(byte, nibble, dish_warp), 0))
-                .collect(),
-            Operands::Ci8 | Operands::Cf16 => {
-                let component = tile.operands.voltage_bytes() / 2;
-                bytes.map(|byte| map::wide_weight(byte, component, dish_warp)).collect()
-            }
-        }
-    }
-}
-
-/// How the weights of a shape lie on the device.
-struct Tiling {
-    geometry: Geometry,
-    streams: usize,
-    /// Groups of beams: tiles along the beams.
-    groups: usize,
-    /// Launches: tiles along the dishes.
-    passes: usize,
-    /// Chunks of dishes of one row tile of 16 beams.
-    weight_chunks: usize,
-}
-
-impl Tiling {
-    fn new(shape: &Shape, geometry: Geometry) -> Self {
-        let passes = shape.row_bytes().div_ceil(geometry.row_bytes);
-        Self {
-            geometry,
-            streams: shape.streams(),
-            groups: shape.beams.div_ceil(geometry.beams),
-            passes,
-            weight_chunks: passes * geometry.row_bytes / CHUNK_VOLTAGES as usize,
-        }
-    }
-
-    fn padded_beams(&self) -> usize {
-        self.groups * self.geometry.beams
-    }
-
-    /// Pairs of a stream and a padded beam.
-    fn rows(&self) -> usize {
-        self.streams * self.padded_beams()
-    }
-
-    fn weight_bytes(&self) -> usize {
-        self.rows() / ROW_BEAMS as usize * self.weight_chunks * self.geometry.chunk_bytes()
-    }
-
-    /// Bytes of partial sums of a padded beam and time.
-    fn partial(&self) -> usize {
-        if self.passes > 1 { 8 } else { 0 }
-    }
-
-    /// The weights as the kernels read them.
-    fn prepare(&self, shape: &Shape, weights: &[u8]) -> Vec<u8> {
-        let (weight, component) = (weight_bytes(shape.encoding), weight_bytes(shape.encoding) / 2);
-        let chunk_dishes = CHUNK_VOLTAGES as usize / shape.encoding.bytes();
-        let orders: Vec<Vec<(map::Weight, u32)>> =
-            (0..self.weight_chunks).map(|chunk| self.geometry.order(chunk)).collect();
-        let tiles = self.padded_beams() / ROW_BEAMS as usize;
-        let mut prepared = vec![0; self.weight_bytes()];
-        prepared.par_chunks_exact_mut(self.geometry.chunk_bytes()).enumerate().for_each(
-            |(index, bytes)| {
-                let (tile, chunk) = (index / self.weight_chunks, index % self.weight_chunks);
-                let (stream, tile) = (tile / tiles, tile % tiles);
-                let first_beam = tile * ROW_BEAMS as usize;
-                let value = |&(place, byte): &(map::Weight, u32)| {
-                    let beam = first_beam + place.beam as usize;
-                    let dish = chunk * chunk_dishes + place.dish as usize;
-                    if beam < shape.beams && dish < shape.dishes {
-                        let index = (stream * shape.beams + beam) * shape.dishes + dish;
-                        weights[index * weight + place.part as usize * component + byte as usize]
-                    } else {
-                        0
-                    }
-                };
-                let order = &orders[chunk];
-                if self.geometry.operands() == Operands::Int4 {
-                    for (byte, [low, high]) in bytes.iter_mut().zip(order.as_chunks().0) {
-                        *byte = value(low) & 15 | value(high) << 4;
-                    }
-                } else {
-                    bytes.iter_mut().zip(order).for_each(|(byte, place)| *byte = value(place));
-                }
-            },
-        );
-        prepared
-    }
-}
-
 impl GpuBackend {
     /// [`Backend::beamform`] of a part of a plan's channels.
-    pub(super) fn beamform_room(
+    pub(in crate::beamform) fn beamform_room(
         &mut self,
         voltages: &Samples<'_>,
         room: &mut Room<'_>,
     ) -> Result<()> {
         while self.outputs.len() < SETS {
-            self.outputs.push(self.new_output()?);
+            self.outputs.push(Output::new(&self.gpu)?);
         }
         let mut outputs = std::mem::take(&mut self.outputs);
         let result = self.stream(&mut outputs, voltages, room);
@@ -737,138 +457,24 @@ impl Backend for GpuBackend {
     }
 }
 
-/// The kernel that `kernel` names for a shape and weights of an encoding, or the quickest: of the tiles
-/// that may be chosen, the one with the least [cost](Geometry::cost) by a table.
-fn choose(
-    facts: &Facts,
-    tuning: &Tuning,
-    shape: &Shape,
-    weights: Encoding,
-    kernel: Kernel,
-) -> Result<Geometry> {
-    let tiles = |operands: Operands| {
-        let tiles = BEAMFORMERS.iter().filter(move |(_, tile)| tile.operands == operands);
-        tiles.map(|&row| Geometry::of_tile(row))
-    };
-    let of_voltages = match shape.encoding {
-        Encoding::Ci8 => Operands::Ci8,
-        Encoding::Cf16 => Operands::Cf16,
-        _ => Operands::Int8,
-    };
-    let four_bits = of_voltages == Operands::Int8;
-    let warpgroups = || WARPGROUP_BEAMFORMERS.iter().map(|&row| Geometry::of_warpgroups(row));
-    let best = |geometries: &mut dyn Iterator<Item = Geometry>| {
-        let cost = |geometry: &Geometry| geometry.cost(&tuning.beamform, shape);
-        let best = geometries.min_by(|a, b| cost(a).total_cmp(&cost(b)));
-        best.expect("every kernel has tiles")
-    };
-    let (hopper, int4) = (facts.runs(Target::Sm90a), weights == Encoding::Ci4 && four_bits);
-    match kernel {
-        Kernel::Mma => Ok(best(&mut tiles(of_voltages))),
-        Kernel::MmaShuffle => {
-            let geometry = Geometry::of_tile((MMA_SHUFFLE_96X512, TILE_SHUFFLE_96X512));
-            if geometry.general(shape) || shape.dishes > geometry.row_bytes {
-                return Err(Error::invalid(format!(
-                    "kernel mma-shuffle with {} dishes, voltages of {}, beams of {}: expected at most {} \
-                     dishes, ci4 and ci4",
-                    shape.dishes, shape.encoding, shape.output, geometry.row_bytes
-                )));
-            }
-            Ok(geometry)
-        }
-        Kernel::MmaS4 | Kernel::Wgmma if !four_bits => Err(Error::invalid(format!(
-            "kernel {kernel} with voltages of {}: expected voltages of ci4, or kernel auto or mma",
-            shape.encoding
-        ))),
-        Kernel::MmaS4 if int4 => Ok(best(&mut tiles(Operands::Int4))),
-        Kernel::MmaS4 => Err(Error::invalid(format!(
-            "kernel mma-s4 with weights of {weights}: expected weights of ci4"
-        ))),
-        Kernel::Wgmma if hopper => Ok(best(&mut warpgroups())),
-        Kernel::Wgmma => Err(Error::Device(format!(
-            "{}: kernel wgmma needs compute capability 9.0, expected kernel auto or mma",
-            facts.name
-        ))),
-        Kernel::Auto => {
-            let others = tiles(Operands::Int4).filter(|_| int4);
-            let others = others.chain(warpgroups().filter(|_| hopper && four_bits));
-            Ok(best(&mut tiles(of_voltages).chain(others)))
-        }
-        other => Err(Error::invalid(format!(
-            "kernel {other} does not run on a GPU: expected auto, mma, mma-s4, mma-shuffle or wgmma"
-        ))),
-    }
-}
-
 #[cfg(all(test, feature = "sim"))]
 mod tests {
+    use corrust_gpu::abi::beamform::{TILE_96X512, Tile};
     use ptx_sim::{Class, Report};
 
     use super::*;
-    use crate::{beamform::MAX_DISHES, device::SimGpu};
+    use crate::device::sim::SimGpu;
 
-    /// Of `ci4` voltages and beams.
+    /// Shape of `ci4` voltages and beams.
     fn shape(dishes: usize, beams: usize, channels: usize, polarisations: usize) -> Shape {
         let encoding = Encoding::Ci4;
         Shape { dishes, beams, channels, polarisations, encoding, output: encoding.into() }
     }
 
-    /// Dishes, beams, and what is quickest for them on an H200.
-    const CHOICES: [(usize, usize, &str); 13] = [
-        (512, 16, "beamform_mma_16x512"),
-        (512, 32, "beamform_wgmma_32x512"),
-        (512, 64, "beamform_wgmma_64x512"),
-        (512, 96, "beamform_wgmma_96x512"),
-        (512, 128, "beamform_wgmma_128x512"),
-        (1024, 96, "beamform_wgmma_96x1024"),
-        (256, 16, "beamform_mma_16x256"),
-        (256, 64, "beamform_wgmma_64x256"),
-        (256, 96, "beamform_wgmma_96x256"),
-        (128, 96, "beamform_wgmma_96x128"),
-        (64, 16, "beamform_mma_16x64"),
-        (64, 64, "beamform_mma_64x64"),
-        (64, 96, "beamform_wgmma_96x128"),
-    ];
-
-    /// The quickest tiles where they were measured.
-    #[test]
-    fn tiles_are_chosen_by_what_they_cost() {
-        let facts = |capability| Facts { capability, ..SimGpu::new().facts().clone() };
-        let chosen = |dishes, beams, weights, capability| {
-            let shape = shape(dishes, beams, 16, 2);
-            let facts = facts(capability);
-            let tuning = Tuning::nearest(&facts);
-            choose(&facts, tuning, &shape, weights, Kernel::Auto).unwrap().kernel.entry.name
-        };
-        for (dishes, beams, expected) in CHOICES {
-            assert_eq!(chosen(dishes, beams, Encoding::Ci8, (9, 0)), expected);
-            assert_eq!(chosen(dishes, beams, Encoding::Ci4, (9, 0)), expected);
-        }
-        // Without warpgroups, and with int4 where there is.
-        assert_eq!(chosen(512, 96, Encoding::Ci8, (8, 0)), "beamform_mma_96x512");
-        assert_eq!(chosen(512, 128, Encoding::Ci8, (8, 6)), "beamform_mma_64x512");
-        assert_eq!(chosen(512, 96, Encoding::Ci4, (8, 0)), "beamform_mma_s4_96x512");
-        assert_eq!(chosen(512, 190, Encoding::Ci4, (8, 6)), "beamform_mma_s4_192x512");
-        assert_eq!(chosen(512, 96, Encoding::Ci4, (8, 9)), "beamform_mma_s4_96x512");
-        assert_eq!(chosen(512, 96, Encoding::Ci4, (10, 0)), "beamform_mma_96x512");
-        assert_eq!(chosen(64, 64, Encoding::Ci4, (8, 0)), "beamform_mma_s4_64x64");
-        assert_eq!(chosen(MAX_DISHES, 1, Encoding::Ci8, (8, 0)), "beamform_mma_16x512");
-    }
-
-    #[test]
-    fn kernels_go_by_their_own_names() {
-        let facts = SimGpu::new().facts().clone();
-        let shape = shape(64, 64, 1, 1);
-        for kernel in [Kernel::Mma, Kernel::MmaS4, Kernel::Wgmma] {
-            let geometry = choose(&facts, Tuning::nearest(&facts), &shape, Encoding::Ci4, kernel);
-            assert_eq!(geometry.unwrap().name, kernel);
-        }
-    }
-
     /// Times of a measured run.
     const TIMES: u64 = 256;
 
-    /// What a kernel does for the note's 96 beams of 512 dishes, counted by the simulator; and its tile.
+    /// A kernel's work for the note's 96 beams of 512 dishes, counted by the simulator, and its tile.
     fn work_of_chord(kernel: Kernel) -> (Report, Tile) {
         let shape = shape(512, 96, 1, 1);
         let simulator = Arc::new(SimGpu::new());
@@ -895,7 +501,7 @@ mod tests {
     fn the_work_of_the_chord_beamformer_is_what_the_note_estimates() {
         let (dishes, beams) = (512, 96);
         let (report, tile) = work_of_chord(Kernel::Mma);
-        assert_eq!(tile, abi::beamform::TILE_96X512);
+        assert_eq!(tile, TILE_96X512);
         let (beam_warps, dish_warps) = (u64::from(tile.beam_warps), u64::from(tile.dish_warps));
 
         // Eq. 36: nothing is computed twice.

@@ -1,11 +1,11 @@
-//! CUDA devices, through `cust`.
+//! A CUDA device, through `cust`.
 
 use std::{
     collections::HashMap,
-    ffi::{CStr, c_void},
+    ffi::c_void,
     fmt,
     sync::{
-        Arc, LazyLock, Mutex, MutexGuard, OnceLock,
+        Mutex, MutexGuard, OnceLock,
         atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
@@ -13,9 +13,8 @@ use std::{
 
 use corrust_gpu::abi::{Entry, Target};
 use cust::{
-    CudaFlags,
     context::{Context, CurrentContext},
-    device::{Device, DeviceAttribute},
+    device::Device,
     error::CudaError,
     memory::LockedBuffer,
     module::Module,
@@ -26,10 +25,16 @@ use rayon::prelude::*;
 
 use super::{
     driver,
-    gpu::{Facts, Gpu, LockedBytes, Rows, Stream, TensorMap, lock},
-    ptx::Kernels,
+    facts::{check, device_error, facts},
+    streams::{Event, STAGING_BYTES, STAGING_SLOTS, SharedStream, Slot, Staging},
 };
-use crate::error::{Error, Result};
+use crate::{
+    device::{
+        gpu::{Facts, Gpu, LockedBytes, Rows, Stream, TensorMap, lock},
+        ptx::Kernels,
+    },
+    error::{Error, Result},
+};
 
 /// Bytes that one thread copies at a time.
 const PART: usize = 1 << 18;
@@ -44,177 +49,6 @@ const SLOTS_OF_THREAD: usize = 2;
 /// Most threads that fill them: more are no quicker there.
 const MOST_FILLERS: usize = 12;
 
-/// Bytes of each of the page-locked buffers that what comes back passes through: little enough that the first
-/// is soon on its way and all stay in the CPU's last cache, much enough for all threads.
-const STAGING_BYTES: usize = 8 << 20;
-
-/// How many there are: one on its way, one waiting for it, one being filled, and one to spare.
-const STAGING_SLOTS: usize = 4;
-
-/// Number of CUDA devices, or one sentence saying why there is none.
-///
-/// # Errors
-/// [`Error::Device`].
-pub fn count() -> Result<u32> {
-    static COUNT: LazyLock<std::result::Result<u32, String>> = LazyLock::new(|| {
-        if let Some(reason) = driver::missing() {
-            return Err(format!("no CUDA device: the driver is not installed ({reason})"));
-        }
-        let count = cust::init(CudaFlags::empty()).and_then(|()| Device::num_devices());
-        match count {
-            Ok(0) | Err(CudaError::NoDevice) => {
-                Err("no CUDA device: the driver is installed but finds no GPU".to_owned())
-            }
-            Ok(count) => Ok(count),
-            Err(error) => Err(format!("no CUDA device: the driver fails to start ({error})")),
-        }
-    });
-    COUNT.clone().map_err(Error::Device)
-}
-
-/// Opens device `ordinal`; further calls give the same one.
-///
-/// # Errors
-/// [`Error::Device`] when it is not there, or older than compute capability 8.0.
-pub fn open(ordinal: u32) -> Result<Arc<dyn Gpu>> {
-    static OPEN: Mutex<Option<HashMap<u32, Arc<CudaGpu>>>> = Mutex::new(None);
-    let count = count()?;
-    if ordinal >= count {
-        return Err(Error::Device(format!(
-            "no device cuda:{ordinal}: there are {count}, from cuda:0 to cuda:{}",
-            count - 1
-        )));
-    }
-    let mut open = lock(&OPEN);
-    let open = open.get_or_insert_default();
-    if let Some(gpu) = open.get(&ordinal) {
-        return Ok(gpu.clone());
-    }
-    let gpu = Arc::new(CudaGpu::new(ordinal, &Kernels::named()?)?);
-    open.insert(ordinal, gpu.clone());
-    Ok(gpu)
-}
-
-/// Opens device `ordinal` once more, with other kernels in place of those of the same name.
-///
-/// # Errors
-/// As [`open`]'s.
-pub fn open_with(ordinal: u32, kernels: &Kernels) -> Result<Arc<dyn Gpu>> {
-    open(ordinal)?;
-    Ok(Arc::new(CudaGpu::new(ordinal, kernels)?))
-}
-
-/// What device `ordinal` is, whether or not it runs the kernels.
-///
-/// # Errors
-/// [`Error::Device`].
-pub fn facts(ordinal: u32) -> Result<Facts> {
-    count()?;
-    read_facts(ordinal).map_err(|error| device_error(&format!("cuda:{ordinal}"), error))
-}
-
-fn read_facts(ordinal: u32) -> std::result::Result<Facts, CudaError> {
-    let device = Device::get_device(ordinal)?;
-    let attribute = |attribute| device.get_attribute(attribute).map(|value| value.max(0) as u32);
-    let driver = cust::CudaApiVersion::get()?;
-    let mut shared_bytes = 0;
-    // SAFETY: the number is written; cust has no name for this attribute.
-    unsafe {
-        sys::cuDeviceGetAttribute(
-            &mut shared_bytes,
-            sys::CUdevice_attribute_enum::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN,
-            device.as_raw(),
-        );
-    }
-    let mut uuid = sys::CUuuid { bytes: [0; 16] };
-    // SAFETY: the identifier is written.
-    unsafe { sys::cuDeviceGetUuid(&mut uuid, device.as_raw()) };
-    Ok(Facts {
-        name: device.name()?,
-        uuid: uuid_text(uuid.bytes.map(|byte| byte as u8)),
-        memory: device.total_memory()? as u64,
-        capability: (
-            attribute(DeviceAttribute::ComputeCapabilityMajor)?,
-            attribute(DeviceAttribute::ComputeCapabilityMinor)?,
-        ),
-        multiprocessors: attribute(DeviceAttribute::MultiprocessorCount)?,
-        shared_bytes: shared_bytes.max(0) as u32,
-        l2_bytes: attribute(DeviceAttribute::L2CacheSize)?.into(),
-        driver: (driver.major().max(0) as u32, driver.minor().max(0) as u32),
-    })
-}
-
-/// An identifier as `nvidia-smi` writes it.
-fn uuid_text(uuid: [u8; 16]) -> String {
-    let mut text = "GPU".to_owned();
-    for (index, byte) in uuid.iter().enumerate() {
-        if [0, 4, 6, 8, 10].contains(&index) {
-            text.push('-');
-        }
-        text += &format!("{byte:02x}");
-    }
-    text
-}
-
-fn device_error(name: &str, error: CudaError) -> Error {
-    Error::Device(format!("{name}: the CUDA driver reports {error:?}"))
-}
-
-/// What a driver function answered, as a result.
-fn check(name: &str, result: sys::CUresult) -> Result<()> {
-    if result == sys::cudaError_enum::CUDA_SUCCESS {
-        return Ok(());
-    }
-    let mut text = std::ptr::null();
-    // SAFETY: the driver stores the address of a constant, or null.
-    let text = unsafe {
-        sys::cuGetErrorString(result, &mut text);
-        if text.is_null() { c"unknown error" } else { CStr::from_ptr(text) }
-    };
-    Err(Error::Device(format!(
-        "{name}: the CUDA driver reports error {} ({})",
-        result as u32,
-        text.to_string_lossy()
-    )))
-}
-
-/// A point in a stream.
-struct Event(sys::CUevent);
-
-// SAFETY: events may be used by any thread whose current context is theirs.
-unsafe impl Send for Event {}
-
-impl Event {
-    fn new(name: &str, timing: bool) -> Result<Self> {
-        let flags = if timing {
-            sys::CUevent_flags_enum::CU_EVENT_DEFAULT
-        } else {
-            sys::CUevent_flags_enum::CU_EVENT_DISABLE_TIMING
-        };
-        let mut event = std::ptr::null_mut();
-        // SAFETY: `event` is written.
-        check(name, unsafe { sys::cuEventCreate(&mut event, flags as u32) })?;
-        Ok(Self(event))
-    }
-
-    fn record(&self, name: &str, stream: sys::CUstream) -> Result<()> {
-        // SAFETY: an event and a stream of one device.
-        check(name, unsafe { sys::cuEventRecord(self.0, stream) })
-    }
-
-    fn synchronize(&self, name: &str) -> Result<()> {
-        // SAFETY: a live event.
-        check(name, unsafe { sys::cuEventSynchronize(self.0) })
-    }
-}
-
-impl Drop for Event {
-    fn drop(&mut self) {
-        // SAFETY: destroyed once; the driver keeps what is still waited for.
-        unsafe { sys::cuEventDestroy_v2(self.0) };
-    }
-}
-
 /// A kernel loaded on a device.
 struct Loaded {
     function: sys::CUfunction,
@@ -225,42 +59,8 @@ struct Loaded {
 // SAFETY: a CUfunction may be used by any thread whose current context is the module's.
 unsafe impl Send for Loaded {}
 
-/// Page-locked memory, and the event that says when it is free.
-type Slot = (LockedBuffer<u8>, Event);
-
-/// A stream that several threads enqueue copies on.
-#[derive(Clone, Copy)]
-struct SharedStream(sys::CUstream);
-
-// SAFETY: any thread whose current context is the stream's may use it.
-unsafe impl Send for SharedStream {}
-// SAFETY: as above.
-unsafe impl Sync for SharedStream {}
-
-impl SharedStream {
-    fn raw(self) -> sys::CUstream {
-        self.0
-    }
-}
-
-/// Page-locked memory that downloads pass through, one slot after the other.
-struct Staging {
-    slots: [Slot; STAGING_SLOTS],
-    next: usize,
-}
-
-impl Staging {
-    /// The slot whose turn it is, no longer on its way, and its event.
-    fn take(&mut self, name: &str) -> Result<&mut Slot> {
-        let slot = self.next;
-        self.next = (slot + 1) % STAGING_SLOTS;
-        self.slots[slot].1.synchronize(name)?;
-        Ok(&mut self.slots[slot])
-    }
-}
-
 /// A CUDA device with its primary context.
-struct CudaGpu {
+pub(super) struct CudaGpu {
     ordinal: u32,
     name: String,
     facts: Facts,
@@ -270,7 +70,7 @@ struct CudaGpu {
     default_stream: CudaStream,
     streams: Mutex<Vec<CudaStream>>,
     kernels: Mutex<HashMap<&'static str, Loaded>>,
-    /// What threads fill for uploads, [`SLOTS_OF_THREAD`] each.
+    /// Page-locked buffers that threads fill for uploads, [`SLOTS_OF_THREAD`] each.
     filling: OnceLock<Mutex<Vec<Slot>>>,
     staging: OnceLock<Mutex<Staging>>,
 }
@@ -282,7 +82,7 @@ unsafe impl Send for CudaGpu {}
 unsafe impl Sync for CudaGpu {}
 
 impl CudaGpu {
-    fn new(ordinal: u32, kernels: &Kernels) -> Result<Self> {
+    pub(super) fn new(ordinal: u32, kernels: &Kernels) -> Result<Self> {
         let facts = facts(ordinal)?;
         let name = format!("cuda:{ordinal}");
         if !facts.runs(Target::Sm80) {

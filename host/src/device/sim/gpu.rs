@@ -13,36 +13,17 @@ use std::{
 use corrust_gpu::abi::Entry;
 use ptx_sim::{Launch, Memory, Module, Report};
 
-use super::{
-    gpu::{Facts, Gpu, Rows, Stream, TensorMap, lock},
-    ptx::Kernels,
+use crate::{
+    device::{
+        gpu::{Facts, Gpu, Rows, Stream, TensorMap, lock},
+        ptx::Kernels,
+    },
+    error::{Error, Result},
 };
-use crate::error::{Error, Result};
-
-/// The simulators that [`crate::Device::Sim`] opens, the first alone and the others in a list, with the
-/// kernels that `CORRUST_PTX` names.
-pub(super) fn open(index: usize) -> Result<Arc<dyn Gpu>> {
-    static SHARED: Mutex<Vec<Arc<SimGpu>>> = Mutex::new(Vec::new());
-    let kernels = Kernels::named()?;
-    let mut shared = lock(&SHARED);
-    while shared.len() <= index {
-        let mut gpu = SimGpu::with_kernels(&kernels);
-        if !shared.is_empty() {
-            gpu.name = format!("sim {}", shared.len() + 1);
-        }
-        shared.push(Arc::new(gpu));
-    }
-    Ok(shared[index].clone())
-}
-
-/// A simulator of its own, with other kernels in place of those of the same name.
-pub(super) fn open_with(kernels: &Kernels) -> Result<Arc<dyn Gpu>> {
-    Ok(Arc::new(SimGpu::with_kernels(kernels)))
-}
 
 /// A simulated GPU with a memory of its own.
 pub struct SimGpu {
-    name: String,
+    pub(super) name: String,
     facts: Facts,
     kernels: Kernels,
     memory: Memory,
@@ -78,7 +59,7 @@ impl SimGpu {
         }
     }
 
-    /// What all launches of a kernel did so far; nothing if there was none.
+    /// Counters of all launches of a kernel so far; nothing if there was none.
     pub fn report(&self, entry: &Entry) -> Option<Report> {
         lock(&self.reports).get(entry.name).cloned()
     }

@@ -13,13 +13,13 @@ use crate::{
 
 /// The parts of a plan.
 pub(crate) struct Parts<B> {
-    /// Those of the parts come first; others may still have samples in their memory.
+    /// GPUs of the parts come first; others may still have samples in their memory.
     gpus: Vec<Arc<dyn Gpu>>,
     parts: Vec<Part<B>>,
     name: String,
 }
 
-/// What one GPU computes.
+/// Range and backend of one GPU.
 pub(crate) struct Part<B> {
     pub range: Range<usize>,
     pub backend: B,
@@ -30,7 +30,7 @@ impl<B: Send> Parts<B> {
     /// no more parts than there is something to compute for.
     ///
     /// # Errors
-    /// Those of `make`, naming the GPU.
+    /// As `make`'s, naming the GPU.
     pub(crate) fn new(
         gpus: Vec<Arc<dyn Gpu>>,
         count: usize,
@@ -65,7 +65,7 @@ impl<B: Send> Parts<B> {
         self.parts.iter_mut().map(|part| &mut part.backend)
     }
 
-    /// What each part computes.
+    /// Range of each part.
     pub(crate) fn ranges(&self) -> impl Iterator<Item = Range<usize>> {
         self.parts.iter().map(|part| part.range.clone())
     }
@@ -109,8 +109,8 @@ impl<B: Send> Parts<B> {
         self.each(alone, |part, ()| work(&mut part.backend))
     }
 
-    /// Feeds every part its share of some samples, with a thing of its own. What is in the memory of another of the GPUs reaches it
-    /// through the host, in the order of `layout`.
+    /// Feeds every part its share of some samples, with a thing of its own. Samples in the memory of another of the
+    /// GPUs reach it through the host, in the order of `layout`.
     ///
     /// # Errors
     /// [`Error::Invalid`] for samples in the memory of none of the GPUs; those of `work`.

@@ -43,7 +43,7 @@ pub fn symbol(name: &CStr) -> Option<*const c_void> {
         .map(|symbol| symbol.into_raw().cast_const())
 }
 
-/// What a forwarder knows: where to jump, and the name to look up until then.
+/// A forwarder's data: the address to jump to, and the name to look up until then.
 ///
 /// The assembly below reads `target` at offset 0.
 #[repr(C)]

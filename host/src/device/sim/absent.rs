@@ -1,9 +1,11 @@
-//! What stands for the simulator in a build without it.
+//! Stand-in for the simulator in a build without it.
 
 use std::sync::Arc;
 
-use super::{gpu::Gpu, ptx::Kernels};
-use crate::error::{Error, Result};
+use crate::{
+    device::{gpu::Gpu, ptx::Kernels},
+    error::{Error, Result},
+};
 
 fn absent() -> Error {
     Error::Device("no device sim: this build of corrust has no simulator (feature sim)".to_owned())

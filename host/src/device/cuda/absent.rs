@@ -1,12 +1,14 @@
-//! What stands for CUDA in a build without it.
+//! Stand-in for CUDA in a build without it.
 
 use std::sync::Arc;
 
-use super::{
-    gpu::{Facts, Gpu},
-    ptx::Kernels,
+use crate::{
+    device::{
+        gpu::{Facts, Gpu},
+        ptx::Kernels,
+    },
+    error::{Error, Result},
 };
-use crate::error::{Error, Result};
 
 fn absent() -> Error {
     Error::Device(
