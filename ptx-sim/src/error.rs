@@ -54,6 +54,8 @@ pub struct Fault {
     pub lane: Option<u32>,
     /// Line in the PTX text, from 1.
     pub line: u32,
+    /// File and line of the source that the PTX was made of, where `.loc` directives tell.
+    pub origin: Option<String>,
     /// The instruction as written.
     pub instruction: String,
     /// The mistake in one sentence.
@@ -90,7 +92,11 @@ impl fmt::Display for Fault {
         if let Some(lane) = self.lane {
             write!(f, ", lane {lane}")?;
         }
-        write!(f, ", PTX line {} `{}`: {}", self.line, brief(&self.instruction), self.message)
+        write!(f, ", PTX line {}", self.line)?;
+        if let Some(origin) = &self.origin {
+            write!(f, " ({origin})")?;
+        }
+        write!(f, " `{}`: {}", brief(&self.instruction), self.message)
     }
 }
 

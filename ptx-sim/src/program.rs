@@ -45,6 +45,10 @@ pub struct Program {
     pub cluster: u32,
     /// Bytes per record of the shared-memory checks: the smallest access in the entry, 1 to 16.
     pub granule: u32,
+    /// The same for global memory.
+    pub global_granule: u32,
+    /// Whether an instruction orders accesses of several blocks.
+    pub synchronises: bool,
     /// Registers that wgmma reads or writes while it is in flight, per instruction that touches one.
     pub touches: Vec<Vec<(Reg, bool)>>,
 }
@@ -112,6 +116,8 @@ pub struct Parameter {
 #[derive(Debug, Clone)]
 pub struct Source {
     pub line: u32,
+    /// File and line of the source that the PTX was made of, as `.loc` tells.
+    pub origin: Option<String>,
     pub text: String,
     /// Opcode with its modifiers.
     pub opcode: String,
@@ -164,6 +170,25 @@ pub enum Special {
 pub struct Guard {
     pub slot: u32,
     pub negated: bool,
+}
+
+/// Threads among which an access or a fence is strong; weak among none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum Scope {
+    #[default]
+    Weak,
+    Cta,
+    Cluster,
+    /// `.gpu` and `.sys`: one GPU is modelled.
+    Gpu,
+}
+
+/// Memory order of an access.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Ordering {
+    pub scope: Scope,
+    pub acquire: bool,
+    pub release: bool,
 }
 
 /// One instruction.
@@ -244,6 +269,10 @@ pub enum Op {
         noinc: bool,
     },
     Mbarrier(Box<Mbarrier>),
+    /// `fence`, `membar` of a scope wider than the block.
+    Fence {
+        scope: Scope,
+    },
     ProxyFence,
     Bulk(Box<Bulk>),
     BulkCommit,
@@ -275,6 +304,7 @@ pub struct Load {
     pub elements: Vec<Option<Reg>>,
     pub bytes: u32,
     pub signed: bool,
+    pub order: Ordering,
 }
 
 /// `st`
@@ -283,6 +313,7 @@ pub struct Store {
     pub address: Address,
     pub elements: Vec<Reg>,
     pub bytes: u32,
+    pub order: Ordering,
 }
 
 /// Read-modify-write operations.
@@ -309,6 +340,7 @@ pub struct Atomic {
     pub d: Option<Reg>,
     pub a: Reg,
     pub b: Option<Reg>,
+    pub order: Ordering,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

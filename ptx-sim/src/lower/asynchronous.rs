@@ -88,6 +88,7 @@ impl Lower<'_> {
             _ => return Err("operands do not fit".into()),
         };
         self.shared_access(Space::Shared, bytes);
+        self.smallest_global = self.smallest_global.min(bytes);
         self.emit(Op::CpAsync(Box::new(CpAsync {
             destination,
             source,

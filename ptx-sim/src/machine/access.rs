@@ -1,5 +1,6 @@
 //! Loads, stores and atomics in every state space.
 
+use super::global::Kind;
 use super::team::Team;
 use super::warp::Warp;
 use crate::error::{FaultKind, Step, Stop};
@@ -214,6 +215,9 @@ impl Team<'_> {
                     }
                     last = Some(region);
                 }
+                if space != Space::Const {
+                    self.global(warp, at, mask, total, op.order, Kind::Read)?;
+                }
             }
             Space::Local => {
                 for lane in lanes(mask) {
@@ -252,6 +256,7 @@ impl Team<'_> {
     }
 
     pub fn store(&mut self, warp: &mut Warp, op: &Store, mask: Mask) -> Step {
+        self.stores += 1;
         let at = Self::addresses(warp, &op.address);
         let bytes = op.bytes;
         let total = bytes * op.elements.len() as u32;
@@ -283,6 +288,23 @@ impl Team<'_> {
                 }
                 Space::Global | Space::Generic => {
                     self.count_global(at, mask, total);
+                    let env = self.env;
+                    let value =
+                        |lane: usize, e: usize| values[e][lane] & (u64::MAX >> (64 - 8 * bytes));
+                    let same = |lane: usize, twin: Option<usize>| match twin {
+                        Some(twin) => (0..count).all(|e| value(lane, e) == value(twin, e)),
+                        None => env.view.find(at[lane], u64::from(total)).is_some_and(|region| {
+                            (0..count).all(|e| {
+                                let to = at[lane] + e as u64 * u64::from(bytes);
+                                region.load(to, bytes) == value(lane, e)
+                            })
+                        }),
+                    };
+                    let mut last = None;
+                    for lane in lanes(mask) {
+                        last = Some(self.region(last, lane, at[lane], total, total)?);
+                    }
+                    self.global(warp, at, mask, total, op.order, Kind::Write(&same))?;
                     let mut last = None;
                     for lane in lanes(mask) {
                         let region = self.region(last, lane, at[lane], total, total)?;
@@ -332,15 +354,22 @@ impl Team<'_> {
                             .map_err(|c| self.refuse(actor, c))?;
                         old[lane] = self.shared.load(address, bytes);
                         let new = modify(op.op, op.ty, old[lane], a[lane], b[lane]);
+                        self.stores += u64::from(new != old[lane]);
                         self.shared.store(address, bytes, new);
                     }
                 }
                 Space::Global | Space::Generic => {
                     self.count_global(at, mask, bytes);
                     for lane in lanes(mask) {
+                        self.region(None, lane, at[lane], bytes, bytes)?;
+                    }
+                    self.global(warp, at, mask, bytes, op.order, Kind::Atomic)?;
+                    for lane in lanes(mask) {
                         let region = self.region(None, lane, at[lane], bytes, bytes)?;
                         old[lane] = region
                             .update(at[lane], bytes, |v| modify(op.op, op.ty, v, a[lane], b[lane]));
+                        let new = modify(op.op, op.ty, old[lane], a[lane], b[lane]);
+                        self.stores += u64::from(new != old[lane]);
                     }
                 }
                 _ => {

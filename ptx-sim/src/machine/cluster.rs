@@ -3,18 +3,37 @@
 //! A block sees of another's shared memory what was there when the last barrier of the cluster completed. That a
 //! block stores there what others still read is not found; that it ends before they have read is.
 
+use std::sync::Arc;
+
+use super::order::{EVERY, View};
 use super::shared::Shared;
 use super::state::Flow;
 use super::team::Team;
 use super::warp::{State, Warp};
 use crate::error::{FaultKind, Step, Stop};
 use crate::lanes::{Class, LANES, Mask, Reg};
-use crate::program::CLUSTER_SHIFT;
+use crate::program::{CLUSTER_SHIFT, Scope};
 
 /// The highest number of a block that addresses have room for.
 const MOST_RANK: u32 = (1 << (32 - CLUSTER_SHIFT)) - 2;
 
 impl Team<'_> {
+    /// The blocks of a cluster have met at its barrier: each sees what the others did in global memory.
+    pub fn meet(teams: &mut [Self]) {
+        if teams.len() == 1 {
+            return;
+        }
+        let views: Vec<_> = teams
+            .iter()
+            .map(|team| Arc::new(View::of_block(team.knowledge.block(), &team.cluster.view)))
+            .collect();
+        for team in teams {
+            for view in &views {
+                team.knowledge.take(EVERY, 0, Scope::Cluster, Arc::clone(view));
+            }
+        }
+    }
+
     /// `barrier.cluster.arrive`.
     pub fn cluster_arrive(&mut self, warp: &mut Warp, mask: Mask) -> Step {
         Self::converged(warp, mask)?;

@@ -4,7 +4,10 @@
 //! as it may: when a warp waits on its mbarrier. Until then its destination may not be touched, so that a
 //! missing wait shows in every run and not only in unlucky ones.
 
+use std::ops::Range;
+
 use super::access::modify;
+use super::global::{COPY, Kind};
 use super::state::{Flow, MbarrierState, Transfer, Work};
 use super::team::Team;
 use super::warp::{State, Warp};
@@ -255,6 +258,7 @@ impl Team<'_> {
     }
 
     pub fn bulk(&mut self, warp: &Warp, op: &Bulk, mask: Mask) -> Step {
+        self.stores += 1;
         let shared = Self::addresses(warp, &op.shared);
         let global = Self::addresses(warp, &op.global);
         let mbarrier = op.mbarrier.as_ref().map(|m| Self::addresses(warp, m));
@@ -315,6 +319,7 @@ impl Team<'_> {
                 .begin_copy(&self.clocks, actor, at, bytes, true)
                 .map_err(|c| self.refuse(actor, c))?;
             let region = self.region(None, lane, global, bytes, 16)?;
+            self.global_copy(warp, lane, global, bytes, Kind::Read)?;
             let data = (0..u64::from(bytes) / 8)
                 .flat_map(|i| region.load(global + 8 * i, 8).to_le_bytes())
                 .collect();
@@ -325,6 +330,8 @@ impl Team<'_> {
             .map_err(|c| self.refuse(actor, c))?;
         let data = self.shared.slice(at, bytes).to_vec();
         let region = self.region(None, lane, global, bytes, 16)?;
+        let kind = if op.reduce.is_some() { Kind::Atomic } else { COPY };
+        self.global_copy(warp, lane, global, bytes, kind)?;
         match op.reduce {
             None => {
                 for (i, chunk) in data.chunks_exact(8).enumerate() {
@@ -407,15 +414,17 @@ impl Team<'_> {
                 .map_err(|c| self.refuse(actor, c))?;
             data.copy_from_slice(self.shared.slice(at, bytes));
         }
-        let moved = self.copy_box(&map, &origin, lane, at, op.to_shared, &mut data)?;
+        let moved = self.copy_box(warp, &map, &origin, lane, at, op.to_shared, &mut data)?;
         self.count_bulk(moved);
         Ok((at, data))
     }
 
     /// Copies between a box of a tensor and its bytes in shared memory, swizzled as at address `at`.
     /// What lies outside of the tensor is left alone. Returns the bytes moved.
+    #[allow(clippy::too_many_arguments)]
     fn copy_box(
         &self,
+        warp: &Warp,
         map: &TensorMap,
         origin: &[i64],
         lane: usize,
@@ -447,6 +456,8 @@ impl Team<'_> {
             let Some(address) = address else { continue };
             let step = i64::from(map.element_strides[0]);
             let mut done = 0;
+            // First byte of those moved side by side, and the one behind them.
+            let mut run = 0..0;
             while done < row_bytes {
                 let c = origin[0] + i64::from(done / width) * step;
                 let from = address.wrapping_add_signed(c * i64::from(width));
@@ -471,11 +482,26 @@ impl Team<'_> {
                     }
                     last = Some(region);
                     moved += u64::from(bytes);
+                    if run.end != from {
+                        self.note_run(warp, lane, &run, to_shared)?;
+                        run.start = from;
+                    }
+                    run.end = from + u64::from(bytes);
                 }
                 done += bytes;
             }
+            self.note_run(warp, lane, &run, to_shared)?;
         }
         Ok(moved)
+    }
+
+    /// Notes bytes of global memory that a tensor copy read or wrote.
+    fn note_run(&self, warp: &Warp, lane: usize, run: &Range<u64>, to_shared: bool) -> Step {
+        if run.is_empty() {
+            return Ok(());
+        }
+        let kind = if to_shared { Kind::Read } else { COPY };
+        self.global_copy(warp, lane, run.start, (run.end - run.start) as u32, kind)
     }
 
     pub fn bulk_commit(&mut self, warp: &Warp, mask: Mask) {

@@ -39,11 +39,18 @@ pub struct Checks {
     pub races: bool,
     /// Reads of shared memory that nothing wrote.
     pub uninitialised: bool,
+    /// Unordered accesses to global memory, one of them a write, by different blocks or threads.
+    pub global: bool,
+}
+
+impl Checks {
+    /// None of them.
+    pub const NONE: Self = Self { races: false, uninitialised: false, global: false };
 }
 
 impl Default for Checks {
     fn default() -> Self {
-        Self { races: true, uninitialised: true }
+        Self { races: true, uninitialised: true, global: true }
     }
 }
 

@@ -95,7 +95,7 @@ macro_rules! op {
     ($random:ident, $name:literal, $operands:ident, $formula:expr) => {
         case(
             $name,
-            include_str!(concat!("../../tests/ops/", $name, ".ptx")),
+            include_str!(concat!("../ops/", $name, ".ptx")),
             Operands::$operands,
             $random,
             $formula,

@@ -9,7 +9,7 @@ macro_rules! op {
         let formula: fn(&[Vec<u32>]) -> Vec<u32> = $formula;
         Case {
             entry: $name,
-            ptx: include_str!(concat!("../../tests/ops/", $name, ".ptx")),
+            ptx: include_str!(concat!("../ops/", $name, ".ptx")),
             target: $target,
             grid: 1,
             block: $threads,
