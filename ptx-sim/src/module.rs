@@ -25,7 +25,7 @@ pub struct Module {
     refused: Vec<(String, Error)>,
 }
 
-/// What a launch needs to know of an entry.
+/// Facts of an entry that a launch needs.
 #[derive(Debug, Clone, Copy)]
 pub struct Entry<'a> {
     /// Its name.

@@ -24,7 +24,7 @@ pub const NOWHERE: u32 = u32::MAX;
 pub struct Program {
     pub name: String,
     pub insts: Vec<Inst>,
-    /// What each instruction came from.
+    /// Statement of each instruction.
     pub sources: Vec<Source>,
     pub narrow: u32,
     pub wide: u32,
@@ -37,7 +37,7 @@ pub struct Program {
     pub local_bytes: u32,
     /// Shared memory known at compile time.
     pub shared_bytes: u32,
-    /// Where dynamic shared memory starts.
+    /// First shared address of dynamic shared memory.
     pub dynamic_base: u32,
     pub maxntid: Option<[u32; 3]>,
     pub reqntid: bool,
@@ -203,7 +203,7 @@ pub struct Inst {
     pub touches: u32,
 }
 
-/// Where a memory instruction points.
+/// Address operand of a memory instruction.
 #[derive(Debug, Clone, Copy)]
 pub struct Address {
     pub space: Space,
@@ -211,7 +211,7 @@ pub struct Address {
     pub offset: i64,
 }
 
-/// What an instruction does.
+/// Operation of an instruction.
 #[derive(Debug)]
 pub enum Op {
     Alu(AluFn, Slots),
@@ -249,7 +249,7 @@ pub enum Op {
     Barrier(Box<Barrier>),
     ClusterArrive,
     ClusterWait,
-    /// Where a block of the cluster has what lies at a shared address.
+    /// Maps a shared address to another block of the cluster.
     MapToBlock {
         d: u32,
         a: u32,
@@ -554,11 +554,13 @@ pub struct Bulk {
     pub coordinates: Vec<u32>,
     /// Completion through this barrier, else through a bulk group.
     pub mbarrier: Option<Address>,
+    /// Register with the blocks of the cluster that `.multicast::cluster` reaches, a bit each.
+    pub multicast: Option<u32>,
     /// `cp.reduce.async.bulk`: what is added, if so.
     pub reduce: Option<(Rmw, Type)>,
 }
 
-/// Where wgmma finds its A operand.
+/// A operand of wgmma.
 #[derive(Debug)]
 pub enum WgmmaA {
     Registers(Vec<u32>),

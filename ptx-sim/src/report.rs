@@ -1,4 +1,4 @@
-//! What a launch did, counted.
+//! Counts of what a launch did.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -56,7 +56,7 @@ pub struct Site {
     pub opcode: String,
     /// Its class.
     pub class: Class,
-    /// What it did.
+    /// Its counts.
     pub counts: Counts,
 }
 
@@ -71,7 +71,7 @@ pub struct SameValue {
     pub times: u64,
 }
 
-/// What one or more launches of a kernel did.
+/// Counts of one or more launches of a kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Report {
     /// Entry names, in the order of their first launch.

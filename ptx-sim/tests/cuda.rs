@@ -173,7 +173,7 @@ fn a_flag_that_nobody_sets_ends_with_a_sentence() {
 
 #[test]
 fn blocks_wait_for_each_others_flags() {
-    let blocks = 300;
+    let blocks = 120;
     let input = bytes(&(0..blocks).collect::<Vec<u32>>());
     let zeros = vec![0; input.len()];
     let buffers = [input, zeros.clone(), zeros];

@@ -70,7 +70,7 @@ fn a_removed_barrier_is_caught() {
     let f = fault(&ptx, 128, 512, &data());
     // The first warp reads what the last has not written yet.
     expect(&ptx, &f, FaultKind::Uninitialised, "ld.shared", &["nothing has written"]);
-    // Where old data lies there, it is a race.
+    // If old data lies there, it is a race.
     let ptx = reverse()
         .replace("bar.sync 0;", "")
         .replace("cp.async.ca", "st.shared.u32 [%r4], %r1;\n bar.sync 0;\n cp.async.ca");
@@ -296,7 +296,7 @@ fn warps_meet_at_one_aligned_barrier() {
         expect(ptx, &f, FaultKind::Divergence, word, &["at the barrier on line", "aligned"]);
     }
     run(&ptx.replace("bar.sync", "barrier.sync"), 64, 0, &[0; 16]).unwrap();
-    // Who only arrives does so elsewhere.
+    // Threads that only arrive do so elsewhere.
     run(&ptx.replacen("bar.sync", "bar.arrive", 1), 64, 0, &[0; 16]).unwrap();
 }
 

@@ -53,7 +53,7 @@ fn with_numbers_out_of_range() {
     }
 }
 
-/// What a text is refused for.
+/// Reason for which a text is refused.
 fn refused(text: &str) -> String {
     match Module::parse(text) {
         Ok(module) => module.refused().next().expect("it is refused").1.to_string(),

@@ -1,8 +1,8 @@
-//! What is not modelled, or no instruction at all, is refused by a sentence that says why.
+//! Text that is not modelled, or no instruction at all, is refused by a sentence that says why.
 
 use ptx_sim::Module;
 
-/// What a kernel with some instructions, the declarations before it and the functions, is refused for.
+/// Reason for which a kernel with some instructions, after some declarations, is refused.
 fn refusal(before: &str, instructions: &str) -> String {
     let text = format!(
         ".version 8.5\n.target sm_90a\n.address_size 64\n{before}\n.visible .entry k(.param .u64 p)\n{{
@@ -167,7 +167,7 @@ fn asynchronous_copies() {
         ("cp.async.bulk.prefetch.L2.global [%d0], 16;", "cp.async.bulk.prefetch is not modelled"),
         (
             "cp.async.bulk.multicast::cluster.shared.global [mem], [%d0], 16, [mem];",
-            "multicast needs",
+            "expected .mbarrier::complete_tx::bytes or .bulk_group",
         ),
         ("cp.async.bulk.tensor.6d.shared.global [mem], [%d0], [mem];", "expected .1d to .5d"),
         (

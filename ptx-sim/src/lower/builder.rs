@@ -7,11 +7,11 @@ use crate::program;
 use crate::program::{Address, Constant, Guard, Inst, NOWHERE, Op, Program, Source, Special};
 use crate::syntax::ast::{Instruction, Operand, Space, Type, Unit, Variable};
 
-/// What one lowering step can fail with: a message about the instruction at hand.
+/// Result of a lowering step; the error is a message about the instruction at hand.
 pub type Lowered<T = ()> = Result<T, String>;
 /// Static shared memory, and local memory of a thread, at most, in bytes.
 const MAX_FRAME: u64 = 512 * 1024;
-/// Where a variable lives.
+/// Place of a variable.
 #[derive(Debug, Clone, Copy)]
 pub enum Place {
     /// Address known now, in its space.

@@ -50,7 +50,7 @@ pub struct Shadow {
     pub releases: Releases,
 }
 
-/// What an instruction does with its bytes.
+/// Kind of an access.
 #[derive(Clone, Copy)]
 pub enum Kind<'a> {
     Read,

@@ -145,7 +145,9 @@ impl<'a> Grid<'a> {
         if told.replace(changes) != Some(changes) && quiet.changes == changes {
             quiet.waiting += 1;
         }
-        quiet.changes == changes && quiet.waiting + quiet.left >= self.begun.load(SeqCst)
+        // A thread that has left has told of its changes before.
+        let latest = self.changes.load(SeqCst) == changes && quiet.changes == changes;
+        latest && quiet.waiting + quiet.left >= self.begun.load(SeqCst)
     }
 }
 

@@ -18,7 +18,7 @@ const MAX_GRID: [u32; 3] = [i32::MAX as u32, 65_535, 65_535];
 /// Shared memory of a block at most, in bytes (sm_90).
 const MAX_SHARED: u64 = 227 * 1024;
 
-/// What to run, and on how many threads.
+/// Entry to run, and its numbers of threads.
 #[derive(Debug, Clone, Copy)]
 pub struct Launch<'a> {
     /// Name of the entry.

@@ -1,4 +1,4 @@
-//! Order between blocks: who has seen what of other blocks, by the memory model of PTX.
+//! Order between blocks: the progress of others that each has seen, by the memory model of PTX.
 //!
 //! A release (a fence, then a relaxed or volatile store or an atomic; or a releasing one) leaves at its address what
 //! its thread has done and seen so far. An acquire (a relaxed or volatile load or an atomic, then a fence; or an
@@ -34,14 +34,14 @@ pub struct Event {
     pub lane: u8,
 }
 
-/// What a thread of a block had done or seen of its own block.
+/// Progress of its own block that a thread had made or seen.
 #[derive(Debug, Clone)]
 struct Stamp {
     /// Clocks of the warps of the block, all lanes of them.
     clocks: Box<[u32]>,
     warp: u8,
     lane: u8,
-    /// Of the thread itself, up to this time.
+    /// Latest time of the thread itself that is covered.
     time: Time,
     scope: Scope,
 }
@@ -117,7 +117,7 @@ struct Side {
     pending: Vec<(u64, Arc<View>)>,
 }
 
-/// What the warps of a block know of other blocks.
+/// Knowledge that the warps of a block have of other blocks.
 #[derive(Debug, Default)]
 pub struct Knowledge {
     block: u32,
@@ -235,7 +235,7 @@ impl Knowledge {
         self.acquired.push(Acquired { warp, clock, scope, view });
     }
 
-    /// What a strong store or an atomic of a thread publishes, if it does.
+    /// Returns the view that a strong store or an atomic of a thread publishes, if it does.
     fn published(
         &mut self,
         clocks: &Clocks,
@@ -252,7 +252,7 @@ impl Knowledge {
             (time, scope.min(order.scope), &*side.seen)
         };
         let mut stamp: Box<[u32]> = seen.into();
-        // Of its own warp the thread has seen what lies before this clock, and itself.
+        // The thread has seen its own warp before this clock, and itself.
         stamp[warp] = time.clock.saturating_sub(1);
         let mut view = View::default();
         for acquired in &self.acquired {

@@ -1,8 +1,5 @@
 //! The scheduler: the warps of a block take turns, each runs until it must wait; so do the blocks of a cluster.
 
-use std::sync::Arc;
-
-use super::shared::Shared;
 use super::state::{Cluster, Flow};
 use super::team::Team;
 use super::warp::{State, Warp};
@@ -39,9 +36,10 @@ impl Team<'_> {
     /// Begins the blocks of a cluster, from `first` on along x.
     pub fn begin(teams: &mut [Self], first: [u32; 3]) {
         for (rank, team) in teams.iter_mut().enumerate() {
-            team.cluster = Cluster::default();
+            team.cluster = Cluster { rank, ..Cluster::default() };
             team.start([first[0] + rank as u32, first[1], first[2]]);
         }
+        Self::introduce(teams);
     }
 
     /// Changes that the blocks of a cluster made to memory so far.
@@ -56,7 +54,9 @@ impl Team<'_> {
             let before = Self::changes(teams);
             for rank in 0..teams.len() {
                 if teams[rank].live_warps > 0 {
+                    Self::lend(teams, rank);
                     teams[rank].go_on()?;
+                    Self::take_back(teams, rank);
                 }
                 if teams[rank].live_warps == 0 {
                     ended |= 1 << rank;
@@ -75,11 +75,9 @@ impl Team<'_> {
                 }
                 return Err(stuck.deadlock());
             }
-            let peers: Arc<[Shared]> = teams.iter().map(|team| team.shared.published()).collect();
             Self::meet(teams);
             for team in &mut *teams {
                 team.cluster.phase += 1;
-                team.cluster.peers = Arc::clone(&peers);
             }
         }
     }

@@ -85,8 +85,10 @@ impl<'a> Team<'a> {
         let threads: u32 = env.block.iter().product();
         let count = (threads as usize).div_ceil(LANES);
         self.block = block;
-        self.shared.reset(env.shared_bytes, env.program.granule, count, env.checks);
-        self.clocks.reset(count);
+        let clustered = env.program.cluster > 1;
+        self.clocks.reset(count, clustered);
+        let readers = if clustered { self.clocks.width() } else { count };
+        self.shared.reset(env.shared_bytes, env.program.granule, readers, env.checks);
         let [width, height, _] = env.grid;
         let number = (block[2] * height + block[1]) * width + block[0];
         self.knowledge.reset(number.wrapping_add(1), env.program.cluster, count);
@@ -157,6 +159,8 @@ impl<'a> Team<'a> {
         let by = |warp: u8, lane: u8| {
             if usize::from(warp) == self.clocks.engine() {
                 " by the asynchronous copy engine".to_owned()
+            } else if usize::from(warp) > self.clocks.engine() {
+                " by another block of the cluster".to_owned()
             } else {
                 format!(" by warp {warp}{}", Shared::lane_name(lane))
             }
@@ -182,6 +186,8 @@ impl<'a> Team<'a> {
                     line(source),
                     if usize::from(warp) == actor.warp {
                         "bar.warp.sync or barrier"
+                    } else if usize::from(warp) > self.clocks.engine() {
+                        "barrier of the cluster or wait on an mbarrier"
                     } else {
                         "barrier"
                     }

@@ -14,7 +14,7 @@ struct Frame {
     mask: Mask,
 }
 
-/// What a warp is doing.
+/// State of a warp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
     Ready,

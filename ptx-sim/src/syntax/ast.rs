@@ -129,7 +129,7 @@ pub struct Function {
     pub line: u32,
 }
 
-/// What stands in a function body.
+/// Statement of a function body.
 #[derive(Debug)]
 pub enum Statement {
     Label(String),

@@ -106,7 +106,7 @@ impl Parser<'_> {
         }
     }
 
-    /// What stands in braces or parentheses, of which the first was read.
+    /// Parses the contents of braces or parentheses, of which the first was read.
     fn nested<T>(&mut self, parse: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
         if self.depth == MAX_DEPTH {
             return self.error(&format!("at most {MAX_DEPTH} braces within each other"));
@@ -298,7 +298,7 @@ impl Parser<'_> {
                 Some(word) => match Type::parse(word) {
                     Some(ty) => {
                         self.at += 1;
-                        // What follows the type of a parameter: `.ptr .global .align 8`.
+                        // Words that follow the type of a parameter: `.ptr .global .align 8`.
                         while let Some(word) = self.dotted() {
                             match word {
                                 "ptr" | "global" | "shared" | "const" | "local" => self.at += 1,
@@ -706,7 +706,7 @@ impl Parser<'_> {
         }
     }
 
-    /// What follows `[`.
+    /// Parses an address behind its `[`.
     fn address(&mut self) -> Parsed<Operand> {
         let base = match self.peek() {
             Some(Kind::Word(_)) => Some(self.word()?),

@@ -41,7 +41,7 @@ impl Integral {
     }
 }
 
-/// What is no number becomes 0, or the highest bit alone where either side has 64 bits.
+/// Converts to an integer; NaN becomes 0, or the highest bit alone where either side has 64 bits.
 fn to_int<D: Int, S: Float>(a: S, round: impl Fn(f64) -> f64) -> D {
     let v = a.to_f64();
     match v.is_nan() && (S::IS_DOUBLE || D::BITS == 64) {

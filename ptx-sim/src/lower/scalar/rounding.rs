@@ -204,7 +204,7 @@ fn from_int_in<D: Float, S: Int, const R: u8>() -> AluFn {
         let beyond = if value.is_infinite() {
             -value
         } else {
-            // Where an integer is not exact, the number next to it is an integer too.
+            // If an integer is not exact, the number next to it is an integer too.
             (a.to_i128() - value as i128) as f64
         };
         settle::<D, R>(near, beyond)
