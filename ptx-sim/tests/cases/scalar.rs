@@ -4,7 +4,7 @@ use half::{bf16, f16};
 
 use super::case::{Case, Random};
 
-/// What operands an instruction is tried with.
+/// Operands that an instruction is tried with.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Operands {
     /// Any bits.
@@ -95,7 +95,7 @@ macro_rules! op {
     ($random:ident, $name:literal, $operands:ident, $formula:expr) => {
         case(
             $name,
-            include_str!(concat!("../../tests/ops/", $name, ".ptx")),
+            include_str!(concat!("../ops/", $name, ".ptx")),
             Operands::$operands,
             $random,
             $formula,
@@ -575,7 +575,7 @@ pub fn cases(random: &mut Random) -> Vec<Case> {
         ]),
         op!(random, "cvt_nan", Any, |v| {
             let (x, d, h) = (v.f(0), v.d(0), v.f16(0));
-            // What is no number becomes 0, or the highest bit alone where either side has 64 bits.
+            // NaN becomes 0, or the highest bit alone where either side has 64 bits.
             let top =
                 |nan: bool, number: u64, bits: u32| if nan { 1 << (bits - 1) } else { number };
             vec![

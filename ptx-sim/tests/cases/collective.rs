@@ -9,7 +9,7 @@ macro_rules! op {
         let formula: fn(&[Vec<u32>]) -> Vec<u32> = $formula;
         Case {
             entry: $name,
-            ptx: include_str!(concat!("../../tests/ops/", $name, ".ptx")),
+            ptx: include_str!(concat!("../ops/", $name, ".ptx")),
             target: $target,
             grid: 1,
             block: $threads,
@@ -35,7 +35,7 @@ fn staged_matrix(rows: &[Vec<u32>], i: usize) -> [[u32; 8]; 8] {
     })
 }
 
-/// What lane `lane` loads of a matrix.
+/// Words that lane `lane` loads of a matrix.
 fn loaded(matrix: &[[u32; 8]; 8], lane: usize, transpose: bool) -> u32 {
     let (row, first) = (lane / 4, lane % 4 * 2);
     let element =

@@ -238,13 +238,13 @@ fn wgmma(
 
 pub fn cases(random: &mut Random) -> Vec<Case> {
     use Type::{B1, Bf16, F16, S4, S8, U4, U8};
-    const INT8: &str = include_str!("../../tests/ops/mma_int8.ptx");
-    const INT4: &str = include_str!("../../tests/ops/mma_int4.ptx");
-    const BITS: &str = include_str!("../../tests/ops/mma_b1.ptx");
-    const HALF: &str = include_str!("../../tests/ops/mma_f16.ptx");
-    const GROUP_INT8: &str = include_str!("../../tests/ops/wgmma_int8.ptx");
-    const GROUP_BITS: &str = include_str!("../../tests/ops/wgmma_b1.ptx");
-    const GROUP_HALF: &str = include_str!("../../tests/ops/wgmma_f16.ptx");
+    const INT8: &str = include_str!("../ops/mma_int8.ptx");
+    const INT4: &str = include_str!("../ops/mma_int4.ptx");
+    const BITS: &str = include_str!("../ops/mma_b1.ptx");
+    const HALF: &str = include_str!("../ops/mma_f16.ptx");
+    const GROUP_INT8: &str = include_str!("../ops/wgmma_int8.ptx");
+    const GROUP_BITS: &str = include_str!("../ops/wgmma_b1.ptx");
+    const GROUP_HALF: &str = include_str!("../ops/wgmma_f16.ptx");
     let table = [
         ("mma_m8n8k16_s8_s8", INT8, 8, 16, S8, S8, Sum::Wrapping),
         ("mma_m8n8k16_u8_u8", INT8, 8, 16, U8, U8, Sum::Wrapping),
