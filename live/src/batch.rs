@@ -13,7 +13,7 @@ pub(super) struct Batch {
     room: Vec<u8>,
     /// Each packet's sender, and its bytes; none of one that is longer than its room.
     found: Vec<(u64, Option<usize>)>,
-    /// What the system has dropped, of this socket since it was opened, and before the last look.
+    /// Packets of this socket that the system has dropped since it was opened, and before the last look.
     drops: [u32; 2],
 }
 
@@ -129,7 +129,7 @@ fn ask_for_drops(socket: &UdpSocket) {
 pub(super) fn set_buffer(socket: &socket2::Socket, bytes: usize) {
     // Refused or cut where it is too much.
     let _ = socket.set_recv_buffer_size(bytes);
-    // Those who may, may have more.
+    // Privileged processes may have larger buffers.
     #[cfg(target_os = "linux")]
     set(socket, libc::SO_RCVBUFFORCE, bytes.min(libc::c_int::MAX as usize) as libc::c_int);
 }

@@ -34,7 +34,7 @@ const AGREEING: usize = 16;
 /// Windows behind the open one within which a heap is late, not astray.
 const LATE_WINDOWS: u64 = 16;
 
-/// What is received: how samples lie in heaps, and heaps in chunks.
+/// Geometry of a stream: how samples lie in heaps, and heaps in chunks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Geometry {
     /// F-engines, numbered from 0.
@@ -91,7 +91,7 @@ impl Geometry {
         Ok(())
     }
 
-    /// What a correlator takes chunks for.
+    /// Shape of a chunk for a correlator.
     pub fn shape(&self) -> Shape {
         Shape {
             inputs: self.fengs.saturating_mul(self.polarisations),
@@ -175,7 +175,7 @@ impl Chunk {
         Self { memory, present: vec![0; cells], count: 0 }
     }
 
-    /// What is missing, in rectangles.
+    /// Missing samples, in rectangles.
     pub fn missing(&self, geometry: &Geometry) -> Vec<Missing> {
         let mut missing: Vec<Missing> = Vec::new();
         if self.count == self.present.len() {
@@ -259,25 +259,25 @@ pub(super) fn absent(cells: &[u16]) -> Vec<Range<usize>> {
     ranges
 }
 
-/// Where samples belong.
+/// Destination of samples.
 #[derive(Clone, Copy)]
 pub struct Place<P> {
     /// Unwrapped, in heaps or frames.
     pub slot: u64,
     /// The F-engine or thread.
     pub sender: usize,
-    /// What else there is to know.
+    /// Facts about the samples beside time and sender.
     pub part: P,
     /// The number of the address that they came from.
     pub source: u16,
 }
 
-/// What a window is of: heaps ([`Geometry`]), or frames ([`Frames`](super::Frames)).
+/// Kind of stream that a window receives: heaps ([`Geometry`]), or frames ([`Frames`](super::Frames)).
 pub trait Stream: Clone + Send + 'static {
-    /// What samples are put into.
+    /// Memory that samples are put into.
     type Chunk: Send;
 
-    /// What there is to know of samples beside their time and sender.
+    /// Facts about samples beside their time and sender.
     type Part: Copy + Send;
 
     /// Heaps or frames of a chunk, one after the other.
@@ -352,14 +352,14 @@ type Refused = (Fate, Option<usize>);
 /// The open chunks.
 pub struct Window<S: Stream = Geometry> {
     stream: S,
-    /// What the first heap's timestamp would be next to, had it not wrapped.
+    /// Timestamp next to which the first heap's would be, had it not wrapped.
     expected: u64,
     /// The number of the first open chunk, once a heap came.
     base: Option<u64>,
     /// The heap after the latest that came.
     end: u64,
     open: VecDeque<Option<S::Chunk>>,
-    /// What came from outside of the window and agrees with each other.
+    /// Heaps from outside of the window whose timestamps agree with each other.
     held: Vec<(Place<S::Part>, Vec<u8>)>,
     spent: Receiver<S::Chunk>,
     /// One of these that somebody has asked for.
@@ -397,7 +397,7 @@ impl Window {
         }
     }
 
-    /// Where a heap's samples belong, and which bytes they are; or its fate, and whose it is.
+    /// Destination and bytes of a heap's samples; or its fate, and its sender.
     fn understand<'a>(
         &self,
         heap: &'a Heap,
@@ -447,7 +447,7 @@ impl Window {
         // Sign-extended: up to half of all timestamps later or earlier.
         let unused = u64::BITS - VALUE_BITS;
         let ahead = (time.wrapping_sub(now) << unused) as i64 >> unused;
-        // Of the first one there is one, whatever is expected.
+        // The first heap has one, whatever is expected.
         let first = self.base.is_none().then_some(time);
         now.checked_add_signed(ahead).or(first)
     }
@@ -485,7 +485,7 @@ impl<S: Stream> Window<S> {
         &self.stream
     }
 
-    /// What has come so far.
+    /// Counts so far.
     pub fn tally(&self) -> &Tally {
         &self.tally
     }
@@ -508,7 +508,7 @@ impl<S: Stream> Window<S> {
     pub(super) fn take_at(&mut self, place: Place<S::Part>, bytes: &[u8]) {
         let chunk = self.chunk_of(place.slot);
         let window = self.stream.window() as u64;
-        // What comes first may not be the earliest.
+        // The first heap to come may not be the earliest.
         let base = *self.base.get_or_insert(chunk.saturating_sub(window - 1));
         if chunk >= base && chunk - base < 2 * window {
             self.forget_held();

@@ -24,10 +24,10 @@ const LAST: u64 = 1 << 62;
 /// Bytes of a stream that are read at a time, where an instant has fewer.
 pub(super) const PIECE: usize = 256 << 10;
 
-/// What is received: counts of so many sensors.
+/// Stream of counts of so many sensors.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Counts {
-    /// What an instant holds.
+    /// Shape of the counts of an instant.
     pub shape: CountShape,
     /// Instants of a chunk.
     pub chunk_instants: usize,

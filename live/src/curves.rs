@@ -22,7 +22,7 @@ const BLOCKS: usize = 16;
 /// Instants of zeros that are summed at a time.
 const ZEROS: usize = 1 << 12;
 
-/// What is known of a stream of counts.
+/// Facts about a stream of counts.
 #[derive(Clone, Debug, Default)]
 pub struct LiveCurves {
     /// The number of its first instant.
@@ -44,7 +44,7 @@ pub struct LiveCurves {
 }
 
 impl LiveCurves {
-    /// What curves are divided by at a point: the mask's curve.
+    /// Divisor of curves at a point: the mask's curve.
     fn mask(&self, point: usize) -> Option<f64> {
         self.mask.as_ref().map_or(Some(1.0), |mask| mask.g(0, point))
     }
@@ -177,7 +177,7 @@ impl Correlated {
             }
         }
         if first == instants {
-            // What follows tells how long the gap is.
+            // The next packets tell how long the gap is.
             return Ok(chunk);
         }
         let now = start + first as u64;
@@ -189,7 +189,7 @@ impl Correlated {
         let mut from = first;
         for range in lost.into_iter().filter(|range| range.start > 0) {
             self.add(&counts[from * shape.bytes()..range.start * shape.bytes()], 1, &mut done)?;
-            // Those at the chunk's end may be those of a longer gap.
+            // Instants at the chunk's end may belong to a longer gap.
             if range.end < instants {
                 let zeros = &counts[range.start * shape.bytes()..range.end * shape.bytes()];
                 self.add(zeros, 0, &mut done)?;

@@ -20,7 +20,7 @@ pub struct Sums {
     correlator: Correlator,
     /// Gates of the times since timestamp 0, and room for their numbers.
     gates: Option<(Folding, Vec<u8>)>,
-    /// What the gates are dumped to.
+    /// Dumps of the gates.
     dumped: Vec<Dump>,
     integration: u64,
     /// Its number, once samples of it came.
@@ -31,9 +31,9 @@ pub struct Sums {
     empty: u64,
 }
 
-/// What makes samples of channels of chunks.
+/// Maker of samples of channels from chunks.
 pub trait Channels {
-    /// What they are made of.
+    /// Chunks that samples are made of.
     type Chunk;
 
     /// Adds what a chunk gives to `sums`; `done` gets every dump that is over.
@@ -81,7 +81,7 @@ pub struct LiveDump {
     /// Visibilities, and how many samples are behind them. Its own times leave out those of which nothing
     /// came. Of a gated plan those of gate 0.
     pub dump: Dump,
-    /// Those of the other gates.
+    /// Dumps of the other gates.
     pub others: Vec<Dump>,
 }
 
@@ -252,7 +252,7 @@ impl Sums {
         if self.dump.gates().all(nothing) {
             return Ok(());
         }
-        // Those between this and the last one had nothing.
+        // Dumps between this and the last one were empty.
         self.empty += self.last.map_or(0, |last| number.saturating_sub(last + 1));
         self.last = Some(number);
         self.dump.start = number.saturating_mul(self.integration);

@@ -58,7 +58,7 @@ impl Clock {
     }
 }
 
-/// What is in an `.npy` file of dumps, for its neighbour in JSON.
+/// Description of an `.npy` file of dumps, for the JSON file beside it.
 #[derive(Serialize)]
 struct Description {
     /// When the first dump begins, UTC.

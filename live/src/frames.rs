@@ -30,7 +30,7 @@ const INPUTS: usize = 1 << 24;
 /// Most frames of a thread a second, as headers can count them.
 const FRAMES: f64 = (1 << 24) as f64;
 
-/// What is received: frames of VDIF, of raw voltages.
+/// Stream of frames of VDIF, of raw voltages.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Frames {
     /// Frames of a thread in a chunk.
@@ -130,7 +130,7 @@ impl Frames {
         self.frame_times() * self.chunk_frames
     }
 
-    /// What an F-engine takes chunks for: input `thread x channels + channel`, threads in the order of their numbers.
+    /// Shape of a chunk for an F-engine: input `thread x channels + channel`, threads in the order of their numbers.
     pub fn shape(&self) -> RawShape {
         let Geometry { channels, encoding, .. } = self.geometry;
         RawShape {
@@ -152,7 +152,7 @@ impl Frames {
         found == encoding && 1 << header.channels_log2 == channels
     }
 
-    /// Where a frame belongs, its thread and what of it is valid; or its fate, and whose it is.
+    /// Destination of a frame, its thread and validity; or its fate, and its sender.
     fn understand(
         &self,
         header: &Header,
@@ -208,7 +208,7 @@ impl RawChunk {
         })
     }
 
-    /// What is missing.
+    /// Missing samples.
     pub fn missing(&self) -> Vec<Missing> {
         self.filling.missing()
     }

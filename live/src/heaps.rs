@@ -246,7 +246,7 @@ impl Assembler {
         heap.items.clear();
         heap.ranges.clear();
         heap.length = None;
-        // What heaps lack is never read: their bytes need not be cleared.
+        // Bytes that heaps lack are never read: they need not be cleared.
         if self.spare.len() < 64 {
             self.spare.push(heap);
         }

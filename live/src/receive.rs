@@ -146,7 +146,7 @@ impl Intake<Geometry> for Assembler {
     }
 }
 
-/// What all sockets share.
+/// State that all sockets share.
 struct Shared<S: Stream> {
     window: Mutex<Window<S>>,
     sources: Mutex<Sources>,
@@ -168,13 +168,13 @@ impl<S: Stream> Shared<S> {
 
 /// Plain streams, such as connections, one after the other, or a single pipe.
 pub enum Plain {
-    /// Who connects is listened to until they leave, and then the next one.
+    /// Listener whose connections are read one after the other, each to its end.
     Connections(TcpListener),
     /// Its end is that of all.
     Pipe(Box<dyn Read + Send>),
 }
 
-/// What is shared, of any stream.
+/// Shared state, whatever the stream.
 trait Share: Send + Sync {
     fn stop(&self);
     fn tally(&self) -> Tally;
@@ -288,7 +288,7 @@ impl Receiver {
         Ok(receiver)
     }
 
-    /// What has come so far.
+    /// Counts so far.
     pub fn tally(&self) -> Tally {
         self.shared.tally()
     }
@@ -318,7 +318,7 @@ impl Receiver {
 pub struct Watch(Arc<dyn Share>);
 
 impl Watch {
-    /// What has come so far.
+    /// Counts so far.
     pub fn tally(&self) -> Tally {
         self.0.tally()
     }
@@ -351,7 +351,7 @@ impl Shared<Counts> {
             }
             let rest = counts::pour(stream, &self.window, stop);
             self.cut(rest);
-            // What came is not to wait for the next one.
+            // Packets that came do not wait for the next one.
             lock(&self.window).flush(false);
         }
     }
@@ -372,7 +372,7 @@ impl<S: Stream> Shared<S> {
         let mut ends: Option<Instant> = None;
         while ends.is_none_or(|end| Instant::now() < end) {
             if self.stop.load(Ordering::Relaxed) {
-                // What has come but was not fetched is taken along.
+                // Packets that came but were not fetched are taken along.
                 ends.get_or_insert_with(|| Instant::now() + REST);
             }
             match batch.receive(socket) {

@@ -27,7 +27,7 @@ fn open(interface: Option<Ipv4Addr>) -> Result<UdpSocket> {
 
 fn send(socket: &UdpSocket, packet: &[u8], to: SocketAddrV4) -> io::Result<()> {
     match socket.send_to(packet, to) {
-        // What an earlier packet met: nobody listens yet, or no longer.
+        // Answer to an earlier packet: nobody listens yet, or no longer.
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Ok(()),
         other => other.map(drop),
     }

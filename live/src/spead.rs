@@ -15,13 +15,13 @@ pub mod id {
     pub const HEAP: u16 = 0x1;
     /// Bytes of the heap's payload.
     pub const LENGTH: u16 = 0x2;
-    /// Where in the heap's payload this packet's belongs.
+    /// Offset of this packet's payload in the heap's.
     pub const OFFSET: u16 = 0x3;
     /// Bytes of this packet's payload.
     pub const PAYLOAD: u16 = 0x4;
     /// A description of an item.
     pub const DESCRIPTOR: u16 = 0x5;
-    /// What the sender says of the stream: 0 starts it, 2 stops it.
+    /// Control of the stream: 0 starts it, 2 stops it.
     pub const CONTROL: u16 = 0x6;
     /// MeerKAT: when the heap's first sample was taken, in samples of the digitiser since the sync time.
     pub const TIMESTAMP: u16 = 0x1600;
@@ -48,7 +48,7 @@ pub const MOST_BYTES: usize = 65_507;
 /// An item pointer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Item {
-    /// What it is; see [`id`].
+    /// Number of the item; see [`id`].
     pub id: u16,
     /// Whether `value` is its value, not its address.
     pub immediate: bool,
@@ -132,7 +132,7 @@ pub struct Packet<'a> {
     pub heap: u64,
     /// Bytes of the heap's payload, where the packet says so.
     pub length: Option<u64>,
-    /// Where in the heap the payload begins.
+    /// Offset of the payload in the heap.
     pub offset: u64,
     /// The packet's part of the heap.
     pub payload: &'a [u8],

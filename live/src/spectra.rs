@@ -18,7 +18,7 @@ pub struct Spectra {
     engine: Engine,
     frames: Frames,
     hop: u64,
-    /// What measures gains of the first samples, where they are to be measured, and the level that they are to give.
+    /// Builder of the plan that measures gains from the first samples, if they are to be measured, and the level to reach.
     level: Option<(channelise::Builder, f32)>,
     /// The sample that is fed next, within a stretch of chunks without one that lacks all.
     next: Option<u64>,
@@ -133,7 +133,7 @@ impl Channels for Spectra {
 
     fn time(&self, end: u64) -> u64 {
         match self.next {
-            // Those that a later sample completes are still to come.
+            // Spectra that a later sample completes are still to come.
             Some(_) => 0,
             None => end.div_ceil(self.hop),
         }

@@ -1,8 +1,8 @@
-//! What came of all that was received: of heaps, or of frames of VDIF, which are counted as heaps are.
+//! Counts of all that was received, by fate: of heaps, or of frames of VDIF, which are counted as heaps are.
 
 use super::spead::Fault;
 
-/// What became of a heap.
+/// Fate of a heap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// Its samples are correlated.

@@ -35,7 +35,7 @@ impl Words {
         Ok(Self { words, times, block: Block::new() })
     }
 
-    /// What a correlator takes them for.
+    /// Shape of the words for a correlator.
     pub fn shape(&self) -> Shape {
         self.words.shape()
     }
@@ -54,7 +54,7 @@ impl Channels for Words {
         let Self { words, times, block } = self;
         words.make(chunk.samples(), *times, &chunk.missing(), block)?;
         let shape = words.shape();
-        // Of the last word what did not come is missing.
+        // Times of the last word that did not come are missing.
         let came = (passed.end - passed.start).next_multiple_of(shape.encoding.times() as u64);
         sums.add(block.view(&shape).times(0..came as usize), passed.start, done)
     }

@@ -19,7 +19,7 @@ use super::{
 /// Largest difference of two frequencies that say the same, in widths of a channel: headers round.
 pub(crate) const ROUNDED: f64 = 0.01;
 
-/// What is known of an array and of a recording of it.
+/// Description of an array and of a recording made with it.
 ///
 /// ```
 /// use corrust_recordings::formats::array::{Array, Polarisation};
@@ -45,11 +45,11 @@ pub struct Array {
     pub telescope: Option<String>,
     /// Name of the instrument.
     pub instrument: Option<String>,
-    /// Where the origin of the antennas' positions is.
+    /// Place on the Earth of the origin of the antennas' positions.
     pub location: Option<Location>,
     /// The antennas.
     pub antennas: Option<Vec<Antenna>>,
-    /// What each input is, in the recording's order; [`Array::inputs`] knows the default.
+    /// Antenna and polarisation of each input, in the recording's order; [`Array::inputs`] fills in the default.
     pub inputs: Option<Vec<Input>>,
     /// The channels; [`Array::frequencies`] gives their frequencies.
     pub channels: Option<Channels>,
@@ -57,13 +57,13 @@ pub struct Array {
     pub start: Option<Timestamp>,
     /// Seconds from one time to the next.
     pub sample_time: Option<f64>,
-    /// Where visibilities are to be phased to.
+    /// Phase centre of the visibilities.
     pub phase_center: Option<PhaseCenter>,
     /// UT1 - UTC in seconds, as the IERS publishes it.
     pub dut1: Option<f64>,
     /// x and y of Earth's pole in arc seconds, as the IERS publishes them.
     pub polar_motion: Option<[f64; 2]>,
-    /// Where beams point.
+    /// Directions of the beams.
     pub pointings: Option<Vec<Pointing>>,
     /// The file that it comes from, which errors name.
     pub path: Option<PathBuf>,
@@ -97,11 +97,11 @@ pub struct Antenna {
 pub struct Input {
     /// The antenna's place in the list, from 0.
     pub antenna: usize,
-    /// What its feed receives.
+    /// Polarisation that its feed receives.
     pub polarisation: Polarisation,
 }
 
-/// What a feed receives.
+/// Polarisation that a feed receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Polarisation {
     /// Linear, the first.
@@ -237,7 +237,7 @@ impl Array {
         }
     }
 
-    /// What each of `inputs` inputs is. Where the file does not say, they are the antennas, or the
+    /// Antenna and polarisation of each of `inputs` inputs. By default they are the antennas, or the
     /// antennas' polarisations X and Y, the polarisation quickest.
     ///
     /// # Errors

@@ -1,6 +1,6 @@
 //! Delays of a plane wave at antennas that turn with Earth.
 //!
-//! What is in the model:
+//! The model includes:
 //!
 //! 1. The direction of the phase centre, ICRS, on its way to Earth: deflection by the Sun, aberration by
 //!    Earth's orbit, precession, nutation and frame bias (IAU 2006/2000A), to the intermediate system (CIRS):
@@ -13,7 +13,7 @@
 //!    `d = (b . s) / (c + s . v)`, with the antenna's vector `b` from the location, its velocity `v` by
 //!    Earth's rotation, and the unit vector `s` towards the source as seen from Earth's centre.
 //!
-//! What is not: the atmosphere, tides, clocks and cables, parallax, the Sun's gravity on a wave between
+//! It leaves out: the atmosphere, tides, clocks and cables, parallax, the Sun's gravity on a wave between
 //! the antennas (below 1 ps on 100 km when the Sun is not near).
 
 use std::ops::Range;

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 /// Metres per second.
 pub const SPEED_OF_LIGHT: f64 = 299_792_458.0;
 
-/// Where a beam points.
+/// Direction of a beam.
 ///
 /// ```
 /// use corrust_recordings::array::Pointing;

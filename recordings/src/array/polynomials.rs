@@ -49,7 +49,7 @@ impl Piece {
     /// The delay in seconds, `seconds` after the recording's start.
     fn delay(&self, seconds: f64) -> f64 {
         let Some((last, others)) = self.coefficients.split_last() else { return 0.0 };
-        // Of a constant, the start may be infinite.
+        // A constant may begin at minus infinity.
         others
             .iter()
             .rev()
@@ -59,7 +59,7 @@ impl Piece {
     /// Seconds that its delay is no longer than, either way.
     fn longest(&self) -> f64 {
         let Some((last, others)) = self.coefficients.split_last() else { return 0.0 };
-        // Of a constant, the piece may have no end.
+        // The piece of a constant may have no end.
         let length = self.end - self.start;
         others.iter().rev().fold(last.abs(), |sum, coefficient| sum * length + coefficient.abs())
     }
@@ -67,7 +67,7 @@ impl Piece {
     /// Says what is wrong with the piece, if anything is.
     fn check(&self) -> Result<(), String> {
         let Self { start, end, coefficients } = self;
-        // Those of a constant reach as far as there is time.
+        // A constant holds for all of time.
         if start.is_nan() || end.is_nan() || start >= end {
             return Err(format!("from {start} to {end} s: expected an end after the start"));
         }
@@ -291,7 +291,7 @@ fn check(pieces: &[Piece]) -> Result<(), String> {
     Ok(())
 }
 
-/// What the times in a file count from, and what the times of a model do.
+/// Origins of the times in a file and of the times of a model.
 struct Clock {
     epoch: Option<Moment>,
     start: Option<Moment>,

@@ -1,4 +1,4 @@
-//! Where the sky is as seen from the array: sidereal time, apparent places and baselines, as pyuvdata defines
+//! The sky as seen from the array: sidereal time, apparent places and baselines, as pyuvdata defines
 //! them.
 
 use std::f64::consts::{FRAC_PI_2, PI, TAU};
@@ -58,7 +58,7 @@ pub(crate) struct Site {
     dut1: f64,
 }
 
-/// Where a phase centre is at a moment, in radians.
+/// Apparent place of a phase centre at a moment, in radians.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Apparent {
     pub ra: f64,

@@ -36,7 +36,7 @@ impl Array {
             let listed = self.channels.get_or_insert_with(|| said.clone());
             let width = listed.width(0).map_or(1.0, f64::abs);
             let said = Self { channels: Some(said), ..Self::default() };
-            // Those of another number of channels are refused where they are needed.
+            // Frequencies of another number of channels are refused where they are needed.
             if let (Ok(listed), Ok(said)) = (self.frequencies(channels), said.frequencies(channels))
                 && let Some(channel) =
                     (0..channels).find(|&c| (listed[c] - said[c]).abs() > ROUNDED * width)

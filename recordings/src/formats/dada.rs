@@ -50,7 +50,7 @@ pub(super) fn is_header(start: &[u8]) -> bool {
         && (has(b"HDR_SIZE") || has(b"HDR_VERSION") || has(b"NDIM") && has(b"NBIT"))
 }
 
-/// What a header says.
+/// Facts in a header.
 #[derive(Clone, Debug, PartialEq)]
 struct Header {
     /// Bytes of the header.
@@ -143,7 +143,7 @@ impl Header {
             },
             None => None,
         };
-        // What nobody needs here may say anything.
+        // Fields that are not needed here may hold anything.
         let megahertz = |name: &str| find(name)?.parse::<f64>().ok();
         Ok(Self {
             bytes: whole("HDR_SIZE")?.unwrap_or(HEADER),
@@ -198,7 +198,7 @@ fn read_header(input: &mut Input) -> Result<Header> {
     let fault = |reason: String| Error::file(&path, reason);
     let start = input.peek(HEADER as usize)?.to_vec();
     let header = Header::parse(&start).map_err(fault);
-    // What it does not say may stand further on.
+    // Fields that are missing here may stand further on.
     let bytes = match (&header, header_size(&start)) {
         (_, Some(bytes)) => bytes,
         (Ok(header), None) => header.bytes,

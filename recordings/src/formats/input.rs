@@ -75,7 +75,7 @@ impl Input {
             return read_rows(&self.file, position, 0, [bytes])
                 .map_err(Error::io(&self.path, "read"));
         }
-        // What was looked at may be left out.
+        // Bytes that were peeked at may be skipped.
         let skipped = usize::try_from(position.wrapping_sub(self.position)).unwrap_or(usize::MAX);
         if skipped > self.start.len() {
             return Err(Error::file(
@@ -154,7 +154,7 @@ impl Input {
 /// where they are many: one alone copies them more slowly than memory gives them, and good disks.
 ///
 /// # Errors
-/// Those of the file; [`ErrorKind::UnexpectedEof`] when it ends before.
+/// Errors of the file; [`ErrorKind::UnexpectedEof`] when it ends before.
 pub(super) fn read_rows<'a>(
     file: &File,
     position: u64,

@@ -7,7 +7,7 @@ use corrust_host::{Encoding, Error, Layout, Result, partial::is_stream, samples:
 use super::recognise::Format;
 use crate::array::{TOLERANCE, time::Timestamp};
 
-/// What the caller knows about a recording that its files may not say.
+/// Facts that the caller knows about a recording and its files may not say.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
     /// Encoding of the samples; by default what the file's type implies.
@@ -65,12 +65,12 @@ impl Options {
 pub(super) struct Pace {
     /// Seconds from one time to the next.
     pub(super) interval: Option<f64>,
-    /// Where what the caller says and what stands in the files differ, in words.
+    /// Sentence about a difference between the caller's rate and the files'.
     pub(super) contradiction: Option<String>,
 }
 
 impl Pace {
-    /// What the caller says of the recording `path`, or else what stands in it. `whose` is what says that.
+    /// Interval that the caller gives for the recording `path`, or else the one that `whose`, a part of the file, gives.
     pub(super) fn new(path: &Path, options: &Options, interval: Option<f64>, whose: &str) -> Self {
         let Some(rate) = options.rate else { return Self { interval, contradiction: None } };
         let differs = |found: &f64| (found * rate - 1.0).abs() > TOLERANCE;

@@ -10,7 +10,7 @@ use corrust_host::samples::{Missing, RawEncoding, RawLayout, RawShape};
 
 use super::bits;
 
-/// What every frame of a recording shares.
+/// Geometry that all frames of a recording share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
     /// Bytes of the header.
@@ -34,7 +34,7 @@ impl Geometry {
     }
 }
 
-/// What one frame's header says.
+/// Facts in the header of one frame.
 #[derive(Clone, Debug)]
 pub struct Stamp {
     pub thread: u16,
@@ -86,7 +86,7 @@ impl Axis {
     }
 }
 
-/// What is known of a thread's frame.
+/// State of a frame of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Seen {
     No,
@@ -94,7 +94,7 @@ enum Seen {
     Yes(Validity),
 }
 
-/// What is to be done with a frame.
+/// Use of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Claim {
     /// Whether its samples are to be put.
@@ -103,14 +103,14 @@ pub struct Claim {
     pub new: bool,
 }
 
-/// What came of the frames of a stretch of times.
+/// Frames that came of a stretch of times.
 #[derive(Debug)]
 pub struct Filling {
     geometry: Geometry,
     shape: RawShape,
     position: u64,
     times: usize,
-    /// Those that reach into the stretch.
+    /// Numbers of the frames that reach into the stretch.
     frames: Range<u64>,
     /// By thread and frame.
     seen: Vec<Seen>,
@@ -219,7 +219,7 @@ impl Filling {
         }
     }
 
-    /// What of the stretch is missing.
+    /// Missing samples of the stretch.
     pub fn missing(&self) -> Vec<Missing> {
         let Geometry { samples, channels, .. } = self.geometry;
         let frames = &self.frames;
@@ -235,7 +235,7 @@ impl Filling {
             }
             _ => missing.push(Missing::times(range).of_inputs(inputs)),
         };
-        // What all threads lack is missing as a whole.
+        // A stretch that all threads lack is missing as a whole.
         let threads: Vec<&[Seen]> = self.seen.chunks_exact(count.max(1)).collect();
         let lacks = |thread: usize, frame: usize| !matches!(threads[thread][frame], Seen::Yes(_));
         let all: Vec<bool> =

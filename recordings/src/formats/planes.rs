@@ -19,7 +19,7 @@ use super::{
 };
 use crate::array::{file::Channels, time::Timestamp};
 
-/// What makes words of bits of raw samples, each row of which is a channel of a thread.
+/// Maker of words of bits from raw samples, of which each row is a channel of a thread.
 pub struct Words {
     raw: RawShape,
     shape: Shape,
@@ -41,7 +41,7 @@ impl Words {
         Ok(Self { raw, shape, parts: bits::Channels::default() })
     }
 
-    /// What a correlator takes the words for.
+    /// Shape of the words for a correlator.
     pub fn shape(&self) -> Shape {
         self.shape
     }
@@ -97,7 +97,7 @@ impl Words {
 /// A recording of raw voltages, as words of bits.
 pub(super) struct Planes {
     raw: Box<dyn Recording<RawShape>>,
-    /// What was read last.
+    /// Block that was read last.
     block: Block,
     words: Words,
 }

@@ -58,7 +58,7 @@ pub fn is_ptu(path: impl AsRef<Path>) -> Result<bool> {
     begins(path, MAGIC)
 }
 
-/// What a record is that is no photon.
+/// Kind of a record that is no photon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
     /// So many units have gone by.
@@ -79,7 +79,7 @@ pub(crate) trait Words {
     fn time(word: u32) -> u64;
     /// Units since the pulse; 0 in T2.
     fn microtime(word: u32) -> u32;
-    /// What a special record is.
+    /// Kind of a special record.
     fn event(word: u32) -> Event;
 }
 
@@ -249,10 +249,10 @@ impl fmt::Display for Kind {
     }
 }
 
-/// What the tags of a file say.
+/// Facts in the tags of a file.
 #[derive(Clone, Debug)]
 pub struct Header {
-    /// What its records are.
+    /// Kind of its records.
     pub kind: Kind,
     /// Seconds of a unit of time: in T2 the clock's, in T3 the sync period.
     pub unit: f64,
@@ -262,13 +262,13 @@ pub struct Header {
     pub records: u64,
     /// When it was made, by the instrument's own clock.
     pub created: Option<Timestamp>,
-    /// What it should have had and is read without, in words.
+    /// Sentence about data that the file should have had and is read without.
     pub left_out: Option<String>,
     /// Byte at which records start.
     pub(crate) start: u64,
 }
 
-/// What is known of a file once all its records have been looked at.
+/// Counts of a file, known once all its records have been read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Survey {
     /// Photons of each channel, sync pulses last.
@@ -300,7 +300,7 @@ pub struct Reader {
     header: Header,
 }
 
-/// What is searched for in the tags.
+/// Tags that are read.
 #[derive(Default)]
 struct Found {
     kind: Option<u64>,
@@ -352,7 +352,7 @@ impl Reader {
         })?;
         let bytes = length - start;
         let there = bytes / RECORD as u64;
-        // Of a measurement that was broken off, the header does not say how many there are.
+        // The header of a measurement that was aborted does not say how many there are.
         let said = found.records.filter(|&said| said > 0).unwrap_or(there);
         let whole = said <= there && (bytes.is_multiple_of(RECORD as u64) || said < there);
         let lacks = || {
@@ -382,7 +382,7 @@ impl Reader {
         Ok(Self { input, header })
     }
 
-    /// What the tags say.
+    /// Facts in the tags.
     pub fn header(&self) -> &Header {
         &self.header
     }
@@ -431,12 +431,12 @@ impl Reader {
     }
 }
 
-/// What some records are.
+/// Numbers of some records by kind.
 struct Counted {
     photons: [u64; CHANNELS],
     markers: u64,
     overflows: u64,
-    /// Of overflows.
+    /// Units of time of the overflows.
     units: u128,
     last: u64,
 }

@@ -39,7 +39,7 @@ pub trait Recording<S = Shape>: Send {
         &[]
     }
 
-    /// What else the headers say, for people to read: names and values, the format first.
+    /// Other facts in the headers, for people to read: names and values, the format first.
     fn facts(&self) -> Vec<(&'static str, String)> {
         Vec::new()
     }
@@ -66,12 +66,12 @@ pub trait Recording<S = Shape>: Send {
     /// As for [`read_block`](Self::read_block).
     fn skip(&mut self, times: u64) -> Result<()>;
 
-    /// What the recording should have had and is read without, in words.
+    /// Sentence about data that the recording should have had and is read without.
     fn left_out(&self) -> Option<&str> {
         None
     }
 
-    /// Where the caller's [`Options`](super::Options) and the recording's headers contradict each other, in words: the caller
+    /// Sentence about contradictions between the caller's [`Options`](super::Options) and the recording's headers: the caller
     /// counts.
     fn contradiction(&self) -> Option<&str> {
         None
@@ -86,7 +86,7 @@ pub struct Block {
     pub samples: HostBytes,
     /// Number of times.
     pub times: usize,
-    /// What is missing, counted from the block's start. Of channelised voltages, ranges of times are
+    /// Missing samples, counted from the block's start. Of channelised voltages, ranges of times are
     /// ascending and disjoint, and all channels and inputs are missing; raw ones and words of bits are missing
     /// input by input, and what their bytes hold is of no meaning.
     pub missing: Vec<Missing>,

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use corrust_host::{Error, Result, partial::PartialFile};
 
-/// What a sample is.
+/// Type of a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bits {
     /// 0 to 255; what is beyond is clipped.
@@ -41,10 +41,10 @@ impl std::str::FromStr for Bits {
     }
 }
 
-/// What a file says of its samples.
+/// Header of a file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Header {
-    /// What was looked at.
+    /// Name of the source.
     pub source: String,
     /// When the first sample begins: the modified Julian date in UTC.
     pub start: f64,

@@ -41,7 +41,7 @@ pub const HEADER: usize = 32;
 /// Bytes of a legacy header.
 const LEGACY: usize = 16;
 
-/// Where extended data versions 1, 3 and 4 keep `SYNC`: word 5.
+/// Word 5 of extended data versions 1, 3 and 4.
 const SYNC: u32 = 0xacab_feed;
 
 const SECONDS_PER_DAY: i64 = 86_400;
@@ -194,7 +194,7 @@ pub fn frame(bytes: &[u8]) -> Option<(Header, Cow<'_, [u8]>)> {
     let start = start_of(bytes)?;
     let header = Header::parse(&start);
     let payload = bytes.get(header.header_bytes()..)?;
-    // Of what is no header, the reserved bits are seldom zero.
+    // Bytes that are no header seldom have zeros in the reserved bits.
     if header.bytes != bytes.len() || payload.is_empty() || start[7] >> 6 != 0 {
         return None;
     }
@@ -239,7 +239,7 @@ pub(super) fn is_vdif(input: &mut Input) -> Result<bool> {
         return Ok(false);
     }
     if length < bytes + HEADER as u64 {
-        // What is cut short says so when it is read.
+        // A file that is cut short is refused when it is read.
         return Ok(length == bytes && first.bits <= 32 && first.version < 2);
     }
     let mut next = [0; HEADER];
@@ -427,7 +427,7 @@ impl Reader {
         Ok(Some(Self(frames)))
     }
 
-    /// What the frames hold.
+    /// Recording that the frames hold.
     pub fn recording(&self) -> &dyn Recording<RawShape> {
         &self.0
     }
@@ -506,7 +506,7 @@ impl Framing for Vdif {
         let bytes = frame.len().min(self.geometry.header);
         start[..bytes].copy_from_slice(&frame[..bytes]);
         let header = Header::parse(&start);
-        // Of what is no header, the reserved bits are seldom zero, too.
+        // Here, too: bytes that are no header seldom have zeros in the reserved bits.
         if bytes < self.geometry.header || !header.is_like(&self.first) || start[7] >> 6 != 0 {
             return Err(Fault::NoHeader);
         }

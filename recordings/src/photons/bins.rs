@@ -22,7 +22,7 @@ impl<'a> Bins<'a> {
         Self { counts, sensors, start, end, dwell, reciprocal }
     }
 
-    /// Where the counts of the instant of a time are, which is between start and end.
+    /// Index of the counts of the instant of a time between start and end.
     #[inline(always)]
     pub fn place(&self, time: u64) -> usize {
         let since = time - self.start;

@@ -20,7 +20,7 @@ impl Kept {
     pub fn open(reader: Reader, dwell: f64) -> Result<Self> {
         let wide = reader.dtype() == Some(Dtype::Uint16);
         let dtype = if wide { Dtype::Uint16 } else { Dtype::Uint8 };
-        // What is counted by one sensor needs no axis of sensors.
+        // Counts of one sensor need no axis of sensors.
         let (instants, sensors) = match *reader.shape() {
             [instants] => {
                 reader.expect(dtype, &["T"])?;

@@ -7,7 +7,7 @@
 //! is a channel, or a channel within a gate of microtimes, and an instant a whole number of the file's units
 //! of time.
 //!
-//! What bounds it: some fifteen instructions a photon, none of which waits for the one before. A core does more than 1
+//! Its bound: some fifteen instructions a photon, none of which waits for the one before. A core does more than 1
 //! GB/s of records, which a GPU could not take over for less: it would need the same bytes from the host, and each
 //! photon's time is the sum of all overflows before it.
 
@@ -40,13 +40,13 @@ pub use corrust_host::samples::CountShape;
 /// A stretch of microtimes, in seconds since the pulse.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Gate {
-    /// Where it begins.
+    /// Begin of the stretch.
     pub start: f64,
-    /// Where it ends; microtimes there are beyond it.
+    /// End of the stretch, exclusive.
     pub end: f64,
 }
 
-/// What is made of the photons.
+/// Options for counting photons.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// Seconds of an instant, rounded to whole units of the file's; of counts, what they are (by default
@@ -76,7 +76,7 @@ const MOST_SENSORS: usize = 1 << 20;
 pub struct Counts {
     /// The counts; [`interval`](Recording::interval) is the dwell time.
     pub recording: Box<dyn Recording<CountShape>>,
-    /// What each sensor is, in words.
+    /// Names of the sensors.
     pub sensors: Vec<String>,
     /// Whether it was made of photons one by one.
     pub photons: bool,

@@ -22,7 +22,7 @@ const READ: usize = 1 << 18;
 const MOST_GATES: usize = 1024;
 const MOST_SENSORS: usize = 1 << 16;
 
-/// What becomes of a channel's photons.
+/// Use of a channel's photons.
 #[derive(Clone, Copy, Default)]
 struct Place {
     /// The first of its sensors.
@@ -56,12 +56,12 @@ pub(super) struct Photons {
     next: u64,
 }
 
-/// Where a file's time stands.
+/// Time in a file.
 #[derive(Clone, Copy, Default)]
 struct Clock {
     /// Units of all overflows.
     base: u64,
-    /// Of the last photon or marker.
+    /// Time of the last photon or marker.
     last: u64,
 }
 
@@ -114,7 +114,7 @@ impl Photons {
         })
     }
 
-    /// What each sensor is.
+    /// Names of the sensors.
     pub fn sensor_names(&self) -> Vec<String> {
         let nanoseconds = |seconds: f64| (seconds * 1e12).round() / 1e3;
         let names = |&channel: &usize| {

@@ -7,12 +7,12 @@ use crate::{
     formats::recording::{Block, Recording, read_past},
 };
 
-/// What has the counts of so many instants.
+/// Source of the counts of a number of instants.
 pub(super) trait Source: Send {
     /// Whether instants can be read without those before them.
     const SEEKS: bool;
 
-    /// What an instant holds.
+    /// Shape of the counts of an instant.
     fn shape(&self) -> CountShape;
 
     /// Instants in all.

@@ -9,7 +9,7 @@ use corrust_host::{
 
 use crate::formats::{Block, ahead::ReadAhead};
 
-/// What a recording holds that can be read piece by piece: voltages of channels ([`Shape`]), raw ones
+/// Kind of samples that can be read piece by piece: voltages of channels ([`Shape`]), raw ones
 /// ([`RawShape`]), counts of photons ([`CountShape`]).
 pub trait Recorded: Copy + Send + 'static {
     /// Some times of a block.

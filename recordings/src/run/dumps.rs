@@ -23,7 +23,7 @@ use crate::{
 /// Fewest and most bytes of samples that are read and correlated at a time.
 const BLOCK_BYTES: [usize; 2] = [1 << 26, 1 << 28];
 
-/// What a correlator made of consecutive times of a recording.
+/// Dumps of consecutive times of a recording.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Integration {
     /// Its number in the recording, from 0.
@@ -33,13 +33,13 @@ pub struct Integration {
     pub start: u64,
     /// Its times.
     pub times: u64,
-    /// Those of them that are missing; of spectra, those of which an input is; of bits, those in words of which an
-    /// input is.
+    /// Number of missing times; of spectra, of times that some input misses; of bits, of times in words that some
+    /// input misses.
     pub missing: u64,
-    /// Those of them that belong to a gate; all without gates. What a gate's [`Dump::times`] leaves out
-    /// of them lies in gaps that took no time.
+    /// Number of times that belong to a gate; all without gates. Times that a gate's [`Dump::times`] leaves out
+    /// lie in gaps that took no time.
     pub kept: u64,
-    /// Those of them that took no time: they lie in gaps longer than a block.
+    /// Number of skipped times: they lie in gaps longer than a block.
     pub skipped: u64,
     /// A dump for each of the plan's gates, gate 0 first.
     pub gates: Vec<Dump>,
@@ -298,7 +298,7 @@ impl<C: BorrowMut<Correlator>> std::iter::FusedIterator for Dumps<'_, C> {}
 /// Times that belong to a gate.
 fn kept(numbers: Gates<'_>) -> u64 {
     match numbers.differ_by_channel() {
-        // Those of a period, which drop none.
+        // Gates of a period drop no time.
         true => numbers.len() as u64,
         false => numbers.of(0).iter().filter(|&&number| number != DROP).count() as u64,
     }
@@ -308,7 +308,7 @@ fn kept(numbers: Gates<'_>) -> u64 {
 enum Source<'a> {
     /// One for each.
     Numbers(Cow<'a, [u8]>),
-    /// Those of a periodic signal, and room for some.
+    /// Gates of a periodic signal, and room for some numbers.
     Folding(Folding, Vec<u8>),
 }
 

@@ -29,7 +29,7 @@ pub struct Piece<View> {
     pub start: u64,
     /// How many they are.
     pub times: u64,
-    /// Those among them that are missing; of spectra and of bits, those of which an input is.
+    /// Number of missing times; of spectra and of bits, of times that some input misses.
     pub missing: u64,
     /// The samples, with what is missing, in the recording's encoding and layout: without gaps in host
     /// memory, but for a piece of `cnt` samples cut out of a longer block; spectra in the memory of the
@@ -65,9 +65,9 @@ pub struct Pieces<'a, S: Recorded = Shape> {
     /// Times of a gap that have samples, because delayed ones still come out there.
     delay: u64,
     source: Source<S>,
-    /// What the blocks' memory is locked for.
+    /// GPU that the blocks' memory is locked for.
     gpu: Option<Arc<dyn Gpu>>,
-    /// What has such samples.
+    /// Block of such samples.
     delayed: Block,
     left: Left,
     /// Times of the current block.
@@ -199,7 +199,7 @@ impl<'a, S: Recorded> Pieces<'a, S> {
         self
     }
 
-    /// What the recording's samples are.
+    /// Shape of the recording's samples.
     pub fn shape(&self) -> &S {
         &self.shape
     }

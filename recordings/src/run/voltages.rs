@@ -68,7 +68,7 @@ impl Voltages {
         Self(self.0.locked_for(gpu))
     }
 
-    /// What the recording's samples are.
+    /// Shape of the recording's samples.
     pub fn shape(&self) -> &RawShape {
         self.0.shape()
     }

@@ -37,7 +37,7 @@ const SIDE: f64 = 16.0;
 /// Side of the box where all is in a plane.
 const PLANE: f64 = 32.0;
 
-/// Where light ends, in units of the focus: 6e-5 of its centre's.
+/// Distance, in units of the focus, beyond which no light is simulated: there it is 6e-5 of the centre's.
 const DARK: f64 = 2.2;
 
 /// Standard deviations that a molecule out of the light is kept away from it.

@@ -58,7 +58,7 @@ const BLOCK_BYTES: usize = 1 << 25;
 /// Stream of random numbers that the array and the sky are drawn from; times have the others.
 const GEOMETRY_STREAM: u64 = u64::MAX;
 
-/// What is simulated.
+/// A recording to simulate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Simulation {
     /// Inputs, channels, encoding and layout.
@@ -78,7 +78,7 @@ pub struct Source {
     pub power: f64,
     /// When each input receives the source, in wideband samples after the centre of the array.
     pub delays: Vec<f64>,
-    /// Where the source is: a unit vector east, north, up.
+    /// Direction of the source: a unit vector east, north, up.
     #[serde(skip)]
     pub direction: [f64; 3],
 }
@@ -127,7 +127,7 @@ impl Simulation {
                 Source {
                     power: 0.5_f64.powi(source as i32 + 1),
                     delays: inputs.iter().map(|input| self.radius() * later(input)).collect(),
-                    // What lies towards the source hears it earlier.
+                    // Antennas that lie towards the source receive it earlier.
                     direction: [-x, -y, (1.0 - x * x - y * y).max(0.0).sqrt()],
                 }
             })
@@ -156,7 +156,7 @@ impl Simulation {
         }
     }
 
-    /// Where the inputs are, east and north, in units of the [radius](Self::radius).
+    /// Positions of the inputs, east and north, in units of the [radius](Self::radius).
     fn inputs(&self, random: &mut ChaCha8Rng) -> Vec<[f64; 2]> {
         random.sample_iter(UnitDisc).take(self.shape.inputs).collect()
     }
@@ -329,7 +329,7 @@ pub const fn level(encoding: Encoding) -> f64 {
     }
 }
 
-/// What makes samples of the signals.
+/// Quantiser of the received signals.
 struct Receiver<'a> {
     simulation: &'a Simulation,
     /// Amplitude of each source's real and imaginary part.

@@ -73,7 +73,7 @@ const STOP_BAND: f64 = 80.0;
 /// Seconds before the start and after the end for which delays are made.
 const MARGIN: f64 = 1.0;
 
-/// Where polynomials of geometric delays are good to, in seconds.
+/// Accuracy of the polynomials of geometric delays, in seconds.
 const TOLERANCE: f64 = 1e-15;
 
 /// Width of the prototype's edge, in units of the sampling frequency (Kaiser's formula).
@@ -104,13 +104,13 @@ pub struct RawSimulation {
     pub level: Option<f64>,
     /// Power of the receivers' noise.
     pub noise: f64,
-    /// What the inputs hear together.
+    /// Sources that all inputs receive.
     pub sources: Vec<RawSource>,
     /// Interference.
     pub tones: Vec<Tone>,
     /// Equal seeds give equal recordings.
     pub seed: u64,
-    /// What stands in the description beside the recording.
+    /// Array that the description beside the recording states.
     pub array: Array,
 }
 
@@ -222,7 +222,7 @@ impl RawSimulation {
         self.level.unwrap_or_else(|| self.sample_bits().map_or(1.0, raw_level))
     }
 
-    /// What samples are before they are written: numbers of whole bytes; [`None`] of encodings that are not made.
+    /// Encoding of samples before they are written, in whole bytes; [`None`] for encodings that are not simulated.
     fn made(&self) -> Option<RawEncoding> {
         match self.encoding {
             RawEncoding::Vdif { bits: 16, complex: false } => Some(RawEncoding::I16),
@@ -314,7 +314,7 @@ impl RawSimulation {
     /// Checks that samples are whole frames of VDIF.
     fn check_frames(&self) -> Result<()> {
         let Self { times, rate, encoding, .. } = *self;
-        // What else does not fit a frame, its writer says.
+        // Other misfits of frames are told by their writer.
         if let Some(samples) = vdif::frame_samples(encoding, rate)
             && !times.is_multiple_of(samples as u64)
         {
@@ -533,10 +533,10 @@ impl Output {
 /// Real and imaginary parts, or two of the same where there is one.
 type Planes<'a> = [&'a [f32]; 2];
 
-/// What makes samples.
+/// Synthesis of the samples.
 struct Synthesiser<'a> {
     simulation: &'a RawSimulation,
-    /// What samples are made as.
+    /// Encoding in which samples are made.
     made: RawEncoding,
     /// The prototype `[phase][tap]`, real and imaginary parts.
     prototype: [Vec<f32>; 2],

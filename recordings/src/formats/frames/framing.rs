@@ -4,12 +4,12 @@ use corrust_host::Result;
 
 use crate::formats::placing::{Geometry, Stamp};
 
-/// What the headers of a recording's frames say, whatever bytes they are.
+/// Meaning of the headers of a recording's frames, whatever the format.
 pub(in crate::formats) trait Framing: Send + 'static {
     /// The format.
     fn name(&self) -> &'static str;
 
-    /// What every frame shares.
+    /// Geometry that all frames share.
     fn geometry(&self) -> Geometry;
 
     /// Understands the header of what may be a whole frame, or the start of one.
@@ -24,7 +24,7 @@ pub(in crate::formats) trait Framing: Send + 'static {
     /// The Modified Julian Day from which seconds are counted, if it is known.
     fn first_day(&self) -> Option<i64>;
 
-    /// What else the first header says.
+    /// Other facts in the first header.
     fn facts(&self) -> Vec<(&'static str, String)>;
 }
 

@@ -202,7 +202,7 @@ impl<F: Framing> Frames<F> {
         let seconds = stamp.second - self.axis.first.0;
         let end = self.times / self.geometry.samples;
         let next = self.position / self.geometry.samples;
-        // What is a little too late has been read before, and comes again.
+        // A frame that is a little too late has been read before, and comes again.
         let earliest = next.saturating_sub(self.window) as i64;
         let found = index.filter(|&index| index >= earliest && index < end as i64);
         let index = found.ok_or_else(|| {

@@ -40,7 +40,7 @@ pub(super) struct Sequence {
     pub(super) standing: Option<u64>,
 }
 
-/// What the files' starts and ends say.
+/// Facts from the starts and ends of the files.
 #[derive(Debug)]
 pub(super) struct Scan {
     pub(super) threads: BTreeSet<u16>,
@@ -242,7 +242,7 @@ pub(super) fn counted(
         let powers = (0..16).map(|power| (1_000_000_u64 << power) / samples);
         return Ok(powers.filter(|&frames| frames > 0).find(fits));
     }
-    // Where a second ends in a file, its last frames are near.
+    // The last frames of a second are near its end in a file.
     for &file in order {
         let (begin, end) = (scans[file].first.0, scans[file].last.0);
         for second in (begin..end).take(2) {

@@ -11,7 +11,7 @@ use corrust_host::{Error, Result};
 use super::header::{Cards, Fault, Header, pad, zeros_before_sector};
 use crate::formats::input::read_rows;
 
-/// Where the data of one block are, in its file and in time.
+/// Place of the data of one block, in its file and in time.
 #[derive(Clone, Debug)]
 pub(super) struct DataBlock {
     pub(super) header: Header,

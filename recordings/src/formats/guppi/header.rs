@@ -30,7 +30,7 @@ pub(in crate::formats) fn is_card(bytes: &[u8]) -> bool {
         && bytes[..8].iter().all(|byte| byte.is_ascii_graphic() || *byte == b' ')
 }
 
-/// What the cards of one block say.
+/// Facts in the cards of one block.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Header {
     /// Bits of a component.
@@ -148,7 +148,7 @@ impl Header {
         }
     }
 
-    /// What every block of a recording shares.
+    /// Facts that all blocks of a recording share.
     pub(super) fn shared(&self) -> (u64, usize, usize, usize, bool) {
         (self.bits, self.antennas, self.channels, self.polarisations, self.time_major)
     }

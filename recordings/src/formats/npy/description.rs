@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{header::Dtype, reader::Reader};
 
-/// What a file of 4-bit samples or of bits holds, which its type does not say: the file `rec.npy.json` beside
+/// Description of a file of 4-bit samples or of bits, which its type does not tell: the file `rec.npy.json` beside
 /// `rec.npy`, JSON.
 #[derive(Serialize, Deserialize)]
 pub struct Description {
@@ -60,11 +60,11 @@ impl Description {
         Self { quantised, ..self }
     }
 
-    /// That of words of bits: of planes of `shape`, which hold `times` times, and of which words are missing.
+    /// Description of words of bits: planes of `shape` that hold `times` times, of which some words are missing.
     pub fn of_words(shape: &Shape, times: u64, missing: &[Missing]) -> Self {
         let word = shape.encoding.times();
         let words = times.div_ceil(word as u64) as usize;
-        // What reaches beyond the samples is all of them.
+        // A range that reaches beyond the samples is all of them.
         let part = |range: &Range<usize>, all: usize| {
             (range.start > 0 || range.end < all).then(|| [range.start, range.end.min(all)])
         };

@@ -128,7 +128,7 @@ impl fmt::Display for Dtype {
     }
 }
 
-/// What a header says.
+/// Facts in a header.
 pub(super) struct Header {
     /// The type as it stands there: a string in quotes, or a list of fields.
     pub(super) descriptor: String,
@@ -223,7 +223,7 @@ pub(super) fn parse_shape(text: &str) -> Option<Vec<usize>> {
         let text = text.trim();
         let digits = text.strip_suffix(['L', 'l']).unwrap_or(text);
         let number = digits.bytes().all(|digit| digit.is_ascii_digit()) && !digits.is_empty();
-        // What is too long for a number is too long to be addressed, which the caller finds.
+        // A length with too many digits is too long to be addressed, which the caller finds.
         number.then(|| digits.parse().unwrap_or(usize::MAX))
     };
     inner.split(',').map(length).collect()

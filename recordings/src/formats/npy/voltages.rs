@@ -52,7 +52,7 @@ pub struct Arrays<S> {
     done: u64,
     /// Bits that are missing, counted from the first file's first time.
     missing: Vec<Missing>,
-    /// Those of them that all inputs miss.
+    /// Times that all inputs miss.
     gaps: Vec<Range<u64>>,
     /// How values of few bits were made, of each file that says so.
     quantised: Vec<Quantised>,

@@ -12,7 +12,7 @@ use crate::array::{
     sky::Site,
 };
 
-/// What a file says once.
+/// Header of a file, apart from its columns.
 pub(super) struct Header<'a, W> {
     pub(super) telescope: &'a str,
     pub(super) instrument: &'a str,
@@ -80,7 +80,7 @@ impl<W: Fn(usize) -> f64> Header<'_, W> {
         let positions: Vec<f64> =
             self.antennas.iter().flat_map(|antenna| site.to_earth(antenna.position)).collect();
         list(&header, "antenna_positions", &[antennas, 3], &positions)?;
-        // What feeds are, how they are turned, and how antennas are mounted.
+        // Feeds, their angles, and the mounts of antennas.
         let feeds = || (0..antennas).flat_map(|_| &products.feeds);
         let feed = |polarisation: &Polarisation| match polarisation {
             Polarisation::X => ("x", std::f64::consts::FRAC_PI_2),

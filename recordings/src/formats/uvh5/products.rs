@@ -4,7 +4,7 @@ use corrust_host::correlate::baseline;
 
 use crate::array::file::{Input, Polarisation};
 
-/// Where a number of the file comes from.
+/// Origin of a number of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Source {
     /// The visibility of this baseline of the correlator.

@@ -94,7 +94,7 @@ pub(super) struct Unfinished {
 }
 
 impl Unfinished {
-    /// What is written by HDF5.
+    /// The HDF5 file that is being written.
     fn hdf5(&self) -> &H5File {
         self.hdf5.as_ref().expect("it is closed at its end alone")
     }
