@@ -15,7 +15,8 @@ use corrust::{
 };
 use num_complex::Complex;
 
-#[allow(dead_code, reason = "each test takes what it needs")]
+#[allow(dead_code, reason = "each program of tests takes what it needs")]
+#[path = "support/device.rs"]
 mod device;
 
 /// Samples fed at a time, at most.
