@@ -1,7 +1,10 @@
-//! The commit that a program is built from. Programs and the Python package have this file each, the library has
-//! not: a commit is no reason to compile all of it again.
+//! The commit and the compiler that a program is built from. The program and the Python package have this file
+//! each, the library has not: a commit is no reason to compile all of it again.
 
-/// What `build.rs` found: lines of the commit before, the commit, and more.
+/// The compiler's name and version.
+pub const COMPILER: &str = env!("CORRUST_COMPILER");
+
+/// Git's log as `build.rs` found it: lines of the commit before, the commit, and more.
 const LOG: &[u8] = include_bytes!(env!("CORRUST_LOG"));
 
 /// Digits of a commit that are kept.

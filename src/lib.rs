@@ -9,16 +9,16 @@
 //!
 //! Around them:
 //!
-//! - [`samples`] are what they are fed with: slices, or views of host or device memory that say how samples
-//!   lie and which are missing.
+//! - [`samples`] are the input of plans: slices, or views of host or device memory with the layout of the samples
+//!   and the missing ones.
 //! - [`mod@format`] reads recordings and writes arrays as streams.
 //! - [`run`] takes a recording through a plan: an iterator of dumps that can be watched and cancelled.
 //! - [`quantise`] makes few-bit samples of voltages; [`reorder`] and [`shift`] bring samples into order
 //!   on a GPU.
-//! - [`delays`] are those of inputs that change with time: polynomials, and of an array that turns with Earth.
-//! - [`live`] correlates what comes from the network.
+//! - [`delays`] are delays of inputs that change with time: polynomials, and those of an array on rotating Earth.
+//! - [`live`] correlates packets from the network.
 //! - [`simulate`] makes recordings of point sources with known delays, of channels or raw voltages.
-//! - [`device`] tells what there is to run on.
+//! - [`device`] lists the devices to run on.
 //!
 //! ```
 //! use corrust::{Autocorrelator, Beamformer, Correlator, Device};
@@ -39,6 +39,8 @@
 //!
 //! The command `corrust` does the same from files to files; `corrust help` explains it.
 
+#[cfg(feature = "bench")]
+pub use corrust_bench as bench;
 pub use corrust_host::{
     Autocorrelator, Beamformer, Channeliser, Correlator, Device, Devices, Encoding, Error, Layout,
     Result, Samples, autocorrelate, channelise, quantise, reorder, samples, shift,
@@ -77,16 +79,13 @@ pub mod device {
     pub use corrust_host::tuning::{self, TUNING_VARIABLE, Tuning};
 }
 
-#[cfg(feature = "bench")]
-pub mod bench;
-
 #[cfg(feature = "cli")]
 pub mod cli;
 
 #[cfg(feature = "serve")]
 pub mod serve;
 
-/// The command speaks of the library as its other users do.
+/// The command names the library as its other users do.
 #[cfg(feature = "cli")]
 extern crate self as corrust;
 

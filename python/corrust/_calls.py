@@ -282,9 +282,9 @@ def autocorrelate(
     normalize : bool
         Divide fluctuations around the mean by the mean's square: 0 without correlation.
     copy : bool
-        Of no effect: ``a`` is never changed.
+        Has no effect: ``a`` is never changed.
     dtype : dtype, optional
-        Of the result; by default that of ``a``, or float64 where that is no float.
+        Type of the result; by default that of ``a``, or float64 if that is no float.
     compress : {"average", "first", "second"}
         How two bins become one: their mean is what there is here.
     ret_sum : bool
@@ -361,7 +361,7 @@ def progress_bar(**options: Any) -> Callable[[int, int], None]:
     Parameters
     ----------
     **options
-        Those of ``tqdm.tqdm``.
+        Arguments of ``tqdm.tqdm``.
 
     Returns
     -------

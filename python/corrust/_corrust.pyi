@@ -32,7 +32,7 @@ __all__ = [
     "open_photons",
 ]
 
-# Of each input seconds, or pieces of polynomials: start, end, coefficients.
+# Delay of each input: seconds, or pieces of polynomials (start, end, coefficients).
 _Delay: TypeAlias = float | Sequence[tuple[float, float, Sequence[float]]]
 _Delays: TypeAlias = str | PathLike[str] | Sequence[_Delay] | Callable[[int, float], float | None]
 

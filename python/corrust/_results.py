@@ -1,4 +1,4 @@
-"""What plans give."""
+"""Results of plans."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Dump:
         Times of the integration, valid or not; of a gated plan those of the gate.
     inputs : int
     start, missing : int
-        Of a dump of a recording: its first time there, and how many of its times are missing.
+        First time sample of a dump in the recording, and number of its missing time samples.
 
     Examples
     --------
@@ -349,7 +349,7 @@ class Spectra:
     clipped : array of uint64
         Samples of each input of which at least one part was clamped.
     encoding, layout : str
-        Of the samples.
+        Layout of the samples.
     """
 
     first: int
@@ -387,7 +387,7 @@ class Spectra:
 
 @dataclass(frozen=True, repr=False)
 class Uvh5:
-    """What a UVH5 file holds.
+    """Content of a UVH5 file.
 
     Attributes
     ----------
@@ -396,7 +396,7 @@ class Uvh5:
     times : numpy.ndarray
         Centres of the dumps, Julian dates in UTC.
     frequencies : numpy.ndarray
-        Of the channels, hertz.
+        Frequencies of the channels, hertz.
     pairs : numpy.ndarray
         Numbers of ``ant_1`` and ``ant_2`` of each baseline, int64 ``[baseline, 2]``.
     polarisations : numpy.ndarray
@@ -425,10 +425,10 @@ class Block:
     samples : numpy.ndarray
         In the recording's encoding and layout. Missing ones of channels are zero, raw ones anything.
     missing : list of tuple
-        What is missing, counted from the block's first time, as ``Correlator.accumulate`` and
-        ``Channeliser.channelise`` take it.
+        Missing ranges, counted from the block's first time, as ``Correlator.accumulate`` and
+        ``Channeliser.channelise`` take them.
     times : int
-        How many: raw samples of less than a byte may fill the last byte in part.
+        Number of time samples: raw samples of less than a byte may fill the last byte in part.
     """
 
     start: int

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-# What a line of the journal says: the first dump, how many, the first channel, the one after the last, and a checksum.
+# A line of the journal: the first dump, their number, the first channel, the one after the last, and a checksum.
 _Line = tuple[int, int, int, int, int]
 
 
@@ -28,11 +28,11 @@ class Unfinished:
     Parameters
     ----------
     output : Path
-        What is made in the end, on the same file system.
+        File that is made in the end, on the same file system.
     job : mapping
-        What the sums are of; a folder of another job is refused.
+        Job of the sums; a folder of another job is refused.
     shape : tuple of int
-        Of the sums: dumps, gates, channels, baselines, 2.
+        Shape of the sums: dumps, gates, channels, baselines, 2.
     gated : bool
         Whether the finished array has the axis of gates.
     fresh : bool
@@ -66,7 +66,7 @@ class Unfinished:
         if begun:
             _same(self.folder, json.loads(known.read_text()), json.loads(text))
         elif self.folder.exists():
-            # Of a run that had finished but for sweeping, or had hardly begun.
+            # A run had finished but for sweeping, or had hardly begun.
             shutil.rmtree(self.folder)
         self.folder.mkdir(exist_ok=True)
         self._journal = (self.folder / "journal").open("a+b")
@@ -96,7 +96,7 @@ class Unfinished:
             partial.replace(known)
 
     def _places(self, dump: int, dumps: int, channels: tuple[int, int]) -> list[tuple[int, int]]:
-        """Where sums of dumps and channels lie: offsets and lengths in bytes."""
+        """Return offsets and lengths in bytes of the sums of dumps and channels."""
         _, gates, all_channels, baselines, _ = self._shape
         row = 16 * baselines
         first, end = channels

@@ -77,7 +77,7 @@ _LEVELS = {"ci8": 20.0, "ci4": 2.8, "ci4-offset": 2.8}
 
 @dataclass(frozen=True)
 class Summary:
-    """What `correlate` did.
+    """Summary of a call of `correlate`.
 
     Attributes
     ----------
@@ -102,7 +102,7 @@ class Summary:
 
 @dataclass(frozen=True)
 class _Job:
-    """What every task is to know."""
+    """Facts that every task needs."""
 
     paths: list[str]
     options: dict[str, Any]
@@ -130,7 +130,7 @@ class _Job:
 
 @dataclass(frozen=True)
 class _SpectraFound:
-    """What the spectra of an F-engine are: ``K``, ``D``, ``K P``, and the first channel's frequency in ``fs / K``."""
+    """Spectra of an F-engine: ``K``, ``D``, ``K P``, and the first channel's frequency in ``fs / K``."""
 
     residues: int
     hop: int
@@ -140,7 +140,7 @@ class _SpectraFound:
 
 @dataclass(frozen=True)
 class _Found:
-    """What a recording, or what an F-engine makes of it, is."""
+    """Facts of a recording, or of an F-engine's spectra of it."""
 
     times: int
     inputs: int
@@ -232,11 +232,11 @@ def _spectra(
     on_device = job.device.startswith("cuda")
     first = engine.begin_at(start)
     window = len(engine.prototype)
-    # Where inputs are advanced, spectra need samples from further on.
+    # Spectra of advanced inputs need later samples.
     end = min((stop - 1) * engine.hop + window, recording.times)
     times = max(job.memory // _BLOCK_PART // _bytes_per_time(recording), 2 * window)
     if on_device:
-        # What is there is not cut but gone through once for each dump that it touches.
+        # Spectra on the device are not cut: a block is read once for each dump that it touches.
         times = min(times, max(longest * engine.hop, 2 * window))
     times = -(-times // 64) * 64
 
@@ -277,7 +277,7 @@ def _part(
             shifts=job.shifts,
         )
         stack.enter_context(plan)
-        # What is delayed into the first span comes before it.
+        # Samples that are delayed into the first span come before it.
         first, stop = spans[0][0], spans[-1][1]
         begin = max(0, first - max(job.shifts or [0]))
         of_all = np.zeros(stop - begin, np.uint8)
@@ -312,7 +312,7 @@ def _part(
     if len(dumps) != len(spans):
         raise ValueError(f"{job.paths[-1]}: ended at time {start + times}: expected {stop} times")
     sums = np.stack([np.stack([gate.visibilities for gate in dump]) for dump in dumps])
-    # What is missing is missing in all channels.
+    # Gaps are gaps in all channels.
     valid = np.stack([np.stack([gate.counts[0] for gate in dump]) for dump in dumps])
     return sums, valid
 
@@ -348,7 +348,7 @@ def _feed(
                 if first < stop and end > start
             ]
         else:
-            # What is on a GPU is not cut: other times belong to no gate.
+            # Samples on a GPU are not cut: other times belong to no gate.
             marked = np.full(times, corrust.DROP, np.uint8)
             marked[start:stop] = 0 if gates is None else gates
             gates = marked
@@ -365,7 +365,7 @@ def _add(a: _Sums, b: _Sums) -> _Sums:
 def _pieces(
     found: _Found, integrate: int, gates: int, tasks: int, memory: int, done: npt.NDArray[np.bool_]
 ) -> list[_Piece]:
-    """Cut a job into about so many tasks; what is done is left out."""
+    """Cut a job into about ``tasks`` tasks without the dumps that are done."""
     dumps, channels = done.shape
     baselines = found.inputs * (found.inputs + 1) // 2
     most = max(1, memory // _SUMS_PART // (16 * gates * baselines))  # dumps of one channel
@@ -645,7 +645,7 @@ def _check(paths: Sequence[str], output: Path, counts: Path | None, others: Sequ
 
 
 def _read_array(given: Any) -> dict[str, Any]:
-    """What is known of the array."""
+    """Read the facts of the array."""
     if isinstance(given, Mapping):
         return dict(given)
     try:
@@ -720,25 +720,25 @@ def correlate(
     output : path
         NumPy file, int64 ``[dump][channel][baseline][2]``, or UVH5, whose name ends in ``.uvh5``.
     client : distributed.Client, optional
-        Of the cluster that works; by default a cluster of this machine is made for the time of the call.
+        Client of the cluster that works; by default a cluster of this machine is made for the time of the call.
     workers : int, optional
-        Of that cluster; by default one for each GPU, or one that has all cores.
+        Number of workers of that cluster; by default one for each GPU, or one that has all cores.
     wait : float, optional
         Seconds to wait for a client's first worker; by default for ever. While there is none, the logger
         ``corrust.distributed`` says so.
     integrate : int, optional
-        Times of a dump; by default all are one. Times at the end that do not fill a dump are left out.
+        Time samples of a dump; by default all are one. Those at the end that do not fill a dump are left out.
     array : path or dict
-        What the inputs, channels and times are, for UVH5.
+        Facts of the inputs, channels and times, for UVH5.
     counts : path, optional
-        NumPy file for the number of valid times behind each dump, uint64 ``[dump]``; ``[dump][baseline]`` with shifts
-        or raw voltages.
+        NumPy file for the number of valid time samples of each dump, uint64 ``[dump]``; ``[dump][baseline]`` with
+        shifts or raw voltages.
     gates : array of uint8 or path, optional
         The gate of each time, or `corrust.DROP`; the output has an axis of gates then, ``[dump][gate]...``.
     shifts : sequence of int or path, optional
         As of `corrust.Correlator`.
     channelise : int, optional
-        The recording is of raw voltages: make so many channels of them. A spectrum is a time then.
+        Number of channels to make of a recording of raw voltages. Spectra are the time samples then.
     engine : dict, optional
         Options of `corrust.Channeliser`: ``taps``, ``delays``, ``rate``, ``sky_frequency`` and so on.
     level : float, optional
@@ -818,7 +818,7 @@ def correlate(
         stack.enter_context(_lost())
         if client is not None:
             _Workers(client, device.startswith("cuda"), wait).come()
-        # What is wrong with the recording shows before there is a cluster.
+        # Faults of the recording show before there is a cluster.
         looked = (_first_look(job), beside)
         found = _look(*looked) if client is None else client.submit(_look, *looked, pure=False).result()
         rate = engine.get("rate") or options.get("rate") or (1 / found.interval if found.interval else None)
@@ -1007,33 +1007,33 @@ def _arguments() -> argparse.ArgumentParser:
     add("-o", "--output", required=True, metavar="OUT.npy", help="NumPy file to write, or a UVH5 file (.uvh5)")
     add("--no-clobber", action="store_true", help="refuse to replace files that exist")
     add("--array", metavar="ARRAY.json", help="array file, for UVH5")
-    add("--integrate", type=int, metavar="T", help="times in a dump [default: all]")
-    add("--counts", metavar="COUNTS.npy", help="file for the number of valid times behind each dump")
-    add("--gates", metavar="GATES.npy", help="file of gate numbers, one per time")
-    add("--shifts", metavar="SHIFTS.npy", help="file of time shifts, one per input")
-    add("--encoding", help="how a sample is stored: ci8, ci4, ci4-offset")
+    add("--integrate", type=int, metavar="T", help="time samples in a dump [default: all]")
+    add("--counts", metavar="COUNTS.npy", help="file for the number of valid time samples of each dump")
+    add("--gates", metavar="GATES.npy", help="file of gate numbers, one for each time sample")
+    add("--shifts", metavar="SHIFTS.npy", help="file of time shifts in samples, one for each input")
+    add("--encoding", help="encoding of a sample: ci8, ci4, ci4-offset")
     add("--layout", help="order of the axes: tcn or cnt")
     add("--kernel", default="auto")
-    add("--keep-going", action="store_true", help="leave out a last block that is cut short")
-    add("--long-gaps", action="store_true", help="believe headers where more is missing than there is")
+    add("--keep-going", action="store_true", help="leave out an incomplete block at the end")
+    add("--long-gaps", action="store_true", help="accept gaps longer than the data itself")
     raw = correlate.add_argument_group("F-engine")
     add = raw.add_argument
-    add("--channelise", type=int, metavar="C", help="the recording is of raw voltages: make so many channels")
+    add("--channelise", type=int, metavar="C", help="number of channels to make of a recording of raw voltages")
     add("--taps", type=int, help="taps of the filter bank [default: 8]")
     add("--window", help="hann, hamming, rect or kaiser:BETA")
-    add("--oversample", metavar="A/B", help="oversampling, as 32/27")
-    add("--inverted", action="store_true", help="the band runs downwards")
+    add("--oversample", metavar="A/B", help="oversampling factor, as 32/27 [default: 1]")
+    add("--inverted", action="store_true", help="invert a band that runs downwards")
     add("--delays", metavar="D.json", help="file of delays of the inputs")
-    add("--start", metavar="TIME", help="when the first sample was taken, UTC, for delays that count from a date")
-    add("--sky-frequency", type=_FREQUENCY, metavar="F", help="sky frequency that DC of the samples stands for")
+    add("--start", metavar="TIME", help="time of the first sample, UTC, for delays that count from a date")
+    add("--sky-frequency", type=_FREQUENCY, metavar="F", help="sky frequency at baseband 0 Hz, as 1.4GHz")
     add("--gains", metavar="G.npy", help="file of gains, complex64 [N][C]")
     add("--level", nargs="?", type=float, const=0.0, metavar="SIGMA", help="measure gains that give this deviation")
-    add("--output-encoding", metavar="E", help="channelised samples: ci8, ci4 or ci4-offset [default: ci8]")
-    add("--rate", type=_HERTZ, help="samples of each input a second, where the files do not say")
+    add("--output-encoding", metavar="E", help="encoding of channelised samples: ci8, ci4 or ci4-offset [default: ci8]")
+    add("--rate", type=_HERTZ, help="sample rate of each input, as 32MHz, if the files lack it")
     add("--raw-layout", metavar="nt|tn", help="order of the axes of raw samples in NumPy files")
     add("--inputs", dest="recorded", type=int, metavar="N", help="inputs of a Mark 5B recording")
     add("--bits", type=int, help="bits of a sample of a Mark 5B recording, 1 or 2")
-    add("--near", metavar="DATE", help="a day within 500 days of a Mark 5B recording")
+    add("--near", metavar="DATE", help="date within 500 days of a Mark 5B recording, as 2014-06-13")
     many = correlate.add_argument_group("many machines")
     add = many.add_argument
     add("--scheduler", metavar="ADDRESS", help="of the Dask cluster that works, tcp://head:8786, or its file (.json)")
@@ -1047,7 +1047,7 @@ def _arguments() -> argparse.ArgumentParser:
 
 
 def _hop(text: str, residues: int) -> int:
-    """Samples from one spectrum to the next, of so many times as many as needed."""
+    """Samples from one spectrum to the next at an oversampling factor."""
     above, _, below = text.partition("/")
     try:
         over, under = int(above), int(below or 1)
@@ -1166,7 +1166,7 @@ def main(words: Sequence[str] | None = None) -> int:
             flush=True,
         )
     except OSError as error:
-        # What is left of it is not tried again when the program ends.
+        # The rest of it is not written when the program ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if isinstance(error, BrokenPipeError):
             return 0

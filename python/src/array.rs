@@ -15,7 +15,7 @@ use crate::{
     stream::Turn,
 };
 
-/// Where an array's memory is.
+/// Memory of an array.
 enum Place {
     Host,
     /// On the CUDA device of this number, if that is known.
@@ -24,7 +24,7 @@ enum Place {
     Own(Arc<Memory>),
 }
 
-/// What keeps an array's memory.
+/// Owner of an array's memory.
 enum Owner {
     /// Of NumPy, or of `__cuda_array_interface__`.
     Object(#[allow(dead_code, reason = "kept, not used")] Py<PyAny>),
@@ -34,7 +34,7 @@ enum Owner {
 
 /// An array of any library.
 pub struct Array {
-    /// What errors call it.
+    /// Name of the array in errors.
     name: &'static str,
     address: u64,
     pub dtype: Dtype,
@@ -193,7 +193,7 @@ impl Array {
             _owner: Owner::Object(object.clone().unbind()),
         };
         if let Some(theirs) = theirs.filter(|&theirs| theirs != stream && theirs != 0) {
-            // What they have enqueued comes first.
+            // Work that they have enqueued comes first.
             if let Some(gpu) = array.find_gpu()? {
                 gpu.order(Stream::from_raw(theirs), Stream::from_raw(stream))
                     .map_err(|error| crate::error::exception(&error))?;
@@ -207,7 +207,7 @@ impl Array {
         matches!(self.place, Place::Host)
     }
 
-    /// What errors call it.
+    /// Returns the name of the array in errors.
     pub fn name(&self) -> &'static str {
         self.name
     }
@@ -275,7 +275,7 @@ impl Array {
     /// The bytes of an array in host memory, as far as its strides reach.
     ///
     /// # Errors
-    /// Those of [`reach`](Self::reach); `ValueError` of one on a GPU.
+    /// Errors of [`reach`](Self::reach); `ValueError` for an array on a GPU.
     pub fn bytes(&self) -> PyResult<&[u8]> {
         if !self.is_host() {
             return Err(value(format!(
@@ -295,7 +295,7 @@ impl Array {
     /// Copies `from` to an array in host memory.
     ///
     /// # Errors
-    /// `ValueError` of one that is read-only, not dense, or of other than so many bytes.
+    /// `ValueError` for an array that is read-only, not dense, or of another number of bytes.
     pub fn write(&self, from: &[u8]) -> PyResult<()> {
         self.check_room(from.len())?;
         if !from.is_empty() {
@@ -348,7 +348,7 @@ impl Array {
     /// The same, to be written: `count` elements of type `T`.
     ///
     /// # Errors
-    /// Those of [`slice`](Self::slice) and [`check_room`](Self::check_room).
+    /// Errors of [`slice`](Self::slice) and [`check_room`](Self::check_room).
     pub fn room<T: bytemuck::Pod>(
         &self,
         turn: &Turn<'_>,

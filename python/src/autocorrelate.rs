@@ -12,13 +12,13 @@ use pyo3::{prelude::*, sync::PyOnceLock, types::PyDict};
 
 use crate::{
     array::Array,
-    correlate::result,
     device,
     device_array::{DeviceArray, Memory},
     dtype::Dtype,
     error::{Fault, count, parse, value},
     fork::compute,
     plan::{Plan, patience, pieces, plan_methods},
+    results::result,
     stream::stream,
     views::{View, missing},
 };
@@ -36,7 +36,7 @@ use crate::{
 /// lags : int
 ///     Lags of a group.
 /// scheme : {"bin-groups", "classic"}
-///     Which lags: ``"classic"`` are those of hardware correlators and of the package multipletau with ``m = lags``.
+///     Scheme of lags: ``"classic"`` has those of hardware correlators and of the package multipletau with ``m = lags``.
 /// pairs : sequence of (int, int), optional
 ///     Cross-correlate pairs of sensors, the second one delayed, instead of each sensor with itself.
 /// device, kernel : str
@@ -68,7 +68,7 @@ impl Autocorrelator {
         scheme: Scheme,
         builder: corrust::autocorrelate::Builder,
     ) -> PyResult<Self> {
-        // What no GPU computes, the CPU does where the choice is free.
+        // The CPU computes schemes that no GPU does, if the device is a free choice.
         let free = device == "auto" && scheme == Scheme::Classic;
         let gpus = if free { Vec::new() } else { device::open(py, device)? };
         let plan = Plan::new(py, gpus, |gpus| {
@@ -173,7 +173,7 @@ impl Autocorrelator {
     ///
     /// Notes
     /// -----
-    /// Interrupted by Ctrl-C, it has added the instants before; ``instants`` says how many.
+    /// After Ctrl-C the instants before are added; ``instants`` is their number.
     #[pyo3(signature = (counts, missing=None, stream=None))]
     fn accumulate(
         &self,
@@ -206,7 +206,7 @@ impl Autocorrelator {
         Ok(())
     }
 
-    /// All sums of the stream so far; it goes on.
+    /// Returns all sums of the stream so far; the stream goes on.
     ///
     /// Parameters
     /// ----------

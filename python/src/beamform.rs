@@ -11,14 +11,14 @@ use pyo3::{prelude::*, sync::PyOnceLock};
 
 use crate::{
     array::Array,
-    channelise::element,
-    correlate::{place, result},
     device,
     device_array::{DeviceArray, Memory, numpy_array},
-    dtype::Dtype,
+    dtype::{Dtype, element},
     error::{count, kind, parse, value},
     fork::compute,
     plan::{Plan, patience, pieces, plan_methods},
+    results::result,
+    selection::place,
     stream::{Turn, stream},
     views::{View, missing, whole_numbers},
 };
@@ -291,7 +291,7 @@ impl Beamformer {
     /// device : bool
     ///     Leave the samples in the memory of the plan's GPU, as a ``DeviceArray``, without waiting for it.
     /// out : array, optional
-    ///     Where to write the samples instead: ``[B, F, P, T]`` of uint8 for ``ci4``, with a last axis of 2 of int8 for
+    ///     Array to write the samples to: ``[B, F, P, T]`` of uint8 for ``ci4``, with a last axis of 2 of int8 for
     ///     ``ci8``, float16 for ``cf16``, float32 for ``cf32``; in host memory or on the plan's GPU.
     /// stream : int or object, optional
     ///     As of ``Correlator.accumulate``.

@@ -1,34 +1,33 @@
 //! `corrust.Channeliser`.
 
-use std::{
-    path::PathBuf,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::sync::{Arc, Mutex};
 
 use corrust::{
-    Channeliser as Inner, Encoding, Layout,
+    Channeliser as Inner, Layout,
     channelise::{Builder, Kernel, Shape, Spectra, SpectraMut, SpectrumEncoding},
-    delays::{DelayModel, Piece, Polynomials},
+    delays::DelayModel,
     device::{Buffer, Gpu},
-    format::{AnyRecording, moment},
+    format::AnyRecording,
     run::Voltages,
     samples::{Missing, RawEncoding, RawLayout, RawSamples},
 };
 use num_complex::Complex;
-use numpy::{IntoPyArray, PyArrayDescrMethods, PyReadonlyArrayDyn};
+use numpy::IntoPyArray;
 use pyo3::{prelude::*, sync::PyOnceLock};
 
 use crate::{
-    array::{Array, refuse_masked},
-    correlate::result,
+    array::Array,
+    delays::{Called, polynomials},
     device,
     device_array::{DeviceArray, Memory, numpy_array},
-    dtype::Dtype,
+    dtype::{Dtype, element},
     error::{Fault, count, kind, optional_count, parse, value},
     fork::compute,
+    numbers::numbers,
     plan::{Plan, patience, pieces, plan_methods},
     raw::RawView,
     recording::Recording,
+    results::result,
     stream::stream,
     views::{missing, missing_tuples},
 };
@@ -37,47 +36,47 @@ use crate::{
 ///
 /// ``X[m, k] = g[k] * exp(2j pi phi[m, k]) * sum over n < K P of h[n] * x[m D + n - s[m]] * exp(-2j pi k (m D + n) / K)``
 /// of every input: a polyphase filter bank of ``K = 2 channels`` (real samples) or ``channels`` (complex ones) residues
-/// and ``P`` taps. White noise of variance 1 gives ``E|X|**2 = 1``. However the stream is cut, and on every device, the
-/// bits are the same.
+/// and ``P`` taps. White noise of variance 1 gives ``E|X|**2 = 1``. The bits are the same on every device and for every
+/// cut of the stream.
 ///
 /// Parameters
 /// ----------
 /// inputs : int
 ///     Digitised signal paths.
 /// channels : int
-///     ``2**a`` or ``3 * 2**a``: of real samples from DC up, without the Nyquist channel; of complex ones around DC.
+///     ``2**a`` or ``3 * 2**a``: from 0 Hz up without the Nyquist channel for real samples, around 0 Hz for complex ones.
 /// taps : int
-///     1 is a plain windowed FFT.
+///     Taps of the filter bank; 1 is a plain windowed FFT.
 /// window : str, optional
-///     ``"hann"``, ``"hamming"``, ``"rect"`` or ``"kaiser:BETA"``; by default ``"hann"``, of one tap ``"rect"``.
+///     ``"hann"``, ``"hamming"``, ``"rect"`` or ``"kaiser:BETA"``; by default ``"hann"``, for one tap ``"rect"``.
 /// encoding : str
-///     Of raw samples: ``"i8"``, ``"i16"``, ``"f32"``; complex ones ``"ci16"``, ``"cf32"``, ``"ci8"``, ``"ci4"``,
+///     Encoding of raw samples: ``"i8"``, ``"i16"``, ``"f32"``; complex ones ``"ci16"``, ``"cf32"``, ``"ci8"``, ``"ci4"``,
 ///     ``"ci4-offset"``, ``"cf16"``; ``"vdif-2"``, ``"vdif-2-complex"`` and so on, of 1, 2, 4, 8 or 16 bits.
 /// layout : {"nt", "tn"}
 ///     Order of the axes of raw samples, slowest first: input, time or time, input.
 /// hop : int, optional
 ///     Raw samples from one spectrum to the next; by default ``K``, fewer oversample.
 /// output : {"ci8", "ci4", "ci4-offset", "cf16", "cf32"}
-///     How a channelised sample is stored. Integers are rounded and clamped.
+///     Encoding of a channelised sample. Integers are rounded and clamped.
 /// output_layout : {"tcn", "cnt"}
 ///     Order of the axes of spectra, as of ``Correlator``.
 /// inverted : bool
-///     The band runs downwards: channels are conjugated, and come out in ascending frequency.
+///     Invert a band that runs downwards: channels are conjugated, and returned in ascending frequency.
 /// prototype : array of float, optional
 ///     ``h``, ``K P`` numbers in place of those of a window; scaled to ``sum h**2 = 1``.
 /// gains : array of complex, optional
 ///     ``g``, ``[input, channel]`` or what broadcasts to it; by default 1.
 /// delays : optional
-///     Seconds that each input is delayed by: a list with a number for each input, or a list of pieces ``(start, end,
+///     Delay of each input in seconds: a list with a number for each input, or a list of pieces ``(start, end,
 ///     coefficients)``, polynomials of the seconds after ``start``; the path of a JSON file (``corrust delays`` writes
 ///     them); or a function of the input and the seconds since the first sample, which returns a number, or None where
 ///     it knows none.
 /// rate : float, optional
 ///     Raw samples of an input a second: needed by delays.
 /// sky_frequency : float
-///     The frequency in hertz that DC of the samples stands for; delays turn it.
+///     Sky frequency in hertz at baseband 0 Hz, for fringe rotation.
 /// start : str, optional
-///     When the first sample was taken, UTC, for delays of a file that count from a date: ``Recording.start``.
+///     Time of the first sample, UTC, for delays of a file that count from a date: ``Recording.start``.
 /// device : str
 ///     As of ``Correlator``, one.
 /// kernel : str
@@ -88,9 +87,9 @@ use crate::{
 /// ValueError
 ///     For a shape that cannot be channelised, or a kernel that does not run on the device.
 /// RuntimeError
-///     Where the device is not there.
+///     If the device is not there.
 /// MemoryError
-///     Where it has no room.
+///     If the device has no room.
 ///
 /// Examples
 /// --------
@@ -107,41 +106,13 @@ use crate::{
 #[pyclass(frozen, module = "corrust")]
 pub struct Channeliser {
     plan: Plan<Inner>,
-    /// What the plan was built of, but for its place.
+    /// Builder of the plan, without its device.
     builder: Builder,
     shape: Shape,
     prototype: Vec<f64>,
     device: String,
     kernel: Kernel,
     called: Option<Arc<Called>>,
-}
-
-/// Delays that a function of Python's gives.
-struct Called {
-    function: Py<PyAny>,
-    /// What it raised first.
-    raised: Mutex<Option<PyErr>>,
-}
-
-impl Called {
-    fn raised(&self) -> PyResult<()> {
-        let raised = self.raised.lock().unwrap_or_else(PoisonError::into_inner).take();
-        raised.map_or(Ok(()), Err)
-    }
-}
-
-impl DelayModel for Called {
-    fn delay(&self, input: usize, seconds: f64) -> Option<f64> {
-        let mut raised = self.raised.lock().unwrap_or_else(PoisonError::into_inner);
-        if raised.is_some() {
-            return None;
-        }
-        let call = |py: Python<'_>| self.function.call1(py, (input, seconds))?.extract(py);
-        Python::attach(call).unwrap_or_else(|error| {
-            *raised = Some(error);
-            None
-        })
-    }
 }
 
 plan_methods!(Channeliser);
@@ -235,7 +206,7 @@ impl Channeliser {
         Ok(Self { plan, builder, shape, prototype, device, kernel, called })
     }
 
-    /// The spectra that more raw samples complete; the rest is kept for the next call.
+    /// Returns the spectra that more raw samples complete; the other samples are kept for the next call.
     ///
     /// Parameters
     /// ----------
@@ -249,22 +220,22 @@ impl Channeliser {
     ///     As of ``Correlator.accumulate``, without channels: a spectrum that touches a missing sample is zero, and
     ///     missing.
     /// times : int, optional
-    ///     Of samples of less than a byte, how many of an input's there are: ``Block.times``.
+    ///     Number of samples of each input, for samples of less than a byte: ``Block.times``.
     /// device : bool
     ///     Leave the spectra in the memory of the plan's GPU, as ``DeviceArray``, without waiting for it.
     /// out : array, optional
-    ///     Where to write the samples instead, ``upcoming(times)`` of them, in host memory or on the plan's GPU.
+    ///     Array to write the samples to, ``upcoming(times)`` spectra, in host memory or on the plan's GPU.
     /// stream : int or object, optional
     ///     As of ``Correlator.accumulate``.
     ///
     /// Returns
     /// -------
     /// Spectra
-    ///     What ``Correlator.accumulate`` takes: ``accumulate(spectra.samples, missing=spectra.missing)``.
+    ///     Samples for ``Correlator.accumulate``: ``accumulate(spectra.samples, missing=spectra.missing)``.
     ///
     /// Notes
     /// -----
-    /// After Ctrl-C, or what a function of delays raises, spectra are lost: ``reset()`` begins another stream.
+    /// After Ctrl-C, or an exception of a function of delays, spectra are lost: ``reset()`` begins another stream.
     #[pyo3(signature = (x, missing=None, times=None, device=false, out=None, stream=None))]
     #[expect(clippy::too_many_arguments, reason = "Python names them")]
     fn channelise<'py>(
@@ -320,8 +291,7 @@ impl Channeliser {
         }
     }
 
-    /// The spectra that are left, which would have needed later samples because inputs are advanced: missing. The
-    /// stream is over then.
+    /// Ends the stream and returns its last spectra, which need later samples because inputs are advanced: missing.
     ///
     /// Returns
     /// -------
@@ -333,7 +303,7 @@ impl Channeliser {
         self.host_spectra(py, spectra?)
     }
 
-    /// How many spectra so many more raw samples complete.
+    /// Number of spectra that ``times`` more raw samples of each input complete.
     fn upcoming(&self, py: Python<'_>, times: usize) -> PyResult<usize> {
         let count = self.plan.with(py, |plan| Ok(plan.upcoming(times)?));
         self.raised()?;
@@ -361,7 +331,7 @@ impl Channeliser {
     /// Returns
     /// -------
     /// numpy.ndarray
-    ///     The gains: complex64 ``[input, channel]``; 1 where samples show nothing.
+    ///     The gains: complex64 ``[input, channel]``; 1 for channels without power.
     #[pyo3(signature = (x, sigma, missing=None, times=None, stream=None))]
     fn level<'py>(
         &self,
@@ -398,7 +368,7 @@ impl Channeliser {
         gains.call_method1("reshape", (self.shape.inputs, self.shape.channels))
     }
 
-    /// Forgets the stream: what is fed next begins another.
+    /// Forgets the stream: the next samples begin another.
     fn reset(&self, py: Python<'_>) -> PyResult<()> {
         self.plan.with(py, |plan| {
             plan.reset();
@@ -417,21 +387,21 @@ impl Channeliser {
     /// Returns
     /// -------
     /// int
-    ///     Which of the whole stream's samples is to be fed first. Of delays that a function gives it asks for all
-    ///     spectra back to where the longest delay there may be, ``2**28`` samples, reaches.
+    ///     Index in the whole stream of the first sample to feed. A function of delays is called for all spectra back to
+    ///     the reach of the longest possible delay, ``2**28`` samples.
     fn begin_at(&self, py: Python<'_>, spectrum: u64) -> PyResult<u64> {
         let first = self.plan.with(py, |plan| Ok(compute(|| plan.begin_at(spectrum))?));
         self.raised()?;
         first
     }
 
-    /// Raw samples of each input so far.
+    /// Number of raw samples of each input so far.
     #[getter]
     fn times(&self, py: Python<'_>) -> PyResult<u64> {
         self.plan.with(py, |plan| Ok(plan.times()))
     }
 
-    /// Spectra so far.
+    /// Number of spectra so far.
     #[getter]
     fn spectra(&self, py: Python<'_>) -> PyResult<u64> {
         self.plan.with(py, |plan| Ok(plan.spectra()))
@@ -504,7 +474,7 @@ impl Channeliser {
         self.called.as_ref().map_or(Ok(()), |called| called.raised())
     }
 
-    /// The axes of so many spectra as an array, and the type of its elements.
+    /// Axes of a number of spectra as an array, and the type of its elements.
     fn axes(&self, count: usize) -> (Dtype, Vec<usize>) {
         let Shape { inputs, channels, encoding, layout, .. } = self.shape;
         let mut axes = match layout {
@@ -642,87 +612,4 @@ fn joined(parts: Vec<Spectra>) -> Spectra {
         );
     }
     all
-}
-
-/// Numbers of any type of NumPy's, in order; broadcast to a shape if one is given.
-fn numbers<T: numpy::Element + Copy>(
-    name: &str,
-    given: &Bound<'_, PyAny>,
-    shape: Option<[usize; 2]>,
-) -> PyResult<Vec<T>> {
-    refuse_masked(name, given)?;
-    let py = given.py();
-    let numpy = py.import("numpy")?;
-    let mut array = numpy.call_method1("asarray", (given,))?;
-    let letter: String = array.getattr("dtype")?.getattr("kind")?.extract()?;
-    let dtype = numpy::dtype::<T>(py);
-    if !matches!(&letter[..], "i" | "u" | "f" | "b") && (letter != "c" || dtype.kind() != b'c') {
-        return Err(kind(format!(
-            "{name} of {}: expected {dtype} or what becomes it",
-            array.getattr("dtype")?.str()?
-        )));
-    }
-    if let Some(shape) = shape {
-        let found: Vec<usize> = array.getattr("shape")?.extract()?;
-        array = numpy.call_method1("broadcast_to", (array, shape)).map_err(|_| {
-            value(format!(
-                "{name} of shape {found:?}: expected {shape:?}, or what broadcasts to it"
-            ))
-        })?;
-    }
-    // Arrays that came in messages may lie anywhere.
-    let array = numpy.call_method1("require", (array, dtype, ["C_CONTIGUOUS", "ALIGNED"]))?;
-    let array: PyReadonlyArrayDyn<'_, T> = array.extract()?;
-    Ok(array.as_slice().map_err(|_| value(format!("{name}: expected numbers")))?.to_vec())
-}
-
-/// A number of seconds, or pieces of polynomials: start, end, coefficients.
-#[derive(FromPyObject)]
-enum Delay {
-    Constant(f64),
-    Pieces(Vec<(f64, f64, Vec<f64>)>),
-}
-
-/// Delays of a list, or of a file.
-fn polynomials(
-    given: &Bound<'_, PyAny>,
-    inputs: usize,
-    start: Option<&str>,
-) -> PyResult<Polynomials> {
-    let model = if let Ok(path) = given.extract::<PathBuf>() {
-        let start = start.map(moment).transpose().map_err(Fault::from)?;
-        given.py().detach(|| Polynomials::read(&path, start)).map_err(Fault::from)?
-    } else {
-        let delays: Vec<Delay> = given.extract().map_err(|_| {
-            kind(format!(
-                "delays is {}: expected a number or pieces (start, end, coefficients) for each input, a path, or a \
-                 function",
-                given.get_type()
-            ))
-        })?;
-        let piece = |(start, end, coefficients)| Piece { start, end, coefficients };
-        let pieces = |delay| match delay {
-            Delay::Constant(delay) => vec![Piece::constant(delay)],
-            Delay::Pieces(pieces) => pieces.into_iter().map(piece).collect(),
-        };
-        Polynomials::new(delays.into_iter().map(pieces).collect()).map_err(Fault::from)?
-    };
-    if model.inputs() != inputs {
-        return Err(value(format!("delays of {} inputs: expected {inputs}", model.inputs())));
-    }
-    Ok(model)
-}
-
-/// The type of the numbers of spectra or beams, and whether a sample has two of them.
-pub fn element(encoding: SpectrumEncoding) -> (Dtype, bool) {
-    let dtype = match encoding {
-        SpectrumEncoding::Voltage(Encoding::Ci8) => Dtype::INT8,
-        // Neither spectra nor beams are bits.
-        SpectrumEncoding::Voltage(
-            Encoding::Ci4 | Encoding::Ci4Offset | Encoding::B1 | Encoding::B2,
-        ) => Dtype::UINT8,
-        SpectrumEncoding::Voltage(Encoding::Cf16) => Dtype::FLOAT16,
-        SpectrumEncoding::Cf32 => Dtype::FLOAT32,
-    };
-    (dtype, encoding.bytes() > dtype.bytes)
 }

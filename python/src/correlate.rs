@@ -3,27 +3,26 @@
 use std::{sync::Arc, time::Instant};
 
 use corrust::{
-    Correlator as Inner, Encoding, Layout, Samples,
+    Correlator as Inner, Encoding, Layout,
     correlate::{self, Dump, Gates, Kernel, Shape, ValidCounts, Visibilities, baselines},
     device::{Buffer, Gpu},
-    quantise,
     samples::Extents,
 };
-use ndarray::Array3;
 use num_complex::Complex;
-use numpy::IntoPyArray;
-use pyo3::{prelude::*, sync::PyOnceLock};
+use pyo3::prelude::*;
 
 use crate::{
     array::Array,
     device,
-    device_array::{DeviceArray, Memory, numpy_array},
+    device_array::{DeviceArray, Memory},
     dtype::Dtype,
-    error::{Fault, count, kind, optional_count, parse, value},
+    error::{count, kind, optional_count, parse, value},
     fork::compute,
     plan::{Plan, patience, pieces, plan_methods},
+    results::{host_dump, python_dump},
+    selection::{delays, gate_numbers, place},
     stream::stream,
-    views::{View, implied, missing, whole_numbers},
+    views::{View, implied, missing},
 };
 
 /// A correlation planned for one shape and device.
@@ -39,17 +38,17 @@ use crate::{
 /// channels : int
 ///     Frequency channels.
 /// encoding : {"ci8", "ci4", "ci4-offset", "cf16", "b1", "b2"}
-///     How a complex sample is stored.
+///     Encoding of a complex sample.
 /// layout : {"tcn", "cnt"}, optional
-///     Order of the axes, slowest first: time, channel, input or channel, input, time. By default ``"tcn"``, but of
-///     bits (``b1``, ``b2``) ``"cnt"``, the only one.
+///     Order of the axes, slowest first: time, channel, input or channel, input, time. By default ``"tcn"``; for bits
+///     (``b1``, ``b2``) ``"cnt"``, the only one.
 /// device : str
 ///     ``"auto"`` (the first GPU, else the CPU), ``"cpu"``, ``"cuda"``, ``"cuda:1"``, ``"cuda:0,cuda:1"``,
 ///     ``"cuda:all"`` or ``"sim"``.
 /// kernel : str
 ///     ``"auto"``, or one of those that ``corrust help correlate`` lists.
 /// gates : int
-///     Visibilities of so many gates are kept apart, 1 to 255.
+///     Number of gates whose visibilities are kept apart, 1 to 255.
 /// shifts : sequence of int, optional
 ///     A delay in whole samples for each input: ``x'[t, c, i] = x[t - shifts[i], c, i]``, continuous over calls. Where
 ///     one is negative, all inputs are delayed by as much more as makes the least 0.
@@ -59,9 +58,9 @@ use crate::{
 /// ValueError
 ///     For a shape that cannot be correlated, or a kernel that does not run on the device.
 /// RuntimeError
-///     Where the device is not there.
+///     If the device is not there.
 /// MemoryError
-///     Where it has no room for the visibilities.
+///     If the device has no room for the visibilities.
 ///
 /// Examples
 /// --------
@@ -85,7 +84,7 @@ pub struct Correlator {
     kernel: Kernel,
 }
 
-/// What a plan is built from.
+/// Arguments that a plan is built from.
 struct Setup {
     shape: Shape,
     kernel: Kernel,
@@ -187,7 +186,7 @@ impl Correlator {
         Self::build(py, setup, device::open(py, device)?)
     }
 
-    /// A plan for an array's shape, fed with the array: what ``corrust.correlate`` begins with.
+    /// Returns a plan for an array's shape, fed with the array, for ``corrust.correlate``.
     #[staticmethod]
     #[pyo3(signature = (
         x, *, encoding=None, layout=None, device="auto", kernel="auto", missing=None, gates=None,
@@ -236,17 +235,17 @@ impl Correlator {
     ///     Samples that count as zero: ``(start, stop)`` of times, counted from the first of ``x``, or ``(start,
     ///     stop, (first channel, end), (first input, end))``, None for all.
     /// gates : array of uint8, optional
-    ///     The gate of each time, or ``corrust.DROP``; or of each channel and time, ``[C, T]``, as
+    ///     Gate of each time sample, or ``corrust.DROP``; or of each channel and time sample, ``[C, T]``, as
     ///     ``corrust.Folding.numbers`` gives them.
     /// stream : int or object, optional
     ///     CUDA stream in whose order an array on a GPU is read: its address, or CuPy's or PyTorch's. By default
-    ///     the legacy default stream. The array is to stay as it is until the stream has come so far.
+    ///     the legacy default stream. The array must not change until the stream has read it.
     /// times : int, optional
-    ///     Of ``b1`` and ``b2``, how many times the words hold, where the last holds fewer than 128.
+    ///     Number of time samples in the words of ``b1`` and ``b2``, if the last word holds fewer than 128.
     ///
     /// Notes
     /// -----
-    /// Interrupted by Ctrl-C, it has added the times before; ``times`` says how many.
+    /// After Ctrl-C the time samples before are added; ``times`` is their number.
     #[pyo3(signature = (x, missing=None, gates=None, stream=None, times=None))]
     fn accumulate(
         &self,
@@ -261,15 +260,15 @@ impl Correlator {
         self.feed(py, (Array::of("x", x, raw)?, raw, times), missing, gates)
     }
 
-    /// The sums since the last dump; the integration starts again from zero.
+    /// Returns the sums since the last dump; the integration starts again from zero.
     ///
     /// Parameters
     /// ----------
     /// device : bool
     ///     Leave the visibilities in the memory of the plan's GPU, as a ``DeviceArray``, without waiting for it.
     /// out : array, optional
-    ///     Where to write the visibilities instead, without gaps: int64 ``[C, B, 2]`` (float32 of ``cf16``), in
-    ///     host memory or on the plan's GPU; with an axis of gates before, of a gated plan. The dump has it.
+    ///     Array without gaps to write the visibilities to: int64 ``[C, B, 2]`` (float32 for ``cf16``), in host memory
+    ///     or on the plan's GPU; a gated plan has an axis of gates before. The dump holds it.
     /// stream : int or object, optional
     ///     CUDA stream in whose order visibilities on a GPU are written.
     ///
@@ -299,7 +298,7 @@ impl Correlator {
         Ok(dumps.into_iter().next().expect("a plan has at least one gate"))
     }
 
-    /// Forgets everything since the last dump. What shifts hold stays.
+    /// Forgets all samples since the last dump, except those that shifts hold.
     fn reset(&self, py: Python<'_>) -> PyResult<()> {
         self.plan.with(py, |plan| {
             plan.reset();
@@ -307,7 +306,7 @@ impl Correlator {
         })
     }
 
-    /// Times fed since the last dump.
+    /// Number of time samples fed since the last dump.
     #[getter]
     fn times(&self, py: Python<'_>) -> PyResult<u64> {
         self.plan.with(py, |plan| Ok(plan.times()))
@@ -449,7 +448,7 @@ impl Correlator {
         dumps.collect()
     }
 
-    /// Checks where sums are to be written, and returns the bytes of a gate's.
+    /// Checks the array for sums, and returns the bytes of a gate's sums.
     fn check_out(&self, room: &Array) -> PyResult<usize> {
         if room.dtype != self.dtype() {
             return Err(kind(format!("out of {}: expected {}", room.dtype, self.dtype())));
@@ -480,64 +479,14 @@ impl Correlator {
     }
 }
 
-/// The order of axes that is asked for, or that suits the encoding.
+/// Returns the order of axes as given, or the default of the encoding.
 fn order(layout: Option<&str>, encoding: Encoding) -> PyResult<Layout> {
     let by_default = if encoding.is_bits() { Layout::Cnt } else { Layout::Tcn };
     layout.map_or(Ok(by_default), parse)
 }
 
-/// Samples of 1- or 2-bit values as the words that ``Correlator`` multiplies as bits.
-///
-/// Parameters
-/// ----------
-/// x : array of uint8
-///     ``ci4`` samples in host memory, ``[T, C, N]`` in ``tcn``, ``[C, N, T]`` in ``cnt``, whose parts are values ``v``
-///     of so many bits, -1 and 0 or -2 to 1, as ``corrust quantise --bits`` makes them. They stand for the levels
-///     ``2 v + 1``.
-/// bits : {1, 2}
-/// layout : {"tcn", "cnt"}
-///
-/// Returns
-/// -------
-/// numpy.ndarray
-///     uint8 ``[C, N, W, 32]`` of ``b1``, ``[C, N, 2, W, 32]`` of ``b2``: ``W`` words of 128 times. Where ``T`` is no
-///     multiple of 128, ``Correlator.accumulate`` is to be told ``times=T``.
-///
-/// Examples
-/// --------
-/// >>> import corrust, numpy
-/// >>> x = numpy.zeros((200, 1, 2), numpy.uint8)        # values 0 + 0j, levels 1 + 1j
-/// >>> x[:50, 0, 1] = 0xff                              # for 50 times -1 - 1j of input 1
-/// >>> words = corrust.planes(x, bits=1)
-/// >>> words.shape
-/// (1, 2, 2, 32)
-/// >>> dump = corrust.correlate(words, encoding="b1", times=200, device="cpu")
-/// >>> dump.visibilities[0, corrust.baseline(1, 0)]     # 100 times 2
-/// array([200,   0])
-#[pyfunction]
-#[pyo3(signature = (x, bits, layout="tcn"))]
-pub fn planes<'py>(
-    py: Python<'py>,
-    x: &Bound<'py, PyAny>,
-    #[pyo3(from_py_with = count)] bits: u32,
-    layout: &str,
-) -> PyResult<Bound<'py, PyAny>> {
-    let array = Array::of("x", x, stream(None)?)?;
-    let view = View::voltages(&array, Encoding::Ci4, parse(layout)?, None)?;
-    let samples = Samples::strided(array.bytes()?, view.element, view.extents, view.strides);
-    let samples = samples.map_err(Fault::from)?;
-    let words = py.detach(|| compute(|| quantise::planes(&samples, bits))).map_err(Fault::from)?;
-    let Extents { channels, inputs, times } = view.extents;
-    let encoding = if bits == 1 { Encoding::B1 } else { Encoding::B2 };
-    let mut axes = vec![channels, inputs, times.div_ceil(encoding.times()), encoding.bytes()];
-    if encoding.planes() > 1 {
-        axes.insert(2, encoding.planes());
-    }
-    numpy_array(py, words, Dtype::UINT8, &axes)
-}
-
-/// Seconds of each of so many calls of ``accumulate`` with the same array, and of the wait for the device after it, as
-/// a program in Rust makes them: what ``benches/resident.py`` compares calls from Python with.
+/// Seconds of each of a number of calls of ``accumulate`` from Rust with the same array, with the wait for the device
+/// after it. ``benches/resident.py`` compares calls from Python with them.
 #[pyfunction]
 pub fn seconds_in_rust(
     py: Python<'_>,
@@ -560,90 +509,10 @@ pub fn seconds_in_rust(
     })
 }
 
-/// The GPUs for an array: its own where the device is left open.
-pub fn place(py: Python<'_>, array: &Array, device: &str) -> PyResult<Vec<Arc<dyn Gpu>>> {
-    if device == "auto"
-        && let Some(gpus) = array.device()?
-    {
-        return Ok(gpus);
-    }
-    device::open(py, device)
-}
-
-/// Whole numbers of samples that inputs are delayed by.
-pub fn delays(given: Option<&Bound<'_, PyAny>>) -> PyResult<Vec<i64>> {
-    Ok(given
-        .map(|shifts| whole_numbers("shifts", shifts, i64::MIN + 1..=i64::MAX))
-        .transpose()?
-        .unwrap_or_default()
-        .0)
-}
-
-/// The gate numbers of times, or of channels and times, and how many there are along each axis.
-pub fn gate_numbers(given: &Bound<'_, PyAny>) -> PyResult<(Vec<u8>, Vec<usize>)> {
-    if let Ok(array) = Array::of("gates", given, stream(None)?)
-        && array.is_host()
-        && array.dtype == Dtype::UINT8
-        && array.is_dense()
-    {
-        return Ok((array.bytes()?.to_vec(), array.shape.clone()));
-    }
-    whole_numbers("gates", given, 0..=u8::MAX.into())
-}
-
 fn bytes_of(visibilities: &Visibilities) -> &[u8] {
     const WHY: &str = "a dump is stored in standard order";
     match visibilities {
         Visibilities::Integer(sums) => bytemuck::cast_slice(sums.as_slice().expect(WHY)),
         Visibilities::Float(sums) => bytemuck::cast_slice(sums.as_slice().expect(WHY)),
     }
-}
-
-/// A dump in host memory as Python's.
-pub fn host_dump<'py>(py: Python<'py>, dump: Dump, inputs: usize) -> PyResult<Bound<'py, PyAny>> {
-    fn pairs<'py, T: bytemuck::Pod + numpy::Element>(
-        py: Python<'py>,
-        sums: ndarray::Array2<Complex<T>>,
-    ) -> Bound<'py, PyAny>
-    where
-        Complex<T>: bytemuck::Pod,
-    {
-        let (channels, baselines) = sums.dim();
-        let values: Vec<T> = bytemuck::cast_vec(sums.into_raw_vec_and_offset().0);
-        let sums = Array3::from_shape_vec((channels, baselines, 2), values);
-        sums.expect("two numbers a sum").into_pyarray(py).into_any()
-    }
-    let sums = match dump.visibilities {
-        Visibilities::Integer(sums) => pairs(py, sums),
-        Visibilities::Float(sums) => pairs(py, sums),
-    };
-    python_dump(py, sums, &dump.valid, dump.times, inputs)
-}
-
-/// `corrust.Dump`.
-fn python_dump<'py>(
-    py: Python<'py>,
-    sums: Bound<'py, PyAny>,
-    valid: &ValidCounts,
-    times: u64,
-    inputs: usize,
-) -> PyResult<Bound<'py, PyAny>> {
-    static DUMP: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    let valid = match valid {
-        ValidCounts::Complete(count) => count.into_pyobject(py)?.into_any(),
-        ValidCounts::Each(counts) => counts.clone().into_pyarray(py).into_any(),
-    };
-    result(py, &DUMP, "Dump")?.call1((sums, valid, times, inputs))
-}
-
-/// A class of results, which stands in Python.
-pub fn result<'py>(
-    py: Python<'py>,
-    class: &'static PyOnceLock<Py<PyAny>>,
-    name: &str,
-) -> PyResult<Bound<'py, PyAny>> {
-    let class = class.get_or_try_init(py, || {
-        Ok::<_, PyErr>(py.import("corrust._results")?.getattr(name)?.unbind())
-    })?;
-    Ok(class.bind(py).clone())
 }

@@ -29,7 +29,7 @@ impl Memory {
         &self.buffer
     }
 
-    /// Has the work on `stream`, one of the library's own, wait for what used the memory before.
+    /// Makes the work on `stream`, one of the library's own, wait for the memory's last use.
     pub fn use_on(&self, stream: Stream) -> PyResult<()> {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         if *last != stream {
@@ -39,7 +39,7 @@ impl Memory {
         Ok(())
     }
 
-    /// Has the work on a stream of others wait for the library's on the memory.
+    /// Makes the work on another's stream wait for the library's work on the memory.
     fn lend_on(&self, stream: u64) -> PyResult<()> {
         Ok(self.gpu.order(self.last(), Stream::from_raw(stream)).map_err(Fault::from)?)
     }
@@ -72,7 +72,7 @@ impl Memory {
 #[pyclass(frozen, module = "corrust")]
 pub struct DeviceArray {
     pub memory: Arc<Memory>,
-    /// Where it begins, in bytes.
+    /// Offset of its first element, in bytes.
     pub first: usize,
     pub dtype: Dtype,
     pub shape: Vec<usize>,
@@ -127,7 +127,7 @@ impl DeviceArray {
         let (gpu, last) = (self.memory.gpu(), self.memory.last());
         if !bytes.is_empty() {
             py.detach(|| {
-                // Who borrowed the array may have written to it.
+                // A borrower may have written to the array.
                 gpu.order(Stream::from_raw(LEGACY_STREAM), last)?;
                 // SAFETY: the array's own memory.
                 unsafe { gpu.download(last, self.address(), &mut bytes) }

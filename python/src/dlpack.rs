@@ -33,7 +33,7 @@ const USED: &CStr = c"used_dltensor";
 const VERSIONED: &CStr = c"dltensor_versioned";
 const VERSIONED_USED: &CStr = c"used_dltensor_versioned";
 
-/// Where memory is.
+/// Device of memory.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Device {
@@ -41,7 +41,7 @@ pub struct Device {
     pub id: i32,
 }
 
-/// What an element is.
+/// Type of an element.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct DataType {
@@ -87,7 +87,7 @@ struct ManagedVersioned {
     tensor: Tensor,
 }
 
-/// What stands in a capsule.
+/// Content of a capsule.
 #[derive(Clone, Copy)]
 enum Content {
     Plain(NonNull<Managed>),
@@ -103,7 +103,7 @@ unsafe impl Send for Lent {}
 unsafe impl Sync for Lent {}
 
 impl Lent {
-    /// Where an object says that its array is.
+    /// Device that an object names for its array.
     pub fn device(object: &Bound<'_, PyAny>) -> PyResult<Device> {
         let (kind, id) = object.call_method0("__dlpack_device__")?.extract()?;
         Ok(Device { kind, id })
@@ -122,7 +122,7 @@ impl Lent {
         }
         let plain = options.copy()?;
         options.set_item("max_version", (MAJOR, 0))?;
-        // Who does not know of versions refuses the word.
+        // Objects without versions refuse the argument.
         let capsule = match object.call_method("__dlpack__", (), Some(&options)) {
             Err(error) if error.is_instance_of::<pyo3::exceptions::PyTypeError>(py) => {
                 object.call_method("__dlpack__", (), Some(&plain))?
@@ -210,7 +210,7 @@ impl Drop for Lent {
     }
 }
 
-/// What a capsule of ours keeps alive: the numbers that its tensor points to, and the memory's owner.
+/// Owner of a capsule's content: the numbers that its tensor points to, and the memory's owner.
 struct Owner<T> {
     shape: Vec<i64>,
     strides: Vec<i64>,
@@ -275,7 +275,7 @@ unsafe extern "C" fn delete_versioned<T>(managed: *mut ManagedVersioned) {
     unsafe { drop(Box::from_raw(Box::from_raw(managed).context.cast::<Owner<T>>())) };
 }
 
-/// The end of a capsule: what nobody borrowed is given back.
+/// Ends a capsule: content that was not borrowed is freed.
 unsafe extern "C" fn end_plain(capsule: *mut ffi::PyObject) {
     // SAFETY: Python ends a capsule once; its name says whether somebody has the content.
     unsafe {

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use corrust::{Encoding, channelise::SpectrumEncoding};
+
 use crate::dlpack;
 
 /// Kind of an element.
@@ -113,4 +115,18 @@ impl fmt::Display for Dtype {
             Kind::Other => write!(f, "{} bytes that are no number", self.bytes),
         }
     }
+}
+
+/// The type of the numbers of spectra or beams, and whether a sample has two of them.
+pub fn element(encoding: SpectrumEncoding) -> (Dtype, bool) {
+    let dtype = match encoding {
+        SpectrumEncoding::Voltage(Encoding::Ci8) => Dtype::INT8,
+        // Neither spectra nor beams are bits.
+        SpectrumEncoding::Voltage(
+            Encoding::Ci4 | Encoding::Ci4Offset | Encoding::B1 | Encoding::B2,
+        ) => Dtype::UINT8,
+        SpectrumEncoding::Voltage(Encoding::Cf16) => Dtype::FLOAT16,
+        SpectrumEncoding::Cf32 => Dtype::FLOAT32,
+    };
+    (dtype, encoding.bytes() > dtype.bytes)
 }

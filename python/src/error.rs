@@ -68,7 +68,7 @@ pub fn runtime(sentence: impl Into<String>) -> PyErr {
     PyRuntimeError::new_err(sentence.into())
 }
 
-/// What a word names, one of the library's.
+/// Parses a word of the library, such as the name of an encoding.
 pub fn parse<T: std::str::FromStr<Err = Error>>(word: &str) -> PyResult<T> {
     word.parse().map_err(|error| exception(&error))
 }

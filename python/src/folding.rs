@@ -12,7 +12,7 @@ use crate::{
     error::{Fault, value},
 };
 
-/// Gates of a periodic signal, a pulsar or a calibrator that is switched: numbers of times, or of channels and times.
+/// Gates of a periodic signal, a pulsar or a switched calibrator: numbers of time samples, or of channels and time samples.
 ///
 /// Parameters
 /// ----------
@@ -25,12 +25,12 @@ use crate::{
 /// polyco : str, optional
 ///     TEMPO's ``polyco.dat``.
 /// start : str, optional
-///     When time 0 begins, UTC, as ``"2026-03-01T12:00:00"``; a polyco and an epoch need it.
+///     Start of time sample 0, UTC, as ``"2026-03-01T12:00:00"``; a polyco and an epoch need it.
 /// epoch : str, optional
-///     When a period begins, UTC; by default with time 0.
+///     Start of a period, UTC; by default that of time sample 0.
 /// dispersion : float, optional
-///     Dispersion measure, pc / cm^3: of a period against infinite frequency, by default 0; of a polyco against the
-///     file's, by default the file's.
+///     Dispersion measure in pc / cm^3: relative to infinite frequency for a period, by default 0; relative to the
+///     file's frequency for a polyco, by default the file's.
 /// frequencies : sequence of float, optional
 ///     Frequencies of the channels, hertz; dispersion needs them.
 ///
@@ -107,7 +107,7 @@ impl Folding {
         self.inner.bins()
     }
 
-    /// The gates of ``times`` times from time ``first`` on.
+    /// Returns the gates of ``times`` time samples from number ``first`` on.
     ///
     /// Returns
     /// -------

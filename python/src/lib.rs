@@ -1,7 +1,7 @@
 //! The extension module of the Python package `corrust`: plans, recordings and arrays on a GPU.
 //!
-//! What is quicker to read in Python stands there (`corrust/`): results, one-call functions, plots. Every call
-//! that computes lets other Python threads run meanwhile, and looks for signals between pieces of its work.
+//! Results, one-call functions and plots are written in Python (`corrust/`). Every call that computes lets other
+//! Python threads run meanwhile, and looks for signals between pieces of its work.
 
 mod array;
 mod autocorrelate;
@@ -11,6 +11,7 @@ mod channelise;
 #[path = "../../src/commit.rs"]
 mod commit;
 mod correlate;
+mod delays;
 mod device;
 mod device_array;
 mod dlpack;
@@ -18,10 +19,16 @@ mod dtype;
 mod error;
 mod folding;
 mod fork;
+mod held;
+mod iterators;
+mod numbers;
 mod photons;
 mod plan;
+mod planes;
 mod raw;
 mod recording;
+mod results;
+mod selection;
 mod stream;
 mod to_device;
 mod uvh5;
@@ -35,7 +42,7 @@ use pyo3::prelude::*;
 #[cfg(feature = "cli")]
 #[pyfunction]
 fn run_command(py: Python<'_>, arguments: Vec<OsString>) -> u8 {
-    corrust::bench::built_from(commit::COMMIT);
+    corrust::bench::built_from(commit::COMMIT, commit::COMPILER);
     py.detach(|| corrust::cli::run(arguments))
 }
 
@@ -61,15 +68,15 @@ fn _corrust(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<photons::Photons>()?;
     module.add_class::<folding::Folding>()?;
     module.add_class::<recording::Recording>()?;
-    module.add_class::<recording::Blocks>()?;
-    module.add_class::<recording::Dumps>()?;
+    module.add_class::<iterators::Blocks>()?;
+    module.add_class::<iterators::Dumps>()?;
     module.add_class::<device_array::DeviceArray>()?;
     module.add_function(wrap_pyfunction!(to_device::to_device, module)?)?;
     module.add_function(wrap_pyfunction!(photons::open_photons, module)?)?;
     module.add_function(wrap_pyfunction!(device::devices, module)?)?;
     module.add_function(wrap_pyfunction!(recording::open, module)?)?;
     module.add_function(wrap_pyfunction!(raw::raw_shape, module)?)?;
-    module.add_function(wrap_pyfunction!(correlate::planes, module)?)?;
+    module.add_function(wrap_pyfunction!(planes::planes, module)?)?;
     module.add_function(wrap_pyfunction!(correlate::seconds_in_rust, module)?)?;
     module.add_function(wrap_pyfunction!(uvh5::write_uvh5, module)?)?;
     module.add_function(wrap_pyfunction!(uvh5::read_uvh5, module)?)?;

@@ -26,10 +26,10 @@ pub struct Photons {
     /// Seconds of an instant.
     #[pyo3(get)]
     dwell: f64,
-    /// Instants in all.
+    /// Number of instants.
     #[pyo3(get)]
     instants: u64,
-    /// What each sensor is.
+    /// Name of each sensor.
     #[pyo3(get)]
     names: Vec<String>,
 }
@@ -42,16 +42,16 @@ pub struct Photons {
 ///     A PTU file; a NumPy file of counts, uint8 or uint16 ``[instant][sensor]``, or an HDF5 file of them (dataset
 ///     ``data``); or NumPy files of arrival times, uint64 ``[photon]``, one for each channel.
 /// dwell : float
-///     Seconds of an instant, rounded to whole units of the file; ``Photons.dwell`` says what they are.
+///     Seconds of an instant, rounded to whole units of the file; ``Photons.dwell`` is the result.
 /// channels : sequence of int, optional
 ///     Channels of a PTU file, each a sensor, in this order; 64 is the sync input in T2. By default all that have
 ///     photons.
 /// gates : sequence of (float, float), optional
 ///     Stretches of microtimes in seconds; each channel has a sensor for each of them.
 /// unit : float, optional
-///     Seconds of a unit of arrival times in NumPy files, which do not say.
+///     Seconds of a unit of arrival times in NumPy files, which lack it.
 /// keep_going : bool
-///     Read a PTU file that is cut short as far as it goes.
+///     Read an incomplete PTU file up to its end.
 ///
 /// Returns
 /// -------

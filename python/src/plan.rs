@@ -1,4 +1,4 @@
-//! What all plans have in common: one call at a time, without holding up Python's other threads.
+//! Common part of all plans: one call at a time, without holding up Python's other threads.
 
 use std::{
     ops::Range,
@@ -21,7 +21,7 @@ use crate::{
     stream::{Turn, lock, retire},
 };
 
-/// How long a call waits for another thread's before it looks for signals.
+/// Longest wait of a call for another thread's before it looks for signals.
 const PATIENCE: Duration = Duration::from_millis(2);
 
 /// Arrays in a GPU's memory that may be in use at a time: beyond, the oldest are waited for.
@@ -79,10 +79,10 @@ impl<T: Send> Plan<T> {
         }
     }
 
-    /// A call's turn on the GPUs, for a caller that works in the order of `stream`.
+    /// Orders a call on the GPUs after the caller's work in `stream`.
     ///
     /// # Errors
-    /// `RuntimeError` of a plan that a fork has cut off.
+    /// `RuntimeError` for a plan that a fork has cut off.
     pub fn turn(&self, stream: u64) -> PyResult<Turn<'_>> {
         self.check_process()?;
         Ok(Turn::new(&self.gpus, &self.own, Stream::from_raw(stream)))
@@ -91,8 +91,8 @@ impl<T: Send> Plan<T> {
     /// Calls `work` with the plan, alone and without Python's lock.
     ///
     /// # Errors
-    /// That of `work`; `ValueError` of a closed plan; `RuntimeError` of one that a fork has cut off; whatever a
-    /// signal raises while another thread is waited for.
+    /// The error of `work`; `ValueError` for a closed plan; `RuntimeError` for a plan that a fork has cut off; the
+    /// exception of a signal that comes while another thread is waited for.
     pub fn with<R: Send>(
         &self,
         py: Python<'_>,
@@ -202,7 +202,7 @@ impl<T> Drop for Plan<T> {
     }
 }
 
-/// What the classes of all plans have: fields `plan`, a [`Plan`], and `device`.
+/// Methods of the classes of all plans, which have fields `plan`, a [`Plan`], and `device`.
 macro_rules! plan_methods {
     ($class:ident) => {
         #[pymethods]
@@ -258,7 +258,7 @@ pub fn pieces(
     most: f64,
     mut work: impl FnMut(Range<usize>) -> corrust::Result<()> + Send,
 ) -> Result<(), Fault> {
-    /// What kernels take in at a time.
+    /// Elements that kernels read at a time.
     const GRAIN: usize = 1024;
     let piece = (most / operations.max(1.0)) as usize / GRAIN * GRAIN;
     let piece = piece.max(GRAIN);

@@ -1,4 +1,4 @@
-//! What an array's axes are to an F-engine: raw samples of inputs.
+//! Arrays as raw samples of inputs, for an F-engine.
 
 use corrust::{
     Encoding,
@@ -13,7 +13,7 @@ use crate::{
     stream::{Turn, stream},
 };
 
-/// How raw samples lie in an array.
+/// Layout of raw samples in an array.
 #[derive(Clone, Copy)]
 pub struct RawView {
     encoding: RawEncoding,
@@ -24,8 +24,8 @@ pub struct RawView {
     pitch: usize,
 }
 
-/// The type of an array's elements that hold raw samples, and whether it has an axis of (re, im). Of less than a byte,
-/// elements are bytes of several samples.
+/// Returns the type of an array's elements that hold raw samples, and whether it has an axis of (re, im). Samples of
+/// less than a byte share elements, which are bytes.
 pub fn element(encoding: RawEncoding) -> (Dtype, bool) {
     let (dtype, pairs) = match encoding {
         RawEncoding::I8 => (Dtype::INT8, false),
@@ -72,7 +72,7 @@ pub fn implied(array: &Array) -> PyResult<RawEncoding> {
 }
 
 impl RawView {
-    /// Raw samples of some inputs; of less than a byte, `times` of them if so many are given.
+    /// Raw samples of some inputs; for samples of less than a byte, the first `times` if given.
     ///
     /// # Errors
     /// `TypeError` of another type of elements, or strides that samples cannot have; `ValueError` of other axes.

@@ -13,28 +13,26 @@ use std::{
 use corrust::{
     Correlator, Encoding, Layout,
     correlate::Shape,
-    format::{self, AnyRecording, Block, Options, RawShape, array::Channels as Frequencies},
+    format::{self, AnyRecording, Options, array::Channels as Frequencies},
     run,
     samples::RawLayout,
 };
-use pyo3::{exceptions::PyUserWarning, prelude::*, sync::PyOnceLock, types::PyTuple};
+use pyo3::{exceptions::PyUserWarning, prelude::*, types::PyTuple};
 
 use crate::{
-    correlate::{delays, gate_numbers, host_dump, result},
     device,
-    device_array::numpy_array,
-    dtype::Dtype,
-    error::{Fault, count, exception, optional_count, parse, runtime, value},
+    error::{Fault, count, exception, optional_count, parse, value},
     folding::Folding,
     fork::compute,
-    raw::element,
-    views::missing_tuples,
+    held::{Held, Kind, of_each, open_kind},
+    iterators::{Blocks, Dumps},
+    selection::{delays, gate_numbers},
 };
 
 /// Bytes of the blocks that are read where nothing else is asked for.
 const BLOCK_BYTES: usize = 64 << 20;
 
-/// A recording of channelised or of raw voltages: what ``corrust.open`` returns.
+/// A recording of channelised or of raw voltages, opened by ``corrust.open``.
 ///
 /// Attributes
 /// ----------
@@ -44,20 +42,20 @@ const BLOCK_BYTES: usize = 64 << 20;
 /// channels : int or None
 ///     None of raw voltages.
 /// shape : tuple of int
-///     Of all its samples as an array, in its layout: ``(times, channels, inputs)`` in ``tcn``, ``(inputs, times)`` in
-///     ``nt``, with 2 at the end where samples are pairs. Of raw samples of less than a byte ``(inputs, bytes)``.
+///     Shape of all its samples as an array, in its layout: ``(times, channels, inputs)`` in ``tcn``, ``(inputs, times)``
+///     in ``nt``, with 2 at the end if samples are pairs; ``(inputs, bytes)`` for raw samples of less than a byte.
 /// encoding, layout : str
 ///     As of ``corrust.Correlator``, or of ``corrust.Channeliser``.
 /// start : str or None
-///     When its first time was taken, UTC in ISO 8601, where the files say so.
+///     Time of its first sample, UTC in ISO 8601, if the files have it.
 /// interval, rate : float or None
-///     Seconds from one time to the next, and times a second, where the files say so.
+///     Seconds from one time sample to the next, and time samples a second, if the files have them.
 /// frequencies : list of float or None
-///     Of the channels, hertz, where the files say so.
+///     Frequencies of the channels, hertz, if the files have them.
 /// gaps : list of (int, int)
-///     Times that are missing, ``(start, stop)``. Of VDIF and Mark 5B only the blocks say what is.
+///     Missing time samples, ``(start, stop)``. Gaps of VDIF and Mark 5B are in the blocks alone.
 /// facts : dict of str
-///     What else the files say, for people to read.
+///     Further facts of the files, for people to read.
 #[pyclass(frozen, module = "corrust")]
 pub struct Recording {
     paths: Vec<PathBuf>,
@@ -74,43 +72,6 @@ pub struct Recording {
     facts: Vec<(&'static str, String)>,
 }
 
-/// The kinds of voltages.
-#[derive(Clone, Copy)]
-enum Kind {
-    Channels,
-    Raw,
-}
-
-/// What a recording holds.
-#[derive(Clone, Copy)]
-enum Held {
-    Channels(Shape),
-    Raw(RawShape),
-}
-
-/// The same of a recording of either kind.
-macro_rules! of_each {
-    ($recording:expr, $inner:ident => $what:expr) => {
-        match $recording {
-            AnyRecording::Raw($inner) => $what,
-            AnyRecording::Channels($inner) => $what,
-        }
-    };
-}
-
-/// Opens a recording, of what it holds unless the kind is said.
-fn open_kind(
-    paths: &[PathBuf],
-    options: Options,
-    kind: Option<Kind>,
-) -> corrust::Result<AnyRecording> {
-    match kind {
-        None => format::open_any(paths, options),
-        Some(Kind::Raw) => format::open_raw(paths, options).map(AnyRecording::Raw),
-        Some(Kind::Channels) => format::open(paths, options).map(AnyRecording::Channels),
-    }
-}
-
 /// Opens files that follow each other in time as one recording: NumPy, GUPPI RAW, DADA, VDIF or Mark 5B, recognised by
 /// their contents.
 ///
@@ -118,22 +79,22 @@ fn open_kind(
 /// ----------
 /// paths : path or sequence of path
 /// kind : {"channels", "raw"}, optional
-///     By default what the files hold; NumPy files of two axes, or three of which the last is (re, im), are raw.
+///     By default that of the files; NumPy files of two axes, or three of which the last is (re, im), are raw.
 /// encoding : {"ci8", "ci4", "ci4-offset", "cf16"}, optional
-///     By default what the files say: int8 is ``ci8``, float16 ``cf16``; uint8 needs to be told.
+///     By default that of the files: int8 is ``ci8``, float16 ``cf16``; uint8 needs this argument.
 /// layout : {"tcn", "cnt", "nt", "tn"}, optional
-///     By default what the files say; of NumPy files ``tcn``, or ``nt`` of raw ones.
+///     By default that of the files; for NumPy files ``tcn``, or ``nt`` for raw samples.
 /// rate : float, optional
-///     Times a second, of raw voltages samples of an input, where the files do not say. Where they say another number,
-///     this one counts.
+///     Time samples a second, for raw voltages samples of an input, if the files lack it. It replaces another number in
+///     the files.
 /// inputs, bits : int, optional
-///     Of Mark 5B, which does not say: inputs, and bits of a sample, 1 or 2 (by default 2).
+///     Number of inputs and bits of a sample, 1 or 2 (by default 2), of Mark 5B, whose headers lack them.
 /// near : str, optional
-///     A moment within 500 days of a Mark 5B recording, which counts days by thousands.
+///     A moment within 500 days of a Mark 5B recording, whose headers count days modulo 1000.
 /// keep_going : bool
 ///     Leave out a last block that is cut short, instead of refusing it.
 /// long_gaps : bool
-///     Take it as true where more times in a row are missing than there are in all the data.
+///     Accept gaps longer than the data itself.
 ///
 /// Returns
 /// -------
@@ -142,7 +103,7 @@ fn open_kind(
 /// Warns
 /// -----
 /// UserWarning
-///     Where the rate is not that of the files, or a last block is left out.
+///     If the rate is not that of the files, or a last block is left out.
 ///
 /// Examples
 /// --------
@@ -349,7 +310,7 @@ impl Recording {
     /// times : int, optional
     ///     Times of a block; by default about 64 MiB of them.
     /// start, stop : int, optional
-    ///     The first time, and the one after the last; by default all. What is before is not read.
+    ///     First time sample, and the one after the last; by default all. Samples before ``start`` are not read.
     ///
     /// Returns
     /// -------
@@ -384,17 +345,17 @@ impl Recording {
         self.blocks(py, None, 0, None)
     }
 
-    /// The dumps of its integrations, read ahead while the device computes: what ``corrust correlate`` writes.
+    /// Returns the dumps of its integrations as ``corrust correlate`` writes them, read ahead while the device computes.
     ///
     /// Parameters
     /// ----------
     /// integrate : int, optional
-    ///     Times of a dump; by default all are one. Times at the end that do not fill a dump are left out.
+    ///     Time samples of a dump; by default all are one. Those at the end that do not fill a dump are left out.
     /// device, kernel : str
     ///     As of ``corrust.Correlator``.
     /// gates : array of uint8 or Folding, optional
-    ///     The gate of each time of the recording, or ``corrust.DROP``, or a period's: items are lists then, a dump for
-    ///     each gate.
+    ///     Gate of each time sample of the recording, or ``corrust.DROP``, or gates of a period: items are then lists of
+    ///     a dump for each gate.
     /// shifts : sequence of int, optional
     ///     As of ``corrust.Correlator``.
     /// progress : callable, optional
@@ -403,7 +364,7 @@ impl Recording {
     /// Returns
     /// -------
     /// iterator of Dump
-    ///     With ``start``, the dump's first time, and ``missing``, how many of its times are.
+    ///     Dumps with ``start``, their first time sample, and ``missing``, the number of missing ones.
     #[pyo3(signature = (
         integrate=None, *, device="auto", kernel="auto", gates=None, shifts=None, progress=None
     ))]
@@ -488,154 +449,5 @@ impl Recording {
             self.inputs(),
             self.encoding()
         )
-    }
-}
-
-impl Held {
-    fn inputs(&self) -> usize {
-        match self {
-            Self::Channels(shape) => shape.inputs,
-            Self::Raw(shape) => shape.inputs,
-        }
-    }
-
-    /// The type of the elements of samples.
-    fn dtype(&self) -> Dtype {
-        match self {
-            Self::Raw(shape) => element(shape.encoding).0,
-            Self::Channels(shape) => match shape.encoding {
-                Encoding::Ci8 => Dtype::INT8,
-                Encoding::Ci4 | Encoding::Ci4Offset => Dtype::UINT8,
-                Encoding::Cf16 => Dtype::FLOAT16,
-                Encoding::B1 | Encoding::B2 => Dtype::UINT8,
-            },
-        }
-    }
-
-    /// The axes of `times` times of samples as an array.
-    fn axes(&self, times: usize) -> Vec<usize> {
-        let (mut axes, pairs) = match *self {
-            Self::Channels(Shape { inputs, channels, encoding, layout }) => {
-                let axes = match layout {
-                    Layout::Tcn => vec![times, channels, inputs],
-                    Layout::Cnt => vec![channels, inputs, times],
-                };
-                (axes, encoding.bytes() > self.dtype().bytes)
-            }
-            Self::Raw(RawShape { inputs, encoding, layout }) => {
-                let axes = match layout {
-                    RawLayout::Nt if encoding.bits() < 8 => vec![inputs, encoding.bytes(times)],
-                    RawLayout::Nt => vec![inputs, times],
-                    RawLayout::Tn => vec![times, inputs],
-                };
-                (axes, element(encoding).1)
-            }
-        };
-        if pairs {
-            axes.push(2);
-        }
-        axes
-    }
-
-    /// Times of a block of about so many bytes.
-    fn times_of(&self, bytes: usize) -> usize {
-        match self {
-            Self::Channels(shape) => (bytes / shape.bytes_per_time()).max(1),
-            // Of whole bytes.
-            Self::Raw(shape) => {
-                (bytes / (shape.inputs * shape.encoding.bits())).max(1).saturating_mul(8)
-            }
-        }
-    }
-}
-
-/// The blocks of a recording.
-#[pyclass(frozen, module = "corrust")]
-pub struct Blocks {
-    shape: Held,
-    times: usize,
-    /// The time after the last one.
-    stop: u64,
-    /// The recording, and the next block's first time.
-    at: Mutex<(AnyRecording, u64)>,
-}
-
-#[pymethods]
-impl Blocks {
-    fn __iter__(slf: Py<Self>) -> Py<Self> {
-        slf
-    }
-
-    fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        static BLOCK: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-        let Ok(mut at) = self.at.try_lock() else {
-            return Err(runtime("blocks that another thread reads: expected one reader"));
-        };
-        let mut block = Block::new();
-        let (inner, start) = &mut *at;
-        let left = self.stop - *start;
-        let times = usize::try_from(left).map_or(self.times, |left| left.min(self.times));
-        if times == 0 {
-            return Ok(None);
-        }
-        let count = py
-            .detach(|| of_each!(inner, inner => inner.read_block(times, &mut block)))
-            .map_err(|error| exception(&error))?;
-        if count == 0 {
-            return Ok(None);
-        }
-        let first = *start;
-        *start += count as u64;
-        let gone = block.missing.iter().map(|gap| missing_tuples(py, gap));
-        let gone = gone.collect::<PyResult<Vec<_>>>()?;
-        let samples =
-            numpy_array(py, block.samples.into_vec(), self.shape.dtype(), &self.shape.axes(count))?;
-        Ok(Some(result(py, &BLOCK, "Block")?.call1((first, samples, gone, count))?))
-    }
-}
-
-/// The dumps of a recording.
-#[pyclass(frozen, module = "corrust")]
-pub struct Dumps {
-    inner: Mutex<run::Dumps<'static, Correlator>>,
-    inputs: usize,
-    gated: bool,
-    /// What a signal or the caller's function raised.
-    raised: Arc<Mutex<Option<PyErr>>>,
-}
-
-#[pymethods]
-impl Dumps {
-    fn __iter__(slf: Py<Self>) -> Py<Self> {
-        slf
-    }
-
-    fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let next = py.detach(|| {
-            let mut inner = self.inner.try_lock().ok()?;
-            let mut found = run::Integration::default();
-            let inner = &mut *inner;
-            let there = compute(|| inner.next_into(&mut found));
-            Some(there.map(|there| there.then_some(found)))
-        });
-        let Some(next) = next else {
-            return Err(runtime("dumps that another thread reads: expected one reader"));
-        };
-        if let Some(error) = self.raised.lock().ok().and_then(|mut raised| raised.take()) {
-            return Err(error);
-        }
-        let Some(found) = next.map_err(|error| exception(&error))? else { return Ok(None) };
-        let (start, missing) = (found.start, found.missing);
-        let dumps = found.gates.into_iter().map(|dump| {
-            let dump = host_dump(py, dump, self.inputs)?;
-            dump.setattr("start", start)?;
-            dump.setattr("missing", missing)?;
-            Ok(dump)
-        });
-        let mut dumps = dumps.collect::<PyResult<Vec<_>>>()?;
-        if self.gated {
-            return Ok(Some(dumps.into_pyobject(py)?.into_any()));
-        }
-        Ok(dumps.pop())
     }
 }

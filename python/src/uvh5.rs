@@ -13,8 +13,8 @@ use numpy::{IntoPyArray, PyReadonlyArray2, PyReadonlyArray3};
 use pyo3::{prelude::*, sync::PyOnceLock};
 
 use crate::{
-    correlate::result,
     error::{Fault, kind, value},
+    results::result,
 };
 
 /// Writes dumps as a UVH5 file, which pyuvdata, CASA and others read through pyuvdata.
@@ -26,7 +26,7 @@ use crate::{
 /// dumps : iterable of Dump
 ///     One after the other: of ``Recording.dumps``, or of a ``Correlator``, with ``start``, its first time, set.
 /// array : path or dict
-///     What the inputs, channels and times are: an array file of JSON, or what such a file holds.
+///     Facts of the inputs, channels and times: an array file of JSON, or its content.
 /// phased : bool
 ///     Samples were delayed so that the array's phase centre arrives everywhere at once.
 ///

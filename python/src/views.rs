@@ -1,4 +1,4 @@
-//! What an array's axes are to a plan: extents and strides of samples, and what is missing.
+//! Arrays as samples of a plan: extents, strides and missing ranges.
 
 use std::ops::{Range, RangeInclusive};
 
@@ -15,11 +15,11 @@ use crate::{
     stream::Turn,
 };
 
-/// How samples lie in an array.
+/// Layout of samples in an array.
 #[derive(Clone, Copy)]
 pub struct View {
     pub element: Element,
-    /// Of bits, words for times and planes for inputs.
+    /// Extents of the axes; for bits, words in place of times and planes in place of inputs.
     pub extents: Extents,
     pub strides: Strides,
 }
@@ -265,8 +265,8 @@ fn axis_strides<const N: usize>(array: &Array, axes: [usize; N]) -> PyResult<[us
     Ok(axes.map(|axis| usize::try_from(array.strides[axis]).unwrap_or(0)))
 }
 
-/// What the caller says is missing: pairs `(start, stop)` of times, or `(start, stop, channels, inputs)` where
-/// these are pairs too, or None for all.
+/// Parses the caller's missing ranges: pairs `(start, stop)` of times, or `(start, stop, channels, inputs)` with
+/// pairs too, or None for all.
 ///
 /// # Errors
 /// `TypeError` of anything else, `ValueError` of a range that ends before it starts.
@@ -309,7 +309,7 @@ pub fn missing(given: Option<&Bound<'_, PyAny>>) -> PyResult<Vec<Missing>> {
         .collect()
 }
 
-/// What is missing, as the caller would say it.
+/// A missing range in the caller's form.
 pub fn missing_tuples<'py>(py: Python<'py>, gap: &Missing) -> PyResult<Bound<'py, PyTuple>> {
     let pair = |range: &Range<usize>| (range.end != usize::MAX).then_some((range.start, range.end));
     let (start, stop) = (gap.times.start, gap.times.end);

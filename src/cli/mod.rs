@@ -1,16 +1,6 @@
-//! The command line: one file per subcommand, each with its arguments and its `run`.
+//! The command line: a file or folder in `commands/` for each subcommand, with its arguments and its `run`.
 
-use std::{
-    ffi::OsString,
-    fmt::Display,
-    io::{IsTerminal, Write},
-    path::PathBuf,
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::{Duration, Instant},
-};
+use std::{ffi::OsString, path::PathBuf};
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, error::ErrorKind};
 use corrust::{
@@ -18,38 +8,24 @@ use corrust::{
     device::{Kernels, Tuning},
 };
 
-mod autocorrelate;
-mod beamform;
-mod bench;
-mod canvas;
-mod channelise;
-mod correlate;
-mod delays;
-mod demo;
-mod devices;
-mod engine;
-mod figure;
-mod files;
-mod filterbank;
-mod fringes;
-mod given;
-mod info;
-mod plan;
-mod planes;
-mod plot;
-mod progress;
-mod quantise;
-mod response;
-mod run_files;
-mod selection;
-mod send;
-mod sensitivity;
 #[cfg(feature = "serve")]
-mod serve;
-mod simulate;
-mod stream;
-mod units;
-mod weights;
+use self::commands::serve;
+use self::{
+    commands::{
+        autocorrelate, beamform, bench, channelise, correlate, delays, demo, devices, filterbank,
+        info, plan, plot, quantise, send, simulate, weights,
+    },
+    options::{given, run_files},
+    terminal::{
+        say::{keep, said, warn},
+        signals::obey_signals,
+    },
+};
+
+mod commands;
+mod options;
+mod pictures;
+mod terminal;
 
 /// Correlators for radio telescopes whose GPU kernels are written in Rust.
 #[derive(Debug, Parser)]
@@ -61,20 +37,20 @@ struct Cli {
     kernels: KernelArgs,
 }
 
-/// What all GPUs go by.
+/// Kernels and tuning of all GPUs.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "GPU kernels")]
 struct KernelArgs {
-    /// File or folder of PTX whose kernels GPUs run in place of those built in (or CORRUST_PTX)
+    /// File or folder of PTX with kernels that replace the built-in ones (or CORRUST_PTX)
     #[arg(long, global = true, value_name = "PATH")]
     ptx: Option<PathBuf>,
-    /// File of `corrust bench --tune` that kernels are chosen by (or CORRUST_TUNING)
+    /// Table of `corrust bench --tune` for the choice of kernels (or CORRUST_TUNING)
     #[arg(long, global = true, value_name = "FILE")]
     tuning: Option<PathBuf>,
 }
 
 impl KernelArgs {
-    /// Has all GPUs go by what was named.
+    /// Sets the kernels and the tuning that were named for all GPUs.
     fn set(&self) -> Result<()> {
         if let Some(path) = &self.ptx {
             Kernels::read(path)?.set()?;
@@ -114,7 +90,7 @@ enum Command {
     Beamform(beamform::Args),
     Weights(weights::Args),
     Delays(delays::Args),
-    Plot(figure::Args),
+    Plot(plot::Args),
     Bench(bench::Args),
     Autocorrelate(autocorrelate::Args),
 }
@@ -171,12 +147,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     })
 }
 
-/// Bad input or arguments.
+/// Exit code of bad input or arguments.
 const EXIT_BAD_INPUT: u8 = 2;
-
-/// What shells report for a program that Ctrl-C ended.
-#[cfg(unix)]
-const EXIT_INTERRUPTED: i32 = 130;
 
 /// Starts the threads that compute: where there is no memory for them, rayon would panic when they are needed.
 fn start_threads() -> Result<()> {
@@ -204,7 +176,7 @@ fn explain(error: &clap::Error) -> u8 {
             }
         };
     }
-    // What is wrong, what it is about, hints; then a usage of several lines, which the help has too.
+    // clap writes the fault, its subject, hints, and then a usage of several lines, which the help has too.
     let text = error.to_string();
     let lines = text.lines().map(str::trim);
     let lines = lines.take_while(|line| {
@@ -223,122 +195,4 @@ fn explain(error: &clap::Error) -> u8 {
     }
     warn(sentence);
     EXIT_BAD_INPUT
-}
-
-/// Makes Ctrl-C, the end of a batch job and a lost connection remove what is unfinished and end the
-/// program, whatever it is doing: computing, or waiting for a pipe or a device.
-#[cfg(unix)]
-fn obey_signals() -> Result<()> {
-    use corrust::format::abandon_partial_files;
-    use signal_hook::{
-        consts::{SIGHUP, SIGINT, SIGTERM},
-        iterator::Signals,
-        low_level,
-    };
-    let fault = |error| Error::invalid(format!("cannot listen for signals: {error}"));
-    // `nohup` has a program ignore that its connection is lost.
-    let obeyed = [SIGINT, SIGTERM].into_iter().chain((!is_ignored(SIGHUP)).then_some(SIGHUP));
-    let mut signals = Signals::new(obeyed).map_err(fault)?;
-    let listen = move || {
-        let mut first = None;
-        for _ in &mut signals {
-            // A service has what is complete written first; who cannot wait says it again. Some say it to the
-            // process and to its group at once.
-            let asked: &mut Instant = first.get_or_insert_with(Instant::now);
-            if SERVING.load(Ordering::Relaxed) && asked.elapsed() < Duration::from_secs(1) {
-                STOPPING.store(true, Ordering::Relaxed);
-                continue;
-            }
-            abandon_partial_files();
-            if std::io::stderr().is_terminal() {
-                let _ = write!(std::io::stderr(), "\r\x1b[2K");
-            }
-            warn("interrupted");
-            low_level::exit(EXIT_INTERRUPTED);
-        }
-    };
-    std::thread::Builder::new().name("signals".into()).spawn(listen).map(drop).map_err(fault)
-}
-
-/// Whether a service runs that ends by itself when it is to stop, and whether it is.
-static SERVING: AtomicBool = AtomicBool::new(false);
-static STOPPING: AtomicBool = AtomicBool::new(false);
-
-/// Whether a signal is ignored.
-#[cfg(unix)]
-fn is_ignored(signal: i32) -> bool {
-    let mut action = std::mem::MaybeUninit::<libc::sigaction>::zeroed();
-    // SAFETY: no new action is given, the old one is written where there is room for it, and all bits
-    // zero are an action.
-    unsafe {
-        libc::sigaction(signal, std::ptr::null(), action.as_mut_ptr());
-        action.assume_init().sa_sigaction == libc::SIG_IGN
-    }
-}
-
-/// Elsewhere the system ends the program, and what it leaves is removed by the next run.
-#[cfg(not(unix))]
-fn obey_signals() -> Result<()> {
-    Ok(())
-}
-
-/// Prints a line of results, where the standard output is not taken by a file; [`said`] tells whether all of them
-/// arrived.
-fn say(line: impl Display) {
-    match run_files::stdout_is_free() {
-        true => keep(writeln!(std::io::stdout(), "{line}")),
-        false => drop(writeln!(std::io::stderr(), "{line}")),
-    }
-}
-
-/// The first error of the standard output.
-static UNSAID: Mutex<Option<std::io::Error>> = Mutex::new(None);
-
-/// Keeps the first error of the standard output in mind.
-fn keep(result: std::io::Result<()>) {
-    if let Err(error) = result {
-        UNSAID.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
-    }
-}
-
-/// Whether all lines of results could be written. A reader that has seen enough is no error.
-fn said() -> Result<()> {
-    keep(std::io::stdout().flush());
-    match UNSAID.lock().unwrap_or_else(PoisonError::into_inner).take() {
-        Some(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-            Err(Error::io("the standard output", "write")(error))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// Prints a line about the work, apart from its results.
-fn warn(line: impl Display) {
-    let _ = writeln!(std::io::stderr(), "corrust: {line}");
-}
-
-/// A number of things, as in "1 beam" and "2 beams".
-fn count(number: impl Display, thing: &str) -> String {
-    let number = number.to_string();
-    let ending = match (&number[..], thing) {
-        ("1", _) => "",
-        (_, "dish") => "es",
-        _ => "s",
-    };
-    format!("{number} {thing}{ending}")
-}
-
-/// A number with three significant digits and the prefix of its magnitude, as in "12.3 G".
-fn si(value: f64) -> String {
-    const PREFIXES: [(f64, &str); 5] =
-        [(1e12, " T"), (1e9, " G"), (1e6, " M"), (1e3, " k"), (1.0, " ")];
-    let (unit, prefix) =
-        PREFIXES.into_iter().find(|(unit, _)| value >= *unit).unwrap_or((1.0, " "));
-    format!("{}{prefix}", digits(value / unit))
-}
-
-/// A number with three significant digits, where it has that many.
-fn digits(value: f64) -> String {
-    let decimals = if value == 0.0 { 0 } else { (2 - value.abs().log10().floor() as i32).max(0) };
-    format!("{value:.*}", decimals as usize)
 }

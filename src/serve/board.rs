@@ -1,4 +1,4 @@
-//! What there is to show of a live correlator.
+//! Display of a live correlator.
 
 use std::sync::{
     Mutex, MutexGuard, PoisonError,
@@ -22,30 +22,30 @@ const MOST_INPUTS: usize = 64;
 /// Counts of dumps.
 #[derive(Debug, Default)]
 pub struct Dumps {
-    /// Correlated.
+    /// Dumps that were correlated.
     pub done: AtomicU64,
-    /// In files that are complete.
+    /// Dumps in files that are complete.
     pub written: AtomicU64,
-    /// That could not be written.
+    /// Dumps that could not be written.
     pub dropped: AtomicU64,
-    /// Of which nothing came, between others.
+    /// Dumps without any samples, between others.
     pub empty: AtomicU64,
 }
 
-/// What a stream is of.
+/// Facts of a stream.
 #[derive(Clone, Debug)]
 pub struct About {
-    /// What is correlated.
+    /// Shape of the samples.
     pub shape: Shape,
     /// The number of the first channel.
     pub first_channel: u64,
     /// Numbers of the F-engines, or of threads.
     pub senders: Vec<u64>,
-    /// When times are.
+    /// Clock of the time samples.
     pub clock: Clock,
 }
 
-/// What is shown: the last dump, and counts.
+/// Displayed state: the last dump, and counts.
 pub struct Board {
     about: About,
     watch: Watch,
@@ -54,7 +54,7 @@ pub struct Board {
     latest: Mutex<Option<LiveDump>>,
 }
 
-/// What someone looks at.
+/// Baseline and channel of a viewer's request.
 #[derive(Debug, Deserialize)]
 #[serde(default)]
 pub struct Look {
@@ -73,7 +73,7 @@ impl Default for Look {
     }
 }
 
-/// What the page draws.
+/// Data that the page draws.
 #[derive(Debug, Serialize)]
 pub struct Live {
     inputs: usize,
@@ -99,20 +99,20 @@ struct Shown {
     amplitude: Vec<Vec<Option<f64>>>,
     phase: Vec<Vec<Option<f64>>>,
     baseline: [usize; 2],
-    /// Of the baseline, `[point]`.
+    /// Amplitude of the baseline, `[point]`.
     baseline_amplitude: Vec<Option<f64>>,
     baseline_phase: Vec<Option<f64>>,
-    /// The part of each input's samples that is missing.
+    /// Part of each input's samples that is missing, 0 to 1.
     losses: Vec<f64>,
 }
 
 impl Board {
-    /// Nothing yet of a stream.
+    /// Empty display of a stream.
     pub fn new(about: About, watch: Watch) -> Self {
         Self { about, watch, dumps: Dumps::default(), latest: Mutex::new(None) }
     }
 
-    /// What has come so far.
+    /// Counts of packets and heaps received so far.
     pub fn tally(&self) -> Tally {
         self.watch.tally()
     }
@@ -253,7 +253,7 @@ impl Show for Board {
         self.known()
     }
 
-    /// What the page draws, as someone looks at it.
+    /// Data for the page, as a viewer asks for it.
     fn live(&self, look: &Look) -> Live {
         let shape = self.about.shape;
         Live {
@@ -266,7 +266,7 @@ impl Show for Board {
     }
 }
 
-/// What one sample gives; nothing where there is none.
+/// Mean over valid samples; none without samples.
 fn mean(sum: Complex<f64>, valid: u64) -> Option<Complex<f64>> {
     (valid > 0).then(|| sum / valid as f64)
 }

@@ -1,4 +1,4 @@
-//! What there is to show of live correlation curves.
+//! Display of live correlation curves.
 
 use std::sync::{
     Mutex, MutexGuard, PoisonError,
@@ -13,16 +13,16 @@ use super::metrics::{Family, Show, received};
 /// Most curves that are drawn at a time, beside the mean.
 const MOST_CURVES: usize = 8;
 
-/// What counts are of.
+/// Facts of a stream of counts.
 #[derive(Clone, Copy, Debug)]
 pub struct AboutCounts {
-    /// Sensors.
+    /// Number of sensors.
     pub sensors: usize,
     /// Seconds of an instant.
     pub dwell: f64,
 }
 
-/// What is shown: the last look, and counts.
+/// Displayed state: the last look, and counts.
 pub struct CurveBoard {
     about: AboutCounts,
     watch: Watch,
@@ -31,7 +31,7 @@ pub struct CurveBoard {
     latest: Mutex<LiveCurves>,
 }
 
-/// What someone looks at.
+/// Sensor of a viewer's request.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Look {
@@ -39,7 +39,7 @@ pub struct Look {
     first: usize,
 }
 
-/// What the page draws.
+/// Data that the page draws.
 #[derive(Debug, Serialize)]
 pub struct Live {
     sensors: usize,
@@ -49,9 +49,9 @@ pub struct Live {
 
 #[derive(Debug, Serialize)]
 struct Shown {
-    /// Of the stream so far.
+    /// Seconds of the stream so far.
     seconds: f64,
-    /// Parts of its instants that are lost.
+    /// Part of its instants that are lost, 0 to 1.
     lost: f64,
     /// The sensor of the first curve.
     first: usize,
@@ -70,12 +70,12 @@ struct Drawn {
 }
 
 impl CurveBoard {
-    /// Nothing yet of a stream.
+    /// Empty display of a stream.
     pub fn new(about: AboutCounts, watch: Watch) -> Self {
         Self { about, watch, files: Default::default(), latest: Mutex::default() }
     }
 
-    /// What has come so far.
+    /// Counts of packets and instants received so far.
     pub fn tally(&self) -> Tally {
         self.watch.tally()
     }

@@ -1,4 +1,4 @@
-//! Who comes in: connections, for a bounded time each and bounded in number, that ask for a host of ours.
+//! Admission of connections: bounded in number and in time, for host names of this service alone.
 
 use std::{collections::VecDeque, net::IpAddr, sync::Arc, time::Duration};
 
@@ -16,10 +16,10 @@ use hyper_util::{
 };
 use tokio::{net::TcpStream, task::JoinHandle};
 
-/// How long a client may take for the headers of its request.
+/// Longest time for the headers of a request.
 const HEADERS: Duration = Duration::from_secs(5);
 
-/// How long a connection lasts: it has one request, whose answer is read by then.
+/// Longest time of a connection: it has one request, whose answer is read by then.
 const CONNECTION: Duration = Duration::from_secs(20);
 
 /// Bytes of a request's headers.
@@ -33,8 +33,8 @@ const POLICY: HeaderValue =
 #[derive(Clone, Copy)]
 struct Here(IpAddr);
 
-/// Answers those who come to `listener`, of whom at most `most` are in at a time: who came first leaves first. `names`
-/// are those that the host is called by, beside its address and `localhost`.
+/// Answers connections to `listener`, at most `most` at a time: the oldest is closed first. `names` are host names that
+/// are accepted beside its address and `localhost`.
 pub async fn keep(
     listener: tokio::net::TcpListener,
     routes: Router,

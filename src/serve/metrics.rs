@@ -1,15 +1,15 @@
-//! Metrics, and what shows them.
+//! Metrics, and the displays that have them.
 
 use std::fmt::Write;
 
 use corrust::live::{Fate, Tally, spead::Fault};
 use serde::{Serialize, de::DeserializeOwned};
 
-/// Something live that metrics and a page show.
+/// A live display with metrics and a page.
 pub trait Show: Send + Sync + 'static {
-    /// What someone looks at.
+    /// Request of a viewer.
     type Look: DeserializeOwned + Send;
-    /// What the page draws.
+    /// Data that the page draws.
     type Live: Serialize;
 
     /// The page, and its script.
@@ -18,7 +18,7 @@ pub trait Show: Send + Sync + 'static {
     /// All metrics.
     fn families(&self) -> Vec<Family>;
 
-    /// What the page draws, as someone looks at it.
+    /// Data for the page, as a viewer asks for it.
     fn live(&self, look: &Self::Look) -> Self::Live;
 
     /// All metrics in Prometheus' format.
@@ -59,18 +59,18 @@ pub struct Family {
 }
 
 impl Family {
-    /// None yet.
+    /// Family without metrics.
     pub fn new(name: &'static str, kind: &'static str, help: &'static str) -> Self {
         Self { name, help, kind, metrics: Vec::new() }
     }
 
-    /// With a value.
+    /// Adds a value.
     pub fn one(mut self, value: impl ToString) -> Self {
         self.metrics.push(Metric { labels: String::new(), value: value.to_string() });
         self
     }
 
-    /// With the value of one of several.
+    /// Adds the value of one label.
     pub fn of(mut self, label: &str, name: impl ToString, value: impl ToString) -> Self {
         let labels = format!("{{{label}=\"{}\"}}", name.to_string());
         self.metrics.push(Metric { labels, value: value.to_string() });
@@ -78,7 +78,7 @@ impl Family {
     }
 }
 
-/// What has come, whatever it is of.
+/// Metrics of received packets, common to all streams.
 pub fn received(tally: &Tally) -> Vec<Family> {
     let counter = |name, help| Family::new(name, "counter", help);
     let mut faults = counter("corrust_bad_packets_total", "Packets that were none, by fault.");

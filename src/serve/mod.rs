@@ -1,5 +1,5 @@
-//! What `corrust serve` shows: metrics for Prometheus, and a page for browsers. All of the page is in the
-//! program, and it asks nobody else for anything.
+//! Service of `corrust serve`: metrics for Prometheus, and a page for browsers. All of the page is in the
+//! program, and it loads nothing from elsewhere.
 
 mod board;
 mod curves;
@@ -25,8 +25,8 @@ use metrics::Show;
 /// Most connections that are open at a time.
 const CONNECTIONS: usize = 64;
 
-/// Serves `board` to whoever comes to `listener` and asks for its address, `localhost`, or one of `names`, in a thread of
-/// its own, until the program ends. Connections are bounded in number and time; descriptors for files stay free.
+/// Serves `board` on `listener`, to requests for its address, `localhost`, or one of `names`, in a thread of its own,
+/// until the program ends. Connections are bounded in number and time; descriptors for files stay free.
 ///
 /// # Errors
 /// [`Error::Invalid`] when the system has no thread, no events or no descriptors for it.

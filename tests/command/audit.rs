@@ -23,9 +23,16 @@ fn unsafe_code_is_accounted_for() {
     let (_, section) = page.split_once("\n## Unsafe code\n").expect("a section on unsafe code");
     let section = section.split("\n## ").next().unwrap();
     let mut rust = Vec::new();
-    for folder in
-        ["c/src", "host/src", "live/src", "ptx-sim/src", "python/src", "recordings/src", "src"]
-    {
+    for folder in [
+        "benches/src",
+        "c/src",
+        "host/src",
+        "live/src",
+        "ptx-sim/src",
+        "python/src",
+        "recordings/src",
+        "src",
+    ] {
         files(&root.join(folder), &mut rust);
     }
     let mut with = 0;

@@ -1,35 +1,57 @@
-//! The PTX of every kernel, as text, each a module of its own so that the driver compiles nothing else:
-//! what `build.rs` compiled from this crate, or, when the sources are those of `gpu/ptx/manifest.txt`,
-//! what is shipped there.
+//! The PTX of every kernel, each a module of its own so that the driver compiles nothing else: output of
+//! `build.rs`, or, when the sources are those of `gpu/ptx/manifest.txt`, the text shipped there. Programs
+//! carry it compressed, and unpack a kernel when it is first asked for.
 
-use crate::abi::Entry;
+extern crate std;
+
+use std::{string::String, sync::OnceLock};
+
+use miniz_oxide::inflate::decompress_to_vec;
+
+use crate::abi::{ENTRIES, Entry};
 
 mod split;
 
 pub use split::split;
 
-/// Name and module of every kernel, by name.
-const KERNELS: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/kernels.rs"));
+/// Every kernel, by name.
+static KERNELS: [Kernel; ENTRIES.len()] = include!(concat!(env!("OUT_DIR"), "/kernels.rs"));
+
+struct Kernel {
+    name: &'static str,
+    /// The module as a raw deflate stream.
+    packed: &'static [u8],
+    text: OnceLock<String>,
+}
+
+impl Kernel {
+    const fn new(name: &'static str, packed: &'static [u8]) -> Self {
+        Self { name, packed, text: OnceLock::new() }
+    }
+
+    fn text(&self) -> &str {
+        self.text.get_or_init(|| {
+            let text = decompress_to_vec(self.packed).expect("build.rs compressed it");
+            String::from_utf8(text).expect("PTX is text")
+        })
+    }
+}
 
 /// The module of one kernel.
 ///
 /// # Panics
-/// When the entry is none of [`ENTRIES`](crate::abi::ENTRIES).
+/// When the entry is none of [`ENTRIES`].
 pub fn of_entry(entry: &Entry) -> &'static str {
-    match KERNELS.binary_search_by_key(&entry.name, |(name, _)| name) {
-        Ok(index) => KERNELS[index].1,
+    match KERNELS.binary_search_by_key(&entry.name, |kernel| kernel.name) {
+        Ok(index) => KERNELS[index].text(),
         Err(_) => panic!("{} is no kernel of this crate", entry.name),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    extern crate alloc;
-
-    use alloc::string::String;
-
     use super::*;
-    use crate::abi::{ENTRIES, Target, autocorrelate, channelise};
+    use crate::abi::{Target, autocorrelate, channelise};
 
     #[test]
     fn a_module_of_one_entry_has_that_entry_alone() {

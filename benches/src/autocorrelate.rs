@@ -1,0 +1,237 @@
+//! Cases of the autocorrelator: 10 groups of 32 lags.
+//!
+//! Useful operations: a multiplication and an addition for every product of the definition, that is for
+//! every lag of every bin.
+
+use std::{collections::BTreeMap, rc::Rc};
+
+use corrust_host::{
+    Autocorrelator, Device, Layout, Result,
+    autocorrelate::{Builder, Kernel, Sums},
+    device::{DeviceSlice, LockedBytes, Stream},
+    samples::{Element, Samples},
+};
+
+use crate::{
+    case::{Bound, Case, Clock, Place, Subject, Work, kernels},
+    data::{Ring, locked, random_bytes},
+};
+
+/// Groups of bins.
+const GROUPS: usize = 10;
+/// Lags of a group.
+const LAGS: usize = 32;
+/// Instants of packets of the instrument.
+const PACKETS: [usize; 2] = [100, 400];
+
+/// Sizes and kernels to measure.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Numbers of sensors.
+    pub sensors: Vec<usize>,
+    /// Instants; by default 2^30 counts, fewer on a CPU, and packets of 100 and 400 instants.
+    pub instants: Option<usize>,
+    /// Kernels; none for all that the device runs.
+    pub kernels: Vec<Kernel>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { sensors: vec![64, 1024, 16384], instants: None, kernels: Vec::new() }
+    }
+}
+
+/// The cases of some options.
+pub fn cases(options: &Options, place: &Place) -> Vec<Box<dyn Case>> {
+    let counts = if place.gpu.is_some() { 1 << 30 } else { 1 << 25 };
+    let mut cases: Vec<Box<dyn Case>> = Vec::new();
+    for &sensors in &options.sensors {
+        let instants = options.instants.unwrap_or((counts / sensors).max(1));
+        cases.push(Box::new(Counts { sensors, instants, kernels: options.kernels.clone() }));
+    }
+    if options.instants.is_none() && options.sensors.contains(&1024) {
+        for instants in PACKETS {
+            let kernels = options.kernels.clone();
+            cases.push(Box::new(Counts { sensors: 1024, instants, kernels }));
+        }
+    }
+    cases
+}
+
+/// Blocks of `instants` instants by packets and by tensor cores.
+pub(crate) fn candidates(instants: usize, place: &Place) -> Box<dyn Case> {
+    let sensors = if place.simulated() { 2 } else { 1024 };
+    Box::new(Counts { sensors, instants, kernels: vec![Kernel::Packets, Kernel::TensorCores] })
+}
+
+struct Counts {
+    sensors: usize,
+    instants: usize,
+    kernels: Vec<Kernel>,
+}
+
+impl Case for Counts {
+    fn system(&self) -> &'static str {
+        "autocorrelate"
+    }
+
+    fn label(&self) -> String {
+        format!("{} sensors, {} instants", self.sensors, self.instants)
+    }
+
+    fn sizes(&self) -> BTreeMap<&'static str, u64> {
+        let sizes = [self.sensors, self.instants, GROUPS, LAGS].map(|size| size as u64);
+        ["sensors", "instants", "groups", "lags"].into_iter().zip(sizes).collect()
+    }
+
+    fn subjects(&self, place: &Place) -> Result<Vec<Subject>> {
+        let builder = |kernel| {
+            let builder = self.builder().kernel(kernel);
+            match &place.gpu {
+                Some(gpu) => builder.gpu(gpu.clone()),
+                None => builder.device(Device::Cpu),
+            }
+        };
+        let counts = Rc::new(random_bytes(self.sensors * self.instants));
+        let mut plan = self.builder().device(Device::Cpu).build()?;
+        plan.accumulate(&counts[..])?;
+        let expected = Rc::new(plan.snapshot()?);
+
+        let source = match &place.gpu {
+            Some(gpu) => Source::Device(Rc::new(Ring::new(gpu, &counts)?)),
+            None => Source::Host(counts.clone()),
+        };
+        let mut subjects = Vec::new();
+        // Plans do not say which kernel they choose: `auto` is a kernel of its own.
+        let known: Vec<Kernel> = match self.kernels.is_empty() {
+            true => Kernel::ALL.iter().copied().filter(|&kernel| self.suits(kernel)).collect(),
+            false => self.kernels.clone(),
+        };
+        let runs = |kernel| builder(kernel).build().map(|_| ());
+        let mut chosen = kernels(&known, Kernel::Auto, &self.kernels, runs)?;
+        if self.kernels.is_empty() {
+            chosen.insert(0, (Kernel::Auto, ()));
+        }
+        for (kernel, ()) in chosen {
+            let make = builder(kernel);
+            subjects.push(self.subject(make, kernel, "kernel", source.clone(), &expected)?);
+        }
+        if let Some(gpu) = &place.gpu
+            && self.instants > PACKETS[1]
+        {
+            let named = self.kernels.first().copied().unwrap_or(Kernel::Auto);
+            let locked = Source::Locked(Rc::new(locked(gpu, &counts)?));
+            for (what, source) in [("from host", Source::Host(counts)), ("page-locked", locked)] {
+                subjects.push(self.subject(builder(named), named, what, source, &expected)?);
+            }
+        } else if place.gpu.is_some() {
+            for (kernel, make) in [Kernel::Auto, Kernel::BinGroups].map(|k| (k, builder(k))) {
+                let source = Source::Host(counts.clone());
+                subjects.push(self.subject(make, kernel, "from host", source, &expected)?);
+            }
+        }
+        Ok(subjects)
+    }
+}
+
+impl Counts {
+    fn builder(&self) -> Builder {
+        Autocorrelator::builder(self.sensors).groups(GROUPS).lags(LAGS)
+    }
+
+    /// Whether a kernel is for blocks of this length: bin groups go an instant or a packet at a
+    /// time, up to seconds for what others do in milliseconds.
+    fn suits(&self, kernel: Kernel) -> bool {
+        !matches!(kernel, Kernel::BinGroups | Kernel::Packets) || self.instants <= 1 << 14
+    }
+
+    fn subject(
+        &self,
+        builder: Builder,
+        kernel: Kernel,
+        what: &'static str,
+        source: Source,
+        expected: &Rc<Sums>,
+    ) -> Result<Subject> {
+        let counts = (self.sensors * self.instants) as f64;
+        // Group k has 2^-k as many bins.
+        let bins = counts * (2.0 - 2f64.powi(1 - GROUPS as i32));
+        let operations = 2.0 * LAGS as f64 * bins;
+        let name = kernel.to_string();
+        let mut bounds = vec![Bound::tensor(&name, "s8", operations), Bound::memory(counts)];
+        if matches!(what, "from host" | "page-locked") {
+            bounds.push(Bound::upload(counts));
+        }
+        Ok(Subject {
+            kernel: name,
+            auto: kernel == Kernel::Auto,
+            what,
+            clock: match source {
+                Source::Device(_) => Clock::Device,
+                Source::Host(_) | Source::Locked(_) => Clock::Host,
+            },
+            sustain: what == "kernel"
+                && self.instants > PACKETS[1]
+                && (kernel == Kernel::Auto || !self.kernels.is_empty()),
+            useful_operations: operations,
+            bytes: counts,
+            items: (self.instants as f64, "instants"),
+            bounds,
+            work: Box::new(Counting {
+                plan: builder.clone().build()?,
+                builder,
+                source,
+                instants: self.instants,
+                expected: expected.clone(),
+            }),
+        })
+    }
+}
+
+/// Memory of the counts.
+#[derive(Clone)]
+enum Source {
+    Device(Rc<Ring>),
+    Host(Rc<Vec<u8>>),
+    /// In page-locked memory.
+    Locked(Rc<LockedBytes>),
+}
+
+struct Counting {
+    plan: Autocorrelator,
+    builder: Builder,
+    source: Source,
+    instants: usize,
+    expected: Rc<Sums>,
+}
+
+impl Work for Counting {
+    fn run(&mut self) -> Result<()> {
+        match &self.source {
+            Source::Device(ring) => {
+                let sensors = self.plan.shape().sensors;
+                let bytes = sensors * self.instants;
+                // SAFETY: the ring holds the counts as long as the plan.
+                let slice = unsafe { DeviceSlice::from_raw(ring.next(), bytes, Stream::default()) };
+                let counts = Samples::new(slice, Element::Count, Layout::Tcn, 1, sensors)?;
+                self.plan.accumulate(counts)
+            }
+            Source::Host(counts) => {
+                self.plan.accumulate(&counts[..])?;
+                self.plan.wait()
+            }
+            Source::Locked(counts) => {
+                self.plan.accumulate(&**counts)?;
+                self.plan.wait()
+            }
+        }
+    }
+
+    /// The first block of a stream: later ones depend on how many came before.
+    fn check(&mut self) -> Result<bool> {
+        self.plan.wait()?;
+        self.plan = self.builder.clone().build()?;
+        self.run()?;
+        Ok(self.plan.snapshot()? == *self.expected)
+    }
+}

@@ -1,0 +1,278 @@
+//! Cases of the F-engine: real samples to channels, 8 taps by default, and on to visibilities.
+//!
+//! Useful operations: `2 P` a raw sample for the filter, and the `5 Z log2 Z` of a complex transform of `Z`
+//! points with the 10 a channel that untangle it.
+
+use std::{collections::BTreeMap, rc::Rc, sync::Arc};
+
+use corrust_host::{
+    Channeliser, Device, Result,
+    channelise::Kernel,
+    correlate::useful_operations as useful_operations_of_correlation,
+    device::{Buffer, DeviceSlice, DeviceSliceMut, Gpu, Stream},
+    samples::RawEncoding,
+};
+
+use crate::{
+    case::{Bound, Case, Clock, Place, Subject, Work, kernels},
+    data::{Ring, locked, random_bytes},
+    fx::{self, Fx},
+    size::Size,
+};
+
+/// Most bytes of visibilities that raw samples are made to: a CPU makes them too.
+const MOST_VISIBILITIES: usize = 1 << 30;
+
+/// Sizes and kernels to measure.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Numbers of inputs.
+    pub inputs: Vec<usize>,
+    /// Numbers of channels; of real samples, `K` is twice as many.
+    pub channels: Vec<usize>,
+    /// Taps.
+    pub taps: Vec<usize>,
+    /// Raw samples of all inputs; by default 2^30, fewer on a CPU.
+    pub samples: Option<usize>,
+    /// Encodings of raw samples.
+    pub encodings: Vec<RawEncoding>,
+    /// Kernels; none for all that the device runs.
+    pub kernels: Vec<Kernel>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            inputs: vec![64],
+            channels: vec![512, 1024, 2048, 4096, 8192],
+            taps: vec![8],
+            samples: None,
+            encodings: vec![RawEncoding::I8],
+            kernels: Vec::new(),
+        }
+    }
+}
+
+/// The cases of some options.
+pub fn cases(options: &Options, place: &Place) -> Vec<Box<dyn Case>> {
+    let usual = if place.gpu.is_some() { 1 << 30 } else { 1 << 22 };
+    let samples = options.samples.unwrap_or(usual);
+    let mut cases: Vec<Box<dyn Case>> = Vec::new();
+    for &encoding in &options.encodings {
+        for &taps in &options.taps {
+            for &inputs in &options.inputs {
+                for &channels in &options.channels {
+                    let kernels = options.kernels.clone();
+                    cases.push(Box::new(Size {
+                        inputs,
+                        channels,
+                        taps,
+                        samples,
+                        encoding,
+                        kernels,
+                    }));
+                }
+            }
+        }
+    }
+    cases
+}
+
+impl Case for Size {
+    fn system(&self) -> &'static str {
+        "channelise"
+    }
+
+    fn label(&self) -> String {
+        let Self { inputs, taps, encoding, .. } = self;
+        format!("N {inputs}, K {}, P {taps}, M {}, {encoding}", self.residues(), self.spectra())
+    }
+
+    fn sizes(&self) -> BTreeMap<&'static str, u64> {
+        let sizes = [self.inputs, self.channels, self.residues(), self.taps, self.spectra()];
+        ["N", "C", "K", "P", "M"].into_iter().zip(sizes.map(|size| size as u64)).collect()
+    }
+
+    fn encoding(&self) -> String {
+        self.encoding.to_string()
+    }
+
+    fn subjects(&self, place: &Place) -> Result<Vec<Subject>> {
+        let build = |kernel| {
+            let builder = self.builder().kernel(kernel);
+            match &place.gpu {
+                Some(gpu) => builder.gpu(gpu.clone()),
+                None => builder.device(Device::Cpu),
+            }
+            .build()
+        };
+        let auto = build(Kernel::Auto)?.kernel();
+        let bytes = Rc::new(random_bytes(self.bytes()));
+        let expected: Rc<[u8]> = self.expected(&bytes)?.into();
+        let size = self.channels * self.inputs * self.spectra() * 2;
+        let memory = match &place.gpu {
+            Some(gpu) => Some(Rc::new((Ring::new(gpu, &bytes)?, Ring::empty(gpu, size)?))),
+            None => None,
+        };
+        let raw = (self.inputs * self.residues() * self.spectra()) as f64;
+        let channels = (self.inputs * self.channels * self.spectra()) as f64;
+        let parts = if self.encoding.is_complex() { 2.0 } else { 1.0 };
+        let levels = (self.channels as f64).log2();
+        let useful_operations =
+            2.0 * self.taps as f64 * parts * raw + (5.0 * levels + 10.0) * channels;
+        let moved = bytes.len() as f64 + size as f64;
+        let mut subjects = Vec::new();
+        for (_, plan) in kernels(Kernel::ALL, Kernel::Auto, &self.kernels, build)? {
+            let name = plan.kernel();
+            let source = match (&place.gpu, &memory) {
+                (Some(gpu), Some(rings)) => {
+                    let spectra = Buffer::new(gpu, size)?;
+                    Source::Device { rings: rings.clone(), spectra, gpu: gpu.clone() }
+                }
+                _ => Source::Host(bytes.clone()),
+            };
+            subjects.push(Subject {
+                auto: name == auto,
+                kernel: name.to_string(),
+                what: "kernel",
+                clock: if place.gpu.is_some() { Clock::Device } else { Clock::Host },
+                sustain: name == auto || !self.kernels.is_empty(),
+                useful_operations,
+                bytes: moved,
+                items: (raw, "samples"),
+                bounds: vec![Bound::memory(moved)],
+                work: Box::new(Channelising {
+                    plan,
+                    source,
+                    size: self.clone(),
+                    expected: expected.clone(),
+                    found: Vec::new(),
+                }),
+            });
+        }
+        let asked = self.kernels.is_empty() || self.kernels.contains(&auto);
+        if asked && self.visibilities() <= MOST_VISIBILITIES {
+            let operations = useful_operations
+                + useful_operations_of_correlation(
+                    self.inputs,
+                    self.channels,
+                    self.spectra() as u64,
+                );
+            subjects.extend(self.fx(place, operations, memory, &bytes, &expected)?);
+        }
+        Ok(subjects)
+    }
+}
+
+impl Size {
+    /// Samples to visibilities: from where the device has them, and from page-locked memory to a GPU.
+    fn fx(
+        &self,
+        place: &Place,
+        useful_operations: f64,
+        memory: Option<Rc<(Ring, Ring)>>,
+        bytes: &Rc<Vec<u8>>,
+        expected: &[u8],
+    ) -> Result<Vec<Subject>> {
+        let expected = Rc::new(Fx::expected(self, expected)?);
+        let whole = fx::Whole::default();
+        let sources = match (&place.gpu, memory) {
+            (Some(gpu), Some(rings)) => {
+                let locked = fx::Source::Locked(Rc::new(locked(gpu, bytes)?));
+                vec![("FX", fx::Source::Device(rings)), ("FX page-locked", locked)]
+            }
+            _ => vec![("FX", fx::Source::Host(bytes.clone()))],
+        };
+        let moved = (bytes.len() + self.visibilities()) as f64;
+        let subjects = sources.into_iter().map(|(what, source)| {
+            let on_device = matches!(source, fx::Source::Device(_));
+            let mut bounds = vec![Bound::memory(moved)];
+            if matches!(source, fx::Source::Locked(_)) {
+                bounds.push(Bound::upload(bytes.len() as f64));
+            }
+            let work = Fx::new(self, place, source, &expected, &whole)?;
+            Ok(Subject {
+                auto: true,
+                kernel: work.kernel(),
+                what,
+                clock: if on_device { Clock::Device } else { Clock::Host },
+                sustain: false,
+                useful_operations,
+                bytes: moved,
+                items: ((self.inputs * self.residues() * self.spectra()) as f64, "samples"),
+                bounds,
+                work: Box::new(work),
+            })
+        });
+        subjects.collect()
+    }
+}
+
+/// Memory of the samples.
+enum Source {
+    /// In rings, samples and spectra; the run that is checked leaves its spectra in `spectra`.
+    Device { rings: Rc<(Ring, Ring)>, spectra: Buffer, gpu: Arc<dyn Gpu> },
+    /// In ordinary memory.
+    Host(Rc<Vec<u8>>),
+}
+
+struct Channelising {
+    plan: Channeliser,
+    source: Source,
+    size: Size,
+    expected: Rc<[u8]>,
+    /// Spectra of the last run from host memory.
+    found: Vec<u8>,
+}
+
+impl Channelising {
+    fn on_device(&mut self, address: u64, room: u64) -> Result<()> {
+        let size = &self.size;
+        let bytes = size.bytes();
+        let spectra = 2 * size.channels * size.inputs * size.spectra();
+        // SAFETY: places of the rings are as long as the shape asks for.
+        let (samples, room) = unsafe {
+            (
+                DeviceSlice::from_raw(address, bytes, Stream::default()),
+                DeviceSliceMut::from_raw(room, spectra, Stream::default()),
+            )
+        };
+        self.plan.reset();
+        self.plan.channelise_device(size.raw(samples)?, room).map(|_| ())
+    }
+}
+
+impl Work for Channelising {
+    fn run(&mut self) -> Result<()> {
+        match &self.source {
+            Source::Device { rings, .. } => {
+                let (from, to) = (rings.0.next(), rings.1.next());
+                self.on_device(from, to)
+            }
+            Source::Host(bytes) => {
+                self.plan.reset();
+                self.found = self.plan.channelise(self.size.raw(&bytes[..])?)?.bytes;
+                Ok(())
+            }
+        }
+    }
+
+    fn check(&mut self) -> Result<bool> {
+        let part = self.expected.len() / 2;
+        if let Source::Device { rings, spectra, gpu } = &self.source {
+            let (from, to, last) = (rings.0.next(), spectra.address(), spectra.bytes() - part);
+            let gpu = gpu.clone();
+            self.on_device(from, to)?;
+            self.found.resize(2 * part, 0);
+            let (first, end) = self.found.split_at_mut(part);
+            // SAFETY: either end of the spectra.
+            unsafe {
+                gpu.download(Stream::default(), to, first)?;
+                gpu.download(Stream::default(), to + last as u64, end)?;
+            }
+        }
+        let last = self.found.len() - part;
+        Ok(self.found[..part] == self.expected[..part]
+            && self.found[last..] == self.expected[part..])
+    }
+}

@@ -1,0 +1,40 @@
+//! The benchmark harness of corrust: cases of `corrust bench` and `cargo bench`, and how they are measured.
+//!
+//! A [`Case`] is one size of one system. Its [`Subject`]s are what is compared there, on the same
+//! data: kernels, or one kernel of two builds. [`measure`] lets them take turns, A B A B, checks their
+//! answers, and gives a [`Row`] for each; [`Limits`] says how close each comes to what the GPU can do.
+//!
+//! | module | cases |
+//! |---|---|
+//! | [`limits`] | the GPU's own ceilings |
+//! | [`channelise`], [`correlate`], [`beamform`], [`autocorrelate`], [`reorder`] | the systems |
+//! | [`tune`] | what a GPU's [table](corrust_host::tuning::Tuning) is made of |
+//!
+//! Times are between GPU events where the work is a GPU's; what kernels read was not read since more
+//! than twice the L2 cache went by ([`Ring`]).
+
+pub mod autocorrelate;
+pub mod beamform;
+pub mod channelise;
+pub mod correlate;
+pub mod limits;
+pub mod reorder;
+mod size;
+pub mod tune;
+
+mod case;
+mod data;
+mod energy;
+mod fx;
+mod measure;
+mod record;
+
+pub use case::{Bound, Case, Clock, Place, Subject, Work, kernels};
+pub use data::{Ring, gaussian, locked, random_bytes, random_halves};
+pub use energy::Meter;
+pub use limits::Limits;
+pub use measure::{Settings, measure};
+pub use record::{Change, Facts, Record, Row, Share, Sustained, Times, built_from, changes};
+
+/// Record of an H200 by `corrust bench --json`, in JSON: [`Record`].
+pub const RECORD_H200: &str = include_str!("../record/h200/all.json");

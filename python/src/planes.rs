@@ -1,0 +1,64 @@
+//! `corrust.planes`.
+
+use corrust::{Encoding, Samples, quantise, samples::Extents};
+use pyo3::prelude::*;
+
+use crate::{
+    array::Array,
+    device_array::numpy_array,
+    dtype::Dtype,
+    error::{Fault, count, parse},
+    fork::compute,
+    stream::stream,
+    views::View,
+};
+
+/// Samples of 1- or 2-bit values as the words that ``Correlator`` multiplies as bits.
+///
+/// Parameters
+/// ----------
+/// x : array of uint8
+///     ``ci4`` samples in host memory, ``[T, C, N]`` in ``tcn``, ``[C, N, T]`` in ``cnt``, whose parts are values ``v``
+///     of 1 or 2 bits, -1 and 0 or -2 to 1, as ``corrust quantise --bits`` makes them. They stand for the levels
+///     ``2 v + 1``.
+/// bits : {1, 2}
+/// layout : {"tcn", "cnt"}
+///
+/// Returns
+/// -------
+/// numpy.ndarray
+///     uint8 ``[C, N, W, 32]`` of ``b1``, ``[C, N, 2, W, 32]`` of ``b2``: ``W`` words of 128 times. Where ``T`` is no
+///     multiple of 128, ``Correlator.accumulate`` is to be told ``times=T``.
+///
+/// Examples
+/// --------
+/// >>> import corrust, numpy
+/// >>> x = numpy.zeros((200, 1, 2), numpy.uint8)        # values 0 + 0j, levels 1 + 1j
+/// >>> x[:50, 0, 1] = 0xff                              # for 50 times -1 - 1j of input 1
+/// >>> words = corrust.planes(x, bits=1)
+/// >>> words.shape
+/// (1, 2, 2, 32)
+/// >>> dump = corrust.correlate(words, encoding="b1", times=200, device="cpu")
+/// >>> dump.visibilities[0, corrust.baseline(1, 0)]     # 100 times 2
+/// array([200,   0])
+#[pyfunction]
+#[pyo3(signature = (x, bits, layout="tcn"))]
+pub fn planes<'py>(
+    py: Python<'py>,
+    x: &Bound<'py, PyAny>,
+    #[pyo3(from_py_with = count)] bits: u32,
+    layout: &str,
+) -> PyResult<Bound<'py, PyAny>> {
+    let array = Array::of("x", x, stream(None)?)?;
+    let view = View::voltages(&array, Encoding::Ci4, parse(layout)?, None)?;
+    let samples = Samples::strided(array.bytes()?, view.element, view.extents, view.strides);
+    let samples = samples.map_err(Fault::from)?;
+    let words = py.detach(|| compute(|| quantise::planes(&samples, bits))).map_err(Fault::from)?;
+    let Extents { channels, inputs, times } = view.extents;
+    let encoding = if bits == 1 { Encoding::B1 } else { Encoding::B2 };
+    let mut axes = vec![channels, inputs, times.div_ceil(encoding.times()), encoding.bytes()];
+    if encoding.planes() > 1 {
+        axes.insert(2, encoding.planes());
+    }
+    numpy_array(py, words, Dtype::UINT8, &axes)
+}

@@ -1,0 +1,413 @@
+//! `corrust autocorrelate`.
+
+mod pairs;
+pub mod tables;
+
+use std::{
+    path::{Path, PathBuf},
+    time::Instant,
+};
+
+use corrust::{
+    Autocorrelator, Devices, Error, Result,
+    autocorrelate::{Blocks, Errors, Kernel, Scheme, State, Sums},
+    format::{
+        Recording,
+        npy::{Dtype, Writer},
+        ptu::SYNC,
+    },
+    photons::{self, CountShape, Gate, Trace},
+    run::Pieces,
+};
+use pairs::{Grid, Pair, Pairs};
+use tables::{Curves, TABLES, TRACES, pycorrfit_files};
+
+use crate::cli::options::given;
+use crate::cli::options::run_files::{Existing, RunFiles, all, input, output};
+use crate::cli::options::units::Seconds;
+use crate::cli::pictures::plot;
+use crate::cli::terminal::numbers::{count, digits, si};
+use crate::cli::terminal::progress::Progress;
+use crate::cli::terminal::say::{say, warn};
+
+/// Bytes of counts that are read at a time.
+const BLOCK_BYTES: usize = 1 << 26;
+
+/// Autocorrelate photons or their counts: sums of products at lags spread over decades (multi-tau)
+///
+/// Photons are a PTU file of PicoQuant's (T2 or T3), whose channels become sensors, or NumPy files of arrival
+/// times, uint64 [photon], one for each channel. Counts are a NumPy file, uint8 or uint16 [T][sensor], or an
+/// HDF5 file whose dataset "data" has sensors last, as BrightEyes-MCS writes them. The output is a NumPy file, uint64 [sensor][group][lag]: A_k[c] = sum over m of Z_k[m] Y_k,c[m], bins of 2^k
+/// samples, lag S (2^k - 1) + c 2^k samples. Sums are exact and the same on every device.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// PTU file; NumPy file of counts, uint8 or uint16 [T][sensor], or [T] of one sensor, - for the standard
+    /// input; HDF5 file of counts; or NumPy files of arrival times, uint64 [photon], one for each channel
+    #[arg(required = true, value_name = "IN", value_parser = input())]
+    inputs: Vec<PathBuf>,
+    /// NumPy file to write the sums to, - for the standard output
+    #[arg(short, long, value_name = "G.npy", value_parser = output())]
+    output: PathBuf,
+    #[command(flatten)]
+    existing: Existing,
+    /// Groups of bins, each twice as long as in the group before: 1 to 24 [default: 10]
+    #[arg(long, value_name = "G")]
+    groups: Option<usize>,
+    /// Lags of a group: 2 to 65536, an even number in the classic scheme [default: 32]
+    #[arg(long, value_name = "S")]
+    lags: Option<usize>,
+    /// Scheme of lags: bin-groups, or classic: lags 0..=S, then S/2 for every doubling, as hardware correlators and
+    /// Python's multipletau have them; the output is then uint64 [sensor][point] [default: bin-groups]
+    #[arg(long)]
+    scheme: Option<Scheme>,
+    /// Cross-correlate sensors A and B, B delayed, instead of autocorrelating all; may be repeated
+    #[arg(long, value_name = "A,B")]
+    pair: Vec<Pair>,
+    /// Cross-correlate neighbours of an array (right, left, below, above), or all pairs, both ways
+    #[arg(long, value_enum, conflicts_with = "pair")]
+    pairs: Option<Pairs>,
+    /// Columns and rows of the sensors' array, as 5,5 [default: as many of both, or one row]
+    #[arg(long, value_name = "WxH", requires = "pairs")]
+    grid: Option<Grid>,
+    /// Length of a sample, a number with ns, us, ms or s, as 1.6us; for photons it is rounded to whole units of their
+    /// file
+    #[arg(long, value_name = "TIME", default_value = "1.6us")]
+    dwell: Seconds,
+    /// Number of blocks of the stream for error bars, 2 or more: columns in --curves, weights in --pycorrfit, bars in
+    /// --plot
+    #[arg(long, value_name = "B", value_parser = clap::value_parser!(u64).range(2..=1_000_000), conflicts_with = "resume")]
+    blocks: Option<u64>,
+    /// File for the normalised g(tau), .csv or .npy: lag in seconds, mean over all curves, every curve
+    ///
+    /// CSV: a column each. NumPy: float64 [column][point]. With --blocks, standard errors of the same
+    /// columns follow. Values without counts are empty, or NaN.
+    #[arg(long, value_name = "FILE", value_parser = output())]
+    curves: Option<PathBuf>,
+    /// File of g(tau) - 1 for PyCorrFit; of several curves, a file each, named after it
+    ///
+    /// With --blocks, the standard errors are its weights. The count-rate trace is in it, too.
+    #[arg(long, value_name = "FILE.csv", value_parser = output())]
+    pycorrfit: Option<PathBuf>,
+    /// Draw the mean g(tau) on a logarithmic axis, to a file in .svg or .png
+    #[arg(long, value_name = "FILE", value_parser = output())]
+    plot: Option<PathBuf>,
+    /// Continue the stream whose state was saved in this file
+    #[arg(long, value_name = "STATE", value_parser = input(),
+          conflicts_with_all = ["groups", "lags", "scheme", "pair", "pairs"])]
+    resume: Option<PathBuf>,
+    /// Save the state of the stream to this file, to be resumed
+    #[arg(long, value_name = "STATE", value_parser = output())]
+    save: Option<PathBuf>,
+    /// Device: auto (the first GPU, else the CPU), cuda, cuda:1, cpu or sim; cuda:0,cuda:1, cuda:all or sim,sim:
+    /// several GPUs share the sensors or pairs
+    #[arg(long, default_value_t)]
+    device: Devices,
+    /// Kernel of a GPU: auto, bin-groups, packets or tensor-cores
+    #[arg(long, default_value_t = Kernel::Auto)]
+    kernel: Kernel,
+    #[command(flatten)]
+    photons: PhotonArgs,
+}
+
+/// Options for photons.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Photons")]
+struct PhotonArgs {
+    /// Channels of a PTU file, each a sensor, in this order; sync is the sync input in T2 [default: all
+    /// that have photons]
+    #[arg(long, value_name = "C,C", value_delimiter = ',', value_parser = channel)]
+    channels: Vec<usize>,
+    /// Only photons with microtimes from A up to B, as in 2ns..10ns; repeated, each channel has a sensor for
+    /// each gate
+    #[arg(long, value_name = "A..B", value_parser = gate)]
+    gate: Vec<Gate>,
+    /// Unit of arrival times in NumPy files, as in 1ns
+    #[arg(long, value_name = "TIME")]
+    unit: Option<Seconds>,
+    /// Read an incomplete PTU file up to its end, instead of refusing it
+    #[arg(long)]
+    keep_going: bool,
+    /// File for the count rate of each sensor against time: .npy, float64 [column][bin], seconds first, or
+    /// .svg or .png
+    #[arg(long, value_name = "FILE", value_parser = output())]
+    trace: Option<PathBuf>,
+    /// Length of a bin of the trace
+    #[arg(long, value_name = "TIME", default_value = "10ms")]
+    trace_bin: Seconds,
+}
+
+/// Reads the number of a channel.
+fn channel(text: &str) -> Result<usize, String> {
+    match text.trim() {
+        "sync" => Ok(SYNC),
+        number => number
+            .parse()
+            .ok()
+            .filter(|&number| number < SYNC)
+            .ok_or_else(|| format!("channel {text:?}: expected a number below {SYNC}, or sync")),
+    }
+}
+
+/// Reads a stretch of microtimes.
+fn gate(text: &str) -> Result<Gate, String> {
+    let expected = || "expected two times, the first below the second, as in 2ns..10ns".to_owned();
+    let (start, end) = text.split_once("..").ok_or_else(expected)?;
+    let zero = start.trim_end_matches(char::is_alphabetic).trim().parse() == Ok(0.0);
+    let start = if zero { 0.0 } else { start.parse::<Seconds>().map_err(|_| expected())?.0 };
+    let end = end.parse::<Seconds>().map_err(|_| expected())?.0;
+    if start < end { Ok(Gate { start, end }) } else { Err(expected()) }
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  corrust autocorrelate counts.npy -o sums.npy --plot g.svg
+  corrust autocorrelate counts.npy -o sums.npy --groups 16 --lags 64 --curves g.csv
+  corrust autocorrelate counts.npy -o sums.npy --scheme classic --lags 16 --dwell 200ns
+  corrust autocorrelate counts.npy -o cross.npy --pair 0,1 --pair 1,0
+  corrust autocorrelate photons.ptu -o sums.npy --dwell 1us --blocks 20 --pycorrfit g.csv --plot g.svg
+  corrust autocorrelate photons.ptu -o sums.npy --gate 2ns..10ns --gate 10ns..20ns --trace rate.svg
+  corrust autocorrelate spad.npy -o sums.npy --pairs all --groups 1 --lags 8 --curves g.npy
+
+In Python:
+  g = numpy.loadtxt('g.csv', delimiter=',', skiprows=1); plt.semilogx(g[:, 0], g[:, 1])";
+
+impl Args {
+    /// Autocorrelates the photons or counts.
+    pub fn run(self) -> Result<()> {
+        self.files(&[]).check(self.existing)?;
+        self.check_given()?;
+
+        let (counts, dwell) = self.open()?;
+        let recording = counts.recording;
+        let (sensors, instants) = (recording.shape().sensors, recording.times());
+        let (mut plan, pairs) = self.plan(sensors)?;
+        // How many curves there are is known only now.
+        let pycorrfit =
+            self.pycorrfit.as_ref().map_or(Vec::new(), |path| pycorrfit_files(path, &pairs));
+        self.files(&pycorrfit).check(self.existing)?;
+        let writer = Output::create(&self.output, &plan)?;
+        let traced = self.photons.trace.is_some() || self.pycorrfit.is_some();
+        let mut trace = traced.then(|| Trace::new(sensors, dwell, self.photons.trace_bin.0));
+        let mut blocks = self.blocks.map(|count| Ends::new(count, instants)).transpose()?;
+
+        let start = Instant::now();
+        sum(recording, &mut plan, trace.as_mut(), blocks.as_mut())?;
+        let state = plan.state()?;
+        let seconds = start.elapsed().as_secs_f64();
+
+        let sums = Sums::of(&state)?;
+        let errors = blocks.map(|blocks| blocks.blocks.errors());
+        let curves = Curves {
+            sums: &sums,
+            mask: None,
+            pairs: &pairs,
+            errors: errors.as_ref(),
+            dwell,
+            trace: trace.as_ref(),
+            sensors: &counts.sensors,
+        };
+        all([
+            writer.write(&sums),
+            self.curves.as_ref().map_or(Ok(()), |path| curves.write(path)),
+            curves.write_pycorrfit(&pycorrfit),
+            self.photons.trace.as_ref().map_or(Ok(()), |path| curves.write_trace(path)),
+            self.plot
+                .as_ref()
+                .map_or(Ok(()), |path| self.draw(path, &sums, errors.as_ref(), dwell)),
+            self.save.as_ref().map_or(Ok(()), |path| state.save(path)),
+        ])?;
+        say(format_args!(
+            "autocorrelated {} x {} ({} s) at {} in {seconds:.2} s: {}instants/s on {}: {}",
+            count(sensors, "sensor"),
+            count(instants, "instant"),
+            digits(instants as f64 * dwell),
+            count(sums.points.len(), "lag"),
+            si(instants as f64 / seconds),
+            plan.device_name(),
+            self.output.display()
+        ));
+        Ok(())
+    }
+
+    /// Refuses options that no output of this run uses.
+    fn check_given(&self) -> Result<()> {
+        if self.photons.trace.is_none() && self.pycorrfit.is_none() {
+            given::refuse(&["trace-bin"], "there is no trace, expected --trace or --pycorrfit")?;
+        }
+        if self.curves.is_none() && self.pycorrfit.is_none() && self.plot.is_none() {
+            let why = "nothing shows error bars, expected --curves, --pycorrfit or --plot";
+            given::refuse(&["blocks"], why)?;
+        }
+        if self.pairs == Some(Pairs::All) {
+            given::refuse(
+                &["grid"],
+                "all pairs are the same in any grid, expected --pairs neighbours",
+            )?;
+        }
+        Ok(())
+    }
+
+    /// Opens the photons or counts; returns them and the seconds of a sample.
+    fn open(&self) -> Result<(photons::Counts, f64)> {
+        let PhotonArgs { channels, gate, unit, keep_going, .. } = &self.photons;
+        let options = photons::Options {
+            dwell: Some(self.dwell.0),
+            channels: channels.clone(),
+            gates: gate.clone(),
+            unit: unit.map(|unit| unit.0),
+            keep_going: *keep_going,
+        };
+        let counts = photons::open(&self.inputs, &options)?;
+        if let Some(fault) = counts.recording.left_out() {
+            warn(format_args!("{}: {fault}; it is left out", self.inputs[0].display()));
+        }
+        let dwell = counts.recording.interval().unwrap_or(self.dwell.0);
+        if (dwell / self.dwell.0 - 1.0).abs() > 1e-9 {
+            warn(format_args!("a dwell time of {} ns, whole units of the file", dwell * 1e9));
+        }
+        Ok((counts, dwell))
+    }
+
+    /// Draws the mean curve.
+    fn draw(&self, path: &Path, sums: &Sums, errors: Option<&Errors>, dwell: f64) -> Result<()> {
+        let rows = sums.products.nrows();
+        let what = match (rows, self.pair.is_empty() && self.pairs.is_none()) {
+            (1, _) => String::new(),
+            (_, true) => format!(", mean of {rows} sensors"),
+            (_, false) => format!(", mean of {rows} pairs"),
+        };
+        // The first lag is 0.
+        let lags = [1, sums.points.len() - 1].map(|point| sums.points[point].lag as f64);
+        let mut curve = sums.mean_curve(dwell);
+        if let Some(errors) = errors {
+            let there = (0..sums.points.len()).filter(|&point| sums.mean_g(point).is_some());
+            curve.errors = there.map(|point| errors.mean[point]).collect();
+        }
+        plot::curves(path, &[(String::new(), curve)], lags[0] * dwell..lags[1] * dwell, &what)
+    }
+
+    /// Files that are read and written; `pycorrfit` are those of the curves for PyCorrFit.
+    fn files<'a>(&'a self, pycorrfit: &'a [PathBuf]) -> RunFiles<'a> {
+        let files = RunFiles::default().reads(&self.inputs).reads(&self.resume);
+        let files = files.writes([&self.output]).writes(&self.save);
+        let files = files.writes_as(&self.curves, TABLES).writes_as(&self.plot, plot::ENDINGS);
+        files.writes_as(&self.photons.trace, TRACES).writes_as(pycorrfit, &["csv"])
+    }
+
+    /// The plan, and the sensors of each curve.
+    fn plan(&self, sensors: usize) -> Result<(Autocorrelator, Vec<[u32; 2]>)> {
+        let builder =
+            Autocorrelator::builder(sensors).device(self.device.clone()).kernel(self.kernel);
+        if let Some(path) = &self.resume {
+            let state = State::load(path)?;
+            if state.shape().sensors != sensors {
+                return Err(Error::file(
+                    path,
+                    format!(
+                        "a state of {}: {} has {sensors}",
+                        count(state.shape().sensors, "sensor"),
+                        self.inputs[0].display()
+                    ),
+                ));
+            }
+            let pairs = state.pairs();
+            return Ok((builder.resume(state).build()?, pairs));
+        }
+        let builder = builder
+            .groups(self.groups.unwrap_or(10))
+            .lags(self.lags.unwrap_or(32))
+            .scheme(self.scheme.unwrap_or_default());
+        let pairs = match self.pairs {
+            Some(pairs) => pairs.of(sensors, self.grid)?,
+            None => self.pair.iter().map(|&Pair(a, b)| (a, b)).collect(),
+        };
+        if pairs.is_empty() {
+            let autos = (0..sensors as u32).map(|sensor| [sensor; 2]).collect();
+            return Ok((builder.build()?, autos));
+        }
+        let plan = builder.pairs(&pairs).build()?;
+        // All of them are sensors, or there was no plan.
+        Ok((plan, pairs.into_iter().map(|(a, b)| [a as u32, b as u32]).collect()))
+    }
+}
+
+/// The sums' file, begun before the work so that a bad name is known at once.
+struct Output(Writer);
+
+impl Output {
+    fn create(path: &Path, plan: &Autocorrelator) -> Result<Self> {
+        let shape = plan.shape();
+        let entry = match shape.scheme {
+            Scheme::BinGroups => vec![shape.groups, shape.lags],
+            Scheme::Classic => vec![shape.points()],
+        };
+        Ok(Self(Writer::appending(path, Dtype::Uint64, &entry)?))
+    }
+
+    fn write(mut self, sums: &Sums) -> Result<()> {
+        for row in sums.products.rows() {
+            let bytes: Vec<u8> = row.iter().flat_map(|sum| sum.to_le_bytes()).collect();
+            self.0.append(&bytes)?;
+        }
+        self.0.finish()
+    }
+}
+
+/// Sums up a recording, with its trace and blocks.
+fn sum(
+    recording: Box<dyn Recording<CountShape>>,
+    plan: &mut Autocorrelator,
+    mut trace: Option<&mut Trace>,
+    mut blocks: Option<&mut Ends>,
+) -> Result<()> {
+    let (shape, instants) = (recording.shape(), recording.times());
+    let progress = Progress::over("autocorrelating", shape.sensors as f64, instants);
+    let mut pieces = Pieces::over(recording, BLOCK_BYTES / shape.bytes())
+        .locked_for(plan.gpu())
+        .progress(|done| progress.set(done.done));
+    let mut position = 0;
+    loop {
+        let most = blocks.as_ref().map_or(u64::MAX, |blocks| blocks.next() - position);
+        let Some(piece) = pieces.next_piece(most)? else { return Ok(()) };
+        if let Some(counts) = piece.samples {
+            shape.feed(plan, counts)?;
+            if let Some(trace) = &mut trace {
+                trace.add(&shape, counts);
+            }
+        }
+        position = piece.start + piece.times;
+        if let Some(blocks) = blocks.as_mut().filter(|blocks| blocks.next() == position) {
+            blocks.end(&plan.snapshot()?)?;
+        }
+    }
+}
+
+/// Ends of the blocks of a stream.
+struct Ends {
+    blocks: Blocks,
+    count: u64,
+    instants: u64,
+}
+
+impl Ends {
+    fn new(count: u64, instants: u64) -> Result<Self> {
+        if instants < count {
+            return Err(Error::invalid(format!(
+                "--blocks {count} of {instants} instants: expected at least one for each block"
+            )));
+        }
+        Ok(Self { blocks: Blocks::default(), count, instants })
+    }
+
+    /// The instant that ends the block that has begun.
+    fn next(&self) -> u64 {
+        let block = u128::from(self.count.min(self.blocks.len() as u64 + 1));
+        (u128::from(self.instants) * block / u128::from(self.count)) as u64
+    }
+
+    /// Ends it with the sums there.
+    fn end(&mut self, sums: &Sums) -> Result<()> {
+        if (self.blocks.len() as u64) < self.count { self.blocks.add(sums) } else { Ok(()) }
+    }
+}

@@ -1,0 +1,190 @@
+//! Curves and count rates as files.
+
+use std::{
+    fmt::Write as _,
+    path::{Path, PathBuf},
+};
+
+use corrust::{
+    Result,
+    autocorrelate::{Errors, Sums},
+    format::{
+        PartialFile,
+        npy::{Dtype, Writer},
+    },
+    photons::Trace,
+};
+
+use crate::cli::options::run_files::ending;
+use crate::cli::pictures::plot;
+
+/// Endings of the files of normalised curves, and of count rates.
+pub const TABLES: &[&str] = &["csv", "npy"];
+pub const TRACES: &[&str] = &["npy", "svg", "png"];
+
+/// Curves of a stream, to be written.
+pub struct Curves<'a> {
+    pub sums: &'a Sums,
+    /// Sums of the stream's mask, 1 where an instant came: normalised curves are divided by its own.
+    pub mask: Option<&'a Sums>,
+    pub pairs: &'a [[u32; 2]],
+    pub errors: Option<&'a Errors>,
+    /// Seconds of an instant.
+    pub dwell: f64,
+    pub trace: Option<&'a Trace>,
+    /// Names of the sensors.
+    pub sensors: &'a [String],
+}
+
+/// The name of a curve: the sensor that is not delayed, and the one that is.
+fn name([direct, delayed]: [u32; 2]) -> String {
+    if direct == delayed { format!("sensor_{direct}") } else { format!("pair_{direct}_{delayed}") }
+}
+
+/// The files of curves for PyCorrFit: `path`, or of several one each, named after it.
+pub fn pycorrfit_files(path: &Path, pairs: &[[u32; 2]]) -> Vec<PathBuf> {
+    if pairs.len() == 1 {
+        return vec![path.to_owned()];
+    }
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    let ending = path.extension().map_or(String::new(), |it| format!(".{}", it.to_string_lossy()));
+    let named = |&pair| path.with_file_name(format!("{stem}_{}{ending}", name(pair)));
+    pairs.iter().map(named).collect()
+}
+
+impl Curves<'_> {
+    /// The name of a row.
+    fn name(&self, row: usize) -> String {
+        name(self.pairs[row])
+    }
+
+    fn lag(&self, point: usize) -> f64 {
+        self.sums.points[point].lag as f64 * self.dwell
+    }
+
+    /// Writes the normalised curves, and their standard errors.
+    pub fn write(&self, path: &Path) -> Result<()> {
+        let rows = self.sums.products.nrows();
+        let points = 0..self.sums.points.len();
+        let masked = |point, value: Option<f64>| match self.mask {
+            Some(mask) => Some(value? / mask.g(0, point)?),
+            None => value,
+        };
+        let mut columns: Vec<Box<dyn Fn(usize) -> Option<f64> + '_>> =
+            vec![Box::new(move |point| masked(point, self.sums.mean_g(point)))];
+        for row in 0..rows {
+            columns.push(Box::new(move |point| masked(point, self.sums.g(row, point))));
+        }
+        if let Some(errors) = self.errors {
+            let known = |error: f64| Some(error).filter(|error| !error.is_nan());
+            columns.push(Box::new(move |point| masked(point, known(errors.mean[point]))));
+            for row in 0..rows {
+                let error = move |point| masked(point, known(errors.rows[[row, point]]));
+                columns.push(Box::new(error));
+            }
+        }
+        if ending(path) == "npy" {
+            let mut writer = Writer::appending(path, Dtype::Float64, &[points.len()])?;
+            let mut append = |column: &dyn Fn(usize) -> f64| {
+                let bytes: Vec<u8> =
+                    points.clone().flat_map(|point| column(point).to_le_bytes()).collect();
+                writer.append(&bytes)
+            };
+            append(&|point| self.lag(point))?;
+            for column in columns {
+                append(&|point| column(point).unwrap_or(f64::NAN))?;
+            }
+            return writer.finish();
+        }
+        let mut text = String::from("lag_seconds,mean");
+        (0..rows).for_each(|row| text += &format!(",{}", self.name(row)));
+        if self.errors.is_some() {
+            text += ",mean_error";
+            (0..rows).for_each(|row| text += &format!(",{}_error", self.name(row)));
+        }
+        text.push('\n');
+        for point in points {
+            let _ = write!(text, "{:.9e}", self.lag(point));
+            for column in &columns {
+                text.push(',');
+                if let Some(value) = column(point) {
+                    let _ = write!(text, "{value}");
+                }
+            }
+            text.push('\n');
+        }
+        write_text(path, &text)
+    }
+
+    /// Writes `g - 1` as PyCorrFit reads it, a file for each curve.
+    pub fn write_pycorrfit(&self, files: &[PathBuf]) -> Result<()> {
+        files.iter().enumerate().try_for_each(|(row, path)| self.write_one(path, row))
+    }
+
+    fn write_one(&self, path: &Path, row: usize) -> Result<()> {
+        let [direct, delayed] = self.pairs[row].map(|sensor| sensor as usize);
+        let kind = if direct == delayed { "Autocorrelation" } else { "Cross-correlation" };
+        let mut text = format!("# Written by corrust {}\n", env!("CARGO_PKG_VERSION"));
+        let _ = writeln!(text, "# Of {}, {} delayed", self.sensors[direct], self.sensors[delayed]);
+        let _ = writeln!(text, "# Type AC/CC: {kind}");
+        let _ = match self.errors {
+            None => writeln!(text, "# Channel (tau [s])\tExperimental correlation"),
+            Some(_) => writeln!(
+                text,
+                "# Channel (tau [s])\tExperimental correlation\tFitted correlation\tResiduals\tWeights [blocks]"
+            ),
+        };
+        for point in 0..self.sums.points.len() {
+            // Lag 0 holds the shot noise, and has no place on a logarithmic axis.
+            let (lag, Some(g)) = (self.lag(point), self.sums.g(row, point)) else { continue };
+            if lag == 0.0 {
+                continue;
+            }
+            match self.errors.map(|errors| errors.rows[[row, point]]) {
+                None => drop(writeln!(text, "{lag:.9e}\t{:.9e}", g - 1.0)),
+                // Nothing has been fitted: all of it is residual. A weight is a standard error there.
+                Some(error) if error > 0.0 => {
+                    let y = g - 1.0;
+                    let _ = writeln!(text, "{lag:.9e}\t{y:.9e}\t0\t{y:.9e}\t{error:.9e}");
+                }
+                Some(_) => {}
+            }
+        }
+        if let Some(trace) = self.trace.filter(|trace| !trace.is_empty()) {
+            let heads = [(direct, "# BEGIN TRACE"), (delayed, "# BEGIN SECOND TRACE")];
+            let traces = if direct == delayed { 1 } else { 2 };
+            for (sensor, head) in heads.into_iter().take(traces) {
+                let _ = writeln!(text, "{head}\n# Time [s]\tIntensity trace [kHz]");
+                for (bin, rate) in trace.rates(sensor).iter().enumerate() {
+                    let _ =
+                        writeln!(text, "{:.9e}\t{:.9e}", bin as f64 * trace.seconds(), rate / 1e3);
+                }
+            }
+        }
+        write_text(path, &text)
+    }
+
+    /// Writes the count rates, or draws them.
+    pub fn write_trace(&self, path: &Path) -> Result<()> {
+        let Some(trace) = self.trace else { return Ok(()) };
+        let rates = self.sensors.iter().enumerate();
+        let rates: Vec<_> =
+            rates.map(|(sensor, name)| (name.clone(), trace.rates(sensor))).collect();
+        if ending(path) != "npy" {
+            return plot::rates(path, trace.seconds(), &rates);
+        }
+        let mut writer = Writer::appending(path, Dtype::Float64, &[trace.len()])?;
+        let times = (0..trace.len()).map(|bin| bin as f64 * trace.seconds()).collect();
+        for column in std::iter::once(&times).chain(rates.iter().map(|(_, rates)| rates)) {
+            let bytes: Vec<u8> = column.iter().flat_map(|value| value.to_le_bytes()).collect();
+            writer.append(&bytes)?;
+        }
+        writer.finish()
+    }
+}
+
+fn write_text(path: &Path, text: &str) -> Result<()> {
+    let mut file = PartialFile::create(path)?;
+    file.append(text.as_bytes())?;
+    file.finish()
+}

@@ -1,0 +1,507 @@
+//! `corrust beamform`.
+
+use std::{path::PathBuf, time::Instant};
+
+use corrust::{
+    Beamformer, Devices, Encoding, Error, Layout, Result,
+    beamform::{Beams, Kernel, Rounding, Shape, useful_operations},
+    channelise::SpectrumEncoding,
+    correlate,
+    format::{
+        Recording,
+        array::Array,
+        npy::{Dtype, Reader, Voltages, Writer},
+    },
+    run::Pieces,
+};
+use ndarray::Array3;
+
+use crate::cli::commands::channelise::element;
+use crate::cli::commands::filterbank::{Powers, Scaling, power, warn_of};
+use crate::cli::options::run_files::{Existing, RunFiles, all, ending, input, output};
+use crate::cli::options::selection::expect_integers;
+use crate::cli::terminal::numbers::{count, digits, si};
+use crate::cli::terminal::progress::Progress;
+use crate::cli::terminal::say::{say, warn};
+
+/// Bytes of voltages that are read and beamformed at a time.
+const BLOCK_BYTES: usize = 1 << 26;
+
+/// Times of a block are a multiple of this, where there are so many.
+const GRAIN: usize = 64;
+
+/// Part of the samples above which clipping is reported. Noise of the voltages' level loses half a percent.
+const MUCH_CLIPPED: f64 = 0.02;
+
+/// Form beams: J = clamp((sum over d of A[f][p][b][d] E[t][f][p][d]) >> s[f][p][b])
+///
+/// The output is a NumPy file, uint8 [B][F][P][T]: real part in the high nibble, imaginary part in
+/// the low one, each -7..7; or as --output-encoding says. Sums of integers are exact and the same on every
+/// device; those of cf16 are f32. Where its name ends in .fil, it is
+/// a SIGPROC filterbank file of a beam's power |J|^2, polarisations added: of several beams x.fil becomes
+/// x.0.fil, x.1.fil and so on.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// Voltages, a NumPy file, - for the standard input: ci4 as uint8 [T][F][P][D], or [T][F][D] for one
+    /// polarisation; ci8 as int8 and cf16 as float16 with a last axis of 2
+    #[arg(value_name = "E.npy", value_parser = input())]
+    voltages: PathBuf,
+    /// Weights, a NumPy file: int8 [F][P][B][D][2], or ci4 as uint8 [F][P][B][D]; for cf16 voltages float16
+    /// [F][P][B][D][2]
+    #[arg(long, value_name = "A.npy", value_parser = input())]
+    weights: PathBuf,
+    /// NumPy file of the bits to shift the sums down by: any integers [F][P][B], 0 to 31
+    #[arg(long, value_name = "s.npy", value_parser = input())]
+    shifts: PathBuf,
+    /// NumPy file to write, - for the standard output; or a filterbank file, whose name ends in .fil
+    #[arg(short, long, value_name = "J.npy", value_parser = output())]
+    output: PathBuf,
+    #[command(flatten)]
+    existing: Existing,
+    /// Array file, for filterbank files: frequencies at even steps, start, sample time (JSON)
+    #[arg(long, value_name = "ARRAY.json", value_parser = input())]
+    array: Option<PathBuf>,
+    /// Beams to write filterbank files of, as in 0,3 [default: all]
+    #[arg(long = "beam", value_name = "B", value_delimiter = ',', requires = "array")]
+    chosen: Vec<usize>,
+    #[command(flatten)]
+    scaling: Scaling,
+    /// Encoding of the beams: ci4; ci8, int8 [B][F][P][T][2], each -127..127; cf16 and cf32, float16 and float32
+    /// [B][F][P][T][2]: x 2^-s
+    #[arg(long, value_name = "ENCODING", default_value_t = Encoding::Ci4.into())]
+    output_encoding: SpectrumEncoding,
+    /// Rounding of integer beams: nearest, (x + 2^(s-1)) >> s; or floor, x >> s
+    #[arg(long, default_value_t)]
+    rounding: Rounding,
+    /// NumPy file to write the incoherent beam to, int64 [F][P][T]: the sum over d of |E|^2; not for cf16
+    #[arg(long, value_name = "I.npy", value_parser = output())]
+    incoherent: Option<PathBuf>,
+    /// NumPy file to write the number of clipped samples to, uint64 [F][P][B]
+    #[arg(long, value_name = "COUNTS.npy", value_parser = output())]
+    clipped: Option<PathBuf>,
+    /// Device: auto (the first GPU, else the CPU), cuda, cuda:1, cpu or sim; cuda:0,cuda:1, cuda:all or sim,sim:
+    /// several GPUs share the channels
+    #[arg(long, default_value_t)]
+    device: Devices,
+    #[arg(long, default_value_t = Kernel::Auto, help = kernels())]
+    kernel: Kernel,
+}
+
+fn kernels() -> String {
+    let names: Vec<_> = Kernel::ALL[1..].iter().map(|kernel| kernel.name()).collect();
+    format!("auto (the quickest for the shape on the device), {}", names.join(", "))
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  corrust weights array.json -o weights.npy --shifts shifts.npy    from coordinates
+  corrust beamform voltages.npy --weights weights.npy --shifts shifts.npy -o beams.npy
+  corrust beamform voltages.npy --weights weights.npy --shifts shifts.npy -o beams.npy \\
+      --incoherent power.npy --clipped clipped.npy --device cpu
+  corrust beamform voltages.npy --weights weights.npy --shifts shifts.npy -o beam.fil \\
+      --array array.json --integrate 64 --bits 8 --scale 0.01
+  corrust beamform int8.npy --weights weights.npy --shifts shifts.npy -o beams.npy --output-encoding ci8
+
+In Python:
+  j = numpy.load('beams.npy').view('int8')
+  re, im = j >> 4, (j << 4) >> 4             # [beam, frequency, polarisation, time]";
+
+impl Args {
+    /// Forms the beams.
+    pub fn run(self) -> Result<()> {
+        let array = self.read_array()?;
+        let weights = Reader::open(&self.weights)?;
+        let beams = match array {
+            Some(_) => self.name_beams(&weights)?,
+            None => Vec::new(),
+        };
+        let names: Vec<PathBuf> = match &beams[..] {
+            [] => vec![self.output.clone()],
+            beams => beams.iter().map(|(_, path)| path.clone()).collect(),
+        };
+        let files = RunFiles::default().reads([&self.voltages, &self.weights, &self.shifts]);
+        let files = files.reads(&self.array).writes(&names);
+        files.writes(&self.incoherent).writes(&self.clipped).check(self.existing)?;
+
+        let (voltages, encoding, streams) = self.open_voltages()?;
+        let (mut plan, shape) = self.plan(weights, encoding, streams)?;
+        let voltages = Voltages::of_array(voltages, voltage_shape(&shape))?;
+        let times = voltages.times();
+        let mut outputs = Outputs::create(&self, &shape, times as usize, array.as_ref(), &beams)?;
+
+        let start = Instant::now();
+        let bar = Progress::new("beamforming", &voltages.shape(), times);
+        let mut pieces = Pieces::over(Box::new(voltages), block_times(&shape))
+            .locked_for(plan.gpu())
+            .progress(|progress| bar.set(progress.done));
+        let mut formed = Beams::default();
+        while let Some(piece) = pieces.next_piece(u64::MAX)? {
+            match piece.samples {
+                Some(samples) => {
+                    plan.beamform_into(samples, &mut formed)?;
+                    outputs.write(piece.start as usize, &formed)?;
+                }
+                None => outputs.skip(piece.times)?,
+            }
+        }
+        drop(pieces);
+        drop(bar);
+        outputs.warn();
+        let clipped = outputs.finish()? as f64 / (shape.shifts() as f64 * times as f64);
+
+        let seconds = start.elapsed().as_secs_f64();
+        if clipped > MUCH_CLIPPED {
+            warn(format_args!(
+                "{} % of the samples are clipped: larger shifts (corrust weights --shift) keep them",
+                digits(100.0 * clipped)
+            ));
+        }
+        say(format_args!(
+            "formed {} of {} x {} x {} x {} in {seconds:.2} s: {}voltages/s, {} useful TOPS on {} \
+             ({}), {} % of the samples clipped: {}",
+            count(shape.beams, "beam"),
+            count(shape.dishes, "dish"),
+            count(shape.channels, "channel"),
+            count(shape.polarisations, "polarisation"),
+            count(times, "time"),
+            si(shape.bytes_per_time() as f64 * times as f64 / seconds),
+            digits(useful_operations(&shape, times) / seconds / 1e12),
+            plan.device_name(),
+            plan.kernel(),
+            digits(100.0 * clipped),
+            written(&names)
+        ));
+        Ok(())
+    }
+
+    /// The array file, which filterbank files need and others have no use for.
+    fn read_array(&self) -> Result<Option<Array>> {
+        match (&self.array, ending(&self.output) == FIL) {
+            (Some(array), true) => Ok(Some(Array::read(array)?)),
+            (None, false) => Ok(None),
+            (None, true) => {
+                let reason = "is to be a filterbank file: expected --array ARRAY.json, which says what the \
+                              channels and times are";
+                Err(Error::file(&self.output, reason))
+            }
+            (Some(array), false) => Err(Error::invalid(format!(
+                "--array {}: expected an output whose name ends in .{FIL}, found {}",
+                array.display(),
+                self.output.display()
+            ))),
+        }
+    }
+
+    /// The beams that are written to filterbank files, with the names of these.
+    fn name_beams(&self, weights: &Reader) -> Result<Vec<(usize, PathBuf)>> {
+        // Other axes are refused later, in words about them.
+        let [_, _, beams, _, ..] = *weights.shape() else { return Ok(Vec::new()) };
+        if weights.shape().contains(&0) {
+            return Ok(Vec::new());
+        }
+        if let Some(beam) = self.chosen.iter().find(|&&beam| beam >= beams) {
+            return Err(Error::invalid(format!("--beam {beam}: expected one below {beams}")));
+        }
+        let chosen: Vec<usize> = match &self.chosen[..] {
+            [] => (0..beams).collect(),
+            chosen => chosen.to_vec(),
+        };
+        let name = |beam: usize| match chosen.len() {
+            1 => self.output.clone(),
+            _ => self.output.with_extension(format!("{beam}.{FIL}")),
+        };
+        Ok(chosen.iter().map(|&beam| (beam, name(beam))).collect())
+    }
+
+    /// Opens the voltages, and returns them with their encoding and the lengths of their axes `[F, P, D]`.
+    fn open_voltages(&self) -> Result<(Reader, Encoding, [usize; 3])> {
+        let voltages = Reader::open(&self.voltages)?;
+        let encoding = encoding_of(&voltages, Encoding::Ci4);
+        let (dtype, parts) = element(encoding.into());
+        let pair = &["2"][..parts - 1];
+        let with_pair = |axes: &[&'static str]| [axes, pair].concat();
+        if voltages.shape().len() == 2 + parts {
+            voltages.expect(dtype, &with_pair(&["T", "F", "D"]))?;
+        } else {
+            voltages.expect(dtype, &with_pair(&["T", "F", "P", "D"]))?;
+        }
+        let axes = voltages.shape();
+        if let (true, Some(&found)) = (parts == 2, axes.last())
+            && found != 2
+        {
+            let reason = format!("last axis of {found}: expected 2, real and imaginary parts");
+            return Err(Error::file(&self.voltages, reason));
+        }
+        let streams = match axes[1..axes.len() + 1 - parts] {
+            [channels, dishes] => [channels, 1, dishes],
+            [channels, polarisations, dishes] => [channels, polarisations, dishes],
+            _ => unreachable!("as many axes as were expected"),
+        };
+        Ok((voltages, encoding, streams))
+    }
+
+    /// The plan for voltages of an encoding and axes `[F, P, D]`, with weights and shifts, and its shape.
+    fn plan(
+        &self,
+        mut weights: Reader,
+        encoding: Encoding,
+        streams: [usize; 3],
+    ) -> Result<(Beamformer, Shape)> {
+        let [channels, polarisations, dishes] = streams;
+        let of_weights = self.check_weights(&weights, encoding, streams)?;
+        let beams = weights.shape()[2];
+        let mut plan = Beamformer::builder(dishes, beams)
+            .channels(channels)
+            .polarisations(polarisations)
+            .encoding(encoding)
+            .output(self.output_encoding)
+            .weights(of_weights)
+            .rounding(self.rounding)
+            .incoherent(self.incoherent.is_some())
+            .device(self.device.clone())
+            .kernel(self.kernel)
+            .build()?;
+        let shape = *plan.shape();
+        plan.set_weights(&weights.read_all()?)?;
+        plan.set_shifts(&self.read_shifts(&shape)?)?;
+        Ok((plan, shape))
+    }
+
+    /// Checks the weights against the voltages' encoding and axes `[F, P, D]`, and returns how a weight is
+    /// stored.
+    fn check_weights(
+        &self,
+        weights: &Reader,
+        voltages: Encoding,
+        streams: [usize; 3],
+    ) -> Result<Encoding> {
+        let encoding = match voltages {
+            Encoding::Cf16 => Encoding::Cf16,
+            _ if weights.dtype() == Some(Dtype::Uint8) => Encoding::Ci4,
+            _ => Encoding::Ci8,
+        };
+        let (dtype, parts) = element(encoding.into());
+        weights.expect(dtype, &["F", "P", "B", "D", "2"][..3 + parts])?;
+        let [channels, polarisations, dishes] = streams;
+        let axes = weights.shape();
+        let expected = [channels, polarisations, axes[2], dishes, 2];
+        let expected = &expected[..3 + parts];
+        if axes != expected {
+            return Err(Error::file(
+                &self.weights,
+                format!(
+                    "weights of shape {axes:?}: expected {expected:?} for the voltages of {}",
+                    self.voltages.display()
+                ),
+            ));
+        }
+        Ok(encoding)
+    }
+
+    fn read_shifts(&self, shape: &Shape) -> Result<Vec<u32>> {
+        let mut shifts = Reader::open(&self.shifts)?;
+        let (dtype, decode) = expect_integers(&shifts, &["F", "P", "B"])?;
+        let expected = [shape.channels, shape.polarisations, shape.beams];
+        if shifts.shape() != expected {
+            return Err(Error::file(
+                &self.shifts,
+                format!(
+                    "shifts of shape {:?}: expected {expected:?} for the weights of {}",
+                    shifts.shape(),
+                    self.weights.display()
+                ),
+            ));
+        }
+        let bytes = shifts.read_all()?;
+        bytes
+            .chunks_exact(dtype.bytes())
+            .map(|bytes| {
+                let shift = decode(bytes);
+                u32::try_from(shift).ok().filter(|&shift| shift <= 31).ok_or_else(|| {
+                    Error::file(&self.shifts, format!("shift {shift}: expected 0 to 31"))
+                })
+            })
+            .collect()
+    }
+}
+
+/// The encoding of pairs of int8 or of float16, or `other`.
+fn encoding_of(array: &Reader, other: Encoding) -> Encoding {
+    match array.dtype() {
+        Some(Dtype::Int8) => Encoding::Ci8,
+        Some(Dtype::Float16) => Encoding::Cf16,
+        _ => other,
+    }
+}
+
+/// Times of the blocks that are read.
+fn block_times(shape: &Shape) -> usize {
+    let times = (BLOCK_BYTES / shape.bytes_per_time()).max(1);
+    if times > GRAIN { times / GRAIN * GRAIN } else { times }
+}
+
+/// The voltages as a recording: a channel for each channel and polarisation.
+fn voltage_shape(shape: &Shape) -> correlate::Shape {
+    correlate::Shape {
+        inputs: shape.dishes,
+        channels: shape.streams(),
+        encoding: shape.encoding,
+        layout: Layout::Tcn,
+    }
+}
+
+/// Ending of the names of filterbank files.
+const FIL: &str = "fil";
+
+/// The files that beams went to, in words.
+fn written(names: &[PathBuf]) -> String {
+    match names {
+        [first, .., last] => format!("{} to {}", first.display(), last.display()),
+        names => names.iter().map(|name| name.display().to_string()).collect(),
+    }
+}
+
+/// The files that beams go to.
+struct Outputs {
+    samples: Samples,
+    incoherent: Option<Writer>,
+    counts: Option<Writer>,
+    /// Samples clipped so far, `[F][P][B]`.
+    clipped: Array3<u64>,
+    /// Times of the whole recording.
+    times: usize,
+}
+
+/// Files for samples of beams.
+enum Samples {
+    Npy(Writer),
+    /// Their powers, of these beams.
+    Fil(Vec<usize>, Vec<Powers>),
+}
+
+impl Outputs {
+    fn create(
+        args: &Args,
+        shape: &Shape,
+        times: usize,
+        array: Option<&Array>,
+        named: &[(usize, PathBuf)],
+    ) -> Result<Self> {
+        let Shape { beams, channels, polarisations, output, .. } = *shape;
+        let rows = [beams, channels, polarisations, times];
+        let (dtype, parts) = element(output);
+        let counted = [channels, polarisations, beams];
+        let samples = match array {
+            None => {
+                let axes = [&rows[..], &[2][..parts - 1]].concat();
+                Samples::Npy(Writer::with_shape(&args.output, dtype, &axes)?)
+            }
+            Some(array) => {
+                let create = |(beam, path): &(usize, PathBuf)| {
+                    let number = (*beam as u32 + 1, beams as u32);
+                    Powers::create(path, array, channels, times as u64, &args.scaling, Some(number))
+                };
+                let files: Result<Vec<Powers>> = named.iter().map(create).collect();
+                Samples::Fil(named.iter().map(|(beam, _)| *beam).collect(), files?)
+            }
+        };
+        let open = |path: &Option<PathBuf>, dtype, axes: &[usize]| {
+            path.as_ref().map(|path| Writer::with_shape(path, dtype, axes)).transpose()
+        };
+        let incoherent = open(&args.incoherent, Dtype::Int64, &rows[1..])?;
+        let counts = open(&args.clipped, Dtype::Uint64, &counted)?;
+        Ok(Self { samples, incoherent, counts, clipped: Array3::zeros(counted), times })
+    }
+
+    /// Writes the beams of the times from `first` on.
+    fn write(&mut self, first: usize, formed: &Beams) -> Result<()> {
+        let (_, channels, polarisations, row) = formed.samples.dim();
+        let (count, encoding) = (formed.times(), formed.encoding);
+        let place = |row: usize| (row * self.times + first) as u64;
+        let samples = formed.samples.as_slice().expect("beams are stored in standard order");
+        match &mut self.samples {
+            Samples::Npy(writer) => {
+                let (_, parts) = element(encoding);
+                for (index, samples) in samples.chunks_exact(row).enumerate() {
+                    writer.write_at(place(index) * parts as u64, samples)?;
+                }
+            }
+            Samples::Fil(beams, files) => {
+                let beam_bytes = channels * polarisations * row;
+                for (&beam, file) in beams.iter().zip(files) {
+                    let samples = &samples[beam * beam_bytes..][..beam_bytes];
+                    add_powers(file, samples, encoding, polarisations * row, row)?;
+                }
+            }
+        }
+        if let (Some(writer), Some(powers)) = (&mut self.incoherent, &formed.incoherent) {
+            let powers: Vec<i64> = powers.iter().map(|&power| power.into()).collect();
+            for (row, powers) in powers.chunks_exact(count).enumerate() {
+                writer.write_at(place(row), bytemuck::cast_slice(powers))?;
+            }
+        }
+        self.clipped += &formed.clipped;
+        Ok(())
+    }
+
+    /// Skips missing time samples. Their beams are zero, as NumPy files are where nothing is written.
+    fn skip(&mut self, times: u64) -> Result<()> {
+        match &mut self.samples {
+            Samples::Npy(_) => Ok(()),
+            Samples::Fil(_, files) => files.iter_mut().try_for_each(|file| file.pass(times)),
+        }
+    }
+
+    /// Reports the parts of the beams that are not in their files.
+    fn warn(&self) {
+        if let Samples::Fil(_, files) = &self.samples {
+            warn_of(files, self.times as u64);
+        }
+    }
+
+    /// Finishes the files, and returns how many samples were clipped.
+    fn finish(self) -> Result<u64> {
+        let Self { samples, incoherent, counts, clipped, .. } = self;
+        let write_counts = |mut counts: Writer| {
+            let clipped = clipped.as_slice().expect("counts are stored in standard order");
+            counts.write_at(0, bytemuck::cast_slice(clipped))?;
+            counts.finish()
+        };
+        let samples = match samples {
+            Samples::Npy(writer) => writer.finish(),
+            Samples::Fil(_, files) => files.into_iter().try_for_each(Powers::finish),
+        };
+        all([
+            samples,
+            incoherent.map_or(Ok(()), Writer::finish),
+            counts.map_or(Ok(()), write_counts),
+        ])?;
+        Ok(clipped.sum())
+    }
+}
+
+/// Adds the powers of a beam's samples `[F][P][T]`, `channel` bytes a channel and `row` bytes a row.
+fn add_powers(
+    file: &mut Powers,
+    samples: &[u8],
+    encoding: SpectrumEncoding,
+    channel: usize,
+    row: usize,
+) -> Result<()> {
+    let bytes = encoding.bytes();
+    let (mut first, times) = (0, row / bytes);
+    while first < times {
+        let left = times - first;
+        let count = usize::try_from(file.lack()).map_or(left, |lack| lack.min(left));
+        for (sum, rows) in file.sums.iter_mut().zip(samples.chunks_exact(channel)) {
+            for row in rows.chunks_exact(row) {
+                let samples = row[first * bytes..(first + count) * bytes].chunks_exact(bytes);
+                *sum += samples.map(|sample| power(sample, encoding)).sum::<f64>();
+            }
+        }
+        file.pass(count as u64)?;
+        first += count;
+    }
+    Ok(())
+}

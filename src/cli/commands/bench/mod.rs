@@ -1,0 +1,617 @@
+//! `corrust bench`: choice of cases, and use of the results.
+
+mod peers;
+mod plot;
+mod readme;
+mod table;
+
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use corrust::{
+    Correlator, Device, Encoding, Error, Result, autocorrelate, beamform,
+    bench::{
+        self, Case, Change, Facts, Limits, Meter, Place, Record, Row, Settings, changes, measure,
+    },
+    correlate,
+    device::{self, Kernels},
+    format::read_text,
+};
+
+use crate::cli::options::given;
+use crate::cli::options::run_files::{Existing, RunFiles, all};
+use crate::cli::pictures::plot as pictures;
+use crate::cli::terminal::numbers::digits;
+use crate::cli::terminal::say::{say, warn};
+
+/// Time the kernels against the limits of the chip, with their answers checked in the same run
+///
+/// Without a system: the chip's limits and all systems. Where there is no GPU the CPU backends are
+/// measured. Times are medians between GPU events (on the CPU, of a clock) after a warm-up; buffers rotate through
+/// more than twice the L2 cache; kernels of one case alternate.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    #[command(subcommand)]
+    system: Option<System>,
+    #[command(flatten)]
+    common: Common,
+}
+
+const EXAMPLES: &str = "\
+Columns:
+  spread   half of the range that holds the middle half of the times
+  TOPS     10^12 useful operations a second: redundant work and padding never count
+  GB/s     bytes that must move at least (input and output once) a second
+  limit    the time that the binding limit of the chip alone asks for, as a part of the time taken
+  W, TOPS/W, MHz   mean power, efficiency and clock of a run of --sustain seconds
+
+Examples:
+  corrust bench                                     everything
+  corrust bench limits                              what the chip can do
+  corrust bench correlate --inputs 256,2048 --encoding ci8 --kernel wgmma-192,mma-128
+  corrust bench beamform --against old.ptx          this build and another's kernels, in turns
+  corrust bench --json new.json --against old.json
+  corrust bench report new.json --plot bench.svg --readme README.md
+  corrust bench --tune mine.json                    which kernels are quickest on this GPU
+  corrust correlate x.npy -o v.npy --tuning mine.json
+
+Exit codes: 0 done, 1 something got slower than --against by more than the noise, 2 bad input, or an
+answer that differs from the CPU's.";
+
+#[derive(Debug, clap::Args)]
+struct Common {
+    /// auto, cuda, cuda:1, cpu or sim
+    #[arg(long, global = true, default_value_t = Device::Auto)]
+    device: Device,
+    /// Measurements that count
+    #[arg(long, global = true, default_value_t = 9)]
+    repeats: usize,
+    /// Seconds to run the kernels that auto takes, or those named, on a GPU for their sustained speed and
+    /// power, without a number 20, in which a chip gets as warm as it will; `limits` alone run three times as long
+    #[arg(
+        long,
+        global = true,
+        value_name = "SECONDS",
+        num_args = 0..=1,
+        default_value_t = 0.7,
+        default_missing_value = "20"
+    )]
+    sustain: f64,
+    /// File to write the results and the machine's facts to
+    #[arg(long, global = true, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Compare with a file that --json wrote, or with a file or folder of PTX whose kernels alternate with this
+    /// build's
+    #[arg(long, global = true, value_name = "PATH")]
+    against: Option<PathBuf>,
+    /// File to draw the papers' figures to, in .svg or .png
+    #[arg(long, global = true, value_name = "FILE")]
+    plot: Option<PathBuf>,
+    /// Measure what kernels are chosen by on this GPU, and write its table to a file, for --tuning or
+    /// CORRUST_TUNING
+    #[arg(long, global = true, value_name = "FILE")]
+    tune: Option<PathBuf>,
+    /// Text whose table between the lines `<!-- bench -->` and `<!-- /bench -->` to draw anew
+    #[arg(long, global = true, value_name = "FILE")]
+    readme: Option<PathBuf>,
+    #[command(flatten)]
+    existing: Existing,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum System {
+    /// Measure the limits of the GPU: tensor cores, integer arithmetic, memories, copies
+    Limits {
+        /// Which, spaces as `-`: `wgmma-s8,device-copy`; by default all
+        #[arg(long, value_delimiter = ',')]
+        limit: Vec<String>,
+    },
+    /// Time the correlator over numbers of inputs
+    ///
+    /// `kernel`: the kernel alone, on time-contiguous samples in device memory, all values equally likely.
+    /// `adding`: the same, added to the sums of the runs before, as all but an integration's first.
+    /// `integration`: the same till 98,304 times are summed, and the sums dumped to device memory.
+    /// `gaussian`: on noise as telescopes have it, which takes less power. `from tcn`: from samples
+    /// in the order of packets in device memory, corner turn included. `from host`: from tcn samples
+    /// in host memory to sums in device memory, copies included. `page-locked`: the same from page-locked
+    /// memory. Useful operations are 8 N(N+1)/2 C T.
+    Correlate {
+        /// Numbers of inputs
+        #[arg(long, value_delimiter = ',')]
+        inputs: Option<Vec<usize>>,
+        /// Numbers of channels; by default one, about as many as make the work of 20 channels of 2048 inputs
+        #[arg(long, value_delimiter = ',')]
+        channels: Vec<usize>,
+        /// Times; by default 3072, on a CPU fewer if channels are not given and inputs many
+        #[arg(long)]
+        times: Option<usize>,
+        /// Encodings
+        #[arg(long, value_delimiter = ',')]
+        encoding: Option<Vec<Encoding>>,
+        /// Kernels, for the encodings that they take; by default all that the device runs
+        #[arg(long, value_delimiter = ',')]
+        kernel: Vec<correlate::Kernel>,
+    },
+    /// Time the beamformer over numbers of dishes and beams: 16 channels of 2 polarisations
+    ///
+    /// `kernel`: voltages and beams in device memory. `from host`: from host memory and back, copies
+    /// included. `page-locked`: the same from page-locked memory. Useful operations are 8 B D P F T.
+    Beamform {
+        /// Dishes; by default 512, and some others at 96 beams
+        #[arg(long, value_delimiter = ',')]
+        dishes: Option<Vec<usize>>,
+        /// Beams; by default 96, and some others at 512 dishes
+        #[arg(long, value_delimiter = ',')]
+        beams: Option<Vec<usize>>,
+        /// Times; by default 32768 on a GPU, 256 on a CPU
+        #[arg(long)]
+        times: Option<usize>,
+        /// Kernels; by default all that the device runs
+        #[arg(long, value_delimiter = ',')]
+        kernel: Vec<beamform::Kernel>,
+    },
+    /// Time the autocorrelator over numbers of sensors: 10 groups of 32 lags
+    ///
+    /// `kernel`: counts in device memory. `from host`: from host memory to sums; packets of 100
+    /// instants, too. `page-locked`: from page-locked memory. Useful operations are a multiplication and an
+    /// addition for every lag of every bin.
+    Autocorrelate {
+        /// Numbers of sensors
+        #[arg(long, value_delimiter = ',')]
+        sensors: Option<Vec<usize>>,
+        /// Instants; by default as many as make 2^30 counts on a GPU, 2^25 on a CPU
+        #[arg(long)]
+        instants: Option<usize>,
+        /// Kernels; by default all that the device runs
+        #[arg(long, value_delimiter = ',')]
+        kernel: Vec<autocorrelate::Kernel>,
+    },
+    /// Time the F-engine over numbers of channels: raw samples to `ci8` spectra in device memory
+    ///
+    /// Useful operations are 2 P a raw sample and 5 log2 Z + 10 a channel.
+    Channelise {
+        /// Numbers of inputs
+        #[arg(long, value_delimiter = ',')]
+        inputs: Option<Vec<usize>>,
+        /// Numbers of channels
+        #[arg(long, value_delimiter = ',')]
+        channels: Option<Vec<usize>>,
+        /// Taps
+        #[arg(long, value_delimiter = ',')]
+        taps: Option<Vec<usize>>,
+        /// Raw samples of all inputs; by default 2^30 on a GPU, 2^22 on a CPU
+        #[arg(long)]
+        samples: Option<usize>,
+        /// Encodings of raw samples
+        #[arg(long, value_delimiter = ',')]
+        encoding: Option<Vec<corrust::samples::RawEncoding>>,
+        /// Kernels; by default all that the device runs
+        #[arg(long, value_delimiter = ',')]
+        kernel: Vec<corrust::channelise::Kernel>,
+    },
+    /// Time the corner turns, unpacking, delays and the quantiser on a GPU
+    Reorder {
+        /// Numbers of inputs
+        #[arg(long, value_delimiter = ',')]
+        inputs: Option<Vec<usize>>,
+        /// Times
+        #[arg(long)]
+        times: Option<usize>,
+        /// Encodings
+        #[arg(long, value_delimiter = ',')]
+        encoding: Option<Vec<Encoding>>,
+    },
+    /// Print, draw or compare files of --json, measuring nothing
+    Report {
+        /// Files of --json from one machine; the last one counts for cases that several have
+        #[arg(required = true)]
+        records: Vec<PathBuf>,
+    },
+}
+
+impl Args {
+    /// Runs the benchmark. The code is 1 if something got slower.
+    pub fn run(self) -> Result<u8> {
+        self.check()?;
+        let records: &[PathBuf] = match &self.system {
+            Some(System::Report { records }) => records,
+            _ => &[],
+        };
+        let files = RunFiles::default().reads(records).reads(&self.common.against);
+        let files = files
+            .writes(&self.common.json)
+            .writes(&self.common.tune)
+            .writes_as(&self.common.plot, pictures::ENDINGS);
+        files.updates(&self.common.readme).check(self.common.existing)?;
+        let readme = self.common.readme.as_deref().map(readme::Text::read).transpose()?;
+        let against = self.common.against.as_deref().map(Against::read).transpose()?;
+        let record = match &self.system {
+            Some(System::Report { records }) => {
+                if matches!(against, Some(Against::Kernels { .. })) {
+                    return Err(Error::invalid(
+                        "--against: a report measures nothing, expected a file that --json wrote",
+                    ));
+                }
+                let record = Record::read_all(records)?;
+                table::machine(&record.machine);
+                let mut table = table::Table::default();
+                record.rows.iter().for_each(|row| table.row(row));
+                record
+            }
+            system => {
+                let places = self.places(against.as_ref())?;
+                let record = self.measure(system.as_ref(), &places)?;
+                if let Some(path) = &self.common.tune {
+                    bench::tune::table(&places[0], &record.machine, &record.rows)?.write(path)?;
+                }
+                record
+            }
+        };
+        all([
+            self.common.json.as_ref().map_or(Ok(()), |path| record.write(path)),
+            self.common.plot.as_ref().map_or(Ok(()), |path| plot::draw(path, &record)),
+            readme.map_or(Ok(()), |readme| readme.redraw(&record)),
+        ])?;
+        let slower = against.is_some_and(|against| against.finds_slower(&record));
+        Ok(u8::from(slower))
+    }
+
+    /// Refuses options that cannot be measured, before anything is printed.
+    fn check(&self) -> Result<()> {
+        if matches!(self.system, Some(System::Report { .. })) {
+            let measuring = ["device", "repeats", "sustain", "tune"];
+            given::refuse(&measuring, "a report measures nothing, expected it without")?;
+        }
+        if self.common.tune.is_some() {
+            given::refuse(&["sustain"], "kernels are chosen by short runs, expected no --tune")?;
+        }
+        if self.common.repeats == 0 {
+            return Err(Error::invalid("--repeats: expected 1 or more, found 0"));
+        }
+        if !(0.0..=60.0).contains(&self.common.sustain) {
+            let found = self.common.sustain;
+            return Err(Error::invalid(format!(
+                "--sustain: expected 0 to 60 seconds, found {found}"
+            )));
+        }
+        if self.common.tune.is_some() && (self.system.is_some() || self.common.against.is_some()) {
+            return Err(Error::invalid(
+                "--tune: measures all that kernels are chosen by, expected neither a system nor --against",
+            ));
+        }
+        let sizes: Vec<(&str, Vec<usize>)> = match &self.system {
+            Some(System::Correlate { inputs, channels, times, .. }) => vec![
+                ("--inputs", inputs.clone().unwrap_or_default()),
+                ("--channels", channels.clone()),
+                ("--times", times.iter().copied().collect()),
+            ],
+            Some(System::Beamform { dishes, beams, times, .. }) => vec![
+                ("--dishes", dishes.clone().unwrap_or_default()),
+                ("--beams", beams.clone().unwrap_or_default()),
+                ("--times", times.iter().copied().collect()),
+            ],
+            Some(System::Autocorrelate { sensors, instants, .. }) => vec![
+                ("--sensors", sensors.clone().unwrap_or_default()),
+                ("--instants", instants.iter().copied().collect()),
+            ],
+            Some(System::Channelise { inputs, channels, taps, samples, .. }) => vec![
+                ("--inputs", inputs.clone().unwrap_or_default()),
+                ("--channels", channels.clone().unwrap_or_default()),
+                ("--taps", taps.clone().unwrap_or_default()),
+                ("--samples", samples.iter().copied().collect()),
+            ],
+            Some(System::Reorder { inputs, times, .. }) => vec![
+                ("--inputs", inputs.clone().unwrap_or_default()),
+                ("--times", times.iter().copied().collect()),
+            ],
+            _ => Vec::new(),
+        };
+        match sizes.iter().find(|(_, sizes)| sizes.contains(&0)) {
+            Some((name, _)) => Err(Error::invalid(format!("{name}: expected 1 or more, found 0"))),
+            None => Ok(()),
+        }
+    }
+
+    /// Measures the chosen cases, and prints the results.
+    fn measure(&self, system: Option<&System>, places: &[Place]) -> Result<Record> {
+        let place = &places[0];
+        let cases = match &self.common.tune {
+            Some(_) => bench::tune::cases(place)?,
+            None => cases(system, place)?,
+        };
+        let meter = meter(place);
+        let machine = Facts::new(place, meter.as_ref());
+        self.announce(place, &machine)?;
+
+        let mut rows = Vec::new();
+        let mut table = table::Table::default();
+        let limits_alone = matches!(system, Some(System::Limits { .. }));
+        let sustain = if self.common.tune.is_some() { 0.0 } else { self.common.sustain };
+        let sustain = Duration::from_secs_f64(sustain);
+        let unknown = Limits::default();
+        let settings = |limits, sustain| Settings {
+            repeats: self.common.repeats,
+            sustain,
+            meter: meter.as_ref(),
+            limits,
+        };
+        // Before a system is measured the chip is, briefly; in the simulator, times mean nothing.
+        if limits_alone || !(place.simulated() || self.common.tune.is_some()) {
+            let whole = limits_alone || system.is_none();
+            let longer = match system {
+                Some(System::Limits { .. }) => 3 * sustain,
+                None => sustain,
+                Some(_) => Duration::ZERO,
+            };
+            let settings = settings(&unknown, longer);
+            let places = if limits_alone { places } else { &places[..1] };
+            for case in limits(system, place)? {
+                for row in measure(case.as_ref(), places, &settings)? {
+                    if whole {
+                        table.row(&row);
+                    }
+                    rows.push(row);
+                }
+            }
+        }
+        let limits = Limits::of(&rows);
+        let settings = settings(&limits, sustain);
+        for case in cases {
+            let measured = match measure(case.as_ref(), places, &settings) {
+                // A smaller GPU still has the other cases.
+                Err(error @ Error::OutOfMemory { .. }) => {
+                    warn(format_args!("{} {}: left out: {error}", case.system(), case.label()));
+                    continue;
+                }
+                measured => measured?,
+            };
+            for row in measured {
+                table.row(&row);
+                rows.push(row);
+            }
+        }
+        Ok(Record { machine, rows })
+    }
+
+    /// The device, and the same with the kernels of another build.
+    fn places(&self, against: Option<&Against>) -> Result<Vec<Place>> {
+        let mut places = vec![Place { gpu: self.common.device.open()?, build: None }];
+        if let Some(Against::Kernels { path, kernels }) = against {
+            let Some(gpu) = self.common.device.open_with(kernels)? else {
+                return Err(Error::file(path, "its kernels need a GPU, and this is the CPU"));
+            };
+            places.push(Place { gpu: Some(gpu), build: Some(path.display().to_string()) });
+        }
+        Ok(places)
+    }
+
+    /// Prints the device that is measured, and why it is the CPU.
+    fn announce(&self, place: &Place, machine: &Facts) -> Result<()> {
+        if self.common.device == Device::Auto
+            && let (None, Err(reason)) = (&place.gpu, device::cuda::count())
+        {
+            say(format_args!("{reason}: the CPU backends are measured"));
+        }
+        table::machine(machine);
+        if place.gpu.is_none() {
+            let cpu = Correlator::builder(1, 1).device(Device::Cpu).build()?;
+            say(format_args!("{}", cpu.device_name()));
+        }
+        Ok(())
+    }
+}
+
+/// Meter of a GPU's power, if it has one.
+fn meter(place: &Place) -> Option<Meter> {
+    let gpu = place.gpu.as_ref().filter(|_| !place.simulated())?;
+    Meter::open(&gpu.facts().uuid).map_err(warn).ok()
+}
+
+/// The limits asked for.
+fn limits(system: Option<&System>, place: &Place) -> Result<Vec<Box<dyn Case>>> {
+    let mut cases = bench::limits::cases(place);
+    if let Some(System::Limits { limit }) = system
+        && !limit.is_empty()
+    {
+        let name = |case: &dyn Case| case.label().replace(' ', "-");
+        let known: Vec<String> = cases.iter().map(|case| name(case.as_ref())).collect();
+        if let Some(unknown) = limit.iter().find(|name| !known.contains(name)) {
+            return Err(Error::invalid(format!(
+                "--limit {unknown}: expected some of {}",
+                known.join(", ")
+            )));
+        }
+        cases.retain(|case| limit.contains(&name(case.as_ref())));
+    }
+    Ok(cases)
+}
+
+/// The cases of one system, or of all.
+fn cases(system: Option<&System>, place: &Place) -> Result<Vec<Box<dyn Case>>> {
+    Ok(match system {
+        None => {
+            let correlate = bench::correlate::Options {
+                compare_at: Some(vec![256, 2048]),
+                ..Default::default()
+            };
+            let all = [
+                bench::correlate::cases(&correlate, place),
+                bench::beamform::cases(&Default::default(), place),
+                bench::autocorrelate::cases(&Default::default(), place),
+                bench::reorder::cases(&Default::default(), place),
+                bench::channelise::cases(&Default::default(), place),
+            ];
+            all.into_iter().flatten().collect()
+        }
+        Some(System::Limits { .. } | System::Report { .. }) => Vec::new(),
+        Some(System::Correlate { inputs, channels, times, encoding, kernel }) => {
+            let usual = bench::correlate::Options::default();
+            let options = bench::correlate::Options {
+                encodings: encoding.clone().unwrap_or(usual.encodings),
+                inputs: inputs.clone().unwrap_or(usual.inputs),
+                channels: channels.clone(),
+                times: *times,
+                kernels: kernel.clone(),
+                compare_at: None,
+            };
+            mention_misfits(&options)?;
+            bench::correlate::cases(&options, place)
+        }
+        Some(System::Beamform { dishes, beams, times, kernel }) => {
+            let sizes = beamform_sizes(dishes.as_deref(), beams.as_deref());
+            let options =
+                bench::beamform::Options { sizes, times: *times, kernels: kernel.clone() };
+            bench::beamform::cases(&options, place)
+        }
+        Some(System::Autocorrelate { sensors, instants, kernel }) => {
+            let usual = bench::autocorrelate::Options::default();
+            let options = bench::autocorrelate::Options {
+                sensors: sensors.clone().unwrap_or(usual.sensors),
+                instants: *instants,
+                kernels: kernel.clone(),
+            };
+            bench::autocorrelate::cases(&options, place)
+        }
+        Some(System::Channelise { inputs, channels, taps, samples, encoding, kernel }) => {
+            let usual = bench::channelise::Options::default();
+            let options = bench::channelise::Options {
+                inputs: inputs.clone().unwrap_or(usual.inputs),
+                channels: channels.clone().unwrap_or(usual.channels),
+                taps: taps.clone().unwrap_or(usual.taps),
+                samples: *samples,
+                encodings: encoding.clone().unwrap_or(usual.encodings),
+                kernels: kernel.clone(),
+            };
+            bench::channelise::cases(&options, place)
+        }
+        Some(System::Reorder { inputs, times, encoding }) => {
+            let usual = bench::reorder::Options::default();
+            let options = bench::reorder::Options {
+                encodings: encoding.clone().unwrap_or(usual.encodings),
+                inputs: inputs.clone().unwrap_or(usual.inputs),
+                times: times.unwrap_or(usual.times),
+            };
+            bench::reorder::cases(&options, place)
+        }
+    })
+}
+
+/// Dishes and beams: all pairs of those named, of which there is one where only the other has a name.
+fn beamform_sizes(dishes: Option<&[usize]>, beams: Option<&[usize]>) -> Vec<(usize, usize)> {
+    if dishes.is_none() && beams.is_none() {
+        return bench::beamform::Options::default().sizes;
+    }
+    let beams = beams.unwrap_or(&[96]);
+    let pairs = |&dishes: &usize| beams.iter().map(move |&beams| (dishes, beams));
+    dishes.unwrap_or(&[512]).iter().flat_map(pairs).collect()
+}
+
+/// Says which of the kernels named do not take which of the encodings.
+fn mention_misfits(options: &bench::correlate::Options) -> Result<()> {
+    let mut fits = options.kernels.is_empty();
+    let mut misfits = Vec::new();
+    for &kernel in &options.kernels {
+        for &encoding in &options.encodings {
+            match kernel.takes(encoding) {
+                true => fits = true,
+                false => misfits.push(format!("{kernel} with {encoding}")),
+            }
+        }
+    }
+    match (fits, misfits.is_empty()) {
+        (false, _) => Err(Error::invalid(format!(
+            "--kernel: {}: no such samples are taken, expected a kernel that takes one of --encoding",
+            misfits.join(", ")
+        ))),
+        (true, true) => Ok(()),
+        (true, false) => {
+            warn(format_args!("left out, as such samples are not taken: {}", misfits.join(", ")));
+            Ok(())
+        }
+    }
+}
+
+/// Object of a comparison.
+enum Against {
+    /// An earlier run.
+    Record { path: PathBuf, record: Box<Record> },
+    /// Another build's kernels.
+    Kernels { path: PathBuf, kernels: Kernels },
+}
+
+impl Against {
+    /// Prints the changes in `record`; returns whether something got slower.
+    fn finds_slower(self, record: &Record) -> bool {
+        match self {
+            Self::Record { path, record: before } => {
+                if before.machine.device != record.machine.device {
+                    warn(format_args!(
+                        "{}: made on {}, this is {}: slower and quicker mean little",
+                        path.display(),
+                        before.machine.device,
+                        record.machine.device
+                    ));
+                }
+                compare(&path, &before.rows, &record.rows, false)
+            }
+            Self::Kernels { path, .. } => {
+                let (before, after): (Vec<Row>, Vec<Row>) =
+                    record.rows.iter().cloned().partition(|row| row.build.is_some());
+                compare(&path, &before, &after, true)
+            }
+        }
+    }
+
+    fn read(path: &Path) -> Result<Self> {
+        if !path.is_dir() {
+            let text = read_text(path)?;
+            if text.trim_start().starts_with('{') {
+                let record = Box::new(Record::read(path)?);
+                return Ok(Self::Record { path: path.to_owned(), record });
+            }
+            if !text.contains(".entry") {
+                return Err(Error::file(
+                    path,
+                    "expected a file that --json wrote, or PTX with kernels",
+                ));
+            }
+        }
+        Ok(Self::Kernels { path: path.to_owned(), kernels: Kernels::read(path)? })
+    }
+}
+
+/// Prints the changes; returns whether something got slower.
+fn compare(path: &Path, before: &[Row], after: &[Row], turns: bool) -> bool {
+    let (changes, missing) = changes(before, after, turns);
+    say(format_args!("\nagainst {}:", path.display()));
+    for what in &missing {
+        say(format_args!("  {what}: not measured this time"));
+    }
+    let mut quick = changes.iter().filter(|change| change.quicker()).peekable();
+    let mut slow = changes.iter().filter(|change| change.slower()).peekable();
+    let slower = slow.peek().is_some();
+    let same = quick.peek().is_none() && !slower;
+    for (word, changes) in
+        [("quicker", &mut quick as &mut dyn Iterator<Item = &Change>), ("slower", &mut slow)]
+    {
+        for change in changes {
+            say(format_args!(
+                "  {word}: {}: {} ms, was {} ms ({:+.1} %, noise {:.1} %)",
+                change.what,
+                digits(change.after.median * 1e3),
+                digits(change.before.median * 1e3),
+                100.0 * (change.ratio() - 1.0),
+                100.0 * change.noise()
+            ));
+        }
+    }
+    match changes.len() {
+        0 => say("  nothing that both have measured"),
+        count if same => say(format_args!("  {count} measurements, all the same within the noise")),
+        count => say(format_args!("  {count} measurements compared")),
+    }
+    slower
+}

@@ -1,0 +1,364 @@
+//! The papers' figures, for the GPU of a record: performance and efficiency of the correlator against the
+//! number of inputs (Romein, "The Tensor-Core Correlator", figs. 3 and 4), matrices per second and
+//! efficiency (Klages et al., fig. 4), and a roofline of all systems (Williams et al., 2009).
+
+use std::{ops::Range, path::Path};
+
+use corrust::{
+    Error, Result,
+    bench::{Limits, Record, Row},
+};
+use plotters::{
+    chart::SeriesAnno,
+    coord::{combinators::LogCoord, types::RangedCoordf64},
+    prelude::*,
+    style::text_anchor::{HPos, Pos, VPos},
+};
+
+use crate::cli::commands::bench::{peers, table};
+use crate::cli::pictures::canvas::{Canvas, FONT};
+use crate::cli::pictures::plot::{
+    Area, COLOURS, Drawn, GREY, Styled, TICKS, decimals, label, save,
+};
+use crate::cli::terminal::numbers::si;
+
+const SIZE: (u32, u32) = (1400, 1130);
+/// Height of the line that says what it was measured on.
+const FOOT: u32 = 40;
+
+/// A line of a diagram.
+struct Series {
+    name: String,
+    colour: RGBColor,
+    /// Whether its points are hollow.
+    hollow: bool,
+    points: Vec<(f64, f64)>,
+}
+
+/// Draws the figures of a record to the file `path`.
+pub fn draw(path: &Path, record: &Record) -> Result<()> {
+    let correlator = record.of("correlate").filter(|row| row.build.is_none());
+    let rows: Vec<&Row> = correlator.filter(|row| row.auto).collect();
+    if !rows.iter().any(|row| row.what == "kernel") {
+        return Err(Error::file(
+            path,
+            "nothing to plot: expected results of the correlator's own choice of kernel",
+        ));
+    }
+    save(path, SIZE, |root| {
+        let (figures, foot) = root.split_vertically(SIZE.1 - FOOT);
+        let panels = figures.split_evenly((2, 2));
+        performance(&panels[0], record, &rows)?;
+        efficiency(&panels[1], &rows)?;
+        matrices(&panels[2], &rows)?;
+        roofline(&panels[3], record)?;
+        let centred = label(15).pos(Pos::new(HPos::Center, VPos::Top));
+        let middle = SIZE.0 as i32 / 2;
+        foot.draw_text(&table::describe(&record.machine), &centred, (middle, 6))?;
+        Ok(())
+    })
+}
+
+/// Values of `figure` against the number of inputs, for each encoding that has any.
+fn by_encoding(
+    rows: &[&Row],
+    what: &str,
+    suffix: &str,
+    figure: impl Fn(&Row) -> Option<f64>,
+) -> Vec<Series> {
+    let mut all: Vec<Series> = Vec::new();
+    for (encoding, colour) in ["ci8", "ci4", "ci4-offset", "cf16"].iter().zip(COLOURS) {
+        let chosen = rows.iter().filter(|row| row.encoding == *encoding && row.what == what);
+        let mut points: Vec<(f64, f64)> =
+            chosen.filter_map(|row| Some((row.size("N")? as f64, figure(row)?))).collect();
+        points.sort_by(|a, b| a.0.total_cmp(&b.0));
+        if !points.is_empty() {
+            let name = format!("{encoding}{suffix}");
+            all.push(Series { name, colour, hollow: !suffix.is_empty(), points });
+        }
+    }
+    all
+}
+
+/// Useful operations a second against the number of inputs.
+fn performance(area: &Area<'_>, record: &Record, rows: &[&Row]) -> Drawn {
+    let mut series = by_encoding(rows, "kernel", "", |row| Some(row.useful_tops));
+    series.extend(by_encoding(rows, "from tcn", ", from tcn", |row| Some(row.useful_tops)));
+    if record.machine.device.contains(peers::DEVICE) {
+        let points = peers::TCC_INT8.map(|(inputs, tops)| (inputs as f64, tops)).to_vec();
+        series.push(Series { name: "TCC int8".to_owned(), colour: GREY, hollow: false, points });
+        series.push(Series {
+            name: "TCC fp16".to_owned(),
+            colour: GREY,
+            hollow: true,
+            points: vec![(peers::TCC_FP16.0 as f64, peers::TCC_FP16.1)],
+        });
+    }
+    let high = highest(&series);
+    lines(area, "(a)  Performance of the correlator", "useful TOPS (cf16: TFLOPS)", high, &series)
+}
+
+/// Useful operations a joule against the number of inputs.
+fn efficiency(area: &Area<'_>, rows: &[&Row]) -> Drawn {
+    let title = "(b)  Energy efficiency of the correlator";
+    let series =
+        by_encoding(rows, "kernel", "", |row| row.sustained.as_ref()?.useful_tops_per_watt);
+    if series.is_empty() {
+        return nothing(area, title, "no power was measured");
+    }
+    lines(area, title, "useful TOPS / W, sustained", highest(&series), &series)
+}
+
+/// Draws the key of the series.
+fn legend<'a, 'c: 'a, C: CoordTranslate>(
+    chart: &mut ChartContext<'a, Canvas<'c>, C>,
+    position: SeriesLabelPosition,
+) -> Drawn {
+    chart
+        .configure_series_labels()
+        .position(position)
+        .label_font(label(15))
+        .background_style(WHITE.mix(0.85))
+        .border_style(TRANSPARENT)
+        .draw()?;
+    Ok(())
+}
+
+/// Correlation matrices a second, and the part of the binding limit that is used.
+fn matrices(area: &Area<'_>, rows: &[&Row]) -> Drawn {
+    let title = "(c)  Matrices per second, and efficiency";
+    let rate = by_encoding(rows, "kernel", "", |row| Some(row.items_per_second));
+    let share = by_encoding(rows, "kernel", ", of limit", |row| {
+        row.limit.as_ref().map(|limit| 100.0 * limit.share)
+    });
+    heading(area, title)?;
+    let inputs = span(&rate, |point| point.0);
+    let rates = span(&rate, |point| point.1);
+    let percent = highest(&share).max(100.0);
+    let mut chart = ChartBuilder::on(area)
+        .margin(12)
+        .margin_top(48)
+        .x_label_area_size(52)
+        .y_label_area_size(76)
+        .right_y_label_area_size(64)
+        .build_cartesian_2d(
+            around(&inputs, 1.25).log_scale().base(2.0),
+            around(&rates, 2.0).log_scale(),
+        )?
+        .set_secondary_coord(around(&inputs, 1.25).log_scale().base(2.0), 0.0..percent * 1.4);
+    chart
+        .configure_mesh()
+        .x_desc("inputs N")
+        .y_desc("matrices N × N / s (channels × times)")
+        .x_label_formatter(&|inputs| format!("{inputs:.0}"))
+        // Powers of ten.
+        .y_label_formatter(&|rate| si(*rate).replace(".00 ", " ").replace(".0 ", " "))
+        .draw_styled(15, 17)?;
+    if !share.is_empty() {
+        chart
+            .configure_secondary_axes()
+            .y_desc("% of the binding limit")
+            .y_label_formatter(&|percent| format!("{percent:.0}"))
+            .label_style(label(15))
+            .axis_desc_style(label(17))
+            .axis_style(GREY)
+            .draw()?;
+    }
+    for series in &rate {
+        let line = LineSeries::new(series.points.clone(), series.colour.stroke_width(2));
+        chart.draw_series(line)?;
+        let dots = series.points.iter().map(|point| dot(*point, series.colour, false));
+        key(chart.draw_series(dots)?, series, false);
+    }
+    for series in &share {
+        let style = series.colour.stroke_width(1);
+        chart.draw_secondary_series(DashedLineSeries::new(series.points.clone(), 6, 4, style))?;
+        let dots = series.points.iter().map(|point| dot(*point, series.colour, true));
+        key(chart.draw_secondary_series(dots)?, series, true);
+    }
+    legend(&mut chart, SeriesLabelPosition::UpperRight)
+}
+
+/// Least bytes of a run in the roofline: what is smaller is bound by its launch.
+const LEAST_BYTES: f64 = 1e6;
+
+/// Useful operations a second against useful operations a byte, under the chip's roofs.
+fn roofline(area: &Area<'_>, record: &Record) -> Drawn {
+    let title = "(d)  Roofline";
+    let limits = Limits::of(&record.rows);
+    let Some(memory) = limits.rate("device copy") else {
+        return nothing(area, title, "the chip's limits were not measured");
+    };
+    // One point for each case: the kernel that is the system's own choice.
+    let systems = ["correlate", "beamform", "autocorrelate"];
+    let points: Vec<Series> = systems
+        .iter()
+        .zip(COLOURS)
+        .map(|(system, colour)| {
+            let rows = record.of(system).filter(|row| {
+                row.auto && row.what == "kernel" && row.build.is_none() && row.bytes > LEAST_BYTES
+            });
+            let place = |row: &Row| (row.useful_operations / row.bytes, row.useful_tops);
+            Series {
+                name: (*system).to_owned(),
+                colour,
+                hollow: false,
+                points: rows.map(place).collect(),
+            }
+        })
+        .collect();
+    let roofs = ["wgmma s8", "mma.sync s8", "wgmma f16", "mma.sync f16", "dp4a"];
+    let roofs = roofs.into_iter().filter_map(|name| Some((name, limits.rate(name)? * 1e-12)));
+    let roofs: Vec<(&str, f64)> = roofs.collect();
+    let memory = memory * 1e-12;
+    let top = roofs.iter().map(|roof| roof.1).fold(memory, f64::max);
+    let intensities = span(&points, |point| point.0);
+    let intensities = intensities.start / 2.0..intensities.end * 4.0;
+    let rates = span(&points, |point| point.1);
+    let rates = rates.start / 3.0..top.max(rates.end) * 2.0;
+    let mut chart = log_chart(area, title, intensities.clone(), rates.clone())?;
+    chart
+        .configure_mesh()
+        .x_desc("useful operations / byte that must move")
+        .y_desc("useful TOPS")
+        .x_label_formatter(&|value| format!("{value:.0}"))
+        .y_label_formatter(&|value| format!("{value:.0}"))
+        .draw_styled(15, 17)?;
+    draw_roofs(&mut chart, &roofs, memory, (intensities, rates))?;
+    for series in points.iter().filter(|series| !series.points.is_empty()) {
+        let dots = series.points.iter().map(|point| dot(*point, series.colour, false));
+        key(chart.draw_series(dots)?, series, false);
+    }
+    legend(&mut chart, SeriesLabelPosition::LowerRight)
+}
+
+/// Draws the chip's roofs, and the slope of its `memory`, of so many terabytes a second.
+fn draw_roofs(
+    chart: &mut LogChart<'_, '_>,
+    roofs: &[(&str, f64)],
+    memory: f64,
+    (intensities, rates): (Range<f64>, Range<f64>),
+) -> Drawn {
+    for (name, roof) in roofs {
+        let knee = (roof / memory).clamp(intensities.start, intensities.end);
+        let ends = [(knee, *roof), (intensities.end, *roof)];
+        chart.draw_series(LineSeries::new(ends, GREY.stroke_width(1)))?;
+        let style = (FONT, 13).into_font().color(&GREY).pos(Pos::new(HPos::Right, VPos::Bottom));
+        let at = (intensities.end / 1.05, roof * 1.02);
+        chart.draw_series([Text::new(format!("{name}: {roof:.0}"), at, style)])?;
+    }
+    let top = roofs.iter().map(|roof| roof.1).fold(memory, f64::max);
+    let slope = [intensities.start, (top / memory).min(intensities.end)];
+    chart.draw_series(LineSeries::new(
+        slope.map(|intensity| (intensity, memory * intensity)),
+        GREY.stroke_width(1),
+    ))?;
+    let style = (FONT, 13).into_font().color(&GREY).pos(Pos::new(HPos::Left, VPos::Top));
+    let from = (rates.start * 1.6 / memory).max(intensities.start) * 1.15;
+    let text = format!("device memory: {memory:.2} TB/s");
+    chart.draw_series([Text::new(text, (from * 1.1, memory * from), style)])?;
+    Ok(())
+}
+
+type LogChart<'a, 'b> = ChartContext<'a, Canvas<'b>, Cartesian2d<LogCoord<f64>, LogCoord<f64>>>;
+
+/// A chart whose axes are both logarithmic.
+fn log_chart<'a, 'b>(
+    area: &'a Area<'b>,
+    title: &str,
+    x: Range<f64>,
+    y: Range<f64>,
+) -> Drawn<LogChart<'a, 'b>> {
+    heading(area, title)?;
+    Ok(ChartBuilder::on(area)
+        .margin_top(48)
+        .margin_bottom(12)
+        .margin_left(12)
+        .margin_right(28)
+        .x_label_area_size(52)
+        .y_label_area_size(76)
+        .build_cartesian_2d(x.log_scale().base(2.0), y.log_scale())?)
+}
+
+type HalfLogChart<'a, 'b> =
+    ChartContext<'a, Canvas<'b>, Cartesian2d<LogCoord<f64>, RangedCoordf64>>;
+
+/// Lines against the number of inputs, from zero to `high`.
+fn lines(area: &Area<'_>, title: &str, what: &str, high: f64, series: &[Series]) -> Drawn {
+    heading(area, title)?;
+    let inputs = around(&span(series, |point| point.0), 1.25);
+    let decimals = decimals(&(0.0..high * 1.25));
+    let mut chart: HalfLogChart<'_, '_> = ChartBuilder::on(area)
+        .margin_top(48)
+        .margin_bottom(12)
+        .margin_left(12)
+        .margin_right(28)
+        .x_label_area_size(52)
+        .y_label_area_size(76)
+        .build_cartesian_2d(inputs.log_scale().base(2.0), 0.0..high * 1.25)?;
+    chart
+        .configure_mesh()
+        .x_desc("inputs N")
+        .y_desc(what)
+        .x_label_formatter(&|inputs| format!("{inputs:.0}"))
+        .y_labels(TICKS)
+        .y_label_formatter(&|value| format!("{value:.decimals$}"))
+        .draw_styled(15, 17)?;
+    for series in series {
+        let (colour, hollow) = (series.colour, series.hollow);
+        if hollow {
+            chart.draw_series(DashedLineSeries::new(
+                series.points.clone(),
+                6,
+                4,
+                colour.stroke_width(1),
+            ))?;
+        } else {
+            chart.draw_series(LineSeries::new(series.points.clone(), colour.stroke_width(2)))?;
+        }
+        let dots = series.points.iter().map(|point| dot(*point, colour, hollow));
+        key(chart.draw_series(dots)?, series, hollow);
+    }
+    legend(&mut chart, SeriesLabelPosition::UpperLeft)
+}
+
+/// Names a series in the key by its dots.
+fn key<'b>(drawn: &mut SeriesAnno<'_, Canvas<'b>>, series: &Series, hollow: bool) {
+    let colour = series.colour;
+    drawn.label(series.name.clone()).legend(move |(x, y)| dot((x + 10, y), colour, hollow));
+}
+
+/// A point.
+fn dot<C>(at: C, colour: RGBColor, hollow: bool) -> Circle<C, i32> {
+    let style = if hollow { colour.stroke_width(2) } else { colour.filled() };
+    Circle::new(at, 4, style)
+}
+
+fn heading(area: &Area<'_>, title: &str) -> Drawn {
+    let middle = area.dim_in_pixel().0 as i32 / 2;
+    let centred = label(20).pos(Pos::new(HPos::Center, VPos::Top));
+    Ok(area.draw_text(title, &centred, (middle, 16))?)
+}
+
+/// A panel that says why it is empty.
+fn nothing(area: &Area<'_>, title: &str, reason: &str) -> Drawn {
+    heading(area, title)?;
+    let (width, height) = area.dim_in_pixel();
+    let centred = label(16).pos(Pos::new(HPos::Center, VPos::Center));
+    Ok(area.draw_text(reason, &centred, (width as i32 / 2, height as i32 / 2))?)
+}
+
+fn highest(series: &[Series]) -> f64 {
+    span(series, |point| point.1).end
+}
+
+/// The least and the greatest of a coordinate.
+fn span(series: &[Series], coordinate: impl Fn(&(f64, f64)) -> f64) -> Range<f64> {
+    let values = series.iter().flat_map(|series| &series.points).map(coordinate);
+    values.fold(f64::INFINITY..0.0, |range, value| range.start.min(value)..range.end.max(value))
+}
+
+/// A range with a margin on a logarithmic axis.
+fn around(range: &Range<f64>, factor: f64) -> Range<f64> {
+    range.start / factor..range.end * factor
+}

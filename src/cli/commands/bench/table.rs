@@ -1,0 +1,108 @@
+//! Results for people.
+
+use corrust::bench::{Facts, Row};
+
+use crate::cli::terminal::{
+    numbers::{digits, si},
+    say::say,
+};
+
+/// Says what a record was made on.
+pub fn machine(facts: &Facts) {
+    say(describe(facts));
+}
+
+/// A machine in a line: device, driver, power limit, clock, date, commit.
+pub fn describe(facts: &Facts) -> String {
+    let mut parts = vec![facts.device.clone()];
+    if let Some(multiprocessors) = facts.multiprocessors {
+        parts.push(format!("{multiprocessors} SMs"));
+    }
+    if let Some(clock) = facts.max_sm_mhz {
+        parts.push(format!("{clock} MHz"));
+    }
+    if let Some(limit) = facts.power_limit {
+        parts.push(format!("{limit:.0} W"));
+    }
+    if let Some(driver) = &facts.driver {
+        parts.push(format!("driver {driver}"));
+    }
+    let date = facts.date.split('T').next().unwrap_or_default();
+    parts.push(date.to_owned());
+    parts.push(format!("commit {}", facts.commit));
+    parts.join(", ")
+}
+
+/// How many of what users count a row gives a second: `335 M instants/s`.
+pub fn per_second(row: &Row) -> String {
+    format!("{} {}/s", si(row.items_per_second).trim_end(), row.item)
+}
+
+/// A table that is printed row by row, with a heading where a system begins.
+#[derive(Default)]
+pub struct Table {
+    system: String,
+    case: String,
+}
+
+impl Table {
+    /// Prints a row.
+    pub fn row(&mut self, row: &Row) {
+        if row.system != self.system {
+            self.system = row.system.clone();
+            heading(&row.system);
+        }
+        // A case is named once.
+        let case = if row.case == self.case { "" } else { row.case.as_str() };
+        self.case = row.case.clone();
+        let some = |value: f64| if value > 0.0 { digits(value) } else { "-".to_owned() };
+        let optional = |value: Option<f64>| value.map_or("-".to_owned(), some);
+        let rounded = |value: Option<f64>| value.map_or("-".to_owned(), |v| format!("{v:.0}"));
+        let kernel = match &row.build {
+            Some(_) => format!("{} (other)", row.kernel),
+            None => row.kernel.clone(),
+        };
+        let is_limit = row.system == corrust::bench::limits::SYSTEM;
+        let rate = match is_limit {
+            true => String::new(),
+            false => per_second(row),
+        };
+        let limit = row.limit.as_ref().map_or("-".to_owned(), |limit| {
+            format!("{:.0} % of {}", 100.0 * limit.share, limit.limit)
+        });
+        let sustained = row.sustained.as_ref();
+        say(format_args!(
+            "{case:<34} {kernel:<21} {:<9} {:>9} {:>5.1}% {:>7} {:>7} {rate:>18}  {limit:<21} {:>4} \
+             {:>6} {:>4}",
+            row.what,
+            digits(row.seconds.median * 1e3),
+            100.0 * row.seconds.spread(),
+            some(row.useful_tops),
+            some(row.gigabytes_per_second),
+            rounded(sustained.and_then(|sustained| sustained.watts)),
+            optional(sustained.and_then(|sustained| sustained.useful_tops_per_watt)),
+            rounded(sustained.and_then(|sustained| sustained.sm_mhz)),
+        ));
+        if let Some(sustained) = sustained.filter(|_| is_limit) {
+            let bytes = row.bytes / sustained.seconds * 1e-9;
+            say(format_args!(
+                "{:<34} {:<21} {:<9} {:>9} {:>6} {:>7} {:>7}",
+                "",
+                "",
+                "sustained",
+                digits(sustained.seconds * 1e3),
+                "",
+                some(sustained.useful_tops),
+                some(bytes)
+            ));
+        }
+    }
+}
+
+/// Prints the names of the columns of a system.
+fn heading(system: &str) {
+    say(format_args!(
+        "\n{system:<34} {:<21} {:<9} {:>9} {:>6} {:>7} {:>7} {:>18}  {:<21} {:>4} {:>6} {:>4}",
+        "kernel", "what", "ms", "spread", "TOPS", "GB/s", "", "limit", "W", "TOPS/W", "MHz"
+    ));
+}

@@ -1,0 +1,278 @@
+//! `corrust channelise`.
+
+mod response;
+
+use std::{
+    path::{Path, PathBuf},
+    time::Instant,
+};
+
+use corrust::{
+    Channeliser, Devices, Error, Layout, Result,
+    channelise::{Kernel, Shape, Spectra, SpectrumEncoding},
+    format::{
+        Options, is_stream,
+        npy::{Description, Dtype, Writer},
+    },
+    run::Voltages,
+    samples::Missing,
+};
+
+use crate::cli::options::engine::{self, Engine, Known, warn_of_clipped};
+use crate::cli::options::files::{RAW_OPTIONS, RawOptions, TOLERANCE, Tolerance};
+use crate::cli::options::given;
+use crate::cli::options::run_files::{Existing, RunFiles, all, input, output};
+use crate::cli::pictures::plot::ENDINGS;
+use crate::cli::terminal::numbers::{count, digits, si};
+use crate::cli::terminal::progress::Progress;
+use crate::cli::terminal::say::say;
+
+/// Make spectra of raw voltages: decode, polyphase filter bank, delays, gains, quantise, corner turn
+///
+/// The output is a NumPy file, ready for corrust correlate and beamform: [spectrum][channel][input] (tcn) or
+/// [channel][input][spectrum] (cnt), ci8 as int8 with a last axis of 2, ci4 as uint8, cf16 and cf32 as float16
+/// and float32 with a last axis of 2. Every device gives the same bits.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = EXAMPLES,
+    allow_negative_numbers = true,
+    mut_arg("raw_layout", |arg| arg.visible_alias("layout"))
+)]
+pub struct Args {
+    /// Files of one recording of raw voltages in order of time, - for the standard input: NumPy, VDIF,
+    /// DADA, Mark 5B
+    ///
+    /// NumPy: i8, i16, f32 are int8, int16, float32 [N][T] (nt) or [T][N] (tn); complex samples have a last
+    /// axis of 2.
+    #[arg(required_unless_present = "response", value_name = "RAW", value_parser = input())]
+    raw: Vec<PathBuf>,
+    /// NumPy file to write, - for the standard output
+    #[arg(
+        short,
+        long,
+        required_unless_present = "response",
+        value_name = "X.npy",
+        value_parser = output()
+    )]
+    output: Option<PathBuf>,
+    /// Draw a channel's response instead, to .svg or .png: tones through the filter bank on the device, beside the
+    /// design by its prototype
+    #[arg(
+        long,
+        value_name = "FIGURE.svg",
+        value_parser = output(),
+        conflicts_with_all = ["raw", "output"]
+    )]
+    response: Option<PathBuf>,
+    #[command(flatten)]
+    existing: Existing,
+    /// Number of channels: from 0 Hz up without the Nyquist channel for real samples, around 0 Hz for complex ones. Twice
+    /// it (real) or it (complex) is 2^a or 3 x 2^a, 8 to 1048576
+    #[arg(long)]
+    channels: usize,
+    #[command(flatten)]
+    tolerance: Tolerance,
+    /// Device: auto (the first GPU, else the CPU), cuda, cuda:1, cpu or sim
+    #[arg(long, default_value_t)]
+    device: Devices,
+    #[arg(long, default_value_t = Kernel::Auto, help = kernels())]
+    kernel: Kernel,
+    #[command(flatten)]
+    engine: Engine,
+    #[command(flatten)]
+    recording: RawOptions,
+}
+
+fn kernels() -> String {
+    let names: Vec<_> = Kernel::ALL[1..].iter().map(|kernel| kernel.name()).collect();
+    format!("auto (the quickest for the shape on the device), {}", names.join(", "))
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  corrust channelise raw.npy -o spectra.npy --channels 4096 --level
+  corrust correlate spectra.npy -o visibilities.npy --integrate 1024
+  corrust channelise scan.vdif -o spectra.npy --channels 1024 --oversample 32/27 --delays delays.json
+  corrust channelise raw.npy -o spectra.npy --channels 512 --taps 1 --output-encoding cf32
+  corrust channelise --response response.svg --channels 1024 --taps 16 --window kaiser:8
+
+In Python:
+  x = numpy.load('spectra.npy')              # [spectrum, channel, input, (re, im)]";
+
+impl Args {
+    /// Channelises the recording, or draws the response.
+    pub fn run(self) -> Result<()> {
+        match (&self.output, &self.response) {
+            (Some(output), _) => self.channelise(output),
+            (None, Some(figure)) => {
+                self.engine.refuse_all_but_the_bank()?;
+                given::refuse(&[RAW_OPTIONS, TOLERANCE].concat(), "--response has no recording")?;
+                let files = RunFiles::default().reads(self.engine.files());
+                files.writes_as([figure], ENDINGS).check(self.existing)?;
+                let builder = self.engine.bank(self.channels)?;
+                response::draw(figure, &builder.device(self.device.clone()).kernel(self.kernel))
+            }
+            (None, None) => unreachable!("one of them is required"),
+        }
+    }
+
+    fn channelise(&self, path: &PathBuf) -> Result<()> {
+        // Beside a pipe stands nothing, and other files say all themselves.
+        let (dtype, _) = element(self.engine.output_encoding());
+        let described = dtype == Dtype::Uint8 && !is_stream(path);
+        let description = described.then(|| Description::path(path));
+        let files = RunFiles::default().reads(&self.raw).reads(self.engine.files());
+        files.writes([path]).writes(&description).check(self.existing)?;
+
+        self.engine.refuse_sky_but_for("--delays", false)?;
+        let options = self.recording.with(self.tolerance.with(Options::default()));
+        let recording = Engine::open(&self.raw, options)?;
+        let raw = recording.shape();
+        let times = recording.times();
+        let (of, known) = (engine::Raw::of(&*recording, &self.raw[0]), Known::default());
+        let rate = self.recording.rate();
+        let builder = self.engine.builder(self.channels, &of, rate, &known)?.0;
+        let gpus = self.device.open()?;
+        let builder = builder.device(self.device.clone()).gpus(gpus.clone());
+        let mut builder = builder.kernel(self.kernel);
+        let shape = builder.shape()?;
+        let mut output = Output::create(self, path, &shape, times)?;
+
+        let start = Instant::now();
+        let bar = Progress::over("channelising", raw.inputs as f64, times);
+        let mut voltages = Voltages::over(recording, &shape).locked_for(gpus.first());
+        if let Some(sigma) = self.engine.level() {
+            builder = builder.level(sigma, voltages.first()?)?;
+        }
+        let mut plan = builder.build()?;
+        let mut spectra = Spectra::default();
+        while let Some(samples) = voltages.next_piece()? {
+            plan.channelise_into(samples, &mut spectra)?;
+            output.write(&spectra)?;
+            bar.set(plan.times());
+        }
+        let fed = plan.times();
+        output.write(&plan.finish()?)?;
+        drop(bar);
+        output.report(&plan, fed, start.elapsed().as_secs_f64());
+        output.finish(described)
+    }
+}
+
+/// The file that spectra go to.
+struct Output<'a> {
+    path: &'a Path,
+    writer: Writer,
+    shape: Shape,
+    /// Spectra of the recording, where it is known.
+    times: Option<u64>,
+    axes: Vec<usize>,
+    written: u64,
+    missing: u64,
+    clipped: Vec<u64>,
+}
+
+impl<'a> Output<'a> {
+    fn create(args: &Args, path: &'a Path, shape: &Shape, times: u64) -> Result<Self> {
+        let (dtype, parts) = element(shape.encoding);
+        let known = (times != u64::MAX).then(|| shape.spectra(times));
+        let (channels, inputs) = (shape.channels, shape.inputs);
+        let length = known.map_or(0, |times| usize::try_from(times).unwrap_or(usize::MAX));
+        let mut axes = match shape.layout {
+            Layout::Tcn => vec![length, channels, inputs],
+            Layout::Cnt => vec![channels, inputs, length],
+        };
+        if parts == 2 {
+            axes.push(2);
+        }
+        let writer = match (known, shape.layout) {
+            (Some(_), _) => Writer::with_shape(path, dtype, &axes)?,
+            (None, Layout::Tcn) => Writer::appending(path, dtype, &axes[1..])?,
+            (None, Layout::Cnt) => {
+                return Err(Error::file(
+                    &args.raw[0],
+                    "a stream of unknown length to the layout cnt: expected --output-layout tcn",
+                ));
+            }
+        };
+        let clipped = vec![0; inputs];
+        Ok(Self {
+            path,
+            writer,
+            shape: *shape,
+            times: known,
+            axes,
+            written: 0,
+            missing: 0,
+            clipped,
+        })
+    }
+
+    fn write(&mut self, spectra: &Spectra) -> Result<()> {
+        let (_, parts) = element(self.shape.encoding);
+        let Shape { inputs, channels, layout, encoding, .. } = self.shape;
+        match (self.times, layout) {
+            (None, _) => self.writer.append(&spectra.bytes)?,
+            (Some(_), Layout::Tcn) => {
+                let place = spectra.first * (channels * inputs * parts) as u64;
+                self.writer.write_at(place, &spectra.bytes)?;
+            }
+            (Some(times), Layout::Cnt) if spectra.times() > 0 => {
+                let rows = spectra.bytes.chunks_exact(spectra.times() * encoding.bytes());
+                for (row, bytes) in rows.enumerate() {
+                    let place = (row as u64 * times + spectra.first) * parts as u64;
+                    self.writer.write_at(place, bytes)?;
+                }
+            }
+            _ => {}
+        }
+        self.written += spectra.times() as u64;
+        let lost = |gap: &Missing| (gap.times.len() * gap.inputs.len()) as u64;
+        self.missing += spectra.missing.iter().map(lost).sum::<u64>();
+        self.clipped.iter_mut().zip(&spectra.clipped).for_each(|(sum, count)| *sum += count);
+        Ok(())
+    }
+
+    /// Says what was done, in so many seconds.
+    fn report(&self, plan: &Channeliser, fed: u64, seconds: f64) {
+        let Shape { inputs, channels, .. } = self.shape;
+        let clipped = warn_of_clipped(&self.clipped, &self.shape, self.written);
+        let lost = self.missing as f64 / (self.written * inputs as u64).max(1) as f64;
+        say(format_args!(
+            "channelised {} x {} to {} of {} in {seconds:.2} s: {}samples/s on {} ({}), {} % of the spectra \
+             missing, {} % of the samples clipped: {}",
+            count(inputs, "input"),
+            count(fed, "sample"),
+            engine::spectra(self.written),
+            count(channels, "channel"),
+            si(inputs as f64 * fed as f64 / seconds),
+            plan.device_name(),
+            plan.kernel(),
+            digits(100.0 * lost),
+            digits(clipped),
+            self.path.display()
+        ));
+    }
+
+    fn finish(self, described: bool) -> Result<()> {
+        let description = match self.shape.encoding {
+            SpectrumEncoding::Voltage(encoding) if described => {
+                Description::new(encoding, self.shape.layout, &self.axes).write(self.path)
+            }
+            _ => Ok(()),
+        };
+        all([self.writer.finish(), description])
+    }
+}
+
+/// The type of the output's numbers, and how many a sample has.
+pub fn element(encoding: SpectrumEncoding) -> (Dtype, usize) {
+    use corrust::Encoding::{B1, B2, Cf16, Ci4, Ci4Offset, Ci8};
+    match encoding {
+        SpectrumEncoding::Voltage(Ci8) => (Dtype::Int8, 2),
+        SpectrumEncoding::Voltage(Ci4 | Ci4Offset) => (Dtype::Uint8, 1),
+        SpectrumEncoding::Voltage(Cf16) => (Dtype::Float16, 2),
+        SpectrumEncoding::Voltage(B1 | B2) => unreachable!("neither spectra nor beams are bits"),
+        SpectrumEncoding::Cf32 => (Dtype::Float32, 2),
+    }
+}

@@ -1,0 +1,250 @@
+//! Samples to correlate: a recording of channels, or raw voltages and their F-engine.
+
+use std::{num::NonZeroU64, sync::Arc};
+
+use corrust::{
+    Correlator, Devices, Error, Result, channelise,
+    correlate::Shape,
+    device::Gpu,
+    format::{
+        self, RawShape, Recording,
+        array::{Array, Channels},
+    },
+    quantise::{Quantised, Quantiser, VanVleck},
+    run::{Dumps, Voltages},
+};
+
+use crate::cli::commands::correlate::unit::Unit;
+use crate::cli::options::engine::{self, Sky};
+use crate::cli::options::selection::Timing;
+use crate::cli::terminal::numbers::digits;
+use crate::cli::terminal::say::warn;
+
+/// Samples to correlate and their facts.
+pub struct Input {
+    pub shape: Shape,
+    /// Times of all; `u64::MAX` where nobody knows.
+    pub recorded: u64,
+    /// Seconds from one time to the next.
+    pub interval: Option<f64>,
+    /// How its samples were made of others, as its files say.
+    quantised: Vec<Quantised>,
+    pub source: Source,
+}
+
+/// Samples that are correlated.
+pub enum Source {
+    Channels(Box<dyn Recording>),
+    Raw(Box<Raw>),
+}
+
+/// Raw voltages and their F-engine.
+pub struct Raw {
+    pub voltages: Voltages,
+    pub builder: channelise::Builder,
+    pub level: Option<f32>,
+    pub sky: Sky,
+    pub engine: channelise::Shape,
+}
+
+impl Source {
+    /// Dumps of the samples by a plan whose `gpus` the F-engine of raw voltages is on, too.
+    pub fn dumps<'a>(
+        self,
+        correlator: &'a mut Correlator,
+        device: Devices,
+        gpus: Vec<Arc<dyn Gpu>>,
+    ) -> Result<Dumps<'a, &'a mut Correlator>> {
+        match self {
+            Self::Channels(recording) => Ok(Dumps::over(recording, correlator)),
+            Self::Raw(raw) => {
+                let Raw { voltages, builder, level, .. } = *raw;
+                let mut voltages = voltages.locked_for(gpus.first());
+                let mut builder = builder.device(device).gpus(gpus);
+                if let Some(sigma) = level {
+                    builder = builder.level(sigma, voltages.first()?)?;
+                }
+                Dumps::channelised(voltages, builder.build()?, correlator)
+            }
+        }
+    }
+}
+
+impl Input {
+    /// Raw voltages, and the F-engine that is to make channels of them, with gains to be measured where there
+    /// is a `level`.
+    pub fn raw(
+        recording: Box<dyn Recording<RawShape>>,
+        builder: channelise::Builder,
+        level: Option<f32>,
+        sky: Sky,
+    ) -> Result<Self> {
+        let engine = builder.shape()?;
+        let shape = engine::correlated(&engine)?;
+        let recorded = match recording.times() {
+            u64::MAX => u64::MAX,
+            times => engine.spectra(times),
+        };
+        let voltages = Voltages::over(recording, &engine);
+        let raw = Raw { voltages, builder, level, sky, engine };
+        let (interval, source) = (sky.interval, Source::Raw(Box::new(raw)));
+        Ok(Self { shape, recorded, interval, quantised: Vec::new(), source })
+    }
+
+    /// A recording of channels.
+    pub fn channels(recording: Box<dyn Recording>) -> Self {
+        Self {
+            shape: recording.shape(),
+            recorded: recording.times(),
+            interval: recording.interval(),
+            quantised: recording.quantised().to_vec(),
+            source: Source::Channels(recording),
+        }
+    }
+
+    /// Times and frequencies for the gates of a period; facts of the array's file come first.
+    pub fn timing(&self, array: Option<&Array>) -> Timing {
+        let channels = self.shape.channels;
+        let listed = |channels_of: Option<Channels>| {
+            Array { channels: channels_of, ..Array::default() }.frequencies(channels).ok()
+        };
+        let of_file = array.and_then(|array| array.start);
+        let (start, frequencies) = match &self.source {
+            Source::Channels(recording) => {
+                (of_file.or(recording.start()), listed(recording.frequencies()))
+            }
+            Source::Raw(raw) => {
+                let Sky { start, offset, first_channel, channel_width, .. } = raw.sky;
+                let even = first_channel.zip(channel_width);
+                let even = even.map(|(first, width)| Channels::Even { first, width });
+                (start.and_then(|start| format::later(start, offset)), listed(even))
+            }
+        };
+        let of_file = array.and_then(|array| array.frequencies(channels).ok());
+        Timing {
+            start,
+            interval: array.and_then(|array| array.sample_time).or(self.interval),
+            frequencies: of_file.or(frequencies),
+        }
+    }
+
+    /// Returns the correction of sums to coefficients: for the quantiser of this step, else for the one that the files
+    /// name, else for the optimal one.
+    pub fn van_vleck(&self, step: Option<f64>) -> Result<VanVleck> {
+        let encoding = self.shape.encoding;
+        if !encoding.is_bits() {
+            return Err(Error::invalid(format!(
+                "--van-vleck of {encoding} samples: expected b1 or b2, as corrust quantise --planes makes them"
+            )));
+        }
+        let bits = encoding.planes() as u32;
+        match (step, &self.quantised[..]) {
+            (Some(step), _) => Ok(Quantiser::new(bits, step)?.van_vleck()),
+            (None, []) => Ok(Quantiser::optimal(bits)?.van_vleck()),
+            (None, [first, others @ ..]) => {
+                let other = others.iter().find(|other| !first.agrees(other));
+                other.map_or_else(|| first.van_vleck(), |other| Err(differ(first, other)))
+            }
+        }
+    }
+
+    /// Unit of the time axis.
+    pub fn unit(&self) -> Unit {
+        match self.source {
+            Source::Channels(_) => Unit::Time,
+            Source::Raw(_) => Unit::Spectrum,
+        }
+    }
+
+    /// Times of a dump of so many seconds.
+    pub fn times_of(&self, seconds: f64) -> Result<NonZeroU64> {
+        let Some(interval) = self.interval else {
+            return Err(Error::invalid(format!(
+                "--seconds {seconds}: the recording does not say how many samples a second it has, \
+                 expected --integrate{}",
+                if matches!(self.source, Source::Raw(_)) { " or --rate" } else { "" }
+            )));
+        };
+        NonZeroU64::new((seconds / interval).round() as u64).ok_or_else(|| {
+            Error::invalid(format!(
+                "--seconds {seconds}: expected at least {interval}, from one {} to the next",
+                self.unit().one()
+            ))
+        })
+    }
+}
+
+/// Says that files were quantised in different ways.
+fn differ(first: &Quantised, other: &Quantised) -> Error {
+    let told = |made: &Quantised| {
+        let Quantised { of, noise, transitions } = made;
+        let places: Vec<_> = transitions.iter().map(|[place, _]| digits(*place)).collect();
+        format!("{of} noise of {} at {}", digits(*noise), places.join(", "))
+    };
+    Error::invalid(format!(
+        "--van-vleck of files quantised from {} and from {}: expected the same of all, by quantise --noise, or \
+         --van-vleck=STEP",
+        told(first),
+        told(other)
+    ))
+}
+
+/// The array with what the recording says and its file does not; where they contradict each other the file
+/// counts, and that is said.
+pub fn completed(mut array: Array, input: &Input) -> Result<Array> {
+    let sky = match &input.source {
+        Source::Channels(recording) => {
+            array.complete(&**recording, input.shape.channels).into_iter().for_each(warn);
+            None
+        }
+        Source::Raw(raw) => {
+            complete(&mut array, &raw.sky, input.shape.channels)?;
+            Some(raw.sky)
+        }
+    };
+    if array.phase_center.is_some() && !sky.is_some_and(|sky| sky.delayed) {
+        warn(array.error(
+            "\"phase_center\": the recording's samples were not delayed towards it, so the output is \
+             not phased",
+        ));
+    }
+    Ok(array)
+}
+
+/// Completes the array by the facts of an F-engine's spectra that its file lacks.
+pub fn complete(array: &mut Array, sky: &Sky, channels: usize) -> Result<()> {
+    let differ = |a: f64, b: f64| (a - b).abs() > 1e-9 * b.abs();
+    if let Some(interval) = sky.interval {
+        let seconds = *array.sample_time.get_or_insert(interval);
+        if differ(seconds, interval) {
+            warn(array.error(format_args!(
+                "\"sample_time\" {seconds} s, where the spectra have {interval} s: the former counts"
+            )));
+        }
+    }
+    // As for delays, the command line comes first.
+    array.start = sky.start.or(array.start);
+    array.start = array.start.and_then(|start| format::later(start, sky.offset));
+    match (&array.channels, sky.channel_width) {
+        (Some(known), Some(width)) => {
+            let found = known.width(0).unwrap_or(width);
+            let first = array.frequencies(channels)?[0];
+            let expected = sky.first_channel.unwrap_or(first);
+            if differ(found, width) || (first - expected).abs() > 1e-6 * width {
+                warn(array.error(format_args!(
+                    "channels of {found} Hz from {first} Hz on, where the F-engine makes those of {width} Hz \
+                     from {expected} Hz on: the former count"
+                )));
+            }
+        }
+        (None, Some(width)) => {
+            let first = sky.first_channel.ok_or_else(|| {
+                let reason = "lacks \"frequencies\": expected them, or --sky-frequency, for UVH5";
+                array.error(reason)
+            })?;
+            array.channels = Some(Channels::Even { first, width });
+        }
+        (_, None) => {}
+    }
+    Ok(())
+}

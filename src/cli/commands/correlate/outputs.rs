@@ -1,0 +1,111 @@
+//! Files that dumps go to.
+
+use std::path::Path;
+
+use corrust::{
+    Encoding, Error, Result,
+    correlate::{Shape, baselines},
+    format::{
+        array::Array,
+        npy::{Dtype, Writer},
+        uvh5,
+    },
+    quantise::VanVleck,
+    run::Integration,
+};
+
+use crate::cli::options::run_files::all;
+
+/// Files of a correlation, and facts for them.
+pub struct Names<'a> {
+    pub output: &'a Path,
+    /// Facts of the array, for UVH5.
+    pub array: Option<&'a Array>,
+    pub counts: Option<&'a Path>,
+    /// Correction of sums to coefficients, if coefficients are written.
+    pub van_vleck: Option<VanVleck>,
+}
+
+/// The files that dumps go to.
+pub struct Outputs {
+    visibilities: Output,
+    counts: Option<Writer>,
+    /// Channels and baselines whose times are counted: dispersion makes them differ from one channel to the other,
+    /// delays, raw samples and bits from one baseline to the other.
+    counted: [usize; 2],
+    van_vleck: Option<VanVleck>,
+}
+
+/// File for visibilities.
+enum Output {
+    Npy(Writer),
+    Uvh5(Box<uvh5::Writer>),
+}
+
+impl Outputs {
+    pub fn create(
+        shape: &Shape,
+        gates: Option<usize>,
+        counted: [Option<usize>; 2],
+        phased: bool,
+        names: Names<'_>,
+    ) -> Result<Self> {
+        // Coefficients are pairs of float32, as sums of cf16 are.
+        let encoding = if names.van_vleck.is_some() { Encoding::Cf16 } else { shape.encoding };
+        let shape = &Shape { encoding, ..*shape };
+        let baselines = baselines(shape.inputs);
+        let dtype = if shape.encoding.is_integer() { Dtype::Int64 } else { Dtype::Float32 };
+        let gate_axis: Vec<usize> = gates.into_iter().collect();
+        let visibilities = match names.array {
+            Some(_) if gates.is_some() => {
+                let reason = "is to be UVH5, which knows no gates: expected a name ending in .npy, \
+                              because of the gates";
+                return Err(Error::file(names.output, reason));
+            }
+            Some(array) => {
+                let phased = phased && array.phase_center.is_some();
+                let create = if phased { uvh5::Writer::phased } else { uvh5::Writer::create };
+                Output::Uvh5(Box::new(create(names.output, array, shape)?))
+            }
+            None => {
+                let entry = [&gate_axis[..], &[shape.channels, baselines, 2]].concat();
+                Output::Npy(Writer::appending(names.output, dtype, &entry)?)
+            }
+        };
+        let entry: Vec<usize> =
+            gate_axis.into_iter().chain(counted.into_iter().flatten()).collect();
+        let counts =
+            names.counts.map(|path| Writer::appending(path, Dtype::Uint64, &entry)).transpose()?;
+        let counted = counted.map(|count| count.unwrap_or(1));
+        Ok(Self { visibilities, counts, counted, van_vleck: names.van_vleck })
+    }
+
+    pub fn append(&mut self, integration: &Integration) -> Result<()> {
+        let Integration { start, times, .. } = *integration;
+        for dump in &integration.gates {
+            let coefficients = self.van_vleck.as_ref().map(|known| known.coefficients(dump));
+            let coefficients = coefficients.transpose()?;
+            let visibilities = coefficients.as_ref().unwrap_or(&dump.visibilities);
+            match &mut self.visibilities {
+                Output::Npy(file) => file.append(visibilities.bytes())?,
+                Output::Uvh5(file) => file.append(visibilities, &dump.valid, start, times)?,
+            }
+            if let Some(counts) = &mut self.counts {
+                let [channels, baselines] = self.counted;
+                let of =
+                    |channel| (0..baselines).map(move |baseline| dump.valid.get(channel, baseline));
+                let each: Vec<u64> = (0..channels).flat_map(of).collect();
+                counts.append(bytemuck::cast_slice(&each))?;
+            }
+        }
+        Ok(())
+    }
+
+    pub fn finish(self) -> Result<()> {
+        let visibilities = match self.visibilities {
+            Output::Npy(file) => file.finish(),
+            Output::Uvh5(file) => file.finish(),
+        };
+        all([visibilities, self.counts.map_or(Ok(()), Writer::finish)])
+    }
+}

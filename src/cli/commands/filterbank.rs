@@ -1,0 +1,284 @@
+//! `corrust filterbank`.
+
+use std::{
+    num::NonZeroU64,
+    path::{Path, PathBuf},
+};
+
+use corrust::{
+    Encoding, Error, Layout, Result,
+    channelise::SpectrumEncoding,
+    format::{
+        array::{Array, Channels, Field},
+        sigproc::{Bits, Header, Writer},
+    },
+    run::Pieces,
+};
+
+use crate::cli::options::files::Files;
+use crate::cli::options::run_files::{Existing, RunFiles, input, output};
+use crate::cli::terminal::numbers::count;
+use crate::cli::terminal::progress::Progress;
+use crate::cli::terminal::say::{say, warn};
+
+/// Bytes of samples that are read at a time.
+const BLOCK_BYTES: usize = 1 << 26;
+
+/// Modified Julian date of Unix time 0.
+const UNIX_0: f64 = 40_587.0;
+
+/// Write the power of inputs against time and channel to a SIGPROC filterbank file
+///
+/// P[t][c] = sum over inputs and the times of an integration of |x_i[c][t]|^2, what searches for pulsars
+/// and bursts read. Missing samples count as zero.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    #[command(flatten)]
+    files: Files,
+    /// Filterbank file to write, - for the standard output
+    #[arg(short, long, value_name = "OUT.fil", value_parser = output())]
+    output: PathBuf,
+    #[command(flatten)]
+    existing: Existing,
+    /// Array file: frequencies at even steps, start, and sample time if the recording does not say it
+    #[arg(long, value_name = "ARRAY.json", value_parser = input())]
+    array: PathBuf,
+    /// Inputs whose powers are added, as in 0,3 [default: all]
+    #[arg(long = "input", value_name = "I", value_delimiter = ',')]
+    chosen: Vec<usize>,
+    #[command(flatten)]
+    scaling: Scaling,
+}
+
+/// Scaling of powers to samples.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub struct Scaling {
+    /// Times whose powers are added to a sample of a filterbank file [default: 1]
+    #[arg(long, value_name = "T", requires = "array")]
+    integrate: Option<NonZeroU64>,
+    /// Bits of a sample of a filterbank file: 8, 16 or 32 (floating point) [default: 32]
+    #[arg(long, requires = "array")]
+    bits: Option<Bits>,
+    /// Factor of powers before they are rounded to 8 or 16 bits [default: 1]
+    #[arg(long, requires = "array")]
+    scale: Option<f64>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  corrust filterbank scan.0000.raw -o scan.fil --array array.json --integrate 64
+  corrust filterbank scan.0000.raw -o x.fil --array array.json --input 0,1 --bits 8 --scale 0.002";
+
+impl Args {
+    /// Writes the file.
+    pub fn run(self) -> Result<()> {
+        let Self { files, output, existing, array, chosen, scaling } = self;
+        let run_files = RunFiles::default().reads(&files.inputs).reads([&array]);
+        run_files.writes([&output]).check(existing)?;
+        let mut array = Array::read(array)?;
+        let recording = files.open()?;
+        let (shape, times) = (recording.shape(), recording.times());
+        if shape.encoding.is_bits() {
+            return Err(Error::invalid(format!(
+                "powers of {}: expected samples of ci8, ci4, ci4-offset or cf16",
+                shape.encoding
+            )));
+        }
+        let chosen = if chosen.is_empty() { (0..shape.inputs).collect() } else { chosen };
+        if let Some(input) = chosen.iter().find(|&&input| input >= shape.inputs) {
+            return Err(Error::invalid(format!(
+                "--input {input}: expected one below {}",
+                shape.inputs
+            )));
+        }
+        array.complete(&*recording, shape.channels).into_iter().for_each(warn);
+        let mut powers = Powers::create(&output, &array, shape.channels, times, &scaling, None)?;
+
+        let bar = Progress::new("adding powers", &shape, times);
+        let block_times = (BLOCK_BYTES / shape.bytes_per_time()).max(1);
+        let mut pieces =
+            Pieces::over(recording, block_times).progress(|progress| bar.set(progress.done));
+        let mut missing = 0;
+        while let Some(piece) = pieces.next_piece(u64::MAX)? {
+            missing += piece.missing;
+            let Some(samples) = piece.samples else {
+                powers.pass(piece.times)?;
+                continue;
+            };
+            let bytes = samples.gather(Layout::Tcn)?;
+            for time in bytes.chunks_exact(shape.bytes_per_time()) {
+                let channels = time.chunks_exact(shape.inputs * shape.encoding.bytes());
+                for (sum, channel) in powers.sums.iter_mut().zip(channels) {
+                    for &input in &chosen {
+                        let start = input * shape.encoding.bytes();
+                        *sum += power(&channel[start..], shape.encoding.into());
+                    }
+                }
+                powers.pass(1)?;
+            }
+        }
+        drop(pieces);
+        drop(bar);
+        if missing > 0 {
+            warn(format_args!("{missing} of {times} times are missing and count as zero"));
+        }
+        warn_of(std::slice::from_ref(&powers), times);
+        let written = powers.written;
+        powers.finish()?;
+        say(format_args!(
+            "added the powers of {} x {} into {}: {}",
+            count(chosen.len(), "input"),
+            count(shape.channels, "channel"),
+            count(written, "sample"),
+            output.display()
+        ));
+        Ok(())
+    }
+}
+
+/// A filterbank file, and the powers that are added to its next samples.
+pub struct Powers {
+    writer: Writer,
+    /// Sum of each channel.
+    pub sums: Vec<f64>,
+    /// Times that are added so far, of those of a sample.
+    added: u64,
+    step: u64,
+    scale: f64,
+    bits: Bits,
+    written: u64,
+}
+
+impl Powers {
+    /// Starts a file of `times` times of the array's `channels` channels, perhaps of a beam of so many.
+    pub fn create(
+        path: &Path,
+        array: &Array,
+        channels: usize,
+        times: u64,
+        scaling: &Scaling,
+        beam: Option<(u32, u32)>,
+    ) -> Result<Self> {
+        let Scaling { integrate, bits, scale } = *scaling;
+        let step = integrate.map_or(1, NonZeroU64::get);
+        let (bits, scale) = (bits.unwrap_or(Bits::ThirtyTwo), scale.unwrap_or(1.0));
+        if !scale.is_finite() {
+            return Err(Error::invalid(format!("--scale {scale}: expected a finite number")));
+        }
+        if times < step {
+            return Err(Error::invalid(format!(
+                "--integrate {step}: the recording has only {times} times, expected at most as many"
+            )));
+        }
+        let header = Header { bits, beam, ..header(array, channels, step)? };
+        let writer = Writer::create(path, &header)?;
+        Ok(Self { writer, sums: vec![0.0; channels], added: 0, step, scale, bits, written: 0 })
+    }
+
+    /// Times that the next samples lack.
+    pub fn lack(&self) -> u64 {
+        self.step - self.added
+    }
+
+    /// Goes on by `times` times, whose powers have been added, or are zero where they are more than the next
+    /// samples [lack](Self::lack).
+    pub fn pass(&mut self, mut times: u64) -> Result<()> {
+        while times >= self.lack() {
+            times -= self.lack();
+            self.sums.iter_mut().for_each(|sum| *sum *= self.scale);
+            self.writer.append(&self.sums)?;
+            self.sums.fill(0.0);
+            self.added = 0;
+            self.written += 1;
+        }
+        self.added += times;
+        Ok(())
+    }
+
+    /// Completes the file.
+    pub fn finish(self) -> Result<()> {
+        self.writer.finish()
+    }
+}
+
+/// Reports the time samples and powers that are not in the files of a run.
+pub fn warn_of(files: &[Powers], times: u64) {
+    let Some(&Powers { added, step, bits, .. }) = files.first() else { return };
+    if added > 0 {
+        warn(format_args!(
+            "the last {added} of {times} times do not fill a sample of {step} and are left out"
+        ));
+    }
+    let clipped: u64 = files.iter().map(|file| file.writer.clipped()).sum();
+    if clipped > 0 {
+        let all: u64 = files.iter().map(|file| file.written * file.sums.len() as u64).sum();
+        warn(format_args!(
+            "{clipped} of {all} samples are clipped to {} bits: a smaller --scale keeps them",
+            bits.count()
+        ));
+    }
+}
+
+/// Header of the file, with the array's facts.
+fn header(array: &Array, channels: usize, step: u64) -> Result<Header> {
+    let (Some(start), Some(sample_time), Some(listed)) =
+        (array.start, array.sample_time, &array.channels)
+    else {
+        return Err(array
+            .lacks(&[Field::Frequencies, Field::Start, Field::SampleTime], "a filterbank file"));
+    };
+    let frequencies = array.frequencies(channels)?;
+    let width = listed.width(0).unwrap_or(1.0 / sample_time);
+    if let Channels::Each(each) = listed
+        && let Some(pair) =
+            each.windows(2).find(|pair| (pair[1] - pair[0] - width).abs() > 1e-6 * width.abs())
+    {
+        return Err(array.error(format_args!(
+            "\"frequencies\" {} and {} are {} hertz apart: expected {width} everywhere, as a filterbank \
+             file has them",
+            pair[0],
+            pair[1],
+            pair[1] - pair[0]
+        )));
+    }
+    let days = start.as_nanosecond() as f64 / 86_400e9;
+    Ok(Header {
+        source: array.phase_center.as_ref().map_or("unknown", |center| &center.name).into(),
+        start: UNIX_0 + days,
+        interval: sample_time * step as f64,
+        first_channel: frequencies[0],
+        channel_width: width,
+        channels,
+        bits: Bits::ThirtyTwo,
+        beam: None,
+    })
+}
+
+/// The power of the sample that bytes begin with.
+pub fn power(bytes: &[u8], encoding: SpectrumEncoding) -> f64 {
+    let (re, im) = match encoding {
+        SpectrumEncoding::Voltage(Encoding::Ci8) => {
+            (f64::from(bytes[0] as i8), f64::from(bytes[1] as i8))
+        }
+        SpectrumEncoding::Voltage(Encoding::Ci4) => {
+            let nibble = |byte: u8| f64::from(byte as i8 >> 4);
+            (nibble(bytes[0]), nibble(bytes[0] << 4))
+        }
+        SpectrumEncoding::Voltage(Encoding::Ci4Offset) => {
+            (f64::from(bytes[0] >> 4) - 8.0, f64::from(bytes[0] & 15) - 8.0)
+        }
+        SpectrumEncoding::Voltage(Encoding::Cf16) => {
+            let half = |at: usize| f64::from(half::f16::from_le_bytes([bytes[at], bytes[at + 1]]));
+            (half(0), half(2))
+        }
+        SpectrumEncoding::Voltage(Encoding::B1 | Encoding::B2) => {
+            unreachable!("bits are refused")
+        }
+        SpectrumEncoding::Cf32 => {
+            let (pairs, _) = bytes.as_chunks::<4>();
+            (f64::from(f32::from_le_bytes(pairs[0])), f64::from(f32::from_le_bytes(pairs[1])))
+        }
+    };
+    re * re + im * im
+}

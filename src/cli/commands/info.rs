@@ -1,0 +1,490 @@
+//! `corrust info`.
+
+use std::{ops::Range, path::Path};
+
+use corrust::{
+    Layout, Result,
+    correlate::Shape,
+    format::{
+        self, AnyRecording, Block, ReadAhead, Recording,
+        ptu::{self, CHANNELS, SYNC, channel_name},
+    },
+    samples::{Missing, RawEncoding},
+};
+use num_complex::Complex;
+use serde::Serialize;
+
+use crate::cli::options::files::{Files, RAW_OPTIONS, RawOptions};
+use crate::cli::options::given;
+use crate::cli::terminal::numbers::{count, digits, si};
+use crate::cli::terminal::say::{say, warn};
+
+/// Bytes of samples that are read at once.
+const BLOCK: usize = 16 << 20;
+
+/// Samples of an input that are shown.
+const LEVELS: usize = 8;
+
+/// Gaps and inputs that are shown in plain text.
+const LINES: usize = 16;
+
+/// Most gaps that are listed.
+const GAPS: usize = 10_000;
+
+/// Describe a recording: format, times, rate, inputs, bits, gaps, first levels; photons of each channel
+///
+/// The whole recording is read to find gaps, unless --quick is given.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    #[command(flatten)]
+    files: Files,
+    /// Read only the start of the recording, and leave out gaps
+    #[arg(long)]
+    quick: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    raw: RawOptions,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  corrust info scan.vdif
+  corrust info photons.ptu
+  corrust info scan.m5b --inputs 8 --near 2014-06-13
+  corrust info --json --quick scan_*.dada";
+
+/// Facts of a recording.
+#[derive(Debug, Serialize)]
+struct Info {
+    format: String,
+    /// Further facts of its headers.
+    headers: Vec<(&'static str, String)>,
+    /// "raw" or "channels".
+    voltages: &'static str,
+    inputs: usize,
+    /// Channels; none for raw voltages.
+    channels: Option<usize>,
+    encoding: String,
+    /// Bits of a component of a sample.
+    bits: usize,
+    complex: bool,
+    layout: String,
+    /// Time samples of the whole recording; unknown for a stream that was not read.
+    times: Option<u64>,
+    /// Times a second, in hertz.
+    rate: Option<f64>,
+    start: Option<String>,
+    end: Option<String>,
+    seconds: Option<f64>,
+    /// Missing samples of all inputs, as a part of all; unknown where they were not looked for.
+    missing: Option<f64>,
+    gaps: Option<Vec<Gap>>,
+    /// Number of gaps that are not listed.
+    gaps_left_out: u64,
+    /// Real and imaginary parts of each input's first samples, of the first channel; none that are missing.
+    first_levels: Vec<Vec<Option<[f32; 2]>>>,
+    left_out: Option<String>,
+    contradiction: Option<String>,
+}
+
+/// Times at which some inputs are missing.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+struct Gap {
+    start: u64,
+    times: u64,
+    first_input: usize,
+    inputs: usize,
+}
+
+/// Gaps of a recording, and those that may go on in the next block.
+#[derive(Debug, Default)]
+struct Gaps {
+    done: Vec<Gap>,
+    left_out: u64,
+    open: Vec<Gap>,
+    /// Samples that are missing.
+    samples: u128,
+}
+
+impl Gaps {
+    /// Adds the gaps between `start` and `end`.
+    fn add(&mut self, inputs: usize, Range { start, end }: Range<u64>, missing: &[Missing]) {
+        let mut open = Vec::new();
+        for gap in missing {
+            let range = gap.inputs.start..gap.inputs.end.min(inputs);
+            let new = Gap {
+                start: start + gap.times.start as u64,
+                times: gap.times.len() as u64,
+                first_input: range.start,
+                inputs: range.len(),
+            };
+            self.samples += u128::from(new.times) * new.inputs as u128;
+            let goes_on = |old: &Gap| {
+                (old.start + old.times, old.first_input, old.inputs)
+                    == (new.start, new.first_input, new.inputs)
+            };
+            let new = match self.open.iter().position(goes_on) {
+                Some(place) => {
+                    let old = self.open.swap_remove(place);
+                    Gap { times: old.times + new.times, ..old }
+                }
+                None => new,
+            };
+            if new.start + new.times == end { open.push(new) } else { self.close(new) }
+        }
+        let ended = std::mem::replace(&mut self.open, open);
+        ended.into_iter().for_each(|gap| self.close(gap));
+    }
+
+    fn close(&mut self, gap: Gap) {
+        if self.done.len() < GAPS { self.done.push(gap) } else { self.left_out += 1 }
+    }
+
+    /// All gaps in order of time, and how many are left out.
+    fn finish(mut self) -> (Vec<Gap>, u64) {
+        let open = std::mem::take(&mut self.open);
+        open.into_iter().for_each(|gap| self.close(gap));
+        self.done.sort_by_key(|gap| (gap.start, gap.first_input));
+        (self.done, self.left_out)
+    }
+}
+
+impl Args {
+    /// Prints the facts of the recording.
+    pub fn run(self) -> Result<()> {
+        let options = self.raw.with(self.files.options());
+        if let [path] = &self.files.inputs[..]
+            && ptu::is_ptu(path)?
+        {
+            let voltages = [&["encoding", "layout", "long-gaps"], RAW_OPTIONS].concat();
+            given::refuse(&voltages, "PTU holds photons, expected a recording of voltages")?;
+            return Photons::of(path, options.keep_going, self.quick)?.print(self.json);
+        }
+        let info = match format::open_any(&self.files.inputs, options)? {
+            AnyRecording::Raw(recording) => {
+                let shape = recording.shape();
+                let info = Info {
+                    layout: shape.layout.to_string(),
+                    ..Info::new("raw", shape.inputs, None, shape.encoding, &*recording)
+                };
+                let step = shape.bytes(8).div_ceil(8);
+                info.survey(recording, step, self.quick, |block, input, time| {
+                    block.raw(&shape).get(input, time)
+                })?
+            }
+            AnyRecording::Channels(recording) => {
+                let shape = recording.shape();
+                let encoding = RawEncoding::from(shape.encoding);
+                let (inputs, channels) = (shape.inputs, Some(shape.channels));
+                let plain = Info::new("channels", inputs, channels, encoding, &*recording);
+                let info = Info {
+                    layout: shape.layout.to_string(),
+                    bits: if shape.encoding.is_bits() {
+                        shape.encoding.planes()
+                    } else {
+                        plain.bits
+                    },
+                    ..plain
+                };
+                let step = shape.bytes_per_time();
+                info.survey(recording, step, self.quick, |block, input, time| {
+                    if shape.encoding.is_bits() {
+                        return of_word(block, &shape, input, time);
+                    }
+                    let sample = match shape.layout {
+                        Layout::Tcn => time * shape.channels * inputs + input,
+                        Layout::Cnt => input * block.times + time,
+                    };
+                    encoding.decode(&block.samples, sample)
+                })?
+            }
+        };
+        if let Some(fault) = &info.left_out {
+            warn(format_args!("{fault}; it is left out"));
+        }
+        info.contradiction.iter().for_each(warn);
+        if self.json {
+            say(serde_json::to_string_pretty(&info).expect("text and numbers"));
+        } else {
+            info.print();
+        }
+        Ok(())
+    }
+}
+
+/// The sample of bits of an input at a time of a block's first channel.
+fn of_word(block: &Block, shape: &Shape, input: usize, time: usize) -> Complex<f32> {
+    let (word, planes) = (shape.encoding.times(), shape.encoding.planes());
+    let words = block.times.div_ceil(word);
+    let part = |part: usize| {
+        (0..planes).fold(0.0, |level, plane| {
+            let row = ((input * planes + plane) * words + time / word) * shape.encoding.bytes();
+            let byte = block.samples[row + part * word / 8 + time % word / 8];
+            2.0 * level + if byte >> (time % 8) & 1 == 1 { 1.0 } else { -1.0 }
+        })
+    };
+    Complex::new(part(0), part(1))
+}
+
+/// Facts of a file of photons.
+#[derive(Debug, Serialize)]
+struct Photons {
+    format: &'static str,
+    instrument: &'static str,
+    /// T2 or T3.
+    mode: &'static str,
+    records: u64,
+    /// Seconds of a unit of time; in T3 of a sync period.
+    unit_seconds: f64,
+    /// Seconds of a unit of microtimes.
+    microtime_seconds: Option<f64>,
+    start: Option<String>,
+    /// Unknown where they were not read.
+    seconds: Option<f64>,
+    channels: Option<Vec<Channel>>,
+    markers: Option<u64>,
+    overflows: Option<u64>,
+    left_out: Option<String>,
+}
+
+/// Photons of a channel.
+#[derive(Debug, Serialize)]
+struct Channel {
+    channel: String,
+    photons: u64,
+    /// Photons a second.
+    rate: f64,
+}
+
+impl Photons {
+    /// Reads the header and, unless `quick`, all records.
+    fn of(path: &Path, keep_going: bool, quick: bool) -> Result<Self> {
+        let mut reader = ptu::Reader::open(path, keep_going)?;
+        let survey = (!quick).then(|| reader.survey()).transpose()?;
+        let header = reader.header();
+        let seconds = survey.as_ref().map(|survey| survey.units as f64 * header.unit);
+        let channels = survey.as_ref().zip(seconds).map(|(survey, seconds)| {
+            let there = (0..CHANNELS).filter(|&channel| survey.photons[channel] > 0);
+            let channel = |channel| {
+                let photons = survey.photons[channel];
+                let rate = photons as f64 / seconds;
+                Channel { channel: channel_name(channel), photons, rate }
+            };
+            there.map(channel).collect()
+        });
+        Ok(Self {
+            format: "PTU",
+            instrument: header.kind.instrument,
+            mode: header.kind.mode(),
+            records: header.records,
+            unit_seconds: header.unit,
+            microtime_seconds: header.microtime,
+            start: header.created.map(|created| created.to_string()),
+            seconds,
+            channels,
+            markers: survey.as_ref().map(|survey| survey.markers),
+            overflows: survey.as_ref().map(|survey| survey.overflows),
+            left_out: header.left_out.clone(),
+        })
+    }
+
+    fn print(&self, json: bool) -> Result<()> {
+        if let Some(fault) = &self.left_out {
+            warn(format_args!("{fault}; it is left out"));
+        }
+        if json {
+            say(serde_json::to_string_pretty(self).expect("text and numbers"));
+            return Ok(());
+        }
+        let line = |name: &str, value: String| say(format_args!("{name:<21}{value}"));
+        line("format", self.format.into());
+        line("records", format!("{}, {} of {}", self.records, self.mode, self.instrument));
+        let unit = if self.mode == "T3" { "sync period" } else { "unit of time" };
+        line(unit, format!("{:e} s", self.unit_seconds));
+        if let Some(microtime) = self.microtime_seconds {
+            line("unit of microtimes", format!("{microtime:e} s"));
+        }
+        if let Some(start) = &self.start {
+            line("start", start.clone());
+        }
+        if let Some(seconds) = self.seconds {
+            line("length", format!("{}s", si_small(seconds)));
+        }
+        for Channel { channel, photons, rate } in self.channels.iter().flatten() {
+            let what = if *channel == channel_name(SYNC) { "pulses" } else { "photons" };
+            line(&format!("channel {channel}"), format!("{photons} {what}, {}Hz", si(*rate)));
+        }
+        if let Some(markers) = self.markers {
+            line("markers", markers.to_string());
+        }
+        Ok(())
+    }
+}
+
+impl Info {
+    /// Facts that opening a recording tells.
+    fn new<S>(
+        voltages: &'static str,
+        inputs: usize,
+        channels: Option<usize>,
+        encoding: RawEncoding,
+        recording: &dyn Recording<S>,
+    ) -> Self {
+        let mut headers = recording.facts();
+        let format = match headers.first() {
+            Some(("format", _)) => headers.remove(0).1,
+            _ => String::new(),
+        };
+        Self {
+            format,
+            headers,
+            voltages,
+            inputs,
+            channels,
+            encoding: encoding.to_string(),
+            bits: encoding.component_bits(),
+            complex: encoding.is_complex(),
+            layout: String::new(),
+            times: (recording.times() < u64::MAX).then_some(recording.times()),
+            rate: recording.interval().map(|seconds| 1.0 / seconds),
+            start: recording.start().map(|start| start.to_string()),
+            end: None,
+            seconds: None,
+            missing: None,
+            gaps: None,
+            gaps_left_out: 0,
+            first_levels: Vec::new(),
+            left_out: recording.left_out().map(str::to_owned),
+            contradiction: recording.contradiction().map(str::to_owned),
+        }
+    }
+
+    /// Adds facts that reading tells: levels of the first samples, and gaps of all.
+    fn survey<S: 'static>(
+        mut self,
+        recording: Box<dyn Recording<S>>,
+        step: usize,
+        quick: bool,
+        sample: impl Fn(&Block, usize, usize) -> Complex<f32>,
+    ) -> Result<Self> {
+        let start = recording.start();
+        let interval = recording.interval();
+        let times = if quick { LEVELS } else { (BLOCK / step.max(1)).max(LEVELS) };
+        let mut blocks = ReadAhead::new(recording, times);
+        let (mut gaps, mut position) = (Gaps::default(), 0);
+        while let Some(block) = blocks.next_block()? {
+            if block.gap > 0 {
+                // A gap has no samples, however long it is.
+                let gap = Missing::times(0..usize::try_from(block.gap).unwrap_or(usize::MAX));
+                let end = position + gap.times.end as u64;
+                gaps.add(self.inputs, position..end, &[gap]);
+                position = end;
+            }
+            let missing = &block.missing;
+            if self.first_levels.is_empty() {
+                let is_missing = |input: usize, time: usize| {
+                    let within =
+                        |gap: &Missing| gap.inputs.contains(&input) && gap.times.contains(&time);
+                    missing.iter().any(within)
+                };
+                let level = |input, time| {
+                    let value = sample(block, input, time);
+                    (!is_missing(input, time)).then_some([value.re, value.im])
+                };
+                let shown = block.times.min(LEVELS);
+                self.first_levels = (0..self.inputs)
+                    .map(|input| (0..shown).map(|time| level(input, time)).collect())
+                    .collect();
+            }
+            let end = position + block.times as u64;
+            gaps.add(self.inputs, position..end, missing);
+            position = end;
+            if quick {
+                break;
+            }
+        }
+        if !quick {
+            self.times = Some(position);
+            let all = u128::from(position) * self.inputs as u128;
+            self.missing = Some(gaps.samples as f64 / all.max(1) as f64);
+            let (listed, left_out) = gaps.finish();
+            (self.gaps, self.gaps_left_out) = (Some(listed), left_out);
+        }
+        self.seconds = self.times.zip(interval).map(|(times, interval)| times as f64 * interval);
+        let end =
+            start.zip(self.seconds).and_then(|(start, seconds)| format::later(start, seconds));
+        self.end = end.map(|end| end.to_string());
+        Ok(self)
+    }
+
+    fn print(&self) {
+        let line = |name: &str, value: String| say(format_args!("{name:<21}{value}"));
+        line("format", self.format.clone());
+        for (name, value) in &self.headers {
+            line(name, value.clone());
+        }
+        let kind = match self.channels {
+            None => "raw voltages".to_owned(),
+            Some(channels) => count(channels, "channel"),
+        };
+        line("voltages", kind);
+        line("inputs", self.inputs.to_string());
+        let numbers = if self.complex { "complex" } else { "real" };
+        line("encoding", format!("{}: {numbers}, {}", self.encoding, count(self.bits, "bit")));
+        line("layout", self.layout.clone());
+        if let Some(times) = self.times {
+            let seconds = self.seconds.map_or(String::new(), |s| format!(", {}s", si_small(s)));
+            line("times", format!("{times}{seconds}"));
+        }
+        let rate = |rate: f64| format!("{}Hz", si(rate));
+        line("rate", self.rate.map_or("not said: --rate says it".to_owned(), rate));
+        if let Some(start) = &self.start {
+            line("start", start.clone());
+        }
+        if let Some(end) = &self.end {
+            line("end", end.clone());
+        }
+        if let (Some(missing), Some(gaps)) = (self.missing, &self.gaps) {
+            let all = gaps.len() as u64 + self.gaps_left_out;
+            line("missing", format!("{} %, {}", digits(100.0 * missing), count(all, "gap")));
+            for gap in gaps.iter().take(LINES) {
+                let inputs = match gap.inputs {
+                    all if all == self.inputs => "all inputs".to_owned(),
+                    1 => format!("input {}", gap.first_input),
+                    many => format!("inputs {}-{}", gap.first_input, gap.first_input + many - 1),
+                };
+                let (first, last) = (gap.start, gap.start + gap.times - 1);
+                line("", format!("times {first}-{last}, {inputs}"));
+            }
+            if all > LINES as u64 {
+                line("", format!("and {} more", all - LINES as u64));
+            }
+        }
+        for (input, levels) in self.first_levels.iter().take(LINES).enumerate() {
+            let level = |level: &Option<[f32; 2]>| match level {
+                None => "-".to_owned(),
+                Some([re, _]) if !self.complex => re.to_string(),
+                // A number that is none has no sign of its own.
+                Some([re, im]) if im.is_nan() => format!("{re}+NaNj"),
+                Some([re, im]) => format!("{re}{im:+}j"),
+            };
+            let levels: Vec<String> = levels.iter().map(level).collect();
+            line(&format!("levels of input {input}"), levels.join(" "));
+        }
+        if self.inputs > LINES {
+            line("", format!("and {}", count(self.inputs - LINES, "more input")));
+        }
+    }
+}
+
+/// Seconds with the prefix of their magnitude, small ones too.
+fn si_small(seconds: f64) -> String {
+    match seconds {
+        s if s >= 1.0 || s == 0.0 => format!("{} ", digits(s)),
+        s if s >= 1e-3 => format!("{} m", digits(s * 1e3)),
+        s => format!("{} u", digits(s * 1e6)),
+    }
+}

@@ -1,0 +1,20 @@
+//! Commands, each with its arguments and its `run`.
+
+pub mod autocorrelate;
+pub mod beamform;
+pub mod bench;
+pub mod channelise;
+pub mod correlate;
+pub mod delays;
+pub mod demo;
+pub mod devices;
+pub mod filterbank;
+pub mod info;
+pub mod plan;
+pub mod plot;
+pub mod quantise;
+pub mod send;
+#[cfg(feature = "serve")]
+pub mod serve;
+pub mod simulate;
+pub mod weights;

@@ -1,0 +1,283 @@
+//! `corrust plan`.
+
+use std::path::PathBuf;
+
+use corrust::{
+    Encoding, Error, Layout, Result,
+    bench::{Limits, RECORD_H200, Record, Row},
+    correlate::{baselines, useful_operations},
+};
+
+use crate::cli::options::engine::Oversampling;
+use crate::cli::options::run_files::input;
+use crate::cli::options::units::{BytesPerSecond, Hertz, Seconds};
+use crate::cli::terminal::numbers::{count, digits, si};
+use crate::cli::terminal::say::say;
+
+/// Estimate how many GPUs an array needs, and name the limit that binds them
+///
+/// Channels are shared out over the GPUs. Rates are those of a record of `corrust bench --json`; between sizes
+/// that were measured they are interpolated. Samples come over the network and PCIe while the GPU computes, so
+/// that the slowest of the three counts; correlation and F-engine run one after the other on the GPU, so that theirs
+/// add up.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES, mut_group("Raw", |group| group.requires("channelise")))]
+pub struct Args {
+    /// Number of inputs: antennas x polarisations
+    #[arg(long, value_name = "N")]
+    inputs: usize,
+    /// Bandwidth of an input, as 856MHz
+    #[arg(long)]
+    bandwidth: Hertz,
+    /// Bits of a component of a channelised sample: 4 (ci4), 8 (ci8) or 16 (cf16)
+    #[arg(long, default_value_t = 8)]
+    bits: u8,
+    /// Order of the samples: tcn, as F-engines deliver them, or cnt
+    #[arg(long, default_value_t = Layout::Tcn)]
+    layout: Layout,
+    /// Oversampling of the channels, as 32/27
+    #[arg(long, value_name = "A/B", default_value = "1/1")]
+    oversample: Oversampling,
+    /// Number of channels, for the rate of the dumps
+    #[arg(long, value_name = "C", requires = "dump")]
+    channels: Option<usize>,
+    /// Time of a dump, as 1s
+    #[arg(long, value_name = "TIME", requires = "channels")]
+    dump: Option<Seconds>,
+    /// Include the F-engine: the GPUs make channels of raw voltages
+    #[arg(long)]
+    channelise: bool,
+    #[command(flatten)]
+    raw: Raw,
+    /// Rate of the network to each GPU, as 400Gb/s or 50GB/s
+    #[arg(long, value_name = "RATE", default_value = "400Gb/s")]
+    network: BytesPerSecond,
+    /// Largest part of the measured rates to use, in percent
+    #[arg(long, value_name = "PERCENT", default_value_t = 80.0)]
+    load: f64,
+    /// Record of `corrust bench --json` of the GPU [default: of an NVIDIA H200]
+    #[arg(long, value_name = "FILE", value_parser = input())]
+    record: Option<PathBuf>,
+    /// Print a row of a Markdown table, with this name in front
+    #[arg(long, value_name = "NAME")]
+    row: Option<String>,
+}
+
+/// Encoding and filter bank of raw voltages.
+#[derive(Clone, Copy, Debug, clap::Args)]
+struct Raw {
+    /// Bits of a real raw sample
+    #[arg(long, value_name = "BITS", default_value_t = 8)]
+    raw_bits: u8,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  corrust plan --inputs 2048 --bandwidth 400MHz --bits 4
+  corrust plan --inputs 128 --bandwidth 856MHz --network 100Gb/s --channels 4096 --dump 2s
+  corrust plan --inputs 60 --bandwidth 400MHz --channelise --record all.json";
+
+/// One thing that takes a part of each GPU's second.
+struct Load {
+    name: &'static str,
+    /// A second, of all GPUs together and of one: operations, bytes or samples.
+    needed: f64,
+    given: f64,
+    unit: &'static str,
+    /// Limit that binds it.
+    binds: String,
+}
+
+impl Load {
+    /// GPUs that would have nothing else to do.
+    fn gpus(&self) -> f64 {
+        self.needed / self.given
+    }
+}
+
+impl Args {
+    /// Says what is needed.
+    pub fn run(self) -> Result<()> {
+        let (record, source) = match &self.record {
+            Some(path) => (Record::read(path)?, path.display().to_string()),
+            None => {
+                let record = serde_json::from_str(RECORD_H200);
+                (record.expect("the record is one"), "the record that is built in".to_owned())
+            }
+        };
+        if self.inputs == 0 {
+            return Err(Error::invalid("--inputs 0: expected at least 1"));
+        }
+        if !(self.load > 0.0 && self.load <= 100.0) {
+            return Err(Error::invalid(format!(
+                "--load {}: expected more than 0 and at most 100 %",
+                self.load
+            )));
+        }
+        let encoding = match self.bits {
+            4 => Encoding::Ci4,
+            8 => Encoding::Ci8,
+            16 => Encoding::Cf16,
+            other => {
+                return Err(Error::invalid(format!(
+                    "--bits {other}: expected 4 (ci4), 8 (ci8) or 16 (cf16)"
+                )));
+            }
+        };
+        let loads = self.loads(&record, &source, encoding)?;
+        // Kernels run one after the other; transfers go on meanwhile.
+        let (computed, moved): (Vec<&Load>, Vec<&Load>) =
+            loads.iter().partition(|load| matches!(load.name, CORRELATION | F_ENGINE));
+        let computing: f64 = computed.iter().map(|load| load.gpus()).sum();
+        let slowest = moved.into_iter().max_by(|a, b| a.gpus().total_cmp(&b.gpus()));
+        let slowest = slowest.expect("samples come from somewhere");
+        let (least, binding) = match slowest.gpus() > computing {
+            true => (slowest.gpus(), slowest),
+            false => {
+                let most = computed.into_iter().max_by(|a, b| a.gpus().total_cmp(&b.gpus()));
+                (computing, most.expect("there is a correlation"))
+            }
+        };
+        let gpus = (least / (self.load / 100.0)).ceil().max(1.0) as u64;
+        let Self { inputs, bandwidth, .. } = self;
+        if let Some(name) = &self.row {
+            let part = |wanted: &str| {
+                let found = loads.iter().find(|load| load.name == wanted);
+                found.map_or_else(|| "-".to_owned(), |load| digits(load.gpus()))
+            };
+            let [correlation, f_engine] = [CORRELATION, F_ENGINE].map(part);
+            let [network, pcie] = [NETWORK, PCIE].map(part);
+            say(format_args!(
+                "| {name} | {inputs} | {}Hz | {encoding} | {}B/s | {correlation} | {f_engine} | {network} | \
+                 {pcie} | **{gpus}** | {} |",
+                si(bandwidth.0),
+                si(loads.iter().find(|load| load.name == NETWORK).map_or(0.0, |load| load.needed)),
+                binding.binds
+            ));
+            return Ok(());
+        }
+        say(format_args!(
+            "{} of {}Hz, {encoding} in {}, on {}s, by {source}",
+            count(inputs, "input"),
+            si(bandwidth.0),
+            self.layout,
+            record.machine.device
+        ));
+        say(format_args!("{:14} {:>16} {:>16} {:>9}  binds", "", "needed", "a GPU gives", "GPUs"));
+        for load in &loads {
+            say(format_args!(
+                "{:14} {:>16} {:>16} {:>9}  {}",
+                load.name,
+                si(load.needed) + load.unit,
+                si(load.given) + load.unit,
+                digits(load.gpus()),
+                load.binds
+            ));
+        }
+        say(format_args!(
+            "{} at up to {} % of these rates: {} binds{}",
+            count(gpus, "GPU"),
+            self.load,
+            binding.name,
+            match binding.binds == binding.name {
+                true => String::new(),
+                false => format!(", by {}", binding.binds),
+            }
+        ));
+        Ok(())
+    }
+
+    /// All that takes time or room.
+    fn loads(&self, record: &Record, source: &str, encoding: Encoding) -> Result<Vec<Load>> {
+        let lacks = |what: &str| {
+            Error::invalid(format!("{source}: has no {what}: expected a record of all systems"))
+        };
+        let limits = Limits::of(&record.rows);
+        let limit = |name: &str| limits.rate(name).ok_or_else(|| lacks(&format!("limit {name:?}")));
+        let rate = self.bandwidth.0 * self.oversample.ratio();
+        let samples = rate * self.inputs as f64;
+        let bytes = samples * f64::from(self.bits) / 4.0;
+
+        let what = if self.layout == Layout::Tcn { "from tcn" } else { "kernel" };
+        let rows = record.of("correlate").filter(|row| {
+            row.auto && row.build.is_none() && row.encoding == encoding.name() && row.what == what
+        });
+        let (given, binds) = interpolated(rows, self.inputs)
+            .ok_or_else(|| lacks(&format!("correlation of {encoding} {what}")))?;
+        let operations = useful_operations(self.inputs, 1, 1) * rate;
+        let (name, unit) = (CORRELATION, "op/s");
+        let mut loads = vec![Load { name, needed: operations, given, unit, binds }];
+
+        let mut incoming = bytes;
+        if self.channelise {
+            // Real samples, twice the bandwidth.
+            let raw = 2.0 * self.bandwidth.0 * self.inputs as f64;
+            incoming = raw * f64::from(self.raw.raw_bits) / 8.0;
+            let rows = record.of("channelise");
+            let rows = rows.filter(|row| row.auto && row.build.is_none() && row.what == "kernel");
+            let slowest = rows.min_by(|a, b| a.items_per_second.total_cmp(&b.items_per_second));
+            let row = slowest.ok_or_else(|| lacks("F-engine (corrust bench channelise)"))?;
+            loads.push(Load {
+                name: F_ENGINE,
+                needed: raw,
+                given: row.items_per_second,
+                unit: "samples/s",
+                binds: bound(row),
+            });
+        }
+        let (unit, network) = ("B/s", self.network.0);
+        let load = |name, needed, given, binds: &str| Load {
+            name,
+            needed,
+            given,
+            unit,
+            binds: binds.to_owned(),
+        };
+        loads.push(load(NETWORK, incoming, network, "network"));
+        loads.push(load(PCIE, incoming, limit("host to device")?, "PCIe"));
+        if let (Some(channels), Some(dump)) = (self.channels, self.dump) {
+            let sums = 16.0 * channels as f64 * baselines(self.inputs) as f64 / dump.0;
+            loads.push(load("dumps", sums, limit("device to host")?, "PCIe"));
+        }
+        Ok(loads)
+    }
+}
+
+const CORRELATION: &str = "correlation";
+const F_ENGINE: &str = "F-engine";
+const NETWORK: &str = "network";
+const PCIE: &str = "PCIe";
+
+/// Operations a second of a correlation of so many inputs, and what binds it there. Between two sizes the rate
+/// follows the logarithm of the size; below the least one it falls with it, as memory binds there; above the
+/// largest it stays.
+fn interpolated<'a>(rows: impl Iterator<Item = &'a Row>, inputs: usize) -> Option<(f64, String)> {
+    let mut sizes: Vec<(f64, &Row)> =
+        rows.filter_map(|row| Some((row.size("N")? as f64, row))).collect();
+    sizes.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let inputs = inputs as f64;
+    let above = sizes.partition_point(|(size, _)| *size < inputs);
+    let (&(size, row), rate) = match (above.checked_sub(1), sizes.get(above)) {
+        (None, Some(least)) => (least, least.1.useful_tops * (inputs / least.0).min(1.0)),
+        (Some(below), Some(upper)) => {
+            let lower = sizes[below];
+            let part = (inputs / lower.0).ln() / (upper.0 / lower.0).ln();
+            let rate = lower.1.useful_tops + part * (upper.1.useful_tops - lower.1.useful_tops);
+            (if part < 0.5 { &sizes[below] } else { upper }, rate)
+        }
+        (Some(largest), None) => (&sizes[largest], sizes[largest].1.useful_tops),
+        (None, None) => return None,
+    };
+    let binds = if inputs < size && above == 0 { "memory".to_owned() } else { bound(row) };
+    Some((1e12 * rate, binds))
+}
+
+/// Limit that binds a kernel, in the words of a plan.
+fn bound(row: &Row) -> String {
+    match row.limit.as_ref().map(|share| &share.limit[..]) {
+        Some("device copy") => "memory".to_owned(),
+        Some(limit) if limit.contains("mma") => "tensor cores".to_owned(),
+        Some(other) => other.to_owned(),
+        None => "computing".to_owned(),
+    }
+}

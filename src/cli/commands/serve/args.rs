@@ -1,0 +1,161 @@
+//! Arguments of `corrust serve`.
+
+use std::{
+    net::{IpAddr, SocketAddr},
+    num::NonZeroU64,
+    path::PathBuf,
+};
+
+use corrust::{
+    autocorrelate::Scheme,
+    format::{self, Timestamp},
+    live::Endpoints,
+};
+
+use crate::cli::options::{
+    engine::Engine,
+    place::Place,
+    run_files::{input, output},
+    selection::Selection,
+    stream::{Stream, Vdif},
+    units::{Seconds, seconds},
+};
+
+/// Correlate streams of F-engines: SPEAD 64-48 heaps over UDP, or VDIF, IPv4 unicast or multicast
+///
+/// Heaps are those of MeerKAT's F-engines: items 0x1600 timestamp (48 bits, which wrap), 0x4101 F-engine, 0x4103
+/// first channel, 0x4300 samples int8 [channel][time][polarisation][2]. They may come in any order; lost, late and
+/// malformed heaps are counted, and the number of valid samples of every visibility is exact. Dumps begin at
+/// multiples of the integration since the sync time.
+///
+/// With --vdif frames of raw voltages are received, one in each packet, with or without VTP's number before it: inputs
+/// are channels of threads, and --channelise makes spectra, as corrust correlate does. Spectra, too, count from the sync
+/// time. Channels of 1 or 2 bits are correlated directly: --encoding b1 or b2.
+///
+/// With --counts counts of photons are received, in packets, by TCP or through a pipe: curves g(tau) with error bars,
+/// count rates and losses are on the page, and in files at multiples of --seconds.
+///
+/// Metrics for Prometheus are at /metrics of --http, a page with spectra, visibilities and losses at /. SIGINT and
+/// SIGTERM end it: the last complete dump is written.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = EXAMPLES,
+    allow_negative_numbers = true,
+    mut_group("Engine", |group| group.requires("channelise")),
+    mut_arg("start", |arg| arg.hide(true).conflicts_with("vdif"))
+)]
+pub struct Args {
+    /// Address to listen to: 127.0.0.1:7148, or several, 239.1.2.0+3:7148 (four addresses), 10.0.0.1:7148+3
+    /// (four ports); a socket and a thread for each
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7148")]
+    pub listen: Vec<Endpoints>,
+    /// Number of F-engines, numbered from 0
+    #[arg(long, default_value_t = 8, value_name = "N")]
+    pub fengs: usize,
+    /// Number of channels to correlate
+    #[arg(long, default_value_t = 128, value_name = "C")]
+    pub channels: usize,
+    #[command(flatten)]
+    pub stream: Stream,
+    /// Time of timestamp 0 in UTC, as 2026-03-01T12:00:00 [default: the start of this command; 2000-01-01 for VDIF,
+    /// whose frames carry their times]
+    #[arg(long, value_name = "TIME", value_parser = format::moment)]
+    pub sync: Option<Timestamp>,
+    /// Number of times that timestamps have wrapped since then [default: such that the first heap is of now]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(..32768),
+          requires = "sync")]
+    pub wraps: Option<u64>,
+    /// Files to write, as live/vis.npy or live/vis.uvh5, for curves live/g.csv or live/g.npy: names get the time of the
+    /// first dump or of the look, as in vis-20260301T120000.000000Z.npy
+    #[arg(short, long, value_name = "NAME")]
+    pub output: Option<PathBuf>,
+    /// Array file for UVH5, JSON: telescope, location, antennas, frequencies
+    #[arg(long, value_name = "ARRAY.json", value_parser = input())]
+    pub array: Option<PathBuf>,
+    /// Dumps in a file; for curves, looks from one file to the next
+    #[arg(long, default_value_t = 1, value_name = "DUMPS")]
+    pub file_dumps: usize,
+    /// Time samples in a dump
+    #[arg(long, value_name = "T", conflicts_with = "seconds")]
+    pub integrate: Option<NonZeroU64>,
+    /// Seconds in a dump, rounded to a whole number of time samples; for curves, seconds from one look to the next
+    /// [default: 1]
+    #[arg(long, value_name = "S", value_parser = seconds)]
+    pub seconds: Option<f64>,
+    #[command(flatten)]
+    pub selection: Selection,
+    #[command(flatten)]
+    pub place: Place,
+    /// Address that metrics and the page are served at; 0.0.0.0:8148 serves other machines, too
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8148")]
+    pub http: SocketAddr,
+    /// Host name of the page, as head.example.org; requests for hosts other than this, the address and localhost are
+    /// refused. May be repeated
+    #[arg(long, value_name = "NAME", value_parser = host)]
+    pub http_host: Vec<String>,
+    /// Bytes of packets that the system keeps for each socket, if it allows so many
+    #[arg(long, value_name = "BYTES", default_value_t = 64 << 20)]
+    pub buffer: usize,
+    #[command(flatten)]
+    pub vdif: Vdif,
+    #[command(flatten)]
+    pub counts: CountArgs,
+    #[command(flatten)]
+    pub engine: Engine,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  corrust serve                                     what corrust send sends; see http://127.0.0.1:8148
+  corrust serve --listen 239.1.2.0+3:7148 --interface 10.0.0.2 --fengs 64 --channels 256 --first-channel 512 \\
+      --rate 1712MHz --step 8192 --sync 2026-03-01T04:00:00 --seconds 8 -o live/vis.uvh5 --array array.json
+  corrust serve --vdif 0-7 --rate 64MHz --channelise 1024 --level -o live/vis.npy
+  corrust serve --counts 1024 --dwell 1.6us -o live/g.csv --file-dumps 10    what corrust send --counts 1024 sends";
+
+/// Counts of photons that come in place of samples.
+#[derive(Debug, clap::Args)]
+#[group(skip)]
+#[command(next_help_heading = "Counts of photons")]
+pub struct CountArgs {
+    /// Receive counts of this number of sensors in place of heaps: packets of the number of their first instant, 64 bits,
+    /// little-endian, and the counts of whole instants, [instant][sensor]; corrust autocorrelate gives the same sums
+    #[arg(long, value_name = "SENSORS", conflicts_with_all = [
+        "vdif", "fengs", "channels", "step", "rate", "polarisations", "first_channel", "heap_times", "sync", "wraps", "array",
+        "integrate", "kernel",
+    ])]
+    pub counts: Option<usize>,
+    /// Receive counts of two bytes, the low byte first
+    #[arg(long, requires = "counts")]
+    pub wide: bool,
+    /// Length of an instant, as 1.6us
+    #[arg(long, value_name = "TIME", default_value = "1.6us", requires = "counts")]
+    pub dwell: Seconds,
+    /// Groups of bins, each twice as long as in the group before
+    #[arg(long, value_name = "G", default_value_t = 10, requires = "counts")]
+    pub groups: usize,
+    /// Lags of a group
+    #[arg(long, value_name = "S", default_value_t = 32, requires = "counts")]
+    pub lags: usize,
+    /// Scheme of lags: bin-groups or classic
+    #[arg(long, default_value_t, requires = "counts")]
+    pub scheme: Scheme,
+    /// Listen at this TCP address for counts without numbers; each connection is a stream
+    #[arg(long, value_name = "ADDR", requires = "counts", conflicts_with_all = ["listen", "pipe"])]
+    pub tcp: Option<SocketAddr>,
+    /// Read counts without numbers from a file or pipe up to its end, - for the standard input
+    #[arg(long, value_name = "PIPE", requires = "counts", conflicts_with = "listen", value_parser = input())]
+    pub pipe: Option<PathBuf>,
+    /// Save the state of the stream at the end, for corrust autocorrelate --resume
+    #[arg(long, value_name = "STATE", requires = "counts", value_parser = output())]
+    pub save: Option<PathBuf>,
+}
+
+/// Reads a host's name or address.
+fn host(text: &str) -> Result<String, String> {
+    let is_name = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
+    let is_host = text.contains(is_name) && text.chars().all(is_name);
+    match is_host || text.parse::<IpAddr>().is_ok() {
+        true => Ok(text.trim_end_matches('.').to_owned()),
+        false => Err(format!("{text:?}: expected a name without a port, as in head.example.org")),
+    }
+}

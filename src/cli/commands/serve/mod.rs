@@ -1,0 +1,434 @@
+//! `corrust serve`.
+
+mod args;
+mod counts;
+mod shared;
+
+pub use args::Args;
+
+use std::{
+    net::{TcpListener, UdpSocket},
+    num::NonZeroU64,
+    path::Path,
+    sync::{Arc, atomic::Ordering, mpsc},
+    time::Duration,
+};
+
+use corrust::{
+    Correlator, Encoding, Error, Result,
+    correlate::{Folding, Shape},
+    device::Gpu,
+    format::{
+        self, PartialFile, Timestamp,
+        array::{self, Array},
+    },
+    live::{
+        self, Channels, Clock, Endpoints, Fate, Files, Frames, Geometry, Integrator, LiveDump,
+        Passed, RawChunk, Receiver, Spectra, Window, Words,
+    },
+    serve::{About, Board, start},
+};
+
+use self::shared::{Faults, Http, listening, waiting};
+use crate::cli::commands::correlate::input::complete;
+use crate::cli::options::engine::{Known, Raw, correlated};
+use crate::cli::options::files::UVH5;
+use crate::cli::options::given;
+use crate::cli::options::run_files::ending;
+use crate::cli::options::selection::Timing;
+use crate::cli::options::stream::{Made, in_chunks};
+use crate::cli::terminal::numbers::{count, digits};
+use crate::cli::terminal::say::say;
+use crate::cli::terminal::signals::{SERVING, STOPPING};
+
+/// Origin of VDIF's times: its first reference epoch.
+const VDIF_SYNC: &str = "2000-01-01";
+
+/// Times of the longest delay of an input: those of a live stream have to be held.
+const LONGEST_SHIFT: u64 = 1 << 24;
+
+/// Bytes that come with a heap's samples: other items, and descriptions.
+const EXTRA_BYTES: usize = 64 << 10;
+
+/// Sockets, GPUs and plan, opened before anything is served.
+struct Ready {
+    sockets: Vec<UdpSocket>,
+    http: Http,
+    gpus: Vec<Arc<dyn Gpu>>,
+    correlator: Correlator,
+}
+
+/// A live correlation and its service.
+struct Live<C: Channels> {
+    about: About,
+    files: Option<Files>,
+    http: Http,
+    /// Addresses that it listens to, in words.
+    listening: String,
+    integrator: Integrator<C>,
+    receiver: Receiver,
+    spent: mpsc::Sender<C::Chunk>,
+    passed: mpsc::Receiver<Passed<C::Chunk>>,
+    integration: u64,
+}
+
+impl Args {
+    /// Serves until a signal ends it.
+    pub fn run(self) -> Result<()> {
+        if self.output.is_none() {
+            given::refuse(&["file-dumps"], "no files are written, expected --output")?;
+        }
+        self.check_output()?;
+        if let Some(sensors) = self.counts.counts {
+            return self.serve_counts(sensors);
+        }
+        self.vdif.check_given()?;
+        if self.vdif.raw() {
+            let dated = self.array.is_some() || self.selection.folds();
+            self.engine
+                .refuse_sky_but_for("--delays, --gate-period, or --array for UVH5", dated)?;
+        }
+        let sync = match self.sync {
+            Some(sync) => sync,
+            None => format::moment(VDIF_SYNC)?,
+        };
+        match self.vdif.frames(self.stream.rate(), sync)? {
+            Some((Made::Channels(channels), frames)) => self.serve_frames(channels, frames, sync),
+            Some((Made::Bits(encoding), frames)) => self.serve_bits(encoding, frames, sync),
+            None => self.serve_heaps(),
+        }
+    }
+
+    /// Serves heaps.
+    fn serve_heaps(self) -> Result<()> {
+        let integration = self.integration(self.stream.interval(self.channels))?;
+        let geometry = self.stream.geometry(self.fengs, self.channels, integration)?;
+        let array = self.array()?;
+        let (clock, expected) = self.clock(&geometry);
+        let gates = self.gates(&clock, geometry.channels, array.as_ref())?;
+        let Ready { sockets, http, gpus, correlator } = self.ready(&geometry.shape(), &gates)?;
+        let ((spent, empty), (sender, passed)) = (mpsc::channel(), mpsc::channel());
+        for _ in 0..geometry.window + waiting(geometry.chunk_bytes()) {
+            let memory = geometry.memory(gpus.first())?;
+            Window::chunks(&geometry, [memory]).for_each(|chunk| drop(spent.send(chunk)));
+        }
+        let about = About {
+            shape: geometry.shape(),
+            first_channel: geometry.first_channel,
+            senders: (0..geometry.fengs as u64).collect(),
+            clock,
+        };
+        let files = self.files(&about, array, &gates)?;
+        let window = Window::new(geometry.clone(), expected, empty, sender);
+        let heap_bytes = geometry.heap_bytes() + EXTRA_BYTES;
+        let held_bytes = (2 * geometry.fengs + 8) * heap_bytes;
+        SERVING.store(true, Ordering::Relaxed);
+        let listening = listening(&sockets)?;
+        let receiver = Receiver::start(sockets, window, heap_bytes, held_bytes)?;
+        let integrator = gated(Integrator::new(correlator, geometry, integration)?, gates);
+        Live { about, files, http, listening, integrator, receiver, spent, passed, integration }
+            .serve()
+    }
+
+    /// Serves frames of VDIF, which an F-engine makes `channels` channels of.
+    fn serve_frames(self, channels: usize, mut frames: Frames, sync: Timestamp) -> Result<()> {
+        let array = self.array()?;
+        let rate = self.stream.rate();
+        let raw = Raw {
+            shape: frames.shape(),
+            times: u64::MAX,
+            interval: Some(1.0 / rate),
+            start: Some(sync),
+            path: Path::new("--vdif"),
+        };
+        // The start in an array file does not matter here.
+        let known = Known { start: None, ..Known::of(array.as_ref(), channels)? };
+        let (builder, sky) = self.engine.builder(channels, &raw, None, &known)?;
+        if sky.delayed && self.sync.is_none() {
+            return Err(Error::invalid("--delays: expected --sync, from which they count"));
+        }
+        let engine = builder.shape()?;
+        let shape = correlated(&engine)?;
+        let integration = self.integration(engine.hop as f64 / rate)?;
+        let level = self.engine.level();
+        // Levels are measured of a chunk.
+        let least = level.map_or(0, |_| 2 * engine.window());
+        in_chunks(&mut frames, integration.saturating_mul(engine.hop as u64), least, 1);
+        let array = array.map(|mut array| complete(&mut array, &sky, channels).map(|()| array));
+        let array = array.transpose()?;
+        // As dumps of recordings: a spectrum's centre is where the filter bank has it.
+        let sync = format::later(sync, sky.offset).unwrap_or(sync);
+        let clock = Clock { sync, rate, step: engine.hop as u64 };
+        let even = sky.first_channel.zip(sky.channel_width);
+        let even = even.map(|(first, width)| array::Channels::Even { first, width });
+        let bands = array.clone().or(Some(Array { channels: even, ..Array::default() }));
+        let gates = self.gates(&clock, channels, bands.as_ref())?;
+        let Ready { sockets, http, gpus, correlator } = self.ready(&shape, &gates)?;
+        let builder = builder.device(self.place.device.clone()).gpus(gpus);
+        let mut spectra = Spectra::new(builder.clone().build()?, frames.clone())?;
+        if let Some(sigma) = level {
+            spectra = spectra.level(builder, sigma);
+        }
+        let about = About {
+            shape,
+            first_channel: 0,
+            senders: frames.threads().iter().map(|&thread| thread.into()).collect(),
+            clock,
+        };
+        let files = self.files(&about, array, &gates)?;
+        let files = files.map(|files| if sky.delayed { files.phased() } else { files });
+        let integrator = gated(Integrator::channelised(correlator, spectra, integration)?, gates);
+        serve_chunks(frames, (sockets, http), about, files, integrator, integration)
+    }
+
+    /// Serves frames whose channels, of few bits, are those to correlate.
+    fn serve_bits(self, encoding: Encoding, mut frames: Frames, sync: Timestamp) -> Result<()> {
+        let array = self.array()?;
+        let (rate, word) = (self.stream.rate(), encoding.times());
+        let integration = match self.integrate {
+            Some(times) => times.get(),
+            None => self.integration(word as f64 / rate)?.saturating_mul(word as u64),
+        };
+        in_chunks(&mut frames, integration, 0, word);
+        let words = Words::new(encoding, &frames)?;
+        let shape = words.shape();
+        let clock = Clock { sync, rate, step: 1 };
+        let gates = self.gates(&clock, shape.channels, array.as_ref())?;
+        let Ready { sockets, http, correlator, .. } = self.ready(&shape, &gates)?;
+        let about = About {
+            shape,
+            first_channel: 0,
+            senders: frames.threads().iter().map(|&thread| thread.into()).collect(),
+            clock,
+        };
+        let files = self.files(&about, array, &gates)?;
+        let integrator = gated(Integrator::words(correlator, words, integration)?, gates);
+        serve_chunks(frames, (sockets, http), about, files, integrator, integration)
+    }
+
+    /// Times of a dump, which are so many seconds apart.
+    fn integration(&self, interval: f64) -> Result<u64> {
+        if let Some(times) = self.integrate {
+            return Ok(times.get());
+        }
+        let seconds = self.seconds.unwrap_or(1.0);
+        let times = (seconds / interval).round() as u64;
+        NonZeroU64::new(times).map(NonZeroU64::get).ok_or_else(|| {
+            Error::invalid(format!(
+                "--seconds {seconds}: expected at least {interval}, from one time to the next"
+            ))
+        })
+    }
+
+    /// Opens the sockets and the plan.
+    fn ready(&self, shape: &Shape, gates: &Option<Folding>) -> Result<Ready> {
+        let shifts = self.selection.read_shifts(shape.inputs, LONGEST_SHIFT)?;
+        let listener = TcpListener::bind(self.http).map_err(|error| {
+            Error::invalid(format!("--http {}: cannot listen there: {error}", self.http))
+        })?;
+        let http = Http { listener, names: self.http_host.clone() };
+        let addresses = self.listen.iter().flat_map(Endpoints::iter);
+        let sockets = addresses
+            .map(|address| live::open(address, self.stream.interface, self.buffer))
+            .collect::<Result<Vec<_>>>()?;
+        let gpus = self.place.device.open()?;
+        let correlator = Correlator::builder(shape.inputs, shape.channels)
+            .encoding(shape.encoding)
+            .layout(shape.layout)
+            .gpus(gpus.clone())
+            .device(self.place.device.clone())
+            .kernel(self.place.kernel)
+            .gates(gates.as_ref().map_or(1, Folding::bins))
+            .shifts(shifts.as_deref().unwrap_or_default())
+            .build()?;
+        Ok(Ready { sockets, http, gpus, correlator })
+    }
+
+    /// The gates of times that a clock counts.
+    fn gates(
+        &self,
+        clock: &Clock,
+        channels: usize,
+        array: Option<&Array>,
+    ) -> Result<Option<Folding>> {
+        self.selection.live_gates(|| Timing {
+            start: Some(clock.sync),
+            interval: Some(clock.interval()),
+            frequencies: array.and_then(|array| array.frequencies(channels).ok()),
+        })
+    }
+
+    /// Checks, before anything else is done, that files can be written where they are to be.
+    fn check_output(&self) -> Result<()> {
+        let Some(output) = &self.output else { return Ok(()) };
+        let folder = format::folder(output);
+        if !folder.is_dir() {
+            let reason = format!("no such folder: expected that of --output {}", output.display());
+            return Err(Error::file(folder, reason));
+        }
+        PartialFile::create(output).map(drop)
+    }
+
+    /// Files for dumps.
+    fn files(
+        &self,
+        about: &About,
+        array: Option<Array>,
+        gates: &Option<Folding>,
+    ) -> Result<Option<Files>> {
+        let array = array.filter(|_| self.output.as_ref().is_some_and(|name| ending(name) == UVH5));
+        let About { shape, first_channel, clock, .. } = *about;
+        let files = self
+            .output
+            .as_ref()
+            .map(|output| Files::new(output, shape, first_channel, clock, array, self.file_dumps));
+        let files: Option<Files> = files.transpose()?;
+        match gates {
+            Some(gates) => files.map(|files| files.gated(gates.bins())).transpose(),
+            None => Ok(files),
+        }
+    }
+
+    /// The array, for UVH5 and the frequencies of gates.
+    fn array(&self) -> Result<Option<Array>> {
+        let is_uvh5 = self.output.as_ref().is_some_and(|output| ending(output) == UVH5);
+        match (&self.array, &self.output) {
+            (Some(array), Some(_)) if is_uvh5 => Array::read(array).map(Some),
+            (None, Some(output)) if is_uvh5 => Err(Error::file(
+                output,
+                "is to be UVH5: expected --array ARRAY.json, which says what the inputs and channels are",
+            )),
+            (Some(array), _) if self.selection.folds() => Array::read(array).map(Some),
+            (Some(array), _) => Err(Error::invalid(format!(
+                "--array {}: expected an --output whose name ends in .{UVH5}",
+                array.display()
+            ))),
+            (None, Some(output)) if ending(output) != "npy" => {
+                Err(Error::file(output, "expected a name that ends in .npy or .uvh5"))
+            }
+            (None, _) => Ok(None),
+        }
+    }
+
+    /// Returns the clock of timestamps, and the expected value of the first one.
+    fn clock(&self, geometry: &Geometry) -> (Clock, u64) {
+        let rate = self.stream.rate();
+        let clock = |sync| Clock { sync, rate, step: geometry.step };
+        let now = Timestamp::now();
+        // Half the range of timestamps.
+        let half = 1_u64 << (live::spead::VALUE_BITS - 1);
+        let Some(sync) = self.sync else { return (clock(now), half) };
+        let since = now.duration_since(sync).as_secs_f64().max(0.0) * rate;
+        let expected = self.wraps.map_or(since as u64, |wraps| (2 * wraps + 1) * half);
+        (clock(sync), expected)
+    }
+}
+
+/// An integrator that is fed with gates, if there are any.
+fn gated<C: Channels>(integrator: Integrator<C>, gates: Option<Folding>) -> Integrator<C> {
+    match gates {
+        Some(gates) => integrator.gated(gates),
+        None => integrator,
+    }
+}
+
+/// Serves samples of frames.
+fn serve_chunks<C: Channels<Chunk = RawChunk>>(
+    frames: Frames,
+    (sockets, http): (Vec<UdpSocket>, Http),
+    about: About,
+    files: Option<Files>,
+    integrator: Integrator<C>,
+    integration: u64,
+) -> Result<()> {
+    let ((spent, empty), (sender, passed)) = (mpsc::channel(), mpsc::channel());
+    for _ in 0..frames.window + waiting(frames.chunk_bytes()) {
+        let _ = spent.send(RawChunk::new(&frames)?);
+    }
+    SERVING.store(true, Ordering::Relaxed);
+    let listening = listening(&sockets)?;
+    let receiver = Receiver::frames(sockets, Window::of(frames, empty, sender))?;
+    Live { about, files, http, listening, integrator, receiver, spent, passed, integration }.serve()
+}
+
+impl<C: Channels> Live<C> {
+    /// Correlates chunks until a signal ends it.
+    fn serve(self) -> Result<()> {
+        let Self { about, mut files, http, mut integrator, receiver, spent, passed, .. } = self;
+        let (shape, interval) = (about.shape, about.clock.interval());
+        let board = Arc::new(Board::new(about, receiver.watch()));
+        let Http { listener, names } = http;
+        let address = listener.local_addr().map_err(Error::io("a socket", "read"))?;
+        start(listener, board.clone(), names)?;
+        say(format_args!(
+            "listening to {}, {} x {}, dumps of {} s on {} ({}): http://{address}",
+            self.listening,
+            count(shape.inputs, "input"),
+            count(shape.channels, "channel"),
+            digits(self.integration as f64 * interval),
+            integrator.correlator().device_name(),
+            integrator.correlator().kernel()
+        ));
+
+        let mut faults = Faults::of("dumps");
+        let mut done = |dump: &LiveDump| {
+            board.show(dump);
+            board.dumps.done.fetch_add(1, Ordering::Relaxed);
+            if let Some(files) = &mut files {
+                faults.said(files.append(dump));
+                board.dumps.written.store(files.written(), Ordering::Relaxed);
+                board.dumps.dropped.store(files.dropped(), Ordering::Relaxed);
+            }
+            Ok(())
+        };
+        let mut receiver = Some(receiver);
+        let mut end = 0;
+        loop {
+            match passed.recv_timeout(Duration::from_millis(50)) {
+                Ok(chunk) => {
+                    if let Some(chunk) = integrator.take(chunk, &mut done)? {
+                        let _ = spent.send(chunk);
+                    }
+                    board.dumps.empty.store(integrator.empty(), Ordering::Relaxed);
+                }
+                Err(_) if receiver.is_none() => break,
+                Err(_) => {}
+            }
+            if STOPPING.load(Ordering::Relaxed)
+                && let Some(receiver) = receiver.take()
+            {
+                end = receiver.stop();
+            }
+        }
+        integrator.end(end, &mut done)?;
+        if let Some(files) = &mut files {
+            faults.said(files.finish());
+            board.dumps.written.store(files.written(), Ordering::Relaxed);
+            board.dumps.dropped.store(files.dropped(), Ordering::Relaxed);
+        }
+        summary(&board);
+        Ok(())
+    }
+}
+
+/// Prints the totals.
+fn summary(board: &Board) {
+    let tally = board.tally();
+    let load = |count: &std::sync::atomic::AtomicU64| count.load(Ordering::Relaxed);
+    let lost: Vec<_> = Fate::ALL[1..]
+        .iter()
+        .filter(|fate| tally.heaps(**fate) > 0)
+        .map(|fate| format!("{} {}", tally.heaps(*fate), fate.name()))
+        .collect();
+    say(format_args!(
+        "{} in {}, {} placed{}{}; {}: {} written, {} dropped",
+        count(tally.packets, "packet"),
+        count(Fate::ALL.iter().map(|fate| tally.heaps(*fate)).sum::<u64>(), "heap"),
+        tally.heaps(Fate::Placed),
+        if lost.is_empty() { "" } else { ", " },
+        lost.join(", "),
+        count(load(&board.dumps.done), "dump"),
+        load(&board.dumps.written),
+        load(&board.dumps.dropped),
+    ));
+}

@@ -1,0 +1,10 @@
+//! Options that several commands share.
+
+pub mod engine;
+pub mod files;
+pub mod given;
+pub mod place;
+pub mod run_files;
+pub mod selection;
+pub mod stream;
+pub mod units;

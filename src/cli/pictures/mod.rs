@@ -1,0 +1,7 @@
+//! Pictures: canvases, charts, fringes.
+
+pub mod canvas;
+pub mod chart;
+pub mod fringes;
+pub mod measured;
+pub mod plot;

@@ -1,0 +1,6 @@
+//! The terminal: lines, numbers, progress bars, signals.
+
+pub mod numbers;
+pub mod progress;
+pub mod say;
+pub mod signals;

@@ -1,0 +1,55 @@
+//! Lines that the program prints.
+
+use std::{
+    fmt::Display,
+    io::Write,
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use corrust::{Error, Result};
+
+/// Whether an output goes to the standard output, so that nothing else may.
+static STDOUT_TAKEN: AtomicBool = AtomicBool::new(false);
+
+/// Keeps lines of results off the standard output, which an output takes.
+pub fn take_stdout() {
+    STDOUT_TAKEN.store(true, Ordering::Relaxed);
+}
+
+/// Prints a line of results, where the standard output is not taken by a file; [`said`] tells whether all of them
+/// arrived.
+pub fn say(line: impl Display) {
+    match STDOUT_TAKEN.load(Ordering::Relaxed) {
+        false => keep(writeln!(std::io::stdout(), "{line}")),
+        true => drop(writeln!(std::io::stderr(), "{line}")),
+    }
+}
+
+/// The first error of the standard output.
+static UNSAID: Mutex<Option<std::io::Error>> = Mutex::new(None);
+
+/// Keeps the first error of the standard output in mind.
+pub fn keep(result: std::io::Result<()>) {
+    if let Err(error) = result {
+        UNSAID.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+    }
+}
+
+/// Whether all lines of results could be written. A reader that has seen enough is no error.
+pub fn said() -> Result<()> {
+    keep(std::io::stdout().flush());
+    match UNSAID.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        Some(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(Error::io("the standard output", "write")(error))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Prints a line about the work, apart from its results.
+pub fn warn(line: impl Display) {
+    let _ = writeln!(std::io::stderr(), "corrust: {line}");
+}
