@@ -222,7 +222,7 @@ fn blocks_of_times() {
     }
 }
 
-/// What is no blocks of a plan is refused with a sentence.
+/// Slices that are no blocks of a plan are refused with a sentence.
 #[test]
 fn blocks_that_do_not_fit() {
     let refused = |result: corrust::Result<()>| result.unwrap_err().to_string();

@@ -308,7 +308,7 @@ fn what_pipes_cannot_do_is_said_in_one_sentence() {
 #[cfg(unix)]
 fn long_run(folder: &Path, output: &str) -> Child {
     let child = Command::new("env")
-        // What runs the tests may ignore the signal.
+        // The program that runs the tests may ignore the signal.
         .args(["--default-signal=HUP", env!("CARGO_BIN_EXE_corrust"), "simulate", "-o", output])
         .args(["--inputs", "64", "--times", "100000000"])
         .current_dir(folder)
@@ -415,7 +415,7 @@ fn what_a_killed_run_left_is_swept_and_no_more() {
     assert_eq!(partials(folder, "rec.npy").len(), 1);
     let second = long_run(folder, "rec.npy");
     assert_eq!(partials(folder, "rec.npy").len(), 1, "the first one's is swept");
-    // Of those that are alive, nothing goes.
+    // Files of live processes stay.
     done(folder, "simulate -o rec.npy --times 3");
     done(folder, "simulate -o other.npy --times 3");
     assert_eq!(partials(folder, "rec.npy").len(), 1);

@@ -27,9 +27,9 @@ struct Case {
     name: &'static str,
     /// Of `corrust simulate --raw`.
     simulate: &'static str,
-    /// What its samples are in `raw.npy`, and the file.
+    /// Format of its samples in `raw.npy`, and the file.
     write: fn(&Path, Lost) -> Vec<u8>,
-    /// What the format does not say.
+    /// Options for values that the format does not have.
     options: &'static str,
     /// Samples, in whole blocks or frames.
     lost: Range<usize>,
@@ -277,7 +277,7 @@ fn rates_and_starts_that_contradict_each_other_are_said() {
         "{found:?}"
     );
 
-    // What the recording does not say, the option does; what nobody says is asked for.
+    // Options give values that the recording does not have; values that neither has are asked for.
     let info = |arguments: &str| done(folder, &format!("info --quick {arguments}"));
     for (recording, rate) in [
         ("raw.npy --rate 3MHz", "3.00 MHz"),

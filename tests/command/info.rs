@@ -178,7 +178,7 @@ fn info_knows_every_format() {
     );
 }
 
-/// What comes through a pipe is there only once.
+/// A pipe is read only once.
 #[cfg(unix)]
 #[test]
 fn info_reads_pipes() {

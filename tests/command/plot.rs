@@ -109,7 +109,7 @@ fn scales_have_names_and_lines_colours_of_their_own() {
         .filter_map(|line| line.split_once("stroke=\"")?.1.split('"').next())
         .collect();
     assert!(colours.len() >= 16, "{colours:?}");
-    // Of more lines than have room it is said how many.
+    // A legend without room says how many lines there are.
     assert!(figure("closure").1.iter().any(|text| text.contains("the first 20 of 105")));
 }
 

@@ -67,7 +67,7 @@ fn recordings_are_quantised_and_correlated() {
                 }
             }
 
-            // What was written is what the kernel for three bits takes.
+            // The kernel for three bits takes the written file.
             done(folder, "correlate few.npy -o v.npy --device sim --kernel packed-complex-3");
             let found: Array4<i64> = ndarray_npy::read_npy(folder.join("v.npy")).unwrap();
             let few = oracle::Block {

@@ -421,7 +421,7 @@ fn counts_are_autocorrelated() {
     assert!(steps.iter().all(|step| (step / steps[0] - 1.0).abs() < 1e-6), "{ticks:?}");
     done(folder, "autocorrelate counts.npy -o sums.npy --groups 5 --device cpu --plot g.png");
     assert!(fs::read(folder.join("g.png")).unwrap().starts_with(b"\x89PNG\r\n\x1a\n"));
-    // Of nothing there are axes, with a word.
+    // A figure of nothing has axes, with a word.
     write("dark.npy", &[0; 300]);
     done(folder, "autocorrelate dark.npy -o dark-sums.npy --device cpu --plot dark.svg");
     let plot = fs::read_to_string(folder.join("dark.svg")).unwrap();

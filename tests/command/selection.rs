@@ -202,7 +202,7 @@ fn gaps_take_no_time_and_long_ones_are_asked_for() {
     assert_eq!(valid(), [8, 8]);
     visibilities(&[8; 6]);
 
-    // What is delayed into the gap is not lost: three samples before it are valid with themselves.
+    // Samples delayed into the gap are not lost: three samples before it are valid with themselves.
     numbers(folder, "shifts.npy", &[0_i64, 3]);
     done(folder, &format!("{correlate} --long-gaps --shifts shifts.npy"));
     assert_eq!(valid(), [16, 10, 13]);
@@ -257,7 +257,7 @@ fn recordings_that_were_cut_short_are_read_if_asked() {
         &format!("{correlate} --keep-going"),
         &["no block: expected at least 1"],
     );
-    // What is wrong in another way stays wrong.
+    // Files that are wrong in another way stay wrong.
     fs::write(folder.join("scan.raw"), [&whole[..], &[7; 80]].concat()).unwrap();
     refused_saying(folder, &format!("{correlate} --keep-going"), &["a card starts with"]);
 }

@@ -11,7 +11,7 @@ fn a_snapshot_into_an_earlier_one_is_the_same_in_the_same_memory() {
     for device in [Device::Cpu, Device::Sim] {
         let (mut plan, mut other) = (plan(3, device), plan(2, device));
         let mut sums = Sums::default();
-        // Of another shape first.
+        // Another shape first.
         other.accumulate(&counts[..2 * 50]).unwrap();
         other.snapshot_into(&mut sums).unwrap();
         assert_eq!(sums, other.snapshot().unwrap());

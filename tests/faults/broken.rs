@@ -1,4 +1,4 @@
-//! What happens when things around the program break: signals at any moment, disks and memory that are full, files
+//! The program when things around it break: signals at any moment, disks and memory that are full, files
 //! that change below it. Outputs are complete or absent, and an error is one sentence.
 #![cfg(target_os = "linux")]
 
@@ -153,7 +153,7 @@ fn a_disk_that_is_full_leaves_what_was_there() {
             let sentences = error.lines().filter(|line| line.starts_with("corrust: ")).count();
             assert!((1..=outputs.len()).contains(&sentences), "{arguments}: {error}");
             assert!(outputs.iter().any(|output| error.contains(output)), "{arguments}: {error}");
-            // What was complete before the disk was full may stay.
+            // Files that were complete before the disk was full may stay.
             for name in names(folder).iter().filter(|name| !inputs.contains(name)) {
                 let whole = expected
                     .get(&name[..])
@@ -225,7 +225,7 @@ fn without_memory_there_is_a_sentence() {
                 }
                 let _ = fs::remove_file(folder.join(name));
             }
-            // Where the system gives not even a megabyte, Rust's own allocator ends the program.
+            // Rust's own allocator ends the program if the system gives not even a megabyte.
             let aborted = output.status.signal() == Some(libc::SIGABRT);
             if aborted {
                 assert!(megabytes < 200, "{arguments}, {megabytes} MB: {error}");

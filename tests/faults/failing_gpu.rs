@@ -52,7 +52,7 @@ enum Place {
 }
 
 impl Place {
-    /// What a call gave, after which nothing of the caller's is in use any more, whether it failed or not.
+    /// Result of a call, after which nothing of the caller's is in use any more, whether it failed or not.
     fn after<T>(&self, result: Result<T>) -> Result<T> {
         if let Self::Gpu(gpu) = self {
             assert_eq!(gpu.lent(), 0, "copies of the caller's memory after {:?}", result.err());

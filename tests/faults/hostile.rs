@@ -90,7 +90,7 @@ fn run(folder: &Path, arguments: &[OsString]) -> Result<(), Fault> {
     said.rewind().unwrap();
     said.take(1 << 16).read_to_string(&mut text).map_err(|error| format!("stderr: {error}"))?;
     let bad = ["panicked", "memory allocation of", "overflowed its stack", "RUST_BACKTRACE"];
-    // What is read on in spite of it says first what it leaves out.
+    // A file that is read on in spite of it: the command says first which part it leaves out.
     let most = 1 + usize::from(arguments.iter().any(|argument| argument == "--keep-going"));
     let expected = match status.code() {
         Some(0) => true,
@@ -202,7 +202,7 @@ fn words(line: &str) -> Vec<OsString> {
     line.split_whitespace().map(OsString::from).collect()
 }
 
-/// What a run left that was not there before goes; what changed comes back.
+/// Removes files that a run left behind and restores files that it changed.
 fn swept(folder: &Path, files: &BTreeMap<&'static str, Vec<u8>>) -> Vec<String> {
     let mut changed = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
@@ -340,7 +340,7 @@ fn plausible(argument: &Arg, files: &[&str], random: &mut ChaCha8Rng) -> OsStrin
 fn drawn(files: &[&str], random: &mut ChaCha8Rng) -> Vec<OsString> {
     let parser = corrust::cli::parser();
     let mut commands: Vec<_> = parser.get_subcommands().collect();
-    // Those that work until they are stopped take their time.
+    // Commands that work until they are stopped are left out.
     if !random.random_bool(0.02) {
         commands
             .retain(|command| !["serve", "send", "bench", "demo"].contains(&command.get_name()));
@@ -375,7 +375,7 @@ fn drawn(files: &[&str], random: &mut ChaCha8Rng) -> Vec<OsString> {
             continue;
         }
         let needed = argument.is_required_set() || argument.get_id() == "device";
-        // Of options that were drawn half have an extreme value.
+        // Half of the drawn options have an extreme value.
         let odds = if needed { odds } else { 0.6 };
         if argument.is_positional() {
             positional.push(value(argument, odds, random));

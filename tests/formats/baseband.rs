@@ -1,7 +1,7 @@
 //! The readers against the Python package baseband: what it ships of real recordings (VDIF of 1, 2, 4 and 8
 //! bits, DADA, Mark 5B), and recordings that it writes.
 //!
-//! Where the package cannot be installed the test is skipped and says why, except on CI, where it fails.
+//! The test is skipped, saying why, if the package cannot be installed; on CI it fails.
 
 use std::path::PathBuf;
 
@@ -36,7 +36,7 @@ fn baseband_reads_the_same_samples() {
         if rate > 0.0 {
             let found = 1.0 / recording.interval().unwrap();
             assert!((found / rate - 1.0).abs() < 1e-9, "{name}: {found} Hz, expected {rate}");
-            // Where a header gives a day's fraction, too, baseband takes that: digits end elsewhere.
+            // If a header gives a day's fraction too, baseband takes that: digits end elsewhere.
             let (found, expected) = (recording.start().unwrap(), moment(start).unwrap());
             let apart = found.duration_since(expected).as_secs_f64();
             assert!(apart.abs() < 1e-6, "{name}: {found}, expected {expected}");

@@ -1,4 +1,4 @@
-//! What fuzzing found, and the seeds that it began from, given to every parser anew (`tests/corpus`): nothing
+//! Findings of the fuzzer, and the seeds that it began from, given to every parser anew (`tests/corpus`): nothing
 //! panics. Changed once more, too: `CORRUST_CHANGES` of each file, by default 100.
 
 use std::{

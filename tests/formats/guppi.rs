@@ -143,7 +143,7 @@ impl Setup {
         bytes
     }
 
-    /// What reading `range` must give when only the blocks of `present` were written.
+    /// Samples that reading `range` must give when only the blocks of `present` were written.
     fn expected(&self, present: &[usize], range: Range<usize>) -> (Vec<u8>, Vec<Range<usize>>) {
         let there = |time: usize| {
             present.iter().any(|index| {

@@ -73,7 +73,7 @@ fn file(name: &str, bytes: &[u8]) -> (tempfile::TempDir, PathBuf) {
     (folder, path)
 }
 
-/// What recordings are read from: a file, or a pipe for every time that it is opened.
+/// Source of recordings: a file, or a pipe for every time that it is opened.
 enum Source<'a> {
     File { _folder: tempfile::TempDir, path: PathBuf },
     Pipe(&'a [u8]),
@@ -164,7 +164,7 @@ fn npy(bytes: &[u8]) {
     let (_folder, path) = file("array.npy", bytes);
     let Some(mut reader) = sentence(npy::Reader::open(path)) else { return };
     let Some(dtype) = reader.dtype() else { return };
-    // What was checked when it was opened is there.
+    // Facts checked at opening still hold.
     let all = sentence(reader.read_all()).map(|all| all.len());
     assert_eq!(all, Some(reader.shape().iter().product::<usize>() * dtype.bytes()));
 }
@@ -282,7 +282,7 @@ fn spead(bytes: &[u8]) {
     look();
 }
 
-/// What stands beside an array of words of bits.
+/// Description beside an array of words of bits.
 fn description(bytes: &[u8]) {
     let header = format!(
         "{:117}\n",

@@ -201,7 +201,7 @@ fn arrival_times_of_channels_are_counted() {
     assert!(error.contains("more than 65535 photons in instant 0"), "{error}");
 }
 
-/// What opening or reading a file says that is refused.
+/// Error from opening or reading a file that is refused.
 fn refusal(path: &Path, options: &Options) -> String {
     let error = open(&[path], options).and_then(|counts| read(counts, 1 << 16));
     let error = error.expect_err("a file that is refused").to_string();
@@ -232,7 +232,7 @@ fn what_is_wrong_is_said_in_a_sentence() {
 
     file(&usual(), &body[..body.len() - 6]);
     says(&options, "truncated: ");
-    // What there is can be read nevertheless.
+    // Photons before the damage can be read nevertheless.
     let kept = Options { keep_going: true, ..Options::default() };
     let counts = open(&[&path], &kept).unwrap();
     assert!(counts.recording.left_out().unwrap().starts_with("truncated: "));
@@ -336,7 +336,7 @@ fn speed() {
             }
             let gated = if gates.is_empty() { "" } else { ", gated" };
             let options = Options { dwell: Some(1e-6), gates, ..Options::default() };
-            // Of this thread on a core, whatever else the machine does.
+            // Time of this thread on a core, whatever else the machine does.
             let now = || -> f64 {
                 let text = fs::read_to_string("/proc/thread-self/schedstat").expect("Linux");
                 let nanoseconds: u64 = text.split(' ').next().unwrap().parse().unwrap();

@@ -1,5 +1,5 @@
-//! What stands in a recording after times that were passed over is what reading them all gives, of frames lost,
-//! repeated and late in several files, too; and what writers and readers do not take gets a sentence.
+//! Samples after times that were passed over are those that reading them all gives, of frames lost,
+//! repeated and late in several files, too; and input that writers and readers do not take gets a sentence.
 
 use std::{fs, path::PathBuf};
 
@@ -53,7 +53,7 @@ fn next(recording: &mut dyn Recording<RawShape>, times: usize) -> Vec<Option<Com
     found
 }
 
-/// What happens to a frame on its way to the disk.
+/// Fate of a frame on its way to the disk.
 #[derive(Clone, Copy, Debug)]
 enum Fate {
     Kept,
@@ -164,7 +164,7 @@ fn what_vdif_cannot_hold_is_refused() {
     assert_eq!(codes.collect::<Vec<_>>(), [0, 0x7fff, 0x8000, 0xffff]);
 }
 
-/// What is all missing is zero, and says so.
+/// A range that is all missing is zero, and says so.
 #[test]
 fn a_block_can_be_all_missing() {
     for (layout, encoding) in [(Layout::Tcn, Encoding::Ci4Offset), (Layout::Cnt, Encoding::Ci8)] {
@@ -208,7 +208,7 @@ fn dumps_and_delays_that_are_not_there_are_refused() {
     assert!(refusal(0.0, 1.0, 0.0).contains("expected a positive tolerance"));
     assert!(refusal(0.0, 1.0, f64::NAN).contains("expected a positive tolerance"));
 
-    // Who writes a model of their own need not know.
+    // Authors of a model need not know.
     struct Still;
     impl DelayModel for Still {
         fn delay(&self, _: usize, _: f64) -> Option<f64> {

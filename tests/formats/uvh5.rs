@@ -183,7 +183,7 @@ fn pyuvdata_phases_a_source_to_zero() {
         array.antennas.iter().flatten().map(|antenna| antenna.position).collect();
     let length = (0.3_f64.powi(2) + 0.5_f64.powi(2) + 1.0).sqrt();
     let direction = [0.3, -0.5, 1.0].map(|part| part / length);
-    // What a correlator makes of a wave that comes late by these delays.
+    // Visibilities of a wave that comes late by these delays.
     let delays = delays(&positions, &[direction]);
     let frequencies = array.frequencies(5).unwrap();
     let mut sums = Array2::default((5, baselines(6)));

@@ -173,7 +173,7 @@ fn options(setup: &Setup) -> Options {
     Options { rate: Some(setup.rate()), long_gaps: true, ..Options::default() }
 }
 
-/// What happens to a frame on its way to the disk.
+/// Fate of a frame on its way to the disk.
 #[derive(Clone, Copy, Debug)]
 enum Fate {
     Kept,

@@ -1,4 +1,4 @@
-//! What is too large for the simulator, on a GPU: more tiles than a GPU of 132 multiprocessors has blocks at a
+//! Sizes too large for the simulator, on a GPU: more tiles than a GPU of 132 multiprocessors has blocks at a
 //! time, eight times over, and times that go round a block's ring of stages many times, against the CPU; and
 //! sums of more bytes than 32 bits address, of every baseline of the first and the last channel.
 
@@ -21,7 +21,7 @@ const TIMES: usize = 2;
 /// Inputs that receive something: the first, one in the midst of a tile, the last.
 const HEARD: [usize; 3] = [0, 4170, INPUTS - 1];
 
-/// What an input that receives something does, the same at all times.
+/// Sample of an input that receives something, the same at all times.
 fn sample(channel: usize, index: usize) -> [i8; 2] {
     [(channel + 1) as i8, -(index as i8) - 2]
 }

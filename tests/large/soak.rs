@@ -31,7 +31,7 @@ use crate::support::{
     oracle::beamform as oracle_of_beams, oracle::correlate as oracle,
 };
 
-/// What a plan gave.
+/// Results of a plan.
 #[derive(Debug, PartialEq)]
 enum Outcome {
     Dumps(Vec<Dump>),
@@ -54,7 +54,7 @@ struct Scale {
     channels: usize,
 }
 
-/// Where a plan runs.
+/// Device of a plan.
 enum Place {
     /// The CPU, by the kernel that it chooses.
     Reference,
@@ -181,7 +181,7 @@ fn correlation(random: &mut StdRng, scale: Scale) -> Plan {
             let gates: Vec<u8> = (0..times).map(|_| one(random, &[0, 1, 2, DROP])).collect();
             let lost = missing(random, times, channels, inputs);
             let mut bytes = bytes(random, times * of_time);
-            // What some kernels take alone.
+            // Formats that only some kernels take.
             let bits = match kernel {
                 correlate::Kernel::PackedComplex1 => 1,
                 correlate::Kernel::PackedComplex2 => 2,
@@ -540,7 +540,7 @@ fn spectra(random: &mut StdRng, scale: Scale) -> Plan {
     Plan { name, samples: inputs * times, run: Box::new(run), judge: None }
 }
 
-/// What an environment variable says.
+/// Value of an environment variable.
 fn setting<T: std::str::FromStr>(name: &str, by_default: T) -> T {
     match std::env::var(name) {
         Ok(text) => text.parse().unwrap_or_else(|_| panic!("{name}={text}: cannot be read")),
@@ -550,7 +550,7 @@ fn setting<T: std::str::FromStr>(name: &str, by_default: T) -> T {
 
 /// Sizes that a simulator and the oracles compute in milliseconds.
 const SMALL: Scale = Scale { inputs: 70, samples: 4000, sensors: 300, channels: 1 << 13 };
-/// What a GPU computes in milliseconds, and shapes that every one of its kernels takes.
+/// Shapes that a GPU computes in milliseconds, and shapes that every one of its kernels takes.
 const LARGE: Scale = Scale { inputs: 600, samples: 1 << 24, sensors: 1 << 14, channels: 1 << 21 };
 
 /// Plans made, by the kernel that ran, and their samples.
@@ -590,7 +590,7 @@ fn soak(name: &str, scale: Scale, look: impl Fn(u64, &Plan) -> Option<String>) {
     println!("{name}: 0 mismatches in {:.0} s, {made}", start.elapsed().as_secs_f64());
 }
 
-/// What a plan gives at a place is what it gives on the CPU, an error too.
+/// A plan gives the same on every device as on the CPU, errors too.
 fn compare(name: &str, place: &Place, seed: u64, plan: &Plan) -> Option<String> {
     let expected = (plan.run)(&Place::Reference);
     match (expected, (plan.run)(place)) {

@@ -137,7 +137,7 @@ fn packets_of_counts_give_the_sums_of_a_file() {
             Service::start(folder, &format!("{ARGUMENTS} {wide_option} -o g.csv --save state"));
         let bytes = SENSORS * if wide { 2 } else { 1 };
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-        // What is none comes, too.
+        // Packets that are none come, too.
         socket.send_to(b"no", service.listen).unwrap();
         socket.send_to(b"8 bytes.odd", service.listen).unwrap();
         let (packets, _) = send(&service, &counts, bytes, first, 2, false);
@@ -248,7 +248,7 @@ fn counts_that_are_sent_are_served() {
     let line = format!("autocorrelate counts.npy -o sums.npy {SHAPE} --save expected --device cpu");
     command::done(folder, &line);
     assert!(fs::read(folder.join("state")).unwrap() == fs::read(folder.join("expected")).unwrap());
-    // What is simulated, through a pipe; its molecules take their time through the focus.
+    // Simulated counts, through a pipe; their molecules take their time through the focus.
     let line = "send --counts 70 --dwell 10us --repeat 1 --unpaced --brightness 1MHz --pipe raw";
     fs::write(folder.join("raw"), "").unwrap();
     command::done(folder, line);

@@ -17,9 +17,9 @@ use crate::support::{command, witness};
 /// `corrust serve`, running.
 pub struct Service {
     pub child: Child,
-    /// Where it receives.
+    /// Address at which it receives.
     pub listen: SocketAddrV4,
-    /// Where it shows what it does.
+    /// Address of its page.
     pub http: SocketAddr,
     errors: Option<ChildStderr>,
     output: BufReader<std::process::ChildStdout>,

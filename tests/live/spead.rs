@@ -125,7 +125,7 @@ impl Case {
         ]
     }
 
-    /// What a dump of `times` times from slot time `start` on is, by plain loops: sums and counts
+    /// A dump of `times` times from slot time `start` on, by plain loops: sums and counts
     /// `[channel][baseline]`. Times before and after the recording are missing.
     fn dump(&self, start: i64, times: i64) -> (Vec<[i64; 2]>, Vec<u64>) {
         self.dump_of(start, times, |_| true)
@@ -1077,7 +1077,7 @@ fn limited(folder: &Path, arguments: &str, soft: u64, hard: u64) -> Command {
     command
 }
 
-/// What the service answers to some bytes, until it closes the connection.
+/// Answer of the service to some bytes, until it closes the connection.
 fn answer(service: &Service, request: &str) -> String {
     let mut stream = TcpStream::connect(service.http).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
@@ -1102,7 +1102,7 @@ fn idle_connections_cost_no_dumps() {
             .map(|number| {
                 let mut stream = TcpStream::connect(service.http).unwrap();
                 let half = if number % 2 == 0 { "" } else { "Host: localhost\r\n\r\n" };
-                // Those that came first have left, perhaps.
+                // Connections that came first have left, perhaps.
                 let _ = write!(stream, "GET /live.json HTTP/1.1\r\n{half}");
                 stream
             })
@@ -1210,7 +1210,7 @@ fn multicast_groups_share_the_channels() {
     case.check_files(folder.path(), 64, 0);
 }
 
-/// What it says when a network of its own, in which some commands have run, does not let it join a group; or why there
+/// The error when a network of its own, in which some commands have run, does not let it join a group; or why there
 /// is no such network.
 fn refused_in_a_network(folder: &Path, commands: &str) -> Result<String, String> {
     let inside = |commands: &str| {
@@ -1327,7 +1327,7 @@ fn send_and_serve_fit_each_other() {
     }
 }
 
-/// What one thread receives on loopback of what another sends at several rates - or the one that `CORRUST_RATE` says, GB/s
+/// Bytes that one thread receives on loopback of those that another sends at several rates - or the one that `CORRUST_RATE` says, GB/s
 /// or `inf` - and what spead2's receiver does with the same sender, in turns: medians and maxima of the bytes a second of
 /// the heaps that come whole, and medians and minima of the seconds that a processor worked for a gigabyte of them.
 #[test]

@@ -89,12 +89,12 @@ impl Case {
     }
 }
 
-/// What a listener hears: frames by sender, and what is to become of them.
+/// Frames that a listener hears, by sender, and their fates.
 struct Sent {
     frames: Vec<(usize, Vec<u8>)>,
     fates: HashMap<&'static str, u64>,
     faults: HashMap<&'static str, u64>,
-    /// What of it counts, in order: the file.
+    /// Frames that count, in order: the file.
     kept: Vec<u8>,
 }
 
@@ -295,7 +295,7 @@ fn complex_frames_of_several_channels_too() {
     case.check(1, "--channelise 8 --output-encoding ci4", 250, false);
 }
 
-/// Of four inputs: none, a cable's, one that changes, and one that turns.
+/// Delays of four inputs: none, a cable's, one that changes, and one that turns.
 const DELAYS: &str = r#"{"epoch": "2026-01-01T00:01:40Z", "delays": [0, 1.5e-6,
     [{"start": -10, "end": 600, "coefficients": [2.1e-6, -3e-7, 1e-9]}], -4e-7]}"#;
 

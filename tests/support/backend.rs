@@ -10,7 +10,7 @@ use super::{
     oracle::correlate::{Block, Visibility},
 };
 
-/// Where a kernel computes.
+/// A kernel and the devices on which it computes.
 #[derive(Clone, Copy)]
 pub struct Place {
     pub name: &'static str,

@@ -25,7 +25,7 @@ pub fn done(folder: &Path, arguments: &str) -> String {
     text
 }
 
-/// What a command says that is refused.
+/// Runs a command that is refused, and returns its error.
 pub fn refused(folder: &Path, arguments: &str) -> String {
     let output = corrust(folder, arguments);
     assert_eq!(output.status.code(), Some(2), "{arguments}");

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use corrust::{Device, Error, Result, device::Gpu};
 
-/// What was `made` on the backend `name`; if it is not there says why, and fails if `CORRUST_REQUIRE` names
+/// Returns what was `made` on the backend `name`; if it is not there says why, and fails if `CORRUST_REQUIRE` names
 /// it (`CORRUST_REQUIRE=cuda`: all whose names start so).
 pub fn there<T>(name: &str, made: Result<T>) -> Option<T> {
     match made {

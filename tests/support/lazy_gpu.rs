@@ -13,7 +13,7 @@ use corrust::{
 use corrust_gpu::abi::Entry;
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
-/// What was enqueued. Host memory stands as address and length: whoever lent it keeps it until its stream has come
+/// An enqueued operation. Host memory stands as address and length: its owner keeps it until its stream has come
 /// so far.
 #[derive(Debug)]
 enum Operation {
@@ -135,7 +135,7 @@ impl LazyGpu {
         operations.filter(lent).count()
     }
 
-    /// What an owner of a stream does at its end: what is on it is done yet.
+    /// Ends a stream as its owner does: operations that are on it are done yet.
     pub fn destroy(&self, stream: Stream) {
         self.finish(Some(stream)).expect("what was enqueued can be done");
         self.state().queue(stream).expect("it was there").gone = true;
@@ -185,7 +185,7 @@ impl LazyGpu {
         }
     }
 
-    /// What is not page-locked is read and written before the caller goes on.
+    /// Memory that is not page-locked is read and written before the caller goes on.
     fn unless_locked(&self, stream: Stream) -> Result<()> {
         let locked = self.state().locked;
         if locked { Ok(()) } else { self.finish(Some(stream)) }
@@ -344,7 +344,7 @@ impl Gpu for LazyGpu {
     }
 
     fn wait(&self, stream: Stream) -> Result<()> {
-        // What fails then is what came before, of which nothing is left to do.
+        // An error then belongs to earlier operations, which are done.
         let failed = self.called("wait");
         self.state().queue(stream)?;
         self.finish(Some(stream)).and(failed)

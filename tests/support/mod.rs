@@ -9,4 +9,5 @@ pub mod device;
 pub mod lazy_gpu;
 pub mod oracle;
 pub mod ptu;
+pub mod tier;
 pub mod witness;

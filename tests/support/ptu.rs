@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-/// What is recorded.
+/// A record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Record {
     /// A photon: channel, units of time (T2) or pulses (T3) since the start, units since the pulse.

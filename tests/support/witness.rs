@@ -1,7 +1,7 @@
 //! Python packages that judge what corrust reads and writes, each set of them in a virtual environment of
 //! its own under the target folder.
 //!
-//! Where one cannot be made, without a network for example, the tests that ask for it are skipped and say
+//! If one cannot be made, without a network for example, the tests that ask for it are skipped and say
 //! why, except on CI, where they fail.
 
 use std::{

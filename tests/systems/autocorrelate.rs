@@ -13,7 +13,7 @@ use corrust::{
 use oracle::Stream;
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
-use crate::support::{device, oracle::autocorrelate as oracle};
+use crate::support::{device, oracle::autocorrelate as oracle, tier};
 
 /// A backend, and the largest streams to test it with.
 #[derive(Clone, Copy)]
@@ -56,7 +56,7 @@ impl Backend {
         Self { name, device, kernel, most, deep, long, ..Self::cuda(name, kernel) }
     }
 
-    /// Where it computes.
+    /// Devices that compute.
     fn devices(&self) -> Devices {
         self.device.parse().expect("a list of devices")
     }
@@ -141,7 +141,8 @@ fn cuts(rng: &mut StdRng, instants: usize, number: usize) -> Vec<usize> {
 /// Every number of groups and several of lags, powers of two and not, streams of few instants.
 fn shapes(backend: Backend) {
     for &scheme in backend.schemes {
-        for lags in [2, 3, 5, 7, 8, 12, 24, 31, 32, 33, 48, 64, 100] {
+        let lags = [2, 3, 5, 7, 8, 12, 24, 31, 32, 33, 48, 64, 100];
+        for lags in tier::cases(backend.device, &lags, 5) {
             let odd = lags % 2 == 1 && scheme == Scheme::Classic;
             if odd {
                 continue;
@@ -156,7 +157,8 @@ fn shapes(backend: Backend) {
                 backend.judge(&stream, groups, lags, scheme, &[]);
             }
         }
-        for sensors in [1, 31, 32, 33, 63, 64, 65, 130] {
+        let sensors = [1, 31, 32, 33, 63, 64, 65, 130];
+        for sensors in tier::cases(backend.device, &sensors, 4) {
             backend.judge(&random(sensors, 150), 3, 8, scheme, &[]);
         }
         backend.judge(&random(3, 0), 3, 8, scheme, &[]);
@@ -166,7 +168,8 @@ fn shapes(backend: Backend) {
 /// Numbers of groups from 1 to 16 with the instrument's lags, and the others that are powers of two.
 fn groups(backend: Backend) {
     for &scheme in backend.schemes {
-        for groups in 1..=16 {
+        let groups: Vec<usize> = (1..=16).collect();
+        for groups in tier::cases(backend.device, &groups, 4) {
             backend.judge(&random(1, 1000), groups, 32, scheme, &[333]);
             backend.judge(&random(2, 600), groups, 8, scheme, &[]);
             backend.judge(&random(1, 900), groups, 64, scheme, &[]);
@@ -188,7 +191,7 @@ fn short(backend: Backend) {
 fn cuts_at_random(backend: Backend) {
     let mut rng = StdRng::seed_from_u64(7);
     for &scheme in backend.schemes {
-        for lags in [8, 20, 32, 64] {
+        for lags in tier::cases(backend.device, &[8, 20, 32, 64], 2) {
             let stream = random(3, backend.most);
             let cuts = cuts(&mut rng, stream.instants(), 20);
             backend.judge(&stream, 8, lags, scheme, &cuts);
@@ -276,7 +279,7 @@ fn deep(backend: Backend) {
 
 /// Sensors and instants beyond those that are turned together, and several segments of time.
 fn many_sensors(backend: Backend) {
-    for sensors in [64, 68, 256, 260] {
+    for sensors in tier::cases(backend.device, &[64, 68, 256, 260], 2) {
         let stream = random(sensors, backend.most.min(8_300));
         backend.judge(&stream, 4, 8, Scheme::BinGroups, &[17]);
     }
@@ -295,7 +298,7 @@ fn many_sensors(backend: Backend) {
 /// Nothing but 255s, for so long that 32-bit sums would wrap in every group.
 fn all_255(backend: Backend) {
     for &scheme in backend.schemes {
-        for lags in [8, 32, 64] {
+        for lags in tier::cases(backend.device, &[8, 32, 64], 2) {
             let stream = Stream { sensors: 1, counts: vec![255; backend.long] };
             backend.judge(&stream, 10, lags, scheme, &[backend.long / 3]);
         }
@@ -409,7 +412,7 @@ fn device_memory(backend: Backend) {
 /// Counts in another order with something between them, in host and in device memory, some of them
 /// missing: as if they were in order and the missing ones zero.
 fn views(backend: Backend) {
-    // Of several GPUs one has the counts.
+    // One of several GPUs has the counts.
     let gpu = backend.devices().open().unwrap().pop();
     let (sensors, groups, lags) = (18, 6, 32);
     let stream = random(sensors, backend.most.min(3_000));
@@ -520,14 +523,14 @@ conformance!(
     Backend { device: "sim,sim,sim", ..Backend::sim("sim_three", Kernel::BinGroups) },
     pairs device_memory
 );
-// Of its own name: it needs two GPUs.
+// A name of its own: it needs two GPUs.
 conformance!(
     two_cuda_auto,
     Backend { device: "cuda:0,cuda:1", ..Backend::cuda("two_cuda_auto", Kernel::Auto) },
     pairs device_memory many_sensors
 );
 
-/// What cannot be computed is refused in a sentence that names it.
+/// Plans that cannot be computed are refused in a sentence that names the reason.
 #[test]
 fn bad_shapes_are_refused() {
     let refuse = |builder: corrust::autocorrelate::Builder, expected: &str| {
@@ -580,7 +583,7 @@ fn bad_states_are_refused() {
         let error = State::from_bytes(bytes).unwrap_err().to_string();
         assert!(error.starts_with(expected), "{error}");
     };
-    // What it is of stands in clear, and is one line.
+    // The description stands in clear text, and is one line.
     let line = bytes.iter().position(|&byte| byte == b'\n').unwrap();
     assert_eq!(
         std::str::from_utf8(&bytes[..line]).unwrap(),

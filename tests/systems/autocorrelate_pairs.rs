@@ -19,7 +19,7 @@ use crate::support::{device, oracle::autocorrelate as oracle};
 /// GPUs, and the most instants to test them with.
 const BACKENDS: [(&str, usize); 2] = [("sim", 300), ("cuda", 40_000)];
 
-/// Those that are there.
+/// Backends that are there.
 fn backends() -> impl Iterator<Item = (Devices, usize)> {
     BACKENDS.into_iter().filter_map(|(name, most)| {
         let devices: Devices = name.parse().unwrap();

@@ -97,7 +97,7 @@ impl Backend {
         }
     }
 
-    /// Where it computes.
+    /// Devices that compute.
     fn devices(&self) -> Devices {
         self.device.parse().expect("a list of devices")
     }
@@ -355,7 +355,7 @@ fn page_locked(backend: Backend) {
 /// missing; beams that come home and beams that stay.
 fn views(backend: Backend) {
     let mut gpus = backend.devices().open().unwrap();
-    // Of several GPUs one has the voltages, and the beams that stay.
+    // One of several GPUs has the voltages, and the beams that stay.
     let gpu = gpus.pop();
     for (index, shape) in [(33, 17, 2, 2, 70), (64, 5, 3, 1, 150)].into_iter().enumerate() {
         let case = backend.adapted(&random(shape));
@@ -565,7 +565,7 @@ fn halves(backend: Backend) {
                         for (part, found) in [sample.re, sample.im].into_iter().enumerate() {
                             let exact = sum[part] * scale;
                             let bound = (dishes + 32) as f64 * 2f64.powi(-23) * size[part] * scale;
-                            // What the encoding rounds away.
+                            // Error from rounding to the encoding.
                             let (low, high) = match output {
                                 Output::Cf32 => (0.0, 0.0),
                                 Output::Cf16 => {
@@ -791,7 +791,7 @@ conformance!(sim_ci4 sim_mma_s4, MmaS4);
 conformance!(sim sim_wgmma, Wgmma);
 conformance!(sim_two sim_two, Wgmma);
 conformance!(sim_three_ci4 sim_three, MmaS4);
-// Of its own name: it needs two GPUs.
+// A name of its own: it needs two GPUs.
 conformance!(two_cuda two_cuda_auto, Auto);
 
 /// Refused in one sentence that says what was found and what was expected.

@@ -125,7 +125,7 @@ fn sizes(backend: Backend) {
 /// a word has room for.
 fn patterns(backend: Backend) {
     for times in [2, WORD, 3 * WORD] {
-        // Of samples of two bits, at one time.
+        // Two-bit samples, at one time.
         let mut block = backend.random(2, 256, times);
         let half = block.bytes.len() / 512 / 2;
         for (index, bytes) in block.bytes.chunks_mut(16).enumerate() {

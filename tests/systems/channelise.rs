@@ -81,7 +81,7 @@ fn noise(rng: &mut StdRng, raw: Raw, inputs: usize, times: usize) -> Vec<Vec<u8>
         match raw {
             Raw::F32 | Raw::Cf32 => (0..bytes / 4)
                 .flat_map(|index| match index {
-                    // What is no finite number is zero.
+                    // Samples that are no finite numbers are zero.
                     3 => f32::NAN.to_le_bytes(),
                     5 => f32::INFINITY.to_le_bytes(),
                     _ => rng.random_range(-1.0_f32..1.0).to_le_bytes(),
@@ -267,7 +267,7 @@ impl Backend {
             }
             if count > 0 {
                 let bound = 2e-7 * (case.residues() as f64).log2().sqrt();
-                // Of few numbers an error may be more than it is on average.
+                // The error of few numbers may be larger than the average one.
                 let bound = if count < 100 { 2.0 * bound } else { bound };
                 assert!(
                     (error / power).sqrt() <= bound,
@@ -425,7 +425,7 @@ impl Backend {
     }
 }
 
-/// What every other backend's bits are compared with.
+/// Reference for the bits of every other backend.
 const REFERENCE: Backend = Backend::new("cpu", Device::Cpu, Kernel::Auto);
 
 /// A case's bytes in an order, and their pitch.
@@ -566,7 +566,7 @@ suite! {
     cpu_portable: Backend { most_residues: 1 << 9, cases: 20, ..Backend::new("cpu_portable", Device::Cpu, Kernel::CpuPortable) };
 }
 
-/// What a tone `offset` channels from the middle of channel 20 leaves there, as the prototype of the plan says:
+/// Power that a tone `offset` channels from the middle of channel 20 leaves there, as the prototype of the plan says:
 /// its spectrum at that frequency.
 fn response(prototype: &[f64], residues: usize, offset: f64) -> f64 {
     let (mut re, mut im) = (0.0, 0.0);

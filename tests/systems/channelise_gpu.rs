@@ -351,7 +351,7 @@ macro_rules! on {
 on!(sim, Device::Sim);
 on!(cuda_0, Device::Cuda(0));
 
-/// What follows the last row in staging memory may begin a part of it.
+/// Bytes after the last row in staging memory may begin a part of it.
 #[test]
 fn rows_of_any_length_are_brought() {
     for times in 80..90 {

@@ -23,7 +23,7 @@ use num_complex::Complex;
 use oracle::Block;
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
-use crate::support::{backend, oracle::correlate as oracle};
+use crate::support::{backend, oracle::correlate as oracle, tier};
 
 /// A backend, and the sizes at which to test it.
 #[derive(Clone, Copy)]
@@ -260,11 +260,15 @@ fn random(
 fn sizes(backend: Backend) {
     for format in backend.formats() {
         let most = backend.most_inputs_of(format);
-        for (case, &inputs) in backend.inputs.iter().filter(|&&inputs| inputs <= most).enumerate() {
+        let numbers: Vec<usize> =
+            backend.inputs.iter().copied().filter(|&inputs| inputs <= most).collect();
+        let numbers = tier::cases(backend.place.devices, &numbers, 5);
+        for (case, inputs) in numbers.into_iter().enumerate() {
             let channels = [1, 3][case % 2];
             backend.judge(&backend.random(format, inputs, channels, [9, 1, 70][case % 3]));
         }
-        for (case, &times) in backend.times.iter().enumerate() {
+        let numbers = tier::cases(backend.place.devices, backend.times, 5);
+        for (case, times) in numbers.into_iter().enumerate() {
             let channels = [3, 1][case % 2];
             backend.judge(&backend.random(format, [5, 2, 1][case % 3], channels, times));
             // Whole lines, as a copy engine reads them where they were delivered.
@@ -385,7 +389,7 @@ fn selections(backend: Backend) {
                     && missing.inputs.contains(&input)
             })
         };
-        // Of every channel; those of the first are all channels' where they do not differ.
+        // Gate numbers of every channel; all channels take those of the first if they do not differ.
         let numbers: Vec<u8> = (0..block.channels * block.times)
             .map(|_| [0, 1, 2, DROP][rng.random_range(0..4)])
             .collect();
@@ -394,7 +398,7 @@ fn selections(backend: Backend) {
         let least = shifts.into_iter().min().unwrap().min(0);
         let delays = shifts.map(|shift| (shift - least) as usize);
 
-        for (masked, gated, own, shifted) in [
+        let kinds = [
             (true, false, false, false),
             (false, true, false, false),
             (false, true, true, false),
@@ -404,7 +408,8 @@ fn selections(backend: Backend) {
             (true, false, false, true),
             (true, true, false, true),
             (true, true, true, true),
-        ] {
+        ];
+        for (masked, gated, own, shifted) in tier::cases(backend.place.devices, &kinds, 3) {
             let number = |channel: usize, time: usize| {
                 numbers[if own { channel * block.times + time } else { time }]
             };
@@ -480,7 +485,7 @@ fn view(block: &Block) -> Samples<'_> {
 /// Samples in any order and with anything between them, in host and in device memory, whole and cut out
 /// of more, and some of them missing: the same answers, into dumps that are used again.
 fn views(backend: Backend) {
-    // Of several GPUs one has the samples.
+    // One of several GPUs has the samples.
     let gpu = backend.place.devices().open().unwrap().pop();
     for (case, format) in backend.formats().enumerate() {
         let size = format.0.bytes();
@@ -650,7 +655,7 @@ fn too_many_bits(backend: Backend) {
             assert!(text.contains(&bits), "{text}");
             let range = format!("expected values -{half} to {}", half - 1);
             assert!(text.contains(&range), "{text}");
-            // What is forgotten does no harm.
+            // Samples that a reset forgot do no harm.
             plan.accumulate(&wrong.bytes).unwrap();
             plan.reset();
         }
@@ -763,7 +768,7 @@ conformance!(packed cuda_packed_complex, cuda, PackedComplex, 4);
 conformance!(packed cuda_packed_complex_3, cuda, PackedComplex3, 3);
 conformance!(packed cuda_packed_complex_2, cuda, PackedComplex2, 2);
 conformance!(packed cuda_packed_complex_1, cuda, PackedComplex1, 1);
-// Of their own name: they need two GPUs.
+// A name of its own: it needs two GPUs.
 conformance!(split two_cuda_auto, "cuda:0,cuda:1", cuda, Auto);
 
 /// Samples of few bits as they were packed, with anything in the bits that no code has: what the kernel of as many bits
@@ -865,7 +870,7 @@ fn cuda_takes_packed_words() {
     packed_words("cuda");
 }
 
-/// What the simulator counts of 64 inputs of 3 bits (GMRT's), in words and as native samples made of `ci4`: instructions
+/// Counts of the simulator for 64 inputs of 3 bits (GMRT's), in words and as native samples made of `ci4`: instructions
 /// of warps, and bytes of device memory that hold samples.
 #[test]
 fn words_of_3_bits_take_fewer_bytes_and_instructions() {

@@ -31,7 +31,7 @@ fn phase(delay: f64) -> f64 {
     TAU * FREQUENCY * delay
 }
 
-/// What astropy 8.0.2 says at the start, after half an hour and after an hour
+/// Values of astropy 8.0.2 at the start, after half an hour and after an hour
 /// (`tests/python/geometric_delays.py`).
 #[test]
 fn delays_are_those_that_astropy_gave() {

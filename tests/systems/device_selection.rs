@@ -49,7 +49,7 @@ fn judge(device: Device) {
         let block = Block { inputs, channels, times, encoding, layout, bytes };
         let mut shifts: Vec<usize> = (0..inputs).map(|_| rng.random_range(0..=largest)).collect();
         shifts[inputs / 2] = largest;
-        // Of every channel; those of the first are all channels' where they do not differ.
+        // Gate numbers of every channel; all channels take those of the first if they do not differ.
         let numbers: Vec<u8> =
             (0..channels * times).map(|_| [0, 1, DROP][rng.random_range(0..3)]).collect();
         for (gates, own) in [(1, false), (2, false), (2, true)] {

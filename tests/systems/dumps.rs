@@ -28,7 +28,7 @@ struct Held {
     position: usize,
     /// Times that have been given samples.
     read: Arc<std::sync::Mutex<u64>>,
-    /// Where reading fails, or the recording ends before it should.
+    /// Time at which reading fails, or the recording ends before it should.
     fails: Option<usize>,
     ends: Option<usize>,
 }
@@ -186,7 +186,7 @@ fn dumps_equal_plain_loops() {
 
         let gate_count = if numbers.is_some() { usize::from(gates) } else { 1 };
         let mut correlator = plan(shape, gate_count, shifts.as_deref().unwrap_or_default());
-        // What was begun before is not in the first dump.
+        // Integrations begun before are not in the first dump.
         if shifts.is_none() && numbers.is_none() {
             correlator.accumulate(&held.samples.bytes[..]).unwrap();
         }

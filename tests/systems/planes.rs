@@ -55,7 +55,7 @@ impl Values {
         bytes
     }
 
-    /// Those of samples without gaps.
+    /// Planes of samples without gaps.
     fn dense(&self, encoding: Encoding, layout: Layout) -> Vec<u8> {
         let rows = self.channels * self.inputs;
         self.bytes(encoding, rows * self.times, |row, time| match layout {

@@ -104,7 +104,7 @@ fn splits_are_those_of_the_documents() {
     assert!(ups.as_flattened().iter().all(|sum| sum.abs() < 400), "{ups:?}");
 }
 
-/// What is looked up is what is computed, for every code of every encoding; what is on a threshold is split.
+/// Tables hold the computed values, for every code of every encoding; values on a threshold are split.
 #[test]
 fn samples_of_other_encodings_are_quantised_as_their_voltages() {
     let half = |code: u16| half::f16::from_bits(code).to_f32();
@@ -228,7 +228,7 @@ fn transitions_lie_between_integers() {
     assert_eq!(transitions(2, 0.5, Encoding::Cf16, 3.0), [[-1.5, 1.0], [0.0, 1.0], [1.5, 1.0]]);
 }
 
-/// What files may say is checked before it is used.
+/// Values from files are checked before they are used.
 #[test]
 fn transitions_of_files_are_checked() {
     let good = Quantised {

@@ -84,7 +84,7 @@ impl Held {
     }
 }
 
-/// What a sample becomes.
+/// Bytes that a sample becomes.
 fn native(sample: &[u8], encoding: Encoding, form: Native) -> Vec<u8> {
     let high_and_low = [sample[0] / 16, sample[0] % 16];
     match (encoding, form) {
@@ -128,7 +128,7 @@ fn turn(gpu: &Arc<dyn Gpu>, held: &Held, form: Native, row_bytes: usize) -> Vec<
     };
     let mut names = Vec::new();
     for variant in reorder::Variant::of(&way) {
-        // What is not written is seen.
+        // Bytes that are not written are seen.
         let mut found = vec![0xa5; expected.len()];
         room.upload(Stream::default(), &found).unwrap();
         // SAFETY: the room is of as many rows of as many bytes.
@@ -170,7 +170,7 @@ fn turns(device: Device) {
             let forms = [Native::of(encoding), Native::Nibbles];
             for &form in &forms[..1 + usize::from(nibbles)] {
                 let least = (times * form.bytes()).next_multiple_of(ROW_ALIGNMENT);
-                // What is beyond the times becomes zero, however much.
+                // Bytes beyond the times become zero, however many.
                 names.extend(turn(&gpu, &held, form, least + index % 2 * 5 * ROW_ALIGNMENT));
             }
         }

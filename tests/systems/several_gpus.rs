@@ -35,7 +35,7 @@ fn every_gpu_computes_a_part() {
     }
 }
 
-/// What a GPU has no room for names that GPU.
+/// An error of a full GPU names that GPU.
 #[test]
 fn errors_name_the_gpu() {
     let error = Correlator::builder(40_000, 3).device(devices("sim,sim")).build().err();

@@ -93,7 +93,7 @@ fn errors(
             let pieces = a[skip_a..].chunks_exact(LENGTH).zip(b[skip_b..].chunks_exact(LENGTH));
             let sum = pieces.enumerate().map(|(piece, (a, b))| {
                 let delay = expected((skip_a + piece * LENGTH + LENGTH / 2) as f64);
-                // What hears earlier is ahead, by the sky frequency's phase too.
+                // An input that hears earlier is ahead, by the sky frequency's phase too.
                 let turns = frequency * (delay - whole) + (sky_frequency * delay / RATE).fract();
                 spectrum(a, frequency) * spectrum(b, frequency).conj() * Complex::cis(-TAU * turns)
             });

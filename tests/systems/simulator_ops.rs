@@ -56,7 +56,7 @@ fn every_instruction_gives_the_same_bits_on_a_gpu() {
     assert!(failures.is_empty(), "{} cases fail:\n{}", failures.len(), failures.join("\n"));
 }
 
-/// What the GPU writes for a case.
+/// Bytes that the GPU writes for a case.
 fn run(case: &Case, module: &Module, stream: &Stream) -> Result<Vec<u8>, String> {
     let text = |error: cust::error::CudaError| error.to_string();
     let function = module.get_function(case.entry).map_err(text)?;

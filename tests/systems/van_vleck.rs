@@ -128,7 +128,7 @@ fn integers(sigma: f64, least: i32, most: i32) -> (f64, Vec<(f64, f64)>) {
     (f64::from(least), jumps.collect())
 }
 
-/// What a mean product of levels says is the coefficient of the integers themselves: against integrals that know only
+/// The coefficient from a mean product of levels is the coefficient of the integers themselves: against integrals that know only
 /// what integers and levels are.
 #[test]
 fn mean_products_of_integers_are_integrals() {

@@ -39,7 +39,7 @@ pub struct Point {
 }
 
 impl Point {
-    /// What a plan found.
+    /// Sums of a plan.
     pub fn of(sums: &Sums, row: usize, point: usize) -> Self {
         let at = [row, point];
         Self {

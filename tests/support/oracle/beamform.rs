@@ -24,7 +24,7 @@ pub struct Case {
     pub shifts: Vec<u32>,
 }
 
-/// What it should give.
+/// Beams and powers that are expected.
 #[derive(Debug, Default, PartialEq)]
 pub struct Answer {
     /// `[B][F][P][T]`.

@@ -69,7 +69,7 @@ impl Raw {
     }
 }
 
-/// What is channelised.
+/// Input of the F-engine.
 #[derive(Clone, Debug)]
 pub struct Case {
     pub inputs: usize,
