@@ -15,7 +15,8 @@ use corrust::{
 };
 use num_complex::Complex;
 
-#[allow(dead_code, reason = "each test takes what it needs")]
+#[allow(dead_code, reason = "each program of tests takes what it needs")]
+#[path = "support/device.rs"]
 mod device;
 
 /// Samples fed at a time, at most.
@@ -25,12 +26,12 @@ const BLOCK: usize = 1 << 24;
 struct Size {
     inputs: usize,
     channels: usize,
-    /// Of each dump.
+    /// Times of each dump.
     times: usize,
     dumps: usize,
 }
 
-/// What an input does at all times.
+/// Sample of an input at all times.
 fn sample(channel: usize, input: usize) -> [i8; 2] {
     [(37, 0), (91, 5)].map(|(step, first)| ((step * (input + channel) + first) % 256) as u8 as i8)
 }
@@ -138,7 +139,7 @@ fn memory_grows_as_the_sums_do() {
         ("times", times.iter().map(|&t| (t, size(2, 1, t, 1))).collect()),
         ("dumps", dumps.iter().map(|&d| (d, size(16, 4, 16, d))).collect()),
     ];
-    // What is made once is not measured.
+    // Memory that is taken once is not measured.
     correlate(gpu.as_ref(), size(64, 1, 64, 1));
     println!("axis,value,seconds,host bytes,device bytes,bytes of sums");
     for (axis, points) in axes {

@@ -1,4 +1,4 @@
-//! One parser of `tests/parsers` under libFuzzer: the one that the environment's `CORRUST_FUZZ` names.
+//! One parser of `tests/formats/parsers.rs` under libFuzzer: the one that the environment's `CORRUST_FUZZ` names.
 
 #![no_main]
 
@@ -6,7 +6,7 @@ use std::{env, sync::LazyLock};
 
 use libfuzzer_sys::fuzz_target;
 
-#[path = "../../tests/parsers/mod.rs"]
+#[path = "../../tests/formats/parsers.rs"]
 mod parsers;
 
 static PARSER: LazyLock<fn(&[u8])> = LazyLock::new(|| {

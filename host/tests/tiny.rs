@@ -4,14 +4,8 @@
 extern crate corrust_host as corrust;
 
 #[allow(dead_code, reason = "each test takes what it needs")]
-#[path = "../../tests/oracle/mod.rs"]
-mod oracle;
-#[allow(dead_code, reason = "each test takes what it needs")]
-#[path = "../../tests/oracle/beamform.rs"]
-mod oracle_of_beams;
-#[allow(dead_code, reason = "each test takes what it needs")]
-#[path = "../../tests/oracle/autocorrelate.rs"]
-mod oracle_of_curves;
+#[path = "../../tests/support/oracle/mod.rs"]
+mod oracles;
 
 use corrust::{
     Autocorrelator, Beamformer, Channeliser, Correlator, Device, Encoding, Layout,
@@ -23,6 +17,9 @@ use corrust::{
     samples::{Memory, Missing, RawEncoding, RawLayout, Samples, TimeBlocks},
 };
 use num_complex::Complex;
+use oracles::{
+    autocorrelate as oracle_of_curves, beamform as oracle_of_beams, correlate as oracle,
+};
 
 fn noise(count: usize) -> Vec<u8> {
     (0..count as u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 23) as u8).collect()
@@ -225,7 +222,7 @@ fn blocks_of_times() {
     }
 }
 
-/// What is no blocks of a plan is refused with a sentence.
+/// Slices that are no blocks of a plan are refused with a sentence.
 #[test]
 fn blocks_that_do_not_fit() {
     let refused = |result: corrust::Result<()>| result.unwrap_err().to_string();

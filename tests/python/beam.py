@@ -1,4 +1,4 @@
-"""What blimpy reads in a beam's filterbank file: run by tests/filterbank.rs."""
+"""What blimpy reads in a beam's filterbank file: run by tests/command/filterbank.rs."""
 
 import sys
 

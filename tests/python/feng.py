@@ -1,4 +1,4 @@
-"""Sends a recording as F-engines do, with spead2, as a JSON file says; see tests/serve.rs."""
+"""Sends a recording as F-engines do, with spead2, as a JSON file says; see tests/live/spead.rs."""
 
 import json
 import os

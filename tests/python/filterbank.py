@@ -1,4 +1,4 @@
-"""What blimpy reads in a filterbank file, against NumPy's sums: run by tests/filterbank.rs."""
+"""What blimpy reads in a filterbank file, against NumPy's sums: run by tests/command/filterbank.rs."""
 
 import json
 import sys

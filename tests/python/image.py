@@ -1,5 +1,5 @@
 """An image by direct Fourier transform of pyuvdata's data and uvw shows the sources of a simulation: run by
-tests/simulate_vdif.rs, ends with an error where it finds them elsewhere."""
+tests/formats/simulate_vdif.rs, ends with an error where it finds them elsewhere."""
 
 import json
 import sys

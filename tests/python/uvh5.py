@@ -1,4 +1,4 @@
-"""What pyuvdata makes of UVH5 files: run by tests/uvh5.rs, ends with an error where it finds something else."""
+"""What pyuvdata makes of UVH5 files: run by tests/formats/uvh5.rs, ends with an error where it finds something else."""
 
 import itertools
 import json

@@ -1,0 +1,415 @@
+//! `corrust beamform`: what it writes and refuses; and a simulated sky, seen through its beams.
+
+use std::{fs, path::Path};
+
+use command::corrust;
+use ndarray::{Array3, Array4, Array5, ArrayView3, Axis};
+use oracle::{Case, Rounding};
+use rand::{RngExt, SeedableRng, rngs::StdRng};
+
+use crate::support::{command, oracle::beamform as oracle};
+
+fn done(folder: &Path, arguments: &str) -> String {
+    let output = corrust(folder, arguments);
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{arguments}: {error}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// The one sentence of a command that is refused.
+fn refused(folder: &Path, arguments: &str) -> String {
+    let output = corrust(folder, arguments);
+    assert_eq!(output.status.code(), Some(2), "{arguments}");
+    assert!(!folder.join("j.npy").exists(), "{arguments}: left an output");
+    String::from_utf8(output.stderr).unwrap()
+}
+
+/// Writes a case as `e.npy`, `a.npy` and `s.npy`.
+fn write(folder: &Path, case: &Case) {
+    let Case { dishes, beams, channels, polarisations, times, .. } = *case;
+    let voltages =
+        Array4::from_shape_vec((times, channels, polarisations, dishes), case.voltages.clone());
+    let weights = case.weights.iter().flat_map(|&(re, im)| [re, im]).collect();
+    let weights = Array5::from_shape_vec((channels, polarisations, beams, dishes, 2), weights);
+    let shifts = case.shifts.iter().map(|&shift| shift as i32).collect();
+    let shifts = Array3::from_shape_vec((channels, polarisations, beams), shifts);
+    ndarray_npy::write_npy(folder.join("e.npy"), &voltages.unwrap()).unwrap();
+    ndarray_npy::write_npy(folder.join("a.npy"), &weights.unwrap()).unwrap();
+    ndarray_npy::write_npy(folder.join("s.npy"), &shifts.unwrap()).unwrap();
+}
+
+fn random(
+    (dishes, beams, channels, polarisations, times): (usize, usize, usize, usize, usize),
+    shift: u32,
+) -> Case {
+    let mut rng = StdRng::seed_from_u64(dishes as u64);
+    let streams = channels * polarisations;
+    Case {
+        dishes,
+        beams,
+        channels,
+        polarisations,
+        times,
+        voltages: (0..times * streams * dishes).map(|_| rng.random()).collect(),
+        weights: (0..streams * beams * dishes).map(|_| (rng.random(), rng.random())).collect(),
+        shifts: (0..streams * beams).map(|beam| shift + beam as u32 % 3).collect(),
+    }
+}
+
+#[test]
+fn beams_are_what_plain_loops_give() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let case = random((21, 5, 3, 2, 130), 8);
+    write(folder, &case);
+    for (rounding, judge) in [("nearest", Rounding::Nearest), ("floor", Rounding::Floor)] {
+        let out = done(
+            folder,
+            &format!(
+                "beamform e.npy --weights a.npy --shifts s.npy -o j.npy --incoherent i.npy \
+                 --clipped c.npy --rounding {rounding} --device cpu"
+            ),
+        );
+        assert!(out.starts_with("formed 5 beams of 21 dishes x 3 channels x 2 pol"), "{out}");
+        assert_eq!(out.lines().count(), 1, "{out}");
+        let expected = oracle::beamform(&case, judge);
+        let samples: Array4<u8> = ndarray_npy::read_npy(folder.join("j.npy")).unwrap();
+        assert_eq!(samples.dim(), (5, 3, 2, 130));
+        assert!(samples.iter().eq(&expected.samples));
+        let clipped: Array3<u64> = ndarray_npy::read_npy(folder.join("c.npy")).unwrap();
+        assert_eq!(clipped.dim(), (3, 2, 5));
+        assert!(clipped.iter().eq(&expected.clipped));
+        let incoherent: Array3<i64> = ndarray_npy::read_npy(folder.join("i.npy")).unwrap();
+        assert_eq!(incoherent.dim(), (3, 2, 130));
+        assert!(incoherent.iter().copied().eq(expected.incoherent.iter().map(|&i| i64::from(i))));
+    }
+}
+
+/// Voltages of 8 bits, told by the type of the file, to beams of every encoding; their powers; and what is refused.
+#[test]
+fn voltages_of_eight_bits_make_beams_of_every_encoding() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let (dishes, beams, channels, times) = (21, 3, 2, 70);
+    write(folder, &random((dishes, beams, channels, 1, times), 11));
+    let mut rng = StdRng::seed_from_u64(8);
+    let bytes: Vec<i8> = (0..times * channels * dishes * 2).map(|_| rng.random()).collect();
+    // Without an axis of polarisations.
+    let voltages = Array4::from_shape_vec((times, channels, dishes, 2), bytes.clone()).unwrap();
+    ndarray_npy::write_npy(folder.join("e.npy"), &voltages).unwrap();
+    let weights: Array5<i8> = ndarray_npy::read_npy(folder.join("a.npy")).unwrap();
+    let shifts: Array3<i32> = ndarray_npy::read_npy(folder.join("s.npy")).unwrap();
+    let pairs = |parts: &[i8]| -> Vec<(f64, f64)> {
+        parts.chunks_exact(2).map(|pair| (pair[0].into(), pair[1].into())).collect()
+    };
+    let case = oracle::Wide {
+        dishes,
+        beams,
+        channels,
+        polarisations: 1,
+        times,
+        voltages: pairs(&bytes),
+        weights: pairs(weights.as_slice().unwrap()),
+        shifts: shifts.iter().map(|&shift| shift as u32).collect(),
+    };
+    let command = "beamform e.npy --weights a.npy --shifts s.npy --device cpu";
+    for (name, output) in [
+        ("ci4", oracle::Output::Ci4),
+        ("ci8", oracle::Output::Ci8),
+        ("cf16", oracle::Output::Cf16),
+        ("cf32", oracle::Output::Cf32),
+    ] {
+        done(folder, &format!("{command} -o j.npy --clipped c.npy --output-encoding {name}"));
+        let (expected, clipped) = case.integers(Rounding::Nearest, output);
+        let file = fs::read(folder.join("j.npy")).unwrap();
+        let start = file.len() - expected.len();
+        assert!(file[start..] == expected, "{name}");
+        let header = String::from_utf8_lossy(&file[..start]).into_owned();
+        let (descriptor, axes) = match name {
+            "ci4" => ("'|u1'", "(3, 2, 1, 70,)"),
+            "ci8" => ("'|i1'", "(3, 2, 1, 70, 2,)"),
+            "cf16" => ("'<f2'", "(3, 2, 1, 70, 2,)"),
+            _ => ("'<f4'", "(3, 2, 1, 70, 2,)"),
+        };
+        assert!(header.contains(descriptor) && header.contains(axes), "{header}");
+        let found: Array3<u64> = ndarray_npy::read_npy(folder.join("c.npy")).unwrap();
+        assert!(found.iter().eq(&clipped), "{name}");
+        fs::remove_file(folder.join("j.npy")).unwrap();
+    }
+    let array =
+        r#"{"frequencies": [6e8, 5e8], "start": "2025-05-04T10:00:00Z", "sample_time": 1e-6}"#;
+    fs::write(folder.join("array.json"), array).unwrap();
+    done(
+        folder,
+        &format!(
+            "{command} -o j.fil --array array.json --beam 1 --integrate 70 --output-encoding ci8"
+        ),
+    );
+    let file = fs::read(folder.join("j.fil")).unwrap();
+    let (samples, _) = case.integers(Rounding::Nearest, oracle::Output::Ci8);
+    let power = |channel: usize| -> f32 {
+        let row = &samples[(channels + channel) * times * 2..][..times * 2];
+        row.iter().map(|&part| f32::from(part as i8) * f32::from(part as i8)).sum()
+    };
+    let found = file[file.len() - 8..].chunks_exact(4);
+    let found: Vec<f32> = found.map(|b| f32::from_le_bytes(b.try_into().unwrap())).collect();
+    assert_eq!(found, [power(0), power(1)]);
+
+    for (arguments, expected) in [
+        ("--output-encoding ci4-offset", "beams of ci4-offset: expected ci4, ci8, cf16 or cf32"),
+        ("--output-encoding i8", "unknown encoding of spectra or beams"),
+        ("--kernel mma", "does not run on a CPU"),
+    ] {
+        let error = refused(folder, &format!("{command} -o j.npy {arguments}"));
+        assert!(error.contains(expected), "{error}");
+    }
+    ndarray_npy::write_npy(folder.join("e.npy"), &voltages.slice(ndarray::s![.., .., .., ..1]))
+        .unwrap();
+    let error = refused(folder, &format!("{command} -o j.npy"));
+    assert!(error.contains("last axis of 1: expected 2, real and imaginary parts"), "{error}");
+}
+
+/// Shifts are integers of any type that holds them.
+#[test]
+fn shifts_are_of_any_integer_type() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let case = random((5, 3, 2, 1, 40), 6);
+    write(folder, &case);
+    let command = "beamform e.npy --weights a.npy --shifts s.npy -o j.npy --device cpu";
+    done(folder, command);
+    let expected = fs::read(folder.join("j.npy")).unwrap();
+    let shifts: Array3<i32> = ndarray_npy::read_npy(folder.join("s.npy")).unwrap();
+    macro_rules! check {
+        ($($integer:ty)*) => {$(
+            ndarray_npy::write_npy(folder.join("s.npy"), &shifts.mapv(|s| s as $integer)).unwrap();
+            done(folder, command);
+            assert!(fs::read(folder.join("j.npy")).unwrap() == expected, stringify!($integer));
+        )*};
+    }
+    check!(i8 u8 i16 u16 u32 i64 u64);
+}
+
+/// More voltages than are read at a time, and weights of four bits.
+#[test]
+fn long_recordings_are_beamformed_in_blocks() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let mut case = random((8192, 1, 1, 1, 16500), 12);
+    for weight in &mut case.weights {
+        *weight = (weight.0 >> 4, weight.1 >> 4);
+    }
+    write(folder, &case);
+    let nibbles = case.weights.iter().map(|&(re, im)| ((re << 4) | (im & 15)) as u8).collect();
+    let nibbles = Array4::from_shape_vec((1, 1, 1, 8192), nibbles).unwrap();
+    ndarray_npy::write_npy(folder.join("a.npy"), &nibbles).unwrap();
+    done(folder, "beamform e.npy --weights a.npy --shifts s.npy -o j.npy --device cpu");
+    let samples: Array4<u8> = ndarray_npy::read_npy(folder.join("j.npy")).unwrap();
+    assert!(samples.iter().eq(&oracle::beamform(&case, Rounding::Nearest).samples));
+}
+
+#[test]
+fn what_does_not_fit_is_refused_in_one_sentence() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let case = random((4, 3, 2, 2, 5), 5);
+    write(folder, &case);
+    let command = "beamform e.npy --weights a.npy --shifts s.npy -o j.npy --device cpu";
+    done(folder, command);
+    fs::remove_file(folder.join("j.npy")).unwrap();
+
+    let error = refused(folder, &command.replace("-o j.npy", "-o e.npy"));
+    assert!(error.contains("e.npy: is an input"), "{error}");
+    let error = refused(folder, &command.replace("beamform e", "beamform s"));
+    assert!(error.contains("s.npy: elements of type int32: expected uint8 [T][F][D]"), "{error}");
+    let error = refused(folder, &command.replace("--weights a", "--weights s"));
+    assert!(error.contains("expected int8 [F][P][B][D][2]"), "{error}");
+    let error = refused(folder, &command.replace("--shifts s", "--shifts a"));
+    assert!(error.contains("a.npy: 5 axes [2, 2, 3, 4, 2]: expected 3, int8 [F][P][B]"), "{error}");
+
+    ndarray_npy::write_npy(folder.join("s.npy"), &Array3::<f32>::zeros((2, 2, 3))).unwrap();
+    let error = refused(folder, command);
+    assert!(error.contains("elements of type float32: expected integers [F][P][B]"), "{error}");
+
+    let shifts = Array3::<i32>::from_elem((2, 2, 4), 1);
+    ndarray_npy::write_npy(folder.join("s.npy"), &shifts).unwrap();
+    let error = refused(folder, command);
+    assert!(error.contains("shifts of shape [2, 2, 4]: expected [2, 2, 3]"), "{error}");
+    for shift in [-1, 32] {
+        let shifts = Array3::<i32>::from_elem((2, 2, 3), shift);
+        ndarray_npy::write_npy(folder.join("s.npy"), &shifts).unwrap();
+        let error = refused(folder, command);
+        assert!(error.contains(&format!("shift {shift}: expected 0 to 31")), "{error}");
+    }
+    let weights = Array5::<i8>::zeros((2, 1, 3, 4, 2));
+    ndarray_npy::write_npy(folder.join("a.npy"), &weights).unwrap();
+    let error = refused(folder, command);
+    assert!(
+        error.contains("weights of shape [2, 1, 3, 4, 2]: expected [2, 2, 3, 4, 2]"),
+        "{error}"
+    );
+    let names: Vec<_> = fs::read_dir(folder).unwrap().map(|e| e.unwrap().file_name()).collect();
+    assert_eq!(names.len(), 3, "{names:?}");
+}
+
+/// Power of each beam, above the channels in which beams are too wide to tell directions apart.
+fn powers(folder: &Path) -> Vec<f64> {
+    let samples: Array4<u8> = ndarray_npy::read_npy(folder.join("j.npy")).unwrap();
+    let power = |beam: ArrayView3<u8>| {
+        let bytes = beam.slice(ndarray::s![beam.dim().0 / 4.., .., ..]);
+        let squares = bytes.iter().map(|&byte| {
+            let [re, im] = [byte as i8 >> 4, (byte << 4) as i8 >> 4].map(f64::from);
+            re * re + im * im
+        });
+        squares.sum::<f64>() / bytes.len() as f64
+    };
+    samples.axis_iter(Axis(0)).map(power).collect()
+}
+
+/// A point source comes out in the beam that points at it, and not in the others: from coordinates
+/// to beams, by commands alone.
+#[test]
+fn a_simulated_source_is_in_its_beam() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    for (device, dishes, channels, times) in [("cpu", 64, 64, 100), ("sim", 65, 32, 70)] {
+        for seed in [5, 6] {
+            done(
+                folder,
+                &format!(
+                    "simulate -o e.npy --inputs {dishes} --channels {channels} --times {times} \
+                     --encoding ci4 --sources 1 --seed {seed}"
+                ),
+            );
+            // The source's mirror image in the zenith, the zenith, and far off at the side.
+            let array = fs::read_to_string(folder.join("e.json")).unwrap();
+            let array: serde_json::Value = serde_json::from_str(&array).unwrap();
+            let part = |part: usize| array["pointings"][0][part].as_f64().unwrap();
+            let (east, north, up) = (part(0), part(1), part(2));
+            let azimuth = east.atan2(north).to_degrees();
+            let out = done(
+                folder,
+                &format!(
+                    "weights e.json -o a.npy --shifts s.npy --shift 12 --pointing {},{},{} \
+                     --pointing 0,0,1 --pointing {},{}",
+                    -east,
+                    -north,
+                    up,
+                    azimuth + 90.0,
+                    up.asin().to_degrees()
+                ),
+            );
+            assert!(
+                out.starts_with(&format!("made weights of 4 beams of {dishes} dishes")),
+                "{out}"
+            );
+            let command = "beamform e.npy --weights a.npy --shifts s.npy -o j.npy --device";
+            done(folder, &format!("{command} {device}"));
+            let powers = powers(folder);
+            let others = powers[1..].iter().copied().fold(0.0, f64::max);
+            assert!(powers[0] > 4.0 * others, "{device}, seed {seed}: {powers:?}");
+        }
+    }
+}
+
+/// Each of several sources is strongest in its own beam, at the shift that keeps the level of noise.
+#[test]
+fn every_simulated_source_is_strongest_in_its_beam() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    done(
+        folder,
+        "simulate -o e.npy --inputs 100 --channels 64 --times 100 --encoding ci4 --sources 2 --seed 9",
+    );
+    done(folder, "weights e.json -o a.npy --shifts s.npy --pointing 0,0,1 --polarisations 1");
+    let shifts: Array3<i32> = ndarray_npy::read_npy(folder.join("s.npy")).unwrap();
+    // 127 * sqrt(100) is nearest to 2^10.
+    assert_eq!(shifts, Array3::from_elem((64, 1, 3), 10));
+    done(folder, "beamform e.npy --weights a.npy --shifts s.npy -o j.npy --device cpu");
+    let powers = powers(folder);
+    // Noise of the level of the voltages, 2.5 in each component, to a shift.
+    assert!((6.0..25.0).contains(&powers[2]), "{powers:?}");
+    assert!(powers[0] > 2.0 * powers[2] && powers[1] > 1.5 * powers[2], "{powers:?}");
+}
+
+/// The chain that the help of `weights` shows gives beams that hold; clipped ones are told of.
+#[test]
+fn the_chain_of_the_help_does_not_clip() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let help = done(folder, "weights --help");
+    let lines = help.lines().filter_map(|line| line.trim().strip_prefix("corrust "));
+    // A remark stands apart from its command.
+    let commands: Vec<&str> = lines.filter_map(|line| line.split("    ").next()).collect();
+    assert!(commands[0].starts_with("simulate") && commands[2].starts_with("beamform"), "{help}");
+    done(folder, &format!("{} --times 300", commands[0]));
+    done(folder, commands[1]);
+    let beamform = |shift: &str| {
+        if !shift.is_empty() {
+            done(folder, &format!("weights e.json -o a.npy --shifts s.npy {shift}"));
+        }
+        let output = corrust(folder, &format!("{} --device cpu", commands[2]));
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (text(output.stdout), text(output.stderr))
+    };
+    let (out, err) = beamform("");
+    let share = out.split(" % of the samples clipped").next().unwrap();
+    let share: f64 = share.rsplit(' ').next().unwrap().parse().unwrap();
+    assert!(share < 2.0 && !err.contains("clipped"), "{out}{err}");
+    // The shift that suits noise is too small for a source.
+    let (_, err) = beamform("--shift 10");
+    assert!(err.contains("of the samples are clipped: larger shifts"), "{err}");
+}
+
+#[test]
+fn coordinates_that_make_no_weights_are_refused_in_one_sentence() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let array = |positions: &str, frequencies: &str, pointings: &str| {
+        let text = format!(
+            "{{\"positions\": {positions}, \"frequencies\": {frequencies}, \"pointings\": {pointings}}}"
+        );
+        fs::write(folder.join("array.json"), text).unwrap();
+    };
+    let refused = |arguments: &str| {
+        let error = refused(folder, arguments);
+        assert!(!folder.join("a.npy").exists() && !folder.join("s.npy").exists(), "{arguments}");
+        error
+    };
+    let command = "weights array.json -o a.npy --shifts s.npy";
+    array("[[0, 0, 0]]", "[6e8]", "[[0, 0, 1], [180, 45]]");
+    for (arguments, expected) in [
+        ("weights none.json -o a.npy", "none.json: cannot read"),
+        ("weights array.json -o array.json", "array.json: is an input"),
+        ("weights array.json -o a.npy --shifts a.npy", "a.npy: is to hold two outputs"),
+        ("weights array.json -o a.npy --polarisations 0", "0 polarisations"),
+        ("weights array.json -o a.npy --polarisations 1000000000000000", "out of memory"),
+        ("weights array.json -o a.npy --shifts s.npy --shift 32", "--shift"),
+        ("weights array.json -o a.npy --shift 3", "--shifts"),
+        ("weights array.json -o a.npy --pointing 1", "pointing \"1\": expected east,north,up or"),
+        ("weights array.json -o a.npy --pointing 0,0,0", "pointing [0.0, 0.0, 0.0]: expected"),
+        ("weights array.json -o a.npy --pointing nan,0", "pointing [NaN, 0]: expected azimuth"),
+        ("weights array.json -o none/a.npy", "none/a.npy: cannot write"),
+    ] {
+        let error = refused(arguments);
+        assert!(error.contains(expected), "{arguments}: {error}");
+    }
+    for (positions, frequencies, pointings, expected) in [
+        ("[[0, 0]]", "[6e8]", "[[0, 0, 1]]", "expected JSON with \"positions\""),
+        ("[[0, 0, 0]]", "6e8", "[[0, 0, 1]]", "array.json: invalid type"),
+        ("[[0, 0, 0]]", "[6e8]", "[[1]]", "expected JSON with \"positions\""),
+        ("[]", "[6e8]", "[[0, 0, 1]]", "array.json: 0 dishes: expected at least 1"),
+        ("[[0, 0, 0]]", "[]", "[[0, 0, 1]]", "array.json: 0 frequencies: expected at least 1"),
+        ("[[0, 0, 0]]", "[6e8]", "[]", "array.json: 0 pointings: expected at least 1"),
+        ("[[0, 0, 0]]", "[1e999]", "[[0, 0, 1]]", "array.json: number out of range"),
+        ("[[1e308, 1e308, 0]]", "[1e308]", "[[1, 1, 0]]", "expected a finite number"),
+    ] {
+        array(positions, frequencies, pointings);
+        let error = refused(command);
+        assert!(error.contains(expected), "{positions} {frequencies} {pointings}: {error}");
+    }
+    array("[[0, 0, 0]]", "[6e8]", "[[0, 0, 1], [180, 45]]");
+    done(folder, command);
+    let weights: Array5<i8> = ndarray_npy::read_npy(folder.join("a.npy")).unwrap();
+    assert_eq!(weights.dim(), (1, 1, 2, 1, 2));
+}

@@ -1,0 +1,388 @@
+//! `corrust bench`: what it prints, writes, compares and refuses. Measured times are its own affair; that
+//! answers are checked and that slower kernels are found are this file's.
+
+use std::{fs, path::Path};
+
+use corrust_gpu::{abi::ENTRIES, ptx};
+use serde_json::Value;
+
+use crate::support::{command, device};
+
+fn corrust(folder: &Path, arguments: &str) -> (Option<i32>, String) {
+    let output = command::corrust(folder, arguments);
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout) + &text(output.stderr))
+}
+
+#[track_caller]
+fn done(folder: &Path, arguments: &str) -> String {
+    let (code, text) = corrust(folder, arguments);
+    assert_eq!(code, Some(0), "{arguments}: {text}");
+    text
+}
+
+#[track_caller]
+fn refused(folder: &Path, arguments: &str, reason: &str) {
+    let (code, text) = corrust(folder, arguments);
+    assert_eq!(code, Some(2), "{arguments}: {text}");
+    assert!(text.contains(reason), "{arguments}: {text}");
+}
+
+/// A quick run of a system that the CPU computes.
+const QUICK: &str = "bench correlate --device cpu --inputs 5 --channels 2 --times 64 --encoding ci8,cf16 \
+                     --repeats 3";
+
+/// A record with every time multiplied.
+fn scaled(record: &str, factor: f64) -> String {
+    let mut record: Value = serde_json::from_str(record).unwrap();
+    for row in record["rows"].as_array_mut().unwrap() {
+        let seconds = row["seconds"].as_object_mut().unwrap();
+        for (name, value) in seconds {
+            if name != "count" {
+                *value = (value.as_f64().unwrap() * factor).into();
+            }
+        }
+    }
+    record.to_string()
+}
+
+#[test]
+fn a_run_on_the_cpu_is_recorded_with_its_machine() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = done(folder.path(), &format!("{QUICK} --json r.json"));
+    assert!(text.contains("cpu-portable"), "{text}");
+    let record = fs::read_to_string(folder.path().join("r.json")).unwrap();
+    let record: Value = serde_json::from_str(&record).unwrap();
+    for fact in ["device", "cpu", "date", "commit", "compiler", "version"] {
+        assert!(record["machine"][fact].as_str().is_some_and(|fact| !fact.is_empty()), "{fact}");
+    }
+    let head = std::process::Command::new("git")
+        .args(["-C", env!("CARGO_MANIFEST_DIR"), "rev-parse", "HEAD"])
+        .output();
+    if let Some(head) = head.ok().filter(|head| head.status.success()) {
+        let commit = record["machine"]["commit"].as_str().unwrap();
+        assert!(String::from_utf8_lossy(&head.stdout).starts_with(commit), "{commit}");
+    }
+    let rows = record["rows"].as_array().unwrap();
+    for encoding in ["ci8", "cf16"] {
+        for what in ["kernel", "from tcn"] {
+            let found = rows.iter().find(|row| {
+                (&row["encoding"], &row["what"]) == (&encoding.into(), &what.into())
+                    && row["auto"] == true
+            });
+            let row = found.unwrap_or_else(|| panic!("{encoding} {what}"));
+            // 8 N (N + 1) / 2 C T.
+            assert_eq!(row["useful_operations"], 8.0 * 15.0 * 2.0 * 64.0);
+            let (seconds, tops) = (&row["seconds"]["median"], &row["useful_tops"]);
+            let expected = 8.0 * 15.0 * 2.0 * 64.0 / seconds.as_f64().unwrap() * 1e-12;
+            assert!((tops.as_f64().unwrap() / expected - 1.0).abs() < 1e-9);
+            assert_eq!(row["seconds"]["count"], 3);
+        }
+    }
+}
+
+#[test]
+fn without_a_gpu_the_cpu_is_measured_and_it_is_said() {
+    if corrust::device::cuda::count().is_ok() {
+        println!("skipped: there is a GPU");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let quick = QUICK.replace("--device cpu", "");
+    let text = done(folder.path(), &quick);
+    assert!(text.contains("no CUDA device") && text.contains("CPU backends"), "{text}");
+    let text = done(folder.path(), "bench limits");
+    assert!(text.contains("CPU backends"), "{text}");
+}
+
+#[test]
+fn what_got_slower_than_a_record_is_named_and_the_code_is_1() {
+    let folder = tempfile::tempdir().unwrap();
+    done(folder.path(), &format!("{QUICK} --json now.json"));
+    let now = fs::read_to_string(folder.path().join("now.json")).unwrap();
+    let text = done(folder.path(), "bench report now.json --against now.json");
+    assert!(text.contains("all the same within the noise"), "{text}");
+
+    // Times of a record that did the same in a third, and in three times the time.
+    fs::write(folder.path().join("before.json"), scaled(&now, 1.0 / 3.0)).unwrap();
+    let (code, text) = corrust(folder.path(), "bench report now.json --against before.json");
+    assert_eq!(code, Some(1), "{text}");
+    assert!(text.contains("slower: correlate, ci8, N 5, C 2, T 64"), "{text}");
+    assert!(text.contains("+200.0 %") && !text.contains("quicker:"), "{text}");
+    fs::write(folder.path().join("before.json"), scaled(&now, 3.0)).unwrap();
+    let text = done(folder.path(), "bench report now.json --against before.json");
+    assert!(text.contains("quicker:") && !text.contains("slower:"), "{text}");
+}
+
+/// A shipped kernel.
+fn shipped(name: &str) -> &'static str {
+    ptx::of_entry(ENTRIES.iter().find(|entry| entry.name == name).unwrap())
+}
+
+/// A kernel that counts to `turns` before it begins, with a barrier at each, as the assembler leaves out
+/// loops that do nothing.
+fn slowed(kernel: &str, turns: u32) -> String {
+    let spin = format!(
+        "\n{{\n{{ .reg .b32 %turns; .reg .pred %more; mov.b32 %turns, {turns};\n\
+         SPIN: bar.warp.sync 0xffffffff; sub.u32 %turns, %turns, 1; setp.ne.u32 %more, %turns, 0; @%more bra SPIN; }}\n"
+    );
+    kernel.replacen("\n{\n", &spin, 1)
+}
+
+fn judge_slowed_kernel(device: &str, sizes: &str, turns: u32) {
+    let folder = tempfile::tempdir().unwrap();
+    let ptx = slowed(shipped("reorder_tcn_words_ci8"), turns);
+    fs::write(folder.path().join("slow.ptx"), ptx).unwrap();
+    let bench = format!("bench reorder --device {device} --encoding ci8 --sustain 0 {sizes}");
+    // This build is the quicker one. Other kernels may well seem slower on a busy machine.
+    let run = |arguments: &str| {
+        let (code, text) = corrust(folder.path(), &format!("{bench} {arguments}"));
+        assert!(matches!(code, Some(0 | 1)), "{text}");
+        text
+    };
+    let text = run("--against slow.ptx --json both.json");
+    let slowed = ": reorder, ci8 tcn";
+    let flagged = |text: &str, word: &str| {
+        text.lines()
+            .any(|line| line.contains(&format!("{word}{slowed}")) && line.contains("tcn-words-ci8"))
+    };
+    assert!(flagged(&text, "quicker") && !flagged(&text, "slower"), "{text}");
+    // A run of the slowed build alone would have recorded the same, and is the slower one.
+    run("--json now.json");
+    let both = fs::read_to_string(folder.path().join("both.json")).unwrap();
+    let mut both: Value = serde_json::from_str(&both).unwrap();
+    let rows = both["rows"].as_array_mut().unwrap();
+    rows.retain(|row| row["build"] == "slow.ptx");
+    rows.iter_mut().for_each(|row| row["build"] = Value::Null);
+    fs::write(folder.path().join("slow.json"), both.to_string()).unwrap();
+    let (code, text) = corrust(folder.path(), "bench report slow.json --against now.json");
+    assert_eq!(code, Some(1), "{text}");
+    assert!(flagged(&text, "slower") && !flagged(&text, "quicker"), "{text}");
+}
+
+#[test]
+fn a_slowed_kernel_is_flagged_on_sim() {
+    judge_slowed_kernel("sim", "--inputs 16 --times 100 --repeats 5", 20_000);
+}
+
+#[test]
+fn a_slowed_kernel_is_flagged_on_cuda() {
+    if device::there("cuda", corrust::device::cuda::count()).is_some() {
+        judge_slowed_kernel("cuda", "--inputs 256 --repeats 5", 4_000);
+    }
+}
+
+#[test]
+fn kernels_that_the_environment_names_take_the_place_of_those_shipped() {
+    let folder = tempfile::tempdir().unwrap();
+    let wrong = shipped("limits_multiply_add").replace("mad.lo.u32", "mad.hi.u32");
+    fs::write(folder.path().join("wrong.ptx"), wrong).unwrap();
+    let run = |ptx: &str, device: &str| {
+        let limits = "bench limits --limit integer-multiply-add --repeats 1 --device ";
+        let mut command = command::command(folder.path(), &(limits.to_owned() + device));
+        let output = command.env("CORRUST_PTX", ptx).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    assert_eq!(run("", "sim").0, Some(0));
+    let (code, text) = run("wrong.ptx", "sim");
+    assert!(code == Some(2) && text.contains("integer multiply-add, limit"), "{text}");
+    let (code, text) = run("missing.ptx", "sim");
+    assert!(code == Some(2) && text.starts_with("corrust: CORRUST_PTX: missing.ptx: "), "{text}");
+    assert_eq!(text.lines().count(), 1, "{text}");
+}
+
+#[test]
+fn a_wrong_answer_is_no_measurement() {
+    let folder = tempfile::tempdir().unwrap();
+    // High halves of products instead of low ones; another operand of the tensor cores; a copy of
+    // something else.
+    for (kernel, from, to, name) in [
+        ("limits_multiply_add", "mad.lo.u32", "mad.hi.u32", "integer multiply-add"),
+        ("limits_shuffle", "shfl.sync.idx", "shfl.sync.bfly", "shuffle"),
+        ("limits_mma_s8", "s32.s8.s8.s32", "s32.u8.s8.s32", "mma.sync s8"),
+        ("limits_wgmma_b1", "popc", "popc", "wgmma b1"),
+        ("limits_copy", "st.global.v4.u32", "// st.global.v4.u32", "device copy"),
+    ] {
+        let ptx = if from == to {
+            // A multiplication that is left out.
+            shipped(kernel).replacen("wgmma.mma_async", "// wgmma.mma_async", 1)
+        } else {
+            shipped(kernel).replace(from, to)
+        };
+        assert_ne!(ptx, shipped(kernel), "{kernel}");
+        fs::write(folder.path().join("wrong.ptx"), ptx).unwrap();
+        let limit = name.replace(' ', "-");
+        let bench = "bench limits --device sim --repeats 1 --against wrong.ptx --limit ";
+        refused(folder.path(), &(bench.to_owned() + &limit), &format!("limits {name}, limit"));
+    }
+}
+
+#[test]
+fn every_limit_and_every_system_is_checked_on_sim() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = |arguments: &str| {
+        done(folder.path(), &format!("bench {arguments} --device sim --repeats 1"))
+    };
+    let text = run("limits");
+    for limit in [
+        "wgmma s8",
+        "wgmma f16",
+        "wgmma b1",
+        "mma.sync s8",
+        "mma.sync s4",
+        "mma.sync f16",
+        "mma.sync b1",
+        "dp4a",
+        "integer multiply-add",
+        "shuffle",
+        "shared memory",
+        "device copy",
+        "host to device",
+        "device to host",
+    ] {
+        assert!(text.contains(limit), "{limit}: {text}");
+    }
+    let text = run("correlate --inputs 9 --channels 2 --times 70");
+    assert!(text.contains("from host") && text.contains("wgmma-128"), "{text}");
+    let text = run("beamform --dishes 64 --beams 5 --times 130");
+    assert!(text.contains("from host") && text.contains("mma"), "{text}");
+    let text = run("autocorrelate --sensors 3 --instants 70");
+    assert!(text.contains("bin-groups") && text.contains("tensor-cores"), "{text}");
+    let text = run("reorder --inputs 7,8 --times 33");
+    assert!(text.contains("tcn-words-ci8") && text.contains("pad-rows"), "{text}");
+}
+
+/// The repository's own table is the one that its record gives.
+#[test]
+fn the_readme_has_the_table_of_the_record() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let readme = folder.path().join("README.md");
+    fs::copy(root.join("README.md"), &readme).unwrap();
+    fs::copy(root.join("benches/record/h200/all.json"), folder.path().join("r.json")).unwrap();
+    done(folder.path(), "bench report r.json --readme README.md");
+    let expected = fs::read_to_string(root.join("README.md")).unwrap();
+    assert_eq!(fs::read_to_string(readme).unwrap(), expected);
+}
+
+/// A record as an H200 could have given it, with all that plots and tables want.
+fn synthetic() -> String {
+    let times = serde_json::json!({"median": 1e-3, "lower": 1e-3, "upper": 1e-3, "least": 1e-3,
+        "most": 1e-3, "count": 7});
+    let row = |system: &str, case: &str, encoding: &str, sizes: Value, kernel: &str, tops: f64| {
+        let what = if system == "limits" { "limit" } else { "kernel" };
+        serde_json::json!({
+            "system": system, "case": case, "sizes": sizes, "encoding": encoding,
+            "kernel": kernel, "auto": true, "what": what, "host_clock": false, "build": null,
+            "useful_operations": tops * 1e9, "bytes": if kernel == "device copy" { 4e9 } else { 1e9 },
+            "item": "matrices", "items": 1e5, "seconds": times, "useful_tops": tops,
+            "gigabytes_per_second": 1e3, "items_per_second": 1e8,
+            "limit": {"limit": "wgmma s8", "share": 0.6},
+            "sustained": {"seconds": 1e-3, "useful_tops": tops, "watts": 700.0,
+                "useful_tops_per_watt": tops / 700.0, "sm_mhz": 1755.0, "memory_mhz": 3201.0},
+        })
+    };
+    let mut rows = vec![
+        row("limits", "wgmma s8", "", serde_json::json!({}), "wgmma s8", 1900.0),
+        row("limits", "device copy", "", serde_json::json!({}), "device copy", 0.0),
+        row(
+            "beamform",
+            "D 512, B 96, F 16, P 2, T 32768",
+            "",
+            serde_json::json!({"D": 512, "B": 96, "F": 16, "P": 2, "T": 32768}),
+            "wgmma",
+            1400.0,
+        ),
+    ];
+    for (inputs, encoding, kernel, tops) in [
+        (256, "ci8", "wgmma-128", 800.0),
+        (2048, "ci8", "wgmma-128", 1300.0),
+        (2048, "ci4", "wgmma-ci4", 1500.0),
+        (2048, "ci4", "packed", 58.0),
+        (2048, "ci4", "packed-signed", 90.0),
+        (2048, "cf16", "wgmma-128", 700.0),
+    ] {
+        let sizes = serde_json::json!({"N": inputs, "C": 20, "T": 3072});
+        rows.push(row("correlate", &format!("N {inputs}"), encoding, sizes, kernel, tops));
+    }
+    let sizes = serde_json::json!({"sensors": 1024, "instants": 1 << 20});
+    rows.push(row("autocorrelate", "1024 sensors", "", sizes, "bin-groups", 10.0));
+    let sizes = serde_json::json!({"N": 256, "C": 20, "T": 3072});
+    rows.push(row("reorder", "ci8 tcn, N 256, C 20", "ci8", sizes, "tcn-words-ci8", 0.0));
+    serde_json::json!({
+        "machine": {"device": "NVIDIA H200", "compute_capability": [9, 0], "multiprocessors": 132,
+            "driver": "580.1", "cuda": [13, 0], "power_limit": 700.0, "max_sm_mhz": 1980,
+            "max_memory_mhz": 3201, "cpu": "a CPU", "threads": 16, "date": "2026-11-21T00:00:00Z",
+            "version": "0.1.0", "commit": "0123456789ab", "compiler": "rustc 1.95.0"},
+        "rows": rows,
+    })
+    .to_string()
+}
+
+#[test]
+fn a_record_is_drawn_and_fills_the_readme() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("r.json"), synthetic()).unwrap();
+    fs::write(folder.path().join("R.md"), "before\n<!-- bench -->\nold\n<!-- /bench -->\nafter\n")
+        .unwrap();
+    done(folder.path(), "bench report r.json --plot f.svg --readme R.md");
+    let plot = fs::read_to_string(folder.path().join("f.svg")).unwrap();
+    for part in ["Performance", "Energy efficiency", "Matrices per second", "Roofline", "TCC int8"]
+    {
+        assert!(plot.contains(part), "{part}");
+    }
+    let readme = fs::read_to_string(folder.path().join("R.md")).unwrap();
+    assert!(readme.starts_with("before\n<!-- bench -->\nOn one NVIDIA H200"), "{readme}");
+    assert!(readme.ends_with("<!-- /bench -->\nafter\n") && !readme.contains("old"), "{readme}");
+    assert!(readme.contains("| correlate `ci8`, N = 2048 | 1300 TOPS | 60 %"), "{readme}");
+    assert!(
+        readme.contains("543, Tensor-Core Correlator") && readme.contains("kotekan"),
+        "{readme}"
+    );
+    // Peers stand beside what is like them.
+    assert!(readme.contains("543 of int8; 39 of int4, emulated"), "{readme}");
+    let two = readme.lines().find(|line| line.contains("two products an instruction")).unwrap();
+    assert!(two.contains("58 TOPS") && two.contains("131 % of its GPU's, CHIME"), "{two}");
+    // Drawing it again changes nothing.
+    done(folder.path(), "bench report r.json --readme R.md");
+    assert_eq!(fs::read_to_string(folder.path().join("R.md")).unwrap(), readme);
+    // A record that has not all that the table shows leaves it as it is.
+    done(folder.path(), &format!("{QUICK} --json other.json"));
+    refused(folder.path(), "bench report other.json --readme R.md", "R.md: is left as it is: no");
+    assert_eq!(fs::read_to_string(folder.path().join("R.md")).unwrap(), readme);
+}
+
+#[test]
+fn what_cannot_be_measured_or_read_is_refused_in_a_sentence() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("text"), "neither\n").unwrap();
+    fs::write(folder.path().join("other.json"), "{\"rows\": 3}\n").unwrap();
+    fs::write(folder.path().join("r.json"), synthetic()).unwrap();
+    fs::write(folder.path().join("k.ptx"), shipped("limits_copy")).unwrap();
+    fs::write(folder.path().join("other.ptx"), ".visible .entry k()\n{\n}\n").unwrap();
+    for (arguments, reason) in [
+        ("bench correlate --inputs 0", "--inputs: expected 1 or more, found 0"),
+        ("bench beamform --times 0", "--times: expected 1 or more, found 0"),
+        ("bench autocorrelate --sensors 4,0", "--sensors: expected 1 or more, found 0"),
+        ("bench --repeats 0", "--repeats: expected 1 or more, found 0"),
+        ("bench --sustain 61", "--sustain: expected 0 to 60 seconds, found 61"),
+        ("bench --sustain NaN", "--sustain: expected 0 to 60 seconds, found NaN"),
+        ("bench limits --device cuda:99", "no "),
+        (
+            "bench limits --device sim --limit wgmma-s9",
+            "--limit wgmma-s9: expected some of wgmma-s8,",
+        ),
+        ("bench limits --against none.json", "none.json: cannot read"),
+        ("bench limits --against text", "text: expected a file that --json wrote, or PTX"),
+        ("bench limits --against other.json", "other.json: expected a record"),
+        ("bench correlate --device cpu --against k.ptx", "k.ptx: its kernels need a GPU"),
+        ("bench limits --against other.ptx", "other.ptx: kernel k: expected one that corrust has"),
+        ("bench report r.json --against k.ptx", "a report measures nothing"),
+        ("bench report r.json --readme text", "text: expected the lines <!-- bench -->"),
+        ("bench correlate --kernel none", "unknown kernel"),
+        ("bench correlate --device cpu --kernel mma-64 --inputs 4", "mma-64"),
+    ] {
+        refused(folder.path(), arguments, reason);
+    }
+    assert!(!folder.path().join("f.svg").exists());
+}

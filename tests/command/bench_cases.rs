@@ -1,0 +1,98 @@
+//! Which cases `corrust bench` measures, and which it leaves out.
+
+use std::{fs, path::Path, time::Instant};
+
+use serde_json::Value;
+
+use crate::support::command;
+
+/// The rows of a run.
+fn rows(folder: &Path, arguments: &str) -> (Vec<Value>, String) {
+    let text = command::done(folder, &format!("{arguments} --json r.json"));
+    let record = fs::read_to_string(folder.join("r.json")).unwrap();
+    let record: Value = serde_json::from_str(&record).unwrap();
+    (record["rows"].as_array().unwrap().clone(), text)
+}
+
+const SMALL: &str = "bench correlate --device sim --inputs 9 --times 40 --repeats 1 --sustain 0";
+
+#[test]
+fn numbers_of_channels_are_cases_each() {
+    let folder = tempfile::tempdir().unwrap();
+    let arguments = "bench correlate --device cpu --inputs 3,5 --channels 1,4 --times 20 --encoding ci8 \
+                     --repeats 1";
+    let (rows, _) = rows(folder.path(), arguments);
+    let mut sizes: Vec<_> = rows
+        .iter()
+        .map(|row| ["N", "C"].map(|axis| row["sizes"][axis].as_u64().unwrap()))
+        .collect();
+    sizes.dedup();
+    assert_eq!(sizes, [[3, 1], [3, 4], [5, 1], [5, 4]]);
+    let none = command::corrust(folder.path(), "bench correlate --device cpu --channels 1,0");
+    assert_eq!(none.status.code(), Some(2));
+}
+
+#[test]
+fn kernels_are_left_out_where_they_do_not_take_the_samples_and_it_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let arguments = format!("{SMALL} --channels 2 --encoding ci8,ci4 --kernel mma-s4,mma-64");
+    let (rows, text) = rows(folder.path(), &arguments);
+    assert!(text.contains("left out, as such samples are not taken: mma-s4 with ci8"), "{text}");
+    let measured = |kernel: &str, encoding: &str| {
+        rows.iter().any(|row| {
+            (&row["kernel"], &row["encoding"], &row["what"])
+                == (&kernel.into(), &encoding.into(), &"kernel".into())
+        })
+    };
+    assert!(measured("mma-s4", "ci4") && measured("mma-64", "ci4") && measured("mma-64", "ci8"));
+    assert!(!measured("mma-s4", "ci8"));
+    let none = format!("{SMALL} --encoding ci8,cf16 --kernel wgmma-ci4");
+    let output = command::corrust(folder.path(), &none);
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.code() == Some(2) && text.contains("wgmma-ci4 with ci8"), "{text}");
+    assert_eq!(text.lines().count(), 1, "{text}");
+}
+
+#[test]
+fn launches_that_add_and_noise_are_measured_beside_first_ones() {
+    let folder = tempfile::tempdir().unwrap();
+    for encoding in ["ci8", "ci4-offset", "cf16"] {
+        let (rows, _) = rows(folder.path(), &format!("{SMALL} --channels 2 --encoding {encoding}"));
+        for what in ["kernel", "adding", "gaussian", "from tcn"] {
+            let found =
+                rows.iter().filter(|row| row["what"] == what && row["auto"] == true).count();
+            assert_eq!(found, 1, "{encoding}: {what}");
+        }
+    }
+}
+
+#[test]
+fn sustained_runs_have_a_length_of_their_own() {
+    let folder = tempfile::tempdir().unwrap();
+    // On a CPU nothing is sustained, whatever the length.
+    let quick =
+        "bench correlate --device cpu --inputs 2 --channels 1 --times 8 --encoding ci8 --repeats 1";
+    command::done(folder.path(), &format!("{quick} --sustain"));
+    command::done(folder.path(), &format!("{quick} --sustain 20"));
+    let long = command::corrust(folder.path(), &format!("{quick} --sustain 61"));
+    let text = String::from_utf8(long.stderr).unwrap();
+    assert!(text.contains("--sustain: expected 0 to 60 seconds, found 61"), "{text}");
+    let help = command::done(folder.path(), "bench --help");
+    assert!(help.contains("without a number 20"), "{help}");
+}
+
+#[test]
+fn a_cpu_is_measured_in_half_a_minute() {
+    let folder = tempfile::tempdir().unwrap();
+    let start = Instant::now();
+    let (rows, _) = rows(folder.path(), "bench correlate --device cpu");
+    println!("{:.1} s", start.elapsed().as_secs_f64());
+    let mut measured = 0.0;
+    for row in &rows {
+        // With the runs that warm up and are checked.
+        measured += 12.0 * row["seconds"]["median"].as_f64().unwrap();
+        let products = row["useful_operations"].as_f64().unwrap() / 8.0;
+        assert!(products <= 2.2e8, "{}", row["case"]);
+    }
+    assert!(!rows.is_empty() && measured < 120.0, "{measured} s of measurements");
+}

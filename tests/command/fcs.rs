@@ -1,0 +1,317 @@
+//! From photons to fitted curves, by the command; and what others make of the same photons: `ptufile` and
+//! `tttrlib` count them, `tttrlib` and `multipletau` correlate them, PyCorrFit reads the curves.
+
+use std::{fs, path::Path};
+
+use command::{corrust, done, refused};
+use corrust::{
+    format::{
+        Block,
+        npy::{Dtype, Writer},
+    },
+    photons::{Options, open},
+};
+use ptu::{KINDS, Record};
+use rand::{RngExt, SeedableRng, rngs::StdRng};
+use serde_json::{Value, json};
+
+use crate::support::{command, ptu, witness};
+
+/// Writes an array `[row][column]`.
+fn write(path: &Path, dtype: Dtype, columns: &[usize], bytes: &[u8]) {
+    let mut writer = Writer::appending(path, dtype, columns).unwrap();
+    writer.append(bytes).unwrap();
+    writer.finish().unwrap();
+}
+
+/// All counts of a file of photons, as a NumPy file.
+fn keep_counts(photons: &Path, dwell: f64, to: &Path) {
+    let options = Options { dwell: Some(dwell), ..Options::default() };
+    let mut recording = open(&[photons], &options).unwrap().recording;
+    let mut block = Block::new();
+    let mut bytes = Vec::new();
+    while recording.read_block(1 << 18, &mut block).unwrap() > 0 {
+        bytes.extend_from_slice(&block.samples);
+    }
+    write(to, Dtype::Uint16, &[recording.shape().sensors], &bytes);
+}
+
+#[test]
+fn witnesses_agree() {
+    let packages =
+        ["ptufile==2026.2.6", "tttrlib==0.26.2", "multipletau==0.4.1", "pycorrfit==1.3.1", "scipy"];
+    let Some(python) = witness::python(&packages) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+
+    let mut cases = Vec::new();
+    for (kind, _, t3) in KINDS {
+        let mut random = StdRng::seed_from_u64(kind.into());
+        let pico = kind & 0xff == 3;
+        let channels: &[u32] = if pico { &[1, 2] } else { &[0, 1, 5] };
+        let (mut time, mut records) = (0, Vec::new());
+        for _ in 0..60_000 {
+            time += random.random_range(0..if t3 { 300 } else { 3_000_000 });
+            records.push(match random.random_range(0..30) {
+                0 => Record::Marker(2, time),
+                1 if !t3 && !pico => Record::Sync(time),
+                n => Record::Photon(
+                    channels[n as usize % channels.len()],
+                    time,
+                    if t3 { n * 9 } else { 0 },
+                ),
+            });
+        }
+        let (unit, dwell) = if t3 { (12.5e-9, 80) } else { (1e-12, 1_000_000) };
+        let name = format!("{kind:08x}.ptu");
+        // To tttrlib 0 overflows are none.
+        ptu::write_new(&at(&name), kind, unit, 16e-12, &records);
+        let counts = format!("{kind:08x}.npy");
+        keep_counts(&at(&name), dwell as f64 * unit, &at(&counts));
+        cases.push(json!({
+            "file": name, "counts": counts, "channels": channels, "dwell": dwell,
+            "pico_t3": pico && t3, "syncs_in": if !t3 && !pico { Some(0) } else { None },
+        }));
+    }
+    fs::write(at("cases.json"), Value::from(cases).to_string()).unwrap();
+
+    done(
+        folder.path(),
+        "simulate --diffusion -o photons.ptu --molecules 1.5 --diffusion-time 60us --axial-ratio 4 \
+         --brightness 150kHz --duration 4s --seed 3",
+    );
+    done(
+        folder.path(),
+        "autocorrelate photons.ptu -o sums.npy --dwell 1us --groups 12 --lags 16 --blocks 20 --pycorrfit \
+         g.csv --device cpu",
+    );
+    // Lags in pulses.
+    done(
+        folder.path(),
+        "simulate --diffusion -o units.ptu --plane --brightness 5MHz --molecules 4 --duration 200ms --seed 6",
+    );
+    done(
+        folder.path(),
+        "autocorrelate units.ptu -o units.npy --dwell 12.5ns --groups 5 --lags 16 --device cpu",
+    );
+    keep_counts(&at("units.ptu"), 12.5e-9, &at("units_counts.npy"));
+
+    let mut random = StdRng::seed_from_u64(5);
+    let wide: Vec<u8> =
+        (0..100_001).flat_map(|_| random.random_range(0_u16..=u16::MAX).to_le_bytes()).collect();
+    write(&at("wide.npy"), Dtype::Uint16, &[], &wide);
+    done(
+        folder.path(),
+        "autocorrelate wide.npy -o wide_sums.npy --scheme classic --lags 16 --groups 20 --device cpu",
+    );
+
+    done(
+        folder.path(),
+        "simulate --diffusion -o two.ptu --detectors 2 --plane --duration 300ms --seed 4",
+    );
+    done(
+        folder.path(),
+        "autocorrelate two.ptu -o cross.npy --pairs all --dwell 2us --pycorrfit cross.csv --device cpu",
+    );
+    println!("{}", witness::script(&python, "fcs.py", &[folder.path().to_str().unwrap()]));
+}
+
+/// Columns of a table, and their names.
+fn table(path: &Path) -> (Vec<String>, Vec<Vec<f64>>) {
+    let text = fs::read_to_string(path).unwrap();
+    let mut lines = text.lines();
+    let names: Vec<String> = lines.next().unwrap().split(',').map(str::to_owned).collect();
+    let mut columns = vec![Vec::new(); names.len()];
+    for line in lines {
+        for (column, value) in columns.iter_mut().zip(line.split(',')) {
+            column.push(if value.is_empty() { f64::NAN } else { value.parse().unwrap() });
+        }
+    }
+    (names, columns)
+}
+
+/// The `N` and `tau_D` in a plane that explain `g` at some lags best, and the offset.
+fn fit(lags: &[f64], g: &[f64], errors: &[f64]) -> [f64; 2] {
+    // For a time, amplitude and offset are a linear fit; the time by trying.
+    let solve = |time: f64| {
+        let mut sums = [0.0; 5];
+        for ((lag, g), error) in lags.iter().zip(g).zip(errors) {
+            let (weight, x, y) = (error.powi(-2), 1.0 / (1.0 + lag / time), g - 1.0);
+            let terms = [1.0, x, x * x, y, x * y];
+            sums.iter_mut().zip(terms).for_each(|(sum, term)| *sum += weight * term);
+        }
+        let [w, x, xx, y, xy] = sums;
+        let amplitude = (w * xy - x * y) / (w * xx - x * x);
+        let offset = (y - amplitude * x) / w;
+        let misfit: f64 = lags
+            .iter()
+            .zip(g)
+            .zip(errors)
+            .map(|((lag, g), error)| {
+                ((g - 1.0 - offset - amplitude / (1.0 + lag / time)) / error).powi(2)
+            })
+            .sum();
+        (misfit, amplitude, time)
+    };
+    let tries = (0..400).map(|step| solve(10e-6 * 1.01_f64.powi(step)));
+    let (_, amplitude, time) = tries.min_by(|a, b| a.0.total_cmp(&b.0)).unwrap();
+    [1.0 / amplitude, time]
+}
+
+/// Simulated molecules in a plane, through a PTU file, give back their number and their diffusion time, on
+/// every device; detectors, gates, count rates and plots come out of the same file.
+#[test]
+fn a_fit_gives_back_what_was_simulated() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let said = done(
+        folder.path(),
+        "simulate --diffusion -o photons.ptu --plane --molecules 1.2 --diffusion-time 80us --brightness \
+         120kHz --background 2kHz --detectors 2 --duration 5s --seed 7",
+    );
+    assert!(said.contains("of 1.2 molecules"), "{said}");
+    let made: Value =
+        serde_json::from_str(&fs::read_to_string(at("photons.json")).unwrap()).unwrap();
+    let photons = made["photons"].as_u64().unwrap();
+
+    let said = done(folder.path(), "info photons.ptu");
+    for line in ["T3 of MultiHarp", "sync period          1.25e-8 s", "channel 0", "channel 1"] {
+        assert!(said.contains(line), "{said}: expected {line}");
+    }
+    let info: Value =
+        serde_json::from_str(&done(folder.path(), "info --json photons.ptu")).unwrap();
+    let channels = info["channels"].as_array().unwrap();
+    let sum: u64 = channels.iter().map(|channel| channel["photons"].as_u64().unwrap()).sum();
+    assert_eq!((channels.len(), sum), (2, photons));
+    assert_eq!(info["mode"], "T3");
+
+    done(
+        folder.path(),
+        "autocorrelate photons.ptu -o sums.npy --dwell 2us --groups 8 --lags 16 --blocks 20 --pair 0,1 --pair \
+         1,0 --curves g.csv --plot g.svg --trace rate.npy --trace-bin 100ms --device cpu",
+    );
+    let (names, columns) = table(&at("g.csv"));
+    assert_eq!(
+        names,
+        [
+            "lag_seconds",
+            "mean",
+            "pair_0_1",
+            "pair_1_0",
+            "mean_error",
+            "pair_0_1_error",
+            "pair_1_0_error"
+        ]
+    );
+    // Cross-correlations of two detectors need no care at short lags, lag 0 among them.
+    let fitted = columns[0].iter().filter(|lag| **lag < 4e-3).count();
+    let [number, time] = fit(&columns[0][..fitted], &columns[1][..fitted], &columns[4][..fitted]);
+    // Light without correlation makes molecules look like more.
+    let light: f64 = 1.2 * 120e3 / 2.0;
+    let expected = 1.2 * ((light + 4e3) / light).powi(2);
+    assert!((number / expected - 1.0).abs() < 0.08, "N {number}, expected {expected}");
+    assert!((time / 80e-6 - 1.0).abs() < 0.08, "tau_D {time}");
+
+    let bytes = fs::read(at("rate.npy")).unwrap();
+    let numbers: Vec<f64> = bytes[bytes.len() - 3 * 49 * 8..]
+        .as_chunks()
+        .0
+        .iter()
+        .map(|&b| f64::from_le_bytes(b))
+        .collect();
+    let rate: f64 = numbers[49..].iter().sum::<f64>() / 49.0;
+    assert!((rate / (photons as f64 / 5.0) - 1.0).abs() < 0.05, "{rate}");
+
+    // A plot of the table, with bars; a short one, gated, on the simulator.
+    done(folder.path(), "plot g.csv -o again.svg");
+    let plot = fs::read_to_string(at("again.svg")).unwrap();
+    assert!(plot.contains("pair 0 1") && plot.contains("pair 1 0"), "names of curves");
+    done(folder.path(), "simulate --diffusion -o short.ptu --plane --duration 20ms --seed 2");
+    for device in ["cpu", "sim"] {
+        done(
+            folder.path(),
+            &format!(
+                "autocorrelate short.ptu -o {device}.npy --dwell 10us --gate 0ns..3ns --gate 3ns..12.5ns \
+                 --groups 4 --lags 8 --trace rate.svg --trace-bin 1ms --device {device}"
+            ),
+        );
+    }
+    assert!(fs::read(at("cpu.npy")).unwrap() == fs::read(at("sim.npy")).unwrap());
+    assert!(fs::read_to_string(at("rate.svg")).unwrap().contains("channel 0 0..3 ns"));
+}
+
+/// Arrival times of a NumPy file are the same photons.
+#[test]
+fn arrival_times_and_ptu_agree() {
+    let folder = tempfile::tempdir().unwrap();
+    let simulate = "--diffusion --plane --duration 50ms --seed 9";
+    done(folder.path(), &format!("simulate {simulate} -o photons.ptu"));
+    done(folder.path(), &format!("simulate {simulate} -o times.npy"));
+    for (file, unit) in [("photons.ptu", ""), ("times.npy", "--unit 1ps")] {
+        done(
+            folder.path(),
+            &format!(
+                "autocorrelate {file} {unit} -o {file}.sums --dwell 1us --groups 6 --device cpu"
+            ),
+        );
+    }
+    let sums = |file: &str| fs::read(folder.path().join(file)).unwrap();
+    // The pulse before a photon is in the same microsecond, of which 80 make one.
+    assert!(sums("photons.ptu.sums") == sums("times.npy.sums"));
+}
+
+#[test]
+fn what_cannot_be_done_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    done(folder.path(), "simulate --diffusion -o photons.ptu --plane --duration 5ms");
+    let says = |arguments: &str, expected: &str| {
+        let found = refused(folder.path(), arguments);
+        assert!(found.contains(expected) && found.trim().lines().count() == 1, "{found}");
+    };
+    says("autocorrelate photons.ptu -o g.npy --dwell 0us", "expected a positive number");
+    says("autocorrelate photons.ptu -o g.npy --dwell 1ns", "expected at least a unit of time");
+    says("autocorrelate photons.ptu -o g.npy --gate 2ns..20ns", "within the sync period");
+    says("autocorrelate photons.ptu -o g.npy --gate 5ns..2ns", "the first below the second");
+    says("autocorrelate photons.ptu -o g.npy --gate 5ns", "as in 2ns..10ns");
+    says(
+        "autocorrelate photons.ptu -o g.npy --channels 3",
+        "no photons of channel 3: there are of 0",
+    );
+    says(
+        "autocorrelate photons.ptu -o g.npy --channels red",
+        "expected a number below 64, or sync",
+    );
+    says("autocorrelate photons.ptu -o g.npy --blocks 1", "1 is not in 2..=1000000");
+    says(
+        "autocorrelate photons.ptu -o g.npy --blocks 900000 --curves c.csv",
+        "expected at least one for each block",
+    );
+    says("autocorrelate photons.ptu -o g.npy --pairs all", "--pairs of 1 sensor");
+    says("autocorrelate photons.ptu -o g.npy --pycorrfit g.txt", "ends in .csv");
+    says("autocorrelate photons.ptu photons.ptu -o g.npy", "a file beside PTU");
+    says("autocorrelate photons.ptu -o g.npy --unit 1ns", "expected no --unit");
+    fs::write(folder.path().join("words.ptu"), "words alone").unwrap();
+    says("autocorrelate words.ptu -o g.npy", "expected a file of PTU, HDF5 or NumPy");
+    says("simulate --diffusion -o a.npy --detectors 2", "expected a name that ends in .ptu");
+    says("simulate --diffusion -o a.npy --molecules 0", "molecules 0: expected one above 0");
+    says("plot photons.json -o g.svg", "photons.json");
+    fs::write(folder.path().join("bad.csv"), "lag_seconds,mean\n1,x\n").unwrap();
+    says("plot bad.csv -o g.svg", "line 2 is \"1,x\": expected 2 numbers");
+    says("correlate photons.ptu -o v.npy", "PTU");
+    assert!(!folder.path().join("g.npy").exists());
+
+    // The files of several curves, known once it is known how many there are.
+    done(folder.path(), "simulate --diffusion -o two.ptu --plane --duration 5ms --detectors 2");
+    let two = "autocorrelate two.ptu -o g.npy --dwell 10us --groups 2 --device cpu --pycorrfit";
+    fs::write(folder.path().join("h_sensor_1.csv"), "mine").unwrap();
+    says(&format!("{two} h.csv --no-clobber"), "h_sensor_1.csv: exists: expected a new name");
+    says(&format!("{two} h.csv --curves h_sensor_0.csv"), "is to hold two outputs");
+    says(&format!("{two} h.csv --pair 0,1 --pair 0,1"), "is to hold two outputs");
+    says(&format!("{two} h.txt"), "h_sensor_0.txt: expected a name that ends in .csv");
+    assert!(!folder.path().join("g.npy").exists());
+    assert!(fs::read(folder.path().join("h_sensor_1.csv")).unwrap() == b"mine");
+    let said = done(folder.path(), &format!("{two} k.csv --no-clobber"));
+    assert!(said.contains("autocorrelated 2 sensors"), "{said}");
+    assert!(folder.path().join("k_sensor_1.csv").exists());
+    let _ = corrust(folder.path(), "info photons.ptu --quick");
+}

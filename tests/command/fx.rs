@@ -1,0 +1,319 @@
+//! FX correlation of every format of raw voltages: the bits of the same samples in a NumPy file, and exact counts
+//! where some are missing.
+
+use std::{fs, ops::Range, path::Path};
+
+use ndarray::{Array2, Array3};
+
+use command::{corrust, done};
+
+use crate::support::command;
+
+const INPUTS: usize = 4;
+const TIMES: usize = 60_000;
+
+/// Channels, taps and spectra of a dump.
+const FX: &str = "--channelise 32 --taps 4 --integrate 100 --level --device cpu --rate 1MHz";
+
+/// Samples of a filter bank and from one spectrum to the next, of real samples and of complex ones.
+const REAL: [usize; 2] = [4 * 64, 64];
+const COMPLEX: [usize; 2] = [4 * 32, 32];
+
+/// Which samples of all inputs a file leaves out.
+type Lost = Option<Range<usize>>;
+
+/// A recording in a format, of what `raw.npy` holds.
+struct Case {
+    name: &'static str,
+    /// Of `corrust simulate --raw`.
+    simulate: &'static str,
+    /// Format of its samples in `raw.npy`, and the file.
+    write: fn(&Path, Lost) -> Vec<u8>,
+    /// Options for values that the format does not have.
+    options: &'static str,
+    /// Samples, in whole blocks or frames.
+    lost: Range<usize>,
+    bank: [usize; 2],
+}
+
+const CASES: [Case; 5] = [
+    Case {
+        name: "scan.dada",
+        simulate: "--encoding i8",
+        write: dada,
+        options: "",
+        lost: 20_000..28_000,
+        bank: REAL,
+    },
+    Case {
+        name: "scan.raw",
+        simulate: "--encoding ci8",
+        write: guppi,
+        options: "",
+        lost: 20_000..30_000,
+        bank: COMPLEX,
+    },
+    Case {
+        name: "scan.m5b",
+        simulate: "--encoding i8",
+        write: mark5b,
+        options: "--inputs 4 --near 2026-01-01",
+        lost: 20_000..40_000,
+        bank: REAL,
+    },
+    Case {
+        name: "scan.vdif",
+        simulate: "--encoding i8",
+        write: vdif,
+        options: "",
+        lost: 20_000..24_000,
+        bank: REAL,
+    },
+    Case {
+        name: "turned.npy",
+        simulate: "--encoding i16",
+        write: numpy,
+        options: "--raw-layout tn",
+        lost: 0..0,
+        bank: REAL,
+    },
+];
+
+fn real(folder: &Path) -> Array2<i8> {
+    ndarray_npy::read_npy(folder.join("raw.npy")).unwrap()
+}
+
+/// `[time][input]`, int8, in one file, or in two around what is lost.
+fn dada(folder: &Path, lost: Lost) -> Vec<u8> {
+    let samples = real(folder);
+    let part = |range: Range<usize>| {
+        let header = format!(
+            "HDR_SIZE 4096\nNBIT 8\nNDIM 1\nNPOL {INPUTS}\nNCHAN 1\nTSAMP 1\n\
+             UTC_START 2026-01-01-00:00:00\nOBS_OFFSET {}\n",
+            range.start * INPUTS
+        );
+        let mut bytes = header.into_bytes();
+        bytes.resize(4096, 0);
+        bytes.extend(range.flat_map(|time| samples.column(time).to_vec()).map(|x| x as u8));
+        bytes
+    };
+    let Some(lost) = lost else { return part(0..TIMES) };
+    fs::write(folder.join("second.dada"), part(lost.end..TIMES)).unwrap();
+    part(0..lost.start)
+}
+
+/// Blocks of 10,000 times of 2 channels of 2 polarisations, int8 pairs.
+fn guppi(folder: &Path, lost: Lost) -> Vec<u8> {
+    const BLOCK: usize = 10_000;
+    let samples: Array3<i8> = ndarray_npy::read_npy(folder.join("raw.npy")).unwrap();
+    let lost = lost.unwrap_or(0..0);
+    let block = |first: usize| {
+        let cards = [
+            ("OBSNCHAN", "2".to_owned()),
+            ("NPOL", "4".to_owned()),
+            ("NBITS", "8".to_owned()),
+            ("BLOCSIZE", (BLOCK * INPUTS * 2).to_string()),
+            ("PKTSIZE", "8".to_owned()),
+            ("PKTIDX", first.to_string()),
+            ("TBIN", "1e-6".to_owned()),
+        ];
+        let cards = cards.iter().map(|(name, value)| format!("{name:8}= {value:>20}"));
+        let cards = cards.chain(["END".to_owned()]).map(|card| format!("{card:80}"));
+        let mut bytes = cards.collect::<String>().into_bytes();
+        for channel in 0..2 {
+            for time in first..first + BLOCK {
+                for polarisation in 0..2 {
+                    let pair = samples.slice(ndarray::s![2 * channel + polarisation, time, ..]);
+                    bytes.extend(pair.iter().map(|&x| x as u8));
+                }
+            }
+        }
+        bytes
+    };
+    (0..TIMES).step_by(BLOCK).filter(|first| !lost.contains(first)).flat_map(block).collect()
+}
+
+/// Codes of two bits, in VDIF's order, of levels that become those of `raw.npy`.
+fn codes(folder: &Path) -> Array2<u8> {
+    let samples = real(folder);
+    let codes = samples.mapv(|x| (x.div_euclid(20)).clamp(-2, 1) + 2);
+    let level = |code: i8| [-3.3165_f32, -1.0, 1.0, 3.3165][code as usize];
+    ndarray_npy::write_npy(folder.join("raw.npy"), &codes.mapv(level)).unwrap();
+    codes.mapv(|code| code as u8)
+}
+
+/// Frames of 10,000 times of all inputs, 2 bits.
+fn mark5b(folder: &Path, lost: Lost) -> Vec<u8> {
+    const FRAME: usize = 10_000;
+    let (codes, lost) = (codes(folder), lost.unwrap_or(0..0));
+    let frame = |number: usize| {
+        // Day 41 of 1000 is 2026-01-01.
+        let tenths = u32::try_from(number * 100).unwrap();
+        let decimal =
+            (0..4).rev().fold(0, |code, digit| (code << 4) | (tenths / 10_u32.pow(digit) % 10));
+        let words = [0xabad_deed, number as u32, 0x0410_0000, decimal << 16];
+        let mut bytes: Vec<u8> = words.into_iter().flat_map(u32::to_le_bytes).collect();
+        for time in number * FRAME..(number + 1) * FRAME {
+            // Sign low, magnitude high.
+            let swapped = |input: usize| codes[[input, time]] << 1 & 2 | codes[[input, time]] >> 1;
+            bytes.push((0..INPUTS).fold(0, |byte, input| byte | swapped(input) << (2 * input)));
+        }
+        bytes
+    };
+    let frames = (0..TIMES / FRAME).filter(|number| !lost.contains(&(number * FRAME)));
+    frames.flat_map(frame).collect()
+}
+
+/// Frames of 4000 times of a thread for each input, 2 bits, in no order.
+fn vdif(folder: &Path, lost: Lost) -> Vec<u8> {
+    const FRAME: usize = 4000;
+    let (codes, lost) = (codes(folder), lost.unwrap_or(0..0));
+    let frame = |(number, thread): (usize, usize)| {
+        let (words, bits) = ((32 + FRAME / 4) as u32 / 8, 1 << 26);
+        let header = [0, 52 << 24 | number as u32, words, bits | (thread as u32) << 16, 0, 0, 0, 0];
+        let mut bytes: Vec<u8> = header.into_iter().flat_map(u32::to_le_bytes).collect();
+        let row = codes.row(thread);
+        let times = row.as_slice().unwrap()[number * FRAME..(number + 1) * FRAME].chunks(4);
+        let packed = times.map(|codes| codes.iter().rev().fold(0, |byte, code| byte << 2 | code));
+        bytes.extend(packed);
+        bytes
+    };
+    let frames = (0..TIMES / FRAME).filter(|number| !lost.contains(&(number * FRAME)));
+    let turned = |number| (0..INPUTS).map(move |thread| (number, (thread + number) % INPUTS));
+    frames.flat_map(turned).flat_map(frame).collect()
+}
+
+/// `[time][input]`, int16.
+fn numpy(folder: &Path, _: Lost) -> Vec<u8> {
+    let samples: Array2<i16> = ndarray_npy::read_npy(folder.join("raw.npy")).unwrap();
+    let turned = samples.t().as_standard_layout().into_owned();
+    ndarray_npy::write_npy(folder.join("turned.npy"), &turned).unwrap();
+    fs::read(folder.join("turned.npy")).unwrap()
+}
+
+#[test]
+fn every_format_gives_the_bits_of_a_numpy_file() {
+    for Case { name, simulate, write, options, .. } in CASES {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path();
+        let size = format!("--inputs {INPUTS} --times {TIMES}");
+        done(folder, &format!("simulate --raw -o raw.npy {size} {simulate}"));
+        fs::write(folder.join(name), write(folder, None)).unwrap();
+        done(folder, &format!("correlate raw.npy {FX} -o a.npy"));
+        let said = done(folder, &format!("correlate {name} {options} {FX} -o b.npy"));
+        assert!(said.contains("4 inputs x 32 channels"), "{name}: {said}");
+        let [a, b] = ["a.npy", "b.npy"].map(|name| fs::read(folder.join(name)).unwrap());
+        assert_eq!(a, b, "{name}");
+    }
+}
+
+#[test]
+fn what_is_lost_is_counted() {
+    for Case { name, simulate, write, options, lost, bank } in CASES {
+        if lost.is_empty() {
+            continue;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path();
+        let size = format!("--inputs {INPUTS} --times {TIMES}");
+        done(folder, &format!("simulate --raw -o raw.npy {size} {simulate}"));
+        fs::write(folder.join(name), write(folder, Some(lost.clone()))).unwrap();
+        let more = if folder.join("second.dada").exists() { "second.dada" } else { "" };
+        let fx = format!("correlate {name} {more} {options} {FX} -o v.npy --counts n.npy");
+        let said = done(folder, &fx);
+        assert!(said.contains("are missing for an input"), "{name}: {said}");
+        let counts: Array2<u64> = ndarray_npy::read_npy(folder.join("n.npy")).unwrap();
+        let [window, hop] = bank;
+        let whole = |spectrum: &usize| {
+            let first = spectrum * hop;
+            first + window <= lost.start || first >= lost.end
+        };
+        let spectra = (TIMES - window) / hop + 1;
+        assert_eq!(counts.nrows(), spectra / 100, "{name}");
+        for (dump, counts) in counts.rows().into_iter().enumerate() {
+            let expected = (100 * dump..100 * (dump + 1)).filter(whole).count() as u64;
+            assert!(counts.iter().all(|&count| count == expected), "{name}, dump {dump}: {counts}");
+        }
+    }
+}
+
+#[test]
+fn rates_and_starts_that_contradict_each_other_are_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    done(folder, "simulate --raw -o raw.npy --inputs 4 --times 60000 --sky-frequency 100MHz");
+    for Case { name, write, .. } in CASES.into_iter().filter(|case| case.simulate.ends_with(" i8"))
+    {
+        fs::write(folder.join(name), write(folder, None)).unwrap();
+        done(folder, "simulate --raw -o raw.npy --inputs 4 --times 60000 --sky-frequency 100MHz");
+    }
+    let mut array: serde_json::Value =
+        serde_json::from_slice(&fs::read(folder.join("raw.json")).unwrap()).unwrap();
+    array["start"] = "2026-01-01T00:00:05Z".into();
+    fs::write(folder.join("late.json"), array.to_string()).unwrap();
+    let fx = "--channelise 32 --taps 4 --device cpu --sky-frequency 100MHz -o x.uvh5";
+    let said = |arguments: &str| {
+        let text = done(folder, &format!("correlate {arguments} {fx}"));
+        let contradictions = text.lines().filter(|line| line.ends_with("the former counts"));
+        contradictions.map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(said("scan.dada --array raw.json"), [""; 0]);
+    assert_eq!(said("scan.dada --array raw.json --rate 1MHz --start 2026-01-01"), [""; 0]);
+    let found = said("scan.dada --array late.json --rate 2MHz --start 2026-01-01T00:00:09");
+    let expected = [
+        "scan.dada: a rate of 2000000 Hz (--rate), where TSAMP says 1000000 Hz: the former counts",
+        "scan.dada: starts at 2026-01-01T00:00:09Z (--start), where the array file has \
+         2026-01-01T00:00:05Z: the former counts",
+        "scan.dada: starts at 2026-01-01T00:00:09Z (--start), where the recording has \
+         2026-01-01T00:00:00Z: the former counts",
+    ];
+    assert_eq!(found.len(), expected.len(), "{found:?}");
+    for (found, expected) in found.iter().zip(expected) {
+        assert!(found.ends_with(expected), "{found}");
+    }
+    let found = said("scan.vdif --rate 1MHz --array late.json");
+    assert!(
+        found.len() == 1 && found[0].contains("(array file), where the recording"),
+        "{found:?}"
+    );
+
+    // Options give values that the recording does not have; values that neither has are asked for.
+    let info = |arguments: &str| done(folder, &format!("info --quick {arguments}"));
+    for (recording, rate) in [
+        ("raw.npy --rate 3MHz", "3.00 MHz"),
+        ("scan.dada --rate 3MHz", "3.00 MHz"),
+        ("scan.dada", "1.00 MHz"),
+        ("scan.vdif", "not said: --rate says it"),
+        ("scan.vdif --rate 3MHz", "3.00 MHz"),
+    ] {
+        let text = info(recording);
+        assert!(text.contains(&format!("rate                 {rate}")), "{recording}: {text}");
+    }
+    let output = corrust(folder, "info --json --quick scan.dada --rate 3MHz");
+    let found: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let said = found["contradiction"].as_str().unwrap();
+    assert!(said.ends_with(
+        "a rate of 3000000 Hz (--rate), where TSAMP says 1000000 Hz: the former counts"
+    ));
+    assert!(String::from_utf8(output.stderr).unwrap().contains(said));
+}
+
+#[test]
+fn frames_numbers_contradict_a_rate() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    done(
+        folder,
+        "simulate --raw -o scan.vdif --inputs 1 --times 120000 --rate 50kHz --encoding vdif-8",
+    );
+    // Without the header's word for the rate.
+    let mut bytes = fs::read(folder.join("scan.vdif")).unwrap();
+    let word = u32::from_le_bytes(bytes[8..12].try_into().unwrap());
+    let frame = 8 * (word & 0xff_ffff) as usize;
+    bytes.chunks_exact_mut(frame).for_each(|frame| frame[16..32].fill(0));
+    fs::write(folder.join("scan.vdif"), bytes).unwrap();
+    let text = done(folder, "info scan.vdif");
+    assert!(text.contains("rate                 50.0 kHz"), "{text}");
+    let text = done(folder, "info scan.vdif --rate 100kHz");
+    assert!(text.contains("100000 Hz (--rate), where frames' numbers show 50000 Hz"), "{text}");
+}

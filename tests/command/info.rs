@@ -1,0 +1,314 @@
+//! Recordings on the command line: `corrust info` of every format, and what headers say beside an array file.
+
+use std::{fs, path::Path, process::Output};
+
+use corrust::format::uvh5::Reader;
+use ndarray::Array2;
+use serde_json::{Value, json};
+
+use command::{corrust, done};
+
+use crate::support::command;
+
+/// What `info --json` says.
+fn info(folder: &Path, arguments: &str) -> Value {
+    let output = corrust(folder, &format!("info --json {arguments}"));
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{arguments}: {error}");
+    assert_eq!(error, "", "{arguments}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// Compares some of the fields.
+fn expect(found: &Value, expected: &Value) {
+    for (name, expected) in expected.as_object().unwrap() {
+        assert_eq!(&found[name], expected, "{name} of {found:#}");
+    }
+}
+
+/// The one sentence of what is refused.
+fn sentence(output: &Output) -> String {
+    let error = String::from_utf8(output.stderr.clone()).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{error}");
+    assert_eq!(error.lines().count(), 1, "{error}");
+    assert!(output.stdout.is_empty(), "{error}");
+    error
+}
+
+/// Blocks of GUPPI RAW at these places: 16 times of 2 channels of 2 polarisations of 8 bits.
+fn guppi(places: &[usize], more: &[(&str, &str)]) -> Vec<u8> {
+    let block = |place: &usize| {
+        let packet = (16 * place).to_string();
+        let cards = [
+            ("OBSNCHAN", "2"),
+            ("NPOL", "4"),
+            ("NBITS", "8"),
+            ("BLOCSIZE", "128"),
+            ("PKTSIZE", "8"),
+            ("PKTIDX", &packet),
+            ("TBIN", "0.001"),
+            ("STT_IMJD", "61100"),
+            ("STT_SMJD", "43200"),
+            ("TELESCOP", "'example'"),
+        ];
+        let cards = cards.iter().chain(more).map(|(name, value)| format!("{name:8}= {value:>20}"));
+        let cards = cards.chain(["END".to_owned()]).map(|card| format!("{card:80}"));
+        let mut block: Vec<u8> = cards.collect::<String>().into_bytes();
+        // [channel][time][polarisation][2]
+        block.extend((0..128).map(|at| at as u8));
+        block
+    };
+    places.iter().flat_map(block).collect()
+}
+
+/// A DADA header, and 100 times of 2 polarisations, complex, of 8 bits.
+fn dada() -> Vec<u8> {
+    let header =
+        "HDR_SIZE 4096\nNBIT 8\nNDIM 2\nNPOL 2\nTSAMP 0.5\nUTC_START 2026-03-01-00:00:00\n";
+    let mut bytes = header.as_bytes().to_vec();
+    bytes.resize(4096, 0);
+    bytes.extend((0..400).map(|at| at as u8));
+    bytes
+}
+
+/// A frame of VDIF: 64 samples of 2 bits, the codes 0 to 3 in turn; 10 frames a second.
+fn vdif(thread: u32, index: u32) -> Vec<u8> {
+    let words = [1000 + index / 10, 28 << 24 | (index % 10), 1 << 29 | 6, 1 << 26 | thread << 16];
+    let words = words.into_iter().chain([0; 4]);
+    let mut frame: Vec<u8> = words.flat_map(u32::to_le_bytes).collect();
+    frame.extend([0b11_10_01_00; 16]);
+    frame
+}
+
+/// A frame of Mark 5B.
+fn mark5b(number: u32) -> Vec<u8> {
+    let words = [0xabad_deed, number, 0x8211_9801, 0];
+    let mut frame: Vec<u8> = words.into_iter().flat_map(u32::to_le_bytes).collect();
+    frame.resize(10_016, 0xff);
+    frame
+}
+
+#[test]
+fn info_knows_every_format() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let write = |name: &str, bytes: Vec<u8>| fs::write(folder.join(name), bytes).unwrap();
+
+    let raw = Array2::from_shape_fn((3, 40), |(input, time)| (40 * input + time) as i8);
+    ndarray_npy::write_npy(folder.join("raw.npy"), &raw).unwrap();
+    let found = info(folder, "raw.npy");
+    expect(
+        &found,
+        &json!({
+            "format": "NumPy", "voltages": "raw", "inputs": 3, "channels": null, "times": 40,
+            "encoding": "i8", "bits": 8, "complex": false, "layout": "nt", "rate": null,
+            "missing": 0.0, "gaps": [],
+        }),
+    );
+    assert_eq!(found["first_levels"][1][2], json!([42.0, 0.0]));
+
+    done(folder, "simulate -o rec.npy --inputs 3 --channels 4 --times 50");
+    let channels = json!({
+        "format": "NumPy", "voltages": "channels", "inputs": 3, "channels": 4, "times": 50,
+        "encoding": "ci8", "complex": true, "layout": "tcn",
+    });
+    expect(&info(folder, "rec.npy"), &channels);
+
+    write("scan.raw", guppi(&[0, 2, 3], &[]));
+    let found = info(folder, "scan.raw");
+    expect(
+        &found,
+        &json!({
+            "format": "GUPPI RAW", "voltages": "channels", "inputs": 2, "channels": 2, "times": 64,
+            "encoding": "ci8", "layout": "cnt", "rate": 1000.0,
+            "start": "2026-03-01T12:00:00Z", "end": "2026-03-01T12:00:00.064Z",
+            "missing": 0.25, "gaps_left_out": 0,
+            "gaps": [{"start": 16, "times": 16, "first_input": 0, "inputs": 2}],
+        }),
+    );
+    // Time 1 of polarisation 1 of channel 0.
+    assert_eq!(found["first_levels"][1][1], json!([6.0, 7.0]));
+    // The start alone says nothing of gaps.
+    expect(&info(folder, "scan.raw --quick"), &json!({"times": 64, "missing": null, "gaps": null}));
+
+    let stream = json!({
+        "format": "DADA", "voltages": "raw", "inputs": 2, "times": 100, "encoding": "ci8",
+        "rate": 2e6, "start": "2026-03-01T00:00:00Z", "end": "2026-03-01T00:00:00.00005Z",
+        "missing": 0.0, "gaps": [],
+    });
+    write("scan.dada", dada());
+    expect(&info(folder, "scan.dada"), &stream);
+
+    let frames = (0..12).flat_map(|index| [(0, index), (1, index)]);
+    let kept = frames.filter(|&frame| frame != (0, 5));
+    write("scan.vdif", kept.flat_map(|(thread, index)| vdif(thread, index)).collect());
+    let found = info(folder, "scan.vdif");
+    expect(
+        &found,
+        &json!({
+            "format": "VDIF", "voltages": "raw", "inputs": 2, "times": 768, "encoding": "vdif-2",
+            "bits": 2, "complex": false, "rate": 640.0,
+            "start": "2014-01-01T00:16:40Z", "end": "2014-01-01T00:16:41.2Z",
+            "missing": 1.0 / 24.0,
+            "gaps": [{"start": 320, "times": 64, "first_input": 0, "inputs": 1}],
+        }),
+    );
+    let headers: Vec<(String, String)> = serde_json::from_value(found["headers"].clone()).unwrap();
+    assert!(headers.contains(&("threads".into(), "0-1".into())), "{headers:?}");
+    let levels: Vec<[f32; 2]> = serde_json::from_value(found["first_levels"][0].clone()).unwrap();
+    assert_eq!(levels[..4], [[-3.3165, 0.0], [-1.0, 0.0], [1.0, 0.0], [3.3165, 0.0]]);
+    let text = done(folder, "info scan.vdif");
+    for line in [
+        "format               VDIF",
+        "encoding             vdif-2: real, 2 bits",
+        "rate                 640 Hz",
+        "                     times 320-383, input 0",
+        "levels of input 1    -3.3165 -1 1 3.3165 -3.3165 -1 1 3.3165",
+    ] {
+        assert!(text.lines().any(|found| found == line), "{line:?} in {text}");
+    }
+
+    write("scan.m5b", (0..3).flat_map(mark5b).collect());
+    expect(
+        &info(folder, "scan.m5b --inputs 2 --near 2014-06-13 --rate 80kHz"),
+        &json!({
+            "format": "Mark 5B", "inputs": 2, "times": 60_000, "bits": 2, "rate": 80_000.0,
+            "start": "2014-06-13T05:30:01Z",
+        }),
+    );
+}
+
+/// A pipe is read only once.
+#[cfg(unix)]
+#[test]
+fn info_reads_pipes() {
+    use std::{io::Write, process::Stdio};
+
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let through = |bytes: Vec<u8>| {
+        let mut child = command::command(folder, "info --json -")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        child.stdin.take().unwrap().write_all(&bytes).unwrap();
+        child.wait_with_output().unwrap()
+    };
+    let array = |shape: &str, bytes: usize| {
+        let header = format!("{{'descr': '|i1', 'fortran_order': False, 'shape': {shape}, }}");
+        let mut file = b"\x93NUMPY\x01\x00\x76\x00".to_vec();
+        file.extend(format!("{header:117}\n").into_bytes());
+        file.extend((0..bytes).map(|at| at as u8));
+        file
+    };
+    for (bytes, expected) in [
+        (dada(), json!({"format": "DADA", "times": 100, "inputs": 2, "voltages": "raw"})),
+        (
+            array("(5, 2, 3, 2)", 60),
+            json!({"format": "NumPy", "times": 5, "inputs": 3, "voltages": "channels"}),
+        ),
+    ] {
+        let output = through(bytes);
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{error}");
+        expect(&serde_json::from_slice(&output.stdout).unwrap(), &expected);
+    }
+    let error = sentence(&through(guppi(&[0], &[])));
+    assert!(error.contains("is a pipe: expected a file"), "{error}");
+}
+
+#[test]
+fn info_refuses_what_is_no_recording_in_one_sentence() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let write = |name: &str, bytes: &[u8]| fs::write(folder.join(name), bytes).unwrap();
+    write("empty", b"");
+    write("text", b"This is not a recording.");
+    write("scan.raw", &guppi(&[0, 1], &[]));
+    write("short.raw", &guppi(&[0, 1], &[])[..1000]);
+    write("scan.m5b", &mark5b(0));
+    let frames: Vec<u8> = (0..12).flat_map(|index| vdif(0, index)).collect();
+    write("scan.vdif", &frames);
+    write("short.vdif", &frames[..frames.len() - 7]);
+    write("zero.vdif", &[&frames[..8], &[0, 0, 0, 0x20], &frames[12..]].concat());
+    write("long.dada", b"HDR_SIZE 99999999999\nNBIT 8\nNDIM 1\n");
+    for (arguments, expected) in [
+        ("none.vdif", "none.vdif"),
+        ("empty", "empty: 0 bytes: expected a recording"),
+        ("text", "text: starts with \"This is \": expected a NumPy file"),
+        ("short.raw", "short.raw"),
+        (
+            "scan.vdif scan.raw",
+            "scan.raw: GUPPI RAW after VDIF: the files of a recording share one",
+        ),
+        ("short.vdif", "truncated: 41 bytes of the frame at byte 528, expected 48; --keep-going"),
+        ("zero.vdif", "zero.vdif"),
+        ("long.dada", "HDR_SIZE 99999999999: expected 1 to 1048576"),
+        ("scan.m5b", "expected --inputs"),
+        ("scan.vdif --rate 641", "rate of 641 Hz (--rate): expected a whole number of frames"),
+    ] {
+        for flag in ["", " --json", " --quick"] {
+            let error = sentence(&corrust(folder, &format!("info {arguments}{flag}")));
+            assert!(error.contains(expected), "{arguments}: {error}");
+        }
+    }
+    let text = done(folder, "info short.vdif --keep-going");
+    assert!(text.contains("truncated: 41 bytes"), "{text}");
+    assert!(text.lines().any(|line| line.starts_with("times                704")), "{text}");
+}
+
+const PLACES: &str = r#""telescope": "example",
+    "location": {"latitude": -30.7, "longitude": 21.4, "altitude": 1050},
+    "antennas": [{"name": "a", "position": [0, 0, 0]}, {"name": "b", "position": [30, 0, 0]}]"#;
+
+#[test]
+fn headers_complete_the_array_file_and_contradict_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let cards = [("OBSFREQ", "1400.0"), ("OBSBW", "2.0")];
+    fs::write(folder.join("scan.raw"), guppi(&[0, 1, 2], &cards)).unwrap();
+    let correlate = |fields: &str| {
+        fs::write(folder.join("array.json"), format!("{{{PLACES}{fields}}}")).unwrap();
+        let run = "correlate scan.raw -o x.uvh5 --array array.json --device cpu";
+        let text = done(folder, run);
+        let file = Reader::open(folder.join("x.uvh5")).unwrap();
+        let contradictions =
+            text.lines().filter(|line| line.ends_with("the former counts")).map(str::to_owned);
+        (contradictions.collect::<Vec<_>>(), file.frequencies().to_vec(), file.times()[0])
+    };
+    // The middle of 48 times of a millisecond.
+    let middle = |start: f64| 2_461_101.0 + (start + 0.024) / 86_400.0;
+    let is_at = |found: f64, start: f64| (found - middle(start)).abs() < 1e-9;
+
+    let (said, frequencies, time) = correlate("");
+    assert_eq!(said, [""; 0]);
+    assert_eq!(frequencies, [1399.5e6, 1400.5e6]);
+    assert!(is_at(time, 0.0), "{time}");
+
+    // The same, as far as headers go.
+    let (said, ..) = correlate(
+        r#", "frequencies": [1399.5e6, 1400.500001e6], "start": "2026-03-01T12:00:00.0005Z",
+        "sample_time": 1e-3"#,
+    );
+    assert_eq!(said, [""; 0]);
+
+    let (said, frequencies, time) = correlate(
+        r#", "first_channel": 1399.5e6, "channel_width": 1.1e6,
+        "start": "2026-03-01T12:00:01Z", "sample_time": 2e-3"#,
+    );
+    assert_eq!(frequencies, [1399.5e6, 1400.6e6]);
+    assert!(is_at(time, 1.024), "{time}");
+    let expected = [
+        "array.json: \"sample_time\" 0.002 s, where the recording has 0.001 s: the former counts",
+        "array.json: \"start\" 2026-03-01T12:00:01Z, where the recording has 2026-03-01T12:00:00Z: the \
+         former counts",
+        "array.json: frequency 1400600000 Hz of channel 1, where the recording has 1400500000 Hz: the \
+         former counts",
+    ];
+    assert_eq!(said.len(), expected.len(), "{said:?}");
+    for (said, expected) in said.iter().zip(expected) {
+        assert!(said.ends_with(expected), "{said}");
+    }
+}

@@ -1,0 +1,25 @@
+//! The command `corrust`, from the outside; its documents, and rules of the sources.
+
+mod audit;
+mod beamform;
+mod bench;
+mod bench_cases;
+mod channelise;
+mod delays;
+mod determinism;
+mod documents;
+mod fcs;
+mod files;
+mod filterbank;
+mod fx;
+mod info;
+mod plan;
+mod planes;
+mod plot;
+mod quantise;
+mod run;
+mod selection;
+mod snapshots;
+#[path = "../support/mod.rs"]
+mod support;
+mod tuning;

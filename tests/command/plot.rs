@@ -1,0 +1,234 @@
+//! The command `corrust plot`: every kind of figure of both kinds of files, and what it refuses.
+
+use std::fs;
+
+use command::{done, refused};
+
+use crate::support::command;
+
+const ARRAY: &str = r#"{
+    "telescope": "example", "location": {"latitude": 1, "longitude": 2, "altitude": 3},
+    "positions": [[0, 0, 0], [10, 0, 0], [0, 20, 0], [5, 5, 0]],
+    "first_channel": 150e6, "channel_width": 1e6,
+    "start": "2026-03-01T12:00:00Z", "sample_time": 1e-6
+}"#;
+
+#[test]
+fn every_figure_is_drawn_of_both_formats() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    fs::write(folder.join("array.json"), ARRAY).unwrap();
+    done(folder, "simulate -o rec.npy --inputs 4 --channels 16 --times 600");
+    let correlate = "correlate rec.npy --integrate 100 --device cpu";
+    done(folder, &format!("{correlate} -o v.npy"));
+    done(folder, &format!("{correlate} -o v.uvh5 --array array.json"));
+    for (kind, expected) in [
+        ("matrix", "Visibilities of channel 8"),
+        ("spectra", "Power of inputs, dump 2"),
+        ("waterfall", "V(1,0), phase"),
+        ("closure", "Closure phases, dump 2"),
+    ] {
+        let figures = ["npy", "uvh5"].map(|format| {
+            // A waterfall shows them all.
+            let dump = if kind == "waterfall" { "" } else { "--dump 2" };
+            done(folder, &format!("plot v.{format} -o x.svg --kind {kind} {dump}"));
+            let text = fs::read_to_string(folder.join("x.svg")).unwrap();
+            assert!(text.contains(expected), "{kind} of {format}");
+            done(folder, &format!("plot v.{format} -o x.png --kind {kind}"));
+            assert!(fs::read(folder.join("x.png")).unwrap().starts_with(b"\x89PNG"), "{kind}");
+            text
+        });
+        // The same colours and places: formats differ in the axis of frequency only.
+        let drawn = |text: &str| {
+            let shapes = text.lines().filter(|line| line.starts_with("<rect"));
+            shapes.map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(drawn(&figures[0]), drawn(&figures[1]), "{kind}");
+        assert_eq!(figures[1].contains("frequency (MHz)"), kind != "matrix", "{kind}");
+    }
+    // Dumps, channels and baselines are told apart.
+    let figure = |arguments: &str| {
+        done(folder, &format!("plot v.npy -o x.svg {arguments}"));
+        fs::read_to_string(folder.join("x.svg")).unwrap()
+    };
+    assert_ne!(figure("--dump 0"), figure("--dump 1"));
+    assert_ne!(figure("--channel 3"), figure("--channel 4"));
+    let waterfall = "--kind waterfall --baseline";
+    assert_ne!(figure(&format!("{waterfall} 3,1")), figure(&format!("{waterfall} 3,2")));
+}
+
+/// Texts of a figure in SVG, in order.
+fn texts(svg: &str) -> Vec<String> {
+    let mut lines = svg.lines();
+    let mut texts = Vec::new();
+    while lines.by_ref().any(|line| line.starts_with("<text")) {
+        texts.extend(lines.next().map(str::to_owned));
+    }
+    texts
+}
+
+#[test]
+fn scales_have_names_and_lines_colours_of_their_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    done(folder, "simulate -o rec.npy --inputs 16 --channels 21 --times 8192");
+    done(folder, "correlate rec.npy -o v.npy --device cpu --integrate 2048");
+    let figure = |kind: &str| {
+        done(folder, &format!("plot v.npy -o x.svg --kind {kind}"));
+        let svg = fs::read_to_string(folder.join("x.svg")).unwrap();
+        let found = texts(&svg);
+        (svg, found)
+    };
+    for (kind, names) in [
+        ("matrix", &["phase (radians)", "coherence"][..]),
+        ("waterfall", &["phase (radians)", "amplitude, part of the largest"]),
+        ("closure", &["phase (radians)"]),
+    ] {
+        let (_, texts) = figure(kind);
+        for name in names {
+            assert_eq!(texts.iter().filter(|text| text == name).count(), 1, "{kind}: {texts:?}");
+        }
+    }
+    let (svg, texts) = figure("spectra");
+    // Ticks of power differ from each other; channels are whole, and all inputs are named.
+    let powers: Vec<&String> = texts.iter().filter(|text| text.contains('.')).collect();
+    assert!(powers.len() > 2, "{texts:?}");
+    assert!(powers.windows(2).all(|pair| pair[0] != pair[1]), "{powers:?}");
+    assert!(
+        ["20", "0", "15"].iter().all(|name| texts.iter().any(|text| text == name)),
+        "{texts:?}"
+    );
+    let names = texts.iter().skip_while(|text| *text != "input").skip(1);
+    assert!(
+        names.eq((0..16).map(|input| input.to_string()).collect::<Vec<_>>().iter()),
+        "{texts:?}"
+    );
+    let colours: std::collections::BTreeSet<&str> = svg
+        .lines()
+        .filter(|line| line.starts_with("<polyline"))
+        .filter_map(|line| line.split_once("stroke=\"")?.1.split('"').next())
+        .collect();
+    assert!(colours.len() >= 16, "{colours:?}");
+    // A legend without room says how many lines there are.
+    assert!(figure("closure").1.iter().any(|text| text.contains("the first 20 of 105")));
+}
+
+#[test]
+fn what_cannot_be_drawn_is_refused_in_one_sentence() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    done(folder, "simulate -o rec.npy --inputs 2 --channels 3 --times 20");
+    done(folder, "correlate rec.npy -o v.npy --device cpu");
+    fs::write(folder.join("x.uvh5"), "nothing").unwrap();
+    for (arguments, expected) in [
+        ("plot none.npy -o x.svg", "none.npy: cannot read"),
+        ("plot x.uvh5 -o x.svg", "x.uvh5: cannot read"),
+        ("plot rec.npy -o x.svg", "rec.npy: "),
+        ("plot v.npy -o x.gif", "x.gif: expected a name that ends in .svg or .png"),
+        ("plot v.npy -o x.svg --dump 1", "v.npy: --dump 1: expected one below 1"),
+        ("plot v.npy -o x.svg --channel 3", "v.npy: --channel 3: expected one below 3"),
+        ("plot v.npy -o x.svg --kind closure", "2 inputs: expected at least 3"),
+        ("plot v.npy -o x.svg --kind waterfall --baseline 0,1", "expected two inputs i,j"),
+        (
+            "plot v.npy -o x.svg --kind waterfall --baseline 2,0",
+            "--baseline 2: expected one below 2",
+        ),
+    ] {
+        let error = refused(folder, arguments);
+        assert!(error.contains(expected), "{arguments}: {error}");
+        assert!(!folder.join("x.svg").exists(), "{arguments}");
+    }
+}
+
+/// Nothing is taken silently: an option that was given and that nothing goes by is refused, with nothing written.
+#[test]
+fn options_that_do_not_apply_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    fs::write(folder.join("array.json"), ARRAY).unwrap();
+    done(folder, "simulate -o rec.npy --inputs 4 --channels 16 --times 600");
+    done(folder, "simulate --raw -o raw.npy --inputs 2 --times 4000");
+    done(
+        folder,
+        "simulate --raw -o scan.vdif --encoding vdif-2 --inputs 2 --rate 8MHz --times 64000",
+    );
+    done(folder, "simulate --diffusion -o photons.ptu --duration 100ms");
+    done(folder, "correlate rec.npy -o v.npy --device cpu");
+    done(folder, "correlate rec.npy -o v.uvh5 --array array.json --device cpu");
+    done(folder, "quantise rec.npy -o bits.npy --bits 1 --planes");
+    let counts = "autocorrelate photons.ptu -o g.npy --groups 4 --lags 8 --device cpu";
+    done(folder, &format!("{counts} --curves g.csv"));
+    fs::remove_file(folder.join("g.npy")).unwrap();
+    fs::write(folder.join("record.json"), "{}").unwrap();
+    let before = fs::read_dir(folder).unwrap().count();
+    for (arguments, expected) in [
+        ("plot v.npy -o x.svg --baseline 1,0", "--baseline: a figure of matrix does not go by it"),
+        ("plot v.npy -o x.svg --kind spectra --channel 1", "expected --kind matrix"),
+        ("plot v.npy -o x.svg --kind closure --baseline 1,0", "expected --kind waterfall"),
+        ("plot v.npy -o x.svg --kind waterfall --dump 0", "as it shows all dumps"),
+        ("plot v.npy -o x.svg --polarisation 0", "expected a UVH5 file"),
+        ("plot g.csv -o x.svg --dump 0", "--dump: correlation curves have none"),
+        ("plot g.csv -o x.svg --kind matrix", "--kind: correlation curves have none"),
+        ("info rec.npy --bits 0", "rec.npy: --bits 0 of NumPy: expected it only of Mark 5B"),
+        ("info rec.npy --inputs 4", "--inputs 4 of NumPy: expected it only of Mark 5B"),
+        ("info scan.vdif --near 2026-01-01", "of VDIF: expected it only of Mark 5B"),
+        ("info scan.vdif --encoding ci8", "--encoding ci8: VDIF says itself"),
+        ("info rec.npy --raw-layout tn", "--raw-layout tn of NumPy: expected it only of raw"),
+        ("info raw.npy --layout cnt", "--layout cnt of NumPy: expected it only of channels"),
+        ("info photons.ptu --rate 1MHz", "--rate: PTU holds photons"),
+        ("info photons.ptu --encoding ci8", "--encoding: PTU holds photons"),
+        ("correlate raw.npy --channelise 8 -o x.npy --bits 2", "--bits 2 of NumPy"),
+        (
+            "correlate raw.npy --channelise 8 -o x.npy --start 2026-01-01",
+            "--start: nothing goes by it",
+        ),
+        ("channelise raw.npy --channels 8 -o x.npy --sky-frequency 1GHz", "expected --delays"),
+        (
+            "channelise --channels 64 --response x.svg --level 3",
+            "--level: a filter bank's response",
+        ),
+        ("channelise --channels 64 --response x.svg --rate 1MHz", "--response has no recording"),
+        ("simulate --diffusion -o x.ptu --inputs 3", "--inputs"),
+        ("simulate --diffusion -o x.ptu --times 3", "--times"),
+        ("simulate --diffusion -o x.ptu --encoding i8", "--encoding"),
+        ("simulate --diffusion -o x.ptu --layout nt", "--layout"),
+        ("simulate --diffusion -o x.ptu --sources 2", "--sources"),
+        ("simulate --raw -o x.npy --radius -1", "expected metres, 0 or more"),
+        ("simulate --raw -o x.npy --radius nan", "expected metres, 0 or more"),
+        ("simulate --raw -o x.npy --field -1", "expected degrees, 0 to 180"),
+        ("simulate --raw -o x.npy --field inf", "expected degrees, 0 to 180"),
+        (
+            "quantise bits.npy -o x.npy --bits 1 --planes --noise 2",
+            "--noise: the recording's own bits",
+        ),
+        ("send --layout cnt", "--layout: the recording is simulated"),
+        ("send scan.vdif --step 4", "--step: frames of VDIF are sent as they stand"),
+        ("bench report record.json --repeats 3", "--repeats: a report measures nothing"),
+    ] {
+        let error = refused(folder, arguments);
+        assert!(error.contains(expected), "{arguments}: {error}");
+        assert_eq!(error.lines().count(), 1, "{arguments}: {error}");
+        assert_eq!(fs::read_dir(folder).unwrap().count(), before, "{arguments}");
+    }
+    for (options, expected) in [
+        ("--trace-bin 1ms", "--trace-bin: there is no trace"),
+        ("--blocks 4", "--blocks: nothing shows error bars"),
+        ("--pairs all --grid 1x1", "--grid: all pairs are the same"),
+    ] {
+        let error = refused(folder, &format!("{counts} {options}"));
+        assert!(error.contains(expected), "{options}: {error}");
+        assert_eq!(fs::read_dir(folder).unwrap().count(), before, "{options}");
+    }
+    #[cfg(feature = "serve")]
+    for (arguments, expected) in [
+        ("serve --file-dumps 2", "--file-dumps: no files are written"),
+        ("serve --frame-bytes 80", "--frame-bytes: heaps do not go by it"),
+        (
+            "serve --vdif 0 --channelise 8 --sky-frequency 1GHz",
+            "--sky-frequency: nothing goes by it, expected --delays",
+        ),
+    ] {
+        let error = refused(folder, arguments);
+        assert!(error.contains(expected), "{arguments}: {error}");
+    }
+}

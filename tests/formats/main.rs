@@ -1,0 +1,22 @@
+//! Files: every format is read and written as its definition says, and files that are not what they should be are refused in a
+//! sentence.
+
+mod any;
+#[cfg(feature = "cli")]
+mod arecibo;
+mod array;
+mod baseband;
+mod corpus;
+mod guppi;
+mod npy;
+mod parsers;
+mod photons;
+mod photons_hdf5;
+mod raw;
+mod simulate_vdif;
+mod skipped;
+#[path = "../support/mod.rs"]
+mod support;
+#[cfg(feature = "cli")]
+mod uvh5;
+mod vdif;

@@ -1,0 +1,8 @@
+//! Recordings that come over the network: `corrust serve`.
+
+mod counts;
+mod service;
+mod spead;
+#[path = "../support/mod.rs"]
+mod support;
+mod vdif;

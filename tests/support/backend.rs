@@ -1,0 +1,77 @@
+//! A backend of the correlator, and what its dumps are to be.
+
+use corrust::{
+    Correlator, Devices,
+    correlate::{Builder, Dump, Kernel, Visibilities},
+};
+
+use super::{
+    device,
+    oracle::correlate::{Block, Visibility},
+};
+
+/// A kernel and the devices on which it computes.
+#[derive(Clone, Copy)]
+pub struct Place {
+    pub name: &'static str,
+    pub devices: &'static str,
+    pub kernel: Kernel,
+}
+
+impl Place {
+    pub fn devices(&self) -> Devices {
+        self.devices.parse().expect("a list of devices")
+    }
+
+    /// Plans for blocks as this one.
+    pub fn builder(&self, block: &Block) -> Builder {
+        Correlator::builder(block.inputs, block.channels)
+            .encoding(block.encoding)
+            .layout(block.layout)
+            .device(self.devices())
+            .kernel(self.kernel)
+    }
+
+    /// Whether it is there, for blocks as this one; says why if not.
+    pub fn is_there(&self, block: &Block) -> bool {
+        device::there(self.name, self.builder(block).build()).is_some()
+    }
+}
+
+/// Units of 2^-24 of the magnitude of its products that a sum of any length is off by at most: docs/layouts.md.
+const MOST_UNITS: f64 = 300.0;
+
+/// Panics unless the dump is what the oracle says: exactly, or within the bound that summing in f32
+/// in any order keeps and that which holds at any length.
+pub fn compare(what: &str, dump: &Dump, expected: &[Vec<Visibility>]) {
+    let shape = (expected.len(), expected[0].len());
+    match &dump.visibilities {
+        Visibilities::Integer(sums) => assert_eq!(sums.dim(), shape, "{what}"),
+        Visibilities::Float(sums) => assert_eq!(sums.dim(), shape, "{what}"),
+    }
+    for (channel, expected) in expected.iter().enumerate() {
+        for (baseline, expected) in expected.iter().enumerate() {
+            let at = [channel, baseline];
+            let good = match &dump.visibilities {
+                Visibilities::Integer(sums) => {
+                    sums[at].re == expected.re as i64 && sums[at].im == expected.im as i64
+                }
+                Visibilities::Float(sums) => {
+                    let units = (2.0 * (expected.count + 1) as f64).min(MOST_UNITS);
+                    let bound = units * 2f64.powi(-24) * expected.magnitude;
+                    (f64::from(sums[at].re) - expected.re).abs() <= bound
+                        && (f64::from(sums[at].im) - expected.im).abs() <= bound
+                }
+            };
+            assert!(
+                good,
+                "{what}: channel {channel}, baseline {baseline}: expected {expected:?}, found {}",
+                match &dump.visibilities {
+                    Visibilities::Integer(sums) => sums[at].to_string(),
+                    Visibilities::Float(sums) => sums[at].to_string(),
+                }
+            );
+            assert_eq!(dump.valid.get(channel, baseline), expected.count, "{what}: valid samples");
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! Everything that several tests need: oracles, devices that may not be there, the command, other people's programs.
+
+#![allow(dead_code, reason = "each program of tests takes what it needs")]
+
+pub mod backend;
+pub mod changes;
+pub mod command;
+pub mod device;
+pub mod lazy_gpu;
+pub mod oracle;
+pub mod ptu;
+pub mod tier;
+pub mod witness;
