@@ -162,7 +162,7 @@ fn four_blocks(ptx: &str, count: u32) -> Vec<u32> {
 
 #[test]
 fn stores_atomics_and_copies_reach_other_blocks() {
-    let other = |i: u32| (i / 32 ^ 1) * 32 + i % 32;
+    let other = |i: u32| ((i / 32) ^ 1) * 32 + i % 32;
     let swapped: Vec<u32> = (0..128).map(other).collect();
     let stored = mended(include_str!("faults/cluster-store-no-barrier.ptx"));
     assert_eq!(four_blocks(&stored, 128), swapped);

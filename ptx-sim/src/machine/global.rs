@@ -1,5 +1,6 @@
 //! Races in global memory: one record per granule that blocks have touched, page by page.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard};
@@ -187,14 +188,16 @@ impl Team<'_> {
                         &mut held.insert((page, shadow.shard(page))).1
                     }
                 };
-                if !pages.contains_key(&page) {
-                    if shadow.pages.fetch_add(1, Relaxed) >= MOST_PAGES {
-                        shadow.incomplete.store(true, Relaxed);
-                        continue;
+                let records = match pages.entry(page) {
+                    Entry::Occupied(entry) => entry.into_mut(),
+                    Entry::Vacant(entry) => {
+                        if shadow.pages.fetch_add(1, Relaxed) >= MOST_PAGES {
+                            shadow.incomplete.store(true, Relaxed);
+                            continue;
+                        }
+                        entry.insert(Box::new([Record::default(); PAGE]))
                     }
-                    pages.insert(page, Box::new([Record::default(); PAGE]));
-                }
-                let Some(records) = pages.get_mut(&page) else { continue };
+                };
                 let record = &mut records[granule as usize % PAGE];
                 if let Err((other, what)) = self.touch_record(warp.index, lane, record, mine, kind)
                 {

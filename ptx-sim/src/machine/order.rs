@@ -103,6 +103,9 @@ struct Acquired {
     view: Arc<View>,
 }
 
+/// Time and scope of each lane's latest fence.
+type Fenced = [Option<(Time, Scope)>; LANES];
+
 /// State of one warp.
 #[derive(Debug, Default)]
 struct Side {
@@ -110,7 +113,7 @@ struct Side {
     /// Clock at which `fences` began to count.
     clock: u32,
     /// For each lane the time up to which its latest fence covers it, and the fence's scope.
-    fenced: Option<Box<[Option<(Time, Scope)>; LANES]>>,
+    fenced: Option<Box<Fenced>>,
     /// Clocks of the block that the warp had seen at its latest fence.
     seen: Box<[u32]>,
     /// Released views that were read, by address.

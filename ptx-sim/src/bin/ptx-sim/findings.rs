@@ -98,7 +98,8 @@ impl<'a> Findings<'a> {
         (first..=last)
             .map(|number| {
                 let mark = if number == at { '>' } else { '|' };
-                let shown: String = self.lines[number - 1].chars().take(COLUMNS).collect();
+                let line = self.lines[number - 1].replace('\t', "    ");
+                let shown: String = line.chars().take(COLUMNS).collect();
                 format!("{number:>6} {mark} {}\n", shown.trim_end())
             })
             .collect()
