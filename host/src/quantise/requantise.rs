@@ -10,7 +10,12 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::Quantiser;
-use crate::{Encoding, Error, Layout, Result, correlate::Shape};
+use crate::{
+    error::{Error, Result},
+    layout::Layout,
+    sample::Encoding,
+    samples::shape::Shape,
+};
 
 /// The bit of a part's table entry that says that it is no number.
 const NAN: u8 = 0x10;

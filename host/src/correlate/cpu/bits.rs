@@ -9,7 +9,7 @@ use ndarray::Array2;
 use num_complex::Complex;
 use rayon::prelude::*;
 
-use super::{Sums, name, zeros};
+use super::sums::{Sums, name, zeros};
 use crate::{
     correlate::{
         backend::Setup,
