@@ -295,7 +295,7 @@ impl Drop for Unfinished {
     }
 }
 
-/// How the temporary names of a file start.
+/// Beginning of the temporary names of a file.
 fn prefix(target: &Path) -> String {
     /// Names are at most 255 bytes long, and those of two files may start alike.
     const LONGEST: usize = 200;

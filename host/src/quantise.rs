@@ -267,8 +267,8 @@ fn samples_per_word(bits: u32) -> Result<usize> {
 
 /// Packs [`Ci4`](crate::Encoding::Ci4) samples of `bits`-bit values into the words of the GMRT's
 /// correlator (Sievers, "GPU Correlation"): one array for the real and one for the imaginary parts, as
-/// codes `value + 2^(bits-1)`, the first sample lowest; ten samples a word for 3 bits. What the last
-/// word has no samples for is zero.
+/// codes `value + 2^(bits-1)`, the first sample lowest; ten samples a word for 3 bits. Unused
+/// bits of the last word are zero.
 ///
 /// # Errors
 /// [`Error::Invalid`] for a number of bits other than 1 to 4, or a value of more.

@@ -1,4 +1,4 @@
-//! How one complex sample is stored.
+//! Encodings of one complex sample.
 
 use std::{fmt, str::FromStr};
 

@@ -113,7 +113,7 @@ impl Ruler {
     }
 }
 
-/// Which sensors are multiplied with each other.
+/// Sensors that are multiplied with each other.
 struct Units {
     /// Sensors of each unit, ascending.
     sensors: Vec<Vec<u32>>,

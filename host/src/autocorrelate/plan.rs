@@ -57,7 +57,7 @@ impl Builder {
         self
     }
 
-    /// Which lags (default: [`Scheme::BinGroups`]).
+    /// Scheme of the lags (default: [`Scheme::BinGroups`]).
     pub fn scheme(mut self, scheme: Scheme) -> Self {
         self.shape.scheme = scheme;
         self

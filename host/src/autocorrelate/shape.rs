@@ -10,7 +10,7 @@ pub const MAX_GROUPS: usize = 24;
 /// Most lags of a group.
 const MAX_LAGS: usize = 1 << 16;
 
-/// Which lags the groups have.
+/// Lags of the groups.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Scheme {
     /// `bin-groups`: `S` lags in every group, each group beginning where the one before ends: lag
@@ -61,7 +61,7 @@ pub struct Shape {
     pub groups: usize,
     /// `S`, lags of a group (`m` of [`Scheme::Classic`]).
     pub lags: usize,
-    /// Which lags these are.
+    /// Scheme of the lags.
     pub scheme: Scheme,
 }
 
@@ -80,7 +80,7 @@ pub(crate) struct First {
     pub instant: u64,
     /// First instant of the bin before, where its delayed bin holds samples too.
     pub straddling: Option<u64>,
-    /// How many samples: the stream's first ones.
+    /// Number of samples: the stream's first ones.
     pub counted: u64,
 }
 

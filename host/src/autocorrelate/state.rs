@@ -77,7 +77,7 @@ impl Header {
             corrust: String,
             version: u64,
         }
-        // How the first version's files begin.
+        // Beginning of the first version's files.
         let parsed = if line.starts_with(b"corrtau") {
             Ok(Version { corrust: Self::KIND.to_owned(), version: 1 })
         } else {

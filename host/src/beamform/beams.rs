@@ -14,7 +14,7 @@ pub struct Beams {
     /// `J`: bytes of samples `[B][F][P][T]`, a row of times along the last axis. Components are -7..7 of
     /// `ci4`, real in the high nibble, and -127..127 of `ci8`.
     pub samples: Array4<u8>,
-    /// How a sample is stored.
+    /// Encoding of a sample.
     pub encoding: SpectrumEncoding,
     /// Samples of which at least one component was clamped, `[F][P][B]`: as many as the shift of
     /// this channel, polarisation and beam is responsible for.

@@ -56,25 +56,25 @@ impl Builder {
         self
     }
 
-    /// How a voltage is stored: `ci4` (the default), `ci8` or `cf16`.
+    /// Encoding of a voltage: `ci4` (the default), `ci8` or `cf16`.
     pub fn encoding(mut self, encoding: Encoding) -> Self {
         self.shape.encoding = encoding;
         self
     }
 
-    /// How a sample of a beam is stored: `ci4` (the default), `ci8`, `cf16` or `cf32`.
+    /// Encoding of a sample of a beam: `ci4` (the default), `ci8`, `cf16` or `cf32`.
     pub fn output(mut self, encoding: impl Into<SpectrumEncoding>) -> Self {
         self.shape.output = encoding.into();
         self
     }
 
-    /// How a weight is stored: `ci8` or `ci4`; of `cf16` voltages `cf16`. The default is `ci8`, or `cf16`.
+    /// Encoding of a weight: `ci8` or `ci4`, or `cf16` with `cf16` voltages. The default is `ci8`, or `cf16`.
     pub fn weights(mut self, encoding: Encoding) -> Self {
         self.weights = Some(encoding);
         self
     }
 
-    /// How sums are shifted down (default: to the nearest).
+    /// Rounding of sums that are shifted down (default: to the nearest).
     pub fn rounding(mut self, rounding: Rounding) -> Self {
         self.rounding = rounding;
         self
@@ -199,12 +199,12 @@ impl Beamformer {
         &self.shape
     }
 
-    /// How a weight is stored.
+    /// Encoding of a weight.
     pub fn weights(&self) -> Encoding {
         self.weights
     }
 
-    /// How sums are shifted down.
+    /// Rounding of sums that are shifted down.
     pub fn rounding(&self) -> Rounding {
         self.rounding
     }
@@ -331,7 +331,7 @@ impl Beamformer {
     /// the beams of all reach through the host.
     ///
     /// Voltages in the GPU's memory without gaps, in rows of a multiple of 16 bytes at an address that is
-    /// one too, are read where they lie. Of the room, the address is a multiple of 2 for `ci8`, of 4 for `cf16`
+    /// one too, are read where they lie. The address of the room is a multiple of 2 for `ci8`, of 4 for `cf16`
     /// and `cf32`.
     ///
     /// ```

@@ -4,7 +4,7 @@ use std::{fmt, str::FromStr};
 
 use crate::error::{Error, Result};
 
-/// How a sum is shifted down by `s` bits.
+/// Rounding of a sum that is shifted down by `s` bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Rounding {
     /// `nearest`: `(x + 2^(s-1)) >> s`, to the nearest multiple of `2^s`, halves upwards.

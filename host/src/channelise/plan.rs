@@ -46,7 +46,7 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// How a raw sample is stored (default: `i8`). Real samples give channels from DC up, the Nyquist
+    /// Encoding of a raw sample (default: `i8`). Real samples give channels from DC up, the Nyquist
     /// channel left out; complex ones from half the rate below DC up.
     pub fn encoding(mut self, encoding: impl Into<RawEncoding>) -> Self {
         self.shape.raw = encoding.into();
@@ -91,7 +91,7 @@ impl Builder {
         self
     }
 
-    /// How a channelised sample is stored (default: `ci8`).
+    /// Encoding of a channelised sample (default: `ci8`).
     pub fn output(mut self, encoding: impl Into<SpectrumEncoding>) -> Self {
         self.shape.encoding = encoding.into();
         self
@@ -110,8 +110,8 @@ impl Builder {
     }
 
     /// Delays of the inputs, in seconds after the first sample, of samples at `rate` a second; `sky` is the
-    /// frequency in hertz that DC stood for before it was mixed down, 0 if it was not. What is not whole
-    /// samples is made up for by turning channels.
+    /// frequency in hertz that DC stood for before it was mixed down, 0 if it was not. Whole samples
+    /// are delayed by indexing; the fraction is a phase of each channel.
     pub fn delays(mut self, model: Arc<dyn DelayModel>, rate: f64, sky: f64) -> Self {
         self.delays = Some(Delays { model, rate, sky });
         self
@@ -401,7 +401,7 @@ impl Channeliser {
         self.places.next()
     }
 
-    /// How many spectra `times` more raw samples complete, of which none is missing.
+    /// Number of spectra that `times` more raw samples complete, if none is missing.
     ///
     /// # Errors
     /// [`Error::Invalid`] for delays that are no numbers or too long.

@@ -18,7 +18,7 @@ pub const RESIDUES: RangeInclusive<usize> = 8..=1 << 20;
 /// The most taps.
 pub const MAX_TAPS: usize = 1024;
 
-/// How a channelised sample is stored.
+/// Encoding of a channelised sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SpectrumEncoding {
     /// As what is correlated and beamformed: integers are rounded and clamped, `cf16` is rounded.
@@ -125,13 +125,13 @@ pub struct Shape {
     pub taps: usize,
     /// `D`: raw samples from one spectrum to the next, `K` or fewer.
     pub hop: usize,
-    /// How a raw sample is stored.
+    /// Encoding of a raw sample.
     pub raw: RawEncoding,
     /// Order of the axes of raw samples.
     pub raw_layout: RawLayout,
     /// Whether the band runs downwards: channels are conjugated, and come out in ascending frequency.
     pub inverted: bool,
-    /// How a channelised sample is stored.
+    /// Encoding of a channelised sample.
     pub encoding: SpectrumEncoding,
     /// Order of the axes of spectra.
     pub layout: Layout,

@@ -22,11 +22,11 @@ pub struct Spectra {
     pub first: u64,
     /// Samples, `[spectrum][channel][input]` (`tcn`) or `[channel][input][spectrum]` (`cnt`).
     pub bytes: Vec<u8>,
-    /// How a sample is stored.
+    /// Encoding of a sample.
     pub encoding: SpectrumEncoding,
     /// Order of the axes.
     pub layout: Layout,
-    /// How many there are along each axis; a spectrum is a time.
+    /// Number of samples along each axis; a spectrum is a time sample.
     pub extents: Extents,
     /// Spectra of inputs, counted from the first of these, that are zero because a raw sample is missing.
     pub missing: Vec<Missing>,
@@ -64,7 +64,7 @@ impl Spectra {
         Ok(())
     }
 
-    /// How many spectra.
+    /// Number of spectra.
     pub fn times(&self) -> usize {
         self.extents.times
     }

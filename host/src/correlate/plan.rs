@@ -53,7 +53,7 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// How a sample is stored (default: `ci8`).
+    /// Encoding of a sample (default: `ci8`).
     pub fn encoding(mut self, encoding: Encoding) -> Self {
         self.shape.encoding = encoding;
         self
@@ -513,8 +513,8 @@ impl Correlator {
         self.backend.wait()
     }
 
-    /// Forgets everything since the last dump: the integration starts again from zero. What delays
-    /// hold stays.
+    /// Forgets everything since the last dump: the integration starts again from zero. Samples that
+    /// delays hold stay.
     pub fn reset(&mut self) {
         self.times = 0;
         self.backend.reset();

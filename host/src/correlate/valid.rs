@@ -1,4 +1,4 @@
-//! Which samples count: what is missing of a gate's.
+//! Counts of the samples behind each visibility.
 //!
 //! The samples behind each baseline, `sum_t valid_i[t] and valid_j[t]`, are counted from the ranges that
 //! are missing: at a baseline of a channel as many as at input i, and at input j, less those at both.
@@ -143,7 +143,7 @@ impl Counter {
         (numbers, gate): (Option<Gates<'_>>, usize),
         times: usize,
     ) {
-        // How many times of the gate lie before each time: a range's count is a difference.
+        // Number of time samples of the gate before each time sample: a range's count is a difference.
         let before = |channel| {
             let mut before = Vec::with_capacity(times + 1);
             before.push(0_u64);
@@ -209,7 +209,7 @@ impl Counter {
 
 /// The times that are lost to each pair of inputs of one channel.
 struct Lost {
-    /// Which list of times each input misses.
+    /// Number of the list of time samples that each input misses.
     class: Vec<usize>,
     /// `[class][class]`: times lost to a pair of inputs.
     counts: Array2<u64>,

@@ -50,7 +50,7 @@ impl Device {
     }
 
     /// [`Self::open`], apart from what else is open, with other kernels in place of those of the same
-    /// name: to compare builds. (Without this, `CORRUST_PTX` names them: [`PTX_VARIABLE`].)
+    /// name: to compare builds. (Without this, `CORRUST_PTX` names them: [`PTX_VARIABLE`](super::ptx::PTX_VARIABLE).)
     ///
     /// # Errors
     /// [`Error::Device`] when the device named is not there.

@@ -138,7 +138,7 @@ pub struct Rows {
     pub to_pitch: usize,
     /// Bytes of a row.
     pub width: usize,
-    /// How many rows.
+    /// Number of rows.
     pub count: usize,
 }
 

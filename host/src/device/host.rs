@@ -43,8 +43,8 @@ impl HostBytes {
         Self { gpu: gpu.cloned(), ..Self::default() }
     }
 
-    /// Makes them `length` bytes: what they hold is of no meaning then. Where no more memory can be locked
-    /// they are ordinary ones.
+    /// Makes them `length` bytes, contents undefined. They are ordinary ones where no more memory can be
+    /// locked.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`].

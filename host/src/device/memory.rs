@@ -112,7 +112,7 @@ fn identity(gpu: &Arc<dyn Gpu>) -> usize {
     Arc::as_ptr(gpu).cast::<()>().addr()
 }
 
-/// Elements in a GPU's memory, to be read by work in the order of a stream. What is enqueued there may
+/// Elements in a GPU's memory, to be read by work in the order of a stream. Work enqueued there may
 /// still read them after the borrow has ended: until a plan's results were read or it was
 /// [waited](crate::Correlator::wait) for, they are to stay as they are.
 ///
@@ -222,7 +222,7 @@ impl<'a, T: Pod> DeviceSlice<'a, T> {
     }
 }
 
-/// Elements in a GPU's memory, to be written by work in the order of a stream. What is enqueued there may
+/// Elements in a GPU's memory, to be written by work in the order of a stream. Work enqueued there may
 /// still write them after the borrow has ended: see [`DeviceSlice`].
 #[derive(Debug)]
 pub struct DeviceSliceMut<'a, T = u8>(DeviceSlice<'a, T>);

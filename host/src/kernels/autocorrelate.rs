@@ -3,7 +3,7 @@
 use super::kernels;
 
 kernels! {
-    /// Which implementation of the autocorrelation a plan uses on a GPU. All of them give the same
+    /// Implementation of the autocorrelation that a plan uses on a GPU. All of them give the same
     /// bits.
     pub enum Kernel {
         /// `auto`: `tensor-cores` for long blocks of counts and for many lags of one group, else

@@ -8,7 +8,7 @@ use corrust_gpu::abi::{
 use super::kernels;
 
 kernels! {
-    /// Which implementation of the beamformer a plan uses. All of them give the same bits; they differ
+    /// Implementation of the beamformer that a plan uses. All of them give the same bits; they differ
     /// in speed and in the device they run on.
     pub enum Kernel {
         /// `auto`: what is quickest on the device for the plan's shape.

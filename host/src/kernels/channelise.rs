@@ -3,7 +3,7 @@
 use super::kernels;
 
 kernels! {
-    /// Which implementation of the F-engine a plan uses. All of them give the same bits; they differ in speed
+    /// Implementation of the F-engine that a plan uses. All of them give the same bits; they differ in speed
     /// and in the device they run on.
     pub enum Kernel {
         /// `auto`: what is quickest on the device for the plan's shape.

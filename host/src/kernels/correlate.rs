@@ -4,7 +4,7 @@ use super::kernels;
 use crate::sample::Encoding;
 
 kernels! {
-    /// Which implementation of the correlation a plan uses. All of them give the same bits for integer
+    /// Implementation of the correlation that a plan uses. All of them give the same bits for integer
     /// samples; they differ in speed and in the device they run on.
     pub enum Kernel {
         /// `auto`: what is quickest on the device for the plan's shape.

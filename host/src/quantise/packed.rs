@@ -4,9 +4,11 @@ use rayon::prelude::*;
 
 use super::{check_bits, pack, samples_per_word, unpack};
 use crate::{
-    Encoding, Error, Layout, Result,
     device::host,
-    samples::{Extents, Samples},
+    error::{Error, Result},
+    layout::Layout,
+    sample::Encoding,
+    samples::{extents::Extents, view::Samples},
 };
 
 /// Samples of 1 to 4 bits as they were packed: u32 `[channel][input][word][2]`, a word of real parts and one of imaginary

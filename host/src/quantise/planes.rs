@@ -117,7 +117,7 @@ fn gather(bytes: u64) -> u8 {
     ((bytes & 0x0101_0101_0101_0101).wrapping_mul(0x0102_0408_1020_4080) >> 56) as u8
 }
 
-/// [`planes`] by a GPU, of samples in host memory. Of a value of more bits than `bits` it takes some, and tells nobody.
+/// [`planes`] by a GPU, of samples in host memory. A value of more bits than `bits` is cut without an error.
 ///
 /// # Errors
 /// As for [`planes_device`]; [`Error::OutOfMemory`].

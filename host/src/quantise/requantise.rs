@@ -10,7 +10,12 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::Quantiser;
-use crate::{Encoding, Error, Layout, Result, correlate::Shape};
+use crate::{
+    error::{Error, Result},
+    layout::Layout,
+    sample::Encoding,
+    samples::shape::Shape,
+};
 
 /// The bit of a part's table entry that says that it is no number.
 const NAN: u8 = 0x10;
@@ -18,8 +23,8 @@ const NAN: u8 = 0x10;
 /// The bit of a part's table entry that says that it is on a threshold: half of such parts are one less.
 const SPLIT: u8 = 0x20;
 
-/// How far from a threshold a sample may be to be on it, in parts of the threshold: what rounding of the step and of
-/// the noise can do.
+/// Largest distance of a sample on a threshold from it, in parts of the threshold: the error of the rounded step and
+/// noise.
 const ON_THRESHOLD: f64 = 1e-6;
 
 /// Whether the real and the imaginary part of a sample on a threshold are quantised up.
@@ -105,7 +110,7 @@ impl Quantiser {
     /// of `noise`, in their own units.
     ///
     /// Samples between thresholds have the values that [`samples`](Self::samples) gives their voltages, those on a
-    /// threshold the one above or the one below, by [`split`]. Of integers the most negative counts as its neighbour,
+    /// threshold the one above or the one below, by [`split`]. The most negative integer counts as its neighbour,
     /// which has a counterpart above zero.
     pub fn requantiser(&self, encoding: Encoding, noise: f32) -> Requantiser {
         let width = f64::from(noise) * self.step;
@@ -149,7 +154,7 @@ impl Requantiser {
     /// Samples looked up by a thread at a time.
     const GRAIN: usize = 1 << 16;
 
-    /// Which voltages the values stand for.
+    /// Voltages that the values stand for.
     pub fn quantised(&self) -> &Quantised {
         &self.quantised
     }
@@ -346,7 +351,7 @@ fn voltage(code: u16, encoding: Encoding) -> f32 {
 pub fn deviation(samples: &[u8], encoding: Encoding) -> f32 {
     /// Bytes that a thread takes at a time.
     const GRAIN: usize = 1 << 22;
-    // How often each code occurs: much quicker to find than as many squares, and in any order.
+    // Counts of each code are much quicker to find than as many squares, and in any order.
     let histogram = |samples: &[u8]| {
         let mut counts = vec![0_u64; 1 << 16];
         match encoding.bytes() {

@@ -61,7 +61,7 @@ impl Native {
 pub struct ToNative<'a> {
     /// Voltages in a GPU's memory: `tcn` without gaps, or `cnt` in rows that are equally far apart.
     pub samples: Samples<'a>,
-    /// Which of these.
+    /// Their layout.
     pub layout: Layout,
     /// Form to convert to: what [`Native::of`] gives for their encoding, or [`Native::Nibbles`] for 4-bit samples and
     /// for counts, which become int8: 128 less.

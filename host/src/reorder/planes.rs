@@ -18,7 +18,7 @@ pub struct ToPlanes<'a> {
     /// `ci4` or `ci4-offset` samples of values of so many bits in a GPU's memory, at least one time: `tcn` without
     /// gaps, or rows that are equally far apart with their times side by side.
     pub samples: Samples<'a>,
-    /// 1 or 2. Of values of more bits the sign counts, and of 2 bits the lowest bit.
+    /// 1 or 2. Values of more bits keep their sign and, for 2 bits, their lowest bit.
     pub bits: u32,
     /// Device address of the words, `[channel][input][plane][word]`, 16-byte aligned.
     pub words: u64,

@@ -68,7 +68,7 @@ impl fmt::Display for Element {
     }
 }
 
-/// How many samples there are along each axis.
+/// Number of samples along each axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extents {
     /// `C`; channels and polarisations, channel slower, of a beamformer.

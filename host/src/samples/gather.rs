@@ -56,7 +56,7 @@ pub(crate) struct Zeros {
     pub pitch: usize,
     /// Bytes of a row.
     pub width: usize,
-    /// How many rows.
+    /// Number of rows.
     pub rows: usize,
 }
 

@@ -15,7 +15,7 @@ use crate::{
     },
 };
 
-/// How one raw sample of one input is stored. Numbers are little-endian; bits fill bytes from the least
+/// Encoding of one raw sample of one input. Numbers are little-endian; bits fill bytes from the least
 /// significant one on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RawEncoding {
@@ -262,8 +262,8 @@ pub struct RawSamples<'a> {
 }
 
 impl<'a> RawSamples<'a> {
-    /// Samples without gaps, of as many times as `memory` holds. Of samples of less than a byte in rows
-    /// (`nt`), the last bytes count in full: [`times`](Self::times) cuts off what is too much.
+    /// Samples without gaps, of as many times as `memory` holds. The last bytes of rows (`nt`) of samples
+    /// of less than a byte count in full: [`times`](Self::times) cuts off what is too much.
     ///
     /// # Errors
     /// [`Error::Invalid`] when there are no inputs, `memory` does not hold a whole number of times, or the
@@ -358,7 +358,7 @@ impl<'a> RawSamples<'a> {
         Self { missing, ..self }
     }
 
-    /// How a sample is stored.
+    /// Encoding of a sample.
     pub fn encoding(&self) -> RawEncoding {
         self.encoding
     }

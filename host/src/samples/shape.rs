@@ -16,7 +16,7 @@ pub struct Shape {
     pub inputs: usize,
     /// `C`: frequency channels.
     pub channels: usize,
-    /// How a sample is stored.
+    /// Encoding of a sample.
     pub encoding: Encoding,
     /// Order of the axes.
     pub layout: Layout,
@@ -103,7 +103,7 @@ impl Shape {
 pub struct RawShape {
     /// `N`: digitised signal paths.
     pub inputs: usize,
-    /// How a sample is stored.
+    /// Encoding of a sample.
     pub encoding: RawEncoding,
     /// Order of the axes of a block.
     pub layout: RawLayout,

@@ -82,7 +82,7 @@ impl<'a> TimeBlocks<'a> {
         self.words.extents().times * self.block_times()
     }
 
-    /// How a sample is stored.
+    /// Encoding of a sample.
     pub const fn encoding(&self) -> Encoding {
         self.encoding
     }

@@ -157,12 +157,12 @@ impl<'a> Samples<'a> {
         self.element
     }
 
-    /// How many samples there are.
+    /// Number of samples along each axis.
     pub fn extents(&self) -> Extents {
         self.extents
     }
 
-    /// How far apart they are.
+    /// Bytes from one sample to the next along each axis.
     pub fn strides(&self) -> Strides {
         self.strides
     }

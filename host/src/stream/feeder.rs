@@ -49,7 +49,7 @@ pub(crate) struct Parcel<'a> {
 /// Engine that brings samples to a GPU, a piece at a time, and keeps the order of the work on them.
 pub(crate) struct Feeder {
     gpu: Arc<dyn Gpu>,
-    /// How many sets there are to be.
+    /// Number of sets that there are to be.
     count: usize,
     sets: Vec<Set>,
     next: usize,
@@ -96,7 +96,7 @@ impl Feeder {
     }
 
     /// Brings samples to the device, in the order of `layout` without gaps, and says where they are and on
-    /// which stream they can be used. What is in a GPU's memory, complete and `fits` is used where it lies.
+    /// which stream they can be used. Complete samples in a GPU's memory that `fits` takes are used where they lie.
     ///
     /// They stay until as many other pieces were brought as there are sets. The caller's memory may be
     /// read until it is [given back](Self::give_back).

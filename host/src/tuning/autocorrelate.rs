@@ -10,8 +10,8 @@ use super::fault::{Fault, positive};
 pub struct Autocorrelate {
     /// Instants of a block from which tensor cores are quicker than bin groups.
     pub tensor_core_instants: usize,
-    /// How much longer an instant takes a block of the first kernel, of counts, than those of the second, of
-    /// bins, on a multiprocessor: by it segments are cut.
+    /// Time of an instant in a block of the first kernel, of counts, over that in the blocks of the second, of
+    /// bins, on a multiprocessor: segments are cut by it.
     pub counts_over_bins: f64,
 }
 

@@ -56,7 +56,7 @@ impl Correlate {
     }
 }
 
-/// How the kernel for samples of an encoding is found: by the first of the ranges that the samples are in,
+/// Choice of the kernel for samples of an encoding: by the first of the ranges that the samples are in,
 /// else by the least padding, at these speeds. Kernels that do not run on the GPU are passed over.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -93,7 +93,7 @@ impl Range {
     }
 }
 
-/// How samples come to the kernels of [`Range`].
+/// Order of the samples that the kernels of [`Range`] get.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Order {

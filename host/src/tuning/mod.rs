@@ -1,4 +1,4 @@
-//! Which kernels are quickest on a GPU: a table for each model.
+//! Tables of the quickest kernels: one for each model of GPU.
 //!
 //! Plans whose kernel is `auto` choose by it, and so do kernels among their tiles. Whatever a table says, the
 //! bits are the same.

@@ -49,7 +49,7 @@ macro_rules! place_setters {
             self
         }
 
-        /// Which implementation to use (default: the quickest there for this shape).
+        /// Implementation to use (default: the quickest there for this shape).
         pub fn kernel(mut self, kernel: Kernel) -> Self {
             self.place.kernel = kernel;
             self

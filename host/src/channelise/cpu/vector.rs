@@ -4,7 +4,7 @@ use corrust_gpu::abi::channelise::Real;
 
 /// Lanes of f32, one spectrum of an input each.
 pub(super) trait Vector: Real {
-    /// How many.
+    /// Number of them.
     const LANES: usize;
 
     /// The first numbers of `from`.

@@ -7,7 +7,7 @@
 //!
 //! Kernel `two-pass` makes a few lots at a time, so that what lies between its two launches stays small.
 //!
-//! Samples in the GPU's memory are read where they lie. Those that later spectra need are kept in the seam as they
+//! Samples in the GPU's memory are read where they lie. Samples that later spectra need are kept in the seam as they
 //! are, in rows of an input each, to which the first of the next block are joined.
 
 use std::{ops::Range, sync::Arc};

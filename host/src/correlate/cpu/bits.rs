@@ -3,13 +3,13 @@
 //! A word is 16 bytes of real and 16 of imaginary parts. Two words are a row of eight `u64`, a vector of AVX-512;
 //! where there is none the compiler takes what there is. Rows are copied a strip of [`STRIP`] pairs of words at a
 //! time, as they are and with a* of them, as a tile of [`TILE`] x [`TILE`] baselines is gone through: its counts stay
-//! in registers over the strip. What bounds it: counting ones.
+//! in registers over the strip. The bound: counting ones.
 
 use ndarray::Array2;
 use num_complex::Complex;
 use rayon::prelude::*;
 
-use super::{Sums, name, zeros};
+use super::sums::{Sums, name, zeros};
 use crate::{
     correlate::{
         backend::Setup,

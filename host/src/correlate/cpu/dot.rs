@@ -20,7 +20,7 @@ pub(super) struct Columns<'a> {
 
 /// A vector multiply-add over words of a [`Format`].
 pub(super) trait Dot: Send + Sync + 'static {
-    /// How samples are packed into the words that are multiplied.
+    /// Packing of samples into the words that are multiplied.
     type Format: Format;
     /// [`LANES`](Self::LANES) words or sums.
     type Vector: Copy;

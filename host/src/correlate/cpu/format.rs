@@ -1,4 +1,4 @@
-//! How samples are packed into 32-bit words so that one multiply-add of words does the most work.
+//! Packing of samples into 32-bit words, so that one multiply-add of words does the most work.
 //!
 //! Two times of one input make a pair; a pair makes 1, 2 or 4 words.
 

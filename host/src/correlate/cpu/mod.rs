@@ -15,7 +15,7 @@
 //! - channels, in parallel, in groups if they have few inputs; strips of [`STRIP`] words, each
 //!   unpacked once into column panels;
 //! - blocks of [`BLOCK`] inputs as rows, in parallel: their row panels stay in the L2 cache;
-//! - column panels; runs of [`RUN`] words: that much of a column panel stays in the L1 cache;
+//! - column panels; runs of [`RUN`](sums::RUN) words: that much of a column panel stays in the L1 cache;
 //! - row panels of the block, and for each the tile: its sums live in registers over the run, then
 //!   join the 64-bit totals.
 //!
@@ -32,6 +32,7 @@ pub(crate) mod decode;
 pub(crate) mod dot;
 pub(crate) mod format;
 pub(crate) mod panel;
+pub(crate) mod sums;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod x86;
 
@@ -46,6 +47,7 @@ use self::{
     dot::{Dot, Portable, ROWS},
     format::{Floats, Format, Halves},
     panel::{ColumnPanel, Delivered, PanelShape, RowBlock, Sample},
+    sums::{Sums, name, zeros},
 };
 use super::delay::DelayLine;
 use crate::{
@@ -55,7 +57,6 @@ use crate::{
         gates::Gates,
         visibilities::Visibilities,
     },
-    device::host,
     error::{Error, Result},
     kernels::correlate::Kernel,
     sample::Encoding,
@@ -67,9 +68,6 @@ const PIECE_BYTES: usize = 64 << 20;
 
 /// Words of a column panel between two unpackings.
 const STRIP: usize = 1024;
-
-/// Words over which the sums of a tile stay in registers.
-const RUN: usize = 256;
 
 /// Inputs whose row panels are used together.
 const BLOCK: usize = 96;
@@ -83,19 +81,6 @@ struct Selecting {
     shape: Shape,
     delays: Option<DelayLine>,
     sums: Box<dyn Sums>,
-}
-
-/// The sums of a plan's gates.
-trait Sums: Send {
-    /// Adds the products of `times` samples of every channel and input, in the plan's encoding and layout
-    /// without gaps, to a gate.
-    fn accumulate(&mut self, gate: usize, samples: &[u8], times: usize);
-    fn gates(&self) -> usize;
-    /// Brings a gate's sums to `visibilities`; the gate starts again from zero.
-    fn dump_into(&mut self, gate: usize, visibilities: &mut Visibilities);
-    fn reset(&mut self);
-    fn device_name(&self) -> &str;
-    fn kernel(&self) -> Kernel;
 }
 
 impl Backend for Selecting {
@@ -319,20 +304,6 @@ impl<D: Dot, E> Cpu<D, E> {
     }
 }
 
-/// The CPU, as a person would name it.
-fn name() -> String {
-    let threads = rayon::current_num_threads();
-    let plural = if threads == 1 { "" } else { "s" };
-    format!("CPU ({threads} thread{plural})")
-}
-
-/// Totals of zero, `[channel][baseline]`.
-fn zeros<T: Copy + Default>(shape: &Shape) -> Result<Array2<T>> {
-    let dimensions = (shape.channels, baselines(shape.inputs));
-    let values = host::zeros(dimensions.0 * dimensions.1)?;
-    Ok(Array2::from_shape_vec(dimensions, values).expect("as many values as the shape has"))
-}
-
 /// Adds the products of the times `strip` to the totals of a group of channels from `channel` on.
 fn accumulate_strip<D: Dot, E: Decode<Sample<D>>>(
     samples: &Delivered<'_, Sample<D>, E>,
@@ -406,7 +377,7 @@ fn with_scratch(
 
 #[cfg(test)]
 mod tests {
-    use super::RUN;
+    use super::sums::RUN;
 
     /// Users read the bound of `cf16` sums in the docs.
     #[test]

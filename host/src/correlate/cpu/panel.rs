@@ -5,10 +5,10 @@ use std::ops::Range;
 use num_complex::Complex;
 
 use super::{
-    RUN,
     decode::Decode,
     dot::{Columns, Dot, MAX_WIDTH, ROWS, Work, tile},
     format::Format,
+    sums::RUN,
 };
 use crate::{correlate::baselines::baseline, layout::Layout, samples::shape::Shape};
 

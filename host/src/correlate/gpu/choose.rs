@@ -102,7 +102,7 @@ mod tests {
         assert_eq!(chosen((8, 6), Encoding::Cf16, 64), Kernel::Mma64);
     }
 
-    /// What was quickest when the table was measured, and between those numbers of inputs.
+    /// The kernels that were quickest when the table was measured, and between those numbers of inputs.
     #[test]
     fn the_h200s_table_chooses_what_was_quickest() {
         let facts = SimGpu::new().facts().clone();
@@ -166,13 +166,13 @@ mod tests {
                 let all = 8..=128_usize;
                 for inputs in all.filter(|inputs| inputs % 16 == 0 || layout == Layout::Cnt) {
                     let bytes = encoding.bytes() as f64 * inputs as f64 * SAMPLES;
-                    // What either does at best: all bytes at the memory's peak, a corner turn twice more.
+                    // Either's best: all bytes at the memory's peak, twice more for a corner turn.
                     let passes = if layout == Layout::Tcn { 3.0 } else { 1.0 };
                     let tiles = inputs.div_ceil(64) * (inputs.div_ceil(64) + 1) / 2;
                     let products = 4.0 * 64.0 * 64.0 * tiles as f64 * SAMPLES;
                     let rate = sms * clock * 1e9 * macs * if nibbles { 2.0 } else { 1.0 };
                     let tile = f64::max(passes * bytes / memory / 1e6, products / rate * 1e3);
-                    // What `few` does: the H200's time by clocks; int8 tensor cores of an A40 have half the rate, and
+                    // Estimate for `few`: the H200's time by clocks; int8 tensor cores of an A40 have half the rate, and
                     // products are half of the kernel's clocks.
                     let slower =
                         H200[0] * H200[1] / (sms * clock) * if macs < 2048.0 { 1.5 } else { 1.0 };
@@ -215,7 +215,7 @@ mod tests {
             (20, Layout::Cnt, Kernel::Wgmma192),
             (21, Layout::Cnt, Kernel::Mma128),
             (16, Layout::Tcn, Kernel::Wgmma192),
-            // Of samples that cannot be delivered: rows.
+            // Samples that cannot be delivered are brought to rows.
             (17, Layout::Tcn, Kernel::Wgmma192),
             (4097, Layout::Tcn, Kernel::Mma128),
             (4096, Layout::Tcn, Kernel::Wgmma192),

@@ -48,7 +48,7 @@ pub(super) trait Family {
     /// Prepares launches for a plan of `shape` (of bits a row for each plane) and `gates` gates on a GPU.
     ///
     /// # Errors
-    /// Those of the GPU.
+    /// The GPU's.
     fn begin(&self, gpu: &Arc<dyn Gpu>, shape: &Shape, gates: usize) -> Result<Box<dyn Launch>>;
 }
 
@@ -92,7 +92,7 @@ pub(super) trait Launch: Send {
     /// Adds the products of some samples.
     ///
     /// # Errors
-    /// Those of the GPU.
+    /// The GPU's.
     fn launch(&mut self, work: &Work<'_>) -> Result<()>;
 
     /// Whether the kernels read values of `bits` bits packed in words ([`launch_words`](Self::launch_words)).
@@ -103,7 +103,7 @@ pub(super) trait Launch: Send {
     /// [`launch`](Self::launch) of packed words of `times` times.
     ///
     /// # Errors
-    /// Those of the GPU.
+    /// The GPU's.
     ///
     /// # Panics
     /// When the kernels [read none](Self::reads_words).

@@ -177,7 +177,7 @@ impl GpuBackend {
             self.reorder(row_bytes, stream, piece)?;
             (self.native.address(), row_bytes)
         };
-        // What is reordered becomes two's complement on the way.
+        // Reordered samples become two's complement on the way.
         let offset =
             encoding == Encoding::Ci4Offset && (takes || native && self.form == Native::Nibbles);
         let row_bytes = piece.times() * self.form.bytes();

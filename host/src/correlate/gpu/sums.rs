@@ -1,7 +1,7 @@
 //! Sums of a plan in a GPU's memory.
 //!
 //! Integer sums stay in 32 bits only as long as they cannot overflow whatever the samples, and are then added to 64-bit
-//! ones. Those of `cf16` do so before they are rounded too often: they stay in the matrix units, which truncate, for 128
+//! ones. Sums of `cf16` do so before they are rounded too often: they stay in the matrix units, which truncate, for 128
 //! times, are added in f32 over at most 64 such sums and 8 launches ([`LAUNCH_HALVES`]), and in f64 beyond.
 //! `docs/layouts.md` has the bound.
 

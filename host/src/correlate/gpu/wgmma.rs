@@ -75,8 +75,8 @@ impl Family for Warpgroup {
     fn begin(&self, gpu: &Arc<dyn Gpu>, shape: &Shape, _gates: usize) -> Result<Box<dyn Launch>> {
         use correlate::Encoding::{B1, Cf16, Ci4, Ci8};
         let form = self.form(shape.encoding);
-        // Of the encodings, the inputs beyond which a corner turn and the kernel of rows are quicker than that of delivered
-        // samples (docs/performance.md).
+        // Most inputs of each encoding: beyond, a corner turn and the kernel of rows are quicker than the kernel of
+        // delivered samples (docs/performance.md).
         let (rows, delivered, most_inputs) = match shape.encoding {
             _ if form == Native::Nibbles => (Ci4, None, 0),
             Encoding::Ci8 => (Ci8, Some(Ci8), usize::MAX),

@@ -43,7 +43,7 @@ const PART: usize = 1 << 18;
 /// H200's host of 16 cores, half or four times as many are slower.
 const FILLING_BYTES: usize = 1 << 20;
 
-/// How many of them a thread has: one is on its way while it fills the other.
+/// Buffers of a thread: one is on its way while it fills the other.
 const SLOTS_OF_THREAD: usize = 2;
 
 /// Most threads that fill them: more are no quicker there.

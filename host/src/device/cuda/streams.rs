@@ -9,7 +9,7 @@ use crate::error::Result;
 /// is soon on its way and all stay in the CPU's last cache, much enough for all threads.
 pub(super) const STAGING_BYTES: usize = 8 << 20;
 
-/// How many there are: one on its way, one waiting for it, one being filled, and one to spare.
+/// Number of them: one on its way, one waiting for it, one being filled, and one to spare.
 pub(super) const STAGING_SLOTS: usize = 4;
 
 /// A point in a stream.

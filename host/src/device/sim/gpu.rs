@@ -1,7 +1,7 @@
 //! The simulator as a GPU: the PTX of the kernels, run on the CPU warp by warp by `ptx-sim`.
 //!
 //! Slow and strict: accesses out of bounds, races in shared memory and results read before they were
-//! waited for are errors that name the kernel, block, warp, lane and PTX line. What the kernels did is
+//! waited for are errors that name the kernel, block, warp, lane and PTX line. The kernels' work is
 //! counted: [`SimGpu::report`].
 
 use std::{
