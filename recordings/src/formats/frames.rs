@@ -12,9 +12,10 @@ use std::{collections::BTreeSet, path::PathBuf};
 use corrust_host::{Error, Result, samples::RawShape};
 
 use super::{
-    Block, Options, Pace, Recording,
     input::Input,
+    options::{Options, Pace},
     placing::{Axis, Filling, Geometry, Stamp, Validity},
+    recording::{Block, Recording},
 };
 use crate::array::time::{self, Timestamp};
 

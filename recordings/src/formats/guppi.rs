@@ -38,7 +38,11 @@ use corrust_host::{
 };
 use rayon::prelude::*;
 
-use super::{Block, Options, Pace, Recording, input::read_rows};
+use super::{
+    input::read_rows,
+    options::{Options, Pace, named_facts},
+    recording::{Block, Recording},
+};
 use crate::array::{
     file::Channels,
     time::{self, Timestamp},
@@ -289,7 +293,7 @@ impl<S: Copy + Send> Recording<S> for Guppi<S> {
 
     fn facts(&self) -> Vec<(&'static str, String)> {
         let mut facts = vec![("format", "GUPPI RAW".to_owned())];
-        facts.extend(super::named_facts(&self.header.telescope, &self.header.source));
+        facts.extend(named_facts(&self.header.telescope, &self.header.source));
         facts.push(("antennas", self.header.antennas.to_string()));
         facts.push(("polarisations", self.header.polarisations.to_string()));
         facts
