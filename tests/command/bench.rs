@@ -265,6 +265,93 @@ fn the_readme_has_the_table_of_the_record() {
     assert_eq!(fs::read_to_string(readme).unwrap(), expected);
 }
 
+/// Tables of the page on performance have the figures of the record, wherever it has the case.
+#[test]
+fn the_page_on_performance_has_the_figures_of_the_record() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let page = fs::read_to_string(root.join("docs/performance.md")).unwrap();
+    let record = fs::read_to_string(root.join("benches/record/h200/all.json")).unwrap();
+    let record: Value = serde_json::from_str(&record).unwrap();
+    let rows = record["rows"].as_array().unwrap();
+    let row = |system: &str, sizes: &[(&str, &str)], what: &str, encoding: &str, kernel: &str| {
+        rows.iter().find(|row| {
+            row["system"] == system
+                && sizes.iter().all(|(name, size)| row["sizes"][name].to_string() == *size)
+                && row["what"] == what
+                && row["encoding"] == encoding
+                && if kernel == "auto" { row["auto"] == true } else { row["kernel"] == kernel }
+        })
+    };
+    // Rows of the table below a heading, cell by cell without marks.
+    let table = |heading: &str| -> Vec<Vec<String>> {
+        let (_, below) = page.split_once(heading).unwrap_or_else(|| panic!("no table {heading}"));
+        let lines = below.lines().skip(2).take_while(|line| line.starts_with('|'));
+        let cells = |line: &str| line.trim_matches('|').split('|').map(plain).collect();
+        lines.map(cells).collect()
+    };
+    let plain_tops = |row: &Value| format!("{:.0}", row["useful_tops"].as_f64().unwrap());
+    let mut checked = 0;
+
+    for cells in table("| N, C | `ci8` kernel | from tcn") {
+        let sizes = cells[0].split(" (").next().unwrap();
+        let (inputs, channels) = sizes.split_once(", ").unwrap();
+        let sizes = [("N", inputs), ("C", channels), ("T", "3072")];
+        for (cell, encoding, what) in [
+            (1, "ci8", "kernel"),
+            (2, "ci8", "from tcn"),
+            (3, "ci8", "from host"),
+            (4, "cf16", "kernel"),
+            (5, "cf16", "from tcn"),
+            (6, "ci4", "kernel"),
+            (7, "ci4", "from tcn"),
+        ] {
+            let row = row("correlate", &sizes, what, encoding, "auto").unwrap();
+            assert_eq!(cells[cell], plain_tops(row), "{sizes:?} {encoding} {what}");
+            checked += 1;
+        }
+    }
+
+    let kernels = ["wgmma-ci4", "wgmma-192", "wgmma-128", "mma-128", "mma-64", "mma-s4"];
+    for cells in table("| | `wgmma-ci4` | `wgmma-192`") {
+        let case: Vec<_> = cells[0].split(", ").collect();
+        let [inputs, channels] = [case[1], case[2]].map(|size| size.split_once(" = ").unwrap().1);
+        let sizes = [("N", inputs), ("C", channels), ("T", "3072")];
+        for (cell, kernel) in cells[1..].iter().zip(kernels) {
+            let tops = row("correlate", &sizes, "kernel", case[0], kernel).map(plain_tops);
+            assert_eq!(*cell, tops.unwrap_or_default(), "{} {kernel}", cells[0]);
+            checked += 1;
+        }
+    }
+
+    for cells in table("| D | B | `mma` (sm_80 code)") {
+        let sizes = [("D", &*cells[0]), ("B", &*cells[1])];
+        for (cell, kernel) in cells[2..4].iter().zip(["mma", "wgmma"]) {
+            let Some(row) = row("beamform", &sizes, "kernel", "", kernel) else { continue };
+            let (time, tops) = cell.split_once(" ms, ").unwrap();
+            let milliseconds = 1e3 * row["seconds"]["median"].as_f64().unwrap();
+            assert!((time.parse::<f64>().unwrap() / milliseconds - 1.0).abs() < 5e-3, "{cells:?}");
+            assert_eq!(tops.split(' ').next().unwrap(), plain_tops(row), "{cells:?}");
+            checked += 1;
+        }
+    }
+
+    for cells in table("| D | B | voltages from page-locked memory") {
+        let sizes = [("D", &*cells[0]), ("B", &*cells[1])];
+        for (cell, what) in cells[2..4].iter().zip(["page-locked", "from host"]) {
+            let row = row("beamform", &sizes, what, "", "auto").unwrap();
+            let expected = format!("{:.1} GB/s", row["gigabytes_per_second"].as_f64().unwrap());
+            assert_eq!(*cell, expected, "{cells:?} {what}");
+            checked += 1;
+        }
+    }
+    assert!(checked > 90, "{checked} figures");
+}
+
+/// A cell of a table without marks of code and weight.
+fn plain(cell: &str) -> String {
+    cell.trim().replace(['`', '*'], "")
+}
+
 /// A record as an H200 could have given it, with all that plots and tables want.
 fn synthetic() -> String {
     let times = serde_json::json!({"median": 1e-3, "lower": 1e-3, "upper": 1e-3, "least": 1e-3,
