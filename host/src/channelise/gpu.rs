@@ -17,7 +17,8 @@ use corrust_gpu::abi::{
     channelise::{
         BINS, CLUSTER_INPUTS, CLUSTERS, COLUMNS, COLUMNS_I8, Channelise, FUSED, FUSED_I8, FUSED_OF,
         FUSED_SPECTRA, FUSED_THREADS, KEEP, Keep, LEVELS, LEVELS_SIZE, MISSING, Place, SPLIT_OF,
-        Split, bin_at, is_fused, is_known, output, raw, spectrum_bytes, split_of, twiddle, unit,
+        Split, bin_at, is_default_pfb, is_fused, output, raw, spectrum_bytes, split_of, twiddle,
+        unit,
     },
 };
 use num_complex::Complex;
@@ -292,14 +293,14 @@ impl GpuBackend {
         match self.kernel {
             Kernel::Fused => {
                 let geometry = together(gpu, &parameters)
-                    .or_else(|| fused(gpu, &self.shape, is_known(&parameters)))
+                    .or_else(|| fused(gpu, &self.shape, is_default_pfb(&parameters)))
                     .expect("checked when it was chosen");
                 parameters.group = geometry.group as u32;
                 enqueue(&geometry.kernel, lots(geometry.group), &parameters)
             }
             Kernel::TwoPass => {
                 let TwoPass { of_columns, of_bins, split } =
-                    two_pass(gpu, &self.shape, is_known(&parameters))
+                    two_pass(gpu, &self.shape, is_default_pfb(&parameters))
                         .expect("checked when it was chosen");
                 let Split { span, columns, group, together, .. } = split;
                 let lot = (FUSED_SPECTRA * group) as usize * 8 * channels;
@@ -543,7 +544,7 @@ fn of(kernels: &[(u32, Entry<Channelise>)], residues: u32) -> Option<&Entry<Chan
     kernels.iter().find(|(of, _)| *of == residues).map(|(_, kernel)| kernel)
 }
 
-/// The launch of the fused kernel for a shape, if it takes it; `known`: for samples that [`is_known`].
+/// The launch of the fused kernel for a shape, if it takes it; `known`: for samples that [`is_default_pfb`].
 fn fused(gpu: &Arc<dyn Gpu>, shape: &Shape, known: bool) -> Option<Geometry> {
     if !is_fused(shape.channels as u32) {
         return None;
@@ -557,7 +558,7 @@ fn fused(gpu: &Arc<dyn Gpu>, shape: &Shape, known: bool) -> Option<Geometry> {
 
 /// The launch of the fused kernel in clusters, if it takes these samples and makes these spectra.
 fn together(gpu: &Arc<dyn Gpu>, p: &Channelise) -> Option<Geometry> {
-    let takes = is_known(p)
+    let takes = is_default_pfb(p)
         && p.inputs.is_multiple_of(CLUSTER_INPUTS)
         && p.spectra.is_multiple_of(16)
         && p.output == output::CI8
@@ -622,7 +623,7 @@ struct TwoPass {
     split: Split,
 }
 
-/// The launches of the two-pass kernel for a shape, if it takes it; `known`: for samples that [`is_known`].
+/// The launches of the two-pass kernel for a shape, if it takes it; `known`: for samples that [`is_default_pfb`].
 fn two_pass(gpu: &Arc<dyn Gpu>, shape: &Shape, known: bool) -> Option<TwoPass> {
     let size = shape.channels;
     let kernel = if known { &COLUMNS_I8 } else { &COLUMNS };
