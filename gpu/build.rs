@@ -15,7 +15,7 @@ use std::{
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use sha2::{Digest, Sha256};
 
-#[allow(dead_code, missing_docs)]
+#[allow(dead_code, missing_docs, unused_imports)]
 #[path = "src/abi/mod.rs"]
 mod abi;
 

@@ -4,7 +4,7 @@
 //! u64 `[row][group][lag]`, totals u64 `[row][2]`, zero-delay registers u32 `[row][group]`, delay
 //! lines u32 `[row][group][lag]`.
 
-use super::{Entry, Kernel, Target, kernels, parameters};
+use super::entry::{Entry, Kernel, Target, kernels, parameters};
 
 /// Most bytes of shared memory that the bin groups of a block may take.
 pub const BIN_GROUP_BYTES: u32 = 96 << 10;
@@ -142,7 +142,7 @@ pub const fn line_offset(group: u32, lags: u32) -> u32 {
     bins * BIN_BYTES
 }
 
-/// What a warp of [`LOW`] computes: one byte of [`Low::roles`].
+/// Roles of the warps of [`LOW`]: one byte of [`Low::roles`] each.
 pub mod role {
     /// No products: the warp only fills delay lines.
     pub const IDLE: u8 = of(7, 0, 0, 1);
@@ -432,7 +432,7 @@ kernels! { KERNELS:
             .min_blocks(4);
     /// Delayed counts as inputs of a correlator.
     DELAYS: Kernel<Delays> = Kernel::new("autocorrelate_delays", 32 * DELAY_WARPS);
-    /// What the next instants need of these.
+    /// Keeps the counts and delay lines that the next instants need.
     CARRY: Kernel<Carry> = Kernel::new("autocorrelate_carry", 256);
 }
 

@@ -1,7 +1,7 @@
 //! Beamformer kernels: tiles of beams by dishes, units of time.
 
 use super::{
-    Entry, Kernel, Target, kernels, parameters,
+    entry::{Entry, Kernel, Target, kernels, parameters},
     shared::{Plan, Region, RingPlan},
 };
 
@@ -121,7 +121,7 @@ impl Tile {
     }
 }
 
-/// What a launch does with the sums of the launch before, over other dishes, in
+/// Use that a launch makes of the sums of the launch before, over other dishes, in
 /// [`Beamform::partial`].
 pub mod pass {
     /// Adds them.
@@ -183,7 +183,7 @@ parameters! {
 }
 
 parameters! {
-    /// How the sums of a beam become samples: `(sum + bias) >> shift`.
+    /// Step from the sums of a beam to samples: `(sum + bias) >> shift`.
     pub struct Beam {
         /// Added to the real sum: the rounding, and what it lacks.
         pub real_bias: i32,
@@ -196,7 +196,7 @@ parameters! {
     }
 }
 
-/// What is added to samples, of which -7 to 7 are kept, so that none is negative.
+/// Number added to samples, of which -7 to 7 are kept, so that none is negative.
 pub const EXCESS: i32 = 7;
 
 impl Beam {
@@ -408,7 +408,7 @@ impl WarpgroupTile {
         128 + self.multiplying()
     }
 
-    /// What lies where in a block's shared memory.
+    /// Layout of a block's shared memory.
     pub const fn shared(self) -> WarpgroupShared {
         let mut plan = Plan::EMPTY;
         let data = plan.region(self.stages, self.part_bytes());

@@ -19,7 +19,7 @@
 //! 6. Quantised: rounded to nearest, half to even, then clamped. A complex sample of which re or im was
 //!    clamped is clipped. What is no number is zero.
 
-use super::{Entry, Kernel, Target, kernels, parameters};
+use super::entry::{Entry, Kernel, Target, kernels, parameters};
 
 /// f32 numbers that one operation takes together: one on a GPU, one for each input on a CPU.
 pub trait Real: Copy {
@@ -123,7 +123,7 @@ pub const fn twiddle(residues: u32, span: u32, k: u32) -> u32 {
     k * (residues / (2 * span))
 }
 
-/// A turn, in units of `2^-32`: the nearest quarter, and the rest in the same units, at most an eighth.
+/// A phase, in units of `2^-32` of a cycle: the nearest quarter, and the rest in the same units, at most an eighth.
 #[inline(always)]
 pub const fn quadrant(turn: u32) -> (u32, i32) {
     let quarters = turn.wrapping_add(1 << 29) >> 30;
@@ -149,7 +149,7 @@ pub fn rotation<R: Real>(rest: R) -> Complex<R> {
     [cosine, x.fma(sine, x)]
 }
 
-/// `[cos, sin]` turned on by quarters.
+/// `[cos, sin]` rotated by quarters of a cycle.
 #[inline(always)]
 pub fn turned<R: Real>([cosine, sine]: Complex<R>, quarters: u32) -> Complex<R> {
     match quarters & 3 {
@@ -164,7 +164,7 @@ pub fn turned<R: Real>([cosine, sine]: Complex<R>, quarters: u32) -> Complex<R> 
 /// so that equal parts are equal to the bit.
 pub const fn unit(t: u32, count: u32) -> [f32; 2] {
     let (t, count) = (t as u64, count as u64);
-    // Eighths of a turn, then what is left of it, from the nearer end.
+    // Eighths of a cycle, then what is left of it, from the nearer end.
     let eighth = 8 * t / count;
     let (first, last) = (8 * t - eighth * count, (eighth + 1) * count - 8 * t);
     let part = if eighth % 2 == 0 { first } else { last };
@@ -216,7 +216,7 @@ pub mod raw {
 /// Levels of 2-bit codes.
 pub const LEVELS_2: [f32; 4] = [-3.3165, -1.0, 1.0, 3.3165];
 
-/// What spectra and beams are made of.
+/// Encodings of spectra and beams.
 pub mod output {
     /// int8 re, im.
     pub const CI8: u32 = 0;
@@ -249,13 +249,13 @@ pub mod output {
 pub const MISSING: i64 = i64::MIN;
 
 parameters! {
-    /// Where a spectrum of an input is taken from, and how it is turned.
+    /// First sample of a spectrum of an input, and the phases by which its channels are rotated.
     pub struct Place {
         /// Index of the sample of tap 0, or [`MISSING`]: the spectrum is zero.
         pub first: i64,
-        /// Turn of frequency 0, in units of `2^-64`.
+        /// Phase of frequency 0, in units of `2^-64` of a cycle.
         pub phase: u64,
-        /// Turn from one channel to the next, likewise; both wrap, and the highest 32 bits count.
+        /// Difference of phase from one channel to the next, likewise; both wrap, and the highest 32 bits count.
         pub slope: u64,
     }
 }
@@ -330,7 +330,7 @@ parameters! {
         pub span: u32,
         /// [`COLUMNS`]: columns of a block, a power of two, 2 or more.
         pub columns: u32,
-        /// 1 where inputs have delays: spectra are turned as places say. Else 0.
+        /// 1 where inputs have delays: spectra are rotated as places say. Else 0.
         pub turned: u32,
         /// 1 for a band that runs downwards: bins are conjugated, and channels are numbered from the highest
         /// frequency of the samples down. Else 0.
@@ -382,7 +382,7 @@ pub const FUSED_THREADS: u32 = 512;
 /// touch all banks, and two points next to each other lie in 16 aligned bytes.
 pub const PAD: u32 = 16;
 
-/// Where point `index` of a spectrum lies in shared memory, in bytes.
+/// Offset of point `index` of a spectrum in shared memory, in bytes.
 pub const fn point_offset(index: u32) -> u32 {
     8 * (index + index / PAD * 2)
 }
@@ -434,13 +434,13 @@ kernels! { KERNELS:
     /// Spectra of sizes that [`is_fused`], whose passes take several levels each. Launched with
     /// `FUSED_SPECTRA * group` times [`spectrum_bytes`] of shared memory. Grid: a block for each lot.
     FUSED: Kernel<Channelise> = Kernel::new("channelise_fused", FUSED_THREADS);
-    /// [`FUSED`], for samples that are known: see [`is_default_pfb`].
+    /// [`FUSED`], for the [default filterbank](is_default_pfb).
     FUSED_I8: Kernel<Channelise> = Kernel::new("channelise_fused_i8", FUSED_THREADS);
     /// Columns of `span` of transforms of any size, to `points`. Launched with `FUSED_SPECTRA * 2` times
     /// [`spectrum_bytes`] of `span * columns` of shared memory. Grid: for each lot a block for every two
     /// inputs and every `columns` of the `Z / span` columns, a power of two of them.
     COLUMNS: Kernel<Channelise> = Kernel::new("channelise_columns", FUSED_THREADS);
-    /// [`COLUMNS`], for samples that are known: see [`is_default_pfb`].
+    /// [`COLUMNS`], for the [default filterbank](is_default_pfb).
     COLUMNS_I8: Kernel<Channelise> = Kernel::new("channelise_columns_i8", FUSED_THREADS);
     /// Spectra of those points. Launched with `2 * together * group` times [`spectrum_bytes`] of `Z / span` of
     /// shared memory. Grid: for each lot a block for every `together` of its spectra and each of `span / 2` pairs
@@ -448,7 +448,7 @@ kernels! { KERNELS:
     BINS: Kernel<Channelise> = Kernel::new("channelise_bins", FUSED_THREADS);
 }
 
-/// The kernels for one `K` and [`is_default_pfb`] samples, beside [`FUSED`]: `K`, then the constant and the entry of that
+/// The kernels for one `K` and the [default filterbank](is_default_pfb), beside [`FUSED`]: `K`, then the constant and the entry of that
 /// by itself, and of that whose blocks of a cluster store together, [`CLUSTER_INPUTS`] inputs. Handed to `$then!`: here,
 /// and by the kernels' file.
 macro_rules! fused_channelisers {
@@ -468,7 +468,7 @@ macro_rules! declare_fused {
     ($($residues:literal: $fused:ident $fused_name:ident, $cluster:ident $cluster_name:ident;)*) => {
         kernels! { WHOLE:
             $(
-                #[doc = concat!("[`FUSED`], for `K` = ", $residues, " and [`is_default_pfb`] samples.")]
+                #[doc = concat!("[`FUSED`], for `K` = ", $residues, " and the [default filterbank](is_default_pfb).")]
                 $fused: Kernel<Channelise> = Kernel::new(stringify!($fused_name), FUSED_THREADS);
                 #[doc = concat!("[`", stringify!($fused), "`] in clusters.")]
                 $cluster: Kernel<Channelise> = cluster(stringify!($cluster_name), $residues);
@@ -477,13 +477,13 @@ macro_rules! declare_fused {
 
         /// The kernels for one `K`, beside [`FUSED`].
         pub const FUSED_OF: &[(u32, Kernel<Channelise>)] = &[$(($residues, $fused)),*];
-        /// Those in clusters.
+        /// Kernels of blocks in clusters, by `K`.
         pub const CLUSTERS: &[(u32, Kernel<Channelise>)] = &[$(($residues, $cluster)),*];
     };
 }
 fused_channelisers!(declare_fused);
 
-/// The kernels for one `K` and [`is_default_pfb`] samples, beside [`COLUMNS`] and [`BINS`]: `K`, then the constants and the
+/// The kernels for one `K` and the [default filterbank](is_default_pfb), beside [`COLUMNS`] and [`BINS`]: `K`, then the constants and the
 /// entries of the two; see [`split_of`]. Handed to `$then!`: here, and by the kernels' file.
 macro_rules! split_channelisers {
     ($then:ident) => {
@@ -505,7 +505,7 @@ macro_rules! declare_split {
     ($($residues:literal: $columns:ident $columns_name:ident, $bins:ident $bins_name:ident;)*) => {
         kernels! { SPLIT:
             $(
-                #[doc = concat!("[`COLUMNS`], for `K` = ", $residues, " and [`is_default_pfb`] samples.")]
+                #[doc = concat!("[`COLUMNS`], for `K` = ", $residues, " and the [default filterbank](is_default_pfb).")]
                 $columns: Kernel<Channelise> = columns_of(stringify!($columns_name), $residues);
                 #[doc = concat!("[`BINS`] of [`", stringify!($columns), "`].")]
                 $bins: Kernel<Channelise> = bins_of(stringify!($bins_name), $residues);
@@ -518,7 +518,7 @@ macro_rules! declare_split {
 }
 split_channelisers!(declare_split);
 
-/// What a transform is split into, by the kernels of [`SPLIT_OF`] and where else a block has the room.
+/// Columns and rows into which a transform is split, by the kernels of [`SPLIT_OF`] and where a block has the room.
 #[derive(Clone, Copy, Debug)]
 pub struct Split {
     /// [`Channelise::span`].
@@ -541,7 +541,7 @@ impl Split {
     }
 }
 
-/// What a transform of `size` points, a power of two from 2^13 on, is split into.
+/// Split of a transform of `size` points, a power of two from 2^13 on.
 ///
 /// Samples of a block's columns lie in pieces of two for each column: many columns go before long ones. Blocks of
 /// bins store pieces of the inputs of a lot.
@@ -595,7 +595,8 @@ const fn cluster(name: &'static str, residues: u32) -> Kernel<Channelise> {
         .shared_bytes(FUSED_SPECTRA * group * spectrum_bytes(size))
 }
 
-/// Whether samples are those of [`FUSED_OF`], and spectra one after the other.
+/// Whether the filterbank is the one that [`FUSED_OF`] is built for: real int8 samples, one time sample beside the
+/// next, 8 taps, a hop of one spectrum, no frequency shift.
 pub const fn is_default_pfb(p: &Channelise) -> bool {
     p.encoding == raw::I8
         && p.complex == 0

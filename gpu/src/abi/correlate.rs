@@ -1,7 +1,7 @@
 //! Correlator kernels: tiles of baselines, steps of time.
 
 use super::{
-    Entry, Kernel, Target, kernels, parameters,
+    entry::{Entry, Kernel, Target, kernels, parameters},
     shared::{Plan, Region, RingPlan},
 };
 
@@ -156,7 +156,7 @@ impl WarpgroupTile {
         (self.rows + self.columns) * STEP_BYTES + plane * self.columns_bytes()
     }
 
-    /// What lies where in a block's shared memory.
+    /// Layout of a block's shared memory.
     pub const fn shared(self) -> WarpgroupShared {
         let mut plan = Plan::EMPTY;
         let unpacked = (self.planes > 0) as u32;
@@ -214,7 +214,7 @@ pub const TILE_CI4: WarpgroupTile = WarpgroupTile {
     registers: (24, 232),
 };
 
-/// What a launch does with the sums already in memory.
+/// Use that a launch makes of the sums already in memory.
 pub mod mode {
     /// Overwrites them: the first launch after a dump.
     pub const STORE: u32 = 0;
@@ -327,7 +327,7 @@ parameters! {
         /// Bytes that are copied at once, of samples as delivered: 16 or 4 where all addresses are multiples of it,
         /// else those of a sample.
         pub unit: u32,
-        /// What makes four samples of 4 bits two's complement by exclusive or: 0, or 0x88888888.
+        /// Mask that makes four samples of 4 bits two's complement by exclusive or: 0, or 0x88888888.
         pub excess: u32,
         /// [`mode::STORE`] of a single slice overwrites sums, [`mode::ADD`] adds to them.
         pub mode: u32,

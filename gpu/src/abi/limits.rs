@@ -1,7 +1,7 @@
 //! Kernels that measure a GPU: the rates of its instructions and memories, which other kernels are
 //! judged by.
 
-use super::{Entry, Kernel, Target, kernels, parameters};
+use super::entry::{Entry, Kernel, Target, kernels, parameters};
 
 parameters! {
     /// Parameters of the kernels that do one thing over and over. Grid: any; every block does the
@@ -28,7 +28,7 @@ pub struct Ceiling {
     pub operand_bytes: u32,
     /// 32-bit results of a thread.
     pub results: u32,
-    /// What a block does in a round: multiplications and additions, each counted; of memory, bytes.
+    /// Work of a block in a round: multiplications and additions, each counted; bytes for memory.
     pub work: u64,
 }
 
@@ -162,7 +162,7 @@ parameters! {
     pub struct CopyWords {
         /// Bytes to copy, 16-byte aligned.
         pub source: u64,
-        /// Where to, 16-byte aligned.
+        /// Address of the target, 16-byte aligned.
         pub target: u64,
         /// 16-byte words to copy.
         pub words: u64,

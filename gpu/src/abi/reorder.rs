@@ -5,7 +5,7 @@
 //! unpacks them itself ("nibbles"). What lies between the last time and the
 //! end of the row is written as zero.
 
-use super::{Entry, Kernel, kernels, parameters};
+use super::entry::{Entry, Kernel, kernels, parameters};
 
 /// Inputs of a corner-turn tile.
 pub const TILE_INPUTS: u32 = 64;

@@ -23,8 +23,8 @@ impl Plan {
         region
     }
 
-    /// What a ring of stages keeps beside these. `transforms`: a role works on stages in place between loading and
-    /// multiplying; `tiles`: stages say which tile begins there.
+    /// Adds the barriers and words that a ring of stages keeps beside its panels. `transforms`: a role works on
+    /// stages in place between loading and multiplying; `tiles`: stages say which tile begins there.
     pub const fn ring(
         &mut self,
         data: Region,
@@ -51,7 +51,7 @@ pub struct Region {
 }
 
 impl Region {
-    /// Where piece `index` is in shared memory that begins at `base`.
+    /// Address of piece `index` in shared memory that begins at `base`.
     #[inline(always)]
     pub const fn at(self, base: u32, index: u32) -> u32 {
         base + self.offset + index * self.pitch

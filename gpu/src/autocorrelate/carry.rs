@@ -1,5 +1,5 @@
-//! What the next instants need of these: the last counts, and the delay lines of the groups whose
-//! products tensor cores compute.
+//! Counts and delay lines that the next instants need: the last counts, and the delay lines of the groups
+//! whose products tensor cores compute.
 //!
 //! Bound by memory: the last `halo` instants read and written.
 

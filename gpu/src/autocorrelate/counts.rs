@@ -99,7 +99,7 @@ impl Task<'_> {
         self.shared + SLOTS_BYTES + sensor * RING_BYTES
     }
 
-    /// Where in its chunk a sensor has word `word`: fours of sensors that are transposed together have it in
+    /// Position of a sensor's word `word` in its chunk: fours of sensors that are transposed together have it in
     /// different banks. All products are of the same sensor, so that it is all the same to them.
     #[inline(always)]
     fn word(sensor: u32, word: u32) -> u32 {
@@ -120,7 +120,7 @@ impl Task<'_> {
             - self.p.halo as i64
     }
 
-    /// Where a tile of 8 instants, counted from the beginning of the halo, lies from the ring on. Two steps
+    /// Offset in the ring of a tile of 8 instants, counted from the beginning of the halo. Two steps
     /// of all sensors lie together, where there are two chunks the next two behind them.
     #[inline(always)]
     fn tile(&self, tile: u32) -> u32 {
@@ -321,7 +321,7 @@ unsafe fn finish(p: &Counts, sums: &[[u32; 4]; TILES], scratch: u32, sensor: u32
     const TOGETHER: usize = COUNT_LAGS as usize / 32;
     let word =
         |tile: u32, row: u32, column: u32| scratch + 4 * (tile * HALF_WORDS + row * 8 + column);
-    // Of the rows of even instants, and of odd ones.
+    // Sums of the rows of even instants, and of odd ones.
     let mut totals = [[0u64; 2]; TOGETHER];
     // SAFETY: the scratch has room for the eight rows of a half.
     unsafe {
@@ -406,7 +406,7 @@ kernel! {
                     let of_all = task.sensor + sensor;
                     total += transposed::keep::<COUNT_STEP>(&p, step, of_all, task.segment, place);
                 }
-                // What is multiplied before the halo ends is forgotten, the last of it remembered in
+                // Products from before the end of the halo are discarded; the last operands are kept in
                 // `held`.
                 if step + 2 >= halo_steps {
                     if step == halo_steps {

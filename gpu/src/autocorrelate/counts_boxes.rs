@@ -120,7 +120,7 @@ impl Task<'_> {
         self.shared + SLOTS_BYTES + sensor * RING_BYTES + step % RING_STEPS * STEP_BYTES
     }
 
-    /// Where a sensor of the block has a word of an instant, one of eight of a step's tile, in its ring:
+    /// Position in the ring of a sensor's word of an instant, one of eight of a step's tile:
     /// the sensors that are transposed together have it in different banks. All products are of the same
     /// sensor, so that it is all the same to them.
     #[inline(always)]
@@ -128,7 +128,7 @@ impl Task<'_> {
         place(instant, 0) ^ (4 * (word ^ (sensor / 2 % 8)))
     }
 
-    /// Where the box of a subsegment lies in a slot. Shifted by four rows, the same halves of the rows of
+    /// Offset of the box of a subsegment in a slot. Shifted by four rows, the same halves of the rows of
     /// two boxes lie in different banks.
     #[inline(always)]
     fn box_at(&self, slot: u32, subsegment: u32) -> u32 {
@@ -214,7 +214,7 @@ impl Task<'_> {
         let from = self.box_at(slot, 8 * quarter + word)
             + (8 * tile + 4 * four + tile) * BOX_SENSORS
             + (half ^ four ^ (quarter % 2)) * 16;
-        // What it gets: two sensors, both fours of one of four tiles.
+        // The lane gets two sensors, both fours of one of four tiles.
         let (sensor, tile) = (16 * half + lane / 4 * 2, lane % 4);
         let to = self.transposed(sensor, self.step(round))
             + tile * TILE_BYTES
@@ -260,7 +260,7 @@ impl Task<'_> {
     /// Puts zeros in the rings for a step after the last.
     ///
     /// # Safety
-    /// What the rings had in its place was read.
+    /// The words that the rings held there have been read.
     #[inline(always)]
     unsafe fn clear(&self, step: u32) {
         let thread = opaque(thread());
@@ -287,7 +287,7 @@ impl Task<'_> {
         // The instants of rows 0 to 7 begin within a step: its second half, then the next one's first.
         let early = [at(step.wrapping_sub(2)) + 2 * TILE_BYTES, at(step.wrapping_sub(1))];
         let late = [at(step), at(step) + 2 * TILE_BYTES];
-        // Of half a step of every sensor: as operand B two tiles of either chunk, as operand A twice either
+        // Loads half a step of every sensor: as operand B two tiles of either chunk, as operand A twice either
         // chunk of two tiles.
         let load = |half: usize| {
             let columns = early[half] + matrix / 2 * TILE_BYTES + place(row, matrix % 2);
@@ -350,7 +350,7 @@ unsafe fn finish(p: &Counts, sums: &[[u32; 4]; TILES], gram: Gram<TILES>, sensor
         let mut lag = lane();
         while lag < COUNT_LAGS {
             let half = lag / APART;
-            // Of the rows of even instants, and of odd ones.
+            // Sums of the rows of even instants, and of odd ones.
             let mut totals = [0u64; 2];
             each!(row < 8, {
                 let column = APART + row as u32 - lag % APART;
@@ -435,7 +435,7 @@ kernel! {
                         keep::add_total(p.totals, first + sensor, total);
                     }
                 }
-                // What is multiplied before the part begins is forgotten, the last of it remembered in
+                // Products from before the part begins are discarded; the last operands are kept in
                 // `held`.
                 if step + 2 >= first {
                     if step == first {

@@ -14,7 +14,7 @@
 //! the bins of the first group comes from memory, and where more groups follow, the last level goes there
 //! for the next launch. Bins are numbered from a multiple of `2^LONG_LEVELS` bins on, so that every range
 //! begins with whole bins of all levels; the first new ones are then `begun`, `begun / 2` and so on.
-//! What lies before the launch comes from the state: delay lines, and in the zero-delay registers halves
+//! Counts from before the launch come from the state: delay lines, and in the zero-delay registers halves
 //! of bins that are begun. A state is read by the first block of a sensor and written by the last, and so
 //! lies in two places.
 //!

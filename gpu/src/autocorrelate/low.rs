@@ -233,7 +233,7 @@ impl Filler<'_> {
     unsafe fn fill(&self, step: u32, bins: [Digits; THREAD_BINS as usize]) {
         let p = self.p;
         let (chunk, place) = self.part();
-        // Where a lane's low digits go in the line of a group.
+        // Address of a lane's low digits in the line of a group.
         let at = |group: u32| {
             let line = Line::new(self.shared, group, p.lags);
             line.at(step * (STEP >> group), self.bin() >> (group - 2), chunk) + place
@@ -330,7 +330,7 @@ impl Filler<'_> {
     }
 }
 
-/// What a warp multiplies.
+/// Products that a warp computes.
 #[derive(Clone, Copy)]
 struct Role {
     group: u32,

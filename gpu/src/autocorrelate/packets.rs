@@ -147,7 +147,7 @@ unsafe fn advance(p: &BinGroups, warp: u32, row: u64) {
 /// Begins to load the delay lines of the groups with new bins.
 ///
 /// # Safety
-/// As for [`advance`].
+/// The conditions of [`advance`] hold.
 #[inline(always)]
 unsafe fn load_lines(p: &BinGroups, first: Group, cells: u64) {
     let mut group = first;
@@ -170,7 +170,7 @@ unsafe fn load_lines(p: &BinGroups, first: Group, cells: u64) {
 /// Loads the counts: bins and delayed bins of group 0. Returns the sum of the direct ones.
 ///
 /// # Safety
-/// As for [`advance`].
+/// The conditions of [`advance`] hold.
 #[inline(always)]
 unsafe fn load_counts(p: &BinGroups, first: Group, row: u64) -> u32 {
     // SAFETY: the row's sensors, the packet's instants.
@@ -216,7 +216,7 @@ unsafe fn load_counts(p: &BinGroups, first: Group, row: u64) -> u32 {
 /// after the packet, where the group has new bins.
 ///
 /// # Safety
-/// As for [`advance`].
+/// The conditions of [`advance`] hold.
 #[inline(always)]
 unsafe fn make_bins(p: &BinGroups, first: Group, register: u32) -> u32 {
     let end = p.begin + p.instants as u64;
@@ -255,7 +255,7 @@ unsafe fn make_bins(p: &BinGroups, first: Group, register: u32) -> u32 {
 /// Adds the products of the groups with new bins to a row's sums.
 ///
 /// # Safety
-/// As for [`advance`].
+/// The conditions of [`advance`] hold.
 #[inline(always)]
 unsafe fn multiply(p: &BinGroups, first: Group, products: u64) {
     let line = packet_line(p.lags);
@@ -288,7 +288,7 @@ unsafe fn multiply(p: &BinGroups, first: Group, products: u64) {
                 }
                 bin += 16;
             }
-            // Of four lags a lane keeps two, then one.
+            // A lane keeps two of four lags, then one.
             let [mut a, mut b] = if second { [sums[2], sums[3]] } else { [sums[0], sums[1]] };
             let [c, d] = if second { [sums[0], sums[1]] } else { [sums[2], sums[3]] };
             a += exchanged::<8>(c);
@@ -309,7 +309,7 @@ unsafe fn multiply(p: &BinGroups, first: Group, products: u64) {
 /// Stores the delay lines of the groups with new bins: the newest `S` delayed bins.
 ///
 /// # Safety
-/// As for [`advance`].
+/// The conditions of [`advance`] hold.
 #[inline(always)]
 unsafe fn store_lines(p: &BinGroups, first: Group, cells: u64) {
     let mut group = first;

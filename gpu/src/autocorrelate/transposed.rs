@@ -1,5 +1,5 @@
-//! What the kernels of groups 0 and 1 share: how transposed counts lie in shared memory, and where bins and sums
-//! go.
+//! Shared memory of the kernels of groups 0 and 1: the layout of transposed counts, and the places of bins and
+//! sums.
 //!
 //! A block has a ring of transposed counts for each of its sensors. An instant is a word of four
 //! subsegments for every eighth of them, in two chunks of 16 bytes, the rows that `ldmatrix` reads; eight

@@ -213,7 +213,7 @@ const MOST_HALF: f32 = 65504.0;
 /// Writes the first `left` of four samples: together where there are four and the address allows it.
 ///
 /// # Safety
-/// As that of `finish`.
+/// The conditions of `finish` hold.
 #[inline(always)]
 unsafe fn store_samples(samples: &[[u32; 2]; 4], output: u32, address: u64, left: u32) {
     let [[a, _], [b, _], [c, _], [d, _]] = *samples;

@@ -77,7 +77,7 @@ pub struct Weight {
     pub part: u32,
 }
 
-/// What lies at byte `offset` of a chunk of prepared int8 weights: `[step][part][lane][word][byte]`,
+/// Weight at byte `offset` of a chunk of prepared int8 weights: `[step][part][lane][word][byte]`,
 /// the register assignment of eq. 17 for `m16n8k32`, 16 bytes of each lane together.
 ///
 /// The second of two warps along the dishes has the halves of the beams exchanged: either keeps the
@@ -93,7 +93,7 @@ pub const fn weight(offset: u32, dish_warp: u32) -> Weight {
     }
 }
 
-/// What lies in nibble `nibble` (0: low, 1: high) of byte `offset` of a chunk of prepared int4 weights:
+/// Weight in nibble `nibble` (0: low, 1: high) of byte `offset` of a chunk of prepared int4 weights:
 /// `[part][lane][word][byte]`, eq. 17 for `m16n8k64`. Nibbles come from the two words that
 /// [`nibbles`](crate::reorder::transpose::nibbles) takes apart.
 pub const fn nibble_weight(offset: u32, nibble: u32, dish_warp: u32) -> Weight {
@@ -106,7 +106,7 @@ pub const fn nibble_weight(offset: u32, nibble: u32, dish_warp: u32) -> Weight {
     }
 }
 
-/// What lies at byte `offset` of a chunk of prepared weights of `component_bytes` bytes a part, 1 or 2, for
+/// Weight at byte `offset` of a chunk of prepared weights of `component_bytes` bytes a part, 1 or 2, for
 /// voltages as large: `[part][lane][word][byte]`, eq. 17 for `m16n8k32` or `m16n8k16`; and the byte of the
 /// component. Voltages come from the pairs of words that [`bytes`](crate::reorder::transpose::bytes) or
 /// [`halves`](crate::reorder::transpose::halves) takes apart.

@@ -83,7 +83,7 @@ use crate::{
 /// Bytes of one copy.
 const COPY_BYTES: u32 = 16;
 
-/// What weights are made of, and how voltages become the other operand: in `STEPS` multiplications a
+/// Type of the weights, and how voltages become the other operand: in `STEPS` multiplications a
 /// chunk of dishes.
 trait Precision<const STEPS: usize> {
     /// Its sums, of which those that are no integers have no scale.
@@ -208,7 +208,7 @@ type Weights<const CHUNKS: usize, const STEPS: usize> = [[[[u32; 4]; 2]; STEPS];
 /// Sums of a warp over its dishes: `[fragment][part]`, 16 beams by 2 * 8 times.
 type Sums = [[[u32; 4]; 2]; 2];
 
-/// What a warp is there for.
+/// Share of a warp in the work of its block.
 #[derive(Clone, Copy)]
 struct Role {
     dish_warp: u32,
@@ -232,12 +232,12 @@ impl Role {
 }
 
 /// Starts copying a unit of voltages to the shared memory at `shared`.
-/// What lies beyond the last time or dish becomes zero, and so do the samples.
+/// Samples beyond the last time sample or dish become zero.
 ///
 /// # Safety
 /// Every thread of the block calls it; the unit has room; the voltages are what [`Beamform`] says.
 #[inline(always)]
-unsafe fn stage(p: &Beamform, tile: Tile, shared: u32, Place { stream, time }: Place) {
+unsafe fn stage(p: &Beamform, tile: Tile, shared: u32, UnitOrigin { stream, time }: UnitOrigin) {
     let copies = tile.row_bytes() / COPY_BYTES;
     let rows = tile.threads() / copies;
     let thread = opaque(thread());
@@ -373,7 +373,7 @@ fn quad(sums: &Sums, index: usize) -> Quad {
     quad
 }
 
-/// Where a warp gives the sums of a lane to the warp that has the other dishes: 1024 bytes a warp.
+/// Address at which a warp leaves the sums of a lane for the warp of the other dishes: 1024 bytes a warp.
 #[inline(always)]
 fn exchange_place(exchange: u32, warp: u32, half: usize) -> u32 {
     exchange + warp * 1024 + half as u32 * 512 + lane() * 16
@@ -394,7 +394,7 @@ unsafe fn give(sums: &Quad, exchange: u32) {
     }
 }
 
-/// What the other warp gave.
+/// Sums that the other warp left.
 ///
 /// # Safety
 /// It has been given, and a barrier passed since.
@@ -411,9 +411,9 @@ unsafe fn receive(exchange: u32) -> Quad {
     sums
 }
 
-/// A unit of a stream.
+/// Origin of a unit of voltages.
 #[derive(Clone, Copy)]
-struct Place {
+struct UnitOrigin {
     stream: u32,
     /// Its first time.
     time: u32,
@@ -464,11 +464,11 @@ impl<S: Sum, const LANE_BEAMS: usize, const WORDS: usize, const GENERAL: bool>
     /// samples and stores them, in iteration `iteration` of a unit.
     ///
     /// # Safety
-    /// As the kernels'.
+    /// The conditions of the kernels hold.
     #[inline(always)]
     unsafe fn finish(
         &self,
-        place: Place,
+        place: UnitOrigin,
         iteration: u32,
         sums: &mut [Quad; LANE_BEAMS],
         clipped: &mut [u32; LANE_BEAMS],
@@ -496,7 +496,7 @@ impl<S: Sum, const LANE_BEAMS: usize, const WORDS: usize, const GENERAL: bool>
     /// Makes four samples of each beam from their sums, behind those in `words`.
     ///
     /// # Safety
-    /// As the kernels'.
+    /// The conditions of the kernels hold.
     #[inline(always)]
     unsafe fn quantise(
         &self,
@@ -518,9 +518,9 @@ impl<S: Sum, const LANE_BEAMS: usize, const WORDS: usize, const GENERAL: bool>
     /// Stores the samples of a unit.
     ///
     /// # Safety
-    /// As the kernels'.
+    /// The conditions of the kernels hold.
     #[inline(always)]
-    unsafe fn store(&self, place: Place, words: &[[u32; 4]; LANE_BEAMS]) {
+    unsafe fn store(&self, place: UnitOrigin, words: &[[u32; 4]; LANE_BEAMS]) {
         let p = self.p;
         for index in 0..LANE_BEAMS {
             let beam = self.beam(index);
@@ -538,7 +538,7 @@ impl<S: Sum, const LANE_BEAMS: usize, const WORDS: usize, const GENERAL: bool>
     /// Adds the clipped samples of `stream` to those in memory, and starts again from none.
     ///
     /// # Safety
-    /// As the kernels'.
+    /// The conditions of the kernels hold.
     #[inline(always)]
     unsafe fn count(&self, stream: u32, clipped: &mut [u32; LANE_BEAMS]) {
         // SAFETY: the caller's promise.
@@ -551,7 +551,7 @@ impl<S: Sum, const LANE_BEAMS: usize, const WORDS: usize, const GENERAL: bool>
 /// Long, as copies, products and samples of neighbouring units overlap in one loop.
 ///
 /// # Safety
-/// As the kernels'.
+/// The conditions of the kernels hold.
 #[inline(always)]
 unsafe fn beamform<
     P: Precision<STEPS>,
@@ -576,7 +576,7 @@ unsafe fn beamform<
     let (each, more) = (total / parts, total % parts);
     let first = part * each + if part < more { part } else { more };
     let mut left = each + (part < more) as u32;
-    let mut place = Place { stream: first / units, time: first % units * UNIT_TIMES };
+    let mut place = UnitOrigin { stream: first / units, time: first % units * UNIT_TIMES };
     let mut slot = 0;
     let lanes = Lane::<P::Sum, LANE_BEAMS, WORDS, GENERAL> {
         p,
@@ -587,13 +587,13 @@ unsafe fn beamform<
     };
 
     let unit_address = |slot: u32| shared + slot % tile.stages * tile.unit_bytes();
-    // Of the units left, the first of which is at `place`, stages the one `ahead` of it.
-    let stage_ahead = |ahead: u32, left: u32, mut place: Place, slot: u32| {
+    // Stages the unit that is `ahead` of the first of the `left` units, which is at `place`.
+    let stage_ahead = |ahead: u32, left: u32, mut place: UnitOrigin, slot: u32| {
         if left > ahead {
             for _ in 0..ahead {
                 place.time += UNIT_TIMES;
                 if place.time >= p.times {
-                    place = Place { stream: place.stream + 1, time: 0 };
+                    place = UnitOrigin { stream: place.stream + 1, time: 0 };
                 }
             }
             // SAFETY: the caller's promise; the unit there before was read before the last barrier.
@@ -670,7 +670,7 @@ unsafe fn beamform<
         let stream = place.stream;
         place.time += UNIT_TIMES;
         if place.time >= p.times {
-            (place, fresh) = (Place { stream: stream + 1, time: 0 }, true);
+            (place, fresh) = (UnitOrigin { stream: stream + 1, time: 0 }, true);
         }
         if fresh || left == 0 {
             // SAFETY: the caller's promise.

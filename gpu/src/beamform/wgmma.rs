@@ -82,7 +82,7 @@ impl Units {
 /// in registers, `PENDING` one less than the parts as delivered, `REGISTERS` those of a thread that multiplies.
 ///
 /// # Safety
-/// As the kernels'.
+/// The conditions of the kernels hold.
 #[inline(always)]
 unsafe fn beamform<
     const STEPS: usize,
@@ -145,7 +145,7 @@ beamform::warpgroup_beamformers!(beamformers);
 /// Long, as copying ahead and unpacking share where the thread's bytes are.
 ///
 /// # Safety
-/// As the kernel's.
+/// The conditions of the kernel hold.
 #[inline(always)]
 unsafe fn unpack_units<const PENDING: u32>(
     p: &Beamform,
@@ -240,7 +240,7 @@ unsafe fn unpack_units<const PENDING: u32>(
 /// A warpgroup: forms 32 beams of the block's units.
 ///
 /// # Safety
-/// As the kernel's.
+/// The conditions of the kernel hold.
 #[inline(always)]
 unsafe fn multiply_units<const STEPS: usize, const HELD: usize, const GENERAL: bool>(
     p: &Beamform,
@@ -373,7 +373,7 @@ trait Weights {
     /// Adds those sums.
     ///
     /// # Safety
-    /// As [`multiply`](Self::multiply)'s.
+    /// The conditions of [`multiply`](Self::multiply) hold.
     unsafe fn add(&self, sums: &mut [u32; 64], b: u64);
 }
 
@@ -463,7 +463,7 @@ multiply! {
 macro_rules! add_parts {
     ($($name:ident: $dishes:literal, [$($number:literal $rows:ident $columns:ident),*];)*) => {$(
         /// # Safety
-        /// As [`Weights::multiply`]'s.
+        /// The conditions of [`Weights::multiply`] hold.
         #[inline(always)]
         unsafe fn $name(sums: &mut [u32; 64], a: u64, b: u64) {
             const FRAGMENTS: &[u32] = &[$($number),*];
@@ -527,7 +527,7 @@ unsafe fn load_fragment(p: &Beamform, group: u32, step: u32) -> [u32; 4] {
 /// The fragments of a part of the dishes, from `dish` on.
 ///
 /// # Safety
-/// As [`load_fragment`]'s.
+/// The conditions of [`load_fragment`] hold.
 #[inline(always)]
 unsafe fn load_weights<const STEPS: usize>(
     p: &Beamform,
@@ -545,7 +545,7 @@ unsafe fn load_weights<const STEPS: usize>(
 /// Brings a warpgroup's weights that are not in registers to its part of the shared memory, as panels.
 ///
 /// # Safety
-/// As [`load_fragment`]'s; the whole warpgroup calls it, and nobody else uses its part.
+/// The conditions of [`load_fragment`] hold; the whole warpgroup calls it, and nobody else uses its part.
 #[inline(always)]
 unsafe fn keep_weights(p: &Beamform, group: u32, tile: WarpgroupTile, kept: Region, base: u32) {
     let thread = opaque(thread() - WARPGROUP);

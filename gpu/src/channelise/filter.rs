@@ -19,7 +19,7 @@ const SPECTRA: usize = FUSED_SPECTRA as usize;
 /// Any encoding, which is looked up.
 const ANY: u32 = u32::MAX;
 
-/// What a block filters.
+/// Samples that a block filters.
 #[derive(Clone, Copy)]
 pub struct Filter {
     /// The first input.
@@ -28,7 +28,7 @@ pub struct Filter {
     pub group: u32,
     /// The first spectrum.
     pub spectrum: u32,
-    /// Where the points go.
+    /// Shared memory for the points.
     pub room: Shared,
     /// The first point.
     pub first: u32,
@@ -39,7 +39,7 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Which point of the transform point `index` of a row is.
+    /// Index in the transform of point `index` of a row.
     #[inline(always)]
     fn point(&self, index: u32) -> u32 {
         self.first + (index & ((1 << self.shift) - 1)) + (index >> self.shift) * self.pitch

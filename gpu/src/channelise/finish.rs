@@ -33,7 +33,7 @@ use crate::{
 /// Two butterflies of the last pass, which merges columns of `span`: of bin `k`, and of its mirror `span - k`; or of
 /// bins 0 and `span / 2`, which mirror themselves.
 #[derive(Clone, Copy)]
-pub struct Twins {
+pub struct MirrorPair {
     /// The bins.
     pub bins: [u32; 2],
     /// Their positions among the span's.
@@ -44,13 +44,13 @@ pub struct Twins {
     pub places: [u32; 2],
 }
 
-/// What a block has made, by inputs: of an input the rows are `group` apart.
+/// Bins that a block has computed, by inputs: rows of an input are `group` apart.
 pub trait Bins: Copy {
     /// Bins of an input.
     fn count(self) -> u32;
 
-    /// Twins `item` of columns of `span`, of half as many as there are bins.
-    fn twins(self, p: &Channelise, span: u32, item: u32) -> Twins;
+    /// Mirror pair `item` of columns of `span`; there are half as many pairs as bins.
+    fn mirror_pair(self, p: &Channelise, span: u32, item: u32) -> MirrorPair;
 
     /// Bin `item`, its row and its point.
     fn bin(self, p: &Channelise, item: u32) -> (u32, u32, u32);
@@ -63,9 +63,9 @@ pub struct Finish<B> {
     pub input: u32,
     /// The spectrum.
     pub spectrum: u32,
-    /// Where the rows are; from row 0 on.
+    /// Shared memory of the rows, from row 0 on.
     pub room: Shared,
-    /// Which bins they hold.
+    /// Bins that they hold.
     pub bins: B,
 }
 
@@ -209,7 +209,7 @@ impl<B: Bins> Finish<B> {
                 }
                 let to = stage(later) + 2 * input;
                 each!(side < 2, of 2 {
-                    // Of bins `k + span i`, and of their mirrors: spans are multiples of 16 channels.
+                    // Addresses of bins `k + span i` and of their mirrors: spans are multiples of 16 channels.
                     let (bin, mirrored) = (pair.bins[side], pair.bins[1 - side]);
                     let low = to + offset(bin);
                     let high = to + offset(p.size) - mirrored * piece - mirrored.div_ceil(16) * 8;
@@ -233,7 +233,7 @@ impl<B: Bins> Finish<B> {
             let cluster = self.input - rank * p.group;
             let side = thread() & 1;
             let mut channel = rank * part + thread() / 2;
-            // Those that this thread has half of the inputs of.
+            // Addresses of the bins of which this thread has half of the inputs.
             let mut from = [0; 4];
             each!(index < 4, of 4 {
                 let of = (side * blocks / 2 + index as u32) % divisor(blocks);
@@ -319,17 +319,17 @@ impl<B: Bins> Finish<B> {
     }
 }
 
-/// The points of twins, and what they are multiplied by.
+/// The points of a mirror pair, and the factors that multiply them.
 struct Pair<const R: usize> {
     /// Their bins, of columns of `span`.
     bins: [u32; 2],
     span: u32,
-    /// Where they are in row 0.
+    /// Offsets of the points in row 0.
     places: [u32; 2],
     room: Shared,
-    /// Of the butterflies.
+    /// Roots of unity of the butterflies.
     roots: [[Complex<f32>; R]; 2],
-    /// Of the lower half of their bins, which are at even positions.
+    /// Factors that untangle the lower half of the bins, which are at even positions.
     untangling: [[Complex<f32>; R]; 2],
 }
 
@@ -337,10 +337,11 @@ impl<const R: usize> Pair<R> {
     #[inline(always)]
     unsafe fn new(p: &Channelise, room: Shared, bins: impl Bins, item: u32) -> Self {
         let span = p.size / divisor(R as u32);
-        let twins = bins.twins(p, span, item);
-        let place = |side: usize| room.address(twins.rows[side], twins.places[side] * R as u32);
+        let mirrored = bins.mirror_pair(p, span, item);
+        let place =
+            |side: usize| room.address(mirrored.rows[side], mirrored.places[side] * R as u32);
         let mut pair = Self {
-            bins: twins.bins,
+            bins: mirrored.bins,
             span,
             places: [place(0), place(1)],
             room,
@@ -350,7 +351,7 @@ impl<const R: usize> Pair<R> {
         // SAFETY: positions of the span's.
         unsafe {
             for side in 0..2 {
-                let position = twins.positions[side];
+                let position = mirrored.positions[side];
                 pair.roots[side] = roots(p, span, position);
                 for even in 0..R / 2 {
                     let at = position * R as u32 + 2 * even as u32;
@@ -367,7 +368,7 @@ impl<const R: usize> Pair<R> {
         self.bins[0] == 0
     }
 
-    /// Where the points of a side are, of the input whose rows begin at `row`.
+    /// Address of the points of a side of the input whose rows begin at `row`.
     #[inline(always)]
     fn address(&self, row: u32, side: usize) -> u32 {
         self.places[side] + row * spectrum_bytes(self.room.size)
@@ -528,7 +529,7 @@ impl Pair<{ LAST as usize }> {
     }
 }
 
-/// Brings bins of two columns that mirror themselves to where twins have them.
+/// Moves bins of two columns that mirror themselves to the places of a mirror pair.
 #[inline(always)]
 fn pair_up<const R: usize>(bins: [[Complex<f32>; R]; 2]) -> [[Complex<f32>; R]; 2] {
     let mut paired = bins;
@@ -570,7 +571,7 @@ fn whole(value: Complex<f32>) -> [u32; 2] {
     value.map(|part| part.add(WHOLE).to_bits())
 }
 
-/// What is farthest from [`LEAST`]: above [`MOST`] where a number is no int8, or no number.
+/// The number farthest from [`LEAST`]: above [`MOST`] where a number is no int8, or no number.
 #[inline(always)]
 fn most(before: u32, whole: [u32; 2]) -> u32 {
     let [a, b] = whole.map(|bits| bits.wrapping_sub(LEAST));

@@ -14,7 +14,7 @@ use crate::{
     },
     channelise::{
         filter::Filter,
-        finish::{Bins, Finish, Twins},
+        finish::{Bins, Finish, MirrorPair},
         known,
         pass::{LAST, Merge, Shared, divide, first, first_radix, next_radix, pass, power},
     },
@@ -109,13 +109,13 @@ impl Bins for Whole {
     }
 
     #[inline(always)]
-    fn twins(self, _: &Channelise, span: u32, item: u32) -> Twins {
+    fn mirror_pair(self, _: &Channelise, span: u32, item: u32) -> MirrorPair {
         // Bins below half the span are at even positions, bin `span / 2` at position 1.
         let k = bin_at(2 * item, span);
         let (mirror, at) =
             if k == 0 { (span / 2, 1) } else { (span - k, position_of(span - k, span)) };
         let positions = [2 * item, at];
-        Twins { bins: [k, mirror], positions, rows: [0; 2], places: positions }
+        MirrorPair { bins: [k, mirror], positions, rows: [0; 2], places: positions }
     }
 
     #[inline(always)]

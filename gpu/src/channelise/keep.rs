@@ -30,7 +30,7 @@ kernel! {
     }
 }
 
-/// What a row is made of.
+/// Source of a row.
 struct Source<'a> {
     p: &'a Keep,
     input: u32,
@@ -39,7 +39,7 @@ struct Source<'a> {
 }
 
 impl Source<'_> {
-    /// Where a bit of the row lies: a byte's address, and a bit of it.
+    /// Place of a bit of the row: address of a byte, and number of a bit in it.
     #[inline(always)]
     fn place(&self, bit: u64) -> (u64, u32) {
         let Self { p, input, shift } = *self;

@@ -78,7 +78,7 @@ const fn known(p: Channelise, residues: u32) -> Channelise {
     }
 }
 
-/// What bin `position` of a column of `span` bins is multiplied by in a merge; of span `Z`, where real samples
+/// Factor of bin `position` of a column of `span` bins in a merge; for span `Z`, the factor with which real samples
 /// are untangled.
 ///
 /// # Safety

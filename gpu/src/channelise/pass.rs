@@ -16,9 +16,9 @@ use crate::{
     tile::divisor,
 };
 
-/// Where the points of rows lie.
+/// Memory that holds the points of rows.
 pub trait Room: Copy {
-    /// Where a butterfly begins.
+    /// Position of the first point of a butterfly.
     type Start: Copy;
 
     /// The butterfly of a row whose first point is `base`.
@@ -45,7 +45,7 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// Where point `index` of `row` lies.
+    /// Address of point `index` of `row`.
     #[inline(always)]
     pub fn address(self, row: u32, index: u32) -> u32 {
         dynamic_shared() + row * spectrum_bytes(self.size) + point_offset(index)
@@ -200,7 +200,7 @@ pub const fn power(value: u32, by: u32) -> u32 {
     1 << (value.trailing_zeros() - by.trailing_zeros())
 }
 
-/// What a thread does of `items` of each of some rows: the same items of all rows that its team takes, so that
+/// Share of a thread in `items` of each of some rows: the same items of all rows that its team takes, so that
 /// what depends on the item alone is made once.
 #[derive(Clone, Copy)]
 pub struct Share {
@@ -215,7 +215,7 @@ pub struct Share {
 }
 
 impl Share {
-    /// Of so many items.
+    /// Returns the thread's share of `items`.
     #[inline(always)]
     pub fn new(items: u32) -> Self {
         if items >= threads() {
@@ -282,7 +282,7 @@ pub unsafe fn first(radix: u32, room: Shared, rows: u32) {
 /// A first pass of `R`.
 #[inline(always)]
 unsafe fn first_of<const R: usize>(room: Shared, rows: u32) {
-    // Where these are known, places of points are.
+    // Positions of points are known where these are.
     // SAFETY: the caller's promise.
     unsafe {
         match room.size / R as u32 {
@@ -334,7 +334,7 @@ unsafe fn first_to<const R: usize, const ALONG: bool>(room: Shared, columns: u32
     }
 }
 
-/// [`unit`] of all parts of a turn.
+/// [`unit`] of all parts of a cycle.
 struct Circle<const PARTS: usize>;
 
 impl<const PARTS: usize> Circle<PARTS> {
@@ -374,7 +374,7 @@ fn samples_to_bins<const R: usize>(points: &mut [Complex<f32>; R]) {
     });
 }
 
-/// What a pass merges: columns of `span` bins, of which each row has those at one of `parts` equal parts of
+/// Columns that a pass merges: columns of `span` bins, of which each row has those at one of `parts` equal parts of
 /// their positions, and all columns there are or a power of two of them.
 #[derive(Clone, Copy)]
 pub struct Merge {
@@ -386,9 +386,9 @@ pub struct Merge {
     pub row: u32,
     /// The span of the columns that there are.
     pub span: u32,
-    /// Which part of a column's positions the rows have.
+    /// Number of the part of a column's positions that the rows have.
     pub part: u32,
-    /// Of how many.
+    /// Number of parts.
     pub parts: u32,
     /// Whether points are those that other threads of the block store before.
     pub wait: bool,
@@ -479,7 +479,7 @@ unsafe fn pass_to<const R: usize, const KNOWN: bool>(
 }
 
 /// The twiddles of a butterfly of `R` points of the bin at `position` of columns of `span`: those of the first
-/// half of each level's positions that are even from `parts / 2` on, as the next position's is a quarter turn on.
+/// half of each level's positions that are even from `parts / 2` on, as the next position's is a quarter of a cycle on.
 ///
 /// # Safety
 /// The position is below the span, which is one of the table's.

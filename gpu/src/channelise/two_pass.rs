@@ -18,7 +18,7 @@ use crate::{
     },
     channelise::{
         filter::Filter,
-        finish::{Bins, Finish, Twins},
+        finish::{Bins, Finish, MirrorPair},
         known,
         pass::{
             Columns, LAST, Line, Merge, Room, Shared, divide, first, first_radix, next_radix, pass,
@@ -50,7 +50,7 @@ impl Lot {
         Self { number, input: group * p.group, spectrum: run * FUSED_SPECTRA }
     }
 
-    /// Where the points of an input of a spectrum of the lot are kept.
+    /// Address of the points of an input of a spectrum of the lot.
     #[inline(always)]
     fn points(&self, p: &Channelise, spectrum: u32, input: u32) -> u64 {
         let row = (self.number * FUSED_SPECTRA + spectrum) * p.group + input;
@@ -185,7 +185,7 @@ unsafe fn bins(p: &Channelise) {
             let halves = Halves { bins, columns, apart, rows };
             let mut radix = next_radix(columns);
             halves.pass(p, radix, p.span, |half| {
-                // Where the half's first row would begin, were it row 0.
+                // Address at which the half's first row would begin if it were row 0.
                 let at = position_of(halves.bin_of(half), p.span);
                 let points = lot.points(p, later, 0) + 8 * (at * columns) as u64;
                 let before = 8 * (half * apart) as u64 * p.size as u64;
@@ -217,7 +217,7 @@ struct Halves {
 }
 
 impl Halves {
-    /// Where the rows are.
+    /// Shared memory of the rows.
     #[inline(always)]
     fn room(self) -> Shared {
         Shared { size: self.columns }
@@ -260,8 +260,8 @@ impl Bins for Halves {
     }
 
     #[inline(always)]
-    fn twins(self, p: &Channelise, span: u32, item: u32) -> Twins {
-        // Of a row.
+    fn mirror_pair(self, p: &Channelise, span: u32, item: u32) -> MirrorPair {
+        // Number of columns of a row.
         let count = power(span, p.span);
         let (halves, places) = if self.bins[0] != 0 {
             // The mirror of `t` is `count - 1 - t`, and so are its bits.
@@ -279,7 +279,7 @@ impl Bins for Halves {
         };
         let ((k, position), (mirror, other)) = (of(halves[0], places[0]), of(halves[1], places[1]));
         let rows = [halves[0] * self.apart, halves[1] * self.apart];
-        Twins { bins: [k, mirror], positions: [position, other], rows, places }
+        MirrorPair { bins: [k, mirror], positions: [position, other], rows, places }
     }
 
     #[inline(always)]

@@ -1,4 +1,4 @@
-//! How samples come from device memory to the panels of the warpgroup correlators: rows of time, as
+//! The way of samples from device memory to the panels of the warpgroup correlators: rows of time, as
 //! these multiply them, or as packets deliver them, `[time][channel][input]`.
 //!
 //! Delivered samples are transposed where they arrive. TMA brings square boxes of them, 128 bytes of inputs
@@ -42,7 +42,7 @@ use crate::{
     abi::correlate::{CorrelateWarpgroup, STEP_BYTES, WarpgroupTile},
     correlate::{
         samples::{Bits, Half, Int8, Samples, TopNibbles},
-        warpgroup::Place,
+        warpgroup::TileOrigin,
     },
     isa::{
         common::{lane, load_shared_4, opaque, prmt_by, store_shared_4, warp_barrier},
@@ -62,8 +62,8 @@ pub struct Panels<'a> {
     pub at: u32,
     /// The kernel's tile.
     pub shape: WarpgroupTile,
-    /// Where the tile is.
-    pub tile: &'a Place,
+    /// Origin of the tile.
+    pub tile: &'a TileOrigin,
 }
 
 impl Panels<'_> {
@@ -79,7 +79,7 @@ impl Panels<'_> {
         if self.separate() { self.shape.columns + self.shape.rows } else { self.shape.columns }
     }
 
-    /// Where the panel of rows is: beside the columns, or what these have of the rows.
+    /// Address of the panel of rows: beside the columns, or among them where they hold the rows.
     #[inline(always)]
     fn rows(&self) -> u32 {
         let row = match self.tile.rows_among_columns(self.shape) {
@@ -114,7 +114,7 @@ pub trait Feed {
     /// The whole warp calls it; the step was brought; all the warps call it before it is read.
     unsafe fn transpose(p: &CorrelateWarpgroup, panels: Panels, byte: u32, warp: u32, warps: u32);
 
-    /// Which of a warp's 16 rows is row `row` of half `half` of its fragments.
+    /// Index among a warp's 16 rows of row `row` of half `half` of its fragments.
     #[inline(always)]
     fn row(half: u32, row: u32) -> u32 {
         8 * half + row
@@ -132,7 +132,7 @@ impl Feed for Rows {
 
     #[inline(always)]
     unsafe fn bring(p: &CorrelateWarpgroup, panels: Panels, byte: u32, full: u32) {
-        let Place { channel, first_row, first_column } = *panels.tile;
+        let TileOrigin { channel, first_row, first_column } = *panels.tile;
         // SAFETY: the caller's promise.
         unsafe {
             copy_tensor_3d(panels.at, p.columns, [byte, first_column, channel], full);
@@ -166,7 +166,7 @@ pub struct B1;
 
 /// An encoding.
 pub trait Encoding {
-    /// What its samples are multiplied as.
+    /// Operands of the products of its samples.
     type Samples: Samples;
 }
 
@@ -186,7 +186,7 @@ impl Encoding for B1 {
     type Samples = Bits;
 }
 
-/// How a warp transposes a part of a box of an encoding.
+/// Transposition of a part of a box of an encoding by a warp.
 pub trait Transpose: Encoding {
     /// Bytes of a sample.
     const BYTES: u32;
@@ -209,14 +209,14 @@ impl<E: Transpose> Delivered<E> {
     /// Inputs of a box.
     const SIDE: u32 = STEP_BYTES / E::BYTES;
 
-    /// Where rows from `row` on are brought.
+    /// Address to which rows from `row` on are brought.
     #[inline(always)]
     fn rows(panels: Panels, row: u32) -> u32 {
         panels.at + panels.shape.columns * STEP_BYTES + row * Self::INPUT_BYTES
     }
 
-    /// Where columns from `column` on are brought: to their place if they are transposed there, or to that of
-    /// the rows among them if these are not transposed.
+    /// Address to which columns from `column` on are brought: their own place if they are transposed there, the
+    /// place of the rows among them otherwise.
     #[inline(always)]
     fn columns(panels: Panels, column: u32) -> u32 {
         match panels.tile.rows_among_columns(panels.shape) {
@@ -241,7 +241,7 @@ impl<E: Transpose> Feed for Delivered<E> {
 
     #[inline(always)]
     unsafe fn bring(p: &CorrelateWarpgroup, panels: Panels, byte: u32, full: u32) {
-        let Place { channel, first_row, first_column } = *panels.tile;
+        let TileOrigin { channel, first_row, first_column } = *panels.tile;
         let bring = |to, input| {
             let start = [input * E::BYTES, byte / E::TRANSPOSED_BYTES, channel];
             // SAFETY: the caller's promise.

@@ -24,7 +24,7 @@
 //! Chunks of 16 bytes change places within a row of shared memory by its number, so that eight rows read at
 //! one chunk take all banks.
 //!
-//! Where there are too few channels for all warps of a GPU, times are cut into slices whose sums are added in
+//! With too few channels for all warps of a GPU, time samples are cut into slices whose sums are added in
 //! memory: integers, in any order the same.
 //!
 //! Bound by memory with 16 inputs, by instructions with 64: 16 times of 64 inputs are 2 KB, which an H200 brings to a
@@ -57,7 +57,7 @@ const STAGE_TIME: u32 = FEW_STAGE_BYTES / FEW_INPUTS;
 
 /// Samples in memory, and how a stage of them becomes fragments.
 trait Form {
-    /// What they are multiplied as.
+    /// Operands of the products.
     type Samples: Samples;
     /// Bytes of a sample.
     const BYTES: u32;
@@ -70,7 +70,7 @@ trait Form {
     /// Bytes of a row of a stage: a time of all inputs, or an input's times.
     const ROW: u32 = if Self::ROWS { STAGE_TIME } else { FEW_INPUTS * Self::BYTES };
 
-    /// Where chunk `chunk` of a row lies.
+    /// Offset of chunk `chunk` of a row.
     #[inline(always)]
     fn chunk(row: u32, chunk: u32) -> u32 {
         let turn = if Self::ROW == 8 * CHUNK { row % 8 } else { row / 2 % 4 };
@@ -119,7 +119,7 @@ trait Form {
     /// Fragment `n` of four matrices. `excess` is [`CorrelateFew::excess`].
     fn fragment(matrices: [u32; 4], n: usize, excess: u32) -> [u32; 4];
 
-    /// Which of 16 inputs is row `row` of half `half` of a fragment.
+    /// Index among 16 inputs of row `row` of half `half` of a fragment.
     #[inline(always)]
     fn input(half: u32, row: u32) -> u32 {
         8 * half + row
@@ -213,11 +213,11 @@ const MOST: usize = 4;
 struct Sums {
     real: [[[[u32; 4]; 2]; MOST]; MOST],
     imaginary: [[[[u32; 4]; 2]; MOST]; MOST],
-    /// Of the imaginary parts of the lane's share of the rows of a fragment's halves.
+    /// Sums of the imaginary parts of the lane's share of the rows of a fragment's halves.
     rows: [[i32; 2]; MOST],
 }
 
-/// What a warp correlates.
+/// Part of the samples that a warp correlates.
 #[derive(Clone, Copy)]
 struct Part<'a> {
     p: &'a CorrelateFew,
@@ -242,7 +242,7 @@ impl Part<'_> {
         let row = p.inputs * F::BYTES;
         let units = divisor(self.channels * row / divisor(p.unit));
         let start = p.samples + (self.first_channel * row) as u64;
-        // Where byte `byte` of a time goes.
+        // Address of byte `byte` of a time sample.
         let place = |time: u32, byte: u32| {
             let (channel, within) = (byte / divisor(row), byte % divisor(row));
             let byte = channel * self.room * F::BYTES + within;
@@ -325,12 +325,12 @@ impl Part<'_> {
     /// zero bytes.
     ///
     /// # Safety
-    /// As for [`copy_delivered`](Self::copy_delivered).
+    /// The conditions of [`copy_delivered`](Self::copy_delivered) hold.
     #[inline(always)]
     unsafe fn copy_rows<F: Form>(&self, stage: u32, first: u32) {
         const CHUNKS: u32 = STAGE_TIME / CHUNK;
         let p = self.p;
-        // What follows from the lane takes no register between stages.
+        // Values that follow from the lane take no register between stages.
         let lane = opaque(lane());
         let chunk = lane % CHUNKS;
         let byte = first * F::BYTES + chunk * CHUNK;
@@ -342,7 +342,7 @@ impl Part<'_> {
             let (channel, input) = (row / divisor(self.room), row % divisor(self.room));
             if channel < self.channels && input < p.inputs {
                 let of = (self.first_channel + channel) as u64 * p.inputs as u64 + input as u64;
-                // What is not read still needs an address inside the samples.
+                // A copy of zero bytes still needs an address inside the samples.
                 let from = match bytes {
                     0 => p.samples,
                     _ => p.samples + of * p.stride + byte as u64,
@@ -357,7 +357,7 @@ impl Part<'_> {
     /// Copies stage `stage`, which begins at time `first`.
     ///
     /// # Safety
-    /// As for [`copy_delivered`](Self::copy_delivered).
+    /// The conditions of [`copy_delivered`](Self::copy_delivered) hold.
     #[inline(always)]
     unsafe fn copy<F: Form>(&self, stage: u32, first: u32) {
         // SAFETY: the caller's promise.
@@ -519,7 +519,7 @@ unsafe fn store<F: Form, const FRAGMENTS: usize>(
 /// The whole of a warp's work.
 ///
 /// # Safety
-/// As the kernels'.
+/// The conditions of the kernels hold.
 #[inline(always)]
 unsafe fn correlate<F: Form, const FRAGMENTS: usize>(p: &CorrelateFew) {
     let together = (MOST / FRAGMENTS) as u32;

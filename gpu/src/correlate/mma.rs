@@ -147,16 +147,16 @@ struct Sums<const ROWS: usize> {
     rows: [[u32; 4]; ROWS],
 }
 
-/// The tile of a block.
+/// Origin of the tile of a block.
 #[derive(Clone, Copy)]
-struct Place {
+struct TileOrigin {
     channel: u32,
     /// First inputs of its rows and columns.
     row: u32,
     column: u32,
 }
 
-impl Place {
+impl TileOrigin {
     /// Tile `index` of all channels'.
     #[inline(always)]
     fn of(p: &Correlate, shape: Tile, index: u32) -> Self {
@@ -175,13 +175,13 @@ struct Panels<const COPIES: usize> {
     shape: Tile,
     /// Whether the columns are among the rows, whose panel then serves both.
     among: bool,
-    /// Where the next chunks of rows, then of columns, that this thread copies come from.
+    /// Addresses of the next chunks of rows, then of columns, that this thread copies.
     sources: [u64; COPIES],
 }
 
 impl<const COPIES: usize> Panels<COPIES> {
     #[inline(always)]
-    fn new(p: &Correlate, shape: Tile, place: Place) -> Self {
+    fn new(p: &Correlate, shape: Tile, place: TileOrigin) -> Self {
         let among = place.column >= place.row;
         let mut panels = Self { shape, among, sources: [0; COPIES] };
         for copy in 0..COPIES {
@@ -190,9 +190,9 @@ impl<const COPIES: usize> Panels<COPIES> {
         panels
     }
 
-    /// Where chunk `copy` of a thread comes from in the first step.
+    /// Address of a thread's chunk `copy` in the first step.
     #[inline(always)]
-    fn source(&self, p: &Correlate, place: &Place, thread: u32, copy: u32) -> u64 {
+    fn source(&self, p: &Correlate, place: &TileOrigin, thread: u32, copy: u32) -> u64 {
         let first = copy * self.shape.inputs_at_once();
         let input = thread / panel::CHUNKS
             + match first.checked_sub(self.shape.rows) {
@@ -211,7 +211,7 @@ impl<const COPIES: usize> Panels<COPIES> {
         self.among && copy * self.shape.inputs_at_once() >= self.shape.rows
     }
 
-    /// Where chunk `copy` of a thread goes in the first slot.
+    /// Address of a thread's chunk `copy` in the first slot.
     #[inline(always)]
     fn to(&self, thread: u32, copy: u32) -> u32 {
         // A multiple of eight inputs further, chunks lie at the same places.
@@ -249,7 +249,7 @@ impl<const COPIES: usize> Panels<COPIES> {
     /// zero. Takes its time, and no registers otherwise.
     ///
     /// # Safety
-    /// As for [`copy_part`](Self::copy_part).
+    /// The conditions of [`copy_part`](Self::copy_part) hold.
     #[inline(always)]
     unsafe fn copy_end(&self, p: &Correlate, step: u32, slot: u32) {
         let byte = step * STEP_BYTES;
@@ -257,12 +257,12 @@ impl<const COPIES: usize> Panels<COPIES> {
             return;
         }
         let p = &Correlate { inputs: opaque(p.inputs), ..*p };
-        let (place, thread) = (Place::of(p, self.shape, opaque(block())), opaque(thread()));
+        let (place, thread) = (TileOrigin::of(p, self.shape, opaque(block())), opaque(thread()));
         let left = p.row_bytes.saturating_sub(byte + thread % panel::CHUNKS * panel::CHUNK);
         let bytes = if left < panel::CHUNK { left } else { panel::CHUNK };
         let mut copy = opaque(0);
         while copy < opaque(COPIES as u32) && !self.spared(copy) {
-            // What is not read still needs an address inside the samples.
+            // A copy of zero bytes still needs an address inside the samples.
             let from = match bytes {
                 0 => p.samples,
                 _ => self.source(p, &place, thread, copy) + byte as u64,
@@ -276,7 +276,7 @@ impl<const COPIES: usize> Panels<COPIES> {
     /// Starts copying the steps before the last of `STAGES`.
     ///
     /// # Safety
-    /// As for [`copy_part`](Self::copy_part).
+    /// The conditions of [`copy_part`](Self::copy_part) hold.
     #[inline(always)]
     unsafe fn start<const STAGES: usize>(&mut self, p: &Correlate) {
         let ahead = STAGES as u32 - 1;
@@ -303,7 +303,7 @@ impl<const COPIES: usize> Panels<COPIES> {
 /// The steps of a block, and the ring of slots that they lie in.
 struct Steps {
     all: u32,
-    /// Those that are multiplied while another that is whole is copied.
+    /// Slots that are multiplied while another whole one is copied.
     whole: u32,
     /// Bytes of a slot, and of all slots.
     stage: u32,
@@ -377,7 +377,7 @@ unsafe fn attend<
     barrier_apart::<THREADS>(STEP);
 }
 
-/// Where a warp's lanes load the fragments of the first slot from, chunk by chunk.
+/// Addresses from which a warp's lanes load the fragments of the first slot, chunk by chunk.
 #[derive(Clone, Copy)]
 struct Addresses {
     rows: [u32; FRAGMENTS],
@@ -385,7 +385,7 @@ struct Addresses {
 }
 
 impl Addresses {
-    /// Of the rows and the columns from inputs `row` and `column` of the slot on.
+    /// Addresses of rows and columns from inputs `row` and `column` of the slot on.
     #[inline(always)]
     fn new(row: u32, column: u32) -> Self {
         let row = panel::ldmatrix_address(dynamic_shared(), row, 0);
@@ -421,7 +421,7 @@ impl Addresses {
     /// Two fragments of columns.
     ///
     /// # Safety
-    /// As for [`load_rows`](Self::load_rows).
+    /// The conditions of [`load_rows`](Self::load_rows) hold.
     #[inline(always)]
     unsafe fn load_columns<S: Multiply>(&self, slot: u32, chunk: usize, pair: usize) -> [u32; 4] {
         let at = opaque(self.columns[chunk]) + slot + pair as u32 * FRAGMENT;
@@ -430,14 +430,14 @@ impl Addresses {
     }
 }
 
-/// What a warp multiplies of a tile: its rows by its `OWN` pairs of fragments of columns, which are loaded
+/// Part of a tile that a warp multiplies: its rows by its `OWN` pairs of fragments of columns, which are loaded
 /// `AHEAD` pairs before.
 struct Part<const ROWS: usize, const OWN: usize, const AHEAD: usize> {
     sums: Sums<ROWS>,
-    /// What has left the matrix unit, if sums leave it.
+    /// Sums that have left the matrix unit, if sums leave it.
     left: Sums<ROWS>,
     addresses: Addresses,
-    /// What is multiplied next.
+    /// Fragments that are multiplied next.
     rows: [[u32; 4]; ROWS],
     columns: [[u32; 4]; AHEAD],
 }
@@ -604,7 +604,7 @@ impl<const ROWS: usize, const OWN: usize, const AHEAD: usize> Part<ROWS, OWN, AH
 }
 
 impl<const ROWS: usize> Sums<ROWS> {
-    /// Of which the real parts start from `real`.
+    /// Returns sums of zero, except that the real parts start from `real`.
     #[inline(always)]
     fn new(real: u32) -> Self {
         Self {
@@ -621,7 +621,7 @@ impl<const ROWS: usize> Sums<ROWS> {
     /// warp writes these baselines.
     #[inline(always)]
     unsafe fn store<S: Multiply, const THREADS: u32>(&self, p: &Correlate, tile: &Warp) {
-        let Place { channel, column, .. } = tile.place;
+        let TileOrigin { channel, column, .. } = tile.place;
         let visibilities = p.visibilities + 8 * channel as u64 * triangle::baselines(p.inputs);
         let patch = dynamic_shared() + thread() / 32 * PATCH_BYTES;
         barrier_apart::<THREADS>(STEP);
@@ -667,16 +667,16 @@ impl<const ROWS: usize> Sums<ROWS> {
 
 /// A warp's rows of a tile.
 struct Warp {
-    place: Place,
+    place: TileOrigin,
     /// The first of them.
     row: u32,
 }
 
 impl Warp {
-    /// Those of a block's thread.
+    /// Returns the warp of a thread of a block.
     #[inline(always)]
     fn of(p: &Correlate, shape: Tile, block: u32, thread: u32) -> Self {
-        let place = Place::of(p, shape, block);
+        let place = TileOrigin::of(p, shape, block);
         // Every other four warps, of this block and from block to block, take their rows from the far end: on
         // the diagonal, a scheduler gets warps with much to do and with little.
         let warp = shfl(thread / 32, 0);
@@ -688,7 +688,7 @@ impl Warp {
 /// The whole of a block's work.
 ///
 /// # Safety
-/// As the kernels'.
+/// The conditions of the kernels hold.
 #[inline(always)]
 unsafe fn correlate<
     S: Multiply,
@@ -746,7 +746,7 @@ unsafe fn correlate<
     }
 }
 
-/// What the kernels ask of a tile.
+/// Checks the conditions of the kernels on a tile.
 const fn check(tile: Tile) {
     assert!(tile.columns == 64 && tile.warp_rows <= 32, "parts that `correlate` has code for");
     assert!(tile.columns.is_multiple_of(PATCH_COLUMNS), "patches are written whole");

@@ -1,4 +1,4 @@
-//! What the packed correlators' unsigned codes add to the visibilities, undone.
+//! Removal of what the packed correlators' unsigned codes add to the visibilities.
 //!
 //! A code is a value plus `o`: excess-8 for four bits. With the running sum `S = sum (re + im)` and
 //! difference `D = sum (re - im)` of each input's codes over `T` times, the visibilities of the values

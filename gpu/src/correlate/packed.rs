@@ -46,7 +46,7 @@ trait Packing {
     type Sums: Copy;
     /// Registers in which the fields of a baseline are summed.
     type Fields: Copy;
-    /// What they start with.
+    /// Fields before the first product.
     const START: Self::Fields;
     /// Times until fields could overflow: of native samples a divisor or a multiple of [`PACKED_TIMES`].
     const TIMES: u32;
@@ -64,9 +64,9 @@ trait Packing {
     fn finish(sums: Self::Sums, times: u32) -> [u32; 2];
 }
 
-/// How samples lie in memory.
+/// Order of samples in memory.
 trait Source<P: Packing> {
-    /// What a thread loads of an input for a stage.
+    /// Words of an input that a thread loads for a stage.
     type Loaded: Copy;
     /// Samples that are not there.
     const NONE: Self::Loaded;
@@ -341,7 +341,7 @@ impl Packing for Signed {
     #[inline(always)]
     fn finish(sums: Thirds, times: u32) -> [u32; 2] {
         let [low, middle, high] = thirds(sums);
-        // What the lowest and the highest field began with cancels.
+        // The initial values of the lowest and the highest field cancel.
         [low.wrapping_sub(high), middle.wrapping_sub(times / Self::TIMES * 1024)]
     }
 }
@@ -395,9 +395,9 @@ fn split<P: Packing, const ROWS: usize, const COLUMNS: usize>(
 /// Long, as staging and multiplying alternate line by line, which hides the loads.
 ///
 /// # Safety
-/// As the kernels'.
+/// The conditions of the kernels hold.
 #[inline(always)]
-// What clippy sees where `unroll!` is straight code.
+// Clippy warns where `unroll!` is straight code.
 #[allow(clippy::manual_is_multiple_of)]
 unsafe fn correlate<
     P: Packing,

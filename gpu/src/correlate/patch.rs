@@ -13,7 +13,7 @@ use crate::{
     tile::fragment,
 };
 
-/// Where some sums belong.
+/// Place of some sums among the visibilities.
 pub struct Corner {
     /// Address of their channel's visibilities.
     pub visibilities: u64,
@@ -50,7 +50,7 @@ pub unsafe fn store<const COLUMNS: usize>(
 /// the accumulator.
 ///
 /// # Safety
-/// As [`store`]'s.
+/// The conditions of [`store`] hold.
 #[inline(always)]
 pub unsafe fn store_rows<const COLUMNS: usize>(
     corner: &Corner,
@@ -59,7 +59,7 @@ pub unsafe fn store_rows<const COLUMNS: usize>(
     value: impl Fn(usize) -> [u32; 2],
     add: impl Fn(u64, u32),
 ) {
-    // What follows from the lane takes no register before.
+    // Values that follow from the lane take no register before this line.
     let lane = opaque(lane());
     let place = fragment::accumulator(lane, 0);
     // Pieces of 8 rows by 32 columns.

@@ -15,16 +15,16 @@ pub trait Samples {
     /// A column operand of ones where samples have their imaginary parts.
     const IMAGINARY: u32;
 
-    /// How many times too large samples are, as a power of two.
+    /// Power of two by which samples are too large.
     const SCALE: u32 = 0;
 
-    /// What samples are to the matrix unit.
+    /// Samples as the matrix unit takes them.
     #[inline(always)]
     fn value(word: u32) -> u32 {
         word
     }
 
-    /// What real parts start from: the negative of what `bytes` of zero bits after the last time add.
+    /// Start of the sums of real parts: the negative of what `bytes` of zero bits after the last time add.
     #[inline(always)]
     fn start(_bytes: u32) -> u32 {
         0
@@ -53,7 +53,7 @@ pub struct Int8;
 impl Int8 {
     /// Selector of the `prmt` that has re and im change places.
     pub const SELECTOR: u32 = 0x2301;
-    /// What complements re, now in the place of im.
+    /// Mask that complements re, now in the place of im.
     pub const FLIP: u32 = 0xff00_ff00;
 }
 
@@ -78,7 +78,7 @@ pub struct TopNibbles;
 impl TopNibbles {
     /// Selector of the `prmt` that has re and im change places.
     pub const SELECTOR: u32 = Int8::SELECTOR;
-    /// What complements the nibble of re, now in the place of im.
+    /// Mask that complements the nibble of re, now in the place of im.
     pub const FLIP: u32 = 0xf000_f000;
 }
 
@@ -137,7 +137,7 @@ pub struct Bits;
 impl Bits {
     /// Selector of the `prmt` that leaves a word as it is: re and im change places as words.
     pub const SELECTOR: u32 = 0x3210;
-    /// What complements re, now in the place of im.
+    /// Mask that complements re, now in the place of im.
     pub const FLIP: u32 = u32::MAX;
 }
 
@@ -146,7 +146,7 @@ impl Samples for Bits {
     /// Ones of every second half word have no use here: the planes are apart.
     const IMAGINARY: u32 = u32::MAX;
 
-    /// Of a word of real parts, which takes the place of one of imaginary parts.
+    /// Complements a word of real parts, which takes the place of one of imaginary parts.
     #[inline(always)]
     fn rotate_row(a: u32) -> u32 {
         a ^ Self::FLIP
@@ -164,7 +164,7 @@ pub struct Half;
 impl Half {
     /// Selector of the `prmt` that has re and im change places.
     pub const SELECTOR: u32 = 0x1032;
-    /// What flips the sign of re, now in the place of im.
+    /// Mask that flips the sign of re, now in the place of im.
     pub const FLIP: u32 = 0x8000_0000;
 }
 

@@ -1,4 +1,4 @@
-//! What the warpgroup correlators share: tiles taken by ticket, and which visibilities are whose.
+//! Tiles of the warpgroup correlators: how blocks take them by ticket, and which visibilities belong to which warp.
 
 use crate::{
     abi::correlate::{CorrelateWarpgroup, WarpgroupTile},
@@ -10,9 +10,9 @@ use crate::{
     tile::{divisor, pipeline::WARPGROUP},
 };
 
-/// A tile of one channel.
+/// Origin of a tile: its channel and its first inputs.
 #[derive(Clone, Copy)]
-pub struct Place {
+pub struct TileOrigin {
     /// Its channel.
     pub channel: u32,
     /// Its first row's input.
@@ -21,7 +21,7 @@ pub struct Place {
     pub first_column: u32,
 }
 
-impl Place {
+impl TileOrigin {
     /// Tile `index` of all channels'.
     #[inline(always)]
     pub fn of(p: &CorrelateWarpgroup, shape: WarpgroupTile, index: u32) -> Self {
@@ -48,7 +48,7 @@ impl Place {
         }
     }
 
-    /// Where the tile's rows are among its columns, if all are: near the diagonal.
+    /// Index of the tile's first row among its columns, if all rows are among them: near the diagonal.
     #[inline(always)]
     pub fn rows_among_columns(&self, shape: WarpgroupTile) -> Option<u32> {
         let row = self.first_row.wrapping_sub(self.first_column);
@@ -72,7 +72,7 @@ pub unsafe fn take_tile(p: &CorrelateWarpgroup) -> Option<u32> {
 /// The next ticket, of which [`tile_of`] may be asked later, when it has come.
 ///
 /// # Safety
-/// As [`take_tile`]'s.
+/// The conditions of [`take_tile`] hold.
 #[inline(always)]
 pub unsafe fn take_ticket(p: &CorrelateWarpgroup) -> u32 {
     // The assembler would have the lanes share an addition of 1, and wait for the ticket to be dealt out.
@@ -87,9 +87,9 @@ pub fn tile_of(p: &CorrelateWarpgroup, ticket: u32) -> Option<u32> {
     if tile < p.tiles * p.channels { Some(tile) } else { None }
 }
 
-/// Where a warp's 16 rows of sums of a tile belong.
+/// Place of a warp's 16 rows of sums of a tile among the visibilities.
 #[inline(always)]
-pub fn corner(p: &CorrelateWarpgroup, tile: &Place, warp: u32) -> Corner {
+pub fn corner(p: &CorrelateWarpgroup, tile: &TileOrigin, warp: u32) -> Corner {
     Corner {
         visibilities: p.visibilities + 8 * tile.channel as u64 * triangle::baselines(p.inputs),
         inputs: p.inputs,
@@ -103,11 +103,11 @@ pub fn corner(p: &CorrelateWarpgroup, tile: &Place, warp: u32) -> Corner {
 /// [`patch::store`].
 ///
 /// # Safety
-/// As [`patch::store`]'s.
+/// The conditions of [`patch::store`] hold.
 #[inline(always)]
 pub unsafe fn store<const COLUMNS: usize>(
     p: &CorrelateWarpgroup,
-    tile: &Place,
+    tile: &TileOrigin,
     warp: u32,
     patch: u32,
     value: impl Fn(usize) -> [u32; 2],

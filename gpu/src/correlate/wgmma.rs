@@ -25,7 +25,7 @@
 //!                                    memory ([`Multiply`]); then the stage is empty
 //! ```
 //!
-//! Where a stage's panels are, [`super::feed`] shows; where patches and barriers are, [`WarpgroupTile::shared`].
+//! [`super::feed`] shows the panels of a stage, [`WarpgroupTile::shared`] the patches and barriers.
 //! Sums stay in registers for all steps of a tile. They are free again when its visibilities are written,
 //! through the warp's patch ([`patch`]), while the other warpgroup multiplies.
 //!
@@ -55,7 +55,7 @@ use crate::{
         feed::{B1, Cf16, Ci4, Ci8, Delivered, Encoding, FRAGMENT_BYTES, Feed, Panels, Rows},
         patch::{self, Corner},
         samples::{Bits, Half, Int8, Samples, TopNibbles},
-        warpgroup::{Place, corner, take_tile},
+        warpgroup::{TileOrigin, corner, take_tile},
     },
     isa::{
         common::{
@@ -70,7 +70,7 @@ use crate::{
 
 /// Text that loads fragment `$a`, 16 rows by 32 bytes, from `$at`, where the feed left it.
 ///
-/// Of nibbles a word is two inputs at two times, and becomes int8, 16 times as large: the first input's
+/// A word of nibbles is two inputs at two time samples, and becomes int8, 16 times as large: the first input's
 /// word, then the second's, 8 rows further.
 macro_rules! load {
     (rows, $a:literal, $at:literal) => {
@@ -143,7 +143,7 @@ macro_rules! sum_imaginary {
 
 /// Text that makes `at` the address of the fragment `$next` from the first, and `b` its columns' descriptor.
 ///
-/// Where rows are summed, the address waits for the sums so far: the assembler would otherwise put
+/// If rows are summed, the address waits for the sums so far: the assembler would otherwise put
 /// them all off to the end, and hold every fragment till then. The sums are less than 2^30, so that what is
 /// added is zero.
 macro_rules! go_to {
@@ -294,7 +294,7 @@ trait Leave<F: Feed, const WORDS: usize, const IMAGINARY: bool>: Samples {
     /// `fresh` is overwritten if `begun` is zero.
     ///
     /// # Safety
-    /// As [`Multiply::multiply`]'s.
+    /// The conditions of [`Multiply::multiply`] hold.
     unsafe fn multiply_component(fresh: &mut [u32; WORDS], row: u32, b: u64, begun: u32);
 }
 
@@ -394,12 +394,12 @@ trait Parts<F: Feed>: Samples + Sized {
     /// at least `columns`.
     ///
     /// # Safety
-    /// As these'.
+    /// The conditions of these hold.
     unsafe fn multiply_columns(
         work: &Correlator<Self, F>,
         columns: u32,
         index: u32,
-        tile: &Place,
+        tile: &TileOrigin,
         ring: &mut Ring,
     );
 }
@@ -413,7 +413,7 @@ macro_rules! parts {
                 work: &Correlator<Self, $feed>,
                 columns: u32,
                 index: u32,
-                tile: &Place,
+                tile: &TileOrigin,
                 ring: &mut Ring,
             ) {
                 // SAFETY: the caller's promise.
@@ -455,7 +455,7 @@ struct Correlator<'a, S, F> {
 /// The whole of a block's work.
 ///
 /// # Safety
-/// As the kernels'.
+/// The conditions of the kernels hold.
 #[inline(always)]
 unsafe fn correlate<
     S: Parts<F>,
@@ -498,7 +498,7 @@ impl<S: Parts<F>, F: Feed> Stage for Correlator<'_, S, F> {
 
     /// Has TMA bring the panels of rows and columns.
     #[inline(always)]
-    unsafe fn load(&self, tile: &Place, byte: u32, stage: u32, full: u32) {
+    unsafe fn load(&self, tile: &TileOrigin, byte: u32, stage: u32, full: u32) {
         let panels = Panels { at: stage, shape: self.shape, tile };
         // SAFETY: the caller's promise.
         unsafe {
@@ -509,7 +509,7 @@ impl<S: Parts<F>, F: Feed> Stage for Correlator<'_, S, F> {
 
     /// Transposes them, where they lie `[time][input]` as packets deliver them.
     #[inline(always)]
-    unsafe fn transform(&self, tile: &Place, byte: u32, stage: u32) {
+    unsafe fn transform(&self, tile: &TileOrigin, byte: u32, stage: u32) {
         let panels = Panels { at: stage, shape: self.shape, tile };
         // SAFETY: the caller's promise.
         unsafe { F::transpose(self.p, panels, byte, thread() / 32 - 1, TRANSPOSING_WARPS) };
@@ -517,7 +517,7 @@ impl<S: Parts<F>, F: Feed> Stage for Correlator<'_, S, F> {
 }
 
 impl<S: Parts<F>, F: Feed> Work for Correlator<'_, S, F> {
-    type Tile = Place;
+    type Tile = TileOrigin;
     const STEP_BYTES: u32 = STEP_BYTES;
     const TRANSFORMS: bool = F::TRANSPOSES;
 
@@ -527,8 +527,8 @@ impl<S: Parts<F>, F: Feed> Work for Correlator<'_, S, F> {
     }
 
     #[inline(always)]
-    fn tile(&self, index: u32) -> Place {
-        Place::of(self.p, self.shape, index)
+    fn tile(&self, index: u32) -> TileOrigin {
+        TileOrigin::of(self.p, self.shape, index)
     }
 
     /// Multiplies the warpgroup's 64 rows by the columns of the tile that lie on or left of the diagonal for the
@@ -552,8 +552,12 @@ impl<S: Parts<F>, F: Feed> Work for Correlator<'_, S, F> {
 impl<S: Parts<F>, F: Feed> Correlator<'_, S, F> {
     /// Multiplies the warpgroup's rows by the first `2 * WORDS` columns, and writes the visibilities.
     #[inline(always)]
-    unsafe fn multiply_part<const WORDS: usize>(&self, index: u32, tile: &Place, ring: &mut Ring)
-    where
+    unsafe fn multiply_part<const WORDS: usize>(
+        &self,
+        index: u32,
+        tile: &TileOrigin,
+        ring: &mut Ring,
+    ) where
         S: Multiply<F, WORDS>,
     {
         let Self { p, shape, pipeline, .. } = *self;
@@ -588,14 +592,18 @@ impl<S: Parts<F>, F: Feed> Correlator<'_, S, F> {
     /// are added to others, rounded to nearest. There are no registers for two sets of both components; so
     /// one is multiplied after the other, in the same stages.
     #[inline(always)]
-    unsafe fn multiply_leaving<const WORDS: usize>(&self, index: u32, tile: &Place, ring: &mut Ring)
-    where
+    unsafe fn multiply_leaving<const WORDS: usize>(
+        &self,
+        index: u32,
+        tile: &TileOrigin,
+        ring: &mut Ring,
+    ) where
         S: Leave<F, WORDS, false> + Leave<F, WORDS, true>,
     {
         let Self { p, shape, pipeline, .. } = *self;
         let warp = (thread() - WARPGROUP) / 32;
         let rows = F::row_address(Panels { at: 0, shape, tile }, 16 * warp);
-        // What is fresh is overwritten before it is read.
+        // Fresh words are overwritten before they are read.
         let (mut real, mut imaginary, mut fresh) = ([0; WORDS], [0; WORDS], [0; WORDS]);
         let mut left = p.row_bytes.div_ceil(STEP_BYTES);
         while left > 0 {
@@ -680,7 +688,7 @@ impl<S: Parts<F>, F: Feed> Correlator<'_, S, F> {
     /// # Safety
     /// The whole warp calls it, and no other warp of the launch for these rows.
     #[inline(always)]
-    unsafe fn store_row_sums(&self, tile: &Place, warp: u32, row_sums: [u32; 2]) {
+    unsafe fn store_row_sums(&self, tile: &TileOrigin, warp: u32, row_sums: [u32; 2]) {
         let p = self.p;
         for half in 0..2 {
             let mut sum = row_sums[half];

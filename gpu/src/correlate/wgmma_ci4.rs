@@ -61,7 +61,7 @@ use crate::{
     abi::correlate::{CorrelateWarpgroup, STEP_BYTES, TILE_CI4, WarpgroupShared, WarpgroupTile},
     correlate::{
         feed::FRAGMENT_BYTES,
-        warpgroup::{Place, store, take_ticket, tile_of},
+        warpgroup::{TileOrigin, store, take_ticket, tile_of},
     },
     isa::{
         common::{
@@ -79,7 +79,7 @@ use crate::{
     },
 };
 
-/// What makes excess-8 nibbles two's complement, and back.
+/// Mask that makes excess-8 nibbles two's complement, and back.
 const EXCESS_8: u32 = 0x8888_8888;
 /// Sign of an excess-8 nibble at the top of a byte.
 const SIGN: u32 = 0x8080_8080;
@@ -108,7 +108,7 @@ struct Correlator<'a> {
 /// The whole of a block's work.
 ///
 /// # Safety
-/// As the kernels'.
+/// The conditions of the kernels hold.
 #[inline(always)]
 unsafe fn correlate<const STAGING_REGISTERS: u32, const MULTIPLYING_REGISTERS: u32>(
     p: &CorrelateWarpgroup,
@@ -133,9 +133,9 @@ unsafe fn correlate<const STAGING_REGISTERS: u32, const MULTIPLYING_REGISTERS: u
     }
 }
 
-/// Where the thread that loads stands: words of shared memory, as registers are scarce.
+/// State of the thread that loads: words of shared memory, as registers are scarce.
 mod loader {
-    /// Where the next step begins in the rows.
+    /// Byte of the rows at which the next step begins.
     pub const BYTE: u32 = 0;
     /// Channel of the tile that is loaded.
     pub const CHANNEL: u32 = 1;
@@ -148,19 +148,19 @@ mod loader {
 }
 
 impl Correlator<'_> {
-    /// Where in a stage the panel of the rows' bytes is: beside the columns, or these on the diagonal.
+    /// Offset in a stage of the panel of the rows' bytes: beside the columns, or the columns' own on the diagonal.
     #[inline(always)]
-    fn rows(&self, tile: &Place) -> u32 {
+    fn rows(&self, tile: &TileOrigin) -> u32 {
         if tile.first_row == tile.first_column { 0 } else { self.shape.columns_bytes() }
     }
 
-    /// Where word `word` of the thread that loads is.
+    /// Address of word `word` of the thread that loads.
     #[inline(always)]
     fn loader(&self, word: u32) -> u32 {
         self.shared.loader.at(self.pipeline.base, word)
     }
 
-    /// Where the sums of w of each column are, in the last stage of a tile.
+    /// Address of the sums of w of each column, in the last stage of a tile.
     #[inline(always)]
     fn column_sums(&self, ring: &Ring) -> u32 {
         self.shared.column_sums.at(self.pipeline.base, ring.stage)
@@ -198,7 +198,7 @@ impl Correlator<'_> {
                 byte = 0;
             }
             let word = |word: u32| load_shared(self.loader(word));
-            let tile = Place {
+            let tile = TileOrigin {
                 channel: word(loader::CHANNEL),
                 first_row: word(loader::ROW),
                 first_column: word(loader::COLUMN),
@@ -248,7 +248,7 @@ impl Correlator<'_> {
                     continue;
                 }
                 pipeline.wait_empty(&loaded);
-                if byte == 0 && pipeline.hear(pipeline.plan.full, &loaded).is_break() {
+                if byte == 0 && pipeline.wait_for_tile(pipeline.plan.full, &loaded).is_break() {
                     pipeline.arrive_transformed(&loaded);
                     break;
                 }
@@ -299,7 +299,7 @@ unsafe fn unpack<const EXCESS: bool>(from: u32, sum: &mut u32) {
 }
 
 impl Work for Correlator<'_> {
-    type Tile = Place;
+    type Tile = TileOrigin;
     const STEP_BYTES: u32 = STEP_BYTES;
     const TRANSFORMS: bool = true;
 
@@ -309,8 +309,8 @@ impl Work for Correlator<'_> {
     }
 
     #[inline(always)]
-    fn tile(&self, index: u32) -> Place {
-        Place::of(self.p, self.shape, index)
+    fn tile(&self, index: u32) -> TileOrigin {
+        TileOrigin::of(self.p, self.shape, index)
     }
 
     /// Multiplies the warpgroup's 64 rows by the columns of the tile that lie on or left of the diagonal for the
@@ -551,7 +551,7 @@ impl Correlator<'_> {
     /// address `rows`, in a stage, to `ldmatrix`.
     ///
     /// # Safety
-    /// As the kernels'; the whole warpgroup calls it.
+    /// The conditions of the kernels hold; the whole warpgroup calls it.
     #[inline(always)]
     unsafe fn steps<const WORDS: usize, const EXCESS: bool>(
         &self,

@@ -110,7 +110,7 @@ kernel! {
             let mut sums = planes(p.planes * row, p.planes * column);
             if p.planes == 2 {
                 let left = planes(2 * row + 1, 2 * column);
-                // What lies right of the diagonal is the conjugate of what lies left of it.
+                // A visibility right of the diagonal is the conjugate of the one left of it.
                 let right = match row == column {
                     true => [left[0], -left[1]],
                     false => planes(2 * row, 2 * column + 1),

@@ -47,7 +47,7 @@ macro_rules! kernel {
         $(#[$attribute])*
         ///
         /// # Safety
-        /// As for the entry; on a CPU it is type-checked only.
+        /// The conditions of the entry hold; on a CPU it is type-checked only.
         #[cfg(any(not(target_arch = "nvptx64"), feature = "rust-cuda"))]
         #[cfg_attr(feature = "rust-cuda", cuda_std::kernel)]
         pub unsafe fn $name($parameter: $type) {

@@ -1,4 +1,4 @@
-//! Where a thread stands in its grid, the barrier of its block and the shuffles of its warp, by way of `cuda_std` and of
+//! Index of a thread in its grid, the barrier of its block and the shuffles of its warp, by way of `cuda_std` and of
 //! LLVM's intrinsics: what Rust-CUDA's compiler takes in place of `thread.rs`.
 //!
 //! Its LLVM does not take inline PTX for convergent: a shuffle that stands between two branches on one condition

@@ -72,7 +72,7 @@ pub unsafe fn mbarrier_try_wait(barrier: u32, parity: u32) -> bool {
 /// Waits until the phase of that parity has ended.
 ///
 /// # Safety
-/// As [`mbarrier_try_wait`]'s.
+/// The conditions of [`mbarrier_try_wait`] hold.
 #[inline(always)]
 pub unsafe fn mbarrier_wait(barrier: u32, parity: u32) {
     // SAFETY: the caller's promise.
@@ -170,7 +170,7 @@ pub unsafe fn load_cluster(address: u32) -> u32 {
 /// `ld.shared::cluster.v2.u32`.
 ///
 /// # Safety
-/// As [`load_cluster`]'s, 8-byte aligned.
+/// The conditions of [`load_cluster`] hold; the address is 8-byte aligned.
 #[inline(always)]
 pub unsafe fn load_cluster_2(address: u32) -> [u32; 2] {
     let [a, b]: [u32; 2];
@@ -250,7 +250,7 @@ pub const fn descriptor(shared: u32) -> u64 {
     SWIZZLE_128 | GROUP_STRIDE | 1 << 16 | ((shared as u64 & 0x3_ffff) >> 4)
 }
 
-/// What is added to a [`descriptor`] to describe what lies `bytes` further, a multiple of 16.
+/// Difference between a [`descriptor`] and that of an address `bytes` further, a multiple of 16.
 pub const fn descriptor_step(bytes: u32) -> u32 {
     bytes >> 4
 }

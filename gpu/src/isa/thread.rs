@@ -1,4 +1,4 @@
-//! Where a thread stands in its grid, the barrier of its block and the shuffles of its warp, as PTX.
+//! Index of a thread in its grid, the barrier of its block and the shuffles of its warp, as PTX.
 //!
 //! With the feature `rust-cuda`, `rust_cuda.rs` stands in for this file.
 

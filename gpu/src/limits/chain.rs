@@ -15,7 +15,7 @@ use crate::{
 /// Repeats the chains of `step(factor, constant, sum)`.
 ///
 /// # Safety
-/// As the kernels'.
+/// The conditions of the kernels hold.
 #[inline(always)]
 unsafe fn repeat(p: &Repeat, step: impl Fn(u32, u32, u32) -> u32) {
     const WORDS: usize = 2 * CHAINS as usize;

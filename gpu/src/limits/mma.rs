@@ -20,7 +20,7 @@ const COLUMNS: usize = WARP_FRAGMENTS.1 as usize;
 /// Repeats the products of all fragments.
 ///
 /// # Safety
-/// As the kernels'.
+/// The conditions of the kernels hold.
 #[inline(always)]
 unsafe fn repeat(p: &Repeat, mma: impl Fn(&mut [u32; 4], [u32; 4], [u32; 2])) {
     // SAFETY: the caller's promise.

@@ -17,7 +17,7 @@ use crate::{
 /// Repeats the products of the panels.
 ///
 /// # Safety
-/// As the kernels'; `multiply` adds the product of 64 rows and 256 columns.
+/// The conditions of the kernels hold; `multiply` adds the product of 64 rows and 256 columns.
 #[inline(always)]
 unsafe fn repeat(p: &Repeat, multiply: impl Fn(&mut [u32; 128], u64, u64)) {
     let (rows, columns) = PANELS;

@@ -13,7 +13,7 @@ struct Part<'a> {
 
 #[derive(PartialEq)]
 enum Kind {
-    /// What holds for the whole module: version, target, size of addresses.
+    /// Statement about the whole module: version, target, size of addresses.
     Directive,
     Variable,
     Function,

@@ -11,7 +11,7 @@ use crate::{
 /// The whole of a block's work: row after row.
 ///
 /// # Safety
-/// As the kernels'.
+/// The conditions of the kernels hold.
 #[inline(always)]
 unsafe fn pad<D: Delivered>(p: &Reorder) {
     let rows = p.channels as u64 * p.inputs as u64;

@@ -1,7 +1,7 @@
 //! Planes of bits along time, of `ci4` samples of 1- or 2-bit values.
 //!
-//! Of value `v` of `n` bits, `v + 2^(n-1)` is a code whose highest bit is the complement of the value's sign and whose
-//! lowest one is the value's own: bits 3 and 0 of a nibble. So each plane takes one bit of every nibble.
+//! For a value `v` of `n` bits, `v + 2^(n-1)` is a code whose highest bit is the complement of the value's sign
+//! and whose lowest one is the value's own: bits 3 and 0 of a nibble. So each plane takes one bit of every nibble.
 //!
 //! ```text
 //! plane[row][word] bit t = bit b of nibble[128 word + t][row]
@@ -30,7 +30,7 @@ use crate::{
     tile::divisor,
 };
 
-/// Where the bit of a plane is in a nibble.
+/// Position of a plane's bit in a nibble.
 const fn bit(plane: usize) -> u32 {
     3 * (1 - plane as u32)
 }
@@ -38,7 +38,7 @@ const fn bit(plane: usize) -> u32 {
 /// The whole of a block's work: a tile of rows by words, a word a warp.
 ///
 /// # Safety
-/// As the kernels'.
+/// The conditions of the kernels hold.
 #[inline(always)]
 unsafe fn turn<const PLANES: usize>(p: &Planes) {
     let tiles = divisor(p.rows.div_ceil(PLANE_ROWS));
@@ -95,7 +95,7 @@ unsafe fn turn<const PLANES: usize>(p: &Planes) {
 /// The whole of a block's work: 16 times of a row a thread.
 ///
 /// # Safety
-/// As the kernels'.
+/// The conditions of the kernels hold.
 #[inline(always)]
 unsafe fn gather<const PLANES: usize>(p: &Planes) {
     const TIMES: u32 = 16;

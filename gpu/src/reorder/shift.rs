@@ -218,7 +218,7 @@ impl Ring {
     /// Begins to copy tile `tile` to `slot`: each thread its part. What is not of the window stays out.
     ///
     /// # Safety
-    /// As the kernel's; nothing reads the slot any more.
+    /// The conditions of the kernel hold; nothing reads the slot any more.
     #[inline(always)]
     unsafe fn copy(&self, p: &Shift, tile: u32, slot: u32) {
         let row_words = p.channels * p.inputs * p.element / 4;
@@ -267,7 +267,7 @@ unsafe fn gathered<const PARTS: usize>(places: [u32; PARTS], wrap: impl Fn(u32) 
 /// Long, as reading, shifting and writing of a tile share the addresses of its ring.
 ///
 /// # Safety
-/// As the kernel's; `first` is a multiple of a tile's times.
+/// The conditions of the kernel hold; `first` is a multiple of a tile's times.
 #[inline(always)]
 unsafe fn strip<const PARTS: usize>(p: &Shift, mut ring: Ring, first: u32, tiles: u32) {
     /// Words of a tile for each thread, and bytes from one to the next.
@@ -280,7 +280,7 @@ unsafe fn strip<const PARTS: usize>(p: &Shift, mut ring: Ring, first: u32, tiles
     let (row, word) = (thread() >> ring.log_words, thread() & ((1 << ring.log_words) - 1));
     let column = ring.column + word;
 
-    // Where this thread's first sample of each part lies, as long as the output's tile is the first.
+    // Addresses of this thread's first sample of each part in the first tile of the output.
     let mut places = [0; PARTS];
     for part in 0..PARTS {
         let input = (column * PARTS as u32 + part as u32) % divisor(p.inputs);

@@ -20,7 +20,7 @@ use crate::{
 /// The whole of a block's work.
 ///
 /// # Safety
-/// As the kernels'.
+/// The conditions of the kernels hold.
 #[inline(always)]
 unsafe fn transpose<D: Delivered>(p: &Reorder) {
     let words = TILE_TIMES / D::TIMES_PER_WORD;

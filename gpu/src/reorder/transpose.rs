@@ -83,7 +83,7 @@ pub fn sum_lanes<const MASK: u32>(pair: [u32; 2]) -> u32 {
     a.wrapping_add(b)
 }
 
-/// What a lane keeps and what it gives away.
+/// Word that a lane keeps, then the word that it gives away.
 #[inline(always)]
 const fn swap_if(upper: bool, [a, b]: [u32; 2]) -> [u32; 2] {
     if upper { [b, a] } else { [a, b] }

@@ -6,7 +6,7 @@ macro_rules! each {
     ($n:ident < $end:expr, $body:block) => {
         each!(@ $n, $end, $body, 0 1 2 3 4 5 6 7 8 9 10 11)
     };
-    // Of at most so many: those that stand in one another multiply.
+    // At most so many repetitions: the counts of nested loops multiply.
     ($n:ident < $end:expr, of 32 $body:block) => {
         each!(@ $n, $end, $body,
             0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31)

@@ -69,9 +69,9 @@ pub fn stages(staging: u32, multiplying: u32) -> bool {
     thread() < WARPGROUP || staging == 2 && thread() >= WARPGROUP + multiplying
 }
 
-/// What a kernel does with the tiles of a block.
+/// Work of a kernel on the tiles of a block.
 pub trait Work {
-    /// Where a tile is.
+    /// Origin of a tile.
     type Tile;
     /// Bytes of a tile's rows that a step takes.
     const STEP_BYTES: u32;
@@ -91,12 +91,12 @@ pub trait Work {
     unsafe fn multiply(&self, group: u32, index: u32, ring: &mut Ring);
 }
 
-/// How tiles come, where loading and transforming are roles of their own.
+/// The way of tiles to a kernel whose loading and transforming are roles of their own.
 pub trait Stage: Work {
     /// The block's next tile. One thread.
     ///
     /// # Safety
-    /// As the kernel's.
+    /// The conditions of the kernel hold.
     unsafe fn take(&self) -> Option<u32>;
 
     /// Has the step that begins at `byte` brought to `stage`, and announces its bytes to the barrier `full`,
@@ -116,9 +116,9 @@ pub trait Stage: Work {
 /// The stages of a block, and their barriers.
 #[derive(Clone, Copy)]
 pub struct Pipeline {
-    /// Where the block's shared memory begins.
+    /// Address of the block's shared memory.
     pub base: u32,
-    /// What lies where.
+    /// Layout of the shared memory.
     pub plan: RingPlan,
 }
 
@@ -245,7 +245,7 @@ impl Pipeline {
     /// # Safety
     /// The whole warp calls it; the barriers are there.
     #[inline(always)]
-    pub unsafe fn hear(self, barriers: Region, ring: &Ring) -> ControlFlow<(), u32> {
+    pub unsafe fn wait_for_tile(self, barriers: Region, ring: &Ring) -> ControlFlow<(), u32> {
         // SAFETY: the caller's promise.
         let tile = unsafe {
             mbarrier_wait(self.barrier(barriers, ring), ring.parity);
@@ -315,7 +315,7 @@ impl Pipeline {
         let mut ring = Ring::START;
         // SAFETY: a stage is transformed when it is full, as its barrier says.
         unsafe {
-            while let Continue(index) = self.hear(self.plan.full, &ring) {
+            while let Continue(index) = self.wait_for_tile(self.plan.full, &ring) {
                 let tile = work.tile(index);
                 let mut byte = 0;
                 while byte < work.row_bytes() {
@@ -341,7 +341,7 @@ impl Pipeline {
         let group = (thread() - WARPGROUP) / WARPGROUP;
         // SAFETY: the caller's promise.
         unsafe {
-            while let Continue(index) = self.hear(self.ready::<W>(), &ring) {
+            while let Continue(index) = self.wait_for_tile(self.ready::<W>(), &ring) {
                 work.multiply(group, index, &mut ring);
             }
         }

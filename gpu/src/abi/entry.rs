@@ -1,0 +1,119 @@
+//! A kernel as the host launches it: entry, target, block, and the macros that declare kernels and their parameters.
+
+use core::marker::PhantomData;
+
+/// The PTX module that holds a kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// Any GPU of compute capability 8.0 or later.
+    Sm80,
+    /// Hopper only (compute capability 9.0).
+    Sm90a,
+}
+
+impl Target {
+    /// Every target.
+    pub const ALL: [Self; 2] = [Self::Sm80, Self::Sm90a];
+
+    /// The compiler's name of the target.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Sm80 => "sm_80",
+            Self::Sm90a => "sm_90a",
+        }
+    }
+}
+
+/// A kernel, without the type of its parameters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Name of the PTX entry.
+    pub name: &'static str,
+    /// Module that holds it.
+    pub target: Target,
+    /// Threads of a block.
+    pub threads: u32,
+    /// Blocks of one multiprocessor that the register budget must allow.
+    pub min_blocks: u32,
+    /// Bytes of dynamic shared memory of a block.
+    pub shared_bytes: u32,
+    /// Blocks of a cluster, which reach each other's shared memory; the grid is a multiple of it. 1: no clusters.
+    pub cluster: u32,
+}
+
+/// A kernel that takes `P`.
+#[derive(Clone, Copy, Debug)]
+pub struct Kernel<P> {
+    /// The kernel without its parameter type.
+    pub entry: Entry,
+    parameters: PhantomData<fn(P)>,
+}
+
+impl<P> Kernel<P> {
+    /// Describes a kernel of [`Target::Sm80`] with no dynamic shared memory.
+    pub const fn new(name: &'static str, threads: u32) -> Self {
+        let entry = Entry {
+            name,
+            target: Target::Sm80,
+            threads,
+            min_blocks: 1,
+            shared_bytes: 0,
+            cluster: 1,
+        };
+        Self { entry, parameters: PhantomData }
+    }
+
+    /// The kernel without its parameter type.
+    pub const fn entry(&self) -> Entry {
+        self.entry
+    }
+
+    /// The same kernel in the module of `target`.
+    pub const fn target(mut self, target: Target) -> Self {
+        self.entry.target = target;
+        self
+    }
+
+    /// The same kernel with registers for `blocks` blocks on a multiprocessor.
+    pub const fn min_blocks(mut self, blocks: u32) -> Self {
+        self.entry.min_blocks = blocks;
+        self
+    }
+
+    /// The same kernel in clusters of `blocks` blocks.
+    pub const fn cluster(mut self, blocks: u32) -> Self {
+        self.entry.cluster = blocks;
+        self
+    }
+
+    /// The same kernel with `bytes` of dynamic shared memory.
+    pub const fn shared_bytes(mut self, bytes: u32) -> Self {
+        self.entry.shared_bytes = bytes;
+        self
+    }
+}
+
+/// Declares kernels: a list's name, then constants that have an entry, each with its documentation. A kernel
+/// that is not declared here is not built.
+macro_rules! kernels {
+    ($list:ident: $($(#[$attribute:meta])* $name:ident: $type:ty = $value:expr;)*) => {
+        $(
+            $(#[$attribute])*
+            pub const $name: $type = $value;
+        )*
+        const $list: &[Entry] = &[$($name.entry()),*];
+    };
+}
+pub(crate) use kernels;
+
+/// Derives what parameter structs need: plain bytes on the host.
+macro_rules! parameters {
+    ($(#[$attribute:meta])* $visibility:vis struct $name:ident { $($fields:tt)* }) => {
+        $(#[$attribute])*
+        #[repr(C)]
+        #[derive(Clone, Copy, Debug)]
+        #[cfg_attr(not(target_arch = "nvptx64"), derive(bytemuck::Pod, bytemuck::Zeroable))]
+        $visibility struct $name { $($fields)* }
+    };
+}
+pub(crate) use parameters;
