@@ -433,40 +433,6 @@ bits!(cuda_wgmma_128_b1, "cuda", Wgmma128 B1:
 bits!(cuda_wgmma_128_b2, "cuda", Wgmma128 B2:
     sizes patterns cuts_and_dumps selections views device_memory);
 
-/// Shares of several GPUs, whole and with something missing.
-#[test]
-fn shares() {
-    let gpus = "sim,sim".parse::<Devices>().unwrap().open().unwrap();
-    let block = random(Encoding::B1, 4, 3, 5 * WORD + 1);
-    let mut plan = Correlator::builder(4, 3)
-        .encoding(Encoding::B1)
-        .layout(Layout::Cnt)
-        .gpus(gpus)
-        .build()
-        .unwrap();
-    let lost = [WORD..2 * WORD, 3 * WORD..4 * WORD];
-    let missing =
-        [Missing::times(lost[0].clone()).of_inputs(0..2), Missing::times(lost[1].clone())];
-    for lossy in [false, true] {
-        let shares: Vec<_> = plan
-            .shares()
-            .into_iter()
-            .map(|range| {
-                let share = view(&block).channels(range.clone());
-                if lossy && range.start > 0 { share.missing(&missing) } else { share }
-            })
-            .collect();
-        let first = plan.shares()[1].start;
-        plan.accumulate_shares(&shares).unwrap();
-        let expected = oracle::correlate(4, 3, 0..block.times, |c, n, time| {
-            let word = time / WORD;
-            let lost = lossy && c >= first && (word == 1 && n < 2 || word == 3);
-            (!lost).then(|| block.sample(c, n, time))
-        });
-        compare(&format!("shares, missing {lossy}"), &plan.dump().unwrap(), &expected);
-    }
-}
-
 #[test]
 fn what_cannot_be_is_refused_in_a_sentence() {
     let builder = || Correlator::builder(2, 1).encoding(Encoding::B1).layout(Layout::Cnt);

@@ -11,7 +11,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use corrust::{
     Device, Encoding, Layout,
     device::{Buffer, Gpu, Stream},
-    reorder::{self, Native, ROW_ALIGNMENT, ToNative},
+    reorder::{Native, ROW_ALIGNMENT, ToNative},
     samples::{Extents, Samples, Strides},
     shift::{self, Window},
 };
@@ -110,7 +110,7 @@ fn around(edges: impl IntoIterator<Item = u32>) -> BTreeSet<usize> {
 }
 
 /// Turns samples and checks them with every kernel that takes them; the names of those.
-fn turn(gpu: &Arc<dyn Gpu>, held: &Held, form: Native, row_bytes: usize) -> Vec<&'static str> {
+fn turn(gpu: &Arc<dyn Gpu>, held: &Held, form: Native, row_bytes: usize) -> Vec<String> {
     let Extents { channels, inputs, times } = held.extents;
     let mut expected = vec![0; channels * inputs * row_bytes];
     for (row, to) in expected.chunks_exact_mut(row_bytes).enumerate() {
@@ -128,17 +128,17 @@ fn turn(gpu: &Arc<dyn Gpu>, held: &Held, form: Native, row_bytes: usize) -> Vec<
         row_bytes,
     };
     let mut names = Vec::new();
-    for variant in reorder::Variant::of(&way) {
+    for kernel in way.kernels() {
         // What is not written is seen.
         let mut found = vec![0xa5; expected.len()];
         room.upload(Stream::default(), &found).unwrap();
         // SAFETY: the room is of as many rows of as many bytes.
-        unsafe { variant.launch(gpu, Stream::default(), &way) }.unwrap();
+        unsafe { kernel.launch(gpu, Stream::default()) }.unwrap();
         room.download(Stream::default(), &mut found).unwrap();
-        let what = format!("{} of {} {:?}", variant.name(), held.encoding, held.extents);
+        let what = format!("{} of {} {:?}", kernel.name(), held.encoding, held.extents);
         let wrong = found.iter().zip(&expected).position(|(found, expected)| found != expected);
         assert_eq!(wrong, None, "{what}, rows of {row_bytes} bytes: byte");
-        names.push(variant.name());
+        names.push(kernel.name());
     }
     names
 }
@@ -225,16 +225,16 @@ fn delay(
         address: room.address(),
     };
     let mut names = Vec::new();
-    for variant in shift::Variant::of(gpu, &window, &output) {
+    for kernel in window.kernels(gpu, &output) {
         let mut found = vec![0xa5; expected.len()];
         room.upload(Stream::default(), &found).unwrap();
         // SAFETY: the room is of as many samples, the shifts of as many inputs.
-        unsafe { variant.launch(gpu, Stream::default(), &window, &output) }.unwrap();
+        unsafe { kernel.launch(gpu, Stream::default()) }.unwrap();
         room.download(Stream::default(), &mut found).unwrap();
-        let what = format!("{} of {} {:?}", variant.name(), block.encoding, block.extents);
+        let what = format!("{} of {} {:?}", kernel.name(), block.encoding, block.extents);
         let wrong = found.iter().zip(&expected).position(|(found, expected)| found != expected);
         assert_eq!(wrong, None, "{what}, {times} times from {first}, at most {largest}: byte");
-        names.push(variant.name());
+        names.push(kernel.name());
     }
     names
 }

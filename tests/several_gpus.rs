@@ -7,9 +7,9 @@ mod command;
 use std::{fs, path::Path, sync::Arc, time::Instant};
 
 use corrust::{
-    Autocorrelator, Beamformer, Correlator, Device, Devices, Encoding, Layout,
+    Autocorrelator, Beamformer, Correlator, Devices, Encoding, Layout,
     device::{Buffer, Gpu, SimGpu, Stream},
-    samples::{Missing, Samples},
+    samples::Samples,
 };
 use corrust_gpu::abi::correlate::MMA_S8_64;
 
@@ -60,72 +60,20 @@ fn device_memory_that_does_not_fit_is_refused() {
     assert!(error.to_string().contains("of another GPU"), "{error}");
 }
 
-/// Samples that are where they are correlated, some in host memory, some of them missing: the dump is that of
-/// the same samples in one place.
-#[test]
-fn shares_are_correlated_where_they_are() {
-    let (inputs, channels, times) = (5, 4, 70);
-    let gpus = devices("sim,sim,sim").open().unwrap();
-    let builder = || Correlator::builder(inputs, channels).layout(Layout::Cnt);
-    let bytes: Vec<u8> = (0..2 * inputs * channels * times).map(|i| (i * i % 251) as u8).collect();
-    let missing = [Missing::times(3..9).of_channels(1..3), Missing::times(50..60).of_inputs(2..4)];
-    let all = Samples::new(&bytes[..], Encoding::Ci8, Layout::Cnt, channels, inputs).unwrap();
-    let all = all.missing(&missing);
-    let mut one = builder().device(Device::Cpu).build().unwrap();
-    assert_eq!(one.shares().len(), 1);
-    one.accumulate_shares(&[all]).unwrap();
-
-    let mut plan = builder().gpus(gpus.clone()).build().unwrap();
-    let ranges = plan.shares();
-    assert_eq!(ranges, [0..1, 1..2, 2..4]);
-    let mut shares: Vec<_> = ranges.iter().map(|range| all.channels(range.clone())).collect();
-    let row = 2 * inputs * times;
-    let buffer = Buffer::new(&gpus[1], row).unwrap();
-    buffer.upload(Stream::default(), &bytes[row..2 * row]).unwrap();
-    let there = Samples::new(buffer.slice(), Encoding::Ci8, Layout::Cnt, 1, inputs).unwrap();
-    let of_channel = [Missing::times(3..9), Missing::times(50..60).of_inputs(2..4)];
-    shares[1] = there.missing(&of_channel);
-    plan.accumulate_shares(&shares).unwrap();
-    assert_eq!(plan.dump().unwrap(), one.dump().unwrap());
-
-    for (wrong, expected) in [
-        (vec![shares[0], shares[1]], "2 shares of samples: expected 3"),
-        (vec![shares[0], shares[1], shares[1]], "samples of 1 channels and 5 inputs: expected 2"),
-        (vec![shares[0], shares[1], shares[2].times(0..69)], "shares of 70 and of 69 times"),
-        (vec![shares[1], shares[1], shares[2]], "of another GPU"),
-    ] {
-        let error = plan.accumulate_shares(&wrong).unwrap_err().to_string();
-        assert!(error.contains(expected), "{error}");
-    }
-}
-
-/// How much quicker two GPUs are than one, from each one's own memory and from the host's.
+/// Times of two GPUs and of one, from the host's memory.
 #[test]
 #[ignore = "measures two GPUs"]
 fn scaling() {
     const ROUNDS: u32 = 20;
     for (inputs, channels, times) in [(256, 512, 3072), (2048, 64, 3072)] {
         let bytes = vec![0x35_u8; 2 * inputs * channels * times];
-        let mut known: Option<[f64; 3]> = None;
+        let mut known: Option<[f64; 2]> = None;
         for list in ["cuda:0", "cuda:0,cuda:1"] {
             let gpus = devices(list).open().unwrap();
             let mut locked = gpus[0].locked_bytes(bytes.len()).unwrap();
             locked.copy_from_slice(&bytes);
             let mut plan =
                 Correlator::builder(inputs, channels).gpus(gpus.clone()).build().unwrap();
-            let ranges = plan.shares();
-            let buffers = ranges.iter().zip(&gpus).map(|(range, gpu)| {
-                let part = &bytes[..2 * inputs * times * range.len()];
-                let buffer = Buffer::new(gpu, part.len()).unwrap();
-                buffer.upload(Stream::default(), part).unwrap();
-                buffer
-            });
-            let buffers: Vec<_> = buffers.collect();
-            let shares = buffers.iter().zip(&ranges).map(|(buffer, range)| {
-                let (encoding, layout) = (Encoding::Ci8, Layout::Tcn);
-                Samples::new(buffer.slice(), encoding, layout, range.len(), inputs).unwrap()
-            });
-            let shares: Vec<_> = shares.collect();
             let mut time = |feed: &dyn Fn(&mut Correlator)| {
                 feed(&mut plan);
                 plan.wait().unwrap();
@@ -136,12 +84,11 @@ fn scaling() {
                 start.elapsed().as_secs_f64() / f64::from(ROUNDS)
             };
             let seconds = [
-                time(&|plan| plan.accumulate_shares(&shares).unwrap()),
                 time(&|plan| plan.accumulate(&locked).unwrap()),
                 time(&|plan| plan.accumulate(&bytes).unwrap()),
             ];
             let first = *known.get_or_insert(seconds);
-            for (what, index) in [("device memory", 0), ("page-locked", 1), ("ordinary", 2)] {
+            for (what, index) in [("page-locked", 0), ("ordinary", 1)] {
                 println!(
                     "{list}, N = {inputs}, C = {channels}, {what}: {:.2} ms, {:.1} GB/s, x {:.2}",
                     1e3 * seconds[index],

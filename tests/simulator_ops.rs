@@ -1,4 +1,4 @@
-//! The simulator judged by hardware: every case of `ptx_sim::ops`, one an instruction, on a GPU. The
+//! The simulator judged by hardware: every case of `ptx-sim/tests/cases`, one an instruction, on a GPU. The
 //! simulator's own tests run the same cases; here the GPU must give the same bits.
 //!
 //! Skipped where there is no GPU; `CORRUST_REQUIRE=cuda` turns that into a failure. Cases for Hopper
@@ -8,9 +8,13 @@
 
 use std::{collections::HashMap, ffi::c_void};
 
+#[path = "../ptx-sim/tests/cases/mod.rs"]
+mod cases;
+
 #[allow(dead_code, reason = "each test takes what it needs")]
 mod device;
 
+use cases::{Case, cases};
 use corrust::device::cuda;
 use cust::{
     context::Context,
@@ -19,7 +23,6 @@ use cust::{
     module::Module,
     stream::{Stream, StreamFlags},
 };
-use ptx_sim::ops::{Case, cases};
 
 #[test]
 fn every_instruction_gives_the_same_bits_on_a_gpu() {

@@ -8,7 +8,7 @@ use corrust_host::{
     Encoding, Layout, Result,
     device::{Buffer, DeviceSlice, Gpu, Stream},
     quantise::{self, Quantiser},
-    reorder::{Native, PlaneVariant, ToNative, ToPlanes, Variant},
+    reorder::{Native, ToNative, ToPlanes},
     samples::Samples,
     shift::{self, Window},
 };
@@ -154,14 +154,14 @@ impl Case for Turn {
         };
         let input = samples.len() as f64;
         let output = (rows * times * form.bytes()) as f64;
-        let variants = Variant::of(&way).into_iter().enumerate();
-        let subjects = variants.map(|(index, variant)| {
+        let kernels = way.kernels().into_iter().enumerate();
+        let subjects = kernels.map(|(index, kernel)| {
             let launch = {
                 let gpu = gpu.clone();
                 move |source: u64, native: u64| {
                     let way = ToNative { samples: delivered(source)?, native, ..way };
                     // SAFETY: places of the rings are of the samples' sizes.
-                    unsafe { variant.launch(&gpu, Stream::default(), &way) }
+                    unsafe { way.kernels()[index].launch(&gpu, Stream::default()) }
                 }
             };
             let moving = Moving {
@@ -174,7 +174,7 @@ impl Case for Turn {
             Subject {
                 auto: index == 0,
                 sustain: index == 0 && (inputs == SUSTAINED || layout == Layout::Cnt),
-                ..moving.subject(variant.name(), input + output, items)
+                ..moving.subject(&kernel.name(), input + output, items)
             }
         });
         Ok(subjects.collect())
@@ -356,8 +356,8 @@ impl Case for Delays {
         };
         let expected: Rc<[u8]> = self.expected(&samples, &list).into();
         let moved = 2.0 * samples.len() as f64;
-        let variants = shift::Variant::of(gpu, &window, &output).into_iter().enumerate();
-        let subjects = variants.map(|(index, variant)| {
+        let kernels = window.kernels(gpu, &output).into_iter().enumerate();
+        let subjects = kernels.map(|(index, kernel)| {
             let kept = (shifts.clone(), history.clone());
             let launch = {
                 let gpu = gpu.clone();
@@ -366,7 +366,7 @@ impl Case for Delays {
                     let window = Window { block: at(block, times)?, ..window };
                     let output = shift::Output { address, ..output };
                     // SAFETY: places of the rings are of the window's sizes.
-                    unsafe { variant.launch(&gpu, Stream::default(), &window, &output) }
+                    unsafe { window.kernels(&gpu, &output)[index].launch(&gpu, Stream::default()) }
                 }
             };
             let moving = Moving {
@@ -376,7 +376,7 @@ impl Case for Delays {
                 expected: expected.clone(),
             };
             let items = (samples.len() as f64, "samples");
-            Subject { auto: index == 0, ..moving.subject(&variant.name(), moved, items) }
+            Subject { auto: index == 0, ..moving.subject(&kernel.name(), moved, items) }
         });
         Ok(subjects.collect())
     }
@@ -430,13 +430,13 @@ impl Case for PlaneTurn {
             Ok::<_, corrust_host::Error>(ToPlanes { samples, bits, words })
         };
         let moved = (values.len() + expected.len()) as f64;
-        let variants = PlaneVariant::of(&way(source.next(), target.next())?).into_iter();
-        let subjects = variants.enumerate().map(|(index, variant)| {
+        let kernels = way(source.next(), target.next())?.kernels().into_iter();
+        let subjects = kernels.enumerate().map(|(index, kernel)| {
             let launch = {
                 let gpu = gpu.clone();
                 move |source, words| {
                     // SAFETY: places of the rings are of the samples' and the words' sizes.
-                    unsafe { variant.launch(&gpu, Stream::default(), &way(source, words)?) }
+                    unsafe { way(source, words)?.kernels()[index].launch(&gpu, Stream::default()) }
                 }
             };
             let moving = Moving {
@@ -445,7 +445,7 @@ impl Case for PlaneTurn {
                 launch: Box::new(launch),
                 expected: expected.clone(),
             };
-            let subject = moving.subject(variant.name(), moved, (values.len() as f64, "samples"));
+            let subject = moving.subject(&kernel.name(), moved, (values.len() as f64, "samples"));
             Subject { auto: index == 0, sustain: index == 0, ..subject }
         });
         Ok(subjects.collect())

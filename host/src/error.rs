@@ -8,7 +8,7 @@ use std::{
 /// Result of every fallible operation of corrust.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What went wrong, as one sentence that names the file or argument, the value found and the value
+/// An error as one sentence that names the file or argument, the value found and the value
 /// expected. Nothing in corrust panics on input.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -29,7 +29,7 @@ pub enum Error {
     Io {
         /// The file at fault.
         path: PathBuf,
-        /// What was being done, as in "cannot *read*".
+        /// Action that failed, as in "cannot *read*".
         action: &'static str,
         /// The system's reason.
         source: io::Error,
@@ -88,7 +88,7 @@ impl Error {
     }
 }
 
-/// What a message says, where it may quote a file: without what ends lines or moves a terminal's cursor.
+/// A message that may quote a file, without characters that end lines or move a terminal's cursor.
 fn plain(message: String) -> String {
     if !message.contains(char::is_control) {
         return message;

@@ -1,4 +1,4 @@
-//! What the program, or else the environment, names for all devices.
+//! A value that the program, or else the environment, names for all devices.
 
 use std::{
     path::{Path, PathBuf},

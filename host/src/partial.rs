@@ -24,7 +24,7 @@ const SUFFIX: &str = ".partial";
 /// were to have the name that it is given: every process holds a lock on each of its own, so that one
 /// that nobody holds is nobody's.
 ///
-/// What is written to a pipe, a terminal, `/dev/null` or the standard output (`/dev/stdout`) is kept in
+/// Output to a pipe, a terminal, `/dev/null` or the standard output (`/dev/stdout`) is kept in
 /// the system's folder for temporary files and copied there by [`finish`](Self::finish).
 #[derive(Debug)]
 pub struct PartialFile {
@@ -33,12 +33,12 @@ pub struct PartialFile {
     destination: Destination,
 }
 
-/// Where a finished file goes.
+/// Destination of a finished file.
 #[derive(Debug)]
 enum Destination {
     /// The final name, or what it links to; and the name until then.
     Name { target: PathBuf, unfinished: Unfinished },
-    /// What takes bytes one after the other.
+    /// A stream that takes bytes one after the other.
     Stream,
 }
 
@@ -158,7 +158,7 @@ impl PartialFile {
 pub fn abandon_partial_files() {
     let unfinished = unfinished();
     for path in &*unfinished {
-        // What cannot be removed now is swept by the next to write this file.
+        // A file that cannot be removed now is swept by the next to write this file.
         let _ = fs::remove_file(path);
     }
     std::mem::forget(unfinished);
@@ -174,12 +174,12 @@ fn without_name(error: io::Error) -> io::Error {
     io::Error::new(error.kind(), reason)
 }
 
-/// What a name stands for before it is written.
+/// Kind of thing that a name stands for before it is written.
 enum Kind {
     /// A file, or nothing yet.
     File,
     Stream,
-    /// What cannot be written.
+    /// A thing that cannot be written.
     Other(&'static str),
 }
 
@@ -270,7 +270,7 @@ impl Unfinished {
                 // Another process may have taken it for nobody's before it was locked.
                 Err(TryLockError::WouldBlock) => continue,
                 Ok(()) if !path.exists() => continue,
-                // Where files cannot be locked, nobody sweeps.
+                // On systems that cannot lock files, nobody sweeps.
                 Ok(()) | Err(TryLockError::Error(_)) => {}
             }
             unfinished.push(path.to_path_buf());
@@ -312,7 +312,7 @@ fn sweep(folder: &Path, prefix: &str) {
             && let Ok(file) = File::options().write(true).open(entry.path())
             && file.try_lock().is_ok()
         {
-            // Of another user, perhaps: then it is theirs to remove.
+            // It may be another user's: then it is theirs to remove.
             let _ = fs::remove_file(entry.path());
         }
     }

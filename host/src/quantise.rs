@@ -148,9 +148,8 @@ impl Quantiser {
         (slope, square)
     }
 
-    /// What a correlation of quantised noise says about a weak common signal, as a part of what the
-    /// voltages themselves say: the ratio of the signal-to-noise ratios, exact for Gaussian noise and
-    /// small correlations.
+    /// Efficiency of a correlation of quantised noise: its signal-to-noise ratio for a weak common signal,
+    /// divided by that of the voltages themselves, exact for Gaussian noise and small correlations.
     pub fn efficiency(&self) -> f64 {
         let (slope, variance) = self.moments();
         slope * slope / variance

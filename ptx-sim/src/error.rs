@@ -1,4 +1,4 @@
-//! What can go wrong: in the text, at the launch, or while a kernel runs.
+//! Errors: in the text, at the launch, or while a kernel runs.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ pub enum Error {
     Syntax {
         /// Line in the PTX text, from 1.
         line: u32,
-        /// What was found and what was expected.
+        /// Reason: what was found and what was expected.
         message: String,
     },
     /// An instruction, modifier or operand form that the simulator does not know.
@@ -28,7 +28,7 @@ pub enum Error {
     Launch {
         /// The entry that was asked for.
         entry: String,
-        /// What was found and what was expected.
+        /// Reason: what was found and what was expected.
         message: String,
     },
     /// The host asked for device memory that is not there.
@@ -42,7 +42,7 @@ pub enum Error {
 /// A kernel's mistake, and where it made it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
-    /// What kind of mistake.
+    /// Kind of mistake.
     pub kind: FaultKind,
     /// The entry that ran.
     pub kernel: String,
@@ -54,6 +54,8 @@ pub struct Fault {
     pub lane: Option<u32>,
     /// Line in the PTX text, from 1.
     pub line: u32,
+    /// File and line of the source that the PTX was made of, where `.loc` directives tell.
+    pub origin: Option<String>,
     /// The instruction as written.
     pub instruction: String,
     /// The mistake in one sentence.
@@ -90,7 +92,11 @@ impl fmt::Display for Fault {
         if let Some(lane) = self.lane {
             write!(f, ", lane {lane}")?;
         }
-        write!(f, ", PTX line {} `{}`: {}", self.line, brief(&self.instruction), self.message)
+        write!(f, ", PTX line {}", self.line)?;
+        if let Some(origin) = &self.origin {
+            write!(f, " ({origin})")?;
+        }
+        write!(f, " `{}`: {}", brief(&self.instruction), self.message)
     }
 }
 

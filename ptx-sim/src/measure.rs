@@ -1,4 +1,4 @@
-//! What the memory system would do with the addresses of one warp.
+//! Work of the memory system for the addresses of one warp.
 
 use crate::lanes::{LANES, Mask, lanes};
 

@@ -18,7 +18,7 @@ const BASE: u64 = 0x7f00_0000_0000;
 const ALIGN: u64 = 256;
 /// Least number of bytes between two allocations, so that an index that runs over hits nothing.
 const GAP: u64 = 64 * 1024;
-/// What fresh memory holds: a kernel that counts on zeros fails.
+/// Byte that fresh memory holds: a kernel that counts on zeros fails.
 const FRESH: u8 = 0xa5;
 
 /// One allocation.

@@ -22,9 +22,10 @@ pub struct Module {
     target: String,
     variables: Vec<Variable>,
     programs: Vec<Program>,
+    refused: Vec<(String, Error)>,
 }
 
-/// What a launch needs to know of an entry.
+/// Facts of an entry that a launch needs.
 #[derive(Debug, Clone, Copy)]
 pub struct Entry<'a> {
     /// Its name.
@@ -44,20 +45,22 @@ pub struct Entry<'a> {
 }
 
 impl Module {
-    /// Parses `ptx` and decodes every entry.
+    /// Parses `ptx` and decodes every entry. An entry with an instruction that is not modelled is
+    /// [refused](Self::refused); the others can be launched.
     ///
     /// # Errors
-    /// Names the line, and the instruction or modifier that is not understood.
+    /// Names the line at which the text is not PTX.
     pub fn parse(ptx: &str) -> Result<Self, Error> {
         let unit = syntax::parse(ptx)?;
-        let programs = unit
-            .functions
-            .iter()
-            .filter(|f| f.is_entry && f.body.is_some())
-            .map(|f| lower(&unit, f))
-            .collect::<Result<_, _>>()?;
+        let (mut programs, mut refused) = (Vec::new(), Vec::new());
+        for entry in unit.functions.iter().filter(|f| f.is_entry && f.body.is_some()) {
+            match lower(&unit, entry) {
+                Ok(program) => programs.push(program),
+                Err(error) => refused.push((entry.name.clone(), error)),
+            }
+        }
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
-        Ok(Self { id, target: unit.target, variables: unit.variables, programs })
+        Ok(Self { id, target: unit.target, variables: unit.variables, programs, refused })
     }
 
     /// The `.target` of the text, such as `sm_80`.
@@ -65,7 +68,7 @@ impl Module {
         &self.target
     }
 
-    /// The entries, in the order of the text.
+    /// The entries that can be launched, in the order of the text.
     pub fn entries(&self) -> impl Iterator<Item = Entry<'_>> {
         self.programs.iter().map(|p| Entry {
             name: &p.name,
@@ -78,12 +81,25 @@ impl Module {
         })
     }
 
+    /// Entries that cannot be launched, each with the reason: the line, and the instruction or modifier that
+    /// is not understood.
+    pub fn refused(&self) -> impl Iterator<Item = (&str, &Error)> {
+        self.refused.iter().map(|(name, error)| (name.as_str(), error))
+    }
+
     pub(crate) fn id(&self) -> u64 {
         self.id
     }
 
-    pub(crate) fn program(&self, entry: &str) -> Option<&Program> {
-        self.programs.iter().find(|p| p.name == entry)
+    /// The decoded entry of this name.
+    pub(crate) fn program(&self, entry: &str) -> Result<&Program, Error> {
+        if let Some((_, error)) = self.refused.iter().find(|(name, _)| name == entry) {
+            return Err(error.clone());
+        }
+        self.programs.iter().find(|p| p.name == entry).ok_or_else(|| Error::Launch {
+            entry: entry.to_owned(),
+            message: "the module has no entry of this name".into(),
+        })
     }
 
     /// Allocates and fills the variables of global and const space; their addresses, by index. Variables

@@ -24,7 +24,7 @@ pub const NOWHERE: u32 = u32::MAX;
 pub struct Program {
     pub name: String,
     pub insts: Vec<Inst>,
-    /// What each instruction came from.
+    /// Statement of each instruction.
     pub sources: Vec<Source>,
     pub narrow: u32,
     pub wide: u32,
@@ -37,7 +37,7 @@ pub struct Program {
     pub local_bytes: u32,
     /// Shared memory known at compile time.
     pub shared_bytes: u32,
-    /// Where dynamic shared memory starts.
+    /// First shared address of dynamic shared memory.
     pub dynamic_base: u32,
     pub maxntid: Option<[u32; 3]>,
     pub reqntid: bool,
@@ -45,6 +45,10 @@ pub struct Program {
     pub cluster: u32,
     /// Bytes per record of the shared-memory checks: the smallest access in the entry, 1 to 16.
     pub granule: u32,
+    /// The same for global memory.
+    pub global_granule: u32,
+    /// Whether an instruction orders accesses of several blocks.
+    pub synchronises: bool,
     /// Registers that wgmma reads or writes while it is in flight, per instruction that touches one.
     pub touches: Vec<Vec<(Reg, bool)>>,
 }
@@ -112,6 +116,8 @@ pub struct Parameter {
 #[derive(Debug, Clone)]
 pub struct Source {
     pub line: u32,
+    /// File and line of the source that the PTX was made of, as `.loc` tells.
+    pub origin: Option<String>,
     pub text: String,
     /// Opcode with its modifiers.
     pub opcode: String,
@@ -166,6 +172,25 @@ pub struct Guard {
     pub negated: bool,
 }
 
+/// Threads among which an access or a fence is strong; weak among none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum Scope {
+    #[default]
+    Weak,
+    Cta,
+    Cluster,
+    /// `.gpu` and `.sys`: one GPU is modelled.
+    Gpu,
+}
+
+/// Memory order of an access.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Ordering {
+    pub scope: Scope,
+    pub acquire: bool,
+    pub release: bool,
+}
+
 /// One instruction.
 #[derive(Debug)]
 pub struct Inst {
@@ -178,7 +203,7 @@ pub struct Inst {
     pub touches: u32,
 }
 
-/// Where a memory instruction points.
+/// Address operand of a memory instruction.
 #[derive(Debug, Clone, Copy)]
 pub struct Address {
     pub space: Space,
@@ -186,7 +211,7 @@ pub struct Address {
     pub offset: i64,
 }
 
-/// What an instruction does.
+/// Operation of an instruction.
 #[derive(Debug)]
 pub enum Op {
     Alu(AluFn, Slots),
@@ -224,7 +249,7 @@ pub enum Op {
     Barrier(Box<Barrier>),
     ClusterArrive,
     ClusterWait,
-    /// Where a block of the cluster has what lies at a shared address.
+    /// Maps a shared address to another block of the cluster.
     MapToBlock {
         d: u32,
         a: u32,
@@ -244,6 +269,10 @@ pub enum Op {
         noinc: bool,
     },
     Mbarrier(Box<Mbarrier>),
+    /// `fence`, `membar` of a scope wider than the block.
+    Fence {
+        scope: Scope,
+    },
     ProxyFence,
     Bulk(Box<Bulk>),
     BulkCommit,
@@ -275,6 +304,7 @@ pub struct Load {
     pub elements: Vec<Option<Reg>>,
     pub bytes: u32,
     pub signed: bool,
+    pub order: Ordering,
 }
 
 /// `st`
@@ -283,6 +313,7 @@ pub struct Store {
     pub address: Address,
     pub elements: Vec<Reg>,
     pub bytes: u32,
+    pub order: Ordering,
 }
 
 /// Read-modify-write operations.
@@ -309,6 +340,7 @@ pub struct Atomic {
     pub d: Option<Reg>,
     pub a: Reg,
     pub b: Option<Reg>,
+    pub order: Ordering,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -522,11 +554,13 @@ pub struct Bulk {
     pub coordinates: Vec<u32>,
     /// Completion through this barrier, else through a bulk group.
     pub mbarrier: Option<Address>,
+    /// Register with the blocks of the cluster that `.multicast::cluster` reaches, a bit each.
+    pub multicast: Option<u32>,
     /// `cp.reduce.async.bulk`: what is added, if so.
     pub reduce: Option<(Rmw, Type)>,
 }
 
-/// Where wgmma finds its A operand.
+/// A operand of wgmma.
 #[derive(Debug)]
 pub enum WgmmaA {
     Registers(Vec<u32>),

@@ -1,4 +1,4 @@
-//! What a launch did, counted.
+//! Counts of what a launch did.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -56,11 +56,22 @@ pub struct Site {
     pub opcode: String,
     /// Its class.
     pub class: Class,
-    /// What it did.
+    /// Its counts.
     pub counts: Counts,
 }
 
-/// What one or more launches of a kernel did.
+/// Stores of the same value to the same bytes of global memory by threads that nothing orders: harmless, but named.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct SameValue {
+    /// Line of the store in the PTX text, from 1.
+    pub line: u32,
+    /// Line of the store that came before.
+    pub other_line: u32,
+    /// How often.
+    pub times: u64,
+}
+
+/// Counts of one or more launches of a kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Report {
     /// Entry names, in the order of their first launch.
@@ -73,6 +84,10 @@ pub struct Report {
     pub tensor_operations: u64,
     /// Every statement that was reached, by line.
     pub sites: Vec<Site>,
+    /// Unordered stores of the same value to global memory.
+    pub same_value: Vec<SameValue>,
+    /// Whether global memory was too large for all accesses to be checked for races.
+    pub partly_checked: bool,
 }
 
 impl Report {
@@ -92,7 +107,15 @@ impl Report {
         sites.sort_by_key(|s| s.line);
         let tensor_operations =
             sources.iter().zip(counts).map(|(s, c)| s.tensor_operations * c.warps).sum();
-        Self { kernels: vec![kernel.to_owned()], launches: 1, blocks, tensor_operations, sites }
+        Self {
+            kernels: vec![kernel.to_owned()],
+            launches: 1,
+            blocks,
+            tensor_operations,
+            sites,
+            same_value: Vec::new(),
+            partly_checked: false,
+        }
     }
 
     /// Adds the counts of another report; statements are matched by line and text.
@@ -105,6 +128,14 @@ impl Report {
         self.launches += other.launches;
         self.blocks += other.blocks;
         self.tensor_operations += other.tensor_operations;
+        self.partly_checked |= other.partly_checked;
+        for note in &other.same_value {
+            let pair = |n: &&mut SameValue| (n.line, n.other_line) == (note.line, note.other_line);
+            match self.same_value.iter_mut().find(pair) {
+                Some(known) => known.times += note.times,
+                None => self.same_value.push(*note),
+            }
+        }
         let mut at: BTreeMap<(u32, String), Site> = std::mem::take(&mut self.sites)
             .into_iter()
             .map(|s| ((s.line, s.text.clone()), s))
@@ -228,7 +259,17 @@ impl fmt::Display for Report {
             let Counts { sectors, ideal_sectors, .. } = s.counts;
             (s, sectors, ideal_sectors)
         });
-        worst(f, "uncoalesced global accesses", "sectors", loose)
+        worst(f, "uncoalesced global accesses", "sectors", loose)?;
+        for SameValue { line, other_line, times } in &self.same_value {
+            writeln!(
+                f,
+                "  {times} stores on line {line} race with line {other_line}, and store the same value"
+            )?;
+        }
+        if self.partly_checked {
+            writeln!(f, "  global memory is too large: not all accesses were checked for races")?;
+        }
+        Ok(())
     }
 }
 

@@ -139,3 +139,41 @@ fn mistakes_at_the_barrier_are_found() {
     let found = fault(&ptx);
     expect(&ptx, &found, FaultKind::Uninitialised, "ld.shared::cluster", &["nothing has written"]);
 }
+
+/// The mended twin of a file of `tests/faults`.
+fn mended(text: &str) -> String {
+    let lines = text.lines().map(|line| if line.ends_with("//-") { "" } else { line });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// Words of a buffer of `count` after `k` has run on four blocks of a warp; word i was i at first.
+fn four_blocks(ptx: &str, count: u32) -> Vec<u32> {
+    let module = Module::parse(ptx).unwrap();
+    let memory = Memory::new();
+    let buffer = memory.alloc(u64::from(4 * count));
+    memory.write(buffer, &bytes(&(0..count).collect::<Vec<_>>())).unwrap();
+    let params = &buffer.to_le_bytes();
+    let (grid, block) = ([4, 1, 1], [32, 1, 1]);
+    launch(&module, &memory, Launch { entry: "k", grid, block, shared_bytes: 0, params }).unwrap();
+    let mut back = vec![0; 4 * count as usize];
+    memory.read(buffer, &mut back).unwrap();
+    words(&back)
+}
+
+#[test]
+fn stores_atomics_and_copies_reach_other_blocks() {
+    let other = |i: u32| (i / 32 ^ 1) * 32 + i % 32;
+    let swapped: Vec<u32> = (0..128).map(other).collect();
+    let stored = mended(include_str!("faults/cluster-store-no-barrier.ptx"));
+    assert_eq!(four_blocks(&stored, 128), swapped);
+    let handed = mended(include_str!("faults/cluster-mbarrier-no-wait.ptx"));
+    assert_eq!(four_blocks(&handed, 128), swapped);
+    // The first block of each cluster holds the count of both.
+    let counted = mended(include_str!("faults/cluster-atomic-not-initialised.ptx"));
+    let counts: Vec<u32> = (0..128).map(|i| if i / 32 % 2 == 0 { 64 } else { 0 }).collect();
+    assert_eq!(four_blocks(&counted, 128), counts);
+    // Both blocks of the first cluster add what came first and second.
+    let sent = mended(include_str!("faults/multicast-sent-too-early.ptx"));
+    let sums: Vec<u32> = (0..64).map(|i| i % 32 + 32 + i % 32).collect();
+    assert_eq!(four_blocks(&sent, 128)[64..], sums);
+}

@@ -1,10 +1,13 @@
 //! Every instruction on the simulator against its expectation in plain Rust, with operands of 40 seeds, or of as
 //! many as `PTX_SIM_SEEDS` says.
 
+#[allow(dead_code, reason = "targets are for those who run the cases on a GPU")]
+mod cases;
+
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use ptx_sim::ops::{Case, cases};
+use cases::{Case, cases};
 use ptx_sim::{Launch, Memory, Module, launch};
 
 fn run(case: &Case) -> Result<Vec<u8>, ptx_sim::Error> {

@@ -1,8 +1,8 @@
-//! What is not modelled, or no instruction at all, is refused by a sentence that says why.
+//! Text that is not modelled, or no instruction at all, is refused by a sentence that says why.
 
 use ptx_sim::Module;
 
-/// What a kernel with some instructions, the declarations before it and the functions, is refused for.
+/// Reason for which a kernel with some instructions, after some declarations, is refused.
 fn refusal(before: &str, instructions: &str) -> String {
     let text = format!(
         ".version 8.5\n.target sm_90a\n.address_size 64\n{before}\n.visible .entry k(.param .u64 p)\n{{
@@ -10,7 +10,10 @@ fn refusal(before: &str, instructions: &str) -> String {
         .shared .align 16 .b8 mem[1024];\n{instructions}\nret;\n}}\n"
     );
     match Module::parse(&text) {
-        Ok(_) => panic!("taken: {instructions}"),
+        Ok(module) => match module.refused().next() {
+            Some((_, error)) => error.to_string(),
+            None => panic!("taken: {instructions}"),
+        },
         Err(error) => error.to_string(),
     }
 }
@@ -49,12 +52,11 @@ fn conversions_and_moves() {
         ("cvt.pack.sat.u8.s32 %r0, %r1, %r2, %r3;", "cvt.pack with three sources ends in .b32"),
         ("cvt.rna.tf32.f32 %r0, %f0;", "cvt to tf32 is not modelled"),
         ("cvt.rz.f16x2.f32 %r0, %f0, %f1;", "only .rn is modelled for packed halves"),
-        ("cvt.rz.f32.s32 %f0, %r0;", "only .rn is modelled from integers"),
         ("cvt.rn.bf16.s32 %h0, %r0;", "`cvt` of type Bf16 is not modelled"),
         ("cvt.s32.f32 %r0, %f0;", "an integer rounding (.rzi, .rni, ...) is needed"),
         ("cvt.rzi.s32.f16x2 %r0, %r1;", "is not modelled"),
-        ("cvt.rz.f32.f64 %f0, %g0;", "only .rn is modelled between floating types"),
-        ("cvt.rn.bf16.f64 %h0, %g0;", "`cvt` of type F64 is not modelled"),
+        ("cvt.rz.sat.f32.f64 %f0, %g0;", "only .rn is modelled with .sat"),
+        ("add.rz.f16 %h0, %h1, %h2;", "`add` of type F16 is not modelled"),
         ("cvt.u32.u32 %r0;", "expected 2 operands, found 1"),
         ("cvt.u64.u64 %d0, %r0;", "the register is too small for U64"),
         ("mov.b32 %r0;", "expected 2 operands, found 1"),
@@ -165,7 +167,7 @@ fn asynchronous_copies() {
         ("cp.async.bulk.prefetch.L2.global [%d0], 16;", "cp.async.bulk.prefetch is not modelled"),
         (
             "cp.async.bulk.multicast::cluster.shared.global [mem], [%d0], 16, [mem];",
-            "multicast needs",
+            "expected .mbarrier::complete_tx::bytes or .bulk_group",
         ),
         ("cp.async.bulk.tensor.6d.shared.global [mem], [%d0], [mem];", "expected .1d to .5d"),
         (

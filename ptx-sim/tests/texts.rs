@@ -1,4 +1,4 @@
-//! What compilers write beside instructions - lines and sections for debuggers, vectors, numbers of every form - is
+//! Text that compilers write beside instructions - lines and sections for debuggers, vectors, numbers of every form - is
 //! read, or passed over; and what memory cannot hold is an error of the launch.
 
 mod common;

@@ -8,7 +8,6 @@ mod autocorrelate;
 mod beamform;
 mod channelise;
 #[cfg(feature = "cli")]
-#[path = "../../src/commit.rs"]
 mod commit;
 mod correlate;
 mod delays;

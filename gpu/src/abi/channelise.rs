@@ -434,13 +434,13 @@ kernels! { KERNELS:
     /// Spectra of sizes that [`is_fused`], whose passes take several levels each. Launched with
     /// `FUSED_SPECTRA * group` times [`spectrum_bytes`] of shared memory. Grid: a block for each lot.
     FUSED: Kernel<Channelise> = Kernel::new("channelise_fused", FUSED_THREADS);
-    /// [`FUSED`], for samples that are known: see [`is_known`].
+    /// [`FUSED`], for samples that are known: see [`is_default_pfb`].
     FUSED_I8: Kernel<Channelise> = Kernel::new("channelise_fused_i8", FUSED_THREADS);
     /// Columns of `span` of transforms of any size, to `points`. Launched with `FUSED_SPECTRA * 2` times
     /// [`spectrum_bytes`] of `span * columns` of shared memory. Grid: for each lot a block for every two
     /// inputs and every `columns` of the `Z / span` columns, a power of two of them.
     COLUMNS: Kernel<Channelise> = Kernel::new("channelise_columns", FUSED_THREADS);
-    /// [`COLUMNS`], for samples that are known: see [`is_known`].
+    /// [`COLUMNS`], for samples that are known: see [`is_default_pfb`].
     COLUMNS_I8: Kernel<Channelise> = Kernel::new("channelise_columns_i8", FUSED_THREADS);
     /// Spectra of those points. Launched with `2 * together * group` times [`spectrum_bytes`] of `Z / span` of
     /// shared memory. Grid: for each lot a block for every `together` of its spectra and each of `span / 2` pairs
@@ -448,7 +448,7 @@ kernels! { KERNELS:
     BINS: Kernel<Channelise> = Kernel::new("channelise_bins", FUSED_THREADS);
 }
 
-/// The kernels for one `K` and [`is_known`] samples, beside [`FUSED`]: `K`, then the constant and the entry of that
+/// The kernels for one `K` and [`is_default_pfb`] samples, beside [`FUSED`]: `K`, then the constant and the entry of that
 /// by itself, and of that whose blocks of a cluster store together, [`CLUSTER_INPUTS`] inputs. Handed to `$then!`: here,
 /// and by the kernels' file.
 macro_rules! fused_channelisers {
@@ -468,7 +468,7 @@ macro_rules! declare_fused {
     ($($residues:literal: $fused:ident $fused_name:ident, $cluster:ident $cluster_name:ident;)*) => {
         kernels! { WHOLE:
             $(
-                #[doc = concat!("[`FUSED`], for `K` = ", $residues, " and [`is_known`] samples.")]
+                #[doc = concat!("[`FUSED`], for `K` = ", $residues, " and [`is_default_pfb`] samples.")]
                 $fused: Kernel<Channelise> = Kernel::new(stringify!($fused_name), FUSED_THREADS);
                 #[doc = concat!("[`", stringify!($fused), "`] in clusters.")]
                 $cluster: Kernel<Channelise> = cluster(stringify!($cluster_name), $residues);
@@ -483,7 +483,7 @@ macro_rules! declare_fused {
 }
 fused_channelisers!(declare_fused);
 
-/// The kernels for one `K` and [`is_known`] samples, beside [`COLUMNS`] and [`BINS`]: `K`, then the constants and the
+/// The kernels for one `K` and [`is_default_pfb`] samples, beside [`COLUMNS`] and [`BINS`]: `K`, then the constants and the
 /// entries of the two; see [`split_of`]. Handed to `$then!`: here, and by the kernels' file.
 macro_rules! split_channelisers {
     ($then:ident) => {
@@ -505,7 +505,7 @@ macro_rules! declare_split {
     ($($residues:literal: $columns:ident $columns_name:ident, $bins:ident $bins_name:ident;)*) => {
         kernels! { SPLIT:
             $(
-                #[doc = concat!("[`COLUMNS`], for `K` = ", $residues, " and [`is_known`] samples.")]
+                #[doc = concat!("[`COLUMNS`], for `K` = ", $residues, " and [`is_default_pfb`] samples.")]
                 $columns: Kernel<Channelise> = columns_of(stringify!($columns_name), $residues);
                 #[doc = concat!("[`BINS`] of [`", stringify!($columns), "`].")]
                 $bins: Kernel<Channelise> = bins_of(stringify!($bins_name), $residues);
@@ -596,7 +596,7 @@ const fn cluster(name: &'static str, residues: u32) -> Kernel<Channelise> {
 }
 
 /// Whether samples are those of [`FUSED_OF`], and spectra one after the other.
-pub const fn is_known(p: &Channelise) -> bool {
+pub const fn is_default_pfb(p: &Channelise) -> bool {
     p.encoding == raw::I8
         && p.complex == 0
         && p.tap_count == 8

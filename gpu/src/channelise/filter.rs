@@ -46,7 +46,7 @@ impl Filter {
     }
 
     /// The FIR, of all rows: row `j * group + i` is spectrum `j` of input `i`. `KNOWN`: whether samples are those
-    /// that [`is_known`](crate::abi::channelise::is_known) says. `RESIDUES`: all residues where they are known
+    /// that [`is_default_pfb`](crate::abi::channelise::is_default_pfb) says. `RESIDUES`: all residues where they are known
     /// too, or 0.
     ///
     /// # Safety

@@ -62,7 +62,7 @@ impl Real for f32 {
     }
 }
 
-/// The same parameters, of which the compiler knows what [`is_known`](crate::abi::channelise::is_known) says.
+/// The same parameters, of which the compiler knows what [`is_default_pfb`](crate::abi::channelise::is_default_pfb) says.
 #[inline(always)]
 const fn known(p: Channelise, residues: u32) -> Channelise {
     Channelise {

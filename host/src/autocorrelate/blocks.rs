@@ -61,7 +61,7 @@ impl Blocks {
                 )));
             }
         }
-        // What all complete bins gave is of no use here.
+        // The sums over all complete bins are not needed here.
         self.ends.push(Sums { products: Array2::zeros(sums.products.raw_dim()), ..sums.clone() });
         Ok(())
     }

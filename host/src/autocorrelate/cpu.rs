@@ -8,7 +8,7 @@
 //! - products: with the line `d` whose oldest bin comes first, lag `c` is the dot product of the new
 //!   bins `z` with `d` from place `S - 1 - c` on.
 //!
-//! What bounds it: the dot products, `S (2 - 2^(1-G))` multiply-adds a count, 32 of them an AVX-512
+//! The bound: the dot products, `S (2 - 2^(1-G))` multiply-adds a count, 32 of them an AVX-512
 //! instruction in the groups whose bins fit int16.
 
 use rayon::prelude::*;
@@ -74,7 +74,7 @@ impl Cpu {
         let instants = counts.len() / shape.sensors;
         let rows = self.state.pairs.len();
         let tile = TILE.min(rows.div_ceil(rayon::current_num_threads()));
-        // Where a sensor has many rows its counts are turned once for all of them, a run at a time.
+        // The counts of a sensor with many rows are transposed once for all of them, a run at a time.
         let shared = rows > SHARED * shape.sensors;
         let stretch = if shared { RUN } else { instants.max(1) };
         for start in (0..instants).step_by(stretch) {
@@ -242,7 +242,7 @@ trait Narrow {
     unsafe fn dots<const L: usize>(z: &[i16], d: &[i16]) -> [u32; L];
 }
 
-/// What the compiler makes of plain loops.
+/// The compiler's code for plain loops.
 struct Portable;
 
 impl Narrow for Portable {
@@ -507,7 +507,7 @@ unsafe fn advance<N: Narrow>(shape: &Shape, row: &mut Row<'_>, scratch: &mut Scr
 
     let mut products = &mut row.products[..];
     let lines = row.cells.chunks_mut(shape.cells());
-    // What the group before has pending: half a bin of this one, and less.
+    // Remainder of the group before: half a bin of this one, and less.
     let mut pending = 0;
     for (group, (cells, partial)) in lines.zip(row.partial.iter_mut()).enumerate() {
         let steps = shape.steps(group);

@@ -1,4 +1,4 @@
-//! What an autocorrelation gives: sums, and the curves that experimenters draw from them.
+//! Results of an autocorrelation: sums, and the curves that experimenters draw from them.
 
 use ndarray::Array2;
 
@@ -18,7 +18,7 @@ use crate::{
 /// zero. They are zero where the stream is shorter than the lag.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sums {
-    /// What was autocorrelated.
+    /// Sensors, groups and lags.
     pub shape: Shape,
     /// Instants seen.
     pub instants: u64,

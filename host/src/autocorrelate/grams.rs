@@ -46,17 +46,20 @@ use crate::{
         plan::Correlator,
         visibilities::Dump,
     },
-    device::gpu::{Buffer, DeviceSlice, Gpu, Rows, Stream},
+    device::{
+        gpu::{Gpu, Rows, Stream},
+        memory::{Buffer, DeviceSlice},
+    },
     error::Result,
     kernels::autocorrelate::Kernel,
     layout::Layout,
-    reorder::{Native, ROW_ALIGNMENT, ToNative, Variant},
+    reorder::native::{Native, ROW_ALIGNMENT, ToNative},
     sample::Encoding,
     samples::{
         extents::{Element, Extents},
         view::Samples,
     },
-    stream::Feeder,
+    stream::feeder::Feeder,
 };
 
 /// Most instants that are multiplied at once, most bytes of their counts, and of their rows.
@@ -78,13 +81,13 @@ const SHARE: usize = 1024;
 /// length (predicted).
 const MANY_LAGS: usize = 256;
 
-/// What the bytes are less than counts.
+/// Counts minus the bytes that stand for them.
 const OFFSET: i64 = 128;
 
 /// Delays whose differences are all lags.
 struct Ruler {
     marks: Vec<usize>,
-    /// Of each lag the marks of the sensor that is not delayed, and of the one that is.
+    /// For each lag, the marks of the sensor that is not delayed and of the one that is.
     places: Vec<[usize; 2]>,
 }
 
@@ -114,7 +117,7 @@ impl Ruler {
 struct Units {
     /// Sensors of each unit, ascending.
     sensors: Vec<Vec<u32>>,
-    /// Of each row the unit, and the places in it of the sensor that is not delayed and of the one that is.
+    /// For each row, its unit and the places in it of the sensor that is not delayed and of the one that is.
     places: Vec<(usize, [usize; 2])>,
 }
 
@@ -280,7 +283,7 @@ impl Grams {
         };
         let table = units.table();
         let marks: Vec<u32> = ruler.marks.iter().map(|&mark| mark as u32).collect();
-        // What delay lines remember: those of sensors that no row delays do not matter.
+        // Contents of the delay lines; lines of sensors that no row delays do not matter.
         let before = lags - 1;
         let mut last = vec![0_u8; before * sensors];
         for (cells, pair) in state.cells.chunks(lags).zip(&state.pairs) {
@@ -373,7 +376,7 @@ impl Grams {
             row_bytes: stride,
         };
         // SAFETY: there is room for a row of each sensor.
-        unsafe { Variant::of(&way)[0].launch(&self.gpu, stream, &way)? };
+        unsafe { way.kernels()[0].launch(&self.gpu, stream)? };
 
         let correlate::Shape { channels, inputs, .. } = *self.correlator.shape();
         let parts = channels / self.units.sensors.len();

@@ -13,7 +13,10 @@ use crate::{
         state::State,
         sums_mut::SumsMut,
     },
-    device::{Device, gpu::Gpu, several::Devices},
+    device::{
+        choice::{Device, Devices},
+        gpu::Gpu,
+    },
     error::{Error, Result},
     kernels::autocorrelate::Kernel,
     layout::Layout,
@@ -156,12 +159,12 @@ impl Builder {
 /// ```
 pub struct Autocorrelator {
     shape: Shape,
-    /// That of bytes: counts of two are two sensors'.
+    /// Shape in bytes: a byte of two counts is two sensors.
     bytes: Shape,
     wide: bool,
     instants: u64,
     backend: Box<dyn Backend>,
-    /// Where the backend is. Of its GPUs one may have the stream's first counts in its memory.
+    /// Device of the backend. One of its GPUs may have the stream's first counts in its memory.
     place: Place<Kernel>,
     /// Kept here whatever the backend: it is no part of the backend's state.
     head: Head,
@@ -200,7 +203,7 @@ impl Autocorrelator {
     fn at(mut state: State, place: &Place<Kernel>) -> Result<Self> {
         let (shape, bytes, wide, instants) =
             (state.shape(), state.shape, state.wide, state.instants);
-        // What no GPU computes, the CPU does where the choice is free.
+        // The CPU computes shapes that no GPU does, where the choice is free.
         let free = place.gpus.is_empty() && place.device == Device::Auto.into();
         let gpus =
             if free && shape.scheme == Scheme::Classic { Vec::new() } else { place.open()? };
@@ -220,7 +223,7 @@ impl Autocorrelator {
         })
     }
 
-    /// What is autocorrelated.
+    /// Sensors, groups and lags.
     pub fn shape(&self) -> &Shape {
         &self.shape
     }

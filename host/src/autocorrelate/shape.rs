@@ -52,7 +52,7 @@ impl FromStr for Scheme {
     }
 }
 
-/// What is autocorrelated.
+/// Sensors, groups and lags of an autocorrelation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Shape {
     /// Sensors of an instant.
@@ -74,7 +74,7 @@ pub struct Point {
     pub lag: u64,
 }
 
-/// Where a point's curve begins.
+/// First product of a point's curve.
 pub(crate) struct First {
     /// First instant of the first bin whose delayed bin begins at or after the stream's first sample.
     pub instant: u64,
@@ -85,7 +85,7 @@ pub(crate) struct First {
 }
 
 impl Point {
-    /// Where the curve begins at this point.
+    /// First product of the curve at this point.
     pub(crate) fn first(&self) -> First {
         let bin = 1 << self.group;
         let instant = self.lag.next_multiple_of(bin);

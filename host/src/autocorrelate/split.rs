@@ -10,7 +10,7 @@ use crate::{
     kernels::autocorrelate::Kernel,
     layout::Layout,
     samples::view::Samples,
-    split::Parts,
+    stream::parts::Parts,
 };
 
 /// The state of a stream, each row of which is on one of the GPUs.

@@ -24,7 +24,7 @@ const CHECKSUM: usize = 4;
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Header {
-    /// What kind of file it is.
+    /// Kind of the file.
     corrust: String,
     version: u64,
     scheme: String,
@@ -71,7 +71,7 @@ impl Header {
 
     /// Reads the first line, without its end.
     fn parse(line: &[u8]) -> Result<Self> {
-        /// What every version has.
+        /// Fields of every version.
         #[derive(Deserialize)]
         struct Version {
             corrust: String,
@@ -119,7 +119,7 @@ impl Header {
 /// these, and every number here is one of bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct State {
-    /// Of bytes: sensors are digits.
+    /// Shape in bytes: sensors are digits.
     pub(crate) shape: Shape,
     /// Whether counts have two bytes.
     pub(crate) wide: bool,
@@ -139,7 +139,7 @@ pub struct State {
     /// needs; in the classic scheme `Z_k[M - 1 - c]`. Cell 0 of group 0 would be the next sample:
     /// it is zero.
     pub(crate) cells: Vec<u32>,
-    /// What the first counts add to bins that curves leave out.
+    /// Contribution of the first counts to bins that curves leave out.
     pub(crate) head: Head,
 }
 
@@ -248,7 +248,7 @@ impl State {
         self.cells[cut(cells)].copy_from_slice(&state.cells);
     }
 
-    /// What is autocorrelated.
+    /// Sensors, groups and lags.
     pub fn shape(&self) -> Shape {
         Shape { sensors: self.shape.sensors / if self.wide { 2 } else { 1 }, ..self.shape }
     }
@@ -320,7 +320,7 @@ impl State {
         let (header, line) = Header::of(bytes)?;
         let (content, checksum) =
             bytes.split_last_chunk::<CHECKSUM>().expect("as long as its first line");
-        // Where there is no end of a line, nothing follows it.
+        // A file without an end of line ends with its header.
         let start = line.map_or(content.len(), |line| line + 1).min(content.len());
         let mut body = &content[start..];
 

@@ -1,6 +1,6 @@
 //! Sums that stay in a GPU's memory.
 
-use crate::device::gpu::DeviceSliceMut;
+use crate::device::memory::DeviceSliceMut;
 
 /// Room on a GPU for the sums of a stream.
 #[derive(Debug)]

@@ -1,10 +1,10 @@
-//! What a beamformer gives.
+//! Results of a beamformer.
 
 use ndarray::{Array3, Array4, ArrayViewMut3, ArrayViewMut4, Axis, s};
 use num_complex::Complex;
 
 use crate::{
-    beamform::shape::Shape, channelise::shape::SpectrumEncoding, device::gpu::DeviceSliceMut,
+    beamform::shape::Shape, channelise::shape::SpectrumEncoding, device::memory::DeviceSliceMut,
     sample::Encoding,
 };
 
@@ -114,7 +114,7 @@ impl Beams {
 
 /// Room in host memory for the beams of some channels: what [`Beams`] has of them.
 pub(super) struct Room<'a> {
-    /// What lies of each beam is in one piece.
+    /// Samples as bytes; each beam's are contiguous.
     pub(super) samples: ArrayViewMut4<'a, u8>,
     pub(super) clipped: ArrayViewMut3<'a, u64>,
     pub(super) incoherent: Option<ArrayViewMut3<'a, u32>>,

@@ -135,7 +135,7 @@ struct Cpu {
     shifts: Vec<u32>,
 }
 
-/// What one task gives: the beams of one channel and polarisation over a block of times.
+/// Results of one task: the beams of one channel and polarisation over a block of time samples.
 struct Block {
     stream: usize,
     first_time: usize,
@@ -233,7 +233,7 @@ impl Cpu {
         for group in 0..self.groups() {
             let columns = &columns[(stream * self.groups() + group) * dishes..][..dishes];
             for time in (0..times).step_by(TILE_TIMES) {
-                // What lies beyond the block is computed from its last time and dropped.
+                // Rows beyond the block repeat its last time sample and are dropped.
                 let rows = std::array::from_fn(|t| {
                     &voltages[(time + t).min(times - 1) * dishes..][..dishes]
                 });

@@ -81,7 +81,7 @@ fn store(values: [f32; 2], output: SpectrumEncoding, to: &mut [u8]) -> bool {
         return false;
     }
     let most = f16::MAX.to_f32();
-    // Of no number the clamp makes none.
+    // The clamp keeps NaN.
     let halves = values.map(|value| f16::from_f32(value.clamp(-most, most)).to_le_bytes());
     to.copy_from_slice(halves.as_flattened());
     values.iter().any(|value| value.abs() > most)

@@ -17,7 +17,7 @@ use crate::{
         shape::{MAX_SHIFT, Shape},
     },
     channelise::shape::SpectrumEncoding,
-    device::{gpu::Gpu, several::Devices},
+    device::{choice::Devices, gpu::Gpu},
     error::{Error, Result},
     kernels::beamform::Kernel,
     layout::Layout,
@@ -32,7 +32,7 @@ use crate::{
 /// Encodings of voltages that beams may have, besides `cf32`.
 const BEAMS: [Encoding; 3] = [Encoding::Ci4, Encoding::Ci8, Encoding::Cf16];
 
-/// What to beamform and where; see [`Beamformer::builder`].
+/// Settings of a beamformer; see [`Beamformer::builder`].
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Builder {
@@ -194,7 +194,7 @@ impl Beamformer {
         }
     }
 
-    /// What is beamformed.
+    /// Axes and encodings.
     pub fn shape(&self) -> &Shape {
         &self.shape
     }

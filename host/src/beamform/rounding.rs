@@ -18,7 +18,7 @@ impl Rounding {
     /// Both ways.
     pub const ALL: [Self; 2] = [Self::Nearest, Self::Floor];
 
-    /// What is added to a sum before it is shifted by `shift`.
+    /// Term added to a sum before it is shifted by `shift`.
     pub(super) const fn bias(self, shift: u32) -> i32 {
         match self {
             Self::Nearest if shift > 0 => 1 << (shift - 1),

@@ -17,7 +17,7 @@ pub const MAX_DISHES_CI8: usize = (1 << 15) - 1;
 /// The largest shift.
 pub const MAX_SHIFT: u32 = 31;
 
-/// What is beamformed.
+/// Axes and encodings of a beamformer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
     /// `D`: dishes, 1 to [`MAX_DISHES`], of `ci8` to [`MAX_DISHES_CI8`].

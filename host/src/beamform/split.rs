@@ -14,7 +14,7 @@ use crate::{
     kernels::beamform::Kernel,
     layout::Layout,
     samples::view::Samples,
-    split::Parts,
+    stream::parts::Parts,
 };
 
 /// A beamformer of which each channel is on one of the GPUs.

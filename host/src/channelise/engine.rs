@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::{plan::Channeliser, shape::SpectrumEncoding, spectra::Spectra};
 use crate::{
-    device::gpu::{Buffer, Stream},
+    device::{gpu::Stream, memory::Buffer},
     error::{Error, Result},
     samples::{
         extents::Memory, missing::missing_within, raw::RawSamples, shape::Shape, view::Samples,
@@ -16,7 +16,7 @@ pub struct Engine {
     plan: Channeliser,
     /// On a GPU: room for the spectra of a block, and for the counts of clipped samples.
     room: Option<[Buffer; 2]>,
-    /// Of the current block, without samples where they are in the room.
+    /// Spectra of the current block, without samples where they are in the room.
     spectra: Spectra,
     clipped: Vec<u64>,
     /// Whether the current spectra are in the room.
@@ -108,7 +108,7 @@ impl Engine {
         }
     }
 
-    /// Those among them within `range` of which an input is missing.
+    /// Number of the spectra within `range` that miss an input.
     pub fn missing_within(&self, range: &Range<usize>) -> usize {
         missing_within(&self.spectra.missing, range)
     }

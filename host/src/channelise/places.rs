@@ -1,4 +1,4 @@
-//! Where each spectrum of each input is taken from, and how it is turned: delays and missing samples.
+//! First sample and phase of each spectrum of each input: delays and missing samples.
 
 use std::{fmt, ops::Range, sync::Arc};
 
@@ -30,7 +30,7 @@ impl fmt::Debug for Delays {
     }
 }
 
-/// What is known of an input's stream.
+/// Samples, gaps and delays known of an input's stream.
 #[derive(Clone, Debug, Default)]
 struct Input {
     /// Missing samples, ascending, apart from one another; those that no spectrum to come touches are gone.
@@ -42,7 +42,7 @@ struct Input {
 impl Input {
     /// Goes on after the spectrum that would begin at sample `start`, and has this place.
     fn pass(&mut self, place: Option<Place>, start: i64) {
-        // Where there is no delay, or it leaps, samples are kept for as long as one may be.
+        // Without a delay, or where it leaps, samples are kept for as long as one may be.
         let first = place.map_or(i64::MIN, |place| place.first);
         let floor = first.max(start - MAX_DELAY_SAMPLES);
         self.floor = self.floor.max(floor.min(start + MAX_DELAY_SAMPLES));
@@ -72,7 +72,7 @@ pub(super) struct Batch {
     /// `[input][spectrum]`, samples counted from the stream's start; empty where inputs have no delays and
     /// nothing is missing.
     pub places: Vec<Place>,
-    /// Those of them that are missing.
+    /// Spectra of the batch that are missing.
     pub missing: Vec<Missing>,
     /// The first sample that spectra after these may be made of.
     pub keep: u64,
@@ -171,7 +171,7 @@ impl Places {
 
         let first = self.next;
         let mut batch = Batch { first, hop: self.shape.hop, ..Batch::default() };
-        // Those that the samples' number allows; delays may ask for later samples.
+        // The number of samples bounds the spectra; delays may ask for later samples.
         let most = self.shape.spectra(self.total).saturating_sub(first) as usize;
         if self.delays.is_none() && self.inputs.iter().all(|input| input.gaps.is_empty()) {
             batch.count = most;
@@ -275,7 +275,7 @@ fn missing(batch: &Batch) -> Vec<Missing> {
     if batch.count == 0 {
         return found;
     }
-    // Those that reach the input before.
+    // Gaps that reach the input before.
     let mut open: Vec<usize> = Vec::new();
     for (input, places) in batch.places.chunks_exact(batch.count).enumerate() {
         let mut reached = Vec::new();

@@ -17,10 +17,7 @@ use crate::{
         shape::{Shape, SpectrumEncoding},
         spectra::{Spectra, SpectraMut},
     },
-    device::{
-        gpu::{Buffer, Gpu},
-        several::Devices,
-    },
+    device::{choice::Devices, gpu::Gpu, memory::Buffer},
     error::{Error, Result},
     kernels::channelise::Kernel,
     layout::Layout,
@@ -33,7 +30,7 @@ use crate::{
     tuning::place::{Place, place_setters},
 };
 
-/// What to channelise and where; see [`Channeliser::builder`].
+/// Settings of a channeliser; see [`Channeliser::builder`].
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Builder {
@@ -358,7 +355,7 @@ impl Channeliser {
         }
     }
 
-    /// What is channelised.
+    /// Axes, encodings and the filter's size.
     pub fn shape(&self) -> &Shape {
         &self.shape
     }

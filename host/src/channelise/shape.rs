@@ -114,7 +114,7 @@ impl FromStr for SpectrumEncoding {
     }
 }
 
-/// What is channelised, and to what.
+/// Axes and encodings of samples and spectra, and the filter's size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
     /// `N`: digitised signal paths.

@@ -1,10 +1,10 @@
-//! What an F-engine gives.
+//! Results of an F-engine.
 
 use num_complex::Complex;
 
 use crate::{
     channelise::shape::{Shape, SpectrumEncoding},
-    device::{gpu::DeviceSliceMut, host},
+    device::{host, memory::DeviceSliceMut},
     error::{Error, Result},
     layout::Layout,
     sample::Encoding,

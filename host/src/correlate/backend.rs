@@ -1,7 +1,5 @@
 //! A place that computes: the CPU, a GPU, or several.
 
-use std::ops::Range;
-
 use super::{
     gates::Gates,
     visibilities::{Visibilities, VisibilitiesMut},
@@ -36,16 +34,6 @@ pub(crate) trait Backend: Send {
     /// Adds the products of words, at least one time of them, to gate 0.
     fn accumulate_packed(&mut self, packed: &Packed<'_>) -> Result<()> {
         accumulate_unpacked(self, packed)
-    }
-
-    /// [`accumulate`](Self::accumulate) of the [`shares`](Self::shares) of several GPUs.
-    fn accumulate_shares(&mut self, shares: &[Samples<'_>]) -> Result<()> {
-        shares.iter().try_for_each(|all| self.accumulate(all, None))
-    }
-
-    /// The channels that each of several GPUs correlates; none where all are in one place.
-    fn shares(&self) -> Vec<Range<usize>> {
-        Vec::new()
     }
 
     /// Brings a gate's sums since its last dump to `visibilities`, which has room for them; the gate

@@ -66,7 +66,7 @@ pub(super) struct Bits {
     sums: Visibilities,
 }
 
-/// What is to be done with a word.
+/// Way in which a word is multiplied.
 #[derive(Clone, Copy, PartialEq)]
 enum Word {
     /// All of it is there.
@@ -101,7 +101,7 @@ impl Bits {
         Ok(bits)
     }
 
-    /// What multiplies times.
+    /// Backend of single time samples.
     fn times(&mut self) -> Result<&mut dyn Backend> {
         if self.times.is_none() {
             let shape = Shape { encoding: Encoding::Ci8, ..self.shape };
@@ -119,30 +119,25 @@ impl Bits {
         &**main.expect("a plan has one of them")
     }
 
-    /// The gate of each word that can be multiplied as such, [`DROP`] of all others; and those of these that
-    /// are to be multiplied a time at a time. `shares` are of the same times.
+    /// Gate of each word that can be multiplied as such, [`DROP`] of all others, and ranges of words that are
+    /// multiplied a time sample at a time.
     fn divide(
         &self,
-        shares: &[Samples<'_>],
+        samples: &Samples<'_>,
         gates: Option<Gates<'_>>,
     ) -> (Vec<u8>, Vec<Range<usize>>) {
-        let held = shares[0].extents().times;
+        let held = samples.extents().times;
         let count = held.div_ceil(TIMES);
         if self.words.is_none() {
             return (vec![DROP; count], std::iter::once(0..count).collect());
         }
-        let states: Vec<_> = shares.iter().map(|samples| states(samples, count)).collect();
         let (mut numbers, mut parts) = (Vec::with_capacity(count), Vec::<Range<usize>>::new());
-        for word in 0..count {
+        for (word, state) in states(samples, count).into_iter().enumerate() {
             let times = word * TIMES..held.min((word + 1) * TIMES);
             let one = |gates: Gates<'_>| gates.one(times.clone(), self.shape.channels);
-            let gate = gates.map_or(Some(0), one);
-            let state = states[0][word];
-            let alike = states.iter().all(|states| states[word] == state);
-            let (number, part) = match (gate, state) {
-                (Some(DROP), _) => (DROP, false),
-                (_, Word::Lost) if alike => (DROP, false),
-                (Some(gate), Word::Whole) if alike && times.len() == TIMES => (gate, false),
+            let (number, part) = match (gates.map_or(Some(0), one), state) {
+                (Some(DROP), _) | (_, Word::Lost) => (DROP, false),
+                (Some(gate), Word::Whole) if times.len() == TIMES => (gate, false),
                 _ => (DROP, true),
             };
             numbers.push(number);
@@ -155,25 +150,22 @@ impl Bits {
         (numbers, parts)
     }
 
-    /// Adds the products of the words `part`, a time at a time; `add` hands them on.
+    /// Adds the products of the words `part`, a time sample at a time.
     fn add_times(
         &mut self,
-        shares: &[Samples<'_>],
+        samples: &Samples<'_>,
         part: Range<usize>,
-        mut add: impl FnMut(&mut dyn Backend, &[Samples<'_>], Range<usize>) -> Result<()>,
+        gates: Option<Gates<'_>>,
     ) -> Result<()> {
         let word_bytes = 2 * TIMES * self.shape.inputs * self.shape.channels;
         let most = (PIECE_BYTES / word_bytes).max(1);
         let (gpus, encoding) = (self.gpus.clone(), self.shape.encoding);
+        let held = samples.extents().times;
         let backend = self.times()?;
         for first in part.clone().step_by(most) {
-            let times = shares[0].extents().times;
-            let times = first * TIMES..times.min(part.end.min(first + most) * TIMES);
-            let pieces =
-                shares.iter().map(|share| Piece::new(&share.times(times.clone()), encoding, &gpus));
-            let pieces: Vec<Piece> = pieces.collect::<Result<_>>()?;
-            let views: Vec<_> = pieces.iter().map(Piece::view).collect();
-            add(&mut *backend, &views, times)?;
+            let times = first * TIMES..held.min(part.end.min(first + most) * TIMES);
+            let piece = Piece::new(&samples.times(times.clone()), encoding, &gpus)?;
+            backend.accumulate(&piece.view(), gates.map(|gates| gates.times(times)))?;
         }
         self.used = true;
         Ok(())
@@ -193,43 +185,14 @@ impl Bits {
 
 impl Backend for Bits {
     fn accumulate(&mut self, samples: &Samples<'_>, gates: Option<Gates<'_>>) -> Result<()> {
-        let shares = std::slice::from_ref(samples);
-        let (numbers, parts) = self.divide(shares, gates);
+        let (numbers, parts) = self.divide(samples, gates);
         if let Some(words) = &mut self.words
             && numbers.iter().any(|&number| number != DROP)
         {
             let all = numbers.iter().all(|&number| number == 0);
             words.accumulate(&samples.words(), (!all).then_some((&numbers).into()))?;
         }
-        for part in parts {
-            self.add_times(shares, part, |backend, views, times| {
-                backend.accumulate(&views[0], gates.map(|gates| gates.times(times)))
-            })?;
-        }
-        Ok(())
-    }
-
-    fn accumulate_shares(&mut self, shares: &[Samples<'_>]) -> Result<()> {
-        let (numbers, parts) = self.divide(shares, None);
-        if let Some(words) = &mut self.words {
-            let mut first = 0;
-            for run in numbers.chunk_by(|a, b| a == b) {
-                let range = first..first + run.len();
-                first = range.end;
-                if run[0] != DROP {
-                    let run = shares.iter().map(|share| share.words().times(range.clone()));
-                    words.accumulate_shares(&run.collect::<Vec<_>>())?;
-                }
-            }
-        }
-        for part in parts {
-            self.add_times(shares, part, |backend, views, _| backend.accumulate_shares(views))?;
-        }
-        Ok(())
-    }
-
-    fn shares(&self) -> Vec<Range<usize>> {
-        self.main().shares()
+        parts.into_iter().try_for_each(|part| self.add_times(samples, part, gates))
     }
 
     fn dump_into(&mut self, gate: usize, visibilities: &mut Visibilities) -> Result<()> {
@@ -292,7 +255,7 @@ impl Backend for Bits {
     }
 }
 
-/// What there is of each of `count` words.
+/// State of each of `count` words.
 fn states(samples: &Samples<'_>, count: usize) -> Vec<Word> {
     let mut states = vec![Word::Whole; count];
     let Extents { channels, inputs, times } = samples.extents();

@@ -16,7 +16,7 @@ use crate::{
 pub(super) struct DelayLine {
     shape: Shape,
     shifts: Vec<usize>,
-    /// Where each input's queue starts in a channel's part of the history; one more entry than
+    /// Start of each input's queue in a channel's part of the history; one more entry than
     /// inputs: the last is the length of that part.
     starts: Vec<usize>,
     /// The queues of samples: `[channel]`, then `[input][time]` of differing lengths, oldest first.

@@ -72,13 +72,13 @@ impl<'a> Gates<'a> {
         &self.numbers[channel * self.stride..][..self.times]
     }
 
-    /// Those of some times.
+    /// Gates of a range of time samples.
     pub(super) fn times(self, times: Range<usize>) -> Self {
         // The end of the last channel's numbers stays.
         Self { numbers: &self.numbers[times.start..], times: times.len(), ..self }
     }
 
-    /// Those of some channels.
+    /// Gates of a range of channels.
     pub(super) fn channels(self, channels: Range<usize>) -> Self {
         let numbers = &self.numbers[channels.start * self.stride..];
         if channels.len() == 1 {

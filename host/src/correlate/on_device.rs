@@ -6,18 +6,21 @@ use corrust_gpu::abi::reorder::{GATHER, Gather};
 
 use super::gates::Lists;
 use crate::{
-    device::gpu::{Buffer, DeviceSlice, Gpu, Rows, Stream},
+    device::{
+        gpu::{Gpu, Rows, Stream},
+        memory::{Buffer, DeviceSlice},
+    },
     error::{Error, Result},
     layout::Layout,
+    reorder::shift::{Output, Window},
     samples::{
         extents::{Element, Extents},
         shape::Shape,
         view::Samples,
     },
-    shift::{self, Window},
 };
 
-/// What selects samples in a GPU's memory: the delays, and room for what they and the gates give. Its
+/// Selection of samples in a GPU's memory: the delays, and room for delayed and gated samples. Its
 /// work is done in the order of one stream after the other.
 pub(super) struct OnDevice {
     gpu: Arc<dyn Gpu>,
@@ -101,22 +104,18 @@ impl OnDevice {
             block: *samples,
         };
         let (largest, shifts) = (delays.largest, delays.shifts.address());
-        let delayed = shift::Output {
+        let delayed = Output {
             first: largest,
             times,
             shifts: Some((shifts, largest)),
             address: delays.delayed.address(),
         };
-        let history = shift::Output {
-            first: times,
-            times: largest,
-            shifts: None,
-            address: delays.next.address(),
-        };
+        let history =
+            Output { first: times, times: largest, shifts: None, address: delays.next.address() };
         for output in [delayed, history] {
-            let variant = shift::Variant::of(&self.gpu, &window, &output)[0];
+            let kernel = window.kernels(&self.gpu, &output)[0];
             // SAFETY: the window and the outputs are those of the shape, the shifts at most the largest.
-            unsafe { variant.launch(&self.gpu, stream, &window, &output)? };
+            unsafe { kernel.launch(&self.gpu, stream)? };
         }
         std::mem::swap(&mut delays.history, &mut delays.next);
         let address = delays.delayed.address();

@@ -1,6 +1,6 @@
 //! The plan of a correlation: built once, then fed any number of times.
 
-use std::{ops::Range, sync::Arc};
+use std::sync::Arc;
 
 use super::{
     bits::Bits,
@@ -14,7 +14,7 @@ use crate::{
         time_blocks::{OnDevice, PIECE_BYTES},
         visibilities::{Dump, VisibilitiesMut},
     },
-    device::{gpu::Gpu, several::Devices},
+    device::{choice::Devices, gpu::Gpu},
     error::{Error, Result},
     kernels::correlate::Kernel,
     layout::Layout,
@@ -42,7 +42,7 @@ fn check_times(times: u64) -> Result<()> {
     Ok(())
 }
 
-/// What to correlate and where; see [`Correlator::builder`].
+/// Settings of a correlator; see [`Correlator::builder`].
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Builder {
@@ -117,6 +117,7 @@ impl Builder {
         };
         Ok(Correlator {
             gpu: gpus.first().cloned(),
+            several: gpus.len().min(shape.channels) > 1,
             backend: backend(gpus, &setup)?,
             counters: (0..gates).map(|_| Counter::default()).collect(),
             delays: shifts.iter().any(|&shift| shift > 0).then(|| DelayedGaps::new(&shifts)),
@@ -160,11 +161,13 @@ pub struct Correlator {
     shape: Shape,
     backend: Box<dyn Backend>,
     gpu: Option<Arc<dyn Gpu>>,
+    /// Whether several GPUs share the channels.
+    several: bool,
     /// The samples behind each gate's sums.
     counters: Vec<Counter>,
     delays: Option<DelayedGaps>,
     times: u64,
-    /// What brings blocks of times in a GPU's memory into order, once there were any.
+    /// Transposer of blocks of time samples in a GPU's memory, once there were any.
     blocks: Option<OnDevice>,
 }
 
@@ -179,7 +182,7 @@ impl Correlator {
         }
     }
 
-    /// What is correlated.
+    /// Axes and encoding of the samples.
     pub fn shape(&self) -> &Shape {
         &self.shape
     }
@@ -220,7 +223,7 @@ impl Correlator {
     /// which [`wait`](Self::wait) and [`dump`](Self::dump) wait for. They are correlated where they lie
     /// if they are complete, in the plan's layout and without gaps (`cnt`: in rows equally far apart),
     /// and copied by the GPU otherwise; what a plan of several GPUs correlates on another of them is copied
-    /// through the host ([`accumulate_shares`](Self::accumulate_shares) spares that).
+    /// through the host.
     ///
     /// ```
     /// use corrust_host::{Correlator, Device, Encoding, Layout, samples::{Missing, Samples}};
@@ -249,7 +252,7 @@ impl Correlator {
     /// `packed-complex` of as many bits, and without delays, reads them so; all others unpack them first.
     ///
     /// # Errors
-    /// Those of [`accumulate`](Self::accumulate); [`Error::Invalid`] when the plan is not one of `ci4`.
+    /// As [`accumulate`](Self::accumulate); [`Error::Invalid`] when the plan is not one of `ci4`.
     pub fn accumulate_packed(&mut self, packed: &Packed<'_>) -> Result<()> {
         let Shape { inputs, channels, encoding, .. } = self.shape;
         let found = packed.extents();
@@ -280,8 +283,8 @@ impl Correlator {
     /// ```
     ///
     /// # Errors
-    /// Those of [`accumulate`](Self::accumulate), and [`Error::Invalid`] when there are more or fewer
-    /// numbers than times, or one is neither a gate of the plan's nor [`DROP`].
+    /// As [`accumulate`](Self::accumulate), and [`Error::Invalid`] when there are more or fewer
+    /// numbers than time samples, or one is neither a gate of the plan's nor [`DROP`].
     pub fn accumulate_gated<'a, 'b>(
         &mut self,
         samples: impl Into<Feed<'a>>,
@@ -295,7 +298,7 @@ impl Correlator {
     /// stream. `missing` is as in [`Samples::missing`], `gates` as in [`accumulate_gated`](Self::accumulate_gated).
     ///
     /// # Errors
-    /// Those of [`accumulate_gated`](Self::accumulate_gated), and [`Error::Invalid`] when the plan's layout is `tcn`, or
+    /// As [`accumulate_gated`](Self::accumulate_gated), and [`Error::Invalid`] when the plan's layout is `tcn`, or
     /// blocks are in a GPU's memory and the plan is of several.
     pub fn accumulate_blocks(
         &mut self,
@@ -320,7 +323,7 @@ impl Correlator {
             let part = words.times(piece);
             match (words.memory(), &self.gpu) {
                 (Memory::Device(slice), Some(gpu)) => {
-                    if self.shares().len() > 1 {
+                    if self.several {
                         return Err(Error::invalid(
                             "blocks of times in a GPU's memory for a plan of several GPUs: expected host memory",
                         ));
@@ -356,71 +359,6 @@ impl Correlator {
         let samples = samples.samples(encoding.into(), layout, axes, times)?;
         let times = samples.extents().times;
         self.sum(times, gates, samples.gaps(), |backend| backend.accumulate(&samples, gates))
-    }
-
-    /// [`accumulate`](Self::accumulate) of samples that are already where a plan of several GPUs correlates
-    /// them: for each GPU the channels that [`shares`](Self::shares) says, in its own memory or the host's,
-    /// all of the same times.
-    ///
-    /// ```
-    /// use corrust_host::{
-    ///     Correlator, Devices, Encoding, Layout,
-    ///     device::{Buffer, Stream},
-    ///     samples::Samples,
-    /// };
-    ///
-    /// let gpus = "sim,sim".parse::<Devices>()?.open()?;
-    /// let mut correlator = Correlator::builder(1, 3).gpus(gpus.clone()).build()?;
-    /// assert_eq!(correlator.shares(), [0..1, 1..3]);
-    /// let buffers = [Buffer::new(&gpus[0], 2)?, Buffer::new(&gpus[1], 4)?];
-    /// buffers[0].upload(Stream::default(), &[1_i8, 2])?;
-    /// buffers[1].upload(Stream::default(), &[3_i8, 4, 5, 6])?;
-    /// correlator.accumulate_shares(&[
-    ///     Samples::new(buffers[0].slice(), Encoding::Ci8, Layout::Tcn, 1, 1)?,
-    ///     Samples::new(buffers[1].slice(), Encoding::Ci8, Layout::Tcn, 2, 1)?,
-    /// ])?;
-    /// let sums = correlator.dump()?.visibilities;
-    /// assert_eq!(sums.integer().unwrap()[[2, 0]].re, 25 + 36);
-    /// # Ok::<(), corrust_host::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// Those of [`accumulate`](Self::accumulate), and [`Error::Invalid`] when there are more or fewer shares
-    /// than the plan has, or they differ in their times.
-    pub fn accumulate_shares(&mut self, shares: &[Samples<'_>]) -> Result<()> {
-        let ranges = self.shares();
-        if shares.len() != ranges.len() {
-            return Err(Error::invalid(format!(
-                "{} shares of samples: expected {}, one for each GPU",
-                shares.len(),
-                ranges.len()
-            )));
-        }
-        let Shape { encoding, layout, .. } = self.shape;
-        let times = shares[0].extents().times;
-        let mut gaps = Vec::new();
-        for (share, range) in shares.iter().zip(&ranges) {
-            let whole = |bytes| self.shape.times(bytes);
-            let axes = (range.len(), self.shape.inputs);
-            Feed::from(*share).samples(encoding.into(), layout, axes, whole)?;
-            if share.extents().times != times {
-                return Err(Error::invalid(format!(
-                    "shares of {times} and of {} times: expected as many of all channels",
-                    share.extents().times
-                )));
-            }
-            gaps.extend(share.gaps().map(|gap| Missing {
-                channels: range.start + gap.channels.start..range.start + gap.channels.end,
-                ..gap
-            }));
-        }
-        self.sum(times, None, gaps.into_iter(), |backend| backend.accumulate_shares(shares))
-    }
-
-    /// The channels that each GPU of the plan correlates, in order; all of them where it is in one place.
-    pub fn shares(&self) -> Vec<Range<usize>> {
-        let shares = self.backend.shares();
-        if shares.is_empty() { std::iter::once(0..self.shape.channels).collect() } else { shares }
     }
 
     /// Checks that the gate numbers of `times` times fit the plan.
@@ -512,7 +450,7 @@ impl Correlator {
             (dump.times, dump.valid) = std::mem::take(&mut self.counters[gate]).finish(&self.shape);
             Ok(())
         });
-        // What cannot be dumped is forgotten.
+        // Visibilities that cannot be dumped are forgotten.
         self.reset();
         result
     }

@@ -1,6 +1,6 @@
 //! Correlation on several GPUs, which share the channels.
 
-use std::{ops::Range, sync::Arc};
+use std::sync::Arc;
 
 use super::{cpu, gpu::GpuBackend, visibilities::Room};
 use crate::{
@@ -14,7 +14,7 @@ use crate::{
     error::Result,
     kernels::correlate::Kernel,
     samples::{shape::Shape, view::Samples},
-    split::Parts,
+    stream::parts::Parts,
 };
 
 /// The visibilities of integrations in the making, each channel's on one of the GPUs.
@@ -50,14 +50,6 @@ impl Backend for Split {
             |part, samples| samples.channels(part.range.clone()),
             |backend, samples, gates| backend.accumulate(samples, gates),
         )
-    }
-
-    fn accumulate_shares(&mut self, shares: &[Samples<'_>]) -> Result<()> {
-        self.parts.each(shares, |part, share| part.backend.accumulate(share, None))
-    }
-
-    fn shares(&self) -> Vec<Range<usize>> {
-        self.parts.ranges().collect()
     }
 
     fn dump_into(&mut self, gate: usize, visibilities: &mut Visibilities) -> Result<()> {

@@ -8,7 +8,10 @@ use std::sync::Arc;
 use corrust_gpu::abi::reorder::{GATHER, Gather};
 
 use crate::{
-    device::gpu::{Buffer, DeviceSlice, Gpu, Stream},
+    device::{
+        gpu::{Gpu, Stream},
+        memory::{Buffer, DeviceSlice},
+    },
     error::{Error, Result},
     samples::{extents::Extents, view::Samples},
 };
@@ -61,7 +64,7 @@ impl OnDevice {
             let place = |input: usize| move |block: usize| (block * inputs + input) as u32;
             let numbers: Vec<u32> =
                 (0..inputs).flat_map(|input| (0..blocks).map(place(input))).collect();
-            // What is freed may be in use.
+            // Memory about to be freed may be in use.
             self.gpu.wait(stream)?;
             self.numbers.reserve(4 * numbers.len())?;
             self.numbers.upload(stream, &numbers)?;

@@ -19,7 +19,7 @@ use crate::samples::{missing::Missing, shape::Shape};
 pub(super) struct DelayedGaps {
     shifts: Vec<usize>,
     largest: usize,
-    /// What may still come out; times are counted from `largest` before the next block's first.
+    /// Gaps that delayed samples may still meet; time samples are counted from `largest` before the next block's first.
     gaps: Vec<Missing>,
 }
 
@@ -36,7 +36,7 @@ impl DelayedGaps {
         self.largest
     }
 
-    /// What is missing of a block of `times` times once it is delayed, of what is missing of it now.
+    /// Gaps of a block of `times` time samples once it is delayed, from its gaps as it comes.
     pub(super) fn apply(
         &mut self,
         gaps: impl Iterator<Item = Missing>,
@@ -79,11 +79,11 @@ impl DelayedGaps {
 pub(super) struct Counter {
     /// All times of the integration at which all channels belong to the same gate.
     times: u64,
-    /// Those at which all inputs of all channels are missing, of blocks that miss nothing else.
+    /// Time samples at which all inputs of all channels are missing, of blocks that miss nothing else.
     lost: u64,
-    /// Of blocks whose channels have gates of their own, the same of each channel.
+    /// The same for each channel, of blocks whose channels have gates of their own.
     channels: Option<Vec<OfChannel>>,
-    /// Those at which one input of a baseline or the other is missing, of the other blocks.
+    /// Time samples at which one input of a baseline or the other is missing, of the other blocks.
     lost_each: Option<Array2<u64>>,
 }
 
@@ -275,7 +275,7 @@ fn join(ranges: impl Iterator<Item = Range<usize>>) -> Vec<Range<usize>> {
     joined
 }
 
-/// What two lists of ascending ranges have in common.
+/// Intersection of two lists of ascending ranges.
 fn common<'a>(
     a: &'a [Range<usize>],
     b: &'a [Range<usize>],

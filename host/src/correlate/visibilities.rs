@@ -1,11 +1,11 @@
-//! What a correlation gives.
+//! Results of a correlation.
 
 use ndarray::Array2;
 use num_complex::Complex;
 
 use crate::{
     correlate::baselines::baselines,
-    device::{gpu::DeviceSliceMut, host},
+    device::{host, memory::DeviceSliceMut},
     error::Result,
     sample::Encoding,
     samples::shape::Shape,
@@ -38,7 +38,7 @@ impl Visibilities {
             Self::Float(sums) => float && sums.dim() == dim && sums.is_standard_layout(),
         };
         if !fits {
-            // What does not fit is freed first.
+            // Memory that is too small is freed first.
             *self = Self::default();
             *self = if float { Self::Float(zeros(dim)?) } else { Self::Integer(zeros(dim)?) };
         }

@@ -50,7 +50,7 @@ impl HostBytes {
     /// [`Error::OutOfMemory`].
     pub fn resize(&mut self, length: usize) -> Result<()> {
         if length > self.memory.len() {
-            // What does not fit is freed first.
+            // Memory that is too small is freed first.
             self.memory = HostMemory::default();
             self.length = 0;
             let locked = self.gpu.as_ref().and_then(|gpu| gpu.locked_bytes(length).ok());

@@ -73,7 +73,7 @@ impl Kernels {
         NAMED.set(self)
     }
 
-    /// Those that were [set](Self::set), else those that the environment names in [`PTX_VARIABLE`], if it
+    /// Kernels that were [set](Self::set), else the kernels that the environment names in [`PTX_VARIABLE`], if it
     /// does.
     ///
     /// # Errors
@@ -107,7 +107,7 @@ fn ptx_files(path: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// What the host must give a kernel, as its PTX says.
+/// Sizes that the host must give a kernel, as its PTX says.
 #[derive(PartialEq)]
 struct Interface {
     parameter_bytes: u64,

@@ -40,7 +40,7 @@ pub(crate) fn tiles() -> impl Iterator<Item = Entry> {
     tiles.map(|(kernel, _)| kernel.entry).chain(warpgroups)
 }
 
-/// Those for weights of any encoding that every GPU runs.
+/// Tiles for weights of any encoding that every GPU runs.
 pub(crate) fn tiles_of_every_gpu() -> impl Iterator<Item = Entry> {
     BEAMFORMERS
         .iter()

@@ -71,7 +71,7 @@ impl<'a> Packed<'a> {
         self.bits
     }
 
-    /// What they are samples of.
+    /// Axes of the samples.
     pub fn extents(&self) -> Extents {
         self.extents
     }

@@ -6,17 +6,18 @@ use rayon::prelude::*;
 
 use crate::{
     device::{
-        gpu::{Buffer, Gpu, Stream},
+        gpu::{Gpu, Stream},
         host,
+        memory::Buffer,
     },
     error::{Error, Result},
     layout::Layout,
-    reorder::{PlaneVariant, ToPlanes},
+    reorder::planes::ToPlanes,
     sample::Encoding,
     samples::{extents::Extents, view::Samples},
 };
 
-/// What makes excess-8 nibbles of those of an encoding.
+/// Bits to flip to make excess-8 nibbles of those of an encoding.
 fn flip(encoding: Encoding) -> u8 {
     if encoding == Encoding::Ci4Offset { 0 } else { 0x88 }
 }
@@ -184,5 +185,5 @@ pub unsafe fn planes_device(
     }
     let way = ToPlanes { samples: *samples, bits, words };
     // SAFETY: the caller's promise.
-    unsafe { PlaneVariant::of(&way)[0].launch(gpu, stream, &way) }
+    unsafe { way.kernels()[0].launch(gpu, stream) }
 }

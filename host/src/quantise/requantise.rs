@@ -307,7 +307,7 @@ fn codes(encoding: Encoding) -> usize {
         Encoding::Ci8 => 1 << 8,
         Encoding::Ci4 | Encoding::Ci4Offset => 1 << 4,
         Encoding::Cf16 => 1 << 16,
-        // What is refused later has no parts.
+        // Encodings that are refused later have no parts.
         Encoding::B1 | Encoding::B2 => 0,
     }
 }

@@ -15,8 +15,8 @@ use crate::{
 /// Intervals of the angle at whose ends a mean product is known.
 const INTERVALS: usize = 1024;
 
-/// What the mean product of the levels of two quantised noises says about the correlation coefficient of the
-/// samples that were quantised: the correction named after Van Vleck ("The Spectrum of Clipped Noise"), for 1 to 4 bits.
+/// Correction named after Van Vleck ("The Spectrum of Clipped Noise"): the correlation coefficient of samples,
+/// from the mean product of the levels of the two noises that they were quantised to, for 1 to 4 bits.
 ///
 /// Noises of coefficient `sin a`, Gaussian and of the standard deviation that the quantiser is for, have
 /// transitions `t` and `u`, where their mean levels change by `j_t` and `j_u`, both crossed with the density that
@@ -30,7 +30,7 @@ const INTERVALS: usize = 1024;
 ///
 /// Integer samples are noise that was quantised before: their transitions lie between the integers, the coefficient of
 /// their voltages is `sin a`, and their own is the same sum over their own transitions, divided by their mean square.
-/// That is the one returned: what the samples themselves, correlated, would have given. It is less than `sin a` by
+/// The coefficient of the samples themselves, had they been correlated, is returned. It is less than `sin a` by
 /// the noise of their rounding, `1 / 12` in power, and by what their encoding clips.
 ///
 /// A visibility of T times has four such mean products, of real and imaginary parts that are circular noise:
@@ -55,7 +55,7 @@ pub struct VanVleck {
 }
 
 impl Quantiser {
-    /// What correlations of its levels say about those of voltages.
+    /// Correction from correlations of its levels to those of voltages.
     pub fn van_vleck(&self) -> VanVleck {
         let transitions: Vec<_> = self.thresholds().into_iter().map(|t| (t, 2.0)).collect();
         VanVleck { levels: Curve::new(&transitions, INTERVALS, 1.0), samples: None }
@@ -63,7 +63,7 @@ impl Quantiser {
 }
 
 impl Quantised {
-    /// What correlations of the levels say about those of the samples that they were made of.
+    /// Correction from correlations of the levels to those of the samples that they were made of.
     ///
     /// # Errors
     /// [`Error::Invalid`] as [`check`](Self::check).
@@ -178,7 +178,7 @@ struct Curve {
 }
 
 impl Curve {
-    /// That of transitions, in standard deviations, ascending, with the jumps there, divided by `unit`.
+    /// Series of transitions, in standard deviations, ascending, with the jumps there, divided by `unit`.
     fn new(transitions: &[(f64, f64)], intervals: usize, unit: f64) -> Self {
         let width = FRAC_PI_2 / intervals as f64;
         let density = |half: usize| density(transitions, half as f64 * width / 2.0) * width / unit;
@@ -235,7 +235,7 @@ fn density(transitions: &[(f64, f64)], angle: f64) -> f64 {
     const FAR: f64 = 8.0;
     let (sine, cosine) = angle.sin_cos();
     let sum_of = |&(t, jump): &(f64, f64)| {
-        // Those that are crossed with this one lie around `t sin a`.
+        // Transitions that are crossed with this one lie around `t sin a`.
         let least = transitions.partition_point(|&(u, _)| u < t * sine - FAR * cosine);
         let near = transitions[least..].iter();
         let near = near.take_while(|&&(u, _)| u <= t * sine + FAR * cosine);

@@ -4,9 +4,9 @@ use std::fmt;
 
 use bytemuck::NoUninit;
 
-use crate::{device::gpu::DeviceSlice, layout::Layout, sample::Encoding};
+use crate::{device::memory::DeviceSlice, layout::Layout, sample::Encoding};
 
-/// What one sample is.
+/// Type of one sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Element {
     /// A complex voltage.
@@ -108,7 +108,7 @@ impl Strides {
     }
 }
 
-/// Where samples are, from the first one on.
+/// Memory of samples, from the first one on.
 #[derive(Clone, Copy, Debug)]
 pub enum Memory<'a> {
     /// In the host's memory. The fastest way to a GPU is from what it locked

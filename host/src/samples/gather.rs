@@ -265,7 +265,7 @@ fn copy_each<const B: usize>(
     }
 }
 
-/// Where the `index`th run along `axes` begins.
+/// Offset of the `index`th run along `axes`.
 fn offset(axes: &[Axis], mut index: usize, chosen: Option<&[usize]>) -> usize {
     let mut offset = 0;
     for axis in axes.iter().rev() {
@@ -277,7 +277,7 @@ fn offset(axes: &[Axis], mut index: usize, chosen: Option<&[usize]>) -> usize {
     offset
 }
 
-/// Where a gap is in dense samples of `size` bytes, whose faster axes have `counts` places.
+/// Rows of a gap in dense samples of `size` bytes, whose faster axes have `counts` places.
 fn zero_rows(
     gap: &Missing,
     layout: Layout,
@@ -321,7 +321,7 @@ fn zero_rows(
 }
 
 impl Zeros {
-    /// What lies within `length` bytes from `first` on, counted from there.
+    /// Parts within `length` bytes from `first` on, counted from there.
     fn within(&self, first: usize, length: usize) -> impl Iterator<Item = Range<usize>> + use<> {
         let Self { first: begin, pitch, width, rows } = *self;
         let end = first + length;

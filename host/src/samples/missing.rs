@@ -1,4 +1,4 @@
-//! What is missing of a stretch of samples.
+//! Missing parts of a stretch of samples.
 
 use std::ops::Range;
 
@@ -31,7 +31,7 @@ impl Missing {
         Self { times: self.times, channels, inputs: self.inputs }
     }
 
-    /// What of it lies within `extents` from `origin` on, counted from there.
+    /// The part within `extents` from `origin` on, counted from there.
     pub(super) fn within(&self, origin: &Extents, extents: &Extents) -> Option<Self> {
         let clip = |range: &Range<usize>, first: usize, count: usize| {
             let end = range.end.min(first.saturating_add(count));

@@ -256,7 +256,7 @@ pub struct RawSamples<'a> {
     times: usize,
     pitch: usize,
     missing: &'a [Missing],
-    /// Where the view begins in the memory.
+    /// First input of the view in the memory.
     first_input: usize,
     first_time: usize,
 }
@@ -388,12 +388,12 @@ impl<'a> RawSamples<'a> {
         self.pitch
     }
 
-    /// Where they are, and those before of a view that was cut: [`bit`](Self::bit) says how far on.
+    /// Memory of the samples, and of those before in a view that was cut: [`bit`](Self::bit) gives the offset.
     pub fn memory(&self) -> Memory<'a> {
         self.memory
     }
 
-    /// Where in the memory a sample of the view begins, in bits.
+    /// Offset of a sample of the view in the memory, in bits.
     pub fn bit(&self, input: usize, time: usize) -> usize {
         let (input, time) = (self.first_input + input, self.first_time + time);
         let (row, along) = match self.layout {
@@ -415,7 +415,7 @@ impl<'a> RawSamples<'a> {
         self.encoding.decode(&bytes[bit / 8..], index)
     }
 
-    /// What is missing, counted from the first sample of the view and within it; ranges may overlap.
+    /// Missing samples, counted from the first sample of the view and within it; ranges may overlap.
     pub fn gaps(&self) -> impl Iterator<Item = Missing> + use<'a> {
         let extents = |inputs, times| Extents { channels: 1, inputs, times };
         let origin = Extents { channels: 0, ..extents(self.first_input, self.first_time) };

@@ -92,7 +92,7 @@ impl<'a> TimeBlocks<'a> {
         &self.words
     }
 
-    /// What is missing of a range of blocks, counted from its first time.
+    /// Gaps of a range of blocks, counted from its first time sample.
     pub(crate) fn gaps(&self, missing: &[Missing], blocks: &Range<usize>) -> Vec<Missing> {
         let size = self.block_times();
         let Extents { channels, inputs, .. } = self.words.extents();

@@ -7,7 +7,7 @@ use super::{
     missing::Missing,
 };
 use crate::{
-    device::gpu::{DeviceSlice, Stream},
+    device::{gpu::Stream, memory::DeviceSlice},
     error::{Error, Result},
     layout::Layout,
 };
@@ -36,7 +36,7 @@ pub struct Samples<'a> {
     pub(super) extents: Extents,
     pub(super) strides: Strides,
     pub(super) missing: &'a [Missing],
-    /// Where the view begins among the samples that `missing` counts.
+    /// First sample of the view among the samples that `missing` counts.
     pub(super) origin: Extents,
 }
 
@@ -152,7 +152,7 @@ impl<'a> Samples<'a> {
         Self { missing, origin, ..self }
     }
 
-    /// What a sample is.
+    /// Type of a sample.
     pub fn element(&self) -> Element {
         self.element
     }
@@ -167,7 +167,7 @@ impl<'a> Samples<'a> {
         self.strides
     }
 
-    /// Where they are.
+    /// Memory of the samples.
     pub fn memory(&self) -> Memory<'a> {
         self.memory
     }
@@ -178,7 +178,7 @@ impl<'a> Samples<'a> {
         channels * inputs * times * self.element.bytes()
     }
 
-    /// What is missing, counted from the first sample of the view and within it; rectangles may overlap.
+    /// Missing samples, counted from the first sample of the view and within it; rectangles may overlap.
     pub fn gaps(&self) -> impl Iterator<Item = Missing> + use<'a> {
         let (origin, extents) = (self.origin, self.extents);
         self.missing.iter().filter_map(move |missing| missing.within(&origin, &extents))

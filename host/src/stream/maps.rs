@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use crate::{
-    device::gpu::{Buffer, Gpu, Stream, TensorMap},
+    device::{
+        gpu::{Gpu, Stream, TensorMap},
+        memory::Buffer,
+    },
     error::Result,
 };
 
@@ -25,7 +28,7 @@ impl Maps {
     /// # Errors
     /// The device's own.
     pub(crate) fn address(&mut self, stream: Stream, maps: [TensorMap; 2]) -> Result<u64> {
-        /// Those of all sets of buffers and of the caller's own, of two kinds.
+        /// Maps of all sets of buffers and of the caller's own, of two kinds.
         const KEPT: usize = 8;
         if let Some(kept) = self.kept.iter().position(|kept| kept.0 == maps) {
             self.kept[kept..].rotate_left(1);

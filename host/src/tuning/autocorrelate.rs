@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::fault::{Fault, positive};
 
-/// What the autocorrelator goes by.
+/// Numbers that the autocorrelator chooses by.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Autocorrelate {

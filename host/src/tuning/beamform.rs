@@ -7,12 +7,12 @@ use serde::{Deserialize, Serialize};
 use super::fault::{Fault, positive};
 use crate::kernels::beamform::{tiles, tiles_of_every_gpu};
 
-/// What the beamformer goes by: the kernel is the one whose tiles, and passes over them, take the least time.
+/// Numbers that the beamformer chooses by: the tiles of its kernel, and passes over them, take the least time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Beamform {
     /// Microseconds that 2^20 times of one tile's beams and dishes take, by the name of the tile's kernel.
-    /// Those that are not here are not chosen.
+    /// Tiles that are not listed are not chosen.
     pub tiles: BTreeMap<String, f64>,
     /// Microseconds, per beam, by which every further pass over dishes takes longer for 2^20 times than its
     /// products alone: sums go to memory and come back.
@@ -20,7 +20,7 @@ pub struct Beamform {
 }
 
 impl Beamform {
-    /// What a tile costs; what is not known costs more than all others.
+    /// Cost of a tile; a tile without a number costs more than all others.
     pub(crate) fn tile(&self, kernel: &str) -> f64 {
         self.tiles.get(kernel).copied().unwrap_or(f64::INFINITY)
     }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::fault::{Fault, positive};
 use crate::{kernels::correlate::Kernel, sample::Encoding};
 
-/// What the correlator goes by, for each encoding.
+/// Numbers that the correlator chooses by, for each encoding.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Correlate {
@@ -22,7 +22,7 @@ pub struct Correlate {
 }
 
 impl Correlate {
-    /// What samples of an encoding go by.
+    /// Numbers for samples of an encoding.
     pub const fn of(&self, encoding: Encoding) -> &Correlation {
         match encoding {
             Encoding::Ci8 => &self.ci8,
@@ -61,7 +61,7 @@ impl Correlate {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Correlation {
-    /// Where a kernel is quickest whatever it pads.
+    /// Ranges in which a kernel is quickest whatever it pads.
     #[serde(default)]
     pub ranges: Vec<Range>,
     /// The kernels' speeds over all that they compute, padding included, in any unit.
@@ -72,7 +72,7 @@ pub struct Correlation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Range {
-    /// Of which samples.
+    /// Order of the samples.
     pub samples: Order,
     /// The least and the most inputs; none for any number above.
     pub inputs: (usize, Option<usize>),

@@ -32,7 +32,7 @@ pub const TUNING_VARIABLE: &str = "CORRUST_TUNING";
 
 static NAMED: Named<Tuning> = Named::new(TUNING_VARIABLE, Tuning::read);
 
-/// What a table's numbers come from.
+/// Source of a table's numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Basis {
@@ -64,7 +64,7 @@ pub struct Tuning {
     pub model: String,
     /// Compute capability, major and minor.
     pub capability: (u32, u32),
-    /// What the numbers come from.
+    /// Source of the numbers.
     pub basis: Basis,
     /// Where, when and with what they were measured, for people to read.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -80,7 +80,7 @@ pub struct Tuning {
 impl Tuning {
     /// The tables built in.
     pub fn built_in() -> &'static [Self] {
-        // Of equally near ones the first is taken.
+        // The first of equally near tables is taken.
         const FILES: [&str; 4] = [
             include_str!("../../tuning/h200.json"),
             include_str!("../../tuning/h100.json"),
@@ -116,7 +116,7 @@ impl Tuning {
         NAMED.set(self)
     }
 
-    /// Of the tables built in, the one for a GPU.
+    /// The built-in table nearest to a GPU.
     pub fn nearest(facts: &Facts) -> &'static Self {
         let distance = |table: &Self| {
             let ((major, minor), (its_major, its_minor)) = (table.capability, facts.capability);

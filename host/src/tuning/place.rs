@@ -1,14 +1,14 @@
-//! Where plans compute.
+//! Devices of plans.
 
 use std::sync::Arc;
 
 use crate::{
-    device::{gpu::Gpu, several::Devices},
+    device::{choice::Devices, gpu::Gpu},
     error::Result,
     tuning::Tuning,
 };
 
-/// Where a plan computes and by which kernel: the field `place` of every builder.
+/// Devices and kernel of a plan: the field `place` of every builder.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Place<Kernel> {
     pub device: Devices,

@@ -2,7 +2,7 @@
 
 use super::builder::{Lower, Lowered};
 use super::words::Words;
-use crate::lanes::{Slots, alu};
+use crate::lanes::{Reg, Slots, alu};
 use crate::program::{Bulk, Class, CpAsync, Mbarrier, MbarrierOp, Op, Rmw, WaitBy};
 use crate::syntax::ast::{Operand, Space, Type};
 
@@ -88,6 +88,7 @@ impl Lower<'_> {
             _ => return Err("operands do not fit".into()),
         };
         self.shared_access(Space::Shared, bytes);
+        self.smallest_global = self.smallest_global.min(bytes);
         self.emit(Op::CpAsync(Box::new(CpAsync {
             destination,
             source,
@@ -112,9 +113,7 @@ impl Lower<'_> {
         if words.take("prefetch") {
             return Err("cp.async.bulk.prefetch is not modelled".into());
         }
-        if words.take("multicast::cluster") {
-            return Err("multicast needs thread block clusters, which are not modelled".into());
-        }
+        let multicast = words.take("multicast::cluster");
         let tensor = words.take("tensor");
         let dimensions = if tensor {
             let n = words.pick(|w| {
@@ -188,9 +187,16 @@ impl Lower<'_> {
             (false, [bytes, rest @ ..]) => (Some(self.source(bytes, Type::U32)?), rest),
             _ => return Err("the size is missing".into()),
         };
-        let mbarrier = match (by_mbarrier, rest) {
-            (true, [address]) => Some(self.address(address, Space::Shared)?),
-            (false, []) => None,
+        if multicast && !to_shared {
+            return Err("multicast goes to shared memory".into());
+        }
+        let (mbarrier, multicast) = match (by_mbarrier, rest) {
+            (true, [address]) if !multicast => (Some(self.address(address, Space::Shared)?), None),
+            (true, [address, mask]) if multicast => {
+                let mask = self.source_reg(mask, Type::B16)?;
+                (Some(self.address(address, Space::Shared)?), Some(self.fit_narrow(mask)?))
+            }
+            (false, []) => (None, None),
             _ => return Err("operands do not fit".into()),
         };
         self.shared_access(Space::Shared, 16);
@@ -201,9 +207,18 @@ impl Lower<'_> {
             bytes,
             coordinates,
             mbarrier,
+            multicast,
             reduce,
         })));
         Ok(())
+    }
+
+    /// The slot of a register of at most 32 bits.
+    fn fit_narrow(&self, reg: Reg) -> Lowered<u32> {
+        match reg.class {
+            crate::lanes::Class::Narrow => Ok(reg.slot),
+            _ => Err("the mask of a multicast has 16 bits".into()),
+        }
     }
 
     fn mbarrier(&mut self, words: &mut Words, operands: &[Operand]) -> Lowered {

@@ -7,11 +7,11 @@ use crate::program;
 use crate::program::{Address, Constant, Guard, Inst, NOWHERE, Op, Program, Source, Special};
 use crate::syntax::ast::{Instruction, Operand, Space, Type, Unit, Variable};
 
-/// What one lowering step can fail with: a message about the instruction at hand.
+/// Result of a lowering step; the error is a message about the instruction at hand.
 pub type Lowered<T = ()> = Result<T, String>;
 /// Static shared memory, and local memory of a thread, at most, in bytes.
 const MAX_FRAME: u64 = 512 * 1024;
-/// Where a variable lives.
+/// Place of a variable.
 #[derive(Debug, Clone, Copy)]
 pub enum Place {
     /// Address known now, in its space.
@@ -57,6 +57,7 @@ pub struct Lower<'a> {
     pub source: u32,
     pub counted: bool,
     pub smallest: u32,
+    pub smallest_global: u32,
     pub dynamic_align: u32,
 }
 
@@ -81,6 +82,8 @@ impl<'a> Lower<'a> {
                 reqntid: false,
                 cluster: 1,
                 granule: 4,
+                global_granule: 4,
+                synchronises: false,
                 touches: Vec::new(),
             },
             scopes: Vec::new(),
@@ -97,6 +100,7 @@ impl<'a> Lower<'a> {
             source: 0,
             counted: false,
             smallest: 16,
+            smallest_global: 16,
             dynamic_align: 1,
         }
     }
@@ -216,6 +220,7 @@ impl<'a> Lower<'a> {
             }
             self.program.sources.push(Source {
                 line: inst.line,
+                origin: self.origin(inst),
                 text: inst.text.clone(),
                 opcode,
                 class: program::Class::Other,
@@ -225,6 +230,13 @@ impl<'a> Lower<'a> {
         self.counted = true;
         self.guard = None;
         self.touched.clear();
+    }
+
+    /// `file:line` of an instruction, where the text tells.
+    fn origin(&self, inst: &Instruction) -> Option<String> {
+        let (file, line) = inst.location?;
+        let (_, name) = self.unit.files.iter().find(|(number, _)| *number == file)?;
+        Some(format!("{name}:{line}"))
     }
 
     pub fn emit(&mut self, op: Op) {

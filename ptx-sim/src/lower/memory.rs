@@ -2,7 +2,7 @@
 
 use super::builder::{Lower, Lowered};
 use super::words::Words;
-use crate::program::{Atomic, Class, Load, Op, Rmw, Store};
+use crate::program::{Atomic, Class, Load, Op, Ordering, Rmw, Scope, Store};
 use crate::syntax::ast::{Operand, Space, Type};
 
 impl Lower<'_> {
@@ -50,15 +50,30 @@ impl Lower<'_> {
                     self.emit(Op::ProxyFence);
                 } else {
                     words.take("sc");
-                    words.take("gl");
-                    words.take("mbarrier_init");
-                    words.ordering();
-                    self.emit(Op::Nop);
+                    let device = words.take("gl");
+                    let mbarrier = words.take("mbarrier_init");
+                    let order = words.ordering();
+                    let scope = if device { Scope::Gpu } else { order.scope };
+                    if mbarrier || scope <= Scope::Cta {
+                        self.emit(Op::Nop);
+                    } else {
+                        self.program.synchronises = true;
+                        self.emit(Op::Fence { scope });
+                    }
                 }
             }
             _ => return Ok(false),
         }
         Ok(true)
+    }
+
+    /// Notes an access to memory: the smallest of each space are the granules of its checks.
+    fn memory_access(&mut self, space: Space, bytes: u32, order: Ordering) {
+        self.shared_access(space, bytes);
+        if matches!(space, Space::Global | Space::Generic) {
+            self.smallest_global = self.smallest_global.min(bytes.max(1));
+        }
+        self.program.synchronises |= order.acquire || order.release;
     }
 
     /// Vector width and element type.
@@ -80,7 +95,7 @@ impl Lower<'_> {
 
     fn load(&mut self, words: &mut Words, operands: &[Operand]) -> Lowered {
         let space = words.space();
-        words.ordering();
+        let order = words.ordering();
         let (lanes, ty) = self.shape(words)?;
         let [d, address] = operands else {
             return Err(format!("expected 2 operands, found {}", operands.len()));
@@ -103,9 +118,9 @@ impl Lower<'_> {
                 d => self.destination_reg(d, ty).map(Some),
             })
             .collect::<Lowered<Vec<_>>>()?;
-        self.shared_access(address.space, ty.bytes() * lanes as u32);
+        self.memory_access(address.space, ty.bytes() * lanes as u32, order);
         let signed = matches!(ty, Type::S8 | Type::S16 | Type::S32 | Type::S64);
-        self.emit(Op::Load(Box::new(Load { address, elements, bytes: ty.bytes(), signed })));
+        self.emit(Op::Load(Box::new(Load { address, elements, bytes: ty.bytes(), signed, order })));
         Ok(())
     }
 
@@ -114,7 +129,7 @@ impl Lower<'_> {
             return Err("st.async is not modelled".into());
         }
         let space = words.space();
-        words.ordering();
+        let order = words.ordering();
         let (lanes, ty) = self.shape(words)?;
         let [address, values] = operands else {
             return Err(format!("expected 2 operands, found {}", operands.len()));
@@ -132,15 +147,19 @@ impl Lower<'_> {
         }
         let elements =
             values.iter().map(|v| self.source_reg(v, ty)).collect::<Lowered<Vec<_>>>()?;
-        self.shared_access(address.space, ty.bytes() * lanes as u32);
-        self.emit(Op::Store(Box::new(Store { address, elements, bytes: ty.bytes() })));
+        self.memory_access(address.space, ty.bytes() * lanes as u32, order);
+        self.emit(Op::Store(Box::new(Store { address, elements, bytes: ty.bytes(), order })));
         Ok(())
     }
 
     fn atomic(&mut self, reduction: bool, words: &mut Words, operands: &[Operand]) -> Lowered {
         self.class(Class::Atomic);
         let space = words.space();
-        words.ordering();
+        let mut order = words.ordering();
+        // Atomics are relaxed at the scope of the GPU unless they say otherwise.
+        if order.scope == Scope::Weak {
+            order.scope = Scope::Gpu;
+        }
         words.take("noftz");
         let op = words
             .pick(|w| {
@@ -188,8 +207,8 @@ impl Lower<'_> {
             Some(d) => Some(self.destination_reg(d, ty)?),
             None => None,
         };
-        self.shared_access(address.space, ty.bytes());
-        self.emit(Op::Atomic(Box::new(Atomic { address, op, ty, d, a, b })));
+        self.memory_access(address.space, ty.bytes(), order);
+        self.emit(Op::Atomic(Box::new(Atomic { address, op, ty, d, a, b, order })));
         Ok(())
     }
 }

@@ -71,6 +71,7 @@ impl Lower<'_> {
                 modifiers: Vec::new(),
                 operands: Vec::new(),
                 line: entry.line,
+                location: None,
                 text: "ret".into(),
             });
             self.emit(Op::Exit);
@@ -80,6 +81,7 @@ impl Lower<'_> {
         self.program.dynamic_base =
             self.program.shared_bytes.next_multiple_of(self.dynamic_align.max(16));
         self.program.granule = self.smallest;
+        self.program.global_granule = self.smallest_global;
         self.mark_touches();
         Ok(())
     }

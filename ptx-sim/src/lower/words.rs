@@ -1,6 +1,7 @@
 //! The modifiers of an instruction, consumed one by one; what is left over is unknown.
 
 use super::builder::Lowered;
+use crate::program::{Ordering, Scope};
 use crate::syntax::ast::{Space, Type};
 
 pub struct Words<'a> {
@@ -51,25 +52,37 @@ impl<'a> Words<'a> {
         .unwrap_or(Space::Generic)
     }
 
-    /// Consumes the modifiers that speak of caching and ordering and change no result here.
-    pub fn ordering(&mut self) {
+    /// Consumes the modifiers of memory order, and those of caching, which change nothing here. An access with no
+    /// such modifier is weak; a scope that is not named is that of the GPU.
+    pub fn ordering(&mut self) -> Ordering {
+        let strong = self.pick(|w| {
+            matches!(w, "relaxed" | "acquire" | "release" | "acq_rel").then(|| w.to_owned())
+        });
+        // Both are relaxed at the scope of the system.
+        let volatile = [self.take("volatile"), self.take("mmio")].contains(&true);
+        self.take("weak");
+        let scope = self.pick(|w| {
+            Some(match w {
+                "cta" => Scope::Cta,
+                "cluster" => Scope::Cluster,
+                "gpu" | "sys" => Scope::Gpu,
+                _ => return None,
+            })
+        });
+        let strong = strong.as_deref();
+        let order = Ordering {
+            scope: match (strong.is_some() || volatile, scope) {
+                (false, None) => Scope::Weak,
+                (_, scope) => scope.unwrap_or(Scope::Gpu),
+            },
+            acquire: matches!(strong, Some("acquire" | "acq_rel")),
+            release: matches!(strong, Some("release" | "acq_rel")),
+        };
         while self
             .pick(|w| {
                 let known = matches!(
                     w,
-                    "weak"
-                        | "volatile"
-                        | "relaxed"
-                        | "acquire"
-                        | "release"
-                        | "acq_rel"
-                        | "mmio"
-                        | "cta"
-                        | "cluster"
-                        | "gpu"
-                        | "sys"
-                        | "ca"
-                        | "cg"
+                    "ca" | "cg"
                         | "cs"
                         | "lu"
                         | "cv"
@@ -92,6 +105,7 @@ impl<'a> Words<'a> {
             })
             .is_some()
         {}
+        order
     }
 
     /// Every modifier must have been understood.

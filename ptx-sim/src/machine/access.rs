@@ -1,5 +1,8 @@
 //! Loads, stores and atomics in every state space.
 
+use super::cluster::Place;
+use super::global::Kind;
+use super::shared::Remote;
 use super::team::Team;
 use super::warp::Warp;
 use crate::error::{FaultKind, Step, Stop};
@@ -7,8 +10,7 @@ use crate::lanes::{Class, LANES, Mask, lanes};
 use crate::measure;
 use crate::memory::Region;
 use crate::program::{
-    Address, Atomic, CLUSTER_SHIFT, LOCAL_WINDOW, Load, PARAM_WINDOW, Rmw, SHARED_WINDOW, Store,
-    WINDOW,
+    Address, Atomic, LOCAL_WINDOW, Load, PARAM_WINDOW, Rmw, SHARED_WINDOW, Store, WINDOW,
 };
 use crate::syntax::ast::{Space, Type};
 
@@ -19,7 +21,7 @@ pub type Addresses = [u64; LANES];
 const MAX_VECTOR: usize = 8;
 
 impl Team<'_> {
-    /// What an address operand points to, in its own space.
+    /// Addresses that an operand points to, in its own space.
     #[inline]
     pub fn addresses(warp: &Warp, address: &Address) -> Addresses {
         let offset = address.offset;
@@ -187,15 +189,20 @@ impl Team<'_> {
                 self.count_shared(at, mask, total);
                 for lane in lanes(mask) {
                     let actor = self.actor(warp, lane);
-                    if at[lane] >> CLUSTER_SHIFT != 0 {
-                        let (peer, address) = self.peer(lane, at[lane], total)?;
-                        peer.has(address, total).map_err(|c| self.refuse(actor, c))?;
-                        for (e, values) in values[..count].iter_mut().enumerate() {
-                            values[lane] = peer.load(address + e as u32 * bytes, bytes);
+                    let address = match self.place(lane, at[lane])? {
+                        Place::Here(address) => address,
+                        Place::There { rank, address } => {
+                            let size = (total, total);
+                            let from =
+                                self.reach(warp, lane, (rank, address), size, Remote::Read)?;
+                            let peer = &self.cluster.peers[rank].shared;
+                            for (e, values) in values[..count].iter_mut().enumerate() {
+                                values[lane] = peer.load(from + e as u32 * bytes, bytes);
+                            }
+                            continue;
                         }
-                        continue;
-                    }
-                    let address = self.shared.locate(lane, at[lane], total, total)?;
+                    };
+                    let address = self.shared.locate(lane, address, total, total)?;
                     self.shared
                         .read(&self.clocks, actor, address, total)
                         .map_err(|c| self.refuse(actor, c))?;
@@ -213,6 +220,9 @@ impl Team<'_> {
                         values[lane] = region.load(at[lane] + e as u64 * u64::from(bytes), bytes);
                     }
                     last = Some(region);
+                }
+                if space != Space::Const {
+                    self.global(warp, at, mask, total, op.order, Kind::Read)?;
                 }
             }
             Space::Local => {
@@ -252,6 +262,7 @@ impl Team<'_> {
     }
 
     pub fn store(&mut self, warp: &mut Warp, op: &Store, mask: Mask) -> Step {
+        self.stores += 1;
         let at = Self::addresses(warp, &op.address);
         let bytes = op.bytes;
         let total = bytes * op.elements.len() as u32;
@@ -265,7 +276,20 @@ impl Team<'_> {
                 Space::Shared => {
                     self.count_shared(at, mask, total);
                     for lane in lanes(mask) {
-                        let address = self.shared.locate(lane, at[lane], total, total)?;
+                        let address = match self.place(lane, at[lane])? {
+                            Place::Here(address) => address,
+                            Place::There { rank, address } => {
+                                let size = (total, total);
+                                let to =
+                                    self.reach(warp, lane, (rank, address), size, Remote::Write)?;
+                                let peer = &mut self.cluster.peers[rank].shared;
+                                for (e, values) in values[..count].iter().enumerate() {
+                                    peer.store(to + e as u32 * bytes, bytes, values[lane]);
+                                }
+                                continue;
+                            }
+                        };
+                        let address = self.shared.locate(lane, address, total, total)?;
                         // Eight bytes at a time: what runs over is overwritten by the next.
                         let mut data = [0; 8 * MAX_VECTOR + 8];
                         for (e, values) in values[..count].iter().enumerate() {
@@ -283,6 +307,23 @@ impl Team<'_> {
                 }
                 Space::Global | Space::Generic => {
                     self.count_global(at, mask, total);
+                    let env = self.env;
+                    let value =
+                        |lane: usize, e: usize| values[e][lane] & (u64::MAX >> (64 - 8 * bytes));
+                    let same = |lane: usize, twin: Option<usize>| match twin {
+                        Some(twin) => (0..count).all(|e| value(lane, e) == value(twin, e)),
+                        None => env.view.find(at[lane], u64::from(total)).is_some_and(|region| {
+                            (0..count).all(|e| {
+                                let to = at[lane] + e as u64 * u64::from(bytes);
+                                region.load(to, bytes) == value(lane, e)
+                            })
+                        }),
+                    };
+                    let mut last = None;
+                    for lane in lanes(mask) {
+                        last = Some(self.region(last, lane, at[lane], total, total)?);
+                    }
+                    self.global(warp, at, mask, total, op.order, Kind::Write(&same))?;
                     let mut last = None;
                     for lane in lanes(mask) {
                         let region = self.region(last, lane, at[lane], total, total)?;
@@ -325,22 +366,43 @@ impl Team<'_> {
                 Space::Shared => {
                     self.count_shared(at, mask, bytes);
                     for lane in lanes(mask) {
-                        let address = self.shared.locate(lane, at[lane], bytes, bytes)?;
+                        let address = match self.place(lane, at[lane])? {
+                            Place::Here(address) => address,
+                            Place::There { rank, address } => {
+                                let size = (bytes, bytes);
+                                let to =
+                                    self.reach(warp, lane, (rank, address), size, Remote::Atomic)?;
+                                let peer = &mut self.cluster.peers[rank].shared;
+                                old[lane] = peer.load(to, bytes);
+                                let new = modify(op.op, op.ty, old[lane], a[lane], b[lane]);
+                                self.stores += u64::from(new != old[lane]);
+                                peer.store(to, bytes, new);
+                                continue;
+                            }
+                        };
+                        let address = self.shared.locate(lane, address, bytes, bytes)?;
                         let actor = self.actor(warp, lane);
                         self.shared
                             .update(&self.clocks, actor, address, bytes)
                             .map_err(|c| self.refuse(actor, c))?;
                         old[lane] = self.shared.load(address, bytes);
                         let new = modify(op.op, op.ty, old[lane], a[lane], b[lane]);
+                        self.stores += u64::from(new != old[lane]);
                         self.shared.store(address, bytes, new);
                     }
                 }
                 Space::Global | Space::Generic => {
                     self.count_global(at, mask, bytes);
                     for lane in lanes(mask) {
+                        self.region(None, lane, at[lane], bytes, bytes)?;
+                    }
+                    self.global(warp, at, mask, bytes, op.order, Kind::Atomic)?;
+                    for lane in lanes(mask) {
                         let region = self.region(None, lane, at[lane], bytes, bytes)?;
                         old[lane] = region
                             .update(at[lane], bytes, |v| modify(op.op, op.ty, v, a[lane], b[lane]));
+                        let new = modify(op.op, op.ty, old[lane], a[lane], b[lane]);
+                        self.stores += u64::from(new != old[lane]);
                     }
                 }
                 _ => {

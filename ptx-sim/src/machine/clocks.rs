@@ -1,11 +1,12 @@
-//! Who has seen what: vector clocks over the warps of a block and the asynchronous copy engine.
+//! Vector clocks: progress that each has seen of the others, over the warps of a block and the asynchronous copy engine.
 //!
 //! Warp `w` counts its releases (barriers, arrivals, `bar.warp.sync`) in its own component. A barrier
 //! joins the clocks of those who meet there. An access that stamped its bytes with clock `c` of warp `v`
 //! happened before what warp `w` does now if and only if `c` is not above `w`'s view of `v`
 //! (Lamport 1978; as in FastTrack, Flanagan and Freund 2009).
 
-/// Clocks of one block. Component `warps` belongs to the asynchronous engine.
+/// Clocks of one block. Component `warps` belongs to the asynchronous engine, the one behind it, in clusters, to other
+/// blocks.
 #[derive(Debug, Default)]
 pub struct Clocks {
     width: usize,
@@ -15,11 +16,15 @@ pub struct Clocks {
     /// Per warp: the view it had at its last proxy fence.
     fenced_views: Vec<u32>,
     engine: u32,
+    engine_at: usize,
+    remote: u32,
 }
 
 impl Clocks {
-    pub fn reset(&mut self, warps: usize) {
-        self.width = warps + 1;
+    pub fn reset(&mut self, warps: usize, clustered: bool) {
+        self.engine_at = warps;
+        self.remote = 0;
+        self.width = warps + 1 + usize::from(clustered);
         self.views.clear();
         self.views.resize(warps * self.width, 0);
         for w in 0..warps {
@@ -34,14 +39,25 @@ impl Clocks {
 
     /// Index of the asynchronous engine.
     pub fn engine(&self) -> usize {
-        self.width - 1
+        self.engine_at
+    }
+
+    /// Index of the other blocks of the cluster.
+    pub fn remote(&self) -> usize {
+        self.engine_at + 1
+    }
+
+    /// Number of things that other blocks have done here, one more if `done` says so.
+    pub fn remote_clock(&mut self, done: bool) -> u32 {
+        self.remote += u32::from(done);
+        self.remote
     }
 
     pub fn width(&self) -> usize {
         self.width
     }
 
-    /// What warp `w` has seen of everyone.
+    /// Clocks that warp `w` has seen of everyone.
     pub fn view(&self, w: usize) -> &[u32] {
         &self.views[w * self.width..][..self.width]
     }

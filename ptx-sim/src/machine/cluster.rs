@@ -1,20 +1,48 @@
 //! Instructions that reach other blocks of a cluster.
 //!
-//! A block sees of another's shared memory what was there when the last barrier of the cluster completed. That a
-//! block stores there what others still read is not found; that it ends before they have read is.
+//! While a block runs, it holds the shared memory, the mbarriers and the clocks of the others. What it does there is
+//! ordered for the other block by barriers of the cluster and by arrivals at the other block's mbarriers, and for itself
+//! by what it has seen of that block: at barriers of the cluster, and by waits on its own mbarriers at which the
+//! other block has arrived. Third blocks are not held apart.
 
-use super::shared::Shared;
-use super::state::Flow;
+use std::sync::Arc;
+
+use super::engine::merge;
+use super::order::{EVERY, View};
+use super::shared::{Actor, Remote};
+use super::state::{Cluster, Flow, Peer};
 use super::team::Team;
 use super::warp::{State, Warp};
 use crate::error::{FaultKind, Step, Stop};
 use crate::lanes::{Class, LANES, Mask, Reg};
-use crate::program::CLUSTER_SHIFT;
+use crate::program::{CLUSTER_SHIFT, Scope};
 
 /// The highest number of a block that addresses have room for.
 const MOST_RANK: u32 = (1 << (32 - CLUSTER_SHIFT)) - 2;
 
 impl Team<'_> {
+    /// The blocks of a cluster have met at its barrier: each sees what the others did in global memory.
+    pub fn meet(teams: &mut [Self]) {
+        if teams.len() == 1 {
+            return;
+        }
+        let views: Vec<_> = teams
+            .iter()
+            .map(|team| Arc::new(View::of_block(team.knowledge.block(), &team.cluster.view)))
+            .collect();
+        for team in &mut *teams {
+            let remote = team.clocks.remote();
+            team.cluster.view[remote] = team.clocks.remote_clock(false);
+            for view in &views {
+                team.knowledge.take(EVERY, 0, Scope::Cluster, Arc::clone(view));
+            }
+        }
+        let met: Vec<_> = teams.iter().map(|team| team.cluster.view.clone()).collect();
+        for team in teams {
+            met.iter().enumerate().for_each(|(rank, view)| team.cluster.see(rank, view));
+        }
+    }
+
     /// `barrier.cluster.arrive`.
     pub fn cluster_arrive(&mut self, warp: &mut Warp, mask: Mask) -> Step {
         Self::converged(warp, mask)?;
@@ -64,27 +92,140 @@ impl Team<'_> {
         warp.registers.set_bits(Reg { class: Class::Narrow, slot: d }, mask, &mapped);
     }
 
-    /// The block of the cluster whose shared memory has these bytes, and where.
-    pub fn peer(&self, lane: usize, address: u64, bytes: u32) -> Step<(&Shared, u32)> {
-        let rank = (address >> CLUSTER_SHIFT) as usize - 1;
-        let refuse = |what: &str| {
-            Err(Stop::at(
-                FaultKind::OutOfBounds,
-                lane,
-                format!("shared memory of block {rank} of the cluster is read{what}"),
-            ))
+    /// Finds where an address of shared memory lies: in the block itself, or in another of its cluster.
+    pub fn place(&self, lane: usize, address: u64) -> Step<Place> {
+        let Some(rank) = ((address >> CLUSTER_SHIFT) as usize).checked_sub(1) else {
+            return Ok(Place::Here(address));
         };
-        if rank >= self.env.program.cluster as usize {
-            let size = self.env.program.cluster;
-            return refuse(&format!(", which has {size} blocks"));
-        }
-        let Some(peer) = self.cluster.peers.get(rank) else {
-            return refuse(" before a barrier of the cluster");
-        };
-        if self.cluster.ended >> rank & 1 == 1 {
-            return refuse(", which has ended");
-        }
         let within = address & ((1 << CLUSTER_SHIFT) - 1);
-        Ok((peer, peer.locate(lane, within, bytes, bytes)?))
+        if rank == self.cluster.rank {
+            return Ok(Place::Here(within));
+        }
+        let refuse = |reason: String| {
+            let message =
+                format!("shared memory of block {rank} of the cluster is accessed{reason}");
+            Err(Stop::at(FaultKind::OutOfBounds, lane, message))
+        };
+        if rank >= self.cluster.peers.len() {
+            return refuse(format!(", which has {} blocks", self.env.program.cluster));
+        }
+        if self.cluster.phase == 0 {
+            return refuse(" before a barrier of the cluster".to_owned());
+        }
+        if self.cluster.ended >> rank & 1 == 1 {
+            return refuse(", which has ended".to_owned());
+        }
+        Ok(Place::There { rank, address: within })
     }
+
+    /// Checks and notes an access to shared memory of another block. Returns where its bytes lie.
+    pub fn reach(
+        &mut self,
+        warp: &Warp,
+        lane: usize,
+        (rank, address): (usize, u64),
+        (bytes, align): (u32, u32),
+        access: Remote,
+    ) -> Step<u32> {
+        let actor = self.actor(warp, lane);
+        let Cluster { peers, seen, .. } = &mut self.cluster;
+        let peer = &mut peers[rank];
+        let at = peer.shared.locate(lane, address, bytes, align)?;
+        let clock = peer.clocks.remote_clock(true);
+        let noted =
+            peer.shared.remote(&peer.clocks, &seen[rank], clock, actor, (at, bytes), access);
+        // A warp of the other block is never the actor itself.
+        let elsewhere = Actor { warp: usize::MAX, ..actor };
+        noted.map_err(|conflict| self.refuse(elsewhere, conflict))?;
+        Ok(at)
+    }
+
+    /// `mbarrier.arrive` and `mbarrier.expect_tx` at an mbarrier of another block: so many arrivals and bytes.
+    pub fn remote_arrive(
+        &mut self,
+        lane: usize,
+        (rank, address): (usize, u64),
+        (count, bytes): (u32, i64),
+        released: &[u32],
+    ) -> Step {
+        let own = self.cluster.rank;
+        let Cluster { peers, seen, .. } = &mut self.cluster;
+        let peer = &mut peers[rank];
+        let at = peer.shared.locate(lane, address, 8, 8)?;
+        let invalid = |reason: &str| {
+            let message =
+                format!("the mbarrier at 0x{at:x} of block {rank} of the cluster {reason}");
+            Err(Stop::at(FaultKind::Invalid, lane, message))
+        };
+        let Some(state) = peer.mbarriers.get_mut(&at) else {
+            return invalid("has not been initialised");
+        };
+        let (by, clock) = state.initialised;
+        if clock > seen[rank][by] {
+            return invalid("was initialised with no barrier of the cluster between");
+        }
+        state.tx += bytes;
+        if count > 0 {
+            let clock = peer.clocks.remote_clock(true);
+            state.view.resize(peer.clocks.width(), 0);
+            state.view[peer.clocks.remote()] = clock;
+            let view = state.remote.entry(own).or_default();
+            merge(view, released);
+            Self::arrive(state, lane, count, &mut peer.events)?;
+        }
+        Ok(())
+    }
+
+    /// The blocks of a new cluster know nothing of each other's warps.
+    pub fn introduce(teams: &mut [Self]) {
+        let width = teams[0].clocks.width();
+        let (count, engine) = (teams.len(), teams[0].clocks.engine());
+        if count == 1 {
+            return;
+        }
+        for team in teams {
+            // The engine and third blocks are not held apart.
+            let mut unseen = vec![0; width];
+            unseen[engine..].fill(u32::MAX - 1);
+            team.cluster.seen = vec![unseen; count];
+            team.cluster.peers.resize_with(count, Peer::default);
+        }
+    }
+
+    /// Gives the block `rank` of a cluster what it may reach of the others.
+    pub fn lend(teams: &mut [Self], rank: usize) {
+        for other in (0..teams.len()).filter(|&other| other != rank) {
+            let team = &mut teams[other];
+            let peer = Peer {
+                shared: std::mem::take(&mut team.shared),
+                clocks: std::mem::take(&mut team.clocks),
+                mbarriers: std::mem::take(&mut team.mbarriers),
+                transfers: std::mem::take(&mut team.transfers),
+                events: team.events,
+            };
+            teams[rank].cluster.peers[other] = peer;
+        }
+    }
+
+    /// Undoes [`Self::lend`].
+    pub fn take_back(teams: &mut [Self], rank: usize) {
+        for other in (0..teams.len()).filter(|&other| other != rank) {
+            let peer = std::mem::take(&mut teams[rank].cluster.peers[other]);
+            let team = &mut teams[other];
+            team.shared = peer.shared;
+            team.clocks = peer.clocks;
+            team.mbarriers = peer.mbarriers;
+            team.transfers = peer.transfers;
+            team.events = peer.events;
+        }
+    }
+}
+
+/// Place of an address of shared memory.
+#[derive(Debug, Clone, Copy)]
+pub enum Place {
+    /// In the block itself.
+    Here(u64),
+    /// In another block of the cluster.
+    There { rank: usize, address: u64 },
 }

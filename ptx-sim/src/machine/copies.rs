@@ -1,13 +1,14 @@
 //! `cp.async`: the bytes are taken from global memory when the copy is issued and appear in shared memory
 //! at the wait that covers it, not before.
 
+use super::global::Kind;
 use super::shared::Actor;
 use super::state::{Copies, Copy, OPEN};
 use super::team::Team;
 use super::warp::Warp;
 use crate::error::{FaultKind, Step, Stop};
 use crate::lanes::{LANES, Mask, lanes};
-use crate::program::CpAsync;
+use crate::program::{CpAsync, Ordering};
 
 impl Team<'_> {
     pub fn cp_async(&mut self, warp: &Warp, op: &CpAsync, mask: Mask) -> Step {
@@ -24,6 +25,11 @@ impl Team<'_> {
         let reading = lanes(mask).filter(|&l| sizes[l] != 0).fold(0, |m, l| m | 1 << l);
         self.count_shared(&to, mask, op.bytes);
         self.count_global(&from, reading, op.bytes);
+        let whole = lanes(reading).filter(|&l| sizes[l] == op.bytes).fold(0, |m, l| m | 1 << l);
+        self.global(warp, &from, whole, op.bytes, Ordering::default(), Kind::Read)?;
+        for lane in lanes(reading & !whole) {
+            self.global(warp, &from, 1 << lane, sizes[lane], Ordering::default(), Kind::Read)?;
+        }
         for lane in lanes(mask) {
             let size = sizes[lane];
             if size > op.bytes {

@@ -4,14 +4,22 @@
 //! as it may: when a warp waits on its mbarrier. Until then its destination may not be touched, so that a
 //! missing wait shows in every run and not only in unlucky ones.
 
+use std::collections::BTreeMap;
+use std::ops::Range;
+
 use super::access::modify;
+use super::cluster::Place;
+use super::global::{COPY, Kind};
+use super::shared::Remote;
 use super::state::{Flow, MbarrierState, Transfer, Work};
 use super::team::Team;
 use super::warp::{State, Warp};
 use crate::error::{FaultKind, Step, Stop};
 use crate::lanes::{LANES, Lane, Mask, lanes};
 use crate::memory::Region;
-use crate::program::{Address, Bulk, Mbarrier, MbarrierOp, PARAM_WINDOW, WINDOW, WaitBy};
+use crate::program::{
+    Address, Bulk, CLUSTER_SHIFT, Mbarrier, MbarrierOp, PARAM_WINDOW, WINDOW, WaitBy,
+};
 use crate::tensor::descriptor::swizzle;
 use crate::tensor_map::{TENSOR_MAP_BYTES, TensorMap};
 
@@ -49,10 +57,11 @@ impl Team<'_> {
             state.phase += 1;
             state.pending = state.count;
             state.done.clone_from(&state.view);
+            state.remote_done.clone_from(&state.remote);
         }
     }
 
-    fn arrive(state: &mut MbarrierState, lane: usize, count: u32, events: &mut u64) -> Step {
+    pub fn arrive(state: &mut MbarrierState, lane: usize, count: u32, events: &mut u64) -> Step {
         if count == 0 || count > state.pending {
             return Err(Stop::at(
                 FaultKind::Invalid,
@@ -71,6 +80,40 @@ impl Team<'_> {
             at = at.map(|a| a.wrapping_sub(crate::program::SHARED_WINDOW));
         }
         let narrow = |slot: u32, lane: usize| warp.registers.narrow[slot as usize][lane];
+        let mut here = mask;
+        let mut released = Vec::new();
+        for lane in lanes(mask) {
+            let (rank, address) = match self.place(lane, at[lane])? {
+                Place::Here(address) => {
+                    at[lane] = address;
+                    continue;
+                }
+                Place::There { rank, address } => (rank, address),
+            };
+            here &= !(1 << lane);
+            let does = match op.op {
+                MbarrierOp::Arrive { state: None, count, expect, drop: false } => (
+                    count.map_or(1, |c| narrow(c, lane)),
+                    expect.map_or(0, |e| i64::from(narrow(e, lane))),
+                ),
+                MbarrierOp::ExpectTx { bytes } => (0, i64::from(narrow(bytes, lane))),
+                _ => {
+                    return Err(Stop::at(
+                        FaultKind::Invalid,
+                        lane,
+                        "of an mbarrier of another block only arrivals without a result are allowed",
+                    ));
+                }
+            };
+            if released.is_empty() {
+                self.clocks.release(warp.index, &mut released);
+            }
+            self.remote_arrive(lane, (rank, address), does, &released)?;
+        }
+        let mask = here;
+        if mask == 0 {
+            return Ok(Flow::Next);
+        }
         match op.op {
             MbarrierOp::Init { count } => {
                 for lane in lanes(mask) {
@@ -98,6 +141,8 @@ impl Team<'_> {
                             view: Vec::new(),
                             done: vec![0; self.clocks.width()],
                             initialised: (warp.index, clock),
+                            remote: BTreeMap::new(),
+                            remote_done: BTreeMap::new(),
                         },
                     );
                 }
@@ -165,6 +210,9 @@ impl Team<'_> {
                     done[lane] = over(state);
                     if done[lane] {
                         self.clocks.join(warp.index, &state.done);
+                        for (&rank, view) in &state.remote_done {
+                            self.cluster.see(rank, view);
+                        }
                     } else {
                         waiting = Some(address);
                     }
@@ -255,6 +303,7 @@ impl Team<'_> {
     }
 
     pub fn bulk(&mut self, warp: &Warp, op: &Bulk, mask: Mask) -> Step {
+        self.stores += 1;
         let shared = Self::addresses(warp, &op.shared);
         let global = Self::addresses(warp, &op.global);
         let mbarrier = op.mbarrier.as_ref().map(|m| Self::addresses(warp, m));
@@ -265,6 +314,9 @@ impl Team<'_> {
                 self.tensor_lane(warp, op, lane, shared[lane], global[lane])?
             };
             match &mbarrier {
+                Some(at) if op.multicast.is_some() => {
+                    self.multicast(warp, op, lane, (to, at[lane] as u32), data)?;
+                }
                 Some(at) => {
                     self.mbarrier_at(warp, lane, at[lane])?;
                     self.transfers.push_back(Transfer {
@@ -281,6 +333,52 @@ impl Team<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Sends the bytes of a copy to the same place in the blocks of the cluster that its mask names.
+    fn multicast(
+        &mut self,
+        warp: &Warp,
+        op: &Bulk,
+        lane: usize,
+        (to, mbarrier): (u32, u32),
+        data: Vec<u8>,
+    ) -> Step {
+        let slot = op.multicast.expect("a multicast");
+        let mask = warp.registers.narrow[slot as usize][lane] & 0xffff;
+        let blocks = self.env.program.cluster;
+        if mask == 0 || mask >> blocks != 0 {
+            let message = format!("multicast to blocks 0x{mask:x} of a cluster of {blocks}");
+            return Err(Stop::at(FaultKind::Invalid, lane, message));
+        }
+        let source = self.source;
+        for rank in lanes(mask) {
+            let transfer =
+                Transfer { mbarrier, source, work: Work::Write { to, data: data.clone() } };
+            if rank == self.cluster.rank {
+                self.mbarrier_at(warp, lane, u64::from(mbarrier))?;
+                self.transfers.push_back(transfer);
+                self.events += 1;
+                continue;
+            }
+            let address = (rank as u64 + 1) << CLUSTER_SHIFT | u64::from(to);
+            self.place(lane, address)?;
+            let bytes = (data.len() as u32, 16);
+            self.reach(warp, lane, (rank, u64::from(to)), bytes, Remote::Copy)?;
+            // The arrival of nobody checks that there is an mbarrier.
+            self.remote_arrive(lane, (rank, u64::from(mbarrier)), (0, 0), &[])?;
+            let peer = &mut self.cluster.peers[rank];
+            peer.transfers.push_back(transfer);
+            peer.events += 1;
+        }
+        Ok(())
+    }
+
+    /// Whether a copy has this block itself among its destinations.
+    fn comes_here(&self, warp: &Warp, op: &Bulk, lane: usize) -> bool {
+        op.multicast.is_none_or(|slot| {
+            warp.registers.narrow[slot as usize][lane] >> self.cluster.rank & 1 != 0
+        })
     }
 
     fn count_bulk(&mut self, bytes: u64) {
@@ -311,10 +409,13 @@ impl Team<'_> {
         self.count_bulk(u64::from(bytes));
         let actor = self.actor(warp, lane);
         if op.to_shared {
-            self.shared
-                .begin_copy(&self.clocks, actor, at, bytes, true)
-                .map_err(|c| self.refuse(actor, c))?;
+            if self.comes_here(warp, op, lane) {
+                self.shared
+                    .begin_copy(&self.clocks, actor, at, bytes, true)
+                    .map_err(|c| self.refuse(actor, c))?;
+            }
             let region = self.region(None, lane, global, bytes, 16)?;
+            self.global_copy(warp, lane, global, bytes, Kind::Read)?;
             let data = (0..u64::from(bytes) / 8)
                 .flat_map(|i| region.load(global + 8 * i, 8).to_le_bytes())
                 .collect();
@@ -325,6 +426,8 @@ impl Team<'_> {
             .map_err(|c| self.refuse(actor, c))?;
         let data = self.shared.slice(at, bytes).to_vec();
         let region = self.region(None, lane, global, bytes, 16)?;
+        let kind = if op.reduce.is_some() { Kind::Atomic } else { COPY };
+        self.global_copy(warp, lane, global, bytes, kind)?;
         match op.reduce {
             None => {
                 for (i, chunk) in data.chunks_exact(8).enumerate() {
@@ -398,24 +501,28 @@ impl Team<'_> {
         let actor = self.actor(warp, lane);
         let mut data = vec![0; bytes as usize];
         if op.to_shared {
-            self.shared
-                .begin_copy(&self.clocks, actor, at, bytes, true)
-                .map_err(|c| self.refuse(actor, c))?;
+            if self.comes_here(warp, op, lane) {
+                self.shared
+                    .begin_copy(&self.clocks, actor, at, bytes, true)
+                    .map_err(|c| self.refuse(actor, c))?;
+            }
         } else {
             self.shared
                 .begin_async_read(&self.clocks, actor, at, bytes)
                 .map_err(|c| self.refuse(actor, c))?;
             data.copy_from_slice(self.shared.slice(at, bytes));
         }
-        let moved = self.copy_box(&map, &origin, lane, at, op.to_shared, &mut data)?;
+        let moved = self.copy_box(warp, &map, &origin, lane, at, op.to_shared, &mut data)?;
         self.count_bulk(moved);
         Ok((at, data))
     }
 
     /// Copies between a box of a tensor and its bytes in shared memory, swizzled as at address `at`.
-    /// What lies outside of the tensor is left alone. Returns the bytes moved.
+    /// Bytes outside of the tensor are left alone. Returns the bytes moved.
+    #[allow(clippy::too_many_arguments)]
     fn copy_box(
         &self,
+        warp: &Warp,
         map: &TensorMap,
         origin: &[i64],
         lane: usize,
@@ -429,7 +536,7 @@ impl Team<'_> {
         let mut index = vec![0u32; map.shape.len()];
         let mut last: Option<&Region> = None;
         for row in 0..data.len() as u32 / row_bytes {
-            // Where the row stands in the tensor, if inside.
+            // Address of the row in the tensor, if inside.
             let mut address = Some(map.address);
             for d in 1..map.shape.len() {
                 let c = origin[d] + i64::from(index[d]) * i64::from(map.element_strides[d]);
@@ -447,6 +554,8 @@ impl Team<'_> {
             let Some(address) = address else { continue };
             let step = i64::from(map.element_strides[0]);
             let mut done = 0;
+            // First byte of those moved side by side, and the one behind them.
+            let mut run = 0..0;
             while done < row_bytes {
                 let c = origin[0] + i64::from(done / width) * step;
                 let from = address.wrapping_add_signed(c * i64::from(width));
@@ -471,11 +580,26 @@ impl Team<'_> {
                     }
                     last = Some(region);
                     moved += u64::from(bytes);
+                    if run.end != from {
+                        self.note_run(warp, lane, &run, to_shared)?;
+                        run.start = from;
+                    }
+                    run.end = from + u64::from(bytes);
                 }
                 done += bytes;
             }
+            self.note_run(warp, lane, &run, to_shared)?;
         }
         Ok(moved)
+    }
+
+    /// Notes bytes of global memory that a tensor copy read or wrote.
+    fn note_run(&self, warp: &Warp, lane: usize, run: &Range<u64>, to_shared: bool) -> Step {
+        if run.is_empty() {
+            return Ok(());
+        }
+        let kind = if to_shared { Kind::Read } else { COPY };
+        self.global_copy(warp, lane, run.start, (run.end - run.start) as u32, kind)
     }
 
     pub fn bulk_commit(&mut self, warp: &Warp, mask: Mask) {
@@ -498,7 +622,7 @@ impl Team<'_> {
     }
 }
 
-fn merge(view: &mut Vec<u32>, other: &[u32]) {
+pub fn merge(view: &mut Vec<u32>, other: &[u32]) {
     view.resize(other.len(), 0);
     for (mine, &theirs) in view.iter_mut().zip(other) {
         *mine = (*mine).max(theirs);

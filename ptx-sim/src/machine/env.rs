@@ -1,5 +1,6 @@
 //! The launch, as every block of it sees it.
 
+use super::global::Shadow;
 use super::shared::Checks;
 use crate::lanes::Registers;
 use crate::memory::View;
@@ -17,4 +18,6 @@ pub struct Env<'a> {
     /// Initial contents of every warp's registers, special registers excepted.
     pub registers: Registers,
     pub checks: Checks,
+    /// Records of global memory, where races there are checked.
+    pub shadow: Option<Shadow>,
 }

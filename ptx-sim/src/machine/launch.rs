@@ -1,16 +1,15 @@
 //! Starting a grid.
 
-use rayon::prelude::*;
-
 use super::env::Env;
+use super::global::Shadow;
+use super::grid::Grid;
 use super::shared::Checks;
-use super::team::Team;
 use crate::error::Error;
 use crate::lanes::{LANES, Mask, Registers};
 use crate::memory::Memory;
 use crate::module::Module;
 use crate::program::Constant;
-use crate::report::{Counts, Report};
+use crate::report::{Report, SameValue};
 
 /// Threads of a block at most.
 const MAX_THREADS: u128 = 1024;
@@ -19,7 +18,7 @@ const MAX_GRID: [u32; 3] = [i32::MAX as u32, 65_535, 65_535];
 /// Shared memory of a block at most, in bytes (sm_90).
 const MAX_SHARED: u64 = 227 * 1024;
 
-/// What to run, and on how many threads.
+/// Entry to run, and its numbers of threads.
 #[derive(Debug, Clone, Copy)]
 pub struct Launch<'a> {
     /// Name of the entry.
@@ -54,9 +53,7 @@ pub fn launch_with(
     checks: Checks,
 ) -> Result<Report, Error> {
     let refuse = |message: String| Error::Launch { entry: launch.entry.to_owned(), message };
-    let program = module
-        .program(launch.entry)
-        .ok_or_else(|| refuse("the module has no entry of this name".into()))?;
+    let program = module.program(launch.entry)?;
     let product = |shape: [u32; 3]| shape.iter().map(|&n| u128::from(n)).product::<u128>();
     let threads = product(launch.block);
     if threads == 0 || threads > MAX_THREADS {
@@ -66,7 +63,7 @@ pub fn launch_with(
         )));
     }
     if let Some(max) = program.maxntid {
-        let exact = program.reqntid && launch.block != max;
+        let exact = program.reqntid && threads != product(max);
         if exact || threads > product(max) {
             return Err(refuse(format!(
                 "a block of {:?} does not fit the {:?} that the kernel was built for",
@@ -128,33 +125,14 @@ pub fn launch_with(
         dynamic_bytes: launch.shared_bytes,
         registers,
         checks,
+        shadow: checks.global.then(|| Shadow::new(program.global_granule)),
     };
-    let [width, height, _] = launch.grid.map(u64::from);
-    let counts = (0..blocks / u64::from(cluster))
-        .into_par_iter()
-        .try_fold(
-            || (0..cluster).map(|_| Team::new(&env)).collect::<Vec<_>>(),
-            |mut teams, index| {
-                let index = index * u64::from(cluster);
-                let block = [index % width, index / width % height, index / width / height];
-                Team::run(&mut teams, block.map(|i| i as u32))?;
-                Ok(teams)
-            },
-        )
-        .map(|teams: Result<Vec<Team>, Error>| {
-            let counts = teams?.into_iter().map(Team::into_counts);
-            Ok(counts.reduce(|a, b| sum(&a, &b)).unwrap_or_default())
-        })
-        .try_reduce(Vec::new, |a, b| {
-            if a.is_empty() {
-                return Ok(b);
-            }
-            Ok(sum(&a, &b))
-        })?;
-    Ok(Report::new(launch.entry, blocks, &program.sources, &counts))
-}
-
-/// Counts of all sources, added.
-fn sum(a: &[Counts], b: &[Counts]) -> Vec<Counts> {
-    a.iter().zip(b).map(|(a, b)| a.plus(b)).collect()
+    let counts = Grid::new(&env, blocks).run()?;
+    let mut report = Report::new(launch.entry, blocks, &program.sources, &counts);
+    if let Some(shadow) = env.shadow {
+        report.partly_checked = shadow.incomplete();
+        let line = |source: u16| program.sources.get(usize::from(source)).map_or(0, |s| s.line);
+        report.same_value = SameValue::list(&shadow.same(), line);
+    }
+    Ok(report)
 }

@@ -261,7 +261,7 @@ impl Team<'_> {
             }
         }
         if retired {
-            // What younger multiplies still read stays in flight.
+            // Bytes that younger multiplies still read stay in flight.
             let younger = warp.wgmma.groups.iter().chain([&warp.wgmma.open]);
             for &at in younger.flat_map(|g: &WgmmaGroup| &g.reads) {
                 self.shared.keep_async_read(warp.index, at, 16);

@@ -1,8 +1,5 @@
 //! The scheduler: the warps of a block take turns, each runs until it must wait; so do the blocks of a cluster.
 
-use std::sync::Arc;
-
-use super::shared::Shared;
 use super::state::{Cluster, Flow};
 use super::team::Team;
 use super::warp::{State, Warp};
@@ -12,19 +9,54 @@ use crate::program::{Inst, NOWHERE, Op};
 
 /// Branches that the warps of a block may take before it counts as stuck.
 const BRANCH_LIMIT: u64 = 1 << 30;
+/// Branches of a warp before the others of its block have a turn.
+const TURN: u32 = 1 << 12;
+/// Branches of a turn of a warp that was found spinning.
+const SPINNING_TURN: u32 = 8;
+/// Branches after a turn in which a warp that spins must come by the same place in the same state.
+const LAP: u32 = 64;
+
+/// State of the blocks of a cluster after a turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Turn {
+    Ended,
+    /// They can go on only when another block has changed global memory.
+    Spinning,
+}
+
+/// Looks for a warp that comes by the same place in the same state.
+struct Spin {
+    /// Branches left in the turn.
+    left: u32,
+    /// Place, stores of the block, and fingerprint at the end of the turn.
+    seen: Option<(u32, u64, u64)>,
+}
 
 impl Team<'_> {
-    /// Runs the blocks of a cluster to their end, from `first` on along x.
-    pub fn run(teams: &mut [Self], first: [u32; 3]) -> Result<(), Error> {
+    /// Begins the blocks of a cluster, from `first` on along x.
+    pub fn begin(teams: &mut [Self], first: [u32; 3]) {
         for (rank, team) in teams.iter_mut().enumerate() {
-            team.cluster = Cluster::default();
+            team.cluster = Cluster { rank, ..Cluster::default() };
             team.start([first[0] + rank as u32, first[1], first[2]]);
         }
+        Self::introduce(teams);
+    }
+
+    /// Changes that the blocks of a cluster made to memory so far.
+    pub fn changes(teams: &[Self]) -> u64 {
+        teams.iter().map(|team| team.stores + team.events).sum()
+    }
+
+    /// Runs the blocks of a cluster until they have ended, or all spin or wait.
+    pub fn turn(teams: &mut [Self]) -> Result<Turn, Error> {
         loop {
             let mut ended = 0;
+            let before = Self::changes(teams);
             for rank in 0..teams.len() {
                 if teams[rank].live_warps > 0 {
+                    Self::lend(teams, rank);
                     teams[rank].go_on()?;
+                    Self::take_back(teams, rank);
                 }
                 if teams[rank].live_warps == 0 {
                     ended |= 1 << rank;
@@ -32,15 +64,20 @@ impl Team<'_> {
                 teams.iter_mut().for_each(|team| team.cluster.ended = ended);
             }
             if teams.iter().all(|team| team.live_warps == 0) {
-                return Ok(());
+                return Ok(Turn::Ended);
             }
             if let Some(stuck) = teams.iter().find(|team| !team.all_arrived()) {
+                if Self::changes(teams) != before && teams.len() > 1 {
+                    continue;
+                }
+                if teams.iter().any(Self::spins) {
+                    return Ok(Turn::Spinning);
+                }
                 return Err(stuck.deadlock());
             }
-            let peers: Arc<[Shared]> = teams.iter().map(|team| team.shared.published()).collect();
+            Self::meet(teams);
             for team in &mut *teams {
                 team.cluster.phase += 1;
-                team.cluster.peers = Arc::clone(&peers);
             }
         }
     }
@@ -51,18 +88,24 @@ impl Team<'_> {
         live.all(|warp| warp.arrivals > self.cluster.phase)
     }
 
-    /// Runs the block until all its warps wait or have ended.
+    /// Whether a warp of the block spins.
+    pub fn spins(&self) -> bool {
+        self.warps.iter().any(|warp| warp.state == State::Ready)
+    }
+
+    /// Runs the block until all its warps wait, spin or have ended.
     pub fn go_on(&mut self) -> Result<(), Error> {
         let mut warps = std::mem::take(&mut self.warps);
         loop {
             let mut moved = false;
+            let before = self.stores;
             for warp in &mut warps {
                 if self.ready(warp) {
-                    moved = true;
                     self.advance(warp)?;
+                    moved |= !warp.spinning;
                 }
             }
-            if !moved || self.live_warps == 0 {
+            if !moved && self.stores == before || self.live_warps == 0 {
                 self.warps = warps;
                 return Ok(());
             }
@@ -119,7 +162,8 @@ impl Team<'_> {
                         format!("for the mbarrier at shared address 0x{address:x}{state}")
                     }
                     State::Cluster => "at the barrier of the cluster".to_owned(),
-                    State::Ready | State::Done => return None,
+                    State::Ready => "in a loop".to_owned(),
+                    State::Done => return None,
                 };
                 let inst = &self.env.program.insts[warp.pc.saturating_sub(match warp.state {
                     State::Barrier { .. } | State::Cluster => 1,
@@ -129,8 +173,13 @@ impl Team<'_> {
                 Some(format!("warp {} waits {what} on line {line}", warp.index))
             })
             .collect();
-        let stuck = warps.iter().find(|w| w.state != State::Done).map_or(0, |w| w.index);
-        let message = format!("deadlock: {}", waits.join("; "));
+        let spinning = warps.iter().find(|w| w.state == State::Ready);
+        let waiting = warps.iter().find(|w| w.state != State::Done);
+        let stuck = spinning.or(waiting).map_or(0, |w| w.index);
+        let mut message = format!("deadlock: {}", waits.join("; "));
+        if spinning.is_some() {
+            message += ": nothing that is left to run changes the memory on which the loop depends";
+        }
         let warp = &warps[stuck];
         let pc = match warp.state {
             State::Barrier { .. } | State::Cluster => warp.pc - 1,
@@ -139,9 +188,31 @@ impl Team<'_> {
         self.fault(warp, pc, &Stop::new(FaultKind::Deadlock, message))
     }
 
-    /// Runs a warp until it waits or ends.
+    /// Counts a branch of a warp's turn. Returns whether the turn is over; the warp then knows whether it spins:
+    /// came by the same place in the same state, while its block stored nothing.
+    fn over(&self, warp: &mut Warp, spin: &mut Spin) -> bool {
+        spin.left = spin.left.wrapping_sub(1);
+        match spin.seen {
+            None if spin.left == 0 => {
+                spin.seen = Some((warp.pc, self.stores, warp.fingerprint()));
+                spin.left = LAP;
+                false
+            }
+            None => false,
+            Some((pc, stores, fingerprint)) => {
+                let same =
+                    warp.pc == pc && self.stores == stores && warp.fingerprint() == fingerprint;
+                warp.spinning = same;
+                same || spin.left == 0
+            }
+        }
+    }
+
+    /// Runs a warp until it waits or ends, or has had its turn.
     fn advance(&mut self, warp: &mut Warp) -> Result<(), Error> {
         let program = self.env.program;
+        let left = if std::mem::take(&mut warp.spinning) { SPINNING_TURN } else { TURN };
+        let mut spin = Spin { left, seen: None };
         loop {
             if warp.at_reconvergence() {
                 warp.pop();
@@ -183,6 +254,9 @@ impl Team<'_> {
                     }
                     if warp.branch(&[(*target, mask)], *reconverge) {
                         self.counts[inst.source as usize].divergent += 1;
+                    }
+                    if self.over(warp, &mut spin) {
+                        return Ok(());
                     }
                 }
                 _ if mask == 0 => warp.pc += 1,
@@ -277,6 +351,7 @@ impl Team<'_> {
                 self.cp_async_arrive(warp, address, *noinc, mask)?;
             }
             Op::Mbarrier(op) => return self.mbarrier(warp, op, mask),
+            Op::Fence { scope } => self.knowledge.fence(&self.clocks, warp.index, mask, *scope),
             Op::ProxyFence => self.clocks.proxy_fence(warp.index),
             Op::Bulk(op) => self.bulk(warp, op, mask)?,
             Op::BulkCommit => self.bulk_commit(warp, mask),

@@ -10,6 +10,8 @@ const IN_FLIGHT: u32 = u32::MAX;
 const ATOMIC: u8 = 0x40;
 /// Stands in place of a lane: the write came from the asynchronous engine.
 const ENGINE: u8 = 33;
+/// Stands in place of a lane: the access came from another block of the cluster.
+const REMOTE: u8 = 34;
 
 /// The last write of a granule. Clock 0: never written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -39,11 +41,18 @@ pub struct Checks {
     pub races: bool,
     /// Reads of shared memory that nothing wrote.
     pub uninitialised: bool,
+    /// Unordered accesses to global memory, one of them a write, by different blocks or threads.
+    pub global: bool,
+}
+
+impl Checks {
+    /// None of them.
+    pub const NONE: Self = Self { races: false, uninitialised: false, global: false };
 }
 
 impl Default for Checks {
     fn default() -> Self {
-        Self { races: true, uninitialised: true }
+        Self { races: true, uninitialised: true, global: true }
     }
 }
 
@@ -81,7 +90,17 @@ pub enum Conflict {
     },
 }
 
-/// Who accesses, and where in the program.
+/// Accesses by other blocks of a cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Remote {
+    Read,
+    Write,
+    Atomic,
+    /// By the engine, to be completed later.
+    Copy,
+}
+
+/// Thread that accesses, and the statement.
 #[derive(Debug, Clone, Copy)]
 pub struct Actor {
     pub warp: usize,
@@ -167,23 +186,6 @@ impl Shared {
 
     pub fn slice_mut(&mut self, at: u32, bytes: u32) -> &mut [u8] {
         &mut self.data[at as usize..(at + bytes) as usize]
-    }
-
-    /// What other blocks of a cluster may read: the bytes, and which of them were written.
-    pub fn published(&self) -> Self {
-        let Self { shift, granules, warps, checks, .. } = *self;
-        let (data, writes) = (self.data.clone(), self.writes.clone());
-        Self { data, shift, writes, reads: Vec::new(), granules, warps, checks }
-    }
-
-    /// Whether all of these bytes may be read of what a block has [`published`](Self::published).
-    pub fn has(&self, at: u32, bytes: u32) -> Result<(), Conflict> {
-        match self.span(at, bytes).find(|&g| self.writes[g].clock == 0) {
-            Some(g) if self.checks.uninitialised => {
-                Err(Conflict::Uninitialised { at: (g << self.shift) as u32 })
-            }
-            _ => Ok(()),
-        }
     }
 
     #[inline(always)]
@@ -335,6 +337,63 @@ impl Shared {
         Ok(())
     }
 
+    /// Checks and notes an access by another block of the cluster, which has `seen` so much of this one; it is the
+    /// `clock`th. A copy by the engine of `actor`'s block leaves the bytes in flight.
+    pub fn remote(
+        &mut self,
+        clocks: &Clocks,
+        seen: &[u32],
+        clock: u32,
+        actor: Actor,
+        (at, bytes): (u32, u32),
+        access: Remote,
+    ) -> Result<(), Conflict> {
+        let remote = clocks.remote();
+        for g in self.span(at, bytes) {
+            let record = self.writes[g];
+            let ordered = record.clock != IN_FLIGHT
+                && (record.clock <= seen[usize::from(record.warp)]
+                    || access == Remote::Atomic && record.lane & ATOMIC != 0);
+            if !ordered || access == Remote::Read && record.clock == 0 {
+                self.explain_read(g, record)?;
+            }
+            if access == Remote::Read {
+                if self.checks.races {
+                    self.reads[g * self.warps + remote] = clock;
+                }
+                continue;
+            }
+            if self.checks.races {
+                let reads = &self.reads[g * self.warps..][..self.warps];
+                let late = |(v, &read): (usize, &u32)| (read > seen[v]).then_some((v, read));
+                if let Some((v, read)) = reads.iter().enumerate().find_map(late) {
+                    let (at, warp) = ((g << self.shift) as u32, v as u8);
+                    let kind = "write over bytes read";
+                    return Err(if read == IN_FLIGHT {
+                        Conflict::Reading { at, warp }
+                    } else {
+                        Conflict::Race { at, warp, lane: u8::MAX, source: u16::MAX, kind }
+                    });
+                }
+            }
+            self.writes[g] = match access {
+                Remote::Copy => Record {
+                    clock: IN_FLIGHT,
+                    warp: actor.warp as u8,
+                    lane: ENGINE,
+                    source: actor.source.min(u32::from(u16::MAX)) as u16,
+                },
+                _ => Record {
+                    clock,
+                    warp: remote as u8,
+                    lane: REMOTE | if access == Remote::Atomic { ATOMIC } else { 0 },
+                    source: actor.source.min(u32::from(u16::MAX)) as u16,
+                },
+            };
+        }
+        Ok(())
+    }
+
     /// An asynchronous copy will write these bytes: until it has, nobody may touch them.
     pub fn begin_copy(
         &mut self,
@@ -439,6 +498,7 @@ impl Shared {
         match lane {
             ENGINE => " by the asynchronous copy engine".into(),
             u8::MAX => String::new(),
+            lane if lane & !ATOMIC == REMOTE => " by another block of the cluster".into(),
             lane => format!(", lane {}", lane & !ATOMIC),
         }
     }

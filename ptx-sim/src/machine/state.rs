@@ -1,8 +1,8 @@
 //! State of a block beside its warps and its shared memory: barriers, mbarriers, copies on their way, the cluster.
 
-use std::collections::VecDeque;
-use std::sync::Arc;
+use std::collections::{BTreeMap, VecDeque};
 
+use super::clocks::Clocks;
 use super::shared::Shared;
 use super::warp::State;
 use crate::lanes::{LANES, Mask, lanes};
@@ -47,6 +47,9 @@ pub struct MbarrierState {
     pub view: Vec<u32>,
     pub done: Vec<u32>,
     pub initialised: (usize, u32),
+    /// Views of other blocks of the cluster that have arrived, by rank; the same when the last phase ended.
+    pub remote: BTreeMap<usize, Vec<u32>>,
+    pub remote_done: BTreeMap<usize, Vec<u32>>,
 }
 
 /// Work of the engine that completes on an mbarrier.
@@ -122,10 +125,35 @@ impl Copies {
 pub struct Cluster {
     /// Barriers of the cluster that have completed.
     pub phase: u32,
-    /// Shared memory of the blocks at that time.
-    pub peers: Arc<[Shared]>,
+    /// Number of this block in the cluster.
+    pub rank: usize,
+    /// The other blocks while this one runs, by rank.
+    pub peers: Vec<Peer>,
+    /// Clocks that this block has seen of the others, by rank.
+    pub seen: Vec<Vec<u32>>,
     /// Blocks that have ended, a bit each.
     pub ended: u32,
     /// View of the warps that have arrived.
     pub view: Vec<u32>,
+}
+
+impl Cluster {
+    /// The block has seen what another had done.
+    pub fn see(&mut self, rank: usize, view: &[u32]) {
+        if let Some(seen) = self.seen.get_mut(rank) {
+            for (mine, &theirs) in seen.iter_mut().zip(view) {
+                *mine = (*mine).max(theirs);
+            }
+        }
+    }
+}
+
+/// State of a block that others of its cluster reach.
+#[derive(Default)]
+pub struct Peer {
+    pub shared: Shared,
+    pub clocks: Clocks,
+    pub mbarriers: BTreeMap<u32, MbarrierState>,
+    pub transfers: VecDeque<Transfer>,
+    pub events: u64,
 }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::clocks::Clocks;
 use super::env::Env;
+use super::order::Knowledge;
 use super::shared::{Actor, Conflict, Shared};
 use super::state::{BarrierState, BulkReads, Cluster, Copies, MbarrierState, Transfer};
 use super::warp::Warp;
@@ -39,7 +40,11 @@ pub struct Team<'a> {
     pub source: u32,
     /// Branches taken so far.
     pub executed: u64,
+    /// Stores and atomics that changed memory so far.
+    pub stores: u64,
     pub cluster: Cluster,
+    /// Order between this block and others.
+    pub knowledge: Knowledge,
     /// The warps of the block; those of the last one give their room to the next.
     pub warps: Vec<Warp>,
 }
@@ -63,7 +68,9 @@ impl<'a> Team<'a> {
             multiplier: Multiplier::default(),
             source: 0,
             executed: 0,
+            stores: 0,
             cluster: Cluster::default(),
+            knowledge: Knowledge::default(),
             warps: Vec::new(),
         }
     }
@@ -78,8 +85,13 @@ impl<'a> Team<'a> {
         let threads: u32 = env.block.iter().product();
         let count = (threads as usize).div_ceil(LANES);
         self.block = block;
-        self.shared.reset(env.shared_bytes, env.program.granule, count, env.checks);
-        self.clocks.reset(count);
+        let clustered = env.program.cluster > 1;
+        self.clocks.reset(count, clustered);
+        let readers = if clustered { self.clocks.width() } else { count };
+        self.shared.reset(env.shared_bytes, env.program.granule, readers, env.checks);
+        let [width, height, _] = env.grid;
+        let number = (block[2] * height + block[1]) * width + block[0];
+        self.knowledge.reset(number.wrapping_add(1), env.program.cluster, count);
         self.barriers.clear();
         self.barriers.resize_with(BARRIERS, BarrierState::default);
         self.released.clear();
@@ -93,6 +105,7 @@ impl<'a> Team<'a> {
         self.events = 0;
         self.live_warps = count;
         self.executed = 0;
+        self.stores = 0;
         let mut warps = std::mem::take(&mut self.warps);
         warps.extend((warps.len()..count).map(Warp::new));
         warps.iter_mut().for_each(|warp| warp.start(env, block));
@@ -109,6 +122,7 @@ impl<'a> Team<'a> {
             warp: warp.index as u32,
             lane: stop.lane,
             line: source.line,
+            origin: source.origin.clone(),
             instruction: source.text.clone(),
             message: stop.message.clone(),
         }))
@@ -145,6 +159,8 @@ impl<'a> Team<'a> {
         let by = |warp: u8, lane: u8| {
             if usize::from(warp) == self.clocks.engine() {
                 " by the asynchronous copy engine".to_owned()
+            } else if usize::from(warp) > self.clocks.engine() {
+                " by another block of the cluster".to_owned()
             } else {
                 format!(" by warp {warp}{}", Shared::lane_name(lane))
             }
@@ -170,6 +186,8 @@ impl<'a> Team<'a> {
                     line(source),
                     if usize::from(warp) == actor.warp {
                         "bar.warp.sync or barrier"
+                    } else if usize::from(warp) > self.clocks.engine() {
+                        "barrier of the cluster or wait on an mbarrier"
                     } else {
                         "barrier"
                     }

@@ -14,7 +14,7 @@ struct Frame {
     mask: Mask,
 }
 
-/// What a warp is doing.
+/// State of a warp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
     Ready,
@@ -75,6 +75,8 @@ pub struct Warp {
     pub spins: u32,
     /// How often it arrived at the barrier of the cluster.
     pub arrivals: u32,
+    /// Whether its latest turn ended in a loop that only another warp's store can end.
+    pub spinning: bool,
 }
 
 impl Warp {
@@ -93,6 +95,7 @@ impl Warp {
             wgmma: WgmmaState::default(),
             spins: 0,
             arrivals: 0,
+            spinning: false,
         }
     }
 
@@ -122,6 +125,7 @@ impl Warp {
         self.wgmma = WgmmaState::default();
         self.spins = 0;
         self.arrivals = 0;
+        self.spinning = false;
     }
 
     /// Whether the lanes at hand have come to where they wait for the others.
@@ -181,6 +185,16 @@ impl Warp {
         }
         self.mask = 0;
         self.state = State::Done;
+    }
+
+    /// A hash of all that decides how the warp goes on, memory excepted.
+    pub fn fingerprint(&self) -> u64 {
+        let words = self.registers.narrow.iter().flatten().map(|&word| u64::from(word));
+        let words = words.chain(self.registers.wide.iter().flatten().copied());
+        let words = words.chain(self.registers.predicates.iter().map(|&bits| u64::from(bits)));
+        words.chain([u64::from(self.pc), u64::from(self.mask)]).fold(0, |hash: u64, word| {
+            (hash.rotate_left(5) ^ word).wrapping_mul(0x517c_c1b7_2722_0a95)
+        })
     }
 
     /// Lanes of `mask` in ascending order.

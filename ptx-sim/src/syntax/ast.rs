@@ -4,6 +4,8 @@
 #[derive(Debug, Default)]
 pub struct Unit {
     pub target: String,
+    /// Names that `.file` gives to numbers.
+    pub files: Vec<(u64, String)>,
     pub variables: Vec<Variable>,
     pub functions: Vec<Function>,
 }
@@ -127,7 +129,7 @@ pub struct Function {
     pub line: u32,
 }
 
-/// What stands in a function body.
+/// Statement of a function body.
 #[derive(Debug)]
 pub enum Statement {
     Label(String),
@@ -153,6 +155,8 @@ pub struct Instruction {
     pub modifiers: Vec<String>,
     pub operands: Vec<Operand>,
     pub line: u32,
+    /// Number of a `.file` and its line, from the `.loc` before the instruction.
+    pub location: Option<(u64, u64)>,
     /// The statement as written, whitespace folded, without the semicolon.
     pub text: String,
 }

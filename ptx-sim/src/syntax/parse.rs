@@ -21,7 +21,7 @@ const MAX_REGISTERS: u64 = 1 << 20;
 /// Parses a translation unit.
 pub fn parse(text: &str) -> Result<Unit, Error> {
     let tokens = lex(text)?;
-    Parser { text, tokens, at: 0, depth: 0 }.unit()
+    Parser { text, tokens, at: 0, depth: 0, location: None, files: Vec::new() }.unit()
 }
 
 struct Parser<'a> {
@@ -30,6 +30,10 @@ struct Parser<'a> {
     at: usize,
     /// Braces and parentheses that are open.
     depth: u32,
+    /// File and line of the latest `.loc` of this function.
+    location: Option<(u64, u64)>,
+    /// `.file` directives so far.
+    files: Vec<(u64, String)>,
 }
 
 type Parsed<T> = Result<T, Error>;
@@ -102,7 +106,7 @@ impl Parser<'_> {
         }
     }
 
-    /// What stands in braces or parentheses, of which the first was read.
+    /// Parses the contents of braces or parentheses, of which the first was read.
     fn nested<T>(&mut self, parse: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
         if self.depth == MAX_DEPTH {
             return self.error(&format!("at most {MAX_DEPTH} braces within each other"));
@@ -127,13 +131,36 @@ impl Parser<'_> {
                     }
                     unit.target = names.join(",");
                 }
-                "file" | "loc" => self.skip_line(),
+                "file" => self.file(),
+                "loc" => self.skip_line(),
                 "pragma" => self.skip_statement()?,
                 "section" => self.skip_braces()?,
                 _ => self.declaration(&mut unit)?,
             }
         }
+        unit.files = self.files;
         Ok(unit)
+    }
+
+    /// `.file number "name"`, with whatever follows on the line.
+    fn file(&mut self) {
+        let tokens = &self.tokens[self.at..];
+        if let [_, number, name, ..] = tokens
+            && let (&Kind::Int(number), Kind::Text(name)) = (&number.kind, &name.kind)
+        {
+            self.files.push((number, name.clone()));
+        }
+        self.skip_line();
+    }
+
+    /// `.loc file line column`, with whatever follows on the line.
+    fn loc(&mut self) {
+        if let [_, file, line, ..] = &self.tokens[self.at..]
+            && let (&Kind::Int(file), &Kind::Int(line)) = (&file.kind, &line.kind)
+        {
+            self.location = Some((file, line));
+        }
+        self.skip_line();
     }
 
     fn skip_line(&mut self) {
@@ -271,7 +298,7 @@ impl Parser<'_> {
                 Some(word) => match Type::parse(word) {
                     Some(ty) => {
                         self.at += 1;
-                        // What follows the type of a parameter: `.ptr .global .align 8`.
+                        // Words that follow the type of a parameter: `.ptr .global .align 8`.
                         while let Some(word) = self.dotted() {
                             match word {
                                 "ptr" | "global" | "shared" | "const" | "local" => self.at += 1,
@@ -474,6 +501,7 @@ impl Parser<'_> {
                 }
             }
         }
+        self.location = None;
         let body = if self.eat(';') {
             None
         } else {
@@ -512,7 +540,8 @@ impl Parser<'_> {
                 Some(Kind::Punct(';')) => self.at += 1,
                 Some(Kind::Dotted(word)) => match word.as_str() {
                     "reg" => self.registers(&mut body)?,
-                    "loc" | "file" => self.skip_line(),
+                    "loc" => self.loc(),
+                    "file" => self.file(),
                     "pragma" => self.skip_statement()?,
                     _ => body.extend(self.variables(false)?.into_iter().map(Statement::Variable)),
                 },
@@ -590,7 +619,7 @@ impl Parser<'_> {
         }
         let span = self.tokens[first].start..self.tokens[self.at - 1].start;
         let text = self.text[span].split_whitespace().collect::<Vec<_>>().join(" ");
-        Ok(Instruction { guard, opcode, modifiers, operands, line, text })
+        Ok(Instruction { guard, opcode, modifiers, operands, line, location: self.location, text })
     }
 
     fn list(&mut self, close: char) -> Parsed<Vec<Operand>> {
@@ -677,7 +706,7 @@ impl Parser<'_> {
         }
     }
 
-    /// What follows `[`.
+    /// Parses an address behind its `[`.
     fn address(&mut self) -> Parsed<Operand> {
         let base = match self.peek() {
             Some(Kind::Word(_)) => Some(self.word()?),

@@ -226,7 +226,7 @@ pub struct Products {
 }
 
 impl Products {
-    /// Of floating numbers added to what `floats` holds.
+    /// Computes the products; those of floating numbers are added to what `floats` holds.
     fn compute(&mut self, kind: &MmaKind, a: &Panel, b: &Panel) {
         match kind.a {
             Element::B1 => {
@@ -353,7 +353,7 @@ mod tests {
 
     const UNIT: f32 = 1.0 / (1 << 23) as f32;
 
-    /// What is added to a sum of one by a step of 16 products with one.
+    /// Amount added to a sum of one by a step of 16 products with one.
     fn added(adder: Adder, first: f32, products: &[f32]) -> f32 {
         let mut row = [0.0; 16];
         row[..products.len()].copy_from_slice(products);

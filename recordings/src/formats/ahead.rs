@@ -11,7 +11,7 @@ use std::{
 
 use corrust_host::{Error, Result, device::Gpu};
 
-use super::{Block, Recording};
+use super::recording::{Block, Recording};
 
 /// Blocks that wait to be used while the next one is being read.
 const WAITING: usize = 1;

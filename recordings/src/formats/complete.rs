@@ -2,7 +2,7 @@
 
 use corrust_host::Error;
 
-use super::Recording;
+use super::recording::Recording;
 use crate::array::{
     TOLERANCE,
     file::{Array, ROUNDED},

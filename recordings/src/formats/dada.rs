@@ -21,7 +21,11 @@ use corrust_host::{
     samples::{Missing, RawEncoding, RawLayout, RawShape, Shape},
 };
 
-use super::{Block, Options, Pace, Recording, input::Input};
+use super::{
+    input::Input,
+    options::{Options, Pace, named_facts},
+    recording::{Block, Recording, read_past},
+};
 use crate::array::{
     file::Channels,
     time::{self, Timestamp},
@@ -477,7 +481,7 @@ impl<S: Copy + Send> Recording<S> for Dada<S> {
 
     fn facts(&self) -> Vec<(&'static str, String)> {
         let mut facts = vec![("format", "DADA".into())];
-        facts.extend(super::named_facts(&self.header.telescope, &self.header.source));
+        facts.extend(named_facts(&self.header.telescope, &self.header.source));
         facts.push(("polarisations", self.header.polarisations.to_string()));
         facts.push(("channels", self.header.channels.to_string()));
         facts
@@ -499,7 +503,7 @@ impl<S: Copy + Send> Recording<S> for Dada<S> {
 
     fn skip(&mut self, times: u64) -> Result<()> {
         if self.parts.iter().any(|part| part.input.length().is_none()) {
-            return super::read_past(self, times, self.step);
+            return read_past(self, times, self.step);
         }
         self.position = self.position.saturating_add(times).min(self.times);
         Ok(())

@@ -240,3 +240,11 @@ mod tests {
         assert!(matches!(&error, Error::Io { .. }), "{error}");
     }
 }
+
+/// Whether a file begins with these bytes; a pipe does not, as they would be gone.
+pub(crate) fn begins(path: impl AsRef<Path>, magic: &[u8]) -> Result<bool> {
+    if std::fs::metadata(&path).is_ok_and(|found| !found.is_file()) {
+        return Ok(false);
+    }
+    Ok(Input::open(path)?.peek(magic.len())? == magic)
+}

@@ -15,8 +15,8 @@
 use corrust_host::samples::RawEncoding;
 
 use super::{
-    Options,
     frames::{Fault, Framing},
+    options::Options,
     placing::{Geometry, Stamp, Validity},
 };
 use crate::array::time::{self, Timestamp};

@@ -10,7 +10,13 @@ use corrust_host::{
     samples::{Missing, RawEncoding, RawShape, Shape},
 };
 
-use super::{Block, Options, Recording, bits, frames::Frames, vdif::Vdif};
+use super::{
+    bits,
+    frames::Frames,
+    options::Options,
+    recording::{Block, Recording},
+    vdif::Vdif,
+};
 use crate::array::{file::Channels, time::Timestamp};
 
 /// What makes words of bits of raw samples, each row of which is a channel of a thread.

@@ -22,7 +22,7 @@ use corrust_host::{Error, Result, partial::PartialFile};
 use jiff::{SignedDuration, Timestamp};
 use rayon::prelude::*;
 
-use super::{begins, input::Input};
+use super::input::{Input, begins};
 
 /// First bytes of every file.
 pub(super) const MAGIC: &[u8] = b"PQTTTR\0\0";
@@ -296,7 +296,7 @@ pub fn channel_name(channel: usize) -> String {
 /// A file of photons.
 #[derive(Debug)]
 pub struct Reader {
-    input: Input,
+    pub(super) input: Input,
     header: Header,
 }
 

@@ -27,9 +27,13 @@ use corrust_host::{Error, Result, device};
 use self::source::{Reading, Source};
 pub use self::trace::Trace;
 use crate::formats::{
-    Recording, begins,
-    npy::{self, Dtype, Reader},
+    input::begins,
+    npy::{
+        header::{Dtype, MAGIC},
+        reader::Reader,
+    },
     ptu::{CHANNELS, channel_name, is_ptu},
+    recording::Recording,
 };
 pub use corrust_host::samples::CountShape;
 
@@ -141,7 +145,7 @@ pub fn open<P: AsRef<Path>>(paths: &[P], options: &Options) -> Result<Counts> {
             counts(kept, sensors, false)
         };
     }
-    if first.is_file() && !begins(first, npy::MAGIC)? {
+    if first.is_file() && !begins(first, MAGIC)? {
         return refuse("is none that corrust knows: expected a file of PTU, HDF5 or NumPy");
     }
     let reader = Reader::open(first)?;

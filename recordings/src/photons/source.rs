@@ -4,7 +4,7 @@ use corrust_host::{Result, samples::CountShape};
 
 use crate::{
     array::time::Timestamp,
-    formats::{Block, Recording, read_past},
+    formats::recording::{Block, Recording, read_past},
 };
 
 /// What has the counts of so many instants.

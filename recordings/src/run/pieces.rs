@@ -69,15 +69,46 @@ pub struct Pieces<'a, S: Recorded = Shape> {
     gpu: Option<Arc<dyn Gpu>>,
     /// What has such samples.
     delayed: Block,
-    /// What is left of the current gap's times with samples, of those without, and of the block after it.
-    left: [u64; 3],
-    /// Times of that block.
+    left: Left,
+    /// Times of the current block.
     block: usize,
     cancel: Option<Box<dyn Fn() -> bool + Send + 'a>>,
     progress: Option<Box<dyn FnMut(Progress) + Send + 'a>>,
 }
 
-/// Where blocks come from.
+/// Times of the current gap and of the block after it that have not been handed out.
+#[derive(Clone, Copy, Default, PartialEq)]
+struct Left {
+    /// Times of the gap into which samples are delayed.
+    delayed: u64,
+    /// Times of the gap without samples.
+    silent: u64,
+    /// Times of the block.
+    present: u64,
+}
+
+/// Kind of the times that come next.
+enum Phase {
+    Delayed,
+    Silent,
+    Present,
+}
+
+impl Left {
+    /// Takes up to `most` times of what comes next, of which something is left; of delayed ones at most a block.
+    fn take(&mut self, most: u64, block: u64) -> (Phase, u64) {
+        let (phase, left, most) = match self {
+            Self { delayed: 1.., .. } => (Phase::Delayed, &mut self.delayed, most.min(block)),
+            Self { silent: 1.., .. } => (Phase::Silent, &mut self.silent, most),
+            _ => (Phase::Present, &mut self.present, most),
+        };
+        let count = most.min(*left);
+        *left -= count;
+        (phase, count)
+    }
+}
+
+/// Source of the blocks.
 pub(super) enum Source<S> {
     /// Nothing has been read.
     Unread(Option<Box<dyn Recording<S>>>),
@@ -131,7 +162,7 @@ impl<'a, S: Recorded> Pieces<'a, S> {
             source,
             gpu: None,
             delayed: Block::new(),
-            left: [0; 3],
+            left: Left::default(),
             block: 0,
             cancel: None,
             progress: None,
@@ -202,7 +233,7 @@ impl<'a, S: Recorded> Pieces<'a, S> {
         if self.done < self.times {
             self.fill()?;
         }
-        let [_, _, block] = self.left;
+        let block = self.left.present;
         match &self.source {
             Source::Begun(blocks) if block > 0 => {
                 let range = self.block - block as usize..self.block;
@@ -235,22 +266,20 @@ impl<'a, S: Recorded> Pieces<'a, S> {
         if !self.fill()? {
             return Ok(None);
         }
-        let part = self.left.iter().position(|&left| left > 0).expect("something is left");
-        let longest = if part == 0 { self.block_times as u64 } else { u64::MAX };
         let most = most.max(1).checked_next_multiple_of(self.shape.word()).unwrap_or(u64::MAX);
-        let count = most.min(longest).min(self.left[part]).min(times - start);
-        let first = self.block - self.left[2] as usize;
-        self.left[part] -= count;
+        let most = most.min(times - start);
+        let first = self.block - self.left.present as usize;
+        let (phase, count) = self.left.take(most, self.block_times as u64);
         self.done += count;
-        let (missing, samples) = match (part, &self.source) {
-            (0, _) => {
+        let (missing, samples) = match (phase, &self.source) {
+            (Phase::Delayed, _) => {
                 let count = count as usize;
                 if self.delayed.times < count {
                     self.delayed = self.shape.nothing(count)?;
                 }
                 (count as u64, Some(self.shape.view(&self.delayed, 0..count)))
             }
-            (2, Source::Begun(blocks)) => {
+            (Phase::Present, Source::Begun(blocks)) => {
                 let range = first..first + count as usize;
                 let missing = blocks.missing_within(&range);
                 (missing as u64, Some(blocks.view(&self.shape, range)))
@@ -263,12 +292,12 @@ impl<'a, S: Recorded> Pieces<'a, S> {
     /// Goes on to the next block, and the gap before it, where nothing is left of the one before; whether
     /// there is something, of a stream whose length nobody knows.
     fn fill(&mut self) -> Result<bool> {
-        while self.left == [0; 3] {
+        while self.left == Left::default() {
             let blocks = self.source.begin(self.block_times, self.gpu.as_ref());
             match blocks.next_block()? {
                 Some((gap, times)) => {
                     let delayed = gap.min(self.delay);
-                    self.left = [delayed, gap - delayed, times as u64];
+                    self.left = Left { delayed, silent: gap - delayed, present: times as u64 };
                     self.block = times;
                 }
                 None if self.times == u64::MAX => return Ok(false),

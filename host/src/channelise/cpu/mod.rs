@@ -134,7 +134,7 @@ struct Cpu {
     engine: Engine,
     kernel: Kernel,
     transform: Transform,
-    /// Of the transform's vectors.
+    /// Lanes of the transform's vectors.
     lanes: usize,
     name: String,
     /// For each input the components of the samples of earlier blocks from `tail_first` on.
@@ -189,7 +189,7 @@ impl Cpu {
         let chunk = |scratch: &mut Scratch, (index, rows): (usize, &mut [u8])| {
             let mut lanes = Vec::with_capacity(self.lanes);
             scratch.samples.clear();
-            // What is decoded last: an input, samples, and where they begin.
+            // Samples decoded last: their input, range, and where they begin.
             let mut decoded: Option<(usize, std::ops::Range<u64>, usize)> = None;
             for lane in index * self.lanes..index * self.lanes + rows.len() / row {
                 let (input, spectrum) = (lane / range.len(), range.start + lane % range.len());

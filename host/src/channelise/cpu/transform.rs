@@ -19,7 +19,7 @@ pub(super) const TILE: usize = 64;
 /// The most lanes.
 pub(super) const MAX_LANES: usize = 16;
 
-/// What all spectra need.
+/// Tables that all spectra share.
 pub(super) struct Engine {
     pub shape: Shape,
     /// `h`, for each component of a sample; half of it for real samples.
@@ -38,7 +38,7 @@ pub(super) struct Lane {
     pub place: Place,
     /// `m D mod K`.
     pub turn: usize,
-    /// Where its samples begin among those that are decoded, in components.
+    /// First of its samples among the decoded ones, in components.
     pub begin: usize,
 }
 
@@ -141,7 +141,7 @@ unsafe fn filter<V: Vector>(engine: &Engine, lanes: &[Lane], samples: &[f32], to
                 continue;
             };
             let samples = &samples[lane.begin..][..components * shape.taps];
-            // Where the sum of the tile's first residue begins among the taps.
+            // Tap at which the sum of the tile's first residue begins.
             let back = (first + components - lane.turn * parts) % components;
             let (head, tail) = row.split_at_mut(count.min(components - back));
             // SAFETY: the caller's promise.

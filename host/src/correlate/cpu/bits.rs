@@ -36,7 +36,7 @@ type Pair = [u64; 8];
 pub(super) struct Ones {
     kernel: Kernel,
     name: String,
-    /// Of the planes, each an input.
+    /// Shape of the planes, each an input.
     shape: Shape,
     planes: usize,
     /// Counts of ones of each gate, `[channel][baseline of planes]`, and the words that they are of.
@@ -59,7 +59,7 @@ impl Ones {
     }
 }
 
-/// What counts with the instructions that a kernel names, and with those for ones where the CPU has them.
+/// Function that counts ones, with the instructions that a kernel names and the CPU's own for ones.
 fn counting(kernel: Kernel) -> unsafe fn(Block<'_>) {
     #[cfg(target_arch = "x86_64")]
     {
@@ -162,7 +162,7 @@ fn fill([row, rotated]: &mut Row, samples: &[u8]) {
 
 /// Some rows of a channel's triangle, at most [`TILE`].
 struct Block<'a> {
-    /// Of all inputs, and of as many more as make whole tiles.
+    /// Rows of all inputs, padded to whole tiles.
     panel: &'a [Row],
     first: usize,
     sums: &'a mut [Complex<i64>],

@@ -4,7 +4,7 @@
 pub(super) trait Decode<S>: Send + Sync + 'static {
     /// The bytes of one sample.
     type Raw: Copy + Sync + 'static;
-    /// Those of the sample of value zero.
+    /// Bytes of the sample of value zero.
     const ZERO: Self::Raw;
 
     /// Bytes as samples.

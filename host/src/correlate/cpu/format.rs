@@ -20,7 +20,7 @@ pub(super) trait Format: Send + Sync + 'static {
     /// Whether a row of zeros is not made of zero words: every sum then has to be reduced by the
     /// sum that a row of zeros has with the same column.
     const EXCESS: bool = false;
-    /// What the sums of a run are added to.
+    /// Type of the sums of whole integrations.
     type Total: Copy + Default + Send + Sync + std::ops::AddAssign;
 
     /// The words of a column, `b = (re, im)`, of two successive times.

@@ -19,7 +19,7 @@
 //! - row panels of the block, and for each the tile: its sums live in registers over the run, then
 //!   join the 64-bit totals.
 //!
-//! What bounds it: the multiply-adds, for more than about a hundred inputs; unpacking, for fewer.
+//! The bound: the multiply-adds, for more than about a hundred inputs; unpacking, for fewer.
 //!
 //! Integer sums are exact: see [`format::Bytes`] for the 32-bit sums of a run. `cf16` sums are kept
 //! in f32 over a run of at most `RUN` products and in f64 beyond, and rounded to f32 when dumped.
@@ -162,12 +162,12 @@ struct Cpu<D: Dot, E> {
     shape: Shape,
     kernel: Kernel,
     name: String,
-    /// Of each gate `[channel][baseline]`, and whether they may be other than zero.
+    /// For each gate, `[channel][baseline]`, and whether they may be other than zero.
     totals: Vec<(Array2<Complex<Total<D>>>, bool)>,
     encoding: PhantomData<E>,
 }
 
-/// What the sums of a run are added to.
+/// Type of the sums of whole integrations.
 type Total<D> = <<D as Dot>::Format as Format>::Total;
 
 /// The CPU backend for a plan, with the instructions that its kernel names or the best there are.

@@ -179,7 +179,7 @@ pub(super) struct RowBlock<'a, D: Dot> {
     pub(super) inputs: Range<usize>,
     /// Memory for the row panels, `2 * ROWS * words` for every [`ROWS`] inputs.
     pub(super) rows: &'a mut [u32],
-    /// Those of the baselines `(i, 0)..=(i, i)` of every input `i`.
+    /// Totals of the baselines `(i, 0)..=(i, i)` of every input `i`.
     pub(super) totals: &'a mut [Complex<<D::Format as Format>::Total>],
 }
 

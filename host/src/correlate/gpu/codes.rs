@@ -11,7 +11,10 @@ use corrust_gpu::abi::{
 
 use super::family::Work;
 use crate::{
-    device::gpu::{Buffer, Gpu, Rows, Stream},
+    device::{
+        gpu::{Gpu, Rows, Stream},
+        memory::Buffer,
+    },
     error::{Error, Result},
     kernels::correlate::Kernel,
 };

@@ -11,7 +11,7 @@ use super::piece::Piece;
 use crate::{
     device::gpu::{Facts, Gpu, Stream},
     error::Result,
-    reorder::Native,
+    reorder::native::Native,
     sample::Encoding,
     samples::shape::Shape,
 };

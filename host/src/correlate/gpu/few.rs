@@ -19,7 +19,7 @@ use crate::{
     error::Result,
     kernels::correlate::Kernel,
     layout::Layout,
-    reorder::Native,
+    reorder::native::Native,
     sample::Encoding,
     samples::shape::Shape,
 };

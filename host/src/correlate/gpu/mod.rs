@@ -1,6 +1,6 @@
 //! Correlation on a GPU, or on the simulator of one.
 //!
-//! Samples are cut into pieces that fit the device's memory and [brought](crate::stream) there, one while
+//! Samples are cut into pieces that fit the device's memory and [brought](crate::stream::feeder) there, one while
 //! the one before is computed:
 //!
 //! ```text
@@ -19,19 +19,22 @@ use crate::{
         backend::{Backend, Setup},
         visibilities::{Visibilities, VisibilitiesMut},
     },
-    device::gpu::{Buffer, Facts, Gpu, Stream},
+    device::{
+        gpu::{Facts, Gpu, Stream},
+        memory::Buffer,
+    },
     error::{Error, Result},
     kernels::correlate::Kernel,
     layout::Layout,
     quantise::Packed,
-    reorder::{self, Native, ROW_ALIGNMENT, ToNative},
+    reorder::native::{Native, ROW_ALIGNMENT, ToNative},
     sample::Encoding,
     samples::{
         extents::{Extents, Memory},
         shape::Shape,
         view::Samples,
     },
-    stream::{Feeder, PIECE_BYTES},
+    stream::feeder::{Feeder, PIECE_BYTES},
     tuning::Tuning,
 };
 
@@ -228,7 +231,7 @@ impl GpuBackend {
             row_bytes,
         };
         // SAFETY: the native buffer has room for the rows, the piece is what was delivered.
-        unsafe { reorder::Variant::of(&way)[0].launch(&self.gpu, stream, &way) }
+        unsafe { way.kernels()[0].launch(&self.gpu, stream) }
     }
 
     /// Delays, gates and correlates pieces of samples.

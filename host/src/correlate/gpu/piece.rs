@@ -2,7 +2,7 @@
 
 use crate::{
     layout::Layout,
-    reorder::ROW_ALIGNMENT,
+    reorder::native::ROW_ALIGNMENT,
     samples::{
         extents::{Element, Extents},
         shape::Shape,

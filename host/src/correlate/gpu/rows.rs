@@ -15,7 +15,7 @@ use crate::{
     device::gpu::{Facts, Gpu, Stream},
     error::Result,
     kernels::correlate::Kernel,
-    reorder::Native,
+    reorder::native::Native,
     sample::Encoding,
     samples::shape::Shape,
 };

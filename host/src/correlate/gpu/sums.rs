@@ -24,7 +24,10 @@ use crate::{
         ones::widen_ones,
         visibilities::{Room, VisibilitiesMut},
     },
-    device::gpu::{Buffer, Gpu, Rows, Stream},
+    device::{
+        gpu::{Gpu, Rows, Stream},
+        memory::Buffer,
+    },
     error::Result,
     sample::Encoding,
     samples::shape::Shape,

@@ -15,10 +15,13 @@ use super::{
     piece::{Piece, brings_delivered},
 };
 use crate::{
-    device::gpu::{Buffer, Gpu, Stream, TensorMap},
+    device::{
+        gpu::{Gpu, Stream, TensorMap},
+        memory::Buffer,
+    },
     error::Result,
     kernels::correlate::Kernel,
-    reorder::{Native, ROW_ALIGNMENT},
+    reorder::native::{Native, ROW_ALIGNMENT},
     sample::Encoding,
     samples::shape::Shape,
     stream::maps::Maps,

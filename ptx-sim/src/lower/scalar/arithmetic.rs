@@ -3,6 +3,7 @@
 use half::{bf16, f16};
 
 use super::number::{Float, Int, with_int};
+use super::rounding::{self, Round};
 use super::{is_float, unknown};
 use crate::lanes::{AluFn, Class, alu};
 use crate::lower::builder::{Lower, Lowered};
@@ -99,7 +100,7 @@ pub(super) fn double(op: &str) -> Option<(AluFn, usize)> {
 }
 
 /// A product of halves and a third one, so that it can be rounded once: the last bit is set where bits are lost.
-fn fused(a: f64, b: f64, c: f64) -> f64 {
+pub(super) fn fused(a: f64, b: f64, c: f64) -> f64 {
     let product = a * b;
     let sum = product + c;
     let part = sum - product;
@@ -263,22 +264,26 @@ impl Lower<'_> {
         self.class(program::Class::Float);
         // Approximations are computed to full precision: hardware may differ in the last bits.
         let approximate = words.take("approx") || words.take("full");
-        if !approximate && !matches!(opcode, "min" | "max" | "abs" | "neg" | "copysign") {
-            words.take("rn");
-        }
-        if approximate {
-            words.take("ftz");
-        }
+        let rounds = !approximate && !matches!(opcode, "min" | "max" | "abs" | "neg" | "copysign");
+        let round = if rounds { words.pick(Round::parse) } else { None }.unwrap_or(Round::Nearest);
+        let flush = ty == Type::F32 && words.take("ftz");
         let f = match ty {
+            Type::F32 if round != Round::Nearest => rounding::single(opcode, round),
+            Type::F64 if round != Round::Nearest => rounding::double(opcode, round),
             Type::F32 => single(opcode),
             Type::F64 => double(opcode),
+            Type::F16 | Type::Bf16 | Type::F16x2 if round != Round::Nearest => None,
             Type::F16 => small::<f16>(opcode),
             Type::Bf16 => small::<bf16>(opcode),
             Type::F16x2 => paired(opcode),
             _ => None,
         };
         let Some(f) = f else { return unknown(opcode, ty) };
-        self.uniform(f, ty, operands)?;
+        if flush {
+            self.flushed(f, operands)?;
+        } else {
+            self.uniform(f, ty, operands)?;
+        }
         if saturate {
             let clamp = match ty {
                 Type::F32 => alu!(|a: f32| -> f32 { unit(f64::from(a)) as f32 }),

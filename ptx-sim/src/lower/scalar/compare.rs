@@ -172,13 +172,17 @@ impl Lower<'_> {
         });
         let result = if opcode == "set" { Some(words.ty()?) } else { None };
         let ty = words.ty()?;
+        let flush = ty == Type::F32 && words.take("ftz");
         let f = Self::comparison(&op, ty)?;
         let (d, a, b, c) = match (operands, combine.is_some()) {
             ([d, a, b], false) => (d, a, b, None),
             ([d, a, b, c], true) => (d, a, b, Some(c)),
             _ => return Err("operands do not fit".into()),
         };
-        let (a, b) = (self.source(a, ty)?, self.source(b, ty)?);
+        let (mut a, mut b) = (self.source(a, ty)?, self.source(b, ty)?);
+        if flush {
+            (a, b) = (self.flush(a), self.flush(b));
+        }
         let c = c.map(|c| self.source(c, Type::Pred)).transpose()?;
         let (d, complement) = match d {
             Operand::Pair(p, q) => (&**p, Some(&**q)),

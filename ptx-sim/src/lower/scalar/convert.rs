@@ -4,6 +4,7 @@ use half::{bf16, f16};
 
 use super::arithmetic::unit;
 use super::number::{Float, Int, with_int};
+use super::rounding::{self, Round};
 use super::{is_float, unknown};
 use crate::lanes::{AluFn, Class, Reg, alu};
 use crate::lower::builder::{Lower, Lowered};
@@ -40,7 +41,7 @@ impl Integral {
     }
 }
 
-/// What is no number becomes 0, or the highest bit alone where either side has 64 bits.
+/// Converts to an integer; NaN becomes 0, or the highest bit alone where either side has 64 bits.
 fn to_int<D: Int, S: Float>(a: S, round: impl Fn(f64) -> f64) -> D {
     let v = a.to_f64();
     match v.is_nan() && (S::IS_DOUBLE || D::BITS == 64) {
@@ -58,17 +59,22 @@ pub(super) fn float_to_int<D: Int, S: Float>(round: Integral) -> AluFn {
     }
 }
 
-pub(super) fn int_to_float<S: Int>(to: Type) -> Lowered<AluFn> {
+pub(super) fn int_to_float<S: Int>(to: Type, mode: Round) -> Lowered<AluFn> {
     Ok(match to {
-        Type::F32 => alu!(|a: S| -> f32 { a.to_f32() }),
-        Type::F64 => alu!(|a: S| -> f64 { a.to_f64() }),
-        Type::F16 => alu!(|a: S| -> f16 { <f16 as Float>::from_f64(a.to_f64()) }),
+        Type::F32 => rounding::from_int::<f32, S>(mode),
+        Type::F64 => rounding::from_int::<f64, S>(mode),
+        Type::F16 => rounding::from_int::<f16, S>(mode),
         _ => return unknown("cvt", to),
     })
 }
 
-pub(super) fn float_to_float<D: Float, S: Float>(round: Option<Integral>, saturate: bool) -> AluFn {
+pub(super) fn float_to_float<D: Float, S: Float>(
+    round: Option<Integral>,
+    mode: Round,
+    saturate: bool,
+) -> AluFn {
     match (round, saturate) {
+        (None, false) if mode != Round::Nearest => rounding::convert::<D, S>(mode),
         (None, false) => alu!(|a: S| -> D { D::from_f64(a.to_f64()) }),
         (None, true) => alu!(|a: S| -> D { D::from_f64(unit(a.to_f64())) }),
         (Some(Integral::Nearest), _) => {
@@ -131,8 +137,10 @@ impl Lower<'_> {
             return self.mixed(f, types, operands);
         }
         let round = words.pick(Integral::parse);
-        let nearest = words.take("rn");
-        let toward_zero = !nearest && words.take("rz");
+        let mode = words.pick(Round::parse);
+        let nearest = mode == Some(Round::Nearest);
+        let mode = mode.unwrap_or(Round::Nearest);
+        let flush = words.take("ftz");
         let saturate = words.take("sat");
         let to = if words.take("tf32") { None } else { Some(words.ty()?) };
         let Some(to) = to else {
@@ -160,12 +168,7 @@ impl Lower<'_> {
             (false, false) => {
                 with_int!(to, D => with_int!(from, S => Ok(int_to_int::<D, S>(saturate))))?
             }
-            (true, false) => {
-                if toward_zero {
-                    return Err("only .rn is modelled from integers".into());
-                }
-                with_int!(from, S => int_to_float::<S>(to))?
-            }
+            (true, false) => with_int!(from, S => int_to_float::<S>(to, mode))?,
             (false, true) => {
                 let round = round.ok_or("an integer rounding (.rzi, .rni, ...) is needed")?;
                 match from {
@@ -177,21 +180,23 @@ impl Lower<'_> {
                 }
             }
             (true, true) => {
-                if toward_zero {
-                    return Err("only .rn is modelled between floating types".into());
+                if mode != Round::Nearest && saturate {
+                    return Err("only .rn is modelled with .sat".into());
                 }
                 match (to, from) {
-                    (Type::F32, Type::F32) => float_to_float::<f32, f32>(round, saturate),
-                    (Type::F64, Type::F64) => float_to_float::<f64, f64>(round, saturate),
-                    (Type::F16, Type::F16) => float_to_float::<f16, f16>(round, saturate),
-                    (Type::F32, Type::F64) => float_to_float::<f32, f64>(round, saturate),
-                    (Type::F64, Type::F32) => float_to_float::<f64, f32>(round, saturate),
-                    (Type::F32, Type::F16) => float_to_float::<f32, f16>(round, saturate),
-                    (Type::F16, Type::F32) => float_to_float::<f16, f32>(round, saturate),
-                    (Type::F64, Type::F16) => float_to_float::<f64, f16>(round, saturate),
-                    (Type::F16, Type::F64) => float_to_float::<f16, f64>(round, saturate),
-                    (Type::F32, Type::Bf16) => float_to_float::<f32, bf16>(round, saturate),
-                    (Type::Bf16, Type::F32) => float_to_float::<bf16, f32>(round, saturate),
+                    (Type::F32, Type::F32) => float_to_float::<f32, f32>(round, mode, saturate),
+                    (Type::F64, Type::F64) => float_to_float::<f64, f64>(round, mode, saturate),
+                    (Type::F16, Type::F16) => float_to_float::<f16, f16>(round, mode, saturate),
+                    (Type::F32, Type::F64) => float_to_float::<f32, f64>(round, mode, saturate),
+                    (Type::F64, Type::F32) => float_to_float::<f64, f32>(round, mode, saturate),
+                    (Type::F32, Type::F16) => float_to_float::<f32, f16>(round, mode, saturate),
+                    (Type::F16, Type::F32) => float_to_float::<f16, f32>(round, mode, saturate),
+                    (Type::F64, Type::F16) => float_to_float::<f64, f16>(round, mode, saturate),
+                    (Type::F16, Type::F64) => float_to_float::<f16, f64>(round, mode, saturate),
+                    (Type::F32, Type::Bf16) => float_to_float::<f32, bf16>(round, mode, saturate),
+                    (Type::F64, Type::Bf16) => float_to_float::<f64, bf16>(round, mode, saturate),
+                    (Type::Bf16, Type::F64) => float_to_float::<bf16, f64>(round, mode, saturate),
+                    (Type::Bf16, Type::F32) => float_to_float::<bf16, f32>(round, mode, saturate),
                     _ => return unknown("cvt", from),
                 }
             }
@@ -203,9 +208,15 @@ impl Lower<'_> {
         };
         let source = self.source_reg(a, from)?;
         let destination = self.destination_reg(d, to)?;
-        let source = self.fit(source, from)?;
+        let mut source = self.fit(source, from)?;
+        if flush && from == Type::F32 {
+            source = self.flush(source);
+        }
         if destination.class == Self::class_of(to)? {
             self.alu(f, destination.slot, &[source]);
+            if flush && to == Type::F32 {
+                self.alu(rounding::flush(), destination.slot, &[destination.slot]);
+            }
         } else {
             let part = self.allocate(to, 1).slot;
             self.alu(f, part, &[source]);

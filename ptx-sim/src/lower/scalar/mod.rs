@@ -6,6 +6,7 @@ mod convert;
 mod logic;
 mod movement;
 mod number;
+mod rounding;
 
 use crate::lanes::{AluFn, Slots};
 use crate::lower::builder::{Lower, Lowered};
@@ -39,6 +40,31 @@ impl Lower<'_> {
         let d = self.destination(&operands[0], ty)?;
         self.alu(f, d, &s);
         Ok(())
+    }
+
+    /// As [`Self::uniform`] for f32, where `.ftz` makes zeros of the subnormal numbers among the sources and of
+    /// a subnormal result.
+    fn flushed(&mut self, f: (AluFn, usize), operands: &[Operand]) -> Lowered {
+        let (f, sources) = f;
+        if operands.len() != sources + 1 {
+            return Err(format!("expected {} operands, found {}", sources + 1, operands.len()));
+        }
+        let mut s = Vec::with_capacity(4);
+        for operand in &operands[1..] {
+            let source = self.source(operand, Type::F32)?;
+            s.push(self.flush(source));
+        }
+        let d = self.destination(&operands[0], Type::F32)?;
+        self.alu(f, d, &s);
+        self.alu(rounding::flush(), d, &[d]);
+        Ok(())
+    }
+
+    /// A copy of an f32 register, without subnormal numbers.
+    fn flush(&mut self, source: u32) -> u32 {
+        let copy = self.allocate(Type::F32, 1).slot;
+        self.alu(rounding::flush(), copy, &[source]);
+        copy
     }
 
     /// Destination and sources with a type each.

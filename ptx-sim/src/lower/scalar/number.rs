@@ -157,23 +157,41 @@ pub(super) trait Float: Lane {
     const IS_DOUBLE: bool;
     fn to_f64(self) -> f64;
     fn from_f64(v: f64) -> Self;
+    /// The nearest number to an integer.
+    fn from_int<T: Int>(v: T) -> Self;
+    /// The next number up or down.
+    fn neighbour(self, up: bool) -> Self;
 }
 
 macro_rules! float {
-    ($($t:ty: $to:expr, $from:expr;)*) => {$(
+    ($($t:ty: $to:expr, $from:expr, $int:expr, $neighbour:expr;)*) => {$(
         impl Float for $t {
             const IS_DOUBLE: bool = size_of::<$t>() == 8;
             #[inline(always)] fn to_f64(self) -> f64 { let f: fn($t) -> f64 = $to; f(self) }
             #[inline(always)] fn from_f64(v: f64) -> Self { let f: fn(f64) -> $t = $from; f(v) }
+            #[inline(always)] fn from_int<T: Int>(v: T) -> Self { let f: fn(T) -> $t = $int; f(v) }
+            #[inline(always)] fn neighbour(self, up: bool) -> Self { let f: fn($t, bool) -> $t = $neighbour; f(self, up) }
         }
     )*};
 }
 
 float! {
-    f64: |v| v, |v| v;
-    f32: f64::from, |v| v as f32;
-    f16: f16::to_f64, |v| f16::from_f32(to_odd(v));
-    bf16: bf16::to_f64, |v| bf16::from_f32(to_odd(v));
+    f64: |v| v, |v| v, |v: T| v.to_f64(), |v: f64, up| if up { v.next_up() } else { v.next_down() };
+    f32: f64::from, |v| v as f32, |v: T| v.to_f32(), |v: f32, up| if up { v.next_up() } else { v.next_down() };
+    f16: f16::to_f64, |v| f16::from_f32(to_odd(v)), |v: T| Self::from_f64(v.to_f64()),
+        |v, up| f16::from_bits(neighbour(v.to_bits(), up));
+    bf16: bf16::to_f64, |v| bf16::from_f32(to_odd(v)), |v: T| Self::from_f64(v.to_f64()),
+        |v, up| bf16::from_bits(neighbour(v.to_bits(), up));
+}
+
+/// The bits of the number of 16 bits next to one that is not NaN.
+fn neighbour(bits: u16, up: bool) -> u16 {
+    let negative = bits >> 15 != 0;
+    match bits & 0x7fff {
+        0 => u16::from(!up) << 15 | 1,
+        _ if negative == up => bits - 1,
+        _ => bits + 1,
+    }
 }
 
 /// The nearest `f32` that is no further from zero, its last bit set where it is not the value itself: what is rounded

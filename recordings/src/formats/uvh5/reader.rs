@@ -7,7 +7,7 @@ use ndarray::Array3;
 use num_complex::Complex;
 use rust_hdf5::{H5Dataset, H5File, H5Type};
 
-use super::Number;
+use super::number::Number;
 use crate::formats::hdf5::{column, guarded, stored};
 
 /// A UVH5 file whose rows are dumps of all baselines, one dump after the other, as [`super::Writer`] writes

@@ -1,0 +1,230 @@
+//! The simulator as a GPU: the PTX of the kernels, run on the CPU warp by warp by `ptx-sim`.
+//!
+//! Slow and strict: accesses out of bounds, races in shared memory and results read before they were
+//! waited for are errors that name the kernel, block, warp, lane and PTX line. What the kernels did is
+//! counted: [`SimGpu::report`].
+
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::{Arc, Mutex},
+};
+
+use corrust_gpu::abi::Entry;
+use ptx_sim::{Launch, Memory, Module, Report};
+
+use crate::{
+    device::{
+        gpu::{Facts, Gpu, Rows, Stream, TensorMap, lock},
+        ptx::Kernels,
+    },
+    error::{Error, Result},
+};
+
+/// A simulated GPU with a memory of its own.
+pub struct SimGpu {
+    pub(super) name: String,
+    facts: Facts,
+    kernels: Kernels,
+    memory: Memory,
+    modules: Mutex<HashMap<&'static str, Arc<Module>>>,
+    reports: Mutex<HashMap<&'static str, Report>>,
+}
+
+impl SimGpu {
+    /// A GPU of compute capability 9.0 with four multiprocessors, few enough that kernels whose
+    /// blocks take several tiles in turn do so at small sizes too.
+    pub fn new() -> Self {
+        Self::with_kernels(&Kernels::default())
+    }
+
+    /// The same with other kernels in place of those of the same name.
+    pub fn with_kernels(kernels: &Kernels) -> Self {
+        Self {
+            name: "sim".to_owned(),
+            kernels: kernels.clone(),
+            facts: Facts {
+                name: "simulator".to_owned(),
+                uuid: String::new(),
+                memory: 1 << 32,
+                capability: (9, 0),
+                multiprocessors: 4,
+                shared_bytes: 227 << 10,
+                l2_bytes: 50 << 20,
+                driver: (0, 0),
+            },
+            memory: Memory::new(),
+            modules: Mutex::default(),
+            reports: Mutex::default(),
+        }
+    }
+
+    /// Counters of all launches of a kernel so far; nothing if there was none.
+    pub fn report(&self, entry: &Entry) -> Option<Report> {
+        lock(&self.reports).get(entry.name).cloned()
+    }
+
+    fn module(&self, entry: &Entry) -> Result<Arc<Module>> {
+        if let Some(module) = lock(&self.modules).get(entry.name) {
+            return Ok(module.clone());
+        }
+        let module = Arc::new(Module::parse(self.kernels.ptx(entry)).map_err(error)?);
+        lock(&self.modules).insert(entry.name, module.clone());
+        Ok(module)
+    }
+}
+
+impl Default for SimGpu {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for SimGpu {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SimGpu")
+    }
+}
+
+fn error(error: ptx_sim::Error) -> Error {
+    Error::Device(format!("simulator: {error}"))
+}
+
+// Everything happens at once, in the order of the calls, so that streams need no order.
+impl Gpu for SimGpu {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    fn free_bytes(&self) -> Result<u64> {
+        Ok(self.facts.memory.saturating_sub(self.memory.allocated()))
+    }
+
+    fn allocate(&self, bytes: usize) -> Result<u64> {
+        let available = self.free_bytes()?;
+        if bytes as u64 > available {
+            return Err(Error::OutOfMemory {
+                device: self.facts.name.clone(),
+                needed: bytes as u64,
+                available,
+            });
+        }
+        Ok(self.memory.alloc(bytes as u64))
+    }
+
+    unsafe fn free(&self, address: u64) {
+        let _ = self.memory.free(address);
+    }
+
+    fn holds(&self, address: u64) -> bool {
+        self.memory.read(address, &mut [0]).is_ok()
+    }
+
+    fn create_stream(&self) -> Result<Stream> {
+        Ok(Stream::default())
+    }
+
+    fn order(&self, _earlier: Stream, _later: Stream) -> Result<()> {
+        Ok(())
+    }
+
+    unsafe fn upload_filled(
+        &self,
+        _stream: Stream,
+        address: u64,
+        bytes: usize,
+        fill: &(dyn Fn(usize, &mut [u8]) + Sync),
+    ) -> Result<()> {
+        // Parts of odd lengths, as a GPU's might be for other sizes of its staging memory.
+        const PART: usize = 4 * 331;
+        let mut part = vec![0; PART.min(bytes)];
+        for first in (0..bytes).step_by(PART) {
+            let part = &mut part[..PART.min(bytes - first)];
+            fill(first, part);
+            self.memory.write(address + first as u64, part).map_err(error)?;
+        }
+        Ok(())
+    }
+
+    unsafe fn copy_in(
+        &self,
+        _stream: Stream,
+        address: u64,
+        bytes: &[u8],
+        rows: &Rows,
+    ) -> Result<()> {
+        for row in 0..rows.count {
+            let from = &bytes[rows.from + row * rows.from_pitch..][..rows.width];
+            let to = address + (rows.to + row * rows.to_pitch) as u64;
+            self.memory.write(to, from).map_err(error)?;
+        }
+        Ok(())
+    }
+
+    unsafe fn copy_rows(&self, _stream: Stream, to: u64, from: u64, rows: &Rows) -> Result<()> {
+        let mut bytes = vec![0; rows.width];
+        for row in 0..rows.count {
+            let from = from + (rows.from + row * rows.from_pitch) as u64;
+            self.memory.read(from, &mut bytes).map_err(error)?;
+            let to = to + (rows.to + row * rows.to_pitch) as u64;
+            self.memory.write(to, &bytes).map_err(error)?;
+        }
+        Ok(())
+    }
+
+    unsafe fn download(&self, _stream: Stream, address: u64, bytes: &mut [u8]) -> Result<()> {
+        self.memory.read(address, bytes).map_err(error)
+    }
+
+    unsafe fn set_rows(&self, _stream: Stream, address: u64, rows: &Rows, byte: u8) -> Result<()> {
+        let bytes = vec![byte; rows.width];
+        (0..rows.count).try_for_each(|row| {
+            let to = address + (rows.to + row * rows.to_pitch) as u64;
+            self.memory.write(to, &bytes).map_err(error)
+        })
+    }
+
+    fn tensor_map(&self, map: &TensorMap) -> Result<[u8; 128]> {
+        ptx_sim::TensorMap {
+            address: map.address,
+            element_bytes: 1,
+            shape: map.sizes.to_vec(),
+            strides: map.strides.to_vec(),
+            box_shape: vec![map.box_bytes, map.box_rows, 1],
+            element_strides: vec![1; 3],
+            swizzle: if matches!(map.box_bytes, 32 | 128) { map.box_bytes } else { 0 },
+        }
+        .encode()
+        .map_err(error)
+    }
+
+    unsafe fn launch_bytes(
+        &self,
+        _stream: Stream,
+        entry: &Entry,
+        blocks: u32,
+        parameters: &[u8],
+    ) -> Result<()> {
+        if blocks == 0 {
+            return Ok(());
+        }
+        let launch = Launch {
+            entry: entry.name,
+            grid: [blocks, 1, 1],
+            block: [entry.threads, 1, 1],
+            shared_bytes: entry.shared_bytes,
+            params: parameters,
+        };
+        let report = ptx_sim::launch(&*self.module(entry)?, &self.memory, launch).map_err(error)?;
+        lock(&self.reports).entry(entry.name).or_default().merge(&report);
+        Ok(())
+    }
+
+    fn wait(&self, _stream: Stream) -> Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,10 @@
+//! Corner turns, unpacking and delays of samples on a GPU.
+
+pub(crate) mod native;
+pub(crate) mod planes;
+mod prepared;
+pub mod shift;
+
+pub use native::{Native, ROW_ALIGNMENT, ToNative};
+pub use planes::ToPlanes;
+pub use prepared::Prepared;

@@ -1,0 +1,199 @@
+//! Several GPUs of one host that share the work of a plan: each has a backend of its own for a part of the
+//! channels, or of the rows, and is fed from a thread of its own. Nothing is summed across GPUs, so that
+//! the bits are those of one.
+
+use std::{ops::Range, panic::resume_unwind, sync::Arc, thread};
+
+use crate::{
+    device::gpu::Gpu,
+    error::{Error, Result},
+    layout::Layout,
+    samples::{extents::Memory, view::Samples},
+};
+
+/// The parts of a plan.
+pub(crate) struct Parts<B> {
+    /// GPUs of the parts come first; others may still have samples in their memory.
+    gpus: Vec<Arc<dyn Gpu>>,
+    parts: Vec<Part<B>>,
+    name: String,
+}
+
+/// Range and backend of one GPU.
+pub(crate) struct Part<B> {
+    pub range: Range<usize>,
+    pub backend: B,
+}
+
+impl<B: Send> Parts<B> {
+    /// Divides `count` channels or rows as evenly as can be; `make` makes the backend of a part. There are
+    /// no more parts than there is something to compute for.
+    ///
+    /// # Errors
+    /// As `make`'s, naming the GPU.
+    pub(crate) fn new(
+        gpus: Vec<Arc<dyn Gpu>>,
+        count: usize,
+        mut make: impl FnMut(Arc<dyn Gpu>, Range<usize>) -> Result<B>,
+    ) -> Result<Self> {
+        let number = gpus.len().min(count);
+        let parts = gpus[..number].iter().enumerate().map(|(index, gpu)| {
+            let range = index * count / number..(index + 1) * count / number;
+            let backend = make(gpu.clone(), range.clone()).map_err(|error| named(gpu, error))?;
+            Ok(Part { range, backend })
+        });
+        Ok(Self { parts: parts.collect::<Result<_>>()?, name: names(&gpus[..number]), gpus })
+    }
+
+    /// The GPUs, as a person would name them.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The GPUs of the parts, and others that may have samples in their memory, or room for results.
+    pub(crate) fn gpus(&self) -> &[Arc<dyn Gpu>] {
+        &self.gpus
+    }
+
+    /// The backend of the first part.
+    pub(crate) fn first(&self) -> &B {
+        &self.parts[0].backend
+    }
+
+    /// The backends, to be changed without the GPUs.
+    pub(crate) fn backends(&mut self) -> impl Iterator<Item = &mut B> {
+        self.parts.iter_mut().map(|part| &mut part.backend)
+    }
+
+    /// Range of each part.
+    pub(crate) fn ranges(&self) -> impl Iterator<Item = Range<usize>> {
+        self.parts.iter().map(|part| part.range.clone())
+    }
+
+    /// Does something for every part, each with a thing of its own, all at the same time.
+    ///
+    /// # Errors
+    /// The first part's of those that failed, naming the GPU.
+    pub(crate) fn each<T: Send>(
+        &mut self,
+        things: impl IntoIterator<Item = T>,
+        work: impl Fn(&mut Part<B>, T) -> Result<()> + Sync,
+    ) -> Result<()> {
+        let run =
+            |gpu, part: &mut Part<B>, thing| work(part, thing).map_err(|error| named(gpu, error));
+        let run = &run;
+        let parts = self.gpus.iter().zip(&mut self.parts).zip(things);
+        let results: Vec<Result<()>> = if rayon::current_thread_index().is_some() {
+            // The parts' threads would wait for those of rayon, of which this one waits for them.
+            parts.map(|((gpu, part), thing)| run(gpu, part, thing)).collect()
+        } else {
+            thread::scope(|scope| {
+                let threads: Vec<_> = parts
+                    .map(|((gpu, part), thing)| scope.spawn(move || run(gpu, part, thing)))
+                    .collect();
+                let join = |thread: thread::ScopedJoinHandle<'_, _>| {
+                    thread.join().unwrap_or_else(|panic| resume_unwind(panic))
+                };
+                threads.into_iter().map(join).collect()
+            })
+        };
+        results.into_iter().collect()
+    }
+
+    /// [`each`](Self::each) of work that needs nothing else.
+    ///
+    /// # Errors
+    /// As [`each`](Self::each)'s.
+    pub(crate) fn each_alone(&mut self, work: impl Fn(&mut B) -> Result<()> + Sync) -> Result<()> {
+        let alone = vec![(); self.parts.len()];
+        self.each(alone, |part, ()| work(&mut part.backend))
+    }
+
+    /// Feeds every part its share of some samples, with a thing of its own. Samples in the memory of another of the
+    /// GPUs reach it through the host, in the order of `layout`.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for samples in the memory of none of the GPUs; those of `work`.
+    pub(crate) fn feed<'a, T: Send>(
+        &mut self,
+        samples: &Samples<'a>,
+        layout: Layout,
+        things: impl IntoIterator<Item = T>,
+        share: impl Fn(&Part<B>, Samples<'a>) -> Samples<'a> + Sync,
+        work: impl Fn(&mut B, &Samples<'_>, T) -> Result<()> + Sync,
+    ) -> Result<()> {
+        let owner = match samples.memory() {
+            Memory::Host(_) => None,
+            Memory::Device(slice) => Some(slice.owner(&self.gpus)?.clone()),
+        };
+        let gpus = self.gpus.clone();
+        self.each(gpus.into_iter().zip(things), |part, (gpu, thing)| {
+            let share = share(part, *samples);
+            match owner.as_ref().filter(|owner| !Arc::ptr_eq(owner, &gpu)) {
+                None => work(&mut part.backend, &share, thing),
+                Some(owner) => {
+                    let bytes = share.gather_from(owner, layout)?;
+                    let memory = Memory::Host(&bytes);
+                    let there = Samples::dense(memory, share.element(), layout, share.extents());
+                    work(&mut part.backend, &there, thing)
+                }
+            }
+        })
+    }
+}
+
+/// The names of GPUs, equal neighbours together.
+fn names(gpus: &[Arc<dyn Gpu>]) -> String {
+    let names: Vec<&str> = gpus.iter().map(|gpu| &*gpu.facts().name).collect();
+    let alike = names.chunk_by(|a, b| a == b).map(|alike| match alike.len() {
+        1 => alike[0].to_owned(),
+        count => format!("{count} x {}", alike[0]),
+    });
+    alike.collect::<Vec<_>>().join(" + ")
+}
+
+/// An error of a GPU with its name.
+fn named(gpu: &Arc<dyn Gpu>, error: Error) -> Error {
+    let name = gpu.name();
+    let says =
+        |text: &str| text.strip_prefix(name).is_some_and(|rest| rest.starts_with([':', ' ']));
+    match error {
+        Error::Device(text) if !says(&text) => Error::Device(format!("{name}: {text}")),
+        Error::OutOfMemory { device, needed, available } if !says(&device) => {
+            Error::OutOfMemory { device: format!("{name} ({device})"), needed, available }
+        }
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Devices;
+
+    #[test]
+    fn parts_are_even_and_errors_name_theirs() {
+        let gpus = "sim,sim,sim".parse::<Devices>().unwrap().open().unwrap();
+        let ranges = |count| {
+            let parts = Parts::new(gpus.clone(), count, |_, _| Ok(())).unwrap();
+            parts.ranges().collect::<Vec<_>>()
+        };
+        assert_eq!(ranges(7), [0..2, 2..4, 4..7]);
+        assert_eq!(ranges(2), [0..1, 1..2]);
+
+        let full = || Error::OutOfMemory { device: "simulator".into(), needed: 2, available: 1 };
+        let made = Parts::new(gpus.clone(), 3, |_, range| match range.start {
+            1 => Err(full()),
+            _ => Ok(()),
+        });
+        let error = made.err().expect("the second part fails").to_string();
+        assert!(error.starts_with("sim 2 (simulator) is out of memory"), "{error}");
+
+        let mut parts = Parts::new(gpus, 3, |_, range| Ok(range.start)).unwrap();
+        let failed = parts.each_alone(|&mut first| match first {
+            2 => Err(Error::Device("broken".to_owned())),
+            _ => Ok(()),
+        });
+        assert_eq!(failed.unwrap_err().to_string(), "sim 3: broken");
+    }
+}

@@ -1,0 +1,112 @@
+//! Arguments of the command.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::parameters::{Argument, Save};
+
+/// Runs PTX on the CPU, without a GPU: checks it, runs it, reports what the hardware would see.
+#[derive(Parser)]
+#[command(name = "ptx-sim", version, about, max_term_width = 100)]
+pub struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Runs an entry with every check and prints what it finds. Exit code 1 when there is something
+    Check(Input),
+    /// Runs an entry; `--save` keeps its buffers
+    Run(Input),
+    /// Runs an entry and prints what it did: bank conflicts, sectors, divergence, the mix of instructions
+    Report(Input),
+}
+
+/// Command that was given.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Task {
+    Check,
+    Run,
+    Report,
+}
+
+/// Form of the answer.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    Text,
+    Json,
+    Sarif,
+}
+
+/// Launch of an entry.
+#[derive(Args)]
+pub struct Input {
+    /// PTX file
+    pub file: PathBuf,
+    /// Entry to launch; may be left out where the file has one
+    #[arg(long, value_name = "NAME")]
+    pub entry: Option<String>,
+    /// Blocks along x, y, z, such as 4 or 4,2,1
+    #[arg(long, value_name = "X[,Y[,Z]]", default_value = "1", value_parser = extents)]
+    pub grid: [u32; 3],
+    /// Threads of a block along x, y, z, such as 128 or 32,8
+    #[arg(long, value_name = "X[,Y[,Z]]", default_value = "32", value_parser = extents)]
+    pub block: [u32; 3],
+    /// Dynamic shared memory of a block in bytes
+    #[arg(long, value_name = "BYTES", default_value_t = 0)]
+    pub shared: u32,
+    /// Parameter, in the entry's order: buffer:FILE.npy, buffer:BYTES (zeros), buffer:BYTES,fill=0xff,
+    /// u32:5 (u8 to u64, s8 to s64, f32, f64), or bytes:FILE for a struct
+    #[arg(long = "param", value_name = "PARAMETER", value_parser = Argument::parse)]
+    pub parameters: Vec<Argument>,
+    /// Saves the buffer of parameter N, from 0, to a NumPy file after a clean run: N=FILE.npy
+    #[arg(long = "save", value_name = "N=FILE", value_parser = Save::parse)]
+    pub saves: Vec<Save>,
+    /// Leaves out the checks for races and for reads of memory that nothing wrote
+    #[arg(long)]
+    pub unchecked: bool,
+    /// Prints JSON
+    #[arg(long, conflicts_with = "sarif")]
+    json: bool,
+    /// Prints findings as SARIF 2.1.0, as code scanning takes it
+    #[arg(long)]
+    sarif: bool,
+}
+
+impl Arguments {
+    /// The command, and what it is to launch.
+    pub fn task(&self) -> (Task, &Input) {
+        match &self.command {
+            Command::Check(input) => (Task::Check, input),
+            Command::Run(input) => (Task::Run, input),
+            Command::Report(input) => (Task::Report, input),
+        }
+    }
+}
+
+impl Input {
+    /// Form in which the answer is printed.
+    pub fn format(&self) -> Format {
+        match (self.json, self.sarif) {
+            (true, _) => Format::Json,
+            (_, true) => Format::Sarif,
+            _ => Format::Text,
+        }
+    }
+}
+
+/// One to three numbers with commas between; what is left out is 1.
+fn extents(text: &str) -> Result<[u32; 3], String> {
+    let mut extents = [1; 3];
+    let mut places = extents.iter_mut();
+    for part in text.split(',') {
+        let place = places.next().ok_or("expected at most three numbers")?;
+        *place = part
+            .trim()
+            .parse()
+            .map_err(|_| format!("`{part}` is not a number of blocks or threads"))?;
+    }
+    Ok(extents)
+}

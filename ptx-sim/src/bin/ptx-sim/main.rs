@@ -1,0 +1,138 @@
+//! Command `ptx-sim`: runs an entry of a PTX file on the CPU, and says what it did wrong or what it did.
+
+mod arguments;
+mod findings;
+mod npy;
+mod parameters;
+
+use std::io::Write;
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::Parser;
+use ptx_sim::{Checks, Error, Launch, Memory, Module, Report, launch_with};
+
+use arguments::{Arguments, Format, Task};
+use findings::Findings;
+use parameters::Parameters;
+
+/// Exit code for a kernel in which something was found.
+const FOUND: u8 = 1;
+/// Exit code for input that cannot be run.
+const BAD_INPUT: u8 = 2;
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    match run(&arguments) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(FOUND),
+        Err(sentence) => {
+            // A closed pipe is no reason to fail differently.
+            let _ = writeln!(std::io::stderr(), "ptx-sim: {sentence}");
+            ExitCode::from(BAD_INPUT)
+        }
+    }
+}
+
+/// Carries out a command. Returns whether the kernel is clean; an error is one sentence about the input.
+fn run(arguments: &Arguments) -> Result<bool, String> {
+    let (task, input) = arguments.task();
+    let file = input.file.display().to_string();
+    let text = read(&input.file)?;
+    let text = String::from_utf8(text).map_err(|_| format!("{file}: not a text in UTF-8"))?;
+    let module = Module::parse(&text).map_err(|error| at(&file, &error))?;
+    let entry = match &input.entry {
+        Some(entry) => entry.clone(),
+        None => only_entry(&module).map_err(|message| format!("{file}: {message}"))?,
+    };
+    if let Some((_, error)) = module.refused().find(|(name, _)| *name == entry) {
+        return Err(at(&file, error));
+    }
+    let Some(declared) = module.entries().find(|e| e.name == entry) else {
+        let names: Vec<&str> = module.entries().map(|e| e.name).collect();
+        return Err(format!("{file}: no entry `{entry}`: the file has {}", names.join(", ")));
+    };
+    let memory = Memory::new();
+    let parameters = Parameters::place(&input.parameters, declared.params, &memory)?;
+    parameters.can_save(&input.saves)?;
+    let launched = Launch {
+        entry: &entry,
+        grid: input.grid,
+        block: input.block,
+        shared_bytes: input.shared,
+        params: &parameters.packed,
+    };
+    let checks = if input.unchecked { Checks::NONE } else { Checks::default() };
+    let result = launch_with(&module, &memory, launched, checks);
+    let (report, fault) = match result {
+        Ok(report) => (Some(report), None),
+        Err(Error::Fault(fault)) => (None, Some(*fault)),
+        Err(error) => return Err(at(&file, &error)),
+    };
+    let findings = Findings::new(&file, &text, &entry, fault, report.as_ref());
+    let clean = findings.clean();
+    if clean {
+        parameters.save(&input.saves, &memory)?;
+    }
+    print(&output(task, input.format(), &findings, report.as_ref()))?;
+    Ok(clean)
+}
+
+/// Text of the answer.
+fn output(task: Task, format: Format, findings: &Findings, report: Option<&Report>) -> String {
+    match (task, format, report) {
+        (Task::Report, Format::Text, Some(report)) => report.to_string(),
+        (Task::Report, Format::Json, Some(report)) => report.to_json() + "\n",
+        (_, Format::Json, _) => findings.to_json(),
+        (_, Format::Sarif, _) => findings.to_sarif(),
+        (Task::Run, Format::Text, Some(report)) => {
+            let total = report.total();
+            format!(
+                "{}{}: {} blocks, {} warp instructions\n",
+                findings.to_text(),
+                report.kernels.join(", "),
+                report.blocks,
+                total.warps
+            )
+        }
+        (Task::Check, Format::Text, Some(_)) => {
+            format!("{}{}: nothing found\n", findings.to_text(), findings.entry())
+        }
+        (_, Format::Text, _) => findings.to_text(),
+    }
+}
+
+fn print(text: &str) -> Result<(), String> {
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(format!("the answer cannot be written: {error}"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The entry of a module that has one.
+fn only_entry(module: &Module) -> Result<String, String> {
+    let names: Vec<&str> =
+        module.entries().map(|e| e.name).chain(module.refused().map(|(name, _)| name)).collect();
+    match names[..] {
+        [name] => Ok(name.to_owned()),
+        [] => Err("the file has no entry".to_owned()),
+        _ => Err(format!("--entry chooses one of {}", names.join(", "))),
+    }
+}
+
+/// An error of the library with the file in front, and its line where it has one.
+fn at(file: &str, error: &Error) -> String {
+    match error {
+        Error::Syntax { line, message } => format!("{file}:{line}: {message}"),
+        Error::Unsupported { line, instruction, message } => {
+            format!("{file}:{line}: `{instruction}`: {message}")
+        }
+        error => format!("{file}: {error}"),
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, String> {
+    std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))
+}

@@ -1,0 +1,288 @@
+//! Races in global memory: one record per granule that blocks have touched, page by page.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard};
+
+use super::access::Addresses;
+use super::order::{Event, Releases};
+use super::team::Team;
+use super::warp::Warp;
+use crate::error::{FaultKind, Step, Stop, brief};
+use crate::lanes::{LANES, Mask, lanes};
+use crate::program::{Ordering, Scope};
+use crate::report::SameValue;
+
+/// Granules of a page.
+const PAGE: usize = 256;
+/// Pages of a launch at most, some 200 MB; accesses beyond are not checked, and the report says so.
+const MOST_PAGES: usize = 1 << 14;
+/// Locks that the pages share.
+const SHARDS: usize = 64;
+
+/// One access to a granule.
+#[derive(Debug, Clone, Copy, Default)]
+struct Access {
+    event: Event,
+    source: u16,
+    scope: Scope,
+}
+
+/// Accesses to a granule: the last write, the last read, and the last read of another block than that.
+#[derive(Debug, Clone, Copy, Default)]
+struct Record {
+    write: Access,
+    read: Access,
+    other: Access,
+}
+
+type Pages = HashMap<u64, Box<[Record; PAGE]>>;
+
+/// Records of global memory during a launch.
+#[derive(Debug)]
+pub struct Shadow {
+    /// Bytes of a granule: two to this power.
+    shift: u32,
+    shards: Vec<Mutex<Pages>>,
+    pages: AtomicUsize,
+    incomplete: AtomicBool,
+    same: Mutex<BTreeMap<(u16, u16), u64>>,
+    pub releases: Releases,
+}
+
+/// Kind of an access.
+#[derive(Clone, Copy)]
+pub enum Kind<'a> {
+    Read,
+    /// Whether a lane stores what another lane of the same instruction does, or what memory holds.
+    Write(&'a dyn Fn(usize, Option<usize>) -> bool),
+    Atomic,
+}
+
+/// A write of bytes that are not compared.
+pub const COPY: Kind = Kind::Write(&|_, _| false);
+
+impl Shadow {
+    /// Records for accesses of `granule` bytes and more, a power of two.
+    pub fn new(granule: u32) -> Self {
+        Self {
+            shift: granule.trailing_zeros(),
+            shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
+            pages: AtomicUsize::new(0),
+            incomplete: AtomicBool::new(false),
+            same: Mutex::default(),
+            releases: Releases::default(),
+        }
+    }
+
+    /// Whether some accesses were not checked, for want of room.
+    pub fn incomplete(&self) -> bool {
+        self.incomplete.load(Relaxed)
+    }
+
+    /// Stores of the same value that nothing orders: numbers of both statements, and how often.
+    pub fn same(self) -> BTreeMap<(u16, u16), u64> {
+        self.same.into_inner().unwrap_or_else(|e| e.into_inner())
+    }
+
+    fn shard(&self, page: u64) -> MutexGuard<'_, Pages> {
+        // Neighbouring pages have different locks.
+        let shard = &self.shards[page as usize % SHARDS];
+        shard.lock().unwrap_or_else(|e| e.into_inner())
+    }
+}
+
+impl SameValue {
+    /// Notes by line from notes by statement.
+    pub fn list(same: &BTreeMap<(u16, u16), u64>, line: impl Fn(u16) -> u32) -> Vec<Self> {
+        let notes = same.iter().map(|(&(first, second), &times)| Self {
+            line: line(second),
+            other_line: line(first),
+            times,
+        });
+        notes.collect()
+    }
+}
+
+impl Team<'_> {
+    /// Checks and notes an access of the lanes of `mask` to `bytes` bytes of global memory each.
+    #[inline]
+    pub fn global(
+        &mut self,
+        warp: &Warp,
+        at: &Addresses,
+        mask: Mask,
+        bytes: u32,
+        order: Ordering,
+        kind: Kind,
+    ) -> Step {
+        let env = self.env;
+        let Some(shadow) = &env.shadow else { return Ok(()) };
+        self.note(shadow, warp, at, mask, bytes, order.scope, kind)?;
+        if order.scope != Scope::Weak && self.env.program.synchronises {
+            let does = match kind {
+                Kind::Read => (true, false),
+                Kind::Write(_) => (false, true),
+                Kind::Atomic => (true, true),
+            };
+            for lane in lanes(mask) {
+                let thread = (warp.index, lane);
+                shadow.releases.access(
+                    &mut self.knowledge,
+                    &self.clocks,
+                    thread,
+                    at[lane],
+                    order,
+                    does,
+                );
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks and notes an access of one thread to `bytes` bytes by an asynchronous copy.
+    pub fn global_copy(
+        &self,
+        warp: &Warp,
+        lane: usize,
+        address: u64,
+        bytes: u32,
+        kind: Kind,
+    ) -> Step {
+        let Some(shadow) = &self.env.shadow else { return Ok(()) };
+        let scope = if let Kind::Atomic = kind { Scope::Gpu } else { Scope::Weak };
+        let mut at = [0; LANES];
+        at[lane] = address;
+        self.note(shadow, warp, &at, 1 << lane, bytes, scope, kind)
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn note(
+        &self,
+        shadow: &Shadow,
+        warp: &Warp,
+        at: &Addresses,
+        mask: Mask,
+        bytes: u32,
+        scope: Scope,
+        kind: Kind,
+    ) -> Step {
+        let source = self.source.min(u32::from(u16::MAX)) as u16;
+        let mut held: Option<(u64, MutexGuard<Pages>)> = None;
+        for lane in lanes(mask) {
+            let event = self.knowledge.event(&self.clocks, warp.index, lane);
+            let mine = Access { event, source, scope };
+            let (first, last) = (
+                at[lane] >> shadow.shift,
+                at[lane].saturating_add(u64::from(bytes) - 1) >> shadow.shift,
+            );
+            for granule in first..=last {
+                let page = granule / PAGE as u64;
+                let pages = match &mut held {
+                    Some((number, pages)) if *number % SHARDS as u64 == page % SHARDS as u64 => {
+                        pages
+                    }
+                    _ => {
+                        held = None;
+                        &mut held.insert((page, shadow.shard(page))).1
+                    }
+                };
+                if !pages.contains_key(&page) {
+                    if shadow.pages.fetch_add(1, Relaxed) >= MOST_PAGES {
+                        shadow.incomplete.store(true, Relaxed);
+                        continue;
+                    }
+                    pages.insert(page, Box::new([Record::default(); PAGE]));
+                }
+                let Some(records) = pages.get_mut(&page) else { continue };
+                let record = &mut records[granule as usize % PAGE];
+                if let Err((other, what)) = self.touch_record(warp.index, lane, record, mine, kind)
+                {
+                    let twin = usize::from(other.event.lane);
+                    let here = other.event.block == event.block
+                        && usize::from(other.event.warp) == warp.index
+                        && mask >> twin & 1 != 0
+                        && twin < lane
+                        && at[twin] == at[lane];
+                    let same =
+                        matches!(kind, Kind::Write(same) if same(lane, here.then_some(twin)));
+                    if !same || what != WRITES {
+                        return Err(self.global_race(lane, at[lane], other, what));
+                    }
+                    let mut notes = shadow.same.lock().unwrap_or_else(|e| e.into_inner());
+                    *notes.entry((other.source, source)).or_default() += 1;
+                    record.write = mine;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks an access against the record of a granule and enters it there; the other side of a race otherwise.
+    #[inline]
+    fn touch_record(
+        &self,
+        warp: usize,
+        lane: usize,
+        record: &mut Record,
+        mine: Access,
+        kind: Kind,
+    ) -> Result<(), (Access, &'static str)> {
+        let clashes = |other: Access| {
+            let Access { event, scope, .. } = other;
+            event.block != 0
+                && !self.knowledge.ordered(&self.clocks, warp, lane, event)
+                && !self.knowledge.reaches(scope.min(mine.scope), event.block)
+        };
+        if let Kind::Read = kind {
+            if clashes(record.write) {
+                return Err((record.write, "read of bytes written"));
+            }
+            let last = record.read.event.block;
+            if last != 0 && last != mine.event.block {
+                record.other = record.read;
+            }
+            record.read = mine;
+            return Ok(());
+        }
+        if clashes(record.write) {
+            return Err((record.write, WRITES));
+        }
+        for read in [record.read, record.other] {
+            if clashes(read) {
+                return Err((read, "write over bytes read"));
+            }
+        }
+        *record = Record { write: mine, ..Record::default() };
+        Ok(())
+    }
+
+    #[cold]
+    fn global_race(&self, lane: usize, address: u64, other: Access, what: &str) -> Box<Stop> {
+        let Event { block, warp, lane: by, .. } = other.event;
+        let [width, height, _] = self.env.grid;
+        let number = block - 1;
+        let at = [number % width, number / width % height, number / width / height];
+        let sources = &self.env.program.sources;
+        let line = sources
+            .get(usize::from(other.source))
+            .map_or(String::new(), |s| format!(" on line {} `{}`", s.line, brief(&s.text)));
+        let place = self.env.view.describe(address);
+        let (who, missing) = if at == self.block {
+            (String::new(), "no barrier between")
+        } else {
+            let [x, y, z] = at;
+            (
+                format!("block ({x}, {y}, {z}), "),
+                "nothing between that orders blocks (atomics or flags with fences, or release and acquire, at gpu scope)",
+            )
+        };
+        let message = format!(
+            "race at global address 0x{address:x}, {place}: {what} by {who}warp {warp}, lane {by}{line} with {missing}"
+        );
+        Stop::at(FaultKind::Race, lane, message)
+    }
+}
+
+/// A write after a write.
+const WRITES: &str = "write over bytes written";

@@ -1,0 +1,161 @@
+//! The clusters of a grid: threads of the host take them up one after the other. A cluster whose blocks spin on what
+//! others have yet to store gives its thread to the next, and goes on when global memory has changed.
+
+use std::collections::VecDeque;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
+use std::time::Duration;
+
+use rayon::prelude::*;
+
+use super::env::Env;
+use super::schedule::Turn;
+use super::team::Team;
+use crate::error::Error;
+use crate::report::Counts;
+
+/// Clusters that wait for others on one thread at most; no GPU holds so many at a time.
+const MOST_WAITING: usize = 4096;
+/// Pause between two looks at memory that nobody has changed.
+const PAUSE: Duration = Duration::from_micros(20);
+
+/// Clusters of a launch, and the progress of the threads that run them.
+pub struct Grid<'a> {
+    env: &'a Env<'a>,
+    clusters: u64,
+    /// Next cluster to begin.
+    next: AtomicU64,
+    /// Changes that all blocks made to memory.
+    changes: AtomicU64,
+    failed: AtomicBool,
+    /// Threads that have begun.
+    begun: AtomicUsize,
+    quiet: Mutex<Quiet>,
+}
+
+/// Threads with nothing to do since memory has changed so many times.
+#[derive(Default)]
+struct Quiet {
+    changes: u64,
+    waiting: usize,
+    left: usize,
+}
+
+/// Blocks of a cluster, and the changes of memory that they have seen.
+struct Waiting<'a> {
+    teams: Vec<Team<'a>>,
+    seen: u64,
+}
+
+impl<'a> Grid<'a> {
+    pub fn new(env: &'a Env<'a>, blocks: u64) -> Self {
+        Self {
+            env,
+            clusters: blocks / u64::from(env.program.cluster),
+            next: AtomicU64::new(0),
+            changes: AtomicU64::new(0),
+            failed: AtomicBool::new(false),
+            begun: AtomicUsize::new(0),
+            quiet: Mutex::default(),
+        }
+    }
+
+    /// Runs all blocks; counts of all statements.
+    pub fn run(&self) -> Result<Vec<Counts>, Error> {
+        let threads = rayon::current_num_threads().min(self.clusters.min(1 << 16) as usize);
+        let parts = (0..threads).into_par_iter().with_max_len(1).map(|_| {
+            self.begun.fetch_add(1, SeqCst);
+            let counts = self.work();
+            if counts.is_err() {
+                self.failed.store(true, SeqCst);
+            }
+            let mut quiet = self.quiet.lock().unwrap_or_else(|e| e.into_inner());
+            quiet.left += 1;
+            counts
+        });
+        parts.try_reduce(Vec::new, |a, b| Ok(sum(a, b)))
+    }
+
+    /// Work of one thread.
+    fn work(&self) -> Result<Vec<Counts>, Error> {
+        let mut waiting = VecDeque::new();
+        let mut free: Vec<Vec<Team>> = Vec::new();
+        let mut told = None;
+        while !self.failed.load(SeqCst) {
+            let changes = self.changes.load(SeqCst);
+            // Clusters that others may have given something go first.
+            let stale = waiting.iter().position(|w: &Waiting| w.seen != changes);
+            let mut teams = match stale.and_then(|at| waiting.remove(at)) {
+                Some(Waiting { teams, .. }) => teams,
+                None => match self.start(&mut free) {
+                    Some(teams) => teams,
+                    None => match waiting.front() {
+                        None => break,
+                        Some(stuck) if self.deadlocked(changes, &mut told) => {
+                            let spinning = stuck.teams.iter().find(|team| team.spins());
+                            return Err(spinning.unwrap_or(&stuck.teams[0]).deadlock());
+                        }
+                        Some(_) => {
+                            std::thread::sleep(PAUSE);
+                            continue;
+                        }
+                    },
+                },
+            };
+            let before = Team::changes(&teams);
+            let turn = Team::turn(&mut teams)?;
+            self.changes.fetch_add(Team::changes(&teams) - before, SeqCst);
+            match turn {
+                Turn::Ended => free.push(teams),
+                Turn::Spinning if waiting.len() == MOST_WAITING => {
+                    return Err(teams[0].deadlock());
+                }
+                // Changes since before the turn may have come too late for it.
+                Turn::Spinning => waiting.push_back(Waiting { teams, seen: changes }),
+            }
+        }
+        let teams = waiting.into_iter().map(|w| w.teams).chain(free).flatten();
+        Ok(teams.map(Team::into_counts).fold(Vec::new(), sum))
+    }
+
+    /// Begins the next cluster, if there is one.
+    fn start(&self, free: &mut Vec<Vec<Team<'a>>>) -> Option<Vec<Team<'a>>> {
+        let index = self.next.fetch_add(1, SeqCst);
+        if index >= self.clusters {
+            return None;
+        }
+        let size = self.env.program.cluster;
+        let new = || (0..size).map(|_| Team::new(self.env)).collect();
+        let mut teams = free.pop().unwrap_or_else(new);
+        let index = index * u64::from(size);
+        let [width, height, _] = self.env.grid.map(u64::from);
+        let block = [index % width, index / width % height, index / width / height];
+        Team::begin(&mut teams, block.map(|i| i as u32));
+        Some(teams)
+    }
+
+    /// Whether every thread has nothing to do since memory changed for the `changes`th time. The calling thread has
+    /// `told` so before for this number of changes.
+    fn deadlocked(&self, changes: u64, told: &mut Option<u64>) -> bool {
+        let mut quiet = self.quiet.lock().unwrap_or_else(|e| e.into_inner());
+        if quiet.changes < changes {
+            quiet.changes = changes;
+            quiet.waiting = 0;
+        }
+        if told.replace(changes) != Some(changes) && quiet.changes == changes {
+            quiet.waiting += 1;
+        }
+        // A thread that has left has told of its changes before.
+        let latest = self.changes.load(SeqCst) == changes && quiet.changes == changes;
+        latest && quiet.waiting + quiet.left >= self.begun.load(SeqCst)
+    }
+}
+
+/// Counts of all sources, added.
+fn sum(a: Vec<Counts>, b: Vec<Counts>) -> Vec<Counts> {
+    if a.is_empty() {
+        return b;
+    }
+    let mut b = b.into_iter();
+    a.into_iter().map(|a| b.next().map_or(a, |b| a.plus(&b))).collect()
+}

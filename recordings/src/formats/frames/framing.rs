@@ -1,0 +1,38 @@
+//! Framings: what a format says of its frames.
+
+use corrust_host::Result;
+
+use crate::formats::placing::{Geometry, Stamp};
+
+/// What the headers of a recording's frames say, whatever bytes they are.
+pub(in crate::formats) trait Framing: Send + 'static {
+    /// The format.
+    fn name(&self) -> &'static str;
+
+    /// What every frame shares.
+    fn geometry(&self) -> Geometry;
+
+    /// Understands the header of what may be a whole frame, or the start of one.
+    fn stamp(&self, frame: &[u8]) -> Result<Stamp, Fault>;
+
+    /// Brings the samples of a frame into the encoding's order.
+    fn recode(&self, payload: &mut [u8]);
+
+    /// Samples of an input a second, if the first header says so.
+    fn rate(&self) -> Option<f64>;
+
+    /// The Modified Julian Day from which seconds are counted, if it is known.
+    fn first_day(&self) -> Option<i64>;
+
+    /// What else the first header says.
+    fn facts(&self) -> Vec<(&'static str, String)>;
+}
+
+/// Why a frame cannot be taken.
+#[derive(Debug)]
+pub(in crate::formats) enum Fault {
+    /// No header of this recording is there.
+    NoHeader,
+    /// A header of something else, in words.
+    Other(String),
+}

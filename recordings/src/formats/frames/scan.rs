@@ -1,0 +1,296 @@
+//! Beginnings of files, by which the frames of all are placed in time.
+
+use std::collections::BTreeSet;
+
+use corrust_host::{Error, Result};
+
+use super::{
+    files::{CHUNK, Cursor, Files},
+    framing::Framing,
+};
+use crate::formats::{
+    options::{Options, Pace},
+    placing::{Stamp, Validity},
+};
+
+/// Bytes at the start and the end of a recording in which threads and times are looked for; of the files
+/// between, a part of it.
+pub(super) const SCANNED: usize = 4 << 20;
+
+pub(super) const SCANNED_BETWEEN: usize = SCANNED / 16;
+
+/// A frame that is read later.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    pub(super) file: usize,
+    pub(super) at: u64,
+    pub(super) thread: usize,
+    pub(super) index: u64,
+    pub(super) validity: Validity,
+}
+
+/// Files that follow each other in time. Of several such sequences each has threads of its own, or times.
+#[derive(Debug)]
+pub(super) struct Sequence {
+    pub(super) cursor: Cursor,
+    /// Which threads are in it.
+    pub(super) threads: Vec<bool>,
+    pub(super) early: Vec<Place>,
+    /// The cursor's last frame, until it is [handed out](super::Frames::next_frame).
+    pub(super) standing: Option<u64>,
+}
+
+/// What the files' starts and ends say.
+#[derive(Debug)]
+pub(super) struct Scan {
+    pub(super) threads: BTreeSet<u16>,
+    /// Earliest and latest second and number.
+    pub(super) first: (i64, u32),
+    pub(super) last: (i64, u32),
+    highest: u32,
+    /// A frame's number and its fraction of the second.
+    fraction: Option<(u32, u32)>,
+    /// Bytes after the last frame.
+    pub(super) rest: u64,
+}
+
+impl Scan {
+    /// Takes in a frame.
+    fn see(&mut self, stamp: &Stamp) {
+        self.threads.insert(stamp.thread);
+        let time = (stamp.second, stamp.number);
+        self.first = self.first.min(time);
+        self.last = self.last.max(time);
+        self.highest = self.highest.max(stamp.number);
+        if let Some(fraction) = stamp.fraction.filter(|_| stamp.number > 0) {
+            let seen = (stamp.number, fraction);
+            self.fraction = self.fraction.max(Some(seen));
+        }
+    }
+}
+
+/// Numbers, runs of them as in "0-3, 7".
+pub(super) fn list(numbers: &[u16]) -> String {
+    let mut text = String::new();
+    let mut rest = numbers;
+    while let Some(&first) = rest.first() {
+        let run = rest.iter().zip(first..).take_while(|(number, next)| **number == *next).count();
+        let comma = if text.is_empty() { "" } else { ", " };
+        text += &match run {
+            1 => format!("{comma}{first}"),
+            _ => format!("{comma}{first}-{}", rest[run - 1]),
+        };
+        rest = &rest[run..];
+    }
+    text
+}
+
+/// Looks at the frames of the first and the last `bytes` bytes of a file.
+pub(super) fn scan(
+    files: &mut Files,
+    file: usize,
+    framing: &impl Framing,
+    bytes: usize,
+) -> Result<Scan> {
+    let size = framing.geometry().frame as u64;
+    let length = files.lengths[file];
+    let chunk = bytes.min(CHUNK);
+    let mut scan: Option<Scan> = None;
+    let mut see = |stamp: &Stamp| {
+        let time = (stamp.second, stamp.number);
+        let new = || Scan {
+            threads: BTreeSet::new(),
+            first: time,
+            last: time,
+            highest: 0,
+            fraction: None,
+            rest: 0,
+        };
+        scan.get_or_insert_with(new).see(stamp);
+    };
+    let mut cursor = Cursor::new(vec![file], 0, chunk);
+    let mut end = 0;
+    while end < bytes as u64
+        && let Some((_, at, stamp)) = cursor.next(files, framing)?
+    {
+        see(&stamp);
+        end = at + size;
+    }
+    // The frames of the end stand where they would if nothing else stood between them.
+    let tail = (length.saturating_sub(bytes as u64) / size * size).max(end);
+    let mut cursor = Cursor::new(vec![file], tail, chunk);
+    while let Some((_, at, stamp)) = cursor.next(files, framing)? {
+        see(&stamp);
+        end = at + size;
+    }
+    let mut scan = scan.ok_or_else(|| {
+        let reason = match length < size {
+            true => format!("truncated: {length} bytes, expected a frame of {size}"),
+            false => format!("no frame of {} of {size} bytes", framing.name()),
+        };
+        Error::file(&files.paths[file], reason)
+    })?;
+    let rest = (length - end).min(size);
+    let mut start = vec![0; rest as usize];
+    files.read(file, end, &mut start)?;
+    let header = framing.geometry().header as u64;
+    if rest > 0 && (rest < header || framing.stamp(&start).is_ok()) {
+        scan.rest = rest;
+    }
+    Ok(scan)
+}
+
+/// Files in order of time, those that are of the same time side by side; and all files in order of time.
+pub(super) fn sequences(scans: &[Scan], threads: &[u16]) -> (Vec<Sequence>, Vec<usize>) {
+    let mut order: Vec<usize> = (0..scans.len()).collect();
+    order.sort_by_key(|&file| scans[file].first);
+    let mut sequences: Vec<(Vec<usize>, (i64, u32))> = Vec::new();
+    for &file in &order {
+        let (first, last) = (scans[file].first, scans[file].last);
+        match sequences.iter_mut().find(|(_, end)| *end <= first) {
+            Some((files, end)) => {
+                files.push(file);
+                *end = last;
+            }
+            None => sequences.push((vec![file], last)),
+        }
+    }
+    let sequence = |(mut files, _): (Vec<usize>, _)| {
+        let here = |thread| files.iter().any(|&file| scans[file].threads.contains(thread));
+        let threads = threads.iter().map(here).collect();
+        files.reverse();
+        Sequence {
+            cursor: Cursor::new(files, 0, CHUNK),
+            threads,
+            early: Vec::new(),
+            standing: None,
+        }
+    };
+    (sequences.into_iter().map(sequence).collect(), order)
+}
+
+/// How many frames a thread has in a second, from the rate that the caller or the header says, or else as they are
+/// [`counted`]; and how far apart times are by that.
+pub(super) fn frames_per_second(
+    files: &mut Files,
+    framing: &impl Framing,
+    options: &Options,
+    scans: &[Scan],
+    order: &[usize],
+    (first, last): ((i64, u32), (i64, u32)),
+) -> Result<(Option<u64>, Pace)> {
+    let samples = framing.geometry().samples;
+    let path = files.paths[0].clone();
+    let highest = scans.iter().map(|scan| scan.highest).max().unwrap_or_default();
+    let (counted, interval, whose) = match framing.rate() {
+        Some(rate) => (None, Some(1.0 / rate), "the header says"),
+        None => {
+            let frames = counted(files, framing, scans, order, (first, last), highest)?;
+            let interval = frames.map(|frames| 1.0 / (frames * samples) as f64);
+            (frames, interval, "frames' numbers show")
+        }
+    };
+    let pace = Pace::new(&path, options, interval, whose);
+    let said =
+        options.rate.map(|rate| (rate, "--rate")).or(framing.rate().map(|rate| (rate, "header")));
+    if let Some((rate, whose)) = said {
+        let frames = rate / samples as f64;
+        if !(frames >= 1.0 && frames.fract() == 0.0 && frames <= f64::from(1 << 24)) {
+            return Err(Error::file(
+                &path,
+                format!(
+                    "rate of {rate} Hz ({whose}): expected a whole number of frames of {samples} samples \
+                     a second"
+                ),
+            ));
+        }
+        if f64::from(highest) >= frames {
+            return Err(Error::file(
+                &path,
+                format!(
+                    "frame {highest} of a second: expected less than {frames}, for a rate of {rate} Hz \
+                     ({whose}) and {samples} samples a frame"
+                ),
+            ));
+        }
+        return Ok((Some(frames as u64), pace));
+    }
+    Ok((counted, pace))
+}
+
+/// How many frames a thread has in a second, from the highest number, or from the fractions of a second that headers
+/// have; [`None`] where all frames are of one second and nothing says it.
+pub(super) fn counted(
+    files: &mut Files,
+    framing: &impl Framing,
+    scans: &[Scan],
+    order: &[usize],
+    (first, last): ((i64, u32), (i64, u32)),
+    mut highest: u32,
+) -> Result<Option<u64>> {
+    let samples = framing.geometry().samples;
+    if first.0 == last.0 {
+        // The fraction is rounded down; rates are a power of two in megahertz.
+        let seen = scans.iter().filter_map(|scan| scan.fraction).max();
+        let Some((number, fraction)) = seen.filter(|(_, fraction)| *fraction > 0) else {
+            return Ok(None);
+        };
+        let fits = |frames: &u64| {
+            let tenths = u64::from(number) * 10_000;
+            (tenths / frames == u64::from(fraction)) && (frames * samples).is_multiple_of(1_000_000)
+        };
+        let powers = (0..16).map(|power| (1_000_000_u64 << power) / samples);
+        return Ok(powers.filter(|&frames| frames > 0).find(fits));
+    }
+    // Where a second ends in a file, its last frames are near.
+    for &file in order {
+        let (begin, end) = (scans[file].first.0, scans[file].last.0);
+        for second in (begin..end).take(2) {
+            highest = highest.max(highest_near(files, file, framing, second)?);
+        }
+        if begin < end {
+            break;
+        }
+    }
+    Ok(Some(u64::from(highest) + 1))
+}
+
+/// Which frame of a file is the first that is not before something; a few may be out of order.
+pub(super) fn first_after(
+    files: &mut Files,
+    file: usize,
+    framing: &impl Framing,
+    is_before: impl Fn(&Stamp) -> bool,
+) -> Result<u64> {
+    let size = framing.geometry().frame as u64;
+    // Frames before `low` are before it, those from `high` on are not.
+    let (mut low, mut high) = (0, files.lengths[file] / size);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        let mut cursor = Cursor::new(vec![file], middle * size, 2 * size as usize);
+        match cursor.next(files, framing)? {
+            Some((_, _, stamp)) if is_before(&stamp) => low = middle + 1,
+            _ => high = middle,
+        }
+    }
+    Ok(low)
+}
+
+/// The highest number of the frames around where a second ends in a file.
+pub(super) fn highest_near(
+    files: &mut Files,
+    file: usize,
+    framing: &impl Framing,
+    second: i64,
+) -> Result<u32> {
+    let size = framing.geometry().frame as u64;
+    let low = first_after(files, file, framing, |stamp| stamp.second <= second)?;
+    let around = (SCANNED_BETWEEN as u64 / size).max(64);
+    let mut cursor = Cursor::new(vec![file], low.saturating_sub(around) * size, SCANNED_BETWEEN);
+    let mut highest = 0;
+    for _ in 0..2 * around {
+        let Some((_, _, stamp)) = cursor.next(files, framing)? else { break };
+        highest = highest.max(stamp.number);
+    }
+    Ok(highest)
+}

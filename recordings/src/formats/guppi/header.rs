@@ -1,0 +1,260 @@
+//! Cards, and the headers that they make.
+
+use std::{
+    collections::HashMap,
+    fs::File,
+    io::{BufRead, BufReader, Read, Seek, SeekFrom},
+};
+
+use corrust_host::{Encoding, Result};
+
+use crate::array::{
+    file::Channels,
+    time::{self, Timestamp},
+};
+
+/// Bytes of a header card.
+pub(in crate::formats) const CARD: usize = 80;
+
+/// Most cards of one header; instruments write about a hundred.
+pub(super) const CARD_LIMIT: usize = 1 << 14;
+
+/// Direct I/O reads and writes multiples of this many bytes.
+pub(super) const SECTOR: u64 = 512;
+
+/// Whether `bytes` start with a card, its name in the first 8 bytes.
+pub(in crate::formats) fn is_card(bytes: &[u8]) -> bool {
+    bytes.len() == CARD
+        && bytes[8] == b'='
+        && bytes[0].is_ascii_alphanumeric()
+        && bytes[..8].iter().all(|byte| byte.is_ascii_graphic() || *byte == b' ')
+}
+
+/// What the cards of one block say.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Header {
+    /// Bits of a component.
+    pub(super) bits: u64,
+    pub(super) antennas: usize,
+    /// Channels of one antenna.
+    pub(super) channels: usize,
+    pub(super) polarisations: usize,
+    /// Whether time is the slowest axis of the data.
+    pub(super) time_major: bool,
+    /// Bytes of data.
+    pub(super) bytes: u64,
+    /// Times in the data.
+    pub(super) times: u64,
+    /// Times that the next block repeats.
+    pub(super) overlap: u64,
+    pub(super) direct_io: bool,
+    pub(super) packet: Option<u64>,
+    pub(super) packets_per_block: Option<u64>,
+    pub(super) interval: Option<f64>,
+    /// The start of the observation, where packets are counted from.
+    pub(super) start: Option<Timestamp>,
+    pub(super) frequencies: Option<Channels>,
+    pub(super) telescope: Option<String>,
+    pub(super) source: Option<String>,
+}
+
+impl Header {
+    /// Understands the cards of a block; the error is the reason alone.
+    pub(super) fn parse(cards: &Cards) -> Result<Self, String> {
+        let bits = cards.required("NBITS")?;
+        if !matches!(bits, 4 | 8 | 16) {
+            return Err(format!("NBITS = {bits}: expected 4, 8 or 16"));
+        }
+        let antennas = cards.integer("NANTS")?.unwrap_or(1);
+        let all_channels = cards.required("OBSNCHAN")?;
+        if antennas == 0 || all_channels == 0 || all_channels % antennas != 0 {
+            return Err(format!(
+                "OBSNCHAN = {all_channels} with NANTS = {antennas}: expected a positive multiple of a \
+                 positive number"
+            ));
+        }
+        let polarisations = match cards.required("NPOL")? {
+            1 => 1,
+            2 | 4 => 2,
+            other => return Err(format!("NPOL = {other}: expected 1, 2 or 4")),
+        };
+        let bytes = cards.required("BLOCSIZE")?;
+        let step = all_channels
+            .checked_mul(polarisations * (bits / 4))
+            .ok_or_else(|| format!("OBSNCHAN = {all_channels} cannot be addressed"))?;
+        if bytes == 0 || bytes % step != 0 {
+            return Err(format!(
+                "BLOCSIZE = {bytes}: expected a positive multiple of {step}, the bytes of one time"
+            ));
+        }
+        let times = bytes / step;
+        let overlap = cards.integer("OVERLAP")?.unwrap_or(0);
+        if overlap >= times {
+            return Err(format!(
+                "OVERLAP = {overlap}: expected less than the block's {times} times"
+            ));
+        }
+        let packets_per_block = match cards.integer("PIPERBLK")? {
+            Some(packets) => Some(packets),
+            None => cards
+                .integer("PKTSIZE")?
+                .filter(|&size| size > 0 && ((times - overlap) * step).is_multiple_of(size))
+                .map(|size| (times - overlap) * step / size),
+        };
+        let number = |name: &str| cards.text(name)?.parse::<f64>().ok().filter(|n| n.is_finite());
+        let start = cards.integer("STT_IMJD").ok().flatten().zip(number("STT_SMJD"));
+        let offset = number("STT_OFFS").unwrap_or(0.0);
+        let day = |day: u64| i64::try_from(day).ok().filter(|&day| day < 1 << 24);
+        let seconds = |seconds: f64| (0.0..1e6).contains(&seconds).then_some(seconds);
+        let size = |value: u64| usize::try_from(value).map_err(|_| format!("{value} is too large"));
+        Ok(Self {
+            bits,
+            start: start.and_then(|(first, second)| {
+                time::later(time::of_day(day(first)?, 0, 0)?, seconds(second + offset)?)
+            }),
+            frequencies: number("OBSFREQ").zip(number("OBSBW")).and_then(|(centre, width)| {
+                Channels::of_band(1e6 * centre, 1e6 * width, all_channels / antennas)
+            }),
+            telescope: cards.text("TELESCOP").map(str::to_owned),
+            source: cards.text("SRC_NAME").map(str::to_owned),
+            antennas: size(antennas)?,
+            channels: size(all_channels / antennas)?,
+            polarisations: size(polarisations)?,
+            time_major: cards.text("PKTFMT") == Some("SIMPLE"),
+            bytes,
+            times,
+            overlap,
+            direct_io: cards.integer("DIRECTIO")?.unwrap_or(0) != 0,
+            packet: cards.integer("PKTIDX")?,
+            packets_per_block: packets_per_block.filter(|&packets| packets > 0),
+            interval: cards
+                .text("TBIN")
+                .and_then(|text| text.parse().ok())
+                .filter(|&seconds: &f64| seconds > 0.0 && seconds.is_finite()),
+        })
+    }
+
+    /// Bytes of a sample.
+    pub(super) fn sample(&self) -> u64 {
+        self.bits / 4
+    }
+
+    /// How a sample is stored, if channels are stored so.
+    pub(super) fn encoding(&self) -> Option<Encoding> {
+        match self.bits {
+            4 => Some(Encoding::Ci4),
+            8 => Some(Encoding::Ci8),
+            _ => None,
+        }
+    }
+
+    /// What every block of a recording shares.
+    pub(super) fn shared(&self) -> (u64, usize, usize, usize, bool) {
+        (self.bits, self.antennas, self.channels, self.polarisations, self.time_major)
+    }
+
+    /// In words, what every block of a recording shares.
+    pub(super) fn describe(&self) -> String {
+        format!(
+            "{} antennas, {} channels, {} polarisations, {} bits",
+            self.antennas, self.channels, self.polarisations, self.bits
+        )
+    }
+}
+
+/// Why there is no header, in words.
+pub(super) enum Fault {
+    /// The file ends within it.
+    Truncated(String),
+    Other(String),
+}
+
+/// Cards by name.
+#[derive(Debug, Default)]
+pub(super) struct Cards(HashMap<String, String>);
+
+impl Cards {
+    /// Reads the cards of one header, `END` included, and returns their bytes; `None` at the end of
+    /// the file. The error is the reason alone.
+    pub(super) fn read(reader: &mut impl BufRead) -> Result<Option<(Self, u64)>, Fault> {
+        let mut cards = Self::default();
+        for index in 0..CARD_LIMIT {
+            let mut card = Vec::with_capacity(CARD);
+            let found = reader
+                .take(CARD as u64)
+                .read_to_end(&mut card)
+                .map_err(|error| Fault::Other(format!("cannot read: {error}")))?;
+            if found == 0 && index == 0 {
+                return Ok(None);
+            }
+            if found < CARD {
+                let reason = "truncated in a header: expected a card \"END\"";
+                return Err(Fault::Truncated(reason.into()));
+            }
+            if card.starts_with(b"END") && card[3..].iter().all(|&byte| byte == b' ') {
+                return Ok(Some((cards, (index as u64 + 1) * CARD as u64)));
+            }
+            cards.insert(&card).map_err(Fault::Other)?;
+        }
+        Err(Fault::Other(format!("a header of over {CARD_LIMIT} cards: expected a card \"END\"")))
+    }
+
+    /// Takes in one card. Cards without a value, such as comments, are passed over.
+    fn insert(&mut self, card: &[u8]) -> Result<(), String> {
+        let name = &card[..8];
+        if !name.iter().all(|byte| byte.is_ascii_graphic() || *byte == b' ') {
+            return Err(format!(
+                "a card starts with \"{}\": expected a name of up to 8 characters",
+                name.escape_ascii()
+            ));
+        }
+        if card[8] == b'=' {
+            let name = String::from_utf8_lossy(name).trim().to_owned();
+            let value = String::from_utf8_lossy(&card[9..]);
+            let value = match value.trim_start().strip_prefix('\'') {
+                Some(quoted) => quoted.split('\'').next().unwrap_or_default(),
+                None => value.split('/').next().unwrap_or_default(),
+            };
+            self.0.insert(name, value.trim().to_owned());
+        }
+        Ok(())
+    }
+
+    fn text(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+
+    /// The value of a card as a whole number, which some instruments write as `8.0`.
+    fn integer(&self, name: &str) -> Result<Option<u64>, String> {
+        let Some(text) = self.text(name) else { return Ok(None) };
+        let whole = text.split_once('.').map_or(text, |(whole, fraction)| {
+            if fraction.bytes().all(|digit| digit == b'0') { whole } else { text }
+        });
+        match whole.parse() {
+            Ok(value) => Ok(Some(value)),
+            Err(_) => Err(format!("{name} = {text:?}: expected a whole number")),
+        }
+    }
+
+    fn required(&self, name: &str) -> Result<u64, String> {
+        self.integer(name)?.ok_or_else(|| format!("no card {name} in a header"))
+    }
+}
+
+/// `bytes` and the padding behind them that direct I/O adds.
+pub(super) fn pad(bytes: u64) -> u64 {
+    bytes.next_multiple_of(SECTOR)
+}
+
+/// Number of bytes from `position` to the next multiple of a sector if they are zeros, as some
+/// writers pad data but others do not; a header never starts with a zero.
+pub(super) fn zeros_before_sector(
+    reader: &mut BufReader<File>,
+    position: u64,
+    length: u64,
+) -> std::io::Result<u64> {
+    let mut padding = vec![0; (pad(position).min(length) - position) as usize];
+    reader.seek(SeekFrom::Start(position))?;
+    reader.read_exact(&mut padding)?;
+    Ok(if padding.iter().all(|&byte| byte == 0) { padding.len() as u64 } else { 0 })
+}

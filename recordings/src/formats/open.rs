@@ -1,0 +1,133 @@
+//! Files that follow each other in time, opened as one recording.
+
+use std::path::Path;
+
+use corrust_host::{
+    Encoding, Error, Result,
+    samples::{RawEncoding, RawShape},
+};
+
+use super::{
+    dada::Dada,
+    frames::Frames,
+    guppi::Guppi,
+    mark5b::Mark5b,
+    npy::{
+        shapes::holds_raw,
+        voltages::{RawVoltages, Voltages},
+    },
+    options::Options,
+    planes::Planes,
+    recognise::{Format, Recognised, recognise},
+    recording::Recording,
+    vdif::Vdif,
+};
+
+/// Opens files that follow each other in time as one recording.
+///
+/// The format is recognised by content: NumPy (`.npy`), GUPPI RAW, or DADA of complex 8-bit samples. DADA
+/// and a NumPy file in `tcn` may come through a pipe, which is opened once and read as it comes. VDIF of complex
+/// samples of 1 or 2 bits is read as `b1` or `b2`, if the options say so: a thread is an input, its channels are
+/// the recording's.
+///
+/// # Errors
+/// [`Error::Invalid`] without a path; [`Error::File`] for a file that is empty, truncated, of
+/// neither format, of another shape than the first one, or at odds with `options`; [`Error::Io`]
+/// when a file cannot be read.
+pub fn open<P: AsRef<Path>>(paths: &[P], options: Options) -> Result<Box<dyn Recording>> {
+    channels_of(recognise(paths)?, options)
+}
+
+/// Files of one format as a recording of channels.
+fn channels_of(files: Recognised, options: Options) -> Result<Box<dyn Recording>> {
+    let Recognised { paths, format, inputs } = files;
+    options.check(&paths[0], format, false)?;
+    Ok(match format {
+        Format::Npy => Box::new(Voltages::of(inputs, options)?),
+        Format::Guppi => Box::new(Guppi::open(&paths, options)?),
+        Format::Dada => Box::new(Dada::channels(inputs, &options)?),
+        Format::Vdif if options.encoding.is_some_and(Encoding::is_bits) => {
+            Box::new(Planes::open(&paths, options)?)
+        }
+        Format::Vdif | Format::Mark5b => {
+            let reason = format!(
+                "{format} holds raw voltages: expected channels, which corrust channelise makes of them{}",
+                match format {
+                    Format::Vdif =>
+                        ", or for complex samples of few bits whose channels are those to \
+                                     correlate an encoding of b1 or b2",
+                    _ => "",
+                }
+            );
+            return Err(Error::file(&paths[0], reason));
+        }
+    })
+}
+
+/// Opens files as one recording of raw voltages.
+///
+/// The format is recognised by content: NumPy (`.npy`), GUPPI RAW, DADA, VDIF or Mark 5B. DADA, and a NumPy file in
+/// `tn`, may come through a pipe.
+///
+/// # Errors
+/// As for [`open`](open).
+pub fn open_raw<P: AsRef<Path>>(
+    paths: &[P],
+    options: Options,
+) -> Result<Box<dyn Recording<RawShape>>> {
+    raw_of(recognise(paths)?, options)
+}
+
+/// Files of one format as a recording of raw voltages.
+fn raw_of(files: Recognised, options: Options) -> Result<Box<dyn Recording<RawShape>>> {
+    let Recognised { paths, format, inputs } = files;
+    options.check(&paths[0], format, true)?;
+    let recording: Box<dyn Recording<RawShape>> = match format {
+        Format::Npy => Box::new(RawVoltages::of_raw(inputs, options)?),
+        Format::Guppi => Box::new(Guppi::raw(&paths, options)?),
+        Format::Dada => Box::new(Dada::raw(inputs, &options)?),
+        Format::Vdif => Box::new(Frames::open(&paths, &options, Vdif::new)?),
+        Format::Mark5b => {
+            let framing = |start: &[u8]| Mark5b::new(start, &options);
+            Box::new(Frames::open(&paths, &options, framing)?)
+        }
+    };
+    let found = recording.shape().encoding;
+    match options.encoding.filter(|&asked| RawEncoding::from(asked) != found) {
+        None => Ok(recording),
+        Some(asked) => {
+            let reason =
+                format!("--encoding {asked}: {format} says itself that samples are {found}");
+            Err(Error::file(&paths[0], reason))
+        }
+    }
+}
+
+/// A recording of one kind or the other.
+pub enum AnyRecording {
+    /// Raw voltages.
+    Raw(Box<dyn Recording<RawShape>>),
+    /// Channelised ones.
+    Channels(Box<dyn Recording>),
+}
+
+/// Opens files as one recording of what they hold: of NumPy arrays, those that can be raw voltages are; DADA
+/// is.
+///
+/// # Errors
+/// As for [`open`](open).
+pub fn open_any<P: AsRef<Path>>(paths: &[P], options: Options) -> Result<AnyRecording> {
+    let mut files = recognise(paths)?;
+    let is_raw = match files.format {
+        Format::Guppi => false,
+        // The number of axes and their type tell; what is of neither kind is no channels, too.
+        Format::Npy => holds_raw(&mut files.inputs, options)?,
+        // As for `open`: bits that are to be correlated as they are.
+        Format::Vdif => !options.encoding.is_some_and(Encoding::is_bits),
+        Format::Mark5b | Format::Dada => true,
+    };
+    Ok(match is_raw {
+        true => AnyRecording::Raw(raw_of(files, options)?),
+        false => AnyRecording::Channels(channels_of(files, options)?),
+    })
+}

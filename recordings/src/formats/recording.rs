@@ -1,0 +1,238 @@
+//! Recordings, and the blocks in which they are read.
+
+use std::{ops::Range, sync::Arc};
+
+use corrust_host::{
+    Layout, Result, Samples,
+    device::{Gpu, HostBytes},
+    quantise::Quantised,
+    samples::{CountShape, Extents, Missing, RawSamples, RawShape, Shape, missing_within},
+};
+
+use crate::array::{file::Channels, time::Timestamp};
+
+/// A recording of voltages, read once from its first time to its last: channelised ones (`S` is
+/// [`Shape`]), or raw ones ([`RawShape`]), of which a time is a sample of every input.
+pub trait Recording<S = Shape>: Send {
+    /// Inputs, channels, encoding, and the layout of the blocks.
+    fn shape(&self) -> S;
+
+    /// Number of times in the whole recording, missing ones included; `u64::MAX` for a stream that shows
+    /// only at its end how long it is.
+    fn times(&self) -> u64;
+
+    /// Seconds from one time to the next, where the file says so.
+    fn interval(&self) -> Option<f64>;
+
+    /// When the first time was taken, where the file says so.
+    fn start(&self) -> Option<Timestamp> {
+        None
+    }
+
+    /// Frequencies of the channels, where the file says so.
+    fn frequencies(&self) -> Option<Channels> {
+        None
+    }
+
+    /// How samples of few bits were made of others, where the files say so: as each of them says.
+    fn quantised(&self) -> &[Quantised] {
+        &[]
+    }
+
+    /// What else the headers say, for people to read: names and values, the format first.
+    fn facts(&self) -> Vec<(&'static str, String)> {
+        Vec::new()
+    }
+
+    /// Reads the next `times` times, fewer at the end of the recording, into `block` and returns
+    /// how many; 0 means that the recording has ended. Of `b1` and `b2` `times` is rounded up to whole words, of which
+    /// all but the last are filled.
+    ///
+    /// # Errors
+    /// [`Error::Io`](corrust_host::Error::Io) and [`Error::File`](corrust_host::Error::File) when a file cannot be read or has changed since it was
+    /// opened; [`Error::OutOfMemory`](corrust_host::Error::OutOfMemory) when a pipe promises more than fits into memory.
+    fn read_block(&mut self, times: usize, block: &mut Block) -> Result<usize>;
+
+    /// The stretches of times of the whole recording that are missing, ascending and apart.
+    fn gaps(&self) -> &[Range<u64>] {
+        &[]
+    }
+
+    /// Passes over the next `times` times (whole words of `b1` and `b2`), or all that are left, without reading them; what comes through a
+    /// pipe is read all the same, and of VDIF and Mark 5B up to 64 MiB before the time that comes next, where
+    /// its frames may stand if they are early.
+    ///
+    /// # Errors
+    /// As for [`read_block`](Self::read_block).
+    fn skip(&mut self, times: u64) -> Result<()>;
+
+    /// What the recording should have had and is read without, in words.
+    fn left_out(&self) -> Option<&str> {
+        None
+    }
+
+    /// Where the caller's [`Options`](super::Options) and the recording's headers contradict each other, in words: the caller
+    /// counts.
+    fn contradiction(&self) -> Option<&str> {
+        None
+    }
+}
+
+/// Consecutive times of a recording. Reusing one block for every read avoids reallocation.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Block {
+    /// Samples in the recording's encoding and layout; missing ones of channelised voltages have the value
+    /// zero.
+    pub samples: HostBytes,
+    /// Number of times.
+    pub times: usize,
+    /// What is missing, counted from the block's start. Of channelised voltages, ranges of times are
+    /// ascending and disjoint, and all channels and inputs are missing; raw ones and words of bits are missing
+    /// input by input, and what their bytes hold is of no meaning.
+    pub missing: Vec<Missing>,
+    /// Times that are missing before the block's first one and have no samples here: [`ReadAhead`](super::ReadAhead)
+    /// passes over gaps that are longer than a block.
+    pub gap: u64,
+}
+
+impl Block {
+    /// An empty block.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// An empty block whose samples are to be in memory that a GPU has locked, if there is one.
+    pub fn locked_for(gpu: Option<&Arc<dyn Gpu>>) -> Self {
+        Self { samples: HostBytes::locked_for(gpu), ..Self::default() }
+    }
+
+    /// A block of `times` times that are all missing.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`](corrust_host::Error::OutOfMemory).
+    pub fn missing(shape: &Shape, times: usize) -> Result<Self> {
+        let mut block = Self::new();
+        block.reset(shape, times)?;
+        if times > 0 {
+            block.mark_missing(shape, 0..times);
+        }
+        Ok(block)
+    }
+
+    /// Number of times within `range` that are missing, of an input at least.
+    pub fn missing_within(&self, range: &Range<usize>) -> usize {
+        missing_within(&self.missing, range)
+    }
+
+    /// The samples as a view, with what is missing.
+    ///
+    /// # Panics
+    /// When the block is not of this shape.
+    pub fn view(&self, shape: &Shape) -> Samples<'_> {
+        assert_eq!(self.samples.len(), shape.bytes(self.times), "another shape");
+        let Shape { channels, encoding, layout, .. } = *shape;
+        let extents = Extents { channels, inputs: shape.inputs, times: self.times };
+        Samples::dense(self.samples[..].into(), encoding.into(), layout, extents)
+            .missing(&self.missing)
+    }
+
+    /// The raw samples as a view, with what is missing.
+    ///
+    /// # Panics
+    /// When the block is not of this shape.
+    pub fn raw(&self, shape: &RawShape) -> RawSamples<'_> {
+        assert_eq!(self.samples.len(), shape.bytes(self.times), "another shape");
+        let RawShape { inputs, encoding, layout } = *shape;
+        let pitch = shape.pitch(self.times);
+        RawSamples::strided(&self.samples[..], encoding, layout, [inputs, self.times], pitch)
+            .expect("a block holds its samples")
+            .missing(&self.missing)
+    }
+
+    /// Makes room for `times` times of `shape`, nothing missing; the samples are to be filled in.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`](corrust_host::Error::OutOfMemory): through a pipe a header can promise more than there will be.
+    pub(super) fn reset(&mut self, shape: &Shape, times: usize) -> Result<()> {
+        self.reset_bytes(shape.bytes(times), times)
+    }
+
+    /// [`reset`](Self::reset) of times that take so many bytes.
+    pub(crate) fn reset_bytes(&mut self, bytes: usize, times: usize) -> Result<()> {
+        self.samples.resize(bytes)?;
+        self.times = times;
+        self.missing.clear();
+        self.gap = 0;
+        Ok(())
+    }
+
+    /// Makes room for counts of two bytes, all of them 0, and has them filled in.
+    pub(crate) fn fill_counts(
+        &mut self,
+        shape: CountShape,
+        times: usize,
+        fill: impl FnOnce(&mut [u16]) -> Result<()>,
+    ) -> Result<()> {
+        self.reset_bytes(times * shape.bytes(), times)?;
+        self.samples.fill(0);
+        if let Ok(counts) = bytemuck::try_cast_slice_mut(&mut self.samples) {
+            fill(counts)?;
+            // The low byte comes first, whatever the machine.
+            counts.iter_mut().for_each(|count| *count = count.to_le());
+            return Ok(());
+        }
+        // The memory is not where numbers of 16 bits can be.
+        let mut counts = vec![0_u16; times * shape.sensors];
+        fill(&mut counts)?;
+        let bytes = self.samples.as_chunks_mut().0;
+        bytes.iter_mut().zip(counts).for_each(|(to, count)| *to = count.to_le_bytes());
+        Ok(())
+    }
+
+    /// Marks `range` as missing and gives its samples the value zero.
+    pub(super) fn mark_missing(&mut self, shape: &Shape, range: Range<usize>) {
+        let zero = shape.encoding.zero();
+        let fill = |samples: &mut [u8]| {
+            samples.chunks_exact_mut(zero.len()).for_each(|sample| sample.copy_from_slice(zero));
+        };
+        match shape.layout {
+            Layout::Tcn => {
+                let step = shape.bytes_per_time();
+                fill(&mut self.samples[range.start * step..range.end * step]);
+            }
+            Layout::Cnt => {
+                let word = shape.encoding.times();
+                let bytes = |times: usize| times.div_ceil(word) * zero.len();
+                for row in self.samples.chunks_exact_mut(bytes(self.times)) {
+                    fill(&mut row[range.start / word * zero.len()..bytes(range.end)]);
+                }
+            }
+        }
+        match self.missing.last_mut() {
+            Some(last) if last.times.end == range.start => last.times.end = range.end,
+            _ => self.missing.push(Missing::times(range)),
+        }
+    }
+}
+
+/// Bytes that are passed over at once.
+const PASSED_BYTES: usize = 1 << 20;
+
+/// Reads the next `times` times, `step` bytes each, for nobody: of a pipe, or where nothing says where they end.
+pub(crate) fn read_past<S>(
+    recording: &mut impl Recording<S>,
+    mut times: u64,
+    step: usize,
+) -> Result<()> {
+    let at_once = (PASSED_BYTES / step.max(1)).max(1);
+    let mut block = Block::new();
+    while times > 0 {
+        let count = usize::try_from(times).map_or(at_once, |times| times.min(at_once));
+        let read = recording.read_block(count, &mut block)?;
+        if read == 0 {
+            break;
+        }
+        times -= read as u64;
+    }
+    Ok(())
+}
