@@ -537,6 +537,18 @@ mod tests {
     }
 
     #[test]
+    fn every_shipped_chip_has_the_machine_code_of_kernels() {
+        for (name, _) in crate::CHIPS {
+            let kernels = shipped(&crate::Chip::named(name).unwrap().arch).unwrap();
+            let code = &kernels["limits_dp4a"];
+            assert!(
+                code.registers > 0 && code.has("IDP") && code.blocks().ranges.len() > 1,
+                "{name}"
+            );
+        }
+    }
+
+    #[test]
     fn matrix_instructions_have_kinds_and_operations() {
         assert_eq!(matrix("IMMA.16832.S8.S8"), ("s8", 8192.0));
         assert_eq!(matrix("HMMA.16816.F32"), ("f16", 4096.0));
