@@ -1,0 +1,531 @@
+//! Seconds of a launch.
+//!
+//! Cycles of one warp alone ([`walk`]) and what all warps demand of each unit ([`Demands`]) go into a
+//! closed network ([`queue`]); blocks are the customers where barriers part them into phases, else warps
+//! are. Waves of blocks that do not fill the chip cost their share, and the clock follows the power
+//! limit ([`power`]).
+
+use std::{collections::BTreeMap, fmt};
+
+use ptx_sim::{Class, Report};
+use serde::Serialize;
+
+use crate::{
+    chip::Chip,
+    code::{self, Code, base},
+    error::{Error, Result},
+    flow,
+    occupancy::{SCHEDULERS, occupancy},
+    power,
+    queue::{self, Station},
+    walk,
+};
+
+/// What a PTX line did, in a whole launch.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Line {
+    /// Line in the PTX, from 1.
+    pub line: u32,
+    /// Opcode with its modifiers.
+    pub opcode: String,
+    /// Its class.
+    pub class: Option<Class>,
+    /// Executions by a warp.
+    pub warps: f64,
+    /// Shared-memory wavefronts.
+    pub wavefronts: f64,
+    /// 32-byte sectors of global memory.
+    pub sectors: f64,
+    /// Sectors if the bytes stood side by side.
+    pub ideal_sectors: f64,
+}
+
+/// What a launch does.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Counts {
+    /// Blocks of the grid.
+    pub blocks: f64,
+    /// Threads of a block.
+    pub threads: u32,
+    /// Dynamic shared memory of a block, bytes.
+    pub shared_bytes: u32,
+    /// Blocks of a multiprocessor that the kernel's registers allow, as its PTX asks for.
+    pub min_blocks: u32,
+    /// Equal pieces of work that the grid's blocks take in turns, if they do.
+    pub tiles: Option<f64>,
+    /// Bytes that come from and go to device memory; none: what its lines touch.
+    pub dram_bytes: Option<f64>,
+    /// Every line that ran.
+    pub lines: Vec<Line>,
+}
+
+impl Counts {
+    /// Counts of a report of one launch.
+    pub fn of(report: &Report, threads: u32, shared_bytes: u32, min_blocks: u32) -> Self {
+        let lines = report.sites.iter().map(|site| Line {
+            line: site.line,
+            opcode: site.opcode.clone(),
+            class: Some(site.class),
+            warps: site.counts.warps as f64,
+            wavefronts: site.counts.wavefronts as f64,
+            sectors: site.counts.sectors as f64,
+            ideal_sectors: site.counts.ideal_sectors as f64,
+        });
+        Self {
+            blocks: report.blocks as f64,
+            threads,
+            shared_bytes,
+            min_blocks,
+            tiles: None,
+            dram_bytes: None,
+            lines: lines.collect(),
+        }
+    }
+
+    /// Counts at a size that lies `by` steps from this one to the larger `other`, each count on a line.
+    pub fn toward(&self, other: &Self, by: f64) -> Self {
+        let mix = |a: f64, b: f64| (a + by * (b - a)).max(0.0);
+        let key = |line: &Line| (line.line, line.opcode.clone());
+        let mut lines: BTreeMap<_, (Line, Line)> = BTreeMap::new();
+        let none = |line: &Line| Line {
+            warps: 0.0,
+            wavefronts: 0.0,
+            sectors: 0.0,
+            ideal_sectors: 0.0,
+            ..line.clone()
+        };
+        for line in &self.lines {
+            lines.insert(key(line), (line.clone(), none(line)));
+        }
+        for line in &other.lines {
+            lines.entry(key(line)).or_insert_with(|| (none(line), none(line))).1 = line.clone();
+        }
+        let lines = lines.into_values().map(|(a, b)| Line {
+            warps: mix(a.warps, b.warps),
+            wavefronts: mix(a.wavefronts, b.wavefronts),
+            sectors: mix(a.sectors, b.sectors),
+            ideal_sectors: mix(a.ideal_sectors, b.ideal_sectors),
+            ..b
+        });
+        Self {
+            blocks: mix(self.blocks, other.blocks),
+            lines: lines.filter(|line| line.warps > 0.0).collect(),
+            ..other.clone()
+        }
+    }
+
+    /// The same as often as `factor` says, by as many more blocks.
+    pub fn times(mut self, factor: f64) -> Self {
+        self.blocks *= factor;
+        for line in &mut self.lines {
+            line.warps *= factor;
+            line.wavefronts *= factor;
+            line.sectors *= factor;
+            line.ideal_sectors *= factor;
+        }
+        self
+    }
+
+    /// Executions of lines of a class.
+    fn of_class(&self, class: Class) -> f64 {
+        self.lines.iter().filter(|line| line.class == Some(class)).map(|line| line.warps).sum()
+    }
+
+    /// Bytes of the L2 cache: lanes that leave parts of a sector are followed by accesses that take
+    /// the rest from L1, except for stores and atomics, which go through.
+    pub fn l2_bytes(&self) -> f64 {
+        let sectors = self.lines.iter().map(|line| match line.class {
+            Some(Class::GlobalLoad) => line.ideal_sectors,
+            _ => line.sectors,
+        });
+        32.0 * sectors.sum::<f64>()
+    }
+
+    /// Operations of matrix units by kind, and instructions.
+    fn matrix(&self) -> (BTreeMap<&'static str, f64>, f64) {
+        let (mut kinds, mut count) = (BTreeMap::new(), 0.0);
+        for line in &self.lines {
+            let Some(operations) = products(&line.opcode) else { continue };
+            let warpgroup = line.opcode.starts_with("wgmma");
+            let has = |part: &str| line.opcode.split('.').any(|p| p == part);
+            let kind = match () {
+                () if has("b1") => ["b1", "wg_b1"],
+                () if has("s4") || has("u4") => ["s4", "wg_s8"],
+                () if has("s8") || has("u8") => ["s8", "wg_s8"],
+                () => ["f16", "wg_f16"],
+            }[usize::from(warpgroup)];
+            *kinds.entry(kind).or_default() += operations * line.warps;
+            count += line.warps;
+        }
+        (kinds, count)
+    }
+}
+
+/// Operations of a matrix statement by one warp.
+fn products(opcode: &str) -> Option<f64> {
+    let warps = match () {
+        () if opcode.starts_with("wgmma.mma") => 4.0,
+        () if opcode.starts_with("mma.") => 1.0,
+        () => return None,
+    };
+    let shape = opcode.split('.').find(|part| {
+        part.starts_with('m') && part[1..].starts_with(|c: char| c.is_ascii_digit())
+    })?;
+    let sizes = shape[1..].split(['n', 'k']).map(str::parse::<f64>);
+    Some(
+        2.0 * sizes.collect::<std::result::Result<Vec<_>, _>>().ok()?.iter().product::<f64>()
+            / warps,
+    )
+}
+
+/// A prediction.
+#[derive(Clone, Debug, Serialize)]
+pub struct Estimate {
+    /// Seconds.
+    pub seconds: f64,
+    /// Least and most seconds: a factor to either side, wider without machine code. docs/estimates.md
+    /// says how far it has been checked.
+    pub range: (f64, f64),
+    /// Unit that binds.
+    pub binds: &'static str,
+    /// Cycles for which each unit would be busy, by its name.
+    pub cycles: BTreeMap<&'static str, f64>,
+    /// Blocks of a multiprocessor.
+    pub occupancy: u32,
+    /// Resource that allows no more.
+    pub limiter: &'static str,
+    /// Registers of a thread, if the machine code is known.
+    pub registers: Option<u32>,
+    /// Bytes of a thread that are spilled, if the machine code is known.
+    pub spilled: Option<u32>,
+    /// Clock, Hz.
+    pub hertz: f64,
+}
+
+impl fmt::Display for Estimate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (low, high) = self.range;
+        writeln!(
+            f,
+            "predicted: {:.4} ms ({:.4} to {:.4}), bound by {}",
+            self.seconds * 1e3,
+            low * 1e3,
+            high * 1e3,
+            self.binds
+        )?;
+        let whole = self.seconds * self.hertz;
+        for (unit, cycles) in &self.cycles {
+            writeln!(f, "  {unit:<14} {:5.1} %", 100.0 * cycles / whole)?;
+        }
+        writeln!(f, "  blocks of a multiprocessor {} (limit: {})", self.occupancy, self.limiter)?;
+        writeln!(f, "  clock {:.0} MHz", self.hertz / 1e6)?;
+        match (self.registers, self.spilled) {
+            (Some(registers), Some(spilled)) => {
+                writeln!(f, "  {registers} registers, {spilled} bytes spilled; from machine code")
+            }
+            _ => writeln!(f, "  from PTX alone: no machine code, hence the wide range"),
+        }
+    }
+}
+
+/// Cycles of an instruction of a warp alone where there is no machine code: the median of the walks over
+/// kernels of many kinds.
+const CYCLES_OF_PTX: f64 = 3.5;
+/// Widths of the range, as factors: with machine code and without.
+const WIDTH: f64 = 1.3;
+const WIDTH_OF_PTX: f64 = 1.6;
+
+/// Instructions of all warps by the units that they take.
+#[derive(Default)]
+struct Mix {
+    all: f64,
+    alu: f64,
+    multiply: f64,
+    float: f64,
+    special: f64,
+    shuffles: f64,
+}
+
+impl Mix {
+    fn of_code(code: &Code, of: &[usize], flow: &flow::Flow) -> Self {
+        let mut mix = Self::default();
+        for (instruction, &block) in code.instructions.iter().zip(of) {
+            let count = flow.blocks[block];
+            mix.all += count;
+            match base(code.operation(instruction)) {
+                "LOP3" | "SHF" | "PRMT" | "ISETP" | "SEL" | "IADD3" | "LEA" | "IMNMX"
+                | "VIMNMX" | "FSETP" | "FSEL" | "FMNMX" | "LOP" | "PLOP3" | "IABS" | "VIADD"
+                | "VIADDMNMX" | "SGXT" | "BMSK" | "VABSDIFF" | "IADD" | "I2FP" | "MOV"
+                | "HADD2" | "P2R" | "R2P" | "ICMP" | "FSET" | "I2IP" => mix.alu += count,
+                "IMAD" | "IDP" | "IMUL" => mix.multiply += count,
+                "FFMA" | "FADD" | "FMUL" | "HFMA2" | "HMUL2" => mix.float += count,
+                "MUFU" | "POPC" | "I2F" | "F2I" | "FRND" | "F2F" | "FLO" | "BREV" => {
+                    mix.special += count;
+                }
+                "F2FP" => {
+                    mix.alu += count;
+                    mix.special += count;
+                }
+                "SHFL" => mix.shuffles += count,
+                _ => {}
+            }
+        }
+        mix
+    }
+
+    /// Guessed from the PTX: two fifths of the integer arithmetic that does not multiply become
+    /// multiply-adds, too.
+    fn of_ptx(counts: &Counts) -> Self {
+        let of = |classes: &[Class]| classes.iter().map(|&c| counts.of_class(c)).sum::<f64>();
+        let all: f64 = counts.lines.iter().map(|line| line.warps).sum();
+        let multiplies = |line: &&Line| {
+            line.class == Some(Class::Integer)
+                && (line.opcode.starts_with("mad") || line.opcode.starts_with("mul"))
+        };
+        let products: f64 = counts.lines.iter().filter(multiplies).map(|line| line.warps).sum();
+        let integer = of(&[Class::Integer]) - products;
+        Self {
+            all: all - of(&[Class::Move, Class::Parameter]) - 0.5 * of(&[Class::Control]),
+            alu: 0.6 * integer + of(&[Class::Logic, Class::Compare, Class::Convert]),
+            multiply: products + 0.4 * integer + of(&[Class::DotProduct]),
+            float: of(&[Class::Float]),
+            special: 0.0,
+            shuffles: of(&[Class::Warp]),
+        }
+    }
+}
+
+/// Predicts the time of a launch; without machine code from the PTX's counts alone.
+pub fn estimate(counts: &Counts, code: Option<&Code>, chip: &Chip) -> Result<Estimate> {
+    let filled = counts.blocks > 0.0 && counts.threads > 0;
+    if !filled {
+        return Err(Error::Empty);
+    }
+    let warps_of_block = f64::from(counts.threads.div_ceil(32));
+    let warps = counts.blocks * warps_of_block;
+    let sms_of_chip = f64::from(chip.multiprocessors);
+    let shared = counts.shared_bytes + code.map_or(0, |code| code.shared);
+    let registers = code.map_or(0, |code| code.registers);
+    let (mut fits, mut limiter) = occupancy(chip, counts.threads, registers, shared);
+    if fits == 0 {
+        return Err(Error::DoesNotFit { chip: chip.name.clone(), limit: limiter });
+    }
+    if code.is_none() && counts.min_blocks > 0 && counts.min_blocks < fits {
+        (fits, limiter) = (counts.min_blocks, "registers that the kernel asks for");
+    }
+    let of_sm = counts.blocks / sms_of_chip;
+    let resident = f64::from(fits).min(of_sm.ceil()).max(1.0);
+    let sms = sms_of_chip * of_sm.min(1.0);
+    let schedulers = sms * f64::from(SCHEDULERS).min(resident * warps_of_block);
+    let warps_of_scheduler = (resident * warps_of_block / f64::from(SCHEDULERS)).max(1.0);
+
+    // Memory: bytes that come from device memory pass the L2 cache twice.
+    let l2_bytes = counts.l2_bytes();
+    let dram_bytes = counts.dram_bytes.unwrap_or(l2_bytes);
+    let misses = (dram_bytes / l2_bytes.max(1.0)).min(1.0);
+    let load = (1.0 - misses) * chip.latency.l2 + misses * chip.latency.dram;
+    let (matrix, matrix_instructions) = counts.matrix();
+    let matrix_cycles: f64 = matrix
+        .iter()
+        .map(|(kind, operations)| operations * 4.0 / chip.tensor.get(*kind).unwrap_or(&f64::NAN))
+        .sum();
+    if matrix_cycles.is_nan() {
+        return Err(Error::DoesNotFit {
+            chip: chip.name.clone(),
+            limit: "a kind of matrix product",
+        });
+    }
+
+    let warpgroups = matrix.keys().any(|kind| kind.starts_with("wg_"));
+    let turns = chip.mma_excludes && matrix_cycles > 0.0 && !warpgroups;
+    let blocks = code.map(Code::blocks);
+    let solved = code.zip(blocks.as_ref()).map(|(code, blocks)| {
+        let flow = flow::solve(code, blocks, &counts.lines, warps);
+        let mix = Mix::of_code(code, &blocks.of, &flow);
+        (mix, walk::cycles(code, blocks, &flow, chip, load))
+    });
+    let (mix, cycles_of_instruction) =
+        solved.unwrap_or_else(|| (Mix::of_ptx(counts), CYCLES_OF_PTX));
+
+    // Cycles that all warps of a scheduler keep its pipes busy: 16 lanes of integers, 4 of the special unit.
+    let (integer, multiply) = (2.0 * mix.alu, 2.0 * mix.multiply);
+    let float = chip.float_cycles * mix.float;
+    let mut units = BTreeMap::from([
+        ("issue", mix.all),
+        ("integer", integer),
+        ("multiply-add", multiply + float),
+        ("special", 8.0 * mix.special),
+        ("tensor", matrix_cycles),
+    ]);
+    if turns {
+        let others = mix.all - matrix_instructions - mix.alu - mix.multiply - mix.float;
+        let all = matrix_cycles + integer + multiply + float + others.max(0.0);
+        units.insert("tensor", all);
+    }
+    units.values_mut().for_each(|cycles| *cycles /= schedulers);
+    let math = units.values().copied().fold(0.0, f64::max);
+    // Wavefronts of shared memory and of global accesses, one a clock of a multiprocessor.
+    let wavefronts: f64 = counts.lines.iter().map(|line| line.wavefronts).sum();
+    let global: f64 = counts
+        .lines
+        .iter()
+        .map(|line| match line.class {
+            Some(Class::GlobalLoad | Class::GlobalStore | Class::Atomic) => {
+                (line.sectors / 4.0).max(line.warps)
+            }
+            Some(Class::AsyncCopy) if !line.opcode.contains("bulk") => line.sectors / 4.0,
+            _ => 0.0,
+        })
+        .sum();
+    let l1 = (wavefronts + global + mix.shuffles) / sms;
+    let l2 = (l2_bytes + dram_bytes) / chip.l2_bytes_per_clock;
+    let dram = dram_bytes / (chip.dram_bytes_per_second / chip.hertz());
+    let memory = l2.max(dram);
+    let alone = cycles_of_instruction * mix.all / schedulers;
+    units.extend([
+        ("L1 and shared", l1),
+        ("L2", l2),
+        ("device memory", dram),
+        ("latency", alone / warps_of_scheduler),
+    ]);
+
+    let has = |names: &[&str], opcodes: &[&str]| match code {
+        Some(code) => names.iter().any(|name| code.has(name)),
+        None => counts.lines.iter().any(|l| opcodes.iter().any(|o| l.opcode.starts_with(o))),
+    };
+    let barriers = has(&["BAR"], &["bar."]);
+    let asynchronous = has(&["LDGSTS", "UTMALDG", "UBLKCP"], &["cp.async"]);
+    // A warpgroup gives its registers away: it only copies.
+    let copiers = if has(&["USETMAXREG"], &["setmaxnreg"]) && warpgroups { 1.0 } else { 0.0 };
+    let customers = (warps_of_scheduler - copiers).max(1.0);
+    let serial = alone.max(math);
+    let mut cycles = if barriers && !asynchronous {
+        // Blocks are the customers: their phases follow each other.
+        let each = counts.blocks / sms;
+        let delay = (serial - math) / each / warps_of_block * f64::from(SCHEDULERS);
+        let stations = [math / each, l1 / each, memory / each];
+        let cycles = each / queue::in_turn(resident as u32, delay, &stations);
+        // A block alone overlaps some of its phases.
+        if resident > 1.0 { cycles } else { (cycles + math.max(l1).max(memory)) / 2.0 }
+    } else if resident <= 1.0 && (warpgroups || turns || barriers) {
+        // Bounds beside each other, with a smooth corner.
+        let own = (math + (serial - math) / customers).max(l1);
+        [own, memory, l1].iter().map(|bound| bound.powi(4)).sum::<f64>().powf(0.25)
+    } else {
+        let shared = [l1, memory].map(|cycles| Station { demand: cycles / 4.0, share: 4.0 });
+        1.0 / queue::beside(customers, serial - math, math, &shared)
+    };
+    // The last wave of blocks, or of tiles that blocks take in turns.
+    let waves = match counts.tiles {
+        Some(tiles) => tiles / sms_of_chip,
+        None => counts.blocks / (sms_of_chip * f64::from(fits)),
+    };
+    cycles *= match waves {
+        waves if waves <= 1.0 => 1.0,
+        waves if counts.tiles.is_some() || waves < 1.5 => waves.ceil() / waves,
+        waves => (waves.floor() + waves.fract().sqrt()) / waves,
+    };
+
+    let binds = units.iter().max_by(|a, b| a.1.total_cmp(b.1)).map_or("latency", |unit| unit.0);
+    let seconds_of_memory = dram / chip.hertz();
+    let after = *binds == *"device memory";
+    let own = if after { (cycles - dram).max(0.0) } else { cycles };
+    let time = power::Time { cycles: own, memory: seconds_of_memory, after };
+    let hertz = chip.energy.map_or(chip.hertz(), |energy| {
+        let operations = |kind: &str| matrix.get(kind).copied().unwrap_or_default();
+        let joules = (operations("s8") + operations("wg_s8")) * energy.s8
+            + operations("wg_f16") * energy.wg_f16
+            + operations("f16") * energy.f16
+            + dram_bytes * energy.dram
+            + wavefronts * 128.0 * energy.shared
+            + (l2_bytes - dram_bytes).max(0.0) * energy.l2
+            + mix.all * energy.instruction;
+        power::clock(time, joules, chip.hertz(), chip.watts, &energy)
+    });
+    let seconds = time.at(hertz);
+    let width = if code.is_some() { WIDTH } else { WIDTH_OF_PTX };
+    Ok(Estimate {
+        seconds,
+        range: (seconds / width, seconds * width),
+        binds,
+        cycles: units,
+        occupancy: fits,
+        limiter,
+        registers: code.map(|code| code.registers),
+        spilled: code.map(|code| code.spilled),
+        hertz,
+    })
+}
+
+/// Machine code of an entry of ours for a chip, if it is shipped.
+pub fn shipped(entry: &str, chip: &Chip) -> Option<&'static Code> {
+    code::shipped(&chip.arch)?.get(entry)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A copy of `gigabytes`, 16 bytes a lane.
+    fn copy(gigabytes: f64) -> Counts {
+        let warps = gigabytes * 1e9 / 2.0 / 512.0;
+        let line = |line, opcode: &str, class| Line {
+            line,
+            opcode: opcode.to_owned(),
+            class: Some(class),
+            warps,
+            sectors: warps * 16.0,
+            ideal_sectors: warps * 16.0,
+            ..Line::default()
+        };
+        Counts {
+            blocks: warps / 8.0,
+            threads: 256,
+            lines: vec![
+                line(1, "ld.global.v4.u32", Class::GlobalLoad),
+                line(2, "st.global.v4.u32", Class::GlobalStore),
+            ],
+            ..Counts::default()
+        }
+    }
+
+    #[test]
+    fn a_copy_takes_the_time_of_its_bytes() {
+        for name in ["a100", "a40", "h100"] {
+            let chip = Chip::named(name).unwrap();
+            let made = estimate(&copy(1.0), None, &chip).unwrap();
+            let least = 1e9 / chip.dram_bytes_per_second;
+            assert!((1.0..1.3).contains(&(made.seconds / least)), "{name}: {made}");
+            assert!(made.range.0 < made.seconds && made.seconds < made.range.1);
+        }
+    }
+
+    #[test]
+    fn matrix_products_go_at_the_rate_of_their_kind() {
+        let chip = Chip::named("a100").unwrap();
+        let mut counts = copy(1e-3);
+        let warps = 1e7;
+        counts.lines.push(Line {
+            line: 3,
+            opcode: "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32".to_owned(),
+            class: Some(Class::Tensor),
+            warps,
+            ..Line::default()
+        });
+        counts.blocks = 2160.0;
+        let made = estimate(&counts, None, &chip).unwrap();
+        let least = warps * 8192.0 / (4096.0 * 108.0 * chip.hertz());
+        assert_eq!(made.binds, "tensor");
+        assert!((1.0..1.2).contains(&(made.seconds / least)), "{made}");
+    }
+
+    #[test]
+    fn a_block_that_does_not_fit_is_refused() {
+        let chip = Chip::named("a40").unwrap();
+        let counts = Counts { shared_bytes: 163_840, ..copy(1.0) };
+        let error = estimate(&counts, None, &chip).unwrap_err().to_string();
+        assert_eq!(error, "a block does not fit into a multiprocessor of a40: shared memory");
+        let none = Counts { blocks: 0.0, ..copy(1.0) };
+        assert!(matches!(estimate(&none, None, &chip), Err(Error::Empty)));
+    }
+}
