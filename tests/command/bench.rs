@@ -276,7 +276,7 @@ fn the_page_on_performance_has_the_figures_of_the_record() {
     let row = |system: &str, sizes: &[(&str, &str)], what: &str, encoding: &str, kernel: &str| {
         rows.iter().find(|row| {
             row["system"] == system
-                && sizes.iter().all(|(name, size)| row["sizes"][name].to_string() == *size)
+                && sizes.iter().all(|(name, size)| row["sizes"][name].as_u64() == size.parse().ok())
                 && row["what"] == what
                 && row["encoding"] == encoding
                 && if kernel == "auto" { row["auto"] == true } else { row["kernel"] == kernel }
