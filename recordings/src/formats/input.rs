@@ -211,6 +211,14 @@ fn read_exact_at(file: &File, mut position: u64, mut bytes: &mut [u8]) -> io::Re
     Ok(())
 }
 
+/// Whether a file begins with these bytes; a pipe does not, as they would be gone.
+pub(crate) fn begins(path: impl AsRef<Path>, magic: &[u8]) -> Result<bool> {
+    if std::fs::metadata(&path).is_ok_and(|found| !found.is_file()) {
+        return Ok(false);
+    }
+    Ok(Input::open(path)?.peek(magic.len())? == magic)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -239,12 +247,4 @@ mod tests {
         let error = input.read_at(1, &mut vec![0; length]).unwrap_err();
         assert!(matches!(&error, Error::Io { .. }), "{error}");
     }
-}
-
-/// Whether a file begins with these bytes; a pipe does not, as they would be gone.
-pub(crate) fn begins(path: impl AsRef<Path>, magic: &[u8]) -> Result<bool> {
-    if std::fs::metadata(&path).is_ok_and(|found| !found.is_file()) {
-        return Ok(false);
-    }
-    Ok(Input::open(path)?.peek(magic.len())? == magic)
 }
