@@ -28,7 +28,7 @@ fn log() -> PathBuf {
     path
 }
 
-/// What a program prints, if it runs and succeeds.
+/// Standard output of a program, if it runs and succeeds.
 fn output(program: impl Into<OsString>, arguments: &[&str]) -> Option<String> {
     let output = Command::new(program.into()).args(arguments).output().ok()?;
     let text = String::from_utf8(output.stdout).ok()?;

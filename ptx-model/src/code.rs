@@ -118,7 +118,7 @@ fn hexadecimal(text: &str, mark: &str) -> Option<u64> {
     u64::from_str_radix(&rest[..end], 16).ok()
 }
 
-/// What an estimate needs of an operation's name and operands.
+/// Facts about an operation's name and operands that an estimate needs.
 fn named(text: &str) -> String {
     let operation = text.split([' ', ',']).next().unwrap_or_default();
     let name = base(operation);

@@ -1,6 +1,6 @@
 //! Errors of estimates.
 
-/// What keeps an estimate from being made.
+/// Reason why an estimate cannot be made.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// No chip of that name is shipped.
@@ -16,7 +16,7 @@ pub enum Error {
     BadChip {
         /// Name or path of the chip.
         name: String,
-        /// What is wrong.
+        /// Fault that was found.
         fault: String,
     },
     /// A block does not fit into a multiprocessor.
@@ -35,7 +35,7 @@ pub enum Error {
     Tool {
         /// Name of the tool.
         tool: String,
-        /// What it said.
+        /// Message of the program.
         fault: String,
     },
 }

@@ -21,7 +21,7 @@ use crate::{
     walk,
 };
 
-/// What a PTX line did, in a whole launch.
+/// Work of a PTX line in a whole launch.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Line {
     /// Line in the PTX, from 1.
@@ -40,7 +40,7 @@ pub struct Line {
     pub ideal_sectors: f64,
 }
 
-/// What a launch does.
+/// Work of a launch.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Counts {
     /// Blocks of the grid.

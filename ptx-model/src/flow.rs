@@ -14,9 +14,9 @@ use crate::{
 /// Executions by a warp.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Flow {
-    /// Of each basic block.
+    /// Count of each basic block.
     pub blocks: Vec<f64>,
-    /// Of each edge.
+    /// Count of each edge.
     pub edges: Vec<f64>,
 }
 
