@@ -259,8 +259,11 @@ pub fn levels(
     visibility * 4 + (sum_i * h.conj() + sum_j.conj() * h) * 2 + times * 2
 }
 
-/// Samples that a word on the wire holds: 32, 16, 10 or 8 of 1 to 4 bits.
-fn samples_per_word(bits: u32) -> Result<usize> {
+/// Samples of `bits` bits in a word of 32: 32, 16, 10 or 8.
+///
+/// # Errors
+/// [`Error::Invalid`] for a number of bits other than 1 to 4.
+pub fn samples_per_word(bits: u32) -> Result<usize> {
     check_bits(bits)?;
     Ok((32 / bits) as usize)
 }

@@ -6,6 +6,7 @@ use corrust::{
     Correlator as Inner, Encoding, Layout,
     correlate::{self, Dump, Gates, Kernel, Shape, ValidCounts, Visibilities, baselines},
     device::{Buffer, Gpu},
+    quantise::{self, Packed},
     samples::Extents,
 };
 use num_complex::Complex;
@@ -16,7 +17,7 @@ use crate::{
     device,
     device_array::{DeviceArray, Memory},
     dtype::Dtype,
-    error::{count, kind, optional_count, parse, value},
+    error::{Fault, count, kind, optional_count, parse, value},
     fork::compute,
     plan::{Plan, patience, pieces, plan_methods},
     results::{host_dump, python_dump},
@@ -258,6 +259,49 @@ impl Correlator {
     ) -> PyResult<()> {
         let raw = self::stream(stream)?;
         self.feed(py, (Array::of("x", x, raw)?, raw, times), missing, gates)
+    }
+
+    /// Add samples of few bits as they were packed: a plan of ``ci4`` without gates.
+    ///
+    /// A plan of one GPU with the kernel ``packed-complex`` of as many bits, without shifts, reads the words as they are; all
+    /// others unpack them first.
+    ///
+    /// Parameters
+    /// ----------
+    /// words : array of uint32
+    ///     ``[C, N, W, 2]`` in host memory, as ``corrust.pack`` makes them.
+    /// bits : {1, 2, 3, 4}
+    /// times : int, optional
+    ///     Number of time samples in the words, if the last word holds fewer than it has room for.
+    #[pyo3(signature = (words, bits, times=None))]
+    fn accumulate_packed(
+        &self,
+        py: Python<'_>,
+        words: &Bound<'_, PyAny>,
+        #[pyo3(from_py_with = count)] bits: u32,
+        #[pyo3(from_py_with = optional_count)] times: Option<usize>,
+    ) -> PyResult<()> {
+        let array = Array::of("words", words, self::stream(None)?)?;
+        let &[channels, inputs, row, 2] = &array.shape[..] else {
+            let found = &array.shape;
+            return Err(value(format!(
+                "words of shape {found:?}: expected [channel][input][word][2]"
+            )));
+        };
+        if array.dtype != Dtype::UINT32 || !array.is_dense() {
+            let found = array.dtype;
+            return Err(kind(format!(
+                "words of {found}: expected uint32 without gaps, as corrust.pack makes them"
+            )));
+        }
+        let found: Vec<u32> =
+            array.bytes()?.as_chunks().0.iter().map(|&word| u32::from_le_bytes(word)).collect();
+        let per_word = quantise::samples_per_word(bits).map_err(Fault::from)?;
+        let times = times.unwrap_or(row * per_word);
+        self.plan.with(py, |plan| {
+            let packed = Packed::new(&found, bits, channels, inputs, times)?;
+            Ok(plan.accumulate_packed(&packed)?)
+        })
     }
 
     /// Returns the sums since the last dump; the integration starts again from zero.

@@ -33,6 +33,7 @@ impl Dtype {
     pub const INT64: Self = Self::of(Kind::Int, 8);
     pub const UINT8: Self = Self::of(Kind::Uint, 1);
     pub const UINT16: Self = Self::of(Kind::Uint, 2);
+    pub const UINT32: Self = Self::of(Kind::Uint, 4);
     pub const UINT64: Self = Self::of(Kind::Uint, 8);
     pub const FLOAT16: Self = Self::of(Kind::Float, 2);
     pub const FLOAT32: Self = Self::of(Kind::Float, 4);

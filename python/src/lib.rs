@@ -76,6 +76,7 @@ fn _corrust(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(recording::open, module)?)?;
     module.add_function(wrap_pyfunction!(raw::raw_shape, module)?)?;
     module.add_function(wrap_pyfunction!(planes::planes, module)?)?;
+    module.add_function(wrap_pyfunction!(planes::pack, module)?)?;
     module.add_function(wrap_pyfunction!(correlate::seconds_in_rust, module)?)?;
     module.add_function(wrap_pyfunction!(uvh5::write_uvh5, module)?)?;
     module.add_function(wrap_pyfunction!(uvh5::read_uvh5, module)?)?;

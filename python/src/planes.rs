@@ -1,4 +1,4 @@
-//! `corrust.planes`.
+//! `corrust.planes` and `corrust.pack`.
 
 use corrust::{Encoding, Samples, quantise, samples::Extents};
 use pyo3::prelude::*;
@@ -61,4 +61,50 @@ pub fn planes<'py>(
         axes.insert(2, encoding.planes());
     }
     numpy_array(py, words, Dtype::UINT8, &axes)
+}
+
+/// Samples of values of 1 to 4 bits in words of 32 bits, as ``Correlator.accumulate_packed`` takes them.
+///
+/// Parameters
+/// ----------
+/// x : array of uint8
+///     ``ci4`` samples in host memory, ``[T, C, N]`` in ``tcn``, ``[C, N, T]`` in ``cnt``, whose parts are values of
+///     ``bits`` bits.
+/// bits : {1, 2, 3, 4}
+/// layout : {"tcn", "cnt"}
+///
+/// Returns
+/// -------
+/// numpy.ndarray
+///     uint32 ``[C, N, W, 2]``: ``W`` words of 32, 16, 10 or 8 times, real and imaginary parts apart.
+///
+/// Examples
+/// --------
+/// >>> import corrust, numpy
+/// >>> x = numpy.full((20, 1, 2), 0x10, numpy.uint8)    # values 1 + 0j
+/// >>> words = corrust.pack(x, bits=3)
+/// >>> words.shape
+/// (1, 2, 2, 2)
+/// >>> with corrust.Correlator(2, 1, encoding="ci4", device="cpu") as plan:
+/// ...     plan.accumulate_packed(words, bits=3, times=20)
+/// ...     plan.dump().visibilities[0, corrust.baseline(1, 0)]
+/// array([20,  0])
+#[pyfunction]
+#[pyo3(signature = (x, bits, layout="tcn"))]
+pub fn pack<'py>(
+    py: Python<'py>,
+    x: &Bound<'py, PyAny>,
+    #[pyo3(from_py_with = count)] bits: u32,
+    layout: &str,
+) -> PyResult<Bound<'py, PyAny>> {
+    let array = Array::of("x", x, stream(None)?)?;
+    let view = View::voltages(&array, Encoding::Ci4, parse(layout)?, None)?;
+    let samples = Samples::strided(array.bytes()?, view.element, view.extents, view.strides);
+    let samples = samples.map_err(Fault::from)?;
+    let words =
+        py.detach(|| compute(|| quantise::pack_rows(&samples, bits))).map_err(Fault::from)?;
+    let Extents { channels, inputs, .. } = view.extents;
+    let axes = [channels, inputs, words.len() / (2 * channels * inputs).max(1), 2];
+    let bytes = words.into_iter().flat_map(u32::to_le_bytes).collect();
+    numpy_array(py, bytes, Dtype::UINT32, &axes)
 }

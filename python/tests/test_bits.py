@@ -132,3 +132,21 @@ def test_what_are_no_words_is_refused() -> None:
         corrust.planes(nibble, 3)
     with pytest.raises(TypeError, match="expected uint8"):
         corrust.planes(nibble.astype(np.int8), 1)
+
+
+@pytest.mark.parametrize("bits", [1, 2, 3, 4])
+def test_packed_words(bits: int, rng: np.random.Generator) -> None:
+    times, channels, inputs = 37, 2, 3
+    low, high = -(1 << (bits - 1)), 1 << (bits - 1)
+    parts = rng.integers(low, high, (times, channels, inputs, 2), dtype=np.int8)
+    x = ((parts[..., 0] & 15) << 4 | (parts[..., 1] & 15)).astype(np.uint8)
+    words = corrust.pack(x, bits)
+    assert words.dtype == np.uint32 and words.shape == (channels, inputs, -(-times // (32 // bits)), 2)
+    expected = corrust.correlate(x, encoding="ci4", device="cpu").visibilities
+    with corrust.Correlator(inputs, channels, encoding="ci4", device="cpu") as plan:
+        plan.accumulate_packed(words, bits, times)
+        np.testing.assert_array_equal(plan.dump().visibilities, expected)
+        with pytest.raises(ValueError, match="expected"):
+            plan.accumulate_packed(words, bits, times + 32)
+        with pytest.raises(TypeError, match="uint32"):
+            plan.accumulate_packed(words.astype(np.uint64), bits)

@@ -100,6 +100,66 @@ fn recordings_are_quantised_and_correlated() {
 }
 
 /// Samples that are no numbers become zero and are counted, and the noise is that of the others.
+/// Packed words hold the values that the plain output has, of every number of bits and order, from one file and from two,
+/// with and without room left in the last words.
+#[test]
+fn packed_words_are_correlated_as_the_values_in_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    for (bits, layout) in [(1, "tcn"), (2, "cnt"), (3, "tcn"), (3, "cnt"), (4, "cnt")] {
+        let made = format!("--inputs 3 --channels 2 --times 160 --layout {layout}");
+        done(folder, &format!("simulate -o rec.npy {made}"));
+        done(folder, &format!("simulate -o more.npy {made} --seed 9"));
+        let options = format!("--bits {bits} --noise 20 --layout {layout}");
+        for name in ["rec", "more"] {
+            done(folder, &format!("quantise {name}.npy -o {name}_few.npy {options}"));
+            done(folder, &format!("quantise {name}.npy -o {name}_words.npy {options} --pack"));
+        }
+        let words: Array4<u32> = ndarray_npy::read_npy(folder.join("rec_words.npy")).unwrap();
+        assert_eq!(words.shape(), [2, 3, 160_usize.div_ceil(32 / bits), 2]);
+        let sums = |files: &str| {
+            done(folder, &format!("correlate {files} -o v.npy --integrate 53 --device cpu"));
+            fs::read(folder.join("v.npy")).unwrap()
+        };
+        assert_eq!(sums("rec_words.npy"), sums("rec_few.npy"), "{bits} bits, {layout}");
+        assert_eq!(
+            sums("rec_words.npy more_words.npy"),
+            sums("rec_few.npy more_few.npy"),
+            "{bits} bits, {layout}, two files"
+        );
+    }
+    let text = done(folder, "info rec_words.npy");
+    assert!(text.contains("packed words of 4 bits"), "{text}");
+    done(folder, "simulate -o odd.npy --inputs 2 --channels 3 --times 157");
+    done(folder, "quantise odd.npy -o odd_few.npy --bits 3");
+    done(folder, "quantise odd.npy -o odd_words.npy --bits 3 --pack");
+    for name in ["few", "words"] {
+        done(folder, &format!("correlate odd_{name}.npy -o {name}_v.npy --device cpu"));
+    }
+    let read = |name: &str| fs::read(folder.join(name)).unwrap();
+    assert_eq!(read("few_v.npy"), read("words_v.npy"));
+    let text = String::from_utf8_lossy(
+        &corrust(folder, "correlate odd_words.npy rec_words.npy -o x.npy").stderr,
+    )
+    .into_owned();
+    assert!(text.contains("expected 3, 2 of 3"), "{text}");
+    for (line, expected) in [
+        ("quantise rec.npy -o x.npy --layout cnt --bits 3 --pack --planes", "cannot be used with"),
+        ("quantise rec.npy -o - --layout cnt --bits 3 --pack", "--pack to the standard output"),
+        ("correlate rec_words.npy -o x.npy --encoding ci8", "packed words: expected ci4"),
+        ("correlate rec_words.npy -o x.npy --layout tcn", "expected cnt"),
+    ] {
+        let output = corrust(folder, line);
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{line}: {text}");
+        assert!(text.contains(expected), "{line}: {text}");
+    }
+    fs::remove_file(folder.join("rec_words.npy.json")).unwrap();
+    let output = corrust(folder, "correlate rec_words.npy -o x.npy");
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(text.contains("expected a description beside them"), "{text}");
+}
+
 #[test]
 fn samples_that_are_no_numbers_are_counted() {
     let folder = tempfile::tempdir().unwrap();

@@ -13,7 +13,8 @@ use super::{
     guppi::Guppi,
     mark5b::Mark5b,
     npy::{
-        shapes::holds_raw,
+        packed::PackedWords,
+        shapes::{holds_raw, holds_words},
         voltages::{RawVoltages, Voltages},
     },
     options::Options,
@@ -40,9 +41,10 @@ pub fn open<P: AsRef<Path>>(paths: &[P], options: Options) -> Result<Box<dyn Rec
 
 /// Files of one format as a recording of channels.
 fn channels_of(files: Recognised, options: Options) -> Result<Box<dyn Recording>> {
-    let Recognised { paths, format, inputs } = files;
+    let Recognised { paths, format, mut inputs } = files;
     options.check(&paths[0], format, false)?;
     Ok(match format {
+        Format::Npy if holds_words(&mut inputs)? => Box::new(PackedWords::of(inputs, options)?),
         Format::Npy => Box::new(Voltages::of(inputs, options)?),
         Format::Guppi => Box::new(Guppi::open(&paths, options)?),
         Format::Dada => Box::new(Dada::channels(inputs, &options)?),

@@ -16,6 +16,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{header::Dtype, reader::Reader};
 
+/// Encoding of packed words, before their number of bits.
+const PACKED: &str = "packed-";
+
 /// Description of a file of 4-bit samples or of bits, which its type does not tell: the file `rec.npy.json` beside
 /// `rec.npy`, JSON.
 #[derive(Serialize, Deserialize)]
@@ -24,7 +27,7 @@ pub struct Description {
     pub(super) layout: String,
     /// The array's, so that a description is not taken for that of another array of the same name.
     shape: Vec<usize>,
-    /// Times that words of bits hold; all that there is room for where this is not said.
+    /// Times that words hold; all that there is room for where this is not said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     times: Option<u64>,
     /// Words of bits that are missing.
@@ -76,6 +79,29 @@ impl Description {
         let axes = Self::axes_of_words(shape, words);
         let plain = Self::new(shape.encoding, shape.layout, &axes);
         Self { times: Some(times), missing: gaps.collect(), ..plain }
+    }
+
+    /// Description of packed words of `bits` bits that hold `times` times of `channels` and `inputs`.
+    pub fn of_packed(bits: u32, shape: &[usize], times: u64) -> Self {
+        let plain = Self::new(Encoding::Ci4, Layout::Cnt, shape);
+        Self { encoding: format!("{PACKED}{bits}"), times: Some(times), ..plain }
+    }
+
+    /// Bits of packed words.
+    pub(super) fn packed_bits(&self) -> Option<u32> {
+        self.encoding.strip_prefix(PACKED)?.parse().ok()
+    }
+
+    /// Number of times in `words` words of a row; the error is the reason alone.
+    pub(super) fn packed_times(&self, words: usize, per_word: usize) -> Result<u64, String> {
+        let room = (words as u64).saturating_mul(per_word as u64);
+        let times = self.times.unwrap_or(room);
+        if times.div_ceil(per_word as u64) == words as u64 {
+            return Ok(times);
+        }
+        Err(format!(
+            "\"times\" of {times} in {words} words of {per_word} times each: expected as many as they hold"
+        ))
     }
 
     /// Lengths of the axes of an array of so many words.
@@ -146,7 +172,7 @@ impl Description {
     /// The description of an array of bytes, if it has one: a file that is none, or that of another
     /// array, is passed over.
     pub(super) fn beside(reader: &Reader) -> Option<Self> {
-        if reader.dtype() != Some(Dtype::Uint8) {
+        if !matches!(reader.dtype(), Some(Dtype::Uint8 | Dtype::Uint32)) {
             return None;
         }
         let text = read_text(&Self::path(reader.path())).ok()?;

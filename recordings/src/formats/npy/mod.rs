@@ -9,6 +9,7 @@
 
 pub(crate) mod description;
 pub(crate) mod header;
+pub(crate) mod packed;
 pub(crate) mod reader;
 pub(crate) mod shapes;
 pub(crate) mod voltages;

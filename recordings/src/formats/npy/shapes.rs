@@ -8,6 +8,17 @@ use corrust_host::{
 use super::{description::Description, header::Dtype, reader::Reader};
 use crate::formats::{input::Input, options::Options};
 
+/// Whether the first of the arrays is one of packed words.
+///
+/// # Errors
+/// [`Error::File`] when it is no array.
+pub(in crate::formats) fn holds_words(inputs: &mut Vec<Input>) -> Result<bool> {
+    let reader = Reader::of(inputs.remove(0))?;
+    let holds = reader.dtype() == Some(Dtype::Uint32);
+    inputs.insert(0, reader.input);
+    Ok(holds)
+}
+
 /// Whether the first of the arrays can be one of raw voltages.
 ///
 /// # Errors

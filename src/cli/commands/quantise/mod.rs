@@ -1,5 +1,6 @@
 //! `corrust quantise`.
 
+mod packed;
 mod planes;
 
 use std::{path::PathBuf, time::Instant};
@@ -16,6 +17,7 @@ use corrust::{
     samples::{Memory, Samples},
 };
 
+use crate::cli::commands::quantise::packed::{PackedFile, block_times};
 use crate::cli::commands::quantise::planes::PlaneFile;
 use crate::cli::options::files::Files;
 use crate::cli::options::given;
@@ -44,6 +46,10 @@ const PIECE: usize = 1 << 20;
 /// With --planes it is a file of planes along time, a bit a time, which tensor cores multiply as bits: uint8
 /// [C][N][word][32] of 1 bit (b1), [C][N][2][word][32] of 2 bits (b2), words of 128 times. OUT.npy.json says
 /// how many time samples they hold and which words are missing: words with a missing time sample.
+///
+/// With --pack it is a file of words of 32 bits, uint32 [C][N][word][2], which hold 8, 10, 16 or 32 values of 4, 3, 2 or 1
+/// bits, real and imaginary parts apart, as the GMRT packs them. OUT.npy.json says how many time samples they hold; other
+/// commands read them as ci4.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, allow_negative_numbers = true)]
 pub struct Args {
@@ -60,6 +66,9 @@ pub struct Args {
     /// Write planes of bits along time, of 1 or 2 bits, as correlate --encoding b1 or b2 reads them
     #[arg(long)]
     planes: bool,
+    /// Write values packed in words of 32 bits, ten of 3 bits in one
+    #[arg(long, conflicts_with = "planes")]
+    pack: bool,
     /// Device that makes the planes: auto (the first GPU, else the CPU), cuda, cuda:1, cpu or sim
     #[arg(long, default_value_t, requires = "planes")]
     device: Device,
@@ -78,6 +87,7 @@ Examples:
   corrust correlate few.npy -o visibilities.npy --kernel packed-complex-3    on a GPU
   corrust correlate few.npy -o visibilities.npy --kernel packed-complex-3 --device sim    without one, slowly
   corrust correlate few.npy -o visibilities.npy                              whichever there is
+  corrust quantise rec.npy -o packed.npy --bits 3 --pack
   corrust quantise rec.npy -o bits.npy --bits 1 --planes
   corrust correlate bits.npy -o coefficients.npy --van-vleck
   corrust quantise scan.vdif --encoding b2 -o bits.npy --bits 2 --planes     VDIF's own bits";
@@ -94,6 +104,9 @@ impl Args {
         }
         if self.planes {
             return self.run_planes(&quantiser);
+        }
+        if self.pack {
+            return self.run_pack(&quantiser);
         }
         // Beside a pipe stands nothing.
         let described = (!is_stream(&self.output)).then_some(&self.output);
@@ -182,6 +195,53 @@ impl Args {
                 times.div_ceil(WORD as u64)
             ));
         }
+        self.report(&values, times, start.elapsed().as_secs_f64());
+        Ok(())
+    }
+
+    /// Quantises the recording to packed words.
+    fn run_pack(&self, quantiser: &Quantiser) -> Result<()> {
+        if is_stream(&self.output) {
+            return Err(Error::invalid(
+                "--pack to the standard output: expected a file, beside which stands how many times it holds",
+            ));
+        }
+        let description = Description::path(&self.output);
+        let files = RunFiles::default().reads(&self.files.inputs);
+        files.writes([&self.output, &description]).check(self.existing)?;
+        let recording = self.files.open()?;
+        let (shape, times) = (recording.shape(), recording.times());
+        self.check_bits(&shape)?;
+        let mut file = PackedFile::create(&self.output, &shape, times, self.bits)?;
+
+        let start = Instant::now();
+        let bar = Progress::new("quantising", &shape, times);
+        let mut values = Values::new(&shape, quantiser, self.noise);
+        let block = block_times(&shape, self.bits, BLOCK_BYTES)?;
+        let mut pieces = Pieces::over(recording, block).progress(|progress| bar.set(progress.done));
+        let mut made = Vec::new();
+        // Words begin at multiples of a block, wherever gaps do.
+        let mut next = 0;
+        while next < times {
+            let count = (times - next).min(block as u64) as usize;
+            made.clear();
+            made.resize(count * shape.channels * shape.inputs, 0);
+            let mut done = 0;
+            while done < count {
+                let Some(piece) = pieces.next_piece((count - done) as u64)? else { break };
+                if let Some(samples) = piece.samples {
+                    values.fill(&samples, piece.start, (done, count), &mut made)?;
+                }
+                done += piece.times as usize;
+            }
+            file.write(next, &made)?;
+            next += count as u64;
+        }
+        drop(pieces);
+        drop(bar);
+        let (writer, description) = file.finish();
+        let description = description.quantised(values.quantised());
+        all([writer.finish(), description.write(&self.output)])?;
         self.report(&values, times, start.elapsed().as_secs_f64());
         Ok(())
     }
@@ -289,6 +349,30 @@ impl<'a> Values<'a> {
     fn quantised(&self) -> Option<Quantised> {
         let quantised = self.requantiser.as_ref().map(|made| made.quantised().clone());
         quantised.filter(|quantised| quantised.check().is_ok())
+    }
+
+    /// Quantises samples from the time `first` on into `values`, a block of `count` times of which they begin at time
+    /// `done`.
+    fn fill(
+        &mut self,
+        samples: &Samples<'_>,
+        first: u64,
+        (done, count): (usize, usize),
+        values: &mut [u8],
+    ) -> Result<()> {
+        let Shape { inputs, channels, encoding, layout } = self.shape;
+        let bytes = samples.gather(layout)?;
+        self.learn(&bytes)?;
+        let times = samples.extents().times;
+        let (row, from, pitch) = match layout {
+            Layout::Tcn => (times * channels * inputs, done * channels * inputs, 0),
+            Layout::Cnt => (times, done, count),
+        };
+        for (index, samples) in bytes.chunks_exact(row * encoding.bytes()).enumerate() {
+            let places = Places { shape: self.shape, first, times, start: index * row };
+            self.make(samples, places, &mut values[from + index * pitch..][..row])?;
+        }
+        Ok(())
     }
 
     /// Quantises samples from the time `first` on, which lie without gaps, to planes.

@@ -1,0 +1,57 @@
+//! Values of few bits in words of 32 bits in a file: what `corrust quantise --pack` writes.
+
+use std::path::Path;
+
+use corrust::{
+    Encoding, Result,
+    correlate::Shape,
+    format::npy::{Description, Dtype, Writer},
+    quantise::{pack_rows, samples_per_word},
+    samples::Samples,
+};
+
+/// File of packed words, uint32 `[channel][input][word][2]`.
+pub struct PackedFile {
+    shape: Shape,
+    bits: u32,
+    times: u64,
+    axes: [usize; 4],
+    writer: Writer,
+}
+
+impl PackedFile {
+    /// Creates the file of words of `times` times of the channels and inputs of `shape`.
+    pub fn create(output: &Path, shape: &Shape, times: u64, bits: u32) -> Result<Self> {
+        let words = times.div_ceil(samples_per_word(bits)? as u64);
+        let words = usize::try_from(words).unwrap_or(usize::MAX);
+        let axes = [shape.channels, shape.inputs, words, 2];
+        let writer = Writer::with_shape(output, Dtype::Uint32, &axes)?;
+        Ok(Self { shape: *shape, bits, times, axes, writer })
+    }
+
+    /// Writes `ci4` values of the times from `first` on, with which a word begins, in the order of the shape's layout.
+    pub fn write(&mut self, first: u64, values: &[u8]) -> Result<()> {
+        let Shape { inputs, channels, layout, .. } = self.shape;
+        let values = Samples::new(values, Encoding::Ci4, layout, channels, inputs)?;
+        let mut words = pack_rows(&values, self.bits)?;
+        words.iter_mut().for_each(|word| *word = word.to_le());
+        let row = words.len() / (channels * inputs);
+        let first = 2 * (first / samples_per_word(self.bits)? as u64);
+        for (index, words) in words.chunks_exact(row).enumerate() {
+            let place = index as u64 * 2 * self.axes[2] as u64 + first;
+            self.writer.write_at(place, bytemuck::cast_slice(words))?;
+        }
+        Ok(())
+    }
+
+    /// The file, and its description.
+    pub fn finish(self) -> (Writer, Description) {
+        (self.writer, Description::of_packed(self.bits, &self.axes, self.times))
+    }
+}
+
+/// Times of blocks of at most about `bytes` bytes of samples, which end where words of `bits` bits end.
+pub fn block_times(shape: &Shape, bits: u32, bytes: usize) -> Result<usize> {
+    let word = samples_per_word(bits)?;
+    Ok((bytes / shape.bytes_per_time()).max(1).next_multiple_of(word))
+}
