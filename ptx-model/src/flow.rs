@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::{
     code::{Blocks, Code, base},
-    estimate::Line,
+    line::Line,
 };
 
 /// Executions by a warp.

@@ -1,8 +1,8 @@
 //! Loads, stores and atomics in every state space.
 
-use super::cluster::Place;
-use super::global::Kind;
+use super::shadow::Kind;
 use super::shared::Remote;
+use super::state::Place;
 use super::team::Team;
 use super::warp::Warp;
 use crate::error::{FaultKind, Step, Stop};

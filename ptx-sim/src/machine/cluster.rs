@@ -7,10 +7,9 @@
 
 use std::sync::Arc;
 
-use super::engine::merge;
 use super::order::{EVERY, View};
 use super::shared::{Actor, Remote};
-use super::state::{Cluster, Flow, Peer};
+use super::state::{Cluster, Flow, Peer, Place, merge};
 use super::team::Team;
 use super::warp::{State, Warp};
 use crate::error::{FaultKind, Step, Stop};
@@ -219,13 +218,4 @@ impl Team<'_> {
             team.events = peer.events;
         }
     }
-}
-
-/// Place of an address of shared memory.
-#[derive(Debug, Clone, Copy)]
-pub enum Place {
-    /// In the block itself.
-    Here(u64),
-    /// In another block of the cluster.
-    There { rank: usize, address: u64 },
 }

@@ -1,7 +1,7 @@
 //! `cp.async`: the bytes are taken from global memory when the copy is issued and appear in shared memory
 //! at the wait that covers it, not before.
 
-use super::global::Kind;
+use super::shadow::Kind;
 use super::shared::Actor;
 use super::state::{Copies, Copy, OPEN};
 use super::team::Team;

@@ -8,10 +8,9 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::access::modify;
-use super::cluster::Place;
-use super::global::{COPY, Kind};
+use super::shadow::{COPY, Kind};
 use super::shared::Remote;
-use super::state::{Flow, MbarrierState, Transfer, Work};
+use super::state::{Flow, MbarrierState, Place, Transfer, Work, merge};
 use super::team::Team;
 use super::warp::{State, Warp};
 use crate::error::{FaultKind, Step, Stop};
@@ -619,12 +618,5 @@ impl Team<'_> {
                 }
             }
         }
-    }
-}
-
-pub fn merge(view: &mut Vec<u32>, other: &[u32]) {
-    view.resize(other.len(), 0);
-    for (mine, &theirs) in view.iter_mut().zip(other) {
-        *mine = (*mine).max(theirs);
     }
 }

@@ -1,6 +1,6 @@
 //! The launch, as every block of it sees it.
 
-use super::global::Shadow;
+use super::shadow::Shadow;
 use super::shared::Checks;
 use crate::lanes::Registers;
 use crate::memory::View;

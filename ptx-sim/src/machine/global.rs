@@ -1,109 +1,17 @@
 //! Races in global memory: one record per granule that blocks have touched, page by page.
 
 use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::MutexGuard;
+use std::sync::atomic::Ordering::Relaxed;
 
 use super::access::Addresses;
-use super::order::{Event, Releases};
+use super::order::Event;
+use super::shadow::{Access, Kind, MOST_PAGES, PAGE, Pages, Record, SHARDS, Shadow};
 use super::team::Team;
 use super::warp::Warp;
 use crate::error::{FaultKind, Step, Stop, brief};
 use crate::lanes::{LANES, Mask, lanes};
 use crate::program::{Ordering, Scope};
-use crate::report::SameValue;
-
-/// Granules of a page.
-const PAGE: usize = 256;
-/// Pages of a launch at most, some 200 MB; accesses beyond are not checked, and the report says so.
-const MOST_PAGES: usize = 1 << 14;
-/// Locks that the pages share.
-const SHARDS: usize = 64;
-
-/// One access to a granule.
-#[derive(Debug, Clone, Copy, Default)]
-struct Access {
-    event: Event,
-    source: u16,
-    scope: Scope,
-}
-
-/// Accesses to a granule: the last write, the last read, and the last read of another block than that.
-#[derive(Debug, Clone, Copy, Default)]
-struct Record {
-    write: Access,
-    read: Access,
-    other: Access,
-}
-
-type Pages = HashMap<u64, Box<[Record; PAGE]>>;
-
-/// Records of global memory during a launch.
-#[derive(Debug)]
-pub struct Shadow {
-    /// Bytes of a granule: two to this power.
-    shift: u32,
-    shards: Vec<Mutex<Pages>>,
-    pages: AtomicUsize,
-    incomplete: AtomicBool,
-    same: Mutex<BTreeMap<(u16, u16), u64>>,
-    pub releases: Releases,
-}
-
-/// Kind of an access.
-#[derive(Clone, Copy)]
-pub enum Kind<'a> {
-    Read,
-    /// Whether a lane stores what another lane of the same instruction does, or what memory holds.
-    Write(&'a dyn Fn(usize, Option<usize>) -> bool),
-    Atomic,
-}
-
-/// A write of bytes that are not compared.
-pub const COPY: Kind = Kind::Write(&|_, _| false);
-
-impl Shadow {
-    /// Records for accesses of `granule` bytes and more, a power of two.
-    pub fn new(granule: u32) -> Self {
-        Self {
-            shift: granule.trailing_zeros(),
-            shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
-            pages: AtomicUsize::new(0),
-            incomplete: AtomicBool::new(false),
-            same: Mutex::default(),
-            releases: Releases::default(),
-        }
-    }
-
-    /// Whether some accesses were not checked, for want of room.
-    pub fn incomplete(&self) -> bool {
-        self.incomplete.load(Relaxed)
-    }
-
-    /// Stores of the same value that nothing orders: numbers of both statements, and how often.
-    pub fn same(self) -> BTreeMap<(u16, u16), u64> {
-        self.same.into_inner().unwrap_or_else(|e| e.into_inner())
-    }
-
-    fn shard(&self, page: u64) -> MutexGuard<'_, Pages> {
-        // Neighbouring pages have different locks.
-        let shard = &self.shards[page as usize % SHARDS];
-        shard.lock().unwrap_or_else(|e| e.into_inner())
-    }
-}
-
-impl SameValue {
-    /// Notes by line from notes by statement.
-    pub fn list(same: &BTreeMap<(u16, u16), u64>, line: impl Fn(u16) -> u32) -> Vec<Self> {
-        let notes = same.iter().map(|(&(first, second), &times)| Self {
-            line: line(second),
-            other_line: line(first),
-            times,
-        });
-        notes.collect()
-    }
-}
 
 impl Team<'_> {
     /// Checks and notes an access of the lanes of `mask` to `bytes` bytes of global memory each.

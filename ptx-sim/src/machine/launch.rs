@@ -1,8 +1,8 @@
 //! Starting a grid.
 
 use super::env::Env;
-use super::global::Shadow;
 use super::grid::Grid;
+use super::shadow::Shadow;
 use super::shared::Checks;
 use crate::error::Error;
 use crate::lanes::{LANES, Mask, Registers};

@@ -13,6 +13,7 @@ mod launch;
 mod matrix;
 mod order;
 mod schedule;
+mod shadow;
 pub(crate) mod shared;
 mod state;
 mod team;

@@ -157,3 +157,19 @@ pub struct Peer {
     pub transfers: VecDeque<Transfer>,
     pub events: u64,
 }
+
+/// Place of an address of shared memory.
+#[derive(Debug, Clone, Copy)]
+pub enum Place {
+    /// In the block itself.
+    Here(u64),
+    /// In another block of the cluster.
+    There { rank: usize, address: u64 },
+}
+
+pub fn merge(view: &mut Vec<u32>, other: &[u32]) {
+    view.resize(other.len(), 0);
+    for (mine, &theirs) in view.iter_mut().zip(other) {
+        *mine = (*mine).max(theirs);
+    }
+}

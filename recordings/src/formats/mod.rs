@@ -8,6 +8,7 @@ pub(crate) mod ahead;
 pub(crate) mod bits;
 pub(crate) mod complete;
 pub(crate) mod dada;
+pub(crate) mod format;
 pub(crate) mod frames;
 pub mod guppi;
 #[cfg(feature = "hdf5")]

@@ -9,6 +9,7 @@ use corrust_host::{
 
 use super::{
     dada::Dada,
+    format::Format,
     frames::Frames,
     guppi::Guppi,
     mark5b::Mark5b,
@@ -19,7 +20,7 @@ use super::{
     },
     options::Options,
     planes::Planes,
-    recognise::{Format, Recognised, recognise},
+    recognise::{Recognised, recognise},
     recording::Recording,
     vdif::Vdif,
 };

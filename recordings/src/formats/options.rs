@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use corrust_host::{Encoding, Error, Layout, Result, partial::is_stream, samples::RawLayout};
 
-use super::recognise::Format;
+use super::format::Format;
 use crate::array::{TOLERANCE, time::Timestamp};
 
 /// Facts that the caller knows about a recording and its files may not say.

@@ -6,6 +6,7 @@ use corrust_host::{Error, Result};
 
 use super::{
     dada,
+    format::Format,
     guppi::header::{CARD, is_card},
     input::Input,
     mark5b,
@@ -54,16 +55,6 @@ pub(super) fn recognise<P: AsRef<Path>>(paths: &[P]) -> Result<Recognised> {
 /// Bytes in which a DADA header shows that it is one.
 const DADA_START: usize = 4096;
 
-/// Formats of recordings.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Format {
-    Npy,
-    Guppi,
-    Dada,
-    Vdif,
-    Mark5b,
-}
-
 impl Format {
     /// Recognises the format of a file by its first bytes.
     fn of(input: &mut Input) -> Result<Self> {
@@ -96,17 +87,5 @@ impl Format {
                 ),
             ))
         }
-    }
-}
-
-impl std::fmt::Display for Format {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.pad(match self {
-            Self::Npy => "NumPy",
-            Self::Guppi => "GUPPI RAW",
-            Self::Dada => "DADA",
-            Self::Vdif => "VDIF",
-            Self::Mark5b => "Mark 5B",
-        })
     }
 }

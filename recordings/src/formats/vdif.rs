@@ -24,12 +24,13 @@ use corrust_host::{
 use jiff::{civil, tz::TimeZone};
 
 use super::{
+    format::Format,
     frames::{Fault, Frames, Framing},
     input::Input,
     mark5b,
     options::Options,
     placing::{Geometry, Stamp, Validity},
-    recognise::{Format, Recognised, recognise},
+    recognise::{Recognised, recognise},
     recording::Recording,
 };
 use crate::array::time::{self, Timestamp};

@@ -3,7 +3,7 @@
 use half::{bf16, f16};
 
 use super::number::{Float, Int, with_int};
-use super::rounding::{self, Round};
+use super::rounding::{self, Round, fused};
 use super::{is_float, unknown};
 use crate::lanes::{AluFn, Class, alu};
 use crate::lower::builder::{Lower, Lowered};
@@ -97,19 +97,6 @@ pub(super) fn double(op: &str) -> Option<(AluFn, usize)> {
         "copysign" => (alu!(|a: f64, b: f64| -> f64 { b.copysign(a) }), 2),
         _ => return None,
     })
-}
-
-/// A product of halves and a third one, so that it can be rounded once: the last bit is set where bits are lost.
-pub(super) fn fused(a: f64, b: f64, c: f64) -> f64 {
-    let product = a * b;
-    let sum = product + c;
-    let part = sum - product;
-    let lost = (product - (sum - part)) + (c - part);
-    if lost == 0.0 || !sum.is_finite() {
-        return sum;
-    }
-    let beyond = (lost < 0.0) == (sum > 0.0);
-    f64::from_bits((sum.to_bits() - u64::from(beyond)) | 1)
 }
 
 /// f16 and bf16 arithmetic. Sums and products of two are exact enough in f64 for one rounding.

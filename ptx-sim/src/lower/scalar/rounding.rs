@@ -4,7 +4,6 @@
 //! double precision takes the sign of the error from transformations without error (Knuth 1969; Boldo and
 //! Muller, "Exact and Approximated Error of the FMA", 2011).
 
-use super::arithmetic::fused;
 use super::number::{Float, Int};
 use crate::lanes::{AluFn, alu};
 
@@ -219,6 +218,19 @@ pub(super) fn from_int<D: Float, S: Int>(round: Round) -> AluFn {
 /// `.ftz`: a subnormal number becomes a zero of its sign.
 pub(super) fn flush() -> AluFn {
     alu!(|a: u32| -> u32 { if a & 0x7f80_0000 == 0 { a & 1 << 31 } else { a } })
+}
+
+/// A product of halves and a third one, so that it can be rounded once: the last bit is set where bits are lost.
+pub(super) fn fused(a: f64, b: f64, c: f64) -> f64 {
+    let product = a * b;
+    let sum = product + c;
+    let part = sum - product;
+    let lost = (product - (sum - part)) + (c - part);
+    if lost == 0.0 || !sum.is_finite() {
+        return sum;
+    }
+    let beyond = (lost < 0.0) == (sum > 0.0);
+    f64::from_bits((sum.to_bits() - u64::from(beyond)) | 1)
 }
 
 #[cfg(test)]
