@@ -18,6 +18,7 @@ pub(crate) mod mark5b;
 pub mod npy;
 pub(crate) mod open;
 pub(crate) mod options;
+pub mod packets;
 #[doc(hidden)]
 pub mod placing;
 #[doc(hidden)]

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use corrust::{
     Encoding, Error, Layout, Result,
     correlate::Shape,
-    format::{self, Block, Options, Recording, vdif},
+    format::{self, Block, Options, Recording, packets, vdif},
     live::{Endpoints, Packets, Sender},
     samples::Samples,
     simulate::Simulation,
@@ -94,7 +94,7 @@ impl Args {
         }
         let repeat = self.repeat.unwrap_or(1);
         let options = Options { rate: self.stream.rate_said(), ..Options::default() };
-        if let Some(frames) = vdif::Reader::open(&self.recording, &options)? {
+        if let Some(frames) = packets::Reader::open(&self.recording, &options)? {
             let of_heaps = [
                 "layout",
                 "step",
@@ -117,7 +117,12 @@ impl Args {
     }
 
     /// Sends frames of VDIF, each thread's to an address.
-    fn send_frames(&self, mut frames: vdif::Reader, options: Options, repeat: u64) -> Result<()> {
+    fn send_frames(
+        &self,
+        mut frames: packets::Reader,
+        options: Options,
+        repeat: u64,
+    ) -> Result<()> {
         let addresses = self.to.iter().flat_map(Endpoints::iter);
         let sockets = addresses.map(|to| Packets::new(to, self.stream.interface));
         let sockets = sockets.collect::<Result<Vec<_>>>()?;
@@ -142,7 +147,7 @@ impl Args {
             if round == repeat {
                 break;
             }
-            let again = vdif::Reader::open(&self.recording, &options)?;
+            let again = packets::Reader::open(&self.recording, &options)?;
             frames = again.ok_or_else(|| {
                 Error::file(&self.recording[0], "is no longer VDIF: expected what was sent before")
             })?;
