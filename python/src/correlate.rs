@@ -214,7 +214,7 @@ impl Correlator {
         let layout = order(layout, encoding)?;
         let Extents { channels, inputs, .. } =
             View::voltages(&array, encoding, layout, times)?.extents;
-        let shape = Shape { inputs: inputs / encoding.planes(), channels, encoding, layout };
+        let shape = Shape { inputs, channels, encoding, layout };
         let gpus = place(py, &array, device)?;
         let setup =
             Setup { shape, kernel: parse(kernel)?, gates: gate_count, shifts: delays(shifts)? };
