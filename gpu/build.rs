@@ -62,14 +62,17 @@ fn run() -> Result<()> {
 fn embed(mut kernels: Vec<Kernel>, out: &Path) -> Result<()> {
     kernels.sort_by_key(|kernel| kernel.entry.name);
     let mut list = String::new();
-    for Kernel { entry, text, .. } in kernels {
+    for Kernel { entry, text, is_shipped, .. } in kernels {
         let path = out.join("packed").join(entry.name);
         let packed = miniz_oxide::deflate::compress_to_vec(text.as_bytes(), LEVEL);
         // A kernel that stays keeps its date: nothing that includes it is compiled again.
         if fs::read(&path).ok().as_ref() != Some(&packed) {
             write(&path, packed)?;
         }
-        list += &format!("    Kernel::new({:?}, include_bytes!({path:?})),\n", entry.name);
+        let folder = if is_shipped { "gpu/ptx" } else { "target/device/ptx" };
+        let (name, target) = (entry.name, entry.target.name());
+        let file = format!("{folder}/{target}/{name}.ptx");
+        list += &format!("    Kernel::new({name:?}, {file:?}, include_bytes!({path:?})),\n");
     }
     write(&out.join("kernels.rs"), format!("[\n{list}]\n"))
 }

@@ -24,6 +24,8 @@ mod shipped;
 mod sources;
 #[path = "../../src/ptx/split.rs"]
 mod split;
+#[cfg(test)]
+mod tests;
 
 use shipped::Purpose;
 

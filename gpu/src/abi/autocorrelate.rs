@@ -405,31 +405,31 @@ kernels! { KERNELS:
     /// The bin groups of AutocorrelationCUDA: any shape, any number of instants.
     BIN_GROUPS: Kernel<BinGroups> =
         Kernel::new("autocorrelate_bin_groups", 32 * BIN_GROUP_ROWS)
-            .shared_bytes(BIN_GROUP_BYTES);
+            .shared_bytes(BIN_GROUP_BYTES).conflicts(2);
     /// Bin groups, all instants of a packet together: at most [`PACKET_INSTANTS`].
     PACKETS: Kernel<BinGroups> =
         Kernel::new("autocorrelate_packets", 32 * BIN_GROUP_ROWS)
             .shared_bytes(BIN_GROUP_BYTES)
-            .min_blocks(4);
+            .min_blocks(4).conflicts(2);
     /// Groups 0 and 1, and bins of group 2, from counts.
     COUNTS: Kernel<Counts> =
         Kernel::new("autocorrelate_counts", 32 * COUNT_WARPS)
-            .shared_bytes(COUNT_WARPS * (COUNT_SLOTS * COUNT_STEP * SUBSEGMENTS + RING_BYTES));
+            .shared_bytes(COUNT_WARPS * (COUNT_SLOTS * COUNT_STEP * SUBSEGMENTS + RING_BYTES)).conflicts(4);
     /// [`COUNTS`] with TMA, on Hopper: where `piece` is 16, and there are tensor maps.
     COUNTS_BOXES: Kernel<Counts> =
         Kernel::new("autocorrelate_counts_boxes", 32 * BOX_WARPS)
             .target(Target::Sm90a)
-            .shared_bytes(BOX_SLOTS * BOX_SLOT_BYTES + BOX_SENSORS * RING_BYTES + 8 * BOX_SLOTS);
+            .shared_bytes(BOX_SLOTS * BOX_SLOT_BYTES + BOX_SENSORS * RING_BYTES + 8 * BOX_SLOTS).conflicts(4);
     /// Groups `2..=low` on tensor cores.
     LOW: Kernel<Low> =
         Kernel::new("autocorrelate_low", 32 * LOW_WARPS)
             .shared_bytes(line_offset(MAX_LOW + 1, WARP_LAGS))
-            .min_blocks(2);
+            .min_blocks(2).conflicts(4);
     /// Products, delay lines and zero-delay registers of the groups above `low`.
     LONG: Kernel<Long> =
         Kernel::new("autocorrelate_long", 32 * LONG_WARPS)
             .shared_bytes(4 * (LONG_RANGE + long_offset(LONG_LEVELS + 1, MAX_LOW_LAGS)))
-            .min_blocks(4);
+            .min_blocks(4).conflicts(8);
     /// Delayed counts as inputs of a correlator.
     DELAYS: Kernel<Delays> = Kernel::new("autocorrelate_delays", 32 * DELAY_WARPS);
     /// Keeps the counts and delay lines that the next instants need.

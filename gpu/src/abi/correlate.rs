@@ -337,6 +337,7 @@ parameters! {
 const fn few(name: &'static str, min_blocks: u32) -> Kernel<CorrelateFew> {
     Kernel::new(name, 32 * FEW_WARPS)
         .shared_bytes(FEW_WARPS * FEW_STAGES * FEW_STAGE_BYTES)
+        .conflicts(4)
         .min_blocks(min_blocks)
 }
 

@@ -76,11 +76,18 @@ impl SimGpu {
         }
     }
 
+    /// Error of a kernel, with the file that its lines are of.
+    fn error(&self, entry: &Entry, found: &ptx_sim::Error) -> Error {
+        Error::Device(format!("simulator: {}: {found}", self.kernels.file(entry).display()))
+    }
+
     fn module(&self, entry: &Entry) -> Result<Arc<Module>> {
         if let Some(module) = lock(&self.modules).get(entry.name) {
             return Ok(module.clone());
         }
-        let module = Arc::new(Module::parse(self.kernels.ptx(entry)).map_err(error)?);
+        let module = Arc::new(
+            Module::parse(self.kernels.ptx(entry)).map_err(|found| self.error(entry, &found))?,
+        );
         lock(&self.modules).insert(entry.name, module.clone());
         Ok(module)
     }
@@ -241,7 +248,8 @@ impl Gpu for SimGpu {
             shared_bytes: entry.shared_bytes,
             params: parameters,
         };
-        let report = ptx_sim::launch(&*self.module(entry)?, &self.memory, launch).map_err(error)?;
+        let report = ptx_sim::launch(&*self.module(entry)?, &self.memory, launch)
+            .map_err(|found| self.error(entry, &found))?;
         lock(&self.reports).entry(entry.name).or_default().merge(&report);
         match env::var_os(REPORT_VARIABLE).filter(|folder| !folder.is_empty()) {
             Some(folder) => write_report(Path::new(&folder), entry, &report),
