@@ -17,6 +17,7 @@ mod plan;
 mod planes;
 mod plot;
 mod quantise;
+mod report;
 mod run;
 mod selection;
 mod snapshots;
