@@ -181,7 +181,7 @@ macro_rules! fragment {
 }
 
 /// A sample type on `wgmma`, with parts of `2 * WORDS` columns and rows as the feed leaves them.
-trait Multiply<F: Feed, const WORDS: usize>: Samples {
+pub(super) trait Multiply<F: Feed, const WORDS: usize>: Samples {
     /// A step: 64 rows by the columns that the descriptor `b` describes, over 128 bytes of time.
     ///
     /// `real += a . b` and `imaginary += a* . b`, a* by complement for int8 ([`super::samples`]).
@@ -654,64 +654,88 @@ impl<S: Parts<F>, F: Feed> Correlator<'_, S, F> {
         imaginary: &[u32; WORDS],
         row_sums: [u32; 2],
     ) {
-        let p = self.p;
         // Recomputed, as registers are scarce above: where the tile is, and who this is.
         let tile = &self.tile(opaque(index));
         let warp = (opaque(thread()) - WARPGROUP) / 32;
-        // SAFETY: no other warp has these baselines; every row has one tile at the left edge.
+        let patch = || self.shared.patches.at(self.pipeline.base, warp);
+        // SAFETY: the caller's promise.
         unsafe {
-            if S::SUMS && tile.first_column == 0 {
-                self.store_row_sums(tile, warp, row_sums);
-            }
-            let scaled =
-                |sum: u32| if S::SCALE == 0 { sum } else { (sum as i32 >> (2 * S::SCALE)) as u32 };
-            let value = |word: usize| [scaled(real[word]), scaled(imaginary[word])];
-            let add = |address, sum| S::add_global(address, sum);
-            let (corner, patch) =
-                (&corner(p, tile, warp), self.shared.patches.at(self.pipeline.base, warp));
-            match WORDS {
-                32 => patch::store_rows::<64>(corner, patch, F::row, value, add),
-                64 => patch::store_rows::<128>(corner, patch, F::row, value, add),
-                _ => {
-                    // In two parts: Rust-CUDA's LLVM unrolls no loop over the pieces of all.
-                    patch::store_rows::<128>(corner, patch, F::row, value, add);
-                    let right = &Corner { column: corner.column + 128, ..*corner };
-                    let value = |word: usize| value(64 + word);
-                    patch::store_rows::<64>(right, patch, F::row, value, add);
-                }
+            store_sums::<S, F, WORDS>(self.p, tile, warp, patch, real, imaginary, row_sums);
+        }
+    }
+}
+
+/// Writes the sums of 16 rows, those of warp `warp` of `tile`, by its first `2 * WORDS` columns to the visibilities,
+/// through the patch of shared memory whose address `patch` returns.
+///
+/// # Safety
+/// The whole warp calls it, no other warp has these baselines, and the patch is its own.
+#[inline(always)]
+pub(super) unsafe fn store_sums<S: Samples, F: Feed, const WORDS: usize>(
+    p: &CorrelateWarpgroup,
+    tile: &TileOrigin,
+    warp: u32,
+    patch: impl FnOnce() -> u32,
+    real: &[u32; WORDS],
+    imaginary: &[u32; WORDS],
+    row_sums: [u32; 2],
+) {
+    // SAFETY: no other warp has these baselines; every row has one tile at the left edge.
+    unsafe {
+        if S::SUMS && tile.first_column == 0 {
+            store_row_sums::<S, F>(p, tile, warp, row_sums);
+        }
+        let scaled =
+            |sum: u32| if S::SCALE == 0 { sum } else { (sum as i32 >> (2 * S::SCALE)) as u32 };
+        let value = |word: usize| [scaled(real[word]), scaled(imaginary[word])];
+        let add = |address, sum| S::add_global(address, sum);
+        let (corner, patch) = (&corner(p, tile, warp), patch());
+        match WORDS {
+            32 => patch::store_rows::<64>(corner, patch, F::row, value, add),
+            64 => patch::store_rows::<128>(corner, patch, F::row, value, add),
+            _ => {
+                // In two parts: Rust-CUDA's LLVM unrolls no loop over the pieces of all.
+                patch::store_rows::<128>(corner, patch, F::row, value, add);
+                let right = &Corner { column: corner.column + 128, ..*corner };
+                let value = |word: usize| value(64 + word);
+                patch::store_rows::<64>(right, patch, F::row, value, add);
             }
         }
     }
+}
 
-    /// Writes the sums of the imaginary parts of a warp's rows, of which four lanes have a share.
-    ///
-    /// # Safety
-    /// The whole warp calls it, and no other warp of the launch for these rows.
-    #[inline(always)]
-    unsafe fn store_row_sums(&self, tile: &TileOrigin, warp: u32, row_sums: [u32; 2]) {
-        let p = self.p;
-        for half in 0..2 {
-            let mut sum = row_sums[half];
-            sum = sum.wrapping_add(shfl_xor::<1>(sum));
-            sum = sum.wrapping_add(shfl_xor::<2>(sum));
-            if S::SCALE > 0 {
-                // Rows hold zero bytes past the last time: samples that are 8 too small, if that is how
-                // they are encoded.
-                let past = p.row_bytes.wrapping_neg() % STEP_BYTES / 2;
-                let lacking = past * (p.excess & 8);
-                sum = ((sum as i32 >> S::SCALE) as u32).wrapping_add(lacking);
-            }
-            let lane = opaque(lane());
-            let row = tile.first_row + 16 * warp + F::row(half as u32, lane / 4);
-            if row < p.inputs && lane.is_multiple_of(4) {
-                let address = p.row_sums + 4 * (tile.channel as u64 * p.inputs as u64 + row as u64);
-                // SAFETY: the input's sum, this lane's alone.
-                unsafe {
-                    if p.mode == mode::ADD {
-                        sum = sum.wrapping_add(read_global(address));
-                    }
-                    store_global(address, sum);
+/// Writes the sums of the imaginary parts of a warp's rows, of which four lanes have a share.
+///
+/// # Safety
+/// The whole warp calls it, and no other warp of the launch for these rows.
+#[inline(always)]
+unsafe fn store_row_sums<S: Samples, F: Feed>(
+    p: &CorrelateWarpgroup,
+    tile: &TileOrigin,
+    warp: u32,
+    row_sums: [u32; 2],
+) {
+    for half in 0..2 {
+        let mut sum = row_sums[half];
+        sum = sum.wrapping_add(shfl_xor::<1>(sum));
+        sum = sum.wrapping_add(shfl_xor::<2>(sum));
+        if S::SCALE > 0 {
+            // Rows hold zero bytes past the last time: samples that are 8 too small, if that is how
+            // they are encoded.
+            let past = p.row_bytes.wrapping_neg() % STEP_BYTES / 2;
+            let lacking = past * (p.excess & 8);
+            sum = ((sum as i32 >> S::SCALE) as u32).wrapping_add(lacking);
+        }
+        let lane = opaque(lane());
+        let row = tile.first_row + 16 * warp + F::row(half as u32, lane / 4);
+        if row < p.inputs && lane.is_multiple_of(4) {
+            let address = p.row_sums + 4 * (tile.channel as u64 * p.inputs as u64 + row as u64);
+            // SAFETY: the input's sum, this lane's alone.
+            unsafe {
+                if p.mode == mode::ADD {
+                    sum = sum.wrapping_add(read_global(address));
                 }
+                store_global(address, sum);
             }
         }
     }

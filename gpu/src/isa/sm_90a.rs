@@ -101,6 +101,77 @@ pub unsafe fn copy_tensor_3d(shared: u32, map: u64, [x, y, z]: [u32; 3], barrier
     };
 }
 
+/// [`copy_tensor_3d`] with `.multicast::cluster`: the box arrives at `shared` in every block of the cluster whose bit is
+/// set in `blocks`, and its bytes are counted by the barrier at `barrier` of each of these blocks.
+///
+/// One thread.
+///
+/// # Safety
+/// The conditions of [`copy_tensor_3d`] hold in every block that is named; none of them has ended.
+#[inline(always)]
+pub unsafe fn copy_tensor_3d_multicast(
+    shared: u32,
+    map: u64,
+    [x, y, z]: [u32; 3],
+    barrier: u32,
+    blocks: u16,
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        ptx!(
+            "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster \
+             [{}], [{}, {{{}, {}, {}}}], [{}], {};",
+            in(reg32) shared, in(reg64) map, in(reg32) x, in(reg32) y, in(reg32) z,
+            in(reg32) barrier, in(reg16) blocks,
+        )
+    };
+}
+
+/// `mbarrier.arrive.release.cluster.shared::cluster.b64`: arrives at a barrier of a block of the cluster. Stores of the
+/// thread before it are seen by the threads that wait with [`mbarrier_wait_cluster`].
+///
+/// # Safety
+/// `barrier` is an initialised barrier at an address of [`of_block`], and its block has not ended.
+#[inline(always)]
+pub unsafe fn mbarrier_arrive_cluster(barrier: u32) {
+    // SAFETY: the caller's promise.
+    unsafe { ptx!("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [{}];", in(reg32) barrier) };
+}
+
+/// [`mbarrier_wait`] with `.acquire.cluster`: sees also what threads of other blocks of the cluster stored before they
+/// arrived.
+///
+/// # Safety
+/// The conditions of [`mbarrier_try_wait`] hold.
+#[inline(always)]
+pub unsafe fn mbarrier_wait_cluster(barrier: u32, parity: u32) {
+    loop {
+        let ended: u32;
+        // SAFETY: the caller's promise.
+        unsafe {
+            ptx!(
+                "{{ .reg .pred ended; \
+                 mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 ended, [{}], {}; \
+                 selp.u32 {}, 1, 0, ended; }}",
+                in(reg32) barrier, in(reg32) parity, out(reg32) ended,
+            )
+        };
+        if ended != 0 {
+            return;
+        }
+    }
+}
+
+/// `st.shared::cluster.u32`.
+///
+/// # Safety
+/// `address` is 4-byte aligned shared memory of a block of the cluster ([`of_block`]), which has not ended.
+#[inline(always)]
+pub unsafe fn store_cluster(address: u32, value: u32) {
+    // SAFETY: the caller's promise.
+    unsafe { ptx!("st.shared::cluster.u32 [{}], {};", in(reg32) address, in(reg32) value) };
+}
+
 /// `%cluster_ctarank`: the block's number in its cluster.
 #[inline(always)]
 pub fn cluster_rank() -> u32 {
