@@ -188,6 +188,19 @@ impl WarpgroupTile {
         }
     }
 
+    /// First column and number of columns of tile `column` of row of tiles `row` of a pair, left of the diagonal: those
+    /// of [`Self::columns`] first, then those that are 64 fewer.
+    pub const fn pair_columns(self, row: u32, column: u32) -> (u32, u32) {
+        let left = row * self.pair_rows();
+        let narrow = self.columns - 64;
+        let wide = (left - left.div_ceil(self.columns) * narrow) / 64;
+        if column < wide {
+            (column * self.columns, self.columns)
+        } else {
+            (wide * self.columns + (column - wide) * narrow, narrow)
+        }
+    }
+
     /// Rows of a pair of blocks.
     pub const fn pair_rows(self) -> u32 {
         self.cluster * self.rows

@@ -38,7 +38,7 @@ use crate::{
         feed::Rows,
         samples::{Bits, Int8},
         warpgroup::{TileOrigin, take_tile},
-        wgmma::{Multiply, store_sums},
+        wgmma::{Multiply, MultiplyTwo, store_sums},
     },
     isa::{
         common::{dynamic_shared, load_shared, opaque, thread},
@@ -72,6 +72,8 @@ struct PairTile {
     first_row: u32,
     /// First column; that of the square on the diagonal is the first row.
     first_column: u32,
+    /// Number of columns.
+    columns: u32,
 }
 
 impl PairTile {
@@ -87,7 +89,7 @@ impl PairTile {
     }
 }
 
-/// Part of a tile that a warpgroup multiplies at once: 64 rows by 64, 128 or 192 columns.
+/// Part of a tile that a warpgroup multiplies at once: 64 rows by 128 or 192 columns, or one of two by 64.
 struct Part {
     origin: TileOrigin,
     columns: u32,
@@ -98,7 +100,7 @@ struct Part {
 }
 
 /// Samples on `wgmma` in the widths of the parts.
-trait Widths: Multiply<Rows, 32> + Multiply<Rows, 64> + Multiply<Rows, 96> {}
+trait Widths: Multiply<Rows, 64> + Multiply<Rows, 96> + MultiplyTwo {}
 
 impl Widths for Int8 {}
 impl Widths for Bits {}
@@ -163,10 +165,13 @@ impl<S: Widths> Work for Pair<'_, S> {
             let across = TILE.across(row, self.p.inputs);
             if column < across {
                 let first_row = row * TILE.pair_rows();
-                let left = column * TILE.columns;
                 // The last of a row is the square.
-                let first_column = if column + 1 == across { first_row } else { left };
-                return PairTile { channel: index / tiles, first_row, first_column };
+                let (first_column, columns) = if column + 1 == across {
+                    (first_row, TILE.pair_rows())
+                } else {
+                    TILE.pair_columns(row, column)
+                };
+                return PairTile { channel: index / tiles, first_row, first_column, columns };
             }
             column -= across;
             row += 1;
@@ -183,8 +188,6 @@ impl<S: Widths> Work for Pair<'_, S> {
                 self.pipeline.skip(self, ring);
             } else if tile.on_diagonal() && cluster_rank() == 1 && group == 1 {
                 self.multiply_two(index, ring);
-            } else if part.columns == 64 {
-                self.multiply_part::<32>(index, &part, ring);
             } else if part.columns == 128 {
                 self.multiply_part::<64>(index, &part, ring);
             } else {
@@ -199,7 +202,7 @@ impl<S: Widths> Pair<'_, S> {
     #[inline(always)]
     fn part(&self, tile: &PairTile, group: u32) -> Part {
         let rank = cluster_rank();
-        let PairTile { channel, first_row, first_column } = *tile;
+        let PairTile { channel, first_row, first_column, columns } = *tile;
         if tile.on_diagonal() {
             // 3, 1 and 2, 0: both blocks have as many products.
             let rows = 3 - 2 * group - rank;
@@ -207,14 +210,13 @@ impl<S: Widths> Pair<'_, S> {
             let columns = if to_diagonal < TILE.columns { to_diagonal } else { TILE.columns };
             self.of_square(tile, rows, 0, columns)
         } else {
-            let left = first_row - first_column;
             Part {
                 origin: TileOrigin {
                     channel,
                     first_row: first_row + TILE.rows * rank + ROWS * group,
                     first_column,
                 },
-                columns: if left < TILE.columns { left } else { TILE.columns },
+                columns,
                 rows_at: (TILE.columns + ROWS * group) * STEP_BYTES,
                 columns_at: 0,
             }
@@ -291,37 +293,31 @@ impl<S: Widths> Pair<'_, S> {
         let parts = [self.of_square(&tile, 0, 0, 64), self.last_corner(&tile)];
         let warp = thread() / 32 % 4;
         let rows = [0, 1].map(|part: usize| panel::ldmatrix_address(parts[part].rows_at, 16 * warp, 0));
-        let mut real = [[0; 32]; 2];
-        let mut imaginary = [[0; 32]; 2];
-        let mut row_sums = [[0; 2]; 2];
+        let (mut sums, mut row_sums) = ([[0; 32]; 4], [0; 2]);
         let mut byte = 0;
         while byte < self.p.row_bytes {
             // SAFETY: the stage holds samples, as its barriers say.
             unsafe {
                 self.pipeline.wait_ready::<Self>(ring);
                 let stage = self.pipeline.stage(ring);
-                for part in 0..2 {
-                    <S as Multiply<Rows, 32>>::multiply(
-                        &mut real[part],
-                        &mut imaginary[part],
-                        &mut row_sums[part],
-                        stage + rows[part],
-                        descriptor(stage + parts[part].columns_at),
-                        0,
-                    );
-                }
+                S::multiply_two(
+                    &mut sums,
+                    &mut row_sums,
+                    rows.map(|rows| stage + rows),
+                    [0, 1].map(|part: usize| descriptor(stage + parts[part].columns_at)),
+                );
                 self.pipeline.arrive_empty(ring);
             }
             self.pipeline.advance(ring);
             byte += STEP_BYTES;
         }
+        let [real, imaginary, second_real, second_imaginary] = &sums;
         let tile = self.tile(opaque(index));
         let parts = [self.of_square(&tile, 0, 0, 64), self.last_corner(&tile)];
-        for part in 0..2 {
-            // SAFETY: the caller's promise.
-            unsafe {
-                self.store(&parts[part].origin, &real[part], &imaginary[part], row_sums[part]);
-            }
+        // SAFETY: the caller's promise. The second part is not at the left edge.
+        unsafe {
+            self.store(&parts[0].origin, real, imaginary, row_sums);
+            self.store(&parts[1].origin, second_real, second_imaginary, [0; 2]);
         }
     }
 
@@ -404,7 +400,7 @@ impl<S: Widths> Pair<'_, S> {
     /// The stage is empty here; the other block will say on `granted` that it is empty there. One thread.
     #[inline(always)]
     unsafe fn load(&self, tile: &PairTile, rank: u32, byte: u32, ring: &Ring, full: u32) {
-        let PairTile { channel, first_row, first_column } = *tile;
+        let PairTile { channel, first_row, first_column, .. } = *tile;
         let stage = self.pipeline.stage(ring);
         let granted = self.shared.granted.at(self.pipeline.base, ring.stage);
         // SAFETY: the caller's promise.

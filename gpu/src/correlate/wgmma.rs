@@ -288,6 +288,119 @@ multiply! {
     Bits, Rows: b1 none, rows();
 }
 
+/// A sample type on `wgmma`, with two parts of 64 rows by 64 columns each.
+pub(super) trait MultiplyTwo: Samples {
+    /// A step of two parts: [`Multiply::multiply`] of each, with fragments of both in turn, of which four are in
+    /// registers. `sums` are the real and imaginary ones of the first part, then of the second. `row_sums` are those of
+    /// the first part's rows.
+    ///
+    /// # Safety
+    /// The conditions of [`Multiply::multiply`] hold.
+    unsafe fn multiply_two(
+        sums: &mut [[u32; 32]; 4],
+        row_sums: &mut [u32; 2],
+        rows: [u32; 2],
+        b: [u64; 2],
+    );
+}
+
+/// Text of a fragment of 32 bytes of time of the first or the second of two parts.
+macro_rules! fragment_of_two {
+    (first $type:ident $kind:ident, $a:literal, $rotated:literal, $at:literal) => {
+        concat!(
+            load!(rows, $a, $at),
+            rotate!($type, $a, $rotated),
+            sum_imaginary!($kind, $a),
+            wgmma_fence!(),
+            wgmma!($type, (0, 64), fragment $a, "b", "accumulate"),
+            wgmma!($type, (1, 64), fragment $rotated, "b", "accumulate"),
+            wgmma_commit!(),
+        )
+    };
+    (second $type:ident, $a:literal, $rotated:literal, $next:literal, $units:literal) => {
+        concat!(
+            "xor.b32 at, {second_row}, ", $next, "; add.u32 next, {second_b}, ", $units, ";",
+            "mov.b64 b, {{next, {descriptor_bits}}};",
+            load!(rows, $a, "at"),
+            rotate!($type, $a, $rotated),
+            wgmma_fence!(),
+            wgmma!($type, (2, 64), fragment $a, "b", "accumulate"),
+            wgmma!($type, (3, 64), fragment $rotated, "b", "accumulate"),
+            wgmma_commit!(),
+        )
+    };
+}
+
+/// Stamps [`MultiplyTwo`] for samples on a type of `wgmma`.
+macro_rules! multiply_two {
+    ($($samples:ident: $type:ident $kind:ident;)*) => {$(
+        impl MultiplyTwo for $samples {
+            #[inline(always)]
+            unsafe fn multiply_two(
+                sums: &mut [[u32; 32]; 4],
+                row_sums: &mut [u32; 2],
+                [row, second_row]: [u32; 2],
+                [b, second_b]: [u64; 2],
+            ) {
+                let [real, imaginary, second_real, second_imaginary] = sums;
+                // SAFETY: the caller's promise.
+                unsafe {
+                    asm_scope! {
+                        inout real: (0, 64), imaginary: (1, 64), second_real: (2, 64),
+                            second_imaginary: (3, 64);
+                        [
+                            ".reg .pred accumulate; .reg .b64 b; .reg .b32 at, bits, next;",
+                            ".reg .b32 xe<4>, xe_rotated<4>, xo<4>, xo_rotated<4>;",
+                            ".reg .b32 ye<4>, ye_rotated<4>, yo<4>, yo_rotated<4>;",
+                            "setp.eq.u32 accumulate, 0, 0; mov.b64 b, {{{b}, {descriptor_bits}}};",
+                            fragment_of_two!(first $type $kind, "xe", "xe_rotated", "{row}"),
+                            fragment_of_two!(second $type, "ye", "ye_rotated", "0", "0"),
+                            go_to!($kind, rows, "{row_1}", "{b_1}"),
+                            fragment_of_two!(first $type $kind, "xo", "xo_rotated", "at"),
+                            fragment_of_two!(second $type, "yo", "yo_rotated", "{row_1}", "{b_1}"),
+                            wgmma_wait!(3),
+                            go_to!($kind, rows, "{row_2}", "{b_2}"),
+                            fragment_of_two!(first $type $kind, "xe", "xe_rotated", "at"),
+                            wgmma_wait!(3),
+                            fragment_of_two!(second $type, "ye", "ye_rotated", "{row_2}", "{b_2}"),
+                            wgmma_wait!(3),
+                            go_to!($kind, rows, "{row_3}", "{b_3}"),
+                            fragment_of_two!(first $type $kind, "xo", "xo_rotated", "at"),
+                            wgmma_wait!(3),
+                            fragment_of_two!(second $type, "yo", "yo_rotated", "{row_3}", "{b_3}"),
+                            wgmma_wait!(0),
+                        ]
+                        [
+                            low = inout(reg32) row_sums[0],
+                            high = inout(reg32) row_sums[1],
+                            row = in(reg32) row,
+                            b = in(reg32) b as u32,
+                            second_row = in(reg32) second_row,
+                            second_b = in(reg32) second_b as u32,
+                        ]
+                        [
+                            descriptor_bits: (descriptor(0) >> 32) as u32,
+                            row_1: FRAGMENT_BYTES,
+                            row_2: 2 * FRAGMENT_BYTES,
+                            row_3: 3 * FRAGMENT_BYTES,
+                            b_1: descriptor_step(FRAGMENT_BYTES),
+                            b_2: descriptor_step(2 * FRAGMENT_BYTES),
+                            b_3: descriptor_step(3 * FRAGMENT_BYTES),
+                            selector: $samples::SELECTOR,
+                            flip: $samples::FLIP,
+                        ]
+                    }
+                };
+            }
+        }
+    )*};
+}
+
+multiply_two! {
+    Int8: s8 int8;
+    Bits: b1 none;
+}
+
 /// A sample type whose sums leave the matrix units, with parts of `2 * WORDS` columns: real parts, or imaginary ones.
 trait Leave<F: Feed, const WORDS: usize, const IMAGINARY: bool>: Samples {
     /// A step of one component: `fresh += a . b`, or `a* . b`, of what [`Multiply::multiply`] multiplies. What was in
