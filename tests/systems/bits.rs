@@ -404,8 +404,6 @@ bits!(sim_mma_64_b1, "sim", Mma64 B1:
     sizes patterns cuts_and_dumps selections views device_memory);
 bits!(sim_wgmma_192_b1, "sim", Wgmma192 B1:
     sizes patterns cuts_and_dumps selections views device_memory);
-bits!(sim_wgmma_pair_b1, "sim", WgmmaPair B1:
-    sizes patterns cuts_and_dumps selections views device_memory);
 bits!(sim_wgmma_128_b1, "sim", Wgmma128 B1:
     sizes patterns cuts_and_dumps selections views device_memory);
 bits!(sim_mma_64_b2, "sim", Mma64 B2:
@@ -425,8 +423,6 @@ bits!(cuda_mma_64_b2, "cuda", Mma64 B2:
 bits!(cuda_wgmma_192_b1, "cuda", Wgmma192 B1:
     sizes patterns cuts_and_dumps selections views device_memory long);
 bits!(cuda_wgmma_192_b2, "cuda", Wgmma192 B2:
-    sizes patterns cuts_and_dumps selections views device_memory);
-bits!(cuda_wgmma_pair_b1, "cuda", WgmmaPair B1:
     sizes patterns cuts_and_dumps selections views device_memory);
 bits!(cuda_wgmma_128_b1, "cuda", Wgmma128 B1:
     sizes patterns cuts_and_dumps selections views device_memory long);

@@ -156,7 +156,7 @@ impl Backend {
             long_times: LONG_TIMES,
             // Sums of `cf16` have no registers there to leave the matrix units.
             encodings: match kernel {
-                Kernel::Mma128 | Kernel::Wgmma192 | Kernel::WgmmaPair => {
+                Kernel::Mma128 | Kernel::Wgmma192 => {
                     &[Encoding::Ci8, Encoding::Ci4, Encoding::Ci4Offset]
                 }
                 _ => &Encoding::ALL,
@@ -744,7 +744,6 @@ conformance!(gpu sim_mma_128, sim, Mma128);
 conformance!(gpu sim_mma_64, sim, Mma64);
 conformance!(gpu sim_wgmma_192, sim, Wgmma192);
 conformance!(gpu sim_wgmma_128, sim, Wgmma128);
-conformance!(gpu sim_wgmma_pair, sim, WgmmaPair);
 conformance!(few sim_few, sim);
 conformance!(four_bits sim_mma_s4, sim, MmaS4);
 conformance!(four_bits sim_wgmma_ci4, sim, WgmmaCi4);
@@ -760,7 +759,6 @@ conformance!(gpu cuda_mma_128, cuda, Mma128);
 conformance!(gpu cuda_mma_64, cuda, Mma64);
 conformance!(gpu cuda_wgmma_192, cuda, Wgmma192);
 conformance!(gpu cuda_wgmma_128, cuda, Wgmma128);
-conformance!(gpu cuda_wgmma_pair, cuda, WgmmaPair);
 conformance!(few cuda_few, cuda);
 conformance!(four_bits cuda_mma_s4, cuda, MmaS4);
 conformance!(four_bits cuda_wgmma_ci4, cuda, WgmmaCi4);

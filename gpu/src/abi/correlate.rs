@@ -110,8 +110,6 @@ pub struct WarpgroupTile {
     pub staging: u32,
     /// Registers of a thread that stages, and of one that multiplies: multiples of 8.
     pub registers: (u32, u32),
-    /// Blocks of a cluster: 1, or 2 that share their columns.
-    pub cluster: u32,
 }
 
 /// The shared memory of a warpgroup correlator's block.
@@ -125,11 +123,6 @@ pub struct WarpgroupShared {
     pub column_sums: Region,
     /// Words of the thread that loads, where there are planes.
     pub loader: Region,
-    /// Barriers of each stage on which a block of a pair waits till it may write to the other's, and words by which the
-    /// first block says which tile begins there.
-    pub granted: Region,
-    /// See `granted`.
-    pub mailbox: Region,
     /// Bytes of all.
     pub bytes: u32,
 }
@@ -170,53 +163,19 @@ impl WarpgroupTile {
         let data = plan.region(self.stages, self.plane(self.planes));
         let patches = plan.region(self.rows / 16, PATCH_BYTES);
         let column_sums = plan.region(self.stages * unpacked, 2 * 4 * self.columns);
-        let paired = if self.cluster > 1 { self.stages } else { 0 };
-        let granted = plan.region(paired, 8);
         let ring = plan.ring(data, self.stages, true, true);
         let loader = plan.region(LOADER_WORDS * unpacked, 4);
-        let mailbox = plan.region(paired, 4);
-        WarpgroupShared { ring, patches, column_sums, loader, granted, mailbox, bytes: plan.bytes() }
+        WarpgroupShared { ring, patches, column_sums, loader, bytes: plan.bytes() }
     }
 
-    /// Tiles that row of tiles `row` has in the lower triangle. A pair's row is two blocks' rows: the columns left of
-    /// their square on the diagonal, then the square.
+    /// Tiles that row of tiles `row` has in the lower triangle.
     pub const fn across(self, row: u32, inputs: u32) -> u32 {
-        if self.cluster > 1 {
-            (row * self.pair_rows()).div_ceil(self.columns) + 1
-        } else {
-            across((self.rows, self.columns), row, inputs)
-        }
+        across((self.rows, self.columns), row, inputs)
     }
 
-    /// First column and number of columns of tile `column` of row of tiles `row` of a pair, left of the diagonal: those
-    /// of [`Self::columns`] first, then those that are 64 fewer.
-    pub const fn pair_columns(self, row: u32, column: u32) -> (u32, u32) {
-        let left = row * self.pair_rows();
-        let narrow = self.columns - 64;
-        let wide = (left - left.div_ceil(self.columns) * narrow) / 64;
-        if column < wide {
-            (column * self.columns, self.columns)
-        } else {
-            (wide * self.columns + (column - wide) * narrow, narrow)
-        }
-    }
-
-    /// Rows of a pair of blocks.
-    pub const fn pair_rows(self) -> u32 {
-        self.cluster * self.rows
-    }
-
-    /// Tiles of the lower triangle; of blocks in pairs, a pair's tiles.
+    /// Tiles of the lower triangle.
     pub const fn tiles(self, inputs: u32) -> u32 {
-        if self.cluster == 1 {
-            return tiles((self.rows, self.columns), inputs);
-        }
-        let (mut row, mut all) = (0, 0);
-        while row * self.pair_rows() < inputs {
-            all += self.across(row, inputs);
-            row += 1;
-        }
-        all
+        tiles((self.rows, self.columns), inputs)
     }
 }
 
@@ -231,12 +190,7 @@ pub const TILE_128_192: WarpgroupTile = WarpgroupTile {
     planes: 0,
     staging: 1,
     registers: (24, 240),
-    cluster: 1,
 };
-
-/// 128 x 192 baselines a block, in pairs of blocks that share their columns.
-pub const TILE_PAIR: WarpgroupTile = WarpgroupTile { cluster: 2, ..TILE_128_192 };
-
 /// 128 x 128 baselines: less padding for small arrays.
 pub const TILE_128_128: WarpgroupTile = WarpgroupTile {
     rows: 128,
@@ -245,7 +199,6 @@ pub const TILE_128_128: WarpgroupTile = WarpgroupTile {
     planes: 0,
     staging: 1,
     registers: (40, 200),
-    cluster: 1,
 };
 
 /// 128 x 128 baselines of half-precision samples: beside the sums of both components a thread has fresh ones of one.
@@ -259,7 +212,6 @@ pub const TILE_CI4: WarpgroupTile = WarpgroupTile {
     planes: 2,
     staging: 2,
     registers: (24, 232),
-    cluster: 1,
 };
 
 /// Use that a launch makes of the sums already in memory.
@@ -319,7 +271,7 @@ parameters! {
         pub row_sums: u64,
         /// Counter of tickets, a u32.
         pub tickets: u64,
-        /// Its value before the launch, which adds `tiles * channels` and the number of blocks, or of pairs.
+        /// Its value before the launch, which adds `tiles * channels` and the number of blocks.
         pub first_ticket: u32,
         /// Bytes of one input to read.
         pub row_bytes: u32,
@@ -594,10 +546,7 @@ pub struct WarpgroupCorrelator {
 }
 
 const fn warpgroup(name: &'static str, tile: WarpgroupTile) -> Kernel<CorrelateWarpgroup> {
-    Kernel::new(name, tile.threads())
-        .target(Target::Sm90a)
-        .shared_bytes(tile.shared().bytes)
-        .cluster(tile.cluster)
+    Kernel::new(name, tile.threads()).target(Target::Sm90a).shared_bytes(tile.shared().bytes)
 }
 
 /// Correlators on `wgmma`: constant of the kernel, its entry, name of the implementation, [`Encoding`], [`Order`] and tile.
@@ -653,13 +602,6 @@ kernels! { CI4:
     WGMMA_CI4: Kernel<CorrelateWarpgroup> = warpgroup("correlate_wgmma_ci4", TILE_CI4);
 }
 
-kernels! { PAIRS:
-    /// int8 samples, by pairs of blocks that share their columns, [`TILE_PAIR`].
-    WGMMA_PAIR_S8: Kernel<CorrelateWarpgroup> = warpgroup("correlate_wgmma_pair_s8", TILE_PAIR);
-    /// Bits, by pairs of blocks that share their columns, [`TILE_PAIR`].
-    WGMMA_PAIR_B1: Kernel<CorrelateWarpgroup> = warpgroup("correlate_wgmma_pair_b1", TILE_PAIR);
-}
-
 /// Every correlator on `wgmma`.
 pub const WARPGROUP_CORRELATORS: &[&[WarpgroupCorrelator]] = &[
     WARPGROUP_ROWS,
@@ -670,22 +612,6 @@ pub const WARPGROUP_CORRELATORS: &[&[WarpgroupCorrelator]] = &[
         encoding: Encoding::Ci4,
         order: Order::Rows,
     }],
-    &[
-        WarpgroupCorrelator {
-            name: "wgmma-pair",
-            kernel: WGMMA_PAIR_S8,
-            tile: TILE_PAIR,
-            encoding: Encoding::Ci8,
-            order: Order::Rows,
-        },
-        WarpgroupCorrelator {
-            name: "wgmma-pair",
-            kernel: WGMMA_PAIR_B1,
-            tile: TILE_PAIR,
-            encoding: Encoding::B1,
-            order: Order::Rows,
-        },
-    ],
 ];
 
 /// Baselines of a channel that a block of [`WIDEN`] adds.
@@ -886,4 +812,4 @@ kernels! { CODES:
 }
 
 /// Entries of all.
-pub(super) const ENTRIES: &[&[Entry]] = &[MMA, WARPGROUP, CI4, PAIRS, FEW, SUMS, PACKINGS, CODES];
+pub(super) const ENTRIES: &[&[Entry]] = &[MMA, WARPGROUP, CI4, FEW, SUMS, PACKINGS, CODES];

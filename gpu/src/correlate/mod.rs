@@ -24,8 +24,6 @@ pub mod mma;
 pub mod offset;
 #[cfg(not(corrust_target = "sm_90a"))]
 pub mod packed;
-#[cfg(not(corrust_target = "sm_80"))]
-pub mod pair;
 pub mod patch;
 pub mod samples;
 pub mod triangle;

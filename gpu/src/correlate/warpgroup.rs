@@ -1,7 +1,7 @@
 //! Tiles of the warpgroup correlators: how blocks take them by ticket, and which visibilities belong to which warp.
 
 use crate::{
-    abi::correlate::{CorrelateWarpgroup, WarpgroupTile, across},
+    abi::correlate::{CorrelateWarpgroup, WarpgroupTile},
     correlate::{
         patch::{self, Corner},
         triangle::{self, TilePlace},
@@ -33,7 +33,7 @@ impl TileOrigin {
         } else {
             let (mut row, mut column) = (0, index_of_channel);
             loop {
-                let across = across((shape.rows, shape.columns), row, p.inputs);
+                let across = shape.across(row, p.inputs);
                 if column < across {
                     break (row, column);
                 }

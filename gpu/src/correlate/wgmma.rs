@@ -181,7 +181,7 @@ macro_rules! fragment {
 }
 
 /// A sample type on `wgmma`, with parts of `2 * WORDS` columns and rows as the feed leaves them.
-pub(super) trait Multiply<F: Feed, const WORDS: usize>: Samples {
+trait Multiply<F: Feed, const WORDS: usize>: Samples {
     /// A step: 64 rows by the columns that the descriptor `b` describes, over 128 bytes of time.
     ///
     /// `real += a . b` and `imaginary += a* . b`, a* by complement for int8 ([`super::samples`]).
@@ -286,119 +286,6 @@ multiply! {
     Int8, Delivered<Ci8>: s8 int8, delivered();
     TopNibbles, Delivered<Ci4>: s8 int8, delivered_nibbles(excess);
     Bits, Rows: b1 none, rows();
-}
-
-/// A sample type on `wgmma`, with two parts of 64 rows by 64 columns each.
-pub(super) trait MultiplyTwo: Samples {
-    /// A step of two parts: [`Multiply::multiply`] of each, with fragments of both in turn, of which four are in
-    /// registers. `sums` are the real and imaginary ones of the first part, then of the second. `row_sums` are those of
-    /// the first part's rows.
-    ///
-    /// # Safety
-    /// The conditions of [`Multiply::multiply`] hold.
-    unsafe fn multiply_two(
-        sums: &mut [[u32; 32]; 4],
-        row_sums: &mut [u32; 2],
-        rows: [u32; 2],
-        b: [u64; 2],
-    );
-}
-
-/// Text of a fragment of 32 bytes of time of the first or the second of two parts.
-macro_rules! fragment_of_two {
-    (first $type:ident $kind:ident, $a:literal, $rotated:literal, $at:literal) => {
-        concat!(
-            load!(rows, $a, $at),
-            rotate!($type, $a, $rotated),
-            sum_imaginary!($kind, $a),
-            wgmma_fence!(),
-            wgmma!($type, (0, 64), fragment $a, "b", "accumulate"),
-            wgmma!($type, (1, 64), fragment $rotated, "b", "accumulate"),
-            wgmma_commit!(),
-        )
-    };
-    (second $type:ident, $a:literal, $rotated:literal, $next:literal, $units:literal) => {
-        concat!(
-            "xor.b32 at, {second_row}, ", $next, "; add.u32 next, {second_b}, ", $units, ";",
-            "mov.b64 b, {{next, {descriptor_bits}}};",
-            load!(rows, $a, "at"),
-            rotate!($type, $a, $rotated),
-            wgmma_fence!(),
-            wgmma!($type, (2, 64), fragment $a, "b", "accumulate"),
-            wgmma!($type, (3, 64), fragment $rotated, "b", "accumulate"),
-            wgmma_commit!(),
-        )
-    };
-}
-
-/// Stamps [`MultiplyTwo`] for samples on a type of `wgmma`.
-macro_rules! multiply_two {
-    ($($samples:ident: $type:ident $kind:ident;)*) => {$(
-        impl MultiplyTwo for $samples {
-            #[inline(always)]
-            unsafe fn multiply_two(
-                sums: &mut [[u32; 32]; 4],
-                row_sums: &mut [u32; 2],
-                [row, second_row]: [u32; 2],
-                [b, second_b]: [u64; 2],
-            ) {
-                let [real, imaginary, second_real, second_imaginary] = sums;
-                // SAFETY: the caller's promise.
-                unsafe {
-                    asm_scope! {
-                        inout real: (0, 64), imaginary: (1, 64), second_real: (2, 64),
-                            second_imaginary: (3, 64);
-                        [
-                            ".reg .pred accumulate; .reg .b64 b; .reg .b32 at, bits, next;",
-                            ".reg .b32 xe<4>, xe_rotated<4>, xo<4>, xo_rotated<4>;",
-                            ".reg .b32 ye<4>, ye_rotated<4>, yo<4>, yo_rotated<4>;",
-                            "setp.eq.u32 accumulate, 0, 0; mov.b64 b, {{{b}, {descriptor_bits}}};",
-                            fragment_of_two!(first $type $kind, "xe", "xe_rotated", "{row}"),
-                            fragment_of_two!(second $type, "ye", "ye_rotated", "0", "0"),
-                            go_to!($kind, rows, "{row_1}", "{b_1}"),
-                            fragment_of_two!(first $type $kind, "xo", "xo_rotated", "at"),
-                            fragment_of_two!(second $type, "yo", "yo_rotated", "{row_1}", "{b_1}"),
-                            wgmma_wait!(3),
-                            go_to!($kind, rows, "{row_2}", "{b_2}"),
-                            fragment_of_two!(first $type $kind, "xe", "xe_rotated", "at"),
-                            wgmma_wait!(3),
-                            fragment_of_two!(second $type, "ye", "ye_rotated", "{row_2}", "{b_2}"),
-                            wgmma_wait!(3),
-                            go_to!($kind, rows, "{row_3}", "{b_3}"),
-                            fragment_of_two!(first $type $kind, "xo", "xo_rotated", "at"),
-                            wgmma_wait!(3),
-                            fragment_of_two!(second $type, "yo", "yo_rotated", "{row_3}", "{b_3}"),
-                            wgmma_wait!(0),
-                        ]
-                        [
-                            low = inout(reg32) row_sums[0],
-                            high = inout(reg32) row_sums[1],
-                            row = in(reg32) row,
-                            b = in(reg32) b as u32,
-                            second_row = in(reg32) second_row,
-                            second_b = in(reg32) second_b as u32,
-                        ]
-                        [
-                            descriptor_bits: (descriptor(0) >> 32) as u32,
-                            row_1: FRAGMENT_BYTES,
-                            row_2: 2 * FRAGMENT_BYTES,
-                            row_3: 3 * FRAGMENT_BYTES,
-                            b_1: descriptor_step(FRAGMENT_BYTES),
-                            b_2: descriptor_step(2 * FRAGMENT_BYTES),
-                            b_3: descriptor_step(3 * FRAGMENT_BYTES),
-                            selector: $samples::SELECTOR,
-                            flip: $samples::FLIP,
-                        ]
-                    }
-                };
-            }
-        }
-    )*};
-}
-
-multiply_two! {
-    Int8: s8 int8;
-    Bits: b1 none;
 }
 
 /// A sample type whose sums leave the matrix units, with parts of `2 * WORDS` columns: real parts, or imaginary ones.
@@ -767,88 +654,64 @@ impl<S: Parts<F>, F: Feed> Correlator<'_, S, F> {
         imaginary: &[u32; WORDS],
         row_sums: [u32; 2],
     ) {
+        let p = self.p;
         // Recomputed, as registers are scarce above: where the tile is, and who this is.
         let tile = &self.tile(opaque(index));
         let warp = (opaque(thread()) - WARPGROUP) / 32;
-        let patch = || self.shared.patches.at(self.pipeline.base, warp);
-        // SAFETY: the caller's promise.
+        // SAFETY: no other warp has these baselines; every row has one tile at the left edge.
         unsafe {
-            store_sums::<S, F, WORDS>(self.p, tile, warp, patch, real, imaginary, row_sums);
-        }
-    }
-}
-
-/// Writes the sums of 16 rows, those of warp `warp` of `tile`, by its first `2 * WORDS` columns to the visibilities,
-/// through the patch of shared memory whose address `patch` returns.
-///
-/// # Safety
-/// The whole warp calls it, no other warp has these baselines, and the patch is its own.
-#[inline(always)]
-pub(super) unsafe fn store_sums<S: Samples, F: Feed, const WORDS: usize>(
-    p: &CorrelateWarpgroup,
-    tile: &TileOrigin,
-    warp: u32,
-    patch: impl FnOnce() -> u32,
-    real: &[u32; WORDS],
-    imaginary: &[u32; WORDS],
-    row_sums: [u32; 2],
-) {
-    // SAFETY: no other warp has these baselines; every row has one tile at the left edge.
-    unsafe {
-        if S::SUMS && tile.first_column == 0 {
-            store_row_sums::<S, F>(p, tile, warp, row_sums);
-        }
-        let scaled =
-            |sum: u32| if S::SCALE == 0 { sum } else { (sum as i32 >> (2 * S::SCALE)) as u32 };
-        let value = |word: usize| [scaled(real[word]), scaled(imaginary[word])];
-        let add = |address, sum| S::add_global(address, sum);
-        let (corner, patch) = (&corner(p, tile, warp), patch());
-        match WORDS {
-            32 => patch::store_rows::<64>(corner, patch, F::row, value, add),
-            64 => patch::store_rows::<128>(corner, patch, F::row, value, add),
-            _ => {
-                // In two parts: Rust-CUDA's LLVM unrolls no loop over the pieces of all.
-                patch::store_rows::<128>(corner, patch, F::row, value, add);
-                let right = &Corner { column: corner.column + 128, ..*corner };
-                let value = |word: usize| value(64 + word);
-                patch::store_rows::<64>(right, patch, F::row, value, add);
+            if S::SUMS && tile.first_column == 0 {
+                self.store_row_sums(tile, warp, row_sums);
+            }
+            let scaled =
+                |sum: u32| if S::SCALE == 0 { sum } else { (sum as i32 >> (2 * S::SCALE)) as u32 };
+            let value = |word: usize| [scaled(real[word]), scaled(imaginary[word])];
+            let add = |address, sum| S::add_global(address, sum);
+            let (corner, patch) =
+                (&corner(p, tile, warp), self.shared.patches.at(self.pipeline.base, warp));
+            match WORDS {
+                32 => patch::store_rows::<64>(corner, patch, F::row, value, add),
+                64 => patch::store_rows::<128>(corner, patch, F::row, value, add),
+                _ => {
+                    // In two parts: Rust-CUDA's LLVM unrolls no loop over the pieces of all.
+                    patch::store_rows::<128>(corner, patch, F::row, value, add);
+                    let right = &Corner { column: corner.column + 128, ..*corner };
+                    let value = |word: usize| value(64 + word);
+                    patch::store_rows::<64>(right, patch, F::row, value, add);
+                }
             }
         }
     }
-}
 
-/// Writes the sums of the imaginary parts of a warp's rows, of which four lanes have a share.
-///
-/// # Safety
-/// The whole warp calls it, and no other warp of the launch for these rows.
-#[inline(always)]
-unsafe fn store_row_sums<S: Samples, F: Feed>(
-    p: &CorrelateWarpgroup,
-    tile: &TileOrigin,
-    warp: u32,
-    row_sums: [u32; 2],
-) {
-    for half in 0..2 {
-        let mut sum = row_sums[half];
-        sum = sum.wrapping_add(shfl_xor::<1>(sum));
-        sum = sum.wrapping_add(shfl_xor::<2>(sum));
-        if S::SCALE > 0 {
-            // Rows hold zero bytes past the last time: samples that are 8 too small, if that is how
-            // they are encoded.
-            let past = p.row_bytes.wrapping_neg() % STEP_BYTES / 2;
-            let lacking = past * (p.excess & 8);
-            sum = ((sum as i32 >> S::SCALE) as u32).wrapping_add(lacking);
-        }
-        let lane = opaque(lane());
-        let row = tile.first_row + 16 * warp + F::row(half as u32, lane / 4);
-        if row < p.inputs && lane.is_multiple_of(4) {
-            let address = p.row_sums + 4 * (tile.channel as u64 * p.inputs as u64 + row as u64);
-            // SAFETY: the input's sum, this lane's alone.
-            unsafe {
-                if p.mode == mode::ADD {
-                    sum = sum.wrapping_add(read_global(address));
+    /// Writes the sums of the imaginary parts of a warp's rows, of which four lanes have a share.
+    ///
+    /// # Safety
+    /// The whole warp calls it, and no other warp of the launch for these rows.
+    #[inline(always)]
+    unsafe fn store_row_sums(&self, tile: &TileOrigin, warp: u32, row_sums: [u32; 2]) {
+        let p = self.p;
+        for half in 0..2 {
+            let mut sum = row_sums[half];
+            sum = sum.wrapping_add(shfl_xor::<1>(sum));
+            sum = sum.wrapping_add(shfl_xor::<2>(sum));
+            if S::SCALE > 0 {
+                // Rows hold zero bytes past the last time: samples that are 8 too small, if that is how
+                // they are encoded.
+                let past = p.row_bytes.wrapping_neg() % STEP_BYTES / 2;
+                let lacking = past * (p.excess & 8);
+                sum = ((sum as i32 >> S::SCALE) as u32).wrapping_add(lacking);
+            }
+            let lane = opaque(lane());
+            let row = tile.first_row + 16 * warp + F::row(half as u32, lane / 4);
+            if row < p.inputs && lane.is_multiple_of(4) {
+                let address = p.row_sums + 4 * (tile.channel as u64 * p.inputs as u64 + row as u64);
+                // SAFETY: the input's sum, this lane's alone.
+                unsafe {
+                    if p.mode == mode::ADD {
+                        sum = sum.wrapping_add(read_global(address));
+                    }
+                    store_global(address, sum);
                 }
-                store_global(address, sum);
             }
         }
     }

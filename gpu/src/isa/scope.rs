@@ -74,7 +74,6 @@ macro_rules! accumulator_set {
     ((0, 64) $($then:tt)*) => { accumulator_words! { [0 1] [] $($then)* } };
     ((1, 64) $($then:tt)*) => { accumulator_words! { [2 3] [] $($then)* } };
     ((2, 64) $($then:tt)*) => { accumulator_words! { [4 5] [] $($then)* } };
-    ((3, 64) $($then:tt)*) => { accumulator_words! { [6 7] [] $($then)* } };
     ((0, 128) $($then:tt)*) => { accumulator_words! { [0 1 2 3] [] $($then)* } };
     ((1, 128) $($then:tt)*) => { accumulator_words! { [4 5 6 7] [] $($then)* } };
     ((2, 128) $($then:tt)*) => { accumulator_words! { [8 9 10 11] [] $($then)* } };

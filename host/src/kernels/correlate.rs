@@ -32,9 +32,6 @@ kernels! {
         Wgmma192 = "wgmma-192",
         /// `wgmma-128`: tensor cores of Hopper (`wgmma`), tiles of 128 x 128 baselines.
         Wgmma128 = "wgmma-128",
-        /// `wgmma-pair`: tensor cores of Hopper (`wgmma`) by pairs of blocks that share their columns, tiles of
-        /// 256 x 192 baselines.
-        WgmmaPair = "wgmma-pair",
         /// `wgmma-ci4`: tensor cores of Hopper (`wgmma`), `ci4` and `ci4-offset` as three products instead of
         /// four, tiles of 128 x 128 baselines.
         WgmmaCi4 = "wgmma-ci4",
@@ -75,7 +72,7 @@ impl Kernel {
         use Encoding::{B1, Cf16, Ci4, Ci4Offset, Ci8};
         match self {
             Self::Mma64 | Self::Wgmma128 => &[Ci8, Ci4, Ci4Offset, Cf16, B1],
-            Self::Mma128 | Self::Wgmma192 | Self::WgmmaPair => &[Ci8, Ci4, Ci4Offset, B1],
+            Self::Mma128 | Self::Wgmma192 => &[Ci8, Ci4, Ci4Offset, B1],
             Self::Few => &[Ci8, Ci4, Ci4Offset],
             Self::MmaS4
             | Self::WgmmaCi4

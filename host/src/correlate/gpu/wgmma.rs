@@ -129,9 +129,7 @@ impl Launch for OfWarpgroup {
         let maps = self.maps.address(work.stream, maps)?;
         let tiles = declared.tile.tiles(inputs);
         let channels = piece.channels() as u32;
-        // Who takes tiles: blocks, or pairs of them.
-        let cluster = declared.tile.cluster;
-        let takers = (self.gpu.facts().multiprocessors / cluster).max(1).min(tiles * channels);
+        let blocks = self.gpu.facts().multiprocessors.min(tiles * channels);
         let parameters = CorrelateWarpgroup {
             rows: maps,
             columns: maps + 128,
@@ -148,9 +146,9 @@ impl Launch for OfWarpgroup {
             reserved: 0,
         };
         // SAFETY: the maps are those of the samples, the visibilities the shape's.
-        unsafe { self.gpu.launch(work.stream, &declared.kernel, takers * cluster, &parameters)? };
+        unsafe { self.gpu.launch(work.stream, &declared.kernel, blocks, &parameters)? };
         // Only a launch takes tickets: one that was refused took none.
-        self.ticket = self.ticket.wrapping_add(tiles * channels).wrapping_add(takers);
+        self.ticket = self.ticket.wrapping_add(tiles * channels).wrapping_add(blocks);
         Ok(())
     }
 }
@@ -172,7 +170,7 @@ impl OfWarpgroup {
 
 /// Tensor maps of rows of time, for the rows and columns of tiles.
 fn row_maps(tile: WarpgroupTile, piece: &Piece<'_>, correlate: &Correlate) -> [TensorMap; 2] {
-    [tile.rows, tile.columns / tile.cluster].map(|box_rows| TensorMap {
+    [tile.rows, tile.columns].map(|box_rows| TensorMap {
         address: correlate.samples,
         sizes: [correlate.row_bytes.into(), correlate.inputs.into(), piece.channels() as u64],
         strides: [correlate.row_stride, correlate.row_stride * u64::from(correlate.inputs)],
