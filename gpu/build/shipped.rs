@@ -39,9 +39,9 @@ pub fn file_name(entry: &Entry) -> PathBuf {
 /// Purpose for which kernels are wanted.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Purpose {
-    /// A build of the package, which refuses shipped PTX that is not what was compiled.
+    /// A build of the package.
     Build,
-    /// Shipping, which compiles such PTX again.
+    /// Shipping, which compiles shipped PTX again that is not what was compiled; else it is refused.
     Ship,
     /// A trial: kernels are compiled apart from those of their folder, and are not kept.
     Try,
@@ -81,7 +81,7 @@ pub fn provide(
                 text = Some((read, *is_shipped));
                 break;
             }
-            if *is_shipped && purpose == Purpose::Build {
+            if *is_shipped && purpose != Purpose::Ship {
                 return Err(format!(
                     "{} is not what gpu/src compiled to, by the hash in gpu/ptx/{MANIFEST}: kernels are \
                      changed in gpu/src, and scripts/ptx writes gpu/ptx",

@@ -271,7 +271,7 @@ impl<'a> Imports<'a> {
                 TokenTree::Ident(name) if is_separator(trees, index + 1) => {
                     let name = name.to_string();
                     let inside = index > 0 && trees[index - 1].to_string() == ":";
-                    let child = [module, &[name.clone()]].concat();
+                    let child = [module, std::slice::from_ref(&name)].concat();
                     match name.as_str() {
                         "crate" => self.follow(&trees[index + 3..], Vec::new()),
                         "self" => self.follow(&trees[index + 3..], module.to_vec()),

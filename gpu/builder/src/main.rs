@@ -18,6 +18,7 @@ mod abi;
 mod compile;
 #[path = "../../build/finish.rs"]
 mod finish;
+#[allow(dead_code)]
 #[path = "../../build/shipped.rs"]
 mod shipped;
 #[path = "../../build/sources.rs"]
