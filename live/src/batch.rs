@@ -196,8 +196,9 @@ pub(super) fn worked() -> Duration {
 fn ask_for_facts(socket: &UdpSocket) {
     #[cfg(target_os = "linux")]
     {
-        set(socket, libc::SOL_SOCKET, libc::SO_RXQ_OVFL, 1);
-        set(socket, libc::SOL_UDP, libc::UDP_GRO, 1);
+        // Systems that do not know these say and join nothing.
+        let _ = set(socket, libc::SOL_SOCKET, libc::SO_RXQ_OVFL, 1);
+        let _ = set(socket, libc::SOL_UDP, libc::UDP_GRO, 1);
     }
     #[cfg(not(target_os = "linux"))]
     let _ = socket;
@@ -209,30 +210,40 @@ pub(super) fn set_buffer(socket: &socket2::Socket, bytes: usize) {
     let _ = socket.set_recv_buffer_size(bytes);
     // Privileged processes may have larger buffers.
     #[cfg(target_os = "linux")]
-    set(
-        socket,
-        libc::SOL_SOCKET,
-        libc::SO_RCVBUFFORCE,
-        bytes.min(libc::c_int::MAX as usize) as libc::c_int,
-    );
+    {
+        let bytes = bytes.min(libc::c_int::MAX as usize) as libc::c_int;
+        let _ = set(socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, bytes);
+    }
 }
 
-/// Sets an option of a socket, where the system has it and allows it.
+/// Has the system cut what is sent from a socket into packets of so many bytes (UDP GSO): several packets are sent by one
+/// call, and may be received joined.
+///
+/// # Errors
+/// The system's, where it has no such option.
+pub fn cut_packets(socket: &UdpSocket, bytes: u16) -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    return set(socket, libc::SOL_UDP, libc::UDP_SEGMENT, bytes.into());
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = (socket, bytes);
+        Err(io::ErrorKind::Unsupported.into())
+    }
+}
+
+/// Sets an option of a socket.
 #[cfg(target_os = "linux")]
 fn set(
     socket: &impl std::os::fd::AsRawFd,
     level: libc::c_int,
     option: libc::c_int,
     value: libc::c_int,
-) {
+) -> io::Result<()> {
+    let bytes = size_of::<libc::c_int>() as u32;
+    let value = &raw const value;
     // SAFETY: the option is an integer, which lives until the call returns.
-    unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            level,
-            option,
-            (&raw const value).cast(),
-            size_of::<libc::c_int>() as u32,
-        );
+    match unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, value.cast(), bytes) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
     }
 }

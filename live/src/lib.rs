@@ -71,6 +71,7 @@ pub(crate) mod stores;
 pub(crate) mod tally;
 pub(crate) mod words;
 
+pub use batch::cut_packets;
 pub use chunks::{Chunk, Geometry, Passed, Place, Sources, Stream, Window};
 pub use counts::{CountChunk, Counts};
 pub use curves::{Correlated, LiveCurves};

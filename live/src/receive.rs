@@ -552,6 +552,7 @@ impl<S: Stream> Shared<S> {
         intake.clear(&self.window, batch.ring());
         let mut window = lock(&self.window);
         window.hand_out();
-        window.tally_mut().sockets[number].worked = worked();
+        let socket = &mut window.tally_mut().sockets[number];
+        (socket.held, socket.worked) = (0, worked());
     }
 }

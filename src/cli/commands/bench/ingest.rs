@@ -16,7 +16,7 @@ use corrust::{
     Error, Result,
     live::{
         self, Chunk, Fate, Geometry, Passed, Receiver, Window, discard,
-        spead::{Item, id, packets},
+        spead::{Item, MOST_BYTES, id, packets},
     },
     samples::Memory,
 };
@@ -30,8 +30,11 @@ const FENGS: usize = 4;
 /// Heaps of an F-engine that differ from each other.
 const VARIANTS: usize = 3;
 
-/// Bytes of packets that the system keeps for a socket.
-const BUFFER: usize = 64 << 20;
+/// Bytes before the payload of a packet.
+const OVERHEAD: usize = 72;
+
+/// Most bytes of packets that Linux keeps for a socket of a process without privileges.
+const MOST_BUFFER: &str = "/proc/sys/net/core/rmem_max";
 
 /// Script that receives with spead2 on one port.
 const SPEAD2: &str = include_str!("spead2_rate.py");
@@ -51,6 +54,13 @@ pub struct Args {
     /// Bytes of payload in a packet
     #[arg(long, default_value_t = 8192)]
     packet: usize,
+    /// Packets that are sent by one call, and may be received joined; 64 KiB at most
+    #[arg(long, default_value_t = 1)]
+    joined: usize,
+    /// Bytes of packets that the system keeps for a socket [default: as many as it allows everyone, as spead2 gets no
+    /// more]
+    #[arg(long, value_name = "BYTES")]
+    buffer: Option<usize>,
     /// Python that may have spead2
     #[arg(long, value_name = "PYTHON", default_value = "python3")]
     python: PathBuf,
@@ -93,6 +103,13 @@ impl Args {
         if !(64..=65_000).contains(packet) {
             return Err(Error::invalid(format!("--packet {packet}: expected 64 to 65000 bytes")));
         }
+        if !(1..=64).contains(&self.joined) || self.joined * (packet + OVERHEAD) > MOST_BYTES {
+            return Err(Error::invalid(format!(
+                "--joined {}: expected 1 to 64 packets, and at most {MOST_BYTES} bytes with {OVERHEAD} before the \
+                 payload of each",
+                self.joined
+            )));
+        }
         let mut whos = vec![Who::Floor, Who::Corrust];
         if self.has_spead2() {
             whos.push(Who::Spead2);
@@ -101,7 +118,10 @@ impl Args {
         }
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         say(format_args!(
-            "loopback, {cores} cores, {packet} bytes of payload in a packet, medians of {rounds} rounds of {seconds} s"
+            "loopback, {cores} cores, {packet} bytes of payload in a packet, {} sent by a call, buffers of {} bytes, medians of {rounds} \
+             rounds of {seconds} s",
+            self.joined,
+            self.buffer()
         ));
         say("sockets  receiver         sent GB/s  came GB/s  core s/GB  dropped");
         let mut checked = 0;
@@ -139,6 +159,11 @@ impl Args {
         Ok(())
     }
 
+    fn buffer(&self) -> usize {
+        let allowed = || std::fs::read_to_string(MOST_BUFFER).ok()?.trim().parse().ok();
+        self.buffer.or_else(allowed).unwrap_or(1 << 20)
+    }
+
     fn has_spead2(&self) -> bool {
         let mut python = Command::new(&self.python);
         python.args(["-c", "import spead2.recv"]).stdout(Stdio::null()).stderr(Stdio::null());
@@ -146,7 +171,7 @@ impl Args {
     }
 
     fn measure(&self, who: Who, count: usize, checked: &mut u64) -> Result<Figures> {
-        let stream = Stream::new(count, self.packet)?;
+        let stream = Stream::new(count, self.packet, self.joined)?;
         match who {
             Who::Floor => self.floor(&stream),
             Who::Corrust => self.corrust(&stream, checked),
@@ -156,7 +181,7 @@ impl Args {
 
     /// Packets that are thrown away.
     fn floor(&self, stream: &Stream) -> Result<Figures> {
-        let (sockets, addresses) = listen(stream.sockets)?;
+        let (sockets, addresses) = self.listen(stream.sockets)?;
         let stop = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let threads: Vec<_> =
@@ -181,7 +206,7 @@ impl Args {
 
     /// Packets whose samples go to chunks, of which some are compared with what was sent.
     fn corrust(&self, stream: &Stream, checked: &mut u64) -> Result<Figures> {
-        let (sockets, addresses) = listen(stream.sockets)?;
+        let (sockets, addresses) = self.listen(stream.sockets)?;
         let geometry = &stream.geometry;
         let ((spent, empty), (sender, passed)) = (mpsc::channel(), mpsc::channel());
         for _ in 0..geometry.window + 8 {
@@ -237,7 +262,7 @@ impl Args {
     /// Heaps that spead2 receives: a process for each socket.
     fn spead2(&self, stream: &Stream) -> Result<Figures> {
         let addresses: Vec<_> = {
-            let (_sockets, addresses) = listen(stream.sockets)?;
+            let (_sockets, addresses) = self.listen(stream.sockets)?;
             addresses
         };
         let mut children =
@@ -270,9 +295,30 @@ impl Args {
         Ok(figures)
     }
 
+    /// Sockets on loopback, and their addresses.
+    fn listen(&self, count: usize) -> Result<(Vec<UdpSocket>, Vec<SocketAddrV4>)> {
+        let mut all = (Vec::new(), Vec::new());
+        for _ in 0..count {
+            let socket =
+                live::open(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0), None, self.buffer())?;
+            if let Ok(SocketAddr::V4(address)) = socket.local_addr() {
+                all.1.push(address);
+            }
+            all.0.push(socket);
+        }
+        Ok(all)
+    }
+
     fn child(&self, port: u16) -> Result<Child> {
         let mut python = Command::new(&self.python);
-        python.args(["-", &port.to_string(), &self.seconds.to_string()]);
+        python.args([
+            "-",
+            &port.to_string(),
+            &self.seconds.to_string(),
+            &self.buffer().to_string(),
+        ]);
+        // It says each heap that it gives up.
+        python.stderr(Stdio::null());
         let fault = Error::io(&self.python, "start");
         let mut child =
             python.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(fault)?;
@@ -284,19 +330,6 @@ impl Args {
     }
 }
 
-/// Sockets on loopback, and their addresses.
-fn listen(count: usize) -> Result<(Vec<UdpSocket>, Vec<SocketAddrV4>)> {
-    let mut all = (Vec::new(), Vec::new());
-    for _ in 0..count {
-        let socket = live::open(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0), None, BUFFER)?;
-        if let Ok(SocketAddr::V4(address)) = socket.local_addr() {
-            all.1.push(address);
-        }
-        all.0.push(socket);
-    }
-    Ok(all)
-}
-
 /// Heaps that are sent.
 struct Stream {
     geometry: Geometry,
@@ -305,10 +338,12 @@ struct Stream {
     payloads: Vec<Vec<Vec<u8>>>,
     /// Bytes of payload in a packet.
     packet: usize,
+    /// Packets that are sent by one call.
+    joined: usize,
 }
 
 impl Stream {
-    fn new(sockets: usize, packet: usize) -> Result<Self> {
+    fn new(sockets: usize, packet: usize, joined: usize) -> Result<Self> {
         let geometry = Geometry {
             fengs: FENGS * sockets,
             polarisations: 2,
@@ -324,7 +359,7 @@ impl Stream {
         let mut payload = || (0..geometry.heap_bytes()).map(|_| random.random()).collect();
         let payloads =
             (0..VARIANTS).map(|_| (0..geometry.fengs).map(|_| payload()).collect()).collect();
-        Ok(Self { geometry, sockets, payloads, packet })
+        Ok(Self { geometry, sockets, payloads, packet, joined })
     }
 
     /// Sends from a thread for each address for some seconds, and calls `over` at their end. Returns gigabytes and
@@ -372,9 +407,13 @@ impl Stream {
         let fault = |error| Error::invalid(format!("cannot send to {to}: {error}"));
         let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).map_err(fault)?;
         socket.connect(to).map_err(fault)?;
+        if self.joined > 1 {
+            live::cut_packets(&socket, (self.packet + OVERHEAD) as u16).map_err(fault)?;
+        }
         let Geometry { heap_times, step, .. } = self.geometry;
         let fengs = number * FENGS..(number + 1) * FENGS;
-        // Packets are made once: numbers of heaps and timestamps are put in when they are sent.
+        // Packets are made once, those that are sent together one after the other: numbers of heaps and timestamps are
+        // put in when they are sent.
         let mut ready: Vec<Vec<(u64, Vec<u8>)>> = Vec::new();
         for payloads in &self.payloads {
             let mut all = Vec::new();
@@ -385,11 +424,14 @@ impl Stream {
                     Item::immediate(id::CHANNEL, 0),
                     Item::absolute(id::SAMPLES, 0),
                 ];
+                let mut each = Vec::new();
                 packets(0, &items, &payloads[feng], self.packet, |packet| {
-                    all.push(((feng - fengs.start) as u64, packet.to_vec()));
+                    each.push(packet.to_vec());
                     Ok(())
                 })
                 .map_err(fault)?;
+                let joined = each.chunks(self.joined).map(|packets| packets.concat());
+                all.extend(joined.map(|packets| ((feng - fengs.start) as u64, packets)));
             }
             ready.push(all);
         }
@@ -398,12 +440,14 @@ impl Stream {
         let mut slot = 0;
         while !stop.load(Ordering::Relaxed) {
             let time = slot * heap_times as u64 * step;
-            for (feng, packet) in &mut ready[slot as usize % VARIANTS] {
+            for (feng, packets) in &mut ready[slot as usize % VARIANTS] {
                 let heap = slot * FENGS as u64 + *feng;
-                packet[10..16].copy_from_slice(&heap.to_be_bytes()[2..]);
-                packet[42..48].copy_from_slice(&time.to_be_bytes()[2..]);
+                for packet in packets.chunks_mut(self.packet + OVERHEAD) {
+                    packet[10..16].copy_from_slice(&heap.to_be_bytes()[2..]);
+                    packet[42..48].copy_from_slice(&time.to_be_bytes()[2..]);
+                }
                 // Refused where nobody listens any more.
-                let _ = socket.send(packet);
+                let _ = socket.send(packets);
             }
             slot += 1;
             progress[number].store(slot, Ordering::Relaxed);
