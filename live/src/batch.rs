@@ -4,13 +4,43 @@ use std::{io, net::UdpSocket, ops::Range, thread::JoinHandle, time::Duration};
 
 use super::ring::{MOST, ROOM, Ring, Slots};
 
+/// Packets of a call that are so few that it is better to wait for more: to be woken for each costs more than to fetch it.
+const FEW: usize = 16;
+
+/// How long to wait for more packets. The system adds some tens of microseconds.
+const NAP: Duration = Duration::from_micros(20);
+
+/// Bytes that the system has to keep for the socket for that: those of a tenth of a millisecond at 20 GB/s.
+const NAP_BUFFER: usize = 2 << 20;
+
 /// A packet's sender, and its slot and bytes in the ring; none of one that is longer than a slot.
 type Found = (u64, Option<(u32, Range<usize>)>);
 
+/// Room for the control messages that are asked for.
+#[cfg(target_os = "linux")]
+#[derive(Clone, Copy)]
+#[repr(C, align(8))]
+struct Control([u8; 64]);
+
+/// Arguments of the call that fetches packets.
+#[cfg(target_os = "linux")]
+struct Messages {
+    senders: [libc::sockaddr_in; MOST],
+    controls: [Control; MOST],
+    places: [libc::iovec; MOST],
+    headers: [libc::mmsghdr; MOST],
+    /// Headers that are to be set before the next call.
+    used: usize,
+}
+
 /// Packets of a socket.
 pub(super) struct Batch {
+    #[cfg(target_os = "linux")]
+    messages: Box<Messages>,
     ring: Ring,
     found: Vec<Found>,
+    /// Whether to wait for more packets where few came.
+    naps: bool,
     /// Packets of this socket that the system has dropped since it was opened, and before the last look.
     drops: [u32; 2],
 }
@@ -19,7 +49,23 @@ impl Batch {
     /// Room for a socket's packets, which may stay in so many slots.
     pub fn new(socket: &UdpSocket, slots: usize) -> Self {
         ask_for_facts(socket);
-        Self { ring: Ring::new(slots), found: Vec::with_capacity(MOST), drops: [0; 2] }
+        #[cfg(target_os = "linux")]
+        // SAFETY: all bits zero are addresses, control messages, places of no bytes and headers of no messages.
+        let mut messages = unsafe { Box::<Messages>::new_zeroed().assume_init() };
+        #[cfg(target_os = "linux")]
+        {
+            messages.used = MOST;
+        }
+        Self {
+            #[cfg(target_os = "linux")]
+            messages,
+            ring: Ring::new(slots),
+            found: Vec::with_capacity(MOST),
+            naps: socket2::SockRef::from(socket)
+                .recv_buffer_size()
+                .is_ok_and(|bytes| bytes >= NAP_BUFFER),
+            drops: [0; 2],
+        }
     }
 
     /// The packets that came last.
@@ -64,25 +110,19 @@ impl Batch {
     /// Waits for a packet and fetches it and those behind it.
     #[cfg(target_os = "linux")]
     pub fn receive(&mut self, socket: &UdpSocket) -> io::Result<()> {
-        use std::{mem, os::fd::AsRawFd, ptr};
-        /// Room for the control messages that are asked for.
-        #[derive(Clone, Copy)]
-        #[repr(C, align(8))]
-        struct Control([u8; 64]);
-        self.found.clear();
-        // SAFETY: all bits zero are an address.
-        let mut senders: [libc::sockaddr_in; MOST] = unsafe { mem::zeroed() };
-        let mut controls = [Control([0; 64]); MOST];
-        // SAFETY: all bits zero are a place of no bytes.
-        let mut places: [libc::iovec; MOST] = unsafe { mem::zeroed() };
-        // SAFETY: all bits zero are a header of no message.
-        let mut headers: [libc::mmsghdr; MOST] = unsafe { mem::zeroed() };
-        let Self { ring: Ring { room, slots }, .. } = self;
-        for (place, &slot) in places.iter_mut().zip(slots.posted()) {
-            let room = &mut room[slot as usize * ROOM..][..ROOM];
-            *place = libc::iovec { iov_base: room.as_mut_ptr().cast(), iov_len: ROOM };
+        use std::{os::fd::AsRawFd, ptr};
+        if self.naps && (1..FEW).contains(&self.found.len()) {
+            std::thread::sleep(NAP);
         }
-        for (index, header) in headers.iter_mut().enumerate() {
+        self.found.clear();
+        let Self { ring: Ring { room, slots }, messages, .. } = self;
+        let Messages { senders, controls, places, headers, used } = &mut **messages;
+        for (place, &slot) in places.iter_mut().zip(slots.posted()) {
+            place.iov_base = room[slot as usize * ROOM..][..ROOM].as_mut_ptr().cast();
+            place.iov_len = ROOM;
+        }
+        // The system has changed those that it used.
+        for (index, header) in headers.iter_mut().take(*used).enumerate() {
             let header = &mut header.msg_hdr;
             header.msg_name = (&raw mut senders[index]).cast();
             header.msg_namelen = size_of::<libc::sockaddr_in>() as u32;
@@ -101,10 +141,12 @@ impl Batch {
                 ptr::null_mut(),
             )
         };
+        *used = MOST;
         if count < 0 {
             return Err(io::Error::last_os_error());
         }
-        let came = headers.iter().zip(&senders).zip(slots.posted()).take(count as usize);
+        *used = count as usize;
+        let came = headers.iter().zip(senders.iter()).zip(slots.posted()).take(count as usize);
         for ((header, sender), &slot) in came {
             let ip = u32::from_be(sender.sin_addr.s_addr);
             let sender = u64::from(ip) << 16 | u64::from(u16::from_be(sender.sin_port));
