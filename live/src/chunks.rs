@@ -17,13 +17,13 @@ use std::{
 
 use corrust_host::{
     Encoding, Error, Layout, Result, Samples,
-    device::{self, Gpu},
+    device::Gpu,
     samples::{Extents, Missing, Shape, Strides},
 };
 
 use super::{
     heaps::{Array, Heap},
-    memory::{Memory, SharedMemory},
+    memory::{self, Memory, SharedMemory},
     spead::{VALUE_BITS, id},
     stores::{self, SAMPLE},
     tally::{Fate, Tally},
@@ -120,7 +120,7 @@ impl Geometry {
         let bytes = self.chunk_bytes();
         match gpu {
             Some(gpu) => Ok(Box::new(gpu.locked_bytes(bytes)?)),
-            None => Ok(Box::new(device::zeros(bytes)?)),
+            None => memory::zeros(bytes),
         }
     }
 

@@ -1,9 +1,72 @@
 //! Memory of a chunk that several threads fill at a time.
 
-use std::{ops::DerefMut, ops::Range, slice};
+use std::{
+    mem::MaybeUninit,
+    ops::{Deref, DerefMut, Range},
+    slice,
+};
+
+use bytemuck::{Pod, Zeroable};
+use corrust_host::{Result, device};
 
 /// Memory of a chunk.
 pub type Memory = Box<dyn DerefMut<Target = [u8]> + Send>;
+
+/// A line of the caches.
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C, align(64))]
+struct Line([u8; 64]);
+
+/// Bytes that begin with a line of the caches: stores past the caches take long where they fill a part of one.
+struct Lines {
+    lines: Vec<Line>,
+    bytes: usize,
+}
+
+impl Deref for Lines {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &bytemuck::cast_slice(&self.lines)[..self.bytes]
+    }
+}
+
+impl DerefMut for Lines {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        &mut bytemuck::cast_slice_mut(&mut self.lines)[..self.bytes]
+    }
+}
+
+/// So many bytes, all zero.
+///
+/// # Errors
+/// [`Error::OutOfMemory`](corrust_host::Error::OutOfMemory).
+pub(super) fn zeros(bytes: usize) -> Result<Memory> {
+    let count = bytes.div_ceil(size_of::<Line>());
+    let mut lines: Vec<Line> = device::room(count)?;
+    ask_for_large_pages(lines.spare_capacity_mut());
+    lines.resize(count, Line::zeroed());
+    Ok(Box::new(Lines { lines, bytes }))
+}
+
+/// Has the system give large pages where it can: rows of a chunk are pages apart, and each would take an entry of the
+/// tables of pages that a core knows.
+fn ask_for_large_pages(lines: &mut [MaybeUninit<Line>]) {
+    #[cfg(target_os = "linux")]
+    {
+        const PAGE: usize = 4096;
+        let lines = lines.as_mut_ptr_range();
+        let [start, end] = [lines.start, lines.end].map(|at| at.addr());
+        let (start, end) = (start.next_multiple_of(PAGE), end / PAGE * PAGE);
+        if start < end {
+            let first = lines.start.with_addr(start).cast();
+            // SAFETY: whole pages of this memory, whose content stays as it is.
+            let _ = unsafe { libc::madvise(first, end - start, libc::MADV_HUGEPAGE) };
+        }
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = lines;
+}
 
 /// Memory that threads write to, each to places that it alone has.
 pub struct SharedMemory {
