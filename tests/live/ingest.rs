@@ -8,6 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use crate::{service::Service, support::command};
 use corrust::{
     live::{
         Chunk, Fate, Geometry, Passed, Receiver, SocketTally, Tally, Watch, Window, cut_packets,
@@ -280,6 +281,50 @@ fn joined_packets_are_taken_apart() {
     assert_eq!((tally.packets, tally.heaps(Fate::Placed)), (net.sent, heaps.len() as u64));
     for heap in heaps {
         assert_eq!(found[&heap], net.payload(heap, 0), "{heap:?}");
+    }
+}
+
+/// Several sockets of one address, on some cores, are one service; and the benchmark finds no wrong sample.
+#[test]
+fn several_sockets_are_one_service() {
+    let folder = tempfile::tempdir().unwrap();
+    let service = Service::start(folder.path(), "--device cpu --sockets 3 --cores 0 --seconds 0.2");
+    let said = command::done(
+        folder.path(),
+        &format!("send --to {} --repeat 1 --rate 4MHz", service.listen),
+    );
+    assert!(said.contains("sent 256 heaps"), "{said}");
+    service.wait("corrust_heaps_total{fate=\"placed\"}", 256.0);
+    let metrics = service.get("/metrics");
+    let of_sockets = |name: &str| -> f64 {
+        let values = metrics.lines().filter(|line| line.starts_with(&format!("{name}{{")));
+        values.map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap()).sum()
+    };
+    let all = metrics.lines().find_map(|line| line.strip_prefix("corrust_packets_total "));
+    assert_eq!(of_sockets("corrust_socket_packets_total"), all.unwrap().parse::<f64>().unwrap());
+    assert_eq!(metrics.matches("\ncorrust_socket_slots{").count(), 3);
+    service.end();
+    let said = command::done(
+        folder.path(),
+        "bench ingest --sockets 1,2 --seconds 0.3 --repeats 1 --rate 0.1 --python nothing",
+    );
+    assert!(said.contains("nothing has no spead2") && said.contains("none differs"), "{said}");
+    assert_eq!(said.lines().filter(|line| line.contains("  corrust  ")).count(), 2, "{said}");
+    for (arguments, sentence) in [
+        (
+            "serve --sockets 2 --listen 239.255.71.51:0",
+            "each would get all packets of the multicast group",
+        ),
+        (
+            "serve --listen 127.0.0.1:0 --http 127.0.0.1:0 --device cpu --cores 1023",
+            "core 1023: cannot run",
+        ),
+        ("serve --cores 5-2", "expected numbers of cores"),
+        ("bench ingest --packet 65000 --joined 2", "--joined 2: expected 1 to 64 packets"),
+        ("bench ingest --device cpu", "--device: packets are received by CPUs"),
+    ] {
+        let said = command::refused(folder.path(), arguments);
+        assert!(said.contains(sentence), "{arguments}: {said}");
     }
 }
 

@@ -97,7 +97,7 @@ impl Args {
         if !(0.1..=86400.0).contains(seconds) {
             return Err(Error::invalid(format!("--seconds {seconds}: expected 0.1 to 86400")));
         }
-        if self.rate.is_some_and(|rate| !(rate > 0.0)) {
+        if self.rate.is_some_and(|rate| rate <= 0.0 || rate.is_nan()) {
             return Err(Error::invalid("--rate: expected more than 0"));
         }
         if !(64..=65_000).contains(packet) {
