@@ -90,10 +90,18 @@ impl Batch {
         now.wrapping_sub(before).into()
     }
 
+    /// Forgets the packets that came last; where they were few, lets more come.
+    fn begin(&mut self) {
+        if self.naps && (1..FEW).contains(&self.found.len()) {
+            std::thread::sleep(NAP);
+        }
+        self.found.clear();
+    }
+
     /// Waits for a packet and fetches it and those behind it.
     #[cfg(not(target_os = "linux"))]
     pub fn receive(&mut self, socket: &UdpSocket) -> io::Result<()> {
-        self.found.clear();
+        self.begin();
         let slot = self.ring.slots.posted()[0];
         let start = slot as usize * ROOM;
         let (bytes, sender) = socket.recv_from(&mut self.ring.room[start..start + ROOM])?;
@@ -111,10 +119,7 @@ impl Batch {
     #[cfg(target_os = "linux")]
     pub fn receive(&mut self, socket: &UdpSocket) -> io::Result<()> {
         use std::{os::fd::AsRawFd, ptr};
-        if self.naps && (1..FEW).contains(&self.found.len()) {
-            std::thread::sleep(NAP);
-        }
-        self.found.clear();
+        self.begin();
         let Self { ring: Ring { room, slots }, messages, .. } = self;
         let Messages { senders, controls, places, headers, used } = &mut **messages;
         for (place, &slot) in places.iter_mut().zip(slots.posted()) {

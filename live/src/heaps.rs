@@ -1,4 +1,4 @@
-//! Heaps, put together from packets that come in any order.
+//! Heaps, whose packets come in any order, and stay where they are.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -225,7 +225,7 @@ impl Heap {
     }
 }
 
-/// Puts together the heaps of one socket. What never gets complete is given up when others need its room.
+/// Keeps account of the heaps of one socket. What never gets complete is given up when others need its room.
 #[derive(Debug)]
 pub struct Assembler {
     /// By source and number.

@@ -56,6 +56,7 @@ Examples:
   corrust bench beamform --against old.ptx          this build and another's kernels, in turns
   corrust bench --json new.json --against old.json
   corrust bench report new.json --plot bench.svg --readme README.md
+  corrust bench ingest --sockets 1,2,4 --rate 1     packets that are received on loopback, beside spead2
   corrust bench --tune mine.json                    which kernels are quickest on this GPU
   corrust correlate x.npy -o v.npy --tuning mine.json
 
