@@ -43,7 +43,7 @@
 pub use corrust_bench as bench;
 pub use corrust_host::{
     Autocorrelator, Beamformer, Channeliser, Correlator, Device, Devices, Encoding, Error, Layout,
-    Result, Samples, autocorrelate, channelise, quantise, reorder, samples, shift,
+    Result, Samples, autocorrelate, channelise, kurtosis, quantise, reorder, samples, shift,
 };
 #[cfg(feature = "live")]
 pub use corrust_live as live;

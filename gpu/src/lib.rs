@@ -9,7 +9,7 @@
 //! |---|---|
 //! | instructions (the only `asm!`) | [`isa`] |
 //! | fragments, swizzles, staging | [`tile`] |
-//! | kernels | [`autocorrelate`], [`beamform`], [`channelise`], [`correlate`], [`reorder`] |
+//! | kernels | [`autocorrelate`], [`beamform`], [`channelise`], [`correlate`], [`kurtosis`], [`reorder`] |
 //! | kernels that measure a GPU | [`limits`] |
 
 #![no_std]
@@ -37,6 +37,7 @@ pub mod autocorrelate;
 pub mod beamform;
 pub mod channelise;
 pub mod correlate;
+pub mod kurtosis;
 pub mod limits;
 pub mod reorder;
 
