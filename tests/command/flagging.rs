@@ -87,6 +87,34 @@ fn sim() {
     judge("sim");
 }
 
+/// Beams of a flagged recording are those of one in which the flagged samples are zero.
+#[test]
+fn beams_go_without_what_is_flagged() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut samples = record(&folder.path().join("x.npy"));
+    let weights =
+        ndarray::Array5::from_shape_fn((CHANNELS, 1, 2, INPUTS, 2), |(f, _, b, d, part)| {
+            (3 * f + 5 * b + 7 * d + part) as i8
+        });
+    ndarray_npy::write_npy(folder.path().join("w.npy"), &weights).unwrap();
+    ndarray_npy::write_npy(folder.path().join("s.npy"), &Array3::<u8>::zeros((CHANNELS, 1, 2)))
+        .unwrap();
+    let beams = |recording: &str, options: &str| {
+        let all = format!(
+            "beamform {recording} --weights w.npy --shifts s.npy -o b.npy --output-encoding cf32 --device cpu {options}"
+        );
+        done(folder.path(), &all);
+        std::fs::read(folder.path().join("b.npy")).unwrap()
+    };
+    let options = format!("--flag sk --sk-times {BLOCK} --false-alarm 1e-7 --flags f.npy");
+    let found = beams("x.npy", &options);
+    assert!(found != beams("x.npy", ""));
+    samples.slice_mut(ndarray::s![128..192, 3, .., ..]).fill(0);
+    samples.slice_mut(ndarray::s![128..192, 1, 2, ..]).fill(0);
+    ndarray_npy::write_npy(folder.path().join("z.npy"), &samples).unwrap();
+    assert!(found == beams("z.npy", ""));
+}
+
 #[test]
 fn bad_options_are_refused() {
     let folder = tempfile::tempdir().unwrap();

@@ -19,6 +19,8 @@ use corrust::{
 };
 
 use crate::cli::options::run_files::{all, output};
+use crate::cli::terminal::numbers::count;
+use crate::cli::terminal::say::say;
 
 /// Flags of samples.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -90,12 +92,14 @@ pub struct Judged {
 }
 
 impl Judged {
-    /// Completes the files, and returns how many blocks of an input's channel there were and how many are flagged.
-    pub fn finish(self) -> Result<[u64; 2]> {
+    /// Completes the files, and says how many blocks of an input's channel are flagged.
+    pub fn finish(self) -> Result<()> {
         let mut tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
         let finish = |file: Option<Writer>| file.map_or(Ok(()), Writer::finish);
         all([finish(tables.kurtosis.take()), finish(tables.flags.take())])?;
-        Ok([tables.judged, tables.flagged])
+        let Tables { flagged, judged, .. } = *tables;
+        say(format_args!("flagged {flagged} of {} of an input's channel", count(judged, "block")));
+        Ok(())
     }
 }
 

@@ -92,12 +92,7 @@ pub fn correlate(
     drop(found);
     drop(bar);
     outputs.finish()?;
-    if let Some([blocks, flagged]) = judged.map(Judged::finish).transpose()? {
-        say(format_args!(
-            "flagged {flagged} of {} of an input's channel",
-            count(blocks as usize, "block")
-        ));
-    }
+    judged.map_or(Ok(()), Judged::finish)?;
 
     let seconds = start.elapsed().as_secs_f64();
     totals.warn(recorded, integration);
