@@ -46,7 +46,7 @@ pub use corrust_bench as bench;
 #[doc(inline)]
 pub use corrust_host::{
     Autocorrelator, Beamformer, Channeliser, Correlator, Device, Devices, Encoding, Error, Layout,
-    Result, Samples, autocorrelate, channelise, quantise, reorder, samples, shift,
+    Result, Samples, autocorrelate, channelise, kurtosis, quantise, reorder, samples, shift,
 };
 #[cfg(feature = "live")]
 #[doc(inline)]

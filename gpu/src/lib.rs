@@ -9,7 +9,7 @@
 //! |---|---|
 //! | instructions (the only `asm!`) | [`isa`] |
 //! | fragments, swizzles, staging | [`tile`] |
-//! | kernels | [`autocorrelate`], [`beamform`], [`channelise`], [`correlate`], [`reorder`] |
+//! | kernels | [`autocorrelate`], [`beamform`], [`channelise`], [`correlate`], [`kurtosis`], [`reorder`] |
 //! | kernels that measure a GPU | [`limits`] |
 
 #![no_std]
@@ -42,6 +42,8 @@ pub mod beamform;
 pub mod channelise;
 #[cfg(any(not(corrust_some), corrust_word = "correlate"))]
 pub mod correlate;
+#[cfg(any(not(corrust_some), corrust_word = "kurtosis"))]
+pub mod kurtosis;
 #[cfg(any(not(corrust_some), corrust_word = "limits"))]
 pub mod limits;
 #[cfg(any(not(corrust_some), corrust_word = "reorder"))]

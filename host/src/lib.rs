@@ -12,6 +12,7 @@ pub mod correlate;
 pub mod device;
 pub(crate) mod error;
 pub(crate) mod kernels;
+pub mod kurtosis;
 pub(crate) mod layout;
 pub(crate) mod named;
 pub mod partial;

@@ -225,7 +225,7 @@ impl Quantiser {
 }
 
 /// The Gaussian probability of lying above `x`, `x >= 0`, to about 1e-15.
-fn upper_tail(x: f64) -> f64 {
+pub(crate) fn upper_tail(x: f64) -> f64 {
     let density = (-0.5 * x * x).exp() / std::f64::consts::TAU.sqrt();
     if x < 3.0 {
         // 1/2 less the integral from 0, x + x^3/3 + x^5/(3 5) + ... times the density.

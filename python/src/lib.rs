@@ -20,6 +20,7 @@ mod folding;
 mod fork;
 mod held;
 mod iterators;
+mod kurtosis;
 mod numbers;
 mod photons;
 mod plan;
@@ -77,6 +78,8 @@ fn _corrust(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(recording::open, module)?)?;
     module.add_function(wrap_pyfunction!(raw::raw_shape, module)?)?;
     module.add_function(wrap_pyfunction!(planes::planes, module)?)?;
+    module.add_function(wrap_pyfunction!(kurtosis::kurtosis, module)?)?;
+    module.add_function(wrap_pyfunction!(kurtosis::kurtosis_flags, module)?)?;
     module.add_function(wrap_pyfunction!(planes::pack, module)?)?;
     module.add_function(wrap_pyfunction!(correlate::seconds_in_rust, module)?)?;
     module.add_function(wrap_pyfunction!(uvh5::write_uvh5, module)?)?;

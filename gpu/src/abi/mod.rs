@@ -8,6 +8,7 @@ pub mod beamform;
 pub mod channelise;
 pub mod correlate;
 mod entry;
+pub mod kurtosis;
 pub mod limits;
 pub mod reorder;
 pub mod shared;
@@ -20,6 +21,7 @@ const MODULES: &[&[&[Entry]]] = &[
     beamform::ENTRIES,
     channelise::ENTRIES,
     correlate::ENTRIES,
+    kurtosis::ENTRIES,
     limits::ENTRIES,
     reorder::ENTRIES,
 ];

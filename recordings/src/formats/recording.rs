@@ -6,7 +6,7 @@ use corrust_host::{
     Layout, Result, Samples,
     device::{Gpu, HostBytes},
     quantise::Quantised,
-    samples::{CountShape, Extents, Missing, RawSamples, RawShape, Shape, missing_within},
+    samples::{CountShape, Extents, Missing, RawSamples, RawShape, Shape, Strides, missing_within},
 };
 
 use crate::array::{file::Channels, time::Timestamp};
@@ -87,7 +87,8 @@ pub struct Block {
     /// Number of times.
     pub times: usize,
     /// Missing samples, counted from the block's start. Of channelised voltages, ranges of times are
-    /// ascending and disjoint, and all channels and inputs are missing; raw ones and words of bits are missing
+    /// ascending and disjoint, and all channels and inputs are missing, but of those that
+    /// [`Flagged`](crate::run::Flagged) adds; raw ones and words of bits are missing
     /// input by input, and what their bytes hold is of no meaning.
     pub missing: Vec<Missing>,
     /// Times that are missing before the block's first one and have no samples here: [`ReadAhead`](super::ReadAhead)
@@ -187,6 +188,22 @@ impl Block {
         let bytes = self.samples.as_chunks_mut().0;
         bytes.iter_mut().zip(counts).for_each(|(to, count)| *to = count.to_le_bytes());
         Ok(())
+    }
+
+    /// Gives missing samples of integers the value zero.
+    pub(crate) fn clear(&mut self, shape: &Shape, missing: &Missing) {
+        let zero = shape.encoding.zero();
+        let extents = Extents { channels: shape.channels, inputs: shape.inputs, times: self.times };
+        let Strides { channel, input, time } =
+            Strides::dense(shape.layout, extents, shape.encoding.into());
+        for of_channel in missing.channels.start..missing.channels.end.min(shape.channels) {
+            for of_time in missing.times.clone() {
+                for of_input in missing.inputs.start..missing.inputs.end.min(shape.inputs) {
+                    let first = of_channel * channel + of_time * time + of_input * input;
+                    self.samples[first..first + zero.len()].copy_from_slice(zero);
+                }
+            }
+        }
     }
 
     /// Marks `range` as missing and gives its samples the value zero.

@@ -7,6 +7,7 @@
 
 pub(crate) mod blocks;
 pub(crate) mod dumps;
+pub(crate) mod flagged;
 pub(crate) mod folding;
 pub(crate) mod pieces;
 pub(crate) mod spectra;
@@ -14,6 +15,7 @@ pub(crate) mod voltages;
 
 pub use blocks::Recorded;
 pub use dumps::{Dumps, Integration};
+pub use flagged::Flagged;
 pub use folding::{DISPERSION, Folding};
 pub use pieces::{Piece, Pieces, Progress};
 pub use voltages::Voltages;

@@ -18,6 +18,7 @@ use ndarray::Array3;
 
 use crate::cli::commands::channelise::element;
 use crate::cli::commands::filterbank::{Powers, Scaling, power, warn_of};
+use crate::cli::options::flagging::{Flagging, Judged};
 use crate::cli::options::run_files::{Existing, RunFiles, all, ending, input, output};
 use crate::cli::options::selection::expect_integers;
 use crate::cli::terminal::numbers::{count, digits, si};
@@ -80,6 +81,8 @@ pub struct Args {
     /// NumPy file to write the number of clipped samples to, uint64 [F][P][B]
     #[arg(long, value_name = "COUNTS.npy", value_parser = output())]
     clipped: Option<PathBuf>,
+    #[command(flatten)]
+    flagging: Flagging,
     /// Device: auto (the first GPU, else the CPU), cuda, cuda:1, cpu or sim; cuda:0,cuda:1, cuda:all or sim,sim:
     /// several GPUs share the channels
     #[arg(long, default_value_t)]
@@ -122,17 +125,20 @@ impl Args {
         };
         let files = RunFiles::default().reads([&self.voltages, &self.weights, &self.shifts]);
         let files = files.reads(&self.array).writes(&names);
-        files.writes(&self.incoherent).writes(&self.clipped).check(self.existing)?;
+        let files = files.writes(&self.incoherent).writes(&self.clipped);
+        files.writes(self.flagging.files()).check(self.existing)?;
 
         let (voltages, encoding, streams) = self.open_voltages()?;
         let (mut plan, shape) = self.plan(weights, encoding, streams)?;
-        let voltages = Voltages::of_array(voltages, voltage_shape(&shape))?;
+        let voltages = Box::new(Voltages::of_array(voltages, voltage_shape(&shape))?);
         let times = voltages.times();
+        let (voltages, judged) = self.flagging.over(voltages, plan.gpu(), times)?;
+        let at_once = judged.as_ref().map_or(block_times(&shape), |judged| judged.block_times);
         let mut outputs = Outputs::create(&self, &shape, times as usize, array.as_ref(), &beams)?;
 
         let start = Instant::now();
         let bar = Progress::new("beamforming", &voltages.shape(), times);
-        let mut pieces = Pieces::over(Box::new(voltages), block_times(&shape))
+        let mut pieces = Pieces::over(voltages, at_once)
             .locked_for(plan.gpu())
             .progress(|progress| bar.set(progress.done));
         let mut formed = Beams::default();
@@ -148,6 +154,7 @@ impl Args {
         drop(pieces);
         drop(bar);
         outputs.warn();
+        judged.map_or(Ok(()), Judged::finish)?;
         let clipped = outputs.finish()? as f64 / (shape.shifts() as f64 * times as f64);
 
         let seconds = start.elapsed().as_secs_f64();

@@ -2,6 +2,7 @@
 
 pub mod engine;
 pub mod files;
+pub mod flagging;
 pub mod given;
 pub mod place;
 pub mod run_files;

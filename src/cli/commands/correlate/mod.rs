@@ -18,6 +18,7 @@ use self::{
 use crate::cli::options::{
     engine::{self, Engine, Known},
     files::{Files, RawOptions, UVH5},
+    flagging::Flagging,
     place::Place,
     run_files::{Existing, RunFiles, ending, input, output},
     selection::Selection,
@@ -41,7 +42,8 @@ use crate::cli::options::{
     allow_negative_numbers = true,
     mut_group("Engine", |group| group.requires("channelise")),
     mut_group("RawOptions", |group| group.requires("channelise")),
-    mut_arg("layout", |arg| arg.conflicts_with("channelise"))
+    mut_arg("layout", |arg| arg.conflicts_with("channelise")),
+    mut_arg("flag", |arg| arg.conflicts_with_all(["channelise", "van_vleck"]))
 )]
 pub struct Args {
     #[command(flatten)]
@@ -78,6 +80,8 @@ pub struct Args {
     #[command(flatten)]
     selection: Selection,
     #[command(flatten)]
+    flagging: Flagging,
+    #[command(flatten)]
     place: Place,
     /// Number of channels to make of a recording of raw voltages: from 0 Hz up without the Nyquist channel for real
     /// samples, around 0 Hz for complex ones. Twice it (real) or it (complex) is 2^a or 3 x 2^a, 8 to 1048576
@@ -97,6 +101,7 @@ Examples:
   corrust correlate scan.raw -o scan.uvh5 --array array.json --integrate 4096
   corrust correlate pulsar.raw -o visibilities.npy --gates phase-bins.npy --shifts delays.npy
   corrust correlate pulsar.raw -o visibilities.npy --gate-period 33.4ms --gate-bins 32 --dispersion 56.77
+  corrust correlate scan.raw -o visibilities.npy --flag sk --flags flagged.npy
   corrust correlate bits.npy -o coefficients.npy --van-vleck
   corrust correlate scan.vdif --channelise 1024 -o scan.uvh5 --array array.json --seconds 1 \
       --delays delays.json --sky-frequency 1.4GHz --level
@@ -111,7 +116,11 @@ impl Args {
         let Self { output, array, .. } = &self;
         let run_files = RunFiles::default().reads(&self.files.inputs).reads(self.selection.files());
         let run_files = run_files.reads(array).reads(self.engine.files());
-        run_files.writes([output]).writes(&self.counts).check(self.existing)?;
+        run_files
+            .writes([output])
+            .writes(&self.counts)
+            .writes(self.flagging.files())
+            .check(self.existing)?;
         let is_uvh5 = ending(output) == UVH5;
         let known = self.selection.folds();
         let array = match (array, is_uvh5) {
@@ -144,7 +153,13 @@ impl Args {
         let array = array.as_ref();
         let outputs = Names { output, array, counts: self.counts.as_deref(), van_vleck };
         let gates = self.selection.read_gates(input.recorded, || timing)?;
-        correlate(input, integrate, (gates, &self.selection), self.place.clone(), outputs)
+        correlate(
+            input,
+            integrate,
+            (gates, &self.selection, &self.flagging),
+            self.place.clone(),
+            outputs,
+        )
     }
 
     /// Raw voltages and their F-engine.

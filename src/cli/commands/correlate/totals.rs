@@ -12,6 +12,8 @@ pub struct Totals {
     pub unit: Unit,
     /// Whether samples are bits, which have no zero.
     pub bits: bool,
+    /// Whether samples are flagged input by input.
+    pub by_input: bool,
     /// Whether inputs are delayed, so that spectra at the ends ask for samples that there are not.
     pub delayed: bool,
     pub dumps: u64,
@@ -44,7 +46,11 @@ impl Totals {
             ));
         }
         if missing > 0 {
-            let of = if unit == Unit::Spectrum || self.bits { " for an input" } else { "" };
+            let of = if unit == Unit::Spectrum || self.bits || self.by_input {
+                " for an input"
+            } else {
+                ""
+            };
             let worth = if self.bits { "are left out" } else { "count as zero" };
             let why = match self.delayed {
                 true => {

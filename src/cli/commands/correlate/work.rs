@@ -14,6 +14,7 @@ use crate::cli::commands::correlate::outputs::{Names, Outputs};
 use crate::cli::commands::correlate::totals::Totals;
 use crate::cli::commands::correlate::unit::Unit;
 use crate::cli::options::engine::warn_of_clipped;
+use crate::cli::options::flagging::{Flagging, Judged};
 use crate::cli::options::place::Place;
 use crate::cli::options::selection::{Gates, Selection};
 use crate::cli::terminal::numbers::{count, digits, si};
@@ -25,7 +26,7 @@ use crate::cli::terminal::say::say;
 pub fn correlate(
     input: Input,
     integrate: Option<NonZeroU64>,
-    (gates, selection): (Option<Gates>, &Selection),
+    (gates, selection, flagging): (Option<Gates>, &Selection, &Flagging),
     place: Place,
     names: Names<'_>,
 ) -> Result<()> {
@@ -42,7 +43,8 @@ pub fn correlate(
     }
     let shifts = selection.read_shifts(shape.inputs, recorded)?;
     let gate_count = gates.as_ref().map(Gates::count);
-    let by_channel = gates.as_ref().is_some_and(Gates::differ_by_channel);
+    let by_channel =
+        flagging.flag.is_some() || gates.as_ref().is_some_and(Gates::differ_by_channel);
     // An F-engine is on the correlator's own GPU.
     let gpus = place.device.open()?;
     let plan = Plan { recorded, unit, gpus: gpus.clone() };
@@ -51,7 +53,8 @@ pub fn correlate(
         Source::Channels(_) => (None, false),
         Source::Raw(raw) => (Some(raw.engine), raw.sky.delayed),
     };
-    let by_baseline = shifts.is_some() || engine.is_some() || shape.encoding.is_bits();
+    let by_baseline =
+        flagging.flag.is_some() || shifts.is_some() || engine.is_some() || shape.encoding.is_bits();
     let counted =
         [by_channel.then_some(shape.channels), by_baseline.then(|| baselines(shape.inputs))];
     let mut outputs = Outputs::create(&shape, gate_count, counted, phased, names)?;
@@ -59,7 +62,18 @@ pub fn correlate(
     let start = Instant::now();
     let times = if recorded == u64::MAX { recorded } else { dumps * integration };
     let bar = Progress::new("correlating", &shape, times);
+    let (source, judged) = match source {
+        Source::Channels(recording) => {
+            let (recording, judged) = flagging.over(recording, gpus.first(), times)?;
+            (Source::Channels(recording), judged)
+        }
+        raw @ Source::Raw(_) => (raw, None),
+    };
     let found = source.dumps(&mut correlator, place.device, gpus)?;
+    let found = match &judged {
+        Some(judged) => found.blocks(judged.block_times),
+        None => found,
+    };
     let found = found.integrate(integration).progress(|progress| bar.set(progress.done));
     let mut found = match gates {
         None => found,
@@ -67,7 +81,8 @@ pub fn correlate(
         Some(Gates::Folding(folding)) => found.folding(folding),
     };
     let bits = shape.encoding.is_bits();
-    let mut totals = Totals { unit, bits, delayed: phased, ..Totals::default() };
+    let by_input = flagging.flag.is_some();
+    let mut totals = Totals { unit, bits, by_input, delayed: phased, ..Totals::default() };
     let mut dump = Integration::default();
     while found.next_into(&mut dump)? {
         outputs.append(&dump)?;
@@ -77,6 +92,7 @@ pub fn correlate(
     drop(found);
     drop(bar);
     outputs.finish()?;
+    judged.map_or(Ok(()), Judged::finish)?;
 
     let seconds = start.elapsed().as_secs_f64();
     totals.warn(recorded, integration);

@@ -17,6 +17,7 @@ use crate::cli::commands::correlate::outputs::Names;
 use crate::cli::commands::correlate::work::correlate;
 use crate::cli::commands::simulate;
 use crate::cli::options::engine::Sky;
+use crate::cli::options::flagging::Flagging;
 use crate::cli::options::place::Place;
 use crate::cli::options::run_files::{Existing, RunFiles};
 use crate::cli::options::selection::Selection;
@@ -97,7 +98,7 @@ impl Args {
         correlate(
             Input::channels(format::open(&[&recording], Options::default())?),
             None,
-            (None, &Selection::default()),
+            (None, &Selection::default(), &Flagging::default()),
             place.clone(),
             Names { output: &output, array: None, counts: None, van_vleck: None },
         )?;
@@ -148,7 +149,7 @@ fn stop_fringes(raw: &PathBuf, output: &PathBuf, place: Place) -> Result<()> {
     let recording = format::open_raw(&[raw], Options::default())?;
     let input = Input::raw(recording, builder, Some(20.0), sky)?;
     let names = Names { output, array: None, counts: None, van_vleck: None };
-    correlate(input, None, (None, &Selection::default()), place, names)?;
+    correlate(input, None, (None, &Selection::default(), &Flagging::default()), place, names)?;
 
     let found = coherences(&Measured::open(output, 0)?.dump(0)?, RAW_INPUTS);
     let pairs = (0..RAW_INPUTS).flat_map(|i| (0..i).map(move |j| baseline(i, j)));

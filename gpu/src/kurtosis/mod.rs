@@ -1,0 +1,4 @@
+//! Spectral kurtosis.
+
+#[cfg(not(corrust_target = "sm_90a"))]
+pub mod moments;

@@ -1,0 +1,90 @@
+//! Sums on a GPU.
+
+use std::sync::Arc;
+
+use corrust_gpu::abi::kurtosis::{MOMENTS, MOMENTS_ALONG_TIME, Moments};
+
+use super::{plan::Block, sums::Sums};
+use crate::{
+    device::{
+        gpu::{Gpu, Stream},
+        host,
+        memory::Buffer,
+    },
+    error::Result,
+    sample::Encoding,
+};
+
+/// A GPU, and its memory for samples and sums.
+#[derive(Debug)]
+pub(super) struct OnGpu {
+    gpu: Arc<dyn Gpu>,
+    buffers: Option<[Buffer; 2]>,
+}
+
+impl OnGpu {
+    pub(super) fn new(gpu: Arc<dyn Gpu>) -> Self {
+        Self { gpu, buffers: None }
+    }
+
+    /// Adds sums of `bytes` in host memory, in which missing samples are zero.
+    pub(super) fn add(&mut self, block: &Block, bytes: &[u8], sums: &mut Sums) -> Result<()> {
+        let stream = Stream::default();
+        let address = {
+            let [samples, _] = self.buffers()?;
+            samples.reserve(bytes.len())?;
+            samples.upload(stream, bytes)?;
+            samples.address()
+        };
+        self.add_resident(block, address, stream, sums)
+    }
+
+    /// Adds sums of complete samples at a device address, for work in the order of `stream`.
+    pub(super) fn add_resident(
+        &mut self,
+        block: &Block,
+        address: u64,
+        stream: Stream,
+        sums: &mut Sums,
+    ) -> Result<()> {
+        let Block { encoding, extents, strides, block_times } = *block;
+        let results = sums.values.len() / 3;
+        let gpu = self.gpu.clone();
+        let [_, buffer] = self.buffers()?;
+        buffer.reserve(16 * results)?;
+        let parameters = Moments {
+            samples: address,
+            sums: buffer.address(),
+            channel_stride: strides.channel as u64,
+            input_stride: strides.input as u64,
+            time_stride: strides.time as u64,
+            channels: extents.channels as u32,
+            inputs: extents.inputs as u32,
+            times: extents.times as u32,
+            block_times: block_times as u32,
+            sample_bytes: encoding.bytes() as u32,
+            flip: if encoding == Encoding::Ci4Offset { 0x88 } else { 0 },
+        };
+        let (kernel, at_once) = match strides.time < strides.input {
+            true => (MOMENTS_ALONG_TIME, MOMENTS_ALONG_TIME.entry.threads as usize / 32),
+            false => (MOMENTS, MOMENTS.entry.threads as usize),
+        };
+        let blocks = results.div_ceil(at_once).min(1 << 16) as u32;
+        // SAFETY: the samples reach as far as their strides lead, and there is a place for each result.
+        unsafe { gpu.launch(stream, &kernel, blocks, &parameters)? };
+        let mut pairs: Vec<u64> = host::zeros(2 * results)?;
+        buffer.download(stream, &mut pairs)?;
+        let values = sums.values.as_slice_mut().expect("sums lie in one piece");
+        for (sums, pair) in values.chunks_exact_mut(3).zip(pairs.chunks_exact(2)) {
+            (sums[1], sums[2]) = (pair[0] as i64, pair[1] as i64);
+        }
+        Ok(())
+    }
+
+    fn buffers(&mut self) -> Result<&mut [Buffer; 2]> {
+        if self.buffers.is_none() {
+            self.buffers = Some([Buffer::new(&self.gpu, 0)?, Buffer::new(&self.gpu, 0)?]);
+        }
+        Ok(self.buffers.as_mut().expect("made above"))
+    }
+}

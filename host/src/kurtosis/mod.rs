@@ -1,0 +1,24 @@
+//! Spectral kurtosis: flags of blocks of samples that are no Gaussian noise.
+//!
+//! Of every input, channel and block of `M` times, with `S0` valid samples, `S1 = sum |x|^2`, `S2 = sum |x|^4`:
+//!
+//! ```text
+//! SK = (S0 + 1) / (S0 - 1) (S0 S2 / S1^2 - 1)
+//! ```
+//!
+//! is 1 on average for Gaussian noise, whatever its power: more for what comes and goes, less for what stays.
+//! [`Kurtosis`] is the plan, which makes the sums on a device; [`Judge`] says which of them are to be flagged.
+//!
+//! Source: Nita and Gary, "The generalized spectral kurtosis estimator", MNRAS Letters 406 (2010), L60.
+
+pub(crate) mod cpu;
+pub(crate) mod gpu;
+pub(crate) mod judge;
+pub(crate) mod levels;
+pub(crate) mod pearson;
+pub(crate) mod plan;
+pub(crate) mod sums;
+
+pub use judge::{FALSE_ALARM, FEWEST_SAMPLES, Judge};
+pub use plan::{Builder, Kurtosis};
+pub use sums::Sums;

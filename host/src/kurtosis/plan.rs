@@ -1,0 +1,308 @@
+//! The plan: sums of blocks of samples, on a device.
+
+use std::{borrow::Cow, sync::Arc};
+
+use corrust_gpu::abi::kurtosis::MOST_TIMES;
+
+use super::{
+    cpu,
+    gpu::OnGpu,
+    sums::{Sums, counted},
+};
+use crate::{
+    device::{choice::Device, gpu::Gpu},
+    error::{Error, Result},
+    layout::Layout,
+    sample::Encoding,
+    samples::{
+        extents::{Element, Extents, Memory, Strides},
+        view::Samples,
+    },
+};
+
+/// Facts of a plan that is to be built.
+#[derive(Clone, Debug)]
+pub struct Builder {
+    encoding: Encoding,
+    block_times: usize,
+    device: Device,
+    gpu: Option<Arc<dyn Gpu>>,
+}
+
+impl Builder {
+    /// Encoding of the samples: `ci8` (the default), `ci4` or `ci4-offset`.
+    pub fn encoding(mut self, encoding: Encoding) -> Self {
+        self.encoding = encoding;
+        self
+    }
+
+    /// Times `M` of a block, 256 by default.
+    pub fn block_times(mut self, times: usize) -> Self {
+        self.block_times = times;
+        self
+    }
+
+    /// Device that makes the sums; the first GPU by default, else the CPU.
+    pub fn device(mut self, device: Device) -> Self {
+        self.device = device;
+        self
+    }
+
+    /// A GPU that is open, in place of the device.
+    pub fn gpu(mut self, gpu: Option<Arc<dyn Gpu>>) -> Self {
+        self.gpu = gpu;
+        self
+    }
+
+    /// Builds the plan.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for samples that are no integers, or blocks of less than 16 or more than 65536 times;
+    /// [`Error::Device`] when the device is not there.
+    pub fn build(self) -> Result<Kurtosis> {
+        let Self { encoding, block_times, device, gpu } = self;
+        if !matches!(encoding, Encoding::Ci8 | Encoding::Ci4 | Encoding::Ci4Offset) {
+            return Err(Error::invalid(format!(
+                "spectral kurtosis of {encoding} samples: expected ci8, ci4 or ci4-offset"
+            )));
+        }
+        if !(16..=MOST_TIMES as usize).contains(&block_times) {
+            return Err(Error::invalid(format!(
+                "spectral kurtosis of {block_times} times: expected 16 to {MOST_TIMES}"
+            )));
+        }
+        let gpu = match gpu {
+            Some(gpu) => Some(gpu),
+            None => device.open()?,
+        };
+        Ok(Kurtosis { encoding, block_times, gpu: gpu.map(OnGpu::new) })
+    }
+}
+
+/// Makes `S0`, `S1`, `S2` of blocks of samples: exact integers, the same on every device.
+///
+/// ```
+/// use corrust_host::{Device, Encoding, Layout, Samples, kurtosis::Kurtosis};
+///
+/// let mut kurtosis = Kurtosis::builder().block_times(16).device(Device::Cpu).build()?;
+/// let samples = [[3_i8, -4]; 20]; // [time][channel][input][re, im]: one channel, one input
+/// let samples = Samples::new(&samples[..], Encoding::Ci8, Layout::Tcn, 1, 1)?;
+/// let sums = kurtosis.sums(samples)?;
+/// assert_eq!(sums.values.as_slice(), Some(&[16, 16 * 25, 16 * 625, 4, 4 * 25, 4 * 625][..]));
+/// # Ok::<(), corrust_host::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Kurtosis {
+    encoding: Encoding,
+    block_times: usize,
+    gpu: Option<OnGpu>,
+}
+
+impl Kurtosis {
+    /// A plan of `ci8` samples in blocks of 256 times.
+    pub fn builder() -> Builder {
+        Builder { encoding: Encoding::Ci8, block_times: 256, device: Device::Auto, gpu: None }
+    }
+
+    /// Times of a block.
+    pub fn block_times(&self) -> usize {
+        self.block_times
+    }
+
+    /// Sums of blocks of `samples` from their first time on; the last block may have fewer times than others. Samples
+    /// in a GPU's memory are read there, and are to be complete.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for samples of another encoding, or in memory that the plan does not reach;
+    /// [`Error::Device`] and [`Error::OutOfMemory`] from the device.
+    pub fn sums(&mut self, samples: Samples<'_>) -> Result<Sums> {
+        if samples.element() != Element::Voltage(self.encoding) {
+            return Err(Error::invalid(format!(
+                "samples are {}: expected {}, as the plan of the spectral kurtosis has",
+                samples.element(),
+                self.encoding
+            )));
+        }
+        let Extents { channels, inputs, times } = samples.extents();
+        let mut sums = counted(&samples, self.block_times);
+        if sums.values.is_empty() {
+            return Ok(sums);
+        }
+        let fits = [channels, inputs, times].into_iter().all(|count| u32::try_from(count).is_ok());
+        if !fits {
+            return Err(Error::invalid(format!(
+                "{channels} channels, {inputs} inputs and {times} times: expected less than 2^32 of each"
+            )));
+        }
+        let strides = samples.strides();
+        let even = [strides.channel, strides.input, strides.time]
+            .iter()
+            .all(|stride| stride.is_multiple_of(samples.element().bytes()));
+        let block = |strides| Block {
+            encoding: self.encoding,
+            extents: samples.extents(),
+            strides,
+            block_times: self.block_times,
+        };
+        let (bytes, strides) = match samples.memory() {
+            Memory::Host(bytes) if samples.is_complete() && even => (Cow::Borrowed(bytes), strides),
+            Memory::Host(_) => {
+                let layout = if strides.time < strides.input { Layout::Cnt } else { Layout::Tcn };
+                let dense = Strides::dense(layout, samples.extents(), samples.element());
+                (Cow::Owned(samples.gather(layout)?), dense)
+            }
+            Memory::Device(_) => {
+                let Some(gpu) = &mut self.gpu else {
+                    return samples.check_host().map(|()| sums);
+                };
+                if !samples.is_complete() {
+                    return Err(Error::invalid(
+                        "samples in a GPU's memory of which some are missing: expected complete ones for \
+                         their spectral kurtosis",
+                    ));
+                }
+                let (address, stream) = samples.on_device();
+                if !even || !address.is_multiple_of(samples.element().bytes() as u64) {
+                    return Err(Error::invalid(
+                        "samples of two bytes at an odd address: expected even ones for their spectral kurtosis",
+                    ));
+                }
+                gpu.add_resident(&block(strides), address, stream, &mut sums)?;
+                return Ok(sums);
+            }
+        };
+        let block = block(strides);
+        match &mut self.gpu {
+            None => cpu::add(&block, &bytes, &mut sums),
+            Some(gpu) => gpu.add(&block, &bytes, &mut sums)?,
+        }
+        Ok(sums)
+    }
+}
+
+/// Samples that sums are made of.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Block {
+    pub encoding: Encoding,
+    pub extents: Extents,
+    pub strides: Strides,
+    pub block_times: usize,
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::{RngExt, SeedableRng, rngs::StdRng};
+
+    use super::*;
+    use crate::samples::missing::Missing;
+
+    /// Sums by plain loops over `[time][channel][input]` values.
+    fn plain(
+        values: &[[i64; 2]],
+        extents: Extents,
+        block_times: usize,
+        gaps: &[Missing],
+    ) -> Vec<i64> {
+        let Extents { channels, inputs, times } = extents;
+        let mut sums = vec![0; times.div_ceil(block_times) * channels * inputs * 3];
+        for time in 0..times {
+            for channel in 0..channels {
+                for input in 0..inputs {
+                    let lost = gaps.iter().any(|gap| {
+                        gap.times.contains(&time)
+                            && gap.channels.contains(&channel)
+                            && gap.inputs.contains(&input)
+                    });
+                    let [re, im] = values[(time * channels + channel) * inputs + input];
+                    let place = ((time / block_times * channels + channel) * inputs + input) * 3;
+                    if !lost {
+                        sums[place] += 1;
+                        sums[place + 1] += re * re + im * im;
+                        sums[place + 2] += (re * re + im * im).pow(2);
+                    }
+                }
+            }
+        }
+        sums
+    }
+
+    fn judge(device: Device) {
+        let mut rng = StdRng::seed_from_u64(7);
+        let (block_times, gaps) = (
+            32,
+            [Missing::times(30..35), Missing::times(33..50).of_inputs(1..3).of_channels(0..1)],
+        );
+        for encoding in [Encoding::Ci8, Encoding::Ci4, Encoding::Ci4Offset] {
+            let plan = Kurtosis::builder().encoding(encoding).block_times(block_times);
+            let mut plan = plan.device(device).build().unwrap();
+            for (channels, inputs, times) in
+                [(1, 1, 1), (2, 3, 31), (3, 5, 32), (2, 4, 97), (1, 33, 64)]
+            {
+                let extents = Extents { channels, inputs, times };
+                let count = channels * inputs * times * encoding.bytes();
+                let mut bytes: Vec<u8> = (0..count).map(|_| rng.random()).collect();
+                // The largest values there are.
+                bytes[..encoding.bytes()].fill(if encoding == Encoding::Ci4Offset {
+                    0
+                } else {
+                    0x88
+                });
+                if encoding == Encoding::Ci8 {
+                    bytes[..2].fill(0x80);
+                }
+                let nibble = |bits: u8| i64::from(bits & 15) - if bits & 8 == 8 { 16 } else { 0 };
+                let value = |sample: &[u8]| match encoding {
+                    Encoding::Ci8 => [i64::from(sample[0] as i8), i64::from(sample[1] as i8)],
+                    Encoding::Ci4 => [nibble(sample[0] >> 4), nibble(sample[0])],
+                    _ => [i64::from(sample[0] >> 4) - 8, i64::from(sample[0] & 15) - 8],
+                };
+                let values: Vec<_> = bytes.chunks_exact(encoding.bytes()).map(value).collect();
+                let samples =
+                    Samples::new(&bytes[..], encoding, Layout::Tcn, channels, inputs).unwrap();
+                let turned = samples.gather(Layout::Cnt).unwrap();
+                let turned =
+                    Samples::new(&turned[..], encoding, Layout::Cnt, channels, inputs).unwrap();
+                for gaps in [&gaps[..], &[]] {
+                    let expected = plain(&values, extents, block_times, gaps);
+                    for samples in [samples, turned] {
+                        let sums = plan.sums(samples.missing(gaps)).unwrap();
+                        assert_eq!(
+                            sums.values.as_slice(),
+                            Some(&expected[..]),
+                            "{encoding} {extents:?}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn cpu() {
+        judge(Device::Cpu);
+    }
+
+    #[cfg(feature = "sim")]
+    #[test]
+    fn sim() {
+        judge(Device::Sim);
+    }
+
+    #[test]
+    fn cuda() {
+        match Device::Cuda(0).open() {
+            Ok(_) => judge(Device::Cuda(0)),
+            Err(reason) => println!("cuda: skipped: {reason}"),
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_summed_is_refused() {
+        let build = |times| Kurtosis::builder().device(Device::Cpu).block_times(times).build();
+        assert!(build(15).is_err() && build(65537).is_err() && build(65536).is_ok());
+        assert!(Kurtosis::builder().encoding(Encoding::B1).build().is_err());
+        let samples = Samples::new(&[0_u8; 4][..], Encoding::Ci4, Layout::Tcn, 1, 1).unwrap();
+        let refused = build(16).unwrap().sums(samples).unwrap_err();
+        assert!(refused.to_string().contains("expected ci8"), "{refused}");
+    }
+}

@@ -1,0 +1,121 @@
+//! `corrust.kurtosis` and `corrust.kurtosis_flags`.
+
+use corrust::{
+    Device, Encoding, Samples,
+    kurtosis::{FALSE_ALARM, Judge, Kurtosis},
+};
+use pyo3::prelude::*;
+
+use crate::{
+    array::Array,
+    device,
+    device_array::numpy_array,
+    dtype::{Dtype, Kind},
+    error::{Fault, count, kind, parse, value},
+    fork::compute,
+    stream::stream,
+    views::{View, implied, missing as gaps},
+};
+
+/// Sums of the spectral kurtosis of blocks of times: valid samples, sum of ``|x|^2``, sum of ``|x|^4``.
+///
+/// Parameters
+/// ----------
+/// x : array
+///     Samples in host memory: ``[T, C, N]`` in ``tcn``, ``[C, N, T]`` in ``cnt``, of ``ci8`` with an axis of (re, im).
+/// times : int
+///     Times of a block, 16 to 65536; the last block may have fewer.
+/// encoding : {"ci8", "ci4", "ci4-offset"}, optional
+///     By default that of the array's type.
+/// layout : {"tcn", "cnt"}
+/// device : str
+///     ``"auto"``, ``"cpu"``, ``"cuda"``, ``"cuda:1"`` or ``"sim"``.
+/// missing : sequence of tuple, optional
+///     Missing samples, as ``Correlator.accumulate`` takes them.
+///
+/// Returns
+/// -------
+/// numpy.ndarray
+///     int64 ``[block, C, N, 3]``, exact, the same on every device.
+///
+/// Examples
+/// --------
+/// >>> import corrust, numpy
+/// >>> x = numpy.ones((300, 1, 2, 2), numpy.int8)       # 1 + 1j
+/// >>> sums = corrust.kurtosis(x, device="cpu")
+/// >>> sums[:, 0, 0]
+/// array([[ 256,  512, 1024],
+///        [  44,   88,  176]])
+/// >>> corrust.kurtosis_flags(sums)[:, 0, 0]            # no noise
+/// array([1, 1], dtype=uint8)
+#[pyfunction]
+#[pyo3(signature = (x, times=256, encoding=None, layout="tcn", device="auto", missing=None))]
+pub fn kurtosis<'py>(
+    py: Python<'py>,
+    x: &Bound<'py, PyAny>,
+    #[pyo3(from_py_with = count)] times: usize,
+    encoding: Option<&str>,
+    layout: &str,
+    device: &str,
+    missing: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let array = Array::of("x", x, stream(None)?)?;
+    let encoding = encoding.map_or_else(|| implied(&array), parse)?;
+    let view = View::voltages(&array, encoding, parse(layout)?, None)?;
+    let gaps = gaps(missing)?;
+    let samples = Samples::strided(array.bytes()?, view.element, view.extents, view.strides);
+    let samples = samples.map_err(Fault::from)?.missing(&gaps);
+    let gpu = device::open(py, device)?.into_iter().next();
+    let plan = Kurtosis::builder().encoding(encoding).block_times(times).device(Device::Cpu);
+    let sums = py.detach(|| compute(|| plan.gpu(gpu).build()?.sums(samples)));
+    let values = sums.map_err(Fault::from)?.values;
+    let axes = values.shape().to_vec();
+    let bytes = values.into_iter().flat_map(i64::to_le_bytes).collect();
+    numpy_array(py, bytes, Dtype::INT64, &axes)
+}
+
+/// Blocks that are no Gaussian noise, by the sums that ``kurtosis`` makes.
+///
+/// Parameters
+/// ----------
+/// sums : array of int64
+///     ``[block, C, N, 3]``, in host memory.
+/// encoding : {"ci8", "ci4", "ci4-offset"}
+///     Encoding of the samples, whose rounding is taken into account.
+/// false_alarm : float, optional
+///     Probability with which Gaussian noise is flagged, 1e-9 to 0.5; by default that of 3 sigma.
+///
+/// Returns
+/// -------
+/// numpy.ndarray
+///     uint8 ``[block, C, N]``: 1 is flagged. Silence and less than 16 samples are not.
+#[pyfunction]
+#[pyo3(signature = (sums, encoding="ci8", false_alarm=FALSE_ALARM))]
+pub fn kurtosis_flags<'py>(
+    py: Python<'py>,
+    sums: &Bound<'py, PyAny>,
+    encoding: &str,
+    false_alarm: f64,
+) -> PyResult<Bound<'py, PyAny>> {
+    let array = Array::of("sums", sums, stream(None)?)?;
+    if (array.dtype.kind, array.dtype.bytes) != (Kind::Int, 8) {
+        return Err(kind(format!("sums of {}: expected int64", array.dtype)));
+    }
+    let [axes @ .., 3] = &array.shape[..] else {
+        return Err(value(format!(
+            "sums of shape {:?}: expected a last axis of 3, as kurtosis makes them",
+            array.shape
+        )));
+    };
+    if !array.is_dense() {
+        return Err(value("sums with gaps: expected an array in one piece".to_owned()));
+    }
+    let mut judge = Judge::new(parse::<Encoding>(encoding)?, false_alarm).map_err(Fault::from)?;
+    let number = |bytes: &[u8]| i64::from_le_bytes(bytes.try_into().expect("eight bytes"));
+    let flag = |bytes: &[u8]| {
+        let sums = [number(&bytes[..8]), number(&bytes[8..16]), number(&bytes[16..])];
+        u8::from(judge.flags(sums))
+    };
+    let flags: Vec<u8> = array.bytes()?.chunks_exact(24).map(flag).collect();
+    numpy_array(py, flags, Dtype::UINT8, axes)
+}

@@ -1,0 +1,134 @@
+//! A recording in which samples that are no noise are missing.
+
+use corrust_host::{
+    Error, Result,
+    kurtosis::{Judge, Kurtosis, Sums},
+    samples::{Missing, Shape},
+};
+
+use crate::{
+    array::{file::Channels, time::Timestamp},
+    formats::{Block, Recording},
+};
+
+/// Fewest bytes that are read and judged at a time.
+const BLOCK_BYTES: usize = 1 << 26;
+
+/// Hears of what is found.
+type Tell = Box<dyn FnMut(&Sums, &[Missing]) -> Result<()> + Send>;
+
+/// A recording whose blocks of times are judged by their spectral kurtosis as they are read: what is flagged is missing,
+/// whatever the plan that takes it. Blocks are counted from the recording's first time; gaps are read, not passed over.
+pub struct Flagged {
+    recording: Box<dyn Recording>,
+    kurtosis: Kurtosis,
+    judge: Judge,
+    position: u64,
+    end: u64,
+    tell: Option<Tell>,
+}
+
+impl Flagged {
+    /// Judges the samples of `recording`.
+    pub fn over(recording: Box<dyn Recording>, kurtosis: Kurtosis, judge: Judge) -> Self {
+        let end = recording.times();
+        Self { recording, kurtosis, judge, position: 0, end, tell: None }
+    }
+
+    /// Ends the recording after `times` times, if it has so many.
+    #[must_use]
+    pub fn until(mut self, times: u64) -> Self {
+        self.end = self.end.min(times);
+        self
+    }
+
+    /// Calls `tell` with the sums of each stretch of times, and with what is flagged, counted from its first time, before
+    /// the samples are handed on.
+    #[must_use]
+    pub fn tell(
+        mut self,
+        tell: impl FnMut(&Sums, &[Missing]) -> Result<()> + Send + 'static,
+    ) -> Self {
+        self.tell = Some(Box::new(tell));
+        self
+    }
+
+    /// Number of times to read at once: whole blocks.
+    pub fn block_times(&self) -> usize {
+        let times = self.kurtosis.block_times();
+        (BLOCK_BYTES / self.recording.shape().bytes_per_time()).max(1).next_multiple_of(times)
+    }
+
+    fn aligned(&self) -> Result<()> {
+        let times = self.kurtosis.block_times() as u64;
+        if self.position.is_multiple_of(times) {
+            return Ok(());
+        }
+        Err(Error::invalid(format!(
+            "times from {} on: expected a multiple of {times}, where a block of the spectral kurtosis begins",
+            self.position
+        )))
+    }
+}
+
+impl Recording for Flagged {
+    fn shape(&self) -> Shape {
+        self.recording.shape()
+    }
+
+    fn times(&self) -> u64 {
+        self.end
+    }
+
+    fn interval(&self) -> Option<f64> {
+        self.recording.interval()
+    }
+
+    fn start(&self) -> Option<Timestamp> {
+        self.recording.start()
+    }
+
+    fn frequencies(&self) -> Option<Channels> {
+        self.recording.frequencies()
+    }
+
+    fn facts(&self) -> Vec<(&'static str, String)> {
+        self.recording.facts()
+    }
+
+    fn read_block(&mut self, times: usize, block: &mut Block) -> Result<usize> {
+        let left = usize::try_from(self.end - self.position).unwrap_or(usize::MAX);
+        if left > 0 {
+            self.aligned()?;
+        }
+        let read = self.recording.read_block(times.min(left), block)?;
+        if read == 0 {
+            return Ok(0);
+        }
+        self.position += read as u64;
+        let shape = self.recording.shape();
+        let sums = self.kurtosis.sums(block.view(&shape))?;
+        let flagged = self.judge.flagged(&sums);
+        if let Some(tell) = &mut self.tell {
+            tell(&sums, &flagged)?;
+        }
+        for missing in &flagged {
+            block.clear(&shape, missing);
+        }
+        block.missing.extend(flagged);
+        Ok(read)
+    }
+
+    fn skip(&mut self, times: u64) -> Result<()> {
+        self.position = self.position.saturating_add(times).min(self.end);
+        self.recording.skip(times)
+    }
+
+    fn left_out(&self) -> Option<&str> {
+        self.recording.left_out()
+    }
+
+    fn contradiction(&self) -> Option<&str> {
+        self.recording.contradiction()
+    }
+}

@@ -1,0 +1,153 @@
+//! Flags of samples that are no noise.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use corrust::{
+    Result,
+    correlate::Shape,
+    device::Gpu,
+    format::{
+        Recording,
+        npy::{Dtype, Writer},
+    },
+    kurtosis::{FALSE_ALARM, Judge, Kurtosis, Sums},
+    run::Flagged,
+    samples::Missing,
+};
+
+use crate::cli::options::run_files::{all, output};
+use crate::cli::terminal::numbers::count;
+use crate::cli::terminal::say::say;
+
+/// Flags of samples.
+#[derive(Clone, Debug, Default, clap::Args)]
+#[command(next_help_heading = "Flags")]
+pub struct Flagging {
+    /// Flag blocks of times that are no Gaussian noise, by their spectral kurtosis: they are missing
+    ///
+    /// Every input and channel is judged for itself. Samples: ci8, ci4, ci4-offset.
+    #[arg(long, value_name = "sk")]
+    pub flag: Option<Method>,
+    /// Times of a block that is judged, 16 to 65536; the last one may be shorter [default: 256]
+    #[arg(long, value_name = "M", requires = "flag")]
+    sk_times: Option<usize>,
+    /// Probability with which Gaussian noise is flagged, 1e-9 to 0.5 [default: 0.0027, that of 3 sigma]
+    #[arg(long, value_name = "P", requires = "flag")]
+    false_alarm: Option<f64>,
+    /// NumPy file to write the sums of blocks to, int64 [block][channel][input][3]: valid samples, sum of |x|^2, sum of
+    /// |x|^4
+    #[arg(long, value_name = "SK.npy", value_parser = output(), requires = "flag")]
+    kurtosis: Option<PathBuf>,
+    /// NumPy file to write what is flagged to, uint8 [block][channel][input]: 1 is flagged
+    #[arg(long, value_name = "F.npy", value_parser = output(), requires = "flag")]
+    flags: Option<PathBuf>,
+}
+
+/// Method by which samples are flagged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Method {
+    /// Spectral kurtosis.
+    Sk,
+}
+
+impl Flagging {
+    /// Files that are written.
+    pub fn files(&self) -> impl Iterator<Item = &PathBuf> {
+        self.kurtosis.iter().chain(&self.flags)
+    }
+
+    /// The recording with what is flagged missing, if anything is to be; it ends after `times` times. On `gpu`, if
+    /// there is one, else on the CPU.
+    pub fn over(
+        &self,
+        recording: Box<dyn Recording>,
+        gpu: Option<&Arc<dyn Gpu>>,
+        times: u64,
+    ) -> Result<(Box<dyn Recording>, Option<Judged>)> {
+        if self.flag.is_none() {
+            return Ok((recording, None));
+        }
+        let shape = recording.shape();
+        let plan = Kurtosis::builder().encoding(shape.encoding);
+        let plan = plan.block_times(self.sk_times.unwrap_or(256)).device(corrust::Device::Cpu);
+        let judge = Judge::new(shape.encoding, self.false_alarm.unwrap_or(FALSE_ALARM))?;
+        let flagged = Flagged::over(recording, plan.gpu(gpu.cloned()).build()?, judge);
+        let tables = Arc::new(Mutex::new(Tables::create(self, &shape)?));
+        let judged = Judged { block_times: flagged.block_times(), tables: tables.clone() };
+        let flagged = flagged.until(times).tell(move |sums, flagged| {
+            tables.lock().unwrap_or_else(PoisonError::into_inner).append(sums, flagged)
+        });
+        Ok((Box::new(flagged), Some(judged)))
+    }
+}
+
+/// A recording that is judged as it is read.
+pub struct Judged {
+    /// Times to be read at once.
+    pub block_times: usize,
+    tables: Arc<Mutex<Tables>>,
+}
+
+impl Judged {
+    /// Completes the files, and says how many blocks of an input's channel are flagged.
+    pub fn finish(self) -> Result<()> {
+        let mut tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
+        let finish = |file: Option<Writer>| file.map_or(Ok(()), Writer::finish);
+        all([finish(tables.kurtosis.take()), finish(tables.flags.take())])?;
+        let Tables { flagged, judged, .. } = *tables;
+        say(format_args!("flagged {flagged} of {} of an input's channel", count(judged, "block")));
+        Ok(())
+    }
+}
+
+/// Files of sums and of flags.
+struct Tables {
+    kurtosis: Option<Writer>,
+    flags: Option<Writer>,
+    judged: u64,
+    flagged: u64,
+}
+
+impl Tables {
+    fn create(options: &Flagging, shape: &Shape) -> Result<Self> {
+        let Shape { inputs, channels, .. } = *shape;
+        let create = |path: &Option<PathBuf>, dtype, entry: &[usize]| {
+            let path: Option<&Path> = path.as_deref();
+            path.map(|path| Writer::appending(path, dtype, entry)).transpose()
+        };
+        Ok(Self {
+            kurtosis: create(&options.kurtosis, Dtype::Int64, &[channels, inputs, 3])?,
+            flags: create(&options.flags, Dtype::Uint8, &[channels, inputs])?,
+            judged: 0,
+            flagged: 0,
+        })
+    }
+
+    fn append(&mut self, sums: &Sums, flagged: &[Missing]) -> Result<()> {
+        let &[blocks, channels, inputs, _] = sums.values.shape() else { return Ok(()) };
+        let sample = |missing: &Missing| (missing.channels.len() * missing.inputs.len()) as u64;
+        self.judged += (blocks * channels * inputs) as u64;
+        self.flagged += flagged.iter().map(sample).sum::<u64>();
+        if let Some(file) = &mut self.kurtosis {
+            for value in sums.values.as_slice().unwrap_or_default().chunks(1 << 16) {
+                let bytes: Vec<u8> = value.iter().flat_map(|value| value.to_le_bytes()).collect();
+                file.append(&bytes)?;
+            }
+        }
+        if let Some(file) = &mut self.flags {
+            let mut flags = vec![0; blocks * channels * inputs];
+            for missing in flagged {
+                let block = missing.times.start / sums.block_times;
+                for channel in missing.channels.clone() {
+                    let row = (block * channels + channel) * inputs;
+                    flags[row + missing.inputs.start..row + missing.inputs.end].fill(1);
+                }
+            }
+            file.append(&flags)?;
+        }
+        Ok(())
+    }
+}
