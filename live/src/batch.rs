@@ -10,7 +10,7 @@ const FEW: usize = 16;
 /// How long to wait for more packets. The system adds some tens of microseconds.
 const NAP: Duration = Duration::from_micros(20);
 
-/// Bytes that the system has to keep for the socket for that: those of a tenth of a millisecond at 20 GB/s.
+/// Bytes that the system has to keep for the socket for that, a tenth of a millisecond at 20 GB/s.
 const NAP_BUFFER: usize = 2 << 20;
 
 /// A packet's sender, and its slot and bytes in the ring; none of one that is longer than a slot.

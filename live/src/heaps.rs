@@ -46,12 +46,12 @@ pub struct Heap {
     /// In the order in which they came.
     pieces: Vec<Piece>,
     copied: Vec<u8>,
-    /// Whether some bytes came twice: those that came last count.
+    /// Whether some bytes came twice: the last ones count.
     overlaps: bool,
     length: Option<usize>,
     /// Which bytes have come: ranges, ascending and apart.
     ranges: Vec<(usize, usize)>,
-    /// Whether it came before: what is left of it then lacks nothing.
+    /// Whether it came before: its remainder then lacks nothing.
     again: bool,
 }
 

@@ -42,7 +42,7 @@ pub const COUNT_WARPS: u32 = 16;
 pub const COUNT_STEP: u32 = 64;
 /// Steps of [`COUNTS`] that are on their way from memory or have come.
 pub const COUNT_SLOTS: u32 = 3;
-/// Lags, in instants, that one warp of [`COUNTS`] computes: those of group 1 reach `3 S`.
+/// Lags, in instants, that one warp of [`COUNTS`] computes: lags of group 1 reach `3 S`.
 pub const COUNT_LAGS: u32 = 3 * WARP_LAGS;
 /// Bytes of two steps of one sensor in a block of [`COUNTS`], of four steps in one of [`COUNTS_BOXES`].
 pub const RING_BYTES: u32 = 2 * COUNT_STEP * SUBSEGMENTS;
@@ -299,7 +299,7 @@ parameters! {
         /// Bins of group `base`, u16 or u32, from bin 0 on, which was `begun` bins before the first new one:
         /// those are there.
         pub direct: u64,
-        /// The same `S` samples later, for the delay line: those from `2 S - 1` before the first new one to
+        /// The same `S` samples later, for the delay line: the counts from `2 S - 1` before the first new one to
         /// `S` before the last are there.
         pub shifted: u64,
         /// Bytes from one sensor's bins to the next one's.
@@ -315,12 +315,12 @@ parameters! {
         pub products: u64,
         /// Zero-delay registers.
         pub partial: u64,
-        /// The same after these bins: those of the groups above `base`, and if it is the first, of all
+        /// The same after these bins: sums of the groups above `base`, and if it is the first, of all
         /// others, which are zero.
         pub new_partial: u64,
         /// Delay lines.
         pub cells: u64,
-        /// The same after these bins: those of the groups above `base`.
+        /// The same after these bins: sums of the groups above `base`.
         pub new_cells: u64,
         /// Bins before the first new one, modulo `2^LONG_LEVELS`.
         pub begun: u32,
@@ -346,7 +346,7 @@ parameters! {
     pub struct Delays {
         /// Counts less 128, int8 `[sensor][before + count]`, 4 bytes or more behind each sensor's.
         pub counts: u64,
-        /// Rows, int8 `[part][unit][row][part bytes]`: those of the marks, `[mark][slot]`, and one of ones.
+        /// Rows, int8 `[part][unit][row][part bytes]`: rows of the marks, `[mark][slot]`, and one of ones.
         pub rows: u64,
         /// Sensors of the units, u32 `[unit][slot]`, or [`NO_SENSOR`].
         pub sensors: u64,

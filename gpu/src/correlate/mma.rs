@@ -60,7 +60,7 @@ use crate::{
 const FRAGMENT: u32 = 16 * STEP_BYTES;
 /// The barrier at the end of a step.
 const STEP: u32 = 1;
-/// Chunks of 32 bytes of time of a step: what a fragment holds.
+/// Chunks of 32 bytes of time of a step, one a fragment.
 const FRAGMENTS: usize = STEP_BYTES as usize / 32;
 
 /// A sample type on `mma.sync`.

@@ -1,4 +1,4 @@
-//! The kernels that a GPU runs: those shipped, or others in their place.
+//! The kernels that a GPU runs: the shipped ones, or others in their place.
 
 use std::{
     collections::HashMap,

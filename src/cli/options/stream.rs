@@ -45,7 +45,7 @@ const RATE: f64 = 1e6;
 const WINDOW: usize = 4;
 const WINDOW_HEAPS: usize = 16;
 
-/// Bytes of a chunk, where a heap of every F-engine is not more: what is correlated at a time.
+/// Bytes of a chunk, where a heap of every F-engine is not more: so many are correlated at a time.
 const CHUNK_BYTES: usize = 16 << 20;
 
 impl Stream {

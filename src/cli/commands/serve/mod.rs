@@ -44,7 +44,7 @@ use crate::cli::terminal::signals::{SERVING, STOPPING};
 /// Origin of VDIF's times: its first reference epoch.
 const VDIF_SYNC: &str = "2000-01-01";
 
-/// Times of the longest delay of an input: those of a live stream have to be held.
+/// Times of the longest delay of an input: a live stream's have to be held.
 const LONGEST_SHIFT: u64 = 1 << 24;
 
 /// Bytes that come with a heap's samples: other items, and descriptions.
