@@ -39,43 +39,57 @@
 //!
 //! The command `corrust` does the same from files to files; `corrust help` explains it.
 
+// Documentation shows items here, where they are used from.
 #[cfg(feature = "bench")]
+#[doc(inline)]
 pub use corrust_bench as bench;
+#[doc(inline)]
 pub use corrust_host::{
     Autocorrelator, Beamformer, Channeliser, Correlator, Device, Devices, Encoding, Error, Layout,
     Result, Samples, autocorrelate, channelise, kurtosis, quantise, reorder, samples, shift,
 };
 #[cfg(feature = "live")]
+#[doc(inline)]
 pub use corrust_live as live;
 #[cfg(feature = "simulate")]
+#[doc(inline)]
 pub use corrust_recordings::simulate;
 #[cfg(feature = "recordings")]
+#[doc(inline)]
 pub use corrust_recordings::{formats as format, photons, run};
 
 /// Correlation: plans, shapes, gates, visibilities.
 pub mod correlate {
+    #[doc(inline)]
     pub use corrust_host::correlate::*;
     #[cfg(feature = "recordings")]
+    #[doc(inline)]
     pub use corrust_recordings::run::{DISPERSION, Folding};
 }
 
 /// Beamforming: plans, shapes, weights.
 pub mod beamform {
+    #[doc(inline)]
     pub use corrust_host::beamform::*;
     #[cfg(feature = "recordings")]
+    #[doc(inline)]
     pub use corrust_recordings::array::{Pointing, SPEED_OF_LIGHT, delays};
 }
 
 /// Delays of inputs that change with time.
 pub mod delays {
+    #[doc(inline)]
     pub use corrust_host::channelise::DelayModel;
     #[cfg(feature = "recordings")]
+    #[doc(inline)]
     pub use corrust_recordings::array::{EarthOrientation, Geometric, Piece, Polynomials};
 }
 
 /// Devices, and the tables by which kernels are chosen there.
 pub mod device {
+    #[doc(inline)]
     pub use corrust_host::device::*;
+    #[doc(inline)]
     pub use corrust_host::tuning::{self, TUNING_VARIABLE, Tuning};
 }
 

@@ -98,7 +98,7 @@ pub struct Bound {
 }
 
 impl Bound {
-    /// Operations on `values` (`s8`, `b1`, `f16`): those of the instruction that the kernel's name begins
+    /// Operations on `values` (`s8`, `b1`, `f16`): operations of the instruction that the kernel's name begins
     /// with, else of the best tensor cores that the GPU has.
     pub fn tensor(kernel: &str, values: &str, work: f64) -> Self {
         let limits: &[&str] = match (kernel.starts_with("mma"), values) {

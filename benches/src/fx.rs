@@ -38,7 +38,7 @@ pub(crate) struct Fx {
     size: Size,
     /// On a GPU: room for the spectra of a piece.
     room: Option<Buffer>,
-    /// On a CPU: those spectra.
+    /// On a CPU: the spectra of the F-engine.
     spectra: Spectra,
     /// Visibilities of the first spectra, by the CPU.
     expected: Rc<Visibilities>,

@@ -139,7 +139,7 @@ impl Case for Turn {
         let Self { encoding, form, layout, inputs, channels, times } = *self;
         let rows = inputs * channels;
         let samples = random_bytes(rows * times * encoding.bytes());
-        // One sample more than there are: what is padded is seen to be zero.
+        // One sample more than there are: padding is seen to be zero.
         let row_bytes = ((times + 1) * form.bytes()).next_multiple_of(16);
         let expected: Rc<[u8]> = self.expected(&samples, row_bytes).into();
         let source = Rc::new(Ring::new(gpu, &samples)?);

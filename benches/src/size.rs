@@ -39,7 +39,7 @@ impl Size {
         (self.samples / self.inputs / self.residues()).max(2 * CHECKED)
     }
 
-    /// Raw samples of an input: what comes before the second spectrum's own, and a spectrum's for each.
+    /// Raw samples of an input: the samples before the second spectrum's own, and a spectrum's for each.
     pub(crate) fn times(&self) -> usize {
         (self.spectra() + self.taps - 1) * self.residues()
     }

@@ -33,12 +33,20 @@ pub mod abi;
 pub mod isa;
 #[macro_use]
 pub mod tile;
+// A device build of some kernels names the folders that they need.
+#[cfg(any(not(corrust_some), corrust_word = "autocorrelate"))]
 pub mod autocorrelate;
+#[cfg(any(not(corrust_some), corrust_word = "beamform"))]
 pub mod beamform;
+#[cfg(any(not(corrust_some), corrust_word = "channelise"))]
 pub mod channelise;
+#[cfg(any(not(corrust_some), corrust_word = "correlate"))]
 pub mod correlate;
+#[cfg(any(not(corrust_some), corrust_word = "kurtosis"))]
 pub mod kurtosis;
+#[cfg(any(not(corrust_some), corrust_word = "limits"))]
 pub mod limits;
+#[cfg(any(not(corrust_some), corrust_word = "reorder"))]
 pub mod reorder;
 
 #[cfg(not(target_arch = "nvptx64"))]

@@ -1,35 +1,86 @@
 //! Many packets in one call of the system, where it has such a call.
 
-use std::{io, net::UdpSocket};
+use std::{io, net::UdpSocket, ops::Range, thread::JoinHandle, time::Duration};
 
-/// Packets that are fetched at a time.
-const MOST: usize = 64;
+use super::ring::{MOST, ROOM, Ring, Slots};
 
-/// Bytes of a packet's room: the most of UDP, and apart by no power of two.
-const ROOM: usize = (1 << 16) + 64;
+/// Packets of a call that are so few that it is better to wait for more: to be woken for each costs more than to fetch it.
+const FEW: usize = 16;
 
-/// Room for packets.
+/// How long to wait for more packets. The system adds some tens of microseconds.
+const NAP: Duration = Duration::from_micros(20);
+
+/// Bytes that the system has to keep for the socket for that, a tenth of a millisecond at 20 GB/s.
+const NAP_BUFFER: usize = 2 << 20;
+
+/// A packet's sender, and its slot and bytes in the ring; none of one that is longer than a slot.
+type Found = (u64, Option<(u32, Range<usize>)>);
+
+/// Room for the control messages that are asked for.
+#[cfg(target_os = "linux")]
+#[derive(Clone, Copy)]
+#[repr(C, align(8))]
+struct Control([u8; 64]);
+
+/// Arguments of the call that fetches packets.
+#[cfg(target_os = "linux")]
+struct Messages {
+    senders: [libc::sockaddr_in; MOST],
+    controls: [Control; MOST],
+    places: [libc::iovec; MOST],
+    headers: [libc::mmsghdr; MOST],
+    /// Headers that are to be set before the next call.
+    used: usize,
+}
+
+/// Packets of a socket.
 pub(super) struct Batch {
-    room: Vec<u8>,
-    /// Each packet's sender, and its bytes; none of one that is longer than its room.
-    found: Vec<(u64, Option<usize>)>,
+    #[cfg(target_os = "linux")]
+    messages: Box<Messages>,
+    ring: Ring,
+    found: Vec<Found>,
+    /// Whether to wait for more packets where few came.
+    naps: bool,
     /// Packets of this socket that the system has dropped since it was opened, and before the last look.
     drops: [u32; 2],
 }
 
 impl Batch {
-    /// Room for a socket's packets.
-    pub fn new(socket: &UdpSocket) -> Self {
-        ask_for_drops(socket);
-        Self { room: vec![0; MOST * ROOM], found: Vec::with_capacity(MOST), drops: [0; 2] }
+    /// Room for a socket's packets, which may stay in so many slots.
+    pub fn new(socket: &UdpSocket, slots: usize) -> Self {
+        ask_for_facts(socket);
+        #[cfg(target_os = "linux")]
+        // SAFETY: all bits zero are addresses, control messages, places of no bytes and headers of no messages.
+        let mut messages = unsafe { Box::<Messages>::new_zeroed().assume_init() };
+        #[cfg(target_os = "linux")]
+        {
+            messages.used = MOST;
+        }
+        Self {
+            #[cfg(target_os = "linux")]
+            messages,
+            ring: Ring::new(slots),
+            found: Vec::with_capacity(MOST),
+            naps: socket2::SockRef::from(socket)
+                .recv_buffer_size()
+                .is_ok_and(|bytes| bytes >= NAP_BUFFER),
+            drops: [0; 2],
+        }
     }
 
-    /// The senders and bytes of the packets that came last.
-    pub fn packets(&self) -> impl Iterator<Item = (u64, Option<&[u8]>)> {
-        self.found
-            .iter()
-            .zip(self.room.chunks_exact(ROOM))
-            .map(|(&(sender, bytes), room)| (sender, bytes.map(|bytes| &room[..bytes])))
+    /// The packets that came last.
+    pub fn packets(&self) -> impl Iterator<Item = Found> {
+        self.found.iter().cloned()
+    }
+
+    /// Memory and slots in which they are.
+    pub fn ring(&mut self) -> (&[u8], &mut Slots) {
+        (&self.ring.room, &mut self.ring.slots)
+    }
+
+    /// Has the next packets go to slots that are not held.
+    pub fn renew(&mut self) {
+        self.ring.slots.renew();
     }
 
     /// Packets that the system dropped since the last call.
@@ -39,41 +90,44 @@ impl Batch {
         now.wrapping_sub(before).into()
     }
 
+    /// Forgets the packets that came last; where they were few, lets more come.
+    fn begin(&mut self) {
+        if self.naps && (1..FEW).contains(&self.found.len()) {
+            std::thread::sleep(NAP);
+        }
+        self.found.clear();
+    }
+
     /// Waits for a packet and fetches it and those behind it.
     #[cfg(not(target_os = "linux"))]
     pub fn receive(&mut self, socket: &UdpSocket) -> io::Result<()> {
-        self.found.clear();
-        let (bytes, sender) = socket.recv_from(&mut self.room[..ROOM])?;
+        self.begin();
+        let slot = self.ring.slots.posted()[0];
+        let start = slot as usize * ROOM;
+        let (bytes, sender) = socket.recv_from(&mut self.ring.room[start..start + ROOM])?;
         let sender = match sender {
             std::net::SocketAddr::V4(sender) => {
                 u64::from(sender.ip().to_bits()) << 16 | u64::from(sender.port())
             }
             std::net::SocketAddr::V6(_) => 0,
         };
-        self.found.push((sender, Some(bytes)));
+        self.found.push((sender, Some((slot, start..start + bytes))));
         Ok(())
     }
 
     /// Waits for a packet and fetches it and those behind it.
     #[cfg(target_os = "linux")]
     pub fn receive(&mut self, socket: &UdpSocket) -> io::Result<()> {
-        use std::{mem, os::fd::AsRawFd, ptr};
-        /// Room for the one control message that is asked for.
-        #[derive(Clone, Copy)]
-        #[repr(C, align(8))]
-        struct Control([u8; 32]);
-        self.found.clear();
-        // SAFETY: all bits zero are an address.
-        let mut senders: [libc::sockaddr_in; MOST] = unsafe { mem::zeroed() };
-        let mut controls = [Control([0; 32]); MOST];
-        // SAFETY: all bits zero are a place of no bytes.
-        let mut places: [libc::iovec; MOST] = unsafe { mem::zeroed() };
-        // SAFETY: all bits zero are a header of no message.
-        let mut headers: [libc::mmsghdr; MOST] = unsafe { mem::zeroed() };
-        for (place, room) in places.iter_mut().zip(self.room.chunks_exact_mut(ROOM)) {
-            *place = libc::iovec { iov_base: room.as_mut_ptr().cast(), iov_len: ROOM };
+        use std::{os::fd::AsRawFd, ptr};
+        self.begin();
+        let Self { ring: Ring { room, slots }, messages, .. } = self;
+        let Messages { senders, controls, places, headers, used } = &mut **messages;
+        for (place, &slot) in places.iter_mut().zip(slots.posted()) {
+            place.iov_base = room[slot as usize * ROOM..][..ROOM].as_mut_ptr().cast();
+            place.iov_len = ROOM;
         }
-        for (index, header) in headers.iter_mut().enumerate() {
+        // The system has changed those that it used.
+        for (index, header) in headers.iter_mut().take(*used).enumerate() {
             let header = &mut header.msg_hdr;
             header.msg_name = (&raw mut senders[index]).cast();
             header.msg_namelen = size_of::<libc::sockaddr_in>() as u32;
@@ -92,35 +146,107 @@ impl Batch {
                 ptr::null_mut(),
             )
         };
+        *used = MOST;
         if count < 0 {
             return Err(io::Error::last_os_error());
         }
-        for (header, sender) in headers.iter().zip(&senders).take(count as usize) {
+        *used = count as usize;
+        let came = headers.iter().zip(senders.iter()).zip(slots.posted()).take(count as usize);
+        for ((header, sender), &slot) in came {
             let ip = u32::from_be(sender.sin_addr.s_addr);
             let sender = u64::from(ip) << 16 | u64::from(u16::from_be(sender.sin_port));
-            let cut = header.msg_hdr.msg_flags & libc::MSG_TRUNC != 0;
-            self.found.push((sender, (!cut).then_some(header.msg_len as usize)));
-        }
-        if count > 0 {
-            let header = &headers[count as usize - 1].msg_hdr;
-            // SAFETY: the system has filled the header's control messages in.
-            let message = unsafe { libc::CMSG_FIRSTHDR(header) };
-            // SAFETY: it is null, or the first message, complete.
-            if let Some(found) = unsafe { message.as_ref() }
-                && (found.cmsg_level, found.cmsg_type) == (libc::SOL_SOCKET, libc::SO_RXQ_OVFL)
-            {
-                // SAFETY: a message of this type holds 32 bits.
-                self.drops[0] = unsafe { libc::CMSG_DATA(message).cast::<u32>().read_unaligned() };
+            let (came_bytes, header) = (header.msg_len, &header.msg_hdr);
+            let [drops, joined] = facts(header);
+            self.drops[0] = drops.unwrap_or(self.drops[0]);
+            if header.msg_flags & libc::MSG_TRUNC != 0 {
+                self.found.push((sender, None));
+                continue;
             }
+            let (start, bytes) = (slot as usize * ROOM, came_bytes as usize);
+            // The system may have joined packets of one length, of which the last one may be shorter.
+            let each = joined.map_or(bytes, |each| each as usize).max(1);
+            let parts = (0..bytes.max(1)).step_by(each);
+            self.found.extend(
+                parts.map(|part| {
+                    (sender, Some((slot, start + part..start + bytes.min(part + each))))
+                }),
+            );
         }
         Ok(())
     }
 }
 
-/// Has every packet tell how many were dropped before it.
-fn ask_for_drops(socket: &UdpSocket) {
+/// Facts that the system says about a message: packets dropped since its socket was opened, and the length of each
+/// packet of joined ones.
+#[cfg(target_os = "linux")]
+fn facts(header: &libc::msghdr) -> [Option<u32>; 2] {
+    let mut facts = [None; 2];
+    // SAFETY: the system has filled the header's control messages in.
+    let mut message = unsafe { libc::CMSG_FIRSTHDR(header) };
+    // SAFETY: it is null, or a message, complete.
+    while let Some(found) = unsafe { message.as_ref() } {
+        let fact = match (found.cmsg_level, found.cmsg_type) {
+            (libc::SOL_SOCKET, libc::SO_RXQ_OVFL) => Some(&mut facts[0]),
+            (libc::SOL_UDP, libc::UDP_GRO) => Some(&mut facts[1]),
+            _ => None,
+        };
+        if let Some(fact) = fact {
+            // SAFETY: a message of these types holds 32 bits.
+            *fact = Some(unsafe { libc::CMSG_DATA(message).cast::<u32>().read_unaligned() });
+        }
+        // SAFETY: the header is the one that the message is of.
+        message = unsafe { libc::CMSG_NXTHDR(header, message) };
+    }
+    facts
+}
+
+/// Has a thread run on a core, and on no other.
+pub(super) fn pin(thread: &JoinHandle<()>, core: usize) -> io::Result<()> {
     #[cfg(target_os = "linux")]
-    set(socket, libc::SO_RXQ_OVFL, 1);
+    {
+        use std::os::unix::thread::JoinHandleExt;
+        // SAFETY: all bits zero are a set of no cores.
+        let mut cores: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+        if core >= libc::CPU_SETSIZE as usize {
+            return Err(io::Error::from_raw_os_error(libc::EINVAL));
+        }
+        // SAFETY: the set has a bit for the core.
+        unsafe { libc::CPU_SET(core, &mut cores) };
+        let bytes = size_of::<libc::cpu_set_t>();
+        // SAFETY: the thread was not joined, as its handle is there; the set is as long as said.
+        let error =
+            unsafe { libc::pthread_setaffinity_np(thread.as_pthread_t(), bytes, &raw const cores) };
+        if error != 0 { Err(io::Error::from_raw_os_error(error)) } else { Ok(()) }
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = (thread, core);
+        Err(io::ErrorKind::Unsupported.into())
+    }
+}
+
+/// Time that a core has worked for this thread; nothing where the system does not say.
+pub(super) fn worked() -> Duration {
+    #[cfg(target_os = "linux")]
+    {
+        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: the time lives until the call returns.
+        unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+        Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+    }
+    #[cfg(not(target_os = "linux"))]
+    Duration::ZERO
+}
+
+/// Has every message tell how many packets were dropped before it, and the system join packets of one sender where it
+/// can.
+fn ask_for_facts(socket: &UdpSocket) {
+    #[cfg(target_os = "linux")]
+    {
+        // Systems that do not know these say and join nothing.
+        let _ = set(socket, libc::SOL_SOCKET, libc::SO_RXQ_OVFL, 1);
+        let _ = set(socket, libc::SOL_UDP, libc::UDP_GRO, 1);
+    }
     #[cfg(not(target_os = "linux"))]
     let _ = socket;
 }
@@ -131,20 +257,40 @@ pub(super) fn set_buffer(socket: &socket2::Socket, bytes: usize) {
     let _ = socket.set_recv_buffer_size(bytes);
     // Privileged processes may have larger buffers.
     #[cfg(target_os = "linux")]
-    set(socket, libc::SO_RCVBUFFORCE, bytes.min(libc::c_int::MAX as usize) as libc::c_int);
+    {
+        let bytes = bytes.min(libc::c_int::MAX as usize) as libc::c_int;
+        let _ = set(socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, bytes);
+    }
 }
 
-/// Sets an option of a socket, where the system has it and allows it.
+/// Has the system cut what is sent from a socket into packets of so many bytes (UDP GSO): several packets are sent by one
+/// call, and may be received joined.
+///
+/// # Errors
+/// The system's, where it has no such option.
+pub fn cut_packets(socket: &UdpSocket, bytes: u16) -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    return set(socket, libc::SOL_UDP, libc::UDP_SEGMENT, bytes.into());
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = (socket, bytes);
+        Err(io::ErrorKind::Unsupported.into())
+    }
+}
+
+/// Sets an option of a socket.
 #[cfg(target_os = "linux")]
-fn set(socket: &impl std::os::fd::AsRawFd, option: libc::c_int, value: libc::c_int) {
+fn set(
+    socket: &impl std::os::fd::AsRawFd,
+    level: libc::c_int,
+    option: libc::c_int,
+    value: libc::c_int,
+) -> io::Result<()> {
+    let bytes = size_of::<libc::c_int>() as u32;
+    let value = &raw const value;
     // SAFETY: the option is an integer, which lives until the call returns.
-    unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_SOCKET,
-            option,
-            (&raw const value).cast(),
-            size_of::<libc::c_int>() as u32,
-        );
+    match unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, value.cast(), bytes) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
     }
 }

@@ -1,14 +1,14 @@
 //! Chunks of samples, which heaps, or frames, are put into by their timestamps.
 //!
-//! A window of consecutive chunks is open: a heap for one of them is copied there, whatever the order in
-//! which heaps come. A heap for a later chunk moves the window on, and chunks that leave it are handed out,
-//! in the order of their times, with what is missing. A heap from far outside of the window is held until
+//! A window of consecutive chunks is open: a heap for one of them gets its place there, whatever the order in
+//! which heaps come. Whoever has the place brings the samples there, while others use the window. A heap for a later
+//! chunk moves the window on, and chunks that leave it are handed out once all their samples are there, in the order of
+//! their times, with what is missing. A heap from far outside of the window is held until
 //! others agree with it: a single wrong timestamp moves nothing, and a sender that begins again is followed.
 
 use std::{
-    borrow::Cow,
     collections::VecDeque,
-    ops::{DerefMut, Range},
+    ops::Range,
     sync::{
         Arc,
         mpsc::{Receiver, Sender},
@@ -17,12 +17,13 @@ use std::{
 
 use corrust_host::{
     Encoding, Error, Layout, Result, Samples,
-    device::{self, Gpu},
+    device::Gpu,
     samples::{Extents, Missing, Shape, Strides},
 };
 
 use super::{
-    heaps::Heap,
+    heaps::{Array, Heap},
+    memory::{self, Memory, SharedMemory},
     spead::{VALUE_BITS, id},
     stores::{self, SAMPLE},
     tally::{Fate, Tally},
@@ -119,7 +120,7 @@ impl Geometry {
         let bytes = self.chunk_bytes();
         match gpu {
             Some(gpu) => Ok(Box::new(gpu.locked_bytes(bytes)?)),
-            None => Ok(Box::new(device::zeros(bytes)?)),
+            None => memory::zeros(bytes),
         }
     }
 
@@ -128,9 +129,6 @@ impl Geometry {
         self.channels * self.heap_times * self.polarisations * SAMPLE
     }
 }
-
-/// Memory of a chunk.
-pub type Memory = Box<dyn DerefMut<Target = [u8]> + Send>;
 
 /// A number for each sender, which tells them apart.
 #[derive(Debug, Default)]
@@ -150,7 +148,7 @@ impl Sources {
 
 /// The samples of consecutive times.
 pub struct Chunk {
-    memory: Memory,
+    memory: Arc<SharedMemory>,
     /// Which sender's samples are there, or 0: `[heap][F-engine][channel]`.
     present: Vec<u16>,
     /// How many of them are.
@@ -172,7 +170,7 @@ pub struct Passed<C = Chunk> {
 impl Chunk {
     fn new(memory: Memory, geometry: &Geometry) -> Self {
         let cells = geometry.chunk_heaps * geometry.fengs * geometry.channels;
-        Self { memory, present: vec![0; cells], count: 0 }
+        Self { memory: Arc::new(SharedMemory::new(memory)), present: vec![0; cells], count: 0 }
     }
 
     /// Missing samples, in rectangles.
@@ -216,34 +214,10 @@ impl Chunk {
         let Shape { inputs, channels, encoding, layout } = geometry.shape();
         let extents = Extents { channels, inputs, times: geometry.chunk_times() };
         let strides = Strides::dense(layout, extents, Encoding::Ci8.into());
-        let samples = Samples::strided(&self.memory[..], encoding, extents, strides);
+        // SAFETY: a chunk is handed out when nobody else has its memory.
+        let bytes = unsafe { self.memory.all() };
+        let samples = Samples::strided(bytes, encoding, extents, strides);
         samples.expect("a chunk holds all of them").missing(missing)
-    }
-
-    /// Copies a heap's samples `[channel][time][polarisation]` to the chunk's `[channel][input][time]`.
-    fn copy(&mut self, geometry: &Geometry, slot: usize, feng: usize, first: usize, bytes: &[u8]) {
-        let Geometry { polarisations, heap_times, .. } = *geometry;
-        let row = geometry.chunk_times() * SAMPLE;
-        let (part, inputs) = (heap_times * SAMPLE, geometry.shape().inputs);
-        for (channel, bytes) in bytes.chunks_exact(part * polarisations).enumerate() {
-            let start = ((first + channel) * inputs + feng * polarisations) * row + slot * part;
-            let rows = &mut self.memory[start..start + (polarisations - 1) * row + part];
-            match polarisations {
-                1 => stores::copy(rows, bytes),
-                2 => {
-                    let (x, y) = rows.split_at_mut(row);
-                    stores::part(&mut x[..part], y, bytes);
-                }
-                _ => {
-                    for (time, samples) in bytes.chunks_exact(polarisations * SAMPLE).enumerate() {
-                        for (input, sample) in samples.chunks_exact(SAMPLE).enumerate() {
-                            rows[input * row + time * SAMPLE..][..SAMPLE].copy_from_slice(sample);
-                        }
-                    }
-                }
-            }
-        }
-        stores::settle();
     }
 }
 
@@ -297,17 +271,51 @@ pub trait Stream: Clone + Send + 'static {
         1
     }
 
+    /// Memory of a chunk's samples, which is shared with those who bring some there.
+    type Memory: Send + Sync;
+
     /// Has a used chunk be the empty one of a number.
     fn begin(&self, chunk: &mut Self::Chunk, number: u64);
 
-    /// Puts samples into the chunk that they belong to.
-    fn put(&self, chunk: &mut Self::Chunk, place: &Place<Self::Part>, bytes: &[u8]) -> Fate;
+    /// Takes the place of samples of `bytes` bytes in the chunk that they belong to, or says what else becomes of them.
+    /// Places that are taken are others each time.
+    fn claim(&self, chunk: &mut Self::Chunk, place: &Place<Self::Part>, bytes: usize) -> Fate;
+
+    /// Memory of a chunk.
+    fn memory(chunk: &mut Self::Chunk) -> &mut Arc<Self::Memory>;
+
+    /// Brings samples, or a part of them that begins at a byte, to their place.
+    ///
+    /// # Safety
+    /// The place was taken for them, and nobody else fills it now.
+    unsafe fn fill(
+        &self,
+        memory: &Self::Memory,
+        place: &Place<Self::Part>,
+        offset: usize,
+        bytes: &[u8],
+    );
+}
+
+/// Right to fill a place of a chunk, which is not handed out before.
+pub struct Ticket<S: Stream> {
+    memory: Arc<S::Memory>,
+    place: Place<S::Part>,
+}
+
+impl<S: Stream> Ticket<S> {
+    /// Brings the samples, or a part of them that begins at a byte, to their place.
+    pub(super) fn fill(&mut self, stream: &S, offset: usize, bytes: &[u8]) {
+        // SAFETY: a ticket is given for a place that was taken, once, and not cloned.
+        unsafe { stream.fill(&self.memory, &self.place, offset, bytes) };
+    }
 }
 
 impl Stream for Geometry {
     type Chunk = Chunk;
     /// The first channel, counted from the first that is correlated.
     type Part = usize;
+    type Memory = SharedMemory;
 
     fn slots(&self) -> usize {
         self.chunk_heaps
@@ -330,10 +338,10 @@ impl Stream for Geometry {
         chunk.count = 0;
     }
 
-    fn put(&self, chunk: &mut Chunk, place: &Place<usize>, bytes: &[u8]) -> Fate {
+    fn claim(&self, chunk: &mut Chunk, place: &Place<usize>, bytes: usize) -> Fate {
         let Place { slot, sender: feng, part: channel, source } = *place;
         let slot = (slot % self.chunk_heaps as u64) as usize;
-        let count = bytes.len() / (self.heap_times * self.polarisations * SAMPLE);
+        let count = bytes / (self.heap_times * self.polarisations * SAMPLE);
         let first = (slot * self.fengs + feng) * self.channels + channel;
         let cells = &mut chunk.present[first..first + count];
         if let Some(&other) = cells.iter().find(|&&other| other > 0) {
@@ -341,13 +349,135 @@ impl Stream for Geometry {
         }
         cells.fill(source);
         chunk.count += count;
-        chunk.copy(self, slot, feng, channel, bytes);
         Fate::Placed
+    }
+
+    fn memory(chunk: &mut Chunk) -> &mut Arc<SharedMemory> {
+        &mut chunk.memory
+    }
+
+    /// Brings samples `[channel][time][polarisation]` to the chunk's `[channel][input][time]`.
+    unsafe fn fill(
+        &self,
+        memory: &SharedMemory,
+        place: &Place<usize>,
+        offset: usize,
+        mut bytes: &[u8],
+    ) {
+        let slot = (place.slot % self.chunk_heaps as u64) as usize;
+        let row = self.chunk_times() * SAMPLE;
+        let part = self.heap_times * SAMPLE;
+        let channel_bytes = part * self.polarisations;
+        let first = place.sender * self.polarisations;
+        let (mut channel, mut within) = (offset / channel_bytes, offset % channel_bytes);
+        while !bytes.is_empty() {
+            let now;
+            (now, bytes) = bytes.split_at(bytes.len().min(channel_bytes - within));
+            let rows = (place.part + channel) * self.shape().inputs + first;
+            let rows =
+                Rows { memory, start: rows * row + slot * part, row, count: self.polarisations };
+            // SAFETY: rows of this place, as the caller says.
+            unsafe { rows.fill(within, now) };
+            (channel, within) = (channel + 1, 0);
+        }
+    }
+}
+
+/// Parts of a chunk's rows that a heap's samples of one channel go to, a row for each polarisation.
+struct Rows<'a> {
+    memory: &'a SharedMemory,
+    /// First byte of the first one.
+    start: usize,
+    /// Bytes from one to the next.
+    row: usize,
+    count: usize,
+}
+
+impl Rows<'_> {
+    /// Fills them with samples `[time][polarisation]`, of which `bytes` are those from byte `within` on.
+    ///
+    /// # Safety
+    /// The caller alone has the rows.
+    unsafe fn fill(&self, mut within: usize, bytes: &[u8]) {
+        let Self { memory, start, row, count } = *self;
+        let grain = count * SAMPLE;
+        // Packets may begin and end within the samples of a time.
+        let each = |within: usize, bytes: &[u8]| {
+            for (at, &byte) in (within..).zip(bytes) {
+                let (time, polarisation) = (at / grain, at % grain / SAMPLE);
+                let at = start + polarisation * row + time * SAMPLE + at % SAMPLE;
+                // SAFETY: a byte of the rows, which the caller alone has.
+                let to = unsafe { memory.part(at..at + 1) };
+                to[0] = byte;
+            }
+        };
+        let head = (within.next_multiple_of(grain) - within).min(bytes.len());
+        let (head, bytes) = bytes.split_at(head);
+        each(within, head);
+        within += head.len();
+        let (whole, tail) = bytes.split_at(bytes.len() / grain * grain);
+        each(within + whole.len(), tail);
+        if whole.is_empty() {
+            return;
+        }
+        let start = start + within / grain * SAMPLE;
+        let length = whole.len() / count;
+        // SAFETY: a row, or a part of it, which the caller alone has; each is another.
+        let part = |number: usize| unsafe {
+            let start = start + number * row;
+            memory.part(start..start + length)
+        };
+        match count {
+            1 => stores::copy(part(0), whole),
+            2 => stores::part(part(0), part(1), whole),
+            _ => {
+                for number in 0..count {
+                    let samples = whole.chunks_exact(grain).map(|time| &time[number * SAMPLE..]);
+                    for (to, sample) in part(number).chunks_exact_mut(SAMPLE).zip(samples) {
+                        to.copy_from_slice(&sample[..SAMPLE]);
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl<S: Stream> Drop for Ticket<S> {
+    fn drop(&mut self) {
+        stores::settle();
     }
 }
 
 /// The fate of a heap that has no place, and whose it is.
 type Refused = (Fate, Option<usize>);
+
+/// [`Ticket`] of a heap, and the bytes of its samples.
+pub(super) struct HeapTicket {
+    ticket: Ticket<Geometry>,
+    array: Array,
+}
+
+impl HeapTicket {
+    /// Brings the heap's samples to their place.
+    pub fn fill(&mut self, stream: &Geometry, heap: &Heap, room: &[u8]) {
+        each_piece(heap, room, &self.array, |offset, piece| {
+            self.ticket.fill(stream, offset, piece);
+            if heap.overlaps() {
+                stores::settle();
+            }
+        });
+    }
+}
+
+/// Hands the bytes of an array of a heap to `each`, in pieces: the first one's offset in the array, and bytes.
+fn each_piece(heap: &Heap, room: &[u8], array: &Array, mut each: impl FnMut(usize, &[u8])) {
+    match array {
+        Array::Payload(range) => {
+            heap.pieces(room, range.clone()).for_each(|(offset, piece)| each(offset, piece));
+        }
+        Array::Value(value, bytes) => each(0, &value[value.len() - bytes..]),
+    }
+}
 
 /// The open chunks.
 pub struct Window<S: Stream = Geometry> {
@@ -364,6 +494,8 @@ pub struct Window<S: Stream = Geometry> {
     spent: Receiver<S::Chunk>,
     /// One of these that somebody has asked for.
     spare: Option<S::Chunk>,
+    /// Chunks that left, to some of which samples are still being brought.
+    leaving: VecDeque<Passed<S::Chunk>>,
     passed: Sender<Passed<S::Chunk>>,
     tally: Tally,
 }
@@ -389,41 +521,64 @@ impl Window {
         memory.into_iter().map(|memory| Chunk::new(memory, geometry))
     }
 
-    /// Puts a heap's samples where they belong, and says what became of it.
+    /// Puts the samples of a heap of an [`Assembler`](super::Assembler) of one's own where they belong.
     pub fn take(&mut self, heap: &Heap) {
-        match self.understand(heap) {
-            Ok((place, bytes)) => self.take_at(place, &bytes),
-            Err((fate, feng)) => self.tally.count(fate, feng),
+        if let Some(mut ticket) = self.reserve_heap(heap, &[]) {
+            ticket.fill(&self.stream, heap, &[]);
+        }
+        self.hand_out();
+    }
+
+    /// Takes the place of a heap's samples, if it has one. `room` is that of the ring in which its packets are.
+    pub(super) fn reserve_heap(&mut self, heap: &Heap, room: &[u8]) -> Option<HeapTicket> {
+        match self.understand(heap, room) {
+            Ok((place, array)) => {
+                let mut copy = || {
+                    let mut bytes = vec![0; array.len()];
+                    each_piece(heap, room, &array, |offset, piece| {
+                        bytes[offset..offset + piece.len()].copy_from_slice(piece);
+                    });
+                    bytes
+                };
+                let ticket = self.reserve(place, array.len(), &mut copy)?;
+                Some(HeapTicket { ticket, array })
+            }
+            Err((fate, feng)) => {
+                self.tally.count(fate, feng);
+                None
+            }
         }
     }
 
     /// Destination and bytes of a heap's samples; or its fate, and its sender.
-    fn understand<'a>(
+    fn understand(
         &self,
-        heap: &'a Heap,
-    ) -> std::result::Result<(Place<usize>, Cow<'a, [u8]>), Refused> {
+        heap: &Heap,
+        room: &[u8],
+    ) -> std::result::Result<(Place<usize>, Array), Refused> {
         let Geometry { fengs, polarisations, channels, heap_times, first_channel, step, .. } =
             self.stream;
         if !heap.has(id::SAMPLES) && (heap.has(id::DESCRIPTOR) || heap.has(id::CONTROL)) {
             return Err((Fate::Control, None));
         }
-        let number = |id| heap.number(id);
+        let number = |id| heap.number(room, id);
         let (time, feng, channel) = (number(id::TIMESTAMP), number(id::FENG), number(id::CHANNEL));
         let known = feng.filter(|&feng| feng < fengs as u64).map(|feng| feng as usize);
         if heap.lacks_packets() {
             return Err((Fate::Incomplete, known));
         }
         let grain = polarisations * heap_times * SAMPLE;
-        let bytes = heap.array(id::SAMPLES, grain);
-        let (Some(time), Some(_), Some(channel), Some(bytes)) = (time, feng, channel, bytes) else {
+        let array = heap.array(id::SAMPLES, grain);
+        let (Some(time), Some(_), Some(channel), Some(array)) = (time, feng, channel, array) else {
             return Err((Fate::Lacking, known));
         };
         let feng = known.ok_or((Fate::Unknown, None))?;
         let fault = |fate| (fate, Some(feng));
-        if bytes.is_empty() || !bytes.len().is_multiple_of(grain) {
+        let bytes = array.len();
+        if bytes == 0 || !bytes.is_multiple_of(grain) {
             return Err(fault(Fate::WrongSize));
         }
-        let count = bytes.len() / grain;
+        let count = bytes / grain;
         let channel = channel
             .checked_sub(first_channel)
             .filter(|&first| first < channels as u64 && count <= channels - first as usize);
@@ -434,7 +589,7 @@ impl Window {
             return Err(fault(Fate::Misaligned));
         }
         let place = Place { slot: time / span, sender: feng, part: channel, source: heap.source };
-        Ok((place, bytes))
+        Ok((place, array))
     }
 
     /// The timestamp next to the latest that ends in these bits; [`None`] before timestamp 0.
@@ -471,6 +626,7 @@ impl<S: Stream> Window<S> {
             held: Vec::new(),
             spent,
             spare: None,
+            leaving: VecDeque::new(),
             passed,
         }
     }
@@ -504,8 +660,14 @@ impl<S: Stream> Window<S> {
         slot / self.stream.slots() as u64
     }
 
-    /// Puts samples where they belong.
-    pub(super) fn take_at(&mut self, place: Place<S::Part>, bytes: &[u8]) {
+    /// Takes the place of samples of `bytes` bytes. Those without one are counted; those that may get one later are
+    /// copied.
+    pub(super) fn reserve(
+        &mut self,
+        place: Place<S::Part>,
+        bytes: usize,
+        copy: &mut dyn FnMut() -> Vec<u8>,
+    ) -> Option<Ticket<S>> {
         let chunk = self.chunk_of(place.slot);
         let window = self.stream.window() as u64;
         // The first heap to come may not be the earliest.
@@ -515,13 +677,13 @@ impl<S: Stream> Window<S> {
             while chunk >= self.base.expect("it is set") + window {
                 self.pass(false, false);
             }
-            let fate = self.put(place, bytes);
+            let (fate, ticket) = self.claim(place, bytes);
             self.tally.count(fate, Some(place.sender));
-            return;
+            return ticket;
         }
         if chunk < base && base - chunk <= LATE_WINDOWS * window {
             self.tally.count(Fate::Late, Some(place.sender));
-            return;
+            return None;
         }
         let agrees = self
             .held
@@ -530,9 +692,9 @@ impl<S: Stream> Window<S> {
         if !agrees {
             self.forget_held();
         }
-        self.held.push((place, bytes.to_vec()));
+        self.held.push((place, copy()));
         if self.held.len() < AGREEING.max(2 * self.stream.senders()) {
-            return;
+            return None;
         }
         // All agree: the time has jumped.
         let held = std::mem::take(&mut self.held);
@@ -540,7 +702,14 @@ impl<S: Stream> Window<S> {
         self.flush(true);
         (self.base, self.end) = (first.map(|first| first.saturating_sub(window - 1)), 0);
         self.tally.jumps += 1;
-        held.iter().for_each(|(place, bytes)| self.take_at(*place, bytes));
+        for (place, bytes) in held {
+            let (length, mut kept) = (bytes.len(), Some(bytes));
+            let ticket = self.reserve(place, length, &mut || kept.take().unwrap_or_default());
+            if let (Some(mut ticket), Some(bytes)) = (ticket, kept) {
+                ticket.fill(&self.stream, 0, &bytes);
+            }
+        }
+        None
     }
 
     fn forget_held(&mut self) {
@@ -549,8 +718,8 @@ impl<S: Stream> Window<S> {
         }
     }
 
-    /// Copies samples into their chunk, which is open.
-    fn put(&mut self, place: Place<S::Part>, bytes: &[u8]) -> Fate {
+    /// Takes a place in its chunk, which is open.
+    fn claim(&mut self, place: Place<S::Part>, bytes: usize) -> (Fate, Option<Ticket<S>>) {
         let chunk = self.chunk_of(place.slot);
         let open = (chunk - self.base.expect("it is set")) as usize;
         if self.open.len() <= open {
@@ -565,8 +734,10 @@ impl<S: Stream> Window<S> {
                 empty
             });
         }
-        let Some(chunk) = entry else { return Fate::Overrun };
-        self.stream.put(chunk, &place, bytes)
+        let Some(chunk) = entry else { return (Fate::Overrun, None) };
+        let fate = self.stream.claim(chunk, &place, bytes);
+        let ticket = || Ticket { memory: S::memory(chunk).clone(), place };
+        (fate, (fate == Fate::Placed).then(ticket))
     }
 
     /// Whether there is memory for a slot's chunk, whichever it is.
@@ -597,8 +768,21 @@ impl<S: Stream> Window<S> {
         *base += 1;
         let end = if last { self.end().min(start + times) } else { start + times };
         let chunk = self.open.pop_front().flatten();
-        // Refused when nobody correlates any more.
-        let _ = self.passed.send(Passed { start, end, chunk, jumped });
+        self.leaving.push_back(Passed { start, end, chunk, jumped });
+        self.hand_out();
+    }
+
+    /// Hands out the chunks that left, up to one to which samples are still being brought.
+    pub(super) fn hand_out(&mut self) {
+        while let Some(first) = self.leaving.front_mut() {
+            let mut memory = first.chunk.as_mut().map(S::memory);
+            if memory.as_mut().is_some_and(|memory| Arc::get_mut(memory).is_none()) {
+                return;
+            }
+            let Some(first) = self.leaving.pop_front() else { return };
+            // Refused when nobody correlates any more.
+            let _ = self.passed.send(first);
+        }
     }
 
     /// Hands out all open chunks: nothing else comes, or the time has `jumped`.

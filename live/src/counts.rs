@@ -4,13 +4,18 @@
 //! A packet is the number of its first instant, 64 bits, the low byte first, and the counts of one or more whole instants
 //! behind it, `[instant][sensor]`. A stream, of TCP or a pipe, is the counts alone; its instants are numbered from 0.
 
-use std::{io::Read, sync::Mutex};
+use std::{
+    borrow::Cow,
+    io::Read,
+    sync::{Arc, Mutex},
+};
 
 use corrust_host::{Error, Result, device, samples::CountShape};
 
 use super::{
-    chunks::{Place, Stream, Window, absent},
-    intake::{Intake, lock},
+    chunks::{Place, Stream, Ticket, Window, absent},
+    intake::{Single, lock},
+    memory::SharedMemory,
     spead::Fault,
     tally::Fate,
 };
@@ -73,7 +78,7 @@ impl Counts {
 
 /// The counts of consecutive instants.
 pub struct CountChunk {
-    counts: Vec<u8>,
+    counts: Arc<SharedMemory>,
     /// Which sender's counts are there, or 0, by instant.
     sources: Vec<u16>,
 }
@@ -86,7 +91,9 @@ impl CountChunk {
     pub fn new(counts: &Counts) -> Result<Self> {
         let Counts { shape, chunk_instants, .. } = *counts;
         Ok(Self {
-            counts: device::zeros(chunk_instants * shape.bytes())?,
+            counts: Arc::new(SharedMemory::new(Box::new(device::zeros(
+                chunk_instants * shape.bytes(),
+            )?))),
             sources: vec![0; chunk_instants],
         })
     }
@@ -99,14 +106,17 @@ impl CountChunk {
     ) -> Vec<std::ops::Range<usize>> {
         let lost = absent(&self.sources[..instants]);
         for range in &lost {
-            self.counts[range.start * shape.bytes()..range.end * shape.bytes()].fill(0);
+            let range = range.start * shape.bytes()..range.end * shape.bytes();
+            // SAFETY: a chunk is handed out when nobody else has its memory, and is borrowed here.
+            unsafe { self.counts.part(range) }.fill(0);
         }
         lost
     }
 
     /// The counts `[instant][sensor]`.
     pub(super) fn counts(&self) -> &[u8] {
-        &self.counts
+        // SAFETY: a chunk is handed out when nobody else has its memory.
+        unsafe { self.counts.all() }
     }
 }
 
@@ -114,6 +124,7 @@ impl Stream for Counts {
     type Chunk = CountChunk;
     /// Instants that come together.
     type Part = usize;
+    type Memory = SharedMemory;
 
     fn slots(&self) -> usize {
         self.chunk_instants
@@ -139,7 +150,7 @@ impl Stream for Counts {
         chunk.sources.fill(0);
     }
 
-    fn put(&self, chunk: &mut CountChunk, place: &Place<usize>, bytes: &[u8]) -> Fate {
+    fn claim(&self, chunk: &mut CountChunk, place: &Place<usize>, _: usize) -> Fate {
         let Place { slot, part: instants, source, .. } = *place;
         let first = (slot % self.chunk_instants as u64) as usize;
         let sources = &mut chunk.sources[first..first + instants];
@@ -147,35 +158,63 @@ impl Stream for Counts {
             return if other == source { Fate::Repeated } else { Fate::Conflicting };
         }
         sources.fill(source);
-        chunk.counts[first * self.shape.bytes()..][..bytes.len()].copy_from_slice(bytes);
         Fate::Placed
+    }
+
+    fn memory(chunk: &mut CountChunk) -> &mut Arc<SharedMemory> {
+        &mut chunk.counts
+    }
+
+    unsafe fn fill(
+        &self,
+        memory: &SharedMemory,
+        place: &Place<usize>,
+        offset: usize,
+        bytes: &[u8],
+    ) {
+        let first = (place.slot % self.chunk_instants as u64) as usize;
+        let start = first * self.shape.bytes() + offset;
+        // SAFETY: the instants of this place, as the caller says.
+        unsafe { memory.part(start..start + bytes.len()) }.copy_from_slice(bytes);
+    }
+}
+
+impl Single for Counts {
+    fn reserve<'a>(
+        window: &mut Window<Self>,
+        source: u16,
+        packet: &'a [u8],
+        each: &mut dyn FnMut(Ticket<Self>, Cow<'a, [u8]>),
+    ) -> std::result::Result<(), Fault> {
+        let (first, counts) = Self::parse(packet)?;
+        if counts.is_empty() || !counts.len().is_multiple_of(window.stream().shape.bytes()) {
+            window.tally_mut().count(Fate::WrongSize, Some(0));
+        } else if first >= LAST {
+            window.tally_mut().count(Fate::Astray, Some(0));
+        } else {
+            window.counts(first, source, counts, each);
+        }
+        Ok(())
     }
 }
 
 impl Window<Counts> {
-    /// Puts the counts of a packet from a sender where they belong. What reaches into the next chunk is counted as a
-    /// packet of its own.
-    ///
-    /// # Errors
-    /// [`Fault::Cut`] of a packet shorter than its number; one that has no place is counted.
-    pub fn packet(&mut self, source: u16, packet: &[u8]) -> std::result::Result<(), Fault> {
-        let (first, counts) = Counts::parse(packet)?;
-        if counts.is_empty() || !counts.len().is_multiple_of(self.stream().shape.bytes()) {
-            self.tally_mut().count(Fate::WrongSize, Some(0));
-        } else if first >= LAST {
-            self.tally_mut().count(Fate::Astray, Some(0));
-        } else {
-            self.counts(first, source, counts);
-        }
-        Ok(())
-    }
-
-    /// Puts the counts of whole instants from `first` on where they belong.
-    fn counts(&mut self, mut first: u64, source: u16, mut counts: &[u8]) {
+    /// Takes the places of the counts of whole instants from `first` on. What reaches into the next chunk is counted as
+    /// a packet of its own.
+    fn counts<'a>(
+        &mut self,
+        mut first: u64,
+        source: u16,
+        mut counts: &'a [u8],
+        each: &mut dyn FnMut(Ticket<Counts>, Cow<'a, [u8]>),
+    ) {
         while !counts.is_empty() {
             let instants = self.within_chunk(first, counts.len());
             let (now, rest) = counts.split_at(instants * self.stream().shape.bytes());
-            self.take_at(Place { slot: first, sender: 0, part: instants, source }, now);
+            let place = Place { slot: first, sender: 0, part: instants, source };
+            if let Some(ticket) = self.reserve(place, now.len(), &mut || now.to_vec()) {
+                each(ticket, now.into());
+            }
             (first, counts) = (first + instants as u64, rest);
         }
     }
@@ -188,22 +227,6 @@ impl Window<Counts> {
     }
 }
 
-/// Takes in packets of counts.
-pub(super) struct CountsOnly;
-
-impl Intake<Counts> for CountsOnly {
-    fn take(
-        &mut self,
-        window: &Mutex<Window<Counts>>,
-        source: u16,
-        packet: &[u8],
-    ) -> std::result::Result<(), Fault> {
-        lock(window).packet(source, packet)
-    }
-
-    fn clear(&mut self, _: &Mutex<Window<Counts>>) {}
-}
-
 /// Takes in a plain stream, until it ends or `stop` says so. The sender waits where there is no memory for more. Bytes
 /// that fill no instant at the end are of no use: their number is returned.
 pub(super) fn pour(
@@ -211,7 +234,8 @@ pub(super) fn pour(
     window: &Mutex<Window<Counts>>,
     stop: impl Fn() -> bool,
 ) -> usize {
-    let bytes = lock(window).stream().shape.bytes();
+    let kind = lock(window).stream().clone();
+    let bytes = kind.shape.bytes();
     let mut room = vec![0; PIECE.next_multiple_of(bytes).max(bytes)];
     let (mut held, mut first) = (0, 0);
     while !stop() {
@@ -232,15 +256,22 @@ pub(super) fn pour(
         let whole = held / bytes * bytes;
         let mut rest = &room[..whole];
         while !rest.is_empty() && !stop() {
-            let mut window = lock(window);
-            if !window.has_room(first) {
-                drop(window);
+            let mut open = lock(window);
+            if !open.has_room(first) {
+                drop(open);
                 std::thread::sleep(std::time::Duration::from_millis(1));
                 continue;
             }
-            let instants = window.within_chunk(first, rest.len());
+            let instants = open.within_chunk(first, rest.len());
             let (now, after) = rest.split_at(instants * bytes);
-            window.counts(first, 1, now);
+            let mut taken = None;
+            open.counts(first, 1, now, &mut |ticket, _| taken = Some(ticket));
+            drop(open);
+            if let Some(mut ticket) = taken {
+                ticket.fill(&kind, 0, now);
+                drop(ticket);
+                lock(window).hand_out();
+            }
             (first, rest) = (first + instants as u64, after);
         }
         room.copy_within(whole..held, 0);

@@ -200,7 +200,7 @@ impl Correlated {
         Ok(chunk)
     }
 
-    /// The stream has ended: what came since the last look is looked at.
+    /// The stream has ended: counts since the last look are looked at.
     ///
     /// # Errors
     /// As for [`take`](Self::take).

@@ -1,6 +1,10 @@
 //! Frames of VDIF, one in each packet, which are put into chunks by the times of their headers.
 
-use std::sync::Mutex;
+use std::{
+    borrow::Cow,
+    ops::Range,
+    sync::{Arc, Mutex},
+};
 
 use corrust_host::{
     Error, Result, device,
@@ -9,14 +13,15 @@ use corrust_host::{
 use corrust_recordings::{
     array::time::Timestamp,
     formats::{
-        placing::{Axis, Filling, Geometry, Stamp, Validity},
+        placing::{Axis, Filling, Geometry, Parting, Run, Stamp, Validity},
         vdif::{self, Header},
     },
 };
 
 use super::{
-    chunks::{Place, Stream, Window},
-    intake::{Intake, lock},
+    chunks::{Place, Stream, Ticket, Window},
+    intake::{Single, lock},
+    memory::SharedMemory,
     spead::Fault,
     tally::Fate,
 };
@@ -181,11 +186,18 @@ impl Frames {
     }
 }
 
+/// Memory of samples of raw voltages.
+pub struct RawMemory {
+    memory: SharedMemory,
+    /// Whoever fills a thread's places has its lock, as frames may share a byte.
+    threads: Vec<Mutex<Parting>>,
+}
+
 /// The samples of consecutive frames of all threads.
 pub struct RawChunk {
     shape: RawShape,
     times: usize,
-    samples: Vec<u8>,
+    samples: Arc<RawMemory>,
     filling: Filling,
     /// Which sender's samples are there, or 0: by thread and frame.
     sources: Vec<u16>,
@@ -202,7 +214,10 @@ impl RawChunk {
         Ok(Self {
             shape,
             times: frames.chunk_times(),
-            samples: device::zeros(frames.chunk_bytes())?,
+            samples: Arc::new(RawMemory {
+                memory: SharedMemory::new(Box::new(device::zeros(frames.chunk_bytes())?)),
+                threads: frames.axis.threads.iter().map(|_| Mutex::default()).collect(),
+            }),
             filling: Filling::new(frames.geometry, shape),
             sources: vec![0; slots],
         })
@@ -215,7 +230,8 @@ impl RawChunk {
 
     /// All samples, as they lie.
     pub(super) fn samples(&self) -> &[u8] {
-        &self.samples
+        // SAFETY: a chunk is handed out when nobody else has its memory.
+        unsafe { self.samples.memory.all() }
     }
 
     /// The samples as a view, of which `missing` are missing.
@@ -223,7 +239,7 @@ impl RawChunk {
         let RawShape { inputs, encoding, layout } = self.shape;
         let pitch = self.shape.pitch(self.times);
         let extents = [inputs, self.times];
-        RawSamples::strided(&self.samples[..], encoding, layout, extents, pitch)
+        RawSamples::strided(self.samples(), encoding, layout, extents, pitch)
             .expect("a chunk holds all of them")
             .missing(missing)
     }
@@ -232,6 +248,7 @@ impl RawChunk {
 impl Stream for Frames {
     type Chunk = RawChunk;
     type Part = Validity;
+    type Memory = RawMemory;
 
     fn slots(&self) -> usize {
         self.chunk_frames
@@ -255,7 +272,7 @@ impl Stream for Frames {
         chunk.sources.fill(0);
     }
 
-    fn put(&self, chunk: &mut RawChunk, place: &Place<Validity>, bytes: &[u8]) -> Fate {
+    fn claim(&self, chunk: &mut RawChunk, place: &Place<Validity>, _: usize) -> Fate {
         let Place { slot: frame, sender: thread, part: validity, source } = *place;
         let claim = chunk.filling.claim(thread, frame, validity);
         let slot = chunk.filling.slot(thread, frame);
@@ -267,50 +284,59 @@ impl Stream for Frames {
             return if same { Fate::Repeated } else { Fate::Conflicting };
         }
         chunk.sources[slot] = source;
-        chunk.filling.put(&mut chunk.samples, thread, frame, bytes);
         Fate::Placed
+    }
+
+    fn memory(chunk: &mut RawChunk) -> &mut Arc<RawMemory> {
+        &mut chunk.samples
+    }
+
+    unsafe fn fill(
+        &self,
+        RawMemory { memory, threads }: &RawMemory,
+        place: &Place<Validity>,
+        _: usize,
+        bytes: &[u8],
+    ) {
+        let Place { slot: frame, sender: thread, .. } = *place;
+        let times = self.chunk_times();
+        let stretch = (frame / self.chunk_frames as u64 * times as u64, times);
+        let mut parting = lock(&threads[thread]);
+        let each = |rows: Range<usize>, run: Run<'_>| {
+            // SAFETY: a place of this frame, as the caller says; frames that share a byte with it are of the same
+            // thread, which is locked.
+            run.copy(unsafe { memory.part(rows) });
+        };
+        self.geometry.put(&self.shape(), stretch, (thread, frame), bytes, &mut parting, each);
     }
 }
 
-impl Window<Frames> {
-    /// Puts the samples of a packet from a sender where they belong. It holds a frame, with the number of VTP before
-    /// it or without.
-    ///
-    /// # Errors
-    /// [`Fault`] of a packet that holds none; a frame that has no place is counted.
-    pub fn packet(&mut self, source: u16, packet: &[u8]) -> std::result::Result<(), Fault> {
+impl Single for Frames {
+    /// Takes the place of a frame, with the number of VTP before it or without.
+    fn reserve<'a>(
+        window: &mut Window<Self>,
+        source: u16,
+        packet: &'a [u8],
+        each: &mut dyn FnMut(Ticket<Self>, Cow<'a, [u8]>),
+    ) -> std::result::Result<(), Fault> {
         let places = [0, VTP].map(|start| packet.get(start..).unwrap_or(&[]));
-        let Some((header, payload)) = places.iter().find_map(|bytes| vdif::frame(bytes)) else {
+        let Some((header, payload)) = places.into_iter().find_map(vdif::frame) else {
             let is_longer = |bytes: &[u8]| {
                 let header = bytes.first_chunk().map(Header::parse);
-                let is_of = |header: &Header| self.stream().is_of(header);
+                let is_of = |header: &Header| window.stream().is_of(header);
                 header.is_some_and(|header| header.bytes > bytes.len() && is_of(&header))
             };
             let cut = packet.len() < vdif::HEADER || places.into_iter().any(is_longer);
             return Err(if cut { Fault::Cut } else { Fault::Foreign });
         };
-        match self.stream().understand(&header, &payload) {
+        match window.stream().understand(&header, &payload) {
             Ok((slot, sender, part)) => {
-                self.take_at(Place { slot, sender, part, source }, &payload);
+                let place = Place { slot, sender, part, source };
+                let ticket = window.reserve(place, payload.len(), &mut || payload.to_vec());
+                ticket.into_iter().for_each(|ticket| each(ticket, payload.clone()));
             }
-            Err((fate, thread)) => self.tally_mut().count(fate, thread),
+            Err((fate, thread)) => window.tally_mut().count(fate, thread),
         }
         Ok(())
     }
-}
-
-/// Takes in packets of a frame each.
-pub(super) struct FramesOnly;
-
-impl Intake<Frames> for FramesOnly {
-    fn take(
-        &mut self,
-        window: &Mutex<Window<Frames>>,
-        source: u16,
-        packet: &[u8],
-    ) -> std::result::Result<(), Fault> {
-        lock(window).packet(source, packet)
-    }
-
-    fn clear(&mut self, _: &Mutex<Window<Frames>>) {}
 }

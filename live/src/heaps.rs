@@ -1,11 +1,15 @@
-//! Heaps, put together from packets that come in any order.
+//! Heaps, whose packets come in any order, and stay where they are.
 
 use std::{
-    borrow::Cow,
     collections::{HashMap, VecDeque},
+    ops::Range,
 };
 
 use super::spead::{Fault, Item, Packet, id};
+
+/// Bytes of payload of a packet from which it stays where it was received: smaller ones are copied, as a packet takes a
+/// whole slot.
+const STAYING: usize = 1024;
 
 /// Bytes that a heap counts for at least, against many that are never completed.
 const LEAST_BYTES: usize = 4096;
@@ -13,18 +17,60 @@ const LEAST_BYTES: usize = 4096;
 /// Heaps that are remembered once they are complete, as packets of them may come again.
 const RECENT: usize = 1024;
 
-/// A heap, complete or not.
+/// Payload that came in one packet.
+#[derive(Clone, Copy, Debug)]
+struct Piece {
+    /// Offset in the heap.
+    offset: usize,
+    bytes: usize,
+    /// Offset in the ring or, where no slot is held, in the heap's own copy.
+    at: usize,
+    slot: Option<u32>,
+}
+
+/// Location of a packet's payload in the ring, which can stay there.
+#[derive(Clone, Copy)]
+pub(super) struct Received {
+    pub slot: u32,
+    /// Offset of the payload in the ring.
+    pub at: usize,
+}
+
+/// A heap, complete or not. Its payload stays where it was received; a small one, and what there is no slot for, is
+/// copied.
 #[derive(Clone, Debug, Default)]
 pub struct Heap {
     /// The sender's number; see [`Sources`](super::Sources).
     pub source: u16,
     items: Vec<Item>,
-    bytes: Vec<u8>,
+    /// In the order in which they came.
+    pieces: Vec<Piece>,
+    copied: Vec<u8>,
+    /// Whether some bytes came twice: the last ones count.
+    overlaps: bool,
     length: Option<usize>,
     /// Which bytes have come: ranges, ascending and apart.
     ranges: Vec<(usize, usize)>,
-    /// Whether it came before: what is left of it then lacks nothing.
+    /// Whether it came before: its remainder then lacks nothing.
     again: bool,
+}
+
+/// Bytes of an item.
+pub(super) enum Array {
+    /// A part of the heap's payload.
+    Payload(Range<usize>),
+    /// So many bytes at the end of an item's value.
+    Value([u8; 6], usize),
+}
+
+impl Array {
+    /// Number of bytes.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Payload(range) => range.len(),
+            Self::Value(_, bytes) => *bytes,
+        }
+    }
 }
 
 impl Heap {
@@ -36,8 +82,13 @@ impl Heap {
         }
     }
 
-    /// Takes a packet's part.
-    fn take(&mut self, packet: &Packet<'_>, most: usize) -> Result<(), Fault> {
+    /// Takes a packet's part; `hold` has it stay where it was received, if it can.
+    fn take(
+        &mut self,
+        packet: &Packet<'_>,
+        most: usize,
+        hold: impl FnOnce() -> Option<Received>,
+    ) -> Result<(), Fault> {
         let end = packet.offset + packet.payload.len() as u64;
         let length = packet.length.map_or(self.length.map(|length| length as u64), Some);
         if end.max(length.unwrap_or(0)) > most as u64 {
@@ -57,11 +108,20 @@ impl Heap {
         if start == end {
             return Ok(());
         }
-        let room = self.length.unwrap_or(end).max(end);
-        if self.bytes.len() < room {
-            self.bytes.resize(room, 0);
+        // A packet that adds nothing takes no memory.
+        if self.ranges.iter().any(|range| range.0 <= start && end <= range.1) {
+            return Ok(());
         }
-        self.bytes[start..end].copy_from_slice(packet.payload);
+        let bytes = packet.payload.len();
+        let held = if bytes >= STAYING { hold() } else { None };
+        let piece = match held {
+            Some(Received { slot, at }) => Piece { offset: start, bytes, at, slot: Some(slot) },
+            None => {
+                self.copied.extend_from_slice(packet.payload);
+                Piece { offset: start, bytes, at: self.copied.len() - bytes, slot: None }
+            }
+        };
+        self.pieces.push(piece);
         match self.ranges.last_mut() {
             Some(last) if last.1 == start => last.1 = end,
             _ => self.insert(start, end),
@@ -69,9 +129,37 @@ impl Heap {
         Ok(())
     }
 
+    /// Slots of the ring that it holds, once for each hold.
+    pub(super) fn slots(&self) -> impl Iterator<Item = u32> {
+        self.pieces.iter().filter_map(|piece| piece.slot)
+    }
+
+    /// The payload from `start` to `end` in pieces, in the order in which they came: the offset from `start`, and bytes.
+    /// `room` is that of the ring.
+    pub(super) fn pieces<'a>(
+        &'a self,
+        room: &'a [u8],
+        Range { start, end }: Range<usize>,
+    ) -> impl Iterator<Item = (usize, &'a [u8])> {
+        self.pieces.iter().filter_map(move |piece| {
+            let memory = if piece.slot.is_some() { room } else { &self.copied[..] };
+            let bytes = memory.get(piece.at..piece.at + piece.bytes)?;
+            let [from, to] =
+                [start, end].map(|at| at.saturating_sub(piece.offset).min(bytes.len()));
+            (from < to).then(|| (piece.offset + from - start, &bytes[from..to]))
+        })
+    }
+
+    /// Whether bytes came twice that are not the same packet's.
+    pub(super) fn overlaps(&self) -> bool {
+        self.overlaps
+    }
+
     fn insert(&mut self, start: usize, end: usize) {
         let first = self.ranges.partition_point(|range| range.1 < start);
         let after = self.ranges.partition_point(|range| range.0 <= end);
+        let meets = |range: &(usize, usize)| range.0 < end && start < range.1;
+        self.overlaps |= self.ranges.get(first..after).is_some_and(|found| found.iter().any(meets));
         let joined = match self.ranges.get(first..after) {
             Some([one, .., other]) => (one.0.min(start), other.1.max(end)),
             Some([one]) => (one.0.min(start), one.1.max(end)),
@@ -80,43 +168,45 @@ impl Heap {
         self.ranges.splice(first..after.max(first), [joined]);
     }
 
-    /// The bytes of an item: of an immediate one the six of its value.
-    fn bytes_of(&self, item: &Item) -> Cow<'_, [u8]> {
-        if item.immediate {
-            return item.value.to_be_bytes()[2..].to_vec().into();
-        }
+    /// Bytes of the payload that an item has, which is not immediate.
+    fn range_of(&self, item: &Item) -> Range<usize> {
         let length = self.length.unwrap_or(0);
         let begins = self.items.iter().filter(|other| !other.immediate).map(|other| other.value);
         let next = begins.filter(|&begin| begin > item.value).min().unwrap_or(u64::MAX);
         let end = usize::try_from(next).map_or(length, |next| next.min(length));
-        let start = usize::try_from(item.value).ok();
-        start.and_then(|start| self.bytes.get(start..end)).unwrap_or(&[]).into()
+        let start = usize::try_from(item.value).unwrap_or(usize::MAX);
+        if start < end { start..end } else { 0..0 }
     }
 
     fn find(&self, id: u16) -> Option<&Item> {
         self.items.iter().find(|item| item.id == id)
     }
 
-    /// The value of an item that is a number of up to 64 bits.
-    pub fn number(&self, id: u16) -> Option<u64> {
+    /// The value of an item that is a number of up to 64 bits; `room` is that of the ring.
+    pub(super) fn number(&self, room: &[u8], id: u16) -> Option<u64> {
         let item = self.find(id)?;
         if item.immediate {
             return Some(item.value);
         }
-        let bytes = self.bytes_of(item);
-        let fits = (1..=8).contains(&bytes.len());
-        fits.then(|| bytes.iter().fold(0, |number, &byte| number << 8 | u64::from(byte)))
+        let range = self.range_of(item);
+        let length = range.len();
+        let mut bytes = [0; 8];
+        let bytes = bytes.get_mut(..length).filter(|bytes| !bytes.is_empty())?;
+        for (offset, piece) in self.pieces(room, range) {
+            bytes[offset..offset + piece.len()].copy_from_slice(piece);
+        }
+        Some(bytes.iter().fold(0, |number, &byte| number << 8 | u64::from(byte)))
     }
 
     /// The bytes of an item of which `grain` are the least: an immediate one gives as many as fit in its
     /// value, where a small array is right-aligned.
-    pub fn array(&self, id: u16, grain: usize) -> Option<Cow<'_, [u8]>> {
+    pub(super) fn array(&self, id: u16, grain: usize) -> Option<Array> {
         let item = self.find(id)?;
-        let bytes = self.bytes_of(item);
         if !item.immediate {
-            return Some(bytes);
+            return Some(Array::Payload(self.range_of(item)));
         }
-        Some(bytes[bytes.len() % grain.max(1)..].to_vec().into())
+        let [_, _, value @ ..] = item.value.to_be_bytes();
+        Some(Array::Value(value, value.len() - value.len() % grain.max(1)))
     }
 
     /// Whether it has an item.
@@ -128,9 +218,14 @@ impl Heap {
     pub fn lacks_packets(&self) -> bool {
         !self.is_complete()
     }
+
+    /// Whether it is what is left of a heap that came before, and says nothing.
+    pub(super) fn is_rest(&self) -> bool {
+        self.again && !self.is_complete()
+    }
 }
 
-/// Puts together the heaps of one socket. What never gets complete is given up when others need its room.
+/// Keeps account of the heaps of one socket. What never gets complete is given up when others need its room.
 #[derive(Debug)]
 pub struct Assembler {
     /// By source and number.
@@ -143,6 +238,8 @@ pub struct Assembler {
     /// Timestamps of heaps that were complete lately, in their order.
     recent: HashMap<(u16, u64), Option<u64>>,
     recent_order: VecDeque<(u16, u64)>,
+    /// Heaps that are complete or given up.
+    over: Vec<Heap>,
     spare: Vec<Heap>,
 }
 
@@ -157,6 +254,7 @@ impl Assembler {
             most_bytes,
             recent: HashMap::new(),
             recent_order: VecDeque::new(),
+            over: Vec::new(),
             spare: Vec::new(),
         }
     }
@@ -169,50 +267,81 @@ impl Assembler {
         &mut self,
         source: u16,
         packet: &Packet<'_>,
-        mut done: impl FnMut(&Heap),
+        done: impl FnMut(&Heap),
+    ) -> Result<(), Fault> {
+        let taken = self.add(source, packet, || None);
+        self.hand_out(done);
+        taken
+    }
+
+    /// Gives up all heaps that are incomplete.
+    pub fn clear(&mut self, done: impl FnMut(&Heap)) {
+        self.give_up_all();
+        self.hand_out(done);
+    }
+
+    fn hand_out(&mut self, done: impl FnMut(&Heap)) {
+        let mut over = std::mem::take(&mut self.over);
+        over.iter().filter(|heap| !heap.is_rest()).for_each(done);
+        over.drain(..).for_each(|heap| self.recycle(heap));
+        self.over = over;
+    }
+
+    /// Heaps that are complete or given up since the last call, to be [recycled](Self::recycle).
+    pub(super) fn over(&mut self) -> Vec<Heap> {
+        std::mem::take(&mut self.over)
+    }
+
+    /// Takes a packet from `source`, for which `hold` may hold a slot.
+    ///
+    /// # Errors
+    /// [`Fault`] of a packet that does not fit its heap.
+    pub(super) fn add(
+        &mut self,
+        source: u16,
+        packet: &Packet<'_>,
+        hold: impl FnOnce() -> Option<Received>,
     ) -> Result<(), Fault> {
         let key = (source, packet.heap);
         let most = self.most_bytes;
-        if !self.heaps.contains_key(&key) {
-            let mut heap = self.spare.pop().unwrap_or_default();
-            heap.source = source;
-            // A sender that begins again may use numbers again, but not for the same time.
-            let time = packet.items().find(|item| item.id == id::TIMESTAMP).map(|item| item.value);
-            heap.again =
-                self.recent.get(&key).is_some_and(|&known| time.is_none() || time == known);
-            if let Err(fault) = heap.take(packet, most) {
-                self.recycle(heap);
-                return Err(fault);
-            }
+        if let Some(heap) = self.heaps.get_mut(&key) {
+            heap.take(packet, most, hold)?;
             if heap.is_complete() {
-                self.finish(key, heap, done);
-                return Ok(());
-            }
-            let size = heap.length.unwrap_or(most).max(LEAST_BYTES);
-            self.held += size;
-            self.order.push_back((key, size));
-            self.heaps.insert(key, heap);
-            while self.held > self.most_held && self.order.len() > 1 {
-                self.give_up(&mut done);
+                let heap = self.heaps.remove(&key).expect("it is there");
+                let place = self.order.iter().position(|other| other.0 == key);
+                let (_, size) = self.order.remove(place.expect("listed")).expect("listed");
+                self.held -= size;
+                self.finish(key, heap);
             }
             return Ok(());
         }
-        let heap = self.heaps.get_mut(&key).expect("it is there");
-        heap.take(packet, most)?;
+        let mut heap = self.spare.pop().unwrap_or_default();
+        heap.source = source;
+        // A sender that begins again may use numbers again, but not for the same time.
+        let time = packet.items().find(|item| item.id == id::TIMESTAMP).map(|item| item.value);
+        heap.again = self.recent.get(&key).is_some_and(|&known| time.is_none() || time == known);
+        if let Err(fault) = heap.take(packet, most, hold) {
+            self.recycle(heap);
+            return Err(fault);
+        }
         if heap.is_complete() {
-            let heap = self.heaps.remove(&key).expect("it is there");
-            let place = self.order.iter().position(|other| other.0 == key);
-            let (_, size) = self.order.remove(place.expect("listed")).expect("listed");
-            self.held -= size;
-            self.finish(key, heap, done);
+            self.finish(key, heap);
+            return Ok(());
+        }
+        let size = heap.length.unwrap_or(most).max(LEAST_BYTES);
+        self.held += size;
+        self.order.push_back((key, size));
+        self.heaps.insert(key, heap);
+        while self.held > self.most_held && self.order.len() > 1 {
+            self.give_up();
         }
         Ok(())
     }
 
     /// Hands out a heap that is complete.
-    fn finish(&mut self, key: (u16, u64), heap: Heap, mut done: impl FnMut(&Heap)) {
-        done(&heap);
+    fn finish(&mut self, key: (u16, u64), heap: Heap) {
         let time = heap.find(id::TIMESTAMP).map(|item| item.value);
+        self.over.push(heap);
         if self.recent.insert(key, time).is_none() {
             self.recent_order.push_back(key);
         }
@@ -221,32 +350,29 @@ impl Assembler {
         {
             self.recent.remove(&oldest);
         }
-        self.recycle(heap);
     }
 
     /// Gives up all heaps that are incomplete.
-    pub fn clear(&mut self, mut done: impl FnMut(&Heap)) {
+    pub(super) fn give_up_all(&mut self) {
         while !self.order.is_empty() {
-            self.give_up(&mut done);
+            self.give_up();
         }
     }
 
-    fn give_up(&mut self, done: &mut impl FnMut(&Heap)) {
+    fn give_up(&mut self) {
         let Some((key, size)) = self.order.pop_front() else { return };
         self.held -= size;
-        if let Some(heap) = self.heaps.remove(&key) {
-            if !heap.again {
-                done(&heap);
-            }
-            self.recycle(heap);
-        }
+        self.over.extend(self.heaps.remove(&key));
     }
 
-    fn recycle(&mut self, mut heap: Heap) {
+    /// Keeps the memory of a heap that is over, and whose slots were released.
+    pub(super) fn recycle(&mut self, mut heap: Heap) {
         heap.items.clear();
+        heap.pieces.clear();
+        heap.copied.clear();
         heap.ranges.clear();
         heap.length = None;
-        // Bytes that heaps lack are never read: they need not be cleared.
+        heap.overlaps = false;
         if self.spare.len() < 64 {
             self.spare.push(heap);
         }

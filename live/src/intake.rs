@@ -1,9 +1,15 @@
 //! Packets of one socket, as a stream takes them in.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::{
+    borrow::Cow,
+    marker::PhantomData,
+    ops::Range,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
 
 use super::{
-    chunks::{Stream, Window},
+    chunks::{Stream, Ticket, Window},
+    ring::Slots,
     spead::Fault,
 };
 
@@ -12,19 +18,84 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Understands the packets of one socket.
+/// A packet in the ring.
+#[derive(Clone)]
+pub(super) struct Arrived {
+    /// The sender's number.
+    pub source: u16,
+    pub slot: u32,
+    /// Its bytes in the ring.
+    pub bytes: Range<usize>,
+}
+
+/// Understands the packets of one socket. Samples are brought to their places while nothing is locked.
 pub(super) trait Intake<S: Stream>: Send + 'static {
-    /// Takes in a packet from a sender.
-    ///
-    /// # Errors
-    /// [`Fault`] of a packet that is none.
+    /// Takes in packets, which are in a ring of that memory and slots; `fault` gets the faults of those that are
+    /// none.
     fn take(
         &mut self,
         window: &Mutex<Window<S>>,
-        source: u16,
-        packet: &[u8],
-    ) -> std::result::Result<(), Fault>;
+        ring: (&[u8], &mut Slots),
+        packets: &[Arrived],
+        fault: &mut dyn FnMut(Fault),
+    );
 
     /// Gives up what is incomplete.
-    fn clear(&mut self, window: &Mutex<Window<S>>);
+    fn clear(&mut self, window: &Mutex<Window<S>>, ring: (&[u8], &mut Slots));
+}
+
+/// Kind of stream whose packets stand each by itself.
+pub trait Single: Stream {
+    /// Takes the places of a packet's samples, and hands tickets and samples to `each`. What has no place is counted.
+    ///
+    /// # Errors
+    /// [`Fault`] of a packet that is none.
+    fn reserve<'a>(
+        window: &mut Window<Self>,
+        source: u16,
+        packet: &'a [u8],
+        each: &mut dyn FnMut(Ticket<Self>, Cow<'a, [u8]>),
+    ) -> Result<(), Fault>;
+}
+
+impl<S: Single> Window<S> {
+    /// Puts the samples of a packet from a sender where they belong.
+    ///
+    /// # Errors
+    /// [`Fault`] of a packet that is none; samples that have no place are counted.
+    pub fn packet(&mut self, source: u16, packet: &[u8]) -> Result<(), Fault> {
+        let stream = self.stream().clone();
+        let each =
+            &mut |mut ticket: Ticket<S>, bytes: Cow<'_, [u8]>| ticket.fill(&stream, 0, &bytes);
+        S::reserve(self, source, packet, each)
+    }
+}
+
+/// Takes in packets that stand each by itself.
+pub(super) struct Singles<S>(pub PhantomData<S>);
+
+impl<S: Single> Intake<S> for Singles<S> {
+    fn take(
+        &mut self,
+        window: &Mutex<Window<S>>,
+        (room, _): (&[u8], &mut Slots),
+        packets: &[Arrived],
+        fault: &mut dyn FnMut(Fault),
+    ) {
+        let mut places = Vec::with_capacity(packets.len());
+        let stream = {
+            let mut window = lock(window);
+            for Arrived { source, bytes, .. } in packets {
+                let each = &mut |ticket, bytes| places.push((ticket, bytes));
+                let taken = S::reserve(&mut window, *source, &room[bytes.clone()], each);
+                taken.err().into_iter().for_each(&mut *fault);
+            }
+            window.stream().clone()
+        };
+        for (mut ticket, bytes) in places {
+            ticket.fill(&stream, 0, &bytes);
+        }
+    }
+
+    fn clear(&mut self, _: &Mutex<Window<S>>, _: (&[u8], &mut Slots)) {}
 }

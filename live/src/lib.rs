@@ -1,8 +1,9 @@
 //! A correlator that listens: F-engines' heaps from the network, or frames of VDIF; dumps at absolute times.
 //!
-//! - [`Receiver`] has a thread for each socket, which understands packets ([`spead`]) and puts heaps together.
-//! - A [`Window`] puts heaps into [`Chunk`]s by their timestamps, whatever the order in which they come, and
-//!   hands chunks out with what is missing.
+//! - [`Receiver`] has a thread for each socket, which understands packets ([`spead`]) where the system has written
+//!   them.
+//! - A [`Window`] gives heaps places in [`Chunk`]s by their timestamps, whatever the order in which they come. The
+//!   threads bring samples there, each by itself, and chunks are handed out with what is missing.
 //! - An [`Integrator`] correlates chunks, and cuts dumps at multiples of the integration since the sync time.
 //! - [`Files`] are what dumps are written to.
 //! - [`Frames`] of VDIF, which hold raw voltages, are put into chunks of their own, and an F-engine, [`Spectra`],
@@ -60,7 +61,9 @@ pub(crate) mod files;
 pub(crate) mod frames;
 pub(crate) mod heaps;
 pub(crate) mod intake;
+pub(crate) mod memory;
 pub(crate) mod receive;
+pub(crate) mod ring;
 pub(crate) mod send;
 pub mod spead;
 pub(crate) mod spectra;
@@ -68,15 +71,17 @@ pub(crate) mod stores;
 pub(crate) mod tally;
 pub(crate) mod words;
 
-pub use chunks::{Chunk, Geometry, Memory, Passed, Place, Sources, Stream, Window};
+pub use batch::cut_packets;
+pub use chunks::{Chunk, Geometry, Passed, Place, Sources, Stream, Window};
 pub use counts::{CountChunk, Counts};
 pub use curves::{Correlated, LiveCurves};
 pub use dumps::{Channels, Integrator, LiveDump, Sums};
 pub use files::{Clock, Files};
 pub use frames::{Frames, RawChunk};
 pub use heaps::{Assembler, Heap};
-pub use receive::{Endpoints, Plain, Receiver, Watch, open};
+pub use memory::Memory;
+pub use receive::{Endpoints, Plain, Receiver, Watch, discard, open, open_several};
 pub use send::{Packets, Sender};
 pub use spectra::Spectra;
-pub use tally::{Fate, Tally};
+pub use tally::{Fate, SocketTally, Tally};
 pub use words::Words;

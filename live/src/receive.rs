@@ -1,10 +1,11 @@
-//! Sockets, each with a thread that fetches packets and puts heaps together.
+//! Sockets, each with a thread that fetches packets and brings their samples to chunks.
 
 use std::{
     collections::HashMap,
     fmt,
     io::{self, Read},
-    net::{Ipv4Addr, SocketAddrV4, TcpListener, UdpSocket},
+    marker::PhantomData,
+    net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener, UdpSocket},
     str::FromStr,
     sync::{
         Arc, Mutex,
@@ -18,14 +19,15 @@ use corrust_host::{Error, Result};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::{
-    batch::Batch,
+    batch::{Batch, worked},
     chunks::{Geometry, Sources, Stream, Window},
-    counts::{self, Counts, CountsOnly},
-    frames::{Frames, FramesOnly},
-    heaps::Assembler,
-    intake::{Intake, lock},
+    counts::{self, Counts},
+    frames::Frames,
+    heaps::{Assembler, Heap, Received},
+    intake::{Arrived, Intake, Singles, lock},
+    ring::Slots,
     spead::{Fault, Packet},
-    tally::Tally,
+    tally::{SocketTally, Tally},
 };
 
 /// How long a thread waits for a packet before it looks whether it is to end.
@@ -33,6 +35,13 @@ const WAIT: Duration = Duration::from_millis(50);
 
 /// How long it fetches what the system still has when it is to end.
 const REST: Duration = Duration::from_millis(500);
+
+/// How often a thread looks how long it has worked.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Slots of a socket for packets of incomplete heaps: fewest and most, and incomplete bytes for which there is one.
+const SLOTS: [usize; 2] = [64, 2048];
+const SLOT_BYTES: usize = 8 << 10;
 
 /// Addresses to listen to: `127.0.0.1:7148`, or several, `239.1.2.0+3:7148` (four addresses, the field's way)
 /// and `127.0.0.1:7148+3` (four ports).
@@ -107,6 +116,46 @@ pub fn open(
     interface: Option<Ipv4Addr>,
     buffer: usize,
 ) -> Result<UdpSocket> {
+    open_one(address, interface, buffer, false)
+}
+
+/// Opens several sockets at one unicast address, among which the system shares out senders: all packets of one sender's
+/// socket come to the same one.
+///
+/// # Errors
+/// As for [`open`], and for several of a multicast group, as each would get all packets.
+pub fn open_several(
+    address: SocketAddrV4,
+    interface: Option<Ipv4Addr>,
+    buffer: usize,
+    count: usize,
+) -> Result<Vec<UdpSocket>> {
+    if address.ip().is_multicast() && count > 1 {
+        return Err(Error::invalid(format!(
+            "--sockets {count}: each would get all packets of the multicast group {address}, expected 1 and several \
+             groups"
+        )));
+    }
+    let mut sockets = Vec::with_capacity(count);
+    let mut address = address;
+    for _ in 0..count {
+        let socket = open_one(address, interface, buffer, count > 1)?;
+        // Where the system chose a port, the others have the same one.
+        if let Ok(SocketAddr::V4(bound)) = socket.local_addr() {
+            address.set_port(bound.port());
+        }
+        sockets.push(socket);
+    }
+    Ok(sockets)
+}
+
+/// [`open`], to be shared with other sockets or not.
+fn open_one(
+    address: SocketAddrV4,
+    interface: Option<Ipv4Addr>,
+    buffer: usize,
+    shared: bool,
+) -> Result<UdpSocket> {
     let fault = |action: &str, error: io::Error| {
         Error::invalid(format!("--listen {address}: cannot {action}: {error}"))
     };
@@ -117,6 +166,12 @@ pub fn open(
         // Several programs may listen to one group.
         socket.set_reuse_address(true).map_err(|error| fault("share the port", error))?;
     }
+    #[cfg(unix)]
+    if shared {
+        socket.set_reuse_port(true).map_err(|error| fault("share the port", error))?;
+    }
+    #[cfg(not(unix))]
+    let _ = shared;
     // As much as the system allows.
     super::batch::set_buffer(&socket, buffer);
     socket.bind(&address.into()).map_err(|error| fault("listen there", error))?;
@@ -130,19 +185,68 @@ pub fn open(
     Ok(socket.into())
 }
 
+/// Receives packets and throws them away until it is to `stop`: the least that a receiver does.
+pub fn discard(socket: &UdpSocket, stop: &AtomicBool) -> SocketTally {
+    let mut batch = Batch::new(socket, 0);
+    let mut tally = SocketTally::default();
+    while !stop.load(Ordering::Relaxed) {
+        if batch.receive(socket).is_ok() {
+            for (_, packet) in batch.packets() {
+                tally.packets += 1;
+                tally.bytes += packet.map_or(0, |(_, bytes)| bytes.len() as u64);
+            }
+            tally.dropped += batch.dropped();
+        }
+    }
+    tally.worked = worked();
+    tally
+}
+
 impl Intake<Geometry> for Assembler {
     fn take(
         &mut self,
         window: &Mutex<Window>,
-        source: u16,
-        packet: &[u8],
-    ) -> std::result::Result<(), Fault> {
-        let packet = Packet::parse(packet)?;
-        self.take(source, &packet, |heap| lock(window).take(heap))
+        (room, slots): (&[u8], &mut Slots),
+        packets: &[Arrived],
+        fault: &mut dyn FnMut(Fault),
+    ) {
+        for Arrived { source, slot, bytes } in packets {
+            let taken = Packet::parse(&room[bytes.clone()]).and_then(|packet| {
+                let at = packet.payload.as_ptr().addr() - room.as_ptr().addr();
+                let hold = || slots.hold(*slot).then_some(Received { slot: *slot, at });
+                self.add(*source, &packet, hold)
+            });
+            taken.err().into_iter().for_each(&mut *fault);
+        }
+        self.place(window, (room, slots));
     }
 
-    fn clear(&mut self, window: &Mutex<Window>) {
-        self.clear(|heap| lock(window).take(heap));
+    fn clear(&mut self, window: &Mutex<Window>, ring: (&[u8], &mut Slots)) {
+        self.give_up_all();
+        self.place(window, ring);
+    }
+}
+
+impl Assembler {
+    /// Brings the samples of heaps that are over to their places.
+    fn place(&mut self, window: &Mutex<Window>, (room, slots): (&[u8], &mut Slots)) {
+        let over = self.over();
+        if over.is_empty() {
+            return;
+        }
+        let (stream, tickets) = {
+            let mut window = lock(window);
+            let reserve = |heap: &Heap| (!heap.is_rest()).then(|| window.reserve_heap(heap, room));
+            let tickets: Vec<_> = over.iter().map(reserve).collect();
+            (window.stream().clone(), tickets)
+        };
+        for (heap, ticket) in over.into_iter().zip(tickets) {
+            if let Some(Some(mut ticket)) = ticket {
+                ticket.fill(&stream, &heap, room);
+            }
+            heap.slots().for_each(|slot| slots.release(slot));
+            self.recycle(heap);
+        }
     }
 }
 
@@ -220,7 +324,9 @@ impl Receiver {
         heap_bytes: usize,
         held_bytes: usize,
     ) -> Result<Self> {
-        Self::over(sockets, window, || Assembler::new(heap_bytes, held_bytes))
+        // Slots for packets of heaps that are incomplete; others' samples are copied.
+        let slots = (held_bytes / SLOT_BYTES).clamp(SLOTS[0], SLOTS[1]);
+        Self::over(sockets, window, slots, || Assembler::new(heap_bytes, held_bytes))
     }
 
     /// [`start`](Self::start) of frames of VDIF, one in each packet.
@@ -228,7 +334,7 @@ impl Receiver {
     /// # Errors
     /// As for [`start`](Self::start).
     pub fn frames(sockets: Vec<UdpSocket>, window: Window<Frames>) -> Result<Self> {
-        Self::over(sockets, window, || FramesOnly)
+        Self::over(sockets, window, 0, || Singles(PhantomData))
     }
 
     /// [`start`](Self::start) of packets of counts.
@@ -236,7 +342,7 @@ impl Receiver {
     /// # Errors
     /// As for [`start`](Self::start).
     pub fn counts(sockets: Vec<UdpSocket>, window: Window<Counts>) -> Result<Self> {
-        Self::over(sockets, window, || CountsOnly)
+        Self::over(sockets, window, 0, || Singles(PhantomData))
     }
 
     /// Counts `[instant][sensor]` of plain streams, numbered from 0. Whoever sends them waits where they are taken in more
@@ -273,19 +379,34 @@ impl Receiver {
     fn over<S: Stream, I: Intake<S>>(
         sockets: Vec<UdpSocket>,
         window: Window<S>,
+        slots: usize,
         intake: impl Fn() -> I,
     ) -> Result<Self> {
         let shared = Shared::new(window);
         let mut receiver = Self { shared: shared.clone(), threads: Vec::new() };
-        for socket in sockets {
+        lock(&shared.window).tally_mut().sockets.resize_with(sockets.len(), Default::default);
+        for (number, socket) in sockets.into_iter().enumerate() {
             let (shared, intake) = (shared.clone(), intake());
             let thread = std::thread::Builder::new()
                 .name("receive".into())
-                .spawn(move || shared.receive(&socket, intake));
+                .spawn(move || shared.receive(number, &socket, slots, intake));
             let fault = |error| Error::invalid(format!("a thread for a socket: {error}"));
             receiver.threads.push(thread.map_err(fault)?);
         }
         Ok(receiver)
+    }
+
+    /// Has the threads run on these cores, one after the other in turns, and on no others.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for a core that this process may not use, or a system that has no such choice.
+    pub fn pin(&self, cores: &[usize]) -> Result<()> {
+        for (thread, &core) in self.threads.iter().zip(cores.iter().cycle()) {
+            super::batch::pin(thread, core).map_err(|error| {
+                Error::invalid(format!("core {core}: cannot run a thread there: {error}"))
+            })?;
+        }
+        Ok(())
     }
 
     /// Counts so far.
@@ -365,10 +486,12 @@ impl Shared<Counts> {
 }
 
 impl<S: Stream> Shared<S> {
-    /// Receives until it is to stop.
-    fn receive(&self, socket: &UdpSocket, mut intake: impl Intake<S>) {
-        let mut batch = Batch::new(socket);
+    /// Receives until it is to stop. Packets may stay in so many slots.
+    fn receive(&self, number: usize, socket: &UdpSocket, slots: usize, mut intake: impl Intake<S>) {
+        let mut looked = Instant::now();
+        let mut batch = Batch::new(socket, slots);
         let mut known = HashMap::new();
+        let mut packets: Vec<Arrived> = Vec::new();
         let mut ends: Option<Instant> = None;
         while ends.is_none_or(|end| Instant::now() < end) {
             if self.stop.load(Ordering::Relaxed) {
@@ -378,31 +501,58 @@ impl<S: Stream> Shared<S> {
             match batch.receive(socket) {
                 Ok(()) => {}
                 // A time limit, or an error of a packet that was sent from here: it concerns no other.
-                Err(_) if ends.is_none() => continue,
+                Err(_) if ends.is_none() => {
+                    lock(&self.window).hand_out();
+                    continue;
+                }
                 Err(_) => break,
             }
-            let (mut packets, mut bytes) = (0, 0);
+            let (mut count, mut bytes) = (0, 0);
             let mut faults: Vec<Fault> = Vec::new();
+            packets.clear();
             for (address, packet) in batch.packets() {
-                packets += 1;
-                bytes += packet.map_or(0, |packet| packet.len() as u64);
+                count += 1;
                 let source =
                     *known.entry(address).or_insert_with(|| lock(&self.sources).number(address));
-                let taken = packet.ok_or(Fault::Cut);
-                let taken = taken.and_then(|packet| intake.take(&self.window, source, packet));
-                faults.extend(taken.err());
+                match packet {
+                    Some((slot, place)) => {
+                        bytes += place.len() as u64;
+                        packets.push(Arrived { source, slot, bytes: place });
+                    }
+                    None => faults.push(Fault::Cut),
+                }
             }
             // Senders come and go.
             if known.len() > usize::from(u16::MAX) {
                 known.clear();
             }
+            intake.take(&self.window, batch.ring(), &packets, &mut |fault| faults.push(fault));
+            batch.renew();
+            let dropped = batch.dropped();
+            let [held, all] = batch.ring().1.held();
+            let worked = (looked.elapsed() >= LOOK).then(|| {
+                looked = Instant::now();
+                worked()
+            });
             let mut window = lock(&self.window);
+            window.hand_out();
             let tally = window.tally_mut();
-            tally.packets += packets;
+            tally.packets += count;
             tally.bytes += bytes;
-            tally.dropped += batch.dropped();
+            tally.dropped += dropped;
+            let socket = &mut tally.sockets[number];
+            socket.packets += count;
+            socket.bytes += bytes;
+            socket.dropped += dropped;
+            socket.faults += faults.len() as u64;
+            (socket.held, socket.slots) = (held, all);
+            socket.worked = worked.unwrap_or(socket.worked);
             faults.into_iter().for_each(|fault| tally.count_fault(fault));
         }
-        intake.clear(&self.window);
+        intake.clear(&self.window, batch.ring());
+        let mut window = lock(&self.window);
+        window.hand_out();
+        let socket = &mut window.tally_mut().sockets[number];
+        (socket.held, socket.worked) = (0, worked());
     }
 }

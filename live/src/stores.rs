@@ -10,9 +10,13 @@ pub(super) const SAMPLE: usize = 2;
 pub(super) fn copy(to: &mut [u8], samples: &[u8]) {
     assert_eq!(to.len(), samples.len(), "as many samples");
     #[cfg(target_arch = "x86_64")]
-    if let (Ok(to), (samples, [])) = (lanes(to), samples.as_chunks()) {
-        return passing::copy(to, samples);
+    {
+        let [start, end] = lanes_of(to);
+        passing::copy(lanes(&mut to[start..end]), samples[start..end].as_chunks().0);
+        to[..start].copy_from_slice(&samples[..start]);
+        to[end..].copy_from_slice(&samples[end..]);
     }
+    #[cfg(not(target_arch = "x86_64"))]
     to.copy_from_slice(samples);
 }
 
@@ -24,9 +28,20 @@ pub(super) fn copy(to: &mut [u8], samples: &[u8]) {
 pub(super) fn part(x: &mut [u8], y: &mut [u8], both: &[u8]) {
     assert_eq!([2 * x.len(), 2 * y.len()], [both.len(); 2], "as many samples");
     #[cfg(target_arch = "x86_64")]
-    if let (Ok(x), Ok(y), (both, [])) = (lanes(x), lanes(y), both.as_chunks()) {
-        return passing::part(x, y, both);
+    {
+        let [start, end] = lanes_of(x);
+        if start % SAMPLE == 0 && lanes_of(y) == [start, end] {
+            let [x_lanes, y_lanes] = [&mut x[start..end], &mut y[start..end]].map(lanes);
+            passing::part(x_lanes, y_lanes, both[2 * start..2 * end].as_chunks().0);
+            part_each(&mut x[..start], &mut y[..start], &both[..2 * start]);
+            return part_each(&mut x[end..], &mut y[end..], &both[2 * end..]);
+        }
     }
+    part_each(x, y, both);
+}
+
+/// [`part`], a sample at a time.
+fn part_each(x: &mut [u8], y: &mut [u8], both: &[u8]) {
     let (x, y) = (x.as_chunks_mut::<SAMPLE>().0, y.as_chunks_mut().0);
     let both = both.as_chunks::<{ 2 * SAMPLE }>().0;
     for ((x, y), &both) in x.iter_mut().zip(y).zip(both) {
@@ -42,14 +57,19 @@ pub(super) fn settle() {
     passing::settle();
 }
 
-/// Bytes as vectors, where they are.
+/// First and last byte of whole vectors in aligned places.
 #[cfg(target_arch = "x86_64")]
-fn lanes(bytes: &mut [u8]) -> Result<&mut [std::arch::x86_64::__m128i], ()> {
+fn lanes_of(bytes: &[u8]) -> [usize; 2] {
+    const LANE: usize = size_of::<std::arch::x86_64::__m128i>();
+    let start = bytes.as_ptr().align_offset(LANE).min(bytes.len());
+    [start, start + (bytes.len() - start) / LANE * LANE]
+}
+
+/// Bytes as vectors, of those that begin and end with one.
+#[cfg(target_arch = "x86_64")]
+fn lanes(bytes: &mut [u8]) -> &mut [std::arch::x86_64::__m128i] {
     // SAFETY: any 16 bytes are a vector.
-    match unsafe { bytes.align_to_mut() } {
-        ([], lanes, []) => Ok(lanes),
-        _ => Err(()),
-    }
+    unsafe { bytes.align_to_mut() }.1
 }
 
 /// Stores that pass the caches by: a chunk is larger than they are, and what is stored otherwise is read first, a

@@ -1,5 +1,7 @@
 //! Counts of all that was received, by fate: of heaps, or of frames of VDIF, which are counted as heaps are.
 
+use std::time::Duration;
+
 use super::spead::Fault;
 
 /// Fate of a heap.
@@ -91,6 +93,27 @@ pub struct Tally {
     heaps: [u64; Fate::ALL.len()],
     /// Heaps of each F-engine, or frames of each thread, that were placed, and those that were not.
     pub fengs: Vec<[u64; 2]>,
+    /// Each socket, in the order in which they were opened.
+    pub sockets: Vec<SocketTally>,
+}
+
+/// Counts of one socket.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SocketTally {
+    /// Packets received, whatever they are.
+    pub packets: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Packets that the system dropped, as nobody fetched them in time.
+    pub dropped: u64,
+    /// Packets that were none.
+    pub faults: u64,
+    /// Slots of its ring in which packets stay, as their heaps are incomplete.
+    pub held: usize,
+    /// Slots in which packets could stay; others' samples are copied.
+    pub slots: usize,
+    /// Time that a core has worked for it, as of the last tenth of a second; nothing where the system does not say.
+    pub worked: Duration,
 }
 
 impl Tally {

@@ -10,7 +10,7 @@ pub enum Error {
     Syntax {
         /// Line in the PTX text, from 1.
         line: u32,
-        /// Reason: what was found and what was expected.
+        /// Reason: found and expected.
         message: String,
     },
     /// An instruction, modifier or operand form that the simulator does not know.
@@ -28,7 +28,7 @@ pub enum Error {
     Launch {
         /// The entry that was asked for.
         entry: String,
-        /// Reason: what was found and what was expected.
+        /// Reason: found and expected.
         message: String,
     },
     /// The host asked for device memory that is not there.

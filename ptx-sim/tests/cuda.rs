@@ -168,7 +168,7 @@ fn a_flag_that_nobody_sets_ends_with_a_sentence() {
     let found = fault(run(include_str!("cuda/spin.ptx"), "spin", 2, 32, &[vec![0; 4]], &[]));
     assert_eq!(found.kind, FaultKind::Deadlock, "{found}");
     assert!(found.message.contains("nothing that is left to run changes"), "{found}");
-    assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
 }
 
 #[test]

@@ -39,6 +39,7 @@ from ._corrust import (
     pack,
     planes,
     read_uvh5,
+    reports,
     to_device,
     write_uvh5,
 )
@@ -75,6 +76,7 @@ __all__ = [
     "planes",
     "progress_bar",
     "read_uvh5",
+    "reports",
     "standard_error",
     "to_device",
     "write_uvh5",

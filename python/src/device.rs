@@ -52,3 +52,29 @@ pub fn devices(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
     }
     Ok(all)
 }
+
+/// Counts of all launches so far on device ``sim``.
+///
+/// Returns
+/// -------
+/// dict of dict
+///     For each kernel that ran, by name: ``"launches"``, ``"blocks"``, ``"tensor_operations"``, ``"total"`` and ``"classes"``
+///     (instructions of warps and lanes, wavefronts of shared memory and sectors of global memory with the fewest possible,
+///     divergent branches) and ``"sites"``, the same for each statement of the PTX.
+///
+/// Examples
+/// --------
+/// >>> import corrust, numpy
+/// >>> dump = corrust.correlate(numpy.ones((64, 1, 2, 2), numpy.int8), device="sim")
+/// >>> all(report["launches"] > 0 for report in corrust.reports().values())
+/// True
+#[pyfunction]
+pub fn reports(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
+    let all = PyDict::new(py);
+    #[cfg(feature = "sim")]
+    for (name, report) in corrust::device::reports() {
+        let counts = py.import("json")?.call_method1("loads", (report.to_json(),))?;
+        all.set_item(name, counts)?;
+    }
+    Ok(all)
+}

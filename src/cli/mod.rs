@@ -5,7 +5,7 @@ use std::{ffi::OsString, path::PathBuf};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, error::ErrorKind};
 use corrust::{
     Error, Result,
-    device::{Kernels, Tuning},
+    device::{self, Kernels, Tuning},
 };
 
 #[cfg(feature = "serve")]
@@ -17,7 +17,7 @@ use self::{
     },
     options::{given, run_files},
     terminal::{
-        say::{keep, said, warn},
+        say::{keep, said, say, warn},
         signals::obey_signals,
     },
 };
@@ -47,6 +47,10 @@ struct KernelArgs {
     /// Table of `corrust bench --tune` for the choice of kernels (or CORRUST_TUNING)
     #[arg(long, global = true, value_name = "FILE")]
     tuning: Option<PathBuf>,
+    /// Print what device sim counted of each kernel: instructions, bank conflicts, sectors of memory, divergent branches
+    #[cfg(feature = "sim")]
+    #[arg(long, global = true)]
+    report: bool,
 }
 
 impl KernelArgs {
@@ -56,6 +60,24 @@ impl KernelArgs {
             Kernels::read(path)?.set()?;
         }
         self.tuning.as_deref().map_or(Ok(()), |path| Tuning::read(path)?.set())
+    }
+
+    /// Prints what simulators counted, if it was asked for.
+    #[cfg(feature = "sim")]
+    fn print_reports(&self) -> Result<()> {
+        let reports = if self.report { device::reports() } else { return Ok(()) };
+        if reports.is_empty() {
+            return Err(Error::invalid(
+                "--report: no kernel ran on a simulator, expected --device sim",
+            ));
+        }
+        reports.values().for_each(|report| say(format_args!("{}", report.to_string().trim_end())));
+        Ok(())
+    }
+
+    #[cfg(not(feature = "sim"))]
+    fn print_reports(&self) -> Result<()> {
+        Ok(())
     }
 }
 
@@ -137,6 +159,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         };
         done.map(|()| 0)
     });
+    let result = result.and_then(|code| cli.kernels.print_reports().map(|()| code));
     let result = result.and_then(|code| said().map(|()| code));
     if result.is_ok() {
         run_files::mention_replaced();

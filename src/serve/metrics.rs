@@ -90,7 +90,35 @@ pub fn received(tally: &Tally) -> Vec<Family> {
     for fate in Fate::ALL {
         heaps = heaps.of("fate", fate.name(), tally.heaps(fate));
     }
-    vec![
+    let gauge = |name, help| Family::new(name, "gauge", help);
+    let mut sockets = vec![
+        counter("corrust_socket_packets_total", "Packets that came to a socket."),
+        counter("corrust_socket_bytes_total", "Their bytes."),
+        counter(
+            "corrust_socket_dropped_packets_total",
+            "A socket's packets that the system dropped.",
+        ),
+        counter("corrust_socket_bad_packets_total", "A socket's packets that were none."),
+        counter("corrust_socket_core_seconds_total", "Time that a core has worked for a socket."),
+        gauge("corrust_socket_held_slots", "Slots in which packets of incomplete heaps stay."),
+        gauge("corrust_socket_slots", "Slots in which they could stay."),
+    ];
+    for (number, socket) in tally.sockets.iter().enumerate() {
+        let values = [
+            socket.packets.to_string(),
+            socket.bytes.to_string(),
+            socket.dropped.to_string(),
+            socket.faults.to_string(),
+            socket.worked.as_secs_f64().to_string(),
+            socket.held.to_string(),
+            socket.slots.to_string(),
+        ];
+        let added = sockets.into_iter().zip(values);
+        sockets = added.map(|(family, value)| family.of("socket", number, value)).collect();
+    }
+    // Plain streams have none.
+    sockets.retain(|_| !tally.sockets.is_empty());
+    let mut families = vec![
         counter("corrust_packets_total", "Packets received.").one(tally.packets),
         counter("corrust_bytes_total", "Bytes received.").one(tally.bytes),
         counter("corrust_dropped_packets_total", "Packets that the system dropped.")
@@ -98,5 +126,7 @@ pub fn received(tally: &Tally) -> Vec<Family> {
         faults,
         heaps,
         counter("corrust_jumps_total", "Jumps of the timestamps.").one(tally.jumps),
-    ]
+    ];
+    families.append(&mut sockets);
+    families
 }

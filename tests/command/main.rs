@@ -18,6 +18,7 @@ mod plan;
 mod planes;
 mod plot;
 mod quantise;
+mod report;
 mod run;
 mod selection;
 mod snapshots;

@@ -1,6 +1,7 @@
 //! Recordings that come over the network: `corrust serve`.
 
 mod counts;
+mod ingest;
 mod service;
 mod spead;
 #[path = "../support/mod.rs"]

@@ -63,9 +63,12 @@ pub fn compare(what: &str, dump: &Dump, expected: &[Vec<Visibility>]) {
                         && (f64::from(sums[at].im) - expected.im).abs() <= bound
                 }
             };
+            // Baseline b of inputs i >= j: b = i (i + 1) / 2 + j.
+            let i = (1..).take_while(|i| i * (i + 1) / 2 <= baseline).count();
+            let j = baseline - i * (i + 1) / 2;
             assert!(
                 good,
-                "{what}: channel {channel}, baseline {baseline}: expected {expected:?}, found {}",
+                "{what}: channel {channel}, baseline {baseline} (i = {i}, j = {j}): expected {expected:?}, found {}",
                 match &dump.visibilities {
                     Visibilities::Integer(sums) => sums[at].to_string(),
                     Visibilities::Float(sums) => sums[at].to_string(),

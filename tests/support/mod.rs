@@ -5,6 +5,7 @@
 pub mod backend;
 pub mod changes;
 pub mod command;
+pub mod conflicts;
 pub mod device;
 pub mod lazy_gpu;
 pub mod oracle;

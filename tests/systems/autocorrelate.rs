@@ -475,6 +475,7 @@ macro_rules! conformance {
             fn $test() {
                 if BACKEND.is_there() {
                     super::$test(BACKEND);
+                    crate::support::conflicts::check();
                 }
             }
         )*

@@ -774,6 +774,7 @@ macro_rules! conformance {
             fn $test() {
                 if BACKEND.is_there() {
                     super::$test(BACKEND);
+                    crate::support::conflicts::check();
                 }
             }
         )*

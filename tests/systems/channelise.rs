@@ -511,45 +511,21 @@ impl Series {
 
 /// The suite of a backend.
 macro_rules! suite {
-    ($($name:ident: $backend:expr;)*) => {$(
+    ($($name:ident: $backend:expr;)+) => {$(
         mod $name {
             use super::*;
 
             const BACKEND: Backend = $backend;
 
-            #[test]
-            fn random_shapes() {
-                if BACKEND.is_there() {
-                    BACKEND.random_shapes();
-                }
-            }
-
-            #[test]
-            fn every_size() {
-                if BACKEND.is_there() {
-                    BACKEND.every_size();
-                }
-            }
-
-            #[test]
-            fn same_bits() {
-                if BACKEND.is_there() {
-                    BACKEND.same_bits();
-                }
-            }
-
-            #[test]
-            fn quantised() {
-                if BACKEND.is_there() {
-                    BACKEND.quantised();
-                }
-            }
-
-            #[test]
-            fn white_noise() {
-                if BACKEND.is_there() {
-                    BACKEND.white_noise();
-                }
+            suite!(@tests random_shapes every_size same_bits quantised white_noise);
+        }
+    )+};
+    (@tests $($test:ident)*) => {$(
+        #[test]
+        fn $test() {
+            if BACKEND.is_there() {
+                BACKEND.$test();
+                crate::support::conflicts::check();
             }
         }
     )*};

@@ -11,7 +11,7 @@ use corrust::{
 use num_complex::Complex;
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
-use crate::support::device;
+use crate::support::{conflicts, device};
 
 /// A delay that runs through several samples.
 struct Moving;
@@ -303,6 +303,7 @@ fn every_size(device: Device) {
 fn judge(device: Device, kernel: Kernel, runs: Vec<Run>) {
     if device::open(device).is_some() {
         runs.iter().for_each(|run| run.judge(device, kernel));
+        conflicts::check();
     }
 }
 

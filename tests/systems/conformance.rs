@@ -4,7 +4,7 @@
 //! A backend that is not there is skipped, saying so; naming it in `CORRUST_REQUIRE` (as in
 //! `CORRUST_REQUIRE=cuda`, for all whose names start so) turns that into a failure.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use backend::{Place, compare};
 use corrust::{
@@ -16,7 +16,7 @@ use corrust::{
 };
 use corrust_gpu::abi::{
     self,
-    correlate::{PACKED_COMPLEX, PACKED_PAIRS, TILE_64, TILE_128, TILE_128_192, TIMES_PER_STEP},
+    correlate::{PACKED_COMPLEX, ROW_CORRELATORS, TIMES_PER_STEP, WARPGROUP_CORRELATORS},
 };
 use ndarray::Array2;
 use num_complex::Complex;
@@ -25,20 +25,12 @@ use rand::{RngExt, SeedableRng, rngs::StdRng};
 
 use crate::support::{backend, oracle::correlate as oracle, tier};
 
-/// A backend, and the sizes at which to test it.
+/// A backend, and what to test it with. Sizes and encodings follow from the kernel's declaration.
 #[derive(Clone, Copy)]
 struct Backend {
     place: Place,
-    /// Numbers of inputs: 1, 2, and around the edges of tiles.
-    inputs: &'static [usize],
-    /// Numbers of times: 1, odd, and around the edges of tiles and of what is summed at once.
-    times: &'static [usize],
     /// Numbers of times at which 32-bit sums would overflow.
     long_times: &'static [usize],
-    /// Encodings that the kernel takes.
-    encodings: &'static [Encoding],
-    /// Bits of the values that it takes, where it does not take all of the encoding's.
-    bits: u32,
 }
 
 /// The CPU's panels have 4 rows and 4, 8 or 48 columns, its blocks 96 inputs.
@@ -51,25 +43,6 @@ const CPU_TIMES: &[usize] =
 
 /// 2 * 128^2 * 65536 = 2^31.
 const LONG_TIMES: &[usize] = &[65535, 65536, 65537, 131072];
-
-/// Around the edges of the GPU kernels' tiles of inputs.
-const GPU_INPUTS: &[usize] = &[
-    1,
-    2,
-    TILE_64.rows as usize - 1,
-    TILE_64.rows as usize,
-    TILE_64.rows as usize + 1,
-    TILE_128.rows as usize - 1,
-    TILE_128.rows as usize,
-    TILE_128.rows as usize + 1,
-    // Not whole boxes of delivered samples.
-    TILE_128.rows as usize + 48,
-    TILE_128_192.columns as usize - 1,
-    TILE_128_192.columns as usize,
-    TILE_128_192.columns as usize + 1,
-    2 * TILE_128.rows as usize + 1,
-    2 * TILE_128_192.columns as usize + 1,
-];
 
 /// Around the edges of a 16-byte chunk, a step and the stages in flight.
 const GPU_TIMES: &[usize] = &[
@@ -86,20 +59,6 @@ const GPU_TIMES: &[usize] = &[
     16 * TIMES_PER_STEP as usize + 3,
 ];
 
-/// Around the edges of the packed kernels' tiles.
-const PACKED_INPUTS: &[usize] = &[
-    1,
-    2,
-    3,
-    PACKED_PAIRS.inputs as usize - 1,
-    PACKED_PAIRS.inputs as usize,
-    PACKED_PAIRS.inputs as usize + 1,
-    PACKED_COMPLEX.inputs as usize - 1,
-    PACKED_COMPLEX.inputs as usize,
-    PACKED_COMPLEX.inputs as usize + 1,
-    2 * PACKED_COMPLEX.inputs as usize + 1,
-];
-
 /// Around the edges of a 16-byte chunk, and of the times until fields are split.
 const PACKED_TIMES: &[usize] =
     &[1, 7, 8, 9, 15, 16, 17, 111, 112, 113, 255, 256, 257, 291, 293, 1025];
@@ -112,14 +71,71 @@ const FEW_INPUTS: &[usize] = &[1, 2, 3, 4, 8, 15, 16, 17, 20, 24, 31, 32, 33, 48
 const FEW_TIMES: &[usize] =
     &[1, 7, 8, 9, 31, 32, 33, 63, 64, 65, 96, 97, 128, 129, 193, 1027, 4099];
 
+/// Rows and columns of the tiles of a kernel's declarations.
+fn tiles(kernel: Kernel) -> Vec<(usize, usize)> {
+    let rows = ROW_CORRELATORS.iter().copied().flatten();
+    let rows = rows.map(|declared| (declared.name, declared.tile));
+    let warpgroups = WARPGROUP_CORRELATORS.iter().copied().flatten();
+    let warpgroups =
+        warpgroups.map(|declared| (declared.name, (declared.tile.rows, declared.tile.columns)));
+    let declared = rows.chain(warpgroups).filter(|(name, _)| {
+        // `auto` may take any.
+        kernel == Kernel::Auto || *name == kernel.name()
+    });
+    declared.map(|(_, (rows, columns))| (rows as usize, columns as usize)).collect()
+}
+
+/// Whether a kernel splits its sums into fields, as those that multiply packed samples do.
+fn has_fields(kernel: Kernel) -> bool {
+    let mut rows = ROW_CORRELATORS.iter().copied().flatten();
+    rows.any(|declared| declared.name == kernel.name() && !declared.sums_rows)
+}
+
 impl Backend {
+    /// Numbers of inputs: 1, 2, 3, and around the edges of tiles.
+    fn inputs(&self) -> Vec<usize> {
+        match self.place {
+            Place { devices: "cpu", .. } => CPU_INPUTS.to_vec(),
+            Place { kernel: Kernel::Few, .. } => FEW_INPUTS.to_vec(),
+            Place { kernel, .. } => {
+                let tiles = tiles(kernel);
+                assert!(!tiles.is_empty(), "{kernel} has no row in gpu/src/abi/correlate.rs");
+                let edges = tiles.iter().flat_map(|&(rows, columns)| {
+                    let around = [rows, columns].map(|edge| [edge - 1, edge, edge + 1]);
+                    // The third is not whole boxes of delivered samples.
+                    [2 * rows + 1, 2 * columns + 1, rows + 48]
+                        .into_iter()
+                        .chain(around.into_iter().flatten())
+                });
+                let inputs: BTreeSet<usize> = [1, 2, 3].into_iter().chain(edges).collect();
+                inputs.into_iter().collect()
+            }
+        }
+    }
+
+    /// Numbers of times: 1, odd, and around the edges of stages and of what is summed at once.
+    fn times(&self) -> &'static [usize] {
+        match self.place {
+            Place { devices: "cpu", .. } => CPU_TIMES,
+            Place { kernel: Kernel::Few, .. } => FEW_TIMES,
+            Place { kernel, .. } if has_fields(kernel) => PACKED_TIMES,
+            _ => GPU_TIMES,
+        }
+    }
+
+    /// Encodings that the kernel takes.
+    fn encodings(&self) -> impl Iterator<Item = Encoding> + use<> {
+        let kernel = self.place.kernel;
+        Encoding::ALL.into_iter().filter(move |&encoding| kernel.takes(encoding))
+    }
+
     /// Most inputs of samples of a format that the kernel is tested with.
     fn most_inputs_of(&self, (encoding, layout): (Encoding, Layout)) -> usize {
         let nibbles = matches!(encoding, Encoding::Ci4 | Encoding::Ci4Offset);
         match self.place.kernel {
             Kernel::Few if nibbles && layout == Layout::Cnt => 32,
             Kernel::Few if layout == Layout::Cnt => 16,
-            _ => self.inputs.iter().copied().max().expect("sizes"),
+            _ => self.inputs().into_iter().max().expect("sizes"),
         }
     }
 
@@ -127,58 +143,22 @@ impl Backend {
         Self { place: Place { devices, ..self.place }, ..self }
     }
 
-    const fn few(self) -> Self {
-        let encodings = &[Encoding::Ci8, Encoding::Ci4, Encoding::Ci4Offset];
-        Self { inputs: FEW_INPUTS, times: FEW_TIMES, encodings, ..self }
-    }
-
-    const fn four_bits(self) -> Self {
-        Self { encodings: &[Encoding::Ci4, Encoding::Ci4Offset], ..self }
-    }
-
-    const fn packed(self, bits: u32) -> Self {
-        Self { inputs: PACKED_INPUTS, times: PACKED_TIMES, bits, ..self.four_bits() }
-    }
-
     const fn cuda(name: &'static str, kernel: Kernel) -> Self {
-        Self::gpu(name, "cuda", kernel)
+        Self { place: Place { name, devices: "cuda", kernel }, long_times: LONG_TIMES }
     }
 
     const fn sim(name: &'static str, kernel: Kernel) -> Self {
-        Self { long_times: &[65537], ..Self::gpu(name, "sim", kernel) }
-    }
-
-    const fn gpu(name: &'static str, devices: &'static str, kernel: Kernel) -> Self {
-        Self {
-            place: Place { name, devices, kernel },
-            inputs: GPU_INPUTS,
-            times: GPU_TIMES,
-            long_times: LONG_TIMES,
-            // Sums of `cf16` have no registers there to leave the matrix units.
-            encodings: match kernel {
-                Kernel::Mma128 | Kernel::Wgmma192 => {
-                    &[Encoding::Ci8, Encoding::Ci4, Encoding::Ci4Offset]
-                }
-                _ => &Encoding::ALL,
-            },
-            bits: 8,
-        }
+        Self { place: Place { name, devices: "sim", kernel }, long_times: &[65537] }
     }
 
     const fn cpu(name: &'static str, kernel: Kernel) -> Self {
-        Self {
-            place: Place { name, devices: "cpu", kernel },
-            inputs: CPU_INPUTS,
-            times: CPU_TIMES,
-            long_times: LONG_TIMES,
-            encodings: &Encoding::ALL,
-            bits: 8,
-        }
+        Self { place: Place { name, devices: "cpu", kernel }, long_times: LONG_TIMES }
     }
 
     /// Whether the backend is there; says why if not.
     fn is_there(&self) -> bool {
-        self.place.is_there(&random((self.encodings[0], Layout::Tcn), 1, 1, 1))
+        let encoding = self.encodings().next().expect("a kernel takes an encoding");
+        self.place.is_there(&random((encoding, Layout::Tcn), 1, 1, 1))
     }
 
     fn plan(&self, block: &Block) -> Correlator {
@@ -194,8 +174,7 @@ impl Backend {
 
     /// Every encoding in every layout.
     fn formats(&self) -> impl Iterator<Item = (Encoding, Layout)> + use<> {
-        let encodings = self.encodings.iter();
-        encodings.flat_map(|&encoding| Layout::ALL.map(|layout| (encoding, layout)))
+        self.encodings().flat_map(|encoding| Layout::ALL.map(|layout| (encoding, layout)))
     }
 
     /// A block of random samples that the kernel takes.
@@ -218,7 +197,7 @@ impl Backend {
             Encoding::Ci4Offset => 8,
             _ => return,
         };
-        let half = 1 << (self.bits.min(4) - 1);
+        let half = 1 << (self.place.kernel.value_bits().unwrap_or(4) - 1);
         for byte in &mut block.bytes {
             let part = |nibble: u8| {
                 let code = i32::from(nibble) - zero;
@@ -261,13 +240,13 @@ fn sizes(backend: Backend) {
     for format in backend.formats() {
         let most = backend.most_inputs_of(format);
         let numbers: Vec<usize> =
-            backend.inputs.iter().copied().filter(|&inputs| inputs <= most).collect();
+            backend.inputs().into_iter().filter(|&inputs| inputs <= most).collect();
         let numbers = tier::cases(backend.place.devices, &numbers, 5);
         for (case, inputs) in numbers.into_iter().enumerate() {
             let channels = [1, 3][case % 2];
             backend.judge(&backend.random(format, inputs, channels, [9, 1, 70][case % 3]));
         }
-        let numbers = tier::cases(backend.place.devices, backend.times, 5);
+        let numbers = tier::cases(backend.place.devices, backend.times(), 5);
         for (case, times) in numbers.into_iter().enumerate() {
             let channels = [3, 1][case % 2];
             backend.judge(&backend.random(format, [5, 2, 1][case % 3], channels, times));
@@ -280,7 +259,7 @@ fn sizes(backend: Backend) {
 /// Every byte times every byte, each product on its own baseline.
 fn bytes(backend: Backend) {
     for layout in Layout::ALL {
-        for &encoding in backend.encodings.iter().filter(|encoding| encoding.is_integer()) {
+        for encoding in backend.encodings().filter(|encoding| encoding.is_integer()) {
             // Two groups of bytes at a time, where there are fewer inputs than bytes.
             let inputs = 1 << backend.most_inputs_of((encoding, layout)).min(256).ilog2();
             let (group, groups) = (inputs / 2, 512 / inputs);
@@ -311,7 +290,7 @@ fn extremes(backend: Backend) {
         (Encoding::Ci4, [0x88, 0x77, 0x88]),
         (Encoding::Ci4Offset, [0x00, 0xff, 0x00]),
     ] {
-        if !backend.encodings.contains(&encoding) {
+        if !backend.place.kernel.takes(encoding) {
             continue;
         }
         for (&times, layout) in backend.long_times.iter().zip(Layout::ALL.into_iter().cycle()) {
@@ -566,7 +545,7 @@ fn views(backend: Backend) {
 /// turns; sums that are left there.
 fn device_memory(backend: Backend) {
     let gpu = backend.place.devices().open().unwrap().pop().expect("a GPU");
-    if backend.encodings.contains(&Encoding::Cf16) {
+    if backend.place.kernel.takes(Encoding::Cf16) {
         let mut plan = backend.plan(&random((Encoding::Cf16, Layout::Tcn), 1, 1, 1));
         // SAFETY: the address is refused before it is used.
         let slice = unsafe { DeviceSlice::from_raw(0x1002, 4, Stream::default()) };
@@ -631,9 +610,12 @@ fn device_memory(backend: Backend) {
     }
 }
 
-/// Encodings that a packed kernel does not take are refused at once, values beyond its bits when the
+/// Encodings that a kernel of 4-bit samples does not take are refused at once, values beyond its bits when the
 /// integration that holds one is dumped, and that one only.
 fn too_many_bits(backend: Backend) {
+    if backend.place.kernel.takes(Encoding::Ci8) {
+        return;
+    }
     for encoding in [Encoding::Ci8, Encoding::Cf16] {
         let builder = Correlator::builder(1, 1).encoding(encoding).device(backend.place.devices());
         let text = builder.kernel(backend.place.kernel).build().err().expect("refused").to_string();
@@ -643,15 +625,15 @@ fn too_many_bits(backend: Backend) {
     }
     let block = backend.random((Encoding::Ci4, Layout::Tcn), 3, 2, 40);
     let mut plan = backend.plan(&block);
-    if backend.bits < 4 {
-        let half = 1_u8 << (backend.bits - 1);
+    if let Some(bits) = backend.place.kernel.value_bits() {
+        let half = 1_u8 << (bits - 1);
         for bad in [half, half << 4, 16 - half - 1, (16 - half - 1) << 4] {
             let mut wrong = block.clone();
             let at = wrong.position(1, 2, 39);
             wrong.bytes[at] = bad;
             plan.accumulate(&wrong.bytes).unwrap();
             let text = plan.dump().unwrap_err().to_string();
-            let bits = format!("of more than {} bit", backend.bits);
+            let bits = format!("of more than {bits} bit");
             assert!(text.contains(&bits), "{text}");
             let range = format!("expected values -{half} to {}", half - 1);
             assert!(text.contains(&range), "{text}");
@@ -681,7 +663,9 @@ macro_rules! conformance {
 
             const BACKEND: Backend = Backend::$device(stringify!($name), Kernel::$kernel);
 
-            conformance!(@tests sizes bytes extremes cuts_and_dumps selections views device_memory);
+            conformance!(
+                @tests sizes bytes extremes cuts_and_dumps selections views device_memory too_many_bits
+            );
         }
     };
     (split $name:ident, $devices:literal, $device:ident, $kernel:ident) => {
@@ -694,41 +678,13 @@ macro_rules! conformance {
             conformance!(@tests sizes bytes cuts_and_dumps selections views device_memory);
         }
     };
-    (few $name:ident, $device:ident) => {
-        mod $name {
-            use super::{Backend, Kernel};
-
-            const BACKEND: Backend = Backend::$device(stringify!($name), Kernel::Few).few();
-
-            conformance!(@tests sizes bytes extremes cuts_and_dumps selections views device_memory);
-        }
-    };
-    (four_bits $name:ident, $device:ident, $kernel:ident) => {
-        mod $name {
-            use super::{Backend, Kernel};
-
-            const BACKEND: Backend =
-                Backend::$device(stringify!($name), Kernel::$kernel).four_bits();
-
-            conformance!(@tests sizes bytes extremes cuts_and_dumps selections views device_memory);
-        }
-    };
-    (packed $name:ident, $device:ident, $kernel:ident, $bits:literal) => {
-        mod $name {
-            use super::{Backend, Kernel};
-
-            const BACKEND: Backend =
-                Backend::$device(stringify!($name), Kernel::$kernel).packed($bits);
-
-            conformance!(@tests sizes bytes extremes cuts_and_dumps selections views device_memory too_many_bits);
-        }
-    };
     (@tests $($test:ident)*) => {
         $(
             #[test]
             fn $test() {
                 if BACKEND.is_there() {
                     super::$test(BACKEND);
+                    crate::support::conflicts::check();
                 }
             }
         )*
@@ -744,30 +700,30 @@ conformance!(gpu sim_mma_128, sim, Mma128);
 conformance!(gpu sim_mma_64, sim, Mma64);
 conformance!(gpu sim_wgmma_192, sim, Wgmma192);
 conformance!(gpu sim_wgmma_128, sim, Wgmma128);
-conformance!(few sim_few, sim);
-conformance!(four_bits sim_mma_s4, sim, MmaS4);
-conformance!(four_bits sim_wgmma_ci4, sim, WgmmaCi4);
-conformance!(packed sim_packed, sim, Packed, 4);
-conformance!(packed sim_packed_signed, sim, PackedSigned, 4);
-conformance!(packed sim_packed_complex, sim, PackedComplex, 4);
-conformance!(packed sim_packed_complex_3, sim, PackedComplex3, 3);
-conformance!(packed sim_packed_complex_2, sim, PackedComplex2, 2);
-conformance!(packed sim_packed_complex_1, sim, PackedComplex1, 1);
+conformance!(gpu sim_few, sim, Few);
+conformance!(gpu sim_mma_s4, sim, MmaS4);
+conformance!(gpu sim_wgmma_ci4, sim, WgmmaCi4);
+conformance!(gpu sim_packed, sim, Packed);
+conformance!(gpu sim_packed_signed, sim, PackedSigned);
+conformance!(gpu sim_packed_complex, sim, PackedComplex);
+conformance!(gpu sim_packed_complex_3, sim, PackedComplex3);
+conformance!(gpu sim_packed_complex_2, sim, PackedComplex2);
+conformance!(gpu sim_packed_complex_1, sim, PackedComplex1);
 conformance!(split sim_two, "sim,sim", sim, Wgmma128);
 conformance!(split sim_three, "sim,sim,sim", sim, Mma64);
 conformance!(gpu cuda_mma_128, cuda, Mma128);
 conformance!(gpu cuda_mma_64, cuda, Mma64);
 conformance!(gpu cuda_wgmma_192, cuda, Wgmma192);
 conformance!(gpu cuda_wgmma_128, cuda, Wgmma128);
-conformance!(few cuda_few, cuda);
-conformance!(four_bits cuda_mma_s4, cuda, MmaS4);
-conformance!(four_bits cuda_wgmma_ci4, cuda, WgmmaCi4);
-conformance!(packed cuda_packed, cuda, Packed, 4);
-conformance!(packed cuda_packed_signed, cuda, PackedSigned, 4);
-conformance!(packed cuda_packed_complex, cuda, PackedComplex, 4);
-conformance!(packed cuda_packed_complex_3, cuda, PackedComplex3, 3);
-conformance!(packed cuda_packed_complex_2, cuda, PackedComplex2, 2);
-conformance!(packed cuda_packed_complex_1, cuda, PackedComplex1, 1);
+conformance!(gpu cuda_few, cuda, Few);
+conformance!(gpu cuda_mma_s4, cuda, MmaS4);
+conformance!(gpu cuda_wgmma_ci4, cuda, WgmmaCi4);
+conformance!(gpu cuda_packed, cuda, Packed);
+conformance!(gpu cuda_packed_signed, cuda, PackedSigned);
+conformance!(gpu cuda_packed_complex, cuda, PackedComplex);
+conformance!(gpu cuda_packed_complex_3, cuda, PackedComplex3);
+conformance!(gpu cuda_packed_complex_2, cuda, PackedComplex2);
+conformance!(gpu cuda_packed_complex_1, cuda, PackedComplex1);
 // A name of its own: it needs two GPUs.
 conformance!(split two_cuda_auto, "cuda:0,cuda:1", cuda, Auto);
 

@@ -14,7 +14,7 @@ use corrust::{
 use corrust_gpu::abi::reorder::{PLANE_ROWS, PLANE_TIMES, PLANE_WORDS};
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
-use crate::support::device;
+use crate::support::{conflicts, device};
 
 /// Values of channels, inputs and times, and their bytes.
 struct Values {
@@ -223,6 +223,7 @@ fn downloaded(buffer: &Buffer, length: usize) -> Vec<u8> {
 #[test]
 fn sim_makes_them() {
     gpu_makes_them(Device::Sim);
+    conflicts::check();
 }
 
 #[test]
@@ -233,6 +234,7 @@ fn cuda_makes_them() {
 #[test]
 fn sim_takes_views() {
     gpu_takes_views(Device::Sim);
+    conflicts::check();
 }
 
 #[test]

@@ -9,7 +9,7 @@ use corrust::{
 use num_complex::Complex;
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
-use crate::support::device;
+use crate::support::{conflicts, device};
 
 /// Efficiencies in closed form or from the integrals, by hand: 1 bit is 2/pi (Van Vleck and Middleton);
 /// the others are those of equally spaced levels at their best.
@@ -312,6 +312,7 @@ fn quantise_on(device: Device) {
 #[test]
 fn sim_quantises_as_the_cpu() {
     quantise_on(Device::Sim);
+    conflicts::check();
 }
 
 #[test]

@@ -18,7 +18,7 @@ use corrust_gpu::abi::reorder::{
 };
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
-use crate::support::device;
+use crate::support::{conflicts, device};
 
 const ENCODINGS: [Encoding; 4] =
     [Encoding::Ci8, Encoding::Ci4, Encoding::Ci4Offset, Encoding::Cf16];
@@ -182,6 +182,7 @@ fn turns(device: Device) {
 #[test]
 fn corner_turns_equal_plain_loops_in_the_simulator() {
     turns(Device::Sim);
+    conflicts::check();
 }
 
 #[test]
@@ -281,6 +282,7 @@ fn delays(device: Device) {
 #[test]
 fn delays_equal_plain_loops_in_the_simulator() {
     delays(Device::Sim);
+    conflicts::check();
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::{env, error::Error, fs, path::PathBuf};
 use corrust_gpu::abi::{self, Target};
 use cuda_builder::{CudaBuilder, NvvmArch};
 
-#[path = "../../finish.rs"]
+#[path = "../../build/finish.rs"]
 mod finish;
 #[path = "../../src/ptx/split.rs"]
 mod split;
@@ -18,6 +18,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     // cuda_builder looks for its code generator below this folder, and else below one that is relative to another.
     // SAFETY: nothing else runs.
     unsafe { env::set_var("CARGO_WORKSPACE_DIR", &here) };
+    let entries: Vec<_> = abi::ENTRIES.iter().collect();
     for target in Target::ALL {
         let arch = match target {
             Target::Sm80 => NvvmArch::Compute80,
@@ -27,7 +28,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         unsafe { env::set_var("CORRUST_TARGET", target.name()) };
         let kernels = CudaBuilder::new(here.join("kernels")).arch(arch);
         let compiled = kernels.build().map_err(|error| error.to_string())?;
-        for (name, ptx) in finish::finish(&fs::read_to_string(compiled)?, target)? {
+        for (name, ptx) in finish::finish(&fs::read_to_string(compiled)?, target, &entries)? {
             let path = folder.join(format!("{name}.ptx"));
             fs::write(&path, ptx)?;
             println!("{}", path.display());

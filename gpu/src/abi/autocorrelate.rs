@@ -42,7 +42,7 @@ pub const COUNT_WARPS: u32 = 16;
 pub const COUNT_STEP: u32 = 64;
 /// Steps of [`COUNTS`] that are on their way from memory or have come.
 pub const COUNT_SLOTS: u32 = 3;
-/// Lags, in instants, that one warp of [`COUNTS`] computes: those of group 1 reach `3 S`.
+/// Lags, in instants, that one warp of [`COUNTS`] computes: lags of group 1 reach `3 S`.
 pub const COUNT_LAGS: u32 = 3 * WARP_LAGS;
 /// Bytes of two steps of one sensor in a block of [`COUNTS`], of four steps in one of [`COUNTS_BOXES`].
 pub const RING_BYTES: u32 = 2 * COUNT_STEP * SUBSEGMENTS;
@@ -299,7 +299,7 @@ parameters! {
         /// Bins of group `base`, u16 or u32, from bin 0 on, which was `begun` bins before the first new one:
         /// those are there.
         pub direct: u64,
-        /// The same `S` samples later, for the delay line: those from `2 S - 1` before the first new one to
+        /// The same `S` samples later, for the delay line: the counts from `2 S - 1` before the first new one to
         /// `S` before the last are there.
         pub shifted: u64,
         /// Bytes from one sensor's bins to the next one's.
@@ -315,12 +315,12 @@ parameters! {
         pub products: u64,
         /// Zero-delay registers.
         pub partial: u64,
-        /// The same after these bins: those of the groups above `base`, and if it is the first, of all
+        /// The same after these bins: sums of the groups above `base`, and if it is the first, of all
         /// others, which are zero.
         pub new_partial: u64,
         /// Delay lines.
         pub cells: u64,
-        /// The same after these bins: those of the groups above `base`.
+        /// The same after these bins: sums of the groups above `base`.
         pub new_cells: u64,
         /// Bins before the first new one, modulo `2^LONG_LEVELS`.
         pub begun: u32,
@@ -346,7 +346,7 @@ parameters! {
     pub struct Delays {
         /// Counts less 128, int8 `[sensor][before + count]`, 4 bytes or more behind each sensor's.
         pub counts: u64,
-        /// Rows, int8 `[part][unit][row][part bytes]`: those of the marks, `[mark][slot]`, and one of ones.
+        /// Rows, int8 `[part][unit][row][part bytes]`: rows of the marks, `[mark][slot]`, and one of ones.
         pub rows: u64,
         /// Sensors of the units, u32 `[unit][slot]`, or [`NO_SENSOR`].
         pub sensors: u64,
@@ -405,31 +405,31 @@ kernels! { KERNELS:
     /// The bin groups of AutocorrelationCUDA: any shape, any number of instants.
     BIN_GROUPS: Kernel<BinGroups> =
         Kernel::new("autocorrelate_bin_groups", 32 * BIN_GROUP_ROWS)
-            .shared_bytes(BIN_GROUP_BYTES);
+            .shared_bytes(BIN_GROUP_BYTES).conflicts(2);
     /// Bin groups, all instants of a packet together: at most [`PACKET_INSTANTS`].
     PACKETS: Kernel<BinGroups> =
         Kernel::new("autocorrelate_packets", 32 * BIN_GROUP_ROWS)
             .shared_bytes(BIN_GROUP_BYTES)
-            .min_blocks(4);
+            .min_blocks(4).conflicts(2);
     /// Groups 0 and 1, and bins of group 2, from counts.
     COUNTS: Kernel<Counts> =
         Kernel::new("autocorrelate_counts", 32 * COUNT_WARPS)
-            .shared_bytes(COUNT_WARPS * (COUNT_SLOTS * COUNT_STEP * SUBSEGMENTS + RING_BYTES));
+            .shared_bytes(COUNT_WARPS * (COUNT_SLOTS * COUNT_STEP * SUBSEGMENTS + RING_BYTES)).conflicts(4);
     /// [`COUNTS`] with TMA, on Hopper: where `piece` is 16, and there are tensor maps.
     COUNTS_BOXES: Kernel<Counts> =
         Kernel::new("autocorrelate_counts_boxes", 32 * BOX_WARPS)
             .target(Target::Sm90a)
-            .shared_bytes(BOX_SLOTS * BOX_SLOT_BYTES + BOX_SENSORS * RING_BYTES + 8 * BOX_SLOTS);
+            .shared_bytes(BOX_SLOTS * BOX_SLOT_BYTES + BOX_SENSORS * RING_BYTES + 8 * BOX_SLOTS).conflicts(4);
     /// Groups `2..=low` on tensor cores.
     LOW: Kernel<Low> =
         Kernel::new("autocorrelate_low", 32 * LOW_WARPS)
             .shared_bytes(line_offset(MAX_LOW + 1, WARP_LAGS))
-            .min_blocks(2);
+            .min_blocks(2).conflicts(4);
     /// Products, delay lines and zero-delay registers of the groups above `low`.
     LONG: Kernel<Long> =
         Kernel::new("autocorrelate_long", 32 * LONG_WARPS)
             .shared_bytes(4 * (LONG_RANGE + long_offset(LONG_LEVELS + 1, MAX_LOW_LAGS)))
-            .min_blocks(4);
+            .min_blocks(4).conflicts(8);
     /// Delayed counts as inputs of a correlator.
     DELAYS: Kernel<Delays> = Kernel::new("autocorrelate_delays", 32 * DELAY_WARPS);
     /// Keeps the counts and delay lines that the next instants need.

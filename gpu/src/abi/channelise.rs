@@ -430,22 +430,22 @@ kernels! { KERNELS:
     /// Spectra of any size up to [`LEVELS_SIZE`], level by level. Launched with 8 bytes of shared memory for
     /// each point. Grid: any; the blocks share the spectra of
     /// every input.
-    LEVELS: Kernel<Channelise> = Kernel::new("channelise_levels", 256).min_blocks(4);
+    LEVELS: Kernel<Channelise> = Kernel::new("channelise_levels", 256).min_blocks(4).conflicts(16);
     /// Spectra of sizes that [`is_fused`], whose passes take several levels each. Launched with
     /// `FUSED_SPECTRA * group` times [`spectrum_bytes`] of shared memory. Grid: a block for each lot.
-    FUSED: Kernel<Channelise> = Kernel::new("channelise_fused", FUSED_THREADS);
+    FUSED: Kernel<Channelise> = Kernel::new("channelise_fused", FUSED_THREADS).conflicts(2);
     /// [`FUSED`], for the [default filterbank](is_default_pfb).
-    FUSED_I8: Kernel<Channelise> = Kernel::new("channelise_fused_i8", FUSED_THREADS);
+    FUSED_I8: Kernel<Channelise> = Kernel::new("channelise_fused_i8", FUSED_THREADS).conflicts(2);
     /// Columns of `span` of transforms of any size, to `points`. Launched with `FUSED_SPECTRA * 2` times
     /// [`spectrum_bytes`] of `span * columns` of shared memory. Grid: for each lot a block for every two
     /// inputs and every `columns` of the `Z / span` columns, a power of two of them.
-    COLUMNS: Kernel<Channelise> = Kernel::new("channelise_columns", FUSED_THREADS);
+    COLUMNS: Kernel<Channelise> = Kernel::new("channelise_columns", FUSED_THREADS).conflicts(2);
     /// [`COLUMNS`], for the [default filterbank](is_default_pfb).
-    COLUMNS_I8: Kernel<Channelise> = Kernel::new("channelise_columns_i8", FUSED_THREADS);
+    COLUMNS_I8: Kernel<Channelise> = Kernel::new("channelise_columns_i8", FUSED_THREADS).conflicts(2);
     /// Spectra of those points. Launched with `2 * together * group` times [`spectrum_bytes`] of `Z / span` of
     /// shared memory. Grid: for each lot a block for every `together` of its spectra and each of `span / 2` pairs
     /// of bins.
-    BINS: Kernel<Channelise> = Kernel::new("channelise_bins", FUSED_THREADS);
+    BINS: Kernel<Channelise> = Kernel::new("channelise_bins", FUSED_THREADS).conflicts(2);
 }
 
 /// The kernels for one `K` and the [default filterbank](is_default_pfb), beside [`FUSED`]: `K`, then the constant and the entry of that
@@ -469,7 +469,7 @@ macro_rules! declare_fused {
         kernels! { WHOLE:
             $(
                 #[doc = concat!("[`FUSED`], for `K` = ", $residues, " and the [default filterbank](is_default_pfb).")]
-                $fused: Kernel<Channelise> = Kernel::new(stringify!($fused_name), FUSED_THREADS);
+                $fused: Kernel<Channelise> = Kernel::new(stringify!($fused_name), FUSED_THREADS).conflicts(2);
                 #[doc = concat!("[`", stringify!($fused), "`] in clusters.")]
                 $cluster: Kernel<Channelise> = cluster(stringify!($cluster_name), $residues);
             )*
@@ -567,6 +567,7 @@ const fn columns_of(name: &'static str, residues: u32) -> Kernel<Channelise> {
     Kernel::new(name, FUSED_THREADS / split.blocks[0])
         .min_blocks(split.blocks[0])
         .shared_bytes(split.shared_bytes(residues / 2)[0])
+        .conflicts(2)
 }
 
 /// [`BINS`] for one `K`.
@@ -575,6 +576,7 @@ const fn bins_of(name: &'static str, residues: u32) -> Kernel<Channelise> {
     Kernel::new(name, FUSED_THREADS / split.blocks[1])
         .min_blocks(split.blocks[1])
         .shared_bytes(split.shared_bytes(residues / 2)[1])
+        .conflicts(2)
 }
 
 /// Inputs of a cluster, whose int8 fill a sector of memory.
@@ -593,6 +595,7 @@ const fn cluster(name: &'static str, residues: u32) -> Kernel<Channelise> {
         .min_blocks(FUSED_THREADS / (size / 16 * group))
         .cluster(CLUSTER_INPUTS / group)
         .shared_bytes(FUSED_SPECTRA * group * spectrum_bytes(size))
+        .conflicts(2)
 }
 
 /// Whether the filterbank is the one that [`FUSED_OF`] is built for: real int8 samples, one time sample beside the

@@ -104,7 +104,7 @@ pub struct WarpgroupTile {
     pub columns: u32,
     /// Steps of time in flight.
     pub stages: u32,
-    /// Panels of the columns beside the samples': what these are unpacked to.
+    /// Panels of the columns beside the samples', which hold the unpacked samples.
     pub planes: u32,
     /// Warpgroups that stage: the first, or the first and the last.
     pub staging: u32,
@@ -136,7 +136,7 @@ pub const PATCH_PITCH: u32 = 8 * PATCH_COLUMNS + 64;
 pub const PATCH_BYTES: u32 = 8 * PATCH_PITCH;
 
 impl WarpgroupTile {
-    /// Threads of a block: those that stage, and a warpgroup for each 64 rows.
+    /// Threads of a block: the staging warpgroups, and a warpgroup for each 64 rows.
     pub const fn threads(self) -> u32 {
         128 * self.staging + self.multiplying()
     }
@@ -337,6 +337,7 @@ parameters! {
 const fn few(name: &'static str, min_blocks: u32) -> Kernel<CorrelateFew> {
     Kernel::new(name, 32 * FEW_WARPS)
         .shared_bytes(FEW_WARPS * FEW_STAGES * FEW_STAGE_BYTES)
+        .conflicts(4)
         .min_blocks(min_blocks)
 }
 

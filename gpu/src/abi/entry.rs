@@ -39,6 +39,9 @@ pub struct Entry {
     pub shared_bytes: u32,
     /// Blocks of a cluster, which reach each other's shared memory; the grid is a multiple of it. 1: no clusters.
     pub cluster: u32,
+    /// Most wavefronts of shared memory that a statement takes for each that it would take without bank conflicts, in
+    /// any launch. 1: no conflicts.
+    pub conflicts: u32,
 }
 
 /// A kernel that takes `P`.
@@ -59,6 +62,7 @@ impl<P> Kernel<P> {
             min_blocks: 1,
             shared_bytes: 0,
             cluster: 1,
+            conflicts: 1,
         };
         Self { entry, parameters: PhantomData }
     }
@@ -86,6 +90,12 @@ impl<P> Kernel<P> {
         self
     }
 
+    /// The same kernel, of which a statement takes up to `ways` wavefronts of shared memory in place of one.
+    pub const fn conflicts(mut self, ways: u32) -> Self {
+        self.entry.conflicts = ways;
+        self
+    }
+
     /// The same kernel with `bytes` of dynamic shared memory.
     pub const fn shared_bytes(mut self, bytes: u32) -> Self {
         self.entry.shared_bytes = bytes;
@@ -106,14 +116,22 @@ macro_rules! kernels {
 }
 pub(crate) use kernels;
 
-/// Derives what parameter structs need: plain bytes on the host.
+/// Derives what parameter structs need: plain bytes on the host. A struct with gaps between its fields is refused by its
+/// name.
 macro_rules! parameters {
-    ($(#[$attribute:meta])* $visibility:vis struct $name:ident { $($fields:tt)* }) => {
+    ($(#[$attribute:meta])* $visibility:vis struct $name:ident {
+        $($(#[$of_field:meta])* $shown:vis $field:ident: $type:ty,)*
+    }) => {
         $(#[$attribute])*
         #[repr(C)]
         #[derive(Clone, Copy, Debug)]
         #[cfg_attr(not(target_arch = "nvptx64"), derive(bytemuck::Pod, bytemuck::Zeroable))]
-        $visibility struct $name { $($fields)* }
+        $visibility struct $name { $($(#[$of_field])* $shown $field: $type,)* }
+
+        const _: () = assert!(
+            size_of::<$name>() == 0 $(+ size_of::<$type>())*,
+            concat!("parameters ", stringify!($name), " have a gap: fill it with a field `reserved`")
+        );
     };
 }
 pub(crate) use parameters;

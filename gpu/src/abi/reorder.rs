@@ -33,7 +33,7 @@ parameters! {
         pub channels: u32,
         /// `T`.
         pub times: u32,
-        /// Times that fit `row_stride`: those past `times` are written as zero.
+        /// Times that fit `row_stride`; times from `times` on are written as zero.
         pub native_times: u32,
         /// Xored to each sample byte before nibbles are read as two's complement: 0x88 makes
         /// excess-8 two's complement, 0 leaves it.

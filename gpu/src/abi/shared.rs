@@ -1,4 +1,4 @@
-//! Plans of a block's shared memory: what lies where. The host's launch takes its bytes from them, the
+//! Plans of a block's shared memory: the offset of each part. The host's launch takes its bytes from them, the
 //! kernel its addresses.
 
 /// A plan, as far as it goes.

@@ -150,7 +150,7 @@ fn add(a: Sums, b: Sums) -> Sums {
 /// A bin of 8 subsegments as its digits lie in memory: low ones, high ones.
 type Digits = [[u32; 2]; 2];
 
-/// Bins as 16-bit numbers: those of even subsegments and of odd ones, of the first four and of the
+/// Bins as 16-bit numbers: bins of even subsegments and of odd ones, of the first four and of the
 /// others.
 #[inline(always)]
 fn widen([low, high]: Digits) -> Sums {

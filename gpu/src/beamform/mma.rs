@@ -278,7 +278,7 @@ unsafe fn stage(p: &Beamform, tile: Tile, shared: u32, UnitOrigin { stream, time
     }
 }
 
-/// The weights of a warp, from `address` on: those of its first chunk.
+/// The weights of a warp, from `address` on, for its first chunk.
 ///
 /// # Safety
 /// The weights are readable.
@@ -431,7 +431,7 @@ struct Lane<'a, S, const LANE_BEAMS: usize, const WORDS: usize, const GENERAL: b
 impl<S: Sum, const LANE_BEAMS: usize, const WORDS: usize, const GENERAL: bool>
     Lane<'_, S, LANE_BEAMS, WORDS, GENERAL>
 {
-    // Registers are short: what can be made again of the thread's index is not kept.
+    // Registers are short: values that follow from the thread's index are computed again.
     #[inline(always)]
     fn role(&self) -> Role {
         Role::of_warp(opaque(thread()) / 32, self.tile)
@@ -609,7 +609,7 @@ unsafe fn beamform<
 
     let role = lanes.role();
     let voltages = map::voltage_offset(tile, role.time_warp, role.dish_warp, lane());
-    // Two exchanges alternate: what is given was read before the last barrier.
+    // Two exchanges alternate: the one that is written was read before the last barrier.
     let exchange =
         |which: u32| shared + tile.stages * tile.unit_bytes() + which * tile.exchange_bytes();
 

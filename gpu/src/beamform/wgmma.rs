@@ -54,7 +54,7 @@ const COPY_DISHES: u32 = 16;
 /// Bytes of K of a panel.
 const PANEL_DISHES: u32 = WarpgroupTile::PANEL_DISHES;
 
-/// The units of a block: those of all streams in a row, shared by the blocks of a group of beams.
+/// The units of a block: the units of all streams in a row, shared by the blocks of a group of beams.
 #[derive(Clone, Copy)]
 struct Units {
     group: u32,
@@ -263,7 +263,7 @@ unsafe fn multiply_units<const STEPS: usize, const HELD: usize, const GENERAL: b
     // The ring, as two words: of a `Ring` the assembler makes one register more than the 32 x 512 tile has.
     let (mut stage, mut parity) = (0, 0);
     while left > 0 {
-        // Registers are short: what a thread can make of its index is not kept.
+        // Registers are short: values that follow from a thread's index are computed again.
         let warp_beam = units.group * beams + 8 * (opaque(thread() - WARPGROUP) / 32);
         if fresh {
             let group = (stream * padded_beams + warp_beam) / 8;

@@ -456,7 +456,7 @@ unsafe fn pass_to<const R: usize, const KNOWN: bool>(
         unsafe {
             let mut row = share.team;
             while row < merge.rows {
-                // Places are made where they are used: those of all points would fill the registers.
+                // Places are made where they are used: the places of all points would fill the registers.
                 let columns = if KNOWN { columns } else { opaque(columns) };
                 let mut points = [[0.0_f32; 2]; R];
                 let start = from.start(merge.row + row, base);

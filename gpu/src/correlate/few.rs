@@ -415,7 +415,7 @@ unsafe fn multiply<F: Form, const FRAGMENTS: usize>(
                         unsafe { F::load(F::address(first, f, q)) }
                     } else {
                         let rows = [b[i][0], b[i][2], b[i][1], b[i][3]];
-                        // An instruction that is no move: those are made for each product. 64 inputs have no
+                        // An instruction that is no move, as moves are repeated for each product. 64 inputs have no
                         // registers for it.
                         if FRAGMENTS == 2 { rows.map(|word| word ^ none) } else { rows }
                     };

@@ -60,7 +60,7 @@ use crate::{
 const FRAGMENT: u32 = 16 * STEP_BYTES;
 /// The barrier at the end of a step.
 const STEP: u32 = 1;
-/// Chunks of 32 bytes of time of a step: what a fragment holds.
+/// Chunks of 32 bytes of time of a step, one a fragment.
 const FRAGMENTS: usize = STEP_BYTES as usize / 32;
 
 /// A sample type on `mma.sync`.
@@ -751,6 +751,7 @@ const fn check(tile: Tile) {
     assert!(tile.columns == 64 && tile.warp_rows <= 32, "parts that `correlate` has code for");
     assert!(tile.columns.is_multiple_of(PATCH_COLUMNS), "patches are written whole");
     assert!(tile.columns.is_multiple_of(tile.inputs_at_once()), "threads share the chunks");
+    assert!((tile.threads() / 32).is_multiple_of(4), "warps change places in groups of four");
     assert!(tile.rows.is_multiple_of(tile.columns), "columns are among the rows or left of them");
     assert!(tile.inputs_at_once().is_multiple_of(8), "a thread's chunks lie at the same places");
     assert!(tile.threads() / 32 * PATCH_BYTES <= tile.shared_bytes(), "each warp has a patch");

@@ -118,7 +118,7 @@ impl<P: Packing> Source<P> for Native {
 }
 
 /// Pairs of words of codes, real and imaginary parts: a stage is ten codes of 3 bits, else eight. Codes past the last time
-/// are zero, and add nothing: those of rows are a factor of every product.
+/// are zero, and add nothing: the bits of rows are a factor of every product.
 struct Words<const BITS: u32>;
 
 impl<const BITS: u32> Words<BITS> {

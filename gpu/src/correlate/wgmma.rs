@@ -440,7 +440,7 @@ parts! {
 /// of itself. A stage is read until its steps are done: two of six are left to load ahead.
 const STEPS_IN_UNITS: u32 = 4;
 
-/// Warps that transpose delivered samples: those of the staging warpgroup that have nothing else to do.
+/// Warps that transpose delivered samples: the warps of the staging warpgroup that have nothing else to do.
 const TRANSPOSING_WARPS: u32 = WARPGROUP / 32 - 1;
 
 /// A block of the correlator of samples `S` that the feed `F` brings.

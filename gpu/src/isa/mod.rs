@@ -29,7 +29,8 @@ macro_rules! ptx {
 /// Declares a kernel: `kernel! { /// docs  fn name(p: Params) { ... } }`.
 ///
 /// On the device it becomes an `extern "ptx-kernel"` entry under its own name; with the feature
-/// `rust-cuda`, a `cuda_std::kernel`.
+/// `rust-cuda`, a `cuda_std::kernel`. A device build of some kernels (`--cfg corrust_some`) names these, each by a
+/// `--cfg` of its name.
 macro_rules! kernel {
     ($(#[$attribute:meta])* fn $name:ident($parameter:ident: $type:ty) $body:block) => {
         $(#[$attribute])*
@@ -37,7 +38,11 @@ macro_rules! kernel {
         /// # Safety
         /// Launched with the geometry of its row in [`crate::abi`]; the addresses in the parameters
         /// are device memory of the sizes that the row states.
-        #[cfg(all(target_arch = "nvptx64", not(feature = "rust-cuda")))]
+        #[cfg(all(
+            target_arch = "nvptx64",
+            not(feature = "rust-cuda"),
+            any(not(corrust_some), $name)
+        ))]
         #[unsafe(no_mangle)]
         pub unsafe extern "ptx-kernel" fn $name($parameter: $type) {
             // SAFETY: the caller's promise.

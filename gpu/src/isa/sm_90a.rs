@@ -255,7 +255,7 @@ pub const fn descriptor_step(bytes: u32) -> u32 {
     bytes >> 4
 }
 
-/// `fence.proxy.async.shared::cta`: what the thread wrote to shared memory before is visible to
+/// `fence.proxy.async.shared::cta`: earlier writes of the thread to shared memory are visible to
 /// `wgmma` and TMA of who hears of it after.
 #[inline(always)]
 pub fn fence_proxy_async() {

@@ -19,14 +19,16 @@ static KERNELS: [Kernel; ENTRIES.len()] = include!(concat!(env!("OUT_DIR"), "/ke
 
 struct Kernel {
     name: &'static str,
+    /// File that the build took it from, in the project's folder.
+    file: &'static str,
     /// The module as a raw deflate stream.
     packed: &'static [u8],
     text: OnceLock<String>,
 }
 
 impl Kernel {
-    const fn new(name: &'static str, packed: &'static [u8]) -> Self {
-        Self { name, packed, text: OnceLock::new() }
+    const fn new(name: &'static str, file: &'static str, packed: &'static [u8]) -> Self {
+        Self { name, file, packed, text: OnceLock::new() }
     }
 
     fn text(&self) -> &str {
@@ -42,8 +44,20 @@ impl Kernel {
 /// # Panics
 /// When the entry is none of [`ENTRIES`].
 pub fn of_entry(entry: &Entry) -> &'static str {
+    kernel(entry).text()
+}
+
+/// File that holds the module of one kernel, in the folder of the project that was built.
+///
+/// # Panics
+/// When the entry is none of [`ENTRIES`].
+pub fn file_of(entry: &Entry) -> &'static str {
+    kernel(entry).file
+}
+
+fn kernel(entry: &Entry) -> &'static Kernel {
     match KERNELS.binary_search_by_key(&entry.name, |kernel| kernel.name) {
-        Ok(index) => KERNELS[index].text(),
+        Ok(index) => &KERNELS[index],
         Err(_) => panic!("{} is no kernel of this crate", entry.name),
     }
 }

@@ -6,7 +6,7 @@
 
 use crate::{abi::correlate::STEP_BYTES, isa::common};
 
-/// Bytes of a chunk: what one `cp.async` copies and one `ldmatrix` row reads.
+/// Bytes of a chunk, which one `cp.async` copies and one `ldmatrix` row reads.
 pub const CHUNK: u32 = 16;
 /// Chunks of a row.
 pub const CHUNKS: u32 = STEP_BYTES / CHUNK;

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Stages are a ring that each role goes round at its own pace. A barrier's phase ends once in a lap, and
-//! the parity of the lap tells one phase from the next: who waits for `empty` in the first lap finds the phase
+//! the parity of the lap tells one phase from the next: a role that waits for `empty` in the first lap finds the phase
 //! before it ended. Which tile begins in a stage stands beside it, so that a tile is taken by one thread;
 //! no tile ends the work of the roles that read it.
 //!

@@ -211,7 +211,7 @@ fn corner_turn(
     turned: &mut [u8],
 ) {
     let instants = counts.len() / sensors;
-    // 64 instants of all of them at a time: what is read stays in the cache.
+    // 64 instants of all of them at a time, so that all bytes read stay in the cache.
     for first in (0..instants).step_by(64) {
         let last = instants.min(first + 64);
         for (row, sensor) in wanted.clone().enumerate() {
@@ -563,12 +563,12 @@ fn best() -> fn(&Shape, &mut Row<'_>, &mut Scratch, u64) {
     {
         #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
         fn avx512(shape: &Shape, row: &mut Row<'_>, scratch: &mut Scratch, begin: u64) {
-            // SAFETY: what calls this has found the instructions.
+            // SAFETY: the caller has found the instructions.
             unsafe { advance::<x86::Avx512Vnni>(shape, row, scratch, begin) };
         }
         #[target_feature(enable = "avx2")]
         fn avx2(shape: &Shape, row: &mut Row<'_>, scratch: &mut Scratch, begin: u64) {
-            // SAFETY: what calls this has found the instructions.
+            // SAFETY: the caller has found the instructions.
             unsafe { advance::<x86::Avx2>(shape, row, scratch, begin) };
         }
         if has_avx512() {

@@ -505,8 +505,6 @@ fn backend(
         [gpu] => on(gpu.clone(), state),
         [_, _, ..] => Ok(Box::new(Split::new(gpus, state, on)?)),
         [] if kernel == Kernel::Auto => Ok(Box::new(Cpu::new(state))),
-        [] => Err(Error::invalid(format!(
-            "kernel {kernel} does not run on a CPU: expected kernel auto"
-        ))),
+        [] => Err(kernel.not_on_a_cpu(&[])),
     }
 }

@@ -17,7 +17,7 @@ pub enum Scheme {
     /// `S (2^k - 1) + c 2^k` samples, `c = 0..S-1`.
     #[default]
     BinGroups,
-    /// `classic`: what hardware correlators and the Python package `multipletau` do with `m = S`:
+    /// `classic`: the scheme that hardware correlators and the Python package `multipletau` do with `m = S`:
     /// group 0 has lags `0..=m` samples; group `k` has lags `n 2^k` samples, `n = m/2 + 1..=m`, of
     /// bins on the grid of multiples of `2^k`. `m` is even.
     Classic,

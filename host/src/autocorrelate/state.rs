@@ -108,7 +108,7 @@ impl Header {
     }
 }
 
-/// All that an autocorrelation remembers of its stream: what was summed, and what the products to
+/// All that an autocorrelation remembers of its stream: the sums so far, and the counts that the products to
 /// come need. The same on every device.
 ///
 /// A *row* is one curve: the autocorrelation of a sensor, or the cross-correlation of a pair.

@@ -84,7 +84,7 @@ pub(super) fn backend(
     let found = match kernel {
         Kernel::Auto => candidates.iter().find_map(|&kernel| Some((kernel, tile(kernel)?))),
         named if !candidates.contains(&named) => {
-            return Err(Error::invalid(format!("kernel {named} does not run on a CPU")));
+            return Err(named.not_on_a_cpu(candidates));
         }
         named => tile(named).map(|tile| (named, tile)),
     };

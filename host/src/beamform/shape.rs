@@ -96,7 +96,7 @@ impl Shape {
         self.streams() * self.beams
     }
 
-    /// Bytes of voltages of one time: those of `F * P * D`.
+    /// Bytes of voltages of one time, `F * P * D` of them.
     pub const fn bytes_per_time(&self) -> usize {
         self.streams() * self.row_bytes()
     }

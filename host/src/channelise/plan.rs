@@ -441,7 +441,7 @@ impl Channeliser {
     }
 
     /// The spectra of the stream that are left, which would have needed later samples because inputs are
-    /// advanced: missing. The stream is over then: what is fed next begins another.
+    /// advanced: missing. The stream is over then, and the next samples begin another.
     ///
     /// # Errors
     /// The device's own.
@@ -511,7 +511,7 @@ impl Channeliser {
         self.backend.wait()
     }
 
-    /// Forgets the stream: what is fed next begins another.
+    /// Forgets the stream; the next samples begin another.
     pub fn reset(&mut self) {
         self.places.reset();
         self.backend.reset();

@@ -1,4 +1,4 @@
-//! The response of a channel: what tones come out as, beside what the prototype says.
+//! The response of a channel: measured power of tones, beside that of the prototype filter.
 
 use std::f64::consts::TAU;
 

@@ -12,7 +12,7 @@ use crate::{
     samples::raw::{RawEncoding, RawLayout},
 };
 
-/// Numbers of residues `K` that there may be: those of them that are `2^a` or `3 * 2^a`.
+/// Numbers of residues `K` that there may be, each `2^a` or `3 * 2^a`.
 pub const RESIDUES: RangeInclusive<usize> = 8..=1 << 20;
 
 /// The most taps.

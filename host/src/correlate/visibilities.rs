@@ -22,7 +22,7 @@ pub enum Visibilities {
 }
 
 impl Visibilities {
-    /// Room for the visibilities of `shape`: what there is, if it fits.
+    /// Room for the visibilities of `shape`: the present buffer, if it fits.
     ///
     /// # Errors
     /// [`crate::Error::OutOfMemory`].

@@ -12,7 +12,7 @@ use corrust_gpu::abi::{Entry, Kernel, Target};
 
 use crate::error::Result;
 
-/// A sequence of operations on a GPU: those of one stream run in order, those of different streams
+/// A sequence of operations on a GPU: operations of one stream run in order, operations of different streams
 /// may overlap.
 ///
 /// On a CUDA device it is a `CUstream`.
@@ -21,7 +21,7 @@ pub struct Stream(u64);
 
 impl Stream {
     /// The stream of a `CUstream`'s address; 0 is the GPU's default stream. It has to live until the call that it
-    /// is given to returns: what a plan does later waits on a stream of the plan's own.
+    /// is given to returns: later work of a plan waits on a stream of the plan's own.
     pub const fn from_raw(stream: u64) -> Self {
         Self(stream)
     }
@@ -172,7 +172,7 @@ pub trait Gpu: Send + Sync + fmt::Debug {
     /// `address` came from [`Self::allocate`] of this GPU and was not freed before.
     unsafe fn free(&self, address: u64);
 
-    /// Whether an address lies in this GPU's memory, as far as is known: what a caller names by number alone may
+    /// Whether an address lies in this GPU's memory, as far as is known: memory that a caller names by number alone may
     /// have been freed, or be another's.
     fn holds(&self, address: u64) -> bool;
 
@@ -182,7 +182,7 @@ pub trait Gpu: Send + Sync + fmt::Debug {
     /// Makes what is enqueued on `later` from now on wait for what is on `earlier` now.
     fn order(&self, earlier: Stream, later: Stream) -> Result<()>;
 
-    /// Copies `bytes` bytes to device memory, in the stream's order: those that `fill(first, part)` writes
+    /// Copies `bytes` bytes to device memory, in the stream's order: the bytes that `fill(first, part)` writes
     /// to parts of page-locked memory, in any order and on many threads, each part from its byte `first`
     /// on. Nothing is called after the return.
     ///

@@ -25,4 +25,4 @@ pub use host::{HostBytes, room, zeros};
 pub use memory::{Buffer, DeviceSlice, DeviceSliceMut};
 pub use ptx::{Kernels, PTX_VARIABLE};
 #[cfg(feature = "sim")]
-pub use sim::SimGpu;
+pub use sim::{REPORT_VARIABLE, SimGpu, reports};

@@ -1,4 +1,4 @@
-//! The kernels that a GPU runs: those shipped, or others in their place.
+//! The kernels that a GPU runs: the shipped ones, or others in their place.
 
 use std::{
     collections::HashMap,
@@ -26,7 +26,14 @@ static NAMED: Named<Kernels> = Named::new(PTX_VARIABLE, Kernels::read);
 /// PTX of kernels that stand for those shipped of the same name: another build's, or one that somebody is
 /// at work on. Nothing in it means those shipped.
 #[derive(Clone, Debug, Default)]
-pub struct Kernels(Arc<HashMap<&'static str, String>>);
+pub struct Kernels(Arc<HashMap<&'static str, Module>>);
+
+/// A kernel's module, and the file that it was read from.
+#[derive(Debug)]
+struct Module {
+    text: String,
+    file: PathBuf,
+}
 
 impl Kernels {
     /// Reads a file of PTX, or all files in `.ptx` of a folder and the folders in it. A file may hold any
@@ -47,6 +54,7 @@ impl Kernels {
             if parts.is_empty() {
                 return Err(Error::file(&file, "no kernels (.entry): expected PTX"));
             }
+            let is_alone = parts.len() == 1;
             for (name, module) in parts {
                 let entry = ENTRIES.iter().find(|entry| entry.name == name).ok_or_else(|| {
                     Error::file(&file, format!("kernel {name}: expected one that corrust has"))
@@ -59,7 +67,9 @@ impl Kernels {
                         format!("kernel {name} takes {found}: expected {expected}"),
                     ));
                 }
-                kernels.insert(entry.name, module);
+                // Lines of a file with one kernel are those of its module, in messages too.
+                let text = if is_alone { text.clone() } else { module };
+                kernels.insert(entry.name, Module { text, file: file.clone() });
             }
         }
         Ok(Self(Arc::new(kernels)))
@@ -84,7 +94,14 @@ impl Kernels {
 
     /// The module of a kernel.
     pub(super) fn ptx(&self, entry: &Entry) -> &str {
-        self.0.get(entry.name).map_or_else(|| ptx::of_entry(entry), String::as_str)
+        self.0.get(entry.name).map_or_else(|| ptx::of_entry(entry), |module| &module.text)
+    }
+
+    /// The file that holds the module of a kernel.
+    #[cfg_attr(not(feature = "sim"), allow(dead_code))]
+    pub(super) fn file(&self, entry: &Entry) -> &Path {
+        let file = self.0.get(entry.name).map(|module| module.file.as_path());
+        file.unwrap_or_else(|| Path::new(ptx::file_of(entry)))
     }
 }
 

@@ -11,7 +11,7 @@ kernels! {
     /// Implementation of the beamformer that a plan uses. All of them give the same bits; they differ
     /// in speed and in the device they run on.
     pub enum Kernel {
-        /// `auto`: what is quickest on the device for the plan's shape.
+        /// `auto`: the quickest kernel on the device for the plan's shape.
         #[default]
         Auto = "auto",
         /// `cpu-portable`: any CPU, vectorised as far as the compiler can.

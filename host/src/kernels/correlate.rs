@@ -7,7 +7,7 @@ kernels! {
     /// Implementation of the correlation that a plan uses. All of them give the same bits for integer
     /// samples; they differ in speed and in the device they run on.
     pub enum Kernel {
-        /// `auto`: what is quickest on the device for the plan's shape.
+        /// `auto`: the quickest kernel on the device for the plan's shape.
         #[default]
         Auto = "auto",
         /// `cpu-portable`: any CPU, vectorised as far as the compiler can.

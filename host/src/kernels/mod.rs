@@ -35,6 +35,15 @@ macro_rules! kernels {
                     $(Self::$variant => $name,)*
                 }
             }
+
+            /// Error of a plan on a CPU, which runs the kernels `able`.
+            pub(crate) fn not_on_a_cpu(self, able: &[Self]) -> crate::error::Error {
+                let able = able.iter().map(|able| able.name());
+                let able = ["auto"].into_iter().chain(able).collect::<Vec<_>>().join(", ");
+                crate::error::Error::invalid(format!(
+                    "kernel {self} does not run on a CPU: expected {able}"
+                ))
+            }
         }
 
         impl std::fmt::Display for Kernel {

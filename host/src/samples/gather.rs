@@ -207,7 +207,7 @@ impl<'a> Gather<'a> {
 }
 
 /// The times of a list, ascending, of all channels of samples in host memory; or, of as many lists as channels, those of
-/// its own list for each: what shorter lists lack is zero.
+/// its own list for each; places past the end of a shorter list are zero.
 ///
 /// # Errors
 /// [`crate::Error::OutOfMemory`].

@@ -1,4 +1,4 @@
-//! Raw samples: what digitisers deliver, before there are channels.
+//! Raw samples: the output of digitisers, before there are channels.
 
 use std::{fmt, ops::Range, str::FromStr};
 

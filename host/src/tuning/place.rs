@@ -32,7 +32,7 @@ macro_rules! place_setters {
     ($does:literal, $shares:literal) => {
         #[doc = concat!("Where to ", $does, " (default: the first GPU, else the CPU): a")]
         /// [`Device`](crate::Device), or [`Devices`](crate::Devices) for several GPUs, which
-        #[doc = concat!("share the ", $shares, ": those for which there is one.")]
+        #[doc = concat!("share the ", $shares, "; a table holds an entry where there is one.")]
         pub fn device(mut self, device: impl Into<Devices>) -> Self {
             self.place.device = device.into();
             self

@@ -203,8 +203,14 @@ impl<'a> Team<'a> {
             Conflict::Pending { at, warp, lane, source } => (
                 FaultKind::MissingWait,
                 format!(
-                    "shared address 0x{at:x} is still being written by cp.async of warp {warp}, lane {lane}{}: cp.async.wait_group (and a barrier, for other threads) is missing",
-                    line(source)
+                    "shared address 0x{at:x} is still being written by cp.async of warp {warp}, lane {lane}{}: {}",
+                    line(source),
+                    if usize::from(warp) == actor.warp {
+                        "cp.async.wait_group (and a barrier, for other threads) is missing"
+                    } else {
+                        "cp.async.wait_group and a barrier behind it are missing here, or a barrier before that copy, \
+                         which refills what this warp has yet to read"
+                    }
                 ),
             ),
             Conflict::Reading { at, warp } => (

@@ -47,7 +47,7 @@ const WGS84: i32 = 1;
 /// Degree of the polynomials that are made.
 const DEGREE: usize = 5;
 
-/// Longest piece that is made, in seconds: what is slower than Earth's rotation is as good as constant.
+/// Longest piece that is made, in seconds: delays that change more slowly than by Earth's rotation are as good as constant.
 const LONGEST_PIECE: f64 = 3600.0;
 
 /// Shortest, in seconds.

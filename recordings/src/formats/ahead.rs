@@ -32,7 +32,7 @@ impl ReadAhead {
         Self::locked_for(None, recording, times)
     }
 
-    /// [`new`](Self::new) into memory that a GPU has locked, if there is one: what is read into it goes to the
+    /// [`new`](Self::new) into memory that a GPU has locked, if there is one: bytes that are read into it go to the
     /// GPU without another copy.
     pub fn locked_for<S: 'static>(
         gpu: Option<&Arc<dyn Gpu>>,

@@ -1,4 +1,4 @@
-//! The border to the crate that reads HDF5: what a file's numbers may ask for, and what becomes of a panic.
+//! The border to the crate that reads HDF5: limits of a file's numbers, and panics as errors.
 //!
 //! The crate bounds what it reads of a file by the file's length, but for a chunk that filters made smaller: it
 //! takes memory for as many bytes as the chunk's axes say, and ends the program where there is none. Nor does it

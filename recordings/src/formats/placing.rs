@@ -34,6 +34,74 @@ impl Geometry {
     }
 }
 
+/// Memory to part the channels of frames in.
+#[derive(Debug, Default)]
+pub struct Parting(bits::Channels);
+
+/// Samples that follow each other where they come from and where they go, in bits.
+pub struct Run<'a> {
+    to: usize,
+    payload: &'a [u8],
+    from: usize,
+    count: usize,
+}
+
+impl Run<'_> {
+    /// Copies them to the bytes that they belong to.
+    pub fn copy(&self, bytes: &mut [u8]) {
+        bits::copy(bytes, self.to, self.payload, self.from, self.count);
+    }
+}
+
+impl Geometry {
+    /// Hands to `each` what of a frame of a thread lies within a stretch of `times` times from `position` on: bytes of
+    /// the stretch's samples, which are of the shape, and the run of samples that goes there. Other bytes are other
+    /// threads', or of times that share no byte with the frame.
+    pub fn put(
+        &self,
+        shape: &RawShape,
+        (position, times): (u64, usize),
+        (thread, frame): (usize, u64),
+        payload: &[u8],
+        parting: &mut Parting,
+        mut each: impl FnMut(Range<usize>, Run<'_>),
+    ) {
+        let Self { channels, encoding, samples, .. } = *self;
+        let start = frame * samples;
+        let first = position.max(start);
+        let end = (position + times as u64).min(start + samples);
+        let count = (end - first) as usize;
+        let (from, to) = ((first - start) as usize, (first - position) as usize);
+        let bits = encoding.bits();
+        let pitch = shape.pitch(times);
+        match shape.layout {
+            RawLayout::Nt => {
+                let (parted, length) = match channels {
+                    1 => (payload, payload.len()),
+                    _ => parting.0.part(payload, bits, channels),
+                };
+                let (begin, end) = (to * bits / 8, ((to + count) * bits).div_ceil(8));
+                for (channel, part) in parted.chunks_exact(length).take(channels).enumerate() {
+                    let row = (thread * channels + channel) * pitch;
+                    let (to, from, count) = (to * bits % 8, from * bits, count * bits);
+                    each(row + begin..row + end, Run { to, payload: part, from, count });
+                }
+            }
+            RawLayout::Tn => {
+                let run = channels * bits / 8;
+                let payload = &payload[from * run..(from + count) * run];
+                // Frames of all inputs are one run.
+                let (runs, length) = if run == pitch { (1, count * run) } else { (count, run) };
+                for (time, part) in payload.chunks_exact(length).take(runs).enumerate() {
+                    let begin = (to + time) * pitch + thread * run;
+                    let all = Run { to: 0, payload: part, from: 0, count: 8 * length };
+                    each(begin..begin + length, all);
+                }
+            }
+        }
+    }
+}
+
 /// Facts in the header of one frame.
 #[derive(Clone, Debug)]
 pub struct Stamp {
@@ -114,7 +182,7 @@ pub struct Filling {
     frames: Range<u64>,
     /// By thread and frame.
     seen: Vec<Seen>,
-    channels: bits::Channels,
+    parting: Parting,
 }
 
 impl Filling {
@@ -127,7 +195,7 @@ impl Filling {
             times: 0,
             frames: 0..0,
             seen: Vec::new(),
-            channels: bits::Channels::default(),
+            parting: Parting::default(),
         }
     }
 
@@ -181,42 +249,9 @@ impl Filling {
 
     /// Puts what of a frame lies within the stretch where it belongs in `samples`, which are of the shape.
     pub fn put(&mut self, samples: &mut [u8], thread: usize, frame: u64, payload: &[u8]) {
-        let Geometry { channels, encoding, samples: each, .. } = self.geometry;
-        let start = frame * each;
-        let first = self.position.max(start);
-        let end = (self.position + self.times as u64).min(start + each);
-        let count = (end - first) as usize;
-        let (from, to) = ((first - start) as usize, (first - self.position) as usize);
-        let bits = encoding.bits();
-        let pitch = self.shape.pitch(self.times);
-        match self.shape.layout {
-            RawLayout::Nt => {
-                let rows = &mut samples[thread * channels * pitch..];
-                let (parted, length) = match channels {
-                    1 => (payload, payload.len()),
-                    _ => self.channels.part(payload, bits, channels),
-                };
-                for (row, part) in
-                    rows.chunks_exact_mut(pitch).zip(parted.chunks_exact(length)).take(channels)
-                {
-                    bits::copy(row, to * bits, part, from * bits, count * bits);
-                }
-            }
-            RawLayout::Tn => {
-                let run = channels * bits / 8;
-                let payload = &payload[from * run..(from + count) * run];
-                let rows = &mut samples[to * pitch..(to + count) * pitch];
-                if run == pitch {
-                    rows.copy_from_slice(payload);
-                } else {
-                    let offset = thread * run;
-                    let rows = rows.chunks_exact_mut(pitch);
-                    for (row, part) in rows.zip(payload.chunks_exact(run)) {
-                        row[offset..offset + run].copy_from_slice(part);
-                    }
-                }
-            }
-        }
+        let stretch = (self.position, self.times);
+        let each = |rows: Range<usize>, run: Run<'_>| run.copy(&mut samples[rows]);
+        self.geometry.put(&self.shape, stretch, (thread, frame), payload, &mut self.parting, each);
     }
 
     /// Missing samples of the stretch.

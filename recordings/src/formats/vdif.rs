@@ -6,7 +6,7 @@
 //!
 //! - The index of an input is `thread * channels + channel`, threads in ascending order of their numbers.
 //! - A frame's time is the second since a reference epoch (every half year from 2000 on) and its number
-//!   within the second. How many frames a second has follows from the rate: what the caller says, or the
+//!   within the second. How many frames a second has follows from the rate: the caller's, or the
 //!   header (extended data versions 1 and 3), or else the highest number in a second.
 //! - The header's bit for invalid data, and the mask of channels of extended data version 4, make samples
 //!   missing.

@@ -78,7 +78,7 @@ impl Voltages {
         self.0.recorded()
     }
 
-    /// The first block, which is not handed out by this: what levels can be measured of. Empty where the
+    /// The first block, which is not handed out by this: levels are measured of it. Empty where the
     /// recording is.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! Recordings of raw voltages: what digitisers deliver of point sources that move.
+//! Recordings of raw voltages, as digitisers deliver them, of point sources that move.
 //!
 //! Input `i` with receiver noise `n_i` hears source `k` when its delay (what would be put in to undo it,
 //! [`crate::array`]) says:

@@ -87,7 +87,7 @@ impl Selection {
         Ok(Some(Gates::Numbers { numbers, count }))
     }
 
-    /// The gates of a stream: those of a period, or numbers that repeat.
+    /// The gates of a stream: gates of a period, or numbers that repeat.
     #[cfg(feature = "serve")]
     pub fn live_gates(&self, timing: impl FnOnce() -> Timing) -> Result<Option<Folding>> {
         if let Some(folding) = self.folding(timing)? {

@@ -45,7 +45,7 @@ const RATE: f64 = 1e6;
 const WINDOW: usize = 4;
 const WINDOW_HEAPS: usize = 16;
 
-/// Bytes of a chunk, where a heap of every F-engine is not more: what is correlated at a time.
+/// Bytes of a chunk, where a heap of every F-engine is not more: so many are correlated at a time.
 const CHUNK_BYTES: usize = 16 << 20;
 
 impl Stream {
@@ -213,6 +213,36 @@ pub fn in_chunks(frames: &mut Frames, times: u64, least: usize, word: usize) {
     frames.window = window;
 }
 
+/// Numbers below a limit, as `0-7` or `0,2,5`.
+#[cfg(feature = "serve")]
+fn numbers(text: &str, limit: u16) -> Option<Vec<u16>> {
+    let range = |part: &str| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let [first, last] = [first, last].map(|number| number.parse::<u16>().ok());
+        let (first, last) = (first?, last.filter(|&last| last < limit)?);
+        (first <= last).then_some(first..=last)
+    };
+    let ranges: Option<Vec<_>> = text.split(',').map(range).collect();
+    ranges.map(|ranges| ranges.into_iter().flatten().collect())
+}
+
+/// Numbers of a machine's cores.
+#[cfg(feature = "serve")]
+#[derive(Clone, Debug)]
+pub struct Cores(pub Vec<usize>);
+
+#[cfg(feature = "serve")]
+impl std::str::FromStr for Cores {
+    type Err = String;
+
+    fn from_str(text: &str) -> std::result::Result<Self, String> {
+        let cores = numbers(text, 1024).map(|cores| cores.into_iter().map(usize::from).collect());
+        cores.map(Self).ok_or_else(|| {
+            format!("{text:?}: expected numbers of cores from 0 to 1023, as 2-5 or 2,4")
+        })
+    }
+}
+
 /// Numbers of threads.
 #[cfg(feature = "serve")]
 #[derive(Clone, Debug)]
@@ -223,14 +253,7 @@ impl std::str::FromStr for Threads {
     type Err = String;
 
     fn from_str(text: &str) -> std::result::Result<Self, String> {
-        let range = |part: &str| {
-            let (first, last) = part.split_once('-').unwrap_or((part, part));
-            let [first, last] = [first, last].map(|number| number.parse::<u16>().ok());
-            let (first, last) = (first?, last.filter(|&last| last < format::vdif::THREADS as u16)?);
-            (first <= last).then_some(first..=last)
-        };
-        let ranges: Option<Vec<_>> = text.split(',').map(range).collect();
-        let threads = ranges.map(|ranges| Self(ranges.into_iter().flatten().collect()));
+        let threads = numbers(text, format::vdif::THREADS as u16).map(Self);
         threads.ok_or_else(|| {
             format!(
                 "{text:?}: expected numbers of threads from 0 to {}, as 0-7 or 0,2,5",

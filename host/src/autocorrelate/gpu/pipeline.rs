@@ -36,7 +36,7 @@ pub(super) struct Pipeline {
     pub(super) halo: usize,
     /// The last `halo` instants of the stream, and room for the next ones.
     tails: [Buffer; 2],
-    /// Instants of the tail that are known: those before the stream are zero.
+    /// Instants of the tail that are known; instants before the stream are zero.
     pub(super) known: usize,
     /// Zero-delay registers and delay lines of the state after the next run, which takes the places of
     /// the state's own.

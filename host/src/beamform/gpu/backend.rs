@@ -496,7 +496,7 @@ mod tests {
         report.sum(|site| site.opcode.starts_with("shfl")).warps
     }
 
-    /// Section 7 of the note, at its size: what the kernel does a time.
+    /// Section 7 of the note, at its size: the kernel's work for each time.
     #[test]
     fn the_work_of_the_chord_beamformer_is_what_the_note_estimates() {
         let (dishes, beams) = (512, 96);

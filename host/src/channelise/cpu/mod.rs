@@ -42,7 +42,7 @@ pub(super) fn backend(setup: &Setup<'_>) -> Result<Box<dyn Backend>> {
     let found = match setup.kernel {
         Kernel::Auto => candidates.into_iter().find_map(|kernel| Some((kernel, by(kernel)?))),
         named if !candidates.contains(&named) => {
-            return Err(Error::invalid(format!("kernel {named} does not run on a CPU")));
+            return Err(named.not_on_a_cpu(&candidates));
         }
         named => by(named).map(|found| (named, found)),
     };

@@ -102,7 +102,7 @@ impl Sums for Ones {
                     blocks.push(Block { panel: &panel, first, sums });
                     rest = after;
                 }
-                // SAFETY: what counts was chosen for the instructions that there are.
+                // SAFETY: the counting function was chosen for the instructions that there are.
                 blocks.into_par_iter().with_min_len(8).for_each(|block| unsafe { count(block) });
             }
         });

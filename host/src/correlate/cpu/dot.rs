@@ -108,7 +108,7 @@ pub(super) unsafe fn tile<D: Dot, const R: usize, const V: usize>(
     }
 }
 
-/// Plain Rust, eight lanes at a time: what the compiler makes of it on any CPU.
+/// Plain Rust, eight lanes at a time, for a compiler of any CPU.
 pub(super) struct Portable<F>(PhantomData<F>);
 
 impl<F: Format> Dot for Portable<F> {

@@ -178,7 +178,7 @@ pub(super) fn backend(setup: &Setup<'_>) -> Result<Box<dyn Backend>> {
             .find(|kernel| has_instructions(**kernel))
             .expect("any CPU runs the portable kernel"),
         named if !KERNELS.contains(&named) => {
-            return Err(Error::invalid(format!("kernel {named} does not run on a CPU")));
+            return Err(named.not_on_a_cpu(&KERNELS));
         }
         named if !has_instructions(named) => {
             return Err(Error::Device(format!(

@@ -115,7 +115,7 @@ fn signals_together<D: Dot, E: Decode<Sample<D>>>(
     let pairs = columns.chunks_exact_mut(D::Format::WORDS * width);
     for (time, words) in times.clone().step_by(2).zip(pairs) {
         let rows = [row(time), row(time + 1)];
-        // Each word on its own, known when compiling: what it does not need is not decoded.
+        // Each word on its own, known when compiling, so that a component that it does not need is not decoded.
         for (word, columns) in words.chunks_exact_mut(width).enumerate() {
             match word {
                 0 => column_words::<D, E, 0>(rows, columns),

@@ -138,7 +138,7 @@ mod tests {
         }
     }
 
-    /// `few` and tiles on GPUs that nobody measured: what is predicted to be quicker by more than the prediction may be
+    /// `few` and tiles on GPUs that nobody measured: the kernel that is predicted to be quicker by more than the prediction may be
     /// wrong is chosen, whatever the number of inputs (docs/notebook/correlate-few.md).
     #[test]
     fn few_inputs_of_an_a100_and_an_a40_go_where_they_are_predicted_to_be_quicker() {

@@ -5,8 +5,9 @@
 //! counted: [`SimGpu::report`].
 
 use std::{
-    collections::HashMap,
-    fmt,
+    collections::{BTreeMap, HashMap},
+    env, fmt, fs,
+    path::Path,
     sync::{Arc, Mutex},
 };
 
@@ -20,6 +21,10 @@ use crate::{
     },
     error::{Error, Result},
 };
+
+/// Names a folder into which simulators write, after each launch of a kernel, what all of them counted of it so far:
+/// `KERNEL.txt`.
+pub const REPORT_VARIABLE: &str = "CORRUST_REPORT";
 
 /// A simulated GPU with a memory of its own.
 pub struct SimGpu {
@@ -64,11 +69,25 @@ impl SimGpu {
         lock(&self.reports).get(entry.name).cloned()
     }
 
+    /// Adds the counters of every kernel to those of `reports`, by the kernels' names.
+    pub(super) fn add_reports(&self, reports: &mut BTreeMap<&'static str, Report>) {
+        for (name, report) in &*lock(&self.reports) {
+            reports.entry(name).or_default().merge(report);
+        }
+    }
+
+    /// Error of a kernel, with the file that its lines are of.
+    fn error(&self, entry: &Entry, found: &ptx_sim::Error) -> Error {
+        Error::Device(format!("simulator: {}: {found}", self.kernels.file(entry).display()))
+    }
+
     fn module(&self, entry: &Entry) -> Result<Arc<Module>> {
         if let Some(module) = lock(&self.modules).get(entry.name) {
             return Ok(module.clone());
         }
-        let module = Arc::new(Module::parse(self.kernels.ptx(entry)).map_err(error)?);
+        let module = Arc::new(
+            Module::parse(self.kernels.ptx(entry)).map_err(|found| self.error(entry, &found))?,
+        );
         lock(&self.modules).insert(entry.name, module.clone());
         Ok(module)
     }
@@ -84,6 +103,16 @@ impl fmt::Debug for SimGpu {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "SimGpu")
     }
+}
+
+/// Adds a launch to the file of its kernel.
+fn write_report(folder: &Path, entry: &Entry, report: &Report) -> Result<()> {
+    static WRITTEN: Mutex<BTreeMap<&str, Report>> = Mutex::new(BTreeMap::new());
+    let mut written = lock(&WRITTEN);
+    let sum = written.entry(entry.name).or_default();
+    sum.merge(report);
+    let path = folder.join(format!("{}.txt", entry.name));
+    fs::write(&path, sum.to_string()).map_err(Error::io(&path, "write"))
 }
 
 fn error(error: ptx_sim::Error) -> Error {
@@ -219,9 +248,13 @@ impl Gpu for SimGpu {
             shared_bytes: entry.shared_bytes,
             params: parameters,
         };
-        let report = ptx_sim::launch(&*self.module(entry)?, &self.memory, launch).map_err(error)?;
+        let report = ptx_sim::launch(&*self.module(entry)?, &self.memory, launch)
+            .map_err(|found| self.error(entry, &found))?;
         lock(&self.reports).entry(entry.name).or_default().merge(&report);
-        Ok(())
+        match env::var_os(REPORT_VARIABLE).filter(|folder| !folder.is_empty()) {
+            Some(folder) => write_report(Path::new(&folder), entry, &report),
+            None => Ok(()),
+        }
     }
 
     fn wait(&self, _stream: Stream) -> Result<()> {

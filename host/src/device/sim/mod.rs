@@ -3,5 +3,6 @@
 mod gpu;
 mod open;
 
-pub use gpu::SimGpu;
+pub use gpu::{REPORT_VARIABLE, SimGpu};
+pub use open::reports;
 pub(super) use open::{open, open_with};

@@ -1,6 +1,11 @@
 //! Opens simulators.
 
-use std::sync::{Arc, Mutex};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+};
+
+use ptx_sim::Report;
 
 use super::gpu::SimGpu;
 use crate::{
@@ -11,10 +16,18 @@ use crate::{
     error::Result,
 };
 
+static SHARED: Mutex<Vec<Arc<SimGpu>>> = Mutex::new(Vec::new());
+
+/// Counters of all launches so far on the simulators that plans of device `sim` share, by kernel.
+pub fn reports() -> BTreeMap<&'static str, Report> {
+    let mut reports = BTreeMap::new();
+    lock(&SHARED).iter().for_each(|gpu| gpu.add_reports(&mut reports));
+    reports
+}
+
 /// The simulators that [`crate::Device::Sim`] opens, the first alone and the others in a list, with the
 /// kernels that `CORRUST_PTX` names.
 pub(in crate::device) fn open(index: usize) -> Result<Arc<dyn Gpu>> {
-    static SHARED: Mutex<Vec<Arc<SimGpu>>> = Mutex::new(Vec::new());
     let kernels = Kernels::named()?;
     let mut shared = lock(&SHARED);
     while shared.len() <= index {

@@ -1,4 +1,4 @@
-//! Framings: what a format says of its frames.
+//! Framings: a format's rules for its frames.
 
 use corrust_host::Result;
 

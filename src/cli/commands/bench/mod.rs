@@ -1,5 +1,6 @@
 //! `corrust bench`: choice of cases, and use of the results.
 
+mod ingest;
 mod peers;
 mod plot;
 mod readme;
@@ -55,6 +56,7 @@ Examples:
   corrust bench beamform --against old.ptx          this build and another's kernels, in turns
   corrust bench --json new.json --against old.json
   corrust bench report new.json --plot bench.svg --readme README.md
+  corrust bench ingest --sockets 1,2,4 --rate 1     packets that are received on loopback, beside spead2
   corrust bench --tune mine.json                    which kernels are quickest on this GPU
   corrust correlate x.npy -o v.npy --tuning mine.json
 
@@ -204,6 +206,12 @@ enum System {
         #[arg(long, value_delimiter = ',')]
         encoding: Option<Vec<Encoding>>,
     },
+    /// Measure receivers of packets on loopback: recvmmsg alone, corrust serve's, and spead2's where Python has it
+    ///
+    /// `recvmmsg alone` throws packets away: the least that a receiver does. The others give whole heaps; corrust's are
+    /// in chunks in the order that the correlator reads, and compared with what was sent. Core s/GB is the time that
+    /// receiving threads take of a core for a gigabyte.
+    Ingest(ingest::Args),
     /// Print, draw or compare files of --json, measuring nothing
     Report {
         /// Files of --json from one machine; the last one counts for cases that several have
@@ -216,6 +224,9 @@ impl Args {
     /// Runs the benchmark. The code is 1 if something got slower.
     pub fn run(self) -> Result<u8> {
         self.check()?;
+        if let Some(System::Ingest(ingest)) = &self.system {
+            return ingest.run(self.common.repeats).map(|()| 0);
+        }
         let records: &[PathBuf] = match &self.system {
             Some(System::Report { records }) => records,
             _ => &[],
@@ -264,6 +275,13 @@ impl Args {
         if matches!(self.system, Some(System::Report { .. })) {
             let measuring = ["device", "repeats", "sustain", "tune"];
             given::refuse(&measuring, "a report measures nothing, expected it without")?;
+        }
+        if matches!(self.system, Some(System::Ingest(_))) {
+            let others = ["device", "sustain", "tune", "json", "against", "plot", "readme"];
+            given::refuse(
+                &others,
+                "packets are received by CPUs and printed, expected it without",
+            )?;
         }
         if self.common.tune.is_some() {
             given::refuse(&["sustain"], "kernels are chosen by short runs, expected no --tune")?;
@@ -446,7 +464,7 @@ fn cases(system: Option<&System>, place: &Place) -> Result<Vec<Box<dyn Case>>> {
             ];
             all.into_iter().flatten().collect()
         }
-        Some(System::Limits { .. } | System::Report { .. }) => Vec::new(),
+        Some(System::Limits { .. } | System::Ingest(_) | System::Report { .. }) => Vec::new(),
         Some(System::Correlate { inputs, channels, times, encoding, kernel }) => {
             let usual = bench::correlate::Options::default();
             let options = bench::correlate::Options {

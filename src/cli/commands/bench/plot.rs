@@ -179,7 +179,7 @@ fn matrices(area: &Area<'_>, rows: &[&Row]) -> Drawn {
     legend(&mut chart, SeriesLabelPosition::UpperRight)
 }
 
-/// Least bytes of a run in the roofline: what is smaller is bound by its launch.
+/// Least bytes of a run in the roofline: a smaller one is bound by its launch.
 const LEAST_BYTES: f64 = 1e6;
 
 /// Useful operations a second against useful operations a byte, under the chip's roofs.

@@ -26,7 +26,7 @@ const TALK: [u32; 4] = [65, 85, 96, 99];
 
 /// Returns a table of the sensitivity that correlations keep, in percent.
 ///
-/// Sensitivity is the ratio of signal to noise: what correlates stands in the real parts of visibilities, noise alone
+/// Sensitivity is the ratio of signal to noise: the correlated signal stands in the real parts of visibilities, noise alone
 /// in the imaginary ones.
 pub fn table(bits: &[u32], devices: &Devices) -> Result<String> {
     let quantisers =

@@ -17,7 +17,7 @@ use crate::cli::options::{
     place::Place,
     run_files::{input, output},
     selection::Selection,
-    stream::{Stream, Vdif},
+    stream::{Cores, Stream, Vdif},
     units::{Seconds, seconds},
 };
 
@@ -49,6 +49,13 @@ pub struct Args {
     /// (four ports); a socket and a thread for each
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7148")]
     pub listen: Vec<Endpoints>,
+    /// Sockets, and threads, at each address: the system shares out senders among them
+    #[arg(long, value_name = "COUNT", default_value_t = 1, conflicts_with_all = ["tcp", "pipe"],
+          value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub sockets: u16,
+    /// Cores that the sockets' threads run on, in turns, as 2-5 or 2,4 [default: any]
+    #[arg(long, value_name = "CORES", conflicts_with_all = ["tcp", "pipe"])]
+    pub cores: Option<Cores>,
     /// Number of F-engines, numbered from 0
     #[arg(long, default_value_t = 8, value_name = "N")]
     pub fengs: usize,

@@ -12,16 +12,14 @@ use corrust::{
     Autocorrelator, Error, Result,
     autocorrelate::Kernel,
     format::{Timestamp, folder},
-    live::{
-        self, Correlated, CountChunk, Counts, Endpoints, Fate, LiveCurves, Plain, Receiver, Window,
-    },
+    live::{self, Correlated, CountChunk, Counts, Fate, LiveCurves, Plain, Receiver, Window},
     photons::CountShape,
     serve::{AboutCounts, CurveBoard, start},
 };
 
 use crate::cli::commands::autocorrelate::tables::{Curves, TABLES};
 use crate::cli::commands::serve::args::{Args, CountArgs};
-use crate::cli::commands::serve::shared::{Faults, Http, listening, waiting};
+use crate::cli::commands::serve::shared::{Faults, Http, listening, pin, waiting};
 use crate::cli::options::run_files::ending;
 use crate::cli::options::units::Seconds;
 use crate::cli::terminal::numbers::{count, digits};
@@ -176,11 +174,9 @@ impl Args {
             let receiver = Receiver::plain(Plain::Pipe(Box::new(pipe)), window)?;
             return Ok((path.display().to_string(), receiver));
         }
-        let addresses = self.listen.iter().flat_map(Endpoints::iter);
-        let sockets = addresses
-            .map(|address| live::open(address, self.stream.interface, self.buffer))
-            .collect::<Result<Vec<_>>>()?;
-        Ok((listening(&sockets)?, Receiver::counts(sockets, window)?))
+        let sockets = self.open_sockets()?;
+        let listening = listening(&sockets)?;
+        Ok((listening, pin(Receiver::counts(sockets, window)?, self.cores.as_ref())?))
     }
 }
 

@@ -23,20 +23,20 @@ use corrust::{
         array::{self, Array},
     },
     live::{
-        self, Channels, Clock, Endpoints, Fate, Files, Frames, Geometry, Integrator, LiveDump,
-        Passed, RawChunk, Receiver, Spectra, Window, Words,
+        self, Channels, Clock, Fate, Files, Frames, Geometry, Integrator, LiveDump, Passed,
+        RawChunk, Receiver, Spectra, Window, Words,
     },
     serve::{About, Board, start},
 };
 
-use self::shared::{Faults, Http, listening, waiting};
+use self::shared::{Faults, Http, listening, pin, waiting};
 use crate::cli::commands::correlate::input::complete;
 use crate::cli::options::engine::{Known, Raw, correlated};
 use crate::cli::options::files::UVH5;
 use crate::cli::options::given;
 use crate::cli::options::run_files::ending;
 use crate::cli::options::selection::Timing;
-use crate::cli::options::stream::{Made, in_chunks};
+use crate::cli::options::stream::{Cores, Made, in_chunks};
 use crate::cli::terminal::numbers::{count, digits};
 use crate::cli::terminal::say::say;
 use crate::cli::terminal::signals::{SERVING, STOPPING};
@@ -44,7 +44,7 @@ use crate::cli::terminal::signals::{SERVING, STOPPING};
 /// Origin of VDIF's times: its first reference epoch.
 const VDIF_SYNC: &str = "2000-01-01";
 
-/// Times of the longest delay of an input: those of a live stream have to be held.
+/// Times of the longest delay of an input: a live stream's have to be held.
 const LONGEST_SHIFT: u64 = 1 << 24;
 
 /// Bytes that come with a heap's samples: other items, and descriptions.
@@ -125,6 +125,7 @@ impl Args {
         SERVING.store(true, Ordering::Relaxed);
         let listening = listening(&sockets)?;
         let receiver = Receiver::start(sockets, window, heap_bytes, held_bytes)?;
+        let receiver = pin(receiver, self.cores.as_ref())?;
         let integrator = gated(Integrator::new(correlator, geometry, integration)?, gates);
         Live { about, files, http, listening, integrator, receiver, spent, passed, integration }
             .serve()
@@ -178,7 +179,14 @@ impl Args {
         let files = self.files(&about, array, &gates)?;
         let files = files.map(|files| if sky.delayed { files.phased() } else { files });
         let integrator = gated(Integrator::channelised(correlator, spectra, integration)?, gates);
-        serve_chunks(frames, (sockets, http), about, files, integrator, integration)
+        serve_chunks(
+            frames,
+            (sockets, self.cores.as_ref(), http),
+            about,
+            files,
+            integrator,
+            integration,
+        )
     }
 
     /// Serves frames whose channels, of few bits, are those to correlate.
@@ -203,7 +211,14 @@ impl Args {
         };
         let files = self.files(&about, array, &gates)?;
         let integrator = gated(Integrator::words(correlator, words, integration)?, gates);
-        serve_chunks(frames, (sockets, http), about, files, integrator, integration)
+        serve_chunks(
+            frames,
+            (sockets, self.cores.as_ref(), http),
+            about,
+            files,
+            integrator,
+            integration,
+        )
     }
 
     /// Times of a dump, which are so many seconds apart.
@@ -227,10 +242,7 @@ impl Args {
             Error::invalid(format!("--http {}: cannot listen there: {error}", self.http))
         })?;
         let http = Http { listener, names: self.http_host.clone() };
-        let addresses = self.listen.iter().flat_map(Endpoints::iter);
-        let sockets = addresses
-            .map(|address| live::open(address, self.stream.interface, self.buffer))
-            .collect::<Result<Vec<_>>>()?;
+        let sockets = self.open_sockets()?;
         let gpus = self.place.device.open()?;
         let correlator = Correlator::builder(shape.inputs, shape.channels)
             .encoding(shape.encoding)
@@ -335,7 +347,7 @@ fn gated<C: Channels>(integrator: Integrator<C>, gates: Option<Folding>) -> Inte
 /// Serves samples of frames.
 fn serve_chunks<C: Channels<Chunk = RawChunk>>(
     frames: Frames,
-    (sockets, http): (Vec<UdpSocket>, Http),
+    (sockets, cores, http): (Vec<UdpSocket>, Option<&Cores>, Http),
     about: About,
     files: Option<Files>,
     integrator: Integrator<C>,
@@ -347,7 +359,7 @@ fn serve_chunks<C: Channels<Chunk = RawChunk>>(
     }
     SERVING.store(true, Ordering::Relaxed);
     let listening = listening(&sockets)?;
-    let receiver = Receiver::frames(sockets, Window::of(frames, empty, sender))?;
+    let receiver = pin(Receiver::frames(sockets, Window::of(frames, empty, sender))?, cores)?;
     Live { about, files, http, listening, integrator, receiver, spent, passed, integration }.serve()
 }
 

@@ -2,9 +2,13 @@
 
 use std::net::{TcpListener, UdpSocket};
 
-use corrust::{Error, Result};
+use corrust::{
+    Error, Result,
+    live::{self, Endpoints, Receiver},
+};
 
-use crate::cli::terminal::say::warn;
+use super::args::Args;
+use crate::cli::{options::stream::Cores, terminal::say::warn};
 
 /// Fewest and most chunks that are being correlated, or wait for it, and the bytes of those between: room for packets
 /// that come while the device is busy with something else.
@@ -21,6 +25,26 @@ pub struct Http {
 pub fn waiting(chunk_bytes: usize) -> usize {
     let [fewest, most] = WAITING;
     (WAITING_BYTES / chunk_bytes.max(1)).clamp(fewest, most)
+}
+
+impl Args {
+    /// Opens the sockets.
+    pub(super) fn open_sockets(&self) -> Result<Vec<UdpSocket>> {
+        let mut sockets = Vec::new();
+        for address in self.listen.iter().flat_map(Endpoints::iter) {
+            let (interface, count) = (self.stream.interface, self.sockets.into());
+            sockets.extend(live::open_several(address, interface, self.buffer, count)?);
+        }
+        Ok(sockets)
+    }
+}
+
+/// Has a receiver's threads run on some cores, if they are given.
+pub fn pin(receiver: Receiver, cores: Option<&Cores>) -> Result<Receiver> {
+    match cores {
+        Some(Cores(cores)) => receiver.pin(cores).map(|()| receiver),
+        None => Ok(receiver),
+    }
 }
 
 /// Addresses of sockets, in words.

@@ -1,17 +1,21 @@
-//! From the PTX that a compiler wrote to the kernels that are shipped. Part of `build.rs`, and of the
-//! builder in `rust-cuda/`.
+//! From the PTX that a compiler wrote to the kernels that are shipped. Part of `build.rs`, of the tool in `builder/`, and
+//! of the builder in `rust-cuda/`.
 
 use std::collections::BTreeMap;
 
 use crate::{
-    abi::{ENTRIES, Entry, Target},
+    abi::{Entry, Target},
     split::split,
 };
 
 /// The kernels of a module, by name, each as a module of its own in which nothing tells of the others: adds
-/// what Rust cannot say (dynamic shared memory, launch bounds), leaves out comments, and checks the kernels
-/// against [`ENTRIES`].
-pub fn finish(ptx: &str, target: Target) -> Result<BTreeMap<&'static str, String>, String> {
+/// what Rust cannot say (dynamic shared memory, launch bounds), leaves out comments, and checks that the kernels are
+/// those of `entries` for `target`.
+pub fn finish(
+    ptx: &str,
+    target: Target,
+    entries: &[&'static Entry],
+) -> Result<BTreeMap<&'static str, String>, String> {
     if let Some(line) = ptx.lines().find(|line| line.starts_with(".func")) {
         return Err(format!(
             "the PTX for {} has a function that is no kernel ({line}): kernels call nothing and \
@@ -20,7 +24,7 @@ pub fn finish(ptx: &str, target: Target) -> Result<BTreeMap<&'static str, String
         ));
     }
     let kernels = split(ptx);
-    let expected = ENTRIES.iter().filter(|entry| entry.target == target);
+    let expected = entries.iter().filter(|entry| entry.target == target);
     if let Some((name, _)) =
         kernels.iter().find(|(name, _)| !expected.clone().any(|entry| entry.name == *name))
     {

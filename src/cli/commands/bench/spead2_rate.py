@@ -1,5 +1,5 @@
-"""Receives heaps with spead2 on a port for some seconds, and prints gigabytes of complete heaps a second, and how many
-seconds its thread worked for a gigabyte."""
+"""Receives heaps with spead2 on a port for some seconds, with so many bytes of buffer in the system. Prints gigabytes of
+complete heaps a second, and how many seconds its thread worked for a gigabyte."""
 
 import sys
 import time
@@ -7,14 +7,14 @@ import time
 import spead2
 import spead2.recv
 
-port, seconds = int(sys.argv[1]), float(sys.argv[2])
+port, seconds, buffer = int(sys.argv[1]), float(sys.argv[2]), int(sys.argv[3])
 pool = spead2.MemoryPool(1 << 14, 1 << 24, 64, 64)
 stream = spead2.recv.Stream(
     spead2.ThreadPool(1),
     spead2.recv.StreamConfig(max_heaps=64, memory_allocator=pool),
     spead2.recv.RingStreamConfig(heaps=64, contiguous_only=True),
 )
-stream.add_udp_reader(port, bind_hostname="127.0.0.1", buffer_size=64 << 20, max_size=9172)
+stream.add_udp_reader(port, bind_hostname="127.0.0.1", buffer_size=buffer, max_size=9172)
 print("ready", flush=True)
 
 

@@ -1,0 +1,152 @@
+//! From the sources to the PTX of some kernels, by the device compiler in rustc.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    env,
+    ffi::OsString,
+    fs::{self, File},
+    path::{Path, PathBuf},
+    process::Command,
+    thread,
+};
+
+use crate::{
+    Result,
+    abi::{Entry, Target},
+    finish::finish,
+    sources::Sources,
+};
+
+/// Where cargo looks for the standard library's sources instead of the toolchain's own folder.
+pub const SOURCE_ROOT: &str = "__CARGO_TESTS_ONLY_SRC_ROOT";
+
+/// Compiles these kernels, and nothing else of the crate, in the folder `builds`, and returns the PTX of each.
+///
+/// # Errors
+/// Sources of core that are missing; what the compiler says; what [`finish`] refuses.
+pub fn compile(
+    package: &Path,
+    builds: &Path,
+    entries: &[&'static Entry],
+    sources: &Sources,
+) -> Result<BTreeMap<&'static str, String>> {
+    let core = core_sources(package)?;
+    fs::create_dir_all(builds).map_err(|error| format!("{}: {error}", builds.display()))?;
+    // Another build may be at work there, on other kernels.
+    let lock = File::create(builds.join("lock")).and_then(|file| file.lock().map(|()| file));
+    let _lock = lock.map_err(|error| format!("{}/lock: {error}", builds.display()))?;
+    let compiled: Result<Vec<_>> = thread::scope(|scope| {
+        let jobs: Vec<_> = Target::ALL
+            .iter()
+            .filter_map(|&target| {
+                let of_target = |entry: &&&'static Entry| entry.target == target;
+                let entries: Vec<_> = entries.iter().filter(of_target).copied().collect();
+                (!entries.is_empty()).then_some((target, entries))
+            })
+            .map(|(target, entries)| {
+                let build = builds.join(target.name());
+                let needs = entries.iter().flat_map(|entry| &sources[entry.name].needs);
+                let cfgs: BTreeSet<String> = needs
+                    .map(|word| format!("--cfg=corrust_word=\"{word}\""))
+                    .chain(entries.iter().map(|entry| format!("--cfg={}", entry.name)))
+                    .collect();
+                let core = &core;
+                scope.spawn(move || {
+                    let ptx = compile_target(package, core, &build, target, &cfgs)?;
+                    finish(&ptx, target, &entries)
+                })
+            })
+            .collect();
+        jobs.into_iter().map(|job| job.join().expect("a compile job panicked")).collect()
+    });
+    Ok(compiled?.into_iter().flatten().collect())
+}
+
+/// Program that a variable names, which cargo sets for build scripts.
+pub fn program(variable: &str, name: &str) -> OsString {
+    env::var_os(variable).unwrap_or_else(|| name.into())
+}
+
+/// The folder `library` of the standard library's sources.
+fn core_sources(package: &Path) -> Result<PathBuf> {
+    let sysroot = Command::new(program("RUSTC", "rustc"))
+        .args(["--print", "sysroot"])
+        .output()
+        .map_err(|error| format!("rustc --print sysroot: {error}"))?;
+    let sysroot = PathBuf::from(String::from_utf8_lossy(&sysroot.stdout).trim());
+    let named = env::var_os(SOURCE_ROOT).map(PathBuf::from);
+    let unpacked = package.parent().map(|project| project.join(".rust-src/library"));
+    named
+        .into_iter()
+        .chain([sysroot.join("lib/rustlib/src/rust/library")])
+        .chain(unpacked)
+        .find(|library| library.join("core/src/lib.rs").is_file())
+        .ok_or_else(|| {
+            "gpu/src differs from what gpu/ptx was compiled from, and core's sources, needed to \
+             compile it, are missing: run `rustup component add rust-src`, or `scripts/rust-src` \
+             where rustup cannot download."
+                .to_owned()
+        })
+}
+
+/// Compiles the kernels that `cfgs` name, and the folders that these need, for `target`, and returns the PTX as LLVM
+/// wrote it.
+fn compile_target(
+    package: &Path,
+    core: &Path,
+    build: &Path,
+    target: Target,
+    cfgs: &BTreeSet<String>,
+) -> Result<String> {
+    let mut command = Command::new(program("CARGO", "cargo"));
+    for (name, _) in env::vars_os() {
+        let name = name.to_string_lossy().into_owned();
+        let inherited = name.starts_with("CARGO_") && name != "CARGO_HOME"
+            || name.starts_with("RUSTC") && name != "RUSTC"
+            || ["RUSTFLAGS", "RUSTDOCFLAGS", "TARGET", "HOST", "OUT_DIR"].contains(&name.as_str());
+        if inherited {
+            command.env_remove(name);
+        }
+    }
+    // The least PTX version that has the instructions: older drivers take it too.
+    let version = match target {
+        Target::Sm80 => "+ptx71",
+        Target::Sm90a => "+ptx80",
+    };
+    let flags = [
+        format!("-Ctarget-cpu={}", target.name()),
+        format!("-Ctarget-feature={version}"),
+        format!("--cfg=corrust_target=\"{}\"", target.name()),
+        // Fragments live in registers: every loop over them is unrolled, however long its body.
+        "-Cllvm-args=-unroll-threshold=20000".to_owned(),
+        // The PTX is taken from the compiler; there is nothing to link.
+        "-Clinker=true".to_owned(),
+    ];
+    command
+        .args(["rustc", "--quiet", "--lib", "--release", "--crate-type", "cdylib"])
+        .args(["--target", "nvptx64-nvidia-cuda", "-Zbuild-std=core"])
+        .arg("--manifest-path")
+        .arg(package.join("Cargo.toml"))
+        .arg("--target-dir")
+        .arg(build)
+        .args(["--", "--emit=asm", "--cap-lints=allow", "--cfg=corrust_some"])
+        .args(cfgs)
+        .env("RUSTC_BOOTSTRAP", "1")
+        .env(SOURCE_ROOT, core)
+        .env("CARGO_ENCODED_RUSTFLAGS", flags.join("\x1f"))
+        .env("CARGO_PROFILE_RELEASE_LTO", "fat")
+        .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "1")
+        .env("CARGO_PROFILE_RELEASE_PANIC", "abort")
+        .env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "3")
+        .env("CARGO_PROFILE_RELEASE_DEBUG", "0");
+    let output = command.output().map_err(|error| format!("cargo: {error}"))?;
+    if !output.status.success() {
+        return Err(format!(
+            "compiling gpu/ for {} failed:\n{}",
+            target.name(),
+            String::from_utf8_lossy(&output.stderr)
+        ));
+    }
+    let path = build.join("nvptx64-nvidia-cuda/release/deps/corrust_gpu.s");
+    fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))
+}

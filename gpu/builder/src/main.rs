@@ -1,0 +1,116 @@
+//! Compiles the kernels of `gpu/`, as its build script does, without touching what cargo has built:
+//!
+//! - `refresh`: writes the PTX that `gpu/ptx` ships, with its manifest; compiles kernels whose sources changed.
+//! - `all`: the same of every kernel, whatever was compiled before.
+//! - `check`: compiles every kernel and fails unless `gpu/ptx` ships the same.
+//! - `list`: prints every kernel with its threads, least blocks of a multiprocessor, and bytes of shared memory.
+//! - `one KERNEL FILE`: writes the PTX of one kernel, and prints a test that launches it.
+
+use std::{
+    env,
+    path::{Path, PathBuf},
+};
+
+#[allow(dead_code, missing_docs, unused_imports)]
+#[path = "../../src/abi/mod.rs"]
+mod abi;
+#[path = "../../build/compile.rs"]
+mod compile;
+#[path = "../../build/finish.rs"]
+mod finish;
+#[allow(dead_code)]
+#[path = "../../build/shipped.rs"]
+mod shipped;
+#[path = "../../build/sources.rs"]
+mod sources;
+#[path = "../../src/ptx/split.rs"]
+mod split;
+#[cfg(test)]
+mod tests;
+
+use shipped::Purpose;
+
+type Result<T> = std::result::Result<T, String>;
+
+fn main() {
+    if let Err(message) = run() {
+        eprintln!("{message}");
+        std::process::exit(1);
+    }
+}
+
+fn run() -> Result<()> {
+    let package = shipped::package().parent().map(Path::to_owned).unwrap_or_default();
+    let program = env::current_exe().map_err(|error| error.to_string())?;
+    // target/PROFILE/corrust-gpu-builder
+    let builds = shipped::builds(program.ancestors().nth(2).unwrap_or(&program));
+    let ptx = package.join("ptx");
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    match &*arguments.iter().map(String::as_str).collect::<Vec<_>>() {
+        ["refresh"] => {
+            let kernels = shipped::provide(&package, &builds, Purpose::Ship, |_| true)?;
+            let changed: Vec<&str> = kernels
+                .iter()
+                .filter(|kernel| !kernel.is_shipped)
+                .map(|kernel| kernel.entry.name)
+                .collect();
+            if !changed.is_empty() {
+                println!(
+                    "gpu/ptx: {} kernels of changed sources: {}",
+                    changed.len(),
+                    changed.join(", ")
+                );
+            }
+            shipped::write_all(&ptx, &kernels)
+        }
+        ["all"] => shipped::write_all(&ptx, &shipped::compile_all(&package, &builds)?),
+        ["check"] => shipped::check_all(&ptx, &shipped::compile_all(&package, &builds)?),
+        ["one", kernel, file] => {
+            let kernels =
+                shipped::provide(&package, &builds, Purpose::Try, |entry| entry.name == *kernel)?;
+            let [kernel] = &kernels[..] else {
+                return Err(format!("{kernel} is no kernel of gpu/src/abi{}", near(kernel)));
+            };
+            println!("{}", test_of(kernel.entry));
+            shipped::write(&PathBuf::from(file), &kernel.text)
+        }
+        ["list"] => {
+            for abi::Entry { name, threads, min_blocks, shared_bytes, .. } in abi::ENTRIES {
+                println!("{name} {threads} {min_blocks} {shared_bytes}");
+            }
+            Ok(())
+        }
+        _ => Err("expected refresh, all, check, list, or one KERNEL FILE".to_owned()),
+    }
+}
+
+/// Name of tests of `tests/systems` that launch a kernel: its suite of the conformance tests where it has one, else all
+/// of its word.
+fn test_of(entry: &abi::Entry) -> String {
+    use abi::correlate::{FEW_CORRELATORS, ROW_CORRELATORS, WARPGROUP_CORRELATORS};
+
+    let rows = ROW_CORRELATORS.iter().copied().flatten();
+    let mut names = rows
+        .map(|declared| (declared.kernel.entry, declared.name))
+        .chain(
+            WARPGROUP_CORRELATORS
+                .iter()
+                .copied()
+                .flatten()
+                .map(|declared| (declared.kernel.entry, declared.name)),
+        )
+        .chain(
+            FEW_CORRELATORS.iter().flatten().copied().flatten().map(|kernel| (kernel.entry, "few")),
+        );
+    match names.find(|(declared, _)| declared.name == entry.name) {
+        Some((_, name)) => format!("conformance::sim_{}::", name.replace('-', "_")),
+        None => entry.name.split('_').next().unwrap_or_default().to_owned(),
+    }
+}
+
+/// Kernels whose names hold a word, for an error.
+fn near(word: &str) -> String {
+    let names = abi::ENTRIES.iter().map(|entry| entry.name).filter(|name| name.contains(word));
+    let names: Vec<&str> = names.collect();
+    if names.is_empty() { String::new() } else { format!("; these are: {}", names.join(", ")) }
+}

@@ -1,0 +1,114 @@
+//! Memory of a chunk that several threads fill at a time.
+
+use std::{
+    mem::MaybeUninit,
+    ops::{Deref, DerefMut, Range},
+    slice,
+};
+
+use bytemuck::{Pod, Zeroable};
+use corrust_host::{Result, device};
+
+/// Memory of a chunk.
+pub type Memory = Box<dyn DerefMut<Target = [u8]> + Send>;
+
+/// A line of the caches.
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C, align(64))]
+struct Line([u8; 64]);
+
+/// Bytes that begin with a line of the caches: stores past the caches take long where they fill a part of one.
+struct Lines {
+    lines: Vec<Line>,
+    bytes: usize,
+}
+
+impl Deref for Lines {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &bytemuck::cast_slice(&self.lines)[..self.bytes]
+    }
+}
+
+impl DerefMut for Lines {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        &mut bytemuck::cast_slice_mut(&mut self.lines)[..self.bytes]
+    }
+}
+
+/// So many bytes, all zero.
+///
+/// # Errors
+/// [`Error::OutOfMemory`](corrust_host::Error::OutOfMemory).
+pub(super) fn zeros(bytes: usize) -> Result<Memory> {
+    let count = bytes.div_ceil(size_of::<Line>());
+    let mut lines: Vec<Line> = device::room(count)?;
+    ask_for_large_pages(lines.spare_capacity_mut());
+    lines.resize(count, Line::zeroed());
+    Ok(Box::new(Lines { lines, bytes }))
+}
+
+/// Has the system give large pages where it can: rows of a chunk are pages apart, and each would take an entry of the
+/// tables of pages that a core knows.
+fn ask_for_large_pages(lines: &mut [MaybeUninit<Line>]) {
+    #[cfg(target_os = "linux")]
+    {
+        const PAGE: usize = 4096;
+        let lines = lines.as_mut_ptr_range();
+        let [start, end] = [lines.start, lines.end].map(|at| at.addr());
+        let (start, end) = (start.next_multiple_of(PAGE), end / PAGE * PAGE);
+        if start < end {
+            let first = lines.start.with_addr(start).cast();
+            // SAFETY: whole pages of this memory, whose content stays as it is.
+            let _ = unsafe { libc::madvise(first, end - start, libc::MADV_HUGEPAGE) };
+        }
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = lines;
+}
+
+/// Memory that threads write to, each to places that it alone has.
+pub struct SharedMemory {
+    start: *mut u8,
+    bytes: usize,
+    /// Keeps the memory in place.
+    _owner: Memory,
+}
+
+// SAFETY: the memory's owner may be sent, and the pointer is to its memory.
+unsafe impl Send for SharedMemory {}
+
+// SAFETY: all access is by `part` and `all`, whose callers see to it that no two meet.
+unsafe impl Sync for SharedMemory {}
+
+impl SharedMemory {
+    /// Memory of an owner.
+    pub(super) fn new(mut owner: Memory) -> Self {
+        let (start, bytes) = (owner.as_mut_ptr(), owner.len());
+        Self { start, bytes, _owner: owner }
+    }
+
+    /// A part of it, to be written.
+    ///
+    /// # Safety
+    /// Nobody else has any of these bytes until the borrow ends.
+    ///
+    /// # Panics
+    /// When it reaches beyond the memory.
+    #[expect(clippy::mut_from_ref, reason = "each thread has other bytes")]
+    pub(super) unsafe fn part(&self, range: Range<usize>) -> &mut [u8] {
+        assert!(range.start <= range.end && range.end <= self.bytes, "a part of the memory");
+        // SAFETY: within the memory, and nobody else's, as the caller says.
+        unsafe { slice::from_raw_parts_mut(self.start.add(range.start), range.len()) }
+    }
+
+    /// All of it, to be read.
+    ///
+    /// # Safety
+    /// Nobody writes to it until the borrow ends.
+    pub(super) unsafe fn all(&self) -> &[u8] {
+        // SAFETY: it is the owner's memory, and nobody writes, as the caller says.
+        unsafe { slice::from_raw_parts(self.start, self.bytes) }
+    }
+}

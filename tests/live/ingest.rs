@@ -1,0 +1,445 @@
+//! Packets of several F-engines to several sockets, through the receiving threads: chunks hold what came, bit for bit,
+//! and everything else is counted.
+
+use std::{
+    collections::{HashMap, HashSet},
+    net::{SocketAddr, UdpSocket},
+    sync::mpsc,
+    time::{Duration, Instant},
+};
+
+use crate::{service::Service, support::command};
+use corrust::{
+    live::{
+        Chunk, Fate, Geometry, Passed, Receiver, Tally, Watch, Window, cut_packets, open_several,
+        spead::{Fault, Item, id, packets},
+    },
+    samples::Memory,
+};
+use rand::{RngExt, SeedableRng, rngs::StdRng, seq::SliceRandom};
+
+/// Heaps of several packets that stay where they were received: a kilobyte and more each.
+const fn geometry(polarisations: usize) -> Geometry {
+    Geometry {
+        fengs: 5,
+        polarisations,
+        channels: 12,
+        first_channel: 3,
+        heap_times: 250,
+        step: 7,
+        chunk_heaps: 2,
+        window: 4,
+    }
+}
+
+/// Channels of a heap: half of all.
+const CHANNELS: usize = 6;
+
+/// A heap: slot, F-engine, and half of the channels.
+type Id = (usize, usize, usize);
+
+/// A receiver on loopback, and what its chunks held.
+struct Net {
+    geometry: Geometry,
+    receiver: Option<Receiver>,
+    watch: Watch,
+    /// Addresses of its sockets.
+    to: Vec<SocketAddr>,
+    /// A socket for each F-engine.
+    from: Vec<UdpSocket>,
+    spent: mpsc::Sender<Chunk>,
+    passed: mpsc::Receiver<Passed>,
+    sent: u64,
+}
+
+impl Net {
+    fn new(geometry: Geometry, addresses: usize, shared: usize, held: usize) -> Self {
+        let mut sockets = Vec::new();
+        for _ in 0..addresses {
+            let address = "127.0.0.1:0".parse().unwrap();
+            sockets.extend(open_several(address, None, 32 << 20, shared).unwrap());
+        }
+        let to =
+            sockets.iter().step_by(shared).map(|socket| socket.local_addr().unwrap()).collect();
+        let ((spent, empty), (sender, passed)) = (mpsc::channel(), mpsc::channel());
+        let memory =
+            (0..geometry.window + 3).map(|_| Box::new(vec![0x55_u8; geometry.chunk_bytes()]) as _);
+        Window::chunks(&geometry, memory).for_each(|chunk| spent.send(chunk).unwrap());
+        let window = Window::new(geometry.clone(), 1 << 47, empty, sender);
+        let receiver = Receiver::start(sockets, window, 1 << 18, held).unwrap();
+        let watch = receiver.watch();
+        let from = (0..geometry.fengs).map(|_| UdpSocket::bind("127.0.0.1:0").unwrap()).collect();
+        Self { geometry, receiver: Some(receiver), watch, to, from, spent, passed, sent: 0 }
+    }
+
+    /// Sends a packet of an F-engine, and waits now and then until all that were sent have come.
+    fn send(&mut self, feng: usize, packet: &[u8]) {
+        self.send_from(&self.from[feng].try_clone().unwrap(), feng, packet);
+    }
+
+    fn send_from(&mut self, socket: &UdpSocket, feng: usize, packet: &[u8]) {
+        socket.send_to(packet, self.to[feng % self.to.len()]).unwrap();
+        self.sent += 1;
+        if self.sent.is_multiple_of(256) {
+            self.settle();
+        }
+    }
+
+    /// Waits until all packets that were sent have come.
+    fn settle(&self) {
+        let begun = Instant::now();
+        while self.watch.tally().packets < self.sent {
+            assert!(begun.elapsed() < Duration::from_secs(60), "packets are lost on loopback");
+            std::thread::sleep(Duration::from_micros(50));
+        }
+    }
+
+    fn packets(
+        &self,
+        (slot, feng, half): Id,
+        number: u64,
+        payload: &[u8],
+        most: usize,
+    ) -> Vec<Vec<u8>> {
+        let Geometry { heap_times, step, first_channel, .. } = self.geometry;
+        let items = [
+            Item::immediate(id::TIMESTAMP, (slot * heap_times) as u64 * step),
+            Item::immediate(id::FENG, feng as u64),
+            Item::immediate(id::CHANNEL, first_channel + (half * CHANNELS) as u64),
+            Item::absolute(id::SAMPLES, 0),
+        ];
+        let mut all = Vec::new();
+        packets(number, &items, payload, most, |packet| {
+            all.push(packet.to_vec());
+            Ok(())
+        })
+        .unwrap();
+        all
+    }
+
+    fn heaps(&self, slots: std::ops::Range<usize>) -> Vec<Id> {
+        let fengs = self.geometry.fengs;
+        let all = slots.flat_map(|slot| (0..fengs).map(move |feng| (slot, feng)));
+        all.flat_map(|(slot, feng)| [0, 1].map(|half| (slot, feng, half))).collect()
+    }
+
+    /// Samples `[channel][time][polarisation]` of a heap: each byte tells where it belongs, and whose it is.
+    fn payload(&self, (slot, feng, half): Id, sender: u64) -> Vec<u8> {
+        let seed = [slot as u64, feng as u64, half as u64, sender];
+        let seed = seed.into_iter().fold(17, |seed, part| seed * 1_000_003 + part);
+        let mut random = StdRng::seed_from_u64(seed);
+        let bytes = CHANNELS * self.geometry.heap_times * self.geometry.polarisations * 2;
+        (0..bytes).map(|_| random.random()).collect()
+    }
+
+    /// Takes the chunks that were passed on, and puts the payloads of their heaps where they come from. Heaps are there
+    /// or missing as a whole.
+    fn collect(&self, found: &mut HashMap<Id, Vec<u8>>) {
+        let Geometry { fengs, polarisations, heap_times, .. } = self.geometry;
+        let row = self.geometry.chunk_times() * 2;
+        for passed in self.passed.try_iter() {
+            let Some(chunk) = passed.chunk else { continue };
+            let missing = chunk.missing(&self.geometry);
+            let view = chunk.view(&self.geometry, &missing);
+            let Memory::Host(bytes) = view.memory() else { unreachable!() };
+            let first = passed.start as usize / heap_times;
+            let slots = (passed.end - passed.start) as usize / heap_times;
+            for (slot, feng, half) in self.heaps(0..slots) {
+                let channels = half * CHANNELS..(half + 1) * CHANNELS;
+                let [time, input] = [slot * heap_times, feng * polarisations];
+                let lacks = |channel: usize| {
+                    missing.iter().any(|gap| {
+                        gap.times.contains(&time)
+                            && gap.inputs.contains(&input)
+                            && gap.channels.contains(&channel)
+                    })
+                };
+                let lacking = channels.clone().filter(|&channel| lacks(channel)).count();
+                if lacking > 0 {
+                    assert_eq!(lacking, CHANNELS, "a heap is missing as a whole");
+                    continue;
+                }
+                let mut payload = Vec::new();
+                for channel in channels {
+                    for time in time..time + heap_times {
+                        for input in input..input + polarisations {
+                            let at = (channel * fengs * polarisations + input) * row + 2 * time;
+                            payload.extend_from_slice(&bytes[at..at + 2]);
+                        }
+                    }
+                }
+                let before = found.insert((first + slot, feng, half), payload);
+                assert!(before.is_none(), "each heap is passed on once");
+            }
+            let _ = self.spent.send(chunk);
+        }
+    }
+
+    /// Ends it; returns the last heaps and counts.
+    fn end(&mut self, found: &mut HashMap<Id, Vec<u8>>) -> Tally {
+        self.settle();
+        self.receiver.take().unwrap().stop();
+        self.collect(found);
+        self.watch.tally()
+    }
+}
+
+/// Packets lost, repeated and in another order, of payloads that end within samples: heaps of which all packets came are
+/// there, bit for bit, and others are missing and counted.
+#[test]
+fn what_came_is_there_whatever_is_lost_repeated_or_late() {
+    // A ring of fewer slots than a block has packets, at one socket, and rings in which all has room, at four.
+    for (seed, (loss, polarisations, held)) in [
+        (0.0, 2, 1 << 19),
+        (0.01, 1, 1 << 24),
+        (0.2, 3, 1 << 24),
+        (0.5, 2, 1 << 24),
+        (0.05, 2, 1 << 19),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let mut random = StdRng::seed_from_u64(seed as u64);
+        let sockets = if held == 1 << 19 { 1 } else { 2 };
+        let mut net = Net::new(geometry(polarisations), sockets, sockets, held);
+        let (mut whole, mut incomplete, mut number) = (HashSet::new(), 0, 0);
+        let mut found = HashMap::new();
+        for block in 0..20 {
+            let mut sent: Vec<(usize, Vec<u8>)> = Vec::new();
+            for heap in net.heaps(block * 4..block * 4 + 4) {
+                number += 1;
+                let most = random.random_range(500..2100);
+                let all = net.packets(heap, number, &net.payload(heap, 0), most);
+                let (before, count) = (sent.len(), all.len());
+                let mut kept = 0;
+                for packet in all {
+                    if random.random_bool(loss) {
+                        continue;
+                    }
+                    kept += 1;
+                    if random.random_bool(0.1) {
+                        sent.push((heap.1, packet.clone()));
+                    }
+                    sent.push((heap.1, packet));
+                }
+                if kept == count {
+                    whole.insert(heap);
+                } else if sent.len() > before {
+                    incomplete += 1;
+                }
+            }
+            sent.shuffle(&mut random);
+            sent.iter().for_each(|(feng, packet)| net.send(*feng, packet));
+            net.settle();
+            net.collect(&mut found);
+        }
+        // What is incomplete stays in the ring.
+        let stays = net.watch.tally().sockets.iter().any(|socket| socket.held > 0);
+        assert!(stays || loss == 0.0, "loss {loss}");
+        let tally = net.end(&mut found);
+        assert_eq!(found.len(), whole.len(), "loss {loss}");
+        for (heap, payload) in &found {
+            assert!(whole.contains(heap), "{heap:?} was not sent");
+            assert_eq!(*payload, net.payload(*heap, 0), "{heap:?} at a loss of {loss}");
+        }
+        let count = |fate| tally.heaps(fate);
+        let counted = [Fate::Placed, Fate::Incomplete, Fate::Late, Fate::Conflicting].map(count);
+        assert_eq!(counted, [whole.len() as u64, incomplete, 0, 0], "loss {loss}");
+        assert!(loss == 0.0 || incomplete > 0);
+        // Sockets count what all count together.
+        let sums = tally.sockets.iter().fold([0; 2], |[packets, bytes], socket| {
+            [packets + socket.packets, bytes + socket.bytes]
+        });
+        assert_eq!(sums, [tally.packets, tally.bytes]);
+    }
+}
+
+/// Packets that one call sends, and the system hands over joined, are as many and the same as others.
+#[test]
+fn joined_packets_are_taken_apart() {
+    const PAYLOAD: usize = 1400;
+    let mut net = Net::new(geometry(2), 1, 1, 1 << 24);
+    let mut found = HashMap::new();
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    // Header and eight pointers.
+    if let Err(reason) = cut_packets(&socket, PAYLOAD as u16 + 72) {
+        eprintln!("skipped: needs UDP GSO: {reason}");
+        return;
+    }
+    let heaps = net.heaps(0..40);
+    for (number, &heap) in heaps.iter().enumerate() {
+        let all = net.packets(heap, number as u64, &net.payload(heap, 0), PAYLOAD);
+        // The last packet of a heap is shorter.
+        assert!(all.len() > 2 && all[all.len() - 1].len() < all[0].len());
+        socket.send_to(&all.concat(), net.to[0]).unwrap();
+        net.sent += all.len() as u64;
+        net.settle();
+        net.collect(&mut found);
+    }
+    let tally = net.end(&mut found);
+    assert_eq!((tally.packets, tally.heaps(Fate::Placed)), (net.sent, heaps.len() as u64));
+    for heap in heaps {
+        assert_eq!(found[&heap], net.payload(heap, 0), "{heap:?}");
+    }
+}
+
+/// Several sockets of one address, on some cores, are one service; and the benchmark finds no wrong sample.
+#[test]
+fn several_sockets_are_one_service() {
+    let folder = tempfile::tempdir().unwrap();
+    let service = Service::start(folder.path(), "--device cpu --sockets 3 --cores 0 --seconds 0.2");
+    let said = command::done(
+        folder.path(),
+        &format!("send --to {} --repeat 1 --rate 4MHz", service.listen),
+    );
+    assert!(said.contains("sent 256 heaps"), "{said}");
+    service.wait("corrust_heaps_total{fate=\"placed\"}", 256.0);
+    let metrics = service.get("/metrics");
+    let of_sockets = |name: &str| -> f64 {
+        let values = metrics.lines().filter(|line| line.starts_with(&format!("{name}{{")));
+        values.map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap()).sum()
+    };
+    let all = metrics.lines().find_map(|line| line.strip_prefix("corrust_packets_total "));
+    assert_eq!(of_sockets("corrust_socket_packets_total"), all.unwrap().parse::<f64>().unwrap());
+    assert_eq!(metrics.matches("\ncorrust_socket_slots{").count(), 3);
+    service.end();
+    let said = command::done(
+        folder.path(),
+        "bench ingest --sockets 1,2 --seconds 0.3 --repeats 1 --rate 0.1 --python nothing",
+    );
+    assert!(said.contains("nothing has no spead2") && said.contains("none differs"), "{said}");
+    assert_eq!(said.lines().filter(|line| line.contains("  corrust  ")).count(), 2, "{said}");
+    for (arguments, sentence) in [
+        (
+            "serve --sockets 2 --listen 239.255.71.51:0",
+            "each would get all packets of the multicast group",
+        ),
+        (
+            "serve --listen 127.0.0.1:0 --http 127.0.0.1:0 --device cpu --cores 1023",
+            "core 1023: cannot run",
+        ),
+        ("serve --cores 5-2", "expected numbers of cores"),
+        ("bench ingest --packet 65000 --joined 2", "--joined 2: expected 1 to 64 packets"),
+        ("bench ingest --device cpu", "--device: packets are received by CPUs"),
+    ] {
+        let said = command::refused(folder.path(), arguments);
+        assert!(said.contains(sentence), "{arguments}: {said}");
+    }
+}
+
+/// Two senders of one number, at two sockets at a time: every heap is one's or the other's as a whole, and the other one
+/// is counted.
+#[test]
+fn of_two_senders_of_one_number_one_is_taken() {
+    let mut net = Net::new(geometry(2), 2, 1, 1 << 24);
+    let mut found = HashMap::new();
+    let other = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let slots = 60;
+    for (number, heap) in net.heaps(0..slots).into_iter().enumerate() {
+        let [ours, theirs] = [0, 1].map(|sender| net.payload(heap, sender));
+        let ours = net.packets(heap, number as u64, &ours, 1400);
+        let theirs = net.packets(heap, number as u64, &theirs, 1400);
+        // The second sender's come to the other socket.
+        for (packet, twin) in ours.iter().zip(&theirs) {
+            net.send(heap.1, packet);
+            if heap.1 == 0 {
+                net.send_from(&other, 1, twin);
+            }
+        }
+        if number % 40 == 0 {
+            net.settle();
+            net.collect(&mut found);
+        }
+    }
+    let tally = net.end(&mut found);
+    assert_eq!(found.len(), net.heaps(0..slots).len());
+    for (heap, payload) in &found {
+        let senders = if heap.1 == 0 { 2 } else { 1 };
+        assert!((0..senders).any(|sender| *payload == net.payload(*heap, sender)), "{heap:?}");
+    }
+    let counted = [Fate::Placed, Fate::Conflicting, Fate::Repeated].map(|fate| tally.heaps(fate));
+    assert_eq!(counted, [found.len() as u64, 2 * slots as u64, 0]);
+}
+
+/// A hundred thousand packets of no meaning (CORRUST_LONG=1: ten million) between those of heaps do no harm.
+#[test]
+fn malformed_packets_do_no_harm() {
+    let long = std::env::var_os("CORRUST_LONG").is_some();
+    let noise = if long { 10_000_000_u64 } else { 100_000 };
+    let mut net = Net::new(geometry(2), 2, 1, 1 << 22);
+    let mut random = StdRng::seed_from_u64(5);
+    let mut found = HashMap::new();
+    let other = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let (mut number, mut slot, mut placed) = (0, 0, 0);
+    while net.sent < noise {
+        for heap in net.heaps(slot..slot + 1) {
+            number += 1;
+            let all = net.packets(heap, number, &net.payload(heap, 0), 1400);
+            for packet in &all {
+                net.send(heap.1, packet);
+                for _ in 0..6 {
+                    // Packets of numbers that nobody has, with some bytes changed.
+                    let most = random.random_range(1..1400);
+                    let strange = (heap.0, 64 + heap.1, heap.2);
+                    let payload = &net.payload(heap, 7)[..random.random_range(1..1400)];
+                    let all = net.packets(strange, random.random_range(0..40), payload, most);
+                    let mut packet = all[random.random_range(0..all.len())].clone();
+                    for _ in 0..random.random_range(0..4) {
+                        // The number stays.
+                        let at = random.random_range(0..packet.len());
+                        if !(48..56).contains(&at) {
+                            packet[at] = random.random();
+                        }
+                    }
+                    packet.truncate(random.random_range(0..=packet.len()));
+                    net.send_from(&other, random.random_range(0..2), &packet);
+                }
+            }
+            placed += 1;
+        }
+        slot += 1;
+        net.settle();
+        net.collect(&mut found);
+        if found.len() > 10_000 {
+            found.clear();
+        }
+    }
+    let tally = net.end(&mut found);
+    for (heap, payload) in &found {
+        assert_eq!(*payload, net.payload(*heap, 0), "{heap:?}");
+    }
+    assert_eq!(tally.heaps(Fate::Placed), placed);
+    for fault in [Fault::Cut, Fault::Foreign, Fault::Unplaced, Fault::Payload] {
+        assert!(tally.faults(fault) > 0, "{fault}");
+    }
+    let faults: u64 = Fault::ALL.iter().map(|&fault| tally.faults(fault)).sum();
+    assert_eq!(tally.sockets.iter().map(|socket| socket.faults).sum::<u64>(), faults);
+}
+
+/// Nobody takes chunks for a while: heaps for which there is no memory are counted, what has a place stays as it is, and
+/// then it goes on.
+#[test]
+fn a_stalled_consumer_costs_what_has_no_memory_and_nothing_else() {
+    let mut net = Net::new(geometry(2), 2, 1, 1 << 24);
+    let mut found = HashMap::new();
+    for slot in 0..120 {
+        for (number, heap) in net.heaps(slot..slot + 1).into_iter().enumerate() {
+            let number = (slot * 100 + number) as u64;
+            for packet in net.packets(heap, number, &net.payload(heap, 0), 1400) {
+                net.send(heap.1, &packet);
+            }
+        }
+        net.settle();
+        if !(20..80).contains(&slot) {
+            net.collect(&mut found);
+        }
+    }
+    let tally = net.end(&mut found);
+    let [placed, overrun] = [Fate::Placed, Fate::Overrun].map(|fate| tally.heaps(fate));
+    assert!(overrun > 0);
+    assert_eq!((placed, placed + overrun), (found.len() as u64, net.heaps(0..120).len() as u64));
+    assert!((100..120).all(|slot| found.contains_key(&(slot, 4, 1))), "it goes on");
+    for (heap, payload) in &found {
+        assert_eq!(*payload, net.payload(*heap, 0), "{heap:?}");
+    }
+}
