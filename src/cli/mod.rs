@@ -105,7 +105,7 @@ enum Command {
     Send(send::Args),
     Quantise(quantise::Args),
     Channelise(channelise::Args),
-    Correlate(correlate::Args),
+    Correlate(Box<correlate::Args>),
     #[cfg(feature = "serve")]
     Serve(Box<serve::Args>),
     Filterbank(filterbank::Args),
