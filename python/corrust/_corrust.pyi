@@ -31,6 +31,9 @@ __all__ = [
     "run_command",
     "Photons",
     "open_photons",
+    "kurtosis",
+    "kurtosis_flags",
+    "reports",
 ]
 
 # Delay of each input: seconds, or pieces of polynomials (start, end, coefficients).
