@@ -51,6 +51,9 @@ pub use corrust_host::{
 #[cfg(feature = "live")]
 #[doc(inline)]
 pub use corrust_live as live;
+#[cfg(feature = "bench")]
+#[doc(inline)]
+pub use corrust_qualify as qualify;
 #[cfg(feature = "simulate")]
 #[doc(inline)]
 pub use corrust_recordings::simulate;

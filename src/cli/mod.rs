@@ -13,7 +13,7 @@ use self::commands::serve;
 use self::{
     commands::{
         autocorrelate, beamform, bench, channelise, correlate, delays, demo, devices, filterbank,
-        info, plan, plot, quantise, send, simulate, weights,
+        info, plan, plot, qualify, quantise, send, simulate, weights,
     },
     options::{given, run_files},
     terminal::{
@@ -90,10 +90,11 @@ Examples:
   corrust autocorrelate counts.npy -o g.npy         photon counts, multi-tau
   corrust autocorrelate x.ptu -o g.npy --plot g.svg photons of PicoQuant's (FCS)
   corrust bench                                     how quick it is, against what the chip can do
+  corrust qualify                                   whether it computes rightly on this machine
   corrust plan --inputs 128 --bandwidth 856MHz      how many GPUs an array needs
   corrust help correlate                            options and more examples
 
-Exit codes: 0 done, 1 slower (bench --against), 2 bad input or arguments (one sentence says what), 130 interrupted.";
+Exit codes: 0 done, 1 slower (bench --against) or a requirement failed (qualify), 2 bad input or arguments (one sentence says what), 130 interrupted.";
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -114,6 +115,7 @@ enum Command {
     Delays(delays::Args),
     Plot(plot::Args),
     Bench(bench::Args),
+    Qualify(qualify::Args),
     Autocorrelate(autocorrelate::Args),
 }
 
@@ -155,6 +157,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
             Command::Delays(args) => args.run(),
             Command::Plot(args) => args.run(),
             Command::Bench(args) => return args.run(),
+            Command::Qualify(args) => return args.run(),
             Command::Autocorrelate(args) => args.run(),
         };
         done.map(|()| 0)

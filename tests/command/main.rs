@@ -17,6 +17,7 @@ mod info;
 mod plan;
 mod planes;
 mod plot;
+mod qualify;
 mod quantise;
 mod report;
 mod run;

@@ -12,6 +12,7 @@ pub mod filterbank;
 pub mod info;
 pub mod plan;
 pub mod plot;
+pub mod qualify;
 pub mod quantise;
 pub mod send;
 #[cfg(feature = "serve")]
