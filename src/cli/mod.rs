@@ -13,7 +13,7 @@ use self::commands::serve;
 use self::{
     commands::{
         autocorrelate, beamform, bench, channelise, correlate, delays, demo, devices, filterbank,
-        info, plan, plot, qualify, quantise, send, simulate, weights,
+        info, observe, plan, plot, qualify, quantise, send, simulate, weights,
     },
     options::{given, run_files},
     terminal::{
@@ -109,6 +109,7 @@ enum Command {
     Correlate(Box<correlate::Args>),
     #[cfg(feature = "serve")]
     Serve(Box<serve::Args>),
+    Observe(observe::Args),
     Filterbank(filterbank::Args),
     Beamform(beamform::Args),
     Weights(weights::Args),
@@ -118,6 +119,8 @@ enum Command {
     Qualify(qualify::Args),
     Autocorrelate(autocorrelate::Args),
 }
+
+pub use commands::observe::observe;
 
 /// All commands with their options, for tests that draw command lines from them.
 #[doc(hidden)]
@@ -151,6 +154,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
             Command::Correlate(args) => args.run(),
             #[cfg(feature = "serve")]
             Command::Serve(args) => args.run(),
+            Command::Observe(args) => args.run(),
             Command::Filterbank(args) => args.run(),
             Command::Beamform(args) => args.run(),
             Command::Weights(args) => args.run(),
@@ -202,6 +206,12 @@ fn explain(error: &clap::Error) -> u8 {
             }
         };
     }
+    warn(clap_sentence(error));
+    EXIT_BAD_INPUT
+}
+
+/// The one sentence of an error of arguments.
+fn clap_sentence(error: &clap::Error) -> String {
     // clap writes the fault, its subject, hints, and then a usage of several lines, which the help has too.
     let text = error.to_string();
     let lines = text.lines().map(str::trim);
@@ -219,6 +229,5 @@ fn explain(error: &clap::Error) -> u8 {
         };
         sentence += line.strip_prefix("tip: ").unwrap_or(line);
     }
-    warn(sentence);
-    EXIT_BAD_INPUT
+    sentence
 }
