@@ -141,7 +141,7 @@ impl Case for Turn {
         let samples = random_bytes(rows * times * encoding.bytes());
         // One sample more than there are: padding is seen to be zero.
         let row_bytes = ((times + 1) * form.bytes()).next_multiple_of(16);
-        let expected: Rc<[u8]> = self.expected(&samples, row_bytes).into();
+        let expected: Rc<[u8]> = place.expected(|| Ok(self.expected(&samples, row_bytes)))?.into();
         let source = Rc::new(Ring::new(gpu, &samples)?);
         let native = Rc::new(Ring::empty(gpu, rows * row_bytes)?);
         let delivered = move |address| placed(address, encoding, layout, [channels, inputs, times]);
@@ -354,7 +354,7 @@ impl Case for Delays {
             shifts: Some((shifts.address(), largest)),
             address: delayed.next(),
         };
-        let expected: Rc<[u8]> = self.expected(&samples, &list).into();
+        let expected: Rc<[u8]> = place.expected(|| Ok(self.expected(&samples, &list)))?.into();
         let moved = 2.0 * samples.len() as f64;
         let kernels = window.kernels(gpu, &output).into_iter().enumerate();
         let subjects = kernels.map(|(index, kernel)| {
@@ -481,7 +481,8 @@ impl Case for Quantising {
             .par_chunks_exact(2)
             .map(|pair| Complex::new(f32::from(pair[0] as i8), f32::from(pair[1] as i8)))
             .collect();
-        let expected: Rc<[u8]> = quantiser.samples(&voltages, NOISE).into();
+        let expected: Rc<[u8]> =
+            place.expected(|| Ok(quantiser.samples(&voltages, NOISE).into()))?;
         let source = Ring::new(gpu, bytemuck::cast_slice(&voltages))?;
         let (count, moved) = (self.count, 9.0 * self.count as f64);
         let launch = {

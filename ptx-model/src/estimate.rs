@@ -37,6 +37,8 @@ pub struct Counts {
     pub tiles: Option<f64>,
     /// Bytes that come from and go to device memory; none: what its lines touch.
     pub dram_bytes: Option<f64>,
+    /// Bytes that come from and go to the L2 cache; none: judged by lines.
+    pub l2_bytes: Option<f64>,
     /// Every line that ran.
     pub lines: Vec<Line>,
 }
@@ -60,6 +62,7 @@ impl Counts {
             min_blocks,
             tiles: None,
             dram_bytes: None,
+            l2_bytes: None,
             lines: lines.collect(),
         }
     }
@@ -116,6 +119,9 @@ impl Counts {
     /// Bytes of the L2 cache: lanes that leave parts of a sector are followed by accesses that take
     /// the rest from L1, except for stores and atomics, which go through.
     pub fn l2_bytes(&self) -> f64 {
+        if let Some(bytes) = self.l2_bytes {
+            return bytes;
+        }
         let sectors = self.lines.iter().map(|line| match line.class {
             Some(Class::GlobalLoad) => line.ideal_sectors,
             _ => line.sectors,
@@ -180,7 +186,11 @@ pub struct Estimate {
     pub registers: Option<u32>,
     /// Bytes of a thread that are spilled, if the machine code is known.
     pub spilled: Option<u32>,
-    /// Clock, Hz.
+    /// Clock of a run by itself, Hz.
+    pub peak_hertz: f64,
+    /// Seconds of one of many runs, at the clock that the power limit allows for long.
+    pub sustained: f64,
+    /// That clock, Hz.
     pub hertz: f64,
 }
 
@@ -195,12 +205,17 @@ impl fmt::Display for Estimate {
             high * 1e3,
             self.binds
         )?;
-        let whole = self.seconds * self.hertz;
+        let whole = self.seconds * self.peak_hertz;
         for (unit, cycles) in &self.cycles {
             writeln!(f, "  {unit:<14} {:5.1} %", 100.0 * cycles / whole)?;
         }
         writeln!(f, "  blocks of a multiprocessor {} (limit: {})", self.occupancy, self.limiter)?;
-        writeln!(f, "  clock {:.0} MHz", self.hertz / 1e6)?;
+        let [peak, long] = [self.peak_hertz, self.hertz].map(|hertz| hertz / 1e6);
+        writeln!(
+            f,
+            "  clock {peak:.0} MHz; for long {long:.0} MHz, {:.4} ms",
+            self.sustained * 1e3
+        )?;
         match (self.registers, self.spilled) {
             (Some(registers), Some(spilled)) => {
                 writeln!(f, "  {registers} registers, {spilled} bytes spilled; from machine code")
@@ -277,6 +292,25 @@ impl Mix {
     }
 }
 
+/// Blocks that a multiprocessor holds, at least one, and the resource that allows no more.
+pub(crate) fn resident_blocks(
+    chip: &Chip,
+    code: Option<&Code>,
+    threads: u32,
+    shared_bytes: u32,
+    min_blocks: u32,
+) -> Result<(u32, &'static str)> {
+    let shared = shared_bytes + code.map_or(0, |code| code.shared);
+    let registers = code.map_or(0, |code| code.registers);
+    match occupancy(chip, threads, registers, shared) {
+        (0, limit) => Err(Error::DoesNotFit { chip: chip.name.clone(), limit }),
+        (fits, _) if code.is_none() && min_blocks > 0 && min_blocks < fits => {
+            Ok((min_blocks, "registers that the kernel asks for"))
+        }
+        fits => Ok(fits),
+    }
+}
+
 /// Predicts the time of a launch; without machine code from the PTX's counts alone.
 pub fn estimate(counts: &Counts, code: Option<&Code>, chip: &Chip) -> Result<Estimate> {
     let filled = counts.blocks > 0.0 && counts.threads > 0;
@@ -286,15 +320,8 @@ pub fn estimate(counts: &Counts, code: Option<&Code>, chip: &Chip) -> Result<Est
     let warps_of_block = f64::from(counts.threads.div_ceil(32));
     let warps = counts.blocks * warps_of_block;
     let sms_of_chip = f64::from(chip.multiprocessors);
-    let shared = counts.shared_bytes + code.map_or(0, |code| code.shared);
-    let registers = code.map_or(0, |code| code.registers);
-    let (mut fits, mut limiter) = occupancy(chip, counts.threads, registers, shared);
-    if fits == 0 {
-        return Err(Error::DoesNotFit { chip: chip.name.clone(), limit: limiter });
-    }
-    if code.is_none() && counts.min_blocks > 0 && counts.min_blocks < fits {
-        (fits, limiter) = (counts.min_blocks, "registers that the kernel asks for");
-    }
+    let (fits, limiter) =
+        resident_blocks(chip, code, counts.threads, counts.shared_bytes, counts.min_blocks)?;
     let of_sm = counts.blocks / sms_of_chip;
     let resident = f64::from(fits).min(of_sm.ceil()).max(1.0);
     let sms = sms_of_chip * of_sm.min(1.0);
@@ -413,18 +440,22 @@ pub fn estimate(counts: &Counts, code: Option<&Code>, chip: &Chip) -> Result<Est
     let after = *binds == *"device memory";
     let own = if after { (cycles - dram).max(0.0) } else { cycles };
     let time = power::Time { cycles: own, memory: seconds_of_memory, after };
-    let hertz = chip.energy.map_or(chip.hertz(), |energy| {
-        let operations = |kind: &str| matrix.get(kind).copied().unwrap_or_default();
-        let joules = (operations("s8") + operations("wg_s8")) * energy.s8
-            + operations("wg_f16") * energy.wg_f16
-            + operations("f16") * energy.f16
-            + dram_bytes * energy.dram
-            + wavefronts * 128.0 * energy.shared
-            + (l2_bytes - dram_bytes).max(0.0) * energy.l2
-            + mix.all * energy.instruction;
-        power::clock(time, joules, chip.hertz(), chip.watts, &energy)
-    });
-    let seconds = time.at(hertz);
+    let clock = |limit: f64| {
+        chip.energy.map_or(chip.hertz(), |energy| {
+            let operations = |kind: &str| matrix.get(kind).copied().unwrap_or_default();
+            let joules = (operations("s8") + operations("wg_s8")) * energy.s8
+                + operations("wg_f16") * energy.wg_f16
+                + operations("f16") * energy.f16
+                + dram_bytes * energy.dram
+                + wavefronts * 128.0 * energy.shared
+                + (l2_bytes - dram_bytes).max(0.0) * energy.l2
+                + mix.all * energy.instruction;
+            power::clock(time, joules, chip.hertz(), limit, &energy)
+        })
+    };
+    let (peak_hertz, hertz) = (clock(chip.peak_watts), clock(chip.watts));
+    let [seconds, sustained] =
+        [peak_hertz, hertz].map(|hertz| time.at(hertz) + chip.launch_seconds);
     let width = if code.is_some() { WIDTH } else { WIDTH_OF_PTX };
     Ok(Estimate {
         seconds,
@@ -435,6 +466,8 @@ pub fn estimate(counts: &Counts, code: Option<&Code>, chip: &Chip) -> Result<Est
         limiter,
         registers: code.map(|code| code.registers),
         spilled: code.map(|code| code.spilled),
+        peak_hertz,
+        sustained,
         hertz,
     })
 }

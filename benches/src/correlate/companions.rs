@@ -78,7 +78,7 @@ impl Case for Companions {
         let bytes = (native.len() + visibilities) as f64;
         let work = Seeding {
             gpu: gpu.clone(),
-            expected: self.expected(&native, row_bytes),
+            expected: place.expected(|| Ok(self.expected(&native, row_bytes)))?,
             native: Ring::new(gpu, &native)?,
             sums: Buffer::new(gpu, 8 * rows)?,
             beyond: Buffer::new(gpu, 8)?,

@@ -158,7 +158,7 @@ impl Case for Candidates {
         // Words of bits lie along time.
         let orders = if case.encoding.is_bits() { &orders[1..] } else { &orders[..] };
         for &(layout, what) in orders {
-            let expected = Rc::new(case.end_channels(&samples, layout)?);
+            let expected = Rc::new(case.end_channels(place, &samples, layout)?);
             let auto = case.builder(place, layout, Kernel::Auto).build()?.kernel();
             let build = |kernel| case.builder(place, layout, kernel).build();
             for (kernel, plan) in kernels(Kernel::ALL, Kernel::Auto, &[], build)? {
@@ -223,7 +223,7 @@ impl Case for Correlation {
                         Some(bits) => self.narrowed(&samples, bits).into(),
                         None => samples.clone(),
                     };
-                    let expected = Rc::new(self.end_channels(&samples, Layout::Cnt)?);
+                    let expected = Rc::new(self.end_channels(place, &samples, Layout::Cnt)?);
                     unknown.insert((self.placed(place, &samples)?, expected)).clone()
                 }
             };
@@ -232,7 +232,7 @@ impl Case for Correlation {
         let source = match data.remove(&None) {
             Some(known) => known,
             None => {
-                let expected = Rc::new(self.end_channels(&samples, Layout::Cnt)?);
+                let expected = Rc::new(self.end_channels(place, &samples, Layout::Cnt)?);
                 (self.placed(place, &samples)?, expected)
             }
         };
@@ -298,7 +298,7 @@ impl Correlation {
         let whole = self.subject(build()?, auto, WHOLE, source.clone(), expected);
         let noise: Rc<Vec<u8>> =
             gaussian(self.encoding, self.inputs * self.channels * self.times).into();
-        let expected = Rc::new(self.end_channels(&noise, Layout::Cnt)?);
+        let expected = Rc::new(self.end_channels(place, &noise, Layout::Cnt)?);
         let source = self.placed(place, &noise)?;
         Ok([adding, whole, self.subject(build()?, auto, "gaussian", source, &expected)])
     }
@@ -313,7 +313,7 @@ impl Correlation {
     ) -> Result<Vec<Subject>> {
         let build = || self.builder(place, Layout::Tcn, named).build();
         let auto = self.builder(place, Layout::Tcn, Kernel::Auto).build()?.kernel();
-        let expected = Rc::new(self.end_channels(&samples, Layout::Tcn)?);
+        let expected = Rc::new(self.end_channels(place, &samples, Layout::Tcn)?);
         let mut subjects = vec![self.subject(build()?, auto, "from tcn", source, &expected)];
         if let Some(gpu) = &place.gpu {
             let locked = Source::Locked(Rc::new(locked(gpu, &samples)?));
@@ -396,7 +396,10 @@ impl Correlation {
     }
 
     /// The first and the last channel's visibilities, by the CPU.
-    fn end_channels(&self, samples: &[u8], layout: Layout) -> Result<Visibilities> {
+    fn end_channels(&self, place: &Place, samples: &[u8], layout: Layout) -> Result<Visibilities> {
+        if place.model.is_some() {
+            return Ok(Visibilities::Integer(Default::default()));
+        }
         let row = self.inputs * self.encoding.bytes();
         let last = self.channels - 1;
         let ends: Vec<u8> = match layout {

@@ -1,0 +1,278 @@
+//! Global memory that blocks touch: distinct sectors by allocation, and what a block's part of L1 holds.
+
+use std::collections::{BTreeMap, HashMap};
+use std::hash::{BuildHasherDefault, Hasher};
+
+use serde::Serialize;
+
+use super::access::Addresses;
+use super::shadow::Kind;
+use crate::lanes::{Mask, lanes};
+use crate::memory::View;
+
+/// Bytes of a sector, and sectors of a line of L1.
+const SECTOR: u64 = 32;
+const OF_LINE: u64 = 4;
+/// Sectors of a page of the record.
+const PAGE: u64 = 512;
+const WORDS: usize = (PAGE / 64) as usize;
+/// Lines of a set of L1.
+const WAYS: usize = 8;
+
+/// Global memory that the blocks of a sample touched.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+pub struct Traffic {
+    /// Sectors that loads asked L1 for.
+    pub loaded: u64,
+    /// Sectors of these that the block's part of L1 did not hold.
+    pub missed: u64,
+    /// Allocations that were touched, by address.
+    pub touched: BTreeMap<u64, Touched>,
+}
+
+/// Sectors of an allocation that the blocks of a sample touched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct Touched {
+    /// Sectors that were read.
+    pub read: Span,
+    /// Sectors that were written.
+    pub written: Span,
+}
+
+/// Number and place of sectors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct Span {
+    /// Distinct sectors of each block, summed over blocks.
+    pub sectors: u64,
+    /// Runs of sectors side by side, summed over blocks.
+    pub runs: u64,
+    /// Address of the first byte of them all.
+    pub first: u64,
+    /// Address after the last byte of them all; 0: none.
+    pub end: u64,
+}
+
+impl Span {
+    fn add(&mut self, other: &Self) {
+        if other.end == 0 {
+            return;
+        }
+        self.first = if self.end == 0 { other.first } else { self.first.min(other.first) };
+        self.end = self.end.max(other.end);
+        self.sectors += other.sectors;
+        self.runs += other.runs;
+    }
+}
+
+impl Traffic {
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.loaded += other.loaded;
+        self.missed += other.missed;
+        for (&base, touched) in &other.touched {
+            let mine = self.touched.entry(base).or_default();
+            mine.read.add(&touched.read);
+            mine.written.add(&touched.written);
+        }
+    }
+}
+
+/// Hashes numbers of pages.
+#[derive(Default)]
+struct Mixer(u64);
+
+impl Hasher for Mixer {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, _: &[u8]) {
+        unreachable!("pages are numbers");
+    }
+
+    fn write_u64(&mut self, page: u64) {
+        self.0 = page.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
+    }
+}
+
+/// Bits of sectors, by page.
+type Pages = HashMap<u64, [u64; WORDS], BuildHasherDefault<Mixer>>;
+
+/// Way of an access to global memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// Load that L1 may answer.
+    Cached,
+    /// Load past L1.
+    Past,
+    /// Store.
+    Write,
+    /// Atomic.
+    Update,
+}
+
+impl Way {
+    /// Way of an access that L1 has no part in.
+    pub fn past(kind: &Kind) -> Self {
+        match kind {
+            Kind::Read => Self::Past,
+            Kind::Write(_) => Self::Write,
+            Kind::Atomic => Self::Update,
+        }
+    }
+}
+
+/// Record of the block that runs.
+pub struct Tracer {
+    read: Pages,
+    written: Pages,
+    /// Lines with their sectors and the time of their last use, by set.
+    lines: Vec<[(u64, u8, u64); WAYS]>,
+    now: u64,
+    traffic: Traffic,
+}
+
+impl Tracer {
+    /// A tracer of blocks that have so many bytes of L1 each.
+    pub fn new(l1_bytes: u32) -> Self {
+        let sets = (u64::from(l1_bytes) / (SECTOR * OF_LINE) / WAYS as u64).max(1) as usize;
+        Self {
+            read: Pages::default(),
+            written: Pages::default(),
+            lines: vec![[(u64::MAX, 0, 0); WAYS]; sets],
+            now: 0,
+            traffic: Traffic::default(),
+        }
+    }
+
+    /// Notes an access of the lanes of `mask` to `bytes` bytes each.
+    pub fn access(&mut self, at: &Addresses, mask: Mask, bytes: u32, way: Way) {
+        // Lanes that follow each other mostly stay within a sector: each counts once for the instruction.
+        let mut last = u64::MAX;
+        let mut asked: Vec<u64> = Vec::new();
+        for lane in lanes(mask) {
+            let end = at[lane].saturating_add(u64::from(bytes.max(1)) - 1) / SECTOR;
+            for sector in at[lane] / SECTOR..=end {
+                if sector != last {
+                    asked.push(sector);
+                    last = sector;
+                }
+            }
+        }
+        asked.sort_unstable();
+        asked.dedup();
+        for sector in asked {
+            self.sector(sector, way);
+        }
+    }
+
+    /// Notes an access to bytes side by side.
+    pub fn copy(&mut self, address: u64, bytes: u64, way: Way) {
+        if bytes > 0 {
+            (address / SECTOR..=(address + bytes - 1) / SECTOR).for_each(|s| self.sector(s, way));
+        }
+    }
+
+    fn sector(&mut self, sector: u64, way: Way) {
+        let (page, bit) = (sector / PAGE, sector % PAGE);
+        let set = |pages: &mut Pages| {
+            pages.entry(page).or_insert([0; WORDS])[(bit / 64) as usize] |= 1 << (bit % 64);
+        };
+        if way != Way::Write {
+            set(&mut self.read);
+        }
+        if matches!(way, Way::Write | Way::Update) {
+            set(&mut self.written);
+        }
+        if way == Way::Cached {
+            self.traffic.loaded += 1;
+            self.traffic.missed += u64::from(!self.holds(sector));
+        }
+    }
+
+    /// Whether L1 holds a sector, and it does afterwards.
+    fn holds(&mut self, sector: u64) -> bool {
+        self.now += 1;
+        let (line, bit) = (sector / OF_LINE, 1 << (sector % OF_LINE));
+        let sets = self.lines.len() as u64;
+        let set = &mut self.lines[((line ^ (line / sets)) % sets) as usize];
+        if let Some(way) = set.iter_mut().find(|way| way.0 == line) {
+            let held = way.1 & bit != 0;
+            *way = (line, way.1 | bit, self.now);
+            return held;
+        }
+        let oldest = set.iter_mut().min_by_key(|way| way.2);
+        if let Some(way) = oldest {
+            *way = (line, bit, self.now);
+        }
+        false
+    }
+
+    /// Ends a block.
+    pub fn end_block(&mut self, view: &View) {
+        let Self { read, written, traffic, .. } = self;
+        for (pages, write) in [(read, false), (written, true)] {
+            let mut sorted: Vec<_> = pages.drain().collect();
+            sorted.sort_unstable_by_key(|page| page.0);
+            let mut before = None;
+            for (page, words) in sorted {
+                let first = page * PAGE * SECTOR;
+                let base = view.below(first + PAGE * SECTOR - 1).map_or(0, |region| region.base());
+                let mut span = Span::default();
+                for bit in (0..PAGE).filter(|bit| words[(bit / 64) as usize] >> (bit % 64) & 1 == 1)
+                {
+                    let sector = page * PAGE + bit;
+                    if span.end == 0 {
+                        span.first = sector * SECTOR;
+                    }
+                    span.end = (sector + 1) * SECTOR;
+                    span.sectors += 1;
+                    span.runs += u64::from(before != Some(sector - 1));
+                    before = Some(sector);
+                }
+                let touched = traffic.touched.entry(base).or_default();
+                (if write { &mut touched.written } else { &mut touched.read }).add(&span);
+            }
+        }
+        self.lines.iter_mut().for_each(|set| *set = [(u64::MAX, 0, 0); WAYS]);
+    }
+
+    /// All blocks so far.
+    pub fn into_traffic(self) -> Traffic {
+        self.traffic
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lanes::{ALL, LANES};
+    use crate::memory::Memory;
+
+    #[test]
+    fn sectors_count_once_a_block_and_lines_stay_as_long_as_there_is_room() {
+        let memory = Memory::new();
+        let base = memory.alloc(1 << 16);
+        let view = memory.view();
+        let mut tracer = Tracer::new(2 * 1024);
+        // Half sectors, then the other halves: one miss for each sector.
+        for half in [0, 16] {
+            let at: Addresses = std::array::from_fn(|lane| base + 32 * lane as u64 + half);
+            tracer.access(&at, ALL, 16, Way::Cached);
+        }
+        tracer.copy(base + 4096, 64, Way::Write);
+        tracer.end_block(&view);
+        let again: Addresses = [base; LANES];
+        tracer.access(&again, ALL, 4, Way::Cached);
+        tracer.end_block(&view);
+        let traffic = tracer.into_traffic();
+        assert_eq!((traffic.loaded, traffic.missed), (65, 33));
+        let touched = traffic.touched[&base];
+        let read = Span { sectors: 33, runs: 2, first: base, end: base + 1024 };
+        assert_eq!(touched.read, read);
+        assert_eq!((touched.written.sectors, touched.written.runs), (2, 1));
+        // A line that more others than there is room for came after is read again.
+        let mut tracer = Tracer::new(2 * 1024);
+        (0..2).for_each(|_| tracer.copy(base, 4096, Way::Cached));
+        assert_eq!(tracer.into_traffic().missed, 256);
+    }
+}
