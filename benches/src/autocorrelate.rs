@@ -14,7 +14,7 @@ use corrust_host::{
 
 use crate::{
     case::{Bound, Case, Clock, Place, Subject, Work, kernels},
-    data::{Ring, locked, random_bytes},
+    data::{Ring, locked},
 };
 
 /// Groups of bins.
@@ -92,7 +92,7 @@ impl Case for Counts {
                 None => builder.device(Device::Cpu),
             }
         };
-        let counts = Rc::new(random_bytes(self.sensors * self.instants));
+        let counts = Rc::new(place.random_bytes(self.sensors * self.instants));
         let mut plan = self.builder().device(Device::Cpu).build()?;
         if place.model.is_none() {
             plan.accumulate(&counts[..])?;

@@ -159,7 +159,7 @@ impl Case for Size {
         let build = |kernel| self.prepared(builder(kernel));
         let auto = build(Kernel::Auto)?;
         let auto_kernel = auto.kernel();
-        let voltages = Rc::new(random_bytes(auto.shape().bytes_per_time() * self.times));
+        let voltages = Rc::new(place.random_bytes(auto.shape().bytes_per_time() * self.times));
         let expected: Rc<[u8]> = place.expected(|| self.expected(&voltages))?.into();
 
         let mut subjects = Vec::new();

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use corrust_host::{Error, Result, device::Gpu};
 
-use crate::model::Model;
+use crate::{data::random_bytes, model::Model};
 
 /// Device of subjects: a GPU, or the CPU without one.
 #[derive(Clone, Debug, Default)]
@@ -21,6 +21,11 @@ impl Place {
     /// A GPU that is not there: times are predicted.
     pub fn of_model(model: Arc<Model>) -> Self {
         Self { gpu: Some(model.clone()), build: None, model: Some(model) }
+    }
+
+    /// Random bytes; for a model zeros, which take no time.
+    pub(crate) fn random_bytes(&self, length: usize) -> Vec<u8> {
+        if self.model.is_some() { vec![0; length] } else { random_bytes(length) }
     }
 
     /// Results of the CPU's that others are compared with: those of a model mean nothing, and take no time.

@@ -16,7 +16,7 @@ use corrust_host::{
 
 use crate::{
     case::{Bound, Case, Clock, Place, Subject, Work, kernels},
-    data::{Ring, locked, random_bytes},
+    data::{Ring, locked},
     fx::{self, Fx},
     size::Size,
 };
@@ -108,7 +108,7 @@ impl Case for Size {
             .build()
         };
         let auto = build(Kernel::Auto)?.kernel();
-        let bytes = Rc::new(random_bytes(self.bytes()));
+        let bytes = Rc::new(place.random_bytes(self.bytes()));
         let expected: Rc<[u8]> = place.expected(|| self.expected(&bytes))?.into();
         let size = self.channels * self.inputs * self.spectra() * 2;
         let memory = match &place.gpu {

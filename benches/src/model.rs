@@ -21,10 +21,14 @@ use corrust_host::{
 use ptx_model::{Chip, Code, Estimate, Sampled, Tickets, code, estimate, shipped};
 use ptx_sim::{Launch, Memory, Module};
 
+/// Beginning of the names of models.
+const PREFIX: &str = "model:";
 /// Bytes of copies that are carried out: tables and parameters. Samples are left zero.
 const SMALL: usize = 1 << 20;
-/// Pieces of work that a sampled block takes by tickets.
-const PIECES: u32 = 12;
+/// Pieces of work of several channels at most.
+const FEW: u32 = 12;
+/// Pieces of work that a sampled block takes by tickets, of one channel or of several.
+const PIECES: u32 = 160;
 
 /// Prediction of some launches and copies, one after the other.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -128,7 +132,7 @@ impl Model {
             driver: (13, 0),
         };
         Ok(Arc::new(Self {
-            name: format!("model:{}", chip.name),
+            name: format!("{PREFIX}{}", chip.name),
             facts,
             chip,
             kernels: kernels.clone(),
@@ -136,6 +140,11 @@ impl Model {
             memory: Memory::new(),
             state: Mutex::default(),
         }))
+    }
+
+    /// Whether a GPU is a model, whose memory's contents mean nothing.
+    pub(crate) fn is(gpu: &Arc<dyn Gpu>) -> bool {
+        gpu.name().starts_with(PREFIX)
     }
 
     /// Predicts the time of `work`.
@@ -209,8 +218,9 @@ impl Model {
         }
         let tickets = taking(entry, parameters).map(|p| {
             let pieces = p.tiles * p.channels;
-            // Whole channels where these are few tiles.
-            let left = PIECES.next_multiple_of(p.tiles.min(PIECES)).min(pieces);
+            // Whole channels where these are few tiles: tiles at the diagonal are others.
+            let channels = (FEW / p.tiles).max(1);
+            let left = (channels * p.tiles).min(PIECES).min(pieces);
             let next = p.first_ticket + pieces - left;
             self.memory.write(p.tickets, &next.to_le_bytes()).map_err(device)?;
             let touched = left.div_ceil(p.tiles);

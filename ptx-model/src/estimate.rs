@@ -39,6 +39,8 @@ pub struct Counts {
     pub dram_bytes: Option<f64>,
     /// Bytes that come from and go to the L2 cache; none: judged by lines.
     pub l2_bytes: Option<f64>,
+    /// Part of the bytes of device memory that is written.
+    pub written: f64,
     /// Every line that ran.
     pub lines: Vec<Line>,
 }
@@ -63,6 +65,7 @@ impl Counts {
             tiles: None,
             dram_bytes: None,
             l2_bytes: None,
+            written: 0.0,
             lines: lines.collect(),
         }
     }
@@ -228,6 +231,10 @@ impl fmt::Display for Estimate {
 /// Cycles of an instruction of a warp alone where there is no machine code: the median of the walks over
 /// kernels of many kinds.
 const CYCLES_OF_PTX: f64 = 3.5;
+/// Part of the time of device memory that is lost where half of the bytes are written, doubled: kernels whose blocks
+/// read and write take so much longer than the copy of the rows `limits`, which does nothing else. By the corner turns
+/// of the record.
+const MIXED: f64 = 0.3;
 /// Widths of the range, as factors: with machine code and without.
 const WIDTH: f64 = 1.3;
 const WIDTH_OF_PTX: f64 = 1.6;
@@ -388,7 +395,8 @@ pub fn estimate(counts: &Counts, code: Option<&Code>, chip: &Chip) -> Result<Est
         .sum();
     let l1 = (wavefronts + global + mix.shuffles) / sms;
     let l2 = (l2_bytes + dram_bytes) / chip.l2_bytes_per_clock;
-    let dram = dram_bytes / (chip.dram_bytes_per_second / chip.hertz());
+    let mixed = 1.0 + MIXED * counts.written.min(1.0 - counts.written);
+    let dram = mixed * dram_bytes / (chip.dram_bytes_per_second / chip.hertz());
     let memory = l2.max(dram);
     let alone = cycles_of_instruction * mix.all / schedulers;
     units.extend([

@@ -66,8 +66,10 @@ impl Sampled<'_> {
             resident_blocks(chip, code, threads, launch.shared_bytes, min_blocks)?.0.max(1);
         let taken = resident * (launch.shared_bytes + code.map_or(0, |code| code.shared) + 1024);
         let l1_bytes = chip.l1_bytes.saturating_sub(taken) / resident;
+        let at_once = u64::from(resident * chip.multiprocessors).min(blocks).max(1);
+        let l2_bytes = (chip.l2_bytes / at_once).min(1 << 30) as u32;
         let run = |clusters: &[u64]| {
-            sample(module, memory, launch, Sample { clusters, l1_bytes })
+            sample(module, memory, launch, Sample { clusters, l1_bytes, l2_bytes })
                 .map_err(|error| Error::Simulator(error.to_string()))
         };
         let ends = [0, clusters - 1];
@@ -126,8 +128,18 @@ impl Sampled<'_> {
                 })
                 .sum::<f64>()
         };
-        counts.dram_bytes =
-            Some(bytes(|touched| &touched.read) + bytes(|touched| &touched.written));
+        let (read, written) = (bytes(|touched| &touched.read), bytes(|touched| &touched.written));
+        // A sector that is written in part is read, too, and written once more with the rest.
+        let partial = 64 * traffic.partial;
+        // Lines that L2 has lost come again, unless other blocks need them, too.
+        let alone = |touched: &&Touched| {
+            let extent = (touched.read.end - touched.read.first) as f64;
+            32.0 * times * touched.read.sectors as f64 <= 1.5 * parts * extent
+        };
+        let lines = traffic.touched.values().filter(alone).map(|touched| touched.repeated);
+        let again = times * (partial + 128 * lines.sum::<u64>()) as f64;
+        counts.dram_bytes = Some(read + written + again);
+        counts.written = written / (read + written).max(1.0);
         counts.blocks = blocks;
         counts.tiles = self.tickets.map(|tickets| tickets.pieces);
         counts

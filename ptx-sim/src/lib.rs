@@ -59,6 +59,8 @@
 //! A parser of that, with every modifier accounted for while decoding, is a few hundred lines.
 
 mod cfg;
+#[cfg(feature = "cli")]
+pub mod cli;
 mod error;
 mod lanes;
 mod lower;

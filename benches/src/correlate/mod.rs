@@ -151,7 +151,7 @@ impl Case for Candidates {
 
     fn subjects(&self, place: &Place) -> Result<Vec<Subject>> {
         let Self(case) = self;
-        let samples = case.samples();
+        let samples = case.samples(place);
         let source = case.placed(place, &samples)?;
         let mut subjects = Vec::new();
         let orders = [(Layout::Tcn, DELIVERED), (Layout::Cnt, ROWS)];
@@ -209,7 +209,7 @@ impl Case for Correlation {
                 self.encoding.times()
             )));
         }
-        let samples = self.samples();
+        let samples = self.samples(place);
         let mut subjects = Vec::new();
         let auto = self.builder(place, Layout::Cnt, Kernel::Auto).build()?.kernel();
         let build = |kernel| self.builder(place, Layout::Cnt, kernel).build();
@@ -219,7 +219,7 @@ impl Case for Correlation {
             let (source, expected) = match data.entry(kernel.value_bits()) {
                 Entry::Occupied(known) => known.get().clone(),
                 Entry::Vacant(unknown) => {
-                    let samples = match kernel.value_bits() {
+                    let samples = match kernel.value_bits().filter(|_| place.model.is_none()) {
                         Some(bits) => self.narrowed(&samples, bits).into(),
                         None => samples.clone(),
                     };
@@ -263,9 +263,10 @@ impl Correlation {
         }
     }
 
-    /// Random samples, all values equally likely.
-    fn samples(&self) -> Rc<Vec<u8>> {
+    /// Random samples, all values equally likely; none for a model, which has no use for them.
+    fn samples(&self, place: &Place) -> Rc<Vec<u8>> {
         match self.encoding {
+            _ if place.model.is_some() => vec![0; self.bytes()],
             Encoding::Cf16 => random_halves(self.bytes()),
             _ => random_bytes(self.bytes()),
         }
@@ -296,8 +297,10 @@ impl Correlation {
         let build = || self.builder(place, Layout::Cnt, kernel).build();
         let adding = self.subject(build()?, auto, ADDING, source.clone(), expected);
         let whole = self.subject(build()?, auto, WHOLE, source.clone(), expected);
-        let noise: Rc<Vec<u8>> =
-            gaussian(self.encoding, self.inputs * self.channels * self.times).into();
+        let noise: Rc<Vec<u8>> = match place.model.is_some() {
+            true => self.samples(place),
+            false => gaussian(self.encoding, self.inputs * self.channels * self.times).into(),
+        };
         let expected = Rc::new(self.end_channels(place, &noise, Layout::Cnt)?);
         let source = self.placed(place, &noise)?;
         Ok([adding, whole, self.subject(build()?, auto, "gaussian", source, &expected)])
@@ -315,7 +318,7 @@ impl Correlation {
         let auto = self.builder(place, Layout::Tcn, Kernel::Auto).build()?.kernel();
         let expected = Rc::new(self.end_channels(place, &samples, Layout::Tcn)?);
         let mut subjects = vec![self.subject(build()?, auto, "from tcn", source, &expected)];
-        if let Some(gpu) = &place.gpu {
+        if let Some(gpu) = place.gpu.as_ref().filter(|_| place.model.is_none()) {
             let locked = Source::Locked(Rc::new(locked(gpu, &samples)?));
             for (what, source) in [("from host", Source::Host(samples)), ("page-locked", locked)] {
                 subjects.push(self.subject(build()?, auto, what, source, &expected));

@@ -63,6 +63,8 @@ pub struct Sample<'a> {
     pub clusters: &'a [u64],
     /// Bytes of L1 that a block has for itself.
     pub l1_bytes: u32,
+    /// Bytes of L2 that a block has for itself.
+    pub l2_bytes: u32,
 }
 
 /// Runs some clusters of a launch for their counts, and notes the global memory that they touch. Products of matrices

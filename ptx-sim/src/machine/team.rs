@@ -76,7 +76,9 @@ impl<'a> Team<'a> {
             cluster: Cluster::default(),
             knowledge: Knowledge::default(),
             warps: Vec::new(),
-            tracer: env.sample.map(|sample| RefCell::new(Tracer::new(sample.l1_bytes))),
+            tracer: env
+                .sample
+                .map(|sample| RefCell::new(Tracer::new(sample.l1_bytes, sample.l2_bytes))),
         }
     }
 

@@ -26,6 +26,8 @@ pub struct Traffic {
     pub loaded: u64,
     /// Sectors of these that the block's part of L1 did not hold.
     pub missed: u64,
+    /// Sectors that instructions wrote in part.
+    pub partial: u64,
     /// Allocations that were touched, by address.
     pub touched: BTreeMap<u64, Touched>,
 }
@@ -37,6 +39,8 @@ pub struct Touched {
     pub read: Span,
     /// Sectors that were written.
     pub written: Span,
+    /// Lines of 128 bytes that a block touched again after its part of L2 had lost them.
+    pub repeated: u64,
 }
 
 /// Number and place of sectors.
@@ -68,8 +72,10 @@ impl Traffic {
     pub(crate) fn add(&mut self, other: &Self) {
         self.loaded += other.loaded;
         self.missed += other.missed;
+        self.partial += other.partial;
         for (&base, touched) in &other.touched {
             let mine = self.touched.entry(base).or_default();
+            mine.repeated += touched.repeated;
             mine.read.add(&touched.read);
             mine.written.add(&touched.written);
         }
@@ -121,46 +127,89 @@ impl Way {
     }
 }
 
+/// Lines of a cache with the least recently used of a set going first: sectors, and time of the last use.
+struct Cache {
+    sets: Vec<[(u64, u8, u64); WAYS]>,
+    now: u64,
+}
+
+impl Cache {
+    fn new(bytes: u32) -> Self {
+        let sets = (u64::from(bytes) / (SECTOR * OF_LINE) / WAYS as u64).max(1) as usize;
+        Self { sets: vec![NO_LINES; sets], now: 0 }
+    }
+
+    /// Whether the cache holds the sectors of `bits` of a line, and it does afterwards.
+    fn holds(&mut self, line: u64, bits: u8) -> bool {
+        self.now += 1;
+        let sets = self.sets.len() as u64;
+        let set = &mut self.sets[((line ^ (line / sets)) % sets) as usize];
+        if let Some(way) = set.iter_mut().find(|way| way.0 == line) {
+            let held = way.1 & bits == bits;
+            *way = (line, way.1 | bits, self.now);
+            return held;
+        }
+        if let Some(oldest) = set.iter_mut().min_by_key(|way| way.2) {
+            *oldest = (line, bits, self.now);
+        }
+        false
+    }
+
+    fn clear(&mut self) {
+        self.sets.fill(NO_LINES);
+    }
+}
+
+const NO_LINES: [(u64, u8, u64); WAYS] = [(u64::MAX, 0, 0); WAYS];
+
 /// Record of the block that runs.
 pub struct Tracer {
     read: Pages,
     written: Pages,
-    /// Lines with their sectors and the time of their last use, by set.
-    lines: Vec<[(u64, u8, u64); WAYS]>,
-    now: u64,
+    l1: Cache,
+    l2: Cache,
+    /// Lines that were touched again after L2 had lost them, by page.
+    repeated: HashMap<u64, u64, BuildHasherDefault<Mixer>>,
     traffic: Traffic,
 }
 
 impl Tracer {
-    /// A tracer of blocks that have so many bytes of L1 each.
-    pub fn new(l1_bytes: u32) -> Self {
-        let sets = (u64::from(l1_bytes) / (SECTOR * OF_LINE) / WAYS as u64).max(1) as usize;
+    /// A tracer of blocks that have so many bytes of L1 and of L2 each.
+    pub fn new(l1_bytes: u32, l2_bytes: u32) -> Self {
         Self {
             read: Pages::default(),
             written: Pages::default(),
-            lines: vec![[(u64::MAX, 0, 0); WAYS]; sets],
-            now: 0,
+            l1: Cache::new(l1_bytes),
+            l2: Cache::new(l2_bytes),
+            repeated: HashMap::default(),
             traffic: Traffic::default(),
         }
     }
 
     /// Notes an access of the lanes of `mask` to `bytes` bytes each.
     pub fn access(&mut self, at: &Addresses, mask: Mask, bytes: u32, way: Way) {
-        // Lanes that follow each other mostly stay within a sector: each counts once for the instruction.
-        let mut last = u64::MAX;
-        let mut asked: Vec<u64> = Vec::new();
+        // Sectors with the bytes that lanes ask of them.
+        let mut asked: Vec<(u64, u64)> = Vec::new();
         for lane in lanes(mask) {
-            let end = at[lane].saturating_add(u64::from(bytes.max(1)) - 1) / SECTOR;
-            for sector in at[lane] / SECTOR..=end {
-                if sector != last {
-                    asked.push(sector);
-                    last = sector;
+            let (mut from, end) = (at[lane], at[lane].saturating_add(u64::from(bytes)));
+            while from < end {
+                let sector = from / SECTOR;
+                let part = end.min((sector + 1) * SECTOR) - from;
+                match asked.last_mut().filter(|last| last.0 == sector) {
+                    Some(last) => last.1 += part,
+                    None => asked.push((sector, part)),
                 }
+                from += part;
             }
         }
         asked.sort_unstable();
-        asked.dedup();
-        for sector in asked {
+        asked.dedup_by(|next, kept| {
+            let same = next.0 == kept.0;
+            kept.1 += if same { next.1 } else { 0 };
+            same
+        });
+        for (sector, bytes) in asked {
+            self.traffic.partial += u64::from(way == Way::Write && bytes < SECTOR);
             self.sector(sector, way);
         }
     }
@@ -174,49 +223,42 @@ impl Tracer {
 
     fn sector(&mut self, sector: u64, way: Way) {
         let (page, bit) = (sector / PAGE, sector % PAGE);
-        let set = |pages: &mut Pages| {
-            pages.entry(page).or_insert([0; WORDS])[(bit / 64) as usize] |= 1 << (bit % 64);
-        };
-        if way != Way::Write {
-            set(&mut self.read);
+        let (word, line) = ((bit / 64) as usize, 0xf << (bit % 64 / OF_LINE * OF_LINE));
+        let mut before = false;
+        let reads = way != Way::Write;
+        let writes = matches!(way, Way::Write | Way::Update);
+        for (pages, touches) in [(&mut self.read, reads), (&mut self.written, writes)] {
+            if touches {
+                let words = pages.entry(page).or_insert([0; WORDS]);
+                before |= words[word] & line != 0;
+                words[word] |= 1 << (bit % 64);
+            }
         }
-        if matches!(way, Way::Write | Way::Update) {
-            set(&mut self.written);
+        if !self.l2.holds(sector / OF_LINE, 0) && before {
+            *self.repeated.entry(page).or_default() += 1;
         }
         if way == Way::Cached {
             self.traffic.loaded += 1;
-            self.traffic.missed += u64::from(!self.holds(sector));
+            let held = self.l1.holds(sector / OF_LINE, 1 << (sector % OF_LINE));
+            self.traffic.missed += u64::from(!held);
         }
-    }
-
-    /// Whether L1 holds a sector, and it does afterwards.
-    fn holds(&mut self, sector: u64) -> bool {
-        self.now += 1;
-        let (line, bit) = (sector / OF_LINE, 1 << (sector % OF_LINE));
-        let sets = self.lines.len() as u64;
-        let set = &mut self.lines[((line ^ (line / sets)) % sets) as usize];
-        if let Some(way) = set.iter_mut().find(|way| way.0 == line) {
-            let held = way.1 & bit != 0;
-            *way = (line, way.1 | bit, self.now);
-            return held;
-        }
-        let oldest = set.iter_mut().min_by_key(|way| way.2);
-        if let Some(way) = oldest {
-            *way = (line, bit, self.now);
-        }
-        false
     }
 
     /// Ends a block.
     pub fn end_block(&mut self, view: &View) {
-        let Self { read, written, traffic, .. } = self;
+        let Self { read, written, repeated, traffic, .. } = self;
+        let base = |page: u64| {
+            view.below((page + 1) * PAGE * SECTOR - 1).map_or(0, |region| region.base())
+        };
+        for (page, lines) in repeated.drain() {
+            traffic.touched.entry(base(page)).or_default().repeated += lines;
+        }
         for (pages, write) in [(read, false), (written, true)] {
             let mut sorted: Vec<_> = pages.drain().collect();
             sorted.sort_unstable_by_key(|page| page.0);
             let mut before = None;
             for (page, words) in sorted {
-                let first = page * PAGE * SECTOR;
-                let base = view.below(first + PAGE * SECTOR - 1).map_or(0, |region| region.base());
+                let base = base(page);
                 let mut span = Span::default();
                 for bit in (0..PAGE).filter(|bit| words[(bit / 64) as usize] >> (bit % 64) & 1 == 1)
                 {
@@ -233,7 +275,8 @@ impl Tracer {
                 (if write { &mut touched.written } else { &mut touched.read }).add(&span);
             }
         }
-        self.lines.iter_mut().for_each(|set| *set = [(u64::MAX, 0, 0); WAYS]);
+        self.l1.clear();
+        self.l2.clear();
     }
 
     /// All blocks so far.
@@ -253,7 +296,7 @@ mod tests {
         let memory = Memory::new();
         let base = memory.alloc(1 << 16);
         let view = memory.view();
-        let mut tracer = Tracer::new(2 * 1024);
+        let mut tracer = Tracer::new(2 * 1024, 8 * 1024);
         // Half sectors, then the other halves: one miss for each sector.
         for half in [0, 16] {
             let at: Addresses = std::array::from_fn(|lane| base + 32 * lane as u64 + half);
@@ -270,9 +313,20 @@ mod tests {
         let read = Span { sectors: 33, runs: 2, first: base, end: base + 1024 };
         assert_eq!(touched.read, read);
         assert_eq!((touched.written.sectors, touched.written.runs), (2, 1));
+        assert_eq!((traffic.partial, touched.repeated), (0, 0));
         // A line that more others than there is room for came after is read again.
-        let mut tracer = Tracer::new(2 * 1024);
+        let mut tracer = Tracer::new(2 * 1024, 8 * 1024);
         (0..2).for_each(|_| tracer.copy(base, 4096, Way::Cached));
-        assert_eq!(tracer.into_traffic().missed, 256);
+        assert_eq!(tracer.traffic.missed, 256);
+        assert!(tracer.repeated.is_empty());
+        // Half a sector is written in part; L2 has lost the lines of 32 kilobytes before.
+        tracer.copy(base, 32 << 10, Way::Past);
+        let half: Addresses = std::array::from_fn(|lane| base + 16 + 32 * lane as u64);
+        tracer.access(&half, ALL, 16, Way::Write);
+        tracer.copy(base, 1024, Way::Past);
+        tracer.end_block(&view);
+        let traffic = tracer.into_traffic();
+        assert_eq!(traffic.partial, 32);
+        assert!(traffic.touched[&base].repeated > 0);
     }
 }
