@@ -15,11 +15,19 @@ use corrust_gpu::{
     ptx,
 };
 use corrust_host::{
-    Error, Result,
-    device::{Facts, Gpu, Kernels, Rows, SimGpu, Stream, TensorMap},
+    Encoding, Error, Result,
+    device::{self, Gpu, Kernels, Rows, SimGpu, Stream, TensorMap},
 };
 use ptx_model::{Chip, Code, Estimate, Sampled, Tickets, code, estimate, shipped};
 use ptx_sim::{Launch, Memory, Module};
+
+use crate::{
+    case::Place,
+    channelise, correlate,
+    limits::{self, Limits},
+    measure::{Settings, measure},
+    record::{Facts, Record, Row, Times},
+};
 
 /// Beginning of the names of models.
 const PREFIX: &str = "model:";
@@ -83,7 +91,7 @@ impl Predicted {
 /// A GPU that predicts.
 pub struct Model {
     name: String,
-    facts: Facts,
+    facts: device::Facts,
     chip: Chip,
     kernels: Kernels,
     /// The simulator makes tensor maps.
@@ -120,7 +128,7 @@ impl Model {
     /// As [`Self::open`].
     pub fn with_kernels(chip: &str, kernels: &Kernels) -> Result<Arc<Self>> {
         let chip = Chip::named(chip).map_err(|error| Error::invalid(error.to_string()))?;
-        let facts = Facts {
+        let facts = device::Facts {
             name: chip.device.clone(),
             uuid: String::new(),
             memory: chip.memory_bytes,
@@ -140,6 +148,46 @@ impl Model {
             memory: Memory::new(),
             state: Mutex::default(),
         }))
+    }
+
+    /// A record of predictions, as `corrust plan` takes it: correlations of `inputs` inputs by the kernels that a plan
+    /// chooses, channelisers if they are asked for, and the limits of the bus.
+    ///
+    /// # Errors
+    /// Errors of the plans; [`Error::Device`] for a kernel that the chip does not run.
+    pub fn record(
+        self: &Arc<Self>,
+        encoding: Encoding,
+        inputs: usize,
+        channelise: bool,
+    ) -> Result<Record> {
+        let place = Place::of_model(self.clone());
+        let options = correlate::Options {
+            encodings: vec![encoding],
+            inputs: vec![inputs],
+            compare_at: Some(Vec::new()),
+            ..Default::default()
+        };
+        let mut cases = correlate::cases(&options, &place);
+        if channelise {
+            cases.extend(channelise::cases(&channelise::Options::default(), &place));
+        }
+        let limits = Limits::default();
+        let settings =
+            Settings { repeats: 1, sustain: Duration::ZERO, meter: None, limits: &limits };
+        let mut rows: Vec<Row> = ["host to device", "device to host"]
+            .map(|name| Row {
+                system: limits::SYSTEM.to_owned(),
+                kernel: name.to_owned(),
+                bytes: self.chip.pcie_bytes_per_second,
+                seconds: Times::predicted(1.0, (1.0, 1.0)),
+                ..Row::default()
+            })
+            .into();
+        for case in cases {
+            rows.extend(measure(case.as_ref(), std::slice::from_ref(&place), &settings)?);
+        }
+        Ok(Record { machine: Facts::new(&place, None), rows })
     }
 
     /// Whether a GPU is a model, whose memory's contents mean nothing.
@@ -179,7 +227,7 @@ impl Model {
         let made = match text == ptx::of_entry(entry) {
             true => shipped(entry.name, &self.chip).cloned(),
             false => code::assemble(text, &self.chip.arch)
-                .map_err(device)?
+                .map_err(fault)?
                 .and_then(|mut kernels| kernels.remove(entry.name)),
         };
         let made = made.map(Arc::new);
@@ -191,7 +239,7 @@ impl Model {
         if let Some(module) = self.state().modules.get(entry.name) {
             return Ok(module.clone());
         }
-        let module = Arc::new(Module::parse(self.kernels.ptx(entry)).map_err(device)?);
+        let module = Arc::new(Module::parse(self.kernels.ptx(entry)).map_err(fault)?);
         self.state().modules.insert(entry.name, module.clone());
         Ok(module)
     }
@@ -222,7 +270,7 @@ impl Model {
             let channels = (FEW / p.tiles).max(1);
             let left = (channels * p.tiles).min(PIECES).min(pieces);
             let next = p.first_ticket + pieces - left;
-            self.memory.write(p.tickets, &next.to_le_bytes()).map_err(device)?;
+            self.memory.write(p.tickets, &next.to_le_bytes()).map_err(fault)?;
             let touched = left.div_ceil(p.tiles);
             Ok::<_, Error>(Tickets {
                 pieces: pieces.into(),
@@ -246,8 +294,8 @@ impl Model {
         let code = self.code(entry)?;
         let module = self.module(entry)?;
         let counts =
-            sampled.count(&module, &self.memory, code.as_deref(), &self.chip).map_err(device)?;
-        let made = estimate(&counts, code.as_deref(), &self.chip).map_err(device)?;
+            sampled.count(&module, &self.memory, code.as_deref(), &self.chip).map_err(fault)?;
+        let made = estimate(&counts, code.as_deref(), &self.chip).map_err(fault)?;
         self.state().estimates.insert(key, made.clone());
         Ok(made)
     }
@@ -259,7 +307,7 @@ fn taking(entry: &Entry, parameters: &[u8]) -> Option<CorrelateWarpgroup> {
     takes.then(|| bytemuck::try_pod_read_unaligned(parameters).ok()).flatten()
 }
 
-fn device(error: impl fmt::Display) -> Error {
+fn fault(error: impl fmt::Display) -> Error {
     Error::Device(format!("model: {error}"))
 }
 
@@ -275,7 +323,7 @@ impl Gpu for Model {
         &self.name
     }
 
-    fn facts(&self) -> &Facts {
+    fn facts(&self) -> &device::Facts {
         &self.facts
     }
 
@@ -323,7 +371,7 @@ impl Gpu for Model {
         }
         let mut part = vec![0; bytes];
         fill(0, &mut part);
-        self.memory.write(address, &part).map_err(device)
+        self.memory.write(address, &part).map_err(fault)
     }
 
     unsafe fn copy_in(
@@ -339,7 +387,7 @@ impl Gpu for Model {
         for row in 0..rows.count {
             let from = &bytes[rows.from + row * rows.from_pitch..][..rows.width];
             let to = address + (rows.to + row * rows.to_pitch) as u64;
-            self.memory.write(to, from).map_err(device)?;
+            self.memory.write(to, from).map_err(fault)?;
         }
         Ok(())
     }
@@ -352,9 +400,9 @@ impl Gpu for Model {
         let mut bytes = vec![0; rows.width];
         for row in 0..rows.count {
             let from = from + (rows.from + row * rows.from_pitch) as u64;
-            self.memory.read(from, &mut bytes).map_err(device)?;
+            self.memory.read(from, &mut bytes).map_err(fault)?;
             let to = to + (rows.to + row * rows.to_pitch) as u64;
-            self.memory.write(to, &bytes).map_err(device)?;
+            self.memory.write(to, &bytes).map_err(fault)?;
         }
         Ok(())
     }
@@ -372,7 +420,7 @@ impl Gpu for Model {
         let bytes = vec![byte; rows.width];
         (0..rows.count).try_for_each(|row| {
             let to = address + (rows.to + row * rows.to_pitch) as u64;
-            self.memory.write(to, &bytes).map_err(device)
+            self.memory.write(to, &bytes).map_err(fault)
         })
     }
 
@@ -410,7 +458,7 @@ impl Gpu for Model {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use corrust_host::{Correlator, Encoding, device::Buffer, samples::Samples};
+    use corrust_host::{Correlator, device::Buffer, samples::Samples};
     use corrust_host::{Layout, device::DeviceSlice};
 
     /// Seconds of a correlation of `times` times of `inputs` inputs in 64 channels.

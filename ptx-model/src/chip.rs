@@ -36,6 +36,8 @@ pub struct Chip {
     pub watts: f64,
     /// Power of the first milliseconds, W, before the limit is felt.
     pub peak_watts: f64,
+    /// Bytes a second from and to the host.
+    pub pcie_bytes_per_second: f64,
     /// Seconds from one kernel's end to the next one's work.
     pub launch_seconds: f64,
     /// Bytes of device memory.

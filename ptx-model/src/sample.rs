@@ -131,10 +131,11 @@ impl Sampled<'_> {
         let (read, written) = (bytes(|touched| &touched.read), bytes(|touched| &touched.written));
         // A sector that is written in part is read, too, and written once more with the rest.
         let partial = 64 * traffic.partial;
-        // Lines that L2 has lost come again, unless other blocks need them, too.
+        // Lines that L2 has lost come again, unless other blocks need them, too, as pieces do that are taken by tickets.
         let alone = |touched: &&Touched| {
             let extent = (touched.read.end - touched.read.first) as f64;
-            32.0 * times * touched.read.sectors as f64 <= 1.5 * parts * extent
+            let bytes = 32.0 * times * touched.read.sectors as f64;
+            self.tickets.is_none() && bytes <= 1.5 * parts * extent
         };
         let lines = traffic.touched.values().filter(alone).map(|touched| touched.repeated);
         let again = times * (partial + 128 * lines.sum::<u64>()) as f64;

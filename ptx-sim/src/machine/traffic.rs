@@ -26,7 +26,7 @@ pub struct Traffic {
     pub loaded: u64,
     /// Sectors of these that the block's part of L1 did not hold.
     pub missed: u64,
-    /// Sectors that instructions wrote in part.
+    /// Sectors that blocks wrote in part.
     pub partial: u64,
     /// Allocations that were touched, by address.
     pub touched: BTreeMap<u64, Touched>,
@@ -170,6 +170,8 @@ pub struct Tracer {
     l2: Cache,
     /// Lines that were touched again after L2 had lost them, by page.
     repeated: HashMap<u64, u64, BuildHasherDefault<Mixer>>,
+    /// Bytes of sectors that are not whole yet, a bit each.
+    partial: HashMap<u64, u32, BuildHasherDefault<Mixer>>,
     traffic: Traffic,
 }
 
@@ -182,34 +184,39 @@ impl Tracer {
             l1: Cache::new(l1_bytes),
             l2: Cache::new(l2_bytes),
             repeated: HashMap::default(),
+            partial: HashMap::default(),
             traffic: Traffic::default(),
         }
     }
 
     /// Notes an access of the lanes of `mask` to `bytes` bytes each.
     pub fn access(&mut self, at: &Addresses, mask: Mask, bytes: u32, way: Way) {
-        // Sectors with the bytes that lanes ask of them.
-        let mut asked: Vec<(u64, u64)> = Vec::new();
+        // Sectors with the bytes that lanes ask of them, a bit each.
+        let mut asked: Vec<(u64, u32)> = Vec::new();
         for lane in lanes(mask) {
             let (mut from, end) = (at[lane], at[lane].saturating_add(u64::from(bytes)));
             while from < end {
                 let sector = from / SECTOR;
-                let part = end.min((sector + 1) * SECTOR) - from;
+                let next = end.min((sector + 1) * SECTOR);
+                let bits = (u32::MAX >> (SECTOR - (next - from))) << (from % SECTOR);
                 match asked.last_mut().filter(|last| last.0 == sector) {
-                    Some(last) => last.1 += part,
-                    None => asked.push((sector, part)),
+                    Some(last) => last.1 |= bits,
+                    None => asked.push((sector, bits)),
                 }
-                from += part;
+                from = next;
             }
         }
         asked.sort_unstable();
         asked.dedup_by(|next, kept| {
             let same = next.0 == kept.0;
-            kept.1 += if same { next.1 } else { 0 };
+            kept.1 |= if same { next.1 } else { 0 };
             same
         });
-        for (sector, bytes) in asked {
-            self.traffic.partial += u64::from(way == Way::Write && bytes < SECTOR);
+        for (sector, bits) in asked {
+            if way == Way::Write && bits != u32::MAX {
+                let so_far = self.partial.entry(sector).or_default();
+                *so_far |= bits;
+            }
             self.sector(sector, way);
         }
     }
@@ -228,10 +235,9 @@ impl Tracer {
         let reads = way != Way::Write;
         let writes = matches!(way, Way::Write | Way::Update);
         for (pages, touches) in [(&mut self.read, reads), (&mut self.written, writes)] {
+            before |= pages.get(&page).is_some_and(|words| words[word] & line != 0);
             if touches {
-                let words = pages.entry(page).or_insert([0; WORDS]);
-                before |= words[word] & line != 0;
-                words[word] |= 1 << (bit % 64);
+                pages.entry(page).or_insert([0; WORDS])[word] |= 1 << (bit % 64);
             }
         }
         if !self.l2.holds(sector / OF_LINE, 0) && before {
@@ -246,7 +252,8 @@ impl Tracer {
 
     /// Ends a block.
     pub fn end_block(&mut self, view: &View) {
-        let Self { read, written, repeated, traffic, .. } = self;
+        let Self { read, written, repeated, partial, traffic, .. } = self;
+        traffic.partial += partial.drain().filter(|sector| sector.1 != u32::MAX).count() as u64;
         let base = |page: u64| {
             view.below((page + 1) * PAGE * SECTOR - 1).map_or(0, |region| region.base())
         };
