@@ -61,7 +61,14 @@ pub fn cases(options: &Options, place: &Place) -> Vec<Box<dyn Case>> {
 /// Blocks of `instants` instants by packets and by tensor cores.
 pub(crate) fn candidates(instants: usize, place: &Place) -> Box<dyn Case> {
     let sensors = if place.simulated() { 2 } else { 1024 };
-    Box::new(Counts { sensors, instants, kernels: vec![Kernel::Packets, Kernel::TensorCores] })
+    let mut case = Counts { sensors, instants, kernels: Vec::new() };
+    // Blocks of some do not fit smaller GPUs.
+    let runs = |kernel: &Kernel| match &place.gpu {
+        Some(gpu) => case.builder().kernel(*kernel).gpu(gpu.clone()).build().is_ok(),
+        None => true,
+    };
+    case.kernels = [Kernel::Packets, Kernel::TensorCores].into_iter().filter(runs).collect();
+    Box::new(case)
 }
 
 struct Counts {

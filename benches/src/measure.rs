@@ -110,6 +110,8 @@ fn predict(case: &dyn Case, place: &Place, model: &Model) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     let subjects = case.subjects(place)?.into_iter();
     for mut subject in subjects.filter(|subject| subject.clock == Clock::Device) {
+        // The first run of some stores what the others add to.
+        subject.work.run()?;
         let made = match model.predict(&mut || subject.work.run()) {
             Ok(made) => made,
             Err(Error::Device(_)) => continue,

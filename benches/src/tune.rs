@@ -65,7 +65,7 @@ pub fn table(place: &Place, machine: &Facts, rows: &[Row]) -> Result<Tuning> {
     let mut table = Tuning {
         model: model(&facts.name),
         capability: facts.capability,
-        basis: Basis::Measured,
+        basis: if place.model.is_some() { Basis::Modelled } else { Basis::Measured },
         machine: [
             ("device", &machine.device),
             ("driver", machine.driver.as_ref().unwrap_or(&String::new())),

@@ -52,6 +52,8 @@ impl Counts {
             line: site.line,
             opcode: site.opcode.clone(),
             class: Some(site.class),
+            from_registers: site.opcode.starts_with("wgmma.mma")
+                && site.text.matches('{').count() > 1,
             warps: site.counts.warps as f64,
             wavefronts: site.counts.wavefronts as f64,
             sectors: site.counts.sectors as f64,
@@ -235,6 +237,8 @@ const CYCLES_OF_PTX: f64 = 3.5;
 /// read and write take so much longer than the copy of the rows `limits`, which does nothing else. By the corner turns
 /// of the record.
 const MIXED: f64 = 0.3;
+/// Barriers of a warp up to which blocks go through their phases together.
+const PHASES: f64 = 2.0;
 /// Widths of the range, as factors: with machine code and without.
 const WIDTH: f64 = 1.3;
 const WIDTH_OF_PTX: f64 = 1.6;
@@ -353,7 +357,9 @@ pub fn estimate(counts: &Counts, code: Option<&Code>, chip: &Chip) -> Result<Est
     }
 
     let warpgroups = matrix.keys().any(|kind| kind.starts_with("wg_"));
-    let turns = chip.mma_excludes && matrix_cycles > 0.0 && !warpgroups;
+    // Products of registers keep the scheduler's other pipes from them, whichever instruction multiplies.
+    let registers = counts.lines.iter().any(|line| line.from_registers);
+    let turns = chip.mma_excludes && matrix_cycles > 0.0 && (registers || !warpgroups);
     let blocks = code.map(Code::blocks);
     let solved = code.zip(blocks.as_ref()).map(|(code, blocks)| {
         let flow = flow::solve(code, blocks, &counts.lines, warps);
@@ -416,7 +422,14 @@ pub fn estimate(counts: &Counts, code: Option<&Code>, chip: &Chip) -> Result<Est
     let copiers = if has(&["USETMAXREG"], &["setmaxnreg"]) && warpgroups { 1.0 } else { 0.0 };
     let customers = (warps_of_scheduler - copiers).max(1.0);
     let serial = alone.max(math);
-    let mut cycles = if barriers && !asynchronous {
+    let of_warp = |opcode: &str| {
+        let lines = counts.lines.iter().filter(|line| line.opcode.starts_with(opcode));
+        lines.map(|line| line.warps).sum::<f64>() / warps
+    };
+    let mut cycles = if barriers && !asynchronous && of_warp("bar") <= PHASES {
+        // Blocks of few phases begin and end together: they load, compute and store all at once.
+        math.max(l1) + l2.max(dram / mixed)
+    } else if barriers && !asynchronous {
         // Blocks are the customers: their phases follow each other.
         let each = counts.blocks / sms;
         let delay = (serial - math) / each / warps_of_block * f64::from(SCHEDULERS);

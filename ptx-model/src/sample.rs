@@ -129,8 +129,8 @@ impl Sampled<'_> {
                 .sum::<f64>()
         };
         let (read, written) = (bytes(|touched| &touched.read), bytes(|touched| &touched.written));
-        // A sector that is written in part is read, too, and written once more with the rest.
-        let partial = 64 * traffic.partial;
+        // Of a sector that is written in part the rest is read, and written with it.
+        let partial = 2 * traffic.left;
         // Lines that L2 has lost come again, unless other blocks need them, too, as pieces do that are taken by tickets.
         let alone = |touched: &&Touched| {
             let extent = (touched.read.end - touched.read.first) as f64;

@@ -36,8 +36,8 @@ unsafe impl Sync for Region {}
 
 impl Region {
     fn layout(bytes: u64) -> Layout {
-        Layout::from_size_align(bytes.max(1) as usize, ALIGN as usize)
-            .expect("sizes are checked before")
+        // Enough for every access; of more than this the system's zeros are written one by one.
+        Layout::from_size_align(bytes.max(1) as usize, 16).expect("sizes are checked before")
     }
 
     fn new(base: u64, bytes: u64, zeros: bool) -> Self {

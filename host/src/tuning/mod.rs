@@ -42,6 +42,8 @@ pub enum Basis {
     Scaled,
     /// Worked out from the model's data sheet.
     Derived,
+    /// Predicted by a model of the chip: `corrust bench --tune --device model:CHIP`.
+    Modelled,
 }
 
 /// The table of a model of GPU, as `corrust bench --tune` writes it.

@@ -26,8 +26,8 @@ pub struct Traffic {
     pub loaded: u64,
     /// Sectors of these that the block's part of L1 did not hold.
     pub missed: u64,
-    /// Sectors that blocks wrote in part.
-    pub partial: u64,
+    /// Bytes of written sectors that the block which wrote the others left as they were.
+    pub left: u64,
     /// Allocations that were touched, by address.
     pub touched: BTreeMap<u64, Touched>,
 }
@@ -72,7 +72,7 @@ impl Traffic {
     pub(crate) fn add(&mut self, other: &Self) {
         self.loaded += other.loaded;
         self.missed += other.missed;
-        self.partial += other.partial;
+        self.left += other.left;
         for (&base, touched) in &other.touched {
             let mine = self.touched.entry(base).or_default();
             mine.repeated += touched.repeated;
@@ -253,7 +253,8 @@ impl Tracer {
     /// Ends a block.
     pub fn end_block(&mut self, view: &View) {
         let Self { read, written, repeated, partial, traffic, .. } = self;
-        traffic.partial += partial.drain().filter(|sector| sector.1 != u32::MAX).count() as u64;
+        traffic.left +=
+            partial.drain().map(|sector| u64::from(sector.1.count_zeros())).sum::<u64>();
         let base = |page: u64| {
             view.below((page + 1) * PAGE * SECTOR - 1).map_or(0, |region| region.base())
         };
@@ -320,7 +321,7 @@ mod tests {
         let read = Span { sectors: 33, runs: 2, first: base, end: base + 1024 };
         assert_eq!(touched.read, read);
         assert_eq!((touched.written.sectors, touched.written.runs), (2, 1));
-        assert_eq!((traffic.partial, touched.repeated), (0, 0));
+        assert_eq!((traffic.left, touched.repeated), (0, 0));
         // A line that more others than there is room for came after is read again.
         let mut tracer = Tracer::new(2 * 1024, 8 * 1024);
         (0..2).for_each(|_| tracer.copy(base, 4096, Way::Cached));
@@ -333,7 +334,7 @@ mod tests {
         tracer.copy(base, 1024, Way::Past);
         tracer.end_block(&view);
         let traffic = tracer.into_traffic();
-        assert_eq!(traffic.partial, 32);
+        assert_eq!(traffic.left, 32 * 16);
         assert!(traffic.touched[&base].repeated > 0);
     }
 }
