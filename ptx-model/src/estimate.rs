@@ -116,6 +116,12 @@ impl Counts {
         self
     }
 
+    /// Executions of lines whose opcode begins so.
+    fn executed(&self, opcode: &str) -> f64 {
+        let lines = self.lines.iter().filter(|line| line.opcode.starts_with(opcode));
+        lines.map(|line| line.warps).sum()
+    }
+
     /// Executions of lines of a class.
     fn of_class(&self, class: Class) -> f64 {
         self.lines.iter().filter(|line| line.class == Some(class)).map(|line| line.warps).sum()
@@ -239,9 +245,11 @@ const CYCLES_OF_PTX: f64 = 3.5;
 const MIXED: f64 = 0.3;
 /// Barriers of a warp up to which blocks go through their phases together.
 const PHASES: f64 = 2.0;
-/// Widths of the range, as factors: with machine code and without.
-const WIDTH: f64 = 1.3;
-const WIDTH_OF_PTX: f64 = 1.6;
+/// Widths of the range, as factors: where arithmetic binds, and where memory or latency does; times another without
+/// machine code.
+const WIDTH: f64 = 1.25;
+const WIDTH_OF_MEMORY: f64 = 1.5;
+const WIDTH_OF_PTX: f64 = 1.25;
 
 /// Instructions of all warps by the units that they take.
 #[derive(Default)]
@@ -357,9 +365,17 @@ pub fn estimate(counts: &Counts, code: Option<&Code>, chip: &Chip) -> Result<Est
     }
 
     let warpgroups = matrix.keys().any(|kind| kind.starts_with("wg_"));
-    // Products of registers keep the scheduler's other pipes from them, whichever instruction multiplies.
-    let registers = counts.lines.iter().any(|line| line.from_registers);
-    let turns = chip.mma_excludes && matrix_cycles > 0.0 && (registers || !warpgroups);
+    // Part of the products that other instructions of the scheduler wait for, and wait for them: all of mma.sync; of
+    // wgmma that takes registers as many as there are fences, before which registers are written.
+    let from_registers = counts.lines.iter().any(|line| line.from_registers);
+    let excluded = match (chip.mma_excludes && matrix_cycles > 0.0, warpgroups) {
+        (true, false) => 1.0,
+        (true, true) if from_registers => {
+            (counts.executed("wgmma.fence") / counts.executed("wgmma.mma").max(1.0)).min(1.0)
+        }
+        _ => 0.0,
+    };
+    let turns = excluded > 0.0;
     let blocks = code.map(Code::blocks);
     let solved = code.zip(blocks.as_ref()).map(|(code, blocks)| {
         let flow = flow::solve(code, blocks, &counts.lines, warps);
@@ -381,7 +397,7 @@ pub fn estimate(counts: &Counts, code: Option<&Code>, chip: &Chip) -> Result<Est
     ]);
     if turns {
         let others = mix.all - matrix_instructions - mix.alu - mix.multiply - mix.float;
-        let all = matrix_cycles + integer + multiply + float + others.max(0.0);
+        let all = matrix_cycles + excluded * (integer + multiply + float + others.max(0.0));
         units.insert("tensor", all);
     }
     units.values_mut().for_each(|cycles| *cycles /= schedulers);
@@ -422,11 +438,7 @@ pub fn estimate(counts: &Counts, code: Option<&Code>, chip: &Chip) -> Result<Est
     let copiers = if has(&["USETMAXREG"], &["setmaxnreg"]) && warpgroups { 1.0 } else { 0.0 };
     let customers = (warps_of_scheduler - copiers).max(1.0);
     let serial = alone.max(math);
-    let of_warp = |opcode: &str| {
-        let lines = counts.lines.iter().filter(|line| line.opcode.starts_with(opcode));
-        lines.map(|line| line.warps).sum::<f64>() / warps
-    };
-    let mut cycles = if barriers && !asynchronous && of_warp("bar") <= PHASES {
+    let mut cycles = if barriers && !asynchronous && counts.executed("bar") <= PHASES * warps {
         // Blocks of few phases begin and end together: they load, compute and store all at once.
         math.max(l1) + l2.max(dram / mixed)
     } else if barriers && !asynchronous {
@@ -458,7 +470,7 @@ pub fn estimate(counts: &Counts, code: Option<&Code>, chip: &Chip) -> Result<Est
 
     let binds = units.iter().max_by(|a, b| a.1.total_cmp(b.1)).map_or("latency", |unit| unit.0);
     let seconds_of_memory = dram / chip.hertz();
-    let after = *binds == *"device memory";
+    let after = binds == "device memory";
     let own = if after { (cycles - dram).max(0.0) } else { cycles };
     let time = power::Time { cycles: own, memory: seconds_of_memory, after };
     let clock = |limit: f64| {
@@ -477,7 +489,9 @@ pub fn estimate(counts: &Counts, code: Option<&Code>, chip: &Chip) -> Result<Est
     let (peak_hertz, hertz) = (clock(chip.peak_watts), clock(chip.watts));
     let [seconds, sustained] =
         [peak_hertz, hertz].map(|hertz| time.at(hertz) + chip.launch_seconds);
-    let width = if code.is_some() { WIDTH } else { WIDTH_OF_PTX };
+    let arithmetic = ["tensor", "multiply-add"].contains(&binds);
+    let width = if arithmetic { WIDTH } else { WIDTH_OF_MEMORY };
+    let width = width * if code.is_some() { 1.0 } else { WIDTH_OF_PTX };
     Ok(Estimate {
         seconds,
         range: (seconds / width, seconds * width),
