@@ -53,8 +53,12 @@ struct Entrant<'a> {
 /// # Errors
 /// [`Error::Device`] when an answer is wrong; the device's own.
 pub fn measure(case: &dyn Case, places: &[Place], settings: &Settings<'_>) -> Result<Vec<Row>> {
-    if let Some(model) = places.iter().find_map(|place| place.model.as_ref()) {
-        return predict(case, &places[0], model);
+    if places.iter().any(|place| place.model.is_some()) {
+        let predicted = places.iter().map(|place| match &place.model {
+            Some(model) => predict(case, place, model),
+            None => Ok(Vec::new()),
+        });
+        return Ok(predicted.collect::<Result<Vec<_>>>()?.concat());
     }
     let mut entrants = Vec::new();
     for place in places {

@@ -67,7 +67,8 @@ pub fn table(place: &Place, machine: &Facts, rows: &[Row]) -> Result<Tuning> {
         capability: facts.capability,
         basis: if place.model.is_some() { Basis::Modelled } else { Basis::Measured },
         machine: [
-            ("device", &machine.device),
+            // A model is no device that was measured.
+            (if place.model.is_some() { "chip" } else { "device" }, &machine.device),
             ("driver", machine.driver.as_ref().unwrap_or(&String::new())),
             ("date", &machine.date),
             ("version", &machine.version),

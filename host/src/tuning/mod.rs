@@ -207,7 +207,7 @@ mod tests {
     fn tables_say_what_they_come_from() {
         let basis: Vec<_> =
             Tuning::built_in().iter().map(|table| (&table.model[..], table.basis)).collect();
-        for (model, expected) in [("A100", Basis::Derived), ("A40", Basis::Derived)] {
+        for (model, expected) in [("A100", Basis::Modelled), ("A40", Basis::Modelled)] {
             assert!(basis.contains(&(model, expected)), "{basis:?}");
         }
         for table in Tuning::built_in() {
