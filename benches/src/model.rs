@@ -33,6 +33,8 @@ use crate::{
 const PREFIX: &str = "model:";
 /// Bytes of copies that are carried out: tables and parameters. Samples are left zero.
 const SMALL: usize = 1 << 20;
+/// Launches of a kernel with as many blocks that are sampled for a run, at most.
+const ALIKE: usize = 8;
 /// Pieces of work of several channels at most.
 const FEW: u32 = 12;
 /// Pieces of work that a sampled block takes by tickets, of one channel or of several.
@@ -106,6 +108,8 @@ struct State {
     /// Machine code of kernels that are not those shipped, if tools made it.
     codes: HashMap<&'static str, Option<Arc<Code>>>,
     estimates: HashMap<Key, Estimate>,
+    /// Launches of a kernel with as many blocks that were sampled for what is being timed, and the last one's estimate.
+    launched: HashMap<(&'static str, u32), (usize, Estimate)>,
     /// Prediction of what is being timed.
     timed: Option<Predicted>,
 }
@@ -201,6 +205,7 @@ impl Model {
     /// Errors of the work; [`Error::Device`] for a kernel that the chip does not run.
     pub fn predict(&self, work: &mut dyn FnMut() -> Result<()>) -> Result<Predicted> {
         self.state().timed = Some(Predicted::none());
+        self.state().launched.clear();
         let done = work();
         let made = self.state().timed.take().unwrap_or_default();
         done.map(|()| made)
@@ -264,6 +269,12 @@ impl Model {
         if let Some(known) = self.state().estimates.get(&key) {
             return Ok(known.clone());
         }
+        // Runs of many launches are made of alike ones.
+        if let Some((_, last)) =
+            self.state().launched.get(&(entry.name, blocks)).filter(|launched| launched.0 >= ALIKE)
+        {
+            return Ok(last.clone());
+        }
         let tickets = taking(entry, parameters).map(|p| {
             let pieces = p.tiles * p.channels;
             // Whole channels where these are few tiles: tiles at the diagonal are others.
@@ -296,7 +307,10 @@ impl Model {
         let counts =
             sampled.count(&module, &self.memory, code.as_deref(), &self.chip).map_err(fault)?;
         let made = estimate(&counts, code.as_deref(), &self.chip).map_err(fault)?;
-        self.state().estimates.insert(key, made.clone());
+        let mut state = self.state();
+        let launched = state.launched.entry((entry.name, blocks)).or_insert((0, made.clone()));
+        *launched = (launched.0 + 1, made.clone());
+        state.estimates.insert(key, made.clone());
         Ok(made)
     }
 }
