@@ -51,6 +51,9 @@ pub use corrust_host::{
 #[cfg(feature = "live")]
 #[doc(inline)]
 pub use corrust_live as live;
+#[cfg(feature = "bench")]
+#[doc(inline)]
+pub use corrust_qualify as qualify;
 #[cfg(feature = "simulate")]
 #[doc(inline)]
 pub use corrust_recordings::simulate;
@@ -108,6 +111,8 @@ extern crate self as corrust;
 mod documents {
     #[doc = include_str!("../README.md")]
     struct Readme;
+    #[doc = include_str!("../docs/rust.md")]
+    struct Program;
     #[doc = include_str!("../docs/channelise.md")]
     struct Channelise;
     #[doc = include_str!("../docs/correlate.md")]

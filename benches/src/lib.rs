@@ -37,5 +37,19 @@ pub use limits::Limits;
 pub use measure::{Settings, measure};
 pub use record::{Change, Facts, Record, Row, Share, Sustained, Times, built_from, changes};
 
+/// The cases of all systems, in their usual sizes.
+pub fn cases(place: &Place) -> Vec<Box<dyn Case>> {
+    let correlate =
+        correlate::Options { compare_at: Some(vec![256, 2048]), ..correlate::Options::default() };
+    let all = [
+        correlate::cases(&correlate, place),
+        beamform::cases(&beamform::Options::default(), place),
+        autocorrelate::cases(&autocorrelate::Options::default(), place),
+        reorder::cases(&reorder::Options::default(), place),
+        channelise::cases(&channelise::Options::default(), place),
+    ];
+    all.into_iter().flatten().collect()
+}
+
 /// Record of an H200 by `corrust bench --json`, in JSON: [`Record`].
 pub const RECORD_H200: &str = include_str!("../record/h200/all.json");

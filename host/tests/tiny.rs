@@ -4,7 +4,7 @@
 extern crate corrust_host as corrust;
 
 #[allow(dead_code, reason = "each test takes what it needs")]
-#[path = "../../tests/support/oracle/mod.rs"]
+#[path = "../../qualify/src/oracle/mod.rs"]
 mod oracles;
 
 use corrust::{

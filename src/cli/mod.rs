@@ -13,7 +13,7 @@ use self::commands::serve;
 use self::{
     commands::{
         autocorrelate, beamform, bench, channelise, correlate, delays, demo, devices, filterbank,
-        info, plan, plot, quantise, send, simulate, weights,
+        info, observe, plan, plot, qualify, quantise, send, simulate, weights,
     },
     options::{given, run_files},
     terminal::{
@@ -90,10 +90,11 @@ Examples:
   corrust autocorrelate counts.npy -o g.npy         photon counts, multi-tau
   corrust autocorrelate x.ptu -o g.npy --plot g.svg photons of PicoQuant's (FCS)
   corrust bench                                     how quick it is, against what the chip can do
+  corrust qualify                                   whether it computes rightly on this machine
   corrust plan --inputs 128 --bandwidth 856MHz      how many GPUs an array needs
   corrust help correlate                            options and more examples
 
-Exit codes: 0 done, 1 slower (bench --against), 2 bad input or arguments (one sentence says what), 130 interrupted.";
+Exit codes: 0 done, 1 slower (bench --against) or a requirement failed (qualify), 2 bad input or arguments (one sentence says what), 130 interrupted.";
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -108,14 +109,18 @@ enum Command {
     Correlate(Box<correlate::Args>),
     #[cfg(feature = "serve")]
     Serve(Box<serve::Args>),
+    Observe(observe::Args),
     Filterbank(filterbank::Args),
     Beamform(beamform::Args),
     Weights(weights::Args),
     Delays(delays::Args),
     Plot(plot::Args),
     Bench(bench::Args),
+    Qualify(qualify::Args),
     Autocorrelate(autocorrelate::Args),
 }
+
+pub use commands::observe::observe;
 
 /// All commands with their options, for tests that draw command lines from them.
 #[doc(hidden)]
@@ -149,12 +154,14 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
             Command::Correlate(args) => args.run(),
             #[cfg(feature = "serve")]
             Command::Serve(args) => args.run(),
+            Command::Observe(args) => args.run(),
             Command::Filterbank(args) => args.run(),
             Command::Beamform(args) => args.run(),
             Command::Weights(args) => args.run(),
             Command::Delays(args) => args.run(),
             Command::Plot(args) => args.run(),
             Command::Bench(args) => return args.run(),
+            Command::Qualify(args) => return args.run(),
             Command::Autocorrelate(args) => args.run(),
         };
         done.map(|()| 0)
@@ -199,6 +206,12 @@ fn explain(error: &clap::Error) -> u8 {
             }
         };
     }
+    warn(clap_sentence(error));
+    EXIT_BAD_INPUT
+}
+
+/// The one sentence of an error of arguments.
+fn clap_sentence(error: &clap::Error) -> String {
     // clap writes the fault, its subject, hints, and then a usage of several lines, which the help has too.
     let text = error.to_string();
     let lines = text.lines().map(str::trim);
@@ -216,6 +229,5 @@ fn explain(error: &clap::Error) -> u8 {
         };
         sentence += line.strip_prefix("tip: ").unwrap_or(line);
     }
-    warn(sentence);
-    EXIT_BAD_INPUT
+    sentence
 }

@@ -38,9 +38,6 @@ impl Place {
     }
 }
 
-/// Units of 2^-24 of the magnitude of its products that a sum of any length is off by at most: docs/layouts.md.
-const MOST_UNITS: f64 = 300.0;
-
 /// Panics unless the dump is what the oracle says: exactly, or within the bound that summing in f32
 /// in any order keeps and that which holds at any length.
 pub fn compare(what: &str, dump: &Dump, expected: &[Vec<Visibility>]) {
@@ -56,12 +53,7 @@ pub fn compare(what: &str, dump: &Dump, expected: &[Vec<Visibility>]) {
                 Visibilities::Integer(sums) => {
                     sums[at].re == expected.re as i64 && sums[at].im == expected.im as i64
                 }
-                Visibilities::Float(sums) => {
-                    let units = (2.0 * (expected.count + 1) as f64).min(MOST_UNITS);
-                    let bound = units * 2f64.powi(-24) * expected.magnitude;
-                    (f64::from(sums[at].re) - expected.re).abs() <= bound
-                        && (f64::from(sums[at].im) - expected.im).abs() <= bound
-                }
+                Visibilities::Float(sums) => expected.is_near(sums[at].re, sums[at].im),
             };
             // Baseline b of inputs i >= j: b = i (i + 1) / 2 + j.
             let i = (1..).take_while(|i| i * (i + 1) / 2 <= baseline).count();

@@ -2,13 +2,14 @@
 
 #![allow(dead_code, reason = "each program of tests takes what it needs")]
 
+pub use corrust_qualify::oracle;
+
 pub mod backend;
 pub mod changes;
 pub mod command;
 pub mod conflicts;
 pub mod device;
 pub mod lazy_gpu;
-pub mod oracle;
 pub mod ptu;
 pub mod tier;
 pub mod witness;

@@ -10,8 +10,10 @@ pub mod demo;
 pub mod devices;
 pub mod filterbank;
 pub mod info;
+pub mod observe;
 pub mod plan;
 pub mod plot;
+pub mod qualify;
 pub mod quantise;
 pub mod send;
 #[cfg(feature = "serve")]

@@ -57,28 +57,34 @@ pub fn visibilities(
 
 /// Draws to the file `path`, so many pixels wide and high.
 pub fn save(path: &Path, size: (u32, u32), draw: impl FnOnce(&Area<'_>) -> Drawn) -> Result<()> {
-    let on = |canvas: Canvas<'_>| -> Drawn {
-        let root = canvas.into_drawing_area();
-        root.fill(&WHITE)?;
-        draw(&root)?;
-        root.present()?;
-        Ok(())
-    };
     let drawn = || -> Drawn<Vec<u8>> {
         if ending(path) == "png" {
             let mut pixels = Pixels::new(size);
-            on(Canvas::png(&mut pixels))?;
+            on(Canvas::png(&mut pixels), draw)?;
             return Ok(pixels.encode()?);
         }
-        let mut text = String::new();
-        on(Canvas::svg(&mut text, size))?;
-        Ok(text.into_bytes())
+        Ok(svg(size, draw)?.into_bytes())
     };
     let bytes =
         drawn().map_err(|error| Error::file(path, format!("cannot draw the plot: {error}")))?;
     let mut file = PartialFile::create(path)?;
     file.append(&bytes)?;
     file.finish()
+}
+
+/// Draws a picture of lines, and returns its text.
+pub fn svg(size: (u32, u32), draw: impl FnOnce(&Area<'_>) -> Drawn) -> Drawn<String> {
+    let mut text = String::new();
+    on(Canvas::svg(&mut text, size), draw)?;
+    Ok(text)
+}
+
+fn on(canvas: Canvas<'_>, draw: impl FnOnce(&Area<'_>) -> Drawn) -> Drawn {
+    let root = canvas.into_drawing_area();
+    root.fill(&WHITE)?;
+    draw(&root)?;
+    root.present()?;
+    Ok(())
 }
 
 /// Draws correlation curves with their names and error bars against the logarithm of the lag; `what` says more

@@ -2,9 +2,9 @@
 
 mod ingest;
 mod peers;
-mod plot;
+pub mod plot;
 mod readme;
-mod table;
+pub mod table;
 
 use std::{
     path::{Path, PathBuf},
@@ -481,7 +481,7 @@ impl Args {
 }
 
 /// Meter of a GPU's power, if it has one.
-fn meter(place: &Place) -> Option<Meter> {
+pub fn meter(place: &Place) -> Option<Meter> {
     let gpu = place.gpu.as_ref().filter(|_| !place.simulated() && place.model.is_none())?;
     Meter::open(&gpu.facts().uuid).map_err(warn).ok()
 }
@@ -508,20 +508,7 @@ fn limits(system: Option<&System>, place: &Place) -> Result<Vec<Box<dyn Case>>> 
 /// The cases of one system, or of all.
 fn cases(system: Option<&System>, place: &Place) -> Result<Vec<Box<dyn Case>>> {
     Ok(match system {
-        None => {
-            let correlate = bench::correlate::Options {
-                compare_at: Some(vec![256, 2048]),
-                ..Default::default()
-            };
-            let all = [
-                bench::correlate::cases(&correlate, place),
-                bench::beamform::cases(&Default::default(), place),
-                bench::autocorrelate::cases(&Default::default(), place),
-                bench::reorder::cases(&Default::default(), place),
-                bench::channelise::cases(&Default::default(), place),
-            ];
-            all.into_iter().flatten().collect()
-        }
+        None => bench::cases(place),
         Some(System::Limits { .. } | System::Ingest(_) | System::Report { .. }) => Vec::new(),
         Some(System::Correlate { inputs, channels, times, encoding, kernel }) => {
             let usual = bench::correlate::Options::default();

@@ -18,7 +18,7 @@ use plotters::{
 use crate::cli::commands::bench::{peers, table};
 use crate::cli::pictures::canvas::{Canvas, FONT};
 use crate::cli::pictures::plot::{
-    Area, COLOURS, Drawn, GREY, Styled, TICKS, decimals, label, save,
+    Area, COLOURS, Drawn, GREY, Styled, TICKS, decimals, label, save, svg,
 };
 use crate::cli::terminal::numbers::si;
 
@@ -37,26 +37,47 @@ struct Series {
 
 /// Draws the figures of a record to the file `path`.
 pub fn draw(path: &Path, record: &Record) -> Result<()> {
-    let correlator = record.of("correlate").filter(|row| row.build.is_none());
-    let rows: Vec<&Row> = correlator.filter(|row| row.auto).collect();
-    if !rows.iter().any(|row| row.what == "kernel") {
+    let rows = chosen(record);
+    if rows.is_empty() {
         return Err(Error::file(
             path,
             "nothing to plot: expected results of the correlator's own choice of kernel",
         ));
     }
-    save(path, SIZE, |root| {
-        let (figures, foot) = root.split_vertically(SIZE.1 - FOOT);
-        let panels = figures.split_evenly((2, 2));
-        performance(&panels[0], record, &rows)?;
-        efficiency(&panels[1], &rows)?;
-        matrices(&panels[2], &rows)?;
-        roofline(&panels[3], record)?;
-        let centred = label(15).pos(Pos::new(HPos::Center, VPos::Top));
-        let middle = SIZE.0 as i32 / 2;
-        foot.draw_text(&table::describe(&record.machine), &centred, (middle, 6))?;
-        Ok(())
-    })
+    save(path, SIZE, |root| panels(root, record, &rows))
+}
+
+/// Draws the figures of a record as the text of an SVG, if there is something to draw.
+pub fn figure(record: &Record) -> Result<Option<String>> {
+    let rows = chosen(record);
+    if rows.is_empty() {
+        return Ok(None);
+    }
+    let drawn = svg(SIZE, |root| panels(root, record, &rows));
+    drawn.map(Some).map_err(|error| Error::invalid(format!("cannot draw the figures: {error}")))
+}
+
+/// Results of the correlator's own choice of kernel; none unless some are of the kernel alone.
+fn chosen(record: &Record) -> Vec<&Row> {
+    let correlator = record.of("correlate").filter(|row| row.build.is_none());
+    let mut rows: Vec<&Row> = correlator.filter(|row| row.auto).collect();
+    if !rows.iter().any(|row| row.what == "kernel") {
+        rows.clear();
+    }
+    rows
+}
+
+fn panels(root: &Area<'_>, record: &Record, rows: &[&Row]) -> Drawn {
+    let (figures, foot) = root.split_vertically(SIZE.1 - FOOT);
+    let panels = figures.split_evenly((2, 2));
+    performance(&panels[0], record, rows)?;
+    efficiency(&panels[1], rows)?;
+    matrices(&panels[2], rows)?;
+    roofline(&panels[3], record)?;
+    let centred = label(15).pos(Pos::new(HPos::Center, VPos::Top));
+    let middle = SIZE.0 as i32 / 2;
+    foot.draw_text(&table::describe(&record.machine), &centred, (middle, 6))?;
+    Ok(())
 }
 
 /// Values of `figure` against the number of inputs, for each encoding that has any.

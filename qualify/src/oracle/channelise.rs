@@ -6,19 +6,28 @@ use std::f64::consts::{PI, TAU};
 /// How a raw sample is stored.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Raw {
+    /// Signed bytes.
     I8,
+    /// Signed words of 16 bits.
     I16,
+    /// Single-precision numbers.
     F32,
+    /// Complex signed bytes.
     Ci8,
+    /// Nibbles, real in the high one.
     Ci4,
+    /// The same, 8 larger.
     Ci4Offset,
+    /// Complex signed words of 16 bits.
     Ci16,
+    /// Complex single-precision numbers.
     Cf32,
     /// Bits, and whether samples are complex.
     Codes(u32, bool),
 }
 
 impl Raw {
+    /// Whether samples are complex.
     pub fn is_complex(self) -> bool {
         match self {
             Self::I8 | Self::I16 | Self::F32 => false,
@@ -28,6 +37,9 @@ impl Raw {
     }
 
     /// The value of component `index` of an input's bytes, real before imaginary.
+    ///
+    /// # Panics
+    /// If there are fewer.
     pub fn component(self, bytes: &[u8], index: usize) -> f64 {
         let byte = |at: usize| f64::from(bytes[at]);
         let signed =
@@ -72,11 +84,17 @@ impl Raw {
 /// Input of the F-engine.
 #[derive(Clone, Debug)]
 pub struct Case {
+    /// Number of inputs.
     pub inputs: usize,
+    /// Number of channels.
     pub channels: usize,
+    /// Taps of the prototype.
     pub taps: usize,
+    /// Samples from a spectrum to the next.
     pub hop: usize,
+    /// Encoding of the samples.
     pub raw: Raw,
+    /// Whether frequencies fall.
     pub inverted: bool,
     /// Samples of each input.
     pub times: usize,
@@ -86,6 +104,7 @@ pub struct Case {
     pub missing: Vec<(usize, usize, usize)>,
     /// `[input][channel]`, complex.
     pub gains: Vec<[f64; 2]>,
+    /// Delays of the inputs.
     pub delays: Option<Delays>,
 }
 
@@ -107,6 +126,7 @@ pub fn prototype(residues: usize, taps: usize) -> Vec<f64> {
 }
 
 impl Case {
+    /// Points of the transform: twice the channels of real samples.
     pub fn residues(&self) -> usize {
         if self.raw.is_complex() { self.channels } else { 2 * self.channels }
     }

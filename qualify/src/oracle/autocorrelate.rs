@@ -1,16 +1,19 @@
 //! Plain loops that say what the right answer is, straight from the definitions: every bin is a
 //! difference of sums of counts up to two samples. They share no code with what they judge.
 
-use corrust::autocorrelate::Sums;
+use corrust_host::autocorrelate::Sums;
 
 /// Counts `[instant][sensor]`.
 #[derive(Clone, Debug)]
 pub struct Stream<Count = u8> {
+    /// Number of sensors.
     pub sensors: usize,
+    /// The counts.
     pub counts: Vec<Count>,
 }
 
 impl<Count: Copy + Into<u64>> Stream<Count> {
+    /// Number of instants.
     pub fn instants(&self) -> usize {
         self.counts.len() / self.sensors
     }
@@ -30,11 +33,17 @@ impl<Count: Copy + Into<u64>> Stream<Count> {
 /// bins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Point {
+    /// Lag in samples.
     pub lag: u64,
+    /// Sum of products of all complete bins.
     pub products: u64,
+    /// Sum of products of the curve.
     pub curve_products: u64,
+    /// Sum of the direct bins of the curve.
     pub direct: u64,
+    /// Sum of the delayed bins of the curve.
     pub delayed: u64,
+    /// Number of bins of the curve.
     pub bins: u64,
 }
 

@@ -4,17 +4,24 @@
 /// How sums are shifted.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Rounding {
+    /// To the nearest, halves upwards.
     Nearest,
+    /// Down.
     Floor,
 }
 
 /// Everything that a beamformer is given.
 #[derive(Clone, Debug)]
 pub struct Case {
+    /// Number of dishes.
     pub dishes: usize,
+    /// Number of beams.
     pub beams: usize,
+    /// Number of channels.
     pub channels: usize,
+    /// Number of polarisations.
     pub polarisations: usize,
+    /// Number of times.
     pub times: usize,
     /// `[T][F][P][D]`, real part in the high nibble.
     pub voltages: Vec<u8>,
@@ -64,6 +71,7 @@ fn clamped(value: i64) -> (i64, bool) {
     }
 }
 
+/// Beams and powers of 4-bit voltages.
 pub fn beamform(case: &Case, rounding: Rounding) -> Answer {
     let Case { dishes, beams, channels, polarisations, times, .. } = *case;
     let mut answer = Answer {
@@ -110,19 +118,28 @@ pub fn beamform(case: &Case, rounding: Rounding) -> Answer {
 /// How samples of beams are stored.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Output {
+    /// Nibbles, real in the high one.
     Ci4,
+    /// Bytes.
     Ci8,
+    /// Halves.
     Cf16,
+    /// Single-precision numbers.
     Cf32,
 }
 
 /// Voltages and weights of any numbers.
 #[derive(Clone, Debug)]
 pub struct Wide {
+    /// Number of dishes.
     pub dishes: usize,
+    /// Number of beams.
     pub beams: usize,
+    /// Number of channels.
     pub channels: usize,
+    /// Number of polarisations.
     pub polarisations: usize,
+    /// Number of times.
     pub times: usize,
     /// `[T][F][P][D]`.
     pub voltages: Vec<(f64, f64)>,
@@ -148,6 +165,7 @@ impl Wide {
         (sum, size)
     }
 
+    /// Bits by which a beam's sums are shifted.
     pub fn shift(&self, b: usize, f: usize, p: usize) -> u32 {
         self.shifts[(f * self.polarisations + p) * self.beams + b]
     }

@@ -1,16 +1,22 @@
 //! Plain loops that say what the right answer is. They share no code with what they judge: samples
 //! are decoded and indexed by their own arithmetic, straight from the definitions.
 
-use corrust::{Encoding, Layout};
+use corrust_host::{Encoding, Layout};
 
 /// A block of samples as the library gets it.
 #[derive(Clone, Debug)]
 pub struct Block {
+    /// Number of inputs.
     pub inputs: usize,
+    /// Number of channels.
     pub channels: usize,
+    /// Number of times.
     pub times: usize,
+    /// Encoding of the samples.
     pub encoding: Encoding,
+    /// Order of the samples.
     pub layout: Layout,
+    /// The samples.
     pub bytes: Vec<u8>,
 }
 
@@ -23,7 +29,7 @@ impl Block {
         }
     }
 
-    /// A sample's value. Every value, product and sum in these tests is far below 2^53: `f64` holds
+    /// A sample's value. Every value, product and sum that is compared is far below 2^53: `f64` holds
     /// the integer ones exactly.
     pub fn sample(&self, channel: usize, input: usize, time: usize) -> (f64, f64) {
         let p = self.position(channel, input, time);
@@ -69,6 +75,9 @@ impl Block {
     }
 
     /// The block of the times `from..to` only.
+    ///
+    /// # Panics
+    /// If samples are words of bits.
     pub fn cut(&self, from: usize, to: usize) -> Self {
         let size = match self.encoding {
             Encoding::Ci8 => 2,
@@ -111,12 +120,27 @@ fn half(low: u8, high: u8) -> f64 {
 /// A visibility as the definition gives it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Visibility {
+    /// Real part.
     pub re: f64,
+    /// Imaginary part.
     pub im: f64,
     /// Products in the sum.
     pub count: u64,
     /// Sum of the magnitudes of the products, for error bounds.
     pub magnitude: f64,
+}
+
+/// Units of 2^-24 of the magnitude of its products that a sum of any length is off by at most: docs/layouts.md.
+const MOST_UNITS: f64 = 300.0;
+
+impl Visibility {
+    /// Whether a sum of `cf16` samples is within the bound that summing in f32 in any order keeps, and within that
+    /// which holds at any length.
+    pub fn is_near(&self, re: f32, im: f32) -> bool {
+        let units = (2.0 * (self.count + 1) as f64).min(MOST_UNITS);
+        let bound = units * 2f64.powi(-24) * self.magnitude;
+        (f64::from(re) - self.re).abs() <= bound && (f64::from(im) - self.im).abs() <= bound
+    }
 }
 
 /// `V[c][b(i,j)] = sum_t x_i[c][t] * conj(x_j[c][t])` over the samples that `sample(channel, input,

@@ -1,0 +1,100 @@
+//! Benchmarks beside the nearest record.
+
+use std::time::Duration;
+
+use corrust::{
+    Error, Result,
+    bench::{
+        self, Change, Limits, Meter, Place, RECORD_H200, Record, Row, Settings, changes, measure,
+    },
+    qualify::requirements::{Finding, Verdict},
+};
+
+use crate::cli::{commands::qualify::Bar, terminal::numbers::digits};
+
+/// Measurements of each subject that count.
+const REPEATS: usize = 5;
+/// Part of a time by which cards of one model may differ: two H200s were seen to by 10 %.
+const CARDS: f64 = 0.12;
+/// Cases of the record that a machine of the same GPU must have in common with it.
+const LEAST_COMMON: usize = 10;
+
+/// The record that ships with the program.
+pub fn record() -> Result<Record> {
+    serde_json::from_str(RECORD_H200)
+        .map_err(|error| Error::invalid(format!("the shipped record: {error}")))
+}
+
+/// Measures all cases, and compares them with the record if it is of the same GPU.
+pub fn check(place: &Place, meter: Option<&Meter>, bar: &Bar) -> Result<(Finding, Vec<Row>)> {
+    if place.simulated() {
+        let text = "the simulator counts, and its times say nothing about a GPU";
+        return Ok((Finding::new(Verdict::NotDecided, text), Vec::new()));
+    }
+    let mut rows = Vec::new();
+    let mut left_out = Vec::new();
+    let unknown = Limits::default();
+    let settings = |limits| Settings { repeats: REPEATS, sustain: Duration::ZERO, meter, limits };
+    for case in bench::limits::cases(place) {
+        bar.says(&case.label());
+        rows.extend(measure(case.as_ref(), std::slice::from_ref(place), &settings(&unknown))?);
+    }
+    let limits = Limits::of(&rows);
+    for case in bench::cases(place) {
+        let label = format!("{} {}", case.system(), case.label());
+        bar.says(&label);
+        match measure(case.as_ref(), std::slice::from_ref(place), &settings(&limits)) {
+            Ok(measured) => rows.extend(measured),
+            Err(Error::OutOfMemory { .. }) => left_out.push(label),
+            // A wrong answer.
+            Err(error @ Error::Device(_)) => {
+                return Ok((Finding::new(Verdict::Failed, error.to_string()), rows));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok((judge(&rows, place, &left_out)?, rows))
+}
+
+/// Compares with the record.
+fn judge(rows: &[Row], place: &Place, left_out: &[String]) -> Result<Finding> {
+    let record = record()?;
+    let device = place.gpu.as_ref().map(|gpu| gpu.facts().name.clone());
+    let mut text = format!("{} measurements, every answer right", rows.len());
+    if !left_out.is_empty() {
+        text += &format!("; too large for the memory here: {}", left_out.join("; "));
+    }
+    if device.as_ref() != Some(&record.machine.device) {
+        text += &format!("; the nearest record is of another device, {}", record.machine.device);
+        return Ok(Finding::new(Verdict::NotDecided, text));
+    }
+    let (changes, _) = changes(&record.rows, rows, false);
+    // Nobody is given other kernels unasked.
+    let chosen: Vec<Row> = rows.iter().filter(|row| row.auto).cloned().collect();
+    let (of_auto, _) = bench::changes(&record.rows, &chosen, false);
+    let slower = |change: &&Change| change.slower() && change.ratio() > 1.0 + CARDS;
+    let slowest = of_auto.iter().map(Change::ratio).fold(0.0, f64::max);
+    let verdict = match (of_auto.iter().filter(slower).count(), of_auto.len()) {
+        (_, ..LEAST_COMMON) => Verdict::NotDecided,
+        (0, _) => Verdict::Passed,
+        _ => Verdict::Failed,
+    };
+    text += &format!(
+        "; {} of kernels that auto takes compared with the record, the slowest {:+.1} %",
+        of_auto.len(),
+        100.0 * (slowest - 1.0)
+    );
+    let rows = changes
+        .iter()
+        .filter(|change| change.slower())
+        .map(|change| {
+            vec![
+                change.what.clone(),
+                digits(change.before.median * 1e3),
+                digits(change.after.median * 1e3),
+                format!("{:+.1} %", 100.0 * (change.ratio() - 1.0)),
+            ]
+        })
+        .collect();
+    Ok(Finding::new(verdict, text).with(&["slower", "record, ms", "here, ms", "change"], rows))
+}
