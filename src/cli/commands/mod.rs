@@ -18,4 +18,5 @@ pub mod send;
 #[cfg(feature = "serve")]
 pub mod serve;
 pub mod simulate;
+pub mod upchannelise;
 pub mod weights;
