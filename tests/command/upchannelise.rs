@@ -59,12 +59,43 @@ fn recordings_are_upchannelised() {
     let found: Array3<u8> = ndarray_npy::read_npy(folder.join("n.npy")).unwrap();
     assert_eq!(found.dim(), (12, 48, 2));
     done(folder, "correlate n.npy -o v.npy --device cpu");
-    let sums: Array3<i64> = ndarray_npy::read_npy(folder.join("v.npy")).unwrap();
+    let sums: Array4<i64> = ndarray_npy::read_npy(folder.join("v.npy")).unwrap();
     let nibble = |bits: u8| i64::from(bits & 15) - if bits & 8 == 8 { 16 } else { 0 };
-    for (channel, sum) in sums.slice(s![.., 0, 0]).iter().enumerate() {
+    for (channel, sum) in sums.slice(s![0, .., 0, 0]).iter().enumerate() {
         let powers = found.slice(s![.., channel, 0]);
         let power = |&x: &u8| nibble(x >> 4).pow(2) + nibble(x).pow(2);
         assert_eq!(*sum, powers.iter().map(power).sum::<i64>(), "{channel}");
+    }
+}
+
+#[test]
+fn correlations_of_subchannels_are_those_of_the_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    ndarray_npy::write_npy(folder.join("x.npy"), &noise(403)).unwrap();
+    for device in ["cpu", "sim"] {
+        done(
+            folder,
+            &format!("upchannelise x.npy -o y.npy --factor 4 --unit-noise --device {device}"),
+        );
+        done(folder, &format!("correlate y.npy -o v.npy --integrate 20 --device {device}"));
+        let options = "--upchannelise 4 --unit-noise --integrate 20 --counts n.npy";
+        done(folder, &format!("correlate x.npy -o w.npy {options} --device {device}"));
+        let [v, w] = ["v.npy", "w.npy"].map(|file| fs::read(folder.join(file)).unwrap());
+        assert!(v == w, "{device}");
+        let found: Array4<i64> = ndarray_npy::read_npy(folder.join("w.npy")).unwrap();
+        assert_eq!(found.dim(), (5, 12, 3, 2));
+        // Samples before the first are missing.
+        let counts: Array1<u64> = ndarray_npy::read_npy(folder.join("n.npy")).unwrap();
+        assert_eq!(counts.to_vec(), [17, 20, 20, 20, 20]);
+    }
+    for (options, found) in [
+        ("--upchannelise 3", "3 subchannels of a channel: expected a power of two"),
+        ("--upchannelise 4 --channelise 8", "cannot be used with"),
+        ("--unit-noise", "--upchannelise"),
+    ] {
+        let said = refused(folder, &format!("correlate x.npy -o u.npy --device cpu {options}"));
+        assert!(said.contains(found), "{said}");
     }
 }
 

@@ -11,6 +11,7 @@ pub(crate) mod flagged;
 pub(crate) mod folding;
 pub(crate) mod pieces;
 pub(crate) mod spectra;
+pub(crate) mod upchannelised;
 pub(crate) mod voltages;
 
 pub use blocks::Recorded;
@@ -18,4 +19,5 @@ pub use dumps::{Dumps, Integration};
 pub use flagged::Flagged;
 pub use folding::{DISPERSION, Folding};
 pub use pieces::{Piece, Pieces, Progress};
+pub use upchannelised::Upchannelised;
 pub use voltages::Voltages;
