@@ -112,6 +112,8 @@ extern crate self as corrust;
 mod documents {
     #[doc = include_str!("../README.md")]
     struct Readme;
+    #[doc = include_str!("../docs/rust.md")]
+    struct Program;
     #[doc = include_str!("../docs/channelise.md")]
     struct Channelise;
     #[doc = include_str!("../docs/correlate.md")]

@@ -304,7 +304,7 @@ enum corrust_status corrust_beamformer_wait(corrust_beamformer *beamformer);
 // Frees a beamformer; NULL is none. Its work on device memory is waited for.
 void corrust_beamformer_free(corrust_beamformer *beamformer);
 
-// The library's version, as in "0.1.0": a text that stays.
+// The library's version, as in "0.2.0": a text that stays.
 const char *corrust_version(void);
 
 // One sentence (UTF-8) about the last call of this thread that did not end with CORRUST_STATUS_OK: the argument, the value

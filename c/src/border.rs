@@ -172,7 +172,7 @@ pub unsafe fn free<T>(
     });
 }
 
-/// The library's version, as in "0.1.0": a text that stays.
+/// The library's version, as in "0.2.0": a text that stays.
 #[unsafe(no_mangle)]
 pub extern "C" fn corrust_version() -> *const c_char {
     const VERSION: &CStr =

@@ -15,12 +15,12 @@ class PyCorrust(PythonPackage):
     spectroscopy, whose GPU kernels are written in Rust. GPUs need the CUDA driver at run time only."""
 
     homepage = "https://github.com/corrust/corrust"
-    pypi = "corrust/corrust-0.1.0.tar.gz"
+    pypi = "corrust/corrust-0.2.0.tar.gz"
 
     license("MIT OR Apache-2.0")
 
     # Checksum of no file: set at a release.
-    version("0.1.0", sha256="0000000000000000000000000000000000000000000000000000000000000000")
+    version("0.2.0", sha256="0000000000000000000000000000000000000000000000000000000000000000")
 
     depends_on("c", type="build")
     depends_on("rust@1.95:", type="build")

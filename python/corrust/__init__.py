@@ -19,7 +19,7 @@ Examples
 np.complex128(200+0j)
 """
 
-from ._calls import autocorrelate, baseline, beamform, channelise, correlate, progress_bar
+from ._calls import autocorrelate, baseline, beamform, channelise, correlate, observe, progress_bar
 from ._corrust import (
     DROP,
     Autocorrelator,
@@ -71,6 +71,7 @@ __all__ = [
     "devices",
     "kurtosis",
     "kurtosis_flags",
+    "observe",
     "open",
     "open_photons",
     "pack",

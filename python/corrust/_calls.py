@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import os
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ._corrust import DROP, Autocorrelator, Beamformer, Channeliser, Correlator, DeviceArray, raw_shape
+from ._corrust import DROP, Autocorrelator, Beamformer, Channeliser, Correlator, DeviceArray, observe_plan, raw_shape
 from ._results import Beams, Dump, Spectra
 
 
@@ -378,3 +381,53 @@ def progress_bar(**options: Any) -> Callable[[int, int], None]:
             bar.close()
 
     return tell
+
+
+def observe(plan: Mapping[str, Any] | str | os.PathLike[str]) -> list[str]:
+    """Make several products of one recording, which is read once: the command ``corrust observe``.
+
+    Parameters
+    ----------
+    plan : dict or path
+        Tables as in a plan's TOML file: ``"input"``, a dict, and lists of dicts ``"visibilities"``, ``"beams"``,
+        ``"power"``, ``"spectra"``, ``"kurtosis"``; or the path of such a file.
+
+    Returns
+    -------
+    list of str
+        A sentence on each product.
+
+    Examples
+    --------
+    >>> import corrust, numpy, tempfile
+    >>> folder = tempfile.mkdtemp()
+    >>> numpy.save(f"{folder}/x.npy", numpy.ones((100, 4, 3, 2), numpy.int8))
+    >>> corrust.observe({
+    ...     "input": {"files": [f"{folder}/x.npy"], "device": "cpu"},
+    ...     "visibilities": [{"output": f"{folder}/v.npy", "integrate": 50}],
+    ... })[-1][:40]
+    'observed 3 inputs x 4 channels x 100 tim'
+    >>> numpy.load(f"{folder}/v.npy").shape
+    (2, 4, 6, 2)
+    """
+    if not isinstance(plan, Mapping):
+        return observe_plan(Path(plan).read_text(encoding="utf-8"))
+    lines = []
+    for name, tables in plan.items():
+        one = isinstance(tables, Mapping)
+        for table in [tables] if one else tables:
+            lines.append(f"[{name}]" if one else f"[[{name}]]")
+            lines.extend(f"{json.dumps(str(key))} = {_toml(value)}" for key, value in table.items())
+    return observe_plan("\n".join(lines))
+
+
+def _toml(value: Any) -> str:
+    """Value of a plan as TOML."""
+    if isinstance(value, Mapping):
+        inner = ", ".join(f"{json.dumps(str(key))} = {_toml(inner)}" for key, inner in value.items())
+        return f"{{ {inner} }}"
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(_toml(each) for each in value)}]"
+    if isinstance(value, (bool, int, float)):
+        return json.dumps(value)
+    return json.dumps(os.fspath(value) if isinstance(value, os.PathLike) else str(value))

@@ -35,6 +35,7 @@ __all__ = [
     "kurtosis",
     "kurtosis_flags",
     "reports",
+    "observe_plan",
 ]
 
 # Delay of each input: seconds, or pieces of polynomials (start, end, coefficients).
@@ -369,6 +370,7 @@ class DeviceArray:
 
 def to_device(array: Any, device: str = "cuda") -> DeviceArray: ...
 def devices() -> list[dict[str, Any]]: ...
+def observe_plan(plan: str) -> list[str]: ...
 def reports() -> dict[str, dict[str, Any]]: ...
 def open(
     paths: str | PathLike[str] | Sequence[str | PathLike[str]],

@@ -56,6 +56,22 @@ fn run_command(_arguments: Vec<OsString>) -> PyResult<u8> {
     ))
 }
 
+/// Makes the products of a plan, TOML, and returns a sentence on each.
+#[cfg(feature = "cli")]
+#[pyfunction]
+fn observe_plan(py: Python<'_>, plan: &str) -> PyResult<Vec<String>> {
+    Ok(py.detach(|| corrust::cli::observe(plan)).map_err(error::Fault::from)?)
+}
+
+/// Says that this build has no command.
+#[cfg(not(feature = "cli"))]
+#[pyfunction]
+fn observe_plan(_plan: &str) -> PyResult<Vec<String>> {
+    Err(pyo3::exceptions::PyNotImplementedError::new_err(
+        "built without the command: expected feature cli",
+    ))
+}
+
 /// The extension module.
 #[pymodule]
 fn _corrust(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -86,5 +102,6 @@ fn _corrust(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(correlate::seconds_in_rust, module)?)?;
     module.add_function(wrap_pyfunction!(uvh5::write_uvh5, module)?)?;
     module.add_function(wrap_pyfunction!(uvh5::read_uvh5, module)?)?;
+    module.add_function(wrap_pyfunction!(observe_plan, module)?)?;
     module.add_function(wrap_pyfunction!(run_command, module)?)
 }

@@ -24,7 +24,7 @@ def test_docstrings_of_what_is_in_rust(name: str) -> None:
     assert doctest.DocTestRunner().run(found).failed == 0
 
 
-@pytest.mark.parametrize("document", ["README.md", "../README.md", "../docs/python.md", "../docs/distributed.md"])
+@pytest.mark.parametrize("document", ["README.md", "../README.md", "../docs/python.md", "../docs/distributed.md", "../docs/observe.md"])
 def test_python_in_documents(document: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = PACKAGE / document
     if not path.exists():

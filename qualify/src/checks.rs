@@ -12,8 +12,8 @@ use crate::{
     requirements::{Finding, Verdict},
 };
 
-/// Plans that each kernel runs.
-const PLANS: u64 = 24;
+/// Number of plans that each kernel runs.
+pub const PLANS: u64 = 24;
 /// Random shapes among which a kernel finds those that it takes.
 const SHAPES: u64 = 384;
 /// Runs of a plan whose bits must be the same.

@@ -13,7 +13,7 @@ use self::commands::serve;
 use self::{
     commands::{
         autocorrelate, beamform, bench, channelise, correlate, delays, demo, devices, filterbank,
-        info, plan, plot, qualify, quantise, send, simulate, upchannelise, weights,
+        info, observe, plan, plot, qualify, quantise, send, simulate, upchannelise, weights,
     },
     options::{given, run_files},
     terminal::{
@@ -110,6 +110,7 @@ enum Command {
     Correlate(Box<correlate::Args>),
     #[cfg(feature = "serve")]
     Serve(Box<serve::Args>),
+    Observe(observe::Args),
     Filterbank(filterbank::Args),
     Beamform(beamform::Args),
     Weights(weights::Args),
@@ -119,6 +120,8 @@ enum Command {
     Qualify(qualify::Args),
     Autocorrelate(autocorrelate::Args),
 }
+
+pub use commands::observe::observe;
 
 /// All commands with their options, for tests that draw command lines from them.
 #[doc(hidden)]
@@ -153,6 +156,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
             Command::Correlate(args) => args.run(),
             #[cfg(feature = "serve")]
             Command::Serve(args) => args.run(),
+            Command::Observe(args) => args.run(),
             Command::Filterbank(args) => args.run(),
             Command::Beamform(args) => args.run(),
             Command::Weights(args) => args.run(),
@@ -204,6 +208,12 @@ fn explain(error: &clap::Error) -> u8 {
             }
         };
     }
+    warn(clap_sentence(error));
+    EXIT_BAD_INPUT
+}
+
+/// The one sentence of an error of arguments.
+fn clap_sentence(error: &clap::Error) -> String {
     // clap writes the fault, its subject, hints, and then a usage of several lines, which the help has too.
     let text = error.to_string();
     let lines = text.lines().map(str::trim);
@@ -221,6 +231,5 @@ fn explain(error: &clap::Error) -> u8 {
         };
         sentence += line.strip_prefix("tip: ").unwrap_or(line);
     }
-    warn(sentence);
-    EXIT_BAD_INPUT
+    sentence
 }

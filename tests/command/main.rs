@@ -14,6 +14,7 @@ mod filterbank;
 mod flagging;
 mod fx;
 mod info;
+mod observe;
 mod plan;
 mod planes;
 mod plot;

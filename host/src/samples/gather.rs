@@ -349,7 +349,10 @@ impl Samples<'_> {
 
     /// [`gather`](Self::gather) of samples that may also be in the memory of `gpu`, whose stream is waited
     /// for.
-    pub(crate) fn gather_from(&self, gpu: &Arc<dyn Gpu>, layout: Layout) -> Result<Vec<u8>> {
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`](crate::Error::OutOfMemory), the device's own.
+    pub fn gather_from(&self, gpu: &Arc<dyn Gpu>, layout: Layout) -> Result<Vec<u8>> {
         let Memory::Device(slice) = self.memory else { return self.gather(layout) };
         let Samples { extents: Extents { channels, inputs, times }, strides, .. } = self.words();
         if times == 0 {

@@ -3,12 +3,14 @@
 //! [`Dumps`] correlates a recording: an iterator of the dumps of its integrations. It stands on
 //! [`Pieces`], which cuts any [`Recording`](crate::formats::Recording) into pieces that a plan takes,
 //! reads ahead meanwhile, and passes over long gaps. Of raw voltages, which [`Voltages`] reads, both feed the
-//! spectra that a [`Channeliser`](corrust_host::Channeliser) makes on the way.
+//! spectra that a [`Channeliser`](corrust_host::Channeliser) makes on the way. [`Observation`] makes several products of
+//! one recording.
 
 pub(crate) mod blocks;
 pub(crate) mod dumps;
 pub(crate) mod flagged;
 pub(crate) mod folding;
+pub(crate) mod observation;
 pub(crate) mod pieces;
 pub(crate) mod spectra;
 pub(crate) mod upchannelised;
@@ -18,6 +20,9 @@ pub use blocks::Recorded;
 pub use dumps::{Dumps, Integration};
 pub use flagged::Flagged;
 pub use folding::{DISPERSION, Folding};
+pub use observation::{
+    BeamsOf, BlockSums, HostSamples, Observation, Product, Times, Views, Visibilities,
+};
 pub use pieces::{Piece, Pieces, Progress};
 pub use upchannelised::Upchannelised;
 pub use voltages::Voltages;

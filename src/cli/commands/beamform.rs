@@ -1,12 +1,17 @@
 //! `corrust beamform`.
 
-use std::{path::PathBuf, time::Instant};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Instant,
+};
 
 use corrust::{
     Beamformer, Devices, Encoding, Error, Layout, Result,
     beamform::{Beams, Kernel, Rounding, Shape, useful_operations},
     channelise::SpectrumEncoding,
     correlate,
+    device::Gpu,
     format::{
         Recording,
         array::Array,
@@ -48,39 +53,10 @@ pub struct Args {
     /// polarisation; ci8 as int8 and cf16 as float16 with a last axis of 2
     #[arg(value_name = "E.npy", value_parser = input())]
     voltages: PathBuf,
-    /// Weights, a NumPy file: int8 [F][P][B][D][2], or ci4 as uint8 [F][P][B][D]; for cf16 voltages float16
-    /// [F][P][B][D][2]
-    #[arg(long, value_name = "A.npy", value_parser = input())]
-    weights: PathBuf,
-    /// NumPy file of the bits to shift the sums down by: any integers [F][P][B], 0 to 31
-    #[arg(long, value_name = "s.npy", value_parser = input())]
-    shifts: PathBuf,
-    /// NumPy file to write, - for the standard output; or a filterbank file, whose name ends in .fil
-    #[arg(short, long, value_name = "J.npy", value_parser = output())]
-    output: PathBuf,
+    #[command(flatten)]
+    beams: BeamOptions,
     #[command(flatten)]
     existing: Existing,
-    /// Array file, for filterbank files: frequencies at even steps, start, sample time (JSON)
-    #[arg(long, value_name = "ARRAY.json", value_parser = input())]
-    array: Option<PathBuf>,
-    /// Beams to write filterbank files of, as in 0,3 [default: all]
-    #[arg(long = "beam", value_name = "B", value_delimiter = ',', requires = "array")]
-    chosen: Vec<usize>,
-    #[command(flatten)]
-    scaling: Scaling,
-    /// Encoding of the beams: ci4; ci8, int8 [B][F][P][T][2], each -127..127; cf16 and cf32, float16 and float32
-    /// [B][F][P][T][2]: x 2^-s
-    #[arg(long, value_name = "ENCODING", default_value_t = Encoding::Ci4.into())]
-    output_encoding: SpectrumEncoding,
-    /// Rounding of integer beams: nearest, (x + 2^(s-1)) >> s; or floor, x >> s
-    #[arg(long, default_value_t)]
-    rounding: Rounding,
-    /// NumPy file to write the incoherent beam to, int64 [F][P][T]: the sum over d of |E|^2; not for cf16
-    #[arg(long, value_name = "I.npy", value_parser = output())]
-    incoherent: Option<PathBuf>,
-    /// NumPy file to write the number of clipped samples to, uint64 [F][P][B]
-    #[arg(long, value_name = "COUNTS.npy", value_parser = output())]
-    clipped: Option<PathBuf>,
     #[command(flatten)]
     flagging: Flagging,
     /// Device: auto (the first GPU, else the CPU), cuda, cuda:1, cpu or sim; cuda:0,cuda:1, cuda:all or sim,sim:
@@ -89,6 +65,42 @@ pub struct Args {
     device: Devices,
     #[arg(long, default_value_t = Kernel::Auto, help = kernels())]
     kernel: Kernel,
+}
+
+/// Beams, and the files that they go to.
+#[derive(Clone, Debug, clap::Args)]
+pub struct BeamOptions {
+    /// Weights, a NumPy file: int8 [F][P][B][D][2], or ci4 as uint8 [F][P][B][D]; for cf16 voltages float16
+    /// [F][P][B][D][2]
+    #[arg(long, value_name = "A.npy", value_parser = input())]
+    pub weights: PathBuf,
+    /// NumPy file of the bits to shift the sums down by: any integers [F][P][B], 0 to 31
+    #[arg(long, value_name = "s.npy", value_parser = input())]
+    pub shifts: PathBuf,
+    /// NumPy file to write, - for the standard output; or a filterbank file, whose name ends in .fil
+    #[arg(short, long, value_name = "J.npy", value_parser = output())]
+    pub output: PathBuf,
+    /// Array file, for filterbank files: frequencies at even steps, start, sample time (JSON)
+    #[arg(long, value_name = "ARRAY.json", value_parser = input())]
+    pub array: Option<PathBuf>,
+    /// Beams to write filterbank files of, as in 0,3 [default: all]
+    #[arg(long = "beam", value_name = "B", value_delimiter = ',', requires = "array")]
+    pub chosen: Vec<usize>,
+    #[command(flatten)]
+    pub scaling: Scaling,
+    /// Encoding of the beams: ci4; ci8, int8 [B][F][P][T][2], each -127..127; cf16 and cf32, float16 and float32
+    /// [B][F][P][T][2]: x 2^-s
+    #[arg(long, value_name = "ENCODING", default_value_t = Encoding::Ci4.into())]
+    pub output_encoding: SpectrumEncoding,
+    /// Rounding of integer beams: nearest, (x + 2^(s-1)) >> s; or floor, x >> s
+    #[arg(long, default_value_t)]
+    pub rounding: Rounding,
+    /// NumPy file to write the incoherent beam to, int64 [F][P][T]: the sum over d of |E|^2; not for cf16
+    #[arg(long, value_name = "I.npy", value_parser = output())]
+    pub incoherent: Option<PathBuf>,
+    /// NumPy file to write the number of clipped samples to, uint64 [F][P][B]
+    #[arg(long, value_name = "COUNTS.npy", value_parser = output())]
+    pub clipped: Option<PathBuf>,
 }
 
 fn kernels() -> String {
@@ -113,28 +125,24 @@ In Python:
 impl Args {
     /// Forms the beams.
     pub fn run(self) -> Result<()> {
-        let array = self.read_array()?;
-        let weights = Reader::open(&self.weights)?;
-        let beams = match array {
-            Some(_) => self.name_beams(&weights)?,
-            None => Vec::new(),
-        };
-        let names: Vec<PathBuf> = match &beams[..] {
-            [] => vec![self.output.clone()],
-            beams => beams.iter().map(|(_, path)| path.clone()).collect(),
-        };
-        let files = RunFiles::default().reads([&self.voltages, &self.weights, &self.shifts]);
-        let files = files.reads(&self.array).writes(&names);
-        let files = files.writes(&self.incoherent).writes(&self.clipped);
+        let Self { voltages: path, beams, .. } = &self;
+        let array = beams.read_array()?;
+        let weights = Reader::open(&beams.weights)?;
+        let names = beams.names(&weights)?;
+        let files = RunFiles::default().reads([path, &beams.weights, &beams.shifts]);
+        let files = files.reads(&beams.array).writes(&names);
+        let files = files.writes(&beams.incoherent).writes(&beams.clipped);
         files.writes(self.flagging.files()).check(self.existing)?;
 
         let (voltages, encoding, streams) = self.open_voltages()?;
-        let (mut plan, shape) = self.plan(weights, encoding, streams)?;
+        let place =
+            Place { device: self.device.clone(), gpus: self.device.open()?, kernel: self.kernel };
+        let (mut plan, shape) = beams.plan(weights, path, (encoding, streams), place)?;
         let voltages = Box::new(Voltages::of_array(voltages, voltage_shape(&shape))?);
         let times = voltages.times();
         let (voltages, judged) = self.flagging.over(voltages, plan.gpu(), times)?;
         let at_once = judged.as_ref().map_or(block_times(&shape), |judged| judged.block_times);
-        let mut outputs = Outputs::create(&self, &shape, times as usize, array.as_ref(), &beams)?;
+        let mut outputs = Outputs::create(beams, &shape, times as usize, array.as_ref(), &names)?;
 
         let start = Instant::now();
         let bar = Progress::new("beamforming", &voltages.shape(), times);
@@ -153,17 +161,10 @@ impl Args {
         }
         drop(pieces);
         drop(bar);
-        outputs.warn();
         judged.map_or(Ok(()), Judged::finish)?;
-        let clipped = outputs.finish()? as f64 / (shape.shifts() as f64 * times as f64);
+        let clipped = outputs.finish()?;
 
         let seconds = start.elapsed().as_secs_f64();
-        if clipped > MUCH_CLIPPED {
-            warn(format_args!(
-                "{} % of the samples are clipped: larger shifts (corrust weights --shift) keep them",
-                digits(100.0 * clipped)
-            ));
-        }
         say(format_args!(
             "formed {} of {} x {} x {} x {} in {seconds:.2} s: {}voltages/s, {} useful TOPS on {} \
              ({}), {} % of the samples clipped: {}",
@@ -180,45 +181,6 @@ impl Args {
             written(&names)
         ));
         Ok(())
-    }
-
-    /// The array file, which filterbank files need and others have no use for.
-    fn read_array(&self) -> Result<Option<Array>> {
-        match (&self.array, ending(&self.output) == FIL) {
-            (Some(array), true) => Ok(Some(Array::read(array)?)),
-            (None, false) => Ok(None),
-            (None, true) => {
-                let reason = "is to be a filterbank file: expected --array ARRAY.json, which says what the \
-                              channels and times are";
-                Err(Error::file(&self.output, reason))
-            }
-            (Some(array), false) => Err(Error::invalid(format!(
-                "--array {}: expected an output whose name ends in .{FIL}, found {}",
-                array.display(),
-                self.output.display()
-            ))),
-        }
-    }
-
-    /// The beams that are written to filterbank files, with the names of these.
-    fn name_beams(&self, weights: &Reader) -> Result<Vec<(usize, PathBuf)>> {
-        // Other axes are refused later, in words about them.
-        let [_, _, beams, _, ..] = *weights.shape() else { return Ok(Vec::new()) };
-        if weights.shape().contains(&0) {
-            return Ok(Vec::new());
-        }
-        if let Some(beam) = self.chosen.iter().find(|&&beam| beam >= beams) {
-            return Err(Error::invalid(format!("--beam {beam}: expected one below {beams}")));
-        }
-        let chosen: Vec<usize> = match &self.chosen[..] {
-            [] => (0..beams).collect(),
-            chosen => chosen.to_vec(),
-        };
-        let name = |beam: usize| match chosen.len() {
-            1 => self.output.clone(),
-            _ => self.output.with_extension(format!("{beam}.{FIL}")),
-        };
-        Ok(chosen.iter().map(|&beam| (beam, name(beam))).collect())
     }
 
     /// Opens the voltages, and returns them with their encoding and the lengths of their axes `[F, P, D]`.
@@ -247,16 +209,79 @@ impl Args {
         };
         Ok((voltages, encoding, streams))
     }
+}
 
-    /// The plan for voltages of an encoding and axes `[F, P, D]`, with weights and shifts, and its shape.
-    fn plan(
+/// Devices of a beamformer, and its kernel.
+pub struct Place {
+    /// As they are named.
+    pub device: Devices,
+    /// The GPUs among them.
+    pub gpus: Vec<Arc<dyn Gpu>>,
+    /// The kernel.
+    pub kernel: Kernel,
+}
+
+impl BeamOptions {
+    /// The array file, which filterbank files need and others have no use for.
+    pub fn read_array(&self) -> Result<Option<Array>> {
+        match (&self.array, ending(&self.output) == FIL) {
+            (Some(array), true) => Ok(Some(Array::read(array)?)),
+            (None, false) => Ok(None),
+            (None, true) => {
+                let reason = "is to be a filterbank file: expected --array ARRAY.json, which says what the \
+                              channels and times are";
+                Err(Error::file(&self.output, reason))
+            }
+            (Some(array), false) => Err(Error::invalid(format!(
+                "--array {}: expected an output whose name ends in .{FIL}, found {}",
+                array.display(),
+                self.output.display()
+            ))),
+        }
+    }
+
+    /// The files that beams are written to.
+    pub fn names(&self, weights: &Reader) -> Result<Vec<PathBuf>> {
+        Ok(match &self.name_beams(weights)?[..] {
+            [] => vec![self.output.clone()],
+            beams => beams.iter().map(|(_, path)| path.clone()).collect(),
+        })
+    }
+
+    /// The beams that are written to filterbank files, with the names of these.
+    fn name_beams(&self, weights: &Reader) -> Result<Vec<(usize, PathBuf)>> {
+        if ending(&self.output) != FIL {
+            return Ok(Vec::new());
+        }
+        // Other axes are refused later, in words about them.
+        let [_, _, beams, _, ..] = *weights.shape() else { return Ok(Vec::new()) };
+        if weights.shape().contains(&0) {
+            return Ok(Vec::new());
+        }
+        if let Some(beam) = self.chosen.iter().find(|&&beam| beam >= beams) {
+            return Err(Error::invalid(format!("--beam {beam}: expected one below {beams}")));
+        }
+        let chosen: Vec<usize> = match &self.chosen[..] {
+            [] => (0..beams).collect(),
+            chosen => chosen.to_vec(),
+        };
+        let name = |beam: usize| match chosen.len() {
+            1 => self.output.clone(),
+            _ => self.output.with_extension(format!("{beam}.{FIL}")),
+        };
+        Ok(chosen.iter().map(|&beam| (beam, name(beam))).collect())
+    }
+
+    /// The plan for the voltages of `path`, of an encoding and axes `[F, P, D]`, with weights and shifts, and its shape.
+    pub fn plan(
         &self,
         mut weights: Reader,
-        encoding: Encoding,
-        streams: [usize; 3],
+        path: &Path,
+        (encoding, streams): (Encoding, [usize; 3]),
+        place: Place,
     ) -> Result<(Beamformer, Shape)> {
         let [channels, polarisations, dishes] = streams;
-        let of_weights = self.check_weights(&weights, encoding, streams)?;
+        let of_weights = self.check_weights(&weights, path, encoding, streams)?;
         let beams = weights.shape()[2];
         let mut plan = Beamformer::builder(dishes, beams)
             .channels(channels)
@@ -266,8 +291,9 @@ impl Args {
             .weights(of_weights)
             .rounding(self.rounding)
             .incoherent(self.incoherent.is_some())
-            .device(self.device.clone())
-            .kernel(self.kernel)
+            .device(place.device)
+            .gpus(place.gpus)
+            .kernel(place.kernel)
             .build()?;
         let shape = *plan.shape();
         plan.set_weights(&weights.read_all()?)?;
@@ -280,6 +306,7 @@ impl Args {
     fn check_weights(
         &self,
         weights: &Reader,
+        path: &Path,
         voltages: Encoding,
         streams: [usize; 3],
     ) -> Result<Encoding> {
@@ -299,7 +326,7 @@ impl Args {
                 &self.weights,
                 format!(
                     "weights of shape {axes:?}: expected {expected:?} for the voltages of {}",
-                    self.voltages.display()
+                    path.display()
                 ),
             ));
         }
@@ -370,7 +397,7 @@ fn written(names: &[PathBuf]) -> String {
 }
 
 /// The files that beams go to.
-struct Outputs {
+pub struct Outputs {
     samples: Samples,
     incoherent: Option<Writer>,
     counts: Option<Writer>,
@@ -388,12 +415,13 @@ enum Samples {
 }
 
 impl Outputs {
-    fn create(
-        args: &Args,
+    /// Files of beams of so many times; filterbank files, which have `names`, go by the array.
+    pub fn create(
+        options: &BeamOptions,
         shape: &Shape,
         times: usize,
         array: Option<&Array>,
-        named: &[(usize, PathBuf)],
+        names: &[PathBuf],
     ) -> Result<Self> {
         let Shape { beams, channels, polarisations, output, .. } = *shape;
         let rows = [beams, channels, polarisations, times];
@@ -402,27 +430,32 @@ impl Outputs {
         let samples = match array {
             None => {
                 let axes = [&rows[..], &[2][..parts - 1]].concat();
-                Samples::Npy(Writer::with_shape(&args.output, dtype, &axes)?)
+                Samples::Npy(Writer::with_shape(&options.output, dtype, &axes)?)
             }
             Some(array) => {
-                let create = |(beam, path): &(usize, PathBuf)| {
-                    let number = (*beam as u32 + 1, beams as u32);
-                    Powers::create(path, array, channels, times as u64, &args.scaling, Some(number))
+                let chosen = match &options.chosen[..] {
+                    [] => (0..beams).collect(),
+                    chosen => chosen.to_vec(),
                 };
-                let files: Result<Vec<Powers>> = named.iter().map(create).collect();
-                Samples::Fil(named.iter().map(|(beam, _)| *beam).collect(), files?)
+                let create = |(&beam, path): (&usize, &PathBuf)| {
+                    let number = Some((beam as u32 + 1, beams as u32));
+                    let times = times as u64;
+                    Powers::create(path, array, channels, times, &options.scaling, number)
+                };
+                let files: Result<_> = chosen.iter().zip(names).map(create).collect();
+                Samples::Fil(chosen, files?)
             }
         };
         let open = |path: &Option<PathBuf>, dtype, axes: &[usize]| {
             path.as_ref().map(|path| Writer::with_shape(path, dtype, axes)).transpose()
         };
-        let incoherent = open(&args.incoherent, Dtype::Int64, &rows[1..])?;
-        let counts = open(&args.clipped, Dtype::Uint64, &counted)?;
+        let incoherent = open(&options.incoherent, Dtype::Int64, &rows[1..])?;
+        let counts = open(&options.clipped, Dtype::Uint64, &counted)?;
         Ok(Self { samples, incoherent, counts, clipped: Array3::zeros(counted), times })
     }
 
     /// Writes the beams of the times from `first` on.
-    fn write(&mut self, first: usize, formed: &Beams) -> Result<()> {
+    pub fn write(&mut self, first: usize, formed: &Beams) -> Result<()> {
         let (_, channels, polarisations, row) = formed.samples.dim();
         let (count, encoding) = (formed.times(), formed.encoding);
         let place = |row: usize| (row * self.times + first) as u64;
@@ -453,23 +486,19 @@ impl Outputs {
     }
 
     /// Skips missing time samples. Their beams are zero, as NumPy files are where nothing is written.
-    fn skip(&mut self, times: u64) -> Result<()> {
+    pub fn skip(&mut self, times: u64) -> Result<()> {
         match &mut self.samples {
             Samples::Npy(_) => Ok(()),
             Samples::Fil(_, files) => files.iter_mut().try_for_each(|file| file.pass(times)),
         }
     }
 
-    /// Reports the parts of the beams that are not in their files.
-    fn warn(&self) {
-        if let Samples::Fil(_, files) = &self.samples {
-            warn_of(files, self.times as u64);
+    /// Finishes the files, reports what is not in them, and returns the part of the samples that was clipped.
+    pub fn finish(self) -> Result<f64> {
+        let Self { samples, incoherent, counts, clipped, times } = self;
+        if let Samples::Fil(_, files) = &samples {
+            warn_of(files, times as u64);
         }
-    }
-
-    /// Finishes the files, and returns how many samples were clipped.
-    fn finish(self) -> Result<u64> {
-        let Self { samples, incoherent, counts, clipped, .. } = self;
         let write_counts = |mut counts: Writer| {
             let clipped = clipped.as_slice().expect("counts are stored in standard order");
             counts.write_at(0, bytemuck::cast_slice(clipped))?;
@@ -484,7 +513,14 @@ impl Outputs {
             incoherent.map_or(Ok(()), Writer::finish),
             counts.map_or(Ok(()), write_counts),
         ])?;
-        Ok(clipped.sum())
+        let clipped = clipped.sum() as f64 / (clipped.len() as f64 * times as f64);
+        if clipped > MUCH_CLIPPED {
+            warn(format_args!(
+                "{} % of the samples are clipped: larger shifts (corrust weights --shift) keep them",
+                digits(100.0 * clipped)
+            ));
+        }
+        Ok(clipped)
     }
 }
 

@@ -6,8 +6,9 @@ use std::{
 };
 
 use corrust::{
-    Encoding, Error, Layout, Result,
+    Encoding, Error, Layout, Result, Samples,
     channelise::SpectrumEncoding,
+    correlate::Shape,
     format::{
         array::{Array, Channels, Field},
         sigproc::{Bits, Header, Writer},
@@ -36,19 +37,26 @@ const UNIX_0: f64 = 40_587.0;
 pub struct Args {
     #[command(flatten)]
     files: Files,
-    /// Filterbank file to write, - for the standard output
-    #[arg(short, long, value_name = "OUT.fil", value_parser = output())]
-    output: PathBuf,
+    #[command(flatten)]
+    powers: PowerOptions,
     #[command(flatten)]
     existing: Existing,
+}
+
+/// Powers of inputs, and the file that they go to.
+#[derive(Clone, Debug, clap::Args)]
+pub struct PowerOptions {
+    /// Filterbank file to write, - for the standard output
+    #[arg(short, long, value_name = "OUT.fil", value_parser = output())]
+    pub output: PathBuf,
     /// Array file: frequencies at even steps, start, and sample time if the recording does not say it
     #[arg(long, value_name = "ARRAY.json", value_parser = input())]
-    array: PathBuf,
+    pub array: PathBuf,
     /// Inputs whose powers are added, as in 0,3 [default: all]
     #[arg(long = "input", value_name = "I", value_delimiter = ',')]
-    chosen: Vec<usize>,
+    pub chosen: Vec<usize>,
     #[command(flatten)]
-    scaling: Scaling,
+    pub scaling: Scaling,
 }
 
 /// Scaling of powers to samples.
@@ -73,12 +81,60 @@ Examples:
 impl Args {
     /// Writes the file.
     pub fn run(self) -> Result<()> {
-        let Self { files, output, existing, array, chosen, scaling } = self;
+        let Self { files, powers, existing } = self;
+        let PowerOptions { output, array, chosen, scaling } = powers;
         let run_files = RunFiles::default().reads(&files.inputs).reads([&array]);
         run_files.writes([&output]).check(existing)?;
         let mut array = Array::read(array)?;
         let recording = files.open()?;
         let (shape, times) = (recording.shape(), recording.times());
+        array.complete(&*recording, shape.channels).into_iter().for_each(warn);
+        let mut powers = InputPowers::create(&output, &array, (&shape, times), chosen, &scaling)?;
+
+        let bar = Progress::new("adding powers", &shape, times);
+        let block_times = (BLOCK_BYTES / shape.bytes_per_time()).max(1);
+        let mut pieces =
+            Pieces::over(recording, block_times).progress(|progress| bar.set(progress.done));
+        let mut missing = 0;
+        while let Some(piece) = pieces.next_piece(u64::MAX)? {
+            missing += piece.missing;
+            powers.add(piece.samples.as_ref(), piece.times)?;
+        }
+        drop(pieces);
+        drop(bar);
+        if missing > 0 {
+            warn(format_args!("{missing} of {times} times are missing and count as zero"));
+        }
+        let chosen = powers.inputs();
+        let written = powers.finish()?;
+        say(format_args!(
+            "added the powers of {} x {} into {}: {}",
+            count(chosen, "input"),
+            count(shape.channels, "channel"),
+            count(written, "sample"),
+            output.display()
+        ));
+        Ok(())
+    }
+}
+
+/// A filterbank file of the powers of inputs.
+pub struct InputPowers {
+    powers: Powers,
+    chosen: Vec<usize>,
+    shape: Shape,
+    times: u64,
+}
+
+impl InputPowers {
+    /// Starts a file of a recording's shape and times; `chosen` inputs' powers are added, all inputs' where it is empty.
+    pub fn create(
+        path: &Path,
+        array: &Array,
+        (shape, times): (&Shape, u64),
+        chosen: Vec<usize>,
+        scaling: &Scaling,
+    ) -> Result<Self> {
         if shape.encoding.is_bits() {
             return Err(Error::invalid(format!(
                 "powers of {}: expected samples of ci8, ci4, ci4-offset or cf16",
@@ -92,48 +148,39 @@ impl Args {
                 shape.inputs
             )));
         }
-        array.complete(&*recording, shape.channels).into_iter().for_each(warn);
-        let mut powers = Powers::create(&output, &array, shape.channels, times, &scaling, None)?;
+        let powers = Powers::create(path, array, shape.channels, times, scaling, None)?;
+        Ok(Self { powers, chosen, shape: *shape, times })
+    }
 
-        let bar = Progress::new("adding powers", &shape, times);
-        let block_times = (BLOCK_BYTES / shape.bytes_per_time()).max(1);
-        let mut pieces =
-            Pieces::over(recording, block_times).progress(|progress| bar.set(progress.done));
-        let mut missing = 0;
-        while let Some(piece) = pieces.next_piece(u64::MAX)? {
-            missing += piece.missing;
-            let Some(samples) = piece.samples else {
-                powers.pass(piece.times)?;
-                continue;
-            };
-            let bytes = samples.gather(Layout::Tcn)?;
-            for time in bytes.chunks_exact(shape.bytes_per_time()) {
-                let channels = time.chunks_exact(shape.inputs * shape.encoding.bytes());
-                for (sum, channel) in powers.sums.iter_mut().zip(channels) {
-                    for &input in &chosen {
-                        let start = input * shape.encoding.bytes();
-                        *sum += power(&channel[start..], shape.encoding.into());
-                    }
+    /// Number of inputs whose powers are added.
+    pub fn inputs(&self) -> usize {
+        self.chosen.len()
+    }
+
+    /// Adds the powers of the next `times` times; none are missing.
+    pub fn add(&mut self, samples: Option<&Samples<'_>>, times: u64) -> Result<()> {
+        let Some(samples) = samples else { return self.powers.pass(times) };
+        let Self { powers, chosen, shape, .. } = self;
+        let bytes = samples.gather(Layout::Tcn)?;
+        for time in bytes.chunks_exact(shape.bytes_per_time()) {
+            let channels = time.chunks_exact(shape.inputs * shape.encoding.bytes());
+            for (sum, channel) in powers.sums.iter_mut().zip(channels) {
+                for &input in &*chosen {
+                    let start = input * shape.encoding.bytes();
+                    *sum += power(&channel[start..], shape.encoding.into());
                 }
-                powers.pass(1)?;
             }
+            powers.pass(1)?;
         }
-        drop(pieces);
-        drop(bar);
-        if missing > 0 {
-            warn(format_args!("{missing} of {times} times are missing and count as zero"));
-        }
-        warn_of(std::slice::from_ref(&powers), times);
-        let written = powers.written;
-        powers.finish()?;
-        say(format_args!(
-            "added the powers of {} x {} into {}: {}",
-            count(chosen.len(), "input"),
-            count(shape.channels, "channel"),
-            count(written, "sample"),
-            output.display()
-        ));
         Ok(())
+    }
+
+    /// Completes the file, reports what is not in it, and returns how many samples it has.
+    pub fn finish(self) -> Result<u64> {
+        warn_of(std::slice::from_ref(&self.powers), self.times);
+        let written = self.powers.written;
+        self.powers.finish()?;
+        Ok(written)
     }
 }
 

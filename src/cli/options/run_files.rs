@@ -48,7 +48,7 @@ fn dash(path: PathBuf, stream: &str) -> PathBuf {
 }
 
 /// Treatment of files that exist.
-#[derive(Clone, Copy, Debug, clap::Args)]
+#[derive(Clone, Copy, Debug, Default, clap::Args)]
 pub struct Existing {
     /// Refuse to replace files that exist
     #[arg(long, global = true)]

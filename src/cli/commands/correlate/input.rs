@@ -3,7 +3,7 @@
 use std::{num::NonZeroU64, sync::Arc};
 
 use corrust::{
-    Correlator, Devices, Error, Result, channelise,
+    Channeliser, Correlator, Devices, Error, Result, channelise,
     correlate::Shape,
     device::Gpu,
     format::{
@@ -15,7 +15,8 @@ use corrust::{
 };
 
 use crate::cli::commands::correlate::unit::Unit;
-use crate::cli::options::engine::{self, Sky};
+use crate::cli::options::engine::{self, Engine, Known, Sky};
+use crate::cli::options::files::{Files, RawOptions};
 use crate::cli::options::selection::Timing;
 use crate::cli::terminal::numbers::digits;
 use crate::cli::terminal::say::warn;
@@ -58,19 +59,42 @@ impl Source {
         match self {
             Self::Channels(recording) => Ok(Dumps::over(recording, correlator)),
             Self::Raw(raw) => {
-                let Raw { voltages, builder, level, .. } = *raw;
-                let mut voltages = voltages.locked_for(gpus.first());
-                let mut builder = builder.device(device).gpus(gpus);
-                if let Some(sigma) = level {
-                    builder = builder.level(sigma, voltages.first()?)?;
-                }
-                Dumps::channelised(voltages, builder.build()?, correlator)
+                let (voltages, engine) = raw.on(device, gpus)?;
+                Dumps::channelised(voltages, engine, correlator)
             }
         }
     }
 }
 
+impl Raw {
+    /// The voltages, and their F-engine on some devices, with its gains measured where they are to be.
+    pub fn on(self, device: Devices, gpus: Vec<Arc<dyn Gpu>>) -> Result<(Voltages, Channeliser)> {
+        let mut voltages = self.voltages.locked_for(gpus.first());
+        let mut builder = self.builder.device(device).gpus(gpus);
+        if let Some(sigma) = self.level {
+            builder = builder.level(sigma, voltages.first()?)?;
+        }
+        Ok((voltages, builder.build()?))
+    }
+}
+
 impl Input {
+    /// Files of raw voltages, and the F-engine that is to make channels of them; facts of the array's file come before
+    /// those of the recording.
+    pub fn channelised(
+        files: &Files,
+        engine: &Engine,
+        raw: &RawOptions,
+        channels: usize,
+        array: Option<&Array>,
+    ) -> Result<Self> {
+        let recording = Engine::open(&files.inputs, raw.with(files.options()))?;
+        let known = Known::of(array, channels)?;
+        let of = engine::Raw::of(&*recording, &files.inputs[0]);
+        let (builder, sky) = engine.builder(channels, &of, raw.rate(), &known)?;
+        Self::raw(recording, builder, engine.level(), sky)
+    }
+
     /// Raw voltages, and the F-engine that is to make channels of them, with gains to be measured where there
     /// is a `level`.
     pub fn raw(

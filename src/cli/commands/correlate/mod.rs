@@ -2,8 +2,8 @@
 
 pub mod input;
 pub mod outputs;
-mod totals;
-mod unit;
+pub mod totals;
+pub mod unit;
 pub mod work;
 
 use std::{num::NonZeroU64, path::PathBuf};
@@ -21,7 +21,7 @@ use self::{
     work::correlate,
 };
 use crate::cli::options::{
-    engine::{self, Engine, Known},
+    engine::Engine,
     files::{Files, RawOptions, UVH5},
     flagging::Flagging,
     place::Place,
@@ -195,11 +195,6 @@ impl Args {
     fn raw_input(&self, channels: usize, array: Option<&Array>) -> Result<Input> {
         let dated = array.is_some() || self.selection.folds();
         self.engine.refuse_sky_but_for("--delays, --gate-period, or --array for UVH5", dated)?;
-        let options = self.raw.with(self.files.options());
-        let recording = Engine::open(&self.files.inputs, options)?;
-        let known = Known::of(array, channels)?;
-        let of = engine::Raw::of(&*recording, &self.files.inputs[0]);
-        let (builder, sky) = self.engine.builder(channels, &of, self.raw.rate(), &known)?;
-        Input::raw(recording, builder, self.engine.level(), sky)
+        Input::channelised(&self.files, &self.engine, &self.raw, channels, array)
     }
 }

@@ -1,6 +1,8 @@
 //! `corrust qualify`.
 
 mod broken;
+#[cfg(feature = "serve")]
+mod lost;
 mod page;
 mod report;
 mod speed;
@@ -168,7 +170,13 @@ impl Args {
             (Check::Repeats, _) => checks::repeats(subject, seen),
             (Check::Kill, _) => broken::killed(),
             (Check::Disk, _) => broken::full_disk(),
-            (Check::Loss, _) => broken::lost_packets(self.device),
+            #[cfg(feature = "serve")]
+            (Check::Loss, _) => lost::lost_packets(self.device),
+            #[cfg(not(feature = "serve"))]
+            (Check::Loss, _) => {
+                let text = "this build of corrust has no corrust serve";
+                Ok(Finding::new(Verdict::NotDecided, text))
+            }
             (Check::Kernels, None) | (Check::Speed, _) => {
                 Err(Error::invalid(format!("requirement {}: names no system", requirement.id)))
             }

@@ -1,0 +1,389 @@
+//! `corrust observe`.
+
+mod products;
+mod table;
+
+use std::{
+    path::{Path, PathBuf},
+    time::Instant,
+};
+
+use corrust::{
+    Devices, Error, Result,
+    correlate::Shape,
+    format::{array::Array, read_text},
+    run::{Observation, Pieces},
+};
+use toml::{Spanned, Value};
+
+use self::{
+    products::{Made, Request},
+    table::{Keys, Tables, Text, take},
+};
+use crate::cli::{
+    commands::correlate::input::{Input, Source, completed},
+    options::{
+        engine::Engine,
+        files::{Files, RawOptions},
+        flagging::{Flagging, Judged},
+        run_files::{Existing, RunFiles, input},
+    },
+    terminal::{
+        numbers::{count, si},
+        progress::Progress,
+        say::{say, warn},
+    },
+};
+
+/// Bytes of samples that are read at a time.
+const BLOCK_BYTES: usize = 1 << 26;
+/// Times of a block are a multiple of this, where there are so many.
+const GRAIN: usize = 256;
+
+/// Make several products of one recording, which is read once: visibilities, beams, powers, spectra, kurtosis
+///
+/// The plan is a TOML file: a table [input], and a table for each product, [[visibilities]], [[beams]], [[power]],
+/// [[spectra]], [[kurtosis]], whose keys are options of the single commands. Each product has the bits that its single
+/// command gives. Samples reach a GPU once. A product whose file fails ends alone, said at once.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// The plan, - for the standard input
+    #[arg(value_name = "PLAN.toml", value_parser = input(), required_unless_present = "example")]
+    plan: Option<PathBuf>,
+    /// Print a plan to begin with
+    #[arg(long, conflicts_with = "plan")]
+    example: bool,
+    /// Say what the plan reads, writes and computes, and do nothing
+    #[arg(long)]
+    dry_run: bool,
+    #[command(flatten)]
+    existing: Existing,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  corrust observe --example > plan.toml
+  corrust observe plan.toml --dry-run
+  corrust observe plan.toml";
+
+impl Args {
+    /// Makes the products.
+    pub fn run(self) -> Result<()> {
+        let Some(path) = &self.plan else {
+            say(include_str!("example.toml").trim_end());
+            return Ok(());
+        };
+        let text = read_text(path)?;
+        let text = Text { path, text: &text };
+        let said = Plan::read(text)?.make(Some(path), self.existing, self.dry_run)?;
+        said.into_iter().for_each(say);
+        Ok(())
+    }
+}
+
+/// Makes the products of a plan, TOML, which is not in a file, and returns a sentence on each.
+///
+/// # Errors
+/// As of the command.
+pub fn observe(text: &str) -> Result<Vec<String>> {
+    let path = Path::new("plan");
+    Plan::read(Text { path, text })?.make(None, Existing::default(), false)
+}
+
+/// A plan whose options are understood.
+struct Plan<'a> {
+    text: Text<'a>,
+    input: InputOptions,
+    requests: Vec<(Spanned<Keys>, Request)>,
+}
+
+/// Options of the table `[input]`.
+struct InputOptions {
+    table: Spanned<Keys>,
+    files: Files,
+    raw: RawOptions,
+    array: Option<PathBuf>,
+    device: Devices,
+    flagging: Flagging,
+    /// Channels that are made of raw voltages, and how.
+    engine: Option<(usize, Engine)>,
+}
+
+/// The keys of a table within a table, and its own place.
+fn inner(
+    text: Text<'_>,
+    key: &str,
+    value: Option<Spanned<Value>>,
+) -> Result<Option<Spanned<Keys>>> {
+    let Some(value) = value else { return Ok(None) };
+    let span = value.span();
+    let Value::Table(keys) = value.into_inner() else {
+        return Err(
+            text.error(span.start, format!("{key}: expected a table, as {{ a = 1, b = 2 }}"))
+        );
+    };
+    let at = |(key, value)| (key, Spanned::new(span.clone(), value));
+    Ok(Some(Spanned::new(span.clone(), keys.into_iter().map(at).collect())))
+}
+
+/// Options of a product or of raw voltages, none of them given.
+fn nothing(at: &Spanned<Keys>) -> Spanned<Keys> {
+    Spanned::new(at.span(), Keys::new())
+}
+
+impl InputOptions {
+    fn read(text: Text<'_>, mut table: Spanned<Keys>) -> Result<Self> {
+        let whole = nothing(&table);
+        let paths = match take(&mut table, "files") {
+            Some(value) => match value.get_ref() {
+                Value::Array(all) if !all.is_empty() => all
+                    .iter()
+                    .map(|each| each.as_str().map(str::to_owned))
+                    .collect::<Option<Vec<_>>>(),
+                _ => None,
+            }
+            .ok_or_else(|| {
+                let at = value.span().start;
+                text.error(at, "files: expected a list of paths, as [\"scan.npy\"]")
+            })?,
+            None => {
+                let at = table.span().start;
+                return Err(text.error(at, "[input]: expected files, as files = [\"scan.npy\"]"));
+            }
+        };
+        let array =
+            take(&mut table, "array").map(|value| path(text, "array", &value)).transpose()?;
+        let device = match take(&mut table, "device") {
+            None => Devices::default(),
+            Some(value) => {
+                let said = value.get_ref().as_str().map(str::parse);
+                match said {
+                    Some(Ok(devices)) => devices,
+                    Some(Err(error)) => return Err(text.error(value.span().start, error)),
+                    None => return Err(text.error(value.span().start, "device: expected a text")),
+                }
+            }
+        };
+        let flag = inner(text, "flag", take(&mut table, "flag"))?;
+        let flagging = match flag {
+            None => Flagging::default(),
+            Some(mut flag) => {
+                for (key, option) in [("method", "flag"), ("times", "sk-times")] {
+                    if let Some(value) = take(&mut flag, key) {
+                        flag.get_mut().insert(option.to_owned(), value);
+                    }
+                }
+                text.options::<Flagging>(&flag, [], [])?
+            }
+        };
+        let mut raw = nothing(&table);
+        for key in ["rate", "raw-layout", "inputs", "bits", "near"] {
+            if let Some(value) = take(&mut table, key) {
+                raw.get_mut().insert(key.to_owned(), value);
+            }
+        }
+        let engine = match inner(text, "channelise", take(&mut table, "channelise"))? {
+            None if !raw.get_ref().is_empty() => {
+                let key = raw.get_ref().keys().next().expect("one key");
+                let what =
+                    format!("{key}: of raw voltages, expected channelise = {{ channels = C }}");
+                return Err(text.error(table.span().start, what));
+            }
+            None => None,
+            Some(mut engine) => {
+                let channels = take(&mut engine, "channels").and_then(|value| {
+                    value.get_ref().as_integer().and_then(|channels| usize::try_from(channels).ok())
+                });
+                let Some(channels) = channels else {
+                    let what = "channelise: expected channels, as { channels = 4096 }";
+                    return Err(text.error(engine.span().start, what));
+                };
+                if flagging.flag.is_some() {
+                    let what = "flag: of raw voltages that are channelised nothing is flagged, expected one of flag \
+                                and channelise";
+                    return Err(text.error(table.span().start, what));
+                }
+                Some((channels, text.options::<Engine>(&engine, [], [])?))
+            }
+        };
+        let files = text.options::<Files>(&table, [], paths)?;
+        let raw = text.options::<RawOptions>(&raw, [], [])?;
+        Ok(Self { table: whole, files, raw, array, device, flagging, engine })
+    }
+
+    /// Opens the recording.
+    fn open(&self, array: Option<&Array>) -> Result<Input> {
+        match &self.engine {
+            None => Ok(Input::channels(self.files.open()?)),
+            Some((channels, engine)) => {
+                Input::channelised(&self.files, engine, &self.raw, *channels, array)
+            }
+        }
+    }
+}
+
+fn path(text: Text<'_>, key: &str, value: &Spanned<Value>) -> Result<PathBuf> {
+    let found = value.get_ref().as_str().map(PathBuf::from);
+    found.ok_or_else(|| text.error(value.span().start, format!("{key}: expected a path")))
+}
+
+impl<'a> Plan<'a> {
+    fn read(text: Text<'a>) -> Result<Self> {
+        let Tables { input, visibilities, beams, power, spectra, kurtosis } = text.tables()?;
+        let input = InputOptions::read(text, input)?;
+        let array = input.array.as_deref();
+        let mut requests = Vec::new();
+        let mut all = |tables: Vec<Spanned<Keys>>,
+                       make: &dyn Fn(&Spanned<Keys>) -> Result<Request>|
+         -> Result<()> {
+            for table in tables {
+                let request = make(&table)?;
+                requests.push((table, request));
+            }
+            Ok(())
+        };
+        all(visibilities, &|table| Request::visibilities(text, table))?;
+        all(beams, &|table| Request::beams(text, table, array))?;
+        all(power, &|table| Request::power(text, table, array))?;
+        all(spectra, &|table| Request::spectra(text, table))?;
+        all(kurtosis, &|table| Request::kurtosis(text, table))?;
+        if requests.is_empty() {
+            return Err(Error::file(
+                text.path,
+                "expected a product: [[visibilities]], [[beams]], [[power]], [[spectra]] or [[kurtosis]]",
+            ));
+        }
+        Ok(Self { text, input, requests })
+    }
+
+    /// Checks all files, that of the plan too if there is one, then makes the products; returns a sentence on each.
+    fn make(
+        self,
+        plan: Option<&PathBuf>,
+        existing: Existing,
+        dry_run: bool,
+    ) -> Result<Vec<String>> {
+        let Self { text, input, requests } = self;
+        let mut reads: Vec<PathBuf> = plan.into_iter().cloned().collect();
+        reads.extend(input.files.inputs.iter().cloned());
+        reads.extend(input.array.iter().cloned());
+        if let Some((_, engine)) = &input.engine {
+            reads.extend(engine.files().cloned());
+        }
+        let mut writes: Vec<PathBuf> = input.flagging.files().cloned().collect();
+        for (_, request) in &requests {
+            reads.extend(request.reads());
+            writes.extend(request.writes()?);
+        }
+        RunFiles::default().reads(&reads).writes(&writes).check(existing)?;
+
+        let array = input.array.as_deref().map(Array::read).transpose()?;
+        let recording = input.open(array.as_ref())?;
+        let array = array.map(|array| completed(array, &recording)).transpose()?;
+        let (shape, recorded, interval) = (recording.shape, recording.recorded, recording.interval);
+        if shape.encoding.is_bits() {
+            return Err(text.error(
+                input.table.span().start,
+                format!("samples of {}: expected ci8, ci4, ci4-offset or cf16", shape.encoding),
+            ));
+        }
+        if recorded == u64::MAX {
+            return Err(text.error(
+                input.table.span().start,
+                "a stream whose length nobody knows: expected files",
+            ));
+        }
+        let gpus = input.device.open()?;
+        let place = products::Place {
+            device: &input.device,
+            gpus: &gpus,
+            shape,
+            recorded,
+            interval,
+            phased: matches!(&recording.source, Source::Raw(raw) if raw.sky.delayed),
+            flagged: input.flagging.flag.is_some(),
+            raw: matches!(recording.source, Source::Raw(_)),
+            array: array.as_ref(),
+            source: &input.files.inputs[0],
+        };
+        if dry_run {
+            let mut said = vec![describe(&shape, recorded, interval)];
+            for (table, request) in &requests {
+                said.push(request.load(&place).map_err(|error| text.located(table, error))?);
+            }
+            return Ok(said);
+        }
+        let start = Instant::now();
+        let bar = Progress::new("observing", &shape, recorded);
+        // Products on several GPUs bring their own channels there.
+        let gpu = if gpus.len() == 1 { gpus.first().cloned() } else { None };
+        let mut judged = None;
+        let at_once = (BLOCK_BYTES / shape.bytes_per_time()).max(1);
+        let at_once = if at_once > GRAIN { at_once / GRAIN * GRAIN } else { at_once };
+        let pieces = match recording.source {
+            Source::Channels(recording) => {
+                let (recording, found) = input.flagging.over(recording, gpus.first(), recorded)?;
+                let at_once = found.as_ref().map_or(at_once, |judged: &Judged| judged.block_times);
+                judged = found;
+                Pieces::over(recording, at_once)
+            }
+            Source::Raw(raw) => {
+                let (voltages, engine) = raw.on(input.device.clone(), gpus.clone())?;
+                Pieces::channelised(voltages, engine)?
+            }
+        };
+        let pieces = pieces.progress(|progress| bar.set(progress.done));
+        let mut observation = Observation::over(pieces, gpu);
+        let mut made: Vec<Made> = Vec::new();
+        for (table, request) in &requests {
+            let found = request.begin(&place, &mut observation);
+            made.push(found.map_err(|error| text.located(table, error))?);
+        }
+        let faults = observation.run(|name, error| warn(format_args!("{name}: {error}")))?;
+        drop(bar);
+        judged.map_or(Ok(()), Judged::finish)?;
+        let (mut said, mut first) = (Vec::new(), None);
+        for made in made {
+            if faults.iter().any(|(name, _)| *name == made.name()) {
+                // Its files are left away.
+                continue;
+            }
+            match made.finish() {
+                Ok(sentence) => said.push(sentence),
+                Err(error) => {
+                    first.get_or_insert(error);
+                }
+            }
+        }
+        if let Some((name, error)) = faults.into_iter().next() {
+            return Err(Error::invalid(format!("{name} ended before the others: {error}")));
+        }
+        first.map_or(Ok(()), Err)?;
+        let seconds = start.elapsed().as_secs_f64();
+        said.push(format!(
+            "observed {} x {} x {} in {seconds:.2} s: {}samples/s",
+            count(shape.inputs, "input"),
+            count(shape.channels, "channel"),
+            count(recorded, "time"),
+            si(shape.inputs as f64 * shape.channels as f64 * recorded as f64 / seconds)
+        ));
+        Ok(said)
+    }
+}
+
+/// The samples that are read, in words.
+fn describe(shape: &Shape, recorded: u64, interval: Option<f64>) -> String {
+    let bytes = shape.bytes_per_time() as f64 * recorded as f64;
+    let pace = interval.map_or(String::new(), |interval| {
+        format!(", {}B/s as they were recorded", si(shape.bytes_per_time() as f64 / interval))
+    });
+    format!(
+        "reads {} x {} x {} of {}: {}B{pace}",
+        count(shape.inputs, "input"),
+        count(shape.channels, "channel"),
+        count(recorded, "time"),
+        shape.encoding,
+        si(bytes)
+    )
+}

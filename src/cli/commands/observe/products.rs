@@ -1,0 +1,535 @@
+//! Products of an observation, and their files.
+
+use std::{
+    cell::RefCell,
+    num::NonZeroU64,
+    ops::Range,
+    path::{Path, PathBuf},
+    rc::Rc,
+    str::FromStr,
+    sync::Arc,
+};
+
+use corrust::{
+    Correlator, Device, Devices, Encoding, Error, Result, beamform,
+    correlate::{Shape, baselines, useful_operations},
+    device::Gpu,
+    format::{
+        array::{Array, Channels},
+        npy::{Dtype, Reader, Writer},
+    },
+    kurtosis::Kurtosis,
+    run::{BeamsOf, BlockSums, HostSamples, Integration, Observation, Visibilities},
+};
+use toml::Spanned;
+
+use super::table::{Keys, Text};
+use crate::cli::{
+    commands::{
+        beamform::{self as beams, BeamOptions},
+        correlate::{
+            outputs::{Names, Outputs},
+            totals::Totals,
+            unit::Unit,
+        },
+        filterbank::{InputPowers, PowerOptions},
+    },
+    options::{
+        files::UVH5,
+        run_files::{ending, output},
+        units::seconds,
+    },
+    terminal::numbers::{count, digits, si},
+};
+
+/// A product that a plan asks for.
+pub enum Request {
+    Visibilities(VisibilityOptions),
+    Beams(BeamOptions),
+    Power(PowerOptions),
+    Spectra(SpectrumOptions),
+    Kurtosis(KurtosisOptions),
+}
+
+/// Visibilities, and the files that they go to.
+#[derive(Clone, Debug, clap::Args)]
+pub struct VisibilityOptions {
+    #[arg(long, value_parser = output())]
+    output: PathBuf,
+    /// Times of a dump; without this and seconds all are one dump.
+    #[arg(long, conflicts_with = "seconds")]
+    integrate: Option<NonZeroU64>,
+    #[arg(long, value_parser = seconds)]
+    seconds: Option<f64>,
+    #[arg(long, value_parser = output())]
+    counts: Option<PathBuf>,
+    /// Channels to correlate.
+    #[arg(long)]
+    channels: Option<ChannelRange>,
+}
+
+/// Spectra of the inputs, and their file.
+#[derive(Clone, Debug, clap::Args)]
+pub struct SpectrumOptions {
+    #[arg(long, value_parser = output())]
+    output: PathBuf,
+    /// Times of a dump; without it all are one dump.
+    #[arg(long)]
+    integrate: Option<NonZeroU64>,
+}
+
+/// Sums for the spectral kurtosis, and their file.
+#[derive(Clone, Debug, clap::Args)]
+pub struct KurtosisOptions {
+    #[arg(long, value_parser = output())]
+    output: PathBuf,
+    /// Times of a block.
+    #[arg(long, default_value_t = 256)]
+    times: usize,
+}
+
+/// Channels `a..b`.
+#[derive(Clone, Debug)]
+struct ChannelRange(Range<usize>);
+
+impl FromStr for ChannelRange {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> std::result::Result<Self, Self::Err> {
+        let ends = text.split_once("..").and_then(|(first, end)| {
+            Some(first.trim().parse::<usize>().ok()?..end.trim().parse::<usize>().ok()?)
+        });
+        ends.filter(|range| !range.is_empty())
+            .map(Self)
+            .ok_or("expected a range of channels, as 100..228")
+    }
+}
+
+/// The recording that products are made of, and their devices.
+pub struct Place<'a> {
+    pub device: &'a Devices,
+    pub gpus: &'a [Arc<dyn Gpu>],
+    pub shape: Shape,
+    pub recorded: u64,
+    pub interval: Option<f64>,
+    /// Whether inputs were delayed towards a phase centre.
+    pub phased: bool,
+    /// Whether samples are flagged, input by input.
+    pub flagged: bool,
+    /// Whether samples are spectra of raw voltages.
+    pub raw: bool,
+    pub array: Option<&'a Array>,
+    /// A file of the recording.
+    pub source: &'a Path,
+}
+
+/// A product that has begun.
+pub struct Made {
+    name: String,
+    /// Completes its files, and says what they hold.
+    finish: Box<dyn FnOnce() -> Result<String>>,
+}
+
+impl Made {
+    /// Its kind and file.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Completes its files.
+    pub fn finish(self) -> Result<String> {
+        let Self { name, finish } = self;
+        finish().map(|said| format!("{name}: {said}"))
+    }
+}
+
+/// Files that a product writes while an observation runs, and that are completed after it.
+struct Shared<T>(Rc<RefCell<Option<T>>>);
+
+impl<T> Clone for Shared<T> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<T: 'static> Shared<T> {
+    fn new(files: T) -> Self {
+        Self(Rc::new(RefCell::new(Some(files))))
+    }
+
+    /// Does something with the files.
+    fn with<R>(&self, work: impl FnOnce(&mut T) -> R) -> R {
+        work(self.0.borrow_mut().as_mut().expect("files are completed after the observation"))
+    }
+
+    fn take(self) -> T {
+        self.0.borrow_mut().take().expect("files are completed once")
+    }
+}
+
+/// The option `--array` of a plan's array file.
+fn array_option(array: Option<&Path>) -> Vec<String> {
+    array.map(|path| format!("--array={}", path.display())).into_iter().collect()
+}
+
+/// Refuses a file that needs an array file, where there is none.
+fn needs_array(path: &Path) -> Error {
+    let reason = "expected array = \"ARRAY.json\" in [input], which says what the inputs, channels and times are";
+    Error::file(path, reason)
+}
+
+impl Request {
+    pub fn visibilities(text: Text<'_>, table: &Spanned<Keys>) -> Result<Self> {
+        text.options(table, [], []).map(Self::Visibilities)
+    }
+
+    pub fn beams(text: Text<'_>, table: &Spanned<Keys>, array: Option<&Path>) -> Result<Self> {
+        // Filterbank files alone go by the array.
+        let keys = table.get_ref();
+        let named = keys.get("output").and_then(|value| value.get_ref().as_str());
+        let array = array.filter(|_| named.is_some_and(|name| ending(Path::new(name)) == "fil"));
+        text.options(table, array_option(array), []).map(Self::Beams)
+    }
+
+    pub fn power(text: Text<'_>, table: &Spanned<Keys>, array: Option<&Path>) -> Result<Self> {
+        if array.is_none() {
+            return Err(text.error(
+                table.span().start,
+                "[[power]]: expected array in [input], for a filterbank file",
+            ));
+        }
+        text.options(table, array_option(array), []).map(Self::Power)
+    }
+
+    pub fn spectra(text: Text<'_>, table: &Spanned<Keys>) -> Result<Self> {
+        text.options(table, [], []).map(Self::Spectra)
+    }
+
+    pub fn kurtosis(text: Text<'_>, table: &Spanned<Keys>) -> Result<Self> {
+        text.options(table, [], []).map(Self::Kurtosis)
+    }
+
+    /// Files that are read.
+    pub fn reads(&self) -> Vec<PathBuf> {
+        match self {
+            Self::Beams(options) => vec![options.weights.clone(), options.shifts.clone()],
+            _ => Vec::new(),
+        }
+    }
+
+    /// Files that are written.
+    pub fn writes(&self) -> Result<Vec<PathBuf>> {
+        Ok(match self {
+            Self::Visibilities(options) => {
+                [&options.output].into_iter().chain(&options.counts).cloned().collect()
+            }
+            Self::Beams(options) => {
+                let mut names = options.names(&Reader::open(&options.weights)?)?;
+                names.extend(options.incoherent.iter().chain(&options.clipped).cloned());
+                names
+            }
+            Self::Power(options) => vec![options.output.clone()],
+            Self::Spectra(options) => vec![options.output.clone()],
+            Self::Kurtosis(options) => vec![options.output.clone()],
+        })
+    }
+
+    /// Kind and file.
+    fn name(&self) -> String {
+        let (kind, path) = match self {
+            Self::Visibilities(options) => ("visibilities", &options.output),
+            Self::Beams(options) => ("beams", &options.output),
+            Self::Power(options) => ("power", &options.output),
+            Self::Spectra(options) => ("spectra", &options.output),
+            Self::Kurtosis(options) => ("kurtosis", &options.output),
+        };
+        format!("{kind} {}", path.display())
+    }
+
+    /// The bytes that it writes and the operations that it takes, in words.
+    pub fn load(&self, place: &Place<'_>) -> Result<String> {
+        let Place { shape, recorded, .. } = place;
+        let cells = (shape.inputs * shape.channels) as f64;
+        let (bytes, operations) = match self {
+            Self::Visibilities(options) => {
+                let (channels, times) = (options.channels(shape)?, options.times(place)?);
+                let shape = Shape { channels: channels.len(), ..*shape };
+                let parts = if shape.encoding.is_integer() { 16.0 } else { 8.0 };
+                let sums = (baselines(shape.inputs) * shape.channels) as f64 * parts;
+                let operations = useful_operations(shape.inputs, shape.channels, *recorded);
+                ((recorded / times) as f64 * sums, operations)
+            }
+            Self::Beams(options) => {
+                let (_, shape) = options.begin(place)?;
+                let bytes = shape.streams() * shape.beams * shape.output.bytes();
+                let operations = beamform::useful_operations(&shape, *recorded);
+                (bytes as f64 * *recorded as f64, operations)
+            }
+            Self::Power(_) => {
+                (4.0 * shape.channels as f64 * *recorded as f64, 4.0 * cells * *recorded as f64)
+            }
+            Self::Spectra(options) => {
+                let times = options.integrate.map_or(*recorded, NonZeroU64::get);
+                ((recorded / times.max(1)) as f64 * 8.0 * cells, 4.0 * cells * *recorded as f64)
+            }
+            Self::Kurtosis(options) => {
+                let blocks = recorded.div_ceil(options.times.max(1) as u64) as f64;
+                (blocks * 24.0 * cells, 6.0 * cells * *recorded as f64)
+            }
+        };
+        let pace = place.interval.map_or(String::new(), |interval| {
+            let seconds = interval * *recorded as f64;
+            format!(
+                "; at the recording's pace {}B/s and {} TOPS",
+                si(bytes / seconds),
+                digits(operations / seconds * 1e-12)
+            )
+        });
+        Ok(format!("{}: at most {}B, {}operations{pace}", self.name(), si(bytes), si(operations)))
+    }
+
+    /// Begins the product: its plan, and its files.
+    pub fn begin<'a>(&self, place: &Place<'_>, observation: &mut Observation<'a>) -> Result<Made> {
+        let name = self.name();
+        let finish: Box<dyn FnOnce() -> Result<String>> = match self {
+            Self::Visibilities(options) => options.add(&name, place, observation)?,
+            Self::Beams(options) => add_beams(options, &name, place, observation)?,
+            Self::Power(options) => {
+                let array = place.array.ok_or_else(|| needs_array(&options.output))?;
+                let of = (&place.shape, place.recorded);
+                let chosen = options.chosen.clone();
+                let powers =
+                    InputPowers::create(&options.output, array, of, chosen, &options.scaling)?;
+                let files = Shared::new(powers);
+                let theirs = files.clone();
+                observation.add(
+                    &name,
+                    HostSamples::new(move |samples, times| {
+                        theirs.with(|powers| powers.add(samples, times))
+                    }),
+                );
+                Box::new(move || Ok(count(files.take().finish()?, "sample")))
+            }
+            Self::Spectra(options) => {
+                let length = options.integrate.map_or(place.recorded, NonZeroU64::get);
+                if length > place.recorded {
+                    return Err(too_long(length, place));
+                }
+                let power = |sums: &[i64]| sums.iter().skip(1).step_by(3).copied().collect();
+                add_sums(&options.output, &name, place, (length, &[], true), power, observation)?
+            }
+            Self::Kurtosis(options) => {
+                let of = (options.times as u64, &[3][..], false);
+                add_sums(&options.output, &name, place, of, <[i64]>::to_vec, observation)?
+            }
+        };
+        Ok(Made { name, finish })
+    }
+}
+
+fn too_long(times: u64, place: &Place<'_>) -> Error {
+    Error::invalid(format!(
+        "integrate {times}: the recording has only {}, expected at most as many",
+        count(place.recorded, "time")
+    ))
+}
+
+impl VisibilityOptions {
+    /// Channels to correlate.
+    fn channels(&self, shape: &Shape) -> Result<Range<usize>> {
+        let range = self.channels.as_ref().map_or(0..shape.channels, |range| range.0.clone());
+        if range.end > shape.channels {
+            return Err(Error::invalid(format!(
+                "channels {}..{}: expected some of {}",
+                range.start, range.end, shape.channels
+            )));
+        }
+        Ok(range)
+    }
+
+    /// Times of a dump.
+    fn times(&self, place: &Place<'_>) -> Result<u64> {
+        let times = match (self.integrate, self.seconds) {
+            (Some(times), _) => times.get(),
+            (None, None) => place.recorded,
+            (None, Some(seconds)) => {
+                let interval = place.interval.or(place.array.and_then(|array| array.sample_time));
+                let interval = interval.ok_or_else(|| {
+                    Error::invalid(format!(
+                        "seconds {seconds}: the recording does not say how many samples a second it has, expected \
+                         integrate"
+                    ))
+                })?;
+                let times = (seconds / interval).round() as u64;
+                if times == 0 {
+                    let what = format!(
+                        "seconds {seconds}: expected at least {interval}, from one time to the next"
+                    );
+                    return Err(Error::invalid(what));
+                }
+                times
+            }
+        };
+        if times > place.recorded { Err(too_long(times, place)) } else { Ok(times) }
+    }
+
+    fn add(
+        &self,
+        name: &str,
+        place: &Place<'_>,
+        observation: &mut Observation<'_>,
+    ) -> Result<Box<dyn FnOnce() -> Result<String>>> {
+        let (channels, integration) = (self.channels(&place.shape)?, self.times(place)?);
+        let shape = Shape { channels: channels.len(), ..place.shape };
+        let array = match (ending(&self.output) == UVH5, place.array) {
+            (false, _) => None,
+            (true, None) => return Err(needs_array(&self.output)),
+            (true, Some(array)) => Some(of_channels(array, place.shape.channels, &channels)?),
+        };
+        let correlator = Correlator::builder(shape.inputs, shape.channels)
+            .encoding(shape.encoding)
+            .layout(shape.layout)
+            .device(place.device.clone())
+            .gpus(place.gpus.iter().cloned())
+            .build()?;
+        let by_baseline = place.flagged || place.raw;
+        let counted =
+            [place.flagged.then_some(shape.channels), by_baseline.then(|| baselines(shape.inputs))];
+        let names = Names {
+            output: &self.output,
+            array: array.as_ref(),
+            counts: self.counts.as_deref(),
+            van_vleck: None,
+        };
+        let outputs = Outputs::create(&shape, None, counted, place.phased, names)?;
+        let unit = if place.raw { Unit::Spectrum } else { Unit::Time };
+        let (by_input, delayed) = (place.flagged, place.phased);
+        let totals = Totals { unit, by_input, delayed, ..Totals::default() };
+        let files = Shared::new((outputs, totals));
+        let theirs = files.clone();
+        let tell = move |dump: &Integration| {
+            theirs.with(|(outputs, totals)| {
+                outputs.append(dump)?;
+                totals.add(dump);
+                Ok(())
+            })
+        };
+        observation.add(name, Visibilities::new(correlator, channels, integration, tell));
+        let recorded = place.recorded;
+        Ok(Box::new(move || {
+            let (outputs, totals) = files.take();
+            outputs.finish()?;
+            totals.warn(recorded, integration);
+            Ok(count(totals.dumps, "dump"))
+        }))
+    }
+}
+
+/// The array with some of its channels.
+fn of_channels(array: &Array, all: usize, range: &Range<usize>) -> Result<Array> {
+    let mut array = array.clone();
+    if array.channels.is_some() && *range != (0..all) {
+        let frequencies = array.frequencies(all)?;
+        array.channels = Some(match &array.channels {
+            Some(Channels::Even { width, .. }) => {
+                Channels::Even { first: frequencies[range.start], width: *width }
+            }
+            _ => Channels::Each(frequencies[range.clone()].to_vec()),
+        });
+    }
+    Ok(array)
+}
+
+impl BeamOptions {
+    /// The plan for the recording, and its shape.
+    fn begin(&self, place: &Place<'_>) -> Result<(corrust::Beamformer, beamform::Shape)> {
+        let weights = Reader::open(&self.weights)?;
+        let Shape { inputs, channels, encoding, .. } = place.shape;
+        let polarisations = match weights.shape() {
+            &[_, polarisations, ..]
+                if polarisations > 0 && inputs.is_multiple_of(polarisations) =>
+            {
+                polarisations
+            }
+            _ => 1,
+        };
+        let streams = [channels, polarisations, inputs / polarisations];
+        if encoding == Encoding::Ci4Offset {
+            return Err(Error::invalid("beams of ci4-offset samples: expected ci4, ci8 or cf16"));
+        }
+        let devices = beams::Place {
+            device: place.device.clone(),
+            gpus: place.gpus.to_vec(),
+            kernel: beamform::Kernel::Auto,
+        };
+        self.plan(weights, place.source, (encoding, streams), devices)
+    }
+}
+
+fn add_beams(
+    options: &BeamOptions,
+    name: &str,
+    place: &Place<'_>,
+    observation: &mut Observation<'_>,
+) -> Result<Box<dyn FnOnce() -> Result<String>>> {
+    let array = place.array.filter(|_| options.array.is_some());
+    if ending(&options.output) == "fil" && array.is_none() {
+        return Err(needs_array(&options.output));
+    }
+    let names = options.names(&Reader::open(&options.weights)?)?;
+    let (plan, shape) = options.begin(place)?;
+    let times = place.recorded as usize;
+    let outputs = beams::Outputs::create(options, &shape, times, array, &names)?;
+    let files = Shared::new(outputs);
+    let theirs = files.clone();
+    observation.add(
+        name,
+        BeamsOf::new(plan, move |start, beams, times| {
+            theirs.with(|outputs| match beams {
+                Some(beams) => outputs.write(start as usize, beams),
+                None => outputs.skip(times),
+            })
+        }),
+    );
+    Ok(Box::new(move || {
+        let clipped = files.take().finish()?;
+        let beams = count(shape.beams, "beam");
+        Ok(format!("{beams}, {} % of the samples clipped", digits(100.0 * clipped)))
+    }))
+}
+
+/// Adds a product of sums of `length` times, of which `of` makes an entry of int64 `[channel][input]` and further
+/// `axes`; times that do not fill the last entry are left out where it is to be whole.
+fn add_sums(
+    path: &Path,
+    name: &str,
+    place: &Place<'_>,
+    (length, axes, whole): (u64, &[usize], bool),
+    of: impl Fn(&[i64]) -> Vec<i64> + 'static,
+    observation: &mut Observation<'_>,
+) -> Result<Box<dyn FnOnce() -> Result<String>>> {
+    let Shape { inputs, channels, encoding, .. } = place.shape;
+    let block = if whole { length.clamp(16, 1 << 16) } else { length };
+    let plan = Kurtosis::builder().encoding(encoding).block_times(block as usize);
+    // Several GPUs would each sum all samples.
+    let gpu = if place.gpus.len() == 1 { place.gpus.first().cloned() } else { None };
+    let plan = plan.device(Device::Cpu).gpu(gpu).build()?;
+    let entry = [&[channels, inputs], axes].concat();
+    let files = Shared::new((Writer::appending(path, Dtype::Int64, &entry)?, 0_u64));
+    let theirs = files.clone();
+    let tell = move |sums: &[i64], times: u64| {
+        if whole && times < length {
+            return Ok(());
+        }
+        theirs.with(|(file, entries)| {
+            *entries += 1;
+            file.append(&of(sums).iter().flat_map(|sum| sum.to_le_bytes()).collect::<Vec<u8>>())
+        })
+    };
+    observation.add(name, BlockSums::new(plan, length, channels, inputs, tell));
+    Ok(Box::new(move || {
+        let (file, entries) = files.take();
+        file.finish()?;
+        Ok(count(entries, if whole { "dump" } else { "block" }))
+    }))
+}

@@ -1,0 +1,127 @@
+//! Tables of a plan: their keys are the options of the single commands.
+
+use std::{collections::BTreeMap, path::Path};
+
+use clap::{Args, Command, FromArgMatches};
+use corrust::{Error, Result};
+use serde::Deserialize;
+use toml::{Spanned, Value};
+
+use crate::cli::clap_sentence;
+
+/// Keys of a table, each with its place in the text.
+pub type Keys = BTreeMap<String, Spanned<Value>>;
+
+/// A plan as it is written.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tables {
+    pub input: Spanned<Keys>,
+    #[serde(default)]
+    pub visibilities: Vec<Spanned<Keys>>,
+    #[serde(default)]
+    pub beams: Vec<Spanned<Keys>>,
+    #[serde(default)]
+    pub power: Vec<Spanned<Keys>>,
+    #[serde(default)]
+    pub spectra: Vec<Spanned<Keys>>,
+    #[serde(default)]
+    pub kurtosis: Vec<Spanned<Keys>>,
+}
+
+/// The text of a plan, for errors that name its lines.
+#[derive(Clone, Copy)]
+pub struct Text<'a> {
+    pub path: &'a Path,
+    pub text: &'a str,
+}
+
+impl Text<'_> {
+    /// Reads the tables.
+    pub fn tables(self) -> Result<Tables> {
+        toml::from_str(self.text).map_err(|error| {
+            let at = error.span().map_or(0, |span| span.start);
+            let message = error.message().lines().collect::<Vec<_>>().join(", ");
+            self.error(at, message)
+        })
+    }
+
+    /// An error at a place of the text.
+    pub fn error(self, at: usize, what: impl std::fmt::Display) -> Error {
+        let line = 1 + self.text.get(..at).unwrap_or_default().matches('\n').count();
+        Error::file(self.path, format!("line {line}: {what}"))
+    }
+
+    /// The same of an error that a table's options led to.
+    pub fn located(self, table: &Spanned<Keys>, error: Error) -> Error {
+        match error {
+            Error::Invalid(what) => self.error(table.span().start, what),
+            other => other,
+        }
+    }
+
+    /// The options of a table, and those that go with it; `files` are arguments without a name.
+    pub fn options<T: Args + FromArgMatches>(
+        self,
+        table: &Spanned<Keys>,
+        others: impl IntoIterator<Item = String>,
+        files: impl IntoIterator<Item = String>,
+    ) -> Result<T> {
+        let mut arguments: Vec<String> = others.into_iter().collect();
+        for (key, value) in table.get_ref() {
+            let said = self.value(key, value)?;
+            match value.get_ref() {
+                Value::Boolean(true) => arguments.push(format!("--{key}")),
+                Value::Boolean(false) => {}
+                _ => arguments.push(format!("--{key}={said}")),
+            }
+        }
+        arguments.push("--".to_owned());
+        arguments.extend(files);
+        let mut command = T::augment_args(Command::new("table").no_binary_name(true));
+        command = command.disable_help_flag(true);
+        let parsed = command.try_get_matches_from_mut(&arguments).and_then(|matches| {
+            T::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
+        });
+        parsed.map_err(|error| {
+            let sentence = clap_sentence(&error);
+            // The key that it is about, else the table.
+            let about = table.get_ref().iter().find(|(key, _)| {
+                let named = format!("--{key}");
+                sentence.split(|c: char| c.is_whitespace() || "'=,".contains(c)).any(|w| w == named)
+            });
+            let at = about.map_or(table.span().start, |(_, value)| value.span().start);
+            self.error(at, sentence)
+        })
+    }
+
+    /// A value as an argument.
+    fn value(self, key: &str, value: &Spanned<Value>) -> Result<String> {
+        let said = |value: &Value| match value {
+            Value::String(text) => Some(text.clone()),
+            Value::Integer(number) => Some(number.to_string()),
+            Value::Float(number) => Some(number.to_string()),
+            Value::Boolean(said) => Some(said.to_string()),
+            Value::Datetime(time) => Some(time.to_string()),
+            Value::Array(_) | Value::Table(_) => None,
+        };
+        let found = match value.get_ref() {
+            Value::Array(all) => {
+                all.iter().map(said).collect::<Option<Vec<_>>>().map(|all| all.join(","))
+            }
+            one => said(one),
+        };
+        found.ok_or_else(|| {
+            let at = value.span().start;
+            self.error(
+                at,
+                format!("{key}: expected a text, a number, true or false, or a list of them"),
+            )
+        })
+    }
+}
+
+/// Takes a key out of a table.
+pub fn take(table: &mut Spanned<Keys>, key: &str) -> Option<Spanned<Value>> {
+    table.get_mut().remove(key)
+}

@@ -1,0 +1,338 @@
+//! `corrust observe`: products have the bits of the single commands, and plans that cannot be made get a sentence.
+
+use std::{fs, path::Path};
+
+use crate::support::command::{corrust, done, refused};
+
+const ARRAY: &str = r#"{"telescope": "example",
+ "location": {"latitude": -30.72, "longitude": 21.43, "altitude": 1051.7},
+ "antennas": [{"position": [0, 0, 0]}, {"position": [14.6, 0, 0]}, {"position": [7.3, 12.6, 0]},
+  {"position": [-40, 3, 0.5]}, {"position": [60, 1, 0]}, {"position": [-20, -33, 0]}],
+ "first_channel": 150e6, "channel_width": 1e6, "start": "2026-03-01T12:00:00Z", "sample_time": 1e-6}"#;
+
+/// Reads an array of a NumPy file of version 1: its bytes without the header.
+fn body(path: &Path) -> Vec<u8> {
+    let bytes = fs::read(path).unwrap();
+    let header = usize::from(u16::from_le_bytes([bytes[8], bytes[9]]));
+    bytes[10 + header..].to_vec()
+}
+
+/// Asserts that two files are the same, byte for byte.
+fn same(folder: &Path, pairs: &[(&str, &str)]) {
+    for (ours, theirs) in pairs {
+        let [ours_bytes, theirs_bytes] =
+            [ours, theirs].map(|name| fs::read(folder.join(name)).unwrap());
+        assert!(ours_bytes == theirs_bytes, "{ours} is not {theirs}");
+    }
+}
+
+/// A recording of channels with a gap in it, weights and an array.
+fn recording(encoding: &str) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    let simulate = "simulate -o scan.npy --inputs 6 --channels 10 --times 5003 --sources 1";
+    done(path, &format!("{simulate} --encoding {encoding}"));
+    done(path, "weights scan.json -o weights.npy --shifts shifts.npy --pointing 0,0,1 --shift 9");
+    fs::write(path.join("array.json"), ARRAY).unwrap();
+    folder
+}
+
+fn plan(folder: &Path, text: &str) {
+    fs::write(folder.join("plan.toml"), text).unwrap();
+}
+
+#[test]
+fn products_are_those_of_the_single_commands() {
+    for (device, encoding) in [("cpu", "ci8"), ("cpu", "ci4"), ("sim", "ci4")] {
+        for flag in [false, true] {
+            let folder = recording(encoding);
+            let folder = folder.path();
+            let (table, options) = match flag {
+                true => (
+                    "flag = { method = \"sk\", times = 100, false-alarm = 0.01, flags = \"flags.npy\" }",
+                    "--flag sk --sk-times 100 --false-alarm 0.01",
+                ),
+                false => ("", ""),
+            };
+            plan(
+                folder,
+                &format!(
+                    r#"
+[input]
+files = ["scan.npy"]
+array = "array.json"
+encoding = "{encoding}"
+device = "{device}"
+{table}
+[[visibilities]]
+output = "v.uvh5"
+seconds = 0.001
+[[visibilities]]
+output = "v.npy"
+integrate = 700
+counts = "counts.npy"
+[[visibilities]]
+output = "part.npy"
+channels = "3..5"
+[[beams]]
+weights = "weights.npy"
+shifts = "shifts.npy"
+output = "b.npy"
+clipped = "clipped.npy"
+[[beams]]
+weights = "weights.npy"
+shifts = "shifts.npy"
+output = "b.fil"
+beam = [1]
+integrate = 8
+[[power]]
+output = "p.fil"
+integrate = 7
+bits = 8
+scale = 0.01
+input = [0, 5]
+[[spectra]]
+output = "s.npy"
+integrate = 1000
+[[kurtosis]]
+output = "k.npy"
+times = 100
+"#
+                ),
+            );
+            let said = done(folder, "observe plan.toml");
+            assert!(said.contains("observed 6 inputs x 10 channels x 5003 times"), "{said}");
+
+            let given = format!("--device {device} {options} --encoding {encoding}");
+            done(
+                folder,
+                &format!(
+                    "correlate scan.npy -o v2.npy --integrate 700 --counts counts2.npy {given}"
+                ),
+            );
+            done(folder, &format!("correlate scan.npy -o all.npy {given}"));
+            let beams = "beamform scan.npy --weights weights.npy --shifts shifts.npy";
+            let options = format!("--device {device} {options}");
+            done(folder, &format!("{beams} -o b2.npy --clipped clipped2.npy {options}"));
+            done(
+                folder,
+                &format!("{beams} -o b2.fil --array array.json --beam 1 --integrate 8 {options}"),
+            );
+            let pairs = [
+                ("v.npy", "v2.npy"),
+                ("counts.npy", "counts2.npy"),
+                ("b.npy", "b2.npy"),
+                ("b.fil", "b2.fil"),
+                ("clipped.npy", "clipped2.npy"),
+            ];
+            same(folder, &pairs);
+            // Channels 3 and 4 of [1][10][21][2] int64.
+            let all = body(&folder.join("all.npy"));
+            let channel = 21 * 16;
+            assert!(body(&folder.join("part.npy")) == all[3 * channel..5 * channel]);
+            // Of the first 5000 times the sums of |x|^2 are the autocorrelations.
+            done(folder, &format!("correlate scan.npy -o autos.npy --integrate 1000 {given}"));
+            let numbers = |path: &str| -> Vec<i64> {
+                let bytes = body(&folder.join(path));
+                bytes.as_chunks().0.iter().map(|bytes| i64::from_le_bytes(*bytes)).collect()
+            };
+            let (spectra, autos) = (numbers("s.npy"), numbers("autos.npy"));
+            assert_eq!(spectra.len(), 5 * 10 * 6);
+            for (at, power) in spectra.iter().enumerate() {
+                let (cell, input) = (at / 6, at % 6);
+                assert_eq!(*power, autos[(cell * 21 + input * (input + 1) / 2 + input) * 2]);
+            }
+            match flag {
+                true => {
+                    done(
+                        folder,
+                        &format!("correlate scan.npy -o x.npy {given} --flags flags2.npy"),
+                    );
+                    same(folder, &[("flags.npy", "flags2.npy")]);
+                }
+                false => {
+                    let powers =
+                        "filterbank scan.npy -o p2.fil --array array.json --integrate 7 --bits 8";
+                    let chosen = format!("--scale 0.01 --input 0,5 --encoding {encoding}");
+                    done(folder, &format!("{powers} {chosen}"));
+                    done(
+                        folder,
+                        &format!(
+                            "correlate scan.npy -o x.npy {given} --flag sk --sk-times 100 --kurtosis k2.npy"
+                        ),
+                    );
+                    same(folder, &[("p.fil", "p2.fil"), ("k.npy", "k2.npy")]);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn raw_voltages_become_all_products() {
+    for device in ["cpu", "sim"] {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path();
+        done(
+            folder,
+            "simulate --raw -o scan.vdif --encoding vdif-2 --inputs 6 --rate 32MHz --times 64000 --sky-frequency 150MHz",
+        );
+        done(folder, "simulate -o other.npy --inputs 6 --channels 16 --times 8 --sources 1");
+        done(
+            folder,
+            "weights other.json -o weights.npy --shifts shifts.npy --pointing 0,0,1 --shift 9",
+        );
+        fs::write(folder.join("array.json"), ARRAY).unwrap();
+        plan(
+            folder,
+            &format!(
+                r#"
+[input]
+files = ["scan.vdif"]
+array = "array.json"
+device = "{device}"
+channelise = {{ channels = 16, taps = 4, level = true }}
+[[visibilities]]
+output = "v.npy"
+integrate = 500
+[[beams]]
+weights = "weights.npy"
+shifts = "shifts.npy"
+output = "b.npy"
+[[power]]
+output = "p.fil"
+integrate = 10
+[[kurtosis]]
+output = "k.npy"
+"#
+            ),
+        );
+        done(folder, "observe plan.toml");
+        let engine = format!("--channelise 16 --taps 4 --level --device {device}");
+        done(folder, &format!("correlate scan.vdif -o v2.npy --integrate 500 {engine}"));
+        done(
+            folder,
+            &format!(
+                "channelise scan.vdif -o x.npy --channels 16 --taps 4 --level --device {device}"
+            ),
+        );
+        done(
+            folder,
+            &format!(
+                "beamform x.npy --weights weights.npy --shifts shifts.npy -o b2.npy --device {device}"
+            ),
+        );
+        same(folder, &[("v.npy", "v2.npy"), ("b.npy", "b2.npy")]);
+        // The header says when the first spectrum began, which the file of spectra does not.
+        done(folder, "filterbank x.npy -o p2.fil --array array.json --integrate 10");
+        let [ours, theirs] = ["p.fil", "p2.fil"].map(|name| fs::read(folder.join(name)).unwrap());
+        let count = 16 * 4 * (64000 / 32 - 4 + 1) / 10;
+        assert!(ours[ours.len() - count / 64 * 64..] == theirs[theirs.len() - count / 64 * 64..]);
+        done(
+            folder,
+            &format!("correlate x.npy -o y.npy --flag sk --kurtosis k2.npy --device {device}"),
+        );
+        same(folder, &[("k.npy", "k2.npy")]);
+    }
+}
+
+#[test]
+fn the_example_is_a_plan() {
+    let folder = recording("ci4");
+    let folder = folder.path();
+    let example = done(folder, "observe --example");
+    fs::write(folder.join("example.toml"), example.replace("\"8..24\"", "\"2..7\"")).unwrap();
+    let said = done(folder, "observe example.toml --dry-run");
+    assert!(
+        said.contains("visibilities vis.uvh5: ") && !folder.join("vis.uvh5").exists(),
+        "{said}"
+    );
+    done(folder, "observe example.toml");
+    for name in ["vis.uvh5", "fast.npy", "beams.npy", "power.fil", "spectra.npy", "kurtosis.npy"] {
+        assert!(folder.join(name).exists(), "{name}");
+    }
+}
+
+#[test]
+fn a_product_that_cannot_be_written_ends_alone() {
+    let folder = recording("ci8");
+    let folder = folder.path();
+    // The standard output of a reader that is gone is no fault, a full device is.
+    plan(
+        folder,
+        "[input]\nfiles = [\"scan.npy\"]\ndevice = \"cpu\"\n[[visibilities]]\noutput = \"/dev/full\"\nintegrate = 1\n\
+         [[visibilities]]\noutput = \"v.npy\"\nintegrate = 1000\n",
+    );
+    let output = corrust(folder, "observe plan.toml");
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("/dev/full"), "{said}");
+    done(folder, "correlate scan.npy -o v2.npy --integrate 1000 --device cpu");
+    same(folder, &[("v.npy", "v2.npy")]);
+}
+
+#[test]
+fn plans_that_cannot_be_made_get_a_sentence() {
+    let folder = recording("ci8");
+    let folder = folder.path();
+    let input = "[input]\nfiles = [\"scan.npy\"]\ndevice = \"cpu\"\n";
+    let array = "[input]\nfiles = [\"scan.npy\"]\narray = \"array.json\"\ndevice = \"cpu\"\n";
+    let v = "[[visibilities]]\noutput = \"v.npy\"\n";
+    for (text, sentence) in [
+        ("", "missing field `input`"),
+        ("[input\n", "line 1: "),
+        (input, "plan.toml: expected a product"),
+        (&format!("{input}[[visibility]]\n")[..], "line 4: unknown field `visibility`"),
+        (&format!("{input}{v}integrat = 3\n"), "line 6: unexpected argument '--integrat'"),
+        (&format!("{input}{v}integrate = 0\n"), "line 6: invalid value '0' for '--integrate"),
+        (
+            &format!("{input}{v}integrate = 6000\n"),
+            "line 4: integrate 6000: the recording has only 5003 times",
+        ),
+        (&format!("{input}{v}integrate = {{ a = 1 }}\n"), "line 6: integrate: expected a text"),
+        (&format!("{input}{v}seconds = 1\nintegrate = 1\n"), "cannot be used with"),
+        (&format!("{input}{v}seconds = 1\n"), "does not say how many samples a second"),
+        (&format!("{input}{v}channels = \"5..11\"\n"), "channels 5..11: expected some of 10"),
+        (&format!("{input}{v}channels = \"5..5\"\n"), "expected a range of channels"),
+        (&format!("{input}{v}{v}"), "v.npy"),
+        (&format!("{input}[[visibilities]]\noutput = \"scan.npy\"\n"), "scan.npy: is an input"),
+        (&format!("{input}[[visibilities]]\noutput = \"plan.toml\"\n"), "plan.toml: is an input"),
+        (&format!("{input}[[visibilities]]\noutput = \"v.uvh5\"\n"), "expected array ="),
+        (
+            &format!("{input}[[power]]\noutput = \"p.fil\"\n"),
+            "line 4: [[power]]: expected array in [input]",
+        ),
+        (
+            &format!("{array}[[power]]\noutput = \"p.fil\"\ninput = [6]\n"),
+            "--input 6: expected one below 6",
+        ),
+        (&format!("{input}[[kurtosis]]\noutput = \"k.npy\"\ntimes = 15\n"), "16"),
+        (
+            &format!(
+                "{input}[[beams]]\nweights = \"shifts.npy\"\nshifts = \"shifts.npy\"\noutput = \"b.npy\"\n"
+            ),
+            "shifts.npy: ",
+        ),
+        (&format!("{input}[[beams]]\noutput = \"b.npy\"\n"), "--weights"),
+        ("[input]\n[[visibilities]]\noutput = \"v.npy\"\n", "line 1: [input]: expected files"),
+        (
+            "[input]\nfiles = []\n[[visibilities]]\noutput = \"v.npy\"\n",
+            "line 2: files: expected a list of paths",
+        ),
+        (
+            "[input]\nfiles = [\"absent.npy\"]\n[[visibilities]]\noutput = \"v.npy\"\n",
+            "absent.npy: cannot read",
+        ),
+        (&format!("{input}rate = 3\n{v}"), "rate: of raw voltages"),
+        (&format!("{input}channelise = 3\n{v}"), "channelise: expected a table"),
+        (&format!("{input}channelise = {{ taps = 3 }}\n{v}"), "channelise: expected channels"),
+        (&format!("{input}flag = {{ method = \"x\" }}\n{v}"), "invalid value 'x'"),
+        (&format!("{input}device2 = \"cpu\"\n{v}"), "unexpected argument '--device2'"),
+        (&format!("{v}[input]\nfiles = [\"scan.npy\"]\ndevice = \"gpu\"\n"), "line 5: "),
+    ] {
+        plan(folder, text);
+        let error = refused(folder, "observe plan.toml");
+        assert!(error.contains(sentence) && error.lines().count() == 1, "{text}: {error}");
+        assert!(!folder.join("v.npy").exists(), "{text}");
+    }
+}
