@@ -46,7 +46,8 @@ pub use corrust_bench as bench;
 #[doc(inline)]
 pub use corrust_host::{
     Autocorrelator, Beamformer, Channeliser, Correlator, Device, Devices, Encoding, Error, Layout,
-    Result, Samples, autocorrelate, channelise, kurtosis, quantise, reorder, samples, shift,
+    Result, Samples, Upchanneliser, autocorrelate, channelise, kurtosis, quantise, reorder,
+    samples, shift, upchannelise,
 };
 #[cfg(feature = "live")]
 #[doc(inline)]
@@ -123,4 +124,6 @@ mod documents {
     struct Autocorrelate;
     #[doc = include_str!("../docs/reorder.md")]
     struct Reorder;
+    #[doc = include_str!("../docs/upchannelise.md")]
+    struct Upchannelise;
 }

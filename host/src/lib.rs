@@ -23,6 +23,7 @@ pub mod samples;
 pub(crate) mod stream;
 pub mod text;
 pub mod tuning;
+pub mod upchannelise;
 
 pub use autocorrelate::Autocorrelator;
 pub use beamform::Beamformer;
@@ -34,3 +35,4 @@ pub use layout::Layout;
 pub use reorder::shift;
 pub use sample::Encoding;
 pub use samples::Samples;
+pub use upchannelise::Upchanneliser;

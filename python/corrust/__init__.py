@@ -41,6 +41,7 @@ from ._corrust import (
     read_uvh5,
     reports,
     to_device,
+    upchannelise,
     write_uvh5,
 )
 from ._results import Beams, Block, Dump, Spectra, Sums, Uvh5, standard_error
@@ -80,5 +81,6 @@ __all__ = [
     "reports",
     "standard_error",
     "to_device",
+    "upchannelise",
     "write_uvh5",
 ]

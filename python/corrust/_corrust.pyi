@@ -20,6 +20,7 @@ __all__ = [
     "Dumps",
     "DeviceArray",
     "to_device",
+    "upchannelise",
     "devices",
     "open",
     "raw_shape",
@@ -384,6 +385,20 @@ def open(
     keep_going: bool = False,
     long_gaps: bool = False,
 ) -> Recording: ...
+def upchannelise(
+    x: Any,
+    factor: int,
+    taps: int = 4,
+    *,
+    encoding: str | None = None,
+    layout: str = "tcn",
+    output: str = "ci8",
+    weights: Any = None,
+    unit_noise: bool = False,
+    gains: Any = None,
+    device: str = "auto",
+    missing: Any = None,
+) -> Spectra: ...
 def kurtosis(
     x: Any,
     times: int = 256,

@@ -557,7 +557,6 @@ impl Channeliser {
         self.python_spectra(py, samples, spectra.first, &spectra.missing, clipped)
     }
 
-    /// `corrust.Spectra`.
     fn python_spectra<'py>(
         &self,
         py: Python<'py>,
@@ -566,11 +565,24 @@ impl Channeliser {
         gaps: &[Missing],
         clipped: Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        static SPECTRA: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-        let gaps = gaps.iter().map(|gap| missing_tuples(py, gap)).collect::<PyResult<Vec<_>>>()?;
-        let (encoding, layout) = (self.shape.encoding.to_string(), self.shape.layout.name());
-        result(py, &SPECTRA, "Spectra")?.call1((first, samples, gaps, clipped, encoding, layout))
+        let about = (self.shape.encoding, self.shape.layout);
+        spectra_result(py, samples, first, gaps, clipped, about)
     }
+}
+
+/// `corrust.Spectra`.
+pub fn spectra_result<'py>(
+    py: Python<'py>,
+    samples: Bound<'py, PyAny>,
+    first: u64,
+    gaps: &[Missing],
+    clipped: Bound<'py, PyAny>,
+    (encoding, layout): (SpectrumEncoding, Layout),
+) -> PyResult<Bound<'py, PyAny>> {
+    static SPECTRA: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let gaps = gaps.iter().map(|gap| missing_tuples(py, gap)).collect::<PyResult<Vec<_>>>()?;
+    let (encoding, layout) = (encoding.to_string(), layout.name());
+    result(py, &SPECTRA, "Spectra")?.call1((first, samples, gaps, clipped, encoding, layout))
 }
 
 /// The place of a plan: GPUs, or the CPU where there is none.

@@ -31,6 +31,7 @@ mod results;
 mod selection;
 mod stream;
 mod to_device;
+mod upchannelise;
 mod uvh5;
 mod views;
 
@@ -96,6 +97,7 @@ fn _corrust(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(planes::planes, module)?)?;
     module.add_function(wrap_pyfunction!(kurtosis::kurtosis, module)?)?;
     module.add_function(wrap_pyfunction!(kurtosis::kurtosis_flags, module)?)?;
+    module.add_function(wrap_pyfunction!(upchannelise::upchannelise, module)?)?;
     module.add_function(wrap_pyfunction!(planes::pack, module)?)?;
     module.add_function(wrap_pyfunction!(correlate::seconds_in_rust, module)?)?;
     module.add_function(wrap_pyfunction!(uvh5::write_uvh5, module)?)?;

@@ -13,7 +13,7 @@ use self::commands::serve;
 use self::{
     commands::{
         autocorrelate, beamform, bench, channelise, correlate, delays, demo, devices, filterbank,
-        info, observe, plan, plot, qualify, quantise, send, simulate, weights,
+        info, observe, plan, plot, qualify, quantise, send, simulate, upchannelise, weights,
     },
     options::{given, run_files},
     terminal::{
@@ -106,6 +106,7 @@ enum Command {
     Send(send::Args),
     Quantise(quantise::Args),
     Channelise(channelise::Args),
+    Upchannelise(upchannelise::Args),
     Correlate(Box<correlate::Args>),
     #[cfg(feature = "serve")]
     Serve(Box<serve::Args>),
@@ -151,6 +152,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
             Command::Send(args) => args.run(),
             Command::Quantise(args) => args.run(),
             Command::Channelise(args) => args.run(),
+            Command::Upchannelise(args) => args.run(),
             Command::Correlate(args) => args.run(),
             #[cfg(feature = "serve")]
             Command::Serve(args) => args.run(),

@@ -27,3 +27,4 @@ mod snapshots;
 #[path = "../support/mod.rs"]
 mod support;
 mod tuning;
+mod upchannelise;

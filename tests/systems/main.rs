@@ -28,4 +28,5 @@ mod simulate_raw;
 mod simulator_ops;
 #[path = "../support/mod.rs"]
 mod support;
+mod upchannelise;
 mod van_vleck;

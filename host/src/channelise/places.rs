@@ -53,6 +53,8 @@ impl Input {
 #[derive(Clone, Debug)]
 pub(super) struct Places {
     shape: Shape,
+    /// Samples that a spectrum's window begins with and whose weight is zero.
+    lead: usize,
     delays: Option<Delays>,
     inputs: Vec<Input>,
     /// Samples of each input so far.
@@ -88,9 +90,15 @@ impl Batch {
 }
 
 impl Places {
-    pub(super) fn new(shape: &Shape, delays: Option<Delays>) -> Self {
+    /// Those of a prototype `h`, which a stream's start and its gaps touch where it is not zero.
+    pub(super) fn new(shape: &Shape, prototype: &[f64], delays: Option<Delays>) -> Self {
+        let lead = prototype.iter().take_while(|&&h| h == 0.0).count();
+        Self::leading(shape, lead, delays)
+    }
+
+    fn leading(shape: &Shape, lead: usize, delays: Option<Delays>) -> Self {
         let inputs = vec![Input::default(); shape.inputs];
-        Self { shape: *shape, delays, inputs, total: 0, next: 0 }
+        Self { shape: *shape, lead, delays, inputs, total: 0, next: 0 }
     }
 
     /// Samples of each input so far.
@@ -105,7 +113,7 @@ impl Places {
 
     /// Forgets the stream.
     pub(super) fn reset(&mut self) {
-        *self = Self::new(&self.shape, self.delays.take());
+        *self = Self::leading(&self.shape, self.lead, self.delays.take());
     }
 
     /// Forgets the stream and begins within another one, of which spectrum `number` comes next; the sample of
@@ -231,7 +239,7 @@ impl Places {
                 return Ok(false);
             }
             let there = whole.filter(|place| {
-                let range = place.first..place.first + window;
+                let range = place.first + self.lead as i64..place.first + window;
                 let later = input.gaps.partition_point(|gap| gap.end <= range.start);
                 range.end <= total && input.gaps.get(later).is_none_or(|gap| gap.start >= range.end)
             });

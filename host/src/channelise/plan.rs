@@ -71,7 +71,8 @@ impl Builder {
         self
     }
 
-    /// A prototype of your own, `K P` numbers in the order of time; it is scaled to `sum h^2 = 1`.
+    /// A prototype of your own, `K P` numbers in the order of time; it is scaled to `sum h^2 = 1`. A spectrum does not
+    /// touch samples that zeros at its beginning stand for.
     pub fn prototype(mut self, prototype: &[f64]) -> Self {
         self.prototype = prototype.to_vec();
         self
@@ -190,6 +191,12 @@ impl Builder {
         Ok(self)
     }
 
+    /// Devices and kernel of another builder.
+    pub(crate) fn place(mut self, place: Place<Kernel>) -> Self {
+        self.place = place;
+        self
+    }
+
     /// The plan for so many inputs of tones: floats to floats, without gains and delays.
     pub(super) fn of_tones(&self, inputs: usize) -> Result<Channeliser> {
         let mut tones = self.clone().output(SpectrumEncoding::Cf32).layout(RawLayout::Nt);
@@ -246,7 +253,12 @@ impl Builder {
             turns: delays.is_some(),
         };
         let backend = backend(place.open()?, &setup)?;
-        Ok(Channeliser { backend, places: Places::new(&shape, delays), shape, prototype })
+        Ok(Channeliser {
+            backend,
+            places: Places::new(&shape, &prototype, delays),
+            shape,
+            prototype,
+        })
     }
 }
 

@@ -76,7 +76,7 @@ pub fn prototype(window: Window, residues: usize, taps: usize) -> Vec<f64> {
     let at = |n: usize| {
         let n = n as f64 + 0.5;
         let t = (n - length / 2.0) / residues as f64;
-        let sinc = if taps == 1 || t == 0.0 { 1.0 } else { cosine(t - 0.5) / (PI * t) };
+        let sinc = if taps == 1 { 1.0 } else { sinc(t) };
         window.at(n / length) * sinc
     };
     let mut prototype: Vec<f64> = (0..residues * taps).map(at).collect();
@@ -91,8 +91,13 @@ pub(super) fn normalise(prototype: &mut [f64]) {
     prototype.iter_mut().for_each(|h| *h *= scale);
 }
 
+/// `sin(pi t) / (pi t)`.
+pub(crate) fn sinc(t: f64) -> f64 {
+    if t == 0.0 { 1.0 } else { cosine(t - 0.5) / (PI * t) }
+}
+
 /// `cos(pi x)`.
-fn cosine(x: f64) -> f64 {
+pub(crate) fn cosine(x: f64) -> f64 {
     // To -1..=1, then to the quarter around zero.
     let x = x - 2.0 * (x / 2.0).round();
     let x = x.abs();

@@ -4,3 +4,4 @@ pub mod autocorrelate;
 pub mod beamform;
 pub mod channelise;
 pub mod correlate;
+pub mod upchannelise;

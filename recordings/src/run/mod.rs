@@ -13,6 +13,7 @@ pub(crate) mod folding;
 pub(crate) mod observation;
 pub(crate) mod pieces;
 pub(crate) mod spectra;
+pub(crate) mod upchannelised;
 pub(crate) mod voltages;
 
 pub use blocks::Recorded;
@@ -23,4 +24,5 @@ pub use observation::{
     BeamsOf, BlockSums, HostSamples, Observation, Product, Times, Views, Visibilities,
 };
 pub use pieces::{Piece, Pieces, Progress};
+pub use upchannelised::Upchannelised;
 pub use voltages::Voltages;

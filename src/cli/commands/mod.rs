@@ -19,4 +19,5 @@ pub mod send;
 #[cfg(feature = "serve")]
 pub mod serve;
 pub mod simulate;
+pub mod upchannelise;
 pub mod weights;

@@ -345,20 +345,23 @@ fn start(said: [(Option<Timestamp>, &str); 3], (sample, path): (f64, &Path)) -> 
     Some(start)
 }
 
-/// Reports the input that is clipped too often, if any, among `spectra` spectra of `shape`. Returns the percentage of
-/// all samples that were clipped.
-pub fn warn_of_clipped(clipped: &[u64], shape: &Shape, spectra: u64) -> f64 {
-    let of_each = spectra.saturating_mul(shape.channels as u64).max(1) as f64;
+/// Reports the input that is clipped too often, if any, among `spectra` spectra of so many `channels`, and the
+/// `options` that keep it from that. Returns the percentage of all samples that were clipped.
+pub fn warn_of_clipped(clipped: &[u64], channels: usize, spectra: u64, options: &str) -> f64 {
+    let of_each = spectra.saturating_mul(channels as u64).max(1) as f64;
     let worst = clipped.iter().enumerate().max_by_key(|(_, count)| **count);
     let (worst, most) = worst.map_or((0, 0.0), |(input, count)| (input, *count as f64 / of_each));
     if most > MUCH_CLIPPED {
         warn(format_args!(
-            "{} % of the samples of input {worst} are clipped: --level or smaller --gains keep them",
+            "{} % of the samples of input {worst} are clipped: {options} keep them",
             digits(100.0 * most)
         ));
     }
     100.0 * clipped.iter().sum::<u64>() as f64 / (of_each * clipped.len().max(1) as f64)
 }
+
+/// Options of an F-engine that keep samples from being clipped.
+pub const LEVELS: &str = "--level or smaller --gains";
 
 /// Number of spectra, in words.
 pub fn spectra(number: u64) -> String {
@@ -366,7 +369,7 @@ pub fn spectra(number: u64) -> String {
 }
 
 /// The numbers of a file of float32 or float64, flattened.
-fn numbers(path: &Path) -> Result<Vec<f64>> {
+pub fn numbers(path: &Path) -> Result<Vec<f64>> {
     let mut reader = Reader::open(path)?;
     let bytes = reader.read_all()?;
     match reader.dtype() {
@@ -383,14 +386,14 @@ fn numbers(path: &Path) -> Result<Vec<f64>> {
     }
 }
 
-/// The gains of a file.
-fn read_gains(path: &Path, inputs: usize, channels: usize) -> Result<Vec<Complex<f32>>> {
+/// The gains of a file, `rows` of so many.
+pub fn read_gains(path: &Path, rows: usize, columns: usize) -> Result<Vec<Complex<f32>>> {
     let mut reader = Reader::open(path)?;
     reader.expect(Dtype::Complex64, &["N", "C"])?;
-    if reader.shape() != [inputs, channels] {
+    if reader.shape() != [rows, columns] {
         return Err(Error::file(
             path,
-            format!("gains of shape {:?}: expected [{inputs}, {channels}]", reader.shape()),
+            format!("gains of shape {:?}: expected [{rows}, {columns}]", reader.shape()),
         ));
     }
     let bytes = reader.read_all()?;

@@ -18,7 +18,7 @@ use corrust::{
     samples::Missing,
 };
 
-use crate::cli::options::engine::{self, Engine, Known, warn_of_clipped};
+use crate::cli::options::engine::{self, Engine, Known, LEVELS, warn_of_clipped};
 use crate::cli::options::files::{RAW_OPTIONS, RawOptions, TOLERANCE, Tolerance};
 use crate::cli::options::given;
 use crate::cli::options::run_files::{Existing, RunFiles, all, input, output};
@@ -236,7 +236,7 @@ impl<'a> Output<'a> {
     /// Says what was done, in so many seconds.
     fn report(&self, plan: &Channeliser, fed: u64, seconds: f64) {
         let Shape { inputs, channels, .. } = self.shape;
-        let clipped = warn_of_clipped(&self.clipped, &self.shape, self.written);
+        let clipped = warn_of_clipped(&self.clipped, channels, self.written, LEVELS);
         let lost = self.missing as f64 / (self.written * inputs as u64).max(1) as f64;
         say(format_args!(
             "channelised {} x {} to {} of {} in {seconds:.2} s: {}samples/s on {} ({}), {} % of the spectra \

@@ -8,7 +8,12 @@ pub mod work;
 
 use std::{num::NonZeroU64, path::PathBuf};
 
-use corrust::{Error, Result, format::array::Array};
+use corrust::{
+    Device, Error, Result, Upchanneliser,
+    correlate::Shape,
+    format::{Recording, array::Array},
+    run::Upchannelised,
+};
 
 use self::{
     input::{Input, completed},
@@ -87,6 +92,13 @@ pub struct Args {
     /// samples, around 0 Hz for complex ones. Twice it (real) or it (complex) is 2^a or 3 x 2^a, 8 to 1048576
     #[arg(long, value_name = "C")]
     channelise: Option<usize>,
+    /// Subchannels to make of every channel first: a power of two, 2 to 512, in ci8, by 4 taps. A spectrum of them is a time
+    /// sample; the array file describes subchannels. corrust upchannelise has more options
+    #[arg(long, value_name = "U", conflicts_with_all = ["channelise", "van_vleck"])]
+    upchannelise: Option<usize>,
+    /// Scale the weights of --upchannelise so that white noise keeps its variance [default: a tone keeps its amplitude]
+    #[arg(long, requires = "upchannelise")]
+    unit_noise: bool,
     #[command(flatten)]
     engine: Engine,
     #[command(flatten)]
@@ -102,6 +114,7 @@ Examples:
   corrust correlate pulsar.raw -o visibilities.npy --gates phase-bins.npy --shifts delays.npy
   corrust correlate pulsar.raw -o visibilities.npy --gate-period 33.4ms --gate-bins 32 --dispersion 56.77
   corrust correlate scan.raw -o visibilities.npy --flag sk --flags flagged.npy
+  corrust correlate scan.raw -o fine.npy --upchannelise 16 --unit-noise
   corrust correlate bits.npy -o coefficients.npy --van-vleck
   corrust correlate scan.vdif --channelise 1024 -o scan.uvh5 --array array.json --seconds 1 \
       --delays delays.json --sky-frequency 1.4GHz --level
@@ -141,7 +154,7 @@ impl Args {
         };
         let input = match self.channelise {
             Some(channels) => self.raw_input(channels, array.as_ref())?,
-            None => Input::channels(self.files.open()?),
+            None => Input::channels(self.recording()?),
         };
         let timing = input.timing(array.as_ref());
         let array = array.filter(|_| is_uvh5).map(|array| completed(array, &input)).transpose()?;
@@ -160,6 +173,22 @@ impl Args {
             self.place.clone(),
             outputs,
         )
+    }
+
+    /// Channels, or subchannels of them.
+    fn recording(&self) -> Result<Box<dyn Recording>> {
+        let recording = self.files.open()?;
+        let Some(factor) = self.upchannelise else { return Ok(recording) };
+        let Shape { inputs, channels, encoding, .. } = recording.shape();
+        let plan = Upchanneliser::builder(inputs, channels, factor)
+            .encoding(encoding)
+            .unit_noise(self.unit_noise);
+        // The filter bank is on the correlator's first GPU.
+        let plan = match self.place.device.open()?.into_iter().next() {
+            Some(gpu) => plan.gpu(gpu),
+            None => plan.device(Device::Cpu),
+        };
+        Ok(Box::new(Upchannelised::over(recording, plan.build()?)?))
     }
 
     /// Raw voltages and their F-engine.

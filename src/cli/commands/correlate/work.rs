@@ -13,7 +13,7 @@ use crate::cli::commands::correlate::input::{Input, Source};
 use crate::cli::commands::correlate::outputs::{Names, Outputs};
 use crate::cli::commands::correlate::totals::Totals;
 use crate::cli::commands::correlate::unit::Unit;
-use crate::cli::options::engine::warn_of_clipped;
+use crate::cli::options::engine::{LEVELS, warn_of_clipped};
 use crate::cli::options::flagging::{Flagging, Judged};
 use crate::cli::options::place::Place;
 use crate::cli::options::selection::{Gates, Selection};
@@ -97,7 +97,7 @@ pub fn correlate(
     let seconds = start.elapsed().as_secs_f64();
     totals.warn(recorded, integration);
     if let Some(engine) = engine {
-        warn_of_clipped(&clipped, &engine, totals.times);
+        warn_of_clipped(&clipped, engine.channels, totals.times, LEVELS);
     }
     say(format_args!(
         "{} in {seconds:.2} s: {}samples/s, {} useful TOPS on {} ({}): {}",

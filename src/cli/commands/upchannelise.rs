@@ -1,0 +1,208 @@
+//! `corrust upchannelise`.
+
+use std::{path::PathBuf, time::Instant};
+
+use corrust::{
+    Devices, Error, Layout, Result, Samples, Upchanneliser,
+    channelise::{Kernel, Spectra, SpectrumEncoding},
+    format::{
+        is_stream,
+        npy::{Description, Dtype, Writer},
+    },
+    run::Pieces,
+    samples::Missing,
+};
+
+use crate::cli::commands::channelise::element;
+use crate::cli::options::engine::{self, numbers, read_gains, warn_of_clipped};
+use crate::cli::options::files::Files;
+use crate::cli::options::run_files::{Existing, RunFiles, all, input, output};
+use crate::cli::terminal::numbers::{count, digits, si};
+use crate::cli::terminal::progress::Progress;
+use crate::cli::terminal::say::say;
+
+/// Bytes of samples that are read at a time.
+const BLOCK_BYTES: usize = 1 << 26;
+
+/// Make subchannels of channels: a zoom into every channel of samples that have channels already
+///
+/// The output is a NumPy file [spectrum][channel x U + subchannel][input], ready for corrust correlate and beamform, with
+/// a spectrum for every U times; ci8 is int8 with a last axis of 2, ci4 uint8, cf16 and cf32 float16 and float32 with a
+/// last axis of 2. Subchannels ascend in frequency. Every device gives the same bits.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    #[command(flatten)]
+    files: Files,
+    /// NumPy file to write, - for the standard output
+    #[arg(short, long, value_name = "Y.npy", value_parser = output())]
+    output: PathBuf,
+    #[command(flatten)]
+    existing: Existing,
+    /// Subchannels U of a channel: a power of two, 2 to 512
+    #[arg(long, value_name = "U")]
+    factor: usize,
+    /// Taps of the filter bank [default: 4]
+    #[arg(long, conflicts_with = "weights")]
+    taps: Option<usize>,
+    /// NumPy file of your own weights, taken as they are: float32 or float64, a number for each time of the taps
+    #[arg(long, value_name = "W.npy", value_parser = input())]
+    weights: Option<PathBuf>,
+    /// Scale the weights so that white noise keeps its variance [default: a tone keeps its amplitude]
+    #[arg(long)]
+    unit_noise: bool,
+    /// NumPy file of gains: complex64 [C][U] [default: 1]
+    #[arg(long, value_name = "G.npy", value_parser = input())]
+    gains: Option<PathBuf>,
+    /// Encoding of samples of subchannels: ci8, ci4, ci4-offset, cf16 or cf32
+    #[arg(long, default_value = "ci8")]
+    output_encoding: SpectrumEncoding,
+    /// Device: auto (the first GPU, else the CPU), cuda, cuda:1, cpu or sim
+    #[arg(long, default_value_t)]
+    device: Devices,
+    /// Kernel of the filter bank: auto, or one of corrust channelise
+    #[arg(long, default_value_t = Kernel::Auto)]
+    kernel: Kernel,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  corrust upchannelise scan.0000.raw -o fine.npy --factor 16 --unit-noise
+  corrust correlate fine.npy -o visibilities.npy --integrate 1024
+  corrust upchannelise x.npy -o y.npy --factor 64 --taps 8 --output-encoding cf32
+
+In Python:
+  y = numpy.load('y.npy')                    # [spectrum, channel x U + subchannel, input, (re, im)]";
+
+impl Args {
+    /// Makes the subchannels of the recording.
+    pub fn run(self) -> Result<()> {
+        // Beside a pipe stands nothing, and other files say all themselves.
+        let (dtype, parts) = element(self.output_encoding);
+        let described = dtype == Dtype::Uint8 && !is_stream(&self.output);
+        let description = described.then(|| Description::path(&self.output));
+        let files = RunFiles::default().reads(&self.files.inputs);
+        let files = files.reads([&self.weights, &self.gains].into_iter().flatten());
+        files.writes([&self.output]).writes(&description).check(self.existing)?;
+        let recording = self.files.open()?;
+        let (shape, times) = (recording.shape(), recording.times());
+        let mut plan = self.plan(shape.inputs, shape.channels, shape.encoding)?;
+        let channels = shape.channels * self.factor;
+        let known = (times != u64::MAX).then_some(times / self.factor as u64);
+        let length = known.map_or(0, |known| usize::try_from(known).unwrap_or(usize::MAX));
+        let axes: Vec<_> =
+            [length, channels, shape.inputs].into_iter().chain((parts == 2).then_some(2)).collect();
+        let mut writer = match known {
+            Some(_) => Writer::with_shape(&self.output, dtype, &axes)?,
+            None => Writer::appending(&self.output, dtype, &axes[1..])?,
+        };
+
+        let start = Instant::now();
+        let bar = Progress::new("upchannelising", &shape, times);
+        let block_times = (BLOCK_BYTES / shape.bytes_per_time()).max(1);
+        let mut pieces =
+            Pieces::over(recording, block_times).progress(|progress| bar.set(progress.done));
+        let run = (channels * shape.inputs * parts) as u64;
+        let write = |writer: &mut Writer, spectra: &Spectra| match known {
+            Some(_) => writer.write_at(spectra.first * run, &spectra.bytes),
+            None => writer.append(&spectra.bytes),
+        };
+        let mut sums = Sums { clipped: vec![0; shape.inputs], ..Sums::default() };
+        let mut silence = Vec::new();
+        while let Some(piece) = pieces.next_piece(u64::MAX)? {
+            if let Some(samples) = piece.samples {
+                let spectra = plan.upchannelise(samples)?;
+                write(&mut writer, &spectra)?;
+                sums.add(&spectra);
+                continue;
+            }
+            // A gap longer than a block.
+            silence.resize(shape.bytes_per_time() * block_times.min(piece.times as usize), 0_u8);
+            let mut left = piece.times;
+            while left > 0 {
+                let times = left.min(block_times as u64) as usize;
+                let bytes = &silence[..times * shape.bytes_per_time()];
+                let gaps = [Missing::times(0..times)];
+                let samples =
+                    Samples::new(bytes, shape.encoding, Layout::Tcn, shape.channels, shape.inputs)?;
+                let spectra = plan.upchannelise(samples.missing(&gaps))?;
+                write(&mut writer, &spectra)?;
+                sums.add(&spectra);
+                left -= times as u64;
+            }
+        }
+        drop(pieces);
+        drop(bar);
+        let seconds = start.elapsed().as_secs_f64();
+        let description = match self.output_encoding {
+            SpectrumEncoding::Voltage(encoding) if described => {
+                Description::new(encoding, Layout::Tcn, &axes).write(&self.output)
+            }
+            _ => Ok(()),
+        };
+        all([writer.finish(), description])?;
+        let clipped = warn_of_clipped(&sums.clipped, channels, sums.spectra, "smaller --gains");
+        let samples = sums.spectra.max(1) as f64 * (channels * shape.inputs) as f64;
+        say(format_args!(
+            "upchannelised {} x {} to {} of {} in {seconds:.2} s: {}samples/s on {} ({}), {} % of the samples missing, \
+             {} % clipped: {}",
+            count(shape.inputs, "input"),
+            count(shape.channels, "channel"),
+            engine::spectra(sums.spectra),
+            count(channels, "subchannel"),
+            si(samples / seconds),
+            plan.device_name(),
+            plan.kernel(),
+            digits(100.0 * sums.missing as f64 / samples),
+            digits(clipped),
+            self.output.display()
+        ));
+        Ok(())
+    }
+
+    fn plan(
+        &self,
+        inputs: usize,
+        channels: usize,
+        encoding: corrust::Encoding,
+    ) -> Result<Upchanneliser> {
+        let mut builder = Upchanneliser::builder(inputs, channels, self.factor)
+            .encoding(encoding)
+            .output(self.output_encoding)
+            .unit_noise(self.unit_noise)
+            .device(self.device.clone())
+            .kernel(self.kernel);
+        if let Some(taps) = self.taps {
+            builder = builder.taps(taps);
+        }
+        if let Some(path) = &self.weights {
+            let weights = numbers(path)?;
+            if weights.is_empty() {
+                return Err(Error::file(path, "no weights: expected some"));
+            }
+            builder = builder.weights(&weights);
+        }
+        if let Some(path) = &self.gains {
+            builder = builder.gains(&read_gains(path, channels, self.factor)?);
+        }
+        builder.build()
+    }
+}
+
+/// Counts of what was made.
+#[derive(Default)]
+struct Sums {
+    spectra: u64,
+    /// Missing samples of subchannels.
+    missing: u64,
+    clipped: Vec<u64>,
+}
+
+impl Sums {
+    fn add(&mut self, spectra: &Spectra) {
+        self.spectra += spectra.times() as u64;
+        let lost = |gap: &Missing| (gap.times.len() * gap.channels.len() * gap.inputs.len()) as u64;
+        self.missing += spectra.missing.iter().map(lost).sum::<u64>();
+        self.clipped.iter_mut().zip(&spectra.clipped).for_each(|(sum, count)| *sum += count);
+    }
+}

@@ -1,0 +1,128 @@
+//! `corrust upchannelise`: what it writes, and what it refuses.
+
+use std::fs;
+
+use command::{done, refused};
+use corrust::{Device, Upchanneliser, channelise::SpectrumEncoding};
+use ndarray::{Array1, Array2, Array3, Array4, s};
+use num_complex::Complex;
+
+use crate::support::command;
+
+/// Noise, int8 [T][C][N][2].
+fn noise(times: usize) -> Array4<i8> {
+    let mut state = 1_u32;
+    Array4::from_shape_fn((times, 3, 2, 2), |_| {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 25) as i8 - 64
+    })
+}
+
+#[test]
+fn recordings_are_upchannelised() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let samples = noise(203);
+    ndarray_npy::write_npy(folder.join("x.npy"), &samples).unwrap();
+    let gains =
+        Array2::from_shape_fn((3, 8), |(c, u)| Complex::new(c as f32 + 0.5, u as f32 / 8.0));
+    ndarray_npy::write_npy(folder.join("g.npy"), &gains).unwrap();
+    let weights = Array1::from_shape_fn(24, |s| 1.0 + s as f64 / 10.0);
+    ndarray_npy::write_npy(folder.join("w.npy"), &weights).unwrap();
+    let own = Upchanneliser::builder(2, 3, 8).device(Device::Cpu);
+    let own = own.gains(gains.as_slice().unwrap()).weights(weights.as_slice().unwrap());
+    let floats = own.unit_noise(true).output(SpectrumEncoding::Cf32);
+    let expected = floats.build().unwrap().upchannelise(samples.as_slice().unwrap()).unwrap();
+
+    let options = "--factor 8 --gains g.npy --weights w.npy --unit-noise --output-encoding cf32";
+    for device in ["cpu", "sim"] {
+        let said =
+            done(folder, &format!("upchannelise x.npy -o y.npy {options} --device {device}"));
+        assert!(said.contains("2 inputs x 3 channels to 25 spectra of 24 subchannels"), "{said}");
+        // Two of the 25 spectra touch samples before the first.
+        assert!(said.contains(" 8.00 % of the samples missing"), "{said}");
+        let found: Array4<f32> = ndarray_npy::read_npy(folder.join("y.npy")).unwrap();
+        assert_eq!(found.dim(), (25, 24, 2, 2));
+        for ((time, channel, input, part), value) in found.indexed_iter() {
+            let y = expected.get(time, channel, input);
+            assert_eq!(*value, [y.re, y.im][part]);
+        }
+    }
+
+    // The other order of axes is the same recording; spectra are samples of other commands.
+    let turned = samples.permuted_axes([1, 2, 0, 3]).as_standard_layout().into_owned();
+    ndarray_npy::write_npy(folder.join("cnt.npy"), &turned).unwrap();
+    done(folder, &format!("upchannelise cnt.npy --layout cnt -o z.npy {options} --device cpu"));
+    assert_eq!(fs::read(folder.join("z.npy")).unwrap(), fs::read(folder.join("y.npy")).unwrap());
+    let nibbles = "--factor 16 --taps 2 --output-encoding ci4 --device cpu";
+    done(folder, &format!("upchannelise x.npy -o n.npy {nibbles}"));
+    let found: Array3<u8> = ndarray_npy::read_npy(folder.join("n.npy")).unwrap();
+    assert_eq!(found.dim(), (12, 48, 2));
+    done(folder, "correlate n.npy -o v.npy --device cpu");
+    let sums: Array4<i64> = ndarray_npy::read_npy(folder.join("v.npy")).unwrap();
+    let nibble = |bits: u8| i64::from(bits & 15) - if bits & 8 == 8 { 16 } else { 0 };
+    for (channel, sum) in sums.slice(s![0, .., 0, 0]).iter().enumerate() {
+        let powers = found.slice(s![.., channel, 0]);
+        let power = |&x: &u8| nibble(x >> 4).pow(2) + nibble(x).pow(2);
+        assert_eq!(*sum, powers.iter().map(power).sum::<i64>(), "{channel}");
+    }
+}
+
+#[test]
+fn correlations_of_subchannels_are_those_of_the_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    ndarray_npy::write_npy(folder.join("x.npy"), &noise(403)).unwrap();
+    for device in ["cpu", "sim"] {
+        done(
+            folder,
+            &format!("upchannelise x.npy -o y.npy --factor 4 --unit-noise --device {device}"),
+        );
+        done(folder, &format!("correlate y.npy -o v.npy --integrate 20 --device {device}"));
+        let options = "--upchannelise 4 --unit-noise --integrate 20 --counts n.npy";
+        done(folder, &format!("correlate x.npy -o w.npy {options} --device {device}"));
+        let [v, w] = ["v.npy", "w.npy"].map(|file| fs::read(folder.join(file)).unwrap());
+        assert!(v == w, "{device}");
+        let found: Array4<i64> = ndarray_npy::read_npy(folder.join("w.npy")).unwrap();
+        assert_eq!(found.dim(), (5, 12, 3, 2));
+        // Samples before the first are missing.
+        let counts: Array1<u64> = ndarray_npy::read_npy(folder.join("n.npy")).unwrap();
+        assert_eq!(counts.to_vec(), [17, 20, 20, 20, 20]);
+    }
+    for (options, found) in [
+        ("--upchannelise 3", "3 subchannels of a channel: expected a power of two"),
+        ("--upchannelise 4 --channelise 8", "cannot be used with"),
+        ("--unit-noise", "--upchannelise"),
+    ] {
+        let said = refused(folder, &format!("correlate x.npy -o u.npy --device cpu {options}"));
+        assert!(said.contains(found), "{said}");
+    }
+}
+
+#[test]
+fn bad_input_is_one_sentence() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    ndarray_npy::write_npy(folder.join("x.npy"), &noise(40)).unwrap();
+    ndarray_npy::write_npy(folder.join("w.npy"), &Array1::<f64>::ones(9)).unwrap();
+    ndarray_npy::write_npy(folder.join("e.npy"), &Array1::<f64>::ones(0)).unwrap();
+    for (arguments, found) in [
+        ("--factor 12", "12 subchannels of a channel: expected a power of two, 2 to 512"),
+        ("--factor 0 --weights w.npy", "0 subchannels"),
+        ("--factor 1024", "1024 subchannels"),
+        ("--factor 8 --taps 0", "0 taps"),
+        ("--factor 8 --weights w.npy", "9 weights: expected a multiple of 8"),
+        ("--factor 8 --weights e.npy", "no weights"),
+        ("--factor 8 --gains w.npy", "w.npy"),
+        ("--factor 8 --output-encoding b1", "b1"),
+        ("--factor 8 --device cpu,cpu", "cpu"),
+    ] {
+        let device = if arguments.contains("--device") { "" } else { "--device cpu" };
+        let said = refused(folder, &format!("upchannelise x.npy -o y.npy {device} {arguments}"));
+        assert!(
+            said.contains(found) && said.trim_end().lines().count() == 1,
+            "{arguments}: {said}"
+        );
+        assert!(!folder.join("y.npy").exists(), "{arguments}");
+    }
+}
