@@ -342,7 +342,6 @@ impl<'a> Plan<'a> {
         }
         let faults = observation.run(|name, error| warn(format_args!("{name}: {error}")))?;
         drop(bar);
-        judged.map_or(Ok(()), Judged::finish)?;
         let (mut said, mut first) = (Vec::new(), None);
         for made in made {
             if faults.iter().any(|(name, _)| *name == made.name()) {
@@ -356,9 +355,12 @@ impl<'a> Plan<'a> {
                 }
             }
         }
+        // Files of flags are a product, too.
+        let judged = judged.map_or(Ok(()), Judged::finish);
         if let Some((name, error)) = faults.into_iter().next() {
             return Err(Error::invalid(format!("{name} ended before the others: {error}")));
         }
+        judged?;
         first.map_or(Ok(()), Err)?;
         let seconds = start.elapsed().as_secs_f64();
         said.push(format!(
