@@ -189,7 +189,7 @@ impl Builder {
         let lead = length.next_multiple_of(residues) - length;
         let mut prototype = vec![0.0; lead];
         prototype.append(&mut own);
-        let rows = channels.checked_mul(inputs).unwrap_or(usize::MAX);
+        let rows = channels.saturating_mul(inputs);
         let mut all = room(rows.saturating_mul(residues))?;
         let step = residues / factor;
         for row in 0..rows {
