@@ -159,8 +159,8 @@ impl Case for Size {
         let build = |kernel| self.prepared(builder(kernel));
         let auto = build(Kernel::Auto)?;
         let auto_kernel = auto.kernel();
-        let voltages = Rc::new(random_bytes(auto.shape().bytes_per_time() * self.times));
-        let expected: Rc<[u8]> = self.expected(&voltages)?.into();
+        let voltages = Rc::new(place.random_bytes(auto.shape().bytes_per_time() * self.times));
+        let expected: Rc<[u8]> = place.expected(|| self.expected(&voltages))?.into();
 
         let mut subjects = Vec::new();
         let memory = match &place.gpu {

@@ -4,6 +4,8 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use corrust_host::{Error, Result, device::Gpu};
 
+use crate::{data::random_bytes, model::Model};
+
 /// Device of subjects: a GPU, or the CPU without one.
 #[derive(Clone, Debug, Default)]
 pub struct Place {
@@ -11,9 +13,26 @@ pub struct Place {
     pub gpu: Option<Arc<dyn Gpu>>,
     /// Name of its kernels, if they are not this build's.
     pub build: Option<String>,
+    /// The same GPU, if it is a model whose times are predicted.
+    pub model: Option<Arc<Model>>,
 }
 
 impl Place {
+    /// A GPU that is not there: times are predicted.
+    pub fn of_model(model: Arc<Model>) -> Self {
+        Self { gpu: Some(model.clone()), build: None, model: Some(model) }
+    }
+
+    /// Random bytes; for a model zeros, which take no time.
+    pub(crate) fn random_bytes(&self, length: usize) -> Vec<u8> {
+        if self.model.is_some() { vec![0; length] } else { random_bytes(length) }
+    }
+
+    /// Results of the CPU's that others are compared with: those of a model mean nothing, and take no time.
+    pub(crate) fn expected<T: Default>(&self, compute: impl FnOnce() -> Result<T>) -> Result<T> {
+        if self.model.is_some() { Ok(T::default()) } else { compute() }
+    }
+
     /// Whether sizes must suit the simulator.
     pub fn simulated(&self) -> bool {
         self.gpu.as_ref().is_some_and(is_simulated)

@@ -8,6 +8,7 @@ use std::{collections::BTreeMap, rc::Rc, sync::Arc};
 use corrust_host::{
     Channeliser, Device, Result,
     channelise::Kernel,
+    correlate::Visibilities,
     correlate::useful_operations as useful_operations_of_correlation,
     device::{Buffer, DeviceSlice, DeviceSliceMut, Gpu, Stream},
     samples::RawEncoding,
@@ -15,7 +16,7 @@ use corrust_host::{
 
 use crate::{
     case::{Bound, Case, Clock, Place, Subject, Work, kernels},
-    data::{Ring, locked, random_bytes},
+    data::{Ring, locked},
     fx::{self, Fx},
     size::Size,
 };
@@ -107,8 +108,8 @@ impl Case for Size {
             .build()
         };
         let auto = build(Kernel::Auto)?.kernel();
-        let bytes = Rc::new(random_bytes(self.bytes()));
-        let expected: Rc<[u8]> = self.expected(&bytes)?.into();
+        let bytes = Rc::new(place.random_bytes(self.bytes()));
+        let expected: Rc<[u8]> = place.expected(|| self.expected(&bytes))?.into();
         let size = self.channels * self.inputs * self.spectra() * 2;
         let memory = match &place.gpu {
             Some(gpu) => Some(Rc::new((Ring::new(gpu, &bytes)?, Ring::empty(gpu, size)?))),
@@ -174,7 +175,10 @@ impl Size {
         bytes: &Rc<Vec<u8>>,
         expected: &[u8],
     ) -> Result<Vec<Subject>> {
-        let expected = Rc::new(Fx::expected(self, expected)?);
+        let expected = Rc::new(match place.model.is_some() {
+            true => Visibilities::Integer(Default::default()),
+            false => Fx::expected(self, expected)?,
+        });
         let whole = fx::Whole::default();
         let sources = match (&place.gpu, memory) {
             (Some(gpu), Some(rings)) => {

@@ -18,6 +18,7 @@ pub mod beamform;
 pub mod channelise;
 pub mod correlate;
 pub mod limits;
+pub mod model;
 pub mod reorder;
 mod size;
 pub mod tune;

@@ -12,9 +12,10 @@ use corrust_host::{
 
 use crate::{
     case::{Case, Clock, Place, Subject},
-    energy::Meter,
+    energy::{Meter, Reading},
     limits::Limits,
-    record::{Row, Sustained, Times},
+    model::Model,
+    record::{Row, Share, Sustained, Times},
 };
 
 /// Least time of a measurement between GPU events: shorter runs are timed together.
@@ -52,6 +53,13 @@ struct Entrant<'a> {
 /// # Errors
 /// [`Error::Device`] when an answer is wrong; the device's own.
 pub fn measure(case: &dyn Case, places: &[Place], settings: &Settings<'_>) -> Result<Vec<Row>> {
+    if places.iter().any(|place| place.model.is_some()) {
+        let predicted = places.iter().map(|place| match &place.model {
+            Some(model) => predict(case, place, model),
+            None => Ok(Vec::new()),
+        });
+        return Ok(predicted.collect::<Result<Vec<_>>>()?.concat());
+    }
     let mut entrants = Vec::new();
     for place in places {
         for subject in case.subjects(place)? {
@@ -96,6 +104,31 @@ pub fn measure(case: &dyn Case, places: &[Place], settings: &Settings<'_>) -> Re
         }
         let mut row = Row::new(case, place, &subject, Times::of(seconds), sustained);
         row.limit = settings.limits.share(&subject.bounds, row.seconds.median);
+        rows.push(row);
+    }
+    Ok(rows)
+}
+
+/// Predicts all subjects of a case that a GPU's events would measure; those that the chip does not run are left out.
+fn predict(case: &dyn Case, place: &Place, model: &Model) -> Result<Vec<Row>> {
+    let mut rows = Vec::new();
+    let subjects = case.subjects(place)?.into_iter();
+    for mut subject in subjects.filter(|subject| subject.clock == Clock::Device) {
+        // The first run of some stores what the others add to.
+        subject.work.run()?;
+        let made = match model.predict(&mut || subject.work.run()) {
+            Ok(made) => made,
+            Err(Error::Device(_)) => continue,
+            Err(error) => return Err(error),
+        };
+        let times = Times::predicted(made.seconds, made.range);
+        let sustained = subject.sustain.then(|| {
+            let reading =
+                Reading { sm_mhz: Some((made.hertz / 1e6).round()), ..Reading::default() };
+            Sustained::new(&subject, made.sustained, &reading)
+        });
+        let mut row = Row::new(case, place, &subject, times, sustained);
+        row.limit = made.binds.map(|(limit, share)| Share { limit, share });
         rows.push(row);
     }
     Ok(rows)

@@ -63,10 +63,14 @@ impl Facts {
         let gpu = place.gpu.as_ref().map(|gpu| gpu.facts());
         let setup = meter.map(Meter::setup).unwrap_or_default();
         let cpu = cpu_name();
-        let real = gpu.filter(|_| !place.simulated());
+        let real = gpu.filter(|_| !place.simulated() && place.model.is_none());
         let [commit, compiler] = BUILT.get().unwrap_or(&["unknown"; 2]).map(str::to_owned);
         Self {
-            device: gpu.map_or(cpu.clone(), |facts| facts.name.clone()),
+            device: match (gpu, &place.model) {
+                (Some(facts), Some(_)) => format!("{} (predicted)", facts.name),
+                (Some(facts), None) => facts.name.clone(),
+                (None, _) => cpu.clone(),
+            },
             compute_capability: real.map(|facts| facts.capability),
             multiprocessors: real.map(|facts| facts.multiprocessors),
             driver: setup.driver,
@@ -182,7 +186,7 @@ pub struct Times {
     pub least: f64,
     /// The most.
     pub most: f64,
-    /// Number of times.
+    /// Number of times; 0: they are predicted, and `least` and `most` are the range of the prediction.
     pub count: usize,
 }
 
@@ -200,6 +204,16 @@ impl Times {
             most: times[last],
             count: times.len(),
         }
+    }
+
+    /// A prediction and its range.
+    pub fn predicted(seconds: f64, (least, most): (f64, f64)) -> Self {
+        Self { median: seconds, lower: seconds, upper: seconds, least, most, count: 0 }
+    }
+
+    /// Whether the times are predicted.
+    pub fn is_predicted(&self) -> bool {
+        self.count == 0
     }
 
     /// Half the range that holds the middle half, as a part of the median.

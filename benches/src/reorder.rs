@@ -138,10 +138,10 @@ impl Case for Turn {
         let Some(gpu) = &place.gpu else { return Ok(Vec::new()) };
         let Self { encoding, form, layout, inputs, channels, times } = *self;
         let rows = inputs * channels;
-        let samples = random_bytes(rows * times * encoding.bytes());
+        let samples = place.random_bytes(rows * times * encoding.bytes());
         // One sample more than there are: padding is seen to be zero.
         let row_bytes = ((times + 1) * form.bytes()).next_multiple_of(16);
-        let expected: Rc<[u8]> = self.expected(&samples, row_bytes).into();
+        let expected: Rc<[u8]> = place.expected(|| Ok(self.expected(&samples, row_bytes)))?.into();
         let source = Rc::new(Ring::new(gpu, &samples)?);
         let native = Rc::new(Ring::empty(gpu, rows * row_bytes)?);
         let delivered = move |address| placed(address, encoding, layout, [channels, inputs, times]);
@@ -238,7 +238,7 @@ impl Case for Padding {
         let Some(gpu) = &place.gpu else { return Ok(Vec::new()) };
         let Self { rows, row_bytes } = *self;
         let pitch = row_bytes.next_multiple_of(16);
-        let bytes = random_bytes(rows * row_bytes);
+        let bytes = place.random_bytes(rows * row_bytes);
         let mut expected = vec![0; rows * pitch];
         for (to, from) in expected.chunks_exact_mut(pitch).zip(bytes.chunks_exact(row_bytes)) {
             to[..row_bytes].copy_from_slice(from);
@@ -330,7 +330,7 @@ impl Case for Delays {
     fn subjects(&self, place: &Place) -> Result<Vec<Subject>> {
         let Some(gpu) = &place.gpu else { return Ok(Vec::new()) };
         let Self { layout, inputs, channels, times, largest } = *self;
-        let samples = random_bytes(inputs * channels * times);
+        let samples = place.random_bytes(inputs * channels * times);
         let numbers = random_bytes(4 * inputs);
         let numbers = numbers.as_chunks().0.iter().map(|&bytes| u32::from_le_bytes(bytes));
         let mut list: Vec<u32> = numbers.map(|number| number % (largest as u32 + 1)).collect();
@@ -354,7 +354,7 @@ impl Case for Delays {
             shifts: Some((shifts.address(), largest)),
             address: delayed.next(),
         };
-        let expected: Rc<[u8]> = self.expected(&samples, &list).into();
+        let expected: Rc<[u8]> = place.expected(|| Ok(self.expected(&samples, &list)))?.into();
         let moved = 2.0 * samples.len() as f64;
         let kernels = window.kernels(gpu, &output).into_iter().enumerate();
         let subjects = kernels.map(|(index, kernel)| {
@@ -413,7 +413,7 @@ impl Case for PlaneTurn {
     fn subjects(&self, place: &Place) -> Result<Vec<Subject>> {
         let Some(gpu) = &place.gpu else { return Ok(Vec::new()) };
         let Self { bits, layout, inputs, channels, times } = *self;
-        let mut values = random_bytes(channels * inputs * times);
+        let mut values = place.random_bytes(channels * inputs * times);
         // Of 1 bit values are 0 and -1, of 2 bits -2 to 1: bits 3 and 0 of a nibble, the former in those between.
         values.par_iter_mut().for_each(|value| {
             let high = *value & 0x88;
@@ -476,12 +476,13 @@ impl Case for Quantising {
         let Some(gpu) = &place.gpu else { return Ok(Vec::new()) };
         const NOISE: f32 = 64.0;
         let quantiser = Quantiser::optimal(self.bits)?;
-        let bytes = random_bytes(2 * self.count);
+        let bytes = place.random_bytes(2 * self.count);
         let voltages: Vec<Complex<f32>> = bytes
             .par_chunks_exact(2)
             .map(|pair| Complex::new(f32::from(pair[0] as i8), f32::from(pair[1] as i8)))
             .collect();
-        let expected: Rc<[u8]> = quantiser.samples(&voltages, NOISE).into();
+        let expected: Rc<[u8]> =
+            place.expected(|| Ok(quantiser.samples(&voltages, NOISE).into()))?;
         let source = Ring::new(gpu, bytemuck::cast_slice(&voltages))?;
         let (count, moved) = (self.count, 9.0 * self.count as f64);
         let launch = {

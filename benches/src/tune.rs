@@ -65,9 +65,10 @@ pub fn table(place: &Place, machine: &Facts, rows: &[Row]) -> Result<Tuning> {
     let mut table = Tuning {
         model: model(&facts.name),
         capability: facts.capability,
-        basis: Basis::Measured,
+        basis: if place.model.is_some() { Basis::Modelled } else { Basis::Measured },
         machine: [
-            ("device", &machine.device),
+            // A model is no device that was measured.
+            (if place.model.is_some() { "chip" } else { "device" }, &machine.device),
             ("driver", machine.driver.as_ref().unwrap_or(&String::new())),
             ("date", &machine.date),
             ("version", &machine.version),

@@ -34,6 +34,12 @@ pub struct Chip {
     pub megahertz: f64,
     /// Power limit, W.
     pub watts: f64,
+    /// Power of the first milliseconds, W, before the limit is felt.
+    pub peak_watts: f64,
+    /// Bytes a second from and to the host.
+    pub pcie_bytes_per_second: f64,
+    /// Seconds from one kernel's end to the next one's work.
+    pub launch_seconds: f64,
     /// Bytes of device memory.
     pub memory_bytes: u64,
     /// Bytes that device memory moves a second.
@@ -48,6 +54,8 @@ pub struct Chip {
     pub blocks: u32,
     /// Bytes of shared memory of a multiprocessor, for all its blocks.
     pub shared_bytes: u32,
+    /// Bytes of a multiprocessor that L1 and shared memory divide.
+    pub l1_bytes: u32,
     /// Registers of a multiprocessor.
     pub registers: u32,
     /// Cycles that a scheduler's float pipe takes for a warp's instruction.

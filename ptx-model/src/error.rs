@@ -30,6 +30,9 @@ pub enum Error {
     /// A launch without blocks or threads.
     #[error("a launch needs at least one block and one thread")]
     Empty,
+    /// The simulator refused the launch, or the kernel made a mistake.
+    #[error("{0}")]
+    Simulator(String),
     /// A tool that makes machine code failed.
     #[error("{tool}: {fault}")]
     Tool {

@@ -37,6 +37,10 @@ pub struct Counts {
     pub tiles: Option<f64>,
     /// Bytes that come from and go to device memory; none: what its lines touch.
     pub dram_bytes: Option<f64>,
+    /// Bytes that come from and go to the L2 cache; none: judged by lines.
+    pub l2_bytes: Option<f64>,
+    /// Part of the bytes of device memory that is written.
+    pub written: f64,
     /// Every line that ran.
     pub lines: Vec<Line>,
 }
@@ -48,6 +52,8 @@ impl Counts {
             line: site.line,
             opcode: site.opcode.clone(),
             class: Some(site.class),
+            from_registers: site.opcode.starts_with("wgmma.mma")
+                && site.text.matches('{').count() > 1,
             warps: site.counts.warps as f64,
             wavefronts: site.counts.wavefronts as f64,
             sectors: site.counts.sectors as f64,
@@ -60,6 +66,8 @@ impl Counts {
             min_blocks,
             tiles: None,
             dram_bytes: None,
+            l2_bytes: None,
+            written: 0.0,
             lines: lines.collect(),
         }
     }
@@ -108,6 +116,12 @@ impl Counts {
         self
     }
 
+    /// Executions of lines whose opcode begins so.
+    fn executed(&self, opcode: &str) -> f64 {
+        let lines = self.lines.iter().filter(|line| line.opcode.starts_with(opcode));
+        lines.map(|line| line.warps).sum()
+    }
+
     /// Executions of lines of a class.
     fn of_class(&self, class: Class) -> f64 {
         self.lines.iter().filter(|line| line.class == Some(class)).map(|line| line.warps).sum()
@@ -116,6 +130,9 @@ impl Counts {
     /// Bytes of the L2 cache: lanes that leave parts of a sector are followed by accesses that take
     /// the rest from L1, except for stores and atomics, which go through.
     pub fn l2_bytes(&self) -> f64 {
+        if let Some(bytes) = self.l2_bytes {
+            return bytes;
+        }
         let sectors = self.lines.iter().map(|line| match line.class {
             Some(Class::GlobalLoad) => line.ideal_sectors,
             _ => line.sectors,
@@ -180,7 +197,11 @@ pub struct Estimate {
     pub registers: Option<u32>,
     /// Bytes of a thread that are spilled, if the machine code is known.
     pub spilled: Option<u32>,
-    /// Clock, Hz.
+    /// Clock of a run by itself, Hz.
+    pub peak_hertz: f64,
+    /// Seconds of one of many runs, at the clock that the power limit allows for long.
+    pub sustained: f64,
+    /// That clock, Hz.
     pub hertz: f64,
 }
 
@@ -195,12 +216,17 @@ impl fmt::Display for Estimate {
             high * 1e3,
             self.binds
         )?;
-        let whole = self.seconds * self.hertz;
+        let whole = self.seconds * self.peak_hertz;
         for (unit, cycles) in &self.cycles {
             writeln!(f, "  {unit:<14} {:5.1} %", 100.0 * cycles / whole)?;
         }
         writeln!(f, "  blocks of a multiprocessor {} (limit: {})", self.occupancy, self.limiter)?;
-        writeln!(f, "  clock {:.0} MHz", self.hertz / 1e6)?;
+        let [peak, long] = [self.peak_hertz, self.hertz].map(|hertz| hertz / 1e6);
+        writeln!(
+            f,
+            "  clock {peak:.0} MHz; for long {long:.0} MHz, {:.4} ms",
+            self.sustained * 1e3
+        )?;
         match (self.registers, self.spilled) {
             (Some(registers), Some(spilled)) => {
                 writeln!(f, "  {registers} registers, {spilled} bytes spilled; from machine code")
@@ -213,9 +239,17 @@ impl fmt::Display for Estimate {
 /// Cycles of an instruction of a warp alone where there is no machine code: the median of the walks over
 /// kernels of many kinds.
 const CYCLES_OF_PTX: f64 = 3.5;
-/// Widths of the range, as factors: with machine code and without.
-const WIDTH: f64 = 1.3;
-const WIDTH_OF_PTX: f64 = 1.6;
+/// Part of the time of device memory that is lost where half of the bytes are written, doubled: kernels whose blocks
+/// read and write take so much longer than the copy of the rows `limits`, which does nothing else. By the corner turns
+/// of the record.
+const MIXED: f64 = 0.3;
+/// Barriers of a warp up to which blocks go through their phases together.
+const PHASES: f64 = 2.0;
+/// Widths of the range, as factors: where arithmetic binds, and where memory or latency does; times another without
+/// machine code.
+const WIDTH: f64 = 1.25;
+const WIDTH_OF_MEMORY: f64 = 1.5;
+const WIDTH_OF_PTX: f64 = 1.25;
 
 /// Instructions of all warps by the units that they take.
 #[derive(Default)]
@@ -277,6 +311,25 @@ impl Mix {
     }
 }
 
+/// Blocks that a multiprocessor holds, at least one, and the resource that allows no more.
+pub(crate) fn resident_blocks(
+    chip: &Chip,
+    code: Option<&Code>,
+    threads: u32,
+    shared_bytes: u32,
+    min_blocks: u32,
+) -> Result<(u32, &'static str)> {
+    let shared = shared_bytes + code.map_or(0, |code| code.shared);
+    let registers = code.map_or(0, |code| code.registers);
+    match occupancy(chip, threads, registers, shared) {
+        (0, limit) => Err(Error::DoesNotFit { chip: chip.name.clone(), limit }),
+        (fits, _) if code.is_none() && min_blocks > 0 && min_blocks < fits => {
+            Ok((min_blocks, "registers that the kernel asks for"))
+        }
+        fits => Ok(fits),
+    }
+}
+
 /// Predicts the time of a launch; without machine code from the PTX's counts alone.
 pub fn estimate(counts: &Counts, code: Option<&Code>, chip: &Chip) -> Result<Estimate> {
     let filled = counts.blocks > 0.0 && counts.threads > 0;
@@ -286,15 +339,8 @@ pub fn estimate(counts: &Counts, code: Option<&Code>, chip: &Chip) -> Result<Est
     let warps_of_block = f64::from(counts.threads.div_ceil(32));
     let warps = counts.blocks * warps_of_block;
     let sms_of_chip = f64::from(chip.multiprocessors);
-    let shared = counts.shared_bytes + code.map_or(0, |code| code.shared);
-    let registers = code.map_or(0, |code| code.registers);
-    let (mut fits, mut limiter) = occupancy(chip, counts.threads, registers, shared);
-    if fits == 0 {
-        return Err(Error::DoesNotFit { chip: chip.name.clone(), limit: limiter });
-    }
-    if code.is_none() && counts.min_blocks > 0 && counts.min_blocks < fits {
-        (fits, limiter) = (counts.min_blocks, "registers that the kernel asks for");
-    }
+    let (fits, limiter) =
+        resident_blocks(chip, code, counts.threads, counts.shared_bytes, counts.min_blocks)?;
     let of_sm = counts.blocks / sms_of_chip;
     let resident = f64::from(fits).min(of_sm.ceil()).max(1.0);
     let sms = sms_of_chip * of_sm.min(1.0);
@@ -319,7 +365,17 @@ pub fn estimate(counts: &Counts, code: Option<&Code>, chip: &Chip) -> Result<Est
     }
 
     let warpgroups = matrix.keys().any(|kind| kind.starts_with("wg_"));
-    let turns = chip.mma_excludes && matrix_cycles > 0.0 && !warpgroups;
+    // Part of the products that other instructions of the scheduler wait for, and wait for them: all of mma.sync; of
+    // wgmma that takes registers as many as there are fences, before which registers are written.
+    let from_registers = counts.lines.iter().any(|line| line.from_registers);
+    let excluded = match (chip.mma_excludes && matrix_cycles > 0.0, warpgroups) {
+        (true, false) => 1.0,
+        (true, true) if from_registers => {
+            (counts.executed("wgmma.fence") / counts.executed("wgmma.mma").max(1.0)).min(1.0)
+        }
+        _ => 0.0,
+    };
+    let turns = excluded > 0.0;
     let blocks = code.map(Code::blocks);
     let solved = code.zip(blocks.as_ref()).map(|(code, blocks)| {
         let flow = flow::solve(code, blocks, &counts.lines, warps);
@@ -341,7 +397,7 @@ pub fn estimate(counts: &Counts, code: Option<&Code>, chip: &Chip) -> Result<Est
     ]);
     if turns {
         let others = mix.all - matrix_instructions - mix.alu - mix.multiply - mix.float;
-        let all = matrix_cycles + integer + multiply + float + others.max(0.0);
+        let all = matrix_cycles + excluded * (integer + multiply + float + others.max(0.0));
         units.insert("tensor", all);
     }
     units.values_mut().for_each(|cycles| *cycles /= schedulers);
@@ -361,7 +417,8 @@ pub fn estimate(counts: &Counts, code: Option<&Code>, chip: &Chip) -> Result<Est
         .sum();
     let l1 = (wavefronts + global + mix.shuffles) / sms;
     let l2 = (l2_bytes + dram_bytes) / chip.l2_bytes_per_clock;
-    let dram = dram_bytes / (chip.dram_bytes_per_second / chip.hertz());
+    let mixed = 1.0 + MIXED * counts.written.min(1.0 - counts.written);
+    let dram = mixed * dram_bytes / (chip.dram_bytes_per_second / chip.hertz());
     let memory = l2.max(dram);
     let alone = cycles_of_instruction * mix.all / schedulers;
     units.extend([
@@ -381,7 +438,10 @@ pub fn estimate(counts: &Counts, code: Option<&Code>, chip: &Chip) -> Result<Est
     let copiers = if has(&["USETMAXREG"], &["setmaxnreg"]) && warpgroups { 1.0 } else { 0.0 };
     let customers = (warps_of_scheduler - copiers).max(1.0);
     let serial = alone.max(math);
-    let mut cycles = if barriers && !asynchronous {
+    let mut cycles = if barriers && !asynchronous && counts.executed("bar") <= PHASES * warps {
+        // Blocks of few phases begin and end together: they load, compute and store all at once.
+        math.max(l1) + l2.max(dram / mixed)
+    } else if barriers && !asynchronous {
         // Blocks are the customers: their phases follow each other.
         let each = counts.blocks / sms;
         let delay = (serial - math) / each / warps_of_block * f64::from(SCHEDULERS);
@@ -410,22 +470,28 @@ pub fn estimate(counts: &Counts, code: Option<&Code>, chip: &Chip) -> Result<Est
 
     let binds = units.iter().max_by(|a, b| a.1.total_cmp(b.1)).map_or("latency", |unit| unit.0);
     let seconds_of_memory = dram / chip.hertz();
-    let after = *binds == *"device memory";
+    let after = binds == "device memory";
     let own = if after { (cycles - dram).max(0.0) } else { cycles };
     let time = power::Time { cycles: own, memory: seconds_of_memory, after };
-    let hertz = chip.energy.map_or(chip.hertz(), |energy| {
-        let operations = |kind: &str| matrix.get(kind).copied().unwrap_or_default();
-        let joules = (operations("s8") + operations("wg_s8")) * energy.s8
-            + operations("wg_f16") * energy.wg_f16
-            + operations("f16") * energy.f16
-            + dram_bytes * energy.dram
-            + wavefronts * 128.0 * energy.shared
-            + (l2_bytes - dram_bytes).max(0.0) * energy.l2
-            + mix.all * energy.instruction;
-        power::clock(time, joules, chip.hertz(), chip.watts, &energy)
-    });
-    let seconds = time.at(hertz);
-    let width = if code.is_some() { WIDTH } else { WIDTH_OF_PTX };
+    let clock = |limit: f64| {
+        chip.energy.map_or(chip.hertz(), |energy| {
+            let operations = |kind: &str| matrix.get(kind).copied().unwrap_or_default();
+            let joules = (operations("s8") + operations("wg_s8")) * energy.s8
+                + operations("wg_f16") * energy.wg_f16
+                + operations("f16") * energy.f16
+                + dram_bytes * energy.dram
+                + wavefronts * 128.0 * energy.shared
+                + (l2_bytes - dram_bytes).max(0.0) * energy.l2
+                + mix.all * energy.instruction;
+            power::clock(time, joules, chip.hertz(), limit, &energy)
+        })
+    };
+    let (peak_hertz, hertz) = (clock(chip.peak_watts), clock(chip.watts));
+    let [seconds, sustained] =
+        [peak_hertz, hertz].map(|hertz| time.at(hertz) + chip.launch_seconds);
+    let arithmetic = ["tensor", "multiply-add"].contains(&binds);
+    let width = if arithmetic { WIDTH } else { WIDTH_OF_MEMORY };
+    let width = width * if code.is_some() { 1.0 } else { WIDTH_OF_PTX };
     Ok(Estimate {
         seconds,
         range: (seconds / width, seconds * width),
@@ -435,6 +501,8 @@ pub fn estimate(counts: &Counts, code: Option<&Code>, chip: &Chip) -> Result<Est
         limiter,
         registers: code.map(|code| code.registers),
         spilled: code.map(|code| code.spilled),
+        peak_hertz,
+        sustained,
         hertz,
     })
 }

@@ -22,6 +22,7 @@ mod line;
 pub mod occupancy;
 pub mod power;
 pub mod queue;
+mod sample;
 pub mod walk;
 
 pub use chip::{CHIPS, Chip, Energy, Latency};
@@ -29,3 +30,4 @@ pub use code::Code;
 pub use error::{Error, Result};
 pub use estimate::{Counts, Estimate, estimate, shipped};
 pub use line::Line;
+pub use sample::{Sampled, Tickets};

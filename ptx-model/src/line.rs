@@ -12,6 +12,8 @@ pub struct Line {
     pub opcode: String,
     /// Its class.
     pub class: Option<Class>,
+    /// Whether it is a `wgmma` that takes its first operand from registers.
+    pub from_registers: bool,
     /// Executions by a warp.
     pub warps: f64,
     /// Shared-memory wavefronts.

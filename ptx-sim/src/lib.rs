@@ -59,6 +59,8 @@
 //! A parser of that, with every modifier accounted for while decoding, is a few hundred lines.
 
 mod cfg;
+#[cfg(feature = "cli")]
+pub mod cli;
 mod error;
 mod lanes;
 mod lower;
@@ -73,7 +75,7 @@ mod tensor;
 mod tensor_map;
 
 pub use error::{Error, Fault, FaultKind};
-pub use machine::{Checks, Launch, launch, launch_with};
+pub use machine::{Checks, Launch, Sample, Span, Touched, Traffic, launch, launch_with, sample};
 pub use memory::Memory;
 pub use module::{Entry, Module};
 pub use program::{Class, Parameter};

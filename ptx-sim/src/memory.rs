@@ -4,7 +4,7 @@
 //! blocks that mix widths are as undefined here as they are on a GPU, but never unsafe for the host: the
 //! bytes live in memory that only this module touches.
 
-use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::alloc::{Layout, alloc, alloc_zeroed, dealloc, handle_alloc_error};
 use std::collections::{BTreeMap, HashMap};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -36,18 +36,25 @@ unsafe impl Sync for Region {}
 
 impl Region {
     fn layout(bytes: u64) -> Layout {
-        Layout::from_size_align(bytes.max(1) as usize, ALIGN as usize)
-            .expect("sizes are checked before")
+        // Enough for every access; of more than this the system's zeros are written one by one.
+        Layout::from_size_align(bytes.max(1) as usize, 16).expect("sizes are checked before")
     }
 
-    fn new(base: u64, bytes: u64) -> Self {
+    fn new(base: u64, bytes: u64, zeros: bool) -> Self {
         let layout = Self::layout(bytes);
         // SAFETY: the layout is not empty.
-        let data = unsafe { alloc(layout) };
+        let data = unsafe { if zeros { alloc_zeroed(layout) } else { alloc(layout) } };
         let Some(data) = NonNull::new(data) else { handle_alloc_error(layout) };
-        // SAFETY: freshly allocated with this many bytes.
-        unsafe { data.write_bytes(FRESH, layout.size()) };
+        if !zeros {
+            // SAFETY: freshly allocated with this many bytes.
+            unsafe { data.write_bytes(FRESH, layout.size()) };
+        }
         Self { base, bytes, data }
+    }
+
+    /// Address of the first byte.
+    pub fn base(&self) -> u64 {
+        self.base
     }
 
     /// Whether `bytes` bytes at `address` lie inside.
@@ -177,13 +184,23 @@ impl Memory {
     /// Allocates `bytes` bytes and returns their device address, a multiple of 256. The bytes are not
     /// zero. Addresses are never used twice.
     pub fn alloc(&self, bytes: u64) -> u64 {
+        self.place(bytes, false)
+    }
+
+    /// As [`Self::alloc`], with bytes that are zero. Pages that nobody touches take no memory of the host where the
+    /// system gives memory page by page.
+    pub fn alloc_zeros(&self, bytes: u64) -> u64 {
+        self.place(bytes, true)
+    }
+
+    fn place(&self, bytes: u64, zeros: bool) -> u64 {
         let base = {
             let mut next = self.next.lock().unwrap_or_else(|e| e.into_inner());
             let base = *next;
             *next = (base + bytes + GAP).next_multiple_of(ALIGN);
             base
         };
-        let region = Arc::new(Region::new(base, bytes));
+        let region = Arc::new(Region::new(base, bytes, zeros));
         self.regions.write().unwrap_or_else(|e| e.into_inner()).insert(base, region);
         base
     }

@@ -42,6 +42,10 @@ pub struct Entry<'a> {
     pub local_bytes: u32,
     /// Decoded instructions.
     pub instructions: usize,
+    /// Blocks of a cluster, along x; 1: no clusters.
+    pub cluster: u32,
+    /// `.minnctapersm`: blocks of a multiprocessor that the registers must allow; 0: any number.
+    pub min_blocks: u32,
 }
 
 impl Module {
@@ -78,6 +82,8 @@ impl Module {
             shared_bytes: p.shared_bytes,
             local_bytes: p.local_bytes,
             instructions: p.insts.len(),
+            cluster: p.cluster,
+            min_blocks: p.min_blocks,
         })
     }
 

@@ -43,6 +43,8 @@ pub struct Program {
     pub reqntid: bool,
     /// Blocks of a cluster, along x.
     pub cluster: u32,
+    /// Blocks of a multiprocessor that the registers must allow; 0: any number.
+    pub min_blocks: u32,
     /// Bytes per record of the shared-memory checks: the smallest access in the entry, 1 to 16.
     pub granule: u32,
     /// The same for global memory.

@@ -16,7 +16,7 @@ pub fn measure(criterion: &mut Criterion, cases: impl Fn(&Place) -> Vec<Box<dyn 
         let Ok(gpu) = device.open() else {
             continue;
         };
-        let place = Place { gpu, build: None };
+        let place = Place { gpu, ..Place::default() };
         for case in cases(&place) {
             measure_case(criterion, case.as_ref(), &place, name);
         }

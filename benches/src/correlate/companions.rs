@@ -12,7 +12,7 @@ use rayon::prelude::*;
 
 use crate::{
     case::{Bound, Case, Clock, Place, Subject, Work},
-    data::{Ring, random_bytes},
+    data::Ring,
 };
 
 /// Kernels that the correlator on codes in excess of 8 runs beside its products: the running sums of the codes,
@@ -68,7 +68,7 @@ impl Case for Companions {
         let Self { inputs, channels, times } = *self;
         let rows = channels * inputs;
         let row_bytes = (2 * times).next_multiple_of(16);
-        let mut native = random_bytes(rows * row_bytes);
+        let mut native = place.random_bytes(rows * row_bytes);
         native.par_chunks_mut(row_bytes).for_each(|row| {
             let (samples, rest) = row.split_at_mut(2 * times);
             samples.iter_mut().for_each(|part| *part = ((*part << 4) as i8 >> 4) as u8);
@@ -78,7 +78,7 @@ impl Case for Companions {
         let bytes = (native.len() + visibilities) as f64;
         let work = Seeding {
             gpu: gpu.clone(),
-            expected: self.expected(&native, row_bytes),
+            expected: place.expected(|| Ok(self.expected(&native, row_bytes)))?,
             native: Ring::new(gpu, &native)?,
             sums: Buffer::new(gpu, 8 * rows)?,
             beyond: Buffer::new(gpu, 8)?,

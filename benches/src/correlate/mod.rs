@@ -151,14 +151,14 @@ impl Case for Candidates {
 
     fn subjects(&self, place: &Place) -> Result<Vec<Subject>> {
         let Self(case) = self;
-        let samples = case.samples();
+        let samples = case.samples(place);
         let source = case.placed(place, &samples)?;
         let mut subjects = Vec::new();
         let orders = [(Layout::Tcn, DELIVERED), (Layout::Cnt, ROWS)];
         // Words of bits lie along time.
         let orders = if case.encoding.is_bits() { &orders[1..] } else { &orders[..] };
         for &(layout, what) in orders {
-            let expected = Rc::new(case.end_channels(&samples, layout)?);
+            let expected = Rc::new(case.end_channels(place, &samples, layout)?);
             let auto = case.builder(place, layout, Kernel::Auto).build()?.kernel();
             let build = |kernel| case.builder(place, layout, kernel).build();
             for (kernel, plan) in kernels(Kernel::ALL, Kernel::Auto, &[], build)? {
@@ -209,7 +209,7 @@ impl Case for Correlation {
                 self.encoding.times()
             )));
         }
-        let samples = self.samples();
+        let samples = self.samples(place);
         let mut subjects = Vec::new();
         let auto = self.builder(place, Layout::Cnt, Kernel::Auto).build()?.kernel();
         let build = |kernel| self.builder(place, Layout::Cnt, kernel).build();
@@ -219,11 +219,11 @@ impl Case for Correlation {
             let (source, expected) = match data.entry(kernel.value_bits()) {
                 Entry::Occupied(known) => known.get().clone(),
                 Entry::Vacant(unknown) => {
-                    let samples = match kernel.value_bits() {
+                    let samples = match kernel.value_bits().filter(|_| place.model.is_none()) {
                         Some(bits) => self.narrowed(&samples, bits).into(),
                         None => samples.clone(),
                     };
-                    let expected = Rc::new(self.end_channels(&samples, Layout::Cnt)?);
+                    let expected = Rc::new(self.end_channels(place, &samples, Layout::Cnt)?);
                     unknown.insert((self.placed(place, &samples)?, expected)).clone()
                 }
             };
@@ -232,7 +232,7 @@ impl Case for Correlation {
         let source = match data.remove(&None) {
             Some(known) => known,
             None => {
-                let expected = Rc::new(self.end_channels(&samples, Layout::Cnt)?);
+                let expected = Rc::new(self.end_channels(place, &samples, Layout::Cnt)?);
                 (self.placed(place, &samples)?, expected)
             }
         };
@@ -263,9 +263,10 @@ impl Correlation {
         }
     }
 
-    /// Random samples, all values equally likely.
-    fn samples(&self) -> Rc<Vec<u8>> {
+    /// Random samples, all values equally likely; none for a model, which has no use for them.
+    fn samples(&self, place: &Place) -> Rc<Vec<u8>> {
         match self.encoding {
+            _ if place.model.is_some() => vec![0; self.bytes()],
             Encoding::Cf16 => random_halves(self.bytes()),
             _ => random_bytes(self.bytes()),
         }
@@ -296,9 +297,11 @@ impl Correlation {
         let build = || self.builder(place, Layout::Cnt, kernel).build();
         let adding = self.subject(build()?, auto, ADDING, source.clone(), expected);
         let whole = self.subject(build()?, auto, WHOLE, source.clone(), expected);
-        let noise: Rc<Vec<u8>> =
-            gaussian(self.encoding, self.inputs * self.channels * self.times).into();
-        let expected = Rc::new(self.end_channels(&noise, Layout::Cnt)?);
+        let noise: Rc<Vec<u8>> = match place.model.is_some() {
+            true => self.samples(place),
+            false => gaussian(self.encoding, self.inputs * self.channels * self.times).into(),
+        };
+        let expected = Rc::new(self.end_channels(place, &noise, Layout::Cnt)?);
         let source = self.placed(place, &noise)?;
         Ok([adding, whole, self.subject(build()?, auto, "gaussian", source, &expected)])
     }
@@ -313,9 +316,9 @@ impl Correlation {
     ) -> Result<Vec<Subject>> {
         let build = || self.builder(place, Layout::Tcn, named).build();
         let auto = self.builder(place, Layout::Tcn, Kernel::Auto).build()?.kernel();
-        let expected = Rc::new(self.end_channels(&samples, Layout::Tcn)?);
+        let expected = Rc::new(self.end_channels(place, &samples, Layout::Tcn)?);
         let mut subjects = vec![self.subject(build()?, auto, "from tcn", source, &expected)];
-        if let Some(gpu) = &place.gpu {
+        if let Some(gpu) = place.gpu.as_ref().filter(|_| place.model.is_none()) {
             let locked = Source::Locked(Rc::new(locked(gpu, &samples)?));
             for (what, source) in [("from host", Source::Host(samples)), ("page-locked", locked)] {
                 subjects.push(self.subject(build()?, auto, what, source, &expected));
@@ -396,7 +399,10 @@ impl Correlation {
     }
 
     /// The first and the last channel's visibilities, by the CPU.
-    fn end_channels(&self, samples: &[u8], layout: Layout) -> Result<Visibilities> {
+    fn end_channels(&self, place: &Place, samples: &[u8], layout: Layout) -> Result<Visibilities> {
+        if place.model.is_some() {
+            return Ok(Visibilities::Integer(Default::default()));
+        }
         let row = self.inputs * self.encoding.bytes();
         let last = self.channels - 1;
         let ends: Vec<u8> = match layout {

@@ -88,12 +88,12 @@ impl Kernels {
     ///
     /// # Errors
     /// [`Error::Device`] when what it names cannot be [read](Self::read).
-    pub(super) fn named() -> Result<Self> {
+    pub fn named() -> Result<Self> {
         Ok(NAMED.get()?.cloned().unwrap_or_default())
     }
 
     /// The module of a kernel.
-    pub(super) fn ptx(&self, entry: &Entry) -> &str {
+    pub fn ptx(&self, entry: &Entry) -> &str {
         self.0.get(entry.name).map_or_else(|| ptx::of_entry(entry), |module| &module.text)
     }
 

@@ -42,6 +42,8 @@ pub enum Basis {
     Scaled,
     /// Worked out from the model's data sheet.
     Derived,
+    /// Predicted by a model of the chip: `corrust bench --tune --device model:CHIP`.
+    Modelled,
 }
 
 /// The table of a model of GPU, as `corrust bench --tune` writes it.
@@ -205,7 +207,7 @@ mod tests {
     fn tables_say_what_they_come_from() {
         let basis: Vec<_> =
             Tuning::built_in().iter().map(|table| (&table.model[..], table.basis)).collect();
-        for (model, expected) in [("A100", Basis::Derived), ("A40", Basis::Derived)] {
+        for (model, expected) in [("A100", Basis::Modelled), ("A40", Basis::Modelled)] {
             assert!(basis.contains(&(model, expected)), "{basis:?}");
         }
         for table in Tuning::built_in() {

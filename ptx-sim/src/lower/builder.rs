@@ -81,6 +81,7 @@ impl<'a> Lower<'a> {
                 maxntid: None,
                 reqntid: false,
                 cluster: 1,
+                min_blocks: 0,
                 granule: 4,
                 global_granule: 4,
                 synchronises: false,

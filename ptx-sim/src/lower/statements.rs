@@ -35,6 +35,7 @@ impl Lower<'_> {
         self.program.maxntid = entry.maxntid;
         self.program.reqntid = entry.reqntid;
         self.program.cluster = entry.cluster;
+        self.program.min_blocks = entry.min_blocks;
         let mut scope = Scope::default();
         let mut offset = 0u32;
         for param in &entry.params {

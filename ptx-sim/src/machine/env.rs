@@ -1,5 +1,6 @@
 //! The launch, as every block of it sees it.
 
+use super::launch::Sample;
 use super::shadow::Shadow;
 use super::shared::Checks;
 use crate::lanes::Registers;
@@ -20,4 +21,6 @@ pub struct Env<'a> {
     pub checks: Checks,
     /// Records of global memory, where races there are checked.
     pub shadow: Option<Shadow>,
+    /// Clusters to run, and how their work is counted, where not all run.
+    pub sample: Option<Sample<'a>>,
 }

@@ -8,6 +8,7 @@ use super::access::Addresses;
 use super::order::Event;
 use super::shadow::{Access, Kind, MOST_PAGES, PAGE, Pages, Record, SHARDS, Shadow};
 use super::team::Team;
+use super::traffic::Way;
 use super::warp::Warp;
 use crate::error::{FaultKind, Step, Stop, brief};
 use crate::lanes::{LANES, Mask, lanes};
@@ -26,6 +27,10 @@ impl Team<'_> {
         kind: Kind,
     ) -> Step {
         let env = self.env;
+        if let Some(tracer) = &self.tracer {
+            let way = if order.scope == Scope::Weak { self.way(&kind) } else { Way::past(&kind) };
+            tracer.borrow_mut().access(at, mask, bytes, way);
+        }
         let Some(shadow) = &env.shadow else { return Ok(()) };
         self.note(shadow, warp, at, mask, bytes, order.scope, kind)?;
         if order.scope != Scope::Weak && self.env.program.synchronises {
@@ -58,11 +63,25 @@ impl Team<'_> {
         bytes: u32,
         kind: Kind,
     ) -> Step {
+        if let Some(tracer) = &self.tracer {
+            tracer.borrow_mut().copy(address, u64::from(bytes), Way::past(&kind));
+        }
         let Some(shadow) = &self.env.shadow else { return Ok(()) };
         let scope = if let Kind::Atomic = kind { Scope::Gpu } else { Scope::Weak };
         let mut at = [0; LANES];
         at[lane] = address;
         self.note(shadow, warp, &at, 1 << lane, bytes, scope, kind)
+    }
+
+    /// Way of an access of the statement that runs.
+    fn way(&self, kind: &Kind) -> Way {
+        let past = |opcode: &str| [".cg", ".cv", ".volatile"].iter().any(|m| opcode.contains(m));
+        match kind {
+            Kind::Read if !past(&self.env.program.sources[self.source as usize].opcode) => {
+                Way::Cached
+            }
+            kind => Way::past(kind),
+        }
     }
 
     #[allow(clippy::too_many_arguments)]

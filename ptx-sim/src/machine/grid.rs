@@ -11,6 +11,7 @@ use rayon::prelude::*;
 use super::env::Env;
 use super::schedule::Turn;
 use super::team::Team;
+use super::traffic::Traffic;
 use crate::error::Error;
 use crate::report::Counts;
 
@@ -51,7 +52,10 @@ impl<'a> Grid<'a> {
     pub fn new(env: &'a Env<'a>, blocks: u64) -> Self {
         Self {
             env,
-            clusters: blocks / u64::from(env.program.cluster),
+            clusters: match env.sample {
+                Some(sample) => sample.clusters.len() as u64,
+                None => blocks / u64::from(env.program.cluster),
+            },
             next: AtomicU64::new(0),
             changes: AtomicU64::new(0),
             failed: AtomicBool::new(false),
@@ -60,8 +64,8 @@ impl<'a> Grid<'a> {
         }
     }
 
-    /// Runs all blocks; counts of all statements.
-    pub fn run(&self) -> Result<Vec<Counts>, Error> {
+    /// Runs all blocks; counts of all statements, and of global memory where they are a sample.
+    pub fn run(&self) -> Result<(Vec<Counts>, Traffic), Error> {
         let threads = rayon::current_num_threads().min(self.clusters.min(1 << 16) as usize);
         let parts = (0..threads).into_par_iter().with_max_len(1).map(|_| {
             self.begun.fetch_add(1, SeqCst);
@@ -73,11 +77,11 @@ impl<'a> Grid<'a> {
             quiet.left += 1;
             counts
         });
-        parts.try_reduce(Vec::new, |a, b| Ok(sum(a, b)))
+        parts.try_reduce(Default::default, |a, b| Ok(sum(a, b)))
     }
 
     /// Work of one thread.
-    fn work(&self) -> Result<Vec<Counts>, Error> {
+    fn work(&self) -> Result<(Vec<Counts>, Traffic), Error> {
         let mut waiting = VecDeque::new();
         let mut free: Vec<Vec<Team>> = Vec::new();
         let mut told = None;
@@ -106,7 +110,10 @@ impl<'a> Grid<'a> {
             let turn = Team::turn(&mut teams)?;
             self.changes.fetch_add(Team::changes(&teams) - before, SeqCst);
             match turn {
-                Turn::Ended => free.push(teams),
+                Turn::Ended => {
+                    teams.iter().for_each(Team::end);
+                    free.push(teams);
+                }
                 Turn::Spinning if waiting.len() == MOST_WAITING => {
                     return Err(teams[0].deadlock());
                 }
@@ -115,7 +122,7 @@ impl<'a> Grid<'a> {
             }
         }
         let teams = waiting.into_iter().map(|w| w.teams).chain(free).flatten();
-        Ok(teams.map(Team::into_counts).fold(Vec::new(), sum))
+        Ok(teams.map(Team::into_counts).fold(Default::default(), sum))
     }
 
     /// Begins the next cluster, if there is one.
@@ -127,6 +134,7 @@ impl<'a> Grid<'a> {
         let size = self.env.program.cluster;
         let new = || (0..size).map(|_| Team::new(self.env)).collect();
         let mut teams = free.pop().unwrap_or_else(new);
+        let index = self.env.sample.map_or(index, |sample| sample.clusters[index as usize]);
         let index = index * u64::from(size);
         let [width, height, _] = self.env.grid.map(u64::from);
         let block = [index % width, index / width % height, index / width / height];
@@ -151,11 +159,13 @@ impl<'a> Grid<'a> {
     }
 }
 
-/// Counts of all sources, added.
-fn sum(a: Vec<Counts>, b: Vec<Counts>) -> Vec<Counts> {
+/// Counts of all sources, and of global memory, added.
+fn sum(a: (Vec<Counts>, Traffic), b: (Vec<Counts>, Traffic)) -> (Vec<Counts>, Traffic) {
+    let (a, mut traffic) = a;
+    traffic.add(&b.1);
     if a.is_empty() {
-        return b;
+        return (b.0, traffic);
     }
-    let mut b = b.into_iter();
-    a.into_iter().map(|a| b.next().map_or(a, |b| a.plus(&b))).collect()
+    let mut b = b.0.into_iter();
+    (a.into_iter().map(|a| b.next().map_or(a, |b| a.plus(&b))).collect(), traffic)
 }

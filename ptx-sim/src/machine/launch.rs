@@ -4,6 +4,7 @@ use super::env::Env;
 use super::grid::Grid;
 use super::shadow::Shadow;
 use super::shared::Checks;
+use super::traffic::Traffic;
 use crate::error::Error;
 use crate::lanes::{LANES, Mask, Registers};
 use crate::memory::Memory;
@@ -52,6 +53,41 @@ pub fn launch_with(
     launch: Launch,
     checks: Checks,
 ) -> Result<Report, Error> {
+    run(module, memory, launch, checks, None).map(|(report, _)| report)
+}
+
+/// Clusters of a launch that are run for its counts.
+#[derive(Debug, Clone, Copy)]
+pub struct Sample<'a> {
+    /// Numbers of the clusters, x varying fastest; of kernels without clusters, of blocks.
+    pub clusters: &'a [u64],
+    /// Bytes of L1 that a block has for itself.
+    pub l1_bytes: u32,
+    /// Bytes of L2 that a block has for itself.
+    pub l2_bytes: u32,
+}
+
+/// Runs some clusters of a launch for their counts, and notes the global memory that they touch. Products of matrices
+/// are counted and left out, so that results mean nothing, and nothing is checked.
+///
+/// # Errors
+/// As for [`launch`]; [`Error::Launch`] for a cluster that the grid lacks.
+pub fn sample(
+    module: &Module,
+    memory: &Memory,
+    launch: Launch,
+    sample: Sample,
+) -> Result<(Report, Traffic), Error> {
+    run(module, memory, launch, Checks::NONE, Some(sample))
+}
+
+fn run(
+    module: &Module,
+    memory: &Memory,
+    launch: Launch,
+    checks: Checks,
+    sample: Option<Sample>,
+) -> Result<(Report, Traffic), Error> {
     let refuse = |message: String| Error::Launch { entry: launch.entry.to_owned(), message };
     let program = module.program(launch.entry)?;
     let product = |shape: [u32; 3]| shape.iter().map(|&n| u128::from(n)).product::<u128>();
@@ -82,7 +118,13 @@ pub fn launch_with(
             "a grid of {x} blocks along x, expected a multiple of {cluster}: a cluster"
         )));
     }
-    let blocks = blocks as u64;
+    let mut blocks = blocks as u64;
+    if let Some(sample) = sample {
+        let clusters = blocks / u64::from(cluster);
+        if let Some(beyond) = sample.clusters.iter().find(|&&index| index >= clusters) {
+            return Err(refuse(format!("a sample with cluster {beyond} of {clusters}")));
+        }
+    }
     if launch.params.len() != program.param_bytes as usize {
         return Err(refuse(format!(
             "{} parameter bytes, expected {}",
@@ -126,13 +168,17 @@ pub fn launch_with(
         registers,
         checks,
         shadow: checks.global.then(|| Shadow::new(program.global_granule)),
+        sample,
     };
-    let counts = Grid::new(&env, blocks).run()?;
+    let (counts, traffic) = Grid::new(&env, blocks).run()?;
+    if let Some(sample) = sample {
+        blocks = sample.clusters.len() as u64 * u64::from(cluster);
+    }
     let mut report = Report::new(launch.entry, blocks, &program.sources, &counts);
     if let Some(shadow) = env.shadow {
         report.partly_checked = shadow.incomplete();
         let line = |source: u16| program.sources.get(usize::from(source)).map_or(0, |s| s.line);
         report.same_value = SameValue::list(&shadow.same(), line);
     }
-    Ok(report)
+    Ok((report, traffic))
 }

@@ -85,6 +85,9 @@ impl Team<'_> {
 
     pub fn mma(&mut self, warp: &mut Warp, op: &Mma, mask: Mask) -> Step {
         Self::full(warp, mask)?;
+        if self.env.sample.is_some() {
+            return Ok(());
+        }
         self.multiplier.a.read_a(&op.kind, &warp.registers, &op.a);
         self.multiplier.b.read_b(&op.kind, &warp.registers, &op.b);
         self.multiplier.multiply(&op.kind, &mut warp.registers, Some(&op.c), &op.d);
@@ -156,6 +159,9 @@ impl Team<'_> {
     pub fn wgmma(&mut self, warp: &mut Warp, op: &Wgmma, mask: Mask) -> Step {
         Self::full(warp, mask)?;
         self.warpgroup(warp)?;
+        if self.env.sample.is_some() {
+            return Ok(());
+        }
         let registers: &[u32] = match &op.a {
             WgmmaA::Registers(slots) => slots,
             WgmmaA::Descriptor(_) => &[],

@@ -17,7 +17,9 @@ mod shadow;
 pub(crate) mod shared;
 mod state;
 mod team;
+mod traffic;
 mod warp;
 
-pub use launch::{Launch, launch, launch_with};
+pub use launch::{Launch, Sample, launch, launch_with, sample};
 pub use shared::Checks;
+pub use traffic::{Span, Touched, Traffic};

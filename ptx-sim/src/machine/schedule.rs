@@ -9,6 +9,8 @@ use crate::program::{Inst, NOWHERE, Op};
 
 /// Branches that the warps of a block may take before it counts as stuck.
 const BRANCH_LIMIT: u64 = 1 << 30;
+/// The same where blocks are a sample, which is to take seconds.
+const SAMPLE_LIMIT: u64 = 1 << 22;
 /// Branches of a warp before the others of its block have a turn.
 const TURN: u32 = 1 << 12;
 /// Branches of a turn of a warp that was found spinning.
@@ -247,9 +249,10 @@ impl Team<'_> {
                 }
                 Op::Branch { target, reconverge } => {
                     self.executed += 1;
-                    if self.executed > BRANCH_LIMIT {
+                    let most = if self.tracer.is_some() { SAMPLE_LIMIT } else { BRANCH_LIMIT };
+                    if self.executed > most {
                         let message =
-                            "the block does not come to an end: 2^30 branches taken".to_owned();
+                            format!("the block does not come to an end: {most} branches taken");
                         return Err(self.fault(warp, pc, &Stop::new(FaultKind::Trap, message)));
                     }
                     if warp.branch(&[(*target, mask)], *reconverge) {

@@ -1,5 +1,6 @@
 //! A block while it runs: its warps, its shared memory, its barriers. [`super::schedule`] runs it.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 
 use super::clocks::Clocks;
@@ -7,6 +8,7 @@ use super::env::Env;
 use super::order::Knowledge;
 use super::shared::{Actor, Conflict, Shared};
 use super::state::{BarrierState, BulkReads, Cluster, Copies, MbarrierState, Transfer};
+use super::traffic::{Tracer, Traffic};
 use super::warp::Warp;
 use crate::error::{Error, Fault, FaultKind, Step, Stop, brief};
 use crate::lanes::{LANES, Mask};
@@ -47,6 +49,8 @@ pub struct Team<'a> {
     pub knowledge: Knowledge,
     /// The warps of the block; those of the last one give their room to the next.
     pub warps: Vec<Warp>,
+    /// Record of global memory, where blocks are a sample.
+    pub tracer: Option<RefCell<Tracer>>,
 }
 
 impl<'a> Team<'a> {
@@ -72,11 +76,22 @@ impl<'a> Team<'a> {
             cluster: Cluster::default(),
             knowledge: Knowledge::default(),
             warps: Vec::new(),
+            tracer: env
+                .sample
+                .map(|sample| RefCell::new(Tracer::new(sample.l1_bytes, sample.l2_bytes))),
         }
     }
 
-    pub fn into_counts(self) -> Vec<Counts> {
-        self.counts
+    pub fn into_counts(self) -> (Vec<Counts>, Traffic) {
+        let traffic = self.tracer.map(|tracer| tracer.into_inner().into_traffic());
+        (self.counts, traffic.unwrap_or_default())
+    }
+
+    /// Ends a block.
+    pub fn end(&self) {
+        if let Some(tracer) = &self.tracer {
+            tracer.borrow_mut().end_block(self.env.view);
+        }
     }
 
     /// Begins a block.

@@ -124,6 +124,8 @@ pub struct Function {
     pub reqntid: bool,
     /// Blocks of a cluster, along x.
     pub cluster: u32,
+    /// Blocks of a multiprocessor that the registers must allow; 0: any number.
+    pub min_blocks: u32,
     /// `None` for a declaration.
     pub body: Option<Vec<Statement>>,
     pub line: u32,

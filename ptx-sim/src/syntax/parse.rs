@@ -450,6 +450,7 @@ impl Parser<'_> {
         let mut maxntid = None;
         let mut reqntid = false;
         let mut cluster = 1;
+        let mut min_blocks = 0;
         while let Some(word) = self.dotted().map(str::to_owned) {
             self.at += 1;
             match word.as_str() {
@@ -464,7 +465,8 @@ impl Parser<'_> {
                     maxntid = Some(shape);
                     reqntid = word == "reqntid";
                 }
-                "minnctapersm" | "maxnctapersm" | "maxnreg" | "maxclusterrank" => {
+                "minnctapersm" => min_blocks = u32::try_from(self.int()?).unwrap_or(0),
+                "maxnctapersm" | "maxnreg" | "maxclusterrank" => {
                     self.int()?;
                 }
                 "noreturn" | "explicitcluster" => {}
@@ -508,7 +510,18 @@ impl Parser<'_> {
             self.expect('{')?;
             Some(self.block()?)
         };
-        Ok(Function { name, is_entry, returns, params, maxntid, reqntid, cluster, body, line })
+        Ok(Function {
+            name,
+            is_entry,
+            returns,
+            params,
+            maxntid,
+            reqntid,
+            cluster,
+            min_blocks,
+            body,
+            line,
+        })
     }
 
     fn parameters(&mut self) -> Parsed<Vec<Variable>> {

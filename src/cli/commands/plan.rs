@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use corrust::{
     Encoding, Error, Layout, Result,
-    bench::{Limits, RECORD_H200, Record, Row},
+    bench::{Limits, RECORD_H200, Record, Row, model::Model},
     correlate::{baselines, useful_operations},
 };
 
@@ -16,7 +16,8 @@ use crate::cli::terminal::say::say;
 
 /// Estimate how many GPUs an array needs, and name the limit that binds them
 ///
-/// Channels are shared out over the GPUs. Rates are those of a record of `corrust bench --json`; between sizes
+/// Channels are shared out over the GPUs. Rates are those of a record of `corrust bench --json`, or are predicted
+/// (`--gpu`); between sizes
 /// that were measured they are interpolated. Samples come over the network and PCIe while the GPU computes, so
 /// that the slowest of the three counts; correlation and F-engine run one after the other on the GPU, so that theirs
 /// add up.
@@ -58,6 +59,9 @@ pub struct Args {
     /// Record of `corrust bench --json` of the GPU [default: of an NVIDIA H200]
     #[arg(long, value_name = "FILE", value_parser = input())]
     record: Option<PathBuf>,
+    /// Chip whose rates are predicted, where there is no record: a100, a30, a40, h100, h200, l40s, or CHIP.json
+    #[arg(long, value_name = "CHIP", conflicts_with = "record")]
+    gpu: Option<String>,
     /// Print a row of a Markdown table, with this name in front
     #[arg(long, value_name = "NAME")]
     row: Option<String>,
@@ -75,7 +79,8 @@ const EXAMPLES: &str = "\
 Examples:
   corrust plan --inputs 2048 --bandwidth 400MHz --bits 4
   corrust plan --inputs 128 --bandwidth 856MHz --network 100Gb/s --channels 4096 --dump 2s
-  corrust plan --inputs 60 --bandwidth 400MHz --channelise --record all.json";
+  corrust plan --inputs 60 --bandwidth 400MHz --channelise --record all.json
+  corrust plan --inputs 256 --bandwidth 200MHz --gpu a100";
 
 /// One thing that takes a part of each GPU's second.
 struct Load {
@@ -98,15 +103,14 @@ impl Load {
 impl Args {
     /// Says what is needed.
     pub fn run(self) -> Result<()> {
-        let (record, source) = match &self.record {
-            Some(path) => (Record::read(path)?, path.display().to_string()),
-            None => {
-                let record = serde_json::from_str(RECORD_H200);
-                (record.expect("the record is one"), "the record that is built in".to_owned())
-            }
-        };
         if self.inputs == 0 {
             return Err(Error::invalid("--inputs 0: expected at least 1"));
+        }
+        if self.gpu.is_some() && self.inputs > MOST_PREDICTED {
+            return Err(Error::invalid(format!(
+                "--inputs {}: expected at most {MOST_PREDICTED} with --gpu",
+                self.inputs
+            )));
         }
         if !(self.load > 0.0 && self.load <= 100.0) {
             return Err(Error::invalid(format!(
@@ -122,6 +126,17 @@ impl Args {
                 return Err(Error::invalid(format!(
                     "--bits {other}: expected 4 (ci4), 8 (ci8) or 16 (cf16)"
                 )));
+            }
+        };
+        let (record, source) = match (&self.record, &self.gpu) {
+            (Some(path), _) => (Record::read(path)?, path.display().to_string()),
+            (None, Some(chip)) => {
+                let record = Model::open(chip)?.record(encoding, self.inputs, self.channelise)?;
+                (record, "predictions (docs/estimates.md)".to_owned())
+            }
+            (None, None) => {
+                let record = serde_json::from_str(RECORD_H200);
+                (record.expect("the record is one"), "the record that is built in".to_owned())
             }
         };
         let loads = self.loads(&record, &source, encoding)?;
@@ -243,6 +258,8 @@ impl Args {
     }
 }
 
+/// Inputs of a correlation that is predicted, at most.
+const MOST_PREDICTED: usize = 1 << 14;
 const CORRELATION: &str = "correlation";
 const F_ENGINE: &str = "F-engine";
 const NETWORK: &str = "network";
@@ -275,7 +292,8 @@ fn interpolated<'a>(rows: impl Iterator<Item = &'a Row>, inputs: usize) -> Optio
 /// Limit that binds a kernel, in the words of a plan.
 fn bound(row: &Row) -> String {
     match row.limit.as_ref().map(|share| &share.limit[..]) {
-        Some("device copy") => "memory".to_owned(),
+        Some("device copy" | "device memory") => "memory".to_owned(),
+        Some("tensor") => "tensor cores".to_owned(),
         Some(limit) if limit.contains("mma") => "tensor cores".to_owned(),
         Some(other) => other.to_owned(),
         None => "computing".to_owned(),

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::parameters::{Argument, Save};
+use ptx_sim::cli::{Argument, Save, extents};
 
 /// Runs PTX on the CPU, without a GPU: checks it, runs it, reports what the hardware would see.
 #[derive(Parser)]
@@ -95,18 +95,4 @@ impl Input {
             _ => Format::Text,
         }
     }
-}
-
-/// One to three numbers with commas between; what is left out is 1.
-fn extents(text: &str) -> Result<[u32; 3], String> {
-    let mut extents = [1; 3];
-    let mut places = extents.iter_mut();
-    for part in text.split(',') {
-        let place = places.next().ok_or("expected at most three numbers")?;
-        *place = part
-            .trim()
-            .parse()
-            .map_err(|_| format!("`{part}` is not a number of blocks or threads"))?;
-    }
-    Ok(extents)
 }

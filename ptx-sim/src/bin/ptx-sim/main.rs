@@ -2,19 +2,16 @@
 
 mod arguments;
 mod findings;
-mod npy;
-mod parameters;
 
 use std::io::Write;
-use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Parser;
-use ptx_sim::{Checks, Error, Launch, Memory, Module, Report, launch_with};
+use ptx_sim::cli::{Parameters, at, module};
+use ptx_sim::{Checks, Error, Launch, Memory, Report, launch_with};
 
 use arguments::{Arguments, Format, Task};
 use findings::Findings;
-use parameters::Parameters;
 
 /// Exit code for a kernel in which something was found.
 const FOUND: u8 = 1;
@@ -38,20 +35,8 @@ fn main() -> ExitCode {
 fn run(arguments: &Arguments) -> Result<bool, String> {
     let (task, input) = arguments.task();
     let file = input.file.display().to_string();
-    let text = read(&input.file)?;
-    let text = String::from_utf8(text).map_err(|_| format!("{file}: not a text in UTF-8"))?;
-    let module = Module::parse(&text).map_err(|error| at(&file, &error))?;
-    let entry = match &input.entry {
-        Some(entry) => entry.clone(),
-        None => only_entry(&module).map_err(|message| format!("{file}: {message}"))?,
-    };
-    if let Some((_, error)) = module.refused().find(|(name, _)| *name == entry) {
-        return Err(at(&file, error));
-    }
-    let Some(declared) = module.entries().find(|e| e.name == entry) else {
-        let names: Vec<&str> = module.entries().map(|e| e.name).collect();
-        return Err(format!("{file}: no entry `{entry}`: the file has {}", names.join(", ")));
-    };
+    let (text, module, entry) = module(&input.file, input.entry.as_deref())?;
+    let declared = module.entries().find(|e| e.name == entry).expect("the module has it");
     let memory = Memory::new();
     let parameters = Parameters::place(&input.parameters, declared.params, &memory)?;
     parameters.can_save(&input.saves)?;
@@ -109,30 +94,4 @@ fn print(text: &str) -> Result<(), String> {
         }
         _ => Ok(()),
     }
-}
-
-/// The entry of a module that has one.
-fn only_entry(module: &Module) -> Result<String, String> {
-    let names: Vec<&str> =
-        module.entries().map(|e| e.name).chain(module.refused().map(|(name, _)| name)).collect();
-    match names[..] {
-        [name] => Ok(name.to_owned()),
-        [] => Err("the file has no entry".to_owned()),
-        _ => Err(format!("--entry chooses one of {}", names.join(", "))),
-    }
-}
-
-/// An error of the library with the file in front, and its line where it has one.
-fn at(file: &str, error: &Error) -> String {
-    match error {
-        Error::Syntax { line, message } => format!("{file}:{line}: {message}"),
-        Error::Unsupported { line, instruction, message } => {
-            format!("{file}:{line}: `{instruction}`: {message}")
-        }
-        error => format!("{file}: {error}"),
-    }
-}
-
-fn read(path: &Path) -> Result<Vec<u8>, String> {
-    std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))
 }

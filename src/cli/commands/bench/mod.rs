@@ -15,6 +15,7 @@ use corrust::{
     Correlator, Device, Encoding, Error, Result, autocorrelate, beamform,
     bench::{
         self, Case, Change, Facts, Limits, Meter, Place, Record, Row, Settings, changes, measure,
+        model::Model,
     },
     correlate,
     device::{self, Kernels},
@@ -58,6 +59,7 @@ Examples:
   corrust bench report new.json --plot bench.svg --readme README.md
   corrust bench ingest --sockets 1,2,4 --rate 1     packets that are received on loopback, beside spead2
   corrust bench --tune mine.json                    which kernels are quickest on this GPU
+  corrust bench correlate --device model:a100       predicted times, no GPU needed
   corrust correlate x.npy -o v.npy --tuning mine.json
 
 Exit codes: 0 done, 1 something got slower than --against by more than the noise, 2 bad input, or an
@@ -65,9 +67,10 @@ answer that differs from the CPU's.";
 
 #[derive(Debug, clap::Args)]
 struct Common {
-    /// auto, cuda, cuda:1, cpu or sim
-    #[arg(long, global = true, default_value_t = Device::Auto)]
-    device: Device,
+    /// auto, cuda, cuda:1, cpu, sim, or model:CHIP for predictions of a chip that is not at hand: a100, a30, a40,
+    /// h100, h200, l40s, or a file CHIP.json
+    #[arg(long, global = true, default_value_t = On::Device(Device::Auto))]
+    device: On,
     /// Measurements that count
     #[arg(long, global = true, default_value_t = 9)]
     repeats: usize,
@@ -101,6 +104,34 @@ struct Common {
     readme: Option<PathBuf>,
     #[command(flatten)]
     existing: Existing,
+}
+
+/// Device whose times are taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum On {
+    Device(Device),
+    /// A chip whose times are predicted, by its name or file.
+    Model(String),
+}
+
+impl std::str::FromStr for On {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match text.strip_prefix("model:") {
+            Some(chip) => Ok(Self::Model(chip.to_owned())),
+            None => text.parse().map(Self::Device),
+        }
+    }
+}
+
+impl std::fmt::Display for On {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Device(device) => device.fmt(f),
+            Self::Model(chip) => write!(f, "model:{chip}"),
+        }
+    }
 }
 
 #[derive(Debug, clap::Subcommand)]
@@ -286,6 +317,17 @@ impl Args {
         if self.common.tune.is_some() {
             given::refuse(&["sustain"], "kernels are chosen by short runs, expected no --tune")?;
         }
+        if matches!(self.common.device, On::Model(_)) {
+            given::refuse(
+                &["repeats", "sustain", "readme"],
+                "a model predicts and measures nothing, expected it without",
+            )?;
+            if matches!(self.system, Some(System::Limits { .. })) {
+                return Err(Error::invalid(
+                    "limits: a model's rates are those of its chip's file, expected another system",
+                ));
+            }
+        }
         if self.common.repeats == 0 {
             return Err(Error::invalid("--repeats: expected 1 or more, found 0"));
         }
@@ -357,7 +399,8 @@ impl Args {
             limits,
         };
         // Before a system is measured the chip is, briefly; in the simulator, times mean nothing.
-        if limits_alone || !(place.simulated() || self.common.tune.is_some()) {
+        let no_limits = place.simulated() || place.model.is_some() || self.common.tune.is_some();
+        if limits_alone || !no_limits {
             let whole = limits_alone || system.is_none();
             let longer = match system {
                 Some(System::Limits { .. }) => 3 * sustain,
@@ -396,24 +439,39 @@ impl Args {
 
     /// The device, and the same with the kernels of another build.
     fn places(&self, against: Option<&Against>) -> Result<Vec<Place>> {
-        let mut places = vec![Place { gpu: self.common.device.open()?, build: None }];
+        let device = match &self.common.device {
+            On::Device(device) => *device,
+            On::Model(chip) => {
+                let mut places = vec![Place::of_model(Model::open(chip)?)];
+                if let Some(Against::Kernels { path, kernels }) = against {
+                    let other = Place::of_model(Model::with_kernels(chip, kernels)?);
+                    places.push(Place { build: Some(path.display().to_string()), ..other });
+                }
+                return Ok(places);
+            }
+        };
+        let mut places = vec![Place { gpu: device.open()?, ..Place::default() }];
         if let Some(Against::Kernels { path, kernels }) = against {
-            let Some(gpu) = self.common.device.open_with(kernels)? else {
+            let Some(gpu) = device.open_with(kernels)? else {
                 return Err(Error::file(path, "its kernels need a GPU, and this is the CPU"));
             };
-            places.push(Place { gpu: Some(gpu), build: Some(path.display().to_string()) });
+            let build = Some(path.display().to_string());
+            places.push(Place { gpu: Some(gpu), build, model: None });
         }
         Ok(places)
     }
 
     /// Prints the device that is measured, and why it is the CPU.
     fn announce(&self, place: &Place, machine: &Facts) -> Result<()> {
-        if self.common.device == Device::Auto
+        if self.common.device == On::Device(Device::Auto)
             && let (None, Err(reason)) = (&place.gpu, device::cuda::count())
         {
             say(format_args!("{reason}: the CPU backends are measured"));
         }
         table::machine(machine);
+        if place.model.is_some() {
+            say("All times are predicted (docs/estimates.md), with the range of the prediction.");
+        }
         if place.gpu.is_none() {
             let cpu = Correlator::builder(1, 1).device(Device::Cpu).build()?;
             say(format_args!("{}", cpu.device_name()));
@@ -424,7 +482,7 @@ impl Args {
 
 /// Meter of a GPU's power, if it has one.
 pub fn meter(place: &Place) -> Option<Meter> {
-    let gpu = place.gpu.as_ref().filter(|_| !place.simulated())?;
+    let gpu = place.gpu.as_ref().filter(|_| !place.simulated() && place.model.is_none())?;
     Meter::open(&gpu.facts().uuid).map_err(warn).ok()
 }
 

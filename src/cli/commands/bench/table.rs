@@ -71,12 +71,16 @@ impl Table {
             format!("{:.0} % of {}", 100.0 * limit.share, limit.limit)
         });
         let sustained = row.sustained.as_ref();
+        let spread = match row.seconds.is_predicted() {
+            // The range is as far to either side, as a ratio.
+            true => format!("x{:.2}", row.seconds.most / row.seconds.median),
+            false => format!("{:.1}%", 100.0 * row.seconds.spread()),
+        };
         say(format_args!(
-            "{case:<34} {kernel:<21} {:<9} {:>9} {:>5.1}% {:>7} {:>7} {rate:>18}  {limit:<21} {:>4} \
+            "{case:<34} {kernel:<21} {:<9} {:>9} {spread:>6} {:>7} {:>7} {rate:>18}  {limit:<21} {:>4} \
              {:>6} {:>4}",
             row.what,
             digits(row.seconds.median * 1e3),
-            100.0 * row.seconds.spread(),
             some(row.useful_tops),
             some(row.gigabytes_per_second),
             rounded(sustained.and_then(|sustained| sustained.watts)),

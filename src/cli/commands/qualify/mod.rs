@@ -129,7 +129,7 @@ impl Args {
     /// Decides every requirement, saying so.
     fn judge(&self) -> Result<Report> {
         let gpu = self.device.open()?;
-        let place = Place { gpu, build: None };
+        let place = Place { gpu, ..Place::default() };
         let meter = meter(&place);
         let mut report = Report::new(Facts::new(&place, meter.as_ref()), self.minutes, self.seed);
         table::machine(&report.machine);

@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use ptx_sim::{Memory, Parameter};
-
-use crate::npy::Array;
-use crate::read;
+use super::npy::Array;
+use super::read;
+use crate::memory::Memory;
+use crate::program::Parameter;
 
 /// Bytes of a buffer at most.
 const MAX_BUFFER: u64 = 1 << 34;
@@ -16,7 +16,12 @@ pub enum Argument {
     /// NumPy file whose elements a buffer holds.
     File(PathBuf),
     /// Buffer of so many bytes, all of one value.
-    Filled { bytes: u64, byte: u8 },
+    Filled {
+        /// Bytes of the buffer.
+        bytes: u64,
+        /// Value of each.
+        byte: u8,
+    },
     /// Value, little-endian.
     Value(Vec<u8>),
     /// File with the bytes of a struct.
@@ -25,6 +30,9 @@ pub enum Argument {
 
 impl Argument {
     /// Reads `kind:value`.
+    ///
+    /// # Errors
+    /// One sentence about the option or file.
     pub fn parse(text: &str) -> Result<Self, String> {
         let Some((kind, value)) = text.split_once(':') else {
             return Err("expected KIND:VALUE, such as buffer:4096 or u32:5".to_owned());
@@ -93,6 +101,9 @@ pub struct Save {
 
 impl Save {
     /// Reads `N=FILE`.
+    ///
+    /// # Errors
+    /// One sentence about the option or file.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (parameter, file) = text.split_once('=').ok_or("expected N=FILE.npy")?;
         let parameter =
@@ -118,6 +129,9 @@ pub struct Parameters {
 
 impl Parameters {
     /// Allocates and fills the buffers, and packs addresses and values as the entry declares them.
+    ///
+    /// # Errors
+    /// One sentence about the option or file.
     pub fn place(
         arguments: &[Argument],
         declared: &[Parameter],
@@ -152,6 +166,9 @@ impl Parameters {
     }
 
     /// Checks that every number names a buffer.
+    ///
+    /// # Errors
+    /// One sentence about the option or file.
     pub fn can_save(&self, saves: &[Save]) -> Result<(), String> {
         saves.iter().try_for_each(|save| self.buffer(save).map(drop))
     }
@@ -164,6 +181,9 @@ impl Parameters {
     }
 
     /// Writes buffers to their files.
+    ///
+    /// # Errors
+    /// One sentence about the option or file.
     pub fn save(&self, saves: &[Save], memory: &Memory) -> Result<(), String> {
         for save in saves {
             let buffer = self.buffer(save)?;
@@ -184,6 +204,12 @@ fn value_of(argument: &Argument, memory: &Memory) -> Result<(Vec<u8>, Option<Buf
     let (data, header) = match argument {
         Argument::Value(bytes) => return Ok((bytes.clone(), None)),
         Argument::Bytes(file) => return Ok((read(file)?, None)),
+        // Zeros take no memory of the host before something touches them.
+        Argument::Filled { bytes, byte: 0 } => {
+            let address = memory.alloc_zeros(*bytes);
+            let buffer = Buffer { address, bytes: *bytes, header: None };
+            return Ok((address.to_le_bytes().to_vec(), Some(buffer)));
+        }
         Argument::Filled { bytes, byte } => (vec![*byte; *bytes as usize], None),
         Argument::File(file) => {
             let array = Array::read(read(file)?).map_err(|e| format!("{}: {e}", file.display()))?;
