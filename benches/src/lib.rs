@@ -53,3 +53,6 @@ pub fn cases(place: &Place) -> Vec<Box<dyn Case>> {
 
 /// Record of an H200 by `corrust bench --json`, in JSON: [`Record`].
 pub const RECORD_H200: &str = include_str!("../record/h200/all.json");
+
+/// Record of an H100 by `corrust bench --json`, in JSON: [`Record`].
+pub const RECORD_H100: &str = include_str!("../record/h100/all.json");

@@ -186,7 +186,7 @@ fn times(report: &Report, other: Option<&Report>) -> Result<String> {
     }
     let shipped = match other {
         Some(_) => None,
-        None => Some(speed::record()?),
+        None => Some(speed::record(&report.machine.device)?),
     };
     let (beside, name): (&[Row], &str) = match (other, &shipped) {
         (Some(other), _) => (&other.rows, &other.machine.device),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use corrust::{
     Error, Result,
     bench::{
-        self, Change, Limits, Meter, Place, RECORD_H200, Record, Row, Settings, changes, measure,
+        self, Change, Limits, Meter, Place, RECORD_H100, RECORD_H200, Record, Row, Settings, changes, measure,
     },
     qualify::requirements::{Finding, Verdict},
 };
@@ -19,10 +19,14 @@ const CARDS: f64 = 0.12;
 /// Cases of the record that a machine of the same GPU must have in common with it.
 const LEAST_COMMON: usize = 10;
 
-/// The record that ships with the program.
-pub fn record() -> Result<Record> {
-    serde_json::from_str(RECORD_H200)
-        .map_err(|error| Error::invalid(format!("the shipped record: {error}")))
+/// The record of a device that ships with the program, else that of an H200.
+pub fn record(device: &str) -> Result<Record> {
+    let read = |text| -> Result<Record> {
+        serde_json::from_str(text)
+            .map_err(|error| Error::invalid(format!("a shipped record: {error}")))
+    };
+    let h100 = read(RECORD_H100)?;
+    if h100.machine.device == device { Ok(h100) } else { read(RECORD_H200) }
 }
 
 /// Measures all cases, and compares them with the record if it is of the same GPU.
@@ -58,8 +62,8 @@ pub fn check(place: &Place, meter: Option<&Meter>, bar: &Bar) -> Result<(Finding
 
 /// Compares with the record.
 fn judge(rows: &[Row], place: &Place, left_out: &[String]) -> Result<Finding> {
-    let record = record()?;
     let device = place.gpu.as_ref().map(|gpu| gpu.facts().name.clone());
+    let record = record(device.as_deref().unwrap_or_default())?;
     let mut text = format!("{} measurements, every answer right", rows.len());
     if !left_out.is_empty() {
         text += &format!("; too large for the memory here: {}", left_out.join("; "));
