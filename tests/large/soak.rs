@@ -93,6 +93,9 @@ fn streams_in_any_order_give_what_the_cpu_gives() {
 #[test]
 fn random_plans_on_the_cpu_give_what_the_oracles_give() {
     soak("the oracles", Scale::SMALL, |_, plan| {
+        if !plan.is_judged() {
+            return Ok(None);
+        }
         let done =
             plan.run(&Place::Devices(Device::Cpu.into())).map_err(|error| error.to_string())?;
         match plan.judge(&done.outcome) {

@@ -175,8 +175,15 @@ trait Run: fmt::Display {
     /// Runs it.
     fn run(&self, place: &Place) -> Result<Done>;
 
-    /// The difference between an outcome and what the plain loops give; none if there is none, or no plain loop.
-    fn judge(&self, outcome: &Outcome) -> Option<Result<(), String>>;
+    /// The difference between an outcome and what the plain loops give; none without plain loops.
+    fn judge(&self, _outcome: &Outcome) -> Option<Result<(), String>> {
+        None
+    }
+
+    /// Whether there are plain loops for it.
+    fn is_judged(&self) -> bool {
+        true
+    }
 }
 
 /// A plan, and the samples that it is fed.
@@ -226,6 +233,11 @@ impl Plan {
     /// Errors of the plan.
     pub fn run(&self, place: &Place) -> Result<Done> {
         self.0.run(place)
+    }
+
+    /// Whether there are plain loops for it: not for plans of [`System::Channelise`] and [`System::Planes`].
+    pub fn is_judged(&self) -> bool {
+        self.0.is_judged()
     }
 
     /// Compares an outcome with the plain loops, which no plan of [`System::Channelise`] and [`System::Planes`] has.

@@ -65,7 +65,7 @@ impl Run for Plan {
         Ok(Done { outcome: Outcome::Planes(words), kernel, refused: None })
     }
 
-    fn judge(&self, _outcome: &Outcome) -> Option<Result<(), String>> {
-        None
+    fn is_judged(&self) -> bool {
+        false
     }
 }

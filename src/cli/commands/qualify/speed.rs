@@ -5,7 +5,8 @@ use std::time::Duration;
 use corrust::{
     Error, Result,
     bench::{
-        self, Change, Limits, Meter, Place, RECORD_H100, RECORD_H200, Record, Row, Settings, changes, measure,
+        self, Change, Limits, Meter, Place, RECORD_H100, RECORD_H200, Record, Row, Settings,
+        changes, measure,
     },
     qualify::requirements::{Finding, Verdict},
 };
