@@ -18,7 +18,7 @@ use corrust_host::{
     Encoding, Error, Result,
     device::{self, Gpu, Kernels, Rows, SimGpu, Stream, TensorMap},
 };
-use ptx_model::{Chip, Code, Estimate, Sampled, Tickets, code, estimate, shipped};
+use ptx_model::{CHIPS, Chip, Code, Estimate, Sampled, Tickets, code, estimate, shipped};
 use ptx_sim::{Launch, Memory, Module};
 
 use crate::{
@@ -118,6 +118,16 @@ struct State {
 type Key = (&'static str, u32, Vec<u8>);
 
 impl Model {
+    /// Name of the shipped chip that a device is, by the name that the driver gives it: another card of the same chip
+    /// (`NVIDIA A100 80GB PCIe`) is that chip, too.
+    pub fn chip_of(device: &str) -> Option<&'static str> {
+        let words = || device.split(|letter: char| !letter.is_ascii_alphanumeric());
+        CHIPS
+            .iter()
+            .map(|(name, _)| *name)
+            .find(|name| words().any(|word| word.eq_ignore_ascii_case(name)))
+    }
+
     /// The chip of a name, or of a JSON file, with the kernels that `CORRUST_PTX` names.
     ///
     /// # Errors
@@ -507,6 +517,16 @@ mod tests {
         // As many operations as the chip has in that time at least.
         let operations = 8.0 * 256.0 * 257.0 / 2.0 * 64.0 * 2048.0;
         assert!(operations / a100.seconds < 624e12);
+    }
+
+    #[test]
+    fn chips_are_known_by_their_devices() {
+        let chip = Model::chip_of;
+        assert_eq!(chip("NVIDIA H100 80GB HBM3"), Some("h100"));
+        assert_eq!(chip("NVIDIA A100 80GB PCIe"), Some("a100"));
+        assert_eq!(chip("NVIDIA A40"), Some("a40"));
+        assert_eq!(chip("NVIDIA RTX A4000"), None);
+        assert_eq!(chip("AMD EPYC"), None);
     }
 
     #[test]

@@ -343,6 +343,11 @@ impl Row {
         self.sizes.get(name).copied()
     }
 
+    /// Whether two rows are of the same kernel in the same case.
+    pub fn is_of(&self, other: &Self) -> bool {
+        self.identity() == other.identity()
+    }
+
     /// Fields that are equal in rows that are compared.
     fn identity(&self) -> [&str; 4] {
         [&self.system, &self.case, &self.kernel, &self.what]

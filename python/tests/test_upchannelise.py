@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -19,7 +21,8 @@ def expected(x: np.ndarray, factor: int, weights: np.ndarray, gains: np.ndarray)
         start = (t + 1) * factor - len(weights)
         if start >= 0:
             y[t] = np.einsum("us,sci->cui", bank, x[start : start + len(weights)])
-    return y * gains[..., None]
+    result: np.ndarray = y * gains[..., None]
+    return result
 
 
 @pytest.mark.parametrize("device", ["cpu", "sim"])
@@ -31,7 +34,7 @@ def test_subchannels_are_those_of_the_definition(
     weights = rng.normal(size=taps * factor)
     gains = rng.normal(size=(3, factor)) + 1j * rng.normal(size=(3, factor))
     wanted = expected(x[..., 0] + 1j * x[..., 1].astype(float), factor, weights, gains)
-    options = {"weights": weights, "gains": gains, "output": "cf32", "device": device}
+    options: dict[str, Any] = {"weights": weights, "gains": gains, "output": "cf32", "device": device}
     found = corrust.upchannelise(x, factor, **options)
     assert found.samples.shape == (taps + 3, 3 * factor, 2, 2)
     values = found.complex().reshape(wanted.shape)

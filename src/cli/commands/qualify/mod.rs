@@ -144,6 +144,10 @@ impl Args {
                 Check::Speed => {
                     let (finding, rows) = speed::check(&place, meter.as_ref(), &bar)?;
                     report.rows = rows;
+                    report.predicted = match report.rows.is_empty() {
+                        true => Vec::new(),
+                        false => speed::predictions(&report.machine.device, &bar)?,
+                    };
                     finding
                 }
                 _ => self.decide(requirement, &subject, &bar)?,

@@ -195,11 +195,8 @@ fn times(report: &Report, other: Option<&Report>) -> Result<String> {
     };
     let mut rows = String::new();
     for ours in &report.rows {
-        let same = |theirs: &&Row| {
-            (&theirs.system, &theirs.case, &theirs.kernel, &theirs.what)
-                == (&ours.system, &ours.case, &ours.kernel, &ours.what)
-        };
-        let theirs = beside.iter().find(same);
+        let theirs = beside.iter().find(|theirs| theirs.is_of(ours));
+        let predicted = report.predicted.iter().find(|predicted| predicted.is_of(ours));
         let milliseconds = |row: &Row| digits(row.seconds.median * 1e3);
         let optional = |value: f64| if value > 0.0 { digits(value) } else { "-".to_owned() };
         let _ = write!(
@@ -236,7 +233,8 @@ fn times(report: &Report, other: Option<&Report>) -> Result<String> {
             }
             None => rows += "<td class=\"n\">-</td><td class=\"n\">-</td>",
         }
-        rows += "</tr>\n";
+        let predicted = predicted.map_or_else(|| "-".to_owned(), milliseconds);
+        let _ = writeln!(rows, "<td class=\"n\">{predicted}</td></tr>");
     }
     let titles = [
         "system".to_owned(),
@@ -249,6 +247,7 @@ fn times(report: &Report, other: Option<&Report>) -> Result<String> {
         "of the limit".to_owned(),
         format!("ms, {}", text(name)),
         "ratio".to_owned(),
+        "ms, predicted".to_owned(),
     ];
     let mut all = format!("<h2>Times</h2>\n<p>{}.</p>\n", text(&table::describe(&report.machine)));
     let record = Record { machine: report.machine.clone(), rows: report.rows.clone() };
@@ -256,6 +255,6 @@ fn times(report: &Report, other: Option<&Report>) -> Result<String> {
         let _ = writeln!(all, "<figure>{figure}</figure>");
     }
     all += &whole(&titles, &rows);
-    all += "<p class=\"small\">Medians; every answer was checked in the same run. TOPS are 10^12 useful operations a second, GB/s bytes that must move at least. A ratio above 1 is slower here.</p>\n";
+    all += "<p class=\"small\">Medians; every answer was checked in the same run. TOPS are 10^12 useful operations a second, GB/s bytes that must move at least. A ratio above 1 is slower here. Predictions are those of <code>corrust bench --device model:CHIP</code>, for GPUs whose chip is known.</p>\n";
     Ok(all)
 }

@@ -50,12 +50,22 @@ pub struct Report {
     pub results: Vec<Judged>,
     /// Benchmarks.
     pub rows: Vec<Row>,
+    /// Predictions of the same cases, for a GPU whose chip is known.
+    #[serde(default)]
+    pub predicted: Vec<Row>,
 }
 
 impl Report {
     /// A report in which nothing is decided.
     pub fn new(machine: Facts, minutes: f64, seed: u64) -> Self {
-        Self { machine, minutes, seed, results: Vec::new(), rows: Vec::new() }
+        Self {
+            machine,
+            minutes,
+            seed,
+            results: Vec::new(),
+            rows: Vec::new(),
+            predicted: Vec::new(),
+        }
     }
 
     /// Reads the JSON that a run wrote.

@@ -6,7 +6,7 @@ use corrust::{
     Error, Result,
     bench::{
         self, Change, Limits, Meter, Place, RECORD_H100, RECORD_H200, Record, Row, Settings,
-        changes, measure,
+        changes, measure, model::Model,
     },
     qualify::requirements::{Finding, Verdict},
 };
@@ -61,6 +61,20 @@ pub fn check(place: &Place, meter: Option<&Meter>, bar: &Bar) -> Result<(Finding
     Ok((judge(&rows, place, &left_out)?, rows))
 }
 
+/// Predictions of all cases for the chip that a device is, if it is known.
+pub fn predictions(device: &str, bar: &Bar) -> Result<Vec<Row>> {
+    let Some(chip) = Model::chip_of(device) else { return Ok(Vec::new()) };
+    let place = Place::of_model(Model::open(chip)?);
+    let limits = Limits::default();
+    let settings = Settings { repeats: 1, sustain: Duration::ZERO, meter: None, limits: &limits };
+    let mut rows = Vec::new();
+    for case in bench::cases(&place) {
+        bar.says(&format!("{} {}, predicted", case.system(), case.label()));
+        rows.extend(measure(case.as_ref(), std::slice::from_ref(&place), &settings)?);
+    }
+    Ok(rows)
+}
+
 /// Compares with the record.
 fn judge(rows: &[Row], place: &Place, left_out: &[String]) -> Result<Finding> {
     let device = place.gpu.as_ref().map(|gpu| gpu.facts().name.clone());
@@ -102,4 +116,29 @@ fn judge(rows: &[Row], place: &Place, left_out: &[String]) -> Result<Finding> {
         })
         .collect();
     Ok(Finding::new(verdict, text).with(&["slower", "record, ms", "here, ms", "change"], rows))
+}
+
+#[cfg(test)]
+mod tests {
+    use corrust::bench::Place;
+
+    use super::{Bar, check, predictions, record};
+
+    #[test]
+    fn a_simulator_has_no_speed_and_a_cpu_no_chip() {
+        let bar = Bar::new("speed");
+        let gpu = corrust::Device::Sim.open().expect("the simulator");
+        let (finding, rows) = check(&Place { gpu, ..Place::default() }, None, &bar).unwrap();
+        assert!(rows.is_empty() && finding.text.contains("simulator"), "{finding:?}");
+        assert!(predictions("AMD EPYC", &bar).unwrap().is_empty());
+    }
+
+    #[test]
+    #[ignore = "a minute"]
+    fn rows_of_a_record_are_predicted() {
+        let record = record("NVIDIA H200").unwrap();
+        let predicted = predictions(&record.machine.device, &Bar::new("speed")).unwrap();
+        let both = record.rows.iter().filter(|row| predicted.iter().any(|one| one.is_of(row)));
+        assert!(both.count() > 200);
+    }
 }
