@@ -8,7 +8,12 @@ use corrust::{
     autocorrelate::{Autocorrelator, State},
     correlate::{Shape, ValidCounts, Visibilities},
     delays::{DelayModel, Geometric},
-    format::{self, Block, Options, RawShape, Recording, array::Array, uvh5, vdif::Writer},
+    format::{
+        self, Block, Options, RawShape, Recording,
+        array::Array,
+        uvh5,
+        vdif::{Framer, Writer},
+    },
     samples::RawEncoding,
 };
 use ndarray::Array2;
@@ -27,7 +32,9 @@ fn frames(count: usize) -> Vec<Vec<u8>> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("whole.vdif");
     let start = format::moment("2026-03-20T14:47:00Z").unwrap();
-    let mut writer = Writer::create(&path, INPUTS, ENCODING, SAMPLES as f64, start).unwrap();
+    let mut writer =
+        Writer::create(&path, Framer::new(INPUTS, 1, ENCODING, SAMPLES as f64, start).unwrap())
+            .unwrap();
     let value = |at: usize| ((at as u32).wrapping_mul(0x9e37_79b1) >> 30) as u8;
     let values: Vec<u8> =
         (0..INPUTS * count * SAMPLES).map(|at| value(at).wrapping_sub(2)).collect();
@@ -137,7 +144,7 @@ fn what_vdif_cannot_hold_is_refused() {
     let start = format::moment("2026-03-20T14:47:00Z").unwrap();
     let refusal = |inputs, encoding, rate, start: &str| {
         let start = format::moment(start).unwrap();
-        Writer::create(&path, inputs, encoding, rate, start).unwrap_err().to_string()
+        Framer::new(inputs, 1, encoding, rate, start).unwrap_err().to_string()
     };
     let day = "2026-03-20";
     for (said, expected) in [
@@ -145,7 +152,7 @@ fn what_vdif_cannot_hold_is_refused() {
         (refusal(0, ENCODING, 1e3, day), "0 inputs in VDIF: expected 1 to 1024, a thread each"),
         (refusal(1025, ENCODING, 1e3, day), "1025 inputs in VDIF"),
         (refusal(1, ENCODING, 0.5, day), "rate of 0.5 Hz in VDIF"),
-        (refusal(1, ENCODING, 320.0, "1999-12-31"), "expected a whole second, from 2000 on"),
+        (refusal(1, ENCODING, 320.0, "1999-12-31"), "expected a whole second from 2000 on"),
         (refusal(1, ENCODING, 320.0, "2026-03-20T00:00:00.5Z"), "expected a whole second"),
     ] {
         assert!(said.contains(expected), "{said}");
@@ -154,7 +161,8 @@ fn what_vdif_cannot_hold_is_refused() {
 
     // Samples of 16 bits have codes from 0 on.
     let encoding = RawEncoding::Vdif { bits: 16, complex: false };
-    let mut writer = Writer::create(&path, 1, encoding, 4.0, start).unwrap();
+    let mut writer =
+        Writer::create(&path, Framer::new(1, 1, encoding, 4.0, start).unwrap()).unwrap();
     let values = [-32768_i16, -1, 0, 32767];
     writer.append(&[]).unwrap();
     writer.append(&values.map(i16::to_le_bytes).concat()).unwrap();

@@ -247,39 +247,42 @@ const PAYLOAD: usize = 8000;
 /// Threads that a header can number.
 pub const THREADS: usize = 1 << 10;
 
-/// Samples of a frame that [`Writer`] writes: the most whose frames are a whole number a second, and whole words;
-/// [`None`] where there is no such number.
-pub fn frame_samples(encoding: RawEncoding, rate: f64) -> Option<usize> {
-    let fits = |samples: &usize| (rate / *samples as f64).fract() == 0.0;
-    let samples = (1..=PAYLOAD / 8).rev().map(|words| 64 * words / encoding.bits());
-    samples.filter(|&samples| samples > 0).find(fits)
+/// Times of a frame that [`Framer`] makes, of threads of `channels` channels, a power of two: the most whose frames are a
+/// whole number a second, and whole words; [`None`] where there is no such number.
+pub fn frame_samples(encoding: RawEncoding, channels: usize, rate: f64) -> Option<usize> {
+    let time = encoding.bits() * channels;
+    let whole = (1..=PAYLOAD / 8).rev().map(|words| 64 * words).filter(|bits| bits % time == 0);
+    whole.map(|bits| bits / time).find(|&samples| (rate / samples as f64).fract() == 0.0)
 }
 
-/// Writes a recording: a thread for each input, one channel each. The file appears when it is
-/// [finished](Self::finish).
+/// Makes frames of samples, for files or packets: threads of one or more channels.
 #[derive(Debug)]
-pub struct Writer {
-    file: PartialFile,
+pub struct Framer {
     /// The words of the first thread's next header.
     header: [u32; 8],
     frames_per_second: u32,
-    /// Bytes of samples of a frame.
+    /// Bytes of samples of a frame, and times of it.
     payload: usize,
+    samples: usize,
     bits: usize,
+    /// Bytes of a time of a thread, as they are given.
+    time_bytes: usize,
     /// Packed samples of each thread that make no frame yet.
     pending: Vec<Vec<u8>>,
+    /// Whether each of their times is there.
+    there: Vec<bool>,
 }
 
-impl Writer {
-    /// Starts the recording `path` of `inputs` inputs, `rate` samples of each a second from `start` on. Headers are
-    /// of extended data version 1, which says the rate, where it is a whole number of kilohertz, or of version 0.
+impl Framer {
+    /// Frames of `threads` threads of `channels` channels, a power of two, `rate` times a second from `start` on. Headers
+    /// are of extended data version 1, which says the rate, where it is a whole number of kilohertz, or of version 0.
     ///
     /// # Errors
-    /// [`Error::Invalid`] of another encoding than VDIF's, more threads than 1024, a rate of which no frames are a
-    /// whole number a second, or a start that is no whole second of 2000 to 2031; [`Error::Io`].
-    pub fn create(
-        path: impl AsRef<Path>,
-        inputs: usize,
+    /// [`Error::Invalid`] of another encoding than VDIF's, more threads than 1024, a number of channels that is none, a
+    /// rate of which no frames are a whole number a second, or a start outside of 2000 to 2031 or where no frame begins.
+    pub fn new(
+        threads: usize,
+        channels: usize,
         encoding: RawEncoding,
         rate: f64,
         start: Timestamp,
@@ -289,32 +292,44 @@ impl Writer {
                 "{encoding} in VDIF: expected one of its own encodings"
             )));
         };
-        if !(1..=THREADS).contains(&inputs) {
+        if !(1..=THREADS).contains(&threads) {
             return Err(Error::invalid(format!(
-                "{inputs} inputs in VDIF: expected 1 to {THREADS}, a thread each"
+                "{threads} inputs in VDIF: expected 1 to {THREADS}, a thread each"
             )));
         }
-        let Some(samples) = frame_samples(encoding, rate) else {
+        if !channels.is_power_of_two() {
             return Err(Error::invalid(format!(
-                "rate of {rate} Hz in VDIF: expected one of which frames of whole words are a whole number a second"
+                "{channels} channels in VDIF: expected a power of two"
+            )));
+        }
+        let Some(samples) = frame_samples(encoding, channels, rate) else {
+            return Err(Error::invalid(format!(
+                "rate of {rate} Hz in VDIF, of {channels} channels: expected one of which frames of whole words, at most \
+                 {PAYLOAD} bytes, are a whole number a second"
             )));
         };
+        let frames_per_second = rate / samples as f64;
         let epochs = (0..64).rev().map(|epoch| (epoch, reference(epoch)));
         let epoch = epochs.into_iter().find(|(_, reference)| *reference <= start);
-        let Some((epoch, reference)) = epoch.filter(|_| start.subsec_nanosecond() == 0) else {
+        let since = f64::from(start.subsec_nanosecond()) * 1e-9;
+        let number = (since * frames_per_second).round();
+        let begins =
+            (number / frames_per_second - since).abs() < 1e-9 && number < frames_per_second;
+        let Some((epoch, reference)) = epoch.filter(|_| begins) else {
             return Err(Error::invalid(format!(
-                "start {start} in VDIF: expected a whole second, from 2000 on"
+                "start {start} in VDIF: expected a whole second from 2000 on, or where one of {frames_per_second} frames a \
+                 second begins"
             )));
         };
-        let payload = samples * encoding.bits() / 8;
+        let payload = samples * channels * encoding.bits() / 8;
         // A rate of complex samples, of which each is worth two real ones.
         let kilohertz = rate / if complex { 1e3 } else { 2e3 };
         let says = kilohertz.fract() == 0.0 && (1.0..f64::from(1 << 23)).contains(&kilohertz);
         let seconds = start.as_second() - reference.as_second();
         let header = [
             u32::try_from(seconds).map_or(u32::MAX, |seconds| seconds & ((1 << 30) - 1)),
-            u32::from(epoch) << 24,
-            (1 << 29) | ((HEADER + payload) as u32 / 8),
+            u32::from(epoch) << 24 | number as u32,
+            (1 << 29) | channels.ilog2() << 24 | ((HEADER + payload) as u32 / 8),
             u32::from(complex) << 31
                 | u32::from(bits - 1) << 26
                 | u32::from(u16::from_be_bytes(*b"co")),
@@ -324,55 +339,79 @@ impl Writer {
             0,
         ];
         Ok(Self {
-            file: PartialFile::create(path)?,
             header,
-            frames_per_second: (rate / samples as f64) as u32,
+            frames_per_second: frames_per_second as u32,
             payload,
+            samples,
             bits: usize::from(bits),
-            pending: vec![Vec::new(); inputs],
+            time_bytes: channels * (1 + usize::from(complex)) * usize::from(bits).div_ceil(8),
+            pending: vec![Vec::new(); threads],
+            there: Vec::new(),
         })
     }
 
     /// Appends values `-2^(bits - 1)..2^(bits - 1)`, whose codes are `2^(bits - 1)` more, as int8 or of 16 bits int16:
-    /// `[input][time]`, real before imaginary parts. But for the last ones they are to fill whole bytes.
+    /// `[thread][time][channel]`, real before imaginary parts, and hands each frame that is complete to `each`. But for the
+    /// last ones they are to fill whole bytes.
     ///
     /// # Errors
-    /// [`Error::Io`].
+    /// As of `each`.
     ///
     /// # Panics
-    /// When they are not as many of each input.
-    pub fn append(&mut self, values: &[u8]) -> Result<()> {
+    /// When they are not as many of each thread.
+    pub fn append(
+        &mut self,
+        values: &[u8],
+        each: &mut dyn FnMut(&[u8]) -> Result<()>,
+    ) -> Result<()> {
         let row = values.len() / self.pending.len();
-        assert_eq!(row * self.pending.len(), values.len(), "as many of each input");
+        assert_eq!(row * self.pending.len(), values.len(), "as many of each thread");
         if row == 0 {
             return Ok(());
         }
+        let times = self.there.len() + row / self.time_bytes;
+        self.there.resize(times, true);
         for (pending, values) in self.pending.iter_mut().zip(values.chunks_exact(row)) {
-            match self.bits {
-                16 => {
-                    let codes = values.as_chunks::<2>().0.iter();
-                    pending.extend(codes.flat_map(|&[low, high]| [low, high ^ 0x80]));
-                }
-                bits => {
-                    let code =
-                        |value: u8| value.wrapping_add(1 << (bits - 1)) & (u8::MAX >> (8 - bits));
-                    let byte = |values: &[u8]| {
-                        values.iter().rev().fold(0, |byte: u8, &value| {
-                            byte.checked_shl(bits as u32).unwrap_or(0) | code(value)
-                        })
-                    };
-                    pending.extend(values.chunks(8 / bits).map(byte));
-                }
-            }
+            pack(self.bits, values, pending);
         }
-        let frames = self.pending[0].len() / self.payload;
-        for frame in 0..frames {
+        self.frames(each)
+    }
+
+    /// Appends `times` times that are missing: zeros, and frames of nothing else are marked invalid.
+    ///
+    /// # Errors
+    /// As of `each`.
+    pub fn pass(
+        &mut self,
+        mut times: u64,
+        each: &mut dyn FnMut(&[u8]) -> Result<()>,
+    ) -> Result<()> {
+        let zeros = vec![0; self.samples * self.time_bytes];
+        while times > 0 {
+            let count = times.min(self.samples as u64) as usize;
+            self.there.resize(self.there.len() + count, false);
+            for pending in &mut self.pending {
+                pack(self.bits, &zeros[..count * self.time_bytes], pending);
+            }
+            self.frames(each)?;
+            times -= count as u64;
+        }
+        Ok(())
+    }
+
+    /// Hands out the frames that are complete.
+    fn frames(&mut self, each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        let mut bytes = Vec::with_capacity(HEADER + self.payload);
+        let frames = self.there.len() / self.samples;
+        for (frame, there) in self.there.chunks_exact(self.samples).enumerate() {
             for (thread, pending) in self.pending.iter().enumerate() {
                 let mut header = self.header;
+                header[0] |= u32::from(!there.contains(&true)) << 31;
                 header[3] |= (thread as u32) << 16;
-                let bytes: Vec<u8> = header.into_iter().flat_map(u32::to_le_bytes).collect();
-                self.file.append(&bytes)?;
-                self.file.append(&pending[frame * self.payload..][..self.payload])?;
+                bytes.clear();
+                bytes.extend(header.into_iter().flat_map(u32::to_le_bytes));
+                bytes.extend_from_slice(&pending[frame * self.payload..][..self.payload]);
+                each(&bytes)?;
             }
             self.header[1] += 1;
             if self.header[1] & 0xff_ffff == self.frames_per_second {
@@ -380,22 +419,78 @@ impl Writer {
                 self.header[0] += 1;
             }
         }
+        self.there.drain(..frames * self.samples);
         for pending in &mut self.pending {
             pending.drain(..frames * self.payload);
         }
         Ok(())
     }
 
-    /// Completes the file and gives it its final name, replacing a file of that name.
+    /// Times that make no frame yet.
+    pub fn rest(&self) -> usize {
+        self.there.len()
+    }
+}
+
+/// Packs values as codes of so many bits.
+fn pack(bits: usize, values: &[u8], packed: &mut Vec<u8>) {
+    if bits == 16 {
+        let codes = values.as_chunks::<2>().0.iter();
+        return packed.extend(codes.flat_map(|&[low, high]| [low, high ^ 0x80]));
+    }
+    let code = |value: u8| value.wrapping_add(1 << (bits - 1)) & (u8::MAX >> (8 - bits));
+    let byte = |values: &[u8]| {
+        values
+            .iter()
+            .rev()
+            .fold(0, |byte: u8, &value| byte.checked_shl(bits as u32).unwrap_or(0) | code(value))
+    };
+    packed.extend(values.chunks(8 / bits).map(byte));
+}
+
+/// Writes a recording: a thread for each input, of one or more channels. The file appears when it is
+/// [finished](Self::finish).
+#[derive(Debug)]
+pub struct Writer {
+    file: PartialFile,
+    framer: Framer,
+}
+
+impl Writer {
+    /// Starts the recording `path` of frames that `framer` makes.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn create(path: impl AsRef<Path>, framer: Framer) -> Result<Self> {
+        Ok(Self { file: PartialFile::create(path)?, framer })
+    }
+
+    /// Appends values, as [`Framer::append`] takes them.
     ///
     /// # Errors
     /// [`Error::Io`].
     ///
     /// # Panics
-    /// When samples are left that make no frame.
-    pub fn finish(self) -> Result<()> {
-        assert!(self.pending.iter().all(Vec::is_empty), "part of a frame");
-        self.file.finish()
+    /// When they are not as many of each input.
+    pub fn append(&mut self, values: &[u8]) -> Result<()> {
+        self.framer.append(values, &mut |frame| self.file.append(frame))
+    }
+
+    /// Appends missing times, as [`Framer::pass`] does.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn pass(&mut self, times: u64) -> Result<()> {
+        self.framer.pass(times, &mut |frame| self.file.append(frame))
+    }
+
+    /// Completes the file and gives it its final name, replacing a file of that name. Times that make no frame are left
+    /// out; returns how many.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn finish(self) -> Result<usize> {
+        self.file.finish().map(|()| self.framer.rest())
     }
 }
 

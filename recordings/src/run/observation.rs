@@ -257,25 +257,40 @@ fn missing(samples: &Samples<'_>) -> u64 {
 }
 
 /// Beams of a recording whose inputs are the dishes of one polarisation after those of the other.
-pub struct BeamsOf<Tell> {
+pub struct BeamsOf<'a, Tell> {
     beamformer: Beamformer,
     beams: Beams,
     tell: Tell,
+    steer: Option<Steer<'a>>,
 }
 
-impl<Tell: FnMut(u64, Option<&Beams>, u64) -> Result<()>> BeamsOf<Tell> {
+/// May give a plan other weights before the samples from a time on.
+type Steer<'a> = Box<dyn FnMut(&mut Beamformer, u64) -> Result<()> + 'a>;
+
+impl<'a, Tell: FnMut(u64, Option<&Beams>, u64) -> Result<()>> BeamsOf<'a, Tell> {
     /// Beams of a plan; `tell` is given the first time of each piece, its beams, none within a long gap, and how many
     /// times it has.
     pub fn new(beamformer: Beamformer, tell: Tell) -> Self {
-        Self { beamformer, beams: Beams::default(), tell }
+        Self { beamformer, beams: Beams::default(), tell, steer: None }
+    }
+
+    /// Calls `steer` with the plan and the first time of each piece before the piece's beams are formed: weights and shifts
+    /// that it sets hold from that time on.
+    #[must_use]
+    pub fn steered(mut self, steer: impl FnMut(&mut Beamformer, u64) -> Result<()> + 'a) -> Self {
+        self.steer = Some(Box::new(steer));
+        self
     }
 }
 
-impl<Tell: FnMut(u64, Option<&Beams>, u64) -> Result<()>> Product for BeamsOf<Tell> {
+impl<Tell: FnMut(u64, Option<&Beams>, u64) -> Result<()>> Product for BeamsOf<'_, Tell> {
     fn take(&mut self, times: &Times<'_>) -> Result<()> {
         let Some(views) = &times.samples else {
             return (self.tell)(times.start, None, times.times);
         };
+        if let Some(steer) = &mut self.steer {
+            steer(&mut self.beamformer, times.start)?;
+        }
         let shape = *self.beamformer.shape();
         let gaps = by_dish(views.near.gaps(), shape.dishes, shape.polarisations);
         let voltages = voltages(&views.near, shape.dishes, shape.polarisations)?.missing(&gaps);

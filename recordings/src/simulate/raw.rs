@@ -315,7 +315,7 @@ impl RawSimulation {
     fn check_frames(&self) -> Result<()> {
         let Self { times, rate, encoding, .. } = *self;
         // Other misfits of frames are told by their writer.
-        if let Some(samples) = vdif::frame_samples(encoding, rate)
+        if let Some(samples) = vdif::frame_samples(encoding, 1, rate)
             && !times.is_multiple_of(samples as u64)
         {
             return Err(Error::invalid(format!(
@@ -356,7 +356,7 @@ impl RawSimulation {
     /// of the delays that undo those of the first source.
     ///
     /// # Errors
-    /// [`Error::Invalid`] as for [`check`](Self::check), of VDIF as for [`vdif::Writer::create`], or for delays that
+    /// [`Error::Invalid`] as for [`check`](Self::check), of VDIF as for [`vdif::Framer::new`], or for delays that
     /// end before the recording;
     /// [`Error::OutOfMemory`]; [`Error::Io`] when a file cannot be written; whatever `progress` returns to
     /// stop the simulation.
@@ -476,7 +476,8 @@ impl Output {
             let start = simulation.array.start.ok_or_else(|| {
                 simulation.array.lacks(&[Field::Start], "the times of VDIF's frames")
             })?;
-            return Ok(Self::Vdif(vdif::Writer::create(path, inputs, encoding, rate, start)?));
+            let framer = vdif::Framer::new(inputs, 1, encoding, rate, start)?;
+            return Ok(Self::Vdif(vdif::Writer::create(path, framer)?));
         };
         let times = simulation.times as usize;
         let mut axes = match layout {
@@ -525,7 +526,7 @@ impl Output {
     fn finish(self) -> Result<()> {
         match self {
             Self::Npy(file) => file.finish(),
-            Self::Vdif(file) => file.finish(),
+            Self::Vdif(file) => file.finish().map(drop),
         }
     }
 }

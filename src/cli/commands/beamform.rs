@@ -14,10 +14,12 @@ use corrust::{
     device::Gpu,
     format::{
         Recording,
-        array::Array,
+        array::{Array, Field},
         npy::{Dtype, Reader, Voltages, Writer},
+        vdif,
     },
     run::Pieces,
+    samples::RawEncoding,
 };
 use ndarray::Array3;
 
@@ -45,7 +47,9 @@ const MUCH_CLIPPED: f64 = 0.02;
 /// the low one, each -7..7; or as --output-encoding says. Sums of integers are exact and the same on every
 /// device; those of cf16 are f32. Where its name ends in .fil, it is
 /// a SIGPROC filterbank file of a beam's power |J|^2, polarisations added: of several beams x.fil becomes
-/// x.0.fil, x.1.fil and so on.
+/// x.0.fil, x.1.fil and so on. Where it ends in .vdif, it is VDIF of complex samples of 4 or 8 bits, thread P b + p, the
+/// channels together, a power of two of them; udp://239.1.2.0:7150 in place of a name sends the same frames to that address,
+/// one in each packet.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
@@ -77,10 +81,11 @@ pub struct BeamOptions {
     /// NumPy file of the bits to shift the sums down by: any integers [F][P][B], 0 to 31
     #[arg(long, value_name = "s.npy", value_parser = input())]
     pub shifts: PathBuf,
-    /// NumPy file to write, - for the standard output; or a filterbank file, whose name ends in .fil
+    /// NumPy file to write, - for the standard output; a filterbank file, whose name ends in .fil; VDIF, .vdif; or
+    /// udp://ADDR, where frames of VDIF are sent to
     #[arg(short, long, value_name = "J.npy", value_parser = output())]
     pub output: PathBuf,
-    /// Array file, for filterbank files: frequencies at even steps, start, sample time (JSON)
+    /// Array file, for filterbank files: frequencies at even steps, start, sample time (JSON); for VDIF: start, sample time
     #[arg(long, value_name = "ARRAY.json", value_parser = input())]
     pub array: Option<PathBuf>,
     /// Beams to write filterbank files of, as in 0,3 [default: all]
@@ -117,6 +122,7 @@ Examples:
   corrust beamform voltages.npy --weights weights.npy --shifts shifts.npy -o beam.fil \\
       --array array.json --integrate 64 --bits 8 --scale 0.01
   corrust beamform int8.npy --weights weights.npy --shifts shifts.npy -o beams.npy --output-encoding ci8
+  corrust beamform int8.npy --weights weights.npy --shifts shifts.npy -o beams.vdif --array array.json
 
 In Python:
   j = numpy.load('beams.npy').view('int8')
@@ -178,7 +184,7 @@ impl Args {
             plan.device_name(),
             plan.kernel(),
             digits(100.0 * clipped),
-            written(&names)
+            written(&beams.output, &names)
         ));
         Ok(())
     }
@@ -222,18 +228,28 @@ pub struct Place {
 }
 
 impl BeamOptions {
-    /// The array file, which filterbank files need and others have no use for.
+    /// Whether the files say when their times are, as those of NumPy do not.
+    pub fn is_dated(&self) -> bool {
+        [FIL, VDIF].contains(&&ending(&self.output)[..]) || self.address().is_some()
+    }
+
+    /// The address that frames are sent to, in place of a file.
+    fn address(&self) -> Option<&str> {
+        self.output.to_str()?.strip_prefix(UDP)
+    }
+
+    /// The array file, which filterbank files and VDIF need and others have no use for.
     pub fn read_array(&self) -> Result<Option<Array>> {
-        match (&self.array, ending(&self.output) == FIL) {
+        match (&self.array, self.is_dated()) {
             (Some(array), true) => Ok(Some(Array::read(array)?)),
             (None, false) => Ok(None),
             (None, true) => {
-                let reason = "is to be a filterbank file: expected --array ARRAY.json, which says what the \
-                              channels and times are";
+                let reason = "says when its times are: expected --array ARRAY.json, which says what the channels and \
+                              times are";
                 Err(Error::file(&self.output, reason))
             }
             (Some(array), false) => Err(Error::invalid(format!(
-                "--array {}: expected an output whose name ends in .{FIL}, found {}",
+                "--array {}: expected an output whose name ends in .{FIL} or .{VDIF}, found {}",
                 array.display(),
                 self.output.display()
             ))),
@@ -243,6 +259,7 @@ impl BeamOptions {
     /// The files that beams are written to.
     pub fn names(&self, weights: &Reader) -> Result<Vec<PathBuf>> {
         Ok(match &self.name_beams(weights)?[..] {
+            [] if self.address().is_some() => Vec::new(),
             [] => vec![self.output.clone()],
             beams => beams.iter().map(|(_, path)| path.clone()).collect(),
         })
@@ -251,7 +268,12 @@ impl BeamOptions {
     /// The beams that are written to filterbank files, with the names of these.
     fn name_beams(&self, weights: &Reader) -> Result<Vec<(usize, PathBuf)>> {
         if ending(&self.output) != FIL {
-            return Ok(Vec::new());
+            return match self.chosen.first() {
+                Some(beam) => Err(Error::invalid(format!(
+                    "--beam {beam}: chosen for filterbank files, expected an output whose name ends in .{FIL}"
+                ))),
+                None => Ok(Vec::new()),
+            };
         }
         // Other axes are refused later, in words about them.
         let [_, _, beams, _, ..] = *weights.shape() else { return Ok(Vec::new()) };
@@ -275,7 +297,7 @@ impl BeamOptions {
     /// The plan for the voltages of `path`, of an encoding and axes `[F, P, D]`, with weights and shifts, and its shape.
     pub fn plan(
         &self,
-        mut weights: Reader,
+        weights: Reader,
         path: &Path,
         (encoding, streams): (Encoding, [usize; 3]),
         place: Place,
@@ -296,9 +318,24 @@ impl BeamOptions {
             .kernel(place.kernel)
             .build()?;
         let shape = *plan.shape();
-        plan.set_weights(&weights.read_all()?)?;
-        plan.set_shifts(&self.read_shifts(&shape)?)?;
+        let (weights, shifts) = self.read(&shape, path)?;
+        plan.set_weights(&weights)?;
+        plan.set_shifts(&shifts)?;
         Ok((plan, shape))
+    }
+
+    /// Weights and shifts of beams of a shape, of the voltages of `path`.
+    pub fn read(&self, shape: &Shape, path: &Path) -> Result<(Vec<u8>, Vec<u32>)> {
+        let mut weights = Reader::open(&self.weights)?;
+        let Shape { channels, polarisations, dishes, beams, .. } = *shape;
+        let streams = [channels, polarisations, dishes];
+        self.check_weights(&weights, path, shape.encoding, streams)?;
+        if weights.shape()[2] != beams {
+            let found = weights.shape()[2];
+            let reason = format!("weights of {found} beams: expected those of {beams}");
+            return Err(Error::file(&self.weights, reason));
+        }
+        Ok((weights.read_all()?, self.read_shifts(shape)?))
     }
 
     /// Checks the weights against the voltages' encoding and axes `[F, P, D]`, and returns how a weight is
@@ -385,12 +422,15 @@ fn voltage_shape(shape: &Shape) -> correlate::Shape {
     }
 }
 
-/// Ending of the names of filterbank files.
+/// Endings of the names of filterbank files and of VDIF, and the start of addresses that frames are sent to.
 const FIL: &str = "fil";
+const VDIF: &str = "vdif";
+const UDP: &str = "udp://";
 
 /// The files that beams went to, in words.
-fn written(names: &[PathBuf]) -> String {
+fn written(output: &Path, names: &[PathBuf]) -> String {
     match names {
+        [] => output.display().to_string(),
         [first, .., last] => format!("{} to {}", first.display(), last.display()),
         names => names.iter().map(|name| name.display().to_string()).collect(),
     }
@@ -412,6 +452,50 @@ enum Samples {
     Npy(Writer),
     /// Their powers, of these beams.
     Fil(Vec<usize>, Vec<Powers>),
+    Vdif(vdif::Writer),
+    #[cfg(feature = "serve")]
+    Sent(vdif::Framer, corrust::live::Packets),
+}
+
+impl Samples {
+    /// VDIF of beams, or frames that are sent.
+    fn frames(options: &BeamOptions, shape: &Shape, array: &Array) -> Result<Self> {
+        let Shape { beams, channels, polarisations, output, .. } = *shape;
+        let bits = match output {
+            SpectrumEncoding::Voltage(Encoding::Ci4) => 4,
+            SpectrumEncoding::Voltage(Encoding::Ci8) => 8,
+            other => {
+                return Err(Error::file(
+                    &options.output,
+                    format!("beams of {other} as VDIF: expected ci4 or ci8"),
+                ));
+            }
+        };
+        let encoding = RawEncoding::Vdif { bits, complex: true };
+        let (Some(start), Some(sample_time)) = (array.start, array.sample_time) else {
+            return Err(array.lacks(&[Field::Start, Field::SampleTime], "VDIF"));
+        };
+        let rate = 1.0 / sample_time;
+        // A whole number of hertz, whose reciprocal may be none.
+        let rate = if (rate - rate.round()).abs() < 1e-9 * rate { rate.round() } else { rate };
+        let framer = vdif::Framer::new(beams * polarisations, channels, encoding, rate, start)?;
+        let Some(address) = options.address() else {
+            return vdif::Writer::create(&options.output, framer).map(Self::Vdif);
+        };
+        #[cfg(not(feature = "serve"))]
+        return Err(Error::invalid(format!(
+            "{UDP}{address}: this build sends nothing, expected a file"
+        )));
+        #[cfg(feature = "serve")]
+        {
+            let address: std::net::SocketAddrV4 = address.parse().map_err(|_| {
+                Error::invalid(format!(
+                    "{UDP}{address}: expected an IPv4 address and a port, as in {UDP}239.1.2.0:7150"
+                ))
+            })?;
+            Ok(Self::Sent(framer, corrust::live::Packets::new(address, None)?))
+        }
+    }
 }
 
 impl Outputs {
@@ -431,6 +515,9 @@ impl Outputs {
             None => {
                 let axes = [&rows[..], &[2][..parts - 1]].concat();
                 Samples::Npy(Writer::with_shape(&options.output, dtype, &axes)?)
+            }
+            Some(array) if ending(&options.output) != FIL => {
+                Samples::frames(options, shape, array)?
             }
             Some(array) => {
                 let chosen = match &options.chosen[..] {
@@ -474,6 +561,14 @@ impl Outputs {
                     add_powers(file, samples, encoding, polarisations * row, row)?;
                 }
             }
+            Samples::Vdif(writer) => {
+                writer.append(&values(samples, encoding, [channels, polarisations, row]))?
+            }
+            #[cfg(feature = "serve")]
+            Samples::Sent(framer, to) => {
+                let values = values(samples, encoding, [channels, polarisations, row]);
+                framer.append(&values, &mut |frame| to.send(frame))?;
+            }
         }
         if let (Some(writer), Some(powers)) = (&mut self.incoherent, &formed.incoherent) {
             let powers: Vec<i64> = powers.iter().map(|&power| power.into()).collect();
@@ -490,6 +585,9 @@ impl Outputs {
         match &mut self.samples {
             Samples::Npy(_) => Ok(()),
             Samples::Fil(_, files) => files.iter_mut().try_for_each(|file| file.pass(times)),
+            Samples::Vdif(writer) => writer.pass(times),
+            #[cfg(feature = "serve")]
+            Samples::Sent(framer, to) => framer.pass(times, &mut |frame| to.send(frame)),
         }
     }
 
@@ -505,9 +603,22 @@ impl Outputs {
             counts.write_at(0, bytemuck::cast_slice(clipped))?;
             counts.finish()
         };
+        let left_out = |rest: usize| {
+            if rest > 0 {
+                warn(format_args!(
+                    "the last {rest} of {times} times do not fill a frame of VDIF and are left out"
+                ));
+            }
+        };
         let samples = match samples {
             Samples::Npy(writer) => writer.finish(),
             Samples::Fil(_, files) => files.into_iter().try_for_each(Powers::finish),
+            Samples::Vdif(writer) => writer.finish().map(left_out),
+            #[cfg(feature = "serve")]
+            Samples::Sent(framer, _) => {
+                left_out(framer.rest());
+                Ok(())
+            }
         };
         all([
             samples,
@@ -523,6 +634,32 @@ impl Outputs {
         }
         Ok(clipped)
     }
+}
+
+/// The values of samples `[B][F][P][T]`, rows of `row` bytes, as VDIF's frames have them: int8 `[B][P][T][F][2]`.
+fn values(
+    samples: &[u8],
+    encoding: SpectrumEncoding,
+    [channels, polarisations, row]: [usize; 3],
+) -> Vec<u8> {
+    let bytes = encoding.bytes();
+    let mut values = Vec::with_capacity(samples.len() * 2 / bytes);
+    for beam in samples.chunks_exact(channels * polarisations * row) {
+        for polarisation in 0..polarisations {
+            for time in (0..row).step_by(bytes) {
+                for channel in 0..channels {
+                    let at = (channel * polarisations + polarisation) * row + time;
+                    match beam[at..at + bytes] {
+                        [packed] => values.extend(
+                            [packed as i8 >> 4, (packed << 4) as i8 >> 4].map(|part| part as u8),
+                        ),
+                        ref parts => values.extend_from_slice(parts),
+                    }
+                }
+            }
+        }
+    }
+    values
 }
 
 /// Adds the powers of a beam's samples `[F][P][T]`, `channel` bytes a channel and `row` bytes a row.

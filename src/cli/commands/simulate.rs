@@ -254,7 +254,7 @@ impl Args {
             ));
         }
         let times = times.unwrap_or_else(|| {
-            let frame = if is_vdif { vdif::frame_samples(encoding, rate) } else { None };
+            let frame = if is_vdif { vdif::frame_samples(encoding, 1, rate) } else { None };
             (1_u64 << 20).next_multiple_of(frame.unwrap_or(1) as u64)
         });
         let array = raw.array.as_ref().map(Array::read).transpose()?;

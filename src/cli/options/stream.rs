@@ -188,7 +188,8 @@ impl Vdif {
             }
         };
         let payload = self.frame_bytes.or_else(|| {
-            format::vdif::frame_samples(encoding, rate).map(|samples| samples * encoding.bits() / 8)
+            format::vdif::frame_samples(encoding, 1, rate)
+                .map(|samples| samples * encoding.bits() / 8)
         });
         let payload = payload.ok_or_else(|| {
             Error::invalid(format!(

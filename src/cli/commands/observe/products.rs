@@ -2,16 +2,18 @@
 
 use std::{
     cell::RefCell,
+    fs,
     num::NonZeroU64,
     ops::Range,
     path::{Path, PathBuf},
     rc::Rc,
     str::FromStr,
     sync::Arc,
+    time::SystemTime,
 };
 
 use corrust::{
-    Correlator, Device, Devices, Encoding, Error, Result, beamform,
+    Beamformer, Correlator, Device, Devices, Encoding, Error, Result, beamform,
     correlate::{Shape, baselines, useful_operations},
     device::Gpu,
     format::{
@@ -39,13 +41,16 @@ use crate::cli::{
         run_files::{ending, output},
         units::seconds,
     },
-    terminal::numbers::{count, digits, si},
+    terminal::{
+        numbers::{count, digits, si},
+        say::{say, warn},
+    },
 };
 
 /// A product that a plan asks for.
 pub enum Request {
     Visibilities(VisibilityOptions),
-    Beams(BeamOptions),
+    Beams(BeamTable),
     Power(PowerOptions),
     Spectra(SpectrumOptions),
     Kurtosis(KurtosisOptions),
@@ -66,6 +71,16 @@ pub struct VisibilityOptions {
     /// Channels to correlate.
     #[arg(long)]
     channels: Option<ChannelRange>,
+}
+
+/// Beams, and whether they are steered.
+#[derive(Clone, Debug, clap::Args)]
+pub struct BeamTable {
+    #[command(flatten)]
+    beams: BeamOptions,
+    /// Takes weights and shifts anew whenever their files change.
+    #[arg(long)]
+    steer: bool,
 }
 
 /// Spectra of the inputs, and their file.
@@ -197,11 +212,12 @@ impl Request {
     }
 
     pub fn beams(text: Text<'_>, table: &Spanned<Keys>, array: Option<&Path>) -> Result<Self> {
-        // Filterbank files alone go by the array.
-        let keys = table.get_ref();
-        let named = keys.get("output").and_then(|value| value.get_ref().as_str());
-        let array = array.filter(|_| named.is_some_and(|name| ending(Path::new(name)) == "fil"));
-        text.options(table, array_option(array), []).map(Self::Beams)
+        let mut options: BeamTable = text.options(table, array_option(array), [])?;
+        // Files that say when their times are alone go by the array.
+        if !options.beams.is_dated() {
+            options.beams.array = None;
+        }
+        Ok(Self::Beams(options))
     }
 
     pub fn power(text: Text<'_>, table: &Spanned<Keys>, array: Option<&Path>) -> Result<Self> {
@@ -225,7 +241,9 @@ impl Request {
     /// Files that are read.
     pub fn reads(&self) -> Vec<PathBuf> {
         match self {
-            Self::Beams(options) => vec![options.weights.clone(), options.shifts.clone()],
+            Self::Beams(BeamTable { beams, .. }) => {
+                vec![beams.weights.clone(), beams.shifts.clone()]
+            }
             _ => Vec::new(),
         }
     }
@@ -236,7 +254,7 @@ impl Request {
             Self::Visibilities(options) => {
                 [&options.output].into_iter().chain(&options.counts).cloned().collect()
             }
-            Self::Beams(options) => {
+            Self::Beams(BeamTable { beams: options, .. }) => {
                 let mut names = options.names(&Reader::open(&options.weights)?)?;
                 names.extend(options.incoherent.iter().chain(&options.clipped).cloned());
                 names
@@ -251,7 +269,7 @@ impl Request {
     fn name(&self) -> String {
         let (kind, path) = match self {
             Self::Visibilities(options) => ("visibilities", &options.output),
-            Self::Beams(options) => ("beams", &options.output),
+            Self::Beams(options) => ("beams", &options.beams.output),
             Self::Power(options) => ("power", &options.output),
             Self::Spectra(options) => ("spectra", &options.output),
             Self::Kurtosis(options) => ("kurtosis", &options.output),
@@ -275,7 +293,7 @@ impl Request {
                 ((recorded / times.min(*recorded)) as f64 * sums, operations)
             }
             Self::Beams(options) => {
-                let (_, shape) = options.begin(place)?;
+                let (_, shape) = options.beams.begin(place)?;
                 let bytes = shape.streams() * shape.beams * shape.output.bytes();
                 let operations = beamform::useful_operations(&shape, *recorded);
                 (bytes as f64 * *recorded as f64, operations)
@@ -462,14 +480,12 @@ fn of_channels(array: &Array, all: usize, range: &Range<usize>) -> Result<Array>
 
 impl BeamOptions {
     /// The plan for the recording, and its shape.
-    fn begin(&self, place: &Place<'_>) -> Result<(corrust::Beamformer, beamform::Shape)> {
+    fn begin(&self, place: &Place<'_>) -> Result<(Beamformer, beamform::Shape)> {
         let weights = Reader::open(&self.weights)?;
-        if place.recorded == u64::MAX
-            && (ending(&self.output) != "fil" || self.incoherent.is_some())
-        {
+        if place.recorded == u64::MAX && (!self.is_dated() || self.incoherent.is_some()) {
             return Err(Error::invalid(
-                "beams of a stream that a signal ends: expected seconds or times in live, or a filterbank file, which \
-                 may have any length",
+                "beams of a stream that a signal ends: expected seconds or times in live, or a filterbank file or \
+                 VDIF, which may have any length",
             ));
         }
         let Shape { inputs, channels, encoding, .. } = place.shape;
@@ -494,14 +510,59 @@ impl BeamOptions {
     }
 }
 
+/// Files of weights and shifts that may change while beams are made.
+struct Steering {
+    name: String,
+    options: BeamOptions,
+    source: PathBuf,
+    /// When and how long the files were at the last look.
+    seen: Seen,
+}
+
+type Seen = [Option<(SystemTime, u64)>; 2];
+
+impl Steering {
+    fn of(name: &str, options: &BeamOptions, source: &Path) -> Self {
+        let options = options.clone();
+        let seen = Self::see(&options);
+        Self { name: name.to_owned(), options, source: source.to_owned(), seen }
+    }
+
+    fn see(options: &BeamOptions) -> Seen {
+        [&options.weights, &options.shifts].map(|path| {
+            let found = fs::metadata(path).ok()?;
+            Some((found.modified().ok()?, found.len()))
+        })
+    }
+
+    /// Has the plan go by the files where they have changed; beams stay as they are where the files are none.
+    fn look(&mut self, plan: &mut Beamformer, start: u64) -> Result<()> {
+        let seen = Self::see(&self.options);
+        if seen == self.seen {
+            return Ok(());
+        }
+        self.seen = seen;
+        let shape = *plan.shape();
+        let found = self.options.read(&shape, &self.source).and_then(|(weights, shifts)| {
+            plan.set_weights(&weights)?;
+            plan.set_shifts(&shifts)
+        });
+        match found {
+            Ok(()) => say(format_args!("{}: new weights from time {start} on", self.name)),
+            Err(error) => warn(format_args!("{}: {error}; the weights stay", self.name)),
+        }
+        Ok(())
+    }
+}
+
 fn add_beams(
-    options: &BeamOptions,
+    BeamTable { beams: options, steer }: &BeamTable,
     name: &str,
     place: &Place<'_>,
     observation: &mut Observation<'_>,
 ) -> Result<Finish> {
     let array = place.array.filter(|_| options.array.is_some());
-    if ending(&options.output) == "fil" && array.is_none() {
+    if options.is_dated() && array.is_none() {
         return Err(needs_array(&options.output));
     }
     let names = options.names(&Reader::open(&options.weights)?)?;
@@ -510,15 +571,18 @@ fn add_beams(
     let outputs = beams::Outputs::create(options, &shape, times, array, &names)?;
     let files = Shared::new(outputs);
     let theirs = files.clone();
-    observation.add(
-        name,
-        BeamsOf::new(plan, move |start, beams, times| {
-            theirs.with(|outputs| match beams {
-                Some(beams) => outputs.write(start as usize, beams),
-                None => outputs.skip(times),
-            })
-        }),
-    );
+    let mut steering = steer.then(|| Steering::of(name, options, place.source));
+    let beams = BeamsOf::new(plan, move |start, beams, times| {
+        theirs.with(|outputs| match beams {
+            Some(beams) => outputs.write(start as usize, beams),
+            None => outputs.skip(times),
+        })
+    });
+    let beams = beams.steered(move |plan, start| match &mut steering {
+        Some(steering) => steering.look(plan, start),
+        None => Ok(()),
+    });
+    observation.add(name, beams);
     Ok(Box::new(move |times| {
         let clipped = files.take().finish(times)?;
         let beams = count(shape.beams, "beam");
