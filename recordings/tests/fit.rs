@@ -106,11 +106,11 @@ fn conditions_hold() {
     let model = Model { triplet: true, ..Model::default() };
     let clean = curve(model);
     let fit = Fit::new(model).unwrap().fix("triplet", 0.25).unwrap().start("kappa", 3.0).unwrap();
-    let fitted = fit.run(&[clean.clone()]).unwrap();
+    let fitted = fit.run(std::slice::from_ref(&clean)).unwrap();
     assert_eq!(fitted.get("triplet", 0).unwrap().state, State::Fixed);
     assert!((fitted.get("kappa", 0).unwrap().value - 5.0).abs() < 1e-3);
     let fit = Fit::new(model).unwrap().bound("tau", 1e-3..=1e-2).unwrap();
-    let fitted = fit.run(&[clean.clone()]).unwrap();
+    let fitted = fit.run(std::slice::from_ref(&clean)).unwrap();
     let tau = fitted.get("tau", 0).unwrap();
     assert!(tau.state == State::AtBound && (tau.value - 1e-3).abs() < 1e-9);
     assert!(tau.uncertainty.is_nan());
