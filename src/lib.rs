@@ -60,7 +60,7 @@ pub use corrust_qualify as qualify;
 pub use corrust_recordings::simulate;
 #[cfg(feature = "recordings")]
 #[doc(inline)]
-pub use corrust_recordings::{formats as format, photons, run};
+pub use corrust_recordings::{fit, formats as format, photons, run};
 
 /// Correlation: plans, shapes, gates, visibilities.
 pub mod correlate {

@@ -32,6 +32,7 @@ __all__ = [
     "run_command",
     "Photons",
     "open_photons",
+    "fit",
     "kurtosis",
     "kurtosis_flags",
     "reports",
@@ -434,6 +435,20 @@ def open_photons(
     unit: float | None = None,
     keep_going: bool = False,
 ) -> Photons: ...
+def fit(
+    tau: Any,
+    g: Any,
+    sigma: Any = None,
+    *,
+    model: str = "3d",
+    components: int = 1,
+    triplet: bool = False,
+    offset: bool = False,
+    fix: Mapping[str, float] | None = None,
+    start: Mapping[str, float] | None = None,
+    bounds: Mapping[str, tuple[float, float]] | None = None,
+    range: tuple[float, float] | None = None,
+) -> dict[str, Any]: ...
 def raw_shape(
     x: Any, encoding: str | None = None, layout: str = "nt", device: str = "auto"
 ) -> tuple[int, str, str]: ...

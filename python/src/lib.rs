@@ -16,6 +16,7 @@ mod device_array;
 mod dlpack;
 mod dtype;
 mod error;
+mod fit;
 mod folding;
 mod fork;
 mod held;
@@ -90,6 +91,7 @@ fn _corrust(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<device_array::DeviceArray>()?;
     module.add_function(wrap_pyfunction!(to_device::to_device, module)?)?;
     module.add_function(wrap_pyfunction!(photons::open_photons, module)?)?;
+    module.add_function(wrap_pyfunction!(fit::fit, module)?)?;
     module.add_function(wrap_pyfunction!(device::devices, module)?)?;
     module.add_function(wrap_pyfunction!(device::reports, module)?)?;
     module.add_function(wrap_pyfunction!(recording::open, module)?)?;

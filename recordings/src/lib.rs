@@ -1,9 +1,10 @@
 //! Recordings of corrust: file formats, arrays and the sky, photons, simulation, and the loop over a recording.
 //!
 //! [`formats`] reads and writes files as streams, [`mod@array`] knows antennas, times and the sky, [`photons`] makes
-//! counts of photons, [`simulate`] makes recordings, and [`run`] takes a recording through a plan.
+//! counts of photons, [`fit`] fits curves, [`simulate`] makes recordings, and [`run`] takes a recording through a plan.
 
 pub mod array;
+pub mod fit;
 pub mod formats;
 pub mod photons;
 pub mod run;

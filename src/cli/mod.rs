@@ -13,7 +13,7 @@ use self::commands::serve;
 use self::{
     commands::{
         autocorrelate, beamform, bench, channelise, correlate, delays, demo, devices, filterbank,
-        info, observe, plan, plot, qualify, quantise, send, simulate, upchannelise, weights,
+        fit, info, observe, plan, plot, qualify, quantise, send, simulate, upchannelise, weights,
     },
     options::{given, run_files},
     terminal::{
@@ -89,6 +89,7 @@ Examples:
   corrust correlate scan.raw -o visibilities.npy    a GUPPI RAW recording
   corrust autocorrelate counts.npy -o g.npy         photon counts, multi-tau
   corrust autocorrelate x.ptu -o g.npy --plot g.svg photons of PicoQuant's (FCS)
+  corrust fit g.csv -o fit.json                     a diffusion time, with its uncertainty
   corrust bench                                     how quick it is, against what the chip can do
   corrust qualify                                   whether it computes rightly on this machine
   corrust plan --inputs 128 --bandwidth 856MHz      how many GPUs an array needs
@@ -119,6 +120,7 @@ enum Command {
     Bench(bench::Args),
     Qualify(qualify::Args),
     Autocorrelate(autocorrelate::Args),
+    Fit(fit::Args),
 }
 
 pub use commands::observe::observe;
@@ -165,6 +167,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
             Command::Bench(args) => return args.run(),
             Command::Qualify(args) => return args.run(),
             Command::Autocorrelate(args) => args.run(),
+            Command::Fit(args) => args.run(),
         };
         done.map(|()| 0)
     });

@@ -212,6 +212,22 @@ fn a_fit_gives_back_what_was_simulated() {
     assert!((number / expected - 1.0).abs() < 0.08, "N {number}, expected {expected}");
     assert!((time / 80e-6 - 1.0).abs() < 0.08, "tau_D {time}");
 
+    // The command's fit of the same points has the same minimum.
+    done(
+        folder.path(),
+        "fit g.csv --curve mean --range 1us..3.9999ms --offset -o fit.json --plot fit.svg",
+    );
+    let text = fs::read_to_string(at("fit.json")).unwrap();
+    let fitted: Value = serde_json::from_str(&text).unwrap();
+    let parameters = &fitted["curves"][0]["parameters"];
+    for (name, of_test, truth) in [("n", number, expected), ("tau", time, 80e-6)] {
+        let value = parameters[name]["value"].as_f64().unwrap();
+        let error = parameters[name]["uncertainty"].as_f64().unwrap();
+        assert!((value / truth - 1.0).abs() < 0.08, "{name} {value}, simulated {truth}");
+        assert!((value - of_test).abs() < 3.0 * error, "{name} {value}, by the test {of_test}");
+        assert!(error > 0.0 && error < 0.1 * value, "{name} {value} +- {error}");
+    }
+
     let bytes = fs::read(at("rate.npy")).unwrap();
     let numbers: Vec<f64> = bytes[bytes.len() - 3 * 49 * 8..]
         .as_chunks()

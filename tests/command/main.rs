@@ -11,6 +11,7 @@ mod documents;
 mod fcs;
 mod files;
 mod filterbank;
+mod fit;
 mod flagging;
 mod fx;
 mod info;

@@ -9,6 +9,7 @@ pub mod delays;
 pub mod demo;
 pub mod devices;
 pub mod filterbank;
+pub mod fit;
 pub mod info;
 pub mod observe;
 pub mod plan;

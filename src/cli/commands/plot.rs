@@ -6,7 +6,7 @@ use std::{
 };
 
 use clap::ValueEnum;
-use corrust::{Error, Result, autocorrelate::Curve, correlate::baseline, format::read_text_up_to};
+use corrust::{Error, Result, autocorrelate::Curve, correlate::baseline};
 use ndarray::Array2;
 use num_complex::Complex;
 use plotters::{
@@ -14,6 +14,7 @@ use plotters::{
     style::text_anchor::{HPos, Pos, VPos},
 };
 
+use crate::cli::commands::autocorrelate::read::Table;
 use crate::cli::options::files::UVH5;
 use crate::cli::options::given;
 use crate::cli::options::run_files::{Existing, RunFiles, ending, input, output};
@@ -27,9 +28,6 @@ use crate::cli::terminal::say::say;
 
 /// Spectra and closure phases that are drawn: as many as have room for their names.
 const LINES: usize = 20;
-
-/// Bytes of a table of curves, at most.
-const MOST_CURVES: u64 = 256 << 20;
 
 /// Draw visibilities: their matrix, spectra, waterfall or closure phases; or correlation curves
 ///
@@ -207,56 +205,13 @@ impl Args {
 /// Draws the curves of a table that `corrust autocorrelate --curves` wrote: all where there are few of them, else
 /// their mean.
 fn draw_curves(input: &Path, output: &Path) -> Result<()> {
-    let text = read_text_up_to(input, MOST_CURVES)?;
-    let mut lines = text.lines();
-    let names: Vec<&str> = lines.next().unwrap_or_default().split(',').collect();
-    if names.get(..2) != Some(&["lag_seconds", "mean"]) {
-        let start: String = text.chars().take(24).collect();
-        return Err(Error::file(
-            input,
-            format!(
-                "starts with \"{}\": expected a table of curves, \"lag_seconds,mean\", as of corrust \
-                 autocorrelate --curves",
-                start.escape_debug()
-            ),
-        ));
-    }
-    let mut columns = vec![Vec::new(); names.len()];
-    for (number, line) in lines.enumerate() {
-        let values: Vec<&str> = line.split(',').collect();
-        let fault = || {
-            let reason = format!(
-                "line {} is \"{}\": expected {} numbers",
-                number + 2,
-                line.escape_debug(),
-                names.len()
-            );
-            Error::file(input, reason)
-        };
-        if values.len() != names.len() {
-            return Err(fault());
-        }
-        for (column, value) in columns.iter_mut().zip(values) {
-            let value = if value.is_empty() { Some(f64::NAN) } else { value.parse::<f64>().ok() };
-            column.push(value.filter(|value| !value.is_infinite()).ok_or_else(fault)?);
-        }
-    }
-    let own: Vec<usize> =
-        (2..names.len()).filter(|&column| !names[column].ends_with("_error")).collect();
-    let drawn = if own.len() > COLOURS.len() { vec![1] } else { own };
-    let curve = |&column: &usize| {
-        let error = format!("{}_error", names[column]);
-        let errors = names.iter().position(|name| *name == error);
-        let mut curve = Curve::default();
-        for (place, &g) in columns[column].iter().enumerate().filter(|(_, g)| !g.is_nan()) {
-            curve.lags.push(columns[0][place]);
-            curve.values.push(g);
-            curve.errors.push(errors.map_or(f64::NAN, |errors| columns[errors][place]));
-        }
-        (names[column].replace('_', " "), curve)
-    };
-    let curves_drawn: Vec<(String, Curve)> = drawn.iter().map(curve).collect();
-    let lags = columns[0].iter().copied().filter(|lag| *lag > 0.0);
+    let mut table = Table::read(input)?;
+    // The mean is the first.
+    let own = table.curves.split_off(1);
+    let drawn = if own.len() > COLOURS.len() { table.curves } else { own };
+    let named = drawn.into_iter().map(|(name, curve)| (name.replace('_', " "), curve));
+    let curves_drawn: Vec<(String, Curve)> = named.collect();
+    let lags = table.lags.iter().copied().filter(|lag| *lag > 0.0);
     let (first, last) =
         lags.fold((f64::INFINITY, 0.0_f64), |(first, last), lag| (lag.min(first), lag.max(last)));
     let all = if first < last { first..last } else { 1e-6..1.0 };

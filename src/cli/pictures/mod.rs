@@ -2,6 +2,7 @@
 
 pub mod canvas;
 pub mod chart;
+pub mod fits;
 pub mod fringes;
 pub mod measured;
 pub mod plot;

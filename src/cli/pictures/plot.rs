@@ -214,7 +214,7 @@ pub fn decimals(range: &Range<f64>) -> usize {
 }
 
 /// A time with the unit of its magnitude, as in "10 µs".
-fn duration(seconds: f64) -> String {
+pub fn duration(seconds: f64) -> String {
     const UNITS: [(f64, &str); 4] = [(1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns")];
     let (unit, name) =
         UNITS.into_iter().find(|(unit, _)| seconds >= unit * 0.9999).unwrap_or(UNITS[3]);

@@ -1,6 +1,7 @@
 //! `corrust autocorrelate`.
 
 mod pairs;
+pub mod read;
 pub mod tables;
 
 use std::{

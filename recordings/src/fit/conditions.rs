@@ -1,0 +1,145 @@
+//! A fit's model, and what is asked of its parameters.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::RangeInclusive,
+};
+
+use corrust_host::{Error, Result};
+
+use super::model::Model;
+
+/// Structure parameter where none is given: length of the focus by its radius.
+const KAPPA: f64 = 5.0;
+
+/// A model, and what is asked of its parameters. Times are in seconds.
+///
+/// `kappa` is fixed at 5 and `offset` at 1 unless they are given a start value, or `offset` is in the model.
+#[derive(Clone, Debug)]
+pub struct Fit {
+    pub(super) model: Model,
+    pub(super) fixed: BTreeMap<&'static str, f64>,
+    pub(super) starts: BTreeMap<&'static str, f64>,
+    pub(super) bounds: BTreeMap<&'static str, (f64, f64)>,
+    pub(super) shared: BTreeSet<&'static str>,
+    pub(super) range: RangeInclusive<f64>,
+    pub(super) weighted: bool,
+}
+
+impl Fit {
+    /// A fit of a model to all lags above 0, weighted by bars where a curve has them.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when it has other than 1 or 2 components.
+    pub fn new(model: Model) -> Result<Self> {
+        model.check()?;
+        let mut fixed = BTreeMap::new();
+        if !model.plane {
+            fixed.insert("kappa", KAPPA);
+        }
+        if !model.offset {
+            fixed.insert("offset", 1.0);
+        }
+        let positive = (1e-12, 1e12);
+        let bound = |name| match name {
+            "n" => (1e-9, 1e12),
+            "kappa" => (0.1, 1e3),
+            "fraction" => (0.0, 1.0),
+            "triplet" => (0.0, 0.99),
+            "offset" => (-1e12, 1e12),
+            _ => positive,
+        };
+        let bounds = model.names().into_iter().map(|name| (name, bound(name))).collect();
+        Ok(Self {
+            model,
+            fixed,
+            starts: BTreeMap::new(),
+            bounds,
+            shared: BTreeSet::new(),
+            range: f64::MIN_POSITIVE..=f64::MAX,
+            weighted: true,
+        })
+    }
+
+    /// The model.
+    pub fn model(&self) -> Model {
+        self.model
+    }
+
+    /// Holds a parameter at a value.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when the model has no such parameter, or it cannot have the value.
+    pub fn fix(mut self, name: &str, value: f64) -> Result<Self> {
+        let name = self.value(name, value)?;
+        self.fixed.insert(name, value);
+        Ok(self)
+    }
+
+    /// Fits a parameter from a value on.
+    ///
+    /// # Errors
+    /// As for [`fix`](Self::fix).
+    pub fn start(mut self, name: &str, value: f64) -> Result<Self> {
+        let name = self.value(name, value)?;
+        self.fixed.remove(name);
+        self.starts.insert(name, value);
+        Ok(self)
+    }
+
+    /// Keeps a parameter within bounds.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when the model has no such parameter, or it cannot have these values.
+    pub fn bound(mut self, name: &str, bounds: RangeInclusive<f64>) -> Result<Self> {
+        let (low, high) = bounds.into_inner();
+        let known = self.value(name, low)?;
+        self.value(name, high)?;
+        let held = self.fixed.get(known).or(self.starts.get(known));
+        if low >= high || held.is_some_and(|held| !(low..=high).contains(held)) {
+            return Err(Error::invalid(format!(
+                "bounds {low:e}..{high:e} of {name}: expected two ascending values around its start"
+            )));
+        }
+        self.bounds.insert(known, (low, high));
+        Ok(self)
+    }
+
+    /// Gives all curves one value of a parameter.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when the model has no such parameter.
+    pub fn share(mut self, name: &str) -> Result<Self> {
+        let name = self.name(name)?;
+        self.shared.insert(name);
+        Ok(self)
+    }
+
+    /// Takes the lags, in seconds, of this range alone.
+    pub fn range(self, range: RangeInclusive<f64>) -> Self {
+        Self { range, ..self }
+    }
+
+    /// Takes all values alike, whatever their bars.
+    pub fn unweighted(self) -> Self {
+        Self { weighted: false, ..self }
+    }
+
+    /// The model's own name of a parameter.
+    fn name(&self, name: &str) -> Result<&'static str> {
+        let names = self.model.names();
+        names.iter().find(|known| **known == name).copied().ok_or_else(|| {
+            Error::invalid(format!("parameter {name:?}: expected {}", names.join(", ")))
+        })
+    }
+
+    /// The name of a parameter that can have a value.
+    fn value(&self, name: &str, value: f64) -> Result<&'static str> {
+        let name = self.name(name)?;
+        let (low, high) = self.bounds[name];
+        if (low..=high).contains(&value) {
+            return Ok(name);
+        }
+        Err(Error::invalid(format!("{name}={value}: expected {low:e} to {high:e}")))
+    }
+}

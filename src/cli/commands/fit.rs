@@ -1,0 +1,368 @@
+//! `corrust fit`.
+
+use std::{fmt::Write as _, path::PathBuf};
+
+use clap::ValueEnum;
+use corrust::{
+    Error, Result,
+    autocorrelate::Curve,
+    fit::{Fit, Fitted, Model, Parameter, State},
+    format::PartialFile,
+};
+use serde_json::{Value, json};
+
+use crate::cli::commands::autocorrelate::read::Table;
+use crate::cli::options::run_files::{Existing, RunFiles, all, input, output};
+use crate::cli::options::units::Seconds;
+use crate::cli::pictures::{fits, plot};
+use crate::cli::terminal::numbers::count;
+use crate::cli::terminal::say::{say, warn};
+
+/// Fit models of diffusion to correlation curves (FCS): values with uncertainties
+///
+/// g(tau) = offset + 1/n (1 + T/(1-T) exp(-tau/tau_T)) sum_k f_k (1 + tau/tau_k)^-1 (1 + tau/(kappa^2 tau_k))^-1/2,
+/// by Levenberg-Marquardt with the curves' error bars as weights. Parameters: n; tau, or tau1, tau2 and fraction
+/// (f_1) of two components; kappa (3d), fixed at 5 unless given; triplet (T) and triplet_time (tau_T); offset, fixed
+/// at 1 unless --offset.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// Tables of curves: CSV, as of corrust autocorrelate --curves
+    #[arg(required = true, value_name = "CURVES.csv", value_parser = input())]
+    inputs: Vec<PathBuf>,
+    /// Model: diffusion in space (3d) or in a plane (2d)
+    #[arg(long, value_enum, default_value_t = Space::Space)]
+    model: Space,
+    /// Diffusing components: 1 or 2
+    #[arg(long, value_name = "K", default_value_t = 1)]
+    components: usize,
+    /// Fit a triplet state: its fraction and its time
+    #[arg(long)]
+    triplet: bool,
+    /// Fit the value at long lags
+    #[arg(long)]
+    offset: bool,
+    /// Hold a parameter at a value, as kappa=4.2 or tau=50us; may be repeated
+    #[arg(long, value_name = "NAME=VALUE", value_parser = assignment)]
+    fix: Vec<(String, f64)>,
+    /// Begin a parameter at a value; frees kappa; may be repeated
+    #[arg(long, value_name = "NAME=VALUE", value_parser = assignment)]
+    start: Vec<(String, f64)>,
+    /// Keep a parameter within bounds, as tau=10us..1ms; may be repeated
+    #[arg(long, value_name = "NAME=LOW..HIGH", value_parser = bounds)]
+    bound: Vec<(String, f64, f64)>,
+    /// Give all curves one value of a parameter; may be repeated
+    #[arg(long, value_name = "NAME")]
+    share: Vec<String>,
+    /// Lags that are fitted, as 1us..100ms or 1e-6..0.1 [default: all above 0]
+    #[arg(long, value_name = "LOW..HIGH", value_parser = range)]
+    range: Option<(f64, f64)>,
+    /// Curve of the tables by its name, as pair_0_1 or mean; may be repeated [default: all but the mean]
+    #[arg(long, value_name = "NAME")]
+    curve: Vec<String>,
+    /// Take all lags alike, whatever their bars
+    #[arg(long)]
+    unweighted: bool,
+    /// Radius of the focus (1/e^2), as 0.25um: prints diffusion constants, D = waist^2 / (4 tau)
+    #[arg(long, value_name = "LENGTH", value_parser = micrometres)]
+    waist: Option<f64>,
+    /// JSON file for the results
+    #[arg(short, long, value_name = "FIT.json", value_parser = output())]
+    output: Option<PathBuf>,
+    /// CSV file for the table of parameters
+    #[arg(long, value_name = "TABLE.csv", value_parser = output())]
+    csv: Option<PathBuf>,
+    /// Draw curves, fits and residuals, to a file in .svg or .png
+    #[arg(long, value_name = "FILE", value_parser = output())]
+    plot: Option<PathBuf>,
+    #[command(flatten)]
+    existing: Existing,
+}
+
+/// Where molecules diffuse.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Space {
+    /// In space
+    #[value(name = "3d")]
+    Space,
+    /// In a plane
+    #[value(name = "2d")]
+    Plane,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  corrust fit g.csv
+  corrust fit g.csv --triplet --range 200ns..1s --waist 0.25um -o fit.json --plot fit.svg
+  corrust fit a.csv b.csv --components 2 --share tau1 --share tau2 --csv table.csv
+  corrust fit g.csv --model 2d --curve mean --fix offset=1.001";
+
+/// Reads a number, or a time with its unit.
+fn number(text: &str) -> Result<f64, String> {
+    let text = text.trim();
+    let time = || text.parse::<Seconds>().map(|seconds| seconds.0).ok();
+    let value = text.parse().ok().or_else(time).filter(|value: &f64| value.is_finite());
+    value.ok_or_else(|| format!("{text:?}: expected a number, or a time with its unit, as 50us"))
+}
+
+fn assignment(text: &str) -> Result<(String, f64), String> {
+    let (name, value) = text.split_once('=').ok_or("expected a name and a value, as kappa=5")?;
+    Ok((name.trim().to_owned(), number(value)?))
+}
+
+fn range(text: &str) -> Result<(f64, f64), String> {
+    let (low, high) = text.split_once("..").ok_or("expected two values, as 1us..100ms")?;
+    let (low, high) = (number(low)?, number(high)?);
+    if low < high { Ok((low, high)) } else { Err("expected the first below the second".into()) }
+}
+
+fn bounds(text: &str) -> Result<(String, f64, f64), String> {
+    let (name, values) = text.split_once('=').ok_or("expected NAME=LOW..HIGH, as tau=1us..1ms")?;
+    let (low, high) = range(values)?;
+    Ok((name.trim().to_owned(), low, high))
+}
+
+/// Reads a length, in micrometres.
+fn micrometres(text: &str) -> Result<f64, String> {
+    let unit =
+        |unit, worth: f64| Some(text.strip_suffix(unit)?.trim().parse::<f64>().ok()? * worth);
+    let found = unit("nm", 1e-3).or_else(|| unit("um", 1.0)).or_else(|| unit("µm", 1.0));
+    let found = found.filter(|length| *length > 0.0 && length.is_finite());
+    found.ok_or_else(|| "expected a positive number with nm or um, as 0.25um".into())
+}
+
+/// A curve to fit.
+struct Named {
+    file: String,
+    name: String,
+    curve: Curve,
+}
+
+/// A line of the table.
+struct Row {
+    name: &'static str,
+    value: f64,
+    uncertainty: f64,
+    unit: &'static str,
+    state: &'static str,
+}
+
+impl Args {
+    /// Fits the curves.
+    pub fn run(self) -> Result<()> {
+        let files = RunFiles::default().reads(&self.inputs).writes_as(&self.output, &["json"]);
+        let files = files.writes_as(&self.csv, &["csv"]).writes_as(&self.plot, plot::ENDINGS);
+        files.check(self.existing)?;
+        let fit = self.fit()?;
+        let curves = self.curves()?;
+        // Curves that share nothing are fitted one by one.
+        let each = if self.share.is_empty() { 1 } else { curves.len() };
+        let mut fits: Vec<Fitted> = Vec::new();
+        for together in curves.chunks(each) {
+            let own: Vec<Curve> = together.iter().map(|of| of.curve.clone()).collect();
+            let fitted = fit.run(&own).map_err(|error| {
+                Error::file(&together[0].file, format!("{}: {error}", together[0].name))
+            })?;
+            fits.push(fitted);
+        }
+        if fits.iter().any(|fitted| !fitted.weighted) && !self.unweighted {
+            warn("no error bars: all lags weigh alike, and the residuals scale the uncertainties");
+        }
+        for (index, named) in curves.iter().enumerate() {
+            let fitted = &fits[index / each];
+            say(format_args!("{} {}", named.file, named.name));
+            for row in self.rows(fitted, index % each) {
+                let Row { name, value, uncertainty, unit, state } = row;
+                let value = format!("{value:.5e}");
+                let after = match uncertainty.is_nan() {
+                    true => format!("   {state:<11}"),
+                    false => format!("+- {uncertainty:<11.2e}"),
+                };
+                let shared = if uncertainty.is_nan() || state == "free" { "" } else { state };
+                let line = format!("  {name:<13}{value:>12} {after} {unit:<6} {shared}");
+                say(line.trim_end());
+            }
+            if index % each == each - 1 {
+                say(format_args!(
+                    "  reduced chi2 {:.3}, {} degrees of freedom, {}",
+                    fitted.reduced_chi2(),
+                    fitted.degrees,
+                    count(fitted.iterations, "iteration")
+                ));
+            }
+        }
+        all([
+            self.output.as_ref().map_or(Ok(()), |path| {
+                let mut text = serde_json::to_vec_pretty(&self.json(&curves, &fits, each))
+                    .expect("numbers and text");
+                text.push(b'\n');
+                write(path, &text)
+            }),
+            self.csv
+                .as_ref()
+                .map_or(Ok(()), |path| write(path, self.table(&curves, &fits, each).as_bytes())),
+            self.plot.as_ref().map_or(Ok(()), |path| {
+                let drawn = curves.iter().enumerate().map(|(index, named)| {
+                    let name = named.name.replace('_', " ");
+                    (name, &named.curve, &fits[index / each], index % each)
+                });
+                fits::fits(path, &drawn.collect::<Vec<_>>())
+            }),
+        ])
+    }
+
+    /// The model with what is asked of its parameters.
+    fn fit(&self) -> Result<Fit> {
+        let mut fit = Fit::new(Model {
+            plane: self.model == Space::Plane,
+            components: self.components,
+            triplet: self.triplet,
+            offset: self.offset,
+        })?;
+        for (name, value) in &self.fix {
+            fit = fit.fix(name, *value)?;
+        }
+        for (name, value) in &self.start {
+            if self.fix.iter().any(|(fixed, _)| fixed == name) {
+                return Err(Error::invalid(format!(
+                    "--start {name} and --fix {name}: expected one of them"
+                )));
+            }
+            fit = fit.start(name, *value)?;
+        }
+        for (name, low, high) in &self.bound {
+            fit = fit.bound(name, *low..=*high)?;
+        }
+        for name in &self.share {
+            fit = fit.share(name)?;
+        }
+        if let Some((low, high)) = self.range {
+            fit = fit.range(low..=high);
+        }
+        Ok(if self.unweighted { fit.unweighted() } else { fit })
+    }
+
+    /// The curves of all tables that are asked for.
+    fn curves(&self) -> Result<Vec<Named>> {
+        let mut found = Vec::new();
+        for path in &self.inputs {
+            let table = Table::read(path)?;
+            let known = |name: &String| table.curves.iter().any(|(of, _)| of == name);
+            if let Some(missing) = self.curve.iter().find(|name| !known(name)) {
+                let names: Vec<&str> = table.curves.iter().map(|(of, _)| &of[..]).take(9).collect();
+                let reason = format!("no curve {missing:?}: expected {}", names.join(", "));
+                return Err(Error::file(path, reason));
+            }
+            for (index, (name, mut curve)) in table.curves.into_iter().enumerate() {
+                let taken =
+                    if self.curve.is_empty() { index > 0 } else { self.curve.contains(&name) };
+                if !taken {
+                    continue;
+                }
+                if !table.errors {
+                    curve.errors.clear();
+                }
+                found.push(Named { file: path.display().to_string(), name, curve });
+            }
+        }
+        Ok(found)
+    }
+
+    /// Parameters of a curve, and the diffusion constants that follow.
+    fn rows(&self, fitted: &Fitted, curve: usize) -> Vec<Row> {
+        let names = fitted.model.names().into_iter();
+        let mut rows: Vec<Row> = names
+            .filter_map(|name| fitted.get(name, curve))
+            .map(|&Parameter { name, curve, value, uncertainty, state }| Row {
+                name,
+                value,
+                uncertainty,
+                unit: Model::unit(name),
+                state: match state {
+                    State::Fixed => "fixed",
+                    State::AtBound => "at bound",
+                    State::Free if curve.is_none() => "shared",
+                    State::Free => "free",
+                },
+            })
+            .collect();
+        let Some(waist) = self.waist else { return rows };
+        let constants: Vec<Row> = [("tau", "D"), ("tau1", "D1"), ("tau2", "D2")]
+            .into_iter()
+            .filter_map(|(time, name)| {
+                let row = rows.iter().find(|row| row.name == time)?;
+                let value = waist * waist / (4.0 * row.value);
+                let uncertainty = value * row.uncertainty / row.value;
+                Some(Row { name, value, uncertainty, unit: "um^2/s", state: row.state })
+            })
+            .collect();
+        rows.extend(constants);
+        rows
+    }
+
+    fn table(&self, curves: &[Named], fits: &[Fitted], each: usize) -> String {
+        let mut text = String::from("file,curve,parameter,value,uncertainty,unit,state\n");
+        for (index, Named { file, name, .. }) in curves.iter().enumerate() {
+            let file = match file.contains([',', '"', '\n']) {
+                true => format!("\"{}\"", file.replace('"', "\"\"")),
+                false => file.clone(),
+            };
+            for row in self.rows(&fits[index / each], index % each) {
+                let Row { name: parameter, value, uncertainty, unit, state } = row;
+                let known = match uncertainty.is_nan() {
+                    true => String::new(),
+                    false => format!("{uncertainty:e}"),
+                };
+                let _ =
+                    writeln!(text, "{file},{name},{parameter},{value:e},{known},{unit},{state}");
+            }
+        }
+        text
+    }
+
+    fn json(&self, curves: &[Named], fits: &[Fitted], each: usize) -> Value {
+        let known = |value: f64| if value.is_finite() { json!(value) } else { Value::Null };
+        let curve = |(index, Named { file, name, .. }): (usize, &Named)| {
+            let (fitted, place) = (&fits[index / each], index % each);
+            let rows = self.rows(fitted, place).into_iter().map(|row| {
+                let Row { name, value, uncertainty, unit, state } = row;
+                let fields = json!({
+                    "value": value, "uncertainty": known(uncertainty), "unit": unit, "state": state
+                });
+                (name.to_owned(), fields)
+            });
+            json!({
+                "file": file, "curve": name, "fit": index / each,
+                "parameters": rows.collect::<serde_json::Map<_, _>>(),
+                "lags": fitted.lags[place], "residuals": fitted.residuals[place],
+            })
+        };
+        let fit = |fitted: &Fitted| {
+            let names = fitted.parameters.iter();
+            let names = names.map(|of| json!({"name": of.name, "curve": of.curve}));
+            let rows: Vec<Vec<f64>> =
+                fitted.covariance.rows().into_iter().map(|row| row.to_vec()).collect();
+            json!({
+                "chi2": fitted.chi2, "degrees": fitted.degrees, "reduced_chi2": fitted.reduced_chi2(),
+                "points": fitted.points, "iterations": fitted.iterations,
+                "weights": if fitted.weighted { "error bars" } else { "none" },
+                "uncertainties_scaled_by_chi2": !fitted.weighted,
+                "parameters": names.collect::<Vec<_>>(), "covariance": rows,
+            })
+        };
+        json!({
+            "model": {
+                "dimensions": if self.model == Space::Plane { 2 } else { 3 },
+                "components": self.components, "triplet": self.triplet, "offset": self.offset,
+            },
+            "curves": curves.iter().enumerate().map(curve).collect::<Vec<_>>(),
+            "fits": fits.iter().map(fit).collect::<Vec<_>>(),
+        })
+    }
+}
+
+fn write(path: &std::path::Path, bytes: &[u8]) -> Result<()> {
+    let mut file = PartialFile::create(path)?;
+    file.append(bytes)?;
+    file.finish()
+}

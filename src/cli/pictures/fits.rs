@@ -1,0 +1,112 @@
+//! Correlation curves with the models that were fitted to them, and residuals below.
+
+use std::path::Path;
+
+use corrust::{Result, autocorrelate::Curve, fit::Fitted};
+use plotters::{
+    prelude::*,
+    style::text_anchor::{HPos, Pos, VPos},
+};
+
+use crate::cli::pictures::plot::{
+    COLOURS, GREY, SIZE, Styled, TICKS, decimals, duration, label, save,
+};
+
+/// Height of curves; residuals have the rest.
+const CURVES: u32 = 480;
+const HEIGHT: u32 = 720;
+
+/// A fitted curve: its name, the curve, the fit, and its place among the fit's curves.
+pub type Drawn<'a> = (String, &'a Curve, &'a Fitted, usize);
+
+/// Draws points with their bars, the models as lines, and the residuals; of more curves than there are colours the
+/// first ones.
+pub fn fits(path: &Path, all: &[Drawn<'_>]) -> Result<()> {
+    let drawn = &all[..all.len().min(COLOURS.len())];
+    let mut points = Vec::new();
+    for (_, curve, fitted, place) in drawn {
+        let lags = &fitted.lags[*place];
+        let errors = curve.errors.iter().copied().chain(std::iter::repeat(f64::NAN));
+        let own = curve.lags.iter().zip(&curve.values).zip(errors);
+        let own = own.map(|((&lag, &g), error)| (lag, g, error));
+        let own = own.filter(|(lag, ..)| lags.binary_search_by(|of| of.total_cmp(lag)).is_ok());
+        points.push(own.collect::<Vec<_>>());
+    }
+    let each = || points.iter().flatten();
+    let reach = |of: fn(&(f64, f64, f64)) -> f64| {
+        each().map(of).fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| {
+            (low.min(value), high.max(value))
+        })
+    };
+    let ((first, last), (low, high)) = (reach(|point| point.0), reach(|point| point.1));
+    let lags = first / 1.3..last * 1.3;
+    let margin = 0.06 * (high - low).max(1e-9);
+    let values = low - margin..high + margin;
+    let residuals = drawn.iter().flat_map(|(_, _, fitted, place)| &fitted.residuals[*place]);
+    let most = residuals.fold(0.0_f64, |most, residual| most.max(residual.abs())).max(1e-12) * 1.1;
+    let weighted = drawn.first().is_some_and(|(_, _, fitted, _)| fitted.weighted);
+    let spread = -most..most;
+    let (value_decimals, spread_decimals) = (decimals(&values), decimals(&spread));
+    save(path, (SIZE.0, HEIGHT), |root| {
+        let (upper, lower) = root.split_vertically(CURVES);
+        let centred = Pos::new(HPos::Center, VPos::Top);
+        let of = match all.len() - drawn.len() {
+            0 => String::new(),
+            _ => format!(", the first {} of {}", drawn.len(), all.len()),
+        };
+        let title = format!("Correlation of counts, and fits{of}");
+        root.draw_text(&title, &label(20).pos(centred), (SIZE.0 as i32 / 2, 18))?;
+        let mut chart = ChartBuilder::on(&upper)
+            .margin_top(56)
+            .margin_right(36)
+            .margin_left(14)
+            .x_label_area_size(20)
+            .y_label_area_size(86)
+            .build_cartesian_2d(lags.clone().log_scale(), values.clone())?;
+        chart
+            .configure_mesh()
+            .y_desc("g(τ)")
+            .x_label_formatter(&|_| String::new())
+            .y_labels(TICKS)
+            .y_label_formatter(&|g| format!("{g:.value_decimals$}"))
+            .draw_styled(15, 18)?;
+        let mut below = ChartBuilder::on(&lower)
+            .margin_right(36)
+            .margin_bottom(14)
+            .margin_left(14)
+            .x_label_area_size(56)
+            .y_label_area_size(86)
+            .build_cartesian_2d(lags.clone().log_scale(), spread.clone())?;
+        below
+            .configure_mesh()
+            .x_desc("lag τ")
+            .y_desc(if weighted { "residual / σ" } else { "residual" })
+            .x_label_formatter(&|lag| duration(*lag))
+            .y_labels(5)
+            .y_label_formatter(&|value| format!("{value:.spread_decimals$}"))
+            .draw_styled(15, 18)?;
+        let zero = [(lags.start, 0.0), (lags.end, 0.0)];
+        below.draw_series(LineSeries::new(zero, GREY.stroke_width(1)))?;
+        for (index, ((name, _, fitted, place), points)) in drawn.iter().zip(&points).enumerate() {
+            let colour = COLOURS[index];
+            // A bar may reach beyond the axes, which end at the points.
+            let clipped = |g: f64| g.clamp(values.start, values.end);
+            let bars = points.iter().filter(|(.., error)| *error > 0.0);
+            chart.draw_series(bars.map(|&(lag, g, error)| {
+                let ends = [(lag, clipped(g - error)), (lag, clipped(g + error))];
+                PathElement::new(ends, colour.mix(0.6).stroke_width(1))
+            }))?;
+            let circles = points.iter().map(|&(lag, g, _)| (lag, g));
+            chart.draw_series(circles.map(|at| Circle::new(at, 2, colour.mix(0.6).filled())))?;
+            let parameters = fitted.values(*place);
+            let own = &fitted.lags[*place];
+            let line = own.iter().map(|&lag| (lag, clipped(fitted.model.g(lag, &parameters))));
+            chart.draw_series(LineSeries::new(line, colour.stroke_width(2)))?;
+            let residuals = own.iter().copied().zip(fitted.residuals[*place].iter().copied());
+            below.draw_series(residuals.map(|at| Circle::new(at, 2, colour.filled())))?;
+            let style = label(15).color(&colour).pos(Pos::new(HPos::Right, VPos::Top));
+            root.draw_text(name, &style, (SIZE.0 as i32 - 44, 62 + 22 * index as i32))?;
+        }
+        Ok(())
+    })
+}
