@@ -31,6 +31,7 @@
 //!     block: [32, 1, 1],
 //!     shared_bytes: 0,
 //!     params: &params,
+//!     ..Launch::default()
 //! })?;
 //! let mut back = [0; 4];
 //! memory.read(data, &mut back)?;

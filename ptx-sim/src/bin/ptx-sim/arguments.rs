@@ -54,6 +54,9 @@ pub struct Input {
     /// Threads of a block along x, y, z, such as 128 or 32,8
     #[arg(long, value_name = "X[,Y[,Z]]", default_value = "32", value_parser = extents)]
     pub block: [u32; 3],
+    /// Blocks of a cluster along x, y, z, such as 2 or 2,2; as the PTX says by default
+    #[arg(long, value_name = "X[,Y[,Z]]", value_parser = extents)]
+    pub cluster: Option<[u32; 3]>,
     /// Dynamic shared memory of a block in bytes
     #[arg(long, value_name = "BYTES", default_value_t = 0)]
     pub shared: u32,

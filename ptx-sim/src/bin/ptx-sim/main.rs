@@ -46,6 +46,7 @@ fn run(arguments: &Arguments) -> Result<bool, String> {
         block: input.block,
         shared_bytes: input.shared,
         params: &parameters.packed,
+        cluster: input.cluster,
     };
     let checks = if input.unchecked { Checks::NONE } else { Checks::default() };
     let result = launch_with(&module, &memory, launched, checks);
