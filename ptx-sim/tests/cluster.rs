@@ -154,7 +154,11 @@ fn places(
     let buffer = memory.alloc(bytes as u64);
     let params = &buffer.to_le_bytes();
     let block = [1, 1, 1];
-    launch(&module, &memory, Launch { entry: "k", grid, block, shared_bytes: 0, params, cluster })?;
+    launch(
+        &module,
+        &memory,
+        Launch { entry: "k", grid, block, shared_bytes: 0, params, cluster, ..Launch::default() },
+    )?;
     let mut back = vec![0; bytes];
     memory.read(buffer, &mut back)?;
     Ok(words(&back).chunks(16).map(<[u32]>::to_vec).collect())
@@ -203,7 +207,8 @@ fn blocks_of_chosen_clusters_read_each_other() {
     let buffer = memory.alloc(8 * 64 * 4);
     let params = &buffer.to_le_bytes();
     let (grid, block, cluster) = ([1, 8, 1], [64, 1, 1], Some([1, 4, 1]));
-    let launched = Launch { entry: "k", grid, block, shared_bytes: 256, params, cluster };
+    let launched =
+        Launch { entry: "k", grid, block, shared_bytes: 256, params, cluster, ..Launch::default() };
     launch(&module, &memory, launched).unwrap();
     let mut back = vec![0; 8 * 64 * 4];
     memory.read(buffer, &mut back).unwrap();

@@ -142,6 +142,7 @@ fn bad_input_is_one_sentence() {
         ),
         (&["check", REDUCE, "--param", &huge], "a buffer has 0 to"),
         (&["check", REDUCE, "--grid", "1,2,3,4"], "at most three numbers"),
+        (&["check", REDUCE, "--tensor", "b200"], "expected exact, a100, h100"),
         (&[&["check", REDUCE, "--cluster", "9"], LAUNCH].concat(), "expected 1 to 8 blocks"),
         (&[&["check", REDUCE, "--cluster", "1,2"], LAUNCH].concat(), "1 blocks along y"),
     ] {

@@ -6,6 +6,7 @@ use super::shared::Checks;
 use crate::lanes::Registers;
 use crate::memory::View;
 use crate::program::Program;
+use crate::tensor::sum::Tensor;
 
 /// Launch parameters shared by every block.
 pub struct Env<'a> {
@@ -22,6 +23,8 @@ pub struct Env<'a> {
     pub dynamic_bytes: u32,
     /// Initial contents of every warp's registers, special registers excepted.
     pub registers: Registers,
+    /// Rounding of the sums of matrix units.
+    pub tensor: Tensor,
     pub checks: Checks,
     /// Records of global memory, where races there are checked.
     pub shadow: Option<Shadow>,

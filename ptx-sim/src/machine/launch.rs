@@ -11,6 +11,7 @@ use crate::memory::Memory;
 use crate::module::Module;
 use crate::program::{Constant, Program, cluster_blocks};
 use crate::report::{Report, SameValue};
+use crate::tensor::sum::Tensor;
 
 /// Threads of a block at most.
 const MAX_THREADS: u128 = 1024;
@@ -34,6 +35,8 @@ pub struct Launch<'a> {
     pub params: &'a [u8],
     /// Blocks of a cluster along x, y, z, as `cuLaunchKernelEx` takes them; none: as the text says.
     pub cluster: Option<[u32; 3]>,
+    /// Rounding of the sums of matrix units.
+    pub tensor: Tensor,
 }
 
 /// Runs a kernel to its end, with every check.
@@ -195,6 +198,7 @@ fn run(
         shared_bytes: shared as u32,
         dynamic_bytes: launch.shared_bytes,
         registers,
+        tensor: launch.tensor,
         checks,
         shadow: checks.global.then(|| Shadow::new(program.global_granule)),
         sample,

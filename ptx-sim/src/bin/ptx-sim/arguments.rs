@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-use ptx_sim::cli::{Argument, Save, extents};
+use ptx_sim::Tensor;
+use ptx_sim::cli::{Argument, Save, extents, tensor};
 
 /// Runs PTX on the CPU, without a GPU: checks it, runs it, reports what the hardware would see.
 #[derive(Parser)]
@@ -67,6 +68,10 @@ pub struct Input {
     /// Saves the buffer of parameter N, from 0, to a NumPy file after a clean run: N=FILE.npy
     #[arg(long = "save", value_name = "N=FILE", value_parser = Save::parse)]
     pub saves: Vec<Save>,
+    /// Rounds sums of floating products in matrix units as a chip does, or exact sums once: exact, a100
+    /// or h100; by default mma.sync much as an A100, wgmma as an H100
+    #[arg(long, value_name = "MODEL", value_parser = tensor)]
+    pub tensor: Option<Tensor>,
     /// Leaves out the checks for races and for reads of memory that nothing wrote
     #[arg(long)]
     pub unchecked: bool,

@@ -47,6 +47,7 @@ fn run(arguments: &Arguments) -> Result<bool, String> {
         shared_bytes: input.shared,
         params: &parameters.packed,
         cluster: input.cluster,
+        tensor: input.tensor.unwrap_or_default(),
     };
     let checks = if input.unchecked { Checks::NONE } else { Checks::default() };
     let result = launch_with(&module, &memory, launched, checks);
