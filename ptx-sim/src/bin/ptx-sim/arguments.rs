@@ -62,7 +62,8 @@ pub struct Input {
     #[arg(long, value_name = "BYTES", default_value_t = 0)]
     pub shared: u32,
     /// Parameter, in the entry's order: buffer:FILE.npy, buffer:BYTES (zeros), buffer:BYTES,fill=0xff,
-    /// u32:5 (u8 to u64, s8 to s64, f32, f64), or bytes:FILE for a struct
+    /// u32:5 (u8 to u64, s8 to s64, f32, f64), bytes:FILE for a struct, or its fields with + between,
+    /// such as buffer:4096+u64:1024, each aligned to its size
     #[arg(long = "param", value_name = "PARAMETER", value_parser = Argument::parse)]
     pub parameters: Vec<Argument>,
     /// Saves the buffer of parameter N, from 0, to a NumPy file after a clean run: N=FILE.npy
