@@ -173,6 +173,12 @@ impl Chunk {
         Self { memory: Arc::new(SharedMemory::new(memory)), present: vec![0; cells], count: 0 }
     }
 
+    /// The first time of which something came; nothing where nothing came.
+    pub(super) fn first_time(&self, geometry: &Geometry) -> Option<u64> {
+        let cell = self.present.iter().position(|&source| source > 0)?;
+        Some((cell / (geometry.fengs * geometry.channels) * geometry.heap_times) as u64)
+    }
+
     /// Missing samples, in rectangles.
     pub fn missing(&self, geometry: &Geometry) -> Vec<Missing> {
         let mut missing: Vec<Missing> = Vec::new();

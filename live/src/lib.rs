@@ -6,6 +6,7 @@
 //!   threads bring samples there, each by itself, and chunks are handed out with what is missing.
 //! - An [`Integrator`] correlates chunks, and cuts dumps at multiples of the integration since the sync time.
 //! - [`Files`] are what dumps are written to.
+//! - A [`StreamRecording`] hands chunks to whatever takes a recording, such as an observation of several products.
 //! - [`Frames`] of VDIF, which hold raw voltages, are put into chunks of their own, and an F-engine, [`Spectra`],
 //!   makes samples of channels of these; or [`Words`] takes their channels as they are, of 1 or 2 bits.
 //! - [`Counts`] of photons come in packets or as a plain stream, and are [`Correlated`] at lags spread over decades.
@@ -63,6 +64,7 @@ pub(crate) mod heaps;
 pub(crate) mod intake;
 pub(crate) mod memory;
 pub(crate) mod receive;
+pub(crate) mod recording;
 pub(crate) mod ring;
 pub(crate) mod send;
 pub mod spead;
@@ -81,6 +83,7 @@ pub use frames::{Frames, RawChunk};
 pub use heaps::{Assembler, Heap};
 pub use memory::Memory;
 pub use receive::{Endpoints, Plain, Receiver, Watch, discard, open, open_several};
+pub use recording::StreamRecording;
 pub use send::{Packets, Sender};
 pub use spectra::Spectra;
 pub use tally::{Fate, SocketTally, Tally};

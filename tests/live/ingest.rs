@@ -10,8 +10,10 @@ use std::{
 
 use crate::{service::Service, support::command};
 use corrust::{
+    format::{Block, Recording},
     live::{
-        Chunk, Fate, Geometry, Passed, Receiver, Tally, Watch, Window, cut_packets, open_several,
+        Chunk, Clock, Fate, Geometry, Passed, Receiver, StreamRecording, Tally, Watch, Window,
+        cut_packets, open_several,
         spead::{Fault, Item, id, packets},
     },
     samples::Memory,
@@ -441,5 +443,82 @@ fn a_stalled_consumer_costs_what_has_no_memory_and_nothing_else() {
     assert!((100..120).all(|slot| found.contains_key(&(slot, 4, 1))), "it goes on");
     for (heap, payload) in &found {
         assert_eq!(*payload, net.payload(*heap, 0), "{heap:?}");
+    }
+}
+
+/// Heaps are lost, and all of some slots, of so many once that the time jumps: what is read is what came, the rest is
+/// missing and zero, and blocks of which nothing came are passed over.
+#[test]
+fn a_recording_of_a_stream_has_what_came() {
+    for (align, block_times, until) in
+        [(1, 333, u64::MAX), (700, 1000, u64::MAX), (250, 64, 30_000)]
+    {
+        let mut random = StdRng::seed_from_u64(align);
+        let mut net = Net::new(geometry(2), 1, 1, 1 << 24);
+        let geometry = net.geometry.clone();
+        let memory = (0..100).map(|_| Box::new(vec![0x55_u8; geometry.chunk_bytes()]) as _);
+        Window::chunks(&geometry, memory).for_each(|chunk| net.spent.send(chunk).unwrap());
+        let mut came = HashSet::new();
+        let slots = (3..30).chain(36..60).chain(200..240);
+        let heaps: Vec<Id> = slots.flat_map(|slot| net.heaps(slot..slot + 1)).collect();
+        for (number, heap) in heaps.into_iter().enumerate() {
+            if random.random_bool(0.1) && heap.0 != 3 {
+                continue;
+            }
+            came.insert(heap);
+            for packet in net.packets(heap, number as u64, &net.payload(heap, 0), 1400) {
+                net.send(heap.1, &packet);
+            }
+        }
+        net.settle();
+        let passed = std::mem::replace(&mut net.passed, mpsc::channel().1);
+        let sync = "2026-03-01T12:00:00Z".parse().unwrap();
+        let clock = Clock { sync, rate: 7e3, step: 7 };
+        let receiver = net.receiver.take().unwrap();
+        let chunks = (net.spent.clone(), passed);
+        let mut recording =
+            StreamRecording::new(receiver, geometry.clone(), clock, chunks, || true);
+        assert!(recording.begin(align.try_into().unwrap()));
+        recording.until(until);
+        let first = 750_u64.next_multiple_of(align);
+        assert_eq!(recording.start(), Some(clock.moment(first)));
+        let shape = recording.shape();
+        let (mut block, mut time, mut passed_over) = (Block::new(), first as usize, 0);
+        while recording.read_block(block_times, &mut block).unwrap() > 0 {
+            assert!((block.gap as usize).is_multiple_of(block_times));
+            let gap = time..time + block.gap as usize;
+            assert!(
+                gap.is_empty()
+                    || came
+                        .iter()
+                        .all(|&(slot, ..)| slot * 250 + 250 <= gap.start || slot * 250 >= gap.end)
+            );
+            passed_over += block.gap;
+            time = gap.end;
+            for (channel, input) in (0..12).flat_map(|c| (0..10).map(move |i| (c, i))) {
+                let row = (channel * shape.inputs + input) * block.times * 2;
+                let mut payload = (usize::MAX, None);
+                for at in 0..block.times {
+                    let heap = ((time + at) / 250, input / 2, channel / CHANNELS);
+                    if payload.0 != heap.0 {
+                        payload = (heap.0, came.contains(&heap).then(|| net.payload(heap, 0)));
+                    }
+                    let within =
+                        ((channel % CHANNELS * 250 + (time + at) % 250) * 2 + input % 2) * 2;
+                    let expected =
+                        payload.1.as_ref().map_or(&[0, 0][..], |bytes| &bytes[within..within + 2]);
+                    assert_eq!(block.samples[row + 2 * at..][..2], *expected, "{heap:?}");
+                    let lost = block.missing.iter().any(|gap| {
+                        gap.times.contains(&at)
+                            && gap.channels.contains(&channel)
+                            && gap.inputs.contains(&input)
+                    });
+                    assert_eq!(lost, payload.1.is_none(), "{heap:?}");
+                }
+            }
+            time += block.times;
+        }
+        assert_eq!(time as u64, (first + until.min(60_000)).min(60_000));
+        assert!(passed_over > 20_000 || until < u64::MAX);
     }
 }

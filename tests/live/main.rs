@@ -1,7 +1,8 @@
-//! Recordings that come over the network: `corrust serve`.
+//! Samples that come over the network: `corrust serve`, and live observations.
 
 mod counts;
 mod ingest;
+mod observe;
 mod service;
 mod spead;
 #[path = "../support/mod.rs"]

@@ -58,10 +58,11 @@ impl ReadAhead {
 
                 let mut block =
                     empty.try_recv().unwrap_or_else(|_| Block::locked_for(gpu.as_ref()));
+                block.gap = 0;
                 let passed = recording.skip(skipped);
                 let read = passed.and_then(|()| recording.read_block(count, &mut block));
-                block.gap = skipped;
-                position += block.times as u64;
+                position += block.gap + block.times as u64;
+                block.gap += skipped;
                 let last = !matches!(read, Ok(count) if count > 0);
                 if sender.send(read.map(|_| block)).is_err() || last {
                     break;

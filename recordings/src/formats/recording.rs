@@ -88,11 +88,11 @@ pub struct Block {
     pub times: usize,
     /// Missing samples, counted from the block's start. Of channelised voltages, ranges of times are
     /// ascending and disjoint, and all channels and inputs are missing, but of those that
-    /// [`Flagged`](crate::run::Flagged) adds; raw ones and words of bits are missing
+    /// [`Flagged`](crate::run::Flagged) adds and of live streams; raw ones and words of bits are missing
     /// input by input, and what their bytes hold is of no meaning.
     pub missing: Vec<Missing>,
     /// Times that are missing before the block's first one and have no samples here: [`ReadAhead`](super::ReadAhead)
-    /// passes over gaps that are longer than a block.
+    /// passes over gaps that are longer than a block, live streams over those of whole blocks.
     pub gap: u64,
 }
 
@@ -154,7 +154,7 @@ impl Block {
     ///
     /// # Errors
     /// [`Error::OutOfMemory`](corrust_host::Error::OutOfMemory): through a pipe a header can promise more than there will be.
-    pub(super) fn reset(&mut self, shape: &Shape, times: usize) -> Result<()> {
+    pub fn reset(&mut self, shape: &Shape, times: usize) -> Result<()> {
         self.reset_bytes(shape.bytes(times), times)
     }
 
@@ -191,7 +191,7 @@ impl Block {
     }
 
     /// Gives missing samples of integers the value zero.
-    pub(crate) fn clear(&mut self, shape: &Shape, missing: &Missing) {
+    pub fn clear(&mut self, shape: &Shape, missing: &Missing) {
         let zero = shape.encoding.zero();
         let extents = Extents { channels: shape.channels, inputs: shape.inputs, times: self.times };
         let Strides { channel, input, time } =

@@ -6,6 +6,8 @@ use corrust_host::{
     samples::{Missing, Shape},
 };
 
+use ndarray::Array4;
+
 use crate::{
     array::{file::Channels, time::Timestamp},
     formats::{Block, Recording},
@@ -59,6 +61,20 @@ impl Flagged {
         (BLOCK_BYTES / self.recording.shape().bytes_per_time()).max(1).next_multiple_of(times)
     }
 
+    /// Passes over a gap, whose blocks have sums of nothing.
+    fn pass(&mut self, gap: u64, shape: &Shape) -> Result<()> {
+        let (end, block_times) = (self.position + gap, self.kurtosis.block_times());
+        while self.position < end {
+            let times = (end - self.position).min(block_times as u64) as usize;
+            let values = Array4::zeros((1, shape.channels, shape.inputs, 3));
+            self.position += times as u64;
+            if let Some(tell) = &mut self.tell {
+                tell(&Sums { values, block_times, times }, &[])?;
+            }
+        }
+        Ok(())
+    }
+
     fn aligned(&self) -> Result<()> {
         let times = self.kurtosis.block_times() as u64;
         if self.position.is_multiple_of(times) {
@@ -105,8 +121,10 @@ impl Recording for Flagged {
         if read == 0 {
             return Ok(0);
         }
-        self.position += read as u64;
         let shape = self.recording.shape();
+        self.pass(block.gap, &shape)?;
+        self.aligned()?;
+        self.position += read as u64;
         let sums = self.kurtosis.sums(block.view(&shape))?;
         let flagged = self.judge.flagged(&sums);
         if let Some(tell) = &mut self.tell {

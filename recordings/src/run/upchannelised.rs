@@ -110,12 +110,17 @@ impl Recording for Upchannelised {
         if read == 0 {
             return Ok(0);
         }
+        // What a gap is made of is missing, as before the first time.
+        let gap = self.block.gap / self.factor() as u64;
+        if gap > 0 {
+            self.plan.reset();
+        }
         let spectra = self.plan.upchannelise(self.block.view(&self.recording.shape()))?;
         block.samples = spectra.bytes.into();
         block.times = spectra.extents.times;
         block.missing = spectra.missing;
-        block.gap = 0;
-        self.position += block.times as u64;
+        block.gap = gap;
+        self.position += gap + block.times as u64;
         Ok(block.times)
     }
 

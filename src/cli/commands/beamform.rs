@@ -162,7 +162,7 @@ impl Args {
         drop(pieces);
         drop(bar);
         judged.map_or(Ok(()), Judged::finish)?;
-        let clipped = outputs.finish()?;
+        let clipped = outputs.finish(times)?;
 
         let seconds = start.elapsed().as_secs_f64();
         say(format_args!(
@@ -493,11 +493,12 @@ impl Outputs {
         }
     }
 
-    /// Finishes the files, reports what is not in them, and returns the part of the samples that was clipped.
-    pub fn finish(self) -> Result<f64> {
-        let Self { samples, incoherent, counts, clipped, times } = self;
+    /// Finishes the files, of so many times, reports what is not in them, and returns the part of the samples that was
+    /// clipped.
+    pub fn finish(self, times: u64) -> Result<f64> {
+        let Self { samples, incoherent, counts, clipped, .. } = self;
         if let Samples::Fil(_, files) = &samples {
-            warn_of(files, times as u64);
+            warn_of(files, times);
         }
         let write_counts = |mut counts: Writer| {
             let clipped = clipped.as_slice().expect("counts are stored in standard order");

@@ -46,6 +46,9 @@ pub struct Flagging {
     flags: Option<PathBuf>,
 }
 
+/// Times of a block that is judged, where the command does not say it.
+const BLOCK_TIMES: usize = 256;
+
 /// Method by which samples are flagged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Method {
@@ -57,6 +60,11 @@ impl Flagging {
     /// Files that are written.
     pub fn files(&self) -> impl Iterator<Item = &PathBuf> {
         self.kurtosis.iter().chain(&self.flags)
+    }
+
+    /// Times of a block that is judged, if any is.
+    pub fn block_times(&self) -> Option<usize> {
+        self.flag.map(|_| self.sk_times.unwrap_or(BLOCK_TIMES))
     }
 
     /// The recording with what is flagged missing, if anything is to be; it ends after `times` times. On `gpu`, if
@@ -72,7 +80,9 @@ impl Flagging {
         }
         let shape = recording.shape();
         let plan = Kurtosis::builder().encoding(shape.encoding);
-        let plan = plan.block_times(self.sk_times.unwrap_or(256)).device(corrust::Device::Cpu);
+        let plan = plan
+            .block_times(self.block_times().unwrap_or(BLOCK_TIMES))
+            .device(corrust::Device::Cpu);
         let judge = Judge::new(shape.encoding, self.false_alarm.unwrap_or(FALSE_ALARM))?;
         let flagged = Flagged::over(recording, plan.gpu(gpu.cloned()).build()?, judge);
         let tables = Arc::new(Mutex::new(Tables::create(self, &shape)?));

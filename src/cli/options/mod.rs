@@ -4,6 +4,8 @@ pub mod engine;
 pub mod files;
 pub mod flagging;
 pub mod given;
+#[cfg(feature = "serve")]
+pub mod listening;
 pub mod place;
 pub mod run_files;
 pub mod selection;

@@ -1,16 +1,20 @@
 //! `corrust observe`.
 
+#[cfg(feature = "serve")]
+mod live;
 mod products;
 mod table;
 
 use std::{
     path::{Path, PathBuf},
+    sync::Arc,
     time::Instant,
 };
 
 use corrust::{
     Devices, Error, Result,
     correlate::Shape,
+    device::Gpu,
     format::{array::Array, read_text},
     run::{Observation, Pieces},
 };
@@ -39,12 +43,17 @@ use crate::cli::{
 const BLOCK_BYTES: usize = 1 << 26;
 /// Times of a block are a multiple of this, where there are so many.
 const GRAIN: usize = 256;
+/// Seconds of a live stream that are worked on at a time, at most.
+const SOON: f64 = 0.25;
 
-/// Make several products of one recording, which is read once: visibilities, beams, powers, spectra, kurtosis
+/// Make several products of one recording, or live stream, read once: visibilities, beams, powers, spectra, kurtosis
 ///
 /// The plan is a TOML file: a table [input], and a table for each product, [[visibilities]], [[beams]], [[power]],
 /// [[spectra]], [[kurtosis]], whose keys are options of the single commands. Each product has the bits that its single
 /// command gives. Samples reach a GPU once. A product whose file fails ends alone, said at once.
+///
+/// A live stream is heaps of F-engines, SPEAD over UDP, as corrust serve takes them. SIGINT and SIGTERM end it: products
+/// are then of what came.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
@@ -91,6 +100,14 @@ pub fn observe(text: &str) -> Result<Vec<String>> {
     Plan::read(Text { path, text })?.make(None, Existing::default(), false)
 }
 
+/// Facts of a live stream that is to come.
+struct Expected {
+    shape: Shape,
+    interval: f64,
+    /// Times that it is to have; [`None`] until it is ended.
+    times: Option<u64>,
+}
+
 /// A plan whose options are understood.
 struct Plan<'a> {
     text: Text<'a>,
@@ -101,13 +118,20 @@ struct Plan<'a> {
 /// Options of the table `[input]`.
 struct InputOptions {
     table: Spanned<Keys>,
-    files: Files,
+    origin: Origin,
     raw: RawOptions,
     array: Option<PathBuf>,
     device: Devices,
     flagging: Flagging,
     /// Channels that are made of raw voltages, and how.
     engine: Option<(usize, Engine)>,
+}
+
+/// Where samples come from.
+enum Origin {
+    Files(Files),
+    #[cfg(feature = "serve")]
+    Live(live::Live),
 }
 
 /// The keys of a table within a table, and its own place.
@@ -135,7 +159,12 @@ fn nothing(at: &Spanned<Keys>) -> Spanned<Keys> {
 impl InputOptions {
     fn read(text: Text<'_>, mut table: Spanned<Keys>) -> Result<Self> {
         let whole = nothing(&table);
+        let live = inner(text, "live", take(&mut table, "live"))?;
         let paths = match take(&mut table, "files") {
+            Some(value) if live.is_some() => {
+                return Err(text.error(value.span().start, "files: expected one of files and live"));
+            }
+            None if live.is_some() => Vec::new(),
             Some(value) => match value.get_ref() {
                 Value::Array(all) if !all.is_empty() => all
                     .iter()
@@ -149,7 +178,9 @@ impl InputOptions {
             })?,
             None => {
                 let at = table.span().start;
-                return Err(text.error(at, "[input]: expected files, as files = [\"scan.npy\"]"));
+                return Err(
+                    text.error(at, "[input]: expected files, as files = [\"scan.npy\"], or live")
+                );
             }
         };
         let array =
@@ -207,18 +238,69 @@ impl InputOptions {
                 Some((channels, text.options::<Engine>(&engine, [], [])?))
             }
         };
-        let files = text.options::<Files>(&table, [], paths)?;
+        let origin = match live {
+            None => Origin::Files(text.options::<Files>(&table, [], paths)?),
+            #[cfg(not(feature = "serve"))]
+            Some(live) => {
+                return Err(text.error(
+                    live.span().start,
+                    "live: this build has no live streams, expected files",
+                ));
+            }
+            #[cfg(feature = "serve")]
+            Some(live) => {
+                let other = table.get_ref().iter().next();
+                if let Some((key, value)) = other {
+                    let what = format!("{key}: of files, expected none of it beside live");
+                    return Err(text.error(value.span().start, what));
+                }
+                if engine.is_some() {
+                    let what = "channelise: of raw voltages, and a live stream is of channels, expected files";
+                    return Err(text.error(live.span().start, what));
+                }
+                Origin::Live(text.options::<live::Live>(&live, [], [])?)
+            }
+        };
         let raw = text.options::<RawOptions>(&raw, [], [])?;
-        Ok(Self { table: whole, files, raw, array, device, flagging, engine })
+        Ok(Self { table: whole, origin, raw, array, device, flagging, engine })
     }
 
-    /// Opens the recording.
-    fn open(&self, array: Option<&Array>) -> Result<Input> {
-        match &self.engine {
-            None => Ok(Input::channels(self.files.open()?)),
-            Some((channels, engine)) => {
-                Input::channelised(&self.files, engine, &self.raw, *channels, array)
+    /// Files of the recording.
+    fn files(&self) -> &[PathBuf] {
+        match &self.origin {
+            Origin::Files(files) => &files.inputs,
+            #[cfg(feature = "serve")]
+            Origin::Live(_) => &[],
+        }
+    }
+
+    /// Opens the recording, or waits for the stream; [`None`] of a stream that ended before anything came.
+    fn open(&self, array: Option<&Array>, gpus: &[Arc<dyn Gpu>]) -> Result<Option<Input>> {
+        match (&self.origin, &self.engine) {
+            (Origin::Files(files), None) => Ok(Some(Input::channels(files.open()?))),
+            (Origin::Files(files), Some((channels, engine))) => {
+                Input::channelised(files, engine, &self.raw, *channels, array).map(Some)
             }
+            #[cfg(feature = "serve")]
+            (Origin::Live(live), _) => live.begin(gpus.first()),
+        }
+    }
+
+    /// What was received of a live stream, in words.
+    fn received(&self) -> Option<String> {
+        match &self.origin {
+            Origin::Files(_) => None,
+            #[cfg(feature = "serve")]
+            Origin::Live(live) => live.said(),
+        }
+    }
+
+    /// Samples that are expected, where they are told without the recording: a live stream.
+    fn expected(&self) -> Result<Option<Expected>> {
+        match &self.origin {
+            Origin::Files(_) => Ok(None),
+            #[cfg(feature = "serve")]
+            Origin::Live(live) => live.expected().map(Some),
         }
     }
 }
@@ -266,7 +348,7 @@ impl<'a> Plan<'a> {
     ) -> Result<Vec<String>> {
         let Self { text, input, requests } = self;
         let mut reads: Vec<PathBuf> = plan.into_iter().cloned().collect();
-        reads.extend(input.files.inputs.iter().cloned());
+        reads.extend(input.files().iter().cloned());
         reads.extend(input.array.iter().cloned());
         if let Some((_, engine)) = &input.engine {
             reads.extend(engine.files().cloned());
@@ -279,40 +361,74 @@ impl<'a> Plan<'a> {
         RunFiles::default().reads(&reads).writes(&writes).check(existing)?;
 
         let array = input.array.as_deref().map(Array::read).transpose()?;
-        let recording = input.open(array.as_ref())?;
+        let gpus = input.device.open()?;
+        let place = |shape, recorded, interval| products::Place {
+            device: &input.device,
+            gpus: &gpus,
+            shape,
+            recorded,
+            interval,
+            phased: false,
+            by_input: input.flagging.flag.is_some(),
+            raw: false,
+            array: None,
+            source: input.files().first().map_or(Path::new("live"), PathBuf::as_path),
+        };
+        let loads = |place: &products::Place<'_>| -> Result<Vec<String>> {
+            let load = |(table, request): &(_, Request)| {
+                request.load(place).map_err(|error| text.located(table, error))
+            };
+            requests.iter().map(load).collect()
+        };
+        let expected = input.expected()?;
+        if let Some(Expected { shape, interval, times }) = expected {
+            if plan.is_none() && times.is_none() {
+                let what = "live: expected seconds or times, as no signal ends it here";
+                return Err(text.error(input.table.span().start, what));
+            }
+            // Before the stream is waited for.
+            let recorded = times.unwrap_or(u64::MAX);
+            let interval = Some(interval);
+            let place = products::Place {
+                by_input: true,
+                array: array.as_ref(),
+                ..place(shape, recorded, interval)
+            };
+            let loads = loads(&place)?;
+            if dry_run {
+                return Ok([vec![describe(&shape, recorded, interval)], loads].concat());
+            }
+        }
+        let Some(recording) = input.open(array.as_ref(), &gpus)? else {
+            return Err(Error::invalid("nothing came: no product was made"));
+        };
         let array = array.map(|array| completed(array, &recording)).transpose()?;
-        let (shape, recorded, interval) = (recording.shape, recording.recorded, recording.interval);
+        let (shape, interval) = (recording.shape, recording.interval);
         if shape.encoding.is_bits() {
             return Err(text.error(
                 input.table.span().start,
                 format!("samples of {}: expected ci8, ci4, ci4-offset or cf16", shape.encoding),
             ));
         }
-        if recorded == u64::MAX {
+        let recorded = match &expected {
+            Some(expected) => expected.times.unwrap_or(u64::MAX),
+            None => recording.recorded,
+        };
+        if expected.is_none() && recorded == u64::MAX {
             return Err(text.error(
                 input.table.span().start,
                 "a stream whose length nobody knows: expected files",
             ));
         }
-        let gpus = input.device.open()?;
         let place = products::Place {
-            device: &input.device,
-            gpus: &gpus,
-            shape,
-            recorded,
-            interval,
             phased: matches!(&recording.source, Source::Raw(raw) if raw.sky.delayed),
-            flagged: input.flagging.flag.is_some(),
+            by_input: input.flagging.flag.is_some() || expected.is_some(),
             raw: matches!(recording.source, Source::Raw(_)),
             array: array.as_ref(),
-            source: &input.files.inputs[0],
+            ..place(shape, recorded, interval)
         };
         if dry_run {
-            let mut said = vec![describe(&shape, recorded, interval)];
-            for (table, request) in &requests {
-                said.push(request.load(&place).map_err(|error| text.located(table, error))?);
-            }
-            return Ok(said);
+            return Ok([vec![describe(&shape, recorded, interval)], loads(&place)?].concat());
         }
         let start = Instant::now();
         let bar = Progress::new("observing", &shape, recorded);
@@ -321,10 +437,20 @@ impl<'a> Plan<'a> {
         let mut judged = None;
         let at_once = (BLOCK_BYTES / shape.bytes_per_time()).max(1);
         let at_once = if at_once > GRAIN { at_once / GRAIN * GRAIN } else { at_once };
+        // A stream's samples are worked on soon after they came.
+        let at_once = match &expected {
+            Some(Expected { interval, .. }) => {
+                let grain = input.flagging.block_times().unwrap_or(GRAIN);
+                let soon = ((SOON / interval) as usize).next_multiple_of(grain);
+                at_once.next_multiple_of(grain).min(soon.max(grain))
+            }
+            None => at_once,
+        };
         let pieces = match recording.source {
             Source::Channels(recording) => {
                 let (recording, found) = input.flagging.over(recording, gpus.first(), recorded)?;
-                let at_once = found.as_ref().map_or(at_once, |judged: &Judged| judged.block_times);
+                let whole = found.as_ref().filter(|_| expected.is_none());
+                let at_once = whole.map_or(at_once, |judged: &Judged| judged.block_times);
                 judged = found;
                 Pieces::over(recording, at_once)
             }
@@ -333,7 +459,11 @@ impl<'a> Plan<'a> {
                 Pieces::channelised(voltages, engine)?
             }
         };
-        let pieces = pieces.progress(|progress| bar.set(progress.done));
+        let mut done = 0;
+        let pieces = pieces.progress(|progress| {
+            done = progress.done;
+            bar.set(done);
+        });
         let mut observation = Observation::over(pieces, gpu);
         let mut made: Vec<Made> = Vec::new();
         for (table, request) in &requests {
@@ -342,13 +472,17 @@ impl<'a> Plan<'a> {
         }
         let faults = observation.run(|name, error| warn(format_args!("{name}: {error}")))?;
         drop(bar);
+        if expected.is_some() && done < recorded && recorded < u64::MAX {
+            warn(format_args!("the stream ended after {done} of {}", count(recorded, "time")));
+        }
+        let recorded = done;
         let (mut said, mut first) = (Vec::new(), None);
         for made in made {
             if faults.iter().any(|(name, _)| *name == made.name()) {
                 // Its files are left away.
                 continue;
             }
-            match made.finish() {
+            match made.finish(recorded) {
                 Ok(sentence) => said.push(sentence),
                 Err(error) => {
                     first.get_or_insert(error);
@@ -362,6 +496,7 @@ impl<'a> Plan<'a> {
         }
         judged?;
         first.map_or(Ok(()), Err)?;
+        said.extend(input.received());
         let seconds = start.elapsed().as_secs_f64();
         said.push(format!(
             "observed {} x {} x {} in {seconds:.2} s: {}samples/s",
@@ -376,12 +511,13 @@ impl<'a> Plan<'a> {
 
 /// The samples that are read, in words.
 fn describe(shape: &Shape, recorded: u64, interval: Option<f64>) -> String {
+    let (recorded, span) = products::span(recorded, interval);
     let bytes = shape.bytes_per_time() as f64 * recorded as f64;
     let pace = interval.map_or(String::new(), |interval| {
         format!(", {}B/s as they were recorded", si(shape.bytes_per_time() as f64 / interval))
     });
     format!(
-        "reads {} x {} x {} of {}: {}B{pace}",
+        "reads {} x {} x {} of {}: {}B{span}{pace}",
         count(shape.inputs, "input"),
         count(shape.channels, "channel"),
         count(recorded, "time"),

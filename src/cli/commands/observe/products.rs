@@ -110,12 +110,13 @@ pub struct Place<'a> {
     pub device: &'a Devices,
     pub gpus: &'a [Arc<dyn Gpu>],
     pub shape: Shape,
+    /// Times; `u64::MAX` of a stream that a signal ends.
     pub recorded: u64,
     pub interval: Option<f64>,
     /// Whether inputs were delayed towards a phase centre.
     pub phased: bool,
-    /// Whether samples are flagged, input by input.
-    pub flagged: bool,
+    /// Whether samples are missing input by input: flagged ones, and those of a live stream.
+    pub by_input: bool,
     /// Whether samples are spectra of raw voltages.
     pub raw: bool,
     pub array: Option<&'a Array>,
@@ -123,12 +124,24 @@ pub struct Place<'a> {
     pub source: &'a Path,
 }
 
+/// Times that loads are told of, and their unit: those of a second of a stream that a signal ends.
+pub fn span(recorded: u64, interval: Option<f64>) -> (u64, &'static str) {
+    match interval {
+        Some(interval) if recorded == u64::MAX => {
+            ((1.0 / interval).round().max(1.0) as u64, " a second")
+        }
+        _ => (recorded, ""),
+    }
+}
+
 /// A product that has begun.
 pub struct Made {
     name: String,
-    /// Completes its files, and says what they hold.
-    finish: Box<dyn FnOnce() -> Result<String>>,
+    finish: Finish,
 }
+
+/// Completes a product's files, of so many times, and says what they hold.
+type Finish = Box<dyn FnOnce(u64) -> Result<String>>;
 
 impl Made {
     /// Its kind and file.
@@ -136,10 +149,10 @@ impl Made {
         &self.name
     }
 
-    /// Completes its files.
-    pub fn finish(self) -> Result<String> {
+    /// Completes its files, of so many times.
+    pub fn finish(self, times: u64) -> Result<String> {
         let Self { name, finish } = self;
-        finish().map(|said| format!("{name}: {said}"))
+        finish(times).map(|said| format!("{name}: {said}"))
     }
 }
 
@@ -248,7 +261,9 @@ impl Request {
 
     /// The bytes that it writes and the operations that it takes, in words.
     pub fn load(&self, place: &Place<'_>) -> Result<String> {
-        let Place { shape, recorded, .. } = place;
+        let Place { shape, .. } = place;
+        let (recorded, span) = span(place.recorded, place.interval);
+        let recorded = &recorded;
         let cells = (shape.inputs * shape.channels) as f64;
         let (bytes, operations) = match self {
             Self::Visibilities(options) => {
@@ -257,7 +272,7 @@ impl Request {
                 let parts = if shape.encoding.is_integer() { 16.0 } else { 8.0 };
                 let sums = (baselines(shape.inputs) * shape.channels) as f64 * parts;
                 let operations = useful_operations(shape.inputs, shape.channels, *recorded);
-                ((recorded / times) as f64 * sums, operations)
+                ((recorded / times.min(*recorded)) as f64 * sums, operations)
             }
             Self::Beams(options) => {
                 let (_, shape) = options.begin(place)?;
@@ -270,7 +285,10 @@ impl Request {
             }
             Self::Spectra(options) => {
                 let times = options.integrate.map_or(*recorded, NonZeroU64::get);
-                ((recorded / times.max(1)) as f64 * 8.0 * cells, 4.0 * cells * *recorded as f64)
+                (
+                    (recorded / times.clamp(1, *recorded)) as f64 * 8.0 * cells,
+                    4.0 * cells * *recorded as f64,
+                )
             }
             Self::Kurtosis(options) => {
                 let blocks = recorded.div_ceil(options.times.max(1) as u64) as f64;
@@ -285,13 +303,14 @@ impl Request {
                 digits(operations / seconds * 1e-12)
             )
         });
-        Ok(format!("{}: at most {}B, {}operations{pace}", self.name(), si(bytes), si(operations)))
+        let name = self.name();
+        Ok(format!("{name}: at most {}B{span}, {}operations{pace}", si(bytes), si(operations)))
     }
 
     /// Begins the product: its plan, and its files.
     pub fn begin<'a>(&self, place: &Place<'_>, observation: &mut Observation<'a>) -> Result<Made> {
         let name = self.name();
-        let finish: Box<dyn FnOnce() -> Result<String>> = match self {
+        let finish: Finish = match self {
             Self::Visibilities(options) => options.add(&name, place, observation)?,
             Self::Beams(options) => add_beams(options, &name, place, observation)?,
             Self::Power(options) => {
@@ -308,7 +327,7 @@ impl Request {
                         theirs.with(|powers| powers.add(samples, times))
                     }),
                 );
-                Box::new(move || Ok(count(files.take().finish()?, "sample")))
+                Box::new(move |_| Ok(count(files.take().finish()?, "sample")))
             }
             Self::Spectra(options) => {
                 let length = options.integrate.map_or(place.recorded, NonZeroU64::get);
@@ -378,7 +397,7 @@ impl VisibilityOptions {
         name: &str,
         place: &Place<'_>,
         observation: &mut Observation<'_>,
-    ) -> Result<Box<dyn FnOnce() -> Result<String>>> {
+    ) -> Result<Finish> {
         let (channels, integration) = (self.channels(&place.shape)?, self.times(place)?);
         let shape = Shape { channels: channels.len(), ..place.shape };
         let array = match (ending(&self.output) == UVH5, place.array) {
@@ -392,9 +411,11 @@ impl VisibilityOptions {
             .device(place.device.clone())
             .gpus(place.gpus.iter().cloned())
             .build()?;
-        let by_baseline = place.flagged || place.raw;
-        let counted =
-            [place.flagged.then_some(shape.channels), by_baseline.then(|| baselines(shape.inputs))];
+        let by_baseline = place.by_input || place.raw;
+        let counted = [
+            place.by_input.then_some(shape.channels),
+            by_baseline.then(|| baselines(shape.inputs)),
+        ];
         let names = Names {
             output: &self.output,
             array: array.as_ref(),
@@ -403,7 +424,7 @@ impl VisibilityOptions {
         };
         let outputs = Outputs::create(&shape, None, counted, place.phased, names)?;
         let unit = if place.raw { Unit::Spectrum } else { Unit::Time };
-        let (by_input, delayed) = (place.flagged, place.phased);
+        let (by_input, delayed) = (place.by_input, place.phased);
         let totals = Totals { unit, by_input, delayed, ..Totals::default() };
         let files = Shared::new((outputs, totals));
         let theirs = files.clone();
@@ -415,8 +436,7 @@ impl VisibilityOptions {
             })
         };
         observation.add(name, Visibilities::new(correlator, channels, integration, tell));
-        let recorded = place.recorded;
-        Ok(Box::new(move || {
+        Ok(Box::new(move |recorded| {
             let (outputs, totals) = files.take();
             outputs.finish()?;
             totals.warn(recorded, integration);
@@ -444,6 +464,14 @@ impl BeamOptions {
     /// The plan for the recording, and its shape.
     fn begin(&self, place: &Place<'_>) -> Result<(corrust::Beamformer, beamform::Shape)> {
         let weights = Reader::open(&self.weights)?;
+        if place.recorded == u64::MAX
+            && (ending(&self.output) != "fil" || self.incoherent.is_some())
+        {
+            return Err(Error::invalid(
+                "beams of a stream that a signal ends: expected seconds or times in live, or a filterbank file, which \
+                 may have any length",
+            ));
+        }
         let Shape { inputs, channels, encoding, .. } = place.shape;
         let polarisations = match weights.shape() {
             &[_, polarisations, ..]
@@ -471,7 +499,7 @@ fn add_beams(
     name: &str,
     place: &Place<'_>,
     observation: &mut Observation<'_>,
-) -> Result<Box<dyn FnOnce() -> Result<String>>> {
+) -> Result<Finish> {
     let array = place.array.filter(|_| options.array.is_some());
     if ending(&options.output) == "fil" && array.is_none() {
         return Err(needs_array(&options.output));
@@ -491,8 +519,8 @@ fn add_beams(
             })
         }),
     );
-    Ok(Box::new(move || {
-        let clipped = files.take().finish()?;
+    Ok(Box::new(move |times| {
+        let clipped = files.take().finish(times)?;
         let beams = count(shape.beams, "beam");
         Ok(format!("{beams}, {} % of the samples clipped", digits(100.0 * clipped)))
     }))
@@ -507,7 +535,7 @@ fn add_sums(
     (length, axes, whole): (u64, &[usize], bool),
     of: impl Fn(&[i64]) -> Vec<i64> + 'static,
     observation: &mut Observation<'_>,
-) -> Result<Box<dyn FnOnce() -> Result<String>>> {
+) -> Result<Finish> {
     let Shape { inputs, channels, encoding, .. } = place.shape;
     let block = if whole { length.clamp(16, 1 << 16) } else { length };
     let plan = Kurtosis::builder().encoding(encoding).block_times(block as usize);
@@ -518,7 +546,7 @@ fn add_sums(
     let files = Shared::new((Writer::appending(path, Dtype::Int64, &entry)?, 0_u64));
     let theirs = files.clone();
     let tell = move |sums: &[i64], times: u64| {
-        if whole && times < length {
+        if whole && times < length && length < u64::MAX {
             return Ok(());
         }
         theirs.with(|(file, entries)| {
@@ -527,7 +555,7 @@ fn add_sums(
         })
     };
     observation.add(name, BlockSums::new(plan, length, channels, inputs, tell));
-    Ok(Box::new(move || {
+    Ok(Box::new(move |_| {
         let (file, entries) = files.take();
         file.finish()?;
         Ok(count(entries, if whole { "dump" } else { "block" }))

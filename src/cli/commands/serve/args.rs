@@ -6,18 +6,15 @@ use std::{
     path::PathBuf,
 };
 
-use corrust::{
-    autocorrelate::Scheme,
-    format::{self, Timestamp},
-    live::Endpoints,
-};
+use corrust::autocorrelate::Scheme;
 
 use crate::cli::options::{
     engine::Engine,
+    listening::Listening,
     place::Place,
     run_files::{input, output},
     selection::Selection,
-    stream::{Cores, Stream, Vdif},
+    stream::Vdif,
     units::{Seconds, seconds},
 };
 
@@ -45,33 +42,8 @@ use crate::cli::options::{
     mut_arg("start", |arg| arg.hide(true).conflicts_with("vdif"))
 )]
 pub struct Args {
-    /// Address to listen to: 127.0.0.1:7148, or several, 239.1.2.0+3:7148 (four addresses), 10.0.0.1:7148+3
-    /// (four ports); a socket and a thread for each
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7148")]
-    pub listen: Vec<Endpoints>,
-    /// Sockets, and threads, at each address: the system shares out senders among them
-    #[arg(long, value_name = "COUNT", default_value_t = 1, conflicts_with_all = ["tcp", "pipe"],
-          value_parser = clap::value_parser!(u16).range(1..=1024))]
-    pub sockets: u16,
-    /// Cores that the sockets' threads run on, in turns, as 2-5 or 2,4 [default: any]
-    #[arg(long, value_name = "CORES", conflicts_with_all = ["tcp", "pipe"])]
-    pub cores: Option<Cores>,
-    /// Number of F-engines, numbered from 0
-    #[arg(long, default_value_t = 8, value_name = "N")]
-    pub fengs: usize,
-    /// Number of channels to correlate
-    #[arg(long, default_value_t = 128, value_name = "C")]
-    pub channels: usize,
     #[command(flatten)]
-    pub stream: Stream,
-    /// Time of timestamp 0 in UTC, as 2026-03-01T12:00:00 [default: the start of this command; 2000-01-01 for VDIF,
-    /// whose frames carry their times]
-    #[arg(long, value_name = "TIME", value_parser = format::moment)]
-    pub sync: Option<Timestamp>,
-    /// Number of times that timestamps have wrapped since then [default: such that the first heap is of now]
-    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(..32768),
-          requires = "sync")]
-    pub wraps: Option<u64>,
+    pub listening: Listening,
     /// Files to write, as live/vis.npy or live/vis.uvh5, for curves live/g.csv or live/g.npy: names get the time of the
     /// first dump or of the look, as in vis-20260301T120000.000000Z.npy
     #[arg(short, long, value_name = "NAME")]
@@ -100,9 +72,6 @@ pub struct Args {
     /// refused. May be repeated
     #[arg(long, value_name = "NAME", value_parser = host)]
     pub http_host: Vec<String>,
-    /// Bytes of packets that the system keeps for each socket, if it allows so many
-    #[arg(long, value_name = "BYTES", default_value_t = 64 << 20)]
-    pub buffer: usize,
     #[command(flatten)]
     pub vdif: Vdif,
     #[command(flatten)]
@@ -147,10 +116,11 @@ pub struct CountArgs {
     #[arg(long, default_value_t, requires = "counts")]
     pub scheme: Scheme,
     /// Listen at this TCP address for counts without numbers; each connection is a stream
-    #[arg(long, value_name = "ADDR", requires = "counts", conflicts_with_all = ["listen", "pipe"])]
+    #[arg(long, value_name = "ADDR", requires = "counts", conflicts_with_all = ["listen", "sockets", "cores", "pipe"])]
     pub tcp: Option<SocketAddr>,
     /// Read counts without numbers from a file or pipe up to its end, - for the standard input
-    #[arg(long, value_name = "PIPE", requires = "counts", conflicts_with = "listen", value_parser = input())]
+    #[arg(long, value_name = "PIPE", requires = "counts", conflicts_with_all = ["listen", "sockets", "cores"],
+          value_parser = input())]
     pub pipe: Option<PathBuf>,
     /// Save the state of the stream at the end, for corrust autocorrelate --resume
     #[arg(long, value_name = "STATE", requires = "counts", value_parser = output())]

@@ -19,7 +19,8 @@ use corrust::{
 
 use crate::cli::commands::autocorrelate::tables::{Curves, TABLES};
 use crate::cli::commands::serve::args::{Args, CountArgs};
-use crate::cli::commands::serve::shared::{Faults, Http, listening, pin, waiting};
+use crate::cli::commands::serve::shared::{Faults, Http};
+use crate::cli::options::listening::{addresses, waiting};
 use crate::cli::options::run_files::ending;
 use crate::cli::options::units::Seconds;
 use crate::cli::terminal::numbers::{count, digits};
@@ -174,9 +175,9 @@ impl Args {
             let receiver = Receiver::plain(Plain::Pipe(Box::new(pipe)), window)?;
             return Ok((path.display().to_string(), receiver));
         }
-        let sockets = self.open_sockets()?;
-        let listening = listening(&sockets)?;
-        Ok((listening, pin(Receiver::counts(sockets, window)?, self.cores.as_ref())?))
+        let sockets = self.listening.open()?;
+        let addresses = addresses(&sockets)?;
+        Ok((addresses, self.listening.pin(Receiver::counts(sockets, window)?)?))
     }
 }
 

@@ -23,20 +23,21 @@ use corrust::{
         array::{self, Array},
     },
     live::{
-        self, Channels, Clock, Fate, Files, Frames, Geometry, Integrator, LiveDump, Passed,
-        RawChunk, Receiver, Spectra, Window, Words,
+        Channels, Clock, Fate, Files, Frames, Integrator, LiveDump, Passed, RawChunk, Receiver,
+        Spectra, Window, Words,
     },
     serve::{About, Board, start},
 };
 
-use self::shared::{Faults, Http, listening, pin, waiting};
+use self::shared::{Faults, Http};
 use crate::cli::commands::correlate::input::complete;
 use crate::cli::options::engine::{Known, Raw, correlated};
 use crate::cli::options::files::UVH5;
 use crate::cli::options::given;
+use crate::cli::options::listening::{Heaps, Listening, addresses, waiting};
 use crate::cli::options::run_files::ending;
 use crate::cli::options::selection::Timing;
-use crate::cli::options::stream::{Cores, Made, in_chunks};
+use crate::cli::options::stream::{Made, in_chunks};
 use crate::cli::terminal::numbers::{count, digits};
 use crate::cli::terminal::say::say;
 use crate::cli::terminal::signals::{SERVING, STOPPING};
@@ -46,9 +47,6 @@ const VDIF_SYNC: &str = "2000-01-01";
 
 /// Times of the longest delay of an input: a live stream's have to be held.
 const LONGEST_SHIFT: u64 = 1 << 24;
-
-/// Bytes that come with a heap's samples: other items, and descriptions.
-const EXTRA_BYTES: usize = 64 << 10;
 
 /// Sockets, GPUs and plan, opened before anything is served.
 struct Ready {
@@ -88,11 +86,11 @@ impl Args {
             self.engine
                 .refuse_sky_but_for("--delays, --gate-period, or --array for UVH5", dated)?;
         }
-        let sync = match self.sync {
+        let sync = match self.listening.sync {
             Some(sync) => sync,
             None => format::moment(VDIF_SYNC)?,
         };
-        match self.vdif.frames(self.stream.rate(), sync)? {
+        match self.vdif.frames(self.listening.stream.rate(), sync)? {
             Some((Made::Channels(channels), frames)) => self.serve_frames(channels, frames, sync),
             Some((Made::Bits(encoding), frames)) => self.serve_bits(encoding, frames, sync),
             None => self.serve_heaps(),
@@ -101,17 +99,13 @@ impl Args {
 
     /// Serves heaps.
     fn serve_heaps(self) -> Result<()> {
-        let integration = self.integration(self.stream.interval(self.channels))?;
-        let geometry = self.stream.geometry(self.fengs, self.channels, integration)?;
+        let integration =
+            self.integration(self.listening.stream.interval(self.listening.channels))?;
+        let geometry = self.listening.geometry(integration)?;
         let array = self.array()?;
-        let (clock, expected) = self.clock(&geometry);
+        let (clock, expected) = self.listening.clock(&geometry);
         let gates = self.gates(&clock, geometry.channels, array.as_ref())?;
         let Ready { sockets, http, gpus, correlator } = self.ready(&geometry.shape(), &gates)?;
-        let ((spent, empty), (sender, passed)) = (mpsc::channel(), mpsc::channel());
-        for _ in 0..geometry.window + waiting(geometry.chunk_bytes()) {
-            let memory = geometry.memory(gpus.first())?;
-            Window::chunks(&geometry, [memory]).for_each(|chunk| drop(spent.send(chunk)));
-        }
         let about = About {
             shape: geometry.shape(),
             first_channel: geometry.first_channel,
@@ -119,13 +113,10 @@ impl Args {
             clock,
         };
         let files = self.files(&about, array, &gates)?;
-        let window = Window::new(geometry.clone(), expected, empty, sender);
-        let heap_bytes = geometry.heap_bytes() + EXTRA_BYTES;
-        let held_bytes = (2 * geometry.fengs + 8) * heap_bytes;
         SERVING.store(true, Ordering::Relaxed);
-        let listening = listening(&sockets)?;
-        let receiver = Receiver::start(sockets, window, heap_bytes, held_bytes)?;
-        let receiver = pin(receiver, self.cores.as_ref())?;
+        let listening = addresses(&sockets)?;
+        let heaps = self.listening.heaps(sockets, &geometry, expected, gpus.first())?;
+        let Heaps { receiver, chunks: (spent, passed) } = heaps;
         let integrator = gated(Integrator::new(correlator, geometry, integration)?, gates);
         Live { about, files, http, listening, integrator, receiver, spent, passed, integration }
             .serve()
@@ -134,7 +125,7 @@ impl Args {
     /// Serves frames of VDIF, which an F-engine makes `channels` channels of.
     fn serve_frames(self, channels: usize, mut frames: Frames, sync: Timestamp) -> Result<()> {
         let array = self.array()?;
-        let rate = self.stream.rate();
+        let rate = self.listening.stream.rate();
         let raw = Raw {
             shape: frames.shape(),
             times: u64::MAX,
@@ -145,7 +136,7 @@ impl Args {
         // The start in an array file does not matter here.
         let known = Known { start: None, ..Known::of(array.as_ref(), channels)? };
         let (builder, sky) = self.engine.builder(channels, &raw, None, &known)?;
-        if sky.delayed && self.sync.is_none() {
+        if sky.delayed && self.listening.sync.is_none() {
             return Err(Error::invalid("--delays: expected --sync, from which they count"));
         }
         let engine = builder.shape()?;
@@ -181,7 +172,7 @@ impl Args {
         let integrator = gated(Integrator::channelised(correlator, spectra, integration)?, gates);
         serve_chunks(
             frames,
-            (sockets, self.cores.as_ref(), http),
+            (sockets, &self.listening, http),
             about,
             files,
             integrator,
@@ -192,7 +183,7 @@ impl Args {
     /// Serves frames whose channels, of few bits, are those to correlate.
     fn serve_bits(self, encoding: Encoding, mut frames: Frames, sync: Timestamp) -> Result<()> {
         let array = self.array()?;
-        let (rate, word) = (self.stream.rate(), encoding.times());
+        let (rate, word) = (self.listening.stream.rate(), encoding.times());
         let integration = match self.integrate {
             Some(times) => times.get(),
             None => self.integration(word as f64 / rate)?.saturating_mul(word as u64),
@@ -213,7 +204,7 @@ impl Args {
         let integrator = gated(Integrator::words(correlator, words, integration)?, gates);
         serve_chunks(
             frames,
-            (sockets, self.cores.as_ref(), http),
+            (sockets, &self.listening, http),
             about,
             files,
             integrator,
@@ -242,7 +233,7 @@ impl Args {
             Error::invalid(format!("--http {}: cannot listen there: {error}", self.http))
         })?;
         let http = Http { listener, names: self.http_host.clone() };
-        let sockets = self.open_sockets()?;
+        let sockets = self.listening.open()?;
         let gpus = self.place.device.open()?;
         let correlator = Correlator::builder(shape.inputs, shape.channels)
             .encoding(shape.encoding)
@@ -321,19 +312,6 @@ impl Args {
             (None, _) => Ok(None),
         }
     }
-
-    /// Returns the clock of timestamps, and the expected value of the first one.
-    fn clock(&self, geometry: &Geometry) -> (Clock, u64) {
-        let rate = self.stream.rate();
-        let clock = |sync| Clock { sync, rate, step: geometry.step };
-        let now = Timestamp::now();
-        // Half the range of timestamps.
-        let half = 1_u64 << (live::spead::VALUE_BITS - 1);
-        let Some(sync) = self.sync else { return (clock(now), half) };
-        let since = now.duration_since(sync).as_secs_f64().max(0.0) * rate;
-        let expected = self.wraps.map_or(since as u64, |wraps| (2 * wraps + 1) * half);
-        (clock(sync), expected)
-    }
 }
 
 /// An integrator that is fed with gates, if there are any.
@@ -347,7 +325,7 @@ fn gated<C: Channels>(integrator: Integrator<C>, gates: Option<Folding>) -> Inte
 /// Serves samples of frames.
 fn serve_chunks<C: Channels<Chunk = RawChunk>>(
     frames: Frames,
-    (sockets, cores, http): (Vec<UdpSocket>, Option<&Cores>, Http),
+    (sockets, options, http): (Vec<UdpSocket>, &Listening, Http),
     about: About,
     files: Option<Files>,
     integrator: Integrator<C>,
@@ -358,8 +336,8 @@ fn serve_chunks<C: Channels<Chunk = RawChunk>>(
         let _ = spent.send(RawChunk::new(&frames)?);
     }
     SERVING.store(true, Ordering::Relaxed);
-    let listening = listening(&sockets)?;
-    let receiver = pin(Receiver::frames(sockets, Window::of(frames, empty, sender))?, cores)?;
+    let listening = addresses(&sockets)?;
+    let receiver = options.pin(Receiver::frames(sockets, Window::of(frames, empty, sender))?)?;
     Live { about, files, http, listening, integrator, receiver, spent, passed, integration }.serve()
 }
 
