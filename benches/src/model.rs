@@ -305,6 +305,7 @@ impl Model {
             block: [entry.threads, 1, 1],
             shared_bytes: entry.shared_bytes,
             params: parameters,
+            ..Launch::default()
         };
         let sampled = Sampled {
             launch,

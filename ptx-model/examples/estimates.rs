@@ -58,6 +58,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 block: [threads, 1, 1],
                 shared_bytes,
                 params: &params,
+                ..Launch::default()
             };
             let report = launch_with(&module, &memory, launch, Checks::default())?;
             Ok::<_, ptx_sim::Error>(Counts::of(&report, threads, shared_bytes, min_blocks))

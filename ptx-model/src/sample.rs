@@ -199,6 +199,7 @@ mod tests {
             block: [32, 1, 1],
             shared_bytes: 0,
             params: &params,
+            ..Launch::default()
         };
         let sampled = Sampled { launch, min_blocks: 1, cluster: 1, tickets: None };
         let chip = Chip::named("a100").unwrap();

@@ -31,6 +31,7 @@
 //!     block: [32, 1, 1],
 //!     shared_bytes: 0,
 //!     params: &params,
+//!     ..Launch::default()
 //! })?;
 //! let mut back = [0; 4];
 //! memory.read(data, &mut back)?;
@@ -80,5 +81,5 @@ pub use memory::Memory;
 pub use module::{Entry, Module};
 pub use program::{Class, Parameter};
 pub use report::{Counts, Report, SameValue, Site};
-pub use tensor::fragment;
+pub use tensor::{fragment, sum::Tensor};
 pub use tensor_map::{TENSOR_MAP_BYTES, TensorMap};

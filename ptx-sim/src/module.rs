@@ -42,7 +42,7 @@ pub struct Entry<'a> {
     pub local_bytes: u32,
     /// Decoded instructions.
     pub instructions: usize,
-    /// Blocks of a cluster, along x; 1: no clusters.
+    /// Blocks of a cluster, as `.reqnctapercluster` says; 1 where it says nothing.
     pub cluster: u32,
     /// `.minnctapersm`: blocks of a multiprocessor that the registers must allow; 0: any number.
     pub min_blocks: u32,
@@ -82,7 +82,7 @@ impl Module {
             shared_bytes: p.shared_bytes,
             local_bytes: p.local_bytes,
             instructions: p.insts.len(),
-            cluster: p.cluster,
+            cluster: p.cluster.map_or(1, |shape| shape.iter().product()),
             min_blocks: p.min_blocks,
         })
     }

@@ -5,6 +5,23 @@ use serde::Serialize;
 use crate::lanes::{AluFn, Reg, Slots};
 use crate::syntax::ast::{Space, Type};
 
+/// Blocks of a cluster that every GPU with clusters allows.
+const MOST_BLOCKS: u32 = 8;
+
+/// Number of blocks of a cluster.
+///
+/// # Errors
+/// Says why no GPU need take a cluster of this shape.
+pub fn cluster_blocks(shape: [u32; 3]) -> Result<u32, String> {
+    let blocks = shape.iter().try_fold(1_u32, |product, &n| product.checked_mul(n));
+    match blocks {
+        Some(blocks @ 1..=MOST_BLOCKS) => Ok(blocks),
+        _ => Err(format!(
+            "a cluster of {shape:?} blocks, expected 1 to {MOST_BLOCKS} blocks (up to 16 are not portable)"
+        )),
+    }
+}
+
 /// Shared addresses of block `b` of a cluster begin at `(b + 1) << CLUSTER_SHIFT`.
 pub const CLUSTER_SHIFT: u32 = 24;
 
@@ -41,8 +58,12 @@ pub struct Program {
     pub dynamic_base: u32,
     pub maxntid: Option<[u32; 3]>,
     pub reqntid: bool,
-    /// Blocks of a cluster, along x.
-    pub cluster: u32,
+    /// Blocks of a cluster along x, y, z, if the text says so.
+    pub cluster: Option<[u32; 3]>,
+    /// Most blocks of a cluster, if the text says so.
+    pub max_cluster: Option<u32>,
+    /// Whether a launch must have clusters.
+    pub explicit_cluster: bool,
     /// Blocks of a multiprocessor that the registers must allow; 0: any number.
     pub min_blocks: u32,
     /// Bytes per record of the shared-memory checks: the smallest access in the entry, 1 to 16.
@@ -163,8 +184,12 @@ pub enum Special {
     TotalShared,
     ClusterId(u8),
     ClusterCount(u8),
+    /// Place of the block in its cluster.
+    ClusterPlace(u8),
+    ClusterExtent(u8),
     ClusterRank,
     ClusterSize,
+    ExplicitCluster,
 }
 
 /// A predicate in front of an instruction.

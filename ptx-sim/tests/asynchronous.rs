@@ -221,6 +221,7 @@ fn load_box(mut map: TensorMap, elements: u64, origin: &[i32]) -> Result<Vec<u8>
             block: [256, 1, 1],
             shared_bytes: 0,
             params: &buffer.to_le_bytes(),
+            ..Launch::default()
         },
     )?;
     let mut back = vec![0; bytes as usize];
@@ -327,6 +328,7 @@ fn a_tensor_map_must_stand_where_the_kernel_looks() {
             block: [32, 1, 1],
             shared_bytes: 0,
             params: &buffer.to_le_bytes(),
+            ..Launch::default()
         },
     );
     let Err(Error::Fault(f)) = result else { panic!("{result:?}") };
@@ -472,6 +474,7 @@ fn store_box(ptx: &str, swizzle: u32, origin: [i32; 2]) -> Result<Vec<u32>, Erro
         block: [256, 1, 1],
         shared_bytes: 0,
         params: &params,
+        ..Launch::default()
     };
     launch(&module, &memory, grid)?;
     let mut back = vec![0; 10 * 48 * 4];

@@ -54,7 +54,14 @@ fn run(ptx: &str, blocks: u32) -> Result<Vec<u32>, Error> {
     memory.write(buffer, &zero)?;
     let grid = [blocks, 1, 1];
     let params = &buffer.to_le_bytes();
-    let launched = Launch { entry: "k", grid, block: [64, 1, 1], shared_bytes: 256, params };
+    let launched = Launch {
+        entry: "k",
+        grid,
+        block: [64, 1, 1],
+        shared_bytes: 256,
+        params,
+        ..Launch::default()
+    };
     launch(&module, &memory, launched)?;
     let mut back = vec![0; zero.len()];
     memory.read(buffer, &mut back)?;
@@ -82,11 +89,132 @@ fn blocks_read_each_other() {
 fn a_grid_is_whole_clusters() {
     let error = run(&rotate(), 6).unwrap_err().to_string();
     assert!(error.contains("6 blocks along x, expected a multiple of 4"), "{error}");
-    for (from, to, expected) in
-        [("4, 1, 1", "4, 2, 1", "along y and z"), ("4, 1, 1", "9, 1, 1", "expected 1 to 8 blocks")]
-    {
-        let error = Module::parse(&rotate().replace(from, to)).unwrap_err().to_string();
-        assert!(error.contains(expected), "{error}");
+    for shape in ["9, 1, 1", "4, 3, 1", "0, 1, 1", "65536, 65536, 2"] {
+        let error = Module::parse(&rotate().replace("4, 1, 1", shape)).unwrap_err().to_string();
+        assert!(error.contains("expected 1 to 8 blocks"), "{error}");
+    }
+}
+
+/// Every thread writes the special registers of its block's cluster.
+const PLACES: &str = "
+.version 8.0
+.target sm_90
+.address_size 64
+.visible .entry k(.param .u64 buffer) DIRECTIVE
+{
+    .reg .b32 %r<20>;
+    .reg .b64 %rd<4>;
+    .reg .pred %p;
+    ld.param.u64 %rd1, [buffer];
+    mov.u32 %r1, %ctaid.x;
+    mov.u32 %r2, %ctaid.y;
+    mov.u32 %r3, %ctaid.z;
+    mov.u32 %r4, %nctaid.x;
+    mov.u32 %r5, %nctaid.y;
+    mad.lo.u32 %r6, %r3, %r5, %r2;
+    mad.lo.u32 %r6, %r6, %r4, %r1;
+    mul.wide.u32 %rd2, %r6, 64;
+    add.s64 %rd3, %rd1, %rd2;
+    mov.pred %p, %is_explicit_cluster;
+    selp.u32 %r7, 1, 0, %p;
+    st.global.u32 [%rd3], %r7;
+    mov.u32 %r8, %cluster_ctarank;
+    st.global.u32 [%rd3+4], %r8;
+    mov.u32 %r8, %cluster_nctarank;
+    st.global.u32 [%rd3+8], %r8;
+    mov.u32 %r8, %cluster_ctaid.x;
+    st.global.u32 [%rd3+12], %r8;
+    mov.u32 %r8, %cluster_ctaid.y;
+    st.global.u32 [%rd3+16], %r8;
+    mov.u32 %r8, %cluster_ctaid.z;
+    st.global.u32 [%rd3+20], %r8;
+    mov.u32 %r8, %clusterid.x;
+    st.global.u32 [%rd3+24], %r8;
+    mov.u32 %r8, %clusterid.y;
+    st.global.u32 [%rd3+28], %r8;
+    mov.u32 %r8, %clusterid.z;
+    st.global.u32 [%rd3+32], %r8;
+    mov.u32 %r8, %nclusterid.y;
+    st.global.u32 [%rd3+36], %r8;
+    mov.u32 %r8, %cluster_nctaid.y;
+    st.global.u32 [%rd3+40], %r8;
+    ret;
+}
+";
+
+/// Sixteen words of each block of a grid of one thread a block.
+fn places(
+    directive: &str,
+    grid: [u32; 3],
+    cluster: Option<[u32; 3]>,
+) -> Result<Vec<Vec<u32>>, Error> {
+    let module = Module::parse(&PLACES.replace("DIRECTIVE", directive))?;
+    let memory = Memory::new();
+    let bytes = 64 * grid.iter().product::<u32>() as usize;
+    let buffer = memory.alloc(bytes as u64);
+    let params = &buffer.to_le_bytes();
+    let block = [1, 1, 1];
+    launch(
+        &module,
+        &memory,
+        Launch { entry: "k", grid, block, shared_bytes: 0, params, cluster, ..Launch::default() },
+    )?;
+    let mut back = vec![0; bytes];
+    memory.read(buffer, &mut back)?;
+    Ok(words(&back).chunks(16).map(<[u32]>::to_vec).collect())
+}
+
+#[test]
+fn a_launch_chooses_its_clusters() {
+    let (grid, shape) = ([4, 6, 2], [2, 3, 1]);
+    for (directive, cluster) in [
+        ("", Some(shape)),
+        (".reqnctapercluster 2, 3, 1", None),
+        (".maxclusterrank 6", Some(shape)),
+    ] {
+        let mut found = places(directive, grid, cluster).unwrap().into_iter();
+        for z in 0..2 {
+            for y in 0..6 {
+                for x in 0..4 {
+                    let rank = y % 3 * 2 + x % 2;
+                    let expected = [1, rank, 6, x % 2, y % 3, 0, x / 2, y / 3, z, 2, 3];
+                    assert_eq!(found.next().unwrap()[..11], expected, "{directive} {x} {y} {z}");
+                }
+            }
+        }
+    }
+    let alone = places("", [2, 1, 1], None).unwrap();
+    assert_eq!(alone[1][..11], [0, 0, 1, 0, 0, 0, 1, 0, 0, 1, 1]);
+    for (directive, cluster, reason) in [
+        (".reqnctapercluster 2", Some([4, 1, 1]), "was built for [2, 1, 1]"),
+        (".maxclusterrank 4", Some(shape), "was built for 4 at most"),
+        (".explicitcluster", None, "must be launched with clusters"),
+        ("", Some([1, 4, 1]), "6 blocks along y, expected a multiple of 4"),
+        ("", Some([4, 3, 1]), "expected 1 to 8 blocks (up to 16 are not portable)"),
+        ("", Some([0, 1, 1]), "expected 1 to 8 blocks"),
+    ] {
+        let error = places(directive, grid, cluster).unwrap_err().to_string();
+        assert!(error.contains(reason), "{error}");
+    }
+}
+
+/// Shared memory of the other blocks is reached in clusters that the launch chooses, along y too.
+#[test]
+fn blocks_of_chosen_clusters_read_each_other() {
+    let ptx = rotate().replace(".reqnctapercluster 4, 1, 1", "").replace("%ctaid.x", "%ctaid.y");
+    let module = Module::parse(&ptx).unwrap();
+    let memory = Memory::new();
+    let buffer = memory.alloc(8 * 64 * 4);
+    let params = &buffer.to_le_bytes();
+    let (grid, block, cluster) = ([1, 8, 1], [64, 1, 1], Some([1, 4, 1]));
+    let launched =
+        Launch { entry: "k", grid, block, shared_bytes: 256, params, cluster, ..Launch::default() };
+    launch(&module, &memory, launched).unwrap();
+    let mut back = vec![0; 8 * 64 * 4];
+    memory.read(buffer, &mut back).unwrap();
+    for (index, &word) in words(&back).iter().enumerate() {
+        let (block, thread) = (index / 64, index % 64);
+        assert_eq!(word as usize, 64 * (block / 4 * 4 + (block + 1) % 4) + thread);
     }
 }
 
@@ -154,7 +282,12 @@ fn four_blocks(ptx: &str, count: u32) -> Vec<u32> {
     memory.write(buffer, &bytes(&(0..count).collect::<Vec<_>>())).unwrap();
     let params = &buffer.to_le_bytes();
     let (grid, block) = ([4, 1, 1], [32, 1, 1]);
-    launch(&module, &memory, Launch { entry: "k", grid, block, shared_bytes: 0, params }).unwrap();
+    launch(
+        &module,
+        &memory,
+        Launch { entry: "k", grid, block, shared_bytes: 0, params, ..Launch::default() },
+    )
+    .unwrap();
     let mut back = vec![0; 4 * count as usize];
     memory.read(buffer, &mut back).unwrap();
     words(&back)

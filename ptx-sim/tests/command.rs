@@ -46,6 +46,8 @@ fn a_missing_barrier_is_found_in_one_command() {
     assert!(text.contains("entry reduce, block ("), "{text}");
     let clean = answer(&[&["check", REDUCE], LAUNCH].concat(), 0);
     assert_eq!(clean, "reduce: nothing found\n");
+    let clustered = answer(&[&["check", REDUCE, "--cluster", "2"], LAUNCH].concat(), 0);
+    assert_eq!(clustered, clean);
     // Unchecked it runs through.
     answer(&[&["run", FAULT, "--unchecked"], LAUNCH].concat(), 0);
 }
@@ -140,6 +142,9 @@ fn bad_input_is_one_sentence() {
         ),
         (&["check", REDUCE, "--param", &huge], "a buffer has 0 to"),
         (&["check", REDUCE, "--grid", "1,2,3,4"], "at most three numbers"),
+        (&["check", REDUCE, "--tensor", "b200"], "expected exact, a100, h100"),
+        (&[&["check", REDUCE, "--cluster", "9"], LAUNCH].concat(), "expected 1 to 8 blocks"),
+        (&[&["check", REDUCE, "--cluster", "1,2"], LAUNCH].concat(), "1 blocks along y"),
     ] {
         let said = answer(arguments, 2);
         assert!(said.contains(reason), "{arguments:?}: {said}");

@@ -32,7 +32,14 @@ fn run(
     launch(
         &module,
         &memory,
-        Launch { entry, grid, block: [block, 1, 1], shared_bytes: 0, params: &params },
+        Launch {
+            entry,
+            grid,
+            block: [block, 1, 1],
+            shared_bytes: 0,
+            params: &params,
+            ..Launch::default()
+        },
     )?;
     let mut back = buffers.to_vec();
     for (buffer, &address) in back.iter_mut().zip(&addresses) {

@@ -26,6 +26,7 @@ fn run(case: &Case) -> Result<Vec<u8>, ptx_sim::Error> {
             block: [case.block, 1, 1],
             shared_bytes: 0,
             params: &Case::params(input, output),
+            ..Launch::default()
         },
     )?;
     let mut back = vec![0; case.expected.len()];

@@ -68,6 +68,7 @@ impl Planted {
                 block: [self.threads, 1, 1],
                 shared_bytes: 0,
                 params: &buffer.to_le_bytes(),
+                ..Launch::default()
             },
         )?;
         assert!(report.same_value.is_empty() && !report.partly_checked, "{}: {report}", self.name);

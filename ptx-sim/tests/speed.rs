@@ -132,6 +132,7 @@ fn lane_instructions_per_second() {
                 block: [32 * WARPS, 1, 1],
                 shared_bytes: 0,
                 params: &params,
+                ..Launch::default()
             };
             let report = launch(&module, &memory, grid).unwrap();
             (report, spent() - start)

@@ -88,6 +88,7 @@ fn run(arguments: &Arguments) -> Result<String, String> {
             block: arguments.block,
             shared_bytes: arguments.shared,
             params: &parameters.packed,
+            ..Launch::default()
         };
         let sampled = Sampled { launch, min_blocks, cluster, tickets: None };
         let counts = sampled.count(&module, &memory, code.as_ref(), chip);

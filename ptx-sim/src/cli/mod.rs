@@ -7,6 +7,7 @@ use std::path::Path;
 
 use crate::error::Error;
 use crate::module::Module;
+use crate::tensor::sum::Tensor;
 
 pub use parameters::{Argument, Parameters, Save};
 
@@ -33,6 +34,18 @@ pub fn extents(text: &str) -> Result<[u32; 3], String> {
             .map_err(|_| format!("`{part}` is not a number of blocks or threads"))?;
     }
     Ok(extents)
+}
+
+/// Reads the name of a model of matrix units.
+///
+/// # Errors
+/// One sentence with the names that there are.
+pub fn tensor(text: &str) -> Result<Tensor, String> {
+    let found = Tensor::NAMES.iter().find(|(name, _)| *name == text);
+    found.map(|&(_, model)| model).ok_or_else(|| {
+        let names = Tensor::NAMES.map(|(name, _)| name);
+        format!("`{text}` is no model of matrix units, expected {}", names.join(", "))
+    })
 }
 
 /// A file of PTX with the entry that was named, or the only one that it has.

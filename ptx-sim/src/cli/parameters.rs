@@ -26,14 +26,35 @@ pub enum Argument {
     Value(Vec<u8>),
     /// File with the bytes of a struct.
     Bytes(PathBuf),
+    /// Fields of a struct, each aligned to its size, up to 8 bytes.
+    Fields(Vec<Argument>),
 }
 
 impl Argument {
-    /// Reads `kind:value`.
+    /// Reads `kind:value`, or several with `+` between: fields of a struct.
     ///
     /// # Errors
     /// One sentence about the option or file.
     pub fn parse(text: &str) -> Result<Self, String> {
+        let mut fields: Vec<String> = Vec::new();
+        for part in text.split('+') {
+            // A part without a kind belongs to the name of a file.
+            match fields.last_mut() {
+                Some(last) if !part.contains(':') => *last += &format!("+{part}"),
+                _ => fields.push(part.to_owned()),
+            }
+        }
+        match &fields[..] {
+            [field] => Self::field(field),
+            _ => fields
+                .iter()
+                .map(|field| Self::field(field))
+                .collect::<Result<_, _>>()
+                .map(Self::Fields),
+        }
+    }
+
+    fn field(text: &str) -> Result<Self, String> {
         let Some((kind, value)) = text.split_once(':') else {
             return Err("expected KIND:VALUE, such as buffer:4096 or u32:5".to_owned());
         };
@@ -204,6 +225,19 @@ fn value_of(argument: &Argument, memory: &Memory) -> Result<(Vec<u8>, Option<Buf
     let (data, header) = match argument {
         Argument::Value(bytes) => return Ok((bytes.clone(), None)),
         Argument::Bytes(file) => return Ok((read(file)?, None)),
+        Argument::Fields(fields) => {
+            let (mut packed, mut first, mut align) = (Vec::new(), None, 1);
+            for field in fields {
+                let (value, buffer) = value_of(field, memory)?;
+                let size = value.len().clamp(1, 8);
+                align = align.max(size);
+                packed.resize(packed.len().next_multiple_of(size), 0);
+                packed.extend(value);
+                first = first.or(buffer);
+            }
+            packed.resize(packed.len().next_multiple_of(align), 0);
+            return Ok((packed, first));
+        }
         // Zeros take no memory of the host before something touches them.
         Argument::Filled { bytes, byte: 0 } => {
             let address = memory.alloc_zeros(*bytes);
@@ -243,6 +277,13 @@ mod tests {
             Ok(Argument::Filled { bytes: 64, byte: 127 })
         );
         assert_eq!(Argument::parse("buffer:x.npy"), Ok(Argument::File("x.npy".into())));
+        assert_eq!(Argument::parse("buffer:a+b.npy"), Ok(Argument::File("a+b.npy".into())));
+        let memory = Memory::new();
+        let fields = Argument::parse("u8:7+buffer:64+u32:5").unwrap();
+        let (packed, buffer) = value_of(&fields, &memory).unwrap();
+        let address = buffer.unwrap().address.to_le_bytes();
+        assert_eq!(packed, [[7, 0, 0, 0, 0, 0, 0, 0], address, [5, 0, 0, 0, 0, 0, 0, 0]].concat());
+        assert!(Argument::parse("u8:7+u8:256").is_err());
         for (text, reason) in [
             ("5", "expected KIND:VALUE"),
             ("u8:256", "`256` is not a value of type u8"),

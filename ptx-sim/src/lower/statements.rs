@@ -35,6 +35,8 @@ impl Lower<'_> {
         self.program.maxntid = entry.maxntid;
         self.program.reqntid = entry.reqntid;
         self.program.cluster = entry.cluster;
+        self.program.max_cluster = entry.max_cluster;
+        self.program.explicit_cluster = entry.explicit_cluster;
         self.program.min_blocks = entry.min_blocks;
         let mut scope = Scope::default();
         let mut offset = 0u32;

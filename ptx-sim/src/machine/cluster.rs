@@ -106,7 +106,7 @@ impl Team<'_> {
             Err(Stop::at(FaultKind::OutOfBounds, lane, message))
         };
         if rank >= self.cluster.peers.len() {
-            return refuse(format!(", which has {} blocks", self.env.program.cluster));
+            return refuse(format!(", which has {} blocks", self.env.cluster_size()));
         }
         if self.cluster.phase == 0 {
             return refuse(" before a barrier of the cluster".to_owned());

@@ -345,7 +345,7 @@ impl Team<'_> {
     ) -> Step {
         let slot = op.multicast.expect("a multicast");
         let mask = warp.registers.narrow[slot as usize][lane] & 0xffff;
-        let blocks = self.env.program.cluster;
+        let blocks = self.env.cluster_size();
         if mask == 0 || mask >> blocks != 0 {
             let message = format!("multicast to blocks 0x{mask:x} of a cluster of {blocks}");
             return Err(Stop::at(FaultKind::Invalid, lane, message));

@@ -190,9 +190,7 @@ impl Team<'_> {
     #[cold]
     fn global_race(&self, lane: usize, address: u64, other: Access, what: &str) -> Box<Stop> {
         let Event { block, warp, lane: by, .. } = other.event;
-        let [width, height, _] = self.env.grid;
-        let number = block - 1;
-        let at = [number % width, number / width % height, number / width / height];
+        let at = self.env.place(block - 1);
         let sources = &self.env.program.sources;
         let line = sources
             .get(usize::from(other.source))

@@ -54,7 +54,7 @@ impl<'a> Grid<'a> {
             env,
             clusters: match env.sample {
                 Some(sample) => sample.clusters.len() as u64,
-                None => blocks / u64::from(env.program.cluster),
+                None => blocks / u64::from(env.cluster_size()),
             },
             next: AtomicU64::new(0),
             changes: AtomicU64::new(0),
@@ -131,14 +131,14 @@ impl<'a> Grid<'a> {
         if index >= self.clusters {
             return None;
         }
-        let size = self.env.program.cluster;
+        let size = self.env.cluster_size();
         let new = || (0..size).map(|_| Team::new(self.env)).collect();
         let mut teams = free.pop().unwrap_or_else(new);
         let index = self.env.sample.map_or(index, |sample| sample.clusters[index as usize]);
-        let index = index * u64::from(size);
-        let [width, height, _] = self.env.grid.map(u64::from);
-        let block = [index % width, index / width % height, index / width / height];
-        Team::begin(&mut teams, block.map(|i| i as u32));
+        let [width, height, _] = self.env.clusters().map(u64::from);
+        let cluster = [index % width, index / width % height, index / width / height];
+        let first = std::array::from_fn(|axis| cluster[axis] as u32 * self.env.cluster[axis]);
+        Team::begin(&mut teams, first);
         Some(teams)
     }
 

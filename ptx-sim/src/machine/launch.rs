@@ -9,8 +9,9 @@ use crate::error::Error;
 use crate::lanes::{LANES, Mask, Registers};
 use crate::memory::Memory;
 use crate::module::Module;
-use crate::program::Constant;
+use crate::program::{Constant, Program, cluster_blocks};
 use crate::report::{Report, SameValue};
+use crate::tensor::sum::Tensor;
 
 /// Threads of a block at most.
 const MAX_THREADS: u128 = 1024;
@@ -20,7 +21,7 @@ const MAX_GRID: [u32; 3] = [i32::MAX as u32, 65_535, 65_535];
 const MAX_SHARED: u64 = 227 * 1024;
 
 /// Entry to run, and its numbers of threads.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Launch<'a> {
     /// Name of the entry.
     pub entry: &'a str,
@@ -32,6 +33,10 @@ pub struct Launch<'a> {
     pub shared_bytes: u32,
     /// The parameters, packed as [`crate::Entry::params`] says.
     pub params: &'a [u8],
+    /// Blocks of a cluster along x, y, z, as `cuLaunchKernelEx` takes them; none: as the text says.
+    pub cluster: Option<[u32; 3]>,
+    /// Rounding of the sums of matrix units.
+    pub tensor: Tensor,
 }
 
 /// Runs a kernel to its end, with every check.
@@ -81,6 +86,35 @@ pub fn sample(
     run(module, memory, launch, Checks::NONE, Some(sample))
 }
 
+/// Shape of the clusters of a launch: that of the text, or that which was asked for.
+fn cluster(program: &Program, grid: [u32; 3], asked: Option<[u32; 3]>) -> Result<[u32; 3], String> {
+    if let Some(asked) = asked {
+        let blocks = cluster_blocks(asked)?;
+        if let Some(built) = program.cluster.filter(|&built| built != asked) {
+            return Err(format!(
+                "clusters of {asked:?} blocks, but the kernel was built for {built:?} (.reqnctapercluster)"
+            ));
+        }
+        if let Some(most) = program.max_cluster.filter(|&most| blocks > most) {
+            return Err(format!(
+                "clusters of {blocks} blocks, but the kernel was built for {most} at most (.maxclusterrank)"
+            ));
+        }
+    }
+    if program.explicit_cluster && program.cluster.or(asked).is_none() {
+        return Err("the kernel must be launched with clusters (.explicitcluster)".into());
+    }
+    let shape = program.cluster.or(asked).unwrap_or([1; 3]);
+    for ((blocks, extent), axis) in grid.into_iter().zip(shape).zip(["x", "y", "z"]) {
+        if !blocks.is_multiple_of(extent) {
+            return Err(format!(
+                "a grid of {blocks} blocks along {axis}, expected a multiple of {extent}: a cluster"
+            ));
+        }
+    }
+    Ok(shape)
+}
+
 fn run(
     module: &Module,
     memory: &Memory,
@@ -112,12 +146,8 @@ fn run(
     if blocks == 0 || x > MAX_GRID[0] || y > MAX_GRID[1] || z > MAX_GRID[2] {
         return Err(refuse(format!("a grid of {:?}, expected 1 to {MAX_GRID:?}", launch.grid)));
     }
-    let cluster = program.cluster;
-    if !x.is_multiple_of(cluster) {
-        return Err(refuse(format!(
-            "a grid of {x} blocks along x, expected a multiple of {cluster}: a cluster"
-        )));
-    }
+    let shape = cluster(program, launch.grid, launch.cluster).map_err(refuse)?;
+    let cluster: u32 = shape.iter().product();
     let mut blocks = blocks as u64;
     if let Some(sample) = sample {
         let clusters = blocks / u64::from(cluster);
@@ -163,9 +193,12 @@ fn run(
         params: launch.params,
         grid: launch.grid,
         block: launch.block,
+        cluster: shape,
+        explicit_cluster: program.cluster.or(launch.cluster).is_some(),
         shared_bytes: shared as u32,
         dynamic_bytes: launch.shared_bytes,
         registers,
+        tensor: launch.tensor,
         checks,
         shadow: checks.global.then(|| Shadow::new(program.global_granule)),
         sample,

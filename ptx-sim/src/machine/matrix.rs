@@ -90,7 +90,13 @@ impl Team<'_> {
         }
         self.multiplier.a.read_a(&op.kind, &warp.registers, &op.a);
         self.multiplier.b.read_b(&op.kind, &warp.registers, &op.b);
-        self.multiplier.multiply(&op.kind, &mut warp.registers, Some(&op.c), &op.d);
+        self.multiplier.multiply(
+            self.env.tensor,
+            &op.kind,
+            &mut warp.registers,
+            Some(&op.c),
+            &op.d,
+        );
         Ok(())
     }
 
@@ -198,7 +204,7 @@ impl Team<'_> {
             return Err(Stop::new(FaultKind::Divergence, "scale-d differs between lanes"));
         }
         let c = (scale != 0).then_some(op.d.as_slice());
-        self.multiplier.multiply(&op.kind, &mut warp.registers, c, &op.d);
+        self.multiplier.multiply(self.env.tensor, &op.kind, &mut warp.registers, c, &op.d);
         let source = self.source;
         let state = &mut warp.wgmma;
         for &slot in &op.d {

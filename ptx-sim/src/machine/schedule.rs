@@ -35,11 +35,11 @@ struct Spin {
 }
 
 impl Team<'_> {
-    /// Begins the blocks of a cluster, from `first` on along x.
+    /// Begins the blocks of a cluster, whose first is `first`.
     pub fn begin(teams: &mut [Self], first: [u32; 3]) {
         for (rank, team) in teams.iter_mut().enumerate() {
             team.cluster = Cluster { rank, ..Cluster::default() };
-            team.start([first[0] + rank as u32, first[1], first[2]]);
+            team.start(team.env.block_of(first, rank as u32));
         }
         Self::introduce(teams);
     }

@@ -100,13 +100,11 @@ impl<'a> Team<'a> {
         let threads: u32 = env.block.iter().product();
         let count = (threads as usize).div_ceil(LANES);
         self.block = block;
-        let clustered = env.program.cluster > 1;
+        let clustered = env.cluster_size() > 1;
         self.clocks.reset(count, clustered);
         let readers = if clustered { self.clocks.width() } else { count };
         self.shared.reset(env.shared_bytes, env.program.granule, readers, env.checks);
-        let [width, height, _] = env.grid;
-        let number = (block[2] * height + block[1]) * width + block[0];
-        self.knowledge.reset(number.wrapping_add(1), env.program.cluster, count);
+        self.knowledge.reset(env.number(block).wrapping_add(1), env.cluster_size(), count);
         self.barriers.clear();
         self.barriers.resize_with(BARRIERS, BarrierState::default);
         self.released.clear();

@@ -223,12 +223,13 @@ fn special_value(special: Special, env: &Env, block: [u32; 3], thread: u32) -> u
         Special::LanemaskGe => !((1 << lane) - 1),
         Special::DynamicShared => env.dynamic_bytes,
         Special::TotalShared => env.shared_bytes,
-        Special::ClusterId(0) => block[0] / env.program.cluster,
-        Special::ClusterId(axis) => block[axis as usize],
-        Special::ClusterCount(0) => env.grid[0] / env.program.cluster,
-        Special::ClusterCount(axis) => env.grid[axis as usize],
-        Special::ClusterRank => block[0] % env.program.cluster,
-        Special::ClusterSize => env.program.cluster,
+        Special::ClusterId(axis) => block[axis as usize] / env.cluster[axis as usize],
+        Special::ClusterCount(axis) => env.clusters()[axis as usize],
+        Special::ClusterPlace(axis) => block[axis as usize] % env.cluster[axis as usize],
+        Special::ClusterExtent(axis) => env.cluster[axis as usize],
+        Special::ClusterRank => env.rank(block),
+        Special::ClusterSize => env.cluster_size(),
+        Special::ExplicitCluster => u32::from(env.explicit_cluster),
     };
     u64::from(value)
 }

@@ -122,8 +122,12 @@ pub struct Function {
     pub params: Vec<Variable>,
     pub maxntid: Option<[u32; 3]>,
     pub reqntid: bool,
-    /// Blocks of a cluster, along x.
-    pub cluster: u32,
+    /// Blocks of a cluster along x, y, z, if given.
+    pub cluster: Option<[u32; 3]>,
+    /// Most blocks of a cluster, if given.
+    pub max_cluster: Option<u32>,
+    /// Whether a launch must have clusters.
+    pub explicit_cluster: bool,
     /// Blocks of a multiprocessor that the registers must allow; 0: any number.
     pub min_blocks: u32,
     /// `None` for a declaration.

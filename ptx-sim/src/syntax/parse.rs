@@ -3,9 +3,7 @@
 use super::ast::{Function, Init, Instruction, Operand, Space, Statement, Type, Unit, Variable};
 use super::lex::{Kind, Token, lex};
 use crate::error::Error;
-
-/// Blocks of a cluster that every GPU with clusters allows.
-const MOST_BLOCKS: u32 = 8;
+use crate::program::cluster_blocks;
 
 /// Alignment of a variable at most.
 const MAX_ALIGN: u64 = 1 << 16;
@@ -449,7 +447,9 @@ impl Parser<'_> {
         let params = if self.is('(') { self.parameters()? } else { Vec::new() };
         let mut maxntid = None;
         let mut reqntid = false;
-        let mut cluster = 1;
+        let mut cluster = None;
+        let mut max_cluster = None;
+        let mut explicit_cluster = false;
         let mut min_blocks = 0;
         while let Some(word) = self.dotted().map(str::to_owned) {
             self.at += 1;
@@ -466,29 +466,25 @@ impl Parser<'_> {
                     reqntid = word == "reqntid";
                 }
                 "minnctapersm" => min_blocks = u32::try_from(self.int()?).unwrap_or(0),
-                "maxnctapersm" | "maxnreg" | "maxclusterrank" => {
+                "maxnctapersm" | "maxnreg" => {
                     self.int()?;
                 }
-                "noreturn" | "explicitcluster" => {}
+                "maxclusterrank" => max_cluster = Some(u32::try_from(self.int()?).unwrap_or(0)),
+                "noreturn" => {}
+                "explicitcluster" => explicit_cluster = true,
                 "reqnctapercluster" => {
-                    let count = self.int()?;
-                    cluster = u32::try_from(count).unwrap_or(0);
-                    while self.eat(',') {
-                        if self.int()? != 1 {
-                            return Err(Error::Syntax {
-                                line: self.line(),
-                                message: format!(
-                                    ".{word}: clusters along y and z are not modelled"
-                                ),
-                            });
+                    let mut shape = [1; 3];
+                    for extent in &mut shape {
+                        *extent = u32::try_from(self.int()?).unwrap_or(0);
+                        if !self.eat(',') {
+                            break;
                         }
                     }
-                    if !(1..=MOST_BLOCKS).contains(&cluster) {
-                        return Err(Error::Syntax {
-                            line: self.line(),
-                            message: format!(".{word} {count}: expected 1 to {MOST_BLOCKS} blocks"),
-                        });
-                    }
+                    cluster_blocks(shape).map_err(|message| Error::Syntax {
+                        line: self.line(),
+                        message: format!(".{word}: {message}"),
+                    })?;
+                    cluster = Some(shape);
                 }
                 "blocksareclusters" => {
                     return Err(Error::Syntax {
@@ -518,6 +514,8 @@ impl Parser<'_> {
             maxntid,
             reqntid,
             cluster,
+            max_cluster,
+            explicit_cluster,
             min_blocks,
             body,
             line,

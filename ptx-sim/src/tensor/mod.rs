@@ -3,3 +3,4 @@
 pub(crate) mod descriptor;
 pub mod fragment;
 pub(crate) mod product;
+pub(crate) mod sum;

@@ -3,6 +3,7 @@
 use half::{bf16, f16};
 
 use super::fragment;
+use super::sum::{self, Tensor};
 use crate::lanes::{LANES, Registers};
 use crate::program::{BitOp, Element, MmaKind};
 use crate::syntax::ast::Type;
@@ -207,7 +208,7 @@ fn power_of_two(exponent: i32) -> f64 {
 }
 
 /// The number of single precision next to `value`, toward zero; infinity stays.
-fn truncate(value: f64) -> f32 {
+pub(super) fn truncate(value: f64) -> f32 {
     let nearest = value as f32;
     if f64::from(nearest).abs() > value.abs() && nearest.is_finite() {
         f32::from_bits(nearest.to_bits() - 1)
@@ -227,7 +228,7 @@ pub struct Products {
 
 impl Products {
     /// Computes the products; those of floating numbers are added to what `floats` holds.
-    fn compute(&mut self, kind: &MmaKind, a: &Panel, b: &Panel) {
+    fn compute(&mut self, tensor: Tensor, kind: &MmaKind, a: &Panel, b: &Panel) {
         match kind.a {
             Element::B1 => {
                 let words = kind.k as usize / 32;
@@ -235,6 +236,14 @@ impl Products {
                 for a in a.words.chunks_exact(words) {
                     let columns = b.words.chunks_exact(words);
                     self.counts.extend(columns.map(|b| dot_bits(kind.bit_op, a, b)));
+                }
+            }
+            Element::F16 | Element::Bf16 | Element::Tf32 if tensor != Tensor::Instruction => {
+                let (n, k) = (kind.n as usize, kind.k as usize);
+                for (row, sums) in a.numbers.chunks_exact(k).zip(self.floats.chunks_exact_mut(n)) {
+                    for (sum, column) in sums.iter_mut().zip(b.numbers.chunks_exact(k)) {
+                        *sum = sum::add(tensor, kind, *sum, row, column);
+                    }
                 }
             }
             Element::F16 | Element::Bf16 | Element::Tf32 => {
@@ -282,6 +291,7 @@ impl Multiplier {
     /// Multiplies the panels and stores D over all lanes; `c` gives the accumulators, none means zero.
     pub fn multiply(
         &mut self,
+        tensor: Tensor,
         kind: &MmaKind,
         registers: &mut Registers,
         c: Option<&[u32]>,
@@ -306,15 +316,34 @@ impl Multiplier {
                 }
             }
         }
-        self.products.compute(kind, &self.a, &self.b);
+        // Sums of half precision join after the products unless a model adds them.
+        let joined = tensor != Tensor::Instruction;
+        if let (Some(c), Type::F16, true) = (c, kind.accumulator, joined) {
+            for (r, &slot) in c.iter().enumerate() {
+                for (lane, &sums) in registers.narrow[slot as usize].iter().enumerate() {
+                    let at = place_of_half(lane, r);
+                    floats[at] = f16::from_bits(sums as u16).to_f32();
+                    floats[at + 1] = f16::from_bits((sums >> 16) as u16).to_f32();
+                }
+            }
+        }
+        self.products.compute(tensor, kind, &self.a, &self.b);
         let Products { counts, floats, .. } = &self.products;
         // Integers wrap unless `.satfinite`.
         match (kind.accumulator, kind.saturate) {
+            (Type::F16, _) if joined => store(registers, None, d, |lane, r, _| {
+                let at = place_of_half(lane, r);
+                let half = |at: usize| {
+                    let sum = floats[at];
+                    u32::from(if sum.is_nan() { 0x7fff } else { f16::from_f32(sum).to_bits() })
+                };
+                half(at) | half(at + 1) << 16
+            }),
             (Type::F16, _) => store(registers, c, d, |lane, r, c| {
                 let at = place_of_half(lane, r);
                 let half = |at: usize, c: u32| {
                     let sum = f64::from(floats[at]) + f16::from_bits(c as u16).to_f64();
-                    u32::from(f16::from_f64(sum).to_bits())
+                    u32::from(sum::half(sum).to_bits())
                 };
                 half(at, c & 0xffff) | half(at + 1, c >> 16) << 16
             }),

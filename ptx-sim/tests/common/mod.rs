@@ -27,6 +27,7 @@ pub fn run(ptx: &str, threads: u32, shared: u32, bytes: &[u8]) -> Result<(Vec<u8
             block: [threads, 1, 1],
             shared_bytes: shared,
             params: &buffer.to_le_bytes(),
+            ..Launch::default()
         },
     )?;
     let mut back = vec![0; bytes.len()];

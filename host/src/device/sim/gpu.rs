@@ -247,6 +247,7 @@ impl Gpu for SimGpu {
             block: [entry.threads, 1, 1],
             shared_bytes: entry.shared_bytes,
             params: parameters,
+            ..Launch::default()
         };
         let report = ptx_sim::launch(&*self.module(entry)?, &self.memory, launch)
             .map_err(|found| self.error(entry, &found))?;

@@ -46,6 +46,8 @@ fn run(arguments: &Arguments) -> Result<bool, String> {
         block: input.block,
         shared_bytes: input.shared,
         params: &parameters.packed,
+        cluster: input.cluster,
+        tensor: input.tensor.unwrap_or_default(),
     };
     let checks = if input.unchecked { Checks::NONE } else { Checks::default() };
     let result = launch_with(&module, &memory, launched, checks);
