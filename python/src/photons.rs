@@ -39,19 +39,19 @@ pub struct Photons {
 /// Parameters
 /// ----------
 /// paths : path or sequence of paths
-///     A PTU file; a NumPy file of counts, uint8 or uint16 ``[instant][sensor]``, or an HDF5 file of them (dataset
+///     A PTU, PT2, PT3, HT2 or HT3 file; a NumPy file of counts, uint8 or uint16 ``[instant][sensor]``, or an HDF5 file of them (dataset
 ///     ``data``); or NumPy files of arrival times, uint64 ``[photon]``, one for each channel.
 /// dwell : float
 ///     Seconds of an instant, rounded to whole units of the file; ``Photons.dwell`` is the result.
 /// channels : sequence of int, optional
-///     Channels of a PTU file, each a sensor, in this order; 64 is the sync input in T2. By default all that have
+///     Channels of a file that has them, each a sensor, in this order; 64 is the sync input in T2. By default all that have
 ///     photons.
 /// gates : sequence of (float, float), optional
 ///     Stretches of microtimes in seconds; each channel has a sensor for each of them.
 /// unit : float, optional
 ///     Seconds of a unit of arrival times in NumPy files, which lack it.
 /// keep_going : bool
-///     Read an incomplete PTU file up to its end.
+///     Read an incomplete file of photons up to its end.
 ///
 /// Returns
 /// -------

@@ -304,7 +304,7 @@ fn what_cannot_be_done_is_said() {
     );
     says("autocorrelate photons.ptu -o g.npy --pairs all", "--pairs of 1 sensor");
     says("autocorrelate photons.ptu -o g.npy --pycorrfit g.txt", "ends in .csv");
-    says("autocorrelate photons.ptu photons.ptu -o g.npy", "a file beside PTU");
+    says("autocorrelate photons.ptu photons.ptu -o g.npy", "a file beside photons of all channels");
     says("autocorrelate photons.ptu -o g.npy --unit 1ns", "expected no --unit");
     fs::write(folder.path().join("words.ptu"), "words alone").unwrap();
     says("autocorrelate words.ptu -o g.npy", "expected a file of PTU, HDF5 or NumPy");

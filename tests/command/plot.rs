@@ -175,8 +175,8 @@ fn options_that_do_not_apply_are_refused() {
         ("info scan.vdif --encoding ci8", "--encoding ci8: VDIF says itself"),
         ("info rec.npy --raw-layout tn", "--raw-layout tn of NumPy: expected it only of raw"),
         ("info raw.npy --layout cnt", "--layout cnt of NumPy: expected it only of channels"),
-        ("info photons.ptu --rate 1MHz", "--rate: PTU holds photons"),
-        ("info photons.ptu --encoding ci8", "--encoding: PTU holds photons"),
+        ("info photons.ptu --rate 1MHz", "--rate: the file holds photons"),
+        ("info photons.ptu --encoding ci8", "--encoding: the file holds photons"),
         ("correlate raw.npy --channelise 8 -o x.npy --bits 2", "--bits 2 of NumPy"),
         (
             "correlate raw.npy --channelise 8 -o x.npy --start 2026-01-01",

@@ -11,6 +11,7 @@ mod guppi;
 mod npy;
 mod parsers;
 mod photons;
+mod photons_harp;
 mod photons_hdf5;
 mod raw;
 mod simulate_vdif;

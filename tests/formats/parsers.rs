@@ -16,7 +16,7 @@ use corrust::{
     correlate::{Shape, ValidCounts, Visibilities, baselines},
     delays::{DelayModel, Geometric, Polynomials},
     device::Tuning,
-    format::{self, AnyRecording, Block, Options, Recording, array::Array, npy, ptu, uvh5, vdif},
+    format::{self, AnyRecording, Block, Options, Recording, array::Array, npy, tttr, uvh5, vdif},
     live::{self, Assembler, Fate, Frames, Geometry, Passed, RawChunk, Sources, spead::Packet},
     photons::{self, Gate},
     samples::{RawEncoding, RawLayout},
@@ -186,12 +186,12 @@ fn ptu(bytes: &[u8]) {
     let Some((&flags, bytes)) = bytes.split_last() else { return };
     let (_folder, path) = file("scan.ptu", bytes);
     let flag = |bit: u8| flags >> bit & 1 == 1;
-    if let Some(mut reader) = sentence(ptu::Reader::open(&path, flag(0))) {
+    if let Some(mut reader) = sentence(tttr::Reader::open(&path, flag(0))) {
         sentence(reader.survey());
     }
     let options = photons::Options {
         dwell: flag(1).then_some(1e-6),
-        channels: if flag(2) { vec![0, ptu::SYNC] } else { Vec::new() },
+        channels: if flag(2) { vec![0, tttr::SYNC] } else { Vec::new() },
         gates: if flag(3) { vec![Gate { start: 1e-9, end: 5e-9 }] } else { Vec::new() },
         unit: flag(4).then_some(1e-9),
         keep_going: flag(0),

@@ -7,7 +7,7 @@ use corrust::{
     format::{
         Block,
         npy::{Dtype, Writer},
-        ptu::{Kind, Reader, SYNC},
+        tttr::{Kind, Reader, SYNC},
     },
     photons::{Counts, Gate, Options, open},
 };
@@ -17,7 +17,7 @@ use rand::{RngExt, SeedableRng, rngs::StdRng};
 
 use crate::support::ptu;
 
-const MICROTIME: f64 = 16e-12;
+pub const MICROTIME: f64 = 16e-12;
 
 /// Units of time of a kind: picoseconds in T2, pulses at 80 MHz in T3.
 fn unit(t3: bool) -> f64 {
@@ -25,7 +25,7 @@ fn unit(t3: bool) -> f64 {
 }
 
 /// Photons of three channels, with markers and sync pulses where there are any.
-fn photons(kind: u32, t3: bool, count: usize) -> Vec<Record> {
+pub fn photons(kind: u32, t3: bool, count: usize) -> Vec<Record> {
     let mut random = StdRng::seed_from_u64(kind.into());
     let pico = kind & 0xff == 3;
     let mut time = 0_u64;
@@ -55,7 +55,7 @@ fn photons(kind: u32, t3: bool, count: usize) -> Vec<Record> {
 }
 
 /// All counts of a recording, `[instant][sensor]`, read in blocks of some length.
-fn read(counts: Counts, step: usize) -> Result<Vec<u16>, corrust::Error> {
+pub fn read(counts: Counts, step: usize) -> Result<Vec<u16>, corrust::Error> {
     let mut recording = counts.recording;
     assert!(recording.shape().wide);
     let mut all = Vec::new();
@@ -68,7 +68,12 @@ fn read(counts: Counts, step: usize) -> Result<Vec<u16>, corrust::Error> {
 }
 
 /// The counts that loops over the records give.
-fn expected(records: &[Record], channels: &[u32], gates: &[(u32, u32)], dwell: u64) -> Vec<u16> {
+pub fn expected(
+    records: &[Record],
+    channels: &[u32],
+    gates: &[(u32, u32)],
+    dwell: u64,
+) -> Vec<u16> {
     let times = records.iter().map(|record| match *record {
         Record::Photon(_, time, _) | Record::Marker(_, time) | Record::Sync(time) => time,
     });
@@ -92,7 +97,7 @@ fn expected(records: &[Record], channels: &[u32], gates: &[(u32, u32)], dwell: u
     counts
 }
 
-const ALL: &[(u32, u32)] = &[(0, u32::MAX)];
+pub const ALL: &[(u32, u32)] = &[(0, u32::MAX)];
 
 #[test]
 fn every_kind_of_record_is_counted() {
@@ -192,7 +197,7 @@ fn arrival_times_of_channels_are_counted() {
     let error = |options: Options| open(&paths, &options).err().unwrap().to_string();
     assert!(error(Options::default()).contains("unknown unit: expected --unit"));
     let gates = vec![Gate { start: 0.0, end: 1e-9 }];
-    assert!(error(Options { gates, ..options.clone() }).contains("expected a PTU file"));
+    assert!(error(Options { gates, ..options.clone() }).contains("for a gate: expected a file of"));
     write_times(&paths[1], &[5, 1_000_000, 999_999, 2_000_000]);
     let error = read(open(&paths, &options).unwrap(), 1 << 20).unwrap_err().to_string();
     assert!(error.contains("photon 2 at time 999999 comes after time 1000000"), "{error}");
@@ -202,7 +207,7 @@ fn arrival_times_of_channels_are_counted() {
 }
 
 /// Error from opening or reading a file that is refused.
-fn refusal(path: &Path, options: &Options) -> String {
+pub fn refusal(path: &Path, options: &Options) -> String {
     let error = open(&[path], options).and_then(|counts| read(counts, 1 << 16));
     let error = error.expect_err("a file that is refused").to_string();
     assert!(error.starts_with(&path.display().to_string()), "{error}");

@@ -65,7 +65,7 @@ fn counts_are_those_that_h5py_wrote() {
         ("beside.h5", "with values in other files"),
         ("virtual.h5", "with values in other files"),
         ("plain.h5 plain.h5", "a file beside counts"),
-        ("plain.h5 --gate 2ns..5ns", "has no microtimes for a gate: expected a PTU file"),
+        ("plain.h5 --gate 2ns..5ns", "has no microtimes for a gate: expected a file of"),
     ] {
         let said = refused(folder.path(), &format!("autocorrelate {file} -o g.npy"));
         assert!(said.contains(expected) && said.trim().lines().count() == 1, "{said}");

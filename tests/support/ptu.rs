@@ -35,7 +35,7 @@ pub fn words(kind: u32, records: &[Record]) -> Vec<u32> {
 }
 
 /// [`words`] with what a lone overflow says: 0 or 1.
-fn words_of(kind: u32, records: &[Record], lone: u32) -> Vec<u32> {
+pub fn words_of(kind: u32, records: &[Record], lone: u32) -> Vec<u32> {
     let t3 = kind & 0xff00 == 0x0300;
     let pico = matches!(kind, 0x0001_0203 | 0x0001_0303);
     let first = matches!(kind, 0x0001_0204 | 0x0001_0304);

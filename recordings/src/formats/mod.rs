@@ -11,6 +11,7 @@ pub(crate) mod dada;
 pub(crate) mod format;
 pub(crate) mod frames;
 pub mod guppi;
+pub(crate) mod harp;
 #[cfg(feature = "hdf5")]
 pub(crate) mod hdf5;
 pub(crate) mod input;
@@ -28,6 +29,7 @@ pub mod ptu;
 pub(crate) mod recognise;
 pub(crate) mod recording;
 pub mod sigproc;
+pub mod tttr;
 #[cfg(feature = "hdf5")]
 pub mod uvh5;
 #[cfg(not(feature = "hdf5"))]

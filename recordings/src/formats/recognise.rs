@@ -11,7 +11,7 @@ use super::{
     input::Input,
     mark5b,
     npy::header::MAGIC,
-    ptu, vdif,
+    tttr, vdif,
 };
 
 /// Files that make one recording.
@@ -66,9 +66,9 @@ impl Format {
             Ok(Self::Npy)
         } else if is_card(&start) {
             Ok(Self::Guppi)
-        } else if start.starts_with(ptu::MAGIC) {
+        } else if tttr::MAGICS.iter().any(|magic| start.starts_with(magic)) {
             let reason =
-                "PTU, which holds photons: expected voltages; corrust autocorrelate reads photons";
+                "a file of photons: expected voltages; corrust autocorrelate reads photons";
             Err(Error::file(path, reason))
         } else if start.starts_with(&mark5b::SYNC) {
             Ok(Self::Mark5b)

@@ -1,8 +1,8 @@
 //! Photons that were timed one by one, and counts, as recordings of counts: how many photons each sensor saw
 //! in each instant.
 //!
-//! [`open`] recognises a file by its contents: PicoQuant's PTU ([`format::ptu`](crate::formats::ptu)), NumPy
-//! files of arrival times (uint64, a file for each channel), or of counts (uint8 or uint16,
+//! [`open`] recognises a file by its contents: PicoQuant's PTU and the formats before it
+//! ([`format::tttr`](crate::formats::tttr)), NumPy files of arrival times (uint64, a file for each channel), or of counts (uint8 or uint16,
 //! `[instant][sensor]`), which HDF5 files have as well. Times become counts as they are read, in one pass over the counts' memory: a sensor
 //! is a channel, or a channel within a gate of microtimes, and an instant a whole number of the file's units
 //! of time.
@@ -15,10 +15,10 @@ pub(crate) mod bins;
 pub(crate) mod counts;
 #[cfg(feature = "hdf5")]
 pub(crate) mod hdf5;
-pub(crate) mod ptu;
 pub(crate) mod source;
 pub(crate) mod times;
 pub(crate) mod trace;
+pub(crate) mod tttr;
 
 use std::path::{Path, PathBuf};
 
@@ -32,8 +32,8 @@ use crate::formats::{
         header::{Dtype, MAGIC},
         reader::Reader,
     },
-    ptu::{CHANNELS, channel_name, is_ptu},
     recording::Recording,
+    tttr::{CHANNELS, FORMATS, channel_name, is_tttr},
 };
 pub use corrust_host::samples::CountShape;
 
@@ -52,7 +52,7 @@ pub struct Options {
     /// Seconds of an instant, rounded to whole units of the file's; of counts, what they are (by default
     /// [`DWELL`]).
     pub dwell: Option<f64>,
-    /// Which channels, in this order ([`SYNC`](crate::formats::ptu::SYNC) among them); none for all that have
+    /// Which channels, in this order ([`SYNC`](crate::formats::tttr::SYNC) among them); none for all that have
     /// photons.
     pub channels: Vec<usize>,
     /// A sensor of each channel for each of these; none for one sensor of all its photons.
@@ -118,18 +118,18 @@ pub fn open<P: AsRef<Path>>(paths: &[P], options: &Options) -> Result<Counts> {
         None => Ok(()),
         Some(_) => Err(Error::file(first, what)),
     };
-    if is_ptu(first)? {
-        lone("PTU")?;
+    if is_tttr(first)? {
+        lone("photons of all channels")?;
         no_unit("says what its unit of time is: expected no --unit")?;
-        let photons = ptu::Photons::open(first, options)?;
+        let photons = tttr::Photons::open(first, options)?;
         let sensors = photons.sensor_names();
         return counts(photons, sensors, true);
     }
     if !options.gates.is_empty() {
-        return refuse("has no microtimes for a gate: expected a PTU file");
+        return refuse(&format!("has no microtimes for a gate: expected a file of {FORMATS}"));
     }
     if !options.channels.is_empty() {
-        return refuse("has no channels to choose from: expected a PTU file");
+        return refuse(&format!("has no channels to choose from: expected a file of {FORMATS}"));
     }
     let dwell = options.dwell.unwrap_or(DWELL);
     let no_times = "has counts, no arrival times: expected no --unit";
@@ -146,7 +146,9 @@ pub fn open<P: AsRef<Path>>(paths: &[P], options: &Options) -> Result<Counts> {
         };
     }
     if first.is_file() && !begins(first, MAGIC)? {
-        return refuse("is none that corrust knows: expected a file of PTU, HDF5 or NumPy");
+        let reason =
+            format!("is none that corrust knows: expected a file of {FORMATS}, HDF5 or NumPy");
+        return refuse(&reason);
     }
     let reader = Reader::open(first)?;
     if reader.dtype() == Some(Dtype::Uint64) && reader.shape().len() == 1 {

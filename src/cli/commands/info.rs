@@ -7,7 +7,7 @@ use corrust::{
     correlate::Shape,
     format::{
         self, AnyRecording, Block, ReadAhead, Recording,
-        ptu::{self, CHANNELS, SYNC, channel_name},
+        tttr::{self, CHANNELS, SYNC, channel_name},
     },
     samples::{Missing, RawEncoding},
 };
@@ -157,10 +157,10 @@ impl Args {
     pub fn run(self) -> Result<()> {
         let options = self.raw.with(self.files.options());
         if let [path] = &self.files.inputs[..]
-            && ptu::is_ptu(path)?
+            && tttr::is_tttr(path)?
         {
             let voltages = [&["encoding", "layout", "long-gaps"], RAW_OPTIONS].concat();
-            given::refuse(&voltages, "PTU holds photons, expected a recording of voltages")?;
+            given::refuse(&voltages, "the file holds photons, expected a recording of voltages")?;
             return Photons::of(path, options.keep_going, self.quick)?.print(self.json);
         }
         let info = match format::open_any(&self.files.inputs, options)? {
@@ -262,7 +262,7 @@ struct Channel {
 impl Photons {
     /// Reads the header and, unless `quick`, all records.
     fn of(path: &Path, keep_going: bool, quick: bool) -> Result<Self> {
-        let mut reader = ptu::Reader::open(path, keep_going)?;
+        let mut reader = tttr::Reader::open(path, keep_going)?;
         let survey = (!quick).then(|| reader.survey()).transpose()?;
         let header = reader.header();
         let seconds = survey.as_ref().map(|survey| survey.units as f64 * header.unit);
@@ -276,7 +276,7 @@ impl Photons {
             there.map(channel).collect()
         });
         Ok(Self {
-            format: "PTU",
+            format: header.format,
             instrument: header.kind.instrument,
             mode: header.kind.mode(),
             records: header.records,

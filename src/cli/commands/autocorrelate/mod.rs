@@ -15,7 +15,7 @@ use corrust::{
     format::{
         Recording,
         npy::{Dtype, Writer},
-        ptu::SYNC,
+        tttr::SYNC,
     },
     photons::{self, CountShape, Gate, Trace},
     run::Pieces,
@@ -36,14 +36,14 @@ const BLOCK_BYTES: usize = 1 << 26;
 
 /// Autocorrelate photons or their counts: sums of products at lags spread over decades (multi-tau)
 ///
-/// Photons are a PTU file of PicoQuant's (T2 or T3), whose channels become sensors, or NumPy files of arrival
+/// Photons are a PTU, PT2, PT3, HT2 or HT3 file of PicoQuant's, whose channels become sensors, or NumPy files of arrival
 /// times, uint64 [photon], one for each channel. Counts are a NumPy file, uint8 or uint16 [T][sensor], or an
 /// HDF5 file whose dataset "data" has sensors last, as BrightEyes-MCS writes them. The output is a NumPy file, uint64 [sensor][group][lag]: A_k[c] = sum over m of Z_k[m] Y_k,c[m], bins of 2^k
 /// samples, lag S (2^k - 1) + c 2^k samples. Sums are exact and the same on every device.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// PTU file; NumPy file of counts, uint8 or uint16 [T][sensor], or [T] of one sensor, - for the standard
+    /// PTU, PT2, PT3, HT2 or HT3 file; NumPy file of counts, uint8 or uint16 [T][sensor], or [T] of one sensor, - for the standard
     /// input; HDF5 file of counts; or NumPy files of arrival times, uint64 [photon], one for each channel
     #[arg(required = true, value_name = "IN", value_parser = input())]
     inputs: Vec<PathBuf>,
@@ -115,7 +115,7 @@ pub struct Args {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Photons")]
 struct PhotonArgs {
-    /// Channels of a PTU file, each a sensor, in this order; sync is the sync input in T2 [default: all
+    /// Channels of a file that has them, each a sensor, in this order; sync is the sync input in T2 [default: all
     /// that have photons]
     #[arg(long, value_name = "C,C", value_delimiter = ',', value_parser = channel)]
     channels: Vec<usize>,
@@ -126,7 +126,7 @@ struct PhotonArgs {
     /// Unit of arrival times in NumPy files, as in 1ns
     #[arg(long, value_name = "TIME")]
     unit: Option<Seconds>,
-    /// Read an incomplete PTU file up to its end, instead of refusing it
+    /// Read an incomplete file of photons up to its end, instead of refusing it
     #[arg(long)]
     keep_going: bool,
     /// File for the count rate of each sensor against time: .npy, float64 [column][bin], seconds first, or

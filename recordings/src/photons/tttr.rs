@@ -1,4 +1,4 @@
-//! Photons of a PTU file.
+//! Photons of a time tagger's records.
 
 use std::path::Path;
 
@@ -11,7 +11,9 @@ use crate::{
     array::time::Timestamp,
     formats::{
         Block,
-        ptu::{CHANNELS, Event, Kind, RECORD, Reader, SYNC, Survey, Words, channel_name, of_words},
+        tttr::{
+            CHANNELS, Event, Kind, RECORD, Reader, SYNC, Survey, Words, channel_name, of_words,
+        },
     },
 };
 
@@ -311,7 +313,7 @@ impl Source for Photons {
         let header = self.reader.header();
         let photons: u64 = self.channels.iter().map(|&channel| self.survey.photons[channel]).sum();
         vec![
-            ("format", "PTU".to_owned()),
+            ("format", header.format.to_owned()),
             ("records", header.kind.to_string()),
             ("photons", photons.to_string()),
         ]

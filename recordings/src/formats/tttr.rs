@@ -1,0 +1,465 @@
+//! Photons one by one, as PicoQuant's time taggers record them: records of 32 bits after a header.
+//!
+//! Times count from the start; what a record's few bits cannot hold is carried by records of overflow. In T2 a
+//! record has the time itself; in T3 the number of the laser pulse before it, and the time since that pulse, the
+//! *microtime*. The same records are in files of several formats, which differ in their headers: PTU
+//! ([`ptu`](super::ptu)), and those before it, PT2, PT3, HT2 and HT3.
+//!
+//! | records | photon, high bits first | overflow |
+//! |---|---|---|
+//! | PicoHarp T2 | channel 4, time 28 | channel 15, low bits 0: 210,698,240 |
+//! | PicoHarp T3 | channel 4, microtime 12, pulse 16 | channel 15, microtime 0: 65,536 |
+//! | HydraHarp 1 T2 | special 1, channel 6, time 25 | special, channel 63: 33,552,000 |
+//! | HydraHarp 1 T3 | special 1, channel 6, microtime 15, pulse 10 | special, channel 63: 1024 |
+//! | HydraHarp 2, TimeHarp 260, MultiHarp T2 | special 1, channel 6, time 25 | special, channel 63: 2^25 times the time field, at least once |
+//! | the same in T3 | special 1, channel 6, microtime 15, pulse 10 | special, channel 63: 1024 times the pulse field, at least once |
+//!
+//! Other special records are markers, and in T2 the pulses of the sync input (channel 0).
+
+use std::{fmt, path::Path};
+
+use corrust_host::{Error, Result};
+use jiff::Timestamp;
+use rayon::prelude::*;
+
+use super::{
+    harp,
+    input::{Input, begins},
+    ptu,
+};
+
+/// Bytes of a record.
+pub(crate) const RECORD: usize = 4;
+
+/// Bytes of records that a thread takes at once in a survey, and how many such shares are read for each: they stay
+/// in the cache.
+pub(super) const SHARE: usize = 1 << 18;
+const SHARES: usize = 4;
+
+/// Places of channels: numbers 0 to 63, and [`SYNC`].
+pub const CHANNELS: usize = 65;
+
+/// The channel of the sync input's pulses in T2 of all but the PicoHarp.
+pub const SYNC: usize = 64;
+
+/// Names of the formats, as errors list them.
+pub(crate) const FORMATS: &str = "PTU, PT2, PT3, HT2 or HT3";
+
+/// First bytes of the formats.
+pub(super) const MAGICS: [&[u8]; 3] = [ptu::MAGIC, harp::PICO, harp::HYDRA];
+
+/// Whether a file holds photons one by one, in one of the formats that [`Reader`] reads.
+///
+/// # Errors
+/// [`Error::Io`] when it cannot be read.
+pub fn is_tttr(path: impl AsRef<Path>) -> Result<bool> {
+    for magic in MAGICS {
+        if begins(&path, magic)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Kind of a record that is no photon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Event {
+    /// So many units have gone by.
+    Overflow(u64),
+    /// An external signal.
+    Marker,
+    /// A pulse of the sync input.
+    Sync,
+}
+
+/// How the 32 bits of a record are divided.
+pub(crate) trait Words {
+    /// Whether it is no photon.
+    fn is_special(word: u32) -> bool;
+    /// Channel of a photon.
+    fn channel(word: u32) -> usize;
+    /// Units since the last overflow: of time in T2, pulses in T3.
+    fn time(word: u32) -> u64;
+    /// Units since the pulse; 0 in T2.
+    fn microtime(word: u32) -> u32;
+    /// Kind of a special record.
+    fn event(word: u32) -> Event;
+}
+
+/// PicoHarp 300.
+pub(crate) struct Pico<const T3: bool>;
+
+impl<const T3: bool> Words for Pico<T3> {
+    #[inline(always)]
+    fn is_special(word: u32) -> bool {
+        word >> 28 == 15
+    }
+
+    #[inline(always)]
+    fn channel(word: u32) -> usize {
+        (word >> 28) as usize
+    }
+
+    #[inline(always)]
+    fn time(word: u32) -> u64 {
+        u64::from(word & if T3 { 0xffff } else { 0x0fff_ffff })
+    }
+
+    #[inline(always)]
+    fn microtime(word: u32) -> u32 {
+        if T3 { word >> 16 & 0xfff } else { 0 }
+    }
+
+    #[inline(always)]
+    fn event(word: u32) -> Event {
+        let (marker, units) =
+            if T3 { (Self::microtime(word), 65_536) } else { (word & 15, 210_698_240) };
+        if marker == 0 { Event::Overflow(units) } else { Event::Marker }
+    }
+}
+
+/// HydraHarp and all later ones; `FIRST` is HydraHarp's first format, whose overflows are one each.
+pub(crate) struct Hydra<const T3: bool, const FIRST: bool>;
+
+impl<const T3: bool, const FIRST: bool> Words for Hydra<T3, FIRST> {
+    #[inline(always)]
+    fn is_special(word: u32) -> bool {
+        word >> 31 == 1
+    }
+
+    #[inline(always)]
+    fn channel(word: u32) -> usize {
+        (word >> 25 & 63) as usize
+    }
+
+    #[inline(always)]
+    fn time(word: u32) -> u64 {
+        u64::from(word & if T3 { 0x3ff } else { 0x01ff_ffff })
+    }
+
+    #[inline(always)]
+    fn microtime(word: u32) -> u32 {
+        if T3 { word >> 10 & 0x7fff } else { 0 }
+    }
+
+    #[inline(always)]
+    fn event(word: u32) -> Event {
+        match Self::channel(word) {
+            63 => Event::Overflow(match (T3, FIRST) {
+                (true, true) => 1024,
+                (false, true) => 33_552_000,
+                (true, false) => 1024 * Self::time(word).max(1),
+                (false, false) => (1 << 25) * Self::time(word).max(1),
+            }),
+            0 if !T3 => Event::Sync,
+            _ => Event::Marker,
+        }
+    }
+}
+
+/// Calls a function of the [`Words`] of a kind of records.
+macro_rules! of_words {
+    ($kind:expr, $words:ident => $does:expr) => {{
+        use $crate::formats::tttr::{Division, Hydra, Pico};
+        match $kind.division {
+            Division::PicoT2 => {
+                type $words = Pico<false>;
+                $does
+            }
+            Division::PicoT3 => {
+                type $words = Pico<true>;
+                $does
+            }
+            Division::FirstT2 => {
+                type $words = Hydra<false, true>;
+                $does
+            }
+            Division::FirstT3 => {
+                type $words = Hydra<true, true>;
+                $does
+            }
+            Division::HydraT2 => {
+                type $words = Hydra<false, false>;
+                $does
+            }
+            Division::HydraT3 => {
+                type $words = Hydra<true, false>;
+                $does
+            }
+        }
+    }};
+}
+pub(crate) use of_words;
+
+/// How the records of a file are divided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Division {
+    PicoT2,
+    PicoT3,
+    FirstT2,
+    FirstT3,
+    HydraT2,
+    HydraT3,
+}
+
+/// A kind of records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kind {
+    /// The number in a header of PTU, `TTResultFormat_TTTRRecType`.
+    pub code: u32,
+    /// The instrument.
+    pub instrument: &'static str,
+    pub(crate) division: Division,
+}
+
+impl Kind {
+    /// Every kind.
+    pub const ALL: [Self; 12] = {
+        const fn kind(code: u32, instrument: &'static str, division: Division) -> Kind {
+            Kind { code, instrument, division }
+        }
+        use Division::*;
+        [
+            kind(0x0001_0203, "PicoHarp 300", PicoT2),
+            kind(0x0001_0303, "PicoHarp 300", PicoT3),
+            kind(0x0001_0204, "HydraHarp, first format", FirstT2),
+            kind(0x0001_0304, "HydraHarp, first format", FirstT3),
+            kind(0x0101_0204, "HydraHarp", HydraT2),
+            kind(0x0101_0304, "HydraHarp", HydraT3),
+            kind(0x0001_0205, "TimeHarp 260 N", HydraT2),
+            kind(0x0001_0305, "TimeHarp 260 N", HydraT3),
+            kind(0x0001_0206, "TimeHarp 260 P", HydraT2),
+            kind(0x0001_0306, "TimeHarp 260 P", HydraT3),
+            kind(0x0001_0207, "MultiHarp or PicoHarp 330", HydraT2),
+            kind(0x0001_0307, "MultiHarp or PicoHarp 330", HydraT3),
+        ]
+    };
+
+    /// Whether records have the number of a laser pulse and a microtime.
+    pub fn is_t3(self) -> bool {
+        matches!(self.division, Division::PicoT3 | Division::FirstT3 | Division::HydraT3)
+    }
+
+    /// `T2` or `T3`.
+    pub fn mode(self) -> &'static str {
+        if self.is_t3() { "T3" } else { "T2" }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of {}", self.mode(), self.instrument)
+    }
+}
+
+/// Facts in the header of a file.
+#[derive(Clone, Debug)]
+pub struct Header {
+    /// Name of the file's format.
+    pub format: &'static str,
+    /// Kind of its records.
+    pub kind: Kind,
+    /// Seconds of a unit of time: in T2 the clock's, in T3 the sync period.
+    pub unit: f64,
+    /// Seconds of a unit of microtimes, in T3 where it says so.
+    pub microtime: Option<f64>,
+    /// Records that are there.
+    pub records: u64,
+    /// When it was made, by the instrument's own clock.
+    pub created: Option<Timestamp>,
+    /// Sentence about data that the file should have had and is read without.
+    pub left_out: Option<String>,
+    /// Byte at which records start.
+    pub(crate) start: u64,
+}
+
+/// A header as a parser of one of the formats finds it.
+pub(super) struct Found {
+    pub format: &'static str,
+    pub kind: Kind,
+    /// Seconds of a unit of time.
+    pub unit: f64,
+    /// Seconds of a unit of microtimes.
+    pub microtime: Option<f64>,
+    /// Number of records that it tells of.
+    pub records: Option<u64>,
+    pub created: Option<Timestamp>,
+    /// Byte after it.
+    pub end: u64,
+}
+
+/// Counts of a file, known once all its records have been read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Survey {
+    /// Photons of each channel, sync pulses last.
+    pub photons: [u64; CHANNELS],
+    /// External signals.
+    pub markers: u64,
+    /// Records of overflow.
+    pub overflows: u64,
+    /// Units of time that the file spans.
+    pub units: u64,
+}
+
+impl Survey {
+    /// The channels that have photons, ascending; without the sync input's pulses.
+    pub fn channels(&self) -> Vec<usize> {
+        (0..SYNC).filter(|&channel| self.photons[channel] > 0).collect()
+    }
+}
+
+/// The name of a channel.
+pub fn channel_name(channel: usize) -> String {
+    if channel == SYNC { "sync".to_owned() } else { channel.to_string() }
+}
+
+/// A file of photons.
+#[derive(Debug)]
+pub struct Reader {
+    input: Input,
+    header: Header,
+}
+
+impl Reader {
+    /// Opens `path`. With `keep_going`, a file that is cut short is read as far as it goes.
+    ///
+    /// # Errors
+    /// [`Error::File`] for a file of none of the formats, one that is truncated, or whose records are of no
+    /// [`Kind`] or have no unit of time; [`Error::Io`] when it cannot be read.
+    pub fn open(path: impl AsRef<Path>, keep_going: bool) -> Result<Self> {
+        let mut input = Input::open(path)?;
+        let path = input.path().to_owned();
+        let fault = |reason: String| Error::file(&path, reason);
+        let Some(length) = input.length() else {
+            return Err(fault("is a pipe: expected a file, for photons are read twice".into()));
+        };
+        let start = input.peek(harp::PICO.len())?;
+        let older = [harp::PICO, harp::HYDRA].iter().any(|magic| start.starts_with(magic));
+        let header = if older { harp::header } else { ptu::header };
+        let found = header(&mut input, length)?;
+        let bytes = length - found.end;
+        let there = bytes / RECORD as u64;
+        // The header of a measurement that was aborted does not say how many there are.
+        let said = found.records.filter(|&said| said > 0).unwrap_or(there);
+        let whole = said <= there && (bytes.is_multiple_of(RECORD as u64) || said < there);
+        let lacks = || {
+            format!(
+                "truncated: {bytes} bytes of records, expected {} for {said} records",
+                said.saturating_mul(RECORD as u64)
+            )
+        };
+        if !whole && !keep_going {
+            return Err(fault(lacks()));
+        }
+        let header = Header {
+            format: found.format,
+            kind: found.kind,
+            unit: found.unit,
+            microtime: found.microtime.filter(|value| found.kind.is_t3() && positive(value)),
+            records: said.min(there),
+            created: found.created,
+            left_out: (!whole).then(lacks),
+            start: found.end,
+        };
+        Ok(Self { input, header })
+    }
+
+    /// Facts in the header.
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// The file's path.
+    pub fn path(&self) -> &Path {
+        self.input.path()
+    }
+
+    /// Fills `bytes` with whole records from number `record` on.
+    pub(crate) fn read_at(&mut self, record: u64, bytes: &mut [u8]) -> Result<()> {
+        self.input.read_at(self.header.start + record * RECORD as u64, bytes)
+    }
+
+    /// Looks at all records, on all cores.
+    ///
+    /// # Errors
+    /// [`Error::File`] when times need more than 64 bits; [`Error::Io`] when the file cannot be read.
+    pub fn survey(&mut self) -> Result<Survey> {
+        let Header { kind, records, .. } = self.header;
+        of_words!(kind, W => self.survey_of::<W>(records))
+    }
+
+    fn survey_of<W: Words>(&mut self, records: u64) -> Result<Survey> {
+        let mut counted = Counted::default();
+        let most = SHARES * SHARE * rayon::current_num_threads();
+        let mut bytes = vec![0; (most as u64).min(records * RECORD as u64) as usize];
+        let step = (bytes.len() / RECORD).max(1) as u64;
+        for first in (0..records).step_by(step as usize) {
+            let bytes = &mut bytes[..(records - first).min(step) as usize * RECORD];
+            self.read_at(first, bytes)?;
+            let parts = bytes.par_chunks(SHARE).map(Counted::of::<W>);
+            counted = counted.and(parts.reduce(Counted::default, Counted::and));
+            if let Some(word) = bytes.last_chunk().map(|&word| u32::from_le_bytes(word)) {
+                let special = W::is_special(word);
+                let overflow = special && matches!(W::event(word), Event::Overflow(_));
+                counted.last = if overflow { 0 } else { W::time(word) + 1 };
+            }
+        }
+        let Counted { photons, markers, overflows, units, last } = counted;
+        let units = u64::try_from(units + u128::from(last)).ok().filter(|&units| units < 1 << 63);
+        let units = units.ok_or_else(|| {
+            Error::file(self.path(), "times of more than 63 bits: expected a shorter measurement")
+        })?;
+        Ok(Survey { photons, markers, overflows, units })
+    }
+}
+
+/// Whether a number of seconds can be a unit of time.
+pub(super) fn positive(value: &f64) -> bool {
+    value.is_finite() && *value > 0.0
+}
+
+/// Numbers of some records by kind.
+struct Counted {
+    photons: [u64; CHANNELS],
+    markers: u64,
+    overflows: u64,
+    /// Units of time of the overflows.
+    units: u128,
+    last: u64,
+}
+
+impl Default for Counted {
+    fn default() -> Self {
+        Self { photons: [0; CHANNELS], markers: 0, overflows: 0, units: 0, last: 0 }
+    }
+}
+
+impl Counted {
+    fn of<W: Words>(bytes: &[u8]) -> Self {
+        let mut counted = Self::default();
+        for &word in bytes.as_chunks().0 {
+            let word = u32::from_le_bytes(word);
+            if !W::is_special(word) {
+                counted.photons[W::channel(word)] += 1;
+                continue;
+            }
+            match W::event(word) {
+                Event::Overflow(units) => {
+                    counted.overflows += 1;
+                    counted.units += u128::from(units);
+                }
+                Event::Marker => counted.markers += 1,
+                Event::Sync => counted.photons[SYNC] += 1,
+            }
+        }
+        counted
+    }
+
+    fn and(mut self, other: Self) -> Self {
+        self.photons.iter_mut().zip(other.photons).for_each(|(sum, count)| *sum += count);
+        self.markers += other.markers;
+        self.overflows += other.overflows;
+        self.units += other.units;
+        self
+    }
+}
