@@ -413,3 +413,72 @@ fn coordinates_that_make_no_weights_are_refused_in_one_sentence() {
     let weights: Array5<i8> = ndarray_npy::read_npy(folder.join("a.npy")).unwrap();
     assert_eq!(weights.dim(), (1, 1, 2, 1, 2));
 }
+
+/// Frames of VDIF hold the beams of the NumPy file: thread `P b + p`, the channels together.
+#[test]
+fn beams_are_the_same_in_frames_of_vdif() {
+    const AXES: [usize; 4] = [3, 4, 2, 6000];
+    let [beams, channels, polarisations, times] = AXES;
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let case = random((9, beams, channels, polarisations, times), 7);
+    write(folder, &case);
+    let array = r#"{"start": "2026-03-01T12:00:00.5Z", "sample_time": 1e-5}"#;
+    fs::write(folder.join("array.json"), array).unwrap();
+    for (encoding, bits) in [("ci4", 4), ("ci8", 8)] {
+        let given =
+            format!("beamform e.npy --weights a.npy --shifts s.npy --output-encoding {encoding}");
+        done(folder, &format!("{given} -o j.npy"));
+        done(folder, &format!("{given} -o j.vdif --array array.json"));
+        let array = fs::read(folder.join("j.npy")).unwrap();
+        let of_file = &array[array.len() - beams * channels * polarisations * times * bits / 4..];
+        let file = fs::read(folder.join("j.vdif")).unwrap();
+        let word = |frame: &[u8], word: usize| {
+            u32::from_le_bytes(frame[4 * word..4 * word + 4].try_into().unwrap())
+        };
+        let length = (word(&file, 2) & 0xff_ffff) as usize * 8;
+        let of_frame = (length - 32) * 8 / (2 * bits * channels);
+        assert_eq!(1 << (word(&file, 2) >> 24 & 31), channels);
+        let mut samples = vec![Vec::new(); beams * polarisations];
+        for frame in file.chunks_exact(length) {
+            let thread = word(frame, 3) >> 16 & 0x3ff;
+            samples[thread as usize].extend_from_slice(&frame[32..]);
+            assert_eq!(word(frame, 3) >> 26, 32 + bits as u32 - 1, "complex");
+        }
+        // The first frame begins half a second into the second.
+        assert_eq!((word(&file, 1) & 0xff_ffff) as usize * of_frame, 50_000);
+        let whole = times / of_frame * of_frame;
+        for (thread, samples) in samples.iter().enumerate() {
+            assert_eq!(samples.len(), whole * channels * bits / 4, "thread {thread}");
+            for (at, sample) in samples.chunks_exact(bits / 4).enumerate() {
+                let (time, channel) = (at / channels, at % channels);
+                let row = (thread / polarisations * channels + channel) * polarisations
+                    + thread % polarisations;
+                let expected = &of_file[(row * times + time) * bits / 4..][..bits / 4];
+                // VDIF has the real part in the low bits, and offsets.
+                match (expected, sample) {
+                    (&[expected], &[code]) => assert_eq!(expected, code.rotate_left(4) ^ 0x88),
+                    (expected, codes) => assert_eq!(expected, [codes[0] ^ 0x80, codes[1] ^ 0x80]),
+                }
+            }
+        }
+    }
+    let refusal = |options: &str| {
+        let given = "beamform e.npy --weights a.npy --shifts s.npy";
+        refused(folder, &format!("{given} {options} --no-clobber"))
+    };
+    fs::remove_file(folder.join("j.npy")).unwrap();
+    for (options, sentence) in [
+        ("-o k.vdif", "k.vdif: says when its times are: expected --array"),
+        ("-o k.vdif --array array.json --output-encoding cf32", "expected ci4 or ci8"),
+        ("-o k.vdif --array array.json --beam 1", "--beam 1: chosen for filterbank files"),
+        (
+            "-o udp://nowhere --array array.json",
+            "udp://nowhere: expected an IPv4 address and a port",
+        ),
+    ] {
+        let error = refusal(options);
+        assert!(error.contains(sentence) && error.lines().count() == 1, "{error}");
+        assert!(!folder.join("k.vdif").exists());
+    }
+}

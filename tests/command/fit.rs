@@ -10,15 +10,15 @@ use crate::support::command::{done, refused};
 /// Writes a table of curves of molecules in a focus, without noise, that differ in their number alone.
 fn write(path: &Path, numbers: &[f64], error: &str) {
     let mut text = String::from("lag_seconds,mean");
-    (0..numbers.len()).for_each(|sensor| drop(write!(text, ",sensor_{sensor}")));
+    (0..numbers.len()).for_each(|sensor| write!(text, ",sensor_{sensor}").unwrap());
     text += ",mean_error";
-    (0..numbers.len()).for_each(|sensor| drop(write!(text, ",sensor_{sensor}_error")));
+    (0..numbers.len()).for_each(|sensor| write!(text, ",sensor_{sensor}_error").unwrap());
     for k in 0..80 {
         let lag = 1e-6 * 1.15_f64.powi(k);
         let g = |n: &f64| Model::default().g(lag, &[*n, 1e-4, 5.0, 1.0]);
         let _ = write!(text, "\n{lag:e},{}", g(&numbers[0]));
-        numbers.iter().for_each(|n| drop(write!(text, ",{}", g(n))));
-        (0..=numbers.len()).for_each(|_| drop(write!(text, ",{error}")));
+        numbers.iter().for_each(|n| write!(text, ",{}", g(n)).unwrap());
+        (0..=numbers.len()).for_each(|_| write!(text, ",{error}").unwrap());
     }
     fs::write(path, text + "\n").unwrap();
 }

@@ -131,7 +131,7 @@ struct InputOptions {
 enum Origin {
     Files(Files),
     #[cfg(feature = "serve")]
-    Live(live::Live),
+    Live(Box<live::Live>),
 }
 
 /// The keys of a table within a table, and its own place.
@@ -258,7 +258,7 @@ impl InputOptions {
                     let what = "channelise: of raw voltages, and a live stream is of channels, expected files";
                     return Err(text.error(live.span().start, what));
                 }
-                Origin::Live(text.options::<live::Live>(&live, [], [])?)
+                Origin::Live(Box::new(text.options::<live::Live>(&live, [], [])?))
             }
         };
         let raw = text.options::<RawOptions>(&raw, [], [])?;
