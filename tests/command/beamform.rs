@@ -469,7 +469,7 @@ fn beams_are_the_same_in_frames_of_vdif() {
     };
     fs::remove_file(folder.join("j.npy")).unwrap();
     for (options, sentence) in [
-        ("-o k.vdif", "k.vdif: says when its times are: expected --array"),
+        ("-o k.vdif", "k.vdif: is to be VDIF: expected --array"),
         ("-o k.vdif --array array.json --output-encoding cf32", "expected ci4 or ci8"),
         ("-o k.vdif --array array.json --beam 1", "--beam 1: chosen for filterbank files"),
         (

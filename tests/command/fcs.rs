@@ -212,10 +212,10 @@ fn a_fit_gives_back_what_was_simulated() {
     assert!((number / expected - 1.0).abs() < 0.08, "N {number}, expected {expected}");
     assert!((time / 80e-6 - 1.0).abs() < 0.08, "tau_D {time}");
 
-    // The command's fit of the same points has the same minimum.
+    // The command's fit, without lag 0, finds nearly the same.
     done(
         folder.path(),
-        "fit g.csv --curve mean --range 1us..3.9999ms --offset -o fit.json --plot fit.svg",
+        "fit g.csv --model 2d --curve mean --range 1us..3.9999ms --offset -o fit.json --plot fit.svg",
     );
     let text = fs::read_to_string(at("fit.json")).unwrap();
     let fitted: Value = serde_json::from_str(&text).unwrap();
@@ -224,7 +224,7 @@ fn a_fit_gives_back_what_was_simulated() {
         let value = parameters[name]["value"].as_f64().unwrap();
         let error = parameters[name]["uncertainty"].as_f64().unwrap();
         assert!((value / truth - 1.0).abs() < 0.08, "{name} {value}, simulated {truth}");
-        assert!((value - of_test).abs() < 3.0 * error, "{name} {value}, by the test {of_test}");
+        assert!((value / of_test - 1.0).abs() < 0.03, "{name} {value}, by the test {of_test}");
         assert!(error > 0.0 && error < 0.1 * value, "{name} {value} +- {error}");
     }
 
@@ -307,13 +307,16 @@ fn what_cannot_be_done_is_said() {
     says("autocorrelate photons.ptu photons.ptu -o g.npy", "a file beside photons of all channels");
     says("autocorrelate photons.ptu -o g.npy --unit 1ns", "expected no --unit");
     fs::write(folder.path().join("words.ptu"), "words alone").unwrap();
-    says("autocorrelate words.ptu -o g.npy", "expected a file of PTU, HDF5 or NumPy");
+    says(
+        "autocorrelate words.ptu -o g.npy",
+        "expected a file of PTU, PT2, PT3, HT2 or HT3, HDF5 or NumPy",
+    );
     says("simulate --diffusion -o a.npy --detectors 2", "expected a name that ends in .ptu");
     says("simulate --diffusion -o a.npy --molecules 0", "molecules 0: expected one above 0");
     says("plot photons.json -o g.svg", "photons.json");
     fs::write(folder.path().join("bad.csv"), "lag_seconds,mean\n1,x\n").unwrap();
     says("plot bad.csv -o g.svg", "line 2 is \"1,x\": expected 2 numbers");
-    says("correlate photons.ptu -o v.npy", "PTU");
+    says("correlate photons.ptu -o v.npy", "a file of photons: expected voltages");
     assert!(!folder.path().join("g.npy").exists());
 
     // The files of several curves, known once it is known how many there are.

@@ -225,7 +225,10 @@ fn beams_that_make_no_filterbank_are_refused_in_one_sentence() {
     let run = "beamform e.npy --weights a.npy --shifts s.npy --device cpu";
     for (arguments, expected) in [
         ("-o x.fil", "x.fil: is to be a filterbank file: expected --array ARRAY.json"),
-        ("-o j.npy --array array.json", "expected an output whose name ends in .fil, found j.npy"),
+        (
+            "-o j.npy --array array.json",
+            "expected an output whose name ends in .vdif or .fil, found j.npy",
+        ),
         ("-o x.fil --array array.json --beam 4", "--beam 4: expected one below 4"),
         ("-o x.fil --array array.json --beam 1,1", "x.1.fil: is to hold two outputs"),
         ("-o x.fil --array array.json --integrate 21", "the recording has only 20 times"),

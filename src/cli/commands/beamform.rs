@@ -244,12 +244,14 @@ impl BeamOptions {
             (Some(array), true) => Ok(Some(Array::read(array)?)),
             (None, false) => Ok(None),
             (None, true) => {
-                let reason = "says when its times are: expected --array ARRAY.json, which says what the channels and \
-                              times are";
+                let kind = if ending(&self.output) == FIL { "a filterbank file" } else { "VDIF" };
+                let reason = format!(
+                    "is to be {kind}: expected --array ARRAY.json, which says what the channels and times are"
+                );
                 Err(Error::file(&self.output, reason))
             }
             (Some(array), false) => Err(Error::invalid(format!(
-                "--array {}: expected an output whose name ends in .{FIL} or .{VDIF}, found {}",
+                "--array {}: expected an output whose name ends in .{VDIF} or .{FIL}, found {}",
                 array.display(),
                 self.output.display()
             ))),
@@ -318,15 +320,19 @@ impl BeamOptions {
             .kernel(place.kernel)
             .build()?;
         let shape = *plan.shape();
-        let (weights, shifts) = self.read(&shape, path)?;
+        let (weights, shifts) = self.read(weights, &shape, path)?;
         plan.set_weights(&weights)?;
         plan.set_shifts(&shifts)?;
         Ok((plan, shape))
     }
 
     /// Weights and shifts of beams of a shape, of the voltages of `path`.
-    pub fn read(&self, shape: &Shape, path: &Path) -> Result<(Vec<u8>, Vec<u32>)> {
-        let mut weights = Reader::open(&self.weights)?;
+    pub fn read(
+        &self,
+        mut weights: Reader,
+        shape: &Shape,
+        path: &Path,
+    ) -> Result<(Vec<u8>, Vec<u32>)> {
         let Shape { channels, polarisations, dishes, beams, .. } = *shape;
         let streams = [channels, polarisations, dishes];
         self.check_weights(&weights, path, shape.encoding, streams)?;

@@ -543,10 +543,12 @@ impl Steering {
         }
         self.seen = seen;
         let shape = *plan.shape();
-        let found = self.options.read(&shape, &self.source).and_then(|(weights, shifts)| {
-            plan.set_weights(&weights)?;
-            plan.set_shifts(&shifts)
-        });
+        let read = |weights| self.options.read(weights, &shape, &self.source);
+        let found =
+            Reader::open(&self.options.weights).and_then(read).and_then(|(weights, shifts)| {
+                plan.set_weights(&weights)?;
+                plan.set_shifts(&shifts)
+            });
         match found {
             Ok(()) => say(format_args!("{}: new weights from time {start} on", self.name)),
             Err(error) => warn(format_args!("{}: {error}; the weights stay", self.name)),
