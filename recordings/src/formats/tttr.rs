@@ -3,7 +3,7 @@
 //! Times count from the start; what a record's few bits cannot hold is carried by records of overflow. In T2 a
 //! record has the time itself; in T3 the number of the laser pulse before it, and the time since that pulse, the
 //! *microtime*. The same records are in files of several formats, which differ in their headers: PTU
-//! ([`ptu`](super::ptu)), and those before it, PT2, PT3, HT2 and HT3.
+//! ([`super::ptu`]), and those before it, PT2, PT3, HT2 and HT3.
 //!
 //! | records | photon, high bits first | overflow |
 //! |---|---|---|
