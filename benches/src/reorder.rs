@@ -1,12 +1,17 @@
 //! Cases of the corner turns and of unpacking: native rows of about as many samples whatever the number
-//! of inputs. Then the other kernels on samples' way: padding, delays, the quantiser.
+//! of inputs. Then the other kernels on samples' way: padding, delays, sums of the spectral kurtosis, the
+//! quantiser.
 
 use std::{collections::BTreeMap, rc::Rc, sync::Arc};
 
-use corrust_gpu::abi::reorder::{PAD_ROWS, PadRows, QUANTISE};
+use corrust_gpu::abi::{
+    kurtosis::{MOMENTS, MOMENTS_ALONG_TIME},
+    reorder::{PAD_ROWS, PadRows, QUANTISE},
+};
 use corrust_host::{
-    Encoding, Layout, Result,
+    Device, Encoding, Layout, Result,
     device::{Buffer, DeviceSlice, Gpu, Stream},
+    kurtosis::{self, Kurtosis},
     quantise::{self, Quantiser},
     reorder::{Native, ToNative, ToPlanes},
     samples::Samples,
@@ -84,6 +89,14 @@ pub fn cases(options: &Options, place: &Place) -> Vec<Box<dyn Case>> {
         for layout in [Layout::Tcn, Layout::Cnt] {
             for bits in [1, 2] {
                 cases.push(Box::new(PlaneTurn { bits, layout, inputs, channels, times }));
+            }
+        }
+    }
+    if let Some(&inputs) = options.inputs.last() {
+        let (channels, times) = ((rows / inputs).max(1), options.times);
+        for encoding in [Encoding::Ci8, Encoding::Ci4] {
+            for layout in [Layout::Tcn, Layout::Cnt] {
+                cases.push(Box::new(Moments { encoding, layout, inputs, channels, times }));
             }
         }
     }
@@ -449,6 +462,77 @@ impl Case for PlaneTurn {
             Subject { auto: index == 0, sustain: index == 0, ..subject }
         });
         Ok(subjects.collect())
+    }
+}
+
+/// Times of a block of the spectral kurtosis.
+const BLOCK_TIMES: usize = 256;
+
+/// Sums of the spectral kurtosis.
+struct Moments {
+    encoding: Encoding,
+    layout: Layout,
+    inputs: usize,
+    channels: usize,
+    times: usize,
+}
+
+impl Case for Moments {
+    fn system(&self) -> &'static str {
+        "reorder"
+    }
+
+    fn label(&self) -> String {
+        let Self { encoding, layout, inputs, channels, times } = self;
+        format!("kurtosis, {encoding} {layout}, N {inputs}, C {channels}, T {times}")
+    }
+
+    fn sizes(&self) -> BTreeMap<&'static str, u64> {
+        let sizes = [self.inputs, self.channels, self.times].map(|size| size as u64);
+        ["N", "C", "T"].into_iter().zip(sizes).collect()
+    }
+
+    fn encoding(&self) -> String {
+        self.encoding.to_string()
+    }
+
+    fn subjects(&self, place: &Place) -> Result<Vec<Subject>> {
+        let Some(gpu) = &place.gpu else { return Ok(Vec::new()) };
+        let Self { encoding, layout, inputs, channels, times } = *self;
+        let bytes = place.random_bytes(channels * inputs * times * encoding.bytes());
+        let expected = place.expected(|| {
+            let samples = Samples::new(&bytes[..], encoding, layout, channels, inputs)?;
+            let plan = Kurtosis::builder().encoding(encoding).block_times(BLOCK_TIMES);
+            let sums = plan.device(Device::Cpu).build()?.sums(samples)?;
+            let pairs = sums.values.exact_chunks((1, 1, 1, 3));
+            let pairs = pairs.into_iter().flat_map(|sums| [sums[[0, 0, 0, 1]], sums[[0, 0, 0, 2]]]);
+            Ok(pairs.flat_map(i64::to_le_bytes).collect::<Vec<u8>>())
+        });
+        let expected: Rc<[u8]> = expected?.into();
+        let source = Rc::new(Ring::new(gpu, &bytes)?);
+        let results = times.div_ceil(BLOCK_TIMES) * channels * inputs;
+        let target = Rc::new(Ring::empty(gpu, 16 * results)?);
+        let launch = {
+            let gpu = gpu.clone();
+            move |source, sums| {
+                let samples = placed(source, encoding, layout, [channels, inputs, times])?;
+                // SAFETY: places of the rings are of the samples' and the sums' sizes.
+                unsafe { kurtosis::sum_on(&gpu, &samples, encoding, BLOCK_TIMES, sums) }
+            }
+        };
+        let moved = (bytes.len() + 16 * results) as f64;
+        let items = ((channels * inputs * times) as f64, "samples");
+        let moving = Moving {
+            gpu: gpu.clone(),
+            rings: (source, target),
+            launch: Box::new(launch),
+            expected,
+        };
+        let name = match layout {
+            Layout::Tcn => MOMENTS.entry.name,
+            Layout::Cnt => MOMENTS_ALONG_TIME.entry.name,
+        };
+        Ok(vec![moving.subject(name, moved, items)])
     }
 }
 

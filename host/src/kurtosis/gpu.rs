@@ -13,6 +13,7 @@ use crate::{
     },
     error::Result,
     sample::Encoding,
+    samples::Samples,
 };
 
 /// A GPU, and its memory for samples and sums.
@@ -47,31 +48,12 @@ impl OnGpu {
         stream: Stream,
         sums: &mut Sums,
     ) -> Result<()> {
-        let Block { encoding, extents, strides, block_times } = *block;
         let results = sums.values.len() / 3;
         let gpu = self.gpu.clone();
         let [_, buffer] = self.buffers()?;
         buffer.reserve(16 * results)?;
-        let parameters = Moments {
-            samples: address,
-            sums: buffer.address(),
-            channel_stride: strides.channel as u64,
-            input_stride: strides.input as u64,
-            time_stride: strides.time as u64,
-            channels: extents.channels as u32,
-            inputs: extents.inputs as u32,
-            times: extents.times as u32,
-            block_times: block_times as u32,
-            sample_bytes: encoding.bytes() as u32,
-            flip: if encoding == Encoding::Ci4Offset { 0x88 } else { 0 },
-        };
-        let (kernel, at_once) = match strides.time < strides.input {
-            true => (MOMENTS_ALONG_TIME, MOMENTS_ALONG_TIME.entry.threads as usize / 32),
-            false => (MOMENTS, MOMENTS.entry.threads as usize),
-        };
-        let blocks = results.div_ceil(at_once).min(1 << 16) as u32;
         // SAFETY: the samples reach as far as their strides lead, and there is a place for each result.
-        unsafe { gpu.launch(stream, &kernel, blocks, &parameters)? };
+        unsafe { launch(&gpu, block, [address, buffer.address()], stream)? };
         let mut pairs: Vec<u64> = host::zeros(2 * results)?;
         buffer.download(stream, &mut pairs)?;
         let values = sums.values.as_slice_mut().expect("sums lie in one piece");
@@ -87,4 +69,63 @@ impl OnGpu {
         }
         Ok(self.buffers.as_mut().expect("made above"))
     }
+}
+
+/// Launches the kernel for the samples' strides.
+///
+/// # Safety
+/// The samples must reach as far as their strides lead, and there must be room for the sums.
+unsafe fn launch(
+    gpu: &Arc<dyn Gpu>,
+    block: &Block,
+    [samples, sums]: [u64; 2],
+    stream: Stream,
+) -> Result<()> {
+    let Block { encoding, extents, strides, block_times } = *block;
+    let results = extents.times.div_ceil(block_times) * extents.channels * extents.inputs;
+    let parameters = Moments {
+        samples,
+        sums,
+        channel_stride: strides.channel as u64,
+        input_stride: strides.input as u64,
+        time_stride: strides.time as u64,
+        channels: extents.channels as u32,
+        inputs: extents.inputs as u32,
+        times: extents.times as u32,
+        block_times: block_times as u32,
+        sample_bytes: encoding.bytes() as u32,
+        flip: if encoding == Encoding::Ci4Offset { 0x88 } else { 0 },
+    };
+    let (kernel, at_once) = match strides.time < strides.input {
+        true => (MOMENTS_ALONG_TIME, MOMENTS_ALONG_TIME.entry.threads as usize / 32),
+        false => (MOMENTS, MOMENTS.entry.threads as usize),
+    };
+    let blocks = results.div_ceil(at_once).min(1 << 16) as u32;
+    // SAFETY: as the caller has it.
+    unsafe { gpu.launch(stream, &kernel, blocks, &parameters) }
+}
+
+/// Sums of blocks of `block_times` times of complete samples in a GPU's memory, to `sums` there: pairs of u64, sum of `|x|^2` and
+/// of `|x|^4`, `[block][channel][input]`. Work is in the order of the samples' stream.
+///
+/// # Safety
+/// There must be room for the sums, and the samples must stay as they are until the stream has come so far.
+///
+/// # Errors
+/// [`Error::Device`](crate::Error::Device) from the device.
+///
+/// # Panics
+/// When the samples are in host memory.
+pub unsafe fn sum_on(
+    gpu: &Arc<dyn Gpu>,
+    samples: &Samples<'_>,
+    encoding: Encoding,
+    block_times: usize,
+    sums: u64,
+) -> Result<()> {
+    let (address, stream) = samples.on_device();
+    let (extents, strides) = (samples.extents(), samples.strides());
+    let block = Block { encoding, extents, strides, block_times };
+    // SAFETY: as the caller has it.
+    unsafe { launch(gpu, &block, [address, sums], stream) }
 }

@@ -19,6 +19,7 @@ pub(crate) mod pearson;
 pub(crate) mod plan;
 pub(crate) mod sums;
 
+pub use gpu::sum_on;
 pub use judge::{FALSE_ALARM, FEWEST_SAMPLES, Judge};
 pub use plan::{Builder, Kurtosis};
 pub use sums::Sums;

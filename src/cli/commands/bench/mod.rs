@@ -225,7 +225,7 @@ enum System {
         #[arg(long, value_delimiter = ',')]
         kernel: Vec<corrust::channelise::Kernel>,
     },
-    /// Time the corner turns, unpacking, delays and the quantiser on a GPU
+    /// Time the corner turns, unpacking, delays, sums of the spectral kurtosis and the quantiser on a GPU
     Reorder {
         /// Numbers of inputs
         #[arg(long, value_delimiter = ',')]
