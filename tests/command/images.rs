@@ -109,7 +109,7 @@ fn a_scan_is_simulated_fitted_and_drawn() {
     let read = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
     done(
         folder.path(),
-        "simulate --diffusion --scan 48x48 --frames 40 --plane --diffusion-time 1ms --molecules 2 --brightness 2MHz -o s.npy",
+        "simulate --diffusion --scan 48x48 --frames 100 --plane --diffusion-time 1ms --molecules 2 --brightness 2MHz -o s.npy",
     );
     let description: Value = serde_json::from_str(&read("s.json")).unwrap();
     assert_eq!(description["scan"]["diffusion_time"].as_f64(), Some(1e-3));

@@ -1,11 +1,11 @@
 //! Two-time correlation.
 
-use std::ops::Range;
+use std::{ops::Range, sync::Arc};
 
 use corrust_host::{
-    Correlator, Devices, Encoding, Error, Layout, Result,
+    Correlator, Device, Devices, Encoding, Error, Layout, Result,
     correlate::{Visibilities, baseline},
-    device,
+    device::{self, Gpu},
 };
 use ndarray::Array2;
 use num_complex::Complex;
@@ -46,6 +46,14 @@ impl TwoTime {
     /// # Errors
     /// [`Error::Invalid`] for no frame or more than 32768, groups beyond 4096 or without a pixel; the device's own errors.
     pub fn new(frames: usize, mask: &[u16], device: impl Into<Devices>) -> Result<Self> {
+        Self::on(frames, mask, device.into().open()?)
+    }
+
+    /// [`new`](Self::new) on GPUs that are open already; on the CPU if there is none.
+    ///
+    /// # Errors
+    /// As for [`new`](Self::new).
+    pub fn on(frames: usize, mask: &[u16], gpus: Vec<Arc<dyn Gpu>>) -> Result<Self> {
         let pixels = pixels(mask.len(), 1)?;
         if !(1..=MOST_FRAMES).contains(&frames) {
             return Err(Error::invalid(format!("{frames} frames: expected 1 to {MOST_FRAMES}")));
@@ -69,7 +77,8 @@ impl TwoTime {
         let plan = Correlator::builder(frames, last)
             .encoding(Encoding::Ci8)
             .layout(Layout::Cnt)
-            .device(device)
+            .device(Device::Cpu)
+            .gpus(gpus)
             .build()?;
         let counts = Array2::from_shape_vec((last, frames), device::zeros(last * frames)?);
         let counts = counts.expect("as many as the shape has");
@@ -206,8 +215,6 @@ impl Sums {
 
 #[cfg(test)]
 mod tests {
-    use corrust_host::Device;
-
     use super::*;
 
     #[test]

@@ -91,9 +91,9 @@ pub struct Args {
     /// Fit diffusion in a plane, not in space
     #[arg(long)]
     plane: bool,
-    /// Fit a value at large lags, too
+    /// Hold the value at large lags at 0, which the mean that is taken out lowers
     #[arg(long)]
-    offset: bool,
+    no_offset: bool,
     /// NumPy file for two-time correlations, float64 [group][frame][frame]
     #[arg(long, value_name = "C.npy", value_parser = output())]
     two_time: Option<PathBuf>,
@@ -310,7 +310,7 @@ impl Args {
             line: self.line_time?.0,
             waist: self.waist?.0,
             kappa: (!self.plane).then_some(self.kappa),
-            offset: self.offset,
+            offset: !self.no_offset,
         })
     }
 
