@@ -5,7 +5,7 @@ use corrust::{
     images::{Blocks, Brightness, Detector, Rics, Spatial, TwoTime},
 };
 use ndarray::Array3;
-use numpy::{IntoPyArray, PyArray3, PyArrayMethods, PyReadonlyArray3, PyUntypedArrayMethods};
+use numpy::{IntoPyArray, PyArray3, PyArrayMethods, PyReadonlyArray3};
 use pyo3::{prelude::*, types::PyDict};
 
 use crate::{
@@ -47,8 +47,7 @@ impl<'py> Stack<'py> {
             (array, numpy::dtype::<u16>(py), ["C_CONTIGUOUS", "ALIGNED"]),
         )?;
         let counts = array.cast::<PyArray3<u16>>()?.readonly();
-        let [_, height, width] = counts.dims().into();
-        Ok(Self { counts, height, width })
+        Ok(Self { counts, height: shape[1], width: shape[2] })
     }
 
     fn all(&self) -> &[u16] {

@@ -87,7 +87,7 @@ def test_faults(rng: np.random.Generator) -> None:
         corrust.brightness_maps(stack.astype(float))
     with pytest.raises(ValueError, match=r"expected \[frame, row, column\]"):
         corrust.brightness_maps(stack[0])
-    with pytest.raises(ValueError, match="window"):
+    with pytest.raises(ValueError, match="blocks of 0 frames"):
         corrust.spatial_correlation(stack, lags=(2, 2), window=0)
     with pytest.raises(ValueError, match="less than a frame"):
         corrust.spatial_correlation(stack)
