@@ -55,6 +55,9 @@ pub use corrust_live as live;
 #[cfg(feature = "bench")]
 #[doc(inline)]
 pub use corrust_qualify as qualify;
+#[cfg(feature = "images")]
+#[doc(inline)]
+pub use corrust_recordings::images;
 #[cfg(feature = "simulate")]
 #[doc(inline)]
 pub use corrust_recordings::simulate;

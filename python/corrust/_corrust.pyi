@@ -33,6 +33,10 @@ __all__ = [
     "Photons",
     "open_photons",
     "fit",
+    "brightness_maps",
+    "spatial_correlation",
+    "fit_rics",
+    "two_time",
     "kurtosis",
     "kurtosis_flags",
     "reports",
@@ -449,6 +453,23 @@ def fit(
     bounds: Mapping[str, tuple[float, float]] | None = None,
     range: tuple[float, float] | None = None,
 ) -> dict[str, Any]: ...
+def brightness_maps(
+    stack: Any, *, gain: float = 1.0, dark: float = 0.0, dark_variance: float = 0.0
+) -> Any: ...
+def spatial_correlation(stack: Any, *, lags: tuple[int, int] = (16, 32), window: int = 1) -> tuple[Any, Any]: ...
+def fit_rics(
+    stack: Any,
+    *,
+    pixel: float,
+    dwell: float,
+    line: float,
+    waist: float,
+    kappa: float | None = 5.0,
+    offset: bool = True,
+    lags: tuple[int, int] = (16, 32),
+    window: int = 1,
+) -> dict[str, Any]: ...
+def two_time(stack: Any, mask: Any = None, *, device: str = "auto") -> Any: ...
 def raw_shape(
     x: Any, encoding: str | None = None, layout: str = "nt", device: str = "auto"
 ) -> tuple[int, str, str]: ...

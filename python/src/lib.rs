@@ -20,6 +20,7 @@ mod fit;
 mod folding;
 mod fork;
 mod held;
+mod images;
 mod iterators;
 mod kurtosis;
 mod numbers;
@@ -92,6 +93,10 @@ fn _corrust(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(to_device::to_device, module)?)?;
     module.add_function(wrap_pyfunction!(photons::open_photons, module)?)?;
     module.add_function(wrap_pyfunction!(fit::fit, module)?)?;
+    module.add_function(wrap_pyfunction!(images::brightness_maps, module)?)?;
+    module.add_function(wrap_pyfunction!(images::spatial_correlation, module)?)?;
+    module.add_function(wrap_pyfunction!(images::fit_rics, module)?)?;
+    module.add_function(wrap_pyfunction!(images::two_time, module)?)?;
     module.add_function(wrap_pyfunction!(device::devices, module)?)?;
     module.add_function(wrap_pyfunction!(device::reports, module)?)?;
     module.add_function(wrap_pyfunction!(recording::open, module)?)?;

@@ -13,7 +13,8 @@ use self::commands::serve;
 use self::{
     commands::{
         autocorrelate, beamform, bench, channelise, correlate, delays, demo, devices, filterbank,
-        fit, info, observe, plan, plot, qualify, quantise, send, simulate, upchannelise, weights,
+        fit, images, info, observe, plan, plot, qualify, quantise, send, simulate, upchannelise,
+        weights,
     },
     options::{given, run_files},
     terminal::{
@@ -90,6 +91,7 @@ Examples:
   corrust autocorrelate counts.npy -o g.npy         photon counts, multi-tau
   corrust autocorrelate x.ptu -o g.npy --plot g.svg photons of PicoQuant's (FCS)
   corrust fit g.csv -o fit.json                     a diffusion time, with its uncertainty
+  corrust images cells.tif --brightness maps.npy    number and brightness, RICS, two-time correlation
   corrust bench                                     how quick it is, against what the chip can do
   corrust qualify                                   whether it computes rightly on this machine
   corrust plan --inputs 128 --bandwidth 856MHz      how many GPUs an array needs
@@ -121,6 +123,7 @@ enum Command {
     Qualify(qualify::Args),
     Autocorrelate(autocorrelate::Args),
     Fit(fit::Args),
+    Images(Box<images::Args>),
 }
 
 pub use commands::observe::observe;
@@ -168,6 +171,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
             Command::Qualify(args) => return args.run(),
             Command::Autocorrelate(args) => args.run(),
             Command::Fit(args) => args.run(),
+            Command::Images(args) => args.run(),
         };
         done.map(|()| 0)
     });

@@ -14,6 +14,7 @@ mod filterbank;
 mod fit;
 mod flagging;
 mod fx;
+mod images;
 mod info;
 mod observe;
 mod plan;

@@ -38,10 +38,10 @@ const SIDE: f64 = 16.0;
 const PLANE: f64 = 32.0;
 
 /// Distance, in units of the focus, beyond which no light is simulated: there it is 6e-5 of the centre's.
-const DARK: f64 = 2.2;
+pub(super) const DARK: f64 = 2.2;
 
 /// Standard deviations that a molecule out of the light is kept away from it.
-const FAR: f64 = 5.0;
+pub(super) const FAR: f64 = 5.0;
 
 /// Steps that are made at a time.
 const PIECE: u64 = 1 << 16;
@@ -207,12 +207,12 @@ impl Diffusion {
     }
 
     /// The effective volume, or area.
-    fn volume(&self) -> f64 {
+    pub(super) fn volume(&self) -> f64 {
         self.axial_ratio.map_or(PI, |ratio| PI.powf(1.5) * ratio)
     }
 
     /// Sides of the box.
-    fn sides(&self) -> [f64; 3] {
+    pub(super) fn sides(&self) -> [f64; 3] {
         self.axial_ratio.map_or([PLANE, PLANE, 0.0], |ratio| [SIDE, SIDE, SIDE * ratio])
     }
 

@@ -42,9 +42,11 @@ use crate::{
 
 pub(crate) mod diffusion;
 pub(crate) mod raw;
+pub(crate) mod scan;
 
 pub use diffusion::{Diffusion, Photon};
 pub use raw::{RawSimulation, RawSource, Tone, raw_level};
+pub use scan::Scan;
 
 /// Hertz of the band.
 const WIDTH: f64 = 1e9;

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::cli::commands::autocorrelate::read::Table;
 use crate::cli::options::run_files::{Existing, RunFiles, all, input, output};
-use crate::cli::options::units::Seconds;
+use crate::cli::options::units::{Micrometres, Seconds};
 use crate::cli::pictures::{fits, plot};
 use crate::cli::terminal::numbers::count;
 use crate::cli::terminal::say::{say, warn};
@@ -64,8 +64,8 @@ pub struct Args {
     #[arg(long)]
     unweighted: bool,
     /// Radius of the focus (1/e^2), as 0.25um: prints diffusion constants, D = waist^2 / (4 tau)
-    #[arg(long, value_name = "LENGTH", value_parser = micrometres)]
-    waist: Option<f64>,
+    #[arg(long, value_name = "LENGTH")]
+    waist: Option<Micrometres>,
     /// JSON file for the results
     #[arg(short, long, value_name = "FIT.json", value_parser = output())]
     output: Option<PathBuf>,
@@ -120,15 +120,6 @@ fn bounds(text: &str) -> Result<(String, f64, f64), String> {
     let (name, values) = text.split_once('=').ok_or("expected NAME=LOW..HIGH, as tau=1us..1ms")?;
     let (low, high) = range(values)?;
     Ok((name.trim().to_owned(), low, high))
-}
-
-/// Reads a length, in micrometres.
-fn micrometres(text: &str) -> Result<f64, String> {
-    let unit =
-        |unit, worth: f64| Some(text.strip_suffix(unit)?.trim().parse::<f64>().ok()? * worth);
-    let found = unit("nm", 1e-3).or_else(|| unit("um", 1.0)).or_else(|| unit("µm", 1.0));
-    let found = found.filter(|length| *length > 0.0 && length.is_finite());
-    found.ok_or_else(|| "expected a positive number with nm or um, as 0.25um".into())
 }
 
 /// A curve to fit.
@@ -286,7 +277,7 @@ impl Args {
                 },
             })
             .collect();
-        let Some(waist) = self.waist else { return rows };
+        let Some(Micrometres(waist)) = self.waist else { return rows };
         let constants: Vec<Row> = [("tau", "D"), ("tau1", "D1"), ("tau2", "D2")]
             .into_iter()
             .filter_map(|(time, name)| {

@@ -12,7 +12,7 @@ use corrust::{
     delays::Polynomials,
     format::{array::Array, description, vdif},
     samples::{RawEncoding, RawLayout},
-    simulate::{Diffusion, RawSimulation, RawSource, Simulation, Source, Tone},
+    simulate::{Diffusion, RawSimulation, RawSource, Scan, Simulation, Source, Tone},
 };
 
 use crate::cli::options::run_files::{Existing, RunFiles, ending, input, output};
@@ -34,7 +34,8 @@ use crate::cli::terminal::say::say;
 ///
 /// With --diffusion, photons of molecules that diffuse through the focus of a microscope: a PTU file (T3, a
 /// channel for each detector) where the name ends in .ptu, else a NumPy file of arrival times in picoseconds. The
-/// description has the values that a fit of the correlation should return.
+/// description has the values that a fit of the correlation should return. With --scan, a stack of images for
+/// corrust images.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, allow_negative_numbers = true)]
 pub struct Args {
@@ -172,6 +173,22 @@ struct DiffusionArgs {
     /// Length of the recording
     #[arg(long, value_name = "TIME", default_value = "10s", requires = "diffusion")]
     duration: Seconds,
+    /// Images of a scanned field of so many rows and columns, as 64x64, instead of photons: uint16 [frame][row][column]
+    #[arg(long, value_name = "ROWSxCOLUMNS", requires = "diffusion", conflicts_with_all = ["detectors", "duration"],
+          value_parser = size)]
+    scan: Option<(usize, usize)>,
+    /// Frames of a scan
+    #[arg(long, value_name = "FRAMES", default_value_t = 100, requires = "scan")]
+    frames: usize,
+    /// Side of a pixel by the focus's radius
+    #[arg(long, value_name = "RATIO", default_value_t = 0.2, requires = "scan")]
+    pixel: f64,
+    /// Time from a pixel to the next of its row
+    #[arg(long, value_name = "TIME", default_value = "10us", requires = "scan")]
+    dwell: Seconds,
+    /// Time from a row to the next [default: that of its pixels and a fifth more]
+    #[arg(long, value_name = "TIME", requires = "scan")]
+    line_time: Option<Seconds>,
 }
 
 const EXAMPLES: &str = "\
@@ -181,7 +198,17 @@ Examples:
   corrust simulate --raw -o raw.npy --rate 32MHz --sky-frequency 1.4GHz --inputs 8
   corrust simulate --raw -o scan.vdif --encoding vdif-2 --rate 8MHz --sky-frequency 1.4GHz --inputs 4
   corrust simulate --raw -o raw.npy --array array.json --encoding ci8 --tone 1.4MHz:10:20ms:1ms
-  corrust simulate --diffusion -o photons.ptu --molecules 2 --diffusion-time 50us --detectors 2";
+  corrust simulate --diffusion -o photons.ptu --molecules 2 --diffusion-time 50us --detectors 2
+  corrust simulate --diffusion --scan 64x64 -o scan.npy --plane --diffusion-time 1ms --brightness 1MHz";
+
+/// Reads rows and columns.
+fn size(text: &str) -> Result<(usize, usize), &'static str> {
+    let sides = text.split_once('x').map(|(rows, columns)| (rows.parse(), columns.parse()));
+    match sides {
+        Some((Ok(rows), Ok(columns))) => Ok((rows, columns)),
+        _ => Err("expected rows and columns, as 64x64"),
+    }
+}
 
 /// Reads a distance.
 fn metres(text: &str) -> Result<f64, &'static str> {
@@ -222,6 +249,11 @@ impl Args {
         let files = files.writes([&self.output]).writes(&description);
         if self.diffusion.diffusion {
             let simulation = self.diffusion.simulation(self.recording.seed);
+            if let Some(scan) = self.diffusion.scan(simulation) {
+                scan.check()?;
+                files.check(self.existing)?;
+                return write_scan(&scan, &self.output);
+            }
             simulation.check()?;
             files.check(self.existing)?;
             return write_photons(&simulation, &self.output);
@@ -328,6 +360,37 @@ impl DiffusionArgs {
             seed,
         }
     }
+
+    /// Scan of the molecules, if it is asked for.
+    fn scan(&self, diffusion: Diffusion) -> Option<Scan> {
+        let (rows, columns) = self.scan?;
+        let dwell = self.dwell.0;
+        let line = self.line_time.map_or(1.2 * columns as f64 * dwell, |time| time.0);
+        Some(Scan { diffusion, rows, columns, frames: self.frames, pixel: self.pixel, dwell, line })
+    }
+}
+
+/// Writes images with a progress bar and a summary.
+fn write_scan(scan: &Scan, output: &Path) -> Result<()> {
+    let begun = Instant::now();
+    let pixels = (scan.rows * scan.columns) as f64;
+    let progress = Progress::over("simulating", pixels, scan.frames as u64);
+    scan.write(output, |frames| {
+        progress.set(frames);
+        Ok(())
+    })?;
+    drop(progress);
+    say(format_args!(
+        "simulated {} of {} x {} pixels, of {} molecules in the focus that diffuse in {:e} s, in {:.2} s: {}",
+        count(scan.frames, "frame"),
+        scan.rows,
+        scan.columns,
+        scan.diffusion.molecules,
+        scan.diffusion.diffusion_time,
+        begun.elapsed().as_secs_f64(),
+        output.display()
+    ));
+    Ok(())
 }
 
 /// Writes photons with a progress bar and a summary.

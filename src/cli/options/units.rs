@@ -27,6 +27,21 @@ impl FromStr for Seconds {
     }
 }
 
+/// A length in micrometres: a number with its unit.
+#[derive(Clone, Copy, Debug)]
+pub struct Micrometres(pub f64);
+
+impl FromStr for Micrometres {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let units = [("nm", 1e-3), ("um", 1.0), ("µm", 1.0), ("mm", 1e3)];
+        positive(text, &units)
+            .map(Self)
+            .ok_or("expected a positive number with nm or um, as in 0.25um")
+    }
+}
+
 /// A positive number of seconds.
 pub fn seconds(text: &str) -> Result<f64, &'static str> {
     let found = text.parse().ok().filter(|seconds: &f64| *seconds > 0.0 && seconds.is_finite());

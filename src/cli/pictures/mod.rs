@@ -4,5 +4,6 @@ pub mod canvas;
 pub mod chart;
 pub mod fits;
 pub mod fringes;
+pub mod maps;
 pub mod measured;
 pub mod plot;

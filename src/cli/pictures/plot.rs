@@ -326,6 +326,16 @@ pub fn level_bar(
     bar(area, (left, heights), name, ["0", "", &digits(highest)], &coherence)
 }
 
+/// A bar of the colours from a lowest to a highest value, of such a name.
+pub fn range_bar(
+    area: &Area<'_>,
+    left: i32,
+    heights: Range<i32>,
+    (name, lowest, highest): (&str, f64, f64),
+) -> Drawn {
+    bar(area, (left, heights), name, [&digits(lowest), "", &digits(highest)], &coherence)
+}
+
 /// Name of axes and scales of phases.
 pub const PHASE: &str = "phase (radians)";
 

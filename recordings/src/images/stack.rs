@@ -1,0 +1,287 @@
+//! Files of frames.
+
+use std::{
+    fs::File,
+    io::BufReader,
+    ops::Range,
+    path::{Path, PathBuf},
+};
+
+use corrust_host::{Error, Result, device};
+#[cfg(feature = "hdf5")]
+use rust_hdf5::{DatatypeMessage, H5Dataset, H5File};
+use tiff::{
+    ColorType,
+    decoder::{Decoder, DecodingResult, Limits},
+};
+
+use super::MOST_PIXELS;
+#[cfg(feature = "hdf5")]
+use crate::formats::hdf5::{guarded, stored};
+use crate::formats::{
+    input::begins,
+    npy::{
+        header::{Dtype, MAGIC},
+        reader::Reader,
+    },
+};
+
+/// First bytes of every HDF5 file without a user block.
+const HDF5: &[u8] = b"\x89HDF\r\n\x1a\n";
+/// First bytes of TIFF files: small and big, of either order of bytes.
+const TIFF: [&[u8]; 4] = [b"II*\0", b"MM\0*", b"II+\0", b"MM\0+"];
+/// Frames of a TIFF file, at most.
+const MOST_FRAMES: usize = 1 << 24;
+
+/// A file of frames, `[frame][row][column]`, of counts in 8 or 16 bits without sign: NumPy, HDF5, or TIFF with an image for each
+/// frame.
+pub struct Stack {
+    path: PathBuf,
+    source: Source,
+    frames: usize,
+    height: usize,
+    width: usize,
+}
+
+enum Source {
+    /// A NumPy file, and whether its counts have 16 bits.
+    Npy(Reader, bool),
+    #[cfg(feature = "hdf5")]
+    Hdf5(Box<H5Dataset>, bool),
+    Tiff(Box<Images>),
+}
+
+impl Stack {
+    /// Opens a file, which its first bytes tell; `dataset` is the name of the frames in an HDF5 file.
+    ///
+    /// # Errors
+    /// [`Error::File`] for a file of another kind, or damaged; [`Error::Io`] when it cannot be read.
+    pub fn open(path: &Path, dataset: &str) -> Result<Self> {
+        let mut kinds = TIFF.iter().map(|magic| begins(path, magic));
+        if kinds.any(|tiff| matches!(tiff, Ok(true))) {
+            let (images, frames) = Images::open(path)?;
+            let (height, width) = images.size;
+            return Self::of(path, Source::Tiff(Box::new(images)), &[frames, height, width]);
+        }
+        if begins(path, HDF5)? {
+            #[cfg(not(feature = "hdf5"))]
+            {
+                let _ = dataset;
+                let reason = "is HDF5: expected a build of corrust with the feature hdf5";
+                return Err(Error::file(path, reason));
+            }
+            #[cfg(feature = "hdf5")]
+            {
+                let (data, kind) = guarded(path, "read the dataset of frames", || {
+                    let data = H5File::open(path)?.dataset(dataset)?;
+                    let kind = data.datatype()?;
+                    Ok((data, kind))
+                })?;
+                let wide = match kind {
+                    DatatypeMessage::FixedPoint { size: 1, signed: false, .. } => false,
+                    DatatypeMessage::FixedPoint { size: 2, signed: false, .. } => true,
+                    other => {
+                        let reason =
+                            format!("dataset {dataset:?} of {other:?}: expected uint8 or uint16");
+                        return Err(Error::file(path, reason));
+                    }
+                };
+                let axes = stored(path, dataset, &data)?;
+                return Self::of(path, Source::Hdf5(Box::new(data), wide), &axes);
+            }
+        }
+        if path.is_file() && !begins(path, MAGIC)? {
+            return Err(Error::file(path, "is no stack of images: expected TIFF, HDF5 or NumPy"));
+        }
+        let reader = Reader::open(path)?;
+        let wide = match reader.dtype() {
+            Some(Dtype::Uint8) => false,
+            Some(Dtype::Uint16) => true,
+            _ => {
+                let kind = reader.type_name();
+                let reason = format!("elements of type {kind}: expected uint8 or uint16");
+                return Err(Error::file(path, reason));
+            }
+        };
+        let axes = reader.shape().to_vec();
+        Self::of(path, Source::Npy(reader, wide), &axes)
+    }
+
+    fn of(path: &Path, source: Source, axes: &[usize]) -> Result<Self> {
+        let path = path.to_owned();
+        match *axes {
+            [frames, height, width]
+                if frames > 0
+                    && height
+                        .checked_mul(width)
+                        .is_some_and(|n| (1..=MOST_PIXELS).contains(&n)) =>
+            {
+                Ok(Self { path, source, frames, height, width })
+            }
+            _ => {
+                let reason = format!(
+                    "frames of shape {axes:?}: expected [frame][row][column], none of them empty, and at most \
+                     {MOST_PIXELS} pixels a frame"
+                );
+                Err(Error::file(path, reason))
+            }
+        }
+    }
+
+    /// Number of frames.
+    pub fn frames(&self) -> usize {
+        self.frames
+    }
+
+    /// Rows of a frame.
+    pub fn height(&self) -> usize {
+        self.height
+    }
+
+    /// Columns of a frame.
+    pub fn width(&self) -> usize {
+        self.width
+    }
+
+    /// Kind of the file.
+    pub fn format(&self) -> &'static str {
+        match self.source {
+            Source::Npy(..) => "NumPy",
+            #[cfg(feature = "hdf5")]
+            Source::Hdf5(..) => "HDF5",
+            Source::Tiff(_) => "TIFF",
+        }
+    }
+
+    /// Reads rows of a frame, `[row][column]`, into `pixels`.
+    ///
+    /// # Errors
+    /// [`Error::File`] for a file that is damaged; [`Error::Io`] when it cannot be read.
+    ///
+    /// # Panics
+    /// When there is no such frame or row, or `pixels` are more or fewer.
+    pub fn read(&mut self, frame: usize, rows: Range<usize>, pixels: &mut [u16]) -> Result<()> {
+        assert!(frame < self.frames && rows.end <= self.height, "a part of the stack");
+        assert_eq!(pixels.len(), rows.len() * self.width, "a place for every pixel");
+        let first = (frame * self.height + rows.start) as u64 * self.width as u64;
+        match &mut self.source {
+            Source::Npy(reader, true) => {
+                reader.read_at(first, bytemuck::cast_slice_mut(pixels))?;
+                pixels.iter_mut().for_each(|count| *count = u16::from_le(*count));
+            }
+            Source::Npy(reader, false) => {
+                let mut narrow = device::zeros(pixels.len())?;
+                reader.read_at(first, &mut narrow)?;
+                widen(&narrow, pixels);
+            }
+            #[cfg(feature = "hdf5")]
+            Source::Hdf5(data, wide) => {
+                let (starts, sizes) = ([frame, rows.start, 0], [1, rows.len(), self.width]);
+                let path = &self.path;
+                if *wide {
+                    return guarded(path, "read", || data.read_slice_into(pixels, &starts, &sizes));
+                }
+                let mut narrow: Vec<u8> = device::zeros(pixels.len())?;
+                guarded(path, "read", || data.read_slice_into(&mut narrow, &starts, &sizes))?;
+                widen(&narrow, pixels);
+            }
+            Source::Tiff(images) => {
+                let (width, path) = (self.width, &self.path);
+                let whole = images.frame(path, frame)?;
+                pixels.copy_from_slice(&whole[rows.start * width..rows.end * width]);
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads a whole frame, `[row][column]`, into `pixels`.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    ///
+    /// # Panics
+    /// As [`read`](Self::read).
+    pub fn read_frame(&mut self, frame: usize, pixels: &mut [u16]) -> Result<()> {
+        self.read(frame, 0..self.height, pixels)
+    }
+}
+
+fn widen(narrow: &[u8], pixels: &mut [u16]) {
+    pixels.iter_mut().zip(narrow).for_each(|(pixel, &count)| *pixel = count.into());
+}
+
+/// Images of a TIFF file, the last of which that was read is kept.
+struct Images {
+    decoder: Decoder<BufReader<File>>,
+    size: (usize, usize),
+    kept: Option<(usize, Vec<u16>)>,
+}
+
+impl Images {
+    /// Opens a file, and counts its images.
+    fn open(path: &Path) -> Result<(Self, usize)> {
+        let fault = |error: tiff::TiffError| Error::file(path, format!("TIFF: {error}"));
+        let file = File::open(path).map_err(Error::io(path, "open"))?;
+        let mut decoder = Decoder::new(BufReader::new(file)).map_err(fault)?;
+        let (width, height) = decoder.dimensions().map_err(fault)?;
+        let size = (height as usize, width as usize);
+        if size.0.saturating_mul(size.1) > MOST_PIXELS {
+            let reason =
+                format!("images of {height} x {width}: expected at most {MOST_PIXELS} pixels");
+            return Err(Error::file(path, reason));
+        }
+        let mut limits = Limits::default();
+        limits.decoding_buffer_size = 2 * MOST_PIXELS;
+        limits.intermediate_buffer_size = 2 * MOST_PIXELS;
+        let mut decoder = decoder.with_limits(limits);
+        let mut frames = 1;
+        while decoder.more_images() {
+            decoder.next_image().map_err(fault)?;
+            frames += 1;
+            if frames > MOST_FRAMES {
+                let reason = format!("more than {MOST_FRAMES} images: expected fewer");
+                return Err(Error::file(path, reason));
+            }
+        }
+        Ok((Self { decoder, size, kept: None }, frames))
+    }
+
+    /// An image as it is kept after this.
+    fn frame(&mut self, path: &Path, frame: usize) -> Result<&[u16]> {
+        if self.kept.as_ref().is_none_or(|(kept, _)| *kept != frame) {
+            self.kept = Some((frame, self.decode(path, frame)?));
+        }
+        Ok(&self.kept.as_ref().expect("it was decoded").1)
+    }
+
+    fn decode(&mut self, path: &Path, frame: usize) -> Result<Vec<u16>> {
+        let fault = |error: tiff::TiffError| Error::file(path, format!("image {frame}: {error}"));
+        self.decoder.seek_to_image(frame).map_err(fault)?;
+        let (width, height) = self.decoder.dimensions().map_err(fault)?;
+        let kind = self.decoder.colortype().map_err(fault)?;
+        if (height as usize, width as usize) != self.size {
+            let (rows, columns) = self.size;
+            let reason = format!(
+                "image {frame} of {height} x {width}: expected {rows} x {columns}, as the first has"
+            );
+            return Err(Error::file(path, reason));
+        }
+        let unknown = || {
+            let reason =
+                format!("image {frame} of {kind:?}: expected grey in 8 or 16 bits without sign");
+            Error::file(path, reason)
+        };
+        if !matches!(kind, ColorType::Gray(8 | 16)) {
+            return Err(unknown());
+        }
+        let pixels = match self.decoder.read_image().map_err(fault)? {
+            DecodingResult::U8(narrow) => narrow.into_iter().map(u16::from).collect(),
+            DecodingResult::U16(wide) => wide,
+            _ => return Err(unknown()),
+        };
+        match pixels.len() == self.size.0 * self.size.1 {
+            true => Ok(pixels),
+            false => Err(unknown()),
+        }
+    }
+}
