@@ -235,9 +235,16 @@ mod tests {
         for encoding in [Encoding::Ci8, Encoding::Ci4, Encoding::Ci4Offset] {
             let plan = Kurtosis::builder().encoding(encoding).block_times(block_times);
             let mut plan = plan.device(device).build().unwrap();
-            for (channels, inputs, times) in
-                [(1, 1, 1), (2, 3, 31), (3, 5, 32), (2, 4, 97), (1, 33, 64)]
-            {
+            for (channels, inputs, times) in [
+                (1, 1, 1),
+                (2, 3, 31),
+                (3, 5, 32),
+                (2, 4, 97),
+                (1, 33, 64),
+                (2, 16, 72),
+                (1, 24, 80),
+                (3, 8, 133),
+            ] {
                 let extents = Extents { channels, inputs, times };
                 let count = channels * inputs * times * encoding.bytes();
                 let mut bytes: Vec<u8> = (0..count).map(|_| rng.random()).collect();
