@@ -35,7 +35,7 @@ pub const TILE: u32 = 4;
 /// Threads that read shared memory together, 16 bytes each: of one tile.
 pub const TOGETHER: u32 = 8;
 /// Most threads of a block.
-pub const THREADS: u32 = 256;
+pub const THREADS: u32 = 160;
 /// A place of the grid without a dish, and a beam that there is none of.
 pub const NONE: u32 = u32::MAX;
 
@@ -236,7 +236,7 @@ pub const fn half_pitch(columns: Axis) -> u32 {
 kernels! { GRIDS:
     /// Powers of all beams. Launched with the shared memory of its [`Room`], and the threads of its items in whole
     /// warps. Grid: a block for each `items` of the `blocks * channels` items, channels faster.
-    GRID: Kernel<Grid> = Kernel::new("beamform_grid", THREADS).min_blocks(2);
+    GRID: Kernel<Grid> = Kernel::new("beamform_grid", THREADS);
 }
 
 /// Entries of all.

@@ -25,7 +25,7 @@ use crate::{
     channelise::sample::component,
     isa::common::{
         barrier, block, dynamic_shared, halves, load_global_2, load_global_4, load_shared_4,
-        read_global, store_global, store_global_16, store_shared_4, thread, threads,
+        opaque, read_global, store_global, store_global_16, store_shared_4, thread, threads,
     },
     tile::divisor,
 };
@@ -47,20 +47,21 @@ kernel! {
             worker.load(&p, &mut powers);
         }
         let most = if p.times < p.block_times { p.times } else { p.block_times };
+        // Items of a warp end apart: unknown numbers of times keep all lanes at the same barriers.
+        let of_beams = if worker.has_beams() { worker.times } else { 0 };
         let mut step = 0;
         while step < most {
-            let busy = step < worker.times;
             let mut polarisation = 0;
             while polarisation < p.polarisations {
-                if busy {
+                if step < opaque(worker.times) {
                     worker.weigh(&p, step, polarisation);
                 }
                 barrier();
-                if busy {
+                if step < opaque(worker.times) {
                     worker.rows();
                 }
                 barrier();
-                if busy && worker.has_beams() {
+                if step < opaque(of_beams) {
                     worker.columns(&mut powers);
                 }
                 polarisation += 1;
@@ -189,17 +190,19 @@ impl Worker {
                 multiply(sample, weight.map(f32::from_bits)).map(f32::to_bits)
             }
         };
-        let groups = self.columns.groups();
+        // Threads pass over the end of rows as over places, so that neighbours store next to each other.
+        let (groups, pitch) = (self.columns.groups(), grid_pitch(self.columns) / 16);
         let mut place = self.index;
-        while place < self.rows.places() * groups {
-            let (row, pair) = (place / divisor(groups), place % divisor(groups));
-            // SAFETY: two places of the grid, and theirs in the item's room.
-            unsafe {
-                let dishes = load_global_2(p.places + 8 * place as u64);
-                if dishes[0] & dishes[1] != NONE {
-                    let [a, b] = dishes.map(value);
-                    let address = self.grid + row * grid_pitch(self.columns) + 16 * pair;
-                    store_shared_4(address, [a[0], a[1], b[0], b[1]]);
+        while place < self.rows.places() * pitch {
+            let (row, pair) = (place / divisor(pitch), place % divisor(pitch));
+            if pair < groups {
+                // SAFETY: two places of the grid, and theirs in the item's room.
+                unsafe {
+                    let dishes = load_global_2(p.places + 8 * (row * groups + pair) as u64);
+                    if dishes[0] & dishes[1] != NONE {
+                        let [a, b] = dishes.map(value);
+                        store_shared_4(self.grid + 16 * place, [a[0], a[1], b[0], b[1]]);
+                    }
                 }
             }
             place += self.threads;
@@ -261,18 +264,18 @@ impl Worker {
         while pair < self.rows.groups() {
             // SAFETY: two rows of the item's, and their factors.
             unsafe {
-                let even = split(load_shared_4(values));
-                let of_even = factors_at(factors);
-                values += half_pitch(self.columns);
-                factors += 8 * TILE * tiles;
-                let odd = split(load_shared_4(values));
-                let of_odd = factors_at(factors);
-                values += half_pitch(self.columns);
-                factors += 8 * TILE * tiles;
+                let (even, of_even) = (split(load_shared_4(values)), factors_at(factors));
                 each!(column < COLUMNS, of 2 {
                     add_tile::<0>(&mut sums[column], of_even, even[column]);
+                });
+                values += half_pitch(self.columns);
+                factors += 8 * TILE * tiles;
+                let (odd, of_odd) = (split(load_shared_4(values)), factors_at(factors));
+                each!(column < COLUMNS, of 2 {
                     add_tile::<1>(&mut sums[column], of_odd, odd[column]);
                 });
+                values += half_pitch(self.columns);
+                factors += 8 * TILE * tiles;
             }
             pair += 1;
         }
@@ -291,11 +294,13 @@ impl Worker {
     /// For each of the thread's beams its index in `[q][p]`.
     #[inline(always)]
     fn each_beam(&self, mut then: impl FnMut(usize, usize, usize, u64)) {
+        // Indices are computed anew each time: kept, they would take the registers of sums.
+        let (tile, pair) = (opaque(self.tile), opaque(self.pair));
         each!(column < COLUMNS, of 2 {
-            let position = COLUMNS as u32 * self.pair + column as u32;
+            let position = COLUMNS as u32 * pair + column as u32;
             let q = self.columns.beam(position / 4, position % 4);
             each!(group < TILE as usize, of 4 {
-                let of_row = TILE * self.tile + group as u32;
+                let of_row = TILE * tile + group as u32;
                 each!(value < 4, of 4 {
                     let p = self.rows.beam(of_row, value as u32);
                     if q != NONE && p != NONE && of_row < self.rows.groups() {
