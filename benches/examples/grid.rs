@@ -33,13 +33,12 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let memory = Memory::new();
     let streams = u64::from(channels * polarisations);
-    let alloc = |bytes: u64| memory.alloc(bytes as usize);
-    let samples = alloc(u64::from(times) * streams * u64::from(dishes));
-    let weights = alloc(8 * streams * u64::from(dishes));
-    let places = alloc(cells.len() as u64);
+    let samples = memory.alloc(u64::from(times) * streams * u64::from(dishes));
+    let weights = memory.alloc(8 * streams * u64::from(dishes));
+    let places = memory.alloc(cells.len() as u64);
     memory.write(places, &cells)?;
-    let factors = alloc(8 * u64::from(columns.table_len() + rows.table_len()));
-    let beams = alloc(2 * u64::from(channels * blocks * 4 * dishes));
+    let factors = memory.alloc(8 * u64::from(columns.table_len() + rows.table_len()));
+    let beams = memory.alloc(2 * u64::from(channels * blocks * 4 * dishes));
     let parameters = Grid {
         samples,
         weights,

@@ -76,7 +76,7 @@ impl Axis {
     /// `[c, s]` of a group and place: of a group or a place that there is none of it does not matter.
     pub const fn factors(self, group: u32, place: u32) -> [f32; 2] {
         if group == 0 {
-            return [1.0, if place / 2 % 2 == 0 { 1.0 } else { -1.0 }];
+            return [1.0, if place & 2 == 0 { 1.0 } else { -1.0 }];
         }
         let [cosine, sine] = unit(group * place % (2 * self.size), 2 * self.size);
         [cosine, -sine]
@@ -86,7 +86,7 @@ impl Axis {
     #[inline(always)]
     pub const fn beam(self, group: u32, index: u32) -> u32 {
         if group == 0 {
-            let odd = self.size % 2 == 1;
+            let odd = !self.size.is_multiple_of(2);
             return match index {
                 0 => 0,
                 1 => self.size,

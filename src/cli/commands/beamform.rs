@@ -79,11 +79,11 @@ pub struct BeamOptions {
     /// Weights, a NumPy file: int8 [F][P][B][D][2], or ci4 as uint8 [F][P][B][D]; for cf16 voltages float16
     /// [F][P][B][D][2]
     #[arg(long, value_name = "A.npy", value_parser = input(), required_unless_present = "grid")]
-    #[arg(default_value = "", hide_default_value = true, conflicts_with = "grid")]
+    #[arg(default_value = "weights.npy", hide_default_value = true, conflicts_with = "grid")]
     pub weights: PathBuf,
     /// NumPy file of the bits to shift the sums down by: any integers [F][P][B], 0 to 31
     #[arg(long, value_name = "s.npy", value_parser = input(), required_unless_present = "grid")]
-    #[arg(default_value = "", hide_default_value = true, conflicts_with = "grid")]
+    #[arg(default_value = "shifts.npy", hide_default_value = true, conflicts_with = "grid")]
     pub shifts: PathBuf,
     /// Dishes on a grid, in place of weights and shifts (JSON): "rows" M, "columns" N, "dishes" [[m, n], ...] and perhaps
     /// "weights" [[re, im], ...], "gain". The output is the power of all 2M x 2N beams, polarisations added, float32

@@ -205,19 +205,18 @@ unsafe fn avx512(work: &Work<'_>, items: &[Item], sums: &mut [f32]) {
 unsafe fn beams<V: Vector>(work: &Work<'_>, items: &[Item], sums: &mut [f32]) {
     let plan = work.plan;
     let Shape { channels, polarisations, dishes, encoding, .. } = plan.shape;
-    let [rows, columns] = plan.shape.axes();
     let (beams, row) = (plan.shape.beams(), dishes * encoding.bytes());
     let zero = [V::splat(0.0); 2];
     let mut grid = vec![zero; plan.cells.len()];
     let mut half = vec![zero; 2 * plan.cells.len()];
     let mut powers = vec![V::splat(0.0); beams];
-    // SAFETY of all loads and stores: 16 numbers, and the instructions.
     let mut lanes = [[0.0; 16]; 2];
     for (beam, power) in powers.iter_mut().enumerate() {
         for (lane, item) in items.iter().enumerate() {
             let sum = || work.before[item.channel * beams + beam];
             lanes[0][lane] = if item.continues { sum() } else { 0.0 };
         }
+        // SAFETY: 16 numbers; the caller's promise.
         *power = unsafe { V::load(&lanes[0]) };
     }
     let weights: Vec<[V; 2]> = (0..polarisations * dishes)
@@ -226,7 +225,8 @@ unsafe fn beams<V: Vector>(work: &Work<'_>, items: &[Item], sums: &mut [f32]) {
                 let weight = plan.weights[item.channel * polarisations * dishes + index];
                 (lanes[0][lane], lanes[1][lane]) = (weight.re, weight.im);
             }
-            [0, 1].map(|part| unsafe { V::load(&lanes[part]) })
+            // SAFETY: 16 numbers; the caller's promise.
+            unsafe { [V::load(&lanes[0]), V::load(&lanes[1])] }
         })
         .collect();
     let mut samples = vec![0.0; V::LANES * 2 * dishes];
@@ -253,42 +253,51 @@ unsafe fn beams<V: Vector>(work: &Work<'_>, items: &[Item], sums: &mut [f32]) {
                     let sample = &samples[(lane * dishes + dish) * 2..][..2];
                     (lanes[0][lane], lanes[1][lane]) = (sample[0], sample[1]);
                 }
+                // SAFETY: 16 numbers; the caller's promise.
                 let sample = unsafe { [V::load(&lanes[0]), V::load(&lanes[1])] };
                 *place = multiply(sample, weights[polarisation * dishes + dish]);
             }
-            let values = columns.places() as usize;
-            let grid = grid.chunks_exact(values);
-            for (grid, half) in grid.zip(half.chunks_exact_mut(2 * values)) {
-                for group in 0..columns.groups() {
-                    let values = group_of(columns, &plan.factors[0], group, grid, 1);
-                    half[4 * group as usize..][..4].copy_from_slice(&values);
-                }
-            }
-            let pitch = 2 * values;
-            for position in 0..pitch {
-                let q = columns.beam(position as u32 / 4, position as u32 % 4);
-                if q == NONE {
-                    continue;
-                }
-                let first = (q * 2 * rows.size) as usize;
-                for group in 0..rows.groups() {
-                    let column = &half[position..];
-                    let values = group_of(rows, &plan.factors[1], group, column, pitch);
-                    for (index, value) in values.into_iter().enumerate() {
-                        let p = rows.beam(group, index as u32);
-                        if p != NONE {
-                            let sum = &mut powers[first + p as usize];
-                            *sum = power(value, *sum);
-                        }
-                    }
-                }
-            }
+            transform(plan, &grid, &mut half, &mut powers);
         }
     }
     for (beam, power) in powers.iter().enumerate() {
+        // SAFETY: 16 numbers; the caller's promise.
         unsafe { power.store(&mut lanes[0]) };
         for (lane, sums) in sums.chunks_exact_mut(beams).enumerate() {
             sums[beam] = lanes[0][lane];
+        }
+    }
+}
+
+/// Adds the powers of weighted samples to the beams' sums: rows to `H`, columns of that to beams.
+#[inline(always)]
+fn transform<V: Vector>(plan: &Cpu, grid: &[Pair<V>], half: &mut [Pair<V>], powers: &mut [V]) {
+    let [rows, columns] = plan.shape.axes();
+    let values = columns.places() as usize;
+    let grid = grid.chunks_exact(values);
+    for (grid, half) in grid.zip(half.chunks_exact_mut(2 * values)) {
+        for group in 0..columns.groups() {
+            let values = group_of(columns, &plan.factors[0], group, grid, 1);
+            half[4 * group as usize..][..4].copy_from_slice(&values);
+        }
+    }
+    let pitch = 2 * values;
+    for position in 0..pitch {
+        let q = columns.beam(position as u32 / 4, position as u32 % 4);
+        if q == NONE {
+            continue;
+        }
+        let first = (q * 2 * rows.size) as usize;
+        for group in 0..rows.groups() {
+            let column = &half[position..];
+            let values = group_of(rows, &plan.factors[1], group, column, pitch);
+            for (index, value) in values.into_iter().enumerate() {
+                let p = rows.beam(group, index as u32);
+                if p != NONE {
+                    let sum = &mut powers[first + p as usize];
+                    *sum = power(value, *sum);
+                }
+            }
         }
     }
 }

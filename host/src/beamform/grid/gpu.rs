@@ -21,12 +21,15 @@ use crate::{
     error::Result,
     layout::Layout,
     sample::Encoding,
-    samples::view::Samples,
+    samples::{extents::Memory, view::Samples},
     stream::feeder::{Feeder, PIECE_BYTES},
 };
 
 /// Sets of buffers that take turns.
 const SETS: usize = 2;
+
+/// Bytes of a piece of voltages that are on the device.
+const DEVICE_PIECE_BYTES: usize = 1 << 30;
 
 /// Bytes of the powers of a piece, unless one block of times has more.
 const POWERS_BYTES: usize = 256 << 20;
@@ -132,7 +135,12 @@ impl OnGpu {
 
     /// Most times of a piece.
     fn piece_times(&self, voltages: &Samples<'_>) -> Result<usize> {
-        let bytes = self.feeder.piece_bytes(voltages, PIECE_BYTES)?;
+        // Voltages on the device are read where they lie, or copied within it.
+        let wanted = match voltages.memory() {
+            Memory::Host(_) => PIECE_BYTES,
+            Memory::Device(_) => DEVICE_PIECE_BYTES,
+        };
+        let bytes = self.feeder.piece_bytes(voltages, wanted)?;
         let of_block = self.shape.channels * self.shape.beams() * self.shape.power_bytes();
         let free = usize::try_from(self.gpu.free_bytes()?).unwrap_or(usize::MAX);
         let blocks = (POWERS_BYTES.min(free / 8) / of_block).max(1);
