@@ -10,8 +10,8 @@
 //! groups, and keeps the sums of their 32 beams. Values are read and written by 16 bytes in rows of an odd number of
 //! them: no bank conflicts.
 //!
-//! Bound by FP32 instructions: of 24 x 24 dishes 144 for each dish, time and polarisation, a quarter of those of two
-//! transforms by their definition. The tensor cores make the same beams from f16 values in kotekan's kernel
+//! Bound by latency, as predicted: ten warps of a multiprocessor wait for samples and barriers. Of 24 x 24 dishes there
+//! are 144 multiply-adds for each dish, time and polarisation, a quarter of those of two transforms by their definition. The tensor cores make the same beams from f16 values in kotekan's kernel
 //! (`julia/kernels/frb.jl`, after "CHORD FRB beamformer", `julia/docs`).
 
 use crate::{

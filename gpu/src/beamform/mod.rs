@@ -9,7 +9,7 @@
 //! | [`mma`] | beams on `mma.sync` (sm_80 and later) | tensor operations |
 //! | [`wgmma`] | beams on Hopper's warpgroup instructions (sm_90a) | tensor operations |
 //! | [`incoherent`] | the incoherent beam | memory |
-//! | [`grid`] | powers of beams of dishes on a grid | FP32 instructions |
+//! | [`grid`] | powers of beams of dishes on a grid | latency |
 //!
 //! [`map`] says which lane holds what, for the kernels and for the host that prepares weights;
 //! [`finish`] makes samples of sums.
