@@ -4,7 +4,7 @@
 //!
 //! - [`Channeliser`]: raw voltages in, spectra out.
 //! - [`Correlator`]: samples in, visibilities of all pairs of inputs out, an integration at a time.
-//! - [`Beamformer`]: voltages and weights in, beams out.
+//! - [`Beamformer`]: voltages and weights in, beams out; [`GridBeamformer`]: powers of all beams of dishes on a grid.
 //! - [`Autocorrelator`]: photon counts in, sums of products at lags spread over decades out.
 //!
 //! Around them:
@@ -45,9 +45,9 @@
 pub use corrust_bench as bench;
 #[doc(inline)]
 pub use corrust_host::{
-    Autocorrelator, Beamformer, Channeliser, Correlator, Device, Devices, Encoding, Error, Layout,
-    Result, Samples, Upchanneliser, autocorrelate, channelise, kurtosis, quantise, reorder,
-    samples, shift, upchannelise,
+    Autocorrelator, Beamformer, Channeliser, Correlator, Device, Devices, Encoding, Error,
+    GridBeamformer, Layout, Result, Samples, Upchanneliser, autocorrelate, channelise, kurtosis,
+    quantise, reorder, samples, shift, upchannelise,
 };
 #[cfg(feature = "live")]
 #[doc(inline)]
@@ -123,6 +123,8 @@ mod documents {
     struct Correlate;
     #[doc = include_str!("../docs/beamform.md")]
     struct Beamform;
+    #[doc = include_str!("../docs/grid-beams.md")]
+    struct GridBeams;
     #[doc = include_str!("../docs/autocorrelate.md")]
     struct Autocorrelate;
     #[doc = include_str!("../docs/reorder.md")]

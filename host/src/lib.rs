@@ -26,7 +26,7 @@ pub mod tuning;
 pub mod upchannelise;
 
 pub use autocorrelate::Autocorrelator;
-pub use beamform::Beamformer;
+pub use beamform::{Beamformer, grid::GridBeamformer};
 pub use channelise::Channeliser;
 pub use correlate::Correlator;
 pub use device::{Device, Devices};

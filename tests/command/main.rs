@@ -14,6 +14,7 @@ mod filterbank;
 mod fit;
 mod flagging;
 mod fx;
+mod grid;
 mod images;
 mod info;
 mod observe;

@@ -14,6 +14,7 @@ mod device_selection;
 mod dumps;
 #[cfg(feature = "cli")]
 mod fx;
+mod grid;
 mod halves;
 mod integrations;
 mod multipletau;

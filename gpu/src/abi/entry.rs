@@ -84,6 +84,12 @@ impl<P> Kernel<P> {
         self
     }
 
+    /// The same kernel in blocks of `threads` threads, as many as it is declared with or fewer.
+    pub const fn threads(mut self, threads: u32) -> Self {
+        self.entry.threads = threads;
+        self
+    }
+
     /// The same kernel in clusters of `blocks` blocks.
     pub const fn cluster(mut self, blocks: u32) -> Self {
         self.entry.cluster = blocks;

@@ -8,6 +8,7 @@ pub mod beamform;
 pub mod channelise;
 pub mod correlate;
 mod entry;
+pub mod grid;
 pub mod kurtosis;
 pub mod limits;
 pub mod reorder;
@@ -21,6 +22,7 @@ const MODULES: &[&[&[Entry]]] = &[
     beamform::ENTRIES,
     channelise::ENTRIES,
     correlate::ENTRIES,
+    grid::ENTRIES,
     kurtosis::ENTRIES,
     limits::ENTRIES,
     reorder::ENTRIES,

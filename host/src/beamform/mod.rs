@@ -19,6 +19,7 @@ pub(crate) mod beams;
 pub(crate) mod cpu;
 pub(crate) mod encode;
 pub(crate) mod gpu;
+pub mod grid;
 pub(crate) mod plan;
 pub(crate) mod rounding;
 pub(crate) mod shape;

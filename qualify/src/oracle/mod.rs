@@ -4,4 +4,5 @@ pub mod autocorrelate;
 pub mod beamform;
 pub mod channelise;
 pub mod correlate;
+pub mod grid;
 pub mod upchannelise;

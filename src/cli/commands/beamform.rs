@@ -1,13 +1,14 @@
 //! `corrust beamform`.
 
 use std::{
+    num::NonZeroU64,
     path::{Path, PathBuf},
     sync::Arc,
     time::Instant,
 };
 
 use corrust::{
-    Beamformer, Devices, Encoding, Error, Layout, Result,
+    Beamformer, Device, Devices, Encoding, Error, Layout, Result,
     beamform::{Beams, Kernel, Rounding, Shape, useful_operations},
     channelise::SpectrumEncoding,
     correlate,
@@ -25,6 +26,7 @@ use ndarray::Array3;
 
 use crate::cli::commands::channelise::element;
 use crate::cli::commands::filterbank::{Powers, Scaling, power, warn_of};
+use crate::cli::commands::grid::{Dishes, Output};
 use crate::cli::options::flagging::{Flagging, Judged};
 use crate::cli::options::run_files::{Existing, RunFiles, all, ending, input, output};
 use crate::cli::options::selection::expect_integers;
@@ -76,11 +78,22 @@ pub struct Args {
 pub struct BeamOptions {
     /// Weights, a NumPy file: int8 [F][P][B][D][2], or ci4 as uint8 [F][P][B][D]; for cf16 voltages float16
     /// [F][P][B][D][2]
-    #[arg(long, value_name = "A.npy", value_parser = input())]
+    #[arg(long, value_name = "A.npy", value_parser = input(), required_unless_present = "grid")]
+    #[arg(default_value = "weights.npy", hide_default_value = true, conflicts_with = "grid")]
     pub weights: PathBuf,
     /// NumPy file of the bits to shift the sums down by: any integers [F][P][B], 0 to 31
-    #[arg(long, value_name = "s.npy", value_parser = input())]
+    #[arg(long, value_name = "s.npy", value_parser = input(), required_unless_present = "grid")]
+    #[arg(default_value = "shifts.npy", hide_default_value = true, conflicts_with = "grid")]
     pub shifts: PathBuf,
+    /// Dishes on a grid, in place of weights and shifts (JSON): "rows" M, "columns" N, "dishes" [[m, n], ...] and perhaps
+    /// "weights" [[re, im], ...], "gain". The output is the power of all 2M x 2N beams, polarisations added, float32
+    /// [F][T'][2N][2M], of --integrate times each; or of one, --beam Q,P, a filterbank file
+    #[arg(long, value_name = "DISHES.json", value_parser = input())]
+    #[arg(conflicts_with_all = ["rounding", "incoherent", "clipped", "output_encoding"])]
+    pub grid: Option<PathBuf>,
+    /// Powers of beams on a grid as float16
+    #[arg(long, requires = "grid")]
+    pub half: bool,
     /// NumPy file to write, - for the standard output; a filterbank file, whose name ends in .fil; VDIF, .vdif; or
     /// udp://ADDR, where frames of VDIF are sent to
     #[arg(short, long, value_name = "J.npy", value_parser = output())]
@@ -88,7 +101,7 @@ pub struct BeamOptions {
     /// Array file, for filterbank files: frequencies at even steps, start, sample time (JSON); for VDIF: start, sample time
     #[arg(long, value_name = "ARRAY.json", value_parser = input())]
     pub array: Option<PathBuf>,
-    /// Beams to write filterbank files of, as in 0,3 [default: all]
+    /// Beams to write filterbank files of, as in 0,3 [default: all]; on a grid the one beam Q,P
     #[arg(long = "beam", value_name = "B", value_delimiter = ',', requires = "array")]
     pub chosen: Vec<usize>,
     #[command(flatten)]
@@ -123,6 +136,8 @@ Examples:
       --array array.json --integrate 64 --bits 8 --scale 0.01
   corrust beamform int8.npy --weights weights.npy --shifts shifts.npy -o beams.npy --output-encoding ci8
   corrust beamform int8.npy --weights weights.npy --shifts shifts.npy -o beams.vdif --array array.json
+  corrust beamform voltages.npy --grid dishes.json -o powers.npy --integrate 40
+  corrust beamform voltages.npy --grid dishes.json -o beam.fil --beam 5,21 --array array.json --integrate 40
 
 In Python:
   j = numpy.load('beams.npy').view('int8')
@@ -132,6 +147,9 @@ impl Args {
     /// Forms the beams.
     pub fn run(self) -> Result<()> {
         let Self { voltages: path, beams, .. } = &self;
+        if let Some(dishes) = &beams.grid {
+            return self.run_grid(dishes);
+        }
         let array = beams.read_array()?;
         let weights = Reader::open(&beams.weights)?;
         let names = beams.names(&weights)?;
@@ -189,6 +207,107 @@ impl Args {
         Ok(())
     }
 
+    /// Makes powers of the beams of dishes on a grid.
+    fn run_grid(&self, dishes: &Path) -> Result<()> {
+        let Self { voltages: path, beams, .. } = self;
+        if self.kernel != Kernel::Auto {
+            return Err(Error::invalid(format!(
+                "kernel {} with --grid: expected auto, as beams on a grid have one kernel",
+                self.kernel
+            )));
+        }
+        if ending(&beams.output) == VDIF || beams.address().is_some() {
+            let reason =
+                format!("powers are no VDIF: expected a name that ends in .{FIL}, or another");
+            return Err(Error::file(&beams.output, reason));
+        }
+        let array = beams.read_array()?;
+        if let (Some(beam), None) = (beams.chosen.first(), &array) {
+            return Err(Error::invalid(format!(
+                "--beam {beam}: chosen for a filterbank file, expected an output whose name ends in .{FIL}"
+            )));
+        }
+        let files = RunFiles::default().reads([path]).reads(&beams.array).reads(&beams.grid);
+        let files = files.writes([&beams.output]);
+        files.writes(self.flagging.files()).check(self.existing)?;
+
+        let (voltages, encoding, streams) = self.open_voltages()?;
+        let times = voltages.shape()[0] as u64;
+        let step = beams.scaling.integrate.map_or(1, NonZeroU64::get);
+        let plan = Dishes::read(dishes)?.builder(path, streams)?;
+        let plan = plan.encoding(encoding).half(beams.half);
+        let plan = plan.integrate(usize::try_from(step).unwrap_or(usize::MAX));
+        let gpu = match &self.device.open()?[..] {
+            [] => None,
+            [gpu] => Some(gpu.clone()),
+            several => {
+                return Err(Error::invalid(format!(
+                    "--device {}: {} devices, expected one for beams on a grid",
+                    self.device,
+                    several.len()
+                )));
+            }
+        };
+        let mut plan = match &gpu {
+            Some(gpu) => plan.gpu(gpu.clone()),
+            None => plan.device(Device::Cpu),
+        }
+        .build()?;
+        let shape = *plan.shape();
+        let recorded = correlate::Shape {
+            inputs: shape.dishes,
+            channels: shape.channels * shape.polarisations,
+            encoding,
+            layout: Layout::Tcn,
+        };
+        let voltages = Box::new(Voltages::of_array(voltages, recorded)?);
+        let (voltages, judged) = self.flagging.over(voltages, gpu.as_ref(), times)?;
+        let options = (&beams.chosen[..], &beams.scaling);
+        let mut output = Output::create(&beams.output, &shape, times, array.as_ref(), options)?;
+
+        let start = Instant::now();
+        let bar = Progress::new("beamforming", &voltages.shape(), times);
+        let most = (BLOCK_BYTES / shape.bytes_per_time()).max(1);
+        let at_once = judged.as_ref().map_or(most, |judged| judged.block_times);
+        let mut pieces = Pieces::over(voltages, at_once)
+            .locked_for(gpu.as_ref())
+            .progress(|progress| bar.set(progress.done));
+        let mut silence = Vec::new();
+        while let Some(piece) = pieces.next_piece(u64::MAX)? {
+            if let Some(samples) = piece.samples {
+                output.write(&plan.beamform(samples)?, &shape)?;
+                continue;
+            }
+            // A gap longer than a block.
+            let mut left = piece.times;
+            while left > 0 {
+                let times = left.min(most as u64);
+                silence.resize(times as usize * shape.bytes_per_time(), encoding.zero()[0]);
+                output.write(&plan.beamform(&silence)?, &shape)?;
+                left -= times;
+            }
+        }
+        drop(pieces);
+        drop(bar);
+        judged.map_or(Ok(()), Judged::finish)?;
+        output.finish(times, shape.block_times)?;
+        let seconds = start.elapsed().as_secs_f64();
+        say(format_args!(
+            "added the powers of {} of {} on a grid of {} x {}, {} x {} x {}, in {seconds:.2} s: {}voltages/s on {}: {}",
+            count(shape.beams(), "beam"),
+            count(shape.dishes, "dish"),
+            shape.rows,
+            shape.columns,
+            count(shape.channels, "channel"),
+            count(shape.polarisations, "polarisation"),
+            count(times, "time"),
+            si(shape.bytes_per_time() as f64 * times as f64 / seconds),
+            plan.device_name(),
+            beams.output.display()
+        ));
+        Ok(())
+    }
+
     /// Opens the voltages, and returns them with their encoding and the lengths of their axes `[F, P, D]`.
     fn open_voltages(&self) -> Result<(Reader, Encoding, [usize; 3])> {
         let voltages = Reader::open(&self.voltages)?;
@@ -242,7 +361,12 @@ impl BeamOptions {
     pub fn read_array(&self) -> Result<Option<Array>> {
         match (&self.array, self.is_dated()) {
             (Some(array), true) => Ok(Some(Array::read(array)?)),
-            (None, false) => Ok(None),
+            (None, false) => match self.scaling.integrate {
+                Some(times) if self.grid.is_none() => Err(Error::invalid(format!(
+                    "--integrate {times}: expected --array <ARRAY.json> and an output whose name ends in .{FIL}, or --grid"
+                ))),
+                _ => Ok(None),
+            },
             (None, true) => {
                 let kind = if ending(&self.output) == FIL { "a filterbank file" } else { "VDIF" };
                 let reason = format!(

@@ -62,9 +62,9 @@ pub struct PowerOptions {
 /// Scaling of powers to samples.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub struct Scaling {
-    /// Times whose powers are added to a sample of a filterbank file [default: 1]
-    #[arg(long, value_name = "T", requires = "array")]
-    integrate: Option<NonZeroU64>,
+    /// Times whose powers are added to a sample of a filterbank file, or of beams on a grid [default: 1]
+    #[arg(long, value_name = "T")]
+    pub integrate: Option<NonZeroU64>,
     /// Bits of a sample of a filterbank file: 8, 16 or 32 (floating point) [default: 32]
     #[arg(long, requires = "array")]
     bits: Option<Bits>,

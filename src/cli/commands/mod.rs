@@ -10,6 +10,7 @@ pub mod demo;
 pub mod devices;
 pub mod filterbank;
 pub mod fit;
+pub mod grid;
 pub mod images;
 pub mod info;
 pub mod observe;

@@ -7,7 +7,7 @@ use crate::{channelise::shape::SpectrumEncoding, sample::Encoding, samples::raw:
 
 /// Components from number `first` on of an input's row of `bytes`; what is no finite number is zero. A real
 /// component stands before its imaginary one, whatever the bytes' order.
-pub(super) fn decode(bytes: &[u8], encoding: RawEncoding, first: usize, to: &mut [f32]) {
+pub(crate) fn decode(bytes: &[u8], encoding: RawEncoding, first: usize, to: &mut [f32]) {
     let bits = encoding.component_bits();
     match encoding {
         RawEncoding::I8 | RawEncoding::Complex(Encoding::Ci8) => {

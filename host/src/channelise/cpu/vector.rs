@@ -3,7 +3,7 @@
 use corrust_gpu::abi::channelise::Real;
 
 /// Lanes of f32, one spectrum of an input each.
-pub(super) trait Vector: Real {
+pub(crate) trait Vector: Real {
     /// Number of them.
     const LANES: usize;
 
@@ -56,7 +56,7 @@ pub(super) trait Vector: Real {
 /// Eight lanes of any CPU.
 #[derive(Clone, Copy)]
 #[repr(C, align(32))]
-pub(super) struct Portable([f32; 8]);
+pub(crate) struct Portable([f32; 8]);
 
 /// Lane by lane.
 macro_rules! lanes {
@@ -116,7 +116,7 @@ impl Vector for Portable {
 }
 
 #[cfg(target_arch = "x86_64")]
-pub(super) mod x86 {
+pub(crate) mod x86 {
     use std::arch::x86_64::*;
 
     use super::{Real, Vector};
@@ -124,12 +124,12 @@ pub(super) mod x86 {
     /// Eight lanes of AVX2 and FMA.
     #[derive(Clone, Copy)]
     #[repr(transparent)]
-    pub(in super::super) struct Avx2(__m256);
+    pub(crate) struct Avx2(__m256);
 
     /// Sixteen lanes of AVX-512 F.
     #[derive(Clone, Copy)]
     #[repr(transparent)]
-    pub(in super::super) struct Avx512(__m512);
+    pub(crate) struct Avx512(__m512);
 
     /// Implements [`Real`] by intrinsics.
     macro_rules! real {

@@ -213,6 +213,12 @@ impl Request {
 
     pub fn beams(text: Text<'_>, table: &Spanned<Keys>, array: Option<&Path>) -> Result<Self> {
         let mut options: BeamTable = text.options(table, array_option(array), [])?;
+        if options.beams.grid.is_some() {
+            return Err(text.error(
+                table.span().start,
+                "[[beams]]: found grid, expected weights and shifts; corrust beamform --grid makes beams on a grid",
+            ));
+        }
         // Files that say when their times are alone go by the array.
         if !options.beams.is_dated() {
             options.beams.array = None;

@@ -1,0 +1,294 @@
+//! The plan of a grid beamformer.
+
+use std::sync::Arc;
+
+use num_complex::Complex;
+
+use super::{
+    cpu::Cpu,
+    gpu::OnGpu,
+    powers::{GridBeams, Powers},
+    shape::{MAX_WEIGHT, Shape},
+};
+use crate::{
+    device::{choice::Device, gpu::Gpu, host},
+    error::{Error, Result},
+    layout::Layout,
+    sample::Encoding,
+    samples::{feed::Feed, view::Samples},
+};
+
+/// Settings of a grid beamformer; see [`GridBeamformer::builder`].
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct Builder {
+    shape: Shape,
+    places: Vec<[usize; 2]>,
+    weights: Vec<Complex<f32>>,
+    gain: f32,
+    device: Device,
+    gpu: Option<Arc<dyn Gpu>>,
+}
+
+impl Builder {
+    /// Place `[m, n]` of each dish, in the order of the samples' inputs; other places of the grid are empty (default: a
+    /// dish at every place, row after row).
+    pub fn places(mut self, places: &[[usize; 2]]) -> Self {
+        self.places = places.to_vec();
+        self
+    }
+
+    /// Frequency channels `F` (default: 1).
+    pub fn channels(mut self, channels: usize) -> Self {
+        self.shape.channels = channels;
+        self
+    }
+
+    /// Polarisations `P`, whose powers are added (default: 1).
+    pub fn polarisations(mut self, polarisations: usize) -> Self {
+        self.shape.polarisations = polarisations;
+        self
+    }
+
+    /// Encoding of a voltage: `ci4` (the default), `ci8`, `ci4-offset` or `cf16`.
+    pub fn encoding(mut self, encoding: Encoding) -> Self {
+        self.shape.encoding = encoding;
+        self
+    }
+
+    /// Times whose powers are added, 1 to `2^30` (default: 1).
+    pub fn integrate(mut self, times: usize) -> Self {
+        self.shape.block_times = times;
+        self
+    }
+
+    /// Whether powers are f16 in place of f32 (default: no).
+    pub fn half(mut self, half: bool) -> Self {
+        self.shape.half = half;
+        self
+    }
+
+    /// Weights `W`, `[F][P][D]` (default: 1).
+    pub fn weights(mut self, weights: &[Complex<f32>]) -> Self {
+        self.weights = weights.to_vec();
+        self
+    }
+
+    /// `g`, which powers are multiplied by (default: 1).
+    pub fn gain(mut self, gain: f32) -> Self {
+        self.gain = gain;
+        self
+    }
+
+    /// Where to beamform (default: the first GPU, else the CPU).
+    pub fn device(mut self, device: Device) -> Self {
+        self.device = device;
+        self
+    }
+
+    /// A GPU to beamform on that is open already, whatever the device.
+    pub fn gpu(mut self, gpu: Arc<dyn Gpu>) -> Self {
+        self.gpu = Some(gpu);
+        self
+    }
+
+    /// Builds the plan.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for a grid, places, axes, weights or a gain that there are no beams of; [`Error::Device`] when
+    /// the device is not there; [`Error::OutOfMemory`].
+    pub fn build(self) -> Result<GridBeamformer> {
+        let Self { mut shape, mut places, weights, gain, device, gpu } = self;
+        shape.check()?;
+        if places.is_empty() {
+            let row = |m| (0..shape.columns).map(move |n| [m, n]);
+            places = (0..shape.rows).flat_map(row).collect();
+        }
+        shape.dishes = places.len();
+        let cells = shape.cells(&places)?;
+        if !gain.is_finite() {
+            return Err(Error::invalid(format!("a gain of {gain}: expected a finite number")));
+        }
+        let gpu = match gpu {
+            Some(gpu) => Some(gpu),
+            None => device.open()?,
+        };
+        let backend = match gpu {
+            Some(gpu) => Backend::Gpu(Box::new(OnGpu::new(gpu, &shape, &cells, gain)?)),
+            None => Backend::Cpu(Box::new(Cpu::new(&shape, cells, gain)?)),
+        };
+        let mut plan = GridBeamformer { shape, backend, filled: 0, blocks: 0, gain };
+        if weights.is_empty() {
+            let mut ones = host::room(shape.weights())?;
+            ones.resize(shape.weights(), Complex::new(1.0, 0.0));
+            plan.set_weights(&ones)?;
+        } else {
+            plan.set_weights(&weights)?;
+        }
+        Ok(plan)
+    }
+}
+
+/// A place that computes.
+enum Backend {
+    Cpu(Box<Cpu>),
+    Gpu(Box<OnGpu>),
+}
+
+/// A plan that makes powers of all `2M x 2N` beams of dishes on an `M x N` grid: [feed](Self::beamform) it voltages in
+/// blocks of any number of times.
+///
+/// ```
+/// use corrust_host::{Device, GridBeamformer};
+///
+/// // Two by two dishes, of which one is missing; two times that are added.
+/// let places = [[0, 0], [0, 1], [1, 0]];
+/// let plan = GridBeamformer::builder(2, 2).places(&places).integrate(2);
+/// let mut plan = plan.device(Device::Cpu).build()?;
+/// let voltages: [[u8; 3]; 2] = [[0x10; 3], [0x20; 3]]; // [time][dish] of ci4: 1, then 2
+/// let beams = plan.beamform(&voltages)?;
+/// assert_eq!(beams.powers.dim(), (1, 1, 4, 4));
+/// assert_eq!(beams.powers.get(0, 0, 0, 0), 9.0 * (1.0 + 4.0)); // towards the source
+/// # Ok::<(), corrust_host::Error>(())
+/// ```
+pub struct GridBeamformer {
+    shape: Shape,
+    backend: Backend,
+    /// Times of the block that is not complete.
+    filled: usize,
+    /// Complete blocks so far.
+    blocks: u64,
+    gain: f32,
+}
+
+impl GridBeamformer {
+    /// Starts a plan for a grid of `rows` (`M`) times `columns` (`N`) places, 1 to 32 each.
+    pub fn builder(rows: usize, columns: usize) -> Builder {
+        Builder {
+            shape: Shape {
+                rows,
+                columns,
+                dishes: 0,
+                channels: 1,
+                polarisations: 1,
+                block_times: 1,
+                encoding: Encoding::Ci4,
+                half: false,
+            },
+            places: Vec::new(),
+            weights: Vec::new(),
+            gain: 1.0,
+            device: Device::Auto,
+            gpu: None,
+        }
+    }
+
+    /// Axes and encodings.
+    pub fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    /// The device that beamforms, as a person would name it.
+    pub fn device_name(&self) -> &str {
+        match &self.backend {
+            Backend::Cpu(cpu) => cpu.name(),
+            Backend::Gpu(gpu) => gpu.name(),
+        }
+    }
+
+    /// Replaces the weights `W`, `[F][P][D]`, from the next time on.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when there are more or fewer than the shape has, or a component is no number of at most
+    /// [`MAX_WEIGHT`]; the device's own.
+    pub fn set_weights(&mut self, weights: &[Complex<f32>]) -> Result<()> {
+        let expected = self.shape.weights();
+        if weights.len() != expected {
+            let Shape { channels, polarisations, dishes, .. } = self.shape;
+            return Err(Error::invalid(format!(
+                "{} weights: expected {expected}, of {channels} channels, {polarisations} polarisations and {dishes} dishes",
+                weights.len()
+            )));
+        }
+        let fits = |part: f32| part.abs() <= MAX_WEIGHT;
+        if let Some(weight) = weights.iter().find(|weight| !fits(weight.re) || !fits(weight.im)) {
+            return Err(Error::invalid(format!(
+                "a weight of {weight}: expected components of at most {MAX_WEIGHT} in magnitude"
+            )));
+        }
+        match &mut self.backend {
+            Backend::Cpu(cpu) => cpu.set_weights(weights),
+            Backend::Gpu(gpu) => gpu.set_weights(weights)?,
+        }
+        Ok(())
+    }
+
+    /// Powers of the blocks of times that more voltages complete: a slice of elements of any type whose bytes are voltages
+    /// `[T][F][P][D]`, or [`Samples`] of `F P` channels (polarisation faster) and `D` inputs that say where they are, how
+    /// they lie and what of them is missing and counts as zero. Blocks of voltages may cut the stream anywhere: the sums
+    /// of a block of times that is not complete are kept.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when a slice does not hold a whole number of times, or [`Samples`] are not the plan's
+    /// (encoding, channels, inputs, GPU); the device's own. The stream is of no use then: [`reset`](Self::reset) it.
+    pub fn beamform<'a>(&mut self, voltages: impl Into<Feed<'a>>) -> Result<GridBeams> {
+        let Shape { channels, polarisations, dishes, encoding, block_times, .. } = self.shape;
+        let row = self.shape.bytes_per_time();
+        let whole = |bytes: usize| match bytes.is_multiple_of(row) {
+            true => Ok(bytes / row),
+            false => Err(Error::invalid(format!(
+                "{bytes} bytes of voltages: expected a multiple of {row} ({channels} channels x {polarisations} \
+                 polarisations x {dishes} dishes x {} bytes)",
+                encoding.bytes()
+            ))),
+        };
+        let axes = (channels * polarisations, dishes);
+        let voltages: Samples<'a> =
+            voltages.into().samples(encoding.into(), Layout::Tcn, axes, whole)?;
+        let times = voltages.extents().times;
+        let all = self.filled.saturating_add(times);
+        let complete = all / block_times;
+        let mut powers = Powers::zeros(&self.shape, complete)?;
+        if times > 0 {
+            match &mut self.backend {
+                Backend::Cpu(cpu) => cpu.beamform(&voltages, self.filled, &mut powers)?,
+                Backend::Gpu(gpu) => gpu.beamform(&voltages, self.filled, powers.bytes_mut())?,
+            }
+        }
+        self.filled = all % block_times;
+        let first = self.blocks;
+        self.blocks += complete as u64;
+        Ok(GridBeams { powers, first })
+    }
+
+    /// Powers of the last block of times if it is not complete, of the times that it has; the stream begins again.
+    ///
+    /// # Errors
+    /// The device's own; [`Error::OutOfMemory`].
+    pub fn finish(&mut self) -> Result<GridBeams> {
+        let (blocks, first) = (usize::from(self.filled > 0), self.blocks);
+        let mut powers = Powers::zeros(&self.shape, blocks)?;
+        if blocks > 0 {
+            let gain = self.gain;
+            let sums = match &mut self.backend {
+                Backend::Cpu(cpu) => cpu.sums(),
+                Backend::Gpu(gpu) => gpu.sums()?,
+            };
+            match &mut powers {
+                Powers::F32(powers) => {
+                    powers.iter_mut().zip(sums).for_each(|(power, sum)| *power = sum * gain);
+                }
+                Powers::F16(powers) => powers.iter_mut().zip(sums).for_each(|(power, sum)| {
+                    *power = half::f16::from_f32(sum * gain);
+                }),
+            }
+        }
+        self.reset();
+        Ok(GridBeams { powers, first })
+    }
+
+    /// Forgets the stream; the next voltages begin another.
+    pub fn reset(&mut self) {
+        (self.filled, self.blocks) = (0, 0);
+    }
+}

@@ -1,0 +1,333 @@
+//! Powers of beams of dishes on a grid: within bounds of the definition in f64, the same bits on every backend and however
+//! the stream is cut, and the array factor of a point source.
+//!
+//! A backend that is not there is skipped, saying so; naming it in `CORRUST_REQUIRE` turns that into a failure.
+
+use corrust::{
+    Device, Encoding, GridBeamformer, Layout,
+    beamform::grid::{Builder, GridBeams, MAX_SIDE, Powers},
+    samples::{Missing, Samples},
+};
+use corrust_gpu::abi::grid::{THREADS, TILE, TOGETHER};
+use half::f16;
+use num_complex::Complex;
+use oracle::Case;
+use rand::{RngExt, SeedableRng, rngs::StdRng, seq::SliceRandom};
+
+use crate::support::{conflicts, device, oracle::grid as oracle};
+
+const ENCODINGS: [Encoding; 4] =
+    [Encoding::Ci4, Encoding::Ci8, Encoding::Ci4Offset, Encoding::Cf16];
+
+/// A case, its encoding, its samples as bytes, and what of them is missing.
+struct Input {
+    case: Case,
+    encoding: Encoding,
+    bytes: Vec<u8>,
+    missing: Vec<Missing>,
+}
+
+/// A random sample, and its bytes.
+fn sample(rng: &mut StdRng, encoding: Encoding, bytes: &mut Vec<u8>) -> [f64; 2] {
+    match encoding {
+        Encoding::Ci8 => {
+            let parts: [i8; 2] = rng.random();
+            bytes.extend(parts.map(|part| part as u8));
+            parts.map(f64::from)
+        }
+        Encoding::Cf16 => {
+            let parts = [0, 1].map(|_| f16::from_f64(rng.random_range(-3.0..3.0)));
+            bytes.extend(parts.into_iter().flat_map(f16::to_le_bytes));
+            parts.map(f16::to_f64)
+        }
+        _ => {
+            let parts: [i8; 2] = [0, 1].map(|_| rng.random_range(-8..8));
+            let excess = if encoding == Encoding::Ci4Offset { 8 } else { 0 };
+            let [re, im] = parts.map(|part| (part + excess) as u8 & 15);
+            bytes.push(re << 4 | im);
+            parts.map(f64::from)
+        }
+    }
+}
+
+fn random_input(rng: &mut StdRng, rows: usize, columns: usize, encoding: Encoding) -> Input {
+    let all = (0..rows).flat_map(|m| (0..columns).map(move |n| [m, n]));
+    let mut places: Vec<_> = all.collect();
+    if rng.random_ratio(2, 3) {
+        places.shuffle(rng);
+        places.truncate(rng.random_range(1..=places.len()));
+    }
+    let (channels, polarisations) = (rng.random_range(1..4), rng.random_range(1..3));
+    let (times, block_times) = (rng.random_range(1..8), rng.random_range(1..5));
+    let (dishes, streams) = (places.len(), channels * polarisations);
+    let mut bytes = Vec::new();
+    let mut samples: Vec<_> =
+        (0..times * streams * dishes).map(|_| sample(rng, encoding, &mut bytes)).collect();
+    let mut missing = Vec::new();
+    if rng.random_ratio(1, 2) {
+        let [time, stream, dish] = [times, streams, dishes].map(|count| rng.random_range(0..count));
+        missing.push(Missing {
+            times: time..times,
+            channels: stream..stream + 1,
+            inputs: 0..dish + 1,
+        });
+        for (index, sample) in samples.iter_mut().enumerate() {
+            let (at, of) = (index / dishes / streams, index / dishes % streams);
+            if at >= time && of == stream && index % dishes <= dish {
+                *sample = [0.0; 2];
+            }
+        }
+    }
+    let weight = |rng: &mut StdRng| [0, 1].map(|_| f64::from(rng.random_range(-2.0_f32..2.0)));
+    let case = Case {
+        rows,
+        columns,
+        places,
+        channels,
+        polarisations,
+        times,
+        block_times,
+        samples,
+        weights: (0..streams * dishes).map(|_| weight(rng)).collect(),
+        gain: f64::from(rng.random_range(1e-4_f32..1e-3)),
+    };
+    Input { case, encoding, bytes, missing }
+}
+
+fn builder(input: &Input, half: bool) -> Builder {
+    let Case { rows, columns, channels, polarisations, block_times, gain, .. } = input.case;
+    let weights: Vec<_> =
+        input.case.weights.iter().map(|&[re, im]| Complex::new(re as f32, im as f32)).collect();
+    GridBeamformer::builder(rows, columns)
+        .places(&input.case.places)
+        .channels(channels)
+        .polarisations(polarisations)
+        .encoding(input.encoding)
+        .integrate(block_times)
+        .weights(&weights)
+        .gain(gain as f32)
+        .half(half)
+}
+
+/// Powers of all times, the shorter last block's too, of a stream that is cut at `cuts`.
+fn powers(input: &Input, plan: &mut GridBeamformer, layout: Layout, cuts: &[usize]) -> Vec<f32> {
+    let Case { rows, columns, channels, polarisations, times, block_times, .. } = input.case;
+    let (streams, dishes) = (channels * polarisations, input.case.places.len());
+    let of = |bytes, layout| Samples::new(bytes, input.encoding, layout, streams, dishes).unwrap();
+    let all = of(&input.bytes[..], Layout::Tcn);
+    let turned = all.gather(Layout::Cnt).unwrap();
+    let all = if layout == Layout::Tcn { all } else { of(&turned[..], Layout::Cnt) };
+    let all = all.missing(&input.missing);
+    let mut parts: Vec<GridBeams> = Vec::new();
+    let mut first = 0;
+    for &end in cuts.iter().chain([&times]) {
+        parts.push(plan.beamform(all.times(first..end)).unwrap());
+        first = end;
+    }
+    parts.push(plan.finish().unwrap());
+    let blocks = times.div_ceil(block_times);
+    let beams = 4 * rows * columns;
+    let mut powers = vec![f32::NAN; channels * blocks * beams];
+    let mut done = 0;
+    for part in &parts {
+        let (f, b, q, p) = part.powers.dim();
+        assert_eq!((f, q, p), (channels, 2 * columns, 2 * rows));
+        assert_eq!((part.first, b), (done as u64, part.blocks()));
+        let values: Vec<f32> = match &part.powers {
+            Powers::F32(values) => values.iter().copied().collect(),
+            Powers::F16(values) => values.iter().map(|value| value.to_f32()).collect(),
+        };
+        for channel in 0..f {
+            let to = (channel * blocks + done) * beams;
+            powers[to..to + b * beams]
+                .copy_from_slice(&values[channel * b * beams..(channel + 1) * b * beams]);
+        }
+        done += b;
+    }
+    assert_eq!(done, blocks);
+    powers
+}
+
+/// Sizes around those of tiles, of what threads share, and the ends.
+fn sizes() -> Vec<[usize; 2]> {
+    let (tile, together) = (2 * TILE as usize, TOGETHER as usize);
+    let mut sizes = vec![
+        [1, 1],
+        [1, MAX_SIDE],
+        [2, 2],
+        [2, 3],
+        [3, 2],
+        [tile - 1, tile],
+        [tile + 1, tile - 1],
+        [tile, together + 1],
+        [2 * tile + 1, 2 * together - 1],
+        [12, 8],
+        [24, 24],
+        [MAX_SIDE, 2],
+        [MAX_SIDE - 1, MAX_SIDE - 1],
+        [MAX_SIDE, MAX_SIDE],
+    ];
+    sizes.dedup();
+    sizes
+}
+
+/// The CPU's powers are the definition's.
+#[test]
+fn powers_are_those_of_the_definition() {
+    let mut rng = StdRng::seed_from_u64(70);
+    let mut extra: Vec<_> =
+        (0..12).map(|_| [0, 1].map(|_| rng.random_range(1..=MAX_SIDE / 2))).collect();
+    extra.extend(sizes());
+    for (number, [rows, columns]) in extra.into_iter().enumerate() {
+        let input = random_input(&mut rng, rows, columns, ENCODINGS[number % 4]);
+        let expected = input.case.powers();
+        let power: f64 = expected.iter().map(|x| x * x).sum();
+        for (half, bound) in [(false, 1e-6), (true, 5e-4)] {
+            let mut plan = builder(&input, half).device(Device::Cpu).build().unwrap();
+            let mut found = powers(&input, &mut plan, Layout::Tcn, &[]);
+            // A half beyond the largest is infinite.
+            let mut error = 0.0;
+            for (found, &expected) in found.iter_mut().zip(&expected) {
+                if half && expected >= 65520.0 {
+                    assert!(*found >= 65504.0);
+                    continue;
+                }
+                error += (f64::from(*found) - expected).powi(2);
+            }
+            let error = error.sqrt() / power.sqrt();
+            assert!(error <= bound, "{rows} x {columns} half {half}: {error}");
+        }
+    }
+}
+
+/// Every device gives the CPU's bits, in whatever pieces samples come and in whatever order they lie.
+fn same_bits(device: Device, sizes: &[[usize; 2]]) {
+    let mut rng = StdRng::seed_from_u64(71);
+    for (number, &[rows, columns]) in sizes.iter().enumerate() {
+        let input = random_input(&mut rng, rows, columns, ENCODINGS[number % 4]);
+        let half = number % 3 == 2;
+        let mut plan = builder(&input, half).device(Device::Cpu).build().unwrap();
+        let expected = powers(&input, &mut plan, Layout::Tcn, &[]);
+        let built = builder(&input, half).device(device).build();
+        let Some(mut plan) = device::there(&device.to_string(), built) else { return };
+        for layout in [Layout::Tcn, Layout::Cnt] {
+            let mut cuts = [0, 1].map(|_| rng.random_range(0..=input.case.times));
+            cuts.sort();
+            let found = powers(&input, &mut plan, layout, &cuts);
+            let same = found.iter().zip(&expected).all(|(a, b)| a.to_bits() == b.to_bits());
+            assert!(same, "{device} {rows} x {columns} {} {layout} {cuts:?}", input.encoding);
+        }
+    }
+}
+
+#[test]
+fn cpu_in_pieces() {
+    same_bits(Device::Cpu, &sizes());
+}
+
+#[test]
+fn sim() {
+    same_bits(Device::Sim, &sizes());
+    conflicts::check();
+}
+
+#[test]
+fn cuda() {
+    same_bits(Device::Cuda(0), &sizes());
+}
+
+/// Items of more than one block, of several channels, the last of them alone.
+#[test]
+fn blocks_of_several_items() {
+    let mut rng = StdRng::seed_from_u64(72);
+    let mut input = random_input(&mut rng, 3, 5, Encoding::Ci8);
+    // Eight threads an item.
+    let (channels, blocks) = (3, THREADS as usize / 8 / 3 + 1);
+    let dishes = input.case.places.len();
+    input.case.channels = channels;
+    input.case.polarisations = 1;
+    input.case.block_times = 2;
+    input.case.times = 2 * blocks;
+    input.missing.clear();
+    input.bytes.clear();
+    input.case.samples = (0..2 * blocks * channels * dishes)
+        .map(|_| sample(&mut rng, Encoding::Ci8, &mut input.bytes))
+        .collect();
+    input.case.weights = vec![[1.0, 0.0]; channels * dishes];
+    let expected = input.case.powers();
+    let power: f64 = expected.iter().map(|x| x * x).sum();
+    let mut all = Vec::new();
+    for device in [Device::Cpu, Device::Sim] {
+        let mut plan = builder(&input, false).device(device).build().unwrap();
+        let found = powers(&input, &mut plan, Layout::Tcn, &[]);
+        let error: f64 =
+            found.iter().zip(&expected).map(|(a, b)| (f64::from(*a) - b).powi(2)).sum();
+        assert!(error.sqrt() <= 1e-6 * power.sqrt(), "{device}");
+        all.push(found);
+    }
+    assert_eq!(all[0], all[1]);
+}
+
+/// A plane wave of unit amplitude gives the square of the array factor, `sin(M x) / sin(x)` along each axis.
+#[test]
+fn a_point_source_has_the_pattern_of_the_array() {
+    let (rows, columns) = (12, 8);
+    let turns = [0.1371, -0.3123]; // a row, a column
+    let wave: Vec<Complex<f16>> = (0..rows * columns)
+        .map(|dish| {
+            let phase = turns[0] * (dish / columns) as f64 + turns[1] * (dish % columns) as f64;
+            let (sine, cosine) = (std::f64::consts::TAU * phase).sin_cos();
+            Complex::new(f16::from_f64(cosine), f16::from_f64(sine))
+        })
+        .collect();
+    let bytes: Vec<u8> =
+        wave.iter().flat_map(|x| [x.re, x.im]).flat_map(f16::to_le_bytes).collect();
+    let plan = GridBeamformer::builder(rows, columns).encoding(Encoding::Cf16);
+    let beams = plan.device(Device::Cpu).build().unwrap().beamform(&bytes).unwrap();
+    let factor = |size: usize, beam: usize, turns: f64| {
+        let x = std::f64::consts::PI * (beam as f64 / (2 * size) as f64 + turns);
+        (size as f64 * x).sin() / x.sin()
+    };
+    let peak = ((rows * columns) as f64).powi(2);
+    let mut brightest = (0.0, 0, 0);
+    for (q, p) in (0..2 * columns).flat_map(|q| (0..2 * rows).map(move |p| (q, p))) {
+        let expected = (factor(rows, p, turns[0]) * factor(columns, q, turns[1])).powi(2);
+        let found = f64::from(beams.powers.get(0, 0, q, p));
+        assert!((found - expected).abs() <= 2e-3 * peak, "{q} {p}: {found} {expected}");
+        if found > brightest.0 {
+            brightest = (found, q, p);
+        }
+    }
+    // Beams have the phases that the wave has not: -0.1371 is 20.7 of 24 beams, 0.3123 is 5.0 of 16.
+    assert_eq!((brightest.1, brightest.2), (5, 21));
+}
+
+#[test]
+fn impossible_plans_are_refused() {
+    let of = |rows, columns| GridBeamformer::builder(rows, columns).device(Device::Cpu);
+    let one = Complex::new(1.0, 0.0);
+    for (plan, found) in [
+        (of(0, 2), "a grid of 0 x 2 dishes: expected 1 to 32 each way"),
+        (of(2, 33), "a grid of 2 x 33 dishes"),
+        (of(2, 2).places(&[[0, 2]]), "dish 0 at place (0, 2): expected one of a grid of 2 x 2"),
+        (of(2, 2).places(&[[0, 1], [1, 1], [0, 1]]), "dishes 0 and 2 at place (0, 1)"),
+        (of(2, 2).channels(0), "0 channels and 1 polarisations"),
+        (of(2, 2).polarisations(0), "1 channels and 0 polarisations"),
+        (of(2, 2).channels(1 << 31), "expected fewer than 2147483648"),
+        (of(2, 2).integrate(0), "powers of 0 times"),
+        (of(2, 2).integrate((1 << 30) + 1), "expected 1 to 1073741824"),
+        (of(2, 2).weights(&[one; 3]), "3 weights: expected 4"),
+        (of(2, 2).weights(&[one * 1e7; 4]), "a weight of 10000000+0i"),
+        (of(2, 2).weights(&[one * f32::NAN; 4]), "a weight of NaN"),
+        (of(2, 2).gain(f32::INFINITY), "a gain of inf"),
+        (of(2, 2).encoding(Encoding::B1), "voltages of b1"),
+    ] {
+        let Err(error) = plan.build() else { panic!("{found}: built") };
+        assert!(error.to_string().contains(found), "{error}");
+    }
+    let mut plan = of(2, 2).polarisations(3).build().unwrap();
+    let error = plan.beamform(&[0_u8; 13]).unwrap_err().to_string();
+    assert!(error.contains("13 bytes of voltages: expected a multiple of 12"), "{error}");
+    assert_eq!(plan.beamform(&[0_u8; 0]).unwrap().blocks(), 0);
+    assert_eq!(plan.finish().unwrap().blocks(), 0);
+}
