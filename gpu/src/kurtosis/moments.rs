@@ -244,8 +244,9 @@ kernel! {
         let mut first = (block() as u64 * (threads() / 32) as u64 + (thread() / 32) as u64) * of_warp;
         let flip = p.flip * 0x0101_0101;
         let bytes = p.sample_bytes;
-        let strides = p.samples | p.channel_stride | p.input_stride | p.block_times as u64 * bytes as u64;
-        let together = strides % 16 == 0 && p.time_stride == bytes as u64;
+        let block = p.block_times as u64 * bytes as u64;
+        let strides = p.samples | p.channel_stride | p.input_stride | block;
+        let together = strides & 15 == 0 && p.time_stride == bytes as u64;
         // Lanes of a warp stay together: the sums of a result that is not there are not stored.
         while first < all {
             let result = first + (lane() / LANES) as u64;
