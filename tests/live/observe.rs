@@ -145,6 +145,27 @@ fn products_of_a_stream_are_those_of_its_recording() {
     }
 }
 
+#[test]
+fn subchannels_of_a_stream_are_those_of_its_recording() {
+    let folder = folder();
+    let folder = folder.path();
+    let products = |prefix: &str| {
+        format!(
+            "device = \"cpu\"\nupchannelise = {{ factor = 4 }}\n\
+             [[visibilities]]\noutput = \"{prefix}v.npy\"\nintegrate = 128\ncounts = \"{prefix}c.npy\"\n\
+             [[kurtosis]]\noutput = \"{prefix}k.npy\"\n"
+        )
+    };
+    let live = Listening::start(folder, "times = 5120, silence = 2", &products("live-"));
+    live.send(folder, "");
+    let said = live.end();
+    assert!(said.contains("observed 6 inputs x 40 channels x 1280 times"), "{said}");
+    let text = format!("[input]\nfiles = [\"scan.npy\"]\n{}", products("file-"));
+    fs::write(folder.join("file.toml"), text).unwrap();
+    done(folder, "observe file.toml");
+    same(folder, &["v.npy", "k.npy"]);
+}
+
 /// Of the heaps 5 to 12, after which the stream is silent, then a signal comes.
 #[test]
 fn a_signal_ends_a_stream_of_any_length() {

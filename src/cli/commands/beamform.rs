@@ -14,7 +14,7 @@ use corrust::{
     device::Gpu,
     format::{
         Recording,
-        array::{Array, Field},
+        array::{Array, Feeds, Field, Stokes},
         npy::{Dtype, Reader, Voltages, Writer},
         vdif,
     },
@@ -24,7 +24,7 @@ use corrust::{
 use ndarray::Array3;
 
 use crate::cli::commands::channelise::element;
-use crate::cli::commands::filterbank::{Powers, Scaling, power, warn_of};
+use crate::cli::commands::filterbank::{Of, Powers, Scaling, power, voltage, warn_of};
 use crate::cli::options::flagging::{Flagging, Judged};
 use crate::cli::options::run_files::{Existing, RunFiles, all, ending, input, output};
 use crate::cli::options::selection::expect_integers;
@@ -47,7 +47,8 @@ const MUCH_CLIPPED: f64 = 0.02;
 /// the low one, each -7..7; or as --output-encoding says. Sums of integers are exact and the same on every
 /// device; those of cf16 are f32. Where its name ends in .fil, it is
 /// a SIGPROC filterbank file of a beam's power |J|^2, polarisations added: of several beams x.fil becomes
-/// x.0.fil, x.1.fil and so on. Where it ends in .vdif, it is VDIF of complex samples of 4 or 8 bits, thread P b + p, the
+/// x.0.fil, x.1.fil and so on. With --stokes of two polarisations such files have a beam's I, or I, Q, U and V, as x.npy int64
+/// [sample][parameter][channel] (float64 of floats). Where it ends in .vdif, it is VDIF of complex samples of 4 or 8 bits, thread P b + p, the
 /// channels together, a power of two of them; udp://239.1.2.0:7150 in place of a name sends the same frames to that address,
 /// one in each packet.
 #[derive(Debug, clap::Args)]
@@ -88,7 +89,7 @@ pub struct BeamOptions {
     /// Array file, for filterbank files: frequencies at even steps, start, sample time (JSON); for VDIF: start, sample time
     #[arg(long, value_name = "ARRAY.json", value_parser = input())]
     pub array: Option<PathBuf>,
-    /// Beams to write filterbank files of, as in 0,3 [default: all]
+    /// Beams to write files of powers of, as in 0,3 [default: all]
     #[arg(long = "beam", value_name = "B", value_delimiter = ',', requires = "array")]
     pub chosen: Vec<usize>,
     #[command(flatten)]
@@ -228,9 +229,14 @@ pub struct Place {
 }
 
 impl BeamOptions {
-    /// Whether the files say when their times are, as those of NumPy do not.
+    /// Whether the files say when their times are, or which polarisations they have, as those of NumPy do not.
     pub fn is_dated(&self) -> bool {
-        [FIL, VDIF].contains(&&ending(&self.output)[..]) || self.address().is_some()
+        self.is_power() || ending(&self.output) == VDIF || self.address().is_some()
+    }
+
+    /// Whether the files are of powers: one for each beam, and of any length.
+    fn is_power(&self) -> bool {
+        ending(&self.output) == FIL || self.scaling.stokes.is_some()
     }
 
     /// The address that frames are sent to, in place of a file.
@@ -244,7 +250,11 @@ impl BeamOptions {
             (Some(array), true) => Ok(Some(Array::read(array)?)),
             (None, false) => Ok(None),
             (None, true) => {
-                let kind = if ending(&self.output) == FIL { "a filterbank file" } else { "VDIF" };
+                let kind = match ending(&self.output) == FIL {
+                    true => "a filterbank file",
+                    false if self.is_power() => "of Stokes parameters",
+                    false => "VDIF",
+                };
                 let reason = format!(
                     "is to be {kind}: expected --array ARRAY.json, which says what the channels and times are"
                 );
@@ -269,7 +279,17 @@ impl BeamOptions {
 
     /// The beams that are written to filterbank files, with the names of these.
     fn name_beams(&self, weights: &Reader) -> Result<Vec<(usize, PathBuf)>> {
-        if ending(&self.output) != FIL {
+        if let Some(stokes) = self.scaling.stokes
+            && ![FIL, NPY].contains(&&ending(&self.output)[..])
+        {
+            return Err(Error::file(
+                &self.output,
+                format!(
+                    "is to be Stokes parameters {stokes}: expected a name that ends in .{FIL} or .{NPY}"
+                ),
+            ));
+        }
+        if !self.is_power() {
             return match self.chosen.first() {
                 Some(beam) => Err(Error::invalid(format!(
                     "--beam {beam}: chosen for filterbank files, expected an output whose name ends in .{FIL}"
@@ -291,7 +311,7 @@ impl BeamOptions {
         };
         let name = |beam: usize| match chosen.len() {
             1 => self.output.clone(),
-            _ => self.output.with_extension(format!("{beam}.{FIL}")),
+            _ => self.output.with_extension(format!("{beam}.{}", ending(&self.output))),
         };
         Ok(chosen.iter().map(|&beam| (beam, name(beam))).collect())
     }
@@ -428,8 +448,9 @@ fn voltage_shape(shape: &Shape) -> correlate::Shape {
     }
 }
 
-/// Endings of the names of filterbank files and of VDIF, and the start of addresses that frames are sent to.
+/// Endings of the names of filterbank files, of NumPy files and of VDIF, and the start of addresses that frames are sent to.
 const FIL: &str = "fil";
+const NPY: &str = "npy";
 const VDIF: &str = "vdif";
 const UDP: &str = "udp://";
 
@@ -453,11 +474,19 @@ pub struct Outputs {
     times: usize,
 }
 
+/// Stokes parameters of beams: which, of which feeds, and the places of these among the polarisations.
+#[derive(Clone, Copy)]
+struct Polarised {
+    stokes: Stokes,
+    feeds: Feeds,
+    places: [usize; 2],
+}
+
 /// Files for samples of beams.
 enum Samples {
     Npy(Writer),
     /// Their powers, of these beams.
-    Fil(Vec<usize>, Vec<Powers>),
+    Powers(Vec<usize>, Vec<Powers>, Option<Polarised>),
     Vdif(vdif::Writer),
     #[cfg(feature = "serve")]
     Sent(vdif::Framer, corrust::live::Packets),
@@ -522,21 +551,29 @@ impl Outputs {
                 let axes = [&rows[..], &[2][..parts - 1]].concat();
                 Samples::Npy(Writer::with_shape(&options.output, dtype, &axes)?)
             }
-            Some(array) if ending(&options.output) != FIL => {
-                Samples::frames(options, shape, array)?
-            }
+            Some(array) if !options.is_power() => Samples::frames(options, shape, array)?,
             Some(array) => {
                 let chosen = match &options.chosen[..] {
                     [] => (0..beams).collect(),
                     chosen => chosen.to_vec(),
                 };
+                let polarised = options.scaling.stokes.map(|stokes| {
+                    let (feeds, places) = array.beam_feeds(polarisations, shape.dishes)?;
+                    Ok(Polarised { stokes, feeds, places })
+                });
+                let polarised = polarised.transpose()?;
                 let create = |(&beam, path): (&usize, &PathBuf)| {
-                    let number = Some((beam as u32 + 1, beams as u32));
-                    let times = times as u64;
-                    Powers::create(path, array, channels, times, &options.scaling, number)
+                    let of = Of {
+                        channels,
+                        times: times as u64,
+                        summed: polarisations as u64,
+                        encoding: output,
+                        beam: Some((beam as u32 + 1, beams as u32)),
+                    };
+                    Powers::create(path, array, &of, &options.scaling)
                 };
                 let files: Result<_> = chosen.iter().zip(names).map(create).collect();
-                Samples::Fil(chosen, files?)
+                Samples::Powers(chosen, files?, polarised)
             }
         };
         let open = |path: &Option<PathBuf>, dtype, axes: &[usize]| {
@@ -560,11 +597,11 @@ impl Outputs {
                     writer.write_at(place(index) * parts as u64, samples)?;
                 }
             }
-            Samples::Fil(beams, files) => {
+            Samples::Powers(beams, files, polarised) => {
                 let beam_bytes = channels * polarisations * row;
                 for (&beam, file) in beams.iter().zip(files) {
                     let samples = &samples[beam * beam_bytes..][..beam_bytes];
-                    add_powers(file, samples, encoding, polarisations * row, row)?;
+                    add_powers(file, samples, encoding, (polarisations * row, row), *polarised)?;
                 }
             }
             Samples::Vdif(writer) => {
@@ -590,7 +627,7 @@ impl Outputs {
     pub fn skip(&mut self, times: u64) -> Result<()> {
         match &mut self.samples {
             Samples::Npy(_) => Ok(()),
-            Samples::Fil(_, files) => files.iter_mut().try_for_each(|file| file.pass(times)),
+            Samples::Powers(_, files, _) => files.iter_mut().try_for_each(|file| file.pass(times)),
             Samples::Vdif(writer) => writer.pass(times),
             #[cfg(feature = "serve")]
             Samples::Sent(framer, to) => framer.pass(times, &mut |frame| to.send(frame)),
@@ -601,7 +638,7 @@ impl Outputs {
     /// clipped.
     pub fn finish(self, times: u64) -> Result<f64> {
         let Self { samples, incoherent, counts, clipped, .. } = self;
-        if let Samples::Fil(_, files) = &samples {
+        if let Samples::Powers(_, files, _) = &samples {
             warn_of(files, times);
         }
         let write_counts = |mut counts: Writer| {
@@ -618,7 +655,7 @@ impl Outputs {
         };
         let samples = match samples {
             Samples::Npy(writer) => writer.finish(),
-            Samples::Fil(_, files) => files.into_iter().try_for_each(Powers::finish),
+            Samples::Powers(_, files, _) => files.into_iter().try_for_each(Powers::finish),
             Samples::Vdif(writer) => writer.finish().map(left_out),
             #[cfg(feature = "serve")]
             Samples::Sent(framer, _) => {
@@ -668,23 +705,34 @@ fn values(
     values
 }
 
-/// Adds the powers of a beam's samples `[F][P][T]`, `channel` bytes a channel and `row` bytes a row.
+/// Adds the powers of a beam's samples `[F][P][T]`, `channel` bytes a channel and `row` bytes a row, or their Stokes
+/// parameters.
 fn add_powers(
     file: &mut Powers,
     samples: &[u8],
     encoding: SpectrumEncoding,
-    channel: usize,
-    row: usize,
+    (channel, row): (usize, usize),
+    polarised: Option<Polarised>,
 ) -> Result<()> {
     let bytes = encoding.bytes();
     let (mut first, times) = (0, row / bytes);
     while first < times {
         let left = times - first;
         let count = usize::try_from(file.lack()).map_or(left, |lack| lack.min(left));
-        for (sum, rows) in file.sums.iter_mut().zip(samples.chunks_exact(channel)) {
+        let part = first * bytes..(first + count) * bytes;
+        for (index, rows) in samples.chunks_exact(channel).enumerate() {
+            if let Some(Polarised { stokes, feeds, places }) = polarised {
+                let pair = places.map(|place| &rows[place * row..][part.clone()]);
+                let [one, other] = pair.map(|samples| samples.chunks_exact(bytes));
+                for (one, other) in one.zip(other) {
+                    let [one, other] = [one, other].map(|sample| voltage(sample, encoding));
+                    file.add(index, stokes, feeds.stokes(one, other));
+                }
+                continue;
+            }
             for row in rows.chunks_exact(row) {
-                let samples = row[first * bytes..(first + count) * bytes].chunks_exact(bytes);
-                *sum += samples.map(|sample| power(sample, encoding)).sum::<f64>();
+                let samples = row[part.clone()].chunks_exact(bytes);
+                file.sums[index] += samples.map(|sample| power(sample, encoding)).sum::<f64>();
             }
         }
         file.pass(count as u64)?;

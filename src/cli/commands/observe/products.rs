@@ -17,7 +17,7 @@ use corrust::{
     correlate::{Shape, baselines, useful_operations},
     device::Gpu,
     format::{
-        array::{Array, Channels},
+        array::{Array, Channels, Stokes},
         npy::{Dtype, Reader, Writer},
     },
     kurtosis::Kurtosis,
@@ -298,8 +298,12 @@ impl Request {
                 let operations = beamform::useful_operations(&shape, *recorded);
                 (bytes as f64 * *recorded as f64, operations)
             }
-            Self::Power(_) => {
-                (4.0 * shape.channels as f64 * *recorded as f64, 4.0 * cells * *recorded as f64)
+            Self::Power(options) => {
+                let parameters = options.scaling.stokes.map_or(1, Stokes::count) as f64;
+                (
+                    4.0 * parameters * shape.channels as f64 * *recorded as f64,
+                    4.0 * parameters * cells * *recorded as f64,
+                )
             }
             Self::Spectra(options) => {
                 let times = options.integrate.map_or(*recorded, NonZeroU64::get);
