@@ -85,6 +85,11 @@ shifts = "shifts.npy"
 output = "b.fil"
 beam = [1]
 integrate = 8
+[[beams]]
+weights = "weights.npy"
+shifts = "shifts.npy"
+output = "b.raw"
+output-encoding = "ci8"
 [[power]]
 output = "p.fil"
 integrate = 7
@@ -118,8 +123,14 @@ times = 100
                 folder,
                 &format!("{beams} -o b2.fil --array array.json --beam 1 --integrate 8 {options}"),
             );
+            done(
+                folder,
+                &format!("{beams} -o b2.raw --array array.json --output-encoding ci8 {options}"),
+            );
             let pairs = [
                 ("v.npy", "v2.npy"),
+                ("b.0.raw", "b2.0.raw"),
+                ("b.1.raw", "b2.1.raw"),
                 ("counts.npy", "counts2.npy"),
                 ("b.npy", "b2.npy"),
                 ("b.fil", "b2.fil"),
@@ -452,6 +463,18 @@ fn the_example_is_a_plan() {
         said.contains("visibilities vis.uvh5: ") && !folder.join("vis.uvh5").exists(),
         "{said}"
     );
+    // A block is all of the recording: 5003 times of 60 bytes; sums of 21 baselines and 10 channels, 16 bytes each.
+    fs::write(
+        folder.join("short.toml"),
+        "[input]\nfiles = [\"scan.npy\"]\nencoding = \"ci4\"\ndevice = \"sim\"\n[[visibilities]]\noutput = \"v.npy\"\n",
+    )
+    .unwrap();
+    let said = done(folder, "observe short.toml --dry-run");
+    assert!(said.contains("device memory: at least 304 kB for samples and products"), "{said}");
+    let text = fs::read_to_string(folder.join("short.toml")).unwrap().replace("sim", "cpu");
+    fs::write(folder.join("short.toml"), text).unwrap();
+    let said = done(folder, "observe short.toml --dry-run");
+    assert!(!said.contains("device memory"), "{said}");
     done(folder, "observe example.toml");
     for name in ["vis.uvh5", "fast.npy", "beams.npy", "power.fil", "spectra.npy", "kurtosis.npy"] {
         assert!(folder.join(name).exists(), "{name}");

@@ -15,6 +15,7 @@ use corrust::{
     format::{
         Recording,
         array::{Array, Feeds, Field, Stokes},
+        guppi,
         npy::{Dtype, Reader, Voltages, Writer},
         vdif,
     },
@@ -24,7 +25,7 @@ use corrust::{
 use ndarray::Array3;
 
 use crate::cli::commands::channelise::element;
-use crate::cli::commands::filterbank::{Of, Powers, Scaling, power, voltage, warn_of};
+use crate::cli::commands::filterbank::{Of, Powers, Scaling, dated, power, voltage, warn_of};
 use crate::cli::options::flagging::{Flagging, Judged};
 use crate::cli::options::run_files::{Existing, RunFiles, all, ending, input, output};
 use crate::cli::options::selection::expect_integers;
@@ -48,7 +49,8 @@ const MUCH_CLIPPED: f64 = 0.02;
 /// device; those of cf16 are f32. Where its name ends in .fil, it is
 /// a SIGPROC filterbank file of a beam's power |J|^2, polarisations added: of several beams x.fil becomes
 /// x.0.fil, x.1.fil and so on. With --stokes of two polarisations such files have a beam's I, or I, Q, U and V, as x.npy int64
-/// [sample][parameter][channel] (float64 of floats). Where it ends in .vdif, it is VDIF of complex samples of 4 or 8 bits, thread P b + p, the
+/// [sample][parameter][channel] (float64 of floats). Where it ends in .raw, it is GUPPI RAW of a beam's samples of 4
+/// or 8 bits, x.0.raw and so on of several. Where it ends in .vdif, it is VDIF of complex samples of 4 or 8 bits, thread P b + p, the
 /// channels together, a power of two of them; udp://239.1.2.0:7150 in place of a name sends the same frames to that address,
 /// one in each packet.
 #[derive(Debug, clap::Args)]
@@ -82,14 +84,15 @@ pub struct BeamOptions {
     /// NumPy file of the bits to shift the sums down by: any integers [F][P][B], 0 to 31
     #[arg(long, value_name = "s.npy", value_parser = input())]
     pub shifts: PathBuf,
-    /// NumPy file to write, - for the standard output; a filterbank file, whose name ends in .fil; VDIF, .vdif; or
-    /// udp://ADDR, where frames of VDIF are sent to
+    /// NumPy file to write, - for the standard output; a filterbank file, whose name ends in .fil; GUPPI RAW, .raw; VDIF, .vdif;
+    /// or udp://ADDR, where frames of VDIF are sent to
     #[arg(short, long, value_name = "J.npy", value_parser = output())]
     pub output: PathBuf,
-    /// Array file, for filterbank files: frequencies at even steps, start, sample time (JSON); for VDIF: start, sample time
+    /// Array file, for filterbank files and GUPPI RAW: frequencies at even steps, start, sample time (JSON); for VDIF: start,
+    /// sample time
     #[arg(long, value_name = "ARRAY.json", value_parser = input())]
     pub array: Option<PathBuf>,
-    /// Beams to write files of powers of, as in 0,3 [default: all]
+    /// Beams to write filterbank files or GUPPI RAW of, as in 0,3 [default: all]
     #[arg(long = "beam", value_name = "B", value_delimiter = ',', requires = "array")]
     pub chosen: Vec<usize>,
     #[command(flatten)]
@@ -231,10 +234,15 @@ pub struct Place {
 impl BeamOptions {
     /// Whether the files say when their times are, or which polarisations they have, as those of NumPy do not.
     pub fn is_dated(&self) -> bool {
-        self.is_power() || ending(&self.output) == VDIF || self.address().is_some()
+        self.is_by_beam() || ending(&self.output) == VDIF || self.address().is_some()
     }
 
-    /// Whether the files are of powers: one for each beam, and of any length.
+    /// Whether each beam has a file of its own.
+    fn is_by_beam(&self) -> bool {
+        self.is_power() || ending(&self.output) == RAW
+    }
+
+    /// Whether the files are of powers.
     fn is_power(&self) -> bool {
         ending(&self.output) == FIL || self.scaling.stokes.is_some()
     }
@@ -250,10 +258,11 @@ impl BeamOptions {
             (Some(array), true) => Ok(Some(Array::read(array)?)),
             (None, false) => Ok(None),
             (None, true) => {
-                let kind = match ending(&self.output) == FIL {
-                    true => "a filterbank file",
-                    false if self.is_power() => "of Stokes parameters",
-                    false => "VDIF",
+                let kind = match &ending(&self.output)[..] {
+                    FIL => "a filterbank file",
+                    RAW => "GUPPI RAW",
+                    _ if self.is_power() => "of Stokes parameters",
+                    _ => "VDIF",
                 };
                 let reason = format!(
                     "is to be {kind}: expected --array ARRAY.json, which says what the channels and times are"
@@ -261,7 +270,7 @@ impl BeamOptions {
                 Err(Error::file(&self.output, reason))
             }
             (Some(array), false) => Err(Error::invalid(format!(
-                "--array {}: expected an output whose name ends in .{VDIF} or .{FIL}, found {}",
+                "--array {}: expected an output whose name ends in .{VDIF}, .{RAW} or .{FIL}, found {}",
                 array.display(),
                 self.output.display()
             ))),
@@ -277,7 +286,7 @@ impl BeamOptions {
         })
     }
 
-    /// The beams that are written to filterbank files, with the names of these.
+    /// The beams that are written to files of their own, with the names of these.
     fn name_beams(&self, weights: &Reader) -> Result<Vec<(usize, PathBuf)>> {
         if let Some(stokes) = self.scaling.stokes
             && ![FIL, NPY].contains(&&ending(&self.output)[..])
@@ -289,10 +298,10 @@ impl BeamOptions {
                 ),
             ));
         }
-        if !self.is_power() {
+        if !self.is_by_beam() {
             return match self.chosen.first() {
                 Some(beam) => Err(Error::invalid(format!(
-                    "--beam {beam}: chosen for filterbank files, expected an output whose name ends in .{FIL}"
+                    "--beam {beam}: chosen for files of a beam each, expected an output whose name ends in .{FIL} or .{RAW}"
                 ))),
                 None => Ok(Vec::new()),
             };
@@ -305,15 +314,20 @@ impl BeamOptions {
         if let Some(beam) = self.chosen.iter().find(|&&beam| beam >= beams) {
             return Err(Error::invalid(format!("--beam {beam}: expected one below {beams}")));
         }
-        let chosen: Vec<usize> = match &self.chosen[..] {
-            [] => (0..beams).collect(),
-            chosen => chosen.to_vec(),
-        };
+        let chosen = self.chosen(beams);
         let name = |beam: usize| match chosen.len() {
             1 => self.output.clone(),
             _ => self.output.with_extension(format!("{beam}.{}", ending(&self.output))),
         };
         Ok(chosen.iter().map(|&beam| (beam, name(beam))).collect())
+    }
+
+    /// Those of `beams` beams that have files.
+    fn chosen(&self, beams: usize) -> Vec<usize> {
+        match &self.chosen[..] {
+            [] => (0..beams).collect(),
+            chosen => chosen.to_vec(),
+        }
     }
 
     /// The plan for the voltages of `path`, of an encoding and axes `[F, P, D]`, with weights and shifts, and its shape.
@@ -448,9 +462,10 @@ fn voltage_shape(shape: &Shape) -> correlate::Shape {
     }
 }
 
-/// Endings of the names of filterbank files, of NumPy files and of VDIF, and the start of addresses that frames are sent to.
+/// Endings of the names of filterbank files, of NumPy files, of GUPPI RAW and of VDIF, and the start of addresses that frames are sent to.
 const FIL: &str = "fil";
 const NPY: &str = "npy";
+const RAW: &str = "raw";
 const VDIF: &str = "vdif";
 const UDP: &str = "udp://";
 
@@ -487,12 +502,44 @@ enum Samples {
     Npy(Writer),
     /// Their powers, of these beams.
     Powers(Vec<usize>, Vec<Powers>, Option<Polarised>),
+    /// Samples of these beams.
+    Raw(Vec<usize>, Vec<guppi::Writer>),
     Vdif(vdif::Writer),
     #[cfg(feature = "serve")]
     Sent(vdif::Framer, corrust::live::Packets),
 }
 
 impl Samples {
+    /// GUPPI RAW of each of the `chosen` beams.
+    fn raw(
+        options: &BeamOptions,
+        shape: &Shape,
+        (times, array): (usize, &Array),
+        (chosen, names): (Vec<usize>, &[PathBuf]),
+    ) -> Result<Self> {
+        let Shape { channels, polarisations, output, .. } = *shape;
+        let SpectrumEncoding::Voltage(encoding @ (Encoding::Ci4 | Encoding::Ci8)) = output else {
+            let reason = format!("beams of {output} as GUPPI RAW: expected ci4 or ci8");
+            return Err(Error::file(&options.output, reason));
+        };
+        let (start, interval, [first, width]) = dated(array, channels, "GUPPI RAW")?;
+        let description = guppi::Description {
+            telescope: array.telescope.clone(),
+            source: array.phase_center.as_ref().map(|center| center.name.clone()),
+            start,
+            interval,
+            first_channel: first,
+            channel_width: width,
+            channels,
+            polarisations,
+            encoding,
+            times: times as u64,
+        };
+        let files = names.iter().map(|path| guppi::Writer::create(path, &description));
+        let files = files.collect::<Result<_>>()?;
+        Ok(Self::Raw(chosen, files))
+    }
+
     /// VDIF of beams, or frames that are sent.
     fn frames(options: &BeamOptions, shape: &Shape, array: &Array) -> Result<Self> {
         let Shape { beams, channels, polarisations, output, .. } = *shape;
@@ -551,12 +598,12 @@ impl Outputs {
                 let axes = [&rows[..], &[2][..parts - 1]].concat();
                 Samples::Npy(Writer::with_shape(&options.output, dtype, &axes)?)
             }
-            Some(array) if !options.is_power() => Samples::frames(options, shape, array)?,
+            Some(array) if !options.is_by_beam() => Samples::frames(options, shape, array)?,
+            Some(array) if !options.is_power() => {
+                Samples::raw(options, shape, (times, array), (options.chosen(beams), names))?
+            }
             Some(array) => {
-                let chosen = match &options.chosen[..] {
-                    [] => (0..beams).collect(),
-                    chosen => chosen.to_vec(),
-                };
+                let chosen = options.chosen(beams);
                 let polarised = options.scaling.stokes.map(|stokes| {
                     let (feeds, places) = array.beam_feeds(polarisations, shape.dishes)?;
                     Ok(Polarised { stokes, feeds, places })
@@ -604,6 +651,13 @@ impl Outputs {
                     add_powers(file, samples, encoding, (polarisations * row, row), *polarised)?;
                 }
             }
+            Samples::Raw(beams, files) => {
+                let all: Vec<&[u8]> =
+                    samples.chunks_exact(channels * polarisations * row).collect();
+                for (&beam, file) in beams.iter().zip(files) {
+                    file.append(all[beam])?;
+                }
+            }
             Samples::Vdif(writer) => {
                 writer.append(&values(samples, encoding, [channels, polarisations, row]))?
             }
@@ -628,6 +682,7 @@ impl Outputs {
         match &mut self.samples {
             Samples::Npy(_) => Ok(()),
             Samples::Powers(_, files, _) => files.iter_mut().try_for_each(|file| file.pass(times)),
+            Samples::Raw(_, files) => files.iter_mut().try_for_each(|file| file.pass(times)),
             Samples::Vdif(writer) => writer.pass(times),
             #[cfg(feature = "serve")]
             Samples::Sent(framer, to) => framer.pass(times, &mut |frame| to.send(frame)),
@@ -656,6 +711,7 @@ impl Outputs {
         let samples = match samples {
             Samples::Npy(writer) => writer.finish(),
             Samples::Powers(_, files, _) => files.into_iter().try_for_each(Powers::finish),
+            Samples::Raw(_, files) => files.into_iter().try_for_each(guppi::Writer::finish),
             Samples::Vdif(writer) => writer.finish().map(left_out),
             #[cfg(feature = "serve")]
             Samples::Sent(framer, _) => {

@@ -10,6 +10,7 @@ use corrust::{
     channelise::SpectrumEncoding,
     correlate::Shape,
     format::{
+        Timestamp,
         array::{Array, Channels, Field, Pairs, Stokes},
         npy::{self, Dtype},
         sigproc::{Bits, Header, Writer},
@@ -376,13 +377,12 @@ pub fn warn_of(files: &[Powers], times: u64) {
     }
 }
 
-/// Header of the file, with the array's facts.
-fn header(array: &Array, channels: usize, step: u64) -> Result<Header> {
+/// Start, sample time, frequency of the first channel and step to the next: facts of the array that `asker` needs.
+pub fn dated(array: &Array, channels: usize, asker: &str) -> Result<(Timestamp, f64, [f64; 2])> {
     let (Some(start), Some(sample_time), Some(listed)) =
         (array.start, array.sample_time, &array.channels)
     else {
-        return Err(array
-            .lacks(&[Field::Frequencies, Field::Start, Field::SampleTime], "a filterbank file"));
+        return Err(array.lacks(&[Field::Frequencies, Field::Start, Field::SampleTime], asker));
     };
     let frequencies = array.frequencies(channels)?;
     let width = listed.width(0).unwrap_or(1.0 / sample_time);
@@ -391,20 +391,26 @@ fn header(array: &Array, channels: usize, step: u64) -> Result<Header> {
             each.windows(2).find(|pair| (pair[1] - pair[0] - width).abs() > 1e-6 * width.abs())
     {
         return Err(array.error(format_args!(
-            "\"frequencies\" {} and {} are {} hertz apart: expected {width} everywhere, as a filterbank \
-             file has them",
+            "\"frequencies\" {} and {} are {} hertz apart: expected {width} everywhere, as {asker} has them",
             pair[0],
             pair[1],
             pair[1] - pair[0]
         )));
     }
+    Ok((start, sample_time, [frequencies[0], width]))
+}
+
+/// Header of the file, with the array's facts.
+fn header(array: &Array, channels: usize, step: u64) -> Result<Header> {
+    let (start, sample_time, [first_channel, channel_width]) =
+        dated(array, channels, "a filterbank file")?;
     let days = start.as_nanosecond() as f64 / 86_400e9;
     Ok(Header {
         source: array.phase_center.as_ref().map_or("unknown", |center| &center.name).into(),
         start: UNIX_0 + days,
         interval: sample_time * step as f64,
-        first_channel: frequencies[0],
-        channel_width: width,
+        first_channel,
+        channel_width,
         channels,
         ifs: 1,
         bits: Bits::ThirtyTwo,

@@ -317,6 +317,16 @@ impl InputOptions {
         input.upchannelised(plan).map(Some)
     }
 
+    /// Times that are worked on at a time; those of a live stream, of that interval, soon after they came.
+    fn at_once(&self, shape: &Shape, pace: Option<f64>) -> usize {
+        let at_once = (BLOCK_BYTES / shape.bytes_per_time()).max(1);
+        let at_once = if at_once > GRAIN { at_once / GRAIN * GRAIN } else { at_once };
+        let Some(interval) = pace else { return at_once };
+        let grain = self.flagging.block_times().unwrap_or(GRAIN);
+        let soon = ((SOON / interval) as usize).next_multiple_of(grain);
+        at_once.next_multiple_of(grain).min(soon.max(grain))
+    }
+
     /// What was received of a live stream, in words.
     fn received(&self) -> Option<String> {
         match &self.origin {
@@ -426,6 +436,24 @@ impl<'a> Plan<'a> {
             };
             requests.iter().map(load).collect()
         };
+        // The sentences of a dry run.
+        let dry = |place: &products::Place<'_>, live: bool| -> Result<Vec<String>> {
+            let (shape, interval) = (&place.shape, place.interval);
+            let times = input.at_once(shape, interval.filter(|_| live)) as u64;
+            let times = times.min(place.recorded);
+            let held = requests.iter().map(|(_, request)| request.held(place, times));
+            let held = held.sum::<Result<f64>>()?;
+            let samples = shape.bytes_per_time() as f64 * times as f64;
+            let free = gpus.iter().map(|gpu| gpu.free_bytes()).sum::<Result<u64>>()?;
+            let memory = format!(
+                "device memory: at least {}B for samples and products, of {}B free",
+                si(samples + held),
+                si(free as f64)
+            );
+            let memory = (!gpus.is_empty()).then_some(memory);
+            let said = vec![describe(shape, place.recorded, interval)];
+            Ok([said, loads(place)?, memory.into_iter().collect()].concat())
+        };
         let expected = input.expected()?;
         if let Some(Expected { shape, interval, times }) = expected {
             if plan.is_none() && times.is_none() {
@@ -440,10 +468,10 @@ impl<'a> Plan<'a> {
                 array: array.as_ref(),
                 ..place(shape, recorded, interval)
             };
-            let loads = loads(&place)?;
             if dry_run {
-                return Ok([vec![describe(&shape, recorded, interval)], loads].concat());
+                return dry(&place, true);
             }
+            loads(&place)?;
         }
         let Some(recording) = input.open(array.as_ref(), &gpus)? else {
             return Err(Error::invalid("nothing came: no product was made"));
@@ -474,24 +502,15 @@ impl<'a> Plan<'a> {
             ..place(shape, recorded, interval)
         };
         if dry_run {
-            return Ok([vec![describe(&shape, recorded, interval)], loads(&place)?].concat());
+            return dry(&place, false);
         }
         let start = Instant::now();
         let bar = Progress::new("observing", &shape, recorded);
         // Products on several GPUs bring their own channels there.
         let gpu = if gpus.len() == 1 { gpus.first().cloned() } else { None };
         let mut judged = None;
-        let at_once = (BLOCK_BYTES / shape.bytes_per_time()).max(1);
-        let at_once = if at_once > GRAIN { at_once / GRAIN * GRAIN } else { at_once };
-        // A stream's samples are worked on soon after they came.
-        let at_once = match &expected {
-            Some(Expected { interval, .. }) => {
-                let grain = input.flagging.block_times().unwrap_or(GRAIN);
-                let soon = ((SOON / interval) as usize).next_multiple_of(grain);
-                at_once.next_multiple_of(grain).min(soon.max(grain))
-            }
-            None => at_once,
-        };
+        let pace = expected.as_ref().map(|expected| expected.interval);
+        let at_once = input.at_once(&shape, pace);
         let pieces = match recording.source {
             Source::Channels(recording) => {
                 let (recording, found) = input.flagging.over(recording, gpus.first(), recorded)?;

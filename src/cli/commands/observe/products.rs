@@ -329,6 +329,32 @@ impl Request {
         Ok(format!("{name}: at most {}B{span}, {}operations{pace}", si(bytes), si(operations)))
     }
 
+    /// Bytes that it holds on the device for so many times of samples: sums, weights, beams.
+    pub fn held(&self, place: &Place<'_>, times: u64) -> Result<f64> {
+        let Place { shape, .. } = place;
+        let sums = |length: u64| {
+            let entries = times.div_ceil(length.max(1)).max(1);
+            entries as f64 * 24.0 * (shape.inputs * shape.channels) as f64
+        };
+        Ok(match self {
+            Self::Visibilities(options) => {
+                let parts = if shape.encoding.is_integer() { 16.0 } else { 8.0 };
+                (baselines(shape.inputs) * options.channels(shape)?.len()) as f64 * parts
+            }
+            Self::Beams(BeamTable { beams, .. }) => {
+                let weights = Reader::open(&beams.weights)?;
+                let numbers: f64 = weights.shape().iter().map(|&length| length as f64).product();
+                let streams: f64 =
+                    weights.shape().iter().take(3).map(|&length| length as f64).product();
+                numbers + streams * times as f64 * beams.output_encoding.bytes() as f64
+            }
+            // Powers are added on the host.
+            Self::Power(_) => 0.0,
+            Self::Spectra(options) => sums(options.integrate.map_or(u64::MAX, NonZeroU64::get)),
+            Self::Kurtosis(options) => sums(options.times as u64),
+        })
+    }
+
     /// Begins the product: its plan, and its files.
     pub fn begin<'a>(&self, place: &Place<'_>, observation: &mut Observation<'a>) -> Result<Made> {
         let name = self.name();
@@ -488,8 +514,8 @@ impl BeamOptions {
         let weights = Reader::open(&self.weights)?;
         if place.recorded == u64::MAX && (!self.is_dated() || self.incoherent.is_some()) {
             return Err(Error::invalid(
-                "beams of a stream that a signal ends: expected seconds or times in live, or a filterbank file or \
-                 VDIF, which may have any length",
+                "beams of a stream that a signal ends: expected seconds or times in live, or a filterbank file, \
+                 GUPPI RAW or VDIF, which may have any length",
             ));
         }
         let Shape { inputs, channels, encoding, .. } = place.shape;
