@@ -282,7 +282,8 @@ mod tests {
             writer.append(&samples(first..end)).unwrap();
         }
         writer.finish().unwrap();
-        let mut found = open(&[path], Options::default()).unwrap();
+        let options = Options { long_gaps: true, ..Options::default() };
+        let mut found = open(&[path], options).unwrap();
         assert_eq!((found.times(), found.shape().inputs, found.shape().channels), (457, 2, 3));
         assert_eq!(found.start(), Some(description().start));
         let mut block = Block::new();
