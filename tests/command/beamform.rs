@@ -3,11 +3,15 @@
 use std::{fs, path::Path};
 
 use command::corrust;
+use corrust::{
+    Encoding,
+    format::{self, Block, Options, array::Channels},
+};
 use ndarray::{Array3, Array4, Array5, ArrayView3, Axis};
 use oracle::{Case, Rounding};
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
-use crate::support::{command, oracle::beamform as oracle};
+use crate::support::{command, oracle::beamform as oracle, witness};
 
 fn done(folder: &Path, arguments: &str) -> String {
     let output = corrust(folder, arguments);
@@ -414,10 +418,86 @@ fn coordinates_that_make_no_weights_are_refused_in_one_sentence() {
     assert_eq!(weights.dim(), (1, 1, 2, 1, 2));
 }
 
+/// GUPPI RAW of each beam, in the samples of the NumPy file.
+#[test]
+fn beams_are_the_same_in_guppi_raw() {
+    const AXES: [usize; 4] = [3, 5, 2, 6001];
+    let [beams, channels, polarisations, times] = AXES;
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    write(folder, &random((9, beams, channels, polarisations, times), 7));
+    let array = r#"{"telescope": "O'Brien", "first_channel": 1400e6, "channel_width": -0.1e6,
+        "start": "2026-03-01T12:00:00.5Z", "sample_time": 1e-5}"#;
+    fs::write(folder.join("array.json"), array).unwrap();
+    let python = witness::python(&["baseband==4.3.0", "numpy>=2"]);
+    for (encoding, sample) in [(Encoding::Ci4, 1), (Encoding::Ci8, 2)] {
+        let given =
+            format!("beamform e.npy --weights a.npy --shifts s.npy --output-encoding {encoding}");
+        done(folder, &format!("{given} -o j.npy"));
+        let said = done(folder, &format!("{given} -o j.raw --array array.json"));
+        assert!(said.contains(": j.0.raw to j.2.raw\n"), "{said}");
+        let array = fs::read(folder.join("j.npy")).unwrap();
+        let bytes = channels * polarisations * times * sample;
+        let all = &array[array.len() - beams * bytes..];
+        for (beam, expected) in all.chunks_exact(bytes).enumerate() {
+            let path = folder.join(format!("j.{beam}.raw"));
+            let mut found = format::open(std::slice::from_ref(&path), Options::default()).unwrap();
+            let shape = found.shape();
+            assert_eq!((shape.inputs, shape.channels), (polarisations, channels));
+            assert_eq!((shape.encoding, found.times()), (encoding, times as u64));
+            assert_eq!(found.interval(), Some(1e-5));
+            assert_eq!(found.start().unwrap().to_string(), "2026-03-01T12:00:00.5Z");
+            let Some(Channels::Even { first, width }) = found.frequencies() else { panic!() };
+            assert!((first - 1400e6).abs() < 1e-3 && (width + 0.1e6).abs() < 1e-6);
+            assert!(
+                found.facts().iter().any(|(name, fact)| *name == "telescope" && fact == "O Brien")
+            );
+            let mut block = Block::new();
+            assert_eq!(found.read_block(10_000, &mut block).unwrap(), times);
+            assert!(
+                block.samples[..] == *expected && block.missing.is_empty(),
+                "{encoding} {beam}"
+            );
+        }
+        let Some(python) = &python else { continue };
+        let path = |name: &str| folder.join(name).to_str().unwrap().to_owned();
+        let judge = |name: &str, beam: &[&str]| {
+            let (array, file) = (path("j.npy"), path(name));
+            let given = [&array[..], &file, "2026-03-01T12:00:00.5", "100000"];
+            witness::script(python, "beams.py", &[&given[..], beam].concat())
+        };
+        // baseband knows GUPPI RAW of 8 bits.
+        if encoding == Encoding::Ci8 {
+            for beam in ["0", "1", "2"] {
+                let said = judge(&format!("j.{beam}.raw"), &[beam]);
+                assert!(said.ends_with("6001 times are equal"), "{said}");
+            }
+        }
+    }
+    let given = "beamform e.npy --weights a.npy --shifts s.npy";
+    done(folder, &format!("{given} -o one.raw --array array.json --beam 1"));
+    fs::remove_file(folder.join("j.npy")).unwrap();
+    fs::write(folder.join("empty.json"), "{}").unwrap();
+    for (options, expected) in [
+        ("-o x.raw", "x.raw: is to be GUPPI RAW: expected --array"),
+        ("-o x.raw --array empty.json", "expected them for GUPPI RAW"),
+        ("-o x.raw --array array.json --beam 3", "--beam 3: expected one below 3"),
+        (
+            "-o x.raw --array array.json --output-encoding cf16",
+            "beams of cf16 as GUPPI RAW: expected ci4 or ci8",
+        ),
+        ("-o x.raw --array array.json --stokes I", "expected a name that ends in .fil or .npy"),
+    ] {
+        let error = refused(folder, &format!("{given} {options}"));
+        assert!(error.contains(expected), "{options}: {error}");
+        assert!(!folder.join("x.0.raw").exists());
+    }
+}
+
 /// Frames of VDIF hold the beams of the NumPy file: thread `P b + p`, the channels together.
 #[test]
 fn beams_are_the_same_in_frames_of_vdif() {
-    const AXES: [usize; 4] = [3, 4, 2, 6000];
+    const AXES: [usize; 4] = [3, 4, 2, 10_000];
     let [beams, channels, polarisations, times] = AXES;
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
@@ -445,6 +525,14 @@ fn beams_are_the_same_in_frames_of_vdif() {
             samples[thread as usize].extend_from_slice(&frame[32..]);
             assert_eq!(word(frame, 3) >> 26, 32 + bits as u32 - 1, "complex");
         }
+        if let Some(python) = witness::python(&["baseband==4.3.0", "numpy>=2"]) {
+            let [array, file] = ["j.npy", "j.vdif"].map(|name| folder.join(name));
+            let paths = [array.to_str().unwrap(), file.to_str().unwrap()];
+            let given = [&paths[..], &["2026-03-01T12:00:00.5", "100000"]].concat();
+            let said = witness::script(&python, "beams.py", &given);
+            let whole = times / of_frame * of_frame;
+            assert!(said.ends_with(&format!("{whole} times are equal")), "{said}");
+        }
         // The first frame begins half a second into the second.
         assert_eq!((word(&file, 1) & 0xff_ffff) as usize * of_frame, 50_000);
         let whole = times / of_frame * of_frame;
@@ -471,7 +559,7 @@ fn beams_are_the_same_in_frames_of_vdif() {
     for (options, sentence) in [
         ("-o k.vdif", "k.vdif: is to be VDIF: expected --array"),
         ("-o k.vdif --array array.json --output-encoding cf32", "expected ci4 or ci8"),
-        ("-o k.vdif --array array.json --beam 1", "--beam 1: chosen for filterbank files"),
+        ("-o k.vdif --array array.json --beam 1", "--beam 1: chosen for files of a beam each"),
         (
             "-o udp://nowhere --array array.json",
             "udp://nowhere: expected an IPv4 address and a port",

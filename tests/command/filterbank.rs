@@ -3,6 +3,7 @@
 use std::{fs, path::Path};
 
 use command::{done, refused};
+use num_complex::Complex;
 
 use crate::support::{command, witness};
 
@@ -40,6 +41,144 @@ fn blimpy_reads_numpys_sums() {
             &[&file("x.fil"), &file("rec.npy"), &file("array.json"), chosen, step, bits, scale],
         );
         assert!(found.ends_with("samples are equal"), "{found}");
+    }
+    // Four IFs of two antennas, listed X, X, Y, Y; the fifth input is of another one.
+    let inputs = r#""inputs": [[0, "X"], [1, "X"], [0, "Y"], [1, "Y"], [2, "X"]],"#;
+    fs::write(folder.join("stokes.json"), ARRAY.replacen('{', &format!("{{ {inputs}"), 1)).unwrap();
+    for chosen in ["0,1,2,3", "1,3"] {
+        let run = format!("--array stokes.json --input {chosen} --integrate 10 --stokes IQUV");
+        done(folder, &format!("filterbank rec.npy -o x.fil {run}"));
+        let found = witness::script(
+            &python,
+            "filterbank.py",
+            &[
+                &file("x.fil"),
+                &file("rec.npy"),
+                &file("stokes.json"),
+                chosen,
+                "10",
+                "32",
+                "1",
+                "IQUV",
+            ],
+        );
+        assert!(found.ends_with("360 samples are equal"), "{found}");
+    }
+}
+
+/// I, Q, U and V of two voltages by the IAU's definition.
+fn stokes(x: Complex<f64>, y: Complex<f64>) -> [f64; 4] {
+    let (xy, yx) = (x * y.conj(), y * x.conj());
+    let v = Complex::new(0.0, -1.0) * (xy - yx);
+    [(x * x.conj() + y * y.conj()).re, (x * x.conj() - y * y.conj()).re, (xy + yx).re, v.re]
+}
+
+/// Sums of Stokes parameters over stretches of times, `[sample][parameter][channel]`, of `[time][channel][input]`; pairs are of
+/// X and Y.
+fn summed(samples: &ndarray::Array3<Complex<f64>>, pairs: &[[usize; 2]], step: usize) -> Vec<f64> {
+    let (times, channels, _) = samples.dim();
+    let mut sums = vec![0.0; times / step * 4 * channels];
+    for time in 0..times / step * step {
+        for channel in 0..channels {
+            for &[x, y] in pairs {
+                let of = |input| samples[[time, channel, input]];
+                for (parameter, value) in stokes(of(x), of(y)).into_iter().enumerate() {
+                    sums[(time / step * 4 + parameter) * channels + channel] += value;
+                }
+            }
+        }
+    }
+    sums
+}
+
+#[test]
+fn stokes_parameters_are_those_of_the_definition() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let array = |inputs: &str| {
+        let text = ARRAY.replacen('{', &format!("{{ \"inputs\": [{inputs}],"), 1);
+        fs::write(folder.join("array.json"), text).unwrap();
+    };
+    done(folder, "simulate -o x.npy --inputs 4 --channels 3 --times 103");
+    let read: ndarray::Array4<i8> = ndarray_npy::read_npy(folder.join("x.npy")).unwrap();
+    let values = ndarray::Array3::from_shape_fn((103, 3, 4), |(t, c, n)| {
+        Complex::new(f64::from(read[[t, c, n, 0]]), f64::from(read[[t, c, n, 1]]))
+    });
+    let run = "filterbank x.npy --array array.json";
+    for (inputs, chosen, pairs) in [
+        (r#"[0, "X"], [0, "Y"], [1, "X"], [1, "Y"]"#, "", &[[0, 1], [2, 3]][..]),
+        (r#"[0, "Y"], [1, "X"], [0, "X"], [1, "Y"]"#, "", &[[2, 0], [1, 3]]),
+        (r#"[0, "Y"], [1, "X"], [0, "X"], [1, "Y"]"#, "--input 3,1", &[[1, 3]]),
+    ] {
+        array(inputs);
+        let expected = summed(&values, pairs, 10);
+        done(folder, &format!("{run} {chosen} -o s.npy --stokes IQUV --integrate 10"));
+        let found: ndarray::Array3<i64> = ndarray_npy::read_npy(folder.join("s.npy")).unwrap();
+        assert_eq!(found.dim(), (10, 4, 3));
+        assert!(found.iter().zip(&expected).all(|(found, expected)| *found as f64 == *expected));
+        done(folder, &format!("{run} {chosen} -o s.fil --stokes IQUV --integrate 10"));
+        let found = samples(&folder.join("s.fil"), expected.len());
+        assert!(found.iter().zip(&expected).all(|(found, expected)| *found == *expected as f32));
+        // I alone is the sum of the powers.
+        done(
+            folder,
+            &format!("{run} {chosen} -o i.fil --stokes I --integrate 10 --bits 16 --scale 0.5"),
+        );
+        done(folder, &format!("{run} {chosen} -o p.fil --integrate 10 --bits 16 --scale 0.5"));
+        assert!(fs::read(folder.join("i.fil")).unwrap() == fs::read(folder.join("p.fil")).unwrap());
+        done(folder, &format!("{run} {chosen} -o p.npy --integrate 10"));
+        let power: ndarray::Array2<i64> = ndarray_npy::read_npy(folder.join("p.npy")).unwrap();
+        let expected: Vec<f64> = expected.chunks(12).flat_map(|all| all[..3].to_vec()).collect();
+        assert!(power.iter().zip(&expected).all(|(found, expected)| *found as f64 == *expected));
+    }
+    // R and L: I = RR* + LL*, Q + jU = 2 RL*, V = RR* - LL*.
+    array(r#"[0, "R"], [0, "L"], [1, "L"], [1, "R"]"#);
+    done(folder, &format!("{run} -o s.npy --stokes IQUV"));
+    let found: ndarray::Array3<i64> = ndarray_npy::read_npy(folder.join("s.npy")).unwrap();
+    for ((time, parameter, channel), found) in found.indexed_iter() {
+        let of = |[r, l]: [usize; 2]| {
+            let [r, l] = [r, l].map(|input| values[[time, channel, input]]);
+            let product = 2.0 * r * l.conj();
+            [r.norm_sqr() + l.norm_sqr(), product.re, product.im, r.norm_sqr() - l.norm_sqr()]
+                [parameter]
+        };
+        assert_eq!(*found as f64, (of([0, 1]) + of([3, 2])).round());
+    }
+
+    // Of floats the sums are f64.
+    let halves = read.map(|&part| half::f16::from_f32(f32::from(part) / 8.0).to_bits());
+    let bytes: Vec<u8> = halves.iter().flat_map(|bits| bits.to_le_bytes()).collect();
+    let ours = fs::read(folder.join("x.npy")).unwrap();
+    let header = String::from_utf8_lossy(&ours[10..ours.len() - read.len()]).replace("|i1", "<f2");
+    let header = [&ours[..10], header.as_bytes()].concat();
+    fs::write(folder.join("h.npy"), [header, bytes].concat()).unwrap();
+    array(r#"[0, "X"], [0, "Y"], [1, "X"], [1, "Y"]"#);
+    done(folder, "filterbank h.npy --array array.json -o s.npy --stokes IQUV --integrate 10");
+    let found: ndarray::Array3<f64> = ndarray_npy::read_npy(folder.join("s.npy")).unwrap();
+    let expected = summed(&values, &[[0, 1], [2, 3]], 10);
+    assert!(found.iter().zip(&expected).all(|(found, expected)| *found == expected / 64.0));
+
+    for (inputs, arguments, sentence) in [
+        (
+            r#"[0, "X"], [0, "Y"], [1, "X"], [2, "Y"]"#,
+            "-o y.npy --stokes IQUV",
+            "input 2 of antenna 1",
+        ),
+        (r#"[0, "X"], [0, "Y"], [1, "R"], [1, "L"]"#, "-o y.npy --stokes I", "input 2 is R"),
+        (r#"[0, "X"], [0, "Y"]"#, "-o y.npy --stokes I", "2 \"inputs\": expected 4"),
+        ("", "-o y.npy --stokes Q", "expected I or IQUV"),
+        (
+            r#"[0, "X"], [0, "Y"], [1, "X"], [1, "Y"]"#,
+            "-o y.fil --stokes IQUV --bits 8",
+            "expected 32",
+        ),
+        ("", "-o y.npy --bits 8", "expected neither"),
+        ("", "-o y.npy --scale 2", "expected neither"),
+    ] {
+        array(inputs);
+        let error = refused(folder, &format!("{run} {arguments}"));
+        assert!(error.contains(sentence), "{arguments}: {error}");
+        assert!(!folder.join("y.npy").exists() && !folder.join("y.fil").exists());
     }
 }
 
@@ -216,6 +355,71 @@ fn beams_have_the_powers_of_their_samples() {
 }
 
 #[test]
+fn beams_have_the_stokes_parameters_of_their_samples() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    write_beams(folder, 150);
+    let beams = "beamform e.npy --weights a.npy --shifts s.npy --device cpu --array array.json";
+    done(folder, "beamform e.npy --weights a.npy --shifts s.npy --device cpu -o j.npy");
+    let read: ndarray::Array4<u8> = ndarray_npy::read_npy(folder.join("j.npy")).unwrap();
+    let listed = |first: &str, second: &str| {
+        let half =
+            |name: &str| (0..5).map(|dish| format!("[{dish}, \"{name}\"]")).collect::<Vec<_>>();
+        format!("\"inputs\": [{}],", [half(first), half(second)].concat().join(", "))
+    };
+    for (inputs, pair) in
+        [(String::new(), [0, 1]), (listed("X", "Y"), [0, 1]), (listed("Y", "X"), [1, 0])]
+    {
+        fs::write(folder.join("array.json"), ARRAY.replacen('{', &format!("{{ {inputs}"), 1))
+            .unwrap();
+        let text = done(folder, &format!("{beams} -o x.npy --integrate 7 --stokes IQUV"));
+        assert!(text.contains(": x.0.npy to x.3.npy\n"), "{text}");
+        done(folder, &format!("{beams} -o x.fil --integrate 7 --stokes IQUV --beam 2"));
+        for beam in 0..4 {
+            let values = ndarray::Array3::from_shape_fn((150, 3, 2), |(t, c, p)| {
+                let byte = read[[beam, c, p, t]];
+                Complex::new(f64::from(byte as i8 >> 4), f64::from((byte << 4) as i8 >> 4))
+            });
+            let expected = summed(&values, &[pair], 7);
+            let path = folder.join(format!("x.{beam}.npy"));
+            let found: ndarray::Array3<i64> = ndarray_npy::read_npy(path).unwrap();
+            assert_eq!(found.dim(), (21, 4, 3));
+            assert!(
+                found.iter().zip(&expected).all(|(found, expected)| *found as f64 == *expected)
+            );
+            if beam == 2 {
+                let found = samples(&folder.join("x.fil"), expected.len());
+                assert!(found.iter().zip(&expected).all(|(found, one)| *found == *one as f32));
+            }
+        }
+    }
+    for (arguments, sentence) in [
+        ("-o y.vdif --stokes I", "expected a name that ends in .fil or .npy"),
+        ("-o udp://127.0.0.1:9 --stokes I", "expected a name that ends in .fil or .npy"),
+        ("-o y.fil --stokes IQUV --bits 16", "expected 32"),
+    ] {
+        let error = refused(folder, &format!("{beams} {arguments}"));
+        assert!(error.contains(sentence), "{arguments}: {error}");
+    }
+    fs::write(
+        folder.join("array.json"),
+        ARRAY.replacen(
+            '{',
+            &format!("{{ {}", listed("X", "Y").replace("[1, \"Y\"]", "[5, \"X\"]")),
+            1,
+        ),
+    )
+    .unwrap();
+    let error = refused(folder, &format!("{beams} -o y.fil --stokes I"));
+    assert!(error.contains("expected 5 of X, then 5 of Y"), "{error}");
+    let error = refused(
+        folder,
+        &format!("{} -o y.npy --stokes I", beams.replace("--array array.json", "")),
+    );
+    assert!(error.contains("--array"), "{error}");
+}
+
+#[test]
 fn beams_that_make_no_filterbank_are_refused_in_one_sentence() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
@@ -227,7 +431,7 @@ fn beams_that_make_no_filterbank_are_refused_in_one_sentence() {
         ("-o x.fil", "x.fil: is to be a filterbank file: expected --array ARRAY.json"),
         (
             "-o j.npy --array array.json",
-            "expected an output whose name ends in .vdif or .fil, found j.npy",
+            "expected an output whose name ends in .vdif, .raw or .fil, found j.npy",
         ),
         ("-o x.fil --array array.json --beam 4", "--beam 4: expected one below 4"),
         ("-o x.fil --array array.json --beam 1,1", "x.1.fil: is to hold two outputs"),

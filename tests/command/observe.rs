@@ -85,6 +85,11 @@ shifts = "shifts.npy"
 output = "b.fil"
 beam = [1]
 integrate = 8
+[[beams]]
+weights = "weights.npy"
+shifts = "shifts.npy"
+output = "b.raw"
+output-encoding = "ci8"
 [[power]]
 output = "p.fil"
 integrate = 7
@@ -118,8 +123,14 @@ times = 100
                 folder,
                 &format!("{beams} -o b2.fil --array array.json --beam 1 --integrate 8 {options}"),
             );
+            done(
+                folder,
+                &format!("{beams} -o b2.raw --array array.json --output-encoding ci8 {options}"),
+            );
             let pairs = [
                 ("v.npy", "v2.npy"),
+                ("b.0.raw", "b2.0.raw"),
+                ("b.1.raw", "b2.1.raw"),
                 ("counts.npy", "counts2.npy"),
                 ("b.npy", "b2.npy"),
                 ("b.fil", "b2.fil"),
@@ -236,6 +247,211 @@ output = "k.npy"
     }
 }
 
+/// A number of a filterbank file's header.
+fn header_number(path: &Path, name: &str) -> f64 {
+    let bytes = fs::read(path).unwrap();
+    let at = bytes.windows(name.len()).position(|window| window == name.as_bytes()).unwrap();
+    f64::from_le_bytes(bytes[at + name.len()..][..8].try_into().unwrap())
+}
+
+/// Raw voltages, 16 channels of them, 4 subchannels of each, and all products of these.
+#[test]
+fn raw_voltages_become_subchannels() {
+    // The middle of a channel of 1 MHz is that of its four subchannels.
+    const FINE: &str = r#"{"first_channel": 149.625e6, "channel_width": 0.25e6,
+        "start": "2026-03-01T12:00:00Z", "sample_time": 4e-6}"#;
+    for (device, flag) in [("cpu", false), ("cpu", true), ("sim", false)] {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path();
+        done(
+            folder,
+            "simulate --raw -o scan.vdif --encoding vdif-2 --inputs 6 --rate 32MHz --times 64000 --sky-frequency 150MHz",
+        );
+        done(folder, "simulate -o other.npy --inputs 6 --channels 64 --times 8 --sources 1");
+        done(
+            folder,
+            "weights other.json -o weights.npy --shifts shifts.npy --pointing 0,0,1 --shift 9",
+        );
+        fs::write(folder.join("array.json"), FINE).unwrap();
+        let (table, judged) = match flag {
+            true => (
+                "flag = { method = \"sk\", times = 50, false-alarm = 0.01, flags = \"flags.npy\" }",
+                "--flag sk --sk-times 50 --false-alarm 0.01",
+            ),
+            false => ("", ""),
+        };
+        plan(
+            folder,
+            &format!(
+                r#"
+[input]
+files = ["scan.vdif"]
+array = "array.json"
+device = "{device}"
+channelise = {{ channels = 16, taps = 4, level = true }}
+upchannelise = {{ factor = 4, unit-noise = true }}
+{table}
+[[visibilities]]
+output = "v.npy"
+integrate = 100
+counts = "counts.npy"
+[[beams]]
+weights = "weights.npy"
+shifts = "shifts.npy"
+output = "b.npy"
+[[power]]
+output = "p.fil"
+integrate = 10
+[[kurtosis]]
+output = "k.npy"
+times = 50
+"#
+            ),
+        );
+        let said = done(folder, "observe plan.toml");
+        let spectra = (64000 / 32 - 4 + 1) / 4;
+        assert!(said.contains(&format!("6 inputs x 64 channels x {spectra} times")), "{said}");
+        let device = format!("--device {device}");
+        done(
+            folder,
+            &format!("channelise scan.vdif -o x.npy --channels 16 --taps 4 --level {device}"),
+        );
+        done(folder, &format!("upchannelise x.npy -o y.npy --factor 4 --unit-noise {device}"));
+        let fine = "--upchannelise 4 --unit-noise --integrate 100";
+        done(folder, &format!("correlate x.npy -o v2.npy {fine} {device} {judged}"));
+        same(folder, &[("v.npy", "v2.npy")]);
+        // The first three spectra touch times before the first.
+        if !flag {
+            let counts = body(&folder.join("counts.npy"));
+            let counts: Vec<u64> =
+                counts.as_chunks().0.iter().map(|bytes| u64::from_le_bytes(*bytes)).collect();
+            assert!(counts.len() == 21 * (spectra / 100));
+            assert!(counts[..21].iter().all(|&count| count == 97));
+            assert!(counts[21..].iter().all(|&count| count == 100));
+            done(
+                folder,
+                &format!(
+                    "beamform y.npy --weights weights.npy --shifts shifts.npy -o b2.npy {device}"
+                ),
+            );
+            done(folder, "filterbank y.npy -o p2.fil --array array.json --integrate 10");
+            same(folder, &[("b.npy", "b2.npy")]);
+            let powers = |name: &str| {
+                let bytes = fs::read(folder.join(name)).unwrap();
+                bytes[bytes.len() - spectra / 10 * 64 * 4..].to_vec()
+            };
+            assert!(powers("p.fil") == powers("p2.fil"));
+        } else {
+            let sums = "--upchannelise 4 --unit-noise --flag sk --sk-times 50 --false-alarm 0.01";
+            done(folder, &format!("correlate x.npy -o z.npy {sums} --flags flags2.npy {device}"));
+            same(folder, &[("flags.npy", "flags2.npy")]);
+            assert!(body(&folder.join("flags.npy")).contains(&1));
+        }
+        let header = |name| header_number(&folder.join("p.fil"), name);
+        assert_eq!((header("fch1"), header("foff")), (149.625, 0.25));
+        assert!((header("tsamp") - 4e-5).abs() < 1e-18);
+        // The start of the first spectrum of raw voltages, less half the length of the filter bank of subchannels.
+        let start = "2026-03-01T12:00:00Z".parse::<corrust::format::Timestamp>().unwrap();
+        let expected = start.as_nanosecond() as f64 / 86400e9 + 40587.0;
+        let offset = (1.5 * 1e-6 - 1.5 * 4e-6) / 86400.0;
+        assert!((header("tstart") - expected - offset).abs() < 1e-11, "{}", header("tstart"));
+    }
+}
+
+#[test]
+fn flags_of_raw_voltages_are_those_of_their_spectra() {
+    for device in ["cpu", "sim"] {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path();
+        done(
+            folder,
+            "simulate --raw -o scan.vdif --encoding vdif-2 --inputs 3 --rate 32MHz --times 64000",
+        );
+        plan(
+            folder,
+            &format!(
+                "[input]\nfiles = [\"scan.vdif\"]\ndevice = \"{device}\"\n\
+                 channelise = {{ channels = 16, taps = 4, level = true, output-layout = \"cnt\" }}\n\
+                 flag = {{ method = \"sk\", times = 100, false-alarm = 0.05, flags = \"f.npy\" }}\n\
+                 [[visibilities]]\noutput = \"v.npy\"\nintegrate = 700\n"
+            ),
+        );
+        done(folder, "observe plan.toml");
+        let device = format!("--device {device}");
+        let engine = "--channels 16 --taps 4 --level";
+        done(folder, &format!("channelise scan.vdif -o x.npy {engine} {device}"));
+        let judged = format!("--flag sk --sk-times 100 --false-alarm 0.05 {device}");
+        done(folder, &format!("correlate x.npy -o v2.npy --integrate 700 {judged}"));
+        done(folder, &format!("correlate x.npy -o all.npy --flags f2.npy {judged}"));
+        same(folder, &[("v.npy", "v2.npy"), ("f.npy", "f2.npy")]);
+        assert!(body(&folder.join("f.npy")).contains(&1));
+    }
+}
+
+#[test]
+fn channels_become_subchannels() {
+    let folder = recording("ci4");
+    let folder = folder.path();
+    plan(
+        folder,
+        "[input]\nfiles = [\"scan.npy\"]\nencoding = \"ci4\"\ndevice = \"cpu\"\n\
+         upchannelise = { factor = 8, taps = 2, output-encoding = \"ci4\" }\n\
+         [[visibilities]]\noutput = \"v.npy\"\nintegrate = 123\n\
+         [[spectra]]\noutput = \"s.npy\"\nintegrate = 25\n",
+    );
+    let said = done(folder, "observe plan.toml --dry-run");
+    assert!(said.contains("6 inputs x 80 channels x 625 times of ci4"), "{said}");
+    done(folder, "observe plan.toml");
+    let filter = "--factor 8 --taps 2 --output-encoding ci4 --encoding ci4 --device cpu";
+    done(folder, &format!("upchannelise scan.npy -o y.npy {filter}"));
+    done(folder, "correlate y.npy -o v2.npy --integrate 123 --device cpu");
+    same(folder, &[("v.npy", "v2.npy")]);
+    assert!(body(&folder.join("s.npy")).len() == 25 * 80 * 6 * 8);
+}
+
+#[test]
+fn stokes_parameters_are_those_of_the_single_commands() {
+    let folder = recording("ci8");
+    let folder = folder.path();
+    let inputs = r#""inputs": [[0, "X"], [1, "X"], [2, "X"], [0, "Y"], [1, "Y"], [2, "Y"]],"#;
+    fs::write(folder.join("array.json"), ARRAY.replacen('{', &format!("{{{inputs}"), 1)).unwrap();
+    // The same samples as [T][F][P][D], and weights of three dishes.
+    done(folder, "simulate -o three.npy --inputs 3 --channels 10 --times 8 --sources 1");
+    let of_two = "--polarisations 2 --pointing 0,0,1 --shift 9";
+    done(folder, &format!("weights three.json -o weights.npy --shifts shifts.npy {of_two}"));
+    let read: ndarray::Array4<i8> = ndarray_npy::read_npy(folder.join("scan.npy")).unwrap();
+    let turned = read.into_shape_with_order((5003, 10, 2, 3, 2)).unwrap();
+    ndarray_npy::write_npy(folder.join("e.npy"), &turned).unwrap();
+    plan(
+        folder,
+        "[input]\nfiles = [\"scan.npy\"]\narray = \"array.json\"\ndevice = \"cpu\"\n\
+         [[power]]\noutput = \"p.fil\"\nstokes = \"IQUV\"\nintegrate = 7\n\
+         [[power]]\noutput = \"p.npy\"\nstokes = \"IQUV\"\ninput = [5, 2]\nintegrate = 7\n\
+         [[beams]]\nweights = \"weights.npy\"\nshifts = \"shifts.npy\"\noutput = \"b.npy\"\nstokes = \"IQUV\"\n\
+         integrate = 11\n\
+         [[beams]]\nweights = \"weights.npy\"\nshifts = \"shifts.npy\"\noutput = \"b.fil\"\nstokes = \"I\"\nbeam = [1]\n",
+    );
+    done(folder, "observe plan.toml");
+    let power = "filterbank scan.npy --array array.json --stokes IQUV --integrate 7";
+    done(folder, &format!("{power} -o p2.fil"));
+    done(folder, &format!("{power} -o p2.npy --input 5,2"));
+    let beams =
+        "beamform e.npy --weights weights.npy --shifts shifts.npy --array array.json --device cpu";
+    done(folder, &format!("{beams} -o b2.npy --stokes IQUV --integrate 11"));
+    done(folder, &format!("{beams} -o b2.fil --stokes I --beam 1"));
+    let pairs = [
+        ("p.fil", "p2.fil"),
+        ("p.npy", "p2.npy"),
+        ("b.0.npy", "b2.0.npy"),
+        ("b.1.npy", "b2.1.npy"),
+        ("b.fil", "b2.fil"),
+    ];
+    same(folder, &pairs);
+    let found: ndarray::Array3<i64> = ndarray_npy::read_npy(folder.join("b.1.npy")).unwrap();
+    assert_eq!(found.dim(), (5003 / 11, 4, 10));
+    assert!(found.iter().any(|&value| value < 0));
+}
+
 #[test]
 fn the_example_is_a_plan() {
     let folder = recording("ci4");
@@ -247,6 +463,18 @@ fn the_example_is_a_plan() {
         said.contains("visibilities vis.uvh5: ") && !folder.join("vis.uvh5").exists(),
         "{said}"
     );
+    // A block is all of the recording: 5003 times of 60 bytes; sums of 21 baselines and 10 channels, 16 bytes each.
+    fs::write(
+        folder.join("short.toml"),
+        "[input]\nfiles = [\"scan.npy\"]\nencoding = \"ci4\"\ndevice = \"sim\"\n[[visibilities]]\noutput = \"v.npy\"\n",
+    )
+    .unwrap();
+    let said = done(folder, "observe short.toml --dry-run");
+    assert!(said.contains("device memory: at least 304 kB for samples and products"), "{said}");
+    let text = fs::read_to_string(folder.join("short.toml")).unwrap().replace("sim", "cpu");
+    fs::write(folder.join("short.toml"), text).unwrap();
+    let said = done(folder, "observe short.toml --dry-run");
+    assert!(!said.contains("device memory"), "{said}");
     done(folder, "observe example.toml");
     for name in ["vis.uvh5", "fast.npy", "beams.npy", "power.fil", "spectra.npy", "kurtosis.npy"] {
         assert!(folder.join(name).exists(), "{name}");
@@ -327,6 +555,26 @@ fn plans_that_cannot_be_made_get_a_sentence() {
         (&format!("{input}channelise = 3\n{v}"), "channelise: expected a table"),
         (&format!("{input}channelise = {{ taps = 3 }}\n{v}"), "channelise: expected channels"),
         (&format!("{input}flag = {{ method = \"x\" }}\n{v}"), "invalid value 'x'"),
+        (&format!("{input}upchannelise = 4\n{v}"), "upchannelise: expected a table"),
+        (&format!("{input}upchannelise = {{ taps = 4 }}\n{v}"), "--factor"),
+        (
+            &format!("{input}upchannelise = {{ factor = 6 }}\n{v}"),
+            "line 4: 6 subchannels of a channel: expected a power of two, 2 to 512",
+        ),
+        (
+            &format!("{input}upchannelise = {{ factor = 4, output-encoding = \"cf32\" }}\n{v}"),
+            "line 4: subchannels of cf32",
+        ),
+        (
+            &format!("{input}upchannelise = {{ factor = 4, weights = \"scan.npy\" }}\n{v}"),
+            "scan.npy: ",
+        ),
+        (
+            &format!(
+                "{input}channelise = {{ channels = 8, oversample = \"2\" }}\nupchannelise = {{ factor = 4 }}\n{v}"
+            ),
+            "line 5: upchannelise: of channels that overlap",
+        ),
         (&format!("{input}device2 = \"cpu\"\n{v}"), "unexpected argument '--device2'"),
         (&format!("{v}[input]\nfiles = [\"scan.npy\"]\ndevice = \"gpu\"\n"), "line 5: "),
     ] {

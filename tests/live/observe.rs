@@ -3,8 +3,15 @@
 use std::{
     fs,
     io::{BufRead, BufReader, Read},
+    net::UdpSocket,
     path::Path,
     process::{Child, ChildStdout, Command, Stdio},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::JoinHandle,
+    time::{Duration, Instant},
 };
 
 use crate::support::{
@@ -72,7 +79,12 @@ struct Listening {
 
 impl Listening {
     fn start(folder: &Path, live: &str, others: &str) -> Self {
-        let live = format!("live = {{ listen = \"127.0.0.1:0\", {STREAM}, {live} }}");
+        Self::of(folder, STREAM, live, others)
+    }
+
+    /// The same of a stream that is described.
+    fn of(folder: &Path, stream: &str, live: &str, others: &str) -> Self {
+        let live = format!("live = {{ listen = \"127.0.0.1:0\", {stream}, {live} }}");
         fs::write(folder.join("live.toml"), format!("[input]\n{live}\n{others}")).unwrap();
         let mut command = command(folder, "observe live.toml");
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -145,6 +157,27 @@ fn products_of_a_stream_are_those_of_its_recording() {
     }
 }
 
+#[test]
+fn subchannels_of_a_stream_are_those_of_its_recording() {
+    let folder = folder();
+    let folder = folder.path();
+    let products = |prefix: &str| {
+        format!(
+            "device = \"cpu\"\nupchannelise = {{ factor = 4 }}\n\
+             [[visibilities]]\noutput = \"{prefix}v.npy\"\nintegrate = 128\ncounts = \"{prefix}c.npy\"\n\
+             [[kurtosis]]\noutput = \"{prefix}k.npy\"\n"
+        )
+    };
+    let live = Listening::start(folder, "times = 5120, silence = 2", &products("live-"));
+    live.send(folder, "");
+    let said = live.end();
+    assert!(said.contains("observed 6 inputs x 40 channels x 1280 times"), "{said}");
+    let text = format!("[input]\nfiles = [\"scan.npy\"]\n{}", products("file-"));
+    fs::write(folder.join("file.toml"), text).unwrap();
+    done(folder, "observe file.toml");
+    same(folder, &["v.npy", "k.npy"]);
+}
+
 /// Of the heaps 5 to 12, after which the stream is silent, then a signal comes.
 #[test]
 fn a_signal_ends_a_stream_of_any_length() {
@@ -184,6 +217,171 @@ fn a_signal_ends_a_stream_of_any_length() {
         let samples = times / 8 * 10 * 4;
         assert!(live[live.len() - samples..] == file[file.len() - samples..], "{name}");
     }
+}
+
+/// How far the reception of packets is.
+#[derive(Default)]
+struct Reception {
+    begun: AtomicBool,
+    ended: AtomicBool,
+}
+
+/// Receives packets until the reception has ended and none comes for half a second.
+fn receive(socket: UdpSocket, state: Arc<Reception>) -> JoinHandle<Vec<Vec<u8>>> {
+    socket.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
+    std::thread::spawn(move || {
+        let (mut packets, mut packet) = (Vec::new(), vec![0; 1 << 16]);
+        loop {
+            match socket.recv(&mut packet) {
+                Ok(length) => {
+                    packets.push(packet[..length].to_vec());
+                    state.begun.store(true, Ordering::Relaxed);
+                }
+                Err(_) if state.ended.load(Ordering::Relaxed) => return packets,
+                Err(_) => {}
+            }
+        }
+    })
+}
+
+/// Weights of 8 channels and 6 dishes, two beams, of which the second looks elsewhere in each.
+fn weights(folder: &Path) {
+    done(folder, "simulate -o scan.npy --inputs 6 --channels 8 --times 5120 --sources 1");
+    for (name, pointing) in [("weights", "0,0,1"), ("w1", "0.4,0.1,1"), ("w2", "-0.2,0.5,1")] {
+        let shifts = "--shifts shifts.npy --shift 9";
+        done(folder, &format!("weights scan.json -o {name}.npy {shifts} --pointing {pointing}"));
+    }
+}
+
+/// Packets of beams are the frames of the file, in their order.
+#[test]
+fn beams_are_sent_as_they_are_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    weights(folder);
+    fs::write(
+        folder.join("array.json"),
+        r#"{"start": "2026-03-01T12:00:00Z", "sample_time": 5e-5}"#,
+    )
+    .unwrap();
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = socket.local_addr().unwrap();
+    let state = Arc::new(Reception::default());
+    let packets = receive(socket, state.clone());
+    let table = "[[beams]]\nweights = \"weights.npy\"\nshifts = \"shifts.npy\"\n";
+    let text = format!(
+        "[input]\nfiles = [\"scan.npy\"]\narray = \"array.json\"\ndevice = \"cpu\"\n\
+         {table}output = \"udp://{address}\"\n{table}output = \"b.vdif\"\n"
+    );
+    fs::write(folder.join("plan.toml"), text).unwrap();
+    let said = done(folder, "observe plan.toml");
+    state.ended.store(true, Ordering::Relaxed);
+    assert!(said.contains(&format!("beams udp://{address}: 2 beams")), "{said}");
+    let packets = packets.join().unwrap();
+    assert!(packets.len() > 4);
+    assert!(packets.concat() == fs::read(folder.join("b.vdif")).unwrap());
+}
+
+/// Weights that change while a stream comes hold from the times on that are said, in files and in packets.
+#[test]
+fn steered_beams_follow_their_weights_from_a_time_that_is_said() {
+    const ROUNDS: usize = 20;
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    weights(folder);
+    for (beams, of) in [("b0", "weights"), ("b1", "w1"), ("b2", "w2")] {
+        let given = format!("--weights {of}.npy --shifts shifts.npy --device cpu");
+        done(folder, &format!("beamform scan.npy {given} -o {beams}.npy"));
+    }
+    fs::write(folder.join("array.json"), format!("{ARRAY}}}")).unwrap();
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = socket.local_addr().unwrap();
+    let state = Arc::new(Reception::default());
+    let packets = receive(socket, state.clone());
+    let table = "[[beams]]\nweights = \"weights.npy\"\nshifts = \"shifts.npy\"\nsteer = true\n";
+    let others = format!(
+        "array = \"array.json\"\ndevice = \"cpu\"\n{table}output = \"b.npy\"\n{table}output = \"udp://{address}\"\n"
+    );
+    let stream = STREAM.replace("channels = 10", "channels = 8").replace("400kHz", "320kHz");
+    let length = format!("times = {}, silence = 3", ROUNDS * 5120);
+    let mut live = Listening::of(folder, &stream, &length, &others);
+    let send = format!(
+        "send scan.npy --rate 320kHz --layout tcn --heap-channels 4 --repeat {ROUNDS} --to {}",
+        live.address
+    );
+    let mut sender = command(folder, &send).stdout(Stdio::null()).spawn().unwrap();
+    let replace = |name: &str| {
+        fs::copy(folder.join(name), folder.join("next.npy")).unwrap();
+        fs::rename(folder.join("next.npy"), folder.join("weights.npy")).unwrap();
+    };
+    // Times from which on each product has other weights.
+    let names = ["b.npy".to_owned(), format!("udp://{address}")];
+    let mut changes: [Vec<usize>; 2] = Default::default();
+    // The first beams have been formed when the first frames come.
+    let begun = Instant::now();
+    while !state.begun.load(Ordering::Relaxed) {
+        assert!(begun.elapsed() < Duration::from_secs(60), "no beams came");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    for name in ["w1.npy", "w2.npy"] {
+        replace(name);
+        for _ in 0..2 {
+            let mut line = String::new();
+            live.output.read_line(&mut line).unwrap();
+            let said = line.trim().strip_prefix("beams ").and_then(|rest| {
+                let (name, rest) = rest.split_once(": new weights from time ")?;
+                Some((name.to_owned(), rest.strip_suffix(" on")?.parse().ok()?))
+            });
+            let (name, start): (String, usize) = said.unwrap_or_else(|| panic!("{line}"));
+            changes[names.iter().position(|known| *known == name).unwrap()].push(start);
+        }
+        // A file that holds no weights is named, and changes nothing.
+        replace("shifts.npy");
+        std::thread::sleep(Duration::from_millis(400));
+    }
+    assert!(sender.wait().unwrap().success());
+    let said = live.end();
+    state.ended.store(true, Ordering::Relaxed);
+    let packets = packets.join().unwrap();
+    let heaps = ROUNDS * 3 * 2 * 20;
+    assert!(said.contains(&format!("{heaps} placed")), "{said}");
+    assert!(said.contains("; the weights stay") && said.contains("weights.npy: "), "{said}");
+    let sets = ["b0", "b1", "b2"].map(|name| {
+        ndarray_npy::read_npy::<_, ndarray::Array4<u8>>(folder.join(format!("{name}.npy"))).unwrap()
+    });
+    assert!(sets[0] != sets[1] && sets[1] != sets[2] && sets[0] != sets[2]);
+    let times = ROUNDS * 5120;
+    let expected = |changes: &[usize], [beam, channel, time]: [usize; 3]| {
+        let set = changes.iter().filter(|start| **start <= time).count();
+        sets[set][[beam, channel, 0, time % 5120]]
+    };
+    for changes in &changes {
+        assert!(changes.len() == 2 && 0 < changes[0] && changes[0] < changes[1], "{changes:?}");
+        assert!(changes[1] < times, "{changes:?}");
+    }
+    let found: ndarray::Array4<u8> = ndarray_npy::read_npy(folder.join("b.npy")).unwrap();
+    assert_eq!(found.dim(), (2, 8, 1, times));
+    for ((beam, channel, _, time), sample) in found.indexed_iter() {
+        assert_eq!(
+            *sample,
+            expected(&changes[0], [beam, channel, time]),
+            "{beam} {channel} {time}"
+        );
+    }
+    // Of each beam, a thread, the times of its frames; VDIF has the real part in the low bits, and offsets.
+    let mut next = [0; 2];
+    for packet in &packets {
+        let word = u32::from_le_bytes(packet[12..16].try_into().unwrap());
+        let beam = (word >> 16 & 0x3ff) as usize;
+        for spectrum in packet[32..].chunks_exact(8) {
+            for (channel, code) in spectrum.iter().enumerate() {
+                let place = [beam, channel, next[beam]];
+                assert_eq!(code.rotate_left(4) ^ 0x88, expected(&changes[1], place), "{place:?}");
+            }
+            next[beam] += 1;
+        }
+    }
+    assert!(next[0] == next[1] && next[0] > times - 5120 && next[0] <= times, "{next:?}");
 }
 
 #[test]

@@ -139,6 +139,26 @@ impl Builder {
 
     place_setters!("upchannelise", "inputs");
 
+    /// Axes and encodings of samples and subchannels, and the filter's size.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for a shape that there is no filter bank of.
+    pub fn shape(&self) -> Result<Shape> {
+        let mut shape = self.shape;
+        let own = self.weights.len();
+        if own > 0 && shape.factor > 0 {
+            if !own.is_multiple_of(shape.factor) {
+                return Err(Error::invalid(format!(
+                    "{own} weights: expected a multiple of {}, the subchannels of a channel",
+                    shape.factor
+                )));
+            }
+            shape.taps = own / shape.factor;
+        }
+        shape.check()?;
+        Ok(shape)
+    }
+
     /// Builds the plan.
     ///
     /// # Errors
@@ -146,18 +166,8 @@ impl Builder {
     /// or no finite numbers, or a kernel that does not run on the device; [`Error::Device`] when the device is not
     /// there; [`Error::OutOfMemory`].
     pub fn build(self) -> Result<Upchanneliser> {
-        let Self { mut shape, weights: mut own, unit_noise, gains, place } = self;
-        if !own.is_empty() && shape.factor > 0 {
-            if !own.len().is_multiple_of(shape.factor) {
-                return Err(Error::invalid(format!(
-                    "{} weights: expected a multiple of {}, the subchannels of a channel",
-                    own.len(),
-                    shape.factor
-                )));
-            }
-            shape.taps = own.len() / shape.factor;
-        }
-        shape.check()?;
+        let shape = self.shape()?;
+        let Self { weights: mut own, unit_noise, gains, place, .. } = self;
         let Shape { inputs, channels, factor, taps, .. } = shape;
         if own.is_empty() {
             own = weights(factor, taps);

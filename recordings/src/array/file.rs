@@ -273,6 +273,35 @@ impl Array {
         Ok((0..inputs).map(input).collect())
     }
 
+    /// The array of `channels` channels of which this one has `factor` subchannels each, that ascend around their middles.
+    ///
+    /// # Errors
+    /// [`Error::File`] or [`Error::Invalid`] when the array has other channels than `channels` times `factor`.
+    ///
+    /// ```
+    /// use corrust_recordings::formats::array::{Array, Channels};
+    ///
+    /// let array = Array::parse(r#"{"first_channel": 97.0, "channel_width": 2.0}"#)?;
+    /// let coarse = array.coarse(10, 4)?;
+    /// assert_eq!(coarse.channels, Some(Channels::Even { first: 100.0, width: 8.0 }));
+    /// # Ok::<(), corrust_host::Error>(())
+    /// ```
+    pub fn coarse(&self, channels: usize, factor: usize) -> Result<Self> {
+        let channels = match &self.channels {
+            None => None,
+            Some(Channels::Even { first, width }) => Some(Channels::Even {
+                first: first + width * (factor as f64 - 1.0) / 2.0,
+                width: width * factor as f64,
+            }),
+            Some(Channels::Each(_)) => {
+                let fine = self.frequencies(channels.saturating_mul(factor))?;
+                let middle = |of: &[f64]| of.iter().sum::<f64>() / factor as f64;
+                Some(Channels::Each(fine.chunks_exact(factor).map(middle).collect()))
+            }
+        };
+        Ok(Self { channels, ..self.clone() })
+    }
+
     /// Frequencies of `channels` channels, hertz.
     ///
     /// # Errors

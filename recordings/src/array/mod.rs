@@ -14,6 +14,7 @@ pub mod pointing;
 pub mod polynomials;
 #[cfg(feature = "hdf5")]
 pub(crate) mod sky;
+pub mod stokes;
 pub(crate) mod tai;
 pub mod time;
 pub(crate) mod weights;

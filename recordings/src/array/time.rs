@@ -5,7 +5,7 @@ pub use jiff::Timestamp;
 use jiff::{SignedDuration, civil::DateTime, tz::TimeZone};
 
 /// The Modified Julian Day 1970-01-01.
-const UNIX_DAY: i64 = 40_587;
+pub(crate) const UNIX_DAY: i64 = 40_587;
 
 /// Seconds of a day.
 const DAY: i64 = 86_400;

@@ -37,10 +37,12 @@ pub mod uvh5;
 pub mod uvh5;
 pub mod vdif;
 
-pub use crate::array::{
-    file as array,
-    time::{Timestamp, later, moment},
-};
+/// The array file: where antennas are, what the inputs, channels and times of a recording are; Stokes parameters of its feeds.
+pub mod array {
+    #[doc(inline)]
+    pub use crate::array::{file::*, stokes::*};
+}
+pub use crate::array::time::{Timestamp, later, moment};
 pub use ahead::ReadAhead;
 pub use corrust_host::{
     partial::{PartialFile, abandon_partial_files, folder, is_stream, resolve},

@@ -1,6 +1,7 @@
 //! SIGPROC filterbank files: power against time and channel, what pulsar and burst searches read.
 //!
-//! A header of names and values, little-endian, then samples `[time][channel]`.
+//! A header of names and values, little-endian, then samples `[time][IF][channel]`; an IF is a Stokes parameter where there is
+//! more than one (D. Lorimer, "SIGPROC: (Pulsar) Signal Processing Programs", <https://sigproc.sourceforge.net>).
 
 use std::path::Path;
 
@@ -56,6 +57,8 @@ pub struct Header {
     pub channel_width: f64,
     /// Channels.
     pub channels: usize,
+    /// Powers of each channel, `nifs`: 4 of I, Q, U, V, else 1.
+    pub ifs: usize,
     /// How samples are stored.
     pub bits: Bits,
     /// This beam and how many there are, from 1; [`None`] where there are no beams.
@@ -67,7 +70,8 @@ pub struct Header {
 #[derive(Debug)]
 pub struct Writer {
     file: PartialFile,
-    channels: usize,
+    /// Samples of a time.
+    step: usize,
     bits: Bits,
     bytes: Vec<u8>,
     clipped: u64,
@@ -94,6 +98,7 @@ impl Writer {
     ///         first_channel: 1.5e9,
     ///         channel_width: -1e6,
     ///         channels: 2,
+    ///         ifs: 1,
     ///         bits: Bits::ThirtyTwo,
     ///         beam: None,
     ///     },
@@ -106,21 +111,21 @@ impl Writer {
     pub fn create(path: impl AsRef<Path>, header: &Header) -> Result<Self> {
         let mut file = PartialFile::create(path)?;
         file.append(&header.bytes())?;
-        let &Header { channels, bits, .. } = header;
-        Ok(Self { file, channels, bits, bytes: Vec::new(), clipped: 0 })
+        let &Header { channels, ifs, bits, .. } = header;
+        Ok(Self { file, step: channels * ifs, bits, bytes: Vec::new(), clipped: 0 })
     }
 
-    /// Appends whole times of samples, `[time][channel]`, rounded to the nearest and clipped where they have
+    /// Appends whole times of samples, `[time][IF][channel]`, rounded to the nearest and clipped where they have
     /// 8 or 16 bits.
     ///
     /// # Errors
     /// [`Error::Invalid`] for a part of a time; [`Error::Io`] when they cannot be written.
     pub fn append(&mut self, samples: &[f64]) -> Result<()> {
-        if !samples.len().is_multiple_of(self.channels) {
+        if !samples.len().is_multiple_of(self.step) {
             return Err(Error::invalid(format!(
-                "{} samples: expected whole times of {} channels",
+                "{} samples: expected whole times of {} channels and IFs",
                 samples.len(),
-                self.channels
+                self.step
             )));
         }
         self.bytes.clear();
@@ -180,7 +185,7 @@ impl Header {
             ("barycentric", 0),
             ("nchans", self.channels as i32),
             ("nbits", self.bits.count() as i32),
-            ("nifs", 1),
+            ("nifs", self.ifs as i32),
             ("nbeams", beams as i32),
             ("ibeam", beam as i32),
         ] {

@@ -24,5 +24,6 @@ pub use observation::{
     BeamsOf, BlockSums, HostSamples, Observation, Product, Times, Views, Visibilities,
 };
 pub use pieces::{Piece, Pieces, Progress};
+pub use spectra::Channelised;
 pub use upchannelised::Upchannelised;
 pub use voltages::Voltages;

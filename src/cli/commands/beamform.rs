@@ -15,7 +15,8 @@ use corrust::{
     device::Gpu,
     format::{
         Recording,
-        array::{Array, Field},
+        array::{Array, Feeds, Field, Stokes},
+        guppi,
         npy::{Dtype, Reader, Voltages, Writer},
         vdif,
     },
@@ -25,7 +26,7 @@ use corrust::{
 use ndarray::Array3;
 
 use crate::cli::commands::channelise::element;
-use crate::cli::commands::filterbank::{Powers, Scaling, power, warn_of};
+use crate::cli::commands::filterbank::{Of, Powers, Scaling, dated, power, voltage, warn_of};
 use crate::cli::commands::grid::{Dishes, Output};
 use crate::cli::options::flagging::{Flagging, Judged};
 use crate::cli::options::run_files::{Existing, RunFiles, all, ending, input, output};
@@ -49,7 +50,9 @@ const MUCH_CLIPPED: f64 = 0.02;
 /// the low one, each -7..7; or as --output-encoding says. Sums of integers are exact and the same on every
 /// device; those of cf16 are f32. Where its name ends in .fil, it is
 /// a SIGPROC filterbank file of a beam's power |J|^2, polarisations added: of several beams x.fil becomes
-/// x.0.fil, x.1.fil and so on. Where it ends in .vdif, it is VDIF of complex samples of 4 or 8 bits, thread P b + p, the
+/// x.0.fil, x.1.fil and so on. With --stokes of two polarisations such files have a beam's I, or I, Q, U and V, as x.npy int64
+/// [sample][parameter][channel] (float64 of floats). Where it ends in .raw, it is GUPPI RAW of a beam's samples of 4
+/// or 8 bits, x.0.raw and so on of several. Where it ends in .vdif, it is VDIF of complex samples of 4 or 8 bits, thread P b + p, the
 /// channels together, a power of two of them; udp://239.1.2.0:7150 in place of a name sends the same frames to that address,
 /// one in each packet.
 #[derive(Debug, clap::Args)]
@@ -94,14 +97,15 @@ pub struct BeamOptions {
     /// Powers of beams on a grid as float16
     #[arg(long, requires = "grid")]
     pub half: bool,
-    /// NumPy file to write, - for the standard output; a filterbank file, whose name ends in .fil; VDIF, .vdif; or
-    /// udp://ADDR, where frames of VDIF are sent to
+    /// NumPy file to write, - for the standard output; a filterbank file, whose name ends in .fil; GUPPI RAW, .raw; VDIF, .vdif;
+    /// or udp://ADDR, where frames of VDIF are sent to
     #[arg(short, long, value_name = "J.npy", value_parser = output())]
     pub output: PathBuf,
-    /// Array file, for filterbank files: frequencies at even steps, start, sample time (JSON); for VDIF: start, sample time
+    /// Array file, for filterbank files and GUPPI RAW: frequencies at even steps, start, sample time (JSON); for VDIF: start,
+    /// sample time
     #[arg(long, value_name = "ARRAY.json", value_parser = input())]
     pub array: Option<PathBuf>,
-    /// Beams to write filterbank files of, as in 0,3 [default: all]; on a grid the one beam Q,P
+    /// Beams to write filterbank files or GUPPI RAW of, as in 0,3 [default: all]; on a grid the one beam Q,P
     #[arg(long = "beam", value_name = "B", value_delimiter = ',', requires = "array")]
     pub chosen: Vec<usize>,
     #[command(flatten)]
@@ -347,9 +351,19 @@ pub struct Place {
 }
 
 impl BeamOptions {
-    /// Whether the files say when their times are, as those of NumPy do not.
+    /// Whether the files say when their times are, or which polarisations they have, as those of NumPy do not.
     pub fn is_dated(&self) -> bool {
-        [FIL, VDIF].contains(&&ending(&self.output)[..]) || self.address().is_some()
+        self.is_by_beam() || ending(&self.output) == VDIF || self.address().is_some()
+    }
+
+    /// Whether each beam has a file of its own.
+    fn is_by_beam(&self) -> bool {
+        self.is_power() || ending(&self.output) == RAW
+    }
+
+    /// Whether the files are of powers.
+    fn is_power(&self) -> bool {
+        ending(&self.output) == FIL || self.scaling.stokes.is_some()
     }
 
     /// The address that frames are sent to, in place of a file.
@@ -368,14 +382,19 @@ impl BeamOptions {
                 _ => Ok(None),
             },
             (None, true) => {
-                let kind = if ending(&self.output) == FIL { "a filterbank file" } else { "VDIF" };
+                let kind = match &ending(&self.output)[..] {
+                    FIL => "a filterbank file",
+                    RAW => "GUPPI RAW",
+                    _ if self.is_power() => "of Stokes parameters",
+                    _ => "VDIF",
+                };
                 let reason = format!(
                     "is to be {kind}: expected --array ARRAY.json, which says what the channels and times are"
                 );
                 Err(Error::file(&self.output, reason))
             }
             (Some(array), false) => Err(Error::invalid(format!(
-                "--array {}: expected an output whose name ends in .{VDIF} or .{FIL}, found {}",
+                "--array {}: expected an output whose name ends in .{VDIF}, .{RAW} or .{FIL}, found {}",
                 array.display(),
                 self.output.display()
             ))),
@@ -391,12 +410,22 @@ impl BeamOptions {
         })
     }
 
-    /// The beams that are written to filterbank files, with the names of these.
+    /// The beams that are written to files of their own, with the names of these.
     fn name_beams(&self, weights: &Reader) -> Result<Vec<(usize, PathBuf)>> {
-        if ending(&self.output) != FIL {
+        if let Some(stokes) = self.scaling.stokes
+            && ![FIL, NPY].contains(&&ending(&self.output)[..])
+        {
+            return Err(Error::file(
+                &self.output,
+                format!(
+                    "is to be Stokes parameters {stokes}: expected a name that ends in .{FIL} or .{NPY}"
+                ),
+            ));
+        }
+        if !self.is_by_beam() {
             return match self.chosen.first() {
                 Some(beam) => Err(Error::invalid(format!(
-                    "--beam {beam}: chosen for filterbank files, expected an output whose name ends in .{FIL}"
+                    "--beam {beam}: chosen for files of a beam each, expected an output whose name ends in .{FIL} or .{RAW}"
                 ))),
                 None => Ok(Vec::new()),
             };
@@ -409,15 +438,20 @@ impl BeamOptions {
         if let Some(beam) = self.chosen.iter().find(|&&beam| beam >= beams) {
             return Err(Error::invalid(format!("--beam {beam}: expected one below {beams}")));
         }
-        let chosen: Vec<usize> = match &self.chosen[..] {
-            [] => (0..beams).collect(),
-            chosen => chosen.to_vec(),
-        };
+        let chosen = self.chosen(beams);
         let name = |beam: usize| match chosen.len() {
             1 => self.output.clone(),
-            _ => self.output.with_extension(format!("{beam}.{FIL}")),
+            _ => self.output.with_extension(format!("{beam}.{}", ending(&self.output))),
         };
         Ok(chosen.iter().map(|&beam| (beam, name(beam))).collect())
+    }
+
+    /// Those of `beams` beams that have files.
+    fn chosen(&self, beams: usize) -> Vec<usize> {
+        match &self.chosen[..] {
+            [] => (0..beams).collect(),
+            chosen => chosen.to_vec(),
+        }
     }
 
     /// The plan for the voltages of `path`, of an encoding and axes `[F, P, D]`, with weights and shifts, and its shape.
@@ -552,8 +586,10 @@ fn voltage_shape(shape: &Shape) -> correlate::Shape {
     }
 }
 
-/// Endings of the names of filterbank files and of VDIF, and the start of addresses that frames are sent to.
+/// Endings of the names of filterbank files, of NumPy files, of GUPPI RAW and of VDIF, and the start of addresses that frames are sent to.
 const FIL: &str = "fil";
+const NPY: &str = "npy";
+const RAW: &str = "raw";
 const VDIF: &str = "vdif";
 const UDP: &str = "udp://";
 
@@ -577,17 +613,57 @@ pub struct Outputs {
     times: usize,
 }
 
+/// Stokes parameters of beams: which, of which feeds, and the places of these among the polarisations.
+#[derive(Clone, Copy)]
+struct Polarised {
+    stokes: Stokes,
+    feeds: Feeds,
+    places: [usize; 2],
+}
+
 /// Files for samples of beams.
 enum Samples {
     Npy(Writer),
     /// Their powers, of these beams.
-    Fil(Vec<usize>, Vec<Powers>),
+    Powers(Vec<usize>, Vec<Powers>, Option<Polarised>),
+    /// Samples of these beams.
+    Raw(Vec<usize>, Vec<guppi::Writer>),
     Vdif(vdif::Writer),
     #[cfg(feature = "serve")]
     Sent(vdif::Framer, corrust::live::Packets),
 }
 
 impl Samples {
+    /// GUPPI RAW of each of the `chosen` beams.
+    fn raw(
+        options: &BeamOptions,
+        shape: &Shape,
+        (times, array): (usize, &Array),
+        (chosen, names): (Vec<usize>, &[PathBuf]),
+    ) -> Result<Self> {
+        let Shape { channels, polarisations, output, .. } = *shape;
+        let SpectrumEncoding::Voltage(encoding @ (Encoding::Ci4 | Encoding::Ci8)) = output else {
+            let reason = format!("beams of {output} as GUPPI RAW: expected ci4 or ci8");
+            return Err(Error::file(&options.output, reason));
+        };
+        let (start, interval, [first, width]) = dated(array, channels, "GUPPI RAW")?;
+        let description = guppi::Description {
+            telescope: array.telescope.clone(),
+            source: array.phase_center.as_ref().map(|center| center.name.clone()),
+            start,
+            interval,
+            first_channel: first,
+            channel_width: width,
+            channels,
+            polarisations,
+            encoding,
+            times: times as u64,
+        };
+        let files = names.iter().map(|path| guppi::Writer::create(path, &description));
+        let files = files.collect::<Result<_>>()?;
+        Ok(Self::Raw(chosen, files))
+    }
+
     /// VDIF of beams, or frames that are sent.
     fn frames(options: &BeamOptions, shape: &Shape, array: &Array) -> Result<Self> {
         let Shape { beams, channels, polarisations, output, .. } = *shape;
@@ -646,21 +722,29 @@ impl Outputs {
                 let axes = [&rows[..], &[2][..parts - 1]].concat();
                 Samples::Npy(Writer::with_shape(&options.output, dtype, &axes)?)
             }
-            Some(array) if ending(&options.output) != FIL => {
-                Samples::frames(options, shape, array)?
+            Some(array) if !options.is_by_beam() => Samples::frames(options, shape, array)?,
+            Some(array) if !options.is_power() => {
+                Samples::raw(options, shape, (times, array), (options.chosen(beams), names))?
             }
             Some(array) => {
-                let chosen = match &options.chosen[..] {
-                    [] => (0..beams).collect(),
-                    chosen => chosen.to_vec(),
-                };
+                let chosen = options.chosen(beams);
+                let polarised = options.scaling.stokes.map(|stokes| {
+                    let (feeds, places) = array.beam_feeds(polarisations, shape.dishes)?;
+                    Ok(Polarised { stokes, feeds, places })
+                });
+                let polarised = polarised.transpose()?;
                 let create = |(&beam, path): (&usize, &PathBuf)| {
-                    let number = Some((beam as u32 + 1, beams as u32));
-                    let times = times as u64;
-                    Powers::create(path, array, channels, times, &options.scaling, number)
+                    let of = Of {
+                        channels,
+                        times: times as u64,
+                        summed: polarisations as u64,
+                        encoding: output,
+                        beam: Some((beam as u32 + 1, beams as u32)),
+                    };
+                    Powers::create(path, array, &of, &options.scaling)
                 };
                 let files: Result<_> = chosen.iter().zip(names).map(create).collect();
-                Samples::Fil(chosen, files?)
+                Samples::Powers(chosen, files?, polarised)
             }
         };
         let open = |path: &Option<PathBuf>, dtype, axes: &[usize]| {
@@ -684,11 +768,18 @@ impl Outputs {
                     writer.write_at(place(index) * parts as u64, samples)?;
                 }
             }
-            Samples::Fil(beams, files) => {
+            Samples::Powers(beams, files, polarised) => {
                 let beam_bytes = channels * polarisations * row;
                 for (&beam, file) in beams.iter().zip(files) {
                     let samples = &samples[beam * beam_bytes..][..beam_bytes];
-                    add_powers(file, samples, encoding, polarisations * row, row)?;
+                    add_powers(file, samples, encoding, (polarisations * row, row), *polarised)?;
+                }
+            }
+            Samples::Raw(beams, files) => {
+                let all: Vec<&[u8]> =
+                    samples.chunks_exact(channels * polarisations * row).collect();
+                for (&beam, file) in beams.iter().zip(files) {
+                    file.append(all[beam])?;
                 }
             }
             Samples::Vdif(writer) => {
@@ -714,7 +805,8 @@ impl Outputs {
     pub fn skip(&mut self, times: u64) -> Result<()> {
         match &mut self.samples {
             Samples::Npy(_) => Ok(()),
-            Samples::Fil(_, files) => files.iter_mut().try_for_each(|file| file.pass(times)),
+            Samples::Powers(_, files, _) => files.iter_mut().try_for_each(|file| file.pass(times)),
+            Samples::Raw(_, files) => files.iter_mut().try_for_each(|file| file.pass(times)),
             Samples::Vdif(writer) => writer.pass(times),
             #[cfg(feature = "serve")]
             Samples::Sent(framer, to) => framer.pass(times, &mut |frame| to.send(frame)),
@@ -725,7 +817,7 @@ impl Outputs {
     /// clipped.
     pub fn finish(self, times: u64) -> Result<f64> {
         let Self { samples, incoherent, counts, clipped, .. } = self;
-        if let Samples::Fil(_, files) = &samples {
+        if let Samples::Powers(_, files, _) = &samples {
             warn_of(files, times);
         }
         let write_counts = |mut counts: Writer| {
@@ -742,7 +834,8 @@ impl Outputs {
         };
         let samples = match samples {
             Samples::Npy(writer) => writer.finish(),
-            Samples::Fil(_, files) => files.into_iter().try_for_each(Powers::finish),
+            Samples::Powers(_, files, _) => files.into_iter().try_for_each(Powers::finish),
+            Samples::Raw(_, files) => files.into_iter().try_for_each(guppi::Writer::finish),
             Samples::Vdif(writer) => writer.finish().map(left_out),
             #[cfg(feature = "serve")]
             Samples::Sent(framer, _) => {
@@ -792,23 +885,34 @@ fn values(
     values
 }
 
-/// Adds the powers of a beam's samples `[F][P][T]`, `channel` bytes a channel and `row` bytes a row.
+/// Adds the powers of a beam's samples `[F][P][T]`, `channel` bytes a channel and `row` bytes a row, or their Stokes
+/// parameters.
 fn add_powers(
     file: &mut Powers,
     samples: &[u8],
     encoding: SpectrumEncoding,
-    channel: usize,
-    row: usize,
+    (channel, row): (usize, usize),
+    polarised: Option<Polarised>,
 ) -> Result<()> {
     let bytes = encoding.bytes();
     let (mut first, times) = (0, row / bytes);
     while first < times {
         let left = times - first;
         let count = usize::try_from(file.lack()).map_or(left, |lack| lack.min(left));
-        for (sum, rows) in file.sums.iter_mut().zip(samples.chunks_exact(channel)) {
+        let part = first * bytes..(first + count) * bytes;
+        for (index, rows) in samples.chunks_exact(channel).enumerate() {
+            if let Some(Polarised { stokes, feeds, places }) = polarised {
+                let pair = places.map(|place| &rows[place * row..][part.clone()]);
+                let [one, other] = pair.map(|samples| samples.chunks_exact(bytes));
+                for (one, other) in one.zip(other) {
+                    let [one, other] = [one, other].map(|sample| voltage(sample, encoding));
+                    file.add(index, stokes, feeds.stokes(one, other));
+                }
+                continue;
+            }
             for row in rows.chunks_exact(row) {
-                let samples = row[first * bytes..(first + count) * bytes].chunks_exact(bytes);
-                *sum += samples.map(|sample| power(sample, encoding)).sum::<f64>();
+                let samples = row[part.clone()].chunks_exact(bytes);
+                file.sums[index] += samples.map(|sample| power(sample, encoding)).sum::<f64>();
             }
         }
         file.pass(count as u64)?;

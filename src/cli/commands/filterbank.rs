@@ -10,14 +10,16 @@ use corrust::{
     channelise::SpectrumEncoding,
     correlate::Shape,
     format::{
-        array::{Array, Channels, Field},
+        Timestamp,
+        array::{Array, Channels, Field, Pairs, Stokes},
+        npy::{self, Dtype},
         sigproc::{Bits, Header, Writer},
     },
     run::Pieces,
 };
 
 use crate::cli::options::files::Files;
-use crate::cli::options::run_files::{Existing, RunFiles, input, output};
+use crate::cli::options::run_files::{Existing, RunFiles, ending, input, output};
 use crate::cli::terminal::numbers::count;
 use crate::cli::terminal::progress::Progress;
 use crate::cli::terminal::say::{say, warn};
@@ -25,13 +27,18 @@ use crate::cli::terminal::say::{say, warn};
 /// Bytes of samples that are read at a time.
 const BLOCK_BYTES: usize = 1 << 26;
 
+/// Ending of the names of NumPy files.
+const NPY: &str = "npy";
+
 /// Modified Julian date of Unix time 0.
 const UNIX_0: f64 = 40_587.0;
 
 /// Write the power of inputs against time and channel to a SIGPROC filterbank file
 ///
 /// P[t][c] = sum over inputs and the times of an integration of |x_i[c][t]|^2, what searches for pulsars
-/// and bursts read. Missing samples count as zero.
+/// and bursts read. Missing samples count as zero. With --stokes of pairs of polarisations, summed over antennas: I, or I, Q, U
+/// and V in four IFs. Where the output's name ends in .npy it is a NumPy file, [sample][channel], or with --stokes
+/// [sample][parameter][channel]: int64 of integer samples, exact; float64 of cf16.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
@@ -46,7 +53,7 @@ pub struct Args {
 /// Powers of inputs, and the file that they go to.
 #[derive(Clone, Debug, clap::Args)]
 pub struct PowerOptions {
-    /// Filterbank file to write, - for the standard output
+    /// Filterbank file to write, - for the standard output; or a NumPy file, whose name ends in .npy
     #[arg(short, long, value_name = "OUT.fil", value_parser = output())]
     pub output: PathBuf,
     /// Array file: frequencies at even steps, start, and sample time if the recording does not say it
@@ -71,12 +78,17 @@ pub struct Scaling {
     /// Factor of powers before they are rounded to 8 or 16 bits [default: 1]
     #[arg(long, requires = "array")]
     scale: Option<f64>,
+    /// Stokes parameters in place of powers: I, or IQUV, of X and Y or R and L, as the array file's "inputs" say (without them X,
+    /// then Y). IAU: U = 2 Re XY*, V = 2 Im XY* = RR* - LL*; the book's page on files for other software has more
+    #[arg(long, value_name = "I|IQUV", requires = "array")]
+    pub stokes: Option<Stokes>,
 }
 
 const EXAMPLES: &str = "\
 Examples:
   corrust filterbank scan.0000.raw -o scan.fil --array array.json --integrate 64
-  corrust filterbank scan.0000.raw -o x.fil --array array.json --input 0,1 --bits 8 --scale 0.002";
+  corrust filterbank scan.0000.raw -o x.fil --array array.json --input 0,1 --bits 8 --scale 0.002
+  corrust filterbank scan.0000.raw -o iquv.fil --array array.json --integrate 64 --stokes IQUV";
 
 impl Args {
     /// Writes the file.
@@ -122,6 +134,8 @@ impl Args {
 pub struct InputPowers {
     powers: Powers,
     chosen: Vec<usize>,
+    /// Of Stokes parameters.
+    pairs: Option<(Stokes, Pairs)>,
     shape: Shape,
     times: u64,
 }
@@ -148,8 +162,17 @@ impl InputPowers {
                 shape.inputs
             )));
         }
-        let powers = Powers::create(path, array, shape.channels, times, scaling, None)?;
-        Ok(Self { powers, chosen, shape: *shape, times })
+        let pairs = scaling.stokes.map(|stokes| Ok((stokes, array.pairs(shape.inputs, &chosen)?)));
+        let pairs = pairs.transpose()?;
+        let of = Of {
+            channels: shape.channels,
+            times,
+            summed: chosen.len() as u64,
+            encoding: shape.encoding.into(),
+            beam: None,
+        };
+        let powers = Powers::create(path, array, &of, scaling)?;
+        Ok(Self { powers, chosen, pairs, shape: *shape, times })
     }
 
     /// Number of inputs whose powers are added.
@@ -160,14 +183,25 @@ impl InputPowers {
     /// Adds the powers of the next `times` times; none are missing.
     pub fn add(&mut self, samples: Option<&Samples<'_>>, times: u64) -> Result<()> {
         let Some(samples) = samples else { return self.powers.pass(times) };
-        let Self { powers, chosen, shape, .. } = self;
+        let Self { powers, chosen, pairs, shape, .. } = self;
         let bytes = samples.gather(Layout::Tcn)?;
+        let (sample, encoding) = (shape.encoding.bytes(), shape.encoding.into());
         for time in bytes.chunks_exact(shape.bytes_per_time()) {
             let channels = time.chunks_exact(shape.inputs * shape.encoding.bytes());
+            if let Some((stokes, Pairs { feeds, inputs })) = pairs {
+                for (index, channel) in channels.enumerate() {
+                    for pair in &*inputs {
+                        let [first, second] =
+                            pair.map(|input| voltage(&channel[input * sample..], encoding));
+                        powers.add(index, *stokes, feeds.stokes(first, second));
+                    }
+                }
+                powers.pass(1)?;
+                continue;
+            }
             for (sum, channel) in powers.sums.iter_mut().zip(channels) {
                 for &input in &*chosen {
-                    let start = input * shape.encoding.bytes();
-                    *sum += power(&channel[start..], shape.encoding.into());
+                    *sum += power(&channel[input * sample..], encoding);
                 }
             }
             powers.pass(1)?;
@@ -184,11 +218,12 @@ impl InputPowers {
     }
 }
 
-/// A filterbank file, and the powers that are added to its next samples.
+/// A file of powers, and those that are added to its next samples.
 pub struct Powers {
-    writer: Writer,
-    /// Sum of each channel.
+    file: File,
+    /// Sum of each channel; of Stokes parameters `[parameter][channel]`.
     pub sums: Vec<f64>,
+    channels: usize,
     /// Times that are added so far, of those of a sample.
     added: u64,
     step: u64,
@@ -197,20 +232,44 @@ pub struct Powers {
     written: u64,
 }
 
+/// File of powers.
+enum File {
+    Fil(Writer),
+    /// NumPy, int64 or float64.
+    Npy(npy::Writer, Dtype),
+}
+
+/// Samples whose powers are written.
+pub struct Of {
+    pub channels: usize,
+    pub times: u64,
+    /// Powers that are added at each time.
+    pub summed: u64,
+    pub encoding: SpectrumEncoding,
+    /// A beam and how many there are, from 1.
+    pub beam: Option<(u32, u32)>,
+}
+
+/// Powers of integers are below this: 2 x 128 x 128; sums of fewer than 2^53 are exact in f64.
+const MOST_POWER: u64 = 1 << 15;
+const EXACT: u64 = 1 << 53;
+
 impl Powers {
-    /// Starts a file of `times` times of the array's `channels` channels, perhaps of a beam of so many.
-    pub fn create(
-        path: &Path,
-        array: &Array,
-        channels: usize,
-        times: u64,
-        scaling: &Scaling,
-        beam: Option<(u32, u32)>,
-    ) -> Result<Self> {
-        let Scaling { integrate, bits, scale } = *scaling;
+    /// Starts a file of the powers of samples of the array's channels.
+    pub fn create(path: &Path, array: &Array, of: &Of, scaling: &Scaling) -> Result<Self> {
+        let &Of { channels, times, summed, encoding, beam } = of;
+        let Scaling { integrate, bits, scale, stokes } = *scaling;
         let step = integrate.map_or(1, NonZeroU64::get);
-        let (bits, scale) = (bits.unwrap_or(Bits::ThirtyTwo), scale.unwrap_or(1.0));
-        if !scale.is_finite() {
+        let ifs = stokes.map_or(1, Stokes::count);
+        if let (Some(bits @ (Bits::Eight | Bits::Sixteen)), Some(Stokes::Iquv)) = (bits, stokes) {
+            return Err(Error::invalid(format!(
+                "--bits {} of Stokes parameters, of which Q, U and V have signs: expected 32",
+                bits.count()
+            )));
+        }
+        if let Some(scale) = scale
+            && !scale.is_finite()
+        {
             return Err(Error::invalid(format!("--scale {scale}: expected a finite number")));
         }
         if times < step {
@@ -218,9 +277,38 @@ impl Powers {
                 "--integrate {step}: the recording has only {times} times, expected at most as many"
             )));
         }
-        let header = Header { bits, beam, ..header(array, channels, step)? };
-        let writer = Writer::create(path, &header)?;
-        Ok(Self { writer, sums: vec![0.0; channels], added: 0, step, scale, bits, written: 0 })
+        let (of_file, bits) = (bits, bits.unwrap_or(Bits::ThirtyTwo));
+        let file = if ending(path) == NPY {
+            if of_file.is_some() || scale.is_some() {
+                return Err(Error::file(
+                    path,
+                    "--bits or --scale of a NumPy file, which holds sums as they are: expected neither",
+                ));
+            }
+            let is_exact = encoding.limit().is_some();
+            if is_exact && step.saturating_mul(summed).saturating_mul(MOST_POWER) > EXACT {
+                return Err(Error::invalid(format!(
+                    "--integrate {step}: sums beyond 2^53, expected at most {} times",
+                    EXACT / MOST_POWER / summed.max(1)
+                )));
+            }
+            let dtype = if is_exact { Dtype::Int64 } else { Dtype::Float64 };
+            let entry = [ifs, channels];
+            let entry = if stokes.is_some() { &entry[..] } else { &entry[1..] };
+            File::Npy(npy::Writer::appending(path, dtype, entry)?, dtype)
+        } else {
+            let header = Header { bits, beam, ifs, ..header(array, channels, step)? };
+            File::Fil(Writer::create(path, &header)?)
+        };
+        let (sums, scale) = (vec![0.0; ifs * channels], scale.unwrap_or(1.0));
+        Ok(Self { file, sums, channels, added: 0, step, scale, bits, written: 0 })
+    }
+
+    /// Adds Stokes parameters of a channel.
+    pub fn add(&mut self, channel: usize, stokes: Stokes, parameters: [f64; 4]) {
+        for (index, parameter) in parameters[..stokes.count()].iter().enumerate() {
+            self.sums[index * self.channels + channel] += parameter;
+        }
     }
 
     /// Times that the next samples lack.
@@ -233,8 +321,19 @@ impl Powers {
     pub fn pass(&mut self, mut times: u64) -> Result<()> {
         while times >= self.lack() {
             times -= self.lack();
-            self.sums.iter_mut().for_each(|sum| *sum *= self.scale);
-            self.writer.append(&self.sums)?;
+            match &mut self.file {
+                File::Fil(file) => {
+                    self.sums.iter_mut().for_each(|sum| *sum *= self.scale);
+                    file.append(&self.sums)?;
+                }
+                File::Npy(file, dtype) => {
+                    let bytes = self.sums.iter().flat_map(|sum| match dtype {
+                        Dtype::Int64 => (*sum as i64).to_le_bytes(),
+                        _ => sum.to_le_bytes(),
+                    });
+                    file.append(&bytes.collect::<Vec<u8>>())?;
+                }
+            }
             self.sums.fill(0.0);
             self.added = 0;
             self.written += 1;
@@ -245,7 +344,18 @@ impl Powers {
 
     /// Completes the file.
     pub fn finish(self) -> Result<()> {
-        self.writer.finish()
+        match self.file {
+            File::Fil(file) => file.finish(),
+            File::Npy(file, _) => file.finish(),
+        }
+    }
+
+    /// Samples that were clipped so far.
+    fn clipped(&self) -> u64 {
+        match &self.file {
+            File::Fil(file) => file.clipped(),
+            File::Npy(..) => 0,
+        }
     }
 }
 
@@ -257,7 +367,7 @@ pub fn warn_of(files: &[Powers], times: u64) {
             "the last {added} of {times} times do not fill a sample of {step} and are left out"
         ));
     }
-    let clipped: u64 = files.iter().map(|file| file.writer.clipped()).sum();
+    let clipped: u64 = files.iter().map(Powers::clipped).sum();
     if clipped > 0 {
         let all: u64 = files.iter().map(|file| file.written * file.sums.len() as u64).sum();
         warn(format_args!(
@@ -267,13 +377,12 @@ pub fn warn_of(files: &[Powers], times: u64) {
     }
 }
 
-/// Header of the file, with the array's facts.
-fn header(array: &Array, channels: usize, step: u64) -> Result<Header> {
+/// Start, sample time, frequency of the first channel and step to the next: facts of the array that `asker` needs.
+pub fn dated(array: &Array, channels: usize, asker: &str) -> Result<(Timestamp, f64, [f64; 2])> {
     let (Some(start), Some(sample_time), Some(listed)) =
         (array.start, array.sample_time, &array.channels)
     else {
-        return Err(array
-            .lacks(&[Field::Frequencies, Field::Start, Field::SampleTime], "a filterbank file"));
+        return Err(array.lacks(&[Field::Frequencies, Field::Start, Field::SampleTime], asker));
     };
     let frequencies = array.frequencies(channels)?;
     let width = listed.width(0).unwrap_or(1.0 / sample_time);
@@ -282,21 +391,28 @@ fn header(array: &Array, channels: usize, step: u64) -> Result<Header> {
             each.windows(2).find(|pair| (pair[1] - pair[0] - width).abs() > 1e-6 * width.abs())
     {
         return Err(array.error(format_args!(
-            "\"frequencies\" {} and {} are {} hertz apart: expected {width} everywhere, as a filterbank \
-             file has them",
+            "\"frequencies\" {} and {} are {} hertz apart: expected {width} everywhere, as {asker} has them",
             pair[0],
             pair[1],
             pair[1] - pair[0]
         )));
     }
+    Ok((start, sample_time, [frequencies[0], width]))
+}
+
+/// Header of the file, with the array's facts.
+fn header(array: &Array, channels: usize, step: u64) -> Result<Header> {
+    let (start, sample_time, [first_channel, channel_width]) =
+        dated(array, channels, "a filterbank file")?;
     let days = start.as_nanosecond() as f64 / 86_400e9;
     Ok(Header {
         source: array.phase_center.as_ref().map_or("unknown", |center| &center.name).into(),
         start: UNIX_0 + days,
         interval: sample_time * step as f64,
-        first_channel: frequencies[0],
-        channel_width: width,
+        first_channel,
+        channel_width,
         channels,
+        ifs: 1,
         bits: Bits::ThirtyTwo,
         beam: None,
     })
@@ -304,28 +420,33 @@ fn header(array: &Array, channels: usize, step: u64) -> Result<Header> {
 
 /// The power of the sample that bytes begin with.
 pub fn power(bytes: &[u8], encoding: SpectrumEncoding) -> f64 {
-    let (re, im) = match encoding {
+    let [re, im] = voltage(bytes, encoding);
+    re * re + im * im
+}
+
+/// The sample that bytes begin with, `[re, im]`.
+pub fn voltage(bytes: &[u8], encoding: SpectrumEncoding) -> [f64; 2] {
+    match encoding {
         SpectrumEncoding::Voltage(Encoding::Ci8) => {
-            (f64::from(bytes[0] as i8), f64::from(bytes[1] as i8))
+            [f64::from(bytes[0] as i8), f64::from(bytes[1] as i8)]
         }
         SpectrumEncoding::Voltage(Encoding::Ci4) => {
             let nibble = |byte: u8| f64::from(byte as i8 >> 4);
-            (nibble(bytes[0]), nibble(bytes[0] << 4))
+            [nibble(bytes[0]), nibble(bytes[0] << 4)]
         }
         SpectrumEncoding::Voltage(Encoding::Ci4Offset) => {
-            (f64::from(bytes[0] >> 4) - 8.0, f64::from(bytes[0] & 15) - 8.0)
+            [f64::from(bytes[0] >> 4) - 8.0, f64::from(bytes[0] & 15) - 8.0]
         }
         SpectrumEncoding::Voltage(Encoding::Cf16) => {
             let half = |at: usize| f64::from(half::f16::from_le_bytes([bytes[at], bytes[at + 1]]));
-            (half(0), half(2))
+            [half(0), half(2)]
         }
         SpectrumEncoding::Voltage(Encoding::B1 | Encoding::B2) => {
             unreachable!("bits are refused")
         }
         SpectrumEncoding::Cf32 => {
             let (pairs, _) = bytes.as_chunks::<4>();
-            (f64::from(f32::from_le_bytes(pairs[0])), f64::from(f32::from_le_bytes(pairs[1])))
+            [pairs[0], pairs[1]].map(|part| f64::from(f32::from_le_bytes(part)))
         }
-    };
-    re * re + im * im
+    }
 }

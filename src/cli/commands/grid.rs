@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use corrust::{
     Error, GridBeamformer, Result,
     beamform::grid::{Builder, GridBeams, Powers as Values, Shape},
+    channelise::SpectrumEncoding,
     format::{
         array::Array,
         npy::{Dtype, Writer},
@@ -14,7 +15,7 @@ use corrust::{
 use num_complex::Complex;
 use serde::Deserialize;
 
-use crate::cli::commands::filterbank::{Powers, Scaling, warn_of};
+use crate::cli::commands::filterbank::{Of, Powers, Scaling, warn_of};
 use crate::cli::terminal::say::warn;
 
 /// A file of dishes.
@@ -102,6 +103,11 @@ impl Output {
         (chosen, scaling): (&[usize], &Scaling),
     ) -> Result<Self> {
         let Shape { rows, columns, channels, block_times, half, .. } = *shape;
+        if scaling.stokes.is_some() {
+            return Err(Error::invalid(
+                "--stokes with --grid, whose powers are of both polarisations together: expected one of them",
+            ));
+        }
         let Some(array) = array else {
             let blocks = times / block_times as u64;
             if blocks == 0 {
@@ -132,7 +138,9 @@ impl Output {
         }
         let number = (q * 2 * rows + p + 1) as u32;
         let beam = Some((number, shape.beams() as u32));
-        let powers = Powers::create(path, array, channels, times, scaling, beam)?;
+        // Polarisations are added already.
+        let of = Of { channels, times, summed: 1, encoding: SpectrumEncoding::Cf32, beam };
+        let powers = Powers::create(path, array, &of, scaling)?;
         Ok(Self::Fil(Box::new(powers), [q, p]))
     }
 

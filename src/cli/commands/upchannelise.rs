@@ -3,7 +3,7 @@
 use std::{path::PathBuf, time::Instant};
 
 use corrust::{
-    Devices, Error, Layout, Result, Samples, Upchanneliser,
+    Devices, Encoding, Error, Layout, Result, Samples, Upchanneliser,
     channelise::{Kernel, Spectra, SpectrumEncoding},
     format::{
         is_stream,
@@ -11,6 +11,7 @@ use corrust::{
     },
     run::Pieces,
     samples::Missing,
+    upchannelise::Builder,
 };
 
 use crate::cli::commands::channelise::element;
@@ -39,6 +40,16 @@ pub struct Args {
     output: PathBuf,
     #[command(flatten)]
     existing: Existing,
+    #[command(flatten)]
+    filter: FilterBank,
+    /// Device: auto (the first GPU, else the CPU), cuda, cuda:1, cpu or sim
+    #[arg(long, default_value_t)]
+    device: Devices,
+}
+
+/// The filter bank that makes subchannels.
+#[derive(Debug, clap::Args)]
+pub struct FilterBank {
     /// Subchannels U of a channel: a power of two, 2 to 512
     #[arg(long, value_name = "U")]
     factor: usize,
@@ -57,12 +68,57 @@ pub struct Args {
     /// Encoding of samples of subchannels: ci8, ci4, ci4-offset, cf16 or cf32
     #[arg(long, default_value = "ci8")]
     output_encoding: SpectrumEncoding,
-    /// Device: auto (the first GPU, else the CPU), cuda, cuda:1, cpu or sim
-    #[arg(long, default_value_t)]
-    device: Devices,
     /// Kernel of the filter bank: auto, or one of corrust channelise
     #[arg(long, default_value_t = Kernel::Auto)]
     kernel: Kernel,
+}
+
+impl FilterBank {
+    /// The files that are read.
+    pub fn files(&self) -> impl Iterator<Item = &PathBuf> {
+        [&self.weights, &self.gains].into_iter().flatten()
+    }
+
+    /// Subchannels of a channel.
+    pub fn factor(&self) -> usize {
+        self.factor
+    }
+
+    /// Encoding of samples of subchannels that are correlated and beamformed, of a filter bank that there is.
+    pub fn voltages(&self) -> Result<Encoding> {
+        let bank = Upchanneliser::builder(1, 1, self.factor);
+        self.taps.into_iter().fold(bank, Builder::taps).shape()?;
+        match self.output_encoding {
+            SpectrumEncoding::Voltage(encoding) => Ok(encoding),
+            SpectrumEncoding::Cf32 => Err(Error::invalid(
+                "subchannels of cf32: expected ci8, ci4, ci4-offset or cf16, which are correlated and beamformed",
+            )),
+        }
+    }
+
+    /// Subchannels of `channels` channels of `inputs` inputs.
+    pub fn builder(&self, inputs: usize, channels: usize, encoding: Encoding) -> Result<Builder> {
+        let mut builder = Upchanneliser::builder(inputs, channels, self.factor)
+            .encoding(encoding)
+            .output(self.output_encoding)
+            .unit_noise(self.unit_noise)
+            .kernel(self.kernel);
+        if let Some(taps) = self.taps {
+            builder = builder.taps(taps);
+        }
+        if let Some(path) = &self.weights {
+            let weights = numbers(path)?;
+            if weights.is_empty() {
+                return Err(Error::file(path, "no weights: expected some"));
+            }
+            builder = builder.weights(&weights);
+        }
+        builder.shape()?;
+        if let Some(path) = &self.gains {
+            builder = builder.gains(&read_gains(path, channels, self.factor)?);
+        }
+        Ok(builder)
+    }
 }
 
 const EXAMPLES: &str = "\
@@ -78,17 +134,19 @@ impl Args {
     /// Makes the subchannels of the recording.
     pub fn run(self) -> Result<()> {
         // Beside a pipe stands nothing, and other files say all themselves.
-        let (dtype, parts) = element(self.output_encoding);
+        let (output_encoding, factor) = (self.filter.output_encoding, self.filter.factor);
+        let (dtype, parts) = element(output_encoding);
         let described = dtype == Dtype::Uint8 && !is_stream(&self.output);
         let description = described.then(|| Description::path(&self.output));
         let files = RunFiles::default().reads(&self.files.inputs);
-        let files = files.reads([&self.weights, &self.gains].into_iter().flatten());
+        let files = files.reads(self.filter.files());
         files.writes([&self.output]).writes(&description).check(self.existing)?;
         let recording = self.files.open()?;
         let (shape, times) = (recording.shape(), recording.times());
-        let mut plan = self.plan(shape.inputs, shape.channels, shape.encoding)?;
-        let channels = shape.channels * self.factor;
-        let known = (times != u64::MAX).then_some(times / self.factor as u64);
+        let plan = self.filter.builder(shape.inputs, shape.channels, shape.encoding)?;
+        let mut plan = plan.device(self.device.clone()).build()?;
+        let channels = shape.channels * factor;
+        let known = (times != u64::MAX).then_some(times / factor as u64);
         let length = known.map_or(0, |known| usize::try_from(known).unwrap_or(usize::MAX));
         let axes: Vec<_> =
             [length, channels, shape.inputs].into_iter().chain((parts == 2).then_some(2)).collect();
@@ -134,7 +192,7 @@ impl Args {
         drop(pieces);
         drop(bar);
         let seconds = start.elapsed().as_secs_f64();
-        let description = match self.output_encoding {
+        let description = match output_encoding {
             SpectrumEncoding::Voltage(encoding) if described => {
                 Description::new(encoding, Layout::Tcn, &axes).write(&self.output)
             }
@@ -158,34 +216,6 @@ impl Args {
             self.output.display()
         ));
         Ok(())
-    }
-
-    fn plan(
-        &self,
-        inputs: usize,
-        channels: usize,
-        encoding: corrust::Encoding,
-    ) -> Result<Upchanneliser> {
-        let mut builder = Upchanneliser::builder(inputs, channels, self.factor)
-            .encoding(encoding)
-            .output(self.output_encoding)
-            .unit_noise(self.unit_noise)
-            .device(self.device.clone())
-            .kernel(self.kernel);
-        if let Some(taps) = self.taps {
-            builder = builder.taps(taps);
-        }
-        if let Some(path) = &self.weights {
-            let weights = numbers(path)?;
-            if weights.is_empty() {
-                return Err(Error::file(path, "no weights: expected some"));
-            }
-            builder = builder.weights(&weights);
-        }
-        if let Some(path) = &self.gains {
-            builder = builder.gains(&read_gains(path, channels, self.factor)?);
-        }
-        builder.build()
     }
 }
 

@@ -17,7 +17,7 @@ use corrust::{
     delays::Polynomials,
     format::{
         self, Options, RawShape, Recording, Timestamp,
-        array::Array,
+        array::{Array, Channels},
         npy::{Dtype, Reader},
     },
 };
@@ -143,6 +143,15 @@ pub struct Sky {
     pub channel_width: Option<f64>,
     /// Whether inputs are delayed.
     pub delayed: bool,
+}
+
+impl Sky {
+    /// The nominal start of the first spectrum, and the frequencies of channels, where they are known.
+    pub fn found(&self) -> (Option<Timestamp>, Option<Channels>) {
+        let start = self.start.and_then(|start| format::later(start, self.offset));
+        let even = self.first_channel.zip(self.channel_width);
+        (start, even.map(|(first, width)| Channels::Even { first, width }))
+    }
 }
 
 /// `A/B`.
@@ -321,6 +330,11 @@ impl Engine {
             None => 1.0,
         };
         self.level.map(|level| level.unwrap_or(by_default))
+    }
+
+    /// Whether channels overlap.
+    pub fn is_oversampled(&self) -> bool {
+        self.oversample.is_some_and(|by| by.above > by.below)
     }
 
     /// Encoding of spectra.

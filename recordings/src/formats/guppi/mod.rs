@@ -27,5 +27,7 @@
 pub(crate) mod blocks;
 pub(crate) mod header;
 pub(crate) mod reader;
+pub(crate) mod writer;
 
 pub use reader::Guppi;
+pub use writer::{Description, Writer};

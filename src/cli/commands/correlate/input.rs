@@ -3,15 +3,16 @@
 use std::{num::NonZeroU64, sync::Arc};
 
 use corrust::{
-    Channeliser, Correlator, Devices, Error, Result, channelise,
+    Channeliser, Correlator, Devices, Error, Result, Upchanneliser, channelise,
     correlate::Shape,
     device::Gpu,
     format::{
-        self, RawShape, Recording,
+        RawShape, Recording,
         array::{Array, Channels},
+        later,
     },
     quantise::{Quantised, Quantiser, VanVleck},
-    run::{Dumps, Voltages},
+    run::{Channelised, Dumps, Upchannelised, Voltages},
 };
 
 use crate::cli::commands::correlate::unit::Unit;
@@ -31,6 +32,8 @@ pub struct Input {
     /// How its samples were made of others, as its files say.
     quantised: Vec<Quantised>,
     pub source: Source,
+    /// Facts of channels that were made of raw voltages.
+    pub sky: Option<Sky>,
 }
 
 /// Samples that are correlated.
@@ -44,7 +47,6 @@ pub struct Raw {
     pub voltages: Voltages,
     pub builder: channelise::Builder,
     pub level: Option<f32>,
-    pub sky: Sky,
     pub engine: channelise::Shape,
 }
 
@@ -110,9 +112,44 @@ impl Input {
             times => engine.spectra(times),
         };
         let voltages = Voltages::over(recording, &engine);
-        let raw = Raw { voltages, builder, level, sky, engine };
+        let raw = Raw { voltages, builder, level, engine };
         let (interval, source) = (sky.interval, Source::Raw(Box::new(raw)));
-        Ok(Self { shape, recorded, interval, quantised: Vec::new(), source })
+        Ok(Self { shape, recorded, interval, quantised: Vec::new(), source, sky: Some(sky) })
+    }
+
+    /// The same as a recording of channels: of raw voltages their spectra, which are made on some devices.
+    pub fn recording(self, device: Devices, gpus: Vec<Arc<dyn Gpu>>) -> Result<Self> {
+        let Source::Raw(raw) = self.source else { return Ok(self) };
+        let (voltages, engine) = raw.on(device, gpus)?;
+        let sky = self.sky.unwrap_or_default();
+        let (start, frequencies) = sky.found();
+        let recording = Channelised::over(voltages, engine)?;
+        let recording = Box::new(recording.told(sky.interval, start, frequencies));
+        let shape = recording.shape();
+        Ok(Self { shape, source: Source::Channels(recording), ..self })
+    }
+
+    /// The subchannels that a plan makes of the channels of a recording.
+    pub fn upchannelised(self, plan: Upchanneliser) -> Result<Self> {
+        let Source::Channels(recording) = self.source else {
+            unreachable!("raw voltages become a recording of channels before")
+        };
+        let (factor, taps) = (plan.shape().factor as f64, plan.shape().taps as f64);
+        let recording = Upchannelised::over(recording, plan)?;
+        let sky = self.sky.map(|sky| {
+            let interval = sky.interval.map(|interval| interval * factor);
+            let first = sky.first_channel.zip(sky.channel_width);
+            Sky {
+                interval,
+                offset: sky.offset - (taps - 1.0) / 2.0 * interval.unwrap_or(0.0),
+                first_channel: first
+                    .map(|(first, width)| first - width * (1.0 - 1.0 / factor) / 2.0),
+                channel_width: sky.channel_width.map(|width| width / factor),
+                ..sky
+            }
+        });
+        let made = Self::channels(Box::new(recording));
+        Ok(Self { sky, ..made })
     }
 
     /// A recording of channels.
@@ -123,6 +160,7 @@ impl Input {
             interval: recording.interval(),
             quantised: recording.quantised().to_vec(),
             source: Source::Channels(recording),
+            sky: None,
         }
     }
 
@@ -133,16 +171,15 @@ impl Input {
             Array { channels: channels_of, ..Array::default() }.frequencies(channels).ok()
         };
         let of_file = array.and_then(|array| array.start);
-        let (start, frequencies) = match &self.source {
-            Source::Channels(recording) => {
+        let (start, frequencies) = match (&self.source, self.sky) {
+            (_, Some(sky)) => {
+                let (start, frequencies) = sky.found();
+                (start, listed(frequencies))
+            }
+            (Source::Channels(recording), None) => {
                 (of_file.or(recording.start()), listed(recording.frequencies()))
             }
-            Source::Raw(raw) => {
-                let Sky { start, offset, first_channel, channel_width, .. } = raw.sky;
-                let even = first_channel.zip(channel_width);
-                let even = even.map(|(first, width)| Channels::Even { first, width });
-                (start.and_then(|start| format::later(start, offset)), listed(even))
-            }
+            (Source::Raw(_), None) => (of_file, None),
         };
         let of_file = array.and_then(|array| array.frequencies(channels).ok());
         Timing {
@@ -174,10 +211,7 @@ impl Input {
 
     /// Unit of the time axis.
     pub fn unit(&self) -> Unit {
-        match self.source {
-            Source::Channels(_) => Unit::Time,
-            Source::Raw(_) => Unit::Spectrum,
-        }
+        if self.sky.is_some() { Unit::Spectrum } else { Unit::Time }
     }
 
     /// Times of a dump of so many seconds.
@@ -186,7 +220,7 @@ impl Input {
             return Err(Error::invalid(format!(
                 "--seconds {seconds}: the recording does not say how many samples a second it has, \
                  expected --integrate{}",
-                if matches!(self.source, Source::Raw(_)) { " or --rate" } else { "" }
+                if self.sky.is_some() { " or --rate" } else { "" }
             )));
         };
         NonZeroU64::new((seconds / interval).round() as u64).ok_or_else(|| {
@@ -216,17 +250,14 @@ fn differ(first: &Quantised, other: &Quantised) -> Error {
 /// The array with what the recording says and its file does not; where they contradict each other the file
 /// counts, and that is said.
 pub fn completed(mut array: Array, input: &Input) -> Result<Array> {
-    let sky = match &input.source {
-        Source::Channels(recording) => {
+    match (&input.sky, &input.source) {
+        (Some(sky), _) => complete(&mut array, sky, input.shape.channels)?,
+        (None, Source::Channels(recording)) => {
             array.complete(&**recording, input.shape.channels).into_iter().for_each(warn);
-            None
         }
-        Source::Raw(raw) => {
-            complete(&mut array, &raw.sky, input.shape.channels)?;
-            Some(raw.sky)
-        }
-    };
-    if array.phase_center.is_some() && !sky.is_some_and(|sky| sky.delayed) {
+        (None, Source::Raw(_)) => {}
+    }
+    if array.phase_center.is_some() && !input.sky.is_some_and(|sky| sky.delayed) {
         warn(array.error(
             "\"phase_center\": the recording's samples were not delayed towards it, so the output is \
              not phased",
@@ -248,7 +279,7 @@ pub fn complete(array: &mut Array, sky: &Sky, channels: usize) -> Result<()> {
     }
     // As for delays, the command line comes first.
     array.start = sky.start.or(array.start);
-    array.start = array.start.and_then(|start| format::later(start, sky.offset));
+    array.start = array.start.and_then(|start| later(start, sky.offset));
     match (&array.channels, sky.channel_width) {
         (Some(known), Some(width)) => {
             let found = known.width(0).unwrap_or(width);

@@ -6,13 +6,15 @@ pub mod totals;
 pub mod unit;
 pub mod work;
 
-use std::{num::NonZeroU64, path::PathBuf};
+use std::{num::NonZeroU64, path::PathBuf, sync::Arc};
 
 use corrust::{
     Device, Error, Result, Upchanneliser,
     correlate::Shape,
+    device::Gpu,
     format::{Recording, array::Array},
     run::Upchannelised,
+    upchannelise,
 };
 
 use self::{
@@ -105,6 +107,15 @@ pub struct Args {
     raw: RawOptions,
 }
 
+/// A filter bank of channels on the first of a correlator's GPUs, else on the CPU.
+pub fn on_first(plan: upchannelise::Builder, gpus: &[Arc<dyn Gpu>]) -> Result<Upchanneliser> {
+    match gpus.first() {
+        Some(gpu) => plan.gpu(gpu.clone()),
+        None => plan.device(Device::Cpu),
+    }
+    .build()
+}
+
 const EXAMPLES: &str = "\
 Examples:
   corrust correlate scan.0000.raw scan.0001.raw -o visibilities.npy
@@ -183,12 +194,8 @@ impl Args {
         let plan = Upchanneliser::builder(inputs, channels, factor)
             .encoding(encoding)
             .unit_noise(self.unit_noise);
-        // The filter bank is on the correlator's first GPU.
-        let plan = match self.place.device.open()?.into_iter().next() {
-            Some(gpu) => plan.gpu(gpu),
-            None => plan.device(Device::Cpu),
-        };
-        Ok(Box::new(Upchannelised::over(recording, plan.build()?)?))
+        let plan = on_first(plan, &self.place.device.open()?)?;
+        Ok(Box::new(Upchannelised::over(recording, plan)?))
     }
 
     /// Raw voltages and their F-engine.

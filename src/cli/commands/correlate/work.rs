@@ -31,7 +31,7 @@ pub fn correlate(
     names: Names<'_>,
 ) -> Result<()> {
     let (unit, output) = (input.unit(), names.output);
-    let Input { shape, recorded, interval, source, .. } = input;
+    let Input { shape, recorded, interval, source, sky, .. } = input;
     let integration = integrate.map_or(recorded, NonZeroU64::get);
     let dumps = recorded / integration;
     if dumps == 0 {
@@ -49,9 +49,10 @@ pub fn correlate(
     let gpus = place.device.open()?;
     let plan = Plan { recorded, unit, gpus: gpus.clone() };
     let mut correlator = plan.build(&shape, place.clone(), gate_count, shifts.as_deref())?;
-    let (engine, phased) = match &source {
-        Source::Channels(_) => (None, false),
-        Source::Raw(raw) => (Some(raw.engine), raw.sky.delayed),
+    let phased = sky.is_some_and(|sky| sky.delayed);
+    let engine = match &source {
+        Source::Channels(_) => None,
+        Source::Raw(raw) => Some(raw.engine),
     };
     let by_baseline =
         flagging.flag.is_some() || shifts.is_some() || engine.is_some() || shape.encoding.is_bits();

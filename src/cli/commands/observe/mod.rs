@@ -12,7 +12,7 @@ use std::{
 };
 
 use corrust::{
-    Devices, Error, Result,
+    Devices, Error, Layout, Result,
     correlate::Shape,
     device::Gpu,
     format::{array::Array, read_text},
@@ -25,7 +25,13 @@ use self::{
     table::{Keys, Tables, Text, take},
 };
 use crate::cli::{
-    commands::correlate::input::{Input, Source, completed},
+    commands::{
+        correlate::{
+            input::{Input, Source, completed},
+            on_first,
+        },
+        upchannelise::FilterBank,
+    },
     options::{
         engine::Engine,
         files::{Files, RawOptions},
@@ -125,6 +131,8 @@ struct InputOptions {
     flagging: Flagging,
     /// Channels that are made of raw voltages, and how.
     engine: Option<(usize, Engine)>,
+    /// Subchannels that are made of channels.
+    upchannelise: Option<FilterBank>,
 }
 
 /// Where samples come from.
@@ -230,12 +238,20 @@ impl InputOptions {
                     let what = "channelise: expected channels, as { channels = 4096 }";
                     return Err(text.error(engine.span().start, what));
                 };
-                if flagging.flag.is_some() {
-                    let what = "flag: of raw voltages that are channelised nothing is flagged, expected one of flag \
-                                and channelise";
-                    return Err(text.error(table.span().start, what));
-                }
                 Some((channels, text.options::<Engine>(&engine, [], [])?))
+            }
+        };
+        let upchannelise = match inner(text, "upchannelise", take(&mut table, "upchannelise"))? {
+            None => None,
+            Some(keys) => {
+                let of_raw = engine.as_ref().map(|(_, engine)| engine);
+                if of_raw.is_some_and(Engine::is_oversampled) {
+                    let what = "upchannelise: of channels that overlap, expected no oversample in channelise";
+                    return Err(text.error(keys.span().start, what));
+                }
+                let filter: FilterBank = text.options(&keys, [], [])?;
+                filter.voltages().map_err(|error| text.located(&keys, error))?;
+                Some(filter)
             }
         };
         let origin = match live {
@@ -262,7 +278,7 @@ impl InputOptions {
             }
         };
         let raw = text.options::<RawOptions>(&raw, [], [])?;
-        Ok(Self { table: whole, origin, raw, array, device, flagging, engine })
+        Ok(Self { table: whole, origin, raw, array, device, flagging, engine, upchannelise })
     }
 
     /// Files of the recording.
@@ -276,14 +292,39 @@ impl InputOptions {
 
     /// Opens the recording, or waits for the stream; [`None`] of a stream that ended before anything came.
     fn open(&self, array: Option<&Array>, gpus: &[Arc<dyn Gpu>]) -> Result<Option<Input>> {
-        match (&self.origin, &self.engine) {
-            (Origin::Files(files), None) => Ok(Some(Input::channels(files.open()?))),
+        let input = match (&self.origin, &self.engine) {
+            (Origin::Files(files), None) => Input::channels(files.open()?),
             (Origin::Files(files), Some((channels, engine))) => {
-                Input::channelised(files, engine, &self.raw, *channels, array).map(Some)
+                // The array's channels are those that products are made of.
+                let factor = self.upchannelise.as_ref().map_or(1, FilterBank::factor);
+                let array = array.map(|array| array.coarse(*channels, factor)).transpose()?;
+                let input =
+                    Input::channelised(files, engine, &self.raw, *channels, array.as_ref())?;
+                match self.upchannelise.is_some() || self.flagging.flag.is_some() {
+                    true => input.recording(self.device.clone(), gpus.to_vec())?,
+                    false => input,
+                }
             }
             #[cfg(feature = "serve")]
-            (Origin::Live(live), _) => live.begin(gpus.first()),
-        }
+            (Origin::Live(live), _) => match live.begin(gpus.first())? {
+                Some(input) => input,
+                None => return Ok(None),
+            },
+        };
+        let Some(filter) = &self.upchannelise else { return Ok(Some(input)) };
+        let Shape { inputs, channels, encoding, .. } = input.shape;
+        let plan = on_first(filter.builder(inputs, channels, encoding)?, gpus)?;
+        input.upchannelised(plan).map(Some)
+    }
+
+    /// Times that are worked on at a time; those of a live stream, of that interval, soon after they came.
+    fn at_once(&self, shape: &Shape, pace: Option<f64>) -> usize {
+        let at_once = (BLOCK_BYTES / shape.bytes_per_time()).max(1);
+        let at_once = if at_once > GRAIN { at_once / GRAIN * GRAIN } else { at_once };
+        let Some(interval) = pace else { return at_once };
+        let grain = self.flagging.block_times().unwrap_or(GRAIN);
+        let soon = ((SOON / interval) as usize).next_multiple_of(grain);
+        at_once.next_multiple_of(grain).min(soon.max(grain))
     }
 
     /// What was received of a live stream, in words.
@@ -300,7 +341,19 @@ impl InputOptions {
         match &self.origin {
             Origin::Files(_) => Ok(None),
             #[cfg(feature = "serve")]
-            Origin::Live(live) => live.expected().map(Some),
+            Origin::Live(live) => {
+                let Expected { shape, interval, times } = live.expected()?;
+                let Some(filter) = &self.upchannelise else {
+                    return Ok(Some(Expected { shape, interval, times }));
+                };
+                let (factor, encoding) = (filter.factor(), filter.voltages()?);
+                let channels = shape.channels * factor;
+                Ok(Some(Expected {
+                    shape: Shape { channels, encoding, layout: Layout::Tcn, ..shape },
+                    interval: interval * factor as f64,
+                    times: times.map(|times| times / factor as u64),
+                }))
+            }
         }
     }
 }
@@ -353,6 +406,9 @@ impl<'a> Plan<'a> {
         if let Some((_, engine)) = &input.engine {
             reads.extend(engine.files().cloned());
         }
+        if let Some(filter) = &input.upchannelise {
+            reads.extend(filter.files().cloned());
+        }
         let mut writes: Vec<PathBuf> = input.flagging.files().cloned().collect();
         for (_, request) in &requests {
             reads.extend(request.reads());
@@ -380,6 +436,24 @@ impl<'a> Plan<'a> {
             };
             requests.iter().map(load).collect()
         };
+        // The sentences of a dry run.
+        let dry = |place: &products::Place<'_>, live: bool| -> Result<Vec<String>> {
+            let (shape, interval) = (&place.shape, place.interval);
+            let times = input.at_once(shape, interval.filter(|_| live)) as u64;
+            let times = times.min(place.recorded);
+            let held = requests.iter().map(|(_, request)| request.held(place, times));
+            let held = held.sum::<Result<f64>>()?;
+            let samples = shape.bytes_per_time() as f64 * times as f64;
+            let free = gpus.iter().map(|gpu| gpu.free_bytes()).sum::<Result<u64>>()?;
+            let memory = format!(
+                "device memory: at least {}B for samples and products, of {}B free",
+                si(samples + held),
+                si(free as f64)
+            );
+            let memory = (!gpus.is_empty()).then_some(memory);
+            let said = vec![describe(shape, place.recorded, interval)];
+            Ok([said, loads(place)?, memory.into_iter().collect()].concat())
+        };
         let expected = input.expected()?;
         if let Some(Expected { shape, interval, times }) = expected {
             if plan.is_none() && times.is_none() {
@@ -394,10 +468,10 @@ impl<'a> Plan<'a> {
                 array: array.as_ref(),
                 ..place(shape, recorded, interval)
             };
-            let loads = loads(&place)?;
             if dry_run {
-                return Ok([vec![describe(&shape, recorded, interval)], loads].concat());
+                return dry(&place, true);
             }
+            loads(&place)?;
         }
         let Some(recording) = input.open(array.as_ref(), &gpus)? else {
             return Err(Error::invalid("nothing came: no product was made"));
@@ -421,31 +495,22 @@ impl<'a> Plan<'a> {
             ));
         }
         let place = products::Place {
-            phased: matches!(&recording.source, Source::Raw(raw) if raw.sky.delayed),
+            phased: recording.sky.is_some_and(|sky| sky.delayed),
             by_input: input.flagging.flag.is_some() || expected.is_some(),
-            raw: matches!(recording.source, Source::Raw(_)),
+            raw: recording.sky.is_some(),
             array: array.as_ref(),
             ..place(shape, recorded, interval)
         };
         if dry_run {
-            return Ok([vec![describe(&shape, recorded, interval)], loads(&place)?].concat());
+            return dry(&place, false);
         }
         let start = Instant::now();
         let bar = Progress::new("observing", &shape, recorded);
         // Products on several GPUs bring their own channels there.
         let gpu = if gpus.len() == 1 { gpus.first().cloned() } else { None };
         let mut judged = None;
-        let at_once = (BLOCK_BYTES / shape.bytes_per_time()).max(1);
-        let at_once = if at_once > GRAIN { at_once / GRAIN * GRAIN } else { at_once };
-        // A stream's samples are worked on soon after they came.
-        let at_once = match &expected {
-            Some(Expected { interval, .. }) => {
-                let grain = input.flagging.block_times().unwrap_or(GRAIN);
-                let soon = ((SOON / interval) as usize).next_multiple_of(grain);
-                at_once.next_multiple_of(grain).min(soon.max(grain))
-            }
-            None => at_once,
-        };
+        let pace = expected.as_ref().map(|expected| expected.interval);
+        let at_once = input.at_once(&shape, pace);
         let pieces = match recording.source {
             Source::Channels(recording) => {
                 let (recording, found) = input.flagging.over(recording, gpus.first(), recorded)?;

@@ -17,7 +17,7 @@ use corrust::{
     correlate::{Shape, baselines, useful_operations},
     device::Gpu,
     format::{
-        array::{Array, Channels},
+        array::{Array, Channels, Stokes},
         npy::{Dtype, Reader, Writer},
     },
     kurtosis::Kurtosis,
@@ -304,8 +304,12 @@ impl Request {
                 let operations = beamform::useful_operations(&shape, *recorded);
                 (bytes as f64 * *recorded as f64, operations)
             }
-            Self::Power(_) => {
-                (4.0 * shape.channels as f64 * *recorded as f64, 4.0 * cells * *recorded as f64)
+            Self::Power(options) => {
+                let parameters = options.scaling.stokes.map_or(1, Stokes::count) as f64;
+                (
+                    4.0 * parameters * shape.channels as f64 * *recorded as f64,
+                    4.0 * parameters * cells * *recorded as f64,
+                )
             }
             Self::Spectra(options) => {
                 let times = options.integrate.map_or(*recorded, NonZeroU64::get);
@@ -329,6 +333,32 @@ impl Request {
         });
         let name = self.name();
         Ok(format!("{name}: at most {}B{span}, {}operations{pace}", si(bytes), si(operations)))
+    }
+
+    /// Bytes that it holds on the device for so many times of samples: sums, weights, beams.
+    pub fn held(&self, place: &Place<'_>, times: u64) -> Result<f64> {
+        let Place { shape, .. } = place;
+        let sums = |length: u64| {
+            let entries = times.div_ceil(length.max(1)).max(1);
+            entries as f64 * 24.0 * (shape.inputs * shape.channels) as f64
+        };
+        Ok(match self {
+            Self::Visibilities(options) => {
+                let parts = if shape.encoding.is_integer() { 16.0 } else { 8.0 };
+                (baselines(shape.inputs) * options.channels(shape)?.len()) as f64 * parts
+            }
+            Self::Beams(BeamTable { beams, .. }) => {
+                let weights = Reader::open(&beams.weights)?;
+                let numbers: f64 = weights.shape().iter().map(|&length| length as f64).product();
+                let streams: f64 =
+                    weights.shape().iter().take(3).map(|&length| length as f64).product();
+                numbers + streams * times as f64 * beams.output_encoding.bytes() as f64
+            }
+            // Powers are added on the host.
+            Self::Power(_) => 0.0,
+            Self::Spectra(options) => sums(options.integrate.map_or(u64::MAX, NonZeroU64::get)),
+            Self::Kurtosis(options) => sums(options.times as u64),
+        })
     }
 
     /// Begins the product: its plan, and its files.
@@ -490,8 +520,8 @@ impl BeamOptions {
         let weights = Reader::open(&self.weights)?;
         if place.recorded == u64::MAX && (!self.is_dated() || self.incoherent.is_some()) {
             return Err(Error::invalid(
-                "beams of a stream that a signal ends: expected seconds or times in live, or a filterbank file or \
-                 VDIF, which may have any length",
+                "beams of a stream that a signal ends: expected seconds or times in live, or a filterbank file, \
+                 GUPPI RAW or VDIF, which may have any length",
             ));
         }
         let Shape { inputs, channels, encoding, .. } = place.shape;
