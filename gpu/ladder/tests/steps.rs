@@ -1,0 +1,86 @@
+//! Each step is exact at sizes that do not fit its tiles, and its report says what docs/ladder.md says of it.
+
+use corrust_ladder::{AMPERE, Step};
+use ptx_sim::{Done, Kernels, RustKernels};
+
+fn ampere() -> Kernels {
+    let kernels = RustKernels::new(env!("CARGO_MANIFEST_DIR"))
+        .flag("--cfg=corrust_some")
+        .flag("--cfg=corrust_target=\"sm_80\"");
+    kernels.compile().unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Samples `[channel][input][row_bytes]` of a linear congruential generator; one input is -128 throughout.
+fn samples(channels: u32, inputs: u32, times: u32) -> (Vec<i8>, u32) {
+    let row_bytes = (2 * times).next_multiple_of(16);
+    let mut state = 1u32;
+    let mut samples = Vec::new();
+    for input in 0..channels * inputs {
+        for byte in 0..row_bytes {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            let value = if input % inputs == inputs / 2 { -128 } else { (state >> 24) as i8 };
+            samples.push(if byte < 2 * times { value } else { 0 });
+        }
+    }
+    (samples, row_bytes)
+}
+
+const UNTOUCHED: i32 = 0x5a5a_5a5a;
+
+fn run(kernels: &Kernels, step: Step, [channels, inputs, times]: [u32; 3]) -> Done {
+    let (samples, row_bytes) = samples(channels, inputs, times);
+    kernels
+        .launch(step.name)
+        .grid(channels * step.tiles(inputs))
+        .block(step.threads)
+        .shared_bytes(step.shared_bytes)
+        .buffer(&samples)
+        .buffer(&vec![UNTOUCHED; (2 * channels * inputs * inputs) as usize])
+        .value(inputs)
+        .value(row_bytes)
+        .run()
+        .unwrap_or_else(|error| panic!("{}: {channels} {inputs} {times}: {error}", step.name))
+}
+
+fn check_exact(kernels: &Kernels, step: Step) {
+    let side = step.side;
+    for size in [[1, 1, 1], [2, side - 1, 63], [1, side, 64], [2, side + 1, 65], [1, 2 * side + 3, 200]]
+    {
+        let [channels, inputs, times] = size;
+        let (samples, row_bytes) = samples(channels, inputs, times);
+        let visibilities: Vec<i32> = run(kernels, step, size).buffer(1);
+        let sample = |channel: u32, input: u32, time: u32| {
+            let at = ((channel * inputs + input) * row_bytes + 2 * time) as usize;
+            [i64::from(samples[at]), i64::from(samples[at + 1])]
+        };
+        for channel in 0..channels {
+            for i in 0..inputs {
+                for j in 0..inputs {
+                    let at = 2 * ((channel * inputs + i) * inputs + j) as usize;
+                    let mut expected = [0; 2];
+                    for time in 0..times {
+                        let ([a, b], [c, d]) = (sample(channel, i, time), sample(channel, j, time));
+                        expected[0] += a * c + b * d;
+                        expected[1] += b * c - a * d;
+                    }
+                    let expected = if j <= i { expected.map(|v| v as i32) } else { [UNTOUCHED; 2] };
+                    assert_eq!(
+                        visibilities[at..at + 2],
+                        expected,
+                        "{}: {size:?}, channel {channel}, {i}, {j}",
+                        step.name
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn steps_for_every_gpu_are_exact() {
+    let kernels = ampere();
+    for step in AMPERE {
+        check_exact(&kernels, step);
+        println!("{}: {}", step.name, run(&kernels, step, [1, 128, 256]).report);
+    }
+}
