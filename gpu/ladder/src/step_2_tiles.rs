@@ -3,9 +3,7 @@
 //! A block brings 64 time samples of its 32 rows and 32 columns to shared memory, and all its threads read them there: a
 //! byte of global memory serves 32 baselines.
 
-use corrust_gpu::isa::common::{
-    barrier, dynamic_shared, lane, load_shared_4, store_shared_4, thread,
-};
+use corrust_gpu::isa::common::{barrier, dynamic_shared, lane, load_shared, store_shared, thread};
 
 use crate::{
     TIME_BYTES,
@@ -14,10 +12,10 @@ use crate::{
 
 const SIDE: u32 = 32;
 
-/// Place of a chunk of 16 bytes of an input's row in its panel, of eight.
+/// Place of a word of an input's row in its panel: two time samples, of 32 words.
 #[inline(always)]
-fn place(input: u32, chunk: u32) -> u32 {
-    TIME_BYTES * input + 16 * chunk
+fn place(input: u32, word: u32) -> u32 {
+    TIME_BYTES * input + 4 * word
 }
 
 /// The whole correlator. Blocks of 256 threads, a tile of 32 x 32 baselines: lanes are columns, and each warp has four rows.
@@ -45,24 +43,24 @@ pub unsafe extern "ptx-kernel" fn tiles(
         unsafe {
             let row = arrays.chunk(tile.channel, tile.row + input, byte + 16 * chunk);
             let column = arrays.chunk(tile.channel, tile.column + input, byte + 16 * chunk);
-            store_shared_4(rows + place(input, chunk), row);
-            store_shared_4(columns + place(input, chunk), column);
+            for word in 0..4 {
+                store_shared(rows + place(input, 4 * chunk + word as u32), row[word]);
+                store_shared(columns + place(input, 4 * chunk + word as u32), column[word]);
+            }
         }
         barrier();
-        let mut chunk = 0;
-        while chunk < TIME_BYTES / 16 {
+        let mut word = 0;
+        while word < TIME_BYTES / 4 {
             // SAFETY: the panels are written.
             unsafe {
-                let b = load_shared_4(columns + place(lane(), chunk));
+                let b = load_shared(columns + place(lane(), word));
                 for row in 0..4 {
-                    let a = load_shared_4(rows + place(first_row + row as u32, chunk));
-                    for word in 0..4 {
-                        multiply(&mut sums[row], a[word], b[word]);
-                        multiply(&mut sums[row], a[word] >> 16, b[word] >> 16);
-                    }
+                    let a = load_shared(rows + place(first_row + row as u32, word));
+                    multiply(&mut sums[row], a, b);
+                    multiply(&mut sums[row], a >> 16, b >> 16);
                 }
             }
-            chunk += 1;
+            word += 1;
         }
         // The panels are free again.
         barrier();

@@ -4,7 +4,7 @@
 //! what `rotate` makes of the row; what that leaves out, the sum of the column's imaginary parts, is added once.
 
 use corrust_gpu::isa::common::{
-    barrier, dp4a, dynamic_shared, lane, load_shared_4, store_shared_4, thread,
+    barrier, dp4a, dynamic_shared, lane, load_shared, store_shared, thread,
 };
 
 use crate::{
@@ -14,10 +14,10 @@ use crate::{
 
 const SIDE: u32 = 32;
 
-/// Place of a chunk of 16 bytes of an input's row in its panel, of eight.
+/// Place of a word of an input's row in its panel: two time samples, of 32 words.
 #[inline(always)]
-fn place(input: u32, chunk: u32) -> u32 {
-    TIME_BYTES * input + 16 * (chunk ^ (input % 8))
+fn place(input: u32, word: u32) -> u32 {
+    TIME_BYTES * input + 4 * (word ^ (input % 32))
 }
 
 /// The whole correlator. Blocks of 256 threads, a tile of 32 x 32 baselines: lanes are columns, and each warp has four rows.
@@ -46,27 +46,25 @@ pub unsafe extern "ptx-kernel" fn dp4a_sums(
         unsafe {
             let row = arrays.chunk(tile.channel, tile.row + input, byte + 16 * chunk);
             let column = arrays.chunk(tile.channel, tile.column + input, byte + 16 * chunk);
-            store_shared_4(rows + place(input, chunk), row);
-            store_shared_4(columns + place(input, chunk), column);
+            for word in 0..4 {
+                store_shared(rows + place(input, 4 * chunk + word as u32), row[word]);
+                store_shared(columns + place(input, 4 * chunk + word as u32), column[word]);
+            }
         }
         barrier();
-        let mut chunk = 0;
-        while chunk < TIME_BYTES / 16 {
+        let mut word = 0;
+        while word < TIME_BYTES / 4 {
             // SAFETY: the panels are written.
             unsafe {
-                let b = load_shared_4(columns + place(lane(), chunk));
-                for word in 0..4 {
-                    imaginary = dp4a(b[word], IMAGINARY, imaginary);
-                }
+                let b = load_shared(columns + place(lane(), word));
+                imaginary = dp4a(b, IMAGINARY, imaginary);
                 for row in 0..4 {
-                    let a = load_shared_4(rows + place(first_row + row as u32, chunk));
-                    for word in 0..4 {
-                        sums[row][0] = dp4a(a[word], b[word], sums[row][0]);
-                        sums[row][1] = dp4a(rotate(a[word]), b[word], sums[row][1]);
-                    }
+                    let a = load_shared(rows + place(first_row + row as u32, word));
+                    sums[row][0] = dp4a(a, b, sums[row][0]);
+                    sums[row][1] = dp4a(rotate(a), b, sums[row][1]);
                 }
             }
-            chunk += 1;
+            word += 1;
         }
         // The panels are free again.
         barrier();

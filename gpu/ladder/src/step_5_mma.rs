@@ -1,7 +1,8 @@
 //! Step 5: matrix units.
 //!
 //! `mma.sync` multiplies 16 rows by 8 columns over 32 bytes, by all lanes of a warp together. `ldmatrix` loads its fragments
-//! from the panels, which lie as in step 3 ([`panel::offset`]).
+//! from the panels, where chunk `c` of 16 bytes of row `r` lies at place `c ^ (r % 8)`
+//! ([`panel::offset`]): eight rows at one chunk, which `ldmatrix` reads at once, are in different banks.
 
 use corrust_gpu::{
     isa::{

@@ -1,12 +1,17 @@
 //! Each step is exact at sizes that do not fit its tiles, and its report says what docs/ladder.md says of it.
 
 use corrust_ladder::{AMPERE, Step};
-use ptx_sim::{Done, Kernels, RustKernels};
+use ptx_model::{Chip, Estimate, Sampled, code, estimate};
+use ptx_sim::{Done, Kernels, Launch, Memory, RustKernels};
+
+/// Sums live in registers: every loop over them is unrolled.
+const UNROLLED: &str = "-Cllvm-args=-unroll-threshold=20000";
 
 fn ampere() -> Kernels {
     let kernels = RustKernels::new(env!("CARGO_MANIFEST_DIR"))
         .flag("--cfg=corrust_some")
-        .flag("--cfg=corrust_target=\"sm_80\"");
+        .flag("--cfg=corrust_target=\"sm_80\"")
+        .flag(UNROLLED);
     kernels.compile().unwrap_or_else(|error| panic!("{error}"))
 }
 
@@ -82,5 +87,45 @@ fn steps_for_every_gpu_are_exact() {
     for step in AMPERE {
         check_exact(&kernels, step);
         println!("{}: {}", step.name, run(&kernels, step, [1, 128, 256]).report);
+    }
+}
+
+/// Predicted time of a step on a chip, from its PTX alone.
+fn predict(kernels: &Kernels, step: Step, chip: &str) -> (Estimate, f64) {
+    let [channels, inputs, times] = [64u32, 1024, 1024];
+    let chip = Chip::named(chip).unwrap();
+    let memory = Memory::new();
+    let row_bytes = 2 * times;
+    let samples = memory.alloc_zeros(u64::from(channels * inputs * row_bytes));
+    let visibilities = memory.alloc_zeros(8 * u64::from(channels * inputs * inputs));
+    let mut params = [samples.to_le_bytes(), visibilities.to_le_bytes()].concat();
+    params.extend([inputs.to_le_bytes(), row_bytes.to_le_bytes()].concat());
+    let launch = Launch {
+        entry: step.name,
+        grid: [channels * step.tiles(inputs), 1, 1],
+        block: [step.threads, 1, 1],
+        shared_bytes: step.shared_bytes,
+        params: &params,
+        ..Launch::default()
+    };
+    let code = match std::env::var("LADDER_CODE") { Ok(_) => code::assemble(kernels.ptx(), &chip.arch).unwrap().and_then(|mut k| k.remove(step.name)), _ => None };
+    let sampled = Sampled { launch, min_blocks: 0, cluster: 1, tickets: None };
+    let counts = sampled.count(kernels.module(), &memory, code.as_ref(), &chip).unwrap();
+    let predicted = estimate(&counts, code.as_ref(), &chip).unwrap();
+    let baselines = f64::from(inputs) * f64::from(inputs + 1) / 2.0;
+    let operations = 8.0 * baselines * f64::from(channels) * f64::from(times);
+    let tops = operations / predicted.seconds / 1e12;
+    (predicted, tops)
+}
+
+#[test]
+fn table() {
+    let kernels = ampere();
+    for entry in kernels.module().entries() { println!("{} {}", entry.name, entry.local_bytes); }
+    for step in AMPERE {
+        for chip in ["a100", "h100", "h200"] {
+            let (estimate, tops) = predict(&kernels, step, chip);
+            println!("{} {chip}: {tops:.1} {estimate}", step.name);
+        }
     }
 }
