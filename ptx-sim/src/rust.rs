@@ -246,20 +246,18 @@ impl Run<'_> {
 
     /// Parameter that points to a copy of these numbers in device memory. A kernel may change them:
     /// [`Done::buffer`].
-    pub fn buffer<T: Number>(self, numbers: &[T]) -> Self {
-        self.buffer_of(|_| bytes_of(numbers))
-    }
-
-    /// Parameter that points to bytes which are made of the addresses of the buffers before: a
-    /// [`TensorMap`](crate::TensorMap), or a table of pointers.
-    pub fn buffer_of(mut self, bytes: impl FnOnce(&[u64]) -> Vec<u8>) -> Self {
-        let before: Vec<u64> = self.buffers.iter().map(|(address, _)| *address).collect();
-        let bytes = bytes(&before);
+    pub fn buffer<T: Number>(mut self, numbers: &[T]) -> Self {
+        let bytes = bytes_of(numbers);
         let address = self.memory.alloc(bytes.len() as u64);
         let written = self.memory.write(address, &bytes).map(|()| bytes.len());
         self.buffers.push((address, written));
-        self.parameters.push(address.to_le_bytes().to_vec());
-        self
+        self.value(address)
+    }
+
+    /// Device memory of the launch, for data that a parameter does not point to directly: a table of pointers, or a
+    /// [`TensorMap`](crate::TensorMap) of a tensor. Their addresses are parameters by [`Self::value`].
+    pub fn memory(&self) -> &Memory {
+        &self.memory
     }
 
     /// Parameter that is a number.

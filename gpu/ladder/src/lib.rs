@@ -48,17 +48,31 @@ pub const AMPERE: [Step; 6] = [
     Step { name: "pipeline", side: 64, threads: 128, shared_bytes: 3 * 2 * 64 * TIME_BYTES },
 ];
 
+/// Bytes of a stage of the steps for Hopper: 128 rows and 128 columns.
+const WIDE_STAGE: u32 = 2 * 128 * TIME_BYTES;
+
+/// The steps for Hopper, which go on from those for every GPU. The first parameter is the address of a tensor map of the samples
+/// in place of theirs: bytes of a row, inputs, channels, in swizzled boxes of 128 bytes by 128 inputs.
+pub const HOPPER: [Step; 2] = [
+    Step { name: "wgmma", side: 128, threads: 256, shared_bytes: 4 * WIDE_STAGE + 1024 + 64 },
+    Step { name: "roles", side: 128, threads: 288, shared_bytes: 4 * WIDE_STAGE + 1024 + 64 },
+];
+
 #[cfg(target_arch = "nvptx64")]
 mod common;
-#[cfg(target_arch = "nvptx64")]
+#[cfg(all(target_arch = "nvptx64", corrust_target = "sm_80"))]
 mod step_1_plain;
-#[cfg(target_arch = "nvptx64")]
+#[cfg(all(target_arch = "nvptx64", corrust_target = "sm_80"))]
 mod step_2_tiles;
-#[cfg(target_arch = "nvptx64")]
+#[cfg(all(target_arch = "nvptx64", corrust_target = "sm_80"))]
 mod step_3_swizzle;
-#[cfg(target_arch = "nvptx64")]
+#[cfg(all(target_arch = "nvptx64", corrust_target = "sm_80"))]
 mod step_4_dp4a;
-#[cfg(target_arch = "nvptx64")]
+#[cfg(all(target_arch = "nvptx64", corrust_target = "sm_80"))]
 mod step_5_mma;
-#[cfg(target_arch = "nvptx64")]
+#[cfg(all(target_arch = "nvptx64", corrust_target = "sm_80"))]
 mod step_6_pipeline;
+#[cfg(all(target_arch = "nvptx64", corrust_target = "sm_90a"))]
+mod step_7_wgmma;
+#[cfg(all(target_arch = "nvptx64", corrust_target = "sm_90a"))]
+mod step_8_roles;

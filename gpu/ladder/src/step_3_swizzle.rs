@@ -3,7 +3,9 @@
 //! Lanes read the same word of 32 rows, which are 128 bytes apart: in step 2 they all meet in the same bank. Here word `w` of row `r`
 //! lies at place `w ^ r`: one word of all rows is in 32 banks. Nothing else differs from step 2.
 
-use corrust_gpu::isa::common::{barrier, dynamic_shared, lane, load_shared, store_shared, thread};
+use corrust_gpu::isa::common::{
+    barrier, dynamic_shared, lane, load_shared, opaque, store_shared, thread,
+};
 
 use crate::{
     TIME_BYTES,
@@ -49,18 +51,21 @@ pub unsafe extern "ptx-kernel" fn swizzle(
             }
         }
         barrier();
-        let mut word = 0;
-        while word < TIME_BYTES / 4 {
-            // SAFETY: the panels are written.
-            unsafe {
-                let b = load_shared(columns + place(lane(), word));
-                for row in 0..4 {
-                    let a = load_shared(rows + place(first_row + row as u32, word));
-                    multiply(&mut sums[row], a, b);
-                    multiply(&mut sums[row], a >> 16, b >> 16);
+        // `opaque` hides the number of chunks from the compiler: unrolled eight times, the loop would take 240 registers.
+        let (mut chunk, chunks) = (0, opaque(TIME_BYTES / 16));
+        while chunk < chunks {
+            for word in 4 * chunk..4 * chunk + 4 {
+                // SAFETY: the panels are written.
+                unsafe {
+                    let b = load_shared(columns + place(lane(), word));
+                    for row in 0..4 {
+                        let a = load_shared(rows + place(first_row + row as u32, word));
+                        multiply(&mut sums[row], a, b);
+                        multiply(&mut sums[row], a >> 16, b >> 16);
+                    }
                 }
             }
-            word += 1;
+            chunk += 1;
         }
         // The panels are free again.
         barrier();

@@ -4,7 +4,7 @@
 //! what `rotate` makes of the row; what that leaves out, the sum of the column's imaginary parts, is added once.
 
 use corrust_gpu::isa::common::{
-    barrier, dp4a, dynamic_shared, lane, load_shared, store_shared, thread,
+    barrier, dp4a, dynamic_shared, lane, load_shared, opaque, store_shared, thread,
 };
 
 use crate::{
@@ -52,19 +52,22 @@ pub unsafe extern "ptx-kernel" fn dp4a_sums(
             }
         }
         barrier();
-        let mut word = 0;
-        while word < TIME_BYTES / 4 {
-            // SAFETY: the panels are written.
-            unsafe {
-                let b = load_shared(columns + place(lane(), word));
-                imaginary = dp4a(b, IMAGINARY, imaginary);
-                for row in 0..4 {
-                    let a = load_shared(rows + place(first_row + row as u32, word));
-                    sums[row][0] = dp4a(a, b, sums[row][0]);
-                    sums[row][1] = dp4a(rotate(a), b, sums[row][1]);
+        // `opaque` hides the number of chunks from the compiler: unrolled eight times, the loop would take 240 registers.
+        let (mut chunk, chunks) = (0, opaque(TIME_BYTES / 16));
+        while chunk < chunks {
+            for word in 4 * chunk..4 * chunk + 4 {
+                // SAFETY: the panels are written.
+                unsafe {
+                    let b = load_shared(columns + place(lane(), word));
+                    imaginary = dp4a(b, IMAGINARY, imaginary);
+                    for row in 0..4 {
+                        let a = load_shared(rows + place(first_row + row as u32, word));
+                        sums[row][0] = dp4a(a, b, sums[row][0]);
+                        sums[row][1] = dp4a(rotate(a), b, sums[row][1]);
+                    }
                 }
             }
-            word += 1;
+            chunk += 1;
         }
         // The panels are free again.
         barrier();
