@@ -49,6 +49,7 @@ pub struct RustKernels {
     chip: String,
     ptx_version: u32,
     flags: Vec<String>,
+    threads: Vec<(String, u32)>,
     builds: Option<PathBuf>,
 }
 
@@ -60,6 +61,7 @@ impl RustKernels {
             chip: "sm_80".to_owned(),
             ptx_version: 71,
             flags: Vec::new(),
+            threads: Vec::new(),
             builds: None,
         }
     }
@@ -75,6 +77,14 @@ impl RustKernels {
     #[must_use]
     pub fn flag(mut self, flag: &str) -> Self {
         self.flags.push(flag.to_owned());
+        self
+    }
+
+    /// Most threads of a block of the kernel `entry` (`.maxntid`; `__launch_bounds__` in CUDA C), which Rust cannot say: the
+    /// assembler gives them as many registers as there are, and no launch may have more.
+    #[must_use]
+    pub fn max_threads(mut self, entry: &str, threads: u32) -> Self {
+        self.threads.push((entry.to_owned(), threads));
         self
     }
 
@@ -164,7 +174,11 @@ impl RustKernels {
         }
         let text = fs::read_to_string(&ptx).map_err(|error| failed(&ptx, &error))?;
         drop(lock);
-        Ok(with_dynamic_shared(text))
+        let bounded = self
+            .threads
+            .iter()
+            .try_fold(text, |text, (entry, threads)| with_max_threads(&text, entry, *threads));
+        bounded.map(with_dynamic_shared)
     }
 }
 
@@ -432,6 +446,14 @@ fn core_sources(package: &Path) -> Result<PathBuf, String> {
         })
 }
 
+/// The text with the most threads of a block of one entry.
+fn with_max_threads(text: &str, entry: &str, threads: u32) -> Result<String, String> {
+    let head = format!(".entry {entry}(");
+    let body = text.find(&head).and_then(|at| Some(at + text[at..].find('{')?));
+    let body = body.ok_or_else(|| format!("no kernel {entry}, whose threads are bounded"))?;
+    Ok(format!("{}.maxntid {threads}, 1, 1\n{}", &text[..body], &text[body..]))
+}
+
 /// The text with a declaration of `dynamic_shared`, if it has none.
 fn with_dynamic_shared(text: String) -> String {
     const DECLARATION: &str = ".extern .shared .align 1024 .b8 dynamic_shared[];";
@@ -503,6 +525,18 @@ mod tests {
         let once = with_dynamic_shared(PTX.to_owned());
         assert_eq!(once.matches("dynamic_shared").count(), 1);
         assert_eq!(with_dynamic_shared(once.clone()), once);
+    }
+
+    #[test]
+    fn threads_of_a_block_are_bounded() {
+        let text = with_max_threads(PTX, "fill", 64).unwrap();
+        let module = Module::parse(&text).unwrap();
+        let kernels = Kernels { text, module };
+        let run =
+            |threads| kernels.launch("fill").block(threads).buffer(&[0u32; 96]).value(1u32).run();
+        assert!(run(64).is_ok());
+        assert!(matches!(run(96), Err(Error::Launch { .. })));
+        assert!(with_max_threads(PTX, "fil", 64).is_err());
     }
 
     #[test]

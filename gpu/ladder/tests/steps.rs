@@ -1,8 +1,12 @@
 //! Each step is exact at sizes that do not fit its tiles, and its report says what docs/ladder.md says of it.
 
+use std::rc::Rc;
+
 use corrust_ladder::{AMPERE, HOPPER, Step, TIME_BYTES};
 use ptx_model::{Chip, Estimate, Sampled, code, estimate};
-use ptx_sim::{Done, Kernels, Launch, Memory, RustKernels, TENSOR_MAP_BYTES, TensorMap};
+use ptx_sim::{
+    Class, Done, Kernels, Launch, Memory, Report, RustKernels, TENSOR_MAP_BYTES, TensorMap,
+};
 
 /// Sums live in registers: every loop over them is unrolled.
 const UNROLLED: &str = "-Cllvm-args=-unroll-threshold=20000";
@@ -14,6 +18,10 @@ fn kernels(chip: &str, ptx_version: u32) -> Kernels {
         .flag("--cfg=corrust_some")
         .flag(&format!("--cfg=corrust_target=\"{chip}\""))
         .flag(UNROLLED);
+    let all = AMPERE.iter().chain(&HOPPER);
+    let kernels = all
+        .filter(|step| is_hopper(**step) == (chip == "sm_90a"))
+        .fold(kernels, |kernels, step| kernels.max_threads(step.name, step.threads));
     kernels.compile().unwrap_or_else(|error| panic!("{error}"))
 }
 
@@ -29,7 +37,7 @@ fn is_hopper(step: Step) -> bool {
     HOPPER.iter().any(|other| other.name == step.name)
 }
 
-/// Blocks and parameters of a step. Persistent blocks are fewer than their tiles.
+/// Whether blocks take one tile after another, whose number is a parameter.
 fn is_persistent(step: Step) -> bool {
     step.name == "roles"
 }
@@ -135,7 +143,6 @@ fn steps_for_hopper_are_exact() {
     let kernels = hopper();
     for step in HOPPER {
         check_exact(&kernels, step);
-        println!("{}: {}", step.name, run(&kernels, step, [1, 128, 256]).report);
     }
 }
 
@@ -144,53 +151,132 @@ fn steps_for_every_gpu_are_exact() {
     let kernels = ampere();
     for step in AMPERE {
         check_exact(&kernels, step);
-        println!("{}: {}", step.name, run(&kernels, step, [1, 128, 256]).report);
     }
 }
 
-/// Predicted time of a step on a chip, from its PTX alone.
-fn predict(kernels: &Kernels, step: Step, chip: &str) -> (Estimate, f64) {
-    let [channels, inputs, times] = [64u32, 1024, 1024];
-    let chip = Chip::named(chip).unwrap();
+/// Channels, inputs and time samples of the predictions.
+const PREDICTED: [u32; 3] = [16, 1024, 4096];
+
+/// Predicted time of a step on a chip. None where the chip lacks the step's instructions.
+fn predict(kernels: &Kernels, step: Step, chip: &Chip) -> Option<Estimate> {
+    if is_hopper(step) && chip.arch != "sm_90a" {
+        return None;
+    }
+    let [channels, inputs, times] = PREDICTED;
     let memory = Memory::new();
     let row_bytes = 2 * times;
-    let samples = memory.alloc_zeros(u64::from(channels * inputs * row_bytes));
+    let samples = memory.alloc_zeros((channels * inputs * row_bytes).into());
     let visibilities = memory.alloc_zeros(8 * u64::from(channels * inputs * inputs));
-    let mut params = [samples.to_le_bytes(), visibilities.to_le_bytes()].concat();
-    params.extend([inputs.to_le_bytes(), row_bytes.to_le_bytes()].concat());
+    let first = first_parameter(&memory, step, samples, [channels, inputs, row_bytes]);
+    let mut params = [first, visibilities].map(u64::to_le_bytes).concat();
+    params.extend([inputs, row_bytes].map(u32::to_le_bytes).concat());
+    let mut blocks = channels * step.tiles(inputs);
+    if is_persistent(step) {
+        params.extend(blocks.to_le_bytes());
+        blocks = chip.multiprocessors;
+    }
     let launch = Launch {
         entry: step.name,
-        grid: [channels * step.tiles(inputs), 1, 1],
+        grid: [blocks, 1, 1],
         block: [step.threads, 1, 1],
         shared_bytes: step.shared_bytes,
         params: &params,
         ..Launch::default()
     };
-    let code = match std::env::var("LADDER_CODE") {
-        Ok(_) => {
-            code::assemble(kernels.ptx(), &chip.arch).unwrap().and_then(|mut k| k.remove(step.name))
-        }
-        _ => None,
-    };
+    let mut codes = code::assemble(kernels.ptx(), &chip.arch).unwrap()?;
+    let code = codes.remove(step.name)?;
     let sampled = Sampled { launch, min_blocks: 0, cluster: 1, tickets: None };
-    let counts = sampled.count(kernels.module(), &memory, code.as_ref(), &chip).unwrap();
-    let predicted = estimate(&counts, code.as_ref(), &chip).unwrap();
-    let baselines = f64::from(inputs) * f64::from(inputs + 1) / 2.0;
-    let operations = 8.0 * baselines * f64::from(channels) * f64::from(times);
-    let tops = operations / predicted.seconds / 1e12;
-    (predicted, tops)
+    let counts = sampled.count(kernels.module(), &memory, Some(&code), chip).unwrap();
+    Some(estimate(&counts, Some(&code), chip).unwrap())
+}
+
+/// Useful operations a second in units of 10^12: four multiplications and four additions a baseline and time sample.
+fn tops(estimate: &Estimate) -> f64 {
+    let [channels, inputs, times] = PREDICTED.map(f64::from);
+    8.0 * channels * inputs * (inputs + 1.0) / 2.0 * times / estimate.seconds / 1e12
+}
+
+/// The chapter, whose tables the tests hold to what they count and predict.
+const CHAPTER: &str = include_str!("../../../docs/ladder.md");
+
+fn check_chapter(lines: &[String]) {
+    let missing = lines.iter().any(|line| !CHAPTER.contains(line.as_str()));
+    assert!(!missing, "docs/ladder.md lacks a line of this table:\n{}", lines.join("\n"));
+}
+
+/// Steps with their numbers and kernels.
+fn steps() -> Vec<(usize, Step, Rc<Kernels>)> {
+    let (ampere, hopper) = (Rc::new(ampere()), Rc::new(hopper()));
+    let all = AMPERE.into_iter().chain(HOPPER).enumerate();
+    all.map(|(index, step)| {
+        let kernels = if is_hopper(step) { &hopper } else { &ampere };
+        (index + 1, step, Rc::clone(kernels))
+    })
+    .collect()
 }
 
 #[test]
-fn table() {
-    let kernels = ampere();
-    for entry in kernels.module().entries() {
-        println!("{} {}", entry.name, entry.local_bytes);
+fn reports_are_those_of_the_chapter() {
+    let mut lines = Vec::new();
+    let mut totals = Vec::new();
+    for (number, step, kernels) in steps() {
+        let entry = kernels.module().entries().find(|entry| entry.name == step.name).unwrap();
+        assert_eq!(entry.local_bytes, 0, "{}: sums are in registers", step.name);
+        let report = run(&kernels, step, [1, 128, 256]).report;
+        let total = report.total();
+        let loads = report.class(Class::GlobalLoad);
+        lines.push(format!(
+            "| {number} `{}` | {} | {} | {} | {} |",
+            step.name, total.warps, loads.sectors, total.wavefronts, total.ideal_wavefronts,
+        ));
+        totals.push((total, loads, report));
     }
-    for step in AMPERE {
+    let [plain, tiles, swizzle, dp4a, mma, pipeline, wgmma, roles] = &totals[..] else { panic!() };
+    // 1: several sectors for each that the bytes need. 2: as few as can be.
+    assert!(plain.1.sectors > 4 * plain.1.ideal_sectors);
+    assert_eq!(tiles.1.sectors, tiles.1.ideal_sectors);
+    // 2: lanes that all ask one bank. 3: none of the later steps has a conflict.
+    assert!(
+        tiles
+            .2
+            .bank_conflicts()
+            .any(|site| { site.counts.wavefronts == 32 * site.counts.ideal_wavefronts })
+    );
+    for (_, _, report) in &totals[2..] {
+        assert_eq!(report.bank_conflicts().count(), 0);
+    }
+    // 4: less than half of the instructions. 5: a fifth of these.
+    assert!(2 * dp4a.0.warps < swizzle.0.warps);
+    assert!(5 * mma.0.warps < dp4a.0.warps);
+    assert!(mma.2.tensor_operations > 0 && dp4a.2.tensor_operations == 0);
+    // 6: no registers between global and shared memory.
+    assert!(mma.1.warps > 0);
+    assert_eq!((pipeline.1.warps, pipeline.2.class(Class::SharedStore).warps), (0, 0));
+    // 7: a few copies by one thread. 8: the same work.
+    let copies = |report: &Report| report.class(Class::AsyncCopy).warps;
+    assert!(copies(&pipeline.2) > 50 * copies(&wgmma.2));
+    assert_eq!(copies(&wgmma.2), copies(&roles.2));
+    check_chapter(&lines);
+}
+
+#[test]
+#[ignore = "needs ptxas and nvdisasm: scripts/ladder"]
+fn predictions_are_those_of_the_chapter() {
+    let mut lines = Vec::new();
+    for (number, step, kernels) in steps() {
+        let mut line = format!("| {number} `{}` |", step.name);
+        let mut registers = 0;
         for chip in ["a100", "h100", "h200"] {
-            let (estimate, tops) = predict(&kernels, step, chip);
-            println!("{} {chip}: {tops:.1} {estimate}", step.name);
+            match predict(&kernels, step, &Chip::named(chip).unwrap()) {
+                None => line += " |",
+                Some(estimate) => {
+                    assert_eq!(estimate.spilled, Some(0), "{} on {chip}", step.name);
+                    registers = estimate.registers.unwrap().max(registers);
+                    line += &format!(" {:.0}, {} |", tops(&estimate), estimate.binds);
+                }
+            }
         }
+        lines.push(line + &format!(" {registers} |"));
     }
+    check_chapter(&lines);
 }
