@@ -99,7 +99,8 @@ impl RustKernels {
     /// see it.
     ///
     /// The PTX is optimised, has the lines of the sources, and declares `dynamic_shared`, the block's dynamic shared memory,
-    /// aligned to 1024 bytes, unless the crate does.
+    /// aligned to 1024 bytes, unless the crate does. It is left in `CRATE/CHIP/kernels.ptx` of the folder of what is built, for a
+    /// program that launches it on a GPU.
     ///
     /// # Errors
     /// [`Error::Build`] with the sources of `core` that are missing or with the compiler's messages; [`Error::Syntax`] and
@@ -131,9 +132,9 @@ impl RustKernels {
         let lock = File::create(&lock)
             .and_then(|file| file.lock().map(|()| file))
             .map_err(|error| failed(&lock, &error))?;
-        let ptx = builds.join("kernels.ptx");
+        let compiled = builds.join("compiled.s");
         let mut emit = OsString::from("asm=");
-        emit.push(&ptx);
+        emit.push(&compiled);
         let mut command = Command::new(program("CARGO", "cargo"));
         for (name, _) in env::vars_os() {
             if is_of_build(&name.to_string_lossy()) {
@@ -172,13 +173,16 @@ impl RustKernels {
                 String::from_utf8_lossy(&output.stderr)
             ));
         }
-        let text = fs::read_to_string(&ptx).map_err(|error| failed(&ptx, &error))?;
-        drop(lock);
+        let text = fs::read_to_string(&compiled).map_err(|error| failed(&compiled, &error))?;
         let bounded = self
             .threads
             .iter()
             .try_fold(text, |text, (entry, threads)| with_max_threads(&text, entry, *threads));
-        bounded.map(with_dynamic_shared)
+        let text = bounded.map(with_dynamic_shared)?;
+        let ptx = builds.join("kernels.ptx");
+        fs::write(&ptx, &text).map_err(|error| failed(&ptx, &error))?;
+        drop(lock);
+        Ok(text)
     }
 }
 

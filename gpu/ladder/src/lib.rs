@@ -55,7 +55,7 @@ const WIDE_STAGE: u32 = 2 * 128 * TIME_BYTES;
 /// in place of theirs: bytes of a row, inputs, channels, in swizzled boxes of 128 bytes by 128 inputs.
 pub const HOPPER: [Step; 2] = [
     Step { name: "wgmma", side: 128, threads: 256, shared_bytes: 4 * WIDE_STAGE + 1024 + 64 },
-    Step { name: "roles", side: 128, threads: 288, shared_bytes: 4 * WIDE_STAGE + 1024 + 64 },
+    Step { name: "roles", side: 128, threads: 384, shared_bytes: 4 * WIDE_STAGE + 1024 + 64 },
 ];
 
 #[cfg(target_arch = "nvptx64")]

@@ -129,15 +129,17 @@ impl Sums {
     #[inline(always)]
     unsafe fn multiply(&mut self, rows: u32) {
         let columns = rows + PANEL_BYTES;
-        let mut a = [[0; 4]; 4];
-        for (k, a) in a.iter_mut().enumerate() {
-            // SAFETY: the caller's promise.
-            *a = unsafe { ldmatrix_x4(panel::ldmatrix_address(rows, Self::row(), 2 * k as u32)) };
-        }
-        let rotated = a.map(|words| words.map(rotate));
-        // SAFETY: the caller's promise. The matrix units read the columns where they lie.
-        unsafe {
-            wgmma_m64n128_s8(&mut self.real, &mut self.rotated, a, rotated, descriptor(columns));
+        for half in 0..2 {
+            let mut a = [[0; 4]; 2];
+            for (k, a) in a.iter_mut().enumerate() {
+                let chunk = 4 * half + 2 * k as u32;
+                // SAFETY: the caller's promise.
+                *a = unsafe { ldmatrix_x4(panel::ldmatrix_address(rows, Self::row(), chunk)) };
+            }
+            let rotated = a.map(|words| words.map(rotate));
+            let b = descriptor(columns + 64 * half);
+            // SAFETY: the caller's promise. The matrix units read the columns where they lie.
+            unsafe { wgmma_m64n128_s8(&mut self.real, &mut self.rotated, a, rotated, b) };
         }
         for chunk in 0..4 {
             let at = panel::offset(thread() % 128, thread() / 128 * 4 + chunk);

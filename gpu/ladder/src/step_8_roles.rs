@@ -1,8 +1,8 @@
 //! Step 8: persistent blocks with roles.
 //!
-//! As many blocks as multiprocessors take one tile after another. One warp does nothing but have panels copied, as soon as
-//! a stage is empty, whatever tile they are of; two warpgroups multiply. No barrier of the whole block is left: while the sums of
-//! a tile are written, the panels of the next one come.
+//! As many blocks as multiprocessors take one tile after another. One warpgroup does nothing but have panels copied, as soon
+//! as a stage is empty, whatever tile they are of, and leaves its registers to two others, which multiply. No barrier of the
+//! whole block is left: while the sums of a tile are written, the panels of the next one come.
 
 use corrust_gpu::{
     isa::{
@@ -12,8 +12,8 @@ use corrust_gpu::{
         },
         sm_80::ldmatrix_x4,
         sm_90a::{
-            copy_tensor_3d, descriptor, fence_barrier_init, mbarrier_arrive,
-            mbarrier_arrive_expect, mbarrier_init, mbarrier_wait, wgmma_m64n128_s8,
+            copy_tensor_3d, descriptor, fence_barrier_init, give_registers, mbarrier_arrive,
+            mbarrier_arrive_expect, mbarrier_init, mbarrier_wait, take_registers, wgmma_m64n128_s8,
         },
     },
     tile::panel,
@@ -35,8 +35,8 @@ const EXCHANGE_BYTES: u32 = 1024;
 /// Threads that multiply.
 const CONSUMERS: u32 = 256;
 
-/// The whole correlator. Any number of blocks of 288 threads, which share `tiles` tiles of 128 x 128 baselines: two warpgroups
-/// multiply 64 rows each, one warp loads.
+/// The whole correlator. Any number of blocks of 384 threads, which share `tiles` tiles of 128 x 128 baselines: two warpgroups
+/// multiply 64 rows each, and one thread of the third loads.
 ///
 /// # Safety
 /// The arrays have the shapes that the crate's page says, `map` is a tensor map of the samples; blocks have the shared memory of
@@ -65,9 +65,13 @@ pub unsafe extern "ptx-kernel" fn roles(
     // SAFETY: the caller's promise; whole warps and warpgroups take each role.
     unsafe {
         if thread() < CONSUMERS {
+            take_registers::<240>();
             consume(&arrays, shared, tiles);
-        } else if thread() == CONSUMERS {
-            produce(&arrays, shared, tiles);
+        } else {
+            give_registers::<24>();
+            if thread() == CONSUMERS {
+                produce(&arrays, shared, tiles);
+            }
         }
     }
 }
@@ -161,15 +165,17 @@ impl Sums {
     #[inline(always)]
     unsafe fn multiply(&mut self, rows: u32) {
         let columns = rows + PANEL_BYTES;
-        let mut a = [[0; 4]; 4];
-        for (k, a) in a.iter_mut().enumerate() {
-            // SAFETY: the caller's promise.
-            *a = unsafe { ldmatrix_x4(panel::ldmatrix_address(rows, Self::row(), 2 * k as u32)) };
-        }
-        let rotated = a.map(|words| words.map(rotate));
-        // SAFETY: the caller's promise. The matrix units read the columns where they lie.
-        unsafe {
-            wgmma_m64n128_s8(&mut self.real, &mut self.rotated, a, rotated, descriptor(columns));
+        for half in 0..2 {
+            let mut a = [[0; 4]; 2];
+            for (k, a) in a.iter_mut().enumerate() {
+                let chunk = 4 * half + 2 * k as u32;
+                // SAFETY: the caller's promise.
+                *a = unsafe { ldmatrix_x4(panel::ldmatrix_address(rows, Self::row(), chunk)) };
+            }
+            let rotated = a.map(|words| words.map(rotate));
+            let b = descriptor(columns + 64 * half);
+            // SAFETY: the caller's promise. The matrix units read the columns where they lie.
+            unsafe { wgmma_m64n128_s8(&mut self.real, &mut self.rotated, a, rotated, b) };
         }
         for chunk in 0..4 {
             let at = panel::offset(thread() % 128, thread() / 128 * 4 + chunk);

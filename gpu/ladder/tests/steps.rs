@@ -260,7 +260,7 @@ fn reports_are_those_of_the_chapter() {
 }
 
 #[test]
-#[ignore = "needs ptxas and nvdisasm: scripts/ladder"]
+#[ignore = "needs ptxas and nvdisasm: scripts/sass run"]
 fn predictions_are_those_of_the_chapter() {
     let mut lines = Vec::new();
     for (number, step, kernels) in steps() {

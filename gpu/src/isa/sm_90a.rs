@@ -263,12 +263,12 @@ pub fn fence_proxy_async() {
     unsafe { ptx!("fence.proxy.async.shared::cta;") };
 }
 
-/// `wgmma.fence`, eight `wgmma.mma_async.sync.aligned.m64n128k32.s32.s8.s8`, `wgmma.commit_group` and `wgmma.wait_group 0`:
-/// `real += a b` and `imaginary += rotated b` of 64 rows and 128 columns over 128 bytes.
+/// `wgmma.fence`, four `wgmma.mma_async.sync.aligned.m64n128k32.s32.s8.s8`, `wgmma.commit_group` and `wgmma.wait_group 0`:
+/// `real += a b` and `imaginary += rotated b` of 64 rows and 128 columns over 64 bytes.
 ///
 /// Warpgroup-wise. Fragment `k` of `a` and `rotated` is bytes `32k..32k + 32` of the warp's 16 rows, as
-/// [`crate::tile::fragment::a`]; `columns` is the [`descriptor`] of 128 rows of 128 bytes. Word `4n + i` of the sums is word `i` of
-/// [`crate::tile::fragment::accumulator`] at columns `8n..8n + 8`. Wraps modulo 2^32.
+/// [`crate::tile::fragment::a`]; `columns` is the [`descriptor`] of 128 rows at the first of these bytes. Word `4n + i` of the
+/// sums is word `i` of [`crate::tile::fragment::accumulator`] at columns `8n..8n + 8`. Wraps modulo 2^32.
 ///
 /// # Safety
 /// The whole warpgroup calls it; the columns are complete and visible.
@@ -276,8 +276,8 @@ pub fn fence_proxy_async() {
 pub unsafe fn wgmma_m64n128_s8(
     real: &mut [u32; 64],
     imaginary: &mut [u32; 64],
-    a: [[u32; 4]; 4],
-    rotated: [[u32; 4]; 4],
+    a: [[u32; 4]; 2],
+    rotated: [[u32; 4]; 2],
     columns: u64,
 ) {
     // SAFETY: the caller's promise.
@@ -293,12 +293,6 @@ pub unsafe fn wgmma_m64n128_s8(
                 "add.s64 b, b, {step};",
                 wgmma!(s8, (0, 128), operands "a10" "a11" "a12" "a13", "b", "accumulate"),
                 wgmma!(s8, (1, 128), operands "r10" "r11" "r12" "r13", "b", "accumulate"),
-                "add.s64 b, b, {step};",
-                wgmma!(s8, (0, 128), operands "a20" "a21" "a22" "a23", "b", "accumulate"),
-                wgmma!(s8, (1, 128), operands "r20" "r21" "r22" "r23", "b", "accumulate"),
-                "add.s64 b, b, {step};",
-                wgmma!(s8, (0, 128), operands "a30" "a31" "a32" "a33", "b", "accumulate"),
-                wgmma!(s8, (1, 128), operands "r30" "r31" "r32" "r33", "b", "accumulate"),
                 wgmma_commit!(),
                 wgmma_wait!(0),
             ]
@@ -307,10 +301,6 @@ pub unsafe fn wgmma_m64n128_s8(
                 r00 = in(reg32) rotated[0][0], r01 = in(reg32) rotated[0][1], r02 = in(reg32) rotated[0][2], r03 = in(reg32) rotated[0][3],
                 a10 = in(reg32) a[1][0], a11 = in(reg32) a[1][1], a12 = in(reg32) a[1][2], a13 = in(reg32) a[1][3],
                 r10 = in(reg32) rotated[1][0], r11 = in(reg32) rotated[1][1], r12 = in(reg32) rotated[1][2], r13 = in(reg32) rotated[1][3],
-                a20 = in(reg32) a[2][0], a21 = in(reg32) a[2][1], a22 = in(reg32) a[2][2], a23 = in(reg32) a[2][3],
-                r20 = in(reg32) rotated[2][0], r21 = in(reg32) rotated[2][1], r22 = in(reg32) rotated[2][2], r23 = in(reg32) rotated[2][3],
-                a30 = in(reg32) a[3][0], a31 = in(reg32) a[3][1], a32 = in(reg32) a[3][2], a33 = in(reg32) a[3][3],
-                r30 = in(reg32) rotated[3][0], r31 = in(reg32) rotated[3][1], r32 = in(reg32) rotated[3][2], r33 = in(reg32) rotated[3][3],
                 columns = in(reg64) columns,
             ]
             [
