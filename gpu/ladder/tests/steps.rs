@@ -1,6 +1,6 @@
 //! Each step is exact at sizes that do not fit its tiles, and its report says what docs/ladder.md says of it.
 
-use std::rc::Rc;
+use std::{collections::HashMap, rc::Rc};
 
 use corrust_ladder::{AMPERE, HOPPER, Step, TIME_BYTES};
 use ptx_model::{Chip, Estimate, Sampled, code, estimate};
@@ -263,6 +263,8 @@ fn reports_are_those_of_the_chapter() {
 #[ignore = "needs ptxas and nvdisasm: scripts/sass run"]
 fn predictions_are_those_of_the_chapter() {
     let mut lines = Vec::new();
+    // Parts of the time that latency takes, by step and chip.
+    let mut latency = HashMap::new();
     for (number, step, kernels) in steps() {
         let mut line = format!("| {number} `{}` |", step.name);
         let mut registers = 0;
@@ -271,6 +273,8 @@ fn predictions_are_those_of_the_chapter() {
                 None => line += " |",
                 Some(estimate) => {
                     assert_eq!(estimate.spilled, Some(0), "{} on {chip}", step.name);
+                    let cycles = estimate.seconds * estimate.peak_hertz;
+                    latency.insert((step.name, chip), estimate.cycles["latency"] / cycles);
                     registers = estimate.registers.unwrap().max(registers);
                     line += &format!(" {:.0}, {} |", tops(&estimate), estimate.binds);
                 }
@@ -278,5 +282,7 @@ fn predictions_are_those_of_the_chapter() {
         }
         lines.push(line + &format!(" {registers} |"));
     }
+    assert!((0.45..0.55).contains(&latency[&("wgmma", "h100")]), "{latency:?}");
+    assert!((0.33..0.4).contains(&latency[&("roles", "h100")]), "{latency:?}");
     check_chapter(&lines);
 }
