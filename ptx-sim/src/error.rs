@@ -34,6 +34,9 @@ pub enum Error {
     /// The host asked for device memory that is not there.
     #[error("device memory: {0}")]
     Memory(String),
+    /// A crate's kernels could not be compiled.
+    #[error("{0}")]
+    Build(String),
     /// A kernel did something that hardware would answer with a fault or a wrong result.
     #[error("{0}")]
     Fault(Box<Fault>),

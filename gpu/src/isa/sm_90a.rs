@@ -262,3 +262,50 @@ pub fn fence_proxy_async() {
     // SAFETY: orders the thread's own accesses.
     unsafe { ptx!("fence.proxy.async.shared::cta;") };
 }
+
+/// `wgmma.fence`, four `wgmma.mma_async.sync.aligned.m64n128k32.s32.s8.s8`, `wgmma.commit_group` and `wgmma.wait_group 0`:
+/// `real += a b` and `imaginary += rotated b` of 64 rows and 128 columns over 64 bytes.
+///
+/// Warpgroup-wise. Fragment `k` of `a` and `rotated` is bytes `32k..32k + 32` of the warp's 16 rows, as
+/// [`crate::tile::fragment::a`]; `columns` is the [`descriptor`] of 128 rows at the first of these bytes. Word `4n + i` of the
+/// sums is word `i` of [`crate::tile::fragment::accumulator`] at columns `8n..8n + 8`. Wraps modulo 2^32.
+///
+/// # Safety
+/// The whole warpgroup calls it; the columns are complete and visible.
+#[inline(always)]
+pub unsafe fn wgmma_m64n128_s8(
+    real: &mut [u32; 64],
+    imaginary: &mut [u32; 64],
+    a: [[u32; 4]; 2],
+    rotated: [[u32; 4]; 2],
+    columns: u64,
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        asm_scope! {
+            inout real: (0, 128), imaginary: (1, 128);
+            [
+                ".reg .pred accumulate; .reg .b64 b;",
+                "setp.eq.u32 accumulate, 0, 0; mov.b64 b, {columns};",
+                wgmma_fence!(),
+                wgmma!(s8, (0, 128), operands "a00" "a01" "a02" "a03", "b", "accumulate"),
+                wgmma!(s8, (1, 128), operands "r00" "r01" "r02" "r03", "b", "accumulate"),
+                "add.s64 b, b, {step};",
+                wgmma!(s8, (0, 128), operands "a10" "a11" "a12" "a13", "b", "accumulate"),
+                wgmma!(s8, (1, 128), operands "r10" "r11" "r12" "r13", "b", "accumulate"),
+                wgmma_commit!(),
+                wgmma_wait!(0),
+            ]
+            [
+                a00 = in(reg32) a[0][0], a01 = in(reg32) a[0][1], a02 = in(reg32) a[0][2], a03 = in(reg32) a[0][3],
+                r00 = in(reg32) rotated[0][0], r01 = in(reg32) rotated[0][1], r02 = in(reg32) rotated[0][2], r03 = in(reg32) rotated[0][3],
+                a10 = in(reg32) a[1][0], a11 = in(reg32) a[1][1], a12 = in(reg32) a[1][2], a13 = in(reg32) a[1][3],
+                r10 = in(reg32) rotated[1][0], r11 = in(reg32) rotated[1][1], r12 = in(reg32) rotated[1][2], r13 = in(reg32) rotated[1][3],
+                columns = in(reg64) columns,
+            ]
+            [
+                step: descriptor_step(32),
+            ]
+        }
+    };
+}
