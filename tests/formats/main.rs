@@ -10,6 +10,7 @@ mod corpus;
 mod guppi;
 mod npy;
 mod parsers;
+mod photon_hdf5;
 mod photons;
 mod photons_harp;
 mod photons_hdf5;

@@ -20,6 +20,8 @@ pub mod npy;
 pub(crate) mod open;
 pub(crate) mod options;
 pub mod packets;
+#[cfg(feature = "hdf5")]
+pub mod photon_hdf5;
 #[doc(hidden)]
 pub mod placing;
 #[doc(hidden)]

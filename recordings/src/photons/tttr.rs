@@ -5,40 +5,25 @@ use std::path::Path;
 use corrust_host::{Error, Result, samples::CountShape};
 
 use super::{
-    DWELL, Gate, Options, bins::Bins, chosen_channels, dwell_units, source::Source, whole_instants,
+    DWELL, Gate, Options,
+    bins::Bins,
+    chosen_channels, dwell_units,
+    gates::{Place, Units, gate_units, place, sensor_names, shown},
+    source::Source,
+    whole_instants,
 };
 use crate::{
     array::time::Timestamp,
     formats::{
         Block,
         tttr::{
-            CHANNELS, Event, Kind, RECORD, Reader, SYNC, Survey, Words, channel_name, of_words,
+            CHANNELS, Event, Header, RECORD, Reader, SYNC, Survey, Words, channel_name, of_words,
         },
     },
 };
 
 /// Bytes of records that are read at once: they stay in the cache.
 const READ: usize = 1 << 18;
-
-/// Most gates, and most sensors.
-const MOST_GATES: usize = 1024;
-const MOST_SENSORS: usize = 1 << 16;
-
-/// Use of a channel's photons.
-#[derive(Clone, Copy, Default)]
-struct Place {
-    /// The first of its sensors.
-    sensor: u16,
-    /// Whether it has any.
-    wanted: bool,
-}
-
-/// A gate in units of microtime.
-#[derive(Clone, Copy)]
-struct Units {
-    start: u32,
-    length: u32,
-}
 
 /// The photons of a file as counts.
 pub(super) struct Photons {
@@ -83,23 +68,15 @@ impl Photons {
     pub fn open(path: &Path, options: &Options) -> Result<Self> {
         let mut reader = Reader::open(path, options.keep_going)?;
         let header = reader.header().clone();
-        let units = gate_units(path, header.kind, header.unit, header.microtime, &options.gates)?;
+        let units = units_of(path, &header, &options.gates)?;
         let dwell = dwell_units(path, options.dwell.unwrap_or(DWELL), header.unit)?;
         let survey = reader.survey()?;
         let all = survey.channels();
-        let channels = chosen_channels(path, &survey.photons, &options.channels, all)?;
+        let channels =
+            chosen_channels(path, &survey.photons, &options.channels, all, channel_name)?;
         let instants = whole_instants(path, survey.units, dwell, header.unit)?;
         let mut places = [Place::default(); CHANNELS];
-        let each = units.len().max(1);
-        if each > MOST_GATES || channels.len() * each > MOST_SENSORS {
-            return Err(Error::invalid(format!(
-                "{each} gates of {} channels: expected at most {MOST_GATES}, and {MOST_SENSORS} sensors",
-                channels.len()
-            )));
-        }
-        for (index, &channel) in channels.iter().enumerate() {
-            places[channel] = Place { sensor: (index * each) as u16, wanted: true };
-        }
+        place(&mut places, &channels, units.len())?;
         Ok(Self {
             reader,
             survey,
@@ -118,19 +95,8 @@ impl Photons {
 
     /// Names of the sensors.
     pub fn sensor_names(&self) -> Vec<String> {
-        let nanoseconds = |seconds: f64| (seconds * 1e12).round() / 1e3;
-        let names = |&channel: &usize| {
-            let channel = channel_name(channel);
-            if self.gates.is_empty() {
-                return vec![format!("channel {channel}")];
-            }
-            let gates = self.gates.iter().map(|gate| {
-                let [start, end] = [gate.start, gate.end].map(nanoseconds);
-                format!("channel {channel} {start}..{end} ns")
-            });
-            gates.collect()
-        };
-        self.channels.iter().flat_map(names).collect()
+        let names = self.channels.iter().map(|&channel| channel_name(channel));
+        sensor_names(names, &self.gates)
     }
 
     fn sensors(&self) -> usize {
@@ -252,18 +218,11 @@ fn take<W: Words, const GATED: bool>(
     (used, stop)
 }
 
-/// The gates in units of microtime, to the nearest.
-fn gate_units(
-    path: &Path,
-    kind: Kind,
-    period: f64,
-    microtime: Option<f64>,
-    gates: &[Gate],
-) -> Result<Vec<Units>> {
+/// The gates in units of microtime; records of T3 have any.
+fn units_of(path: &Path, header: &Header, gates: &[Gate]) -> Result<Vec<Units>> {
     let Some(first) = gates.first() else { return Ok(Vec::new()) };
-    let shown = |gate: &Gate| format!("gate {:e}..{:e} s", gate.start, gate.end);
-    let unit = microtime.ok_or_else(|| {
-        let reason = match kind.is_t3() {
+    let unit = header.microtime.ok_or_else(|| {
+        let reason = match header.kind.is_t3() {
             false => format!("{}: records of T2 have no microtimes, expected T3", shown(first)),
             true => format!(
                 "{}: expected a unit of microtimes, MeasDesc_Resolution above 0",
@@ -272,21 +231,7 @@ fn gate_units(
         };
         Error::file(path, reason)
     })?;
-    let units = |gate: &Gate| {
-        let [start, end] = [gate.start, gate.end].map(|seconds| (seconds / unit).round() as u32);
-        if gate.end > period * (1.0 + 1e-9) {
-            let reason =
-                format!("{}: expected one within the sync period, {period:e} s", shown(gate));
-            return Err(Error::file(path, reason));
-        }
-        if start >= end {
-            let reason =
-                format!("{}: expected at least a unit of microtime, {unit:e} s", shown(gate));
-            return Err(Error::file(path, reason));
-        }
-        Ok(Units { start, length: end - start })
-    };
-    gates.iter().map(units).collect()
+    gate_units(path, unit, ("the sync period", header.unit), gates)
 }
 
 impl Source for Photons {
