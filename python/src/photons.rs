@@ -39,7 +39,7 @@ pub struct Photons {
 /// Parameters
 /// ----------
 /// paths : path or sequence of paths
-///     A PTU, PT2, PT3, HT2, HT3 or Photon-HDF5 file; a NumPy file of counts, uint8 or uint16 ``[instant][sensor]``, or an HDF5 file of them (dataset
+///     A PTU, PT2, PT3, HT2, HT3, SPC or Photon-HDF5 file; a NumPy file of counts, uint8 or uint16 ``[instant][sensor]``, or an HDF5 file of them (dataset
 ///     ``data``); or NumPy files of arrival times, uint64 ``[photon]``, one for each channel.
 /// dwell : float
 ///     Seconds of an instant, rounded to whole units of the file; ``Photons.dwell`` is the result.

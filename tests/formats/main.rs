@@ -14,6 +14,7 @@ mod photon_hdf5;
 mod photons;
 mod photons_harp;
 mod photons_hdf5;
+mod photons_spc;
 mod raw;
 mod simulate_vdif;
 mod skipped;

@@ -39,6 +39,7 @@ pub const TARGETS: &[Target] = &[
     ("dada", recording),
     ("mark5b", recording),
     ("ptu", ptu),
+    ("spc", spc),
     ("spead", spead),
     ("frames", frames),
     ("description", description),
@@ -186,8 +187,18 @@ fn vdif(bytes: &[u8]) {
 
 /// A file of photons, and the counts that they become; the last byte chooses the options.
 fn ptu(bytes: &[u8]) {
+    tagged("scan.ptu", bytes);
+}
+
+/// Photons of SPC, whose names say what they are.
+fn spc(bytes: &[u8]) {
+    tagged("scan.spc", bytes);
+}
+
+/// Photons of a time tagger, after whose records a byte chooses the options.
+fn tagged(name: &str, bytes: &[u8]) {
     let Some((&flags, bytes)) = bytes.split_last() else { return };
-    let (_folder, path) = file("scan.ptu", bytes);
+    let (_folder, path) = file(name, bytes);
     let flag = |bit: u8| flags >> bit & 1 == 1;
     if let Some(mut reader) = sentence(tttr::Reader::open(&path, flag(0))) {
         sentence(reader.survey());

@@ -203,10 +203,10 @@ impl Reader {
         &self.path
     }
 
-    /// Reads all detectors, and the last time.
+    /// Reads all times and detectors.
     ///
     /// # Errors
-    /// [`Error::File`] for numbers of detectors from [`DETECTORS`] on, and times from 2^63 on; [`Error::Io`] when the file
+    /// [`Error::File`] for numbers of detectors from [`DETECTORS`] on, and times that run backwards or are from 2^63 on; [`Error::Io`] when the file
     /// cannot be read.
     pub fn survey(&mut self) -> Result<Survey> {
         let records = self.header.records;
@@ -214,7 +214,20 @@ impl Reader {
         if records == 0 {
             return Ok(survey);
         }
-        let last = self.timestamps.at(&self.path, records - 1, 1)?[0];
+        let (mut photon, mut last) = (0_u64, 0);
+        while let Some(block) = self.timestamps.next(&self.path)? {
+            for &time in block {
+                if time < last {
+                    let reason = format!(
+                        "photon {photon} at time {time} comes after time {last}: expected times that never run \
+                         backwards"
+                    );
+                    return Err(Error::file(&self.path, reason));
+                }
+                (photon, last) = (photon + 1, time);
+            }
+        }
+        self.timestamps.rewind();
         if last >= 1 << 63 {
             let reason = format!("timestamp {last}: expected times below 2^63");
             return Err(Error::file(&self.path, reason));

@@ -16,6 +16,7 @@ use crate::{
     array::time::Timestamp,
     formats::{
         Block,
+        spc::MICROTIMES,
         tttr::{
             CHANNELS, Event, Header, RECORD, Reader, SYNC, Survey, Words, channel_name, of_words,
         },
@@ -177,18 +178,24 @@ fn take<W: Words, const GATED: bool>(
         let word = u32::from_le_bytes(word);
         let special = W::is_special(word);
         let mut channel = W::channel(word);
+        let mut before = 0;
         if special {
+            before = W::before(word);
             match W::event(word) {
                 Event::Overflow(units) => {
                     // The survey found that all of them fit.
                     base += units;
                     continue;
                 }
-                Event::Marker => continue,
+                Event::Marker | Event::Invalid => {
+                    base += before;
+                    continue;
+                }
                 Event::Sync => channel = SYNC,
+                Event::Photon => {}
             }
         }
-        let time = base + W::time(word);
+        let time = base + before + W::time(word);
         if time < last {
             (used, stop) = (index, Stop::Backwards(time));
             break;
@@ -213,6 +220,7 @@ fn take<W: Words, const GATED: bool>(
             (used, stop) = (index, Stop::Full(time, sensor));
             break;
         }
+        base += before;
     }
     *clock = Clock { base, last };
     (used, stop)
@@ -221,17 +229,20 @@ fn take<W: Words, const GATED: bool>(
 /// The gates in units of microtime; records of T3 have any.
 fn units_of(path: &Path, header: &Header, gates: &[Gate]) -> Result<Vec<Units>> {
     let Some(first) = gates.first() else { return Ok(Vec::new()) };
+    let spc = header.kind.has_microtimes() && !header.kind.is_t3();
     let unit = header.microtime.ok_or_else(|| {
-        let reason = match header.kind.is_t3() {
-            false => format!("{}: records of T2 have no microtimes, expected T3", shown(first)),
-            true => format!(
-                "{}: expected a unit of microtimes, MeasDesc_Resolution above 0",
-                shown(first)
-            ),
+        let expected = match (spc, header.kind.is_t3()) {
+            (true, _) => "expected a unit of microtimes, SP_TAC_TC of a .set file beside it",
+            (_, true) => "expected a unit of microtimes, MeasDesc_Resolution above 0",
+            (_, false) => "records of T2 have no microtimes, expected T3",
         };
-        Error::file(path, reason)
+        Error::file(path, format!("{}: {expected}", shown(first)))
     })?;
-    gate_units(path, unit, ("the sync period", header.unit), gates)
+    let period = match spc {
+        true => ("the range of microtimes", f64::from(MICROTIMES) * unit),
+        false => ("the sync period", header.unit),
+    };
+    gate_units(path, unit, period, gates)
 }
 
 impl Source for Photons {

@@ -36,14 +36,14 @@ const BLOCK_BYTES: usize = 1 << 26;
 
 /// Autocorrelate photons or their counts: sums of products at lags spread over decades (multi-tau)
 ///
-/// Photons are a PTU, PT2, PT3, HT2 or HT3 file of PicoQuant's or a Photon-HDF5 file, whose channels become sensors, or NumPy files of arrival
+/// Photons are a PTU, PT2, PT3, HT2 or HT3 file of PicoQuant's, Becker & Hickl's SPC or Photon-HDF5, whose channels become sensors, or NumPy files of arrival
 /// times, uint64 [photon], one for each channel. Counts are a NumPy file, uint8 or uint16 [T][sensor], or an
 /// HDF5 file whose dataset "data" has sensors last, as BrightEyes-MCS writes them. The output is a NumPy file, uint64 [sensor][group][lag]: A_k[c] = sum over m of Z_k[m] Y_k,c[m], bins of 2^k
 /// samples, lag S (2^k - 1) + c 2^k samples. Sums are exact and the same on every device.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// PTU, PT2, PT3, HT2, HT3 or Photon-HDF5 file; NumPy file of counts, uint8 or uint16 [T][sensor], or [T] of one sensor, - for the standard
+    /// PTU, PT2, PT3, HT2, HT3, SPC or Photon-HDF5 file; NumPy file of counts, uint8 or uint16 [T][sensor], or [T] of one sensor, - for the standard
     /// input; HDF5 file of counts; or NumPy files of arrival times, uint64 [photon], one for each channel
     #[arg(required = true, value_name = "IN", value_parser = input())]
     inputs: Vec<PathBuf>,
