@@ -437,6 +437,7 @@ def open_photons(
     channels: Sequence[int] | None = None,
     gates: Sequence[tuple[float, float]] | None = None,
     unit: float | None = None,
+    spot: int | None = None,
     keep_going: bool = False,
 ) -> Photons: ...
 def fit(

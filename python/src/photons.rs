@@ -39,7 +39,7 @@ pub struct Photons {
 /// Parameters
 /// ----------
 /// paths : path or sequence of paths
-///     A PTU, PT2, PT3, HT2 or HT3 file; a NumPy file of counts, uint8 or uint16 ``[instant][sensor]``, or an HDF5 file of them (dataset
+///     A PTU, PT2, PT3, HT2, HT3, SPC or Photon-HDF5 file; a NumPy file of counts, uint8 or uint16 ``[instant][sensor]``, or an HDF5 file of them (dataset
 ///     ``data``); or NumPy files of arrival times, uint64 ``[photon]``, one for each channel.
 /// dwell : float
 ///     Seconds of an instant, rounded to whole units of the file; ``Photons.dwell`` is the result.
@@ -50,6 +50,8 @@ pub struct Photons {
 ///     Stretches of microtimes in seconds; each channel has a sensor for each of them.
 /// unit : float, optional
 ///     Seconds of a unit of arrival times in NumPy files, which lack it.
+/// spot : int, optional
+///     Spot of a Photon-HDF5 file that has several.
 /// keep_going : bool
 ///     Read an incomplete file of photons up to its end.
 ///
@@ -57,7 +59,7 @@ pub struct Photons {
 /// -------
 /// Photons
 #[pyfunction]
-#[pyo3(signature = (paths, *, dwell=photons::DWELL, channels=None, gates=None, unit=None, keep_going=false))]
+#[pyo3(signature = (paths, *, dwell=photons::DWELL, channels=None, gates=None, unit=None, spot=None, keep_going=false))]
 pub fn open_photons(
     py: Python<'_>,
     paths: &Bound<'_, PyAny>,
@@ -65,6 +67,7 @@ pub fn open_photons(
     channels: Option<Vec<usize>>,
     gates: Option<Vec<(f64, f64)>>,
     unit: Option<f64>,
+    spot: Option<usize>,
     keep_going: bool,
 ) -> PyResult<Photons> {
     let paths: Vec<PathBuf> = match paths.extract::<PathBuf>() {
@@ -89,6 +92,7 @@ pub fn open_photons(
         channels: channels.unwrap_or_default(),
         gates: gates.collect::<PyResult<_>>()?,
         unit,
+        spot,
         keep_going,
     };
     let opened = py.detach(|| photons::open(&paths, &options)).map_err(Fault::from)?;

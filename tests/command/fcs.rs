@@ -295,7 +295,7 @@ fn what_cannot_be_done_is_said() {
     );
     says(
         "autocorrelate photons.ptu -o g.npy --channels red",
-        "expected a number below 64, or sync",
+        "expected a number below 65536, or sync",
     );
     says("autocorrelate photons.ptu -o g.npy --blocks 1", "1 is not in 2..=1000000");
     says(

@@ -16,7 +16,10 @@ use corrust::{
     correlate::{Shape, ValidCounts, Visibilities, baselines},
     delays::{DelayModel, Geometric, Polynomials},
     device::Tuning,
-    format::{self, AnyRecording, Block, Options, Recording, array::Array, npy, tttr, uvh5, vdif},
+    format::{
+        self, AnyRecording, Block, Options, Recording, array::Array, npy, photon_hdf5, tttr, uvh5,
+        vdif,
+    },
     live::{self, Assembler, Fate, Frames, Geometry, Passed, RawChunk, Sources, spead::Packet},
     photons::{self, Gate},
     samples::{RawEncoding, RawLayout},
@@ -36,6 +39,7 @@ pub const TARGETS: &[Target] = &[
     ("dada", recording),
     ("mark5b", recording),
     ("ptu", ptu),
+    ("spc", spc),
     ("spead", spead),
     ("frames", frames),
     ("description", description),
@@ -183,8 +187,18 @@ fn vdif(bytes: &[u8]) {
 
 /// A file of photons, and the counts that they become; the last byte chooses the options.
 fn ptu(bytes: &[u8]) {
+    tagged("scan.ptu", bytes);
+}
+
+/// Photons of SPC, whose names say what they are.
+fn spc(bytes: &[u8]) {
+    tagged("scan.spc", bytes);
+}
+
+/// Photons of a time tagger, after whose records a byte chooses the options.
+fn tagged(name: &str, bytes: &[u8]) {
     let Some((&flags, bytes)) = bytes.split_last() else { return };
-    let (_folder, path) = file("scan.ptu", bytes);
+    let (_folder, path) = file(name, bytes);
     let flag = |bit: u8| flags >> bit & 1 == 1;
     if let Some(mut reader) = sentence(tttr::Reader::open(&path, flag(0))) {
         sentence(reader.survey());
@@ -194,17 +208,30 @@ fn ptu(bytes: &[u8]) {
         channels: if flag(2) { vec![0, tttr::SYNC] } else { Vec::new() },
         gates: if flag(3) { vec![Gate { start: 1e-9, end: 5e-9 }] } else { Vec::new() },
         unit: flag(4).then_some(1e-9),
+        spot: None,
         keep_going: flag(0),
     };
     let counts = sentence(photons::open(&[path], &options));
     counts.into_iter().for_each(|counts| drain(counts.recording));
 }
 
-/// Counts of HDF5.
+/// Counts of HDF5, and Photon-HDF5.
 fn hdf5(bytes: &[u8]) {
     let (_folder, path) = file("counts.h5", bytes);
-    let counts = sentence(photons::open(&[path], &photons::Options::default()));
-    counts.into_iter().for_each(|counts| drain(counts.recording));
+    let gated = photons::Options {
+        spot: Some(1),
+        gates: vec![Gate { start: 1e-9, end: 5e-9 }],
+        ..photons::Options::default()
+    };
+    for options in [photons::Options::default(), gated] {
+        let counts = sentence(photons::open(&[&path], &options));
+        counts.into_iter().for_each(|counts| drain(counts.recording));
+    }
+    for spot in sentence(photon_hdf5::spots(&path)).unwrap_or_default() {
+        if let Some(mut reader) = sentence(photon_hdf5::Reader::open(&path, Some(spot))) {
+            sentence(reader.survey());
+        }
+    }
 }
 
 /// Packets as they come from a network, each after two bytes of its length.

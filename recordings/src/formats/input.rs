@@ -211,6 +211,9 @@ fn read_exact_at(file: &File, mut position: u64, mut bytes: &mut [u8]) -> io::Re
     Ok(())
 }
 
+/// First bytes of every HDF5 file without a user block.
+pub(crate) const HDF5: &[u8] = b"\x89HDF\r\n\x1a\n";
+
 /// Whether a file begins with these bytes; a pipe does not, as they would be gone.
 pub(crate) fn begins(path: impl AsRef<Path>, magic: &[u8]) -> Result<bool> {
     if std::fs::metadata(&path).is_ok_and(|found| !found.is_file()) {

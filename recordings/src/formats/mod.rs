@@ -20,6 +20,8 @@ pub mod npy;
 pub(crate) mod open;
 pub(crate) mod options;
 pub mod packets;
+#[cfg(feature = "hdf5")]
+pub mod photon_hdf5;
 #[doc(hidden)]
 pub mod placing;
 #[doc(hidden)]
@@ -29,6 +31,7 @@ pub mod ptu;
 pub(crate) mod recognise;
 pub(crate) mod recording;
 pub mod sigproc;
+pub(crate) mod spc;
 pub mod tttr;
 #[cfg(feature = "hdf5")]
 pub mod uvh5;

@@ -3,7 +3,8 @@
 //! Times count from the start; what a record's few bits cannot hold is carried by records of overflow. In T2 a
 //! record has the time itself; in T3 the number of the laser pulse before it, and the time since that pulse, the
 //! *microtime*. The same records are in files of several formats, which differ in their headers: PTU
-//! ([`super::ptu`]), and those before it, PT2, PT3, HT2 and HT3.
+//! ([`super::ptu`]), and those before it, PT2, PT3, HT2 and HT3. Becker & Hickl's SPC has records of its own, with a microtime
+//! as in T3.
 //!
 //! | records | photon, high bits first | overflow |
 //! |---|---|---|
@@ -25,7 +26,7 @@ use rayon::prelude::*;
 use super::{
     harp,
     input::{Input, begins},
-    ptu,
+    ptu, spc,
 };
 
 /// Bytes of a record.
@@ -43,7 +44,7 @@ pub const CHANNELS: usize = 65;
 pub const SYNC: usize = 64;
 
 /// Names of the formats, as errors list them.
-pub(crate) const FORMATS: &str = "PTU, PT2, PT3, HT2 or HT3";
+pub(crate) const FORMATS: &str = "PTU, PT2, PT3, HT2, HT3 or SPC";
 
 /// First bytes of the formats.
 pub(super) const MAGICS: [&[u8]; 3] = [ptu::MAGIC, harp::PICO, harp::HYDRA];
@@ -58,7 +59,7 @@ pub fn is_tttr(path: impl AsRef<Path>) -> Result<bool> {
             return Ok(true);
         }
     }
-    Ok(false)
+    Ok(spc::is_spc(path.as_ref()))
 }
 
 /// Kind of a record that is no photon.
@@ -70,6 +71,10 @@ pub(crate) enum Event {
     Marker,
     /// A pulse of the sync input.
     Sync,
+    /// A photon, after units that [`Words::before`] says.
+    Photon,
+    /// Nothing that counts.
+    Invalid,
 }
 
 /// How the 32 bits of a record are divided.
@@ -84,6 +89,11 @@ pub(crate) trait Words {
     fn microtime(word: u32) -> u32;
     /// Kind of a special record.
     fn event(word: u32) -> Event;
+    /// Units that have gone by before the time of a special record, besides those of overflows.
+    #[inline(always)]
+    fn before(_word: u32) -> u64 {
+        0
+    }
 }
 
 /// PicoHarp 300.
@@ -160,7 +170,10 @@ impl<const T3: bool, const FIRST: bool> Words for Hydra<T3, FIRST> {
 /// Calls a function of the [`Words`] of a kind of records.
 macro_rules! of_words {
     ($kind:expr, $words:ident => $does:expr) => {{
-        use $crate::formats::tttr::{Division, Hydra, Pico};
+        use $crate::formats::{
+            spc::Spc,
+            tttr::{Division, Hydra, Pico},
+        };
         match $kind.division {
             Division::PicoT2 => {
                 type $words = Pico<false>;
@@ -186,6 +199,10 @@ macro_rules! of_words {
                 type $words = Hydra<true, false>;
                 $does
             }
+            Division::Spc => {
+                type $words = Spc;
+                $does
+            }
         }
     }};
 }
@@ -200,12 +217,13 @@ pub(crate) enum Division {
     FirstT3,
     HydraT2,
     HydraT3,
+    Spc,
 }
 
 /// A kind of records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kind {
-    /// The number in a header of PTU, `TTResultFormat_TTTRRecType`.
+    /// The number in a header of PTU, `TTResultFormat_TTTRRecType`; of SPC the module's in a setup.
     pub code: u32,
     /// The instrument.
     pub instrument: &'static str,
@@ -213,7 +231,7 @@ pub struct Kind {
 }
 
 impl Kind {
-    /// Every kind.
+    /// Every kind of PTU.
     pub const ALL: [Self; 12] = {
         const fn kind(code: u32, instrument: &'static str, division: Division) -> Kind {
             Kind { code, instrument, division }
@@ -240,9 +258,18 @@ impl Kind {
         matches!(self.division, Division::PicoT3 | Division::FirstT3 | Division::HydraT3)
     }
 
-    /// `T2` or `T3`.
+    /// Whether records have a microtime.
+    pub fn has_microtimes(self) -> bool {
+        self.is_t3() || self.division == Division::Spc
+    }
+
+    /// `T2` or `T3`; of SPC `FIFO`.
     pub fn mode(self) -> &'static str {
-        if self.is_t3() { "T3" } else { "T2" }
+        match self.division {
+            Division::Spc => "FIFO",
+            _ if self.is_t3() => "T3",
+            _ => "T2",
+        }
     }
 }
 
@@ -259,9 +286,9 @@ pub struct Header {
     pub format: &'static str,
     /// Kind of its records.
     pub kind: Kind,
-    /// Seconds of a unit of time: in T2 the clock's, in T3 the sync period.
+    /// Seconds of a unit of time: in T2 and of SPC the clock's, in T3 the sync period.
     pub unit: f64,
-    /// Seconds of a unit of microtimes, in T3 where it says so.
+    /// Seconds of a unit of microtimes, in T3 and of SPC where it says so.
     pub microtime: Option<f64>,
     /// Records that are there.
     pub records: u64,
@@ -335,7 +362,12 @@ impl Reader {
         };
         let start = input.peek(harp::PICO.len())?;
         let older = [harp::PICO, harp::HYDRA].iter().any(|magic| start.starts_with(magic));
-        let header = if older { harp::header } else { ptu::header };
+        let others = older || start.starts_with(ptu::MAGIC);
+        let header = match (older, !others && spc::is_spc(&path)) {
+            (true, _) => harp::header,
+            (false, true) => spc::header,
+            (false, false) => ptu::header,
+        };
         let found = header(&mut input, length)?;
         let bytes = length - found.end;
         let there = bytes / RECORD as u64;
@@ -355,7 +387,9 @@ impl Reader {
             format: found.format,
             kind: found.kind,
             unit: found.unit,
-            microtime: found.microtime.filter(|value| found.kind.is_t3() && positive(value)),
+            microtime: found
+                .microtime
+                .filter(|value| found.kind.has_microtimes() && positive(value)),
             records: said.min(there),
             created: found.created,
             left_out: (!whole).then(lacks),
@@ -443,6 +477,7 @@ impl Counted {
                 counted.photons[W::channel(word)] += 1;
                 continue;
             }
+            counted.units += u128::from(W::before(word));
             match W::event(word) {
                 Event::Overflow(units) => {
                     counted.overflows += 1;
@@ -450,6 +485,8 @@ impl Counted {
                 }
                 Event::Marker => counted.markers += 1,
                 Event::Sync => counted.photons[SYNC] += 1,
+                Event::Photon => counted.photons[W::channel(word)] += 1,
+                Event::Invalid => {}
             }
         }
         counted

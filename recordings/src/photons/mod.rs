@@ -2,7 +2,7 @@
 //! in each instant.
 //!
 //! [`open`] recognises a file by its contents: PicoQuant's PTU and the formats before it
-//! ([`format::tttr`](crate::formats::tttr)), NumPy files of arrival times (uint64, a file for each channel), or of counts (uint8 or uint16,
+//! ([`format::tttr`](crate::formats::tttr)), Photon-HDF5, NumPy files of arrival times (uint64, a file for each channel), or of counts (uint8 or uint16,
 //! `[instant][sensor]`), which HDF5 files have as well. Times become counts as they are read, in one pass over the counts' memory: a sensor
 //! is a channel, or a channel within a gate of microtimes, and an instant a whole number of the file's units
 //! of time.
@@ -13,8 +13,11 @@
 
 pub(crate) mod bins;
 pub(crate) mod counts;
+pub(crate) mod gates;
 #[cfg(feature = "hdf5")]
 pub(crate) mod hdf5;
+#[cfg(feature = "hdf5")]
+pub(crate) mod photon_hdf5;
 pub(crate) mod source;
 pub(crate) mod times;
 pub(crate) mod trace;
@@ -27,13 +30,13 @@ use corrust_host::{Error, Result, device};
 use self::source::{Reading, Source};
 pub use self::trace::Trace;
 use crate::formats::{
-    input::begins,
+    input::{HDF5, begins},
     npy::{
         header::{Dtype, MAGIC},
         reader::Reader,
     },
     recording::Recording,
-    tttr::{CHANNELS, FORMATS, channel_name, is_tttr},
+    tttr::{FORMATS, is_tttr},
 };
 pub use corrust_host::samples::CountShape;
 
@@ -59,12 +62,14 @@ pub struct Options {
     pub gates: Vec<Gate>,
     /// Seconds of a unit of arrival times in NumPy files, which do not say.
     pub unit: Option<f64>,
+    /// Which spot of a Photon-HDF5 file; none where there is one.
+    pub spot: Option<usize>,
     /// Whether to read what there is of a file that is cut short.
     pub keep_going: bool,
 }
 
-/// First bytes of every HDF5 file without a user block.
-const HDF5: &[u8] = b"\x89HDF\r\n\x1a\n";
+/// Numbers of channels are below this.
+pub const DETECTORS: usize = 1 << 16;
 
 /// Seconds of an instant where nothing else is said.
 pub const DWELL: f64 = 1.6e-6;
@@ -118,6 +123,17 @@ pub fn open<P: AsRef<Path>>(paths: &[P], options: &Options) -> Result<Counts> {
         None => Ok(()),
         Some(_) => Err(Error::file(first, what)),
     };
+    #[cfg(feature = "hdf5")]
+    if !crate::formats::photon_hdf5::spots(first)?.is_empty() {
+        lone("photons of all channels")?;
+        no_unit("says what its unit of time is: expected no --unit")?;
+        let photons = photon_hdf5::Photons::open(first, options)?;
+        let sensors = photons.sensor_names();
+        return counts(photons, sensors, true);
+    }
+    if options.spot.is_some() {
+        return refuse("has no spots to choose from: expected no --spot, or a file of Photon-HDF5");
+    }
     if is_tttr(first)? {
         lone("photons of all channels")?;
         no_unit("says what its unit of time is: expected no --unit")?;
@@ -192,12 +208,13 @@ fn whole_instants(path: &Path, units: u64, dwell: u64, unit: f64) -> Result<u64>
 /// Finds the channels asked for, or all that have photons.
 fn chosen_channels(
     path: &Path,
-    photons: &[u64; CHANNELS],
+    photons: &[u64],
     asked: &[usize],
     all: Vec<usize>,
+    name: impl Fn(usize) -> String,
 ) -> Result<Vec<usize>> {
     let list = |channels: &[usize]| {
-        channels.iter().map(|&channel| channel_name(channel)).collect::<Vec<_>>().join(", ")
+        channels.iter().map(|&channel| name(channel)).collect::<Vec<_>>().join(", ")
     };
     if all.is_empty() && asked.is_empty() {
         return Err(Error::file(path, "no photons: expected some"));
@@ -206,15 +223,11 @@ fn chosen_channels(
         if photons.get(channel).is_none_or(|&count| count == 0) {
             return Err(Error::file(
                 path,
-                format!(
-                    "no photons of channel {}: there are of {}",
-                    channel_name(channel),
-                    list(&all)
-                ),
+                format!("no photons of channel {}: there are of {}", name(channel), list(&all)),
             ));
         }
         if asked[..place].contains(&channel) {
-            let reason = format!("channel {} twice: expected it once", channel_name(channel));
+            let reason = format!("channel {} twice: expected it once", name(channel));
             return Err(Error::invalid(reason));
         }
     }

@@ -5,40 +5,26 @@ use std::path::Path;
 use corrust_host::{Error, Result, samples::CountShape};
 
 use super::{
-    DWELL, Gate, Options, bins::Bins, chosen_channels, dwell_units, source::Source, whole_instants,
+    DWELL, Gate, Options,
+    bins::Bins,
+    chosen_channels, dwell_units,
+    gates::{Place, Units, gate_units, place, sensor_names, shown},
+    source::Source,
+    whole_instants,
 };
 use crate::{
     array::time::Timestamp,
     formats::{
         Block,
+        spc::MICROTIMES,
         tttr::{
-            CHANNELS, Event, Kind, RECORD, Reader, SYNC, Survey, Words, channel_name, of_words,
+            CHANNELS, Event, Header, RECORD, Reader, SYNC, Survey, Words, channel_name, of_words,
         },
     },
 };
 
 /// Bytes of records that are read at once: they stay in the cache.
 const READ: usize = 1 << 18;
-
-/// Most gates, and most sensors.
-const MOST_GATES: usize = 1024;
-const MOST_SENSORS: usize = 1 << 16;
-
-/// Use of a channel's photons.
-#[derive(Clone, Copy, Default)]
-struct Place {
-    /// The first of its sensors.
-    sensor: u16,
-    /// Whether it has any.
-    wanted: bool,
-}
-
-/// A gate in units of microtime.
-#[derive(Clone, Copy)]
-struct Units {
-    start: u32,
-    length: u32,
-}
 
 /// The photons of a file as counts.
 pub(super) struct Photons {
@@ -83,23 +69,15 @@ impl Photons {
     pub fn open(path: &Path, options: &Options) -> Result<Self> {
         let mut reader = Reader::open(path, options.keep_going)?;
         let header = reader.header().clone();
-        let units = gate_units(path, header.kind, header.unit, header.microtime, &options.gates)?;
+        let units = units_of(path, &header, &options.gates)?;
         let dwell = dwell_units(path, options.dwell.unwrap_or(DWELL), header.unit)?;
         let survey = reader.survey()?;
         let all = survey.channels();
-        let channels = chosen_channels(path, &survey.photons, &options.channels, all)?;
+        let channels =
+            chosen_channels(path, &survey.photons, &options.channels, all, channel_name)?;
         let instants = whole_instants(path, survey.units, dwell, header.unit)?;
         let mut places = [Place::default(); CHANNELS];
-        let each = units.len().max(1);
-        if each > MOST_GATES || channels.len() * each > MOST_SENSORS {
-            return Err(Error::invalid(format!(
-                "{each} gates of {} channels: expected at most {MOST_GATES}, and {MOST_SENSORS} sensors",
-                channels.len()
-            )));
-        }
-        for (index, &channel) in channels.iter().enumerate() {
-            places[channel] = Place { sensor: (index * each) as u16, wanted: true };
-        }
+        place(&mut places, &channels, units.len())?;
         Ok(Self {
             reader,
             survey,
@@ -118,19 +96,8 @@ impl Photons {
 
     /// Names of the sensors.
     pub fn sensor_names(&self) -> Vec<String> {
-        let nanoseconds = |seconds: f64| (seconds * 1e12).round() / 1e3;
-        let names = |&channel: &usize| {
-            let channel = channel_name(channel);
-            if self.gates.is_empty() {
-                return vec![format!("channel {channel}")];
-            }
-            let gates = self.gates.iter().map(|gate| {
-                let [start, end] = [gate.start, gate.end].map(nanoseconds);
-                format!("channel {channel} {start}..{end} ns")
-            });
-            gates.collect()
-        };
-        self.channels.iter().flat_map(names).collect()
+        let names = self.channels.iter().map(|&channel| channel_name(channel));
+        sensor_names(names, &self.gates)
     }
 
     fn sensors(&self) -> usize {
@@ -211,18 +178,24 @@ fn take<W: Words, const GATED: bool>(
         let word = u32::from_le_bytes(word);
         let special = W::is_special(word);
         let mut channel = W::channel(word);
+        let mut before = 0;
         if special {
+            before = W::before(word);
             match W::event(word) {
                 Event::Overflow(units) => {
                     // The survey found that all of them fit.
                     base += units;
                     continue;
                 }
-                Event::Marker => continue,
+                Event::Marker | Event::Invalid => {
+                    base += before;
+                    continue;
+                }
                 Event::Sync => channel = SYNC,
+                Event::Photon => {}
             }
         }
-        let time = base + W::time(word);
+        let time = base + before + W::time(word);
         if time < last {
             (used, stop) = (index, Stop::Backwards(time));
             break;
@@ -247,46 +220,29 @@ fn take<W: Words, const GATED: bool>(
             (used, stop) = (index, Stop::Full(time, sensor));
             break;
         }
+        base += before;
     }
     *clock = Clock { base, last };
     (used, stop)
 }
 
-/// The gates in units of microtime, to the nearest.
-fn gate_units(
-    path: &Path,
-    kind: Kind,
-    period: f64,
-    microtime: Option<f64>,
-    gates: &[Gate],
-) -> Result<Vec<Units>> {
+/// The gates in units of microtime; records of T3 have any.
+fn units_of(path: &Path, header: &Header, gates: &[Gate]) -> Result<Vec<Units>> {
     let Some(first) = gates.first() else { return Ok(Vec::new()) };
-    let shown = |gate: &Gate| format!("gate {:e}..{:e} s", gate.start, gate.end);
-    let unit = microtime.ok_or_else(|| {
-        let reason = match kind.is_t3() {
-            false => format!("{}: records of T2 have no microtimes, expected T3", shown(first)),
-            true => format!(
-                "{}: expected a unit of microtimes, MeasDesc_Resolution above 0",
-                shown(first)
-            ),
+    let spc = header.kind.has_microtimes() && !header.kind.is_t3();
+    let unit = header.microtime.ok_or_else(|| {
+        let expected = match (spc, header.kind.is_t3()) {
+            (true, _) => "expected a unit of microtimes, SP_TAC_TC of a .set file beside it",
+            (_, true) => "expected a unit of microtimes, MeasDesc_Resolution above 0",
+            (_, false) => "records of T2 have no microtimes, expected T3",
         };
-        Error::file(path, reason)
+        Error::file(path, format!("{}: {expected}", shown(first)))
     })?;
-    let units = |gate: &Gate| {
-        let [start, end] = [gate.start, gate.end].map(|seconds| (seconds / unit).round() as u32);
-        if gate.end > period * (1.0 + 1e-9) {
-            let reason =
-                format!("{}: expected one within the sync period, {period:e} s", shown(gate));
-            return Err(Error::file(path, reason));
-        }
-        if start >= end {
-            let reason =
-                format!("{}: expected at least a unit of microtime, {unit:e} s", shown(gate));
-            return Err(Error::file(path, reason));
-        }
-        Ok(Units { start, length: end - start })
+    let period = match spc {
+        true => ("the range of microtimes", f64::from(MICROTIMES) * unit),
+        false => ("the sync period", header.unit),
     };
-    gates.iter().map(units).collect()
+    gate_units(path, unit, period, gates)
 }
 
 impl Source for Photons {

@@ -1,12 +1,12 @@
 //! `corrust info`.
 
-use std::{ops::Range, path::Path};
+use std::{collections::BTreeMap, ops::Range, path::Path};
 
 use corrust::{
-    Layout, Result,
+    Error, Layout, Result,
     correlate::Shape,
     format::{
-        self, AnyRecording, Block, ReadAhead, Recording,
+        self, AnyRecording, Block, ReadAhead, Recording, photon_hdf5,
         tttr::{self, CHANNELS, SYNC, channel_name},
     },
     samples::{Missing, RawEncoding},
@@ -156,12 +156,18 @@ impl Args {
     /// Prints the facts of the recording.
     pub fn run(self) -> Result<()> {
         let options = self.raw.with(self.files.options());
-        if let [path] = &self.files.inputs[..]
-            && tttr::is_tttr(path)?
-        {
-            let voltages = [&["encoding", "layout", "long-gaps"], RAW_OPTIONS].concat();
-            given::refuse(&voltages, "the file holds photons, expected a recording of voltages")?;
-            return Photons::of(path, options.keep_going, self.quick)?.print(self.json);
+        if let [path] = &self.files.inputs[..] {
+            let spots = photon_hdf5::spots(path)?;
+            if !spots.is_empty() || tttr::is_tttr(path)? {
+                let voltages = [&["encoding", "layout", "long-gaps"], RAW_OPTIONS].concat();
+                let why = "the file holds photons, expected a recording of voltages";
+                given::refuse(&voltages, why)?;
+                let photons = match &spots[..] {
+                    [] => Photons::of(path, options.keep_going, self.quick)?,
+                    spots => Photons::of_spots(path, spots, self.quick)?,
+                };
+                return photons.print(self.json);
+            }
         }
         let info = match format::open_any(&self.files.inputs, options)? {
             AnyRecording::Raw(recording) => {
@@ -232,10 +238,15 @@ fn of_word(block: &Block, shape: &Shape, input: usize, time: usize) -> Complex<f
 /// Facts of a file of photons.
 #[derive(Debug, Serialize)]
 struct Photons {
-    format: &'static str,
-    instrument: &'static str,
+    format: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    instrument: Option<&'static str>,
     /// T2 or T3.
-    mode: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mode: Option<&'static str>,
+    /// Numbers of the setup, by their names.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    setup: BTreeMap<&'static str, u64>,
     records: u64,
     /// Seconds of a unit of time; in T3 of a sync period.
     unit_seconds: f64,
@@ -253,6 +264,9 @@ struct Photons {
 /// Photons of a channel.
 #[derive(Debug, Serialize)]
 struct Channel {
+    /// Number of the spot, where a file has several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    spot: Option<usize>,
     channel: String,
     photons: u64,
     /// Photons a second.
@@ -271,14 +285,15 @@ impl Photons {
             let channel = |channel| {
                 let photons = survey.photons[channel];
                 let rate = photons as f64 / seconds;
-                Channel { channel: channel_name(channel), photons, rate }
+                Channel { spot: None, channel: channel_name(channel), photons, rate }
             };
             there.map(channel).collect()
         });
         Ok(Self {
-            format: header.format,
-            instrument: header.kind.instrument,
-            mode: header.kind.mode(),
+            format: header.format.to_owned(),
+            instrument: Some(header.kind.instrument),
+            mode: Some(header.kind.mode()),
+            setup: BTreeMap::new(),
             records: header.records,
             unit_seconds: header.unit,
             microtime_seconds: header.microtime,
@@ -291,6 +306,51 @@ impl Photons {
         })
     }
 
+    /// Reads the photons of all spots of a Photon-HDF5 file; if `quick`, none of them.
+    fn of_spots(path: &Path, spots: &[usize], quick: bool) -> Result<Self> {
+        let mut all: Option<Self> = None;
+        for &spot in spots {
+            let mut reader = photon_hdf5::Reader::open(path, Some(spot))?;
+            let survey = (!quick).then(|| reader.survey()).transpose()?;
+            let header = reader.header();
+            let seconds = survey.as_ref().map(|survey| survey.units as f64 * header.unit);
+            let channels = survey.as_ref().zip(seconds).map(|(survey, seconds)| {
+                let there = survey.photons.iter().enumerate().filter(|(_, photons)| **photons > 0);
+                let channel = |(channel, &photons): (usize, &u64)| Channel {
+                    spot: (spots.len() > 1).then_some(spot),
+                    channel: channel.to_string(),
+                    photons,
+                    rate: photons as f64 / seconds,
+                };
+                there.map(channel).collect::<Vec<_>>()
+            });
+            let markers = survey.as_ref().map(|survey| survey.markers);
+            let Some(before) = &mut all else {
+                all = Some(Self {
+                    format: header.format(),
+                    instrument: None,
+                    mode: None,
+                    setup: header.setup.iter().copied().collect(),
+                    records: header.records,
+                    unit_seconds: header.unit,
+                    microtime_seconds: header.microtime,
+                    start: None,
+                    seconds,
+                    channels,
+                    markers,
+                    overflows: None,
+                    left_out: None,
+                });
+                continue;
+            };
+            before.records += header.records;
+            before.seconds = before.seconds.zip(seconds).map(|(a, b)| a.max(b));
+            before.channels.iter_mut().zip(channels).for_each(|(all, more)| all.extend(more));
+            before.markers = before.markers.zip(markers).map(|(a, b)| a + b);
+        }
+        all.ok_or_else(|| Error::file(path, "no photons: expected some"))
+    }
+
     fn print(&self, json: bool) -> Result<()> {
         if let Some(fault) = &self.left_out {
             warn(format_args!("{fault}; it is left out"));
@@ -300,9 +360,14 @@ impl Photons {
             return Ok(());
         }
         let line = |name: &str, value: String| say(format_args!("{name:<21}{value}"));
-        line("format", self.format.into());
-        line("records", format!("{}, {} of {}", self.records, self.mode, self.instrument));
-        let unit = if self.mode == "T3" { "sync period" } else { "unit of time" };
+        line("format", self.format.clone());
+        let kind = self.mode.zip(self.instrument);
+        let kind = kind.map_or(String::new(), |(mode, of)| format!(", {mode} of {of}"));
+        line("records", format!("{}{kind}", self.records));
+        for (name, value) in &self.setup {
+            line(name, value.to_string());
+        }
+        let unit = if self.mode == Some("T3") { "sync period" } else { "unit of time" };
         line(unit, format!("{:e} s", self.unit_seconds));
         if let Some(microtime) = self.microtime_seconds {
             line("unit of microtimes", format!("{microtime:e} s"));
@@ -313,9 +378,10 @@ impl Photons {
         if let Some(seconds) = self.seconds {
             line("length", format!("{}s", si_small(seconds)));
         }
-        for Channel { channel, photons, rate } in self.channels.iter().flatten() {
+        for Channel { spot, channel, photons, rate } in self.channels.iter().flatten() {
             let what = if *channel == channel_name(SYNC) { "pulses" } else { "photons" };
-            line(&format!("channel {channel}"), format!("{photons} {what}, {}Hz", si(*rate)));
+            let spot = spot.map_or(String::new(), |spot| format!("spot {spot}, "));
+            line(&format!("{spot}channel {channel}"), format!("{photons} {what}, {}Hz", si(*rate)));
         }
         if let Some(markers) = self.markers {
             line("markers", markers.to_string());

@@ -17,7 +17,7 @@ use corrust::{
         npy::{Dtype, Writer},
         tttr::SYNC,
     },
-    photons::{self, CountShape, Gate, Trace},
+    photons::{self, CountShape, DETECTORS, Gate, Trace},
     run::Pieces,
 };
 use pairs::{Grid, Pair, Pairs};
@@ -36,14 +36,14 @@ const BLOCK_BYTES: usize = 1 << 26;
 
 /// Autocorrelate photons or their counts: sums of products at lags spread over decades (multi-tau)
 ///
-/// Photons are a PTU, PT2, PT3, HT2 or HT3 file of PicoQuant's, whose channels become sensors, or NumPy files of arrival
+/// Photons are a PTU, PT2, PT3, HT2 or HT3 file of PicoQuant's, Becker & Hickl's SPC or Photon-HDF5, whose channels become sensors, or NumPy files of arrival
 /// times, uint64 [photon], one for each channel. Counts are a NumPy file, uint8 or uint16 [T][sensor], or an
 /// HDF5 file whose dataset "data" has sensors last, as BrightEyes-MCS writes them. The output is a NumPy file, uint64 [sensor][group][lag]: A_k[c] = sum over m of Z_k[m] Y_k,c[m], bins of 2^k
 /// samples, lag S (2^k - 1) + c 2^k samples. Sums are exact and the same on every device.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// PTU, PT2, PT3, HT2 or HT3 file; NumPy file of counts, uint8 or uint16 [T][sensor], or [T] of one sensor, - for the standard
+    /// PTU, PT2, PT3, HT2, HT3, SPC or Photon-HDF5 file; NumPy file of counts, uint8 or uint16 [T][sensor], or [T] of one sensor, - for the standard
     /// input; HDF5 file of counts; or NumPy files of arrival times, uint64 [photon], one for each channel
     #[arg(required = true, value_name = "IN", value_parser = input())]
     inputs: Vec<PathBuf>,
@@ -123,6 +123,9 @@ struct PhotonArgs {
     /// each gate
     #[arg(long, value_name = "A..B", value_parser = gate)]
     gate: Vec<Gate>,
+    /// Spot of a Photon-HDF5 file of several, 1 for its group photon_data1
+    #[arg(long, value_name = "N")]
+    spot: Option<usize>,
     /// Unit of arrival times in NumPy files, as in 1ns
     #[arg(long, value_name = "TIME")]
     unit: Option<Seconds>,
@@ -142,11 +145,9 @@ struct PhotonArgs {
 fn channel(text: &str) -> Result<usize, String> {
     match text.trim() {
         "sync" => Ok(SYNC),
-        number => number
-            .parse()
-            .ok()
-            .filter(|&number| number < SYNC)
-            .ok_or_else(|| format!("channel {text:?}: expected a number below {SYNC}, or sync")),
+        number => number.parse().ok().filter(|&number| number < DETECTORS).ok_or_else(|| {
+            format!("channel {text:?}: expected a number below {DETECTORS}, or sync")
+        }),
     }
 }
 
@@ -251,12 +252,13 @@ impl Args {
 
     /// Opens the photons or counts; returns them and the seconds of a sample.
     fn open(&self) -> Result<(photons::Counts, f64)> {
-        let PhotonArgs { channels, gate, unit, keep_going, .. } = &self.photons;
+        let PhotonArgs { channels, gate, spot, unit, keep_going, .. } = &self.photons;
         let options = photons::Options {
             dwell: Some(self.dwell.0),
             channels: channels.clone(),
             gates: gate.clone(),
             unit: unit.map(|unit| unit.0),
+            spot: *spot,
             keep_going: *keep_going,
         };
         let counts = photons::open(&self.inputs, &options)?;

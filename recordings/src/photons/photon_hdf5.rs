@@ -1,0 +1,202 @@
+//! Photons of Photon-HDF5 as counts.
+
+use std::path::Path;
+
+use corrust_host::{Error, Result, device, samples::CountShape};
+
+use super::{
+    DWELL, Gate, Options,
+    bins::Bins,
+    chosen_channels, dwell_units,
+    gates::{Place, Units, gate_units, place, sensor_names, shown},
+    source::Source,
+    whole_instants,
+};
+use crate::formats::{
+    Block,
+    photon_hdf5::{Column, Reader},
+};
+
+/// The photons of a spot as counts.
+pub(super) struct Photons {
+    reader: Reader,
+    /// Photons of the sensors.
+    photons: u64,
+    channels: Vec<usize>,
+    gates: Vec<Gate>,
+    places: Vec<Place>,
+    units: Vec<Units>,
+    /// Units of an instant.
+    dwell: u64,
+    instants: u64,
+    /// Records that were taken, and of each column in its last block.
+    taken: u64,
+    used: [usize; 3],
+    last: u64,
+}
+
+impl Photons {
+    pub fn open(path: &Path, options: &Options) -> Result<Self> {
+        let mut reader = Reader::open(path, options.spot)?;
+        let header = reader.header().clone();
+        let units = match (&options.gates[..], header.microtime) {
+            ([], _) => Vec::new(),
+            ([first, ..], None) => {
+                let reason = format!(
+                    "{}: expected microtimes, nanotimes of the photons and tcspc_unit",
+                    shown(first)
+                );
+                return Err(Error::file(path, reason));
+            }
+            (gates, Some(unit)) => {
+                let bins = header.microtimes.unwrap_or(1 << 31).min(1 << 31);
+                gate_units(path, unit, ("the range of nanotimes", bins as f64 * unit), gates)?
+            }
+        };
+        let dwell = dwell_units(path, options.dwell.unwrap_or(DWELL), header.unit)?;
+        let survey = reader.survey()?;
+        let numbers = 0..survey.photons.len();
+        let all = numbers.filter(|&detector| survey.photons[detector] > 0).collect();
+        let name = |channel: usize| channel.to_string();
+        let channels = chosen_channels(path, &survey.photons, &options.channels, all, name)?;
+        let instants = whole_instants(path, survey.units, dwell, header.unit)?;
+        let mut places = device::zeros(survey.photons.len())?;
+        place(&mut places, &channels, units.len())?;
+        let photons = channels.iter().map(|&channel| survey.photons[channel]).sum();
+        Ok(Self {
+            reader,
+            photons,
+            channels,
+            gates: options.gates.clone(),
+            places,
+            units,
+            dwell,
+            instants,
+            taken: 0,
+            used: [0; 3],
+            last: 0,
+        })
+    }
+
+    /// Names of the sensors.
+    pub fn sensor_names(&self) -> Vec<String> {
+        sensor_names(self.channels.iter().map(usize::to_string), &self.gates)
+    }
+
+    /// Adds photons to counts that begin at an instant.
+    fn fill(&mut self, first: u64, counts: &mut [u16]) -> Result<()> {
+        let sensors = self.channels.len() * self.units.len().max(1);
+        let mut bins = Bins::new(counts, sensors, first, self.dwell);
+        let path = self.reader.path().to_owned();
+        let gated = !self.units.is_empty();
+        loop {
+            let [times, detectors, microtimes] = &mut self.used;
+            let Reader { timestamps, detectors: channels, nanotimes, .. } = &mut self.reader;
+            if !waiting(&path, Some(timestamps), times)? {
+                return Ok(());
+            }
+            waiting(&path, channels.as_mut(), detectors)?;
+            waiting(&path, nanotimes.as_mut().filter(|_| gated), microtimes)?;
+            let mut count = timestamps.block().len() - *times;
+            if let Some(channels) = channels {
+                count = count.min(channels.block().len() - *detectors);
+            }
+            if let (Some(nanotimes), true) = (&nanotimes, gated) {
+                count = count.min(nanotimes.block().len() - *microtimes);
+            }
+            let mut done = 0;
+            let mut end = false;
+            while done < count {
+                let time = timestamps.block()[*times + done];
+                if time < self.last {
+                    let reason = format!(
+                        "photon {} at time {time} comes after time {}: expected times that never run backwards",
+                        self.taken + done as u64,
+                        self.last
+                    );
+                    return Err(Error::file(&path, reason));
+                }
+                if time >= bins.end {
+                    end = true;
+                    break;
+                }
+                self.last = time;
+                let channel =
+                    channels.as_ref().map_or(0, |column| column.block()[*detectors + done]);
+                let Place { sensor, wanted } =
+                    self.places.get(channel as usize).copied().unwrap_or_default();
+                let (first, sensor) = (bins.place(time), usize::from(sensor));
+                let full = match (&nanotimes, gated) {
+                    (Some(nanotimes), true) => {
+                        let microtime = nanotimes.block()[*microtimes + done];
+                        (sensor..).zip(&self.units).find_map(|(sensor, gate)| {
+                            let within = microtime.wrapping_sub(gate.start) < gate.length;
+                            (!bins.add(first + sensor, within & wanted)).then_some(sensor)
+                        })
+                    }
+                    _ => (!bins.add(first + sensor, wanted)).then_some(sensor),
+                };
+                if let Some(sensor) = full {
+                    let names =
+                        sensor_names(self.channels.iter().map(usize::to_string), &self.gates);
+                    let reason = format!(
+                        "more than {} photons of {} in instant {}: expected a shorter dwell time",
+                        u16::MAX,
+                        names[sensor],
+                        bins.instant(time)
+                    );
+                    return Err(Error::file(&path, reason));
+                }
+                done += 1;
+            }
+            self.taken += done as u64;
+            self.used.iter_mut().for_each(|used| *used += done);
+            if end {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// Whether numbers of a column wait; where its block is used up, reads the next one.
+fn waiting<T: rust_hdf5::ReadNumeric>(
+    path: &Path,
+    column: Option<&mut Column<T>>,
+    used: &mut usize,
+) -> Result<bool> {
+    let Some(column) = column else { return Ok(false) };
+    if *used < column.block().len() {
+        return Ok(true);
+    }
+    let more = column.next(path)?.is_some();
+    if more {
+        *used = 0;
+    }
+    Ok(more)
+}
+
+impl Source for Photons {
+    // As in PTU.
+    const SEEKS: bool = false;
+
+    fn shape(&self) -> CountShape {
+        CountShape { sensors: self.channels.len() * self.units.len().max(1), wide: true }
+    }
+
+    fn instants(&self) -> u64 {
+        self.instants
+    }
+
+    fn dwell(&self) -> f64 {
+        self.dwell as f64 * self.reader.header().unit
+    }
+
+    fn facts(&self) -> Vec<(&'static str, String)> {
+        vec![("format", self.reader.header().format()), ("photons", self.photons.to_string())]
+    }
+
+    fn read(&mut self, first: u64, times: usize, block: &mut Block) -> Result<()> {
+        let shape = self.shape();
+        block.fill_counts(shape, times, |counts| self.fill(first, counts))
+    }
+}
