@@ -60,6 +60,7 @@ pub struct Photons {
 /// Photons
 #[pyfunction]
 #[pyo3(signature = (paths, *, dwell=photons::DWELL, channels=None, gates=None, unit=None, spot=None, keep_going=false))]
+#[expect(clippy::too_many_arguments, reason = "arguments by name")]
 pub fn open_photons(
     py: Python<'_>,
     paths: &Bound<'_, PyAny>,
