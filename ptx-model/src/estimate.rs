@@ -356,7 +356,7 @@ pub fn estimate(counts: &Counts, code: Option<&Code>, chip: &Chip) -> Result<Est
     let matrix_cycles: f64 = matrix
         .iter()
         .map(|(kind, operations)| operations * 4.0 / chip.tensor.get(*kind).unwrap_or(&f64::NAN))
-        .sum();
+        .fold(0.0, |sum, cycles| sum + cycles);
     if matrix_cycles.is_nan() {
         return Err(Error::DoesNotFit {
             chip: chip.name.clone(),

@@ -37,7 +37,7 @@ kernels! { MOMENTS_OF_BLOCKS:
     /// Sums of blocks of samples whose inputs are next to each other: a thread a result.
     MOMENTS: Kernel<Moments> = Kernel::new("kurtosis_moments", 256).min_blocks(4);
     /// Sums of blocks of samples whose times are next to each other: a warp a result.
-    MOMENTS_ALONG_TIME: Kernel<Moments> = Kernel::new("kurtosis_moments_along_time", 256).min_blocks(8);
+    MOMENTS_ALONG_TIME: Kernel<Moments> = Kernel::new("kurtosis_moments_along_time", 256).min_blocks(6);
 }
 
 /// Entries of all.
