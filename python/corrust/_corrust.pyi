@@ -465,7 +465,7 @@ def fit_rics(
     dwell: float,
     line: float,
     waist: float,
-    kappa: float | None = 5.0,
+    kappa: float | None = ...,
     offset: bool = True,
     lags: tuple[int, int] = (16, 32),
     window: int = 1,
