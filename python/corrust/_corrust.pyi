@@ -457,7 +457,7 @@ def fit(
 def brightness_maps(
     stack: Any, *, gain: float = 1.0, dark: float = 0.0, dark_variance: float = 0.0
 ) -> Any: ...
-def spatial_correlation(stack: Any, *, lags: tuple[int, int] = (16, 32), window: int = 1) -> tuple[Any, Any]: ...
+def spatial_correlation(stack: Any, *, lags: tuple[int, int] = ..., window: int = 1) -> tuple[Any, Any]: ...
 def fit_rics(
     stack: Any,
     *,
@@ -467,7 +467,7 @@ def fit_rics(
     waist: float,
     kappa: float | None = ...,
     offset: bool = True,
-    lags: tuple[int, int] = (16, 32),
+    lags: tuple[int, int] = ...,
     window: int = 1,
 ) -> dict[str, Any]: ...
 def two_time(stack: Any, mask: Any = None, *, device: str = "auto") -> Any: ...
