@@ -309,7 +309,7 @@ fn what_cannot_be_done_is_said() {
     fs::write(folder.path().join("words.ptu"), "words alone").unwrap();
     says(
         "autocorrelate words.ptu -o g.npy",
-        "expected a file of PTU, PT2, PT3, HT2 or HT3, HDF5 or NumPy",
+        "expected a file of PTU, PT2, PT3, HT2, HT3 or SPC, HDF5 or NumPy",
     );
     says("simulate --diffusion -o a.npy --detectors 2", "expected a name that ends in .ptu");
     says("simulate --diffusion -o a.npy --molecules 0", "molecules 0: expected one above 0");
