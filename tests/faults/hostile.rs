@@ -32,7 +32,10 @@ const LIMITS: [(libc::__rlimit_resource_t, u64); 3] =
 /// Seconds after which a run that waits for something is ended: others may use the processors.
 const WAIT: Duration = Duration::from_secs(60);
 
-/// Seconds after which commands that work until they are stopped are interrupted.
+/// Commands that work for minutes or until they are stopped.
+const LASTING: [&str; 5] = ["serve", "send", "bench", "qualify", "demo"];
+
+/// Seconds after which such a command is interrupted.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 fn round() -> [u64; 3] {
@@ -66,7 +69,7 @@ fn run(folder: &Path, arguments: &[OsString]) -> Result<(), Fault> {
     };
     // SAFETY: as above.
     unsafe { command.pre_exec(set) };
-    let lasts = ["serve", "send", "bench"].iter().any(|name| arguments.iter().any(|a| a == name));
+    let lasts = LASTING.iter().any(|name| arguments.iter().any(|a| a == name));
     let (mut child, start) = (command.spawn().unwrap(), Instant::now());
     let mut asked = Duration::ZERO;
     let status = loop {
@@ -340,10 +343,9 @@ fn plausible(argument: &Arg, files: &[&str], random: &mut ChaCha8Rng) -> OsStrin
 fn drawn(files: &[&str], random: &mut ChaCha8Rng) -> Vec<OsString> {
     let parser = corrust::cli::parser();
     let mut commands: Vec<_> = parser.get_subcommands().collect();
-    // Commands that work until they are stopped are left out.
+    // Lasting commands are seldom drawn.
     if !random.random_bool(0.02) {
-        commands
-            .retain(|command| !["serve", "send", "bench", "demo"].contains(&command.get_name()));
+        commands.retain(|command| !LASTING.contains(&command.get_name()));
     }
     let mut command = commands[random.random_range(0..commands.len())];
     let mut line: Vec<OsString> = vec![command.get_name().into()];
