@@ -185,7 +185,7 @@ impl Args {
         let stop = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let threads: Vec<_> =
-                sockets.iter().map(|socket| scope.spawn(|| discard(socket, &stop))).collect();
+                sockets.into_iter().map(|socket| scope.spawn(|| discard(socket, &stop))).collect();
             let (sent, seconds) = stream.send(&addresses, self.rate, self.seconds, || ())?;
             stop.store(true, Ordering::Relaxed);
             let mut figures = Figures { sent: sent / seconds, ..Figures::default() };
