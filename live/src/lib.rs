@@ -91,5 +91,5 @@ pub use spectra::Spectra;
 pub use tally::{Fate, SocketTally, Tally};
 pub use words::Words;
 #[cfg(all(feature = "xdp", target_os = "linux"))]
-pub use xdp::{Datagram, Queue};
-pub use xdp::{Interface, Mode};
+pub use xdp::Queue;
+pub use xdp::{Datagram, Interface, Mode};

@@ -666,7 +666,7 @@ fn long_streams_take_no_more_memory() {
 }
 
 /// Memory of this process, kB; 0 where the system does not say.
-fn resident() -> u64 {
+pub(crate) fn resident() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find(|line| line.starts_with("VmRSS:"));
     line.and_then(|line| line.split_whitespace().nth(1)?.parse().ok()).unwrap_or(0)

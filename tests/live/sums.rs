@@ -22,6 +22,8 @@ use corrust::{
 };
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
+use crate::spead::resident;
+
 const GEOMETRY: Geometry = Geometry {
     fengs: 4,
     polarisations: 2,
@@ -276,6 +278,7 @@ fn a_hundred_million_packets_give_no_wrong_sum() {
     let of_slot = (GEOMETRY.heap_bytes() / PAYLOAD * GEOMETRY.fengs) as u64;
     let slots = count.div_ceil(of_slot);
     let begun = Instant::now();
+    let mut quarter = None;
     std::thread::scope(|scope| {
         let senders: Vec<_> = to
             .iter()
@@ -290,6 +293,9 @@ fn a_hundred_million_packets_give_no_wrong_sum() {
             match passed.recv_timeout(Duration::from_millis(50)) {
                 Ok(passed) => {
                     judge.look(&passed);
+                    if shared.done.load(Ordering::Relaxed) > slots / 4 {
+                        quarter.get_or_insert_with(resident);
+                    }
                     let taken = integrator.take(passed, |dump| {
                         judge.judge(dump);
                         Ok(())
@@ -317,7 +323,7 @@ fn a_hundred_million_packets_give_no_wrong_sum() {
     let count = |fate| tally.heaps(fate);
     eprintln!(
         "{sent} packets sent, {} received, {} dropped by the system; {} heaps placed, {} incomplete, {} late, {} overrun; {} dumps of {} \
-         sums: none is wrong; {:.1} s",
+         sums: none is wrong; {:.1} s; {} kB of memory after a quarter, {} at the end",
         tally.packets,
         tally.dropped,
         count(Fate::Placed),
@@ -327,7 +333,11 @@ fn a_hundred_million_packets_give_no_wrong_sum() {
         judge.dumps,
         GEOMETRY.channels * baselines(shape.inputs),
         begun.elapsed().as_secs_f64(),
+        quarter.unwrap_or(0),
+        resident(),
     );
+    // Other tests of this process take memory, too, but the long one runs alone.
+    assert!(!long || resident() < quarter.unwrap() + (32 << 10));
     // The system counts joined packets that it drops as one.
     let lost = sent - tally.packets;
     assert!(tally.dropped <= lost && lost <= JOINED as u64 * tally.dropped, "{lost}");

@@ -6,7 +6,6 @@
 //! fragments, come to the ordinary sockets of the same addresses. The system detaches the program when the process ends,
 //! however it does.
 
-#[cfg(all(feature = "xdp", target_os = "linux"))]
 mod datagram;
 #[cfg(all(feature = "xdp", target_os = "linux"))]
 mod facts;
@@ -23,8 +22,9 @@ use corrust_host::Result;
 
 use super::batch::Socket;
 
+pub use datagram::Datagram;
 #[cfg(all(feature = "xdp", target_os = "linux"))]
-pub use {datagram::Datagram, queue::Queue};
+pub use queue::Queue;
 
 /// Runner of the program that sees packets first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

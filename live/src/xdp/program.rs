@@ -152,9 +152,9 @@ impl Assembler {
     }
 }
 
-/// Instructions that hand packets to an address in `table` to the socket of their queue, where there is one, and let all
-/// others pass.
-fn assemble(table: &OwnedFd, sockets: &OwnedFd) -> Vec<[u8; 8]> {
+/// Instructions that hand packets to an address in `table` to the socket of their queue, with the answer `without` where
+/// there is none, and let all others pass.
+fn assemble(table: &OwnedFd, sockets: &OwnedFd, without: i32) -> Vec<[u8; 8]> {
     let mut program = Assembler::default();
     program
         .copy(R6, R1)
@@ -186,7 +186,7 @@ fn assemble(table: &OwnedFd, sockets: &OwnedFd) -> Vec<[u8; 8]> {
     program.map(R1, table).copy(R2, STACK).plus(R2, -8).call(LOOK_UP).pass_if_zero(R0);
     Assembler::here(&mut program.code, &program.taking);
     // To the socket of the packet's queue.
-    program.map(R1, sockets).load32(R2, R6, 16).set(R3, PASS).call(REDIRECT).end();
+    program.map(R1, sockets).load32(R2, R6, 16).set(R3, without).call(REDIRECT).end();
     Assembler::here(&mut program.code, &program.passing);
     program.set(R0, PASS).end();
     program.code
@@ -315,7 +315,7 @@ impl Attached {
             update(&table, &key(address), 1).map_err(failed("fill a table of the kernel"))?;
         }
         let sockets = map(SOCKETS, 4, queues).map_err(failed("make a table for the kernel"))?;
-        let code = assemble(&table, &sockets);
+        let code = assemble(&table, &sockets, PASS);
         // Older systems know no packets of several buffers.
         let program = load(&code, HAS_FRAGMENTS).or_else(|_| load(&code, 0));
         let program = program.map_err(failed("load a program into the kernel"))?;
@@ -343,5 +343,113 @@ impl Attached {
     /// The system's.
     pub fn send_to(&self, queue: u32, socket: BorrowedFd<'_>) -> io::Result<()> {
         update(&self.sockets, &queue, socket.as_raw_fd() as u32)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::xdp::Datagram;
+
+    const RUN: libc::c_long = 10;
+    const DROP: i32 = 1;
+
+    #[repr(C)]
+    #[derive(Default)]
+    struct RunArguments {
+        program: u32,
+        answer: u32,
+        bytes: u32,
+        bytes_out: u32,
+        data: u64,
+        data_out: u64,
+        repeat: u32,
+        duration: u32,
+        context: [u32; 2],
+        contexts: [u64; 2],
+        rest: [u32; 4],
+    }
+
+    /// The kernel's answer to a frame.
+    fn run(program: &OwnedFd, frame: &[u8]) -> i32 {
+        let mut arguments = RunArguments {
+            program: program.as_raw_fd() as u32,
+            bytes: frame.len() as u32,
+            data: frame.as_ptr().expose_provenance() as u64,
+            repeat: 1,
+            ..RunArguments::default()
+        };
+        let (arguments, bytes) = (&raw mut arguments, size_of::<RunArguments>());
+        // SAFETY: the arguments and the frame live until the call returns.
+        assert_eq!(unsafe { libc::syscall(libc::SYS_bpf, RUN, arguments, bytes) }, 0);
+        // SAFETY: the call has returned.
+        unsafe { (*arguments).answer as i32 }
+    }
+
+    /// The kernel runs the program on frames of changed bytes: those are taken whose fields say so by plain comparison, and all
+    /// that the parser understands among them.
+    #[test]
+    fn the_kernel_takes_what_is_listened_to() {
+        let listened: [SocketAddrV4; 3] =
+            ["10.0.0.1:7148", "239.1.2.3:7149", "0.0.0.0:9000"].map(|text| text.parse().unwrap());
+        let made = map(HASH, 8, 3).and_then(|table| Ok((table, map(SOCKETS, 4, 1)?)));
+        let (table, sockets) = match made {
+            Ok(maps) => maps,
+            Err(reason) => {
+                eprintln!("skipped: needs the right to load programs into the kernel: {reason}");
+                return;
+            }
+        };
+        listened.iter().for_each(|&address| update(&table, &key(address), 1).unwrap());
+        let code = assemble(&table, &sockets, DROP);
+        assert_eq!(code.len(), 43, "docs/serve.md says so");
+        let program = load(&code, 0).unwrap();
+        let mut number = 1_u64;
+        let mut random = |below: usize| {
+            number = number.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (number >> 33) as usize % below
+        };
+        let addresses = [[10, 0, 0, 1], [10, 0, 0, 2], [239, 1, 2, 3], [0; 4]];
+        let (mut taken, mut understood) = (0, 0);
+        for round in 0..20_000 {
+            let mut frame = vec![0_u8; 14 + random(90)];
+            frame.resize(frame.len().max(if round % 8 == 0 { 14 } else { 42 }), 0);
+            let length = frame.len() - 14;
+            let mut put = |at: usize, bytes: &[u8]| {
+                if let Some(place) = frame.get_mut(at..at + bytes.len()) {
+                    place.copy_from_slice(bytes);
+                }
+            };
+            put(12, &[8, 0, 0x45, 0, 0, length as u8, 0, 0, 0x40, 0, 64, 17]);
+            put(30, &addresses[random(4)]);
+            put(36, &[7148_u16, 7149, 9000, 9001][random(4)].to_be_bytes());
+            put(38, &[0, length.saturating_sub(20) as u8]);
+            if random(3) == 0 {
+                let at = 12 + random(28);
+                put(at, &[random(256) as u8]);
+            }
+            let field = |at: usize| u16::from_be_bytes([frame[at], frame[at + 1]]);
+            let says = frame.len() >= 42
+                && field(12) == 0x800
+                && frame[14] == 0x45
+                && frame[23] == 17
+                && field(20) & 0x3fff == 0
+                && listened.iter().any(|address| {
+                    let ip = address.ip().octets();
+                    (ip == [0; 4] || ip == frame[30..34]) && address.port() == field(36)
+                });
+            let answer = run(&program, &frame);
+            assert_eq!(answer, if says { DROP } else { PASS }, "{frame:02x?}");
+            taken += usize::from(says);
+            if let Some(Datagram { to: (ip, port), .. }) = Datagram::parse(&frame) {
+                let is_listened = listened.iter().any(|address| {
+                    let known = address.ip().to_bits();
+                    (known == 0 || known == ip) && address.port() == port
+                });
+                assert_eq!(is_listened, says, "{frame:02x?}");
+                understood += usize::from(says);
+            }
+        }
+        assert!(taken > understood && understood > 1000, "{taken}, {understood}");
     }
 }

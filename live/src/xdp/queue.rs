@@ -229,7 +229,7 @@ impl Queue {
         self.came.take(taken);
         self.empty.put(&mut self.read);
         if self.empty.sleeps() {
-            self.wake();
+            self.poll(Duration::ZERO)?;
         }
         Ok(())
     }
@@ -263,21 +263,21 @@ impl Queue {
     }
 
     fn wait(&self) -> io::Result<()> {
-        let mut event =
-            libc::pollfd { fd: self.socket.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-        // SAFETY: there is one event, which lives until the call returns.
-        match unsafe { libc::poll(&raw mut event, 1, WAIT.as_millis() as libc::c_int) } {
+        match self.poll(WAIT)? {
             0 => Err(io::ErrorKind::WouldBlock.into()),
-            1.. => Ok(()),
-            _ => Err(io::Error::last_os_error()),
+            _ => Ok(()),
         }
     }
 
-    /// Has the driver look for empty frames.
-    fn wake(&self) {
-        let (fd, nowhere) = (self.socket.as_raw_fd(), std::ptr::null_mut());
-        // SAFETY: nothing is to be received.
-        unsafe { libc::recv(fd, nowhere, 0, libc::MSG_DONTWAIT) };
+    /// Has the driver look for empty frames, and waits so long for packets.
+    fn poll(&self, wait: Duration) -> io::Result<libc::c_int> {
+        let mut event =
+            libc::pollfd { fd: self.socket.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        // SAFETY: there is one event, which lives until the call returns.
+        match unsafe { libc::poll(&raw mut event, 1, wait.as_millis() as libc::c_int) } {
+            events @ 0.. => Ok(events),
+            _ => Err(io::Error::last_os_error()),
+        }
     }
 }
 
