@@ -4,6 +4,7 @@ use std::{
     io,
     net::SocketAddrV4,
     os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd},
+    time::{Duration, Instant},
 };
 
 use super::{
@@ -297,6 +298,29 @@ pub(super) struct Attached {
 /// Failure, and the action that failed.
 pub(super) type Failed = (&'static str, io::Error);
 
+/// How long, and how often, to ask again where something is in use: the system takes some time to let go of what a process
+/// had that has just ended.
+const PATIENCE: Duration = Duration::from_secs(1);
+const AGAIN: Duration = Duration::from_millis(10);
+
+/// Asks the system again while it says that something is in use, for a second.
+///
+/// # Errors
+/// The system's.
+pub(super) fn patiently<T>(mut ask: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    let begun = Instant::now();
+    loop {
+        match ask() {
+            Err(error)
+                if error.raw_os_error() == Some(libc::EBUSY) && begun.elapsed() < PATIENCE =>
+            {
+                std::thread::sleep(AGAIN);
+            }
+            asked => return asked,
+        }
+    }
+}
+
 impl Attached {
     /// Attaches the program to the interface of an index, which has so many queues at most, for packets to these addresses.
     ///
@@ -321,7 +345,8 @@ impl Attached {
         let program = program.map_err(failed("load a program into the kernel"))?;
         let link = |flags| {
             let program = program.as_raw_fd() as u32;
-            opened(LINK_CREATE, &LinkArguments { program, interface, attached_to: TO_XDP, flags })
+            let arguments = LinkArguments { program, interface, attached_to: TO_XDP, flags };
+            patiently(|| opened(LINK_CREATE, &arguments))
         };
         let (link, native) = match mode {
             Mode::Native => (link(NATIVE), true),

@@ -15,7 +15,7 @@ use super::{
     datagram::Datagram,
     facts::Facts,
     mapping::{Mapping, Ring},
-    program::{Attached, Failed},
+    program::{Attached, Failed, patiently},
 };
 use crate::{
     batch::Found,
@@ -154,7 +154,7 @@ impl Queue {
         if facts.mtu + BEYOND > FRAME - BEFORE {
             flags |= libc::XDP_USE_SG;
         }
-        bind(&socket, facts.index, number, flags)
+        patiently(|| bind(&socket, facts.index, number, flags))
             .map_err(failed("receive packets of its queue"))?;
         let mut options = libc::xdp_options { flags: 0 };
         let zero_copy = get(&socket, libc::XDP_OPTIONS, &mut options).is_ok()
