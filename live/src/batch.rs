@@ -311,14 +311,18 @@ pub(super) fn worked() -> Duration {
 /// Has every message tell how many packets were dropped before it, and the system join packets of one sender where it
 /// can.
 fn ask_for_facts(socket: &Socket) {
-    #[cfg(target_os = "linux")]
-    if let Socket::Udp(socket) = socket {
+    match socket {
         // Systems that do not know these say and join nothing.
-        let _ = set(socket, libc::SOL_SOCKET, libc::SO_RXQ_OVFL, 1);
-        let _ = set(socket, libc::SOL_UDP, libc::UDP_GRO, 1);
+        #[cfg(target_os = "linux")]
+        Socket::Udp(socket) => {
+            let _ = set(socket, libc::SOL_SOCKET, libc::SO_RXQ_OVFL, 1);
+            let _ = set(socket, libc::SOL_UDP, libc::UDP_GRO, 1);
+        }
+        #[cfg(not(target_os = "linux"))]
+        Socket::Udp(_) => {}
+        #[cfg(all(feature = "xdp", target_os = "linux"))]
+        Socket::Xdp(_) => {}
     }
-    #[cfg(not(target_os = "linux"))]
-    let _ = socket;
 }
 
 /// Has the system keep up to `bytes` bytes of packets, or as many as it allows.

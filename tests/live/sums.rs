@@ -105,7 +105,8 @@ fn send(number: usize, to: SocketAddr, payloads: &Payloads, slots: u64, shared: 
     let mut ready: Vec<Vec<(usize, Vec<u8>)>> = Vec::new();
     for of_fengs in payloads {
         let mut trains = Vec::new();
-        for feng in number * FENGS..(number + 1) * FENGS {
+        let mine = number * FENGS..(number + 1) * FENGS;
+        for (feng, payload) in mine.clone().zip(&of_fengs[mine]) {
             let items = [
                 Item::immediate(id::TIMESTAMP, 0),
                 Item::immediate(id::FENG, feng as u64),
@@ -113,7 +114,7 @@ fn send(number: usize, to: SocketAddr, payloads: &Payloads, slots: u64, shared: 
                 Item::absolute(id::SAMPLES, 0),
             ];
             let mut all = Vec::new();
-            packets(0, &items, &of_fengs[feng], PAYLOAD, |packet| {
+            packets(0, &items, payload, PAYLOAD, |packet| {
                 all.push(packet.to_vec());
                 Ok(())
             })
@@ -184,8 +185,9 @@ impl Judge<'_> {
         let mut there = vec![vec![true; fengs]; slots];
         for gap in &missing {
             assert_eq!(gap.channels, 0..channels, "a heap is missing as a whole");
-            for slot in gap.times.start / heap_times..(gap.times.end / heap_times).min(slots) {
-                there[slot][gap.inputs.start / polarisations] = false;
+            let slots = gap.times.start / heap_times..(gap.times.end / heap_times).min(slots);
+            for fengs in &mut there[slots] {
+                fengs[gap.inputs.start / polarisations] = false;
             }
         }
         let mut broken = self.shared.broken.lock().unwrap();

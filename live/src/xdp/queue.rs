@@ -141,7 +141,7 @@ impl Queue {
         let ring = failed("map a ring");
         get(&socket, libc::XDP_MMAP_OFFSETS, &mut offsets).map_err(ring)?;
         let came = Ring::new(socket.as_fd(), libc::XDP_PGOFF_RX_RING as u64, offsets.rx, count);
-        let page = libc::XDP_UMEM_PGOFF_FILL_RING as u64;
+        let page = libc::XDP_UMEM_PGOFF_FILL_RING;
         let empty = Ring::new(socket.as_fd(), page, offsets.fr, count);
         let (came, mut empty) = (came.map_err(ring)?, empty.map_err(ring)?);
         let mut read: Vec<u64> = (0..u64::from(count)).map(|frame| frame * FRAME as u64).collect();
@@ -198,7 +198,7 @@ impl Queue {
             self.wait()?;
         }
         let there = self.came.there();
-        let Slots { room, slots } = slots;
+        let Slots { room, slots, .. } = slots;
         let mut posted = slots.posted().iter().copied();
         let (mut slot, mut used) = (posted.next(), 0);
         let (mut taken, mut copied) = (0, 0);
