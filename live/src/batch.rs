@@ -1,6 +1,12 @@
 //! Many packets in one call of the system, where it has such a call.
 
-use std::{io, net::UdpSocket, ops::Range, thread::JoinHandle, time::Duration};
+use std::{
+    io,
+    net::{SocketAddr, UdpSocket},
+    ops::Range,
+    thread::JoinHandle,
+    time::Duration,
+};
 
 use super::ring::{MOST, ROOM, Ring, Slots};
 
@@ -14,7 +20,63 @@ const NAP: Duration = Duration::from_micros(20);
 const NAP_BUFFER: usize = 2 << 20;
 
 /// A packet's sender, and its slot and bytes in the ring; none of one that is longer than a slot.
-type Found = (u64, Option<(u32, Range<usize>)>);
+pub(super) type Found = (u64, Option<(u32, Range<usize>)>);
+
+/// Source of packets, which a thread fetches them from.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Socket {
+    /// UDP, by the system's network stack.
+    Udp(UdpSocket),
+    /// A queue of an interface, whose packets pass the network stack by.
+    #[cfg(all(feature = "xdp", target_os = "linux"))]
+    Xdp(Box<super::xdp::Queue>),
+}
+
+impl From<UdpSocket> for Socket {
+    fn from(socket: UdpSocket) -> Self {
+        Self::Udp(socket)
+    }
+}
+
+#[cfg(all(feature = "xdp", target_os = "linux"))]
+impl From<super::xdp::Queue> for Socket {
+    fn from(queue: super::xdp::Queue) -> Self {
+        Self::Xdp(Box::new(queue))
+    }
+}
+
+impl Socket {
+    /// Address at which it receives; none of a queue.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn local_addr(&self) -> io::Result<Option<SocketAddr>> {
+        match self {
+            Self::Udp(socket) => socket.local_addr().map(Some),
+            #[cfg(all(feature = "xdp", target_os = "linux"))]
+            Self::Xdp(_) => Ok(None),
+        }
+    }
+
+    /// Way that packets come, in words.
+    pub fn way(&self) -> &'static str {
+        match self {
+            Self::Udp(_) => "UDP",
+            #[cfg(all(feature = "xdp", target_os = "linux"))]
+            Self::Xdp(queue) => queue.way(),
+        }
+    }
+
+    /// Bytes of packets that the system keeps.
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Udp(socket) => socket2::SockRef::from(socket).recv_buffer_size().unwrap_or(0),
+            #[cfg(all(feature = "xdp", target_os = "linux"))]
+            Self::Xdp(queue) => queue.bytes(),
+        }
+    }
+}
 
 /// Room for the control messages that are asked for.
 #[cfg(target_os = "linux")]
@@ -47,7 +109,7 @@ pub(super) struct Batch {
 
 impl Batch {
     /// Room for a socket's packets, which may stay in so many slots.
-    pub fn new(socket: &UdpSocket, slots: usize) -> Self {
+    pub fn new(socket: &Socket, slots: usize) -> Self {
         ask_for_facts(socket);
         #[cfg(target_os = "linux")]
         // SAFETY: all bits zero are addresses, control messages, places of no bytes and headers of no messages.
@@ -61,9 +123,7 @@ impl Batch {
             messages,
             ring: Ring::new(slots),
             found: Vec::with_capacity(MOST),
-            naps: socket2::SockRef::from(socket)
-                .recv_buffer_size()
-                .is_ok_and(|bytes| bytes >= NAP_BUFFER),
+            naps: socket.bytes() >= NAP_BUFFER,
             drops: [0; 2],
         }
     }
@@ -99,9 +159,21 @@ impl Batch {
     }
 
     /// Waits for a packet and fetches it and those behind it.
-    #[cfg(not(target_os = "linux"))]
-    pub fn receive(&mut self, socket: &UdpSocket) -> io::Result<()> {
+    pub fn receive(&mut self, socket: &mut Socket) -> io::Result<()> {
         self.begin();
+        match socket {
+            Socket::Udp(socket) => self.receive_udp(socket),
+            #[cfg(all(feature = "xdp", target_os = "linux"))]
+            Socket::Xdp(queue) => {
+                let came = queue.receive(&mut self.ring, &mut self.found);
+                self.drops[0] = queue.dropped();
+                came
+            }
+        }
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn receive_udp(&mut self, socket: &UdpSocket) -> io::Result<()> {
         let slot = self.ring.slots.posted()[0];
         let start = slot as usize * ROOM;
         let (bytes, sender) = socket.recv_from(&mut self.ring.room[start..start + ROOM])?;
@@ -115,11 +187,9 @@ impl Batch {
         Ok(())
     }
 
-    /// Waits for a packet and fetches it and those behind it.
     #[cfg(target_os = "linux")]
-    pub fn receive(&mut self, socket: &UdpSocket) -> io::Result<()> {
+    fn receive_udp(&mut self, socket: &UdpSocket) -> io::Result<()> {
         use std::{os::fd::AsRawFd, ptr};
-        self.begin();
         let Self { ring: Ring { room, slots }, messages, .. } = self;
         let Messages { senders, controls, places, headers, used } = &mut **messages;
         for (place, &slot) in places.iter_mut().zip(slots.posted()) {
@@ -240,15 +310,19 @@ pub(super) fn worked() -> Duration {
 
 /// Has every message tell how many packets were dropped before it, and the system join packets of one sender where it
 /// can.
-fn ask_for_facts(socket: &UdpSocket) {
-    #[cfg(target_os = "linux")]
-    {
+fn ask_for_facts(socket: &Socket) {
+    match socket {
         // Systems that do not know these say and join nothing.
-        let _ = set(socket, libc::SOL_SOCKET, libc::SO_RXQ_OVFL, 1);
-        let _ = set(socket, libc::SOL_UDP, libc::UDP_GRO, 1);
+        #[cfg(target_os = "linux")]
+        Socket::Udp(socket) => {
+            let _ = set(socket, libc::SOL_SOCKET, libc::SO_RXQ_OVFL, 1);
+            let _ = set(socket, libc::SOL_UDP, libc::UDP_GRO, 1);
+        }
+        #[cfg(not(target_os = "linux"))]
+        Socket::Udp(_) => {}
+        #[cfg(all(feature = "xdp", target_os = "linux"))]
+        Socket::Xdp(_) => {}
     }
-    #[cfg(not(target_os = "linux"))]
-    let _ = socket;
 }
 
 /// Has the system keep up to `bytes` bytes of packets, or as many as it allows.

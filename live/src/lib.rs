@@ -10,6 +10,7 @@
 //! - [`Frames`] of VDIF, which hold raw voltages, are put into chunks of their own, and an F-engine, [`Spectra`],
 //!   makes samples of channels of these; or [`Words`] takes their channels as they are, of 1 or 2 bits.
 //! - [`Counts`] of photons come in packets or as a plain stream, and are [`Correlated`] at lags spread over decades.
+//! - An [`Interface`] has queues whose packets pass the system's network stack by (AF_XDP).
 //! - A [`Sender`] does what F-engines do.
 //!
 //! Memory is bounded whatever comes: chunks are used again, and heaps that stay incomplete are given up.
@@ -72,8 +73,9 @@ pub(crate) mod spectra;
 pub(crate) mod stores;
 pub(crate) mod tally;
 pub(crate) mod words;
+pub(crate) mod xdp;
 
-pub use batch::cut_packets;
+pub use batch::{Socket, cut_packets};
 pub use chunks::{Chunk, Geometry, Passed, Place, Sources, Stream, Window};
 pub use counts::{CountChunk, Counts};
 pub use curves::{Correlated, LiveCurves};
@@ -88,3 +90,6 @@ pub use send::{Packets, Sender};
 pub use spectra::Spectra;
 pub use tally::{Fate, SocketTally, Tally};
 pub use words::Words;
+#[cfg(all(feature = "xdp", target_os = "linux"))]
+pub use xdp::Queue;
+pub use xdp::{Datagram, Interface, Mode};

@@ -16,10 +16,10 @@ use std::{
 };
 
 use corrust_host::{Error, Result};
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Protocol, Type};
 
 use super::{
-    batch::{Batch, worked},
+    batch::{Batch, Socket, worked},
     chunks::{Geometry, Sources, Stream, Window},
     counts::{self, Counts},
     frames::Frames,
@@ -159,7 +159,7 @@ fn open_one(
     let fault = |action: &str, error: io::Error| {
         Error::invalid(format!("--listen {address}: cannot {action}: {error}"))
     };
-    let socket = Socket::new(Domain::IPV4, Type::DGRAM, Some(Protocol::UDP))
+    let socket = socket2::Socket::new(Domain::IPV4, Type::DGRAM, Some(Protocol::UDP))
         .map_err(|error| fault("open a socket", error))?;
     let multicast = address.ip().is_multicast();
     if multicast {
@@ -186,11 +186,11 @@ fn open_one(
 }
 
 /// Receives packets and throws them away until it is to `stop`: the least that a receiver does.
-pub fn discard(socket: &UdpSocket, stop: &AtomicBool) -> SocketTally {
-    let mut batch = Batch::new(socket, 0);
+pub fn discard(mut socket: Socket, stop: &AtomicBool) -> SocketTally {
+    let mut batch = Batch::new(&socket, 0);
     let mut tally = SocketTally::default();
     while !stop.load(Ordering::Relaxed) {
-        if batch.receive(socket).is_ok() {
+        if batch.receive(&mut socket).is_ok() {
             for (_, packet) in batch.packets() {
                 tally.packets += 1;
                 tally.bytes += packet.map_or(0, |(_, bytes)| bytes.len() as u64);
@@ -319,7 +319,7 @@ impl Receiver {
     /// # Errors
     /// [`Error::Invalid`] when there is no thread to be had.
     pub fn start(
-        sockets: Vec<UdpSocket>,
+        sockets: Vec<impl Into<Socket>>,
         window: Window,
         heap_bytes: usize,
         held_bytes: usize,
@@ -333,7 +333,7 @@ impl Receiver {
     ///
     /// # Errors
     /// As for [`start`](Self::start).
-    pub fn frames(sockets: Vec<UdpSocket>, window: Window<Frames>) -> Result<Self> {
+    pub fn frames(sockets: Vec<impl Into<Socket>>, window: Window<Frames>) -> Result<Self> {
         Self::over(sockets, window, 0, || Singles(PhantomData))
     }
 
@@ -341,7 +341,7 @@ impl Receiver {
     ///
     /// # Errors
     /// As for [`start`](Self::start).
-    pub fn counts(sockets: Vec<UdpSocket>, window: Window<Counts>) -> Result<Self> {
+    pub fn counts(sockets: Vec<impl Into<Socket>>, window: Window<Counts>) -> Result<Self> {
         Self::over(sockets, window, 0, || Singles(PhantomData))
     }
 
@@ -377,7 +377,7 @@ impl Receiver {
     }
 
     fn over<S: Stream, I: Intake<S>>(
-        sockets: Vec<UdpSocket>,
+        sockets: Vec<impl Into<Socket>>,
         window: Window<S>,
         slots: usize,
         intake: impl Fn() -> I,
@@ -386,10 +386,10 @@ impl Receiver {
         let mut receiver = Self { shared: shared.clone(), threads: Vec::new() };
         lock(&shared.window).tally_mut().sockets.resize_with(sockets.len(), Default::default);
         for (number, socket) in sockets.into_iter().enumerate() {
-            let (shared, intake) = (shared.clone(), intake());
+            let (shared, intake, socket) = (shared.clone(), intake(), socket.into());
             let thread = std::thread::Builder::new()
                 .name("receive".into())
-                .spawn(move || shared.receive(number, &socket, slots, intake));
+                .spawn(move || shared.receive(number, socket, slots, intake));
             let fault = |error| Error::invalid(format!("a thread for a socket: {error}"));
             receiver.threads.push(thread.map_err(fault)?);
         }
@@ -487,9 +487,9 @@ impl Shared<Counts> {
 
 impl<S: Stream> Shared<S> {
     /// Receives until it is to stop. Packets may stay in so many slots.
-    fn receive(&self, number: usize, socket: &UdpSocket, slots: usize, mut intake: impl Intake<S>) {
+    fn receive(&self, number: usize, mut socket: Socket, slots: usize, mut intake: impl Intake<S>) {
         let mut looked = Instant::now();
-        let mut batch = Batch::new(socket, slots);
+        let mut batch = Batch::new(&socket, slots);
         let mut known = HashMap::new();
         let mut packets: Vec<Arrived> = Vec::new();
         let mut ends: Option<Instant> = None;
@@ -498,7 +498,7 @@ impl<S: Stream> Shared<S> {
                 // Packets that came but were not fetched are taken along.
                 ends.get_or_insert_with(|| Instant::now() + REST);
             }
-            match batch.receive(socket) {
+            match batch.receive(&mut socket) {
                 Ok(()) => {}
                 // A time limit, or an error of a packet that was sent from here: it concerns no other.
                 Err(_) if ends.is_none() => {

@@ -50,7 +50,7 @@ function rates(look) {
 }
 
 function draw(live) {
-  table(live.metrics);
+  tables(live.metrics);
   const look = live.look;
   if (!look) return;
   element("state").textContent =

@@ -1,5 +1,5 @@
 "use strict";
-// Figures, the table of metrics, and asking again: what every page has. A page has draw(live), which draws what
+// Figures, tables of sockets, losses and metrics, and asking again: what every page has. A page has draw(live), which draws what
 // live.json says.
 
 const element = (id) => document.getElementById(id);
@@ -35,16 +35,75 @@ function axes(id, [left, right], [low, high], name = number) {
   return { pen, x, y, x0, x1, y0, y1 };
 }
 
-function table(metrics) {
-  const body = element("metrics");
-  while (body.rows.length > metrics.length) body.deleteRow(-1);
-  metrics.forEach(([name, value], index) => {
+// Values of a metric, by its label: a map from the label's value.
+function labelled(metrics, name) {
+  const found = metrics.filter(([full]) => full.startsWith(`${name}{`));
+  return new Map(found.map(([full, value]) => [full.slice(name.length).split('"')[1], Number(value)]));
+}
+
+// Fills a table's body with rows of words.
+function rows(id, lines) {
+  const body = element(id);
+  while (body.rows.length > lines.length) body.deleteRow(-1);
+  lines.forEach((words, index) => {
     const row = body.rows[index] || body.insertRow();
-    while (row.cells.length < 2) row.insertCell();
-    row.cells[0].textContent = name;
-    row.cells[1].textContent = value;
-    row.dataset.metric = name;
+    while (row.cells.length < words.length) row.insertCell();
+    words.forEach((word, cell) => {
+      row.cells[cell].textContent = word;
+    });
   });
+}
+
+// Work of sockets when they were looked at before, and when that was.
+let before = null;
+
+// Sockets: what came, what was lost, how full their rings are, and how much work it is.
+function sockets(metrics) {
+  const of = (name) => labelled(metrics, `corrust_socket_${name}`);
+  const [packets, bytes, dropped, bad] = ["packets", "bytes", "dropped_packets", "bad_packets"].map((name) =>
+    of(`${name}_total`),
+  );
+  const [held, slots, work] = [of("held_slots"), of("slots"), of("core_seconds_total")];
+  const now = performance.now() / 1000;
+  const busy = (socket) => {
+    const known = before?.work.get(socket);
+    return known === undefined ? "" : number((100 * (work.get(socket) - known)) / (now - before.now));
+  };
+  rows(
+    "sockets",
+    [...packets.keys()].map((socket) => [
+      socket,
+      String(packets.get(socket)),
+      number(bytes.get(socket) / 1e9),
+      String(dropped.get(socket)),
+      String(bad.get(socket)),
+      slots.get(socket) > 0 ? number((100 * held.get(socket)) / slots.get(socket)) : "0",
+      bytes.get(socket) > 0 ? number(work.get(socket) / (bytes.get(socket) / 1e9)) : "",
+      busy(socket),
+    ]),
+  );
+  before = { work, now };
+}
+
+// Packets and heaps that were lost, by cause; causes that nothing was lost by are left out.
+function causes(metrics) {
+  const dropped = metrics.find(([name]) => name === "corrust_dropped_packets_total");
+  const bad = [...labelled(metrics, "corrust_bad_packets_total")];
+  const heaps = [...labelled(metrics, "corrust_heaps_total")].filter(([fate]) => fate !== "placed");
+  const all = [
+    ["packets dropped by the system", dropped ? Number(dropped[1]) : 0],
+    ...bad.map(([fault, count]) => [`bad packets: ${fault}`, count]),
+    ...heaps.map(([fate, count]) => [`heaps: ${fate}`, count]),
+  ];
+  const lost = all.filter(([, count]) => count > 0).map(([cause, count]) => [cause, String(count)]);
+  rows("causes", lost.length ? lost : [["nothing", "0"]]);
+}
+
+// Tables that every page has.
+function tables(metrics) {
+  sockets(metrics);
+  causes(metrics);
+  rows("metrics", metrics);
 }
 
 form.addEventListener("submit", (event) => event.preventDefault());

@@ -94,7 +94,7 @@ function losses(dump) {
 }
 
 function draw(live) {
-  table(live.metrics);
+  tables(live.metrics);
   const dump = live.dump;
   if (!dump) return;
   shown = dump;

@@ -20,7 +20,9 @@ use corrust::{
         self, AnyRecording, Block, Options, Recording, array::Array, npy, photon_hdf5, tttr, uvh5,
         vdif,
     },
-    live::{self, Assembler, Fate, Frames, Geometry, Passed, RawChunk, Sources, spead::Packet},
+    live::{
+        self, Assembler, Datagram, Fate, Frames, Geometry, Passed, RawChunk, Sources, spead::Packet,
+    },
     photons::{self, Gate},
     samples::{RawEncoding, RawLayout},
 };
@@ -42,6 +44,7 @@ pub const TARGETS: &[Target] = &[
     ("spc", spc),
     ("spead", spead),
     ("frames", frames),
+    ("datagram", datagram),
     ("description", description),
     ("uvh5", uvh5),
     ("hdf5", hdf5),
@@ -267,6 +270,14 @@ fn frames(bytes: &[u8]) {
     window.flush(false);
     let counted: u64 = Fate::ALL.iter().map(|&fate| window.tally().heaps(fate)).sum();
     assert!(counted <= packets(bytes).count() as u64);
+}
+
+/// A frame of Ethernet, as AF_XDP hands it over.
+fn datagram(bytes: &[u8]) {
+    if let Some(found) = Datagram::parse(bytes) {
+        let payload = bytes.get(found.payload).expect("a payload within the frame");
+        assert!(payload.len() + 42 <= bytes.len(), "headers before the payload");
+    }
 }
 
 /// Packets of heaps, taken to where they belong.

@@ -256,6 +256,53 @@ fn what_came_is_there_whatever_is_lost_repeated_or_late() {
     }
 }
 
+/// Heaps come up to five windows after their time, some twice: those whose chunk is still open are there, and all others are
+/// counted as late, as a plain count of chunks has it.
+#[test]
+fn heaps_in_an_order_beyond_windows_are_there_or_late() {
+    for (seed, most) in [2, 8, 40].into_iter().enumerate() {
+        let mut random = StdRng::seed_from_u64(seed as u64);
+        let mut net = Net::new(geometry(2), 1, 1, 1 << 24);
+        let (chunk_heaps, window) = (net.geometry.chunk_heaps, net.geometry.window);
+        let mut sent: Vec<(usize, Id)> = Vec::new();
+        for heap in net.heaps(0..200) {
+            for _ in 0..random.random_range(1..3) {
+                sent.push((heap.0 + random.random_range(0..=most), heap));
+            }
+        }
+        sent.sort_by_key(|(when, _)| *when);
+        let (mut base, mut number) = (None, 0);
+        let (mut there, mut counts) = (HashSet::new(), [0_u64; 2]);
+        let mut found = HashMap::new();
+        for (_, heap) in sent {
+            let chunk = heap.0 / chunk_heaps;
+            let first = base.get_or_insert(chunk.saturating_sub(window - 1));
+            *first = (*first).max((chunk + 1).saturating_sub(window));
+            if chunk < *first {
+                counts[0] += 1;
+            } else if !there.insert(heap) {
+                counts[1] += 1;
+            }
+            number += 1;
+            for packet in net.packets(heap, number, &net.payload(heap, 0), 1400) {
+                net.send(heap.1, &packet);
+            }
+            if number % 40 == 0 {
+                net.settle();
+                net.collect(&mut found);
+            }
+        }
+        let tally = net.end(&mut found);
+        let counted = [Fate::Late, Fate::Repeated].map(|fate| tally.heaps(fate));
+        assert_eq!(counted, counts, "up to {most} slots late");
+        assert_eq!(found.keys().copied().collect::<HashSet<_>>(), there, "up to {most} slots late");
+        for (heap, payload) in &found {
+            assert_eq!(*payload, net.payload(*heap, 0), "{heap:?}");
+        }
+        assert_eq!(counts[0] == 0, most == 2, "{counts:?}");
+    }
+}
+
 /// Packets that one call sends, and the system hands over joined, are as many and the same as others.
 #[test]
 fn joined_packets_are_taken_apart() {
@@ -285,11 +332,50 @@ fn joined_packets_are_taken_apart() {
     }
 }
 
+/// Cores that each of `count` receiving threads of a process may run on, in the order in which they were started.
+#[cfg(target_os = "linux")]
+fn cores_of(process: u32, count: usize) -> Vec<String> {
+    let read = |path| std::fs::read_to_string(path).unwrap_or_default();
+    let begun = Instant::now();
+    let tasks = loop {
+        let tasks = std::fs::read_dir(format!("/proc/{process}/task")).unwrap();
+        let mut tasks: Vec<_> = tasks.map(|task| task.unwrap().path()).collect();
+        // A thread has its name some time after it was started.
+        tasks.retain(|task| read(task.join("comm")).trim() == "receive");
+        if tasks.len() == count {
+            break tasks;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(30), "{} receiving threads", tasks.len());
+        std::thread::sleep(Duration::from_millis(1));
+    };
+    let number = |task: &std::path::PathBuf| -> u32 {
+        task.file_name().unwrap().to_str().unwrap().parse().unwrap()
+    };
+    let mut tasks: Vec<_> = tasks.into_iter().map(|task| (number(&task), task)).collect();
+    tasks.sort();
+    let cores = |(_, task): &(u32, std::path::PathBuf)| {
+        let status = read(task.join("status"));
+        let cores = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+        cores.unwrap().trim().to_owned()
+    };
+    tasks.iter().map(cores).collect()
+}
+
 /// Several sockets of one address, on some cores, are one service; and the benchmark finds no wrong sample.
 #[test]
 fn several_sockets_are_one_service() {
     let folder = tempfile::tempdir().unwrap();
-    let service = Service::start(folder.path(), "--device cpu --sockets 3 --cores 0 --seconds 0.2");
+    let cores =
+        if std::thread::available_parallelism().is_ok_and(|cores| cores.get() > 1) { 2 } else { 1 };
+    let service = Service::start(
+        folder.path(),
+        &format!("--device cpu --sockets 3 --cores 0-{} --seconds 0.2", cores - 1),
+    );
+    #[cfg(target_os = "linux")]
+    assert_eq!(
+        cores_of(service.child.id(), 3),
+        [0, 1, 2].map(|thread| (thread % cores).to_string())
+    );
     let said = command::done(
         folder.path(),
         &format!("send --to {} --repeat 1 --rate 4MHz", service.listen),

@@ -5,6 +5,9 @@ mod ingest;
 mod observe;
 mod service;
 mod spead;
+mod sums;
 #[path = "../support/mod.rs"]
 mod support;
 mod vdif;
+#[cfg(target_os = "linux")]
+mod xdp;

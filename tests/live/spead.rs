@@ -666,7 +666,7 @@ fn long_streams_take_no_more_memory() {
 }
 
 /// Memory of this process, kB; 0 where the system does not say.
-fn resident() -> u64 {
+pub(crate) fn resident() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find(|line| line.starts_with("VmRSS:"));
     line.and_then(|line| line.split_whitespace().nth(1)?.parse().ok()).unwrap_or(0)
@@ -1268,6 +1268,8 @@ fn the_page_shows_what_metrics_say() {
     let mut case = Case::new(20, 33);
     case.present.fill(true);
     let service = Service::start(folder.path(), &format!("{STREAM} --integrate 64"));
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.send_to(b"not a packet", service.listen).unwrap();
     send(&case, &service, 0..20);
     service.wait("corrust_heaps_total{fate=\"placed\"}", 180.0);
     service.wait("corrust_dumps_total{fate=\"done\"}", 1.0);
@@ -1289,6 +1291,10 @@ fn the_page_shows_what_metrics_say() {
         let cells = format!("<td>{name}</td><td>{value}</td>");
         assert!(page.contains(&cells), "{cells}: {page}");
     }
+    // Sockets, and causes of losses.
+    let packets = service.metric("corrust_packets_total");
+    assert!(page.contains(&format!("<td>0</td><td>{packets}</td>")), "{page}");
+    assert!(page.contains("<tr><td>bad packets: foreign</td><td>1</td></tr>"), "{page}");
     if let Some(picture) = std::env::var_os("CORRUST_SCREENSHOT") {
         let mut chromium = Command::new(browser);
         chromium

@@ -1,7 +1,7 @@
 //! Sockets that packets come to, and the F-engines that send heaps: options of `corrust serve`, and of a live observation.
 
 use std::{
-    net::UdpSocket,
+    net::SocketAddr,
     sync::{Arc, mpsc},
 };
 
@@ -9,10 +9,13 @@ use corrust::{
     Result,
     device::Gpu,
     format::{self, Timestamp},
-    live::{self, Chunk, Clock, Endpoints, Geometry, Passed, Receiver, Window},
+    live::{
+        self, Chunk, Clock, Endpoints, Geometry, Interface, Mode, Passed, Receiver, Socket, Window,
+    },
 };
 
 use crate::cli::options::stream::{Cores, Stream};
+use crate::cli::terminal::numbers::count;
 
 /// Fewest and most chunks that are being worked on, or wait for it, and the bytes of those between: room for packets
 /// that come while the device is busy with something else.
@@ -39,6 +42,14 @@ pub struct Listening {
     /// Sockets, and threads, at each address: the system shares out senders among them
     #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub sockets: u16,
+    /// Interface of which packets for --listen are taken before the system's network stack (AF_XDP, Linux): all of its
+    /// queues, a thread each, or some, as eth1:2 or eth1:0-3. All others pass, and what comes to other queues is received
+    /// as without it
+    #[arg(long, value_name = "IFACE")]
+    pub xdp: Option<Interface>,
+    /// Runner of the program that takes them: auto, native (the driver) or generic (the system, for any driver)
+    #[arg(long, value_name = "MODE", default_value_t, requires = "xdp")]
+    pub xdp_mode: Mode,
     /// Cores that the sockets' threads run on, in turns, as 2-5 or 2,4 [default: any]
     #[arg(long, value_name = "CORES")]
     pub cores: Option<Cores>,
@@ -71,12 +82,21 @@ pub struct Heaps {
 }
 
 impl Listening {
-    /// Opens the sockets.
-    pub fn open(&self) -> Result<Vec<UdpSocket>> {
+    /// Opens the sockets: those of addresses, then those of an interface's queues.
+    pub fn open(&self) -> Result<Vec<Socket>> {
         let mut sockets = Vec::new();
         for address in self.listen.iter().flat_map(Endpoints::iter) {
             let (interface, count) = (self.stream.interface, self.sockets.into());
-            sockets.extend(live::open_several(address, interface, self.buffer, count)?);
+            let opened = live::open_several(address, interface, self.buffer, count)?;
+            sockets.extend(opened.into_iter().map(Socket::from));
+        }
+        if let Some(interface) = &self.xdp {
+            let known = |socket: &Socket| match socket.local_addr() {
+                Ok(Some(SocketAddr::V4(address))) => Some(address),
+                _ => None,
+            };
+            let listened: Vec<_> = sockets.iter().filter_map(known).collect();
+            sockets.extend(interface.open(self.xdp_mode, &listened, self.buffer)?);
         }
         Ok(sockets)
     }
@@ -102,7 +122,7 @@ impl Listening {
     /// Begins to receive heaps, the first of whose timestamps is expected, into memory from where `gpu` fetches them.
     pub fn heaps(
         &self,
-        sockets: Vec<UdpSocket>,
+        sockets: Vec<Socket>,
         geometry: &Geometry,
         expected: u64,
         gpu: Option<&Arc<dyn Gpu>>,
@@ -129,10 +149,22 @@ impl Listening {
 }
 
 /// Addresses of sockets, in words.
-pub fn addresses(sockets: &[UdpSocket]) -> Result<String> {
-    let first = sockets[0].local_addr().map_err(corrust::Error::io("a socket", "read"))?;
-    Ok(match sockets.len() {
-        1 => first.to_string(),
-        all => format!("{first} and {} more", all - 1),
-    })
+pub fn addresses(sockets: &[Socket]) -> Result<String> {
+    let fault = |error| corrust::Error::io("a socket", "read")(error);
+    let mut listened = Vec::new();
+    let mut queues = Vec::new();
+    for socket in sockets {
+        match socket.local_addr().map_err(fault)? {
+            Some(address) => listened.push(address.to_string()),
+            None => queues.push(socket),
+        }
+    }
+    let mut words = listened.first().cloned().unwrap_or_default();
+    if let all @ 2.. = listened.len() {
+        words += &format!(" and {} more", all - 1);
+    }
+    if let Some(queue) = queues.first() {
+        words += &format!(", {} by AF_XDP ({})", count(queues.len(), "queue"), queue.way());
+    }
+    Ok(words)
 }

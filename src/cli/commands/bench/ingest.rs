@@ -1,7 +1,7 @@
-//! `corrust bench ingest`: packets on loopback, received in three ways.
+//! `corrust bench ingest`: packets on loopback, or a pair of virtual interfaces, received in several ways.
 
 use std::{
-    io::{BufRead, BufReader, Write},
+    io::{self, BufRead, BufReader, Write},
     net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
@@ -15,7 +15,7 @@ use std::{
 use corrust::{
     Error, Result,
     live::{
-        self, Chunk, Fate, Geometry, Passed, Receiver, Window, discard,
+        self, Chunk, Fate, Geometry, Interface, Mode, Passed, Receiver, Socket, Window, discard,
         spead::{Item, MOST_BYTES, id, packets},
     },
     samples::Memory,
@@ -61,6 +61,18 @@ pub struct Args {
     /// more]
     #[arg(long, value_name = "BYTES")]
     buffer: Option<usize>,
+    /// Address to listen at
+    #[arg(long, value_name = "IP", default_value_t = Ipv4Addr::LOCALHOST)]
+    address: Ipv4Addr,
+    /// Network namespace, as ip netns names it, from which to send: the other end of a veth pair [default: this one]
+    #[arg(long, value_name = "NAME")]
+    netns: Option<String>,
+    /// Interface of the address of which packets are also received before the system's network stack (AF_XDP), as lo
+    #[arg(long, value_name = "IFACE")]
+    xdp: Option<Interface>,
+    /// Runner of the program that takes them: auto, native (the driver) or generic (the system)
+    #[arg(long, value_name = "MODE", default_value_t, requires = "xdp")]
+    xdp_mode: Mode,
     /// Python that may have spead2
     #[arg(long, value_name = "PYTHON", default_value = "python3")]
     python: PathBuf,
@@ -82,9 +94,28 @@ struct Figures {
 /// What receives.
 #[derive(Clone, Copy, PartialEq)]
 enum Who {
-    Floor,
-    Corrust,
+    Floor(Way),
+    Corrust(Way),
     Spead2,
+}
+
+/// Way that packets come.
+#[derive(Clone, Copy, PartialEq)]
+enum Way {
+    Udp,
+    Xdp,
+}
+
+impl Who {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Floor(Way::Udp) => "recvmmsg alone",
+            Self::Floor(Way::Xdp) => "AF_XDP alone",
+            Self::Corrust(Way::Udp) => "corrust",
+            Self::Corrust(Way::Xdp) => "corrust, AF_XDP",
+            Self::Spead2 => "spead2",
+        }
+    }
 }
 
 impl Args {
@@ -110,7 +141,10 @@ impl Args {
                 self.joined
             )));
         }
-        let mut whos = vec![Who::Floor, Who::Corrust];
+        let mut whos = vec![Who::Floor(Way::Udp), Who::Corrust(Way::Udp)];
+        if self.xdp.is_some() {
+            whos.extend([Who::Floor(Way::Xdp), Who::Corrust(Way::Xdp)]);
+        }
         if self.has_spead2() {
             whos.push(Who::Spead2);
         } else {
@@ -118,8 +152,13 @@ impl Args {
         }
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         say(format_args!(
-            "loopback, {cores} cores, {packet} bytes of payload in a packet, {} sent by a call, buffers of {} bytes, medians of {rounds} \
+            "{}, {cores} cores, {packet} bytes of payload in a packet, {} sent by a call, buffers of {} bytes, medians of {rounds} \
              rounds of {seconds} s",
+            if self.address.is_loopback() {
+                "loopback".to_owned()
+            } else {
+                self.address.to_string()
+            },
             self.joined,
             self.buffer()
         ));
@@ -137,11 +176,7 @@ impl Args {
                     rounds.sort_by(|a, b| part(&a[index]).total_cmp(&part(&b[index])));
                     part(&rounds[rounds.len() / 2][index])
                 };
-                let name = match who {
-                    Who::Floor => "recvmmsg alone",
-                    Who::Corrust => "corrust",
-                    Who::Spead2 => "spead2",
-                };
+                let name = who.name();
                 let (sent, came) = (median(|round| round.sent), median(|round| round.came));
                 let (core, dropped) = (median(|round| round.core), median(|round| round.dropped));
                 let dropped = match who {
@@ -171,21 +206,21 @@ impl Args {
     }
 
     fn measure(&self, who: Who, count: usize, checked: &mut u64) -> Result<Figures> {
-        let stream = Stream::new(count, self.packet, self.joined)?;
+        let stream = Stream::new(count, self.packet, self.joined, self.netns.clone())?;
         match who {
-            Who::Floor => self.floor(&stream),
-            Who::Corrust => self.corrust(&stream, checked),
+            Who::Floor(way) => self.floor(&stream, way),
+            Who::Corrust(way) => self.corrust(&stream, way, checked),
             Who::Spead2 => self.spead2(&stream),
         }
     }
 
     /// Packets that are thrown away.
-    fn floor(&self, stream: &Stream) -> Result<Figures> {
-        let (sockets, addresses) = self.listen(stream.sockets)?;
+    fn floor(&self, stream: &Stream, way: Way) -> Result<Figures> {
+        let (sockets, addresses) = self.listen(stream.sockets, way)?;
         let stop = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let threads: Vec<_> =
-                sockets.iter().map(|socket| scope.spawn(|| discard(socket, &stop))).collect();
+                sockets.into_iter().map(|socket| scope.spawn(|| discard(socket, &stop))).collect();
             let (sent, seconds) = stream.send(&addresses, self.rate, self.seconds, || ())?;
             stop.store(true, Ordering::Relaxed);
             let mut figures = Figures { sent: sent / seconds, ..Figures::default() };
@@ -205,8 +240,8 @@ impl Args {
     }
 
     /// Packets whose samples go to chunks, of which some are compared with what was sent.
-    fn corrust(&self, stream: &Stream, checked: &mut u64) -> Result<Figures> {
-        let (sockets, addresses) = self.listen(stream.sockets)?;
+    fn corrust(&self, stream: &Stream, way: Way, checked: &mut u64) -> Result<Figures> {
+        let (sockets, addresses) = self.listen(stream.sockets, way)?;
         let geometry = &stream.geometry;
         let ((spent, empty), (sender, passed)) = (mpsc::channel(), mpsc::channel());
         for _ in 0..geometry.window + 8 {
@@ -262,7 +297,7 @@ impl Args {
     /// Heaps that spead2 receives: a process for each socket.
     fn spead2(&self, stream: &Stream) -> Result<Figures> {
         let addresses: Vec<_> = {
-            let (_sockets, addresses) = self.listen(stream.sockets)?;
+            let (_sockets, addresses) = self.listen(stream.sockets, Way::Udp)?;
             addresses
         };
         let mut children =
@@ -295,18 +330,20 @@ impl Args {
         Ok(figures)
     }
 
-    /// Sockets on loopback, and their addresses.
-    fn listen(&self, count: usize) -> Result<(Vec<UdpSocket>, Vec<SocketAddrV4>)> {
-        let mut all = (Vec::new(), Vec::new());
+    /// Sockets, and the addresses that are sent to.
+    fn listen(&self, count: usize, way: Way) -> Result<(Vec<Socket>, Vec<SocketAddrV4>)> {
+        let (mut sockets, mut addresses) = (Vec::new(), Vec::new());
         for _ in 0..count {
-            let socket =
-                live::open(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0), None, self.buffer())?;
+            let socket = live::open(SocketAddrV4::new(self.address, 0), None, self.buffer())?;
             if let Ok(SocketAddr::V4(address)) = socket.local_addr() {
-                all.1.push(address);
+                addresses.push(address);
             }
-            all.0.push(socket);
+            sockets.push(Socket::from(socket));
         }
-        Ok(all)
+        if let (Way::Xdp, Some(interface)) = (way, &self.xdp) {
+            sockets.extend(interface.open(self.xdp_mode, &addresses, self.buffer())?);
+        }
+        Ok((sockets, addresses))
     }
 
     fn child(&self, port: u16) -> Result<Child> {
@@ -316,6 +353,7 @@ impl Args {
             &port.to_string(),
             &self.seconds.to_string(),
             &self.buffer().to_string(),
+            &self.address.to_string(),
         ]);
         // It says each heap that it gives up.
         python.stderr(Stdio::null());
@@ -340,10 +378,12 @@ struct Stream {
     packet: usize,
     /// Packets that are sent by one call.
     joined: usize,
+    /// Network namespace of the senders.
+    netns: Option<String>,
 }
 
 impl Stream {
-    fn new(sockets: usize, packet: usize, joined: usize) -> Result<Self> {
+    fn new(sockets: usize, packet: usize, joined: usize, netns: Option<String>) -> Result<Self> {
         let geometry = Geometry {
             fengs: FENGS * sockets,
             polarisations: 2,
@@ -359,7 +399,7 @@ impl Stream {
         let mut payload = || (0..geometry.heap_bytes()).map(|_| random.random()).collect();
         let payloads =
             (0..VARIANTS).map(|_| (0..geometry.fengs).map(|_| payload()).collect()).collect();
-        Ok(Self { geometry, sockets, payloads, packet, joined })
+        Ok(Self { geometry, sockets, payloads, packet, joined, netns })
     }
 
     /// Sends from a thread for each address for some seconds, and calls `over` at their end. Returns gigabytes and
@@ -405,7 +445,12 @@ impl Stream {
         progress: &[AtomicU64],
     ) -> Result<f64> {
         let fault = |error| Error::invalid(format!("cannot send to {to}: {error}"));
-        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).map_err(fault)?;
+        if let Some(name) = &self.netns {
+            enter(name).map_err(|error| {
+                Error::invalid(format!("--netns {name}: cannot send from there: {error}"))
+            })?;
+        }
+        let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).map_err(fault)?;
         socket.connect(to).map_err(fault)?;
         if self.joined > 1 {
             live::cut_packets(&socket, (self.packet + OVERHEAD) as u16).map_err(fault)?;
@@ -500,4 +545,22 @@ impl Stream {
         }
         Ok(checked)
     }
+}
+
+/// Has this thread open its sockets in the network namespace of a name.
+#[cfg(target_os = "linux")]
+fn enter(name: &str) -> io::Result<()> {
+    use std::os::fd::AsRawFd;
+    let namespace = std::fs::File::open(Path::new("/run/netns").join(name))?;
+    // SAFETY: the call has no pointers, and concerns this thread alone.
+    match unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Has this thread open its sockets in the network namespace of a name: Linux alone has them.
+#[cfg(not(target_os = "linux"))]
+fn enter(_: &str) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
 }

@@ -1,4 +1,4 @@
-"""Receives heaps with spead2 on a port for some seconds, with so many bytes of buffer in the system. Prints gigabytes of
+"""Receives heaps with spead2 on a port of an address for some seconds, with so many bytes of buffer in the system. Prints gigabytes of
 complete heaps a second, and how many seconds its thread worked for a gigabyte."""
 
 import sys
@@ -14,7 +14,7 @@ stream = spead2.recv.Stream(
     spead2.recv.StreamConfig(max_heaps=64, memory_allocator=pool),
     spead2.recv.RingStreamConfig(heaps=64, contiguous_only=True),
 )
-stream.add_udp_reader(port, bind_hostname="127.0.0.1", buffer_size=buffer, max_size=9172)
+stream.add_udp_reader(port, bind_hostname=sys.argv[4], buffer_size=buffer, max_size=9172)
 print("ready", flush=True)
 
 

@@ -116,10 +116,10 @@ pub struct CountArgs {
     #[arg(long, default_value_t, requires = "counts")]
     pub scheme: Scheme,
     /// Listen at this TCP address for counts without numbers; each connection is a stream
-    #[arg(long, value_name = "ADDR", requires = "counts", conflicts_with_all = ["listen", "sockets", "cores", "pipe"])]
+    #[arg(long, value_name = "ADDR", requires = "counts", conflicts_with_all = ["listen", "sockets", "cores", "xdp", "pipe"])]
     pub tcp: Option<SocketAddr>,
     /// Read counts without numbers from a file or pipe up to its end, - for the standard input
-    #[arg(long, value_name = "PIPE", requires = "counts", conflicts_with_all = ["listen", "sockets", "cores"],
+    #[arg(long, value_name = "PIPE", requires = "counts", conflicts_with_all = ["listen", "sockets", "cores", "xdp"],
           value_parser = input())]
     pub pipe: Option<PathBuf>,
     /// Save the state of the stream at the end, for corrust autocorrelate --resume

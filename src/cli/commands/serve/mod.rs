@@ -7,7 +7,7 @@ mod shared;
 pub use args::Args;
 
 use std::{
-    net::{TcpListener, UdpSocket},
+    net::TcpListener,
     num::NonZeroU64,
     path::Path,
     sync::{Arc, atomic::Ordering, mpsc},
@@ -24,7 +24,7 @@ use corrust::{
     },
     live::{
         Channels, Clock, Fate, Files, Frames, Integrator, LiveDump, Passed, RawChunk, Receiver,
-        Spectra, Window, Words,
+        Socket, Spectra, Window, Words,
     },
     serve::{About, Board, start},
 };
@@ -50,7 +50,7 @@ const LONGEST_SHIFT: u64 = 1 << 24;
 
 /// Sockets, GPUs and plan, opened before anything is served.
 struct Ready {
-    sockets: Vec<UdpSocket>,
+    sockets: Vec<Socket>,
     http: Http,
     gpus: Vec<Arc<dyn Gpu>>,
     correlator: Correlator,
@@ -325,7 +325,7 @@ fn gated<C: Channels>(integrator: Integrator<C>, gates: Option<Folding>) -> Inte
 /// Serves samples of frames.
 fn serve_chunks<C: Channels<Chunk = RawChunk>>(
     frames: Frames,
-    (sockets, options, http): (Vec<UdpSocket>, &Listening, Http),
+    (sockets, options, http): (Vec<Socket>, &Listening, Http),
     about: About,
     files: Option<Files>,
     integrator: Integrator<C>,
