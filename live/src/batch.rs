@@ -46,8 +46,8 @@ pub(super) struct Batch {
 }
 
 impl Batch {
-    /// Room for a socket's packets, which may stay in so many slots.
-    pub fn new(socket: &UdpSocket, slots: usize) -> Self {
+    /// Packets of a socket, which the system writes to a ring.
+    pub fn new(socket: &UdpSocket, ring: Ring) -> Self {
         ask_for_facts(socket);
         #[cfg(target_os = "linux")]
         // SAFETY: all bits zero are addresses, control messages, places of no bytes and headers of no messages.
@@ -59,7 +59,7 @@ impl Batch {
         Self {
             #[cfg(target_os = "linux")]
             messages,
-            ring: Ring::new(slots),
+            ring,
             found: Vec::with_capacity(MOST),
             naps: socket2::SockRef::from(socket)
                 .recv_buffer_size()
@@ -120,7 +120,7 @@ impl Batch {
     pub fn receive(&mut self, socket: &UdpSocket) -> io::Result<()> {
         use std::{os::fd::AsRawFd, ptr};
         self.begin();
-        let Self { ring: Ring { room, slots }, messages, .. } = self;
+        let Self { ring: Ring { room, slots, .. }, messages, .. } = self;
         let Messages { senders, controls, places, headers, used } = &mut **messages;
         for (place, &slot) in places.iter_mut().zip(slots.posted()) {
             place.iov_base = room[slot as usize * ROOM..][..ROOM].as_mut_ptr().cast();

@@ -6,6 +6,7 @@ use std::{
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::{
+        Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
         mpsc,
     },
@@ -14,11 +15,11 @@ use std::{
 
 use corrust::{
     Error, Result,
+    device::Gpu,
     live::{
         self, Chunk, Fate, Geometry, Passed, Receiver, Window, discard,
         spead::{Item, MOST_BYTES, id, packets},
     },
-    samples::Memory,
 };
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
@@ -80,16 +81,17 @@ struct Figures {
 }
 
 /// What receives.
-#[derive(Clone, Copy, PartialEq)]
-enum Who {
+#[derive(Clone, Copy)]
+enum Who<'a> {
     Floor,
-    Corrust,
+    /// Into chunks of the host's memory, or of a GPU's.
+    Corrust(Option<&'a Arc<dyn Gpu>>),
     Spead2,
 }
 
 impl Args {
     /// Measures each receiver in turns, `rounds` times, and prints medians.
-    pub fn run(&self, rounds: usize) -> Result<()> {
+    pub fn run(&self, rounds: usize, gpu: Option<&Arc<dyn Gpu>>) -> Result<()> {
         let Self { sockets, seconds, packet, .. } = self;
         if sockets.iter().any(|&count| !(1..=64).contains(&count)) {
             return Err(Error::invalid("--sockets: expected 1 to 64"));
@@ -110,7 +112,8 @@ impl Args {
                 self.joined
             )));
         }
-        let mut whos = vec![Who::Floor, Who::Corrust];
+        let mut whos = vec![Who::Floor, Who::Corrust(None)];
+        whos.extend(gpu.map(|gpu| Who::Corrust(Some(gpu))));
         if self.has_spead2() {
             whos.push(Who::Spead2);
         } else {
@@ -138,9 +141,10 @@ impl Args {
                     part(&rounds[rounds.len() / 2][index])
                 };
                 let name = match who {
-                    Who::Floor => "recvmmsg alone",
-                    Who::Corrust => "corrust",
-                    Who::Spead2 => "spead2",
+                    Who::Floor => "recvmmsg alone".to_owned(),
+                    Who::Corrust(None) => "corrust".to_owned(),
+                    Who::Corrust(Some(gpu)) => format!("corrust, {}", gpu.name()),
+                    Who::Spead2 => "spead2".to_owned(),
                 };
                 let (sent, came) = (median(|round| round.sent), median(|round| round.came));
                 let (core, dropped) = (median(|round| round.core), median(|round| round.dropped));
@@ -170,11 +174,11 @@ impl Args {
         python.status().is_ok_and(|status| status.success())
     }
 
-    fn measure(&self, who: Who, count: usize, checked: &mut u64) -> Result<Figures> {
+    fn measure(&self, who: Who<'_>, count: usize, checked: &mut u64) -> Result<Figures> {
         let stream = Stream::new(count, self.packet, self.joined)?;
         match who {
             Who::Floor => self.floor(&stream),
-            Who::Corrust => self.corrust(&stream, checked),
+            Who::Corrust(gpu) => self.corrust(&stream, gpu, checked),
             Who::Spead2 => self.spead2(&stream),
         }
     }
@@ -205,18 +209,30 @@ impl Args {
     }
 
     /// Packets whose samples go to chunks, of which some are compared with what was sent.
-    fn corrust(&self, stream: &Stream, checked: &mut u64) -> Result<Figures> {
+    fn corrust(
+        &self,
+        stream: &Stream,
+        gpu: Option<&Arc<dyn Gpu>>,
+        checked: &mut u64,
+    ) -> Result<Figures> {
         let (sockets, addresses) = self.listen(stream.sockets)?;
         let geometry = &stream.geometry;
         let ((spent, empty), (sender, passed)) = (mpsc::channel(), mpsc::channel());
         for _ in 0..geometry.window + 8 {
+            if let Some(gpu) = gpu {
+                let _ = spent.send(Chunk::on_gpu(geometry, gpu)?);
+                continue;
+            }
             let memory = geometry.memory(None)?;
             Window::chunks(geometry, [memory]).for_each(|chunk| drop(spent.send(chunk)));
         }
         let window = Window::new(geometry.clone(), 1 << 47, empty, sender);
         let heap_bytes = geometry.heap_bytes() + (64 << 10);
         let held_bytes = (2 * geometry.fengs + 8) * heap_bytes;
-        let receiver = Receiver::start(sockets, window, heap_bytes, held_bytes)?;
+        let receiver = match gpu {
+            Some(gpu) => Receiver::on_gpu(gpu, sockets, window, heap_bytes, held_bytes)?,
+            None => Receiver::start(sockets, window, heap_bytes, held_bytes)?,
+        };
         let watch = receiver.watch();
         let heap = geometry.heap_bytes() as f64 / 1e9;
         let whole = || watch.tally().heaps(Fate::Placed) as f64 * heap;
@@ -471,8 +487,7 @@ impl Stream {
         let Geometry { fengs, polarisations, channels, heap_times, chunk_heaps, .. } =
             self.geometry;
         let missing = chunk.missing(&self.geometry);
-        let view = chunk.view(&self.geometry, &missing);
-        let Memory::Host(bytes) = view.memory() else { return Ok(0) };
+        let bytes = chunk.samples()?;
         let first = passed.start / heap_times as u64;
         let channel = (first / chunk_heaps as u64) as usize % channels;
         let (row, sample) = (self.geometry.chunk_times() * 2, 2 * polarisations);

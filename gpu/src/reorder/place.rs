@@ -1,0 +1,86 @@
+//! Payloads of packets, taken from where they were received to their places:
+//! `target[channel][part][time] = payload[channel][time][part]`, samples of two bytes.
+//!
+//! A payload comes in pieces, of which each may begin and end within a sample, at any address. They lie in the host's
+//! memory, which the GPU reads over its bus: a block reads a piece in whole 16 bytes, lanes side by side, to shared
+//! memory, and takes each part's samples from there to a row, lanes side by side in time.
+//!
+//! Bound by the bus: each byte is read once, and two hundred bytes of device memory could be written meanwhile for each of
+//! 4 on the bus of an H200.
+
+use crate::{
+    abi::reorder::Place,
+    isa::common::{
+        barrier, block, blocks, dynamic_shared, load_global, load_global_4, load_shared, prmt_by,
+        read_global_64, store_global_8, store_global_16, store_shared_4, thread, threads,
+    },
+    tile::divisor,
+};
+
+/// Bytes of a sample.
+const SAMPLE: u32 = 2;
+
+/// Bytes of a `Piece`.
+const ENTRY: u64 = 24;
+
+kernel! {
+    /// Brings pieces of payloads to their places.
+    fn reorder_place(p: Place) {
+        let times = divisor(p.times);
+        let grain = divisor(SAMPLE * p.parts);
+        let shared = dynamic_shared();
+        let mut piece = block();
+        while piece < p.count {
+            let entry = p.pieces + ENTRY * piece as u64;
+            let (source, target) = (read_global_64(entry), read_global_64(entry + 8));
+            let (offset, bytes) = (load_global(entry + 16), load_global(entry + 20));
+            let skew = source as u32 % 16;
+            let mut at = 16 * thread();
+            while at < skew + bytes {
+                store_shared_4(shared + at, load_global_4(source - skew as u64 + at as u64));
+                at += 16 * threads();
+            }
+            barrier();
+            let end = (offset + bytes).div_ceil(grain.get());
+            for part in 0..p.parts {
+                let mut place = offset / grain + thread();
+                while place < end {
+                    let (channel, time) = (place / times, place % times);
+                    let row = channel as u64 * p.inputs as u64 + part as u64;
+                    let to = target + row * p.row + (SAMPLE * time) as u64;
+                    // A byte before the piece is beyond its end as well.
+                    let from = (place * grain.get() + SAMPLE * part).wrapping_sub(offset);
+                    let (low, high) = (from < bytes, from.wrapping_add(1) < bytes);
+                    if low || high {
+                        let from = skew.wrapping_add(from);
+                        let sample = sample(shared, from);
+                        if low && high {
+                            store_global_16(to, sample as u16);
+                        } else if low {
+                            store_global_8(to, sample);
+                        } else {
+                            store_global_8(to + 1, sample >> 8);
+                        }
+                    }
+                    place += threads();
+                }
+            }
+            barrier();
+            piece += blocks();
+        }
+    }
+}
+
+/// The two bytes from byte `from` of shared memory on, whose first may be the one before all.
+///
+/// # Safety
+/// `shared` has the words that they lie in.
+#[inline(always)]
+unsafe fn sample(shared: u32, from: u32) -> u32 {
+    // Before the first byte there is nothing to read.
+    let word = if from == u32::MAX { 0 } else { from & !3 };
+    // SAFETY: the caller's promise.
+    let [low, high] = unsafe { [load_shared(shared + word), load_shared(shared + word + 4)] };
+    let byte = from.wrapping_sub(word);
+    if from == u32::MAX { low << 8 } else { prmt_by(low, high, byte | (byte + 1) << 4) & 0xffff }
+}
