@@ -112,15 +112,18 @@ impl Carrier {
         }))
     }
 
-    /// Takes a heap along whose place is in a GPU's memory, and releases its slots once its samples are there. Another's
-    /// ticket is given back.
+    /// Takes a heap along, and releases its slots once its samples are at their place.
+    ///
+    /// # Errors
+    /// The ticket of a heap whose place is not in a GPU's memory.
     pub fn take(
         &mut self,
         ticket: HeapTicket,
         heap: &Heap,
         (room, slots): (&[u8], &mut Slots),
-    ) -> Option<HeapTicket> {
-        let (_, target) = ticket.target(&self.geometry)?;
+    ) -> std::result::Result<(), HeapTicket> {
+        let target = ticket.target(&self.geometry).map(|(_, target)| target);
+        let Some(target) = target else { return Err(ticket) };
         let (start, mut stays) = (room.as_ptr().addr(), false);
         ticket.pieces(heap, room, |offset, bytes| {
             let at = bytes.as_ptr().addr().wrapping_sub(start);
@@ -137,7 +140,7 @@ impl Carrier {
             false => heap.slots().for_each(|slot| slots.release(slot)),
         }
         self.filling.tickets.push(ticket);
-        None
+        Ok(())
     }
 
     /// Copies payload to where the GPU reads it.

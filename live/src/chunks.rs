@@ -18,7 +18,7 @@ use std::{
 
 use corrust_host::{
     Encoding, Error, Layout, Result, Samples,
-    device::{Gpu, Stream as Order},
+    device::Gpu,
     reorder::place::ToPlaces,
     samples::{Extents, Memory as Located, Missing, Shape, Strides},
 };
@@ -219,21 +219,21 @@ impl Chunk {
         }
     }
 
-    /// Samples `[channel][input][time]` in the host's memory: copied there where they are in a GPU's. Missing ones are
-    /// whatever was there.
+    /// Samples `[channel][input][time]` of some channels in the host's memory: copied there where they are in a GPU's.
+    /// Missing ones are whatever was there.
     ///
     /// # Errors
     /// The GPU's own, and [`Error::Device`] where it could not bring all samples to the chunk.
-    pub fn samples(&self) -> Result<Cow<'_, [u8]>> {
+    ///
+    /// # Panics
+    /// When there are not so many channels.
+    pub fn samples(&self, geometry: &Geometry, channels: Range<usize>) -> Result<Cow<'_, [u8]>> {
+        let channel = geometry.chunk_bytes() / geometry.channels;
+        let range = channels.start * channel..channels.end * channel;
         match &*self.memory {
             // SAFETY: a chunk is handed out when nobody else has its memory.
-            ChunkMemory::Host(memory) => Ok(Cow::Borrowed(unsafe { memory.all() })),
-            ChunkMemory::Device(memory) => {
-                memory.check()?;
-                let mut bytes = corrust_host::device::zeros(memory.buffer().bytes())?;
-                memory.buffer().download(Order::default(), &mut bytes)?;
-                Ok(Cow::Owned(bytes))
-            }
+            ChunkMemory::Host(memory) => Ok(Cow::Borrowed(&unsafe { memory.all() }[range])),
+            ChunkMemory::Device(memory) => memory.read(range).map(Cow::Owned),
         }
     }
 

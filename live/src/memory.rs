@@ -169,6 +169,22 @@ impl DeviceMemory {
         self.fault.get().map_or(Ok(()), |reason| Err(Error::Device(reason.clone())))
     }
 
+    /// A copy of some of its bytes.
+    ///
+    /// # Errors
+    /// The GPU's own, and [`Error::Device`] where not all that has a place is there.
+    ///
+    /// # Panics
+    /// When there are not so many bytes.
+    pub(super) fn read(&self, range: Range<usize>) -> Result<Vec<u8>> {
+        self.check()?;
+        let from = self.buffer.slice::<u8>().part(range);
+        let mut bytes = device::zeros(from.len())?;
+        // SAFETY: a part of the buffer.
+        unsafe { self.gpu.download(from.stream(), from.address(), &mut bytes)? };
+        Ok(bytes)
+    }
+
     /// Brings bytes of a payload from byte `offset` on to their places, and waits for it: the way of the few that no
     /// [`Carrier`](super::carry::Carrier) takes. `target` is the place of the payload's first sample.
     pub(super) fn bring(&self, places: ToPlaces, target: u64, offset: usize, bytes: &[u8]) {

@@ -261,18 +261,22 @@ impl Heaps {
             (window.stream().clone(), tickets)
         };
         for (heap, ticket) in over.into_iter().zip(tickets) {
-            let mut ticket = ticket.flatten();
-            let mut carried = false;
-            if let (Some(carrier), Some(taken)) = (&mut self.carrier, ticket.take()) {
-                ticket = carrier.take(taken, &heap, (room, slots));
-                carried = ticket.is_none();
-            }
-            if let Some(mut ticket) = ticket {
+            let left = match (&mut self.carrier, ticket.flatten()) {
+                (Some(carrier), Some(ticket)) => {
+                    match carrier.take(ticket, &heap, (room, slots)) {
+                        Ok(()) => {
+                            self.assembler.recycle(heap);
+                            continue;
+                        }
+                        Err(ticket) => Some(ticket),
+                    }
+                }
+                (_, ticket) => ticket,
+            };
+            if let Some(mut ticket) = left {
                 ticket.fill(&stream, &heap, room);
             }
-            if !carried {
-                heap.slots().for_each(|slot| slots.release(slot));
-            }
+            heap.slots().for_each(|slot| slots.release(slot));
             self.assembler.recycle(heap);
         }
     }
@@ -546,6 +550,8 @@ impl<S: Stream> Shared<S> {
         // What refers to the ring ends before it does.
         let mut intake = intake;
         let mut known = HashMap::new();
+        // Packets of one sender mostly follow each other.
+        let mut last: Option<(u64, u16)> = None;
         let mut packets: Vec<Arrived> = Vec::new();
         let mut ends: Option<Instant> = None;
         while ends.is_none_or(|end| Instant::now() < end) {
@@ -568,8 +574,13 @@ impl<S: Stream> Shared<S> {
             packets.clear();
             for (address, packet) in batch.packets() {
                 count += 1;
-                let source =
-                    *known.entry(address).or_insert_with(|| lock(&self.sources).number(address));
+                let source = match last {
+                    Some((same, source)) if same == address => source,
+                    _ => *known
+                        .entry(address)
+                        .or_insert_with(|| lock(&self.sources).number(address)),
+                };
+                last = Some((address, source));
                 match packet {
                     Some((slot, place)) => {
                         bytes += place.len() as u64;

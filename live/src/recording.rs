@@ -165,7 +165,7 @@ impl StreamRecording {
         }
         let (shape, at) = (self.geometry.shape(), (now - start) as usize);
         let sample = shape.encoding.zero().len();
-        let from = chunk.samples()?;
+        let from = chunk.samples(&self.geometry, 0..shape.channels)?;
         let from = from.chunks_exact(self.geometry.chunk_times() * sample);
         let rows = block.samples.chunks_exact_mut(block.times * sample);
         for (row, from) in rows.zip(from) {

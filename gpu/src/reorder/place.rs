@@ -36,8 +36,11 @@ kernel! {
             let (offset, bytes) = (load_global(entry + 16), load_global(entry + 20));
             let skew = source as u32 % 16;
             let mut at = 16 * thread();
-            while at < skew + bytes {
-                store_shared_4(shared + at, load_global_4(source - skew as u64 + at as u64));
+            // Zeros behind the last byte, whose word is read together with the one after it.
+            while at < skew + bytes + 16 {
+                let inside = at < skew + bytes;
+                let first = source - skew as u64 + at as u64;
+                store_shared_4(shared + at, if inside { load_global_4(first) } else { [0; 4] });
                 at += 16 * threads();
             }
             barrier();

@@ -487,10 +487,10 @@ impl Stream {
         let Geometry { fengs, polarisations, channels, heap_times, chunk_heaps, .. } =
             self.geometry;
         let missing = chunk.missing(&self.geometry);
-        let bytes = chunk.samples()?;
         let first = passed.start / heap_times as u64;
         let channel = (first / chunk_heaps as u64) as usize % channels;
         let (row, sample) = (self.geometry.chunk_times() * 2, 2 * polarisations);
+        let bytes = chunk.samples(&self.geometry, channel..channel + 1)?;
         let slots = ((passed.end - passed.start) / heap_times as u64) as usize;
         let mut checked = 0;
         for (slot, feng) in (0..slots).flat_map(|slot| (0..fengs).map(move |feng| (slot, feng))) {
@@ -501,7 +501,7 @@ impl Stream {
             let payload = &self.payloads[(first as usize + slot) % VARIANTS][feng];
             let payload = &payload[channel * heap_times * sample..][..heap_times * sample];
             for polarisation in 0..polarisations {
-                let at = (channel * fengs * polarisations + input + polarisation) * row + 2 * time;
+                let at = (input + polarisation) * row + 2 * time;
                 let found = bytes[at..at + 2 * heap_times].as_chunks::<2>().0.iter();
                 let sent = payload.chunks_exact(sample).map(|time| &time[2 * polarisation..][..2]);
                 if !found.map(|sample| &sample[..]).eq(sent) {
