@@ -11,7 +11,7 @@
 use crate::{
     abi::reorder::Place,
     isa::common::{
-        barrier, block, blocks, dynamic_shared, load_global, load_global_4, load_shared, prmt_by,
+        barrier, block, blocks, dynamic_shared, lane, load_global, load_global_4, load_shared, prmt_by,
         read_global_64, store_global_8, store_global_16, store_shared_4, thread, threads,
     },
     tile::divisor,
@@ -26,8 +26,9 @@ const ENTRY: u64 = 24;
 kernel! {
     /// Brings pieces of payloads to their places.
     fn reorder_place(p: Place) {
-        let times = divisor(p.times);
+        let parts = divisor(p.parts);
         let grain = divisor(SAMPLE * p.parts);
+        let row_bytes = divisor(grain.get() * p.times);
         let shared = dynamic_shared();
         let mut piece = block();
         while piece < p.count {
@@ -44,29 +45,35 @@ kernel! {
                 at += 16 * threads();
             }
             barrier();
-            let end = (offset + bytes).div_ceil(grain.get());
-            for part in 0..p.parts {
-                let mut place = offset / grain + thread();
-                while place < end {
-                    let (channel, time) = (place / times, place % times);
-                    let row = channel as u64 * p.inputs as u64 + part as u64;
-                    let to = target + row * p.row + (SAMPLE * time) as u64;
-                    // A byte before the piece is beyond its end as well.
-                    let from = (place * grain.get() + SAMPLE * part).wrapping_sub(offset);
+            let (first, end) = (offset / row_bytes, (offset + bytes).div_ceil(row_bytes.get()));
+            // A warp takes a part of a channel's samples.
+            let rows = (end - first) * p.parts;
+            let mut row = thread() / 32;
+            while row < rows {
+                let (channel, part) = (first + row / parts, row % parts);
+                let to = target + (channel as u64 * p.inputs as u64 + part as u64) * p.row;
+                // Byte of the piece that the row's first sample is, if it were so long.
+                let begin = channel * row_bytes.get();
+                let start = (begin + SAMPLE * part).wrapping_sub(offset);
+                let last = (offset + bytes - begin).div_ceil(grain.get());
+                let last = if last < p.times { last } else { p.times };
+                let mut time = offset.saturating_sub(begin) / grain + lane();
+                while time < last {
+                    let from = start.wrapping_add(time * grain.get());
+                    // What lies before the piece is beyond its end as well.
                     let (low, high) = (from < bytes, from.wrapping_add(1) < bytes);
-                    if low || high {
-                        let from = skew.wrapping_add(from);
-                        let sample = sample(shared, from);
-                        if low && high {
-                            store_global_16(to, sample as u16);
-                        } else if low {
-                            store_global_8(to, sample);
-                        } else {
-                            store_global_8(to + 1, sample >> 8);
-                        }
+                    let to = to + (SAMPLE * time) as u64;
+                    let from = skew.wrapping_add(from);
+                    if low && high {
+                        store_global_16(to, sample(shared, from) as u16);
+                    } else if low {
+                        store_global_8(to, sample(shared, from));
+                    } else if high {
+                        store_global_8(to + 1, sample(shared, from) >> 8);
                     }
-                    place += threads();
+                    time += 32;
                 }
+                row += threads() / 32;
             }
             barrier();
             piece += blocks();
