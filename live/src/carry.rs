@@ -130,7 +130,8 @@ impl Carrier {
             if at < room.len() {
                 stays = true;
                 let source = self.ring + at as u64;
-                pieces(source, target, offset, bytes.len()).for_each(|piece| self.add(piece, slots));
+                pieces(source, target, offset, bytes.len())
+                    .for_each(|piece| self.add(piece, slots));
             } else {
                 self.stage(target, offset, bytes, slots);
             }

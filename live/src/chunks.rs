@@ -625,9 +625,9 @@ impl Window {
         geometry: &Geometry,
         memory: impl IntoIterator<Item = Memory>,
     ) -> impl Iterator<Item = Chunk> {
-        memory.into_iter().map(|memory| {
-            Chunk::new(ChunkMemory::Host(SharedMemory::new(memory)), geometry)
-        })
+        memory
+            .into_iter()
+            .map(|memory| Chunk::new(ChunkMemory::Host(SharedMemory::new(memory)), geometry))
     }
 
     /// Puts the samples of a heap of an [`Assembler`](super::Assembler) of one's own where they belong.

@@ -192,12 +192,10 @@ impl DeviceMemory {
             let stream = Stream::default();
             let payload = Buffer::new(&self.gpu, bytes.len().next_multiple_of(16))?;
             payload.upload(stream, bytes)?;
-            let pieces: Vec<_> =
-                pieces(payload.address(), target, offset, bytes.len()).collect();
+            let pieces: Vec<_> = pieces(payload.address(), target, offset, bytes.len()).collect();
             let table = Buffer::new(&self.gpu, size_of_val(&pieces[..]))?;
             table.upload(stream, &pieces)?;
-            let places =
-                ToPlaces { pieces: table.address(), count: pieces.len() as u32, ..places };
+            let places = ToPlaces { pieces: table.address(), count: pieces.len() as u32, ..places };
             // SAFETY: the pieces lie in the payload, and go to a place of this memory that the caller has.
             unsafe { places.kernel().launch(&self.gpu, stream)? };
             self.gpu.wait(stream)

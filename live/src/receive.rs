@@ -262,15 +262,13 @@ impl Heaps {
         };
         for (heap, ticket) in over.into_iter().zip(tickets) {
             let left = match (&mut self.carrier, ticket.flatten()) {
-                (Some(carrier), Some(ticket)) => {
-                    match carrier.take(ticket, &heap, (room, slots)) {
-                        Ok(()) => {
-                            self.assembler.recycle(heap);
-                            continue;
-                        }
-                        Err(ticket) => Some(ticket),
+                (Some(carrier), Some(ticket)) => match carrier.take(ticket, &heap, (room, slots)) {
+                    Ok(()) => {
+                        self.assembler.recycle(heap);
+                        continue;
                     }
-                }
+                    Err(ticket) => Some(ticket),
+                },
                 (_, ticket) => ticket,
             };
             if let Some(mut ticket) = left {
@@ -576,9 +574,9 @@ impl<S: Stream> Shared<S> {
                 count += 1;
                 let source = match last {
                     Some((same, source)) if same == address => source,
-                    _ => *known
-                        .entry(address)
-                        .or_insert_with(|| lock(&self.sources).number(address)),
+                    _ => {
+                        *known.entry(address).or_insert_with(|| lock(&self.sources).number(address))
+                    }
                 };
                 last = Some((address, source));
                 match packet {

@@ -120,13 +120,15 @@ mod passing {
             order
         };
         // SAFETY: as many bytes as are read.
-        let [first, second] = ORDER.each_ref().map(|part| unsafe { _mm512_loadu_si512(part.as_ptr().cast()) });
+        let [first, second] =
+            ORDER.each_ref().map(|part| unsafe { _mm512_loadu_si512(part.as_ptr().cast()) });
         let (x, y) = (x.as_chunks_mut::<LINE>().0, y.as_chunks_mut::<LINE>().0);
         for ((x, y), both) in x.iter_mut().zip(y).zip(both.as_chunks::<{ 2 * LINE }>().0) {
             // SAFETY: two vectors are read, and there is room for one each, aligned, as the caller says.
             unsafe {
                 let from = both.as_ptr();
-                let (a, b) = (_mm512_loadu_si512(from.cast()), _mm512_loadu_si512(from.add(LINE).cast()));
+                let (a, b) =
+                    (_mm512_loadu_si512(from.cast()), _mm512_loadu_si512(from.add(LINE).cast()));
                 _mm512_stream_si512(x.as_mut_ptr().cast(), _mm512_permutex2var_epi16(a, first, b));
                 _mm512_stream_si512(y.as_mut_ptr().cast(), _mm512_permutex2var_epi16(a, second, b));
             }

@@ -360,8 +360,7 @@ fn place(
     target.download(Stream::default(), &mut found).unwrap();
     let mut expected = vec![0x77; found.len()];
     for (index, sample) in payload.chunks_exact(2).enumerate() {
-        let (part, time, channel) =
-            (index % parts, index / parts % times, index / parts / times);
+        let (part, time, channel) = (index % parts, index / parts % times, index / parts / times);
         let at = (channel * inputs + 1 + part) * row + 2 * (slot * times + time);
         expected[at..at + 2].copy_from_slice(sample);
     }

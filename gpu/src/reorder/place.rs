@@ -11,8 +11,8 @@
 use crate::{
     abi::reorder::Place,
     isa::common::{
-        barrier, block, blocks, dynamic_shared, lane, load_global, load_global_4, load_shared, prmt_by,
-        read_global_64, store_global_8, store_global_16, store_shared_4, thread, threads,
+        barrier, block, blocks, dynamic_shared, lane, load_global, load_global_4, load_shared,
+        prmt_by, read_global_64, store_global_8, store_global_16, store_shared_4, thread, threads,
     },
     tile::divisor,
 };

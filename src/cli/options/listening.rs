@@ -129,9 +129,7 @@ impl Listening {
         let heap_bytes = geometry.heap_bytes() + EXTRA_BYTES;
         let held_bytes = (2 * geometry.fengs + 8) * heap_bytes;
         let receiver = match placed {
-            Placed::Device(gpu) => {
-                Receiver::on_gpu(gpu, sockets, window, heap_bytes, held_bytes)?
-            }
+            Placed::Device(gpu) => Receiver::on_gpu(gpu, sockets, window, heap_bytes, held_bytes)?,
             Placed::Host(_) => Receiver::start(sockets, window, heap_bytes, held_bytes)?,
         };
         Ok(Heaps { receiver: self.pin(receiver)?, chunks: (spent, passed) })
