@@ -1,6 +1,7 @@
 //! Memory of a chunk that several threads fill at a time.
 
 use std::{
+    mem::MaybeUninit,
     ops::{Deref, DerefMut, Range},
     slice,
     sync::{Arc, OnceLock},
@@ -53,16 +54,9 @@ pub(super) fn zeros(bytes: usize) -> Result<Memory> {
     Ok(Box::new(Lines { lines, bytes }))
 }
 
-/// So many bytes, all zero, of which the system gives those that are used.
-pub(super) fn room(bytes: usize) -> Memory {
-    let mut room = vec![0; bytes];
-    ask_for_large_pages(&mut room);
-    Box::new(room)
-}
-
 /// Has the system give large pages where it can: rows of a chunk are pages apart, and each would take an entry of the
 /// tables of pages that a core knows.
-fn ask_for_large_pages<T>(lines: &mut [T]) {
+fn ask_for_large_pages(lines: &mut [MaybeUninit<Line>]) {
     #[cfg(target_os = "linux")]
     {
         const PAGE: usize = 4096;

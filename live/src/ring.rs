@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use corrust_host::{Result, device::Gpu};
 
-use super::memory::{Memory, room};
+use super::memory::Memory;
 
 /// Packets that are fetched at a time, at most, or buffers of joined packets.
 pub(super) const MOST: usize = 64;
@@ -26,7 +26,8 @@ impl Ring {
     /// page once a packet is written to it.
     pub fn new(held: usize) -> Self {
         let slots = Slots::new(held);
-        Self { room: room(slots.uses.len() * ROOM), address: None, slots }
+        let room = Box::new(vec![0; slots.uses.len() * ROOM]);
+        Self { room, address: None, slots }
     }
 
     /// The same in page-locked memory that a GPU reads.
