@@ -16,7 +16,7 @@ use corrust_gpu::{
 };
 use corrust_host::{
     Encoding, Error, Result,
-    device::{self, Gpu, Kernels, Rows, SimGpu, Stream, TensorMap},
+    device::{self, Gpu, Kernels, LockedBytes, Rows, SimGpu, Stream, TensorMap},
 };
 use ptx_model::{CHIPS, Chip, Code, Estimate, Sampled, Tickets, code, estimate, shipped};
 use ptx_sim::{Launch, Memory, Module};
@@ -397,6 +397,10 @@ impl Gpu for Model {
         let mut part = vec![0; bytes];
         fill(0, &mut part);
         self.memory.write(address, &part).map_err(fault)
+    }
+
+    fn reach(&self, _bytes: &LockedBytes) -> Result<u64> {
+        Err(Error::Device(format!("{}: a model reaches no memory of the host", self.name)))
     }
 
     unsafe fn copy_in(

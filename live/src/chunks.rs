@@ -7,6 +7,7 @@
 //! others agree with it: a single wrong timestamp moves nothing, and a sender that begins again is followed.
 
 use std::{
+    borrow::Cow,
     collections::VecDeque,
     ops::Range,
     sync::{
@@ -18,12 +19,13 @@ use std::{
 use corrust_host::{
     Encoding, Error, Layout, Result, Samples,
     device::Gpu,
-    samples::{Extents, Missing, Shape, Strides},
+    reorder::place::ToPlaces,
+    samples::{Extents, Memory as Located, Missing, Shape, Strides},
 };
 
 use super::{
     heaps::{Array, Heap},
-    memory::{self, Memory, SharedMemory},
+    memory::{self, ChunkMemory, DeviceMemory, Memory, SharedMemory},
     spead::{VALUE_BITS, id},
     stores::{self, SAMPLE},
     tally::{Fate, Tally},
@@ -124,6 +126,25 @@ impl Geometry {
         }
     }
 
+    /// Byte of a chunk at which the samples of a place begin.
+    fn first_byte(&self, place: &Place<usize>) -> usize {
+        let slot = (place.slot % self.chunk_heaps as u64) as usize;
+        let row = place.part * self.shape().inputs + place.sender * self.polarisations;
+        (row * self.chunk_times() + slot * self.heap_times) * SAMPLE
+    }
+
+    /// How a GPU takes payloads to their places in a chunk, but for the payloads.
+    pub(super) fn to_places(&self) -> ToPlaces {
+        ToPlaces {
+            pieces: 0,
+            count: 0,
+            row: (self.chunk_times() * SAMPLE) as u64,
+            inputs: self.shape().inputs as u32,
+            times: self.heap_times as u32,
+            parts: self.polarisations as u32,
+        }
+    }
+
     /// Bytes of a heap of all channels.
     pub fn heap_bytes(&self) -> usize {
         self.channels * self.heap_times * self.polarisations * SAMPLE
@@ -148,7 +169,7 @@ impl Sources {
 
 /// The samples of consecutive times.
 pub struct Chunk {
-    memory: Arc<SharedMemory>,
+    memory: Arc<ChunkMemory>,
     /// Which sender's samples are there, or 0: `[heap][F-engine][channel]`.
     present: Vec<u16>,
     /// How many of them are.
@@ -168,9 +189,52 @@ pub struct Passed<C = Chunk> {
 }
 
 impl Chunk {
-    fn new(memory: Memory, geometry: &Geometry) -> Self {
+    fn new(memory: ChunkMemory, geometry: &Geometry) -> Self {
         let cells = geometry.chunk_heaps * geometry.fengs * geometry.channels;
-        Self { memory: Arc::new(SharedMemory::new(memory)), present: vec![0; cells], count: 0 }
+        Self { memory: Arc::new(memory), present: vec![0; cells], count: 0 }
+    }
+
+    /// An empty chunk in a GPU's memory, whose kernels bring samples there: see
+    /// [`Receiver::on_gpu`](super::Receiver::on_gpu).
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`], and [`Error::Invalid`] where a heap has more bytes than kernels count.
+    pub fn on_gpu(geometry: &Geometry, gpu: &Arc<dyn Gpu>) -> Result<Self> {
+        let heap = geometry.heap_bytes();
+        if heap > (i32::MAX / 2) as usize {
+            return Err(Error::invalid(format!(
+                "heaps of {heap} bytes: expected at most {} for a GPU",
+                i32::MAX / 2
+            )));
+        }
+        let memory = DeviceMemory::new(gpu, geometry.chunk_bytes())?;
+        Ok(Self::new(ChunkMemory::Device(memory), geometry))
+    }
+
+    /// Its memory in a GPU, if it has one.
+    pub(super) fn device(&self) -> Option<&DeviceMemory> {
+        match &*self.memory {
+            ChunkMemory::Host(_) => None,
+            ChunkMemory::Device(memory) => Some(memory),
+        }
+    }
+
+    /// Samples `[channel][input][time]` of some channels in the host's memory: copied there where they are in a GPU's.
+    /// Missing ones are whatever was there.
+    ///
+    /// # Errors
+    /// The GPU's own, and [`Error::Device`] where it could not bring all samples to the chunk.
+    ///
+    /// # Panics
+    /// When there are not so many channels.
+    pub fn samples(&self, geometry: &Geometry, channels: Range<usize>) -> Result<Cow<'_, [u8]>> {
+        let channel = geometry.chunk_bytes() / geometry.channels;
+        let range = channels.start * channel..channels.end * channel;
+        match &*self.memory {
+            // SAFETY: a chunk is handed out when nobody else has its memory.
+            ChunkMemory::Host(memory) => Ok(Cow::Borrowed(&unsafe { memory.all() }[range])),
+            ChunkMemory::Device(memory) => memory.read(range).map(Cow::Owned),
+        }
     }
 
     /// The first time of which something came; nothing where nothing came.
@@ -220,9 +284,12 @@ impl Chunk {
         let Shape { inputs, channels, encoding, layout } = geometry.shape();
         let extents = Extents { channels, inputs, times: geometry.chunk_times() };
         let strides = Strides::dense(layout, extents, Encoding::Ci8.into());
-        // SAFETY: a chunk is handed out when nobody else has its memory.
-        let bytes = unsafe { self.memory.all() };
-        let samples = Samples::strided(bytes, encoding, extents, strides);
+        let located = match &*self.memory {
+            // SAFETY: a chunk is handed out when nobody else has its memory.
+            ChunkMemory::Host(memory) => Located::Host(unsafe { memory.all() }),
+            ChunkMemory::Device(memory) => Located::Device(memory.buffer().slice()),
+        };
+        let samples = Samples::strided(located, encoding, extents, strides);
         samples.expect("a chunk holds all of them").missing(missing)
     }
 }
@@ -321,7 +388,7 @@ impl Stream for Geometry {
     type Chunk = Chunk;
     /// The first channel, counted from the first that is correlated.
     type Part = usize;
-    type Memory = SharedMemory;
+    type Memory = ChunkMemory;
 
     fn slots(&self) -> usize {
         self.chunk_heaps
@@ -358,30 +425,34 @@ impl Stream for Geometry {
         Fate::Placed
     }
 
-    fn memory(chunk: &mut Chunk) -> &mut Arc<SharedMemory> {
+    fn memory(chunk: &mut Chunk) -> &mut Arc<ChunkMemory> {
         &mut chunk.memory
     }
 
     /// Brings samples `[channel][time][polarisation]` to the chunk's `[channel][input][time]`.
     unsafe fn fill(
         &self,
-        memory: &SharedMemory,
+        memory: &ChunkMemory,
         place: &Place<usize>,
         offset: usize,
         mut bytes: &[u8],
     ) {
-        let slot = (place.slot % self.chunk_heaps as u64) as usize;
+        let start = self.first_byte(place);
+        let memory = match memory {
+            ChunkMemory::Host(memory) => memory,
+            ChunkMemory::Device(memory) => {
+                let target = memory.buffer().address() + start as u64;
+                return memory.bring(self.to_places(), target, offset, bytes);
+            }
+        };
         let row = self.chunk_times() * SAMPLE;
-        let part = self.heap_times * SAMPLE;
-        let channel_bytes = part * self.polarisations;
-        let first = place.sender * self.polarisations;
+        let channel_bytes = self.heap_times * SAMPLE * self.polarisations;
         let (mut channel, mut within) = (offset / channel_bytes, offset % channel_bytes);
         while !bytes.is_empty() {
             let now;
             (now, bytes) = bytes.split_at(bytes.len().min(channel_bytes - within));
-            let rows = (place.part + channel) * self.shape().inputs + first;
-            let rows =
-                Rows { memory, start: rows * row + slot * part, row, count: self.polarisations };
+            let start = start + channel * self.shape().inputs * row;
+            let rows = Rows { memory, start, row, count: self.polarisations };
             // SAFETY: rows of this place, as the caller says.
             unsafe { rows.fill(within, now) };
             (channel, within) = (channel + 1, 0);
@@ -464,6 +535,27 @@ pub(super) struct HeapTicket {
 }
 
 impl HeapTicket {
+    /// Device memory that the heap's samples go to, and the address of the first one; none of the host's.
+    pub fn target(&self, stream: &Geometry) -> Option<(&DeviceMemory, u64)> {
+        match &*self.ticket.memory {
+            ChunkMemory::Host(_) => None,
+            ChunkMemory::Device(memory) => {
+                let first = stream.first_byte(&self.ticket.place) as u64;
+                Some((memory, memory.buffer().address() + first))
+            }
+        }
+    }
+
+    /// Hands the heap's samples to `each` in pieces: the first one's offset among them, and bytes. Pieces have no byte
+    /// of the samples in common.
+    pub fn pieces(&self, heap: &Heap, room: &[u8], mut each: impl FnMut(usize, &[u8])) {
+        if heap.overlaps() {
+            each(0, &whole(heap, room, &self.array));
+        } else {
+            each_piece(heap, room, &self.array, each);
+        }
+    }
+
     /// Brings the heap's samples to their place.
     pub fn fill(&mut self, stream: &Geometry, heap: &Heap, room: &[u8]) {
         each_piece(heap, room, &self.array, |offset, piece| {
@@ -483,6 +575,15 @@ fn each_piece(heap: &Heap, room: &[u8], array: &Array, mut each: impl FnMut(usiz
         }
         Array::Value(value, bytes) => each(0, &value[value.len() - bytes..]),
     }
+}
+
+/// Bytes of an array of a heap, one after the other.
+fn whole(heap: &Heap, room: &[u8], array: &Array) -> Vec<u8> {
+    let mut bytes = vec![0; array.len()];
+    each_piece(heap, room, array, |offset, piece| {
+        bytes[offset..offset + piece.len()].copy_from_slice(piece);
+    });
+    bytes
 }
 
 /// The open chunks.
@@ -524,7 +625,9 @@ impl Window {
         geometry: &Geometry,
         memory: impl IntoIterator<Item = Memory>,
     ) -> impl Iterator<Item = Chunk> {
-        memory.into_iter().map(|memory| Chunk::new(memory, geometry))
+        memory
+            .into_iter()
+            .map(|memory| Chunk::new(ChunkMemory::Host(SharedMemory::new(memory)), geometry))
     }
 
     /// Puts the samples of a heap of an [`Assembler`](super::Assembler) of one's own where they belong.
@@ -539,13 +642,7 @@ impl Window {
     pub(super) fn reserve_heap(&mut self, heap: &Heap, room: &[u8]) -> Option<HeapTicket> {
         match self.understand(heap, room) {
             Ok((place, array)) => {
-                let mut copy = || {
-                    let mut bytes = vec![0; array.len()];
-                    each_piece(heap, room, &array, |offset, piece| {
-                        bytes[offset..offset + piece.len()].copy_from_slice(piece);
-                    });
-                    bytes
-                };
+                let mut copy = || whole(heap, room, &array);
                 let ticket = self.reserve(place, array.len(), &mut copy)?;
                 Some(HeapTicket { ticket, array })
             }

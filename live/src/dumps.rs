@@ -7,7 +7,10 @@ use corrust_host::{
 };
 use corrust_recordings::run::Folding;
 
-use super::chunks::{Chunk, Geometry, Passed};
+use super::{
+    chunks::{Chunk, Geometry, Passed},
+    memory::DeviceMemory,
+};
 
 /// Correlates chunks as they come: of samples of channels, or with the F-engine [`Spectra`](super::Spectra) before.
 pub struct Integrator<C = Geometry> {
@@ -63,7 +66,11 @@ impl Channels for Geometry {
         let Some(chunk) = &passed.chunk else { return Ok(()) };
         let missing = chunk.missing(self);
         let times = (passed.end - passed.start) as usize;
-        sums.add(chunk.view(self, &missing).times(0..times), passed.start, done)
+        let device = chunk.device();
+        device.map_or(Ok(()), DeviceMemory::check)?;
+        sums.add(chunk.view(self, &missing).times(0..times), passed.start, done)?;
+        // A GPU reads its own memory after the return, and the chunk is used again.
+        device.map_or(Ok(()), |_| sums.correlator.wait())
     }
 
     fn time(&self, end: u64) -> u64 {

@@ -40,6 +40,9 @@ pub(super) trait Intake<S: Stream>: Send + 'static {
         fault: &mut dyn FnMut(Fault),
     );
 
+    /// Ends what was begun, as no packets come for a while.
+    fn rest(&mut self, _ring: (&[u8], &mut Slots)) {}
+
     /// Gives up what is incomplete.
     fn clear(&mut self, window: &Mutex<Window<S>>, ring: (&[u8], &mut Slots));
 }

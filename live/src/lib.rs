@@ -55,6 +55,7 @@
 //! ```
 
 pub(crate) mod batch;
+pub(crate) mod carry;
 pub(crate) mod chunks;
 pub(crate) mod counts;
 pub(crate) mod curves;

@@ -4,10 +4,15 @@ use std::{
     mem::MaybeUninit,
     ops::{Deref, DerefMut, Range},
     slice,
+    sync::{Arc, OnceLock},
 };
 
 use bytemuck::{Pod, Zeroable};
-use corrust_host::{Result, device};
+use corrust_host::{
+    Error, Result,
+    device::{self, Buffer, Gpu, Stream},
+    reorder::place::{MOST_BYTES, Piece, ToPlaces},
+};
 
 /// Memory of a chunk.
 pub type Memory = Box<dyn DerefMut<Target = [u8]> + Send>;
@@ -111,4 +116,101 @@ impl SharedMemory {
         // SAFETY: it is the owner's memory, and nobody writes, as the caller says.
         unsafe { slice::from_raw_parts(self.start, self.bytes) }
     }
+}
+
+/// Memory of a chunk of heaps.
+pub enum ChunkMemory {
+    /// Memory of the host, which threads fill.
+    Host(SharedMemory),
+    /// Memory of a GPU, which its kernels fill.
+    Device(DeviceMemory),
+}
+
+/// Memory of a GPU that samples of heaps are brought to.
+pub struct DeviceMemory {
+    gpu: Arc<dyn Gpu>,
+    buffer: Buffer,
+    /// Reason why samples are not there, though they have a place.
+    fault: OnceLock<String>,
+}
+
+impl DeviceMemory {
+    /// So many bytes.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`].
+    pub(super) fn new(gpu: &Arc<dyn Gpu>, bytes: usize) -> Result<Self> {
+        let buffer = Buffer::new(gpu, bytes)?;
+        Ok(Self { gpu: gpu.clone(), buffer, fault: OnceLock::new() })
+    }
+
+    /// Its bytes on the device.
+    pub(super) fn buffer(&self) -> &Buffer {
+        &self.buffer
+    }
+
+    /// Says that samples could not be brought to it.
+    pub(super) fn fail(&self, reason: &str) {
+        // The first reason counts.
+        let _ = self.fault.set(reason.to_owned());
+    }
+
+    /// Checks that all that has a place is there.
+    ///
+    /// # Errors
+    /// [`Error::Device`].
+    pub(super) fn check(&self) -> Result<()> {
+        self.fault.get().map_or(Ok(()), |reason| Err(Error::Device(reason.clone())))
+    }
+
+    /// A copy of some of its bytes.
+    ///
+    /// # Errors
+    /// The GPU's own, and [`Error::Device`] where not all that has a place is there.
+    ///
+    /// # Panics
+    /// When there are not so many bytes.
+    pub(super) fn read(&self, range: Range<usize>) -> Result<Vec<u8>> {
+        self.check()?;
+        let from = self.buffer.slice::<u8>().part(range);
+        let mut bytes = device::zeros(from.len())?;
+        // SAFETY: a part of the buffer.
+        unsafe { self.gpu.download(from.stream(), from.address(), &mut bytes)? };
+        Ok(bytes)
+    }
+
+    /// Brings bytes of a payload from byte `offset` on to their places, and waits for it: the way of the few that no
+    /// [`Carrier`](super::carry::Carrier) takes. `target` is the place of the payload's first sample.
+    pub(super) fn bring(&self, places: ToPlaces, target: u64, offset: usize, bytes: &[u8]) {
+        let bring = || -> Result<()> {
+            let stream = Stream::default();
+            let payload = Buffer::new(&self.gpu, bytes.len().next_multiple_of(16))?;
+            payload.upload(stream, bytes)?;
+            let pieces: Vec<_> = pieces(payload.address(), target, offset, bytes.len()).collect();
+            let table = Buffer::new(&self.gpu, size_of_val(&pieces[..]))?;
+            table.upload(stream, &pieces)?;
+            let places = ToPlaces { pieces: table.address(), count: pieces.len() as u32, ..places };
+            // SAFETY: the pieces lie in the payload, and go to a place of this memory that the caller has.
+            unsafe { places.kernel().launch(&self.gpu, stream)? };
+            self.gpu.wait(stream)
+        };
+        if let Err(error) = bring() {
+            self.fail(&error.to_string());
+        }
+    }
+}
+
+/// Pieces for a kernel of `bytes` bytes of a payload from byte `offset` on, which begin at device address `source`.
+pub(super) fn pieces(
+    source: u64,
+    target: u64,
+    offset: usize,
+    bytes: usize,
+) -> impl Iterator<Item = Piece> {
+    (0..bytes).step_by(MOST_BYTES).map(move |first| Piece {
+        source: source + first as u64,
+        target,
+        offset: (offset + first) as u32,
+        bytes: MOST_BYTES.min(bytes - first) as u32,
+    })
 }

@@ -15,17 +15,18 @@ use std::{
     time::{Duration, Instant},
 };
 
-use corrust_host::{Error, Result};
+use corrust_host::{Error, Result, device::Gpu};
 use socket2::{Domain, Protocol, Type};
 
 use super::{
     batch::{Batch, Socket, worked},
+    carry::Carrier,
     chunks::{Geometry, Sources, Stream, Window},
     counts::{self, Counts},
     frames::Frames,
     heaps::{Assembler, Heap, Received},
     intake::{Arrived, Intake, Singles, lock},
-    ring::Slots,
+    ring::{Ring, Slots},
     spead::{Fault, Packet},
     tally::{SocketTally, Tally},
 };
@@ -42,6 +43,9 @@ const LOOK: Duration = Duration::from_millis(100);
 /// Slots of a socket for packets of incomplete heaps: fewest and most, and incomplete bytes for which there is one.
 const SLOTS: [usize; 2] = [64, 2048];
 const SLOT_BYTES: usize = 8 << 10;
+
+/// Slots for packets whose samples a GPU is bringing to chunks: as many as come in some milliseconds.
+const CARRIED_SLOTS: usize = 1024;
 
 /// Addresses to listen to: `127.0.0.1:7148`, or several, `239.1.2.0+3:7148` (four addresses, the field's way)
 /// and `127.0.0.1:7148+3` (four ports).
@@ -187,7 +191,7 @@ fn open_one(
 
 /// Receives packets and throws them away until it is to `stop`: the least that a receiver does.
 pub fn discard(mut socket: Socket, stop: &AtomicBool) -> SocketTally {
-    let mut batch = Batch::new(&socket, 0);
+    let mut batch = Batch::new(&socket, Ring::new(0));
     let mut tally = SocketTally::default();
     while !stop.load(Ordering::Relaxed) {
         if batch.receive(&mut socket).is_ok() {
@@ -202,7 +206,13 @@ pub fn discard(mut socket: Socket, stop: &AtomicBool) -> SocketTally {
     tally
 }
 
-impl Intake<Geometry> for Assembler {
+/// Heaps of one socket, and the GPU's carrier of their samples, where there is one.
+struct Heaps {
+    assembler: Assembler,
+    carrier: Option<Carrier>,
+}
+
+impl Intake<Geometry> for Heaps {
     fn take(
         &mut self,
         window: &Mutex<Window>,
@@ -214,23 +224,33 @@ impl Intake<Geometry> for Assembler {
             let taken = Packet::parse(&room[bytes.clone()]).and_then(|packet| {
                 let at = packet.payload.as_ptr().addr() - room.as_ptr().addr();
                 let hold = || slots.hold(*slot).then_some(Received { slot: *slot, at });
-                self.add(*source, &packet, hold)
+                self.assembler.add(*source, &packet, hold)
             });
             taken.err().into_iter().for_each(&mut *fault);
         }
         self.place(window, (room, slots));
+        if let Some(carrier) = &mut self.carrier {
+            carrier.go_on(slots);
+        }
     }
 
-    fn clear(&mut self, window: &Mutex<Window>, ring: (&[u8], &mut Slots)) {
-        self.give_up_all();
-        self.place(window, ring);
+    fn rest(&mut self, (_, slots): (&[u8], &mut Slots)) {
+        if let Some(carrier) = &mut self.carrier {
+            carrier.finish(slots);
+        }
+    }
+
+    fn clear(&mut self, window: &Mutex<Window>, (room, slots): (&[u8], &mut Slots)) {
+        self.assembler.give_up_all();
+        self.place(window, (room, slots));
+        self.rest((room, slots));
     }
 }
 
-impl Assembler {
+impl Heaps {
     /// Brings the samples of heaps that are over to their places.
     fn place(&mut self, window: &Mutex<Window>, (room, slots): (&[u8], &mut Slots)) {
-        let over = self.over();
+        let over = self.assembler.over();
         if over.is_empty() {
             return;
         }
@@ -241,13 +261,28 @@ impl Assembler {
             (window.stream().clone(), tickets)
         };
         for (heap, ticket) in over.into_iter().zip(tickets) {
-            if let Some(Some(mut ticket)) = ticket {
+            let left = match (&mut self.carrier, ticket.flatten()) {
+                (Some(carrier), Some(ticket)) => match carrier.take(ticket, &heap, (room, slots)) {
+                    Ok(()) => {
+                        self.assembler.recycle(heap);
+                        continue;
+                    }
+                    Err(ticket) => Some(ticket),
+                },
+                (_, ticket) => ticket,
+            };
+            if let Some(mut ticket) = left {
                 ticket.fill(&stream, &heap, room);
             }
             heap.slots().for_each(|slot| slots.release(slot));
-            self.recycle(heap);
+            self.assembler.recycle(heap);
         }
     }
+}
+
+/// Slots for packets of heaps that are incomplete, of so many bytes at most; others' samples are copied.
+fn slots(held_bytes: usize) -> usize {
+    (held_bytes / SLOT_BYTES).clamp(SLOTS[0], SLOTS[1])
 }
 
 /// State that all sockets share.
@@ -324,9 +359,30 @@ impl Receiver {
         heap_bytes: usize,
         held_bytes: usize,
     ) -> Result<Self> {
-        // Slots for packets of heaps that are incomplete; others' samples are copied.
-        let slots = (held_bytes / SLOT_BYTES).clamp(SLOTS[0], SLOTS[1]);
-        Self::over(sockets, window, slots, || Assembler::new(heap_bytes, held_bytes))
+        Self::over(sockets, window, || {
+            let assembler = Assembler::new(heap_bytes, held_bytes);
+            Ok((Ring::new(slots(held_bytes)), Heaps { assembler, carrier: None }))
+        })
+    }
+
+    /// [`start`](Self::start) of heaps whose samples a GPU takes from where the system wrote their packets to
+    /// [chunks in its memory](super::Chunk::on_gpu): the CPU reads headers alone.
+    ///
+    /// # Errors
+    /// As for [`start`](Self::start), and the GPU's own.
+    pub fn on_gpu(
+        gpu: &Arc<dyn Gpu>,
+        sockets: Vec<impl Into<Socket>>,
+        window: Window,
+        heap_bytes: usize,
+        held_bytes: usize,
+    ) -> Result<Self> {
+        let geometry = window.stream().clone();
+        Self::over(sockets, window, || {
+            let ring = Ring::on_gpu(slots(held_bytes) + CARRIED_SLOTS, gpu)?;
+            let carrier = Carrier::new(gpu, &geometry, &ring)?;
+            Ok((ring, Heaps { assembler: Assembler::new(heap_bytes, held_bytes), carrier }))
+        })
     }
 
     /// [`start`](Self::start) of frames of VDIF, one in each packet.
@@ -334,7 +390,7 @@ impl Receiver {
     /// # Errors
     /// As for [`start`](Self::start).
     pub fn frames(sockets: Vec<impl Into<Socket>>, window: Window<Frames>) -> Result<Self> {
-        Self::over(sockets, window, 0, || Singles(PhantomData))
+        Self::over(sockets, window, || Ok((Ring::new(0), Singles(PhantomData))))
     }
 
     /// [`start`](Self::start) of packets of counts.
@@ -342,7 +398,7 @@ impl Receiver {
     /// # Errors
     /// As for [`start`](Self::start).
     pub fn counts(sockets: Vec<impl Into<Socket>>, window: Window<Counts>) -> Result<Self> {
-        Self::over(sockets, window, 0, || Singles(PhantomData))
+        Self::over(sockets, window, || Ok((Ring::new(0), Singles(PhantomData))))
     }
 
     /// Counts `[instant][sensor]` of plain streams, numbered from 0. Whoever sends them waits where they are taken in more
@@ -379,17 +435,17 @@ impl Receiver {
     fn over<S: Stream, I: Intake<S>>(
         sockets: Vec<impl Into<Socket>>,
         window: Window<S>,
-        slots: usize,
-        intake: impl Fn() -> I,
+        intake: impl Fn() -> Result<(Ring, I)>,
     ) -> Result<Self> {
         let shared = Shared::new(window);
         let mut receiver = Self { shared: shared.clone(), threads: Vec::new() };
         lock(&shared.window).tally_mut().sockets.resize_with(sockets.len(), Default::default);
         for (number, socket) in sockets.into_iter().enumerate() {
-            let (shared, intake, socket) = (shared.clone(), intake(), socket.into());
+            let (shared, (ring, intake)) = (shared.clone(), intake()?);
+            let socket = socket.into();
             let thread = std::thread::Builder::new()
                 .name("receive".into())
-                .spawn(move || shared.receive(number, socket, slots, intake));
+                .spawn(move || shared.receive(number, socket, ring, intake));
             let fault = |error| Error::invalid(format!("a thread for a socket: {error}"));
             receiver.threads.push(thread.map_err(fault)?);
         }
@@ -486,11 +542,15 @@ impl Shared<Counts> {
 }
 
 impl<S: Stream> Shared<S> {
-    /// Receives until it is to stop. Packets may stay in so many slots.
-    fn receive(&self, number: usize, mut socket: Socket, slots: usize, mut intake: impl Intake<S>) {
+    /// Receives to a ring until it is to stop.
+    fn receive(&self, number: usize, mut socket: Socket, ring: Ring, intake: impl Intake<S>) {
         let mut looked = Instant::now();
-        let mut batch = Batch::new(&socket, slots);
+        let mut batch = Batch::new(&socket, ring);
+        // What refers to the ring ends before it does.
+        let mut intake = intake;
         let mut known = HashMap::new();
+        // Packets of one sender mostly follow each other.
+        let mut last: Option<(u64, u16)> = None;
         let mut packets: Vec<Arrived> = Vec::new();
         let mut ends: Option<Instant> = None;
         while ends.is_none_or(|end| Instant::now() < end) {
@@ -502,6 +562,7 @@ impl<S: Stream> Shared<S> {
                 Ok(()) => {}
                 // A time limit, or an error of a packet that was sent from here: it concerns no other.
                 Err(_) if ends.is_none() => {
+                    intake.rest(batch.ring());
                     lock(&self.window).hand_out();
                     continue;
                 }
@@ -512,8 +573,13 @@ impl<S: Stream> Shared<S> {
             packets.clear();
             for (address, packet) in batch.packets() {
                 count += 1;
-                let source =
-                    *known.entry(address).or_insert_with(|| lock(&self.sources).number(address));
+                let source = match last {
+                    Some((same, source)) if same == address => source,
+                    _ => {
+                        *known.entry(address).or_insert_with(|| lock(&self.sources).number(address))
+                    }
+                };
+                last = Some((address, source));
                 match packet {
                     Some((slot, place)) => {
                         bytes += place.len() as u64;

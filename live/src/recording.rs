@@ -8,7 +8,7 @@ use std::{
 
 use corrust_host::{
     Result,
-    samples::{Memory, Missing, Shape},
+    samples::{Missing, Shape},
 };
 use corrust_recordings::{
     array::time::Timestamp,
@@ -154,24 +154,23 @@ impl StreamRecording {
 
     /// Copies the times of the current chunk from time `now` on to a block, which has room for them from `filled` on, and
     /// returns how many; 0 when all have been read.
-    fn copy(&self, block: &mut Block, filled: usize) -> usize {
+    fn copy(&self, block: &mut Block, filled: usize) -> Result<usize> {
         let Some((Passed { start, end, chunk: Some(chunk), .. }, missing)) = &self.current else {
-            return 0;
+            return Ok(0);
         };
         let now = self.now() + filled as u64;
         let count = end.saturating_sub(now).min((block.times - filled) as u64) as usize;
         if count == 0 {
-            return 0;
+            return Ok(0);
         }
         let (shape, at) = (self.geometry.shape(), (now - start) as usize);
         let sample = shape.encoding.zero().len();
-        if let Memory::Host(from) = chunk.view(&self.geometry, missing).memory() {
-            let from = from.chunks_exact(self.geometry.chunk_times() * sample);
-            let rows = block.samples.chunks_exact_mut(block.times * sample);
-            for (row, from) in rows.zip(from) {
-                row[filled * sample..][..count * sample]
-                    .copy_from_slice(&from[at * sample..][..count * sample]);
-            }
+        let from = chunk.samples(&self.geometry, 0..shape.channels)?;
+        let from = from.chunks_exact(self.geometry.chunk_times() * sample);
+        let rows = block.samples.chunks_exact_mut(block.times * sample);
+        for (row, from) in rows.zip(from) {
+            row[filled * sample..][..count * sample]
+                .copy_from_slice(&from[at * sample..][..count * sample]);
         }
         for each in missing {
             let within = each.times.start.max(at)..each.times.end.min(at + count);
@@ -180,7 +179,7 @@ impl StreamRecording {
                 lose(block, &shape, Missing { times, ..each.clone() });
             }
         }
-        count
+        Ok(count)
     }
 }
 
@@ -243,7 +242,7 @@ impl Recording for StreamRecording {
                 filled += absent;
                 continue;
             }
-            match self.copy(block, filled) {
+            match self.copy(block, filled)? {
                 0 => self.pass(),
                 copied => filled += copied,
             }

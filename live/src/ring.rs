@@ -1,5 +1,11 @@
 //! Room for packets: slots that the system writes packets to, and in which they stay until their samples are in chunks.
 
+use std::sync::Arc;
+
+use corrust_host::{Result, device::Gpu};
+
+use super::memory::Memory;
+
 /// Packets that are fetched at a time, at most, or buffers of joined packets.
 pub(super) const MOST: usize = 64;
 
@@ -8,16 +14,30 @@ pub(super) const ROOM: usize = (1 << 16) + 64;
 
 /// Memory of slots, and their use.
 pub(super) struct Ring {
-    /// Slots one after the other. The system gives memory for a page once a packet is written to it.
-    pub room: Vec<u8>,
+    /// Slots one after the other.
+    pub room: Memory,
+    /// Device address at which a GPU reads them.
+    pub address: Option<u64>,
     pub slots: Slots,
 }
 
 impl Ring {
-    /// Slots for what is fetched at a time, and `held` more, in which packets may stay.
+    /// Slots for what is fetched at a time, and `held` more, in which packets may stay. The system gives memory for a
+    /// page once a packet is written to it.
     pub fn new(held: usize) -> Self {
         let slots = Slots::new(held);
-        Self { room: vec![0; slots.uses.len() * ROOM], slots }
+        let room = Box::new(vec![0; slots.uses.len() * ROOM]);
+        Self { room, address: None, slots }
+    }
+
+    /// The same in page-locked memory that a GPU reads.
+    ///
+    /// # Errors
+    /// [`Error::Device`](corrust_host::Error::Device) where there is not so much.
+    pub fn on_gpu(held: usize, gpu: &Arc<dyn Gpu>) -> Result<Self> {
+        let slots = Slots::new(held);
+        let room = gpu.locked_bytes(slots.uses.len() * ROOM)?;
+        Ok(Self { address: Some(gpu.reach(&room)?), room: Box::new(room), slots })
     }
 }
 

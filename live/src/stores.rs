@@ -3,6 +3,12 @@
 /// Bytes of a sample, `ci8`.
 pub(super) const SAMPLE: usize = 2;
 
+/// Bytes of a vector that every processor has, and of a line of the caches.
+#[cfg(target_arch = "x86_64")]
+const LANE: usize = 16;
+#[cfg(target_arch = "x86_64")]
+const LINE: usize = 64;
+
 /// Copies samples of one polarisation, which other threads may read once they are [settled](settle).
 ///
 /// # Panics
@@ -11,8 +17,8 @@ pub(super) fn copy(to: &mut [u8], samples: &[u8]) {
     assert_eq!(to.len(), samples.len(), "as many samples");
     #[cfg(target_arch = "x86_64")]
     {
-        let [start, end] = lanes_of(to);
-        passing::copy(lanes(&mut to[start..end]), samples[start..end].as_chunks().0);
+        let [start, end] = lanes_of(to, LANE);
+        passing::copy(vectors(&mut to[start..end]), samples[start..end].as_chunks().0);
         to[..start].copy_from_slice(&samples[..start]);
         to[end..].copy_from_slice(&samples[end..]);
     }
@@ -29,10 +35,20 @@ pub(super) fn part(x: &mut [u8], y: &mut [u8], both: &[u8]) {
     assert_eq!([2 * x.len(), 2 * y.len()], [both.len(); 2], "as many samples");
     #[cfg(target_arch = "x86_64")]
     {
-        let [start, end] = lanes_of(x);
-        if start % SAMPLE == 0 && lanes_of(y) == [start, end] {
-            let [x_lanes, y_lanes] = [&mut x[start..end], &mut y[start..end]].map(lanes);
-            passing::part(x_lanes, y_lanes, both[2 * start..2 * end].as_chunks().0);
+        // Whole lines at once where there are such vectors: a line on its way takes a core's attention for less long.
+        let lanes = [LINE, LANE];
+        for lane in if passing::has_lines() { &lanes[..] } else { &lanes[1..] } {
+            let [start, end] = lanes_of(x, *lane);
+            if start % SAMPLE != 0 || lanes_of(y, *lane) != [start, end] {
+                continue;
+            }
+            let [x_lanes, y_lanes] = [&mut x[start..end], &mut y[start..end]];
+            let samples = &both[2 * start..2 * end];
+            match *lane {
+                // SAFETY: the processor has such vectors, and the places are aligned to lines.
+                LINE => unsafe { passing::part_lines(x_lanes, y_lanes, samples) },
+                _ => passing::part(vectors(x_lanes), vectors(y_lanes), samples.as_chunks().0),
+            }
             part_each(&mut x[..start], &mut y[..start], &both[..2 * start]);
             return part_each(&mut x[end..], &mut y[end..], &both[2 * end..]);
         }
@@ -57,17 +73,16 @@ pub(super) fn settle() {
     passing::settle();
 }
 
-/// First and last byte of whole vectors in aligned places.
+/// First and last byte of whole vectors of `lane` bytes in aligned places.
 #[cfg(target_arch = "x86_64")]
-fn lanes_of(bytes: &[u8]) -> [usize; 2] {
-    const LANE: usize = size_of::<std::arch::x86_64::__m128i>();
-    let start = bytes.as_ptr().align_offset(LANE).min(bytes.len());
-    [start, start + (bytes.len() - start) / LANE * LANE]
+fn lanes_of(bytes: &[u8], lane: usize) -> [usize; 2] {
+    let start = bytes.as_ptr().align_offset(lane).min(bytes.len());
+    [start, start + (bytes.len() - start) / lane * lane]
 }
 
 /// Bytes as vectors, of those that begin and end with one.
 #[cfg(target_arch = "x86_64")]
-fn lanes(bytes: &mut [u8]) -> &mut [std::arch::x86_64::__m128i] {
+fn vectors(bytes: &mut [u8]) -> &mut [std::arch::x86_64::__m128i] {
     // SAFETY: any 16 bytes are a vector.
     unsafe { bytes.align_to_mut() }.1
 }
@@ -79,7 +94,46 @@ mod passing {
     use std::arch::x86_64::{
         __m128i, _mm_loadu_si128, _mm_sfence, _mm_shuffle_epi32, _mm_shufflehi_epi16,
         _mm_shufflelo_epi16, _mm_stream_si128, _mm_unpackhi_epi64, _mm_unpacklo_epi64,
+        _mm512_loadu_si512, _mm512_permutex2var_epi16, _mm512_stream_si512,
     };
+
+    use super::LINE;
+
+    /// Whether there are vectors of a line.
+    pub(super) fn has_lines() -> bool {
+        is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bw")
+    }
+
+    /// Parts samples to whole lines.
+    ///
+    /// # Safety
+    /// The processor [has lines](has_lines), with which both places begin; `both` has as many samples as they.
+    #[target_feature(enable = "avx512f,avx512bw")]
+    pub(super) unsafe fn part_lines(x: &mut [u8], y: &mut [u8], both: &[u8]) {
+        const ORDER: [[u16; LINE / 2]; 2] = {
+            let mut order = [[0; LINE / 2]; 2];
+            let mut sample = 0;
+            while sample < LINE {
+                order[sample % 2][sample / 2] = sample as u16;
+                sample += 1;
+            }
+            order
+        };
+        // SAFETY: as many bytes as are read.
+        let [first, second] =
+            ORDER.each_ref().map(|part| unsafe { _mm512_loadu_si512(part.as_ptr().cast()) });
+        let (x, y) = (x.as_chunks_mut::<LINE>().0, y.as_chunks_mut::<LINE>().0);
+        for ((x, y), both) in x.iter_mut().zip(y).zip(both.as_chunks::<{ 2 * LINE }>().0) {
+            // SAFETY: two vectors are read, and there is room for one each, aligned, as the caller says.
+            unsafe {
+                let from = both.as_ptr();
+                let (a, b) =
+                    (_mm512_loadu_si512(from.cast()), _mm512_loadu_si512(from.add(LINE).cast()));
+                _mm512_stream_si512(x.as_mut_ptr().cast(), _mm512_permutex2var_epi16(a, first, b));
+                _mm512_stream_si512(y.as_mut_ptr().cast(), _mm512_permutex2var_epi16(a, second, b));
+            }
+        }
+    }
 
     fn load(bytes: &[u8; 16]) -> __m128i {
         // SAFETY: they are as many as are read; every processor of this kind has the instruction.
@@ -124,10 +178,12 @@ mod tests {
     /// At every alignment, of every length around whole vectors.
     #[test]
     fn samples_arrive_wherever_they_go() {
-        let samples: Vec<u8> = (0..400).map(|number| (number * 7 % 251) as u8).collect();
-        for start in 0..16 {
-            for times in 0..40 {
-                let mut rows = [[0_u8; 128]; 2];
+        #[repr(align(64))]
+        struct Rows([[u8; 256]; 2]);
+        let samples: Vec<u8> = (0..800).map(|number| (number * 7 % 251) as u8).collect();
+        for start in 0..64 {
+            for times in 0..90 {
+                let Rows(mut rows) = Rows([[0; 256]; 2]);
                 let [x, y] = rows.each_mut().map(|row| &mut row[start..start + SAMPLE * times]);
                 let both = &samples[start..start + 2 * SAMPLE * times];
                 part(x, y, both);

@@ -256,6 +256,32 @@ impl Memory {
         Ok(())
     }
 
+    /// First byte of an allocation in the host's memory. It stays there until the allocation is freed: whoever reads
+    /// or writes it meanwhile keeps apart from kernels that use the same bytes.
+    ///
+    /// # Errors
+    /// When `address` is in no allocation.
+    pub fn host_pointer(&self, address: u64) -> Result<NonNull<u8>, Error> {
+        let region = self.find(address, 0)?;
+        // SAFETY: within the allocation, or its end.
+        Ok(unsafe { region.data.add((address - region.base) as usize) })
+    }
+
+    /// Device address of a byte that [`Memory::host_pointer`] leads to.
+    ///
+    /// # Errors
+    /// When it is in no allocation.
+    pub fn address_of(&self, pointer: *const u8) -> Result<u64, Error> {
+        let regions = self.regions.read().unwrap_or_else(|e| e.into_inner());
+        let at = |region: &Region| {
+            let offset = pointer.addr().checked_sub(region.data.addr().get())? as u64;
+            (offset <= region.bytes).then_some(region.base + offset)
+        };
+        regions.values().find_map(|region| at(region)).ok_or_else(|| {
+            Error::Memory(format!("{pointer:p} is not inside of an allocation's memory"))
+        })
+    }
+
     /// Bytes allocated at the moment.
     pub fn allocated(&self) -> u64 {
         let regions = self.regions.read().unwrap_or_else(|e| e.into_inner());

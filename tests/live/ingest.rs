@@ -4,19 +4,23 @@
 use std::{
     collections::{HashMap, HashSet},
     net::{SocketAddr, UdpSocket},
-    sync::mpsc,
+    sync::{Arc, mpsc},
     time::{Duration, Instant},
 };
 
-use crate::{service::Service, support::command};
+use crate::{
+    service::Service,
+    support::{command, device, lazy_gpu::LazyGpu},
+};
 use corrust::{
+    Device,
+    device::Gpu,
     format::{Block, Recording},
     live::{
         Chunk, Clock, Fate, Geometry, Passed, Receiver, StreamRecording, Tally, Watch, Window,
         cut_packets, open_several,
         spead::{Fault, Item, id, packets},
     },
-    samples::Memory,
 };
 use rand::{RngExt, SeedableRng, rngs::StdRng, seq::SliceRandom};
 
@@ -56,6 +60,17 @@ struct Net {
 
 impl Net {
     fn new(geometry: Geometry, addresses: usize, shared: usize, held: usize) -> Self {
+        Self::on(None, geometry, addresses, shared, held)
+    }
+
+    /// Chunks are in the memory of a GPU, if there is one.
+    fn on(
+        gpu: Option<&Arc<dyn Gpu>>,
+        geometry: Geometry,
+        addresses: usize,
+        shared: usize,
+        held: usize,
+    ) -> Self {
         let mut sockets = Vec::new();
         for _ in 0..addresses {
             let address = "127.0.0.1:0".parse().unwrap();
@@ -64,11 +79,20 @@ impl Net {
         let to =
             sockets.iter().step_by(shared).map(|socket| socket.local_addr().unwrap()).collect();
         let ((spent, empty), (sender, passed)) = (mpsc::channel(), mpsc::channel());
-        let memory =
-            (0..geometry.window + 3).map(|_| Box::new(vec![0x55_u8; geometry.chunk_bytes()]) as _);
-        Window::chunks(&geometry, memory).for_each(|chunk| spent.send(chunk).unwrap());
+        // A GPU that works late keeps chunks longer.
+        let count = geometry.window + if gpu.is_some() { 20 } else { 3 };
+        let memory = (0..count).map(|_| Box::new(vec![0x55_u8; geometry.chunk_bytes()]) as _);
+        let chunks: Vec<Chunk> = match gpu {
+            None => Window::chunks(&geometry, memory).collect(),
+            Some(gpu) => (0..count).map(|_| Chunk::on_gpu(&geometry, gpu).unwrap()).collect(),
+        };
+        chunks.into_iter().for_each(|chunk| spent.send(chunk).unwrap());
         let window = Window::new(geometry.clone(), 1 << 47, empty, sender);
-        let receiver = Receiver::start(sockets, window, 1 << 18, held).unwrap();
+        let receiver = match gpu {
+            None => Receiver::start(sockets, window, 1 << 18, held),
+            Some(gpu) => Receiver::on_gpu(gpu, sockets, window, 1 << 18, held),
+        };
+        let receiver = receiver.unwrap();
         let watch = receiver.watch();
         let from = (0..geometry.fengs).map(|_| UdpSocket::bind("127.0.0.1:0").unwrap()).collect();
         Self { geometry, receiver: Some(receiver), watch, to, from, spent, passed, sent: 0 }
@@ -142,8 +166,7 @@ impl Net {
         for passed in self.passed.try_iter() {
             let Some(chunk) = passed.chunk else { continue };
             let missing = chunk.missing(&self.geometry);
-            let view = chunk.view(&self.geometry, &missing);
-            let Memory::Host(bytes) = view.memory() else { unreachable!() };
+            let bytes = chunk.samples(&self.geometry, 0..self.geometry.channels).unwrap();
             let first = passed.start as usize / heap_times;
             let slots = (passed.end - passed.start) as usize / heap_times;
             for (slot, feng, half) in self.heaps(0..slots) {
@@ -190,6 +213,23 @@ impl Net {
 /// there, bit for bit, and others are missing and counted.
 #[test]
 fn what_came_is_there_whatever_is_lost_repeated_or_late() {
+    came_is_there(None, 20);
+}
+
+/// The same of chunks in a GPU's memory, which its kernel fills from the ring; one that works late, too, from slots that
+/// must stay until it has.
+#[test]
+fn what_came_is_there_on_a_gpu() {
+    for device in [Device::Sim, Device::Cuda(0)] {
+        if let Some(gpu) = device::open(device) {
+            came_is_there(Some(&gpu), 6);
+        }
+    }
+    let late: Arc<dyn Gpu> = Arc::new(LazyGpu::new(3));
+    came_is_there(Some(&late), 8);
+}
+
+fn came_is_there(gpu: Option<&Arc<dyn Gpu>>, blocks: usize) {
     // A ring of fewer slots than a block has packets, at one socket, and rings in which all has room, at four.
     for (seed, (loss, polarisations, held)) in [
         (0.0, 2, 1 << 19),
@@ -203,10 +243,10 @@ fn what_came_is_there_whatever_is_lost_repeated_or_late() {
     {
         let mut random = StdRng::seed_from_u64(seed as u64);
         let sockets = if held == 1 << 19 { 1 } else { 2 };
-        let mut net = Net::new(geometry(polarisations), sockets, sockets, held);
+        let mut net = Net::on(gpu, geometry(polarisations), sockets, sockets, held);
         let (mut whole, mut incomplete, mut number) = (HashSet::new(), 0, 0);
         let mut found = HashMap::new();
-        for block in 0..20 {
+        for block in 0..blocks {
             let mut sent: Vec<(usize, Vec<u8>)> = Vec::new();
             for heap in net.heaps(block * 4..block * 4 + 4) {
                 number += 1;
@@ -306,8 +346,13 @@ fn heaps_in_an_order_beyond_windows_are_there_or_late() {
 /// Packets that one call sends, and the system hands over joined, are as many and the same as others.
 #[test]
 fn joined_packets_are_taken_apart() {
+    joined_packets(None);
+    joined_packets(device::open(Device::Sim).as_ref());
+}
+
+fn joined_packets(gpu: Option<&Arc<dyn Gpu>>) {
     const PAYLOAD: usize = 1400;
-    let mut net = Net::new(geometry(2), 1, 1, 1 << 24);
+    let mut net = Net::on(gpu, geometry(2), 1, 1, 1 << 24);
     let mut found = HashMap::new();
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     // Header and eight pointers.
@@ -397,6 +442,11 @@ fn several_sockets_are_one_service() {
     );
     assert!(said.contains("nothing has no spead2") && said.contains("none differs"), "{said}");
     assert_eq!(said.lines().filter(|line| line.contains("  corrust  ")).count(), 2, "{said}");
+    let said = command::done(
+        folder.path(),
+        "bench ingest --sockets 1 --seconds 0.3 --repeats 1 --rate 0.02 --python nothing --device sim",
+    );
+    assert!(said.contains("  corrust, sim  ") && said.contains("none differs"), "{said}");
     for (arguments, sentence) in [
         (
             "serve --sockets 2 --listen 239.255.71.51:0",
@@ -408,7 +458,8 @@ fn several_sockets_are_one_service() {
         ),
         ("serve --cores 5-2", "expected numbers of cores"),
         ("bench ingest --packet 65000 --joined 2", "--joined 2: expected 1 to 64 packets"),
-        ("bench ingest --device cpu", "--device: packets are received by CPUs"),
+        ("bench ingest --device model:h200", "--device model:h200: a model receives no packets"),
+        ("bench ingest --sustain 1", "--sustain: rates of packets are printed alone"),
     ] {
         let said = command::refused(folder.path(), arguments);
         assert!(said.contains(sentence), "{arguments}: {said}");
@@ -607,4 +658,70 @@ fn a_recording_of_a_stream_has_what_came() {
         assert_eq!(time as u64, (first + until.min(60_000)).min(60_000));
         assert!(passed_over > 20_000 || until < u64::MAX);
     }
+}
+
+/// Pieces of heaps that come twice, cut at different places, and a time that jumps: the last bytes that came count, and
+/// heaps that were held go to a GPU's chunk as to the host's.
+#[test]
+fn overlaps_and_jumps_are_the_same_on_a_gpu() {
+    let late: Arc<dyn Gpu> = Arc::new(LazyGpu::new(4));
+    for gpu in [None, device::open(Device::Sim).as_ref(), Some(&late)] {
+        let mut net = Net::on(gpu, geometry(2), 1, 1, 1 << 24);
+        let mut found = HashMap::new();
+        let mut sent = HashMap::new();
+        // Slots far apart: heaps are held until enough of them agree.
+        let heaps: Vec<Id> =
+            [0..6, 5000..5008].into_iter().flat_map(|slots| net.heaps(slots)).collect();
+        for (number, &heap) in heaps.iter().enumerate() {
+            let (first, second) = (net.payload(heap, 1), net.payload(heap, 2));
+            let [mut early, late] = [(&first, 1900), (&second, 1100)]
+                .map(|(payload, most)| net.packets(heap, number as u64, payload, most));
+            // The middle of the heap is the first sender's, where the second one adds nothing.
+            early.truncate(3);
+            early.remove(0);
+            let mut expected = vec![0; first.len()];
+            for (payload, packets, most) in [(&first, &early, 1900), (&second, &late, 1100)] {
+                for packet in packets {
+                    let offset = u64::from_be_bytes(packet[24..32].try_into().unwrap()) << 16 >> 16;
+                    let range = offset as usize..(offset as usize + most).min(first.len());
+                    let known = most == 1100 && range.start >= 1900 && range.end <= 3 * 1900;
+                    if !known {
+                        expected[range.clone()].copy_from_slice(&payload[range]);
+                    }
+                }
+            }
+            for packet in early.iter().chain(&late) {
+                net.send(heap.1, packet);
+            }
+            sent.insert(heap, expected);
+            if number % 20 == 19 {
+                net.settle();
+                net.collect(&mut found);
+            }
+        }
+        let tally = net.end(&mut found);
+        assert_eq!((tally.jumps, tally.heaps(Fate::Placed)), (1, heaps.len() as u64));
+        assert_eq!(found.len(), heaps.len());
+        for (heap, payload) in &found {
+            assert_eq!(*payload, sent[heap], "{heap:?}");
+        }
+    }
+}
+
+/// A GPU that is lost takes no samples: chunks say so, and are never mistaken for what came.
+#[test]
+fn chunks_of_a_lost_gpu_say_so() {
+    let gpu: Arc<dyn Gpu> = Arc::new(LazyGpu::failing(1, 60, false));
+    let mut net = Net::on(Some(&gpu), geometry(2), 1, 1, 1 << 24);
+    for (number, heap) in net.heaps(0..12).into_iter().enumerate() {
+        for packet in net.packets(heap, number as u64, &net.payload(heap, 0), 1400) {
+            net.send(heap.1, &packet);
+        }
+    }
+    net.settle();
+    net.receiver.take().unwrap().stop();
+    let chunks: Vec<Chunk> = net.passed.try_iter().filter_map(|passed| passed.chunk).collect();
+    assert!(chunks.len() > 2);
+    let last = chunks[chunks.len() - 1].samples(&net.geometry, 0..1);
+    assert!(last.unwrap_err().to_string().contains("the GPU is lost"));
 }

@@ -298,6 +298,11 @@ impl Gpu for LazyGpu {
         self.gpu.locked_bytes(bytes)
     }
 
+    fn reach(&self, bytes: &LockedBytes) -> Result<u64> {
+        self.called("reach")?;
+        self.gpu.reach(bytes)
+    }
+
     fn is_locked(&self, _bytes: &[u8]) -> bool {
         self.state().locked
     }
@@ -348,5 +353,14 @@ impl Gpu for LazyGpu {
         let failed = self.called("wait");
         self.state().queue(stream)?;
         self.finish(Some(stream)).and(failed)
+    }
+
+    fn is_done(&self, stream: Stream) -> Result<bool> {
+        self.called("query")?;
+        // Time passes.
+        if self.state().random.random_bool(0.2) {
+            self.finish(Some(stream))?;
+        }
+        Ok(self.state().queue(stream)?.waiting.is_empty())
     }
 }

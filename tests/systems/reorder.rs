@@ -8,7 +8,10 @@ use std::{collections::BTreeSet, sync::Arc};
 use corrust::{
     Device, Encoding, Layout,
     device::{Buffer, Gpu, Stream},
-    reorder::{Native, ROW_ALIGNMENT, ToNative},
+    reorder::{
+        Native, ROW_ALIGNMENT, ToNative,
+        place::{MOST_BYTES, Piece, ToPlaces},
+    },
     samples::{Extents, Samples, Strides},
     shift::{self, Window},
 };
@@ -288,4 +291,78 @@ fn delays_equal_plain_loops_in_the_simulator() {
 #[test]
 fn delays_equal_plain_loops_on_cuda() {
     delays(Device::Cuda(0));
+}
+
+/// Payloads in pieces, cut at any byte and at any address of host memory that the GPU reads, are where plain loops put
+/// them, and nothing else is written.
+#[test]
+fn placing() {
+    for device in [Device::Sim, Device::Cuda(0)] {
+        let Some(gpu) = device::open(device) else { continue };
+        let mut rng = StdRng::seed_from_u64(12);
+        for (case, (channels, times, parts)) in
+            [(1, 1, 1), (3, 250, 2), (2, 256, 1), (7, 33, 3), (1, 5000, 2), (5, 31, 4)]
+                .into_iter()
+                .enumerate()
+        {
+            place(&gpu, (channels, times, parts), [1, 700, MOST_BYTES][case % 3], &mut rng);
+            place(&gpu, (channels, times, parts), MOST_BYTES, &mut rng);
+        }
+    }
+}
+
+fn place(
+    gpu: &Arc<dyn Gpu>,
+    (channels, times, parts): (usize, usize, usize),
+    most: usize,
+    rng: &mut StdRng,
+) {
+    const SLOTS: usize = 2;
+    let (inputs, row) = (parts + 3, 2 * SLOTS * times);
+    let bytes = channels * times * parts * 2;
+    let payload: Vec<u8> = (0..bytes).map(|_| rng.random()).collect();
+    let slot = rng.random_range(0..SLOTS);
+    let mut cuts: Vec<(usize, usize)> = Vec::new();
+    let mut offset = 0;
+    while offset < bytes {
+        let end = bytes.min(offset + rng.random_range(1..=most));
+        cuts.push((offset, end));
+        offset = end;
+    }
+    let mut room = gpu.locked_bytes(bytes + 32 * (cuts.len() + 1)).unwrap();
+    let source = gpu.reach(&room).unwrap();
+    let target = Buffer::new(gpu, channels * inputs * row).unwrap();
+    target.upload(Stream::default(), &vec![0x77_u8; target.bytes()]).unwrap();
+    let first = target.address() + (row + 2 * slot * times) as u64;
+    let (mut at, mut pieces) = (0, Vec::new());
+    for &(from, to) in &cuts {
+        at += rng.random_range(0..17);
+        room[at..at + to - from].copy_from_slice(&payload[from..to]);
+        let (source, bytes) = (source + at as u64, (to - from) as u32);
+        pieces.push(Piece { source, target: first, offset: from as u32, bytes });
+        at += to - from;
+    }
+    let table = Buffer::new(gpu, size_of_val(&pieces[..])).unwrap();
+    table.upload(Stream::default(), &pieces).unwrap();
+    let places = ToPlaces {
+        pieces: table.address(),
+        count: pieces.len() as u32,
+        row: row as u64,
+        inputs: inputs as u32,
+        times: times as u32,
+        parts: parts as u32,
+    };
+    let kernel = places.kernel();
+    // SAFETY: the pieces are in the locked memory, and their places in the target.
+    unsafe { kernel.launch(gpu, Stream::default()).unwrap() };
+    gpu.wait(Stream::default()).unwrap();
+    let mut found = vec![0; target.bytes()];
+    target.download(Stream::default(), &mut found).unwrap();
+    let mut expected = vec![0x77; found.len()];
+    for (index, sample) in payload.chunks_exact(2).enumerate() {
+        let (part, time, channel) = (index % parts, index / parts % times, index / parts / times);
+        let at = (channel * inputs + 1 + part) * row + 2 * (slot * times + time);
+        expected[at..at + 2].copy_from_slice(sample);
+    }
+    assert!(found == expected, "{channels} channels, {times} times, {parts} parts, {most} bytes");
 }

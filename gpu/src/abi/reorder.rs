@@ -312,6 +312,46 @@ kernels! { MAKING_PLANES:
     PLANES_2: Kernel<Planes> = Kernel::new("reorder_planes_2", 256);
 }
 
+/// Bytes of a [`Piece`] at most: those of a jumbo frame.
+pub const PIECE_BYTES: u32 = 9216;
+
+parameters! {
+    /// Piece of a payload `[channel][time][part]` of 2-byte samples, and where the payload goes.
+    pub struct Piece {
+        /// First byte, wherever it lies; the whole 16 bytes that it and the last one lie in can be read.
+        pub source: u64,
+        /// Place of the payload's first sample, 2-byte aligned.
+        pub target: u64,
+        /// Bytes of the payload before the piece.
+        pub offset: u32,
+        /// Bytes of the piece, at most [`PIECE_BYTES`].
+        pub bytes: u32,
+    }
+}
+
+parameters! {
+    /// Parameters of [`PLACE`]. Grid: any; the blocks share the pieces.
+    pub struct Place {
+        /// A [`Piece`] for each of `count`, 8-byte aligned. No two have a byte of a payload in common.
+        pub pieces: u64,
+        /// Bytes from one row of the target to the next.
+        pub row: u64,
+        /// Number of pieces.
+        pub count: u32,
+        /// Rows of the target from one channel to the next.
+        pub inputs: u32,
+        /// Times of a payload.
+        pub times: u32,
+        /// Parts of a time, each of which goes to a row of its own.
+        pub parts: u32,
+    }
+}
+
+kernels! { PLACING:
+    /// Payloads of packets, taken from where they were received to `target[channel][part][time]`.
+    PLACE: Kernel<Place> = Kernel::new("reorder_place", 256).shared_bytes(PIECE_BYTES + 48);
+}
+
 /// Entries of all.
 pub(super) const ENTRIES: &[&[Entry]] =
-    &[CORNER_TURNS, PADDING, SHIFTS, GATHERING, QUANTISING, MAKING_PLANES];
+    &[CORNER_TURNS, PADDING, SHIFTS, GATHERING, QUANTISING, MAKING_PLANES, PLACING];

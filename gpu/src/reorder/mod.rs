@@ -6,6 +6,8 @@ pub mod cnt;
 #[cfg(not(corrust_target = "sm_90a"))]
 pub mod gather;
 #[cfg(not(corrust_target = "sm_90a"))]
+pub mod place;
+#[cfg(not(corrust_target = "sm_90a"))]
 pub mod planes;
 #[cfg(not(corrust_target = "sm_90a"))]
 pub mod quantise;

@@ -179,6 +179,11 @@ pub trait Gpu: Send + Sync + fmt::Debug {
     /// A stream beside the default one; it lives as long as the GPU.
     fn create_stream(&self) -> Result<Stream>;
 
+    /// A stream whose kernels go before those of others where both wait for room.
+    fn create_urgent_stream(&self) -> Result<Stream> {
+        self.create_stream()
+    }
+
     /// Makes what is enqueued on `later` from now on wait for what is on `earlier` now.
     fn order(&self, earlier: Stream, later: Stream) -> Result<()>;
 
@@ -216,6 +221,12 @@ pub trait Gpu: Send + Sync + fmt::Debug {
     fn is_locked(&self, _bytes: &[u8]) -> bool {
         true
     }
+
+    /// Device address at which kernels read and write [`Self::locked_bytes`] of this GPU where they lie.
+    ///
+    /// # Errors
+    /// [`crate::Error::Device`] of memory that it does not reach.
+    fn reach(&self, bytes: &LockedBytes) -> Result<u64>;
 
     /// Copies rows of `bytes` to device memory, in the stream's order, without waiting if the bytes are
     /// [locked](Self::is_locked).
@@ -269,6 +280,11 @@ pub trait Gpu: Send + Sync + fmt::Debug {
 
     /// Waits for everything on the stream.
     fn wait(&self, stream: Stream) -> Result<()>;
+
+    /// Whether everything on the stream is done.
+    fn is_done(&self, stream: Stream) -> Result<bool> {
+        self.wait(stream).map(|()| true)
+    }
 
     /// Time that the GPU takes for what `work` enqueues on `stream`.
     fn time(&self, stream: Stream, work: &mut dyn FnMut() -> Result<()>) -> Result<Duration> {

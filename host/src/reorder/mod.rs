@@ -1,6 +1,7 @@
 //! Corner turns, unpacking and delays of samples on a GPU.
 
 pub(crate) mod native;
+pub mod place;
 pub(crate) mod planes;
 mod prepared;
 pub mod shift;

@@ -74,6 +74,14 @@ pub struct Listening {
     pub wraps: Option<u64>,
 }
 
+/// Memory of chunks.
+pub enum Placed<'a> {
+    /// The host's, from where a GPU fetches them, if there is one.
+    Host(Option<&'a Arc<dyn Gpu>>),
+    /// A GPU's, which takes samples there by itself.
+    Device(&'a Arc<dyn Gpu>),
+}
+
 /// Heaps that are received.
 pub struct Heaps {
     pub receiver: Receiver,
@@ -119,24 +127,32 @@ impl Listening {
         (clock(sync), expected)
     }
 
-    /// Begins to receive heaps, the first of whose timestamps is expected, into memory from where `gpu` fetches them.
+    /// Begins to receive heaps, the first of whose timestamps is expected.
     pub fn heaps(
         &self,
         sockets: Vec<Socket>,
         geometry: &Geometry,
         expected: u64,
-        gpu: Option<&Arc<dyn Gpu>>,
+        placed: &Placed<'_>,
     ) -> Result<Heaps> {
         let ((spent, empty), (sender, passed)) = (mpsc::channel(), mpsc::channel());
         for _ in 0..geometry.window + waiting(geometry.chunk_bytes()) {
-            let memory = geometry.memory(gpu)?;
-            Window::chunks(geometry, [memory]).for_each(|chunk| drop(spent.send(chunk)));
+            match placed {
+                Placed::Device(gpu) => drop(spent.send(Chunk::on_gpu(geometry, gpu)?)),
+                Placed::Host(gpu) => {
+                    let memory = geometry.memory(*gpu)?;
+                    Window::chunks(geometry, [memory]).for_each(|chunk| drop(spent.send(chunk)));
+                }
+            }
         }
         let window = Window::new(geometry.clone(), expected, empty, sender);
         let heap_bytes = geometry.heap_bytes() + EXTRA_BYTES;
         let held_bytes = (2 * geometry.fengs + 8) * heap_bytes;
-        let receiver = self.pin(Receiver::start(sockets, window, heap_bytes, held_bytes)?)?;
-        Ok(Heaps { receiver, chunks: (spent, passed) })
+        let receiver = match placed {
+            Placed::Device(gpu) => Receiver::on_gpu(gpu, sockets, window, heap_bytes, held_bytes)?,
+            Placed::Host(_) => Receiver::start(sockets, window, heap_bytes, held_bytes)?,
+        };
+        Ok(Heaps { receiver: self.pin(receiver)?, chunks: (spent, passed) })
     }
 
     /// Has a receiver's threads run on some cores, if they are given.

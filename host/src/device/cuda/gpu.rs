@@ -208,6 +208,15 @@ impl CudaGpu {
         Ok((buffer, Event::new(&self.name, false)?))
     }
 
+    /// A stream of a priority that lives as long as the GPU.
+    fn add_stream(&self, priority: Option<i32>) -> Result<Stream> {
+        let stream = CudaStream::new(StreamFlags::NON_BLOCKING, priority);
+        let stream = stream.map_err(|error| self.error(error))?;
+        let raw = Stream::from_raw(stream.as_inner() as u64);
+        lock(&self.streams).push(stream);
+        Ok(raw)
+    }
+
     fn staging(&self) -> Result<MutexGuard<'_, Staging>> {
         if self.staging.get().is_none() {
             let slot = || self.slot(STAGING_BYTES);
@@ -286,11 +295,14 @@ impl Gpu for CudaGpu {
 
     fn create_stream(&self) -> Result<Stream> {
         self.enter()?;
-        let stream = CudaStream::new(StreamFlags::NON_BLOCKING, None);
-        let stream = stream.map_err(|error| self.error(error))?;
-        let raw = Stream::from_raw(stream.as_inner() as u64);
-        lock(&self.streams).push(stream);
-        Ok(raw)
+        self.add_stream(None)
+    }
+
+    fn create_urgent_stream(&self) -> Result<Stream> {
+        self.enter()?;
+        let priorities = CurrentContext::get_stream_priority_range();
+        let greatest = priorities.map_err(|error| self.error(error))?.greatest;
+        self.add_stream(Some(greatest))
     }
 
     fn order(&self, earlier: Stream, later: Stream) -> Result<()> {
@@ -398,6 +410,17 @@ impl Gpu for CudaGpu {
         self.enter().is_ok()
             && bytes.first().is_some_and(page_locked)
             && bytes.last().is_some_and(page_locked)
+    }
+
+    fn reach(&self, bytes: &LockedBytes) -> Result<u64> {
+        self.enter()?;
+        let mut address = 0;
+        // SAFETY: `address` is written; the driver only looks the memory up.
+        self.check(unsafe {
+            let start = bytes.as_ptr().cast_mut().cast();
+            sys::cuMemHostGetDevicePointer_v2(&mut address, start, 0)
+        })?;
+        Ok(address)
     }
 
     unsafe fn copy_in(
@@ -542,6 +565,15 @@ impl Gpu for CudaGpu {
         self.enter()?;
         // SAFETY: a stream of this device.
         self.check(unsafe { sys::cuStreamSynchronize(self.stream(stream)) })
+    }
+
+    fn is_done(&self, stream: Stream) -> Result<bool> {
+        self.enter()?;
+        // SAFETY: a stream of this device.
+        match unsafe { sys::cuStreamQuery(self.stream(stream)) } {
+            sys::cudaError_enum::CUDA_ERROR_NOT_READY => Ok(false),
+            result => self.check(result).map(|()| true),
+        }
     }
 
     fn time(&self, stream: Stream, work: &mut dyn FnMut() -> Result<()>) -> Result<Duration> {

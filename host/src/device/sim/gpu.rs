@@ -7,7 +7,10 @@
 use std::{
     collections::{BTreeMap, HashMap},
     env, fmt, fs,
+    ops::{Deref, DerefMut},
     path::Path,
+    ptr::NonNull,
+    slice,
     sync::{Arc, Mutex},
 };
 
@@ -16,7 +19,7 @@ use ptx_sim::{Launch, Memory, Module, Report};
 
 use crate::{
     device::{
-        gpu::{Facts, Gpu, Rows, Stream, TensorMap, lock},
+        gpu::{Facts, Gpu, LockedBytes, Rows, Stream, TensorMap, lock},
         ptx::Kernels,
     },
     error::{Error, Result},
@@ -31,7 +34,7 @@ pub struct SimGpu {
     pub(super) name: String,
     facts: Facts,
     kernels: Kernels,
-    memory: Memory,
+    memory: Arc<Memory>,
     modules: Mutex<HashMap<&'static str, Arc<Module>>>,
     reports: Mutex<HashMap<&'static str, Report>>,
 }
@@ -58,7 +61,7 @@ impl SimGpu {
                 l2_bytes: 50 << 20,
                 driver: (0, 0),
             },
-            memory: Memory::new(),
+            memory: Arc::new(Memory::new()),
             modules: Mutex::default(),
             reports: Mutex::default(),
         }
@@ -102,6 +105,43 @@ impl Default for SimGpu {
 impl fmt::Debug for SimGpu {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "SimGpu")
+    }
+}
+
+/// Simulated memory that the host uses as its own.
+struct Mapped {
+    memory: Arc<Memory>,
+    address: u64,
+    start: NonNull<u8>,
+    bytes: usize,
+}
+
+// SAFETY: the pointer is to memory that this alone frees.
+unsafe impl Send for Mapped {}
+
+// SAFETY: as above; it is changed through exclusive borrows alone, and by kernels, which whoever launches them keeps
+// apart from the host's use.
+unsafe impl Sync for Mapped {}
+
+impl Deref for Mapped {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: an allocation of so many bytes, which is freed when this is dropped.
+        unsafe { slice::from_raw_parts(self.start.as_ptr(), self.bytes) }
+    }
+}
+
+impl DerefMut for Mapped {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as above, and borrowed for this alone.
+        unsafe { slice::from_raw_parts_mut(self.start.as_ptr(), self.bytes) }
+    }
+}
+
+impl Drop for Mapped {
+    fn drop(&mut self) {
+        let _ = self.memory.free(self.address);
     }
 }
 
@@ -177,6 +217,16 @@ impl Gpu for SimGpu {
             self.memory.write(address + first as u64, part).map_err(error)?;
         }
         Ok(())
+    }
+
+    fn locked_bytes(&self, bytes: usize) -> Result<LockedBytes> {
+        let address = self.memory.alloc_zeros(bytes as u64);
+        let start = self.memory.host_pointer(address).map_err(error)?;
+        Ok(LockedBytes::new(Mapped { memory: self.memory.clone(), address, start, bytes }))
+    }
+
+    fn reach(&self, bytes: &LockedBytes) -> Result<u64> {
+        self.memory.address_of(bytes.as_ptr()).map_err(error)
     }
 
     unsafe fn copy_in(

@@ -6,6 +6,7 @@ use std::{
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::{
+        Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
         mpsc,
     },
@@ -14,11 +15,11 @@ use std::{
 
 use corrust::{
     Error, Result,
+    device::Gpu,
     live::{
         self, Chunk, Fate, Geometry, Interface, Mode, Passed, Receiver, Socket, Window, discard,
         spead::{Item, MOST_BYTES, id, packets},
     },
-    samples::Memory,
 };
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
@@ -92,10 +93,11 @@ struct Figures {
 }
 
 /// What receives.
-#[derive(Clone, Copy, PartialEq)]
-enum Who {
+#[derive(Clone, Copy)]
+enum Who<'a> {
     Floor(Way),
-    Corrust(Way),
+    /// Into chunks of the host's memory, or of a GPU's.
+    Corrust(Way, Option<&'a Arc<dyn Gpu>>),
     Spead2,
 }
 
@@ -106,21 +108,24 @@ enum Way {
     Xdp,
 }
 
-impl Who {
-    fn name(self) -> &'static str {
+impl Who<'_> {
+    fn name(self) -> String {
         match self {
-            Self::Floor(Way::Udp) => "recvmmsg alone",
-            Self::Floor(Way::Xdp) => "AF_XDP alone",
-            Self::Corrust(Way::Udp) => "corrust",
-            Self::Corrust(Way::Xdp) => "corrust, AF_XDP",
-            Self::Spead2 => "spead2",
+            Self::Floor(Way::Udp) => "recvmmsg alone".to_owned(),
+            Self::Floor(Way::Xdp) => "AF_XDP alone".to_owned(),
+            Self::Corrust(way, gpu) => {
+                let way = if way == Way::Xdp { ", AF_XDP" } else { "" };
+                let gpu = gpu.map(|gpu| format!(", {}", gpu.name())).unwrap_or_default();
+                format!("corrust{way}{gpu}")
+            }
+            Self::Spead2 => "spead2".to_owned(),
         }
     }
 }
 
 impl Args {
     /// Measures each receiver in turns, `rounds` times, and prints medians.
-    pub fn run(&self, rounds: usize) -> Result<()> {
+    pub fn run(&self, rounds: usize, gpu: Option<&Arc<dyn Gpu>>) -> Result<()> {
         let Self { sockets, seconds, packet, .. } = self;
         if sockets.iter().any(|&count| !(1..=64).contains(&count)) {
             return Err(Error::invalid("--sockets: expected 1 to 64"));
@@ -141,9 +146,11 @@ impl Args {
                 self.joined
             )));
         }
-        let mut whos = vec![Who::Floor(Way::Udp), Who::Corrust(Way::Udp)];
+        let mut whos = vec![Who::Floor(Way::Udp), Who::Corrust(Way::Udp, None)];
+        whos.extend(gpu.map(|gpu| Who::Corrust(Way::Udp, Some(gpu))));
         if self.xdp.is_some() {
-            whos.extend([Who::Floor(Way::Xdp), Who::Corrust(Way::Xdp)]);
+            whos.extend([Who::Floor(Way::Xdp), Who::Corrust(Way::Xdp, None)]);
+            whos.extend(gpu.map(|gpu| Who::Corrust(Way::Xdp, Some(gpu))));
         }
         if self.has_spead2() {
             whos.push(Who::Spead2);
@@ -205,11 +212,11 @@ impl Args {
         python.status().is_ok_and(|status| status.success())
     }
 
-    fn measure(&self, who: Who, count: usize, checked: &mut u64) -> Result<Figures> {
+    fn measure(&self, who: Who<'_>, count: usize, checked: &mut u64) -> Result<Figures> {
         let stream = Stream::new(count, self.packet, self.joined, self.netns.clone())?;
         match who {
             Who::Floor(way) => self.floor(&stream, way),
-            Who::Corrust(way) => self.corrust(&stream, way, checked),
+            Who::Corrust(way, gpu) => self.corrust(&stream, way, gpu, checked),
             Who::Spead2 => self.spead2(&stream),
         }
     }
@@ -240,18 +247,31 @@ impl Args {
     }
 
     /// Packets whose samples go to chunks, of which some are compared with what was sent.
-    fn corrust(&self, stream: &Stream, way: Way, checked: &mut u64) -> Result<Figures> {
+    fn corrust(
+        &self,
+        stream: &Stream,
+        way: Way,
+        gpu: Option<&Arc<dyn Gpu>>,
+        checked: &mut u64,
+    ) -> Result<Figures> {
         let (sockets, addresses) = self.listen(stream.sockets, way)?;
         let geometry = &stream.geometry;
         let ((spent, empty), (sender, passed)) = (mpsc::channel(), mpsc::channel());
         for _ in 0..geometry.window + 8 {
+            if let Some(gpu) = gpu {
+                let _ = spent.send(Chunk::on_gpu(geometry, gpu)?);
+                continue;
+            }
             let memory = geometry.memory(None)?;
             Window::chunks(geometry, [memory]).for_each(|chunk| drop(spent.send(chunk)));
         }
         let window = Window::new(geometry.clone(), 1 << 47, empty, sender);
         let heap_bytes = geometry.heap_bytes() + (64 << 10);
         let held_bytes = (2 * geometry.fengs + 8) * heap_bytes;
-        let receiver = Receiver::start(sockets, window, heap_bytes, held_bytes)?;
+        let receiver = match gpu {
+            Some(gpu) => Receiver::on_gpu(gpu, sockets, window, heap_bytes, held_bytes)?,
+            None => Receiver::start(sockets, window, heap_bytes, held_bytes)?,
+        };
         let watch = receiver.watch();
         let heap = geometry.heap_bytes() as f64 / 1e9;
         let whole = || watch.tally().heaps(Fate::Placed) as f64 * heap;
@@ -516,11 +536,10 @@ impl Stream {
         let Geometry { fengs, polarisations, channels, heap_times, chunk_heaps, .. } =
             self.geometry;
         let missing = chunk.missing(&self.geometry);
-        let view = chunk.view(&self.geometry, &missing);
-        let Memory::Host(bytes) = view.memory() else { return Ok(0) };
         let first = passed.start / heap_times as u64;
         let channel = (first / chunk_heaps as u64) as usize % channels;
         let (row, sample) = (self.geometry.chunk_times() * 2, 2 * polarisations);
+        let bytes = chunk.samples(&self.geometry, channel..channel + 1)?;
         let slots = ((passed.end - passed.start) / heap_times as u64) as usize;
         let mut checked = 0;
         for (slot, feng) in (0..slots).flat_map(|slot| (0..fengs).map(move |feng| (slot, feng))) {
@@ -531,7 +550,7 @@ impl Stream {
             let payload = &self.payloads[(first as usize + slot) % VARIANTS][feng];
             let payload = &payload[channel * heap_times * sample..][..heap_times * sample];
             for polarisation in 0..polarisations {
-                let at = (channel * fengs * polarisations + input + polarisation) * row + 2 * time;
+                let at = (input + polarisation) * row + 2 * time;
                 let found = bytes[at..at + 2 * heap_times].as_chunks::<2>().0.iter();
                 let sent = payload.chunks_exact(sample).map(|time| &time[2 * polarisation..][..2]);
                 if !found.map(|sample| &sample[..]).eq(sent) {

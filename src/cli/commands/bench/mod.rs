@@ -240,8 +240,9 @@ enum System {
     /// Measure receivers of packets on loopback: recvmmsg alone, corrust serve's, and spead2's where Python has it
     ///
     /// `recvmmsg alone` throws packets away: the least that a receiver does. The others give whole heaps; corrust's are
-    /// in chunks in the order that the correlator reads, and compared with what was sent. Core s/GB is the time that
-    /// receiving threads take of a core for a gigabyte.
+    /// in chunks in the order that the correlator reads, and compared with what was sent: in the host's memory, and with
+    /// --device, or where there is a GPU, in the GPU's. Core s/GB is the time that receiving threads take of a core for a
+    /// gigabyte.
     Ingest(ingest::Args),
     /// Print, draw or compare files of --json, measuring nothing
     Report {
@@ -256,7 +257,11 @@ impl Args {
     pub fn run(self) -> Result<u8> {
         self.check()?;
         if let Some(System::Ingest(ingest)) = &self.system {
-            return ingest.run(self.common.repeats).map(|()| 0);
+            let gpu = match &self.common.device {
+                On::Device(device) => device.open()?,
+                On::Model(_) => None,
+            };
+            return ingest.run(self.common.repeats, gpu.as_ref()).map(|()| 0);
         }
         let records: &[PathBuf] = match &self.system {
             Some(System::Report { records }) => records,
@@ -308,11 +313,13 @@ impl Args {
             given::refuse(&measuring, "a report measures nothing, expected it without")?;
         }
         if matches!(self.system, Some(System::Ingest(_))) {
-            let others = ["device", "sustain", "tune", "json", "against", "plot", "readme"];
-            given::refuse(
-                &others,
-                "packets are received by CPUs and printed, expected it without",
-            )?;
+            let others = ["sustain", "tune", "json", "against", "plot", "readme"];
+            given::refuse(&others, "rates of packets are printed alone, expected it without")?;
+            if let On::Model(chip) = &self.common.device {
+                return Err(Error::invalid(format!(
+                    "--device model:{chip}: a model receives no packets, expected a device"
+                )));
+            }
         }
         if self.common.tune.is_some() {
             given::refuse(&["sustain"], "kernels are chosen by short runs, expected no --tune")?;

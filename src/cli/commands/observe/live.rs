@@ -16,7 +16,7 @@ use super::Expected;
 use crate::cli::{
     commands::correlate::input::Input,
     options::{
-        listening::{Heaps, Listening, addresses},
+        listening::{Heaps, Listening, Placed, addresses},
         units::seconds,
     },
     terminal::{
@@ -96,7 +96,9 @@ impl Live {
         let sockets = self.listening.open()?;
         let listening = addresses(&sockets)?;
         SERVING.store(true, Ordering::Relaxed);
-        let Heaps { receiver, chunks } = self.listening.heaps(sockets, &geometry, expected, gpu)?;
+        let placed = Placed::Host(gpu);
+        let Heaps { receiver, chunks } =
+            self.listening.heaps(sockets, &geometry, expected, &placed)?;
         let _ = self.watch.set(receiver.watch());
         let length = times.map_or(String::new(), |times| format!(", {}", count(times, "time")));
         say(format_args!(

@@ -34,7 +34,7 @@ use crate::cli::commands::correlate::input::complete;
 use crate::cli::options::engine::{Known, Raw, correlated};
 use crate::cli::options::files::UVH5;
 use crate::cli::options::given;
-use crate::cli::options::listening::{Heaps, Listening, addresses, waiting};
+use crate::cli::options::listening::{Heaps, Listening, Placed, addresses, waiting};
 use crate::cli::options::run_files::ending;
 use crate::cli::options::selection::Timing;
 use crate::cli::options::stream::{Made, in_chunks};
@@ -115,7 +115,12 @@ impl Args {
         let files = self.files(&about, array, &gates)?;
         SERVING.store(true, Ordering::Relaxed);
         let listening = addresses(&sockets)?;
-        let heaps = self.listening.heaps(sockets, &geometry, expected, gpus.first())?;
+        // Several GPUs share out channels, which each fetches from the host.
+        let placed = match &gpus[..] {
+            [gpu] => Placed::Device(gpu),
+            gpus => Placed::Host(gpus.first()),
+        };
+        let heaps = self.listening.heaps(sockets, &geometry, expected, &placed)?;
         let Heaps { receiver, chunks: (spent, passed) } = heaps;
         let integrator = gated(Integrator::new(correlator, geometry, integration)?, gates);
         Live { about, files, http, listening, integrator, receiver, spent, passed, integration }
