@@ -10,7 +10,7 @@
 //! - [`Frames`] of VDIF, which hold raw voltages, are put into chunks of their own, and an F-engine, [`Spectra`],
 //!   makes samples of channels of these; or [`Words`] takes their channels as they are, of 1 or 2 bits.
 //! - [`Counts`] of photons come in packets or as a plain stream, and are [`Correlated`] at lags spread over decades.
-//! - A [`Sender`] does what F-engines do.
+//! - A [`Sender`] does what F-engines do, a [`BeamSender`] what beamformers do.
 //!
 //! Memory is bounded whatever comes: chunks are used again, and heaps that stay incomplete are given up.
 //!
@@ -54,6 +54,7 @@
 //! ```
 
 pub(crate) mod batch;
+pub(crate) mod beams;
 pub(crate) mod chunks;
 pub(crate) mod counts;
 pub(crate) mod curves;
@@ -74,6 +75,7 @@ pub(crate) mod tally;
 pub(crate) mod words;
 
 pub use batch::cut_packets;
+pub use beams::BeamSender;
 pub use chunks::{Chunk, Geometry, Passed, Place, Sources, Stream, Window};
 pub use counts::{CountChunk, Counts};
 pub use curves::{Correlated, LiveCurves};
@@ -83,7 +85,7 @@ pub use frames::{Frames, RawChunk};
 pub use heaps::{Assembler, Heap};
 pub use memory::Memory;
 pub use receive::{Endpoints, Plain, Receiver, Watch, discard, open, open_several};
-pub use recording::StreamRecording;
+pub use recording::{Readable, StreamRecording};
 pub use send::{Packets, Sender};
 pub use spectra::Spectra;
 pub use tally::{Fate, SocketTally, Tally};

@@ -48,8 +48,8 @@ pub trait Product {
     /// The product's own.
     fn finish(&mut self) -> Result<()>;
 
-    /// Whether it reads samples in the host's memory.
-    fn needs_host(&self) -> bool {
+    /// Whether it reads samples in the host's memory, beside [those](Views::near) of the GPU.
+    fn needs_host(&self, _near: &Samples<'_>) -> bool {
         false
     }
 }
@@ -145,7 +145,7 @@ impl<'a> Observation<'a> {
                 gaps = samples.gaps().collect();
                 let Extents { channels, inputs, .. } = samples.extents();
                 let layout = layout(&samples);
-                let needs_host = running.iter().any(|each| each.product.needs_host());
+                let needs_host = running.iter().any(|each| each.product.needs_host(&samples));
                 times.samples = Some(match (samples.memory(), &mut buffer, &gpu) {
                     (Memory::Host(all), Some(buffer), _) => {
                         buffer.reserve(all.len())?;
@@ -153,7 +153,11 @@ impl<'a> Observation<'a> {
                         let slice = buffer.slice().part(0..all.len());
                         let (extents, strides) = (samples.extents(), samples.strides());
                         let near = Samples::strided(slice, samples.element(), extents, strides)?;
-                        Views { near: near.missing(&gaps), host: Some(samples) }
+                        let near = match samples.is_zeroed() {
+                            true => near.missing_zeroed(&gaps),
+                            false => near.missing(&gaps),
+                        };
+                        Views { near, host: Some(samples) }
                     }
                     (Memory::Device(_), _, Some(gpu)) if needs_host => {
                         bytes = samples.gather_from(gpu, layout)?;
@@ -293,7 +297,11 @@ impl<Tell: FnMut(u64, Option<&Beams>, u64) -> Result<()>> Product for BeamsOf<'_
         }
         let shape = *self.beamformer.shape();
         let gaps = by_dish(views.near.gaps(), shape.dishes, shape.polarisations);
-        let voltages = voltages(&views.near, shape.dishes, shape.polarisations)?.missing(&gaps);
+        let voltages = voltages(&views.near, shape.dishes, shape.polarisations)?;
+        let voltages = match views.near.is_zeroed() {
+            true => voltages.missing_zeroed(&gaps),
+            false => voltages.missing(&gaps),
+        };
         self.beamformer.beamform_into(voltages, &mut self.beams)?;
         (self.tell)(times.start, Some(&self.beams), times.times)
     }
@@ -414,9 +422,8 @@ impl<Tell: FnMut(&[i64], u64) -> Result<()>> Product for BlockSums<Tell> {
             }
             return Ok(());
         };
-        // Incomplete samples are summed on their way from the host.
-        let samples = match (views.near.is_complete(), views.host) {
-            (false, Some(host)) => host,
+        let samples = match views.host {
+            Some(host) if self.needs_host(&views.near) => host,
             _ => views.near,
         };
         let whole = self.length == self.kurtosis.block_times() as u64;
@@ -438,8 +445,9 @@ impl<Tell: FnMut(&[i64], u64) -> Result<()>> Product for BlockSums<Tell> {
         if self.times > 0 { self.end() } else { Ok(()) }
     }
 
-    fn needs_host(&self) -> bool {
-        true
+    /// Samples that are not zero where they are missing are summed on their way from the host.
+    fn needs_host(&self, near: &Samples<'_>) -> bool {
+        !self.kurtosis.is_on_gpu() || !(near.is_complete() || near.is_zeroed())
     }
 }
 
@@ -465,7 +473,7 @@ impl<Take: FnMut(Option<&Samples<'_>>, u64) -> Result<()>> Product for HostSampl
         Ok(())
     }
 
-    fn needs_host(&self) -> bool {
+    fn needs_host(&self, _: &Samples<'_>) -> bool {
         true
     }
 }

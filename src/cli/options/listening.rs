@@ -9,7 +9,7 @@ use corrust::{
     Result,
     device::Gpu,
     format::{self, Timestamp},
-    live::{self, Chunk, Clock, Endpoints, Geometry, Passed, Receiver, Window},
+    live::{self, Chunk, Clock, Endpoints, Frames, Geometry, Passed, RawChunk, Receiver, Window},
 };
 
 use crate::cli::options::stream::{Cores, Stream};
@@ -63,12 +63,15 @@ pub struct Listening {
     pub wraps: Option<u64>,
 }
 
-/// Heaps that are received.
-pub struct Heaps {
+/// Heaps, or frames, that are received.
+pub struct Incoming<C = Chunk> {
     pub receiver: Receiver,
     /// Where used chunks go, and full ones come from.
-    pub chunks: (mpsc::Sender<Chunk>, mpsc::Receiver<Passed>),
+    pub chunks: (mpsc::Sender<C>, mpsc::Receiver<Passed<C>>),
 }
+
+/// Origin of VDIF's times: its first reference epoch.
+const VDIF_SYNC: &str = "2000-01-01";
 
 impl Listening {
     /// Opens the sockets.
@@ -106,7 +109,7 @@ impl Listening {
         geometry: &Geometry,
         expected: u64,
         gpu: Option<&Arc<dyn Gpu>>,
-    ) -> Result<Heaps> {
+    ) -> Result<Incoming> {
         let ((spent, empty), (sender, passed)) = (mpsc::channel(), mpsc::channel());
         for _ in 0..geometry.window + waiting(geometry.chunk_bytes()) {
             let memory = geometry.memory(gpu)?;
@@ -116,7 +119,22 @@ impl Listening {
         let heap_bytes = geometry.heap_bytes() + EXTRA_BYTES;
         let held_bytes = (2 * geometry.fengs + 8) * heap_bytes;
         let receiver = self.pin(Receiver::start(sockets, window, heap_bytes, held_bytes)?)?;
-        Ok(Heaps { receiver, chunks: (spent, passed) })
+        Ok(Incoming { receiver, chunks: (spent, passed) })
+    }
+
+    /// The time that frames of VDIF count from.
+    pub fn frames_sync(&self) -> Result<Timestamp> {
+        self.sync.map_or_else(|| format::moment(VDIF_SYNC), Ok)
+    }
+
+    /// Begins to receive frames of VDIF.
+    pub fn frames(&self, sockets: Vec<UdpSocket>, frames: Frames) -> Result<Incoming<RawChunk>> {
+        let ((spent, empty), (sender, passed)) = (mpsc::channel(), mpsc::channel());
+        for _ in 0..frames.window + waiting(frames.chunk_bytes()) {
+            let _ = spent.send(RawChunk::new(&frames)?);
+        }
+        let receiver = self.pin(Receiver::frames(sockets, Window::of(frames, empty, sender))?)?;
+        Ok(Incoming { receiver, chunks: (spent, passed) })
     }
 
     /// Has a receiver's threads run on some cores, if they are given.

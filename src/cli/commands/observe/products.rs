@@ -137,6 +137,8 @@ pub struct Place<'a> {
     pub array: Option<&'a Array>,
     /// A file of the recording.
     pub source: &'a Path,
+    /// Timestamps of beams that are sent.
+    pub ticks: beams::Ticks,
 }
 
 /// Times that loads are told of, and their unit: those of a second of a stream that a signal ends.
@@ -518,10 +520,10 @@ impl BeamOptions {
     /// The plan for the recording, and its shape.
     fn begin(&self, place: &Place<'_>) -> Result<(Beamformer, beamform::Shape)> {
         let weights = Reader::open(&self.weights)?;
-        if place.recorded == u64::MAX && (!self.is_dated() || self.incoherent.is_some()) {
+        if place.recorded == u64::MAX && (!self.is_endless() || self.incoherent.is_some()) {
             return Err(Error::invalid(
                 "beams of a stream that a signal ends: expected seconds or times in live, or a filterbank file, \
-                 GUPPI RAW or VDIF, which may have any length",
+                 GUPPI RAW, VDIF or SPEAD, which may have any length",
             ));
         }
         let Shape { inputs, channels, encoding, .. } = place.shape;
@@ -605,8 +607,8 @@ fn add_beams(
     }
     let names = options.names(&Reader::open(&options.weights)?)?;
     let (plan, shape) = options.begin(place)?;
-    let times = place.recorded as usize;
-    let outputs = beams::Outputs::create(options, &shape, times, array, &names)?;
+    let length = (place.recorded as usize, place.ticks);
+    let outputs = beams::Outputs::create(options, &shape, length, array, &names)?;
     let files = Shared::new(outputs);
     let theirs = files.clone();
     let mut steering = steer.then(|| Steering::of(name, options, place.source));

@@ -24,7 +24,7 @@ use corrust::{
     },
     live::{
         Channels, Clock, Fate, Files, Frames, Integrator, LiveDump, Passed, RawChunk, Receiver,
-        Spectra, Window, Words,
+        Spectra, Words,
     },
     serve::{About, Board, start},
 };
@@ -34,16 +34,13 @@ use crate::cli::commands::correlate::input::complete;
 use crate::cli::options::engine::{Known, Raw, correlated};
 use crate::cli::options::files::UVH5;
 use crate::cli::options::given;
-use crate::cli::options::listening::{Heaps, Listening, addresses, waiting};
+use crate::cli::options::listening::{Incoming, Listening, addresses};
 use crate::cli::options::run_files::ending;
 use crate::cli::options::selection::Timing;
 use crate::cli::options::stream::{Made, in_chunks};
 use crate::cli::terminal::numbers::{count, digits};
 use crate::cli::terminal::say::say;
 use crate::cli::terminal::signals::{SERVING, STOPPING};
-
-/// Origin of VDIF's times: its first reference epoch.
-const VDIF_SYNC: &str = "2000-01-01";
 
 /// Times of the longest delay of an input: a live stream's have to be held.
 const LONGEST_SHIFT: u64 = 1 << 24;
@@ -86,10 +83,7 @@ impl Args {
             self.engine
                 .refuse_sky_but_for("--delays, --gate-period, or --array for UVH5", dated)?;
         }
-        let sync = match self.listening.sync {
-            Some(sync) => sync,
-            None => format::moment(VDIF_SYNC)?,
-        };
+        let sync = self.listening.frames_sync()?;
         match self.vdif.frames(self.listening.stream.rate(), sync)? {
             Some((Made::Channels(channels), frames)) => self.serve_frames(channels, frames, sync),
             Some((Made::Bits(encoding), frames)) => self.serve_bits(encoding, frames, sync),
@@ -116,7 +110,7 @@ impl Args {
         SERVING.store(true, Ordering::Relaxed);
         let listening = addresses(&sockets)?;
         let heaps = self.listening.heaps(sockets, &geometry, expected, gpus.first())?;
-        let Heaps { receiver, chunks: (spent, passed) } = heaps;
+        let Incoming { receiver, chunks: (spent, passed) } = heaps;
         let integrator = gated(Integrator::new(correlator, geometry, integration)?, gates);
         Live { about, files, http, listening, integrator, receiver, spent, passed, integration }
             .serve()
@@ -331,13 +325,9 @@ fn serve_chunks<C: Channels<Chunk = RawChunk>>(
     integrator: Integrator<C>,
     integration: u64,
 ) -> Result<()> {
-    let ((spent, empty), (sender, passed)) = (mpsc::channel(), mpsc::channel());
-    for _ in 0..frames.window + waiting(frames.chunk_bytes()) {
-        let _ = spent.send(RawChunk::new(&frames)?);
-    }
     SERVING.store(true, Ordering::Relaxed);
     let listening = addresses(&sockets)?;
-    let receiver = options.pin(Receiver::frames(sockets, Window::of(frames, empty, sender))?)?;
+    let Incoming { receiver, chunks: (spent, passed) } = options.frames(sockets, frames)?;
     Live { about, files, http, listening, integrator, receiver, spent, passed, integration }.serve()
 }
 
