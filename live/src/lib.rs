@@ -5,6 +5,7 @@
 //! - A [`Window`] gives heaps places in [`Chunk`]s by their timestamps, whatever the order in which they come. The
 //!   threads bring samples there, each by itself, and chunks are handed out with what is missing.
 //! - An [`Integrator`] correlates chunks, and cuts dumps at multiples of the integration since the sync time.
+//!   Heaps may be [`Judged`] first: blocks of times that are no noise are missing.
 //! - [`Files`] are what dumps are written to.
 //! - A [`StreamRecording`] hands chunks to whatever takes a recording, such as an observation of several products.
 //! - [`Frames`] of VDIF, which hold raw voltages, are put into chunks of their own, and an F-engine, [`Spectra`],
@@ -63,6 +64,7 @@ pub(crate) mod files;
 pub(crate) mod frames;
 pub(crate) mod heaps;
 pub(crate) mod intake;
+pub(crate) mod judged;
 pub(crate) mod memory;
 pub(crate) mod receive;
 pub(crate) mod recording;
@@ -83,6 +85,7 @@ pub use dumps::{Channels, Integrator, LiveDump, Sums};
 pub use files::{Clock, Files};
 pub use frames::{Frames, RawChunk};
 pub use heaps::{Assembler, Heap};
+pub use judged::Judged;
 pub use memory::Memory;
 pub use receive::{Endpoints, Plain, Receiver, Watch, discard, open, open_several};
 pub use recording::{Readable, StreamRecording};

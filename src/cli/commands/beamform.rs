@@ -40,6 +40,9 @@ const BLOCK_BYTES: usize = 1 << 26;
 /// Times of a block are a multiple of this, where there are so many.
 const GRAIN: usize = 64;
 
+/// Part of a sample by which VDIF's headers may be wrong before that is reported.
+const BESIDE: f64 = 1e-3;
+
 /// Part of the samples above which clipping is reported. Noise of the voltages' level loses half a percent.
 const MUCH_CLIPPED: f64 = 0.02;
 
@@ -414,6 +417,10 @@ impl BeamOptions {
 
     /// The files that beams are written to.
     pub fn names(&self, weights: &Reader) -> Result<Vec<PathBuf>> {
+        #[cfg(feature = "serve")]
+        if let (Some(to), &[_, polarisations, beams, _, ..]) = (self.heaps_to(), weights.shape()) {
+            addresses(&self.output, to, [beams, polarisations])?;
+        }
         Ok(match &self.name_beams(weights)?[..] {
             [] if self.is_sent() => Vec::new(),
             [] => vec![self.output.clone()],
@@ -623,6 +630,8 @@ pub struct Outputs {
     clipped: Array3<u64>,
     /// Times of the whole recording.
     times: usize,
+    /// Times to come before the first frame of VDIF.
+    before: u64,
 }
 
 /// Stokes parameters of beams: which, of which feeds, and the places of these among the polarisations.
@@ -645,6 +654,33 @@ enum Samples {
     Sent(vdif::Framer, corrust::live::Packets),
     #[cfg(feature = "serve")]
     Heaps(Box<corrust::live::BeamSender>),
+}
+
+/// Addresses that heaps of so many beams and polarisations are sent to, one for each.
+#[cfg(feature = "serve")]
+fn addresses(
+    output: &Path,
+    to: &str,
+    [beams, polarisations]: [usize; 2],
+) -> Result<Vec<std::net::SocketAddrV4>> {
+    let endpoints: corrust::live::Endpoints =
+        to.parse().map_err(|error| Error::file(output, error))?;
+    let to: Vec<_> = endpoints.iter().collect();
+    let streams = beams.saturating_mul(polarisations);
+    if to.len() == streams {
+        return Ok(to);
+    }
+    let found =
+        if to.len() == 1 { "1 address".to_owned() } else { format!("{} addresses", to.len()) };
+    Err(Error::file(
+        output,
+        format!(
+            "{found} for {} x {}: expected {streams}, one for each, as in {SPEAD}239.1.2.0+{}:7150",
+            count(beams, "beam"),
+            count(polarisations, "polarisation"),
+            streams.saturating_sub(1)
+        ),
+    ))
 }
 
 /// Timestamps of beams that are sent as heaps: that of the first time, and from one time to the next.
@@ -706,22 +742,7 @@ impl Samples {
         }
         #[cfg(feature = "serve")]
         {
-            let endpoints: corrust::live::Endpoints =
-                to.parse().map_err(|error| Error::file(output, error))?;
-            let to: Vec<_> = endpoints.iter().collect();
-            let streams = beams * polarisations;
-            if to.len() != streams {
-                let found = count(to.len(), "address").replace("addresss", "addresses");
-                return Err(Error::file(
-                    output,
-                    format!(
-                        "{found} for {} x {}: expected {streams}, one for each, as in {SPEAD}239.1.2.0+{}:7150",
-                        count(beams, "beam"),
-                        count(polarisations, "polarisation"),
-                        streams - 1
-                    ),
-                ));
-            }
+            let to = addresses(output, to, [beams, polarisations])?;
             let Ticks { first, step } = ticks;
             let sender =
                 corrust::live::BeamSender::new(to, None, (channels, dishes), (first, step))?;
@@ -729,8 +750,8 @@ impl Samples {
         }
     }
 
-    /// VDIF of beams, or frames that are sent.
-    fn frames(options: &BeamOptions, shape: &Shape, array: &Array) -> Result<Self> {
+    /// VDIF of beams, or frames that are sent; and how many times come before the first frame.
+    fn frames(options: &BeamOptions, shape: &Shape, array: &Array) -> Result<(Self, u64)> {
         let Shape { beams, channels, polarisations, output, .. } = *shape;
         let bits = match output {
             SpectrumEncoding::Voltage(Encoding::Ci4) => 4,
@@ -749,9 +770,28 @@ impl Samples {
         let rate = 1.0 / sample_time;
         // A whole number of hertz, whose reciprocal may be none.
         let rate = if (rate - rate.round()).abs() < 1e-9 * rate { rate.round() } else { rate };
-        let framer = vdif::Framer::new(beams * polarisations, channels, encoding, rate, start)?;
+        let samples = vdif::frame_samples(encoding, channels, rate).unwrap_or(1);
+        let first = vdif::FirstFrame::of(start, rate, samples);
+        if first.beside.abs() > BESIDE {
+            warn(format_args!(
+                "{}: samples are {} of a sample {} than VDIF's headers say",
+                options.output.display(),
+                digits(first.beside.abs()),
+                if first.beside > 0.0 { "later" } else { "earlier" }
+            ));
+        }
+        if first.before > 0 {
+            warn(format_args!(
+                "{}: the first {} make no frame of VDIF and are left out",
+                options.output.display(),
+                count(first.before, "time")
+            ));
+        }
+        let framer =
+            vdif::Framer::new(beams * polarisations, channels, encoding, rate, first.start)?;
         let Some(address) = options.address() else {
-            return vdif::Writer::create(&options.output, framer).map(Self::Vdif);
+            let writer = vdif::Writer::create(&options.output, framer)?;
+            return Ok((Self::Vdif(writer), first.before));
         };
         #[cfg(not(feature = "serve"))]
         return Err(Error::invalid(format!(
@@ -764,7 +804,8 @@ impl Samples {
                     "{UDP}{address}: expected an IPv4 address and a port, as in {UDP}239.1.2.0:7150"
                 ))
             })?;
-            Ok(Self::Sent(framer, corrust::live::Packets::new(address, None)?))
+            let to = corrust::live::Packets::new(address, None)?;
+            Ok((Self::Sent(framer, to), first.before))
         }
     }
 }
@@ -783,6 +824,7 @@ impl Outputs {
         let rows = [beams, channels, polarisations, times];
         let (dtype, parts) = element(output);
         let counted = [channels, polarisations, beams];
+        let mut before = 0;
         let samples = match array {
             _ if let Some(to) = options.heaps_to() => {
                 Samples::heaps(&options.output, to, shape, ticks)?
@@ -791,7 +833,11 @@ impl Outputs {
                 let axes = [&rows[..], &[2][..parts - 1]].concat();
                 Samples::Npy(Writer::with_shape(&options.output, dtype, &axes)?)
             }
-            Some(array) if !options.is_by_beam() => Samples::frames(options, shape, array)?,
+            Some(array) if !options.is_by_beam() => {
+                let samples;
+                (samples, before) = Samples::frames(options, shape, array)?;
+                samples
+            }
             Some(array) if !options.is_power() => {
                 Samples::raw(options, shape, (times, array), (options.chosen(beams), names))?
             }
@@ -821,11 +867,12 @@ impl Outputs {
         };
         let incoherent = open(&options.incoherent, Dtype::Int64, &rows[1..])?;
         let counts = open(&options.clipped, Dtype::Uint64, &counted)?;
-        Ok(Self { samples, incoherent, counts, clipped: Array3::zeros(counted), times })
+        Ok(Self { samples, incoherent, counts, clipped: Array3::zeros(counted), times, before })
     }
 
     /// Writes the beams of the times from `first` on.
     pub fn write(&mut self, first: usize, formed: &Beams) -> Result<()> {
+        let without = self.leave_out(formed.times() as u64) as usize * formed.encoding.bytes();
         let (_, channels, polarisations, row) = formed.samples.dim();
         let (count, encoding) = (formed.times(), formed.encoding);
         let place = |row: usize| (row * self.times + first) as u64;
@@ -851,12 +898,15 @@ impl Outputs {
                     file.append(all[beam])?;
                 }
             }
-            Samples::Vdif(writer) => {
-                writer.append(&values(samples, encoding, [channels, polarisations, row]))?
-            }
+            Samples::Vdif(writer) => writer.append(&values(
+                samples,
+                encoding,
+                [channels, polarisations, row],
+                without,
+            ))?,
             #[cfg(feature = "serve")]
             Samples::Sent(framer, to) => {
-                let values = values(samples, encoding, [channels, polarisations, row]);
+                let values = values(samples, encoding, [channels, polarisations, row], without);
                 framer.append(&values, &mut |frame| to.send(frame))?;
             }
             #[cfg(feature = "serve")]
@@ -874,15 +924,23 @@ impl Outputs {
         Ok(())
     }
 
+    /// How many of the next times come before the first frame.
+    fn leave_out(&mut self, times: u64) -> u64 {
+        let without = self.before.min(times);
+        self.before -= without;
+        without
+    }
+
     /// Skips missing time samples. Their beams are zero, as NumPy files are where nothing is written.
     pub fn skip(&mut self, times: u64) -> Result<()> {
+        let without = self.leave_out(times);
         match &mut self.samples {
             Samples::Npy(_) => Ok(()),
             Samples::Powers(_, files, _) => files.iter_mut().try_for_each(|file| file.pass(times)),
             Samples::Raw(_, files) => files.iter_mut().try_for_each(|file| file.pass(times)),
-            Samples::Vdif(writer) => writer.pass(times),
+            Samples::Vdif(writer) => writer.pass(times - without),
             #[cfg(feature = "serve")]
-            Samples::Sent(framer, to) => framer.pass(times, &mut |frame| to.send(frame)),
+            Samples::Sent(framer, to) => framer.pass(times - without, &mut |frame| to.send(frame)),
             #[cfg(feature = "serve")]
             Samples::Heaps(sender) => sender.pass(times),
         }
@@ -942,17 +1000,19 @@ fn parts(packed: u8) -> [u8; 2] {
     [packed as i8 >> 4, (packed << 4) as i8 >> 4].map(|part| part as u8)
 }
 
-/// The values of samples `[B][F][P][T]`, rows of `row` bytes, as VDIF's frames have them: int8 `[B][P][T][F][2]`.
+/// The values of samples `[B][F][P][T]`, rows of `row` bytes, as VDIF's frames have them: int8 `[B][P][T][F][2]`; those
+/// from a byte of each row on.
 fn values(
     samples: &[u8],
     encoding: SpectrumEncoding,
     [channels, polarisations, row]: [usize; 3],
+    first: usize,
 ) -> Vec<u8> {
     let bytes = encoding.bytes();
     let mut values = Vec::with_capacity(samples.len() * 2 / bytes);
     for beam in samples.chunks_exact(channels * polarisations * row) {
         for polarisation in 0..polarisations {
-            for time in (0..row).step_by(bytes) {
+            for time in (first..row).step_by(bytes) {
                 for channel in 0..channels {
                     let at = (channel * polarisations + polarisation) * row + time;
                     match beam[at..at + bytes] {

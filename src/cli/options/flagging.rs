@@ -67,7 +67,8 @@ impl Flagging {
         self.flag.map(|_| self.sk_times.unwrap_or(BLOCK_TIMES))
     }
 
-    fn judge(&self, encoding: Encoding) -> Result<Judge> {
+    /// What judges samples of an encoding.
+    pub fn judge(&self, encoding: Encoding) -> Result<Judge> {
         Judge::new(encoding, self.false_alarm.unwrap_or(FALSE_ALARM))
     }
 

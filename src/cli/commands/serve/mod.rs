@@ -23,8 +23,8 @@ use corrust::{
         array::{self, Array},
     },
     live::{
-        Channels, Clock, Fate, Files, Frames, Integrator, LiveDump, Passed, RawChunk, Receiver,
-        Spectra, Words,
+        Channels, Clock, Fate, Files, Frames, Geometry, Integrator, Judged, LiveDump, Passed,
+        RawChunk, Receiver, Spectra, Words,
     },
     serve::{About, Board, start},
 };
@@ -95,7 +95,15 @@ impl Args {
     fn serve_heaps(self) -> Result<()> {
         let integration =
             self.integration(self.listening.stream.interval(self.listening.channels))?;
-        let geometry = self.listening.geometry(integration)?;
+        let mut geometry = self.listening.geometry(integration)?;
+        let judged = self.flagging.block_times();
+        if let Some(block_times) = judged {
+            given::refuse(
+                &["kurtosis", "flags"],
+                "a service writes no such files, expected corrust observe",
+            )?;
+            in_blocks(&mut geometry, block_times)?;
+        }
         let array = self.array()?;
         let (clock, expected) = self.listening.clock(&geometry);
         let gates = self.gates(&clock, geometry.channels, array.as_ref())?;
@@ -111,9 +119,40 @@ impl Args {
         let listening = addresses(&sockets)?;
         let heaps = self.listening.heaps(sockets, &geometry, expected, gpus.first())?;
         let Incoming { receiver, chunks: (spent, passed) } = heaps;
-        let integrator = gated(Integrator::new(correlator, geometry, integration)?, gates);
-        Live { about, files, http, listening, integrator, receiver, spent, passed, integration }
-            .serve()
+        match judged {
+            None => {
+                let integrator = gated(Integrator::new(correlator, geometry, integration)?, gates);
+                Live {
+                    about,
+                    files,
+                    http,
+                    listening,
+                    integrator,
+                    receiver,
+                    spent,
+                    passed,
+                    integration,
+                }
+                .serve()
+            }
+            Some(block_times) => {
+                let judge = self.flagging.judge(about.shape.encoding)?;
+                let judged = Judged::new(geometry, judge, block_times, &gpus)?;
+                let integrator = gated(Integrator::judged(correlator, judged, integration)?, gates);
+                Live {
+                    about,
+                    files,
+                    http,
+                    listening,
+                    integrator,
+                    receiver,
+                    spent,
+                    passed,
+                    integration,
+                }
+                .serve()
+            }
+        }
     }
 
     /// Serves frames of VDIF, which an F-engine makes `channels` channels of.
@@ -308,6 +347,17 @@ impl Args {
     }
 }
 
+/// Has chunks be whole blocks of so many times.
+fn in_blocks(geometry: &mut Geometry, block_times: usize) -> Result<()> {
+    // The least number of heaps whose times are whole blocks.
+    let mut heaps = 1_usize;
+    while heaps < block_times && !(heaps * geometry.heap_times).is_multiple_of(block_times.max(1)) {
+        heaps += 1;
+    }
+    geometry.chunk_heaps = geometry.chunk_heaps.next_multiple_of(heaps);
+    geometry.check()
+}
+
 /// An integrator that is fed with gates, if there are any.
 fn gated<C: Channels>(integrator: Integrator<C>, gates: Option<Folding>) -> Integrator<C> {
     match gates {
@@ -381,6 +431,10 @@ impl<C: Channels> Live<C> {
             }
         }
         integrator.end(end, &mut done)?;
+        if let Some([flagged, judged]) = integrator.flagged() {
+            let judged = count(judged, "block");
+            say(format_args!("flagged {flagged} of {judged} of an input's channel"));
+        }
         if let Some(files) = &mut files {
             faults.said(files.finish());
             board.dumps.written.store(files.written(), Ordering::Relaxed);
