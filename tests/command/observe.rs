@@ -272,7 +272,7 @@ fn one_command_makes_all_products_of_raw_voltages() {
         ),
     )
     .unwrap();
-    done(folder, "weights array.json -o weights.npy --shifts shifts.npy --pointing 0,0,1");
+    done(folder, "weights array.json -o weights.npy --shifts shifts.npy --pointing 0,0,1 --shift 13");
     let cuda = corrust::device::cuda::count().is_ok_and(|count| count > 0);
     let devices = ["cpu", "sim", "cuda"];
     for device in devices.iter().filter(|device| cuda || **device != "cuda") {
@@ -316,7 +316,7 @@ output = "{device}-k.npy"
             "{said}"
         );
         // Spectra begin between two times of VDIF's headers, and 1.5 spectra after a frame.
-        assert!(said.contains("0.5 of a sample earlier than VDIF's headers say"), "{said}");
+        assert!(said.contains("0.500 of a sample earlier than VDIF's headers say"), "{said}");
         let names = ["f.npy", "c.npy", "v.npy", "b.vdif", "b.npy", "p.fil", "k.npy"];
         for name in names.iter().filter(|_| *device != "cpu") {
             let (ours, theirs) = (format!("{device}-{name}"), format!("cpu-{name}"));

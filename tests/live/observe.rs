@@ -14,9 +14,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::support::{
-    command::{command, done, refused},
-    witness,
+use crate::{
+    service::{Service, numbers},
+    support::{
+        command::{command, done, refused},
+        witness,
+    },
 };
 
 const ARRAY: &str = r#"{"telescope": "example",
@@ -155,6 +158,48 @@ fn products_of_a_stream_are_those_of_its_recording() {
             same(folder, &["f.npy", "c.npy"]);
         }
     }
+}
+
+/// Dumps of heaps that `corrust serve` judges are those of the recording, judged.
+#[test]
+fn heaps_that_are_served_are_flagged_as_their_recording_is() {
+    for device in ["cpu", "sim"] {
+        let folder = folder();
+        let folder = folder.path();
+        fs::create_dir(folder.join("live")).unwrap();
+        let judged = "--flag sk --sk-times 64 --false-alarm 0.01 --integrate 512";
+        let service = Service::start(
+            folder,
+            &format!(
+                "--fengs 3 --channels 10 --rate 400kHz --sync 2026-03-01T12:00:00 --wraps 0 --device {device} {judged} \
+                 -o live/vis.npy"
+            ),
+        );
+        done(folder, &format!("{SEND} --to {}", service.listen));
+        service.wait("corrust_heaps_total{fate=\"placed\"}", 120.0);
+        let said = service.end();
+        assert!(
+            said.contains("of 4800 blocks of an input's channel") && !said.contains("flagged 0 "),
+            "{said}"
+        );
+        let offline =
+            format!("correlate scan.npy -o off.npy --counts counts.npy --device cpu {judged}");
+        done(folder, &offline);
+        let entries = fs::read_dir(folder.join("live")).unwrap().map(|entry| entry.unwrap().path());
+        let mut names: Vec<_> =
+            entries.filter(|path| path.to_str().unwrap().ends_with("Z.npy")).collect();
+        names.sort();
+        assert_eq!(names.len(), 10);
+        let sums: Vec<i64> = names.iter().flat_map(|name| numbers(name)).collect();
+        assert!(sums == numbers::<i64>(&folder.join("off.npy")), "{device}");
+        let valid = names.iter().flat_map(|name| numbers::<u64>(&name.with_extension("valid.npy")));
+        assert!(
+            valid.collect::<Vec<_>>() == numbers::<u64>(&folder.join("counts.npy")),
+            "{device}"
+        );
+    }
+    let said = refused(folder().path(), "serve --flag sk --flags f.npy --device cpu");
+    assert!(said.contains("--flags: a service writes no such files"), "{said}");
 }
 
 #[test]
@@ -535,7 +580,7 @@ fn steered_beams_follow_their_weights_from_a_time_that_is_said() {
     let packets = receive(socket, state.clone());
     let table = "[[beams]]\nweights = \"weights.npy\"\nshifts = \"shifts.npy\"\nsteer = true\n";
     let others = format!(
-        "array = \"array.json\"\ndevice = \"cpu\"\n{table}output = \"b.npy\"\n{table}output = \"udp://{address}\"\n"
+        "array = \"array.json\"\ndevice = \"cpu\"\n{table}output = \"b.npy\"\nchanges = \"steered.jsonl\"\n{table}output = \"udp://{address}\"\n"
     );
     let stream = STREAM.replace("channels = 10", "channels = 8").replace("400kHz", "320kHz");
     let length = format!("times = {}, silence = 3", ROUNDS * 5120);
@@ -594,6 +639,11 @@ fn steered_beams_follow_their_weights_from_a_time_that_is_said() {
         assert!(changes.len() == 2 && 0 < changes[0] && changes[0] < changes[1], "{changes:?}");
         assert!(changes[1] < times, "{changes:?}");
     }
+    let written = fs::read_to_string(folder.join("steered.jsonl")).unwrap();
+    let lines =
+        written.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    let starts: Vec<_> = lines.map(|line| line["time"].as_u64().unwrap() as usize).collect();
+    assert_eq!(starts, changes[0]);
     let found: ndarray::Array4<u8> = ndarray_npy::read_npy(folder.join("b.npy")).unwrap();
     assert_eq!(found.dim(), (2, 8, 1, times));
     for ((beam, channel, _, time), sample) in found.indexed_iter() {
