@@ -272,7 +272,10 @@ fn one_command_makes_all_products_of_raw_voltages() {
         ),
     )
     .unwrap();
-    done(folder, "weights array.json -o weights.npy --shifts shifts.npy --pointing 0,0,1 --shift 13");
+    done(
+        folder,
+        "weights array.json -o weights.npy --shifts shifts.npy --pointing 0,0,1 --shift 13",
+    );
     let cuda = corrust::device::cuda::count().is_ok_and(|count| count > 0);
     let devices = ["cpu", "sim", "cuda"];
     for device in devices.iter().filter(|device| cuda || **device != "cuda") {

@@ -1,6 +1,10 @@
 //! Several products of one recording, which is read once.
 
-use std::{ops::Range, sync::Arc};
+use std::{
+    ops::Range,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use corrust_host::{
     Beamformer, Correlator, Error, Layout, Result,
@@ -58,7 +62,12 @@ pub trait Product {
 struct Running<'a> {
     name: String,
     product: Box<dyn Product + 'a>,
+    /// How long the host was at work on it.
+    took: Duration,
 }
+
+/// Hears of a product's name and how long it took.
+type Timed<'a> = Box<dyn FnMut(&str, Duration) + 'a>;
 
 /// Makes several products of one recording: every sample is read once, and reaches the GPU once.
 ///
@@ -95,18 +104,28 @@ pub struct Observation<'a> {
     pieces: Pieces<'a>,
     gpu: Option<Arc<dyn Gpu>>,
     running: Vec<Running<'a>>,
+    timed: Option<Timed<'a>>,
 }
 
 impl<'a> Observation<'a> {
     /// An observation without products; its samples are brought to the GPU of the products, if they have one and
     /// the samples are not there.
     pub fn over(pieces: Pieces<'a>, gpu: Option<Arc<dyn Gpu>>) -> Self {
-        Self { pieces: pieces.locked_for(gpu.as_ref()), gpu, running: Vec::new() }
+        Self { pieces: pieces.locked_for(gpu.as_ref()), gpu, running: Vec::new(), timed: None }
+    }
+
+    /// Calls `tell` at the end with each product that was made and how long the host was at work on it: which of them a stream
+    /// that comes too fast waited for.
+    #[must_use]
+    pub fn timed(mut self, tell: impl FnMut(&str, Duration) + 'a) -> Self {
+        self.timed = Some(Box::new(tell));
+        self
     }
 
     /// Adds a product.
     pub fn add(&mut self, name: impl Into<String>, product: impl Product + 'a) {
-        self.running.push(Running { name: name.into(), product: Box::new(product) });
+        let (name, product) = (name.into(), Box::new(product));
+        self.running.push(Running { name, product, took: Duration::ZERO });
     }
 
     /// Makes all products. One that fails ends alone: `tell` hears of it at once, and it is returned at the end.
@@ -115,7 +134,7 @@ impl<'a> Observation<'a> {
     /// As for [`Pieces::next_piece`]; [`Error::Device`] and [`Error::OutOfMemory`] of the samples' way to the GPU;
     /// [`Error::Invalid`] without a product.
     pub fn run(self, mut tell: impl FnMut(&str, &Error)) -> Result<Vec<(String, Error)>> {
-        let Self { mut pieces, gpu, mut running } = self;
+        let Self { mut pieces, gpu, mut running, timed } = self;
         if running.is_empty() {
             return Err(Error::invalid("an observation without products: expected at least one"));
         }
@@ -169,7 +188,13 @@ impl<'a> Observation<'a> {
                     (Memory::Host(_), ..) => Views { near: samples, host: Some(samples) },
                 });
             }
-            let results = running.iter_mut().map(|each| each.product.take(&times)).collect();
+            let take = |each: &mut Running<'_>| {
+                let start = Instant::now();
+                let result = each.product.take(&times);
+                each.took += start.elapsed();
+                result
+            };
+            let results = running.iter_mut().map(take).collect();
             ended(&mut running, results);
             if running.is_empty() {
                 break;
@@ -177,6 +202,9 @@ impl<'a> Observation<'a> {
         }
         let results = running.iter_mut().map(|each| each.product.finish()).collect();
         ended(&mut running, results);
+        if let Some(mut tell) = timed {
+            running.iter().for_each(|each| tell(&each.name, each.took));
+        }
         Ok(faults)
     }
 }

@@ -270,6 +270,11 @@ impl Live {
         Ok(Some(stream))
     }
 
+    /// Heaps or frames that came when there was no room for them.
+    pub fn overrun(&self) -> u64 {
+        self.watch.get().map_or(0, |watch| watch.tally().heaps(Fate::Overrun))
+    }
+
     /// Timestamps of the times, once it has begun.
     pub fn ticks(&self) -> Option<Ticks> {
         self.ticks.get().copied()

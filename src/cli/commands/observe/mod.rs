@@ -8,7 +8,7 @@ mod table;
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use corrust::{
@@ -364,6 +364,27 @@ impl InputOptions {
         }
     }
 
+    /// Names the products that a live stream was too fast for, by the time that they took.
+    fn warn_of_overrun(&self, took: &[(String, Duration)]) {
+        #[cfg(not(feature = "serve"))]
+        let _ = took;
+        #[cfg(feature = "serve")]
+        if let Origin::Live(live) = &self.origin
+            && live.overrun() > 0
+        {
+            let all = took.iter().map(|(_, time)| time.as_secs_f64()).sum::<f64>().max(1e-9);
+            let mut shares: Vec<_> = took.iter().map(|(name, time)| (time, name)).collect();
+            shares.sort_unstable_by(|a, b| b.cmp(a));
+            let share = |(time, name): &(&Duration, &String)| {
+                format!("{name} {:.0} %", 100.0 * time.as_secs_f64() / all)
+            };
+            warn(format_args!(
+                "the stream is too fast for these products, and samples are missing from all of them; of the time they took {}",
+                shares.iter().map(share).collect::<Vec<_>>().join(", ")
+            ));
+        }
+    }
+
     /// Samples that are expected, where they are told without the recording: a live stream.
     fn expected(&self, array: Option<&Array>) -> Result<Option<Expected>> {
         match &self.origin {
@@ -567,7 +588,9 @@ impl<'a> Plan<'a> {
             done = progress.done;
             bar.set(done);
         });
-        let mut observation = Observation::over(pieces, gpu);
+        let mut took: Vec<(String, Duration)> = Vec::new();
+        let mut observation =
+            Observation::over(pieces, gpu).timed(|name, time| took.push((name.to_owned(), time)));
         let mut made: Vec<Made> = Vec::new();
         for (table, request) in &requests {
             let found = request.begin(&place, &mut observation);
@@ -575,6 +598,7 @@ impl<'a> Plan<'a> {
         }
         let faults = observation.run(|name, error| warn(format_args!("{name}: {error}")))?;
         drop(bar);
+        input.warn_of_overrun(&took);
         if expected.is_some() && done < recorded && recorded < u64::MAX {
             warn(format_args!("the stream ended after {done} of {}", count(recorded, "time")));
         }
