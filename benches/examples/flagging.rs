@@ -19,6 +19,9 @@ use rayon::prelude::*;
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
+/// Stretches of samples of a turn.
+const BLOCKS: usize = 16;
+
 /// Times of a block that is judged.
 const BLOCK_TIMES: usize = 256;
 
@@ -142,6 +145,7 @@ impl Case {
         let mut stage = Stage::new(&self.gpu, self.shape, self.judge()?, BLOCK_TIMES, self.times)?;
         stage.begin()?;
         stage.put(view)?;
+        stage.close();
         let found = stage.judge()?;
         if found != (expected, flagged.clone()) {
             return Err("sums or flags differ from the CPU's".into());
@@ -181,16 +185,27 @@ impl Case {
                 Stage::new(&self.gpu, self.shape, self.judge()?, BLOCK_TIMES, self.times)?;
             let mut stages = [0.0; 3];
             let (mut bare, mut masked) = (self.correlator()?, self.correlator()?);
-            // Four blocks a turn.
+            // Sixteen blocks a turn.
             let mut plain = || -> Outcome<()> {
-                (0..4).try_for_each(|_| bare.accumulate(*samples))?;
+                (0..BLOCKS).try_for_each(|_| bare.accumulate(*samples))?;
                 Ok(bare.wait()?)
             };
             let mut judged = || -> Outcome<()> {
-                for _ in 0..4 {
+                for block in 0..BLOCKS {
                     let start = Instant::now();
-                    stage.begin()?;
-                    stage.put(samples)?;
+                    if block == 0 {
+                        stage.begin()?;
+                        // SAFETY: the samples outlive the stage.
+                        unsafe { stage.put_ahead(samples)? };
+                    }
+                    stage.close();
+                    stage.settle()?;
+                    if block + 1 < BLOCKS {
+                        // As of a recording, the next samples come while these are judged and counted.
+                        stage.begin()?;
+                        // SAFETY: as above.
+                        unsafe { stage.put_ahead(samples)? };
+                    }
                     stages[0] += start.elapsed().as_secs_f64();
                     let start = Instant::now();
                     stage.judge()?;
@@ -204,13 +219,13 @@ impl Case {
             plain()?;
             judged()?;
             let [without, with] = self.turns([&mut plain, &mut judged])?;
-            let blocks = 4 * (self.rounds + 1);
+            let blocks = BLOCKS * (self.rounds + 1);
             let [put, judge, add] = stages.map(|seconds| 1e3 * seconds / blocks as f64);
             println!(
                 "  correlated from the {from}: {:.3} ms a block, masked {:.3} ms ({:+.1} %); of which putting {put:.3}, \
                  judging {judge:.3}, enqueuing and counting {add:.3} ms",
-                250.0 * without,
-                250.0 * with,
+                1e3 / BLOCKS as f64 * without,
+                1e3 / BLOCKS as f64 * with,
                 100.0 * (with / without - 1.0)
             );
         }

@@ -74,6 +74,7 @@ impl Channels for Judged {
         if let Some(stage) = &mut self.stage {
             stage.begin()?;
             stage.put(&samples)?;
+            stage.close();
             let (moments, flagged) = stage.judge()?;
             sums.add(stage.view(), passed.start, done)?;
             self.count(&moments, &flagged);

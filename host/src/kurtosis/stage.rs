@@ -24,7 +24,7 @@ use crate::{
 };
 
 /// Samples that are brought to a GPU once: whole blocks of times are put together there and judged, and flagged ones become
-/// zero where they lie. Two of these take turns, so that samples come while the ones before are used.
+/// zero where they lie. There is room for two stretches of times, of which one is filled while the other is used.
 ///
 /// ```
 /// use corrust_host::{
@@ -42,6 +42,7 @@ use crate::{
 /// let samples = [[[30_i8, 40]; 20].concat(), vec![0; 24]].concat();
 /// stage.begin()?;
 /// stage.put(&Samples::new(&samples[..], Encoding::Ci8, Layout::Tcn, 1, 1)?)?;
+/// stage.close();
 /// let (sums, flagged) = stage.judge()?;
 /// assert_eq!(sums.values.as_slice(), Some(&[16, 16 * 2500, 16 * 6250000, 16, 4 * 2500, 4 * 6250000][..]));
 /// assert_eq!(flagged[0].times, 0..16);
@@ -57,10 +58,11 @@ pub struct Stage {
     /// Most times.
     room_times: usize,
     rooms: [Room; 2],
-    /// Number of the room whose turn it is.
+    /// Number of the room that is filled, and of the one that was closed last.
     now: usize,
-    times: usize,
-    missing: Vec<Missing>,
+    closed: usize,
+    /// Whether host memory may still be read.
+    lent: bool,
 }
 
 /// Memory for samples, and the stream of the work on them.
@@ -68,6 +70,8 @@ pub struct Stage {
 struct Room {
     stream: Stream,
     buffer: Buffer,
+    times: usize,
+    missing: Vec<Missing>,
 }
 
 impl Stage {
@@ -87,7 +91,8 @@ impl Stage {
         let room_times = most.max(1).next_multiple_of(block_times);
         let room = || {
             let buffer = Buffer::new(gpu, 0)?;
-            Ok::<_, Error>(Room { stream: gpu.create_stream()?, buffer })
+            let stream = gpu.create_stream()?;
+            Ok::<_, Error>(Room { stream, buffer, times: 0, missing: Vec::new() })
         };
         Ok(Self {
             gpu: gpu.clone(),
@@ -97,8 +102,8 @@ impl Stage {
             room_times,
             rooms: [room()?, room()?],
             now: 0,
-            times: 0,
-            missing: Vec::new(),
+            closed: 0,
+            lent: false,
         })
     }
 
@@ -114,24 +119,24 @@ impl Stage {
 
     /// Number of times so far.
     pub fn times(&self) -> usize {
-        self.times
+        self.rooms[self.now].times
     }
 
     /// Number of times that there is room for.
     pub fn left(&self) -> usize {
-        self.room_times - self.times
+        self.room_times - self.times()
     }
 
-    /// Begins with other samples; those before stay until it is called twice.
+    /// Begins a stretch; the one before stays until it is called twice.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`].
     pub fn begin(&mut self) -> Result<()> {
         self.now ^= 1;
-        self.times = 0;
-        self.missing.clear();
         let bytes = self.shape.bytes(self.room_times);
         let room = &mut self.rooms[self.now];
+        room.times = 0;
+        room.missing.clear();
         if room.buffer.bytes() < bytes {
             self.gpu.wait(room.stream)?;
             room.buffer.reserve(bytes)?;
@@ -139,16 +144,32 @@ impl Stage {
         Ok(())
     }
 
+    /// Ends the stretch: it is the one to be [judged](Self::judge), and [seen](Self::view), while another may begin.
+    pub fn close(&mut self) {
+        self.closed = self.now;
+    }
+
+    /// Waits until host memory is read no more.
+    ///
+    /// # Errors
+    /// The device's own.
+    pub fn settle(&mut self) -> Result<()> {
+        match std::mem::take(&mut self.lent) {
+            true => self.rooms.iter().try_for_each(|room| self.gpu.wait(room.stream)),
+            false => Ok(()),
+        }
+    }
+
     /// Rows of `times` times from the next on, `from_pitch` bytes apart where they come from, `from` on.
     fn rows(&self, times: usize, from_pitch: usize) -> Rows {
         let size = self.shape.encoding.bytes();
         let step = self.shape.bytes_per_time();
         match self.shape.layout {
-            Layout::Tcn => Rows { to: self.times * step, ..Rows::one(times * step) },
+            Layout::Tcn => Rows { to: self.times() * step, ..Rows::one(times * step) },
             Layout::Cnt => Rows {
                 from: 0,
                 from_pitch,
-                to: self.times * size,
+                to: self.times() * size,
                 to_pitch: self.room_times * size,
                 width: times * size,
                 count: self.shape.channels * self.shape.inputs,
@@ -175,6 +196,19 @@ impl Stage {
     /// # Errors
     /// [`Error::Invalid`] for samples of another shape, or more than there is [room](Self::left) for; the device's own.
     pub fn put(&mut self, samples: &Samples<'_>) -> Result<()> {
+        // SAFETY: nothing is read after the wait.
+        unsafe { self.put_ahead(samples)? };
+        self.settle()
+    }
+
+    /// [`put`](Self::put) that does not wait.
+    ///
+    /// # Safety
+    /// Samples in host memory stay as they are until the stage has [settled](Self::settle), or is gone.
+    ///
+    /// # Errors
+    /// As for [`put`](Self::put).
+    pub unsafe fn put_ahead(&mut self, samples: &Samples<'_>) -> Result<()> {
         let Extents { channels, inputs, times } = samples.extents();
         let Shape { encoding, layout, .. } = self.shape;
         if (channels, inputs) != (self.shape.channels, self.shape.inputs)
@@ -208,9 +242,9 @@ impl Stage {
                 }
             }
             Memory::Host(bytes) if self.is_regular(samples) && samples.is_ready() => {
-                // SAFETY: as above; nothing is read after the wait.
+                self.lent = true;
+                // SAFETY: as above; the caller's promise.
                 unsafe { self.gpu.copy_in(stream, to, bytes, &rows)? };
-                self.gpu.wait(stream)?;
             }
             _ => {
                 let bytes = samples.gather_from(&self.gpu, layout)?;
@@ -220,12 +254,13 @@ impl Stage {
                 self.gpu.wait(stream)?;
             }
         }
-        let first = self.times;
-        self.missing.extend(gaps.into_iter().map(|gap| {
+        let room = &mut self.rooms[self.now];
+        let first = room.times;
+        room.missing.extend(gaps.into_iter().map(|gap| {
             let times = gap.times.start + first..gap.times.end + first;
             Missing { times, ..gap }
         }));
-        self.times += times;
+        room.times += times;
         Ok(())
     }
 
@@ -240,8 +275,9 @@ impl Stage {
         assert!(times <= self.left(), "{times} times");
         let Shape { channels, inputs, .. } = self.shape;
         self.clear(&[Missing { times: 0..times, channels: 0..channels, inputs: 0..inputs }])?;
-        self.missing.push(Missing::times(self.times..self.times + times));
-        self.times += times;
+        let room = &mut self.rooms[self.now];
+        room.missing.push(Missing::times(room.times..room.times + times));
+        room.times += times;
         Ok(())
     }
 
@@ -252,9 +288,9 @@ impl Stage {
             Layout::Tcn => [channels, inputs],
             Layout::Cnt => [inputs, self.room_times],
         };
-        let Room { stream, buffer } = &self.rooms[self.now];
+        let Room { stream, buffer, times: first, .. } = &self.rooms[self.now];
         for gap in gaps {
-            let times = gap.times.start + self.times..gap.times.end + self.times;
+            let times = gap.times.start + first..gap.times.end + first;
             let gap = Missing { times, ..gap.clone() };
             for zeros in zero_rows(&gap, layout, None, counts, encoding.bytes()) {
                 let rows = Rows { to: zeros.first, to_pitch: zeros.pitch, ..Rows::one(0) };
@@ -268,39 +304,46 @@ impl Stage {
         Ok(())
     }
 
-    /// Judges all samples, of which those flagged become zero and missing: sums, and what is flagged. The last block may be
-    /// shorter than others.
+    /// Judges the stretch that was [closed](Self::close) last, once: samples that are flagged become zero and missing. Returns sums,
+    /// and what is flagged. The last block may be shorter than others.
     ///
     /// # Errors
     /// The device's own.
     pub fn judge(&mut self) -> Result<(Sums, Vec<Missing>)> {
-        let Self { kurtosis, judge, shape, room_times, rooms, now, times, missing, .. } = self;
-        let view = rooms[*now].view(shape, *room_times, missing).times(0..*times);
+        let Self { kurtosis, judge, shape, room_times, rooms, closed, .. } = self;
+        let view = rooms[*closed].view(shape, *room_times);
         let sums = kurtosis.sums(view)?;
         let flagged = judge.flagged(&sums);
         if !flagged.is_empty() {
             // SAFETY: nobody else uses the room's samples before they are judged.
             unsafe { kurtosis.clear(&view, &flagged)? };
         }
-        missing.extend(flagged.iter().cloned());
+        rooms[*closed].missing.extend(flagged.iter().cloned());
         Ok((sums, flagged))
     }
 
-    /// The samples, in the GPU's memory; missing ones are zero there.
+    /// The samples of the stretch that was [closed](Self::close) last, in the GPU's memory; missing ones are zero there.
     pub fn view(&self) -> Samples<'_> {
-        let room = &self.rooms[self.now];
-        room.view(&self.shape, self.room_times, &self.missing).times(0..self.times)
+        self.rooms[self.closed].view(&self.shape, self.room_times)
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        // Host memory may still be on its way.
+        let _ = self.settle();
     }
 }
 
 impl Room {
-    /// All samples that there is room for.
-    fn view<'a>(&'a self, shape: &Shape, times: usize, missing: &'a [Missing]) -> Samples<'a> {
+    /// The samples, where there is room for those of `room_times` times.
+    fn view(&self, shape: &Shape, room_times: usize) -> Samples<'_> {
         let Shape { channels, inputs, encoding, layout } = *shape;
-        let extents = Extents { channels, inputs, times };
+        let extents = Extents { channels, inputs, times: room_times };
         let strides = Strides::dense(layout, extents, encoding.into());
         let slice = self.buffer.slice().on(self.stream);
         let samples = Samples::strided(slice, encoding, extents, strides);
-        samples.expect("the room holds them").missing_zeroed(missing)
+        let samples = samples.expect("the room holds them").missing_zeroed(&self.missing);
+        samples.times(0..self.times)
     }
 }

@@ -17,11 +17,14 @@ use super::{
 
 /// Pieces that are brought to a GPU, put together in whole blocks of times, and judged there.
 struct Judged {
-    pieces: Pieces<'static>,
+    /// Before the pieces, whose memory it reads until it is gone.
     stage: Stage,
+    pieces: Pieces<'static>,
     tell: Tell,
     /// Times of a long gap that have not been handed out.
     gap: u64,
+    /// A stretch that is filled already: times of the gap before it, and its own.
+    ahead: Option<(u64, usize)>,
 }
 
 impl Pieces<'_> {
@@ -37,36 +40,34 @@ impl Pieces<'_> {
         tell: impl FnMut(&Sums, &[Missing]) -> Result<()> + Send + 'static,
     ) -> Self {
         let (shape, recorded, at_once) = (*stage.shape(), pieces.end(), stage.left());
-        let judged = Judged { pieces, stage, tell: Box::new(tell), gap: 0 };
+        let judged = Judged { stage, pieces, tell: Box::new(tell), gap: 0, ahead: None };
         Self::of(Source::Begun(Box::new(judged)), shape, recorded, at_once)
     }
 }
 
 impl Judged {
-    /// Passes over whole blocks of a gap, whose sums are of nothing; how many times they are.
-    fn pass(&mut self) -> Result<u64> {
+    /// Tells of so many times of a gap, whole blocks, whose sums are of nothing.
+    fn pass(&mut self, gap: u64) -> Result<()> {
         let (times, Shape { channels, inputs, .. }) =
             (self.stage.block_times(), *self.stage.shape());
-        let whole = self.gap / times as u64;
-        for _ in 0..whole {
+        for _ in 0..gap / times as u64 {
             let values = Array4::zeros((1, channels, inputs, 3));
             (self.tell)(&Sums { values, block_times: times, times }, &[])?;
         }
-        let passed = whole * times as u64;
-        self.gap -= passed;
-        Ok(passed)
+        Ok(())
     }
-}
 
-impl Blocks<Shape> for Judged {
-    fn next_block(&mut self) -> Result<Option<(u64, usize)>> {
+    /// Fills a stretch: times of whole blocks of a gap before it, and its own; none of either at the end.
+    fn fill(&mut self) -> Result<(u64, usize)> {
         let (block, mut passed) = (self.stage.block_times(), 0);
         self.stage.begin()?;
         while self.stage.left() > 0 {
             if self.gap > 0 {
                 let begun = self.stage.times() % block;
                 if self.stage.times() == 0 {
-                    passed += self.pass()?;
+                    let whole = self.gap / block as u64 * block as u64;
+                    passed += whole;
+                    self.gap -= whole;
                 } else if begun == 0 && self.gap >= block as u64 {
                     break;
                 }
@@ -75,20 +76,39 @@ impl Blocks<Shape> for Judged {
                 self.gap -= lost;
                 continue;
             }
+            self.stage.settle()?;
             match self.pieces.next_piece(self.stage.left() as u64)? {
                 None => break,
                 Some(piece) => match piece.samples {
-                    Some(samples) => self.stage.put(&samples)?,
+                    // SAFETY: a piece stays until the next one is asked for, before which the stage settles, and as long as
+                    // the pieces, which the stage is dropped before.
+                    Some(samples) => unsafe { self.stage.put_ahead(&samples)? },
                     None => self.gap = piece.times,
                 },
             }
         }
-        if self.stage.times() == 0 {
+        Ok((passed, self.stage.times()))
+    }
+}
+
+impl Blocks<Shape> for Judged {
+    fn next_block(&mut self) -> Result<Option<(u64, usize)>> {
+        let (passed, times) = match self.ahead.take() {
+            Some(filled) => filled,
+            None => self.fill()?,
+        };
+        self.pass(passed)?;
+        if times == 0 {
             return Ok((passed > 0).then_some((passed, 0)));
+        }
+        self.stage.close();
+        // Of files the next samples come while these are judged and used; a stream may be long in coming.
+        if self.pieces.recorded() < u64::MAX {
+            self.ahead = Some(self.fill()?);
         }
         let (sums, flagged) = self.stage.judge()?;
         (self.tell)(&sums, &flagged)?;
-        Ok(Some((passed, self.stage.times())))
+        Ok(Some((passed, times)))
     }
 
     fn missing_within(&self, range: &Range<usize>) -> usize {
